@@ -14,25 +14,22 @@ import (
 var acpdVariant = variant{
 	name:     "acpd",
 	programs: []string{"acpd"},
-	roles:    map[string]role{"asker": {connect: acpdAsker}, "answerer": {serve: acpdAnswerer}},
+	roles:    map[string]role{"asker": {connect: connectAcpdAsker}, "answerer": {serve: serveAcpdAnswerer}},
 	start: func(f *fleet) error {
-		near, far, err := makePair(f)
+		near, far, err := f.spawnPair()
 		if err != nil {
 			return err
 		}
-		if err := f.spawnPair(near, far); err != nil {
+		if _, err := f.spawnRole("answerer", far.socketPath()); err != nil {
 			return err
 		}
-		if _, err := f.spawn("answerer", far.socket()); err != nil {
-			return err
-		}
-		_, err = f.spawn("asker", near.socket())
+		_, err = f.spawnRole("asker", near.socketPath())
 		return err
 	},
 }
 
-func acpdAsker(args []string) (newCall, error) {
-	conn, _, err := openAgent(args[0], nil)
+func connectAcpdAsker(args []string) (newCall, error) {
+	conn, _, err := connectAgent(args[0], nil)
 	if err != nil {
 		return nil, err
 	}
@@ -45,14 +42,14 @@ func acpdAsker(args []string) (newCall, error) {
 	}, nil
 }
 
-func acpdAnswerer(args []string) error {
-	conn, ended, err := openAgent(args[0], func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
+func serveAcpdAnswerer(args []string) error {
+	conn, ended, err := connectAgent(args[0], func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
 		var in client.Inbound
-		if err := r.Bind(&in); err != nil {
-			r.ReplyError(err)
+		if err := r.ReadParams(&in); err != nil {
+			r.RespondError(err)
 			return
 		}
-		r.Reply(in.Payload)
+		r.Respond(in.Payload)
 	})
 	if err != nil {
 		return err
@@ -61,12 +58,12 @@ func acpdAnswerer(args []string) error {
 	if err := conn.Call(context.Background(), client.MethodAttach, attach, nil); err != nil {
 		return err
 	}
-	announce("")
+	printReady("")
 	return <-ended
 }
 
-// openAgent connects to a daemon's socket; ended gets why the connection ended.
-func openAgent(socket string, handler func(context.Context, *jsonrpc.Conn, *jsonrpc.Request)) (conn *jsonrpc.Conn, ended <-chan error, err error) {
+// connectAgent connects to a daemon's socket; ended gets why the connection ended.
+func connectAgent(socket string, handler func(context.Context, *jsonrpc.Conn, *jsonrpc.Request)) (conn *jsonrpc.Conn, ended <-chan error, err error) {
 	stream, err := net.Dial("unix", socket)
 	if err != nil {
 		return nil, nil, err

@@ -35,20 +35,20 @@ const (
 var besideVariant = variant{
 	name:     "beside",
 	programs: []string{"acpd"},
-	roles:    map[string]role{"host": {serve: besideHost}, "mill": {obey: besideMill}, "modest": {obey: besideModest}},
+	roles:    map[string]role{"host": {serve: serveBesideHost}, "mill": {obey: startMillRole}, "modest": {obey: startModestRole}},
 }
 
-// beside measures how much later a peer's calls are answered while another trusted peer
+// benchBeside measures how much later a peer's calls are answered while another trusted peer
 // does one thing as often as it can: the 99th percentile of each kind of call, as a
 // multiple of what it is while nobody else calls. Both take turns.
-func beside(ctx context.Context, names []string, out, log io.Writer) error {
+func benchBeside(ctx context.Context, names []string, out, log io.Writer) error {
 	if len(names) == 0 {
-		names = millNames()
+		names = listMills()
 	}
 	var parts []part
 	for _, name := range names {
-		if !slices.Contains(millNames(), name) {
-			return fmt.Errorf("%q is not measured: choose from %q", name, millNames())
+		if !slices.Contains(listMills(), name) {
+			return fmt.Errorf("%q is not measured: choose from %q", name, listMills())
 		}
 		parts = append(parts, part{name, func(f *fleet) ([]figure, error) {
 			return measureBeside(f, name, besideRounds, besideWindow, log)
@@ -60,7 +60,7 @@ func beside(ctx context.Context, names []string, out, log io.Writer) error {
 // measureBeside starts the daemon, its agent and its two peers, and returns a figure for
 // each kind of call, with a ratio for each round.
 func measureBeside(f *fleet, mill string, rounds int, window time.Duration, log io.Writer) ([]figure, error) {
-	desk, err := makeHome(f.path("desk"))
+	desk, err := createHome(f.joinPath("desk"))
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +69,10 @@ func measureBeside(f *fleet, mill string, rounds int, window time.Duration, log 
 	}
 	homes := map[string]home{}
 	for _, name := range []string{"modest", "mill"} {
-		if homes[name], err = makeHome(f.path(name)); err != nil {
+		if homes[name], err = createHome(f.joinPath(name)); err != nil {
 			return nil, err
 		}
-		if err := desk.trust(name, homes[name]); err != nil {
+		if err := desk.trustPeer(name, homes[name]); err != nil {
 			return nil, err
 		}
 	}
@@ -81,20 +81,20 @@ func measureBeside(f *fleet, mill string, rounds int, window time.Duration, log 
 		return nil, err
 	}
 	for _, h := range homes {
-		if err := h.trust("desk", desk, who.Listen...); err != nil {
+		if err := h.trustPeer("desk", desk, who.Listen...); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := f.spawn("host", desk.socket()); err != nil {
+	if _, err := f.spawnRole("host", desk.socketPath()); err != nil {
 		return nil, err
 	}
-	planner := newWeb(f.ctx, desk, "planner")
+	planner := newWebAgent(f.ctx, desk, "planner")
 	for _, role := range []string{"mill", "modest"} {
-		intent, channel, err := makeTalk(planner)
+		intent, channel, err := makeIntentAndChannel(planner)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := f.spawn(role, homes[role].dir, intent, channel); err != nil {
+		if _, err := f.spawnRole(role, homes[role].dir, intent, channel); err != nil {
 			return nil, err
 		}
 	}
@@ -103,26 +103,26 @@ func measureBeside(f *fleet, mill string, rounds int, window time.Duration, log 
 	for i, c := range modestCalls {
 		figures[i] = figure{what: fmt.Sprintf("%s, beside %s", c.name, mill), unit: "times", target: besideTarget}
 	}
-	if _, err := f.percentiles(window / 5); err != nil { // warm-up
+	if _, err := f.measurePercentiles(window / 5); err != nil { // warm-up
 		return nil, err
 	}
 	for range rounds {
-		quiet, err := f.percentiles(window)
+		quiet, err := f.measurePercentiles(window)
 		if err != nil {
 			return nil, err
 		}
 		// New ones each time: what a peer may write on an intent is soon used up.
-		intent, channel, err := makeTalk(planner)
+		intent, channel, err := makeIntentAndChannel(planner)
 		if err != nil {
 			return nil, err
 		}
 		if _, err := fmt.Fprintln(loud.stdin, intent, channel, mill); err != nil {
 			return nil, err
 		}
-		if err := loud.expect(mill, patience); err != nil {
+		if err := loud.awaitWord(mill, patience); err != nil {
 			return nil, err
 		}
-		busy, err := f.percentiles(window)
+		busy, err := f.measurePercentiles(window)
 		if err != nil {
 			return nil, err
 		}
@@ -136,23 +136,23 @@ func measureBeside(f *fleet, mill string, rounds int, window time.Duration, log 
 		for i := range figures {
 			figures[i].values = append(figures[i].values, busy[i]/quiet[i])
 		}
-		fmt.Fprintf(log, "  p99 in ms, of %s: quiet %.2f, beside it %.2f (%s)\n", modestNames(), quiet, busy, did)
+		fmt.Fprintf(log, "  p99 in ms, of %s: quiet %.2f, beside it %.2f (%s)\n", listModestCalls(), quiet, busy, did)
 	}
 	return figures, nil
 }
 
-// makeTalk makes an intent with a channel.
-func makeTalk(planner *web) (intent, channel string, err error) {
-	if intent, err = planner.made("intents", `{"title":"bench"}`); err == nil {
-		channel, err = planner.made("intents/"+intent+"/channels", `{"name":"talk"}`)
+// makeIntentAndChannel makes an intent with a channel.
+func makeIntentAndChannel(planner *webAgent) (intent, channel string, err error) {
+	if intent, err = planner.createObject("intents", `{"title":"bench"}`); err == nil {
+		channel, err = planner.createObject("intents/"+intent+"/channels", `{"name":"talk"}`)
 	}
 	return intent, channel, err
 }
 
-// percentiles has the modest peer call for so long, and returns the p99 of each kind of
+// measurePercentiles has the modest peer call for so long, and returns the p99 of each kind of
 // call in milliseconds.
-func (f *fleet) percentiles(window time.Duration) ([]float64, error) {
-	modest := f.driver()
+func (f *fleet) measurePercentiles(window time.Duration) ([]float64, error) {
+	modest := f.lastProcess()
 	if _, err := fmt.Fprintln(modest.stdin, window); err != nil {
 		return nil, err
 	}
@@ -169,12 +169,12 @@ func (f *fleet) percentiles(window time.Duration) ([]float64, error) {
 	return p99, nil
 }
 
-// besideHost attaches the agent that echoes queries and takes delegations, and empties
+// serveBesideHost attaches the agent that echoes queries and takes delegations, and empties
 // the inbox so that it never fills.
-func besideHost(args []string) error {
+func serveBesideHost(args []string) error {
 	agent := &client.Client{Socket: args[0]}
 	ctx := context.Background() // ends with the process
-	emptied := make(chan error, 1)
+	failed := make(chan error, 2)
 	go func() { // ends with the process
 		for {
 			page, err := agent.Inbox(ctx, client.InboxParams{Limit: 1000})
@@ -182,28 +182,22 @@ func besideHost(args []string) error {
 				_, err = agent.Ack(ctx, client.AckParams{UpTo: page.Messages[len(page.Messages)-1].Seq})
 			}
 			if err != nil {
-				emptied <- err
+				failed <- err
 				return
 			}
 			time.Sleep(100 * time.Millisecond) // how often a person's program would look
 		}
 	}()
-	announce("")
-	attached := make(chan error, 1)
+	printReady("")
 	go func() { // ends with the process
-		attached <- (&client.Client{Socket: args[0]}).Attach(ctx, client.AttachParams{Name: "reviewer", Kinds: []string{kinds.KindQuery, kinds.KindDelegate}, MaxConcurrent: maxConc}, client.Handler{
+		failed <- (&client.Client{Socket: args[0]}).Attach(ctx, client.AttachParams{Name: "reviewer", Kinds: []string{kinds.KindQuery, kinds.KindDelegate}, MaxConcurrent: maxConc}, client.Handler{
 			Query: func(_ context.Context, in *client.Inbound) (any, error) {
 				return &kinds.Response{Summary: "done"}, nil
 			},
 			Delegate: func(context.Context, *client.Inbound) (*kinds.Ack, error) { return nil, nil },
 		})
 	}()
-	select {
-	case err := <-emptied:
-		return err
-	case err := <-attached:
-		return err
-	}
+	return <-failed
 }
 
 // partner is a peer of the daemon.
@@ -213,25 +207,16 @@ type partner struct {
 	intent, channel string
 }
 
-func newPartner(args []string) (*partner, error) {
-	cfg, err := nodeConfig(args[0])
+func startPartner(args []string) (*partner, error) {
+	n, desk, err := startNode(args[0], "desk")
 	if err != nil {
 		return nil, err
 	}
-	desk, err := cfg.Trust.Resolve("desk")
-	if err != nil {
-		return nil, err
-	}
-	n, err := peer.Listen(cfg)
-	if err != nil {
-		return nil, err
-	}
-	go n.Serve(context.Background()) // ends with the process
-	return &partner{Node: n, desk: desk.ID, intent: args[1], channel: args[2]}, nil
+	return &partner{Node: n, desk: desk, intent: args[1], channel: args[2]}, nil
 }
 
-func (p *partner) exchange(ctx context.Context, kind string, payload wire.Payload) error {
-	request, err := kinds.Check(wire.NewEnvelope(p.ID(), p.desk, kind, payload))
+func (p *partner) sendRequest(ctx context.Context, kind string, payload wire.Payload) error {
+	request, err := kinds.CheckEnvelope(wire.NewEnvelope(p.ID(), p.desk, kind, payload))
 	if err != nil {
 		return err
 	}
@@ -239,17 +224,17 @@ func (p *partner) exchange(ctx context.Context, kind string, payload wire.Payloa
 	return err
 }
 
-func (p *partner) ping(ctx context.Context) error {
-	return p.exchange(ctx, kinds.KindPing, nil)
+func (p *partner) sendPing(ctx context.Context) error {
+	return p.sendRequest(ctx, kinds.KindPing, nil)
 }
 
-func (p *partner) query(ctx context.Context, size int) error {
-	return p.exchange(ctx, kinds.KindQuery, kinds.Encode(&kinds.Query{Question: strings.Repeat("x", size)}))
+func (p *partner) sendQuery(ctx context.Context, size int) error {
+	return p.sendRequest(ctx, kinds.KindQuery, kinds.EncodePayload(&kinds.Query{Question: strings.Repeat("x", size)}))
 }
 
-func (p *partner) notify(ctx context.Context, size int) error {
+func (p *partner) sendNotify(ctx context.Context, size int) error {
 	data := []byte(`"` + strings.Repeat("x", size) + `"`)
-	note, err := kinds.Check(wire.NewEnvelope(p.ID(), p.desk, kinds.KindNotify, kinds.Encode(&kinds.Notify{Topic: "build", Data: data})))
+	note, err := kinds.CheckEnvelope(wire.NewEnvelope(p.ID(), p.desk, kinds.KindNotify, kinds.EncodePayload(&kinds.Notify{Topic: "build", Data: data})))
 	if err != nil {
 		return err
 	}
@@ -260,19 +245,19 @@ func (p *partner) notify(ctx context.Context, size int) error {
 	return err
 }
 
-func (p *partner) delegate(ctx context.Context) error {
-	return p.exchange(ctx, kinds.KindDelegate, kinds.Encode(&kinds.Delegate{Task: "review"}))
+func (p *partner) sendDelegation(ctx context.Context) error {
+	return p.sendRequest(ctx, kinds.KindDelegate, kinds.EncodePayload(&kinds.Delegate{Task: "review"}))
 }
 
-// ask is web for who does not look at the answer, which must be a success.
-func (p *partner) ask(ctx context.Context, method, path, body string) error {
-	_, err := p.web(ctx, method, path, body)
+// callChannels is web for who does not look at the answer, which must be a success.
+func (p *partner) callChannels(ctx context.Context, method, path, body string) error {
+	_, err := p.fetchChannels(ctx, method, path, body)
 	return err
 }
 
-// web makes a request about channels and returns the body of its answer.
-func (p *partner) web(ctx context.Context, method, path, body string, header ...string) ([]byte, error) {
-	s, err := p.request(ctx, method, path, body, header...)
+// fetchChannels makes a request about channels and returns the body of its answer.
+func (p *partner) fetchChannels(ctx context.Context, method, path, body string, header ...string) ([]byte, error) {
+	s, err := p.openRequest(ctx, method, path, body, header...)
 	if err != nil {
 		return nil, err
 	}
@@ -288,8 +273,8 @@ func (p *partner) web(ctx context.Context, method, path, body string, header ...
 	return text, err
 }
 
-// request begins a request about channels. The caller resets the stream.
-func (p *partner) request(ctx context.Context, method, path, body string, header ...string) (*peer.Stream, error) {
+// openRequest begins a request about channels. The caller resets the stream.
+func (p *partner) openRequest(ctx context.Context, method, path, body string, header ...string) (*peer.Stream, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://acpd/api/v1/"+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -316,15 +301,15 @@ var modestCalls = []struct {
 	name string
 	call func(context.Context, *partner) error
 }{
-	{"ping", func(ctx context.Context, p *partner) error { return p.ping(ctx) }},
-	{"query", func(ctx context.Context, p *partner) error { return p.query(ctx, 200) }},
-	{"notify", func(ctx context.Context, p *partner) error { return p.notify(ctx, 200) }},
+	{"ping", func(ctx context.Context, p *partner) error { return p.sendPing(ctx) }},
+	{"query", func(ctx context.Context, p *partner) error { return p.sendQuery(ctx, 200) }},
+	{"notify", func(ctx context.Context, p *partner) error { return p.sendNotify(ctx, 200) }},
 	{"message", func(ctx context.Context, p *partner) error {
-		return p.ask(ctx, "POST", "channels/"+p.channel+"/messages", `{"payload":{}}`)
+		return p.callChannels(ctx, "POST", "channels/"+p.channel+"/messages", `{"payload":{}}`)
 	}},
 }
 
-func modestNames() string {
+func listModestCalls() string {
 	var names []string
 	for _, c := range modestCalls {
 		names = append(names, c.name)
@@ -332,10 +317,10 @@ func modestNames() string {
 	return strings.Join(names, ", ")
 }
 
-// besideModest makes each kind of call, one after the other, for the time that it is
+// startModestRole makes each kind of call, one after the other, for the time that it is
 // ordered, and answers with the p99 of each in milliseconds. Every call must succeed.
-func besideModest(args []string) (answer func(string) (string, error), end func(), err error) {
-	p, err := newPartner(args)
+func startModestRole(args []string) (answer func(string) (string, error), end func(), err error) {
+	p, err := startPartner(args)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -362,7 +347,7 @@ func besideModest(args []string) (answer func(string) (string, error), end func(
 					time.Sleep(besidePause)
 				}
 				slices.Sort(all)
-				p99[i] = fmt.Sprint(millis(all[len(all)*99/100]))
+				p99[i] = fmt.Sprint(toMillis(all[len(all)*99/100]))
 				return nil
 			})
 		}

@@ -18,7 +18,7 @@ func TestBeside(t *testing.T) {
 			t.Fatal(err)
 		}
 		figures, err := measureBeside(f, name, 2, 50*time.Millisecond, io.Discard)
-		if err := f.stop(); err != nil {
+		if err := f.stopAll(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil {

@@ -15,7 +15,7 @@ func buildPrograms(ctx context.Context, bin string, v variant) error {
 	if len(v.programs) == 0 {
 		return nil
 	}
-	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", v.binIn(bin) + string(filepath.Separator)}
+	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", v.binDir(bin) + string(filepath.Separator)}
 	for _, p := range v.programs {
 		args = append(args, "./cmd/"+p)
 	}

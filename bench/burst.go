@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
@@ -20,26 +21,23 @@ const (
 // measureBurst sends notifies over one connection to a daemon, all at once, and waits
 // for every receipt: first without an agent at the far end, then with one.
 func measureBurst(f *fleet) ([]figure, error) {
-	near, far, err := makePair(f)
+	near, far, err := f.spawnPair()
 	if err != nil {
 		return nil, err
 	}
-	if err := f.spawnPair(near, far); err != nil {
-		return nil, err
-	}
-	asker, _, err := openAgent(near.socket(), nil)
+	asker, _, err := connectAgent(near.socketPath(), nil)
 	if err != nil {
 		return nil, err
 	}
 	defer asker.Close()
 	held := figure{what: fmt.Sprintf("%d notifies in a burst, held", heldSize), unit: "s", target: 0.5}
 	handed := figure{what: fmt.Sprintf("%d notifies in a burst, handed", burstSize), unit: "s", target: 2}
-	took, err := burst(f.ctx, asker, heldSize, client.Held)
+	took, err := sendBurst(f.ctx, asker, heldSize, client.Held)
 	if err != nil {
 		return nil, err
 	}
 	held.values = append(held.values, took.Seconds())
-	agent, _, err := openAgent(far.socket(), func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Reply(nil) })
+	agent, _, err := connectAgent(far.socketPath(), func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Respond(nil) })
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +46,7 @@ func measureBurst(f *fleet) ([]figure, error) {
 		return nil, err
 	}
 	for range bursts {
-		took, err := burst(f.ctx, asker, burstSize, client.Handed)
+		took, err := sendBurst(f.ctx, asker, burstSize, client.Handed)
 		if err != nil {
 			return nil, err
 		}
@@ -57,29 +55,24 @@ func measureBurst(f *fleet) ([]figure, error) {
 	return []figure{held, handed}, nil
 }
 
-// burst returns how long it took until all had their receipts, which must be of that
+// sendBurst returns how long it took until all had their receipts, which must be of that
 // state.
-func burst(ctx context.Context, asker *jsonrpc.Conn, n int, state string) (time.Duration, error) {
-	failed := make(chan error, n)
-	var calls sync.WaitGroup
+func sendBurst(ctx context.Context, asker *jsonrpc.Conn, n int, state client.ReceiptState) (time.Duration, error) {
+	var calls errgroup.Group
 	began := time.Now()
 	for i := range n {
-		calls.Go(func() {
+		calls.Go(func() error {
 			var r client.Receipt
-			p := client.NotifyParams{To: client.To("far"), Payload: kinds.Encode(&kinds.Notify{Topic: fmt.Sprint("t", i)})}
+			p := client.NotifyParams{To: client.To("far"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: fmt.Sprint("t", i)})}
 			if err := asker.Call(ctx, client.MethodNotify, p, &r); err != nil {
-				failed <- err
-			} else if r.State != state {
-				failed <- fmt.Errorf("notify: the receipt says %q", r.State)
+				return err
 			}
+			if r.State != state {
+				return fmt.Errorf("notify: the receipt says %q", r.State)
+			}
+			return nil
 		})
 	}
-	calls.Wait()
-	took := time.Since(began)
-	select {
-	case err := <-failed:
-		return took, err
-	default:
-		return took, nil
-	}
+	err := calls.Wait()
+	return time.Since(began), err
 }

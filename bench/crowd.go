@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/peer"
 )
 
@@ -19,18 +20,18 @@ const (
 	crowdAtOnce   = 16              // handshakes: many more would wait for each other until they time out
 )
 
-// crowd is many peers of one daemon, each a node with a key and a socket of its
+// serveCrowd is many peers of one daemon, each a node with a key and a socket of its
 // own. It enters them into the trust store of the daemon's home and says so; it
 // connects them once the daemon runs, and says when all are.
-func crowd(args []string) error {
+func serveCrowd(args []string) error {
 	hub := home{dir: args[0]}
-	key, err := identity.LoadKey(hub.keyFile())
+	key, err := identity.LoadKey(hub.keyPath())
 	if err != nil {
 		return err
 	}
 	hub.id = key.ID()
-	announce("")
-	keys, err := invitedKeys(hub)
+	printReady("")
+	keys, err := trustCrowdKeys(hub)
 	if err != nil {
 		return err
 	}
@@ -38,14 +39,14 @@ func crowd(args []string) error {
 
 	ctx, cancel := context.WithTimeout(context.Background(), crowdPatience)
 	defer cancel()
-	who, err := hub.whoami(ctx)
+	who, err := hub.awaitWhoami(ctx)
 	if err != nil {
 		return err
 	}
 	var dialling errgroup.Group
 	dialling.SetLimit(crowdAtOnce)
 	for _, key := range keys {
-		dialling.Go(func() error { return joinCrowd(ctx, key, hub.id, who.Listen) })
+		dialling.Go(func() error { return connectCrowdNode(ctx, key, hub.id, who.Listen) })
 	}
 	if err := dialling.Wait(); err != nil {
 		return err
@@ -54,9 +55,9 @@ func crowd(args []string) error {
 	select {} // until the parent ends this process
 }
 
-// invitedKeys makes the keys of the crowd and has the hub trust them.
-func invitedKeys(hub home) ([]*identity.Key, error) {
-	trust, warning, err := identity.OpenTrust(hub.dir)
+// trustCrowdKeys makes the keys of the crowd and has the hub trust them.
+func trustCrowdKeys(hub home) ([]*identity.Key, error) {
+	trust, warning, err := identity.OpenTrustStore(hub.dir)
 	if err := errors.Join(err, warning); err != nil {
 		return nil, err
 	}
@@ -74,20 +75,16 @@ func invitedKeys(hub home) ([]*identity.Key, error) {
 	return keys, nil
 }
 
-// joinCrowd makes a node that stays connected to the hub, and returns when it is.
-func joinCrowd(ctx context.Context, key *identity.Key, hub identity.ID, addrs []string) error {
-	trust := identity.NewTrust()
+// connectCrowdNode makes a node that stays connected to the hub, and returns when it is.
+func connectCrowdNode(ctx context.Context, key *identity.Key, hub identity.ID, addrs []string) error {
+	trust := identity.NewMemoryTrustStore()
 	if _, err := trust.Trust(identity.Peer{ID: hub, Name: "hub", Addrs: addrs}); err != nil {
 		return err
 	}
-	up := make(chan struct{}, 1)
+	up := pace.NewSignal()
 	n, err := peer.Listen(peer.Config{Key: key, Trust: trust, Listen: loopback, Event: func(e peer.Event) {
-		if e.Type != peer.EventUp {
-			return
-		}
-		select {
-		case up <- struct{}{}:
-		default:
+		if e.Type == peer.EventUp {
+			up.Set()
 		}
 	}})
 	if err != nil {

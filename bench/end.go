@@ -24,21 +24,21 @@ const (
 	farEnd  end = "far"  // listens
 )
 
-func (e end) key() ed25519.PrivateKey {
+func (e end) deriveKey() ed25519.PrivateKey {
 	seed := sha256.Sum256([]byte("bench " + e))
 	return ed25519.NewKeyFromSeed(seed[:])
 }
 
-// tlsConfig is TLS as the daemon has it: 1.3, self-signed Ed25519 certificates on
+// newTLSConfig is TLS as the daemon has it: 1.3, self-signed Ed25519 certificates on
 // both sides, each pinned, the default key exchange (hybrid) and no tickets.
-func (e end) tlsConfig(other end) (*tls.Config, error) {
-	key := e.key()
+func (e end) newTLSConfig(other end) (*tls.Config, error) {
+	key := e.deriveKey()
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return nil, err
 	}
-	want := other.key().Public().(ed25519.PublicKey)
+	want := other.deriveKey().Public().(ed25519.PublicKey)
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		NextProtos:         []string{"bench"},
@@ -58,12 +58,12 @@ func (e end) tlsConfig(other end) (*tls.Config, error) {
 // idleTimeout is far longer than a variant waits for its turn.
 const idleTimeout = 10 * time.Minute
 
-// loopback is where everything listens.
+// loopback is the address at which every process listens.
 const loopback = "127.0.0.1:0"
 
 // listenQUIC listens on a port that the kernel chooses.
 func listenQUIC(config *quic.Config) (*quic.Listener, error) {
-	tlsConfig, err := farEnd.tlsConfig(nearEnd)
+	tlsConfig, err := farEnd.newTLSConfig(nearEnd)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func listenQUIC(config *quic.Config) (*quic.Listener, error) {
 
 // dialQUIC connects to the far end.
 func dialQUIC(addr string) (*quic.Conn, error) {
-	tlsConfig, err := nearEnd.tlsConfig(farEnd)
+	tlsConfig, err := nearEnd.newTLSConfig(farEnd)
 	if err != nil {
 		return nil, err
 	}

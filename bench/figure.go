@@ -14,25 +14,25 @@ type figure struct {
 	target float64 // 0: none
 }
 
-func (f figure) met() bool { return spreadOf(f.values).median <= f.target*(1+tolerance) }
+func (f figure) isMet() bool { return summarizeValues(f.values).median <= f.target*(1+tolerance) }
 
 // reportFigures writes figures as a Markdown table.
 func reportFigures(w io.Writer, figures []figure) error {
 	var b strings.Builder
 	b.WriteString("Medians, quartiles in brackets where there are several values. 1 MB is 1,000,000 bytes.\n\n")
-	row(&b, "what", "figure", "values", "target", "verdict")
-	row(&b, "---", "---:", "---:", "---:", "---")
+	writeRow(&b, "what", "figure", "values", "target", "verdict")
+	writeRow(&b, "---", "---:", "---:", "---:", "---")
 	for _, f := range figures {
-		s := spreadOf(f.values)
+		s := summarizeValues(f.values)
 		text := fmt.Sprintf("%.3g", s.median)
 		if len(f.values) > 1 {
 			text += fmt.Sprintf(" (%.3g–%.3g)", s.q1, s.q3)
 		}
 		goal, outcome := "", ""
 		if f.target > 0 {
-			goal, outcome = fmt.Sprintf("≤ %g %s", f.target, f.unit), verdict{met: f.met()}.String()
+			goal, outcome = fmt.Sprintf("≤ %g %s", f.target, f.unit), verdict{met: f.isMet()}.String()
 		}
-		row(&b, f.what, text+" "+f.unit, fmt.Sprint(len(f.values)), goal, outcome)
+		writeRow(&b, f.what, text+" "+f.unit, fmt.Sprint(len(f.values)), goal, outcome)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

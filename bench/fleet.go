@@ -39,7 +39,7 @@ func newFleet(ctx context.Context, v variant, bin string) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fleet{ctx: ctx, variant: v.name, bin: v.binIn(bin), dir: dir}, nil
+	return &fleet{ctx: ctx, variant: v.name, bin: v.binDir(bin), dir: dir}, nil
 }
 
 // startFleet starts the processes of v; the caller stops the fleet.
@@ -49,23 +49,23 @@ func startFleet(ctx context.Context, v variant, bin string) (*fleet, error) {
 		return nil, err
 	}
 	if err := v.start(f); err != nil {
-		return nil, errors.Join(fmt.Errorf("starting %s: %w", v.name, err), f.stop())
+		return nil, errors.Join(fmt.Errorf("starting %s: %w", v.name, err), f.stopAll())
 	}
 	return f, nil
 }
 
-// path names a file in the directory of the fleet.
-func (f *fleet) path(name string) string { return filepath.Join(f.dir, name) }
+// joinPath names a file in the directory of the fleet.
+func (f *fleet) joinPath(name string) string { return filepath.Join(f.dir, name) }
 
-// spawn starts a role of the fleet's variant and waits until it is ready. It
+// spawnRole starts a role of the fleet's variant and waits until it is ready. It
 // returns the address that the role announced.
-func (f *fleet) spawn(roleName string, args ...string) (string, error) {
+func (f *fleet) spawnRole(roleName string, args ...string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
 	cmd := exec.CommandContext(f.ctx, self, append([]string{"role", f.variant, roleName}, args...)...)
-	cmd.Env = quietEnv()
+	cmd.Env = newQuietEnv()
 	cmd.Stderr = os.Stderr
 	p := &proc{cmd: cmd}
 	if p.stdin, err = cmd.StdinPipe(); err != nil {
@@ -92,9 +92,9 @@ func (f *fleet) spawn(roleName string, args ...string) (string, error) {
 	return addr, nil
 }
 
-// quietEnv is the environment of a child. The receive buffer that quic-go asks for
+// newQuietEnv returns the environment of a child. The receive buffer that quic-go asks for
 // is more than many systems grant; all variants live with the same.
-func quietEnv() []string {
+func newQuietEnv() []string {
 	return append(os.Environ(), "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING=true")
 }
 
@@ -106,48 +106,45 @@ func (p *proc) readLine(wait time.Duration) (string, error) {
 	return strings.TrimSuffix(line, "\n"), err
 }
 
-// expect waits until the process says the word.
-func (p *proc) expect(word string, wait time.Duration) error {
+// awaitWord waits until the process says the word.
+func (p *proc) awaitWord(word string, wait time.Duration) error {
 	line, err := p.readLine(wait)
+	if err == nil && line != word {
+		err = fmt.Errorf("it says %q", line)
+	}
 	if err != nil {
 		return fmt.Errorf("waiting for %q: %w", word, err)
-	}
-	if line != word {
-		return fmt.Errorf("waiting for %q: it says %q", word, line)
 	}
 	return nil
 }
 
-// driver is the process that drives the load.
-func (f *fleet) driver() *proc { return f.procs[len(f.procs)-1] }
+// lastProcess returns the process that was started last: the one that drives the load.
+func (f *fleet) lastProcess() *proc { return f.procs[len(f.procs)-1] }
 
-// run has the driver load the variant with c for the given time, and measures the
+// runCell has the driver load the variant with c for the given time, and measures the
 // CPU time that all processes of the fleet spend on it.
-func (f *fleet) run(c cell, window time.Duration) (sample, error) {
-	before, err := f.cpuTime()
+func (f *fleet) runCell(c cell, window time.Duration) (sample, error) {
+	before, err := f.sumCPUTime()
 	if err != nil {
 		return sample{}, err
 	}
-	if err := writeOrder(f.driver().stdin, c, window); err != nil {
+	if err := writeOrder(f.lastProcess().stdin, c, window); err != nil {
 		return sample{}, fmt.Errorf("%s: %w", f.variant, err)
 	}
-	line, err := f.driver().readLine(window + patience)
+	line, err := f.lastProcess().readLine(window + patience)
 	if err != nil {
 		return sample{}, fmt.Errorf("%s: the driver gave no result: %w", f.variant, err)
 	}
-	after, err := f.cpuTime()
-	if err != nil {
-		return sample{}, err
-	}
-	res, err := parseResult(line)
-	if err != nil {
+	after, err := f.sumCPUTime()
+	res, parseErr := parseResult(line)
+	if err = errors.Join(err, parseErr); err != nil {
 		return sample{}, fmt.Errorf("%s: %w", f.variant, err)
 	}
-	return res.sample(after - before), nil
+	return res.toSample(after - before), nil
 }
 
-// cpuTime is what all processes of the fleet have spent so far.
-func (f *fleet) cpuTime() (time.Duration, error) {
+// sumCPUTime returns the CPU time that all processes of the fleet have spent so far.
+func (f *fleet) sumCPUTime() (time.Duration, error) {
 	var sum time.Duration
 	for _, p := range f.procs {
 		d, err := cpuTime(p.cmd.Process.Pid)
@@ -172,8 +169,8 @@ func (f *fleet) stopLast() error {
 	return nil
 }
 
-// stop ends the processes, those that ask before those that answer.
-func (f *fleet) stop() error {
+// stopAll ends the processes, those that ask before those that answer.
+func (f *fleet) stopAll() error {
 	var errs []error
 	for len(f.procs) > 0 {
 		errs = append(errs, f.stopLast())

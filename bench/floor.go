@@ -24,24 +24,24 @@ import (
 var floorVariant = variant{
 	name: "floor",
 	roles: map[string]role{
-		"asker":    {connect: floorAsker},
-		"near":     {serve: floorNear},
-		"far":      {serve: floorFar},
-		"answerer": {serve: floorAnswerer},
+		"asker":    {connect: connectFloorAsker},
+		"near":     {serve: serveFloorNear},
+		"far":      {serve: serveFloorFar},
+		"answerer": {serve: serveFloorAnswerer},
 	},
 	start: func(f *fleet) error {
-		near, far := f.path("near.sock"), f.path("far.sock")
-		addr, err := f.spawn("far", far)
+		near, far := f.joinPath("near.sock"), f.joinPath("far.sock")
+		addr, err := f.spawnRole("far", far)
 		if err != nil {
 			return err
 		}
-		if _, err := f.spawn("answerer", far); err != nil {
+		if _, err := f.spawnRole("answerer", far); err != nil {
 			return err
 		}
-		if _, err := f.spawn("near", near, addr); err != nil {
+		if _, err := f.spawnRole("near", near, addr); err != nil {
 			return err
 		}
-		_, err = f.spawn("asker", near)
+		_, err = f.spawnRole("asker", near)
 		return err
 	},
 }
@@ -52,13 +52,13 @@ type floorReply struct {
 	arrived chan struct{}
 }
 
-func floorAsker(args []string) (newCall, error) {
+func connectFloorAsker(args []string) (newCall, error) {
 	conn, err := net.Dial("unix", args[0])
 	if err != nil {
 		return nil, err
 	}
 	w := &lineWriter{conn: conn}
-	replies := newWaiting[*floorReply]()
+	replies := newWaitingEntries[*floorReply]()
 	ctx, broken := context.WithCancelCause(context.Background())
 	go func() { // ends with the process
 		err := readLines(conn, func(number uint64, line []byte) error {
@@ -66,7 +66,7 @@ func floorAsker(args []string) (newCall, error) {
 			if err != nil {
 				return err
 			}
-			r.payload = append(r.payload[:0], linePayload(line)...)
+			r.payload = append(r.payload[:0], cutLinePayload(line)...)
 			r.arrived <- struct{}{}
 			return nil
 		})
@@ -80,7 +80,7 @@ func floorAsker(args []string) (newCall, error) {
 			number := last.Add(1)
 			replies.put(number, reply)
 			line = appendLine(line[:0], number, payload)
-			if err := w.write(line); err != nil {
+			if err := w.writeLine(line); err != nil {
 				return nil, err
 			}
 			select {
@@ -93,13 +93,13 @@ func floorAsker(args []string) (newCall, error) {
 	}, nil
 }
 
-// floorNear is the relay of the agent that asks.
-func floorNear(args []string) error {
+// serveFloorNear is the relay of the agent that asks.
+func serveFloorNear(args []string) error {
 	conn, err := dialQUIC(args[1])
 	if err != nil {
 		return err
 	}
-	agent, err := acceptAgent(args[0], "")
+	agent, err := acceptAgentConn(args[0], "")
 	if err != nil {
 		return err
 	}
@@ -109,21 +109,21 @@ func floorNear(args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := writeFinal(stream, line); err != nil {
+		if err := writeAndCloseStream(stream, line); err != nil {
 			return err
 		}
-		go finish(conn, stream, w.write) // ends with the stream
+		go handleStreamMessage(conn, stream, w.writeLine) // ends with the stream
 		return nil
 	})
 }
 
-// floorFar is the relay of the agent that answers.
-func floorFar(args []string) error {
+// serveFloorFar is the relay of the agent that answers.
+func serveFloorFar(args []string) error {
 	ln, err := listenQUIC(&quic.Config{MaxIdleTimeout: idleTimeout, MaxIncomingStreams: 512, RequireStreamCreditRelease: true})
 	if err != nil {
 		return err
 	}
-	agent, err := acceptAgent(args[0], ln.Addr().String())
+	agent, err := acceptAgentConn(args[0], ln.Addr().String())
 	if err != nil {
 		return err
 	}
@@ -132,20 +132,20 @@ func floorFar(args []string) error {
 		return err
 	}
 	w := &lineWriter{conn: agent}
-	asked := newWaiting[*quic.Stream]()
+	asked := newWaitingEntries[*quic.Stream]()
 	go func() { // ends with the process
 		for {
 			stream, err := conn.AcceptStream(context.Background())
 			if err != nil {
 				return
 			}
-			go finish(conn, stream, func(line []byte) error { // ends with the stream
-				number, err := lineNumber(line)
+			go handleStreamMessage(conn, stream, func(line []byte) error { // ends with the stream
+				number, err := parseLineNumber(line)
 				if err != nil {
 					return err
 				}
 				asked.put(number, stream)
-				return w.write(line)
+				return w.writeLine(line)
 			})
 		}
 	}()
@@ -155,7 +155,7 @@ func floorFar(args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := writeFinal(stream, line); err != nil {
+		if err := writeAndCloseStream(stream, line); err != nil {
 			return err
 		}
 		if answered = append(answered, stream); len(answered) == creditBatch {
@@ -168,28 +168,28 @@ func floorFar(args []string) error {
 	})
 }
 
-// creditBatch is how many streams are given back to the peer at once: one at a
+// creditBatch counts the streams that are given back to the peer at once: one at a
 // time costs a packet for each. Streams count until their end is acknowledged, so
 // the limit is well above what is in flight.
 const creditBatch = 32
 
-// acceptAgent listens on a unix socket, announces addr and waits for the one agent.
-func acceptAgent(path, addr string) (net.Conn, error) {
+// acceptAgentConn listens on a unix socket, announces addr and waits for the one agent.
+func acceptAgentConn(path, addr string) (net.Conn, error) {
 	ln, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, err
 	}
 	defer ln.Close()
-	announce(addr)
+	printReady(addr)
 	return ln.Accept()
 }
 
-func floorAnswerer(args []string) error {
+func serveFloorAnswerer(args []string) error {
 	conn, err := net.Dial("unix", args[0])
 	if err != nil {
 		return err
 	}
-	announce("")
+	printReady("")
 	return readLines(conn, func(_ uint64, line []byte) error {
 		_, err := conn.Write(line)
 		return err

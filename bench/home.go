@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 )
 
 // A home is a state directory: what a daemon starts on, and where the nodes of
@@ -20,13 +19,13 @@ type home struct {
 	id  identity.ID
 }
 
-// makeHome makes a state directory with an identity.
-func makeHome(dir string) (home, error) {
+// createHome makes a state directory with an identity.
+func createHome(dir string) (home, error) {
 	h := home{dir: dir}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return home{}, err
 	}
-	key, err := identity.CreateKey(h.keyFile())
+	key, err := identity.CreateKey(h.keyPath())
 	if err != nil {
 		return home{}, err
 	}
@@ -34,28 +33,23 @@ func makeHome(dir string) (home, error) {
 	return h, nil
 }
 
-// makePair makes the homes of two that trust each other; where the far one
+// createPair makes the homes of two that trust each other; where the far one
 // listens is still to be said.
-func makePair(f *fleet) (near, far home, err error) {
-	if near, err = makeHome(f.path("near")); err != nil {
-		return
+func createPair(f *fleet) (near, far home, err error) {
+	near, nearErr := createHome(f.joinPath("near"))
+	far, farErr := createHome(f.joinPath("far"))
+	if err := errors.Join(nearErr, farErr); err != nil {
+		return near, far, err
 	}
-	if far, err = makeHome(f.path("far")); err != nil {
-		return
-	}
-	if err = near.trust("far", far); err != nil {
-		return
-	}
-	err = far.trust("near", near)
-	return
+	return near, far, errors.Join(near.trustPeer("far", far), far.trustPeer("near", near))
 }
 
-func (h home) keyFile() string { return filepath.Join(h.dir, "identity.key") }
-func (h home) socket() string  { return filepath.Join(h.dir, "acp.sock") }
+func (h home) keyPath() string    { return filepath.Join(h.dir, "identity.key") }
+func (h home) socketPath() string { return filepath.Join(h.dir, "acp.sock") }
 
-// trust enters a peer, or where it is. Nothing may run on the directory.
-func (h home) trust(name string, peer home, addrs ...string) error {
-	store, warning, err := identity.OpenTrust(h.dir)
+// trustPeer enters a peer, or where it is. Nothing may run on the directory.
+func (h home) trustPeer(name string, peer home, addrs ...string) error {
+	store, warning, err := identity.OpenTrustStore(h.dir)
 	if err := errors.Join(err, warning); err != nil {
 		return err
 	}
@@ -63,26 +57,21 @@ func (h home) trust(name string, peer home, addrs ...string) error {
 	return err
 }
 
-// whoami asks the daemon on the directory who it is, as soon as there is one.
-func (h home) whoami(ctx context.Context) (client.Whoami, error) {
-	var who client.Whoami
+// awaitWhoami asks the daemon on the directory who it is, as soon as there is one.
+func (h home) awaitWhoami(ctx context.Context) (client.Whoami, error) {
+	daemon := client.Client{Socket: h.socketPath()}
+	defer daemon.Close()
 	for {
-		socket, err := net.Dial("unix", h.socket())
+		who, err := daemon.Whoami(ctx)
 		if err == nil {
-			conn := jsonrpc.NewConn(socket, jsonrpc.Options{})
-			go conn.Run(ctx) // ends with the call
-			err = conn.Call(ctx, client.MethodWhoami, nil, &who)
-			conn.Close()
-			return who, err
+			return *who, nil
 		}
-		select {
-		case <-ctx.Done():
+		if pace.Sleep(ctx, pollEvery) != nil {
 			return client.Whoami{}, err
-		case <-time.After(pollEvery):
 		}
 	}
 }
 
-// pollEvery is how often a starting daemon is looked for: often enough for the
-// figure, too seldom to slow it down.
+// pollEvery lies between two attempts to reach a starting daemon: short enough for the
+// figure, too long to slow it down.
 const pollEvery = 500 * time.Microsecond

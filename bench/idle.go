@@ -23,25 +23,25 @@ const (
 var idleVariant = variant{
 	name:     "idle",
 	programs: []string{"acpd", "acpctl"},
-	roles:    map[string]role{"crowd": {serve: crowd}},
+	roles:    map[string]role{"crowd": {serve: serveCrowd}},
 }
 
-// idle measures what a daemon costs that has nothing to do, and how long a person
+// benchIdle measures what a daemon costs that has nothing to do, and how long a person
 // waits for it.
-func idle(ctx context.Context, out, log io.Writer) error {
+func benchIdle(ctx context.Context, out, log io.Writer) error {
 	return measureParts(ctx, idleVariant, out, log,
-		part{"start and rest", measureRest}, part{"ping", measurePing}, part{"burst", measureBurst}, part{"crowd", measureCrowd})
+		part{"start and rest", measureIdleDaemons}, part{"ping", measurePing}, part{"burst", measureBurst}, part{"crowd", measureCrowd})
 }
 
-// measureRest starts daemons, one after the other, for the first time and again,
+// measureIdleDaemons starts daemons, one after the other, for the first time and again,
 // and looks at them when they have rested together, having discovered each other.
-func measureRest(f *fleet) ([]figure, error) {
+func measureIdleDaemons(f *fleet) ([]figure, error) {
 	first := figure{what: "start to ready, with a new identity", unit: "ms", target: 100}
 	again := figure{what: "start to ready", unit: "ms", target: 100}
 	memory := figure{what: fmt.Sprintf("memory %v after ready", idleTime), unit: "MB", target: 16}
 	effort := figure{what: "CPU meanwhile", unit: "%", target: 0.2}
 	for i := range idleDaemons {
-		dir := f.path(fmt.Sprint("home", i))
+		dir := f.joinPath(fmt.Sprint("home", i))
 		for _, start := range []*figure{&first, &again} {
 			if start == &again {
 				if err := f.stopLast(); err != nil {
@@ -52,10 +52,10 @@ func measureRest(f *fleet) ([]figure, error) {
 			if _, err := f.spawnDaemon(dir); err != nil {
 				return nil, err
 			}
-			start.values = append(start.values, millis(time.Since(began)))
+			start.values = append(start.values, toMillis(time.Since(began)))
 		}
 	}
-	shares, err := rest(f.ctx, idleTime, f.procs)
+	shares, err := measureCPUShares(f.ctx, idleTime, f.procs)
 	if err != nil {
 		return nil, err
 	}
@@ -65,18 +65,15 @@ func measureRest(f *fleet) ([]figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		memory.values = append(memory.values, megabytes(bytes))
+		memory.values = append(memory.values, toMegabytes(bytes))
 	}
 	return []figure{first, again, memory, effort}, nil
 }
 
 // measurePing runs acpctl between two daemons, as a person would.
 func measurePing(f *fleet) ([]figure, error) {
-	near, far, err := makePair(f)
+	near, _, err := f.spawnPair()
 	if err != nil {
-		return nil, err
-	}
-	if err := f.spawnPair(near, far); err != nil {
 		return nil, err
 	}
 	ping := figure{what: "acpctl ping -c 1, the process", unit: "ms", target: 40}
@@ -87,52 +84,52 @@ func measurePing(f *fleet) ([]figure, error) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("acpctl ping: %w: %s", err, out)
 		}
-		ping.values = append(ping.values, millis(time.Since(began)))
+		ping.values = append(ping.values, toMillis(time.Since(began)))
 	}
 	return []figure{ping}, nil
 }
 
 // measureCrowd looks at a daemon to which a crowd of peers is connected.
 func measureCrowd(f *fleet) ([]figure, error) {
-	hub, err := makeHome(f.path("hub"))
+	hub, err := createHome(f.joinPath("hub"))
 	if err != nil {
 		return nil, err
 	}
-	if _, err := f.spawn("crowd", hub.dir); err != nil {
+	if _, err := f.spawnRole("crowd", hub.dir); err != nil {
 		return nil, err
 	}
 	peers := f.procs[0]
-	if err := peers.expect(trustedWord, crowdPatience); err != nil {
+	if err := peers.awaitWord(trustedWord, crowdPatience); err != nil {
 		return nil, err
 	}
 	if _, err := f.spawnDaemon(hub.dir, "--no-mdns"); err != nil {
 		return nil, err
 	}
 	daemon := f.procs[1]
-	if err := peers.expect(connectedWord, crowdPatience); err != nil {
+	if err := peers.awaitWord(connectedWord, crowdPatience); err != nil {
 		return nil, err
 	}
-	if _, err := rest(f.ctx, crowdTime, nil); err != nil { // connecting leaves garbage
+	if _, err := measureCPUShares(f.ctx, crowdTime, nil); err != nil { // connecting leaves garbage
 		return nil, err
 	}
 	bytes, err := residentMemory(daemon.cmd.Process.Pid)
 	if err != nil {
 		return nil, err
 	}
-	shares, err := rest(f.ctx, idleTime, []*proc{daemon})
+	shares, err := measureCPUShares(f.ctx, idleTime, []*proc{daemon})
 	if err != nil {
 		return nil, err
 	}
 	name := fmt.Sprintf("%d peers connected: ", crowdSize)
 	return []figure{
-		{what: name + fmt.Sprintf("memory after %v", crowdTime), unit: "MB", target: 150, values: []float64{megabytes(bytes)}},
+		{what: name + fmt.Sprintf("memory after %v", crowdTime), unit: "MB", target: 150, values: []float64{toMegabytes(bytes)}},
 		{what: name + fmt.Sprintf("CPU in the %v after that", idleTime), unit: "%", values: shares},
 	}, nil
 }
 
-// rest lets d pass and returns which share of it, in percent, each process spent
+// measureCPUShares lets d pass and returns which share of it, in percent, each process spent
 // on a CPU.
-func rest(ctx context.Context, d time.Duration, procs []*proc) ([]float64, error) {
+func measureCPUShares(ctx context.Context, d time.Duration, procs []*proc) ([]float64, error) {
 	shares := make([]float64, len(procs))
 	began := time.Now()
 	for i, p := range procs {
@@ -158,6 +155,6 @@ func rest(ctx context.Context, d time.Duration, procs []*proc) ([]float64, error
 	return shares, nil
 }
 
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+func toMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-func megabytes(bytes int64) float64 { return float64(bytes) / 1e6 }
+func toMegabytes(bytes int64) float64 { return float64(bytes) / 1e6 }

@@ -25,7 +25,7 @@ func readLines(r io.Reader, handle func(number uint64, line []byte) error) error
 		if err != nil {
 			return err
 		}
-		number, err := lineNumber(line)
+		number, err := parseLineNumber(line)
 		if err != nil {
 			return err
 		}
@@ -43,13 +43,13 @@ func appendLine(b []byte, number uint64, payload []byte) []byte {
 	return append(b, '\n')
 }
 
-func lineNumber(line []byte) (uint64, error) {
+func parseLineNumber(line []byte) (uint64, error) {
 	digits, _, _ := bytes.Cut(line, []byte{' '})
 	return strconv.ParseUint(string(digits), 10, 64)
 }
 
-// linePayload is the payload of a line whose number is known to be well formed.
-func linePayload(line []byte) []byte {
+// cutLinePayload is the payload of a line whose number is known to be well formed.
+func cutLinePayload(line []byte) []byte {
 	return line[bytes.IndexByte(line, ' ')+1 : len(line)-1]
 }
 
@@ -66,8 +66,8 @@ type lineWriter struct {
 	err     error
 }
 
-// write sends the line, or leaves that to the goroutine that is just writing. It keeps no hold of line.
-func (w *lineWriter) write(line []byte) error {
+// writeLine sends the line, or leaves that to the goroutine that is just writing. It keeps no hold of line.
+func (w *lineWriter) writeLine(line []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.writing {
@@ -75,40 +75,42 @@ func (w *lineWriter) write(line []byte) error {
 		return w.err
 	}
 	w.writing = true
-	w.send(line)
+	w.writeReleasingLock(line)
 	for len(w.queued) > 0 && w.err == nil {
 		out := w.queued
 		w.queued = w.spare[:0]
-		w.send(out)
+		w.writeReleasingLock(out)
 		w.spare = out
 	}
 	w.writing = false
 	return w.err
 }
 
-// send writes p with the lock released; one goroutine at a time calls it.
-func (w *lineWriter) send(p []byte) {
+// writeReleasingLock writes p with the lock released; one goroutine at a time calls it.
+func (w *lineWriter) writeReleasingLock(p []byte) {
 	w.mu.Unlock()
 	_, err := w.conn.Write(p)
 	w.mu.Lock()
 	w.err = err
 }
 
-// waiting holds what waits for the line with a number.
-type waiting[T any] struct {
+// waitingEntries holds what waits for the line with a number.
+type waitingEntries[T any] struct {
 	mu      sync.Mutex // guards entries
 	entries map[uint64]T
 }
 
-func newWaiting[T any]() *waiting[T] { return &waiting[T]{entries: map[uint64]T{}} }
+func newWaitingEntries[T any]() *waitingEntries[T] {
+	return &waitingEntries[T]{entries: map[uint64]T{}}
+}
 
-func (w *waiting[T]) put(number uint64, entry T) {
+func (w *waitingEntries[T]) put(number uint64, entry T) {
 	w.mu.Lock()
 	w.entries[number] = entry
 	w.mu.Unlock()
 }
 
-func (w *waiting[T]) take(number uint64) (T, error) {
+func (w *waitingEntries[T]) take(number uint64) (T, error) {
 	w.mu.Lock()
 	entry, ok := w.entries[number]
 	delete(w.entries, number)

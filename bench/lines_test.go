@@ -13,7 +13,7 @@ func TestReadLines(t *testing.T) {
 	text := string(appendLine(appendLine(nil, 1, []byte(`{"a": 1}`)), 18446744073709551615, []byte("{}")))
 	var got []string
 	err := readLines(strings.NewReader(text), func(number uint64, line []byte) error {
-		got = append(got, fmt.Sprintf("%d=%s", number, linePayload(line)))
+		got = append(got, fmt.Sprintf("%d=%s", number, cutLinePayload(line)))
 		return nil
 	})
 	if want := `[1={"a": 1} 18446744073709551615={}]`; err != nil || fmt.Sprint(got) != want {
@@ -38,7 +38,7 @@ func TestLineWriter(t *testing.T) {
 			var line []byte
 			for j := range each {
 				line = appendLine(line[:0], uint64(i*each+j), payload)
-				if err := w.write(line); err != nil {
+				if err := w.writeLine(line); err != nil {
 					t.Error(err)
 				}
 			}
@@ -50,7 +50,7 @@ func TestLineWriter(t *testing.T) {
 	}()
 	seen := map[uint64]bool{}
 	err := readLines(far, func(number uint64, line []byte) error {
-		if seen[number] || !bytes.Equal(linePayload(line), payload) {
+		if seen[number] || !bytes.Equal(cutLinePayload(line), payload) {
 			return fmt.Errorf("line %d again or broken: %q", number, line)
 		}
 		seen[number] = true

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -37,35 +36,28 @@ type sample struct {
 	cpu      float64 // microseconds of all processes, per request
 }
 
-func (r result) sample(cpu time.Duration) sample {
+func (r result) toSample(cpu time.Duration) sample {
 	return sample{
-		p50:  micros(r.p50),
-		p99:  micros(r.p99),
+		p50:  toMicros(r.p50),
+		p99:  toMicros(r.p99),
 		rate: float64(r.requests) / r.elapsed.Seconds(),
-		cpu:  micros(cpu) / float64(r.requests),
+		cpu:  toMicros(cpu) / float64(r.requests),
 	}
 }
 
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+func toMicros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// drive runs the orders it reads from in and writes a line for each to out, until in ends.
-func drive(in io.Reader, out io.Writer, call newCall) error {
-	lines := bufio.NewScanner(in)
-	for lines.Scan() {
+// driveLoad runs the orders it reads from in and writes a line for each to out, until in ends.
+func driveLoad(in io.Reader, out io.Writer, call newCall) error {
+	return answerOrders(in, out, func(order string) (string, error) {
 		var c cell
 		var window time.Duration
-		if _, err := fmt.Sscan(lines.Text(), &c.size, &c.conc, &window); err != nil {
-			return fmt.Errorf("order %q: %w", lines.Text(), err)
+		if _, err := fmt.Sscan(order, &c.size, &c.conc, &window); err != nil {
+			return "", fmt.Errorf("order %q: %w", order, err)
 		}
-		r, err := c.load(call, window)
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(out, r.requests, int64(r.elapsed), int64(r.p50), int64(r.p99)); err != nil {
-			return err
-		}
-	}
-	return lines.Err()
+		r, err := c.runLoad(call, window)
+		return fmt.Sprint(r.requests, " ", int64(r.elapsed), " ", int64(r.p50), " ", int64(r.p99)), err
+	})
 }
 
 // writeOrder and parseResult are the parent's side of drive.
@@ -82,10 +74,10 @@ func parseResult(line string) (result, error) {
 	return r, nil
 }
 
-// load keeps c.conc requests in flight until the window is over, then lets those
+// runLoad keeps c.conc requests in flight until the window is over, then lets those
 // under way finish.
-func (c cell) load(call newCall, window time.Duration) (result, error) {
-	payload := questionPayload(c.size)
+func (c cell) runLoad(call newCall, window time.Duration) (result, error) {
+	payload := makeQuestionPayload(c.size)
 	latencies := make([][]time.Duration, c.conc)
 	start := time.Now()
 	var workers errgroup.Group
@@ -126,8 +118,8 @@ const (
 	questionTail = `","summary":""}`
 )
 
-// questionPayload is the payload of a query and of its response alike: a JSON
+// makeQuestionPayload is the payload of a query and of its response alike: a JSON
 // object of exactly size bytes.
-func questionPayload(size int) []byte {
+func makeQuestionPayload(size int) []byte {
 	return []byte(questionHead + strings.Repeat("x", size-len(questionHead)-len(questionTail)) + questionTail)
 }

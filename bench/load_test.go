@@ -10,16 +10,16 @@ import (
 )
 
 func TestQuestionPayload(t *testing.T) {
-	if got := string(questionPayload(32)); got != `{"question":"xxxx","summary":""}` {
+	if got := string(makeQuestionPayload(32)); got != `{"question":"xxxx","summary":""}` {
 		t.Errorf("questionPayload(32) = %s", got)
 	}
 	for _, size := range []int{29, 200, 61440} {
-		payload := questionPayload(size)
+		payload := makeQuestionPayload(size)
 		if len(payload) != size {
 			t.Errorf("questionPayload(%d) has %d bytes", size, len(payload))
 		}
 		for _, name := range []string{kinds.KindQuery, kinds.KindResponse} {
-			k, _ := kinds.Lookup(name)
+			k, _ := kinds.FindKind(name)
 			if err := k.CheckPayload(payload); err != nil {
 				t.Errorf("questionPayload(%d) as %s: %v", size, name, err)
 			}
@@ -43,7 +43,7 @@ func TestDrive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := drive(strings.NewReader(orders.String()), &results, echo); err != nil {
+	if err := driveLoad(strings.NewReader(orders.String()), &results, echo); err != nil {
 		t.Fatal(err)
 	}
 	if workers.Load() != 6 {
@@ -69,7 +69,7 @@ func TestLoadComparesEchoes(t *testing.T) {
 	wrong := func() func([]byte) ([]byte, error) {
 		return func([]byte) ([]byte, error) { return []byte("{}"), nil }
 	}
-	if _, err := (cell{200, 2}).load(wrong, time.Second); err == nil {
+	if _, err := (cell{200, 2}).runLoad(wrong, time.Second); err == nil {
 		t.Error("load took a wrong echo for an answer")
 	}
 }

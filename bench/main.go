@@ -48,6 +48,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strconv"
@@ -61,36 +62,36 @@ var variants = []variant{quicVariant, nodeVariant, floorVariant, acpdVariant}
 
 func main() {
 	if len(os.Args) > 3 && os.Args[1] == "role" {
-		os.Exit(roleMain(os.Args[2], os.Args[3], os.Args[4:]))
+		os.Exit(runRole(os.Args[2], os.Args[3], os.Args[4:]))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var err error
-	switch {
-	case len(os.Args) == 2 && os.Args[1] == "idle":
-		err = idle(ctx, os.Stdout, os.Stderr)
-	case len(os.Args) == 2 && os.Args[1] == "oacp":
-		err = oacp(ctx, os.Stdout, os.Stderr)
-	case len(os.Args) == 2 && os.Args[1] == "channels":
-		err = channels(ctx, os.Stdout, os.Stderr)
-	case len(os.Args) == 2 && os.Args[1] == "inside":
-		err = inside(ctx, os.Stdout, os.Stderr)
-	case len(os.Args) >= 2 && os.Args[1] == "beside":
-		err = beside(ctx, os.Args[2:], os.Stdout, os.Stderr)
-	case len(os.Args) == 2 && os.Args[1] == "pgo":
-		err = profile(ctx, defaultPGO, os.Stderr, pgoLoad)
-	case len(os.Args) == 3 && os.Args[1] == "sdk":
-		err = sdk(ctx, os.Args[2], os.Stdout, os.Stderr)
-	default:
-		err = run(ctx, os.Args[1:])
-	}
+	err := runCommand(ctx, os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+// runCommand runs the subcommand that args name, or measures the variants.
+func runCommand(ctx context.Context, args []string) error {
+	alone := map[string]func(context.Context, io.Writer, io.Writer) error{
+		"idle": benchIdle, "oacp": benchOACP, "channels": benchChannels, "inside": benchInside,
+	}
+	switch {
+	case len(args) == 1 && alone[args[0]] != nil:
+		return alone[args[0]](ctx, os.Stdout, os.Stderr)
+	case len(args) >= 1 && args[0] == "beside":
+		return benchBeside(ctx, args[1:], os.Stdout, os.Stderr)
+	case len(args) == 1 && args[0] == "pgo":
+		return writeProfile(ctx, defaultPGO, os.Stderr, runProfiledLoad)
+	case len(args) == 2 && args[0] == "sdk":
+		return benchSDK(ctx, args[1], os.Stdout, os.Stderr)
+	}
+	return benchVariants(ctx, args)
+}
+
+func benchVariants(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("bench", flag.ExitOnError)
 	var (
 		quick  = fs.Bool("quick", false, "3 rounds of 300ms windows instead of 9 of 1s, where not said otherwise")
@@ -98,7 +99,7 @@ func run(ctx context.Context, args []string) error {
 		window = fs.Duration("window", time.Second, "`duration` of one cell in one round, after a fifth of it as warm-up")
 		sizes  = fs.String("sizes", "200,1024,16384,61440", "payload sizes in `bytes`")
 		conc   = fs.String("conc", "1,16,64", "`numbers` of requests in flight")
-		names  = fs.String("variants", variantNames(), "`variants` to measure")
+		names  = fs.String("variants", listVariants(), "`variants` to measure")
 		source = fs.String("before", "", "another checkout's `folder`: its daemons are measured too, as the variant before")
 	)
 	fs.Parse(args)
@@ -132,20 +133,20 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	for name := range strings.SplitSeq(*names, ",") {
-		v, err := variantNamed(name)
+		v, err := findVariant(name)
 		if err != nil {
 			return err
 		}
 		p.variants = append(p.variants, v)
 	}
 	if *source != "" {
-		p.variants = append(p.variants, before(*source))
+		p.variants = append(p.variants, newBeforeVariant(*source))
 	}
-	m, err := p.measure(ctx, os.Stderr)
+	m, err := p.runPlan(ctx, os.Stderr)
 	if err != nil {
 		return err
 	}
-	return m.report(os.Stdout)
+	return m.writeReport(os.Stdout)
 }
 
 const maxConc = 64

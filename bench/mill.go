@@ -24,31 +24,31 @@ type mill struct {
 }
 
 var mills = []mill{
-	{"pings", 256, func(ctx context.Context, p *partner) error { return p.ping(ctx) }},
-	{"queries", 256, func(ctx context.Context, p *partner) error { return p.query(ctx, 200) }},
-	{"queries of 900 KiB", 8, func(ctx context.Context, p *partner) error { return p.query(ctx, 900<<10) }},
-	{"notifies", 256, func(ctx context.Context, p *partner) error { return p.notify(ctx, 200) }},
-	{"notifies of 900 KiB", 8, func(ctx context.Context, p *partner) error { return p.notify(ctx, 900<<10) }},
-	{"delegations", 64, func(ctx context.Context, p *partner) error { return p.delegate(ctx) }},
+	{"pings", 256, func(ctx context.Context, p *partner) error { return p.sendPing(ctx) }},
+	{"queries", 256, func(ctx context.Context, p *partner) error { return p.sendQuery(ctx, 200) }},
+	{"queries of 900 KiB", 8, func(ctx context.Context, p *partner) error { return p.sendQuery(ctx, 900<<10) }},
+	{"notifies", 256, func(ctx context.Context, p *partner) error { return p.sendNotify(ctx, 200) }},
+	{"notifies of 900 KiB", 8, func(ctx context.Context, p *partner) error { return p.sendNotify(ctx, 900<<10) }},
+	{"delegations", 64, func(ctx context.Context, p *partner) error { return p.sendDelegation(ctx) }},
 	{"requests that are begun and reset", 128, func(ctx context.Context, p *partner) error {
-		return p.begin(ctx, wire.StreamHTTP, "POST /", false)
+		return p.beginStream(ctx, wire.StreamHTTP, "POST /", false)
 	}},
 	{"requests that are begun and left", 512, func(ctx context.Context, p *partner) error {
-		return p.begin(ctx, wire.StreamHTTP, "POST /", true)
+		return p.beginStream(ctx, wire.StreamHTTP, "POST /", true)
 	}},
 	{"mail that nobody takes", 64, func(ctx context.Context, p *partner) error {
-		return p.begin(ctx, wire.StreamMail, strings.Repeat("\x82", 1<<10), false)
+		return p.beginStream(ctx, wire.StreamMail, strings.Repeat("\x82", 1<<10), false)
 	}},
 	{"connections", 4, func(ctx context.Context, p *partner) error { return p.reconnect(ctx) }},
 	{"messages of 200 KiB in a channel", 16, func(ctx context.Context, p *partner) error {
-		return p.ask(ctx, "POST", "channels/"+p.channel+"/messages", `{"payload":{"text":"`+strings.Repeat("x", 200<<10)+`"}}`)
+		return p.callChannels(ctx, "POST", "channels/"+p.channel+"/messages", `{"payload":{"text":"`+strings.Repeat("x", 200<<10)+`"}}`)
 	}},
 	{"states of 200 KiB that replace each other, and verifications of the log", 8, func(ctx context.Context, p *partner) error { return p.replaceState(ctx) }},
 	{"lists of a channel", 64, func(ctx context.Context, p *partner) error {
-		return p.ask(ctx, "GET", "channels/"+p.channel+"/messages?wait=0&limit=200", "")
+		return p.callChannels(ctx, "GET", "channels/"+p.channel+"/messages?wait=0&limit=200", "")
 	}},
 	{"lists that nobody reads", 100, func(ctx context.Context, p *partner) error {
-		s, err := p.request(ctx, "GET", "channels/"+p.channel+"/messages?wait=0&limit=200", "")
+		s, err := p.openRequest(ctx, "GET", "channels/"+p.channel+"/messages?wait=0&limit=200", "")
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ var mills = []mill{
 	}},
 }
 
-func millNames() []string {
+func listMills() []string {
 	var names []string
 	for _, m := range mills {
 		names = append(names, m.name)
@@ -66,8 +66,8 @@ func millNames() []string {
 	return names
 }
 
-// begin opens a stream, writes to it and resets it, at once or after a second.
-func (p *partner) begin(ctx context.Context, t wire.StreamType, text string, leave bool) error {
+// beginStream opens a stream, writes to it and resets it, at once or after a second.
+func (p *partner) beginStream(ctx context.Context, t wire.StreamType, text string, leave bool) error {
 	s, err := p.OpenStream(ctx, p.desk, t)
 	if err != nil {
 		return err
@@ -86,13 +86,13 @@ func (p *partner) begin(ctx context.Context, t wire.StreamType, text string, lea
 // reconnect makes a connection anew.
 func (p *partner) reconnect(ctx context.Context) error {
 	p.Disconnect(p.desk)
-	return p.ping(ctx)
+	return p.sendPing(ctx)
 }
 
 // replaceState sets the intent's state, which another worker may have done first, and has
 // the log verified that tells of it.
 func (p *partner) replaceState(ctx context.Context) error {
-	intent, err := p.web(ctx, "GET", "intents/"+p.intent, "")
+	intent, err := p.fetchChannels(ctx, "GET", "intents/"+p.intent, "")
 	if err != nil {
 		return err
 	}
@@ -102,21 +102,21 @@ func (p *partner) replaceState(ctx context.Context) error {
 	if err := json.Unmarshal(intent, &is); err != nil {
 		return err
 	}
-	_, err = p.web(ctx, "POST", "intents/"+p.intent+"/state", `{"state":{"text":"`+strings.Repeat("x", 200<<10)+`"}}`, "If-Match", strconv.Itoa(is.Version))
+	_, err = p.fetchChannels(ctx, "POST", "intents/"+p.intent+"/state", `{"state":{"text":"`+strings.Repeat("x", 200<<10)+`"}}`, "If-Match", strconv.Itoa(is.Version))
 	if err != nil {
 		return err
 	}
-	_, err = p.web(ctx, "GET", "intents/"+p.intent+"/events/verify", "")
+	_, err = p.fetchChannels(ctx, "GET", "intents/"+p.intent+"/events/verify", "")
 	return err
 }
 
-// besideMill does what it is ordered, as INTENT CHANNEL MILL, until it is told to end, and
+// startMillRole returns what does as it is ordered, as INTENT CHANNEL MILL, until it is told to end, and
 // answers with how often. All other processes go before it: it stands for another machine.
-func besideMill(args []string) (answer func(string) (string, error), end func(), err error) {
-	if err := yieldProcessors(); err != nil {
+func startMillRole(args []string) (answer func(string) (string, error), end func(), err error) {
+	if err := setIdlePriority(); err != nil {
 		return nil, nil, err
 	}
-	p, err := newPartner(args)
+	p, err := startPartner(args)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -130,7 +130,7 @@ func besideMill(args []string) (answer func(string) (string, error), end func(),
 		p.channel, name, _ = strings.Cut(name, " ")
 		for _, m := range mills {
 			if m.name == name {
-				stop = p.grind(m)
+				stop = p.startMill(m)
 				return name, nil
 			}
 		}
@@ -138,10 +138,10 @@ func besideMill(args []string) (answer func(string) (string, error), end func(),
 	}, p.Close, nil
 }
 
-// yieldProcessors gives each thread of this process, and so those that they start, the
+// setIdlePriority gives each thread of this process, and so those that they start, the
 // policy SCHED_IDLE: any other process that wakes takes the processor at once. (A niceness
 // is a thread's too, and one of 19 keeps the processor for milliseconds.)
-func yieldProcessors() error {
+func setIdlePriority() error {
 	for left := true; left; {
 		left = false
 		tasks, err := os.ReadDir("/proc/self/task")
@@ -166,9 +166,9 @@ func yieldProcessors() error {
 	return nil
 }
 
-// grind does m from now on. stop ends that, and tells how often
+// startMill does m from now on. stop ends that, and tells how often
 // it was done and how often it was refused.
-func (p *partner) grind(m mill) (stop func() string) {
+func (p *partner) startMill(m mill) (stop func() string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var workers sync.WaitGroup
 	var done, refused atomic.Int64

@@ -14,41 +14,32 @@ import (
 // the rest of the protocol on top of what the variant quic does.
 var nodeVariant = variant{
 	name:  "node",
-	roles: map[string]role{"near": {connect: nodeNear}, "far": {serve: nodeFar}},
+	roles: map[string]role{"near": {connect: connectNode}, "far": {serve: serveNode}},
 	start: func(f *fleet) error {
-		near, far, err := makePair(f)
+		near, far, err := createPair(f)
 		if err != nil {
 			return err
 		}
-		addr, err := f.spawn("far", far.dir)
+		addr, err := f.spawnRole("far", far.dir)
 		if err != nil {
 			return err
 		}
-		if err := near.trust("far", far, addr); err != nil {
+		if err := near.trustPeer("far", far, addr); err != nil {
 			return err
 		}
-		_, err = f.spawn("near", near.dir)
+		_, err = f.spawnRole("near", near.dir)
 		return err
 	},
 }
 
-func nodeNear(args []string) (newCall, error) {
-	cfg, err := nodeConfig(args[0])
+func connectNode(args []string) (newCall, error) {
+	n, far, err := startNode(args[0], "far")
 	if err != nil {
 		return nil, err
 	}
-	far, err := cfg.Trust.Resolve("far")
-	if err != nil {
-		return nil, err
-	}
-	n, err := peer.Listen(cfg)
-	if err != nil {
-		return nil, err
-	}
-	go n.Serve(context.Background()) // ends with the process
 	return func() func([]byte) ([]byte, error) {
 		return func(payload []byte) ([]byte, error) {
-			query, err := kinds.Check(wire.NewEnvelope(n.ID(), far.ID, kinds.KindQuery, payload))
+			query, err := kinds.CheckEnvelope(wire.NewEnvelope(n.ID(), far, kinds.KindQuery, payload))
 			if err != nil {
 				return nil, err
 			}
@@ -61,8 +52,8 @@ func nodeNear(args []string) (newCall, error) {
 	}, nil
 }
 
-func nodeFar(args []string) error {
-	cfg, err := nodeConfig(args[0])
+func serveNode(args []string) error {
+	cfg, err := loadNodeConfig(args[0])
 	if err != nil {
 		return err
 	}
@@ -73,16 +64,35 @@ func nodeFar(args []string) error {
 	if err != nil {
 		return err
 	}
-	announce(n.Addr().String())
+	printReady(n.Addr().String())
 	return n.Serve(context.Background())
 }
 
-// nodeConfig is a node on a state directory.
-func nodeConfig(dir string) (peer.Config, error) {
-	key, err := identity.LoadKey(home{dir: dir}.keyFile())
+// loadNodeConfig is a node on a state directory.
+func loadNodeConfig(dir string) (peer.Config, error) {
+	key, err := identity.LoadKey(home{dir: dir}.keyPath())
 	if err != nil {
 		return peer.Config{}, err
 	}
-	trust, warning, err := identity.OpenTrust(dir)
+	trust, warning, err := identity.OpenTrustStore(dir)
 	return peer.Config{Key: key, Trust: trust, Listen: loopback}, errors.Join(err, warning)
+}
+
+// startNode runs a node on a state directory until the process ends, and returns it with
+// the id of the peer that it knows by name.
+func startNode(dir, name string) (*peer.Node, identity.ID, error) {
+	cfg, err := loadNodeConfig(dir)
+	if err != nil {
+		return nil, identity.ID{}, err
+	}
+	known, err := cfg.Trust.Resolve(name)
+	if err != nil {
+		return nil, identity.ID{}, err
+	}
+	n, err := peer.Listen(cfg)
+	if err != nil {
+		return nil, identity.ID{}, err
+	}
+	go n.Serve(context.Background()) // ends with the process
+	return n, known.ID, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/durable"
 )
 
 const (
@@ -26,17 +27,17 @@ const (
 // machine to a file on the other.
 var oacpVariant = variant{name: "oacp", programs: []string{"acpd", "acpctl"}}
 
-// oacp measures how fast mail is carried, against a loop that copies the same files
+// benchOACP measures how fast mail is carried, against a loop that copies the same files
 // as durably, how fast it is listed, and what watching inboxes costs.
-func oacp(ctx context.Context, out, log io.Writer) error {
+func benchOACP(ctx context.Context, out, log io.Writer) error {
 	return measureParts(ctx, oacpVariant, out, log, part{"mail", func(f *fleet) ([]figure, error) {
-		m := &mail{fleet: f}
-		return m.measure(log)
+		m := &mailDaemons{fleet: f}
+		return m.measureMail(log)
 	}})
 }
 
-// mail is two daemons: the planner lives at the near one, everybody else at the far one.
-type mail struct {
+// mailDaemons is two daemons: the planner lives at the near one, everybody else at the far one.
+type mailDaemons struct {
 	*fleet
 	near, far  home
 	client     client.Client // of the near daemon
@@ -45,8 +46,8 @@ type mail struct {
 	subscribed chan error
 }
 
-func (m *mail) measure(log io.Writer) ([]figure, error) {
-	if err := m.start(); err != nil {
+func (m *mailDaemons) measureMail(log io.Writer) ([]figure, error) {
+	if err := m.startDaemons(); err != nil {
 		return nil, err
 	}
 	defer m.client.Close()
@@ -59,27 +60,27 @@ func (m *mail) measure(log io.Writer) ([]figure, error) {
 	effort := figure{what: fmt.Sprintf("CPU of a daemon that watches %d inboxes", mailInboxes), unit: "%", target: 0.3}
 
 	fmt.Fprintln(log, "one by one")
-	if err := m.bind("single"); err != nil {
+	if err := m.bindAgent("single"); err != nil {
 		return nil, err
 	}
 	for i := range mailSingles {
-		took, err := m.one(i)
+		took, err := m.sendOne(i)
 		if err != nil {
 			return nil, err
 		}
-		single.values = append(single.values, millis(took))
-		if took, err = m.copies("copied", i, 1); err != nil {
+		single.values = append(single.values, toMillis(took))
+		if took, err = m.timeCopies("copied", i, 1); err != nil {
 			return nil, err
 		}
-		copied.values = append(copied.values, millis(took))
+		copied.values = append(copied.values, toMillis(took))
 	}
 	for round := range mailRounds {
 		fmt.Fprintf(log, "round %d of %d\n", round+1, mailRounds)
-		floor, err := m.copies(fmt.Sprint("floor", round), 0, mailWaiting)
+		floor, err := m.timeCopies(fmt.Sprint("floor", round), 0, mailWaiting)
 		if err != nil {
 			return nil, err
 		}
-		took, err := m.many(fmt.Sprint("many", round))
+		took, err := m.sendMany(fmt.Sprint("many", round))
 		if err != nil {
 			return nil, err
 		}
@@ -88,46 +89,46 @@ func (m *mail) measure(log io.Writer) ([]figure, error) {
 		ratio.values = append(ratio.values, took.Seconds()/floor.Seconds())
 	}
 	fmt.Fprintln(log, "listing")
-	listing, process, err := m.listing()
+	listing, process, err := m.measureListing()
 	if err != nil {
 		return nil, err
 	}
 	fmt.Fprintln(log, "rest")
 	for i := range mailInboxes {
-		if err := m.bind(fmt.Sprint("idle", i)); err != nil {
+		if err := m.bindAgent(fmt.Sprint("idle", i)); err != nil {
 			return nil, err
 		}
 	}
 	if err := m.unbindMany(); err != nil {
 		return nil, err
 	}
-	if _, err := rest(m.ctx, patience, nil); err != nil { // what came before is over
+	if _, err := measureCPUShares(m.ctx, patience, nil); err != nil { // what came before is over
 		return nil, err
 	}
-	shares, err := rest(m.ctx, idleTime, m.procs)
+	shares, err := measureCPUShares(m.ctx, idleTime, m.procs)
 	if err != nil {
 		return nil, err
 	}
 	effort.values = shares
-	valid, err := validation()
+	valid, err := measureValidation()
 	return []figure{single, copied, waiting, loop, ratio, listing, process, effort, valid}, err
 }
 
-// start starts the daemons and listens for mail.
-func (m *mail) start() (err error) {
-	if m.near, m.far, err = makePair(m.fleet); err != nil {
+// startDaemons starts the daemons and listens for mail.
+func (m *mailDaemons) startDaemons() (err error) {
+	if m.near, m.far, err = createPair(m.fleet); err != nil {
 		return err
 	}
 	for _, h := range []home{m.near, m.far} {
-		if err := os.WriteFile(filepath.Join(h.dir, "config.yaml"), fmt.Appendf(nil, "oacp: {home: %q}\n", h.oacp()), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(h.dir, "config.yaml"), fmt.Appendf(nil, "oacp: {home: %q}\n", h.oacpPath()), 0o600); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(m.near.mailbox("planner"), m.spawnPair(m.near, m.far)); err != nil {
+	if err := errors.Join(m.near.makeMailbox("planner"), m.spawnPairOn(m.near, m.far)); err != nil {
 		return err
 	}
-	m.client.Socket, m.there.Socket = m.near.socket(), m.far.socket()
-	if err := m.far.mailbox("reviewer"); err != nil { // makes the project
+	m.client.Socket, m.there.Socket = m.near.socketPath(), m.far.socketPath()
+	if err := m.far.makeMailbox("reviewer"); err != nil { // makes the project
 		return err
 	}
 	if _, err := m.there.OACPBind(m.ctx, client.OACPBindParams{Project: mailProject, Agent: "planner", Peer: "near"}); err != nil {
@@ -138,18 +139,18 @@ func (m *mail) start() (err error) {
 	go func() { // ends with the fleet's context
 		filter := client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventMail}}}
 		m.subscribed <- m.there.Subscribe(m.ctx, filter, nil, func(e *client.Event) {
-			if strings.Contains(string(e.Details), client.MailArrived) {
+			if strings.Contains(string(e.Details), string(client.MailArrived)) {
 				ready.Store(true)
 				m.arrived <- struct{}{}
 			}
 		})
 	}()
 	// The first message is the proof that all is ready.
-	if err := m.bind("ready"); err != nil {
+	if err := m.bindAgent("ready"); err != nil {
 		return err
 	}
 	for i := 0; !ready.Load(); i++ {
-		if err := m.near.write("ready", i); err != nil {
+		if err := m.near.writeMail("ready", i); err != nil {
 			return err
 		}
 		select {
@@ -162,9 +163,9 @@ func (m *mail) start() (err error) {
 	return nil
 }
 
-// bind makes an agent one that lives at the far daemon.
-func (m *mail) bind(agent string) error {
-	if err := m.far.mailbox(agent); err != nil {
+// bindAgent makes an agent one that lives at the far daemon.
+func (m *mailDaemons) bindAgent(agent string) error {
+	if err := m.far.makeMailbox(agent); err != nil {
 		return err
 	}
 	_, err := m.client.OACPBind(m.ctx, client.OACPBindParams{Project: mailProject, Agent: agent, Peer: "far"})
@@ -172,7 +173,7 @@ func (m *mail) bind(agent string) error {
 }
 
 // unbindMany leaves the inboxes that are empty.
-func (m *mail) unbindMany() error {
+func (m *mailDaemons) unbindMany() error {
 	all, err := m.client.OACPBindings(m.ctx, mailProject)
 	for _, b := range all {
 		if !strings.HasPrefix(b.Agent, "idle") {
@@ -183,34 +184,34 @@ func (m *mail) unbindMany() error {
 	return err
 }
 
-// one sends a message and waits until it is stored.
-func (m *mail) one(i int) (time.Duration, error) {
+// sendOne sends a message and waits until it is stored.
+func (m *mailDaemons) sendOne(i int) (time.Duration, error) {
 	began := time.Now()
-	if err := m.near.write("single", i); err != nil {
+	if err := m.near.writeMail("single", i); err != nil {
 		return 0, err
 	}
-	return m.wait(1, began)
+	return m.awaitArrivals(1, began)
 }
 
-// many lets messages wait for an agent that nobody carries mail for, binds it, and
+// sendMany lets messages wait for an agent that nobody carries mail for, binds it, and
 // waits until all are stored.
-func (m *mail) many(agent string) (time.Duration, error) {
-	if err := m.near.mailbox(agent); err != nil {
+func (m *mailDaemons) sendMany(agent string) (time.Duration, error) {
+	if err := m.near.makeMailbox(agent); err != nil {
 		return 0, err
 	}
 	for i := range mailWaiting {
-		if err := m.near.write(agent, i); err != nil {
+		if err := m.near.writeMail(agent, i); err != nil {
 			return 0, err
 		}
 	}
 	began := time.Now()
-	if err := m.bind(agent); err != nil {
+	if err := m.bindAgent(agent); err != nil {
 		return 0, err
 	}
-	return m.wait(mailWaiting, began)
+	return m.awaitArrivals(mailWaiting, began)
 }
 
-func (m *mail) wait(n int, began time.Time) (time.Duration, error) {
+func (m *mailDaemons) awaitArrivals(n int, began time.Time) (time.Duration, error) {
 	limit := time.After(patience * 6)
 	for i := range n {
 		select {
@@ -226,74 +227,58 @@ func (m *mail) wait(n int, began time.Time) (time.Duration, error) {
 	return time.Since(began), nil
 }
 
-// copies copies n files as durably as mail is stored, one after the other.
-func (m *mail) copies(name string, first, n int) (time.Duration, error) {
-	from, to := m.path(name+"-from"), m.path(name+"-to")
+// timeCopies copies n files as durably as mail is stored, one after the other.
+func (m *mailDaemons) timeCopies(name string, first, n int) (time.Duration, error) {
+	from, to := m.joinPath(name+"-from"), m.joinPath(name+"-to")
 	if err := errors.Join(os.MkdirAll(from, 0o777), os.MkdirAll(to, 0o777)); err != nil {
 		return 0, err
 	}
 	for i := first; i < first+n; i++ {
-		if err := os.WriteFile(filepath.Join(from, mailName(i)), mailText(i), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(from, mailFileName(i)), composeMail(i), 0o666); err != nil {
 			return 0, err
 		}
 	}
 	began := time.Now()
 	for i := first; i < first+n; i++ {
-		if err := copyDurably(from, to, mailName(i)); err != nil {
+		if err := copyFileDurably(from, to, mailFileName(i)); err != nil {
 			return 0, err
 		}
 	}
 	return time.Since(began), nil
 }
 
-func copyDurably(from, to, name string) error {
+func copyFileDurably(from, to, name string) error {
 	text, err := os.ReadFile(filepath.Join(from, name))
 	if err != nil {
 		return err
 	}
-	temp := filepath.Join(to, "."+name+".tmp")
-	f, err := os.Create(temp)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temp, filepath.Join(to, name)); err != nil {
-		return err
-	}
-	d, err := os.Open(to)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.ReplaceFile(filepath.Join(to, name), filepath.Join(to, "."+name+".tmp"), text, 0o666)
 }
 
-func (h home) oacp() string { return filepath.Join(h.dir, "oacp") }
+func (h home) oacpPath() string { return filepath.Join(h.dir, "oacp") }
 
-func (h home) inbox(agent string) string {
-	return filepath.Join(h.oacp(), "projects", mailProject, "agents", agent, "inbox")
+func (h home) inboxPath(agent string) string {
+	return filepath.Join(h.oacpPath(), "projects", mailProject, "agents", agent, "inbox")
 }
 
-// mailbox makes an agent's folders.
-func (h home) mailbox(agent string) error { return os.MkdirAll(h.inbox(agent), 0o777) }
+// makeMailbox makes an agent's folders.
+func (h home) makeMailbox(agent string) error { return os.MkdirAll(h.inboxPath(agent), 0o777) }
 
-// write puts a message into an inbox as other tools do: under a hidden name, then
+// writeMail puts a message into an inbox as other tools do: under a hidden name, then
 // renamed.
-func (h home) write(agent string, i int) error {
-	name := mailName(i)
-	temp := filepath.Join(h.inbox(agent), "."+name+".tmp-1-abcdef")
-	if err := os.WriteFile(temp, mailText(i), 0o666); err != nil {
+func (h home) writeMail(agent string, i int) error {
+	name := mailFileName(i)
+	temp := filepath.Join(h.inboxPath(agent), "."+name+".tmp-1-abcdef")
+	if err := os.WriteFile(temp, composeMail(i), 0o666); err != nil {
 		return err
 	}
-	return os.Rename(temp, filepath.Join(h.inbox(agent), name))
+	return os.Rename(temp, filepath.Join(h.inboxPath(agent), name))
 }
 
-func mailName(i int) string { return fmt.Sprintf("20261120130000_planner_question_%04x.yaml", i) }
+func mailFileName(i int) string { return fmt.Sprintf("20261120130000_planner_question_%04x.yaml", i) }
 
-// mailText is an ordinary message of about 500 bytes.
-func mailText(i int) []byte {
+// composeMail is an ordinary message of about 500 bytes.
+func composeMail(i int) []byte {
 	return fmt.Appendf(nil, `id: msg-20261120130000-planner-%04x
 from: planner
 to: reviewer

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// part is what one fleet measures.
+// part is a measurement that has a fleet of its own.
 type part struct {
 	name    string
 	measure func(*fleet) ([]figure, error)
@@ -33,7 +33,7 @@ func measureParts(ctx context.Context, v variant, out, log io.Writer, parts ...p
 			return err
 		}
 		figures, err := p.measure(f)
-		err = errors.Join(err, f.stop())
+		err = errors.Join(err, f.stopAll())
 		if ctx.Err() != nil { // and then err says only how the processes took it
 			return context.Cause(ctx)
 		}

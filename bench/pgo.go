@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// defaultPGO is where the compiler looks for the profile of acpd.
+// defaultPGO is the path at which the compiler looks for the profile of acpd.
 const defaultPGO = "../cmd/acpd/default.pgo"
 
-// pgoLoad is what the profile is of: messages of usual sizes, as queries and in
+// runProfiledLoad is what the profile is of: messages of usual sizes, as queries and in
 // channels. What fills a disk or a memory says little of the daemon.
-func pgoLoad(ctx context.Context, log io.Writer) error {
+func runProfiledLoad(ctx context.Context, log io.Writer) error {
 	p := plan{variants: []variant{acpdVariant}, rounds: 6, window: time.Second}
 	for _, size := range []int{200, 1024, 16384} {
 		for _, conc := range []int{1, 16, 64} {
 			p.cells = append(p.cells, cell{size, conc})
 		}
 	}
-	if _, err := p.measure(ctx, log); err != nil {
+	if _, err := p.runPlan(ctx, log); err != nil {
 		return err
 	}
-	return measureParts(ctx, channelsVariant, io.Discard, log, part{"channels", inForum((*forum).speed)}, part{"channels between machines", inForum((*forum).apart)})
+	return measureParts(ctx, channelsVariant, io.Discard, log, part{"channels", newForumMeasure((*forum).measureSpeed)}, part{"channels between machines", newForumMeasure((*forum).measureBetweenMachines)})
 }
 
-// profile writes to file one CPU profile of all daemons that load starts. They are
+// writeProfile writes to file one CPU profile of all daemons that load starts. They are
 // built without the profile that there is: the next one does not depend on it.
-func profile(ctx context.Context, file string, log io.Writer, load func(context.Context, io.Writer) error) error {
+func writeProfile(ctx context.Context, file string, log io.Writer, load func(context.Context, io.Writer) error) error {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return err

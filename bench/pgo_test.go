@@ -18,8 +18,8 @@ func TestProfile(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "profile")
 	p := plan{variants: []variant{acpdVariant}, cells: []cell{{200, 16}}, rounds: 1, window: time.Second}
-	err := profile(t.Context(), file, io.Discard, func(ctx context.Context, log io.Writer) error {
-		_, err := p.measure(ctx, log)
+	err := writeProfile(t.Context(), file, io.Discard, func(ctx context.Context, log io.Writer) error {
+		_, err := p.runPlan(ctx, log)
 		return err
 	})
 	if err != nil {

@@ -29,8 +29,8 @@ type measurement struct {
 	samples map[key][]sample
 }
 
-// measure runs the plan and writes its progress to log.
-func (p plan) measure(ctx context.Context, log io.Writer) (*measurement, error) {
+// runPlan runs the plan and writes its progress to log.
+func (p plan) runPlan(ctx context.Context, log io.Writer) (*measurement, error) {
 	bin, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (p plan) measure(ctx context.Context, log io.Writer) (*measurement, error) 
 	m := &measurement{plan: p, samples: map[key][]sample{}}
 	began := time.Now()
 	for round := range p.rounds {
-		err := m.round(ctx, round, bin)
+		err := m.measureRound(ctx, round, bin)
 		if ctx.Err() != nil { // and then err says only how the processes took it
 			return nil, context.Cause(ctx)
 		}
@@ -56,14 +56,14 @@ func (p plan) measure(ctx context.Context, log io.Writer) (*measurement, error) 
 	return m, nil
 }
 
-// round starts every variant afresh and measures every cell once. The variants take
+// measureRound starts every variant afresh and measures every cell once. The variants take
 // turns cell by cell; who is first moves on with each cell and each round.
-func (m *measurement) round(ctx context.Context, round int, bin string) (err error) {
+func (m *measurement) measureRound(ctx context.Context, measureRound int, bin string) (err error) {
 	fleets := make([]*fleet, len(m.variants))
 	defer func() {
 		for _, f := range fleets {
 			if f != nil {
-				err = errors.Join(err, f.stop())
+				err = errors.Join(err, f.stopAll())
 			}
 		}
 	}()
@@ -74,11 +74,11 @@ func (m *measurement) round(ctx context.Context, round int, bin string) (err err
 	}
 	for i, c := range m.cells {
 		for j := range fleets {
-			f := fleets[(round+i+j)%len(fleets)]
-			if _, err := f.run(c, m.window/5); err != nil {
+			f := fleets[(measureRound+i+j)%len(fleets)]
+			if _, err := f.runCell(c, m.window/5); err != nil {
 				return err
 			}
-			s, err := f.run(c, m.window)
+			s, err := f.runCell(c, m.window)
 			if err != nil {
 				return err
 			}

@@ -11,18 +11,18 @@ import (
 // least that any program over QUIC can do.
 var quicVariant = variant{
 	name:  "quic",
-	roles: map[string]role{"client": {connect: quicClient}, "server": {serve: quicServer}},
+	roles: map[string]role{"client": {connect: connectQUIC}, "server": {serve: serveQUIC}},
 	start: func(f *fleet) error {
-		addr, err := f.spawn("server")
+		addr, err := f.spawnRole("server")
 		if err != nil {
 			return err
 		}
-		_, err = f.spawn("client", addr)
+		_, err = f.spawnRole("client", addr)
 		return err
 	},
 }
 
-func quicClient(args []string) (newCall, error) {
+func connectQUIC(args []string) (newCall, error) {
 	conn, err := dialQUIC(args[0])
 	if err != nil {
 		return nil, err
@@ -34,21 +34,21 @@ func quicClient(args []string) (newCall, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := writeFinal(stream, payload); err != nil {
+			if err := writeAndCloseStream(stream, payload); err != nil {
 				return nil, err
 			}
-			reply, err = readAll(stream, reply)
+			reply, err = readAllInto(stream, reply)
 			return reply, err
 		}
 	}, nil
 }
 
-func quicServer([]string) error {
+func serveQUIC([]string) error {
 	ln, err := listenQUIC(&quic.Config{MaxIdleTimeout: idleTimeout})
 	if err != nil {
 		return err
 	}
-	announce(ln.Addr().String())
+	printReady(ln.Addr().String())
 	conn, err := ln.Accept(context.Background())
 	if err != nil {
 		return err
@@ -58,8 +58,8 @@ func quicServer([]string) error {
 		if err != nil {
 			return err
 		}
-		go finish(conn, stream, func(payload []byte) error { // ends with the stream
-			return writeFinal(stream, payload)
+		go handleStreamMessage(conn, stream, func(payload []byte) error { // ends with the stream
+			return writeAndCloseStream(stream, payload)
 		})
 	}
 }

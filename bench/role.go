@@ -21,10 +21,10 @@ type role struct {
 	obey func(args []string) (answer func(order string) (string, error), end func(), err error)
 }
 
-// roleMain is main for a child process; it returns the exit status.
-func roleMain(variantName, roleName string, args []string) int {
+// runRole is main for a child process; it returns the exit status.
+func runRole(variantName, roleName string, args []string) int {
 	err := func() error {
-		all := slices.Concat(variants, []variant{idleVariant, besideVariant, before("")})
+		all := slices.Concat(variants, []variant{idleVariant, besideVariant, newBeforeVariant("")})
 		i := slices.IndexFunc(all, func(v variant) bool { return v.name == variantName })
 		if i < 0 {
 			return fmt.Errorf("unknown variant")
@@ -45,15 +45,15 @@ func roleMain(variantName, roleName string, args []string) int {
 				return err
 			}
 			defer end()
-			announce("")
-			return obey(os.Stdin, os.Stdout, answer)
+			printReady("")
+			return answerOrders(os.Stdin, os.Stdout, answer)
 		default:
 			call, err := r.connect(args)
 			if err != nil {
 				return err
 			}
-			announce("")
-			return drive(os.Stdin, os.Stdout, call)
+			printReady("")
+			return driveLoad(os.Stdin, os.Stdout, call)
 		}
 	}()
 	if err != nil {
@@ -63,8 +63,8 @@ func roleMain(variantName, roleName string, args []string) int {
 	return 0
 }
 
-// obey answers each line of in with one on out, until in ends.
-func obey(in io.Reader, out io.Writer, answer func(string) (string, error)) error {
+// answerOrders answers each line of in with one on out, until in ends.
+func answerOrders(in io.Reader, out io.Writer, answer func(string) (string, error)) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		text, err := answer(lines.Text())
@@ -78,9 +78,9 @@ func obey(in io.Reader, out io.Writer, answer func(string) (string, error)) erro
 	return lines.Err()
 }
 
-// announce tells the parent that this process is ready, and where it listens if
+// printReady tells the parent that this process is ready, and where it listens if
 // the kernel chose that.
-func announce(addr string) {
+func printReady(addr string) {
 	fmt.Println(readyWord, addr)
 }
 

@@ -25,10 +25,10 @@ var sdkScript string
 
 const sdkKey = "any"
 
-// sdk measures the published OpenIntent SDK against acpd on loopback TCP and against
+// benchSDK measures the published OpenIntent SDK against acpd on loopback TCP and against
 // OpenIntent's reference server. venv is the virtual environment that has both:
 // .interop/openintent, once make interop has run.
-func sdk(ctx context.Context, venv string, out, log io.Writer) error {
+func benchSDK(ctx context.Context, venv string, out, log io.Writer) error {
 	venv, err := filepath.Abs(venv)
 	if err != nil {
 		return err
@@ -37,11 +37,11 @@ func sdk(ctx context.Context, venv string, out, log io.Writer) error {
 }
 
 func (f *fleet) measureSDK(venv string, log io.Writer) ([]figure, error) {
-	h, err := makeHome(f.path("home"))
+	h, err := createHome(f.joinPath("home"))
 	if err != nil {
 		return nil, err
 	}
-	ours, theirs := freePort(), freePort()
+	ours, theirs := findFreeAddr(), findFreeAddr()
 	hash := sha256.Sum256([]byte(sdkKey))
 	config := fmt.Sprintf("channels:\n  listen: %s\n  keys: [{sha256: %s}]\n", ours, hex.EncodeToString(hash[:]))
 	if err := os.WriteFile(filepath.Join(h.dir, "config.yaml"), []byte(config), 0o600); err != nil {
@@ -50,7 +50,7 @@ func (f *fleet) measureSDK(venv string, log io.Writer) ([]figure, error) {
 	if _, err := f.spawnDaemon(h.dir, "--no-mdns"); err != nil {
 		return nil, err
 	}
-	stop, err := startReference(f.ctx, venv, theirs, f.dir)
+	stop, err := startReferenceServer(f.ctx, venv, theirs, f.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (f *fleet) measureSDK(venv string, log io.Writer) ([]figure, error) {
 	}, nil
 }
 
-func freePort() string {
+func findFreeAddr() string {
 	l, err := net.Listen("tcp", loopback)
 	if err != nil {
 		panic(err)
@@ -83,9 +83,9 @@ func freePort() string {
 	return l.Addr().String()
 }
 
-// startReference starts OpenIntent's own server, with its state in dir, and waits until
+// startReferenceServer starts OpenIntent's own server, with its state in dir, and waits until
 // it answers. The caller stops it.
-func startReference(ctx context.Context, venv, addr, dir string) (stop func(), err error) {
+func startReferenceServer(ctx context.Context, venv, addr, dir string) (stop func(), err error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err

@@ -10,9 +10,9 @@ type spread struct {
 	q1, median, q3 float64
 }
 
-// spreadOf interpolates linearly between the two nearest values, as most
+// summarizeValues interpolates linearly between the two nearest values, as most
 // statistics programs do (type 7 of Hyndman and Fan, 1996). It does not change values.
-func spreadOf(values []float64) spread {
+func summarizeValues(values []float64) spread {
 	sorted := slices.Sorted(slices.Values(values))
 	at := func(q float64) float64 {
 		pos := q * float64(len(sorted)-1)
@@ -26,31 +26,31 @@ func spreadOf(values []float64) spread {
 	return spread{q1: at(0.25), median: at(0.5), q3: at(0.75)}
 }
 
-// scatter is the distance between the quartiles as a share of the median.
-func (s spread) scatter() float64 { return (s.q3 - s.q1) / s.median }
+// relativeSpread is the distance between the quartiles as a share of the median.
+func (s spread) relativeSpread() float64 { return (s.q3 - s.q1) / s.median }
 
 // metric picks one figure of a sample.
 type metric func(sample) float64
 
-func p50(s sample) float64  { return s.p50 }
-func p99(s sample) float64  { return s.p99 }
-func rate(s sample) float64 { return s.rate }
-func cpu(s sample) float64  { return s.cpu }
+func pickP50(s sample) float64  { return s.p50 }
+func pickP99(s sample) float64  { return s.p99 }
+func pickRate(s sample) float64 { return s.rate }
+func pickCPU(s sample) float64  { return s.cpu }
 
-// of summarises one figure over the rounds.
-func (m metric) of(samples []sample) spread {
+// summarizeRounds summarises one figure over the rounds.
+func (m metric) summarizeRounds(samples []sample) spread {
 	values := make([]float64, len(samples))
 	for i, s := range samples {
 		values[i] = m(s)
 	}
-	return spreadOf(values)
+	return summarizeValues(values)
 }
 
-// ratio summarises the quotients of one figure, each taken within a round.
-func (m metric) ratio(over, under []sample) spread {
+// summarizeRatios summarises the quotients of one figure, each taken within a round.
+func (m metric) summarizeRatios(over, under []sample) spread {
 	values := make([]float64, len(over))
 	for i := range over {
 		values[i] = m(over[i]) / m(under[i])
 	}
-	return spreadOf(values)
+	return summarizeValues(values)
 }

@@ -19,7 +19,7 @@ func TestSpreadOf(t *testing.T) {
 		{[]float64{1, 1, 1, 1000}, spread{1, 1, 250.75}},
 	} {
 		given := slices.Clone(tt.values)
-		if got := spreadOf(tt.values); got != tt.want {
+		if got := summarizeValues(tt.values); got != tt.want {
 			t.Errorf("spreadOf(%v) = %v, want %v", given, got, tt.want)
 		}
 		if !slices.Equal(tt.values, given) {
@@ -29,7 +29,7 @@ func TestSpreadOf(t *testing.T) {
 }
 
 func TestScatter(t *testing.T) {
-	if got := (spread{90, 100, 115}).scatter(); math.Abs(got-0.25) > 1e-9 {
+	if got := (spread{90, 100, 115}).relativeSpread(); math.Abs(got-0.25) > 1e-9 {
 		t.Errorf("scatter = %v, want 0.25", got)
 	}
 }
@@ -38,7 +38,7 @@ func TestScatter(t *testing.T) {
 func TestRatioIsPerRound(t *testing.T) {
 	over := []sample{{p50: 30}, {p50: 300}, {p50: 15}}
 	under := []sample{{p50: 20}, {p50: 200}, {p50: 10}}
-	if got, want := metric(p50).ratio(over, under), (spread{1.5, 1.5, 1.5}); got != want {
+	if got, want := metric(pickP50).summarizeRatios(over, under), (spread{1.5, 1.5, 1.5}); got != want {
 		t.Errorf("ratio = %v, want %v", got, want)
 	}
 }
@@ -46,7 +46,7 @@ func TestRatioIsPerRound(t *testing.T) {
 func TestResultSample(t *testing.T) {
 	r := result{requests: 200, elapsed: 2 * time.Second, p50: 1500 * time.Nanosecond, p99: time.Millisecond}
 	want := sample{p50: 1.5, p99: 1000, rate: 100, cpu: 50}
-	if got := r.sample(10 * time.Millisecond); got != want {
+	if got := r.toSample(10 * time.Millisecond); got != want {
 		t.Errorf("sample = %+v, want %+v", got, want)
 	}
 }

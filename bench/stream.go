@@ -7,20 +7,20 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// writeFinal writes p as all that is written on the stream.
-func writeFinal(stream *quic.Stream, p []byte) error {
+// writeAndCloseStream writes p as all that is written on the stream.
+func writeAndCloseStream(stream *quic.Stream, p []byte) error {
 	if _, err := stream.Write(p); err != nil {
 		return err
 	}
 	return stream.Close()
 }
 
-// finish reads what is left of the stream, to its end, and has handle deal with it.
+// handleStreamMessage reads what is left of the stream, to its end, and has handle deal with it.
 // If either fails, so does the connection, and with it the benchmark.
-func finish(conn *quic.Conn, stream *quic.Stream, handle func(message []byte) error) {
+func handleStreamMessage(conn *quic.Conn, stream *quic.Stream, handle func(message []byte) error) {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	message, err := readAll(stream, *buf)
+	message, err := readAllInto(stream, *buf)
 	*buf = message
 	if err == nil {
 		err = handle(message)
@@ -34,8 +34,8 @@ func finish(conn *quic.Conn, stream *quic.Stream, handle func(message []byte) er
 // more than everything else on its way.
 var buffers = sync.Pool{New: func() any { return new(make([]byte, 0, 4096)) }}
 
-// readAll reads r to its end into the memory of buf, which it extends as needed.
-func readAll(r io.Reader, buf []byte) ([]byte, error) {
+// readAllInto reads r to its end into the memory of buf, which it extends as needed.
+func readAllInto(r io.Reader, buf []byte) ([]byte, error) {
 	buf = buf[:0]
 	for {
 		n, err := r.Read(buf[len(buf):cap(buf)])

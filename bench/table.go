@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// report writes the tables as Markdown.
-func (m *measurement) report(w io.Writer) error {
+// writeReport writes the tables as Markdown.
+func (m *measurement) writeReport(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d rounds of %v per cell, %d CPUs, %s %s/%s. Medians of the rounds, quartiles in brackets.\n\n",
 		m.rounds, m.window, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
@@ -19,13 +19,13 @@ func (m *measurement) report(w io.Writer) error {
 }
 
 func (m *measurement) writeFigures(b *strings.Builder) {
-	row(b, "payload", "in flight", "variant", "p50 µs", "p99 µs", "requests/s", "CPU µs/request")
-	row(b, "---:", "---:", "---", "---:", "---:", "---:", "---:")
+	writeRow(b, "payload", "in flight", "variant", "p50 µs", "p99 µs", "requests/s", "CPU µs/request")
+	writeRow(b, "---:", "---:", "---", "---:", "---:", "---:", "---:")
 	for _, c := range m.cells {
 		for _, v := range m.variants {
 			s := m.samples[key{v.name, c}]
-			row(b, sizeText(c.size), fmt.Sprint(c.conc), v.name,
-				metric(p50).of(s).text(0), metric(p99).of(s).text(0), metric(rate).of(s).text(0), metric(cpu).of(s).text(0))
+			writeRow(b, formatSize(c.size), fmt.Sprint(c.conc), v.name,
+				metric(pickP50).summarizeRounds(s).format(0), metric(pickP99).summarizeRounds(s).format(0), metric(pickRate).summarizeRounds(s).format(0), metric(pickCPU).summarizeRounds(s).format(0))
 		}
 	}
 }
@@ -42,30 +42,30 @@ func (m *measurement) writeRatios(b *strings.Builder) {
 			if !head {
 				head = true
 				b.WriteString("\n")
-				row(b, "ratio", "payload", "in flight", "p50", "requests/s", "CPU/request", "target", "verdict")
-				row(b, "---", "---:", "---:", "---:", "---:", "---:", "---", "---")
+				writeRow(b, "ratio", "payload", "in flight", "p50", "requests/s", "CPU/request", "target", "verdict")
+				writeRow(b, "---", "---:", "---:", "---:", "---:", "---:", "---", "---")
 			}
-			latency, throughput, effort := metric(p50).ratio(over, under), metric(rate).ratio(over, under), metric(cpu).ratio(over, under)
+			latency, throughput, effort := metric(pickP50).summarizeRatios(over, under), metric(pickRate).summarizeRatios(over, under), metric(pickCPU).summarizeRatios(over, under)
 			goal, outcome := "", ""
-			if t, ok := targetFor(p, c); ok {
-				goal, outcome = t.String(), t.judge(latency, throughput, effort).String()
+			if t, ok := findTarget(p, c); ok {
+				goal, outcome = t.String(), t.judgeRatios(latency, throughput, effort).String()
 			}
-			row(b, p.variant+" / "+p.base, sizeText(c.size), fmt.Sprint(c.conc),
-				latency.text(2), throughput.text(2), effort.text(2), goal, outcome)
+			writeRow(b, p.variant+" / "+p.base, formatSize(c.size), fmt.Sprint(c.conc),
+				latency.format(2), throughput.format(2), effort.format(2), goal, outcome)
 		}
 	}
 }
 
-func row(b *strings.Builder, cells ...string) {
+func writeRow(b *strings.Builder, cells ...string) {
 	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }
 
-// text is the median with the quartiles behind it.
-func (s spread) text(decimals int) string {
+// format is the median with the quartiles behind it.
+func (s spread) format(decimals int) string {
 	return fmt.Sprintf("%.*f (%.*f–%.*f)", decimals, s.median, decimals, s.q1, decimals, s.q3)
 }
 
-func sizeText(bytes int) string {
+func formatSize(bytes int) string {
 	if bytes%1024 == 0 {
 		return fmt.Sprintf("%d KiB", bytes/1024)
 	}

@@ -23,7 +23,7 @@ func TestReport(t *testing.T) {
 		},
 	}
 	var b strings.Builder
-	if err := m.report(&b); err != nil {
+	if err := m.writeReport(&b); err != nil {
 		t.Fatal(err)
 	}
 	_, tables, _ := strings.Cut(b.String(), "\n\n")
@@ -50,7 +50,7 @@ func TestReportOfOneVariantHasNoRatios(t *testing.T) {
 		samples: map[key][]sample{{"quic", cell{200, 1}}: {{1, 2, 3, 4}}},
 	}
 	var b strings.Builder
-	if err := m.report(&b); err != nil {
+	if err := m.writeReport(&b); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "ratio") {

@@ -31,8 +31,8 @@ var targets = []target{
 	{pair: pair{"acpd", "floor"}, minSize: 60 << 10, maxSize: 60 << 10, minConc: 1, maxConc: 64, p50: 2.0},
 }
 
-// targetFor finds the target for a pair in a cell.
-func targetFor(p pair, c cell) (target, bool) {
+// findTarget finds the target for a pair in a cell.
+func findTarget(p pair, c cell) (target, bool) {
 	for _, t := range targets {
 		if t.pair == p && t.minSize <= c.size && c.size <= t.maxSize && t.minConc <= c.conc && c.conc <= t.maxConc {
 			return t, true
@@ -65,15 +65,15 @@ func (v verdict) String() string {
 	return word
 }
 
-// judge decides by the median of the ratios, or, where they scatter, by the CPU
+// judgeRatios decides by the median of the ratios, or, where they scatter, by the CPU
 // time per request: it may be as many times the base's as the p50 may, or as many
 // times as the rate may be below the base's.
-func (t target) judge(p50, rate, cpu spread) verdict {
+func (t target) judgeRatios(p50, rate, cpu spread) verdict {
 	atMost, ratio := t.p50, p50
 	if t.rate > 0 {
 		atMost, ratio = 1/t.rate, spread{1 / rate.q3, 1 / rate.median, 1 / rate.q1}
 	}
-	byCPU := ratio.scatter() > maxScatter
+	byCPU := ratio.relativeSpread() > maxScatter
 	if byCPU {
 		ratio = cpu
 	}

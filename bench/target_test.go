@@ -20,9 +20,9 @@ func TestTargetFor(t *testing.T) {
 		{node, cell{200, 16}, ""},
 		{pair{"floor", "quic"}, cell{200, 1}, ""},
 	} {
-		got, ok := targetFor(tt.pair, tt.cell)
+		got, ok := findTarget(tt.pair, tt.cell)
 		if ok != (tt.want != "") || ok && got.String() != tt.want {
-			t.Errorf("targetFor(%v, %v) = %v, %v, want %q", tt.pair, tt.cell, got, ok, tt.want)
+			t.Errorf("findTarget(%v, %v) = %v, %v, want %q", tt.pair, tt.cell, got, ok, tt.want)
 		}
 	}
 }
@@ -45,7 +45,7 @@ func TestJudge(t *testing.T) {
 		{"rate scatters, CPU low", target{rate: 0.5}, exactly(1), wide(0.1), exactly(2), "met (by CPU)"},
 		{"rate scatters, CPU high", target{rate: 0.5}, exactly(1), wide(1), exactly(2.2), "missed (by CPU)"},
 	} {
-		if got := tt.target.judge(tt.p50, tt.rate, tt.cpu).String(); got != tt.want {
+		if got := tt.target.judgeRatios(tt.p50, tt.rate, tt.cpu).String(); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}

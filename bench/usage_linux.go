@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime is the CPU time, user and system, that a process has spent so far in
+// cpuTime returns the CPU time, user and system, that a process has spent so far in
 // all its threads, ended ones included. It reads the clock behind
 // clock_getcpuclockid(3), which counts nanoseconds where /proc/PID/stat counts ticks.
 func cpuTime(pid int) (time.Duration, error) {
@@ -30,7 +30,7 @@ func threadTime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// residentMemory is what a process has in memory, in bytes, its program included.
+// residentMemory returns how many bytes a process has in memory, its program included.
 // The kernel counts it exactly there; the figures in status and statm may lag.
 func residentMemory(pid int) (int64, error) {
 	path := fmt.Sprintf("/proc/%d/smaps_rollup", pid)

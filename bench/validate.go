@@ -7,14 +7,14 @@ import (
 	"github.com/acpd/acpd/oacp/message"
 )
 
-// validation measures what judging a message of an ordinary size costs, the
+// measureValidation measures what judging a message of an ordinary size costs, the
 // garbage collector's share included: 50 µs are 20,000 messages a second and processor.
-func validation() (figure, error) {
+func measureValidation() (figure, error) {
 	const batches, size = 20, 1000
 	f := figure{what: "CPU for validating one message", unit: "µs", target: 50}
 	texts := make([][]byte, size)
 	for i := range texts {
-		texts[i] = mailText(i)
+		texts[i] = composeMail(i)
 	}
 	for range batches {
 		before, err := cpuTime(os.Getpid())
@@ -22,7 +22,7 @@ func validation() (figure, error) {
 			return f, err
 		}
 		for _, text := range texts {
-			d, err := message.Parse(text)
+			d, err := message.ParseDocument(text)
 			if err != nil {
 				return f, err
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -20,32 +21,30 @@ type variant struct {
 	roles map[string]role
 }
 
-// before is the variant of the daemons of another checkout. The agents are of this one.
-func before(source string) variant {
+// newBeforeVariant is the variant of the daemons of another checkout. The agents are of this one.
+func newBeforeVariant(source string) variant {
 	v := acpdVariant
 	v.name, v.source = "before", source
 	return v
 }
 
-// binIn returns where the variant's programs lie below bin. Those of another checkout
+// binDir returns where the variant's programs lie below bin. Those of another checkout
 // have the same names, and a folder of their own.
-func (v variant) binIn(bin string) string {
+func (v variant) binDir(bin string) string {
 	if v.source == "" {
 		return bin
 	}
 	return filepath.Join(bin, v.name)
 }
 
-func variantNamed(name string) (variant, error) {
-	for _, v := range variants {
-		if v.name == name {
-			return v, nil
-		}
+func findVariant(name string) (variant, error) {
+	if i := slices.IndexFunc(variants, func(v variant) bool { return v.name == name }); i >= 0 {
+		return variants[i], nil
 	}
-	return variant{}, fmt.Errorf("unknown variant %q: choose from %s", name, variantNames())
+	return variant{}, fmt.Errorf("unknown variant %q: choose from %s", name, listVariants())
 }
 
-func variantNames() string {
+func listVariants() string {
 	var names []string
 	for _, v := range variants {
 		names = append(names, v.name)

@@ -11,7 +11,7 @@ import (
 // The test binary plays the roles of the variants too.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "role" {
-		os.Exit(roleMain(os.Args[2], os.Args[3], os.Args[4:]))
+		os.Exit(runRole(os.Args[2], os.Args[3], os.Args[4:]))
 	}
 	os.Exit(m.Run())
 }
@@ -19,12 +19,12 @@ func TestMain(m *testing.M) {
 // Every variant carries every kind of load in real processes, which end in good order.
 func TestVariants(t *testing.T) {
 	p := plan{
-		variants: append(slices.Clone(variants), before("..")),
+		variants: append(slices.Clone(variants), newBeforeVariant("..")),
 		cells:    []cell{{200, 1}, {61440, 64}},
 		rounds:   2,
 		window:   20 * time.Millisecond,
 	}
-	m, err := p.measure(t.Context(), io.Discard)
+	m, err := p.runPlan(t.Context(), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestVariants(t *testing.T) {
 
 func TestStartFleetReportsFailure(t *testing.T) {
 	broken := variant{name: "quic", start: func(f *fleet) error {
-		_, err := f.spawn("nobody")
+		_, err := f.spawnRole("nobody")
 		return err
 	}}
 	if _, err := startFleet(t.Context(), broken, ""); err == nil {

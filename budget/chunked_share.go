@@ -8,8 +8,8 @@ import (
 )
 
 // Share counts what one peer holds of a row that is taken and given back for every
-// message. It takes from the account in chunks, so that Take and Give usually cost one
-// atomic operation each. What is left of a chunk counts as held until Trim.
+// message. It takes from the account in chunks, so that Reserve and Release usually
+// cost one atomic operation each. What is left of a chunk counts as held until ReleaseUnused.
 type Share struct {
 	account *Account
 	who     identity.ID
@@ -21,26 +21,26 @@ type Share struct {
 	mu sync.Mutex
 }
 
-// Share returns the share of a peer, which takes chunk at a time. There is one for
+// NewShare returns the share of a peer, which takes chunk at a time. There is one for
 // each peer and row.
-func (a *Account) Share(who identity.ID, chunk int64) *Share {
+func (a *Account) NewShare(who identity.ID, chunk int64) *Share {
 	return &Share{account: a, who: who, chunk: chunk}
 }
 
-// Take takes n more, or returns an [*Exceeded].
-func (s *Share) Take(n int64) error {
+// Reserve takes n more, or returns an [*ExceededError].
+func (s *Share) Reserve(n int64) error {
 	if s.used.Add(n) <= s.granted.Load() {
 		return nil
 	}
-	if err := s.takeChunk(); err != nil {
+	if err := s.reserveChunk(); err != nil {
 		s.used.Add(-n)
 		return err
 	}
 	return nil
 }
 
-// takeChunk takes from the account what is used, and a chunk more if there is room.
-func (s *Share) takeChunk() error {
+// reserveChunk takes from the account what is used, and a chunk more if there is room.
+func (s *Share) reserveChunk() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	granted := s.granted.Load()
@@ -52,22 +52,22 @@ func (s *Share) takeChunk() error {
 	if want == need || !s.account.hasRoom(s.who, want) {
 		want = need
 	}
-	if err := s.account.Take(s.who, want); err != nil {
+	if err := s.account.Reserve(s.who, want); err != nil {
 		return err
 	}
 	s.granted.Add(want)
 	return nil
 }
 
-// Give gives n back.
-func (s *Share) Give(n int64) { s.used.Add(-n) }
+// Release gives n back.
+func (s *Share) Release(n int64) { s.used.Add(-n) }
 
 // Used returns how much is in use now.
 func (s *Share) Used() int64 { return s.used.Load() }
 
-// Trim gives back to the account what is left beyond a chunk, and everything if nothing is
+// ReleaseUnused gives back to the account what is left beyond a chunk, and everything if nothing is
 // in use. The owner of the share calls it now and then.
-func (s *Share) Trim() {
+func (s *Share) ReleaseUnused() {
 	if s.granted.Load() == 0 {
 		return
 	}
@@ -77,10 +77,10 @@ func (s *Share) Trim() {
 	if keep > 0 {
 		keep += s.chunk
 	}
-	// A Take meanwhile may have seen the larger number. What it took beyond is granted
-	// with the next Take.
+	// A Reserve meanwhile may have seen the larger number. What it took beyond is granted
+	// with the next Reserve.
 	if free := s.granted.Load() - keep; free > 0 {
 		s.granted.Add(-free)
-		s.account.Give(s.who, free)
+		s.account.Release(s.who, free)
 	}
 }

@@ -7,41 +7,41 @@ import (
 
 func TestShareHoldsThePeersBound(t *testing.T) {
 	var b Book
-	a := b.Open(Row{Name: "row", Peer: 100, All: 200})
-	s := a.Share(id(1), 8)
+	a := b.OpenAccount(Row{Name: "row", Peer: 100, All: 200})
+	s := a.NewShare(id(1), 8)
 	var got int64
 	for range 10 * 100 {
-		if s.Take(1) == nil {
+		if s.Reserve(1) == nil {
 			got++
 		}
 	}
-	if got != 100 || a.Held(id(1)) != 100 {
-		t.Errorf("got %d, %d held; want 100", got, a.Held(id(1)))
+	if got != 100 || a.HeldBy(id(1)) != 100 {
+		t.Errorf("got %d, %d held; want 100", got, a.HeldBy(id(1)))
 	}
-	if u := b.Usage(); u[0].Refused == 0 {
+	if u := b.ListUsage(); u[0].Refused == 0 {
 		t.Error("nothing was refused")
 	}
-	s.Give(97)
-	s.Trim()
-	if n := a.Held(id(1)); n != 3+8 {
+	s.Release(97)
+	s.ReleaseUnused()
+	if n := a.HeldBy(id(1)); n != 3+8 {
 		t.Errorf("3 in use and %d held, want a chunk more", n)
 	}
-	s.Give(3)
-	s.Trim()
-	if n := a.Held(id(1)); n != 0 {
+	s.Release(3)
+	s.ReleaseUnused()
+	if n := a.HeldBy(id(1)); n != 0 {
 		t.Errorf("nothing in use and %d held", n)
 	}
 }
 
 func TestSharesHoldTheSum(t *testing.T) {
 	b := Book{Peers: func() int { return 10 }}
-	a := b.Open(Row{Name: "row", Peer: 100, All: 100})
+	a := b.OpenAccount(Row{Name: "row", Peer: 100, All: 100})
 	var sum int64
 	for n := range 10 {
-		s := a.Share(id(n), 8)
+		s := a.NewShare(id(n), 8)
 		var got int64
 		for range 1000 {
-			if s.Take(1) == nil {
+			if s.Reserve(1) == nil {
 				got++
 			}
 		}
@@ -56,22 +56,22 @@ func TestSharesHoldTheSum(t *testing.T) {
 
 func TestShareFromManyGoroutines(t *testing.T) {
 	var b Book
-	a := b.Open(Row{Name: "row", Peer: 50})
-	s := a.Share(id(1), 8)
+	a := b.OpenAccount(Row{Name: "row", Peer: 50})
+	s := a.NewShare(id(1), 8)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for range 10_000 {
-				if s.Take(3) == nil {
-					s.Give(3)
+				if s.Reserve(3) == nil {
+					s.Release(3)
 				}
-				s.Trim()
+				s.ReleaseUnused()
 			}
 		})
 	}
 	all.Wait()
-	s.Trim()
-	if n := a.Held(id(1)); n != 0 || s.Used() != 0 {
+	s.ReleaseUnused()
+	if n := a.HeldBy(id(1)); n != 0 || s.Used() != 0 {
 		t.Errorf("%d held and %d in use at the end", n, s.Used())
 	}
 }

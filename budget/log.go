@@ -3,6 +3,8 @@ package budget
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,30 +38,30 @@ type minute struct {
 
 // OpenLog opens the account of log lines. The log is closed with Close.
 func (b *Book) OpenLog(to *slog.Logger) *Log {
-	return &Log{to: to, account: b.Open(LogLines), minutes: make(map[identity.ID]*minute)}
+	return &Log{to: to, account: b.OpenAccount(LogLines), minutes: make(map[identity.ID]*minute)}
 }
 
-// Add writes a line that who has caused, unless it has used up its share.
-func (l *Log) Add(who identity.ID, level slog.Level, msg string, args ...any) {
+// WriteLimited writes a line that who has caused, unless it has used up its share.
+func (l *Log) WriteLimited(who identity.ID, level slog.Level, msg string, args ...any) {
 	if !l.to.Enabled(context.Background(), level) {
 		return
 	}
-	if l.takeLine(who, func(m *minute) { m.lines++ }) {
+	if l.reserveLine(who, func(m *minute) { m.lines++ }) {
 		l.to.Log(context.Background(), level, msg, args...)
 	}
 }
 
-// Tell passes on an event that who has caused: it calls tell at once. If who has used up
+// NotifyLimited passes on an event that who has caused: it calls tell at once. If who has used up
 // its share, only the last such event of a minute is passed on, at the end of that and
 // from another goroutine, with the number of those that were left out.
-func (l *Log) Tell(who identity.ID, tell func(left uint64)) {
-	if l.takeLine(who, func(m *minute) { m.events, m.tell = m.events+1, tell }) {
+func (l *Log) NotifyLimited(who identity.ID, tell func(left uint64)) {
+	if l.reserveLine(who, func(m *minute) { m.events, m.tell = m.events+1, tell }) {
 		tell(0)
 	}
 }
 
-// takeLine reports whether who may cause one more line, and calls over if not.
-func (l *Log) takeLine(who identity.ID, over func(*minute)) bool {
+// reserveLine reports whether who may cause one more line, and calls over if not.
+func (l *Log) reserveLine(who identity.ID, over func(*minute)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.minutes[who]
@@ -72,7 +74,7 @@ func (l *Log) takeLine(who identity.ID, over func(*minute)) bool {
 		})
 		l.minutes[who] = m
 	}
-	if l.account.Take(who, 1) != nil {
+	if l.account.Reserve(who, 1) != nil {
 		over(m)
 		return false
 	}
@@ -92,7 +94,7 @@ func (l *Log) endMinute(who identity.ID) {
 	if m.timer.Stop() {
 		l.ends.Done()
 	}
-	l.account.Give(who, m.taken)
+	l.account.Release(who, m.taken)
 	if m.lines > 0 {
 		name := "strangers"
 		if who != Strangers {
@@ -109,10 +111,7 @@ func (l *Log) endMinute(who identity.ID) {
 // added after it.
 func (l *Log) Close() {
 	l.mu.Lock()
-	var all []identity.ID
-	for who := range l.minutes {
-		all = append(all, who)
-	}
+	all := slices.Collect(maps.Keys(l.minutes))
 	l.mu.Unlock()
 	for _, who := range all {
 		l.endMinute(who)

@@ -38,17 +38,17 @@ func TestLogSumsUpOnceAMinute(t *testing.T) {
 		)
 		l := b.OpenLog(slog.New(slog.NewTextHandler(&text, nil)))
 		for range 10 * LogLines.Peer {
-			l.Add(Strangers, slog.LevelInfo, "refused")
-			l.Add(Strangers, slog.LevelDebug, "not enabled, so it costs nothing")
+			l.WriteLimited(Strangers, slog.LevelInfo, "refused")
+			l.WriteLimited(Strangers, slog.LevelDebug, "not enabled, so it costs nothing")
 		}
 		for range 5 {
-			l.Tell(Strangers, func(left uint64) {
+			l.NotifyLimited(Strangers, func(left uint64) {
 				mu.Lock()
 				defer mu.Unlock()
 				told = append(told, left)
 			})
 		}
-		l.Add(id(1), slog.LevelInfo, "another peer has its own lines")
+		l.WriteLimited(id(1), slog.LevelInfo, "another peer has its own lines")
 		if n := int64(strings.Count(text.String(), "refused")); n != LogLines.Peer || len(told) > 0 {
 			t.Errorf("%d lines and %d events, want %d and none", n, len(told), LogLines.Peer)
 		}
@@ -65,13 +65,13 @@ func TestLogSumsUpOnceAMinute(t *testing.T) {
 		if len(told) != 1 || told[0] != 5 {
 			t.Errorf("told of %v events left out, want one that says 5", told)
 		}
-		for _, u := range b.Usage() {
+		for _, u := range b.ListUsage() {
 			if u.Held != 0 {
 				t.Errorf("after the minute %d lines count", u.Held)
 			}
 		}
 		before := len(text.String())
-		l.Add(Strangers, slog.LevelInfo, "refused")
+		l.WriteLimited(Strangers, slog.LevelInfo, "refused")
 		if len(text.String()) == before {
 			t.Error("the next minute has no lines")
 		}
@@ -86,7 +86,7 @@ func TestLogOfAllPeersTogetherIsBounded(t *testing.T) {
 		l := b.OpenLog(slog.New(slog.NewTextHandler(&text, nil)))
 		for n := range 1000 {
 			for range 10 * LogLines.Peer {
-				l.Add(id(n), slog.LevelInfo, "connected")
+				l.WriteLimited(id(n), slog.LevelInfo, "connected")
 			}
 		}
 		if n := int64(strings.Count(text.String(), "connected")); n > LogLines.All {
@@ -112,7 +112,7 @@ func TestCloseWaitsForWhatIsBeingTold(t *testing.T) {
 		l := (&Book{}).OpenLog(slog.New(slog.NewTextHandler(out, nil)))
 		left := make(chan uint64, 1)
 		for range LogLines.Peer + 1 {
-			l.Tell(Strangers, func(n uint64) {
+			l.NotifyLimited(Strangers, func(n uint64) {
 				if n > 0 {
 					out.writing <- struct{}{}
 					<-out.goOn

@@ -8,33 +8,33 @@ const (
 	gib = 1 << 30
 )
 
-// EnvelopesRead are the bytes of envelopes that are being read, or handled. Two of
+// NewEnvelopesRow are the bytes of envelopes that are being read, or handled. Two of
 // the largest messages pass at a time, whatever their size.
-func EnvelopesRead(maxMessage int) Row {
+func NewEnvelopesRow(maxMessage int) Row {
 	two := 2 * int64(maxMessage)
 	return Row{Name: "envelopes", Unit: Bytes, Peer: max(4*mib, two), All: max(64*mib, two)}
 }
 
-// RepliesRead are the bytes of replies to calls from here that are being read: every
+// NewRepliesRow are the bytes of replies to calls from here that are being read: every
 // call that may be open with 64 KiB, or two of the largest. They have a row of their own,
 // because a peer's requests that wait here for its replies must not take their room.
-func RepliesRead(maxMessage int) Row {
+func NewRepliesRow(maxMessage int) Row {
 	peer := max(16*mib, 2*int64(maxMessage))
 	return Row{Name: "replies", Unit: Bytes, Peer: peer, All: 4 * peer}
 }
 
-// InboxBytes are the bytes of what [Inbox] counts. The largest message always fits.
-func InboxBytes(maxMessage int) Row {
+// NewInboxBytesRow are the bytes of what [Inbox] counts. The largest message always fits.
+func NewInboxBytesRow(maxMessage int) Row {
 	return Row{Name: "inbox_bytes", Unit: Bytes, Peer: max(16*mib, 2*int64(maxMessage)), All: 64 * mib}
 }
 
-// ResultsBytes are the bytes of what [Results] counts.
-func ResultsBytes(maxMessage int) Row {
+// NewResultsBytesRow are the bytes of what [Results] counts.
+func NewResultsBytesRow(maxMessage int) Row {
 	return Row{Name: "results_bytes", Unit: Bytes, Peer: max(8*mib, 2*int64(maxMessage)), All: 64 * mib}
 }
 
 var (
-	// Unread is what lies in QUIC's buffers, unread. A connection's window is 64
+	// Unread counts bytes that lie in QUIC's buffers and that nobody has read. A connection's window is 64
 	// streams of 128 KiB and 256 KiB of control items.
 	Unread = Row{Name: "unread", Unit: Bytes, Peer: 64 * mib, All: 256 * mib}
 
@@ -111,7 +111,7 @@ var (
 	ChannelRequests = Row{Name: "channel_requests", Peer: 128, All: 2048}
 
 	// Descriptors are the files and sockets that are open for peers. The sum is half
-	// of the process's limit, given by Within.
+	// of the process's limit, given by WithSum.
 	Descriptors = Row{Name: "descriptors", Peer: 32}
 
 	// FreeSpace is the space on the disk below which peers are refused what would be
@@ -134,8 +134,8 @@ const (
 	IntentEvents = 100_000
 )
 
-// Within returns the row with another sum, for rows whose sum depends on the machine.
-func (r Row) Within(all int64) Row {
+// WithSum returns the row with another sum, for rows whose sum depends on the machine.
+func (r Row) WithSum(all int64) Row {
 	r.All = all
 	return r
 }

@@ -57,7 +57,7 @@ const (
 // MaxRecipients bounds the list of one notify.
 const MaxRecipients = 64
 
-// Head is what the params of every kind share.
+// Head has the params that every kind takes.
 type Head struct {
 	ID     wire.MessageID `json:"id,omitzero"`     // zero: the daemon draws one; the same id again is a repeat
 	Thread string         `json:"thread,omitzero"` // conversation; only without Parent
@@ -68,15 +68,15 @@ type Head struct {
 type PingParams struct {
 	Head
 	To        string `json:"to"`
-	TimeoutMS uint64 `json:"timeout_ms,omitzero"` // 0: the daemon's default
+	TimeoutMS uint64 `json:"timeout_ms,omitzero"` // 0: 5 s
 }
 
 // DiscoverParams are the params of discover.
 type DiscoverParams struct {
 	Head
 	To        string `json:"to"`
-	TimeoutMS uint64 `json:"timeout_ms,omitzero"` // 0: the daemon's default
-	Fresh     bool   `json:"fresh,omitzero"`      // ask again, whatever is cached
+	TimeoutMS uint64 `json:"timeout_ms,omitzero"` // 0: 5 s
+	Fresh     bool   `json:"fresh,omitzero"`      // ask again, even if an answer is cached
 }
 
 // QueryParams are the params of query; deadline_ms stands in the payload.
@@ -92,7 +92,7 @@ type DelegateParams = QueryParams
 // CancelParams are the params of cancel.
 type CancelParams struct {
 	Head
-	To      string         `json:"to,omitzero"` // the daemon knows it where the delegation is its own
+	To      string         `json:"to,omitzero"` // "": the daemon knows whom the delegation went to
 	Ref     wire.MessageID `json:"ref"`         // the delegation
 	Payload wire.Payload   `json:"payload"`     // kinds.Cancel
 }
@@ -112,22 +112,22 @@ type ResultParams struct {
 	Payload wire.Payload   `json:"payload"` // kinds.Result or kinds.Error
 }
 
-// Recipients is one peer, a JSON string, or a list of 1 to [MaxRecipients]. A list
-// is answered by a list, even a list of one. No names: the params had none.
+// Recipients is one peer, in JSON a string, or a list of 1 to [MaxRecipients] peers. A list
+// is answered by a list, even a list of one. If there are no Names, the params had no "to".
 type Recipients struct {
 	Names []string
 	List  bool
 }
 
-// To names one recipient.
+// To returns the Recipients of a message to one peer.
 func To(peer string) Recipients { return Recipients{Names: []string{peer}} }
 
-// ToAll names a list of recipients.
+// ToAll returns the Recipients of a message to each of several peers.
 func ToAll(peers ...string) Recipients { return Recipients{Names: peers, List: true} }
 
 // MarshalJSONTo writes a string or a list.
 func (r Recipients) MarshalJSONTo(enc *jsontext.Encoder) error {
-	if err := r.check(); err != nil {
+	if err := r.checkCount(); err != nil {
 		return err
 	}
 	if !r.List {
@@ -148,7 +148,7 @@ func (r *Recipients) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		if err := json.UnmarshalDecode(dec, &r.Names); err != nil {
 			return err
 		}
-		return r.check()
+		return r.checkCount()
 	}
 	if err := dec.SkipValue(); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (r *Recipients) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return errors.New("expected a peer, or a list of them")
 }
 
-func (r Recipients) check() error {
+func (r Recipients) checkCount() error {
 	if n := len(r.Names); n == 0 || n > MaxRecipients || n > 1 && !r.List {
 		return fmt.Errorf("%d recipients: expected one, or a list of 1 to %d", n, MaxRecipients)
 	}
@@ -169,27 +169,30 @@ type Answer struct {
 	From    identity.ID    `json:"from"` // the peer that answered
 	Kind    string         `json:"kind"` // pong, capabilities or response
 	RTTUS   uint64         `json:"rtt_us"`
-	Payload wire.Payload   `json:"payload"`
+	Payload wire.Payload   `json:"payload"` // kinds.Pong, kinds.Capabilities or kinds.Response
 }
 
 // Delegated is the result of delegate.
 type Delegated struct {
-	ID      wire.MessageID `json:"id"` // names the delegation from now on
-	From    identity.ID    `json:"from"`
+	ID      wire.MessageID `json:"id"`      // names the delegation from now on
+	From    identity.ID    `json:"from"`    // the peer that answered
 	Payload wire.Payload   `json:"payload"` // kinds.Ack
 }
 
 // CancelAnswer is the result of cancel.
 type CancelAnswer struct {
-	Ref     wire.MessageID `json:"ref"`
+	Ref     wire.MessageID `json:"ref"`     // the delegation
 	Payload wire.Payload   `json:"payload"` // kinds.Ack
 }
 
+// ReceiptState says how far a message came.
+type ReceiptState string
+
 // The states of a receipt.
 const (
-	Handed = "handed" // an attached agent's process confirmed it
-	Held   = "held"   // it lies in the other daemon's inbox, on disk
-	Sent   = "sent"   // written to QUIC and nothing more: wait was false
+	Handed ReceiptState = "handed" // an attached agent's process confirmed it
+	Held   ReceiptState = "held"   // it lies in the other daemon's inbox, on disk
+	Sent   ReceiptState = "sent"   // written to QUIC and nothing more: wait was false
 )
 
 // Receipt is the result of notify, result and error. A notify to a list is
@@ -198,14 +201,14 @@ const (
 type Receipt struct {
 	To    string         `json:"to,omitzero"`
 	ID    wire.MessageID `json:"id,omitzero"`
-	State string         `json:"state,omitzero"`
+	State ReceiptState   `json:"state,omitzero"`
 	Error *kinds.Error   `json:"error,omitzero"`
 }
 
 // Inbound is the params of every request that the daemon makes to an attached
 // agent: the whole envelope and what the daemon knows of it. The agent answers
 // query with the payload of a response, delegate and cancel with that of an ack,
-// and notify, result and error with {}: its word that it has the message.
+// and notify, result and error with {}, by which it confirms that it has the message.
 type Inbound struct {
 	wire.Envelope
 	Name       string `json:"name"`                 // the sender's petname here

@@ -12,15 +12,15 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// AttachParams are the params of attach, whose result is Attached: from then on this
-// connection answers.
+// AttachParams are the params of attach, whose result is Attached. From then on the daemon
+// hands messages for the agent to this connection, and its calls count as the agent's.
 type AttachParams struct {
 	Name          string              `json:"name"`
 	Kinds         []string            `json:"kinds,omitempty"`   // empty: all that the daemon hands out
 	Domains       []string            `json:"domains,omitempty"` // empty: any
 	Topics        []string            `json:"topics,omitempty"`  // empty: any
 	Capabilities  *kinds.Capabilities `json:"capabilities,omitzero"`
-	MaxConcurrent int                 `json:"max_concurrent,omitzero"` // 0: 4
+	MaxConcurrent int                 `json:"max_concurrent,omitzero"` // queries and delegations at a time; 0: 4
 	TakeOver      bool                `json:"take_over,omitzero"`      // replace an agent of that name; not in the agents' folder
 	Key           string              `json:"key,omitzero"`            // what an earlier attach of the name returned; "": the daemon draws one
 }
@@ -76,13 +76,13 @@ func (f *EventFilter) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return errors.New("expected true or a list of types")
 }
 
-// MessageDirection tells whether a message came or went.
+// MessageDirection says whether a daemon received a message or sent it.
 type MessageDirection string
 
 // The directions of a message.
 const (
-	In  MessageDirection = "in"
-	Out MessageDirection = "out"
+	In  MessageDirection = "in"  // received
+	Out MessageDirection = "out" // sent
 )
 
 // Message is the params of the notification message: a copy for a subscriber.
@@ -91,23 +91,23 @@ type Message struct {
 	Direction MessageDirection `json:"direction"`
 }
 
-// EventType is what an event tells.
+// EventType says what an event tells.
 type EventType string
 
 // The types of events.
 const (
-	EventUp               EventType = "up"
-	EventDown             EventType = "down"
-	EventRefused          EventType = "refused" // the peer does not trust this daemon
-	EventDiscovered       EventType = "discovered"
-	EventLost             EventType = "lost"
-	EventPending          EventType = "pending"
-	EventTrust            EventType = "trust"
-	EventIdentityConflict EventType = "identity_conflict"
-	EventMail             EventType = "mail"
+	EventUp               EventType = "up"                // a peer is connected
+	EventDown             EventType = "down"              // it is no longer
+	EventRefused          EventType = "refused"           // the peer does not trust this daemon
+	EventDiscovered       EventType = "discovered"        // the network tells of a daemon
+	EventLost             EventType = "lost"              // it no longer does
+	EventPending          EventType = "pending"           // a stranger called
+	EventTrust            EventType = "trust"             // a peer was trusted, or its name or addresses changed
+	EventIdentityConflict EventType = "identity_conflict" // see the error of that code
+	EventMail             EventType = "mail"              // mail came or went, or was parked; the details are a MailEvent
 )
 
-// EventTypes returns all of them.
+// EventTypes returns all types of events.
 func EventTypes() []EventType {
 	return []EventType{EventUp, EventDown, EventRefused, EventDiscovered, EventLost, EventPending, EventTrust, EventIdentityConflict, EventMail}
 }

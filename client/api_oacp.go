@@ -14,15 +14,24 @@ const (
 	MethodOACPDrop     = "oacp.drop"
 )
 
+// BindingMode says when the copy here of a mail for a bound agent is removed.
+type BindingMode string
+
+// The modes of a binding.
+const (
+	ModeMirror   BindingMode = "mirror"    // when the agent at the peer is done with its own
+	ModeOnStored BindingMode = "on-stored" // some time, the linger, after the mail is stored there
+)
+
 // OACPBindParams are the params of oacp.bind: from now on the agent lives at the
 // peer, and its mail goes there.
 type OACPBindParams struct {
-	Project    string `json:"project"`
-	Agent      string `json:"agent"`
-	Peer       string `json:"peer"`
-	Mode       string `json:"mode,omitzero"`        // "": mirror
-	LingerSecs uint64 `json:"linger_secs,omitzero"` // with on-stored; 0: the daemon's default
-	Take       bool   `json:"take,omitzero"`        // also an agent that has sent from here
+	Project    string      `json:"project"`
+	Agent      string      `json:"agent"`
+	Peer       string      `json:"peer"`
+	Mode       BindingMode `json:"mode,omitzero"`        // "": ModeMirror
+	LingerSecs uint64      `json:"linger_secs,omitzero"` // with on-stored; 0: the daemon's default
+	Take       bool        `json:"take,omitzero"`        // bind also an agent that has sent from here, and has moved
 }
 
 // OACPUnbindParams are the params of oacp.unbind: the agent lives here again.
@@ -34,11 +43,11 @@ type OACPUnbindParams struct {
 // OACPBinding is the result of oacp.bind and oacp.unbind, and a row of
 // oacp.bindings.
 type OACPBinding struct {
-	Project    string `json:"project"`
-	Agent      string `json:"agent"`
-	Peer       string `json:"peer"` // petname, or the id where it has none any more
-	Mode       string `json:"mode"` // mirror or on-stored
-	LingerSecs uint64 `json:"linger_secs"`
+	Project    string      `json:"project"`
+	Agent      string      `json:"agent"`
+	Peer       string      `json:"peer"` // petname, or the id if it has none any more
+	Mode       BindingMode `json:"mode"`
+	LingerSecs uint64      `json:"linger_secs"`
 }
 
 // OACPBindingsParams are the params of oacp.bindings.
@@ -60,12 +69,15 @@ type OACPTwin struct {
 	Peer    string `json:"peer"` // a name, or an id
 }
 
+// MailState says how far a mail has come.
+type MailState string
+
 // The states of mail for a bound agent, and of mail that came.
 const (
-	MailWaiting   = "waiting"
-	MailDelivered = "delivered" // stored at the peer; the copy here goes later
-	MailParked    = "parked"    // not carried; the reason says why
-	MailArrived   = "arrived"   // only in events: it came from the peer
+	MailWaiting   MailState = "waiting"   // to be delivered
+	MailDelivered MailState = "delivered" // stored at the peer; the copy here goes later
+	MailParked    MailState = "parked"    // not carried; the reason says why
+	MailArrived   MailState = "arrived"   // only in events: it came from the peer
 )
 
 // OACPQueueParams are the params of oacp.queue.
@@ -86,7 +98,7 @@ type OACPQueue struct {
 	Home    string       `json:"home,omitzero"` // of the mailboxes whose mail the daemon carries, absolute
 }
 
-// OACPQueued is one file.
+// OACPQueued is one file in the inbox of a bound agent.
 type OACPQueued struct {
 	Project string    `json:"project"`
 	Agent   string    `json:"agent"`
@@ -94,9 +106,9 @@ type OACPQueued struct {
 	File    string    `json:"file"`
 	SHA256  string    `json:"sha256"` // "": it was not read
 	Size    int64     `json:"size"`
-	State   string    `json:"state"`
-	Reason  string    `json:"reason"`
-	Since   time.Time `json:"since"`
+	State   MailState `json:"state"`
+	Reason  string    `json:"reason"` // "": there is nothing to say
+	Since   time.Time `json:"since"`  // when it was delivered; before that, when it came or was changed
 }
 
 // OACPDropParams are the params of oacp.drop: the file goes from the inbox of a
@@ -114,20 +126,21 @@ type OACPDropped struct {
 
 // MailEvent is the details of the event mail.
 type MailEvent struct {
-	Project string `json:"project"`
-	Agent   string `json:"agent"` // the recipient
-	File    string `json:"file"`  // its name in the recipient's inbox here
-	SHA256  string `json:"sha256,omitzero"`
-	State   string `json:"state"`
-	Reason  string `json:"reason,omitzero"`
+	Project string    `json:"project"`
+	Agent   string    `json:"agent"` // the recipient
+	File    string    `json:"file"`  // its name in the recipient's inbox here
+	SHA256  string    `json:"sha256,omitzero"`
+	State   MailState `json:"state"`
+	Reason  string    `json:"reason,omitzero"`
 }
 
-// OACPBind makes an agent one that lives at a peer.
+// OACPBind binds an agent to a peer: from now on it lives there, and its mail goes there.
 func (c *Client) OACPBind(ctx context.Context, p OACPBindParams) (*OACPBinding, error) {
 	return callDaemon[OACPBinding](ctx, c, MethodOACPBind, &p)
 }
 
-// OACPUnbind makes an agent one that lives here.
+// OACPUnbind ends the binding of an agent, which lives here from now on. It returns the
+// binding that was.
 func (c *Client) OACPUnbind(ctx context.Context, p OACPUnbindParams) (*OACPBinding, error) {
 	return callDaemon[OACPBinding](ctx, c, MethodOACPUnbind, &p)
 }
@@ -135,34 +148,25 @@ func (c *Client) OACPUnbind(ctx context.Context, p OACPUnbindParams) (*OACPBindi
 // OACPBindings returns the bindings of a project, or of all for "".
 func (c *Client) OACPBindings(ctx context.Context, project string) ([]OACPBinding, error) {
 	r, err := callDaemon[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{Project: project})
-	if err != nil {
-		return nil, err
-	}
-	return r.Bindings, nil
+	return r.Bindings, err
 }
 
 // OACPTwins returns the agents of a project, or of all for "", that live here and, by the
 // word of a connected peer, there too.
 func (c *Client) OACPTwins(ctx context.Context, project string) ([]OACPTwin, error) {
 	r, err := callDaemon[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{Project: project})
-	if err != nil {
-		return nil, err
-	}
-	return r.Twins, nil
+	return r.Twins, err
 }
 
 // OACPHome returns the home of the mailboxes whose mail the daemon carries; "" from
 // a daemon that does not say it.
 func (c *Client) OACPHome(ctx context.Context) (string, error) {
 	r, err := callDaemon[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{})
-	if err != nil {
-		return "", err
-	}
-	return r.Home, nil
+	return r.Home, err
 }
 
-// OACPQueue returns the mail of a project, or of all for "", that is for other
-// machines.
+// OACPQueue returns what lies in the inboxes of a project's bound agents, or of all
+// projects' for "".
 func (c *Client) OACPQueue(ctx context.Context, project string) ([]OACPQueued, error) {
 	var all []OACPQueued
 	for p := (OACPQueueParams{Project: project}); ; {
@@ -187,7 +191,8 @@ func (c *Client) OACPFile(ctx context.Context, project, agent, file string) (*OA
 	return &r.Entries[0], nil
 }
 
-// OACPDrop gives up a file that is for another machine.
+// OACPDrop gives up a file that is for another machine: it goes into the agent's dead_letter
+// folder. OACPDropped says where it is then.
 func (c *Client) OACPDrop(ctx context.Context, p OACPDropParams) (*OACPDropped, error) {
 	return callDaemon[OACPDropped](ctx, c, MethodOACPDrop, &p)
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -20,34 +21,46 @@ type Whoami struct {
 	Home       string      `json:"home"`
 }
 
+// DaemonState says how busy a daemon is.
+type DaemonState string
+
+// The states of a daemon.
+const (
+	DaemonIdle       DaemonState = "idle"       // no query or delegation is open with agents here
+	DaemonBusy       DaemonState = "busy"       // some are
+	DaemonOverloaded DaemonState = "overloaded" // each attached agent works on as many as it takes
+	DaemonDraining   DaemonState = "draining"   // it ends, and finishes what is open
+)
+
 // Status is the result of status, which has no params.
 type Status struct {
 	Whoami
-	State          string       `json:"state"` // idle, busy, overloaded or draining
+	State          DaemonState  `json:"state"`
 	PeersConnected int          `json:"peers_connected"`
 	Agents         []Agent      `json:"agents"`
 	TasksActive    int          `json:"tasks_active"`
 	Messages       MessageCount `json:"messages"`
-	Warnings       []string     `json:"warnings"` // what its owner should know and mend
+	Warnings       []string     `json:"warnings"` // for the daemon's owner: what is wrong, and what to do
 }
 
-// Budget is the result of budget, which has no params: what peers may cost this
-// daemon, and what they do.
+// Budget is the result of budget, which has no params: the limits on what peers may use of
+// this daemon, and what each uses now.
 type Budget struct {
 	Rows  []BudgetRow   `json:"rows"`
-	Usage []BudgetUsage `json:"usage"` // row by row, who holds most first; without peers that hold nothing and were refused nothing
+	Usage []BudgetUsage `json:"usage"` // row by row, the peer that holds most first; without peers that hold nothing and were refused nothing
 }
 
-// BudgetRow is what peers may hold of one thing.
+// BudgetRow is the limit on what peers may hold of one thing, such as memory or rows of the
+// store.
 type BudgetRow struct {
 	Name string `json:"name"`
-	Unit string `json:"unit"` // bytes, "" for a count, or bytes_free: of the disk, of which held are free and the bounds must be left
+	Unit string `json:"unit"` // bytes; "": a count; bytes_free: Held bytes of the disk are free, and All must be left
 	Peer int64  `json:"peer"` // one peer at most; 0: no bound of its own
 	All  int64  `json:"all"`  // all together at most; 0: no sum
 	Held int64  `json:"held"` // by all together
 }
 
-// BudgetUsage is what one peer holds of a row.
+// BudgetUsage says how much of a row one peer holds.
 type BudgetUsage struct {
 	Row     string      `json:"row"`
 	Peer    identity.ID `json:"peer"`
@@ -73,22 +86,22 @@ type MessageCount struct {
 	Out map[string]uint64 `json:"out"`
 }
 
-// PeerState is what a daemon has to do with a peer now.
+// PeerState says how a daemon stands to a peer now.
 type PeerState string
 
 // The states of a peer.
 const (
-	PeerConnected  PeerState = "connected"
-	PeerTrusted    PeerState = "trusted" // and not connected
-	PeerDiscovered PeerState = "discovered"
-	PeerPending    PeerState = "pending" // a stranger that called and waits for trust
-	PeerBlocked    PeerState = "blocked"
+	PeerConnected  PeerState = "connected"  // and trusted
+	PeerTrusted    PeerState = "trusted"    // and not connected
+	PeerDiscovered PeerState = "discovered" // a stranger that the network tells of: nothing is proven
+	PeerPending    PeerState = "pending"    // a stranger that called: its id is proven
+	PeerBlocked    PeerState = "blocked"    // its key is
 )
 
-// AddrSource is where a daemon has an address from.
+// AddrSource says from where a daemon knows an address.
 type AddrSource string
 
-// Where an address comes from.
+// The sources of an address.
 const (
 	SourceWorked AddrSource = "worked" // the peer was connected there
 	SourceStatic AddrSource = "static" // config.yaml, the trust store
@@ -140,7 +153,7 @@ const (
 	Taken TaskDirection = "taken" // a peer delegated it to this daemon's agents
 )
 
-// TaskState is how far a delegation has come.
+// TaskState says how far a delegation has come.
 type TaskState string
 
 // The states of a delegation. Refused and the last four are final.
@@ -163,7 +176,7 @@ const MaxBeginning = 256
 // alone carry payloads.
 type Task struct {
 	ID        wire.MessageID `json:"id"`
-	Peer      string         `json:"peer"` // petname, or the id where it has none any more
+	Peer      string         `json:"peer"` // petname, or the id if it has none any more
 	Direction TaskDirection  `json:"direction"`
 	Agent     string         `json:"agent,omitzero"` // taken, accepted and open: the attached name that works on it
 	Task      string         `json:"task"`           // its beginning
@@ -177,11 +190,7 @@ type Task struct {
 
 // IsFinal reports whether the state can no longer change.
 func (s TaskState) IsFinal() bool {
-	switch s {
-	case TaskRefused, TaskCompleted, TaskFailed, TaskCancelled, TaskExpired:
-		return true
-	}
-	return false
+	return slices.Contains([]TaskState{TaskRefused, TaskCompleted, TaskFailed, TaskCancelled, TaskExpired}, s)
 }
 
 // TasksParams are the params of tasks.
@@ -214,8 +223,8 @@ type InboxParams struct {
 	After uint64   `json:"after,omitzero"` // only what has a higher sequence number
 	Kinds []string `json:"kinds,omitempty"`
 	Peers []string `json:"peers,omitempty"`
-	Peek  bool     `json:"peek,omitzero"`  // what is returned does not count as that before shown says so
-	Taken bool     `json:"taken,omitzero"` // instead, what agents acknowledged that was for any of them: for 7 days
+	Peek  bool     `json:"peek,omitzero"`  // ack may remove what is returned only when shown has named it
+	Taken bool     `json:"taken,omitzero"` // instead, messages for any agent that agents have acknowledged in the last 7 days
 }
 
 // Inbox is the result of inbox.
@@ -224,18 +233,18 @@ type Inbox struct {
 	Next     uint64        `json:"next"` // the After that continues; 0: there is no more
 }
 
-// HeldMessage is a message that waits in the inbox.
+// HeldMessage is a message that waits in the inbox, or one that an agent took from it.
 type HeldMessage struct {
 	Seq      uint64        `json:"seq"`
 	Envelope wire.Envelope `json:"envelope"`
-	Agent    string        `json:"agent,omitzero"`    // whom it is for, or who took it; "": any agent
+	Agent    string        `json:"agent,omitzero"`    // the agent that it is for, or that took it; "": any
 	TakenAt  Time          `json:"taken_at,omitzero"` // zero: it was not taken
 }
 
 // ShownParams are the params of shown: what the caller was returned with Peek, and has
 // shown or dealt with.
 type ShownParams struct {
-	Seqs []uint64 `json:"seqs"` // at most 1,000; others than there are in the caller's inbox count for nothing
+	Seqs []uint64 `json:"seqs"` // sequence numbers, at most 1,000; those that the caller's inbox lacks are ignored
 }
 
 // AckParams are the params of ack: either IDs, or UpTo with the filter that inbox
@@ -249,10 +258,10 @@ type AckParams struct {
 
 // Acked is the result of ack.
 type Acked struct {
-	Removed int `json:"removed"`
+	Removed int `json:"removed"` // how many messages
 }
 
-// MaxInvitation is how long an invitation can last.
+// MaxInvitation bounds the life of an invitation.
 const MaxInvitation = 24 * time.Hour
 
 // InviteParams are the params of invite.
@@ -265,7 +274,7 @@ type InviteParams struct {
 type Invitation struct {
 	URI     string    `json:"uri"` // a secret until it expires
 	Expires time.Time `json:"expires"`
-	ID      string    `json:"id"` // means it to revoke; no secret
+	ID      string    `json:"id"` // names it to revoke; not a secret
 }
 
 // OpenInvitation is a row of invitations.
@@ -273,7 +282,7 @@ type OpenInvitation struct {
 	ID      string     `json:"id"`
 	Expires time.Time  `json:"expires"`
 	Name    string     `json:"name,omitzero"`    // what the joiner will be called here; "": what it calls itself
-	UsedBy  *NamedPeer `json:"used_by,omitzero"` // may repeat it; nil: nobody has used it yet
+	UsedBy  *NamedPeer `json:"used_by,omitzero"` // who has used it, and alone may use it again; nil: nobody yet
 }
 
 // Invitations is the result of invitations, which has no params.
@@ -289,7 +298,7 @@ type RevokeParams struct {
 
 // Revoked is the result of revoke.
 type Revoked struct {
-	Revoked int `json:"revoked"`
+	Revoked int `json:"revoked"` // how many invitations
 }
 
 // JoinParams are the params of join.
@@ -299,8 +308,8 @@ type JoinParams struct {
 
 // TrustParams are the params of trust.
 type TrustParams struct {
-	Peer  string   `json:"peer"` // full id, or name or prefix of a pending one
-	Name  string   `json:"name,omitzero"`
+	Peer  string   `json:"peer"`           // full id, or name or prefix of a pending one
+	Name  string   `json:"name,omitzero"`  // "": the name it has, or what it calls itself
 	Addrs []string `json:"addrs,omitzero"` // host:port, instead of those it had; nil leaves them, empty leaves none
 }
 
@@ -317,8 +326,7 @@ const (
 	PartDelegations = "delegations" // the ends of those with the peer
 )
 
-// Untrusted is the result of untrust. The peer is cut off, whatever stands in
-// Unwritten.
+// Untrusted is the result of untrust. The peer is cut off even if Unwritten names parts.
 type Untrusted struct {
 	ID        identity.ID `json:"id"`
 	Name      string      `json:"name"`
@@ -327,7 +335,7 @@ type Untrusted struct {
 	Already   bool        `json:"already,omitzero"`   // it was blocked before this call
 }
 
-// NamedPeer is the result of join and trust.
+// NamedPeer is the result of join and trust: the peer that is trusted now.
 type NamedPeer struct {
 	ID      identity.ID `json:"id"`
 	Name    string      `json:"name"`
@@ -337,11 +345,11 @@ type NamedPeer struct {
 // PendingPeer is a stranger that called and proved its key.
 type PendingPeer struct {
 	ID           identity.ID     `json:"id"`
-	Claim        string          `json:"claim"`
-	Addr         string          `json:"addr"`
+	Claim        string          `json:"claim"` // what it calls itself: no proof
+	Addr         string          `json:"addr"`  // from which it called
 	Since        time.Time       `json:"since"`
-	NameConflict bool            `json:"name_conflict,omitzero"`
-	PQ           identity.PQHash `json:"pq,omitzero"`
+	NameConflict bool            `json:"name_conflict,omitzero"` // the claim is a trusted peer's name
+	PQ           identity.PQHash `json:"pq,omitzero"`            // hash of its post-quantum key
 }
 
 // Pending is the result of pending, which has no params.
@@ -349,7 +357,8 @@ type Pending struct {
 	Pending []PendingPeer `json:"pending"`
 }
 
-// PolicyParams are the params of policy: may Peer send us this?
+// PolicyParams are the params of policy: whether the configuration allows Peer to send a
+// message of Kind that names Domain, or none.
 type PolicyParams struct {
 	Peer   string `json:"peer"`
 	Kind   string `json:"kind"`

@@ -1,9 +1,11 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"sync/atomic"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,55 +15,58 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Handler is what an attached agent does with messages. Each function is called in a
-// goroutine of its own. Its context ends if the sender gives up or the connection breaks,
-// and for Query also at the deadline. An error goes to the sender: a *kinds.Error as it
-// is, any other as internal.
+// Handler has the functions of an attached agent, one for each kind of message. Each call is
+// in a goroutine of its own. Its context ends if the sender gives up or the connection
+// breaks, and for Query also at the deadline. An error goes to the sender: a *kinds.Error
+// as it is, any other as internal.
 //
 // A nil function means that the agent does not take the kind. The daemon is told so when
 // the agent attaches. It then answers the sender, or keeps the message in the inbox.
 type Handler struct {
 	// Query returns the payload of the response: a *kinds.Response, a wire.Payload,
-	// or whatever marshals to one.
+	// or a value that marshals to one.
 	Query func(context.Context, *Inbound) (any, error)
 
-	// Delegate takes the task or not, soon; the work goes on after it has returned
-	// and ends with [Client.Result] or [Client.Error]. Its context is not the work's.
+	// Delegate decides whether the agent takes the task, and must return soon: a nil
+	// *kinds.Ack with a nil error takes it. The work goes on afterwards, under another
+	// context, and ends with [Client.SendResult] or [Client.SendError].
 	Delegate func(context.Context, *Inbound) (*kinds.Ack, error)
-	// Cancel is about the delegation that Ref names.
+	// Cancel decides whether the agent gives up the delegation that Ref names. A nil
+	// *kinds.Ack with a nil error gives it up.
 	Cancel func(context.Context, *Inbound) (*kinds.Ack, error)
 
-	// Of these, nil is the word that the agent has the message. It must come
-	// within 4 s, or the message goes to the inbox.
+	// By returning nil, each of these three confirms that the agent has the message. If
+	// no agent does so within 4 s, the message goes to the inbox.
 	Notify func(context.Context, *Inbound) error
 	Result func(context.Context, *Inbound) error
 	Error  func(context.Context, *Inbound) error
 
-	// Attached is told each time that the agent is attached: at first, and when a
-	// broken connection was renewed. It must return soon. Messages may come before.
-	Attached func()
+	// OnAttached is called each time the agent was attached: at first, and after a broken
+	// connection was renewed. It must return soon. Other functions may be called before it.
+	OnAttached func()
 }
 
+// attachedAgent is an agent that Attach keeps attached.
 type attachedAgent struct {
-	params  AttachParams
-	handler Handler
-	key     atomic.Pointer[string] // once it was attached
+	params    AttachParams
+	functions map[string]messageFunc
+	key       string // once it was attached; guarded by Client.mu
 }
 
-// Attach lets an agent answer until ctx ends. If p names no kinds, they are those that h
-// has functions for. If the connection breaks, Attach renews it with the key that the
-// first attach returned. The error is that of ctx, that of the first attempt to attach,
-// or a later refusal.
+// Attach attaches an agent, whose messages the functions of h get, and blocks until ctx ends.
+// If p names no kinds, they are those that h has functions for. If the connection breaks,
+// Attach renews it with the key that the first attach returned. It returns the error of ctx,
+// any error of the first attempt to attach, or a later one that is not retryable.
 //
 // A client has one agent at a time, because its calls count as that agent's: the daemon
 // hands the result of a delegation to the agent that delegated. At the end Attach closes
 // the connection, and calls that are under way fail. It returns when the functions of h
 // have returned.
 func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
+	a := &attachedAgent{params: p, functions: h.listFunctionsByMethod()}
 	if len(p.Kinds) == 0 {
-		p.Kinds = h.handledKinds()
+		a.params.Kinds = slices.Collect(maps.Keys(a.functions))
 	}
-	a := &attachedAgent{params: p, handler: h}
 	c.mu.Lock()
 	if c.attached != nil {
 		c.mu.Unlock()
@@ -69,43 +74,75 @@ func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 	}
 	c.attached = a
 	c.mu.Unlock()
-	defer c.detach()
+	defer c.detachAgent()
 	return keepConnected(ctx, func() (*jsonrpc.Conn, error) {
 		conn, err := c.connect(ctx)
-		if err == nil && h.Attached != nil {
-			h.Attached()
+		if err == nil && h.OnAttached != nil {
+			h.OnAttached()
 		}
 		return conn, err
 	})
 }
 
-// detach closes the connection: there is no other way to detach.
-func (c *Client) detach() {
+// detachAgent detaches the agent by closing the connection, for want of a method, and waits for
+// its handlers.
+func (c *Client) detachAgent() {
 	c.mu.Lock()
-	conn, ended, joined := c.conn, c.handlersEnded, c.attachedOnConn
+	conn, ended, onConn := c.conn, c.handlersEnded, c.attachedOnConn
 	c.attached, c.attachedOnConn = nil, false
 	c.mu.Unlock()
-	if joined {
+	if onConn {
 		conn.Close()
 		<-ended
 	}
 }
 
-func (h *Handler) handledKinds() []string {
-	var list []string
-	for kind, set := range map[string]bool{
-		kinds.KindQuery:    h.Query != nil,
-		kinds.KindDelegate: h.Delegate != nil,
-		kinds.KindCancel:   h.Cancel != nil,
-		kinds.KindNotify:   h.Notify != nil,
-		kinds.KindResult:   h.Result != nil,
-		kinds.KindError:    h.Error != nil,
-	} {
-		if set {
-			list = append(list, kind)
+// messageFunc takes a message from the daemon, and returns the answer's payload.
+type messageFunc func(context.Context, *Inbound) (any, error)
+
+// listFunctionsByMethod returns the functions of h, by the methods that they answer.
+func (h *Handler) listFunctionsByMethod() map[string]messageFunc {
+	all := make(map[string]messageFunc)
+	addDecision := func(method string, decide func(context.Context, *Inbound) (*kinds.Ack, error)) {
+		if decide != nil {
+			all[method] = func(ctx context.Context, in *Inbound) (any, error) {
+				ack, err := decide(ctx, in)
+				return cmp.Or(ack, &kinds.Ack{Accepted: true}), err
+			}
 		}
 	}
-	return list
+	addConfirmation := func(method string, take func(context.Context, *Inbound) error) {
+		if take != nil {
+			all[method] = func(ctx context.Context, in *Inbound) (any, error) { return nil, take(ctx, in) }
+		}
+	}
+	if h.Query != nil {
+		all[MethodQuery] = h.answerQuery
+	}
+	addDecision(MethodDelegate, h.Delegate)
+	addDecision(MethodCancel, h.Cancel)
+	addConfirmation(MethodNotify, h.Notify)
+	addConfirmation(MethodResult, h.Result)
+	addConfirmation(MethodError, h.Error)
+	return all
+}
+
+// answerQuery calls h.Query, under the message's deadline. It checks that an answer given as
+// JSON text is one object.
+func (h *Handler) answerQuery(ctx context.Context, in *Inbound) (any, error) {
+	if in.DeadlineMS > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(in.DeadlineMS)*time.Millisecond)
+		defer cancel()
+	}
+	answer, err := h.Query(ctx, in)
+	switch text := answer.(type) {
+	case wire.Payload:
+		err = errors.Join(err, checkPayloadIsObject(text))
+	case jsontext.Value:
+		err = errors.Join(err, checkPayloadIsObject(wire.Payload(text)))
+	}
+	return answer, err
 }
 
 // serveRequest answers the daemon's requests to the attached agent.
@@ -114,55 +151,24 @@ func (c *Client) serveRequest(ctx context.Context, _ *jsonrpc.Conn, r *jsonrpc.R
 	a := c.attached
 	c.mu.Unlock()
 	if a == nil {
-		r.ReplyError(kinds.Errorf(kinds.NoAgent, "%s: the agent has detached", r.Method))
-		return
+		r.RespondError(kinds.Errorf(kinds.NoAgent, "%s: the agent has detached", r.Method))
+	} else if result, err := a.answerRequest(ctx, r); err != nil {
+		r.RespondError(err)
+	} else {
+		r.Respond(result)
 	}
-	result, err := a.handler.call(ctx, r)
-	if err != nil {
-		r.ReplyError(err)
-		return
-	}
-	r.Reply(result)
 }
 
-func (h *Handler) call(ctx context.Context, r *jsonrpc.Request) (any, error) {
+// answerRequest calls the function that answers a request.
+func (a *attachedAgent) answerRequest(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	in := new(Inbound)
-	if err := r.BindKnown(in); err != nil {
+	if err := r.ReadKnownParams(in); err != nil {
 		return nil, err
 	}
 	r.SetPeer(in.From)
-	switch {
-	case r.Method == MethodQuery && h.Query != nil:
-		if in.DeadlineMS > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, time.Duration(in.DeadlineMS)*time.Millisecond)
-			defer cancel()
-		}
-		answer, err := h.Query(ctx, in)
-		switch text := answer.(type) {
-		case wire.Payload:
-			err = errors.Join(err, checkPayload(text))
-		case jsontext.Value:
-			err = errors.Join(err, checkPayload(wire.Payload(text)))
-		}
-		return answer, err
-	case r.Method == MethodDelegate && h.Delegate != nil:
-		return ack(h.Delegate(ctx, in))
-	case r.Method == MethodCancel && h.Cancel != nil:
-		return ack(h.Cancel(ctx, in))
-	case r.Method == MethodNotify && h.Notify != nil:
-		return nil, h.Notify(ctx, in)
-	case r.Method == MethodResult && h.Result != nil:
-		return nil, h.Result(ctx, in)
-	case r.Method == MethodError && h.Error != nil:
-		return nil, h.Error(ctx, in)
+	answer, ok := a.functions[r.Method]
+	if !ok {
+		return nil, kinds.Errorf(kinds.UnknownKind, "the agent does not take %.64q", r.Method)
 	}
-	return nil, kinds.Errorf(kinds.UnknownKind, "the agent does not take %.64q", r.Method)
-}
-
-func ack(a *kinds.Ack, err error) (any, error) {
-	if a == nil && err == nil {
-		a = &kinds.Ack{Accepted: true}
-	}
-	return a, err
+	return answer(ctx, in)
 }

@@ -20,7 +20,7 @@ func inbound(kind, payload string) *Inbound {
 }
 
 func TestAttach(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Reply(nil) })
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Respond(nil) })
 	c := &Client{Socket: s.path}
 	defer c.Close()
 	ctx, detach := context.WithCancel(t.Context())
@@ -29,7 +29,7 @@ func TestAttach(t *testing.T) {
 	go func() {
 		ended <- c.Attach(ctx, AttachParams{Name: "reviewer"}, Handler{
 			Query: func(ctx context.Context, in *Inbound) (any, error) {
-				switch q, _ := kinds.Parse[kinds.Query](in.Payload); q.Question {
+				switch q, _ := kinds.ParsePayload[kinds.Query](in.Payload); q.Question {
 				case "name":
 					return &kinds.Response{Summary: in.Name}, nil
 				case "raw":
@@ -135,18 +135,18 @@ func TestClientSpeaksAsAnAgent(t *testing.T) {
 	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
 		var p SpeakParams
 		if r.Method == MethodSpeak {
-			if err := r.Bind(&p); err != nil {
+			if err := r.ReadParams(&p); err != nil {
 				t.Error(err)
 			}
 			if p.Key == "wrong" {
-				r.ReplyError(kinds.Errorf(kinds.NotAuthorized, "speak: key: another agent has the name"))
+				r.RespondError(kinds.Errorf(kinds.NotAuthorized, "speak: key: another agent has the name"))
 				return
 			}
 		}
 		said <- r.Method + p.Name + p.Key
-		r.Reply(&Whoami{})
+		r.Respond(&Whoami{})
 	})
-	c := &Client{Socket: s.path, As: SpeakParams{Name: "planner", Key: "secret"}}
+	c := &Client{Socket: s.path, SpeakAs: SpeakParams{Name: "planner", Key: "secret"}}
 	defer c.Close()
 	for range 2 {
 		for range 2 {
@@ -161,7 +161,7 @@ func TestClientSpeaksAsAnAgent(t *testing.T) {
 		}
 		c.Close()
 	}
-	other := &Client{Socket: s.path, As: SpeakParams{Name: "planner", Key: "wrong"}}
+	other := &Client{Socket: s.path, SpeakAs: SpeakParams{Name: "planner", Key: "wrong"}}
 	defer other.Close()
 	if _, err := other.Whoami(t.Context()); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
 		t.Errorf("with a wrong key: %v", err)
@@ -169,12 +169,12 @@ func TestClientSpeaksAsAnAgent(t *testing.T) {
 }
 
 func TestAttachRefused(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Reply(nil) })
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Respond(nil) })
 	c := &Client{Socket: s.path}
 	defer c.Close()
 	if err := c.Attach(t.Context(), AttachParams{Name: "taken"}, Handler{}); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
 		t.Errorf("got %v", err)
 	}
 	none := &Client{Socket: filepath.Join(t.TempDir(), "none")}
-	unavailableError(t, none.Attach(t.Context(), AttachParams{Name: "reviewer"}, Handler{}), "no daemon at")
+	wantUnavailable(t, none.Attach(t.Context(), AttachParams{Name: "reviewer"}, Handler{}), "no daemon at")
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -18,31 +19,37 @@ import (
 // of the error say whether the message may have been delivered. The client never repeats
 // a message whose fate is unknown. The caller may, with the same id.
 //
-// Errors are *kinds.Error, and *jsonrpc.Error if the call as such was malformed.
+// Errors are *kinds.Error; *jsonrpc.Error if the call or its answer was malformed; or that
+// of the context. Attach also returns a plain error if an agent is attached already.
 type Client struct {
 	// Socket is the path of the daemon's socket. "": the one that $ACP_SOCKET names, or if
 	// that is not set, the one in [Home].
 	Socket string
-	// As names the agent for which this client calls, while another client has it attached.
-	// The zero value: no agent, or the one that this client attaches.
-	As SpeakParams
-	// Patience bounds the calls that the daemon answers by itself, attach and subscribe
-	// among them: without an answer they fail with daemon_unavailable. A call that asks a
-	// peer fails so 2 s after its own deadline. A call that waits for the end of a
-	// delegation fails so if the daemon does not answer another call in that time.
-	// 0: every call waits as long as its context.
+	// SpeakAs names an agent that another client has attached: calls of this client count as
+	// that agent's. It is ignored while this client has an agent of its own. The zero
+	// value names none.
+	SpeakAs SpeakParams
+	// Patience is how long the daemon may be silent. 0: every call waits as long as its
+	// context.
+	//
+	// A call that the daemon answers by itself, attach and subscribe among them, fails with
+	// daemon_unavailable if the answer takes longer. A call that waits for a peer, or for a
+	// delegation, goes on as long as the daemon lives: the client asks it, by whoami. The
+	// call fails with daemon_unavailable if that answer takes longer, but not before 2 s
+	// after the call's own deadline. Wait has no deadline in this sense.
 	Patience time.Duration
 
 	mu             sync.Mutex
 	conn           *jsonrpc.Conn
-	handlersEnded  chan struct{}  // closed when conn's handlers have returned, and all before it
-	attached       *attachedAgent // or about to be
+	handlersEnded  chan struct{}  // closed when the handlers of the last connection and of all before it have returned
+	attached       *attachedAgent // the agent that Attach keeps attached; nil: none
 	attachedOnConn bool           // attached is attached on conn
 	connecting     chan struct{}  // closed when the goroutine that connects is done; nil: none does
 }
 
-// Close ends the connection and waits for the handlers of an attached agent. A
-// later call opens a new connection; Attach and Subscribe end with their contexts.
+// Close ends the connection and waits for the handlers of an attached agent. A later call
+// opens a new connection, and so does an Attach that is under way: end its context to stop
+// it. Subscribe has a connection of its own, which stays.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	conn, ended := c.conn, c.handlersEnded
@@ -54,7 +61,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// connect returns the connection, with the agent attached where there is one.
+// connect returns the connection, with the agent attached if there is one.
 func (c *Client) connect(ctx context.Context) (*jsonrpc.Conn, error) {
 	for {
 		c.mu.Lock()
@@ -78,17 +85,17 @@ func (c *Client) connect(ctx context.Context) (*jsonrpc.Conn, error) {
 		c.connecting = make(chan struct{})
 		c.mu.Unlock()
 
-		conn, err := c.openConn(ctx, conn, agent)
+		conn, err := c.openAndAttach(ctx, conn, agent)
 
 		c.mu.Lock()
-		stale := agent != nil && agent != c.attached // it has detached meanwhile
-		if err == nil && !stale {
+		agentGone := agent != nil && agent != c.attached // it has detached meanwhile
+		if err == nil && !agentGone {
 			c.conn, c.attachedOnConn = conn, agent != nil
 		}
 		close(c.connecting)
 		c.connecting = nil
 		c.mu.Unlock()
-		if stale && err == nil {
+		if agentGone && err == nil {
 			conn.Close()
 			continue
 		}
@@ -96,31 +103,31 @@ func (c *Client) connect(ctx context.Context) (*jsonrpc.Conn, error) {
 	}
 }
 
-// openConn opens a connection unless conn is one, and attaches the agent to it if there
-// is one.
-func (c *Client) openConn(ctx context.Context, conn *jsonrpc.Conn, agent *attachedAgent) (*jsonrpc.Conn, error) {
+// openAndAttach attaches agent, unless it is nil, to conn. If conn is nil, it opens a
+// connection, which speaks as c.SpeakAs if there is no agent. It runs in one goroutine at a time.
+// After an error it closes a connection that it has opened.
+func (c *Client) openAndAttach(ctx context.Context, conn *jsonrpc.Conn, agent *attachedAgent) (*jsonrpc.Conn, error) {
 	fresh := conn == nil
 	if fresh {
-		stream, err := dial(ctx, c.Socket, SocketName)
+		socket, err := dialSocket(ctx, c.Socket, SocketName)
 		if err != nil {
 			return nil, err
 		}
-		conn = jsonrpc.NewConn(stream, jsonrpc.Options{Handler: c.serveRequest})
-		c.runConn(conn)
+		conn = jsonrpc.NewConn(socket, jsonrpc.Options{Handler: c.serveRequest})
+		c.startConn(conn)
 	}
 	var err error
-	method := MethodAttach
 	switch {
 	case agent != nil:
 		// Only one goroutine at a time is here, so the params are its own.
 		var got Attached
-		if err = conn.CallWithin(ctx, c.Patience, method, &agent.params, &got); err == nil {
-			agent.params.Key = got.Key
-			agent.key.Store(&got.Key)
+		if err = c.callOnConn(ctx, conn, MethodAttach, &agent.params, &got); err == nil {
+			c.mu.Lock()
+			agent.params.Key, agent.key = got.Key, got.Key
+			c.mu.Unlock()
 		}
-	case fresh && c.As != SpeakParams{}:
-		method = MethodSpeak
-		err = conn.CallWithin(ctx, c.Patience, method, &c.As, nil)
+	case fresh && c.SpeakAs != SpeakParams{}:
+		err = c.callOnConn(ctx, conn, MethodSpeak, &c.SpeakAs, nil)
 	}
 	if err == nil {
 		return conn, nil
@@ -128,30 +135,37 @@ func (c *Client) openConn(ctx context.Context, conn *jsonrpc.Conn, agent *attach
 	if fresh {
 		conn.Close()
 	}
-	if c.Patience > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		err = c.silenceError(method, c.Patience)
-	}
-	if errors.Is(err, jsonrpc.ErrClosed) {
-		err = errUnavailable(true, "%s: the daemon went away", method)
-	}
 	return nil, err
 }
 
-// Key returns the key of the attached agent, or "" if no agent is or was attached: a
-// secret, with which another client can speak [Client.As] the agent.
+// callOnConn calls a method that the daemon answers by itself, on a connection that no other
+// call uses yet. It waits for Patience at most.
+func (c *Client) callOnConn(ctx context.Context, conn *jsonrpc.Conn, method string, params, result any) error {
+	err := conn.CallFor(ctx, identity.ID{}, c.Patience, method, params, result)
+	switch {
+	case c.Patience > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		return c.newSilenceError(method, c.Patience)
+	case errors.Is(err, jsonrpc.ErrClosed):
+		return newUnavailableError(true, "%s: the daemon went away", method)
+	}
+	return err
+}
+
+// Key returns the key of the attached agent: a secret, with which another client can speak
+// [Client.SpeakAs] the agent. It is "" before the agent was first attached, and after Attach has
+// returned.
 func (c *Client) Key() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.attached != nil {
-		if key := c.attached.key.Load(); key != nil {
-			return *key
-		}
+	if c.attached == nil {
+		return ""
 	}
-	return ""
+	return c.attached.key
 }
 
-// runConn runs a connection in a goroutine and notes when its handlers have ended.
-func (c *Client) runConn(conn *jsonrpc.Conn) {
+// startConn runs conn in a goroutine. It sets c.handlersEnded to a channel that is closed when
+// the handlers of conn, and of all connections before it, have returned.
+func (c *Client) startConn(conn *jsonrpc.Conn) {
 	ended := make(chan struct{})
 	c.mu.Lock()
 	before := c.handlersEnded
@@ -166,10 +180,10 @@ func (c *Client) runConn(conn *jsonrpc.Conn) {
 	}()
 }
 
-// call calls a method. If the connection turns out to be dead before anything was sent,
-// call replaces it once.
-func (c *Client) call(ctx context.Context, method string, params, result any) error {
-	for again := true; ; again = false {
+// callMethod calls a method. If the connection turns out to be dead before anything was sent,
+// callMethod replaces it once.
+func (c *Client) callMethod(ctx context.Context, method string, params, result any) error {
+	for mayRetry := true; ; mayRetry = false {
 		conn, err := c.connect(ctx)
 		if err == nil {
 			err = conn.Call(ctx, method, params, result)
@@ -182,133 +196,124 @@ func (c *Client) call(ctx context.Context, method string, params, result any) er
 			return kinds.Errorf(kinds.DaemonUnavailable, "%s: the daemon went away before it answered: "+
 				"whether the call took effect is unknown; repeat it with the same id", method).WithDelivered(kinds.DeliveredUnknown)
 		}
-		if !again {
-			return errUnavailable(true, "%s: the daemon closes the connection at once: look at its log", method)
+		if !mayRetry {
+			return newUnavailableError(true, "%s: the daemon closes the connection at once: look at its log", method)
 		}
 	}
 }
 
-// callNew is [Client.call] with a new result.
-func callNew[R any](ctx context.Context, c *Client, method string, params any) (*R, error) {
-	r := new(R)
-	if err := c.call(ctx, method, params, r); err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
-// callDaemon is [callNew] for what the daemon answers by itself: without an answer it
-// fails after Patience.
+// callDaemon calls a method that the daemon answers by itself. It waits for Patience at most.
 func callDaemon[R any](ctx context.Context, c *Client, method string, params any) (*R, error) {
-	if c.Patience <= 0 {
-		return callNew[R](ctx, c, method, params)
+	bounded := ctx
+	if c.Patience > 0 {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, c.Patience)
+		defer cancel()
 	}
-	bounded, cancel := context.WithTimeout(ctx, c.Patience)
-	defer cancel()
-	r, err := callNew[R](bounded, c, method, params)
-	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return nil, c.silenceError(method, c.Patience)
+	r := new(R)
+	err := c.callMethod(bounded, method, params, r)
+	if c.Patience > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = c.newSilenceError(method, c.Patience)
 	}
 	return r, err
 }
 
-// callPeerWithPayload is [callPeer] for params with a payload. It checks only that the
-// payload does not break the line; the daemon judges the rest.
-func callPeerWithPayload[R any](ctx context.Context, c *Client, deadline time.Duration, method string, params any, payload wire.Payload) (*R, error) {
-	if err := checkPayload(payload); err != nil {
-		return nil, err
-	}
-	return callPeer[R](ctx, c, deadline, method, params)
-}
-
-// callPeer is [callNew] for what the daemon asks a peer, which takes deadline at most.
-func callPeer[R any](ctx context.Context, c *Client, deadline time.Duration, method string, params any) (*R, error) {
+// callPeer calls a method for which the daemon asks a peer, within deadline. It refuses a
+// payload that is neither empty nor one JSON object; the daemon judges the rest.
+func callPeer[R any](ctx context.Context, c *Client, deadline time.Duration, method string, params any, payload wire.Payload) (*R, error) {
 	r := new(R)
-	if err := c.callWatched(ctx, deadline+grace, method, params, r); err != nil {
-		return nil, err
+	if err := checkPayloadIsObject(payload); err != nil {
+		return r, err
 	}
-	return r, nil
+	return r, c.callWhileDaemonAlive(ctx, deadline+grace, method, params, r)
 }
 
-// checkPayload returns an error unless the payload is empty or one JSON object.
-func checkPayload(payload wire.Payload) error {
+// checkPayloadIsObject returns an error unless the payload is empty or one JSON object.
+func checkPayloadIsObject(payload wire.Payload) error {
 	if len(payload) > 0 && !jsonrpc.IsObject(payload) {
 		return kinds.Errorf(kinds.Invalid, "payload: expected one JSON object")
 	}
 	return nil
 }
 
-// Ping asks a peer's daemon for a sign of life.
+// Ping asks a peer's daemon for a sign of life, and waits for it as long as p.TimeoutMS says,
+// 5 s if that is 0.
 func (c *Client) Ping(ctx context.Context, p PingParams) (*Answer, error) {
-	return callPeer[Answer](ctx, c, timeoutOr(p.TimeoutMS, probeTimeout), MethodPing, &p)
+	return callPeer[Answer](ctx, c, timeoutOrDefault(p.TimeoutMS, kinds.ProbeDeadline), MethodPing, &p, nil)
 }
 
-// Discover asks what a peer's agents can do.
+// Discover asks what a peer's agents can do, and waits for the answer as long as p.TimeoutMS
+// says, 5 s if that is 0. An answer of the last minute may be returned; p.Fresh prevents it.
 func (c *Client) Discover(ctx context.Context, p DiscoverParams) (*Answer, error) {
-	return callPeer[Answer](ctx, c, timeoutOr(p.TimeoutMS, probeTimeout), MethodDiscover, &p)
+	return callPeer[Answer](ctx, c, timeoutOrDefault(p.TimeoutMS, kinds.ProbeDeadline), MethodDiscover, &p, nil)
 }
 
-// Query asks a peer's agent a question and waits for the response.
+// Query asks a peer's agent a question and waits for the response, until the deadline that
+// the payload names: 30 s if it names none.
 func (c *Client) Query(ctx context.Context, p QueryParams) (*Answer, error) {
-	var deadline time.Duration // nobody asks for it without Patience
-	if c.Patience > 0 {
-		deadline = queryTimeout(p.Payload)
+	var deadline time.Duration
+	if c.Patience > 0 { // nothing else needs the deadline, and parsing the payload costs
+		deadline = parseQueryTimeout(p.Payload)
 	}
-	return callPeerWithPayload[Answer](ctx, c, deadline, MethodQuery, &p, p.Payload)
+	return callPeer[Answer](ctx, c, deadline, MethodQuery, &p, p.Payload)
 }
 
-// Delegate hands over a task and waits for the ack; see [Client.Wait].
+// Delegate gives a peer's agent a task and waits for the ack, 30 s at most. [Client.Wait]
+// waits for the end of the delegation.
 func (c *Client) Delegate(ctx context.Context, p DelegateParams) (*Delegated, error) {
-	deadline := ackTimeout
-	if c.Patience > 0 {
-		deadline = delegateTimeout(p.Payload)
+	var deadline time.Duration
+	if c.Patience > 0 { // as in Query
+		deadline = parseDelegateTimeout(p.Payload)
 	}
-	return callPeerWithPayload[Delegated](ctx, c, deadline, MethodDelegate, &p, p.Payload)
+	return callPeer[Delegated](ctx, c, deadline, MethodDelegate, &p, p.Payload)
 }
 
-// Cancel asks for the end of a delegation.
+// Cancel asks a peer's agent to end a delegation and waits for the ack, 30 s at most. The
+// delegation ends later; see [Client.Wait].
 func (c *Client) Cancel(ctx context.Context, p CancelParams) (*CancelAnswer, error) {
-	return callPeerWithPayload[CancelAnswer](ctx, c, ackTimeout, MethodCancel, &p, p.Payload)
+	return callPeer[CancelAnswer](ctx, c, kinds.AckDeadline, MethodCancel, &p, p.Payload)
 }
 
-// Notify tells one peer; p.To is made by [To].
+// Notify sends a message to one peer, which [To] makes p.To of. It waits for the receipt,
+// 5 s at most, unless p.Wait is false.
 func (c *Client) Notify(ctx context.Context, p NotifyParams) (*Receipt, error) {
 	p.To.List = false
-	return callPeerWithPayload[Receipt](ctx, c, receiptTimeout, MethodNotify, &p, p.Payload)
+	return callPeer[Receipt](ctx, c, kinds.ReceiptDeadline, MethodNotify, &p, p.Payload)
 }
 
-// NotifyAll tells several peers, each with a message of its own. The receipts are
-// in the order of p.To; some may hold errors.
+// NotifyAll sends a message to each of several peers, which [ToAll] makes p.To of, and waits
+// like [Client.Notify]. The receipts are in the order of p.To. A receipt may hold an error
+// though NotifyAll returns none.
 func (c *Client) NotifyAll(ctx context.Context, p NotifyParams) ([]Receipt, error) {
 	p.To.List = true
-	r, err := callPeerWithPayload[[]Receipt](ctx, c, receiptTimeout, MethodNotify, &p, p.Payload)
-	if err != nil {
-		return nil, err
-	}
-	return *r, nil
+	r, err := callPeer[[]Receipt](ctx, c, kinds.ReceiptDeadline, MethodNotify, &p, p.Payload)
+	return *r, err
 }
 
-// Result reports on a delegation that was taken.
-func (c *Client) Result(ctx context.Context, p ResultParams) (*Receipt, error) {
-	return callPeerWithPayload[Receipt](ctx, c, receiptTimeout, MethodResult, &p, p.Payload)
+// SendResult sends a partial or the final result of the delegation p.Ref, which this daemon's
+// agents have taken, and waits for the receipt, 5 s at most.
+func (c *Client) SendResult(ctx context.Context, p ResultParams) (*Receipt, error) {
+	return callPeer[Receipt](ctx, c, kinds.ReceiptDeadline, MethodResult, &p, p.Payload)
 }
 
-// Error ends a delegation that was taken with an error.
-func (c *Client) Error(ctx context.Context, p ResultParams) (*Receipt, error) {
-	return callPeerWithPayload[Receipt](ctx, c, receiptTimeout, MethodError, &p, p.Payload)
+// SendError ends the delegation p.Ref, which this daemon's agents have taken, with an error, and
+// waits for the receipt, 5 s at most.
+func (c *Client) SendError(ctx context.Context, p ResultParams) (*Receipt, error) {
+	return callPeer[Receipt](ctx, c, kinds.ReceiptDeadline, MethodError, &p, p.Payload)
 }
 
-// Whoami returns who the daemon is.
+// Whoami returns the daemon's id, name, version, addresses and state directory.
 func (c *Client) Whoami(ctx context.Context) (*Whoami, error) {
 	return callDaemon[Whoami](ctx, c, MethodWhoami, nil)
 }
 
-// Status returns how the daemon is.
+// Status returns what Whoami does, and the daemon's load, attached agents, counts of messages
+// and warnings.
 func (c *Client) Status(ctx context.Context) (*Status, error) {
 	return callDaemon[Status](ctx, c, MethodStatus, nil)
 }
 
-// Budget returns what peers may cost the daemon, and what they do.
+// Budget returns the limits on what peers may use of the daemon, and what each uses now.
 func (c *Client) Budget(ctx context.Context) (*Budget, error) {
 	return callDaemon[Budget](ctx, c, MethodBudget, nil)
 }
@@ -316,13 +321,11 @@ func (c *Client) Budget(ctx context.Context) (*Budget, error) {
 // Peers returns all peers that the daemon knows of, strangers included.
 func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
 	r, err := callDaemon[Peers](ctx, c, MethodPeers, nil)
-	if err != nil {
-		return nil, err
-	}
-	return r.Peers, nil
+	return r.Peers, err
 }
 
-// Tasks returns the delegations, given and taken, the newest first.
+// Tasks returns the delegations, given and taken, the newest first. It asks page by page, so
+// a delegation that changes meanwhile may be returned as it was.
 func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
 	var all []Task
 	for p := (TasksParams{}); ; {
@@ -337,38 +340,38 @@ func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
 	}
 }
 
-// Task returns one delegation.
+// Task returns one delegation, with its payloads.
 func (c *Client) Task(ctx context.Context, id wire.MessageID) (*Task, error) {
 	return callDaemon[Task](ctx, c, MethodTask, &TaskParams{ID: id})
 }
 
-// Wait waits until a delegation is final, or as p says.
+// Wait waits until a delegation is final, or has more partial results than p.AfterPartials.
+// If p.TimeoutMS passes first, the error is timeout.
 func (c *Client) Wait(ctx context.Context, p WaitParams) (*Task, error) {
 	t := new(Task)
-	if err := c.callWatched(ctx, c.Patience, MethodWait, &p, t); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return t, c.callWhileDaemonAlive(ctx, c.Patience, MethodWait, &p, t)
 }
 
-// Inbox returns held messages and removes none.
+// Inbox returns a page of the messages that the inbox holds, or with p.Taken of those that
+// agents took from it, and removes none. The page that follows is that after Next.
 func (c *Client) Inbox(ctx context.Context, p InboxParams) (*Inbox, error) {
 	return callDaemon[Inbox](ctx, c, MethodInbox, &p)
 }
 
-// Shown says that messages which Inbox has returned with Peek were shown. From then on
-// Ack may remove them.
-func (c *Client) Shown(ctx context.Context, p ShownParams) error {
+// MarkShown tells the daemon that messages which Inbox has returned with Peek were shown: from
+// then on Ack may remove them.
+func (c *Client) MarkShown(ctx context.Context, p ShownParams) error {
 	_, err := callDaemon[struct{}](ctx, c, MethodShown, &p)
 	return err
 }
 
-// Ack removes messages that Inbox has returned.
+// Ack removes messages from the inbox: those that p selects and Inbox has returned. What it
+// returned with Peek counts only when [Client.MarkShown] has named it.
 func (c *Client) Ack(ctx context.Context, p AckParams) (*Acked, error) {
 	return callDaemon[Acked](ctx, c, MethodAck, &p)
 }
 
-// Invite opens an invitation.
+// Invite makes an invitation, which one stranger can use until it expires; see [Client.Join].
 func (c *Client) Invite(ctx context.Context, p InviteParams) (*Invitation, error) {
 	return callDaemon[Invitation](ctx, c, MethodInvite, &p)
 }
@@ -376,10 +379,7 @@ func (c *Client) Invite(ctx context.Context, p InviteParams) (*Invitation, error
 // Invitations returns the open invitations, without their secrets.
 func (c *Client) Invitations(ctx context.Context) ([]OpenInvitation, error) {
 	r, err := callDaemon[Invitations](ctx, c, MethodInvitations, nil)
-	if err != nil {
-		return nil, err
-	}
-	return r.Invitations, nil
+	return r.Invitations, err
 }
 
 // Revoke ends open invitations. A peer that has joined by one of them stays trusted.
@@ -387,12 +387,14 @@ func (c *Client) Revoke(ctx context.Context, p RevokeParams) (*Revoked, error) {
 	return callDaemon[Revoked](ctx, c, MethodRevoke, &p)
 }
 
-// Join accepts an invitation.
+// Join uses an invitation of another daemon. Afterwards that daemon and the caller's own trust
+// each other. It waits 10 s at most.
 func (c *Client) Join(ctx context.Context, uri string) (*NamedPeer, error) {
-	return callPeer[NamedPeer](ctx, c, joinTimeout, MethodJoin, &JoinParams{URI: uri})
+	return callPeer[NamedPeer](ctx, c, kinds.JoinDeadline, MethodJoin, &JoinParams{URI: uri}, nil)
 }
 
-// Trust trusts a peer from now on.
+// Trust makes the daemon trust a peer from now on. For a peer that it trusts already, it
+// changes the name and the addresses.
 func (c *Client) Trust(ctx context.Context, p TrustParams) (*NamedPeer, error) {
 	return callDaemon[NamedPeer](ctx, c, MethodTrust, &p)
 }
@@ -403,16 +405,15 @@ func (c *Client) Untrust(ctx context.Context, peer string) (*Untrusted, error) {
 	return callDaemon[Untrusted](ctx, c, MethodUntrust, &UntrustParams{Peer: peer})
 }
 
-// Pending returns the strangers that wait for trust.
+// Pending returns the strangers that have called and wait for a decision: [Client.Trust] or
+// [Client.Untrust].
 func (c *Client) Pending(ctx context.Context) ([]PendingPeer, error) {
 	r, err := callDaemon[Pending](ctx, c, MethodPending, nil)
-	if err != nil {
-		return nil, err
-	}
-	return r.Pending, nil
+	return r.Pending, err
 }
 
-// Policy returns whether a peer may send a kind, and the rule that decides.
+// Policy returns whether the configuration allows a peer to send a kind of message, and which
+// rule decides.
 func (c *Client) Policy(ctx context.Context, p PolicyParams) (*Policy, error) {
 	return callDaemon[Policy](ctx, c, MethodPolicy, &p)
 }

@@ -52,11 +52,11 @@ func (s *server) start() {
 	s.l = l
 	s.running.Go(func() {
 		for {
-			stream, err := l.Accept()
+			socket, err := l.Accept()
 			if err != nil {
 				return
 			}
-			c := jsonrpc.NewConn(stream, jsonrpc.Options{Handler: s.handle, PushBack: true})
+			c := jsonrpc.NewConn(socket, jsonrpc.Options{Handler: s.handle, PushBack: true})
 			s.mu.Lock()
 			s.conns = append(s.conns, c)
 			s.mu.Unlock()
@@ -80,22 +80,22 @@ func (s *server) stop() {
 func (s *server) handle(ctx context.Context, c *jsonrpc.Conn, r *jsonrpc.Request) {
 	if r.Method == MethodAttach {
 		var p AttachParams
-		if err := r.Bind(&p); err != nil {
-			r.ReplyError(err)
+		if err := r.ReadParams(&p); err != nil {
+			r.RespondError(err)
 			return
 		}
 		if p.Name == "taken" {
-			r.ReplyError(kinds.Errorf(kinds.Invalid, "name: %q is attached already", p.Name))
+			r.RespondError(kinds.Errorf(kinds.Invalid, "name: %q is attached already", p.Name))
 			return
 		}
-		r.Reply(&Attached{Key: cmp.Or(p.Key, "key of "+p.Name)})
+		r.Respond(&Attached{Key: cmp.Or(p.Key, "key of "+p.Name)})
 		s.attached <- attachment{p, c}
 		return
 	}
 	s.serve(ctx, c, r)
 }
 
-func unavailableError(t *testing.T, err error, words string) *kinds.Error {
+func wantUnavailable(t *testing.T, err error, words string) *kinds.Error {
 	t.Helper()
 	e, ok := errors.AsType[*kinds.Error](err)
 	if !ok || e.Code != kinds.DaemonUnavailable || !strings.Contains(e.Message, words) {
@@ -114,7 +114,7 @@ func TestMethods(t *testing.T) {
 	var gotMethod, gotParams, reply string
 	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
 		gotMethod, gotParams = r.Method, string(r.Params)
-		r.Reply(jsontext.Value(reply))
+		r.Respond(jsontext.Value(reply))
 	})
 	c := &Client{Socket: s.path}
 	defer c.Close()
@@ -156,10 +156,10 @@ func TestMethods(t *testing.T) {
 				return len(l) == 2 && l[0].State == Sent && l[1].Error.Code == kinds.Unreachable
 			}},
 		{"result", `{"ref":` + idText + `,"payload":` + text + `}`, `{"id":` + idText + `,"state":"held"}`,
-			func() (any, error) { return c.Result(ctx, ResultParams{Ref: id, Payload: payload}) },
+			func() (any, error) { return c.SendResult(ctx, ResultParams{Ref: id, Payload: payload}) },
 			func(r any) bool { return r.(*Receipt).State == Held }},
 		{"error", `{"ref":` + idText + `,"payload":` + text + `}`, `{"id":` + idText + `,"state":"held"}`,
-			func() (any, error) { return c.Error(ctx, ResultParams{Ref: id, Payload: payload}) },
+			func() (any, error) { return c.SendError(ctx, ResultParams{Ref: id, Payload: payload}) },
 			func(r any) bool { return r.(*Receipt).ID == id }},
 		{"status", ``, `{"name":"desk","state":"idle","agents":[{"name":"reviewer","since":"2026-11-20T10:00:00Z"}],"messages":{"in":{"query":3}}}`,
 			func() (any, error) { return c.Status(ctx) },
@@ -243,7 +243,7 @@ func TestReconnect(t *testing.T) {
 			<-ctx.Done()
 			return
 		}
-		r.Reply(nil)
+		r.Respond(nil)
 	})
 	c := &Client{Socket: s.path}
 	defer c.Close()
@@ -258,11 +258,11 @@ func TestReconnect(t *testing.T) {
 	}()
 	<-calls
 	s.stop()
-	if e := unavailableError(t, <-failed, "repeat it with the same id"); e.Delivered() != kinds.DeliveredUnknown || !e.Retryable {
+	if e := wantUnavailable(t, <-failed, "repeat it with the same id"); e.Delivered() != kinds.DeliveredUnknown || !e.Retryable {
 		t.Errorf("got %v, delivered %q", e, e.Delivered())
 	}
 	_, err := c.Whoami(t.Context())
-	unavailableError(t, err, "no daemon at")
+	wantUnavailable(t, err, "no daemon at")
 	s.start()
 	if _, err := c.Whoami(t.Context()); err != nil {
 		t.Errorf("after the restart: %v", err)
@@ -274,7 +274,7 @@ func TestReconnect(t *testing.T) {
 
 // Many first calls share one connection.
 func TestOneConnection(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Reply(nil) })
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Respond(nil) })
 	c := &Client{Socket: s.path}
 	defer c.Close()
 	var wg sync.WaitGroup

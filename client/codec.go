@@ -2,13 +2,13 @@ package client
 
 import "github.com/acpd/acpd/client/jsonrpc"
 
-func (h Head) appendHead(m *jsonrpc.ObjectWriter) {
-	m.OptionalMessageID("id", h.ID)
-	m.OptionalString("thread", h.Thread)
-	m.OptionalMessageID("parent", h.Parent)
+func (h Head) writeHead(m *jsonrpc.ObjectWriter) {
+	m.WriteOptionalMessageID("id", h.ID)
+	m.WriteOptionalString("thread", h.Thread)
+	m.WriteOptionalMessageID("parent", h.Parent)
 }
 
-func (h *Head) headMember(name []byte, v jsonrpc.Value) error {
+func (h *Head) readHeadMember(name []byte, v jsonrpc.Value) error {
 	switch string(name) {
 	case "id":
 		return v.ReadText(&h.ID)
@@ -21,9 +21,9 @@ func (h *Head) headMember(name []byte, v jsonrpc.Value) error {
 }
 
 func (p QueryParams) WriteMembers(m *jsonrpc.ObjectWriter) {
-	p.appendHead(m)
-	m.String("to", p.To)
-	m.Payload(p.Payload)
+	p.writeHead(m)
+	m.WriteString("to", p.To)
+	m.WritePayload(p.Payload)
 }
 
 func (p *QueryParams) ReadMember(name []byte, v jsonrpc.Value) error {
@@ -33,15 +33,15 @@ func (p *QueryParams) ReadMember(name []byte, v jsonrpc.Value) error {
 	case "payload":
 		return v.ReadPayload(&p.Payload)
 	}
-	return p.headMember(name, v)
+	return p.readHeadMember(name, v)
 }
 
 func (p NotifyParams) WriteMembers(m *jsonrpc.ObjectWriter) {
-	p.appendHead(m)
-	m.Any("to", p.To)
-	m.Payload(p.Payload)
+	p.writeHead(m)
+	m.WriteAny("to", p.To)
+	m.WritePayload(p.Payload)
 	if p.Wait != nil {
-		m.Any("wait", *p.Wait)
+		m.WriteAny("wait", *p.Wait)
 	}
 }
 
@@ -54,13 +54,13 @@ func (p *NotifyParams) ReadMember(name []byte, v jsonrpc.Value) error {
 	case "wait":
 		return v.ReadAny(&p.Wait)
 	}
-	return p.headMember(name, v)
+	return p.readHeadMember(name, v)
 }
 
 func (p ResultParams) WriteMembers(m *jsonrpc.ObjectWriter) {
-	p.appendHead(m)
-	m.MessageID("ref", p.Ref)
-	m.Payload(p.Payload)
+	p.writeHead(m)
+	m.WriteMessageID("ref", p.Ref)
+	m.WritePayload(p.Payload)
 }
 
 func (p *ResultParams) ReadMember(name []byte, v jsonrpc.Value) error {
@@ -70,15 +70,15 @@ func (p *ResultParams) ReadMember(name []byte, v jsonrpc.Value) error {
 	case "payload":
 		return v.ReadPayload(&p.Payload)
 	}
-	return p.headMember(name, v)
+	return p.readHeadMember(name, v)
 }
 
 func (a Answer) WriteMembers(m *jsonrpc.ObjectWriter) {
-	m.MessageID("id", a.ID)
-	m.PeerID("from", a.From)
-	m.String("kind", a.Kind)
-	m.Uint("rtt_us", a.RTTUS)
-	m.Payload(a.Payload)
+	m.WriteMessageID("id", a.ID)
+	m.WritePeerID("from", a.From)
+	m.WriteString("kind", a.Kind)
+	m.WriteUint("rtt_us", a.RTTUS)
+	m.WritePayload(a.Payload)
 }
 
 func (a *Answer) ReadMember(name []byte, v jsonrpc.Value) error {
@@ -98,22 +98,22 @@ func (a *Answer) ReadMember(name []byte, v jsonrpc.Value) error {
 }
 
 func (in Inbound) WriteMembers(m *jsonrpc.ObjectWriter) {
-	m.Uint("v", in.V)
-	m.MessageID("id", in.ID)
-	m.PeerID("from", in.From)
-	m.PeerID("to", in.To)
-	m.Uint("ts", in.TS)
-	m.String("kind", in.Kind)
-	m.NullableMessageID("ref", in.Ref)
-	m.Payload(in.Payload)
-	m.OptionalString("trace", in.Trace)
-	m.OptionalString("agent", in.Agent)
-	m.OptionalString("thread", in.Thread)
-	m.OptionalUint("hops", in.Hops)
-	m.String("name", in.Name)
-	m.OptionalUint("deadline_ms", in.DeadlineMS)
+	m.WriteUint("v", in.V)
+	m.WriteMessageID("id", in.ID)
+	m.WritePeerID("from", in.From)
+	m.WritePeerID("to", in.To)
+	m.WriteUint("ts", in.TS)
+	m.WriteString("kind", in.Kind)
+	m.WriteNullableMessageID("ref", in.Ref)
+	m.WritePayload(in.Payload)
+	m.WriteOptionalString("trace", in.Trace)
+	m.WriteOptionalString("agent", in.Agent)
+	m.WriteOptionalString("thread", in.Thread)
+	m.WriteOptionalUint("hops", in.Hops)
+	m.WriteString("name", in.Name)
+	m.WriteOptionalUint("deadline_ms", in.DeadlineMS)
 	if in.Delegation != nil {
-		m.Any("delegation", in.Delegation)
+		m.WriteAny("delegation", in.Delegation)
 	}
 }
 

@@ -30,8 +30,8 @@ const (
 	keyFile    = "identity.key" // which lies in every daemon's home
 )
 
-// Home returns the state directory of the daemon that is meant where none is
-// named: $ACP_HOME, else .acp in the user's home directory.
+// Home returns the state directory of the daemon that is meant if none is named: $ACP_HOME,
+// else .acp in the user's home directory.
 func Home() (string, error) {
 	if dir := os.Getenv("ACP_HOME"); dir != "" {
 		return dir, nil
@@ -43,28 +43,27 @@ func Home() (string, error) {
 	return filepath.Join(dir, homeFolder), nil
 }
 
-// AgentSocket returns the socket that $ACP_SOCKET names, and whether it is set: then
-// nothing looks for a daemon's home. It is an agent's, in whose hands a variable that
-// is set to nothing, or names the owner's socket, must not mean everything: that is an error.
+// AgentSocket returns the socket that $ACP_SOCKET names, and whether the variable is set. If
+// it is, nothing looks for a daemon's home. A variable that is empty, or that names the
+// owner's socket, is an error: an agent must not get everything by it.
 func AgentSocket() (path string, set bool, err error) {
-	path, set = os.LookupEnv("ACP_SOCKET")
-	if set && path == "" {
-		return "", true, errors.New("ACP_SOCKET is empty: set it to the path of acp.sock in the agents' folder")
+	if path, set = os.LookupEnv("ACP_SOCKET"); !set {
+		return "", false, nil
 	}
-	if set && filepath.Base(path) != SocketName {
-		return path, true, fmt.Errorf("ACP_SOCKET is %s: set it to the path of %s in the agents' folder", path, SocketName)
+	switch home, isOwners := findHomeOfSocket(path); {
+	case path == "":
+		err = errors.New("ACP_SOCKET is empty: set it to the path of acp.sock in the agents' folder")
+	case filepath.Base(path) != SocketName:
+		err = fmt.Errorf("ACP_SOCKET is %s: set it to the path of %s in the agents' folder", path, SocketName)
+	case isOwners:
+		err = fmt.Errorf("ACP_SOCKET names the owner's socket: agents use %s", filepath.Join(home, AgentFolder, SocketName))
 	}
-	if set {
-		if home, is := ownerHome(path); is {
-			return path, true, fmt.Errorf("ACP_SOCKET names the owner's socket: agents use %s", filepath.Join(home, AgentFolder, SocketName))
-		}
-	}
-	return path, set, nil
+	return path, true, err
 }
 
-// ownerHome returns the state directory in which a socket or the target of its symbolic
+// findHomeOfSocket returns the state directory in which a socket or the target of its symbolic
 // link lies, and whether it lies in one.
-func ownerHome(path string) (dir string, is bool) {
+func findHomeOfSocket(path string) (dir string, is bool) {
 	paths := []string{path}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		paths = append(paths, real)
@@ -79,8 +78,9 @@ func ownerHome(path string) (dir string, is bool) {
 	return "", false
 }
 
-// socketPath is where the socket of that name is: beside $ACP_SOCKET, or in [Home].
-func socketPath(name string) (path string, agents bool, err error) {
+// findSocketPath returns the file path of the socket of that name: beside $ACP_SOCKET, or in
+// [Home]. agents reports whether it is in an agents' folder.
+func findSocketPath(name string) (path string, agents bool, err error) {
 	path, agents, err = AgentSocket()
 	if agents || err != nil {
 		if name != SocketName {
@@ -92,24 +92,25 @@ func socketPath(name string) (path string, agents bool, err error) {
 	return filepath.Join(home, name), false, err
 }
 
-// DialHTTP opens a connection to the socket of channels in a daemon's home, "" for the
-// one beside $ACP_SOCKET, and only where that is not set that of [Home]. The error is daemon_unavailable, with the reason and the remedy.
+// DialHTTP opens a connection to the socket of channels in a daemon's home. If home is "",
+// it takes the socket beside $ACP_SOCKET, or in [Home] if that variable is not set. The error
+// is daemon_unavailable, with the reason and the remedy.
 func DialHTTP(ctx context.Context, home string) (net.Conn, error) {
 	path := ""
 	if home != "" {
 		path = filepath.Join(home, HTTPSocketName)
 	}
-	return dial(ctx, path, HTTPSocketName)
+	return dialSocket(ctx, path, HTTPSocketName)
 }
 
-// dial opens a connection to the socket, the one of that name in its usual place for
-// "". The error is daemon_unavailable, with the reason and the remedy.
-func dial(ctx context.Context, path, name string) (net.Conn, error) {
+// dialSocket opens a connection to the socket at path. If path is "", it takes the socket of that
+// name in its usual place. The error is daemon_unavailable, with the reason and the remedy.
+func dialSocket(ctx context.Context, path, name string) (net.Conn, error) {
 	agents := false
 	if path == "" {
 		var err error
-		if path, agents, err = socketPath(name); err != nil {
-			return nil, errUnavailable(false, "%v", err)
+		if path, agents, err = findSocketPath(name); err != nil {
+			return nil, newUnavailableError(false, "%v", err)
 		}
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
@@ -120,34 +121,35 @@ func dial(ctx context.Context, path, name string) (net.Conn, error) {
 		return nil, ctx.Err()
 	}
 	if agents && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) {
-		return nil, errUnavailable(true, "no daemon at %s, which ACP_SOCKET names: try again when whoever it belongs to has started it", path)
+		return nil, newUnavailableError(true, "no daemon at %s, which ACP_SOCKET names: try again when whoever it belongs to has started it", path)
 	}
-	return nil, dialError(err, path)
+	return nil, newSocketError(err, path)
 }
 
-// dialError says why the socket at path cannot be reached, and what to do.
-func dialError(err error, path string) error {
-	switch usual, never := neverADaemons(filepath.Dir(path)); {
+// newSocketError returns an error that says why the socket at path cannot be reached, and what to
+// do.
+func newSocketError(err error, path string) error {
+	switch usual, never := isUnusedHome(filepath.Dir(path)); {
 	case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && never:
-		return errUnavailable(true, "no daemon at %s, nor the state of one in that directory: name the one that acpd was started with, usually %s, or start one with: acpd --home %s", path, usual, filepath.Dir(path))
+		return newUnavailableError(true, "no daemon at %s, nor the state of one in that directory: name the one that acpd was started with, usually %s, or start one with: acpd --home %s", path, usual, filepath.Dir(path))
 	case errors.Is(err, fs.ErrNotExist):
-		return errUnavailable(true, "no daemon at %s: start one with: acpd --home %s", path, filepath.Dir(path))
+		return newUnavailableError(true, "no daemon at %s: start one with: acpd --home %s", path, filepath.Dir(path))
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return errUnavailable(true, "no daemon at %s, where one was killed: start one with: acpd --home %s", path, filepath.Dir(path))
+		return newUnavailableError(true, "no daemon at %s, where one was killed: start one with: acpd --home %s", path, filepath.Dir(path))
 	case errors.Is(err, syscall.EAGAIN):
-		return errUnavailable(true, "the daemon at %s takes no connections, as many as can wait for it: if it stays so, look at its log and start it again", path)
+		return newUnavailableError(true, "the daemon at %s takes no connections, as many as can wait for it: if it stays so, look at its log and start it again", path)
 	case errors.Is(err, fs.ErrPermission):
-		return errUnavailable(false, "a sandbox or file permission forbids the socket %s (%v): a daemon may well be running; "+
-			"allow this program to connect to the socket", path, withoutPreamble(err))
+		return newUnavailableError(false, "a sandbox or file permission forbids the socket %s (%v): a daemon may well be running; "+
+			"allow this program to connect to the socket", path, trimNetPreamble(err))
 	case errors.Is(err, syscall.EINVAL):
-		return errUnavailable(false, "the socket's path %s has %d bytes, more than the system allows: choose a shorter home with --home or ACP_HOME", path, len(path))
+		return newUnavailableError(false, "the socket's path %s has %d bytes, more than the system allows: choose a shorter home with --home or ACP_HOME", path, len(path))
 	}
-	return errUnavailable(true, "connect to the daemon at %s: %v", path, withoutPreamble(err))
+	return newUnavailableError(true, "connect to the daemon at %s: %v", path, trimNetPreamble(err))
 }
 
-// neverADaemons reports whether no daemon ever had dir as its state directory, and which
+// isUnusedHome reports whether no daemon ever had dir as its state directory, and which
 // directory is the usual one.
-func neverADaemons(dir string) (usual string, never bool) {
+func isUnusedHome(dir string) (usual string, never bool) {
 	user, err := os.UserHomeDir()
 	if err != nil {
 		return "", false
@@ -160,31 +162,31 @@ func neverADaemons(dir string) (usual string, never bool) {
 	return usual, errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// silenceError returns the error of a call during which the daemon has not answered for
+// newSilenceError returns the error of a call during which the daemon has not answered for
 // waited.
-func (c *Client) silenceError(method string, waited time.Duration) error {
+func (c *Client) newSilenceError(method string, waited time.Duration) error {
 	path := c.Socket
 	if path == "" {
-		path, _, _ = socketPath(SocketName)
+		path, _, _ = findSocketPath(SocketName)
 	}
 	remedy := "repeat this"
 	switch method {
 	case MethodQuery, MethodDelegate, MethodNotify, MethodCancel, MethodResult, MethodError:
 		remedy = "repeat it with the same id"
 	}
-	return errUnavailable(true, "%s: connected to %s, and the daemon has not answered for %s: it may be stopped, without descriptors or waiting for its disk; look at its log, then %s",
+	return newUnavailableError(true, "%s: connected to %s, and the daemon has not answered for %s: it may be stopped, without descriptors or waiting for its disk; look at its log, then %s",
 		method, path, waited.Round(min(time.Millisecond, waited)), remedy).WithDelivered(kinds.DeliveredUnknown)
 }
 
-// withoutPreamble returns err without the net package's preamble.
-func withoutPreamble(err error) error {
+// trimNetPreamble returns err without the net package's preamble.
+func trimNetPreamble(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
 	}
 	return err
 }
 
-func errUnavailable(retryable bool, format string, args ...any) *kinds.Error {
+func newUnavailableError(retryable bool, format string, args ...any) *kinds.Error {
 	e := kinds.Errorf(kinds.DaemonUnavailable, format, args...).WithDelivered(kinds.DeliveredNo)
 	e.Retryable = retryable
 	return e

@@ -45,7 +45,7 @@ func TestNoDaemon(t *testing.T) {
 	} {
 		c := Client{Socket: path}
 		_, err := c.Whoami(t.Context())
-		if e := unavailableError(t, err, words); e.Delivered() != kinds.DeliveredNo {
+		if e := wantUnavailable(t, err, words); e.Delivered() != kinds.DeliveredNo {
 			t.Errorf("%s: delivered %q", path, e.Delivered())
 		}
 	}
@@ -53,7 +53,7 @@ func TestNoDaemon(t *testing.T) {
 
 // Where ACP_SOCKET is set nothing looks at a home, whatever it says.
 func TestAgentSocket(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Reply(&Whoami{Name: "desk"}) })
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Respond(&Whoami{Name: "desk"}) })
 	t.Setenv("ACP_SOCKET", s.path)
 	t.Setenv("ACP_HOME", t.TempDir())
 	who := func() (*Whoami, error) {
@@ -68,14 +68,14 @@ func TestAgentSocket(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("ACP_SOCKET", filepath.Join(dir, "acp.sock"))
 	_, err := who()
-	unavailableError(t, err, "no daemon at "+dir+"/acp.sock, which ACP_SOCKET names")
+	wantUnavailable(t, err, "no daemon at "+dir+"/acp.sock, which ACP_SOCKET names")
 	_, err = DialHTTP(t.Context(), "")
-	unavailableError(t, err, "no daemon at "+dir+"/http.sock, which ACP_SOCKET names")
+	wantUnavailable(t, err, "no daemon at "+dir+"/http.sock, which ACP_SOCKET names")
 	t.Setenv("ACP_SOCKET", "")
 	_, err = who()
-	unavailableError(t, err, "ACP_SOCKET is empty")
+	wantUnavailable(t, err, "ACP_SOCKET is empty")
 	_, err = DialHTTP(t.Context(), "")
-	unavailableError(t, err, "ACP_SOCKET is empty")
+	wantUnavailable(t, err, "ACP_SOCKET is empty")
 
 	// Beside the agents' folder lies what is its owner's.
 	owners, err := net.Listen("unix", filepath.Join(dir, HTTPSocketName))
@@ -86,15 +86,15 @@ func TestAgentSocket(t *testing.T) {
 	for _, path := range []string{"agent", "agent/", HTTPSocketName} {
 		t.Setenv("ACP_SOCKET", dir+"/"+path)
 		_, err = who()
-		unavailableError(t, err, "set it to the path of acp.sock")
+		wantUnavailable(t, err, "set it to the path of acp.sock")
 		_, err = DialHTTP(t.Context(), "")
-		unavailableError(t, err, "set it to the path of acp.sock")
+		wantUnavailable(t, err, "set it to the path of acp.sock")
 	}
 }
 
 // The owner's socket is no agent's, whatever leads to it.
 func TestAgentSocketIsNotTheOwners(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Reply(&Whoami{Name: "desk"}) })
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Respond(&Whoami{Name: "desk"}) })
 	home := filepath.Dir(s.path)
 	link := filepath.Join(t.TempDir(), SocketName)
 	if err := os.Symlink(s.path, link); err != nil {
@@ -110,9 +110,9 @@ func TestAgentSocketIsNotTheOwners(t *testing.T) {
 			var c Client
 			_, err := c.Whoami(t.Context())
 			c.Close()
-			unavailableError(t, err, "ACP_SOCKET names the owner's socket: agents use "+filepath.Join(home, "agent", "acp.sock"))
+			wantUnavailable(t, err, "ACP_SOCKET names the owner's socket: agents use "+filepath.Join(home, "agent", "acp.sock"))
 			_, err = DialHTTP(t.Context(), "")
-			unavailableError(t, err, "ACP_SOCKET names the owner's socket")
+			wantUnavailable(t, err, "ACP_SOCKET names the owner's socket")
 		}
 		if err := os.Remove(made); err != nil {
 			t.Fatal(err)
@@ -123,14 +123,14 @@ func TestAgentSocketIsNotTheOwners(t *testing.T) {
 func TestForbiddenSocket(t *testing.T) {
 	for _, errno := range []error{syscall.EPERM, syscall.EACCES} {
 		err := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errno)}
-		if e := unavailableError(t, dialError(err, "/x/acp.sock"), "sandbox or file permission"); e.Retryable {
+		if e := wantUnavailable(t, newSocketError(err, "/x/acp.sock"), "sandbox or file permission"); e.Retryable {
 			t.Errorf("%v: retryable", errno)
 		}
 	}
 }
 
 func TestHome(t *testing.T) {
-	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Reply(&Whoami{Name: "desk"}) })
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Respond(&Whoami{Name: "desk"}) })
 	t.Setenv("ACP_HOME", filepath.Dir(s.path))
 	var c Client
 	defer c.Close()

@@ -20,7 +20,7 @@ func Text(s string) string {
 	b.Grow(len(s))
 	unended := 0 // no control string ends before this index
 	for i := 0; i < len(s); {
-		n, line := controlSequence(s[i:], i >= unended)
+		n, line := measureControlSequence(s[i:], i >= unended)
 		if line > 0 {
 			unended = i + line
 		}
@@ -86,12 +86,12 @@ func isVisible(r rune) bool {
 	return unicode.IsGraphic(r)
 }
 
-// controlSequence returns the length n of the control sequence that s begins with, 0 if
+// measureControlSequence returns the length n of the control sequence that s begins with, 0 if
 // there is none. A control string that does not end in its line is none: only the
 // control character that introduces it is taken out, and the rest shows. line is
 // then the length of that line, so that its end is not sought again: search false.
-func controlSequence(s string, search bool) (n, line int) {
-	kind, n := sequenceIntroducer(s)
+func measureControlSequence(s string, search bool) (n, line int) {
+	kind, n := readIntroducer(s)
 	switch kind {
 	case 0:
 		return 0, 0
@@ -130,9 +130,9 @@ func skipFinalByte(s string, n int, lowest byte) int {
 	return n
 }
 
-// sequenceIntroducer returns what kind of sequence begins, in its 7-bit form's letter, and
+// readIntroducer returns what kind of sequence begins, in its 7-bit form's letter, and
 // the introducer's length; 0 if none.
-func sequenceIntroducer(s string) (kind byte, n int) {
+func readIntroducer(s string) (kind byte, n int) {
 	if strings.HasPrefix(s, "\x1b") {
 		if len(s) == 1 || s[1] < 0x20 || s[1] > 0x7e {
 			return 0, 0

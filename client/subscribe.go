@@ -13,14 +13,16 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// Subscribe gives copies of messages, and events, to the functions, one after the other,
-// until ctx ends. A nil function gets nothing. Subscribe has a connection of its own, so
-// the functions may call the client. They must return soon: the daemon drops a subscriber
-// that reads nothing for 5 s. If the connection breaks, Subscribe renews it; what
-// happened meanwhile is lost. The error is that of ctx, that of the first attempt to
-// subscribe, or a later refusal.
+// Subscribe calls message with a copy of each message, and event with each event, that p
+// selects, one call at a time, and blocks until ctx ends. Either function may be nil. What
+// cannot be read is skipped.
+//
+// Subscribe has a connection of its own, so the functions may call the client. They must
+// return soon: the daemon drops a subscriber that reads nothing for 5 s. If the connection
+// breaks, Subscribe renews it; what happened meanwhile is lost. It returns the error of ctx,
+// any error of the first attempt to subscribe, or a later one that is not retryable.
 func (c *Client) Subscribe(ctx context.Context, p SubscribeParams, message func(*Message), event func(*Event)) error {
-	notified := func(method string, params jsontext.Value) {
+	deliver := func(method string, params jsontext.Value) {
 		switch {
 		case method == NotifyMessage && message != nil:
 			if m := new(Message); jsonrpc.ReadValue(params, m, false) == nil {
@@ -35,31 +37,26 @@ func (c *Client) Subscribe(ctx context.Context, p SubscribeParams, message func(
 	var running sync.WaitGroup
 	defer running.Wait()
 	return keepConnected(ctx, func() (*jsonrpc.Conn, error) {
-		stream, err := dial(ctx, c.Socket, SocketName)
+		socket, err := dialSocket(ctx, c.Socket, SocketName)
 		if err != nil {
 			return nil, err
 		}
-		conn := jsonrpc.NewConn(stream, jsonrpc.Options{Notified: notified})
+		conn := jsonrpc.NewConn(socket, jsonrpc.Options{Notified: deliver})
 		running.Go(func() { conn.Run(ctx) })
-		if err := conn.CallWithin(ctx, c.Patience, MethodSubscribe, &p, nil); err != nil {
+		err = c.callOnConn(ctx, conn, MethodSubscribe, &p, nil)
+		if err != nil {
 			conn.Close()
-			if c.Patience > 0 && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-				err = c.silenceError(MethodSubscribe, c.Patience)
-			}
-			if errors.Is(err, jsonrpc.ErrClosed) {
-				err = errUnavailable(true, "subscribe: the daemon went away")
-			}
-			return nil, err
 		}
-		return conn, nil
+		return conn, err
 	})
 }
 
-// keepConnected calls open, and again after the connection broke, until ctx ends. It
-// returns if the first open fails, or a later one for good.
+// keepConnected calls open, waits until that connection ends, and calls it again after a
+// pause, until ctx ends. It returns the error of ctx, any error of open until one has
+// succeeded, or a later one that is not retryable. It closes no connection.
 func keepConnected(ctx context.Context, open func() (*jsonrpc.Conn, error)) error {
-	const first, longest = 50 * time.Millisecond, 2 * time.Second
-	pause := first
+	const shortestPause, longestPause = 50 * time.Millisecond, 2 * time.Second
+	pause := shortestPause
 	for opened := false; ; {
 		conn, err := open()
 		if ctx.Err() != nil {
@@ -67,7 +64,7 @@ func keepConnected(ctx context.Context, open func() (*jsonrpc.Conn, error)) erro
 		}
 		switch e, ok := errors.AsType[*kinds.Error](err); {
 		case err == nil:
-			opened, pause = true, first
+			opened, pause = true, shortestPause
 			select {
 			case <-conn.Done():
 			case <-ctx.Done():
@@ -79,6 +76,6 @@ func keepConnected(ctx context.Context, open func() (*jsonrpc.Conn, error)) erro
 		if err := pace.Sleep(ctx, pause); err != nil {
 			return err
 		}
-		pause = min(2*pause, longest)
+		pause = min(2*pause, longestPause)
 	}
 }

@@ -13,10 +13,10 @@ func TestSubscribe(t *testing.T) {
 	subscribed := make(chan *jsonrpc.Conn, 4)
 	s := newServer(t, func(_ context.Context, c *jsonrpc.Conn, r *jsonrpc.Request) {
 		var p SubscribeParams
-		if err := r.Bind(&p); err != nil || !slices.Equal(p.Events.Types, []EventType{EventUp}) {
+		if err := r.ReadParams(&p); err != nil || !slices.Equal(p.Events.Types, []EventType{EventUp}) {
 			t.Errorf("got %s, %v", r.Params, err)
 		}
-		r.Reply(nil)
+		r.Respond(nil)
 		subscribed <- c
 	})
 	c := &Client{Socket: s.path}

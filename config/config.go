@@ -2,8 +2,8 @@
 // here writes it: what the daemon learns goes into trust.yaml and state.db.
 //
 // [Config] is the one documented struct. Its tags are the documentation, from
-// which [Reference] makes the commented reference file; its zero value is what
-// a missing file gives. [Load] is strict: unknown and repeated keys, values of
+// which [RenderReferenceFile] makes the commented reference file; its zero value is what
+// a missing file gives. [LoadConfig] is strict: unknown and repeated keys, values of
 // a wrong type or out of range, keys without a value, anchors and further
 // documents are errors, each an [*Error] with its file, line and remedy, and
 // all of them are reported at once.
@@ -25,7 +25,7 @@ import (
 // star stands for every peer, or every kind.
 const star = "*"
 
-// Config holds every setting. Load returns it with the defaults filled in.
+// Config holds every setting. LoadConfig returns it with the defaults filled in.
 // A program that makes its own may leave anything zero; zero means default.
 type Config struct {
 	Name        string          `yaml:"name" example:"desk" doc:"What this daemon calls itself. Others see it as a claim and may take it as its name: lower-case letters, digits and hyphens, a letter first, at most 32. Default: the host name, made to fit."`
@@ -55,11 +55,6 @@ type Discovery struct {
 	MDNS    Switch   `yaml:"mdns" example:"on" doc:"on: announce this daemon by multicast DNS and look for others. off: neither. Default: on."`
 	Include []string `yaml:"include" example:"[eth0]" doc:"The only interfaces to use, by name. Default: all that are up and can do multicast."`
 	Exclude []string `yaml:"exclude" example:"[docker0]" doc:"Interfaces to leave alone, by name. Default: none."`
-}
-
-// Equal reports whether two settings are the same.
-func (d Discovery) Equal(o Discovery) bool {
-	return d.MDNS == o.MDNS && slices.Equal(d.Include, o.Include) && slices.Equal(d.Exclude, o.Exclude)
 }
 
 // Switch turns something on or off.
@@ -168,32 +163,15 @@ func (l Limits) RateFor(peer identity.ID, name, kind string) (Rate, bool) {
 	if len(l.Rate) == 0 {
 		return Rate{}, false // the usual case, on every message: no id as text
 	}
-	id := peer.String()
-	best, found := 0, Rate{}
-	for _, r := range l.Rate {
-		rank := 0
-		switch {
-		case r.Peer == id:
-			rank = 6
-		case r.Peer == name && name != "":
-			rank = 4
-		case r.Peer == star:
-			rank = 2
-		default:
-			continue
-		}
-		switch r.Kind {
-		case kind:
-			rank++
-		case star:
-		default:
-			continue
-		}
-		if rank > best {
-			best, found = rank, r
+	for _, who := range []string{peer.String(), name, star} {
+		for _, what := range []string{kind, star} {
+			i := slices.IndexFunc(l.Rate, func(r Rate) bool { return r.Peer == who && r.Kind == what && who != "" })
+			if i >= 0 {
+				return l.Rate[i], true
+			}
 		}
 	}
-	return found, best > 0
+	return Rate{}, false
 }
 
 // setDefaults sets the settings that are zero to their defaults.
@@ -205,14 +183,10 @@ func (c *Config) setDefaults() {
 	c.MaxMessage = cmp.Or(c.MaxMessage, wire.DefaultMaxMessage)
 	c.PostQuantum = cmp.Or(c.PostQuantum, Prefer)
 	c.Discovery.MDNS = cmp.Or(c.Discovery.MDNS, On)
-	c.Channels.setDefaults()
+	c.Channels.HeldList = cmp.Or(c.Channels.HeldList, time.Second)
+	c.Channels.RequestTTL = cmp.Or(c.Channels.RequestTTL, 10*time.Minute)
+	c.Channels.Retention = cmp.Or(c.Channels.Retention, 24*time.Hour)
+	c.Channels.MaxPayload = cmp.Or(c.Channels.MaxPayload, 256<<10)
 	c.Log.Format = cmp.Or(c.Log.Format, FormatText)
 	c.Log.Level = cmp.Or(c.Log.Level, LevelInfo)
-}
-
-func (c *Channels) setDefaults() {
-	c.HeldList = cmp.Or(c.HeldList, time.Second)
-	c.RequestTTL = cmp.Or(c.RequestTTL, 10*time.Minute)
-	c.Retention = cmp.Or(c.Retention, 24*time.Hour)
-	c.MaxPayload = cmp.Or(c.MaxPayload, 256<<10)
 }

@@ -58,7 +58,7 @@ func load(t *testing.T, text string) (*Config, error) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return Load(path)
+	return LoadConfig(path)
 }
 
 func TestOpenTo(t *testing.T) {
@@ -121,7 +121,7 @@ func TestLoad(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	missing, err := Load(filepath.Join(t.TempDir(), "config.yaml"))
+	missing, err := LoadConfig(filepath.Join(t.TempDir(), "config.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("%q: %+v, %v", text, c, err)
 		}
 	}
-	if _, err := Load(t.TempDir()); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, err := LoadConfig(t.TempDir()); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a directory: %v", err)
 	}
 }
@@ -290,7 +290,7 @@ func TestLegal(t *testing.T) {
 }
 
 func TestReference(t *testing.T) {
-	text := Reference()
+	text := RenderReferenceFile()
 	var inForce strings.Builder
 	for line := range strings.Lines(text) {
 		if len(line) > 81 || !strings.HasPrefix(line, "#") && line != "\n" {
@@ -344,7 +344,7 @@ func TestReference(t *testing.T) {
 
 // The tags of Config cannot be computed from the constants of other packages.
 func TestReferenceNamesTheBounds(t *testing.T) {
-	text := strings.Join(strings.Fields(strings.ReplaceAll(Reference(), "#", " ")), " ")
+	text := strings.Join(strings.Fields(strings.ReplaceAll(RenderReferenceFile(), "#", " ")), " ")
 	for _, want := range []string{
 		fmt.Sprintf("a letter first, at most %d.", identity.MaxName),
 		fmt.Sprintf("from %d (%d KiB) to %d (%d MiB). Default: %d (%d MiB).", wire.MinMaxMessage, wire.MinMaxMessage>>10,
@@ -373,13 +373,13 @@ func TestDistance(t *testing.T) {
 
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(fullExample))
-	f.Add([]byte(Reference()))
-	f.Add([]byte(strings.ReplaceAll(Reference(), "\n#", "\n")))
+	f.Add([]byte(RenderReferenceFile()))
+	f.Add([]byte(strings.ReplaceAll(RenderReferenceFile(), "\n#", "\n")))
 	for _, text := range []string{"name: desk\n---\n- &a [*a]\n", "? {a: b}\n: |\n  x\n", "limits: {rate: [{per_second: 1e9}]}", "a: !!int x", "\t"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := parse("config.yaml", data)
+		c, err := parseFile("config.yaml", data)
 		if err == nil {
 			if identity.CheckName(c.Name) != nil || c.MaxMessage < wire.MinMaxMessage || c.MaxMessage > wire.MaxMaxMessage {
 				t.Errorf("accepted %+v", c)
@@ -400,7 +400,7 @@ func FuzzLoad(f *testing.F) {
 		if c != nil || len(list) == 0 || len(list) > maxErrors+1 {
 			t.Fatalf("%d errors beside %v", len(list), c)
 		}
-		last := lineAt(data, len(data)) + strings.Count(string(data), "\r") + strings.Count(string(data), "\u2028") + strings.Count(string(data), "\u2029")
+		last := lineOfOffset(data, len(data)) + strings.Count(string(data), "\r") + strings.Count(string(data), "\u2028") + strings.Count(string(data), "\u2029")
 		for _, err := range list[:min(len(list), maxErrors)] {
 			if e := err.(*Error); e.Line < 1 || e.Line > last+1 || e.File == "" || e.Problem == "" || strings.ContainsAny(e.Error(), "\n\r") {
 				t.Errorf("%+v", e)

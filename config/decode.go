@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ type parser struct {
 	file   string
 	errs   []*Error
 	failed map[string]bool // keys of errs
-	lines  map[string]int  // where each key stands
+	lines  map[string]int  // the line of each key
 }
 
 func (p *parser) addError(line int, key, problem, remedy string) {
@@ -22,14 +23,10 @@ func (p *parser) addError(line int, key, problem, remedy string) {
 	p.errs = append(p.errs, &Error{File: p.file, Line: line, Problem: problem, Remedy: remedy})
 }
 
-func (p *parser) decodeDocument(root *yaml.Node, c *Config) {
-	p.decodeValue("", root, reflect.ValueOf(c).Elem())
-}
-
 // decodeValue decodes n, found under key, into v, of which the type decides what is
 // allowed.
 func (p *parser) decodeValue(key string, n *yaml.Node, v reflect.Value) {
-	// want is what v takes and how that is written.
+	// want says what v takes, example how that is written.
 	want, example := "", ""
 	ok := false
 	switch v.Kind() {
@@ -38,20 +35,20 @@ func (p *parser) decodeValue(key string, n *yaml.Node, v reflect.Value) {
 	case reflect.Slice:
 		want, example, ok = "a list", "write [a, b], or one item a line after -", n.Kind == yaml.SequenceNode
 	case reflect.String:
-		// What is no text is no word of a list either, and quotes would not make it one:
-		// check names the words.
+		// For a type with words of its own any scalar will do here: checkOneOf names the
+		// words, and quotes would help nobody.
 		word := v.Type() != reflect.TypeFor[string]()
-		want, example, ok = "text", "put it in quotes", isScalar(n, "!!str") || word && n.Kind == yaml.ScalarNode
+		want, example, ok = "text", "put it in quotes", isScalarNode(n, "!!str") || word && n.Kind == yaml.ScalarNode
 	case reflect.Bool:
-		want, example, ok = "true or false", "write one of them, without quotes", isScalar(n, "!!bool")
-	case reflect.Int64:
-		want, example, ok = "a time", "write it with its unit, like 500ms, 30s or 24h", isDuration(n)
+		want, example, ok = "true or false", "write one of them, without quotes", isScalarNode(n, "!!bool")
+	case reflect.Int64: // no setting but times is one
+		want, example, ok = "a time", "write it with its unit, like 500ms, 30s or 24h", isDurationNode(n)
 	case reflect.Int:
-		want, example, ok = "a whole number", "write digits only", isScalar(n, "!!int")
+		want, example, ok = "a whole number", "write digits only", isScalarNode(n, "!!int")
 	case reflect.Float64:
-		want, example, ok = "a number", "write it like 10 or 0.5", isScalar(n, "!!int", "!!float")
+		want, example, ok = "a number", "write it like 10 or 0.5", isScalarNode(n, "!!int", "!!float")
 	}
-	where := quote(key)
+	where := quoteClipped(key)
 	if key == "" {
 		where = "the file"
 	}
@@ -59,11 +56,11 @@ func (p *parser) decodeValue(key string, n *yaml.Node, v reflect.Value) {
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
 		p.addError(n.Line, key, where+" uses an anchor or alias", "write the value out")
 		return
-	case isScalar(n, "!!null"):
+	case isScalarNode(n, "!!null"):
 		p.addError(n.Line, key, where+" has no value", "give it one or remove the line")
 		return
 	case !ok:
-		p.addError(n.Line, key, fmt.Sprintf("%s must be %s, not %s", where, want, describeNode(n)), example)
+		p.addError(n.Line, key, fmt.Sprintf("%s must be %s, not %s", where, want, describeYAMLNode(n)), example)
 		return
 	}
 	switch v.Kind() {
@@ -80,7 +77,7 @@ func (p *parser) decodeValue(key string, n *yaml.Node, v reflect.Value) {
 		}
 	default:
 		if err := n.Decode(v.Addr().Interface()); err != nil {
-			p.addError(n.Line, key, fmt.Sprintf("%s cannot be %s", where, describeNode(n)), "use another number")
+			p.addError(n.Line, key, fmt.Sprintf("%s cannot be %s", where, describeYAMLNode(n)), "use another number")
 		}
 	}
 }
@@ -94,14 +91,14 @@ func (p *parser) decodeObject(key string, n *yaml.Node, v reflect.Value) {
 		fields[name] = field
 		names = append(names, name)
 	}
-	p.eachPair(key, n, func(name, at string, line int, value *yaml.Node) {
+	p.forEachPair(key, n, func(name, at string, line int, value *yaml.Node) {
 		field, ok := fields[name]
 		if !ok {
 			remedy := "valid here: " + strings.Join(names, ", ")
-			if n := findNearest(name, names); n != "" {
-				remedy = fmt.Sprintf("did you mean %s?", quote(joinKey(key, n)))
+			if n := findNearestWord(name, names); n != "" {
+				remedy = fmt.Sprintf("did you mean %s?", quoteClipped(joinKey(key, n)))
 			}
-			p.addError(line, at, "unknown key "+quote(at), remedy)
+			p.addError(line, at, "unknown key "+quoteClipped(at), remedy)
 			return
 		}
 		p.decodeValue(at, value, field)
@@ -111,15 +108,15 @@ func (p *parser) decodeObject(key string, n *yaml.Node, v reflect.Value) {
 // decodeMap decodes a mapping whose keys people choose.
 func (p *parser) decodeMap(key string, n *yaml.Node, v reflect.Value) {
 	v.Set(reflect.MakeMap(v.Type()))
-	p.eachPair(key, n, func(name, at string, _ int, value *yaml.Node) {
+	p.forEachPair(key, n, func(name, at string, _ int, value *yaml.Node) {
 		item := reflect.New(v.Type().Elem()).Elem()
 		p.decodeValue(at, value, item)
 		v.SetMapIndex(reflect.ValueOf(name), item)
 	})
 }
 
-// eachPair calls each for every key of n that is text and comes first.
-func (p *parser) eachPair(key string, n *yaml.Node, each func(name, at string, line int, value *yaml.Node)) {
+// forEachPair calls each for every key of n that is text and comes first.
+func (p *parser) forEachPair(key string, n *yaml.Node, each func(name, at string, line int, value *yaml.Node)) {
 	seen := make(map[string]int)
 	for i := 0; i < len(n.Content); i += 2 {
 		k := n.Content[i]
@@ -129,7 +126,7 @@ func (p *parser) eachPair(key string, n *yaml.Node, each func(name, at string, l
 		}
 		at := joinKey(key, k.Value)
 		if first, ok := seen[k.Value]; ok {
-			p.addError(k.Line, at, fmt.Sprintf("%s is set again, after line %d", quote(at), first), "remove one of them")
+			p.addError(k.Line, at, fmt.Sprintf("%s is set again, after line %d", quoteClipped(at), first), "remove one of them")
 			continue
 		}
 		seen[k.Value], p.lines[at] = k.Line, k.Line
@@ -137,36 +134,25 @@ func (p *parser) eachPair(key string, n *yaml.Node, each func(name, at string, l
 	}
 }
 
-// isDuration tells times; they are the settings that are int64.
-func isDuration(n *yaml.Node) bool {
-	if !isScalar(n, "!!str") {
-		return false
-	}
+// isDurationNode reports whether n is a time.
+func isDurationNode(n *yaml.Node) bool {
 	_, err := time.ParseDuration(n.Value)
-	return err == nil
+	return err == nil && isScalarNode(n, "!!str")
 }
 
-func isScalar(n *yaml.Node, tags ...string) bool {
-	if n.Kind != yaml.ScalarNode {
-		return false
-	}
-	for _, tag := range tags {
-		if n.ShortTag() == tag {
-			return true
-		}
-	}
-	return false
+func isScalarNode(n *yaml.Node, tags ...string) bool {
+	return n.Kind == yaml.ScalarNode && slices.Contains(tags, n.ShortTag())
 }
 
-// describeNode says what n is, for an error.
-func describeNode(n *yaml.Node) string {
+// describeYAMLNode returns what n is, for an error.
+func describeYAMLNode(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "settings"
 	case yaml.SequenceNode:
 		return "a list"
 	}
-	return quote(n.Value)
+	return quoteClipped(n.Value)
 }
 
 // joinKey appends a name to the key that it stands under.
@@ -177,8 +163,8 @@ func joinKey(key, name string) string {
 	return key + "." + name
 }
 
-// quote shows text of the file, cut where it is long.
-func quote(s string) string {
+// quoteClipped returns text of the file in quotes, its first 100 bytes if it is longer.
+func quoteClipped(s string) string {
 	if len(s) > 100 {
 		s = s[:100] + "…"
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// maxErrors bounds what is reported of one file.
+// maxErrors bounds the errors that are reported of one file.
 const maxErrors = 20
 
 // Error is one thing wrong with a configuration file.
@@ -18,14 +18,10 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	s := fmt.Sprintf("config: %s:%d: %s", e.File, e.Line, e.Problem)
-	if e.Remedy != "" {
-		s += ": " + e.Remedy
-	}
-	return s
+	return fmt.Sprintf("config: %s:%d: %s: %s", e.File, e.Line, e.Problem, e.Remedy)
 }
 
-// joinErrors joins errs in the order of the file.
+// joinErrors joins errs in the order of the file, the first maxErrors of them.
 func joinErrors(errs []*Error) error {
 	slices.SortStableFunc(errs, func(a, b *Error) int { return a.Line - b.Line })
 	var list []error
@@ -39,8 +35,8 @@ func joinErrors(errs []*Error) error {
 	return errors.Join(list...)
 }
 
-// findNearest returns the word that was most likely meant, or "".
-func findNearest(word string, words []string) string {
+// findNearestWord returns the word that was most likely meant, or "".
+func findNearestWord(word string, words []string) string {
 	best, bound := "", len(word)/3+2
 	if len(word) > 64 {
 		return ""

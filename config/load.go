@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -18,33 +19,28 @@ import (
 // maxFile bounds a configuration file, in bytes.
 const maxFile = 1 << 20
 
-// Load reads the file at path; a missing one gives the defaults. What is
+// LoadConfig reads the file at path; a missing one gives the defaults. What is
 // wrong in the file comes as one error that joins an [*Error] for each thing,
 // the first 20 of them.
-func Load(path string) (*Config, error) {
-	data, err := readFile(path)
+func LoadConfig(path string) (*Config, error) {
+	var data []byte
+	f, err := os.Open(path)
+	if err == nil {
+		defer f.Close()
+		data, err = io.ReadAll(io.LimitReader(f, maxFile+1)) // of a longer file the first byte too many
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	return parse(path, data)
+	return parseFile(path, data)
 }
 
-// readFile reads a file, and of one that is too long the first byte too many.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFile+1))
-}
-
-// parse is Load with the file's content.
-func parse(file string, data []byte) (*Config, error) {
+// parseFile does what LoadConfig does, with the content of the file.
+func parseFile(file string, data []byte) (*Config, error) {
 	var c Config
 	p := parser{file: file, failed: make(map[string]bool), lines: make(map[string]int)}
 	if root := p.readDocument(data); root != nil {
-		p.decodeDocument(root, &c)
+		p.decodeValue("", root, reflect.ValueOf(&c).Elem())
 		p.checkValues(&c)
 	}
 	if len(p.errs) > 0 {
@@ -58,11 +54,11 @@ func parse(file string, data []byte) (*Config, error) {
 // something is wrong with it as a whole.
 func (p *parser) readDocument(data []byte) *yaml.Node {
 	if len(data) > maxFile {
-		p.addError(lineAt(data, maxFile), "", "the file is over 1 MiB", "shorten it")
+		p.addError(lineOfOffset(data, maxFile), "", "the file is over 1 MiB", "shorten it")
 		return nil
 	}
-	if at := findNonText(data); at >= 0 {
-		p.addError(lineAt(data, at), "", "a character that is no text", "save the file as UTF-8 without control characters")
+	if at := findNonTextByte(data); at >= 0 {
+		p.addError(lineOfOffset(data, at), "", "a character that is no text", "save the file as UTF-8 without control characters")
 		return nil
 	}
 	var root, second yaml.Node
@@ -96,7 +92,7 @@ func (p *parser) addSyntaxError(data []byte, err error) {
 	if m := yamlError.FindStringSubmatch(problem); m != nil {
 		problem = m[2]
 		if n, err := strconv.Atoi(m[1]); err == nil {
-			line = min(n, lineAt(data, len(data)))
+			line = min(n, lineOfOffset(data, len(data)))
 		}
 	}
 	remedy := "check quotes, colons and indentation here and in the next lines"
@@ -106,11 +102,11 @@ func (p *parser) addSyntaxError(data []byte, err error) {
 	p.addError(line, "", "no valid YAML: "+problem, remedy)
 }
 
-// lineAt returns the line, from 1, of the byte at offset at.
-func lineAt(data []byte, at int) int { return 1 + bytes.Count(data[:at], []byte{'\n'}) }
+// lineOfOffset returns the line, from 1, of the byte at offset at.
+func lineOfOffset(data []byte, at int) int { return 1 + bytes.Count(data[:at], []byte{'\n'}) }
 
-// findNonText returns where data is not text, or -1.
-func findNonText(data []byte) int {
+// findNonTextByte returns the offset of the first byte that is not text, or -1.
+func findNonTextByte(data []byte) int {
 	for i := 0; i < len(data); {
 		r, size := utf8.DecodeRune(data[i:])
 		if r == utf8.RuneError && size == 1 || r < ' ' && r != '\n' && r != '\r' && r != '\t' || r >= 0x7f && r < 0xa0 {

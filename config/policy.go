@@ -9,13 +9,13 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// Kinds returns the kinds of messages and the words about which a policy decides, and the
+// ListPolicyKinds returns the kinds of messages and the words about which a policy decides, and the
 // kinds that it always allows.
-func Kinds() []string { return slices.Concat(policedKinds, freeKinds) }
+func ListPolicyKinds() []string { return slices.Concat(policedKinds, freeKinds) }
 
-// IsKind reports whether kind is one of [Kinds].
-func IsKind(kind string) bool {
-	return slices.Contains(policedKinds, kind) || slices.Contains(freeKinds, kind)
+// IsPolicyKind reports whether kind is one of [ListPolicyKinds].
+func IsPolicyKind(kind string) bool {
+	return slices.Contains(ListPolicyKinds(), kind)
 }
 
 // Decision says whether a policy allows one message, and why.
@@ -41,21 +41,21 @@ func (p Policy) Decide(peer identity.ID, name, kind, domain string) Decision {
 	}
 	at := joinKey("policy", key)
 	if r.Kinds != nil && !slices.Contains(r.Kinds, kind) {
-		return Decision{false, fmt.Sprintf("%s: kinds [%s] do not include %s", at, strings.Join(r.Kinds, ", "), quote(kind))}
+		return Decision{false, fmt.Sprintf("%s: kinds [%s] do not include %s", at, strings.Join(r.Kinds, ", "), quoteClipped(kind))}
 	}
 	if r.Domains == nil {
-		return Decision{true, fmt.Sprintf("%s: allows %s", at, quote(kind))}
+		return Decision{true, fmt.Sprintf("%s: allows %s", at, quoteClipped(kind))}
 	}
 	domains := strings.Join(r.Domains, ", ")
 	if domain == "" {
 		return Decision{false, fmt.Sprintf("%s: domains [%s], and the message names none", at, domains)}
 	}
 	for _, d := range r.Domains {
-		if kinds.UnderDomain(domain, d) {
-			return Decision{true, fmt.Sprintf("%s: allows %s in domain %s", at, quote(kind), d)}
+		if kinds.IsUnderDomain(domain, d) {
+			return Decision{true, fmt.Sprintf("%s: allows %s in domain %s", at, quoteClipped(kind), d)}
 		}
 	}
-	return Decision{false, fmt.Sprintf("%s: domains [%s] do not include %s", at, domains, quote(domain))}
+	return Decision{false, fmt.Sprintf("%s: domains [%s] do not include %s", at, domains, quoteClipped(domain))}
 }
 
 // findRule returns the most specific rule for a peer, and its key.

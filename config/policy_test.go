@@ -76,7 +76,7 @@ func TestDecide(t *testing.T) {
 // a policy and in that of the rates.
 func TestEveryKindHasItsPlace(t *testing.T) {
 	words := []string{"mail", "channel"}
-	for _, k := range kinds.Table() {
+	for _, k := range kinds.ListKinds() {
 		if k.Class == kinds.Reply {
 			continue
 		}

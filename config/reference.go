@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Reference returns a commented configuration file that shows every setting
+// RenderReferenceFile returns a commented configuration file that shows every setting
 // with its documentation and an example. Nothing in it is in force; with the
 // first # of each line removed it is a file that does what the examples say.
-func Reference() string {
+func RenderReferenceFile() string {
 	var w referenceWriter
 	w.writeProse("", "Settings of acpd. Each is shown with an example; to use one, remove the first # of its line and of the lines that it stands under.")
 	w.writeSettings("", reflect.TypeFor[Config]())

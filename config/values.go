@@ -24,16 +24,15 @@ const (
 	maxAgent = 128 // bytes of an agent's id in channels
 
 	maxUIDs     = 64
-	overflowUID = 65534 // nobody, and whoever a user namespace does not map
+	overflowUID = 65534 // nobody, and every user that a user namespace does not map
 
 	maxInterfaces = 64
 	maxOpenTo     = 256 // they are looked through for each request of another daemon's agent; "*" is all
 	maxInterface  = 64  // bytes of a name; systems allow less
 )
 
-// policed are the kinds and words that a rule may name: what a peer
-// initiates. limited are the kinds and words that a rate may name, and free the kinds of a
-// delegation that is under way, which no rule stops.
+// A rule may name policedKinds, kinds and words for what a peer initiates. No rule stops
+// freeKinds, the kinds of a delegation that is under way. A rate may name limitedKinds.
 var (
 	policedKinds = []string{kinds.KindPing, kinds.KindDiscover, kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify, "mail", "channel"}
 	freeKinds    = []string{kinds.KindCancel, kinds.KindResult, kinds.KindError}
@@ -43,168 +42,161 @@ var (
 
 // checkValues reports values that their type allows and their meaning does not.
 func (p *parser) checkValues(c *Config) {
-	if p.isSet("name") {
-		p.reject("name", identity.CheckName(c.Name))
+	p.addValueError("name", identity.CheckName(c.Name))
+	p.addValueError("listen", checkListenAddr(c.Listen))
+	if c.MaxMessage < wire.MinMaxMessage || c.MaxMessage > wire.MaxMaxMessage {
+		p.addValueError("max_message", fmt.Errorf("%d: use bytes from %d to %d", c.MaxMessage, wire.MinMaxMessage, wire.MaxMaxMessage))
 	}
-	if p.isSet("listen") {
-		p.reject("listen", checkListen(c.Listen))
-	}
-	if p.isSet("max_message") && (c.MaxMessage < wire.MinMaxMessage || c.MaxMessage > wire.MaxMaxMessage) {
-		p.reject("max_message", fmt.Errorf("%d: use bytes from %d to %d", c.MaxMessage, wire.MinMaxMessage, wire.MaxMaxMessage))
-	}
-	p.checkWord("post_quantum", string(c.PostQuantum), string(Prefer), string(Require))
-	p.checkWord("discovery.mdns", string(c.Discovery.MDNS), string(On), string(Off))
+	p.checkOneOf("post_quantum", string(c.PostQuantum), string(Prefer), string(Require))
+	p.checkOneOf("discovery.mdns", string(c.Discovery.MDNS), string(On), string(Off))
 	p.checkInterfaces("discovery.include", c.Discovery.Include)
 	p.checkInterfaces("discovery.exclude", c.Discovery.Exclude)
-	if p.isSet("oacp.home") {
-		p.reject("oacp.home", checkFolder(c.OACP.Home))
-	}
+	p.addValueError("oacp.home", checkFolderPath(c.OACP.Home))
 	p.checkChannels(&c.Channels)
 	p.checkUIDs(c.Agents.UIDs)
-	p.checkWord("log.format", string(c.Log.Format), string(FormatText), string(FormatJSON))
-	p.checkWord("log.level", string(c.Log.Level), string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError))
+	p.checkOneOf("log.format", string(c.Log.Format), string(FormatText), string(FormatJSON))
+	p.checkOneOf("log.level", string(c.Log.Level), string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError))
 	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
 		at := joinKey("peers", name)
-		p.reject(at, checkPeer(name))
+		p.addValueError(at, checkPeerRef(name))
 		p.checkAddrs(at, c.Peers[name].Addrs)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Policy)) {
 		at := joinKey("policy", name)
 		if name != star {
-			p.reject(at, checkPeer(name))
+			p.addValueError(at, checkPeerRef(name))
 		}
 		p.checkRule(at, c.Policy[name])
 	}
-	if p.isSet("limits.min_free") && c.Limits.MinFree < minFree {
-		p.reject("limits.min_free", fmt.Errorf("%d: use bytes from %d", c.Limits.MinFree, minFree))
+	if c.Limits.MinFree < minFree {
+		p.addValueError("limits.min_free", fmt.Errorf("%d: use bytes from %d", c.Limits.MinFree, minFree))
 	}
 	p.checkRates(c.Limits.Rate)
 }
 
 func (p *parser) isSet(key string) bool { return p.lines[key] != 0 }
 
-// reject reports err, if any, at key, unless something was reported there.
-func (p *parser) reject(key string, err error) {
-	if err == nil || p.failed[key] {
+// addValueError reports err, if any, about the value of a key, unless the file does not set
+// the key or something was reported there.
+func (p *parser) addValueError(key string, err error) {
+	if err == nil || !p.isSet(key) || p.failed[key] {
 		return
 	}
-	p.addError(p.lines[key], key, "bad "+quote(key), err.Error())
+	p.addError(p.lines[key], key, "bad "+quoteClipped(key), err.Error())
 }
 
-// checkWord reports a value that is not one of words.
-func (p *parser) checkWord(key, value string, words ...string) {
-	if !p.isSet(key) || slices.Contains(words, value) {
+// checkOneOf reports a value that is none of words.
+func (p *parser) checkOneOf(key, value string, words ...string) {
+	if slices.Contains(words, value) {
 		return
 	}
-	err := fmt.Errorf("%s: use %s", quote(value), strings.Join(words, ", "))
-	if n := findNearest(value, words); n != "" {
-		err = fmt.Errorf("%s: did you mean %q?", quote(value), n)
+	err := fmt.Errorf("%s: use %s", quoteClipped(value), strings.Join(words, ", "))
+	if n := findNearestWord(value, words); n != "" {
+		err = fmt.Errorf("%s: did you mean %q?", quoteClipped(value), n)
 	}
-	p.reject(key, err)
+	p.addValueError(key, err)
 }
 
 func (p *parser) checkAddrs(at string, addrs []string) {
 	switch key := joinKey(at, "addrs"); {
 	case !p.isSet(key):
-		p.reject(at, fmt.Errorf("no addresses: add addrs, or remove the entry"))
+		p.addValueError(at, fmt.Errorf("no addresses: add addrs, or remove the entry"))
 	case len(addrs) == 0 || len(addrs) > identity.MaxAddrs:
-		p.reject(key, fmt.Errorf("%d addresses: give 1 to %d", len(addrs), identity.MaxAddrs))
+		p.addValueError(key, fmt.Errorf("%d addresses: give 1 to %d", len(addrs), identity.MaxAddrs))
 	}
 	for i, addr := range addrs {
-		p.reject(fmt.Sprintf("%s.addrs[%d]", at, i), identity.CheckAddr(addr))
+		p.addValueError(fmt.Sprintf("%s.addrs[%d]", at, i), identity.CheckAddr(addr))
 	}
 }
 
 func (p *parser) checkInterfaces(at string, names []string) {
 	if len(names) > maxInterfaces {
-		p.reject(at, fmt.Errorf("%d interfaces: give at most %d", len(names), maxInterfaces))
+		p.addValueError(at, fmt.Errorf("%d interfaces: give at most %d", len(names), maxInterfaces))
 	}
 	for i, name := range names {
 		if name == "" || len(name) > maxInterface || strings.ContainsAny(name, " /") {
-			p.reject(fmt.Sprintf("%s[%d]", at, i), fmt.Errorf("%s: use the name of an interface, like eth0", quote(name)))
+			p.addValueError(fmt.Sprintf("%s[%d]", at, i), fmt.Errorf("%s: use the name of an interface, like eth0", quoteClipped(name)))
 		}
 	}
 }
 
 func (p *parser) checkChannels(c *Channels) {
-	if p.isSet("channels.listen") {
-		p.reject("channels.listen", checkLoopback(c.Listen))
-		if len(c.Keys) == 0 {
-			p.reject("channels.listen", fmt.Errorf("nobody could come there: add keys"))
-		}
+	p.addValueError("channels.listen", checkLoopbackAddr(c.Listen))
+	if len(c.Keys) == 0 {
+		p.addValueError("channels.listen", fmt.Errorf("nobody could come there: add keys"))
 	}
 	for i, k := range c.Keys {
 		at := fmt.Sprintf("channels.keys[%d]", i)
 		switch hash, err := hex.DecodeString(k.SHA256); {
 		case !p.isSet(at + ".sha256"):
-			p.reject(at, fmt.Errorf("no key: add sha256"))
+			p.addValueError(at, fmt.Errorf("no key: add sha256"))
 		case err != nil || len(hash) != 32 || k.SHA256 != strings.ToLower(k.SHA256):
-			p.reject(at+".sha256", fmt.Errorf("use 64 lower-case hex digits, as printf %%s KEY | sha256sum prints them"))
+			p.addValueError(at+".sha256", fmt.Errorf("use 64 lower-case hex digits, as printf %%s KEY | sha256sum prints them"))
 		}
-		if p.isSet(at+".agent") && (k.Agent == "" || len(k.Agent) > maxAgent) {
-			p.reject(at+".agent", fmt.Errorf("%s: use the id of an agent, at most %d bytes", quote(k.Agent), maxAgent))
+		if k.Agent == "" || len(k.Agent) > maxAgent {
+			p.addValueError(at+".agent", fmt.Errorf("%s: use the id of an agent, at most %d bytes", quoteClipped(k.Agent), maxAgent))
 		}
 	}
 	if len(c.OpenTo) > maxOpenTo {
-		p.reject("channels.open_to", fmt.Errorf("%d daemons: give at most %d, or \"*\"", len(c.OpenTo), maxOpenTo))
+		p.addValueError("channels.open_to", fmt.Errorf("%d daemons: give at most %d, or \"*\"", len(c.OpenTo), maxOpenTo))
 	}
 	for i, name := range c.OpenTo {
 		if name != star {
-			p.reject(fmt.Sprintf("channels.open_to[%d]", i), checkPeer(name))
+			p.addValueError(fmt.Sprintf("channels.open_to[%d]", i), checkPeerRef(name))
 		}
 	}
 	p.checkDuration("channels.held_list", &c.HeldList, 0, 10*time.Second)
 	p.checkDuration("channels.request_ttl", &c.RequestTTL, time.Second, 24*time.Hour)
 	p.checkDuration("channels.retention", &c.Retention, 0, 1_000_000*time.Hour)
-	if n := c.MaxPayload; p.isSet("channels.max_payload") && (n < 1<<10 || n > 1<<20) {
-		p.reject("channels.max_payload", fmt.Errorf("%d: use bytes from %d to %d", n, 1<<10, 1<<20))
+	if n := c.MaxPayload; n < 1<<10 || n > 1<<20 {
+		p.addValueError("channels.max_payload", fmt.Errorf("%d: use bytes from %d to %d", n, 1<<10, 1<<20))
 	}
 }
 
 // checkUIDs reports numbers that are no user, or not one user.
 func (p *parser) checkUIDs(uids []int) {
 	if len(uids) > maxUIDs {
-		p.reject("agents.uids", fmt.Errorf("%d users: give at most %d", len(uids), maxUIDs))
+		p.addValueError("agents.uids", fmt.Errorf("%d users: give at most %d", len(uids), maxUIDs))
 	}
 	for i, uid := range uids {
 		at := fmt.Sprintf("agents.uids[%d]", i)
 		switch {
 		case uid < 0 || uint64(uid) >= math.MaxUint32:
-			p.reject(at, fmt.Errorf("%d: use the number of a user, from 0 to %d", uid, uint32(math.MaxUint32-1)))
+			p.addValueError(at, fmt.Errorf("%d: use the number of a user, from 0 to %d", uid, uint32(math.MaxUint32-1)))
 		case uid == overflowUID:
-			p.reject(at, fmt.Errorf("%d: the system says that of every user that has no number here: run the agents as another user", uid))
+			p.addValueError(at, fmt.Errorf("%d: the system says that of every user that has no number here: run the agents as another user", uid))
 		}
 	}
 }
 
-// checkDuration reports one that is out of range. None at all becomes the shortest
-// there is, since zero means the default.
+// checkDuration reports a time that is out of range. A time of 0 becomes the shortest there
+// is, because zero means the default.
 func (p *parser) checkDuration(key string, d *time.Duration, least, most time.Duration) {
 	if !p.isSet(key) {
 		return
 	}
 	if *d < least || *d > most {
-		p.reject(key, fmt.Errorf("%v: use a time from %v to %v", *d, least, most))
+		p.addValueError(key, fmt.Errorf("%v: use a time from %v to %v", *d, least, most))
 	}
 	*d = max(*d, time.Nanosecond)
 }
 
 func (p *parser) checkRule(at string, r Rule) {
 	if !p.isSet(at+".kinds") && !p.isSet(at+".domains") {
-		p.reject(at, fmt.Errorf("an empty rule: say what is allowed with kinds, domains or both"))
+		p.addValueError(at, fmt.Errorf("an empty rule: say what is allowed with kinds, domains or both"))
 	}
 	for i, kind := range r.Kinds {
 		key := fmt.Sprintf("%s.kinds[%d]", at, i)
 		if slices.Contains(freeKinds, kind) {
-			p.reject(key, fmt.Errorf("%q: it belongs to a delegation and is always allowed: remove it", kind))
+			p.addValueError(key, fmt.Errorf("%q: it belongs to a delegation and is always allowed: remove it", kind))
 		}
-		p.checkWord(key, kind, policedKinds...)
+		p.checkOneOf(key, kind, policedKinds...)
 	}
-	if p.isSet(at+".domains") && len(r.Domains) == 0 {
-		p.reject(at+".domains", fmt.Errorf("an empty list: name a domain, or remove the line to allow all"))
+	if len(r.Domains) == 0 {
+		p.addValueError(at+".domains", fmt.Errorf("an empty list: name a domain, or remove the line to allow all"))
 	}
 	for i, domain := range r.Domains {
-		p.reject(fmt.Sprintf("%s.domains[%d]", at, i), checkDomain(domain))
+		p.addValueError(fmt.Sprintf("%s.domains[%d]", at, i), checkDomain(domain))
 	}
 }
 
@@ -220,31 +212,31 @@ func (p *parser) checkRates(rates []Rate) {
 			r.Kind = star
 		}
 		if r.Peer != star {
-			p.reject(at+".peer", checkPeer(r.Peer))
+			p.addValueError(at+".peer", checkPeerRef(r.Peer))
 		}
-		p.checkWord(at+".kind", r.Kind, limitedKinds...)
+		p.checkOneOf(at+".kind", r.Kind, limitedKinds...)
 		switch key := at + ".per_second"; {
 		case !p.isSet(key):
-			p.reject(at, fmt.Errorf("no rate: add per_second"))
+			p.addValueError(at, fmt.Errorf("no rate: add per_second"))
 		case !(r.PerSecond > 0 && r.PerSecond <= maxRate): // also not a number
-			p.reject(key, fmt.Errorf("%v: use a number above 0, at most %d", r.PerSecond, maxRate))
+			p.addValueError(key, fmt.Errorf("%v: use a number above 0, at most %d", r.PerSecond, maxRate))
 		}
 		switch key := at + ".burst"; {
 		case !p.isSet(key):
 			r.Burst = int(math.Ceil(min(r.PerSecond, maxRate)))
 		case r.Burst < 1 || r.Burst > maxRate:
-			p.reject(key, fmt.Errorf("%d: use a number from 1 to %d", r.Burst, maxRate))
+			p.addValueError(key, fmt.Errorf("%d: use a number from 1 to %d", r.Burst, maxRate))
 		}
 		if b := (bucket{r.Peer, r.Kind}); seen[b] {
-			p.reject(at, fmt.Errorf("a second rate for peer %q and kind %q: remove one", r.Peer, r.Kind))
+			p.addValueError(at, fmt.Errorf("a second rate for peer %q and kind %q: remove one", r.Peer, r.Kind))
 		} else {
 			seen[b] = true
 		}
 	}
 }
 
-// checkPeer reports whether s can name a peer in a setting.
-func checkPeer(s string) error {
+// checkPeerRef returns an error unless s can name a peer in a setting.
+func checkPeerRef(s string) error {
 	if _, err := identity.ParseID(s); err == nil {
 		return nil
 	}
@@ -254,56 +246,62 @@ func checkPeer(s string) error {
 	return nil
 }
 
-// checkListen allows what an address to dial must not be: no host, and port 0.
-func checkListen(s string) error {
-	host, port, err := net.SplitHostPort(s)
-	if err != nil {
-		return fmt.Errorf("%s: use host:port, like :7117 or 192.0.2.1:7117", quote(s))
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("%s: use a port from 0 to 65535", quote(s))
-	}
-	if host == "" {
-		return nil
+// checkListenAddr returns an error unless s is an address to listen on. Unlike an address to
+// dial it may have no host, and port 0.
+func checkListenAddr(s string) error {
+	host, err := splitHost(s, ":7117 or 192.0.2.1:7117")
+	if err != nil || host == "" {
+		return err
 	}
 	return identity.CheckAddr(net.JoinHostPort(host, "7117"))
 }
 
-// checkLoopback allows addresses that only programs of this host can reach.
-func checkLoopback(s string) error {
+// splitHost returns the host of a host:port, and an error unless the port is a number. like
+// is an example for the error.
+func splitHost(s, like string) (host string, err error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return fmt.Errorf("%s: use host:port, like 127.0.0.1:7118", quote(s))
+		return "", fmt.Errorf("%s: use host:port, like %s", quoteClipped(s), like)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("%s: use a port from 0 to 65535", quote(s))
+		return "", fmt.Errorf("%s: use a port from 0 to 65535", quoteClipped(s))
+	}
+	return host, nil
+}
+
+// checkLoopbackAddr returns an error unless only programs of this host can reach the address.
+func checkLoopbackAddr(s string) error {
+	host, err := splitHost(s, "127.0.0.1:7118")
+	if err != nil {
+		return err
 	}
 	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
-		return fmt.Errorf("%s: use 127.0.0.1 or [::1]; agents of other machines come through the daemon there", quote(s))
+		return fmt.Errorf("%s: use 127.0.0.1 or [::1]; agents of other machines come through the daemon there", quoteClipped(s))
 	}
 	return nil
 }
 
-// checkFolder allows paths that mean the same wherever the daemon is started.
-func checkFolder(s string) error {
+// checkFolderPath returns an error unless the path means the same wherever the daemon is
+// started.
+func checkFolderPath(s string) error {
 	if rest, ok := strings.CutPrefix(s, "~/"); ok && rest != "" || filepath.IsAbs(s) {
 		return nil
 	}
-	return fmt.Errorf("%s: use a path that begins with / or ~/", quote(s))
+	return fmt.Errorf("%s: use a path that begins with / or ~/", quoteClipped(s))
 }
 
-// checkDomain reports whether s is lower-case labels with dots between them.
+// checkDomain returns an error unless s is lower-case labels with dots between them.
 func checkDomain(s string) error {
 	bad := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
 	}
 	if s == "" || len(s) > kinds.MaxDomain || strings.ContainsFunc(s, bad) || slices.Contains(strings.Split(s, "."), "") {
-		return fmt.Errorf("%s: use lower-case words with dots between them, like code or code.go", quote(s))
+		return fmt.Errorf("%s: use lower-case words with dots between them, like code or code.go", quoteClipped(s))
 	}
 	return nil
 }
 
-// makePetname makes a petname of a host name.
+// makePetname turns a host name into a petname.
 func makePetname(host string) string {
 	host, _, _ = strings.Cut(strings.ToLower(host), ".")
 	host = strings.Map(func(r rune) rune {

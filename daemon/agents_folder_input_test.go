@@ -36,14 +36,14 @@ func (d *running) hog(socket string, n int, text string, all *jsonrpc.InputLimit
 		io.WriteString(c, text) // cut off it fails
 		c.SetDeadline(time.Time{})
 		open = append(open, c)
-		if held := all.Held(); held > maxInputBytes {
+		if held := all.HeldBytes(); held > maxInputBytes {
 			d.t.Fatalf("%d bytes are held, over %d", held, maxInputBytes)
 		}
 	}
 	return open
 }
 
-// heap is what the process holds.
+// heap returns the bytes that the process holds.
 func heap() int {
 	var m runtime.MemStats
 	runtime.GC()
@@ -85,7 +85,7 @@ func TestLinesWithoutEndFillNoMemory(t *testing.T) {
 	for _, c := range open {
 		c.Close()
 	}
-	await.Until(t, "all is given back", func() bool { return desk.guests.inputLimit.Held() == 0 })
+	await.Until(t, "all is given back", func() bool { return desk.guests.inputLimit.HeldBytes() == 0 })
 }
 
 // So it is with the bodies of requests.
@@ -124,5 +124,5 @@ func TestBodiesWithoutEndFillNoMemory(t *testing.T) {
 	for _, c := range open {
 		c.Close()
 	}
-	await.Until(t, "all is given back", func() bool { return desk.channels.bodies.Held() == 0 })
+	await.Until(t, "all is given back", func() bool { return desk.channels.bodies.HeldBytes() == 0 })
 }

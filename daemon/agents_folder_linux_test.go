@@ -14,8 +14,8 @@ import (
 
 const visitor = "ACPD_TEST_VISITOR"
 
-// TestVisitor is what a program of another user does to whom the folder is mounted: it
-// is run by the test below, and has the folder as its descriptor 3.
+// TestVisitor is run by the test below as a program of another user for which the folder is
+// mounted. It has the folder as its descriptor 3.
 func TestVisitor(t *testing.T) {
 	if os.Getenv(visitor) == "" {
 		t.Skip("this is no visitor")

@@ -55,7 +55,7 @@ func TestRequestsThatWaitFillNoMemory(t *testing.T) {
 	if line := told(); !strings.Contains(line, `"overloaded"`) {
 		t.Errorf("got %.300s", line)
 	}
-	if _, bytes := desk.guests.requestLimit.Held(); bytes > maxRequestBytes {
+	if _, bytes := desk.guests.requestLimit.HeldLoad(); bytes > maxRequestBytes {
 		t.Errorf("%d bytes are under way, over %d", bytes, maxRequestBytes)
 	}
 	if more := heap() - before; more > 2*maxRequestBytes {
@@ -64,5 +64,5 @@ func TestRequestsThatWaitFillNoMemory(t *testing.T) {
 	planner.must("task", client.TaskParams{ID: given.ID}, nil)
 	desk.guest(nil).must("whoami", nil, nil)
 	hog.Close()
-	await.Until(t, "all is given back", func() bool { number, bytes := desk.guests.requestLimit.Held(); return number == 0 && bytes == 0 })
+	await.Until(t, "all is given back", func() bool { number, bytes := desk.guests.requestLimit.HeldLoad(); return number == 0 && bytes == 0 })
 }

@@ -62,7 +62,7 @@ func TestAgentsAreServedWhatAgentsDo(t *testing.T) {
 		rpc, tried := errors.AsType[*jsonrpc.Error](err)
 		tried = tried && rpc.Code == jsonrpc.CodeInvalidParams
 		barred := errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized})
-		if want := slices.Contains(served, name); tried != want || barred == want || (m.by == forAgents) != want {
+		if want := slices.Contains(served, name); tried != want || barred == want || (m.callers == forAgents) != want {
 			t.Errorf("%s: %v", name, err)
 		}
 		err = desk.dial().call(name, map[string]any{"no such": "param"}, nil)
@@ -97,7 +97,7 @@ func TestAgentsAreServedWhatAgentsDo(t *testing.T) {
 	}
 }
 
-// state is what administers the daemon, as text. owner is a connection to acp.sock.
+// state returns what administers the daemon, as text. owner is a connection to acp.sock.
 func (d *running) state(t testing.TB, owner *local) string {
 	t.Helper()
 	var invitations client.Invitations
@@ -105,7 +105,7 @@ func (d *running) state(t testing.TB, owner *local) string {
 		t.Fatal(err)
 	}
 	peers, blocks := d.trust.Peers(), d.trust.Blocks()
-	text, _ := marshalRaw([]any{peers, blocks, invitations, d.mail.Bindings("")})
+	text, _ := marshalVerbatimJSON([]any{peers, blocks, invitations, d.mail.Bindings("")})
 	return string(text)
 }
 
@@ -149,7 +149,7 @@ func TestAddressesAreTakenOut(t *testing.T) {
 		"laptop gave no answer in 5s: allow more time":  "laptop gave no answer in 5s: allow more time",
 		"id: 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b: no.": "id: 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b: no.",
 	} {
-		if got := kinds.AsError(hideAddrs(kinds.Errorf(kinds.Unreachable, "%s", in))).Message; got != want {
+		if got := kinds.AsError((&localConn{isGuest: true}).maskErrorAddrs(kinds.Errorf(kinds.Unreachable, "%s", in))).Message; got != want {
 			t.Errorf("%q: %q", in, got)
 		}
 	}
@@ -170,7 +170,7 @@ func TestAnAgentsInboxIsItsOwn(t *testing.T) {
 		t.Helper()
 		l.must("inbox", p, &all)
 		for _, m := range all.Messages {
-			n, err := kinds.Parse[kinds.Notify](m.Envelope.Payload)
+			n, err := kinds.ParsePayload[kinds.Notify](m.Envelope.Payload)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +221,7 @@ func TestAnAgentsInboxIsItsOwn(t *testing.T) {
 
 	// A connection that shows the key is the agent too.
 	beside := desk.guest(nil)
-	beside.refused(kinds.NotAuthorized, "speak", client.SpeakParams{Name: "planner", Key: registry.NewKey()})
+	beside.refused(kinds.NotAuthorized, "speak", client.SpeakParams{Name: "planner", Key: registry.NewAgentKey()})
 	beside.refused(kinds.NotAuthorized, "speak", client.SpeakParams{Name: "reviewer", Key: key})
 	beside.refused(kinds.NoAgent, "speak", client.SpeakParams{Name: "nobody", Key: key})
 	beside.refused(kinds.Invalid, "speak", client.SpeakParams{Name: "planner", Key: "x"})
@@ -230,7 +230,7 @@ func TestAnAgentsInboxIsItsOwn(t *testing.T) {
 	laptop.dial().must("notify", client.NotifyParams{To: client.To("desk/planner"), Payload: wire.Payload(`{"topic":"t","data":"again"}`)}, nil)
 	is("who speaks as the planner", beside, "again")
 	planner.Close()
-	await.Until(t, "the planner has left", func() bool { return desk.agents.AgentNamed("planner") == nil })
+	await.Until(t, "the planner has left", func() bool { return desk.agents.FindByName("planner") == nil })
 	beside.refused(kinds.NotAuthorized, "inbox", nil)
 
 	// After seven days, and when its peer is untrusted, nothing is left.
@@ -259,7 +259,7 @@ func TestAnAgentsInboxIsItsOwn(t *testing.T) {
 
 // held returns how many messages count as held in the inbox.
 func (d *running) held() (n int64) {
-	for _, u := range d.budget.Usage() {
+	for _, u := range d.budget.ListUsage() {
 		if u.Row.Name == budget.Inbox.Name || u.Row.Name == budget.Results.Name {
 			n += u.Held
 		}
@@ -301,7 +301,7 @@ func TestAnAgentsDelegationsAreItsOwn(t *testing.T) {
 			other.refused(kinds.NotFound, "wait", client.WaitParams{ID: id})
 			other.refused(kinds.NotFound, "cancel", client.CancelParams{Ref: id, To: "laptop", Payload: wire.Payload(`{}`)})
 			other.refused(kinds.NotFound, "result", client.ResultParams{Ref: id, Payload: completed("stolen")})
-			other.refused(kinds.NotFound, "error", client.ResultParams{Ref: id, Payload: kinds.Encode(kinds.Errorf(kinds.Internal, "stolen"))})
+			other.refused(kinds.NotFound, "error", client.ResultParams{Ref: id, Payload: kinds.EncodePayload(kinds.Errorf(kinds.Internal, "stolen"))})
 		}
 		other.refused(kinds.Invalid, "delegate", client.DelegateParams{Head: client.Head{ID: given.ID}, To: "laptop", Payload: task1("")})
 	}
@@ -329,7 +329,7 @@ func TestAnAgentsDelegationsAreItsOwn(t *testing.T) {
 
 	// What is over stays with who has the key, and goes to nobody who has the name.
 	planner.Close()
-	await.Until(t, "the planner has left", func() bool { return desk.agents.AgentNamed("planner") == nil })
+	await.Until(t, "the planner has left", func() bool { return desk.agents.FindByName("planner") == nil })
 	next, _ := desk.guestAgent(client.AttachParams{Name: "planner"}, say(`{}`))
 	if n := lists(next); n != 0 {
 		t.Errorf("the next planner lists %d delegations of the last", n)
@@ -382,11 +382,11 @@ func TestChannelsInTheAgentsFolder(t *testing.T) {
 	is(200, "intents", "X-Agent-ID", "planner")
 	planner, key := desk.guestAgent(client.AttachParams{Name: "planner"}, say(`{}`))
 	is(403, "agent_key", "X-Agent-ID", "planner")
-	is(403, "agent_key", "X-Agent-ID", "planner", "X-API-Key", registry.NewKey())
+	is(403, "agent_key", "X-Agent-ID", "planner", "X-API-Key", registry.NewAgentKey())
 	is(200, "intents", "X-Agent-ID", "planner", "X-API-Key", key)
 	is(200, "intents", "X-Agent-ID", "reviewer", "X-API-Key", "any")
 	planner.Close()
-	await.Until(t, "the planner has left", func() bool { return desk.agents.AgentNamed("planner") == nil })
+	await.Until(t, "the planner has left", func() bool { return desk.agents.FindByName("planner") == nil })
 	is(200, "intents", "X-Agent-ID", "planner")
 }
 
@@ -440,7 +440,7 @@ func TestTheAgentsFolder(t *testing.T) {
 	if err := os.Symlink("/tmp", folder); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true}); err == nil || !strings.Contains(err.Error(), "is no folder: move it away") {
+	if _, err := OpenDaemon(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true}); err == nil || !strings.Contains(err.Error(), "is no folder: move it away") {
 		t.Errorf("a link in place of the folder: %v", err)
 	}
 }

@@ -1,14 +1,11 @@
 package daemon
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
@@ -20,7 +17,7 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	planner, key := desk.guestAgent(client.AttachParams{Name: "planner"}, say(accepted))
-	if _, err := registry.HashKey("attach", key); err != nil {
+	if _, err := registry.HashAgentKey("attach", key); err != nil {
 		t.Fatal(err)
 	}
 	g := desk.guest(nil)
@@ -35,7 +32,7 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 	leave := func(l *local) {
 		t.Helper()
 		l.Close()
-		await.Until(t, "it has left", func() bool { return desk.agents.AgentNamed("planner") == nil })
+		await.Until(t, "it has left", func() bool { return desk.agents.FindByName("planner") == nil })
 	}
 	leave(planner)
 	kept := func() {
@@ -44,7 +41,7 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 		if e := g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner"}); !strings.Contains(e.Message, "show its key") {
 			t.Errorf("%s", e.Message)
 		}
-		g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner", Key: registry.NewKey()})
+		g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner", Key: registry.NewAgentKey()})
 		g.must("attach", client.AttachParams{Name: "another"}, nil) // any other name is free
 	}
 	kept()
@@ -54,7 +51,7 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 	}
 	// With its key it also comes back before the daemon has seen that it left.
 	twice, _ := desk.guestAgent(client.AttachParams{Name: "planner", Key: key}, say(accepted))
-	await.From(t, "the end of the connection before", back.Done())
+	await.Receive(t, "the end of the connection before", back.Done())
 	leave(twice)
 
 	desk.stop()
@@ -65,7 +62,7 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 	leave(owned)
 	g = desk.guest(nil)
 	g.refused(kinds.NotAuthorized, "attach", client.AttachParams{Name: "planner", Key: key})
-	desk.agents.KeepName("planner", registry.KeyHash{}, time.Now().Add(-registry.NameKeptFor))
+	desk.agents.ProtectName("planner", registry.KeyHash{}, time.Now().Add(-registry.NameKeptFor))
 	last, _ := desk.guestAgent(client.AttachParams{Name: "planner"}, say(accepted))
 	var s client.Task
 	if last.must("task", client.TaskParams{ID: taken.ID}, &s); s.State != client.TaskAccepted || s.Agent != "planner" {
@@ -76,22 +73,4 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 	// Without open work the name is for whoever comes.
 	leave(last)
 	desk.guestAgent(client.AttachParams{Name: "planner"}, say(accepted))
-}
-
-// Every method without params, and one that panics, gets an answer and ends nothing.
-func TestNoCallEndsTheDaemon(t *testing.T) {
-	desk := start(t, stateDir(t), "desk")
-	methods["panic"] = method{func(context.Context, *localConn, *jsonrpc.Request) (any, error) { panic("a bug") }, forAgents}
-	t.Cleanup(func() { delete(methods, "panic") })
-	for name, m := range methods {
-		for _, l := range []*local{desk.dial(), desk.guest(nil)} {
-			ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
-			if err := l.Call(ctx, name, nil, nil); name == "notify" && !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) || m.by == forOwner && err != nil && errors.Is(err, &kinds.Error{Code: kinds.Internal}) {
-				t.Errorf("%s: %v", name, err)
-			}
-			cancel()
-		}
-	}
-	desk.dial().refused(kinds.Internal, "panic", nil)
-	desk.dial().must("whoami", nil, nil)
 }

@@ -7,21 +7,21 @@ import (
 	"github.com/acpd/acpd/client"
 )
 
-// serveBudget tells what peers may cost this daemon, and what they do.
+// serveBudget returns what peers may cost this daemon, and what they cost it now.
 func (d *Daemon) serveBudget(context.Context, *localConn, *noParams) (any, error) {
 	b := &client.Budget{Rows: []client.BudgetRow{}, Usage: []client.BudgetUsage{}}
 	held := make(map[string]int64)
-	for _, u := range d.budget.Usage() {
+	for _, u := range d.budget.ListUsage() {
 		held[u.Row.Name] += u.Held
 		name := "strangers"
 		if u.Peer != budget.Strangers {
-			name = d.nameOf(u.Peer)
+			name = d.peerName(u.Peer)
 		}
 		b.Usage = append(b.Usage, client.BudgetUsage{Row: u.Row.Name, Peer: u.Peer, Name: name, Held: u.Held, Refused: u.Refused})
 	}
-	for _, r := range d.budget.Rows() {
+	for _, r := range d.budget.ListRows() {
 		if r.Name == budget.FreeSpace.Name {
-			free, bound := d.space.state.Space()
+			_, free, bound := d.space.state.Measure()
 			r.Peer, r.All, held[r.Name] = int64(bound), int64(bound), int64(free)
 		}
 		b.Rows = append(b.Rows, client.BudgetRow{Name: r.Name, Unit: string(r.Unit), Peer: r.Peer, All: r.All, Held: held[r.Name]})

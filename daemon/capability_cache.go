@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -16,8 +17,8 @@ const (
 	maxCapabilityBytes  = 64 << 10 // a larger answer is not kept
 )
 
-// capabilityCache keeps what peers said they can do, for a minute and as long as it is
-// the same run of their daemon.
+// capabilityCache keeps the answers of peers to discover, for a minute and as long as the
+// peer's daemon runs.
 type capabilityCache struct {
 	mu    sync.Mutex // guards found
 	found map[capabilityKey]cachedCapabilities
@@ -57,11 +58,7 @@ func (c *capabilityCache) put(key capabilityKey, boot wire.Boot, answer *client.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.found) >= maxCapabilities {
-		for key, old := range c.found {
-			if now.Sub(old.at) >= capabilitiesKeptFor {
-				delete(c.found, key)
-			}
-		}
+		maps.DeleteFunc(c.found, func(_ capabilityKey, old cachedCapabilities) bool { return now.Sub(old.at) >= capabilitiesKeptFor })
 		if len(c.found) >= maxCapabilities {
 			clear(c.found)
 		}
@@ -73,9 +70,5 @@ func (c *capabilityCache) put(key capabilityKey, boot wire.Boot, answer *client.
 func (c *capabilityCache) forgetPeer(peer identity.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key := range c.found {
-		if key.peer == peer {
-			delete(c.found, key)
-		}
-	}
+	maps.DeleteFunc(c.found, func(key capabilityKey, _ cachedCapabilities) bool { return key.peer == peer })
 }

@@ -1,18 +1,13 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -36,31 +31,6 @@ func TestDiscoveriesLastAMinuteAndARun(t *testing.T) {
 		c.forgetPeer(identity.ID{1})
 		if len(c.found) != 0 {
 			t.Error("purge leaves some")
-		}
-	})
-}
-
-func TestBucketsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		book := &budget.Book{}
-		g := newPermissions(identity.NewTrust(), &config.Config{Limits: config.Limits{Rate: []config.Rate{{Peer: "*", Kind: "*", PerSecond: 1, Burst: 1}}}}, book, book.OpenLog(slog.New(slog.DiscardHandler)))
-		allow := func(n int) error {
-			return g.takeToken(identity.Peer{ID: identity.ID{byte(n), byte(n >> 8), byte(n >> 16)}}, kinds.KindQuery)
-		}
-		for n := range maxBuckets + 1 {
-			if err := allow(n); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if len(g.buckets) > maxBuckets {
-			t.Errorf("%d buckets", len(g.buckets))
-		}
-		if err := allow(maxBuckets); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
-			t.Error(err)
-		}
-		time.Sleep(time.Second)
-		if err := allow(maxBuckets); err != nil {
-			t.Error(err)
 		}
 	})
 }

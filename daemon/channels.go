@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
@@ -27,35 +28,35 @@ import (
 )
 
 const (
-	maxHTTP      = 10_240 // connections of a listener; event streams are most of them
-	maxGuestHTTP = 2_048  // of that in the agents' folder, where 224 agents can be attached
-	maxHeader    = 32 << 10
-	headerTime   = 10 * time.Second
-	idleTime     = 2 * time.Minute
-	hangupTime   = 2 * time.Second // for answers that are under way when the daemon ends
-	httpBacklog  = slog.LevelDebug // of what net/http has to say of its clients
+	maxHTTPConns      = 10_240 // connections of a listener; event streams are most of them
+	maxGuestHTTPConns = 2_048  // of that in the agents' folder, where 224 agents can be attached
+	maxHeader         = 32 << 10
+	headerTime        = 10 * time.Second
+	idleTime          = 2 * time.Minute
+	hangupTime        = 2 * time.Second // for answers that are under way when the daemon ends
+	httpBacklog       = slog.LevelDebug // level of net/http's errors about its clients
 )
 
-// channels serves OpenIntent's channels on http.sock, on the one in the agents' folder,
-// and on loopback TCP where that is configured.
+// channels serves OpenIntent's channels on http.sock, on the one in the agents' folder, and,
+// if it is configured, on loopback TCP.
 type channels struct {
 	*remote.Gateway
-	servers  []*http.Server
-	bodies   *jsonrpc.InputLimit // of the requests that agents make
-	listener []net.Listener
+	servers   []*http.Server
+	bodies    *jsonrpc.InputLimit // of the requests that agents make
+	listeners []net.Listener
 }
 
-// policyChannel is what a policy calls the requests about channels that a peer
-// passes on.
+// policyChannel is the word of a policy for the requests about channels that a peer passes
+// on.
 const policyChannel = "channel"
 
 // openChannels makes the engine and binds its listeners.
 func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err error) {
 	c, how := new(channels), cfg.Channels
-	c.Gateway, err = remote.Open(ctx, remote.Config{
-		Self: d.id, Trusted: d.trust.Get, Peers: d.trust.Peers, Hosts: d.hosts, Lines: d.lines,
+	c.Gateway, err = remote.OpenGateway(ctx, remote.Config{
+		Self: d.id, Trusted: d.trust.Get, Peers: d.trust.Peers, Hosts: d.listChannelHosts,
 		Engine: openintent.Config{
-			Store: d.store, Budget: d.budget, Log: d.log, Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,
+			Store: d.store, Budget: d.budget, Log: d.log, Lines: d.refusalLog, Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,
 			MaxPayload: how.MaxPayload, QuietAgents: how.QuietAgents,
 			Room: func(home string) error {
 				from, err := identity.ParseID(home)
@@ -64,36 +65,38 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 				}
 				return d.space.checkRoom(from)
 			},
-			Freeing: d.space.reserve.Spend,
+			Freeing: d.space.reserve.RunWithReserve,
 		},
 		Open: func(ctx context.Context, to identity.ID) (remote.Stream, error) {
 			return d.node.OpenStream(ctx, to, wire.StreamHTTP)
 		},
 		OpenTo: func(p identity.Peer) bool { return d.config.Load().Channels.IsOpenTo(p.ID, p.Name) },
-		Admit:  func(from identity.ID) error { return d.checkStream(from, policyChannel) },
+		Admit:  func(from identity.ID) error { return d.checkStreamPermission(from, policyChannel) },
 	})
 	if err != nil {
 		return err
 	}
 	d.channels = c
-	d.node.Handle(wire.StreamHTTP, policyChannel, func(ctx context.Context, from identity.ID, s *peer.Stream) { c.Serve(store.For(ctx, from), from, s) })
-	own, err := openOwnerSocket(ctx, d.home.http())
+	d.node.Handle(wire.StreamHTTP, policyChannel, func(ctx context.Context, from identity.ID, s *peer.Stream) {
+		c.ServeStream(store.WithRequester(ctx, from), from, s)
+	})
+	own, err := openOwnerSocket(ctx, d.home.filePath(client.HTTPSocketName))
 	if err != nil {
 		return err
 	}
-	most := min(maxHTTP, d.files.local)
+	most := min(maxHTTPConns, d.files.local)
 	limited := func(l net.Listener, most int) net.Listener {
-		return newLimitListener(partsListener{newPatientListener(l, d.log)}, most)
+		return newLimitListener(wrappingListener{newPatientListener(l, d.log), newWriteTimeoutConn}, most)
 	}
-	c.add(d.log, limited(own, most), api.Local)
+	c.addServer(d.log, limited(own, most), api.IdentifyLocalCaller)
 	guests, err := d.home.openGuestSocket(ctx, client.HTTPSocketName, cfg.Agents.UIDs)
 	if err != nil {
 		return err
 	}
-	c.add(d.log, limited(guests, min(maxGuestHTTP, most)), api.Agents(d.speaksFor))
+	c.addServer(d.log, limited(guests, min(maxGuestHTTPConns, most)), api.NewAgentIdentifier(d.checkAgentKey))
 	c.bodies = guests.inputLimit
 	last := c.servers[len(c.servers)-1]
-	last.Handler = limitBodies(last.Handler, c.bodies, &bodyLimit{maxBytes: maxBodyBytes})
+	last.Handler = newBodyLimitHandler(last.Handler, c.bodies, semaphore.NewWeighted(maxBodyBytes))
 	if how.Listen == "" {
 		return nil
 	}
@@ -105,24 +108,24 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	for i, k := range how.Keys {
 		keys[i] = api.Key{Hash: k.SHA256, Agent: k.Agent}
 	}
-	// Some places are always left to who has a key.
-	keyed := &keyListener{Listener: limited(quickListener{tcp.(*net.TCPListener)}, most), most: min(maxKeyless, max(most/2, 1))}
-	c.add(d.log, keyed, proving(api.Keys(keys)))
+	// Some places are always left to clients that have a key.
+	keyed := &keyListener{Listener: limited(wrappingListener{tcp, newQuickAckConn}, most), maxWaiting: min(maxKeylessConns, max(most/2, 1))}
+	c.addServer(d.log, keyed, exemptKeyedConns(api.NewKeyIdentifier(keys)))
 	return nil
 }
 
-// speaksFor lets a guest speak for an agent: where one of that name is attached, or its
-// name is kept, that takes its key.
-func (d *Daemon) speaksFor(agent string, r *http.Request) error {
-	known, key := d.agents.KeyHashOf(agent)
+// checkAgentKey returns an error unless a guest may speak for an agent. If an agent of that
+// name is attached, or its name is kept, the request has to show its key.
+func (d *Daemon) checkAgentKey(agent string, r *http.Request) error {
+	known, key := d.agents.FindKeyHash(agent)
 	if !known || registry.KeyHash(sha256.Sum256([]byte(r.Header.Get("X-API-Key")))) == key {
 		return nil
 	}
 	return &api.Error{Status: http.StatusForbidden, Code: "agent_key", Message: "X-API-Key: an agent of that name is attached: send the key that its attach returned (acpctl: ACP_AGENT_KEY beside ACP_AGENT), or be another agent"}
 }
 
-// hosts returns the peers in reach that offer channels.
-func (d *Daemon) hosts() (all []identity.ID) {
+// listChannelHosts returns the connected peers that offer channels.
+func (d *Daemon) listChannelHosts() (all []identity.ID) {
 	for _, p := range d.node.Peers() {
 		if slices.Contains(p.Features, policyChannel) {
 			all = append(all, p.ID)
@@ -131,21 +134,21 @@ func (d *Daemon) hosts() (all []identity.ID) {
 	return all
 }
 
-// add takes a listener, for those whom identify knows.
-func (c *channels) add(log *slog.Logger, l net.Listener, identify func(*http.Request) (openintent.Caller, error)) {
+// addServer adds a server for a listener. identify returns who sends a request.
+func (c *channels) addServer(log *slog.Logger, l net.Listener, identify func(*http.Request) (openintent.Caller, error)) {
 	s := &http.Server{
-		Handler: c.API.Handler(identify), MaxHeaderBytes: maxHeader,
+		Handler: c.API.NewHandler(identify), MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		ErrorLog:    slog.NewLogLogger(log.Handler(), httpBacklog),
-		ConnContext: withConn, ConnState: noteIdle,
+		ConnContext: addConnToContext, ConnState: recordConnState,
 	}
-	c.listener, c.servers = append(c.listener, l), append(c.servers, s)
+	c.listeners, c.servers = append(c.listeners, l), append(c.servers, s)
 }
 
-// run serves until ctx ends; then it ends the event streams, lets other answers
-// finish and closes the listeners. What other daemons ask ends with peers already:
-// their connections drain first.
-func (c *channels) run(ctx, peers context.Context) error {
+// runServers serves until ctx ends. Then it ends the event streams, lets other answers
+// finish and closes the listeners. Requests of other daemons end with peers already: their
+// connections drain first.
+func (c *channels) runServers(ctx, peers context.Context) error {
 	g, working := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.Run(peers) })
 	ended := make(chan struct{})
@@ -155,7 +158,7 @@ func (c *channels) run(ctx, peers context.Context) error {
 	})
 	for i, s := range c.servers {
 		g.Go(func() error {
-			if err := s.Serve(c.listener[i]); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.Serve(c.listeners[i]); !errors.Is(err, http.ErrServerClosed) {
 				return fmt.Errorf("channels: %w", err)
 			}
 			return nil
@@ -173,44 +176,42 @@ func (c *channels) run(ctx, peers context.Context) error {
 	return g.Wait()
 }
 
-// close closes the listeners of channels that were not run.
-func (c *channels) close() {
-	for _, l := range c.listener {
+// closeListeners closes the listeners of channels that were not run.
+func (c *channels) closeListeners() {
+	for _, l := range c.listeners {
 		l.Close()
 	}
 }
 
-// quickListener accepts connections that acknowledge at once what they read: older
-// HTTP clients write a request in two parts and wait for that in between, 40 ms.
-type quickListener struct{ *net.TCPListener }
-
-func (l quickListener) Accept() (net.Conn, error) {
-	c, err := l.AcceptTCP()
-	if err != nil {
-		return nil, err
-	}
-	return quickConn{c}, nil
+// wrappingListener wraps the connections that it accepts.
+type wrappingListener struct {
+	net.Listener
+	wrap func(net.Conn) net.Conn
 }
 
-type quickConn struct{ *net.TCPConn }
-
-func (c quickConn) Read(b []byte) (int, error) {
-	n, err := c.TCPConn.Read(b)
-	acknowledge(c.TCPConn) // the kernel forgets it, so each time
-	return n, err
-}
-
-// partsListener accepts connections that end when their clients do not read.
-type partsListener struct{ net.Listener }
-
-func (l partsListener) Accept() (net.Conn, error) {
+func (l wrappingListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return partsConn{c}, nil
+	return l.wrap(c), nil
 }
 
-type partsConn struct{ net.Conn }
+// quickAckConn acknowledges at once what it reads: older HTTP clients write a request in two
+// parts and wait for that in between, 40 ms.
+type quickAckConn struct{ *net.TCPConn }
 
-func (c partsConn) Write(b []byte) (int, error) { return remote.WriteParts(c.Conn, b) }
+func newQuickAckConn(c net.Conn) net.Conn { return quickAckConn{c.(*net.TCPConn)} }
+
+func (c quickAckConn) Read(b []byte) (int, error) {
+	n, err := c.TCPConn.Read(b)
+	enableQuickAck(c.TCPConn) // the kernel forgets it, so each time
+	return n, err
+}
+
+// writeTimeoutConn ends when its client does not read.
+type writeTimeoutConn struct{ net.Conn }
+
+func newWriteTimeoutConn(c net.Conn) net.Conn { return writeTimeoutConn{c} }
+
+func (c writeTimeoutConn) Write(b []byte) (int, error) { return remote.WriteInParts(c.Conn, b) }

@@ -88,7 +88,7 @@ func TestChannelsSurviveARestart(t *testing.T) {
 	desk := start(t, stateDir(t), "desk")
 	planner := desk.web("planner")
 	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
-	if host, _ := openintent.HostOf(intent); !strings.HasPrefix(desk.ID().String(), host) {
+	if host, _ := openintent.HostOfID(intent); !strings.HasPrefix(desk.ID().String(), host) {
 		t.Errorf("intent %s does not name its host %s", intent, desk.ID())
 	}
 	path := "intents/" + intent + "/channels/build/messages"
@@ -106,9 +106,9 @@ func TestChannelsSurviveARestart(t *testing.T) {
 func TestChannelsOverTCPNeedAKey(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
-	writeConfig(t, dir, "channels:\n  listen: 127.0.0.1:0\n  keys:\n  - {sha256: "+api.HashKey("bound")+", agent: planner}\n  - {sha256: "+api.HashKey("any")+"}\n")
+	writeConfig(t, dir, "channels:\n  listen: 127.0.0.1:0\n  keys:\n  - {sha256: "+api.HashAPIKey("bound")+", agent: planner}\n  - {sha256: "+api.HashAPIKey("any")+"}\n")
 	desk := start(t, dir, "desk")
-	at := &web{t: t, base: "http://" + desk.channels.listener[2].Addr().String()}
+	at := &web{t: t, base: "http://" + desk.channels.listeners[2].Addr().String()}
 	for _, test := range []struct {
 		key, agent string
 		mute       bool
@@ -155,7 +155,7 @@ func TestAnEventStreamEndsWithTheDaemon(t *testing.T) {
 func (r *running) openTo(names string) {
 	r.t.Helper()
 	writeConfig(r.t, r.dir, "channels: {open_to: ["+names+"]}\n")
-	if err := r.reload(); err != nil {
+	if err := r.reloadConfig(); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -200,7 +200,7 @@ func TestChannelsAcrossMachines(t *testing.T) {
 	if got["sender"] != "reviewer@"+laptop.ID().String() || got["payload"].(object)["answer"] != 42.0 {
 		t.Errorf("%v", got)
 	}
-	await.From(t, "answer", answer)
+	await.Receive(t, "answer", answer)
 	laptop.web("").must(403, "GET", "intents/"+intent, nil) // operators are so at home alone
 	planner.must(422, "POST", "intents/"+intent+"/channels/build/messages", object{"to": "reviewer@laptop", "payload": object{}})
 	desk.web("reviewer").must(201, "POST", "intents/"+intent+"/channels/build/messages", object{"message_type": "notify", "payload": object{}})
@@ -219,7 +219,7 @@ func TestChannelsAcrossMachines(t *testing.T) {
 	}
 }
 
-// A policy that is read again counts at once, also for what other daemons follow.
+// A policy that is read again takes effect at once, also for what other daemons follow.
 func TestAPolicyMayForbidChannels(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
@@ -242,14 +242,14 @@ func TestAPolicyMayForbidChannels(t *testing.T) {
 	}
 	here, there := hears(desk.web("tester")), hears(reviewer)
 	send()
-	await.From(t, "a message", here)
-	await.From(t, "a message elsewhere", there)
+	await.Receive(t, "a message", here)
+	await.Receive(t, "a message elsewhere", there)
 	writeConfig(t, desk.dir, "channels: {open_to: [laptop]}\npolicy: {laptop: {kinds: [query]}}\n")
-	if err := desk.reload(); err != nil {
+	if err := desk.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	send()
-	await.From(t, "a message", here)
+	await.Receive(t, "a message", here)
 	for range 100 { // long enough for both ways
 		reviewer.must(201, "POST", "intents", object{"title": "its own"})
 		if e := reviewer.must(403, "GET", intent, nil); e["error"] != "not_authorized" || !strings.Contains(e["message"].(string), "channel") {
@@ -270,7 +270,7 @@ func TestClientsMustRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		here, there := net.Pipe()
 		defer there.Close()
-		c, err := partsListener{oneListener{here}}.Accept()
+		c, err := wrappingListener{oneListener{here}, newWriteTimeoutConn}.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}

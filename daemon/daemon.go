@@ -16,6 +16,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -49,8 +51,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Options say what the command line may say; everything else stands in
-// config.yaml, which these go before.
+// Options holds what the command line may set. It goes before config.yaml, which holds
+// everything else.
 type Options struct {
 	Home    string      // state directory; "": $ACP_HOME or ~/.acp
 	Listen  string      // UDP host:port; "": as configured
@@ -60,37 +62,37 @@ type Options struct {
 	Level   *slog.Level // nil: as configured
 	NoMDNS  bool        // do not discover, whatever is configured
 
-	Connected func(peers int) // if set, is told how many peers are connected, when that changes
+	Connected func(peers int) // if set, is called with the number of connected peers when that changes
 
-	look func(path string) (disk.Space, error) // of tests; nil: the system's
+	measure func(path string) (disk.Space, error) // of tests; nil: the system's
 }
 
 // Daemon is an open state directory.
 type Daemon struct {
-	options Options
-	home    home
-	id      identity.ID
-	name    string
-	isNew   bool
-	noTrust bool // the trust store's files were not there, though the identity was
-	started time.Time
-	config  atomic.Pointer[config.Config]
-	begun   *config.Config                // that of the start
-	refused atomic.Pointer[reloadFailure] // why config.yaml was not taken over, until it is
-	log     *slog.Logger
-	level   slog.LevelVar
+	options       Options
+	home          home
+	id            identity.ID
+	name          string
+	isNew         bool
+	trustWasLost  bool // the trust store's files were not there, though the identity was
+	started       time.Time
+	config        atomic.Pointer[config.Config]
+	startConfig   *config.Config                // that of the start
+	reloadFailure atomic.Pointer[reloadFailure] // why config.yaml was not taken over, until it is
+	log           *slog.Logger
+	level         slog.LevelVar
 
-	lock   *lock
-	key    *identity.Key
-	trust  *identity.TrustStore
-	budget *budget.Book
-	lines  *budget.Log // of what peers cause
-	store  *store.DB
-	node   *peer.Node
-	socket *localSocket
-	guests *localSocket // acp.sock of the agents' folder
-	files  descriptors
-	space  space
+	lock       *os.File
+	key        *identity.Key
+	trust      *identity.TrustStore
+	budget     *budget.Book
+	refusalLog *budget.Log // of what peers cause
+	store      *store.DB
+	node       *peer.Node
+	socket     *localSocket
+	guests     *localSocket // acp.sock of the agents' folder
+	files      descriptors
+	space      diskSpace
 
 	agents          *registry.Registry
 	delegations     *delegation.Table
@@ -103,7 +105,7 @@ type Daemon struct {
 	subscribers     *subscribers
 	leftovers       *leftovers
 	permissions     *permissions
-	count           *messageCounts
+	messages        *messageCounts
 	lastConnections *lastConnections
 	connected       peerCount
 	refusers        sync.Map // ids of trusted peers that have said that they do not trust this daemon, until they are connected
@@ -112,32 +114,32 @@ type Daemon struct {
 	channels        *channels
 
 	table         *discovery.Table
-	updatingTable sync.Mutex  // held from learning where a peer is to telling the table
-	rediscover    pace.Signal // holds one where the settings of discovery have changed
+	updatingTable sync.Mutex  // held while the addresses of a peer are read and entered in the table
+	rediscover    pace.Signal // set if the settings of discovery have changed
 	dialHints     dialHints   // only the goroutine of discovery uses it
 
 	draining atomic.Bool
 	calls    sync.WaitGroup // calls to agents that outlive the message they are for
 }
 
-// Open takes the state directory, makes what is missing in it, and binds both
-// sockets; nothing is answered before [Daemon.Run]. Whatever stands in the way is
-// an error that says what to do. A daemon that is not run is closed.
-func Open(ctx context.Context, o Options) (*Daemon, error) {
+// OpenDaemon locks the state directory, makes what is missing in it, and opens both sockets.
+// Nothing is answered before [Daemon.Run]. An error says what to do. If the daemon is not
+// run, the caller closes it.
+func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
-		options: o, started: time.Now(), files: shareDescriptors(descriptorLimit()),
-		agents: registry.New(), queries: newOpenQueries(), capabilities: newCapabilityCache(),
-		subscribers: new(subscribers), leftovers: newLeftovers(), count: newMessageCounts(),
+		options: o, started: time.Now(), files: divideFileDescriptors(readFileDescriptorLimit()),
+		agents: registry.NewRegistry(), queries: newOpenQueries(), capabilities: newCapabilityCache(),
+		subscribers: new(subscribers), leftovers: newLeftovers(), messages: newMessageCounts(),
 		rediscover: pace.NewSignal(), dialHints: make(dialHints),
 	}
-	if err := d.openAll(ctx); err != nil {
+	if err := d.openParts(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
-func (d *Daemon) openAll(ctx context.Context) error {
-	dir, err := Home(d.options.Home)
+func (d *Daemon) openParts(ctx context.Context) error {
+	dir, err := ResolveHome(d.options.Home)
 	if err != nil {
 		return err
 	}
@@ -145,7 +147,7 @@ func (d *Daemon) openAll(ctx context.Context) error {
 		return err
 	}
 	// The lock before everything else: what follows may write.
-	if d.lock, err = takeLock(ctx, d.home); err != nil {
+	if d.lock, err = lockHome(ctx, d.home); err != nil {
 		return err
 	}
 	cfg, err := d.loadConfig()
@@ -156,42 +158,43 @@ func (d *Daemon) openAll(ctx context.Context) error {
 		return err
 	}
 	d.config.Store(cfg)
-	d.begun = cfg
+	d.startConfig = cfg
 	d.name = cfg.Name
 	d.log = d.newLogger(cfg)
-	trust, warning, err := identity.OpenTrust(dir)
+	trust, warning, err := identity.OpenTrustStore(dir)
 	if err != nil {
 		return err
 	}
 	if warning != nil {
 		d.log.Warn("trust store", "warning", warning)
 	}
-	if _, err := os.Stat(d.home.key()); errors.Is(err, fs.ErrNotExist) {
+	keyFile := d.home.filePath("identity.key")
+	if _, err := os.Stat(keyFile); errors.Is(err, fs.ErrNotExist) {
 		// Before the key: so a key without them always tells of a loss.
 		if err := trust.CreateFiles(); err != nil {
 			return err
 		}
 	}
-	if d.key, d.isNew, err = identity.LoadOrCreateKey(d.home.key()); err != nil {
+	if d.key, d.isNew, err = identity.LoadOrCreateKey(keyFile); err != nil {
 		return err
 	}
 	d.id = d.key.ID()
-	d.noTrust = trust.IsNew()
+	d.trustWasLost = trust.IsNew()
 	if n := len(trust.Peers()); d.isNew && n > 0 {
 		d.log.Warn("new identity", "warning", fmt.Sprintf("identity.key was not there: the %d peers that are trusted here do not know the new one; restore the key from a backup, or have each of them trust this one", n))
 	}
 	d.trust = trust
 	d.budget = &budget.Book{Peers: trust.Len}
-	d.lines = d.budget.OpenLog(d.log)
-	d.agentPlaces = d.budget.Open(budget.Places)
+	d.refusalLog = d.budget.OpenLog(d.log)
+	d.agentPlaces = d.budget.OpenAccount(budget.Places)
 	d.repeats = inbox.NewRepeats(d.budget)
-	d.slowTakers = d.budget.Open(budget.SlowTakers)
-	d.permissions = newPermissions(trust, cfg, d.budget, d.lines)
-	if d.mailHome, err = oacpHome(cfg.OACP.Home); err != nil {
+	d.slowTakers = d.budget.OpenAccount(budget.SlowTakers)
+	d.permissions = newPermissions(trust, cfg, d.budget, d.refusalLog)
+	if d.mailHome, err = resolveOACPHome(cfg.OACP.Home); err != nil {
 		return err
 	}
-	d.openSpace(uint64(cfg.Limits.MinFree))
-	if d.store, err = store.Open(ctx, d.home.state()); err != nil {
+	d.openDiskSpace(uint64(cfg.Limits.MinFree))
+	if d.store, err = store.OpenDB(ctx, d.home.filePath("state.db")); err != nil {
 		return err
 	}
 	if err := schema.Migrate(ctx, d.store); err != nil {
@@ -200,24 +203,24 @@ func (d *Daemon) openAll(ctx context.Context) error {
 	if d.lastConnections, err = openLastConnections(ctx, d.store); err != nil {
 		return err
 	}
-	d.table = discovery.NewTable(func(id identity.ID) bool { _, ok := trust.Get(id); return ok }, d.onChange)
+	d.table = discovery.NewTable(func(id identity.ID) bool { _, ok := trust.Get(id); return ok }, d.handleDiscoveryChange)
 	for _, p := range trust.Peers() {
-		d.updateTable(p.ID)
+		d.updateAddrTable(p.ID)
 	}
-	if d.inbox, err = inbox.Open(ctx, d.store, d.budget, cfg.MaxMessage, d.space.checkRoom); err != nil {
+	if d.inbox, err = inbox.OpenInbox(ctx, d.store, d.budget, cfg.MaxMessage, d.space.checkRoom); err != nil {
 		return err
 	}
-	if d.delegations, err = delegation.Open(ctx, d.store, d.agents, d.budget, d.log); err != nil {
+	if d.delegations, err = delegation.OpenTable(ctx, d.store, d.agents, d.budget, d.log); err != nil {
 		return err
 	}
 	if err := d.openMail(ctx, cfg); err != nil {
 		return err
 	}
-	if d.node, err = d.listen(ctx, cfg); err != nil {
+	if d.node, err = d.listenUDP(ctx, cfg); err != nil {
 		return err
 	}
 	d.node.Handle(wire.StreamMail, policyMail, func(ctx context.Context, from identity.ID, s *peer.Stream) {
-		d.mail.Serve(store.For(ctx, from), from, s)
+		d.mail.Serve(store.WithRequester(ctx, from), from, s)
 	})
 	if err := d.openChannels(ctx, cfg); err != nil {
 		return err
@@ -225,34 +228,30 @@ func (d *Daemon) openAll(ctx context.Context) error {
 	if err := d.findLeftovers(ctx); err != nil {
 		return err
 	}
-	if d.socket, err = openOwnerSocket(ctx, d.home.socket()); err != nil {
+	if d.socket, err = openOwnerSocket(ctx, d.home.ownerSocketPath()); err != nil {
 		return err
 	}
 	d.guests, err = d.home.openGuestSocket(ctx, client.SocketName, cfg.Agents.UIDs)
 	return err
 }
 
-// loadConfig reads config.yaml, with the command line before it.
+// loadConfig reads config.yaml and puts the options of the command line before it.
 func (d *Daemon) loadConfig() (*config.Config, error) {
-	cfg, err := config.Load(d.home.config())
+	cfg, err := config.LoadConfig(d.home.filePath("config.yaml"))
 	if err != nil {
 		return nil, err
 	}
-	if d.options.Listen != "" {
-		cfg.Listen = d.options.Listen
-	}
-	if d.options.Name != "" {
-		cfg.Name = d.options.Name
-	}
+	cfg.Listen = cmp.Or(d.options.Listen, cfg.Listen)
+	cfg.Name = cmp.Or(d.options.Name, cfg.Name)
 	if d.options.NoMDNS {
 		cfg.Discovery.MDNS = config.Off
 	}
 	return cfg, nil
 }
 
-// Run serves until ctx ends, then drains for up to 5 s, closes everything and
-// returns nil. It returns an error where a part fails: then all of it ends. What
-// comes on reload, which may be nil, makes it read config.yaml again.
+// Run serves until ctx ends, then drains for up to 5 s, closes everything and returns nil.
+// If a part fails, all parts end and Run returns the error. Each value from reload, which
+// may be nil, makes Run read config.yaml again.
 func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g, working := errgroup.WithContext(ctx)
 	// The local socket outlives the peers' connections: while these drain, agents
@@ -264,28 +263,15 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 		return d.node.Serve(working)
 	})
 	most := min(maxConnections, d.files.local)
-	g.Go(func() error { return d.serveLocal(local, d.socket, most) })
-	g.Go(func() error { return d.serveLocal(local, d.guests, most) })
-	g.Go(func() error { return d.channels.run(local, working) })
-	g.Go(func() error { return d.delegations.Run(working, d.sendLost) })
-	g.Go(func() error { return d.saveTrust(working) })
-	g.Go(func() error { return d.removeLeftovers(working) })
-	g.Go(func() error { return d.runDiscovery(working) })
+	g.Go(func() error { return d.serveLocalSocket(local, d.socket, most) })
+	g.Go(func() error { return d.serveLocalSocket(local, d.guests, most) })
+	g.Go(func() error { return d.channels.runServers(local, working) })
+	g.Go(func() error { return d.delegations.Run(working, d.reportLostTask) })
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
-	g.Go(func() error { return d.mail.Run(working) })
-	g.Go(func() error { return d.runSpace(working) })
-	g.Go(func() error {
-		for {
-			select {
-			case <-working.Done():
-				return nil
-			case <-reload:
-				if err := d.reload(); err != nil {
-					d.log.Error("the old configuration stays", "err", err)
-				}
-			}
-		}
-	})
+	g.Go(func() error { return d.reloadOnSignal(working, reload) })
+	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.watchDiskSpace} {
+		g.Go(func() error { return part(working) })
+	}
 	defer context.AfterFunc(working, func() {
 		d.draining.Store(true)
 		d.log.Info("draining")
@@ -294,33 +280,34 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	for _, p := range d.trust.Peers() {
 		d.node.Connect(p.ID)
 	}
-	if d.store.Alone() {
+	if d.store.HasOneConn() {
 		d.log.Warn("the disk is full: free some space and start acpd again; until then reads and writes of state.db take turns, and what needs space fails")
 	}
-	if !d.store.Checked() {
+	if !d.store.IsChecked() {
 		d.log.Warn("state.db is too large, or its disk too slow, to be checked for damage at the start")
 	}
-	if d.noTrust {
-		d.log.Warn("trust store", "warning", trustIsGone)
+	if d.trustWasLost {
+		d.log.Warn("trust store", "warning", trustLostWarning)
 	}
-	d.warnDoubts()
-	d.log.Info("ready", "id", d.id, "name", d.name, "addr", d.node.Addr(), "socket", d.home.socket(), "took", time.Since(d.started))
+	d.logUnmatchedSettings()
+	d.log.Info("ready", "id", d.id, "name", d.name, "addr", d.node.Addr(), "socket", d.home.ownerSocketPath(), "took", time.Since(d.started))
 	d.notifySystemd(systemd.SdNotifyReady)
 	err := g.Wait()
 	d.calls.Wait()
 	return errors.Join(err, d.Close())
 }
 
-// notifySystemd tells systemd, where that started us.
+// notifySystemd tells systemd the state of the service. It does nothing if systemd did not
+// start the daemon.
 func (d *Daemon) notifySystemd(state string) {
 	if _, err := systemd.SdNotify(false, state); err != nil {
 		d.log.Warn("systemd was not told", "state", state, "err", err)
 	}
 }
 
-// Close gives everything back that Open took: first the sockets, so that nothing
-// new begins; then the stores, which nobody uses any more; last the lock, when
-// another daemon may have the directory. It is safe after Run, and twice.
+// Close closes everything that OpenDaemon opened: first the sockets, so that nothing new begins,
+// then the stores, and last the lock, because another daemon may take the directory then. It
+// may be called after Run, and twice.
 func (d *Daemon) Close() error {
 	var errs []error
 	if d.socket != nil {
@@ -330,57 +317,71 @@ func (d *Daemon) Close() error {
 		d.guests.Close()
 	}
 	if d.channels != nil {
-		d.channels.close()
+		d.channels.closeListeners()
 	}
 	if d.node != nil {
 		d.node.Close()
 	}
-	if d.lines != nil {
-		d.lines.Close()
+	if d.refusalLog != nil {
+		d.refusalLog.Close()
 	}
 	if d.store != nil {
 		errs = append(errs, d.store.Close())
 	}
 	if d.lock != nil {
 		if d.trust != nil {
-			errs = append(errs, d.space.reserve.Spend(d.trust.Save))
+			errs = append(errs, d.space.reserve.RunWithReserve(d.trust.Save))
 		}
-		errs = append(errs, d.lock.release())
+		errs = append(errs, d.lock.Close())
 	}
-	d.socket, d.guests, d.channels, d.node, d.lines, d.store, d.lock = nil, nil, nil, nil, nil, nil, nil
+	d.socket, d.guests, d.channels, d.node, d.refusalLog, d.store, d.lock = nil, nil, nil, nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 
-// reload reads config.yaml again; when that is not valid the old one stays, and the
-// status says so until a later call succeeds. What [atOnce] lists counts then, everything
-// else from the next start; the log and the status name it.
-func (d *Daemon) reload() error {
+// reloadOnSignal reads config.yaml again whenever reload says so, until ctx ends.
+func (d *Daemon) reloadOnSignal(ctx context.Context, reload <-chan os.Signal) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-reload:
+			if err := d.reloadConfig(); err != nil {
+				d.log.Error("the old configuration stays", "err", err)
+			}
+		}
+	}
+}
+
+// reloadConfig reads config.yaml again. If the file is not valid, the old configuration
+// stays, and the status says so until a later call succeeds. [immediateSettings] count at
+// once, all others from the next start; the log and the status name those.
+func (d *Daemon) reloadConfig() error {
 	next, err := d.loadConfig()
 	if err != nil {
-		d.refused.Store(&reloadFailure{time.Now(), err})
+		d.reloadFailure.Store(&reloadFailure{time.Now(), err})
 		return err
 	}
-	d.refused.Store(nil)
+	d.reloadFailure.Store(nil)
 	old := d.config.Swap(next)
-	d.permissions.set(next)
-	d.channels.Review(func(id identity.ID) bool {
+	d.permissions.replaceConfig(next)
+	d.channels.CancelStreamsUnless(func(id identity.ID) bool {
 		p, ok := d.trust.Get(id)
-		return ok && d.permissions.decide(p, policyChannel, "").Allowed
+		return ok && d.permissions.decideByPolicy(p, policyChannel, "").Allowed
 	})
-	d.setLevel(next)
+	d.setLogLevel(next)
 	for _, p := range d.trust.Peers() {
 		if !slices.Equal(old.Peers[p.Name].Addrs, next.Peers[p.Name].Addrs) || !slices.Equal(old.Peers[p.ID.String()].Addrs, next.Peers[p.ID.String()].Addrs) {
-			d.updateTable(p.ID)
+			d.updateAddrTable(p.ID)
 			d.node.Connect(p.ID)
 		}
 	}
-	if !old.Discovery.Equal(next.Discovery) {
+	if !reflect.DeepEqual(old.Discovery, next.Discovery) {
 		d.rediscover.Set()
 	}
-	if later := settingsAtNextStart(old, next); len(later) > 0 {
+	if later := listDeferredSettings(old, next); len(later) > 0 {
 		d.log.Warn("settings have changed that count from the next start: start acpd again for them", "settings", strings.Join(later, ", "))
 	}
-	d.warnDoubts()
+	d.logUnmatchedSettings()
 	d.log.Info("configuration reloaded")
 	return nil
 }
@@ -388,25 +389,25 @@ func (d *Daemon) reload() error {
 // ID returns the daemon's identity.
 func (d *Daemon) ID() identity.ID { return d.id }
 
-// IsNew reports whether the identity was made by this Open.
-func (d *Daemon) IsNew() bool { return d.isNew }
+// HasNewIdentity reports whether the identity was made when OpenDaemon opened the home.
+func (d *Daemon) HasNewIdentity() bool { return d.isNew }
 
-// Discovers reports whether the daemon looks for others on the local network.
-func (d *Daemon) Discovers() bool { return d.config.Load().Discovery.MDNS == config.On }
+// UsesMDNS reports whether the daemon looks for others on the local network.
+func (d *Daemon) UsesMDNS() bool { return d.config.Load().Discovery.MDNS == config.On }
 
-// Addrs returns where peers can reach the daemon, as host:port.
+// Addrs returns the addresses at which peers can reach the daemon, as host:port.
 func (d *Daemon) Addrs() []string { return d.node.LocalAddrs() }
 
 // Dir returns the state directory.
 func (d *Daemon) Dir() string { return string(d.home) }
 
-// nameOf returns a peer's petname, also that of a blocked one unless another has it
-// now, or its id where it has none.
-func (d *Daemon) nameOf(id identity.ID) string {
+// peerName returns the petname of a peer. A blocked peer keeps its name unless another has
+// it now. The name of all others is the id.
+func (d *Daemon) peerName(id identity.ID) string {
 	if p, ok := d.trust.Get(id); ok {
 		return p.Name
 	}
-	if b, ok := d.trust.Block(id); ok && b.Name != "" && !d.isTaken(b.Name) {
+	if b, ok := d.trust.FindBlock(id); ok && b.Name != "" && !d.isNameTaken(b.Name) {
 		return b.Name
 	}
 	return id.String()

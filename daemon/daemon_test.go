@@ -24,7 +24,7 @@ import (
 func TestOpenSaysWhatIsInTheWay(t *testing.T) {
 	t.Parallel()
 	key := func(t *testing.T, dir string) string {
-		d, err := Open(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0"})
+		d, err := OpenDaemon(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestOpenSaysWhatIsInTheWay(t *testing.T) {
 			o := Options{Home: stateDir(t), Listen: "127.0.0.1:0"}
 			c.given(t, &o)
 			before := snapshot(t, o.Home)
-			d, err := Open(t.Context(), o)
+			d, err := OpenDaemon(t.Context(), o)
 			if err == nil {
 				d.Close()
 				t.Fatal("it opens")
@@ -112,7 +112,7 @@ func TestSecondDaemonNamesTheFirst(t *testing.T) {
 	t.Parallel()
 	first := start(t, stateDir(t), "desk")
 	begun := time.Now()
-	_, err := Open(t.Context(), Options{Home: first.dir, Listen: "127.0.0.1:0"})
+	_, err := OpenDaemon(t.Context(), Options{Home: first.dir, Listen: "127.0.0.1:0"})
 	locked, ok := errors.AsType[*LockedError](err)
 	if !ok || locked.PID != os.Getpid() || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
 		t.Fatalf("%v", err)
@@ -129,15 +129,15 @@ func TestSecondDaemonNamesTheFirst(t *testing.T) {
 func TestDyingDaemonIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
-	dying, err := takeLock(t.Context(), home(dir))
+	dying, err := lockHome(t.Context(), home(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Open(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0"})
+	_, err = OpenDaemon(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0"})
 	if _, ok := errors.AsType[*LockedError](err); !ok {
 		t.Fatalf("%v", err)
 	}
-	time.AfterFunc(dyingTime/10, func() { dying.release() })
+	time.AfterFunc(dyingTime/10, func() { dying.Close() })
 	start(t, dir, "desk")
 }
 
@@ -157,7 +157,7 @@ func TestFilesAreForTheirOwnerAlone(t *testing.T) {
 		}
 	}
 	d.stop()
-	if _, err := os.Stat(d.home.socket()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(d.home.ownerSocketPath()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket stays: %v", err)
 	}
 }
@@ -204,7 +204,7 @@ func TestLostKeyIsTold(t *testing.T) {
 			os.Remove(filepath.Join(dir, "identity.key"))
 		}
 		var log bytes.Buffer
-		d, err := Open(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", NoMDNS: true, Log: &log})
+		d, err := OpenDaemon(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", NoMDNS: true, Log: &log})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,13 +223,13 @@ func TestLostKeyIsTold(t *testing.T) {
 func TestIdentityIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	d := start(t, stateDir(t), "desk")
-	if !d.IsNew() {
+	if !d.HasNewIdentity() {
 		t.Error("a new identity is not called new")
 	}
 	d.stop()
 	again := start(t, d.dir, "desk")
-	if again.IsNew() || again.ID() != d.ID() {
-		t.Errorf("new: %v, %s and %s", again.IsNew(), again.ID(), d.ID())
+	if again.HasNewIdentity() || again.ID() != d.ID() {
+		t.Errorf("new: %v, %s and %s", again.HasNewIdentity(), again.ID(), d.ID())
 	}
 }
 
@@ -336,7 +336,7 @@ func TestAckRemovesOnlyWhatWasSeen(t *testing.T) {
 	asker, owner := desk.dial(), laptop.dial()
 	tell := func(topic string) wire.MessageID {
 		var r client.Receipt
-		asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: topic})}, &r)
+		asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: topic})}, &r)
 		return r.ID
 	}
 	first, second := tell("a"), tell("b")

@@ -11,6 +11,8 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -35,7 +37,7 @@ func (l *local) state(id wire.MessageID) *client.Task {
 }
 
 func completed(outcome string) wire.Payload {
-	return kinds.Encode(&kinds.Result{Status: "completed", Outcome: outcome})
+	return kinds.EncodePayload(&kinds.Result{Status: "completed", Outcome: outcome})
 }
 
 func TestDelegateIsAckedAndItsResultReceived(t *testing.T) {
@@ -53,7 +55,7 @@ func TestDelegateIsAckedAndItsResultReceived(t *testing.T) {
 	if string(given.Payload) != accepted || given.From != laptop.ID() {
 		t.Errorf("%+v %s", given, given.Payload)
 	}
-	in := await.From(t, "delegate", tasks)
+	in := await.Receive(t, "delegate", tasks)
 	if in.ID != given.ID || in.DeadlineMS != 60000 || in.Name != "desk" {
 		t.Errorf("%+v", in)
 	}
@@ -76,10 +78,10 @@ func TestDelegateIsAckedAndItsResultReceived(t *testing.T) {
 	var r client.Receipt
 	partial := wire.Payload(`{"status":"partial","outcome":"half","data":[1]}`)
 	worker.must("result", client.ResultParams{Ref: given.ID, Payload: partial}, &r)
-	if s := await.From(t, "partial", waited); s.Partials != 1 || s.State != client.TaskAccepted || string(s.Partial) != string(partial) {
+	if s := await.Receive(t, "partial", waited); s.Partials != 1 || s.State != client.TaskAccepted || string(s.Partial) != string(partial) {
 		t.Errorf("%+v", s)
 	}
-	if in := await.From(t, "partial", results); in.Kind != kinds.KindResult || *in.Ref != given.ID {
+	if in := await.Receive(t, "partial", results); in.Kind != kinds.KindResult || *in.Ref != given.ID {
 		t.Errorf("%+v", in)
 	}
 
@@ -89,10 +91,10 @@ func TestDelegateIsAckedAndItsResultReceived(t *testing.T) {
 	if r.State != client.Handed {
 		t.Errorf("%+v", r)
 	}
-	if s := await.From(t, "result", waited); s.State != client.TaskCompleted || s.Outcome != "mended" || string(s.Result) != string(final) || s.Peer != "laptop" {
+	if s := await.Receive(t, "result", waited); s.State != client.TaskCompleted || s.Outcome != "mended" || string(s.Result) != string(final) || s.Peer != "laptop" {
 		t.Errorf("%+v", s)
 	}
-	in = await.From(t, "result", results)
+	in = await.Receive(t, "result", results)
 	if string(in.Payload) != string(final) || in.Delegation == nil || in.Delegation.Task != "mend it" || in.Delegation.ID != given.ID {
 		t.Errorf("%+v", in)
 	}
@@ -141,7 +143,7 @@ func TestErrorEndsADelegation(t *testing.T) {
 	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
 	asker := desk.dial()
 	given := delegateTo(asker, "laptop", task1(""))
-	worker.must("error", client.ResultParams{Ref: given.ID, Payload: kinds.Encode(kinds.Errorf(kinds.Internal, "no glue"))}, nil)
+	worker.must("error", client.ResultParams{Ref: given.ID, Payload: kinds.EncodePayload(kinds.Errorf(kinds.Internal, "no glue"))}, nil)
 	if s := asker.state(given.ID); s.State != client.TaskFailed || s.Outcome != "no glue" {
 		t.Errorf("%+v", s)
 	}
@@ -155,7 +157,7 @@ func TestCancelReachesTheAgent(t *testing.T) {
 		if r.Method == "cancel" {
 			cancels <- bind(t, r)
 		}
-		r.Reply(wire.Payload(accepted))
+		r.Respond(wire.Payload(accepted))
 	})
 	asker := desk.dial()
 	given := delegateTo(asker, "laptop", task1(""))
@@ -164,7 +166,7 @@ func TestCancelReachesTheAgent(t *testing.T) {
 	if string(c.Payload) != accepted || c.Ref != given.ID {
 		t.Errorf("%+v", c)
 	}
-	in := await.From(t, "cancel", cancels)
+	in := await.Receive(t, "cancel", cancels)
 	if *in.Ref != given.ID || in.Delegation == nil || in.Delegation.Task != "mend it" {
 		t.Errorf("%+v", in)
 	}
@@ -174,7 +176,7 @@ func TestCancelReachesTheAgent(t *testing.T) {
 		}
 	}
 	worker.refused(kinds.NotFound, "result", client.ResultParams{Ref: given.ID, Payload: completed("")})
-	if _, active, _ := laptop.agents.Summarize(); active != 0 {
+	if _, active, _ := laptop.agents.SummarizeLoad(); active != 0 {
 		t.Errorf("%d tasks are active", active)
 	}
 	asker.refused(kinds.NotFound, "cancel", client.CancelParams{Ref: wire.NewMessageID()})
@@ -194,13 +196,13 @@ func TestCancelBeforeTheAckEndsTheExchange(t *testing.T) {
 	go func() {
 		failed <- desk.dial().call("delegate", client.DelegateParams{To: "laptop", Payload: task1("")}, nil)
 	}()
-	in := await.From(t, "delegate", began)
+	in := await.Receive(t, "delegate", began)
 	asker := desk.dial()
 	asker.must("cancel", client.CancelParams{Ref: in.ID}, nil)
-	if err := await.From(t, "error", failed); !errors.Is(err, &kinds.Error{Code: kinds.Cancelled}) {
+	if err := await.Receive(t, "error", failed); !errors.Is(err, &kinds.Error{Code: kinds.Cancelled}) {
 		t.Error(err)
 	}
-	await.From(t, "the agent's rpc.cancel", ended)
+	await.Receive(t, "the agent's rpc.cancel", ended)
 	if s := asker.state(in.ID); s.State != client.TaskCancelled {
 		t.Errorf("%+v", s)
 	}
@@ -221,7 +223,7 @@ func TestDeadlineBeforeTheAck(t *testing.T) {
 	asker := desk.dial()
 	id := wire.NewMessageID()
 	asker.refused(kinds.Timeout, "delegate", client.DelegateParams{Head: client.Head{ID: id}, To: "laptop", Payload: task1(`,"deadline_ms":500`)})
-	await.From(t, "the agent's rpc.cancel", ended)
+	await.Receive(t, "the agent's rpc.cancel", ended)
 	for _, l := range []*local{asker, laptop.dial()} {
 		await.Until(t, "the end of the delegation", func() bool { return l.state(id).State.IsFinal() })
 	}
@@ -247,7 +249,7 @@ func TestRefusedDelegate(t *testing.T) {
 	if s := asker.state(id); s.State != client.TaskRefused {
 		t.Errorf("%+v", s)
 	}
-	if _, active, _ := laptop.agents.Summarize(); active != 0 {
+	if _, active, _ := laptop.agents.SummarizeLoad(); active != 0 {
 		t.Errorf("%d tasks are active", active)
 	}
 }
@@ -261,7 +263,7 @@ func TestRepeatedDelegateRunsOnce(t *testing.T) {
 		n := runs.Add(1)
 		began <- struct{}{}
 		<-leave
-		r.Reply(wire.Payload(fmt.Sprintf(`{"accepted":true,"run":%d}`, n)))
+		r.Respond(wire.Payload(fmt.Sprintf(`{"accepted":true,"run":%d}`, n)))
 	}
 	laptop.agent(client.AttachParams{Name: "reviewer"}, work)
 	p := client.DelegateParams{Head: client.Head{ID: wire.NewMessageID()}, To: "laptop", Payload: task1("")}
@@ -279,9 +281,9 @@ func TestRepeatedDelegateRunsOnce(t *testing.T) {
 	var first, second client.Delegated
 	var calls sync.WaitGroup
 	calls.Go(func() { desk.dial().must("delegate", p, &first) })
-	await.From(t, "delegate", began)
+	await.Receive(t, "delegate", began)
 	calls.Go(func() { desk.dial().must("delegate", p, &second) })
-	await.Until(t, "the repeat has come", func() bool { return laptop.count.received[kinds.KindDelegate].Load() == 2 })
+	await.Until(t, "the repeat has come", func() bool { return laptop.messages.received[kinds.KindDelegate].Load() == 2 })
 	close(leave)
 	calls.Wait()
 	if string(first.Payload) != want || string(second.Payload) != want || runs.Load() != 1 {
@@ -293,7 +295,7 @@ func TestRepeatedDelegateRunsOnce(t *testing.T) {
 	forget := func() {
 		t.Helper()
 		given := desk.delegations.FindByID(nil, p.ID, client.Given)
-		if err := desk.delegations.Drop(t.Context(), given); err != nil {
+		if err := desk.delegations.DeleteUnsent(t.Context(), given); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -339,14 +341,14 @@ func TestLostConnectionDoesNotEndADelegation(t *testing.T) {
 		if ctx.Err() != nil {
 			t.Error("the agent was told to give up")
 		}
-		r.Reply(wire.Payload(accepted))
+		r.Respond(wire.Payload(accepted))
 	})
 	p := client.DelegateParams{Head: client.Head{ID: wire.NewMessageID()}, To: "laptop", Payload: task1("")}
 	failed := make(chan error, 1)
 	go func() { failed <- desk.dial().call("delegate", p, nil) }()
-	await.From(t, "delegate", began)
+	await.Receive(t, "delegate", began)
 	laptop.node.Disconnect(desk.ID())
-	err := await.From(t, "error", failed)
+	err := await.Receive(t, "error", failed)
 	if e, ok := errors.AsType[*kinds.Error](err); !ok || e.Delivered() != kinds.DeliveredUnknown {
 		t.Errorf("%v", err)
 	}
@@ -380,7 +382,7 @@ func TestAcceptedDelegationsSurviveARestart(t *testing.T) {
 			t.Errorf("%+v", all)
 		}
 	}
-	if _, active, _ := laptop.agents.Summarize(); active != 1 {
+	if _, active, _ := laptop.agents.SummarizeLoad(); active != 1 {
 		t.Errorf("%d tasks are active", active)
 	}
 	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, nil)
@@ -414,11 +416,9 @@ func TestWaitEnds(t *testing.T) {
 	// It is the daemon that ends, and not the caller.
 	waiting := make(chan error, 1)
 	go func() { waiting <- asker.call("wait", client.WaitParams{ID: given.ID}, nil) }()
-	await.Until(t, "the wait", func() bool {
-		return desk.delegations.IsAwaited(desk.delegations.Find(client.Given, laptop.ID(), given.ID))
-	})
+	asker.must("whoami", nil, nil) // answered after the wait has come
 	desk.stop()
-	if err := await.From(t, "the end of the wait", waiting); !errors.Is(err, &kinds.Error{Code: kinds.DaemonUnavailable}) {
+	if err := await.Receive(t, "the end of the wait", waiting); !errors.Is(err, &kinds.Error{Code: kinds.DaemonUnavailable}) {
 		t.Error(err)
 	}
 }
@@ -438,12 +438,40 @@ func TestDetachedAgentsRequestsFail(t *testing.T) {
 	go func() {
 		failed <- desk.dial().call("delegate", client.DelegateParams{To: "laptop", Payload: task1("")}, nil)
 	}()
-	await.From(t, "request", began)
-	await.From(t, "request", began)
+	await.Receive(t, "request", began)
+	await.Receive(t, "request", began)
 	agent.Close()
 	for range 2 {
-		if err := await.From(t, "error", failed); !errors.Is(err, &kinds.Error{Code: kinds.NoAgent}) {
+		if err := await.Receive(t, "error", failed); !errors.Is(err, &kinds.Error{Code: kinds.NoAgent}) {
 			t.Error(err)
 		}
+	}
+}
+
+// TestLostTaskIsReportedAgain: a report that cannot be read, because the daemon stops or its
+// disk fails, is still owed.
+func TestLostTaskIsReportedAgain(t *testing.T) {
+	t.Parallel()
+	d, err := OpenDaemon(t.Context(), Options{Home: stateDir(t), Listen: "127.0.0.1:0", NoMDNS: true, Log: logTo(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	planner := identity.ID{7}
+	if _, err := d.trust.Trust(identity.Peer{ID: planner, Name: "planner"}); err != nil {
+		t.Fatal(err)
+	}
+	taken := &delegation.Delegation{Direction: client.Taken, Peer: planner, ID: wire.NewMessageID(), Agent: "worker", Reports: true, Created: time.Now()}
+	if _, _, err := d.delegations.AddDelegation(t.Context(), taken, "mend it"); err != nil {
+		t.Fatal(err)
+	}
+	lost := kinds.EncodePayload(kinds.Errorf(kinds.Internal, "lost"))
+	if _, err := d.delegations.EndDelegation(t.Context(), taken, delegation.Ending{State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: "lost", Payload: lost}); err != nil {
+		t.Fatal(err)
+	}
+	stopping, stop := context.WithCancel(t.Context())
+	stop()
+	if err := d.reportLostTask(stopping, taken); err == nil {
+		t.Error("a report that was not sent counts as told")
 	}
 }

@@ -13,22 +13,22 @@ const (
 	localListeners = 5
 )
 
-// descriptors is how many files and sockets this process may have open, and for whom.
+// descriptors says how many of this process's descriptors may serve others.
 type descriptors struct {
 	peers int // what peers cause to be open, all together: at most half
 	local int // connections of one listener
 }
 
-// shareDescriptors divides a limit, so that neither peers nor programs of this
-// machine take what the daemon needs to go on.
-func shareDescriptors(limit int) descriptors {
+// divideFileDescriptors divides a limit so that neither peers nor programs of this machine take
+// the descriptors that the daemon needs.
+func divideFileDescriptors(limit int) descriptors {
 	free := limit - min(ownDescriptors, limit/2)
 	return descriptors{peers: free / 2, local: max(free/2/localListeners, 1)}
 }
 
-// descriptorLimit returns how many descriptors this process may have. Go has raised
+// readFileDescriptorLimit returns how many descriptors this process may have. Go has raised
 // the soft limit to the hard one when it started.
-func descriptorLimit() int {
+func readFileDescriptorLimit() int {
 	const most = 1 << 20 // what the kernel gives without a word of its administrator
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

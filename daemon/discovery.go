@@ -13,12 +13,12 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// hintPause is how long what the network says about a peer brings about no second
-// dial (protocol, section 8): anybody can say it.
+// hintPause is the least time between two dials of a peer because of what the network says
+// (protocol, section 8): anybody can say it.
 const hintPause = 5 * time.Second
 
-// runDiscovery finds peers on the local network until ctx ends, anew where reload
-// has changed how.
+// runDiscovery finds peers on the local network until ctx ends. It begins anew if a reload
+// has changed its settings.
 func (d *Daemon) runDiscovery(ctx context.Context) error {
 	udp, ok := d.node.Addr().(*net.UDPAddr)
 	if !ok {
@@ -37,9 +37,9 @@ func (d *Daemon) runDiscovery(ctx context.Context) error {
 		how := d.config.Load().Discovery
 		var err error
 		if how.MDNS == config.On {
-			err = discovery.Run(lap, discovery.Config{
+			err = discovery.RunMDNS(lap, discovery.Config{
 				Self: d.id, Name: d.name, Listen: udp.AddrPort(), Include: how.Include, Exclude: how.Exclude,
-				Table: d.table, Rewired: d.onRewired, Logger: d.log,
+				Table: d.table, Rewired: d.handleInterfaceChange, Logger: d.log,
 			})
 		} else {
 			<-lap.Done()
@@ -53,10 +53,11 @@ func (d *Daemon) runDiscovery(ctx context.Context) error {
 	return nil
 }
 
-// onChange is told what happened to a peer on the network.
-func (d *Daemon) onChange(c discovery.Change) {
+// handleDiscoveryChange publishes what happened to a peer on the network, and dials a trusted
+// one.
+func (d *Daemon) handleDiscoveryChange(c discovery.Change) {
 	id, name := c.Entry.ID, c.Entry.Claim
-	if d.trust.Blocked(id) {
+	if d.trust.IsBlocked(id) {
 		return
 	}
 	p, trusted := d.trust.Get(id)
@@ -75,32 +76,32 @@ func (d *Daemon) onChange(c discovery.Change) {
 	}
 	d.log.Debug("discovery", "event", c.Event, "peer", id.Label(), "name", name, "addrs", len(c.Entry.Addrs))
 	if trusted && c.Event != discovery.Lost {
-		d.dialHint(id)
+		d.dialOnHint(id)
 	}
 }
 
-// onRewired is told that the interfaces are others: connections may be dead, and
-// peers in reach again.
-func (d *Daemon) onRewired() {
+// handleInterfaceChange checks the connections to all trusted peers, or dials them: after a
+// change of interfaces, connections may be dead and peers in reach again.
+func (d *Daemon) handleInterfaceChange() {
 	for _, p := range d.trust.Peers() {
-		d.dialHint(p.ID)
+		d.dialOnHint(p.ID)
 	}
 }
 
-// dialHint proves the connection to a trusted peer or dials it, unless discovery has
-// made it do so a moment ago. Then the dial of that moment goes on in the background.
-func (d *Daemon) dialHint(id identity.ID) {
-	if d.dialHints.allow(id, time.Now()) {
+// dialOnHint has the node check its connection to a trusted peer, or dial it. It does
+// nothing if discovery has done so within hintPause: that dial goes on in the background.
+func (d *Daemon) dialOnHint(id identity.ID) {
+	if d.dialHints.allowDial(id, time.Now()) {
 		d.node.Connect(id)
 	}
 }
 
-// dialHints is when discovery last brought about a dial of each peer that has been
-// trusted in this run.
+// dialHints holds, for each peer that has been trusted in this run, when discovery last
+// caused a dial.
 type dialHints map[identity.ID]time.Time
 
-// allow reports whether discovery may bring about another now.
-func (h dialHints) allow(id identity.ID, now time.Time) bool {
+// allowDial reports whether discovery may cause another dial now, and records it.
+func (h dialHints) allowDial(id identity.ID, now time.Time) bool {
 	if now.Sub(h[id]) < hintPause {
 		return false
 	}
@@ -108,28 +109,28 @@ func (h dialHints) allow(id identity.ID, now time.Time) bool {
 	return true
 }
 
-// updateTable tells the table where a peer is, apart from what the network says: nowhere
-// if it is not trusted, and then where it was is forgotten too. Call it when any of
-// that has changed.
-func (d *Daemon) updateTable(id identity.ID) {
+// updateAddrTable enters the addresses of a peer in the table, apart from those that the
+// network tells of. If the peer is not trusted it has none, and its last address is
+// forgotten. Callers call it after a change of any of that.
+func (d *Daemon) updateAddrTable(id identity.ID) {
 	d.updatingTable.Lock()
 	defer d.updatingTable.Unlock()
 	var configured, worked []string
 	if p, ok := d.trust.Get(id); ok {
-		configured = d.configuredAddrs(p)
+		configured = d.listConfiguredAddrs(p)
 		if addr := d.lastConnections.get(id).addr; addr != "" {
 			worked = []string{addr}
 		}
 	} else {
-		d.lastConnections.forget(id)
+		d.lastConnections.forgetPeer(id)
 	}
-	d.table.Set(id, discovery.Static, configured...)
-	d.table.Set(id, discovery.Worked, worked...)
+	d.table.SetAddrs(id, discovery.Static, configured...)
+	d.table.SetAddrs(id, discovery.Worked, worked...)
 }
 
-// configuredAddrs returns where a person said that a trusted peer is: config.yaml goes
-// before the trust store.
-func (d *Daemon) configuredAddrs(p identity.Peer) []string {
+// listConfiguredAddrs returns the addresses that a person gave for a trusted peer, those of
+// config.yaml before those of the trust store.
+func (d *Daemon) listConfiguredAddrs(p identity.Peer) []string {
 	cfg := d.config.Load()
 	return slices.Concat(cfg.Peers[p.ID.String()].Addrs, cfg.Peers[p.Name].Addrs, p.Addrs)
 }

@@ -26,7 +26,7 @@ func discovering(t testing.TB, dir, name string) *running {
 // ownName is one that no other test on this host uses at the same time.
 func ownName(role string) string { return role + "-" + strings.ToLower(rand.Text()[:12]) }
 
-// row is how a daemon sees another; zero if it does not.
+// row returns another daemon as this one sees it; zero if it does not.
 func (d *running) row(of *running) client.Peer {
 	d.t.Helper()
 	return d.dial().row(of)
@@ -57,7 +57,7 @@ func (d *running) events(of *running) <-chan client.Event {
 	got := make(chan client.Event, 64)
 	l := d.dialWith(func(_ context.Context, r *jsonrpc.Request) {
 		e := new(client.Event)
-		if err := r.Bind(e); err != nil {
+		if err := r.ReadParams(e); err != nil {
 			d.t.Error(err)
 		} else if e.Peer == of.ID() {
 			got <- *e
@@ -105,11 +105,11 @@ func TestDiscoveredPeersTrustByName(t *testing.T) {
 	// Who goes is lost, and who comes back is found and connected.
 	told := desk.events(laptop)
 	laptop.stop()
-	if e := await.From(t, "lost", told); e.Type != client.EventLost || e.Name != laptop.name {
+	if e := await.Receive(t, "lost", told); e.Type != client.EventLost || e.Name != laptop.name {
 		t.Errorf("%+v", e)
 	}
 	laptop = discovering(t, laptop.dir, laptop.name)
-	if e := await.From(t, "discovered", told); e.Type != client.EventDiscovered || e.Name != laptop.name || !strings.Contains(string(e.Details), laptop.node.Addr().String()) {
+	if e := await.Receive(t, "discovered", told); e.Type != client.EventDiscovered || e.Name != laptop.name || !strings.Contains(string(e.Details), laptop.node.Addr().String()) {
 		t.Errorf("%+v: %s", e, e.Details)
 	}
 	desk.becomes(client.PeerConnected, laptop)
@@ -135,7 +135,7 @@ func TestNamesOfDiscoveredPeersClash(t *testing.T) {
 	if p := desk.becomes(client.PeerDiscovered, second); !p.NameConflict || p.Claim != name {
 		t.Errorf("%+v", p)
 	}
-	if !desk.isTaken(strings.ToUpper(name)+" ") || desk.isTaken(name+"x") {
+	if !desk.isNameTaken(strings.ToUpper(name)+" ") || desk.isNameTaken(name+"x") {
 		t.Error("what reads like a trusted peer's name is not marked, or more is")
 	}
 	desk.dial().must("trust", client.TrustParams{Peer: second.ID().String()}, &named)
@@ -159,15 +159,15 @@ func TestDiscoveryIsReloaded(t *testing.T) {
 	set := func(text string) {
 		t.Helper()
 		writeConfig(t, laptop.dir, text)
-		if err := laptop.reload(); err != nil {
+		if err := laptop.reloadConfig(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	set("discovery: {mdns: off}")
-	if e := await.From(t, "lost", told); e.Type != client.EventLost {
+	if e := await.Receive(t, "lost", told); e.Type != client.EventLost {
 		t.Errorf("%+v", e)
 	}
-	if e := await.From(t, "lost", own); e.Type != client.EventLost {
+	if e := await.Receive(t, "lost", own); e.Type != client.EventLost {
 		t.Errorf("%+v", e)
 	}
 	if p := laptop.row(desk); p.State != "" {
@@ -175,7 +175,7 @@ func TestDiscoveryIsReloaded(t *testing.T) {
 	}
 	set("discovery: {include: [no-such-interface]}")
 	set("discovery: {mdns: on}")
-	if e := await.From(t, "discovered", told); e.Type != client.EventDiscovered {
+	if e := await.Receive(t, "discovered", told); e.Type != client.EventDiscovered {
 		t.Errorf("%+v", e)
 	}
 	laptop.becomes(client.PeerDiscovered, desk)
@@ -225,7 +225,7 @@ func TestAddressThatWorkedOutlivesTheDaemon(t *testing.T) {
 	desk.stop()
 	desk = start(t, desk.dir, "desk")
 	desk.dial().must("trust", client.TrustParams{Peer: laptop.ID().String(), Name: "laptop"}, nil)
-	if addrs := desk.table.Addrs(laptop.ID()); len(addrs) > 0 {
+	if addrs := desk.table.TakeDialAddrs(laptop.ID()); len(addrs) > 0 {
 		t.Errorf("the address of a blocked key was kept: %v", addrs)
 	}
 }
@@ -239,13 +239,13 @@ func TestUntrustForgetsWhereAConnectedPeerIs(t *testing.T) {
 	down := make(chan struct{})
 	watch := desk.dialWith(func(_ context.Context, r *jsonrpc.Request) {
 		e := new(client.Event)
-		if r.Bind(e) == nil && e.Type == client.EventDown {
+		if r.ReadParams(e) == nil && e.Type == client.EventDown {
 			close(down)
 		}
 	})
 	watch.must("subscribe", client.SubscribeParams{Events: client.EventFilter{All: true}}, nil)
 	l.must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
-	await.From(t, "down", down)
+	await.Receive(t, "down", down)
 	if at := desk.lastConnections.get(laptop.ID()); at != (lastConnection{}) {
 		t.Errorf("kept: %+v", at)
 	}
@@ -262,8 +262,8 @@ func TestPeerThatMovesIsRemembered(t *testing.T) {
 		{Type: peer.EventUp, Addr: "192.0.2.1:7117"}, {Type: peer.EventMoved, Addr: "192.0.2.2:7117"},
 	} {
 		e.Peer, e.At = id, time.Now()
-		desk.onEvent(e)
-		if got := desk.table.Addrs(id); !slices.Equal(got, []string{e.Addr}) {
+		desk.handlePeerEvent(e)
+		if got := desk.table.TakeDialAddrs(id); !slices.Equal(got, []string{e.Addr}) {
 			t.Errorf("%s: %v", e.Type, got)
 		}
 	}
@@ -274,7 +274,7 @@ func TestConnectedPeerIsWhereItsConnectionIs(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	desk.lastConnections.record(laptop.ID(), "192.0.2.1:7117", time.Now())
-	desk.updateTable(laptop.ID())
+	desk.updateAddrTable(laptop.ID())
 	if p := desk.row(laptop); p.Source != client.SourceWorked || !slices.Equal(p.Addrs, []string{laptop.node.Addr().String(), "192.0.2.1:7117"}) {
 		t.Errorf("%+v", p)
 	}
@@ -288,12 +288,12 @@ func TestConfiguredAddressesFollow(t *testing.T) {
 	id := identity.ID{0xaa, 31: 1}
 	expect := func(want ...string) {
 		t.Helper()
-		if got := desk.table.Addrs(id); !slices.Equal(got, want) {
+		if got := desk.table.TakeDialAddrs(id); !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	}
 	writeConfig(t, desk.dir, "peers: {planner: {addrs: [planner.example:1]}, "+id.String()+": {addrs: [planner.example:2]}}")
-	if err := desk.reload(); err != nil {
+	if err := desk.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	expect()
@@ -302,7 +302,7 @@ func TestConfiguredAddressesFollow(t *testing.T) {
 	desk.dial().must("trust", client.TrustParams{Peer: "reviewer", Name: "planner"}, nil)
 	expect("planner.example:2", "planner.example:1", "planner.example:3")
 	writeConfig(t, desk.dir, "peers: {planner: {addrs: [planner.example:4]}}")
-	if err := desk.reload(); err != nil {
+	if err := desk.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	expect("planner.example:4", "planner.example:3")
@@ -316,7 +316,7 @@ func TestHintsAreLimited(t *testing.T) {
 	dials := map[identity.ID]int{}
 	for ms := range 20_000 {
 		for _, id := range []identity.ID{{1}, {2}} {
-			if h.allow(id, now.Add(time.Duration(ms)*time.Millisecond)) {
+			if h.allowDial(id, now.Add(time.Duration(ms)*time.Millisecond)) {
 				dials[id]++
 			}
 		}
@@ -331,16 +331,16 @@ func TestStrangersAreNotDialled(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
 	id := identity.ID{0xaa, 31: 2}
-	desk.onChange(discovery.Change{Event: discovery.Discovered, Entry: discovery.Entry{ID: id, Claim: "stranger"}})
+	desk.handleDiscoveryChange(discovery.Change{Event: discovery.Discovered, Entry: discovery.Entry{ID: id, Claim: "stranger"}})
 	if len(desk.dialHints) != 0 {
 		t.Error("a stranger was dialled")
 	}
 	desk.dial().must("trust", client.TrustParams{Peer: id.String()}, nil)
-	desk.onChange(discovery.Change{Event: discovery.Lost, Entry: discovery.Entry{ID: id}})
+	desk.handleDiscoveryChange(discovery.Change{Event: discovery.Lost, Entry: discovery.Entry{ID: id}})
 	if len(desk.dialHints) != 0 {
 		t.Error("who was lost was dialled")
 	}
-	desk.onChange(discovery.Change{Event: discovery.Moved, Entry: discovery.Entry{ID: id}})
+	desk.handleDiscoveryChange(discovery.Change{Event: discovery.Moved, Entry: discovery.Entry{ID: id}})
 	if len(desk.dialHints) != 1 {
 		t.Error("who moved was not dialled")
 	}

@@ -22,7 +22,7 @@ func startWithDisk(t *testing.T) (desk *running, free *atomic.Uint64) {
 	t.Helper()
 	free = new(atomic.Uint64)
 	free.Store(1 << 40)
-	return startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, look: func(string) (disk.Space, error) {
+	return startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, measure: func(string) (disk.Space, error) {
 		return disk.Space{Free: free.Load(), Total: 1 << 41}, nil
 	}}), free
 }
@@ -34,14 +34,14 @@ func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 	desk, free := startWithDisk(t)
 	laptop := start(t, stateDir(t), "laptop")
 	befriend(t, desk, laptop)
-	desk.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *jsonrpc.Request) { r.Reply(wire.Payload(accepted)) })
+	desk.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *jsonrpc.Request) { r.Respond(wire.Payload(accepted)) })
 	intent := desk.web("planner").must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
 	caller := laptop.dial()
 	notify := func() error {
-		return caller.call("notify", client.NotifyParams{To: client.To("desk"), Head: client.Head{ID: wire.NewMessageID()}, Payload: kinds.Encode(&kinds.Notify{Topic: "build"})}, nil)
+		return caller.call("notify", client.NotifyParams{To: client.To("desk"), Head: client.Head{ID: wire.NewMessageID()}, Payload: kinds.EncodePayload(&kinds.Notify{Topic: "build"})}, nil)
 	}
 	delegate := func() error {
-		return caller.call("delegate", client.DelegateParams{To: "desk", Head: client.Head{ID: wire.NewMessageID()}, Payload: kinds.Encode(&kinds.Delegate{Task: "mend it"})}, nil)
+		return caller.call("delegate", client.DelegateParams{To: "desk", Head: client.Head{ID: wire.NewMessageID()}, Payload: kinds.EncodePayload(&kinds.Delegate{Task: "mend it"})}, nil)
 	}
 	post := func() (int, string) {
 		answer := laptop.web("worker").do("POST", "intents/"+intent+"/channels", object{"name": "build"})
@@ -52,7 +52,7 @@ func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	free.Store(1<<30 - 1)
-	await.Until(t, "the floor is noticed", func() bool { return desk.space.state.Low() })
+	await.Until(t, "the floor is noticed", func() bool { return desk.space.state.IsLow() })
 	for name, call := range map[string]func() error{"notify": notify, "delegate": delegate} {
 		for range 10 {
 			e := kinds.AsError(call())
@@ -90,7 +90,7 @@ func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 		t.Errorf("the budget tells of %d refusals", refused)
 	}
 	free.Store(1 << 40)
-	await.Until(t, "the space is noticed", func() bool { return !desk.space.state.Low() })
+	await.Until(t, "the space is noticed", func() bool { return !desk.space.state.IsLow() })
 	for name, call := range map[string]func() error{"notify": notify, "delegate": delegate} {
 		if err := call(); err != nil {
 			t.Errorf("%s with space again: %v", name, err)
@@ -105,20 +105,20 @@ func TestPeersAreRefusedOnALowDisk(t *testing.T) {
 // said.
 func TestReserveWaitsForNoPeer(t *testing.T) {
 	t.Parallel()
-	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, look: func(string) (disk.Space, error) {
+	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, measure: func(string) (disk.Space, error) {
 		return disk.Space{}, nil
 	}})
 	laptop := start(t, stateDir(t), "laptop")
 	befriend(t, desk, laptop)
 	reserve := func() bool {
-		_, err := os.Stat(desk.home.reserve())
+		_, err := os.Stat(desk.home.filePath("reserve"))
 		return err == nil
 	}
 	laptop.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *jsonrpc.Request) {
 		if !reserve() {
 			t.Errorf("a peer is asked to %s, and the reserve is spent", r.Method)
 		}
-		r.Reply(wire.Payload(accepted))
+		r.Respond(wire.Payload(accepted))
 	})
 	asker := desk.dial()
 	given := delegateTo(asker, "laptop", task1(""))
@@ -134,14 +134,14 @@ func TestResultsAreRefusedOnALowDisk(t *testing.T) {
 	desk, free := startWithDisk(t)
 	laptop := start(t, stateDir(t), "laptop")
 	befriend(t, desk, laptop)
-	worker := laptop.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *jsonrpc.Request) { r.Reply(wire.Payload(accepted)) })
+	worker := laptop.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, func(_ context.Context, r *jsonrpc.Request) { r.Respond(wire.Payload(accepted)) })
 	asker := desk.dial()
 	given := delegateTo(asker, "laptop", task1(""))
 	report := func(status string) error {
-		return worker.call("result", client.ResultParams{Ref: given.ID, Head: client.Head{ID: wire.NewMessageID()}, Payload: kinds.Encode(&kinds.Result{Status: status, Outcome: "done"})}, nil)
+		return worker.call("result", client.ResultParams{Ref: given.ID, Head: client.Head{ID: wire.NewMessageID()}, Payload: kinds.EncodePayload(&kinds.Result{Status: status, Outcome: "done"})}, nil)
 	}
 	free.Store(1<<30 - 1)
-	await.Until(t, "the floor is noticed", func() bool { return desk.space.state.Low() })
+	await.Until(t, "the floor is noticed", func() bool { return desk.space.state.IsLow() })
 	for _, status := range []string{"partial", "completed"} {
 		if e := kinds.AsError(report(status)); e.Code != kinds.Overloaded || !strings.Contains(e.Message, "budget: free_space") {
 			t.Errorf("%s on a low disk: %v", status, e)
@@ -151,7 +151,7 @@ func TestResultsAreRefusedOnALowDisk(t *testing.T) {
 		t.Errorf("on a low disk: %+v", s)
 	}
 	free.Store(1 << 40)
-	await.Until(t, "the space is noticed", func() bool { return !desk.space.state.Low() })
+	await.Until(t, "the space is noticed", func() bool { return !desk.space.state.IsLow() })
 	if err := report("completed"); err != nil {
 		t.Errorf("with space again: %v", err)
 	}

@@ -23,7 +23,7 @@ func TestLowDiskIsToldOf(t *testing.T) {
 	free.Store(1 << 40)
 	dir := stateDir(t)
 	writeConfig(t, dir, "limits: {min_free: 134217728}\noacp: {home: "+dir+"/mail}\n")
-	desk := startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, look: func(path string) (disk.Space, error) {
+	desk := startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, measure: func(path string) (disk.Space, error) {
 		if free := free.Load(); free >= 1<<20 || path != dir {
 			return disk.Space{Free: free, Total: 1 << 41}, nil
 		}
@@ -63,19 +63,19 @@ func TestStatusLooksAtTheDisk(t *testing.T) {
 			return disk.Space{Free: n, Total: 1 << 41}, nil
 		}
 		d := &Daemon{home: "/state", mailHome: "/mail", log: slog.New(slog.DiscardHandler)}
-		d.space = space{state: disk.NewFloor("/state", 128<<20, look), mail: disk.NewFloor("/mail", 128<<20, look), ask: make(chan chan struct{})}
+		d.space = diskSpace{state: disk.NewFloor("/state", 128<<20, look), mail: disk.NewFloor("/mail", 128<<20, look)}
 		ctx, cancel := context.WithCancel(t.Context())
-		go d.runSpace(ctx)
+		go d.watchDiskSpace(ctx)
 		told := func() string {
-			d.space.requestLook(t.Context())
-			return d.warnFull()
+			d.measureDiskSpace(t.Context())
+			return d.describeFullDisk()
 		}
-		time.Sleep(spaceEvery / 2)
+		time.Sleep(measurePause / 2)
 		free.Store(20 << 20)
 		if text := told(); !strings.Contains(text, "has 20 MiB free") {
 			t.Errorf("on a disk that has become full: %q", text)
 		}
-		time.Sleep(spaceEvery / 4)
+		time.Sleep(measurePause / 4)
 		free.Store(1)
 		before := time.Now()
 		for range 2 {
@@ -83,7 +83,7 @@ func TestStatusLooksAtTheDisk(t *testing.T) {
 				t.Errorf("on a disk that stands still: %q", text)
 			}
 		}
-		if took := time.Since(before); took > 2*spaceWait {
+		if took := time.Since(before); took > 2*measureWait {
 			t.Errorf("a disk that stands still keeps it for %s", took)
 		}
 		close(still)
@@ -120,23 +120,23 @@ func TestLowDiskIsLogged(t *testing.T) {
 		d := &Daemon{home: "/state", mailHome: "/mail", log: slog.New(slog.NewTextHandler(&log, nil))}
 		d.space.state, d.space.mail = disk.NewFloor("/state", 128<<20, look), disk.NewFloor("/mail", 128<<20, look)
 		ctx, cancel := context.WithCancel(t.Context())
-		go d.runSpace(ctx)
+		go d.watchDiskSpace(ctx)
 		lines := func() int { return strings.Count(log.String(), "\n") }
 		for n := range 100 {
 			free.Store(uint64(n%2) << 30)
-			time.Sleep(10 * spaceEvery)
+			time.Sleep(10 * measurePause)
 			synctest.Wait()
 		}
 		if lines() != 1 || !strings.Contains(log.String(), "the disk of /state has 0 MiB free: ") {
 			t.Errorf("on the edge the log says %s", log.String())
 		}
-		time.Sleep(2 * spaceSteady)
+		time.Sleep(2 * fullDiskLogPause)
 		synctest.Wait()
 		if lines() != 2 || !strings.Contains(log.String(), "the disk has space again") {
 			t.Errorf("and with space %s", log.String())
 		}
 		free.Store(0)
-		time.Sleep(2 * spaceSteady)
+		time.Sleep(2 * fullDiskLogPause)
 		synctest.Wait()
 		if lines() != 3 {
 			t.Errorf("and the next time %s", log.String())

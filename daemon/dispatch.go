@@ -17,31 +17,28 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// confirmTime is how long an agent has for its word that it has a message.
-const confirmTime = 4 * time.Second
-
-// onExchange answers a request of a trusted peer, in the goroutine of its stream.
-func (d *Daemon) onExchange(ctx context.Context, request kinds.Checked) (*wire.Envelope, error) {
+// handleExchange answers a request of a trusted peer, in the goroutine of its stream.
+func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wire.Envelope, error) {
 	env := request.Envelope
 	sender, ok := d.trust.Get(env.From)
 	if !ok {
-		return nil, newUntrusted(env)
+		return nil, newUntrustedError(env)
 	}
-	d.noteReceived(env, "")
+	d.countAndPublishMessage(client.In, env, "")
 	var answer wire.Payload
 	var err error
 	switch env.Kind {
 	case kinds.KindQuery:
-		answer, err = d.onQuery(ctx, sender, request)
+		answer, err = d.handleQuery(ctx, sender, request)
 	case kinds.KindDelegate, kinds.KindCancel:
-		out := d.runOnce(ctx, sender, request)
+		out := d.handleMessageOnce(ctx, sender, request)
 		answer, err = out.Ack, out.Err
 	case kinds.KindPing:
-		answer, err = d.onPing(sender)
+		answer, err = d.handlePing(sender)
 	case kinds.KindDiscover:
-		answer, err = d.onDiscover(sender, env)
+		answer, err = d.handleDiscover(sender, env)
 	default:
-		err = newUnknownKind(env)
+		err = newUnknownKindError(env)
 	}
 	var reply *wire.Envelope
 	if err == nil {
@@ -49,121 +46,121 @@ func (d *Daemon) onExchange(ctx context.Context, request kinds.Checked) (*wire.E
 	} else {
 		reply = kinds.NewErrorReply(env, err)
 	}
-	d.noteSent(reply, "")
+	d.countAndPublishMessage(client.Out, reply, "")
 	return reply, nil
 }
 
-// onMessage takes a message of a trusted peer; the state becomes its receipt.
-func (d *Daemon) onMessage(ctx context.Context, message kinds.Checked) (wire.ReceiptState, error) {
+// handleMessage takes a message of a trusted peer; the state becomes its receipt.
+func (d *Daemon) handleMessage(ctx context.Context, message kinds.Checked) (wire.ReceiptState, error) {
 	sender, ok := d.trust.Get(message.From)
 	if !ok {
-		return 0, newUntrusted(message.Envelope)
+		return 0, newUntrustedError(message.Envelope)
 	}
-	d.noteReceived(message.Envelope, message.Topic)
-	out := d.runOnce(ctx, sender, message)
+	d.countAndPublishMessage(client.In, message.Envelope, message.Topic)
+	out := d.handleMessageOnce(ctx, sender, message)
 	return out.State, out.Err
 }
 
-// runOnce runs a message unless it has come before; then it returns what became of
-// the first run.
-func (d *Daemon) runOnce(ctx context.Context, sender identity.Peer, message kinds.Checked) (out inbox.Outcome) {
+// handleMessageOnce handles a message unless it has come before. Then it returns the outcome of the
+// first run.
+func (d *Daemon) handleMessageOnce(ctx context.Context, sender identity.Peer, message kinds.Checked) (out inbox.Outcome) {
 	env := message.Envelope
-	first, fresh, err := d.repeats.Begin(sender.ID, env)
+	first, fresh, err := d.repeats.BeginRun(sender.ID, env)
 	if err != nil {
 		return inbox.Outcome{Err: err}
 	}
 	if !fresh {
-		out, ok := d.repeats.Wait(ctx, first)
+		out, ok := d.repeats.WaitForOutcome(ctx, first)
 		if !ok {
-			return inbox.Outcome{Err: explainEnd(ctx)}
+			return inbox.Outcome{Err: explainContextCause(context.Cause(ctx))}
 		}
 		return out
 	}
-	ctx = store.For(ctx, sender.ID)
+	ctx = store.WithRequester(ctx, sender.ID)
 	// Also when a handler panics: nobody may wait for it for ever.
 	out = inbox.Outcome{Err: kinds.Errorf(kinds.Internal, "%s: the receiver failed", env.Kind)}
 	keep := true
 	defer func() {
 		if keep {
-			d.repeats.Finish(first, out)
+			d.repeats.FinishRun(first, out)
 		} else {
-			d.repeats.Forget(sender.ID, first, out)
+			d.repeats.ForgetRun(sender.ID, first, out)
 		}
 	}()
 	switch env.Kind {
 	case kinds.KindDelegate:
-		out, keep = d.onDelegate(ctx, sender, env, first.Content)
+		out, keep = d.handleDelegate(ctx, sender, env, first.Content)
 	case kinds.KindCancel:
-		out, keep = d.onCancel(ctx, sender, env)
+		out, keep = d.handleCancel(ctx, sender, env)
 	case kinds.KindNotify:
-		out, keep = d.onNotify(ctx, sender, message)
+		out, keep = d.handleNotify(ctx, sender, message)
 	case kinds.KindResult, kinds.KindError:
-		out, keep = d.onReport(ctx, sender, env)
+		out, keep = d.handleReport(ctx, sender, env)
 	default:
-		out, keep = refused(newUnknownKind(env))
+		out, keep = newRefusedOutcome(newUnknownKindError(env))
 	}
-	out.Err = d.hideOwnFault(env, out.Err)
+	out.Err = d.maskLocalError(env, out.Err)
 	return out
 }
 
-// hideOwnFault logs what went wrong on this machine, like a full disk, and returns
-// what is the sender's business of it: neither paths nor what the system says.
-func (d *Daemon) hideOwnFault(env *wire.Envelope, err error) error {
+// maskLocalError logs what went wrong on this machine, such as a full disk. It returns an
+// error for the sender, without paths and texts of the system.
+func (d *Daemon) maskLocalError(env *wire.Envelope, err error) error {
 	if _, coded := errors.AsType[*kinds.Error](err); err == nil || coded || kinds.AsError(err).Code != kinds.Internal {
 		return err
 	}
 	d.log.Error("message not taken", "kind", env.Kind, "id", env.ID, "peer", env.From.Label(), "err", err)
-	if disk.IsFull(err) {
+	if disk.IsFullError(err) {
 		return kinds.Errorf(kinds.Overloaded, "%s: the receiver's disk is full: its owner has to free some space; try again later", env.Kind)
 	}
 	return kinds.Errorf(kinds.Internal, "%s: the receiver failed: its log says why", env.Kind)
 }
 
-// refused is the outcome of a message with which nothing was done, so that a
+// newRefusedOutcome returns the outcome of a message with which nothing was done, so that a
 // repeat may run anew.
-func refused(err error) (inbox.Outcome, bool) { return inbox.Outcome{Err: err}, false }
+func newRefusedOutcome(err error) (inbox.Outcome, bool) { return inbox.Outcome{Err: err}, false }
 
-// newUnknownKind is the answer to a message of a kind that nothing here handles.
-func newUnknownKind(env *wire.Envelope) *kinds.Error {
+// newUnknownKindError returns the error for a message whose kind nothing here handles.
+func newUnknownKindError(env *wire.Envelope) *kinds.Error {
 	return kinds.Errorf(kinds.UnknownKind, "kind: %q is not known here", env.Kind)
 }
 
-func (d *Daemon) onPing(sender identity.Peer) (wire.Payload, error) {
-	if err := d.permissions.check(sender, kinds.KindPing, ""); err != nil {
+func (d *Daemon) handlePing(sender identity.Peer) (wire.Payload, error) {
+	if err := d.permissions.checkAllowed(sender, kinds.KindPing, ""); err != nil {
 		return nil, err
 	}
-	status, active, attached := d.agents.Summarize()
-	return kinds.Encode(&kinds.Pong{
-		Status: status, UptimeSecs: uint64(time.Since(d.started).Seconds()), ActiveTasks: uint64(active),
+	state, active, attached := d.agents.SummarizeLoad()
+	return kinds.EncodePayload(&kinds.Pong{
+		Status: string(state), UptimeSecs: uint64(time.Since(d.started).Seconds()), ActiveTasks: uint64(active),
 		AgentName: d.name, Attached: uint64(attached),
 	}), nil
 }
 
-func (d *Daemon) onDiscover(sender identity.Peer, env *wire.Envelope) (wire.Payload, error) {
-	if err := d.permissions.check(sender, kinds.KindDiscover, ""); err != nil {
+func (d *Daemon) handleDiscover(sender identity.Peer, env *wire.Envelope) (wire.Payload, error) {
+	if err := d.permissions.checkAllowed(sender, kinds.KindDiscover, ""); err != nil {
 		return nil, err
 	}
 	c, err := d.agents.DescribeCapabilities(d.name, env.Agent)
 	if err != nil {
 		return nil, err
 	}
-	return kinds.Encode(c), nil
+	return kinds.EncodePayload(c), nil
 }
 
-// onQuery asks an agent; the sender's giving up is passed on to it.
-func (d *Daemon) onQuery(ctx context.Context, sender identity.Peer, query kinds.Checked) (wire.Payload, error) {
+// handleQuery passes a query to an agent. If the sender gives up, the agent is told.
+func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query kinds.Checked) (wire.Payload, error) {
 	env := query.Envelope
-	if err := d.permissions.check(sender, env.Kind, query.Domain); err != nil {
+	if err := d.permissions.checkAllowed(sender, env.Kind, query.Domain); err != nil {
 		return nil, err
 	}
 	p, err := d.reserveAgent(sender.ID, env.Kind, query.Domain, env.Agent)
 	if err != nil {
 		return nil, err
 	}
-	defer d.agents.Release(p)
+	defer d.agents.ReleasePlace(p)
 	d.queries.add(env)
 	defer d.queries.remove(env)
-	deadline := queryDeadline(query)
+	deadline := queryTimeout(query)
 	var answer wire.Payload
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(deadline.Milliseconds())}
 	if err := callAgent(ctx, deadline, p.Agent, in, &answer); err != nil {
@@ -175,26 +172,27 @@ func (d *Daemon) onQuery(ctx context.Context, sender identity.Peer, query kinds.
 // reserveAgent chooses the agent for a query or delegate of a peer. One place of each agent
 // is left for other peers, while there are any.
 func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*registry.Reservation, error) {
-	p, err := d.agents.Reserve(from, false, kind, domain, name)
+	p, err := d.agents.ReserveAgent(from, false, kind, domain, name)
 	if _, noPlace := errors.AsType[*registry.ShareError](err); !noPlace {
 		return p, err
 	}
-	if !d.node.ConnectedBut(from) {
-		return d.agents.Reserve(from, true, kind, domain, name)
+	if !d.node.IsOtherConnected(from) {
+		return d.agents.ReserveAgent(from, true, kind, domain, name)
 	}
-	d.agentPlaces.Refuse(from)
+	d.agentPlaces.CountRefusal(from)
 	e := kinds.Errorf(kinds.Overloaded, "%v: try again later", err)
 	e.RetryAfterMS = registry.RetryAfterMS
 	return nil, e
 }
 
-// newUntrusted is the answer to a message whose sender was untrusted while it came.
-func newUntrusted(env *wire.Envelope) *kinds.Error {
+// newUntrustedError returns the error for a message whose sender was untrusted while it
+// came.
+func newUntrustedError(env *wire.Envelope) *kinds.Error {
 	return kinds.Errorf(kinds.NotAuthorized, "%s: the receiver does not trust the sender any more", env.Kind)
 }
 
-// callAgent calls an agent by the message's kind and puts what goes wrong in the
-// sender's terms.
+// callAgent calls an agent by the message's kind. It returns errors in the terms of the
+// sender.
 func callAgent(ctx context.Context, limit time.Duration, a *registry.Agent, in *client.Inbound, answer any) error {
 	err := a.Conn.CallFor(ctx, in.From, limit, in.Kind, in, answer)
 	if err == nil {
@@ -204,9 +202,9 @@ func callAgent(ctx context.Context, limit time.Duration, a *registry.Agent, in *
 	rpc, isRPC := errors.AsType[*jsonrpc.Error](err)
 	switch {
 	case ctx.Err() != nil:
-		return explainEnd(ctx)
+		return explainContextCause(context.Cause(ctx))
 	case errors.Is(err, context.DeadlineExceeded):
-		return newTimeout()
+		return newTimeoutError()
 	case errors.Is(err, jsonrpc.ErrFull):
 		e := kinds.Errorf(kinds.Overloaded, "agent %s has too many messages to read: try again later", a.Name)
 		e.RetryAfterMS = registry.RetryAfterMS
@@ -214,33 +212,30 @@ func callAgent(ctx context.Context, limit time.Duration, a *registry.Agent, in *
 	case errors.Is(err, jsonrpc.ErrClosed):
 		return kinds.Errorf(kinds.NoAgent, "agent %s went away: try again when it is back", a.Name)
 	case isCoded:
-		return coded.Foreign()
+		return coded.SanitizeForPeer()
 	case isRPC && rpc.Code == jsonrpc.CodeMethodNotFound:
 		return kinds.Errorf(kinds.UnknownKind, "agent %s does not take a %s", a.Name, in.Kind)
 	}
 	return kinds.Errorf(kinds.Internal, "agent %s failed: %v", a.Name, err)
 }
 
-// explainEnd says why a context is over.
-func explainEnd(ctx context.Context) *kinds.Error { return explainCause(context.Cause(ctx)) }
-
-// explainCause says why a context is over that has a cause.
-func explainCause(cause error) *kinds.Error {
+// explainContextCause returns the error for the cause with which a context has ended.
+func explainContextCause(cause error) *kinds.Error {
 	if e, ok := errors.AsType[*kinds.Error](cause); ok {
 		return e
 	}
 	if errors.Is(cause, context.DeadlineExceeded) {
-		return newTimeout()
+		return newTimeoutError()
 	}
 	return kinds.Errorf(kinds.Cancelled, "the caller gave up")
 }
 
-func newTimeout() *kinds.Error {
+func newTimeoutError() *kinds.Error {
 	return kinds.Errorf(kinds.Timeout, "the deadline passed: allow more time")
 }
 
-// isGivenUp reports whether the sender reset its exchange, as opposed to a
+// isResetBySender reports whether the sender reset its exchange, as opposed to a
 // connection that was lost under it: those errors all are net.ErrClosed too.
-func isGivenUp(ctx context.Context) bool {
+func isResetBySender(ctx context.Context) bool {
 	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), net.ErrClosed)
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
@@ -30,7 +29,7 @@ func TestPeerLeavesAPlaceToOthers(t *testing.T) {
 		if parse[kinds.Query](t, bind(t, r).Payload).Question == "slow" {
 			<-leave
 		}
-		r.Reply(wire.Payload(`{"summary":""}`))
+		r.Respond(wire.Payload(`{"summary":""}`))
 	})
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -45,7 +44,7 @@ func TestPeerLeavesAPlaceToOthers(t *testing.T) {
 		})
 	}
 	for range 37 {
-		if err := await.From(t, "refusal", refused); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded, RetryAfterMS: 1000}) {
+		if err := await.Receive(t, "refusal", refused); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded, RetryAfterMS: 1000}) {
 			t.Fatalf("the hog was refused with %v", err)
 		}
 	}
@@ -72,16 +71,25 @@ func TestPeersTakeTurnsAtAnAgent(t *testing.T) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	said := make(chan error, 1)
+	sent := make(map[*running][]wire.MessageID)
 	ask := func(d *running, question string) {
-		caller := d.dial()
+		caller, id := d.dial(), wire.NewMessageID()
+		sent[d] = append(sent[d], id)
 		asking.Go(func() {
-			err := caller.call("query", client.QueryParams{To: "laptop", Payload: query(question)}, nil)
+			err := caller.call("query", client.QueryParams{Head: client.Head{ID: id}, To: "laptop", Payload: query(question)}, nil)
 			if d == desk {
 				said <- err
 			}
 		})
 	}
-	waiting := func(d *running) int { return laptop.agents.CountRunning(d.ID()) }
+	waiting := func(d *running) (n int) {
+		for _, id := range sent[d] {
+			if _, open := laptop.queries.findChain(id); open {
+				n++
+			}
+		}
+		return n
+	}
 	const each = 3 // as many as a peer may have in memory
 	for range each {
 		ask(hog, long(900<<10))
@@ -111,51 +119,8 @@ func TestPeersTakeTurnsAtAnAgent(t *testing.T) {
 			break
 		}
 	}
-	if err := await.From(t, "an answer", said); err != nil {
+	if err := await.Receive(t, "an answer", said); err != nil {
 		t.Error(err)
 	}
 	agent.Close() // the others' queries end
-}
-
-// What slow agents keep of a message that another one confirmed is its sender's to
-// pay for: beyond its share the receipt waits.
-func TestSlowTakersKeepLittle(t *testing.T) {
-	t.Parallel()
-	desk, laptop := pair(t)
-	leave := make(chan struct{})
-	for _, name := range []string{"quick", "slow"} {
-		laptop.agent(client.AttachParams{Name: name}, func(_ context.Context, r *jsonrpc.Request) {
-			if name == "slow" {
-				<-leave
-			}
-			r.Reply(nil)
-		})
-	}
-	const size = 900 << 10 // few, since a slow agent has its time for 4 s alone
-	payload := kinds.Encode(&kinds.Notify{Topic: "t", Data: jsontext.Value(`"` + long(size) + `"`)})
-	asker := desk.dial()
-	notify := func() error {
-		return asker.call("notify", client.NotifyParams{To: client.To("laptop"), Payload: payload}, nil)
-	}
-	for range int(budget.SlowTakers.Peer) / len(payload) {
-		if err := notify(); err != nil {
-			t.Error(err)
-		}
-	}
-	var calls sync.WaitGroup
-	defer calls.Wait()
-	defer close(leave)
-	for range 2 {
-		calls.Go(func() { notify() })
-	}
-	await.Until(t, "more is refused", func() bool {
-		var b client.Budget
-		laptop.dial().must("budget", nil, &b)
-		for _, u := range b.Usage {
-			if u.Row == budget.SlowTakers.Name {
-				return u.Held <= budget.SlowTakers.Peer && u.Refused > 0
-			}
-		}
-		return false
-	})
 }

@@ -23,28 +23,28 @@ func TestEveryKindIsDispatched(t *testing.T) {
 		return env
 	}
 	checked := func(env *wire.Envelope) kinds.Checked { // with any payload
-		row, _ := kinds.Lookup(env.Kind)
+		row, _ := kinds.FindKind(env.Kind)
 		return kinds.Checked{Envelope: env, Spec: row}
 	}
 	asExchange := func(env *wire.Envelope) (known bool) {
-		reply, err := desk.onExchange(t.Context(), checked(env))
+		reply, err := desk.handleExchange(t.Context(), checked(env))
 		if err != nil {
 			t.Fatalf("%s: %v", env.Kind, err)
 		}
 		if reply.Kind != kinds.KindError {
 			return true
 		}
-		e, err := kinds.Parse[kinds.Error](reply.Payload)
+		e, err := kinds.ParsePayload[kinds.Error](reply.Payload)
 		if err != nil {
 			t.Fatalf("%s: %v", env.Kind, err)
 		}
 		return e.Code != kinds.UnknownKind
 	}
 	asMessage := func(env *wire.Envelope) (known bool) {
-		_, err := desk.onMessage(t.Context(), checked(env))
+		_, err := desk.handleMessage(t.Context(), checked(env))
 		return err == nil || kinds.AsError(err).Code != kinds.UnknownKind
 	}
-	for _, k := range kinds.Table() {
+	for _, k := range kinds.ListKinds() {
 		if known := asExchange(envelope(k.Name, k.NeedsRef)); known != (k.Class == kinds.Exchange) {
 			t.Errorf("%s as an exchange: dispatched %t", k.Name, known)
 		}

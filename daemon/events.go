@@ -1,8 +1,9 @@
 package daemon
 
 import (
-	"errors"
+	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,22 +19,21 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// maxFilter bounds each list of a filter.
-const maxFilter = 64
+// maxFilterItems bounds each list of a filter.
+const maxFilterItems = 64
 
-// subscription is what one connection wants copies of.
+// subscription is the wish of one connection for copies of messages, and for events.
 type subscription struct {
 	client.SubscribeParams
 	conn  *jsonrpc.Conn
 	peers []identity.ID
 }
 
-// subscribers are the subscriptions, one a connection. Copies are for looking on:
-// they count as delivered to nobody, and a subscriber that does not keep up loses
-// some while nobody waits for it.
+// subscribers holds the subscriptions, one for each connection. A copy never counts as
+// delivery. A subscriber that reads slowly loses some copies, and nobody waits for it.
 type subscribers struct {
 	all atomic.Pointer[[]*subscription] // replaced, never changed; nil: none
-	mu  sync.Mutex                      // taken by those who replace it
+	mu  sync.Mutex                      // held while all is replaced
 }
 
 func (s *subscribers) list() []*subscription {
@@ -43,48 +43,44 @@ func (s *subscribers) list() []*subscription {
 	return nil
 }
 
-// set replaces the subscription of a connection; nil ends it.
-func (s *subscribers) set(conn *jsonrpc.Conn, sub *subscription) {
+// replace sets the subscription of a connection; nil ends it.
+func (s *subscribers) replace(conn *jsonrpc.Conn, sub *subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := slices.DeleteFunc(slices.Clone(s.list()), func(old *subscription) bool { return old.conn == conn })
 	if sub != nil {
 		next = append(next, sub)
 	}
-	if len(next) == 0 {
-		s.all.Store(nil)
-		return
-	}
 	s.all.Store(&next)
 }
 
-// has reports whether a connection has a subscription.
-func (s *subscribers) has(conn *jsonrpc.Conn) bool {
+// isSubscribed reports whether a connection has a subscription.
+func (s *subscribers) isSubscribed(conn *jsonrpc.Conn) bool {
 	return slices.ContainsFunc(s.list(), func(sub *subscription) bool { return sub.conn == conn })
 }
 
-// copy sends a message, of this topic if it is a notify, to those who want it.
-func (s *subscribers) copy(env *wire.Envelope, topic string, direction client.MessageDirection) {
+// sendMessage sends a message to the subscribers that want it. topic is that of a notify.
+func (s *subscribers) sendMessage(env *wire.Envelope, topic string, direction client.MessageDirection) {
 	for _, sub := range s.list() {
-		if sub.wants(env, topic, direction) {
-			if text, err := marshalRaw(&client.Message{Envelope: *env, Direction: direction}); err == nil {
-				sub.notify(client.NotifyMessage, text)
+		if sub.wantsMessage(env, topic, direction) {
+			if text, err := marshalVerbatimJSON(&client.Message{Envelope: *env, Direction: direction}); err == nil {
+				sub.conn.Notify(client.NotifyMessage, text) // lost if the subscriber does not keep up
 			}
 		}
 	}
 }
 
-// event sends an event to those who want it.
-func (s *subscribers) event(e client.Event) {
+// sendEvent sends an event to the subscribers that want it.
+func (s *subscribers) sendEvent(e client.Event) {
 	for _, sub := range s.list() {
 		f := sub.Events
 		if (f.All || slices.Contains(f.Types, e.Type)) && (len(sub.peers) == 0 || slices.Contains(sub.peers, e.Peer)) {
-			sub.notify(client.NotifyEvent, &e)
+			sub.conn.Notify(client.NotifyEvent, &e)
 		}
 	}
 }
 
-func (sub *subscription) wants(env *wire.Envelope, topic string, direction client.MessageDirection) bool {
+func (sub *subscription) wantsMessage(env *wire.Envelope, topic string, direction client.MessageDirection) bool {
 	other := env.From
 	if direction == client.Out {
 		other = env.To
@@ -97,25 +93,18 @@ func (sub *subscription) wants(env *wire.Envelope, topic string, direction clien
 	case len(sub.Topics) == 0:
 		return true
 	}
-	return env.Kind == kinds.KindNotify && registry.MatchLongest(sub.Topics, topic) >= 0
-}
-
-// notify writes to the subscriber. A full queue loses this copy; a connection that
-// has ended is taken care of where it ends.
-func (sub *subscription) notify(method string, params any) {
-	if err := sub.conn.Notify(method, params); errors.Is(err, jsonrpc.ErrFull) {
-		return
-	}
+	return env.Kind == kinds.KindNotify && registry.MatchLongestDomain(sub.Topics, topic) >= 0
 }
 
 // peerCount counts the connected peers.
 type peerCount struct {
-	mu    sync.Mutex // guards peers, and orders what is told
+	mu    sync.Mutex // guards peers, and orders the calls of tell
 	peers int
 }
 
-// change counts a peer that is connected or not any more, and tells how many are.
-func (c *peerCount) change(up bool, tell func(peers int)) {
+// update counts a peer that is connected, or no longer, and calls tell with the number of
+// connected peers.
+func (c *peerCount) update(up bool, tell func(peers int)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.peers--; up {
@@ -126,26 +115,26 @@ func (c *peerCount) change(up bool, tell func(peers int)) {
 	}
 }
 
-// onEvent passes on what package peer tells; it does not block.
-func (d *Daemon) onEvent(e peer.Event) {
+// handlePeerEvent handles an event of package peer and publishes it. It does not block.
+func (d *Daemon) handlePeerEvent(e peer.Event) {
 	switch e.Type {
 	case peer.EventUp, peer.EventDown:
 		if e.Type == peer.EventUp {
 			d.refusers.Delete(e.Peer)
 		}
-		d.connected.change(e.Type == peer.EventUp, d.options.Connected)
+		d.connected.update(e.Type == peer.EventUp, d.options.Connected)
 		d.lastConnections.record(e.Peer, e.Addr, e.At)
-		d.updateTable(e.Peer)
+		d.updateAddrTable(e.Peer)
 		d.mail.SetConnected(e.Peer, e.Type == peer.EventUp)
-		d.channels.SetConnected(e.Peer, e.Type == peer.EventUp)
+		d.channels.SetPeerConnected(e.Peer, e.Type == peer.EventUp)
 	case peer.EventMoved:
 		d.lastConnections.record(e.Peer, e.Addr, e.At)
-		d.updateTable(e.Peer)
+		d.updateAddrTable(e.Peer)
 		return // it is in reach as before
 	case peer.EventTrust:
 		d.log.Info("trusted by invitation", "peer", e.Peer.Label(), "name", e.Name)
-		d.warnNameHeir(identity.Peer{ID: e.Peer, Name: e.Name})
-		d.updateTable(e.Peer)
+		d.warnOfNewNameHolder(identity.Peer{ID: e.Peer, Name: e.Name})
+		d.updateAddrTable(e.Peer)
 	case peer.EventIdentityConflict:
 		d.log.Warn("identity conflict", "peer", e.Peer.Label(), "addr", e.Addr, "detail", e.Detail)
 	case peer.EventRefused:
@@ -153,7 +142,7 @@ func (d *Daemon) onEvent(e peer.Event) {
 		if _, ok := d.trust.Get(e.Peer); ok {
 			d.refusers.Store(e.Peer, true)
 		}
-		d.calls.Go(func() { d.endRefused(e.Peer, e.At) })
+		d.calls.Go(func() { d.endDelegationsRefusedBy(e.Peer, e.At) })
 	}
 	name := e.Name
 	if p, ok := d.trust.Get(e.Peer); ok {
@@ -170,12 +159,33 @@ func (d *Daemon) onEvent(e peer.Event) {
 }
 
 func (d *Daemon) publishEvent(typ client.EventType, id identity.ID, name string, at time.Time, details any) {
-	if d.subscribers.list() == nil {
+	if len(d.subscribers.list()) == 0 {
 		return
 	}
 	text, err := json.Marshal(details)
 	if err != nil { // an address or reason is not UTF-8
 		text = []byte("{}")
 	}
-	d.subscribers.event(client.Event{Type: typ, Peer: id, Name: name, At: at.UTC(), Details: text})
+	d.subscribers.sendEvent(client.Event{Type: typ, Peer: id, Name: name, At: at.UTC(), Details: text})
+}
+
+func (d *Daemon) serveSubscribe(_ context.Context, s *localConn, p *client.SubscribeParams) (any, error) {
+	if len(p.Kinds) > maxFilterItems || len(p.Topics) > maxFilterItems || len(p.Events.Types) > maxFilterItems {
+		return nil, kinds.Errorf(kinds.Invalid, "subscribe: at most %d kinds, topics and types", maxFilterItems)
+	}
+	for _, typ := range p.Events.Types {
+		if all := client.EventTypes(); !slices.Contains(all, typ) {
+			var names []string
+			for _, t := range all {
+				names = append(names, string(t))
+			}
+			return nil, kinds.Errorf(kinds.Invalid, "subscribe: events: %.64q: expected true, or some of %s", typ, strings.Join(names, ", "))
+		}
+	}
+	peers, err := d.resolvePeers(p.Peers)
+	if err != nil {
+		return nil, err
+	}
+	d.subscribers.replace(s.conn, &subscription{SubscribeParams: *p, conn: s.conn, peers: peers})
+	return nil, nil
 }

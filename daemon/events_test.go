@@ -29,13 +29,13 @@ func TestSubscriberGetsCopies(t *testing.T) {
 		switch r.Method {
 		case client.NotifyMessage:
 			m := new(client.Message)
-			if err := r.Bind(m); err != nil {
+			if err := r.ReadParams(m); err != nil {
 				t.Error(err)
 			}
 			copies <- m
 		case client.NotifyEvent:
 			e := new(client.Event)
-			if err := r.Bind(e); err != nil {
+			if err := r.ReadParams(e); err != nil {
 				t.Error(err)
 			}
 			events <- e
@@ -44,24 +44,24 @@ func TestSubscriberGetsCopies(t *testing.T) {
 	l.must("subscribe", client.SubscribeParams{Kinds: []string{"notify", "ping", "pong"}, Peers: []string{"desk"}, Events: client.EventFilter{Types: []client.EventType{"down"}}}, nil)
 	asker := desk.dial()
 	var r client.Receipt
-	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: "t"})}, &r)
+	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "t"})}, &r)
 	if r.State != client.Held {
 		t.Errorf("a copy counted as %s", r.State)
 	}
-	if m := await.From(t, "copy", copies); m.Direction != client.In || m.Envelope.ID != r.ID || m.Envelope.From != desk.ID() {
+	if m := await.Receive(t, "copy", copies); m.Direction != client.In || m.Envelope.ID != r.ID || m.Envelope.From != desk.ID() {
 		t.Errorf("%+v", m)
 	}
 	asker.must("ping", client.PingParams{To: "laptop"}, nil)
 	directions := map[string]client.MessageDirection{}
 	for range 2 {
-		m := await.From(t, "copy", copies)
+		m := await.Receive(t, "copy", copies)
 		directions[m.Envelope.Kind] = m.Direction
 	}
 	if directions["ping"] != client.In || directions["pong"] != client.Out {
 		t.Errorf("%v", directions)
 	}
 	desk.stop()
-	if e := await.From(t, "event", events); e.Type != client.EventDown || e.Name != "desk" || e.Peer != desk.ID() {
+	if e := await.Receive(t, "event", events); e.Type != client.EventDown || e.Name != "desk" || e.Peer != desk.ID() {
 		t.Errorf("%+v", e)
 	}
 }
@@ -75,12 +75,12 @@ func TestConnectedIsTold(t *testing.T) {
 		d := start(t, stateDir(t), name)
 		befriend(t, d, hub)
 		d.dial().must("ping", client.PingParams{To: "hub"}, nil)
-		if got := await.From(t, "number", told); got != n+1 {
+		if got := await.Receive(t, "number", told); got != n+1 {
 			t.Errorf("%d peers are told of when %s came, want %d", got, name, n+1)
 		}
 	}
 	hub.dial().must("untrust", client.UntrustParams{Peer: "desk"}, nil)
-	if got := await.From(t, "number", told); got != 1 {
+	if got := await.Receive(t, "number", told); got != 1 {
 		t.Errorf("%d peers are told of when one has gone", got)
 	}
 }

@@ -77,10 +77,10 @@ func FuzzAgentSession(f *testing.F) {
 		if after := desk.state(t, owner); after != before || desk.subscribers.list() != nil {
 			t.Errorf("the daemon has changed: %s, was %s", after, before)
 		}
-		if a := desk.agents.AgentNamed("reviewer"); a == nil || a.Key != other.Key {
+		if a := desk.agents.FindByName("reviewer"); a == nil || a.Key != other.Key {
 			t.Error("the other agent is not what it was")
 		}
-		if s, _ := desk.delegations.State(desk.delegations.FindByID(nil, taken.ID, client.Taken)); s != client.TaskAccepted {
+		if s := desk.delegations.Status(desk.delegations.FindByID(nil, taken.ID, client.Taken)).State; s != client.TaskAccepted {
 			t.Errorf("the other agent's delegation is %s", s)
 		}
 		if n := desk.held(); n != 1 {
@@ -125,7 +125,7 @@ func converse(d *running, said []byte) (lines []string) {
 // settle waits until nothing is under way on the connection, but not for ever.
 func (s *localConn) settle(most time.Duration) {
 	end := time.Now().Add(most)
-	for tick := time.NewTicker(time.Millisecond / 4); s.conn.Busy() && time.Now().Before(end); {
+	for tick := time.NewTicker(time.Millisecond / 4); s.conn.IsBusy() && time.Now().Before(end); {
 		<-tick.C
 	}
 }

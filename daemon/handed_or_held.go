@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/inbox"
@@ -13,39 +14,41 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// onNotify hands a notification to all who want it, or holds it.
-func (d *Daemon) onNotify(ctx context.Context, sender identity.Peer, message kinds.Checked) (inbox.Outcome, bool) {
+// handleNotify hands a notification to all agents that want it, or holds it.
+func (d *Daemon) handleNotify(ctx context.Context, sender identity.Peer, message kinds.Checked) (inbox.Outcome, bool) {
 	env := message.Envelope
-	if err := d.permissions.check(sender, env.Kind, ""); err != nil {
-		return refused(err)
+	if err := d.permissions.checkAllowed(sender, env.Kind, ""); err != nil {
+		return newRefusedOutcome(err)
 	}
-	return d.handOrHold(ctx, env, env.Agent, d.agents.FindTakers(env.Kind, message.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
+	return d.handToAgentOrStore(ctx, env, env.Agent, d.agents.FindTakers(env.Kind, message.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
 }
 
-// handOrHold gives a message to the takers; if none confirms it, it goes to the inbox, for
-// the agent that it names or follows from, "" for any. The sender's connection may end meanwhile: the message has arrived all the same.
-func (d *Daemon) handOrHold(ctx context.Context, env *wire.Envelope, agent string, takers []*registry.Agent, in *client.Inbound) (inbox.Outcome, bool) {
+// handToAgentOrStore offers a message to the takers. If none of them confirms it, it goes to the
+// inbox, for the named agent, "" for any. The sender's connection may end meanwhile: the
+// message has arrived all the same.
+func (d *Daemon) handToAgentOrStore(ctx context.Context, env *wire.Envelope, agent string, takers []*registry.Agent, in *client.Inbound) (inbox.Outcome, bool) {
 	ctx = context.WithoutCancel(ctx)
-	if held, err := d.inbox.Holds(ctx, env); err != nil {
-		return refused(err)
+	if held, err := d.inbox.Contains(ctx, env); err != nil {
+		return newRefusedOutcome(err)
 	} else if held {
 		return inbox.Outcome{State: wire.Held}, true
 	}
-	if d.isConfirmed(ctx, takers, in) {
+	if d.offerToAgents(ctx, takers, in) {
 		return inbox.Outcome{State: wire.Handed}, true
 	}
-	if err := d.inbox.Hold(ctx, env, agent); err != nil {
-		return refused(err)
+	if err := d.inbox.AddMessage(ctx, env, agent); err != nil {
+		return newRefusedOutcome(err)
 	}
 	// While the agents had their time, an untrust may have emptied the inbox.
 	if _, ok := d.trust.Get(env.From); !ok {
-		return refused(cmp.Or(d.inbox.RemovePeer(ctx, env.From), error(newUntrusted(env))))
+		return newRefusedOutcome(cmp.Or(d.inbox.DeletePeerMessages(ctx, env.From), error(newUntrustedError(env))))
 	}
 	return inbox.Outcome{State: wire.Held}, true
 }
 
-// isConfirmed reports whether an agent has confirmed the message in time.
-func (d *Daemon) isConfirmed(ctx context.Context, takers []*registry.Agent, in *client.Inbound) bool {
+// offerToAgents sends a message to all takers and reports whether one of them has confirmed
+// it within confirmTime.
+func (d *Daemon) offerToAgents(ctx context.Context, takers []*registry.Agent, in *client.Inbound) bool {
 	if len(takers) == 0 {
 		return false
 	}
@@ -72,12 +75,15 @@ func (d *Daemon) isConfirmed(ctx context.Context, takers []*registry.Agent, in *
 			continue
 		}
 		size := int64(len(in.Payload))
-		if d.slowTakers.Take(in.From, size) != nil {
+		if d.slowTakers.Reserve(in.From, size) != nil {
 			others.Wait()
 			return true
 		}
-		d.calls.Go(func() { others.Wait(); d.slowTakers.Give(in.From, size) })
+		d.calls.Go(func() { others.Wait(); d.slowTakers.Release(in.From, size) })
 		return true
 	}
 	return false
 }
+
+// confirmTime bounds the wait for an agent's confirmation that it has a message.
+const confirmTime = 4 * time.Second

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,25 +12,18 @@ import (
 	"github.com/acpd/acpd/client"
 )
 
-// home is a state directory, absolute. One directory is one daemon is one agent
-// identity.
+// home is the absolute path of a state directory.
 type home string
 
-func (h home) key() string     { return filepath.Join(string(h), "identity.key") }
-func (h home) config() string  { return filepath.Join(string(h), "config.yaml") }
-func (h home) state() string   { return filepath.Join(string(h), "state.db") }
-func (h home) reserve() string { return filepath.Join(string(h), "reserve") }
-func (h home) socket() string  { return filepath.Join(string(h), "acp.sock") }
-func (h home) http() string    { return filepath.Join(string(h), "http.sock") }
-func (h home) agents() string  { return filepath.Join(string(h), client.AgentFolder) }
-func (h home) lock() string    { return filepath.Join(string(h), "lock") }
+// filePath returns the path of a file, or of a folder, in the directory.
+func (h home) filePath(name string) string { return filepath.Join(string(h), name) }
 
-// Home returns the state directory that dir means: dir itself, else $ACP_HOME,
+func (h home) ownerSocketPath() string { return h.filePath(client.SocketName) }
+
+// ResolveHome returns the state directory that dir means: dir itself, else $ACP_HOME,
 // else ~/.acp. It is absolute and need not exist.
-func Home(dir string) (string, error) {
-	if dir == "" {
-		dir = os.Getenv("ACP_HOME")
-	}
+func ResolveHome(dir string) (string, error) {
+	dir = cmp.Or(dir, os.Getenv("ACP_HOME"))
 	if dir == "" {
 		user, err := os.UserHomeDir()
 		if err != nil {
@@ -44,10 +38,10 @@ func Home(dir string) (string, error) {
 	return abs, nil
 }
 
-// openHome makes the directory or checks that it is ours and ours alone.
+// openHome makes the directory, or checks that it belongs to this user alone.
 func openHome(dir string) (home, error) {
 	h := home(dir)
-	longest := filepath.Join(h.agents(), client.HTTPSocketName)
+	longest := filepath.Join(h.filePath(client.AgentFolder), client.HTTPSocketName)
 	if n := len(longest); n > maxSocketPath {
 		return "", fmt.Errorf("state directory: the socket's path %s has %d bytes, and this system takes %d: choose a shorter directory with --home or ACP_HOME", longest, n, maxSocketPath)
 	}
@@ -64,7 +58,7 @@ func openHome(dir string) (home, error) {
 	if info.Mode().Perm()&0o077 == 0 {
 		return h, nil
 	}
-	// One that somebody has just made for us holds nothing that was ever open.
+	// An empty one holds nothing that was ever open to others.
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return "", fmt.Errorf("state directory: %w", err)
@@ -78,8 +72,8 @@ func openHome(dir string) (home, error) {
 	return h, nil
 }
 
-// removeStaleSocket removes the socket that a killed daemon left. The lock is held, so
-// nobody listens on it; anything but a socket is not ours to remove.
+// removeStaleSocket removes the socket that a killed daemon left. The caller holds the lock,
+// so nobody listens on it. Anything but a socket stays, and is an error.
 func removeStaleSocket(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

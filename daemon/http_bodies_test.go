@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/openintent/api"
@@ -37,7 +39,7 @@ func TestABodyThatStandsStillIsAnswered(t *testing.T) {
 	reads := func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		if e, ok := errors.AsType[*api.Error](err); ok {
-			e.Answer(w)
+			e.WriteAnswer(w)
 		}
 	}
 	refuses := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
@@ -58,7 +60,7 @@ func TestABodyThatStandsStillIsAnswered(t *testing.T) {
 				l := once{c: make(chan net.Conn, 1)}
 				l.c <- far
 				all := jsonrpc.NewInputLimit(maxInputBytes)
-				s := &http.Server{Handler: limitBodies(c.handler, all, &bodyLimit{maxBytes: maxBodyBytes})}
+				s := &http.Server{Handler: newBodyLimitHandler(c.handler, all, semaphore.NewWeighted(maxBodyBytes))}
 				served := make(chan error, 1)
 				go func() { served <- s.Serve(l) }()
 				near.SetDeadline(time.Now().Add(time.Hour)) // instead of a test that hangs
@@ -88,7 +90,7 @@ func TestABodyThatStandsStillIsAnswered(t *testing.T) {
 				<-served
 				s.Close()
 				synctest.Wait()
-				if n := all.Held(); n != 0 {
+				if n := all.HeldBytes(); n != 0 {
 					t.Errorf("%d bytes are held", n)
 				}
 			})
@@ -101,12 +103,12 @@ func TestABodyThatStandsStillIsAnswered(t *testing.T) {
 func TestWholeBodiesThatAreUnderWayAreBounded(t *testing.T) {
 	const size, fit = 1 << 20, 4
 	end, reads := make(chan struct{}), make(chan error)
-	all, answering := jsonrpc.NewInputLimit(maxInputBytes), &bodyLimit{maxBytes: fit * size}
-	s := httptest.NewServer(limitBodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	all, answering := jsonrpc.NewInputLimit(maxInputBytes), semaphore.NewWeighted(fit*size)
+	s := httptest.NewServer(newBodyLimitHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		reads <- err
 		if e, ok := errors.AsType[*api.Error](err); ok {
-			e.Answer(w)
+			e.WriteAnswer(w)
 			return
 		}
 		select {
@@ -129,7 +131,7 @@ func TestWholeBodiesThatAreUnderWayAreBounded(t *testing.T) {
 			r.Body.Close()
 			answers <- r.StatusCode
 		}()
-		return await.From(t, "the body is read", reads)
+		return await.Receive(t, "the body is read", reads)
 	}
 	for n := range 10 * fit {
 		path := "/"
@@ -142,7 +144,7 @@ func TestWholeBodiesThatAreUnderWayAreBounded(t *testing.T) {
 			t.Fatalf("%d: %v", n, err)
 		}
 		if refused {
-			if status := await.From(t, "the refusal", answers); status != http.StatusTooManyRequests {
+			if status := await.Receive(t, "the refusal", answers); status != http.StatusTooManyRequests {
 				t.Errorf("%d: status %d", n, status)
 			}
 		}
@@ -152,12 +154,14 @@ func TestWholeBodiesThatAreUnderWayAreBounded(t *testing.T) {
 	}
 	close(end)
 	for range fit + 1 {
-		await.From(t, "an answer", answers)
+		await.Receive(t, "an answer", answers)
 	}
 	await.Until(t, "all is given back", func() bool {
-		answering.mu.Lock()
-		defer answering.mu.Unlock()
-		return answering.held == 0 && all.Held() == 0
+		if !answering.TryAcquire(fit * size) {
+			return false
+		}
+		answering.Release(fit * size)
+		return all.HeldBytes() == 0
 	})
 	if err := post("/", size); err != nil {
 		t.Errorf("when all is over: %v", err)

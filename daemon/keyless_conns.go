@@ -4,35 +4,31 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/acpd/acpd/openintent"
 )
 
-// Every user of this machine can connect to channels.listen. Until a key is shown a
-// connection is one of few, and has keylessTime for it from its beginning.
+// Every user of this machine can connect to channels.listen. A connection has keylessTime
+// from its beginning to show a key, and only maxKeylessConns may be without one.
 const (
-	maxKeyless  = 64
-	keylessTime = headerTime
+	maxKeylessConns = 64
+	keylessTime     = headerTime
 )
 
-// keyListener accepts connections on which a key is still to be shown. Beyond most
-// of them the oldest is closed for a new one.
+// keyListener accepts connections on which a key is still to be shown. If maxWaiting of
+// them wait for a key, the oldest is closed for a new one.
 type keyListener struct {
 	net.Listener
-	most int
-
-	mu      sync.Mutex // guards waiting
-	waiting []*keyConn // the oldest first
+	maxWaiting int
+	waiting    connList[*keyConn]
 }
 
 // keyConn is a connection of a keyListener.
 type keyConn struct {
 	net.Conn
 	of   *keyListener
-	late *time.Timer // closes it; under of.mu
+	late *time.Timer // closes the connection
 }
 
 func (l *keyListener) Accept() (net.Conn, error) {
@@ -41,49 +37,35 @@ func (l *keyListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c := &keyConn{Conn: accepted, of: l}
-	var oldest *keyConn
-	l.mu.Lock()
 	c.late = time.AfterFunc(keylessTime, func() { c.Close() })
-	if len(l.waiting) >= l.most {
-		oldest = l.waiting[0]
-		l.waiting = slices.Delete(l.waiting, 0, 1)
-	}
-	l.waiting = append(l.waiting, c)
-	l.mu.Unlock()
-	if oldest != nil {
-		oldest.Close()
-	}
+	l.waiting.addOrReplaceOldest(c, l.maxWaiting, func(*keyConn) bool { return true })
 	return c, nil
 }
 
-// prove takes note of a key.
-func (c *keyConn) prove() {
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
+// exemptFromTimeout lets the connection stay: its client has shown a key, or it is closed.
+func (c *keyConn) exemptFromTimeout() {
+	c.of.waiting.remove(c)
 	c.late.Stop()
-	if i := slices.Index(c.of.waiting, c); i >= 0 {
-		c.of.waiting = slices.Delete(c.of.waiting, i, i+1)
-	}
 }
 
 func (c *keyConn) Close() error {
-	c.prove() // nothing is waited for any more
+	c.exemptFromTimeout()
 	return c.Conn.Close()
 }
 
-// connKey is under which a request's context has its connection.
+// connKey is the key of a request's connection in its context.
 type connKey struct{}
 
-func withConn(ctx context.Context, c net.Conn) context.Context {
+func addConnToContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// proving is identify that takes note, on the connection, of a key that it knows.
-func proving(identify func(*http.Request) (openintent.Caller, error)) func(*http.Request) (openintent.Caller, error) {
+// exemptKeyedConns returns identify, but a connection on which it finds a known key stays.
+func exemptKeyedConns(identify func(*http.Request) (openintent.Caller, error)) func(*http.Request) (openintent.Caller, error) {
 	return func(r *http.Request) (openintent.Caller, error) {
 		who, err := identify(r)
 		if c, ok := r.Context().Value(connKey{}).(*keyConn); ok && err == nil {
-			c.prove()
+			c.exemptFromTimeout()
 		}
 		return who, err
 	}

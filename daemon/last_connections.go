@@ -13,41 +13,39 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// addrsWait is how long a new address waits for others, before all are written.
-const addrsWait = time.Second
+// addrsPause is the time in which further new addresses may come before all are written.
+const addrsPause = time.Second
 
-// maxLeft bounds the addresses of peers that are trusted no more: who is trusted again
-// after a mistake is among the last.
-const maxLeft = 256
+// maxForgottenAddrs bounds oldAddrs. A peer that is trusted again after a mistake is among
+// the last.
+const maxForgottenAddrs = 256
 
-// lastConnection is when a peer was last connected in this run of the daemon, zero for
-// never, and where it last was in any.
+// lastConnection holds the time at which a peer was last connected in this run of the
+// daemon, zero for never, and its last address in any run.
 type lastConnection struct {
 	at   time.Time
 	addr string
 }
 
-// lastConnections remembers when and where trusted peers were last connected, the where on
-// disk too: it leads to them where nothing else is heard. A crash may lose what came
-// in the last second. The trust store bounds how many there are. Of who is trusted no
-// more the where is kept in memory alone, for the case that trust comes back.
+// lastConnections remembers when and where trusted peers were last connected. The addresses
+// are on disk too, so that the daemon finds peers of which nothing else is heard. A crash
+// may lose what came in the last second. The trust store bounds their number.
+//
+// The address of a peer that is no longer trusted is kept in memory alone, in case it is
+// trusted again.
 type lastConnections struct {
-	db    *store.DB
-	moved pace.Signal // holds one where dirty is not empty
+	db      *store.DB
+	changed pace.Signal // set if dirty is not empty
 
-	mu    sync.Mutex // guards the rest
-	last  map[identity.ID]lastConnection
-	left  map[identity.ID]string // where those that are trusted no more last were
-	dirty map[identity.ID]bool   // the disk has another address, or none
+	mu       sync.Mutex // guards the rest
+	last     map[identity.ID]lastConnection
+	oldAddrs map[identity.ID]string // last addresses of peers that are no longer trusted
+	dirty    map[identity.ID]bool   // the disk has another address, or none
 }
 
 func openLastConnections(ctx context.Context, db *store.DB) (*lastConnections, error) {
-	s := &lastConnections{db: db, moved: pace.NewSignal(), left: make(map[identity.ID]string), dirty: make(map[identity.ID]bool)}
-	err := db.Read(ctx, func(tx *store.Tx) (err error) {
-		s.last, err = readAddrs(tx)
-		return err
-	})
-	return s, err
+	last, err := store.ReadValue(ctx, db, readPeerAddrs)
+	return &lastConnections{db: db, changed: pace.NewSignal(), last: last, oldAddrs: make(map[identity.ID]string), dirty: make(map[identity.ID]bool)}, err
 }
 
 func (s *lastConnections) record(id identity.ID, addr string, t time.Time) {
@@ -57,7 +55,7 @@ func (s *lastConnections) record(id identity.ID, addr string, t time.Time) {
 		s.markDirty(id)
 	}
 	s.last[id] = lastConnection{t, addr}
-	delete(s.left, id)
+	delete(s.oldAddrs, id)
 }
 
 func (s *lastConnections) get(id identity.ID) lastConnection {
@@ -66,7 +64,7 @@ func (s *lastConnections) get(id identity.ID) lastConnection {
 	return s.last[id]
 }
 
-func (s *lastConnections) forget(id identity.ID) {
+func (s *lastConnections) forgetPeer(id identity.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if was, ok := s.last[id]; ok {
@@ -75,40 +73,40 @@ func (s *lastConnections) forget(id identity.ID) {
 		if was.addr == "" {
 			return
 		}
-		for other := range s.left {
-			if len(s.left) < maxLeft {
+		for other := range s.oldAddrs {
+			if len(s.oldAddrs) < maxForgottenAddrs {
 				break
 			}
-			delete(s.left, other)
+			delete(s.oldAddrs, other)
 		}
-		s.left[id] = was.addr
+		s.oldAddrs[id] = was.addr
 	}
 }
 
-// recall returns where a peer was when it was trusted last, in this run of the daemon,
-// and forgets it; "" if that is not known.
-func (s *lastConnections) recall(id identity.ID) (addr string) {
+// takeOldAddr returns the last address of a peer from when it was trusted before, in this
+// run of the daemon, and forgets it; "" if there is none.
+func (s *lastConnections) takeOldAddr(id identity.ID) (addr string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	addr = s.left[id]
-	delete(s.left, id)
+	addr = s.oldAddrs[id]
+	delete(s.oldAddrs, id)
 	return addr
 }
 
 // markDirty notes that the disk is behind. Callers hold mu.
 func (s *lastConnections) markDirty(id identity.ID) {
 	s.dirty[id] = true
-	s.moved.Set()
+	s.changed.Set()
 }
 
-// run writes addresses until ctx ends, and then the rest. What cannot be written is
-// tried again.
+// run writes addresses until ctx ends, and then the rest. It tries again what cannot be
+// written.
 func (s *lastConnections) run(ctx context.Context, log *slog.Logger) error {
 	failing := false
-	for pause := addrsWait; ctx.Err() == nil; {
+	for pause := addrsPause; ctx.Err() == nil; {
 		select {
 		case <-ctx.Done():
-		case <-s.moved:
+		case <-s.changed:
 			_ = pace.Sleep(ctx, pause)
 		}
 		err := s.save(context.WithoutCancel(ctx))
@@ -116,9 +114,9 @@ func (s *lastConnections) run(ctx context.Context, log *slog.Logger) error {
 			log.Warn("the addresses of peers are not on disk, and will be tried again", "err", err)
 		}
 		if failing = err != nil; failing {
-			pause = min(2*pause, delegation.SlowestWrite)
+			pause = min(2*pause, delegation.MaxWritePause)
 		} else {
-			pause = addrsWait
+			pause = addrsPause
 		}
 	}
 	return nil
@@ -137,7 +135,7 @@ func (s *lastConnections) save(ctx context.Context) error {
 	}
 	err := s.db.Write(ctx, false, func(tx *store.Tx) error {
 		for id, addr := range addrs {
-			if err := writeAddr(tx, id, addr); err != nil {
+			if err := writePeerAddr(tx, id, addr); err != nil {
 				return err
 			}
 		}

@@ -9,15 +9,14 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 )
 
-// limitListener bounds the connections of a listener. Where they are that many, one that comes
-// gets the place of the connection that has been idle longest; while all are in use it
-// waits.
+// limitListener bounds the connections of a listener. If there are maxConns, a new one gets
+// the place of the connection that has been idle longest. While all are in use, it waits.
 type limitListener struct {
 	net.Listener
-	most int
-	left pace.Signal   // there may be a place, or an idle connection; holds one
-	done chan struct{} // closed by Close
-	end  func()        // closes done
+	maxConns int
+	left     pace.Signal   // there may be a place, or an idle connection; holds one
+	done     chan struct{} // closed by Close
+	end      func()        // closes done
 
 	mu    sync.Mutex // guards the rest
 	held  int
@@ -27,7 +26,7 @@ type limitListener struct {
 
 func newLimitListener(l net.Listener, most int) *limitListener {
 	done := make(chan struct{})
-	return &limitListener{Listener: l, most: most, left: pace.NewSignal(), done: done, end: sync.OnceFunc(func() { close(done) })}
+	return &limitListener{Listener: l, maxConns: most, left: pace.NewSignal(), done: done, end: sync.OnceFunc(func() { close(done) })}
 }
 
 // limitedConn is a connection that has a place until it is closed.
@@ -42,7 +41,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	for !l.takePlace() {
+	for !l.reservePlace() {
 		select {
 		case <-l.left:
 		case <-l.done:
@@ -58,16 +57,16 @@ func (l *limitListener) Close() error {
 	return l.Listener.Close()
 }
 
-// takePlace takes a place, that of an idle connection if need be, and reports whether there
+// reservePlace takes a place, if need be that of an idle connection, and reports whether there
 // was one.
-func (l *limitListener) takePlace() bool {
+func (l *limitListener) reservePlace() bool {
 	l.mu.Lock()
 	var oldest *limitedConn
-	if l.held >= l.most && len(l.idle) > 0 {
+	if l.held >= l.maxConns && len(l.idle) > 0 {
 		oldest = l.idle[0]
-		oldest.giveBackPlace()
+		oldest.releasePlace()
 	}
-	ok := l.held < l.most
+	ok := l.held < l.maxConns
 	if ok {
 		l.held++
 	}
@@ -79,18 +78,18 @@ func (l *limitListener) takePlace() bool {
 	return ok
 }
 
-// giveBackPlace gives back the place of a connection. The caller holds of.mu.
-func (c *limitedConn) giveBackPlace() {
+// releasePlace gives back the place of a connection. The caller holds of.mu.
+func (c *limitedConn) releasePlace() {
 	if c.closed {
 		return
 	}
 	c.closed = true
 	c.setIdle(false)
 	c.of.held--
-	c.of.tell()
+	c.of.signalFreePlace()
 }
 
-// setIdle enters whether a connection is idle. The caller holds of.mu.
+// setIdle records whether a connection is idle. The caller holds of.mu.
 func (c *limitedConn) setIdle(idle bool) {
 	l := c.of
 	if i := slices.Index(l.idle, c); i >= 0 {
@@ -98,12 +97,12 @@ func (c *limitedConn) setIdle(idle bool) {
 	}
 	if idle && !c.closed {
 		l.idle = append(l.idle, c)
-		l.tell()
+		l.signalFreePlace()
 	}
 }
 
-// tell has one that waits look again. The caller holds mu.
-func (l *limitListener) tell() {
+// signalFreePlace wakes a connection that waits for a place. The caller holds mu.
+func (l *limitListener) signalFreePlace() {
 	if l.wants {
 		l.left.Set()
 	}
@@ -111,14 +110,14 @@ func (l *limitListener) tell() {
 
 func (c *limitedConn) Close() error {
 	c.of.mu.Lock()
-	c.giveBackPlace()
+	c.releasePlace()
 	c.of.mu.Unlock()
 	return c.Conn.Close()
 }
 
-// noteIdle is an [http.Server]'s ConnState: it tells a connection's listener whether it
-// is idle.
-func noteIdle(c net.Conn, state http.ConnState) {
+// recordConnState records in its listener whether a connection is idle. It is an
+// [http.Server]'s ConnState.
+func recordConnState(c net.Conn, state http.ConnState) {
 	if k, ok := c.(*keyConn); ok {
 		c = k.Conn
 	}

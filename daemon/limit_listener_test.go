@@ -20,7 +20,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	}
 	all := newLimitListener(l, 2)
 	end := make(chan struct{})
-	server := &http.Server{ConnState: noteIdle, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ConnState: recordConnState, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/long" {
 			w.(http.Flusher).Flush()
 			<-end
@@ -71,7 +71,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 		return all.wants && all.held == 2
 	})
 	close(end)
-	await.From(t, "its answer", last)
+	await.Receive(t, "its answer", last)
 	for _, long := range []*http.Response{busy, second} {
 		if text, err := io.ReadAll(long.Body); err != nil || len(text) == 0 {
 			t.Errorf("an answer under way was cut off: %s %v", text, err)
@@ -116,7 +116,7 @@ func TestClosedPlacesLetNobodyWait(t *testing.T) {
 		return all.wants
 	})
 	all.Close()
-	if err := await.From(t, "the second", second); err != net.ErrClosed {
+	if err := await.Receive(t, "the second", second); err != net.ErrClosed {
 		t.Errorf("it is let in: %v", err)
 	}
 }

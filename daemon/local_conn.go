@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -17,33 +18,33 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// maxConnections bounds the connections of a local socket that are in use. One over
-// it is told so.
+// maxConnections bounds the connections of a local socket that are in use. One more gets an
+// error and is closed.
 const maxConnections = 1024
 
-// listenSocket opens the unix socket, born with mode 0600. The directory's lock is
-// held, so a file that is there is a killed daemon's.
+// listenSocket opens a unix socket that has mode 0600 from the beginning. The caller holds
+// the directory's lock, so a file that is there is one of a killed daemon.
 func listenSocket(ctx context.Context, path string) (*net.UnixListener, error) {
 	if err := removeStaleSocket(path); err != nil {
 		return nil, err
 	}
-	l, err := (&net.ListenConfig{Control: makePrivate}).Listen(ctx, "unix", path)
+	l, err := (&net.ListenConfig{Control: makeSocketPrivate}).Listen(ctx, "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("socket: %w", err)
 	}
 	return l.(*net.UnixListener), nil
 }
 
-// serveLocal accepts local connections until ctx ends; then it closes them and waits
+// serveLocalSocket accepts local connections until ctx ends; then it closes them and waits
 // for what runs on them. Nothing else ends it.
-func (d *Daemon) serveLocal(ctx context.Context, at *localSocket, most int) error {
+func (d *Daemon) serveLocalSocket(ctx context.Context, at *localSocket, most int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	l := newPatientListener(uncheckedSocket{at}, d.log)
-	defer context.AfterFunc(ctx, func() { l.Close() })()
-	all := localConns{most: most}
+	l := newPatientListener(at.UnixListener, d.log) // users are checked below, so that they hear why
+	defer context.AfterFunc(ctx, func() { at.Close(); l.Close() })()
+	var open connList[*localConn]
 	for {
 		accepted, err := l.Accept()
 		if ctx.Err() != nil {
@@ -61,19 +62,19 @@ func (d *Daemon) serveLocal(ctx context.Context, at *localSocket, most int) erro
 			continue
 		}
 		s := d.newLocalConn(ctx, c, at)
-		if !all.add(s) {
+		if !open.addOrReplaceOldest(s, most, (*localConn).isIdle) {
 			refuseConn(c, kinds.Errorf(kinds.Overloaded, "%d connections are in use on this socket, the most there can be: end some of the programs that hold them, or start acpd with a larger ulimit -n", most))
 			continue
 		}
 		running.Go(func() {
-			defer all.remove(s)
+			defer open.remove(s)
 			s.serve(ctx)
 		})
 	}
 }
 
-// refuseConn says why in a line and closes the connection. The line fits any socket
-// buffer, so nobody is waited for.
+// refuseConn writes the cause in one line and closes the connection. The line fits any
+// socket buffer, so this does not block.
 func refuseConn(c *net.UnixConn, cause error) {
 	defer c.Close()
 	e := kinds.AsError(cause)
@@ -98,7 +99,7 @@ type localConn struct {
 	conn     *jsonrpc.Conn
 	isGuest  bool                                // it came through the agents' folder
 	key      registry.KeyHash                    // of a guest that is no agent, so that what it sent is its own
-	speaksAs atomic.Pointer[registry.Credential] // as whom it calls; nil: as the agent that it attached
+	speaksAs atomic.Pointer[registry.Credential] // the agent as which it calls; nil: the one that it attached
 	shutdown <-chan struct{}                     // closed when it is the daemon that ends it
 }
 
@@ -117,14 +118,23 @@ func (d *Daemon) newLocalConn(ctx context.Context, c net.Conn, at *localSocket) 
 	return s
 }
 
+// Close ends the connection.
+func (s *localConn) Close() error { return s.conn.Close() }
+
+// isIdle reports whether nothing is under way on the connection, and nobody is to be
+// reached by it.
+func (s *localConn) isIdle() bool {
+	return !s.conn.IsBusy() && s.daemon.agents.FindByConn(s.conn) == nil && !s.daemon.subscribers.isSubscribed(s.conn)
+}
+
 // serve serves the connection to its end.
 func (s *localConn) serve(ctx context.Context) {
 	d := s.daemon
 	err := s.conn.Run(ctx)
 	// No handler runs any more, so nothing attaches or subscribes after this.
-	d.subscribers.set(s.conn, nil)
-	if a := d.agents.Detach(s.conn, d.delegations.OpenAgents); a != nil {
-		d.delegations.CheckAgent(a.Name)
+	d.subscribers.replace(s.conn, nil)
+	if a := d.agents.Detach(s.conn, d.delegations.AgentsWithOpenWork); a != nil {
+		d.delegations.UpdateAgentPresence(a.Name)
 		d.log.Info("agent detached", "agent", a.Name)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -136,23 +146,23 @@ func (s *localConn) serve(ctx context.Context) {
 func (s *localConn) answerRequest(ctx context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
 	m, ok := methods[r.Method]
 	if !ok {
-		r.ReplyError(jsonrpc.MethodNotFound(r.Method))
+		r.RespondError(jsonrpc.NewMethodNotFound(r.Method))
 		return
 	}
-	if s.isGuest && m.by != forAgents {
-		r.ReplyError(kinds.Errorf(kinds.NotAuthorized, "%s: this is for whoever the daemon belongs to, and not served to agents: ask that person", r.Method))
+	if s.isGuest && m.callers != forAgents {
+		r.RespondError(kinds.Errorf(kinds.NotAuthorized, "%s: this is for whoever the daemon belongs to, and not served to agents: ask that person", r.Method))
 		return
 	}
 	result, err := s.callMethod(ctx, m, r)
 	if err != nil {
-		r.ReplyError(s.explainError(r.Method, err))
+		r.RespondError(s.explainError(r.Method, err))
 		return
 	}
-	r.Reply(result)
+	r.Respond(result)
 }
 
-// callMethod calls a method. What a program of this machine says must not end the daemon, so
-// a method that panics has failed, and no more.
+// callMethod calls a method. A method that panics has failed, and the daemon goes on: no
+// program of this machine may end it by a call.
 func (s *localConn) callMethod(ctx context.Context, m method, r *jsonrpc.Request) (result any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -163,22 +173,14 @@ func (s *localConn) callMethod(ctx context.Context, m method, r *jsonrpc.Request
 	return m.methodFunc(ctx, s, r)
 }
 
-// explainError is what a caller hears of an error.
+// explainError returns the error that a caller hears.
 func (s *localConn) explainError(method string, err error) error {
-	return s.hideAddrs(s.explainShutdown(method, explainFull(err)))
+	return s.maskErrorAddrs(s.explainShutdownError(method, explainFullDiskError(err)))
 }
 
-// hideAddrs takes out of an error what is not for a guest.
-func (s *localConn) hideAddrs(err error) error {
-	if s.isGuest {
-		return hideAddrs(err)
-	}
-	return err
-}
-
-// explainShutdown tells a caller that still waits when the daemon ends that it was not
-// the caller who gave up.
-func (s *localConn) explainShutdown(method string, err error) error {
+// explainShutdownError returns daemon_unavailable instead of cancelled if the daemon ends while a
+// caller waits.
+func (s *localConn) explainShutdownError(method string, err error) error {
 	select {
 	case <-s.shutdown:
 	default:
@@ -191,4 +193,19 @@ func (s *localConn) explainShutdown(method string, err error) error {
 	told := kinds.Errorf(kinds.DaemonUnavailable, "%s: the daemon is shutting down: try again when it is back", method)
 	told.Details = e.Details
 	return told
+}
+
+// hostPort matches text that reads like host:port.
+var hostPort = regexp.MustCompile(`(\[[0-9A-Fa-f:.%\w-]+\]|[\w.%-]+):\d{1,5}\b`)
+
+// maskErrorAddrs takes addresses out of an error of this daemon if a guest is to read it: agents
+// know their peers by name.
+func (s *localConn) maskErrorAddrs(err error) error {
+	e, ok := errors.AsType[*kinds.Error](err)
+	if !s.isGuest || !ok || e.From != "" || !hostPort.MatchString(e.Message) {
+		return err
+	}
+	told := *e
+	told.Message = hostPort.ReplaceAllString(e.Message, "its address")
+	return &told
 }

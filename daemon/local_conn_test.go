@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"testing"
@@ -16,16 +17,16 @@ import (
 // TestAPanicInAnyMethodEndsOneCall: whatever method fails so, its caller is told, and
 // nothing of the call stays: neither its place on the connection nor the reserve.
 func TestAPanicInAnyMethodEndsOneCall(t *testing.T) {
-	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, look: func(string) (disk.Space, error) {
+	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, measure: func(string) (disk.Space, error) {
 		return disk.Space{}, nil // so that the reserve is spent
 	}})
 	real := maps.Clone(methods)
 	t.Cleanup(func() { maps.Copy(methods, real) })
 	fails := func(context.Context, *localConn, *jsonrpc.Request) (any, error) { panic("a bug") }
 	for name, m := range real {
-		methods[name] = method{fails, m.by}
+		methods[name] = method{fails, m.callers}
 	}
-	methods[client.MethodAck] = method{spendReserve(fails), forAgents}
+	methods[client.MethodAck] = method{withDiskReserve(fails), forAgents}
 	l := desk.dial()
 	for name := range real {
 		for range 3 {
@@ -35,10 +36,28 @@ func TestAPanicInAnyMethodEndsOneCall(t *testing.T) {
 	maps.Copy(methods, real)
 	l.must("whoami", nil, nil)
 	await.Until(t, "the reserve is there again", func() bool {
-		_, err := os.Stat(desk.home.reserve())
+		_, err := os.Stat(desk.home.filePath("reserve"))
 		return err == nil
 	})
-	if l.Busy() {
+	if l.IsBusy() {
 		t.Error("a call is still under way")
 	}
+}
+
+// Every method without params, and one that panics, gets an answer and ends nothing.
+func TestNoCallEndsTheDaemon(t *testing.T) {
+	desk := start(t, stateDir(t), "desk")
+	methods["panic"] = method{func(context.Context, *localConn, *jsonrpc.Request) (any, error) { panic("a bug") }, forAgents}
+	t.Cleanup(func() { delete(methods, "panic") })
+	for name, m := range methods {
+		for _, l := range []*local{desk.dial(), desk.guest(nil)} {
+			ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
+			if err := l.Call(ctx, name, nil, nil); name == "notify" && !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) || m.callers == forOwner && err != nil && errors.Is(err, &kinds.Error{Code: kinds.Internal}) {
+				t.Errorf("%s: %v", name, err)
+			}
+			cancel()
+		}
+	}
+	desk.dial().refused(kinds.Internal, "panic", nil)
+	desk.dial().must("whoami", nil, nil)
 }

@@ -25,8 +25,8 @@ func TestLargeResultsAreReadBack(t *testing.T) {
 	asker := desk.dial()
 	outcome := "é" + long(wire.DefaultMaxMessage-1024)
 	for range 3 {
-		given := delegateTo(asker, "laptop", kinds.Encode(&kinds.Delegate{Task: outcome}))
-		worker.must("result", client.ResultParams{Ref: given.ID, Payload: kinds.Encode(&kinds.Result{Status: "partial", Outcome: outcome})}, nil)
+		given := delegateTo(asker, "laptop", kinds.EncodePayload(&kinds.Delegate{Task: outcome}))
+		worker.must("result", client.ResultParams{Ref: given.ID, Payload: kinds.EncodePayload(&kinds.Result{Status: "partial", Outcome: outcome})}, nil)
 		if s := asker.state(given.ID); len(s.Partial) < len(outcome) {
 			t.Errorf("%d bytes of the partial result", len(s.Partial))
 		}
@@ -68,7 +68,7 @@ func TestFullTablesAreListed(t *testing.T) {
 	d := start(t, dir, "desk")
 	for _, direction := range []client.TaskDirection{client.Given, client.Taken} {
 		for range delegation.MaxDelegations {
-			e, _, err := d.delegations.Begin(t.Context(), &delegation.Delegation{Direction: direction, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, strings.Repeat("\x00", 1000))
+			e, _, err := d.delegations.AddDelegation(t.Context(), &delegation.Delegation{Direction: direction, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, strings.Repeat("\x00", 1000))
 			if err == nil { // without a report it is over, and counts as none of its peer's
 				_, err = d.delegations.RecordPartial(t.Context(), e, wire.Payload(`{}`))
 			}
@@ -124,7 +124,7 @@ func TestPayloadsAreSpliced(t *testing.T) {
 		}
 	}
 	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t","data":` + text + `}`)}, nil)
-	if c := await.From(t, "copy", copies); !strings.Contains(c, text) {
+	if c := await.Receive(t, "copy", copies); !strings.Contains(c, text) {
 		t.Errorf("copy: %s", c)
 	}
 	holds(worker, "inbox", client.InboxParams{})

@@ -14,14 +14,10 @@ import (
 	"github.com/acpd/acpd/client"
 )
 
-// lock is the exclusive use of a state directory. The kernel holds it for the
-// process, so a crash leaves nothing behind; the pid inside is for people.
-type lock struct{ file *os.File }
-
 // LockedError says that another daemon runs on the state directory.
 type LockedError struct {
 	Home string
-	PID  int // 0 where it could not be read
+	PID  int // 0 if it could not be read
 }
 
 func (e *LockedError) Error() string {
@@ -32,40 +28,45 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("lock: %s runs on %s: stop it, or start this one with another --home", who, e.Home)
 }
 
-// dyingTime is how long a killed daemon may take to let go of its lock.
+// dyingTime bounds how long a killed daemon may take to let go of its lock.
 const dyingTime = time.Second
 
-// takeLock takes the lock or fails with a [*LockedError]: at once where the daemon
-// that has it answers on its socket, else when it has had the time to die. That
-// its process is there proves nothing, for one that was killed is so for a while.
-func takeLock(ctx context.Context, h home) (*lock, error) {
-	f, err := os.OpenFile(h.lock(), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+// lockHome locks a state directory for this process, until the file that it returns is
+// closed. The kernel holds the lock, so a crash leaves nothing behind; the pid inside is for
+// people. The file stays: if it were removed, two daemons could lock two files of the same
+// name.
+//
+// If another daemon has the lock, lockHome returns a [*LockedError]: at once if that daemon
+// answers on its socket, else after dyingTime. That its process exists proves nothing,
+// because the process of a killed daemon does so for a while.
+func lockHome(ctx context.Context, h home) (*os.File, error) {
+	f, err := os.OpenFile(h.filePath("lock"), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	try := func() error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 	if err = try(); errors.Is(err, syscall.EWOULDBLOCK) {
-		err = retryLock(ctx, h, try)
+		err = retryHomeLock(ctx, h, try)
 	}
 	if err != nil {
 		defer f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, &LockedError{Home: string(h), PID: readPID(f)}
+			return nil, &LockedError{Home: string(h), PID: readLockPID(f)}
 		}
-		return nil, fmt.Errorf("lock: %s: %w: keep the state directory on a local disk", h.lock(), err)
+		return nil, fmt.Errorf("lock: %s: %w: keep the state directory on a local disk", f.Name(), err)
 	}
-	// The kernel's lock is what counts: a full disk leaves no pid for people, and none
-	// but this one.
+	// Only the kernel's lock counts. On a full disk the file stays without a pid, which is
+	// better than with that of another daemon.
 	pid := strconv.Itoa(os.Getpid()) + "\n"
-	if writeAt(f, pid) != nil || f.Truncate(int64(len(pid))) != nil {
+	if _, err := f.WriteAt([]byte(pid), 0); err != nil || f.Truncate(int64(len(pid))) != nil {
 		f.Truncate(0)
 	}
-	return &lock{f}, nil
+	return f, nil
 }
 
-// retryLock repeats try until it does not fail with EWOULDBLOCK, the other daemon
+// retryHomeLock repeats try until it does not fail with EWOULDBLOCK, the other daemon
 // shows that it lives, or dyingTime is over.
-func retryLock(ctx context.Context, h home, try func() error) error {
+func retryHomeLock(ctx context.Context, h home, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, dyingTime)
 	defer cancel()
 	asking, stop := context.WithCancel(ctx)
@@ -73,7 +74,7 @@ func retryLock(ctx context.Context, h home, try func() error) error {
 	defer asker.Wait()
 	defer stop()
 	asker.Go(func() {
-		other := client.Client{Socket: h.socket()}
+		other := client.Client{Socket: h.ownerSocketPath()}
 		defer other.Close()
 		if _, err := other.Whoami(asking); err == nil {
 			cancel()
@@ -93,18 +94,9 @@ func retryLock(ctx context.Context, h home, try func() error) error {
 	}
 }
 
-func writeAt(f *os.File, s string) error {
-	_, err := f.WriteAt([]byte(s), 0)
-	return err
-}
-
-func readPID(f *os.File) int {
+func readLockPID(f *os.File) int {
 	b := make([]byte, 32)
 	n, _ := f.ReadAt(b, 0)
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(b[:n])))
 	return pid
 }
-
-// release ends the lock. The file stays: removing it would let two daemons lock
-// two files of the same name.
-func (l *lock) release() error { return l.file.Close() }

@@ -6,12 +6,12 @@ import (
 	"github.com/acpd/acpd/config"
 )
 
-// newLogger makes the daemon's log: ids everywhere, a payload or token nowhere.
+// newLogger returns the daemon's log. It may hold ids, but never a payload or token.
 func (d *Daemon) newLogger(cfg *config.Config) *slog.Logger {
 	if d.options.Log == nil {
 		return slog.New(slog.DiscardHandler)
 	}
-	d.setLevel(cfg)
+	d.setLogLevel(cfg)
 	o := &slog.HandlerOptions{Level: &d.level}
 	if cfg.Log.Format == config.FormatJSON {
 		return slog.New(slog.NewJSONHandler(d.options.Log, o))
@@ -19,8 +19,8 @@ func (d *Daemon) newLogger(cfg *config.Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(d.options.Log, o))
 }
 
-// setLevel makes a configured level count, unless the command line set one.
-func (d *Daemon) setLevel(cfg *config.Config) {
+// setLogLevel sets the configured level, unless the command line has set one.
+func (d *Daemon) setLogLevel(cfg *config.Config) {
 	var level slog.Level
 	switch {
 	case d.options.Level != nil:

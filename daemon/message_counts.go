@@ -10,23 +10,20 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// came and goes count a message, log its ids and give subscribers their copies. topic
-// is that of a notify.
-
-func (d *Daemon) noteReceived(env *wire.Envelope, topic string) {
-	countKind(d.count.received, env.Kind)
-	if d.log.Enabled(context.Background(), slog.LevelDebug) {
-		d.log.Debug("in", "kind", env.Kind, "id", env.ID, "peer", env.From.Label(), "ref", env.Ref)
+// countAndPublishMessage counts a message, logs its ids and sends it to the subscribers that want
+// it. topic is that of a notify.
+func (d *Daemon) countAndPublishMessage(direction client.MessageDirection, env *wire.Envelope, topic string) {
+	counts, peer := d.messages.received, env.From
+	if direction == client.Out {
+		counts, peer = d.messages.sent, env.To
 	}
-	d.subscribers.copy(env, topic, client.In)
-}
-
-func (d *Daemon) noteSent(env *wire.Envelope, topic string) {
-	countKind(d.count.sent, env.Kind)
-	if d.log.Enabled(context.Background(), slog.LevelDebug) {
-		d.log.Debug("out", "kind", env.Kind, "id", env.ID, "peer", env.To.Label(), "ref", env.Ref)
+	if n := counts[env.Kind]; n != nil {
+		n.Add(1)
 	}
-	d.subscribers.copy(env, topic, client.Out)
+	if d.log.Enabled(context.Background(), slog.LevelDebug) {
+		d.log.Debug(string(direction), "kind", env.Kind, "id", env.ID, "peer", peer.Label(), "ref", env.Ref)
+	}
+	d.subscribers.sendMessage(env, topic, direction)
 }
 
 // messageCounts counts messages by kind.
@@ -34,20 +31,14 @@ type messageCounts struct{ received, sent map[string]*atomic.Uint64 } // the map
 
 func newMessageCounts() *messageCounts {
 	c := &messageCounts{make(map[string]*atomic.Uint64), make(map[string]*atomic.Uint64)}
-	for _, k := range kinds.Table() {
+	for _, k := range kinds.ListKinds() {
 		c.received[k.Name], c.sent[k.Name] = new(atomic.Uint64), new(atomic.Uint64)
 	}
 	return c
 }
 
-func countKind(m map[string]*atomic.Uint64, kind string) {
-	if n := m[kind]; n != nil {
-		n.Add(1)
-	}
-}
-
-// copyCounts returns what is not zero.
-func copyCounts(m map[string]*atomic.Uint64) map[string]uint64 {
+// listNonZeroCounts returns what is not zero.
+func listNonZeroCounts(m map[string]*atomic.Uint64) map[string]uint64 {
 	all := make(map[string]uint64)
 	for kind, n := range m {
 		if v := n.Load(); v > 0 {

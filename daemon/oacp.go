@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -17,18 +18,18 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// policyMail is what a policy calls the mail that a peer sends.
+// policyMail is the word of a policy for the mail that a peer sends.
 const policyMail = "mail"
 
 // openMail opens the transfer of OACP mail; it uses the node only when it runs.
 func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
-	d.mail, err = transfer.Open(ctx, transfer.Config{
-		Home: d.mailHome, DB: d.store, Budget: d.budget, Descriptors: int64(d.files.peers), Lines: d.lines, Log: d.log, Name: d.nameOf, Event: d.onMail,
+	d.mail, err = transfer.OpenMailer(ctx, transfer.Config{
+		Home: d.mailHome, DB: d.store, Budget: d.budget, Descriptors: int64(d.files.peers), Lines: d.refusalLog, Log: d.log, Name: d.peerName, Event: d.handleMailEvent,
 		Open: func(ctx context.Context, to identity.ID) (transfer.Stream, error) {
 			return d.node.OpenStream(ctx, to, wire.StreamMail)
 		},
 		Admit: func(from identity.ID) error {
-			if err := d.checkStream(from, policyMail); err != nil {
+			if err := d.checkStreamPermission(from, policyMail); err != nil {
 				return err
 			}
 			return d.space.checkMailRoom(from)
@@ -38,14 +39,10 @@ func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
 	return err
 }
 
-// oacpHome is where the mailboxes are: as configured, else $OACP_HOME, else ~/oacp.
-func oacpHome(home string) (string, error) {
-	if home == "" {
-		home = os.Getenv("OACP_HOME")
-	}
-	if home == "" {
-		home = "~/oacp"
-	}
+// resolveOACPHome returns the folder of the mailboxes: as configured, else $OACP_HOME, else
+// ~/oacp.
+func resolveOACPHome(home string) (string, error) {
+	home = cmp.Or(home, os.Getenv("OACP_HOME"), "~/oacp")
 	if rest, ok := strings.CutPrefix(home, "~/"); ok {
 		user, err := os.UserHomeDir()
 		if err != nil {
@@ -60,14 +57,14 @@ func oacpHome(home string) (string, error) {
 	return abs, nil
 }
 
-// onMail tells subscribers of mail; it does not block.
-func (d *Daemon) onMail(e transfer.Event) {
-	d.publishEvent(client.EventMail, e.Peer, d.nameOf(e.Peer), time.Now(), &client.MailEvent{
-		Project: e.Project, Agent: e.Agent, File: e.File, SHA256: encodeHash(e.Hash), State: string(e.State), Reason: e.Reason,
+// handleMailEvent publishes an event of mail. It does not block.
+func (d *Daemon) handleMailEvent(e transfer.Event) {
+	d.publishEvent(client.EventMail, e.Peer, d.peerName(e.Peer), time.Now(), &client.MailEvent{
+		Project: e.Project, Agent: e.Agent, File: e.File, SHA256: encodeHash(e.Hash), State: client.MailState(e.State), Reason: e.Reason,
 	})
 }
 
-// encodeHash is a hash as text, "" for none.
+// encodeHash returns a hash as text, "" for none.
 func encodeHash(sum [32]byte) string {
 	if sum == [32]byte{} {
 		return ""
@@ -76,10 +73,10 @@ func encodeHash(sum [32]byte) string {
 }
 
 func (d *Daemon) describeBinding(b transfer.Binding) client.OACPBinding {
-	return client.OACPBinding{Project: b.Project, Agent: b.Agent, Peer: d.nameOf(b.Peer), Mode: b.Mode, LingerSecs: uint64(b.Linger / time.Second)}
+	return client.OACPBinding{Project: b.Project, Agent: b.Agent, Peer: d.peerName(b.Peer), Mode: client.BindingMode(b.Mode), LingerSecs: uint64(b.Linger / time.Second)}
 }
 
-func (d *Daemon) serveBind(ctx context.Context, _ *localConn, p *client.OACPBindParams) (any, error) {
+func (d *Daemon) serveOACPBind(ctx context.Context, _ *localConn, p *client.OACPBindParams) (any, error) {
 	if len(p.Peer) >= 6 && strings.HasPrefix(d.id.String(), strings.ToLower(p.Peer)) {
 		return nil, kinds.Errorf(kinds.Invalid, "bind: %s is this daemon itself: name the machine where the agent lives, and bind no agent that lives here", d.id.Label())
 	}
@@ -89,7 +86,7 @@ func (d *Daemon) serveBind(ctx context.Context, _ *localConn, p *client.OACPBind
 	}
 	const longest = 1 << 31 // so that it is a duration; that of package transfer is lower
 	b, err := d.mail.Bind(ctx, transfer.Binding{
-		Project: p.Project, Agent: p.Agent, Peer: to.ID, Mode: p.Mode, Linger: time.Duration(min(p.LingerSecs, longest)) * time.Second,
+		Project: p.Project, Agent: p.Agent, Peer: to.ID, Mode: string(p.Mode), Linger: time.Duration(min(p.LingerSecs, longest)) * time.Second,
 	}, p.Take)
 	if err != nil {
 		return nil, err
@@ -98,7 +95,7 @@ func (d *Daemon) serveBind(ctx context.Context, _ *localConn, p *client.OACPBind
 	return d.describeBinding(b), nil
 }
 
-func (d *Daemon) serveUnbind(ctx context.Context, _ *localConn, p *client.OACPUnbindParams) (any, error) {
+func (d *Daemon) serveOACPUnbind(ctx context.Context, _ *localConn, p *client.OACPUnbindParams) (any, error) {
 	b, err := d.mail.Unbind(ctx, p.Project, p.Agent)
 	if err != nil {
 		return nil, err
@@ -107,60 +104,60 @@ func (d *Daemon) serveUnbind(ctx context.Context, _ *localConn, p *client.OACPUn
 	return d.describeBinding(b), nil
 }
 
-func (d *Daemon) serveBindings(_ context.Context, _ *localConn, p *client.OACPBindingsParams) (any, error) {
+func (d *Daemon) serveOACPBindings(_ context.Context, _ *localConn, p *client.OACPBindingsParams) (any, error) {
 	out := &client.OACPBindings{Bindings: []client.OACPBinding{}, Home: d.mailHome}
 	for _, b := range d.mail.Bindings(p.Project) {
 		out.Bindings = append(out.Bindings, d.describeBinding(b))
 	}
-	for _, t := range d.mail.Twins(p.Project) {
-		out.Twins = append(out.Twins, client.OACPTwin{Project: t.Project, Agent: t.Agent, Peer: d.nameOf(t.Peer)})
+	for _, t := range d.mail.ListTwinAgents(p.Project) {
+		out.Twins = append(out.Twins, client.OACPTwin{Project: t.Project, Agent: t.Agent, Peer: d.peerName(t.Peer)})
 	}
 	return out, nil
 }
 
-func (d *Daemon) describeQueued(q *transfer.Queued) client.OACPQueued {
+func (d *Daemon) describeQueuedMail(q *transfer.Queued) client.OACPQueued {
 	return client.OACPQueued{
-		Project: q.Project, Agent: q.Agent, Peer: d.nameOf(q.Peer), File: replaceInvalid(q.File), SHA256: encodeHash(q.Hash),
-		Size: q.Size, State: string(q.State), Reason: replaceInvalid(q.Reason), Since: q.Since.UTC(),
+		Project: q.Project, Agent: q.Agent, Peer: d.peerName(q.Peer), File: replaceInvalidUTF8(q.File), SHA256: encodeHash(q.Hash),
+		Size: q.Size, State: client.MailState(q.State), Reason: replaceInvalidUTF8(q.Reason), Since: q.Since.UTC(),
 	}
 }
 
-// serveQueue lists the mail for other machines, as much as fits, or traces one file.
-func (d *Daemon) serveQueue(ctx context.Context, _ *localConn, p *client.OACPQueueParams) (any, error) {
+// serveOACPQueue lists the mail for other machines, as much as fits, or traces one file.
+func (d *Daemon) serveOACPQueue(ctx context.Context, _ *localConn, p *client.OACPQueueParams) (any, error) {
 	out := &client.OACPQueue{Entries: []client.OACPQueued{}, Home: d.mailHome}
 	switch whole := p.Project != "" && p.Agent != "" && p.File != ""; {
 	case whole:
-		q, err := d.mail.Trace(ctx, p.Project, p.Agent, p.File)
+		q, err := d.mail.TraceFile(ctx, p.Project, p.Agent, p.File)
 		if q != nil {
-			out.Entries = append(out.Entries, d.describeQueued(q))
+			out.Entries = append(out.Entries, d.describeQueuedMail(q))
 		}
 		return out, err
 	case p.Agent != "" || p.File != "":
 		return nil, kinds.Errorf(kinds.Invalid, "queue: one file is asked for by project, agent and file, all three")
 	}
-	room := d.lineRoom() - wire.LongestJSON(d.mailHome)
-	cursor := func(q transfer.Queued) string { return replaceInvalid(q.Project + "/" + q.Agent + "/" + q.File) }
+	room := d.maxListBytes() - wire.MaxJSONLength(d.mailHome)
+	cursor := func(q transfer.Queued) string { return replaceInvalidUTF8(q.Project + "/" + q.Agent + "/" + q.File) }
 	last := p.After
-	for _, q := range d.mail.Queue(p.Project) {
+	for _, q := range d.mail.ListQueue(p.Project) {
 		if cursor(q) <= p.After {
 			continue
 		}
-		room -= 512 + wire.LongestJSON(q.Project+q.File+q.Reason)
+		room -= 512 + wire.MaxJSONLength(q.Project+q.File+q.Reason)
 		if room < 0 && len(out.Entries) > 0 {
 			out.Next = last
 			break
 		}
 		last = cursor(q)
-		out.Entries = append(out.Entries, d.describeQueued(&q))
+		out.Entries = append(out.Entries, d.describeQueuedMail(&q))
 	}
 	return out, nil
 }
 
-// replaceInvalid is a name from a disk as JSON can hold it.
-func replaceInvalid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
+// replaceInvalidUTF8 returns a name from a disk as text that JSON can hold.
+func replaceInvalidUTF8(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
-func (d *Daemon) serveDrop(ctx context.Context, _ *localConn, p *client.OACPDropParams) (any, error) {
-	path, err := d.mail.Drop(ctx, p.Project, p.Agent, p.File)
+func (d *Daemon) serveOACPDrop(ctx context.Context, _ *localConn, p *client.OACPDropParams) (any, error) {
+	path, err := d.mail.DropFile(ctx, p.Project, p.Agent, p.File)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func writeMail(t *testing.T, inbox, name string) {
 func (d *running) mailEvents(t *testing.T) <-chan client.MailEvent {
 	t.Helper()
 	events := make(chan client.MailEvent, 16)
-	c := &client.Client{Socket: d.home.socket()}
+	c := &client.Client{Socket: d.home.ownerSocketPath()}
 	ctx := t.Context()
 	ended := make(chan struct{})
 	go func() {
@@ -83,17 +83,17 @@ func TestMailEvents(t *testing.T) {
 	desk, laptop, out, in := mailPair(t, "")
 	sent, came := desk.mailEvents(t), laptop.mailEvents(t)
 	writeMail(t, out, "one.yaml")
-	a := await.From(t, "mail", came)
+	a := await.Receive(t, "mail", came)
 	if _, err := os.Stat(filepath.Join(in, "one.yaml")); err != nil || a.State != client.MailArrived || a.Agent != "reviewer" || a.File != "one.yaml" || len(a.SHA256) != 64 {
 		t.Errorf("arrived: %+v, %v", a, err)
 	}
-	if d := await.From(t, "the sender's word", sent); d.State != client.MailDelivered || d.SHA256 != a.SHA256 || d.Project != "demo" {
+	if d := await.Receive(t, "the sender's word", sent); d.State != client.MailDelivered || d.SHA256 != a.SHA256 || d.Project != "demo" {
 		t.Errorf("delivered: %+v", d)
 	}
 	if err := os.WriteFile(filepath.Join(out, "a b.yaml"), []byte("x"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if d := await.From(t, "the sender's word", sent); d.State != client.MailParked || d.Reason == "" || d.File != "a b.yaml" {
+	if d := await.Receive(t, "the sender's word", sent); d.State != client.MailParked || d.Reason == "" || d.File != "a b.yaml" {
 		t.Errorf("parked: %+v", d)
 	}
 }
@@ -104,7 +104,7 @@ func TestMailPolicy(t *testing.T) {
 	desk, _, out, in := mailPair(t, "policy: {desk: {kinds: [query]}}\n")
 	sent := desk.mailEvents(t)
 	writeMail(t, out, "one.yaml")
-	if d := await.From(t, "the sender's word", sent); d.State != client.MailParked || !strings.Contains(d.Reason, "laptop says") || !strings.Contains(d.Reason, `do not include "mail"`) {
+	if d := await.Receive(t, "the sender's word", sent); d.State != client.MailParked || !strings.Contains(d.Reason, "laptop says") || !strings.Contains(d.Reason, `do not include "mail"`) {
 		t.Errorf("%+v", d)
 	}
 	if files, err := os.ReadDir(in); err != nil || len(files) > 0 {
@@ -126,7 +126,7 @@ func TestMailQueuePages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := &client.Client{Socket: desk.home.socket()}
+	c := &client.Client{Socket: desk.home.ownerSocketPath()}
 	defer c.Close()
 	var all []client.OACPQueued
 	await.Until(t, "all are parked", func() bool {
@@ -178,7 +178,7 @@ func TestMailTrace(t *testing.T) {
 	desk, _, out, in := mailPair(t, "")
 	sent := desk.mailEvents(t)
 	writeMail(t, out, "one.yaml")
-	d := await.From(t, "the sender's word", sent)
+	d := await.Receive(t, "the sender's word", sent)
 	if err := os.Remove(filepath.Join(in, "one.yaml")); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestMailTrace(t *testing.T) {
 		_, err := os.Stat(filepath.Join(out, "one.yaml"))
 		return err != nil
 	})
-	c := &client.Client{Socket: desk.home.socket()}
+	c := &client.Client{Socket: desk.home.ownerSocketPath()}
 	defer c.Close()
 	if q, err := c.OACPFile(t.Context(), "demo", "reviewer", "one.yaml"); err != nil || q == nil || q.State != client.MailDelivered || q.SHA256 != d.SHA256 || q.Peer != "laptop" {
 		t.Errorf("%+v, %v", q, err)
@@ -217,12 +217,12 @@ func TestOACPHome(t *testing.T) {
 	t.Setenv("HOME", "/home/user")
 	t.Setenv("OACP_HOME", "")
 	for in, want := range map[string]string{"": "/home/user/oacp", "~/mail": "/home/user/mail", "/srv/oacp": "/srv/oacp"} {
-		if got, err := oacpHome(in); err != nil || got != want {
+		if got, err := resolveOACPHome(in); err != nil || got != want {
 			t.Errorf("%q: %q, %v", in, got, err)
 		}
 	}
 	t.Setenv("OACP_HOME", "~/other")
-	if got, err := oacpHome(""); err != nil || got != "/home/user/other" {
+	if got, err := resolveOACPHome(""); err != nil || got != "/home/user/other" {
 		t.Errorf("from the environment: %q, %v", got, err)
 	}
 }

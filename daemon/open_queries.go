@@ -6,22 +6,23 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// openQueries are the inbound queries that agents work on, so that what they send
-// meanwhile can name them as its parent. Package peer bounds how many there are.
+// openQueries holds the inbound queries on which agents work, so that messages that they
+// send meanwhile can name them as parent. Package peer bounds how many there are.
 type openQueries struct {
 	mu   sync.Mutex // guards open
-	open map[wire.MessageID]openQuery
+	open map[wire.MessageID]parentQuery
 }
 
-// openQuery counts, for a query that is repeated while it runs runs again.
-type openQuery struct {
+// parentQuery holds the chain of a query, and how often it runs: a query that is repeated
+// while it runs, runs again.
+type parentQuery struct {
 	chain wire.Chain
 	n     int
 }
 
-func newOpenQueries() *openQueries { return &openQueries{open: make(map[wire.MessageID]openQuery)} }
+func newOpenQueries() *openQueries { return &openQueries{open: make(map[wire.MessageID]parentQuery)} }
 
-// add makes env known until leave is called.
+// add makes env known until remove is called as often.
 func (x *openQueries) add(env *wire.Envelope) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -45,7 +46,7 @@ func (x *openQueries) remove(env *wire.Envelope) {
 	x.open[env.ID] = e
 }
 
-// findChain returns the chain of an open exchange.
+// findChain returns the chain of an open query.
 func (x *openQueries) findChain(id wire.MessageID) (wire.Chain, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -56,7 +56,7 @@ func start(t testing.TB, dir, name string) *running {
 func startWith(t testing.TB, o Options) *running {
 	t.Helper()
 	o.Version, o.Log = "test", logTo(t)
-	d, err := Open(t.Context(), o)
+	d, err := OpenDaemon(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func (d *running) dial() *local { return d.dialWith(nil) }
 
 func (d *running) dialWith(h handler) *local {
 	d.t.Helper()
-	return d.dialAt(d.home.socket(), h)
+	return d.dialAt(d.home.ownerSocketPath(), h)
 }
 
 func (d *running) dialAt(path string, h handler) *local {
@@ -192,7 +192,7 @@ func (l *local) refused(code kinds.Code, method string, params any) *kinds.Error
 func bind(t testing.TB, r *jsonrpc.Request) *client.Inbound {
 	t.Helper()
 	in := new(client.Inbound)
-	if err := r.Bind(in); err != nil {
+	if err := r.ReadParams(in); err != nil {
 		t.Errorf("%s: %v", r.Method, err)
 	}
 	return in
@@ -200,14 +200,14 @@ func bind(t testing.TB, r *jsonrpc.Request) *client.Inbound {
 
 // say answers every request with one payload.
 func say(payload string) handler {
-	return func(_ context.Context, r *jsonrpc.Request) { r.Reply(wire.Payload(payload)) }
+	return func(_ context.Context, r *jsonrpc.Request) { r.Respond(wire.Payload(payload)) }
 }
 
 // into passes what comes on, and confirms it.
 func into(t testing.TB, got chan<- *client.Inbound, answer string) handler {
 	return func(_ context.Context, r *jsonrpc.Request) {
 		in := bind(t, r)
-		r.Reply(wire.Payload(answer))
+		r.Respond(wire.Payload(answer))
 		got <- in
 	}
 }
@@ -221,7 +221,7 @@ type raw struct {
 
 func (d *running) raw() *raw {
 	d.t.Helper()
-	c, err := net.Dial("unix", d.home.socket())
+	c, err := net.Dial("unix", d.home.ownerSocketPath())
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func (r *raw) line(text string) string {
 }
 
 func query(question string) wire.Payload {
-	return kinds.Encode(&kinds.Query{Question: question})
+	return kinds.EncodePayload(&kinds.Query{Question: question})
 }
 
 func long(n int) string { return strings.Repeat("x", n) }

@@ -18,13 +18,13 @@ const (
 	acceptQuiet = time.Minute
 )
 
-// patientListener accepts connections and waits out what time mends, such as a lack
-// of descriptors or of memory: Accept fails only when the listener is closed. One
-// goroutine accepts.
+// patientListener accepts connections and waits while there is a passing lack, such as of
+// descriptors or memory. Accept fails only when the listener is closed. One goroutine may
+// accept.
 type patientListener struct {
 	net.Listener
 	log   *slog.Logger
-	said  time.Time       // when the log was last told
+	said  time.Time       // when the last line was logged
 	open  context.Context // until Close
 	close context.CancelFunc
 }

@@ -82,7 +82,7 @@ func TestAcceptWaits(t *testing.T) {
 // all to show a key; with one it stays.
 func TestKeylessConnectionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &keyListener{Listener: &poorListener{closed: make(chan struct{})}, most: maxKeyless}
+		l := &keyListener{Listener: &poorListener{closed: make(chan struct{})}, maxWaiting: maxKeylessConns}
 		keyless, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +91,7 @@ func TestKeylessConnectionsEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		keyed.(*keyConn).prove()
+		keyed.(*keyConn).exemptFromTimeout()
 		begun := time.Now()
 		if _, err := keyless.Read(make([]byte, 1)); err != io.ErrClosedPipe || time.Since(begun) != keylessTime {
 			t.Errorf("without a key: %v after %s", err, time.Since(begun))
@@ -109,11 +109,11 @@ func TestKeylessConnectionsEnd(t *testing.T) {
 func TestKeylessConnections(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
-	writeConfig(t, dir, "channels:\n  listen: 127.0.0.1:0\n  keys:\n  - {sha256: "+api.HashKey("bound")+", agent: planner}\n")
+	writeConfig(t, dir, "channels:\n  listen: 127.0.0.1:0\n  keys:\n  - {sha256: "+api.HashAPIKey("bound")+", agent: planner}\n")
 	desk := start(t, dir, "desk")
-	addr := desk.channels.listener[2].Addr().String()
+	addr := desk.channels.listeners[2].Addr().String()
 	var open []net.Conn
-	for range 10 * maxKeyless {
+	for range 10 * maxKeylessConns {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestKeylessConnections(t *testing.T) {
 	}
 	for i, c := range open {
 		c.SetReadDeadline(time.Now().Add(await.Patience))
-		if i < len(open)-maxKeyless {
+		if i < len(open)-maxKeylessConns {
 			if _, err := c.Read(make([]byte, 1)); err != io.EOF && !strings.Contains(err.Error(), "reset") {
 				t.Fatalf("connection %d of %d: %v", i, len(open), err)
 			}

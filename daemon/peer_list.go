@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -17,60 +18,56 @@ func (d *Daemon) servePending(context.Context, *localConn, *noParams) (any, erro
 	out := &client.Pending{Pending: []client.PendingPeer{}}
 	for _, w := range d.node.Pending() {
 		out.Pending = append(out.Pending, client.PendingPeer{
-			ID: w.ID, Claim: w.Claim, Addr: w.Addr, Since: w.At.UTC(), PQ: w.PQ, NameConflict: d.isTaken(w.Claim),
+			ID: w.ID, Claim: w.Claim, Addr: w.Addr, Since: w.At.UTC(), PQ: w.PQ, NameConflict: d.isNameTaken(w.Claim),
 		})
 	}
 	return out, nil
 }
 
-// isTaken reports whether a claim is the name of a trusted peer, or reads like it.
-func (d *Daemon) isTaken(claim string) bool {
+// isNameTaken reports whether a claim is the name of a trusted peer, or reads like it.
+func (d *Daemon) isNameTaken(claim string) bool {
 	name := strings.ToLower(strings.TrimSpace(claim))
-	return d.trust.FreeName(name) != name
+	return d.trust.FindFreeName(name) != name
 }
 
-// servePeers lists everybody: the trusted, those who called and wait for trust, the
-// strangers on the network, the blocked.
+// servePeers lists the trusted peers, the pending ones, the strangers on the network, and
+// the blocked keys.
 func (d *Daemon) servePeers(_ context.Context, s *localConn, _ *noParams) (any, error) {
 	if s.isGuest {
-		return d.listForGuest(), nil
+		return &client.Peers{Peers: d.listTrustedPeers()}, nil
 	}
 	rows := []client.Peer{}
 	known := make(map[identity.ID]discovery.Entry)
 	for _, e := range d.table.Entries() {
 		known[e.ID] = e
 	}
-	for _, p := range d.trust.Peers() {
-		row := client.Peer{ID: p.ID, Name: p.Name, State: client.PeerTrusted}
-		row.Addrs, row.Source = listAddrs(known[p.ID])
-		row.LastSeen = client.Time{Time: d.lastConnections.get(p.ID).at}
-		if heard := known[p.ID].LastSeen; heard.After(row.LastSeen.Time) {
-			row.LastSeen = client.Time{Time: heard}
+	for _, row := range d.listTrustedPeers() {
+		e := known[row.ID]
+		row.Addrs, row.Source = listPeerAddrs(e)
+		if e.LastSeen.After(row.LastSeen.Time) {
+			row.LastSeen = client.Time{Time: e.LastSeen}
 		}
-		if now, ok := d.node.Peer(p.ID); ok {
-			rtt := uint64(now.RTT.Microseconds())
-			row.State, row.RTTUS, row.Claim, row.LastSeen = client.PeerConnected, &rtt, now.Claim, client.Time{Time: time.Now()}
-			row.Addrs, _ = listAddrs(known[p.ID], now.Addr) // a connection may have moved
-			row.Source = client.SourceWorked
+		if now, ok := d.node.Peer(row.ID); ok {
+			row.Claim, row.Source = now.Claim, client.SourceWorked
+			row.Addrs, _ = listPeerAddrs(e, now.Addr) // a connection may have moved
 		}
-		_, row.Refuses = d.refusers.Load(p.ID)
 		rows = append(rows, row)
 	}
 	for _, w := range d.node.Pending() {
 		row := client.Peer{ID: w.ID, State: client.PeerPending, Source: client.SourceCall, LastSeen: client.Time{Time: w.At}, Claim: cmp.Or(w.Claim, known[w.ID].Claim)}
-		row.Addrs, _ = listAddrs(known[w.ID], w.Addr)
+		row.Addrs, _ = listPeerAddrs(known[w.ID], w.Addr)
 		rows = append(rows, row)
 		delete(known, w.ID)
 	}
-	for _, e := range d.listDiscovered() {
+	for _, e := range d.listDiscoveredDaemons() {
 		if _, ok := known[e.ID]; ok {
 			row := client.Peer{ID: e.ID, State: client.PeerDiscovered, LastSeen: client.Time{Time: e.LastSeen}, Claim: e.Claim}
-			row.Addrs, row.Source = listAddrs(e)
+			row.Addrs, row.Source = listPeerAddrs(e)
 			rows = append(rows, row)
 		}
 	}
 	for i := range rows {
-		rows[i].NameConflict = rows[i].Name == "" && d.isTaken(rows[i].Claim)
+		rows[i].NameConflict = rows[i].Name == "" && d.isNameTaken(rows[i].Claim)
 	}
 	for _, b := range d.trust.Blocks() {
 		rows = append(rows, client.Peer{ID: b.ID, Name: b.Name, State: client.PeerBlocked, Addrs: []string{}})
@@ -78,27 +75,26 @@ func (d *Daemon) servePeers(_ context.Context, s *localConn, _ *noParams) (any, 
 	return &client.Peers{Peers: rows}, nil
 }
 
-// listForGuest are the peers as agents see them: the trusted, without addresses.
-func (d *Daemon) listForGuest() *client.Peers {
+// listTrustedPeers returns the trusted peers, without addresses, as guests see them.
+func (d *Daemon) listTrustedPeers() []client.Peer {
 	rows := []client.Peer{}
 	for _, p := range d.trust.Peers() {
 		row := client.Peer{ID: p.ID, Name: p.Name, State: client.PeerTrusted, Addrs: []string{}, LastSeen: client.Time{Time: d.lastConnections.get(p.ID).at}}
 		if now, ok := d.node.Peer(p.ID); ok {
-			rtt := uint64(now.RTT.Microseconds())
-			row.State, row.RTTUS, row.LastSeen = client.PeerConnected, &rtt, client.Time{Time: time.Now()}
+			row.State, row.RTTUS, row.LastSeen = client.PeerConnected, new(uint64(now.RTT.Microseconds())), client.Time{Time: time.Now()}
 		}
 		_, row.Refuses = d.refusers.Load(p.ID)
 		rows = append(rows, row)
 	}
-	return &client.Peers{Peers: rows}
+	return rows
 }
 
 // maxListedAddrs bounds the addresses in a row of peers.
 const maxListedAddrs = 8
 
-// listAddrs returns where a peer may be reached, first and then the best that the table
-// has, and where the first address of the table comes from.
-func listAddrs(e discovery.Entry, first ...string) (addrs []string, source client.AddrSource) {
+// listPeerAddrs returns the addresses of a peer, first and then the best of the table. source
+// says how the first address of the table became known.
+func listPeerAddrs(e discovery.Entry, first ...string) (addrs []string, source client.AddrSource) {
 	addrs = append([]string{}, first...)
 	for _, a := range e.Addrs {
 		source = cmp.Or(source, client.AddrSource(a.Source))
@@ -109,11 +105,11 @@ func listAddrs(e discovery.Entry, first ...string) (addrs []string, source clien
 	return addrs, source
 }
 
-// listStrangers returns those who called and then those who are on the network, of whom
+// listStrangers returns the strangers that called, and then those on the network, of which
 // only id and claim are known.
 func (d *Daemon) listStrangers() []peer.Pending {
 	all := d.node.Pending()
-	for _, e := range d.listDiscovered() {
+	for _, e := range d.listDiscoveredDaemons() {
 		if !slices.ContainsFunc(all, func(s peer.Pending) bool { return s.ID == e.ID }) {
 			all = append(all, peer.Pending{ID: e.ID, Claim: e.Claim})
 		}
@@ -121,13 +117,12 @@ func (d *Daemon) listStrangers() []peer.Pending {
 	return all
 }
 
-// listDiscovered returns the strangers on the network, ordered by what they call
-// themselves.
-func (d *Daemon) listDiscovered() []discovery.Entry {
+// listDiscoveredDaemons returns the strangers on the network, in the order of their claims.
+func (d *Daemon) listDiscoveredDaemons() []discovery.Entry {
 	entries := slices.DeleteFunc(d.table.Entries(), func(e discovery.Entry) bool {
 		_, trusted := d.trust.Get(e.ID)
-		return trusted || e.LastSeen.IsZero() || d.trust.Blocked(e.ID)
+		return trusted || e.LastSeen.IsZero() || d.trust.IsBlocked(e.ID)
 	})
-	slices.SortStableFunc(entries, func(a, b discovery.Entry) int { return cmp.Compare(strings.ToLower(a.Claim), strings.ToLower(b.Claim)) })
+	sort.SliceStable(entries, func(i, j int) bool { return strings.ToLower(entries[i].Claim) < strings.ToLower(entries[j].Claim) })
 	return entries
 }

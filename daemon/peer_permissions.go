@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -17,16 +18,16 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// maxBuckets bounds the counts of rate limits; over it the fullest, which limit
-// nobody, are dropped.
+// maxBuckets bounds the token buckets. If there are more, the full ones, which limit nobody,
+// are dropped.
 const maxBuckets = 8192
 
-// permissions decides what a trusted peer may initiate and how often. It is the one
-// place that does. Replies never come here.
+// permissions decides what a trusted peer may initiate, and how often. Nothing else decides
+// that. Replies never come here.
 type permissions struct {
-	trust           *identity.TrustStore
-	forbidden, fast *budget.Account // count refusals alone
-	lines           *budget.Log
+	trust              *identity.TrustStore
+	forbidden, tooFast *budget.Account // count refusals alone
+	refusalLog         *budget.Log
 
 	mu      sync.Mutex // guards the rest; all of it is replaced by set
 	policy  config.Policy
@@ -42,28 +43,28 @@ type bucketKey struct {
 }
 
 func newPermissions(trust *identity.TrustStore, cfg *config.Config, book *budget.Book, lines *budget.Log) *permissions {
-	g := &permissions{trust: trust, forbidden: book.Open(budget.Policy), fast: book.Open(budget.Rate), lines: lines, holders: make(map[string]identity.ID)}
+	g := &permissions{trust: trust, forbidden: book.OpenAccount(budget.Policy), tooFast: book.OpenAccount(budget.Rate), refusalLog: lines, holders: make(map[string]identity.ID)}
 	for _, b := range trust.Blocks() {
 		g.holders[b.Name] = b.ID
 	}
 	for _, p := range trust.Peers() {
 		g.holders[p.Name] = p.ID
 	}
-	g.set(cfg)
+	g.replaceConfig(cfg)
 	return g
 }
 
-// set makes a configuration count; rates start anew.
-func (g *permissions) set(cfg *config.Config) {
+// replaceConfig makes a configuration count; rates start anew.
+func (g *permissions) replaceConfig(cfg *config.Config) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.policy, g.limits = cfg.Policy, cfg.Limits
 	g.buckets = make(map[bucketKey]*rate.Limiter)
 }
 
-// noteNameHolder notes whose key a petname is, and returns whose it was before: that one's
-// own, or zero, where it was nobody else's.
-func (g *permissions) noteNameHolder(p identity.Peer) (before identity.ID) {
+// recordNameHolder records that a petname is that of p. It returns the id that had the name
+// before, zero if none had.
+func (g *permissions) recordNameHolder(p identity.Peer) (before identity.ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	before = g.holders[p.Name]
@@ -71,27 +72,15 @@ func (g *permissions) noteNameHolder(p identity.Peer) (before identity.ID) {
 	return before
 }
 
-// warnNameHeir says, to the log and as the result, that settings which name a peer by its
-// petname pass to another key with that name; "": they do not.
-func (d *Daemon) warnNameHeir(p identity.Peer) string {
-	before := d.permissions.noteNameHolder(p)
+// warnOfNewNameHolder logs and returns a warning if settings that name a peer by this
+// petname now count for another key than before. Else it returns "".
+func (d *Daemon) warnOfNewNameHolder(p identity.Peer) string {
+	before := d.permissions.recordNameHolder(p)
 	if before.IsZero() || before == p.ID {
 		return ""
 	}
-	var which []string
-	cfg := d.config.Load()
-	if _, ok := cfg.Policy[p.Name]; ok {
-		which = append(which, "policy")
-	}
-	if slices.ContainsFunc(cfg.Limits.Rate, func(r config.Rate) bool { return r.Peer == p.Name }) {
-		which = append(which, "limits.rate")
-	}
-	if _, ok := cfg.Peers[p.Name]; ok {
-		which = append(which, "peers")
-	}
-	if slices.Contains(cfg.Channels.OpenTo, p.Name) {
-		which = append(which, "channels.open_to")
-	}
+	refs := d.config.Load().FindPeerRefs(func(ref string) bool { return ref == p.Name })
+	which := slices.DeleteFunc([]string{"policy", "limits.rate", "peers", "channels.open_to"}, func(setting string) bool { return len(refs[setting]) == 0 })
 	if len(which) == 0 {
 		return ""
 	}
@@ -101,42 +90,42 @@ func (d *Daemon) warnNameHeir(p identity.Peer) string {
 	return warning
 }
 
-// decide names the rule that allows or forbids a message.
-func (g *permissions) decide(peer identity.Peer, kind, domain string) config.Decision {
+// decideByPolicy returns the rule that allows or forbids a message.
+func (g *permissions) decideByPolicy(peer identity.Peer, kind, domain string) config.Decision {
 	g.mu.Lock()
 	policy := g.policy
 	g.mu.Unlock()
 	return policy.Decide(peer.ID, peer.Name, kind, domain)
 }
 
-// check returns nil, or the error that refuses the message, which is counted and told
-// to the log. domain is "" where the message has none. Results, errors and cancels of
-// a delegation are free of the policy.
-func (g *permissions) check(peer identity.Peer, kind, domain string) error {
-	if d := g.decide(peer, kind, domain); !d.Allowed {
-		g.noteRefusal(g.forbidden, peer, kind, d.Rule)
+// checkAllowed returns nil, or the error that refuses the message, which is counted and logged.
+// domain is "" if the message has none. Results, errors and cancels of a delegation are
+// never subject to the policy.
+func (g *permissions) checkAllowed(peer identity.Peer, kind, domain string) error {
+	if d := g.decideByPolicy(peer, kind, domain); !d.Allowed {
+		g.recordRefusal(g.forbidden, peer, kind, d.Rule)
 		return kinds.Errorf(kinds.NotAuthorized, "the receiver's policy does not allow it (%s): its owner may change that", d.Rule)
 	}
 	err := g.takeToken(peer, kind)
 	if err != nil {
-		g.noteRefusal(g.fast, peer, kind, kinds.AsError(err).Message)
+		g.recordRefusal(g.tooFast, peer, kind, kinds.AsError(err).Message)
 	}
 	return err
 }
 
-// noteRefusal leaves a trace of a refusal on this side, where the owner looks for it.
-func (g *permissions) noteRefusal(row *budget.Account, peer identity.Peer, kind, reason string) {
-	row.Refuse(peer.ID)
-	g.lines.Add(peer.ID, slog.LevelWarn, "message refused", "peer", peer.ID.Label(), "name", peer.Name, "kind", kind, "row", row.Row().Name, "reason", reason)
+// recordRefusal counts and logs a refusal for the owner of this daemon.
+func (g *permissions) recordRefusal(row *budget.Account, peer identity.Peer, kind, reason string) {
+	row.CountRefusal(peer.ID)
+	g.refusalLog.WriteLimited(peer.ID, slog.LevelWarn, "message refused", "peer", peer.ID.Label(), "name", peer.Name, "kind", kind, "row", row.Row().Name, "reason", reason)
 }
 
-// checkStream checks what a peer begins on a stream of mail or of channels.
-func (d *Daemon) checkStream(from identity.ID, kind string) error {
+// checkStreamPermission returns an error unless a peer may begin a stream of mail or of channels.
+func (d *Daemon) checkStreamPermission(from identity.ID, kind string) error {
 	p, ok := d.trust.Get(from)
 	if !ok {
 		return kinds.Errorf(kinds.NotAuthorized, "you are not trusted there any more")
 	}
-	return d.permissions.check(p, kind, "")
+	return d.permissions.checkAllowed(p, kind, "")
 }
 
 // takeToken takes a token from the bucket that counts for the message.
@@ -171,11 +160,7 @@ func (g *permissions) takeToken(peer identity.Peer, kind string) error {
 // dropFullBuckets drops the buckets that are full again, or all.
 func (g *permissions) dropFullBuckets() {
 	now := time.Now()
-	for key, b := range g.buckets {
-		if b.TokensAt(now) >= float64(b.Burst()) {
-			delete(g.buckets, key)
-		}
-	}
+	maps.DeleteFunc(g.buckets, func(_ bucketKey, b *rate.Limiter) bool { return b.TokensAt(now) >= float64(b.Burst()) })
 	if len(g.buckets) >= maxBuckets {
 		clear(g.buckets)
 	}

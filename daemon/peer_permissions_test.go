@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
@@ -22,7 +24,7 @@ func TestPolicyAndRates(t *testing.T) {
 policy:
   desk: {kinds: [query, ping], domains: [code]}
 `)
-	if err := laptop.reload(); err != nil {
+	if err := laptop.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	befriend(t, desk, laptop)
@@ -46,7 +48,7 @@ policy:
 	}
 
 	writeConfig(t, laptop.dir, "limits:\n  rate:\n    - {peer: desk, kind: ping, per_second: 0.01, burst: 2}\n")
-	if err := laptop.reload(); err != nil {
+	if err := laptop.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: payload(`{"topic":"t"}`)}, nil)
@@ -58,7 +60,7 @@ policy:
 	}
 
 	writeConfig(t, laptop.dir, "polices: {}\n")
-	if err := laptop.reload(); err == nil {
+	if err := laptop.reloadConfig(); err == nil {
 		t.Error("an unknown key was taken")
 	}
 	asker.refused(kinds.Overloaded, "ping", client.PingParams{To: "laptop"}) // the old one stays
@@ -71,29 +73,29 @@ func TestRefusalsLeaveATrace(t *testing.T) {
 	var text bytes.Buffer
 	book := &budget.Book{}
 	lines := book.OpenLog(slog.New(slog.NewTextHandler(&text, nil)))
-	trust := identity.NewTrust()
+	trust := identity.NewMemoryTrustStore()
 	g := newPermissions(trust, &config.Config{
 		Policy: config.Policy{"desk": {Kinds: []string{kinds.KindPing}}},
 		Limits: config.Limits{Rate: []config.Rate{{Peer: "*", Kind: "*", PerSecond: 0.001, Burst: 1}}},
 	}, book, lines)
 	desk := identity.Peer{ID: identity.ID{1}, Name: "desk"}
-	if err := g.check(desk, kinds.KindPing, ""); err != nil {
+	if err := g.checkAllowed(desk, kinds.KindPing, ""); err != nil {
 		t.Fatal(err)
 	}
 	for range 7 {
-		if err := g.check(desk, kinds.KindPing, ""); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		if err := g.checkAllowed(desk, kinds.KindPing, ""); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
 			t.Fatal(err)
 		}
 	}
 	const many = 20
 	for range many {
-		if err := g.check(desk, kinds.KindDelegate, ""); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
+		if err := g.checkAllowed(desk, kinds.KindDelegate, ""); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
 			t.Fatal(err)
 		}
 	}
 	lines.Close()
 	refused := make(map[string]uint64)
-	for _, u := range book.Usage() {
+	for _, u := range book.ListUsage() {
 		refused[u.Row.Name] = u.Refused
 	}
 	if refused["rate"] != 7 || refused["policy"] != many {
@@ -119,7 +121,7 @@ func TestRatesOfMailAndChannels(t *testing.T) {
 	t.Parallel()
 	laptop := start(t, stateDir(t), "laptop")
 	writeConfig(t, laptop.dir, "limits:\n  rate:\n    - {kind: mail, per_second: 0.01, burst: 1}\n    - {kind: channel, per_second: 0.01, burst: 2}\n")
-	if err := laptop.reload(); err != nil {
+	if err := laptop.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	p, err := laptop.trust.Trust(identity.Peer{ID: identity.ID{1}, Name: "desk"})
@@ -128,11 +130,11 @@ func TestRatesOfMailAndChannels(t *testing.T) {
 	}
 	for kind, burst := range map[string]int{policyMail: 1, policyChannel: 2} {
 		for range burst {
-			if err := laptop.checkStream(p.ID, kind); err != nil {
+			if err := laptop.checkStreamPermission(p.ID, kind); err != nil {
 				t.Errorf("%s: %v", kind, err)
 			}
 		}
-		if err := laptop.checkStream(p.ID, kind); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		if err := laptop.checkStreamPermission(p.ID, kind); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
 			t.Errorf("%s, over its rate: %v", kind, err)
 		}
 	}
@@ -143,7 +145,7 @@ func TestNamePassesToAnotherKey(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
 	writeConfig(t, desk.dir, "policy:\n  planner: {kinds: [ping]}\nlimits:\n  rate:\n    - {peer: reviewer, per_second: 1}\npeers:\n  planner: {addrs: [\"planner.example:7117\"]}\nchannels: {open_to: [reviewer]}\n")
-	if err := desk.reload(); err != nil {
+	if err := desk.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	owner := desk.dial()
@@ -174,4 +176,29 @@ func TestNamePassesToAnotherKey(t *testing.T) {
 	if got := trust(5, "planner"); !strings.Contains(got, identity.ID{2}.Label()) || !strings.Contains(got, identity.ID{5}.Label()) {
 		t.Errorf("after a restart: %q", got)
 	}
+}
+
+func TestBucketsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		book := &budget.Book{}
+		g := newPermissions(identity.NewMemoryTrustStore(), &config.Config{Limits: config.Limits{Rate: []config.Rate{{Peer: "*", Kind: "*", PerSecond: 1, Burst: 1}}}}, book, book.OpenLog(slog.New(slog.DiscardHandler)))
+		allow := func(n int) error {
+			return g.takeToken(identity.Peer{ID: identity.ID{byte(n), byte(n >> 8), byte(n >> 16)}}, kinds.KindQuery)
+		}
+		for n := range maxBuckets + 1 {
+			if err := allow(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(g.buckets) > maxBuckets {
+			t.Errorf("%d buckets", len(g.buckets))
+		}
+		if err := allow(maxBuckets); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		if err := allow(maxBuckets); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -17,12 +17,11 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-const (
-	probeTime  = 5 * time.Second // for ping and discover, unless the caller says otherwise
-	recipients = 16              // of one notify that are sent to at the same time
-)
+// parallelRecipients bounds the recipients of one notify that are sent to at the same time.
+const parallelRecipients = 16
 
-// resolveRecipient finds whom a caller means by PEER or PEER/AGENT.
+// resolveRecipient returns the peer, and the agent, that a caller names as PEER or
+// PEER/AGENT.
 func (d *Daemon) resolveRecipient(s *localConn, to string) (p identity.Peer, agent string, err error) {
 	if to == "" {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: missing: name a trusted peer, or one of its agents as peer/agent; peers lists them")
@@ -47,16 +46,16 @@ func (d *Daemon) resolveRecipient(s *localConn, to string) (p identity.Peer, age
 	if slices.ContainsFunc(d.listStrangers(), func(s peer.Pending) bool { return s.Claim == name && name != "" }) {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %q is what a stranger calls itself: if it is the one you mean, acpctl trust %[1]s", name)
 	}
-	if b, ok := d.findBlocked(name); ok {
-		return p, "", newBlocked("to", name, b)
+	if b, ok := d.findBlockedPeer(name); ok {
+		return p, "", newBlockedError("to", name, b)
 	}
 	return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
 }
 
-// resolvePeers finds the peers of a filter.
+// resolvePeers returns the ids of the peers that a filter names.
 func (d *Daemon) resolvePeers(names []string) ([]identity.ID, error) {
-	if len(names) > maxFilter {
-		return nil, kinds.Errorf(kinds.Invalid, "peers: %d are too many: at most %d", len(names), maxFilter)
+	if len(names) > maxFilterItems {
+		return nil, kinds.Errorf(kinds.Invalid, "peers: %d are too many: at most %d", len(names), maxFilterItems)
 	}
 	ids := make([]identity.ID, 0, len(names))
 	for _, name := range names {
@@ -69,22 +68,23 @@ func (d *Daemon) resolvePeers(names []string) ([]identity.ID, error) {
 	return ids, nil
 }
 
-// compose returns the envelope of a call, checked.
-func (d *Daemon) compose(s *localConn, kind string, h *client.Head, to string, payload wire.Payload) (kinds.Checked, error) {
-	env, _, err := d.draft(s, kind, h, to, payload)
+// composeRequest returns the checked envelope of a call.
+func (d *Daemon) composeRequest(s *localConn, kind string, h *client.Head, to string, payload wire.Payload) (kinds.Checked, error) {
+	env, _, err := d.composeEnvelope(s, kind, h, to, payload)
 	if err != nil {
 		return kinds.Checked{}, err
 	}
-	return kinds.Check(env)
+	return kinds.CheckEnvelope(env)
 }
 
-// draft returns the envelope of a call, to which the caller may add, and its receiver.
-func (d *Daemon) draft(s *localConn, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
+// composeEnvelope returns the envelope of a call, to which the caller may add, and its
+// receiver.
+func (d *Daemon) composeEnvelope(s *localConn, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
 	p, agent, err := d.resolveRecipient(s, to)
 	if err != nil {
 		return nil, p, err
 	}
-	c, err := d.followParent(h)
+	c, err := d.findParentChain(h)
 	if err != nil {
 		return nil, p, err
 	}
@@ -96,9 +96,9 @@ func (d *Daemon) draft(s *localConn, kind string, h *client.Head, to string, pay
 	return env, p, nil
 }
 
-// followParent returns what a message takes over from the one that led to it. Known are
-// the exchanges that are open, what repeats remembers, and the tasks taken.
-func (d *Daemon) followParent(h *client.Head) (wire.Chain, error) {
+// findParentChain returns the chain of a message that follows from another one. That one may
+// be an open query, a message that repeats remember, or a taken task.
+func (d *Daemon) findParentChain(h *client.Head) (wire.Chain, error) {
 	if h.Parent.IsZero() {
 		return wire.Chain{Thread: h.Thread}, nil
 	}
@@ -120,24 +120,24 @@ func (d *Daemon) followParent(h *client.Head) (wire.Chain, error) {
 	return c, nil
 }
 
-// exchange sends a request and returns its reply.
-func (d *Daemon) exchange(ctx context.Context, request kinds.Checked) (*wire.Envelope, time.Duration, error) {
-	d.noteSent(request.Envelope, "")
+// sendRequest sends a request and returns its reply.
+func (d *Daemon) sendRequest(ctx context.Context, request kinds.Checked) (*wire.Envelope, time.Duration, error) {
+	d.countAndPublishMessage(client.Out, request.Envelope, "")
 	reply, rtt, err := d.node.Exchange(ctx, request)
 	if err != nil {
 		return nil, rtt, err
 	}
-	d.noteReceived(reply, "")
+	d.countAndPublishMessage(client.In, reply, "")
 	return reply, rtt, nil
 }
 
 // sendMessage checks a message, sends it and, with wait, returns what its receipt says.
 func (d *Daemon) sendMessage(ctx context.Context, env *wire.Envelope, wait bool) (peer.Outcome, error) {
-	message, err := kinds.Check(env)
+	message, err := kinds.CheckEnvelope(env)
 	if err != nil {
 		return "", err
 	}
-	d.noteSent(env, message.Topic)
+	d.countAndPublishMessage(client.Out, env, message.Topic)
 	return d.node.Send(ctx, message, wait)
 }
 
@@ -145,9 +145,9 @@ func newAnswer(env kinds.Checked, reply *wire.Envelope, rtt time.Duration) *clie
 	return &client.Answer{ID: env.ID, From: reply.From, Kind: reply.Kind, RTTUS: uint64(rtt.Microseconds()), Payload: reply.Payload}
 }
 
-// limitProbe bounds a call by what its caller asked for.
-func limitProbe(ctx context.Context, ms uint64) (context.Context, context.CancelFunc) {
-	limit := probeTime
+// withProbeTimeout limits a call to ms milliseconds, or to kinds.ProbeDeadline if that is 0.
+func withProbeTimeout(ctx context.Context, ms uint64) (context.Context, context.CancelFunc) {
+	limit := kinds.ProbeDeadline
 	if ms > 0 {
 		limit = time.Duration(min(ms, uint64(kinds.MaxQueryDeadline.Milliseconds()))) * time.Millisecond
 	}
@@ -155,16 +155,16 @@ func limitProbe(ctx context.Context, ms uint64) (context.Context, context.Cancel
 }
 
 func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingParams) (any, error) {
-	env, err := d.compose(s, kinds.KindPing, &p.Head, p.To, nil)
+	env, err := d.composeRequest(s, kinds.KindPing, &p.Head, p.To, nil)
 	if err != nil {
 		return nil, err
 	}
 	if env.Agent != "" {
 		return nil, kinds.Errorf(kinds.Invalid, "to: %q names an agent, and a ping is answered by the daemon: leave out /%s", p.To, env.Agent)
 	}
-	ctx, cancel := limitProbe(ctx, p.TimeoutMS)
+	ctx, cancel := withProbeTimeout(ctx, p.TimeoutMS)
 	defer cancel()
-	reply, rtt, err := d.exchange(ctx, env)
+	reply, rtt, err := d.sendRequest(ctx, env)
 	if err != nil {
 		return nil, err
 	}
@@ -174,27 +174,27 @@ func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingPara
 // serveQuery reads its own params, since the deadline that they hold is the request's.
 func serveQuery(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, error) {
 	d, p := s.daemon, new(client.QueryParams)
-	if err := r.Bind(p); err != nil {
+	if err := r.ReadParams(p); err != nil {
 		return nil, err
 	}
-	env, err := d.compose(s, kinds.KindQuery, &p.Head, p.To, p.Payload)
+	env, err := d.composeRequest(s, kinds.KindQuery, &p.Head, p.To, p.Payload)
 	if err != nil {
 		return nil, err
 	}
-	defer r.Expire(queryDeadline(env))()
-	reply, rtt, err := d.exchange(ctx, env)
+	defer r.CancelAfter(queryTimeout(env))()
+	reply, rtt, err := d.sendRequest(ctx, env)
 	if err != nil {
 		return nil, err
 	}
 	return newAnswer(env, reply, rtt), nil
 }
 
-func queryDeadline(query kinds.Checked) time.Duration {
+func queryTimeout(query kinds.Checked) time.Duration {
 	return cmp.Or(query.Deadline, kinds.DefaultQueryDeadline)
 }
 
 func (d *Daemon) serveDiscover(ctx context.Context, s *localConn, p *client.DiscoverParams) (any, error) {
-	env, err := d.compose(s, kinds.KindDiscover, &p.Head, p.To, nil)
+	env, err := d.composeRequest(s, kinds.KindDiscover, &p.Head, p.To, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -205,9 +205,9 @@ func (d *Daemon) serveDiscover(ctx context.Context, s *localConn, p *client.Disc
 			return known, nil
 		}
 	}
-	ctx, cancel := limitProbe(ctx, p.TimeoutMS)
+	ctx, cancel := withProbeTimeout(ctx, p.TimeoutMS)
 	defer cancel()
-	reply, rtt, err := d.exchange(ctx, env)
+	reply, rtt, err := d.sendRequest(ctx, env)
 	if err != nil {
 		return nil, err
 	}
@@ -218,28 +218,29 @@ func (d *Daemon) serveDiscover(ctx context.Context, s *localConn, p *client.Disc
 	return found, nil
 }
 
-// serveNotify tells one peer, or several at the same time, each with a message of its own.
+// serveNotify sends a notification to one peer, or to several at the same time, each as a
+// message of its own.
 func (d *Daemon) serveNotify(ctx context.Context, s *localConn, p *client.NotifyParams) (any, error) {
 	wait := p.Wait == nil || *p.Wait
 	if len(p.To.Names) == 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "to: expected a peer, or a list of them")
 	}
 	if !p.To.List {
-		return d.notifyOne(ctx, s, &p.Head, p.To.Names[0], p.Payload, wait)
+		return d.sendNotify(ctx, s, &p.Head, p.To.Names[0], p.Payload, wait)
 	}
 	if !p.ID.IsZero() {
 		return nil, kinds.Errorf(kinds.Invalid, "id: a list of recipients gets an id for each: leave it out, or notify one")
 	}
 	receipts := make([]client.Receipt, len(p.To.Names))
 	var g errgroup.Group
-	g.SetLimit(recipients)
+	g.SetLimit(parallelRecipients)
 	for i, to := range p.To.Names {
 		g.Go(func() error {
 			h := p.Head
-			h.ID = wire.NewMessageID() // told also where it fails, so that it can be repeated
-			r, err := d.notifyOne(ctx, s, &h, to, p.Payload, wait)
+			h.ID = wire.NewMessageID() // returned also if the call fails, so that it can be repeated
+			r, err := d.sendNotify(ctx, s, &h, to, p.Payload, wait)
 			if err != nil {
-				r = &client.Receipt{ID: h.ID, Error: kinds.AsError(s.hideAddrs(err))}
+				r = &client.Receipt{ID: h.ID, Error: kinds.AsError(s.maskErrorAddrs(err))}
 			}
 			r.To = to
 			receipts[i] = *r
@@ -250,8 +251,8 @@ func (d *Daemon) serveNotify(ctx context.Context, s *localConn, p *client.Notify
 	return receipts, nil
 }
 
-func (d *Daemon) notifyOne(ctx context.Context, s *localConn, h *client.Head, name string, payload wire.Payload, wait bool) (*client.Receipt, error) {
-	env, _, err := d.draft(s, kinds.KindNotify, h, name, payload)
+func (d *Daemon) sendNotify(ctx context.Context, s *localConn, h *client.Head, name string, payload wire.Payload, wait bool) (*client.Receipt, error) {
+	env, _, err := d.composeEnvelope(s, kinds.KindNotify, h, name, payload)
 	if err != nil {
 		return nil, err
 	}
@@ -259,5 +260,5 @@ func (d *Daemon) notifyOne(ctx context.Context, s *localConn, h *client.Head, na
 	if err != nil {
 		return nil, err
 	}
-	return &client.Receipt{ID: env.ID, State: string(state)}, nil
+	return &client.Receipt{ID: env.ID, State: client.ReceiptState(state)}, nil
 }

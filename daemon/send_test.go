@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,7 +30,7 @@ func TestQueryIsAnsweredByAnAttachedAgent(t *testing.T) {
 	if string(a.Payload) != response || a.Kind != kinds.KindResponse || a.From != laptop.ID() || a.RTTUS == 0 {
 		t.Errorf("answer %+v %s", a, a.Payload)
 	}
-	in := await.From(t, "query", got)
+	in := await.Receive(t, "query", got)
 	if in.From != desk.ID() || in.Name != "desk" || in.Thread != "t1" || in.DeadlineMS != 30000 || string(in.Payload) != `{"question":"why?","mine":1.0}` {
 		t.Errorf("inbound %+v %s", in, in.Payload)
 	}
@@ -43,17 +44,17 @@ func TestQueryFailsAsTheAgentDoes(t *testing.T) {
 	agent := laptop.agent(client.AttachParams{Name: "reviewer", Domains: []string{"code"}}, func(_ context.Context, r *jsonrpc.Request) {
 		switch q := parse[kinds.Query](t, bind(t, r).Payload); q.Question {
 		case "coded":
-			r.ReplyError(kinds.Errorf(kinds.NotAuthorized, "not for you"))
+			r.RespondError(kinds.Errorf(kinds.NotAuthorized, "not for you"))
 		case "local":
-			r.ReplyError(kinds.Errorf(kinds.UnknownPeer, "who?"))
+			r.RespondError(kinds.Errorf(kinds.UnknownPeer, "who?"))
 		case "plain":
-			r.ReplyError(errors.New("out of paper"))
+			r.RespondError(errors.New("out of paper"))
 		case "method":
-			r.ReplyError(jsonrpc.MethodNotFound("query"))
+			r.RespondError(jsonrpc.NewMethodNotFound("query"))
 		case "malformed":
-			r.Reply(wire.Payload(`{"data":1}`))
+			r.Respond(wire.Payload(`{"data":1}`))
 		case "broken":
-			r.Reply(wire.Payload(`{"summary":"\ud800"}`))
+			r.Respond(wire.Payload(`{"summary":"\ud800"}`))
 		}
 	})
 	for question, code := range map[string]kinds.Code{
@@ -134,14 +135,14 @@ func TestPingSaysHowBusyTheAgentsAre(t *testing.T) {
 	laptop.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: 2}, func(_ context.Context, r *jsonrpc.Request) {
 		arrived <- struct{}{}
 		<-leave
-		r.Reply(wire.Payload(`{"summary":""}`))
+		r.Respond(wire.Payload(`{"summary":""}`))
 	})
 	var asking sync.WaitGroup
 	for i, status := range []string{"busy", "overloaded"} {
 		asking.Go(func() {
 			asker.must("query", client.QueryParams{To: "laptop", Payload: query("?")}, nil)
 		})
-		await.From(t, "query", arrived)
+		await.Receive(t, "query", arrived)
 		if p := pong(); p.Status != status || p.ActiveTasks != uint64(i+1) || p.Attached != 1 {
 			t.Errorf("with %d queries: %+v", i+1, p)
 		}
@@ -161,7 +162,7 @@ func TestNotifyIsHandedOrHeld(t *testing.T) {
 	notify := func(topic string) *client.Receipt {
 		t.Helper()
 		r := new(client.Receipt)
-		asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: topic})}, r)
+		asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: topic})}, r)
 		return r
 	}
 	if r := notify("nobody"); r.State != client.Held {
@@ -172,12 +173,12 @@ func TestNotifyIsHandedOrHeld(t *testing.T) {
 	if r := notify("build.done"); r.State != client.Handed {
 		t.Errorf("an agent confirms: %+v", r)
 	}
-	await.From(t, "notify", got)
+	await.Receive(t, "notify", got)
 	if r := notify("builder"); r.State != client.Held {
 		t.Errorf("no topic matches: %+v", r)
 	}
 	laptop.agent(client.AttachParams{Name: "mute", Topics: []string{"silence"}}, func(ctx context.Context, r *jsonrpc.Request) { <-ctx.Done() })
-	laptop.agent(client.AttachParams{Name: "sulky", Topics: []string{"refusal"}}, func(ctx context.Context, r *jsonrpc.Request) { r.ReplyError(errors.New("no")) })
+	laptop.agent(client.AttachParams{Name: "sulky", Topics: []string{"refusal"}}, func(ctx context.Context, r *jsonrpc.Request) { r.RespondError(errors.New("no")) })
 	if r := notify("refusal"); r.State != client.Held {
 		t.Errorf("the agent refuses: %+v", r)
 	}
@@ -215,7 +216,7 @@ func TestNotifyToSeveral(t *testing.T) {
 	laptop.agent(client.AttachParams{Name: "reviewer"}, say(`{}`))
 	asker := desk.dial()
 	var all []client.Receipt
-	p := client.NotifyParams{To: client.ToAll("laptop", "nobody", "phone"), Payload: kinds.Encode(&kinds.Notify{Topic: "t"})}
+	p := client.NotifyParams{To: client.ToAll("laptop", "nobody", "phone"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "t"})}
 	asker.must("notify", p, &all)
 	if len(all) != 3 || all[0].State != client.Handed || all[1].Error == nil || all[1].Error.Code != kinds.UnknownPeer || all[2].State != client.Held || all[0].ID == all[2].ID || all[1].ID.IsZero() || all[1].To != "nobody" {
 		t.Errorf("%+v", all)
@@ -245,29 +246,29 @@ func TestInterruptedQueryIsCancelledAtTheAgent(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 1)
 		go func() { failed <- asker.Call(ctx, "query", p, nil) }()
-		await.From(t, "query", began)
+		await.Receive(t, "query", began)
 		cancel()
-		if err := await.From(t, "error", failed); !errors.Is(err, context.Canceled) {
+		if err := await.Receive(t, "error", failed); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		await.From(t, "the agent's rpc.cancel", ended)
+		await.Receive(t, "the agent's rpc.cancel", ended)
 	})
 	t.Run("by closing the connection", func(t *testing.T) {
 		asker := desk.dial()
 		failed := make(chan error, 1)
 		go func() { failed <- asker.call("query", p, nil) }()
-		await.From(t, "query", began)
+		await.Receive(t, "query", began)
 		asker.Close()
-		if err := await.From(t, "error", failed); !errors.Is(err, jsonrpc.ErrClosed) {
+		if err := await.Receive(t, "error", failed); !errors.Is(err, jsonrpc.ErrClosed) {
 			t.Error(err)
 		}
-		await.From(t, "the agent's rpc.cancel", ended)
+		await.Receive(t, "the agent's rpc.cancel", ended)
 	})
 	t.Run("by the deadline", func(t *testing.T) {
 		asker := desk.dial()
 		asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop", Payload: wire.Payload(`{"question":"?","deadline_ms":50}`)})
-		await.From(t, "query", began)
-		await.From(t, "the agent's rpc.cancel", ended)
+		await.Receive(t, "query", began)
+		await.Receive(t, "the agent's rpc.cancel", ended)
 	})
 }
 
@@ -278,14 +279,14 @@ func TestBurstOfNotifies(t *testing.T) {
 	if raceEnabled {
 		n = 2000 // at a tenth of the speed
 	}
-	burst := func(t *testing.T, n int, state string, desk *running) {
+	burst := func(t *testing.T, n int, state client.ReceiptState, desk *running) {
 		asker := desk.dial()
 		var other atomic.Int64
 		var calls sync.WaitGroup
 		for i := range n {
 			calls.Go(func() {
 				var r client.Receipt
-				err := asker.call("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: fmt.Sprint("t", i)})}, &r)
+				err := asker.call("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: fmt.Sprint("t", i)})}, &r)
 				if (err != nil || r.State != state) && other.Add(1) == 1 {
 					t.Errorf("%+v, %v", r, err)
 				}
@@ -302,7 +303,7 @@ func TestBurstOfNotifies(t *testing.T) {
 			mu.Lock()
 			got[topic]++
 			mu.Unlock()
-			r.Reply(nil)
+			r.Respond(nil)
 		})
 		burst(t, n, client.Handed, desk)
 		mu.Lock()
@@ -341,14 +342,14 @@ func TestSlowQueriesHinderNobody(t *testing.T) {
 	laptop.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: slow + 2}, func(ctx context.Context, r *jsonrpc.Request) {
 		switch r.Method {
 		case "delegate", "cancel":
-			r.Reply(wire.Payload(`{"accepted":true}`))
+			r.Respond(wire.Payload(`{"accepted":true}`))
 			return
 		}
 		if parse[kinds.Query](t, bind(t, r).Payload).Question == "slow" {
 			arrived <- struct{}{}
 			<-leave
 		}
-		r.Reply(wire.Payload(`{"summary":""}`))
+		r.Respond(wire.Payload(`{"summary":""}`))
 	})
 	asker := desk.dial()
 	var asking sync.WaitGroup
@@ -362,10 +363,10 @@ func TestSlowQueriesHinderNobody(t *testing.T) {
 		})
 	}
 	for range slow {
-		await.From(t, "slow query", arrived)
+		await.Receive(t, "slow query", arrived)
 	}
 	var given client.Delegated
-	asker.must("delegate", client.DelegateParams{To: "laptop", Payload: kinds.Encode(&kinds.Delegate{Task: "t"})}, &given)
+	asker.must("delegate", client.DelegateParams{To: "laptop", Payload: kinds.EncodePayload(&kinds.Delegate{Task: "t"})}, &given)
 	// The slow ones end after these: whoever waited for one of them would wait in vain.
 	asker.must("query", client.QueryParams{To: "laptop", Payload: query("quick")}, nil)
 	asker.must("ping", client.PingParams{To: "laptop"}, nil)
@@ -390,10 +391,10 @@ func TestParentCarriesThreadAndHops(t *testing.T) {
 			deepest.Store(in.Hops)
 			var a client.Answer
 			if err := l.call("query", client.QueryParams{Head: client.Head{Parent: in.ID}, To: to, Payload: in.Payload}, &a); err != nil {
-				r.ReplyError(err)
+				r.RespondError(err)
 				return
 			}
-			r.Reply(a.Payload)
+			r.Respond(a.Payload)
 		})
 		close(ready)
 	}
@@ -402,7 +403,7 @@ func TestParentCarriesThreadAndHops(t *testing.T) {
 	go func() {
 		ends <- desk.dial().call("query", client.QueryParams{Head: client.Head{Thread: "ring"}, To: "laptop", Payload: query("round?")}, nil)
 	}()
-	if err := await.From(t, "the end of the ring", ends); !errors.Is(err, &kinds.Error{Code: kinds.LoopDetected}) {
+	if err := await.Receive(t, "the end of the ring", ends); !errors.Is(err, &kinds.Error{Code: kinds.LoopDetected}) {
 		t.Error(err)
 	}
 	if deepest.Load() != wire.MaxHops {
@@ -411,4 +412,13 @@ func TestParentCarriesThreadAndHops(t *testing.T) {
 	asker := desk.dial()
 	asker.refused(kinds.NotFound, "query", client.QueryParams{Head: client.Head{Parent: wire.NewMessageID()}, To: "laptop", Payload: query("?")})
 	asker.refused(kinds.Invalid, "query", client.QueryParams{Head: client.Head{Parent: wire.NewMessageID(), Thread: "t"}, To: "laptop", Payload: query("?")})
+}
+
+// A call that says to nobody is wrong, and is told what is missing.
+func TestMissingRecipient(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	if e := desk.dial().refused(kinds.UnknownPeer, "query", client.QueryParams{Payload: query("?")}); !strings.HasPrefix(e.Message, "to: missing: name a trusted peer") {
+		t.Error(e)
+	}
 }

@@ -10,71 +10,72 @@ import (
 	"github.com/acpd/acpd/config"
 )
 
-// settingsAtOnce are the settings that count on reload; all others count from the next start.
-var settingsAtOnce = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "channels.open_to", "log.level"}
+// immediateSettings are the settings that count on reload. All others count from the next
+// start.
+var immediateSettings = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "channels.open_to", "log.level"}
 
-// settingsAtNextStart are the settings that have changed and do not count yet.
-func settingsAtNextStart(old, next *config.Config) []string {
-	return slices.DeleteFunc(next.Changed(old), func(name string) bool { return slices.Contains(settingsAtOnce, name) })
+// listDeferredSettings returns the settings that have changed and count from the next start.
+func listDeferredSettings(old, next *config.Config) []string {
+	return slices.DeleteFunc(next.ListChangedSettings(old), func(name string) bool { return slices.Contains(immediateSettings, name) })
 }
 
-// maxNamed bounds the names in a warning.
-const maxNamed = 8
+// maxNamesInWarning bounds the names in a warning.
+const maxNamesInWarning = 8
 
-// reloadFailure is why and when a reload has failed.
+// reloadFailure holds the time and the reason of a failed reload.
 type reloadFailure struct {
 	at  time.Time
 	why error
 }
 
-// maxWhy bounds the reason in a warning, in bytes.
-const maxWhy = 1024
+// maxReasonBytes bounds the reason in a warning, in bytes.
+const maxReasonBytes = 1024
 
 func (r *reloadFailure) String() string {
 	why := strings.Join(strings.FieldsFunc(r.why.Error(), func(c rune) bool { return c == '\n' }), "; ")
-	if len(why) > maxWhy {
-		why = strings.ToValidUTF8(why[:maxWhy], "") + " …"
+	if len(why) > maxReasonBytes {
+		why = strings.ToValidUTF8(why[:maxReasonBytes], "") + " …"
 	}
 	return fmt.Sprintf("config.yaml was not taken over at %s (%s): the settings of before count, and acpd will not start with this file; mend it and reload it",
 		r.at.UTC().Format(time.RFC3339), why)
 }
 
-// listWarnings are what a person should know of this daemon while it runs.
+// listWarnings returns what the owner should know of this daemon while it runs.
 func (d *Daemon) listWarnings() []string {
 	all := []string{}
-	if d.noTrust && d.trust.Len() == 0 && len(d.trust.Blocks()) == 0 {
-		all = append(all, trustIsGone)
+	if d.trustWasLost && d.trust.Len() == 0 && len(d.trust.Blocks()) == 0 {
+		all = append(all, trustLostWarning)
 	}
-	if full := d.warnFull(); full != "" {
+	if full := d.describeFullDisk(); full != "" {
 		all = append(all, full)
 	}
-	if r := d.refused.Load(); r != nil {
+	if r := d.reloadFailure.Load(); r != nil {
 		all = append(all, r.String())
 	}
-	if later := settingsAtNextStart(d.begun, d.config.Load()); len(later) > 0 {
+	if later := listDeferredSettings(d.startConfig, d.config.Load()); len(later) > 0 {
 		all = append(all, "settings in config.yaml that have changed count from the next start: "+strings.Join(later, ", ")+"; start acpd again for them")
 	}
-	return append(all, d.listDoubts()...)
+	return append(all, d.listUnmatchedSettings()...)
 }
 
-const trustIsGone = "neither trust.yaml nor trust.copy.yaml was there at the start, but identity.key was: nobody is trusted, and no key is blocked; " +
+const trustLostWarning = "neither trust.yaml nor trust.copy.yaml was there at the start, but identity.key was: nobody is trusted, and no key is blocked; " +
 	"if somebody was, stop acpd and restore them from a backup, or trust, and untrust, anew"
 
-// listDoubts are warnings about the settings in force: names of which nothing follows,
-// since nobody who is trusted has them.
-func (d *Daemon) listDoubts() []string {
+// listUnmatchedSettings returns warnings about names in the settings that no trusted peer
+// has, so that nothing follows from them.
+func (d *Daemon) listUnmatchedSettings() []string {
 	known := make(map[string]bool)
 	for _, p := range d.trust.Peers() {
 		known[p.Name], known[p.ID.String()] = true, true
 	}
-	unmatched := d.config.Load().Unmatched(func(ref string) bool { return known[ref] })
+	unmatched := d.config.Load().FindPeerRefs(func(ref string) bool { return !known[ref] })
 	all := []string{}
 	for _, setting := range slices.Sorted(maps.Keys(unmatched)) {
 		refs := slices.Compact(slices.Sorted(slices.Values(unmatched[setting])))
 		more := ""
-		if len(refs) > maxNamed {
-			more = fmt.Sprintf(" and %d more", len(refs)-maxNamed)
-			refs = refs[:maxNamed]
+		if len(refs) > maxNamesInWarning {
+			more = fmt.Sprintf(" and %d more", len(refs)-maxNamesInWarning)
+			refs = refs[:maxNamesInWarning]
 		}
 		all = append(all, fmt.Sprintf("%s in config.yaml names %s%s: no trusted peer has that name or id, so nothing follows from it; acpctl peers lists those that are",
 			setting, strings.Join(refs, ", "), more))
@@ -82,9 +83,9 @@ func (d *Daemon) listDoubts() []string {
 	return all
 }
 
-// warnDoubts tells the log of them.
-func (d *Daemon) warnDoubts() {
-	for _, doubt := range d.listDoubts() {
+// logUnmatchedSettings logs these warnings.
+func (d *Daemon) logUnmatchedSettings() {
+	for _, doubt := range d.listUnmatchedSettings() {
 		d.log.Warn("settings without effect", "warning", doubt)
 	}
 }

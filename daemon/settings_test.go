@@ -10,14 +10,14 @@ import (
 	"github.com/acpd/acpd/client"
 )
 
-// A setting that names nobody, and one that counts from the next start only, is told
+// A setting that names nobody, and one that takes effect at the next start only, is told
 // by its name: to the log, and the former to whoever asks for the status.
 func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
 	writeConfig(t, dir, "policy: {labtop: {kinds: []}}\n")
 	var log bytes.Buffer
-	d, err := Open(t.Context(), Options{Home: dir, Name: "desk", Listen: "127.0.0.1:0", NoMDNS: true, Log: &log})
+	d, err := OpenDaemon(t.Context(), Options{Home: dir, Name: "desk", Listen: "127.0.0.1:0", NoMDNS: true, Log: &log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 	reload := func(text string) string {
 		writeConfig(t, dir, text)
 		log.Reset()
-		if err := d.reload(); err != nil {
+		if err := d.reloadConfig(); err != nil {
 			t.Fatal(err)
 		}
 		return log.String()
@@ -45,7 +45,7 @@ func TestStatusWarns(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	writeConfig(t, desk.dir, "policy: {laptop: {kinds: [ping]}, "+laptop.ID().String()+": {kinds: [ping]}, planner: {kinds: []}}\n")
-	if err := desk.reload(); err != nil {
+	if err := desk.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	var s client.Status
@@ -69,7 +69,7 @@ func TestStatusTellsOfSettingsThatDoNotCount(t *testing.T) {
 	reload := func(text string) (failed bool, warnings []string) {
 		t.Helper()
 		writeConfig(t, dir, text)
-		failed = desk.reload() != nil
+		failed = desk.reloadConfig() != nil
 		var s client.Status
 		desk.dial().must("status", nil, &s)
 		return failed, s.Warnings
@@ -87,7 +87,7 @@ func TestStatusTellsOfSettingsThatDoNotCount(t *testing.T) {
 		if at, err := time.Parse(time.RFC3339, when); err != nil || time.Since(at) > time.Hour {
 			t.Errorf("%v in %q", err, w[0])
 		}
-		if len(rest) < 150 || len(rest) > 2*maxWhy || strings.Contains(rest, "\n") ||
+		if len(rest) < 150 || len(rest) > 2*maxReasonBytes || strings.Contains(rest, "\n") ||
 			!strings.HasSuffix(rest, "): the settings of before count, and acpd will not start with this file; mend it and reload it") {
 			t.Errorf("%q", rest)
 		}

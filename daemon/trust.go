@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
@@ -19,12 +20,12 @@ func (d *Daemon) serveInvite(_ context.Context, _ *localConn, p *client.InvitePa
 	if most := uint64(client.MaxInvitation / time.Second); p.ExpiresSecs > most {
 		return nil, kinds.Errorf(kinds.Invalid, "invite: expires_secs: expected at most %d, which is 24 hours", most)
 	}
-	if p.Name != "" { // the petname that who joins will have here
+	if p.Name != "" { // the petname of the joiner here
 		if err := identity.CheckName(p.Name); err != nil {
 			return nil, kinds.Errorf(kinds.Invalid, "invite: name: %s", err)
 		}
 	}
-	token, opened, err := d.node.Invitations().Open(time.Duration(p.ExpiresSecs)*time.Second, p.Name)
+	token, opened, err := d.node.Invitations().Issue(time.Duration(p.ExpiresSecs)*time.Second, p.Name)
 	if err != nil {
 		return nil, explainTrustError("invite", err)
 	}
@@ -33,26 +34,27 @@ func (d *Daemon) serveInvite(_ context.Context, _ *localConn, p *client.InvitePa
 	return &client.Invitation{URI: inv.String(), ID: opened.ID, Expires: opened.Expires.UTC()}, nil
 }
 
-// serveInvitations lists those that are open. Their tokens are told once, by invite.
+// serveInvitations lists the open invitations, without their tokens, which only invite
+// returns.
 func (d *Daemon) serveInvitations(context.Context, *localConn, *noParams) (any, error) {
 	out := &client.Invitations{Invitations: []client.OpenInvitation{}}
 	for _, o := range d.node.Invitations().List() {
 		row := client.OpenInvitation{ID: o.ID, Expires: o.Expires.UTC(), Name: o.Name}
 		if !o.UsedBy.IsZero() {
-			row.UsedBy = &client.NamedPeer{ID: o.UsedBy, Name: d.nameOf(o.UsedBy)}
+			row.UsedBy = &client.NamedPeer{ID: o.UsedBy, Name: d.peerName(o.UsedBy)}
 		}
 		out.Invitations = append(out.Invitations, row)
 	}
 	return out, nil
 }
 
-// serveRevoke ends one invitation, or all: nobody comes in by it any more. Who came in
-// already stays.
+// serveRevoke ends one invitation, or all. Nobody can join by it any more. A peer that has
+// joined by it stays trusted.
 func (d *Daemon) serveRevoke(_ context.Context, _ *localConn, p *client.RevokeParams) (any, error) {
 	if (p.ID == "") == !p.All {
 		return nil, kinds.Errorf(kinds.Invalid, "revoke: expected either id or all: true")
 	}
-	n := d.node.Invitations().Revoke(func(o identity.OpenInvitation) bool { return p.All || o.ID == p.ID })
+	n := d.node.Invitations().Revoke(func(o identity.InvitationInfo) bool { return p.All || o.ID == p.ID })
 	if n == 0 && !p.All {
 		return nil, kinds.Errorf(kinds.NotFound, "revoke: no invitation %.64q is open: acpctl invite --list shows those that are", p.ID)
 	}
@@ -71,19 +73,18 @@ func (d *Daemon) serveJoin(ctx context.Context, _ *localConn, p *client.JoinPara
 	return &client.NamedPeer{ID: who.ID, Name: who.Name}, nil
 }
 
-// serveTrust trusts a stranger, or changes the name or addresses of a trusted peer.
-// Where a stranger called from, or was when it was trusted before, is remembered like
-// any place where it was connected;
-// only what a person gave is configured.
+// serveTrust trusts a stranger, or changes the name or addresses of a trusted peer. The
+// address from which a stranger called, or its address from when it was trusted before, is
+// remembered like that of any connection. Only addresses that a person gave are configured.
 func (d *Daemon) serveTrust(ctx context.Context, _ *localConn, p *client.TrustParams) (any, error) {
-	met, err := d.findCandidate("trust", p.Peer)
+	met, err := d.findTrustCandidate("trust", p.Peer)
 	if err != nil {
 		return nil, err
 	}
 	if met.ID == d.id {
 		return nil, kinds.Errorf(kinds.Invalid, "trust: %s is this daemon itself: name the other one", d.id.Label())
 	}
-	who := d.newPeer(met)
+	who := d.newPeerToTrust(met)
 	if p.Name != "" {
 		if err := identity.CheckName(p.Name); err != nil {
 			return nil, kinds.Errorf(kinds.Invalid, "trust: name: %s", err)
@@ -96,24 +97,24 @@ func (d *Daemon) serveTrust(ctx context.Context, _ *localConn, p *client.TrustPa
 		}
 		who.Addrs = p.Addrs
 	}
-	if who, err = d.trustAgain(ctx, who); err != nil {
+	if who, err = d.trustAfterCleanup(ctx, who); err != nil {
 		return nil, explainTrustError("trust", err)
 	}
 	d.log.Info("trusted", "peer", who.ID.Label(), "name", who.Name)
 	d.publishEvent(client.EventTrust, who.ID, who.Name, time.Now(), nil)
-	met.Addr = cmp.Or(met.Addr, d.lastConnections.recall(who.ID))
+	met.Addr = cmp.Or(met.Addr, d.lastConnections.takeOldAddr(who.ID))
 	if met.Addr != "" {
 		d.lastConnections.record(who.ID, met.Addr, met.At)
 	}
-	d.updateTable(who.ID)
+	d.updateAddrTable(who.ID)
 	d.node.Connect(who.ID)
-	return &client.NamedPeer{ID: who.ID, Name: who.Name, Warning: d.warnNameHeir(who)}, nil
+	return &client.NamedPeer{ID: who.ID, Name: who.Name, Warning: d.warnOfNewNameHolder(who)}, nil
 }
 
-// findCandidate finds whom a person may mean by ref: any full id, a trusted peer, or
-// one stranger that called or is on the network, by what it calls itself or the
-// beginning of its id. Of all but strangers only the id is returned.
-func (d *Daemon) findCandidate(op, ref string) (peer.Pending, error) {
+// findTrustCandidate returns the daemon that a person means by ref: any full id, a trusted peer,
+// or the one stranger with that claim or prefix of its id. Of all but strangers it returns
+// only the id.
+func (d *Daemon) findTrustCandidate(op, ref string) (peer.Pending, error) {
 	var found []peer.Pending
 	digits := strings.ToLower(ref)
 	whole, noID := identity.ParseID(digits)
@@ -134,8 +135,8 @@ func (d *Daemon) findCandidate(op, ref string) (peer.Pending, error) {
 	}
 	switch len(found) {
 	case 0:
-		if b, ok := d.findBlocked(ref); ok {
-			return peer.Pending{}, newBlocked(op, ref, b)
+		if b, ok := d.findBlockedPeer(ref); ok {
+			return peer.Pending{}, newBlockedError(op, ref, b)
 		}
 		if unknown, ok := errors.AsType[*identity.UnknownPeerError](err); !ok || len(unknown.Near) > 0 {
 			return peer.Pending{}, explainTrustError(op, err) // a trusted peer was meant
@@ -151,9 +152,9 @@ func (d *Daemon) findCandidate(op, ref string) (peer.Pending, error) {
 	return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names several strangers: give the full id, one of %s", op, ref, strings.Join(ids, ", "))
 }
 
-// findBlocked finds the blocked key that ref means: by the name that it had, or by the
+// findBlockedPeer finds the blocked key that ref means: by the name that it had, or by the
 // beginning of its id.
-func (d *Daemon) findBlocked(ref string) (identity.Block, bool) {
+func (d *Daemon) findBlockedPeer(ref string) (identity.Block, bool) {
 	digits := strings.ToLower(ref)
 	for _, b := range d.trust.Blocks() {
 		if ref != "" && b.Name == ref || len(ref) >= 6 && strings.HasPrefix(b.ID.String(), digits) {
@@ -163,16 +164,41 @@ func (d *Daemon) findBlocked(ref string) (identity.Block, bool) {
 	return identity.Block{}, false
 }
 
-func newBlocked(op, ref string, b identity.Block) error {
+// newBlockedError returns the error for a name that means a blocked key.
+func newBlockedError(op, ref string, b identity.Block) error {
 	return kinds.Errorf(kinds.UnknownPeer, "%s: %q was untrusted and is blocked: only its full id lifts that, acpctl trust %s", op, ref, b.ID)
 }
 
-// newPeer is one as it would be trusted: under what it calls itself where that is
-// a free name, and with the post-quantum key pinned that it showed when it called.
-func (d *Daemon) newPeer(s peer.Pending) identity.Peer {
+// newPeerToTrust returns a stranger as a peer to trust: under its claim if that is a free
+// name, and with the post-quantum key that it showed when it called.
+func (d *Daemon) newPeerToTrust(s peer.Pending) identity.Peer {
 	p := identity.Peer{ID: s.ID, PQ: s.PQ}
 	if identity.CheckName(s.Claim) == nil {
-		p.Name = d.trust.FreeName(s.Claim)
+		p.Name = d.trust.FindFreeName(s.Claim)
 	}
 	return p
+}
+
+// explainTrustError returns an error of the trust store as one of the local API.
+func explainTrustError(op string, err error) error {
+	_, unknown := errors.AsType[*identity.UnknownPeerError](err)
+	_, ambiguous := errors.AsType[*identity.AmbiguousError](err)
+	_, taken := errors.AsType[*identity.NameTakenError](err)
+	code := kinds.Internal
+	switch {
+	case unknown, ambiguous:
+		code = kinds.UnknownPeer
+	case taken:
+		code = kinds.Invalid
+	case errors.Is(err, identity.ErrTrustFull), errors.Is(err, identity.ErrInvitationsFull), disk.IsFullError(err):
+		code = kinds.Overloaded
+	}
+	text := err.Error()
+	if !strings.HasPrefix(text, op) {
+		text = op + ": " + text
+	}
+	if disk.IsFullError(err) && !strings.Contains(text, "free some space") {
+		text += ": free some space on the disk of the state directory, then try again"
+	}
+	return kinds.Errorf(code, "%s", text)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,27 +82,27 @@ func TestUntrustCutsTheLiveConnection(t *testing.T) {
 		case "cancel":
 			cancels <- bind(t, r)
 		}
-		r.Reply(wire200)
+		r.Respond(wire200)
 	})
 	asker, owner := desk.dial(), laptop.dial()
-	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: "held"})}, nil)
+	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "held"})}, nil)
 	given := delegateTo(asker, "laptop", task1(""))
 	failed := make(chan error, 1)
 	go func() {
 		failed <- desk.dial().call("query", client.QueryParams{To: "laptop", Payload: query("?")}, nil)
 	}()
-	await.From(t, "query", began)
+	await.Receive(t, "query", began)
 
 	begun := time.Now()
 	owner.must("untrust", client.UntrustParams{Peer: "desk"}, nil)
-	err := await.From(t, "the end of the query", failed)
+	err := await.Receive(t, "the end of the query", failed)
 	if took := time.Since(begun); took > 5*time.Second { // a second, and what a slow machine adds; its deadline is 30 s
 		t.Errorf("the connection lived for %v", took)
 	}
 	if !errors.Is(err, &kinds.Error{Code: kinds.NotTrusted}) {
 		t.Error(err)
 	}
-	if in := await.From(t, "cancel", cancels); *in.Ref != given.ID {
+	if in := await.Receive(t, "cancel", cancels); *in.Ref != given.ID {
 		t.Errorf("%+v", in)
 	}
 	asker.refused(kinds.NotTrusted, "ping", client.PingParams{To: "laptop"})
@@ -129,9 +130,9 @@ func TestUntrustCutsTheLiveConnection(t *testing.T) {
 func TestStartFinishesAnUntrust(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
-	desk.dial().must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: "held"})}, nil)
+	desk.dial().must("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "held"})}, nil)
 	laptop.stop()
-	trust, _, err := identity.OpenTrust(laptop.dir)
+	trust, _, err := identity.OpenTrustStore(laptop.dir)
 	if err == nil {
 		err = errors.Join(trust.Untrust(desk.ID()), trust.Save())
 	}
@@ -145,7 +146,12 @@ func TestStartFinishesAnUntrust(t *testing.T) {
 		owner.must("inbox", client.InboxParams{}, &in)
 		return len(in.Messages) == 0
 	})
-	await.Until(t, "nothing is left", func() bool { return len(laptop.leftovers.all()) == 0 })
+	await.Until(t, "nothing is left", func() bool {
+		for range laptop.leftovers.names.Range {
+			return false
+		}
+		return true
+	})
 }
 
 // A refusal that is older than the trust under which a delegation is on its way does
@@ -157,15 +163,15 @@ func TestRefusalLeavesWhatIsOnItsWay(t *testing.T) {
 	laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
 		came <- bind(t, r)
 		<-ack
-		r.Reply(wire.Payload(accepted))
+		r.Respond(wire.Payload(accepted))
 	})
 	asker := desk.dial()
 	given := make(chan *client.Delegated, 1)
 	go func() { given <- delegateTo(asker, "laptop", task1("")) }()
-	id := await.From(t, "delegate", came).ID
-	desk.endRefused(laptop.ID(), time.Now())
+	id := await.Receive(t, "delegate", came).ID
+	desk.endDelegationsRefusedBy(laptop.ID(), time.Now())
 	close(ack)
-	await.From(t, "the ack", given)
+	await.Receive(t, "the ack", given)
 	if s := desk.dial().state(id); s.State != client.TaskAccepted {
 		t.Errorf("%+v", s)
 	}
@@ -185,7 +191,7 @@ func TestBeingUntrustedEndsDelegations(t *testing.T) {
 				if r.Method == "cancel" {
 					cancels <- bind(t, r)
 				}
-				r.Reply(wire200)
+				r.Respond(wire200)
 			})
 			asker := desk.dial()
 			given, taken := delegateTo(asker, "laptop", task1("")), delegateTo(laptop.dial(), "desk", task1(""))
@@ -208,11 +214,11 @@ func TestBeingUntrustedEndsDelegations(t *testing.T) {
 			} else {
 				laptop.dial().must("untrust", client.UntrustParams{Peer: "desk"}, nil)
 			}
-			got := await.From(t, "the end of the wait", waits)
+			got := await.Receive(t, "the end of the wait", waits)
 			if e := parse[kinds.Error](t, got.Result); got.State != client.TaskFailed || e.Code != kinds.NotTrusted {
 				t.Errorf("given: %+v: %+v", got, e)
 			}
-			if in := await.From(t, "cancel", cancels); *in.Ref != taken.ID {
+			if in := await.Receive(t, "cancel", cancels); *in.Ref != taken.ID {
 				t.Errorf("%+v", in)
 			}
 			if s := asker.state(taken.ID); s.State != client.TaskCancelled {
@@ -321,16 +327,16 @@ func TestUntrustIsFinalForWhatIsOnItsWay(t *testing.T) {
 	laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
 		close(began)
 		<-refuse
-		r.ReplyError(kinds.Errorf(kinds.Internal, "not taken"))
+		r.RespondError(kinds.Errorf(kinds.Internal, "not taken"))
 	})
 	asker, owner := desk.dial(), laptop.dial()
 	sent := make(chan error, 1)
 	go func() {
-		sent <- asker.call("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: "t"})}, nil)
+		sent <- asker.call("notify", client.NotifyParams{To: client.To("laptop"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "t"})}, nil)
 	}()
-	await.From(t, "notify", began)
+	await.Receive(t, "notify", began)
 	owner.must("untrust", client.UntrustParams{Peer: "desk"}, nil)
-	if err := await.From(t, "the end of the notify", sent); !errors.Is(err, &kinds.Error{Code: kinds.NotTrusted}) {
+	if err := await.Receive(t, "the end of the notify", sent); !errors.Is(err, &kinds.Error{Code: kinds.NotTrusted}) {
 		t.Error(err)
 	}
 	close(refuse)
@@ -352,7 +358,7 @@ func TestBlockedPeerIsNamed(t *testing.T) {
 	old, other := identity.ID{7}, identity.ID{8}
 	l.must("trust", client.TrustParams{Peer: old.String(), Name: "planner"}, nil)
 	l.must("untrust", client.UntrustParams{Peer: "planner"}, nil)
-	if got := desk.nameOf(old); got != "planner" {
+	if got := desk.peerName(old); got != "planner" {
 		t.Errorf("a blocked peer is called %q", got)
 	}
 	for _, ref := range []string{"planner", old.String()[:8]} {
@@ -370,7 +376,7 @@ func TestBlockedPeerIsNamed(t *testing.T) {
 		}
 	}
 	l.must("trust", client.TrustParams{Peer: other.String(), Name: "planner"}, nil)
-	if got := desk.nameOf(old); got != old.String() {
+	if got := desk.peerName(old); got != old.String() {
 		t.Errorf("a blocked peer is called %q, which is another's name", got)
 	}
 	l.refused(kinds.Invalid, "ping", client.PingParams{To: "planner/"})
@@ -384,7 +390,7 @@ func TestJoinIsTrustOnBothSides(t *testing.T) {
 	told := make(chan client.EventType, 64)
 	watch := desk.dialWith(func(_ context.Context, r *jsonrpc.Request) {
 		e := new(client.Event)
-		if r.Bind(e) == nil {
+		if r.ReadParams(e) == nil {
 			told <- e.Type
 		}
 	})
@@ -394,7 +400,7 @@ func TestJoinIsTrustOnBothSides(t *testing.T) {
 	laptop.dial().must("join", client.JoinParams{URI: inv.URI}, nil)
 	desk.dial().must("ping", client.PingParams{To: "laptop"}, nil)
 	for _, want := range []client.EventType{client.EventTrust, client.EventUp} {
-		if got := await.From(t, string(want), told); got != want {
+		if got := await.Receive(t, string(want), told); got != want {
 			t.Errorf("%s instead of %s", got, want)
 		}
 	}
@@ -425,5 +431,31 @@ func TestTrustKeepsSince(t *testing.T) {
 	desk.dial().must("trust", client.TrustParams{Peer: id.String(), Name: "reviewer"}, nil)
 	if p, _ := desk.trust.Get(id); p.Name != "reviewer" || !p.Since.Equal(then) {
 		t.Errorf("%+v", p)
+	}
+}
+
+// Who is trusted again by its id alone is called where it last was: nothing has to be
+// heard of it first.
+func TestTrustedAgainIsConnectedAgain(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	owner := desk.dial()
+	owner.must("trust", client.TrustParams{Peer: "laptop", Addrs: []string{}}, nil) // it is known by where it worked
+	caller := laptop.dial()
+	refuses := func() bool {
+		var all client.Peers
+		caller.must("peers", nil, &all)
+		i := slices.IndexFunc(all.Peers, func(p client.Peer) bool { return p.ID == desk.ID() })
+		return i >= 0 && all.Peers[i].Refuses
+	}
+	for range 2 {
+		owner.must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
+		await.Until(t, "it is cut off", func() bool { _, up := laptop.node.Peer(desk.ID()); return !up })
+		await.Until(t, "it is told of as refusing", refuses)
+		owner.must("trust", client.TrustParams{Peer: laptop.ID().String(), Name: "laptop"}, nil)
+		await.Until(t, "it is back", func() bool { _, up := laptop.node.Peer(desk.ID()); return up && !refuses() })
+	}
+	if addr := desk.lastConnections.takeOldAddr(laptop.ID()); addr != "" {
+		t.Errorf("%s is kept as the address of a peer that is trusted no more", addr)
 	}
 }

@@ -10,14 +10,15 @@ import (
 
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/store"
 )
 
 // defaultPort is listened on unless it is taken or another is configured.
 const defaultPort = "7117"
 
-// listen opens the UDP socket: on the configured port; else on the one that was
+// listenUDP opens the UDP socket: on the configured port; else on the one that was
 // chosen before, else on 7117, else on a free one, which is kept for the next start.
-func (d *Daemon) listen(ctx context.Context, cfg *config.Config) (*peer.Node, error) {
+func (d *Daemon) listenUDP(ctx context.Context, cfg *config.Config) (*peer.Node, error) {
 	host, port := "", "0"
 	if cfg.Listen != "" {
 		var err error
@@ -26,9 +27,9 @@ func (d *Daemon) listen(ctx context.Context, cfg *config.Config) (*peer.Node, er
 		}
 	}
 	if port != "0" {
-		return d.listenOn(cfg, host, port)
+		return d.listenOnPort(cfg, host, port)
 	}
-	kept, err := readSetting(ctx, d.store, settingPort)
+	kept, err := store.ReadValue(ctx, d.store, readUDPPort)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
@@ -40,29 +41,29 @@ func (d *Daemon) listen(ctx context.Context, cfg *config.Config) (*peer.Node, er
 		ports = append(ports, defaultPort)
 	}
 	for _, port := range ports {
-		n, err := d.listenOn(cfg, host, port)
+		n, err := d.listenOnPort(cfg, host, port)
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return n, err
 		}
 	}
-	n, err := d.listenOn(cfg, host, "0")
+	n, err := d.listenOnPort(cfg, host, "0")
 	if err != nil {
 		return nil, err
 	}
 	chosen := strconv.Itoa(n.Addr().(*net.UDPAddr).Port)
-	if err := writeSetting(ctx, d.store, settingPort, chosen); err != nil {
+	if err := d.store.Write(ctx, true, func(tx *store.Tx) error { return writeUDPPort(tx, chosen) }); err != nil {
 		d.log.Warn("the port will be another one at the next start", "port", chosen, "err", err)
 	}
 	return n, nil
 }
 
-func (d *Daemon) listenOn(cfg *config.Config, host, port string) (*peer.Node, error) {
+func (d *Daemon) listenOnPort(cfg *config.Config, host, port string) (*peer.Node, error) {
 	n, err := peer.Listen(peer.Config{
 		Key: d.key, Trust: d.trust, Name: d.name, Software: "acpd " + d.options.Version,
 		MaxMessage: cfg.MaxMessage, RequirePQ: cfg.PostQuantum == config.Require,
-		Listen: net.JoinHostPort(host, port), Addrs: d.table.ToDial,
-		Exchange: d.onExchange, Message: d.onMessage, Event: d.onEvent,
-		Budget: d.budget, Lines: d.lines, Logger: d.log,
+		Listen: net.JoinHostPort(host, port), Addrs: d.table.TakeDialAddrs,
+		Exchange: d.handleExchange, Message: d.handleMessage, Event: d.handlePeerEvent,
+		Budget: d.budget, Lines: d.refusalLog, Logger: d.log,
 	})
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"net"
 	"syscall"
 
@@ -10,39 +11,34 @@ import (
 // maxSocketPath is the size of sockaddr_un's path without its zero (unix(7)).
 const maxSocketPath = 107
 
-// makePrivate makes the socket file 0600 from the first moment: Linux gives it
+// makeSocketPrivate makes the socket file 0600 from the first moment: Linux gives it
 // the mode of the socket itself, so no umask of the whole process is involved.
-func makePrivate(_, _ string, c syscall.RawConn) error {
+func makeSocketPrivate(_, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), 0o600) })
-	if err != nil {
-		return err
-	}
-	return failed
+	return cmp.Or(err, failed)
 }
 
-// acknowledge has the kernel acknowledge at once what was read (tcp(7)).
-func acknowledge(c *net.TCPConn) {
+// enableQuickAck makes the kernel acknowledge at once what was read (tcp(7)).
+func enableQuickAck(c *net.TCPConn) {
 	if raw, err := c.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1) })
 	}
 }
 
-// peerUID asks the kernel which user connected.
-func peerUID(c *net.UnixConn) (uid int, err error) {
+// readCallerUserID asks the kernel which user connected.
+func readCallerUserID(c *net.UnixConn) (uid int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
 	var cred *unix.Ucred
 	var failed error
-	if err := raw.Control(func(fd uintptr) {
+	err = raw.Control(func(fd uintptr) {
 		cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil {
+	})
+	if err = cmp.Or(err, failed); err != nil {
 		return 0, err
-	}
-	if failed != nil {
-		return 0, failed
 	}
 	return int(cred.Uid), nil
 }

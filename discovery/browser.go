@@ -41,7 +41,7 @@ type browser struct {
 	port  uint16
 	table *Table
 	own   []netip.Addr // of this host
-	quota quota
+	quota packetQuota
 
 	started  time.Time // the schedule
 	step     int       // how many times everybody was asked since
@@ -65,8 +65,8 @@ func newBrowser(self identity.ID, port uint16, table *Table) *browser {
 	return &browser{self: self, port: port, table: table}
 }
 
-// restart begins the schedule anew, because the interfaces have changed.
-func (b *browser) restart(now time.Time) {
+// restartSchedule begins the schedule anew, because the interfaces have changed.
+func (b *browser) restartSchedule(now time.Time) {
 	b.started = now.Add(randomDelay())
 	b.step = 0
 }
@@ -75,12 +75,12 @@ func (b *browser) restart(now time.Time) {
 // section 6).
 func randomDelay() time.Duration { return minDelay + rand.N(maxDelay-minDelay) }
 
-// takeDue returns what is due and the time when there will be more; zero: not before
+// takeDueWork returns what is due and the time when there will be more; zero: not before
 // something comes in.
-func (b *browser) takeDue(now time.Time) (e dueWork, next time.Time) {
-	stale, next := b.table.removeDead(now)
+func (b *browser) takeDueWork(now time.Time) (e dueWork, next time.Time) {
+	stale, next := b.table.removeDeadHints(now)
 	for _, instance := range stale {
-		b.askSoon(instance, now)
+		b.scheduleQuestion(instance, now)
 	}
 	soonest := func(t time.Time) {
 		if next.IsZero() || t.Before(next) {
@@ -88,15 +88,15 @@ func (b *browser) takeDue(now time.Time) (e dueWork, next time.Time) {
 		}
 	}
 	if !b.started.IsZero() {
-		if !now.Before(b.nextAsk()) {
+		if !now.Before(b.nextAskTime()) {
 			e.everybody, e.announce = true, true
 			b.cut, b.loud = false, false
 			e.questions = append(e.questions, encodeQuestion(service, dns.TypePTR))
-			for !now.Before(b.nextAsk()) {
+			for !now.Before(b.nextAskTime()) {
 				b.step++
 			}
 		}
-		soonest(b.nextAsk())
+		soonest(b.nextAskTime())
 	}
 	if !b.sayAt.IsZero() {
 		if e.announce || !now.Before(b.sayAt) {
@@ -133,7 +133,7 @@ func (b *browser) takeDue(now time.Time) (e dueWork, next time.Time) {
 	return e, next
 }
 
-func (b *browser) nextAsk() time.Time {
+func (b *browser) nextAskTime() time.Time {
 	last := len(announceTimes) - 1
 	if b.step <= last {
 		return b.started.Add(announceTimes[b.step])
@@ -141,8 +141,8 @@ func (b *browser) nextAsk() time.Time {
 	return b.started.Add(announceTimes[last] + time.Duration(b.step-last)*time.Minute)
 }
 
-// askSoon schedules a question to one instance.
-func (b *browser) askSoon(instance string, now time.Time) {
+// scheduleQuestion schedules a question to one instance.
+func (b *browser) scheduleQuestion(instance string, now time.Time) {
 	if len(b.asking) >= maxAsking || slices.Contains(b.asking, instance) {
 		return
 	}
@@ -152,14 +152,14 @@ func (b *browser) askSoon(instance string, now time.Time) {
 	}
 }
 
-// readPacket enters a packet into the table. It returns the address from which another
+// recordPacket enters a packet into the table. It returns the address from which another
 // daemon seems to announce this one's id, if one does.
-func (b *browser) readPacket(p packet) (clone netip.AddrPort) {
+func (b *browser) recordPacket(p packet) (clone netip.AddrPort) {
 	now := time.Now()
-	if !p.nic.isOnLink(p.src) || !b.quota.allow(p.src, 1+len(p.data)/1024, now) {
+	if !p.nic.isOnLink(p.src) || !b.quota.takeUnits(p.src, 1+len(p.data)/1024, now) {
 		return clone
 	}
-	if b.sayAt.IsZero() && asksAbout(p.data, instanceOf(b.self)) {
+	if b.sayAt.IsZero() && isQuestionAbout(p.data, instanceName(b.self)) {
 		b.sayAt = now.Add(randomDelay())
 		if soonest := b.said.Add(answerGap); b.sayAt.Before(soonest) {
 			b.sayAt = soonest
@@ -171,23 +171,23 @@ func (b *browser) readPacket(p packet) (clone netip.AddrPort) {
 		b.cut = true
 	}
 	for _, instance := range said.mentioned {
-		b.askSoon(instance, now)
+		b.scheduleQuestion(instance, now)
 	}
 	for _, a := range said.found {
-		if !b.quota.allow(p.src, 1, now) {
+		if !b.quota.takeUnits(p.src, 1, now) {
 			break
 		}
 		switch {
-		case a.id == b.self || a.instance == instanceOf(b.self):
+		case a.id == b.self || a.instance == instanceName(b.self):
 			if !a.bye && (a.port != b.port || !slices.Contains(b.own, p.src)) {
 				clone = netip.AddrPortFrom(p.src, a.port)
 			}
 		case a.bye:
-			if instance := b.table.hearGoodbye(a.id, a.instance); instance != "" {
-				b.askSoon(instance, now)
+			if instance := b.table.handleGoodbye(a.id, a.instance); instance != "" {
+				b.scheduleQuestion(instance, now)
 			}
 		default:
-			if addrs := b.dropOwnAddrs(p.usableAddrs(a.addrs)); len(addrs) > 0 {
+			if addrs := b.removeOwnAddrs(p.filterUsableAddrs(a.addrs)); len(addrs) > 0 {
 				b.table.addHints(sighting{a.id, a.instance, a.claim, addrs, p.src})
 			}
 		}
@@ -195,9 +195,9 @@ func (b *browser) readPacket(p packet) (clone netip.AddrPort) {
 	return clone
 }
 
-// dropOwnAddrs returns addrs without this host's own: another host may have them too, as
+// removeOwnAddrs returns addrs without this host's own: another host may have them too, as
 // those of virtual networks that every host has, but from here they lead back.
-func (b *browser) dropOwnAddrs(addrs []netip.AddrPort) []netip.AddrPort {
+func (b *browser) removeOwnAddrs(addrs []netip.AddrPort) []netip.AddrPort {
 	return slices.DeleteFunc(addrs, func(a netip.AddrPort) bool {
 		return a.Port() == b.port && slices.Contains(b.own, a.Addr().WithZone(""))
 	})

@@ -29,7 +29,7 @@ func drive(t *testing.T) *driven {
 	r := newRecorder()
 	d := &driven{newBrowser(identity.ID{7}, 7117, r.Table), r, t, time.Now(), nil}
 	d.own = []netip.Addr{netip.MustParseAddr("10.0.0.9")}
-	d.restart(time.Now())
+	d.restartSchedule(time.Now())
 	return d
 }
 
@@ -37,7 +37,7 @@ func drive(t *testing.T) *driven {
 func (d *driven) run(for_ time.Duration) {
 	d.t.Helper()
 	for end := time.Now().Add(for_); ; {
-		e, next := d.takeDue(time.Now())
+		e, next := d.takeDueWork(time.Now())
 		for _, q := range e.questions {
 			var msg dns.Msg
 			if err := msg.Unpack(q); err != nil {
@@ -72,21 +72,21 @@ func (d *driven) expectAsked(what ...string) {
 }
 
 func (d *driven) hear(src string, data []byte) netip.AddrPort {
-	return d.readPacket(packet{data, netip.MustParseAddr(src), eth0})
+	return d.recordPacket(packet{data, netip.MustParseAddr(src), eth0})
 }
 
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := drive(t)
-		if wait := time.Until(d.nextAsk()); wait < 20*time.Millisecond || wait >= 120*time.Millisecond {
+		if wait := time.Until(d.nextAskTime()); wait < 20*time.Millisecond || wait >= 120*time.Millisecond {
 			t.Errorf("first question after %v", wait)
 		}
-		first := d.nextAsk()
+		first := d.nextAskTime()
 		var at []int
 		for time.Since(first) < 200*time.Second {
-			time.Sleep(time.Until(d.nextAsk()))
+			time.Sleep(time.Until(d.nextAskTime()))
 			at = append(at, int(time.Since(first)/time.Second))
-			if e, _ := d.takeDue(time.Now()); !e.everybody || len(e.questions) != 1 {
+			if e, _ := d.takeDueWork(time.Now()); !e.everybody || len(e.questions) != 1 {
 				t.Fatal("not due")
 			}
 		}
@@ -168,7 +168,7 @@ func TestMentionedIsAsked(t *testing.T) {
 func TestWhoIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := drive(t)
-		said := newRecords(planner, "planner", addrPorts("10.0.0.5:7117", "10.0.0.9:7117")).encodeAnnouncement(lifetime)
+		said := newDNSRecords(planner, "planner", addrPorts("10.0.0.5:7117", "10.0.0.9:7117")).encodeAnnouncement(lifetime)
 		d.hear("192.0.2.5", said)
 		d.hear("2001:db8:1::5", said)
 		d.recorder.expect(t)
@@ -177,22 +177,22 @@ func TestWhoIsHeard(t *testing.T) {
 		d.addrs(t, planner, "10.0.0.5:7117") // the other would lead back here
 
 		// Another daemon of this host.
-		d.hear("10.0.0.9", newRecords(reviewer, "reviewer", addrPorts("10.0.0.9:7118")).encodeAnnouncement(lifetime))
+		d.hear("10.0.0.9", newDNSRecords(reviewer, "reviewer", addrPorts("10.0.0.9:7118")).encodeAnnouncement(lifetime))
 		d.addrs(t, reviewer, "10.0.0.9:7118")
 		d.since()
 
 		// Itself, and a copy of itself.
-		own := newRecords(d.self, "own", addrPorts("10.0.0.9:7117")).encodeAnnouncement(lifetime)
+		own := newDNSRecords(d.self, "own", addrPorts("10.0.0.9:7117")).encodeAnnouncement(lifetime)
 		if clone := d.hear("10.0.0.9", own); clone.IsValid() {
 			t.Errorf("took itself for a copy at %v", clone)
 		}
 		for src, port := range map[string]string{"10.0.0.5": "7117", "10.0.0.9": "7118"} {
-			other := newRecords(d.self, "own", addrPorts(src+":"+port)).encodeAnnouncement(lifetime)
+			other := newDNSRecords(d.self, "own", addrPorts(src+":"+port)).encodeAnnouncement(lifetime)
 			if clone := d.hear(src, other); clone.String() != src+":"+port {
 				t.Errorf("copy at %s: %v", src, clone)
 			}
 		}
-		if clone := d.hear("10.0.0.5", newRecords(d.self, "own", addrPorts("10.0.0.5:7117")).encodeAnnouncement(0)); clone.IsValid() {
+		if clone := d.hear("10.0.0.5", newDNSRecords(d.self, "own", addrPorts("10.0.0.5:7117")).encodeAnnouncement(0)); clone.IsValid() {
 			t.Error("a goodbye is no copy")
 		}
 		d.recorder.expect(t)
@@ -208,7 +208,7 @@ func TestAnswersForAll(t *testing.T) {
 		var at []time.Duration
 		for time.Since(start) < 3*time.Second {
 			d.hear("10.0.0.5", encodeQuestion(service, dns.TypePTR))
-			if e, _ := d.takeDue(time.Now()); e.announce {
+			if e, _ := d.takeDueWork(time.Now()); e.announce {
 				at = append(at, time.Since(start))
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -223,13 +223,13 @@ func TestFloodIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := drive(t)
 		for i := range 10000 {
-			d.hear("10.0.0.66", newRecords(identity.ID{0xa0, byte(i >> 8), byte(i)}, "x", addrPorts("10.0.0.66:1")).encodeAnnouncement(lifetime))
+			d.hear("10.0.0.66", newDNSRecords(identity.ID{0xa0, byte(i >> 8), byte(i)}, "x", addrPorts("10.0.0.66:1")).encodeAnnouncement(lifetime))
 		}
-		d.hear("10.0.0.5", newRecords(planner, "planner", addrPorts("10.0.0.5:7117")).encodeAnnouncement(lifetime))
+		d.hear("10.0.0.5", newDNSRecords(planner, "planner", addrPorts("10.0.0.5:7117")).encodeAnnouncement(lifetime))
 		if n := len(d.Entries()); n != maxStrangers && n != maxPerSource/2+1 {
 			t.Errorf("%d entries", n)
 		}
-		if len(d.Addrs(planner)) == 0 {
+		if len(d.listPeerAddrs(planner)) == 0 {
 			t.Error("a quiet peer is not heard beside the flood")
 		}
 	})
@@ -242,11 +242,11 @@ func TestRunWithoutInterface(t *testing.T) {
 	warned := make(chan struct{}, 10)
 	logger := slog.New(slog.NewTextHandler(writeFunc(func(b []byte) { log.Write(b); warned <- struct{}{} }), nil))
 	table := newRecorder().Table
-	table.Set(planner, Static, "planner.example:7117")
+	table.SetAddrs(planner, Static, "planner.example:7117")
 	table.addHints(sight(reviewer, laptop, "10.0.0.2:7117"))
 	ended := make(chan error)
 	go func() {
-		ended <- Run(ctx, Config{Self: identity.ID{7}, Listen: netip.MustParseAddrPort("127.0.0.1:7117"), Include: []string{"none"}, Table: table, Logger: logger})
+		ended <- RunMDNS(ctx, Config{Self: identity.ID{7}, Listen: netip.MustParseAddrPort("127.0.0.1:7117"), Include: []string{"none"}, Table: table, Logger: logger})
 	}()
 	<-warned
 	cancel()
@@ -304,7 +304,7 @@ func TestAnnounced(t *testing.T) {
 		"[fe80::9]:7117":        {"[fe80::9]:7117"},
 		"203.0.113.1:7117":      nil,
 	} {
-		if got := announcedAddrs(netip.MustParseAddrPort(listen), []nic{lo, eth0, wlan0}); !slices.Equal(got, addrPorts(want...)) {
+		if got := listAnnouncedAddrs(netip.MustParseAddrPort(listen), []nic{lo, eth0, wlan0}); !slices.Equal(got, addrPorts(want...)) {
 			t.Errorf("%s: %v, want %v", listen, got, want)
 		}
 	}
@@ -315,7 +315,7 @@ func TestAnnounced(t *testing.T) {
 		"[::1]:7117":     {"[::1]:7117"},
 		"10.0.0.9:7117":  nil,
 	} {
-		if got := announcedAddrs(netip.MustParseAddrPort(listen), []nic{lo}); !slices.Equal(got, addrPorts(want...)) {
+		if got := listAnnouncedAddrs(netip.MustParseAddrPort(listen), []nic{lo}); !slices.Equal(got, addrPorts(want...)) {
 			t.Errorf("%s on loopback alone: %v, want %v", listen, got, want)
 		}
 	}

@@ -2,7 +2,7 @@
 //
 // A [Table] holds what is known about where a peer may be reached, with its
 // provenance and age: addresses that a person configured, addresses that worked
-// before, and what peers say about themselves on the local network. [Run] is the
+// before, and what peers say about themselves on the local network. [RunMDNS] is the
 // source of the last kind: multicast DNS service discovery (RFC 6762, RFC 6763)
 // for the service _acp._udp, on every interface that can do multicast, over IPv4
 // and IPv6. Its records are those of hashicorp/mdns; the sockets, the answers,
@@ -18,7 +18,7 @@
 //
 // The package knows neither trust nor dialling. The caller says which ids are
 // trusted, so that strangers cannot displace them, limits how often news make it
-// dial, and gets the addresses from [Table.ToDial]. The handshake proves the key.
+// dial, and gets the addresses from [Table.TakeDialAddrs]. The handshake proves the key.
 package discovery
 
 import (
@@ -49,17 +49,17 @@ const (
 	// byePause lies between the two goodbyes.
 	byePause = 100 * time.Millisecond
 
-	// waiting is how many packets may wait to be looked at: the answers of a large
+	// waiting bounds the packets that wait for the goroutine of Run: the answers of a large
 	// network to one question.
 	waiting = 256
 )
 
-// Config holds the settings of [Run]. Include, Exclude and Rewired are optional.
+// Config holds the settings of [RunMDNS]. Include, Exclude and Rewired are optional.
 type Config struct {
 	Self identity.ID
 	Name string // what this daemon calls itself; "": nothing
 
-	// Listen is where peers are accepted. With an unspecified address all addresses
+	// Listen holds the address at which peers are accepted. With an unspecified address all addresses
 	// of the interfaces are announced, with 0.0.0.0 those of IPv4 alone, with another
 	// address that one, and with one of loopback that one, to this host alone.
 	Listen netip.AddrPort
@@ -77,10 +77,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Run announces this daemon, answers questions about it and fills the table, until
+// RunMDNS announces this daemon, answers questions about it and fills the table, until
 // ctx ends. Then it says goodbye, removes what the network said from the table, and
 // returns when its goroutines have ended. No failure of the network is an error.
-func Run(ctx context.Context, cfg Config) error {
+func RunMDNS(ctx context.Context, cfg Config) error {
 	n := &node{
 		cfg:     cfg,
 		zone:    &zone{},
@@ -91,10 +91,10 @@ func Run(ctx context.Context, cfg Config) error {
 		stop:    make(chan struct{}),
 		warned:  make(map[string]bool),
 	}
-	defer n.sayGoodbye()
-	if notices, err := openNotices(); err == nil {
+	defer n.sendGoodbyeAndClose()
+	if notices, err := openInterfaceNotices(); err == nil {
 		n.notices, n.every = notices, lookTime
-		n.readers.Go(n.awaitNotices)
+		n.readers.Go(n.awaitInterfaceNotices)
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -138,21 +138,21 @@ func (n *node) doDueWork(now time.Time) time.Time {
 		n.looked, n.lookAt = now, now.Add(n.every)
 		n.updateLinks(now)
 	}
-	todo, next := n.browser.takeDue(now)
+	todo, next := n.browser.takeDueWork(now)
 	if todo.everybody {
 		n.reopenLinks()
 	}
 	known := n.zone.current.Load()
 	for _, l := range n.links {
 		if todo.announce && known != nil {
-			l.announce(known.encodeAnnouncement(lifetime))
+			l.sendAnnouncement(known.encodeAnnouncement(lifetime))
 		}
 		if todo.loud {
-			l.announce(encodeQuestion(service, dns.TypePTR))
+			l.sendAnnouncement(encodeQuestion(service, dns.TypePTR))
 		}
 		for _, q := range todo.questions {
 			if err := l.sendQuestion(q); err != nil {
-				n.warnOn(l.nic, "send", fmt.Errorf("on %s: %w: look at its addresses and the firewall, or exclude the interface; configured addresses work without", l.nic.Name, err))
+				n.warnOfInterface(l.nic, "send", fmt.Errorf("on %s: %w: look at its addresses and the firewall, or exclude the interface; configured addresses work without", l.nic.Name, err))
 			}
 		}
 	}
@@ -162,8 +162,8 @@ func (n *node) doDueWork(now time.Time) time.Time {
 	return next
 }
 
-// handOver hands a packet over to the goroutine that owns the node; false: it has ended.
-func (n *node) handOver(p packet) bool {
+// queuePacket hands a packet over to the goroutine that owns the node; false: it has ended.
+func (n *node) queuePacket(p packet) bool {
 	select {
 	case n.packets <- p:
 		return true
@@ -174,7 +174,7 @@ func (n *node) handOver(p packet) bool {
 
 // handlePacket reads a packet, and warns if another daemon announces this one's id.
 func (n *node) handlePacket(p packet) {
-	clone := n.browser.readPacket(p)
+	clone := n.browser.recordPacket(p)
 	if !clone.IsValid() || n.warned["clone"] {
 		return
 	}
@@ -183,18 +183,18 @@ func (n *node) handlePacket(p packet) {
 		slices.ContainsFunc(parsePrefixes(list), func(own netip.Prefix) bool { return own.Addr() == clone.Addr() }) {
 		return
 	}
-	n.warn("clone", fmt.Errorf("%s announces this daemon's own id: its key is in use there too, or somebody pretends: give that daemon a key of its own", p.src))
+	n.warnOnce("clone", fmt.Errorf("%s announces this daemon's own id: its key is in use there too, or somebody pretends: give that daemon a key of its own", p.src))
 }
 
-// warn logs one warning of each kind.
-func (n *node) warn(kind string, err error) {
+// warnOnce logs one warning of each kind.
+func (n *node) warnOnce(kind string, err error) {
 	if !n.warned[kind] {
 		n.warned[kind] = true
 		n.cfg.Logger.Warn("discovery", "err", err)
 	}
 }
 
-func (n *node) sayGoodbye() {
+func (n *node) sendGoodbyeAndClose() {
 	// Nobody may answer after the goodbye. One may have begun to before, or be read
 	// out of turn over there, and contradict it; so it is said again.
 	if known := n.zone.current.Swap(nil); known != nil {
@@ -203,7 +203,7 @@ func (n *node) sayGoodbye() {
 				time.Sleep(byePause)
 			}
 			for _, l := range n.links {
-				l.announce(known.encodeAnnouncement(0))
+				l.sendAnnouncement(known.encodeAnnouncement(0))
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -36,10 +37,10 @@ func (t *Table) addHints(s sighting) {
 	for {
 		change, rival := t.tryAddHints(s, trusted)
 		if rival.IsZero() {
-			t.reportChange(change)
+			t.reportChanges(change)
 			return
 		}
-		t.reportChange(t.removeStranger(rival, t.trusted(rival)))
+		t.reportChanges(t.removeHintsUnlessTrusted(rival, t.trusted(rival)))
 	}
 }
 
@@ -57,7 +58,7 @@ func (t *Table) tryAddHints(s sighting, trusted bool) (change *Change, rival ide
 	if len(p.hints) == 0 {
 		event = Discovered
 		if p.trusted = trusted; p.isStranger() {
-			refused, rival := t.findRival(s.by)
+			refused, rival := t.findStrangerToReplace(s.by)
 			if refused || !rival.IsZero() {
 				return nil, rival
 			}
@@ -67,22 +68,22 @@ func (t *Table) tryAddHints(s sighting, trusted bool) (change *Change, rival ide
 	old := p.hints
 	p.hints = mergeHints(old, s, now)
 	// Under its usual name it can be asked whatever others say about it.
-	if p.instance != instanceOf(s.id) {
+	if p.instance != instanceName(s.id) {
 		p.instance = s.instance
 	}
 	p.claim, p.by, p.trusted = s.claim, s.by, trusted
 	p.seen, p.bye, p.asked = now, time.Time{}, false
 	t.scheduleSweep(now.Add(staleTime))
-	if event == Moved && sameAddrs(old, p.hints) {
+	if event == Moved && haveSameAddrs(old, p.hints) {
 		return nil, identity.ID{}
 	}
-	return &Change{event, p.describe(s.id)}, identity.ID{}
+	return &Change{event, p.newEntry(s.id)}, identity.ID{}
 }
 
-// findRival decides whether there is room for a stranger announced by a source: at once,
+// findStrangerToReplace decides whether there is room for a stranger announced by a source: at once,
 // or in the place of a rival, the stranger not heard for longest of the source that holds
 // the most. It refuses if the newcomer's own source holds the most.
-func (t *Table) findRival(by netip.Addr) (refused bool, rival identity.ID) {
+func (t *Table) findStrangerToReplace(by netip.Addr) (refused bool, rival identity.ID) {
 	strangers := 0
 	held := make(map[netip.Addr]int)
 	for _, p := range t.peers {
@@ -94,10 +95,7 @@ func (t *Table) findRival(by netip.Addr) (refused bool, rival identity.ID) {
 	if strangers < maxStrangers {
 		return false, rival
 	}
-	most := 0
-	for _, n := range held {
-		most = max(most, n)
-	}
+	most := slices.Max(slices.Collect(maps.Values(held)))
 	if held[by] >= most {
 		return true, rival
 	}
@@ -110,8 +108,8 @@ func (t *Table) findRival(by netip.Addr) (refused bool, rival identity.ID) {
 	return false, rival
 }
 
-// removeStranger removes the hints of a stranger, or notes that it is trusted now.
-func (t *Table) removeStranger(id identity.ID, trusted bool) *Change {
+// removeHintsUnlessTrusted removes the hints of a stranger, or marks it as trusted now.
+func (t *Table) removeHintsUnlessTrusted(id identity.ID, trusted bool) *Change {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.peers[id]
@@ -124,116 +122,21 @@ func (t *Table) removeStranger(id identity.ID, trusted bool) *Change {
 	return t.removeHints(id, p)
 }
 
-// hearGoodbye hears a goodbye: the hints of the peer, named by its id or if that is zero by
-// its instance, go in a second unless they are repeated. It returns the instance to
-// ask, or "".
-func (t *Table) hearGoodbye(id identity.ID, instance string) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p := t.peers[id]
-	if id.IsZero() {
-		for _, other := range t.peers {
-			if len(other.hints) > 0 && other.instance == instance {
-				p = other
-				break
-			}
-		}
-	}
-	if p == nil || len(p.hints) == 0 || !p.bye.IsZero() {
-		return ""
-	}
-	p.bye = time.Now().Add(byeTime)
-	t.scheduleSweep(p.bye)
-	return p.instance
-}
-
-// removeDead removes the hints that have died. It returns the instances to ask before
-// they die, and when there is more to do; zero: not before something is heard.
-func (t *Table) removeDead(now time.Time) (ask []string, next time.Time) {
-	ask, changes, next := t.ageHints(now)
-	for _, c := range changes {
-		t.reportChange(c)
-	}
-	return ask, next
-}
-
-func (t *Table) ageHints(now time.Time) (ask []string, changes []*Change, next time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.next.IsZero() || now.Before(t.next) {
-		return nil, nil, t.next
-	}
-	t.next = time.Time{}
-	for id, p := range t.peers {
-		if len(p.hints) == 0 {
-			continue
-		}
-		before := len(p.hints)
-		p.hints = slices.DeleteFunc(p.hints, func(h hint) bool {
-			return !now.Before(h.seen.Add(hintTime)) || !p.bye.IsZero() && !now.Before(p.bye)
-		})
-		switch {
-		case len(p.hints) == 0:
-			changes = append(changes, t.removeHints(id, p))
-			continue
-		case len(p.hints) < before:
-			changes = append(changes, &Change{Moved, p.describe(id)})
-		}
-		if !p.asked && !now.Before(p.seen.Add(staleTime)) {
-			p.asked = true
-			ask = append(ask, p.instance)
-		}
-		if !p.asked {
-			t.scheduleSweep(p.seen.Add(staleTime))
-		}
-		if !p.bye.IsZero() {
-			t.scheduleSweep(p.bye)
-		}
-		for _, h := range p.hints {
-			t.scheduleSweep(h.seen.Add(hintTime))
-		}
-	}
-	return ask, changes, t.next
-}
-
-// removeAllHints removes all hints, because nothing will notice when they die.
-func (t *Table) removeAllHints() {
-	for _, c := range t.clearHints() {
-		t.reportChange(c)
-	}
-}
-
-func (t *Table) clearHints() (changes []*Change) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for id, p := range t.peers {
-		if len(p.hints) > 0 {
-			changes = append(changes, t.removeHints(id, p))
-		}
-	}
-	t.next = time.Time{}
-	return changes
-}
-
-// scheduleSweep makes sweep look again at a time, or earlier.
-func (t *Table) scheduleSweep(at time.Time) {
-	if t.next.IsZero() || at.Before(t.next) {
-		t.next = at
-	}
-}
-
 // removeHints removes the hints of a peer.
 func (t *Table) removeHints(id identity.ID, p *tableEntry) *Change {
 	p.hints, p.bye, p.seen = nil, time.Time{}, time.Time{}
-	change := &Change{Lost, p.describe(id)}
+	change := &Change{Lost, p.newEntry(id)}
 	p.claim, p.instance = "", ""
-	t.removeEmpty(id, p)
+	t.removeIfEmpty(id, p)
 	return change
 }
 
-func (t *Table) reportChange(c *Change) {
-	if c != nil {
-		t.changed(*c)
+// reportChanges tells the caller of NewTable what has changed; a nil change is none.
+func (t *Table) reportChanges(changes ...*Change) {
+	for _, c := range changes {
+		if c != nil {
+			t.changed(*c)
+		}
 	}
 }
 
@@ -270,8 +173,8 @@ func mergeHints(old []hint, s sighting, now time.Time) []hint {
 	return hints
 }
 
-// sameAddrs reports whether the addresses are the same in any order.
-func sameAddrs(a, b []hint) bool {
+// haveSameAddrs reports whether the addresses are the same in any order.
+func haveSameAddrs(a, b []hint) bool {
 	missing := func(of, in []hint) bool {
 		return slices.ContainsFunc(of, func(h hint) bool {
 			return !slices.ContainsFunc(in, func(o hint) bool { return o.addr == h.addr })

@@ -17,7 +17,7 @@ type nic struct {
 	prefixes []netip.Prefix
 }
 
-func (n nic) equal(o nic) bool {
+func (n nic) isEqual(o nic) bool {
 	return n.Index == o.Index && n.Name == o.Name && n.Flags == o.Flags && slices.Equal(n.prefixes, o.prefixes)
 }
 
@@ -51,8 +51,8 @@ type interfaceWatch struct {
 	addrs []netip.Prefix
 }
 
-// poll looks, and reports whether anything is other than before.
-func (w *interfaceWatch) poll() (changed bool, err error) {
+// pollInterfaces looks, and reports whether anything is other than before.
+func (w *interfaceWatch) pollInterfaces() (changed bool, err error) {
 	nics, err := net.Interfaces()
 	if err != nil {
 		return false, err
@@ -69,8 +69,8 @@ func (w *interfaceWatch) poll() (changed bool, err error) {
 	return !same, nil
 }
 
-// ownAddrs returns the addresses of the host.
-func (w *interfaceWatch) ownAddrs() []netip.Addr {
+// listOwnAddrs returns the addresses of the host.
+func (w *interfaceWatch) listOwnAddrs() []netip.Addr {
 	own := make([]netip.Addr, 0, len(w.addrs))
 	for _, p := range w.addrs {
 		own = append(own, p.Addr())
@@ -78,10 +78,10 @@ func (w *interfaceWatch) ownAddrs() []netip.Addr {
 	return own
 }
 
-// usableInterfaces returns the interfaces to use, and how many there are too many: those that
+// listUsableInterfaces returns the interfaces to use, and how many there are too many: those that
 // are up, have an address and can do multicast, which loopback can on every system
 // that matters and says on few. Who listens on loopback is reached there alone.
-func (w *interfaceWatch) usableInterfaces(listen netip.Addr, include, exclude []string) (use []nic, cut int) {
+func (w *interfaceWatch) listUsableInterfaces(listen netip.Addr, include, exclude []string) (use []nic, cut int) {
 	for _, i := range w.nics {
 		loopback := i.Flags&net.FlagLoopback != 0
 		if i.Flags&net.FlagUp == 0 || !loopback && (i.Flags&net.FlagMulticast == 0 || listen.IsLoopback()) ||
@@ -111,10 +111,10 @@ func parsePrefixes(list []net.Addr) []netip.Prefix {
 	return found
 }
 
-// announcedAddrs returns where a socket bound to listen is reached on the interfaces,
+// listAnnouncedAddrs returns where a socket bound to listen is reached on the interfaces,
 // addresses that hold on one link only last, those of loopback only where there is
 // nothing else.
-func announcedAddrs(listen netip.AddrPort, nics []nic) []netip.AddrPort {
+func listAnnouncedAddrs(listen netip.AddrPort, nics []nic) []netip.AddrPort {
 	var wide, local, loopback []netip.AddrPort
 	bound := listen.Addr().Unmap().WithZone("")
 	if bound.IsLoopback() && len(nics) > 0 {

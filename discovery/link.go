@@ -74,14 +74,14 @@ func openLink(n nic) (l *link, errs []error) {
 			network, p.to.Zone = "udp6", n.Name
 		}
 		conn, err := net.ListenMulticastUDP(network, &n.Interface, &net.UDPAddr{IP: group, Port: mdnsPort})
-		if p.group, err = setMulticast(conn, err, n, v4); err != nil {
+		if p.group, err = newMulticastSocket(conn, err, n, v4); err != nil {
 			errs = append(errs, err)
 		} else {
 			// A socket hears the groups that any socket of the host joined, on all interfaces.
 			p.group.index = n.Index
 		}
 		conn, err = net.ListenUDP(network, nil)
-		if p.query, err = setMulticast(conn, err, n, v4); err != nil {
+		if p.query, err = newMulticastSocket(conn, err, n, v4); err != nil {
 			errs = append(errs, err)
 		}
 		l.pairs = append(l.pairs, p)
@@ -90,9 +90,9 @@ func openLink(n nic) (l *link, errs []error) {
 	return l, errs
 }
 
-// setMulticast makes a socket send multicast to the interface, and to this host too, for
+// newMulticastSocket makes a socket send multicast to the interface, and to this host too, for
 // the other daemons on it. It closes one that cannot.
-func setMulticast(conn *net.UDPConn, err error, n nic, v4 bool) (*socket, error) {
+func newMulticastSocket(conn *net.UDPConn, err error, n nic, v4 bool) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -141,9 +141,9 @@ func explainOpenError(n nic, err error) (kind string, _ error) {
 	return "open", fmt.Errorf("on %s: %w: the interface cannot do multicast: exclude it; configured addresses work without", n.Name, err)
 }
 
-// announce sends a packet to the group from its own port. What hinders it hinders
+// sendAnnouncement sends a packet to the group from its own port. What hinders it hinders
 // questions too, and is told there.
-func (l *link) announce(data []byte) {
+func (l *link) sendAnnouncement(data []byte) {
 	for _, p := range l.pairs {
 		if p.group != nil {
 			p.group.write(data, p.to)
@@ -213,11 +213,11 @@ func (p *familySockets) readPackets(s *socket, n nic, z *zone, take func(packet)
 			continue
 		}
 		if s == p.group {
-			if answer := z.answer(data, from); answer != nil {
+			if answer := z.answerPacket(data, from); answer != nil {
 				s.write(answer, udp)
 			}
 		}
-		if from.Port() == mdnsPort && isRelevant(data) && !take(packet{append([]byte(nil), data...), from.Addr(), n}) {
+		if from.Port() == mdnsPort && isServicePacket(data) && !take(packet{append([]byte(nil), data...), from.Addr(), n}) {
 			return
 		}
 	}

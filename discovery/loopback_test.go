@@ -35,7 +35,7 @@ func TestLoopback(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- Run(ctx, Config{Self: d.id, Name: "desk", Listen: netip.MustParseAddrPort(addr), Table: table, Logger: slog.New(slog.DiscardHandler)})
+			ended <- RunMDNS(ctx, Config{Self: d.id, Name: "desk", Listen: netip.MustParseAddrPort(addr), Table: table, Logger: slog.New(slog.DiscardHandler)})
 		}()
 		d.stop = func() {
 			cancel()
@@ -77,7 +77,7 @@ func TestLoopback(t *testing.T) {
 			t.Fatalf("%d goodbyes, want 2: %v", byes, err)
 		}
 		for _, said := range decodePacket(buf[:n]).found {
-			if said.bye && said.instance == instanceOf(b.id) {
+			if said.bye && said.instance == instanceName(b.id) {
 				byes++
 			}
 		}

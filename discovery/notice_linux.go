@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openNotices opens a socket from which something can be read whenever a link or an
+// openInterfaceNotices opens a socket from which something can be read whenever a link or an
 // address of the host has changed: rtnetlink(7).
-func openNotices() (io.ReadCloser, error) {
+func openInterfaceNotices() (io.ReadCloser, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("rtnetlink: %w", err)

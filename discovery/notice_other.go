@@ -7,5 +7,5 @@ import (
 	"io"
 )
 
-// openNotices fails: the interfaces are polled.
-func openNotices() (io.ReadCloser, error) { return nil, errors.ErrUnsupported }
+// openInterfaceNotices fails: the interfaces are polled.
+func openInterfaceNotices() (io.ReadCloser, error) { return nil, errors.ErrUnsupported }

@@ -23,7 +23,7 @@ type packet struct {
 	nic  nic        // where it came in
 }
 
-// announcement is what a packet says about one instance.
+// announcement holds the facts that a packet states about one instance.
 type announcement struct {
 	instance string // lower case, in the presentation format of DNS
 	bye      bool
@@ -44,14 +44,14 @@ var (
 	hostLabel    = []byte("\x0eacp-")
 )
 
-// isRelevant reports whether data can be about the service. It spares the decoding of
+// isServicePacket reports whether data can be about the service. It spares the decoding of
 // everything else that is said on the network.
-func isRelevant(data []byte) bool {
+func isServicePacket(data []byte) bool {
 	return len(data) >= headerLen && len(data) <= maxPacket && containsLabel(data, serviceLabel)
 }
 
-// isQuestion reports whether data can be a question that is answered here.
-func isQuestion(data []byte) bool {
+// isQuestionPacket reports whether data can be a question that is answered here.
+func isQuestionPacket(data []byte) bool {
 	return len(data) >= headerLen && len(data) <= maxPacket && data[2]&responseBit == 0 &&
 		(containsLabel(data, serviceLabel) || containsLabel(data, enumLabel) || containsLabel(data, hostLabel))
 }
@@ -70,29 +70,29 @@ func containsLabel(data, label []byte) bool {
 	}
 }
 
-// asksAbout reports whether data asks about an instance, by its name or the
+// isQuestionAbout reports whether data asks about an instance, by its name or the
 // service's, and the one who asks does not know the answer (RFC 6762, section 7.1).
-func asksAbout(data []byte, instance string) bool {
+func isQuestionAbout(data []byte, instance string) bool {
 	var msg dns.Msg
 	if len(data) < headerLen || len(data) > maxPacket || data[2]&responseBit != 0 || msg.Unpack(data) != nil || msg.Opcode != dns.OpcodeQuery {
 		return false
 	}
-	known := knowsAnswer(&msg, instance)
+	known := includesKnownAnswer(&msg, instance)
 	return slices.ContainsFunc(msg.Question, func(q dns.Question) bool {
 		all := strings.EqualFold(q.Name, service) && (q.Qtype == dns.TypePTR || q.Qtype == dns.TypeANY)
 		return all && !known || strings.EqualFold(q.Name, instance)
 	})
 }
 
-// knowsAnswer reports whether who asks has an instance's answer already.
-func knowsAnswer(msg *dns.Msg, instance string) bool {
+// includesKnownAnswer reports whether who asks has an instance's answer already.
+func includesKnownAnswer(msg *dns.Msg, instance string) bool {
 	return slices.ContainsFunc(msg.Answer, func(rr dns.RR) bool {
 		ptr, ok := rr.(*dns.PTR)
 		return ok && strings.EqualFold(ptr.Ptr, instance) && ptr.Hdr.Ttl >= lifetime/2
 	})
 }
 
-// packetContent is what a packet says.
+// packetContent holds the facts that a packet states.
 type packetContent struct {
 	found     []announcement
 	mentioned []string // instances of which it does not say enough
@@ -184,7 +184,7 @@ func decodePacket(data []byte) (r packetContent) {
 func (a *announcement) readTXT(txt []string) bool {
 	var versions, ids, names []string
 	for _, s := range txt {
-		key, value, _ := strings.Cut(unescape(s), "=")
+		key, value, _ := strings.Cut(unescapeTXT(s), "=")
 		switch strings.ToLower(key) {
 		case "v":
 			versions = append(versions, value)
@@ -202,16 +202,16 @@ func (a *announcement) readTXT(txt []string) bool {
 		return false
 	}
 	if len(names) > 0 {
-		a.claim = identity.Claim(names[0])
+		a.claim = identity.CleanClaim(names[0])
 	}
 	var err error
 	a.id, err = identity.ParseID(ids[0])
 	return err == nil && !a.id.IsZero()
 }
 
-// unescape undoes the presentation format in which the dns package gives strings
+// unescapeTXT undoes the presentation format in which the dns package gives strings
 // (RFC 1035, section 5.1).
-func unescape(s string) string {
+func unescapeTXT(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s
 	}
@@ -232,11 +232,11 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// usableAddrs returns up to 8 of the announced addresses that may be believed where the
+// filterUsableAddrs returns up to 8 of the announced addresses that may be believed where the
 // packet came in, those on the link first. An IPv6 link-local address holds on one
 // link only, and a record does not say on which: so it is believed only of the
 // sender, and gets the zone of the interface.
-func (p *packet) usableAddrs(announced []netip.AddrPort) []netip.AddrPort {
+func (p *packet) filterUsableAddrs(announced []netip.AddrPort) []netip.AddrPort {
 	var onLink, private []netip.AddrPort
 	for _, a := range announced {
 		ip := a.Addr()

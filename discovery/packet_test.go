@@ -66,7 +66,7 @@ func TestDecode(t *testing.T) {
 			data:  message(t, nil, slices.Concat(foreign("one", planner, 10), foreign(`two\ words`, reviewer, 10), foreign("THREE", identity.ID{3}, 4500), []string{hostA, `HOST.local. 10 IN AAAA fe80::5`})...),
 			found: []string{"one 01 10.0.0.5:7117 [fe80::5]:7117", `two\ words 02 10.0.0.5:7117 [fe80::5]:7117`, "three 03 10.0.0.5:7117 [fe80::5]:7117"},
 		},
-		"ours":                         {data: newRecords(planner, `back\slash "quoted" ü`, addrPorts("10.0.0.5:7117", "[2001:db8::5]:7117")).encodeAnnouncement(lifetime), found: []string{strings.TrimSuffix(instanceOf(planner), "."+service) + " 01 10.0.0.5:7117 [2001:db8::5]:7117 10.0.0.5:7117 [2001:db8::5]:7117"}},
+		"ours":                         {data: newDNSRecords(planner, `back\slash "quoted" ü`, addrPorts("10.0.0.5:7117", "[2001:db8::5]:7117")).encodeAnnouncement(lifetime), found: []string{strings.TrimSuffix(instanceName(planner), "."+service) + " 01 10.0.0.5:7117 [2001:db8::5]:7117 10.0.0.5:7117 [2001:db8::5]:7117"}},
 		"goodbye":                      {data: message(t, nil, foreign("one", planner, 0)...), found: []string{"one 01 bye"}},
 		"goodbye of the pointer alone": {data: message(t, nil, foreign("one", planner, 0)[0]), found: []string{"one 00 bye"}},
 		"only mentioned":               {data: message(t, nil, foreign("one", planner, 10)[:2]...), mentioned: []string{"one"}},
@@ -118,7 +118,7 @@ func TestDecode(t *testing.T) {
 			if !slices.Equal(found, test.found) || !slices.Equal(mentioned, test.mentioned) {
 				t.Errorf("found %q, mentioned %q; want %q, %q", found, mentioned, test.found, test.mentioned)
 			}
-			if len(test.found)+len(test.mentioned) > 0 && !isRelevant(test.data) {
+			if len(test.found)+len(test.mentioned) > 0 && !isServicePacket(test.data) {
 				t.Error("not taken for relevant")
 			}
 		})
@@ -126,10 +126,10 @@ func TestDecode(t *testing.T) {
 }
 
 func TestRelevant(t *testing.T) {
-	if isRelevant(message(t, nil, `_ipp._tcp.local. 10 IN PTR printer._ipp._tcp.local.`)) {
+	if isServicePacket(message(t, nil, `_ipp._tcp.local. 10 IN PTR printer._ipp._tcp.local.`)) {
 		t.Error("a printer is relevant")
 	}
-	if !isRelevant(encodeQuestion("_ACP._udp.local.", dns.TypePTR)) {
+	if !isServicePacket(encodeQuestion("_ACP._udp.local.", dns.TypePTR)) {
 		t.Error("a question is not relevant")
 	}
 }
@@ -144,7 +144,7 @@ func TestQuestioned(t *testing.T) {
 			}
 		}, known...)
 	}
-	own := instanceOf(planner)
+	own := instanceName(planner)
 	for name, test := range map[string]struct {
 		data []byte
 		want bool
@@ -152,14 +152,14 @@ func TestQuestioned(t *testing.T) {
 		"service":       {ask("_ACP._udp.local.", dns.TypePTR, nil), true},
 		"instance":      {ask(strings.ToUpper(own[:9])+own[9:], dns.TypeSRV, nil), true},
 		"other type":    {ask(service, dns.TypeSRV, nil), false},
-		"other":         {ask(instanceOf(reviewer), dns.TypeSRV, nil), false},
+		"other":         {ask(instanceName(reviewer), dns.TypeSRV, nil), false},
 		"known":         {ask(service, dns.TypePTR, nil, "_acp._udp.local. 38 IN PTR "+own), false},
 		"hardly known":  {ask(service, dns.TypePTR, nil, "_acp._udp.local. 30 IN PTR "+own), true},
-		"others known":  {ask(service, dns.TypePTR, nil, "_acp._udp.local. 75 IN PTR "+instanceOf(reviewer)), true},
+		"others known":  {ask(service, dns.TypePTR, nil, "_acp._udp.local. 75 IN PTR "+instanceName(reviewer)), true},
 		"response":      {ask(service, dns.TypePTR, func(m *dns.Msg) { m.Response = true }), false},
 		"cut in pieces": {ask(service, dns.TypePTR, nil)[:40], false},
 	} {
-		if got := asksAbout(test.data, own); got != test.want {
+		if got := isQuestionAbout(test.data, own); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -194,7 +194,7 @@ func TestUsableAddresses(t *testing.T) {
 			if p.src.IsLoopback() {
 				p.nic = lo
 			}
-			if got := p.usableAddrs(parse(test.announced)); !slices.Equal(got, parse(test.want)) {
+			if got := p.filterUsableAddrs(parse(test.announced)); !slices.Equal(got, parse(test.want)) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
@@ -204,38 +204,38 @@ func TestUsableAddresses(t *testing.T) {
 // FuzzPacket hands arbitrary packets to a browser that has a trusted and a
 // configured peer.
 func FuzzPacket(f *testing.F) {
-	ours := newRecords(planner, "planner", addrPorts("10.0.0.5:7117", "[2001:db8::5]:7117", "[fe80::5]:7117"))
+	ours := newDNSRecords(planner, "planner", addrPorts("10.0.0.5:7117", "[2001:db8::5]:7117", "[fe80::5]:7117"))
 	f.Add(ours.encodeAnnouncement(lifetime), true)
 	f.Add(ours.encodeAnnouncement(0), false)
 	f.Add(encodeQuestion(service, dns.TypePTR), false)
-	f.Add(encodeQuestion(instanceOf(identity.ID{7}), dns.TypeANY), true)
+	f.Add(encodeQuestion(instanceName(identity.ID{7}), dns.TypeANY), true)
 	f.Add(message(f, nil, slices.Concat(foreign("one", planner, 10), foreign(`t\.wo\ \\x`, reviewer, 0), []string{hostA})...), false)
 	f.Add(message(f, func(m *dns.Msg) { m.Truncated = true }, foreign("one", identity.ID{3}, 10)[0]), true)
 	f.Fuzz(func(t *testing.T, data []byte, v6 bool) {
 		r := newRecorder(planner)
-		r.Set(reviewer, Static, "reviewer.example:7117")
+		r.SetAddrs(reviewer, Static, "reviewer.example:7117")
 		b := newBrowser(identity.ID{7}, 7117, r.Table)
 		p := packet{data, netip.MustParseAddr("10.0.0.5"), eth0}
 		if v6 {
 			p.src = netip.MustParseAddr("fe80::5")
 		}
 		said := decodePacket(data)
-		if asksAbout(data, instanceOf(b.self)) && !isRelevant(data) {
+		if isQuestionAbout(data, instanceName(b.self)) && !isServicePacket(data) {
 			t.Error("asks what is not relevant")
 		}
-		if !isRelevant(data) && len(said.found)+len(said.mentioned) > 0 {
+		if !isServicePacket(data) && len(said.found)+len(said.mentioned) > 0 {
 			t.Error("decoded what is not relevant")
 		}
 		if len(said.found)+len(said.mentioned) > maxServices {
 			t.Errorf("%d services", len(said.found)+len(said.mentioned))
 		}
 		for _, a := range said.found {
-			if a.claim != identity.Claim(a.claim) || !a.bye && a.id.IsZero() {
+			if a.claim != identity.CleanClaim(a.claim) || !a.bye && a.id.IsZero() {
 				t.Errorf("announcement %+v", a)
 			}
 		}
 		for range 2 {
-			b.readPacket(p)
+			b.recordPacket(p)
 		}
 		if len(b.asking) > maxAsking {
 			t.Errorf("%d to ask", len(b.asking))
@@ -266,7 +266,7 @@ func FuzzPacket(f *testing.F) {
 				t.Errorf("%d hints", hints)
 			}
 		}
-		if got := r.Addrs(reviewer); len(got) == 0 || got[0] != "reviewer.example:7117" {
+		if got := r.listPeerAddrs(reviewer); len(got) == 0 || got[0] != "reviewer.example:7117" {
 			t.Errorf("configured address: %q", got)
 		}
 	})

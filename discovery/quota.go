@@ -13,16 +13,16 @@ const (
 	maxPerSecond = 2048
 )
 
-// quota bounds what each source may use up in a second.
-type quota struct {
+// packetQuota bounds what each source may use up in a second.
+type packetQuota struct {
 	mu    sync.Mutex // guards the rest
 	since time.Time
 	total int
 	of    map[netip.Addr]int
 }
 
-// allow uses up n units, if there are any left.
-func (q *quota) allow(source netip.Addr, n int, now time.Time) bool {
+// takeUnits uses up n units, if there are any left.
+func (q *packetQuota) takeUnits(source netip.Addr, n int, now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.of == nil {

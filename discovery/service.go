@@ -22,8 +22,8 @@ const (
 	maxPacket   = 9000    // RFC 6762, section 17
 )
 
-// records is what this daemon says about itself: one immutable state of it.
-type records struct {
+// dnsRecords holds the DNS records of this daemon. It is never changed, but replaced.
+type dnsRecords struct {
 	instance, host string
 	ptr            dns.RR
 	about          []dns.RR // SRV and TXT
@@ -31,21 +31,21 @@ type records struct {
 	enum           []dns.RR // that there is the service
 }
 
-// instanceOf returns the name of an id's service: the whole key, so that two
+// instanceName returns the name of an id's service: the whole key, so that two
 // daemons never meet under one name and a name need not be defended.
-func instanceOf(id identity.ID) string {
+func instanceName(id identity.ID) string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(id[:])) + "." + service
 }
 
-// newRecords returns the records of a daemon that listens at addrs, all of one
+// newDNSRecords returns the records of a daemon that listens at addrs, all of one
 // port; nil if there are none, since then there is nothing to announce.
-func newRecords(self identity.ID, name string, addrs []netip.AddrPort) *records {
+func newDNSRecords(self identity.ID, name string, addrs []netip.AddrPort) *dnsRecords {
 	if len(addrs) == 0 {
 		return nil
 	}
-	r := &records{instance: instanceOf(self), host: "acp-" + self.Label() + ".local."}
+	r := &dnsRecords{instance: instanceName(self), host: "acp-" + self.Label() + ".local."}
 	txt := []string{"v=1", "id=" + self.String()}
-	if claim := identity.Claim(name); claim != "" {
+	if claim := identity.CleanClaim(name); claim != "" {
 		txt = append(txt, "name="+strings.ReplaceAll(claim, `\`, `\\`))
 	}
 	var ips []net.IP
@@ -95,11 +95,11 @@ func newRecords(self identity.ID, name string, addrs []netip.AddrPort) *records 
 
 // answerQuestion returns the records that answer a question, with all that the one who
 // asks will want to know next.
-func (r *records) answerQuestion(name string, qtype uint16) []dns.RR {
+func (r *dnsRecords) answerQuestion(name string, qtype uint16) []dns.RR {
 	is := func(types ...uint16) bool { return qtype == dns.TypeANY || slices.Contains(types, qtype) }
 	switch {
 	case name == service && is(dns.TypePTR):
-		return r.allRecords()
+		return r.listAll()
 	case name == r.instance && is(dns.TypeSRV, dns.TypeTXT):
 		return slices.Concat(r.about, r.addrs)
 	case name == r.host && is(dns.TypeA, dns.TypeAAAA):
@@ -110,13 +110,13 @@ func (r *records) answerQuestion(name string, qtype uint16) []dns.RR {
 	return nil
 }
 
-func (r *records) allRecords() []dns.RR { return slices.Concat([]dns.RR{r.ptr}, r.about, r.addrs) }
+func (r *dnsRecords) listAll() []dns.RR { return slices.Concat([]dns.RR{r.ptr}, r.about, r.addrs) }
 
 // encodeAnnouncement returns an announcement (RFC 6762, section 8.3), or with ttl 0 a goodbye
 // (section 10.1).
-func (r *records) encodeAnnouncement(ttl uint32) []byte {
+func (r *dnsRecords) encodeAnnouncement(ttl uint32) []byte {
 	msg := dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Authoritative: true}, Compress: true}
-	for _, rr := range r.allRecords() {
+	for _, rr := range r.listAll() {
 		if ttl != lifetime {
 			rr = dns.Copy(rr)
 			rr.Header().Ttl = ttl

@@ -22,7 +22,7 @@ func manyAddrs() (addrs []netip.AddrPort) {
 
 // The most that there can be to say fits one packet of an Ethernet.
 func TestLargestAnnouncement(t *testing.T) {
-	r := newRecords(planner, strings.Repeat("ü", 40), manyAddrs())
+	r := newDNSRecords(planner, strings.Repeat("ü", 40), manyAddrs())
 	for _, ttl := range []uint32{lifetime, 0} {
 		if n := len(r.encodeAnnouncement(ttl)); n > 1452 {
 			t.Errorf("%d bytes", n)
@@ -36,7 +36,7 @@ func TestLargestAnnouncement(t *testing.T) {
 	if label, _, _ := strings.Cut(r.instance, "."); len(label) != 52 {
 		t.Errorf("instance %q", r.instance)
 	}
-	if newRecords(planner, "planner", nil) != nil {
+	if newDNSRecords(planner, "planner", nil) != nil {
 		t.Error("something to say without an address")
 	}
 }
@@ -60,7 +60,7 @@ func TestZone(t *testing.T) {
 	if got := ask(service, dns.TypePTR, dns.ClassINET); got != nil {
 		t.Errorf("answers %q before there is anything to say", got)
 	}
-	r := newRecords(planner, "planner", addrPorts("10.0.0.5:7117", "[2001:db8::5]:7117", "[fe80::5]:7117"))
+	r := newDNSRecords(planner, "planner", addrPorts("10.0.0.5:7117", "[2001:db8::5]:7117", "[fe80::5]:7117"))
 	z.current.Store(r)
 	all := []string{"PTR", "SRV!", "TXT!", "A!", "AAAA!", "AAAA!"}
 	for _, test := range []struct {
@@ -78,7 +78,7 @@ func TestZone(t *testing.T) {
 		{strings.ToUpper(r.instance), dns.TypeTXT, dns.ClassINET, all[1:]},
 		{r.host, dns.TypeA, dns.ClassINET, all[3:]},
 		{enumeration, dns.TypePTR, dns.ClassINET, []string{"PTR"}},
-		{instanceOf(reviewer), dns.TypeANY, dns.ClassINET, nil},
+		{instanceName(reviewer), dns.TypeANY, dns.ClassINET, nil},
 	} {
 		if got := ask(test.name, test.qtype, test.class); !slices.Equal(got, test.want) {
 			t.Errorf("%s %s: %q, want %q", test.name, dns.TypeToString[test.qtype], got, test.want)
@@ -94,7 +94,7 @@ func TestZone(t *testing.T) {
 // The sockets pack the same records in their own goroutines.
 func TestZoneConcurrently(t *testing.T) {
 	z := &zone{}
-	z.current.Store(newRecords(planner, "planner", manyAddrs()))
+	z.current.Store(newDNSRecords(planner, "planner", manyAddrs()))
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -112,10 +112,10 @@ func TestZoneConcurrently(t *testing.T) {
 
 func TestQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var q quota
+		var q packetQuota
 		take := func(source byte, n int) (taken int) {
 			for range n {
-				if q.allow(netip.AddrFrom4([4]byte{10, 0, 0, source}), 1, time.Now()) {
+				if q.takeUnits(netip.AddrFrom4([4]byte{10, 0, 0, source}), 1, time.Now()) {
 					taken++
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -16,8 +17,8 @@ const (
 	maxAddrs     = 8 // of one peer and source
 )
 
-// dialPause is how long an address that only the network names is not dialled again
-// (protocol, section 8): any machine can announce any address.
+// dialPause lies between two dials of an address that only the network names (protocol,
+// section 8), because any machine can announce any address.
 const dialPause = 5 * time.Second
 
 // Source says where an address comes from.
@@ -75,7 +76,7 @@ type Table struct {
 	tried map[string]time.Time // hints that were given out to be dialled, for dialPause
 }
 
-// tableEntry is what the table holds about one peer. Without hints, it is not on the
+// tableEntry holds the facts about one peer. Without hints, it is not on the
 // network; without any address, it is not in the table.
 type tableEntry struct {
 	worked, static []Addr
@@ -92,15 +93,15 @@ type tableEntry struct {
 
 // NewTable returns an empty table. trusted says whether strangers must not displace
 // an id; changed is told what happens on the network. Neither is called with a lock
-// held; changed is called by [Run] in its own goroutine, one call at a time, and
+// held; changed is called by [RunMDNS] in its own goroutine, one call at a time, and
 // must not block.
 func NewTable(trusted func(identity.ID) bool, changed func(Change)) *Table {
 	return &Table{trusted: trusted, changed: changed, peers: make(map[identity.ID]*tableEntry), tried: make(map[string]time.Time)}
 }
 
-// Set replaces the addresses that a peer has from source, [Static] or [Worked], by
+// SetAddrs replaces the addresses that a peer has from source, [Static] or [Worked], by
 // the first 8 of addrs; none removes them. Hints are not touched.
-func (t *Table) Set(id identity.ID, source Source, addrs ...string) {
+func (t *Table) SetAddrs(id identity.ID, source Source, addrs ...string) {
 	set := make([]Addr, 0, min(len(addrs), maxAddrs))
 	for _, a := range addrs[:min(len(addrs), maxAddrs)] {
 		set = append(set, Addr{a, source})
@@ -120,31 +121,15 @@ func (t *Table) Set(id identity.ID, source Source, addrs ...string) {
 	default:
 		panic("discovery: Set takes static and worked addresses")
 	}
-	t.removeEmpty(id, p)
+	t.removeIfEmpty(id, p)
 }
 
-// Addrs returns the addresses of a peer, as host:port without repetition: those that
-// worked, those that are configured, then those that the network says, last heard first.
-// Package peer dials them in this order, after the one where the peer last proved its key.
-func (t *Table) Addrs(id identity.ID) []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p := t.peers[id]
-	if p == nil {
-		return nil
-	}
-	var addrs []string
-	for _, a := range p.listAddrs() {
-		if !slices.Contains(addrs, a.HostPort) {
-			addrs = append(addrs, a.HostPort)
-		}
-	}
-	return addrs
-}
-
-// ToDial returns the addresses of [Table.Addrs] for a caller that dials them all now: it
-// leaves out an address that only the network names for 5 s after it was returned.
-func (t *Table) ToDial(id identity.ID) []string {
+// TakeDialAddrs returns the addresses of a peer, as host:port without repetition, for a
+// caller that dials them all now. First come those that worked, then those that are
+// configured, then those that the network names, last heard first. An address that only
+// the network names is left out for 5 s after it was returned. Package peer dials them in
+// this order, after the one where the peer last proved its key.
+func (t *Table) TakeDialAddrs(id identity.ID) []string {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,14 +158,14 @@ func (t *Table) Entries() []Entry {
 	defer t.mu.Unlock()
 	entries := make([]Entry, 0, len(t.peers))
 	for id, p := range t.peers {
-		entries = append(entries, p.describe(id))
+		entries = append(entries, p.newEntry(id))
 	}
-	slices.SortFunc(entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
+	sort.Slice(entries, func(i, j int) bool { return entries[i].ID.Compare(entries[j].ID) < 0 })
 	return entries
 }
 
-// removeEmpty removes a peer without addresses.
-func (t *Table) removeEmpty(id identity.ID, p *tableEntry) {
+// removeIfEmpty removes a peer without addresses.
+func (t *Table) removeIfEmpty(id identity.ID, p *tableEntry) {
 	if len(p.worked)+len(p.static)+len(p.hints) == 0 {
 		delete(t.peers, id)
 	}
@@ -194,6 +179,6 @@ func (p *tableEntry) listAddrs() []Addr {
 	return addrs
 }
 
-func (p *tableEntry) describe(id identity.ID) Entry {
+func (p *tableEntry) newEntry(id identity.ID) Entry {
 	return Entry{ID: id, Claim: p.claim, Addrs: p.listAddrs(), LastSeen: p.seen}
 }

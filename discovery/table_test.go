@@ -51,16 +51,28 @@ func (r *recorder) expect(t *testing.T, what ...string) {
 }
 
 func sight(id identity.ID, by netip.Addr, addrs ...string) sighting {
-	s := sighting{id: id, instance: instanceOf(id), claim: "claimed", by: by}
+	s := sighting{id: id, instance: instanceName(id), claim: "claimed", by: by}
 	for _, a := range addrs {
 		s.addrs = append(s.addrs, netip.MustParseAddrPort(a))
 	}
 	return s
 }
 
+// listPeerAddrs returns the addresses of a peer as TakeDialAddrs does before it has returned any.
+func (t *Table) listPeerAddrs(id identity.ID) (addrs []string) {
+	for _, e := range t.Entries() {
+		for _, a := range e.Addrs {
+			if e.ID == id && !slices.Contains(addrs, a.HostPort) {
+				addrs = append(addrs, a.HostPort)
+			}
+		}
+	}
+	return addrs
+}
+
 func (r *recorder) addrs(t *testing.T, id identity.ID, want ...string) {
 	t.Helper()
-	if got := r.Addrs(id); !slices.Equal(got, want) {
+	if got := r.listPeerAddrs(id); !slices.Equal(got, want) {
 		t.Errorf("addresses %q, want %q", got, want)
 	}
 }
@@ -72,21 +84,21 @@ func TestHintsDie(t *testing.T) {
 		r.expect(t, "discovered 01")
 		time.Sleep(60 * time.Second)
 		r.addHints(sight(planner, laptop, "10.0.0.2:7117"))
-		if _, next := r.removeDead(time.Now()); !next.Equal(time.Now().Add(staleTime - 60*time.Second)) {
+		if _, next := r.removeDeadHints(time.Now()); !next.Equal(time.Now().Add(staleTime - 60*time.Second)) {
 			t.Errorf("next look in %v", time.Until(next))
 		}
 		time.Sleep(staleTime)
-		ask, next := r.removeDead(time.Now())
-		if !slices.Equal(ask, []string{instanceOf(planner)}) || time.Until(next) != hintTime-staleTime {
+		ask, next := r.removeDeadHints(time.Now())
+		if !slices.Equal(ask, []string{instanceName(planner)}) || time.Until(next) != hintTime-staleTime {
 			t.Errorf("ask %q, next look in %v", ask, time.Until(next))
 		}
 		time.Sleep(hintTime - staleTime - 1)
-		if ask, _ := r.removeDead(time.Now()); len(ask) > 0 {
+		if ask, _ := r.removeDeadHints(time.Now()); len(ask) > 0 {
 			t.Errorf("asked twice: %q", ask)
 		}
 		r.expect(t)
 		time.Sleep(time.Nanosecond)
-		if _, next := r.removeDead(time.Now()); !next.IsZero() {
+		if _, next := r.removeDeadHints(time.Now()); !next.IsZero() {
 			t.Error("an empty table has something to do")
 		}
 		r.expect(t, "lost 01")
@@ -99,29 +111,29 @@ func TestHintsDie(t *testing.T) {
 func TestGoodbye(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecorder()
-		r.Set(planner, Static, "planner.example:7117")
+		r.SetAddrs(planner, Static, "planner.example:7117")
 		r.addHints(sight(planner, laptop, "10.0.0.2:7117"))
 		r.addHints(sight(reviewer, desk, "10.0.0.1:7117"))
 		r.since()
 
 		// One that is contradicted in time.
-		if got := r.hearGoodbye(reviewer, ""); got != instanceOf(reviewer) {
+		if got := r.handleGoodbye(reviewer, ""); got != instanceName(reviewer) {
 			t.Errorf("ask %q", got)
 		}
-		if got := r.hearGoodbye(reviewer, ""); got != "" {
+		if got := r.handleGoodbye(reviewer, ""); got != "" {
 			t.Errorf("asked again for the same goodbye: %q", got)
 		}
 		time.Sleep(byeTime - 1)
-		r.removeDead(time.Now())
+		r.removeDeadHints(time.Now())
 		r.addHints(sight(reviewer, desk, "10.0.0.1:7117"))
 		time.Sleep(byeTime)
-		r.removeDead(time.Now())
+		r.removeDeadHints(time.Now())
 		r.expect(t)
 
 		// One that is not, by the name alone; the configured address stays.
-		r.hearGoodbye(identity.ID{}, instanceOf(planner))
+		r.handleGoodbye(identity.ID{}, instanceName(planner))
 		time.Sleep(byeTime)
-		r.removeDead(time.Now())
+		r.removeDeadHints(time.Now())
 		r.expect(t, "lost 01")
 		r.addrs(t, planner, "planner.example:7117")
 		for _, e := range r.Entries() {
@@ -129,7 +141,7 @@ func TestGoodbye(t *testing.T) {
 				t.Error("a lost peer was seen")
 			}
 		}
-		if got := r.hearGoodbye(planner, instanceOf(planner)) + r.hearGoodbye(identity.ID{9}, "") + r.hearGoodbye(identity.ID{}, "x"); got != "" {
+		if got := r.handleGoodbye(planner, instanceName(planner)) + r.handleGoodbye(identity.ID{9}, "") + r.handleGoodbye(identity.ID{}, "x"); got != "" {
 			t.Errorf("ask %q who is not there", got)
 		}
 	})
@@ -137,22 +149,22 @@ func TestGoodbye(t *testing.T) {
 
 func TestAddrsBestFirst(t *testing.T) {
 	r := newRecorder()
-	r.Set(planner, Static, "planner.example:7117", "10.0.0.2:7117")
+	r.SetAddrs(planner, Static, "planner.example:7117", "10.0.0.2:7117")
 	r.addHints(sight(planner, laptop, "10.0.0.2:7117", "10.0.0.3:7117"))
-	r.Set(planner, Worked, "10.0.0.3:7117")
+	r.SetAddrs(planner, Worked, "10.0.0.3:7117")
 	r.addrs(t, planner, "10.0.0.3:7117", "planner.example:7117", "10.0.0.2:7117")
 	if e := r.Entries(); len(e) != 1 || len(e[0].Addrs) != 5 || e[0].Claim != "claimed" || e[0].LastSeen.IsZero() {
 		t.Errorf("entries %+v", e)
 	}
-	r.Set(planner, Worked)
-	r.Set(planner, Static)
+	r.SetAddrs(planner, Worked)
+	r.SetAddrs(planner, Static)
 	r.addrs(t, planner, "10.0.0.2:7117", "10.0.0.3:7117")
 	r.addrs(t, reviewer)
-	r.Set(reviewer, Static, "1.example:1", "2.example:2", "3.example:3", "4.example:4", "5.example:5", "6.example:6", "7.example:7", "8.example:8", "9.example:9")
-	if n := len(r.Addrs(reviewer)); n != maxAddrs {
+	r.SetAddrs(reviewer, Static, "1.example:1", "2.example:2", "3.example:3", "4.example:4", "5.example:5", "6.example:6", "7.example:7", "8.example:8", "9.example:9")
+	if n := len(r.listPeerAddrs(reviewer)); n != maxAddrs {
 		t.Errorf("%d configured addresses", n)
 	}
-	r.Set(reviewer, Static)
+	r.SetAddrs(reviewer, Static)
 	if n := len(r.Entries()); n != 1 {
 		t.Errorf("%d entries, want 1", n)
 	}
@@ -185,7 +197,7 @@ func TestStrangersAreBounded(t *testing.T) {
 		}
 		spoofer := netip.MustParseAddr("10.0.0.9")
 		r.addHints(sight(planner, laptop, "10.0.0.2:7117"))
-		r.Set(identity.ID{3}, Static, "third.example:7117")
+		r.SetAddrs(identity.ID{3}, Static, "third.example:7117")
 		r.addHints(sight(identity.ID{3}, laptop, "10.0.0.2:7118"))
 		flood(0xa0, spoofer, 10000)
 		if n := len(r.Entries()); n != maxStrangers+2 {
@@ -203,12 +215,12 @@ func TestStrangersAreBounded(t *testing.T) {
 		oldest := identity.ID{0xa0, 0, 1, 1}
 		r.trusted[oldest] = true
 		r.addHints(sight(identity.ID{4}, laptop, "10.0.0.2:7119"))
-		if len(r.Addrs(oldest)) == 0 || len(r.Addrs(planner)) == 0 || len(r.Addrs(identity.ID{3})) != 2 || len(r.Addrs(identity.ID{4})) == 0 {
+		if len(r.listPeerAddrs(oldest)) == 0 || len(r.listPeerAddrs(planner)) == 0 || len(r.listPeerAddrs(identity.ID{3})) != 2 || len(r.listPeerAddrs(identity.ID{4})) == 0 {
 			t.Error("a trusted or configured peer was displaced, or a stranger not admitted")
 		}
 
 		time.Sleep(hintTime)
-		r.removeDead(time.Now())
+		r.removeDeadHints(time.Now())
 		if e := r.Entries(); len(e) != 1 || e[0].ID != (identity.ID{3}) {
 			t.Errorf("%d entries after their time", len(e))
 		}
@@ -220,11 +232,11 @@ func TestStrangersAreBounded(t *testing.T) {
 func TestHintsAreDialledRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecorder(planner, reviewer)
-		r.Set(planner, Static, "planner.example:7117", "10.0.0.2:7117")
+		r.SetAddrs(planner, Static, "planner.example:7117", "10.0.0.2:7117")
 		r.addHints(sight(planner, laptop, "10.0.0.2:7117", "10.0.0.3:7117"))
 		dial := func(id identity.ID, want ...string) {
 			t.Helper()
-			if got := r.ToDial(id); !slices.Equal(got, want) {
+			if got := r.TakeDialAddrs(id); !slices.Equal(got, want) {
 				t.Errorf("to dial %q, want %q", got, want)
 			}
 		}

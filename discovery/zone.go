@@ -19,8 +19,8 @@ const (
 
 // zone holds the records with which all interfaces answer.
 type zone struct {
-	current atomic.Pointer[records] // nil: nothing to say
-	quota   quota                   // of packets that ask
+	current atomic.Pointer[dnsRecords] // nil: nothing to say
+	quota   packetQuota                // of packets that ask
 }
 
 var _ mdns.Zone = (*zone)(nil)
@@ -35,12 +35,12 @@ func (z *zone) Records(q dns.Question) []dns.RR {
 	return known.answerQuestion(strings.ToLower(q.Name), q.Qtype)
 }
 
-// answer returns the one packet, of at most 1,232 bytes, that answers all that a
+// answerPacket returns the one packet, of at most 1,232 bytes, that answers all that a
 // packet asks; nil: there is nothing to answer. Who is asked for is on the link, or
 // the packet would not come here. The quota is asked before the packet is unpacked.
-func (z *zone) answer(data []byte, from netip.AddrPort) []byte {
+func (z *zone) answerPacket(data []byte, from netip.AddrPort) []byte {
 	known := z.current.Load()
-	if known == nil || !isQuestion(data) || !z.quota.allow(from.Addr(), 1+len(data)/1024, time.Now()) {
+	if known == nil || !isQuestionPacket(data) || !z.quota.takeUnits(from.Addr(), 1+len(data)/1024, time.Now()) {
 		return nil
 	}
 	var msg dns.Msg
@@ -49,7 +49,7 @@ func (z *zone) answer(data []byte, from netip.AddrPort) []byte {
 	}
 	reply := dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Authoritative: true}, Compress: true}
 	for _, q := range msg.Question[:min(len(msg.Question), maxQuestions)] {
-		if strings.EqualFold(q.Name, service) && knowsAnswer(&msg, known.instance) {
+		if strings.EqualFold(q.Name, service) && includesKnownAnswer(&msg, known.instance) {
 			continue
 		}
 		for _, rr := range z.Records(q) {
@@ -73,12 +73,12 @@ func (z *zone) answer(data []byte, from netip.AddrPort) []byte {
 			reply.Answer[i] = rr
 		}
 	}
-	return packFitting(&reply)
+	return packReplyWithinLimit(&reply)
 }
 
-// packFitting packs an answer, without the last addresses if it is too long with them: those
+// packReplyWithinLimit packs an answer, without the last addresses if it is too long with them: those
 // that hold beyond the link stand in the TXT record too.
-func packFitting(reply *dns.Msg) []byte {
+func packReplyWithinLimit(reply *dns.Msg) []byte {
 	for {
 		data, err := reply.Pack()
 		if err != nil {

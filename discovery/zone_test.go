@@ -39,12 +39,12 @@ func unpack(t *testing.T, data []byte) (msg dns.Msg, types []string) {
 // TestAnswer: whatever a packet asks, one packet of at most 1,232 bytes answers it.
 func TestAnswer(t *testing.T) {
 	host, port := netip.MustParseAddrPort("10.0.0.5:5353"), netip.MustParseAddrPort("10.0.0.5:40000")
-	few := newRecords(planner, "planner", addrPorts("10.0.0.9:7117", "[2001:db8::9]:7117"))
-	most := newRecords(planner, strings.Repeat("ü", 40), manyAddrs())
+	few := newDNSRecords(planner, "planner", addrPorts("10.0.0.9:7117", "[2001:db8::9]:7117"))
+	most := newDNSRecords(planner, strings.Repeat("ü", 40), manyAddrs())
 	all := []string{"PTR", "SRV", "TXT", "A", "AAAA"}
 	ptr := service + " 75 IN PTR " + few.instance
 	for name, tt := range map[string]struct {
-		records *records
+		records *dnsRecords
 		data    []byte
 		want    []string // types, sorted
 	}{
@@ -54,7 +54,7 @@ func TestAnswer(t *testing.T) {
 		"which services there are":    {few, asking(t, []string{enumeration}), []string{"PTR"}},
 		"the service, which it knows": {few, asking(t, []string{service}, ptr), nil},
 		"another service":             {few, asking(t, []string{"_ipp._tcp.local."}), nil},
-		"another instance":            {few, asking(t, []string{instanceOf(reviewer)}), nil},
+		"another instance":            {few, asking(t, []string{instanceName(reviewer)}), nil},
 		"200 times the service":       {few, asking(t, slices.Repeat([]string{service}, 200)), all},
 		"an answer":                   {few, few.encodeAnnouncement(lifetime), nil},
 		"garbage":                     {few, []byte("\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff\x04_acp\xc0\x0c"), nil},
@@ -63,7 +63,7 @@ func TestAnswer(t *testing.T) {
 	} {
 		z := &zone{}
 		z.current.Store(tt.records)
-		_, types := unpack(t, z.answer(tt.data, host))
+		_, types := unpack(t, z.answerPacket(tt.data, host))
 		if tt.records == most { // as much as fits, and the one who asks can reach it
 			if len(types) < 10 || !slices.Contains(types, "TXT") || !slices.Contains(types, "SRV") {
 				t.Errorf("%s: %q", name, types)
@@ -80,7 +80,7 @@ func TestAnswer(t *testing.T) {
 	// Who is no mDNS host gets what a resolver expects.
 	z := &zone{}
 	z.current.Store(few)
-	msg, _ := unpack(t, z.answer(asking(t, []string{service}), port))
+	msg, _ := unpack(t, z.answerPacket(asking(t, []string{service}), port))
 	if msg.Id != 77 || len(msg.Question) != 1 {
 		t.Errorf("id %d, %d questions", msg.Id, len(msg.Question))
 	}
@@ -89,7 +89,7 @@ func TestAnswer(t *testing.T) {
 			t.Errorf("to a resolver: %v", rr)
 		}
 	}
-	if msg, _ := unpack(t, z.answer(asking(t, []string{service}), host)); msg.Id != 0 || msg.Answer[1].Header().Ttl != lifetime || msg.Answer[1].Header().Class&flush == 0 {
+	if msg, _ := unpack(t, z.answerPacket(asking(t, []string{service}), host)); msg.Id != 0 || msg.Answer[1].Header().Ttl != lifetime || msg.Answer[1].Header().Class&flush == 0 {
 		t.Errorf("to a host: %v", msg)
 	}
 }
@@ -102,7 +102,7 @@ func TestReflection(t *testing.T) {
 		most  int
 	}{"one address": {addrPorts("10.0.0.9:7117"), 9}, "a host with many": {manyAddrs(), 25}} {
 		z := &zone{}
-		z.current.Store(newRecords(planner, "planner", tt.addrs))
+		z.current.Store(newDNSRecords(planner, "planner", tt.addrs))
 		for what, names := range map[string][]string{"least": {service}, "200 questions": slices.Repeat([]string{service}, 200)} {
 			q := message(t, func(m *dns.Msg) {
 				m.Response, m.Compress = false, true
@@ -110,7 +110,7 @@ func TestReflection(t *testing.T) {
 					m.Question = append(m.Question, dns.Question{Name: name, Qtype: dns.TypePTR, Qclass: dns.ClassINET})
 				}
 			})
-			a := z.answer(q, from)
+			a := z.answerPacket(q, from)
 			t.Logf("%s, %s: %d bytes, answered by %d", name, what, len(q), len(a))
 			if len(a) == 0 || len(a) > maxAnswer || len(a) > tt.most*len(q) {
 				t.Errorf("%s, %s: %d bytes are answered by %d", name, what, len(q), len(a))
@@ -123,22 +123,22 @@ func TestReflection(t *testing.T) {
 func TestQuotaComesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{}
-		z.current.Store(newRecords(planner, "planner", addrPorts("10.0.0.9:7117")))
+		z.current.Store(newDNSRecords(planner, "planner", addrPorts("10.0.0.9:7117")))
 		from := netip.MustParseAddrPort("10.0.0.66:5353")
 		broken := make([]byte, 4<<10) // a name that leads back to itself
 		copy(broken, "\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x04_acp\xc0\x0c")
 		for range maxPerSource {
-			if z.answer(broken, from) != nil {
+			if z.answerPacket(broken, from) != nil {
 				t.Fatal("garbage is answered")
 			}
 		}
 		if z.quota.total < maxPerSource || z.quota.total > maxPerSource+5 {
 			t.Errorf("%d units were taken", z.quota.total)
 		}
-		if z.answer(asking(t, []string{service}), from) != nil {
+		if z.answerPacket(asking(t, []string{service}), from) != nil {
 			t.Error("an answer over the quota")
 		}
-		if z.answer(asking(t, []string{service}), netip.MustParseAddrPort("10.0.0.5:5353")) == nil {
+		if z.answerPacket(asking(t, []string{service}), netip.MustParseAddrPort("10.0.0.5:5353")) == nil {
 			t.Error("a quiet host is not answered beside the flood")
 		}
 	})
@@ -148,7 +148,7 @@ func TestQuotaComesFirst(t *testing.T) {
 // else; and of those only who speaks from the port of mDNS is believed.
 func TestWhoIsAnswered(t *testing.T) {
 	z := &zone{}
-	z.current.Store(newRecords(planner, "planner", addrPorts("10.0.0.9:7117")))
+	z.current.Store(newDNSRecords(planner, "planner", addrPorts("10.0.0.9:7117")))
 	type datagram struct {
 		from  string
 		index int

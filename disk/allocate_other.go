@@ -4,4 +4,4 @@ package disk
 
 import "os"
 
-func allocate(f *os.File, offset, size int64) error { return write(f, offset, size) }
+func allocateBlocks(f *os.File, offset, size int64) error { return writeRandomBytes(f, offset, size) }

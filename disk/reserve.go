@@ -12,63 +12,63 @@ import (
 const (
 	reserveSize = 4 << 20 // the log of state.db grows to that at most
 	reserveStep = 64 << 10
-	scarce      = 1 << 20 // below this the reserve is needed
+	scarceBytes = 1 << 20 // below this the reserve is needed
 )
 
-// Reserve is a file that holds space for what frees some. Its methods may be called
-// from any goroutine.
+// Reserve is a file that keeps space for what frees some. Its methods may be called from any
+// goroutine.
 type Reserve struct {
 	path     string
-	look     func(string) (Space, error)
-	spending atomic.Int64 // calls of Spend that are under way
+	measure  func(string) (Space, error)
+	spending atomic.Int64 // calls of RunWithReserve that are under way
 	size     atomic.Int64 // of the file; changed under file
 	releases atomic.Int64 // how often the file was removed
 
-	// file orders what is done to the file, and is held over that: only who needs the
-	// file waits for it.
+	// file is held while the file is changed. Only calls that need the file wait for it.
 	file sync.Mutex
 }
 
-// OpenReserve takes the file at path, and makes it as large as it should be where
-// there is space for that.
-func OpenReserve(path string, look func(string) (Space, error)) *Reserve {
-	if look == nil {
-		look = Look
+// OpenReserve takes the file at path, and makes it as large as it should be if there is
+// space for that. measure returns the space, nil for [MeasureSpace].
+func OpenReserve(path string, measure func(string) (Space, error)) *Reserve {
+	if measure == nil {
+		measure = MeasureSpace
 	}
-	r := &Reserve{path: path, look: look}
+	r := &Reserve{path: path, measure: measure}
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
 		r.size.Store(info.Size())
 	}
-	r.fill()
+	r.growFile()
 	return r
 }
 
-// Spend calls free, which frees space or takes it from somebody, with the reserve to
-// write on where there is nothing else; afterwards it takes back what is left. Where
-// free fails for want of space that could not be foreseen, as under a quota, it is
-// called once more: it must have done nothing then. Spend returns what free returned.
+// RunWithReserve calls free, which frees space or cuts a peer off, and returns its error. If
+// the disk has no space left, RunWithReserve removes the file first, so that free can write; in
+// the end it makes the file anew in the space that is left. If free fails for want of
+// space that could not be foreseen, as under a quota, it is called once more: it must have
+// done nothing then.
 //
-// While free runs others can take what the reserve was, so free waits for this disk
-// alone.
-func (r *Reserve) Spend(free func() error) error {
+// While free runs, others can take the space of the file, so free may wait for nothing but
+// this disk.
+func (r *Reserve) RunWithReserve(free func() error) error {
 	if r == nil { // the daemon could not be opened
 		return free()
 	}
 	r.spending.Add(1)
-	defer r.end()
-	if left, err := r.look(filepath.Dir(r.path)); err == nil && left.Free < scarce {
-		r.release()
+	defer r.restoreAfterRun()
+	if left, err := r.measure(filepath.Dir(r.path)); err == nil && left.Free < scarceBytes {
+		r.removeFile()
 	}
 	before := r.releases.Load()
 	err := free()
-	if IsFull(err) && (r.release() || r.releases.Load() != before) { // by this call, or by another since it began
+	if IsFullError(err) && (r.removeFile() || r.releases.Load() != before) { // by this call, or by another since it began
 		err = free()
 	}
 	return err
 }
 
-// release removes the file, and reports whether there was one.
-func (r *Reserve) release() bool {
+// removeFile removes the file, and reports whether there was one.
+func (r *Reserve) removeFile() bool {
 	if r.size.Load() == 0 {
 		return false
 	}
@@ -85,15 +85,15 @@ func (r *Reserve) release() bool {
 	return true
 }
 
-func (r *Reserve) end() {
+func (r *Reserve) restoreAfterRun() {
 	if r.spending.Add(-1) > 0 || r.size.Load() >= reserveSize {
 		return
 	}
-	r.fill()
+	r.growFile()
 }
 
-// fill makes the file as large as it should be, or as there is space for.
-func (r *Reserve) fill() {
+// growFile makes the file as large as it should be, or as there is space for.
+func (r *Reserve) growFile() {
 	if !r.file.TryLock() {
 		return // another call is at it
 	}
@@ -108,7 +108,7 @@ func (r *Reserve) fill() {
 	}
 	defer f.Close()
 	for to := int64(reserveSize); to > size && to >= reserveStep; to /= 2 {
-		if err := allocate(f, size, to-size); err == nil {
+		if err := allocateBlocks(f, size, to-size); err == nil {
 			r.size.Store(to)
 			return
 		}
@@ -116,8 +116,9 @@ func (r *Reserve) fill() {
 	}
 }
 
-// write fills f with what no file system stores in less space.
-func write(f *os.File, offset, size int64) error {
+// writeRandomBytes fills a part of f with random bytes, which no file system stores in less
+// space.
+func writeRandomBytes(f *os.File, offset, size int64) error {
 	b := make([]byte, size)
 	rand.Read(b)
 	_, err := f.WriteAt(b, offset)

@@ -1,4 +1,4 @@
-// Package disk keeps an eye on the space that is left where the daemon writes: a
+// Package disk guards the space of the file systems on which the daemon writes: a
 // [Floor] below which peers are refused, so that they never take the last of it, and
 // a [Reserve], so that what frees space or cuts a peer off works when there is none.
 package disk
@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Space is what a file system has, in bytes. Free is what an ordinary user may take.
+// Space holds sizes of a file system, in bytes. Free is what an ordinary user may take.
 type Space struct{ Free, Total uint64 }
 
-// Look asks the system for the space where path is.
-func Look(path string) (Space, error) {
+// MeasureSpace returns the space of the file system that holds path.
+func MeasureSpace(path string) (Space, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
 		return Space{}, err
@@ -26,87 +26,82 @@ func Look(path string) (Space, error) {
 	return Space{Free: uint64(s.Bavail) * block, Total: uint64(s.Blocks) * block}, nil
 }
 
-// IsFull reports whether err says that a disk, a quota or a limit of this process has
+// IsFullError reports whether err says that a disk, a quota or a limit of this process has
 // no room for a file to grow.
-func IsFull(err error) bool {
+func IsFullError(err error) bool {
 	return slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}, func(no error) bool { return errors.Is(err, no) })
 }
 
-// Bounds of the floor where none is configured: on a large disk 1 GiB is enough for
+// Bounds of the floor if none is configured: on a large disk 1 GiB is enough for
 // its owner to notice and to clear up, on a small one 5 % is; and the writes that are
-// under way between two looks never take 128 MiB.
+// under way between two measurements never take 128 MiB.
 const (
-	mostFloor  = 1 << 30
-	leastFloor = 128 << 20
-	floorPart  = 20 // 5 %
-	lookEvery  = 100 * time.Millisecond
+	mostFloor    = 1 << 30
+	leastFloor   = 128 << 20
+	floorPart    = 20 // 5 %
+	measureEvery = 100 * time.Millisecond
 )
 
-// Floor tells whether the space where a path is has become too little for peers. Its
-// methods may be called from any goroutine, and often.
+// Floor watches whether a file system has too little space for peers. Its methods may be
+// called from any goroutine, and often.
 type Floor struct {
-	path string
-	min  uint64
-	look func(string) (Space, error)
+	path    string
+	min     uint64
+	measure func(string) (Space, error)
 
-	mu      sync.Mutex // guards the rest
-	at      time.Time  // of the last look
-	looking bool       // somebody does
-	low     bool
-	free    uint64 // as the last look has seen it, and what it was held against
-	bound   uint64
+	mu        sync.Mutex // guards the rest
+	at        time.Time  // of the last measurement
+	measuring bool       // one is under way
+	low       bool
+	free      uint64 // bytes, at the last measurement
+	bound     uint64 // bytes that had to be free then
 }
 
 // NewFloor watches the file system of path. min is the space in bytes below which it
-// is low, 0 for the lesser of 1 GiB and 5 % of all, at least 128 MiB. look is how the
-// space is found out, nil for [Look].
-func NewFloor(path string, min uint64, look func(string) (Space, error)) *Floor {
-	if look == nil {
-		look = Look
+// is low, 0 for the lesser of 1 GiB and 5 % of all, at least 128 MiB. measure returns the
+// space, nil for [MeasureSpace].
+func NewFloor(path string, min uint64, measure func(string) (Space, error)) *Floor {
+	if measure == nil {
+		measure = MeasureSpace
 	}
-	return &Floor{path: path, min: min, look: look}
+	return &Floor{path: path, min: min, measure: measure}
 }
 
-// Low reports whether there is too little space. What cannot be found out is enough.
-// Where a look takes time only one call waits for it; others are told what the last one
-// has seen.
-func (f *Floor) Low() bool {
+// IsLow reports whether there is too little space. It blocks as Measure does.
+func (f *Floor) IsLow() bool {
+	low, _, _ := f.Measure()
+	return low
+}
+
+// Measure measures the space, unless that was done within the last 100 ms or another call
+// does it. It returns what the last measurement has found: whether there is too little, the
+// bytes that are free, and those below which it is too little. If the system does not say,
+// there is enough. It blocks as long as the system needs.
+func (f *Floor) Measure() (low bool, free, bound uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := time.Now()
-	if f.looking || now.Sub(f.at) < lookEvery {
-		return f.low
+	if now := time.Now(); !f.measuring && now.Sub(f.at) >= measureEvery {
+		f.at, f.measuring = now, true
+		f.mu.Unlock()
+		left, err := f.measure(f.path)
+		f.mu.Lock()
+		f.measuring, f.low = false, false
+		if err == nil {
+			f.free, f.bound = left.Free, f.leastFreeOf(left.Total)
+			f.low = f.free < f.bound
+		}
 	}
-	f.at, f.looking = now, true
-	f.mu.Unlock()
-	left, err := f.look(f.path)
-	f.mu.Lock()
-	f.looking = false
-	f.low = false
-	if err == nil {
-		f.free, f.bound = left.Free, f.boundOf(left.Total)
-		f.low = f.free < f.bound
-	}
-	return f.low
+	return f.low, f.free, f.bound
 }
 
-// Space returns what the last look has seen: the bytes that are free, and those below
-// which it is too little. It blocks as Low does.
-func (f *Floor) Space() (free, bound uint64) {
-	f.Low()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.free, f.bound
-}
-
-// Seen returns what the last look has seen, and does not look. It never blocks.
-func (f *Floor) Seen() (low bool, free, bound uint64) {
+// LastMeasured returns what Measure has found last. It never blocks for the system.
+func (f *Floor) LastMeasured() (low bool, free, bound uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.low, f.free, f.bound
 }
 
-func (f *Floor) boundOf(total uint64) uint64 {
+func (f *Floor) leastFreeOf(total uint64) uint64 {
 	if f.min > 0 {
 		return f.min
 	}

@@ -19,12 +19,12 @@ func TestFloor(t *testing.T) {
 	} {
 		for _, free := range []uint64{0, c.bound - 1, c.bound, 2 * c.bound} {
 			f := NewFloor("/", c.min, func(string) (Space, error) { return Space{free, c.total}, nil })
-			if low := f.Low(); low != (free < c.bound) {
+			if low := f.IsLow(); low != (free < c.bound) {
 				t.Errorf("%d of %d bytes are free, at least %d: low is %t", free, c.total, c.min, low)
 			}
 		}
 	}
-	if NewFloor("/", 0, func(string) (Space, error) { return Space{}, errors.New("no such file system") }).Low() {
+	if NewFloor("/", 0, func(string) (Space, error) { return Space{}, errors.New("no such file system") }).IsLow() {
 		t.Error("what cannot be found out is low")
 	}
 }
@@ -35,14 +35,14 @@ func TestFloorLooks(t *testing.T) {
 		looks, free := 0, uint64(0)
 		f := NewFloor("/", 1, func(string) (Space, error) { looks++; return Space{Free: free}, nil })
 		for range 1000 {
-			f.Low()
+			f.IsLow()
 		}
 		if looks != 1 {
 			t.Errorf("%d looks at once", looks)
 		}
 		free = 1
-		time.Sleep(lookEvery)
-		if f.Low() {
+		time.Sleep(measureEvery)
+		if f.IsLow() {
 			t.Error("the space that has come is not noticed")
 		}
 	})
@@ -63,12 +63,12 @@ func TestReserve(t *testing.T) {
 	kept("at first", reserveSize)
 	freeing := func(free func()) {
 		t.Helper()
-		if err := r.Spend(func() error { free(); return nil }); err != nil {
+		if err := r.RunWithReserve(func() error { free(); return nil }); err != nil {
 			t.Error(err)
 		}
 	}
 	freeing(func() { kept("where there is space", reserveSize) })
-	left = scarce - 1
+	left = scarceBytes - 1
 	freeing(func() {
 		kept("where there is none", 0)
 		freeing(func() { kept("for a second", 0) })
@@ -88,7 +88,7 @@ func TestReserveUnderAQuota(t *testing.T) {
 	r := OpenReserve(path, func(string) (Space, error) { return Space{Free: 1 << 40}, nil })
 	for _, no := range []error{unix.EDQUOT, unix.ENOSPC, unix.EFBIG} {
 		calls := 0
-		err := r.Spend(func() error {
+		err := r.RunWithReserve(func() error {
 			if calls++; calls == 1 {
 				return fmt.Errorf("write: %w", no)
 			}
@@ -106,13 +106,13 @@ func TestReserveUnderAQuota(t *testing.T) {
 	}
 	for _, e := range []error{nil, unix.EIO} {
 		calls := 0
-		if err := r.Spend(func() error { calls++; return e }); calls != 1 || err != e {
+		if err := r.RunWithReserve(func() error { calls++; return e }); calls != 1 || err != e {
 			t.Errorf("%v: %d attempts, and then %v", e, calls, err)
 		}
 	}
 	calls := 0
-	if err := r.Spend(func() error {
-		return r.Spend(func() error { calls++; return unix.EDQUOT })
+	if err := r.RunWithReserve(func() error {
+		return r.RunWithReserve(func() error { calls++; return unix.EDQUOT })
 	}); calls != 3 || err != unix.EDQUOT { // both begin before the reserve is spent, and it is spent once
 		t.Errorf("where the reserve does not suffice: %d attempts, and then %v", calls, err)
 	}
@@ -123,11 +123,11 @@ func TestReserveUnderAQuota(t *testing.T) {
 func TestReserveForTwoAtOnce(t *testing.T) {
 	r := OpenReserve(filepath.Join(t.TempDir(), "reserve"), func(string) (Space, error) { return Space{Free: 1 << 40}, nil })
 	outer, inner := 0, 0
-	err := r.Spend(func() error {
+	err := r.RunWithReserve(func() error {
 		if outer++; outer > 1 {
 			return nil
 		}
-		err := r.Spend(func() error {
+		err := r.RunWithReserve(func() error {
 			if inner++; inner == 1 {
 				return unix.EDQUOT
 			}
@@ -156,18 +156,18 @@ func TestSlowDisk(t *testing.T) {
 		}
 		f := NewFloor("/", 1<<41, look)
 		r := OpenReserve(filepath.Join(t.TempDir(), "reserve"), look)
-		if !f.Low() {
+		if !f.IsLow() {
 			t.Fatal("the space is not low")
 		}
-		time.Sleep(lookEvery)
+		time.Sleep(measureEvery)
 		slow.Store(true)
-		go f.Low()
+		go f.IsLow()
 		synctest.Wait()
-		if !f.Low() {
+		if !f.IsLow() {
 			t.Error("while somebody looks the last answer does not count")
 		}
-		time.Sleep(lookEvery)
-		if !f.Low() {
+		time.Sleep(measureEvery)
+		if !f.IsLow() {
 			t.Error("nor does it later")
 		}
 		answer <- struct{}{}
@@ -177,16 +177,16 @@ func TestSlowDisk(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			r.Spend(func() error { return nil })
+			r.RunWithReserve(func() error { return nil })
 		}()
 		synctest.Wait()
-		r.Spend(func() error { return nil })
+		r.RunWithReserve(func() error { return nil })
 		close(answer)
 		<-ended
 	})
 }
 
-// blocks is how much of the disk a file takes.
+// blocks returns the bytes of the disk that a file takes.
 func blocks(path string) (uint64, error) {
 	var s unix.Stat_t
 	err := unix.Stat(path, &s)

@@ -11,7 +11,7 @@ import (
 // privateMode is the mode of all that is written here: its owner's alone.
 const privateMode = 0o600
 
-// Problem is what can be wrong with a file of the identity.
+// Problem names a fault of a file of the identity.
 type Problem string
 
 const (
@@ -35,14 +35,14 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("%s %s (%s): %s", e.Path, e.Problem, e.Detail, e.Remedy)
 }
 
-// readPrivate reads a regular file of at most limit bytes that is ours and ours
+// readPrivateFile reads a regular file of at most limit bytes that is ours and ours
 // alone. What it checks is what it reads: the open file, not the path.
-func readPrivate(path string, limit int64) ([]byte, error) {
+func readPrivateFile(path string, limit int64) ([]byte, error) {
 	// O_NONBLOCK: opening a pipe that somebody put there must not hang.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		if info, lerr := os.Lstat(path); lerr == nil {
-			if perr := checkPrivate(path, info); perr != nil {
+			if perr := checkPrivateFile(path, info); perr != nil {
 				return nil, perr
 			}
 		}
@@ -53,7 +53,7 @@ func readPrivate(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPrivate(path, info); err != nil {
+	if err := checkPrivateFile(path, info); err != nil {
 		return nil, err
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
@@ -66,7 +66,7 @@ func readPrivate(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-func checkPrivate(path string, info fs.FileInfo) error {
+func checkPrivateFile(path string, info fs.FileInfo) error {
 	mode := info.Mode()
 	switch {
 	case mode&fs.ModeSymlink != 0:

@@ -5,7 +5,7 @@
 // and never printed. Everything else that the daemon must prove or derive comes
 // from it: the certificate for TLS, the post-quantum half of the identity
 // (ML-DSA-65, [Key.SignHello]) and the keys that must survive a restart
-// ([Key.Derive]).
+// ([Key.DeriveSecret]).
 //
 // A [TrustStore] holds the peers that the owner trusted, under petnames that are
 // local and unique, and the keys that the owner blocked. It lives in two files
@@ -85,24 +85,11 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalBinary returns the 32 bytes of the key.
-func (id ID) MarshalBinary() ([]byte, error) { return id[:], nil }
-
-// UnmarshalBinary takes exactly 32 bytes. On an error id is unchanged.
-func (id *ID) UnmarshalBinary(data []byte) error {
-	if len(data) != len(id) {
-		return fmt.Errorf("agent id: %d bytes instead of %d", len(data), len(id))
-	}
-	copy(id[:], data)
-	return nil
-}
-
-// digit returns the i-th hex digit of the text form.
-func (id *ID) digit(i int) byte {
-	if i%2 == 0 {
-		return hexDigits[id[i/2]>>4]
-	}
-	return hexDigits[id[i/2]&15]
+// hasHexPrefix reports whether the text form begins with digits, of which there are 64 at most.
+func (id *ID) hasHexPrefix(digits string) bool {
+	var text [2 * len(ID{})]byte
+	hex.Encode(text[:], id[:])
+	return string(text[:len(digits)]) == digits
 }
 
 // parseHex fills dst from exactly twice as many lower-case hex digits. Upper

@@ -9,11 +9,12 @@ import (
 )
 
 const (
-	maxInvitation    = 4 << 10
-	invitationScheme = "acp://"
+	maxInvitationBytes = 4 << 10
+	invitationScheme   = "acp://"
 )
 
-// Invitation is the offer to become trusted, as it is handed to another person:
+// Invitation is what one person hands another so that their daemons come to trust each
+// other. Its text is:
 //
 //	acp://<id>?addr=<host:port>&addr=…&name=…&pq=<hash>&token=<32 hex digits>
 //
@@ -22,13 +23,13 @@ type Invitation struct {
 	ID    ID
 	Addrs []string // at most 8; none leaves finding the id to discovery
 	Name  string   // what the inviter calls itself, a claim; may be empty
-	PQ    PQHash   // zero: none given
-	Token [16]byte
+	PQ    PQHash   // of the inviter's post-quantum key; zero: none given
+	Token [16]byte // the secret; never zero after ParseInvitation
 }
 
-// ParseInvitation reads what [Invitation.String] writes, with white space around
-// it, of at most 4 KiB. Everything unknown, repeated, empty or malformed is an
-// error. Errors do not quote the token.
+// ParseInvitation parses an invitation of at most 4 KiB. White space around it is ignored
+// and not counted. An unknown, empty or malformed parameter is an error, and so is a
+// repeated one except addr. Errors do not quote the token.
 func ParseInvitation(uri string) (Invitation, error) {
 	inv, err := parseInvitationURI(strings.TrimSpace(uri))
 	if err != nil {
@@ -37,9 +38,11 @@ func ParseInvitation(uri string) (Invitation, error) {
 	return inv, nil
 }
 
+// parseInvitationURI parses an invitation without white space around it. The result means
+// nothing if there is an error.
 func parseInvitationURI(uri string) (inv Invitation, err error) {
-	if len(uri) > maxInvitation {
-		return inv, fmt.Errorf("over %d bytes", maxInvitation)
+	if len(uri) > maxInvitationBytes {
+		return inv, fmt.Errorf("over %d bytes", maxInvitationBytes)
 	}
 	rest, ok := strings.CutPrefix(uri, invitationScheme)
 	if !ok {
@@ -59,7 +62,7 @@ func parseInvitationURI(uri string) (inv Invitation, err error) {
 		key, escaped, _ := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(escaped)
 		if err != nil || value == "" {
-			return inv, fmt.Errorf("parameter %q is empty or badly encoded", Claim(key))
+			return inv, fmt.Errorf("parameter %q is empty or badly encoded", CleanClaim(key))
 		}
 		if err := inv.setParameter(key, value); err != nil {
 			return inv, err
@@ -71,6 +74,7 @@ func parseInvitationURI(uri string) (inv Invitation, err error) {
 	return inv, nil
 }
 
+// setParameter sets the field that key names. A key other than addr may come once.
 func (inv *Invitation) setParameter(key, value string) error {
 	repeated := false
 	switch key {
@@ -79,7 +83,8 @@ func (inv *Invitation) setParameter(key, value string) error {
 		return CheckAddrs(inv.Addrs)
 	case "name":
 		repeated = inv.Name != ""
-		if inv.Name = value; Claim(value) != value {
+		inv.Name = value
+		if CleanClaim(value) != value {
 			return errors.New("the name is over 64 bytes or has characters that cannot be shown")
 		}
 	case "pq":
@@ -93,7 +98,7 @@ func (inv *Invitation) setParameter(key, value string) error {
 			return fmt.Errorf("token: %w", err)
 		}
 	default:
-		return fmt.Errorf("unknown parameter %q", Claim(key))
+		return fmt.Errorf("unknown parameter %q", CleanClaim(key))
 	}
 	if repeated {
 		return fmt.Errorf("more than one %s", key)
@@ -123,8 +128,8 @@ func (inv Invitation) LogValue() slog.Value {
 	return slog.StringValue("invitation of " + inv.ID.Label() + " (token not shown)")
 }
 
-// escapeParameter leaves the colon, which a query may contain (RFC 3986, section 3.4), for
-// the sake of people who read addresses.
+// escapeParameter percent-encodes a value. It leaves colons as they are, so that people can
+// read addresses; RFC 3986, section 3.4, allows that.
 func escapeParameter(value string) string {
 	return strings.NewReplacer("+", "%20", "%3A", ":").Replace(url.QueryEscape(value))
 }

@@ -103,7 +103,7 @@ func TestParseInvitationRefuses(t *testing.T) {
 		"bad address":    head + "?addr=desk.example" + token,
 		"nine addresses": head + "?" + strings.Repeat("addr=desk.example:1&", 9) + token[1:],
 		"fragment":       head + "?" + token[1:] + "#x",
-		"too long":       head + "?name=" + strings.Repeat("a", maxInvitation) + token,
+		"too long":       head + "?name=" + strings.Repeat("a", maxInvitationBytes) + token,
 	} {
 		inv, err := ParseInvitation(text)
 		if err == nil || !inv.equal(Invitation{}) {
@@ -128,7 +128,7 @@ func FuzzParseInvitation(f *testing.F) {
 		if err != nil || !again.equal(inv) {
 			t.Errorf("%q comes back as %+v, %v", text, again, err)
 		}
-		if inv.ID.IsZero() || len(inv.Addrs) > MaxAddrs || Claim(inv.Name) != inv.Name {
+		if inv.ID.IsZero() || len(inv.Addrs) > MaxAddrs || CleanClaim(inv.Name) != inv.Name {
 			t.Errorf("%q gives %+v", text, inv)
 		}
 	})
@@ -139,15 +139,15 @@ func TestInvitations(t *testing.T) {
 		var v Invitations
 		admitted := 0
 		admit := func(string) error { admitted++; return nil }
-		if v.Any() || v.Redeem([16]byte{}, testID(1), admit) != ErrNoInvitation {
+		if v.HasOpen() || v.Redeem([16]byte{}, testID(1), admit) != ErrNoInvitation {
 			t.Error("something is open at first")
 		}
 		start := time.Now()
-		token, opened, err := v.Open(0, "")
-		if err != nil || !v.Any() || opened.Expires.Sub(start.Round(0)) != 10*time.Minute {
+		token, opened, err := v.Issue(0, "")
+		if err != nil || !v.HasOpen() || opened.Expires.Sub(start.Round(0)) != 10*time.Minute {
 			t.Fatalf("Open: %+v, %v", opened, err)
 		}
-		short, _, err := v.Open(time.Minute, "")
+		short, _, err := v.Issue(time.Minute, "")
 		if err != nil || short == token {
 			t.Fatalf("Open: %v", err)
 		}
@@ -174,28 +174,28 @@ func TestInvitations(t *testing.T) {
 		}
 
 		time.Sleep(time.Minute)
-		if err := v.Redeem(short, testID(3), admit); err != ErrNoInvitation || !v.Any() {
+		if err := v.Redeem(short, testID(3), admit); err != ErrNoInvitation || !v.HasOpen() {
 			t.Errorf("expired: %v", err)
 		}
 		time.Sleep(9*time.Minute - 1)
-		if err := v.Redeem(token, testID(2), admit); err != nil || !v.Any() {
+		if err := v.Redeem(token, testID(2), admit); err != nil || !v.HasOpen() {
 			t.Errorf("repeat just before the end: %v", err)
 		}
 		time.Sleep(time.Nanosecond)
-		if err := v.Redeem(token, testID(2), admit); err != ErrNoInvitation || v.Any() {
+		if err := v.Redeem(token, testID(2), admit); err != ErrNoInvitation || v.HasOpen() {
 			t.Errorf("repeat at the end: %v", err)
 		}
 
 		for i := range maxInvitations {
-			if _, _, err := v.Open(time.Duration(i+1)*time.Minute, ""); err != nil {
+			if _, _, err := v.Issue(time.Duration(i+1)*time.Minute, ""); err != nil {
 				t.Error(err)
 			}
 		}
-		if _, _, err := v.Open(0, ""); err != ErrInvitationsFull {
+		if _, _, err := v.Issue(0, ""); err != ErrInvitationsFull {
 			t.Errorf("one more: %v", err)
 		}
 		time.Sleep(time.Minute)
-		if _, _, err := v.Open(0, ""); err != nil {
+		if _, _, err := v.Issue(0, ""); err != nil {
 			t.Errorf("after the first expired: %v", err)
 		}
 	})
@@ -208,10 +208,10 @@ func TestInvitationsAreRevoked(t *testing.T) {
 		var v Invitations
 		admit := func(string) error { return nil }
 		var tokens [3][16]byte
-		var opened [3]OpenInvitation
+		var opened [3]InvitationInfo
 		for i, name := range []string{"laptop", "", "tablet"} {
 			var err error
-			if tokens[i], opened[i], err = v.Open(time.Duration(i+1)*time.Hour, name); err != nil {
+			if tokens[i], opened[i], err = v.Issue(time.Duration(i+1)*time.Hour, name); err != nil {
 				t.Fatal(err)
 			}
 			if strings.HasPrefix(fmt.Sprintf("%x", tokens[i]), opened[i].ID) {
@@ -225,25 +225,25 @@ func TestInvitationsAreRevoked(t *testing.T) {
 		if got := v.List(); !slices.Equal(got, opened[:]) {
 			t.Errorf("listed %+v", got)
 		}
-		by := func(id ID) func(OpenInvitation) bool { return func(o OpenInvitation) bool { return o.UsedBy == id } }
+		by := func(id ID) func(InvitationInfo) bool { return func(o InvitationInfo) bool { return o.UsedBy == id } }
 		if n := v.Revoke(by(testID(2))); n != 0 {
 			t.Errorf("%d ended that another has used", n)
 		}
 		if n := v.Revoke(by(testID(1))); n != 1 || v.Redeem(tokens[1], testID(1), admit) != ErrNoInvitation {
 			t.Errorf("%d ended, and who used it can repeat it", n)
 		}
-		if n := v.Revoke(func(o OpenInvitation) bool { return o.ID == opened[2].ID }); n != 1 || v.Redeem(tokens[2], testID(3), admit) != ErrNoInvitation {
+		if n := v.Revoke(func(o InvitationInfo) bool { return o.ID == opened[2].ID }); n != 1 || v.Redeem(tokens[2], testID(3), admit) != ErrNoInvitation {
 			t.Errorf("%d ended by its id", n)
 		}
-		if err := v.Redeem(tokens[0], testID(4), admit); err != nil || !v.Any() {
+		if err := v.Redeem(tokens[0], testID(4), admit); err != nil || !v.HasOpen() {
 			t.Errorf("the one that is left: %v", err)
 		}
 		// Joining is offered as long as one is open, and no longer.
 		time.Sleep(time.Hour)
-		if v.Any() || len(v.List()) != 0 {
+		if v.HasOpen() || len(v.List()) != 0 {
 			t.Error("an invitation that was revoked keeps joining on offer")
 		}
-		if _, _, err := v.Open(time.Hour, ""); err != nil || v.Revoke(func(OpenInvitation) bool { return true }) != 1 || v.Any() {
+		if _, _, err := v.Issue(time.Hour, ""); err != nil || v.Revoke(func(InvitationInfo) bool { return true }) != 1 || v.HasOpen() {
 			t.Errorf("all are revoked, and yet joining is on offer (%v)", err)
 		}
 	})
@@ -261,20 +261,20 @@ func TestInvitationEndsInSleep(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var v Invitations
-			token, _, err := v.Open(10*time.Minute, "")
+			token, _, err := v.Issue(10*time.Minute, "")
 			if err != nil {
 				t.Fatal(err)
 			}
 			v.open[0].ends.wall = v.open[0].ends.wall.Add(-tt.wall) // to the invitation that is the same
-			v.setOpen(v.open)
-			if v.Any() != tt.open || (len(v.List()) == 1) != tt.open {
-				t.Errorf("%s: open %v", name, v.Any())
+			v.setOpenEntries(v.open)
+			if v.HasOpen() != tt.open || (len(v.List()) == 1) != tt.open {
+				t.Errorf("%s: open %v", name, v.HasOpen())
 			}
 			if err := v.Redeem(token, testID(1), func(string) error { return nil }); (err == nil) != tt.open {
 				t.Errorf("%s: %v", name, err)
 			}
 			time.Sleep(10 * time.Minute)
-			if v.Any() || v.Redeem(token, testID(1), func(string) error { return nil }) != ErrNoInvitation {
+			if v.HasOpen() || v.Redeem(token, testID(1), func(string) error { return nil }) != ErrNoInvitation {
 				t.Errorf("%s: open after ten minutes awake", name)
 			}
 		})
@@ -283,8 +283,8 @@ func TestInvitationEndsInSleep(t *testing.T) {
 
 func TestOneJoinerWins(t *testing.T) {
 	var v Invitations
-	store := NewTrust()
-	token, _, err := v.Open(0, "")
+	store := NewMemoryTrustStore()
+	token, _, err := v.Issue(0, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func TestOneJoinerWins(t *testing.T) {
 	for i := range results {
 		wg.Go(func() {
 			results[i] = v.Redeem(token, testID(i), func(string) error {
-				_, err := store.Trust(Peer{ID: testID(i), Name: store.FreeName("desk")})
+				_, err := store.Trust(Peer{ID: testID(i), Name: store.FindFreeName("desk")})
 				return err
 			})
 		})
@@ -313,12 +313,12 @@ func TestOneJoinerWins(t *testing.T) {
 // A handshake asks Any and must not wait for a joiner's disk.
 func TestAnyDoesNotWait(t *testing.T) {
 	var v Invitations
-	token, _, err := v.Open(0, "")
+	token, _, err := v.Issue(0, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := v.Redeem(token, testID(1), func(string) error {
-		if !v.Any() {
+		if !v.HasOpen() {
 			t.Error("not open within Redeem")
 		}
 		return nil

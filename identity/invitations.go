@@ -32,13 +32,13 @@ type Invitations struct {
 	last atomic.Pointer[deadline] // of the one that ends last; nil: none is open
 
 	// mu is held over Redeem's call of trust too: so one of two joiners wins.
-	// Handshakes, which ask Any, do not wait for it.
+	// Handshakes, which ask HasOpen, do not wait for it.
 	mu   sync.Mutex
 	open []invitationEntry
 }
 
-// OpenInvitation describes an open invitation for the owner, without its token.
-type OpenInvitation struct {
+// InvitationInfo describes an open invitation for the owner, without its token.
+type InvitationInfo struct {
 	ID      string    // 8 hex digits, by which it is revoked
 	Expires time.Time // by the wall clock
 	Name    string    // the petname that the joiner gets; "": what it calls itself
@@ -46,7 +46,7 @@ type OpenInvitation struct {
 }
 
 type invitationEntry struct {
-	OpenInvitation
+	InvitationInfo
 	token [16]byte
 	ends  deadline
 }
@@ -55,7 +55,7 @@ type invitationEntry struct {
 // The monotonic one stands still while a machine sleeps; the wall clock may be set back.
 type deadline struct{ monotonic, wall time.Time }
 
-func deadlineIn(d time.Duration) deadline {
+func newDeadline(d time.Duration) deadline {
 	at := time.Now().Add(d)
 	return deadline{monotonic: at, wall: at.Round(0)}
 }
@@ -65,10 +65,10 @@ func (e deadline) isReached() bool {
 	return !now.Before(e.monotonic) || !now.Round(0).Before(e.wall)
 }
 
-// Open makes an invitation that lasts d, or 10 minutes if d is 0 or less, for a
+// Issue makes an invitation that lasts d, or 10 minutes if d is 0 or less, for a
 // peer that will have the petname name here; "": what it calls itself. With eight
 // open it returns [ErrInvitationsFull].
-func (v *Invitations) Open(d time.Duration, name string) (token [16]byte, opened OpenInvitation, err error) {
+func (v *Invitations) Issue(d time.Duration, name string) (token [16]byte, opened InvitationInfo, err error) {
 	if d <= 0 {
 		d = defaultInvitation
 	}
@@ -81,45 +81,45 @@ func (v *Invitations) Open(d time.Duration, name string) (token [16]byte, opened
 	rand.Read(token[:])
 	var id [4]byte // another one than the token's beginning: it is shown
 	rand.Read(id[:])
-	ends := deadlineIn(d)
-	opened = OpenInvitation{ID: hex.EncodeToString(id[:]), Expires: ends.wall, Name: name}
-	v.setOpen(append(v.open, invitationEntry{OpenInvitation: opened, token: token, ends: ends}))
+	ends := newDeadline(d)
+	opened = InvitationInfo{ID: hex.EncodeToString(id[:]), Expires: ends.wall, Name: name}
+	v.setOpenEntries(append(v.open, invitationEntry{InvitationInfo: opened, token: token, ends: ends}))
 	return token, opened, nil
 }
 
-// Any reports whether an invitation is open. One that was redeemed still is,
+// HasOpen reports whether an invitation is open. One that was redeemed still is,
 // until it ends: its joiner may not have heard the answer.
-func (v *Invitations) Any() bool {
+func (v *Invitations) HasOpen() bool {
 	last := v.last.Load()
 	return last != nil && !last.isReached()
 }
 
 // List returns the open invitations in the order in which they were made. It waits
 // for a Redeem that is under way.
-func (v *Invitations) List() []OpenInvitation {
+func (v *Invitations) List() []InvitationInfo {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.dropExpired()
-	all := make([]OpenInvitation, len(v.open))
+	all := make([]InvitationInfo, len(v.open))
 	for i, o := range v.open {
-		all[i] = o.OpenInvitation
+		all[i] = o.InvitationInfo
 	}
 	return all
 }
 
 // Revoke ends the invitations that match and returns how many there were. It waits for a
 // Redeem that is under way: when it returns, no key can redeem one of them.
-func (v *Invitations) Revoke(match func(OpenInvitation) bool) int {
+func (v *Invitations) Revoke(match func(InvitationInfo) bool) int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.dropExpired()
 	before := len(v.open)
-	v.setOpen(slices.DeleteFunc(v.open, func(o invitationEntry) bool { return match(o.OpenInvitation) }))
+	v.setOpenEntries(slices.DeleteFunc(v.open, func(o invitationEntry) bool { return match(o.InvitationInfo) }))
 	return before - len(v.open)
 }
 
 // Redeem redeems the open invitation that token belongs to, for a key that a handshake
-// has proved. It calls trust, which writes the trust store, with the name that Open was
+// has proved. It calls trust, which writes the trust store, with the name that Issue was
 // given. If trust returns nil, the token is bound to the key: the same key may repeat the
 // call until the invitation expires, and trust is called again; any other key gets
 // [ErrInvitationUsed]. A token that belongs to none gets [ErrNoInvitation].
@@ -151,17 +151,16 @@ func (v *Invitations) Redeem(token [16]byte, key ID, trust func(name string) err
 
 // dropExpired drops the invitations that have ended. The caller holds mu.
 func (v *Invitations) dropExpired() {
-	v.setOpen(slices.DeleteFunc(v.open, func(o invitationEntry) bool { return o.ends.isReached() }))
+	v.setOpenEntries(slices.DeleteFunc(v.open, func(o invitationEntry) bool { return o.ends.isReached() }))
 }
 
-// setOpen sets the open invitations, and what Any looks at. The caller holds mu.
-func (v *Invitations) setOpen(open []invitationEntry) {
+// setOpenEntries sets the open invitations, and what HasOpen looks at. The caller holds mu.
+func (v *Invitations) setOpenEntries(open []invitationEntry) {
 	v.open = open
-	var last *deadline
-	for i := range open {
-		if last == nil || last.monotonic.Before(open[i].ends.monotonic) {
-			last = &deadline{open[i].ends.monotonic, open[i].ends.wall}
-		}
+	if len(open) == 0 {
+		v.last.Store(nil)
+		return
 	}
-	v.last.Store(last)
+	last := slices.MaxFunc(open, func(a, b invitationEntry) int { return a.ends.monotonic.Compare(b.ends.monotonic) })
+	v.last.Store(&last.ends)
 }

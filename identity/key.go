@@ -46,13 +46,13 @@ func newKey(private ed25519.PrivateKey) *Key {
 // ID returns the public half.
 func (k *Key) ID() ID { return k.id }
 
-func (k *Key) private() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(k.seed()) }
+func (k *Key) privateKey() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(k.seed()) }
 
-// Derive returns a secret of this identity for one purpose: HKDF-SHA256 (RFC
+// DeriveSecret returns a secret of this identity for one purpose: HKDF-SHA256 (RFC
 // 5869) of the seed, without salt, the label as info. The same label gives the
 // same secret after a restart; different labels give unrelated ones. A label
 // belongs to one purpose; "acp ml-dsa-65 v1" is taken by the post-quantum half.
-func (k *Key) Derive(label string) [32]byte {
+func (k *Key) DeriveSecret(label string) [32]byte {
 	secret, err := hkdf.Key(sha256.New, k.seed(), nil, label, 32)
 	if err != nil {
 		// Only a length over 255 hashes or a FIPS policy against the key size fails.

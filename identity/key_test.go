@@ -58,7 +58,7 @@ func TestKeyKnownAnswers(t *testing.T) {
 		pqSeedLabel:       "b4295d643046f25c7d220ed8f8ea5263461bde6a479c4ef0241bae8444e4ae2d",
 		"stateless reset": "19d6d930d76762f908d4f40b635e7b24b1553c234b016da55a4020be3fbe2a92",
 	} {
-		if got := key.Derive(label); hex.EncodeToString(got[:]) != want {
+		if got := key.DeriveSecret(label); hex.EncodeToString(got[:]) != want {
 			t.Errorf("Derive(%q) = %x, want %s", label, got, want)
 		}
 	}
@@ -108,7 +108,7 @@ func TestCreateAndLoadKey(t *testing.T) {
 	}
 	before, _ := os.ReadFile(path)
 	again, created, err := LoadOrCreateKey(path)
-	if err != nil || created || again.ID() != key.ID() || again.Derive("x") != key.Derive("x") {
+	if err != nil || created || again.ID() != key.ID() || again.DeriveSecret("x") != key.DeriveSecret("x") {
 		t.Errorf("load: %v, %v, %v", again, created, err)
 	}
 	if _, err := CreateKey(path); !errors.Is(err, fs.ErrExist) {

@@ -27,7 +27,7 @@ const (
 // regular file or another user's gives a [*FileError]; a missing one
 // [fs.ErrNotExist].
 func LoadKey(path string) (*Key, error) {
-	data, err := readPrivate(path, maxKeyFile)
+	data, err := readPrivateFile(path, maxKeyFile)
 	if err == nil {
 		var key *Key
 		if key, err = parseKey(data); err == nil {
@@ -53,12 +53,12 @@ func CreateKey(path string) (*Key, error) {
 		return nil, fmt.Errorf("create key: %w", err)
 	}
 	temp := path + "." + rand.Text()
-	if err := durable.Create(temp, data, privateMode); err != nil {
+	if err := durable.CreateFile(temp, data, privateMode); err != nil {
 		return nil, fmt.Errorf("create key: %w", err)
 	}
 	// Unlike rename, link refuses to replace what is there.
 	err = os.Link(temp, path)
-	os.Remove(temp) // if that fails, removeLeftovers will do it
+	os.Remove(temp) // if that fails, removeLeftoverKeyFiles will do it
 	if err == nil {
 		err = durable.SyncDir(filepath.Dir(path))
 	}
@@ -74,22 +74,22 @@ func CreateKey(path string) (*Key, error) {
 	return key, nil
 }
 
-// removeLeftovers removes the files that crashes have left of CreateKey. The key at path
+// removeLeftoverKeyFiles removes the files that crashes have left of CreateKey. The key at path
 // exists.
-func removeLeftovers(path string) {
+func removeLeftoverKeyFiles(path string) {
 	files, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
 		return
 	}
 	for _, f := range files {
-		if leftoverName.MatchString(strings.TrimPrefix(f.Name(), filepath.Base(path))) {
+		if leftoverPattern.MatchString(strings.TrimPrefix(f.Name(), filepath.Base(path))) {
 			os.Remove(filepath.Join(filepath.Dir(path), f.Name()))
 		}
 	}
 }
 
-// leftoverName matches what CreateKey appends to the name of its first file.
-var leftoverName = regexp.MustCompile(`^\.[A-Z2-7]{26}$`)
+// leftoverPattern matches what CreateKey appends to the name of its first file.
+var leftoverPattern = regexp.MustCompile(`^\.[A-Z2-7]{26}$`)
 
 // LoadOrCreateKey loads the identity at path, or creates it if there is no file. Of
 // several calls that create it at once one wins, and all return its key. It removes what
@@ -97,7 +97,7 @@ var leftoverName = regexp.MustCompile(`^\.[A-Z2-7]{26}$`)
 func LoadOrCreateKey(path string) (key *Key, created bool, err error) {
 	key, err = LoadKey(path)
 	if err == nil {
-		removeLeftovers(path)
+		removeLeftoverKeyFiles(path)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, false, err
@@ -108,13 +108,13 @@ func LoadOrCreateKey(path string) (key *Key, created bool, err error) {
 		return key, false, err
 	}
 	if err == nil {
-		removeLeftovers(path)
+		removeLeftoverKeyFiles(path)
 	}
 	return key, err == nil, err
 }
 
 func (k *Key) encodePEM() ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(k.private())
+	der, err := x509.MarshalPKCS8PrivateKey(k.privateKey())
 	if err != nil {
 		return nil, err
 	}

@@ -15,8 +15,8 @@ import (
 const MaxName = 32
 
 const (
-	maxClaim = 64
-	minHex   = 6 // digits from which a reference is read as an id
+	maxClaimBytes = 64
+	minHex        = 6 // digits from which a reference is read as an id
 
 	lowerLetters = "abcdefghijklmnopqrstuvwxyz"
 	hostChars    = lowerLetters + "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
@@ -31,7 +31,7 @@ func CheckName(name string) error {
 		return errors.New("name: empty: choose one like \"desk\"")
 	case len(name) > MaxName:
 		return fmt.Errorf("name: %d bytes long: use at most %d", len(name), MaxName)
-	case strings.IndexByte(lowerLetters, name[0]) < 0 || !consistsOf(name, lowerLetters+"0123456789-"):
+	case strings.IndexByte(lowerLetters, name[0]) < 0 || !consistsOnlyOf(name, lowerLetters+"0123456789-"):
 		return fmt.Errorf("name %q: use lower-case letters, digits and hyphens, a letter first", name)
 	case isHexPrefix(name):
 		return fmt.Errorf("name %q: reads as the beginning of an id: use a letter after f or a hyphen in it", name)
@@ -41,16 +41,16 @@ func CheckName(name string) error {
 
 // isHexPrefix reports whether s is read as an id or the beginning of one.
 func isHexPrefix(s string) bool {
-	return len(s) >= minHex && len(s) <= 2*len(ID{}) && consistsOf(s, hexDigits)
+	return len(s) >= minHex && len(s) <= 2*len(ID{}) && consistsOnlyOf(s, hexDigits)
 }
 
-func consistsOf(s, ascii string) bool { return strings.Trim(s, ascii) == "" }
+func consistsOnlyOf(s, ascii string) bool { return strings.Trim(s, ascii) == "" }
 
-// Claim makes the name that a peer says of itself fit to be shown: valid UTF-8 of at most
+// CleanClaim makes the name that a peer says of itself fit to be shown: valid UTF-8 of at most
 // 64 bytes, without control characters, line breaks, characters that reorder text or that
 // cannot be seen, and without space around it. The result may be empty. It is still a
 // claim and proves nothing.
-func Claim(s string) string {
+func CleanClaim(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
 		r, size := utf8.DecodeRuneInString(s)
@@ -60,7 +60,7 @@ func Claim(s string) string {
 		if invalid || unseen || !unicode.IsPrint(r) || r == ' ' && b.Len() == 0 {
 			continue
 		}
-		if b.Len()+size > maxClaim {
+		if b.Len()+size > maxClaimBytes {
 			break
 		}
 		b.WriteRune(r)
@@ -73,17 +73,17 @@ func Claim(s string) string {
 func CheckAddr(addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || len(host) > 253 {
-		return fmt.Errorf("address %q: use host:port, like desk.example:7117 or [2001:db8::1]:7117", Claim(addr))
+		return fmt.Errorf("address %q: use host:port, like desk.example:7117 or [2001:db8::1]:7117", CleanClaim(addr))
 	}
 	// A zone may hold anything, so netip alone does not make the text safe.
 	_, err = netip.ParseAddr(host)
-	isIP := err == nil && consistsOf(host, hostChars+":%")
-	isName := host != "" && consistsOf(host, hostChars)
+	isIP := err == nil && consistsOnlyOf(host, hostChars+":%")
+	isName := host != "" && consistsOnlyOf(host, hostChars)
 	if !isIP && !isName {
-		return fmt.Errorf("address %q: the host is neither an IP address nor a host name", Claim(addr))
+		return fmt.Errorf("address %q: the host is neither an IP address nor a host name", CleanClaim(addr))
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return fmt.Errorf("address %q: use a port from 1 to 65535", Claim(addr))
+		return fmt.Errorf("address %q: use a port from 1 to 65535", CleanClaim(addr))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,7 +17,7 @@ type Peer struct {
 	Since time.Time `yaml:"since"`                // UTC, whole seconds
 }
 
-func (p Peer) equal(q Peer) bool {
+func (p Peer) isEqual(q Peer) bool {
 	return p.ID == q.ID && p.Name == q.Name && slices.Equal(p.Addrs, q.Addrs) && p.PQ == q.PQ && p.Since.Equal(q.Since)
 }
 
@@ -28,7 +29,7 @@ type Block struct {
 	Addrs []string `yaml:"addrs,omitempty,flow"` // shared with the store, not to be modified
 }
 
-func (b Block) check() error {
+func (b Block) checkFields() error {
 	if b.Name != "" {
 		if err := CheckName(b.Name); err != nil {
 			return err
@@ -37,16 +38,11 @@ func (b Block) check() error {
 	return CheckAddrs(b.Addrs)
 }
 
-// over returns p with its zero fields set to those of old.
-func (p Peer) over(old Peer) Peer {
-	if p.Name == "" {
-		p.Name = old.Name
-	}
+// withDefaults returns p with its zero fields set to those of old.
+func (p Peer) withDefaults(old Peer) Peer {
+	p.Name, p.PQ = cmp.Or(p.Name, old.Name), cmp.Or(p.PQ, old.PQ)
 	if p.Addrs == nil {
 		p.Addrs = old.Addrs
-	}
-	if p.PQ.IsZero() {
-		p.PQ = old.PQ
 	}
 	if p.Since.IsZero() {
 		p.Since = old.Since
@@ -57,7 +53,7 @@ func (p Peer) over(old Peer) Peer {
 // ErrNobody says that an id is the zero one.
 var ErrNobody = errors.New("an id of zeros alone is nobody's: copy it again from where it is shown")
 
-func (p Peer) check() error {
+func (p Peer) checkFields() error {
 	if p.ID.IsZero() {
 		return ErrNobody
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A pin counts at once, and is in the files with the next change or with Save.
+// A pin takes effect at once, and is in the files with the next change or with Save.
 func TestPinWaits(t *testing.T) {
 	dir := t.TempDir()
 	store := openTrust(t, dir)
@@ -16,7 +16,7 @@ func TestPinWaits(t *testing.T) {
 	}
 	pin := func(n int) {
 		t.Helper()
-		if err := store.Pin(testID(n), PQHash{byte(n)}); err != nil {
+		if err := store.PinPQ(testID(n), PQHash{byte(n)}); err != nil {
 			t.Fatal(err)
 		}
 		if !pinned(store, n) || pinned(openTrust(t, dir), n) {
@@ -30,7 +30,7 @@ func TestPinWaits(t *testing.T) {
 	pin(1)
 	pin(2)
 	select {
-	case <-store.Unsaved():
+	case <-store.UnsavedSignal():
 	default:
 		t.Error("nobody is told of the pins")
 	}
@@ -48,14 +48,14 @@ func TestPinWaits(t *testing.T) {
 
 	pin(3)
 	untrust(t, store, testID(1))
-	if saved := openTrust(t, dir); !pinned(saved, 3) || !saved.Blocked(testID(1)) || !same(store, saved) {
+	if saved := openTrust(t, dir); !pinned(saved, 3) || !saved.IsBlocked(testID(1)) || !same(store, saved) {
 		t.Error("the next change left the pin out")
 	}
 }
 
 // A name is trusted by one of many that want it.
 func TestTrustNameRace(t *testing.T) {
-	store := NewTrust()
+	store := NewMemoryTrustStore()
 	var mu sync.Mutex
 	won := 0
 	var wg sync.WaitGroup

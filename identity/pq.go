@@ -51,12 +51,12 @@ func (h *PQHash) UnmarshalText(text []byte) error {
 func (k *Key) PublicPQ() []byte { return bytes.Clone(k.publicPQ()) }
 
 func (k *Key) derivePublicPQ() []byte {
-	public, _ := k.pqPair()
+	public, _ := k.derivePQKeys()
 	return public.Bytes()
 }
 
-func (k *Key) pqPair() (*mldsa65.PublicKey, *mldsa65.PrivateKey) {
-	seed := k.Derive(pqSeedLabel)
+func (k *Key) derivePQKeys() (*mldsa65.PublicKey, *mldsa65.PrivateKey) {
+	seed := k.DeriveSecret(pqSeedLabel)
 	return mldsa65.NewKeyFromSeed(&seed)
 }
 
@@ -68,9 +68,9 @@ func (k *Key) SignHello(exporter []byte, other ID) ([]byte, error) {
 	if len(exporter) != exporterSize {
 		return nil, fmt.Errorf("sign hello: exporter of %d bytes instead of %d", len(exporter), exporterSize)
 	}
-	_, private := k.pqPair()
+	_, private := k.derivePQKeys()
 	sig := make([]byte, mldsa65.SignatureSize)
-	if err := mldsa65.SignTo(private, helloText(exporter, k.id, other), []byte(helloContext), true, sig); err != nil {
+	if err := mldsa65.SignTo(private, composeHelloText(exporter, k.id, other), []byte(helloContext), true, sig); err != nil {
 		return nil, fmt.Errorf("sign hello: %w", err)
 	}
 	return sig, nil
@@ -87,13 +87,13 @@ func VerifyHello(publicPQ, sig, exporter []byte, signer, self ID) error {
 	if err := public.UnmarshalBinary(publicPQ); err != nil {
 		return fmt.Errorf("verify hello: post-quantum key: %w", err)
 	}
-	if !mldsa65.Verify(&public, helloText(exporter, signer, self), []byte(helloContext), sig) {
+	if !mldsa65.Verify(&public, composeHelloText(exporter, signer, self), []byte(helloContext), sig) {
 		return errors.New("verify hello: the post-quantum signature does not fit this key and connection")
 	}
 	return nil
 }
 
-func helloText(exporter []byte, signer, other ID) []byte {
+func composeHelloText(exporter []byte, signer, other ID) []byte {
 	text := make([]byte, 0, exporterSize+2*len(ID{}))
 	text = append(text, exporter...)
 	text = append(text, signer[:]...)

@@ -17,7 +17,7 @@ func (e *UnknownPeerError) Error() string {
 	if len(e.Near) > 0 {
 		remedy = "did you mean " + strings.Join(e.Near, " or ") + "?"
 	}
-	return fmt.Sprintf("no trusted peer %q: %s", Claim(e.Ref), remedy)
+	return fmt.Sprintf("no trusted peer %q: %s", CleanClaim(e.Ref), remedy)
 }
 
 // AmbiguousError says that a reference is the beginning of several peers' ids.
@@ -27,14 +27,11 @@ type AmbiguousError struct {
 }
 
 func (e *AmbiguousError) Error() string {
-	var b strings.Builder
-	for i, p := range e.Peers {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%s (%s)", p.Name, p.ID.Label())
+	var names []string
+	for _, p := range e.Peers {
+		names = append(names, p.Name+" ("+p.ID.Label()+")")
 	}
-	return fmt.Sprintf("%q begins the ids of %s: use a name or more digits", e.Ref, &b)
+	return fmt.Sprintf("%q begins the ids of %s: use a name or more digits", e.Ref, strings.Join(names, ", "))
 }
 
 // Resolve finds the trusted peer that ref means: by its exact petname, else by its id or
@@ -42,45 +39,36 @@ func (e *AmbiguousError) Error() string {
 // the digits in upper case. Errors are [*UnknownPeerError] and [*AmbiguousError]. An exact
 // name costs no allocation.
 func (t *TrustStore) Resolve(ref string) (Peer, error) {
-	s := t.now.Load()
+	s := t.current.Load()
 	if i, ok := s.byName[ref]; ok {
 		return s.Peers[i], nil
 	}
 	var found []Peer
 	if digits := strings.ToLower(ref); isHexPrefix(digits) {
 		for _, p := range s.Peers {
-			if p.ID.hasPrefix(digits) {
+			if p.ID.hasHexPrefix(digits) {
 				found = append(found, p)
 			}
 		}
 	}
 	switch len(found) {
 	case 0:
-		return Peer{}, &UnknownPeerError{Ref: ref, Near: s.near(ref)}
+		return Peer{}, &UnknownPeerError{Ref: ref, Near: s.suggestNames(ref)}
 	case 1:
 		return found[0], nil
 	}
 	return Peer{}, &AmbiguousError{Ref: ref, Peers: found}
 }
 
-func (id *ID) hasPrefix(digits string) bool {
-	for i := range len(digits) {
-		if id.digit(i) != digits[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// near returns the names that ref begins or that are two edits away at most.
-func (s *snapshot) near(ref string) []string {
+// suggestNames returns the names that ref begins or that are two edits away at most.
+func (s *trustSnapshot) suggestNames(ref string) []string {
 	const most = 3
 	var names []string
 	if len(ref) < 2 || len(ref) > MaxName {
 		return nil
 	}
 	for _, p := range s.Peers {
-		if strings.HasPrefix(p.Name, ref) || edits(p.Name, ref) <= min(2, len(ref)/2) {
+		if strings.HasPrefix(p.Name, ref) || countEdits(p.Name, ref) <= min(2, len(ref)/2) {
 			if names = append(names, p.Name); len(names) == most {
 				break
 			}
@@ -89,8 +77,8 @@ func (s *snapshot) near(ref string) []string {
 	return names
 }
 
-// edits is the Levenshtein distance of two short strings.
-func edits(a, b string) int {
+// countEdits is the Levenshtein distance of two short strings.
+func countEdits(a, b string) int {
 	var row [MaxName + 1]int
 	for j := range len(b) + 1 {
 		row[j] = j

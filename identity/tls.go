@@ -34,7 +34,7 @@ func (e *WrongIDError) Error() string {
 // handshake checks the form of the client's certificate and nothing more: [PeerID]
 // returns the id of an accepted connection.
 func (k *Key) ServerTLS(requireHybrid bool, alpn func() []string) (*tls.Config, error) {
-	config, err := k.tlsConfig(requireHybrid)
+	config, err := k.newTLSConfig(requireHybrid)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (k *Key) ServerTLS(requireHybrid bool, alpn func() []string) (*tls.Config, 
 // also fails, with a [*WrongIDError], unless the listener proves that it is peer. At least
 // one protocol must be named.
 func (k *Key) ClientTLS(peer ID, requireHybrid bool, alpn ...string) (*tls.Config, error) {
-	config, err := k.tlsConfig(requireHybrid)
+	config, err := k.newTLSConfig(requireHybrid)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (k *Key) ClientTLS(peer ID, requireHybrid bool, alpn ...string) (*tls.Confi
 		return k.certificate()
 	}
 	config.VerifyConnection = func(state tls.ConnectionState) error {
-		if err := checkForm(state); err != nil {
+		if err := checkConnectionState(state); err != nil {
 			return err
 		}
 		if got, _ := PeerID(state); got != peer {
@@ -80,7 +80,7 @@ func (k *Key) ClientTLS(peer ID, requireHybrid bool, alpn ...string) (*tls.Confi
 	return config, nil
 }
 
-func (k *Key) tlsConfig(requireHybrid bool) (*tls.Config, error) {
+func (k *Key) newTLSConfig(requireHybrid bool) (*tls.Config, error) {
 	// Made now, so that a failure is a start-up error and not one per handshake.
 	if _, err := k.certificate(); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (k *Key) tlsConfig(requireHybrid bool) (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		SessionTicketsDisabled: true,
-		VerifyConnection:       checkForm,
+		VerifyConnection:       checkConnectionState,
 	}
 	if requireHybrid {
 		config.CurvePreferences = []tls.CurveID{tls.X25519MLKEM768}
@@ -96,10 +96,10 @@ func (k *Key) tlsConfig(requireHybrid bool) (*tls.Config, error) {
 	return config, nil
 }
 
-// checkForm checks the form of the other side's certificate, and that both sides speak the
+// checkConnectionState checks the form of the other side's certificate, and that both sides speak the
 // protocol: without one in common TLS would go on with none. It is used as
 // VerifyConnection, which unlike VerifyPeerCertificate runs in every handshake.
-func checkForm(state tls.ConnectionState) error {
+func checkConnectionState(state tls.ConnectionState) error {
 	if state.NegotiatedProtocol == "" {
 		return errors.New("no application protocol in common")
 	}
@@ -128,7 +128,7 @@ func PeerID(state tls.ConnectionState) (ID, error) {
 // makeCertificate wraps the public key as TLS wants it (RFC 8410). It is made
 // anew at each start, so it may as well never expire (RFC 5280, 4.1.2.5).
 func (k *Key) makeCertificate() (*tls.Certificate, error) {
-	private := k.private()
+	private := k.privateKey()
 	template := &x509.Certificate{
 		Subject:   pkix.Name{CommonName: "acp"},
 		NotBefore: time.Unix(0, 0),

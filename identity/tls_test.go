@@ -199,7 +199,7 @@ func TestHandshakeForm(t *testing.T) {
 		"none":      {},
 		"two":       {Certificate: [][]byte{own.Certificate[0], own.Certificate[0]}, PrivateKey: own.PrivateKey},
 		"P-256":     {Certificate: [][]byte{der}, PrivateKey: p256},
-		"not owned": {Certificate: own.Certificate, PrivateKey: newTestKey(t).private()},
+		"not owned": {Certificate: own.Certificate, PrivateKey: newTestKey(t).privateKey()},
 	} {
 		sc, cc := configs(t, server, client, false)
 		cc.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil }
@@ -245,7 +245,7 @@ func TestPeerIDRefusesZeroKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	leaf := *own.Leaf
-	leaf.PublicKey = newTestKey(t).private().Public()
+	leaf.PublicKey = newTestKey(t).privateKey().Public()
 	if _, err := PeerID(tls.ConnectionState{PeerCertificates: []*x509.Certificate{&leaf}}); err != nil {
 		t.Error(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 )
 
-// MaxAddrs is how many addresses one peer may have.
+// MaxAddrs bounds the number of addresses of one peer.
 const MaxAddrs = 8
 
 const (
@@ -33,123 +33,151 @@ func (e *NameTakenError) Error() string {
 	return fmt.Sprintf("name %q is taken by %s: choose another", e.Name, e.By.Label())
 }
 
-// BlockedError says that a key was untrusted, which a join does not lift.
+// BlockedError says that a key is blocked. A join does not lift a block,
+// [TrustStore.Trust] does.
 type BlockedError struct{ ID ID }
 
 func (e *BlockedError) Error() string {
 	return fmt.Sprintf("%s was untrusted here: only its full id lifts that, acpctl trust %s", e.ID.Label(), e.ID)
 }
 
-// PinnedError says that a peer has another post-quantum key pinned than it shows.
-type PinnedError struct{ Name string }
+// PinMismatchError says that a peer shows another post-quantum key than the one that is
+// pinned for it.
+type PinMismatchError struct{ Name string }
 
-func (e *PinnedError) Error() string {
+func (e *PinMismatchError) Error() string {
 	return fmt.Sprintf("%s shows another post-quantum key than the pinned one: if its owner confirms, untrust it and trust it again", e.Name)
 }
 
-// TrustStore holds the trusted peers, at most 4,096, and the blocked keys. It is
-// safe for concurrent use. Reads take no lock and do no I/O. A change that gives trust is
-// in the files before it counts and before the method returns; if it fails, memory and
-// files are as they were. A change that ends trust, and a pin, counts at once and waits
-// for no file: see [TrustStore.Untrust] and [TrustStore.Save].
+// TrustStore holds the trusted peers, at most 4,096, and the blocked keys. It is safe for
+// concurrent use. Reads take no lock and do no I/O.
+//
+// [TrustStore.Trust] and [TrustStore.TrustJoined] write the files first: the change takes
+// effect only once it is durable, and a failure leaves memory as it was.
+// [TrustStore.Untrust] and [TrustStore.PinPQ] take effect at once; [TrustStore.Save]
+// writes them.
 type TrustStore struct {
-	dir     string      // "" keeps nothing
-	unsaved pace.Signal // holds one where something is in memory alone
+	dir     string      // of the files; "": memory only
+	unsaved pace.Signal // set when memory has a change that the files lack
 
-	// write orders the changes of the files and is held over writing them; neither
-	// readers nor what counts at once take it.
-	write sync.Mutex
-	now   atomic.Pointer[snapshot]
-	saved *snapshot // what the files have; under write
+	current atomic.Pointer[trustSnapshot] // what readers see
+
+	filesMu sync.Mutex     // held while files are written; readers, Untrust and PinPQ do not take it
+	inFiles *trustSnapshot // what the files have, or would have if there were any; guarded by filesMu
 }
 
-// NewTrust returns an empty store in memory, for programs that keep trust
-// themselves.
-func NewTrust() *TrustStore {
-	return newTrustStore("", emptySnapshot())
-}
+// NewMemoryTrustStore returns an empty store without files, for programs that keep trust
+// themselves. Its methods, Save too, do no I/O.
+func NewMemoryTrustStore() *TrustStore { return newTrustStore("", newEmptySnapshot()) }
 
-func newTrustStore(dir string, s *snapshot) *TrustStore {
-	t := &TrustStore{dir: dir, unsaved: pace.NewSignal(), saved: s}
-	t.now.Store(s)
+func newTrustStore(dir string, s *trustSnapshot) *TrustStore {
+	t := &TrustStore{dir: dir, unsaved: pace.NewSignal(), inFiles: s}
+	t.current.Store(s)
 	return t
 }
 
 // Get returns the trusted peer with that id.
 func (t *TrustStore) Get(id ID) (Peer, bool) {
-	s := t.now.Load()
-	i, ok := s.byID[id]
-	if !ok {
-		return Peer{}, false
+	s := t.current.Load()
+	if i, ok := s.byID[id]; ok {
+		return s.Peers[i], true
 	}
-	return s.Peers[i], true
+	return Peer{}, false
 }
 
-// Blocked reports whether [TrustStore.Untrust] blocked the id.
-func (t *TrustStore) Blocked(id ID) bool {
-	_, ok := t.Block(id)
-	return ok
+// IsBlocked reports whether [TrustStore.Untrust] blocked the id.
+func (t *TrustStore) IsBlocked(id ID) bool {
+	_, blocked := t.current.Load().blocked[id]
+	return blocked
 }
 
-// Block returns the block on an id.
-func (t *TrustStore) Block(id ID) (Block, bool) {
-	s := t.now.Load()
-	i, ok := s.blocked[id]
-	if !ok {
-		return Block{}, false
+// FindBlock returns the block on an id, and false if the id is not blocked.
+func (t *TrustStore) FindBlock(id ID) (Block, bool) {
+	s := t.current.Load()
+	if i, ok := s.blocked[id]; ok {
+		return s.Blocked[i], true
 	}
-	return s.Blocked[i], true
+	return Block{}, false
 }
 
-// Blocks returns the blocked keys, the longest blocked first.
-func (t *TrustStore) Blocks() []Block { return slices.Clone(t.now.Load().Blocked) }
+// Blocks returns the blocked keys in the order in which they were blocked, the oldest first.
+func (t *TrustStore) Blocks() []Block { return slices.Clone(t.current.Load().Blocked) }
 
-// Peers returns the trusted peers by name.
-func (t *TrustStore) Peers() []Peer { return slices.Clone(t.now.Load().Peers) }
+// Peers returns the trusted peers, sorted by name.
+func (t *TrustStore) Peers() []Peer { return slices.Clone(t.current.Load().Peers) }
 
 // Len returns how many peers are trusted.
-func (t *TrustStore) Len() int { return len(t.now.Load().Peers) }
+func (t *TrustStore) Len() int { return len(t.current.Load().Peers) }
 
-// Trust adds the peer or updates it, clears a block on it and returns it as it is now.
-// An update keeps the fields that p leaves zero. Clearing a block brings back the name
-// and addresses that the block remembers; the name gets a number if another peer has it
-// now. A new peer without a name is called "peer-" and its label. A name that another id
-// has gives a [*NameTakenError], a full store [ErrTrustFull].
+// Trust makes p trusted, or updates the peer that has its id, lifts a block on that id, and
+// returns the peer as stored. It blocks until the files are durable.
+//
+// An update keeps the fields that p leaves zero. A peer whose block is lifted gets back the
+// name and addresses that the block remembers, where p leaves them zero; that name gets a
+// number if another peer has it now. A new peer without a name is called "peer-" and its
+// label. A name that another id has gives a [*NameTakenError], a full store [ErrTrustFull].
 func (t *TrustStore) Trust(p Peer) (Peer, error) {
-	return t.applyChange(func(s *snapshot) (record, Peer, error) { return s.withPeer(p) })
+	return t.applyChange(func(s *trustSnapshot) (trustRecord, Peer, error) { return s.newRecordWithPeer(p) })
 }
 
-// TrustJoined trusts a peer that joined by invitation, as [TrustStore.Trust] does, with three
-// differences. It lifts no block: a blocked key gets a [*BlockedError], also if Untrust is
-// called while the files are written. It replaces no pin: another post-quantum key gets a
-// [*PinnedError]. A trusted peer keeps its name; a new one is called claim in lower case,
-// if that can be a petname, with a number if another peer has it.
+// TrustJoined trusts a peer that joined by invitation, as [TrustStore.Trust] does, but:
+//
+//   - A blocked key gets a [*BlockedError], even one that is blocked while TrustJoined
+//     writes.
+//   - A post-quantum hash other than the pinned one gets a [*PinMismatchError].
+//   - p.Name is ignored. A known peer keeps its name. A new one is named after claim in
+//     lower case, with a number if another peer has that name, or "peer-" and its label if
+//     claim cannot be a petname.
 func (t *TrustStore) TrustJoined(p Peer, claim string) (Peer, error) {
-	return t.applyChange(func(s *snapshot) (record, Peer, error) {
+	return t.applyChange(func(s *trustSnapshot) (trustRecord, Peer, error) {
 		if _, blocked := s.blocked[p.ID]; blocked {
-			return record{}, Peer{}, &BlockedError{ID: p.ID}
+			return trustRecord{}, Peer{}, &BlockedError{ID: p.ID}
 		}
-		p := p
+		p := p // this function may run again, with p as it was given
 		p.Name = ""
 		if i, known := s.byID[p.ID]; known {
 			if pin := s.Peers[i].PQ; !pin.IsZero() && !p.PQ.IsZero() && p.PQ != pin {
-				return record{}, Peer{}, &PinnedError{Name: s.Peers[i].Name}
+				return trustRecord{}, Peer{}, &PinMismatchError{Name: s.Peers[i].Name}
 			}
 		} else if name := strings.ToLower(claim); CheckName(name) == nil {
-			p.Name = s.freeName(name)
+			p.Name = s.firstFreeName(name)
 		}
-		return s.withPeer(p)
+		return s.newRecordWithPeer(p)
 	})
 }
 
-// applyChange writes the record that apply makes of the present state, and then makes it
-// count. If another change has counted meanwhile, it begins again: so apply always decides
-// on the present state.
-func (t *TrustStore) applyChange(apply func(*snapshot) (record, Peer, error)) (Peer, error) {
-	t.write.Lock()
-	defer t.write.Unlock()
+// Untrust removes the peer, if it was trusted, and blocks its key until Trust is called with
+// it. The block takes effect before Untrust returns. Untrust does no I/O: call
+// [TrustStore.Save], or a restart forgets the block. An id that is blocked already is no
+// error. The store keeps 16,384 blocks and drops the oldest; that key is then a stranger's.
+func (t *TrustStore) Untrust(id ID) error {
+	if id.IsZero() {
+		return fmt.Errorf("untrust: %w", ErrNobody)
+	}
 	for {
-		s := t.now.Load()
+		s := t.current.Load()
+		if _, blocked := s.blocked[id]; blocked {
+			return nil
+		}
+		next, err := newSnapshot(s.newRecordWithBlock(id))
+		if err != nil {
+			return fmt.Errorf("untrust: %w", err)
+		}
+		if t.current.CompareAndSwap(s, next) {
+			t.unsaved.Set()
+			return nil
+		}
+	}
+}
+
+// applyChange asks apply for the next record, writes it to the files and makes it current.
+// If the current snapshot was replaced meanwhile it starts over, so apply must be
+// repeatable. It writes nothing if apply returns the record that it was given.
+func (t *TrustStore) applyChange(apply func(*trustSnapshot) (trustRecord, Peer, error)) (Peer, error) {
+	t.filesMu.Lock()
+	defer t.filesMu.Unlock()
+	for {
+		s := t.current.Load()
 		next, p, err := apply(s)
 		switch {
 		case err != nil:
@@ -157,66 +185,83 @@ func (t *TrustStore) applyChange(apply func(*snapshot) (record, Peer, error)) (P
 		case next.Sequence == s.Sequence: // nothing changes
 			return p, nil
 		}
-		changed, err := t.writeRecord(next)
+		written, err := t.writeRecord(next)
 		if err != nil {
 			return Peer{}, fmt.Errorf("trust: nothing is changed: %w", err)
 		}
-		if t.now.CompareAndSwap(s, changed) {
+		if t.current.CompareAndSwap(s, written) {
 			return p, nil
 		}
-		t.unsaved.Set() // the files have a change that may not count
+		t.unsaved.Set() // the files now have a change that readers do not see
 	}
 }
 
-// withPeer returns the record in which p is trusted, and p as it is there; the same
-// record if it is so already.
-func (s *snapshot) withPeer(p Peer) (record, Peer, error) {
+// newRecordWithPeer returns the record in which p is trusted, and p as stored in it. If
+// nothing would change, it returns s.trustRecord itself.
+func (s *trustSnapshot) newRecordWithPeer(p Peer) (trustRecord, Peer, error) {
 	i, known := s.byID[p.ID]
 	if known {
-		p = p.over(s.Peers[i])
-		if p.equal(s.Peers[i]) {
-			return s.record, s.Peers[i], nil
+		p = p.withDefaults(s.Peers[i])
+		if p.isEqual(s.Peers[i]) {
+			return s.trustRecord, s.Peers[i], nil
 		}
 	}
 	if j, blocked := s.blocked[p.ID]; blocked {
 		b := s.Blocked[j]
 		if p.Name == "" && b.Name != "" {
-			p.Name = s.freeName(b.Name)
+			p.Name = s.firstFreeName(b.Name)
 		}
 		if p.Addrs == nil {
 			p.Addrs = b.Addrs
 		}
 	}
 	if p.Name == "" {
-		p.Name = s.freeName("peer-" + p.ID.Label())
+		p.Name = s.firstFreeName("peer-" + p.ID.Label())
 	}
 	if p.Since.IsZero() {
 		p.Since = time.Now()
 	}
 	p.Since = p.Since.UTC().Truncate(time.Second)
 	p.Addrs = slices.Clip(slices.Clone(p.Addrs))
-	if err := p.check(); err != nil {
-		return record{}, Peer{}, err
+	if err := p.checkFields(); err != nil {
+		return trustRecord{}, Peer{}, err
 	}
 	if j, taken := s.byName[p.Name]; taken && s.Peers[j].ID != p.ID {
-		return record{}, Peer{}, &NameTakenError{Name: p.Name, By: s.Peers[j].ID}
+		return trustRecord{}, Peer{}, &NameTakenError{Name: p.Name, By: s.Peers[j].ID}
 	}
 	if !known && len(s.Peers) >= maxPeers {
-		return record{}, Peer{}, ErrTrustFull
+		return trustRecord{}, Peer{}, ErrTrustFull
 	}
-	next := s.next()
-	next.remove(p.ID)
+	next := s.copyForChange()
+	next.removeID(p.ID)
 	next.Peers = append(next.Peers, p)
 	slices.SortFunc(next.Peers, func(a, b Peer) int { return strings.Compare(a.Name, b.Name) })
 	return next, p, nil
 }
 
-// FreeName returns the first of name, name-2, name-3 … that no peer has. Given a
-// legal petname it returns one, shortened if the number needs the room. Another caller can
-// take the name first, and Trust then says so.
-func (t *TrustStore) FreeName(name string) string { return t.now.Load().freeName(name) }
+// newRecordWithBlock returns the record in which an id is blocked.
+func (s *trustSnapshot) newRecordWithBlock(id ID) trustRecord {
+	block := Block{ID: id}
+	if i, known := s.byID[id]; known {
+		block.Name, block.Addrs = s.Peers[i].Name, s.Peers[i].Addrs
+	}
+	next := s.copyForChange()
+	next.removeID(id)
+	next.Blocked = append(next.Blocked, block)
+	if n := len(next.Blocked); n > maxBlocked {
+		next.Blocked = next.Blocked[n-maxBlocked:]
+	}
+	next.BlockSequence = next.Sequence
+	return next
+}
 
-func (s *snapshot) freeName(name string) string {
+// FindFreeName returns the first of name, name-2, name-3 … that no peer has. If name is a
+// valid petname so is the result: name is cut where the number needs room. Another caller
+// can take the name first; Trust then returns a [*NameTakenError].
+func (t *TrustStore) FindFreeName(name string) string { return t.current.Load().firstFreeName(name) }
+
+// firstFreeName does what [TrustStore.FindFreeName] says.
+func (s *trustSnapshot) firstFreeName(name string) string {
 	free := name
 	for n := 2; ; n++ {
 		if _, taken := s.byName[free]; !taken {
@@ -227,15 +272,16 @@ func (s *snapshot) freeName(name string) string {
 	}
 }
 
-// Pin sets the hash of a trusted peer's post-quantum key if none is set. The
-// same hash again is no error; another one is, and changes nothing.
+// PinPQ pins the hash of a trusted peer's post-quantum key. If the same hash is pinned it
+// does nothing; if another is, it returns a [*PinMismatchError]; an id that is not trusted
+// gives an [*UnknownPeerError].
 //
-// It counts at once, and is in the files with the next change or [TrustStore.Save]: a
-// hundred peers may connect at once, and a pin that a crash undoes is made anew when that
-// peer connects again.
-func (t *TrustStore) Pin(id ID, hash PQHash) error {
+// The pin takes effect at once. PinPQ does no I/O, because a hundred peers may connect at
+// once; the next change or [TrustStore.Save] writes the pin. One that is lost in a crash is
+// set again when the peer next connects.
+func (t *TrustStore) PinPQ(id ID, hash PQHash) error {
 	for {
-		s := t.now.Load()
+		s := t.current.Load()
 		i, ok := s.byID[id]
 		switch {
 		case !ok:
@@ -245,123 +291,75 @@ func (t *TrustStore) Pin(id ID, hash PQHash) error {
 		case s.Peers[i].PQ == hash:
 			return nil
 		case !s.Peers[i].PQ.IsZero():
-			return fmt.Errorf("pin: %w", &PinnedError{Name: s.Peers[i].Name})
+			return fmt.Errorf("pin: %w", &PinMismatchError{Name: s.Peers[i].Name})
 		}
-		next := *s // with its indexes: nobody changes place
+		next := *s // keeps the indexes: the order of peers stays
 		next.Peers = slices.Clone(s.Peers)
 		next.Peers[i].PQ = hash
-		if t.now.CompareAndSwap(s, &next) {
+		if t.current.CompareAndSwap(s, &next) {
 			t.unsaved.Set()
 			return nil
 		}
 	}
 }
 
-// Unsaved returns the signal that there is something for [TrustStore.Save] to write.
-func (t *TrustStore) Unsaved() <-chan struct{} { return t.unsaved }
+// UnsavedSignal returns a channel that receives when [TrustStore.Save] has something to
+// write. It has room for one, and is for one receiver.
+func (t *TrustStore) UnsavedSignal() <-chan struct{} { return t.unsaved }
 
-// Save writes the changes that count and are in no file yet. They are durable in both
-// files when Save returns nil; otherwise the next Save or change writes them.
+// Save writes to both files what they lack, and blocks until it is durable. If it fails,
+// the next Save or change tries again.
 func (t *TrustStore) Save() error {
-	t.write.Lock()
-	defer t.write.Unlock()
-	for {
-		s := t.now.Load()
-		if s == t.saved {
-			return nil
-		}
-		changed, err := t.writeRecord(s.record)
+	return t.writeUntilSaved(func() bool { return t.current.Load() == t.inFiles }, "save the trust store")
+}
+
+// writeUntilSaved writes the current snapshot unless isDone says that it is not needed, and
+// starts over if the snapshot was replaced meanwhile. An error begins with purpose.
+func (t *TrustStore) writeUntilSaved(isDone func() bool, purpose string) error {
+	t.filesMu.Lock()
+	defer t.filesMu.Unlock()
+	for !isDone() {
+		s := t.current.Load()
+		written, err := t.writeRecord(s.trustRecord)
 		if err != nil {
 			t.unsaved.Set()
-			return fmt.Errorf("save the trust store: %w", err)
+			return fmt.Errorf("%s: %w", purpose, err)
 		}
-		if t.now.CompareAndSwap(s, changed) {
+		if t.current.CompareAndSwap(s, written) {
 			return nil
 		}
 	}
+	return nil
 }
 
 // IsNew reports whether the store has no files: none were there when it was opened, and
-// nothing was written since.
+// nothing was written since. It may wait for a write in progress.
 func (t *TrustStore) IsNew() bool {
-	t.write.Lock()
-	defer t.write.Unlock()
-	return t.saved.Sequence == 0
+	t.filesMu.Lock()
+	defer t.filesMu.Unlock()
+	return t.inFiles.Sequence == 0
 }
 
 // CreateFiles writes the files of a store that has none, so that their loss can be detected
 // later. They are durable when it returns nil.
 func (t *TrustStore) CreateFiles() error {
-	t.write.Lock()
-	defer t.write.Unlock()
-	if t.saved.Sequence > 0 {
-		return nil
-	}
-	s := t.now.Load()
-	changed, err := t.writeRecord(s.record)
-	if err != nil {
-		return fmt.Errorf("make the trust store: %w", err)
-	}
-	if !t.now.CompareAndSwap(s, changed) {
-		t.unsaved.Set() // what counts meanwhile is in no file
-	}
-	return nil
+	return t.writeUntilSaved(func() bool { return t.inFiles.Sequence > 0 }, "make the trust store")
 }
 
-// Untrust removes the peer, if it was trusted, and blocks its key until Trust is
-// called with it. That counts when Untrust returns, and waits for no disk: the caller then
-// calls [TrustStore.Save], because a restart before that forgets the block. Of more than
-// 16,384 blocks the oldest is dropped: its key becomes a stranger's, which is not trusted
-// either.
-func (t *TrustStore) Untrust(id ID) error {
-	if id.IsZero() {
-		return fmt.Errorf("untrust: %w", ErrNobody)
-	}
-	for {
-		s := t.now.Load()
-		if _, blocked := s.blocked[id]; blocked {
-			return nil
-		}
-		next, err := newSnapshot(s.withBlock(id))
-		if err != nil {
-			return fmt.Errorf("untrust: %w", err)
-		}
-		if t.now.CompareAndSwap(s, next) {
-			t.unsaved.Set()
-			return nil
-		}
-	}
-}
-
-// withBlock returns the record in which an id is blocked.
-func (s *snapshot) withBlock(id ID) record {
-	block := Block{ID: id}
-	if i, known := s.byID[id]; known {
-		block.Name, block.Addrs = s.Peers[i].Name, s.Peers[i].Addrs
-	}
-	next := s.next()
-	next.remove(id)
-	next.Blocked = append(next.Blocked, block)
-	if n := len(next.Blocked); n > maxBlocked {
-		next.Blocked = next.Blocked[n-maxBlocked:]
-	}
-	next.BlockSequence = next.Sequence
-	return next
-}
-
-// writeRecord makes next the content of the files. It raises the sequence number if the
-// files have one as high, from a change that did not count. The caller holds write.
-func (t *TrustStore) writeRecord(next record) (*snapshot, error) {
-	next.Sequence = max(next.Sequence, t.saved.Sequence+1)
-	changed, err := newSnapshot(next)
+// writeRecord makes next the content of the files and returns it as a snapshot. It raises
+// the sequence number above that of the files, which may hold a change that was abandoned.
+// The caller holds filesMu.
+func (t *TrustStore) writeRecord(next trustRecord) (*trustSnapshot, error) {
+	next.Sequence = max(next.Sequence, t.inFiles.Sequence+1)
+	written, err := newSnapshot(next)
 	if err != nil {
 		return nil, err
 	}
 	if t.dir != "" {
-		if err := replaceFiles(t.dir, t.saved.record, changed.record); err != nil {
+		if err := replaceTrustFiles(t.dir, t.inFiles.trustRecord, written.trustRecord); err != nil {
 			return nil, err
 		}
 	}
-	t.saved = changed
-	return changed, nil
+	t.inFiles = written
+	return written, nil
 }

@@ -18,7 +18,7 @@ func testID(n int) ID { return ID{byte(n >> 8), byte(n), 0xab, 31: 1} }
 
 func openTrust(t testing.TB, dir string) *TrustStore {
 	t.Helper()
-	store, warning, err := OpenTrust(dir)
+	store, warning, err := OpenTrustStore(dir)
 	if err != nil || warning != nil {
 		t.Fatalf("open: %v, warning %v", err, warning)
 	}
@@ -43,7 +43,7 @@ func untrust(t testing.TB, store *TrustStore, id ID) {
 
 // same reports whether both stores hold the same.
 func same(a, b *TrustStore) bool {
-	return slices.EqualFunc(a.Peers(), b.Peers(), Peer.equal) && slices.EqualFunc(a.Blocks(), b.Blocks(), sameBlock)
+	return slices.EqualFunc(a.Peers(), b.Peers(), Peer.isEqual) && slices.EqualFunc(a.Blocks(), b.Blocks(), sameBlock)
 }
 
 func sameBlock(a, b Block) bool {
@@ -52,12 +52,12 @@ func sameBlock(a, b Block) bool {
 
 func TestTrustStore(t *testing.T) {
 	dir := t.TempDir()
-	for name, store := range map[string]*TrustStore{"memory": NewTrust(), "files": openTrust(t, dir)} {
+	for name, store := range map[string]*TrustStore{"memory": NewMemoryTrustStore(), "files": openTrust(t, dir)} {
 		t.Run(name, func(t *testing.T) {
 			desk := Peer{ID: testID(1), Name: "desk", Addrs: []string{"desk.example:7117"}, PQ: PQHash{1}, Since: time.Unix(1e9, 5)}
 			got := trust(t, store, desk)
 			desk.Since = time.Unix(1e9, 0).UTC()
-			if !got.equal(desk) {
+			if !got.isEqual(desk) {
 				t.Errorf("trusted %+v", got)
 			}
 			before := time.Now().Add(-time.Second)
@@ -69,7 +69,7 @@ func TestTrustStore(t *testing.T) {
 			// An update keeps what is left zero.
 			got = trust(t, store, Peer{ID: testID(1), Addrs: []string{"192.0.2.1:7117"}})
 			desk.Addrs = []string{"192.0.2.1:7117"}
-			if !got.equal(desk) {
+			if !got.isEqual(desk) {
 				t.Errorf("updated %+v", got)
 			}
 			trust(t, store, Peer{ID: testID(1), Name: "tower"})
@@ -93,7 +93,7 @@ func TestTrustStore(t *testing.T) {
 				{testID(2), PQHash{}, false}, {testID(2), PQHash{2}, true}, {testID(2), PQHash{2}, true},
 				{testID(2), PQHash{3}, false}, {testID(3), PQHash{3}, false},
 			} {
-				if err := store.Pin(c.id, c.hash); (err == nil) != c.ok {
+				if err := store.PinPQ(c.id, c.hash); (err == nil) != c.ok {
 					t.Errorf("Pin %s %s: %v", c.id.Label(), c.hash, err)
 				}
 			}
@@ -105,7 +105,7 @@ func TestTrustStore(t *testing.T) {
 			untrust(t, store, testID(1))
 			untrust(t, store, testID(9))
 			untrust(t, store, testID(1))
-			if _, ok := store.Get(testID(1)); ok || !store.Blocked(testID(1)) || store.Blocked(testID(2)) {
+			if _, ok := store.Get(testID(1)); ok || !store.IsBlocked(testID(1)) || store.IsBlocked(testID(2)) {
 				t.Error("untrusted, and yet known or not blocked")
 			}
 			blocks := []Block{{testID(1), "tower", []string{"192.0.2.1:7117"}}, {ID: testID(9)}}
@@ -116,7 +116,7 @@ func TestTrustStore(t *testing.T) {
 			// Trusted again, a peer has what it had, but its pin; under another name
 			// where its own is taken.
 			got = trust(t, store, Peer{ID: testID(1)})
-			if got.Name != "tower" || !got.PQ.IsZero() || !slices.Equal(got.Addrs, []string{"192.0.2.1:7117"}) || store.Blocked(testID(1)) {
+			if got.Name != "tower" || !got.PQ.IsZero() || !slices.Equal(got.Addrs, []string{"192.0.2.1:7117"}) || store.IsBlocked(testID(1)) {
 				t.Errorf("trusted again: %+v", got)
 			}
 			untrust(t, store, testID(1))
@@ -146,7 +146,7 @@ func TestTrustStore(t *testing.T) {
 
 // TestAdmit: a join never lifts a block and never takes a name.
 func TestAdmit(t *testing.T) {
-	store := NewTrust()
+	store := NewMemoryTrustStore()
 	admit := func(id ID, claim string) Peer {
 		t.Helper()
 		p, err := store.TrustJoined(Peer{ID: id}, claim)
@@ -169,7 +169,7 @@ func TestAdmit(t *testing.T) {
 		untrust(t, store, id)
 		_, err := store.TrustJoined(Peer{ID: id, Name: "desk"}, "desk")
 		blocked, ok := errors.AsType[*BlockedError](err)
-		if _, trusted := store.Get(id); !ok || blocked.ID != id || trusted || !store.Blocked(id) {
+		if _, trusted := store.Get(id); !ok || blocked.ID != id || trusted || !store.IsBlocked(id) {
 			t.Errorf("a blocked key joins: %v", err)
 		}
 	}
@@ -206,7 +206,7 @@ func TestTrustRefuses(t *testing.T) {
 }
 
 func TestTrustDoesNotShareAddrs(t *testing.T) {
-	store := NewTrust()
+	store := NewMemoryTrustStore()
 	addrs := make([]string, 1, 4)
 	addrs[0] = "desk.example:7117"
 	trust(t, store, Peer{ID: testID(1), Name: "desk", Addrs: addrs})
@@ -220,8 +220,8 @@ func TestTrustDoesNotShareAddrs(t *testing.T) {
 }
 
 // fill returns a record of that many peers with that many addresses, and blocks.
-func fill(peers, addrs, blocked int) record {
-	r := record{Version: trustVersion, Sequence: 9, BlockSequence: 9}
+func fill(peers, addrs, blocked int) trustRecord {
+	r := trustRecord{Version: trustVersion, Sequence: 9, BlockSequence: 9}
 	for i := range peers {
 		r.Peers = append(r.Peers, Peer{ID: testID(i), Name: fmt.Sprintf("peer-%05d", i), Addrs: slices.Repeat([]string{"desk.example:7117"}, addrs)})
 	}
@@ -236,34 +236,34 @@ func TestTrustBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := NewTrust()
-	store.now.Store(full)
+	store := NewMemoryTrustStore()
+	store.current.Store(full)
 	if _, err := store.Trust(Peer{ID: testID(maxPeers)}); !errors.Is(err, ErrTrustFull) {
 		t.Errorf("one more: %v", err)
 	}
 	trust(t, store, Peer{ID: testID(7), Name: "renamed"}) // an update needs no room
 	untrust(t, store, testID(8))
-	if store.Blocked(testID(20000)) || !store.Blocked(testID(20001)) || !store.Blocked(testID(8)) || len(store.Blocks()) != maxBlocked {
+	if store.IsBlocked(testID(20000)) || !store.IsBlocked(testID(20001)) || !store.IsBlocked(testID(8)) || len(store.Blocks()) != maxBlocked {
 		t.Error("the oldest block, and no other, makes room")
 	}
 	trust(t, store, Peer{ID: testID(maxPeers)})
 
-	data, err := store.now.Load().encode()
+	data, err := store.current.Load().encodeFile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := NewTrust()
-	if s, err := parseTrust(data); err != nil {
+	again := NewMemoryTrustStore()
+	if s, err := parseTrustFile(data); err != nil {
 		t.Error(err)
-	} else if again.now.Store(s); !same(store, again) {
+	} else if again.current.Store(s); !same(store, again) {
 		t.Error("read again, it differs")
 	}
 	// The longest addresses must fit as well.
 	longest := len(data) + maxPeers*MaxAddrs*len(strings.Repeat("a", 253)+":65535, ")
-	if longest > maxTrustFile {
+	if longest > maxTrustFileBytes {
 		t.Errorf("a file of up to %d bytes could not be read again", longest)
 	}
-	for _, r := range []record{fill(maxPeers+1, 0, 0), fill(0, 0, maxBlocked+1)} {
+	for _, r := range []trustRecord{fill(maxPeers+1, 0, 0), fill(0, 0, maxBlocked+1)} {
 		if _, err := newSnapshot(r); err == nil {
 			t.Errorf("%d peers and %d blocks accepted", len(r.Peers), len(r.Blocked))
 		}
@@ -271,7 +271,7 @@ func TestTrustBounds(t *testing.T) {
 }
 
 func TestFreeName(t *testing.T) {
-	store := NewTrust()
+	store := NewMemoryTrustStore()
 	long := strings.Repeat("z", MaxName)
 	for i, name := range []string{"desk", "desk-2", "desk-4", long} {
 		trust(t, store, Peer{ID: testID(i), Name: name})
@@ -279,7 +279,7 @@ func TestFreeName(t *testing.T) {
 	for name, want := range map[string]string{
 		"laptop": "laptop", "desk": "desk-3", "desk-2": "desk-2-2", long: long[:30] + "-2",
 	} {
-		if got := store.FreeName(name); got != want || CheckName(got) != nil {
+		if got := store.FindFreeName(name); got != want || CheckName(got) != nil {
 			t.Errorf("FreeName(%q) = %q", name, got)
 		}
 	}
@@ -291,7 +291,7 @@ func TestFreeName(t *testing.T) {
 }
 
 func TestResolve(t *testing.T) {
-	store := NewTrust()
+	store := NewMemoryTrustStore()
 	a := mustID(t, "abcdef01"+strings.Repeat("1", 56))
 	b := mustID(t, "abcdef02"+strings.Repeat("1", 56))
 	c := mustID(t, "0123450a"+strings.Repeat("2", 56))
@@ -330,14 +330,14 @@ func TestResolve(t *testing.T) {
 }
 
 func TestResolveNameDoesNotAllocate(t *testing.T) {
-	store := NewTrust()
+	store := NewMemoryTrustStore()
 	trust(t, store, Peer{ID: testID(1), Name: "desk", Addrs: []string{"desk.example:7117"}})
 	id := testID(1)
 	if n := testing.AllocsPerRun(100, func() {
 		if p, err := store.Resolve("desk"); err != nil || p.ID != id {
 			t.Error(err)
 		}
-		if _, ok := store.Get(id); !ok || store.Blocked(id) {
+		if _, ok := store.Get(id); !ok || store.IsBlocked(id) {
 			t.Error("not trusted")
 		}
 	}); n != 0 {
@@ -350,7 +350,7 @@ func TestEdits(t *testing.T) {
 		a, b string
 		want int
 	}{{"", "", 0}, {"", "abc", 3}, {"desk", "desk", 0}, {"desk", "dsek", 2}, {"kitten", "sitting", 3}, {strings.Repeat("a", 32), strings.Repeat("b", 32), 32}} {
-		if got := edits(c.a, c.b); got != c.want || edits(c.b, c.a) != got {
+		if got := countEdits(c.a, c.b); got != c.want || countEdits(c.b, c.a) != got {
 			t.Errorf("edits(%q, %q) = %d", c.a, c.b, got)
 		}
 	}
@@ -375,7 +375,7 @@ func TestTrustConcurrently(t *testing.T) {
 					return
 				}
 				for _, p := range store.Peers() {
-					if got, ok := store.Get(p.ID); ok && store.Blocked(got.ID) && !store.Blocked(p.ID) {
+					if got, ok := store.Get(p.ID); ok && store.IsBlocked(got.ID) && !store.IsBlocked(p.ID) {
 						t.Errorf("%s blocked and not", p.Name)
 					}
 				}
@@ -389,7 +389,7 @@ func TestTrustConcurrently(t *testing.T) {
 				if _, err := store.Trust(Peer{ID: id}); err != nil {
 					t.Error(err)
 				}
-				if err := store.Pin(id, PQHash{1}); err != nil {
+				if err := store.PinPQ(id, PQHash{1}); err != nil {
 					t.Error(err)
 				}
 				if i%2 == 0 {
@@ -418,8 +418,8 @@ func BenchmarkResolve(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	store := NewTrust()
-	store.now.Store(s)
+	store := NewMemoryTrustStore()
+	store.current.Store(s)
 	for name, ref := range map[string]string{"name": "peer-02000", "prefix": testID(2000).String()[:10], "unknown": "per-02000"} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -434,7 +434,7 @@ func BenchmarkTrust(b *testing.B) {
 	for _, peers := range []int{4, maxPeers - 1} {
 		b.Run(fmt.Sprint(peers), func(b *testing.B) {
 			dir := b.TempDir()
-			if err := replaceFiles(dir, record{}, fill(peers, 2, 0)); err != nil {
+			if err := replaceTrustFiles(dir, trustRecord{}, fill(peers, 2, 0)); err != nil {
 				b.Fatal(err)
 			}
 			store := openTrust(b, dir)

@@ -25,9 +25,9 @@ const (
 	trustName     = "trust.yaml"
 	trustCopyName = "trust.copy.yaml"
 
-	trustVersion = 1
-	maxTrustFile = 64 << 20
-	maxSequence  = 1 << 62
+	trustVersion      = 1
+	maxTrustFileBytes = 64 << 20
+	maxSequence       = 1 << 62
 
 	trustHeader = `# The peers that this daemon trusts, and the keys that it blocks.
 # The daemon alone writes this file: an edit makes it invalid (see the last line).
@@ -36,53 +36,54 @@ const (
 	sealPrefix = "# sha256 "
 )
 
-// errNewerTrust says that the file is sound and another version's: nothing to
-// repair.
+// errNewerTrust says that the file is sound but of a newer version, so that it must not be
+// repaired.
 var errNewerTrust = errors.New("trust store: written by a newer acpd: use that one, or move trust.yaml and trust.copy.yaml away to trust anew")
 
-// record is the content of a trust file. Sequence counts the changes;
-// BlockSequence is the one that last added a block, so that a file shows whether
-// it knows the blocks that another one has.
-type record struct {
+// trustRecord is the content of a trust file. Sequence is the number of its last change;
+// BlockSequence is that of the last change which added a block. Two files show by it
+// whether one lacks blocks that the other has.
+type trustRecord struct {
 	Version       int     `yaml:"version"`
 	Sequence      uint64  `yaml:"sequence"`
 	BlockSequence uint64  `yaml:"block_sequence"`
-	Peers         []Peer  `yaml:"peers,omitempty"`   // by name
+	Peers         []Peer  `yaml:"peers,omitempty"`   // sorted by name
 	Blocked       []Block `yaml:"blocked,omitempty"` // oldest first
 }
 
-// next returns a copy to be changed, with the next sequence number.
-func (r record) next() record {
+// copyForChange returns a copy that the caller may change, with the next sequence number.
+func (r trustRecord) copyForChange() trustRecord {
 	r.Sequence++
 	r.Peers = slices.Clone(r.Peers)
 	r.Blocked = slices.Clone(r.Blocked)
 	return r
 }
 
-// remove forgets the id, trusted or blocked.
-func (r *record) remove(id ID) {
+// removeID removes the peer or the block that has the id.
+func (r *trustRecord) removeID(id ID) {
 	r.Peers = slices.DeleteFunc(r.Peers, func(p Peer) bool { return p.ID == id })
 	r.Blocked = slices.DeleteFunc(r.Blocked, func(b Block) bool { return b.ID == id })
 }
 
-// snapshot is a record that is valid and indexed. Nothing changes it any more.
-type snapshot struct {
-	record
-	byID    map[ID]int // index in Peers
-	byName  map[string]int
-	blocked map[ID]int // index in Blocked
+// trustSnapshot is a valid record with indexes. It is never changed, only replaced.
+type trustSnapshot struct {
+	trustRecord
+	byID    map[ID]int     // index in Peers
+	byName  map[string]int // index in Peers
+	blocked map[ID]int     // index in Blocked
 }
 
-func emptySnapshot() *snapshot {
-	return &snapshot{record: record{Version: trustVersion}, blocked: make(map[ID]int)}
+func newEmptySnapshot() *trustSnapshot {
+	return &trustSnapshot{trustRecord: trustRecord{Version: trustVersion}, blocked: make(map[ID]int)}
 }
 
-func newSnapshot(r record) (*snapshot, error) {
-	s := &snapshot{
-		record:  r,
-		byID:    make(map[ID]int, len(r.Peers)),
-		byName:  make(map[string]int, len(r.Peers)),
-		blocked: make(map[ID]int, len(r.Blocked)),
+// newSnapshot checks a record and indexes it.
+func newSnapshot(r trustRecord) (*trustSnapshot, error) {
+	s := &trustSnapshot{
+		trustRecord: r,
+		byID:        make(map[ID]int, len(r.Peers)),
+		byName:      make(map[string]int, len(r.Peers)),
+		blocked:     make(map[ID]int, len(r.Blocked)),
 	}
 	if len(r.Peers) > maxPeers || len(r.Blocked) > maxBlocked {
 		return nil, fmt.Errorf("%d peers and %d blocks", len(r.Peers), len(r.Blocked))
@@ -91,7 +92,7 @@ func newSnapshot(r record) (*snapshot, error) {
 		return nil, fmt.Errorf("sequence %d, of blocks %d", r.Sequence, r.BlockSequence)
 	}
 	for i, b := range r.Blocked {
-		if err := b.check(); err != nil {
+		if err := b.checkFields(); err != nil {
 			return nil, err
 		}
 		s.blocked[b.ID] = i
@@ -101,7 +102,7 @@ func newSnapshot(r record) (*snapshot, error) {
 		return nil, errors.New("an empty or repeated block")
 	}
 	for i, p := range r.Peers {
-		if err := p.check(); err != nil {
+		if err := p.checkFields(); err != nil {
 			return nil, err
 		}
 		if i > 0 && r.Peers[i-1].Name >= p.Name {
@@ -119,23 +120,26 @@ func newSnapshot(r record) (*snapshot, error) {
 	return s, nil
 }
 
-func (r record) encode() ([]byte, error) {
+// encodeFile returns the record as the content of a file, with its checksum.
+func (r trustRecord) encodeFile() ([]byte, error) {
 	body, err := yaml.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
-	return seal(append([]byte(trustHeader), body...)), nil
+	return appendChecksum(append([]byte(trustHeader), body...)), nil
 }
 
-// seal appends the line that makes truncation, damage and edits visible: YAML
-// cut between two entries is still YAML.
-func seal(text []byte) []byte {
+// appendChecksum appends the last line of a file, by which truncation, damage and edits are
+// detected: YAML that is cut between two entries is still valid.
+func appendChecksum(text []byte) []byte {
 	return fmt.Appendf(text, "%s%x\n", sealPrefix, sha256.Sum256(text))
 }
 
-func parseTrust(data []byte) (*snapshot, error) {
+// parseTrustFile checks and parses the content of a file. The error is errNewerTrust if the
+// checksum fits and the version is newer.
+func parseTrustFile(data []byte) (*trustSnapshot, error) {
 	at := bytes.LastIndex(data, []byte(sealPrefix))
-	if at < 0 || !bytes.Equal(seal(bytes.Clone(data[:at])), data) {
+	if at < 0 || !bytes.Equal(appendChecksum(bytes.Clone(data[:at])), data) {
 		return nil, errors.New("its checksum does not fit: damaged, cut off or edited")
 	}
 	var version struct {
@@ -147,7 +151,7 @@ func parseTrust(data []byte) (*snapshot, error) {
 	if version.Version > trustVersion {
 		return nil, errNewerTrust
 	}
-	var r record
+	var r trustRecord
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&r); err != nil {
@@ -165,9 +169,9 @@ func parseTrust(data []byte) (*snapshot, error) {
 	return newSnapshot(r)
 }
 
-// salvage returns the sequence numbers that a damaged file still shows, so that a file
-// that is older is not taken for the newest.
-func salvage(data []byte) (sequence, blockSequence uint64) {
+// salvageSequences returns the highest sequence numbers that a damaged file still shows, so
+// that an older file is not taken for the newest.
+func salvageSequences(data []byte) (sequence, blockSequence uint64) {
 	for line := range strings.Lines(string(data)) {
 		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		n, err := strconv.ParseUint(value, 10, 60)
@@ -182,42 +186,43 @@ func salvage(data []byte) (sequence, blockSequence uint64) {
 	return sequence, blockSequence
 }
 
-// replaceFiles makes next the content of both files, durably, or leaves them
-// with old. What needs space comes first; then two renames, of which the first
-// is taken back when the second fails.
-func replaceFiles(dir string, old, next record) error {
-	data, err := next.encode()
+// replaceTrustFiles makes next the content of both files, durably. What needs space comes
+// first, then two renames. If the second fails, the first is undone with old; if only
+// syncing the folder fails, the files already have next.
+func replaceTrustFiles(dir string, old, next trustRecord) error {
+	data, err := next.encodeFile()
 	if err != nil {
 		return err
 	}
 	main, second := filepath.Join(dir, trustName), filepath.Join(dir, trustCopyName)
-	defer os.Remove(tempName(main))
-	defer os.Remove(tempName(second))
+	defer os.Remove(tempFileName(main))
+	defer os.Remove(tempFileName(second))
 	for _, path := range []string{second, main} {
-		if err := durable.Rewrite(tempName(path), data, privateMode); err != nil {
+		if err := durable.RewriteFile(tempFileName(path), data, privateMode); err != nil {
 			return err
 		}
 	}
-	if err := os.Rename(tempName(second), second); err != nil {
+	if err := os.Rename(tempFileName(second), second); err != nil {
 		return err
 	}
-	if err := os.Rename(tempName(main), main); err != nil {
-		return errors.Join(err, restore(second, old))
+	if err := os.Rename(tempFileName(main), main); err != nil {
+		return errors.Join(err, restoreFile(second, old))
 	}
 	return durable.SyncDir(dir)
 }
 
-func restore(path string, old record) error {
+// restoreFile makes old the content of the file again. A file of sequence 0 was not there.
+func restoreFile(path string, old trustRecord) error {
 	if old.Sequence == 0 {
 		return os.Remove(path)
 	}
-	data, err := old.encode()
+	data, err := old.encodeFile()
 	if err != nil {
 		return err
 	}
-	return durable.Replace(path, tempName(path), data, privateMode)
+	return durable.ReplaceFile(path, tempFileName(path), data, privateMode)
 }
 
-// tempName is where a file is written before it gets its name. What a crash leaves there
-// is written over.
-func tempName(path string) string { return path + ".tmp" }
+// tempFileName returns the path at which a file is written before it is renamed to path. The
+// next write replaces what a crash has left there.
+func tempFileName(path string) string { return path + ".tmp" }

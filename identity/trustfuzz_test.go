@@ -15,7 +15,7 @@ import (
 func FuzzTrustFiles(f *testing.F) {
 	dir := f.TempDir()
 	var contents [][]byte
-	store, _, err := OpenTrust(dir)
+	store, _, err := OpenTrustStore(dir)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -46,32 +46,32 @@ func FuzzTrustFiles(f *testing.F) {
 		var files [2]trustFile
 		for i, data := range [][]byte{a, b} {
 			if at := bytes.LastIndex(data, []byte(sealPrefix)); at >= 0 && seals>>i&1 == 1 {
-				data = seal(bytes.Clone(data[:at])) // so that what is inside is read
+				data = appendChecksum(bytes.Clone(data[:at])) // so that what is inside is read
 			}
 			var err error
-			if files[i], err = judge(trustName, data, nil); errors.Is(err, errNewerTrust) {
+			if files[i], err = examineTrustFile(trustName, data, nil); errors.Is(err, errNewerTrust) {
 				return
 			} else if err != nil {
 				t.Fatal(err)
 			}
 		}
-		best, lost := choose(files[0], files[1])
-		checked, err := newSnapshot(best.record)
+		best, lost := chooseNewestState(files[0], files[1])
+		checked, err := newSnapshot(best.trustRecord)
 		if err != nil {
 			t.Fatalf("what is chosen is not sound: %v", err)
 		}
-		data, err := checked.encode()
+		data, err := checked.encodeFile()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := parseTrust(data); err != nil || again.Sequence != best.Sequence || len(again.Peers) != len(best.Peers) || len(again.Blocked) != len(best.Blocked) {
+		if again, err := parseTrustFile(data); err != nil || again.Sequence != best.Sequence || len(again.Peers) != len(best.Peers) || len(again.Blocked) != len(best.Blocked) {
 			t.Fatalf("written and read it differs: %v", err)
 		}
 		if lost && len(best.Peers) > 0 {
 			t.Error("nothing can be believed, and somebody is trusted")
 		}
 		for _, p := range best.Peers {
-			if !slices.ContainsFunc(files[:], func(f trustFile) bool { return f.state != nil && slices.ContainsFunc(f.state.Peers, p.equal) }) {
+			if !slices.ContainsFunc(files[:], func(f trustFile) bool { return f.state != nil && slices.ContainsFunc(f.state.Peers, p.isEqual) }) {
 				t.Errorf("%s is trusted, and no sound file does so", p.Name)
 			}
 		}
@@ -94,7 +94,7 @@ func FuzzTrustStore(f *testing.F) {
 			pin              PQHash
 		}
 		var want [ids]state
-		store := NewTrust()
+		store := NewMemoryTrustStore()
 		for ; len(steps) >= 2; steps = steps[2:] {
 			what, arg := steps[0], int(steps[1])
 			n := arg % ids
@@ -113,7 +113,7 @@ func FuzzTrustStore(f *testing.F) {
 			case 1: // a join
 				_, err := store.TrustJoined(Peer{ID: id, PQ: hash}, name)
 				_, blocked := errors.AsType[*BlockedError](err)
-				_, pinned := errors.AsType[*PinnedError](err)
+				_, pinned := errors.AsType[*PinMismatchError](err)
 				switch {
 				case blocked != w.blocked:
 					t.Fatalf("blocked %t, and a join says %v", w.blocked, err)
@@ -127,7 +127,7 @@ func FuzzTrustStore(f *testing.F) {
 					w.trusted, w.pin = true, hash
 				}
 			case 2: // a first meeting
-				if err := store.Pin(id, hash); (err == nil) != (w.trusted && (w.pin == PQHash{} || w.pin == hash)) {
+				if err := store.PinPQ(id, hash); (err == nil) != (w.trusted && (w.pin == PQHash{} || w.pin == hash)) {
 					t.Fatalf("trusted %t, pinned %v, shows %v: %v", w.trusted, w.pin, hash, err)
 				} else if err == nil {
 					w.pin = hash
@@ -138,17 +138,17 @@ func FuzzTrustStore(f *testing.F) {
 				}
 				*w = state{blocked: true}
 			case 4:
-				if err := store.Save(); err != nil || store.now.Load() != store.saved {
+				if err := store.Save(); err != nil || store.current.Load() != store.inFiles {
 					t.Fatalf("saved: %v", err)
 				}
 			}
-			if _, err := newSnapshot(store.now.Load().record); err != nil {
-				t.Fatalf("what counts is not sound: %v", err)
+			if _, err := newSnapshot(store.current.Load().trustRecord); err != nil {
+				t.Fatalf("the current snapshot is not sound: %v", err)
 			}
 			for i, w := range want {
 				p, trusted := store.Get(testID(i + 1))
-				if trusted != w.trusted || p.PQ != w.pin || store.Blocked(testID(i+1)) != w.blocked {
-					t.Fatalf("%d: trusted %t, pinned %v, blocked %t; want %+v", i, trusted, p.PQ, store.Blocked(testID(i+1)), w)
+				if trusted != w.trusted || p.PQ != w.pin || store.IsBlocked(testID(i+1)) != w.blocked {
+					t.Fatalf("%d: trusted %t, pinned %v, blocked %t; want %+v", i, trusted, p.PQ, store.IsBlocked(testID(i+1)), w)
 				}
 			}
 		}

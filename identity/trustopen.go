@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,7 +10,7 @@ import (
 	"time"
 )
 
-// OpenTrust opens the store in dir: trust.yaml and its copy, trust.copy.yaml.
+// OpenTrustStore opens the store in dir: trust.yaml and its copy, trust.copy.yaml.
 // If neither is there, the store is empty. It may write, so dir must be locked for one
 // process.
 //
@@ -18,34 +19,31 @@ import (
 // damaged one, shows that blocks were added since. Otherwise, and if both are damaged, no
 // peer is trusted, and the blocks that are still known stay. A damaged copy is replaced
 // from trust.yaml. Damaged files are kept under another name, which the warning gives.
-func OpenTrust(dir string) (*TrustStore, error, error) {
-	main, err := readTrust(filepath.Join(dir, trustName))
-	if err != nil {
+func OpenTrustStore(dir string) (*TrustStore, error, error) {
+	main, err := readTrustFile(filepath.Join(dir, trustName))
+	second, secondErr := readTrustFile(filepath.Join(dir, trustCopyName))
+	if err := cmp.Or(err, secondErr); err != nil {
 		return nil, nil, fmt.Errorf("open trust store: %w", err)
 	}
-	second, err := readTrust(filepath.Join(dir, trustCopyName))
-	if err != nil {
-		return nil, nil, fmt.Errorf("open trust store: %w", err)
-	}
-	best, lost := choose(main, second)
-	warning := warn(main, second, lost)
+	best, lost := chooseNewestState(main, second)
+	warning := newTrustWarning(main, second, lost)
 	for _, file := range []trustFile{main, second} {
-		if file.damage == nil && !(lost && file.found()) {
+		if file.damage == nil && !(lost && file.exists()) {
 			continue
 		}
-		name, err := keepAside(file.path)
+		name, err := preserveDamagedFile(file.path)
 		if err != nil {
 			return nil, nil, fmt.Errorf("open trust store: %w", err)
 		}
 		warning.Kept = append(warning.Kept, name)
 	}
-	if best.Sequence > 0 && !(main.shows(best) && second.shows(best)) {
-		if err := replaceFiles(dir, best.record, best.record); err != nil {
+	if best.Sequence > 0 && !(main.holdsSnapshot(best) && second.holdsSnapshot(best)) {
+		if err := replaceTrustFiles(dir, best.trustRecord, best.trustRecord); err != nil {
 			return nil, nil, fmt.Errorf("open trust store: repair: %w", err)
 		}
 	}
 	for _, file := range []trustFile{main, second} {
-		os.Remove(tempName(file.path)) // what a crash has left; where it stays, the next change is written over it
+		os.Remove(tempFileName(file.path)) // what a crash has left; where it stays, the next change is written over it
 	}
 	t := newTrustStore(dir, best)
 	if warning == nil {
@@ -54,12 +52,12 @@ func OpenTrust(dir string) (*TrustStore, error, error) {
 	return t, warning, nil
 }
 
-// choose finds the newest sound state. Sequence numbers tell how new a file is;
+// chooseNewestState finds the newest sound state. Sequence numbers tell how new a file is;
 // those that a damaged file still shows count against the other one. lost tells
 // that no file can be believed.
-func choose(main, second trustFile) (best *snapshot, lost bool) {
-	if !main.found() && !second.found() {
-		return emptySnapshot(), false
+func chooseNewestState(main, second trustFile) (best *trustSnapshot, lost bool) {
+	if !main.exists() && !second.exists() {
+		return newEmptySnapshot(), false
 	}
 	best = main.state
 	if best == nil || second.state != nil && second.sequence > main.sequence {
@@ -72,7 +70,7 @@ func choose(main, second trustFile) (best *snapshot, lost bool) {
 
 	// Every block that is left, no peers, and newer than all that the files
 	// show, so that they cannot come back.
-	none := emptySnapshot()
+	none := newEmptySnapshot()
 	for _, file := range []trustFile{main, second} {
 		if file.state == nil {
 			continue
@@ -111,15 +109,15 @@ func (w *TrustWarning) Error() string {
 
 func (w *TrustWarning) Unwrap() error { return w.Err }
 
-// warn returns the warning for a person; nil if both files are sound, none is there, or
+// newTrustWarning returns the warning for a person; nil if both files are sound, none is there, or
 // only the copy is missing.
-func warn(main, second trustFile, lost bool) *TrustWarning {
+func newTrustWarning(main, second trustFile, lost bool) *TrustWarning {
 	w := &TrustWarning{Err: errors.Join(main.damage, second.damage)}
 	switch {
 	case lost:
 		w.Problem = "trust.yaml and its copy do not show every block for certain, so nobody is trusted now"
 		w.Remedy = "trust each peer again (acpctl trust), and block again whom you had untrusted"
-	case main.state == nil && second.found():
+	case main.state == nil && second.exists():
 		w.Problem = "trust.yaml was damaged or missing, and its copy was used"
 		w.Remedy = "check with acpctl peers that the last change is in it"
 	case second.damage != nil:
@@ -134,50 +132,52 @@ func warn(main, second trustFile, lost bool) *TrustWarning {
 // trustFile holds what is left of one of the two files.
 type trustFile struct {
 	path                    string
-	state                   *snapshot // nil: missing or damaged
-	damage                  error     // nil: missing or sound
-	sequence, blockSequence uint64    // as far as legible
+	state                   *trustSnapshot // nil: missing or damaged
+	damage                  error          // nil: missing or sound
+	sequence, blockSequence uint64         // as far as legible
 }
 
-func (f trustFile) found() bool { return f.state != nil || f.damage != nil }
+func (f trustFile) exists() bool { return f.state != nil || f.damage != nil }
 
-func (f trustFile) shows(s *snapshot) bool { return f.state != nil && f.sequence == s.Sequence }
+func (f trustFile) holdsSnapshot(s *trustSnapshot) bool {
+	return f.state != nil && f.sequence == s.Sequence
+}
 
-// readTrust reads one file. Damage is part of the result; the error is for a fault that
+// readTrustFile reads one file. Damage is part of the result; the error is for a fault that
 // the store cannot repair.
-func readTrust(path string) (trustFile, error) {
-	data, err := readPrivate(path, maxTrustFile)
+func readTrustFile(path string) (trustFile, error) {
+	data, err := readPrivateFile(path, maxTrustFileBytes)
 	switch problem, ok := errors.AsType[*FileError](err); {
 	case errors.Is(err, fs.ErrNotExist):
 		return trustFile{path: path}, nil
 	case err != nil && !(ok && problem.Problem == ProblemCorrupt):
 		return trustFile{path: path}, err
 	}
-	return judge(path, data, err)
+	return examineTrustFile(path, data, err)
 }
 
-// judge returns what is left of a file, given its content or the error of reading it. The
+// examineTrustFile returns what is left of a file, given its content or the error of reading it. The
 // error is for a file of another version.
-func judge(path string, data []byte, err error) (trustFile, error) {
+func examineTrustFile(path string, data []byte, err error) (trustFile, error) {
 	f := trustFile{path: path}
 	if err == nil {
-		f.state, err = parseTrust(data)
+		f.state, err = parseTrustFile(data)
 	}
 	switch {
 	case errors.Is(err, errNewerTrust):
 		return f, err
 	case err != nil:
 		f.damage = fmt.Errorf("%s: %w", filepath.Base(path), err)
-		f.sequence, f.blockSequence = salvage(data)
+		f.sequence, f.blockSequence = salvageSequences(data)
 	default:
 		f.sequence, f.blockSequence = f.state.Sequence, f.state.BlockSequence
 	}
 	return f, nil
 }
 
-// keepAside gives the file a second name. The first one stays until it is
+// preserveDamagedFile gives the file a second name. The first one stays until it is
 // replaced, so that a crash in between finds the same evidence again.
-func keepAside(path string) (name string, err error) {
+func preserveDamagedFile(path string) (name string, err error) {
 	name = filepath.Base(path) + ".damaged-" + time.Now().UTC().Format("20060102T150405.000000000Z")
 	if err := os.Link(path, filepath.Join(filepath.Dir(path), name)); err != nil {
 		return "", err

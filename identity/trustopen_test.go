@@ -59,7 +59,7 @@ func TestOpenTrust(t *testing.T) {
 	damage := func(data []byte) []byte { return bytes.Replace(data, []byte("name: desk"), []byte("name: dusk"), 1) }
 	reseal := func(data []byte, old, new string) []byte {
 		text := data[:bytes.LastIndex(data, []byte(sealPrefix))]
-		return seal(bytes.Replace(text, []byte(old), []byte(new), 1))
+		return appendChecksum(bytes.Replace(text, []byte(old), []byte(new), 1))
 	}
 	const (
 		silent = ""
@@ -91,7 +91,7 @@ func TestOpenTrust(t *testing.T) {
 		"empty main":                     {[]byte{}, four, copied, "desk laptop", 2, 1},
 		"zeroed main":                    {make([]byte, len(four)), four, copied, "desk laptop", 2, 1},
 		"appended main":                  {append(bytes.Clone(four), '\n'), four, copied, "desk laptop", 2, 1},
-		"huge main":                      {bytes.Repeat([]byte("#\n"), maxTrustFile), four, copied, "desk laptop", 2, 1},
+		"huge main":                      {bytes.Repeat([]byte("#\n"), maxTrustFileBytes), four, copied, "desk laptop", 2, 1},
 		"damaged copy":                   {four, damage(four), mended, "desk laptop", 2, 1},
 		"damaged copy, main lacks block": {three, damage(four), lost, "", 1, 2},
 		"main newer but lacks block":     {reseal(four, "block_sequence: 4", "block_sequence: 1"), three, lost, "", 2, 2},
@@ -109,7 +109,7 @@ func TestOpenTrust(t *testing.T) {
 					}
 				}
 			}
-			store, warning, err := OpenTrust(dir)
+			store, warning, err := OpenTrustStore(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,7 +156,7 @@ func TestOpenTrust(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, trustName), three, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if again := openTrust(t, dir); !again.Blocked(testID(1)) || !same(store, again) {
+			if again := openTrust(t, dir); !again.IsBlocked(testID(1)) || !same(store, again) {
 				t.Error("an old file undid a block")
 			}
 		})
@@ -172,7 +172,7 @@ func TestOpenTrustRefuses(t *testing.T) {
 		},
 		"too open": func(path string) error { return errors.Join(os.WriteFile(path, good, 0o600), os.Chmod(path, 0o666)) },
 		"newer": func(path string) error {
-			return os.WriteFile(path, seal([]byte("version: 2\nfuture: true\n")), 0o600)
+			return os.WriteFile(path, appendChecksum([]byte("version: 2\nfuture: true\n")), 0o600)
 		},
 	} {
 		for _, file := range []string{trustName, trustCopyName} {
@@ -181,7 +181,7 @@ func TestOpenTrustRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := list(t, dir)
-			if store, warning, err := OpenTrust(dir); store != nil || warning != nil || err == nil {
+			if store, warning, err := OpenTrustStore(dir); store != nil || warning != nil || err == nil {
 				t.Errorf("%s as %s: %v, %v, %v", name, file, store, warning, err)
 			}
 			if after := list(t, dir); !slices.Equal(before, after) {
@@ -195,8 +195,8 @@ func TestOpenTrustRefuses(t *testing.T) {
 // directory that is read-only: root, under which tests run too, minds no mode.
 func TestTrustWriteFails(t *testing.T) {
 	obstruct := map[string]func(t *testing.T, dir string){
-		"copy": func(t *testing.T, dir string) { mkdirs(t, tempName(filepath.Join(dir, trustCopyName)), "x") },
-		"main": func(t *testing.T, dir string) { mkdirs(t, tempName(filepath.Join(dir, trustName)), "x") },
+		"copy": func(t *testing.T, dir string) { mkdirs(t, tempFileName(filepath.Join(dir, trustCopyName)), "x") },
+		"main": func(t *testing.T, dir string) { mkdirs(t, tempFileName(filepath.Join(dir, trustName)), "x") },
 		"second rename": func(t *testing.T, dir string) {
 			if err := os.Remove(filepath.Join(dir, trustName)); err != nil && !os.IsNotExist(err) {
 				t.Fatal(err)
@@ -220,7 +220,7 @@ func TestTrustWriteFails(t *testing.T) {
 					trust(t, store, Peer{ID: testID(1), Name: "desk"})
 					untrust(t, store, testID(9))
 					before = read(t, dir, trustCopyName)
-					if err := store.Pin(testID(1), PQHash{1}); err != nil {
+					if err := store.PinPQ(testID(1), PQHash{1}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -232,14 +232,14 @@ func TestTrustWriteFails(t *testing.T) {
 				if err := store.Save(); (err == nil) != empty {
 					t.Errorf("a pin is saved: %v", err)
 				}
-				if !slices.EqualFunc(peers, store.Peers(), Peer.equal) || !slices.EqualFunc(blocked, store.Blocks(), sameBlock) {
+				if !slices.EqualFunc(peers, store.Peers(), Peer.isEqual) || !slices.EqualFunc(blocked, store.Blocks(), sameBlock) {
 					t.Error("memory has changed")
 				}
-				// What ends trust counts all the same, and is said to be unsaved.
+				// What ends trust takes effect all the same, and is said to be unsaved.
 				if err := store.Untrust(testID(1)); err != nil {
 					t.Errorf("untrusted: %v", err)
 				}
-				if _, trusted := store.Get(testID(1)); trusted || !store.Blocked(testID(1)) {
+				if _, trusted := store.Get(testID(1)); trusted || !store.IsBlocked(testID(1)) {
 					t.Error("untrusted, and trusted still")
 				}
 				if err := second(store.TrustJoined(Peer{ID: testID(1)}, "desk")); err == nil {
@@ -250,7 +250,7 @@ func TestTrustWriteFails(t *testing.T) {
 						t.Error("a block is saved where nothing can be")
 					}
 					select {
-					case <-store.Unsaved():
+					case <-store.UnsavedSignal():
 					default:
 						t.Error("nobody is told that a block is not saved")
 					}
@@ -266,35 +266,35 @@ func TestTrustWriteFails(t *testing.T) {
 	}
 }
 
-// TestUntrustWaitsForNoDisk: while another change is being written, an untrust counts
-// at once; and what it took away is not given back by that change.
+// TestUntrustWaitsForNoDisk: while another change is being written, an untrust takes
+// effect at once; and what it took away is not given back by that change.
 func TestUntrustWaitsForNoDisk(t *testing.T) {
 	dir := t.TempDir()
 	store := openTrust(t, dir)
 	trust(t, store, Peer{ID: testID(1), Name: "desk"})
-	store.write.Lock() // somebody writes
-	if err := store.Untrust(testID(1)); err != nil || !store.Blocked(testID(1)) {
-		t.Errorf("%v, and blocked %v", err, store.Blocked(testID(1)))
+	store.filesMu.Lock() // somebody writes
+	if err := store.Untrust(testID(1)); err != nil || !store.IsBlocked(testID(1)) {
+		t.Errorf("%v, and blocked %v", err, store.IsBlocked(testID(1)))
 	}
-	store.write.Unlock()
+	store.filesMu.Unlock()
 
 	trust(t, store, Peer{ID: testID(1)})
 	apply := func(during func()) error {
-		return second(store.applyChange(func(s *snapshot) (record, Peer, error) {
+		return second(store.applyChange(func(s *trustSnapshot) (trustRecord, Peer, error) {
 			if _, blocked := s.blocked[testID(1)]; blocked {
-				return record{}, Peer{}, &BlockedError{ID: testID(1)}
+				return trustRecord{}, Peer{}, &BlockedError{ID: testID(1)}
 			}
-			next, p, err := s.withPeer(Peer{ID: testID(1), Addrs: []string{"desk.example:7117"}})
+			next, p, err := s.newRecordWithPeer(Peer{ID: testID(1), Addrs: []string{"desk.example:7117"}})
 			during()
 			return next, p, err
 		}))
 	}
 	// The change was decided on before the untrust, and is written after it.
 	err := apply(sync.OnceFunc(func() { store.Untrust(testID(1)) }))
-	if _, ok := errors.AsType[*BlockedError](err); !ok || !store.Blocked(testID(1)) {
-		t.Errorf("%v, and blocked %v", err, store.Blocked(testID(1)))
+	if _, ok := errors.AsType[*BlockedError](err); !ok || !store.IsBlocked(testID(1)) {
+		t.Errorf("%v, and blocked %v", err, store.IsBlocked(testID(1)))
 	}
-	if err := store.Save(); err != nil || !same(store, openTrust(t, dir)) || !openTrust(t, dir).Blocked(testID(1)) {
+	if err := store.Save(); err != nil || !same(store, openTrust(t, dir)) || !openTrust(t, dir).IsBlocked(testID(1)) {
 		t.Errorf("the files differ: %v", err)
 	}
 }
@@ -310,7 +310,7 @@ func mkdirs(t *testing.T, elem ...string) {
 func TestTrustLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{trustName, trustCopyName} {
-		if err := os.WriteFile(tempName(filepath.Join(dir, name)), []byte("version: 1\n"), 0o644); err != nil {
+		if err := os.WriteFile(tempFileName(filepath.Join(dir, name)), []byte("version: 1\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -330,7 +330,7 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	store, warning, err := OpenTrust(dir)
+	store, warning, err := OpenTrustStore(dir)
 	for n := len(store.Blocks()); err == nil && warning == nil; n++ {
 		if _, err = store.Trust(Peer{ID: testID(n), Name: "desk"}); err == nil {
 			fmt.Println("trusted", n)
@@ -374,7 +374,7 @@ func TestTrustSurvivesKill(t *testing.T) {
 		cmd.Wait()
 		store := openTrust(t, dir)
 		for n := 0; n <= blocked; n++ {
-			if !store.Blocked(testID(n)) {
+			if !store.IsBlocked(testID(n)) {
 				t.Fatalf("round %d: the promised block %d is gone", round, n)
 			}
 		}
@@ -384,8 +384,8 @@ func TestTrustSurvivesKill(t *testing.T) {
 func FuzzParseTrust(f *testing.F) {
 	full := fill(3, 2, 2)
 	full.Peers[1].PQ = PQHash{1}
-	for _, r := range []record{{Version: trustVersion}, full} {
-		data, err := r.encode()
+	for _, r := range []trustRecord{{Version: trustVersion}, full} {
+		data, err := r.encodeFile()
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -396,32 +396,32 @@ func FuzzParseTrust(f *testing.F) {
 	f.Add([]byte("version: 2\n"))
 	f.Add([]byte("version: 1\nsequence: 1\nblocked: [~]\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		salvage(data)
-		if _, err := parseTrust(data); err == nil && !bytes.Contains(data, []byte(sealPrefix)) {
+		salvageSequences(data)
+		if _, err := parseTrustFile(data); err == nil && !bytes.Contains(data, []byte(sealPrefix)) {
 			t.Error("accepted without a seal")
 		}
-		s, err := parseTrust(seal(bytes.Clone(data)))
+		s, err := parseTrustFile(appendChecksum(bytes.Clone(data)))
 		if err != nil {
 			return
 		}
-		encoded, err := s.encode()
+		encoded, err := s.encodeFile()
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := parseTrust(encoded)
+		again, err := parseTrustFile(encoded)
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, encoded)
 		}
 		if again.Sequence != s.Sequence || again.BlockSequence != s.BlockSequence ||
-			!slices.EqualFunc(again.Peers, s.Peers, Peer.equal) || !slices.EqualFunc(again.Blocked, s.Blocked, sameBlock) {
+			!slices.EqualFunc(again.Peers, s.Peers, Peer.isEqual) || !slices.EqualFunc(again.Blocked, s.Blocked, sameBlock) {
 			t.Errorf("comes back as\n%s", encoded)
 		}
 		for i, p := range s.Peers {
-			if p.check() != nil || s.byID[p.ID] != i || s.byName[p.Name] != i {
+			if p.checkFields() != nil || s.byID[p.ID] != i || s.byName[p.Name] != i {
 				t.Errorf("peer %+v", p)
 			}
 		}
-		if sequence, blocks := salvage(encoded); sequence != s.Sequence && s.Sequence < 1<<60 || blocks != s.BlockSequence && s.BlockSequence < 1<<60 {
+		if sequence, blocks := salvageSequences(encoded); sequence != s.Sequence && s.Sequence < 1<<60 || blocks != s.BlockSequence && s.BlockSequence < 1<<60 {
 			t.Errorf("salvaged %d, %d of\n%s", sequence, blocks, encoded)
 		}
 	})
@@ -431,11 +431,11 @@ func FuzzParseTrust(f *testing.F) {
 func TestOpenTrustRemovesWhatACrashLeft(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{trustName, trustCopyName} {
-		if err := os.WriteFile(tempName(filepath.Join(dir, name)), []byte("half"), 0o600); err != nil {
+		if err := os.WriteFile(tempFileName(filepath.Join(dir, name)), []byte("half"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, warning, err := OpenTrust(dir); warning != nil || err != nil {
+	if _, warning, err := OpenTrustStore(dir); warning != nil || err != nil {
 		t.Fatal(warning, err)
 	}
 	if names := list(t, dir); len(names) != 0 {

@@ -22,7 +22,7 @@ import (
 // client that it calls with. It attaches again when the daemon is back.
 func (m *machine) attach(p client.AttachParams, h client.Handler) *client.Client {
 	m.T.Helper()
-	c := &client.Client{Socket: m.Socket()}
+	c := &client.Client{Socket: m.SocketPath()}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Attach(ctx, p, h) }()
@@ -57,24 +57,24 @@ func (m *machine) agent(name string) *client.Agent {
 // serve makes a command an agent: acpctl serve with these arguments.
 func (m *machine) serve(name string, args ...string) *live.Process {
 	m.T.Helper()
-	p := m.Acpctl(append([]string{"serve", "--name", name}, args...)...)
+	p := m.StartAcpctl(append([]string{"serve", "--name", name}, args...)...)
 	m.attached(name)
 	return p
 }
 
 // question is a query to a peer.
 func question(to, text string) client.QueryParams {
-	return client.QueryParams{To: to, Payload: kinds.Encode(&kinds.Query{Question: text})}
+	return client.QueryParams{To: to, Payload: kinds.EncodePayload(&kinds.Query{Question: text})}
 }
 
 // patient is a query that may take a minute.
 func patient(to, text string) client.QueryParams {
-	return client.QueryParams{To: to, Payload: kinds.Encode(&kinds.Query{Question: text, DeadlineMS: 60_000})}
+	return client.QueryParams{To: to, Payload: kinds.EncodePayload(&kinds.Query{Question: text, DeadlineMS: 60_000})}
 }
 
 // work is a delegation to a peer, with an id so that it can be repeated.
 func work(to, text string) client.DelegateParams {
-	return client.DelegateParams{Head: client.Head{ID: wire.NewMessageID()}, To: to, Payload: kinds.Encode(&kinds.Delegate{Task: text})}
+	return client.DelegateParams{Head: client.Head{ID: wire.NewMessageID()}, To: to, Payload: kinds.EncodePayload(&kinds.Delegate{Task: text})}
 }
 
 // summary is the summary of a response.
@@ -83,7 +83,7 @@ func summary(t *testing.T, a *client.Answer, err error) string {
 	if err != nil {
 		t.Fatalf("query: %v", err)
 	}
-	r, err := kinds.Parse[kinds.Response](a.Payload)
+	r, err := kinds.ParsePayload[kinds.Response](a.Payload)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func newStubborn() *stubborn {
 }
 
 func (s *stubborn) query(ctx context.Context, in *client.Inbound) (any, error) {
-	q, err := kinds.Parse[kinds.Query](in.Payload)
+	q, err := kinds.ParsePayload[kinds.Query](in.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -145,15 +145,15 @@ func TestTheDocumentsAgentAnswers(t *testing.T) {
 		t.Fatal("the example is gone")
 	}
 	desk, laptop := friends(t)
-	agent := desk.Prepare(python, "-c", program)
-	agent.Cmd.Env = append(agent.Cmd.Env, "ACP_SOCKET="+filepath.Join(filepath.Dir(desk.Socket()), "agent", client.SocketName))
+	agent := desk.PrepareProcess(python, "-c", program)
+	agent.Cmd.Env = append(agent.Cmd.Env, "ACP_SOCKET="+filepath.Join(filepath.Dir(desk.SocketPath()), "agent", client.SocketName))
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
 	desk.attached("reviewer")
 	const all = 16
 	agent.Signal(syscall.SIGSTOP)
-	ctx, answers := await.Context(t), make(chan error, all)
+	ctx, answers := await.NewContext(t), make(chan error, all)
 	for n := range all {
 		go func() {
 			answer, err := laptop.Client.Query(ctx, question("desk", fmt.Sprint(n)))
@@ -166,7 +166,7 @@ func TestTheDocumentsAgentAnswers(t *testing.T) {
 	await.Until(t, "all are on their way to the agent", func() bool { return desk.agent("reviewer").Active == all })
 	agent.Signal(syscall.SIGCONT)
 	for range all {
-		if err := await.From(t, "answer", answers); err != nil {
+		if err := await.Receive(t, "answer", answers); err != nil {
 			t.Error(err)
 		}
 	}

@@ -25,15 +25,15 @@ func TestBudgetTable(t *testing.T) {
 		documented[row[1]] = [2]string{row[2], row[3]}
 	}
 	desk := running(t, "desk")
-	b, err := desk.Client.Budget(await.Context(t))
+	b, err := desk.Client.Budget(await.NewContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range b.Rows {
 		row := budget.Row{Unit: budget.Unit(r.Unit)}
-		want := [2]string{row.Format(r.Peer), "–"}
+		want := [2]string{row.FormatAmount(r.Peer), "–"}
 		if r.All > 0 {
-			want[1] = row.Format(r.All)
+			want[1] = row.FormatAmount(r.All)
 		}
 		got, ok := documented[r.Name]
 		if !ok {

@@ -56,7 +56,7 @@ func TestKillsInChannels(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(desk.Home, "config.yaml"), []byte("channels: {open_to: [laptop]}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	desk.Start()
+	desk.StartDaemon()
 	befriend(t, desk, laptop)
 	planner, reviewer := desk.http("planner"), laptop.http("reviewer")
 	_, made := planner("POST", "intents", "", `{"title":"Ship it"}`)
@@ -95,15 +95,15 @@ func TestKillsInChannels(t *testing.T) {
 		before := sent.Load()
 		await.Until(t, "some messages", func() bool { return sent.Load() > before+5 || len(ended) > 0 })
 		victim := []*machine{desk, laptop}[i%2]
-		victim.Kill()
+		victim.KillDaemon()
 		if i < 4 { // while this one is down
 			during := sent.Load()
 			await.Until(t, "some more", func() bool { return victim == laptop || sent.Load() > during+1 || len(ended) > 0 })
 		}
-		victim.Start()
+		victim.StartDaemon()
 	}
 	stop()
-	if err := await.From(t, "the end of sending", ended); err != nil {
+	if err := await.Receive(t, "the end of sending", ended); err != nil {
 		t.Fatal(err)
 	}
 	n := int(sent.Load())

@@ -22,21 +22,21 @@ func TestDeadlineOnAFullDisk(t *testing.T) {
 		Delegate: func(context.Context, *client.Inbound) (*kinds.Ack, error) { return &kinds.Ack{Accepted: true}, nil },
 	})
 	given := work("desk", "Review the parser.")
-	given.Payload = kinds.Encode(&kinds.Delegate{Task: "Review the parser.", DeadlineMS: 1000})
+	given.Payload = kinds.EncodePayload(&kinds.Delegate{Task: "Review the parser.", DeadlineMS: 1000})
 	begun := time.Now()
-	if _, err := laptop.Client.Delegate(await.Context(t), given); err != nil {
+	if _, err := laptop.Client.Delegate(await.NewContext(t), given); err != nil {
 		t.Fatal(err)
 	}
 	desk.limitFiles(0)
 	laptop.limitFiles(0)
-	task, err := laptop.Client.Wait(await.Context(t), client.WaitParams{ID: given.ID})
+	task, err := laptop.Client.Wait(await.NewContext(t), client.WaitParams{ID: given.ID})
 	if err != nil || task.State != client.TaskExpired {
 		t.Fatalf("who delegated is told %+v, %v", task, err)
 	}
-	await.Within(t, "the end of the delegation", time.Since(begun), time.Second+slack)
+	await.CheckDuration(t, "the end of the delegation", time.Since(begun), time.Second+slack)
 	for _, m := range []*machine{desk, laptop} {
 		state := func() client.TaskState {
-			task, err := m.Client.Task(await.Context(t), given.ID)
+			task, err := m.Client.Task(await.NewContext(t), given.ID)
 			if err != nil {
 				t.Fatalf("%s: %v", m.Name, err)
 			}
@@ -48,8 +48,8 @@ func TestDeadlineOnAFullDisk(t *testing.T) {
 		})
 		m.limitFiles(unix.RLIM_INFINITY)
 		await.Until(t, "it is on disk", func() bool { return strings.Contains(m.Acpd.Stderr.String(), "are on disk again") })
-		m.Kill()
-		m.Start()
+		m.KillDaemon()
+		m.StartDaemon()
 		if got := state(); got != client.TaskExpired {
 			t.Errorf("after a restart of %s the delegation is %s", m.Name, got)
 		}

@@ -20,7 +20,7 @@ import (
 func TestDelegationIsAckedAtOnce(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
-	gate := filepath.Join(live.Dir(t), "open")
+	gate := filepath.Join(live.MakeTempDir(t), "open")
 	desk.serve("worker", "--prompt", "--", "sh", "-c", `read task; until test -e "$1"; do sleep 0.05; done; echo "$task: done"`, "sh", gate)
 	results := make(chan *client.Inbound, 1)
 	planner := laptop.attach(client.AttachParams{Name: "planner"}, client.Handler{
@@ -31,24 +31,24 @@ func TestDelegationIsAckedAtOnce(t *testing.T) {
 	})
 
 	// The scripts cannot end before the gate opens; the acks are there before.
-	id := strings.TrimSpace(laptop.Must("delegate", "desk", "Tidy up."))
-	waiting := laptop.Acpctl("wait", id)
-	own, err := planner.Delegate(await.Context(t), work("desk", "Paint it."))
+	id := strings.TrimSpace(laptop.MustOutput("delegate", "desk", "Tidy up."))
+	waiting := laptop.StartAcpctl("wait", id)
+	own, err := planner.Delegate(await.NewContext(t), work("desk", "Paint it."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if said := laptop.Must("tasks"); strings.Count(said, "\taccepted\t") != 2 {
+	if said := laptop.MustOutput("tasks"); strings.Count(said, "\taccepted\t") != 2 {
 		t.Errorf("tasks: %s", said)
 	}
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if stdout := waiting.Exits(0); stdout != "Tidy up.: done\n" {
+	if stdout := waiting.AwaitExit(0); stdout != "Tidy up.: done\n" {
 		t.Errorf("wait says %q", stdout)
 	}
 	for range 2 { // its own, and that of acpctl, which is nobody's
-		in := await.From(t, "result", results)
-		r, err := kinds.Parse[kinds.Result](in.Payload)
+		in := await.Receive(t, "result", results)
+		r, err := kinds.ParsePayload[kinds.Result](in.Payload)
 		if err != nil || in.Delegation == nil || in.Delegation.ID != *in.Ref {
 			t.Fatalf("result %+v, %v", in, err)
 		}
@@ -61,7 +61,7 @@ func TestDelegationIsAckedAtOnce(t *testing.T) {
 		}
 	}
 	for _, m := range []*machine{desk, laptop} {
-		await.Until(t, "completed on "+m.Name, func() bool { return strings.Count(m.Must("tasks"), "\tcompleted\t") == 2 })
+		await.Until(t, "completed on "+m.Name, func() bool { return strings.Count(m.MustOutput("tasks"), "\tcompleted\t") == 2 })
 	}
 }
 
@@ -86,18 +86,18 @@ func TestCancelEndsTheWholeProcessGroup(t *testing.T) {
 					sh -c "echo grandchild >&3; sleep 300; sleep 300" & echo child >&3; wait; sleep 300' &
 				echo script >&3
 				wait; sleep 300`, "sh", script.path)
-			id := strings.TrimSpace(laptop.Must("delegate", "desk", "Go on for ever."))
-			waiting := laptop.Acpctl("wait", id)
+			id := strings.TrimSpace(laptop.MustOutput("delegate", "desk", "Go on for ever."))
+			waiting := laptop.StartAcpctl("wait", id)
 			script.expect(3)
-			if got := laptop.Must("cancel", id, "plans have changed"); got != "cancelled\n" {
+			if got := laptop.MustOutput("cancel", id, "plans have changed"); got != "cancelled\n" {
 				t.Errorf("cancel says %q", got)
 			}
-			if stderr := waiting.Fails(7); !strings.Contains(stderr, "plans have changed") {
+			if stderr := waiting.AwaitFailure(7); !strings.Contains(stderr, "plans have changed") {
 				t.Errorf("wait says %q", stderr)
 			}
 			script.gone(c.within)
-			laptop.Run(4, "cancel", id)
-			if got := desk.Must("tasks"); !strings.Contains(got, "\tcancelled\t") {
+			laptop.RunAcpctl(4, "cancel", id)
+			if got := desk.MustOutput("tasks"); !strings.Contains(got, "\tcancelled\t") {
 				t.Errorf("tasks of desk: %s", got)
 			}
 		})
@@ -116,31 +116,31 @@ func TestAcceptedDelegationSurvivesBothDaemons(t *testing.T) {
 			return nil, nil
 		},
 	})
-	id := strings.TrimSpace(laptop.Must("delegate", "desk", "Tidy up."))
-	in := await.From(t, "task", taken)
-	desk.Kill()
-	laptop.Kill()
-	desk.Start()
-	laptop.Start()
-	waiting := laptop.Acpctl("wait", id)
+	id := strings.TrimSpace(laptop.MustOutput("delegate", "desk", "Tidy up."))
+	in := await.Receive(t, "task", taken)
+	desk.KillDaemon()
+	laptop.KillDaemon()
+	desk.StartDaemon()
+	laptop.StartDaemon()
+	waiting := laptop.StartAcpctl("wait", id)
 	desk.attached("worker")
-	if tasks, err := desk.Client.Tasks(await.Context(t)); err != nil || len(tasks) != 1 || tasks[0].State != client.TaskAccepted || tasks[0].ID != in.ID {
+	if tasks, err := desk.Client.Tasks(await.NewContext(t)); err != nil || len(tasks) != 1 || tasks[0].State != client.TaskAccepted || tasks[0].ID != in.ID {
 		t.Fatalf("tasks of desk: %v, %v", tasks, err)
 	}
 	desk.connected(laptop)
-	receipt, err := worker.Result(await.Context(t), client.ResultParams{Ref: in.ID, Payload: kinds.Encode(&kinds.Result{Status: "completed", Outcome: "tidy"})})
+	receipt, err := worker.SendResult(await.NewContext(t), client.ResultParams{Ref: in.ID, Payload: kinds.EncodePayload(&kinds.Result{Status: "completed", Outcome: "tidy"})})
 	if err != nil || receipt.State != client.Held {
 		t.Fatalf("result: %v, %v", receipt, err)
 	}
-	if stdout := waiting.Exits(0); stdout != "tidy\n" {
+	if stdout := waiting.AwaitExit(0); stdout != "tidy\n" {
 		t.Errorf("wait says %q", stdout)
 	}
-	laptop.Kill()
-	laptop.Start()
-	if got := laptop.Must("wait", id); got != "tidy\n" {
+	laptop.KillDaemon()
+	laptop.StartDaemon()
+	if got := laptop.MustOutput("wait", id); got != "tidy\n" {
 		t.Errorf("after another restart wait says %q", got)
 	}
-	if got := laptop.Must("inbox"); strings.Count(got, id) != 1 {
+	if got := laptop.MustOutput("inbox"); strings.Count(got, id) != 1 {
 		t.Errorf("the result is not in the inbox once: %s", got)
 	}
 }
@@ -151,7 +151,7 @@ func TestTasksOfAKilledServe(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
 	script := newFifo(t)
-	gate := filepath.Join(live.Dir(t), "open")
+	gate := filepath.Join(live.MakeTempDir(t), "open")
 	t.Cleanup(func() { // what the killed one leaves behind ends before its files go
 		if err := os.WriteFile(gate, nil, 0o600); err != nil {
 			t.Error(err)
@@ -161,14 +161,14 @@ func TestTasksOfAKilledServe(t *testing.T) {
 	sleep := []string{"--", "sh", "-c", `exec 3>"$1"; echo begun >&3; until test -e "$2"; do sleep 0.05; done`, "sh", script.path, gate}
 	killed := desk.serve("worker", sleep...)
 	desk.serve("other", sleep...)
-	lost := strings.TrimSpace(laptop.Must("delegate", "desk/worker", "Tidy up."))
-	silent := strings.TrimSpace(laptop.Must("delegate", "desk/worker", "Paint it.", "--no-report"))
-	kept := strings.TrimSpace(laptop.Must("delegate", "desk/other", "Tidy up."))
+	lost := strings.TrimSpace(laptop.MustOutput("delegate", "desk/worker", "Tidy up."))
+	silent := strings.TrimSpace(laptop.MustOutput("delegate", "desk/worker", "Paint it.", "--no-report"))
+	kept := strings.TrimSpace(laptop.MustOutput("delegate", "desk/other", "Tidy up."))
 	script.expect(3)
 	killed.Signal(syscall.SIGKILL)
-	killed.Await()
+	killed.AwaitEnd()
 	await.Until(t, "detached", func() bool { return desk.agent("worker") == nil })
-	tasks, err := desk.Client.Tasks(await.Context(t))
+	tasks, err := desk.Client.Tasks(await.NewContext(t))
 	if err != nil || len(tasks) != 3 {
 		t.Fatalf("%d tasks, %v", len(tasks), err)
 	}
@@ -178,12 +178,12 @@ func TestTasksOfAKilledServe(t *testing.T) {
 		}
 	}
 	desk.serve("worker", "--", "cat")
-	if said := laptop.Run(7, "wait", lost).Fails(7); !strings.Contains(said, "the command's process ended before it was done") {
+	if said := laptop.RunAcpctl(7, "wait", lost).AwaitFailure(7); !strings.Contains(said, "the command's process ended before it was done") {
 		t.Errorf("wait says %q", said)
 	}
 	await.Until(t, "the load is gone", func() bool { return desk.agent("worker").Active == 0 })
 	for _, id := range []string{kept, silent} {
-		if said := laptop.Must("tasks"); !strings.Contains(said, id+"\tgiven\tdesk\taccepted\t") {
+		if said := laptop.MustOutput("tasks"); !strings.Contains(said, id+"\tgiven\tdesk\taccepted\t") {
 			t.Errorf("%s is not accepted any more: %s", id, said)
 		}
 	}
@@ -195,17 +195,17 @@ func TestWaitLastsThroughAnOutageOfThePeer(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
 	script := newFifo(t)
-	gate := filepath.Join(live.Dir(t), "open")
+	gate := filepath.Join(live.MakeTempDir(t), "open")
 	desk.serve("worker", "--", "sh", "-c", `echo begun >"$1"; until test -e "$2"; do sleep 0.05; done; echo done`, "sh", script.path, gate)
-	id := strings.TrimSpace(laptop.Must("delegate", "desk", "Tidy up."))
-	waiting := laptop.Acpctl("wait", id)
+	id := strings.TrimSpace(laptop.MustOutput("delegate", "desk", "Tidy up."))
+	waiting := laptop.StartAcpctl("wait", id)
 	script.expect(1)
-	desk.Kill()
-	desk.Start()
+	desk.KillDaemon()
+	desk.StartDaemon()
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if stdout := waiting.Exits(0); stdout != "done\n" {
+	if stdout := waiting.AwaitExit(0); stdout != "done\n" {
 		t.Errorf("wait says %q", stdout)
 	}
 }

@@ -27,7 +27,7 @@ func (m *machine) limitDescriptors(n uint64) {
 	}
 }
 
-// descriptors is how many files and sockets the daemon has open.
+// descriptors returns how many files and sockets the daemon has open.
 func (m *machine) descriptors() int {
 	m.T.Helper()
 	open, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(m.Acpd.Cmd.Process.Pid), "fd"))
@@ -42,8 +42,8 @@ func (m *machine) descriptors() int {
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
 	desk, laptop := newMachine(t, "desk"), running(t, "laptop")
-	desk.Acpd = desk.Begin(append([]string{"sh", "-c", `ulimit -n 64; exec "$@"`, "sh"}, desk.Command()...)...)
-	desk.Ready()
+	desk.Acpd = desk.StartProcess(append([]string{"sh", "-c", `ulimit -n 64; exec "$@"`, "sh"}, desk.DaemonCommand()...)...)
+	desk.AwaitReady()
 	befriend(t, desk, laptop)
 	desk.attach(client.AttachParams{Name: "reviewer"}, says("fine"))
 	open := make([]*socket, 200)
@@ -51,19 +51,19 @@ func TestFewDescriptors(t *testing.T) {
 		open[i] = desk.dial()
 	}
 	for range 3 {
-		desk.Must("whoami")
-		desk.Must("inbox")
-		if said := laptop.Must("query", "desk", "still there?"); said != "fine\n" {
+		desk.MustOutput("whoami")
+		desk.MustOutput("inbox")
+		if said := laptop.MustOutput("query", "desk", "still there?"); said != "fine\n" {
 			t.Errorf("query says %q", said)
 		}
-		if said := laptop.Must("notify", "desk", "topic", "1"); said != "held\n" {
+		if said := laptop.MustOutput("notify", "desk", "topic", "1"); said != "held\n" {
 			t.Errorf("notify says %q", said)
 		}
 	}
 	if n := desk.descriptors(); n > 60 {
 		t.Errorf("%d descriptors are open", n)
 	}
-	desk.Stop()
+	desk.StopDaemon()
 }
 
 // TestNoDescriptors: while there are none the daemon goes on with what is connected,
@@ -74,19 +74,19 @@ func TestNoDescriptors(t *testing.T) {
 	desk.attach(client.AttachParams{Name: "reviewer"}, says("fine"))
 	desk.limitDescriptors(3)
 	asking := time.Now()
-	none := desk.Run(6, "whoami").Stderr.String()
-	await.Within(t, "whoami", time.Since(asking), 5*time.Second+slack)
-	if !strings.Contains(none, "connected to "+desk.Socket()) || !strings.Contains(none, "has not answered for 5s") {
+	none := desk.RunAcpctl(6, "whoami").Stderr.String()
+	await.CheckDuration(t, "whoami", time.Since(asking), 5*time.Second+slack)
+	if !strings.Contains(none, "connected to "+desk.SocketPath()) || !strings.Contains(none, "has not answered for 5s") {
 		t.Errorf("whoami says %q", none)
 	}
-	if said := laptop.Must("query", "desk", "still there?"); said != "fine\n" {
+	if said := laptop.MustOutput("query", "desk", "still there?"); said != "fine\n" {
 		t.Errorf("query says %q", said)
 	}
 	desk.limitDescriptors(1024)
-	desk.Must("whoami")
+	desk.MustOutput("whoami")
 	desk.limitDescriptors(3)
 	desk.Acpd.Signal(unix.SIGTERM)
-	desk.Acpd.Await()
+	desk.Acpd.AwaitEnd()
 }
 
 // TestSilentDaemon: what asks the own daemon alone gives up on one that stands still,
@@ -95,7 +95,7 @@ func TestSilentDaemon(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
 	id := strings.Repeat("1", 64)
-	desk.Must("trust", id, "--name", "laptop", "--yes")
+	desk.MustOutput("trust", id, "--name", "laptop", "--yes")
 	desk.Acpd.Signal(unix.SIGSTOP)
 	verbs := [][]string{
 		{"wait", "3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b"}, {"ping", "laptop", "-c", "3"}, {"discover", "laptop"}, {"notify", "laptop", "build.status", "green"},
@@ -105,8 +105,8 @@ func TestSilentDaemon(t *testing.T) {
 	for _, verb := range verbs {
 		t.Run(strings.Join(verb, " "), func(t *testing.T) {
 			t.Parallel()
-			p := desk.Acpctl(verb...)
-			if said := p.Fails(6); !strings.Contains(said, "has not answered for 5s") {
+			p := desk.StartAcpctl(verb...)
+			if said := p.AwaitFailure(6); !strings.Contains(said, "has not answered for 5s") {
 				t.Errorf("says %q", said)
 			}
 		})
@@ -114,8 +114,8 @@ func TestSilentDaemon(t *testing.T) {
 	for _, verb := range []string{"query", "delegate"} {
 		t.Run(verb, func(t *testing.T) {
 			t.Parallel()
-			p := desk.Acpctl(verb, "laptop", "--deadline", "1s", "Still there?")
-			if said := p.Fails(6); !strings.Contains(said, "has not answered for 3s") {
+			p := desk.StartAcpctl(verb, "laptop", "--deadline", "1s", "Still there?")
+			if said := p.AwaitFailure(6); !strings.Contains(said, "has not answered for 3s") {
 				t.Errorf("says %q", said)
 			}
 		})

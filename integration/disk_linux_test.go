@@ -31,42 +31,42 @@ func TestFullDisk(t *testing.T) {
 	trust := filepath.Join(desk.Home, "trust.yaml")
 	await.Until(t, "the peer's key is pinned", func() bool { return strings.Contains(content(t, trust), "pq: ") })
 	before := content(t, trust)
-	if said := laptop.Must("notify", "desk", "before", "1"); said != "held\n" {
+	if said := laptop.MustOutput("notify", "desk", "before", "1"); said != "held\n" {
 		t.Fatalf("notify says %q", said)
 	}
 	desk.limitFiles(0)
-	said := laptop.Run(7, "notify", "desk", "meanwhile", "1", "--json").Stdout.String()
+	said := laptop.RunAcpctl(7, "notify", "desk", "meanwhile", "1", "--json").Stdout.String()
 	if !strings.Contains(said, `"code":"overloaded"`) || strings.Contains(said, desk.Home) {
 		t.Errorf("who notifies is told %s", said)
 	}
 	// Reading needs no space; removing does, and takes what was read alone.
 	for range 2 {
-		if said := desk.Must("inbox"); !strings.Contains(said, "before 1") || strings.Count(said, "\n") != 1 {
+		if said := desk.MustOutput("inbox"); !strings.Contains(said, "before 1") || strings.Count(said, "\n") != 1 {
 			t.Errorf("on a full disk the inbox shows %q", said)
 		}
 	}
-	desk.Run(1, "inbox", "--ack", "99")
+	desk.RunAcpctl(1, "inbox", "--ack", "99")
 	await.Until(t, "the log says why", func() bool { return strings.Contains(desk.Acpd.Stderr.String(), "state.db") })
 	for _, verb := range [][]string{{"trust", stranger, "--yes"}, {"delegate", "laptop", "x"}} {
-		if e := desk.Run(1, verb...).Stderr.String(); !strings.Contains(e, "free some space") {
+		if e := desk.RunAcpctl(1, verb...).Stderr.String(); !strings.Contains(e, "free some space") {
 			t.Errorf("%s on a full disk says %q, without a remedy", verb[0], e)
 		}
 	}
-	desk.Must("whoami")
-	desk.Must("ping", "laptop", "-c", "1")
+	desk.MustOutput("whoami")
+	desk.MustOutput("ping", "laptop", "-c", "1")
 	if after := content(t, trust); after != before {
 		t.Errorf("the trust store has changed from\n%s\nto\n%s", before, after)
 	}
 	desk.limitFiles(unix.RLIM_INFINITY)
-	if said := laptop.Must("notify", "desk", "after", "1"); said != "held\n" {
+	if said := laptop.MustOutput("notify", "desk", "after", "1"); said != "held\n" {
 		t.Errorf("notify says %q", said)
 	}
-	if said := desk.Must("inbox", "--ack", "99"); said != "1 removed\n" {
+	if said := desk.MustOutput("inbox", "--ack", "99"); said != "1 removed\n" {
 		t.Errorf("what was read while the disk was full: %q", said)
 	}
-	desk.Kill()
-	desk.Start()
-	inbox := desk.Must("inbox")
+	desk.KillDaemon()
+	desk.StartDaemon()
+	inbox := desk.MustOutput("inbox")
 	if strings.Contains(inbox, "before 1") || !strings.Contains(inbox, "after 1") || strings.Contains(inbox, "meanwhile") {
 		t.Errorf("inbox: %s", inbox)
 	}
@@ -81,30 +81,30 @@ func TestUntrustOnAFullDisk(t *testing.T) {
 	trust := filepath.Join(desk.Home, "trust.yaml")
 	blocked := func() bool { return strings.Contains(content(t, trust), "blocked:") }
 	laptop.serve("worker", "--", "sleep", "60")
-	if said := laptop.Must("notify", "desk", "before", "1"); said != "held\n" {
+	if said := laptop.MustOutput("notify", "desk", "before", "1"); said != "held\n" {
 		t.Fatalf("notify says %q", said)
 	}
-	desk.Must("delegate", "laptop", "x")
+	desk.MustOutput("delegate", "laptop", "x")
 	await.Until(t, "the peer's key is pinned", func() bool { return strings.Contains(content(t, trust), "pq: ") })
 
 	desk.limitFiles(0)
-	said := desk.Run(0, "untrust", "laptop")
+	said := desk.RunAcpctl(0, "untrust", "laptop")
 	if out := said.Stdout.String(); out != laptop.ID.String()+"\n" {
 		t.Errorf("untrust says %q", out)
 	}
 	if e := said.Stderr.String(); !strings.Contains(e, "is cut off, but not all of it is on disk (trust, inbox, delegations)") || !strings.Contains(e, "a restart of acpd trusts laptop again") {
 		t.Errorf("untrust warns %q", e)
 	}
-	laptop.Run(4, "ping", "desk", "-c", "1")
-	desk.Run(5, "ping", "laptop", "-c", "1")
-	if said := desk.Must("peers"); !strings.Contains(said, "blocked") || strings.Contains(said, "trusted") {
+	laptop.RunAcpctl(4, "ping", "desk", "-c", "1")
+	desk.RunAcpctl(5, "ping", "laptop", "-c", "1")
+	if said := desk.MustOutput("peers"); !strings.Contains(said, "blocked") || strings.Contains(said, "trusted") {
 		t.Errorf("peers: %s", said)
 	}
-	if again := desk.Run(0, "untrust", "laptop").Stderr.String(); !strings.Contains(again, "is cut off, but not all of it is on disk") {
+	if again := desk.RunAcpctl(0, "untrust", "laptop").Stderr.String(); !strings.Contains(again, "is cut off, but not all of it is on disk") {
 		t.Errorf("untrusted again: %q", again)
 	}
-	desk.Run(1, "trust", laptop.ID.String(), "--yes") // first what it left has to go
-	if e := desk.Run(0, "untrust", laptop.ID.String()).Stderr.String(); !strings.Contains(e, "laptop is cut off") {
+	desk.RunAcpctl(1, "trust", laptop.ID.String(), "--yes") // first what it left has to go
+	if e := desk.RunAcpctl(0, "untrust", laptop.ID.String()).Stderr.String(); !strings.Contains(e, "laptop is cut off") {
 		t.Errorf("untrusted by its id: %q", e)
 	}
 	if blocked() {
@@ -114,19 +114,19 @@ func TestUntrustOnAFullDisk(t *testing.T) {
 	await.Until(t, "the daemon has tried again", func() bool { return strings.Contains(desk.Acpd.Stderr.String(), "trust store: not on disk yet") })
 	desk.limitFiles(unix.RLIM_INFINITY)
 	await.Until(t, "the block is on disk", blocked)
-	await.Until(t, "the inbox is empty", func() bool { return desk.Must("inbox") == "" })
-	await.Until(t, "the delegation has ended", func() bool { return strings.Contains(desk.Must("tasks"), "failed") })
+	await.Until(t, "the inbox is empty", func() bool { return desk.MustOutput("inbox") == "" })
+	await.Until(t, "the delegation has ended", func() bool { return strings.Contains(desk.MustOutput("tasks"), "failed") })
 	await.Until(t, "the log says so", func() bool {
 		log := desk.Acpd.Stderr.String()
 		return strings.Contains(log, "trust store: written") && strings.Contains(log, "all that it left is removed")
 	})
-	if e := desk.Run(0, "untrust", laptop.ID.String()).Stderr.String(); e != "acpctl untrust: laptop is blocked already\n" {
+	if e := desk.RunAcpctl(0, "untrust", laptop.ID.String()).Stderr.String(); e != "acpctl untrust: laptop is blocked already\n" {
 		t.Errorf("all is on disk, and untrust says %q", e)
 	}
-	desk.Kill()
-	desk.Start()
-	laptop.Run(4, "ping", "desk", "-c", "1")
-	desk.Must("trust", laptop.ID.String(), "--yes")
+	desk.KillDaemon()
+	desk.StartDaemon()
+	laptop.RunAcpctl(4, "ping", "desk", "-c", "1")
+	desk.MustOutput("trust", laptop.ID.String(), "--yes")
 	desk.connected(laptop)
 }
 
@@ -135,33 +135,33 @@ func TestUntrustOnAFullDisk(t *testing.T) {
 func TestStartOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
-	if said := laptop.Must("notify", "desk", "before", "1"); said != "held\n" {
+	if said := laptop.MustOutput("notify", "desk", "before", "1"); said != "held\n" {
 		t.Fatalf("notify says %q", said)
 	}
-	for _, end := range []func(){func() { desk.Stop() }, func() { desk.Kill() }} {
+	for _, end := range []func(){func() { desk.StopDaemon() }, func() { desk.KillDaemon() }} {
 		end()
-		desk.Acpd = desk.Begin(append([]string{"sh", "-c", `ulimit -S -f 0; exec "$@"`, "sh"}, desk.Command()...)...)
-		desk.Ready()
+		desk.Acpd = desk.StartProcess(append([]string{"sh", "-c", `ulimit -S -f 0; exec "$@"`, "sh"}, desk.DaemonCommand()...)...)
+		desk.AwaitReady()
 		desk.connected(laptop)
 		for _, verb := range [][]string{{"peers"}, {"tasks"}, {"ping", "laptop", "-c", "1"}, {"channel", "list"}, {"oacp", "queue"}} {
-			desk.Must(verb...)
+			desk.MustOutput(verb...)
 		}
-		if said := desk.Must("inbox"); !strings.Contains(said, "before 1") {
+		if said := desk.MustOutput("inbox"); !strings.Contains(said, "before 1") {
 			t.Errorf("inbox shows %q", said)
 		}
 		serving := desk.serve("reviewer", "--prompt", "--", "cat")
-		if said := laptop.Must("query", "desk", "there?"); said != "there?\n" {
+		if said := laptop.MustOutput("query", "desk", "there?"); said != "there?\n" {
 			t.Errorf("query says %q", said)
 		}
-		serving.End()
-		laptop.Run(7, "notify", "desk", "meanwhile", "1")
+		serving.Stop()
+		laptop.RunAcpctl(7, "notify", "desk", "meanwhile", "1")
 		desk.limitFiles(unix.RLIM_INFINITY)
-		if said := laptop.Must("notify", "desk", "after", "1"); said != "held\n" {
+		if said := laptop.MustOutput("notify", "desk", "after", "1"); said != "held\n" {
 			t.Errorf("with space again, notify says %q", said)
 		}
-		desk.Stop()
-		desk.Start()
-		if said := desk.Must("inbox"); !strings.Contains(said, "before 1") || !strings.Contains(said, "after 1") || strings.Contains(said, "meanwhile") {
+		desk.StopDaemon()
+		desk.StartDaemon()
+		if said := desk.MustOutput("inbox"); !strings.Contains(said, "before 1") || !strings.Contains(said, "after 1") || strings.Contains(said, "meanwhile") {
 			t.Errorf("after another start the inbox shows %q", said)
 		}
 		desk.connected(laptop)
@@ -174,8 +174,8 @@ func TestFirstStartOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, "desk")
 	for _, blocks := range []string{"0", "1", "8", "16"} {
-		argv := append([]string{"sh", "-c", `ulimit -f "$1"; shift; exec "$@"`, "sh", blocks}, m.Command()...)
-		if stderr := live.Begin(t, live.Environ(t, m.Home), argv...).Fails(1); !strings.HasPrefix(stderr, "acpd: ") || !strings.Contains(stderr, m.Home) || !strings.Contains(stderr, unix.EFBIG.Error()) {
+		argv := append([]string{"sh", "-c", `ulimit -f "$1"; shift; exec "$@"`, "sh", blocks}, m.DaemonCommand()...)
+		if stderr := live.StartProcess(t, live.NewEnviron(t, m.Home), argv...).AwaitFailure(1); !strings.HasPrefix(stderr, "acpd: ") || !strings.Contains(stderr, m.Home) || !strings.Contains(stderr, unix.EFBIG.Error()) {
 			t.Errorf("with space for %s blocks: %q", blocks, stderr)
 		}
 	}
@@ -183,7 +183,7 @@ func TestFirstStartOnAFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatalf("no start came so far as to make a key: %v", err)
 	}
-	m.Start()
+	m.StartDaemon()
 	if after, err := os.ReadFile(filepath.Join(m.Home, "identity.key")); err != nil || string(after) != string(key) {
 		t.Errorf("the key has changed: %v", err)
 	}

@@ -23,7 +23,7 @@ func TestCodeTable(t *testing.T) {
 	}
 	var table strings.Builder
 	table.WriteString("| code | retryable | exit | raised when |\n| --- | --- | --- | --- |\n")
-	for _, c := range kinds.Codes() {
+	for _, c := range kinds.ListCodes() {
 		retryable, local := "no", ""
 		if c.Retryable {
 			retryable = "yes"

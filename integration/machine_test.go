@@ -20,14 +20,14 @@ type machine struct{ *live.Machine }
 // newMachine makes a state directory; see Start.
 func newMachine(t *testing.T, name string) *machine {
 	t.Helper()
-	return &machine{live.New(t, name)}
+	return &machine{live.NewMachine(t, name)}
 }
 
 // running makes a machine with a daemon.
 func running(t *testing.T, name string) *machine {
 	t.Helper()
 	m := newMachine(t, name)
-	m.Start()
+	m.StartDaemon()
 	return m
 }
 
@@ -35,10 +35,10 @@ func running(t *testing.T, name string) *machine {
 func friends(t *testing.T) (desk, laptop *machine) {
 	t.Helper()
 	desk, laptop = newMachine(t, "desk"), newMachine(t, "laptop")
-	desk.Launch()
-	laptop.Launch()
-	desk.Ready()
-	laptop.Ready()
+	desk.LaunchDaemon()
+	laptop.LaunchDaemon()
+	desk.AwaitReady()
+	laptop.AwaitReady()
 	befriend(t, desk, laptop)
 	return desk, laptop
 }
@@ -56,13 +56,13 @@ func befriend(t *testing.T, a, b *machine) {
 // connected waits until the daemons have a connection.
 func (m *machine) connected(to *machine) {
 	m.T.Helper()
-	await.Until(m.T, m.Name+" is connected to "+to.Name, func() bool { return m.Peer(to.ID).State == client.PeerConnected })
+	await.Until(m.T, m.Name+" is connected to "+to.Name, func() bool { return m.FindPeer(to.ID).State == client.PeerConnected })
 }
 
-// status is what status says.
+// status returns the answer of the method status.
 func (m *machine) status() *client.Status {
 	m.T.Helper()
-	s, err := m.Client.Status(await.Context(m.T))
+	s, err := m.Client.Status(await.NewContext(m.T))
 	if err != nil {
 		m.T.Fatalf("status of %s: %v", m.Name, err)
 	}
@@ -78,7 +78,7 @@ type socket struct {
 
 func (m *machine) dial() *socket {
 	m.T.Helper()
-	c, err := net.Dial("unix", m.Socket())
+	c, err := net.Dial("unix", m.SocketPath())
 	if err != nil {
 		m.T.Fatal(err)
 	}

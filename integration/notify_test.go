@@ -28,17 +28,17 @@ func TestNotifyIsHandedToAnAgentThatConfirms(t *testing.T) {
 			return nil
 		},
 	})
-	if said := laptop.Must("notify", "desk", "build.done", `{"ok": true}`); said != "handed\n" {
+	if said := laptop.MustOutput("notify", "desk", "build.done", `{"ok": true}`); said != "handed\n" {
 		t.Errorf("notify says %q", said)
 	}
-	if in := await.From(t, "message", got); in.Name != "laptop" || string(in.Payload) != `{"topic":"build.done","data":{"ok":true}}` {
+	if in := await.Receive(t, "message", got); in.Name != "laptop" || string(in.Payload) != `{"topic":"build.done","data":{"ok":true}}` {
 		t.Errorf("the agent has %s from %s", in.Payload, in.Name)
 	}
 	// A topic that no agent wants is held.
-	if said := laptop.Must("notify", "desk", "weather", "rain"); said != "held\n" {
+	if said := laptop.MustOutput("notify", "desk", "weather", "rain"); said != "held\n" {
 		t.Errorf("notify says %q", said)
 	}
-	if said := desk.Must("inbox"); !strings.Contains(said, "weather") || strings.Contains(said, "build") {
+	if said := desk.MustOutput("inbox"); !strings.Contains(said, "weather") || strings.Contains(said, "build") {
 		t.Errorf("inbox: %s", said)
 	}
 }
@@ -49,24 +49,24 @@ func TestHeldSurvivesKill(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
 	for i := range 3 {
-		if said := laptop.Must("notify", "desk", "build.done", fmt.Sprint(i)); said != "held\n" {
+		if said := laptop.MustOutput("notify", "desk", "build.done", fmt.Sprint(i)); said != "held\n" {
 			t.Fatalf("notify says %q", said)
 		}
 	}
-	desk.Kill()
-	desk.Start()
-	before := desk.Must("inbox")
+	desk.KillDaemon()
+	desk.StartDaemon()
+	before := desk.MustOutput("inbox")
 	for i := range 3 {
 		if !strings.Contains(before, fmt.Sprintf("build.done %d\n", i)) {
 			t.Errorf("message %d is not in the inbox: %s", i, before)
 		}
 	}
-	if said := desk.Must("inbox", "--ack", "2"); said != "2 removed\n" {
+	if said := desk.MustOutput("inbox", "--ack", "2"); said != "2 removed\n" {
 		t.Errorf("ack says %q", said)
 	}
-	desk.Stop()
-	desk.Start()
-	if said := desk.Must("inbox"); !strings.HasPrefix(said, "3\t") || strings.Count(said, "\n") != 1 {
+	desk.StopDaemon()
+	desk.StartDaemon()
+	if said := desk.MustOutput("inbox"); !strings.HasPrefix(said, "3\t") || strings.Count(said, "\n") != 1 {
 		t.Errorf("inbox after the ack: %s", said)
 	}
 }
@@ -86,12 +86,12 @@ func TestNotifyIsHeldWithoutAWord(t *testing.T) {
 		Notify: func(context.Context, *client.Inbound) error { return io.ErrUnexpectedEOF },
 	})
 	for topic, atLeast := range map[string]time.Duration{"sleep": 4 * time.Second, "refuse": 0} {
-		p := laptop.Run(0, "notify", "desk", topic, "now")
+		p := laptop.RunAcpctl(0, "notify", "desk", topic, "now")
 		if p.Stdout.String() != "held\n" || p.Took < atLeast {
 			t.Errorf("%s: notify says %q after %s", topic, p.Stdout.String(), p.Took)
 		}
-		await.Within(t, topic, p.Took, atLeast+3*time.Second+slack)
-		if said := desk.Must("inbox"); !strings.Contains(said, topic+` "now"`) {
+		await.CheckDuration(t, topic, p.Took, atLeast+3*time.Second+slack)
+		if said := desk.MustOutput("inbox"); !strings.Contains(said, topic+` "now"`) {
 			t.Errorf("%s is not in the inbox: %s", topic, said)
 		}
 	}
@@ -101,7 +101,7 @@ func TestNotifyIsHeldWithoutAWord(t *testing.T) {
 func TestNotifySeveral(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
-	p := laptop.Run(5, "notify", "desk,nobody,"+desk.ID.String()[:8]+",desk", "build.done", "1", "--json")
+	p := laptop.RunAcpctl(5, "notify", "desk,nobody,"+desk.ID.String()[:8]+",desk", "build.done", "1", "--json")
 	lines := strings.Split(strings.TrimSpace(p.Stdout.String()), "\n")
 	if len(lines) != 4 || !strings.Contains(lines[1], `"to":"nobody",`) || !strings.Contains(lines[1], `"error":{"code":"unknown_peer"`) {
 		t.Fatalf("got %s", p.Stdout.String())
@@ -111,7 +111,7 @@ func TestNotifySeveral(t *testing.T) {
 			t.Errorf("line %d: %s", i, lines[i])
 		}
 	}
-	if said := desk.Must("inbox"); strings.Count(said, "\n") != 3 {
+	if said := desk.MustOutput("inbox"); strings.Count(said, "\n") != 3 {
 		t.Errorf("inbox: %s", said)
 	}
 }
@@ -122,21 +122,21 @@ func TestInboxSaysThatThereIsMore(t *testing.T) {
 	desk, laptop := friends(t)
 	c := laptop.Client
 	for i := range 120 {
-		if _, err := c.Notify(await.Context(t), client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(fmt.Sprintf(`{"topic":"x","data":%d}`, i))}); err != nil {
+		if _, err := c.Notify(await.NewContext(t), client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(fmt.Sprintf(`{"topic":"x","data":%d}`, i))}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p := desk.Run(0, "inbox")
+	p := desk.RunAcpctl(0, "inbox")
 	if n := strings.Count(p.Stdout.String(), "\n"); n != 100 || !strings.Contains(p.Stderr.String(), "acpctl inbox --ack 100") {
 		t.Errorf("%d messages are shown, and said is %q", n, p.Stderr.String())
 	}
-	if p := desk.Run(0, "inbox", "--after", "100"); strings.Count(p.Stdout.String(), "\n") != 20 || p.Stderr.String() != "" {
+	if p := desk.RunAcpctl(0, "inbox", "--after", "100"); strings.Count(p.Stdout.String(), "\n") != 20 || p.Stderr.String() != "" {
 		t.Errorf("the second page: %q %q", p.Stdout.String(), p.Stderr.String())
 	}
-	if said := desk.Must("inbox", "--ack", "100"); said != "100 removed\n" {
+	if said := desk.MustOutput("inbox", "--ack", "100"); said != "100 removed\n" {
 		t.Errorf("ack says %q", said)
 	}
-	if p := desk.Run(0, "inbox"); strings.Count(p.Stdout.String(), "\n") != 20 || p.Stderr.String() != "" {
+	if p := desk.RunAcpctl(0, "inbox"); strings.Count(p.Stdout.String(), "\n") != 20 || p.Stderr.String() != "" {
 		t.Errorf("the rest: %q %q", p.Stdout.String(), p.Stderr.String())
 	}
 }
@@ -166,7 +166,7 @@ func TestBurst(t *testing.T) {
 			fmt.Fprintf(s, `{"jsonrpc":"2.0","id":%d,"method":"notify","params":{"to":"desk","payload":{"topic":"build.step","data":%d}}}`+"\n", i, i)
 		}
 	}()
-	said := make(map[wire.MessageID]string)
+	said := make(map[wire.MessageID]client.ReceiptState)
 	answered := make(map[int]bool)
 	refused := 0
 	for range n {
@@ -226,7 +226,7 @@ func TestHeldIsKeptThroughCrashes(t *testing.T) {
 	held := make(map[wire.MessageID]bool)
 	for round := range 3 {
 		receipts := make(chan wire.MessageID, 100_000)
-		ctx, crash := context.WithCancel(await.Context(t))
+		ctx, crash := context.WithCancel(await.NewContext(t))
 		var crowd sync.WaitGroup
 		for range 16 {
 			crowd.Go(func() {
@@ -239,7 +239,7 @@ func TestHeldIsKeptThroughCrashes(t *testing.T) {
 			})
 		}
 		await.Until(t, "some are held", func() bool { return len(receipts) > 100 })
-		desk.Kill()
+		desk.KillDaemon()
 		crash() // or those in flight would wait until the connection is found dead
 		crowd.Wait()
 		close(receipts)
@@ -247,7 +247,7 @@ func TestHeldIsKeptThroughCrashes(t *testing.T) {
 			held[id] = true
 		}
 		t.Logf("round %d: %d held", round, len(held))
-		desk.Start()
+		desk.StartDaemon()
 		laptop.connected(desk)
 		desk.connected(laptop)
 	}
@@ -264,7 +264,7 @@ func (m *machine) inbox() map[wire.MessageID]int {
 	m.T.Helper()
 	all := make(map[wire.MessageID]int)
 	for after, more := uint64(0), true; more; more = after != 0 {
-		page, err := m.Client.Inbox(await.Context(m.T), client.InboxParams{Limit: 1000, After: after})
+		page, err := m.Client.Inbox(await.NewContext(m.T), client.InboxParams{Limit: 1000, After: after})
 		if err != nil {
 			m.T.Fatalf("inbox of %s: %v", m.Name, err)
 		}

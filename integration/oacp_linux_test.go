@@ -11,10 +11,10 @@ import (
 	"github.com/acpd/acpd/integration/await"
 )
 
-// queued is what the queue says of a file; zero if it is not there.
+// queued returns what the queue says of a file; zero if it is not there.
 func (m *machine) queued(file string) client.OACPQueued {
 	m.T.Helper()
-	all, err := m.Client.OACPQueue(await.Context(m.T), "demo")
+	all, err := m.Client.OACPQueue(await.NewContext(m.T), "demo")
 	if err != nil {
 		m.T.Fatal(err)
 	}
@@ -56,8 +56,8 @@ func TestMailOnAFullDisk(t *testing.T) {
 	await.Until(t, "it arrives", func() bool { return mailIn(t, inbox)["after.yaml"] != "" })
 	await.Until(t, "the sender knows", func() bool { return desk.queued("after.yaml").State == client.MailDelivered })
 	desk.limitFiles(unix.RLIM_INFINITY)
-	desk.Kill()
-	desk.Start()
+	desk.KillDaemon()
+	desk.StartDaemon()
 	desk.connected(laptop)
 	await.Until(t, "the sender knows again", func() bool { return desk.queued("after.yaml").State == client.MailDelivered })
 	if got := mailIn(t, inbox); len(got) != 4 {

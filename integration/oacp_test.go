@@ -43,7 +43,7 @@ func (m *machine) hosts(agent string) {
 
 func (m *machine) binds(agent string, to *machine) {
 	m.T.Helper()
-	if _, err := m.Client.OACPBind(await.Context(m.T), client.OACPBindParams{Project: "demo", Agent: agent, Peer: to.Name}); err != nil {
+	if _, err := m.Client.OACPBind(await.NewContext(m.T), client.OACPBindParams{Project: "demo", Agent: agent, Peer: to.Name}); err != nil {
 		m.T.Fatal(err)
 	}
 }
@@ -170,8 +170,8 @@ func TestMailSurvivesKills(t *testing.T) {
 		case <-time.After(rand.N(200 * time.Millisecond)):
 		case <-t.Context().Done():
 		}
-		victim.Kill()
-		victim.Start()
+		victim.KillDaemon()
+		victim.StartDaemon()
 	}
 	want := mailIn(t, outbox)
 	if len(want) != letters {
@@ -179,7 +179,7 @@ func TestMailSurvivesKills(t *testing.T) {
 	}
 	longer(t, "all arrive", func() bool { return len(mailIn(t, inbox)) >= letters })
 	longer(t, "the sender knows", func() bool {
-		queue, err := desk.Client.OACPQueue(await.Context(t), "demo")
+		queue, err := desk.Client.OACPQueue(await.NewContext(t), "demo")
 		return err == nil && len(queue) == letters && !slices.ContainsFunc(queue, func(q client.OACPQueued) bool { return q.State != client.MailDelivered })
 	})
 	stop()
@@ -204,12 +204,12 @@ func TestMailSurvivesKills(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == letters/3 {
-			laptop.Kill()
-			laptop.Start()
+			laptop.KillDaemon()
+			laptop.StartDaemon()
 		}
 		if i == 2*letters/3 {
-			desk.Kill()
-			desk.Start()
+			desk.KillDaemon()
+			desk.StartDaemon()
 		}
 	}
 	longer(t, "the copies go", func() bool { return len(mailIn(t, desk.mailInbox("reviewer"))) == 0 })
@@ -223,17 +223,17 @@ func TestMailSurvivesKills(t *testing.T) {
 func TestMailWaits(t *testing.T) {
 	t.Parallel()
 	desk, laptop := correspondents(t)
-	laptop.Stop()
+	laptop.StopDaemon()
 	const letters = 200
 	for i := range letters {
 		desk.mail(fmt.Sprintf("20261120130000_planner_question_%04d.yaml", i), fmt.Sprintf("P%d", 3-i%4), fmt.Sprint(i))
 	}
 	inbox := laptop.mailInbox("reviewer")
 	longer(t, "all wait", func() bool {
-		queue, err := desk.Client.OACPQueue(await.Context(t), "demo")
+		queue, err := desk.Client.OACPQueue(await.NewContext(t), "demo")
 		return err == nil && len(queue) == letters && !slices.ContainsFunc(queue, func(q client.OACPQueued) bool { return q.SHA256 == "" })
 	})
-	laptop.Start()
+	laptop.StartDaemon()
 	longer(t, "all arrive", func() bool { return len(mailIn(t, inbox)) == letters })
 	if got, want := mailIn(t, inbox), mailIn(t, filepath.Join(desk.agentDir("planner"), "outbox")); !maps.Equal(got, want) {
 		t.Errorf("%d messages arrived, not those that were sent", len(got))

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// slack is what a loaded machine may add to a promised time. Package peer holds the
+	// slack is the time that a loaded machine may add to a promised one. Package peer holds the
 	// times themselves, under a virtual clock.
 	slack = 3 * time.Second
-	// silence is how long a connection has to be silent so that it is proven
+	// silence is the time for which a connection has to be silent so that it is proven
 	// before it is used (protocol, section 2).
 	silence = 500 * time.Millisecond
 )
@@ -28,23 +28,23 @@ func TestKilledPeer(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
 	desk.attach(client.AttachParams{Name: "reviewer"}, says("here"))
-	ctx, c := await.Context(t), laptop.Client
+	ctx, c := await.NewContext(t), laptop.Client
 	a, err := c.Query(ctx, question("desk", "there?"))
 	if summary(t, a, err) != "here" {
 		t.Fatal("no answer before the outage")
 	}
-	desk.Kill()
+	desk.KillDaemon()
 	silent(t)
 	begun := time.Now()
 	_, err = c.Query(ctx, question("desk", "there?"))
 	if e := is(t, kinds.Unreachable, err); e.Delivered() != kinds.DeliveredNo {
 		t.Errorf("delivered %q: %v", e.Delivered(), e)
 	}
-	await.Within(t, "failure", time.Since(begun), time.Second+slack)
-	p := laptop.Run(5, "query", "desk", "there?")
-	await.Within(t, "failure of acpctl", p.Took, time.Second+slack)
+	await.CheckDuration(t, "failure", time.Since(begun), time.Second+slack)
+	p := laptop.RunAcpctl(5, "query", "desk", "there?")
+	await.CheckDuration(t, "failure of acpctl", p.Took, time.Second+slack)
 
-	desk.Start()
+	desk.StartDaemon()
 	begun = time.Now()
 	desk.attach(client.AttachParams{Name: "again"}, says("back"))
 	await.Until(t, "an answer after the restart", func() bool {
@@ -54,7 +54,7 @@ func TestKilledPeer(t *testing.T) {
 	if summary(t, a, err) != "back" {
 		t.Error("another answer after the restart")
 	}
-	await.Within(t, "answer after the restart", time.Since(begun), time.Second+slack)
+	await.CheckDuration(t, "answer after the restart", time.Since(begun), time.Second+slack)
 }
 
 // TestKilledPeerAtOnce: right after an answer the connection is used without a
@@ -62,17 +62,17 @@ func TestKilledPeer(t *testing.T) {
 func TestKilledPeerAtOnce(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
-	ctx, c := await.Context(t), laptop.Client
+	ctx, c := await.NewContext(t), laptop.Client
 	if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
 		t.Fatal(err)
 	}
-	desk.Kill()
+	desk.KillDaemon()
 	begun := time.Now()
 	_, err := c.Ping(ctx, client.PingParams{To: "desk", TimeoutMS: 20_000})
 	if e := is(t, kinds.Unreachable, err); e.Delivered() == "" {
 		t.Errorf("nothing is said of the delivery: %v", e)
 	}
-	await.Within(t, "failure", time.Since(begun), time.Second+slack)
+	await.CheckDuration(t, "failure", time.Since(begun), time.Second+slack)
 }
 
 // TestRestartIsNotNoticed: between two calls the other daemon is killed and comes
@@ -80,31 +80,31 @@ func TestKilledPeerAtOnce(t *testing.T) {
 func TestRestartIsNotNoticed(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
-	ctx, c := await.Context(t), laptop.Client
+	ctx, c := await.NewContext(t), laptop.Client
 	for range 3 {
 		if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
 			t.Fatal(err)
 		}
-		desk.Kill()
+		desk.KillDaemon()
 		silent(t)
-		desk.Start()
+		desk.StartDaemon()
 		begun := time.Now()
 		if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
 			t.Errorf("the first call after the restart: %v", err)
 		}
-		await.Within(t, "call after the restart", time.Since(begun), time.Second+slack)
+		await.CheckDuration(t, "call after the restart", time.Since(begun), time.Second+slack)
 	}
-	desk.Kill()
+	desk.KillDaemon()
 	silent(t)
-	desk.Start()
+	desk.StartDaemon()
 	desk.attach(client.AttachParams{Name: "reviewer"}, says("back"))
-	if said := laptop.Must("query", "desk", "there?"); said != "back\n" {
+	if said := laptop.MustOutput("query", "desk", "there?"); said != "back\n" {
 		t.Errorf("got %q", said)
 	}
 	// Within half a second a call may be lost on the old connection. Then it says
 	// so at once, and its repeat succeeds.
-	desk.Kill()
-	desk.Start()
+	desk.KillDaemon()
+	desk.StartDaemon()
 	begun := time.Now()
 	if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
 		is(t, kinds.Unreachable, err)
@@ -112,7 +112,7 @@ func TestRestartIsNotNoticed(t *testing.T) {
 			t.Errorf("the second call after a quick restart: %v", err)
 		}
 	}
-	await.Within(t, "calls after a quick restart", time.Since(begun), time.Second+slack)
+	await.CheckDuration(t, "calls after a quick restart", time.Since(begun), time.Second+slack)
 }
 
 // silent waits until every connection has been silent for long enough to be
@@ -133,15 +133,15 @@ func TestKilledInFlight(t *testing.T) {
 	desk, laptop := friends(t)
 	s := newStubborn()
 	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Query: s.query})
-	asking := laptop.Acpctl("query", "desk", "slow", "--deadline", "1m", "--json")
-	await.From(t, "query", s.began)
-	desk.Kill()
+	asking := laptop.StartAcpctl("query", "desk", "slow", "--deadline", "1m", "--json")
+	await.Receive(t, "query", s.began)
+	desk.KillDaemon()
 	begun := time.Now()
-	if said := asking.Exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
+	if said := asking.AwaitExit(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
 		t.Errorf("got %s", said)
 	}
-	await.Within(t, "failure in flight", time.Since(begun), 8*time.Second+slack)
-	await.From(t, "agent that is told", s.gaveUp)
+	await.CheckDuration(t, "failure in flight", time.Since(begun), 8*time.Second+slack)
+	await.Receive(t, "agent that is told", s.gaveUp)
 }
 
 // TestStoppedPeer: a daemon that hangs is as good as dead, until it goes on.
@@ -152,28 +152,28 @@ func TestStoppedPeer(t *testing.T) {
 	befriend(t, desk, tablet)
 	s := newStubborn()
 	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Query: s.query})
-	asking := laptop.Acpctl("query", "desk", "slow", "--deadline", "1m", "--json")
-	await.From(t, "query", s.began)
+	asking := laptop.StartAcpctl("query", "desk", "slow", "--deadline", "1m", "--json")
+	await.Receive(t, "query", s.began)
 	desk.Acpd.Signal(syscall.SIGSTOP)
 	begun := time.Now()
-	if said := asking.Exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
+	if said := asking.AwaitExit(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
 		t.Errorf("in flight: %s", said)
 	}
-	await.Within(t, "failure in flight", time.Since(begun), 8*time.Second+slack)
+	await.CheckDuration(t, "failure in flight", time.Since(begun), 8*time.Second+slack)
 	// The tablet's connection has been silent meanwhile, the laptop's is closed.
 	for _, m := range []*machine{tablet, laptop} {
 		begun := time.Now()
-		_, err := m.Client.Query(await.Context(t), question("desk", "there?"))
+		_, err := m.Client.Query(await.NewContext(t), question("desk", "there?"))
 		if e := is(t, kinds.Unreachable, err); e.Delivered() != kinds.DeliveredNo {
 			t.Errorf("%s: delivered %q: %v", m.Name, e.Delivered(), e)
 		}
-		await.Within(t, "failure of a new call by the "+m.Name, time.Since(begun), 3*time.Second+slack)
+		await.CheckDuration(t, "failure of a new call by the "+m.Name, time.Since(begun), 3*time.Second+slack)
 	}
 	close(s.release)
 	desk.Acpd.Signal(syscall.SIGCONT)
 	for _, m := range []*machine{tablet, laptop} {
 		await.Until(t, m.Name+" has an answer", func() bool {
-			a, err := m.Client.Query(await.Context(t), question("desk", "there?"))
+			a, err := m.Client.Query(await.NewContext(t), question("desk", "there?"))
 			if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code != kinds.Unreachable {
 				t.Fatalf("%s: %v", m.Name, err)
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// awkward is what a payload may hold and a careless program changes.
+// awkward holds values that a payload may have and a careless program changes.
 const awkward = `"n": 9223372036854775807, "m": 1234567890123456789012345678901234567890, "f": 1.10, "e": 1E400, "z": -0.0,` +
 	` "emoji": "😀 👩‍👩‍👧", "escaped": "\ud83d\ude00 \u0000 \/", "unknown": {"deep": [[], {}, null, true, "\""]}, "": ""`
 
@@ -37,11 +37,11 @@ func TestPayloadsArriveUnchanged(t *testing.T) {
 		},
 	})
 	const asked = `{ "question": "è", ` + awkward + `}`
-	a, err := laptop.Client.Query(await.Context(t), client.QueryParams{To: "desk", Payload: wire.Payload(asked)})
+	a, err := laptop.Client.Query(await.NewContext(t), client.QueryParams{To: "desk", Payload: wire.Payload(asked)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if there := await.From(t, "question", got); there != asked {
+	if there := await.Receive(t, "question", got); there != asked {
 		t.Errorf("the agent has\n%s\nwant\n%s", there, asked)
 	}
 	if string(a.Payload) != answer {
@@ -49,25 +49,25 @@ func TestPayloadsArriveUnchanged(t *testing.T) {
 	}
 
 	// The same through acpctl, and the inbox.
-	said := laptop.Must("query", "desk", "--payload", asked, "--json")
-	if there := await.From(t, "question", got); !same(there, asked) {
+	said := laptop.MustOutput("query", "desk", "--payload", asked, "--json")
+	if there := await.Receive(t, "question", got); !same(there, asked) {
 		t.Errorf("from acpctl the agent has\n%s\nwant\n%s", there, asked)
 	}
 	if _, payload, ok := strings.Cut(said, `"payload":`); !ok || !same(strings.TrimSuffix(strings.TrimSpace(payload), "}"), answer) {
 		t.Errorf("acpctl prints\n%s\nwant\n%s", said, answer)
 	}
 	const told = `{"topic":"x", ` + awkward + `}`
-	laptop.Must("notify", "desk", "--payload", told)
-	if there := await.From(t, "message", got); !same(there, told) {
+	laptop.MustOutput("notify", "desk", "--payload", told)
+	if there := await.Receive(t, "message", got); !same(there, told) {
 		t.Errorf("the agent has\n%s\nwant\n%s", there, told)
 	}
-	desk.Must("notify", "laptop", "--payload", told)
-	laptop.Kill()
-	laptop.Start()
-	if said := laptop.Must("inbox", "--json"); !strings.Contains(said, strings.ReplaceAll(`"escaped": "\ud83d\ude00 \u0000 \/"`, ": ", ":")) {
+	desk.MustOutput("notify", "laptop", "--payload", told)
+	laptop.KillDaemon()
+	laptop.StartDaemon()
+	if said := laptop.MustOutput("inbox", "--json"); !strings.Contains(said, strings.ReplaceAll(`"escaped": "\ud83d\ude00 \u0000 \/"`, ": ", ":")) {
 		t.Errorf("acpctl prints\n%s", said)
 	}
-	inbox, err := laptop.Client.Inbox(await.Context(t), client.InboxParams{})
+	inbox, err := laptop.Client.Inbox(await.NewContext(t), client.InboxParams{})
 	if err != nil || len(inbox.Messages) != 1 || !same(string(inbox.Messages[0].Envelope.Payload), told) {
 		t.Errorf("the inbox has %v, %v", inbox, err)
 	}
@@ -103,7 +103,7 @@ func TestLargestMessage(t *testing.T) {
 			return &kinds.Response{Summary: "short"}, nil
 		},
 	})
-	ctx, c := await.Context(t), laptop.Client
+	ctx, c := await.NewContext(t), laptop.Client
 
 	// How much an envelope needs beside its payload is learned from a first one.
 	size := limit - 4096
@@ -114,12 +114,12 @@ func TestLargestMessage(t *testing.T) {
 	if a, err := ask(size); summary(t, a, err) != "short" {
 		t.Fatal("another answer")
 	}
-	size += limit - await.From(t, "size", sizes)
+	size += limit - await.Receive(t, "size", sizes)
 	answers <- 0
 	if a, err := ask(size); summary(t, a, err) != "short" {
 		t.Fatal("another answer")
 	}
-	if got := await.From(t, "size", sizes); got != limit {
+	if got := await.Receive(t, "size", sizes); got != limit {
 		t.Errorf("the largest envelope has %d bytes, want %d", got, limit)
 	}
 	before := desk.status().Messages.In["query"]
@@ -139,7 +139,7 @@ func TestLargestMessage(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the largest answer: %v", err)
 	}
-	await.From(t, "size", sizes)
+	await.Receive(t, "size", sizes)
 	if len(a.Payload) != size-ref-kindsDiffer {
 		t.Errorf("the answer has %d bytes, want %d", len(a.Payload), size-ref-kindsDiffer)
 	}
@@ -148,7 +148,7 @@ func TestLargestMessage(t *testing.T) {
 	if e := is(t, kinds.TooLarge, err); e.From != desk.ID.String() {
 		t.Errorf("who refused it? %v", e)
 	}
-	await.From(t, "size", sizes)
+	await.Receive(t, "size", sizes)
 	answers <- 0
 	if a, err := ask(100); summary(t, a, err) != "short" {
 		t.Error("another answer after all that")

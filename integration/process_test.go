@@ -17,12 +17,12 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if !live.Raced() {
+	if !live.IsRaceEnabled() {
 		// Most tests wait for time to pass: more of them fit than there are processors.
 		flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
 	}
 	code := m.Run()
-	live.Remove()
+	live.RemovePrograms()
 	os.Exit(code)
 }
 
@@ -36,7 +36,7 @@ type fifo struct {
 
 func newFifo(t *testing.T) *fifo {
 	t.Helper()
-	f := &fifo{t, filepath.Join(live.Dir(t), "fifo"), make(chan string, 64)}
+	f := &fifo{t, filepath.Join(live.MakeTempDir(t), "fifo"), make(chan string, 64)}
 	if err := syscall.Mkfifo(f.path, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func TestQueryIsAnsweredByAScript(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
 	desk.serve("reviewer", "--prompt", "--", "sh", "-c", `echo "You asked: $(cat), $ACP_FROM_NAME"`)
-	if got, want := laptop.Must("query", "desk", "Is the parser safe?"), "You asked: Is the parser safe?, laptop\n"; got != want {
+	if got, want := laptop.MustOutput("query", "desk", "Is the parser safe?"), "You asked: Is the parser safe?, laptop\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -41,7 +41,7 @@ func TestTheAgentThatIsMeantAnswers(t *testing.T) {
 		{"desk", "code.reviewer", "builder"},
 		{"desk", "build", "builder"},
 	} {
-		if got := laptop.Must("query", c.to, "who?", "--domain", c.domain); got != c.want+"\n" {
+		if got := laptop.MustOutput("query", c.to, "who?", "--domain", c.domain); got != c.want+"\n" {
 			t.Errorf("%s in domain %q: %q answers, want %s", c.to, c.domain, got, c.want)
 		}
 	}
@@ -49,7 +49,7 @@ func TestTheAgentThatIsMeantAnswers(t *testing.T) {
 		{"desk/nobody", "", "no_agent"},
 		{"desk", "cooking", "unknown_domain"},
 	} {
-		if got := laptop.Run(7, "query", c.to, "who?", "--domain", c.domain, "--json").Stdout.String(); !strings.Contains(got, `"code":"`+c.code+`"`) {
+		if got := laptop.RunAcpctl(7, "query", c.to, "who?", "--domain", c.domain, "--json").Stdout.String(); !strings.Contains(got, `"code":"`+c.code+`"`) {
 			t.Errorf("%s in domain %q: %s, want %s", c.to, c.domain, got, c.code)
 		}
 	}
@@ -59,11 +59,11 @@ func TestTheAgentThatIsMeantAnswers(t *testing.T) {
 		"desk/builder":  {AgentName: "builder", Domains: []string{"build", "code"}, MaxConcurrentTasks: 7},
 		"desk/reviewer": {AgentName: "reviewer", Domains: []string{"code.review"}, MaxConcurrentTasks: 4},
 	} {
-		answer, err := laptop.Client.Discover(await.Context(t), client.DiscoverParams{To: to})
+		answer, err := laptop.Client.Discover(await.NewContext(t), client.DiscoverParams{To: to})
 		if err != nil {
 			t.Fatalf("discover %s: %v", to, err)
 		}
-		got, err := kinds.Parse[kinds.Capabilities](answer.Payload)
+		got, err := kinds.ParsePayload[kinds.Capabilities](answer.Payload)
 		if err != nil || fmt.Sprint(*got) != fmt.Sprint(want) {
 			t.Errorf("discover %s: %v, %v, want %v", to, got, err, want)
 		}
@@ -76,10 +76,10 @@ func TestQueryInterrupted(t *testing.T) {
 	desk, laptop := friends(t)
 	script := newFifo(t)
 	desk.serve("reviewer", "--", "sh", "-c", `exec 3>"$1"; sh -c 'echo child >&3; exec sleep 300' & echo script >&3; wait`, "sh", script.path)
-	asking := laptop.Acpctl("query", "desk", "How long?")
+	asking := laptop.StartAcpctl("query", "desk", "How long?")
 	script.expect(2)
 	asking.Signal(syscall.SIGINT)
-	stdout, stderr := asking.Exits(130), asking.Stderr.String()
+	stdout, stderr := asking.AwaitExit(130), asking.Stderr.String()
 	if stdout != "" || !strings.Contains(stderr, "interrupted") {
 		t.Errorf("got %q and %q", stdout, stderr)
 	}
@@ -96,7 +96,7 @@ func TestSlowQueriesAreInNobodysWay(t *testing.T) {
 	cancelled := make(chan struct{}, 1)
 	desk.attach(client.AttachParams{Name: "worker", MaxConcurrent: 100}, client.Handler{
 		Query: func(ctx context.Context, in *client.Inbound) (any, error) {
-			if q, err := kinds.Parse[kinds.Query](in.Payload); err == nil && q.Question == "quick" {
+			if q, err := kinds.ParsePayload[kinds.Query](in.Payload); err == nil && q.Question == "quick" {
 				return &kinds.Response{Summary: "quick"}, nil
 			}
 			return s.query(ctx, in)
@@ -107,7 +107,7 @@ func TestSlowQueriesAreInNobodysWay(t *testing.T) {
 			return nil, nil
 		},
 	})
-	ctx, c := await.Context(t), laptop.Client
+	ctx, c := await.NewContext(t), laptop.Client
 	given, err := c.Delegate(ctx, work("desk", "tidy up"))
 	if err != nil {
 		t.Fatal(err)
@@ -120,31 +120,31 @@ func TestSlowQueriesAreInNobodysWay(t *testing.T) {
 		}()
 	}
 	for range slow {
-		await.From(t, "slow query", s.began)
+		await.Receive(t, "slow query", s.began)
 	}
 
 	begun := time.Now()
 	if answer, err := c.Query(ctx, question("desk", "quick")); summary(t, answer, err) != "quick" {
 		t.Error("the quick query got another answer")
 	}
-	await.Within(t, "quick query", time.Since(begun), time.Second+slack)
+	await.CheckDuration(t, "quick query", time.Since(begun), time.Second+slack)
 	begun = time.Now()
 	if _, err := c.Ping(ctx, client.PingParams{To: "desk"}); err != nil {
 		t.Errorf("ping: %v", err)
 	}
-	await.Within(t, "ping", time.Since(begun), time.Second+slack)
+	await.CheckDuration(t, "ping", time.Since(begun), time.Second+slack)
 	begun = time.Now()
 	if _, err := c.Cancel(ctx, client.CancelParams{Ref: given.ID}); err != nil {
 		t.Errorf("cancel: %v", err)
 	}
-	await.Within(t, "cancel", time.Since(begun), time.Second+slack)
-	await.From(t, "cancel", cancelled)
+	await.CheckDuration(t, "cancel", time.Since(begun), time.Second+slack)
+	await.Receive(t, "cancel", cancelled)
 	if n := len(s.gaveUp) + len(answers); n > 0 {
 		t.Errorf("%d of the slow queries are over", n)
 	}
 	close(s.release)
 	for range slow {
-		if err := await.From(t, "answer", answers); err != nil {
+		if err := await.Receive(t, "answer", answers); err != nil {
 			t.Errorf("slow query: %v", err)
 		}
 	}
@@ -155,12 +155,12 @@ func TestSlowQueriesAreInNobodysWay(t *testing.T) {
 func TestChainOfAgentsEnds(t *testing.T) {
 	t.Parallel()
 	desk, laptop := friends(t)
-	hops := filepath.Join(live.Dir(t), "hops")
+	hops := filepath.Join(live.MakeTempDir(t), "hops")
 	desk.serve("asker", "--prompt", "--stderr", "last", "--concurrency", "20", "--", "sh", "-c",
 		`echo $ACP_HOPS >>"$1"; parent=$ACP_ID; unset ACP_ID; exec acpctl query laptop again --parent $parent`, "sh", hops)
 	laptop.serve("asker", "--prompt", "--stderr", "last", "--concurrency", "20", "--", "sh", "-c",
 		`echo $ACP_HOPS >>"$1"; exec acpctl query desk again`, "sh", hops)
-	if stderr := laptop.Acpctl("query", "desk", "again").Fails(7); !strings.Contains(stderr, "the limit is 16") {
+	if stderr := laptop.StartAcpctl("query", "desk", "again").AwaitFailure(7); !strings.Contains(stderr, "the limit is 16") {
 		t.Errorf("the chain ends with %q", stderr)
 	}
 	got, err := os.ReadFile(hops)

@@ -30,7 +30,7 @@ func TestReadme(t *testing.T) {
 		ending    = "-" + strings.ToLower(rand.Text()[:8])
 		roles     = regexp.MustCompile(`(--name|trust|ping|query|delegate|notify) (desk|laptop)\b`)
 		prompt    = regexp.MustCompile(`^(desk|laptop)\$ (.*)$`)
-		homes     = map[string]string{"desk": live.Dir(t), "laptop": live.Dir(t)}
+		homes     = map[string]string{"desk": live.MakeTempDir(t), "laptop": live.MakeTempDir(t)}
 		uri       string
 		run, made int
 	)
@@ -49,7 +49,7 @@ func TestReadme(t *testing.T) {
 			if m == nil {
 				t.Fatalf("a console line without a machine: %q", line)
 			}
-			env := append(os.Environ(), live.Environ(t, homes[m[1]])...)
+			env := append(os.Environ(), live.NewEnviron(t, homes[m[1]])...)
 			typed := roles.ReplaceAllString(strings.Replace(m[2], "'acp://…'", uri, 1), "$1 $2"+ending)
 			t.Log(line)
 			run++
@@ -86,7 +86,7 @@ func TestInstall(t *testing.T) {
 // background starts a daemon or an agent and waits until it is there.
 func background(t *testing.T, env []string, typed string) {
 	t.Helper()
-	live.Begin(t, env, "bash", "-c", "exec "+typed)
+	live.StartProcess(t, env, "bash", "-c", "exec "+typed)
 	home := ""
 	if _, after, ok := strings.Cut(typed, "--home "); ok {
 		home = "--home " + strings.Fields(after)[0]
@@ -100,7 +100,7 @@ func background(t *testing.T, env []string, typed string) {
 	})
 }
 
-// buildTime is what a busy machine may need to build the programs and all that they use.
+// buildTime bounds how long a busy machine builds the programs and all that they use.
 const buildTime = 5 * time.Minute
 
 // command runs a command that must succeed within a minute and returns what it

@@ -39,7 +39,7 @@ func TestRepeatedDelegationRunsOnce(t *testing.T) {
 	desk, laptop := friends(t)
 	agent := newCounting()
 	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Delegate: agent.delegate})
-	ctx, params := await.Context(t), work("desk", "Tidy up.")
+	ctx, params := await.NewContext(t), work("desk", "Tidy up.")
 	answers := make(chan string, 2)
 	call := func() {
 		d, err := laptop.Client.Delegate(ctx, params)
@@ -52,13 +52,13 @@ func TestRepeatedDelegationRunsOnce(t *testing.T) {
 	want := fmt.Sprint(params.ID, `{"accepted":true,"estimated_ms":1}`)
 	check := func(when string) {
 		t.Helper()
-		if got := await.From(t, "answer "+when, answers); got != want {
+		if got := await.Receive(t, "answer "+when, answers); got != want {
 			t.Errorf("%s: %s, want %s", when, got, want)
 		}
 	}
 
 	go call()
-	await.From(t, "task", agent.began)
+	await.Receive(t, "task", agent.began)
 	go call()
 	await.Until(t, "the repeat has come", func() bool { return desk.status().Messages.In["delegate"] == 2 })
 	agent.next <- struct{}{}
@@ -66,20 +66,20 @@ func TestRepeatedDelegationRunsOnce(t *testing.T) {
 	check("during the first")
 	go call()
 	check("after it")
-	laptop.Kill()
-	laptop.Start()
+	laptop.KillDaemon()
+	laptop.StartDaemon()
 	go call()
 	check("after a restart of the caller")
-	desk.Kill()
-	desk.Start()
+	desk.KillDaemon()
+	desk.StartDaemon()
 	desk.attached("worker")
 	go call()
 	check("after a restart of the receiver")
 	other := params
-	other.Payload = kinds.Encode(&kinds.Delegate{Task: "Paint it."})
+	other.Payload = kinds.EncodePayload(&kinds.Delegate{Task: "Paint it."})
 	_, err := laptop.Client.Delegate(ctx, other)
 	is(t, kinds.Invalid, err)
-	laptop.Run(1, "delegate", "desk", "Paint it.", "--id", params.ID.String())
+	laptop.RunAcpctl(1, "delegate", "desk", "Paint it.", "--id", params.ID.String())
 	if n := agent.runs.Load(); n != 1 {
 		t.Errorf("the agent ran it %d times", n)
 	}
@@ -96,31 +96,31 @@ func TestRepeatAfterLostAck(t *testing.T) {
 			agent := newCounting()
 			desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Delegate: agent.delegate})
 			id := wire.NewMessageID().String()
-			lost := laptop.Acpctl("delegate", "desk", "Tidy up.", "--id", id)
-			await.From(t, "task", agent.began)
-			laptop.Kill()
-			if stderr := lost.Fails(6); !strings.Contains(stderr, "--id "+id) {
+			lost := laptop.StartAcpctl("delegate", "desk", "Tidy up.", "--id", id)
+			await.Receive(t, "task", agent.began)
+			laptop.KillDaemon()
+			if stderr := lost.AwaitFailure(6); !strings.Contains(stderr, "--id "+id) {
 				t.Errorf("the lost call says %q, want how to repeat it", stderr)
 			}
 			agent.next <- struct{}{}
-			await.Until(t, "the task is accepted", func() bool { return strings.Contains(desk.Must("tasks"), "\taccepted\t") })
+			await.Until(t, "the task is accepted", func() bool { return strings.Contains(desk.MustOutput("tasks"), "\taccepted\t") })
 			if killed {
-				desk.Kill()
-				desk.Start()
+				desk.KillDaemon()
+				desk.StartDaemon()
 				desk.attached("worker")
 			}
-			laptop.Start()
+			laptop.StartDaemon()
 			laptop.connected(desk)
-			if said := laptop.Must("tasks"); !strings.Contains(said, "\tunknown\t") {
+			if said := laptop.MustOutput("tasks"); !strings.Contains(said, "\tunknown\t") {
 				t.Errorf("tasks after the loss: %s", said)
 			}
-			if said := laptop.Must("delegate", "desk", "Tidy up.", "--id", id, "--json"); !strings.Contains(said, `"estimated_ms":1}`) {
+			if said := laptop.MustOutput("delegate", "desk", "Tidy up.", "--id", id, "--json"); !strings.Contains(said, `"estimated_ms":1}`) {
 				t.Errorf("the repeat says %s", said)
 			}
 			if n := agent.runs.Load(); n != 1 {
 				t.Errorf("the agent ran it %d times", n)
 			}
-			if said := laptop.Must("tasks"); !strings.Contains(said, "\taccepted\t") || strings.Count(said, "\n") != 1 {
+			if said := laptop.MustOutput("tasks"); !strings.Contains(said, "\taccepted\t") || strings.Count(said, "\n") != 1 {
 				t.Errorf("tasks: %s", said)
 			}
 		})
@@ -135,32 +135,32 @@ func TestRepeatedNotifyIsOneCopy(t *testing.T) {
 	id := wire.NewMessageID().String()
 	repeat := func(when string) {
 		t.Helper()
-		if said := laptop.Must("notify", "desk", "build.done", "1", "--id", id); said != "held\n" {
+		if said := laptop.MustOutput("notify", "desk", "build.done", "1", "--id", id); said != "held\n" {
 			t.Errorf("%s: notify says %q", when, said)
 		}
-		if said := desk.Must("inbox"); strings.Count(said, "\n") != 1 {
+		if said := desk.MustOutput("inbox"); strings.Count(said, "\n") != 1 {
 			t.Errorf("%s: inbox: %s", when, said)
 		}
 	}
 	repeat("the first")
 	repeat("after it")
-	laptop.Kill()
-	laptop.Start()
+	laptop.KillDaemon()
+	laptop.StartDaemon()
 	repeat("after a restart of the caller")
 	other := func(when string) {
 		t.Helper()
-		if said := laptop.Run(7, "notify", "desk", "build.done", "2", "--id", id, "--json").Stdout.String(); !strings.Contains(said, `"code":"invalid"`) {
+		if said := laptop.RunAcpctl(7, "notify", "desk", "build.done", "2", "--id", id, "--json").Stdout.String(); !strings.Contains(said, `"code":"invalid"`) {
 			t.Errorf("other content, %s: %s", when, said)
 		}
 	}
 	other("after a restart of the caller")
-	desk.Kill()
-	desk.Start()
+	desk.KillDaemon()
+	desk.StartDaemon()
 	desk.connected(laptop)
 	other("after a restart of the receiver")
 	repeat("after a restart of the receiver")
-	desk.Kill()
-	desk.Start()
+	desk.KillDaemon()
+	desk.StartDaemon()
 	desk.connected(laptop)
 	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{Notify: func(context.Context, *client.Inbound) error {
 		t.Error("the agent got what the inbox holds")

@@ -23,25 +23,25 @@ func TestShutdownDrains(t *testing.T) {
 			ending := []*machine{desk, laptop}[which]
 			s := newStubborn()
 			desk.attach(client.AttachParams{Name: "reviewer"}, client.Handler{Query: s.query})
-			asking := laptop.Acpctl("query", "desk", "slow")
-			await.From(t, "query", s.began)
+			asking := laptop.StartAcpctl("query", "desk", "slow")
+			await.Receive(t, "query", s.began)
 			status := ending.Client
-			if _, err := status.Status(await.Context(t)); err != nil {
+			if _, err := status.Status(await.NewContext(t)); err != nil {
 				t.Fatal(err)
 			}
 			ending.Acpd.Signal(syscall.SIGTERM)
 			await.Until(t, "draining", func() bool {
-				now, err := status.Status(await.Context(t))
+				now, err := status.Status(await.NewContext(t))
 				if err != nil {
 					t.Fatalf("the socket does not outlive the drain: %v", err)
 				}
 				return now.State == "draining"
 			})
 			close(s.release)
-			if stdout := asking.Exits(0); stdout != "at last\n" {
+			if stdout := asking.AwaitExit(0); stdout != "at last\n" {
 				t.Errorf("the answer is %q", stdout)
 			}
-			ending.Acpd.Exits(0)
+			ending.Acpd.AwaitExit(0)
 		})
 	}
 }
@@ -53,21 +53,21 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 	desk, laptop := friends(t)
 	s := newStubborn()
 	desk.attach(client.AttachParams{Name: "reviewer"}, client.Handler{Query: s.query})
-	asking := laptop.Acpctl("query", "desk", "slow", "--deadline", "1m")
-	await.From(t, "query", s.began)
+	asking := laptop.StartAcpctl("query", "desk", "slow", "--deadline", "1m")
+	await.Receive(t, "query", s.began)
 	begun := time.Now()
-	desk.Stop()
+	desk.StopDaemon()
 	took := time.Since(begun)
-	await.Within(t, "shutdown", took, 6*time.Second+slack)
+	await.CheckDuration(t, "shutdown", took, 6*time.Second+slack)
 	if took < 4*time.Second {
 		t.Errorf("the shutdown did not wait: %s", took)
 	}
-	asking.Await()
+	asking.AwaitEnd()
 	if code := asking.Cmd.ProcessState.ExitCode(); code != 5 && code != 7 {
 		t.Errorf("who waits has exit code %d: %s", code, asking.Stderr.String())
 	}
-	await.Within(t, "the end of the wait", time.Since(begun), 6*time.Second+slack)
-	await.From(t, "agent that is told", s.gaveUp)
+	await.CheckDuration(t, "the end of the wait", time.Since(begun), 6*time.Second+slack)
+	await.Receive(t, "agent that is told", s.gaveUp)
 }
 
 // TestIdleShutdown is quick, with SIGINT as with SIGTERM, and removes the socket.
@@ -77,9 +77,9 @@ func TestIdleShutdown(t *testing.T) {
 	for m, signal := range map[*machine]syscall.Signal{desk: syscall.SIGTERM, laptop: syscall.SIGINT} {
 		begun := time.Now()
 		m.Acpd.Signal(signal)
-		m.Acpd.Exits(0)
-		await.Within(t, "shutdown", time.Since(begun), 2*time.Second+slack)
-		if _, err := os.Lstat(m.Socket()); err == nil {
+		m.Acpd.AwaitExit(0)
+		await.CheckDuration(t, "shutdown", time.Since(begun), 2*time.Second+slack)
+		if _, err := os.Lstat(m.SocketPath()); err == nil {
 			t.Errorf("%s leaves its socket", m.Name)
 		}
 	}
@@ -102,15 +102,15 @@ func TestPolicyAndReload(t *testing.T) {
 	}
 	refused := func(want string) {
 		t.Helper()
-		p := laptop.Run(4, "query", "desk", "x", "--json")
+		p := laptop.RunAcpctl(4, "query", "desk", "x", "--json")
 		if said := p.Stdout.String(); !strings.Contains(said, `"code":"not_authorized"`) || !strings.Contains(said, want) {
 			t.Errorf("the peer is told %s, want %s", said, want)
 		}
 	}
 	configure("policy:\n  laptop: {kinds: [ping, notify]}\n", "configuration reloaded")
 	refused("policy.laptop: kinds [ping, notify]")
-	laptop.Must("ping", "desk", "-c", "1")
-	laptop.Must("notify", "desk", "x", "1")
+	laptop.MustOutput("ping", "desk", "-c", "1")
+	laptop.MustOutput("notify", "desk", "x", "1")
 	configure("policy:\n  laptop: {kinds: [everything]}\n", "the old configuration stays")
 	if said := desk.Acpd.Stderr.String(); !strings.Contains(said, "config.yaml:2") || !strings.Contains(said, "everything") {
 		t.Errorf("the log does not say what is wrong: %s", said)
@@ -118,14 +118,14 @@ func TestPolicyAndReload(t *testing.T) {
 	refused("policy.laptop")
 	configure("policy:\n  \"*\": {domains: [code]}\n", "configuration reloaded")
 	refused("names none")
-	if said := laptop.Must("query", "desk", "x", "--domain", "code.review"); said != "here\n" {
+	if said := laptop.MustOutput("query", "desk", "x", "--domain", "code.review"); said != "here\n" {
 		t.Errorf("got %q", said)
 	}
 	configure("limits: {rate: [{kind: query, per_second: 0.001, burst: 1}]}\n", "configuration reloaded")
-	laptop.Must("query", "desk", "x")
-	if said := laptop.Run(7, "query", "desk", "x", "--json").Stdout.String(); !strings.Contains(said, `"code":"overloaded"`) || !strings.Contains(said, "retry_after_ms") {
+	laptop.MustOutput("query", "desk", "x")
+	if said := laptop.RunAcpctl(7, "query", "desk", "x", "--json").Stdout.String(); !strings.Contains(said, `"code":"overloaded"`) || !strings.Contains(said, "retry_after_ms") {
 		t.Errorf("over the rate: %s", said)
 	}
 	configure("", "configuration reloaded")
-	laptop.Must("query", "desk", "x")
+	laptop.MustOutput("query", "desk", "x")
 }

@@ -19,7 +19,7 @@ import (
 func TestBadLines(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
-	desk.Must("trust", strings.Repeat("1", 64), "--name", "laptop", "--yes")
+	desk.MustOutput("trust", strings.Repeat("1", 64), "--name", "laptop", "--yes")
 	other, s := desk.dial(), desk.dial()
 	query := func(payload string) string {
 		return `{"jsonrpc":"2.0","id":1,"method":"query","params":{"to":"laptop","payload":` + payload + `}}`
@@ -134,7 +134,7 @@ func TestLineTooLong(t *testing.T) {
 	if n, err := io.Copy(io.Discard, s); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the connection does not end: %d bytes, %v", n, err)
 	}
-	desk.Must("whoami")
+	desk.MustOutput("whoami")
 }
 
 // TestHalfClosedSocket: who has finished writing still gets the answers.
@@ -148,7 +148,7 @@ func TestHalfClosedSocket(t *testing.T) {
 	if err := c.Conn.(*net.UnixConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	await.From(t, "query", s.began)
+	await.Receive(t, "query", s.began)
 	close(s.release)
 	if got := c.hear(); !strings.Contains(got, "at last") {
 		t.Errorf("got %s", got)
@@ -166,18 +166,18 @@ func TestClosedSocketGivesUp(t *testing.T) {
 	desk.attach(client.AttachParams{Name: "reviewer"}, client.Handler{Query: s.query})
 	c := laptop.dial()
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"query","params":{"to":"desk","payload":{"question":"closed"}}}`)
-	await.From(t, "query", s.began)
+	await.Receive(t, "query", s.began)
 	c.Close()
-	await.From(t, "agent that is told", s.gaveUp)
+	await.Receive(t, "agent that is told", s.gaveUp)
 
 	c = laptop.dial()
 	c.say(`{"jsonrpc":"2.0","id":"q","method":"query","params":{"to":"desk","payload":{"question":"cancelled"}}}`)
-	await.From(t, "query", s.began)
+	await.Receive(t, "query", s.began)
 	c.say(`{"jsonrpc":"2.0","method":"rpc.cancel","params":{"id":"q"}}`)
 	if got := c.hear(); !strings.Contains(got, `"code":"cancelled"`) {
 		t.Errorf("got %s", got)
 	}
-	await.From(t, "agent that is told", s.gaveUp)
+	await.Receive(t, "agent that is told", s.gaveUp)
 }
 
 // TestManyConnections: where all are in use one over the limit is told so, and a
@@ -206,11 +206,11 @@ func TestManyConnections(t *testing.T) {
 	for _, s := range used {
 		s.Close()
 	}
-	desk.Must("whoami")
+	desk.MustOutput("whoami")
 	for range most + 100 {
 		desk.dial()
 	}
-	desk.Must("whoami")
+	desk.MustOutput("whoami")
 }
 
 // TestAgentsAnswersAreChecked: whatever an agent answers, its peer gets something
@@ -241,14 +241,14 @@ func TestAgentsAnswersAreChecked(t *testing.T) {
 	defer close(next)
 	for _, answer := range answers {
 		next <- answer
-		_, err := laptop.Client.Query(await.Context(t), question("desk", "x"))
+		_, err := laptop.Client.Query(await.NewContext(t), question("desk", "x"))
 		e := is(t, kinds.Internal, err)
 		if e.From != desk.ID.String() {
 			t.Errorf("%s: %v", answer, e)
 		}
 	}
 	next <- `{"summary":"fine"}`
-	if said := laptop.Must("query", "desk", "x"); said != "fine\n" {
+	if said := laptop.MustOutput("query", "desk", "x"); said != "fine\n" {
 		t.Errorf("after all that: %q", said)
 	}
 }

@@ -26,8 +26,8 @@ func TestFirstStart(t *testing.T) {
 	await.Until(t, "it prints "+want, func() bool { return desk.Acpd.Stdout.String() == want })
 	// The next command works as it was printed.
 	_, next, _ := strings.Cut(want, "machine: ")
-	p := live.Begin(t, live.Environ(t, "/"), "sh", "-c", next)
-	if uri := p.Exits(0); !strings.HasPrefix(uri, "acp://"+desk.ID.String()) {
+	p := live.StartProcess(t, live.NewEnviron(t, "/"), "sh", "-c", next)
+	if uri := p.AwaitExit(0); !strings.HasPrefix(uri, "acp://"+desk.ID.String()) {
 		t.Errorf("%s prints %q", next, uri)
 	}
 	err := filepath.WalkDir(desk.Home, func(path string, d fs.DirEntry, err error) error {
@@ -43,9 +43,9 @@ func TestFirstStart(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	desk.Stop()
-	desk.Start()
-	desk.Stop()
+	desk.StopDaemon()
+	desk.StartDaemon()
+	desk.StopDaemon()
 	if got := desk.Acpd.Stdout.String(); got != "" {
 		t.Errorf("the second start prints %q", got)
 	}
@@ -56,29 +56,29 @@ func TestFirstStart(t *testing.T) {
 func TestSecondDaemon(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
-	stderr := live.Begin(t, live.Environ(t, desk.Home), desk.Command()...).Fails(1)
+	stderr := live.StartProcess(t, live.NewEnviron(t, desk.Home), desk.DaemonCommand()...).AwaitFailure(1)
 	if want := fmt.Sprintf("the daemon with pid %d runs on %s", desk.Acpd.Cmd.Process.Pid, desk.Home); !strings.Contains(stderr, want) {
 		t.Errorf("the second says %q, want %q", stderr, want)
 	}
-	if said := desk.Must("whoami"); !strings.Contains(said, desk.ID.String()) {
+	if said := desk.MustOutput("whoami"); !strings.Contains(said, desk.ID.String()) {
 		t.Errorf("the first says %q", said)
 	}
 	// Of many that start at the same time one wins.
-	desk.Kill()
+	desk.KillDaemon()
 	var many []*live.Process
 	for range 8 {
-		many = append(many, live.Begin(t, live.Environ(t, desk.Home), desk.Command()...))
+		many = append(many, live.StartProcess(t, live.NewEnviron(t, desk.Home), desk.DaemonCommand()...))
 	}
 	await.Until(t, "all but one have ended", func() bool {
 		n := 0
 		for _, p := range many {
-			if p.Running() {
+			if p.IsRunning() {
 				n++
 			}
 		}
 		return n == 1
 	})
-	desk.Must("status", "--wait", "10s")
+	desk.MustOutput("status", "--wait", "10s")
 }
 
 // TestBadStart: what stands in the way is named with its remedy, and nothing is
@@ -143,18 +143,18 @@ func TestBadStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := running(t, "desk")
-			m.Stop()
+			m.StopDaemon()
 			if c.spoil != nil {
 				c.spoil(t, m.Home)
 			}
 			before := content(t, key(m.Home))
-			argv := append([]string{live.Program(t, "acpd"), "--home", m.Home}, c.flags...)
+			argv := append([]string{live.ProgramPath(t, "acpd"), "--home", m.Home}, c.flags...)
 			if c.flags == nil {
 				argv = append(argv, "--no-mdns", "--listen", "127.0.0.1:0")
 			}
-			p := live.Begin(t, live.Environ(t, m.Home), argv...)
-			stderr := p.Fails(c.exit)
-			await.Within(t, "refusal", p.Took, 5*time.Second+slack)
+			p := live.StartProcess(t, live.NewEnviron(t, m.Home), argv...)
+			stderr := p.AwaitFailure(c.exit)
+			await.CheckDuration(t, "refusal", p.Took, 5*time.Second+slack)
 			for _, want := range c.want {
 				if !strings.Contains(stderr, want) {
 					t.Errorf("says %q, want %q in it", stderr, want)
@@ -170,7 +170,7 @@ func TestBadStart(t *testing.T) {
 	}
 }
 
-// content is what a file is, and what is in it if it is a regular one.
+// content returns a file's type, and its bytes if it is a regular file.
 func content(t *testing.T, path string) string {
 	t.Helper()
 	info, err := os.Lstat(path)
@@ -193,26 +193,26 @@ func TestDamagedTrust(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
 	laptop := strings.Repeat("1", 64)
-	desk.Must("trust", laptop, "--name", "laptop", "--yes")
+	desk.MustOutput("trust", laptop, "--name", "laptop", "--yes")
 	for _, name := range []string{"trust.yaml", "trust.copy.yaml"} {
-		desk.Kill()
+		desk.KillDaemon()
 		if err := os.WriteFile(filepath.Join(desk.Home, name), []byte("peers: [damaged"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		desk.Start()
-		if said := desk.Must("peers"); !strings.HasPrefix(said, "laptop\t") {
+		desk.StartDaemon()
+		if said := desk.MustOutput("peers"); !strings.HasPrefix(said, "laptop\t") {
 			t.Errorf("with a damaged %s: %s", name, said)
 		}
 		await.Until(t, "the log tells of "+name, func() bool { return strings.Contains(desk.Acpd.Stderr.String(), name) })
 	}
-	desk.Kill()
+	desk.KillDaemon()
 	for _, name := range []string{"trust.yaml", "trust.copy.yaml"} {
 		if err := os.WriteFile(filepath.Join(desk.Home, name), []byte("peers: [damaged"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	desk.Start()
-	if said := desk.Must("peers"); said != "" {
+	desk.StartDaemon()
+	if said := desk.MustOutput("peers"); said != "" {
 		t.Errorf("with both damaged: %s", said)
 	}
 	kept, err := filepath.Glob(filepath.Join(desk.Home, "trust*"))
@@ -227,24 +227,24 @@ func TestLostTrust(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
 	const gone = "neither trust.yaml nor trust.copy.yaml was there"
-	if said := desk.Must("status"); strings.Contains(said, gone) {
+	if said := desk.MustOutput("status"); strings.Contains(said, gone) {
 		t.Errorf("after a first start: %s", said)
 	}
 	for range 2 { // it is told again
-		desk.Kill()
+		desk.KillDaemon()
 		for _, name := range []string{"trust.yaml", "trust.copy.yaml"} {
 			if err := os.Remove(filepath.Join(desk.Home, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)
 			}
 		}
-		desk.Start()
-		if said := desk.Must("status"); !strings.Contains(said, "warning\t"+gone) {
+		desk.StartDaemon()
+		if said := desk.MustOutput("status"); !strings.Contains(said, "warning\t"+gone) {
 			t.Errorf("status does not say that trust is gone: %s", said)
 		}
 		await.Until(t, "the log tells", func() bool { return strings.Contains(desk.Acpd.Stderr.String(), gone) })
 	}
-	desk.Must("trust", strings.Repeat("1", 64), "--name", "laptop", "--yes")
-	if said := desk.Must("status"); strings.Contains(said, gone) {
+	desk.MustOutput("trust", strings.Repeat("1", 64), "--name", "laptop", "--yes")
+	if said := desk.MustOutput("status"); strings.Contains(said, gone) {
 		t.Errorf("with a peer: %s", said)
 	}
 }
@@ -254,22 +254,22 @@ func TestNoDaemon(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, "desk")
 	for _, verb := range [][]string{{"whoami"}, {"status"}, {"query", "desk", "x"}, {"serve", "--", "cat"}, {"ping", "desk", "-c", "1"}} {
-		stderr := m.Acpctl(verb...).Fails(6)
+		stderr := m.StartAcpctl(verb...).AwaitFailure(6)
 		if want := "start one with: acpd --home " + m.Home; !strings.Contains(stderr, want) {
 			t.Errorf("%s says %q, want %q", verb[0], stderr, want)
 		}
 	}
-	if said := m.Run(6, "whoami", "--json").Stdout.String(); !strings.Contains(said, `{"error":{"code":"daemon_unavailable"`) || !strings.Contains(said, `"delivered":"no"`) {
+	if said := m.RunAcpctl(6, "whoami", "--json").Stdout.String(); !strings.Contains(said, `{"error":{"code":"daemon_unavailable"`) || !strings.Contains(said, `"delivered":"no"`) {
 		t.Errorf("as JSON: %s", said)
 	}
 	// A killed daemon leaves its socket.
-	m.Start()
-	m.Kill()
-	if stderr := m.Acpctl("whoami").Fails(6); !strings.Contains(stderr, "start one with: acpd") {
+	m.StartDaemon()
+	m.KillDaemon()
+	if stderr := m.StartAcpctl("whoami").AwaitFailure(6); !strings.Contains(stderr, "start one with: acpd") {
 		t.Errorf("after a kill: %q", stderr)
 	}
 	long := "/tmp/" + strings.Repeat("x", 120)
-	if stderr := m.Acpctl("whoami", "--home", long).Fails(6); !strings.Contains(stderr, "shorter") {
+	if stderr := m.StartAcpctl("whoami", "--home", long).AwaitFailure(6); !strings.Contains(stderr, "shorter") {
 		t.Errorf("a path that is too long: %q", stderr)
 	}
 }
@@ -279,11 +279,11 @@ func TestNoDaemon(t *testing.T) {
 func TestForbiddenSocket(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
-	forbid(t, desk.Socket())
-	p := live.Prepare(t, live.Environ(t, "/"), live.Program(t, "acpctl"), "--home", desk.Home, "whoami")
+	forbid(t, desk.SocketPath())
+	p := live.PrepareProcess(t, live.NewEnviron(t, "/"), live.ProgramPath(t, "acpctl"), "--home", desk.Home, "whoami")
 	asNobody(p)
 	p.Start()
-	if stderr := p.Fails(6); !strings.Contains(stderr, "sandbox or file permission forbids") || strings.Contains(stderr, "start one") {
+	if stderr := p.AwaitFailure(6); !strings.Contains(stderr, "sandbox or file permission forbids") || strings.Contains(stderr, "start one") {
 		t.Errorf("says %q", stderr)
 	}
 }
@@ -293,10 +293,10 @@ func TestForeignHome(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, "desk")
 	forbid(t, m.Home)
-	p := live.Prepare(t, live.Environ(t, "/"), m.Command()...)
+	p := live.PrepareProcess(t, live.NewEnviron(t, "/"), m.DaemonCommand()...)
 	asNobody(p)
 	p.Start()
-	if stderr := p.Fails(1); !strings.Contains(stderr, m.Home) || !strings.Contains(stderr, "permission denied") && !strings.Contains(stderr, "belongs to user") {
+	if stderr := p.AwaitFailure(1); !strings.Contains(stderr, m.Home) || !strings.Contains(stderr, "permission denied") && !strings.Contains(stderr, "belongs to user") {
 		t.Errorf("says %q", stderr)
 	}
 	if err := os.Chmod(m.Home, 0o700); err != nil {
@@ -329,8 +329,8 @@ func TestNameOfAnAgentIsTaken(t *testing.T) {
 	t.Parallel()
 	desk := running(t, "desk")
 	desk.attach(client.AttachParams{Name: "reviewer"}, says("first"))
-	p := desk.Acpctl("serve", "--name", "reviewer", "--", "cat")
-	if stderr := p.Fails(1); !strings.Contains(stderr, "reviewer is attached already") || !strings.Contains(stderr, "--name") {
+	p := desk.StartAcpctl("serve", "--name", "reviewer", "--", "cat")
+	if stderr := p.AwaitFailure(1); !strings.Contains(stderr, "reviewer is attached already") || !strings.Contains(stderr, "--name") {
 		t.Errorf("a second agent of the name: %q", stderr)
 	}
 	if desk.agent("reviewer") == nil {

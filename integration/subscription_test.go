@@ -33,50 +33,50 @@ func TestThreadsAndCopies(t *testing.T) {
 	expect := func(want ...string) {
 		t.Helper()
 		for _, w := range want {
-			if got := await.From(t, w, seen); got != w {
+			if got := await.Receive(t, w, seen); got != w {
 				t.Errorf("copy %q, want %q", got, w)
 			}
 		}
 	}
-	laptop.Must("query", "desk", "there?", "--thread", "release 7")
+	laptop.MustOutput("query", "desk", "there?", "--thread", "release 7")
 	expect("out query release 7", "in response release 7")
 	d := work("desk", "Tidy up.")
 	d.Thread = "chores"
-	given, err := laptop.Client.Delegate(await.Context(t), d)
+	given, err := laptop.Client.Delegate(await.NewContext(t), d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	expect("out delegate chores", "in ack chores")
-	if _, err := desk.Client.Result(await.Context(t), client.ResultParams{Ref: given.ID, Payload: kinds.Encode(&kinds.Result{Status: "completed"})}); err != nil {
+	if _, err := desk.Client.SendResult(await.NewContext(t), client.ResultParams{Ref: given.ID, Payload: kinds.EncodePayload(&kinds.Result{Status: "completed"})}); err != nil {
 		t.Fatal(err)
 	}
 	expect("in result chores")
 	// Whoever looks on has not got it: both are held.
-	if said := desk.Must("notify", "laptop", "build.done", "1"); said != "held\n" {
+	if said := desk.MustOutput("notify", "laptop", "build.done", "1"); said != "held\n" {
 		t.Errorf("notify says %q", said)
 	}
 	expect("in notify ")
-	if said := laptop.Must("inbox"); strings.Count(said, "\n") != 2 {
+	if said := laptop.MustOutput("inbox"); strings.Count(said, "\n") != 2 {
 		t.Errorf("inbox: %s", said)
 	}
 
 	events := make(chan *client.Event, 64)
 	laptop.subscribe(client.SubscribeParams{Kinds: []string{"none"}, Events: client.EventFilter{All: true}}, nil, func(e *client.Event) { events <- e })
 	stranger := running(t, "stranger")
-	desk.Stop()
-	if e := await.From(t, "down", events); e.Type != client.EventDown || e.Peer != desk.ID || e.Name != "desk" {
+	desk.StopDaemon()
+	if e := await.Receive(t, "down", events); e.Type != client.EventDown || e.Peer != desk.ID || e.Name != "desk" {
 		t.Errorf("event %+v", e)
 	}
-	desk.Start()
-	if e := await.From(t, "up", events); e.Type != client.EventUp || e.Peer != desk.ID {
+	desk.StartDaemon()
+	if e := await.Receive(t, "up", events); e.Type != client.EventUp || e.Peer != desk.ID {
 		t.Errorf("event %+v", e)
 	}
-	stranger.Must("trust", laptop.ID.String(), "--name", "laptop", "--addr", laptop.Addr, "--yes")
-	if e := await.From(t, "pending", events); e.Type != client.EventPending || e.Peer != stranger.ID || e.Name != "stranger" {
+	stranger.MustOutput("trust", laptop.ID.String(), "--name", "laptop", "--addr", laptop.Addr, "--yes")
+	if e := await.Receive(t, "pending", events); e.Type != client.EventPending || e.Peer != stranger.ID || e.Name != "stranger" {
 		t.Errorf("event %+v", e)
 	}
-	laptop.Must("trust", stranger.ID.String(), "--yes")
-	if e := await.From(t, "trust", events); e.Type != client.EventTrust || e.Peer != stranger.ID {
+	laptop.MustOutput("trust", stranger.ID.String(), "--yes")
+	if e := await.Receive(t, "trust", events); e.Type != client.EventTrust || e.Peer != stranger.ID {
 		t.Errorf("event %+v", e)
 	}
 }
@@ -102,7 +102,7 @@ func (m *machine) subscribe(p client.SubscribeParams, message func(*client.Messa
 		conn.Run(context.Background())
 	}()
 	m.T.Cleanup(func() { conn.Close(); <-ended })
-	if err := conn.Call(await.Context(m.T), client.MethodSubscribe, &p, nil); err != nil {
+	if err := conn.Call(await.NewContext(m.T), client.MethodSubscribe, &p, nil); err != nil {
 		m.T.Fatalf("subscribe: %v", err)
 	}
 }
@@ -119,7 +119,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 		t.Fatal(got)
 	}
 	begun := time.Now()
-	ctx, c := await.Context(t), laptop.Client
+	ctx, c := await.NewContext(t), laptop.Client
 	large := strings.Repeat("x", 100_000)
 	var slowest time.Duration
 	dropped := func() bool { // a blank line has no answer
@@ -137,7 +137,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 			t.Fatal("another answer")
 		}
 		slowest = max(slowest, time.Since(asked))
-		if got := await.From(t, "copy", copies); got != client.In {
+		if got := await.Receive(t, "copy", copies); got != client.In {
 			t.Errorf("a copy of what went %s", got)
 		}
 	}
@@ -146,5 +146,5 @@ func TestClientThatReadsNothing(t *testing.T) {
 	if took < 5*time.Second {
 		t.Errorf("dropped after %s, want 5 s", took)
 	}
-	await.Within(t, "the slowest query", slowest, 2*time.Second+slack)
+	await.CheckDuration(t, "the slowest query", slowest, 2*time.Second+slack)
 }

@@ -17,27 +17,27 @@ func TestStrangerWaitsForTrust(t *testing.T) {
 	t.Parallel()
 	desk, laptop := running(t, "desk"), running(t, "laptop")
 	desk.attach(client.AttachParams{Name: "reviewer"}, says("welcome"))
-	if said := laptop.Must("trust", desk.ID.String(), "--name", "office", "--addr", desk.Addr, "--yes"); said != "office\n" {
+	if said := laptop.MustOutput("trust", desk.ID.String(), "--name", "office", "--addr", desk.Addr, "--yes"); said != "office\n" {
 		t.Errorf("trust says %q", said)
 	}
-	stranger := laptop.Run(4, "query", "office", "May I?", "--json")
+	stranger := laptop.RunAcpctl(4, "query", "office", "May I?", "--json")
 	if said := stranger.Stdout.String(); !strings.Contains(said, `"code":"not_trusted"`) {
 		t.Errorf("the stranger hears %s", said)
 	}
-	await.Within(t, "refusal", stranger.Took, 3*time.Second+slack)
-	await.Until(t, "pending", func() bool { return desk.Peer(laptop.ID).State == client.PeerPending })
-	if p := desk.Peer(laptop.ID); p.Claim != "laptop" || p.Name != "" {
+	await.CheckDuration(t, "refusal", stranger.Took, 3*time.Second+slack)
+	await.Until(t, "pending", func() bool { return desk.FindPeer(laptop.ID).State == client.PeerPending })
+	if p := desk.FindPeer(laptop.ID); p.Claim != "laptop" || p.Name != "" {
 		t.Errorf("pending: %+v", p)
 	}
-	if said := desk.Must("peers"); !strings.Contains(said, `"laptop"`) || !strings.Contains(said, laptop.ID.Label()) {
+	if said := desk.MustOutput("peers"); !strings.Contains(said, `"laptop"`) || !strings.Contains(said, laptop.ID.Label()) {
 		t.Errorf("peers: %s", said)
 	}
-	desk.Must("trust", laptop.ID.String(), "--yes")
+	desk.MustOutput("trust", laptop.ID.String(), "--yes")
 	desk.connected(laptop)
-	if said := laptop.Must("query", "office", "May I?"); said != "welcome\n" {
+	if said := laptop.MustOutput("query", "office", "May I?"); said != "welcome\n" {
 		t.Errorf("the trusted peer hears %q", said)
 	}
-	if p := desk.Peer(laptop.ID); p.State != client.PeerConnected || p.Name != "laptop" {
+	if p := desk.FindPeer(laptop.ID); p.State != client.PeerConnected || p.Name != "laptop" {
 		t.Errorf("trusted: %+v", p)
 	}
 }
@@ -51,41 +51,41 @@ func TestUntrustCutsCalls(t *testing.T) {
 	for _, m := range []*machine{desk, laptop} {
 		m.attach(client.AttachParams{Name: "worker"}, client.Handler{Query: s.query})
 	}
-	laptop.Must("notify", "desk", "build.done", "1")
-	there := laptop.Acpctl("query", "desk", "there", "--deadline", "1m", "--json")
-	back := desk.Acpctl("query", "laptop", "back", "--deadline", "1m", "--json")
+	laptop.MustOutput("notify", "desk", "build.done", "1")
+	there := laptop.StartAcpctl("query", "desk", "there", "--deadline", "1m", "--json")
+	back := desk.StartAcpctl("query", "laptop", "back", "--deadline", "1m", "--json")
 	for range 2 {
-		await.From(t, "query", s.began)
+		await.Receive(t, "query", s.began)
 	}
 	begun := time.Now()
-	if said := desk.Must("untrust", "laptop"); !strings.Contains(said, laptop.ID.String()) {
+	if said := desk.MustOutput("untrust", "laptop"); !strings.Contains(said, laptop.ID.String()) {
 		t.Errorf("untrust says %q", said)
 	}
 	for name, p := range map[string]*live.Process{"their call": there, "our call": back} {
-		if said := p.Exits(4); !strings.Contains(said, `"code":"not_trusted"`) {
+		if said := p.AwaitExit(4); !strings.Contains(said, `"code":"not_trusted"`) {
 			t.Errorf("%s: %s", name, said)
 		}
-		await.Within(t, name+" ended", p.Begun.Add(p.Took).Sub(begun), time.Second+slack)
+		await.CheckDuration(t, name+" ended", p.Begun.Add(p.Took).Sub(begun), time.Second+slack)
 	}
 	for range 2 {
-		await.From(t, "agent that is told", s.gaveUp)
+		await.Receive(t, "agent that is told", s.gaveUp)
 	}
-	if said := desk.Must("inbox"); said != "" {
+	if said := desk.MustOutput("inbox"); said != "" {
 		t.Errorf("inbox: %s", said)
 	}
-	if p := desk.Peer(laptop.ID); p.State != client.PeerBlocked {
+	if p := desk.FindPeer(laptop.ID); p.State != client.PeerBlocked {
 		t.Errorf("peer: %+v", p)
 	}
-	laptop.Run(4, "query", "desk", "again?")
-	desk.Run(5, "query", "laptop", "again?")
-	if said := desk.Must("peers"); strings.Contains(said, "pending") {
+	laptop.RunAcpctl(4, "query", "desk", "again?")
+	desk.RunAcpctl(5, "query", "laptop", "again?")
+	if said := desk.MustOutput("peers"); strings.Contains(said, "pending") {
 		t.Errorf("who is blocked is pending again: %s", said)
 	}
 	// A restart forgets no block; the full id lifts it.
-	desk.Kill()
-	desk.Start()
-	laptop.Run(4, "query", "desk", "again?")
-	desk.Must("trust", laptop.ID.String(), "--name", "laptop", "--addr", laptop.Addr, "--yes")
+	desk.KillDaemon()
+	desk.StartDaemon()
+	laptop.RunAcpctl(4, "query", "desk", "again?")
+	desk.MustOutput("trust", laptop.ID.String(), "--name", "laptop", "--addr", laptop.Addr, "--yes")
 	desk.connected(laptop)
 }
 
@@ -93,16 +93,16 @@ func TestUntrustCutsCalls(t *testing.T) {
 func TestInvitationIsForOne(t *testing.T) {
 	t.Parallel()
 	desk, laptop, tablet := running(t, "desk"), running(t, "laptop"), running(t, "tablet")
-	uri := strings.TrimSpace(desk.Must("invite"))
-	if said := laptop.Must("join", uri); said != "desk\n" {
+	uri := strings.TrimSpace(desk.MustOutput("invite"))
+	if said := laptop.MustOutput("join", uri); said != "desk\n" {
 		t.Errorf("join says %q", said)
 	}
-	if said := laptop.Must("join", uri); said != "desk\n" {
+	if said := laptop.MustOutput("join", uri); said != "desk\n" {
 		t.Errorf("join again says %q", said)
 	}
-	tablet.Run(4, "join", uri)
-	desk.Run(1, "join", uri)
-	if p := desk.Peer(tablet.ID); p.State == client.PeerConnected || p.State == client.PeerTrusted {
+	tablet.RunAcpctl(4, "join", uri)
+	desk.RunAcpctl(1, "join", uri)
+	if p := desk.FindPeer(tablet.ID); p.State == client.PeerConnected || p.State == client.PeerTrusted {
 		t.Errorf("the second: %+v", p)
 	}
 	laptop.connected(desk)
@@ -114,8 +114,8 @@ func TestNamesThatDoNotDecide(t *testing.T) {
 	t.Parallel()
 	laptop := running(t, "laptop")
 	a, b := "abcdef"+strings.Repeat("0", 58), "abcdef"+strings.Repeat("1", 58)
-	laptop.Must("trust", a, "--name", "planner", "--yes")
-	laptop.Must("trust", b, "--name", "reviewer", "--yes")
+	laptop.MustOutput("trust", a, "--name", "planner", "--yes")
+	laptop.MustOutput("trust", b, "--name", "reviewer", "--yes")
 	for _, c := range []struct {
 		to    string
 		exit  int
@@ -133,7 +133,7 @@ func TestNamesThatDoNotDecide(t *testing.T) {
 		{"planner\x1b[2J", 5, kinds.UnknownPeer, nil},
 		{laptop.ID.String(), 2, kinds.Invalid, []string{"itself"}},
 	} {
-		said := laptop.Run(c.exit, "query", c.to, "who?", "--json").Stdout.String()
+		said := laptop.RunAcpctl(c.exit, "query", c.to, "who?", "--json").Stdout.String()
 		if !strings.Contains(said, `{"code":"`+string(c.code)+`"`) || len(said) > 1000 || strings.Contains(said, "\x1b") {
 			t.Errorf("%.80q: %s, want %s", c.to, said, c.code)
 		}
@@ -143,9 +143,9 @@ func TestNamesThatDoNotDecide(t *testing.T) {
 			}
 		}
 	}
-	if said := laptop.Run(1, "trust", b, "--name", "planner", "--yes", "--json").Stdout.String(); !strings.Contains(said, `"invalid"`) {
+	if said := laptop.RunAcpctl(1, "trust", b, "--name", "planner", "--yes", "--json").Stdout.String(); !strings.Contains(said, `"invalid"`) {
 		t.Errorf("a name that is taken: %s", said)
 	}
-	laptop.Run(1, "trust", laptop.ID.String(), "--yes")
-	laptop.Run(5, "untrust", "nobody")
+	laptop.RunAcpctl(1, "trust", laptop.ID.String(), "--yes")
+	laptop.RunAcpctl(5, "untrust", "nobody")
 }

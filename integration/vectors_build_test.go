@@ -81,7 +81,7 @@ func refused(is, name string, b []byte, code, field string) vector {
 	return vector{Name: is + " refused: " + name, Is: is, Hex: hex.EncodeToString(b), Error: &failure{code, field}}
 }
 
-// sample is what a kind's vectors are made from.
+// sample holds the values from which a kind's vectors are made.
 type sample struct {
 	kind          string
 	ref           bool

@@ -89,7 +89,7 @@ func run(v vector, raw []byte) (means any, again []byte, err error) {
 	case "envelope":
 		e, err := wire.ParseEnvelope(raw)
 		if err == nil {
-			_, err = kinds.Check(e)
+			_, err = kinds.CheckEnvelope(e)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -98,21 +98,21 @@ func run(v vector, raw []byte) (means any, again []byte, err error) {
 		err = e.AppendReply(&b)
 		return e, b.Bytes(), err
 	case "payload":
-		k, ok := kinds.Lookup(v.Kind)
+		k, ok := kinds.FindKind(v.Kind)
 		if !ok {
 			return nil, nil, fmt.Errorf("no kind %q", v.Kind)
 		}
 		return jsontext.Value(raw), raw, k.CheckPayload(raw)
 	case "item":
 		r := bufio.NewReader(bytes.NewReader(raw))
-		item, err := wire.ReadItem(r)
+		item, err := wire.ReadControlItem(r)
 		if err != nil {
 			return nil, nil, err
 		}
 		if n, _ := io.Copy(io.Discard, r); n > 0 {
 			return nil, nil, fmt.Errorf("%d bytes after the item", n)
 		}
-		again, err := wire.AppendItem(nil, item)
+		again, err := wire.AppendControlItem(nil, item)
 		return itemMeans(item), again, err
 	case "mail request":
 		m, err := wire.ReadMailRequest(bufio.NewReader(bytes.NewReader(raw)))
@@ -132,7 +132,7 @@ func run(v vector, raw []byte) (means any, again []byte, err error) {
 	return nil, nil, fmt.Errorf("no such thing as %q", v.Is)
 }
 
-// refusal is how an error shows: the whole message stands for the field.
+// refusal returns the text of an error: the whole message stands for the field.
 func refusal(is string, err error) failure {
 	if err == nil {
 		return failure{Code: "accepted"}
@@ -200,7 +200,7 @@ func TestVectorsAsJSON(t *testing.T) {
 			t.Errorf("%s: %v", v.Name, err)
 			continue
 		}
-		if _, err := kinds.Check(e); err != nil {
+		if _, err := kinds.CheckEnvelope(e); err != nil {
 			t.Errorf("%s: %v", v.Name, err)
 		}
 		if got, want := canonical(t, e), canonical(t, v.Means); got != want {
@@ -231,7 +231,7 @@ func TestVectorsAreComplete(t *testing.T) {
 			missed[v.Kind+"."+v.Error.Field] = true
 		}
 	}
-	for _, k := range kinds.Table() {
+	for _, k := range kinds.ListKinds() {
 		if accepted[k.Name] < 3 {
 			t.Errorf("%s: %d vectors", k.Name, accepted[k.Name])
 		}

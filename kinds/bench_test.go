@@ -26,7 +26,7 @@ func BenchmarkCheck(b *testing.B) {
 				b.SetBytes(int64(len(payload)))
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := kinds.Check(e); err != nil {
+					if _, err := kinds.CheckEnvelope(e); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -6,7 +6,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Checked is an envelope that [Check] has accepted, with the few fields of its payload
+// Checked is an envelope that [CheckEnvelope] has accepted, with the few fields of its payload
 // by which a daemon routes. Neither the envelope nor the bytes of its payload are
 // changed from then on.
 type Checked struct {
@@ -18,23 +18,23 @@ type Checked struct {
 	Deadline time.Duration // of a query or delegate; 0: the payload names none
 }
 
-// Check validates an envelope that was made here or has come in: its form, its kind,
+// CheckEnvelope validates an envelope that was made here or has come in: its form, its kind,
 // ref if the kind needs it, hops, and the payload. The error is an *Error with the code
 // invalid, unknown_kind or loop_detected, and names the field.
-func Check(e *wire.Envelope) (Checked, error) {
+func CheckEnvelope(e *wire.Envelope) (Checked, error) {
 	if err := e.Check(); err != nil {
 		return Checked{}, AsError(err)
 	}
-	k, ok := Lookup(e.Kind)
+	k, ok := FindKind(e.Kind)
 	switch {
 	case !ok:
-		return Checked{}, Errorf(UnknownKind, "kind: %q is not known: expected one of %s", e.Kind, kindNames())
+		return Checked{}, Errorf(UnknownKind, "kind: %q is not known: expected one of %s", e.Kind, listKindNames())
 	case k.NeedsRef && e.Ref == nil:
 		return Checked{}, Errorf(Invalid, "%s: ref: missing: expected the id of the message that it concerns", e.Kind)
 	case e.Hops > wire.MaxHops:
 		return Checked{}, Errorf(LoopDetected, "%s: hops: message number %d in a chain of agents that call each other; the limit is %d: end the loop at one of them", e.Kind, e.Hops, wire.MaxHops)
 	}
-	c, err := k.checkPayload(e.Payload)
+	c, err := k.readPayload(e.Payload)
 	c.Envelope = e
 	return c, err
 }
@@ -42,5 +42,5 @@ func Check(e *wire.Envelope) (Checked, error) {
 // NewErrorReply returns the error envelope that answers request on its stream: err as
 // it may cross to a peer.
 func NewErrorReply(request *wire.Envelope, err error) *wire.Envelope {
-	return wire.NewReply(request, KindError, Encode(AsError(err).Foreign()))
+	return wire.NewReply(request, KindError, EncodePayload(AsError(err).SanitizeForPeer()))
 }

@@ -23,7 +23,7 @@ func TestChecked(t *testing.T) {
 		"escape name": {kinds.KindNotify, `{"\u0074opic":"build.done"}`, kinds.Checked{Topic: "build.done"}},
 		"nothing":     {kinds.KindPing, ``, kinds.Checked{}},
 	} {
-		got, err := kinds.Check(envelope(c.kind, wire.Payload(c.payload)))
+		got, err := kinds.CheckEnvelope(envelope(c.kind, wire.Payload(c.payload)))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

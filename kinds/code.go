@@ -69,8 +69,8 @@ var codeTable = [...]CodeInfo{
 	{IdentityConflict, false, true, 5, "another process shows the same identity, or a peer another key"},
 }
 
-// Codes returns the code table.
-func Codes() []CodeInfo { return append([]CodeInfo(nil), codeTable[:]...) }
+// ListCodes returns the code table.
+func ListCodes() []CodeInfo { return append([]CodeInfo(nil), codeTable[:]...) }
 
 // Info returns the code's row. An unknown code reads as neither retryable nor
 // local, with exit code 7.
@@ -95,10 +95,10 @@ type Error struct {
 	From         string         `json:"from,omitzero"` // the peer that raised it; set by the own daemon
 }
 
-// FromWire returns the error that a receipt, an ack or an error payload of a peer says.
+// NewErrorFromWire returns the error that a receipt, an ack or an error payload of a peer says.
 // The code table decides whether it is retryable: unknown codes are kept and are not. A
 // code that only the own daemon may raise becomes internal.
-func FromWire(code, message string, retryAfterMS uint64) *Error {
+func NewErrorFromWire(code, message string, retryAfterMS uint64) *Error {
 	e := &Error{Code: Code(code), Message: message}
 	info := e.Code.Info()
 	if info.Local {
@@ -111,18 +111,18 @@ func FromWire(code, message string, retryAfterMS uint64) *Error {
 	return e
 }
 
-// Foreign returns e as it may cross to or from a peer: with a code as [FromWire]
+// SanitizeForPeer returns e as it may cross to or from a peer: with a code as [NewErrorFromWire]
 // reads it, internal if it has none, and without From and details.delivered. Only the
 // own daemon sets those two: an agent may answer with the error of another call, and
-// that says nothing of this message. [Check] refuses the codes that Foreign replaces,
+// that says nothing of this message. [CheckEnvelope] refuses the codes that SanitizeForPeer replaces,
 // so that none crosses in a payload of an agent's.
-func (e *Error) Foreign() *Error {
-	f := FromWire(string(cmp.Or(e.Code, Internal)), e.Message, e.RetryAfterMS)
+func (e *Error) SanitizeForPeer() *Error {
+	f := NewErrorFromWire(string(cmp.Or(e.Code, Internal)), e.Message, e.RetryAfterMS)
 	f.Details = e.Details
 	var details map[string]jsontext.Value
 	if e.Delivered() != "" && json.Unmarshal(e.Details, &details) == nil {
 		delete(details, "delivered")
-		f.Details = Encode(details).Object()
+		f.Details = EncodePayload(details).Object()
 	}
 	return f
 }

@@ -2,7 +2,7 @@
 // the twelve kinds (how it travels, what answers it, what its payload holds) and
 // one table of error codes.
 //
-// [Check] validates a whole envelope: its kind, whether ref must be there, and
+// [CheckEnvelope] validates a whole envelope: its kind, whether ref must be there, and
 // its payload, in one pass over the text. That pass also finds the few fields by which
 // a daemon routes; they are in the [Checked] envelope. Fields that the tables do not
 // name are left alone: they are for the agents. This package does not know how
@@ -11,7 +11,6 @@ package kinds
 
 import (
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -44,13 +43,8 @@ const (
 	KindError        = "error"
 )
 
-// Bounds of what a payload may ask for.
-const (
-	DefaultQueryDeadline = 30 * time.Second
-	MaxQueryDeadline     = 600 * time.Second
-	MaxTaskDeadline      = 30 * 24 * time.Hour
-	MaxDomain            = 255 // bytes of a domain or topic
-)
+// MaxDomain bounds the bytes of a domain or a topic.
+const MaxDomain = 255
 
 // Kind says how one kind travels, what answers it and what its payload holds.
 type Kind struct {
@@ -64,76 +58,76 @@ type Kind struct {
 var kindTable = [...]Kind{
 	{KindPing, Exchange, KindPong, false, nil},
 	{KindPong, Reply, "", true, []Field{
-		required("status", oneOf("idle", "busy", "overloaded")),
-		required("uptime_secs", number),
-		required("active_tasks", number),
-		optional("agent_name", text),
-		optional("attached", number),
+		newRequiredField("status", newOneOfCheck("idle", "busy", "overloaded")),
+		newRequiredField("uptime_secs", checkNumber),
+		newRequiredField("active_tasks", checkNumber),
+		newOptionalField("agent_name", checkText),
+		newOptionalField("attached", checkNumber),
 	}},
 	{KindQuery, Exchange, KindResponse, false, []Field{
-		required("question", nonEmpty),
-		optional("domain", domainText),
-		optional("max_tokens", number),
-		optional("deadline_ms", millis(MaxQueryDeadline)),
+		newRequiredField("question", checkNonEmpty),
+		newOptionalField("domain", checkDomainText),
+		newOptionalField("max_tokens", checkNumber),
+		newOptionalField("deadline_ms", newMillisCheck(MaxQueryDeadline)),
 	}},
 	{KindResponse, Reply, "", true, []Field{
-		optional("data", anything),
-		required("summary", text),
-		optional("tokens_used", number),
-		optional("truncated", boolean),
+		newOptionalField("data", acceptAnyValue),
+		newRequiredField("summary", checkText),
+		newOptionalField("tokens_used", checkNumber),
+		newOptionalField("truncated", checkBoolean),
 	}},
 	{KindDelegate, Exchange, KindAck, false, []Field{
-		required("task", nonEmpty),
-		optional("context", object),
-		optional("priority", oneOf("normal", "urgent")),
-		optional("report_back", boolean),
-		optional("deadline_ms", millis(MaxTaskDeadline)),
-		optional("domain", domainText),
+		newRequiredField("task", checkNonEmpty),
+		newOptionalField("context", checkObject),
+		newOptionalField("priority", newOneOfCheck("normal", "urgent")),
+		newOptionalField("report_back", checkBoolean),
+		newOptionalField("deadline_ms", newMillisCheck(MaxTaskDeadline)),
+		newOptionalField("domain", checkDomainText),
 	}},
 	{KindAck, Reply, "", true, []Field{
-		required("accepted", boolean),
-		optional("estimated_ms", number),
-		optional("code", errorCode),
-		optional("message", text),
+		newRequiredField("accepted", checkBoolean),
+		newOptionalField("estimated_ms", checkNumber),
+		newOptionalField("code", checkErrorCode),
+		newOptionalField("message", checkText),
 	}},
 	{KindResult, Message, "", true, []Field{
-		required("status", oneOf("completed", "failed", "partial")),
-		required("outcome", text),
-		optional("data", anything),
-		optional("error", text),
+		newRequiredField("status", newOneOfCheck("completed", "failed", "partial")),
+		newRequiredField("outcome", checkText),
+		newOptionalField("data", acceptAnyValue),
+		newOptionalField("error", checkText),
 	}},
 	{KindNotify, Message, "", false, []Field{
-		required("topic", topic),
-		optional("data", anything),
-		optional("importance", oneOf("low", "medium", "high")),
+		newRequiredField("topic", checkTopic),
+		newOptionalField("data", acceptAnyValue),
+		newOptionalField("importance", newOneOfCheck("low", "medium", "high")),
 	}},
 	{KindCancel, Exchange, KindAck, true, []Field{
-		optional("reason", text),
+		newOptionalField("reason", checkText),
 	}},
 	{KindDiscover, Exchange, KindCapabilities, false, nil},
 	{KindCapabilities, Reply, "", true, []Field{
-		optional("agent_name", text),
-		optional("agents", texts),
-		optional("domains", texts),
-		optional("channels", texts),
-		optional("tools", texts),
-		optional("max_concurrent_tasks", number),
-		optional("model", text),
+		newOptionalField("agent_name", checkText),
+		newOptionalField("agents", checkTexts),
+		newOptionalField("domains", checkTexts),
+		newOptionalField("channels", checkTexts),
+		newOptionalField("tools", checkTexts),
+		newOptionalField("max_concurrent_tasks", checkNumber),
+		newOptionalField("model", checkText),
 	}},
 	{KindError, Message, "", true, []Field{
-		required("code", errorCode),
-		required("message", text),
-		optional("retryable", boolean),
-		optional("retry_after_ms", number),
-		optional("details", object),
+		newRequiredField("code", checkErrorCode),
+		newRequiredField("message", checkText),
+		newOptionalField("retryable", checkBoolean),
+		newOptionalField("retry_after_ms", checkNumber),
+		newOptionalField("details", checkObject),
 	}},
 }
 
-// Table returns the table of all kinds.
-func Table() []Kind { return append([]Kind(nil), kindTable[:]...) }
+// ListKinds returns the table of all kinds.
+func ListKinds() []Kind { return append([]Kind(nil), kindTable[:]...) }
 
-// Lookup returns what the table says of a kind, and false for an unknown one.
-func Lookup(name string) (*Kind, bool) {
+// FindKind returns what the table says of a kind, and false for an unknown one.
+func FindKind(name string) (*Kind, bool) {
 	for i := range kindTable {
 		if kindTable[i].Name == name {
 			return &kindTable[i], true
@@ -142,32 +136,32 @@ func Lookup(name string) (*Kind, bool) {
 	return nil, false
 }
 
-// Answers reports whether reply may stand on the reply half of an exchange that
+// AllowsReply reports whether reply may stand on the reply half of an exchange that
 // a message of kind k opened.
-func (k *Kind) Answers(reply string) bool {
+func (k *Kind) AllowsReply(reply string) bool {
 	return k.Class == Exchange && (reply == k.Reply || reply == KindError)
 }
 
 // CheckPayload validates a payload of this kind, in one pass over its text. The error
 // is an *Error with the code invalid and names the field.
 func (k *Kind) CheckPayload(p wire.Payload) error {
-	_, err := k.checkPayload(p)
+	_, err := k.readPayload(p)
 	return err
 }
 
-// Parse decodes a checked payload. For one that was not checked the error is an *Error
+// ParsePayload decodes a checked payload. For one that was not checked the error is an *Error
 // with the code invalid.
-func Parse[T any](p wire.Payload) (*T, error) {
+func ParsePayload[T any](p wire.Payload) (*T, error) {
 	v := new(T)
 	if err := json.Unmarshal(p.Object(), v); err != nil {
-		return nil, Errorf(Invalid, "payload: %s", syntaxProblem(err))
+		return nil, Errorf(Invalid, "payload: %s", describeSyntaxError(err))
 	}
 	return v, nil
 }
 
-// Encode encodes a payload struct; JSON text in it stays as it was written. It panics if a
+// EncodePayload encodes a payload struct; JSON text in it stays as it was written. It panics if a
 // jsontext.Value in it is not JSON: such values come from a parser.
-func Encode(v any) wire.Payload {
+func EncodePayload(v any) wire.Payload {
 	p, err := json.Marshal(v, json.Deterministic(true), jsontext.PreserveRawStrings(true), jsontext.AllowInvalidUTF8(true)) // which turns to U+FFFD
 	if err != nil {
 		panic("kinds: encode payload: " + err.Error())
@@ -175,7 +169,7 @@ func Encode(v any) wire.Payload {
 	return p
 }
 
-func kindNames() string {
+func listKindNames() string {
 	all := make([]string, len(kindTable))
 	for i := range kindTable {
 		all[i] = kindTable[i].Name

@@ -38,7 +38,7 @@ var views = map[string]struct {
 }
 
 func parse[T any](p wire.Payload) (any, error) {
-	v, err := kinds.Parse[T](p)
+	v, err := kinds.ParsePayload[T](p)
 	if err != nil {
 		return nil, err
 	}
@@ -47,17 +47,17 @@ func parse[T any](p wire.Payload) (any, error) {
 
 func envelope(kind string, p wire.Payload) *wire.Envelope {
 	e := &wire.Envelope{V: wire.Version, ID: wire.MessageID{1}, From: identity.ID{2}, To: identity.ID{3}, TS: 1, Kind: kind, Payload: p}
-	if k, ok := kinds.Lookup(kind); ok && k.NeedsRef {
+	if k, ok := kinds.FindKind(kind); ok && k.NeedsRef {
 		e.Ref = &wire.MessageID{4}
 	}
 	return e
 }
 
 func TestFullPayloads(t *testing.T) {
-	for _, k := range kinds.Table() {
+	for _, k := range kinds.ListKinds() {
 		v := views[k.Name]
-		p := kinds.Encode(v.full)
-		if _, err := kinds.Check(envelope(k.Name, p)); err != nil {
+		p := kinds.EncodePayload(v.full)
+		if _, err := kinds.CheckEnvelope(envelope(k.Name, p)); err != nil {
 			t.Error(err)
 		}
 		if got, err := v.parse(p); err != nil || !cmp.Equal(v.full, got) {
@@ -69,7 +69,7 @@ func TestFullPayloads(t *testing.T) {
 // The table and the structs name the same fields, and a field that is required
 // is written even if it is zero.
 func TestTableMatchesStructs(t *testing.T) {
-	for _, k := range kinds.Table() {
+	for _, k := range kinds.ListKinds() {
 		var checked, declared []string
 		for _, f := range k.Fields {
 			checked = append(checked, fmt.Sprint(f.Name, " ", f.Required))
@@ -93,10 +93,10 @@ func TestTableMatchesStructs(t *testing.T) {
 }
 
 func TestEveryFieldIsCheckedAndNamed(t *testing.T) {
-	for _, k := range kinds.Table() {
+	for _, k := range kinds.ListKinds() {
 		for _, f := range k.Fields {
 			var m map[string]jsontext.Value
-			if err := json.Unmarshal(kinds.Encode(views[k.Name].full), &m); err != nil {
+			if err := json.Unmarshal(kinds.EncodePayload(views[k.Name].full), &m); err != nil {
 				t.Fatal(err)
 			}
 			try := func(v string) error {
@@ -107,7 +107,7 @@ func TestEveryFieldIsCheckedAndNamed(t *testing.T) {
 				if c[f.Name] = jsontext.Value(v); v == "" {
 					delete(c, f.Name)
 				}
-				_, err := kinds.Check(envelope(k.Name, kinds.Encode(c)))
+				_, err := kinds.CheckEnvelope(envelope(k.Name, kinds.EncodePayload(c)))
 				return err
 			}
 			for _, absent := range []string{"", "null"} {
@@ -136,7 +136,7 @@ func TestEveryFieldIsCheckedAndNamed(t *testing.T) {
 }
 
 func TestCheckCodes(t *testing.T) {
-	ok := kinds.Encode(views[kinds.KindResult].full)
+	ok := kinds.EncodePayload(views[kinds.KindResult].full)
 	for name, c := range map[string]struct {
 		spoil func(*wire.Envelope)
 		want  kinds.Code
@@ -153,7 +153,7 @@ func TestCheckCodes(t *testing.T) {
 	} {
 		e := envelope(kinds.KindResult, ok)
 		c.spoil(e)
-		_, err := kinds.Check(e)
+		_, err := kinds.CheckEnvelope(e)
 		if c.want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -173,21 +173,21 @@ func TestMessagesAreBounded(t *testing.T) {
 		`{"topic":"a","` + long + `":1,"` + long + `":2}`, `{"topic":"a","importance":"` + long + `"}`,
 		`{"topic":"` + strings.Repeat(`\u0001`, 200) + `"}`, `{"topic":"a","x":` + strings.Repeat("1", 10_000) + `x}`,
 	} {
-		if _, err := kinds.Check(envelope(kinds.KindNotify, wire.Payload(p))); err == nil || len(err.Error()) > 2000 {
+		if _, err := kinds.CheckEnvelope(envelope(kinds.KindNotify, wire.Payload(p))); err == nil || len(err.Error()) > 2000 {
 			t.Errorf("%.40s: %d bytes of %.300v", p, len(fmt.Sprint(err)), err)
 		}
 	}
 }
 
 func TestAnswers(t *testing.T) {
-	for _, k := range kinds.Table() {
-		for _, reply := range kinds.Table() {
+	for _, k := range kinds.ListKinds() {
+		for _, reply := range kinds.ListKinds() {
 			want := k.Class == kinds.Exchange && (reply.Name == k.Reply || reply.Name == kinds.KindError)
-			if k.Answers(reply.Name) != want {
+			if k.AllowsReply(reply.Name) != want {
 				t.Errorf("%s answered by %s: %t", k.Name, reply.Name, !want)
 			}
 		}
-		if r, ok := kinds.Lookup(k.Reply); (k.Class == kinds.Exchange) != ok || ok && (r.Class != kinds.Reply || !r.NeedsRef) {
+		if r, ok := kinds.FindKind(k.Reply); (k.Class == kinds.Exchange) != ok || ok && (r.Class != kinds.Reply || !r.NeedsRef) {
 			t.Errorf("%s: reply %q", k.Name, k.Reply)
 		}
 	}
@@ -198,7 +198,7 @@ func TestUnderDomain(t *testing.T) {
 		domain, d string
 		want      bool
 	}{{"code", "code", true}, {"code.review", "code", true}, {"codex", "code", false}, {"code", "code.review", false}, {"", "code", false}, {"code", "", false}} {
-		if kinds.UnderDomain(c.domain, c.d) != c.want {
+		if kinds.IsUnderDomain(c.domain, c.d) != c.want {
 			t.Errorf("%q under %q: %t", c.domain, c.d, !c.want)
 		}
 	}
@@ -206,12 +206,12 @@ func TestUnderDomain(t *testing.T) {
 
 func TestCodeTable(t *testing.T) {
 	seen := make(map[kinds.Code]bool)
-	for _, c := range kinds.Codes() {
+	for _, c := range kinds.ListCodes() {
 		if seen[c.Code] {
 			t.Errorf("%s is there twice", c.Code)
 		}
 		seen[c.Code] = true
-		_, said := kinds.Check(envelope(kinds.KindError, kinds.Encode(&kinds.Error{Code: c.Code})))
+		_, said := kinds.CheckEnvelope(envelope(kinds.KindError, kinds.EncodePayload(&kinds.Error{Code: c.Code})))
 		if c.Local != (said != nil) {
 			t.Errorf("%s in an error envelope: %v", c.Code, said)
 		}
@@ -222,8 +222,8 @@ func TestCodeTable(t *testing.T) {
 }
 
 func TestFromWire(t *testing.T) {
-	for _, c := range kinds.Codes() {
-		e := kinds.FromWire(string(c.Code), "m", 7)
+	for _, c := range kinds.ListCodes() {
+		e := kinds.NewErrorFromWire(string(c.Code), "m", 7)
 		want := &kinds.Error{Code: c.Code, Message: "m", Retryable: c.Retryable}
 		if c.Local {
 			want.Code, want.Retryable = kinds.Internal, false
@@ -235,7 +235,7 @@ func TestFromWire(t *testing.T) {
 			t.Errorf("%s: %s", c.Code, d)
 		}
 	}
-	if e := kinds.FromWire("brand_new", "m", 7); e.Code != "brand_new" || e.Retryable || e.RetryAfterMS != 0 {
+	if e := kinds.NewErrorFromWire("brand_new", "m", 7); e.Code != "brand_new" || e.Retryable || e.RetryAfterMS != 0 {
 		t.Errorf("unknown code: %+v", e)
 	}
 }
@@ -243,17 +243,17 @@ func TestFromWire(t *testing.T) {
 func TestForeign(t *testing.T) {
 	details := jsontext.Value(`{"domains":["code"]}`)
 	local := &kinds.Error{Code: kinds.DaemonUnavailable, Message: "m", Retryable: true, RetryAfterMS: 5, Details: details, From: "forged"}
-	if d := cmp.Diff(&kinds.Error{Code: kinds.Internal, Message: "m", Details: details}, local.Foreign()); d != "" {
+	if d := cmp.Diff(&kinds.Error{Code: kinds.Internal, Message: "m", Details: details}, local.SanitizeForPeer()); d != "" {
 		t.Error(d)
 	}
 	for told, want := range map[string]string{`{"delivered":"no"}`: `{}`, `{"b":1,"delivered":"unknown","a":2}`: `{"a":2,"b":1}`, `{"delivered":7}`: `{"delivered":7}`} {
-		e := (&kinds.Error{Code: kinds.Internal, Details: jsontext.Value(told)}).Foreign()
+		e := (&kinds.Error{Code: kinds.Internal, Details: jsontext.Value(told)}).SanitizeForPeer()
 		if string(e.Details) != want {
 			t.Errorf("details %s became %s, want %s", told, e.Details, want)
 		}
 	}
 	terse := &kinds.Error{Code: kinds.Overloaded, RetryAfterMS: 5} // the payload left retryable out
-	if d := cmp.Diff(&kinds.Error{Code: kinds.Overloaded, Retryable: true, RetryAfterMS: 5}, terse.Foreign()); d != "" {
+	if d := cmp.Diff(&kinds.Error{Code: kinds.Overloaded, Retryable: true, RetryAfterMS: 5}, terse.SanitizeForPeer()); d != "" {
 		t.Error(d)
 	}
 }
@@ -276,7 +276,7 @@ func TestAsError(t *testing.T) {
 
 func TestDelivered(t *testing.T) {
 	e := kinds.Errorf(kinds.Unreachable, "no answer").WithDelivered(kinds.DeliveredUnknown)
-	if p, err := kinds.Parse[kinds.Error](kinds.Encode(e)); err != nil || p.Delivered() != kinds.DeliveredUnknown {
+	if p, err := kinds.ParsePayload[kinds.Error](kinds.EncodePayload(e)); err != nil || p.Delivered() != kinds.DeliveredUnknown {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if d := kinds.Errorf(kinds.Unreachable, "no answer").Delivered(); d != "" {
@@ -285,7 +285,7 @@ func TestDelivered(t *testing.T) {
 }
 
 func TestEncodeRepairsUTF8(t *testing.T) {
-	if p := kinds.Encode(&kinds.Cancel{Reason: "a\xffb"}); string(p) != `{"reason":"a`+"\ufffd"+`b"}` {
+	if p := kinds.EncodePayload(&kinds.Cancel{Reason: "a\xffb"}); string(p) != `{"reason":"a`+"\ufffd"+`b"}` {
 		t.Errorf("%s", p)
 	}
 }
@@ -293,14 +293,14 @@ func TestEncodeRepairsUTF8(t *testing.T) {
 // What Check accepts is I-JSON, is read by the kind's struct, and is accepted
 // again as that struct writes it.
 func FuzzCheck(f *testing.F) {
-	for i, k := range kinds.Table() {
-		f.Add(uint8(i), []byte(kinds.Encode(views[k.Name].full)))
+	for i, k := range kinds.ListKinds() {
+		f.Add(uint8(i), []byte(kinds.EncodePayload(views[k.Name].full)))
 		f.Add(uint8(i), []byte(`{}`))
 	}
 	f.Add(uint8(2), []byte(` {"\u0071uestion":"\ud83d\udc4d","x":{"y":[null,1e400]},"deadline_ms":null} `))
 	f.Fuzz(func(t *testing.T, i uint8, p []byte) {
-		k := kinds.Table()[int(i)%len(kinds.Table())]
-		if _, err := kinds.Check(envelope(k.Name, p)); err != nil {
+		k := kinds.ListKinds()[int(i)%len(kinds.ListKinds())]
+		if _, err := kinds.CheckEnvelope(envelope(k.Name, p)); err != nil {
 			if e, ok := errors.AsType[*kinds.Error](err); !ok || e.Code != kinds.Invalid || len(e.Message) > 2000 {
 				t.Fatalf("%.300v", err)
 			}
@@ -313,8 +313,8 @@ func FuzzCheck(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again := kinds.Encode(v)
-		if _, err := kinds.Check(envelope(k.Name, again)); err != nil {
+		again := kinds.EncodePayload(v)
+		if _, err := kinds.CheckEnvelope(envelope(k.Name, again)); err != nil {
 			t.Fatalf("%s: %v", again, err)
 		}
 		if v2, err := views[k.Name].parse(again); err != nil || !cmp.Equal(v, v2, cmp.Comparer(sameJSON)) {

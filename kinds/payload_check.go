@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,81 +22,79 @@ import (
 type Field struct {
 	Name     string
 	Required bool
-	rule     rule
+	check    fieldCheck
 }
 
-// rule returns what is wrong with a field's value, "" for nothing. The value is valid
+// fieldCheck returns what is wrong with a field's value, "" for nothing. The value is valid
 // JSON and not null.
-type rule func(jsontext.Value) string
+type fieldCheck func(jsontext.Value) string
 
-func required(name string, r rule) Field { return Field{name, true, r} }
-func optional(name string, r rule) Field { return Field{name, false, r} }
+func newRequiredField(name string, r fieldCheck) Field { return Field{name, true, r} }
+func newOptionalField(name string, r fieldCheck) Field { return Field{name, false, r} }
 
-func anything(jsontext.Value) string { return "" }
+func acceptAnyValue(jsontext.Value) string { return "" }
 
-func text(v jsontext.Value) string { return expectKind(v, '"', "a string") }
+func checkText(v jsontext.Value) string { return checkJSONKind(v, '"', "a string") }
 
-func nonEmpty(v jsontext.Value) string {
+func checkNonEmpty(v jsontext.Value) string {
 	if string(v) == `""` {
 		return "empty"
 	}
-	return text(v)
+	return checkText(v)
 }
 
-// domainText is the rule of a domain: text by which messages are routed.
-func domainText(v jsontext.Value) string {
-	if p := text(v); p != "" {
+// checkDomainText is the rule of a domain: text by which messages are routed.
+func checkDomainText(v jsontext.Value) string {
+	if p := checkText(v); p != "" {
 		return p
 	}
-	return domainProblem(unquote(v))
+	return findDomainProblem(unquoteText(v))
 }
 
-func topic(v jsontext.Value) string {
-	if p := nonEmpty(v); p != "" {
+func checkTopic(v jsontext.Value) string {
+	if p := checkNonEmpty(v); p != "" {
 		return p
 	}
-	return domainText(v)
+	return checkDomainText(v)
 }
 
-// errorCode is the rule of an error code, known or not, that may cross to a peer.
-func errorCode(v jsontext.Value) string {
-	if p := nonEmpty(v); p != "" {
+// checkErrorCode is the rule of an error code, known or not, that may cross to a peer.
+func checkErrorCode(v jsontext.Value) string {
+	if p := checkNonEmpty(v); p != "" {
 		return p
 	}
-	if c := Code(unquote(v)); c.Info().Local {
+	if c := Code(unquoteText(v)); c.Info().Local {
 		return string(c) + " is never sent to a peer: the own daemon alone raises it; use internal"
 	}
 	return ""
 }
 
-func oneOf(words ...string) rule {
+func newOneOfCheck(words ...string) fieldCheck {
 	list := strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 	return func(v jsontext.Value) string {
-		if p := text(v); p != "" {
+		if p := checkText(v); p != "" {
 			return p
 		}
-		got := unquote(v)
-		for _, w := range words {
-			if string(got) == w {
-				return ""
-			}
+		got := unquoteText(v)
+		if slices.ContainsFunc(words, func(w string) bool { return string(got) == w }) {
+			return ""
 		}
 		return fmt.Sprintf("%q: expected %s", clipText(string(got)), list)
 	}
 }
 
-func number(v jsontext.Value) string { return wholeNumber(v, math.MaxUint64) }
+func checkNumber(v jsontext.Value) string { return checkWholeNumber(v, math.MaxUint64) }
 
-func millis(limit time.Duration) rule {
-	return func(v jsontext.Value) string { return wholeNumber(v, uint64(limit.Milliseconds())) }
+func newMillisCheck(limit time.Duration) fieldCheck {
+	return func(v jsontext.Value) string { return checkWholeNumber(v, uint64(limit.Milliseconds())) }
 }
 
-// wholeNumber returns what is wrong with a number up to limit. It takes digits alone: 1e3
+// checkWholeNumber returns what is wrong with a number up to limit. It takes digits alone: 1e3
 // is refused like 1.5.
-func wholeNumber(v jsontext.Value, limit uint64) string {
+func checkWholeNumber(v jsontext.Value, limit uint64) string {
 	const want = "a whole number, 0 or more"
 	if v.Kind() != '0' {
-		return expectKind(v, '0', want)
+		return checkJSONKind(v, '0', want)
 	}
 	n, err := strconv.ParseUint(string(v), 10, 64)
 	switch {
@@ -107,19 +106,19 @@ func wholeNumber(v jsontext.Value, limit uint64) string {
 	return ""
 }
 
-func boolean(v jsontext.Value) string {
+func checkBoolean(v jsontext.Value) string {
 	if k := v.Kind(); k != 't' && k != 'f' {
-		return expectKind(v, 't', "true or false")
+		return checkJSONKind(v, 't', "true or false")
 	}
 	return ""
 }
 
-func object(v jsontext.Value) string { return expectKind(v, '{', "an object") }
+func checkObject(v jsontext.Value) string { return checkJSONKind(v, '{', "an object") }
 
-func texts(v jsontext.Value) string {
+func checkTexts(v jsontext.Value) string {
 	const want = "a list of strings"
 	if v.Kind() != '[' {
-		return expectKind(v, '[', want)
+		return checkJSONKind(v, '[', want)
 	}
 	dec := jsontext.NewDecoder(bytes.NewReader(v))
 	dec.ReadToken()
@@ -131,7 +130,7 @@ func texts(v jsontext.Value) string {
 	return ""
 }
 
-func expectKind(v jsontext.Value, kind jsontext.Kind, want string) string {
+func checkJSONKind(v jsontext.Value, kind jsontext.Kind, want string) string {
 	if v.Kind() == kind {
 		return ""
 	}
@@ -139,8 +138,8 @@ func expectKind(v jsontext.Value, kind jsontext.Kind, want string) string {
 	return "expected " + want + ", got " + got
 }
 
-// unquote returns the text of a valid JSON string, in place if nothing is escaped.
-func unquote(v jsontext.Value) []byte {
+// unquoteText returns the text of a valid JSON string, in place if nothing is escaped.
+func unquoteText(v jsontext.Value) []byte {
 	if bytes.IndexByte(v, '\\') < 0 {
 		return v[1 : len(v)-1]
 	}
@@ -148,28 +147,28 @@ func unquote(v jsontext.Value) []byte {
 	return s
 }
 
-// checkPayload validates a payload of this kind, in one pass over its text, and returns
+// readPayload validates a payload of this kind, in one pass over its text, and returns
 // what [Checked] keeps of it. The error has the code invalid and names the field.
-func (k *Kind) checkPayload(p wire.Payload) (Checked, error) {
-	r := &reader{Checked: Checked{Spec: k}}
-	if err := r.read(p); err != nil {
+func (k *Kind) readPayload(p wire.Payload) (Checked, error) {
+	r := &payloadReader{Checked: Checked{Spec: k}}
+	if err := r.readFields(p); err != nil {
 		return Checked{}, Errorf(Invalid, "%s: %s", k.Name, err)
 	}
 	return r.Checked, nil
 }
 
-// reader walks a payload's top level; what is below is validated and not kept.
-type reader struct {
+// payloadReader walks a payload's top level; what is below is validated and not kept.
+type payloadReader struct {
 	Checked
 	seen  uint32            // bit i: Fields[i] is there and not null
 	fault *wire.FormatError // of the field that broke its rule
 }
 
-// read reads the payload: quickly if it is plain JSON, else strictly. The error is a
+// readFields reads the payload: quickly if it is plain JSON, else strictly. The error is a
 // [wire.FormatError].
-func (r *reader) read(p wire.Payload) error {
-	quick, start := scanner{text: p.Object()}, *r
-	if !quick.members(func(name, value []byte) bool { return r.applyRule(r.Spec.fieldIndex(name), value) }) {
+func (r *payloadReader) readFields(p wire.Payload) error {
+	quick, start := jsonScanner{text: p.Object()}, *r
+	if !quick.scanMembers(func(name, value []byte) bool { return r.checkField(r.Spec.findField(name), value) }) {
 		*r = start
 		if err := r.readStrictly(p); err != nil {
 			return err
@@ -184,7 +183,7 @@ func (r *reader) read(p wire.Payload) error {
 }
 
 // readStrictly reads any payload, with the JSON package's decoder.
-func (r *reader) readStrictly(p wire.Payload) error {
+func (r *payloadReader) readStrictly(p wire.Payload) error {
 	if err := p.CheckShape(); err != nil {
 		return err
 	}
@@ -193,13 +192,13 @@ func (r *reader) readStrictly(p wire.Payload) error {
 		return r.fault
 	}
 	if err != nil {
-		return &wire.FormatError{Field: "payload", Problem: syntaxProblem(err)}
+		return &wire.FormatError{Field: "payload", Problem: describeSyntaxError(err)}
 	}
 	return nil
 }
 
 // UnmarshalJSONFrom reads the payload's top level, for json.Unmarshal.
-func (r *reader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+func (r *payloadReader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if _, err := dec.ReadToken(); err != nil {
 		return err
 	}
@@ -208,12 +207,12 @@ func (r *reader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		if err != nil {
 			return err
 		}
-		i := r.Spec.fieldIndex(unquote(name))
+		i := r.Spec.findField(unquoteText(name))
 		value, err := dec.ReadValue()
 		if err != nil {
 			return err
 		}
-		if !r.applyRule(i, value) {
+		if !r.checkField(i, value) {
 			return r.fault
 		}
 	}
@@ -221,47 +220,42 @@ func (r *reader) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// applyRule reports whether the value of the i-th field, which is valid JSON, follows its
+// checkField reports whether the value of the i-th field, which is valid JSON, follows its
 // rule, and keeps the value if that is needed.
-func (r *reader) applyRule(i int, v jsontext.Value) bool {
+func (r *payloadReader) checkField(i int, v jsontext.Value) bool {
 	if i < 0 || v.Kind() == 'n' {
 		return true
 	}
 	field := &r.Spec.Fields[i]
-	if problem := field.rule(v); problem != "" {
+	if problem := field.check(v); problem != "" {
 		r.fault = &wire.FormatError{Field: field.Name, Problem: problem}
 		return false
 	}
 	r.seen |= 1 << i
-	r.keep(field.Name, v)
+	r.storeRoutingValue(field.Name, v)
 	return true
 }
 
-// keep keeps the value of a valid field, if [Checked] has it. In every kind that has
+// storeRoutingValue stores the value of a valid field, if [Checked] has it. In every kind that has
 // it, a name means the same.
-func (r *reader) keep(name string, v jsontext.Value) {
+func (r *payloadReader) storeRoutingValue(name string, v jsontext.Value) {
 	switch name {
 	case "domain":
-		r.Domain = string(unquote(v))
+		r.Domain = string(unquoteText(v))
 	case "topic":
-		r.Topic = string(unquote(v))
+		r.Topic = string(unquoteText(v))
 	case "deadline_ms":
 		ms, _ := strconv.ParseUint(string(v), 10, 64) // cannot fail: the rule has read it
 		r.Deadline = time.Duration(ms) * time.Millisecond
 	}
 }
 
-func (k *Kind) fieldIndex(name []byte) int {
-	for i := range k.Fields {
-		if k.Fields[i].Name == string(name) {
-			return i
-		}
-	}
-	return -1
+func (k *Kind) findField(name []byte) int {
+	return slices.IndexFunc(k.Fields, func(f Field) bool { return f.Name == string(name) })
 }
 
-// syntaxProblem says what is wrong with JSON text.
-func syntaxProblem(err error) string {
+// describeSyntaxError says what is wrong with JSON text.
+func describeSyntaxError(err error) string {
 	if se, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		err = se
 	}
@@ -272,13 +266,13 @@ func syntaxProblem(err error) string {
 // field names it there. That it is dot-separated lower-case labels, like code.review, is a
 // convention and is not enforced.
 func CheckDomain(field, domain string) error {
-	if p := domainProblem([]byte(domain)); p != "" {
+	if p := findDomainProblem([]byte(domain)); p != "" {
 		return &wire.FormatError{Field: field, Problem: p}
 	}
 	return nil
 }
 
-func domainProblem(s []byte) string {
+func findDomainProblem(s []byte) string {
 	if len(s) > MaxDomain {
 		return fmt.Sprintf("%d bytes: the limit is %d", len(s), MaxDomain)
 	}
@@ -288,20 +282,19 @@ func domainProblem(s []byte) string {
 	return ""
 }
 
-// UnderDomain reports whether domain is d or below it, on label boundaries.
-func UnderDomain(domain, d string) bool {
+// IsUnderDomain reports whether domain is d or below it, on label boundaries.
+func IsUnderDomain(domain, d string) bool {
 	return domain == d || strings.HasPrefix(domain, d) && domain[len(d)] == '.'
 }
 
 // clipText shortens a peer's or agent's text for an error message.
 func clipText(s string) string {
-	const most = 200 // bytes: enough to recognise it
-	if len(s) <= most {
+	n := 200 // bytes: enough to recognise it
+	if len(s) <= n {
 		return s
 	}
-	for n := most; ; n-- {
-		if utf8.RuneStart(s[n]) {
-			return s[:n] + "…"
-		}
+	for !utf8.RuneStart(s[n]) {
+		n--
 	}
+	return s[:n] + "…"
 }

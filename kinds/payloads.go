@@ -45,8 +45,8 @@ type Delegate struct {
 	Domain     string         `json:"domain,omitzero"`
 }
 
-// Reports reports whether a result is owed: yes unless report_back is false.
-func (d *Delegate) Reports() bool { return d.ReportBack == nil || *d.ReportBack }
+// OwesResult reports whether a result is owed: yes unless report_back is false.
+func (d *Delegate) OwesResult() bool { return d.ReportBack == nil || *d.ReportBack }
 
 // Deadline returns how long the task may take; 0: no deadline.
 func (d *Delegate) Deadline() time.Duration {

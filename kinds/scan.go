@@ -8,11 +8,11 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// scanner reads what nearly all payloads are, several times faster than the JSON
+// jsonScanner reads what nearly all payloads are, several times faster than the JSON
 // package: objects whose strings have no \u escapes and whose names are few and
-// have no escapes at all. It judges nothing: where it is not certain that the text
-// is valid (RFC 8259, RFC 7493) it gives up, and the JSON package decides.
-type scanner struct {
+// have no escapes at all. If it is not certain that the text is valid (RFC 8259,
+// RFC 7493), it gives up, and the JSON package decides.
+type jsonScanner struct {
 	text  []byte
 	names [maxNames]span // of the objects that are open, the outermost first
 	n     int
@@ -22,46 +22,46 @@ const maxNames = 64
 
 type span struct{ from, to int32 }
 
-// members calls member with each name and value of the object that is the whole
+// scanMembers calls member with each name and value of the object that is the whole
 // text. It reports whether all is valid, member's word included.
-func (s *scanner) members(member func(name, value []byte) bool) bool {
-	end := s.object(s.space(0), 1, member)
-	return end >= 0 && s.space(end) == len(s.text)
+func (s *jsonScanner) scanMembers(member func(name, value []byte) bool) bool {
+	end := s.scanObject(s.skipSpace(0), 1, member)
+	return end >= 0 && s.skipSpace(end) == len(s.text)
 }
 
-// unsure is what the methods below return where they give up; else it is the index
-// after what they have read.
+// unsure is returned by the methods below if they give up. Else they return the index
+// after the text that they have read.
 const unsure = -1
 
-// object reads an object at a depth; the outermost is at 1.
-func (s *scanner) object(at, depth int, member func(name, value []byte) bool) int {
-	if s.byte(at) != '{' || depth > wire.MaxDepth {
+// scanObject reads an object at a depth; the outermost is at 1.
+func (s *jsonScanner) scanObject(at, depth int, member func(name, value []byte) bool) int {
+	if s.byteAt(at) != '{' || depth > wire.MaxDepth {
 		return unsure
 	}
 	first := s.n
-	at = s.space(at + 1)
-	if s.byte(at) == '}' {
+	at = s.skipSpace(at + 1)
+	if s.byteAt(at) == '}' {
 		return at + 1
 	}
 	for {
-		end := s.string(at)
-		if end < 0 || !s.add(first, at+1, end-1) {
+		end := s.scanString(at)
+		if end < 0 || !s.addUniqueName(first, at+1, end-1) {
 			return unsure
 		}
 		name := s.text[at+1 : end-1]
-		if at = s.space(end); s.byte(at) != ':' {
+		if at = s.skipSpace(end); s.byteAt(at) != ':' {
 			return unsure
 		}
-		at = s.space(at + 1)
-		if end = s.value(at, depth); end < 0 {
+		at = s.skipSpace(at + 1)
+		if end = s.scanValue(at, depth); end < 0 {
 			return unsure
 		}
 		if member != nil && !member(name, s.text[at:end]) {
 			return unsure
 		}
-		switch at = s.space(end); s.byte(at) {
+		switch at = s.skipSpace(end); s.byteAt(at) {
 		case ',':
-			at = s.space(at + 1)
+			at = s.skipSpace(at + 1)
 		case '}':
 			s.n = first
 			return at + 1
@@ -71,9 +71,9 @@ func (s *scanner) object(at, depth int, member func(name, value []byte) bool) in
 	}
 }
 
-// add notes a name of the object whose names begin at first; false: one that was
+// addUniqueName stores a name of the object whose names begin at first; false: one that was
 // there before, or one too many.
-func (s *scanner) add(first, from, to int) bool {
+func (s *jsonScanner) addUniqueName(first, from, to int) bool {
 	text := s.text[from:to]
 	if s.n == maxNames || bytes.IndexByte(text, '\\') >= 0 {
 		return false
@@ -88,22 +88,22 @@ func (s *scanner) add(first, from, to int) bool {
 	return true
 }
 
-func (s *scanner) array(at, depth int) int {
+func (s *jsonScanner) scanArray(at, depth int) int {
 	if depth > wire.MaxDepth {
 		return unsure
 	}
-	at = s.space(at + 1)
-	if s.byte(at) == ']' {
+	at = s.skipSpace(at + 1)
+	if s.byteAt(at) == ']' {
 		return at + 1
 	}
 	for {
-		end := s.value(at, depth)
+		end := s.scanValue(at, depth)
 		if end < 0 {
 			return unsure
 		}
-		switch at = s.space(end); s.byte(at) {
+		switch at = s.skipSpace(end); s.byteAt(at) {
 		case ',':
-			at = s.space(at + 1)
+			at = s.skipSpace(at + 1)
 		case ']':
 			return at + 1
 		default:
@@ -112,68 +112,68 @@ func (s *scanner) array(at, depth int) int {
 	}
 }
 
-func (s *scanner) value(at, depth int) int {
-	switch s.byte(at) {
+func (s *jsonScanner) scanValue(at, depth int) int {
+	switch s.byteAt(at) {
 	case '"':
-		return s.string(at)
+		return s.scanString(at)
 	case '{':
-		return s.object(at, depth+1, nil)
+		return s.scanObject(at, depth+1, nil)
 	case '[':
-		return s.array(at, depth+1)
+		return s.scanArray(at, depth+1)
 	case 't':
-		return s.word(at, "true")
+		return s.scanLiteral(at, "true")
 	case 'f':
-		return s.word(at, "false")
+		return s.scanLiteral(at, "false")
 	case 'n':
-		return s.word(at, "null")
+		return s.scanLiteral(at, "null")
 	}
-	return s.number(at)
+	return s.scanNumber(at)
 }
 
-func (s *scanner) word(at int, w string) int {
+func (s *jsonScanner) scanLiteral(at int, w string) int {
 	if bytes.HasPrefix(s.text[at:], []byte(w)) {
 		return at + len(w)
 	}
 	return unsure
 }
 
-func (s *scanner) number(at int) int {
-	if s.byte(at) == '-' {
+func (s *jsonScanner) scanNumber(at int) int {
+	if s.byteAt(at) == '-' {
 		at++
 	}
 	whole := at
-	at = s.digits(at)
+	at = s.skipDigits(at)
 	if at == whole || s.text[whole] == '0' && at > whole+1 {
 		return unsure
 	}
-	if s.byte(at) == '.' {
+	if s.byteAt(at) == '.' {
 		fraction := at + 1
-		if at = s.digits(fraction); at == fraction {
+		if at = s.skipDigits(fraction); at == fraction {
 			return unsure
 		}
 	}
-	if c := s.byte(at); c == 'e' || c == 'E' {
+	if c := s.byteAt(at); c == 'e' || c == 'E' {
 		at++
-		if c := s.byte(at); c == '+' || c == '-' {
+		if c := s.byteAt(at); c == '+' || c == '-' {
 			at++
 		}
 		exponent := at
-		if at = s.digits(exponent); at == exponent {
+		if at = s.skipDigits(exponent); at == exponent {
 			return unsure
 		}
 	}
 	return at
 }
 
-func (s *scanner) digits(at int) int {
-	for c := s.byte(at); '0' <= c && c <= '9'; c = s.byte(at) {
+func (s *jsonScanner) skipDigits(at int) int {
+	for c := s.byteAt(at); '0' <= c && c <= '9'; c = s.byteAt(at) {
 		at++
 	}
 	return at
 }
 
-func (s *scanner) string(at int) int {
-	if s.byte(at) != '"' {
+func (s *jsonScanner) scanString(at int) int {
+	if s.byteAt(at) != '"' {
 		return unsure
 	}
 	at++
@@ -191,14 +191,14 @@ func (s *scanner) string(at int) int {
 		if escape >= 0 {
 			run = run[:escape]
 		}
-		if !plain(run) {
+		if !isPlainText(run) {
 			return unsure
 		}
 		if escape < 0 {
 			return quote + 1
 		}
 		at += escape + 2
-		switch s.byte(at - 1) {
+		switch s.byteAt(at - 1) {
 		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		default:
 			return unsure
@@ -206,9 +206,9 @@ func (s *scanner) string(at int) int {
 	}
 }
 
-// plain reports whether text is UTF-8 without control characters. It looks at
+// isPlainText reports whether text is UTF-8 without control characters. It looks at
 // many bytes at a time, for it is where large payloads spend their time.
-func plain(text []byte) bool {
+func isPlainText(text []byte) bool {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	var all, low uint64 // low gets the top bit of each byte below a space, and of others only beside one
 	rest := text
@@ -230,15 +230,15 @@ func plain(text []byte) bool {
 	return low&tops == 0 && (all&tops == 0 || utf8.Valid(text))
 }
 
-func (s *scanner) space(at int) int {
-	for c := s.byte(at); c == ' ' || c == '\n' || c == '\t' || c == '\r'; c = s.byte(at) {
+func (s *jsonScanner) skipSpace(at int) int {
+	for c := s.byteAt(at); c == ' ' || c == '\n' || c == '\t' || c == '\r'; c = s.byteAt(at) {
 		at++
 	}
 	return at
 }
 
-// byte returns 0, which stands nowhere in JSON, behind the end.
-func (s *scanner) byte(at int) byte {
+// byteAt returns 0, which stands nowhere in JSON, behind the end.
+func (s *jsonScanner) byteAt(at int) byte {
 	if at < len(s.text) {
 		return s.text[at]
 	}

@@ -43,8 +43,8 @@ var (
 )
 
 func scans(text string) bool {
-	s := scanner{text: []byte(text)}
-	return s.members(func(_, _ []byte) bool { return true })
+	s := jsonScanner{text: []byte(text)}
+	return s.scanMembers(func(_, _ []byte) bool { return true })
 }
 
 func TestScannerPassesWhatIsOrdinary(t *testing.T) {
@@ -70,13 +70,13 @@ func TestPlain(t *testing.T) {
 			for b := range 256 {
 				text := bytes.Repeat([]byte("~"), n)
 				text[at] = byte(b)
-				if got, want := plain(text), ' ' <= b && b < 0x80; got != want {
+				if got, want := isPlainText(text), ' ' <= b && b < 0x80; got != want {
 					t.Fatalf("%q: %v", text, got)
 				}
 			}
 		}
 	}
-	if !plain([]byte("Ärger – 👍")) {
+	if !isPlainText([]byte("Ärger – 👍")) {
 		t.Error("UTF-8 is not plain")
 	}
 }
@@ -92,9 +92,9 @@ func FuzzScanner(f *testing.F) {
 			return // stands for {}
 		}
 		k := &kindTable[int(i)%len(kindTable)]
-		quick, strict := reader{Checked: Checked{Spec: k}}, reader{Checked: Checked{Spec: k}}
-		s := scanner{text: text}
-		if !s.members(func(name, value []byte) bool { return quick.applyRule(k.fieldIndex(name), value) }) {
+		quick, strict := payloadReader{Checked: Checked{Spec: k}}, payloadReader{Checked: Checked{Spec: k}}
+		s := jsonScanner{text: text}
+		if !s.scanMembers(func(name, value []byte) bool { return quick.checkField(k.findField(name), value) }) {
 			return
 		}
 		if err := strict.readStrictly(text); err != nil {

@@ -6,20 +6,25 @@ import (
 	"github.com/acpd/acpd/openintent/chain"
 )
 
-// level is what an agent may do with an intent.
-type level int
+// accessLevel says how much an agent may do with an intent.
+type accessLevel int
 
 const (
-	levelNone  level = iota
-	levelRead        // see it; take part in its channels
-	levelWrite       // change it; create channels
-	levelAdmin       // decide who may do what
+	levelNone  accessLevel = iota
+	levelRead              // see it; take part in its channels
+	levelWrite             // change it; create channels
+	levelAdmin             // decide who may do what
 )
 
-var levels = map[string]level{"read": levelRead, "write": levelWrite, "admin": levelAdmin}
+var levelNames = []string{levelNone: "no", levelRead: "read", levelWrite: "write", levelAdmin: "admin"}
 
-// policies are the default policies that are understood. The SDK knows but
-// open and closed, so these two are answered.
+// parseAccessLevel returns the level with a name, levelNone if there is none.
+func parseAccessLevel(name string) accessLevel {
+	return accessLevel(max(slices.Index(levelNames, name), 0))
+}
+
+// policies are the default policies that may be set. The SDK knows open and closed alone, so
+// answers say one of these two.
 var policies = []string{"open", "closed", "restricted", "private"}
 
 // access says who may do what with an intent.
@@ -47,156 +52,194 @@ type Entry struct {
 	GrantedAt     chain.Time `json:"granted_at"`
 	ExpiresAt     chain.Time `json:"expires_at"`
 	Reason        *string    `json:"reason"`
-	Home          string     `json:"home,omitzero"` // where the agent, or who has the role, is at home; "" is here
+	Home          string     `json:"home,omitzero"` // of the agent, or of those that have the role; "" is here
 }
 
-// role reports whether the entry is for who has a role.
-func (p *Entry) role() bool { return p.PrincipalType == "role" || p.PrincipalType == "group" }
+// isForRole reports whether the entry is for the agents that have a role.
+func (p *Entry) isForRole() bool { return p.PrincipalType == "role" || p.PrincipalType == "group" }
 
-// level returns what who may do. The world is read-locked, or the caller is a write.
-func (e *Engine) level(in *intent, who Caller, at chain.Time) level {
+// callerAccessLevel returns the level of a caller. The world is read-locked, or this is a write.
+func (e *Engine) callerAccessLevel(in *intentRecord, who Caller, at chain.Time) accessLevel {
 	if who.Operator {
 		return levelAdmin
 	}
-	return e.agentLevel(in, agentKey{who.Home, who.Agent}, at)
+	return e.agentAccessLevel(in, agentKey{who.Home, who.Agent}, at)
 }
 
-// agentLevel returns what the agent may do. Grants count for agents of the home that
-// they name, those without one for agents here.
-func (e *Engine) agentLevel(in *intent, k agentKey, at chain.Time) level {
+// agentAccessLevel returns the level of an agent. A grant counts for agents of the home that it
+// names. A grant without a home counts for agents here.
+func (e *Engine) agentAccessLevel(in *intentRecord, k agentKey, at chain.Time) accessLevel {
 	if k.home == "" && k.id == in.creator {
 		return levelAdmin
 	}
-	l := in.grants.agents[k].level(at)
-	if _, assigned := in.grants.assigned[k]; assigned || l < levelWrite && e.isOpenTo(in, k) {
+	l := in.grants.agents[k].highestLevelAt(at)
+	if _, assigned := in.grants.assigned[k]; assigned || l < levelWrite && e.isIntentOpenTo(in, k) {
 		l = max(l, levelWrite)
 	}
 	if len(in.grants.roles) > 0 {
-		if role := e.roleOf(k, at); role != "" {
-			l = max(l, in.grants.roles[agentKey{k.home, role}].level(at))
+		if role := e.liveRoleOf(k, at); role != "" {
+			l = max(l, in.grants.roles[agentKey{k.home, role}].highestLevelAt(at))
 		}
 	}
 	return l
 }
 
-// hasRole reports whether the agent has the role on the intent: one of another daemon
-// if the access list gives that daemon the role.
-func (e *Engine) hasRole(in *intent, k agentKey, role string, at chain.Time) bool {
-	return e.roleOf(k, at) == role && (k.home == "" || in.grants.roles[agentKey{k.home, role}].level(at) > levelNone)
+// agentHasRole reports whether the agent has the role on the intent. An agent of another daemon has
+// it only if the access list gives that daemon the role.
+func (e *Engine) agentHasRole(in *intentRecord, k agentKey, role string, at chain.Time) bool {
+	return e.liveRoleOf(k, at) == role && (k.home == "" || in.grants.roles[agentKey{k.home, role}].highestLevelAt(at) > levelNone)
 }
 
-// intent finds an intent for which the caller has a level, and binds its agent:
-// who reads uses its id. One that it cannot see is not there.
-func (e *Engine) intent(c *Call, id string, need level) (*intent, error) {
-	in, fresh, err := e.look(c, id, need)
-	if err != nil || !fresh {
+// findIntentAndRecordUse finds an intent for which the caller has a level, and records that the
+// caller's agent uses it. For a caller without any level, the intent does not exist.
+func (e *Engine) findIntentAndRecordUse(c *Call, id string, need accessLevel) (*intentRecord, error) {
+	in, firstUse, err := e.findIntent(c, id, need)
+	if err != nil || !firstUse {
 		return in, err
 	}
-	return in, e.bind(c, in)
+	return in, e.recordFirstUse(c, in)
 }
 
-// glance is intent for lists by which a caller finds what it may use. An agent here has
-// used nothing by that, and so takes its id from nobody elsewhere; one that is at home
-// elsewhere is bound, and can be sent to from then on.
-func (e *Engine) glance(c *Call, id string) (*intent, error) {
-	in, fresh, err := e.look(c, id, levelRead)
-	if err != nil || !fresh || c.Caller.Home == "" {
-		return in, err
+// findIntentForList is findIntentAndRecordUse for lists that show what a caller may use. An agent
+// here does not use the intent by that, and so takes its id from no agent elsewhere. An agent of
+// another daemon does, and can be sent messages from then on.
+func (e *Engine) findIntentForList(c *Call, id string) (*intentRecord, error) {
+	if c.Caller.Home != "" {
+		return e.findIntentAndRecordUse(c, id, levelRead)
 	}
-	return in, e.bind(c, in)
+	in, _, err := e.findIntent(c, id, levelRead)
+	return in, err
 }
 
-// look is intent for what binds in a write of its own, if it is not refused.
-func (e *Engine) look(c *Call, id string, need level) (in *intent, fresh bool, err error) {
+// findIntent finds an intent for which the caller has a level. firstUse reports that the
+// caller's agent has not used the intent before. Then the caller of findIntent notes that.
+func (e *Engine) findIntent(c *Call, id string, need accessLevel) (in *intentRecord, firstUse bool, err error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	return e.enter(id, c.Caller, need, now())
+	return e.authorizeForIntent(id, c.Caller, need, now())
 }
 
-// bind binds who reads. An agent of another daemon for which there is no room on the disk
-// reads without it: nothing is written for it, and it has not come.
-func (e *Engine) bind(c *Call, in *intent) error {
-	if e.CheckRoom(c.Caller.Home) != nil {
+// recordFirstUse records in a write of its own that the caller's agent uses the intent. Nothing is
+// written for an agent of another daemon if there is no room on the disk.
+func (e *Engine) recordFirstUse(c *Call, in *intentRecord) error {
+	if e.CheckDiskRoom(c.Caller.Home) != nil {
 		return nil
 	}
-	return e.write(c.Context(), false, func(t *tx) error {
+	return e.runTransaction(c.Context(), false, func(t *tx) error {
 		in := t.e.intents[in.id]
-		if t.roomOnDisk(in, c.Caller, headRoom) != nil {
+		if t.checkDiskShare(in, c.Caller, headRoom) != nil {
 			return nil
 		}
-		return t.bind(in, c.Caller)
+		return t.recordFirstUse(in, c.Caller)
 	})
 }
 
-func (e *Engine) enter(id string, who Caller, need level, at chain.Time) (*intent, bool, error) {
-	in := e.intents[id]
-	if in == nil {
-		return nil, false, notFound("intent")
+// authorizeForIntent refuses a caller that lacks the level for an intent. firstUse reports that the
+// caller's agent has not used the intent before. The world is read-locked, or this is a write.
+func (e *Engine) authorizeForIntent(id string, who Caller, need accessLevel, at chain.Time) (in *intentRecord, firstUse bool, err error) {
+	if in = e.intents[id]; in == nil {
+		return nil, false, newNotFoundError("intent")
 	}
-	have := e.level(in, who, at)
+	have := e.callerAccessLevel(in, who, at)
 	switch {
-	case have == levelNone && in.Policy == "open" && e.openTo(who.Home):
-		return nil, false, Refuse("agent_homed_elsewhere",
+	case have == levelNone && in.Policy == "open" && e.isOpenToHome(who.Home):
+		return nil, false, NewError("agent_homed_elsewhere",
 			"another daemon has this agent id here: choose another id, or let the intent's owner grant access to yours, with its home")
 	case have == levelNone:
-		return nil, false, notFound("intent")
+		return nil, false, newNotFoundError("intent")
 	case have < need:
-		return nil, false, Refuse("no_permission", "this needs %s access to the intent: ask its creator", levelName(need))
+		return nil, false, NewError("no_permission", "this needs %s access to the intent: ask its creator", levelNames[need])
 	}
-	return in, !who.Operator && !in.uses(agentKey{who.Home, who.Agent}), nil
+	return in, !who.Operator && !in.wasUsedBy(agentKey{who.Home, who.Agent}), nil
 }
 
-// enter is that of the Engine for a write which will bind the caller's agent if it is
-// fresh: it refuses what there is no room for, before anything is changed.
-func (t *tx) enter(id string, who Caller, need level) (in *intent, fresh bool, err error) {
-	if in, fresh, err = t.e.enter(id, who, need, t.now); fresh {
-		err = in.roomFor(who.Home)
+// authorizeForIntent is [Engine.authorizeForIntent] for a write that will record a first use. It
+// refuses a first use for which there is no room, before anything is changed.
+func (t *tx) authorizeForIntent(id string, who Caller, need accessLevel) (in *intentRecord, firstUse bool, err error) {
+	if in, firstUse, err = t.e.authorizeForIntent(id, who, need, t.now); firstUse {
+		err = in.checkRoomForUser(who.Home)
 	}
-	return in, fresh, err
+	return in, firstUse, err
 }
 
-func levelName(l level) string {
-	for name, v := range levels {
-		if v == l {
-			return name
-		}
-	}
-	return "no"
-}
-
-// writeIntent runs fn in a write that the caller has the level for, and binds
-// the caller's agent.
-func (e *Engine) writeIntent(c *Call, id string, need level, fn func(*tx, *intent) error) error {
-	return e.write(c.Context(), false, func(t *tx) error {
-		in, fresh, err := t.enter(id, c.Caller, need)
+// writeIfAuthorized runs fn in a write, if the caller has the level for the intent, and records that
+// the caller's agent uses the intent.
+func (e *Engine) writeIfAuthorized(c *Call, id string, need accessLevel, fn func(*tx, *intentRecord) error) error {
+	return e.runTransaction(c.Context(), false, func(t *tx) error {
+		in, firstUse, err := t.authorizeForIntent(id, c.Caller, need)
 		if err != nil {
 			return err
 		}
 		if !c.Removes {
-			if err := t.roomOnDisk(in, c.Caller, c.Size+headRoom); err != nil {
+			if err := t.checkDiskShare(in, c.Caller, c.Size+headRoom); err != nil {
 				return err
 			}
 		}
-		if err := fn(t, in); err != nil || !fresh {
+		if err := fn(t, in); err != nil || !firstUse {
 			return err
 		}
-		return t.bind(in, c.Caller)
+		return t.recordFirstUse(in, c.Caller)
 	})
 }
 
-// coordinates reports whether the caller is a coordinator of the intent: an
-// operator, an agent assigned as one, or one whom an admin has appointed.
-func (e *Engine) coordinates(in *intent, who Caller, at chain.Time) bool {
+// isCoordinator reports whether the caller is a coordinator of the intent: an operator, an
+// agent assigned as one, or an agent that an admin has appointed.
+func (e *Engine) isCoordinator(in *intentRecord, who Caller, at chain.Time) bool {
 	if who.Operator {
 		return true
 	}
-	if i := in.assignment(agentKey{who.Home, who.Agent}); i >= 0 && in.Assignments[i].Role == roleCoordinator {
+	if i := in.assignmentIndex(agentKey{who.Home, who.Agent}); i >= 0 && in.Assignments[i].Role == roleCoordinator {
 		return true
 	}
 	for _, co := range in.coords {
-		if co.doc.AgentID == who.Agent && co.doc.Home == who.Home && co.live(at) {
+		if co.doc.AgentID == who.Agent && co.doc.Home == who.Home && co.isLive(at) {
 			return true
 		}
 	}
 	return false
+}
+
+// authorizeChannelReader decides who may read a channel. It refuses a caller that may not read the
+// intent, or may not see the channel's messages. The world is read-locked, or this is a write.
+func (e *Engine) authorizeChannelReader(ch *channelRecord, who Caller) error {
+	if _, _, err := e.authorizeForIntent(ch.in.id, who, levelRead, now()); err != nil {
+		return replaceIntentNotFound(err, "channel")
+	}
+	return ch.checkReader(who)
+}
+
+// checkReader refuses a caller that may read the intent, but not the channel's messages.
+func (ch *channelRecord) checkReader(who Caller) error {
+	if who.Operator {
+		return nil
+	}
+	return ch.checkMember(who.name)
+}
+
+// checkMember refuses an agent that may read the intent, and is no member of the channel.
+func (ch *channelRecord) checkMember(name string) error {
+	switch {
+	case ch.isMember(name):
+		return nil
+	case !ch.opt.discoverable:
+		return newNotFoundError("channel")
+	}
+	return NewError(codeNotMember, "the channel is for its members: ask its creator to add you")
+}
+
+// isMember reports whether the channel admits an agent that has access to the intent.
+func (ch *channelRecord) isMember(name string) bool {
+	return ch.doc.Policy == policyIntent || slices.Contains(ch.doc.Members, name)
+}
+
+// mayReadChannel reports whether the caller may read the channel, as authorizeChannelReader
+// decides it.
+func (e *Engine) mayReadChannel(ch *channelRecord, who Caller, at chain.Time) bool {
+	return who.Operator || ch.isMember(who.name) && e.callerAccessLevel(ch.in, who, at) >= levelRead
+}
+
+// mayManageChannel reports whether the caller may change the channel, as its creator or a
+// coordinator of its intent.
+func (e *Engine) mayManageChannel(ch *channelRecord, who Caller, at chain.Time) bool {
+	return who.Agent == ch.doc.CreatedBy && who.Home == ch.doc.Home || e.isCoordinator(ch.in, who, at)
 }

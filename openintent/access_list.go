@@ -13,16 +13,17 @@ import (
 type ACL struct {
 	IntentID string  `json:"intent_id"`
 	Default  string  `json:"default_policy"` // open or closed
-	Policy   string  `json:"policy"`         // what was set
+	Policy   string  `json:"policy"`         // as it was set
 	Entries  []Entry `json:"entries"`
 }
 
-func (in *intent) acl() ACL {
-	return ACL{IntentID: in.id, Default: shownPolicy(in.Policy), Policy: in.Policy, Entries: append([]Entry{}, in.Entries...)}
+// accessList returns the access list as it is answered.
+func (in *intentRecord) accessList() ACL {
+	return ACL{IntentID: in.id, Default: policyForSDK(in.Policy), Policy: in.Policy, Entries: append([]Entry{}, in.Entries...)}
 }
 
-// shownPolicy is a policy as the SDK knows it: all but open close an intent.
-func shownPolicy(policy string) string {
+// policyForSDK returns a policy as the SDK knows it: all but open are closed.
+func policyForSDK(policy string) string {
 	if policy == "open" {
 		return policy
 	}
@@ -31,34 +32,34 @@ func shownPolicy(policy string) string {
 
 // GetACL returns the access list of the intent.
 func (e *Engine) GetACL(c *Call, intentID string) (ACL, error) {
-	return view(e, c, intentID, func(in *intent) ACL { return in.acl() })
+	return viewIntent(e, c, intentID, nil, func(in *intentRecord) ACL { return in.accessList() })
 }
 
 // SetACL is an access list as it is set: an ACL as it was answered may be sent again.
 type SetACL struct {
 	IntentID jsontext.Value `json:"intent_id,omitzero"` // as answered; it says nothing
 	Default  string         `json:"default_policy"`
-	Policy   string         `json:"policy,omitzero"` // where both are given, this one counts
+	Policy   string         `json:"policy,omitzero"` // if both are given, this one counts
 	Entries  []GrantEntry   `json:"entries"`
 }
 
-// policy returns the policy that is asked for. None at all is refused: access is never
-// what nobody has said.
-func (s *SetACL) policy() (string, error) {
+// requestedPolicy returns the policy that is asked for. A request without one is refused, so that
+// access never follows from silence.
+func (s *SetACL) requestedPolicy() (string, error) {
 	field, policy := "policy", s.Policy
 	if policy == "" {
 		field, policy = "default_policy", s.Default
 	}
 	if !slices.Contains(policies, policy) {
-		return "", Invalid(field, "nothing was changed: say who is let in, one of %s", strings.Join(policies, ", "))
+		return "", NewFieldError(field, "nothing was changed: say who is let in, one of %s", strings.Join(policies, ", "))
 	}
-	if s.Default != "" && s.Default != policy && s.Default != shownPolicy(policy) {
-		return "", Invalid("default_policy", "nothing was changed: policy says something else: leave one of them out")
+	if s.Default != "" && s.Default != policy && s.Default != policyForSDK(policy) {
+		return "", NewFieldError("default_policy", "nothing was changed: policy says something else: leave one of them out")
 	}
 	return policy, nil
 }
 
-// GrantEntry is an entry of an access list as it is asked for.
+// GrantEntry asks for an entry of an access list.
 type GrantEntry struct {
 	PrincipalID   string     `json:"principal_id"`
 	PrincipalType string     `json:"principal_type"`
@@ -73,7 +74,8 @@ type GrantEntry struct {
 	GrantedAt jsontext.Value `json:"granted_at,omitzero"`
 }
 
-func (c *Call) entry(in *intent, g GrantEntry, at chain.Time) (Entry, error) {
+// newACLEntry makes an entry of the access list that the caller grants.
+func (c *Call) newACLEntry(in *intentRecord, g GrantEntry, at chain.Time) (Entry, error) {
 	if g.PrincipalType == "" {
 		g.PrincipalType = "agent"
 	}
@@ -82,13 +84,13 @@ func (c *Call) entry(in *intent, g GrantEntry, at chain.Time) (Entry, error) {
 	}
 	switch {
 	case !slices.Contains([]string{"agent", "user", "role", "group"}, g.PrincipalType):
-		return Entry{}, Invalid("principal_type", "one of agent, user, role, group")
-	case !validName(g.PrincipalID):
-		return Entry{}, Invalid("principal_id", "an id of an agent or a role is needed")
-	case levels[g.Permission] == levelNone:
-		return Entry{}, Invalid("permission", "one of read, write, admin")
+		return Entry{}, NewFieldError("principal_type", "one of agent, user, role, group")
+	case !isValidAgentName(g.PrincipalID):
+		return Entry{}, NewFieldError("principal_id", "an id of an agent or a role is needed")
+	case parseAccessLevel(g.Permission) == levelNone:
+		return Entry{}, NewFieldError("permission", "one of read, write, admin")
 	case g.Reason != nil && len(*g.Reason) > 4096:
-		return Entry{}, Invalid("reason", "at most 4096 bytes")
+		return Entry{}, NewFieldError("reason", "at most 4096 bytes")
 	}
 	p := Entry{
 		ID: c.e.newID(idEntry, at), PrincipalType: g.PrincipalType, Permission: g.Permission,
@@ -96,10 +98,10 @@ func (c *Call) entry(in *intent, g GrantEntry, at chain.Time) (Entry, error) {
 	}
 	var k agentKey
 	var err error
-	if p.role() {
-		k, _, err = c.e.meant(nil, "principal_id", g.PrincipalID, g.Home)
+	if p.isForRole() {
+		k, _, err = c.e.resolveAgent(nil, "principal_id", g.PrincipalID, g.Home)
 	} else {
-		k, err = c.grantee(in, "principal_id", g.PrincipalID, g.Home)
+		k, err = c.resolveGrantee(in, "principal_id", g.PrincipalID, g.Home)
 	}
 	p.PrincipalID, p.Home = k.id, k.home
 	return p, err
@@ -107,50 +109,50 @@ func (c *Call) entry(in *intent, g GrantEntry, at chain.Time) (Entry, error) {
 
 // SetACL replaces the access list of the intent.
 func (e *Engine) SetACL(c *Call, intentID string, want *SetACL) (acl ACL, err error) {
-	policy, err := want.policy()
+	policy, err := want.requestedPolicy()
 	if err != nil {
 		return acl, err
 	}
 	if len(want.Entries) > maxEntries {
-		return acl, Invalid("entries", "at most %d", maxEntries)
+		return acl, NewFieldError("entries", "at most %d", maxEntries)
 	}
-	err = e.changeAccess(c, intentID, levelAdmin, func(in *intent, a *access, at chain.Time) (*event, error) {
+	err = e.changeAccess(c, intentID, levelAdmin, func(in *intentRecord, a *access, at chain.Time) (*eventDraft, error) {
 		a.Policy, a.Entries = policy, nil
 		for _, g := range want.Entries {
-			p, err := c.entry(in, g, at)
+			p, err := c.newACLEntry(in, g, at)
 			if err != nil {
 				return nil, err
 			}
 			a.Entries = append(a.Entries, p)
 		}
-		acl = (&intent{id: in.id, access: *a}).acl()
-		return &event{kind: "access_granted", payload: Members("default_policy", policy, "entries", a.Entries)}, nil
+		acl = (&intentRecord{id: in.id, access: *a}).accessList()
+		return &eventDraft{kind: "access_granted", payload: EncodeJSONObject("default_policy", policy, "entries", a.Entries)}, nil
 	})
 	return acl, err
 }
 
 // GrantAccess adds an entry to the access list of the intent.
-func (e *Engine) GrantAccess(c *Call, intentID string, want GrantEntry) (p Entry, err error) {
-	err = e.changeAccess(c, intentID, levelAdmin, func(in *intent, a *access, at chain.Time) (*event, error) {
+func (e *Engine) GrantAccess(c *Call, intentID string, want *GrantEntry) (p Entry, err error) {
+	err = e.changeAccess(c, intentID, levelAdmin, func(in *intentRecord, a *access, at chain.Time) (*eventDraft, error) {
 		var err error
-		if p, err = c.entry(in, want, at); err != nil {
+		if p, err = c.newACLEntry(in, *want, at); err != nil {
 			return nil, err
 		}
 		a.Entries = append(a.Entries, p)
-		return &event{kind: "access_granted", payload: atHome(p.Home, "entry_id", p.ID, "principal_id", p.PrincipalID, "principal_type", p.PrincipalType, "permission", p.Permission)}, nil
+		return &eventDraft{kind: "access_granted", payload: encodeJSONObjectWithHome(p.Home, "entry_id", p.ID, "principal_id", p.PrincipalID, "principal_type", p.PrincipalType, "permission", p.Permission)}, nil
 	})
 	return p, err
 }
 
 // RevokeAccess removes an entry from the access list of the intent.
 func (e *Engine) RevokeAccess(c *Call, intentID, entryID string) error {
-	return e.changeAccess(c, intentID, levelAdmin, func(_ *intent, a *access, _ chain.Time) (*event, error) {
+	return e.changeAccess(c, intentID, levelAdmin, func(_ *intentRecord, a *access, _ chain.Time) (*eventDraft, error) {
 		i := slices.IndexFunc(a.Entries, func(p Entry) bool { return p.ID == entryID })
 		if i < 0 {
-			return nil, notFound("entry")
+			return nil, newNotFoundError("entry")
 		}
 		p := a.Entries[i]
 		a.Entries = slices.Delete(a.Entries, i, i+1)
-		return &event{kind: "access_revoked", payload: atHome(p.Home, "entry_id", p.ID, "principal_id", p.PrincipalID, "permission", p.Permission)}, nil
+		return &eventDraft{kind: "access_revoked", payload: encodeJSONObjectWithHome(p.Home, "entry_id", p.ID, "principal_id", p.PrincipalID, "permission", p.Permission)}, nil
 	})
 }

@@ -288,7 +288,7 @@ func TestCallersSayWhoTheyAre(t *testing.T) {
 
 	handler := h.handler(front.agents(func(agent string, _ *http.Request) error {
 		if agent == "desk" {
-			return Refuse("not_yours", "it is another's")
+			return NewError("not_yours", "it is another's")
 		}
 		return nil
 	}))
@@ -387,7 +387,7 @@ func TestPendingMessages(t *testing.T) {
 	const home = farID + idRest
 	h, _, ch := team(t, toOthers)
 	away := start(t, func(c *Config) { c.Self = home })
-	id := away.e.messageID(now(), 0)
+	id := away.e.newMessageID(now(), 0)
 	far := h.from(home, "reviewer").with(headerID, id)
 	body := obj{"message_type": "request", "to": "planner"}
 	first := far.send(ch, body).ok(201).has(obj{"id": id, "status": "delivered"})
@@ -406,7 +406,7 @@ func TestPendingMessages(t *testing.T) {
 	h.as("planner").patch(ch+"/messages/"+id, obj{"status": "read"}).ok(200)
 	h.as("planner").respond(ch, id).ok(201).has(obj{"correlation_id": id})
 	h.as("planner").respond(ch, id).ok(201)
-	for _, bad := range []string{"msg_1", last, h.e.messageID(now(), 0), strings.Replace(id, "msg_", "chan_", 1)} {
+	for _, bad := range []string{"msg_1", last, h.e.newMessageID(now(), 0), strings.Replace(id, "msg_", "chan_", 1)} {
 		far.with(headerID, bad).send(ch, body).refused(400, "bad_id")
 	}
 	// An id is taken for good, also where the key is forgotten, or was another.
@@ -416,7 +416,7 @@ func TestPendingMessages(t *testing.T) {
 	second := "/channels/" + h.as("planner").post("/intents/"+h.as("planner").get(ch).str("intent_id")+"/channels", obj{"name": "second"}).ok(201).id()
 	far.with(headerKey, "third").send(second, body).refused(409, "id_taken")
 	// An ask takes no id, and is made anew.
-	asked := away.e.messageID(now(), 0)
+	asked := away.e.newMessageID(now(), 0)
 	for range 2 {
 		h.from(home, "reviewer").with(headerID, asked).post(ch+"/ask", obj{"to": "planner", "timeout": 0.001}).refused(504, "ask_timeout")
 	}
@@ -430,7 +430,7 @@ func TestPendingMessages(t *testing.T) {
 func TestForward(t *testing.T) {
 	var asked []string
 	h := start(t)
-	h.forward = func(p Parcel, w http.ResponseWriter, r *http.Request) {
+	h.forward = func(p ForwardedRequest, w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, p.Host+" "+p.Caller.Agent+" "+r.Method+" "+r.URL.Path+" "+read(t, r.Body))
 		io.WriteString(w, "{}")
 	}
@@ -462,7 +462,7 @@ func TestFreeing(t *testing.T) {
 			return remove()
 		}
 	})
-	h.forward = func(_ Parcel, w http.ResponseWriter, r *http.Request) {
+	h.forward = func(_ ForwardedRequest, w http.ResponseWriter, r *http.Request) {
 		if freeing {
 			t.Errorf("%s %s has the reserve while another host is asked", r.Method, r.URL.Path)
 		}

@@ -1,9 +1,10 @@
 package openintent
 
 import (
+	"cmp"
 	"errors"
 	"slices"
-	"strings"
+	"sort"
 	"sync/atomic"
 	"time"
 
@@ -38,58 +39,60 @@ type heartbeats struct {
 	Dead      int64 `json:"dead_after_seconds"`
 }
 
-type agent struct {
+type agentRecord struct {
 	doc  Agent
 	size int          // of the record, of one that is at home elsewhere
 	seen atomic.Int64 // a chain.Time: its last request; not kept over a restart, which counts as one
 }
 
-func (a *agent) key() agentKey { return agentKey{a.doc.Host, a.doc.AgentID} }
+func (a *agentRecord) key() agentKey { return agentKey{a.doc.Host, a.doc.AgentID} }
 
-// addAgent makes doc the record of an agent that is not one of the world's.
-func (w *world) addAgent(a *agent, doc Agent) {
+// addAgentToWorld makes doc the object of an agent, and adds the agent to the world.
+func (e *Engine) addAgentToWorld(a *agentRecord, doc Agent) {
 	a.doc = doc
 	k := a.key()
-	w.agents[k] = a
-	w.homes[k.home]++
-	if a.size = recordSize(doc); a.size > 0 {
-		w.records[k.home] += int64(a.size)
+	e.agents[k] = a
+	e.homes[k.home]++
+	defer e.syncGuestAccounts(k.home)
+	if a.size = agentRecordBytes(doc); a.size > 0 {
+		e.records[k.home] += int64(a.size)
 	}
 	if doc.RoleID == nil {
 		return
 	}
-	all := w.roles[*doc.RoleID]
+	all := e.roles[*doc.RoleID]
 	if all == nil {
 		all = make(map[agentKey]bool)
-		w.roles[*doc.RoleID] = all
+		e.roles[*doc.RoleID] = all
 	}
 	all[k] = true
 }
 
-// recordSize is what a record of another daemon's agent takes, 0 of one here.
-func recordSize(doc Agent) int {
+// agentRecordBytes returns the bytes that are charged for an agent's object, 0 of an agent here.
+func agentRecordBytes(doc Agent) int {
 	if doc.Host == "" {
 		return 0
 	}
-	return len(text(doc))
+	return len(encodeJSONText(doc))
 }
 
-// dropAgent takes an agent out of the world, if it is there.
-func (w *world) dropAgent(a *agent) {
+// dropAgentFromWorld takes an agent out of the world, if it is there.
+func (e *Engine) dropAgentFromWorld(a *agentRecord) {
 	k := a.key()
-	if w.agents[k] != a {
+	if e.agents[k] != a {
 		return
 	}
-	delete(w.agents, k)
-	w.records[k.home] -= int64(a.size)
-	if w.homes[k.home]--; w.homes[k.home] == 0 {
-		delete(w.homes, k.home)
-		delete(w.records, k.home)
+	defer e.syncGuestAccounts(k.home)
+	delete(e.agents, k)
+	e.records[k.home] -= int64(a.size)
+	if e.homes[k.home]--; e.homes[k.home] == 0 {
+		delete(e.homes, k.home)
+		delete(e.records, k.home)
 	}
 	a.size = 0
 	if role := a.doc.RoleID; role != nil {
-		if delete(w.roles[*role], k); len(w.roles[*role]) == 0 {
-			delete(w.roles, *role)
+		if delete(e.roles[*role], k); len(e.roles[*role]) == 0 {
+			delete(e.roles, *role)
 		}
 	}
 }
@@ -104,9 +107,9 @@ const (
 
 var agentStatuses = []string{"registering", agentActive, agentDraining, agentUnhealthy, agentDead, agentDeregistered}
 
-// status returns the agent's status: what it was set to, or what follows from
-// its silence. Of another daemon's agents that daemon knows.
-func (a *agent) status(at chain.Time) string {
+// statusAt returns the status that was set, or, for a silent agent here, the one that follows
+// from its silence. Whether an agent of another daemon is silent, that daemon tells.
+func (a *agentRecord) statusAt(at chain.Time) string {
 	if a.doc.Host != "" || a.doc.Status != agentActive && a.doc.Status != agentDraining {
 		return a.doc.Status
 	}
@@ -119,29 +122,30 @@ func (a *agent) status(at chain.Time) string {
 	return a.doc.Status
 }
 
-func (a *agent) shown(at chain.Time) Agent {
+// docAt returns the agent's object as it is answered.
+func (a *agentRecord) docAt(at chain.Time) Agent {
 	doc := a.doc
-	doc.Status = a.status(at)
+	doc.Status = a.statusAt(at)
 	doc.LastSeen = chain.Time(a.seen.Load())
 	return doc
 }
 
-// roleOf returns the role of an agent that can work, as its home says; "" is none.
-// The world is read-locked, or the caller is a write.
-func (e *Engine) roleOf(k agentKey, at chain.Time) string {
+// liveRoleOf returns the role of an agent that can work, "" for none. The world is read-locked, or
+// the caller is a write.
+func (e *Engine) liveRoleOf(k agentKey, at chain.Time) string {
 	a := e.agents[k]
 	if a == nil || a.doc.RoleID == nil {
 		return ""
 	}
-	switch a.status(at) {
+	switch a.statusAt(at) {
 	case agentActive, agentDraining, agentUnhealthy:
 		return *a.doc.RoleID
 	}
 	return ""
 }
 
-// saw takes a request as a sign of life.
-func (e *Engine) Saw(who Caller) {
+// MarkAgentSeen notes that the agent has made a request, which is a sign of life.
+func (e *Engine) MarkAgentSeen(who Caller) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if a := e.agents[agentKey{who.Home, who.Agent}]; a != nil {
@@ -149,44 +153,44 @@ func (e *Engine) Saw(who Caller) {
 	}
 }
 
-// changed tells that a record was changed.
-func (e *Engine) changed() {
+// notifyAgentChanged tells Config.Changed that a record was changed.
+func (e *Engine) notifyAgentChanged() {
 	if e.cfg.Changed != nil {
 		e.cfg.Changed()
 	}
 }
 
-func (e *Engine) shownAgent(a *agent) Agent {
+// agentDoc returns the agent's object as it is answered now.
+func (e *Engine) agentDoc(a *agentRecord) Agent {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	return a.shown(now())
+	return a.docAt(now())
 }
 
-// owns reports whether the caller may change the record.
-func (c *Call) owns(a *Agent) bool {
+// mayChangeAgent reports whether the caller may change the record.
+func (c *Call) mayChangeAgent(a *Agent) bool {
 	return c.Caller.Operator || a.AgentID == c.Caller.Agent || a.RegisteredBy == c.Caller.Agent
 }
 
-// find returns an agent's record: the one at the caller's home, or else one here, or
-// else, for who is here, the first in the order of homes. Another daemon hears of the
-// agents here if it is in open_to.
-func (e *Engine) find(who Caller, text string) *agent {
+// findAgent returns the record of the agent with an id or name: the agent at the caller's home,
+// or else one here. For callers here, an id without either means the agent whose home is the
+// first in order. A caller of another daemon finds agents here only if its daemon is in open_to.
+func (e *Engine) findAgent(who Caller, text string) *agentRecord {
 	if a := e.agents[agentKey{who.Home, text}]; a != nil {
 		return a
 	}
 	if who.Home != "" {
-		if !e.openTo(who.Home) {
+		if !e.isOpenToHome(who.Home) {
 			return nil
 		}
 		return e.agents[agentKey{"", text}]
 	}
-	if a := e.agents[e.key(text)]; a != nil {
+	if a := e.agents[e.agentKeyOf(text)]; a != nil {
 		return a
 	}
-	id := text
-	var found *agent
+	var found *agentRecord
 	for key, a := range e.agents {
-		if key.id == id && (found == nil || key.home < found.doc.Host) {
+		if key.id == text && (found == nil || key.home < found.doc.Host) {
 			found = a
 		}
 	}
@@ -197,70 +201,85 @@ func (e *Engine) find(who Caller, text string) *agent {
 func (e *Engine) GetAgent(c *Call, agent string) (Agent, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	a := e.find(c.Caller, agent)
+	a := e.findAgent(c.Caller, agent)
 	if a == nil {
-		return Agent{}, Refuse("not_found", "no such agent is registered")
+		return Agent{}, NewError("not_found", "no such agent is registered")
 	}
-	return a.shown(now()), nil
+	return a.docAt(now()), nil
 }
 
-// ListAgents returns the records of the agents with the status and the role ("": any) of which
-// the caller may know, in no order.
-func (e *Engine) ListAgents(c *Call, status, role string) ([]Agent, error) {
-	if status != "" && !slices.Contains(agentStatuses, status) {
-		return nil, Invalid("status", "one of %s", strings.Join(agentStatuses, ", "))
+// ListAgents returns a page of the records of the agents with the status and the role ("": any)
+// of which the caller may know, those here first. others returns what other hosts say of their
+// agents now, which takes the place of what they once told.
+func (e *Engine) ListAgents(c *Call, status, role string, p Page, others func(status, role string) map[string][]Agent) ([]Agent, error) {
+	if err := p.checkBounds(); err != nil {
+		return nil, err
 	}
-	at, open := now(), e.openTo(c.Caller.Home)
+	if status != "" {
+		if err := checkOneOf("status", status, agentStatuses); err != nil {
+			return nil, err
+		}
+	}
+	at, open := now(), e.isOpenToHome(c.Caller.Home)
 	list := []Agent{}
-	e.rlocked(func() {
+	e.withReadLock(func() {
 		for key, known := range e.agents {
 			if c.Caller.Home != "" && (key.home != "" || !open) {
 				continue // another daemon hears of the agents here alone, if it is in open_to
 			}
-			a := known.shown(at)
+			a := known.docAt(at)
 			if (status == "" || a.Status == status) && (role == "" || a.RoleID != nil && *a.RoleID == role) {
 				list = append(list, a)
 			}
 		}
 	})
-	return list, nil
+	for host, theirs := range others(status, role) {
+		list = append(slices.DeleteFunc(list, func(a Agent) bool { return a.Host == host }), theirs...)
+	}
+	sort.Slice(list, func(i, j int) bool {
+		a, b := &list[i], &list[j]
+		return cmp.Or(cmp.Compare(min(len(a.Host), 1), min(len(b.Host), 1)), cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.Host, b.Host)) < 0
+	})
+	return cutPage(list, p), nil
 }
 
 // SetAgentStatus changes the status of an agent.
 func (e *Engine) SetAgentStatus(c *Call, agent string, want *StatusChange) (Agent, error) {
-	if err := want.check(agentStatuses); err != nil {
+	if err := want.checkStatus(agentStatuses); err != nil {
 		return Agent{}, err
 	}
-	return e.changeAgent(c, agent, want.Status, want.Reason)
+	return e.changeAgentStatus(c, agent, want.Status, want.Reason)
 }
 
 // DeregisterAgent deregisters an agent, which then leaves all channels.
 func (e *Engine) DeregisterAgent(c *Call, agent string) (Agent, error) {
-	return e.changeAgent(c, agent, agentDeregistered, "deregistered")
+	return e.changeAgentStatus(c, agent, agentDeregistered, "deregistered")
 }
 
-func (e *Engine) changeAgent(c *Call, id, status, reason string) (Agent, error) {
-	var a *agent
+// changeAgentStatus changes the status of an agent. An operator may also deregister an agent of
+// another daemon.
+func (e *Engine) changeAgentStatus(c *Call, id, status, reason string) (Agent, error) {
+	var a *agentRecord
 	key := agentKey{c.Caller.Home, id}
 	// Its notices may go to audited channels.
-	err := e.write(c.Context(), status == agentDeregistered, func(t *tx) error {
+	err := e.runTransaction(c.Context(), status == agentDeregistered, func(t *tx) error {
 		if a = e.agents[key]; a == nil && c.Caller.Operator && status == agentDeregistered {
-			if a = e.agents[e.key(id)]; a != nil {
+			if a = e.agents[e.agentKeyOf(id)]; a != nil {
 				key = a.key()
-				return errors.Join(t.removeAgent(a), t.depart(a, reason))
+				return errors.Join(t.deleteAgent(a), t.beginDeparture(a, reason))
 			}
 		}
 		if a == nil {
-			return Refuse("not_found", "no such agent is registered")
+			return NewError("not_found", "no such agent is registered")
 		}
-		if !c.owns(&a.doc) {
-			return Refuse("not_yours", "only the agent, or who has registered it, may change its status")
+		if !c.mayChangeAgent(&a.doc) {
+			return NewError("not_yours", "only the agent, or who has registered it, may change its status")
 		}
 		if a.doc.Status == agentDeregistered {
 			if status == agentDeregistered {
 				return nil
 			}
-			return Refuse("agent_deregistered", "the agent is deregistered: register it again")
+			return NewError("agent_deregistered", "the agent is deregistered: register it again")
 		}
 		doc := a.doc
 		doc.Status = status
@@ -268,34 +287,69 @@ func (e *Engine) changeAgent(c *Call, id, status, reason string) (Agent, error) 
 			return err
 		}
 		if status == agentDeregistered {
-			return t.depart(a, reason)
+			return t.beginDeparture(a, reason)
 		}
 		return nil
 	})
 	if err != nil {
 		return Agent{}, err
 	}
-	e.leaves(c.Context(), key)
-	e.changed()
-	return e.shownAgent(a), nil
+	e.awaitDeparture(c.Context(), key)
+	e.notifyAgentChanged()
+	return e.agentDoc(a), nil
 }
 
-// BeatAgent takes a sign of life of an agent; every other request is one too. One that comes
-// too late tells the agent to register again.
-func (e *Engine) BeatAgent(c *Call, agent string) (Agent, error) {
+// RecordAgentHeartbeat takes a sign of life of an agent, as every other request is one. If it
+// comes too late, the error tells the agent to register again.
+func (e *Engine) RecordAgentHeartbeat(c *Call, agent string) (Agent, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	a := e.agents[agentKey{c.Caller.Home, agent}]
 	if a == nil {
-		return Agent{}, Refuse("not_found", "no such agent is registered")
+		return Agent{}, NewError("not_found", "no such agent is registered")
 	}
-	if !c.owns(&a.doc) {
-		return Agent{}, Refuse("not_yours", "only the agent, or who has registered it, may report its life")
+	if !c.mayChangeAgent(&a.doc) {
+		return Agent{}, NewError("not_yours", "only the agent, or who has registered it, may report its life")
 	}
 	at := now()
-	if s := a.status(at); s == agentDead || s == agentDeregistered {
-		return Agent{}, Refuse("agent_gone", "the agent is %s: register it again", s)
+	if s := a.statusAt(at); s == agentDead || s == agentDeregistered {
+		return Agent{}, NewError("agent_gone", "the agent is %s: register it again", s)
 	}
 	a.seen.Store(int64(at))
-	return a.shown(at), nil
+	return a.docAt(at), nil
+}
+
+// saveAgent makes doc the next version of an agent's object. The agent counts as alive.
+func (t *tx) saveAgent(a *agentRecord, doc Agent) error {
+	doc.Version++
+	if err := t.execute("INSERT INTO openintent_agent (home, id, doc) VALUES (?, ?, ?) ON CONFLICT (home, id) DO UPDATE SET doc = excluded.doc", doc.Host, doc.AgentID, encodeJSONText(doc)); err != nil {
+		return err
+	}
+	old, known := a.doc, t.e.agents[a.key()] == a
+	t.applyWorldSteps(
+		worldStep{nil, func() {
+			t.e.dropAgentFromWorld(a)
+			if a.doc = old; known {
+				t.e.addAgentToWorld(a, old)
+			}
+		}},
+		worldStep{func() { t.e.dropAgentFromWorld(a) }, nil},
+		worldStep{func() { t.e.addAgentToWorld(a, doc) }, nil},
+		worldStep{func() { a.seen.Store(int64(t.now)) }, nil},
+	)
+	return nil
+}
+
+// deleteAgent removes the record of an agent of another daemon. That daemon may tell of the
+// agent again.
+func (t *tx) deleteAgent(a *agentRecord) error {
+	if err := t.execute("DELETE FROM openintent_agent WHERE home = ? AND id = ?", a.doc.Host, a.doc.AgentID); err != nil {
+		return err
+	}
+	old := a.doc
+	t.applyWorldSteps(
+		worldStep{func() { t.e.dropAgentFromWorld(a) }, func() { t.e.addAgentToWorld(a, old) }},
+		worldStep{func() { a.doc.Status = agentDeregistered }, nil},
+	)
+	return nil
 }

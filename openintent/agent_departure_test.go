@@ -23,30 +23,30 @@ func TestADepartureEndsOnce(t *testing.T) {
 	far.register(obj{}).ok(201)
 	in := h.intent("planner")
 	ch := h.channel("planner", in, "talk", obj{"members": []any{"planner", named}})
-	depart := func() leaver {
+	depart := func() departure {
 		t.Helper()
-		if err := h.e.write(t.Context(), true, func(t *tx) error { return t.depart(h.e.agents[agentKey{desk, "worker"}], "") }); err != nil {
+		if err := h.e.runTransaction(t.Context(), true, func(t *tx) error { return t.beginDeparture(h.e.agents[agentKey{desk, "worker"}], "") }); err != nil {
 			t.Fatal(err)
 		}
 		return h.e.leavers[name]
 	}
 	first := depart()
-	if err := h.e.finishLeaving(t.Context(), name); err != nil {
+	if err := h.e.leaveAllChannels(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
 	p.get(ch).has(obj{"members": []string{"planner"}})
 	p.patch(ch, obj{"add_members": []any{named}}).ok(200) // it is back
 	fail = true
-	if err := h.e.left(t.Context(), name, &first); err != nil && err != lost {
+	if err := h.e.deleteDeparture(t.Context(), name, &first); err != nil && err != lost {
 		t.Fatal(err)
 	}
 	fail = false
-	if err := h.e.finishLeaving(t.Context(), name); err != nil {
+	if err := h.e.leaveAllChannels(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
 	p.get(ch).has(obj{"members": []string{"planner", name}})
 	depart()
-	if err := h.e.left(t.Context(), name, &first); err != nil {
+	if err := h.e.deleteDeparture(t.Context(), name, &first); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -55,7 +55,7 @@ func TestADepartureEndsOnce(t *testing.T) {
 		}
 		h.restart()
 	}
-	if err := h.e.finishLeaving(t.Context(), name); err != nil {
+	if err := h.e.leaveAllChannels(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
 	h.as("planner").get(ch).has(obj{"members": []string{"planner"}})

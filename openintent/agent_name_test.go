@@ -151,7 +151,7 @@ func TestProofsAcrossDaemons(t *testing.T) {
 	h.from(desk, Daemon).do("PUT", "/agents/reviewer/record", obj{"status": "active", "public_key": key}).ok(204)
 	h.as("planner").register(obj{"public_key": key}).ok(201)
 	proven := func(sender, to string) obj {
-		v := Members("channel_id", strings.TrimPrefix(ch, "/channels/"), "sender", sender, "to", to, "message_type", "notify", "correlation_id", nil,
+		v := EncodeJSONObject("channel_id", strings.TrimPrefix(ch, "/channels/"), "sender", sender, "to", to, "message_type", "notify", "correlation_id", nil,
 			"payload", obj{"n": 1}, "expires_at", nil, "metadata", obj{})
 		if err := v.Canonicalize(); err != nil {
 			t.Fatal(err)
@@ -176,7 +176,8 @@ func TestStreamsShowOnesOwnName(t *testing.T) {
 		synctest.Wait()
 		own := p.near.follow(p.near.as("reviewer"), "/agents/reviewer/subscribe")
 		other := p.near.follow(p.near.as("desk"), "/agents/desk/subscribe")
-		// One that is named and has never come is found, too; its namesake at the host is told of itself.
+		// One that is named and has never come is found, too; its namesake at the host is told of
+		// itself.
 		for agent, s := range map[string]*stream{"reviewer": own, "desk": other} {
 			planner.post("/intents/"+in+"/agents", obj{"agent_id": agent, "home": nearHome}).ok(201)
 			if f := s.next(); f.name != "AGENT_ASSIGNED" || f.data["agent_id"] != agent || f.data["home"] != nearHome {

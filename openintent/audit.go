@@ -8,15 +8,15 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// prepare reads what a send needs of its metadata, and finds the canonical form of its
-// payload if a proof or the log of an audited channel needs it: outside of the write,
-// which all others wait for.
-func (d *draft) prepare(audit bool) (err error) {
+// readProofAndTrace reads the proof and the trace in the metadata. It makes the canonical form of
+// the payload if a proof or the log of an audited channel needs it. It runs outside of the write,
+// for which all others wait.
+func (d *messageDraft) readProofAndTrace(audit bool) (err error) {
 	if d.proof, err = chain.FindProof(d.metadata); err != nil {
-		return badProof(err)
+		return convertProofError(err)
 	}
 	if (audit || d.proof != nil) && d.canonical == nil {
-		if d.canonical, err = chain.Canonical(d.payload); err != nil {
+		if d.canonical, err = chain.CanonicalizeJSON(d.payload); err != nil {
 			return err
 		}
 	}
@@ -27,7 +27,7 @@ func (d *draft) prepare(audit bool) (err error) {
 		TraceID string `json:"trace_id"`
 		Parent  string `json:"parent_event_id"`
 	}
-	// Metadata is the sender's own: what is no trace there is none.
+	// Metadata is the sender's own, so anything else there is no error.
 	if json.Unmarshal(d.metadata, &trace) == nil {
 		if traceForm.MatchString(trace.TraceID) {
 			d.trace = trace.TraceID
@@ -39,37 +39,37 @@ func (d *draft) prepare(audit bool) (err error) {
 	return nil
 }
 
-// audit copies the message to the intent's log.
-func (t *tx) audit(m *message, d *draft) error {
-	ev := event{kind: kindMessage, actor: m.sender, payload: m.audited(d.payload), trace: d.trace, parent: d.parent, payer: d.payer}
+// appendMessageToLog copies the message to the intent's log.
+func (t *tx) appendMessageToLog(m *message, d *messageDraft) error {
+	ev := eventDraft{kind: kindMessage, actor: m.sender, payload: m.encodeAuditPayload(d.payload), trace: d.trace, parent: d.parent, payer: d.payer}
 	if d.canonical != nil {
-		ev.canonical = m.audited(d.canonical)
+		ev.canonical = m.encodeAuditPayload(d.canonical)
 	}
-	_, err := t.log(m.ch.in, ev)
+	_, err := t.appendEventToLog(m.ch.in, ev)
 	return err
 }
 
-// audited is what the log tells of the message. Its members are sorted by name, so with
-// a canonical payload it is in its RFC 8785 form.
-func (m *message) audited(payload jsontext.Value) jsontext.Value {
+// encodeAuditPayload returns the payload of the message's event in the log. Its members are
+// sorted by name, so with a canonical payload it is in its RFC 8785 form.
+func (m *message) encodeAuditPayload(payload jsontext.Value) jsontext.Value {
 	b := make([]byte, 0, 320+len(payload))
-	b = chain.AppendString(append(b, `{"channel_id":`...), m.ch.id)
-	b = chain.AppendString(append(b, `,"channel_name":`...), m.ch.doc.Name)
+	b = chain.AppendJSONString(append(b, `{"channel_id":`...), m.ch.id)
+	b = chain.AppendJSONString(append(b, `,"channel_name":`...), m.ch.doc.Name)
 	if m.correlation != "" {
-		b = chain.AppendString(append(b, `,"correlation_id":`...), m.correlation)
+		b = chain.AppendJSONString(append(b, `,"correlation_id":`...), m.correlation)
 	}
 	if m.ch.doc.Policy == policyExplicit {
 		b = append(b, `,"members_only":true`...)
 	}
-	b = chain.AppendString(append(b, `,"message_id":`...), m.id)
-	b = chain.AppendString(append(b, `,"message_type":`...), m.kind)
+	b = chain.AppendJSONString(append(b, `,"message_id":`...), m.id)
+	b = chain.AppendJSONString(append(b, `,"message_type":`...), m.kind)
 	b = append(append(b, `,"payload":`...), payload...)
-	b = chain.AppendStringOrNull(append(b, `,"to":`...), m.to)
+	b = chain.AppendJSONStringOrNull(append(b, `,"to":`...), m.to)
 	return append(b, '}')
 }
 
-// audited is what an event tells of a message.
-type audited struct {
+// auditedMessage is the payload of a message's event, as far as it decides who sees the message.
+type auditedMessage struct {
 	Channel     string `json:"channel_id"`
 	Message     string `json:"message_id"`
 	Kind        string `json:"message_type"`
@@ -77,47 +77,47 @@ type audited struct {
 	MembersOnly bool   `json:"members_only"` // the channel was for its members
 }
 
-// asSeen returns an audited message's event of the intent as who may see it: with the
-// hash of its payload instead of that where who may not see the message.
-func (e *Engine) asSeen(stx *store.Tx, l *look, in *intent, who Caller, doc []byte) ([]byte, error) {
+// redactAuditedEvent returns the event of an audited message as the caller may see it. If the caller
+// may not see the message, the event has the hash of the payload instead of the payload.
+func (e *Engine) redactAuditedEvent(stx *store.Tx, l *readQuota, in *intentRecord, who Caller, doc []byte) ([]byte, error) {
 	if who.Operator {
 		return doc, nil
 	}
 	var ev chain.Event
-	var of audited
+	var of auditedMessage
 	if err := json.Unmarshal(doc, &ev); err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(ev.Payload, &of); err != nil {
 		return nil, err
 	}
-	sees, err := e.seesAudited(stx, l, in, who, ev.Actor, &of)
+	sees, err := e.maySeeAuditedMessage(stx, l, in, who, ev.Actor, &of)
 	if err != nil || sees {
 		return doc, err
 	}
-	payload, err := chain.Canonical(ev.Payload)
+	payload, err := chain.CanonicalizeJSON(ev.Payload)
 	if err != nil {
 		return nil, err
 	}
-	ev.Payload = Members("payload_hash", chain.Hash(payload))
-	return ev.Text(), nil
+	ev.Payload = EncodeJSONObject("payload_hash", chain.HashCanonicalJSON(payload))
+	return ev.Encode(), nil
 }
 
-// seesAudited reports whether who may see the message that an event tells of. Its
-// channel may be gone, and the message too: then what the event says decides.
-func (e *Engine) seesAudited(stx *store.Tx, l *look, in *intent, who Caller, sender string, of *audited) (bool, error) {
-	var ch *channel
-	e.rlocked(func() { ch = e.channels[of.Channel] })
-	m := &message{ch: ch, kind: of.Kind, sender: sender, to: of.To, state: &state{}}
+// maySeeAuditedMessage reports whether the caller may see the message of an event. If the channel
+// or the message is gone, the event decides.
+func (e *Engine) maySeeAuditedMessage(stx *store.Tx, l *readQuota, in *intentRecord, who Caller, sender string, of *auditedMessage) (bool, error) {
+	var ch *channelRecord
+	e.withReadLock(func() { ch = e.channels[of.Channel] })
+	m := &message{ch: ch, kind: of.Kind, sender: sender, to: of.To, messageState: &messageState{}}
 	if ch == nil {
-		m.ch = &channel{in: in}
-	} else if _, _, _, number, ok := splitID(of.Message); ok && m.toRole() { // who had the role then is kept with it
-		kept, err := messageByID(stx, ch, of.Message, number)
+		m.ch = &channelRecord{in: in}
+	} else if _, _, _, number, ok := parseID(of.Message); ok && m.isToRole() { // the message has the agents that had the role then
+		kept, err := readMessage(stx, ch, of.Message, number)
 		if err != nil {
 			return false, err
 		}
 		if kept != nil {
-			l.takes(len(kept.reads), 0)
+			l.spend(len(kept.reads), 0)
 			m = kept
 		}
 	}
@@ -125,10 +125,10 @@ func (e *Engine) seesAudited(stx *store.Tx, l *look, in *intent, who Caller, sen
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	switch {
-	case ch != nil && !e.fits(ch, who, at):
+	case ch != nil && !e.mayReadChannel(ch, who, at):
 		return false, nil
-	case ch == nil && of.MembersOnly && !m.direct() && sender != who.name:
-		return false, nil // nobody knows any more who its members were
+	case ch == nil && of.MembersOnly && !m.isDirect() && sender != who.name:
+		return false, nil // its members are not known any more
 	}
-	return m.sees(who), nil
+	return m.isVisibleTo(who), nil
 }

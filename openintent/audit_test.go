@@ -28,11 +28,11 @@ func TestAuditedMessagesAreEvents(t *testing.T) {
 	payloads := a.list("payload")
 	first := payloads[2].(obj)
 	want := obj{"channel_id": strings.TrimPrefix(ch, "/channels/"), "channel_name": "talk", "message_id": request, "message_type": "request", "to": "reviewer", "payload": obj{"question": "which?"}}
-	if text(first) != text(want) {
-		t.Errorf("got %s, want %s", text(first), text(want))
+	if encodeJSONText(first) != encodeJSONText(want) {
+		t.Errorf("got %s, want %s", encodeJSONText(first), encodeJSONText(want))
 	}
 	if second := payloads[1].(obj); second["message_id"] != reply || second["correlation_id"] != request {
-		t.Errorf("got %s", text(second))
+		t.Errorf("got %s", encodeJSONText(second))
 	}
 	// A refused message leaves no event.
 	p.send(ch, obj{"message_type": "request", "to": nil}).refused(422, "invalid")
@@ -199,7 +199,7 @@ func TestAuditIsDurable(t *testing.T) {
 	in := h.intent("planner")
 	for _, audit := range []bool{true, false} {
 		ch := h.channel("planner", in, "talk", obj{"options": obj{"audit": audit}})
-		if got := h.e.channels[strings.TrimPrefix(ch, "/channels/")].durable(h.e); got != audit {
+		if got := h.e.channels[strings.TrimPrefix(ch, "/channels/")].needsDurableWrites(h.e); got != audit {
 			t.Errorf("durable is %v", got)
 		}
 		h.as("planner").do("DELETE", ch, nil).ok(200)
@@ -254,10 +254,10 @@ func TestAuditedMessagesAreSeenByWhoSeesThem(t *testing.T) {
 				continue
 			}
 			if got = append(got, "-"); len(v) != 1 || !strings.HasPrefix(hash, "sha256:") || len(hash) != len("sha256:")+43 {
-				t.Errorf("hidden is %s", text(v))
+				t.Errorf("hidden is %s", encodeJSONText(v))
 			}
 		}
-		if text(got) != text(want) {
+		if encodeJSONText(got) != encodeJSONText(want) {
 			t.Errorf("%s sees %v, want %v", c.agent, got, want)
 		}
 		c.get("/intents/" + in + "/events/verify").ok(200).has(obj{"valid": true})
@@ -278,15 +278,16 @@ func TestAuditedMessagesAreSeenByWhoSeesThem(t *testing.T) {
 	}
 	// The hash is that of the payload's RFC 8785 form.
 	full := h.as("planner").get("/intents/" + in + "/events?event_type=channel_message").ok(200).list("payload")[3]
-	form := jsontext.Value(text(full))
+	form := jsontext.Value(encodeJSONText(full))
 	if err := form.Canonicalize(); err != nil {
 		t.Fatal(err)
 	}
 	hidden := h.from(desk, "worker").get("/intents/" + in + "/events?event_type=channel_message").ok(200).list("payload")[3]
-	if got, want := hidden.(obj)["payload_hash"], chain.Hash(form); got != want {
+	if got, want := hidden.(obj)["payload_hash"], chain.HashCanonicalJSON(form); got != want {
 		t.Errorf("hash %v, want %s", got, want)
 	}
-	// Who left the channel sees what it sent and what was for it; of a channel that is gone the event decides.
+	// Who left the channel sees what it sent and what was for it; of a channel that is gone the
+	// event decides.
 	for _, ch := range []string{secret, open} {
 		h.as("planner").do("DELETE", ch, nil).ok(200)
 	}

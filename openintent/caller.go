@@ -1,6 +1,12 @@
 package openintent
 
-// Caller is who makes a request, as whoever received it has established.
+import (
+	"context"
+	"log/slog"
+)
+
+// Caller identifies the agent or operator that makes a request, as the receiver of the request
+// has established it.
 type Caller struct {
 	Agent string // the agent's id; an operator that names none is "operator"
 
@@ -18,13 +24,74 @@ type Caller struct {
 // Daemon is the agent as which a daemon asks another for subscribe/home.
 const Daemon = system
 
-var ErrNoAgent = Refuse("no_agent", "%s: name an agent; what an operator may do, it may do at the intent's host only", "X-Agent-ID")
+var ErrNoAgent = NewError("no_agent", "%s: name an agent; what an operator may do, it may do at the intent's host only", "X-Agent-ID")
 
-// BadAgentID is the refusal of an agent id in that field or header.
-func BadAgentID(field string) *Error {
-	return Refuse("bad_agent_id",
+// NewAgentIDError refuses the agent id in a field or header.
+func NewAgentIDError(field string) *Error {
+	return NewError("bad_agent_id",
 		"%s: an agent id has at most %d letters, digits and . _ @ + ~ : -, begins with a letter or digit, and is neither \"system\", \"operator\" nor a role", field, maxAgentID)
 }
 
-// Operator is the agent as which an operator acts that names none.
-const Operator = operator
+// Operator is the id under which an operator acts that names no agent. No agent has it.
+const Operator = "operator"
+
+// Call is one request to the engine. It holds the caller, and what the caller's daemon and other
+// hosts are charged for until the caller has its answer. One goroutine uses it.
+type Call struct {
+	e       *Engine
+	ctx     context.Context
+	Caller  Caller
+	Size    int  // bytes that it may have written, beside headRoom
+	Removes bool // it removes something, for which there is always room on the disk
+	held    int  // bytes of the answer that the caller's daemon is charged for
+	told    hostCharges
+}
+
+// NewCall begins a call, for as long as ctx lasts. [Call.End] ends it.
+func (e *Engine) NewCall(ctx context.Context) *Call { return &Call{e: e, ctx: ctx} }
+
+// Context returns the context of the call.
+func (c *Call) Context() context.Context { return c.ctx }
+
+// End gives back all that was charged for the call.
+func (c *Call) End() {
+	c.refundCaller(c.held)
+	c.RefundHosts()
+}
+
+// SetCaller sets the caller.
+func (c *Call) SetCaller(who Caller) { c.Caller = c.e.fillCallerName(who) }
+
+// LogError logs a failure that the call has caused. What agents of other daemons cause is
+// bounded.
+func (c *Call) LogError(what string, about ...any) {
+	if cfg := &c.e.cfg; c.Caller.Home != "" && cfg.Lines != nil {
+		cfg.Lines.WriteLimited(peerAccountKey(c.Caller.Home), slog.LevelError, what, about...)
+	} else {
+		cfg.Log.Error(what, about...)
+	}
+}
+
+// ListByteLimit returns how many bytes the caller's list may have: fewer for another daemon,
+// which puts the lists of several together.
+func (c *Call) ListByteLimit() int {
+	if c.Caller.Home != "" {
+		return maxGathered
+	}
+	return MaxListBytes
+}
+
+// resolveActingCaller returns the caller on whose behalf a body that names an agent acts: the
+// caller itself, or, if an operator names another agent, that agent.
+func (c *Call) resolveActingCaller(field, agent string) (Caller, error) {
+	if agent == "" || agent == c.Caller.Agent || agent == c.Caller.name {
+		return c.Caller, nil
+	}
+	if !c.Caller.Operator {
+		return Caller{}, NewError("sender_mismatch", "%s: you are another agent", field)
+	}
+	if !IsAgentID(agent) {
+		return Caller{}, NewAgentIDError(field)
+	}
+	return c.e.fillCallerName(Caller{Agent: agent}), nil
+}

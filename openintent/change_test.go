@@ -13,7 +13,7 @@ func TestChangesAreRefusedBeforeTheObjectIsRead(t *testing.T) {
 	for _, who := range []*client{h.as("planner"), far} {
 		who.with("If-Match", "1").post(path, change).refused(409, "version_conflict").has(obj{"current_version": 2})
 	}
-	h.e.perIntent = share{}
+	h.e.perIntent = diskShare{}
 	far.with("If-Match", "2").post(path, change).refused(429, "disk_share")
 	if sum := seen.bounded(t, "refused", 0); sum.rows != 0 {
 		t.Errorf("for what was refused %d rows were looked at", sum.rows)

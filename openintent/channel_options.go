@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// options are the options that mean something here.
-type options struct {
+// channelOptions holds the options that have a meaning here.
+type channelOptions struct {
 	audit        bool
 	discoverable bool
 	ttl          time.Duration // 0: none
@@ -23,40 +23,34 @@ const (
 )
 
 // parseOptions reads an options object.
-func parseOptions(raw jsontext.Value) (options, error) {
+func parseOptions(raw jsontext.Value) (channelOptions, error) {
 	var o struct {
-		Audit    *bool  `json:"audit"`
+		Audit    bool   `json:"audit"`
 		TTL      *int64 `json:"ttl_seconds"`
 		Max      *int64 `json:"max_messages"`
 		Discover *bool  `json:"discoverable"`
 	}
 	if err := json.Unmarshal(raw, &o); err != nil {
-		return options{}, Invalid("options", "audit and discoverable are true or false, ttl_seconds and max_messages whole numbers")
+		return channelOptions{}, NewFieldError("options", "audit and discoverable are true or false, ttl_seconds and max_messages whole numbers")
 	}
-	p := options{max: defaultMax, discoverable: true}
-	if o.Audit != nil {
-		p.audit = *o.Audit
-	}
-	if o.Discover != nil {
-		p.discoverable = *o.Discover
-	}
+	p := channelOptions{audit: o.Audit, max: defaultMax, discoverable: o.Discover == nil || *o.Discover}
 	if o.TTL != nil {
 		if *o.TTL < 1 || *o.TTL > maxTTL {
-			return options{}, Invalid("options", "ttl_seconds: 1 to %d, or null", maxTTL)
+			return channelOptions{}, NewFieldError("options", "ttl_seconds: 1 to %d, or null", maxTTL)
 		}
 		p.ttl = time.Duration(*o.TTL) * time.Second
 	}
 	if o.Max != nil {
 		if *o.Max < 1 || *o.Max > maxMessages {
-			return options{}, Invalid("options", "max_messages: 1 to %d", maxMessages)
+			return channelOptions{}, NewFieldError("options", "max_messages: 1 to %d", maxMessages)
 		}
 		p.max = *o.Max
 	}
 	return p, nil
 }
 
-// merged returns all options with the defaults; names that mean nothing here stay.
-func (p options) merged(raw jsontext.Value) jsontext.Value {
+// withDefaults returns all options with the defaults. Options without a meaning here stay.
+func (p channelOptions) withDefaults(raw jsontext.Value) jsontext.Value {
 	var all map[string]jsontext.Value
 	if err := json.Unmarshal(raw, &all); err != nil || all == nil {
 		all = make(map[string]jsontext.Value)
@@ -66,9 +60,5 @@ func (p options) merged(raw jsontext.Value) jsontext.Value {
 		ttl = fmt.Append(nil, int64(p.ttl/time.Second))
 	}
 	all["audit"], all["ttl_seconds"], all["max_messages"] = fmt.Append(nil, p.audit), ttl, fmt.Append(nil, p.max)
-	text, err := json.Marshal(all, json.Deterministic(true))
-	if err != nil {
-		panic(err) // parts of valid JSON
-	}
-	return text
+	return EncodeJSON(all)
 }

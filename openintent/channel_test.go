@@ -20,7 +20,7 @@ func TestCreateAnswers201WithAServersID(t *testing.T) {
 	if !regexp.MustCompile(`^chan_` + hostID + `_[0-9A-Z]{26}$`).MatchString(a.id()) {
 		t.Errorf("id %s", a.id())
 	}
-	if host, ok := HostOf(a.id()); !ok || host != hostID {
+	if host, ok := HostOfID(a.id()); !ok || host != hostID {
 		t.Errorf("host of %s: %s, %v", a.id(), host, ok)
 	}
 }
@@ -335,4 +335,24 @@ func TestObjectsAreBounded(t *testing.T) {
 	p.patch("/channels/"+full, obj{"status": "closed"}).ok(200).has(obj{"status": "closed"})
 	h.restart()
 	h.as("planner").get("/channels/" + full).ok(200)
+}
+
+// TestRefusedListOfChannels: a list of channels is made only as far as its caller has room for
+// it. Not parallel: it counts allocations.
+func TestRefusedListOfChannels(t *testing.T) {
+	h := start(t, toOthers)
+	in := h.intent("planner")
+	worker := h.from(desk, "worker")
+	options := obj{"x": strings.Repeat("x", 4000)}
+	for i := range 100 {
+		worker.post("/intents/"+in+"/channels", obj{"name": fmt.Sprint("c", i), "options": options}).ok(201)
+	}
+	row := h.e.unread.Row()
+	h.e.unread.AddUnchecked(peerAccountKey(desk), row.Peer-1)
+	allocs := testing.AllocsPerRun(5, func() {
+		worker.get("/intents/"+in+"/channels?limit=1000").refused(429, "overloaded")
+	})
+	if allocs > 500 {
+		t.Errorf("a list of 100 channels of which none is answered takes %v allocations", allocs)
+	}
 }

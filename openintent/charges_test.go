@@ -16,7 +16,7 @@ import (
 // quarter is a message's text of 250 kB.
 var quarter = obj{"text": strings.Repeat("x", 250_000)}
 
-func held(a *budget.Account, home string) int64 { return a.Held(peerOf(home)) }
+func held(a *budget.Account, home string) int64 { return a.HeldBy(peerAccountKey(home)) }
 
 func TestRowsOfChannels(t *testing.T) {
 	h := start(t)
@@ -28,7 +28,7 @@ func TestRowsOfChannels(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
-	if peerOf(strings.Repeat("ab", 32)).String() != strings.Repeat("ab", 32) {
+	if peerAccountKey(strings.Repeat("ab", 32)).String() != strings.Repeat("ab", 32) {
 		t.Error("another peer is charged")
 	}
 }
@@ -39,7 +39,7 @@ func TestAsksAreCharged(t *testing.T) {
 	h := start(t, toOthers)
 	in := h.intent("planner")
 	ch := h.channel("planner", in, "talk")
-	h.e.unread = new(budget.Book).Open(budget.Row{Name: "answers", Unit: budget.Bytes, Peer: 1 << 20, All: 4 << 20})
+	h.e.unread = new(budget.Book).OpenAccount(budget.Row{Name: "answers", Unit: budget.Bytes, Peer: 1 << 20, All: 4 << 20})
 	reviewer := h.as("reviewer")
 	open := func() []any { return reviewer.get(ch + "/messages?types=request").ok(200).list("id") }
 	answers := make(chan *answer)
@@ -90,13 +90,13 @@ func TestAsksAreCharged(t *testing.T) {
 		}
 	}
 	h.from(desk, "worker1").get(ch + "/messages?limit=2&types=response").ok(200)
-	h.e.unread.Add(peerOf(desk), 1<<20-AnswerRoom)
+	h.e.unread.AddUnchecked(peerAccountKey(desk), 1<<20-AnswerRoom)
 	before := len(open())
 	h.from(desk, "worker1").send(ch, obj{"message_type": "request", "to": "reviewer"}).refused(429, "overloaded")
 	if len(open()) != before {
 		t.Error("what was refused was sent")
 	}
-	h.e.unread.Give(peerOf(desk), 1<<20-AnswerRoom)
+	h.e.unread.Release(peerAccountKey(desk), 1<<20-AnswerRoom)
 	if n := held(h.e.unread, desk) + held(h.e.unread, laptop); n != 0 {
 		t.Errorf("%d bytes are held when all is over", n)
 	}
@@ -110,7 +110,7 @@ func TestEntriesThatWaitAreCharged(t *testing.T) {
 	text := strings.Repeat("x", 62_500)
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, toOthers)
-		h.e.entries = new(budget.Book).Open(row)
+		h.e.entries = new(budget.Book).OpenAccount(row)
 		in := h.intent("planner")
 		ch := h.channel("planner", in, "talk")
 		worker, daemon := h.from(desk, "worker"), h.from(desk, Daemon)
@@ -157,7 +157,7 @@ func TestEntriesThatWaitAreCharged(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, toOthers)
-		h.e.entries = new(budget.Book).Open(row)
+		h.e.entries = new(budget.Book).OpenAccount(row)
 		far := strings.Replace(h.intent("planner"), hostID, farID, 1)
 		s, two := newSlowReader(false), newSlowReader(false)
 		end, _ := h.serve(h.as("reviewer"), "/subscribe/agents/reviewer", s)
@@ -167,7 +167,7 @@ func TestEntriesThatWaitAreCharged(t *testing.T) {
 		fast := h.follow(h.as("reviewer"), "/subscribe/agents/reviewer")
 		r, w := io.Pipe()
 		relayed := make(chan error)
-		go func() { relayed <- h.e.Relay(t.Context(), farID, r) }()
+		go func() { relayed <- h.e.ReceiveHostStream(t.Context(), farID, r) }()
 		for i := range 84 {
 			fmt.Fprintf(w, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[],\"own\":[\"reviewer\"],\"data\":{\"intent_id\":%q,\"n\":%d,\"text\":%q}}\nid: %d\n\n", far, far, i, text, i+1)
 			if f := fast.next(); f.data["n"] != float64(i) {

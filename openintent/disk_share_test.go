@@ -52,12 +52,12 @@ func (h *host) accounted(home string) int64 {
 func (h *host) objects(home string) (bytes int64) {
 	h.t.Helper()
 	if err := h.db.Read(h.t.Context(), func(stx *store.Tx) error {
-		return errors.Join(stx.Each("SELECT doc FROM openintent_channel WHERE doc ->> '$.home' = ? AND row NOT IN (SELECT channel FROM openintent_grave)", func(scan func(...any) error) error {
+		return errors.Join(stx.EachRow("SELECT doc FROM openintent_channel WHERE doc ->> '$.home' = ? AND row NOT IN (SELECT channel FROM openintent_grave)", func(scan func(...any) error) error {
 			var doc Channel
 			err := scanDoc(scan, &doc)
 			bytes += int64(doc.size())
 			return err
-		}, home), stx.Each("SELECT doc FROM openintent_task WHERE coalesce(doc ->> '$.charged_to', doc ->> '$.home') = ?", func(scan func(...any) error) error {
+		}, home), stx.EachRow("SELECT doc FROM openintent_task WHERE coalesce(doc ->> '$.charged_to', doc ->> '$.home') = ?", func(scan func(...any) error) error {
 			var doc Task
 			err := scanDoc(scan, &doc)
 			bytes += int64(doc.size())
@@ -76,8 +76,10 @@ func TestObjectsAreInAShare(t *testing.T) {
 	h := start(t, toOthers)
 	small := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
 	restrict := func() {
-		h.e.disk = new(budget.Book).Open(small)
-		h.e.holdShares()
+		h.e.disk = new(budget.Book).OpenAccount(small)
+		for home := range h.e.onDisk {
+			h.e.syncGuestAccounts(home)
+		}
 	}
 	restrict()
 	worker, in := h.from(desk, "worker"), h.intent("planner")
@@ -139,7 +141,7 @@ func TestObjectsAreInAShare(t *testing.T) {
 func TestObjectsOfManyHomes(t *testing.T) {
 	h := start(t, toOthers)
 	small := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
-	h.e.disk = new(budget.Book).Open(small)
+	h.e.disk = new(budget.Book).OpenAccount(small)
 	in, long := h.intent("planner"), obj{"text": strings.Repeat("x", maxTask-4<<10)}
 	var homes []string
 	for n := range 10 * small.All / small.Peer {
@@ -178,8 +180,10 @@ func TestWhoMakesATaskLongerPays(t *testing.T) {
 	h := start(t, toOthers)
 	small := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
 	restrict := func() {
-		h.e.disk = new(budget.Book).Open(small)
-		h.e.holdShares()
+		h.e.disk = new(budget.Book).OpenAccount(small)
+		for home := range h.e.onDisk {
+			h.e.syncGuestAccounts(home)
+		}
 	}
 	restrict()
 	worker, tester, in := h.from(desk, "worker"), h.from(laptop, "tester"), h.intent("planner")
@@ -232,14 +236,16 @@ func TestWhoMakesATaskLongerPays(t *testing.T) {
 // is gone.
 func TestDiskIsShared(t *testing.T) {
 	h := start(t, toOthers)
-	if row := h.e.disk.Row(); row != (budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 20, All: 2 << 30}) || h.e.perIntent != (share{64 << 20, 100_000}) {
+	if row := h.e.disk.Row(); row != (budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 20, All: 2 << 30}) || h.e.perIntent != (diskShare{64 << 20, 100_000}) {
 		t.Errorf("the row is %+v, of an intent %+v", row, h.e.perIntent)
 	}
 	small := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
 	restrict := func() {
-		h.e.disk = new(budget.Book).Open(small)
-		h.e.perIntent = share{192_000, 50}
-		h.e.holdShares()
+		h.e.disk = new(budget.Book).OpenAccount(small)
+		h.e.perIntent = diskShare{192_000, 50}
+		for home := range h.e.onDisk {
+			h.e.syncGuestAccounts(home)
+		}
 	}
 	restrict()
 	worker := h.from(desk, "worker")
@@ -357,7 +363,7 @@ func (h *host) stored() (bytes int64) {
 func TestNoticesAndReceiptsAreOfAShare(t *testing.T) {
 	h := start(t, toOthers)
 	row := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}
-	h.e.disk = new(budget.Book).Open(row)
+	h.e.disk = new(budget.Book).OpenAccount(row)
 	id := h.intent("planner")
 	far, home := h.from(desk, "reviewer"), h.from(desk, Daemon)
 	agents, names := longMembers(5), []string{"reviewer"}
@@ -404,7 +410,7 @@ func TestNoticesAndReceiptsAreOfAShare(t *testing.T) {
 	}
 	for more := true; more; {
 		var err error
-		if more, err = h.e.sweepSome(t.Context()); err != nil {
+		if more, err = h.e.sweepOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -469,12 +475,12 @@ func TestReadsWithoutRoomWriteNothing(t *testing.T) {
 	before := used()
 	low = true
 	read("a", "b")
-	low, h.e.perIntent = false, share{} // on the disk there is room, in its share there is none
+	low, h.e.perIntent = false, diskShare{} // on the disk there is room, in its share there is none
 	read("c", "d")
 	if n := used(); n != before {
 		t.Errorf("%d rows were written for who has only read", n-before)
 	}
-	h.e.perIntent = share{budget.IntentBytes, budget.IntentEvents}
+	h.e.perIntent = diskShare{budget.IntentBytes, budget.IntentEvents}
 	read("a")
 	if n := used(); n == before {
 		t.Error("an agent that comes while there is room is not known")

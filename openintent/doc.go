@@ -21,22 +21,22 @@
 //
 // # How it works
 //
-// Everything but messages and events is in memory, as the world under
-// Engine.mu, and in the store; rules are Go over the world. Only functions
-// that run inside of a write of the store change the world, and these run one
-// after the other, so rules read it there without the lock; everybody else
-// takes it. Where the store does not keep a write, what it has changed of the world is
-// undone before the next one begins. Each message and event gets the next number of one sequence
-// and is published, once committed, in the order of these numbers: to the
-// recent messages in memory, to event streams, to who waits. Statuses that
-// follow from the time (expired messages, channels past their ttl) are computed
-// when they are asked for and need no timer.
+// Everything but messages and events is in memory, as the world under Engine.mu, and in the
+// store. The rules are Go functions that look at the world. Only functions inside of a write of
+// the store change the world. Writes run one after the other, so rules read the world there
+// without the lock. All other functions take the lock. If the store does not keep a write, the
+// changes that it made to the world are undone before the next write begins.
+//
+// Each message and event gets the next number of one sequence, the feed. Once committed, it is
+// published in the order of these numbers: to the recent messages in memory, to event streams,
+// and to callers that wait. Statuses that follow from the time (expired messages, channels past
+// their ttl) are computed when somebody asks for them, and need no timer.
 //
 // # What it leaves to others
 //
-// HTTP and which host answers a request (package openintent/api), how requests travel between
-// machines (package openintent/remote), and who the caller is: a [Call] is given a [Caller].
-// The ids of an intent and of what belongs to it carry the digits of its host ([HostOf]). What
-// a host has to tell the agents here comes in one stream, which [Engine.Relay] hands on to
-// theirs.
+// Package openintent/api speaks HTTP and decides which host answers a request. Package
+// openintent/remote carries requests between machines. Both say who the caller is: a [Call] gets
+// a [Caller]. The ids of an intent and of everything that belongs to it carry the digits of its
+// host ([HostOfID]). A host tells the agents here of its events in one stream, which
+// [Engine.ReceiveHostStream] hands on to their streams.
 package openintent

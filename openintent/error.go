@@ -3,19 +3,22 @@ package openintent
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/acpd/acpd/openintent/chain"
 )
 
-// Error is a refusal. Clients branch on its code; no message of a conflict contains the
-// letters "lease", for the Python SDK would take it for a conflict about leases, and so none
-// quotes its caller.
+// Error is a refusal. Clients branch on its code. No message of a conflict contains the
+// letters "lease", which the Python SDK would take for a conflict about leases. Therefore no
+// such message quotes its caller.
 type Error struct {
 	Code    string         // one word
 	Message string         // the operation, the problem, the remedy
-	More    map[string]any // what else there is to tell, by name
+	More    map[string]any // further members of the answer, by name
 }
 
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
 // Codes that are used in several places.
@@ -25,8 +28,8 @@ const (
 	codeNotMember = "not_member"
 )
 
-// with adds something to tell.
-func (e *Error) With(name string, value any) *Error {
+// WithMember adds a member to what the refusal tells, and returns the refusal.
+func (e *Error) WithMember(name string, value any) *Error {
 	if e.More == nil {
 		e.More = make(map[string]any)
 	}
@@ -34,32 +37,52 @@ func (e *Error) With(name string, value any) *Error {
 	return e
 }
 
-func Refuse(code, format string, args ...any) *Error {
+// NewError returns a refusal with a code and a formatted message.
+func NewError(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// invalid refuses the member field of a body, or of a query, as FastAPI would.
-func Invalid(field, format string, args ...any) *Error {
-	e := Refuse("invalid", "%s: %s", field, fmt.Sprintf(format, args...))
-	return e.With("errors", []any{map[string]any{"loc": []any{"body", field}, "msg": e.Message, "type": "value_error"}})
+// NewFieldError refuses the member field of a body or a query, in the form of FastAPI.
+func NewFieldError(field, format string, args ...any) *Error {
+	e := NewError("invalid", "%s: %s", field, fmt.Sprintf(format, args...))
+	return e.WithMember("errors", []any{map[string]any{"loc": []any{"body", field}, "msg": e.Message, "type": "value_error"}})
 }
 
-func notFound(what string) *Error {
+// checkOneOf refuses the member field of a body unless its value is in list.
+func checkOneOf(field, value string, list []string) error {
+	if slices.Contains(list, value) {
+		return nil
+	}
+	return NewFieldError(field, "one of %s", strings.Join(list, ", "))
+}
+
+// checkAtMost refuses the member field of a body if it has more than most of the unit, which
+// is " bytes" or "", for elements.
+func checkAtMost(field string, n, most int, unit string) error {
+	if n <= most {
+		return nil
+	}
+	return NewFieldError(field, "at most %d%s", most, unit)
+}
+
+// newNotFoundError refuses an id of a thing that is not there, or not for the caller.
+func newNotFoundError(what string) *Error {
 	of := "its intent"
 	if what == "intent" {
 		of = "it"
 	}
-	return Refuse(codeNotFound, "there is no such %s, or you have no access to %s", what, of)
+	return NewError(codeNotFound, "there is no such %s, or you have no access to %s", what, of)
 }
 
-func tooMany(what string, max int, remedy string) *Error {
-	return Refuse(codeTooMany, "there are %d %s already, the most that are kept: %s", max, what, remedy)
+// newTooManyError refuses one more of a thing of which there are as many as are kept.
+func newTooManyError(what string, max int, remedy string) *Error {
+	return NewError(codeTooMany, "there are %d %s already, the most that are kept: %s", max, what, remedy)
 }
 
-// badProof is the refusal of a message whose proof is wrong. Other errors stay as they are.
-func badProof(err error) error {
+// convertProofError makes a refusal of an error about a proof, and returns other errors as they are.
+func convertProofError(err error) error {
 	if p, ok := errors.AsType[chain.ProofError](err); ok {
-		return Refuse("bad_proof", "metadata.proof: %s", p)
+		return NewError("bad_proof", "metadata.proof: %s", p)
 	}
 	return err
 }

@@ -6,71 +6,45 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/store"
 )
 
-// event is what a log entry is made of.
-type event struct {
+// eventDraft is an event that has no place in a log yet.
+type eventDraft struct {
 	kind, actor string
 	payload     jsontext.Value
-	canonical   jsontext.Value // the RFC 8785 form of payload; nil where log is to find it
+	canonical   jsontext.Value // the RFC 8785 form of payload; nil: appendEventToLog makes it
 	trace       string
 	parent      string
-	payer       string // of an event of the system: the daemon whose share it is of
+	payer       string // of an event of the system: the daemon that is charged
 }
 
-// newEvent makes an event of a large payload, so that nothing of it is left to be
-// encoded inside of a write.
-func newEvent(kind string, payload jsontext.Value) (*event, error) {
-	ev := &event{kind: kind, payload: payload}
-	return ev, ev.prepare()
+// newEventDraft makes an event of a large payload and finds the canonical form of the payload,
+// so that this does not happen inside of a write.
+func newEventDraft(kind string, payload jsontext.Value) (*eventDraft, error) {
+	ev := &eventDraft{kind: kind, payload: payload}
+	return ev, ev.canonicalize()
 }
 
-// prepare finds the canonical form of the payload, unless that is done.
-func (ev *event) prepare() (err error) {
+// canonicalize finds the canonical form of the payload, unless that is done.
+func (ev *eventDraft) canonicalize() (err error) {
 	if ev.canonical == nil {
-		ev.canonical, err = chain.Canonical(ev.payload)
+		ev.canonical, err = chain.CanonicalizeJSON(ev.payload)
 	}
 	return err
 }
 
 const kindMessage = "channel_message"
 
-// ownKinds are written by the server alone, so that the log can be believed.
+// ownKinds are the types of events that the server alone writes, so that the log can be
+// believed.
 var ownKinds = []string{"intent_created", "status_changed", "state_patched", "agent_assigned", "agent_unassigned", "access_granted", "access_revoked", kindMessage}
 
-// members builds an object of names and values, in their order.
-func Members(pairs ...any) jsontext.Value {
-	b := []byte{'{'}
-	for i := 0; i < len(pairs); i += 2 {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b, _ = jsontext.AppendQuote(b, pairs[i].(string))
-		b = append(b, ':')
-		v, err := json.Marshal(pairs[i+1], json.Deterministic(true))
-		if err != nil {
-			panic(err) // our own values
-		}
-		b = append(b, v...)
-	}
-	return append(b, '}')
-}
-
-// atHome is members for what names an agent, with its home unless that is here.
-func atHome(home string, pairs ...any) jsontext.Value {
-	if home != "" {
-		pairs = append(pairs, "home", home)
-	}
-	return Members(pairs...)
-}
-
-// log appends an event to the intent's log.
-func (t *tx) log(in *intent, ev event) (*chain.Event, error) {
+// appendEventToLog appends an event to the intent's log.
+func (t *tx) appendEventToLog(in *intentRecord, ev eventDraft) (*chain.Event, error) {
 	doc := &chain.Event{ID: t.e.newID(idEvent, t.now), IntentID: in.id, Type: ev.kind, Actor: ev.actor, Payload: ev.payload, CreatedAt: t.now, Sequence: in.sequence + 1}
 	if before := in.hash; before != "" {
 		doc.Previous = &before
@@ -81,23 +55,25 @@ func (t *tx) log(in *intent, ev event) (*chain.Event, error) {
 	if ev.parent != "" {
 		doc.Parent = &ev.parent
 	}
-	if err := ev.prepare(); err != nil {
+	if err := ev.canonicalize(); err != nil {
 		return nil, err
 	}
-	hash := chain.Hash(doc.CanonicalText(ev.canonical))
+	hash := chain.HashCanonicalJSON(doc.EncodeCanonical(ev.canonical))
 	doc.Hash = hash
-	text := doc.Text()
-	seq := t.number()
-	if err := errors.Join(t.insertEvent(seq, in, doc, ev.trace, text), t.wrote(in, t.e.pays(ev.actor, ev.payer), share{int64(len(text)), 1})); err != nil {
+	text := doc.Encode()
+	seq := t.nextFeedNumber()
+	if err := errors.Join(
+		t.execute("INSERT INTO openintent_event (seq, intent, sequence, type, at, trace, doc) VALUES (?, ?, ?, ?, ?, ?, ?)", seq, in.row, doc.Sequence, doc.Type, int64(doc.CreatedAt), ev.trace, string(text)),
+		t.adjustDiskShare(in, t.e.payingHomeOf(ev.actor, ev.payer), diskShare{int64(len(text)), 1})); err != nil {
 		return nil, err
 	}
 	before := in.hash
-	t.apply(step{func() { in.sequence, in.hash = doc.Sequence, hash }, func() { in.sequence, in.hash = doc.Sequence-1, before }})
-	t.out = append(t.out, entry{seq: seq, in: in, event: doc})
+	t.applyWorldSteps(worldStep{func() { in.sequence, in.hash = doc.Sequence, hash }, func() { in.sequence, in.hash = doc.Sequence-1, before }})
+	t.out = append(t.out, feedEntry{seq: seq, in: in, event: doc})
 	return doc, nil
 }
 
-// PostEvent is an event as it is asked for.
+// PostEvent asks to log an event.
 type PostEvent struct {
 	Type    string         `json:"event_type"`
 	Actor   string         `json:"actor"`
@@ -115,74 +91,73 @@ var (
 
 // LogEvent appends an event to the intent's log.
 func (e *Engine) LogEvent(c *Call, intentID string, want *PostEvent) (doc *chain.Event, err error) {
-	actor, err := c.actor("actor", want.Actor)
+	who, err := c.resolveActingCaller("actor", want.Actor)
 	if err != nil {
 		return nil, err
 	}
 	if !eventForm.MatchString(want.Type) {
-		return nil, Invalid("event_type", "lower-case letters, digits, _ and . are needed, at most 64")
+		return nil, NewFieldError("event_type", "lower-case letters, digits, _ and . are needed, at most 64")
 	}
 	if slices.Contains(ownKinds, want.Type) {
-		return nil, Refuse("reserved_event", "events of this type are written by the server alone: log a comment")
+		return nil, NewError("reserved_event", "events of this type are written by the server alone: log a comment")
 	}
-	if err := CheckObject("payload", &want.Payload); err != nil {
+	if err := NormalizeJSONObject("payload", &want.Payload); err != nil {
 		return nil, err
 	}
 	if len(want.Payload) > maxEvent {
-		return nil, Refuse("too_large", "payload: %d bytes, at most %d are logged: put large data elsewhere and refer to it", len(want.Payload), maxEvent)
+		return nil, NewError("too_large", "payload: %d bytes, at most %d are logged: put large data elsewhere and refer to it", len(want.Payload), maxEvent)
 	}
-	ev, err := newEvent(want.Type, want.Payload)
+	ev, err := newEventDraft(want.Type, want.Payload)
 	if err != nil {
 		return nil, err
 	}
-	ev.actor = actor
+	ev.actor = who.name
 	if want.TraceID != nil {
 		if ev.trace = *want.TraceID; ev.trace != "" && !traceForm.MatchString(ev.trace) {
-			return nil, Invalid("trace_id", "32 lower-case hex digits are needed")
+			return nil, NewFieldError("trace_id", "32 lower-case hex digits are needed")
 		}
 	}
 	if want.Parent != nil {
 		if ev.parent = *want.Parent; len(ev.parent) > maxAgentID {
-			return nil, Invalid("parent_event_id", "at most %d bytes", maxAgentID)
+			return nil, NewFieldError("parent_event_id", "at most %d bytes", maxAgentID)
 		}
 	}
-	err = e.writeIntent(c, intentID, levelWrite, func(t *tx, in *intent) (err error) {
-		doc, err = t.log(in, *ev)
+	err = e.writeIfAuthorized(c, intentID, levelWrite, func(t *tx, in *intentRecord) (err error) {
+		doc, err = t.appendEventToLog(in, *ev)
 		return err
 	})
 	return doc, err
 }
 
-// eventList is a list of events while they are looked for.
-type eventList struct {
-	kind, trace string     // empty: any
-	since       chain.Time // those of a later time
-	skip, limit int
+// eventSearch collects a list of events.
+type eventSearch struct {
+	EventFilter            // Offset counts down while events are skipped
+	after       chain.Time // Since
 
-	show func(*store.Tx, *look, []byte) ([]byte, error) // what is shown of an audited message's event
+	show func(*store.Tx, *readQuota, []byte) ([]byte, error) // returns an audited message's event as the caller may see it
 
 	list        JSON // an array without its end
 	found, size int
 }
 
-// matches reports whether the list holds an event, once the first ones are skipped.
-func (f *eventList) matches(kind, trace string, at chain.Time) bool {
-	if f.kind != "" && kind != f.kind || f.trace != "" && trace != f.trace || at <= f.since {
+// matches reports whether the list holds an event. It skips the first events that would match.
+func (f *eventSearch) matches(kind, trace string, at chain.Time) bool {
+	if f.Type != "" && kind != f.Type || f.TraceID != "" && trace != f.TraceID || at <= f.after {
 		return false
 	}
-	f.skip--
-	return f.skip < 0
+	f.Offset--
+	return f.Offset < 0
 }
 
-// add takes an event that was found, and reports whether the list is full.
-func (f *eventList) add(doc []byte) (full bool) {
-	f.list = f.list.Add(f.found == 0, doc)
+// addEvent takes an event that was found, and reports whether the list is full.
+func (f *eventSearch) addEvent(doc []byte) (full bool) {
+	f.list = f.list.AppendMember(f.found == 0, doc)
 	f.found++
 	f.size += len(doc)
-	return f.found >= f.limit || f.size >= MaxListBytes
+	return f.found >= f.Limit || f.size >= MaxListBytes
 }
 
-// EventFilter says which events of a log a list holds.
+// EventFilter selects the events of a log that a list holds.
 type EventFilter struct {
 	Type, TraceID string // "": any
 	Since         string // those of a later time; "": any
@@ -191,25 +166,67 @@ type EventFilter struct {
 
 // ListEvents returns events of the intent's log, the newest first, as a JSON array.
 func (e *Engine) ListEvents(c *Call, intentID string, which EventFilter) (JSON, error) {
-	in, err := e.intent(c, intentID, levelRead)
+	in, err := e.findIntentAndRecordUse(c, intentID, levelRead)
 	if err != nil {
 		return nil, err
 	}
-	if err := which.Check(); err != nil {
+	if err := which.checkBounds(); err != nil {
 		return nil, err
 	}
-	f := &eventList{kind: which.Type, trace: which.TraceID, limit: which.Limit, skip: which.Offset, list: JSON{[]byte("[")}}
+	f := &eventSearch{EventFilter: which, list: JSON{[]byte("[")}}
 	if which.Since != "" {
-		if f.since, err = chain.ParseTime(which.Since); err != nil {
-			return nil, Refuse("bad_cursor", "since: %v", err)
+		if f.after, err = chain.ParseTime(which.Since); err != nil {
+			return nil, NewError("bad_cursor", "since: %v", err)
 		}
 	}
-	f.show = func(stx *store.Tx, l *look, doc []byte) ([]byte, error) { return e.asSeen(stx, l, in, c.Caller, doc) }
+	f.show = func(stx *store.Tx, l *readQuota, doc []byte) ([]byte, error) {
+		return e.redactAuditedEvent(stx, l, in, c.Caller, doc)
+	}
 	for before := int64(math.MaxInt64); before > 0 && err == nil; {
-		err = e.read(c.Context(), func(stx *store.Tx, l *look) (err error) {
-			before, err = f.eventsBack(c, stx, l, in.row, before)
+		err = e.readWithQuota(c.Context(), func(stx *store.Tx, l *readQuota) (err error) {
+			before, err = f.searchBackward(c, stx, l, in.row, before)
 			return err
 		})
 	}
 	return append(f.list, []byte("]")), err
+}
+
+// searchBackward looks at the next events of a log before a sequence number, the newest first, as
+// many as one read may, or until f is full. It returns the sequence number of the last event
+// that it looked at, 0 if no more are wanted.
+func (f *eventSearch) searchBackward(c *Call, stx *store.Tx, l *readQuota, intent, before int64) (last int64, err error) {
+	all, err := eachRowWhile(stx, "SELECT seq, sequence, type, at, trace FROM openintent_event WHERE intent = ? AND sequence < ? ORDER BY sequence DESC", func(scan func(...any) error) (more bool, err error) {
+		var seq int64
+		var kind, trace string
+		var at chain.Time
+		if err := scan(&seq, &last, &kind, &at, &trace); err != nil {
+			return false, err
+		}
+		more = l.spend(1, 0)
+		if !f.matches(kind, trace, at) {
+			return more, nil
+		}
+		var doc []byte
+		if err := stx.QueryRow("SELECT doc FROM openintent_event WHERE seq = ?", seq).Scan(&doc); err != nil {
+			return false, err
+		}
+		if more = l.spend(0, len(doc)) && more; kind == kindMessage {
+			if doc, err = f.show(stx, l, doc); err != nil {
+				return false, err
+			}
+			more = l.spend(0, 0) && more
+		}
+		if err := c.ChargeCaller(len(doc)); err != nil {
+			return false, err
+		}
+		if f.addEvent(doc) {
+			last = 0
+			return false, nil
+		}
+		return more, nil
+	}, intent, before)
+	if all {
+		last = 0
+	}
+	return last, err
 }

@@ -7,11 +7,12 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/openintent/chain"
 	"github.com/acpd/acpd/store"
 )
 
-// ChainVerification is the outcome of recomputing a log (RFC-0019).
+// ChainVerification tells the outcome of recomputing a log (RFC-0019).
 type ChainVerification struct {
 	IntentID string       `json:"intent_id"`
 	Valid    bool         `json:"valid"`
@@ -29,8 +30,8 @@ type ChainBreak struct {
 	Problem  string `json:"problem"`
 }
 
-// How many events are read and checked at a time, and of how many bytes: about a
-// millisecond of work, for which everybody else waits where there is one processor.
+// So many events, and so many bytes of them, are read and checked at a time. That takes about a
+// millisecond, for which everybody else waits if there is one processor.
 const (
 	verifyRows  = 64
 	verifyBytes = 128 << 10
@@ -38,11 +39,11 @@ const (
 
 // VerifyEvents recomputes the intent's log.
 func (e *Engine) VerifyEvents(c *Call, intentID string) (v ChainVerification, err error) {
-	in, err := e.intent(c, intentID, levelRead)
+	in, err := e.findIntentAndRecordUse(c, intentID, levelRead)
 	if err != nil {
 		return v, err
 	}
-	// What a write sees here is committed when that write is.
+	// Everything that this write sees is committed with it.
 	var head int64
 	var hash string
 	if err := e.db.Write(c.Context(), false, func(*store.Tx) error {
@@ -52,12 +53,12 @@ func (e *Engine) VerifyEvents(c *Call, intentID string) (v ChainVerification, er
 	}); err != nil {
 		return v, err
 	}
-	leave, err := e.verifies.enter(c.Context(), c.Caller.Home)
+	leave, err := e.verifies.enterQueue(c.Context(), c.Caller.Home)
 	if err != nil {
 		return v, err
 	}
 	defer leave()
-	last := e.verifies.known(c.Caller.Home, in.id)
+	last := e.verifies.lastResult(c.Caller.Home, in.id)
 	v = last.v
 	previous := last.hash
 	if v.Last > head || v.Last == head && previous == hash { // it may have grown, and been verified, since head was read
@@ -68,13 +69,13 @@ func (e *Engine) VerifyEvents(c *Call, intentID string) (v ChainVerification, er
 			v.Breaks = append(v.Breaks, ChainBreak{sequence, id, problem})
 		}
 	}
-	check := func(found logged) {
+	check := func(found loggedEvent) {
 		var ev chain.Event
 		row := found.row
 		if err := json.Unmarshal(found.text, &ev, json.RejectUnknownMembers(true)); err != nil { // which event_hash would not be of
 			broken(row, "", "the event cannot be read")
 			ev = chain.Event{}
-		} else if problem := ev.FindBreak(in.id, row, previous); problem != "" {
+		} else if problem := ev.FindChainBreak(in.id, row, previous); problem != "" {
 			broken(row, ev.ID, problem)
 		} else if ev.Type != found.kind || ev.CreatedAt != found.at || ev.Trace() != found.trace {
 			broken(row, ev.ID, "lists find the event as another")
@@ -88,19 +89,19 @@ func (e *Engine) VerifyEvents(c *Call, intentID string) (v ChainVerification, er
 		v.Last, previous = row, ev.Hash
 	}
 	for v.Last < head {
-		var page []logged // looked through once nobody waits for the reader
+		var page []loggedEvent // checked after the read, so that nobody waits for the reader
 		var took time.Duration
-		if err := e.read(c.Context(), func(stx *store.Tx, l *look) error {
+		if err := e.readWithQuota(c.Context(), func(stx *store.Tx, l *readQuota) error {
 			began := time.Now()
 			defer func() { took = time.Since(began) }()
-			return eventsFrom(stx, l, in.row, v.Last, head, func(found logged) { page = append(page, found) })
+			return readLoggedEvents(stx, l, in.row, v.Last, head, func(found loggedEvent) { page = append(page, found) })
 		}); err != nil {
 			return v, err
 		}
 		if page == nil {
 			break
 		}
-		if err := e.verifies.page(c.Context(), c.Caller.Home, took, func() {
+		if err := e.verifies.checkPageInTurn(c.Context(), c.Caller.Home, took, func() {
 			for _, ev := range page {
 				check(ev)
 			}
@@ -114,70 +115,62 @@ func (e *Engine) VerifyEvents(c *Call, intentID string) (v ChainVerification, er
 	v.Valid = len(v.Breaks) == 0
 	v.Chain = v.Valid
 	if v.Valid {
-		e.verifies.keep(c.Caller.Home, verified{v, hash, last.at})
+		e.verifies.storeResult(c.Caller.Home, verifyResult{v, hash, last.at})
 	}
 	return v, nil
 }
 
-// verifies lets other daemons' agents verify logs, which costs far more than to ask for it:
-// of each daemon one at a time, page by page when it is their turn, and for half of the time.
-// Who is here waits for nobody. Daemons are known by their homes.
-type verifies struct {
-	queues
+// logVerifier bounds how other daemons' agents verify logs, which costs far more than to ask for
+// it. One verification of each daemon runs at a time, page by page in turns, and for half of
+// the time. Agents here wait for nobody. Daemons are known by their homes.
+type logVerifier struct {
+	homeQueues
 	turn chan struct{} // the engine's
 
 	mu   sync.Mutex // guards last
-	last map[string]verified
+	last map[string]verifyResult
 }
 
-// verified is what the last one of a daemon was answered of a log that is as it should be.
-type verified struct {
+// verifyResult is the last answer to a daemon about a log that is valid.
+type verifyResult struct {
 	v    ChainVerification
 	hash string    // of the last event
 	at   time.Time // when the first event was looked at
 }
 
-// verifiedTime is how long events are not looked at again for another daemon.
+// verifiedTime passes before events that were found in order are checked again for another
+// daemon.
 const verifiedTime = time.Minute
 
-// page has look look through one page, when it is that home's turn, and then rests for as
-// long as that took, and as it took to read the page: before, since who reads waits for
-// others. It returns the error of ctx when that ends.
-func (v *verifies) page(ctx context.Context, home string, took time.Duration, look func()) error {
+// checkPageInTurn runs check on one page when it is that home's turn. Then it rests for as long as
+// check took, and as reading the page took before. It returns the error of ctx when ctx ends.
+func (v *logVerifier) checkPageInTurn(ctx context.Context, home string, took time.Duration, check func()) error {
 	if home == "" {
-		look()
+		check()
 		return nil
 	}
-	select {
-	case v.turn <- struct{}{}: // in their order, and of each home there is one
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := acquireSlot(ctx, v.turn); err != nil { // in their order, and of each home there is one
+		return err
 	}
 	defer func() { <-v.turn }()
 	began := time.Now()
-	look()
-	rest := time.NewTimer(took + time.Since(began))
-	defer rest.Stop()
-	select {
-	case <-rest.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	check()
+	return pace.Sleep(ctx, took+time.Since(began))
 }
 
-// known returns what the home was last answered, if that was about this log, or else that
-// of no event yet.
-func (v *verifies) known(home, intent string) verified {
+// lastResult returns the last answer to the home, if that was about this log, or else the
+// result for no events.
+func (v *logVerifier) lastResult(home, intent string) verifyResult {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if last, ok := v.last[home]; ok && last.v.IntentID == intent && time.Since(last.at) < verifiedTime {
 		return last
 	}
-	return verified{v: ChainVerification{IntentID: intent, Breaks: []ChainBreak{}}, at: time.Now()}
+	return verifyResult{v: ChainVerification{IntentID: intent, Breaks: []ChainBreak{}}, at: time.Now()}
 }
 
-func (v *verifies) keep(home string, last verified) {
+// storeResult keeps the last answer to a home other than this daemon.
+func (v *logVerifier) storeResult(home string, last verifyResult) {
 	if home == "" {
 		return
 	}
@@ -186,9 +179,31 @@ func (v *verifies) keep(home string, last verified) {
 	v.last[home] = last
 }
 
-// forget forgets what a home was answered.
-func (v *verifies) forget(home string) {
+// deleteResult forgets the last answer to a home.
+func (v *logVerifier) deleteResult(home string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.last, home)
+}
+
+// loggedEvent is an event in the store, with the columns by which lists find it.
+type loggedEvent struct {
+	row         int64
+	kind, trace string
+	at          chain.Time
+	text        []byte
+}
+
+// readLoggedEvents calls each with the next events of a log after one sequence number and up to
+// another, as many as are checked at a time.
+func readLoggedEvents(stx *store.Tx, l *readQuota, intent, after, upTo int64, each func(loggedEvent)) error {
+	_, err := eachRowWhile(stx, "SELECT sequence, type, trace, at, doc FROM openintent_event WHERE intent = ? AND sequence > ? AND sequence <= ? ORDER BY sequence", func(scan func(...any) error) (more bool, err error) {
+		var found loggedEvent
+		if err := scan(&found.row, &found.kind, &found.trace, &found.at, &found.text); err != nil {
+			return false, err
+		}
+		each(found)
+		return l.spend(1, len(found.text)) && l.rows < verifyRows && l.bytes < verifyBytes, nil
+	}, intent, after, upTo)
+	return err
 }

@@ -48,35 +48,35 @@ func TestVerificationsOfOthersTakeTurns(t *testing.T) {
 	if got := seen.bounded(t, "again", 1).rows; got != 1 {
 		t.Errorf("of a log that has grown by one %d events are looked at", got)
 	}
-	long := h.e.verifies.known(desk, in)
+	long := h.e.verifies.lastResult(desk, in)
 	long.at = long.at.Add(-verifiedTime)
-	h.e.verifies.keep(desk, long)
+	h.e.verifies.storeResult(desk, long)
 	far.get(path).ok(200).has(obj{"valid": true, "event_count": want + 1})
 	if got := seen.bounded(t, "after a minute", 1).rows; got != want+1 {
 		t.Errorf("after a minute %d events are looked at", got)
 	}
 	// Who has waited for one that has seen more is told that.
-	first, err := h.e.verifies.enter(t.Context(), desk)
+	first, err := h.e.verifies.enterQueue(t.Context(), desk)
 	if err != nil {
 		t.Fatal(err)
 	}
 	waited := make(chan *answer, 1)
 	go func() { waited <- far.get(path) }()
 	await.Until(t, "it waits", func() bool {
-		h.e.verifies.queues.mu.Lock()
-		defer h.e.verifies.queues.mu.Unlock()
+		h.e.verifies.homeQueues.mu.Lock()
+		defer h.e.verifies.homeQueues.mu.Unlock()
 		return h.e.verifies.homes[desk].n == 2
 	})
 	p.post("/intents/"+in+"/events", obj{"event_type": "comment", "payload": obj{}}).ok(201)
 	h.from(laptop, "tester").get(path).ok(200)
-	h.e.verifies.keep(desk, h.e.verifies.known(laptop, in))
+	h.e.verifies.storeResult(desk, h.e.verifies.lastResult(laptop, in))
 	first()
 	a := <-waited
 	if n := a.ok(200).has(obj{"valid": true}).at("event_count").(float64); n < float64(want)+2 {
 		t.Errorf("it is told of %v events", n)
 	}
 	// Who waits for another of its daemon goes when its time is up; others do not wait.
-	leave, err := h.e.verifies.enter(t.Context(), desk)
+	leave, err := h.e.verifies.enterQueue(t.Context(), desk)
 	if err != nil {
 		t.Fatal(err)
 	}

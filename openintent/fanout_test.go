@@ -92,7 +92,7 @@ func TestAHomeHasOneStream(t *testing.T) {
 				}
 			}
 			synctest.Wait()
-			if n := len(h.e.ofHomes[desk]); n != 1 || h.e.guestStreams != 2 {
+			if n := len(h.e.ofHomes[agentKey{home: desk}]); n != 1 || h.e.guestStreams != 2 {
 				t.Fatalf("%d streams of the daemon, %d of all", n, h.e.guestStreams)
 			}
 			h.as("planner").say(ch, obj{"message_type": "broadcast"})
@@ -142,20 +142,20 @@ func TestRelayIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t)
 		writes := 0
-		h.db.Observe(func(store.Cost) { writes++ })
+		h.db.ObserveWrites(func(store.Cost) { writes++ })
 		const n = 6*relayRate + 1
 		var places strings.Builder
 		for i := range n {
 			fmt.Fprintf(&places, "id: %d\n\n", i+1)
 		}
 		began := time.Now()
-		if err := h.e.Relay(t.Context(), farID, strings.NewReader(places.String())); err != nil {
+		if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(places.String())); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != n/relayRate*time.Second || writes > n/relayRate+2 {
 			t.Errorf("%d places took %v and %d writes", n, took, writes)
 		}
-		if cursor, err := h.e.RelayCursor(t.Context(), farID); cursor != fmt.Sprint(n) || err != nil {
+		if cursor, err := h.e.ReadStreamCursor(t.Context(), farID); cursor != fmt.Sprint(n) || err != nil {
 			t.Errorf("cursor %q, %v", cursor, err)
 		}
 		far := strings.Replace(h.intent("planner"), hostID, farID, 1)
@@ -164,7 +164,7 @@ func TestRelayIsPaced(t *testing.T) {
 			fmt.Fprintf(&entries, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q}}\nid: %d\n\n", far, far, i+1)
 		}
 		began = time.Now()
-		if err := h.e.Relay(t.Context(), farID, strings.NewReader(entries.String())); err != nil {
+		if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(entries.String())); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != n/relayRate*time.Second {

@@ -9,18 +9,20 @@ import (
 
 func init() {
 	openintent.SetFront(
-		func(e *openintent.Engine, forward func(openintent.Parcel, http.ResponseWriter, *http.Request), identify func(*http.Request) (openintent.Caller, error)) http.Handler {
-			return api.New(e, api.Config{Forward: forward}).Handler(identify)
+		func(e *openintent.Engine, forward func(openintent.ForwardedRequest, http.ResponseWriter, *http.Request), identify func(*http.Request) (openintent.Caller, error)) http.Handler {
+			return api.NewAPI(e, forward).NewHandler(identify)
 		},
-		api.Local,
-		func(r *http.Request) (openintent.Caller, error) { return api.Remote(openintent.NearHome, r) },
+		api.IdentifyLocalCaller,
+		func(r *http.Request) (openintent.Caller, error) {
+			return api.IdentifyRemoteCaller(openintent.NearHome, r)
+		},
 		func(agents map[string]string) func(*http.Request) (openintent.Caller, error) {
 			var keys []api.Key
 			for key, agent := range agents {
-				keys = append(keys, api.Key{Hash: api.HashKey(key), Agent: agent})
+				keys = append(keys, api.Key{Hash: api.HashAPIKey(key), Agent: agent})
 			}
-			return api.Keys(keys)
+			return api.NewKeyIdentifier(keys)
 		},
-		api.Agents,
+		api.NewAgentIdentifier,
 	)
 }

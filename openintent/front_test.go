@@ -23,7 +23,7 @@ var front struct {
 
 type (
 	identifier = func(*http.Request) (Caller, error)
-	forwarder  = func(Parcel, http.ResponseWriter, *http.Request)
+	forwarder  = func(ForwardedRequest, http.ResponseWriter, *http.Request)
 	frontRoute struct {
 		method, path string
 		stream       bool

@@ -87,7 +87,7 @@ func FuzzTimesAndIDs(f *testing.F) {
 				t.Errorf("%q is %s, and that is %v, %v", s, text, again, err)
 			}
 		}
-		if prefix, host, _, number, ok := splitID(s); ok {
+		if prefix, host, _, number, ok := parseID(s); ok {
 			if !strings.HasPrefix(s, prefix+"_"+host+"_") || number < 0 {
 				t.Errorf("%q: %s, %s, %d", s, prefix, host, number)
 			}

@@ -28,7 +28,7 @@ func telling(home string, answers map[string]string) func(*Config) {
 // theirID is the id of an intent of a host, made at that time.
 func theirID(home string, at time.Time, n int) string {
 	e := &Engine{host: home[:HostDigits]}
-	return e.formID(idIntent, chain.Time(at.UnixMicro()), [16]byte{15: byte(n), 14: byte(n >> 8)})
+	return e.encodeID(idIntent, chain.Time(at.UnixMicro()), [16]byte{15: byte(n), 14: byte(n >> 8)})
 }
 
 // What a host lists takes room in a list as far as the list may need it: an intent once,
@@ -143,7 +143,7 @@ func TestWhatHostsListIsCharged(t *testing.T) {
 			return nil, nil
 		}
 	})
-	h.e.unread = new(budget.Book).Open(budget.Row{Name: "answers", Unit: budget.Bytes, Peer: peer, All: 4 * peer})
+	h.e.unread = new(budget.Book).OpenAccount(budget.Row{Name: "answers", Unit: budget.Bytes, Peer: peer, All: 4 * peer})
 	h.as("planner").get("/intents").ok(200)
 	if taken < 3 || taken > peer/list || taken+refused != most {
 		t.Errorf("of %d lists at a time there was room for %d", most, taken)

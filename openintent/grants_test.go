@@ -54,7 +54,7 @@ func TestAccessIsBounded(t *testing.T) {
 		}
 		taken++
 	}
-	if size := len(text(h.e.intents[in].access)); size > maxAccess || size < maxAccess-8192 {
+	if size := len(encodeJSONText(h.e.intents[in].access)); size > maxAccess || size < maxAccess-8192 {
 		t.Errorf("%d entries of %d bytes are taken", taken, size)
 	}
 }
@@ -77,7 +77,7 @@ func TestAccessIsChangedByAllAtOnce(t *testing.T) {
 // Who has used an intent stood in its access once.
 func TestUsesAreMigrated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
-	db, err := store.Open(t.Context(), path)
+	db, err := store.OpenDB(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,9 +112,9 @@ func (h *host) enrol(role, home string, n int) {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
 	for i := range n {
-		a := &agent{}
+		a := &agentRecord{}
 		a.seen.Store(int64(now()))
-		h.e.addAgent(a, Agent{AgentID: fmt.Sprint("agent", i), Host: home, Status: agentActive, RoleID: &role, Heartbeat: heartbeats{30, 90, 300}})
+		h.e.addAgentToWorld(a, Agent{AgentID: fmt.Sprint("agent", i), Host: home, Status: agentActive, RoleID: &role, Heartbeat: heartbeats{30, 90, 300}})
 	}
 }
 
@@ -125,7 +125,7 @@ func TestRoleMessagesAreBounded(t *testing.T) {
 	h.enrol("welder", "", maxEntries)
 	p := h.as("planner")
 	id := p.request(ch, "role:welder")
-	if n := len(h.e.channels[strings.TrimPrefix(ch, "/channels/")].remembered(1).recipients); n != maxEntries {
+	if n := len(h.e.channels[strings.TrimPrefix(ch, "/channels/")].findRecentMessage(1).recipients); n != maxEntries {
 		t.Errorf("%d agents get the message", n)
 	}
 	h.as("agent999").get(ch + "/messages/" + id).ok(200)
@@ -144,7 +144,7 @@ func TestWhatCannotBeReadIsNotServed(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if e, err := New(t.Context(), Config{Store: h.db, Self: h.e.cfg.Self}); err == nil {
+	if e, err := NewEngine(t.Context(), Config{Store: h.db, Self: h.e.cfg.Self}); err == nil {
 		t.Errorf("it is served: %v", e.intents)
 	}
 }

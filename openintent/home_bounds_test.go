@@ -96,7 +96,7 @@ func TestChannelsAreBounded(t *testing.T) {
 	refuses(p)
 	p.patch(ch, obj{"status": "closed"}).ok(200)
 	refuses(far)
-	far.patch("/channels/"+h.e.intents[in].named("0", now()).id, obj{"status": "closed"}).ok(200)
+	far.patch("/channels/"+h.e.intents[in].findOpenChannel("0", now()).id, obj{"status": "closed"}).ok(200)
 	last := "/channels/" + far.post("/intents/"+in+"/channels/another/messages", obj{}).ok(201).str("channel_id")
 	// Of the agents of one other daemon there are so many, closed ones too.
 	for range 2 {
@@ -105,7 +105,7 @@ func TestChannelsAreBounded(t *testing.T) {
 		}
 		h.restart()
 	}
-	h.e.count(desk, int(budget.Channels.Peer)-maxEntries/4-1, int(budget.Tasks.Peer), 0)
+	h.e.adjustCreatedCounts(desk, int(budget.Channels.Peer)-maxEntries/4-1, int(budget.Tasks.Peer), 0)
 	other := h.intent("planner")
 	far = h.from(desk, "reviewer")
 	far.post("/intents/"+other+"/channels", obj{"name": "a"}).refused(429, "too_many")
@@ -115,7 +115,7 @@ func TestChannelsAreBounded(t *testing.T) {
 	h.as("planner").post("/tasks", obj{"intent_id": other, "name": "n", "home": desk}).ok(201).has(obj{"home": nil})
 	task := h.from(laptop, "worker").post("/tasks", obj{"intent_id": other, "name": "n"}).ok(201).has(obj{"home": laptop}).id()
 	h.from(laptop, "worker").with("If-Match", "1").patch("/tasks/"+task, obj{"home": desk}).ok(200).has(obj{"home": laptop})
-	if n := h.e.guests[laptop]; n != (made{channels: 1, tasks: 1}) {
+	if n := h.e.guests[laptop]; n != (guestCounts{channels: 1, tasks: 1}) {
 		t.Errorf("counted %+v", n)
 	}
 	far.post("/intents/"+other+"/events", obj{"event_type": "comment", "payload": obj{"x": strings.Repeat("x", maxEvent)}}).refused(413, "too_large")
@@ -273,5 +273,44 @@ func TestChannelsThatAreGoneLeaveNoMemory(t *testing.T) {
 	}
 	if n := len(h.e.alarms); n > spareAlarms+2 {
 		t.Errorf("%d alarms of one channel", n)
+	}
+}
+
+// TestRefusalIsCountedOnce: what is refused for another reason is not counted as a refusal of
+// a full account.
+func TestRefusalIsCountedOnce(t *testing.T) {
+	h := start(t, toOthers)
+	in := h.intent("planner")
+	book := new(budget.Book)
+	h.e.guestbook.tasks = book.OpenAccount(budget.Tasks)
+	h.e.guestbook.tasks.AddUnchecked(peerAccountKey(desk), budget.Tasks.Peer)
+	refused := func() (n uint64) {
+		for _, u := range book.ListUsage() {
+			n += u.Refused
+		}
+		return n
+	}
+	far := h.from(desk, "reviewer")
+	far.post("/tasks", obj{"intent_id": in, "name": "n", "assigned_agent": "nobody@laptop"}).refused(422, "home_by_name")
+	if n := refused(); n != 0 {
+		t.Errorf("a task for nobody counts as %d refusals of the account", n)
+	}
+	far.post("/tasks", obj{"intent_id": in, "name": "n"}).refused(429, "too_many")
+	if n := refused(); n != 1 {
+		t.Errorf("a task too many counts as %d refusals of the account", n)
+	}
+}
+
+// TestFullChannelCountsNothing: a request to a channel that is full of open requests is refused
+// by their number, without a look at each.
+func TestFullChannelCountsNothing(t *testing.T) {
+	e := &Engine{openMost: 8}
+	full := &channelRecord{open: make(map[string]*message), swept: 1}
+	for i := range e.openMost {
+		full.open[fmt.Sprint(i)] = nil // a look at it panics
+	}
+	now := &tx{e: e, now: 1}
+	if err := now.checkRoomForOpenRequest(full, desk); err == nil {
+		t.Error("a full channel takes a request")
 	}
 }

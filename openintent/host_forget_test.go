@@ -46,10 +46,10 @@ func TestRelayKeepsNothingForNobody(t *testing.T) {
 		for n := from; n <= to; n++ {
 			b.WriteString(told(farID, n, who, strings.Repeat("x", 10_000)))
 		}
-		if err := h.e.Relay(t.Context(), farID+idRest, strings.NewReader(b.String())); err != nil {
+		if err := h.e.ReceiveHostStream(t.Context(), farID+idRest, strings.NewReader(b.String())); err != nil {
 			t.Fatal(err)
 		}
-		if cursor, err := h.e.RelayCursor(t.Context(), farID); cursor != fmt.Sprint(to) || err != nil {
+		if cursor, err := h.e.ReadStreamCursor(t.Context(), farID); cursor != fmt.Sprint(to) || err != nil {
 			t.Errorf("cursor %q, %v", cursor, err)
 		}
 	}
@@ -91,7 +91,7 @@ func TestForgetRemovesWhatAHostHasRelayed(t *testing.T) {
 		h.relay(farID, b.String())
 		r, w := io.Pipe()
 		ended := make(chan error)
-		go func() { ended <- h.e.Relay(t.Context(), farID+idRest, r) }()
+		go func() { ended <- h.e.ReceiveHostStream(t.Context(), farID+idRest, r) }()
 		io.WriteString(w, ": ok\n\n")
 		resumed := func() (all []any) {
 			t.Helper()
@@ -107,17 +107,17 @@ func TestForgetRemovesWhatAHostHasRelayed(t *testing.T) {
 		}
 		next := h.e.next
 		full = true
-		if err := h.e.Forget(t.Context(), farID+idRest); err == nil {
+		if err := h.e.ForgetHost(t.Context(), farID+idRest); err == nil {
 			t.Error("a write that failed was no error")
 		}
 		full = false
 		if got := resumed(); len(got) != 1 {
 			t.Errorf("%d entries, also of a host that is trusted no more", len(got))
 		}
-		if err := h.e.Relay(t.Context(), farID+idRest, strings.NewReader("")); err == nil {
+		if err := h.e.ReceiveHostStream(t.Context(), farID+idRest, strings.NewReader("")); err == nil {
 			t.Error("a stream has begun before what the host has told is gone")
 		}
-		if err := h.e.Forget(t.Context(), farID+idRest); err != nil {
+		if err := h.e.ForgetHost(t.Context(), farID+idRest); err != nil {
 			t.Fatal(err)
 		}
 		io.WriteString(w, "id: 999\n\n"+told(farID, 1000, `"reviewer"`, "late"))
@@ -129,7 +129,7 @@ func TestForgetRemovesWhatAHostHasRelayed(t *testing.T) {
 			t.Errorf("%d entries are kept", rows)
 		}
 		for host, want := range map[string]string{farID: "", near: "5"} {
-			if cursor, err := h.e.RelayCursor(t.Context(), host); cursor != want || err != nil {
+			if cursor, err := h.e.ReadStreamCursor(t.Context(), host); cursor != want || err != nil {
 				t.Errorf("the place in the feed of %s is %q, %v", host, cursor, err)
 			}
 		}
@@ -150,7 +150,7 @@ func TestForgetRemovesWhatAHostHasRelayed(t *testing.T) {
 // relay hands what a host tells to the engine.
 func (h *host) relay(digits, stream string) {
 	h.t.Helper()
-	if err := h.e.Relay(h.t.Context(), digits+idRest, strings.NewReader(stream)); err != nil {
+	if err := h.e.ReceiveHostStream(h.t.Context(), digits+idRest, strings.NewReader(stream)); err != nil {
 		h.t.Fatal(err)
 	}
 }

@@ -58,11 +58,11 @@ func start(t testing.TB, change ...func(*Config)) *host {
 func (h *host) open() {
 	h.t.Helper()
 	var err error
-	if h.db, err = store.Open(context.Background(), h.path); err != nil {
+	if h.db, err = store.OpenDB(context.Background(), h.path); err != nil {
 		h.t.Fatal(err)
 	}
 	h.cfg.Store = h.db
-	if h.e, err = New(context.Background(), h.cfg); err != nil {
+	if h.e, err = NewEngine(context.Background(), h.cfg); err != nil {
 		h.t.Fatal(err)
 	}
 	h.h = h.handler(front.local)
@@ -244,8 +244,8 @@ func (a *answer) id() string {
 func (a *answer) has(want obj) *answer {
 	a.t.Helper()
 	for name, v := range want {
-		if got := a.at(name); text(got) != text(v) {
-			a.t.Fatalf("%s: %s is %s, want %s, in %s", a.what, name, text(got), text(v), a.raw)
+		if got := a.at(name); encodeJSONText(got) != encodeJSONText(v) {
+			a.t.Fatalf("%s: %s is %s, want %s, in %s", a.what, name, encodeJSONText(got), encodeJSONText(v), a.raw)
 		}
 	}
 	return a

@@ -190,26 +190,26 @@ func TestOpenAPIDescribesMessages(t *testing.T) {
 func TestIDs(t *testing.T) {
 	h := start(t)
 	at := now()
-	id := h.e.messageID(at, 123_456_789_012)
-	prefix, host, when, number, ok := splitID(id)
+	id := h.e.newMessageID(at, 123_456_789_012)
+	prefix, host, when, number, ok := parseID(id)
 	if !ok || prefix != idMessage || host != hostID || when != at/1000*1000 || number != 123_456_789_012 {
 		t.Errorf("%s: %s %s %v %d %v", id, prefix, host, when, number, ok)
 	}
-	if later := h.e.messageID(at, 123_456_789_013); later <= id {
+	if later := h.e.newMessageID(at, 123_456_789_013); later <= id {
 		t.Errorf("%s does not sort after %s", later, id)
 	}
 	for _, bad := range []string{"", "_", "msg_", id[1:], id + "0", strings.ToLower(id), strings.Replace(id, hostID, "012345678G", 1), id[:len(id)-1] + "U"} {
-		if _, ok := HostOf(bad); ok && !strings.HasPrefix(bad, "sg_") {
+		if _, ok := HostOfID(bad); ok && !strings.HasPrefix(bad, "sg_") {
 			t.Errorf("%q is taken for an id", bad)
 		}
 	}
 	for _, agent := range []string{"a", "research-agent-01", "a.b_c@d+e~f", "team:a", strings.Repeat("a", 128)} {
-		if !ValidAgentID(agent) {
+		if !IsAgentID(agent) {
 			t.Errorf("%q is refused", agent)
 		}
 	}
 	for _, agent := range []string{"", "a b", "*", "role:x", "system", "a/b", "é", "a:", strings.Repeat("a", 129), "a\n"} {
-		if ValidAgentID(agent) {
+		if IsAgentID(agent) {
 			t.Errorf("%q is accepted", agent)
 		}
 	}

@@ -24,7 +24,7 @@ const (
 	idAssignment  = "asgn"
 )
 
-// HostDigits is how many hex digits of its maker's id an id has.
+// HostDigits is the number of hex digits in an id that tell the daemon that made it.
 const HostDigits = 10
 
 const (
@@ -32,20 +32,23 @@ const (
 	crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 )
 
+// newID makes an id with a prefix and a random ULID.
 func (e *Engine) newID(prefix string, at chain.Time) string {
 	var b [16]byte
 	rand.Read(b[6:])
-	return e.formID(prefix, at, b)
+	return e.encodeID(prefix, at, b)
 }
 
-func (e *Engine) messageID(at chain.Time, number int64) string {
+// newMessageID makes a message's id, which carries its number in its channel.
+func (e *Engine) newMessageID(at chain.Time, number int64) string {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[3:], uint64(number))
 	rand.Read(b[11:])
-	return e.formID(idMessage, at, b)
+	return e.encodeID(idMessage, at, b)
 }
 
-func (e *Engine) formID(prefix string, at chain.Time, b [16]byte) string {
+// encodeID makes an id of a prefix, the time, and the last ten bytes of b.
+func (e *Engine) encodeID(prefix string, at chain.Time, b [16]byte) string {
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(at/1000))
 	copy(b[:6], ms[2:])
@@ -69,15 +72,15 @@ func (e *Engine) formID(prefix string, at chain.Time, b [16]byte) string {
 	return string(id)
 }
 
-// splitID returns the parts of an id: of a message id also its time and the
-// number in it, 0 where its maker did not know the number.
-func splitID(id string) (prefix, host string, at chain.Time, number int64, ok bool) {
+// parseID returns the parts of an id. Of a message's id these include its time and number; the
+// number is 0 if the maker of the id did not know it.
+func parseID(id string) (prefix, host string, at chain.Time, number int64, ok bool) {
 	prefix, rest, ok := strings.Cut(id, "_")
 	if !ok || len(rest) != HostDigits+1+ulidLen || rest[HostDigits] != '_' {
 		return "", "", 0, 0, false
 	}
 	host = rest[:HostDigits]
-	if !isHost(host) {
+	if !isHostDigits(host) {
 		return "", "", 0, 0, false
 	}
 	var hi, lo uint64
@@ -94,24 +97,25 @@ func splitID(id string) (prefix, host string, at chain.Time, number int64, ok bo
 	return prefix, host, chain.Time(hi>>16) * 1000, int64(binary.BigEndian.Uint64(b[3:]) & (1<<40 - 1)), true
 }
 
-// HostOf returns the ten hex digits of the daemon where id was made, and false
-// where id is none of this package's forms.
-func HostOf(id string) (string, bool) {
-	_, host, _, _, ok := splitID(id)
+// HostOfID returns the ten hex digits of the daemon that made id, and false if id has none of this
+// package's forms.
+func HostOfID(id string) (string, bool) {
+	_, host, _, _, ok := parseID(id)
 	return host, ok
 }
 
 // IsChannelID reports whether id has the form of a channel's.
 func IsChannelID(id string) bool { return strings.HasPrefix(id, idChannel+"_") }
 
-// IsIntentOf reports whether the daemon with that id can have made the id of an intent, no
+// IsIntentIDOf reports whether the daemon with that id can have made the id of an intent, no
 // later than latest.
-func IsIntentOf(home, id string, latest chain.Time) bool {
-	prefix, digits, at, _, ok := splitID(id)
+func IsIntentIDOf(home, id string, latest chain.Time) bool {
+	prefix, digits, at, _, ok := parseID(id)
 	return ok && prefix == idIntent && strings.HasPrefix(home, digits) && at <= latest
 }
 
-func isHost(s string) bool {
+// isHostDigits reports whether s is the part of an id that tells its daemon.
+func isHostDigits(s string) bool {
 	if len(s) != HostDigits {
 		return false
 	}
@@ -123,18 +127,19 @@ func isHost(s string) bool {
 	return true
 }
 
-// Agent ids stand in URLs as they are, so they are letters, digits and a few signs.
+// maxAgentID is the most bytes of an agent's id. Agent ids stand in URLs as they are, so they
+// consist of letters, digits and a few signs.
 const maxAgentID = 128
 
 var agentForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+~-]*(:[A-Za-z0-9._@+~-]+)*$`)
 
 const (
-	system   = "system"   // the sender of notices; nobody can be it
-	operator = "operator" // who acts with an operator's rights and under no agent's id
-	toAll    = "*"
-	toRole   = "role:"
+	system = "system" // the sender of notices; nobody can be it
+	toAll  = "*"
+	toRole = "role:"
 )
 
-func ValidAgentID(id string) bool {
-	return len(id) <= maxAgentID && agentForm.MatchString(id) && id != system && id != operator && !strings.HasPrefix(id, toRole)
+// IsAgentID reports whether an agent may have the id.
+func IsAgentID(id string) bool {
+	return len(id) <= maxAgentID && agentForm.MatchString(id) && id != system && id != Operator && !strings.HasPrefix(id, toRole)
 }

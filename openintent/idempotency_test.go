@@ -54,7 +54,7 @@ func TestARepeatedSendIsAnsweredAsTheFirst(t *testing.T) {
 				var paths, keys []string
 				var firsts []*answer
 				for _, path := range []string{ch + "/messages", ch + "/messages/" + asked + "/reply", "/intents/" + in + "/channels/talk/messages"} {
-					k := away.e.messageID(now(), 0)
+					k := away.e.newMessageID(now(), 0)
 					paths, keys = append(paths, path), append(keys, k)
 					firsts = append(firsts, from().with(key, k).post(path, body).ok(201))
 				}
@@ -81,7 +81,7 @@ func TestARepeatedSendIsAnsweredAsTheFirst(t *testing.T) {
 // Keys of an earlier version are still known.
 func TestKeysAreMigrated(t *testing.T) {
 	ctx := context.Background()
-	db, err := store.Open(ctx, filepath.Join(t.TempDir(), "state.db"))
+	db, err := store.OpenDB(ctx, filepath.Join(t.TempDir(), "state.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,11 +106,11 @@ func TestKeysAreMigrated(t *testing.T) {
 	if err := db.Migrate(ctx, "openintent", schema); err != nil {
 		t.Fatal(err)
 	}
-	got := make(map[Caller]said)
+	got := make(map[Caller]answeredSend)
 	if err := db.Read(ctx, func(tx *store.Tx) error {
 		for _, who := range []Caller{{Agent: "a.b", Home: "desk"}, {Agent: "planner"}, {Agent: "a.b"}} {
-			o := &Outgoing{who: who, once: once{key: "k"}, draft: draft{sender: who.Agent}}
-			if err := readSaid(tx, o, 0, func(s said, hash []byte) {
+			o := &Outgoing{who: who, sendKey: sendKey{key: "k"}, messageDraft: messageDraft{sender: who.Agent}}
+			if err := readAnsweredSends(tx, o, 0, func(s answeredSend, hash []byte) {
 				if string(hash) == "h" {
 					got[who] = s
 				}
@@ -122,7 +122,7 @@ func TestKeysAreMigrated(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 2 || got[Caller{Agent: "a.b", Home: "desk"}] != (said{"chan_1", "msg_1", "", 7}) || got[Caller{Agent: "planner"}] != (said{"chan_1", "msg_2", "x", 7}) {
+	if len(got) != 2 || got[Caller{Agent: "a.b", Home: "desk"}] != (answeredSend{"chan_1", "msg_1", "", 7}) || got[Caller{Agent: "planner"}] != (answeredSend{"chan_1", "msg_2", "x", 7}) {
 		t.Errorf("%+v", got)
 	}
 }

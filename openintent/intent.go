@@ -2,17 +2,21 @@ package openintent
 
 import (
 	"cmp"
+	"context"
+	"database/sql"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/store"
 )
 
-// Intent is the object of RFC-0001 as it is answered and stored.
+// Intent is the object of RFC-0001, as it is answered and stored.
 type Intent struct {
 	ID          string         `json:"id"`
 	Title       string         `json:"title"`
@@ -29,12 +33,12 @@ type Intent struct {
 	UpdatedAt   chain.Time     `json:"updated_at"`
 	Confidence  int64          `json:"confidence"`
 	Governance  jsontext.Value `json:"governance_policy"`
-	Host        string         `json:"host,omitzero"` // in lists: the daemon where it lives, if that is another
+	Host        string         `json:"host,omitzero"` // in lists: the daemon on which it lives, if that is another
 }
 
-// intent is what rules need of an Intent, whose object is in the store alone, and
-// what belongs to it.
-type intent struct {
+// intentRecord keeps what rules need of an [Intent], whose object is in the store alone, and
+// everything that belongs to the intent.
+type intentRecord struct {
 	row     int64
 	id      string
 	creator string // this and those above never change
@@ -42,23 +46,24 @@ type intent struct {
 	version int64
 	ended   chain.Time // when it became terminal, of one that was read from the store
 	access
-	grants   grants                           // what access says
+	grants   grants                           // the index of access
 	changes  int64                            // how often access has changed
 	used     map[string]map[string]chain.Time // home ("" is here) -> id -> when the agent first used the intent
 	reserved map[string]int                   // ids of agents here -> how many grants name them
 
-	channels []*channel // in the order of creation
-	tasks    []*task
-	coords   []*coordinator
+	channels []*channelRecord // in the order of creation
+	tasks    []*taskRecord
+	coords   []*coordinatorRecord
 
-	shares map[string]share // what is on disk of other daemons' agents, by their home
+	shares map[string]diskShare // of other daemons' agents on disk, by their home
 
 	sequence int64  // of the last event
 	hash     string // of the last event
 }
 
-func newIntent() *intent {
-	return &intent{access: access{Policy: "open"}, used: make(map[string]map[string]chain.Time), reserved: make(map[string]int)}
+// newIntentRecord returns an open intent that nobody has used.
+func newIntentRecord() *intentRecord {
+	return &intentRecord{access: access{Policy: "open"}, used: make(map[string]map[string]chain.Time), reserved: make(map[string]int)}
 }
 
 const (
@@ -69,12 +74,15 @@ const (
 
 var intentStatuses = []string{statusDraft, "active", "blocked", "suspended_awaiting_input", statusCompleted, statusAbandoned}
 
-func (in *intent) terminal() bool { return terminal(in.status) }
+// isTerminal reports whether the intent is over for good.
+func (in *intentRecord) isTerminal() bool { return isTerminalStatus(in.status) }
 
-// terminal reports whether an intent with that status is over for good.
-func terminal(status string) bool { return status == statusCompleted || status == statusAbandoned }
+// isTerminalStatus reports whether an intent with that status is over for good.
+func isTerminalStatus(status string) bool {
+	return status == statusCompleted || status == statusAbandoned
+}
 
-// CreateIntent is an intent as it is asked for.
+// CreateIntent asks for a new intent.
 type CreateIntent struct {
 	Title       string         `json:"title"`
 	Description string         `json:"description"`
@@ -90,66 +98,67 @@ type CreateIntent struct {
 // CreateIntent creates an intent, which lives here.
 func (e *Engine) CreateIntent(c *Call, want *CreateIntent) (doc Intent, err error) {
 	if c.Caller.Home != "" {
-		return doc, Refuse("not_here", "an intent is created at its creator's own daemon")
+		return doc, NewError("not_here", "an intent is created at its creator's own daemon")
 	}
-	who, err := c.as("created_by", want.CreatedBy)
+	who, err := c.resolveActingCaller("created_by", want.CreatedBy)
 	if err != nil {
 		return doc, err
 	}
 	creator := who.Agent
 	if want.Title == "" || len(want.Title) > 1024 {
-		return doc, Invalid("title", "1 to 1024 bytes are needed")
+		return doc, NewFieldError("title", "1 to 1024 bytes are needed")
 	}
-	if len(want.DependsOn) > maxEntries {
-		return doc, Invalid("depends_on", "at most %d", maxEntries)
+	if err := checkAtMost("depends_on", len(want.DependsOn), maxEntries, ""); err != nil {
+		return doc, err
 	}
 	if want.Constraints.Kind() == '[' { // the form of older clients
 		want.Constraints = jsontext.Value(`{"rules":` + string(want.Constraints) + `}`)
 	}
-	for _, v := range []struct {
-		field string
-		value *jsontext.Value
-	}{{"state", &want.State}, {"constraints", &want.Constraints}, {"governance_policy", &want.Governance}} {
-		if v.field == "governance_policy" && (*v.value == nil || v.value.Kind() == 'n') {
-			*v.value = jsontext.Value("null")
-		} else if err := CheckObject(v.field, v.value); err != nil {
-			return doc, err
-		}
+	if err := cmp.Or(NormalizeJSONObject("state", &want.State), NormalizeJSONObject("constraints", &want.Constraints)); err != nil {
+		return doc, err
+	}
+	if want.Governance == nil || want.Governance.Kind() == 'n' {
+		want.Governance = jsontext.Value("null")
+	} else if err := NormalizeJSONObject("governance_policy", &want.Governance); err != nil {
+		return doc, err
 	}
 	if len(want.State) > maxState {
-		return doc, Refuse("too_large", "state: %d bytes, at most %d are kept; put large data elsewhere and refer to it", len(want.State), maxState)
+		return doc, NewError("too_large", "state: %d bytes, at most %d are kept; put large data elsewhere and refer to it", len(want.State), maxState)
 	}
 	doc = Intent{
 		Title: want.Title, Description: want.Description, Version: 1, Status: statusDraft, State: want.State, Constraints: want.Constraints,
 		Parent: want.Parent, ParentID: want.Parent, DependsOn: append([]string{}, want.DependsOn...), CreatedBy: creator, Confidence: want.Confidence, Governance: want.Governance,
 	}
-	err = e.write(c.Context(), false, func(t *tx) error {
+	err = e.runTransaction(c.Context(), false, func(t *tx) error {
 		if len(e.intents) >= maxIntents {
-			return tooMany("intents", maxIntents, "use those that there are")
+			return newTooManyError("intents", maxIntents, "use those that there are")
 		}
 		doc.ID, doc.CreatedAt, doc.UpdatedAt = e.newID(idIntent, t.now), t.now, t.now
-		in := newIntent()
-		in.row, in.id, in.creator, in.status, in.version = t.row(), doc.ID, creator, doc.Status, doc.Version
-		if err := t.insertIntent(in, doc); err != nil {
+		in := newIntentRecord()
+		in.row, in.id, in.creator, in.status, in.version = t.nextRowNumber(), doc.ID, creator, doc.Status, doc.Version
+		if err := t.execute("INSERT INTO openintent_intent (row, id, doc, access) VALUES (?, ?, ?, ?)", in.row, in.id, encodeJSONText(doc), encodeJSONText(in.access)); err != nil {
 			return err
 		}
 		if k := (agentKey{"", creator}); !who.Operator {
-			if err := t.insertUse(in, k); err != nil {
+			if err := t.insertFirstUse(in, k); err != nil {
 				return err
 			}
-			in.use(k, t.now)
+			in.setFirstUse(k, t.now)
 		}
-		t.apply(step{func() { e.intents[in.id] = in }, func() { delete(e.intents, in.id) }})
-		_, err := t.log(in, event{kind: "intent_created", actor: who.name, payload: Members("title", doc.Title, "status", doc.Status)})
+		t.applyWorldSteps(worldStep{func() { e.intents[in.id] = in }, func() { delete(e.intents, in.id) }})
+		_, err := t.appendEventToLog(in, eventDraft{kind: "intent_created", actor: who.name, payload: EncodeJSONObject("title", doc.Title, "status", doc.Status)})
 		return err
 	})
 	return doc, err
 }
 
-// view returns what show says of an intent, if the caller may read it. Nothing changes while
-// show looks.
-func view[T any](e *Engine, c *Call, id string, show func(*intent) T) (shown T, err error) {
-	in, err := e.intent(c, id, levelRead)
+// viewIntent returns what show returns of an intent, if the caller may read the intent and
+// check, which may be nil, returns no error. The world is read-locked while show runs.
+func viewIntent[T any](e *Engine, c *Call, id string, check func() error, show func(*intentRecord) T) (shown T, err error) {
+	in, err := e.findIntentAndRecordUse(c, id, levelRead)
+	if err == nil && check != nil {
+		err = check()
+	}
 	if err != nil {
 		return shown, err
 	}
@@ -160,18 +169,11 @@ func view[T any](e *Engine, c *Call, id string, show func(*intent) T) (shown T, 
 
 // GetIntent returns an intent's object.
 func (e *Engine) GetIntent(c *Call, id string) (jsontext.Value, error) {
-	in, err := e.intent(c, id, levelRead)
+	in, err := e.findIntentAndRecordUse(c, id, levelRead)
 	if err != nil {
 		return nil, err
 	}
-	docs, err := e.intentDocs(c.Context(), []listed{{row: in.row}}, MaxListBytes, c.Charge)
-	if err == nil && len(docs) == 0 {
-		err = notFound("intent")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return docs[0], nil
+	return e.readIntentDoc(c.Context(), in, c.ChargeCaller)
 }
 
 // IntentList describes a list of intents.
@@ -180,93 +182,90 @@ type IntentList struct {
 }
 
 // ListIntents returns the objects of a page of the intents with the status ("": any) that the
-// caller may read, the newest first. others returns the intents of other hosts that stand among them, at least
-// so many of each host as need says.
+// caller may read, the newest first. others returns the intents of other hosts, of each host
+// the first ones, at least as many as need says.
 func (e *Engine) ListIntents(c *Call, status string, p Page, others func(status string, need int) []Intent) ([]jsontext.Value, error) {
-	if err := p.Check(); err != nil {
+	if err := p.checkBounds(); err != nil {
 		return nil, err
 	}
-	if status != "" && !slices.Contains(intentStatuses, status) {
-		return nil, Invalid("status", "one of %s", strings.Join(intentStatuses, ", "))
+	if status != "" {
+		if err := checkOneOf("status", status, intentStatuses); err != nil {
+			return nil, err
+		}
 	}
-	var all []listed
+	var all []listedIntent
 	for _, in := range others(status, p.Offset+p.Limit) {
-		all = append(all, listed{ulid: in.ID[len(in.ID)-ulidLen:], doc: jsontext.Value(text(in))})
+		all = append(all, listedIntent{ulid: in.ID[len(in.ID)-ulidLen:], doc: jsontext.Value(encodeJSONText(in))})
 	}
 	here := 0
 	at := now()
-	e.rlocked(func() {
-		for _, in := range slices.SortedFunc(maps.Values(e.intents), func(a, b *intent) int { return cmp.Compare(b.row, a.row) }) {
+	e.withReadLock(func() {
+		for _, in := range slices.SortedFunc(maps.Values(e.intents), func(a, b *intentRecord) int { return cmp.Compare(b.row, a.row) }) {
 			if here == p.Offset+p.Limit {
 				break
 			}
 			if status != "" && in.status != status {
 				continue
 			}
-			if _, _, err := e.enter(in.id, c.Caller, levelRead, at); err == nil {
-				all = append(all, listed{ulid: in.id[len(in.id)-ulidLen:], row: in.row})
+			if _, _, err := e.authorizeForIntent(in.id, c.Caller, levelRead, at); err == nil {
+				all = append(all, listedIntent{ulid: in.id[len(in.id)-ulidLen:], row: in.row})
 				here++
 			}
 		}
 	})
 	if len(all) > here {
-		slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.ulid, a.ulid) })
+		slices.SortFunc(all, func(a, b listedIntent) int { return cmp.Compare(b.ulid, a.ulid) })
 	}
-	return e.intentDocs(c.Context(), PageOf(all, p), c.ListRoom(), c.Charge)
+	return e.readIntentDocs(c.Context(), cutPage(all, p), c.ListByteLimit(), c.ChargeCaller)
 }
 
-// listed is an intent in a list.
-type listed struct {
+// listedIntent is an intent in a list.
+type listedIntent struct {
 	ulid string         // of its id: sorts by time
 	row  int64          // of one that lives here
 	doc  jsontext.Value // of one that lives elsewhere
 }
 
-// StatusChange is a new status, of an intent, an agent or a message.
+// StatusChange asks for a new status of an intent, an agent or a message.
 type StatusChange struct {
 	Status string `json:"status"`
 	Reason string `json:"reason,omitzero"`
 }
 
-func (s *StatusChange) check(statuses []string) error {
-	if !slices.Contains(statuses, s.Status) {
-		return Invalid("status", "one of %s", strings.Join(statuses, ", "))
-	}
-	if len(s.Reason) > 4096 {
-		return Invalid("reason", "at most 4096 bytes")
-	}
-	return nil
+// checkStatus refuses a status that is not in the list, and a reason that is too long.
+func (s *StatusChange) checkStatus(statuses []string) error {
+	return cmp.Or(checkOneOf("status", s.Status, statuses), checkAtMost("reason", len(s.Reason), 4096, " bytes"))
 }
 
-// SetIntentStatus changes the status of the intent, if it has the version that version
-// returns. Its error is returned once want has been checked.
+// SetIntentStatus changes the status of the intent, if the intent has the version that version
+// returns. An error of version is returned after want has been checked.
 func (e *Engine) SetIntentStatus(c *Call, id string, version func() (int64, error), want *StatusChange) (jsontext.Value, error) {
-	if err := want.check(intentStatuses); err != nil {
+	if err := want.checkStatus(intentStatuses); err != nil {
 		return nil, err
 	}
-	return e.changeIntent(c, id, version, func(doc *Intent) (*event, error) {
+	return e.changeIntent(c, id, version, func(doc *Intent) (*eventDraft, error) {
 		if doc.Status == want.Status {
 			return nil, nil
 		}
-		if terminal(doc.Status) {
-			return nil, Refuse("intent_terminal", "the intent is %s, which is final: create another", doc.Status)
+		if isTerminalStatus(doc.Status) {
+			return nil, NewError("intent_terminal", "the intent is %s, which is final: create another", doc.Status)
 		}
-		payload := Members("old_status", doc.Status, "new_status", want.Status, "reason", want.Reason)
+		payload := EncodeJSONObject("old_status", doc.Status, "new_status", want.Status, "reason", want.Reason)
 		doc.Status = want.Status
-		return newEvent("status_changed", payload)
+		return newEventDraft("status_changed", payload)
 	})
 }
 
-// changeIntent lets change have the next version of the intent's object, if version returns
-// the present one. change returns the event to log, or nil if nothing changes. It works on what
-// a read has found, outside of the write, which keeps its outcome only if that version is
-// still the present one.
-func (e *Engine) changeIntent(c *Call, id string, version func() (int64, error), change func(*Intent) (*event, error)) (jsontext.Value, error) {
+// changeIntent makes the next version of the intent's object with change, if version returns
+// the present one. change returns the event to log, or nil if nothing changes. It runs outside
+// of the write, on an object that was read before. The write keeps the outcome only if the
+// intent still has that version.
+func (e *Engine) changeIntent(c *Call, id string, version func() (int64, error), change func(*Intent) (*eventDraft, error)) (jsontext.Value, error) {
 	known, err := version()
 	if err != nil {
 		return nil, err
 	}
-	in, ev, doc, err := e.prepareChange(c, id, known, change)
+	in, ev, doc, err := e.prepareIntentChange(c, id, known, change)
 	if err != nil {
 		return nil, err
 	}
@@ -275,25 +274,25 @@ func (e *Engine) changeIntent(c *Call, id string, version func() (int64, error),
 		ev.actor = c.Caller.name
 		doc.Version++
 		doc.UpdatedAt = now()
-		next = text(doc)
+		next = encodeJSONText(doc)
 	}
-	err = e.writeIntent(c, in.id, levelWrite, func(t *tx, in *intent) error {
+	err = e.writeIfAuthorized(c, in.id, levelWrite, func(t *tx, in *intentRecord) error {
 		if in.version != known {
-			return versionConflict(in.version)
+			return newVersionConflict(in.version)
 		}
 		if ev == nil {
 			return nil
 		}
-		if err := t.saveIntent(in, next); err != nil {
+		if err := t.execute("UPDATE openintent_intent SET doc = ? WHERE row = ?", next, in.row); err != nil {
 			return err
 		}
 		status := in.status
-		t.apply(step{func() { in.status, in.version = doc.Status, doc.Version }, func() { in.status, in.version = status, known }})
-		if _, err := t.log(in, *ev); err != nil {
+		t.applyWorldSteps(worldStep{func() { in.status, in.version = doc.Status, doc.Version }, func() { in.status, in.version = status, known }})
+		if _, err := t.appendEventToLog(in, *ev); err != nil {
 			return err
 		}
-		if in.terminal() {
-			t.end(in, doc.UpdatedAt, func(*channel) bool { return true })
+		if in.isTerminal() {
+			t.closeChannelsWhere(in, doc.UpdatedAt, func(*channelRecord) bool { return true })
 		}
 		return nil
 	})
@@ -301,37 +300,84 @@ func (e *Engine) changeIntent(c *Call, id string, version func() (int64, error),
 		return nil, err
 	}
 	if ev == nil {
-		next = text(doc)
+		next = encodeJSONText(doc)
 	}
 	return jsontext.Value(next), nil
 }
 
-// prepareChange has change make its event of the intent's object as it is. What can be
-// refused is refused before the object is read.
-func (e *Engine) prepareChange(c *Call, id string, version int64, change func(*Intent) (*event, error)) (in *intent, ev *event, doc Intent, err error) {
-	if in, _, err = e.look(c, id, levelWrite); err != nil {
+// prepareIntentChange reads the intent's object and runs change on it. It refuses what it can
+// before it reads the object.
+func (e *Engine) prepareIntentChange(c *Call, id string, version int64, change func(*Intent) (*eventDraft, error)) (in *intentRecord, ev *eventDraft, doc Intent, err error) {
+	if in, _, err = e.findIntent(c, id, levelWrite); err != nil {
 		return nil, nil, doc, err
 	}
 	var present int64
-	e.rlocked(func() {
-		present, err = in.version, e.roomOnIntent(in, c.Caller.Home, c.Size+headRoom)
+	e.withReadLock(func() {
+		present, err = in.version, e.checkIntentDiskShare(in, c.Caller.Home, c.Size+headRoom)
 	})
 	if err == nil && present != version {
-		err = versionConflict(present)
+		err = newVersionConflict(present)
 	}
 	if err != nil {
 		return nil, nil, doc, err
 	}
-	if doc, err = e.readIntent(c.Context(), in); err != nil {
-		return nil, nil, doc, err
+	text, err := e.readIntentDoc(c.Context(), in, func(int) error { return nil })
+	if err == nil {
+		err = json.Unmarshal(text, &doc)
 	}
-	if doc.Version != version {
-		return nil, nil, doc, versionConflict(doc.Version)
+	if err == nil && doc.Version != version {
+		err = newVersionConflict(doc.Version)
+	}
+	if err != nil {
+		return nil, nil, doc, err
 	}
 	ev, err = change(&doc)
 	return in, ev, doc, err
 }
 
-func versionConflict(current int64) *Error {
-	return Refuse("version_conflict", "the version is %s by now: read it again and repeat the change", strconv.FormatInt(current, 10)).With("current_version", current)
+// newVersionConflict refuses a change that was made of another version than the current one.
+func newVersionConflict(current int64) *Error {
+	return NewError("version_conflict", "the version is %s by now: read it again and repeat the change", strconv.FormatInt(current, 10)).WithMember("current_version", current)
+}
+
+// readIntentDoc reads the object of an intent, once take has accepted its length.
+func (e *Engine) readIntentDoc(ctx context.Context, in *intentRecord, take func(int) error) (jsontext.Value, error) {
+	docs, err := e.readIntentDocs(ctx, []listedIntent{{row: in.row}}, MaxListBytes, take)
+	if err != nil {
+		return nil, err
+	}
+	if len(docs) == 0 {
+		return nil, newNotFoundError("intent")
+	}
+	return docs[0], nil
+}
+
+// readIntentDocs reads the objects of listed intents until they have room bytes. take may
+// refuse each by its length.
+func (e *Engine) readIntentDocs(ctx context.Context, list []listedIntent, room int, take func(int) error) ([]jsontext.Value, error) {
+	docs, size := []jsontext.Value{}, 0
+	err := e.readWithQuota(ctx, func(stx *store.Tx, l *readQuota) error {
+		for _, in := range list {
+			doc := in.doc
+			if doc == nil {
+				err := stx.QueryRow("SELECT doc FROM openintent_intent WHERE row = ?", in.row).Scan((*[]byte)(&doc))
+				if errors.Is(err, sql.ErrNoRows) {
+					continue // the write that makes it is under way
+				}
+				if err != nil {
+					return err
+				}
+			}
+			if err := take(len(doc)); err != nil {
+				return err
+			}
+			l.spend(1, len(doc))
+			docs = append(docs, doc)
+			if size += len(doc); size >= room {
+				break
+			}
+		}
+		return nil
+	})
+	return docs, err
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// StatePatch is a change of an intent's state: patches, then a state whose members are set.
+// StatePatch asks for a change of an intent's state: patches, then members that are set.
 type StatePatch struct {
 	Patches []Patch        `json:"patches,omitzero"`
 	State   jsontext.Value `json:"state,omitzero"`
@@ -25,88 +25,89 @@ type Patch struct {
 const (
 	maxState   = 256 << 10 // bytes of an intent's state
 	MaxIntent  = 1 << 20   // and of all of it, about: the rest was in the body that made it
-	maxPatches = 256 << 10 // bytes of the patches of one request: what does not fit the state need not be sent
+	maxPatches = 256 << 10 // bytes of the patches of one request
 	maxSteps   = 32        // members that a path leads through
 )
 
-// check makes patches of the state that is said, and checks what needs no intent.
-func (s *StatePatch) check() error {
+// checkPatches makes patches of the members that are set, and checks all as far as that needs no
+// intent.
+func (s *StatePatch) checkPatches() error {
 	if s.State != nil {
 		var state map[string]jsontext.Value
 		if err := json.Unmarshal(s.State, &state); err != nil || state == nil {
-			return Invalid("state", "an object is needed")
+			return NewFieldError("state", "an object is needed")
 		}
 		for _, name := range slices.Sorted(maps.Keys(state)) {
 			s.Patches = append(s.Patches, Patch{Op: "set", Path: name, Value: state[name]})
 		}
 	}
 	if len(s.Patches) > maxEntries {
-		return Invalid("patches", "at most %d", maxEntries)
+		return NewFieldError("patches", "at most %d", maxEntries)
 	}
 	size := 0
 	for _, p := range s.Patches {
 		size += len(p.Path) + len(p.Value)
 	}
 	if size > maxPatches {
-		return Refuse("too_large", "patches: %d bytes, at most %d are taken at once: make several changes, or put large data elsewhere and refer to it", size, maxPatches)
+		return NewError("too_large", "patches: %d bytes, at most %d are taken at once: make several changes, or put large data elsewhere and refer to it", size, maxPatches)
 	}
 	return nil
 }
 
-// PatchState changes the state of the intent, if it has the version that version returns. Its
-// error is returned once s has been checked.
+// PatchState changes the state of the intent, if the intent has the version that version returns.
+// An error of version is returned after s has been checked.
 func (e *Engine) PatchState(c *Call, id string, version func() (int64, error), s *StatePatch) (jsontext.Value, error) {
-	if err := s.check(); err != nil {
+	if err := s.checkPatches(); err != nil {
 		return nil, err
 	}
-	return e.changeIntent(c, id, version, func(doc *Intent) (*event, error) {
-		if terminal(doc.Status) {
-			return nil, Refuse("intent_terminal", "the intent is %s: its state is final", doc.Status)
+	return e.changeIntent(c, id, version, func(doc *Intent) (*eventDraft, error) {
+		if isTerminalStatus(doc.Status) {
+			return nil, NewError("intent_terminal", "the intent is %s: its state is final", doc.Status)
 		}
 		if len(s.Patches) == 0 {
 			return nil, nil
 		}
-		return s.apply(doc)
+		return s.applyTo(doc)
 	})
 }
 
-// apply makes the patches in the intent's state and returns the event that tells of them.
-func (s *StatePatch) apply(doc *Intent) (*event, error) {
-	state, err := newTree(doc.State)
+// applyTo makes the patches in the intent's state and returns the event about them.
+func (s *StatePatch) applyTo(doc *Intent) (*eventDraft, error) {
+	state, err := newStateTree(doc.State)
 	if err != nil {
 		return nil, err
 	}
-	// Agents are told what was touched, as it was and as it is.
+	// The event has the members that were touched, before and after.
 	before, after := make(map[string]jsontext.Value), make(map[string]jsontext.Value)
 	for _, p := range s.Patches {
-		name := p.steps()[0]
+		name := p.pathSteps()[0]
 		if _, touched := after[name]; !touched {
 			after[name] = nil
 			if old := state.members[name]; old != nil {
 				before[name] = old.text
 			}
 		}
-		if err := p.apply(state); err != nil {
+		if err := p.applyTo(state); err != nil {
 			return nil, err
 		}
 	}
-	doc.State = state.append(nil)
+	doc.State = state.appendJSON(nil)
 	if len(doc.State) > maxState {
-		return nil, Refuse("too_large", "the state would have %d bytes: at most %d are kept; put large data elsewhere and refer to it", len(doc.State), maxState)
+		return nil, NewError("too_large", "the state would have %d bytes: at most %d are kept; put large data elsewhere and refer to it", len(doc.State), maxState)
 	}
 	for name := range after {
 		if v := state.members[name]; v != nil {
-			after[name] = v.append(nil)
+			after[name] = v.appendJSON(nil)
 		} else {
 			delete(after, name)
 		}
 	}
-	return newEvent("state_patched", Members("patches", s.Patches, "old_state", before, "new_state", after))
+	return newEventDraft("state_patched", EncodeJSONObject("patches", s.Patches, "old_state", before, "new_state", after))
 }
 
-// steps are the members that a path leads through: those of a JSON pointer, or
-// else the one name that it is.
-func (p Patch) steps() []string {
+// pathSteps returns the members that a path leads through: those of a JSON pointer, or else one
+// member of that name.
+func (p Patch) pathSteps() []string {
 	pointer, ok := strings.CutPrefix(p.Path, "/")
 	if !ok {
 		return []string{p.Path}
@@ -118,22 +119,22 @@ func (p Patch) steps() []string {
 	return steps
 }
 
-// apply makes the patch in state.
-func (p Patch) apply(state *tree) error {
+// applyTo makes the patch in state.
+func (p Patch) applyTo(state *stateTree) error {
 	remove := false
 	switch p.Op {
 	case "set", "add", "replace":
 		if p.Value == nil {
-			return Invalid("patches", "%s needs a value", p.Op)
+			return NewFieldError("patches", "%s needs a value", p.Op)
 		}
 	case "remove", "delete", "unset":
 		remove = true
 	default:
-		return Invalid("patches", "op: one of set, add, replace, remove")
+		return NewFieldError("patches", "op: one of set, add, replace, remove")
 	}
-	steps := p.steps()
+	steps := p.pathSteps()
 	if len(steps) > maxSteps {
-		return Invalid("patches", "path: at most %d steps", maxSteps)
+		return NewFieldError("patches", "path: at most %d steps", maxSteps)
 	}
 	at := state
 	for _, name := range steps[:len(steps)-1] {
@@ -142,10 +143,10 @@ func (p Patch) apply(state *tree) error {
 			if remove {
 				return nil
 			}
-			inner = &tree{members: make(map[string]*tree)}
+			inner = &stateTree{members: make(map[string]*stateTree)}
 			at.members[name] = inner
 		}
-		if err := inner.open(state); err != nil {
+		if err := inner.decodeMembers(state); err != nil {
 			return err
 		}
 		at = inner
@@ -154,7 +155,7 @@ func (p Patch) apply(state *tree) error {
 	if remove {
 		delete(at.members, name)
 	} else {
-		at.members[name] = &tree{text: p.Value}
+		at.members[name] = &stateTree{text: p.Value}
 	}
 	return nil
 }

@@ -69,8 +69,8 @@ func TestDepartedAgents(t *testing.T) {
 				for _, ch := range []string{member, asked} {
 					a := p.get(ch+"/messages?types=notify").is("sender", "system").is("to", "*")
 					want := obj{"event": "agent_departed", "agent_id": "reviewer", "role_id": "tester", "reason": "deregistered"}
-					if got := a.list("payload")[0]; text(got) != text(want) {
-						t.Errorf("notice %s", text(got))
+					if got := a.list("payload")[0]; encodeJSONText(got) != encodeJSONText(want) {
+						t.Errorf("notice %s", encodeJSONText(got))
 					}
 				}
 				p.messages(neither).is("id")

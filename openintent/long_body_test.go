@@ -54,7 +54,7 @@ func TestLongBodiesOfOthersTakeTurns(t *testing.T) {
 	})
 	h.from(desk, "reviewer").post(path, comment(text)).ok(201) // while the ask waits
 	h.as("planner").respond(ch, request).ok(201)
-	await.From(t, "an answer", asked).ok(200)
+	await.Receive(t, "an answer", asked).ok(200)
 	if len(h.e.turn) != 0 || len(h.e.long.homes) != 0 {
 		t.Errorf("%d are in their turn, and of %d daemons some wait", len(h.e.turn), len(h.e.long.homes))
 	}
@@ -68,7 +68,7 @@ func TestWhoWaitsForAReaderHasNoTurn(t *testing.T) {
 			h := start(t, toOthers)
 			in := h.intent("planner")
 			ch := h.channel("planner", in, "talk")
-			busy := store.For(t.Context(), peerOf(desk))
+			busy := store.WithRequester(t.Context(), peerAccountKey(desk))
 			read, stop := make(chan struct{}), make(chan struct{})
 			var others sync.WaitGroup
 			defer others.Wait()
@@ -92,7 +92,7 @@ func TestWhoWaitsForAReaderHasNoTurn(t *testing.T) {
 				"verify": func() *answer { return far.doContext(busy, "GET", "/intents/"+in+"/events/verify", nil) },
 			}
 			if what == "verify" {
-				waiting = &h.e.verifies.queues
+				waiting = &h.e.verifies.homeQueues
 			}
 			h.e.turn <- struct{}{} // something is computed
 			others.Go(func() {
@@ -107,7 +107,7 @@ func TestWhoWaitsForAReaderHasNoTurn(t *testing.T) {
 			})
 			<-h.e.turn
 			for range 3 {
-				a := h.from(laptop, "tester").doContext(await.Context(t), "POST", "/intents/"+in+"/events", obj{"event_type": "comment", "payload": obj{"text": text}})
+				a := h.from(laptop, "tester").doContext(await.NewContext(t), "POST", "/intents/"+in+"/events", obj{"event_type": "comment", "payload": obj{"text": text}})
 				if a.status != 201 {
 					t.Fatalf("another daemon's agent waits for a reader of the first one: %d %s", a.status, a.raw)
 				}

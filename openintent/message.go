@@ -26,10 +26,10 @@ var (
 	messageStatuses = []string{statusDelivered, statusRead, statusExpired}
 )
 
-// message is a message of a channel. Status is not among its fields: it follows
-// from the others, the time, and who asks.
+// message is a message of a channel. Its status is none of its fields, because it follows from
+// these, the time, and the viewer.
 type message struct {
-	ch          *channel
+	ch          *channelRecord
 	seq         int64 // in the feed
 	number      int64 // in the channel, from 1
 	id          string
@@ -40,36 +40,36 @@ type message struct {
 	at          chain.Time
 	expires     chain.Time // expires_at as it was given
 	lead        bool       // the first response to its request
-	recipients  []string   // who held the role that it was sent to
-	head        []byte     // the object up to where its status begins
-	*state
+	recipients  []string   // agents that held the role that it was sent to
+	head        []byte     // the object up to the member status
+	*messageState
 }
 
-// state is what becomes of a message. Who keeps a message without its head
-// shares it.
-type state struct {
+// messageState is the part of a message that changes. It is shared with copies of the message
+// that have no text.
+type messageState struct {
 	deadline chain.Time // when it expires; a request always has one
 	answered bool       // a request with a response never expires
 	reads    []receipt
 }
 
-// light returns m without its text and its recipients, which may be a thousand,
-// for where it is kept for long.
-func (m *message) light() *message {
+// withoutText returns m without its text and recipients, to be kept for long. There may be a
+// thousand recipients.
+func (m *message) withoutText() *message {
 	l := *m
 	l.head, l.recipients = nil, nil
 	return &l
 }
 
-// receipt says who has read a message when.
+// receipt says which agent has read a message when.
 type receipt struct {
 	agent string
 	at    chain.Time
 }
 
-// expired reports whether the message is not delivered any more. A request that nobody
-// has answered expires with its channel.
-func (m *message) expired(at chain.Time) bool {
+// isExpired reports whether the message is not delivered any more. A request without an answer
+// expires with its channel.
+func (m *message) isExpired(at chain.Time) bool {
 	late := m.deadline != 0 && m.deadline <= at
 	if m.kind == kindRequest {
 		return !m.answered && (late || !m.ch.isOpen(at))
@@ -77,83 +77,83 @@ func (m *message) expired(at chain.Time) bool {
 	if !late {
 		return false
 	}
-	return !m.direct() || len(m.reads) == 0 || m.reads[0].at > m.deadline
+	return !m.isDirect() || len(m.reads) == 0 || m.reads[0].at > m.deadline
 }
 
-// direct reports whether the message is for one agent.
-func (m *message) direct() bool {
-	return m.to != "" && m.to != toAll && !m.toRole()
+// isDirect reports whether the message is for one agent.
+func (m *message) isDirect() bool {
+	return m.to != "" && m.to != toAll && !m.isToRole()
 }
 
-// toRole reports whether the message is for who holds a role.
-func (m *message) toRole() bool { return strings.HasPrefix(m.to, toRole) }
+// isToRole reports whether the message is for the agents that hold a role.
+func (m *message) isToRole() bool { return strings.HasPrefix(m.to, toRole) }
 
-// pinTime is how long the first response to a request outlives its eviction, so
-// that who asks by polling finds it.
+// pinTime is the time that the first response to a request stays after it was evicted, so that an
+// agent that asks by polling finds it.
 const pinTime = time.Minute
 
-// kept reports whether the message is still there for lists.
-func (m *message) kept(at chain.Time) bool {
-	return m.number > m.ch.floor() || m.lead && m.at.Add(pinTime) > at
+// isStillListed reports whether lists still have the message.
+func (m *message) isStillListed(at chain.Time) bool {
+	return m.number > m.ch.lastEvictedNumber() || m.lead && m.at.Add(pinTime) > at
 }
 
-// receives reports whether the agent of that name, which may take part in the
-// channel, is one of those that the message is for. Who they are was decided when it
-// was sent.
-func (m *message) receives(name string) bool {
+// isAddressedTo reports whether the agent of that name, which may read the channel, is a
+// recipient. The recipients were decided when the message was sent.
+func (m *message) isAddressedTo(name string) bool {
 	switch {
-	case m.direct():
+	case m.isDirect():
 		return m.to == name
-	case m.toRole():
+	case m.isToRole():
 		return slices.Contains(m.recipients, name)
 	}
 	return name != m.sender
 }
 
-// sees reports whether who, who may read the channel, may see the message.
-func (m *message) sees(who Caller) bool {
-	return who.Operator || m.sender == who.name || m.receives(who.name)
+// isVisibleTo reports whether a caller that may read the channel may see the message.
+func (m *message) isVisibleTo(who Caller) bool {
+	return who.Operator || m.sender == who.name || m.isAddressedTo(who.name)
 }
 
-// shown returns the status and read_at that viewer sees: for a message to one
-// agent its state, for one to several the viewer's own.
-func (m *message) shown(viewer string, at chain.Time) (string, chain.Time) {
-	if m.expired(at) {
+// statusForViewer returns the status and read_at that viewer sees: of a message to one agent its
+// state, of a message to several the viewer's own.
+func (m *message) statusForViewer(viewer string, at chain.Time) (string, chain.Time) {
+	if m.isExpired(at) {
 		return statusExpired, 0
 	}
 	for _, r := range m.reads {
-		if r.agent == viewer || m.direct() {
+		if r.agent == viewer || m.isDirect() {
 			return statusRead, r.at
 		}
 	}
 	return statusDelivered, 0
 }
 
-// append appends the message as the agent with the name viewer sees it, which is its
-// own name without its home; pushed adds what streams say about its channel.
-func (m *message) append(b []byte, viewer string, at chain.Time, pushed bool) []byte {
-	first, rest := m.seenBy(viewer)
-	return m.tail(append(append(b, first...), rest...), viewer, at, pushed)
+// appendJSON appends the message as the agent with the name viewer sees it, its own name without
+// its home. pushed adds the members about the channel that streams have.
+func (m *message) appendJSON(b []byte, viewer string, at chain.Time, pushed bool) []byte {
+	first, rest := m.headForViewer(viewer)
+	return m.appendViewerTail(append(append(b, first...), rest...), viewer, at, pushed)
 }
 
-// seenBy returns the head as viewer sees it: what was made for it, and what is the
-// message's own.
-func (m *message) seenBy(viewer string) (first, rest []byte) {
-	if _, _, far := cutHome(viewer); far {
-		return m.begin(nil, viewer), m.head[len(m.begin(nil, "")):]
+// headForViewer returns the head as viewer sees it, in two parts: one that was made for viewer,
+// and one that shares the message's memory.
+func (m *message) headForViewer(viewer string) (first, rest []byte) {
+	if _, _, far := splitAgentName(viewer); far {
+		return m.appendHeadBegin(nil, viewer), m.head[len(m.appendHeadBegin(nil, "")):]
 	}
 	return nil, m.head
 }
 
-// parts appends what append does in parts, the longest of which is the message's own.
-func (m *message) parts(p JSON, first bool, viewer string, at chain.Time) JSON {
-	begin, rest := m.seenBy(viewer)
-	return p.Add(first, begin, rest, m.tail(nil, viewer, at, false))
+// appendJSONParts appends the message as appendJSON does, but in parts, the longest of which shares
+// the message's memory.
+func (m *message) appendJSONParts(p JSON, first bool, viewer string, at chain.Time) JSON {
+	begin, rest := m.headForViewer(viewer)
+	return p.AppendMember(first, begin, rest, m.appendViewerTail(nil, viewer, at, false))
 }
 
-// tail appends what depends on the time and on who sees the message.
-func (m *message) tail(b []byte, viewer string, at chain.Time, pushed bool) []byte {
-	status, read := m.shown(viewer, at)
+// appendViewerTail appends the members that depend on the time and the viewer.
+func (m *message) appendViewerTail(b []byte, viewer string, at chain.Time, pushed bool) []byte {
+	status, read := m.statusForViewer(viewer, at)
 	b = append(append(append(b, `,"status":"`...), status...), `","read_at":`...)
 	b = read.AppendJSON(b)
 	if len(m.reads) > 0 {
@@ -162,42 +162,41 @@ func (m *message) tail(b []byte, viewer string, at chain.Time, pushed bool) []by
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = chain.AppendString(b, ownID(r.agent, viewer))
+			b = chain.AppendJSONString(b, shortenOwnName(r.agent, viewer))
 			b = r.at.AppendJSON(append(b, ':'))
 		}
 		b = append(b, '}')
 	}
 	if pushed {
-		b = chain.AppendString(append(b, `,"intent_id":`...), m.ch.in.id)
-		b = chain.AppendString(append(b, `,"channel_name":`...), m.ch.doc.Name)
+		b = chain.AppendJSONString(append(b, `,"intent_id":`...), m.ch.in.id)
+		b = chain.AppendJSONString(append(b, `,"channel_name":`...), m.ch.doc.Name)
 	}
 	return append(b, '}')
 }
 
-// encode makes the message's head.
-func (m *message) encode(payload, metadata jsontext.Value) {
-	b := m.begin(make([]byte, 0, 320+len(payload)+len(metadata)), "")
-	b = chain.AppendString(append(b, `,"message_type":`...), m.kind)
-	b = chain.AppendStringOrNull(append(b, `,"correlation_id":`...), m.correlation)
+// encodeHead makes the message's head.
+func (m *message) encodeHead(payload, metadata jsontext.Value) {
+	b := m.appendHeadBegin(make([]byte, 0, 320+len(payload)+len(metadata)), "")
+	b = chain.AppendJSONString(append(b, `,"message_type":`...), m.kind)
+	b = chain.AppendJSONStringOrNull(append(b, `,"correlation_id":`...), m.correlation)
 	b = append(append(b, `,"payload":`...), payload...)
 	b = append(append(b, `,"metadata":`...), metadata...)
 	b = m.at.AppendJSON(append(b, `,"created_at":`...))
 	m.head = m.expires.AppendJSON(append(b, `,"expires_at":`...))
 }
 
-// begin appends the part of the head that depends on who sees it.
-func (m *message) begin(b []byte, viewer string) []byte {
-	b = chain.AppendString(append(b, `{"id":`...), m.id)
-	b = chain.AppendString(append(b, `,"channel_id":`...), m.ch.id)
-	b = chain.AppendString(append(b, `,"sender":`...), ownID(m.sender, viewer))
-	return chain.AppendStringOrNull(append(b, `,"to":`...), ownID(m.to, viewer))
+// appendHeadBegin appends the part of the head that depends on the viewer.
+func (m *message) appendHeadBegin(b []byte, viewer string) []byte {
+	b = chain.AppendJSONString(append(b, `{"id":`...), m.id)
+	b = chain.AppendJSONString(append(b, `,"channel_id":`...), m.ch.id)
+	b = chain.AppendJSONString(append(b, `,"sender":`...), shortenOwnName(m.sender, viewer))
+	return chain.AppendJSONStringOrNull(append(b, `,"to":`...), shortenOwnName(m.to, viewer))
 }
 
-// fits reports whether the agent takes part in the channel at all: has access
-// to the intent and, where there are members, is one.
-func (e *Engine) fits(ch *channel, who Caller, at chain.Time) bool {
-	if who.Operator {
-		return true
+// recipientIDBytes returns how long the ids of the message's recipients are together.
+func (m *message) recipientIDBytes() (n int) {
+	for _, id := range m.recipients {
+		n += len(id)
 	}
-	return ch.member(who.name) && e.level(ch.in, who, at) >= levelRead
+	return n
 }

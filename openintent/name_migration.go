@@ -13,44 +13,44 @@ import (
 // Once an id on an intent was bound to the first daemon that used it, and stood in
 // messages and lists without a home.
 
-// bound is the access of an intent of that time.
-type bound struct {
+// accessWithHomes is the access of an intent of that time.
+type accessWithHomes struct {
 	access
 	Homes map[string]string `json:"homes,omitempty"` // id -> its home; "" is here
 }
 
-// nameGuests gives the agents of other daemons their names. Those that an entry or an
-// assignment names with that home keep what is theirs. The binding of the others is
-// dropped and told of in the log: what is for such an id is for the agent here; what
-// was sent under it stays the other's.
-func (e *Engine) nameGuests(ctx context.Context) error {
+// migrateAgentNames gives the agents of other daemons their names. Those that an entry or an
+// assignment names with their home keep their grants and messages under the name. For the others,
+// the log says that the id is no longer theirs: grants of the id are for the agent here, and
+// messages that were sent under it stay the other's.
+func (e *Engine) migrateAgentNames(ctx context.Context) error {
 	return e.db.Write(ctx, true, func(stx *store.Tx) error {
 		type old struct {
 			row int64
 			id  string
-			bound
+			accessWithHomes
 		}
 		var all []old
-		err := stx.Each("SELECT row, id, access FROM openintent_intent WHERE access -> '$.homes' IS NOT NULL", func(scan func(...any) error) error {
-			in := old{bound: bound{access: access{Policy: "open"}}}
+		err := stx.EachRow("SELECT row, id, access FROM openintent_intent WHERE access -> '$.homes' IS NOT NULL", func(scan func(...any) error) error {
+			in := old{accessWithHomes: accessWithHomes{access: access{Policy: "open"}}}
 			var text []byte
 			if err := scan(&in.row, &in.id, &text); err != nil {
 				return err
 			}
-			err := json.Unmarshal(text, &in.bound)
+			err := json.Unmarshal(text, &in.accessWithHomes)
 			all = append(all, in)
 			return err
 		})
 		for i := 0; i < len(all) && err == nil; i++ {
 			in := &all[i]
-			in.dropHome(e.cfg.Self)
+			in.clearOwnHome(e.cfg.Self)
 			kept, gone := make(map[string]string), make(map[string]string) // id -> name
 			for _, id := range slices.Sorted(maps.Keys(in.Homes)) {
 				k := agentKey{in.Homes[id], id}
-				name := (&world{self: e.cfg.Self}).name(k)
+				name := (&world{self: e.cfg.Self}).agentNameOf(k)
 				switch {
 				case k.home == "":
-				case slices.Contains(in.granted(), k):
+				case slices.Contains(in.grantees(), k):
 					kept[id] = name
 				default:
 					gone[id] = name
@@ -61,16 +61,16 @@ func (e *Engine) nameGuests(ctx context.Context) error {
 					return err
 				}
 			}
-			if _, err = stx.Exec("UPDATE openintent_intent SET access = ? WHERE row = ?", text(in.access), in.row); err == nil {
-				err = rename(stx, in.row, kept, gone)
+			if _, err = stx.Exec("UPDATE openintent_intent SET access = ? WHERE row = ?", encodeJSONText(in.access), in.row); err == nil {
+				err = renameMessageAgents(stx, in.row, kept, gone)
 			}
 		}
 		return err
 	})
 }
 
-// dropHome takes the daemon's own id out of grants.
-func (a *access) dropHome(self string) {
+// clearOwnHome removes the daemon's own id from grants.
+func (a *access) clearOwnHome(self string) {
 	for i := range a.Entries {
 		if a.Entries[i].Home == self {
 			a.Entries[i].Home = ""
@@ -83,9 +83,9 @@ func (a *access) dropHome(self string) {
 	}
 }
 
-// rename gives names to ids of an intent: kept ones wherever they stand, gone ones as
-// senders.
-func rename(stx *store.Tx, intent int64, kept, gone map[string]string) error {
+// renameMessageAgents gives names to ids in an intent's messages and grants: kept ones wherever they
+// stand, gone ones as senders.
+func renameMessageAgents(stx *store.Tx, intent int64, kept, gone map[string]string) error {
 	if len(kept)+len(gone) == 0 {
 		return nil
 	}
@@ -94,11 +94,11 @@ func rename(stx *store.Tx, intent int64, kept, gone map[string]string) error {
 		sender, to string
 		recipients string
 		begin      []byte // of the head, as it is to be
-		from       int    // where the rest of it begins
+		from       int    // index at which the rest of the head begins
 	}
 	var changes []change
-	err := stx.Each(`SELECT m.seq, m.id, c.id, m.sender, m.recipient, m.recipients FROM openintent_channel c JOIN openintent_message m ON m.channel = c.row WHERE c.intent = ?`, func(scan func(...any) error) error {
-		m := &message{ch: &channel{}}
+	err := stx.EachRow(`SELECT m.seq, m.id, c.id, m.sender, m.recipient, m.recipients FROM openintent_channel c JOIN openintent_message m ON m.channel = c.row WHERE c.intent = ?`, func(scan func(...any) error) error {
+		m := &message{ch: &channelRecord{}}
 		var recipients []byte
 		if err := scan(&m.seq, &m.id, &m.ch.id, &m.sender, &m.to, &recipients); err != nil {
 			return err
@@ -108,7 +108,7 @@ func rename(stx *store.Tx, intent int64, kept, gone map[string]string) error {
 				return err
 			}
 		}
-		was := len(m.begin(nil, ""))
+		was := len(m.appendHeadBegin(nil, ""))
 		sender, bySender := gone[m.sender]
 		if !bySender {
 			sender, bySender = kept[m.sender]
@@ -120,12 +120,12 @@ func rename(stx *store.Tx, intent int64, kept, gone map[string]string) error {
 		if isTo {
 			m.to = to
 		}
-		if !replace(m.recipients, kept) && !bySender && !isTo {
+		if !replaceAgentIDs(m.recipients, kept) && !bySender && !isTo {
 			return nil
 		}
-		c := change{seq: m.seq, sender: m.sender, to: m.to, recipients: string(recipients), begin: m.begin(nil, ""), from: was + 1}
+		c := change{seq: m.seq, sender: m.sender, to: m.to, recipients: string(recipients), begin: m.appendHeadBegin(nil, ""), from: was + 1}
 		if m.recipients != nil {
-			c.recipients = text(m.recipients)
+			c.recipients = encodeJSONText(m.recipients)
 		}
 		changes = append(changes, c)
 		return nil
@@ -144,36 +144,36 @@ func rename(stx *store.Tx, intent int64, kept, gone map[string]string) error {
 	if err != nil {
 		return err
 	}
-	return renameGrants(stx, intent, kept)
+	return renameMembersAndCoordinators(stx, intent, kept)
 }
 
-// renameGrants gives names to members of the intent's channels, and homes to its
+// renameMembersAndCoordinators gives names to members of the intent's channels, and homes to its
 // coordinators.
-func renameGrants(stx *store.Tx, intent int64, kept map[string]string) error {
+func renameMembersAndCoordinators(stx *store.Tx, intent int64, kept map[string]string) error {
 	channels := make(map[int64]Channel)
-	err := stx.Each("SELECT doc, row FROM openintent_channel WHERE intent = ?", func(scan func(...any) error) error {
+	err := stx.EachRow("SELECT doc, row FROM openintent_channel WHERE intent = ?", func(scan func(...any) error) error {
 		var doc Channel
 		var row int64
 		if err := scanDoc(scan, &doc, &row); err != nil {
 			return err
 		}
-		if replace(doc.Members, kept) {
+		if replaceAgentIDs(doc.Members, kept) {
 			channels[row] = doc
 		}
 		return nil
 	}, intent)
 	for row, doc := range channels {
 		if err == nil {
-			_, err = stx.Exec("UPDATE openintent_channel SET doc = ? WHERE row = ?", text(doc), row)
+			_, err = stx.Exec("UPDATE openintent_channel SET doc = ? WHERE row = ?", encodeJSONText(doc), row)
 		}
 	}
 	var coords []Coordinator
 	if err == nil {
-		err = stx.Each("SELECT doc FROM openintent_coordinator WHERE intent = ?", func(scan func(...any) error) error {
+		err = stx.EachRow("SELECT doc FROM openintent_coordinator WHERE intent = ?", func(scan func(...any) error) error {
 			var doc Coordinator
 			err := scanDoc(scan, &doc)
 			if name, ok := kept[doc.AgentID]; ok {
-				_, doc.Home, _ = cutHome(name)
+				_, doc.Home, _ = splitAgentName(name)
 				coords = append(coords, doc)
 			}
 			return err
@@ -181,14 +181,14 @@ func renameGrants(stx *store.Tx, intent int64, kept map[string]string) error {
 	}
 	for _, doc := range coords {
 		if err == nil {
-			_, err = stx.Exec("UPDATE openintent_coordinator SET doc = ? WHERE id = ?", text(doc), doc.ID)
+			_, err = stx.Exec("UPDATE openintent_coordinator SET doc = ? WHERE id = ?", encodeJSONText(doc), doc.ID)
 		}
 	}
 	return err
 }
 
-// replace gives names to ids of a list, and reports whether there were any.
-func replace(list []string, names map[string]string) (any bool) {
+// replaceAgentIDs replaces ids in a list by names, and reports whether there were any.
+func replaceAgentIDs(list []string, names map[string]string) (any bool) {
 	for i, id := range list {
 		if name, ok := names[id]; ok {
 			list[i], any = name, true

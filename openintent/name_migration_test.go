@@ -28,7 +28,7 @@ func TestBindingsAreRenamed(t *testing.T) {
 			_, err = tx.Exec(`DELETE FROM openintent_used`)
 		}
 		if err == nil {
-			_, err = tx.Exec(`UPDATE openintent_intent SET access = json_set(access, '$.homes', json(?))`, text(map[string]string{"planner": "", "reviewer": desk, "welder": laptop}))
+			_, err = tx.Exec(`UPDATE openintent_intent SET access = json_set(access, '$.homes', json(?))`, encodeJSONText(map[string]string{"planner": "", "reviewer": desk, "welder": laptop}))
 		}
 		return err
 	}); err != nil {

@@ -31,7 +31,7 @@ func TestWhatComesWithoutRoomIsToldToOpenStreams(t *testing.T) {
 		if is {
 			used = budget.RelayedBytes.All
 		}
-		hold(h.e.relayed, peerOf(desk), used)
+		setAccountHolding(h.e.relayed, peerAccountKey(desk), used)
 	}
 	for what, c := range map[string]struct {
 		none func(*host, bool)
@@ -58,7 +58,7 @@ func TestWhatComesWithoutRoomIsToldToOpenStreams(t *testing.T) {
 					b.WriteString(told(farID, n, `"reviewer"`, "text"))
 					want = append(want, n)
 				}
-				if err := h.e.Relay(t.Context(), farID+idRest, strings.NewReader(b.String())); err != nil {
+				if err := h.e.ReceiveHostStream(t.Context(), farID+idRest, strings.NewReader(b.String())); err != nil {
 					t.Fatal(err)
 				}
 				if got := there.numbers(len(want)); !slices.Equal(got, want) {

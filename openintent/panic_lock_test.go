@@ -28,7 +28,7 @@ func TestAPanicUnderTheLockLetsGoOfIt(t *testing.T) {
 	type place struct {
 		h      *host
 		in, ch string
-		intent *intent
+		intent *intentRecord
 	}
 	for what, c := range map[string]struct {
 		broken func(place)
@@ -60,7 +60,7 @@ func TestAPanicUnderTheLockLetsGoOfIt(t *testing.T) {
 		"a message": {
 			func(p place) { p.intent.channels[0].recent[0] = nil },
 			func(p place, c *client) *answer {
-				return c.get(p.ch + "/messages/" + p.h.e.messageID(now(), 1))
+				return c.get(p.ch + "/messages/" + p.h.e.newMessageID(now(), 1))
 			}},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -12,12 +12,12 @@ import (
 // looks are the reads of a store since they were last asked for.
 type looks struct {
 	mu  sync.Mutex
-	all []look
+	all []readQuota
 }
 
 func (h *host) looks() *looks {
 	l := &looks{}
-	h.e.looked = func(one look) {
+	h.e.looked = func(one readQuota) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.all = append(l.all, one)
@@ -27,7 +27,7 @@ func (h *host) looks() *looks {
 
 // bounded fails the test if a read has looked at more than it may, and returns what
 // all of them have looked at. The last row may be as long as rows are.
-func (l *looks) bounded(t *testing.T, what string, reads int) (sum look) {
+func (l *looks) bounded(t *testing.T, what string, reads int) (sum readQuota) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,7 +35,7 @@ func (l *looks) bounded(t *testing.T, what string, reads int) (sum look) {
 		if one.rows > maxLooked || one.bytes > maxLookedBytes+1<<20 {
 			t.Errorf("%s: a read has looked at %d rows of %d bytes", what, one.rows, one.bytes)
 		}
-		sum.takes(one.rows, one.bytes)
+		sum.spend(one.rows, one.bytes)
 	}
 	if len(l.all) < reads {
 		t.Errorf("%s: %d reads, want at least %d", what, len(l.all), reads)

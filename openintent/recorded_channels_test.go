@@ -26,10 +26,10 @@ func scriptChannels(r *recorder) {
 		r.do(desk, "GET "+in+"/channels"+query, "")
 	}
 	r.do(planner, "GET /v1/intents/x/channels", "")
-	r.do(operator, "GET "+in+"/channels?limit=2", "")
+	r.do(Operator, "GET "+in+"/channels?limit=2", "")
 
 	talk, club, dark := "/v1/channels/"+r.talk, "/v1/channels/"+r.club, "/v1/channels/"+r.dark
-	for _, who := range []caller{planner, desk, operator} {
+	for _, who := range []caller{planner, desk, Operator} {
 		for _, ch := range []string{talk, club, dark} {
 			r.do(who, "GET "+ch, "")
 		}
@@ -61,9 +61,9 @@ func scriptMessages(r *recorder) {
 	r.do(planner, "POST "+talk+"/messages", `{"to":"role:tester","payload":{}}`)
 	r.do(planner, "POST "+talk+"/messages", `{"to":"someone@`+near+`","payload":{}}`)
 	r.do(planner, "POST "+talk+"/messages", `{"to":"guest","home":"`+near+`","payload":{}}`)
-	r.do(operator, "POST "+talk+"/messages", `{"sender":"desk","to":"*","payload":{"by":"the operator"}}`)
-	r.do(operator, "POST "+talk+"/messages", `{"sender":"a b","payload":{}}`)
-	r.do(operator, "POST "+talk+"/messages", `{"payload":{}}`)
+	r.do(Operator, "POST "+talk+"/messages", `{"sender":"desk","to":"*","payload":{"by":"the operator"}}`)
+	r.do(Operator, "POST "+talk+"/messages", `{"sender":"a b","payload":{}}`)
+	r.do(Operator, "POST "+talk+"/messages", `{"payload":{}}`)
 	r.do(desk, "POST "+club+"/messages", `{"payload":{}}`)
 	r.do(desk, "POST "+dark+"/messages", `{"payload":{}}`)
 	r.do(planner, "POST "+club+"/messages", `{"to":"desk","payload":{}}`)
@@ -120,7 +120,7 @@ func scriptMessages(r *recorder) {
 	request := talk + "/messages/" + asked
 	r.do(reviewer, "GET "+note, "")
 	r.do(desk, "GET "+request, "")
-	r.do(operator, "GET "+request, "")
+	r.do(Operator, "GET "+request, "")
 	r.do(reviewer, "GET "+talk+"/messages/x", "")
 	r.do(reviewer, "GET "+club+"/messages/"+r.note, "")
 	r.do(desk, "GET "+club+"/messages/"+r.note, "")
@@ -134,7 +134,7 @@ func scriptMessages(r *recorder) {
 	r.do(desk, "PATCH "+note, `{"status":"read"}`)
 	r.do(planner, "PATCH "+note, `{"status":"read"}`)
 	r.do(desk, "PATCH "+request, `{"status":"read"}`)
-	r.do(operator, "PATCH "+request, `{"status":"read"}`)
+	r.do(Operator, "PATCH "+request, `{"status":"read"}`)
 	r.do(reviewer, "PATCH "+late, `{"status":"read"}`)
 	r.do(reviewer, "PATCH "+talk+"/messages/x", `{"status":"read"}`)
 	r.do(desk, "PATCH "+club+"/messages/x", `{"status":"read"}`)
@@ -143,7 +143,7 @@ func scriptMessages(r *recorder) {
 	}
 	r.do(planner, "POST "+request+"/reply", `{"payload":{}}`)
 	r.do(desk, "POST "+request+"/reply", `{"payload":{}}`)
-	r.do(operator, "POST "+request+"/reply", `{"payload":{}}`)
+	r.do(Operator, "POST "+request+"/reply", `{"payload":{}}`)
 	r.do(reviewer, "POST "+late+"/reply", `{"payload":{}}`)
 	r.do(reviewer, "POST "+note+"/reply", `{"payload":{}}`)
 	r.do(reviewer, "POST "+talk+"/messages/x/reply", `{"payload":{}}`)
@@ -151,7 +151,7 @@ func scriptMessages(r *recorder) {
 	for range 2 {
 		r.do(reviewer, "POST "+request+"/reply", `{"payload":{"so":"far"},"to":"desk","message_type":"notify","correlation_id":"x"}`, "Idempotency-Key: reply")
 	}
-	r.do(operator, "POST "+request+"/reply", `{"sender":"reviewer","payload":{"more":1}}`)
+	r.do(Operator, "POST "+request+"/reply", `{"sender":"reviewer","payload":{"more":1}}`)
 	r.do(reviewer, "POST "+talk+"/messages", `{"payload":{},"message_type":"response","correlation_id":"`+asked+`"}`)
 	r.do(planner, "GET "+request, "")
 }
@@ -165,7 +165,7 @@ func scriptLists(r *recorder) {
 	r.do(desk, "GET /v1/channels/"+r.club+"/messages", "")
 	r.do(desk, "GET /v1/channels/"+r.dark+"/messages", "")
 	r.do(planner, "GET /v1/channels/x/messages", "")
-	r.do(operator, "GET /v1/channels/"+r.club+"/messages?limit=2", "")
+	r.do(Operator, "GET /v1/channels/"+r.club+"/messages?limit=2", "")
 	r.do(at(near, "guest"), "GET /v1/channels/"+r.club+"/messages", "")
 	// One that waits for a message, and the plain list of who has asked something.
 	last := r.do(planner, "POST /v1/channels/"+r.talk+"/messages", `{"payload":{}}`).id()
@@ -231,8 +231,8 @@ func scriptStreams(r *recorder) {
 	}
 	r.open(reviewer, "GET /v1/subscribe/channels/"+talk, "Last-Event-ID: 0").tells()
 	r.open(reviewer, "GET /v1/subscribe/agents/reviewer?x=1", "Last-Event-ID: x").tells()
-	r.open(operator, "GET /v1/subscribe/agents/reviewer", "Accept: text/event-stream").tells()
-	quiet := r.open(operator, "GET /v1/subscribe/intents/"+in, "Last-Event-ID: 9999")
+	r.open(Operator, "GET /v1/subscribe/agents/reviewer", "Accept: text/event-stream").tells()
+	quiet := r.open(Operator, "GET /v1/subscribe/intents/"+in, "Last-Event-ID: 9999")
 	time.Sleep(16 * time.Second)
 	quiet.tells()
 	r.open(at(near, "system"), "GET /v1/subscribe/home", "Last-Event-ID: 0").tells()
@@ -246,7 +246,7 @@ func scriptStreams(r *recorder) {
 	r.do(planner, "GET /v1/intents/"+r.secret+"/subscribe", "")
 	r.do(planner, "GET /v1/subscribe/agents/reviewer", "")
 	r.do(planner, "GET /v1/agents/reviewer/subscribe", "")
-	r.do(operator, "GET /v1/agents/a%20b/subscribe", "")
+	r.do(Operator, "GET /v1/agents/a%20b/subscribe", "")
 	r.do(nobody, "GET /v1/subscribe/agents/reviewer", "")
 	r.do(planner, "GET /v1/subscribe/home", "")
 	r.do(planner, "HEAD /v1/subscribe/agents/planner", "")

@@ -25,7 +25,7 @@ func script(r *recorder) {
 func scriptDescription(r *recorder) {
 	r.ops = r.do(nobody, "GET /openapi.json", "").operations()
 	r.do(nobody, "GET /.well-known/openintent.json", "")
-	r.do(operator, "GET /.well-known/openintent.json?x=1", "")
+	r.do(Operator, "GET /.well-known/openintent.json?x=1", "")
 	r.do(at(near, "guest"), "GET /.well-known/openintent.json", "")
 	r.do(at("keys", "planner"), "GET /.well-known/openintent.json", "")
 	for _, line := range []string{"POST /openapi.json", "HEAD /openapi.json", "OPTIONS /openapi.json", "DELETE /.well-known/openintent.json",
@@ -37,18 +37,18 @@ func scriptDescription(r *recorder) {
 // scriptCallers is about who calls.
 func scriptCallers(r *recorder) {
 	const path = "GET /v1/intents"
-	for _, who := range []caller{nobody, agent("a b"), agent("system"), agent("operator"), agent("role:tester"), agent("*"), agent(strings.Repeat("a", 128)), agent(strings.Repeat("a", 129)), agent("é"), agent(""),
-		operator.with("X-Operator: true"), planner.with("X-Agent-ID: reviewer"), {headers: []string{"X-Operator: yes"}}, {headers: []string{"X-Operator: TRUE"}}, operator.with("X-Agent-ID: planner"), {headers: []string{"x-agent-id:  planner "}}} {
+	for _, who := range []caller{nobody, agentRecord("a b"), agentRecord("system"), agentRecord("operator"), agentRecord("role:tester"), agentRecord("*"), agentRecord(strings.Repeat("a", 128)), agentRecord(strings.Repeat("a", 129)), agentRecord("é"), agentRecord(""),
+		Operator.with("X-Operator: true"), planner.with("X-Agent-ID: reviewer"), {headers: []string{"X-Operator: yes"}}, {headers: []string{"X-Operator: TRUE"}}, Operator.with("X-Agent-ID: planner"), {headers: []string{"x-agent-id:  planner "}}} {
 		r.do(who, path, "")
 	}
-	for _, who := range []caller{at("agents", "planner"), at("agents", "liar"), {door: "agents"}, {"agents", operator.headers}, at("agents", "system")} {
+	for _, who := range []caller{at("agents", "planner"), at("agents", "liar"), {door: "agents"}, {"agents", Operator.headers}, at("agents", "system")} {
 		r.do(who, path, "")
 	}
 	for _, who := range []caller{{door: "keys"}, {"keys", []string{"X-API-Key: guessed"}}, {"keys", []string{"X-API-Key: for planner"}}, at("keys", "planner").with("X-API-Key: for planner"), at("keys", "desk").with("X-API-Key: for planner"),
 		{"keys", []string{"X-API-Key: for planner", "X-Operator: true"}}, {"keys", []string{"X-API-Key: for all"}}, {"keys", []string{"X-API-Key: for all", "X-Operator: true"}}, at("keys", "desk").with("X-API-Key: for all")} {
 		r.do(who, path, "")
 	}
-	for _, who := range []caller{{door: near}, {near, operator.headers}, at(near, "guest"), at(near, "a b"), at(near, "system"), at(near, "operator"), at(full, "guest")} {
+	for _, who := range []caller{{door: near}, {near, Operator.headers}, at(near, "guest"), at(near, "a b"), at(near, "system"), at(near, "operator"), at(full, "guest")} {
 		r.do(who, path, "")
 	}
 	// What is looked at first.
@@ -58,7 +58,7 @@ func scriptCallers(r *recorder) {
 	r.do(nobody, "GET /v1/intents?limit=0", "")
 	r.do(nobody, "GET /v1/intents/"+elsewhere("intent"), "")
 	for _, line := range []string{"GET /v1/records", "GET /v1/subscribe/home", "POST /v1/departed", "PUT /v1/agents/gardener/record"} {
-		for _, who := range []caller{planner, operator, at(near, "guest")} {
+		for _, who := range []caller{planner, Operator, at(near, "guest")} {
 			r.do(who, line, "")
 		}
 	}
@@ -124,13 +124,13 @@ func scriptIntents(r *recorder) {
 		`{"title":"a","confidence":1.5}`, `{"title":"a","created_by":"reviewer"}`, `{"title":"a","state":{"a":"` + strings.Repeat("a", 256<<10) + `"}}`} {
 		r.do(planner, "POST /v1/intents", body)
 	}
-	r.do(operator, "POST /v1/intents", `{"title":"a","created_by":"a b"}`)
+	r.do(Operator, "POST /v1/intents", `{"title":"a","created_by":"a b"}`)
 	r.do(at(near, "guest"), "POST /v1/intents", `{"title":"a"}`)
 	r.do(at(full, "guest"), "POST /v1/intents", `{"title":"a"}`)
 	r.work = r.do(planner, "POST /v1/intents", `{"title":"work","description":"to do","state":{"progress":0},"constraints":["cheap"],"confidence":80}`).id()
 	r.secret = r.do(reviewer, "POST /api/v1/intents", `{"title":"secret","colour":"red"}`, "Content-Type: text/plain").id()
-	r.do(operator, "POST /v1/intents", `{"title":"for another","created_by":"desk","parent_intent_id":"`+r.work+`","depends_on":["x"],"governance_policy":{"a":1}}`)
-	r.do(operator, "POST /v1/intents", `{"title":"of nobody"}`)
+	r.do(Operator, "POST /v1/intents", `{"title":"for another","created_by":"desk","parent_intent_id":"`+r.work+`","depends_on":["x"],"governance_policy":{"a":1}}`)
+	r.do(Operator, "POST /v1/intents", `{"title":"of nobody"}`)
 	r.do(planner, "POST /v1/intents", "11\r\n{\"title\":\"chunks\"\r\n1\r\n}\r\n0\r\n\r\n", "Transfer-Encoding: chunked")
 	r.do(reviewer, "PUT /v1/intents/"+r.secret+"/acl", `{"default_policy":"closed","entries":[{"principal_id":"desk"}]}`)
 
@@ -138,12 +138,12 @@ func scriptIntents(r *recorder) {
 		"?status=draft&limit=1", "?status=completed", "?status=bad", "?status=Draft", "?colour=red&limit=1"} {
 		r.do(desk, "GET /v1/intents"+query, "")
 	}
-	r.do(operator, "GET /v1/intents?limit=2", "")
+	r.do(Operator, "GET /v1/intents?limit=2", "")
 	r.do(at(near, "guest"), "GET /v1/intents", "")
 
 	in := "/v1/intents/" + r.work
 	r.do(planner, "GET "+in, "")
-	r.do(operator, "GET /api"+in, "")
+	r.do(Operator, "GET /api"+in, "")
 	r.do(planner, "GET "+strings.Replace(in, "intent_", "inten%74_", 1), "")
 	r.do(planner, "GET /v1/intents/"+r.secret, "")
 	r.do(desk, "GET /v1/intents/"+r.secret, "")
@@ -175,7 +175,7 @@ func scriptIntents(r *recorder) {
 		`{"event_type":"comment","payload":{"text":"so far"},"trace_id":"` + trace + `","parent_event_id":"none","actor":"planner","colour":1}`, `{"event_type":"comment","payload":null}`} {
 		r.do(planner, "POST "+in+"/events", body)
 	}
-	r.do(operator, "POST "+in+"/events", `{"event_type":"comment","actor":"desk"}`)
+	r.do(Operator, "POST "+in+"/events", `{"event_type":"comment","actor":"desk"}`)
 	r.do(desk, "POST /v1/intents/"+r.secret+"/events", `{"event_type":"comment"}`)
 	r.do(planner, "POST /v1/intents/x/events", `{"event_type":"comment"}`)
 	for _, query := range []string{"", "?limit=2", "?limit=2&offset=1", "?limit=0", "?offset=x", "?event_type=comment", "?event_type=none", "?trace_id=" + strings.ToUpper(trace), "?since=bad", "?since=2000-01-01T00:00:00Z&limit=1", "?since=2099-01-01T00:00:00%2B00:00", "?since=2099-01-01T00:00:00+00:00", "?since="} {
@@ -291,14 +291,14 @@ func scriptAgents(r *recorder) {
 	r.do(planner, "POST /v1/agents/register", `{"agent_id":"planner","role_id":"lead","name":"Plan","capabilities":["plan"],"endpoint":"http://localhost/","metadata":{"a":[1,2]},"colour":1}`)
 	r.do(planner, "POST /v1/agents/register", `{}`)
 	r.do(reviewer, "POST /v1/agents", `{"role_id":"tester","heartbeat_config":{"interval_seconds":1,"unhealthy_after_seconds":86400,"dead_after_seconds":172800}}`)
-	r.do(operator, "POST /v1/agents", `{"agent_id":"helper","role_id":"tester","heartbeat_config":{"interval_seconds":1,"unhealthy_after_seconds":5,"dead_after_seconds":10}}`)
-	r.do(operator, "POST /v1/agents", `{}`)
+	r.do(Operator, "POST /v1/agents", `{"agent_id":"helper","role_id":"tester","heartbeat_config":{"interval_seconds":1,"unhealthy_after_seconds":5,"dead_after_seconds":10}}`)
+	r.do(Operator, "POST /v1/agents", `{}`)
 	r.do(planner, "POST /v1/agents", `{"agent_id":"reviewer"}`)
 	r.do(at(near, "guest"), "POST /v1/agents", `{"agent_id":"guest"}`)
 	for _, query := range []string{"", "?limit=1", "?limit=1&offset=1", "?limit=0", "?offset=x", "?status=active", "?status=bad", "?role_id=tester", "?role_id=none"} {
 		r.do(planner, "GET /v1/agents"+query, "")
 	}
-	r.do(operator, "GET /v1/agents", "")
+	r.do(Operator, "GET /v1/agents", "")
 	r.do(at(near, "guest"), "GET /v1/agents?limit=1", "")
 	r.do(at(full, "guest"), "GET /v1/agents", "")
 	for _, path := range []string{"/v1/agents/planner", "/v1/agents/planner/record", "/v1/agents/guest", "/v1/agents/guest@" + near, "/v1/agents/none", "/v1/agents/none/record"} {
@@ -311,25 +311,25 @@ func scriptAgents(r *recorder) {
 	}
 	r.do(planner, "PATCH /v1/agents/reviewer/status", `{"status":"dead"}`)
 	r.do(planner, "PATCH /v1/agents/none/status", `{"status":"dead"}`)
-	r.do(operator, "PATCH /v1/agents/reviewer/status", `{"status":"unhealthy"}`)
+	r.do(Operator, "PATCH /v1/agents/reviewer/status", `{"status":"unhealthy"}`)
 	r.do(planner, "POST /v1/agents/planner/heartbeat", "")
 	r.do(planner, "POST /v1/agents/planner/heartbeat", "not json")
 	r.do(planner, "POST /v1/agents/reviewer/heartbeat", "{}")
 	r.do(planner, "POST /v1/agents/none/heartbeat", "{}")
-	r.do(operator, "POST /v1/agents/helper/heartbeat", "{}")
+	r.do(Operator, "POST /v1/agents/helper/heartbeat", "{}")
 	time.Sleep(6 * time.Second)
 	r.do(planner, "GET /v1/agents/helper", "")
 	time.Sleep(6 * time.Second)
-	r.do(operator, "POST /v1/agents/helper/heartbeat", "{}")
+	r.do(Operator, "POST /v1/agents/helper/heartbeat", "{}")
 	r.do(planner, "DELETE /v1/agents/helper", "")
 	r.do(planner, "DELETE /v1/agents/none", "")
-	r.do(operator, "DELETE /v1/agents/helper", "{}")
-	r.do(operator, "DELETE /v1/agents/helper", "")
-	r.do(operator, "PATCH /v1/agents/helper/status", `{"status":"active"}`)
+	r.do(Operator, "DELETE /v1/agents/helper", "{}")
+	r.do(Operator, "DELETE /v1/agents/helper", "")
+	r.do(Operator, "PATCH /v1/agents/helper/status", `{"status":"active"}`)
 	for _, query := range []string{"?after=3&limit=2", "", "?limit=0", "?after=x", "?after=-1"} {
 		r.do(planner, "GET /v1/unsent"+query, "")
 	}
-	r.do(operator, "GET /v1/unsent", "")
+	r.do(Operator, "GET /v1/unsent", "")
 	r.do(at(near, "guest"), "GET /v1/unsent", "")
 }
 
@@ -429,7 +429,7 @@ func scriptElsewhere(r *recorder) {
 		r.do(planner, op.method+" "+strings.NewReplacer("{", "", "}", "").Replace(path), body)
 	}
 	in, ch := "/v1/intents/"+elsewhere("intent"), "/v1/channels/"+elsewhere("chan")
-	r.do(operator, "GET "+in+"?x=1", "")
+	r.do(Operator, "GET "+in+"?x=1", "")
 	r.do(at(near, "guest"), "GET "+in, "")
 	r.do(planner, "GET "+ch+"/messages?wait=5", "")
 	r.do(planner, "GET "+ch+"/messages?wait=x", "")
@@ -437,8 +437,8 @@ func scriptElsewhere(r *recorder) {
 	r.do(planner, "POST "+in+"/state", "")
 	r.do(planner, "POST "+ch+"/messages", "not json")
 	r.do(planner, "POST "+ch+"/messages", `{"payload":{},"sender":"desk"}`)
-	r.do(operator, "POST "+ch+"/messages", `{"payload":{}}`)
-	r.do(operator, "POST "+ch+"/messages", `{"payload":{},"sender":"desk"}`)
+	r.do(Operator, "POST "+ch+"/messages", `{"payload":{}}`)
+	r.do(Operator, "POST "+ch+"/messages", `{"payload":{},"sender":"desk"}`)
 	r.do(planner, "POST "+ch+"/messages", `{"payload":{},"metadata":{"a":1},"expires_at":"2099-01-01T00:00:00Z"}`, "Idempotency-Key: far")
 	r.do(planner, "POST "+ch+"/ask", `{"to":"reviewer","payload":{},"timeout":7.5}`)
 	r.do(planner, "POST "+ch+"/ask", `{"to":"reviewer","payload":{},"timeout":-1}`)

@@ -111,11 +111,11 @@ func TestRecorded(t *testing.T) {
 // recordedEngine returns the handler of a new engine and what ends it. Who calls is what
 // [door] says. Nothing else of the record knows how a handler is made.
 func recordedEngine(t *testing.T) (handler http.Handler, stop func()) {
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
+	db, err := store.OpenDB(t.Context(), filepath.Join(t.TempDir(), "state.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := openintent.New(t.Context(), openintent.Config{
+	e, err := openintent.NewEngine(t.Context(), openintent.Config{
 		Store: db, Self: self, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 4 << 10,
 		OpenTo:  func(home string) bool { return home == near },
@@ -141,23 +141,23 @@ func recordedEngine(t *testing.T) (handler http.Handler, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agents := api.Agents(func(agent string, _ *http.Request) error {
+	agents := api.NewAgentIdentifier(func(agent string, _ *http.Request) error {
 		if agent == "liar" {
 			return &api.Error{Status: http.StatusForbidden, Code: "not_you", Message: "you may not speak for this agent"}
 		}
 		return nil
 	})
-	keys := api.Keys([]api.Key{{Hash: api.HashKey("for planner"), Agent: "planner"}, {Hash: api.HashKey("for all")}})
-	handler = api.New(e, api.Config{Forward: forwarded}).Handler(func(r *http.Request) (openintent.Caller, error) {
+	keys := api.NewKeyIdentifier([]api.Key{{Hash: api.HashAPIKey("for planner"), Agent: "planner"}, {Hash: api.HashAPIKey("for all")}})
+	handler = api.NewAPI(e, forwarded).NewHandler(func(r *http.Request) (openintent.Caller, error) {
 		switch at := r.Context().Value(door{}); at {
 		case "":
-			return api.Local(r)
+			return api.IdentifyLocalCaller(r)
 		case "agents":
 			return agents(r)
 		case "keys":
 			return keys(r)
 		default:
-			return api.Remote(at.(string), r)
+			return api.IdentifyRemoteCaller(at.(string), r)
 		}
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -171,7 +171,7 @@ func recordedEngine(t *testing.T) (handler http.Handler, stop func()) {
 }
 
 // forwarded answers in the place of another host.
-func forwarded(p openintent.Parcel, w http.ResponseWriter, r *http.Request) {
+func forwarded(p openintent.ForwardedRequest, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	pending := p.Pending
 	if pending == nil {
@@ -195,14 +195,14 @@ type caller struct {
 
 var (
 	nobody   = caller{}
-	operator = caller{headers: []string{"X-Operator: true"}}
-	planner  = agent("planner")
-	reviewer = agent("reviewer")
-	desk     = agent("desk")
+	Operator = caller{headers: []string{"X-Operator: true"}}
+	planner  = agentRecord("planner")
+	reviewer = agentRecord("reviewer")
+	desk     = agentRecord("desk")
 )
 
-func agent(id string) caller             { return caller{headers: []string{"X-Agent-ID: " + id}} }
-func at(door, id string) caller          { return caller{door, agent(id).headers} }
+func agentRecord(id string) caller       { return caller{headers: []string{"X-Agent-ID: " + id}} }
+func at(door, id string) caller          { return caller{door, agentRecord(id).headers} }
 func (c caller) with(h ...string) caller { c.headers = slices.Concat(c.headers, h); return c }
 
 // recorder plays requests and writes down what is answered.

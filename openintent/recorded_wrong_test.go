@@ -17,7 +17,7 @@ func scriptWrongTwice(r *recorder) {
 		for _, query := range []string{"?limit=0", "?limit=x", "?offset=-1", "?since=bad", "?limit=0&offset=x", "?offset=x&since=bad"} {
 			r.do(planner, "GET /v1/intents/x/"+list+query, "")
 			r.do(planner, "GET "+secret+"/"+list+query, "")
-			r.do(agent("lister-of-"+list), "GET "+in+"/"+list+query, "")
+			r.do(agentRecord("lister-of-"+list), "GET "+in+"/"+list+query, "")
 			r.do(at(near, "lister-of-"+list), "GET "+in+"/"+list+query, "")
 		}
 		r.do(planner, "GET "+in+"/homes", "")
@@ -27,7 +27,7 @@ func scriptWrongTwice(r *recorder) {
 		for _, ch := range []string{"/v1/channels/x", hidden} {
 			r.do(planner, "GET "+ch+"/messages"+query, "")
 		}
-		r.do(agent("lister-of-messages"), "GET "+talk+"/messages"+query, "")
+		r.do(agentRecord("lister-of-messages"), "GET "+talk+"/messages"+query, "")
 		r.do(at(near, "lister-of-messages"), "GET "+talk+"/messages"+query, "")
 		r.do(desk, "GET "+dark+"/messages"+query, "")
 	}

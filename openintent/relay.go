@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -16,29 +18,31 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/jsonscan"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/openintent/chain"
+	"github.com/acpd/acpd/store"
 )
 
-// A home follows each host of its agents by one stream, subscribe/home, and hands
-// what comes to the streams of its own agents. Relayed entries have a place in the
-// home's own feed and store, so that its agents resume as with any other.
+// A home follows each host of its agents by one stream, subscribe/home, and hands the entries to
+// the streams of its own agents. Relayed entries have a number in the home's own feed and are
+// kept in its store, so that these streams resume as all others do.
 
-// relayed is a message or event of another host, as subscribe/home tells it.
-type relayed struct {
+// relayedEntry is a message or an event of another host, as subscribe/home tells it.
+type relayedEntry struct {
 	Event     string         `json:"event"` // kindMessage, or the type of an event
 	IntentID  string         `json:"intent_id"`
 	ChannelID string         `json:"channel_id,omitzero"` // of a message
 	For       []string       `json:"for"`                 // agents of the home that see it
-	Own       []string       `json:"own"`                 // those of them whose own streams show it
+	Own       []string       `json:"own"`                 // those of them on whose own streams it is shown
 	Data      jsontext.Value `json:"data"`
 
 	payer identity.ID  // the host
-	late  bool         // there was no room for it: it waits for nobody who is behind
+	late  bool         // there was no room for it: it does not wait behind other entries
 	waits atomic.Int32 // readers here that it waits for, and one while it is handed to them
 }
 
 const (
-	maxRelayed  = 512 << 10 // bytes of an entry in a stream; of what would be longer it has no payload
+	maxRelayed  = 512 << 10 // bytes of an entry in a stream; a longer one goes without its payload
 	relayHead   = 1 << 10   // of these, for the names of its lines
 	keepRelayed = 5_000     // entries that are kept for agents that resume, of each host
 	relayStep   = 64        // entries more than that, after which the oldest are removed
@@ -48,38 +52,38 @@ const (
 	followTime = 3 * time.Second
 )
 
-// relay makes an entry what the home of s is told, and false where it concerns
-// none of its agents.
-func (e *Engine) relay(s *subscriber, n *entry, at chain.Time) (*relayed, bool) {
+// newRelayedEntry makes the entry that the home of s is told, and returns false if the entry
+// concerns none of its agents.
+func (e *Engine) newRelayedEntry(s *subscriber, n *feedEntry, at chain.Time) (*relayedEntry, bool) {
 	if n.in == nil {
-		return nil, false // what is relayed goes no further
+		return nil, false // a relayed entry is not relayed again
 	}
-	r := &relayed{IntentID: n.in.id, For: []string{}, Own: []string{}}
+	r := &relayedEntry{IntentID: n.in.id, For: []string{}, Own: []string{}}
 	if n.message != nil {
 		r.Event, r.ChannelID = kindMessage, n.message.ch.id
 	} else {
 		r.Event = n.event.Type
 	}
 	tell := func(agent string) {
-		who := e.known(Caller{Agent: agent, Home: s.who.Home})
-		if e.concerns(&subscriber{who: who, intent: r.IntentID}, n, at) {
+		who := e.fillCallerName(Caller{Agent: agent, Home: s.who.Home})
+		if e.streamShowsEntry(&subscriber{who: who, intent: r.IntentID}, n, at) {
 			r.For = append(r.For, agent)
 		}
-		if e.concerns(&subscriber{who: who, agent: true}, n, at) {
+		if e.streamShowsEntry(&subscriber{who: who, agent: true}, n, at) {
 			r.Own = append(r.Own, agent)
 		}
 	}
 	for agent := range n.in.used[s.who.Home] {
 		tell(agent)
 	}
-	for _, a := range n.in.Assignments { // who was sent for and has not come yet
-		if k := (agentKey{a.Home, a.AgentID}); k.home == s.who.Home && !n.in.uses(k) {
+	for _, a := range n.in.Assignments { // agents that are assigned and have not used the intent
+		if k := (agentKey{a.Home, a.AgentID}); k.home == s.who.Home && !n.in.wasUsedBy(k) {
 			tell(k.id)
 		}
 	}
-	if m := n.message; m != nil { // to who has access and has not come yet
+	if m := n.message; m != nil { // recipients that have not used the intent
 		for _, name := range append([]string{m.to}, m.recipients...) {
-			if k := e.key(name); k.home == s.who.Home && !n.in.uses(k) && n.in.assignment(k) < 0 {
+			if k := e.agentKeyOf(name); k.home == s.who.Home && !n.in.wasUsedBy(k) && n.in.assignmentIndex(k) < 0 {
 				tell(k.id)
 			}
 		}
@@ -90,19 +94,19 @@ func (e *Engine) relay(s *subscriber, n *entry, at chain.Time) (*relayed, bool) 
 	slices.Sort(r.For)
 	slices.Sort(r.Own)
 	if n.message != nil {
-		r.Data = n.message.append(nil, n.message.to, at, true) // what is to one agent, that sees alone
+		r.Data = n.message.appendJSON(nil, n.message.to, at, true) // a message to one agent is seen by that agent alone
 	} else {
-		r.Data = appendEvent(nil, n.event)
+		r.Data = appendEventData(nil, n.event)
 	}
 	return r, true
 }
 
-// check refuses what a host must not say.
-func (r *relayed) check(host string) error {
-	if !madeBy(host, r.IntentID) {
+// checkRelayedBy refuses an entry that the host must not tell.
+func (r *relayedEntry) checkRelayedBy(host string) error {
+	if !isIDMadeBy(host, r.IntentID) {
 		return fmt.Errorf("openintent: relay: %s tells of an intent that is not its own", host)
 	}
-	if !eventForm.MatchString(r.Event) || r.Data.Kind() != '{' || jsonscan.IsDeeper(r.Data, 2*MaxDepth) || len(r.For) > 10*maxEntries || len(r.Own) > 10*maxEntries {
+	if !eventForm.MatchString(r.Event) || r.Data.Kind() != '{' || jsonscan.IsNestedDeeper(r.Data, 2*MaxDepth) || len(r.For) > 10*maxEntries || len(r.Own) > 10*maxEntries {
 		return fmt.Errorf("openintent: relay: %s tells what is no event", host)
 	}
 	var said struct {
@@ -113,20 +117,20 @@ func (r *relayed) check(host string) error {
 		return fmt.Errorf("openintent: relay: %s: %w", host, err)
 	}
 	isMessage := r.Event == kindMessage
-	if said.Intent != r.IntentID || isMessage && (said.Channel != r.ChannelID || !madeBy(host, said.Channel)) {
+	if said.Intent != r.IntentID || isMessage && (said.Channel != r.ChannelID || !isIDMadeBy(host, said.Channel)) {
 		return fmt.Errorf("openintent: relay: %s tells of what is not its own: intent %.80q, channel %.80q", host, said.Intent, said.Channel)
 	}
 	return r.Data.Compact()
 }
 
-// madeBy reports whether the daemon with these digits has made an id.
-func madeBy(host, id string) bool {
-	maker, ok := HostOf(id)
+// isIDMadeBy reports whether the daemon with these digits has made an id.
+func isIDMadeBy(host, id string) bool {
+	maker, ok := HostOfID(id)
 	return ok && maker == host
 }
 
-// concernsHere decides about a relayed entry for a stream of the home.
-func (r *relayed) concernsHere(s *subscriber) bool {
+// concernsStream reports whether a stream of an agent here shows the entry.
+func (r *relayedEntry) concernsStream(s *subscriber) bool {
 	isMessage := r.Event == kindMessage
 	switch {
 	case s.who.Home != "" || isMessage && s.quiet:
@@ -137,19 +141,20 @@ func (r *relayed) concernsHere(s *subscriber) bool {
 	return s.intent == r.IntentID && (s.channel == "" || isMessage && s.channel == r.ChannelID) && (s.who.Operator || slices.Contains(r.For, s.who.Agent))
 }
 
-func (e *Engine) Follow(host string) (tried []<-chan struct{}) {
+// FollowHost calls Config.Follow, if there is one.
+func (e *Engine) FollowHost(host string) (tried []<-chan struct{}) {
 	if e.cfg.Follow == nil {
 		return nil
 	}
 	return e.cfg.Follow(host)
 }
 
-// awaitFollow is follow for a stream, which should miss nothing from its start. It
-// waits for a host, but not for ever.
-func (e *Engine) AwaitFollow(ctx context.Context, host string) {
+// FollowHostBriefly follows a host, or all, for a stream that should miss nothing from its start. It
+// waits for them for a few seconds at most.
+func (e *Engine) FollowHostBriefly(ctx context.Context, host string) {
 	timer := time.NewTimer(followTime)
 	defer timer.Stop()
-	for _, t := range e.Follow(host) {
+	for _, t := range e.FollowHost(host) {
 		select {
 		case <-t:
 		case <-timer.C:
@@ -162,53 +167,55 @@ func (e *Engine) AwaitFollow(ctx context.Context, host string) {
 	}
 }
 
-// RelayCursor returns what Last-Event-ID must be in the next request for the
-// host's subscribe/home, empty for none.
-func (e *Engine) RelayCursor(ctx context.Context, host string) (string, error) {
-	cursor, err := e.relayCursor(ctx, host)
-	if err != nil || cursor < 0 {
-		return "", err
+// ReadStreamCursor returns the Last-Event-ID for the next request for the host's subscribe/home,
+// "" for none.
+func (e *Engine) ReadStreamCursor(ctx context.Context, host string) (cursor string, err error) {
+	err = e.db.Read(ctx, func(stx *store.Tx) error {
+		return stx.QueryRow("SELECT cursor FROM openintent_relayed WHERE host = ? ORDER BY seq DESC LIMIT 1", host).Scan(&cursor)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
 	}
-	return strconv.FormatInt(cursor, 10), nil
+	return cursor, err
 }
 
-// Relay reads the body of the subscribe/home of the host with that id, requested by this daemon as
-// the agent [Daemon], and hands what it says to the streams of the agents here. It
-// returns when the stream ends, and with an error where the host says what it must not.
-func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error {
+// ReceiveHostStream reads the body of the subscribe/home of the host with that id, requested by this
+// daemon as the agent [Daemon], and hands its entries to the streams of the agents here. It
+// blocks until the stream ends, and returns an error if the host tells what it must not.
+func (e *Engine) ReceiveHostStream(ctx context.Context, host string, stream io.Reader) error {
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(make([]byte, 0, 4096), maxRelayed)
-	var r *relayed
+	var r *relayedEntry
 	var rate relayPace
-	home, payer := host, peerOf(host)
+	home, payer := host, peerAccountKey(host)
 	host = host[:HostDigits]
-	turn, err := e.forgets.begin(host)
+	turn, err := e.forgets.beginStream(host)
 	if err != nil {
 		return err
 	}
-	var cursor, saved int64 // where the host's feed is, and how far that is written
+	var cursor, saved int64 // the place in the host's feed, and the one that is written
 	var savedAt time.Time
 	defer func() {
 		if cursor != saved {
-			e.saveCursor(context.WithoutCancel(ctx), turn, cursor)
+			e.saveStreamCursor(context.WithoutCancel(ctx), turn, cursor)
 		}
 	}()
-	kept, err := e.relayedOf(ctx, host)
+	kept, err := e.readStoredRelays(ctx, host)
 	if err != nil {
 		return err
 	}
-	hold(e.relayed, payer, int64(kept.bytes))
+	setAccountHolding(e.relayed, payer, int64(kept.bytes))
 	for lines.Scan() {
 		line := lines.Bytes()
 		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
-			if err := rate.wait(ctx); err != nil {
+			if err := rate.awaitNext(ctx); err != nil {
 				return err
 			}
-			r = &relayed{payer: payer}
+			r = &relayedEntry{payer: payer}
 			if err := json.Unmarshal(data, r); err != nil {
 				return fmt.Errorf("openintent: relay: %s: %w", host, err)
 			}
-			if err := r.check(host); err != nil {
+			if err := r.checkRelayedBy(host); err != nil {
 				return err
 			}
 		}
@@ -220,81 +227,84 @@ func (e *Engine) Relay(ctx context.Context, host string, stream io.Reader) error
 		if err != nil || at < 0 {
 			return fmt.Errorf("openintent: relay: %s numbers an entry %q", host, id)
 		}
-		if r == nil || len(r.For)+len(r.Own) == 0 { // where the host's feed is, without anything of it for agents here
+		if r == nil || len(r.For)+len(r.Own) == 0 { // a place in the host's feed without an entry for agents here
 			r = nil
 			cursor = at
-			if err := rate.wait(ctx); err != nil {
+			if err := rate.awaitNext(ctx); err != nil {
 				return err
 			}
 			if time.Since(savedAt) < cursorTime {
 				continue
 			}
-			if err := e.saveCursor(ctx, turn, cursor); err != nil {
+			if err := e.saveStreamCursor(ctx, turn, cursor); err != nil {
 				return err
 			}
 			saved, savedAt = cursor, time.Now()
 			continue
 		}
-		n := entry{relayed: r}
-		doc := text(r)
+		n := feedEntry{relayed: r}
+		doc := encodeJSONText(r)
 		r = nil
-		full := e.relayed.Take(payer, int64(len(doc))) != nil
-		gone := kept.surplus(full)
-		low := e.CheckRoom(home) != nil
-		if low { // what is kept gets no larger
+		full := e.relayed.Reserve(payer, int64(len(doc))) != nil
+		gone := kept.countSurplus(full)
+		low := e.CheckDiskRoom(home) != nil
+		if low { // the kept entries get no larger
 			gone = min(max(gone, 1), len(kept.list))
 		}
 		if low || full && len(kept.list) == 0 {
-			doc = text(&relayed{}) // who resumes misses it
+			doc = encodeJSONText(&relayedEntry{}) // streams that resume miss it
 		}
-		if err := e.write(ctx, false, func(t *tx) error {
-			if err := e.forgets.check(turn); err != nil {
+		if err := e.runTransaction(ctx, false, func(t *tx) error {
+			if err := e.forgets.checkStream(turn); err != nil {
 				return err
 			}
-			n.seq = t.number()
+			n.seq = t.nextFeedNumber()
 			t.out = append(t.out, n)
-			if err := t.insertRelayed(n.seq, host, at, doc); err != nil || gone == 0 {
+			if err := t.insertRelayedEntry(n.seq, host, at, doc); err != nil || gone == 0 {
 				return err
 			}
-			return t.trimRelayed(host, kept.list[gone-1].seq)
+			return t.deleteRelayedUpTo(host, kept.list[gone-1].seq)
 		}); err != nil {
-			hold(e.relayed, payer, int64(kept.bytes))
+			setAccountHolding(e.relayed, payer, int64(kept.bytes))
 			return err
 		}
-		kept.drop(gone)
-		kept.add(n.seq, len(doc))
-		hold(e.relayed, payer, int64(kept.bytes))
+		kept.dropOldest(gone)
+		kept.addEntry(n.seq, len(doc))
+		setAccountHolding(e.relayed, payer, int64(kept.bytes))
 		cursor, saved, savedAt = at, at, time.Now()
 	}
 	return lines.Err()
 }
 
-// relayedEntries are the entries that are kept of a host, the oldest first.
-type relayedEntries struct {
-	list  []relayedEntry
+// storedRelays are the entries that are kept of a host, the oldest first.
+type storedRelays struct {
+	list  []storedRelay
 	bytes int // of them
 }
 
-type relayedEntry struct {
+// storedRelay is the number and length of an entry that is kept.
+type storedRelay struct {
 	seq   int64
 	bytes int
 }
 
-func (k *relayedEntries) add(seq int64, bytes int) {
-	k.list = append(k.list, relayedEntry{seq, bytes})
+// addEntry adds an entry with a number and so many bytes.
+func (k *storedRelays) addEntry(seq int64, bytes int) {
+	k.list = append(k.list, storedRelay{seq, bytes})
 	k.bytes += bytes
 }
 
-func (k *relayedEntries) drop(n int) {
+// dropOldest removes the n oldest entries.
+func (k *storedRelays) dropOldest(n int) {
 	for _, gone := range k.list[:n] {
 		k.bytes -= gone.bytes
 	}
 	k.list = k.list[n:]
 }
 
-// surplus returns how many of the oldest the next write removes: none while they are few
-// more than are kept, and a slice at most; a slice of them where there is no room.
-func (k *relayedEntries) surplus(full bool) (n int) {
+// countSurplus returns how many of the oldest entries the next write removes. It is none while
+// there are hardly more than are kept, and at most a slice. If there is no room, it is a slice.
+func (k *storedRelays) countSurplus(full bool) (n int) {
 	if !full && len(k.list) < keepRelayed+relayStep {
 		return 0
 	}
@@ -310,20 +320,77 @@ type relayPace struct {
 	n     int
 }
 
-// wait waits until one more may happen, or ctx ends.
-func (p *relayPace) wait(ctx context.Context) error {
+// awaitNext waits until one more thing may happen, or returns the error of ctx.
+func (p *relayPace) awaitNext(ctx context.Context) error {
 	if since := time.Since(p.began); since >= time.Second {
 		p.began, p.n = time.Now(), 0
 	} else if p.n >= relayRate {
-		timer := time.NewTimer(time.Second - since)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			p.began, p.n = time.Now(), 0
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pace.Sleep(ctx, time.Second-since); err != nil {
+			return err
 		}
+		p.began, p.n = time.Now(), 0
 	}
 	p.n++
 	return nil
+}
+
+// insertRelayedEntry stores an entry of another host, and the entry's place in the host's feed.
+func (t *tx) insertRelayedEntry(seq int64, host string, cursor int64, doc string) error {
+	return t.execute("INSERT INTO openintent_relayed (seq, host, cursor, doc) VALUES (?, ?, ?, ?)", seq, host, cursor, doc)
+}
+
+// deleteRelayedUpTo removes the entries of a host up to one.
+func (t *tx) deleteRelayedUpTo(host string, upTo int64) error {
+	return t.execute("DELETE FROM openintent_relayed WHERE host = ? AND seq <= ?", host, upTo)
+}
+
+// readStoredRelays reads the numbers and lengths of the entries that are kept of a host.
+func (e *Engine) readStoredRelays(ctx context.Context, host string) (kept storedRelays, err error) {
+	after := int64(0)
+	for all := false; !all && err == nil; {
+		err = e.readWithQuota(ctx, func(stx *store.Tx, l *readQuota) (err error) {
+			all, err = eachRowWhile(stx, "SELECT seq, octet_length(doc) FROM openintent_relayed WHERE host = ? AND seq > ? ORDER BY seq", func(scan func(...any) error) (more bool, err error) {
+				var bytes int
+				if err := scan(&after, &bytes); err != nil {
+					return false, err
+				}
+				kept.addEntry(after, bytes)
+				return l.spend(1, 0), nil
+			}, host, after)
+			return err
+		})
+	}
+	return kept, err
+}
+
+// saveStreamCursor writes the place of a stream in its host's feed to the host's last entry, or
+// to an empty one if there is none.
+func (e *Engine) saveStreamCursor(ctx context.Context, turn relayTurn, cursor int64) error {
+	host := turn.host
+	return e.runTransaction(ctx, false, func(t *tx) error {
+		if err := e.forgets.checkStream(turn); err != nil {
+			return err
+		}
+		done, err := t.Exec("UPDATE openintent_relayed SET cursor = ?1 WHERE seq = (SELECT max(seq) FROM openintent_relayed WHERE host = ?2)", cursor, host)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); n > 0 || err != nil {
+			return err
+		}
+		return t.insertRelayedEntry(t.nextFeedNumber(), host, cursor, encodeJSONText(&relayedEntry{}))
+	})
+}
+
+// ListFollowedHosts returns the digits of the hosts of which relayed entries are kept.
+func (e *Engine) ListFollowedHosts(ctx context.Context) (hosts []string, err error) {
+	err = e.db.Read(ctx, func(stx *store.Tx) error {
+		return stx.EachRow("SELECT DISTINCT host FROM openintent_relayed", func(scan func(...any) error) error {
+			var host string
+			err := scan(&host)
+			hosts = append(hosts, host)
+			return err
+		})
+	})
+	return hosts, err
 }

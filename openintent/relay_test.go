@@ -41,9 +41,9 @@ func newPair(t *testing.T) *pair {
 			return nil
 		}
 	})
-	p.near.forward = func(parcel Parcel, w http.ResponseWriter, r *http.Request) {
+	p.near.forward = func(forwarded ForwardedRequest, w http.ResponseWriter, r *http.Request) {
 		r = r.Clone(r.Context())
-		r.Header.Set(headerAgent, parcel.Caller.Agent)
+		r.Header.Set(headerAgent, forwarded.Caller.Agent)
 		p.fromNear().ServeHTTP(w, r)
 	}
 	p.near.h = p.near.handler(front.local)
@@ -61,7 +61,7 @@ func (p *pair) follow(t *testing.T) {
 	p.cutOff = make(chan struct{})
 	r, w := io.Pipe()
 	out := &pipe{PipeWriter: w, header: http.Header{}, flushed: make(chan struct{})}
-	cursor, err := p.near.e.RelayCursor(ctx, farID)
+	cursor, err := p.near.e.ReadStreamCursor(ctx, farID)
 	if err != nil {
 		t.Error(err)
 	}
@@ -79,7 +79,7 @@ func (p *pair) follow(t *testing.T) {
 	}()
 	go func(done chan struct{}) {
 		defer close(done)
-		if err := p.near.e.Relay(context.Background(), farID, r); err != nil {
+		if err := p.near.e.ReceiveHostStream(context.Background(), farID, r); err != nil {
 			t.Error(err)
 		}
 		<-served
@@ -129,7 +129,7 @@ func TestOneStreamServesAHomesAgents(t *testing.T) {
 			if f := s.next(); f.data["id"] != direct {
 				t.Errorf("%+v", f)
 			}
-			if f := s.next(); f.name != "STATE_CHANGED" || text(f.data["new_state"]) != `{"a":1}` {
+			if f := s.next(); f.name != "STATE_CHANGED" || encodeJSONText(f.data["new_state"]) != `{"a":1}` {
 				t.Errorf("%+v", f)
 			}
 		}
@@ -187,10 +187,10 @@ func TestRelayRefusesWhatIsNotTheHosts(t *testing.T) {
 	here := h.intent("planner")
 	far, ch := strings.Replace(here, hostID, farID, 1), strings.Replace(here, "intent_", "chan_", 1)
 	good := `data: {"event":"comment","intent_id":"` + far + `","for":["reviewer"],"own":[],"data":{"intent_id":"` + far + `","a":1}}` + "\nid: 7\n\n"
-	if err := h.e.Relay(t.Context(), farID, strings.NewReader(": ok\n\nevent: relay\n"+good)); err != nil {
+	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(": ok\n\nevent: relay\n"+good)); err != nil {
 		t.Fatal(err)
 	}
-	if cursor, err := h.e.RelayCursor(t.Context(), farID); cursor != "7" || err != nil {
+	if cursor, err := h.e.ReadStreamCursor(t.Context(), farID); cursor != "7" || err != nil {
 		t.Errorf("cursor %q, %v", cursor, err)
 	}
 	for _, bad := range []string{
@@ -201,11 +201,11 @@ func TestRelayRefusesWhatIsNotTheHosts(t *testing.T) {
 		strings.Replace(good, `"a":1`, `"a":`+nested(2*MaxDepth), 1),
 		strings.Replace(good, "id: 7", "id: x", 1), strings.Replace(good, "id: 7", "id: -1", 1), "data: {\n", "data: []\n", strings.Repeat("x", maxRelayed+1),
 	} {
-		if err := h.e.Relay(t.Context(), farID, strings.NewReader(bad)); err == nil {
+		if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(bad)); err == nil {
 			t.Errorf("%.200q was taken", bad)
 		}
 	}
-	if cursor, _ := h.e.RelayCursor(t.Context(), farID); cursor != "7" {
+	if cursor, _ := h.e.ReadStreamCursor(t.Context(), farID); cursor != "7" {
 		t.Errorf("cursor %q", cursor)
 	}
 }
@@ -226,14 +226,14 @@ func TestRelayLosesNothingThatWasNotKept(t *testing.T) {
 	entry := func(n int) string {
 		return fmt.Sprintf("data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q,\"n\":%d}}\nid: %d\n\n", far, far, n, n)
 	}
-	if err := h.e.Relay(t.Context(), farID, strings.NewReader(entry(7))); err != nil {
+	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(entry(7))); err != nil {
 		t.Fatal(err)
 	}
 	fail = true
-	if err := h.e.Relay(t.Context(), farID, strings.NewReader(entry(8))); !errors.Is(err, lost) {
+	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(entry(8))); !errors.Is(err, lost) {
 		t.Fatal(err)
 	}
-	if cursor, err := h.e.RelayCursor(t.Context(), farID); cursor != "7" || err != nil {
+	if cursor, err := h.e.ReadStreamCursor(t.Context(), farID); cursor != "7" || err != nil {
 		t.Errorf("cursor %q, %v: what was lost does not come again", cursor, err)
 	}
 }
@@ -245,7 +245,7 @@ func FuzzRelay(f *testing.F) {
 	f.Add("data: {\"event\":\"channel_message\",\"intent_id\":\"" + far + "\",\"channel_id\":\"c\",\"for\":null,\"own\":[\"x\"],\"data\":{\"intent_id\":\"" + far + "\",\"channel_id\":\"c\"}}\nid: 9223372036854775807\n\nid: 1\n\n")
 	f.Fuzz(func(t *testing.T, stream string) {
 		before := h.e.feed.next
-		err := h.e.Relay(t.Context(), farID, strings.NewReader(stream))
+		err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(stream))
 		if told := h.e.feed.next - before; told > int64(strings.Count(stream, "id: ")) {
 			t.Errorf("%d entries from %q, %v", told, stream, err)
 		}
@@ -260,7 +260,7 @@ func TestRelayedEntriesAreBounded(t *testing.T) {
 	for i := range n {
 		fmt.Fprintf(&b, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q,\"a\":%q}}\nid: %d\n\n", far, far, strings.Repeat("x", size), i+1)
 	}
-	if err := h.e.Relay(t.Context(), farID, strings.NewReader(b.String())); err != nil {
+	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(b.String())); err != nil {
 		t.Fatal(err)
 	}
 	var kept int
@@ -272,7 +272,7 @@ func TestRelayedEntriesAreBounded(t *testing.T) {
 	if kept < relayStep || kept > 3*relayStep {
 		t.Errorf("%d of %d entries of %d bytes are kept", kept, n, size)
 	}
-	if cursor, err := h.e.RelayCursor(t.Context(), farID); cursor != fmt.Sprint(n) || err != nil {
+	if cursor, err := h.e.ReadStreamCursor(t.Context(), farID); cursor != fmt.Sprint(n) || err != nil {
 		t.Errorf("cursor %q, %v", cursor, err)
 	}
 }

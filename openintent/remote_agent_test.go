@@ -26,8 +26,8 @@ func TestWhatOthersMakeIsShared(t *testing.T) {
 		}
 	}
 	book := &budget.Book{Peers: func() int { return 3 }}
-	small := func(name string) *budget.Account { return book.Open(budget.Row{Name: name, Peer: 6, All: 12}) }
-	h.e.guestbook = guestbook{small("channel_agents"), book.Open(budget.ChannelAgentBytes), small("channels"), small("tasks")}
+	small := func(name string) *budget.Account { return book.OpenAccount(budget.Row{Name: name, Peer: 6, All: 12}) }
+	h.e.guestbook = guestAccounts{small("channel_agents"), book.OpenAccount(budget.ChannelAgentBytes), small("channels"), small("tasks")}
 	in := h.intent("planner")
 	kinds := map[string]func(c *client, i int) *answer{
 		"channel_agents": func(c *client, i int) *answer {
@@ -60,7 +60,7 @@ func TestWhatOthersMakeIsShared(t *testing.T) {
 	h.as("planner").register(obj{}).ok(201)
 	// What is gone makes room.
 	worker := h.from(desk, "worker0")
-	worker.do("DELETE", "/channels/"+h.e.intents[in].named(desk+"0", now()).id, nil).ok(200)
+	worker.do("DELETE", "/channels/"+h.e.intents[in].findOpenChannel(desk+"0", now()).id, nil).ok(200)
 	worker.post("/intents/"+in+"/channels", obj{"name": "again"}).ok(201)
 	worker.post("/intents/"+in+"/channels", obj{"name": "more"}).refused(429, "too_many")
 	h.restart()
@@ -79,14 +79,14 @@ func TestRelayedEntriesAreShared(t *testing.T) {
 		t.Errorf("the row is %+v", row)
 	}
 	const peer = 1 << 20
-	h.e.relayed = new(budget.Book).Open(budget.Row{Name: "relayed_bytes", Unit: budget.Bytes, Peer: peer, All: 8 * peer})
+	h.e.relayed = new(budget.Book).OpenAccount(budget.Row{Name: "relayed_bytes", Unit: budget.Bytes, Peer: peer, All: 8 * peer})
 	far := strings.Replace(h.intent("planner"), hostID, farID, 1)
 	for part := range 4 {
 		var b strings.Builder
 		for i := range 30 {
 			fmt.Fprintf(&b, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q,\"a\":%q}}\nid: %d\n\n", far, far, strings.Repeat("x", 100_000), 30*part+i+1)
 		}
-		if err := h.e.Relay(t.Context(), farID, strings.NewReader(b.String())); err != nil {
+		if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(b.String())); err != nil {
 			t.Fatal(err)
 		}
 		var kept int64
@@ -106,8 +106,10 @@ func TestRelayedEntriesAreShared(t *testing.T) {
 func TestRecordsOfOthersAreCharged(t *testing.T) {
 	h := start(t, toOthers)
 	restrict := func() {
-		h.e.guestbook.records = new(budget.Book).Open(budget.Row{Name: "channel_agent_bytes", Unit: budget.Bytes, Peer: 128 << 10, All: 1 << 20})
-		h.e.holdShares()
+		h.e.guestbook.records = new(budget.Book).OpenAccount(budget.Row{Name: "channel_agent_bytes", Unit: budget.Bytes, Peer: 128 << 10, All: 1 << 20})
+		for home := range h.e.homes {
+			h.e.syncGuestAccounts(home)
+		}
 	}
 	restrict()
 	long := obj{"metadata": obj{"text": strings.Repeat("x", 30<<10)}}

@@ -9,14 +9,14 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// A stream that resumes gets from the store what it has missed, a page at a time.
+// A stream that resumes gets the entries that it has missed from the store, page by page.
 const (
 	resumePage  = 64        // entries
 	resumeBytes = 256 << 10 // of them, but for the last
 )
 
-// place is where an entry stands in the feed, and what it is about.
-type place struct {
+// feedPlace says where an entry stands in the feed, and what the entry is about.
+type feedPlace struct {
 	seq   int64
 	table int
 	about string // the id of a message's channel or an event's intent; the host that has relayed it
@@ -30,35 +30,29 @@ const (
 	placeRelayed
 )
 
-// placesAfter calls each with the places after one number and up to another, in
-// their order, while it wants more.
-func placesAfter(stx *store.Tx, after, upTo int64, each func(place) (more bool, err error)) error {
-	err := stx.Each(`SELECT m.seq, 0, c.id, '', m.recipient FROM openintent_message m CROSS JOIN openintent_channel c WHERE c.row = m.channel AND m.seq > ?1 AND m.seq <= ?2
+// readFeedPlaces calls each with the places after one number and up to another, in their order,
+// while each wants more.
+func readFeedPlaces(stx *store.Tx, after, upTo int64, each func(feedPlace) (more bool, err error)) error {
+	_, err := eachRowWhile(stx, `SELECT m.seq, 0, c.id, '', m.recipient FROM openintent_message m CROSS JOIN openintent_channel c WHERE c.row = m.channel AND m.seq > ?1 AND m.seq <= ?2
 		UNION ALL SELECT v.seq, 1, i.id, v.type, '' FROM openintent_event v CROSS JOIN openintent_intent i WHERE i.row = v.intent AND v.seq > ?1 AND v.seq <= ?2
-		UNION ALL SELECT seq, 2, host, '', '' FROM openintent_relayed WHERE seq > ?1 AND seq <= ?2 ORDER BY 1`, func(scan func(...any) error) error {
-		var p place
+		UNION ALL SELECT seq, 2, host, '', '' FROM openintent_relayed WHERE seq > ?1 AND seq <= ?2 ORDER BY 1`, func(scan func(...any) error) (more bool, err error) {
+		var p feedPlace
 		if err := scan(&p.seq, &p.table, &p.about, &p.kind, &p.to); err != nil {
-			return err
+			return false, err
 		}
-		more, err := each(p)
-		if err != nil {
-			return err
-		}
-		return enough(more)
+		return each(p)
 	}, after, upTo)
-	if err == errEnough {
-		return nil
-	}
 	return err
 }
 
-// resume writes what the stream has missed.
-func (e *Engine) resume(ctx context.Context, s *subscriber, after, upTo int64, write func([]byte) bool) bool {
+// writeMissedEntries writes the entries that the stream has missed. It reports whether the stream
+// goes on.
+func (e *Engine) writeMissedEntries(ctx context.Context, s *subscriber, after, upTo int64, write func([]byte) bool) bool {
 	for after < upTo {
-		var page []entry
+		var page []feedEntry
 		size := 0
-		if err := e.read(ctx, func(stx *store.Tx, l *look) (err error) {
-			page, after, err = e.missed(stx, l, s, after, upTo)
+		if err := e.readWithQuota(ctx, func(stx *store.Tx, l *readQuota) (err error) {
+			page, after, err = e.readMissedEntries(stx, l, s, after, upTo)
 			size = l.bytes
 			return err
 		}); err != nil {
@@ -67,25 +61,26 @@ func (e *Engine) resume(ctx context.Context, s *subscriber, after, upTo int64, w
 			}
 			return false
 		}
-		if !e.tellPage(s, page, size, write) {
+		if !e.writeEntryPage(s, page, size, write) {
 			return false
 		}
 	}
 	return true
 }
 
-// tellPage writes entries of so many bytes, which count as such that wait.
-func (e *Engine) tellPage(s *subscriber, page []entry, size int, write func([]byte) bool) bool {
+// writeEntryPage writes entries of so many bytes to a stream. Meanwhile the reader's daemon is
+// charged for them. It reports whether the stream goes on.
+func (e *Engine) writeEntryPage(s *subscriber, page []feedEntry, size int, write func([]byte) bool) bool {
 	if s.who.Home != "" {
-		if e.entries.Take(s.payer, int64(size)) != nil {
+		if e.entries.Reserve(s.payer, int64(size)) != nil {
 			return false
 		}
-		defer e.entries.Give(s.payer, int64(size))
+		defer e.entries.Release(s.payer, int64(size))
 	}
 	var b []byte
 	for i := range page {
 		at, ended := now(), false
-		e.rlocked(func() { b, ended = e.frame(b, s, &page[i], at), s.ended })
+		e.withReadLock(func() { b, ended = e.appendEntryFrame(b, s, &page[i], at), s.ended })
 		if ended {
 			return false
 		}
@@ -99,19 +94,19 @@ func (e *Engine) tellPage(s *subscriber, page []entry, size int, write func([]by
 	return true
 }
 
-// missed reads what a stream may show of the places after one number. It is all up to
-// end.
-func (e *Engine) missed(stx *store.Tx, l *look, s *subscriber, after, upTo int64) (page []entry, end int64, err error) {
+// readMissedEntries reads the entries after one number that a stream may show. It returns all up
+// to the number end.
+func (e *Engine) readMissedEntries(stx *store.Tx, l *readQuota, s *subscriber, after, upTo int64) (page []feedEntry, end int64, err error) {
 	end = upTo
-	err = placesAfter(stx, after, upTo, func(p place) (bool, error) {
-		more := l.takes(1, 0)
-		if n, ok := e.mayShow(s, p); ok {
-			size, err := n.fill(stx)
+	err = readFeedPlaces(stx, after, upTo, func(p feedPlace) (bool, error) {
+		more := l.spend(1, 0)
+		if n, ok := e.newEntryForPlace(s, p); ok {
+			size, err := n.readFromStore(stx)
 			if err != nil {
 				return false, err
 			}
 			page = append(page, n)
-			more = l.takes(n.receipts(), size) && more
+			more = l.spend(n.countReceipts(), size) && more
 		}
 		if !more || len(page) >= resumePage || l.bytes >= resumeBytes {
 			end = p.seq
@@ -122,14 +117,14 @@ func (e *Engine) missed(stx *store.Tx, l *look, s *subscriber, after, upTo int64
 	return page, end, err
 }
 
-// mayShow reports whether a stream may show the entry at that place, as far as can be
-// said without it.
-func (e *Engine) mayShow(s *subscriber, p place) (n entry, may bool) {
+// newEntryForPlace returns an entry to be read for a place, and reports whether the stream may
+// show it, as far as the place alone tells that.
+func (e *Engine) newEntryForPlace(s *subscriber, p feedPlace) (n feedEntry, may bool) {
 	n.seq = p.seq
 	if p.table == placeRelayed {
-		host, _ := HostOf(s.intent)
-		n.relayed = &relayed{}
-		return n, s.who.Home == "" && (s.intent == "" || host == p.about) && !e.forgets.hides(p.about)
+		host, _ := HostOfID(s.intent)
+		n.relayed = &relayedEntry{}
+		return n, s.who.Home == "" && (s.intent == "" || host == p.about) && !e.forgets.stateOfHost(p.about).forgetting
 	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -145,41 +140,39 @@ func (e *Engine) mayShow(s *subscriber, p place) (n entry, may bool) {
 	switch {
 	case s.quiet:
 		return n, false
-	case !n.message.direct() || s.who.Operator && !s.agent:
+	case !n.message.isDirect() || s.who.Operator && !s.agent:
 		return n, true
 	case s.home:
-		return n, e.key(p.to).home == s.who.Home
+		return n, e.agentKeyOf(p.to).home == s.who.Home
 	}
-	return n, n.message.receives(s.who.name)
+	return n, n.message.isAddressedTo(s.who.name)
 }
 
-// receipts is how many receipts were read with an entry.
-func (n *entry) receipts() int {
+// countReceipts returns how many receipts were read with an entry.
+func (n *feedEntry) countReceipts() int {
 	if n.message == nil {
 		return 0
 	}
 	return len(n.message.reads)
 }
 
-// fill reads the entry at a place, and returns how many bytes it has.
-func (n *entry) fill(stx *store.Tx) (size int, err error) {
-	var doc []byte
-	switch {
-	case n.message != nil:
+// readFromStore reads the entry from the store, and returns how many bytes it has.
+func (n *feedEntry) readFromStore(stx *store.Tx) (size int, err error) {
+	if n.message != nil {
 		ch := n.message.ch
 		if n.message, err = scanMessage(stx, stx.QueryRow("SELECT "+messageColumns+" FROM openintent_message WHERE seq = ?", n.seq).Scan); err != nil {
 			return 0, err
 		}
 		n.message.ch = ch
-		return len(n.message.head) + n.message.namedBytes(), nil
-	case n.event != nil:
-		if err := stx.QueryRow("SELECT doc FROM openintent_event WHERE seq = ?", n.seq).Scan(&doc); err != nil {
-			return 0, err
-		}
-		return len(doc), json.Unmarshal(doc, n.event)
+		return len(n.message.head) + n.message.recipientIDBytes(), nil
 	}
-	if err := stx.QueryRow("SELECT doc FROM openintent_relayed WHERE seq = ?", n.seq).Scan(&doc); err != nil {
+	table, into := "openintent_event", any(n.event)
+	if n.event == nil {
+		table, into = "openintent_relayed", n.relayed
+	}
+	var doc []byte
+	if err := stx.QueryRow("SELECT doc FROM "+table+" WHERE seq = ?", n.seq).Scan(&doc); err != nil {
 		return 0, err
 	}
-	return len(doc), json.Unmarshal(doc, n.relayed)
+	return len(doc), json.Unmarshal(doc, into)
 }

@@ -177,7 +177,7 @@ func TestStreamsTellTheFullMessage(t *testing.T) {
 				t.Errorf("%s: %+v", path, f)
 			}
 			for name, v := range a.body.(obj) {
-				if text(f.data[name]) != text(v) {
+				if encodeJSONText(f.data[name]) != encodeJSONText(v) {
 					t.Errorf("%s: %s is %v, want %v", path, name, f.data[name], v)
 				}
 			}
@@ -198,7 +198,7 @@ func TestStreamsTellTheFullMessage(t *testing.T) {
 			if strings.HasSuffix(path, "/subscribe") {
 				want = []string{"STATE_CHANGED", "STATUS_CHANGED"}
 			}
-			if changed.name != want[0] || text(changed.data["new_state"]) != `{"progress":1}` || text(changed.data["old_state"]) != `{}` || changed.data["intent_id"] != in {
+			if changed.name != want[0] || encodeJSONText(changed.data["new_state"]) != `{"progress":1}` || encodeJSONText(changed.data["old_state"]) != `{}` || changed.data["intent_id"] != in {
 				t.Errorf("%s: %+v", path, changed)
 			}
 			if done.name != want[1] || done.data["new_status"] != "completed" || done.data["intent_id"] != in {

@@ -8,24 +8,25 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// Nothing large is removed in one write, which all others would wait for. What is gone
-// is marked as gone, in one row, or follows from what is; its rows leave the store in
-// slices.
+// Nothing large is removed in one write, because all other writes would wait for it. One row
+// marks a channel as gone, and max_messages says which messages are; their rows leave the store
+// in slices.
 const (
 	sliceRows  = 48        // of one slice, with which a write stays within 64
 	sliceBytes = 512 << 10 // of their texts
 )
 
-// slice counts what one write removes.
-type slice struct {
+// removalSlice counts what one write removes.
+type removalSlice struct {
 	rows, bytes int
-	freed       map[string]int64 // of these bytes, and of receipts, by whose they were
+	freed       map[string]int64 // bytes of messages and receipts, by their sender or reader
 }
 
-func (s *slice) full() bool { return s.rows >= sliceRows || s.bytes >= sliceBytes }
+// isFull reports whether the write may remove no more.
+func (s *removalSlice) isFull() bool { return s.rows >= sliceRows || s.bytes >= sliceBytes }
 
-// doomed is a message that may be removed.
-type doomed struct {
+// doomedMessage is a message that may be removed.
+type doomedMessage struct {
 	seq, number int64
 	sender      string
 	receipts    bool
@@ -33,12 +34,12 @@ type doomed struct {
 	kept        bool // for now
 }
 
-// doomed reads the next messages of a channel after one, and up to another. Pinned
-// responses and requests that may still be answered are kept.
-func doomedOf(stx *store.Tx, channel, after, upTo int64, at chain.Time) (all []doomed, err error) {
-	err = stx.Each(`SELECT seq, number, sender, receipts, octet_length(head), lead = 1 AND at > ?4 OR kind = 'request' AND answered = 0 AND deadline > ?5
+// readDoomedMessages reads the next messages of a channel after one number and up to another. It
+// marks pinned responses, and requests that may still be answered, as kept.
+func readDoomedMessages(stx *store.Tx, channel, after, upTo int64, at chain.Time) (all []doomedMessage, err error) {
+	err = stx.EachRow(`SELECT seq, number, sender, receipts, octet_length(head), lead = 1 AND at > ?4 OR kind = 'request' AND answered = 0 AND deadline > ?5
 		FROM openintent_message WHERE channel = ?1 AND number > ?2 AND number <= ?3 ORDER BY number LIMIT ?6`, func(scan func(...any) error) error {
-		var d doomed
+		var d doomedMessage
 		err := scan(&d.seq, &d.number, &d.sender, &d.receipts, &d.bytes, &d.kept)
 		all = append(all, d)
 		return err
@@ -46,17 +47,17 @@ func doomedOf(stx *store.Tx, channel, after, upTo int64, at chain.Time) (all []d
 	return all, err
 }
 
-// remove removes a message and its receipts, and reports whether it is gone: it may have
-// more receipts than the slice has room for, or be too large for what is left of it.
-func (s *slice) remove(stx *store.Tx, d doomed) (gone bool, err error) {
-	if s.full() || s.bytes > 0 && s.bytes+d.bytes > sliceBytes {
+// removeMessage removes a message and its receipts. It reports false if the slice has no room for
+// the message or for all of its receipts.
+func (s *removalSlice) removeMessage(stx *store.Tx, d doomedMessage) (gone bool, err error) {
+	if s.isFull() || s.bytes > 0 && s.bytes+d.bytes > sliceBytes {
 		return false, nil
 	}
 	if s.freed == nil {
 		s.freed = make(map[string]int64)
 	}
 	if d.receipts {
-		if err := stx.Each("SELECT agent FROM openintent_receipt WHERE message = ? ORDER BY agent LIMIT ?", func(scan func(...any) error) error {
+		if err := stx.EachRow("SELECT agent FROM openintent_receipt WHERE message = ? ORDER BY agent LIMIT ?", func(scan func(...any) error) error {
 			var agent string
 			err := scan(&agent)
 			s.freed[agent] += int64(len(agent)) + receiptBytes
@@ -83,15 +84,15 @@ func (s *slice) remove(stx *store.Tx, d doomed) (gone bool, err error) {
 	return true, err
 }
 
-// evictStep is how often a channel's sends look for what to remove; in between it is
-// there and nobody sees it. Each looks at thrice as many messages as came since.
+// evictStep is the number of sends of a channel after which one looks for messages to remove.
+// Nobody sees these meanwhile. Each looks at thrice as many messages as came since.
 const evictStep = 16
 
-// evict removes some of what max_messages has evicted before the channel's message
-// number last, but for what is pinned and for requests that may still be answered: these
-// it comes back to. It does a slice at most, and is then behind, so that the next write
-// of the channel goes on.
-func (t *tx) evict(ch *channel, last int64) error {
+// evictMessages removes some of the messages that max_messages has evicted before the channel's
+// message number last. It passes over pinned messages and requests that may still be answered,
+// and comes back to them. It removes a slice at most; if that is not all, the channel is behind,
+// and its next write goes on.
+func (t *tx) evictMessages(ch *channelRecord, last int64) error {
 	floor := last - ch.opt.max
 	if floor <= 0 || !ch.behind && last%min(evictStep, ch.opt.max) != 0 {
 		return nil
@@ -103,15 +104,15 @@ func (t *tx) evict(ch *channel, last int64) error {
 		}
 		from, passed = 0, false
 	}
-	all, err := doomedOf(t.Tx, ch.row, from, floor, t.now)
+	all, err := readDoomedMessages(t.Tx, ch.row, from, floor, t.now)
 	if err != nil {
 		return err
 	}
-	var s slice
+	var s removalSlice
 	for _, d := range all {
 		if d.kept {
 			passed = true
-		} else if gone, err := s.remove(t.Tx, d); err != nil {
+		} else if gone, err := s.removeMessage(t.Tx, d); err != nil {
 			return err
 		} else if !gone {
 			behind = true
@@ -123,22 +124,22 @@ func (t *tx) evict(ch *channel, last int64) error {
 		from = floor
 	}
 	behind = behind || s.rows > evictStep
-	if err := t.free(ch.in, ch.doc.Home, &s); err != nil {
+	if err := t.subtractFreedBytes(ch.in, ch.doc.Home, &s); err != nil {
 		return err
 	}
 	change := func(evicted int64, passed, behind bool) func() {
 		return func() { ch.evicted, ch.passed, ch.behind = evicted, passed, behind }
 	}
-	t.apply(step{change(from, passed, behind), change(ch.evicted, ch.passed, ch.behind)})
+	t.applyWorldSteps(worldStep{change(from, passed, behind), change(ch.evicted, ch.passed, ch.behind)})
 	return nil
 }
 
-// runSweeps removes channels that are gone until ctx ends, a slice in a write.
+// runSweeps removes deleted channels, a slice in a write, and lets agents leave, until ctx ends.
 func (e *Engine) runSweeps(ctx context.Context) {
-	again(ctx, e.sweep, func() time.Duration {
+	runRepeatedly(ctx, e.sweep, func() time.Duration {
 		more, err := true, error(nil)
 		for more && err == nil && ctx.Err() == nil {
-			more, err = e.sweepSome(ctx)
+			more, err = e.sweepOnce(ctx)
 		}
 		if err == nil {
 			return idle
@@ -150,20 +151,21 @@ func (e *Engine) runSweeps(ctx context.Context) {
 	})
 }
 
-// behalf returns a context for what a daemon's agents have caused: it takes their turns.
-func behalf(ctx context.Context, home string) context.Context {
+// contextForHome returns a context for work that a daemon's agents have caused. The work counts for
+// that daemon in the store.
+func contextForHome(ctx context.Context, home string) context.Context {
 	if home == "" {
 		return ctx
 	}
-	return store.For(ctx, peerOf(home))
+	return store.WithRequester(ctx, peerAccountKey(home))
 }
 
-// sweepSome lets an agent leave that has not left, or removes a slice of a channel that is
-// gone, and reports whether there was something.
-func (e *Engine) sweepSome(ctx context.Context) (more bool, err error) {
+// sweepOnce lets one agent leave, or removes a slice of a deleted channel. It reports whether
+// there was anything to do.
+func (e *Engine) sweepOnce(ctx context.Context) (more bool, err error) {
 	var next grave
 	leaver := ""
-	e.rlocked(func() {
+	e.withReadLock(func() {
 		if more = len(e.graves) > 0; more {
 			next = e.graves[0]
 		}
@@ -172,24 +174,24 @@ func (e *Engine) sweepSome(ctx context.Context) (more bool, err error) {
 		}
 	})
 	if leaver != "" {
-		return true, e.finishLeaving(ctx, leaver)
+		return true, e.leaveAllChannels(ctx, leaver)
 	}
 	if !more {
 		return false, nil
 	}
-	err = e.write(behalf(ctx, next.home), false, func(t *tx) error {
+	err = e.runTransaction(contextForHome(ctx, next.home), false, func(t *tx) error {
 		if len(e.graves) == 0 || e.graves[0] != next {
 			return nil // it is not gone after all
 		}
 		row := next.row
-		all, err := doomedOf(t.Tx, row, 0, 1<<62, t.now)
+		all, err := readDoomedMessages(t.Tx, row, 0, 1<<62, t.now)
 		if err != nil {
 			return err
 		}
-		var s slice
+		var s removalSlice
 		done := len(all) < sliceRows
 		for _, d := range all {
-			gone, err := s.remove(t.Tx, d)
+			gone, err := s.removeMessage(t.Tx, d)
 			if err != nil {
 				return err
 			}
@@ -198,17 +200,17 @@ func (e *Engine) sweepSome(ctx context.Context) (more bool, err error) {
 				break
 			}
 		}
-		in, err := t.intentOf(row)
+		in, err := t.findIntentOfChannel(row)
 		if err != nil {
 			return err
 		}
-		if err := t.free(in, next.home, &s); err != nil || !done {
+		if err := t.subtractFreedBytes(in, next.home, &s); err != nil || !done {
 			return err
 		}
-		if err := t.dropChannel(row); err != nil {
+		if err := t.execute("DELETE FROM openintent_channel WHERE row = ?", row); err != nil { // and its grave
 			return err
 		}
-		set(t, &e.graves, e.graves[1:])
+		setWorldValue(t, &e.graves, e.graves[1:])
 		return nil
 	})
 	return true, err

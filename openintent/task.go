@@ -39,11 +39,11 @@ type Task struct {
 	StartedAt    chain.Time     `json:"started_at"`
 	CompletedAt  chain.Time     `json:"completed_at"`
 	Home         string         `json:"home,omitzero"`       // of its creator, if that is another daemon
-	ChargedTo    string         `json:"charged_to,omitzero"` // who has made it longer last, where that is another daemon than its creator's
+	ChargedTo    string         `json:"charged_to,omitzero"` // the daemon that has made it longer last, if that is not its creator's
 }
 
-type task struct {
-	in  *intent
+type taskRecord struct {
+	in  *intentRecord
 	doc *Task // another one after each change
 }
 
@@ -53,36 +53,37 @@ var taskEvents = map[string]string{
 	"completed": "task.completed", "failed": "task.failed", "cancelled": "task.cancelled", "skipped": "task.skipped",
 }
 
-// taskOver reports whether the channels of a task in that status close. A
+// isTaskOver reports whether the channels of a task in that status close. A
 // failed task may be tried again.
-func taskOver(status string) bool {
+func isTaskOver(status string) bool {
 	return status == "completed" || status == "cancelled" || status == "skipped"
 }
 
-// NewTask returns what a new task says unless its creator says something else.
+// NewTask returns a task with the default values.
 func NewTask() *Task { return &Task{Status: "pending", Priority: "normal", Attempt: 1, MaxAttempts: 3} }
 
-// Check fills in what is not said, and bounds a task that a body was read into.
-func (d *Task) Check() error {
+// CheckNew checks a new task and fills in its status.
+func (d *Task) CheckNew() error {
 	if d.Status == "" {
 		d.Status = "pending"
 	}
-	return d.check()
+	return d.checkFields()
 }
 
-func (d *Task) check() error {
+// checkFields refuses values that are not allowed, and fills in missing ones.
+func (d *Task) checkFields() error {
 	switch {
 	case d.Name == "" || len(d.Name) > 1024:
-		return Invalid("name", "1 to 1024 bytes are needed")
+		return NewFieldError("name", "1 to 1024 bytes are needed")
 	case taskEvents[d.Status] == "":
-		return Invalid("status", "one of pending, ready, claimed, running, blocked, completed, failed, cancelled, skipped")
+		return NewFieldError("status", "one of pending, ready, claimed, running, blocked, completed, failed, cancelled, skipped")
 	case max(len(d.Artifacts), len(d.Capabilities), len(d.DependsOn), len(d.Blocks)) > maxEntries:
-		return Invalid("depends_on", "lists have at most %d entries", maxEntries)
-	case d.Assigned != nil && *d.Assigned != "" && !validName(*d.Assigned):
-		return BadAgentID("assigned_agent")
+		return NewFieldError("depends_on", "lists have at most %d entries", maxEntries)
+	case d.Assigned != nil && *d.Assigned != "" && !isValidAgentName(*d.Assigned):
+		return NewAgentIDError("assigned_agent")
 	}
 	for field, v := range map[string]*jsontext.Value{"input": &d.Input, "metadata": &d.Metadata} {
-		if err := CheckObject(field, v); err != nil {
+		if err := NormalizeJSONObject(field, v); err != nil {
 			return err
 		}
 	}
@@ -97,8 +98,8 @@ func (d *Task) check() error {
 			return err
 		}
 	}
-	if size := len(text(*d)); size > maxTask {
-		return Refuse("too_large", "the task has %d bytes: at most %d are kept; put large data elsewhere and refer to it", size, maxTask)
+	if size := len(encodeJSONText(*d)); size > maxTask {
+		return NewError("too_large", "the task has %d bytes: at most %d are kept; put large data elsewhere and refer to it", size, maxTask)
 	}
 	for _, list := range []*[]string{&d.Artifacts, &d.Capabilities, &d.DependsOn, &d.Blocks} {
 		*list = append([]string{}, *list...)
@@ -106,7 +107,7 @@ func (d *Task) check() error {
 	return nil
 }
 
-// size is how many bytes the object has, about.
+// size returns about how many bytes the object has.
 func (d *Task) size() int {
 	n := taskBytes + len(d.Name) + len(d.Input) + len(d.Output) + len(d.Retry) + len(d.Permissions) + len(d.Metadata)
 	for _, s := range []*string{d.PlanID, d.Description, d.Assigned, d.Parent, d.BlockedBy, d.Error} {
@@ -122,84 +123,83 @@ func (d *Task) size() int {
 	return n
 }
 
-// payer is the daemon of whose share the object is, "" for this one: its creator's, until
-// an agent of another daemon makes it longer.
-func (d *Task) payer() string { return cmp.Or(d.ChargedTo, d.Home) }
+// payingHome returns the daemon that the object is charged to, "" for this one. That is its
+// creator's daemon, until an agent of another daemon makes the task longer.
+func (d *Task) payingHome() string { return cmp.Or(d.ChargedTo, d.Home) }
 
-// taskBytes is what a task's object has beyond what is said of it.
+// taskBytes are counted for a task's object beside the values of its members.
 const taskBytes = 1 << 10
 
-// assigns refuses a task whose agent the caller names as nobody else could.
-func (c *Call) assigns(in *intent, d *Task) error {
+// checkAssignedAgent refuses a task unless the agent that it is assigned to can be resolved.
+func (c *Call) checkAssignedAgent(in *intentRecord, d *Task) error {
 	if d.Assigned == nil || *d.Assigned == "" {
 		return nil
 	}
-	_, err := c.grantee(in, "assigned_agent", *d.Assigned, "")
+	_, err := c.resolveGrantee(in, "assigned_agent", *d.Assigned, "")
 	return err
 }
 
-// CreateTask creates a task of an intent. doc was checked.
-func (e *Engine) CreateTask(c *Call, doc Task) (Task, error) {
-	err := e.writeIntent(c, doc.IntentID, levelWrite, func(t *tx, in *intent) error {
-		if in.terminal() {
-			return Refuse("intent_terminal", "the intent is %s: it gets no more tasks", in.status)
+// CreateTask creates a task of an intent. The caller has run want.CheckNew.
+func (e *Engine) CreateTask(c *Call, want *Task) (Task, error) {
+	doc := *want
+	err := e.writeIfAuthorized(c, doc.IntentID, levelWrite, func(t *tx, in *intentRecord) error {
+		if in.isTerminal() {
+			return NewError("intent_terminal", "the intent is %s: it gets no more tasks", in.status)
 		}
-		var all part
+		var all roomTally
 		for _, k := range in.tasks {
-			all.add(k.doc.Home, c.Caller.Home)
+			all.countForHome(k.doc.Home, c.Caller.Home)
 		}
-		if err := all.room(c.Caller.Home, "tasks of this intent", maxEntries, "use those that there are"); err != nil {
+		if err := cmp.Or(all.checkRoom(c.Caller.Home, "tasks of this intent", maxEntries, "use those that there are"),
+			c.checkAssignedAgent(in, &doc),
+			checkRoomForLocalAgents(c.Caller.Home, e.guests[""].tasks, "tasks", maxTasks, "use those that there are")); err != nil {
 			return err
 		}
-		if err := c.assigns(in, &doc); err != nil {
+		if err := checkRoomForGuests(e.guestbook.tasks, c.Caller.Home, "let an agent of the intent's own daemon create them"); err != nil {
 			return err
-		}
-		if c.Caller.Home != "" {
-			if err := mayMake(e.guestbook.tasks, c.Caller.Home, "let an agent of the intent's own daemon create them"); err != nil {
-				return err
-			}
-		} else if e.guests[""].tasks >= maxTasks {
-			return tooMany("tasks", maxTasks, "use those that there are")
 		}
 		doc.ID, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = e.newID(idTask, t.now), 1, t.now, 0, 0
 		doc.Home, doc.ChargedTo = c.Caller.Home, ""
 		made := doc
-		k := &task{in: in, doc: &made}
+		k := &taskRecord{in: in, doc: &made}
 		if err := t.saveTask(in, doc); err != nil {
 			return err
 		}
-		t.apply(
-			step{func() { in.tasks = append(in.tasks, k) }, func() { in.tasks = in.tasks[:len(in.tasks)-1] }},
-			step{func() { e.tasks[doc.ID] = k }, func() { delete(e.tasks, doc.ID) }},
-			step{func() { e.count(doc.Home, 0, 1, doc.size()) }, func() { e.count(doc.Home, 0, -1, -doc.size()) }},
+		t.applyWorldSteps(
+			worldStep{func() { in.tasks = append(in.tasks, k) }, func() { in.tasks = in.tasks[:len(in.tasks)-1] }},
+			worldStep{func() { e.tasks[doc.ID] = k }, func() { delete(e.tasks, doc.ID) }},
+			worldStep{func() { e.adjustCreatedCounts(doc.Home, 0, 1, doc.size()) }, func() { e.adjustCreatedCounts(doc.Home, 0, -1, -doc.size()) }},
 		)
-		_, err := t.log(in, event{kind: "task.created", actor: c.Caller.name, payload: Members("task_id", doc.ID, "name", doc.Name)})
+		_, err := t.appendEventToLog(in, eventDraft{kind: "task.created", actor: c.Caller.name, payload: EncodeJSONObject("task_id", doc.ID, "name", doc.Name)})
 		return err
 	})
 	return doc, err
 }
 
-// task finds a task whose intent the caller can see.
-func (e *Engine) task(c *Call, id string) (*task, error) {
-	var k *task
-	e.rlocked(func() { k = e.tasks[id] })
+// findTaskAndRecordUse finds a task whose intent the caller can see, and records that the
+// caller's agent uses the intent.
+func (e *Engine) findTaskAndRecordUse(c *Call, id string) (*taskRecord, error) {
+	var k *taskRecord
+	e.withReadLock(func() { k = e.tasks[id] })
 	if k == nil {
-		return nil, notFound("task")
+		return nil, newNotFoundError("task")
 	}
-	if _, err := e.intent(c, k.in.id, levelRead); err != nil {
-		return nil, hidden(err, "task")
+	if _, err := e.findIntentAndRecordUse(c, k.in.id, levelRead); err != nil {
+		return nil, replaceIntentNotFound(err, "task")
 	}
 	return k, nil
 }
 
-// hidden makes an intent that cannot be seen a thing of it that is not there.
-func hidden(err error, what string) error {
+// replaceIntentNotFound makes the error about an intent that the caller cannot see one about a thing
+// of the intent. It returns other errors as they are.
+func replaceIntentNotFound(err error, what string) error {
 	if isNotFound(err) {
-		return notFound(what)
+		return newNotFoundError(what)
 	}
 	return err
 }
 
+// isNotFound reports whether an error refuses an id of a thing that is not there.
 func isNotFound(err error) bool {
 	r, ok := err.(*Error)
 	return ok && r.Code == codeNotFound
@@ -207,7 +207,7 @@ func isNotFound(err error) bool {
 
 // GetTask returns a task.
 func (e *Engine) GetTask(c *Call, id string) (Task, error) {
-	k, err := e.task(c, id)
+	k, err := e.findTaskAndRecordUse(c, id)
 	if err != nil {
 		return Task{}, err
 	}
@@ -218,15 +218,8 @@ func (e *Engine) GetTask(c *Call, id string) (Task, error) {
 
 // ListTasks returns a page of the intent's tasks with the status ("": any).
 func (e *Engine) ListTasks(c *Call, intentID, status string, p Page) ([]Task, error) {
-	in, err := e.intent(c, intentID, levelRead)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.Check(); err != nil {
-		return nil, err
-	}
-	list := []Task{}
-	e.rlocked(func() {
+	return viewIntent(e, c, intentID, p.checkBounds, func(in *intentRecord) []Task {
+		list := []Task{}
 		for _, k := range in.tasks {
 			if status != "" && k.doc.Status != status {
 				continue
@@ -239,22 +232,22 @@ func (e *Engine) ListTasks(c *Call, intentID, status string, p Page) ([]Task, er
 			}
 			list = append(list, *k.doc)
 		}
+		return list
 	})
-	return list, nil
 }
 
-// PatchTask changes a task, if it has that version: read reads the members that change into
-// a copy of it.
+// PatchTask changes a task, if the task has that version. read reads the members that change
+// into a copy of the task.
 func (e *Engine) PatchTask(c *Call, id string, version int64, read func(*Task) error) (doc Task, err error) {
-	k, err := e.task(c, id)
+	k, err := e.findTaskAndRecordUse(c, id)
 	if err != nil {
 		return doc, err
 	}
 	// Outside of the write, which keeps the outcome only if nothing has changed meanwhile.
 	var old *Task
-	e.rlocked(func() { old = k.doc })
+	e.withReadLock(func() { old = k.doc })
 	if old.Version != version {
-		return doc, versionConflict(old.Version)
+		return doc, newVersionConflict(old.Version)
 	}
 	doc = *old
 	doc.Artifacts, doc.Capabilities = slices.Clone(old.Artifacts), slices.Clone(old.Capabilities)
@@ -265,23 +258,23 @@ func (e *Engine) PatchTask(c *Call, id string, version int64, read func(*Task) e
 		return doc, err
 	}
 	doc.ID, doc.IntentID, doc.Home, doc.ChargedTo, doc.Version, doc.CreatedAt, doc.StartedAt, doc.CompletedAt = old.ID, old.IntentID, old.Home, old.ChargedTo, version+1, old.CreatedAt, old.StartedAt, old.CompletedAt
-	if err := doc.check(); err != nil {
+	if err := doc.checkFields(); err != nil {
 		return doc, err
 	}
-	err = e.writeIntent(c, k.in.id, levelWrite, func(t *tx, in *intent) error {
+	err = e.writeIfAuthorized(c, k.in.id, levelWrite, func(t *tx, in *intentRecord) error {
 		k := e.tasks[id]
 		if k == nil {
-			return notFound("task") // the write that had made it was lost
+			return newNotFoundError("task") // the write that had made it was lost
 		}
-		if k.doc != old { // also one of the same version, where the write of the other was lost
-			return versionConflict(k.doc.Version)
+		if k.doc != old { // it may have the same version, if the other write was lost
+			return newVersionConflict(k.doc.Version)
 		}
-		if err := c.assigns(in, &doc); err != nil {
+		if err := c.checkAssignedAgent(in, &doc); err != nil {
 			return err
 		}
-		ended := doc.Status != old.Status && taskOver(doc.Status)
-		if taskOver(old.Status) && doc.Status != old.Status {
-			return Refuse("task_over", "the task is %s, which is final: create another", old.Status)
+		ended := doc.Status != old.Status && isTaskOver(doc.Status)
+		if isTaskOver(old.Status) && doc.Status != old.Status {
+			return NewError("task_over", "the task is %s, which is final: create another", old.Status)
 		}
 		if doc.Status == "running" && doc.StartedAt == 0 {
 			doc.StartedAt = t.now
@@ -290,10 +283,10 @@ func (e *Engine) PatchTask(c *Call, id string, version int64, read func(*Task) e
 			doc.CompletedAt = t.now
 		}
 		if more := doc.size() - old.size(); more > 0 && c.Caller.Home != "" {
-			if c.Caller.Home != old.payer() {
+			if c.Caller.Home != old.payingHome() {
 				doc.ChargedTo, more = c.Caller.Home, doc.size()
 			}
-			if err := t.roomOnDisk(in, c.Caller, more); err != nil {
+			if err := t.checkDiskShare(in, c.Caller, more); err != nil {
 				return err
 			}
 		}
@@ -301,20 +294,25 @@ func (e *Engine) PatchTask(c *Call, id string, version int64, read func(*Task) e
 			return err
 		}
 		next := doc
-		t.apply(
-			step{func() { k.doc = &next }, func() { k.doc = old }},
-			step{func() { e.count(old.payer(), 0, 0, -old.size()) }, func() { e.count(old.payer(), 0, 0, old.size()) }},
-			step{func() { e.count(doc.payer(), 0, 0, doc.size()) }, func() { e.count(doc.payer(), 0, 0, -doc.size()) }},
+		t.applyWorldSteps(
+			worldStep{func() { k.doc = &next }, func() { k.doc = old }},
+			worldStep{func() { e.adjustCreatedCounts(old.payingHome(), 0, 0, -old.size()) }, func() { e.adjustCreatedCounts(old.payingHome(), 0, 0, old.size()) }},
+			worldStep{func() { e.adjustCreatedCounts(doc.payingHome(), 0, 0, doc.size()) }, func() { e.adjustCreatedCounts(doc.payingHome(), 0, 0, -doc.size()) }},
 		)
 		if doc.Status != old.Status {
-			if _, err := t.log(in, event{kind: taskEvents[doc.Status], actor: c.Caller.name, payload: Members("task_id", doc.ID, "old_status", old.Status, "new_status", doc.Status)}); err != nil {
+			if _, err := t.appendEventToLog(in, eventDraft{kind: taskEvents[doc.Status], actor: c.Caller.name, payload: EncodeJSONObject("task_id", doc.ID, "old_status", old.Status, "new_status", doc.Status)}); err != nil {
 				return err
 			}
 		}
 		if ended {
-			t.end(in, doc.CompletedAt, func(ch *channel) bool { return ch.ofTask(doc.ID) })
+			t.closeChannelsWhere(in, doc.CompletedAt, func(ch *channelRecord) bool { return ch.belongsToTask(doc.ID) })
 		}
 		return nil
 	})
 	return doc, err
+}
+
+// saveTask writes a task's object to the store.
+func (t *tx) saveTask(in *intentRecord, doc Task) error {
+	return t.execute("INSERT INTO openintent_task (id, intent, doc) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET doc = excluded.doc", doc.ID, in.row, encodeJSONText(doc))
 }

@@ -19,8 +19,8 @@ func (e *Engine) told() (all []string) {
 	line := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	for id, in := range e.intents {
 		reserved, shares := maps.Clone(in.reserved), maps.Clone(in.shares)
-		maps.DeleteFunc(shares, func(_ string, s share) bool { return s == share{} })
-		line("intent %s %s %d %s %v %v %v %d %s", id, in.status, in.version, text(in.access), in.used, reserved, shares, in.sequence, in.hash)
+		maps.DeleteFunc(shares, func(_ string, s diskShare) bool { return s == diskShare{} })
+		line("intent %s %s %d %s %v %v %v %d %s", id, in.status, in.version, encodeJSONText(in.access), in.used, reserved, shares, in.sequence, in.hash)
 		for i, ch := range in.channels {
 			line("intent %s channel %d %s", id, i, ch.id)
 		}
@@ -32,10 +32,10 @@ func (e *Engine) told() (all []string) {
 		}
 	}
 	for id, ch := range e.channels {
-		line("channel %s %s %+v over %d count %d last %d used %d open %v", id, text(ch.doc), ch.opt, ch.over, ch.count, ch.last, ch.used, slices.Sorted(maps.Keys(ch.open)))
+		line("channel %s %s %+v over %d count %d last %d used %d open %v", id, encodeJSONText(ch.doc), ch.opt, ch.over, ch.count, ch.last, ch.used, slices.Sorted(maps.Keys(ch.open)))
 	}
 	for home, n := range e.guests {
-		if n != (made{}) {
+		if n != (guestCounts{}) {
 			line("guest %s %+v", home, n)
 		}
 	}
@@ -52,16 +52,16 @@ func (e *Engine) told() (all []string) {
 	for key, a := range e.agents {
 		doc := a.doc
 		doc.LastSeen = 0
-		line("agent %v %s", key, text(doc))
+		line("agent %v %s", key, encodeJSONText(doc))
 	}
 	for id, k := range e.tasks {
-		line("task %s %s", id, text(k.doc))
+		line("task %s %s", id, encodeJSONText(k.doc))
 	}
 	for id, co := range e.coords {
-		line("coordinator %s %s", id, text(co.doc))
+		line("coordinator %s %s", id, encodeJSONText(co.doc))
 	}
 	for name, l := range e.leavers {
-		line("leaver %s %s", name, text(l))
+		line("leaver %s %s", name, encodeJSONText(l))
 	}
 	line("graves %v", slices.SortedFunc(slices.Values(e.graves), func(a, b grave) int { return int(a.row - b.row) }))
 	slices.Sort(all)
@@ -110,7 +110,7 @@ func (h *host) writes() []written {
 	sweep := func() *answer {
 		for more := true; more; {
 			var err error
-			if more, err = h.e.sweepSome(h.t.Context()); err != nil {
+			if more, err = h.e.sweepOnce(h.t.Context()); err != nil {
 				return &answer{t: h.t, status: 500}
 			}
 		}
@@ -175,7 +175,7 @@ func (h *host) inTheStore() []string {
 	other := *h
 	other.cfg.Budget, other.cfg.Inside = nil, nil
 	var err error
-	if other.e, err = New(h.t.Context(), other.cfg); err != nil {
+	if other.e, err = NewEngine(h.t.Context(), other.cfg); err != nil {
 		h.t.Fatal(err)
 	}
 	return other.e.told()
@@ -290,7 +290,7 @@ func (h *host) limitPages() (lift func()) {
 	limit := func(pages int) {
 		h.t.Helper()
 		if err := h.db.Write(h.t.Context(), false, func(stx *store.Tx) error {
-			return stx.Each(fmt.Sprintf("PRAGMA max_page_count = %d", pages), func(func(...any) error) error { return nil })
+			return stx.EachRow(fmt.Sprintf("PRAGMA max_page_count = %d", pages), func(func(...any) error) error { return nil })
 		}); err != nil {
 			h.t.Fatal(err)
 		}

@@ -10,42 +10,70 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// load makes the world from the store, once, when the Engine begins. It is a write, so
-// that nothing changes meanwhile.
-func (e *Engine) load(ctx context.Context) error {
+// world holds everything but messages and events.
+type world struct {
+	self       string // the daemon's id
+	rows       int64  // the highest row number of intents and channels
+	intents    map[string]*intentRecord
+	channels   map[string]*channelRecord
+	guests     map[string]guestCounts    // counts of what agents have created, by their home
+	listed     map[string]map[string]int // agents of other daemons that are members: home -> id -> in how many channels
+	onDisk     map[string]int64          // bytes that agents of other daemons have written, by their home
+	agents     map[agentKey]*agentRecord
+	roles      map[string]map[agentKey]bool // agents that say they have a role
+	records    map[string]int64             // bytes of the records of agents of each other daemon
+	homes      map[string]int               // how many agents of each daemon there are
+	tasks      map[string]*taskRecord
+	coords     map[string]*coordinatorRecord
+	leavers    map[string]departure // by their names
+	departures int64                // how many agents have been to leave
+	graves     []grave              // channels that are gone, whose messages are still in the store
+}
+
+// grave is a deleted channel that still has messages in the store.
+type grave struct {
+	row  int64
+	home string // of the agent that had created it
+}
+
+// guestCounts counts what the agents of one daemon have created, and the keys of their sends
+// that are kept.
+type guestCounts struct{ channels, tasks, keys int }
+
+// loadWorld reads the world from the store, once, when the Engine begins. It does so in a
+// write, so that nothing changes meanwhile.
+func (e *Engine) loadWorld(ctx context.Context) error {
 	return e.db.Write(ctx, false, func(stx *store.Tx) error {
-		at := now()
-		w := world{
-			self: e.cfg.Self, intents: make(map[string]*intent), channels: make(map[string]*channel), agents: make(map[agentKey]*agent), roles: make(map[string]map[agentKey]bool), homes: make(map[string]int),
-			tasks: make(map[string]*task), coords: make(map[string]*coordinator), guests: make(map[string]made), leavers: make(map[string]leaver), records: make(map[string]int64), listed: make(map[string]map[string]int), onDisk: make(map[string]int64),
-		}
-		if err := w.read(stx, at); err != nil {
-			return err
-		}
-		var last int64
-		if err := stx.QueryRow(`SELECT max((SELECT coalesce(max(seq), 0) FROM openintent_message), (SELECT coalesce(max(seq), 0) FROM openintent_event),
-			(SELECT coalesce(max(seq), 0) FROM openintent_relayed), (SELECT coalesce(max(last), 0) FROM openintent_feed))`).Scan(&last); err != nil {
-			return err
-		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.world = w
-		e.next, e.settled = last+1, last
-		e.holdShares()
-		for _, ch := range w.channels {
-			e.setAlarm(ch)
+		e.world = world{
+			self: e.cfg.Self, intents: make(map[string]*intentRecord), channels: make(map[string]*channelRecord), agents: make(map[agentKey]*agentRecord), roles: make(map[string]map[agentKey]bool), homes: make(map[string]int),
+			tasks: make(map[string]*taskRecord), coords: make(map[string]*coordinatorRecord), guests: make(map[string]guestCounts), leavers: make(map[string]departure), records: make(map[string]int64), listed: make(map[string]map[string]int), onDisk: make(map[string]int64),
 		}
-		return nil
+		if err := e.fillWorldFromStore(stx, now()); err != nil {
+			return err
+		}
+		for home := range e.onDisk {
+			e.syncGuestAccounts(home)
+		}
+		for _, ch := range e.channels {
+			e.setChannelAlarm(ch)
+		}
+		err := stx.QueryRow(`SELECT max((SELECT coalesce(max(seq), 0) FROM openintent_message), (SELECT coalesce(max(seq), 0) FROM openintent_event),
+			(SELECT coalesce(max(seq), 0) FROM openintent_relayed), (SELECT coalesce(max(last), 0) FROM openintent_feed))`).Scan(&e.settled)
+		e.next = e.settled + 1
+		return err
 	})
 }
 
-func (w *world) read(stx *store.Tx, at chain.Time) error {
-	byRow := make(map[int64]*intent)
-	channels := make(map[int64]*channel)
+// fillWorldFromStore fills the world from the store. The world is locked.
+func (e *Engine) fillWorldFromStore(stx *store.Tx, at chain.Time) error {
+	byRow := make(map[int64]*intentRecord)
+	channels := make(map[int64]*channelRecord)
 	var failed error
 	each := func(query string, row func(scan func(...any) error) error, args ...any) error {
-		if failed == nil { // what comes later builds on what was read before
-			failed = stx.Each(query, row, args...)
+		if failed == nil { // later queries need the rows of earlier ones
+			failed = stx.EachRow(query, row, args...)
 		}
 		return failed
 	}
@@ -53,13 +81,13 @@ func (w *world) read(stx *store.Tx, at chain.Time) error {
 		each(`SELECT i.row, i.id, i.doc ->> 'created_by', i.doc ->> 'status', i.doc ->> 'version', i.access, coalesce(v.sequence, 0), coalesce(v.doc ->> 'event_hash', ''), i.doc ->> 'updated_at' FROM openintent_intent i
 			LEFT JOIN openintent_event v ON v.intent = i.row AND v.sequence = (SELECT max(sequence) FROM openintent_event WHERE intent = i.row)`,
 			func(scan func(...any) error) error {
-				in := newIntent()
+				in := newIntentRecord()
 				var access []byte
 				var changed string
 				if err := scan(&in.row, &in.id, &in.creator, &in.status, &in.version, &access, &in.sequence, &in.hash, &changed); err != nil {
 					return err
 				}
-				if in.terminal() { // and nothing changes it any more
+				if in.isTerminal() { // and nothing changes it any more
 					var err error
 					if in.ended, err = chain.ParseTime(changed); err != nil {
 						return err
@@ -68,10 +96,10 @@ func (w *world) read(stx *store.Tx, at chain.Time) error {
 				if err := json.Unmarshal(access, &in.access); err != nil {
 					return err
 				}
-				in.grants = in.index()
-				w.reserve(in, in.granted(), 1)
-				w.intents[in.id], byRow[in.row] = in, in
-				w.rows = max(w.rows, in.row)
+				in.grants = in.indexGrants()
+				e.adjustReservedIDs(in, in.grantees(), 1)
+				e.intents[in.id], byRow[in.row] = in, in
+				e.rows = max(e.rows, in.row)
 				return nil
 			}),
 		each("SELECT intent, home, id, at FROM openintent_used", func(scan func(...any) error) error {
@@ -80,18 +108,18 @@ func (w *world) read(stx *store.Tx, at chain.Time) error {
 			var at chain.Time
 			err := scan(&row, &k.home, &k.id, &at)
 			if err == nil {
-				byRow[row].use(k, at)
+				byRow[row].setFirstUse(k, at)
 			}
 			return err
 		}),
 		each("SELECT intent, home, bytes, events FROM openintent_share WHERE intent > 0", func(scan func(...any) error) error {
 			var row int64
 			var home string
-			var s share
+			var s diskShare
 			if err := scan(&row, &home, &s.bytes, &s.events); err != nil {
 				return err
 			}
-			w.addShare(byRow[row], home, s)
+			e.addToShare(byRow[row], home, s)
 			return nil
 		}),
 		each("SELECT doc FROM openintent_agent", func(scan func(...any) error) error {
@@ -99,34 +127,34 @@ func (w *world) read(stx *store.Tx, at chain.Time) error {
 			if err := scanDoc(scan, &doc); err != nil {
 				return err
 			}
-			a := &agent{}
+			a := &agentRecord{}
 			a.seen.Store(int64(at))
-			w.addAgent(a, doc)
+			e.addAgentToWorld(a, doc)
 			return nil
 		}),
 		each("SELECT doc, intent FROM openintent_task ORDER BY id", func(scan func(...any) error) error {
-			k := &task{doc: new(Task)}
+			k := &taskRecord{doc: new(Task)}
 			var row int64
 			if err := scanDoc(scan, k.doc, &row); err != nil {
 				return err
 			}
 			k.in = byRow[row]
 			k.in.tasks = append(k.in.tasks, k)
-			w.tasks[k.doc.ID] = k
-			w.count(k.doc.Home, 0, 1, 0)
-			w.count(k.doc.payer(), 0, 0, k.doc.size())
+			e.tasks[k.doc.ID] = k
+			e.adjustCreatedCounts(k.doc.Home, 0, 1, 0)
+			e.adjustCreatedCounts(k.doc.payingHome(), 0, 0, k.doc.size())
 			return nil
 		}),
 		each("SELECT doc, intent FROM openintent_coordinator ORDER BY id", func(scan func(...any) error) error {
-			co := &coordinator{}
+			co := &coordinatorRecord{}
 			var row int64
 			if err := scanDoc(scan, &co.doc, &row); err != nil {
 				return err
 			}
 			co.in = byRow[row]
 			co.in.coords = append(co.in.coords, co)
-			w.reserve(co.in, []agentKey{{co.doc.Home, co.doc.AgentID}}, 1)
-			w.coords[co.doc.ID] = co
+			e.adjustReservedIDs(co.in, []agentKey{{co.doc.Home, co.doc.AgentID}}, 1)
+			e.coords[co.doc.ID] = co
 			return nil
 		}),
 		each(`SELECT c.doc, c.row, c.intent, coalesce(m.number, 0), coalesce(m.at, 0), CASE WHEN m.sender = 'system' THEN
@@ -134,7 +162,7 @@ func (w *world) read(stx *store.Tx, at chain.Time) error {
 			FROM openintent_channel c LEFT JOIN openintent_message m ON m.channel = c.row AND m.number = (SELECT max(number) FROM openintent_message WHERE channel = c.row)
 			WHERE c.row NOT IN (SELECT channel FROM openintent_grave) ORDER BY c.row`,
 			func(scan func(...any) error) error {
-				ch := &channel{}
+				ch := &channelRecord{}
 				var row int64
 				if err := scanDoc(scan, &ch.doc, &ch.row, &row, &ch.count, &ch.last, &ch.used); err != nil {
 					return err
@@ -148,40 +176,40 @@ func (w *world) read(stx *store.Tx, at chain.Time) error {
 				}
 				ch.in = byRow[row]
 				if ch.over = ch.in.ended; ch.doc.TaskID != nil {
-					if k := w.tasks[*ch.doc.TaskID]; k != nil && k.in == ch.in && taskOver(k.doc.Status) && (ch.over == 0 || k.doc.CompletedAt < ch.over) {
+					if k := e.tasks[*ch.doc.TaskID]; k != nil && k.in == ch.in && isTaskOver(k.doc.Status) && (ch.over == 0 || k.doc.CompletedAt < ch.over) {
 						ch.over = k.doc.CompletedAt
 					}
 				}
 				ch.in.channels = append(ch.in.channels, ch)
-				w.enlist(ch, 1)
+				e.adjustMemberCounts(ch, 1)
 				ch.id = ch.doc.ID
-				w.channels[ch.id], channels[ch.row] = ch, ch
-				w.count(ch.doc.Home, 1, 0, ch.doc.size())
-				w.rows = max(w.rows, ch.row)
+				e.channels[ch.id], channels[ch.row] = ch, ch
+				e.adjustCreatedCounts(ch.doc.Home, 1, 0, ch.doc.size())
+				e.rows = max(e.rows, ch.row)
 				return nil
 			}),
 		each("SELECT home, count(*) FROM openintent_sent WHERE home <> '' GROUP BY home", func(scan func(...any) error) error {
 			var home string
 			var keys int
 			err := scan(&home, &keys)
-			n := w.guests[home]
+			n := e.guests[home]
 			n.keys = keys
-			w.guests[home] = n
+			e.guests[home] = n
 			return err
 		}),
 		each("SELECT doc, name FROM openintent_leaver", func(scan func(...any) error) error {
-			var l leaver
+			var l departure
 			var name string
 			err := scanDoc(scan, &l, &name)
-			l.number = w.departs()
-			w.leavers[name] = l
+			l.number = e.nextDepartureNumber()
+			e.leavers[name] = l
 			return err
 		}),
 		each("SELECT g.channel, coalesce(c.doc ->> '$.home', '') FROM openintent_grave g JOIN openintent_channel c ON c.row = g.channel", func(scan func(...any) error) error {
 			var g grave
 			err := scan(&g.row, &g.home)
-			w.graves = append(w.graves, g)
-			w.rows = max(w.rows, g.row)
+			e.graves = append(e.graves, g)
+			e.rows = max(e.rows, g.row)
 			return err
 		}),
 		each("SELECT "+messageColumns+", channel FROM openintent_message WHERE kind = 'request' AND answered = 0 AND deadline > ?", func(scan func(...any) error) error {
@@ -196,7 +224,7 @@ func (w *world) read(stx *store.Tx, at chain.Time) error {
 			if m.ch.open == nil {
 				m.ch.open = make(map[string]*message)
 			}
-			m.ch.open[m.id] = m.light()
+			m.ch.open[m.id] = m.withoutText()
 			return nil
 		}, int64(at)))
 }

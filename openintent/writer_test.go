@@ -189,7 +189,7 @@ func (w *weighed) sweepAll() {
 	w.t.Helper()
 	for more := true; more; {
 		var err error
-		if more, err = w.e.sweepSome(w.t.Context()); err != nil {
+		if more, err = w.e.sweepOnce(w.t.Context()); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -224,7 +224,7 @@ func TestLargeRemovalsAreInSlices(t *testing.T) {
 	h.slices("the removal of a channel")
 	far.get(ch).refused(404, "not_found")
 	for range 3 {
-		if _, err := h.e.sweepSome(t.Context()); err != nil {
+		if _, err := h.e.sweepOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -256,7 +256,7 @@ func TestLargeRemovalsAreInSlices(t *testing.T) {
 func TestEndsAreSmallWrites(t *testing.T) {
 	var cost store.Cost
 	h := start(t)
-	h.db.Observe(func(c store.Cost) { cost.Rows, cost.Bytes = max(cost.Rows, c.Rows), max(cost.Bytes, c.Bytes) })
+	h.db.ObserveWrites(func(c store.Cost) { cost.Rows, cost.Bytes = max(cost.Rows, c.Rows), max(cost.Bytes, c.Bytes) })
 	in, p := h.intent("planner"), h.as("planner")
 	task := p.post("/tasks", obj{"intent_id": in, "name": "n"}).ok(201).id()
 	var channels, requests []string
@@ -324,7 +324,7 @@ func TestOldKeysAreForgottenInSlices(t *testing.T) {
 	}
 	h.restart()
 	rows := 0
-	h.db.Observe(func(c store.Cost) { rows = max(rows, c.Rows) })
+	h.db.ObserveWrites(func(c store.Cost) { rows = max(rows, c.Rows) })
 	for i := range 2*n/keyStep + 1 {
 		h.as("planner").with(headerKey, fmt.Sprint(i)).send(ch, obj{}).ok(201)
 	}
@@ -373,7 +373,7 @@ func TestLeavingIsInSlices(t *testing.T) {
 			p.send(ch, obj{"message_type": "request", "to": "worker", "home": desk}).ok(201)
 		}
 	}
-	h.db.Observe(func(c store.Cost) { rows = max(rows, c.Rows) })
+	h.db.ObserveWrites(func(c store.Cost) { rows = max(rows, c.Rows) })
 	far.do("DELETE", "/agents/worker", nil).ok(200)
 	if rows > 64 {
 		t.Errorf("one write has changed %d rows while all others waited", rows)
@@ -393,7 +393,7 @@ func TestLeavingIsInSlices(t *testing.T) {
 	far.register(obj{}).ok(200)
 	p.patch(channels[0], obj{"add_members": []any{named}}).ok(200)
 	for _, back := range []bool{false, true} {
-		if err := h.e.write(t.Context(), true, func(t *tx) error { return t.depart(h.e.agents[agentKey{desk, "worker"}], "") }); err != nil {
+		if err := h.e.runTransaction(t.Context(), true, func(t *tx) error { return t.beginDeparture(h.e.agents[agentKey{desk, "worker"}], "") }); err != nil {
 			t.Fatal(err)
 		}
 		h.restart()
@@ -402,7 +402,7 @@ func TestLeavingIsInSlices(t *testing.T) {
 		} else {
 			for more := true; more; {
 				var err error
-				if more, err = h.e.sweepSome(t.Context()); err != nil {
+				if more, err = h.e.sweepOnce(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -1,8 +1,6 @@
 package peer
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -39,7 +37,7 @@ func (n *Node) acceptConns() error {
 // our hello. A stranger gets none: its hello is read, it becomes pending, and the
 // connection is closed.
 func (n *Node) acceptConn(qc *quic.Conn) {
-	defer n.closeWithNode(qc)()
+	defer n.closeConnWithNode(qc)()
 	state := qc.ConnectionState().TLS
 	id, err := identity.PeerID(state)
 	if err != nil {
@@ -54,7 +52,7 @@ func (n *Node) acceptConn(qc *quic.Conn) {
 		qc.CloseWithError(closeIdentityConflict, "the dialler shows this daemon's own key")
 		return
 	}
-	if n.cfg.Trust.Blocked(id) {
+	if n.cfg.Trust.IsBlocked(id) {
 		qc.CloseWithError(closeNotTrusted, "not trusted")
 		return
 	}
@@ -62,11 +60,11 @@ func (n *Node) acceptConn(qc *quic.Conn) {
 		newConn(n, qc, id).run()
 		return
 	}
-	if !n.strangers.enter(qc.RemoteAddr()) {
+	if !n.strangers.tryAddStranger(qc.RemoteAddr()) {
 		qc.CloseWithError(closeNotTrusted, "not trusted")
 		return
 	}
-	defer n.strangers.leave(qc.RemoteAddr())
+	defer n.strangers.removeStranger(qc.RemoteAddr())
 	n.acceptStranger(qc, id)
 }
 
@@ -75,14 +73,10 @@ func (n *Node) acceptStranger(qc *quic.Conn, id identity.ID) {
 	n.tasks.Go(func() { limitGreetingBytes(qc, nil, closeNotTrusted, "not trusted") })
 	c := &conn{node: n, qc: qc, id: id}
 	if _, err := c.exchangeHellos(strangerTime, false); err != nil {
-		code := closeProtocolError
-		if errors.Is(err, context.DeadlineExceeded) {
-			code = closeHelloTimeout
-		}
-		c.close(code, err.Error())
+		c.closeFailedGreeting(err)
 		return
 	}
-	c.refuseHello(&refusedError{closeNotTrusted, "not trusted", EventPending})
+	c.refuseHello(&helloRefusal{code: closeNotTrusted, reason: "not trusted", event: EventPending})
 }
 
 // limitGreetingBytes closes a connection on which more comes than a hello or a request

@@ -18,8 +18,8 @@ import (
 func BenchmarkExchange(b *testing.B) {
 	for _, size := range []int{200, 16 << 10, 60 << 10} {
 		text := strings.Repeat("x", size)
-		reply := kinds.Encode(&kinds.Response{Summary: text})
-		payload := kinds.Encode(&kinds.Query{Question: text})
+		reply := kinds.EncodePayload(&kinds.Response{Summary: text})
+		payload := kinds.EncodePayload(&kinds.Query{Question: text})
 		for _, parallel := range []int{1, 64} {
 			b.Run(fmt.Sprintf("size=%d/parallel=%d", size, parallel), func(b *testing.B) {
 				from, to := loopbackPair(b, func(c *Config) {
@@ -42,7 +42,7 @@ func BenchmarkExchange(b *testing.B) {
 
 // BenchmarkSend is a notification and its receipt.
 func BenchmarkSend(b *testing.B) {
-	payload := kinds.Encode(&kinds.Notify{Topic: "build.done"})
+	payload := kinds.EncodePayload(&kinds.Notify{Topic: "build.done"})
 	for _, parallel := range []int{1, 64} {
 		b.Run(fmt.Sprintf("parallel=%d", parallel), func(b *testing.B) {
 			from, to := loopbackPair(b, func(c *Config) {
@@ -88,16 +88,16 @@ func BenchmarkUnreadFrames(b *testing.B) {
 	var calls sync.WaitGroup
 	for range 32 {
 		calls.Go(func() {
-			from.Exchange(ctx, to.ID(), &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.Encode(&kinds.Query{Question: "?"})})
+			from.Exchange(ctx, to.ID(), &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.EncodePayload(&kinds.Query{Question: "?"})})
 		})
 	}
-	for to.stateOf(from.ID()).streams.Used() < 32 {
+	for to.findOrCreateState(from.ID()).streams.Used() < 32 {
 		time.Sleep(time.Millisecond) // between looks; a benchmark has real time
 	}
-	qc := to.allConns()[0].qc
+	qc := to.listConns()[0].qc
 	b.ReportAllocs()
 	for b.Loop() {
-		unreadFrames(qc)
+		countUnreadFrames(qc)
 	}
 	cancel()
 	calls.Wait()

@@ -38,7 +38,7 @@ func TestCancelReachesTheHandler(t *testing.T) {
 		if took := (<-gone).Sub(start.Add(2 * time.Second)); took > 2*latency {
 			t.Errorf("the handler heard after %v, want %v at most", took, 2*latency)
 		}
-		if n := a.stateOf(b.ID()).openStreams.exchanges.Load(); n != 0 {
+		if n := a.findOrCreateState(b.ID()).openStreams.exchanges.Load(); n != 0 {
 			t.Errorf("%d exchanges still count", n)
 		}
 	})
@@ -50,7 +50,7 @@ func TestCancelBehindAClosedWindow(t *testing.T) {
 		a, h := w.facing(nil)
 		c := h.trusted(a)
 		go c.answerPings()
-		large := &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.Encode(&kinds.Query{Question: strings.Repeat("x", 100<<10)})}
+		large := &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.EncodePayload(&kinds.Query{Question: strings.Repeat("x", 100<<10)})}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
@@ -65,7 +65,7 @@ func TestCancelBehindAClosedWindow(t *testing.T) {
 		_, err = s.Write([]byte{1})
 		resetWith(t, err, streamCancelled)
 
-		large = &wire.Envelope{Kind: kinds.KindNotify, Payload: kinds.Encode(&kinds.Notify{Topic: "a.b", Data: []byte(`"` + strings.Repeat("x", 100<<10) + `"`)})}
+		large = &wire.Envelope{Kind: kinds.KindNotify, Payload: kinds.EncodePayload(&kinds.Notify{Topic: "a.b", Data: []byte(`"` + strings.Repeat("x", 100<<10) + `"`)})}
 		ctx, cancel = context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		start = time.Now()

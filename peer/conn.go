@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,223 +18,236 @@ import (
 
 // conn is one QUIC connection to a peer whose key is proven. It is ready when the
 // peer's hello is in and accepted (protocol, section 2).
+//
+// A stranger's connection, which is refused after its hello, is a conn with only node, qc,
+// id and what its hello says.
 type conn struct {
 	node *Node
-	peer *peerState
+	peer *peerState // nil: a stranger's
 	qc   *quic.Conn
 	id   identity.ID
 
 	ready chan struct{} // closed when ready
 	ended chan struct{} // closed when the connection has ended
 
-	hello *wire.Hello     // the peer's; set before ready is closed
-	pq    identity.PQHash // of its post-quantum half, proven; zero: it showed none
-	claim string          // its name, made showable
+	peerHello *wire.Hello     // set before ready is closed
+	peerPQ    identity.PQHash // of the peer's post-quantum key, proven; zero: it showed none
+	claim     string          // the name that the peer says of itself, by CleanClaim
 
-	control controlWriter
-	outbox  outbox
-	credit  creditBatcher
-	heard   atomic.Int64  // nanoseconds from node.epoch to the last word
-	leaving atomic.Bool   // no new streams: goaway was sent or received
-	left    chan struct{} // closed when leaving is set
+	control   controlWriter
+	outbox    outbox
+	credit    creditBatcher
+	lastHeard atomic.Int64 // when the peer was last heard, in nanoseconds since node.epoch
 
-	mu           sync.Mutex                             // guards what follows
-	open         int                                    // streams of ours without reply or receipt
-	receipts     map[quic.StreamID]chan<- *wire.Receipt // nil channel: nobody waits
-	inbound      map[quic.StreamID]*inboundStream       // exchanges of the peer
-	leaveCode    quic.ApplicationErrorCode
-	told         bool // a goaway was received
-	doneSent     bool
-	doneReceived bool
-	linger       *time.Timer // closes the connection a moment after both; nil: not yet
-	live         liveness
+	openingStopped       atomic.Bool   // no new streams: goaway was sent or received, close was called, or the last try failed
+	openingStoppedSignal chan struct{} // closed when openingStopped is set
 
-	received uint64 // bytes, when unread frames were counted last; the watch's alone
-	frames   int    // that lay unread then
+	mu             sync.Mutex                             // guards what follows, down to live
+	openedStreams  int                                    // streams that this node opened and has not finished
+	receipts       map[quic.StreamID]chan<- *wire.Receipt // by stream; a nil channel where nobody waits
+	inbound        map[quic.StreamID]*inboundStream       // bidirectional streams of the peer, not answered yet
+	stopCode       quic.ApplicationErrorCode              // with which openingStopped was set
+	goawayReceived bool
+	doneSent       bool
+	doneReceived   bool
+	lingerTimer    *time.Timer // closes the connection lingerDelay after both dones; nil: not started
+	live           liveness
+
+	// Used by the unread watch alone:
+	bytesAtCount uint64 // received when unread frames were last counted
+	unreadFrames int    // at that count
 }
 
 const (
-	helloTime  = 5 * time.Second
-	lingerTime = time.Second
+	helloTimeout = 5 * time.Second
+	lingerDelay  = time.Second
 )
 
 func newConn(n *Node, qc *quic.Conn, id identity.ID) *conn {
 	c := &conn{
-		node:     n,
-		peer:     n.stateOf(id),
-		qc:       qc,
-		id:       id,
-		ready:    make(chan struct{}),
-		ended:    make(chan struct{}),
-		left:     make(chan struct{}),
-		control:  newControlWriter(),
-		receipts: make(map[quic.StreamID]chan<- *wire.Receipt),
-		inbound:  make(map[quic.StreamID]*inboundStream),
+		node:                 n,
+		peer:                 n.findOrCreateState(id),
+		qc:                   qc,
+		id:                   id,
+		ready:                make(chan struct{}),
+		ended:                make(chan struct{}),
+		openingStoppedSignal: make(chan struct{}),
+		control:              newControlWriter(),
+		receipts:             make(map[quic.StreamID]chan<- *wire.Receipt),
+		inbound:              make(map[quic.StreamID]*inboundStream),
 	}
-	c.noteHeard()
+	c.markHeard()
 	return c
 }
 
-func (c *conn) noteHeard() { c.heard.Store(int64(time.Since(c.node.epoch))) }
+func (c *conn) markHeard() { c.lastHeard.Store(int64(time.Since(c.node.epoch))) }
 
-func (c *conn) silentFor(d time.Duration) bool {
-	return time.Since(c.node.epoch)-time.Duration(c.heard.Load()) >= d
+func (c *conn) isSilentFor(d time.Duration) bool {
+	return time.Since(c.node.epoch)-time.Duration(c.lastHeard.Load()) >= d
 }
 
-func (c *conn) addr() string { return c.qc.RemoteAddr().String() }
+func (c *conn) remoteAddr() string { return c.qc.RemoteAddr().String() }
 
-func (c *conn) describe() Peer {
+// describePeer describes the peer by this connection. It must not be called before ready is
+// closed.
+func (c *conn) describePeer() Peer {
 	return Peer{
 		ID:       c.id,
-		Addr:     c.addr(),
+		Addr:     c.remoteAddr(),
 		RTT:      c.qc.ConnectionStats().SmoothedRTT,
 		Claim:    c.claim,
-		Boot:     c.hello.Boot,
-		Features: c.hello.Features,
+		Boot:     c.peerHello.Boot,
+		Features: c.peerHello.Features,
 	}
 }
 
-// close ends the connection at once; what is open fails on both sides.
+// close ends the connection at once; streams that are open fail on both sides.
 func (c *conn) close(code quic.ApplicationErrorCode, reason string) {
-	c.stopOpening(code)
+	c.stopOpeningStreams(code)
 	c.qc.CloseWithError(code, reason)
 }
 
-func (c *conn) endCause() error {
-	return context.Cause(c.qc.Context())
+// closeFailedGreeting closes a connection on which the exchange of hellos failed with err; a
+// timeout has a code of its own.
+func (c *conn) closeFailedGreeting(err error) {
+	code := closeProtocolError
+	if errors.Is(err, context.DeadlineExceeded) {
+		code = closeHelloTimeout
+	}
+	c.close(code, err.Error())
 }
+
+// endCause returns why the connection ended; nil while it is open.
+func (c *conn) endCause() error { return context.Cause(c.qc.Context()) }
 
 // run exchanges hellos, makes the connection ready and serves it. It returns when the
 // connection has ended.
 func (c *conn) run() {
 	defer close(c.ended)
-	c.peer.beginGreeting(c)
-	c.node.tasks.Go(func() { limitGreetingBytes(c.qc, c.ready, closeOverloaded, "a hello takes less") })
-	items, err := c.exchangeHellos(helloTime, true)
-	c.peer.endGreeting(c)
+	c.peer.addGreeting(c)
+	c.node.tasks.Go(func() { limitGreetingBytes(c.qc, c.ready, closeOverloaded, "more bytes than a hello takes") })
+	controlReader, err := c.exchangeHellos(helloTimeout, true)
+	c.peer.removeGreeting(c)
 	if err != nil {
-		code := closeProtocolError
-		if errors.Is(err, context.DeadlineExceeded) {
-			code = closeHelloTimeout
-		}
-		c.close(code, err.Error())
+		c.closeFailedGreeting(err)
 		return
 	}
-	if r := c.peer.admit(c); r != nil {
-		c.refuseHello(r)
+	if refusal := c.peer.admitConn(c); refusal != nil {
+		c.refuseHello(refusal)
 		return
 	}
-	c.node.lines.Add(c.id, slog.LevelInfo, "peer connected", "peer", c.id.Label(), "addr", c.addr(), "claim", c.claim)
+	c.node.lines.WriteLimited(c.id, slog.LevelInfo, "peer connected", "peer", c.id.Label(), "addr", c.remoteAddr(), "claim", c.claim)
 	var loops sync.WaitGroup
-	if r := c.pinPQ(); r != nil {
-		c.refuseHello(r)
+	if refusal := c.pinPQ(); refusal != nil {
+		c.refuseHello(refusal)
 	} else {
 		loops.Go(c.acceptBidiStreams)
 		loops.Go(c.acceptUniStreams)
 	}
-	if err := c.readControl(items); err != nil {
+	if err := c.readControlItems(controlReader); err != nil {
 		c.close(closeProtocolError, err.Error())
 	}
 	<-c.qc.Context().Done()
 	c.live.stopTimer(c)
 	c.peer.removeConn(c)
 	loops.Wait()
-	c.node.lines.Add(c.id, slog.LevelInfo, "peer disconnected", "peer", c.id.Label(), "cause", c.endCause())
+	c.node.lines.WriteLimited(c.id, slog.LevelInfo, "peer disconnected", "peer", c.id.Label(), "cause", c.endCause())
 }
 
-// beginStream counts a stream that this node is about to open; the caller calls
-// finishStream in the end. The error is errGoingAway if the connection takes no more.
-func (c *conn) beginStream() error {
+// addOpenStream counts a stream as open before this node opens it. On nil the caller must
+// call removeOpenStream once. The error is errGoingAway if the connection takes no more.
+func (c *conn) addOpenStream() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.leaving.Load() {
+	if c.openingStopped.Load() {
 		return errGoingAway
 	}
-	c.open++
+	c.openedStreams++
 	c.live.startTimer(c)
 	return nil
 }
 
-// finishStream counts a stream whose reply or receipt is in, or that was given up.
-func (c *conn) finishStream() {
+// removeOpenStream takes a stream off the count, after its answer or when it was given up. It
+// may go on with a drain.
+func (c *conn) removeOpenStream() {
 	c.mu.Lock()
-	c.open--
+	c.openedStreams--
 	c.mu.Unlock()
-	if c.leaving.Load() {
-		c.advanceDrain()
+	if c.openingStopped.Load() {
+		c.sendDoneOrClose()
 	}
 }
 
 // sendGoaway stops opening streams and asks the peer to do so; open streams go on. It
-// does not block. The caller is a goroutine of the node, or waits for one.
+// does not block. A goroutine of the node must be running until it returns: Add on
+// node.tasks may not race with Wait.
 func (c *conn) sendGoaway(code quic.ApplicationErrorCode) {
-	if !c.stopOpening(code) {
+	if !c.stopOpeningStreams(code) {
 		return
 	}
-	// A dead connection's window may be full: a caller that drains several connections,
-	// or has replaced this one, does not wait for it.
+	// Sent from another goroutine, because a dead connection's full window would block
+	// the caller.
 	c.node.tasks.Go(func() {
 		c.control.sendItem(&wire.Goaway{Code: uint64(code)})
-		c.advanceDrain()
+		c.sendDoneOrClose()
 	})
 }
 
-// stopOpening lets no more streams begin, and reports whether that is new.
-func (c *conn) stopOpening(code quic.ApplicationErrorCode) bool {
+// stopOpeningStreams makes addOpenStream fail from now on. It reports whether this was the
+// first call; the code of the first stays.
+func (c *conn) stopOpeningStreams(code quic.ApplicationErrorCode) bool {
 	c.mu.Lock()
-	first := !c.leaving.Load()
+	first := !c.openingStopped.Load()
 	if first {
-		c.leaving.Store(true)
-		c.leaveCode = code
+		c.openingStopped.Store(true)
+		c.stopCode = code
 	}
 	c.mu.Unlock()
 	if first && c.peer != nil {
-		close(c.left)
-		c.peer.updateCurrent()
+		close(c.openingStoppedSignal)
+		c.peer.reselectCurrentConn()
 	}
 	return first
 }
 
-// advanceDrain sends done when every stream that this node opened has its answer. Once
-// both sides have sent it nothing can be in flight, and the connection closes. It closes
-// after a pause, because a lost done is repeated and a lost close is not; at once if the
-// peer is shutting down and waits for it.
-func (c *conn) advanceDrain() {
+// sendDoneOrClose goes on with a drain. It is called when an open stream ends or the drain's
+// state changes. It sends done once no stream of this node is open. When both dones are
+// exchanged nothing can be in flight, and it closes the connection: after lingerDelay,
+// because a lost done is repeated and a lost close is not, or at once if the peer has sent
+// goaway and the drain is for a shutdown.
+func (c *conn) sendDoneOrClose() {
 	c.mu.Lock()
-	say := c.open == 0 && !c.doneSent && c.leaving.Load()
-	if say {
+	sendDone := c.openedStreams == 0 && !c.doneSent && c.openingStopped.Load()
+	if sendDone {
 		c.doneSent = true
 	}
-	over := c.doneSent && c.doneReceived
-	atOnce := over && c.told && c.leaveCode == closeShutdown
-	linger := over && !atOnce && c.linger == nil
-	code := c.leaveCode
-	if linger {
-		c.linger = time.AfterFunc(lingerTime, func() { c.close(code, "drained") })
+	drained := c.doneSent && c.doneReceived
+	atOnce := drained && c.goawayReceived && c.stopCode == closeShutdown
+	startLinger := drained && !atOnce && c.lingerTimer == nil
+	code := c.stopCode
+	if startLinger {
+		c.lingerTimer = time.AfterFunc(lingerDelay, func() { c.close(code, "drained") })
 	}
 	c.mu.Unlock()
-	if say {
-		c.node.startHandler(func() { c.control.sendItem(&wire.Done{}) }) // a call that ends does not wait for the peer to read
+	if sendDone {
+		// Not here: it would make the finished call wait until the peer reads.
+		c.node.startHandler(func() { c.control.sendItem(&wire.Done{}) })
 	}
 	if atOnce {
 		c.close(code, "drained")
 	}
 }
 
-// resetInbound resets the streams on which the peer still waits for an answer.
-func (c *conn) resetInbound() {
+// resetInboundStreams resets the streams on which the peer still waits for an answer.
+func (c *conn) resetInboundStreams() {
 	c.mu.Lock()
-	all := make([]*inboundStream, 0, len(c.inbound))
-	for _, s := range c.inbound {
-		all = append(all, s)
-	}
+	all := slices.Collect(maps.Values(c.inbound))
 	c.mu.Unlock()
 	for _, s := range all {
 		code := streamInternal
-		if s.markBegun() {
-			code = streamGoingAway // and now none will run
+		if s.claimStart() {
+			code = streamGoingAway // its handler never runs: the peer may send it again safely
 		}
-		s.stream.CancelRead(code)
-		s.stream.CancelWrite(code)
+		resetStream(s.stream, code)
 	}
 }

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// dropSuperseded removes the connections to an earlier process of the peer, remembers
+// removeSupersededConns removes the connections to an earlier process of the peer, remembers
 // its boot, and returns them for the caller to close. Callers hold mu.
-func (s *peerState) dropSuperseded(c *conn) (old []*conn) {
+func (s *peerState) removeSupersededConns(c *conn) (old []*conn) {
 	s.conns = slices.DeleteFunc(s.conns, func(o *conn) bool {
-		if o.hello.Boot == c.hello.Boot {
+		if o.peerHello.Boot == c.peerHello.Boot {
 			return false
 		}
-		if !slices.ContainsFunc(s.past, func(p pastBoot) bool { return p.boot == o.hello.Boot }) {
-			if len(s.past) >= maxPastBoots {
-				s.past = slices.Delete(s.past, 0, 1)
+		if !slices.ContainsFunc(s.pastBoots, func(past pastBoot) bool { return past.boot == o.peerHello.Boot }) {
+			if len(s.pastBoots) >= maxPastBoots {
+				s.pastBoots = slices.Delete(s.pastBoots, 0, 1)
 			}
-			s.past = append(s.past, pastBoot{o.hello.Boot, time.Now()})
+			s.pastBoots = append(s.pastBoots, pastBoot{o.peerHello.Boot, time.Now()})
 		}
 		old = append(old, o)
 		return true
@@ -24,21 +24,21 @@ func (s *peerState) dropSuperseded(c *conn) (old []*conn) {
 	return old
 }
 
-// chooseSurplus returns the connection that has to go because another is ready too; nil:
+// findSurplusConn returns the connection that has to go because another is ready too; nil:
 // none. Of the two daemons only the one with the smaller id decides, so they cannot
 // disagree: it keeps the connection that became ready last. Callers hold mu.
-func (s *peerState) chooseSurplus() *conn {
+func (s *peerState) findSurplusConn() *conn {
 	if n := len(s.conns); n > 1 && s.node.self.Compare(s.id) < 0 {
 		return s.conns[n-2]
 	}
 	return nil
 }
 
-// chooseCurrent makes the newest connection without a goaway the one for new streams.
+// selectCurrentConn makes the newest connection without a goaway the one for new streams.
 // Callers hold mu.
-func (s *peerState) chooseCurrent() {
+func (s *peerState) selectCurrentConn() {
 	for _, c := range slices.Backward(s.conns) {
-		if !c.leaving.Load() {
+		if !c.openingStopped.Load() {
 			s.current.Store(c)
 			return
 		}
@@ -46,9 +46,9 @@ func (s *peerState) chooseCurrent() {
 	s.current.Store(nil)
 }
 
-// updateCurrent chooses anew, after a connection has stopped to take new streams.
-func (s *peerState) updateCurrent() {
+// reselectCurrentConn calls selectCurrentConn after a connection has stopped taking new streams.
+func (s *peerState) reselectCurrentConn() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.chooseCurrent()
+	s.selectCurrentConn()
 }

@@ -28,24 +28,24 @@ func newControlWriter() controlWriter { return controlWriter{turn: make(chan str
 // has ended, the calls that wait on it say so.
 func (w *controlWriter) sendItem(item wire.Item) {
 	w.turn <- struct{}{}
-	defer func() { <-w.turn }()
-	if b, err := wire.AppendItem(w.buf[:0], item); err == nil {
-		w.buf = b
-		w.stream.Write(b)
-	}
+	w.writeItem(item, func(b []byte) { w.stream.Write(b) })
 }
 
 // trySendItem queues an item if that takes no waiting, and drops it otherwise.
 func (w *controlWriter) trySendItem(item wire.Item) {
 	select {
 	case w.turn <- struct{}{}:
+		w.writeItem(item, func(b []byte) { w.stream.TryWriteAll(b) })
 	default:
-		return
 	}
+}
+
+// writeItem encodes an item and calls write with it. The caller has the turn, which writeItem gives back.
+func (w *controlWriter) writeItem(item wire.Item, write func([]byte)) {
 	defer func() { <-w.turn }()
-	if b, err := wire.AppendItem(w.buf[:0], item); err == nil {
+	if b, err := wire.AppendControlItem(w.buf[:0], item); err == nil {
 		w.buf = b
-		w.stream.TryWriteAll(b)
+		write(b)
 	}
 }
 
@@ -74,7 +74,7 @@ func (c *conn) exchangeHellos(limit time.Duration, send bool) (*bufio.Reader, er
 	if wire.StreamType(typ) != wire.StreamControl {
 		return nil, fmt.Errorf("the first stream has type %#x and not control", typ)
 	}
-	item, err := wire.ReadItem(r)
+	item, err := wire.ReadControlItem(r)
 	if err != nil {
 		return nil, asDeadlineExceeded(err)
 	}
@@ -84,9 +84,9 @@ func (c *conn) exchangeHellos(limit time.Duration, send bool) (*bufio.Reader, er
 	}
 	s.SetReadDeadline(time.Time{})
 	hello.MaxMessage = min(hello.MaxMessage, wire.MaxMaxMessage)
-	c.hello = hello
-	c.claim = identity.Claim(hello.Name)
-	c.noteHeard()
+	c.peerHello = hello
+	c.claim = identity.CleanClaim(hello.Name)
+	c.markHeard()
 	return r, c.verifyHelloPQ()
 }
 
@@ -113,14 +113,14 @@ func (c *conn) sendHello() error {
 		return err
 	}
 	hello := &wire.Hello{
-		Name:       identity.Claim(c.node.cfg.Name),
+		Name:       identity.CleanClaim(c.node.cfg.Name),
 		Boot:       c.node.boot,
 		Software:   c.node.cfg.Software,
 		MaxMessage: uint64(c.node.cfg.MaxMessage),
 		Features:   c.node.features,
 		PQ:         &wire.HelloPQ{Key: c.node.cfg.Key.PublicPQ(), Sig: sig},
 	}
-	b, err := wire.AppendItem([]byte{byte(wire.StreamControl)}, hello)
+	b, err := wire.AppendControlItem([]byte{byte(wire.StreamControl)}, hello)
 	if err != nil {
 		return err
 	}
@@ -146,11 +146,11 @@ func exportKeyingMaterial(qc *quic.Conn) ([]byte, error) {
 // verifyHelloPQ checks the post-quantum signature in the peer's hello and keeps the hash
 // of its key, which is compared with the pin when trust is decided.
 func (c *conn) verifyHelloPQ() error {
-	pq := c.hello.PQ
+	pq := c.peerHello.PQ
 	if pq == nil {
 		return nil
 	}
-	c.hello.PQ = nil
+	c.peerHello.PQ = nil
 	exporter, err := exportKeyingMaterial(c.qc)
 	if err != nil {
 		return err
@@ -158,15 +158,15 @@ func (c *conn) verifyHelloPQ() error {
 	if err := identity.VerifyHello(pq.Key, pq.Sig, exporter, c.id, c.node.self); err != nil {
 		return fmt.Errorf("hello: %w", err)
 	}
-	c.pq = identity.HashPQ(pq.Key)
+	c.peerPQ = identity.HashPQ(pq.Key)
 	return nil
 }
 
-// readControl handles the items of the peer's control stream until the connection ends.
+// readControlItems handles the items of the peer's control stream until the connection ends.
 // The error says what the peer did wrong.
-func (c *conn) readControl(r *bufio.Reader) error {
+func (c *conn) readControlItems(r *bufio.Reader) error {
 	for {
-		item, err := wire.ReadItem(r)
+		item, err := wire.ReadControlItem(r)
 		if err != nil {
 			if c.qc.Context().Err() != nil {
 				return nil
@@ -176,7 +176,7 @@ func (c *conn) readControl(r *bufio.Reader) error {
 			}
 			return err
 		}
-		c.noteHeard()
+		c.markHeard()
 		switch item := item.(type) {
 		case *wire.Hello:
 			return errors.New("a second hello")
@@ -188,15 +188,15 @@ func (c *conn) readControl(r *bufio.Reader) error {
 			c.live.handlePong(c, item.N)
 		case *wire.Goaway:
 			c.mu.Lock()
-			c.told = true
+			c.goawayReceived = true
 			c.mu.Unlock()
-			c.stopOpening(quic.ApplicationErrorCode(item.Code))
-			c.advanceDrain()
+			c.stopOpeningStreams(quic.ApplicationErrorCode(item.Code))
+			c.sendDoneOrClose()
 		case *wire.Done:
 			c.mu.Lock()
 			c.doneReceived = true
 			c.mu.Unlock()
-			c.advanceDrain()
+			c.sendDoneOrClose()
 		}
 	}
 }

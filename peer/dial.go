@@ -24,24 +24,24 @@ const (
 
 // dial is one attempt at a peer's addresses, on which all calls to that peer wait.
 type dial struct {
-	began   time.Time // a call that is younger does not take err for its own
-	cancel  context.CancelFunc
-	settled chan struct{} // closed when a connection is ready or all have failed
-	err     *kinds.Error  // set before settled is closed
+	began    time.Time // a call that is younger does not take err for its own
+	cancel   context.CancelFunc
+	finished chan struct{} // closed when a connection is ready or all have failed
+	err      *kinds.Error  // set before finished is closed
 }
 
-// failure says why there is no connection, and for how long calls share that.
-type failure struct {
+// dialFailure says why there is no connection, and for how long calls share that.
+type dialFailure struct {
 	*kinds.Error
 	memory  time.Duration
 	refused bool // by the peer itself, which proved its key: it does not trust us
 }
 
-// readyConn returns a connection that answers: the one in use, proven alive if it has
+// ensureReadyConn returns a connection that answers: the one in use, proven alive if it has
 // been silent, or a new one. It blocks for dialTime at most. The error is of a call of
 // which nothing was sent.
-func (s *peerState) readyConn(ctx context.Context) (*conn, *kinds.Error) {
-	if c := s.current.Load(); c != nil && !c.silentFor(silentAfter) {
+func (s *peerState) ensureReadyConn(ctx context.Context) (*conn, *kinds.Error) {
+	if c := s.current.Load(); c != nil && !c.isSilentFor(silentAfter) {
 		return c, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, dialTime)
@@ -51,9 +51,9 @@ func (s *peerState) readyConn(ctx context.Context) (*conn, *kinds.Error) {
 			return c, nil
 		}
 		if limited.Err() != nil {
-			return nil, s.gaveUpError(ctx)
+			return nil, s.newGaveUpError(ctx)
 		}
-		d, err := s.startDial(began)
+		d, err := s.joinOrStartDial(began)
 		if err != nil {
 			return nil, err
 		}
@@ -61,14 +61,14 @@ func (s *peerState) readyConn(ctx context.Context) (*conn, *kinds.Error) {
 			continue // a connection became ready meanwhile
 		}
 		select {
-		case <-d.settled:
+		case <-d.finished:
 			// If a dial failed that began before the call, that says little: its last packet
 			// may have left before the network came back, or before the peer trusted this node.
 			if err := s.dialErrorSince(d, began); err != nil {
 				return nil, err
 			}
 		case <-limited.Done():
-			return nil, s.gaveUpError(ctx)
+			return nil, s.newGaveUpError(ctx)
 		}
 	}
 }
@@ -83,21 +83,21 @@ func (s *peerState) dialErrorSince(d *dial, then time.Time) *kinds.Error {
 	return d.err
 }
 
-// gaveUpError says why readyConn gave up: the caller's ctx ended, or dialTime passed.
-func (s *peerState) gaveUpError(ctx context.Context) *kinds.Error {
+// newGaveUpError says why ensureReadyConn gave up: the caller's ctx ended, or dialTime passed.
+func (s *peerState) newGaveUpError(ctx context.Context) *kinds.Error {
 	if ctx.Err() != nil {
-		return contextError(s.node, ctx, s.id, kinds.DeliveredNo)
+		return newContextError(s.node, ctx, s.id, kinds.DeliveredNo)
 	}
-	return s.node.unreachableError(s.id, kinds.DeliveredNo, "no answer; check that its daemon runs and the network between")
+	return s.node.newUnreachableError(s.id, kinds.DeliveredNo, "no answer; check that its daemon runs and the network between")
 }
 
-// startDial returns the running dial, or starts one. If the last dial failed shortly
+// joinOrStartDial returns the running dial, or starts one. If the last dial failed shortly
 // before the call began, it returns that error instead. A peer's refusal is not shared,
 // because the peer says nothing when it takes it back; but the next dial waits a little,
 // so that a caller in a loop does not dial in one. Both nil: a connection is ready.
-func (s *peerState) startDial(began time.Time) (*dial, *kinds.Error) {
+func (s *peerState) joinOrStartDial(began time.Time) (*dial, *kinds.Error) {
 	if _, ok := s.node.cfg.Trust.Get(s.id); !ok {
-		return nil, s.node.unknownPeerError(s.id)
+		return nil, s.node.newUnknownPeerError(s.id)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,18 +117,18 @@ func (s *peerState) startDial(began time.Time) (*dial, *kinds.Error) {
 		}
 	}
 	ctx, cancel := context.WithTimeout(s.node.ctx, dialTime)
-	d := &dial{cancel: cancel, settled: make(chan struct{})}
+	d := &dial{cancel: cancel, finished: make(chan struct{})}
 	if !s.node.startTask(func() { s.runDial(ctx, d, pause) }) {
 		cancel()
-		return nil, s.node.unreachableError(s.id, kinds.DeliveredNo, "this daemon is shutting down")
+		return nil, s.node.newUnreachableError(s.id, kinds.DeliveredNo, "this daemon is shutting down")
 	}
 	s.dial = d
 	return d, nil
 }
 
-// settleDial ends the running dial, if there is one, with a verdict; nil: a connection is
-// ready, whichever side dialled. Callers hold mu, and call emitQueued after it.
-func (s *peerState) settleDial(verdict *failure) {
+// finishDial ends the running dial, if there is one, with a verdict; nil: a connection is
+// ready, whichever side dialled. Callers hold mu, and call emitQueuedEvents after it.
+func (s *peerState) finishDial(verdict *dialFailure) {
 	s.verdict, s.verdictAt = verdict, time.Now()
 	switch {
 	case verdict == nil:
@@ -142,85 +142,85 @@ func (s *peerState) settleDial(verdict *failure) {
 	if verdict != nil {
 		s.dial.err = verdict.Error
 	}
-	close(s.dial.settled)
+	close(s.dial.finished)
 	s.dial.cancel()
 	s.dial = nil
 }
 
-// runDial races the addresses, after a pause, and settles the dial.
+// runDial races the addresses, after a pause, and finishes the dial.
 func (s *peerState) runDial(ctx context.Context, d *dial, pause time.Duration) {
 	_ = pace.Sleep(ctx, pause)
 	s.mu.Lock()
 	d.began = time.Now()
 	s.mu.Unlock()
-	addrs := s.dialOrder()
-	var verdict *failure
+	addrs := s.listDialAddrs()
+	var verdict *dialFailure
 	if len(addrs) > 0 {
-		verdict = s.node.raceAddrs(ctx, s.id, addrs, s.tryAddr)
+		verdict = s.node.raceAddrs(ctx, s.id, addrs, s.dialAddr)
 	}
 	s.mu.Lock()
 	switch {
-	case s.dial != d: // a connection has settled it, or Disconnect
+	case s.dial != d: // a connection has finished it, or Disconnect
 	case verdict != nil:
 		s.lastFailure = verdict.Error
 	case s.lastFailure != nil: // there were addresses a moment ago, and they are not to be tried again yet
-		verdict = &failure{Error: s.lastFailure, memory: shareVerdict}
+		verdict = &dialFailure{Error: s.lastFailure, memory: shareVerdict}
 	default:
-		verdict = &failure{Error: s.node.unreachableError(s.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT"), memory: shareVerdict}
+		verdict = &dialFailure{Error: s.node.newUnreachableError(s.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT"), memory: shareVerdict}
 	}
 	if s.dial == d {
-		s.settleDial(verdict)
+		s.finishDial(verdict)
 	}
 	s.mu.Unlock()
-	s.emitQueued()
+	s.emitQueuedEvents()
 }
 
-// tryAddr dials one address and blocks until that connection is ready or has failed, or
+// dialAddr dials one address and blocks until that connection is ready or has failed, or
 // ctx ends because another was quicker. That one, whose hello is out, is left to itself.
-func (s *peerState) tryAddr(ctx context.Context, addr string, udp *net.UDPAddr) *failure {
-	qc, err := s.node.handshake(ctx, s.id, identity.ALPN, udp)
+func (s *peerState) dialAddr(ctx context.Context, addr string, udp *net.UDPAddr) *dialFailure {
+	qc, err := s.node.dialHandshake(ctx, s.id, identity.ALPN, udp)
 	if err != nil {
-		return s.node.dialFailure(s.id, addr, err)
+		return s.node.toDialFailure(s.id, addr, err)
 	}
 	c := newConn(s.node, qc, s.id)
-	if !s.node.startTask(func() { defer s.node.closeWithNode(qc)(); c.run() }) {
+	if !s.node.startTask(func() { defer s.node.closeConnWithNode(qc)(); c.run() }) {
 		qc.CloseWithError(closeShutdown, "shutting down")
-		return s.node.dialFailure(s.id, addr, quic.ErrTransportClosed)
+		return s.node.toDialFailure(s.id, addr, quic.ErrTransportClosed)
 	}
 	select {
 	case <-c.ready:
 		return nil
 	case <-c.ended:
-		f := s.node.dialFailure(s.id, addr, c.endCause())
+		f := s.node.toDialFailure(s.id, addr, c.endCause())
 		if f.refused { // it is there, whoever named the address
 			s.mu.Lock()
-			s.lastGoodAddr = c.addr()
+			s.lastGoodAddr = c.remoteAddr()
 			s.mu.Unlock()
 		}
 		return f
 	case <-ctx.Done():
-		return s.node.dialFailure(s.id, addr, ctx.Err())
+		return s.node.toDialFailure(s.id, addr, ctx.Err())
 	}
 }
 
-// dialFailure returns the failure that an error of a dial means, with how long calls
+// toDialFailure returns the failure that an error of a dial means, with how long calls
 // share it: longest if the peer saw a clone of this identity.
-func (n *Node) dialFailure(id identity.ID, addr string, err error) *failure {
-	f := &failure{Error: n.dialError(id, addr, err), memory: shareVerdict, refused: closedWith(err, closeNotTrusted)}
+func (n *Node) toDialFailure(id identity.ID, addr string, err error) *dialFailure {
+	f := &dialFailure{Error: n.toDialError(id, addr, err), memory: shareVerdict, refused: isClosedWith(err, closeNotTrusted)}
 	switch {
 	case errors.Is(err, errNoRoute):
 		f.memory = 0 // this host knows by itself, at once, and first of all when that has changed
 	case errors.Is(err, errRefused):
 		f.memory = refusedMemory // the answer is quick to have again, and may change as quickly
-	case closedWith(err, closeIdentityConflict):
+	case isClosedWith(err, closeIdentityConflict):
 		f.memory = cloneWait
 	}
 	return f
 }
 
-// handshake dials one address and checks that the key there is id. Meanwhile it asks the
+// dialHandshake dials one address and checks that the key there is id. Meanwhile it asks the
 // host whether anything listens at that port.
-func (n *Node) handshake(ctx context.Context, id identity.ID, alpn string, addr *net.UDPAddr) (*quic.Conn, error) {
+func (n *Node) dialHandshake(ctx context.Context, id identity.ID, alpn string, addr *net.UDPAddr) (*quic.Conn, error) {
 	conf, err := n.cfg.Key.ClientTLS(id, n.cfg.RequirePQ, alpn)
 	if err != nil {
 		return nil, err

@@ -2,9 +2,9 @@ package peer
 
 import "slices"
 
-// dialOrder returns the peer's addresses in the order in which they are dialled: first
+// listDialAddrs returns the peer's addresses in the order in which they are dialled: first
 // the one where the peer last proved its key, then those of [Config.Addrs].
-func (s *peerState) dialOrder() []string {
+func (s *peerState) listDialAddrs() []string {
 	known := s.node.cfg.Addrs(s.id)
 	s.mu.Lock()
 	good := s.lastGoodAddr

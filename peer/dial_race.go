@@ -16,36 +16,36 @@ import (
 // raceAddrs calls try with each address, dialStagger apart, and so with the addresses of
 // a host name. It returns nil as soon as one call of try does, else the failure that says
 // most. All calls have returned then.
-func (n *Node) raceAddrs(ctx context.Context, id identity.ID, addrs []string, try func(context.Context, string, *net.UDPAddr) *failure) *failure {
-	return race(ctx, len(addrs), func(ctx context.Context, i int) *failure {
-		udp, err := resolve(ctx, addrs[i])
+func (n *Node) raceAddrs(ctx context.Context, id identity.ID, addrs []string, try func(context.Context, string, *net.UDPAddr) *dialFailure) *dialFailure {
+	return raceCalls(ctx, len(addrs), func(ctx context.Context, i int) *dialFailure {
+		udp, err := resolveAddr(ctx, addrs[i])
 		if err != nil {
-			return &failure{Error: n.unreachableError(id, kinds.DeliveredNo, "address %s: %v", addrs[i], err), memory: shareVerdict}
+			return &dialFailure{Error: n.newUnreachableError(id, kinds.DeliveredNo, "address %s: %v", addrs[i], err), memory: shareVerdict}
 		}
-		return race(ctx, len(udp), func(ctx context.Context, j int) *failure { return try(ctx, addrs[i], udp[j]) })
+		return raceCalls(ctx, len(udp), func(ctx context.Context, j int) *dialFailure { return try(ctx, addrs[i], udp[j]) })
 	})
 }
 
-// race calls try for 0 to n-1, dialStagger apart, as [Node.raceAddrs] does.
-func race(ctx context.Context, n int, try func(ctx context.Context, i int) *failure) *failure {
+// raceCalls calls try for 0 to n-1, dialStagger apart, as [Node.raceAddrs] does.
+func raceCalls(ctx context.Context, n int, try func(ctx context.Context, i int) *dialFailure) *dialFailure {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	results := make(chan *failure, n)
+	results := make(chan *dialFailure, n)
 	for i := range n {
 		running.Go(func() {
 			_ = pace.Sleep(ctx, time.Duration(i)*dialStagger)
 			results <- try(ctx, i)
 		})
 	}
-	var verdict *failure
+	var verdict *dialFailure
 	for range n {
 		f := <-results
 		if f == nil {
 			return nil
 		}
-		if verdict == nil || rank(f.Error) > rank(verdict.Error) {
+		if verdict == nil || rankError(f.Error) > rankError(verdict.Error) {
 			verdict = f
 		}
 		if f.Code == kinds.NotTrusted {
@@ -55,8 +55,8 @@ func race(ctx context.Context, n int, try func(ctx context.Context, i int) *fail
 	return verdict
 }
 
-// rank orders errors by how much they say: the word of a peer outweighs the network's.
-func rank(err *kinds.Error) int {
+// rankError orders errors by how much they say: the word of a peer outweighs the network's.
+func rankError(err *kinds.Error) int {
 	switch err.Code {
 	case kinds.NotTrusted:
 		return 4
@@ -68,9 +68,9 @@ func rank(err *kinds.Error) int {
 	return 1
 }
 
-// resolve returns the addresses of host:port, at least one and at most maxDialIPs. It
+// resolveAddr returns the addresses of host:port, at least one and at most maxDialIPs. It
 // looks a host name up.
-func resolve(ctx context.Context, addr string) ([]*net.UDPAddr, error) {
+func resolveAddr(ctx context.Context, addr string) ([]*net.UDPAddr, error) {
 	if ap, err := netip.ParseAddrPort(addr); err == nil {
 		return []*net.UDPAddr{net.UDPAddrFromAddrPort(ap)}, nil
 	}

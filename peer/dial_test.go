@@ -89,7 +89,7 @@ func TestReconnectBacksOffWhereNothingLasts(t *testing.T) {
 		a, b := w.side(nil), w.side(nil)
 		b.cfg.Event = func(e Event) {
 			if e.Type == EventUp && hangsUp.Load() {
-				c := b.allConns()[0]
+				c := b.listConns()[0]
 				time.AfterFunc(10*latency, func() { c.close(closeProtocolError, "test") })
 			}
 		}
@@ -107,7 +107,7 @@ func TestReconnectBacksOffWhereNothingLasts(t *testing.T) {
 		}
 		hangsUp.Store(false)
 		time.Sleep(maxBackoff + steadyTime)
-		b.allConns()[0].close(closeProtocolError, "test")
+		b.listConns()[0].close(closeProtocolError, "test")
 		time.Sleep(10 * latency)
 		if len(a.Peers()) != 1 {
 			t.Error("it is not dialled again at once")
@@ -274,7 +274,7 @@ func TestRefusedInALoop(t *testing.T) {
 func TestClone(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		var d dials
-		key, trust := newKey(t), identity.NewTrust()
+		key, trust := newKey(t), identity.NewMemoryTrustStore()
 		a := w.side(nil)
 		same := func(c *Config) { c.Key, c.Trust = key, trust }
 		b1 := w.side(func(c *Config) {
@@ -342,7 +342,7 @@ func TestWrongIDAtTheAddress(t *testing.T) {
 		if took := time.Since(start); took > 2*dialStagger+20*latency {
 			t.Errorf("behind two bad addresses it took %v", took)
 		}
-		a.allConns()[0].close(closeReplaced, "test")
+		a.listConns()[0].close(closeReplaced, "test")
 		time.Sleep(time.Second)
 		start = time.Now()
 		a.ask(b, "again?")
@@ -397,7 +397,7 @@ func TestIncomingSettlesTheDial(t *testing.T) {
 		call := a.start(b, query("?"))
 		b.ask(a, "is it you?")
 		(<-call).answered(t, 0, 30*latency)
-		r := a.stateOf(b.ID())
+		r := a.findOrCreateState(b.ID())
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.dial != nil {
@@ -487,12 +487,12 @@ func TestResolve(t *testing.T) {
 		"localhost:70000":       "",
 		"no such host.invalid:": "",
 	} {
-		got, err := resolve(t.Context(), addr)
+		got, err := resolveAddr(t.Context(), addr)
 		if (err == nil) != (want != "") || err == nil && got[0].String() != want {
 			t.Errorf("%s: got %v, %v", addr, got, err)
 		}
 	}
-	ips, err := resolve(t.Context(), "localhost:7117")
+	ips, err := resolveAddr(t.Context(), "localhost:7117")
 	if err != nil || !slices.ContainsFunc(ips, func(a *net.UDPAddr) bool { return a.IP.IsLoopback() && a.Port == 7117 }) {
 		t.Errorf("localhost: %v, %v", ips, err)
 	}

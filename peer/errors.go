@@ -45,117 +45,117 @@ const (
 // errGoingAway says that the connection takes no new streams; another one may.
 var errGoingAway = errors.New("the connection is going away")
 
-// unreachableError returns the error of a call that got no answer.
-func (n *Node) unreachableError(id identity.ID, d kinds.Delivered, format string, args ...any) *kinds.Error {
-	return kinds.Errorf(kinds.Unreachable, "%s: %s", n.nameOf(id), fmt.Sprintf(format, args...)).WithDelivered(d)
+// newUnreachableError returns the error of a call that got no answer.
+func (n *Node) newUnreachableError(id identity.ID, d kinds.Delivered, format string, args ...any) *kinds.Error {
+	return kinds.Errorf(kinds.Unreachable, "%s: %s", n.peerName(id), fmt.Sprintf(format, args...)).WithDelivered(d)
 }
 
-// unknownPeerError returns the error of a call to an id that is not trusted.
-func (n *Node) unknownPeerError(id identity.ID) *kinds.Error {
+// newUnknownPeerError returns the error of a call to an id that is not trusted.
+func (n *Node) newUnknownPeerError(id identity.ID) *kinds.Error {
 	return kinds.Errorf(kinds.UnknownPeer, "%s is not trusted here; acpctl trust its full id first", id.Label()).WithDelivered(kinds.DeliveredNo)
 }
 
-// closedWith reports whether the peer ended a connection with code.
-func closedWith(err error, code quic.ApplicationErrorCode) bool {
+// isClosedWith reports whether the peer ended a connection with code.
+func isClosedWith(err error, code quic.ApplicationErrorCode) bool {
 	app, ok := errors.AsType[*quic.ApplicationError](err)
 	return ok && app.Remote && app.ErrorCode == code
 }
 
-// raisedBy marks e as raised by the peer and returns it. What this node finds wrong with
+// markRemoteError marks e as raised by the peer and returns it. What this node finds wrong with
 // a reply is its own error and is not marked.
-func raisedBy(id identity.ID, e *kinds.Error) *kinds.Error {
+func markRemoteError(id identity.ID, e *kinds.Error) *kinds.Error {
 	e.From = id.String()
 	return e
 }
 
-// nameOf returns the petname of a peer, or its label.
-func (n *Node) nameOf(id identity.ID) string {
+// peerName returns the petname of a peer, or its label.
+func (n *Node) peerName(id identity.ID) string {
 	if p, ok := n.cfg.Trust.Get(id); ok {
 		return p.Name
 	}
 	return id.Label()
 }
 
-// callError returns the error of a call on a stream whose bytes may have left.
-func (n *Node) callError(ctx context.Context, c *conn, err error) *kinds.Error {
+// toCallError returns the error of a call on a stream whose bytes may have left.
+func (n *Node) toCallError(ctx context.Context, c *conn, err error) *kinds.Error {
 	switch stream, ok := errors.AsType[*quic.StreamError](err); {
 	case ok && stream.Remote:
-		return n.streamError(c.id, stream.ErrorCode)
+		return n.newStreamError(c.id, stream.ErrorCode)
 	case c.qc.Context().Err() != nil:
-		return n.connectionError(c.id, c.endCause())
+		return n.toConnectionError(c.id, c.endCause())
 	case ctx.Err() != nil:
-		return contextError(n, ctx, c.id, kinds.DeliveredUnknown)
+		return newContextError(n, ctx, c.id, kinds.DeliveredUnknown)
 	}
-	return n.connectionError(c.id, err) // of which streams hear before the context does
+	return n.toConnectionError(c.id, err) // of which streams hear before the context does
 }
 
-// contextError returns the error of a call whose ctx ended.
-func contextError(n *Node, ctx context.Context, id identity.ID, d kinds.Delivered) *kinds.Error {
+// newContextError returns the error of a call whose ctx ended.
+func newContextError(n *Node, ctx context.Context, id identity.ID, d kinds.Delivered) *kinds.Error {
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		return kinds.Errorf(kinds.Timeout, "%s gave no answer before the deadline; allow more time, or repeat with the same id", n.nameOf(id)).WithDelivered(d)
+		return kinds.Errorf(kinds.Timeout, "%s gave no answer before the deadline; allow more time, or repeat with the same id", n.peerName(id)).WithDelivered(d)
 	}
-	return kinds.Errorf(kinds.Cancelled, "the caller gave up before %s answered", n.nameOf(id)).WithDelivered(d)
+	return kinds.Errorf(kinds.Cancelled, "the caller gave up before %s answered", n.peerName(id)).WithDelivered(d)
 }
 
-// streamError returns the error of a call whose stream the peer reset with code.
-func (n *Node) streamError(id identity.ID, code quic.StreamErrorCode) *kinds.Error {
-	name := n.nameOf(id)
+// newStreamError returns the error of a call whose stream the peer reset with code.
+func (n *Node) newStreamError(id identity.ID, code quic.StreamErrorCode) *kinds.Error {
+	name := n.peerName(id)
 	switch code {
 	case streamUnknown:
-		return raisedBy(id, kinds.Errorf(kinds.UnknownKind, "%s does not know this type of stream", name))
+		return markRemoteError(id, kinds.Errorf(kinds.UnknownKind, "%s does not know this type of stream", name))
 	case streamCancelled:
-		return raisedBy(id, kinds.Errorf(kinds.Cancelled, "%s gave the message up", name))
+		return markRemoteError(id, kinds.Errorf(kinds.Cancelled, "%s gave the message up", name))
 	case streamTimeout:
-		return raisedBy(id, kinds.Errorf(kinds.Timeout, "%s waited too long for the message; try again", name)).WithDelivered(kinds.DeliveredNo)
+		return markRemoteError(id, kinds.Errorf(kinds.Timeout, "%s waited too long for the message; try again", name)).WithDelivered(kinds.DeliveredNo)
 	case streamTooLarge:
-		return raisedBy(id, kinds.Errorf(kinds.TooLarge, "the message is larger than %s takes", name))
+		return markRemoteError(id, kinds.Errorf(kinds.TooLarge, "the message is larger than %s takes", name))
 	case streamInvalid:
-		return raisedBy(id, kinds.Errorf(kinds.Invalid, "%s could not read the message", name))
+		return markRemoteError(id, kinds.Errorf(kinds.Invalid, "%s could not read the message", name))
 	case streamGoingAway:
-		return n.unreachableError(id, kinds.DeliveredNo, "it is shutting down; try again later")
+		return n.newUnreachableError(id, kinds.DeliveredNo, "it is shutting down; try again later")
 	case streamOverloaded:
-		return raisedBy(id, kinds.Errorf(kinds.Overloaded, "%s has too much to do; try again later", name))
+		return markRemoteError(id, kinds.Errorf(kinds.Overloaded, "%s has too much to do; try again later", name))
 	}
-	return raisedBy(id, kinds.Errorf(kinds.Internal, "%s failed to answer", name)).WithDelivered(kinds.DeliveredUnknown)
+	return markRemoteError(id, kinds.Errorf(kinds.Internal, "%s failed to answer", name)).WithDelivered(kinds.DeliveredUnknown)
 }
 
-// connectionError returns the error of a call whose connection ended.
-func (n *Node) connectionError(id identity.ID, cause error) *kinds.Error {
-	name := n.nameOf(id)
+// toConnectionError returns the error of a call whose connection ended.
+func (n *Node) toConnectionError(id identity.ID, cause error) *kinds.Error {
+	name := n.peerName(id)
 	app, closed := errors.AsType[*quic.ApplicationError](cause)
 	_, idle := errors.AsType[*quic.IdleTimeoutError](cause)
 	_, reset := errors.AsType[*quic.StatelessResetError](cause)
 	switch {
 	case closed && app.ErrorCode == closeNotTrusted:
 		if app.Remote {
-			return notTrustedError(name).WithDelivered(kinds.DeliveredUnknown)
+			return newNotTrustedError(name).WithDelivered(kinds.DeliveredUnknown)
 		}
 		return kinds.Errorf(kinds.NotTrusted, "%s is no longer trusted here; acpctl trust it to go on", name).WithDelivered(kinds.DeliveredUnknown)
-	case closedWith(cause, closeIdentityConflict):
-		return identityConflictError(name).WithDelivered(kinds.DeliveredUnknown)
+	case isClosedWith(cause, closeIdentityConflict):
+		return newIdentityConflictError(name).WithDelivered(kinds.DeliveredUnknown)
 	case closed && app.ErrorCode == closeShutdown && app.Remote:
-		return n.unreachableError(id, kinds.DeliveredUnknown, "it shut down; repeat with the same id when it is back")
+		return n.newUnreachableError(id, kinds.DeliveredUnknown, "it shut down; repeat with the same id when it is back")
 	case closed && app.ErrorCode == closeShutdown:
-		return n.unreachableError(id, kinds.DeliveredUnknown, "this daemon is shutting down")
+		return n.newUnreachableError(id, kinds.DeliveredUnknown, "this daemon is shutting down")
 	case reset, closed && app.ErrorCode == closeReplaced && !app.Remote:
-		return n.unreachableError(id, kinds.DeliveredUnknown, "its daemon restarted; repeat with the same id")
+		return n.newUnreachableError(id, kinds.DeliveredUnknown, "its daemon restarted; repeat with the same id")
 	case closed && app.ErrorCode == closeDead, idle:
-		return n.unreachableError(id, kinds.DeliveredUnknown, "it stopped answering; repeat with the same id when it is back")
+		return n.newUnreachableError(id, kinds.DeliveredUnknown, "it stopped answering; repeat with the same id when it is back")
 	}
-	return n.unreachableError(id, kinds.DeliveredUnknown, "the connection was lost; repeat with the same id (%v)", cause)
+	return n.newUnreachableError(id, kinds.DeliveredUnknown, "the connection was lost; repeat with the same id (%v)", cause)
 }
 
-func notTrustedError(name string) *kinds.Error {
+func newNotTrustedError(name string) *kinds.Error {
 	return kinds.Errorf(kinds.NotTrusted, "%s does not trust this daemon; ask its owner to run acpctl trust there", name)
 }
 
-func identityConflictError(name string) *kinds.Error {
+func newIdentityConflictError(name string) *kinds.Error {
 	return kinds.Errorf(kinds.IdentityConflict, "%s saw another process with this daemon's key: stop that one, then start this one again", name)
 }
 
-// dialError returns the error of a dial of one address. Nothing was sent then.
-func (n *Node) dialError(id identity.ID, addr string, err error) *kinds.Error {
-	name := n.nameOf(id)
+// toDialError returns the error of a dial of one address. Nothing was sent then.
+func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error {
+	name := n.peerName(id)
 	wrong, isWrong := errors.AsType[*identity.WrongIDError](err)
 	app, closed := errors.AsType[*quic.ApplicationError](err)
 	transport, failed := errors.AsType[*quic.TransportError](err)
@@ -166,27 +166,27 @@ func (n *Node) dialError(id identity.ID, addr string, err error) *kinds.Error {
 	case closed && app.Remote:
 		switch app.ErrorCode {
 		case closeNotTrusted:
-			return notTrustedError(name).WithDelivered(kinds.DeliveredNo)
+			return newNotTrustedError(name).WithDelivered(kinds.DeliveredNo)
 		case closeIdentityConflict:
-			return identityConflictError(name).WithDelivered(kinds.DeliveredNo)
+			return newIdentityConflictError(name).WithDelivered(kinds.DeliveredNo)
 		case closeIncompatibleVersion:
-			return raisedBy(id, kinds.Errorf(kinds.IncompatibleVersion, "%s speaks another version of the protocol; update the older side", name)).WithDelivered(kinds.DeliveredNo)
+			return markRemoteError(id, kinds.Errorf(kinds.IncompatibleVersion, "%s speaks another version of the protocol; update the older side", name)).WithDelivered(kinds.DeliveredNo)
 		case closeOverloaded:
-			return raisedBy(id, kinds.Errorf(kinds.Overloaded, "%s takes no connection now; try again later", name)).WithDelivered(kinds.DeliveredNo)
+			return markRemoteError(id, kinds.Errorf(kinds.Overloaded, "%s takes no connection now; try again later", name)).WithDelivered(kinds.DeliveredNo)
 		}
 	case failed && transport.ErrorCode.IsCryptoError():
 		switch tls.AlertError(transport.ErrorCode - 0x100) {
 		case 120: // no_application_protocol (RFC 7301, section 3.2)
-			return raisedBy(id, kinds.Errorf(kinds.IncompatibleVersion, "%s at %s speaks no common version of the protocol; update the older side", name, addr)).WithDelivered(kinds.DeliveredNo)
+			return markRemoteError(id, kinds.Errorf(kinds.IncompatibleVersion, "%s at %s speaks no common version of the protocol; update the older side", name, addr)).WithDelivered(kinds.DeliveredNo)
 		case 40: // handshake_failure (RFC 8446, section 6.2)
 			return kinds.Errorf(kinds.NotTrusted, "%s at %s requires a post-quantum key exchange; update this side", name, addr).WithDelivered(kinds.DeliveredNo)
 		}
 	case errors.Is(err, errNoRoute):
-		return n.unreachableError(id, kinds.DeliveredNo, "this machine has no route to %s; check its network, or correct the address", addr)
+		return n.newUnreachableError(id, kinds.DeliveredNo, "this machine has no route to %s; check its network, or correct the address", addr)
 	case errors.Is(err, errRefused):
-		return n.unreachableError(id, kinds.DeliveredNo, "nothing listens at %s; start its daemon", addr)
+		return n.newUnreachableError(id, kinds.DeliveredNo, "nothing listens at %s; start its daemon", addr)
 	case isNetwork && network.Timeout():
-		return n.unreachableError(id, kinds.DeliveredNo, "no answer from %s; check the address and the network between", addr)
+		return n.newUnreachableError(id, kinds.DeliveredNo, "no answer from %s; check the address and the network between", addr)
 	}
-	return n.unreachableError(id, kinds.DeliveredNo, "%s: %v", addr, err)
+	return n.newUnreachableError(id, kinds.DeliveredNo, "%s: %v", addr, err)
 }

@@ -25,8 +25,8 @@ func Example() {
 	serving.Go(func() { planner.node.Serve(ctx) })
 	serving.Go(func() { reviewer.node.Serve(ctx) })
 
-	question := kinds.Encode(&kinds.Query{Question: "Is the change safe?"})
-	request, err := kinds.Check(wire.NewEnvelope(planner.node.ID(), reviewer.node.ID(), kinds.KindQuery, question))
+	question := kinds.EncodePayload(&kinds.Query{Question: "Is the change safe?"})
+	request, err := kinds.CheckEnvelope(wire.NewEnvelope(planner.node.ID(), reviewer.node.ID(), kinds.KindQuery, question))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	response, err := kinds.Parse[kinds.Response](reply.Payload)
+	response, err := kinds.ParsePayload[kinds.Response](reply.Payload)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func newNode(answer func(*identity.TrustStore) func(context.Context, kinds.Check
 	if err != nil {
 		log.Fatal(err)
 	}
-	a := agent{trust: identity.NewTrust()}
+	a := agent{trust: identity.NewMemoryTrustStore()}
 	cfg := peer.Config{Key: key, Trust: a.trust, Listen: "127.0.0.1:0"}
 	if answer != nil {
 		cfg.Exchange = answer(a.trust)
@@ -72,12 +72,12 @@ func review(trust *identity.TrustStore) func(context.Context, kinds.Checked) (*w
 		if request.Kind != kinds.KindQuery {
 			return nil, kinds.Errorf(kinds.UnknownKind, "only queries are answered here")
 		}
-		q, err := kinds.Parse[kinds.Query](request.Payload)
+		q, err := kinds.ParsePayload[kinds.Query](request.Payload)
 		if err != nil {
 			return nil, err
 		}
 		asker, _ := trust.Get(request.From)
-		answer := kinds.Encode(&kinds.Response{Summary: asker.Name + " asks: " + q.Question + " Yes."})
+		answer := kinds.EncodePayload(&kinds.Response{Summary: asker.Name + " asks: " + q.Question + " Yes."})
 		return wire.NewReply(request.Envelope, kinds.KindResponse, answer), nil
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// TestQUICIsLaidOutAsKnown compares what unreadFrames looks at with quic-go's types.
+// TestQUICIsLaidOutAsKnown compares what countUnreadFrames looks at with quic-go's types.
 func TestQUICIsLaidOutAsKnown(t *testing.T) {
 	field := func(v reflect.Type, name, want string) reflect.Type {
 		t.Helper()
@@ -54,8 +54,8 @@ func TestUnreadFramesAreCounted(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		conn := b.allConns()[0]
-		if n := unreadFrames(conn.qc); n != 10*20 {
+		conn := b.listConns()[0]
+		if n := countUnreadFrames(conn.qc); n != 10*20 {
 			t.Errorf("%d frames, want %d", n, 10*20)
 		}
 		c.qc.CloseWithError(0, "")

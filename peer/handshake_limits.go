@@ -40,7 +40,7 @@ const (
 	maxSources  = 1024
 )
 
-func newHandshakes() *handshakeLimits {
+func newHandshakeLimits() *handshakeLimits {
 	return &handshakeLimits{
 		unproved: newHandshakeRate(handshakesPerSourcePerSecond, handshakesPerSecond),
 		proved:   newHandshakeRate(provedPerSourcePerSecond, rate.Inf),
@@ -52,7 +52,7 @@ func newHandshakes() *handshakeLimits {
 // mustProveAddr reports whether a source has to prove its address before a handshake
 // begins (RFC 9000, section 8.1.2).
 func (h *handshakeLimits) mustProveAddr(addr net.Addr) bool {
-	return h.open.Load() >= maxUnproved || h.unproved.exceeded(sourceOf(addr))
+	return h.open.Load() >= maxUnproved || h.unproved.countAndCheckExceeded(newHandshakeSource(addr))
 }
 
 var errTooMany = errors.New("too many handshakes at a time")
@@ -65,12 +65,12 @@ type handshakeKey struct{}
 // that address.
 func (h *handshakeLimits) beginHandshake(ctx context.Context, from *quic.ClientInfo) (context.Context, error) {
 	limit, most := h.proved, int32(maxHalfOpen)
-	s := sourceOf(from.RemoteAddr)
-	if at := addrPortOf(from.RemoteAddr); from.AddrVerified && h.isProved(at) {
+	s := newHandshakeSource(from.RemoteAddr)
+	if at := toAddrPort(from.RemoteAddr); from.AddrVerified && h.isProvedAddr(at) {
 		limit, most = h.known, 2*maxHalfOpen
 		s.port = at.Port()
 	}
-	if h.open.Load() >= most || from.AddrVerified && limit.exceeded(s) {
+	if h.open.Load() >= most || from.AddrVerified && limit.countAndCheckExceeded(s) {
 		return nil, errTooMany
 	}
 	h.open.Add(1)
@@ -86,9 +86,9 @@ func (h *handshakeLimits) endHandshake(ctx context.Context) {
 	}
 }
 
-// rememberProved notes the address at which a peer proved its key, in place of the one
+// replaceProvedAddr stores the address at which a peer proved its key, in place of the one
 // before. The zero value for now forgets it.
-func (h *handshakeLimits) rememberProved(id identity.ID, before, now netip.AddrPort) {
+func (h *handshakeLimits) replaceProvedAddr(id identity.ID, before, now netip.AddrPort) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.provedBy[before] == id {
@@ -99,8 +99,8 @@ func (h *handshakeLimits) rememberProved(id identity.ID, before, now netip.AddrP
 	}
 }
 
-// isProved reports whether a peer last proved its key at a.
-func (h *handshakeLimits) isProved(a netip.AddrPort) bool {
+// isProvedAddr reports whether a peer last proved its key at a.
+func (h *handshakeLimits) isProvedAddr(a netip.AddrPort) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, ok := h.provedBy[a]
@@ -112,11 +112,11 @@ type handshakeRate struct {
 	mu        sync.Mutex // guards sources
 	all       *rate.Limiter
 	perSource int
-	sources   map[source]*rate.Limiter // at most maxSources, then begun anew
+	sources   map[handshakeSource]*rate.Limiter // at most maxSources, then begun anew
 }
 
-// source is an IPv4 address or an IPv6 /56, or a port of it: what has one rate.
-type source struct {
+// handshakeSource is an IPv4 address or an IPv6 /56, or a port of it: what has one rate.
+type handshakeSource struct {
 	netip.Prefix
 	port uint16
 }
@@ -125,12 +125,12 @@ func newHandshakeRate(perSource int, all rate.Limit) *handshakeRate {
 	return &handshakeRate{
 		all:       rate.NewLimiter(all, int(min(all, handshakesPerSecond))),
 		perSource: perSource,
-		sources:   make(map[source]*rate.Limiter),
+		sources:   make(map[handshakeSource]*rate.Limiter),
 	}
 }
 
-// exceeded counts one handshake of s and reports whether the rate does not allow it.
-func (h *handshakeRate) exceeded(s source) bool {
+// countAndCheckExceeded counts one handshake of s and reports whether the rate does not allow it.
+func (h *handshakeRate) countAndCheckExceeded(s handshakeSource) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l := h.sources[s]
@@ -144,18 +144,18 @@ func (h *handshakeRate) exceeded(s source) bool {
 	return !l.Allow() || !h.all.Allow()
 }
 
-// sourceOf returns the source of addr. On loopback that is a port, because all daemons of
+// newHandshakeSource returns the source of addr. On loopback that is a port, because all daemons of
 // a machine share its address.
-func sourceOf(addr net.Addr) source {
-	s := source{Prefix: sourcePrefixOf(addr)}
-	if at := addrPortOf(addr); at.Addr().IsLoopback() {
+func newHandshakeSource(addr net.Addr) handshakeSource {
+	s := handshakeSource{Prefix: toSourcePrefix(addr)}
+	if at := toAddrPort(addr); at.Addr().IsLoopback() {
 		s.port = at.Port()
 	}
 	return s
 }
 
-// addrPortOf returns a UDP address in a form that can be compared; else the zero value.
-func addrPortOf(addr net.Addr) netip.AddrPort {
+// toAddrPort returns a UDP address in a form that can be compared; else the zero value.
+func toAddrPort(addr net.Addr) netip.AddrPort {
 	udp, ok := addr.(*net.UDPAddr)
 	if !ok {
 		return netip.AddrPort{}
@@ -164,13 +164,9 @@ func addrPortOf(addr net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// sourcePrefixOf returns the IPv4 address or IPv6 /56 of a UDP address.
-func sourcePrefixOf(addr net.Addr) netip.Prefix {
-	udp, ok := addr.(*net.UDPAddr)
-	if !ok {
-		return netip.Prefix{}
-	}
-	ip := udp.AddrPort().Addr().Unmap().WithZone("")
+// toSourcePrefix returns the IPv4 address or IPv6 /56 of a UDP address.
+func toSourcePrefix(addr net.Addr) netip.Prefix {
+	ip := toAddrPort(addr).Addr().WithZone("")
 	bits := 32
 	if ip.Is6() {
 		bits = 56
@@ -188,10 +184,10 @@ type strangerLimit struct {
 	from map[netip.Prefix]int
 }
 
-// enter counts a stranger at addr and reports whether there is room. If there is, the
-// caller calls leave in the end.
-func (g *strangerLimit) enter(addr net.Addr) bool {
-	p := sourcePrefixOf(addr)
+// tryAddStranger counts a stranger at addr and reports whether there is room. If there is, the
+// caller calls removeStranger in the end.
+func (g *strangerLimit) tryAddStranger(addr net.Addr) bool {
+	p := toSourcePrefix(addr)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.in >= g.all || g.from[p] >= g.perSource {
@@ -205,8 +201,8 @@ func (g *strangerLimit) enter(addr net.Addr) bool {
 	return true
 }
 
-func (g *strangerLimit) leave(addr net.Addr) {
-	p := sourcePrefixOf(addr)
+func (g *strangerLimit) removeStranger(addr net.Addr) {
+	p := toSourcePrefix(addr)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.in--

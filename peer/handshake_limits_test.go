@@ -17,7 +17,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// liveHeap is what is in use on the heap after a collection.
+// liveHeap returns the bytes that are in use on the heap after a collection.
 func liveHeap() int64 {
 	runtime.GC()
 	runtime.GC() // what pools held goes with the second
@@ -133,7 +133,7 @@ func TestRepliesThatNobodyReads(t *testing.T) {
 		if n := len(b.received()); n != 3*maxBatch {
 			t.Errorf("%d of %d were handled", n, 3*maxBatch)
 		}
-		conn := b.allConns()[0]
+		conn := b.listConns()[0]
 		conn.mu.Lock()
 		open := len(conn.inbound)
 		conn.mu.Unlock()

@@ -128,12 +128,12 @@ func TestHandshakesOfAProvenSource(t *testing.T) {
 // handshakes: a known peer still comes in, at the address where it proved its key.
 func TestHalfOpenHandshakesOfManySources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHandshakes()
+		h := newHandshakeLimits()
 		from := func(n int, proved bool) *quic.ClientInfo {
 			return &quic.ClientInfo{RemoteAddr: &net.UDPAddr{IP: net.IPv4(10, 0, byte(n>>8), byte(n)), Port: 7117}, AddrVerified: proved}
 		}
 		known := from(9999, true)
-		h.rememberProved(identity.ID{1}, addrPortOf(nil), addrPortOf(known.RemoteAddr))
+		h.replaceProvedAddr(identity.ID{1}, toAddrPort(nil), toAddrPort(known.RemoteAddr))
 		var all []context.CancelFunc
 		begun := func(i *quic.ClientInfo) bool {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -167,7 +167,7 @@ func TestHalfOpenHandshakesOfManySources(t *testing.T) {
 		if n := h.open.Load(); n > maxHalfOpen+provedPerSourcePerSecond+1 {
 			t.Errorf("a known peer that floods: %d half open", n)
 		}
-		if h.rememberProved(identity.ID{1}, addrPortOf(known.RemoteAddr), addrPortOf(nil)); begun(known) {
+		if h.replaceProvedAddr(identity.ID{1}, toAddrPort(known.RemoteAddr), toAddrPort(nil)); begun(known) {
 			t.Error("an address is known though its peer is not trusted any more")
 		}
 		for _, end := range all {

@@ -26,9 +26,9 @@ func TestHelloOfATrustedPeer(t *testing.T) {
 		in   time.Duration
 	}{
 		"good":                  {good, lives, 0},
-		"none":                  {func(c *raw) {}, closeHelloTimeout, helloTime},
-		"stream type alone":     {func(c *raw) { c.openControl(nil) }, closeHelloTimeout, helloTime},
-		"half":                  {func(c *raw) { c.openControl(item(c.t, c.hello())[:50]) }, closeHelloTimeout, helloTime},
+		"none":                  {func(c *raw) {}, closeHelloTimeout, helloTimeout},
+		"stream type alone":     {func(c *raw) { c.openControl(nil) }, closeHelloTimeout, helloTimeout},
+		"half":                  {func(c *raw) { c.openControl(item(c.t, c.hello())[:50]) }, closeHelloTimeout, helloTimeout},
 		"half and end":          {func(c *raw) { c.openControl(item(c.t, c.hello())[:50]); c.out.Close() }, closeProtocolError, 0},
 		"garbage":               {func(c *raw) { c.openControl([]byte{3, 0xff, 0xff, 0xff}) }, closeProtocolError, 0},
 		"empty item":            {func(c *raw) { c.openControl([]byte{0}) }, closeProtocolError, 0},

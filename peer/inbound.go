@@ -31,10 +31,10 @@ type inboundStream struct {
 	begun  atomic.Bool
 }
 
-// markBegun reports true to its first caller. That is either the stream's goroutine, which
+// claimStart reports true to its first caller. That is either the stream's goroutine, which
 // then calls the handler, or the one that gives the stream up: so the peer is told the
 // truth of whether a handler ran.
-func (s *inboundStream) markBegun() bool { return s.begun.CompareAndSwap(false, true) }
+func (s *inboundStream) claimStart() bool { return s.begun.CompareAndSwap(false, true) }
 
 // acceptBidiStreams handles the peer's bidirectional streams, each in a goroutine, until
 // the connection ends.
@@ -50,11 +50,10 @@ func (c *conn) acceptBidiStreams() {
 				continue
 			}
 			code = streamGoingAway
-			c.peer.streams.Give(1)
+			c.peer.streams.Release(1)
 		}
-		s.CancelRead(code)
-		s.CancelWrite(code)
-		c.credit.release(s)
+		resetStream(s, code)
+		c.credit.releaseCredit(s)
 	}
 }
 
@@ -66,13 +65,13 @@ const manyStreams = 32
 // gets its turn after all goroutines that are ready to run: otherwise the requests of
 // others would wait behind each of its streams.
 func (c *conn) reserveStream() error {
-	err := c.peer.streams.Take(1)
+	err := c.peer.streams.Reserve(1)
 	used := c.peer.streams.Used()
 	if used >= manyStreams {
 		runtime.Gosched()
 	}
 	if err == nil && used >= soonerAt {
-		c.node.unread.lookSooner()
+		c.node.unread.shortenPause()
 	}
 	return err
 }
@@ -85,14 +84,14 @@ func (n *Node) startHandler(f func()) bool {
 	if n.ctx.Err() != nil {
 		return false
 	}
-	n.workers.run(n.ctx, f, n.tasks.Go)
+	n.workers.startWork(n.ctx, f, n.tasks.Go)
 	return true
 }
 
 // handleBidiStream serves one bidirectional stream and resets it if that fails.
 func (c *conn) handleBidiStream(s *quic.Stream) {
-	defer c.credit.release(s)
-	defer c.peer.streams.Give(1)
+	defer c.credit.releaseCredit(s)
+	defer c.peer.streams.Release(1)
 	sv := &inboundStream{stream: s}
 	c.mu.Lock()
 	c.inbound[s.StreamID()] = sv
@@ -102,12 +101,16 @@ func (c *conn) handleBidiStream(s *quic.Stream) {
 		delete(c.inbound, s.StreamID())
 		c.mu.Unlock()
 	}()
-	defer c.recoverHandler(func() { s.CancelRead(streamInternal); s.CancelWrite(streamInternal) })
-	code := c.dispatchStream(s, sv)
-	if code != streamNone {
-		s.CancelRead(code)
-		s.CancelWrite(code)
+	defer c.recoverFromPanic(func() { resetStream(s, streamInternal) })
+	if code := c.dispatchStream(s, sv); code != streamNone {
+		resetStream(s, code)
 	}
+}
+
+// resetStream gives up both directions of a stream.
+func resetStream(s *quic.Stream, code quic.StreamErrorCode) {
+	s.CancelRead(code)
+	s.CancelWrite(code)
 }
 
 // dispatchStream reads the stream's type and answers a request, or calls the handler of
@@ -116,35 +119,35 @@ func (c *conn) dispatchStream(s *quic.Stream, sv *inboundStream) quic.StreamErro
 	s.SetReadDeadline(time.Now().Add(byteTime))
 	var typ [1]byte
 	if _, err := io.ReadFull(s, typ[:]); err != nil {
-		return resetCodeOf(err)
+		return toResetCode(err)
 	}
-	c.noteHeard()
+	c.markHeard()
 	if t := wire.StreamType(typ[0]); t != wire.StreamExchange {
 		h := c.node.handlers[t]
 		if h == nil {
 			return streamUnknown
 		}
-		if !sv.markBegun() {
+		if !sv.claimStart() {
 			return streamGoingAway
 		}
 		s.SetReadDeadline(time.Time{})
-		st := &Stream{s: s, left: c.left, done: func() {}}
+		st := &Stream{s: s, connLeaving: c.openingStoppedSignal, done: func() {}}
 		h(s.Context(), c.id, st)
 		st.Close()
 		return streamNone
 	}
 	in := buffers.Get().(*bytes.Buffer)
-	defer putBuffer(in)
+	defer recycleBuffer(in)
 	size, err := c.readEnvelope(s, in)
-	defer c.peer.envelopes.Give(size)
+	defer c.peer.envelopes.Release(size)
 	if err != nil {
-		return resetCodeOf(err)
+		return toResetCode(err)
 	}
 	env, err := wire.ParseEnvelope(in.Bytes())
 	if err != nil {
 		return streamInvalid
 	}
-	if !sv.markBegun() {
+	if !sv.claimStart() {
 		return streamGoingAway
 	}
 	reply := c.answerRequest(s.Context(), env)
@@ -152,15 +155,15 @@ func (c *conn) dispatchStream(s *quic.Stream, sv *inboundStream) quic.StreamErro
 		return streamCancelled // the sender gave up
 	}
 	out := buffers.Get().(*bytes.Buffer)
-	if err := reply.AppendReply(out); err != nil || out.Len() > int(c.hello.MaxMessage) {
-		reply = kinds.NewErrorReply(env, kinds.Errorf(kinds.TooLarge, "%s: the reply has %d bytes, %d are allowed; ask for less", env.Kind, out.Len(), c.hello.MaxMessage))
+	if err := reply.AppendReply(out); err != nil || out.Len() > int(c.peerHello.MaxMessage) {
+		reply = kinds.NewErrorReply(env, kinds.Errorf(kinds.TooLarge, "%s: the reply has %d bytes, %d are allowed; ask for less", env.Kind, out.Len(), c.peerHello.MaxMessage))
 		out.Reset()
 		reply.AppendReply(out)
 	}
 	if out.Len() > onePacket {
 		s.SetWriteDeadline(time.Now().Add(envelopeTime))
 	}
-	if err := c.outbox.write(s, out); err != nil {
+	if err := c.outbox.writeMessage(s, out); err != nil {
 		return streamInternal // the sender gave up, or reads too slowly; the handler ran
 	}
 	return streamNone
@@ -184,12 +187,12 @@ func (c *conn) answerRequest(ctx context.Context, env *wire.Envelope) *wire.Enve
 		return kinds.NewErrorReply(env, err)
 	case reply == nil:
 		return kinds.NewErrorReply(env, errors.New("the handler gave no reply"))
-	case !request.Spec.Answers(reply.Kind):
+	case !request.Spec.AllowsReply(reply.Kind):
 		return kinds.NewErrorReply(env, fmt.Errorf("the handler answered with %q", reply.Kind))
 	case reply.From != c.node.self || reply.To != c.id || reply.Ref == nil || *reply.Ref != env.ID:
 		return kinds.NewErrorReply(env, errors.New("the handler answered another request"))
 	}
-	if _, err := kinds.Check(reply); err != nil {
+	if _, err := kinds.CheckEnvelope(reply); err != nil {
 		return kinds.NewErrorReply(env, kinds.Errorf(kinds.Internal, "%s: the answer is not valid: %v", env.Kind, err))
 	}
 	return reply
@@ -199,53 +202,43 @@ func (c *conn) answerRequest(ctx context.Context, env *wire.Envelope) *wire.Enve
 // travels as its class does.
 func (c *conn) checkEnvelope(env *wire.Envelope, class kinds.Class) (kinds.Checked, error) {
 	if env.From != c.id || env.To != c.node.self {
-		c.node.lines.Add(c.id, slog.LevelWarn, "spoofed message refused", "peer", c.id.Label(), "id", env.ID, "from", env.From.Label(), "to", env.To.Label())
+		c.node.lines.WriteLimited(c.id, slog.LevelWarn, "spoofed message refused", "peer", c.id.Label(), "id", env.ID, "from", env.From.Label(), "to", env.To.Label())
 		return kinds.Checked{}, kinds.Errorf(kinds.NotAuthorized, "%s: from and to must be the ids that the connection has proved", env.Kind)
 	}
-	checked, err := kinds.Check(env)
+	checked, err := kinds.CheckEnvelope(env)
 	if err == nil && checked.Spec.Class != class {
 		err = kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel on this type of stream", env.Kind)
 	}
 	return checked, err
 }
 
+// deadlineReader is a stream of the peer: one direction of it, or both.
+type deadlineReader interface {
+	io.Reader
+	SetReadDeadline(time.Time) error
+}
+
 // readEnvelope reads one envelope, bounded by the deadlines, max_message and the peer's
 // share of the budget. The caller gives size back to the share, whatever the error.
-func (c *conn) readEnvelope(s io.Reader, buf *bytes.Buffer) (size int64, err error) {
-	type deadliner interface{ SetReadDeadline(time.Time) error }
-	var (
-		end  = time.Now().Add(envelopeTime)
-		d, _ = s.(deadliner)
-	)
-	for {
-		buf.Grow(2 << 10)
-		b := buf.AvailableBuffer()
-		n, err := s.Read(b[:cap(b)])
-		buf.Write(b[:n])
-		if buf.Len() > c.node.cfg.MaxMessage {
-			return size, errTooLarge
-		}
-		if over := c.peer.envelopes.Take(int64(n)); over != nil {
-			return size, over
+func (c *conn) readEnvelope(s deadlineReader, buf *bytes.Buffer) (size int64, err error) {
+	end := time.Now().Add(envelopeTime)
+	err = readLimited(s, buf, c.node.cfg.MaxMessage, func(n int) error {
+		if err := c.peer.envelopes.Reserve(int64(n)); err != nil {
+			return err
 		}
 		size += int64(n)
-		if err == io.EOF {
-			return size, nil
-		}
-		if err != nil {
-			return size, err
-		}
 		next := time.Now().Add(byteTime)
 		if next.After(end) {
 			next = end
 		}
-		d.SetReadDeadline(next)
-	}
+		return s.SetReadDeadline(next)
+	})
+	return size, err
 }
 
-// resetCodeOf returns the stream code for the error of an envelope that was not read.
-func resetCodeOf(err error) quic.StreamErrorCode {
-	switch _, over := errors.AsType[*budget.Exceeded](err); {
+// toResetCode returns the stream code for the error of an envelope that was not read.
+func toResetCode(err error) quic.StreamErrorCode {
+	switch _, over := errors.AsType[*budget.ExceededError](err); {
 	case errors.Is(err, errTooLarge):
 		return streamTooLarge
 	case over:
@@ -258,11 +251,11 @@ func resetCodeOf(err error) quic.StreamErrorCode {
 	return streamCancelled
 }
 
-// recoverHandler recovers from a handler's panic, logs its stack and calls fail: one
+// recoverFromPanic recovers from a handler's panic, logs its stack and calls fail: one
 // message must not end the daemon.
-func (c *conn) recoverHandler(fail func()) {
+func (c *conn) recoverFromPanic(fail func()) {
 	if v := recover(); v != nil {
-		c.node.lines.Add(c.id, slog.LevelError, "handler panicked", "peer", c.id.Label(), "panic", v, "stack", string(debug.Stack()))
+		c.node.lines.WriteLimited(c.id, slog.LevelError, "handler panicked", "peer", c.id.Label(), "panic", v, "stack", string(debug.Stack()))
 		fail()
 	}
 }

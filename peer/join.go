@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,6 @@ import (
 // trusted is the key that completed the handshake.
 
 const (
-	joinTime  = 10 * time.Second
 	joinBytes = 6 << 10     // 5.3 KiB of it are the post-quantum key and signature
 	wrongWait = time.Second // before a wrong token is answered, one at a time
 )
@@ -55,7 +55,7 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 	if inv.ID == n.self {
 		return identity.Peer{}, kinds.Errorf(kinds.Invalid, "join: the invitation is this daemon's own; use it on the other machine")
 	}
-	ctx, cancel := context.WithTimeout(ctx, joinTime)
+	ctx, cancel := context.WithTimeout(ctx, kinds.JoinDeadline)
 	defer cancel()
 	addrs := slices.Clone(inv.Addrs)
 	for _, a := range n.cfg.Addrs(inv.ID) {
@@ -68,10 +68,10 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 	}
 	connected := make(chan *quic.Conn, 1)
 	dialing, stop := context.WithTimeout(ctx, dialTime)
-	fail := n.raceAddrs(dialing, inv.ID, addrs, func(ctx context.Context, addr string, udp *net.UDPAddr) *failure {
-		qc, err := n.handshake(ctx, inv.ID, identity.ALPNJoin, udp)
+	fail := n.raceAddrs(dialing, inv.ID, addrs, func(ctx context.Context, addr string, udp *net.UDPAddr) *dialFailure {
+		qc, err := n.dialHandshake(ctx, inv.ID, identity.ALPNJoin, udp)
 		if err != nil {
-			return &failure{Error: n.joinError(inv, addr, err)}
+			return &dialFailure{Error: n.toJoinError(inv, addr, err)}
 		}
 		select {
 		case connected <- qc:
@@ -85,15 +85,15 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 		return identity.Peer{}, fail.Error
 	}
 	qc := <-connected
-	defer n.closeWithNode(qc)()
+	defer n.closeConnWithNode(qc)()
 	p, err := n.requestJoin(ctx, qc, inv)
 	qc.CloseWithError(closeJoinClosed, "joined")
 	return p, err
 }
 
-// joinError returns the error of an address at which joining failed.
-func (n *Node) joinError(inv identity.Invitation, addr string, err error) *kinds.Error {
-	e := n.dialError(inv.ID, addr, err)
+// toJoinError returns the error of an address at which joining failed.
+func (n *Node) toJoinError(inv identity.Invitation, addr string, err error) *kinds.Error {
+	e := n.toDialError(inv.ID, addr, err)
 	if e.Code == kinds.IncompatibleVersion {
 		return kinds.Errorf(kinds.NotAuthorized, "join: no invitation is open at %s; it has expired, was used or revoked, or the daemon there was started anew: ask for a new one", addr)
 	}
@@ -118,7 +118,7 @@ func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, inv identity.Invi
 	if err != nil {
 		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: %v", err)
 	}
-	body, err := wire.Marshal(joinRequest{V: 1, Token: inv.Token[:], Name: identity.Claim(n.cfg.Name), PQ: n.cfg.Key.PublicPQ(), Sig: sig})
+	body, err := wire.MarshalCBOR(joinRequest{V: 1, Token: inv.Token[:], Name: identity.CleanClaim(n.cfg.Name), PQ: n.cfg.Key.PublicPQ(), Sig: sig})
 	if err != nil {
 		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: %v", err)
 	}
@@ -131,41 +131,33 @@ func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, inv identity.Invi
 		return identity.Peer{}, unreachable(err)
 	}
 	var reply joinReply
-	if err := wire.Unmarshal(in.Bytes(), &reply); err != nil {
-		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: the answer of %s is not valid: %s", inv.ID.Label(), cleanText(err.Error()))
+	if err := wire.UnmarshalCBOR(in.Bytes(), &reply); err != nil {
+		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: the answer of %s is not valid: %s", inv.ID.Label(), cleanErrorText(err.Error()))
 	}
 	if reply.Code != "" {
-		return identity.Peer{}, raisedBy(inv.ID, kinds.FromWire(reply.Code, cleanText(reply.Message), 0))
+		return identity.Peer{}, markRemoteError(inv.ID, kinds.NewErrorFromWire(reply.Code, cleanErrorText(reply.Message), 0))
 	}
 	if len(reply.PQ) > 0 && !inv.PQ.IsZero() && identity.HashPQ(reply.PQ) != inv.PQ {
 		return identity.Peer{}, kinds.Errorf(kinds.IdentityConflict, "join: the post-quantum key of %s is not the one in the invitation; ask for a new one", inv.ID.Label())
 	}
-	pq, err := n.provenPQ(qc, reply.PQ, reply.Sig, inv.ID)
+	pq, err := n.verifyJoinPQ(qc, reply.PQ, reply.Sig, inv.ID)
 	if err != nil {
 		return identity.Peer{}, kinds.Errorf(kinds.IdentityConflict, "join: %v; ask for a new invitation", err)
 	}
 	if n.cfg.RequirePQ && inv.PQ.IsZero() && pq.IsZero() {
 		return identity.Peer{}, kinds.Errorf(kinds.NotTrusted, "join: a post-quantum identity is required here and %s proves none; update it", inv.ID.Label())
 	}
-	claim := reply.Name
-	if claim == "" {
-		claim = inv.Name
-	}
-	p := identity.Peer{ID: inv.ID, Addrs: inv.Addrs, PQ: inv.PQ}
-	if p.PQ.IsZero() {
-		p.PQ = pq
-	}
-	p, err = n.cfg.Trust.TrustJoined(p, claim)
+	p, err := n.cfg.Trust.TrustJoined(identity.Peer{ID: inv.ID, Addrs: inv.Addrs, PQ: cmp.Or(inv.PQ, pq)}, cmp.Or(reply.Name, inv.Name))
 	if blocked, ok := errors.AsType[*identity.BlockedError](err); ok {
 		return p, kinds.Errorf(kinds.NotTrusted, "join: %v", blocked)
 	}
-	if pinned, ok := errors.AsType[*identity.PinnedError](err); ok {
+	if pinned, ok := errors.AsType[*identity.PinMismatchError](err); ok {
 		return p, kinds.Errorf(kinds.IdentityConflict, "join: %v", pinned)
 	}
 	if err != nil {
 		return p, fmt.Errorf("join: %w", err) // its cause may be the disk, which has a code where that is known
 	}
-	n.noteJoined(p, qc.RemoteAddr().String())
+	n.recordJoinedPeer(p, qc.RemoteAddr().String())
 	n.Connect(p.ID)
 	return p, nil
 }
@@ -180,10 +172,10 @@ func (n *Node) signJoin(qc *quic.Conn, other identity.ID) ([]byte, error) {
 	return n.cfg.Key.SignHello(exporter, other)
 }
 
-// provenPQ returns the hash of the other side's post-quantum key, if sig proves that the
+// verifyJoinPQ returns the hash of the other side's post-quantum key, if sig proves that the
 // other side has it. Without a signature the hash is zero, and the first hello pins the
 // key. A wrong signature is an error.
-func (n *Node) provenPQ(qc *quic.Conn, pq, sig []byte, signer identity.ID) (identity.PQHash, error) {
+func (n *Node) verifyJoinPQ(qc *quic.Conn, pq, sig []byte, signer identity.ID) (identity.PQHash, error) {
 	if len(pq) == 0 || len(sig) == 0 {
 		return identity.PQHash{}, nil
 	}
@@ -197,8 +189,8 @@ func (n *Node) provenPQ(qc *quic.Conn, pq, sig []byte, signer identity.ID) (iden
 	return identity.HashPQ(pq), nil
 }
 
-// cleanText makes a peer's text fit for an error message: short and printable.
-func cleanText(s string) string {
+// cleanErrorText makes a peer's text fit for an error message: short and printable.
+func cleanErrorText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
@@ -208,10 +200,10 @@ func cleanText(s string) string {
 	return clipReceiptText(s)
 }
 
-// noteJoined reports a peer that is trusted by invitation, and keeps the address at which
+// recordJoinedPeer reports a peer that is trusted by invitation, and keeps the address at which
 // it proved its key.
-func (n *Node) noteJoined(p identity.Peer, addr string) {
-	r := n.stateOf(p.ID)
+func (n *Node) recordJoinedPeer(p identity.Peer, addr string) {
+	r := n.findOrCreateState(p.ID)
 	r.mu.Lock()
 	r.lastGoodAddr = addr
 	r.mu.Unlock()
@@ -221,13 +213,13 @@ func (n *Node) noteJoined(p identity.Peer, addr string) {
 // serveJoin answers the request on a connection under the joining ALPN, and closes it.
 func (n *Node) serveJoin(qc *quic.Conn, id identity.ID) {
 	defer qc.CloseWithError(closeJoinClosed, "joined")
-	if !n.joiners.enter(qc.RemoteAddr()) {
+	if !n.joiners.tryAddStranger(qc.RemoteAddr()) {
 		qc.CloseWithError(closeOverloaded, "too many joining")
 		return
 	}
-	defer n.joiners.leave(qc.RemoteAddr())
+	defer n.joiners.removeStranger(qc.RemoteAddr())
 	n.tasks.Go(func() { limitGreetingBytes(qc, nil, closeOverloaded, "joining takes less") })
-	ctx, cancel := context.WithTimeout(n.ctx, joinTime)
+	ctx, cancel := context.WithTimeout(n.ctx, kinds.JoinDeadline)
 	defer cancel()
 	s, err := qc.AcceptStream(ctx)
 	if err != nil {
@@ -241,7 +233,7 @@ func (n *Node) serveJoin(qc *quic.Conn, id identity.ID) {
 	deadline, _ := ctx.Deadline()
 	s.SetDeadline(deadline)
 	reply := n.answerJoin(ctx, s, qc, id)
-	body, err := wire.Marshal(reply)
+	body, err := wire.MarshalCBOR(reply)
 	if err != nil {
 		return
 	}
@@ -266,7 +258,7 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 	}
 	var req joinRequest
 	b := in.Bytes()
-	err := wire.Unmarshal(b[1:], &req)
+	err := wire.UnmarshalCBOR(b[1:], &req)
 	switch {
 	case wire.StreamType(b[0]) != wire.StreamJoin:
 		return joinReply{Code: string(kinds.Invalid), Message: fmt.Sprintf("stream type %#x: expected %#x", b[0], byte(wire.StreamJoin))}
@@ -275,7 +267,7 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 	case req.V != 1 || len(req.Token) != 16:
 		return joinReply{Code: string(kinds.Invalid), Message: "expected version 1 and a token of 16 bytes"}
 	}
-	pq, err := n.provenPQ(qc, req.PQ, req.Sig, id)
+	pq, err := n.verifyJoinPQ(qc, req.PQ, req.Sig, id)
 	switch {
 	case err != nil:
 		return joinReply{Code: string(kinds.IdentityConflict), Message: err.Error()}
@@ -284,32 +276,29 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 	}
 	p := identity.Peer{ID: id, PQ: pq}
 	err = n.invitations.Redeem([16]byte(req.Token), id, func(name string) (err error) {
-		if name == "" {
-			name = req.Name
-		}
-		p, err = n.cfg.Trust.TrustJoined(p, name)
+		p, err = n.cfg.Trust.TrustJoined(p, cmp.Or(name, req.Name))
 		return err
 	})
 	_, blocked := errors.AsType[*identity.BlockedError](err)
-	_, pinned := errors.AsType[*identity.PinnedError](err)
+	_, pinned := errors.AsType[*identity.PinMismatchError](err)
 	switch {
 	case err == nil:
-		n.noteJoined(p, qc.RemoteAddr().String()) // where it calls from it listens too
+		n.recordJoinedPeer(p, qc.RemoteAddr().String()) // where it calls from it listens too
 		sig, err := n.signJoin(qc, id)
 		if err != nil { // the hellos tell
 			n.log.Error("join: no post-quantum signature", "peer", id.Label(), "err", err)
 		}
-		return joinReply{Name: identity.Claim(n.cfg.Name), PQ: n.cfg.Key.PublicPQ(), Sig: sig}
+		return joinReply{Name: identity.CleanClaim(n.cfg.Name), PQ: n.cfg.Key.PublicPQ(), Sig: sig}
 	case pinned:
 		return joinReply{Code: string(kinds.IdentityConflict), Message: "another post-quantum key of yours is pinned here; its owner can untrust you and trust you again"}
 	case blocked:
 		return joinReply{Code: string(kinds.NotAuthorized), Message: "this key was untrusted here; its owner's trust with the full id lifts that"}
 	case errors.Is(err, identity.ErrNoInvitation), errors.Is(err, identity.ErrInvitationUsed):
-		n.lines.Add(budget.Strangers, slog.LevelWarn, "join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)
+		n.lines.WriteLimited(budget.Strangers, slog.LevelWarn, "join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)
 		n.delayWrongToken(ctx)
 		return joinReply{Code: string(kinds.NotAuthorized), Message: err.Error()}
 	}
-	n.lines.Add(budget.Strangers, slog.LevelError, "join", "peer", id.Label(), "err", err)
+	n.lines.WriteLimited(budget.Strangers, slog.LevelError, "join", "peer", id.Label(), "err", err)
 	return joinReply{Code: string(kinds.Overloaded), Message: "join: the trust store of who invited could not be written: its log says why; then run the same command again"}
 }
 

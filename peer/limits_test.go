@@ -54,7 +54,7 @@ func TestExchangeBudget(t *testing.T) {
 				outcome{err, time.Since(start)}.want(t, kinds.Overloaded, kinds.DeliveredNo, 0, 0)
 			})
 		}
-		for range spare {
+		for range spareExchanges {
 			over.Go(func() {
 				env := &wire.Envelope{Kind: kinds.KindPing}
 				if _, _, err := a.Exchange(t.Context(), b.ID(), env); err != nil {
@@ -134,7 +134,7 @@ func TestByteBudget(t *testing.T) {
 		slow.Wait()
 		time.Sleep(time.Second)
 		a.ask(b, "free again")
-		if n := b.stateOf(a.ID()).envelopes.Used(); n != 0 {
+		if n := b.findOrCreateState(a.ID()).envelopes.Used(); n != 0 {
 			t.Errorf("%d bytes still count", n)
 		}
 	})
@@ -144,7 +144,7 @@ func TestHandlersThatFail(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b := w.pair(func(c *Config) {
 			c.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
-				q, _ := kinds.Parse[kinds.Query](env.Payload)
+				q, _ := kinds.ParsePayload[kinds.Query](env.Payload)
 				switch q.Question {
 				case "panic":
 					panic("at once")
@@ -189,6 +189,6 @@ func TestPeerWithoutCredit(t *testing.T) {
 		_, _, err = a.Exchange(t.Context(), key.ID(), query("?"))
 		outcome{err, time.Since(start)}.want(t, kinds.Overloaded, kinds.DeliveredNo, 0, 0)
 		_, err = a.Send(t.Context(), key.ID(), notify("a.b"), true)
-		outcome{err, time.Since(start)}.want(t, kinds.Timeout, kinds.DeliveredNo, wire.ReceiptDeadline, wire.ReceiptDeadline)
+		outcome{err, time.Since(start)}.want(t, kinds.Timeout, kinds.DeliveredNo, kinds.ReceiptDeadline, kinds.ReceiptDeadline)
 	})
 }

@@ -59,7 +59,7 @@ func (l *liveness) stopTimer(c *conn) {
 func (c *conn) checkAlive() {
 	c.mu.Lock()
 	l := &c.live
-	if c.open == 0 || c.qc.Context().Err() != nil {
+	if c.openedStreams == 0 || c.qc.Context().Err() != nil {
 		l.timer = nil
 		c.mu.Unlock()
 		return
@@ -75,7 +75,7 @@ func (c *conn) checkAlive() {
 		n    uint64
 	)
 	if ping {
-		n = l.numberPing(now)
+		n = l.nextPingNumber(now)
 	}
 	if ask {
 		l.asking, l.askedAt = true, now
@@ -98,7 +98,7 @@ func (c *conn) checkAlive() {
 func (c *conn) probeHost() {
 	ctx, cancel := context.WithTimeout(c.qc.Context(), proofTime)
 	defer cancel()
-	if believable(c.qc.RemoteAddr()) && c.node.probe(ctx, c.qc.RemoteAddr()) == probeRefused {
+	if isRefusalCredible(c.qc.RemoteAddr()) && c.node.probe(ctx, c.qc.RemoteAddr()) == probeRefused {
 		c.close(closeDead, "nothing listens there any more")
 	}
 	c.mu.Lock()
@@ -106,8 +106,8 @@ func (c *conn) probeHost() {
 	c.mu.Unlock()
 }
 
-// numberPing returns the number of a ping that is sent now. Callers hold mu.
-func (l *liveness) numberPing(now time.Time) uint64 {
+// nextPingNumber returns the number of a ping that is sent now. Callers hold mu.
+func (l *liveness) nextPingNumber(now time.Time) uint64 {
 	l.pings++
 	l.lastPing = now
 	return l.pings
@@ -119,7 +119,7 @@ func (c *conn) sendPing(n uint64) {
 	c.control.trySendItem(&wire.Ping{N: n, Pad: make([]byte, pingPad)})
 }
 
-// handlePong notes the answer to ping n, and decides the proof that waits for it.
+// handlePong records the answer to ping n, and decides the proof that waits for it.
 func (l *liveness) handlePong(c *conn, n uint64) {
 	c.mu.Lock()
 	if n > l.pongs && n <= l.pings {
@@ -127,7 +127,7 @@ func (l *liveness) handlePong(c *conn, n uint64) {
 	}
 	p := l.proof
 	c.mu.Unlock()
-	if p != nil && n >= p.n && c.endProof(p) {
+	if p != nil && n >= p.n && c.removeProof(p) {
 		p.alive = true
 		close(p.over)
 	}
@@ -136,10 +136,10 @@ func (l *liveness) handlePong(c *conn, n uint64) {
 // proveAlive reports whether the peer answers on this connection, and closes it as dead if
 // not. It blocks for one round trip, proofTime at most; calls share the proof.
 func (c *conn) proveAlive(ctx context.Context) bool {
-	if !c.silentFor(silentAfter) {
+	if !c.isSilentFor(silentAfter) {
 		return true
 	}
-	p := c.startProof()
+	p := c.joinOrStartProof()
 	if p == nil {
 		return false
 	}
@@ -151,15 +151,15 @@ func (c *conn) proveAlive(ctx context.Context) bool {
 	}
 }
 
-// startProof returns the running proof, or starts one. Nil: the node is closing.
-func (c *conn) startProof() *proof {
+// joinOrStartProof returns the running proof, or starts one. Nil: the node is closing.
+func (c *conn) joinOrStartProof() *proof {
 	c.mu.Lock()
 	if p := c.live.proof; p != nil {
 		c.mu.Unlock()
 		return p
 	}
 	p := &proof{
-		n:       c.live.numberPing(time.Now()),
+		n:       c.live.nextPingNumber(time.Now()),
 		packets: c.qc.ConnectionStats().PacketsReceived,
 		over:    make(chan struct{}),
 	}
@@ -167,7 +167,7 @@ func (c *conn) startProof() *proof {
 	c.mu.Unlock()
 	c.sendPing(p.n)
 	if !c.node.startHandler(func() { c.runProof(p) }) {
-		if c.endProof(p) {
+		if c.removeProof(p) {
 			close(p.over)
 		}
 		return nil
@@ -202,7 +202,7 @@ func (c *conn) runProof(p *proof) {
 			reason = ""
 		}
 	}
-	if !c.endProof(p) {
+	if !c.removeProof(p) {
 		return
 	}
 	if p.alive = reason == ""; !p.alive {
@@ -211,8 +211,8 @@ func (c *conn) runProof(p *proof) {
 	close(p.over)
 }
 
-// endProof removes the proof and reports whether it was there: then the caller decides it.
-func (c *conn) endProof(p *proof) bool {
+// removeProof removes the proof and reports whether it was there: then the caller decides it.
+func (c *conn) removeProof(p *proof) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.live.proof != p {

@@ -34,7 +34,7 @@ func (v *valve) SendPacket(p simnet.Packet) error {
 func slowly(c *Config) {
 	c.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
 		if env.Kind == kinds.KindQuery {
-			q, err := kinds.Parse[kinds.Query](env.Payload)
+			q, err := kinds.ParsePayload[kinds.Query](env.Payload)
 			if err != nil {
 				return nil, err
 			}
@@ -52,10 +52,10 @@ func slowly(c *Config) {
 
 // lasting is a query whose answer takes d of a node that answers slowly.
 func lasting(d time.Duration) *wire.Envelope {
-	return &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.Encode(&kinds.Query{Question: "how long?", DeadlineMS: uint64(d.Milliseconds())})}
+	return &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.EncodePayload(&kinds.Query{Question: "how long?", DeadlineMS: uint64(d.Milliseconds())})}
 }
 
-// outcome is how a call ended.
+// outcome says how a call ended.
 type outcome struct {
 	err  error
 	took time.Duration
@@ -159,13 +159,13 @@ func TestCallDuringADial(t *testing.T) {
 		bubble(t, net, func(t *testing.T, w *network) {
 			a, b := w.pair(nil)
 			a.ask(b, "there?")
-			a.allConns()[0].close(closeShutdown, "test")
+			a.listConns()[0].close(closeShutdown, "test")
 			net.shut.Store(true)
 			time.Sleep(2 * shareVerdict)
 			call := a.start(b, query("still there?"))
 			time.Sleep(after)
 			net.shut.Store(false)
-			if r := a.stateOf(b.ID()); r.dialling() {
+			if r := a.findOrCreateState(b.ID()); r.dialling() {
 				start := time.Now()
 				err := a.tryAsk(b, "back again?")
 				outcome{err, time.Since(start)}.answered(t, 0, 2*time.Second)
@@ -190,7 +190,7 @@ func TestPauseDoesNotKill(t *testing.T) {
 			bubble(t, net, func(t *testing.T, w *network) {
 				a, b := w.pair(slowly)
 				a.ask(b, "there?")
-				before := a.allConns()[0]
+				before := a.listConns()[0]
 				var call <-chan outcome
 				if busy {
 					call = a.start(b, lasting(20*time.Second))
@@ -203,7 +203,7 @@ func TestPauseDoesNotKill(t *testing.T) {
 					(<-call).answered(t, 20*time.Second, 24*time.Second)
 				}
 				time.Sleep(20 * time.Second)
-				if now := a.allConns(); len(now) != 1 || now[0] != before {
+				if now := a.listConns(); len(now) != 1 || now[0] != before {
 					t.Errorf("busy %v, after %v: the connection did not survive", busy, after)
 				}
 			})
@@ -253,7 +253,7 @@ func TestShutdownDrains(t *testing.T) {
 		a, b := w.pair(slowly)
 		there, back := a.start(b, lasting(3*time.Second)), b.start(a, lasting(2*time.Second))
 		a.ask(b, "quick")
-		ca, cb := a.allConns()[0], b.allConns()[0]
+		ca, cb := a.listConns()[0], b.listConns()[0]
 		start := time.Now()
 		var down sync.WaitGroup
 		down.Go(b.shutdown)
@@ -316,7 +316,7 @@ func TestShutdownResetsTheRest(t *testing.T) {
 // whoever comes first, what the sender hears is so.
 func TestWhatIsToldOfAReset(t *testing.T) {
 	var sv inboundStream
-	if !sv.markBegun() || sv.markBegun() {
+	if !sv.claimStart() || sv.claimStart() {
 		t.Error("both the handler and its end may begin")
 	}
 }
@@ -362,12 +362,12 @@ func TestCloseDuringHello(t *testing.T) {
 // second makes another connection from a to b, as a simultaneous dial does.
 func second(t *testing.T, a, b *side) {
 	t.Helper()
-	udps, err := resolve(t.Context(), b.Addr().String())
+	udps, err := resolveAddr(t.Context(), b.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := a.stateOf(b.ID())
-	if f := r.tryAddr(t.Context(), b.Addr().String(), udps[0]); f != nil {
+	r := a.findOrCreateState(b.ID())
+	if f := r.dialAddr(t.Context(), b.Addr().String(), udps[0]); f != nil {
 		t.Fatal(f.Error)
 	}
 }
@@ -412,11 +412,11 @@ func TestReplacedConnectionDrains(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, b := w.pair(slowly)
 		there, back := a.start(b, lasting(3*time.Minute)), b.start(a, lasting(2*time.Minute))
-		olds := []*conn{a.allConns()[0], b.allConns()[0]}
+		olds := []*conn{a.listConns()[0], b.listConns()[0]}
 		second(t, a, b)
 		time.Sleep(10 * latency)
 		for i, s := range []*side{a, b} {
-			if c := s.stateOf(olds[i].id).current.Load(); c == nil || c == olds[i] {
+			if c := s.findOrCreateState(olds[i].id).current.Load(); c == nil || c == olds[i] {
 				t.Fatal("the newer connection is not in use")
 			}
 		}
@@ -432,7 +432,7 @@ func TestReplacedConnectionDrains(t *testing.T) {
 			if app, ok := errors.AsType[*quic.ApplicationError](c.endCause()); !ok || app.ErrorCode != closeReplaced {
 				t.Errorf("the old one ended with %v", c.endCause())
 			}
-			if n := len(s.allConns()); n != 1 || s.saw(EventUp) != 1 || s.saw(EventDown) != 0 {
+			if n := len(s.listConns()); n != 1 || s.saw(EventUp) != 1 || s.saw(EventDown) != 0 {
 				t.Errorf("%d connections, %d up, %d down", n, s.saw(EventUp), s.saw(EventDown))
 			}
 		}

@@ -23,7 +23,7 @@ var fuzzKeys = sync.OnceValue(func() (keys [3]*identity.Key) {
 	return keys
 })
 
-// program is what a trusted peer does on its connection, a byte or some a step.
+// program lists the actions of a trusted peer on its connection, a byte or some a step.
 type program struct {
 	*raw
 	left []byte
@@ -145,7 +145,7 @@ func (p *program) step(b *side) {
 	case 10:
 		if p.out != nil {
 			p.out.SetWriteDeadline(now)
-			if i, err := wire.AppendItem(nil, p.item()); err == nil {
+			if i, err := wire.AppendControlItem(nil, p.item()); err == nil {
 				p.out.Write(i)
 			}
 		}
@@ -217,8 +217,8 @@ func FuzzConnection(f *testing.F) {
 			honest.alive()
 			id := keys[1].ID()
 			for name, held := range map[string]int64{
-				"streams": b.stateOf(id).streams.Used(), "envelopes": b.stateOf(id).envelopes.Used(), "replies": b.stateOf(id).replies.Used(),
-				"connections": b.rows.connections.Held(id), "greeting": b.rows.greeting.Held(id), "unread": b.unread.account.Held(id),
+				"streams": b.findOrCreateState(id).streams.Used(), "envelopes": b.findOrCreateState(id).envelopes.Used(), "replies": b.findOrCreateState(id).replies.Used(),
+				"connections": b.rows.connections.HeldBy(id), "greeting": b.rows.greeting.HeldBy(id), "unread": b.unread.account.HeldBy(id),
 			} {
 				if held != 0 {
 					t.Errorf("%d %s still count", held, name)

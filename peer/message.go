@@ -29,51 +29,47 @@ const (
 // without, it returns when the message is written. On a ready connection that takes 5 s
 // at most, the wait for stream credit included. The error is a *kinds.Error.
 func (n *Node) Send(ctx context.Context, message kinds.Checked, wait bool) (Outcome, error) {
-	out, err := n.encode(message, kinds.Message, wire.StreamMessage)
+	out, err := n.encodeEnvelope(message, kinds.Message, wire.StreamMessage)
 	if err != nil {
 		return "", err
 	}
-	defer out.free()
-	r, fail := n.trustedState(message.To)
+	defer out.releaseBuffer()
+	r, fail := n.findTrustedState(message.To)
 	if fail != nil {
 		return "", fail
 	}
-	for try := 1; ; try++ {
-		c, fail := r.readyConn(ctx)
-		if fail != nil {
-			return "", fail
-		}
-		outcome, fail := c.sendMessage(ctx, message.Kind, out, wait)
-		if fail == nil {
-			return outcome, nil
-		}
-		if fail != errNothingSent || try == 3 {
-			return "", n.finalError(fail, message.To)
-		}
+	var outcome Outcome
+	fail = r.sendOnReadyConn(ctx, func(c *conn) (err *kinds.Error) {
+		outcome, err = c.sendMessage(ctx, message.Kind, out, wait)
+		return err
+	})
+	if fail != nil {
+		return "", fail
 	}
+	return outcome, nil
 }
 
 // sendMessage sends a message on this connection, as [Node.Send] does. The error is
 // errNothingSent if another connection may be tried.
-func (c *conn) sendMessage(ctx context.Context, kind string, out *encoded, wait bool) (Outcome, *kinds.Error) {
-	if err := out.checkSize(kind, int(c.hello.MaxMessage)); err != nil {
+func (c *conn) sendMessage(ctx context.Context, kind string, out *encodedEnvelope, wait bool) (Outcome, *kinds.Error) {
+	if err := out.checkSize(kind, int(c.peerHello.MaxMessage)); err != nil {
 		return "", err.(*kinds.Error)
 	}
 	if c.countReceiptsOwed() >= maxReceiptsOwed {
-		return "", kinds.Errorf(kinds.Overloaded, "%s owes %d receipts; try again later", c.node.nameOf(c.id), maxReceiptsOwed).WithDelivered(kinds.DeliveredNo)
+		return "", kinds.Errorf(kinds.Overloaded, "%s owes %d receipts; try again later", c.node.peerName(c.id), maxReceiptsOwed).WithDelivered(kinds.DeliveredNo)
 	}
-	if c.beginStream() != nil {
+	if c.addOpenStream() != nil {
 		return "", errNothingSent
 	}
-	ctx, cancel := context.WithTimeout(ctx, wire.ReceiptDeadline)
+	ctx, cancel := context.WithTimeout(ctx, kinds.ReceiptDeadline)
 	defer cancel()
 	s, err := c.qc.OpenUniStreamSync(ctx)
 	if err != nil {
-		c.finishStream()
+		c.removeOpenStream()
 		if ctx.Err() != nil {
-			return "", contextError(c.node, ctx, c.id, kinds.DeliveredNo)
+			return "", newContextError(c.node, ctx, c.id, kinds.DeliveredNo)
 		}
-		return "", c.openStreamError(err)
+		return "", c.toOpenStreamError(err)
 	}
 	var answer chan *wire.Receipt
 	if wait {
@@ -86,31 +82,31 @@ func (c *conn) sendMessage(ctx context.Context, kind string, out *encoded, wait 
 	stop := context.AfterFunc(ctx, func() { s.CancelWrite(streamCancelled) })
 	defer stop()
 	if wait {
-		err = c.outbox.write(s, out.handOver())
-	} else if err = (outgoing{s, out.handOver()}).write(); err == nil && !stop() {
+		err = c.outbox.writeMessage(s, out.takeBuffer())
+	} else if err = (outgoingMessage{s, out.takeBuffer()}).writeAndClose(); err == nil && !stop() {
 		err = ctx.Err() // and the stream was reset
 	}
 	if err != nil {
-		c.forgetReceipt(s.StreamID())
-		return "", c.node.callError(ctx, c, err)
+		c.stopAwaitingReceipt(s.StreamID())
+		return "", c.node.toCallError(ctx, c, err)
 	}
 	if !wait {
 		return Sent, nil
 	}
 	select {
 	case r := <-answer:
-		return c.outcomeOf(r)
+		return c.toOutcome(r)
 	case <-ctx.Done():
 	case <-c.qc.Context().Done():
 	}
 	// The receipt may have come together with the end.
-	if !c.forgetReceipt(s.StreamID()) {
-		return c.outcomeOf(<-answer)
+	if !c.stopAwaitingReceipt(s.StreamID()) {
+		return c.toOutcome(<-answer)
 	}
 	if c.qc.Context().Err() != nil {
-		return "", c.node.connectionError(c.id, context.Cause(c.qc.Context()))
+		return "", c.node.toConnectionError(c.id, context.Cause(c.qc.Context()))
 	}
-	return "", contextError(c.node, ctx, c.id, kinds.DeliveredUnknown)
+	return "", newContextError(c.node, ctx, c.id, kinds.DeliveredUnknown)
 }
 
 // maxReceiptsOwed bounds how many messages a peer may leave without receipt. Usually its
@@ -123,24 +119,24 @@ func (c *conn) countReceiptsOwed() int {
 	return len(c.receipts)
 }
 
-func (c *conn) outcomeOf(r *wire.Receipt) (Outcome, *kinds.Error) {
+func (c *conn) toOutcome(r *wire.Receipt) (Outcome, *kinds.Error) {
 	switch r.State {
 	case wire.Handed:
 		return Handed, nil
 	case wire.Held:
 		return Held, nil
 	}
-	return "", raisedBy(c.id, kinds.FromWire(r.Code, r.Message, r.RetryAfterMS))
+	return "", markRemoteError(c.id, kinds.NewErrorFromWire(r.Code, r.Message, r.RetryAfterMS))
 }
 
-// forgetReceipt stops waiting for a receipt and reports whether it had not come yet.
-func (c *conn) forgetReceipt(id quic.StreamID) bool {
+// stopAwaitingReceipt stops waiting for a receipt and reports whether it had not come yet.
+func (c *conn) stopAwaitingReceipt(id quic.StreamID) bool {
 	c.mu.Lock()
 	_, waits := c.receipts[id]
 	delete(c.receipts, id)
 	c.mu.Unlock()
 	if waits {
-		c.finishStream()
+		c.removeOpenStream()
 	}
 	return waits
 }
@@ -158,7 +154,7 @@ func (c *conn) handleReceipt(r *wire.Receipt) {
 	if answer != nil {
 		answer <- r
 	}
-	c.finishStream()
+	c.removeOpenStream()
 }
 
 // acceptUniStreams handles the peer's unidirectional streams, each in a goroutine, until
@@ -171,14 +167,14 @@ func (c *conn) acceptUniStreams() {
 		}
 		if err := c.reserveStream(); err != nil {
 			s.CancelRead(streamOverloaded)
-			c.refuseMessage(&wire.Receipt{Stream: uint64(s.StreamID())}, c.unreadError(streamOverloaded, err))
-			c.credit.release(s)
+			c.refuseMessage(&wire.Receipt{Stream: uint64(s.StreamID())}, c.newUnreadError(streamOverloaded, err))
+			c.credit.releaseCredit(s)
 			continue
 		}
 		if !c.node.startHandler(func() { c.handleMessage(s) }) {
 			s.CancelRead(streamGoingAway)
-			c.credit.release(s)
-			c.peer.streams.Give(1)
+			c.credit.releaseCredit(s)
+			c.peer.streams.Release(1)
 		}
 	}
 }
@@ -186,10 +182,10 @@ func (c *conn) acceptUniStreams() {
 // handleMessage reads one message, hands it over and sends its receipt. A receipt names
 // the stream, so that even an undecodable message gets one.
 func (c *conn) handleMessage(s *quic.ReceiveStream) {
-	defer c.credit.release(s)
-	defer c.peer.streams.Give(1)
+	defer c.credit.releaseCredit(s)
+	defer c.peer.streams.Release(1)
 	r := &wire.Receipt{Stream: uint64(s.StreamID())}
-	defer c.recoverHandler(func() {
+	defer c.recoverFromPanic(func() {
 		r.State, r.Code, r.Message = wire.Refused, string(kinds.Internal), "the handler failed"
 		c.control.sendItem(r)
 	})
@@ -211,7 +207,7 @@ func (c *conn) handleMessage(s *quic.ReceiveStream) {
 
 // refuseMessage sends the receipt of a message that is not taken.
 func (c *conn) refuseMessage(r *wire.Receipt, err error) {
-	e := kinds.AsError(err).Foreign()
+	e := kinds.AsError(err).SanitizeForPeer()
 	r.State, r.Code, r.Message, r.RetryAfterMS = wire.Refused, string(e.Code), clipReceiptText(e.Message), e.RetryAfterMS
 	c.control.sendItem(r)
 }
@@ -222,15 +218,15 @@ var errSecondControl = errors.New("a second control stream")
 // the receipt's, but for errSecondControl, which ends the connection.
 func (c *conn) receiveMessage(s *quic.ReceiveStream) (wire.ReceiptState, error) {
 	in := buffers.Get().(*bytes.Buffer)
-	defer putBuffer(in)
+	defer recycleBuffer(in)
 	s.SetReadDeadline(time.Now().Add(byteTime))
 	var typ [1]byte
 	if _, err := io.ReadFull(s, typ[:]); err != nil {
-		code := resetCodeOf(err)
+		code := toResetCode(err)
 		s.CancelRead(code)
-		return 0, c.unreadError(code, err)
+		return 0, c.newUnreadError(code, err)
 	}
-	c.noteHeard()
+	c.markHeard()
 	switch wire.StreamType(typ[0]) {
 	case wire.StreamMessage:
 	case wire.StreamControl:
@@ -240,11 +236,11 @@ func (c *conn) receiveMessage(s *quic.ReceiveStream) (wire.ReceiptState, error) 
 		return 0, kinds.Errorf(kinds.UnknownKind, "stream type %#x is not known in this direction", typ[0])
 	}
 	size, err := c.readEnvelope(s, in)
-	defer c.peer.envelopes.Give(size)
+	defer c.peer.envelopes.Release(size)
 	if err != nil {
-		code := resetCodeOf(err)
+		code := toResetCode(err)
 		s.CancelRead(code)
-		return 0, c.unreadError(code, err)
+		return 0, c.newUnreadError(code, err)
 	}
 	env, err := wire.ParseEnvelope(in.Bytes())
 	if err != nil {
@@ -260,8 +256,8 @@ func (c *conn) receiveMessage(s *quic.ReceiveStream) (wire.ReceiptState, error) 
 	return c.node.cfg.Message(c.qc.Context(), message)
 }
 
-// unreadError returns the error for the receipt of a message that was not read whole.
-func (c *conn) unreadError(code quic.StreamErrorCode, err error) *kinds.Error {
+// newUnreadError returns the error for the receipt of a message that was not read whole.
+func (c *conn) newUnreadError(code quic.StreamErrorCode, err error) *kinds.Error {
 	switch code {
 	case streamTooLarge:
 		return kinds.Errorf(kinds.TooLarge, "the message is over %d bytes; send less, or a reference to it", c.node.cfg.MaxMessage)

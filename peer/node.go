@@ -19,6 +19,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -48,8 +49,8 @@ type Node struct {
 	log      *slog.Logger
 	lines    *budget.Log // of what peers cause
 
-	// epoch is what times on the message path are measured from: a duration fits
-	// an atomic, a time.Time does not.
+	// epoch is the zero of times on the message path: a duration fits an atomic, a
+	// time.Time does not.
 	epoch time.Time
 
 	socket    net.PacketConn
@@ -59,7 +60,7 @@ type Node struct {
 	probe     func(ctx context.Context, addr net.Addr) probeResult // nil on a socket that is not the system's
 
 	handshakes  *handshakeLimits
-	rows        rows
+	rows        budgetRows
 	unread      unreadWatch
 	invitations identity.Invitations
 	pending     pendingTable
@@ -91,8 +92,8 @@ const (
 	connectionWindow = (64*streamWindow + 256<<10) * 4 / 3
 )
 
-// rows holds the accounts of what peers may cost a node.
-type rows struct {
+// budgetRows holds the accounts of what peers may cost a node.
+type budgetRows struct {
 	envelopes, replies, streams, connections, greeting *budget.Account
 }
 
@@ -102,9 +103,7 @@ func Listen(cfg Config) (*Node, error) {
 	if cfg.Key == nil || cfg.Trust == nil {
 		return nil, errors.New("listen: Config.Key and Config.Trust are required")
 	}
-	if cfg.MaxMessage == 0 {
-		cfg.MaxMessage = wire.DefaultMaxMessage
-	}
+	cfg.MaxMessage = cmp.Or(cfg.MaxMessage, wire.DefaultMaxMessage)
 	if cfg.MaxMessage < wire.MinMaxMessage || cfg.MaxMessage > wire.MaxMaxMessage {
 		return nil, fmt.Errorf("listen: max_message %d: choose %d to %d", cfg.MaxMessage, wire.MinMaxMessage, wire.MaxMaxMessage)
 	}
@@ -121,18 +120,14 @@ func Listen(cfg Config) (*Node, error) {
 		handlers:   make(map[wire.StreamType]func(context.Context, identity.ID, *Stream)),
 		log:        cfg.Logger,
 		peers:      make(map[identity.ID]*peerState),
-		handshakes: newHandshakes(),
+		handshakes: newHandshakeLimits(),
 		strangers:  strangerLimit{all: 8, perSource: 2},
 		joiners:    strangerLimit{all: 8, perSource: 4},
 
 		wrongToken: make(chan struct{}, 1),
 	}
-	if n.cfg.Budget == nil {
-		n.cfg.Budget = new(budget.Book)
-	}
-	if n.log == nil {
-		n.log = slog.New(slog.DiscardHandler)
-	}
+	n.cfg.Budget = cmp.Or(n.cfg.Budget, new(budget.Book))
+	n.log = cmp.Or(n.log, slog.New(slog.DiscardHandler))
 	if n.lines = cfg.Lines; n.lines == nil {
 		n.lines = n.cfg.Budget.OpenLog(n.log)
 	}
@@ -144,14 +139,14 @@ func Listen(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	b := n.cfg.Budget
-	n.rows = rows{
-		envelopes:   b.Open(budget.EnvelopesRead(cfg.MaxMessage)),
-		replies:     b.Open(budget.RepliesRead(cfg.MaxMessage)),
-		streams:     b.Open(budget.Streams),
-		connections: b.Open(budget.Connections),
-		greeting:    b.Open(budget.Greeting),
+	n.rows = budgetRows{
+		envelopes:   b.OpenAccount(budget.NewEnvelopesRow(cfg.MaxMessage)),
+		replies:     b.OpenAccount(budget.NewRepliesRow(cfg.MaxMessage)),
+		streams:     b.OpenAccount(budget.Streams),
+		connections: b.OpenAccount(budget.Connections),
+		greeting:    b.OpenAccount(budget.Greeting),
 	}
-	n.unread = unreadWatch{account: b.Open(budget.Unread), sooner: pace.NewSignal()}
+	n.unread = unreadWatch{account: b.OpenAccount(budget.Unread), sooner: pace.NewSignal()}
 	return n, nil
 }
 
@@ -166,10 +161,10 @@ func (n *Node) openSocket() error {
 		if n.socket, err = net.ListenUDP("udp", addr); err != nil {
 			return fmt.Errorf("listen on UDP %s: %w", n.cfg.Listen, err)
 		}
-		n.probe = probe
+		n.probe = probeAddr
 	}
-	reset := quic.StatelessResetKey(n.cfg.Key.Derive("acp stateless reset v1"))
-	token := quic.TokenGeneratorKey(n.cfg.Key.Derive("acp address token v1"))
+	reset := quic.StatelessResetKey(n.cfg.Key.DeriveSecret("acp stateless reset v1"))
+	token := quic.TokenGeneratorKey(n.cfg.Key.DeriveSecret("acp address token v1"))
 	n.transport = &quic.Transport{
 		Conn:                n.socket,
 		ConnectionIDLength:  8,
@@ -191,7 +186,7 @@ func (n *Node) openSocket() error {
 		MaxConnectionReceiveWindow:     connectionWindow,
 		InitialPacketSize:              1200,
 	}
-	conf, err := n.cfg.Key.ServerTLS(n.cfg.RequirePQ, n.offeredALPN)
+	conf, err := n.cfg.Key.ServerTLS(n.cfg.RequirePQ, n.listOfferedALPN)
 	if err == nil {
 		n.listener, err = n.transport.Listen(conf, n.config)
 	}
@@ -202,10 +197,10 @@ func (n *Node) openSocket() error {
 	return nil
 }
 
-// offeredALPN returns the protocols that the node accepts: joining only while an
+// listOfferedALPN returns the protocols that the node accepts: joining only while an
 // invitation is open.
-func (n *Node) offeredALPN() []string {
-	if n.invitations.Any() {
+func (n *Node) listOfferedALPN() []string {
+	if n.invitations.HasOpen() {
 		return []string{identity.ALPN, identity.ALPNJoin}
 	}
 	return []string{identity.ALPN}
@@ -234,11 +229,11 @@ func (n *Node) Invitations() *identity.Invitations { return &n.invitations }
 func (n *Node) Serve(ctx context.Context) error {
 	failed := make(chan error, 1)
 	n.tasks.Go(func() { failed <- n.acceptConns() })
-	n.tasks.Go(n.watchUnread)
+	n.tasks.Go(n.watchUnreadFrames)
 	var err error
 	select {
 	case <-ctx.Done():
-		n.drain()
+		n.drainConns()
 	case err = <-failed:
 		err = fmt.Errorf("accept on %s: %w", n.Addr(), err)
 	}
@@ -260,29 +255,29 @@ func (n *Node) Close() {
 	}
 }
 
-// drain sends goaway on every connection and waits until all are done. After drainTime it
+// drainConns sends goaway on every connection and waits until all are done. After drainTime it
 // resets the streams that are left (protocol, section 2).
-func (n *Node) drain() {
+func (n *Node) drainConns() {
 	n.setClosing()
-	conns := n.allConns()
+	conns := n.listConns()
 	for _, c := range conns {
 		c.sendGoaway(closeShutdown)
-		if c.silentFor(silentAfter) {
-			c.startProof() // so that a dead peer is not waited for
+		if c.isSilentFor(silentAfter) {
+			c.joinOrStartProof() // so that a dead peer is not waited for
 		}
 	}
-	if waitEnded(conns, drainTime) {
+	if awaitConnsEnd(conns, drainTime) {
 		return
 	}
 	for _, c := range conns {
-		c.resetInbound()
+		c.resetInboundStreams()
 	}
-	waitEnded(conns, resetTime) // the resets need a moment to leave before the close
+	awaitConnsEnd(conns, resetTime) // the resets need a moment to leave before the close
 }
 
-// waitEnded blocks until all connections have ended, for d at most, and reports whether
+// awaitConnsEnd blocks until all connections have ended, for d at most, and reports whether
 // they have.
-func waitEnded(conns []*conn, d time.Duration) bool {
+func awaitConnsEnd(conns []*conn, d time.Duration) bool {
 	timeout := time.NewTimer(d)
 	defer timeout.Stop()
 	for _, c := range conns {
@@ -295,18 +290,21 @@ func waitEnded(conns []*conn, d time.Duration) bool {
 	return true
 }
 
-// allConns returns the ready connections of all peers.
-func (n *Node) allConns() []*conn {
-	n.mu.RLock()
-	peers := slices.Collect(maps.Values(n.peers))
-	n.mu.RUnlock() // before that of a peerState: its holder may ask whether the node is closing
+// listConns returns the ready connections of all peers.
+func (n *Node) listConns() []*conn {
 	var all []*conn
-	for _, r := range peers {
-		r.mu.Lock()
-		all = append(all, r.conns...)
-		r.mu.Unlock()
+	for _, s := range n.listStates() {
+		all = append(all, s.listConns()...)
 	}
 	return all
+}
+
+// listStates returns the states of all peers. It holds no lock when it returns, since who
+// holds that of a peerState may ask whether the node is closing.
+func (n *Node) listStates() []*peerState {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return slices.Collect(maps.Values(n.peers))
 }
 
 // setClosing makes startTask start nothing from now on.
@@ -322,8 +320,8 @@ func (n *Node) isClosing() bool {
 	return n.closing
 }
 
-// closeWithNode closes a connection when the node is closed, unless stop is called before.
-func (n *Node) closeWithNode(qc *quic.Conn) (stop func() bool) {
+// closeConnWithNode closes a connection when the node is closed, unless stop is called before.
+func (n *Node) closeConnWithNode(qc *quic.Conn) (stop func() bool) {
 	return context.AfterFunc(n.ctx, func() { qc.CloseWithError(closeShutdown, "shutting down") })
 }
 

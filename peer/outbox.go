@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// outbox writes what fits one packet to its stream. Whoever comes first lets
-// those that are ready to run bring theirs and then writes for all, in a row, so
-// that QUIC packs many messages into few packets; written one at a time, each
-// would wake the connection and leave in a packet of its own.
+// outbox writes messages that fit one packet to their streams. The first caller lets the
+// goroutines that are ready to run add theirs, and then writes all in a row. So QUIC packs
+// many messages into few packets. Written one at a time, each would wake the connection
+// and leave in a packet of its own.
 type outbox struct {
 	mu    sync.Mutex // guards what follows
-	queue []outgoing
-	spare []outgoing // memory for the next queue
-	due   bool       // somebody is about to write
+	queue []outgoingMessage
+	spare []outgoingMessage // memory for the next queue
+	due   bool              // a goroutine is about to write
 }
 
-type outgoing struct {
+type outgoingMessage struct {
 	stream halfCloser
 	buf    *bytes.Buffer
 }
@@ -32,17 +32,17 @@ const (
 	maxBatch  = 32   // what nobody waits for to become more
 )
 
-// write writes buf to the stream and ends it; the outbox owns buf from then on.
-// A message that fits one packet may be written by somebody else a moment later:
-// nobody waits, and what goes wrong shows where the stream's answer is awaited. A
-// larger one is written when write returns.
-func (o *outbox) write(stream halfCloser, buf *bytes.Buffer) error {
+// writeMessage writes buf to the stream and ends it. The outbox owns buf from then on.
+// A message that fits one packet may be written by another goroutine a moment later. Its
+// error shows to the caller that waits for the stream's answer. A larger message is
+// written when writeMessage returns.
+func (o *outbox) writeMessage(stream halfCloser, buf *bytes.Buffer) error {
 	if buf.Len() > onePacket {
-		return outgoing{stream, buf}.write()
+		return outgoingMessage{stream, buf}.writeAndClose()
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.queue = append(o.queue, outgoing{stream, buf})
+	o.queue = append(o.queue, outgoingMessage{stream, buf})
 	switch {
 	case !o.due:
 		o.due = true
@@ -65,15 +65,15 @@ func (o *outbox) writeBatch() {
 	o.queue, o.spare = o.spare[:0], nil
 	o.mu.Unlock()
 	for _, m := range batch {
-		m.write()
+		m.writeAndClose()
 	}
 	clear(batch)
 	o.mu.Lock()
 	o.spare = batch
 }
 
-func (m outgoing) write() error {
-	defer putBuffer(m.buf)
+func (m outgoingMessage) writeAndClose() error {
+	defer recycleBuffer(m.buf)
 	if _, err := m.stream.Write(m.buf.Bytes()); err != nil {
 		return err
 	}

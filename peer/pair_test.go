@@ -97,7 +97,7 @@ func (w *network) side(edit func(*Config)) *side {
 func newSide(t testing.TB, edit func(*Config)) *side {
 	t.Helper()
 	s := &side{t: t, done: make(chan error, 1)}
-	cfg := Config{Key: newKey(t), Trust: identity.NewTrust(), Name: "desk", Software: "test"}
+	cfg := Config{Key: newKey(t), Trust: identity.NewMemoryTrustStore(), Name: "desk", Software: "test"}
 	cfg.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
 		s.mu.Lock()
 		s.got = append(s.got, env.Envelope)
@@ -130,11 +130,11 @@ func echo(_ context.Context, env kinds.Checked) (*wire.Envelope, error) {
 	case kinds.KindPing:
 		return wire.NewReply(env.Envelope, kinds.KindPong, wire.Payload(`{"status":"idle","uptime_secs":0,"active_tasks":0}`)), nil
 	case kinds.KindQuery:
-		q, err := kinds.Parse[kinds.Query](env.Payload)
+		q, err := kinds.ParsePayload[kinds.Query](env.Payload)
 		if err != nil {
 			return nil, err
 		}
-		return wire.NewReply(env.Envelope, kinds.KindResponse, kinds.Encode(&kinds.Response{Summary: q.Question})), nil
+		return wire.NewReply(env.Envelope, kinds.KindResponse, kinds.EncodePayload(&kinds.Response{Summary: q.Question})), nil
 	}
 	return wire.NewReply(env.Envelope, kinds.KindAck, wire.Payload(`{"accepted":true}`)), nil
 }
@@ -192,15 +192,15 @@ func addressed(from *Node, to identity.ID, env *wire.Envelope) (kinds.Checked, e
 		env.ID = full.ID
 	}
 	env.V, env.From, env.To, env.TS = full.V, full.From, full.To, full.TS
-	return kinds.Check(env)
+	return kinds.CheckEnvelope(env)
 }
 
 func query(text string) *wire.Envelope {
-	return &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.Encode(&kinds.Query{Question: text})}
+	return &wire.Envelope{Kind: kinds.KindQuery, Payload: kinds.EncodePayload(&kinds.Query{Question: text})}
 }
 
 func notify(topic string) *wire.Envelope {
-	return &wire.Envelope{Kind: kinds.KindNotify, Payload: kinds.Encode(&kinds.Notify{Topic: topic})}
+	return &wire.Envelope{Kind: kinds.KindNotify, Payload: kinds.EncodePayload(&kinds.Notify{Topic: topic})}
 }
 
 // ask expects the echo.
@@ -216,7 +216,7 @@ func (s *side) tryAsk(o *side, text string) error {
 	if err != nil {
 		return err
 	}
-	r, err := kinds.Parse[kinds.Response](reply.Payload)
+	r, err := kinds.ParsePayload[kinds.Response](reply.Payload)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package peer
 import (
 	"net/netip"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -10,12 +11,16 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// stateOf returns the state of a peer that is or was trusted. It makes it on first use.
-func (n *Node) stateOf(id identity.ID) *peerState {
+// findState returns the state of a peer, or nil if there is none.
+func (n *Node) findState(id identity.ID) *peerState {
 	n.mu.RLock()
-	r := n.peers[id]
-	n.mu.RUnlock()
-	if r != nil {
+	defer n.mu.RUnlock()
+	return n.peers[id]
+}
+
+// findOrCreateState returns the state of a peer that is or was trusted. It makes it on first use.
+func (n *Node) findOrCreateState(id identity.ID) *peerState {
+	if r := n.findState(id); r != nil {
 		return r
 	}
 	n.mu.Lock()
@@ -23,11 +28,11 @@ func (n *Node) stateOf(id identity.ID) *peerState {
 	if r := n.peers[id]; r != nil {
 		return r
 	}
-	r = &peerState{
+	r := &peerState{
 		node: n, id: id,
-		envelopes: n.rows.envelopes.Share(id, envelopeChunk),
-		replies:   n.rows.replies.Share(id, envelopeChunk),
-		streams:   n.rows.streams.Share(id, streamChunk),
+		envelopes: n.rows.envelopes.NewShare(id, envelopeChunk),
+		replies:   n.rows.replies.NewShare(id, envelopeChunk),
+		streams:   n.rows.streams.NewShare(id, streamChunk),
 	}
 	n.peers[id] = r
 	return r
@@ -38,19 +43,16 @@ const (
 	streamChunk   = 8
 )
 
-// trustedState returns the state of the peer that a call is for. The error says that it
+// findTrustedState returns the state of the peer that a call is for. The error says that it
 // is not trusted: no state is kept of strangers.
-func (n *Node) trustedState(id identity.ID) (*peerState, *kinds.Error) {
-	n.mu.RLock()
-	r := n.peers[id]
-	n.mu.RUnlock()
-	if r != nil {
+func (n *Node) findTrustedState(id identity.ID) (*peerState, *kinds.Error) {
+	if r := n.findState(id); r != nil {
 		return r, nil
 	}
 	if _, ok := n.cfg.Trust.Get(id); !ok {
-		return nil, n.unknownPeerError(id)
+		return nil, n.newUnknownPeerError(id)
 	}
-	return n.stateOf(id), nil
+	return n.findOrCreateState(id), nil
 }
 
 // Peer describes a connected peer.
@@ -65,20 +67,18 @@ type Peer struct {
 
 // Peers returns the connected peers, ordered by id.
 func (n *Node) Peers() []Peer {
-	n.mu.RLock()
-	all := make([]Peer, 0, len(n.peers))
-	for _, r := range n.peers {
+	all := []Peer{}
+	for _, r := range n.listStates() {
 		if c := r.current.Load(); c != nil {
-			all = append(all, c.describe())
+			all = append(all, c.describePeer())
 		}
 	}
-	n.mu.RUnlock()
-	slices.SortFunc(all, func(a, b Peer) int { return a.ID.Compare(b.ID) })
+	sort.Slice(all, func(i, j int) bool { return all[i].ID.Compare(all[j].ID) < 0 })
 	return all
 }
 
-// ConnectedBut reports whether a peer other than this one is connected.
-func (n *Node) ConnectedBut(id identity.ID) bool {
+// IsOtherConnected reports whether a peer other than this one is connected.
+func (n *Node) IsOtherConnected(id identity.ID) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	for other, r := range n.peers {
@@ -91,23 +91,18 @@ func (n *Node) ConnectedBut(id identity.ID) bool {
 
 // Peer returns a connected peer.
 func (n *Node) Peer(id identity.ID) (Peer, bool) {
-	n.mu.RLock()
-	r := n.peers[id]
-	n.mu.RUnlock()
-	if r == nil {
-		return Peer{}, false
+	if r := n.findState(id); r != nil {
+		if c := r.current.Load(); c != nil {
+			return c.describePeer(), true
+		}
 	}
-	c := r.current.Load()
-	if c == nil {
-		return Peer{}, false
-	}
-	return c.describe(), true
+	return Peer{}, false
 }
 
 // Connect keeps a connection to a trusted peer: it dials now, and again whenever
 // the last connection ends. Call it too when a new address is known.
 func (n *Node) Connect(id identity.ID) {
-	r := n.stateOf(id)
+	r := n.findOrCreateState(id)
 	p, waited := n.pending.remove(id)
 	r.mu.Lock()
 	r.keep = true
@@ -124,22 +119,20 @@ func (n *Node) Connect(id identity.ID) {
 // after the trust store has been told: the peer hears what stands there.
 func (n *Node) Disconnect(id identity.ID) {
 	n.pending.remove(id)
-	n.mu.RLock()
-	r := n.peers[id]
-	n.mu.RUnlock()
+	r := n.findState(id)
 	if r == nil {
 		return
 	}
-	code, reason, verdict := closeNotTrusted, "not trusted any more", n.unknownPeerError(id)
+	code, reason, verdict := closeNotTrusted, "not trusted any more", n.newUnknownPeerError(id)
 	if _, trusted := n.cfg.Trust.Get(id); trusted {
-		code, reason, verdict = closeShutdown, "disconnected", n.unreachableError(id, kinds.DeliveredNo, "it was disconnected; try again")
+		code, reason, verdict = closeShutdown, "disconnected", n.newUnreachableError(id, kinds.DeliveredNo, "it was disconnected; try again")
 	}
 	r.mu.Lock()
 	r.keep = false
 	r.lastGoodAddr, r.lastFailure = "", nil
-	r.noteProved(netip.AddrPort{})
+	r.setProvedAddr(netip.AddrPort{})
 	conns := slices.Clone(r.conns)
-	r.settleDial(&failure{Error: verdict})
+	r.finishDial(&dialFailure{Error: verdict})
 	r.mu.Unlock()
 	for _, c := range conns {
 		c.close(code, reason)

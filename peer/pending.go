@@ -39,7 +39,7 @@ type pendingEntry struct {
 
 // add adds or updates p and reports whether it did: a key is updated every 30 s at most.
 func (t *pendingTable) add(p Pending, addr net.Addr) bool {
-	e := pendingEntry{p, sourcePrefixOf(addr)}
+	e := pendingEntry{p, toSourcePrefix(addr)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i := slices.IndexFunc(t.entries, func(o pendingEntry) bool { return o.ID == p.ID }); i >= 0 {
@@ -90,15 +90,15 @@ func (n *Node) Pending() []Pending {
 	defer n.pending.mu.Unlock()
 	all := make([]Pending, 0, len(n.pending.entries))
 	for _, e := range n.pending.entries {
-		if n.isUndecided(e.ID) { // it may have been decided on while it was added
+		if n.isUndecidedKey(e.ID) { // it may have been decided on while it was added
 			all = append(all, e.Pending)
 		}
 	}
 	return all
 }
 
-// isUndecided reports whether a key is neither trusted nor blocked.
-func (n *Node) isUndecided(id identity.ID) bool {
+// isUndecidedKey reports whether a key is neither trusted nor blocked.
+func (n *Node) isUndecidedKey(id identity.ID) bool {
 	_, trusted := n.cfg.Trust.Get(id)
-	return !trusted && !n.cfg.Trust.Blocked(id)
+	return !trusted && !n.cfg.Trust.IsBlocked(id)
 }

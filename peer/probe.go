@@ -25,13 +25,13 @@ var (
 	errNoRoute = errors.New("no route")
 )
 
-// probe asks addr, from a socket of its own, for a version negotiation packet
+// probeAddr asks addr, from a socket of its own, for a version negotiation packet
 // (RFC 9000, section 6), which any QUIC server sends to a client of an unknown
 // version; a connected socket also hears the host's ICMP refusal, which the
 // daemon's own socket cannot. It sends at 0, 0.5 and 1.5 s and ends with ctx.
 // A refusal is believed only for hosts on loopback or an attached prefix:
 // elsewhere anybody on the way may say so.
-func probe(ctx context.Context, addr net.Addr) probeResult {
+func probeAddr(ctx context.Context, addr net.Addr) probeResult {
 	udp, ok := addr.(*net.UDPAddr)
 	if !ok {
 		return probeSilent
@@ -48,14 +48,14 @@ func probe(ctx context.Context, addr net.Addr) probeResult {
 	defer s.Close()
 	stop := context.AfterFunc(ctx, func() { s.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	packet := versionProbe()
+	packet := newVersionProbe()
 	buf := make([]byte, 64)
 	for _, wait := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
 		if ctx.Err() != nil {
 			return probeSilent
 		}
 		if _, err := s.Write(packet); err != nil {
-			return refusedBy(err, udp)
+			return classifyRefusal(err, udp)
 		}
 		s.SetReadDeadline(time.Now().Add(wait))
 		if ctx.Err() != nil { // the deadline just set may have replaced the one of ctx
@@ -68,27 +68,27 @@ func probe(ctx context.Context, addr net.Addr) probeResult {
 		case err != nil && !errors.Is(err, syscall.ECONNREFUSED):
 			continue
 		case err != nil:
-			return refusedBy(err, udp)
+			return classifyRefusal(err, udp)
 		}
 	}
 	return probeSilent
 }
 
-func refusedBy(err error, addr *net.UDPAddr) probeResult {
-	if errors.Is(err, syscall.ECONNREFUSED) && attached(addr.AddrPort().Addr()) {
+func classifyRefusal(err error, addr *net.UDPAddr) probeResult {
+	if errors.Is(err, syscall.ECONNREFUSED) && isOnLocalNetwork(addr.AddrPort().Addr()) {
 		return probeRefused
 	}
 	return probeSilent
 }
 
-// believable reports whether a refusal from addr would count.
-func believable(addr net.Addr) bool {
+// isRefusalCredible reports whether a refusal from addr would count.
+func isRefusalCredible(addr net.Addr) bool {
 	udp, ok := addr.(*net.UDPAddr)
-	return ok && attached(udp.AddrPort().Addr())
+	return ok && isOnLocalNetwork(udp.AddrPort().Addr())
 }
 
-// attached reports whether ip is this host's or on a prefix of its interfaces.
-func attached(ip netip.Addr) bool {
+// isOnLocalNetwork reports whether ip is this host's or on a prefix of its interfaces.
+func isOnLocalNetwork(ip netip.Addr) bool {
 	ip = ip.Unmap()
 	if ip.IsLoopback() || ip.IsLinkLocalUnicast() {
 		return true
@@ -105,9 +105,9 @@ func attached(ip netip.Addr) bool {
 	return false
 }
 
-// versionProbe makes a long-header packet of a version that nobody speaks
+// newVersionProbe makes a long-header packet of a version that nobody speaks
 // (RFC 9000, sections 15 and 17.2), of the least size that a server answers.
-func versionProbe() []byte {
+func newVersionProbe() []byte {
 	p := make([]byte, 1200)
 	rand.Read(p[:64])
 	p[0] |= 0xc0

@@ -118,7 +118,7 @@ func (c *raw) sendHello(edit func(*wire.Hello)) {
 
 func item(t testing.TB, i wire.Item) []byte {
 	t.Helper()
-	b, err := wire.AppendItem(nil, i)
+	b, err := wire.AppendControlItem(nil, i)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func (c *raw) readHello() *wire.Hello {
 	if b, err := c.in.ReadByte(); err != nil || wire.StreamType(b) != wire.StreamControl {
 		c.t.Fatalf("stream type %#x, %v", b, err)
 	}
-	i, err := wire.ReadItem(c.in)
+	i, err := wire.ReadControlItem(c.in)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func next[T wire.Item](c *raw) T {
 		}
 	}
 	for {
-		i, err := wire.ReadItem(c.in)
+		i, err := wire.ReadControlItem(c.in)
 		if err != nil {
 			var want T
 			c.t.Fatalf("waiting for %T: %v", want, err)
@@ -188,12 +188,12 @@ func next[T wire.Item](c *raw) T {
 // answerPings reads control items, and does nothing else with them.
 func (c *raw) answerPings() {
 	for {
-		i, err := wire.ReadItem(c.in)
+		i, err := wire.ReadControlItem(c.in)
 		if err != nil {
 			return
 		}
 		if p, ok := i.(*wire.Ping); ok {
-			b, _ := wire.AppendItem(nil, &wire.Pong{N: p.N, Pad: p.Pad})
+			b, _ := wire.AppendControlItem(nil, &wire.Pong{N: p.N, Pad: p.Pad})
 			c.out.Write(b)
 		}
 	}
@@ -295,7 +295,7 @@ func (c *raw) refusedWith(b []byte, want kinds.Code) {
 	if env.Kind != kinds.KindError {
 		c.t.Fatalf("got %s, want an error %s", env.Kind, want)
 	}
-	if e, err := kinds.Parse[kinds.Error](env.Payload); err != nil || e.Code != want {
+	if e, err := kinds.ParsePayload[kinds.Error](env.Payload); err != nil || e.Code != want {
 		c.t.Errorf("got %v, %v; want %s", e, err, want)
 	}
 }

@@ -87,7 +87,7 @@ func TestReceiptsThatNeverCome(t *testing.T) {
 		go c.answerPings()
 		start := time.Now()
 		_, err := a.Send(t.Context(), c.key.ID(), notify("a.b"), true)
-		outcome{err, time.Since(start)}.want(t, kinds.Timeout, kinds.DeliveredUnknown, wire.ReceiptDeadline, wire.ReceiptDeadline)
+		outcome{err, time.Since(start)}.want(t, kinds.Timeout, kinds.DeliveredUnknown, kinds.ReceiptDeadline, kinds.ReceiptDeadline)
 		for i := range maxReceiptsOwed + 1 {
 			_, err = a.Send(t.Context(), c.key.ID(), notify("a.b"), false)
 			if (err != nil) != (i == maxReceiptsOwed) {

@@ -34,7 +34,7 @@ func (s *peerState) ensureReconnecting() {
 func (s *peerState) runReconnect(retry <-chan struct{}) {
 	for {
 		s.waitBackoff(retry)
-		_, err := s.readyConn(s.node.ctx)
+		_, err := s.ensureReadyConn(s.node.ctx)
 		s.mu.Lock()
 		stop := err == nil || !s.keep || s.node.ctx.Err() != nil || err.Code == kinds.NotTrusted || err.Code == kinds.UnknownPeer
 		if stop && len(retry) == 0 {

@@ -33,7 +33,7 @@ func joinBy(ctx context.Context, tr *quic.Transport, key *identity.Key, to *side
 	}
 	request := joinRequest{V: 1, Token: token[:], Name: "laptop"}
 	edit(qc, &request)
-	body, err := wire.Marshal(request)
+	body, err := wire.MarshalCBOR(request)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func joinBy(ctx context.Context, tr *quic.Transport, key *identity.Key, to *side
 		return nil, err
 	}
 	reply := new(joinReply)
-	return reply, wire.Unmarshal(text, reply)
+	return reply, wire.UnmarshalCBOR(text, reply)
 }
 
 // shows makes a request show bytes as a key, of which nothing is proved.
@@ -154,7 +154,7 @@ func TestJoinKeepsThePin(t *testing.T) {
 // it. A join that is on its way when its key is untrusted does not bring it back.
 func TestUntrustHoldsAgainstRepeatedJoins(t *testing.T) {
 	for range 5 {
-		trust, warning, err := identity.OpenTrust(t.TempDir())
+		trust, warning, err := identity.OpenTrustStore(t.TempDir())
 		if err != nil || warning != nil {
 			t.Fatal(err, warning)
 		}
@@ -200,7 +200,7 @@ func TestUntrustHoldsAgainstRepeatedJoins(t *testing.T) {
 		untrusted.Store(true)
 		desk.Disconnect(guest.ID())
 		joiners.Wait()
-		if _, trusted := trust.Get(guest.ID()); trusted || !trust.Blocked(guest.ID()) {
+		if _, trusted := trust.Get(guest.ID()); trusted || !trust.IsBlocked(guest.ID()) {
 			t.Error("a join undid the untrust")
 		}
 		desk.shutdown()

@@ -64,12 +64,12 @@ func TestSizes(t *testing.T) {
 				t.Errorf("%d bytes: %v, %v", size, got, err)
 			}
 		}
-		before := a.allConns()[0].qc.ConnectionStats().BytesSent
+		before := a.listConns()[0].qc.ConnectionStats().BytesSent
 		_, _, err := a.Exchange(t.Context(), b.ID(), sized(t, kinds.KindQuery, questionOf, small+1))
 		outcome{err, 0}.want(t, kinds.TooLarge, kinds.DeliveredNo, 0, 0)
 		_, err = a.Send(t.Context(), b.ID(), sized(t, kinds.KindNotify, noteOf, small+1), true)
 		outcome{err, 0}.want(t, kinds.TooLarge, kinds.DeliveredNo, 0, 0)
-		if after := a.allConns()[0].qc.ConnectionStats().BytesSent; after-before > 200 {
+		if after := a.listConns()[0].qc.ConnectionStats().BytesSent; after-before > 200 {
 			t.Errorf("%d bytes left for messages that are too large", after-before)
 		}
 

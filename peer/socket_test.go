@@ -79,8 +79,8 @@ func (s *side) kill() {
 
 // silent makes a connection look as if nothing had come for a while.
 func (s *side) silent() {
-	for _, c := range s.allConns() {
-		c.heard.Store(-int64(time.Hour))
+	for _, c := range s.listConns() {
+		c.lastHeard.Store(-int64(time.Hour))
 	}
 }
 
@@ -131,7 +131,7 @@ func TestRestartUnderACall(t *testing.T) {
 		_, _, err := a.Exchange(t.Context(), b.ID(), lasting(time.Minute))
 		done <- outcome{err, time.Since(start)}
 	}()
-	for b.allConns()[0].servedNow() == 0 {
+	for b.listConns()[0].servedNow() == 0 {
 		runtime.Gosched()
 	}
 	b.kill()
@@ -250,7 +250,7 @@ func TestAbuse(t *testing.T) {
 		a.Pending()
 	})
 	all.Go(func() {
-		for _, c := range b.allConns() {
+		for _, c := range b.listConns() {
 			c.close(closeReplaced, "test")
 		}
 		a.Disconnect(b.ID())

@@ -55,7 +55,7 @@ func (a *air) SendPacket(p simnet.Packet) error {
 	if is == ([faults]bool{}) {
 		return a.PerfectRouter.SendPacket(p)
 	}
-	draw := a.w.N(100)
+	draw := a.w.DrawBelow(100)
 	switch {
 	case is[partition], is[loss] && draw < 20:
 		return nil
@@ -66,7 +66,7 @@ func (a *air) SendPacket(p simnet.Packet) error {
 	case is[corruption] && draw < 10:
 		p.Data = append([]byte(nil), p.Data...)
 		for range 3 {
-			p.Data[a.w.N(len(p.Data))] ^= byte(1 + a.w.N(255))
+			p.Data[a.w.DrawBelow(len(p.Data))] ^= byte(1 + a.w.DrawBelow(255))
 		}
 	case is[reordering] && draw < 30:
 		time.AfterFunc(a.w.ms(30), func() { a.PerfectRouter.SendPacket(p) })

@@ -23,7 +23,7 @@ import (
 // handled the message, delivered no that it never saw it, and no call outlasts its
 // deadline.
 func TestWhatCallsSayIsTrue(t *testing.T) {
-	storm.Run(t, 500, faultNames[:], func(t *testing.T, sw *storm.Weather) {
+	storm.RunStorm(t, 500, faultNames[:], func(t *testing.T, sw *storm.Weather) {
 		w := &weather{Weather: sw, log: make(map[wire.MessageID]fate)}
 		w.air.w = w
 		bubble(t, &w.air, func(t *testing.T, n *network) { w.pass(t, n) })
@@ -39,14 +39,16 @@ type weather struct {
 	log map[wire.MessageID]fate // what the far side knows; under mu
 }
 
-// fate is what the far side knows of a message.
+// fate holds the facts that the far side knows of a message.
 type fate struct {
 	came bool
 	kept wire.ReceiptState // the handler returned it
 	did  bool              // the handler returned without an error
 }
 
-func (w *weather) ms(most int) time.Duration { return time.Duration(w.N(most)) * time.Millisecond }
+func (w *weather) ms(most int) time.Duration {
+	return time.Duration(w.DrawBelow(most)) * time.Millisecond
+}
 
 func (w *weather) note(id wire.MessageID, change func(*fate)) {
 	w.mu.Lock()
@@ -62,7 +64,7 @@ func (w *weather) fate(id wire.MessageID) fate {
 	return w.log[id]
 }
 
-// boots is how many processes the far side has in one weather, spell how long each of
+// boots counts the processes of the far side in one weather; spell is the time for which each of
 // them lives.
 const (
 	boots   = 4
@@ -72,7 +74,7 @@ const (
 
 // pass lets the weather pass: calls and faults until the last process has ended.
 func (w *weather) pass(t *testing.T, n *network) {
-	near, key, trust := n.side(nil), newKey(t), identity.NewTrust()
+	near, key, trust := n.side(nil), newKey(t), identity.NewMemoryTrustStore()
 	var fars []*side
 	for range boots {
 		fars = append(fars, n.side(func(c *Config) {
@@ -112,8 +114,8 @@ func (w *weather) pass(t *testing.T, n *network) {
 			w.trouble(t, near, far)
 		}
 		if i < boots-1 {
-			restarted = w.Begin(int(restart))
-			if w.N(2) == 0 {
+			restarted = w.BeginFault(int(restart))
+			if w.DrawBelow(2) == 0 {
 				far.shutdown()
 			} else {
 				far.kill()
@@ -128,7 +130,7 @@ func (w *weather) pass(t *testing.T, n *network) {
 // panic.
 func (w *weather) exchange(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
 	w.note(env.ID, func(f *fate) { f.came = true })
-	q, err := kinds.Parse[kinds.Query](env.Payload)
+	q, err := kinds.ParsePayload[kinds.Query](env.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +141,7 @@ func (w *weather) exchange(ctx context.Context, env kinds.Checked) (*wire.Envelo
 	}
 	w.mayPanic()
 	w.note(env.ID, func(f *fate) { f.did = true })
-	return wire.NewReply(env.Envelope, kinds.KindResponse, kinds.Encode(&kinds.Response{Summary: env.ID.String() + strings.Repeat("!", int(q.MaxTokens))})), nil
+	return wire.NewReply(env.Envelope, kinds.KindResponse, kinds.EncodePayload(&kinds.Response{Summary: env.ID.String() + strings.Repeat("!", int(q.MaxTokens))})), nil
 }
 
 func (w *weather) message(_ context.Context, env kinds.Checked) (wire.ReceiptState, error) {
@@ -147,7 +149,7 @@ func (w *weather) message(_ context.Context, env kinds.Checked) (wire.ReceiptSta
 	time.Sleep(w.ms(100))
 	w.mayPanic()
 	state := wire.Held
-	if w.N(2) == 0 {
+	if w.DrawBelow(2) == 0 {
 		state = wire.Handed
 	}
 	w.note(env.ID, func(f *fate) { f.did, f.kept = true, state })
@@ -155,39 +157,41 @@ func (w *weather) message(_ context.Context, env kinds.Checked) (wire.ReceiptSta
 }
 
 func (w *weather) mayPanic() {
-	if w.N(40) == 0 {
-		w.Begin(int(panics))()
+	if w.DrawBelow(40) == 0 {
+		w.BeginFault(int(panics))()
 		panic("a handler that fails")
 	}
 }
 
 // size draws the bytes of a text: most are small.
-func (w *weather) size() int { return []int{10, 10, 10, 10, 10, 10, 10, 2000, 2000, 200_000}[w.N(10)] }
+func (w *weather) size() int {
+	return []int{10, 10, 10, 10, 10, 10, 10, 2000, 2000, 200_000}[w.DrawBelow(10)]
+}
 
 // call makes one call, checks what it says and counts it.
 func (w *weather) call(t *testing.T, near *side, to identity.ID) {
 	limit := 20 * time.Second
-	if w.N(2) == 0 {
-		limit = time.Duration(1+w.N(2000)) * time.Millisecond
+	if w.DrawBelow(2) == 0 {
+		limit = time.Duration(1+w.DrawBelow(2000)) * time.Millisecond
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	id := wire.NewMessageID()
 	what := "query"
-	ended := w.Call()
+	ended := w.BeginCall()
 	began := time.Now()
 	var err error
 	unproven := false // the call promised nothing
-	if w.N(2) == 0 {
-		env := &wire.Envelope{ID: id, Kind: kinds.KindQuery, Payload: kinds.Encode(&kinds.Query{
-			Question: strings.Repeat("?", w.size()), DeadlineMS: uint64(1 + w.N(300)), MaxTokens: uint64(w.size()),
+	if w.DrawBelow(2) == 0 {
+		env := &wire.Envelope{ID: id, Kind: kinds.KindQuery, Payload: kinds.EncodePayload(&kinds.Query{
+			Question: strings.Repeat("?", w.size()), DeadlineMS: uint64(1 + w.DrawBelow(300)), MaxTokens: uint64(w.size()),
 		})}
 		var reply *wire.Envelope
 		if reply, _, err = near.Exchange(ctx, to, env); err == nil && !strings.Contains(string(reply.Payload), id.String()) {
 			t.Errorf("the reply is another one's: %.100s", reply.Payload)
 		}
 	} else {
-		wait := w.N(10) > 0
+		wait := w.DrawBelow(10) > 0
 		what = fmt.Sprintf("notify, wait %v", wait)
 		env := notify("a.b")
 		env.ID = id
@@ -223,38 +227,38 @@ func (w *weather) call(t *testing.T, near *side, to identity.ID) {
 
 // trouble is one thing that goes wrong.
 func (w *weather) trouble(t *testing.T, near, far *side) {
-	one := []*side{near, far}[w.N(2)]
+	one := []*side{near, far}[w.DrawBelow(2)]
 	during := func(f fault, d time.Duration) {
-		defer w.Begin(int(f))()
+		defer w.BeginFault(int(f))()
 		w.air.set(f, true)
 		defer w.air.set(f, false)
 		time.Sleep(d)
 	}
 	at := func(f fault, do func()) {
-		defer w.Begin(int(f))()
+		defer w.BeginFault(int(f))()
 		do()
 	}
-	switch f := fault(w.N(int(faults))); f {
+	switch f := fault(w.DrawBelow(int(faults))); f {
 	case partition:
 		during(f, w.ms(3000))
 	case loss, reordering, duplication, corruption:
 		during(f, w.ms(2000))
 	case closing:
 		at(f, func() {
-			for _, c := range one.allConns() {
-				c.close(quic.ApplicationErrorCode(w.N(10)), "test")
+			for _, c := range one.listConns() {
+				c.close(quic.ApplicationErrorCode(w.DrawBelow(10)), "test")
 			}
 		})
 	case going:
 		at(f, func() {
-			for _, c := range one.allConns() {
+			for _, c := range one.listConns() {
 				c.sendGoaway(closeReplaced)
 			}
 		})
 	case resets:
 		at(f, func() {
-			for _, c := range far.allConns() {
-				c.resetInbound()
+			for _, c := range far.listConns() {
+				c.resetInboundStreams()
 			}
 		})
 	case untrusting:

@@ -207,7 +207,7 @@ func TestForger(t *testing.T) {
 				if trusted {
 					b.knows(victim, "planner")
 				}
-				token, _, err := b.Invitations().Open(0, "")
+				token, _, err := b.Invitations().Issue(0, "")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -216,7 +216,7 @@ func TestForger(t *testing.T) {
 					// A client believes in the connection before the server has judged it.
 					c := &raw{t: t, key: victim, to: b.ID(), qc: qc}
 					if alpn == identity.ALPNJoin {
-						body, _ := wire.Marshal(joinRequest{V: 1, Token: token[:], Name: "planner"})
+						body, _ := wire.MarshalCBOR(joinRequest{V: 1, Token: token[:], Name: "planner"})
 						c.openBidi(append([]byte{byte(wire.StreamJoin)}, body...)...).Close()
 					} else {
 						c.openControl(item(t, c.hello()))

@@ -17,10 +17,10 @@ import (
 // peer's flow control and end with ctx of the call that opened it; their errors
 // are QUIC's. Exactly one goroutine may read and one may write.
 type Stream struct {
-	s     *quic.Stream
-	left  <-chan struct{} // of its connection
-	done  func()          // called once, at the end
-	ended atomic.Bool
+	s           *quic.Stream
+	connLeaving <-chan struct{} // of its connection
+	done        func()          // called once, at the end
+	ended       atomic.Bool
 }
 
 // features holds the feature that a hello must announce for each type of stream.
@@ -33,56 +33,49 @@ var features = map[wire.StreamType]string{
 // writes the type. It blocks like Exchange does until a connection is ready.
 // The caller ends it with Close or Cancel; when ctx ends, it is cancelled.
 func (n *Node) OpenStream(ctx context.Context, to identity.ID, t wire.StreamType) (*Stream, error) {
-	r, fail := n.trustedState(to)
+	r, fail := n.findTrustedState(to)
 	if fail != nil {
 		return nil, fail
 	}
 	if !incrementBelow(&r.openStreams.bulk, maxBulk) {
-		return nil, kinds.Errorf(kinds.Overloaded, "%d streams to %s are open; wait for one to end", maxBulk, n.nameOf(to)).WithDelivered(kinds.DeliveredNo)
+		return nil, kinds.Errorf(kinds.Overloaded, "%d streams to %s are open; wait for one to end", maxBulk, n.peerName(to)).WithDelivered(kinds.DeliveredNo)
 	}
-	for try := 1; ; try++ {
-		c, fail := r.readyConn(ctx)
-		var s *Stream
-		if fail == nil {
-			s, fail = c.openStream(ctx, t)
-		}
-		if fail == nil {
-			end := s.done
-			s.done = func() { end(); r.openStreams.bulk.Add(-1) }
-			return s, nil
-		}
-		if fail != errNothingSent || try == 3 {
-			r.openStreams.bulk.Add(-1)
-			return nil, n.finalError(fail, to)
-		}
+	var s *Stream
+	fail = r.sendOnReadyConn(ctx, func(c *conn) (err *kinds.Error) {
+		s, err = c.openBridgeStream(ctx, t)
+		return err
+	})
+	if fail != nil {
+		r.openStreams.bulk.Add(-1)
+		return nil, fail
 	}
+	end := s.done
+	s.done = func() { end(); r.openStreams.bulk.Add(-1) }
+	return s, nil
 }
 
-// openStream opens a stream of type t on this connection. The error is errNothingSent if
+// openBridgeStream opens a stream of type t on this connection. The error is errNothingSent if
 // another connection may be tried.
-func (c *conn) openStream(ctx context.Context, t wire.StreamType) (*Stream, *kinds.Error) {
-	if !slices.Contains(c.hello.Features, features[t]) {
-		return nil, kinds.Errorf(kinds.UnknownKind, "%s does not offer %q; update it, or switch it on there", c.node.nameOf(c.id), features[t]).WithDelivered(kinds.DeliveredNo)
+func (c *conn) openBridgeStream(ctx context.Context, t wire.StreamType) (*Stream, *kinds.Error) {
+	if !slices.Contains(c.peerHello.Features, features[t]) {
+		return nil, kinds.Errorf(kinds.UnknownKind, "%s does not offer %q; update it, or switch it on there", c.node.peerName(c.id), features[t]).WithDelivered(kinds.DeliveredNo)
 	}
-	if c.beginStream() != nil {
+	if c.addOpenStream() != nil {
 		return nil, errNothingSent
 	}
 	qs, err := c.qc.OpenStream()
 	if err != nil {
-		c.finishStream()
-		return nil, c.openStreamError(err)
+		c.removeOpenStream()
+		return nil, c.toOpenStreamError(err)
 	}
-	stop := context.AfterFunc(ctx, func() {
-		qs.CancelRead(streamCancelled)
-		qs.CancelWrite(streamCancelled)
-	})
-	s := &Stream{s: qs, left: c.left, done: func() {
+	stop := context.AfterFunc(ctx, func() { resetStream(qs, streamCancelled) })
+	s := &Stream{s: qs, connLeaving: c.openingStoppedSignal, done: func() {
 		stop()
-		c.finishStream()
+		c.removeOpenStream()
 	}}
 	if _, err := qs.Write([]byte{byte(t)}); err != nil {
 		s.Cancel()
-		return nil, c.node.callError(ctx, c, err)
+		return nil, c.node.toCallError(ctx, c, err)
 	}
 	return s, nil
 }
@@ -94,7 +87,7 @@ func (s *Stream) Write(p []byte) (int, error) { return s.s.Write(p) }
 // streams, because the peer shuts down or another connection has replaced it. A caller
 // that keeps a stream open for long then ends it and opens another: the connection lasts
 // as long as its streams.
-func (s *Stream) Leaving() <-chan struct{} { return s.left }
+func (s *Stream) Leaving() <-chan struct{} { return s.connLeaving }
 
 // CloseWrite ends the writing half (FIN); the peer reads io.EOF.
 func (s *Stream) CloseWrite() error { return s.s.Close() }
@@ -127,7 +120,6 @@ func (s *Stream) Cancel() {
 	if s.ended.Swap(true) {
 		return
 	}
-	s.s.CancelRead(streamCancelled)
-	s.s.CancelWrite(streamCancelled)
+	resetStream(s.s, streamCancelled)
 	s.done()
 }

@@ -17,7 +17,7 @@ type creditHolder interface{ ReleaseStreamCredit() }
 
 const creditBatch = 32
 
-func (c *creditBatcher) release(s creditHolder) {
+func (c *creditBatcher) releaseCredit(s creditHolder) {
 	c.mu.Lock()
 	c.done = append(c.done, s)
 	var batch []creditHolder

@@ -44,7 +44,7 @@ func TestStreamsThatAreGivenUpLeaveTheBudget(t *testing.T) {
 			}
 			opening.Wait()
 			time.Sleep(time.Second) // the peer gives credit back
-			if n := a.stateOf(b.ID()).openStreams.bulk.Load(); n != 0 {
+			if n := a.findOrCreateState(b.ID()).openStreams.bulk.Load(); n != 0 {
 				t.Fatalf("%d streams count as open", n)
 			}
 		}
@@ -102,7 +102,7 @@ func TestStreams(t *testing.T) {
 			s.Close()
 		}
 		echoes.Wait()
-		if n := a.stateOf(b.ID()).openStreams.bulk.Load(); n != 0 {
+		if n := a.findOrCreateState(b.ID()).openStreams.bulk.Load(); n != 0 {
 			t.Errorf("%d streams still count", n)
 		}
 
@@ -238,7 +238,7 @@ func TestStreamOnAConnectionThatLeaves(t *testing.T) {
 			t.Error("it leaves already")
 		default:
 		}
-		old := a.stateOf(b.ID()).current.Load()
+		old := a.findOrCreateState(b.ID()).current.Load()
 		old.sendGoaway(closeReplaced)
 		<-s.Leaving()
 		if _, err := s.Read(make([]byte, 1)); err != nil {
@@ -249,7 +249,7 @@ func TestStreamOnAConnectionThatLeaves(t *testing.T) {
 			t.Error("the connection has ended before its stream")
 		}
 		s.Close()
-		time.Sleep(2 * lingerTime)
+		time.Sleep(2 * lingerDelay)
 		if old.qc.Context().Err() == nil {
 			t.Error("the connection goes on without a stream")
 		}

@@ -53,7 +53,7 @@ func TestPostQuantum(t *testing.T) {
 			if p, _ := pair[0].trust.Get(pair[1].ID()); p.PQ != identity.HashPQ(pair[1].cfg.Key.PublicPQ()) {
 				t.Error("the post-quantum half was not pinned at the first contact")
 			}
-			if got := pair[0].allConns()[0].qc.ConnectionState().TLS.CurveID; got != tls.X25519MLKEM768 {
+			if got := pair[0].listConns()[0].qc.ConnectionState().TLS.CurveID; got != tls.X25519MLKEM768 {
 				t.Errorf("key exchange %v", got)
 			}
 		}
@@ -95,8 +95,8 @@ func TestTwoFirstContacts(t *testing.T) {
 		second.sendHello(func(h *wire.Hello) { h.Boot = boot; second.otherPQ(h) })
 		time.Sleep(time.Second)
 		p, _ := b.trust.Get(key.ID())
-		conns := b.allConns()
-		if len(conns) != 1 || conns[0].pq != p.PQ {
+		conns := b.listConns()
+		if len(conns) != 1 || conns[0].peerPQ != p.PQ {
 			t.Errorf("%d connections", len(conns))
 		}
 	})
@@ -146,7 +146,7 @@ func TestRequirePQ(t *testing.T) {
 // invite opens an invitation of s.
 func (s *side) invite(d time.Duration, name string) identity.Invitation {
 	s.t.Helper()
-	token, _, err := s.Invitations().Open(d, name)
+	token, _, err := s.Invitations().Issue(d, name)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestJoinGarbage(t *testing.T) {
 			return h.dialTLS(desk, key, conf)
 		}
 		request := func(r joinRequest) []byte {
-			b, err := wire.Marshal(r)
+			b, err := wire.MarshalCBOR(r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -342,7 +342,7 @@ func TestJoinGarbage(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			var reply joinReply
-			if err := wire.Unmarshal(body, &reply); err != nil || reply.Code != string(tt.want) {
+			if err := wire.UnmarshalCBOR(body, &reply); err != nil || reply.Code != string(tt.want) {
 				t.Errorf("%s: %+v, %v", name, reply, err)
 			}
 			c.qc.CloseWithError(0, "")
@@ -361,7 +361,7 @@ func TestJoinGarbage(t *testing.T) {
 		if got := idle[4].closed(); got != closeOverloaded || time.Since(start) > time.Second {
 			t.Errorf("the fifth of one source: close code %d after %v", got, time.Since(start))
 		}
-		if got, took := idle[0].closed(), time.Since(start); got != closeJoinClosed || took > joinTime+20*latency {
+		if got, took := idle[0].closed(), time.Since(start); got != closeJoinClosed || took > kinds.JoinDeadline+20*latency {
 			t.Errorf("close code %d after %v", got, took)
 		}
 	})

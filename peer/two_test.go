@@ -102,11 +102,11 @@ func simultaneousDial(t *testing.T, seed uint64) {
 
 	time.Sleep(8 * time.Second) // for the loser to drain
 	one := func(s *side) *conn {
-		conns := s.allConns()
+		conns := s.listConns()
 		if len(conns) != 1 {
 			for _, c := range conns {
 				c.mu.Lock()
-				t.Logf("smaller %v: leaving %v open %d doneSent %v doneReceived %v ended %v", s.ID().Compare(c.id) < 0, c.leaving.Load(), c.open, c.doneSent, c.doneReceived, c.qc.Context().Err())
+				t.Logf("smaller %v: leaving %v open %d doneSent %v doneReceived %v ended %v", s.ID().Compare(c.id) < 0, c.openingStopped.Load(), c.openedStreams, c.doneSent, c.doneReceived, c.qc.Context().Err())
 				c.mu.Unlock()
 			}
 			t.Fatalf("%d connections, want 1", len(conns))
@@ -149,7 +149,7 @@ func sameConnection(t *testing.T, a, b *conn) bool {
 func TestRestart(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		key := newKey(t)
-		trust := identity.NewTrust()
+		trust := identity.NewMemoryTrustStore()
 		same := func(c *Config) { c.Key, c.Trust = key, trust }
 		a, b1, b2 := w.side(nil), w.side(same), w.side(same)
 		a.trusts(b1, "reviewer")
@@ -161,10 +161,10 @@ func TestRestart(t *testing.T) {
 		b1.ask(a, "first")
 		b2.ask(a, "second")
 		time.Sleep(time.Second)
-		if n := len(a.allConns()); n != 1 {
+		if n := len(a.listConns()); n != 1 {
 			t.Fatalf("%d connections, want 1", n)
 		}
-		if got := a.allConns()[0].hello.Boot; got != b2.boot {
+		if got := a.listConns()[0].peerHello.Boot; got != b2.boot {
 			t.Fatal("the older process won")
 		}
 		if err := b1.tryAsk(a, "third"); code(err) != "identity_conflict" {

@@ -26,21 +26,21 @@ const (
 	muchBytes  = 64 << 10 // on a connection, since its frames were counted: 10,000 at most, of which each takes little
 	manyFrames = 1024     // are counted at each look; fewer when much came, or nothing more comes
 
-	// frameCost is what a frame may take that waits for its reader: a buffer of the
+	// frameCost bounds the memory of a frame that waits for its reader: a buffer of the
 	// size of a packet, its place in a map that has doubled, and what comes between
 	// two looks.
 	frameCost = 2 << 10
 )
 
-// lookSooner makes the watch count often, if it counts rarely.
-func (w *unreadWatch) lookSooner() {
+// shortenPause makes the watch count often, if it counts rarely.
+func (w *unreadWatch) shortenPause() {
 	if w.resting.Load() {
 		w.sooner.Set()
 	}
 }
 
-// watchUnread counts what lies unread until the node is closed.
-func (n *Node) watchUnread() {
+// watchUnreadFrames counts what lies unread until the node is closed.
+func (n *Node) watchUnreadFrames() {
 	pause := lookRarely
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -52,7 +52,7 @@ func (n *Node) watchUnread() {
 		case <-n.unread.sooner:
 			pause = lookOften
 		case <-timer.C:
-			if pause = min(2*pause, lookRarely); n.countAllUnread() {
+			if pause = min(2*pause, lookRarely); n.enforceUnreadBounds() {
 				pause = lookOften
 			}
 		}
@@ -60,51 +60,43 @@ func (n *Node) watchUnread() {
 	}
 }
 
-// countAllUnread counts what lies unread on all connections, closes those over a bound,
+// enforceUnreadBounds counts what lies unread on all connections, closes those over a bound,
 // and reports whether much came since the last time. It also gives back what peers have
 // left of their shares.
-func (n *Node) countAllUnread() (much bool) {
-	n.mu.RLock()
-	peers := make([]*peerState, 0, len(n.peers))
-	for _, r := range n.peers {
-		peers = append(peers, r)
-	}
-	n.mu.RUnlock()
+func (n *Node) enforceUnreadBounds() (much bool) {
+	peers := n.listStates()
 	var sum int64
 	for _, r := range peers {
-		r.streams.Trim()
-		r.envelopes.Trim()
-		r.replies.Trim()
-		much = r.countUnread(n.unread.resting.Load()) || much
+		r.streams.ReleaseUnused()
+		r.envelopes.ReleaseUnused()
+		r.replies.ReleaseUnused()
+		much = r.recountUnread(n.unread.resting.Load()) || much
 		for r.unread > n.unread.account.Row().Peer {
-			r.closeMostUnread()
+			r.closeMostUnreadConn()
 		}
 		sum += r.unread
 	}
 	for sum > n.unread.account.Row().All {
-		sum -= slices.MaxFunc(peers, func(a, b *peerState) int { return cmp.Compare(a.unread, b.unread) }).closeMostUnread()
+		sum -= slices.MaxFunc(peers, func(a, b *peerState) int { return cmp.Compare(a.unread, b.unread) }).closeMostUnreadConn()
 	}
 	return much
 }
 
-// countUnread counts what lies unread on a peer's connections, and reports whether much
+// recountUnread counts what lies unread on a peer's connections, and reports whether much
 // came. It skips a connection on which little came and little lay before; with all, only
 // one on which nothing lay.
-func (s *peerState) countUnread(all bool) (much bool) {
-	s.mu.Lock()
-	conns := slices.Clone(s.conns)
-	s.mu.Unlock()
+func (s *peerState) recountUnread(all bool) (much bool) {
 	var unread int64
-	for _, c := range conns {
+	for _, c := range s.listConns() {
 		if c.qc.Context().Err() != nil {
 			continue // and with it goes what lay there
 		}
 		received := c.qc.ConnectionStats().BytesReceived
-		if came := received - c.received; came >= muchBytes || c.frames >= manyFrames || all && c.frames > 0 {
+		if came := received - c.bytesAtCount; came >= muchBytes || c.unreadFrames >= manyFrames || all && c.unreadFrames > 0 {
 			much = much || came >= muchBytes
-			c.received, c.frames = received, unreadFrames(c.qc)
+			c.bytesAtCount, c.unreadFrames = received, countUnreadFrames(c.qc)
 		}
-		unread += int64(c.frames) * frameCost
+		unread += int64(c.unreadFrames) * frameCost
 	}
 	s.setUnread(unread)
 	return much
@@ -112,20 +104,17 @@ func (s *peerState) countUnread(all bool) (much bool) {
 
 func (s *peerState) setUnread(unread int64) {
 	if unread != s.unread {
-		s.node.unread.account.Add(s.id, unread-s.unread)
+		s.node.unread.account.AddUnchecked(s.id, unread-s.unread)
 		s.unread = unread
 	}
 }
 
-// closeMostUnread closes the connection of a peer on which most lies unread, and returns
+// closeMostUnreadConn closes the connection of a peer on which most lies unread, and returns
 // how many bytes that frees.
-func (s *peerState) closeMostUnread() int64 {
-	s.mu.Lock()
-	conns := slices.Clone(s.conns)
-	s.mu.Unlock()
+func (s *peerState) closeMostUnreadConn() int64 {
 	var c *conn
-	for _, o := range conns {
-		if o.frames > 0 && (c == nil || o.frames > c.frames) {
+	for _, o := range s.listConns() {
+		if o.unreadFrames > 0 && (c == nil || o.unreadFrames > c.unreadFrames) {
 			c = o
 		}
 	}
@@ -135,10 +124,10 @@ func (s *peerState) closeMostUnread() int64 {
 		return was
 	}
 	row := s.node.unread.account.Row()
-	s.node.unread.account.Refuse(s.id)
-	s.node.lines.Add(s.id, slog.LevelWarn, "connection closed: too much lies unread on it", "peer", s.id.Label(), "frames", c.frames, "row", row.Name)
-	freed := int64(c.frames) * frameCost
-	c.frames = 0
+	s.node.unread.account.CountRefusal(s.id)
+	s.node.lines.WriteLimited(s.id, slog.LevelWarn, "connection closed: too much lies unread on it", "peer", s.id.Label(), "frames", c.unreadFrames, "row", row.Name)
+	freed := int64(c.unreadFrames) * frameCost
+	c.unreadFrames = 0
 	c.close(closeOverloaded, "budget: "+row.Name+": too much lies unread")
 	s.setUnread(s.unread - freed)
 	return freed

@@ -13,44 +13,45 @@ import (
 // takes 136 bytes, one of 128 bytes takes a packet's buffer. It has no word for how
 // many there are. Bytes on the wire do not say it either, since acknowledgements
 // and headers are never read, and its tracer costs 15 % of a large message. So,
-// for connections on which much has come, unreadFrames counts them where they lie.
+// for connections on which much has come, countUnreadFrames counts them where they lie.
 
 // Fields of quic-go's structs, by their place. A version that is laid out otherwise
 // is refused when the package starts, and by its tests.
 var (
-	connStreams = place[quic.Conn]("streamsMap")
-	streamRead  = place[quic.Stream]("receiveStr")
-	readLock    = place[quic.ReceiveStream]("mutex")
-	readQueue   = place[quic.ReceiveStream]("frameQueue")
-	queueFrames = placeIn(reflect.TypeFor[quic.ReceiveStream]().Field(readQueue).Type.Elem(), "queue")
+	connStreams = findFieldIndexOf[quic.Conn]("streamsMap")
+	streamRead  = findFieldIndexOf[quic.Stream]("receiveStr")
+	readLock    = findFieldIndexOf[quic.ReceiveStream]("mutex")
+	readQueue   = findFieldIndexOf[quic.ReceiveStream]("frameQueue")
+	queueFrames = findFieldIndex(reflect.TypeFor[quic.ReceiveStream]().Field(readQueue).Type.Elem(), "queue")
 
-	streamMaps = []streamMap{mapOf("incomingBidiStreams"), mapOf("incomingUniStreams"), mapOf("outgoingBidiStreams")}
+	streamMaps = []streamMap{newStreamMap("incomingBidiStreams"), newStreamMap("incomingUniStreams"), newStreamMap("outgoingBidiStreams")}
 )
 
-// streamMap is where a connection keeps its streams of one type and direction.
+// streamMap says by field indexes in which map a connection keeps its streams of one type
+// and direction.
 type streamMap struct {
 	at, lock, streams int
 	stream            int  // of an entry, which also says how far it has come; -1: the entry is the stream
 	both              bool // it has a sending half too
 }
 
-func mapOf(name string) (m streamMap) {
+func newStreamMap(name string) (m streamMap) {
 	all := reflect.TypeFor[quic.Conn]().Field(connStreams).Type.Elem()
-	m.at = placeIn(all, name)
+	m.at = findFieldIndex(all, name)
 	one := all.Field(m.at).Type.Elem()
-	m.lock, m.streams, m.stream = placeIn(one, "mutex"), placeIn(one, "streams"), -1
+	m.lock, m.streams, m.stream = findFieldIndex(one, "mutex"), findFieldIndex(one, "streams"), -1
 	entry := one.Field(m.streams).Type.Elem()
 	if entry.Kind() == reflect.Struct {
-		m.stream = placeIn(entry, "stream")
+		m.stream = findFieldIndex(entry, "stream")
 		entry = entry.Field(m.stream).Type
 	}
 	m.both = entry == reflect.TypeFor[*quic.Stream]()
 	return m
 }
 
-func place[T any](name string) int { return placeIn(reflect.TypeFor[T](), name) }
+func findFieldIndexOf[T any](name string) int { return findFieldIndex(reflect.TypeFor[T](), name) }
 
-func placeIn(t reflect.Type, name string) int {
+func findFieldIndex(t reflect.Type, name string) int {
 	f, ok := t.FieldByName(name)
 	if !ok {
 		panic(fmt.Sprintf("peer: %v has no field %s in this version of quic-go: frames.go has to be adapted to it", t, name))
@@ -58,24 +59,24 @@ func placeIn(t reflect.Type, name string) int {
 	return f.Index[0]
 }
 
-// unreadFrames returns how many STREAM frames of the peer lie unread on a
+// countUnreadFrames returns how many STREAM frames of the peer lie unread on a
 // connection, those included that no reader can get at since one before them is
 // missing. It takes quic-go's own locks, each for a moment.
-func unreadFrames(qc *quic.Conn) (frames int) {
+func countUnreadFrames(qc *quic.Conn) (frames int) {
 	streams := reflect.ValueOf(qc).Elem().Field(connStreams).Elem()
 	for _, m := range streamMaps {
-		for _, s := range m.in(streams) {
+		for _, s := range m.listStreams(streams) {
 			if m.both {
 				s = s.Elem().Field(streamRead)
 			}
-			frames += framesOf(s.Elem())
+			frames += countQueuedFrames(s.Elem())
 		}
 	}
 	return frames
 }
 
-// in returns the streams of one type and direction.
-func (m streamMap) in(streams reflect.Value) []reflect.Value {
+// listStreams returns the streams of one type and direction.
+func (m streamMap) listStreams(streams reflect.Value) []reflect.Value {
 	one := streams.Field(m.at).Elem()
 	lock := (*sync.RWMutex)(one.Field(m.lock).Addr().UnsafePointer())
 	lock.RLock()
@@ -92,8 +93,8 @@ func (m streamMap) in(streams reflect.Value) []reflect.Value {
 	return all
 }
 
-// framesOf returns how many frames a receiving half keeps.
-func framesOf(s reflect.Value) int {
+// countQueuedFrames returns how many frames a receiving half keeps.
+func countQueuedFrames(s reflect.Value) int {
 	lock := (*sync.Mutex)(s.Field(readLock).Addr().UnsafePointer())
 	lock.Lock()
 	defer lock.Unlock()

@@ -9,24 +9,25 @@ type workers struct {
 	idle chan struct{} // a place for each worker that waits
 }
 
-// maxIdleWorkers is how many wait for work at most; more come and go.
+// maxIdleWorkers bounds the workers that wait for work. Further ones end after their work.
 const maxIdleWorkers = 64
 
 func newWorkers() workers {
 	return workers{work: make(chan func()), idle: make(chan struct{}, maxIdleWorkers)}
 }
 
-// run hands f to a worker that waits, or starts one; start is how.
-func (w *workers) run(ctx context.Context, f func(), start func(func())) {
+// startWork hands f to a worker that waits, or calls start to start one.
+func (w *workers) startWork(ctx context.Context, f func(), start func(func())) {
 	select {
 	case w.work <- f:
 	default:
-		start(func() { w.serve(ctx, f) })
+		start(func() { w.runWorker(ctx, f) })
 	}
 }
 
-// serve is a worker's life: it ends with ctx, or when enough others wait.
-func (w *workers) serve(ctx context.Context, f func()) {
+// runWorker runs f and what startWork hands over later. It returns when ctx ends, or when
+// maxIdleWorkers others wait.
+func (w *workers) runWorker(ctx context.Context, f func()) {
 	for {
 		f()
 		f = nil // and with it whatever it holds

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 // acknowledged.
 func writeForEver(path string) error {
 	ctx := context.Background()
-	db, err := Open(ctx, path)
+	db, err := OpenDB(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func TestKill(t *testing.T) {
 			t.Fatalf("child was not killed: %v", err)
 		}
 
-		db, err := Open(t.Context(), path)
+		db, err := OpenDB(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}

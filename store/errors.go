@@ -26,8 +26,8 @@ func (e *CorruptError) Error() string {
 		e.Path, e.Problem)
 }
 
-// explainError gives an error of the database its operation and, where one is
-// known, its remedy.
+// explainError adds the operation to an error of the database and, if one is known, the
+// remedy.
 func (db *DB) explainError(op string, err error) error {
 	if fault := db.explainFault(op, err); fault != err || err == nil {
 		return fault
@@ -47,11 +47,11 @@ func (db *DB) explainFault(op string, err error) error {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return &CorruptError{Path: db.path, Problem: e.Error()}
 	case sqlite3.SQLITE_FULL:
-		return db.fullDiskError(op, syscall.ENOSPC, err)
+		return db.newFullDiskError(op, syscall.ENOSPC, err)
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
-		// SQLite keeps to itself what the system told it.
-		if no, ok := errors.AsType[syscall.Errno](db.testGrowth()); ok && disk.IsFull(no) {
-			return db.fullDiskError(op, no, err)
+		// SQLite does not pass on the error of the system.
+		if no, ok := errors.AsType[syscall.Errno](db.probeFileGrowth()); ok && disk.IsFullError(no) {
+			return db.newFullDiskError(op, no, err)
 		}
 		if code == sqlite3.SQLITE_IOERR {
 			return fmt.Errorf("store: %s: the disk under %s fails: see the system log: %w", op, db.path, err)
@@ -60,15 +60,14 @@ func (db *DB) explainFault(op string, err error) error {
 	return err
 }
 
-// fullDiskError says that there is no space, by the system's word for it, which is in the
-// error's chain.
-func (db *DB) fullDiskError(op string, no syscall.Errno, err error) error {
+// newFullDiskError returns the error for a full disk. The error of the system is in its chain.
+func (db *DB) newFullDiskError(op string, no syscall.Errno, err error) error {
 	return fmt.Errorf("store: %s: %s cannot grow: %w: free some space on its disk (%w)", op, db.path, no, err)
 }
 
-// testGrowth writes a file beside the database, as large as the steps in which the index of
+// probeFileGrowth writes a file beside the database, as large as the steps in which the index of
 // SQLite's log grows, and removes it.
-func (db *DB) testGrowth() error {
+func (db *DB) probeFileGrowth() error {
 	path := db.path + growSuffix
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -79,6 +78,6 @@ func (db *DB) testGrowth() error {
 	return errors.Join(err, f.Close())
 }
 
-// growSuffix is what the name of grow's file ends with. A crash may leave it; Open
-// removes it.
+// growSuffix ends the name of the file that probeFileGrowth writes. A crash may leave that file;
+// OpenDB removes it.
 const growSuffix = "-space"

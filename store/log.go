@@ -25,30 +25,30 @@ const (
 	maxPasses = 4
 )
 
-// logCopy copies the write-ahead log into the file (a checkpoint). Most of that work, writing
+// walCopy copies the write-ahead log into the file (a checkpoint). Most of that work, writing
 // pages and waiting for the disk for some 20 ms, is done on a connection of its own while writes
 // and reads go on. What was written meanwhile is copied by the writer, after which the log
 // starts again.
-type logCopy struct {
+type walCopy struct {
 	running atomic.Bool
 	done    atomic.Bool // the writer is to copy the rest
 	work    sync.WaitGroup
 	written int // pages since the last copy began; the leader's
 }
 
-// tendLog starts a copy of the log if one is due, or ends one that is done. The leader
+// copyWALIfDue starts a copy of the log if one is due, or ends one that is done. The leader
 // calls it after a commit.
-func (db *DB) tendLog() {
+func (db *DB) copyWALIfDue() {
 	l := &db.log
-	if db.alone {
+	if db.oneConn {
 		return // SQLite copies by itself
 	}
-	l.written += db.writer.conn.takeWritten()
+	l.written += db.writer.conn.takeWrittenPageCount()
 	if l.written >= mostBeside {
 		l.work.Wait()
 	}
 	if l.done.CompareAndSwap(true, false) {
-		if left, err := db.writer.conn.copyLog(); err == nil && left == 0 {
+		if left, err := db.writer.conn.copyWALPages(); err == nil && left == 0 {
 			l.written = 0
 		} // else the next copy does its work
 		return
@@ -59,21 +59,21 @@ func (db *DB) tendLog() {
 	l.written = 0
 	l.work.Go(func() {
 		defer l.running.Store(false)
-		db.copyLog()
+		db.copyWAL()
 	})
 }
 
-// copyLog copies the log on a connection of its own: a reader's would be one that reads
-// wait for. Where there is none, or the disk fails, the log grows until SQLite copies it at a
-// commit.
-func (db *DB) copyLog() {
+// copyWAL copies the log on a connection of its own, because reads would wait for a
+// reader's. If it cannot open one, or the disk fails, the log grows until SQLite copies it
+// at a commit.
+func (db *DB) copyWAL() {
 	c, err := db.connectReader(context.Background())
 	if err != nil {
 		return
 	}
 	defer c.close()
 	for range maxPasses {
-		left, err := c.copyLog()
+		left, err := c.copyWALPages()
 		if err != nil {
 			return
 		}
@@ -84,9 +84,9 @@ func (db *DB) copyLog() {
 	db.log.done.Store(true)
 }
 
-// copyLog copies from the log what no reader needs there, without waiting, and returns how
-// many pages are left.
-func (c *conn) copyLog() (left int, err error) {
+// copyWALPages copies those pages of the log that no reader needs there, without waiting, and
+// returns how many are left.
+func (c *conn) copyWALPages() (left int, err error) {
 	var busy, pages, copied int
 	if err := c.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &pages, &copied); err != nil {
 		return 0, err
@@ -94,8 +94,8 @@ func (c *conn) copyLog() (left int, err error) {
 	return pages - copied, nil
 }
 
-// takeWritten returns how many pages the connection has written since it was last called.
-func (c *conn) takeWritten() (pages int) {
+// takeWrittenPageCount returns how many pages the connection has written since it was last called.
+func (c *conn) takeWrittenPageCount() (pages int) {
 	c.Raw(func(driver any) (err error) { // it never fails: the counter exists
 		pages, _, err = driver.(sqlite.DBStatus).Status(sqlite.DBStatusCacheWrite, true)
 		return err

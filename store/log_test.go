@@ -50,7 +50,7 @@ func TestWritesWaitForSlowCopy(t *testing.T) {
 		if pages := int(done.Load()) * 16; pages < mostBeside/2 || pages > mostBeside {
 			t.Errorf("%d pages are written beside a copy", pages)
 		}
-		db.copyLog()
+		db.copyWAL()
 		db.log.running.Store(false)
 		db.log.work.Done()
 		writes.Wait()

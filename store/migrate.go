@@ -15,7 +15,7 @@ import (
 // by a newer version of the program, which is an error. A file that has seen all of
 // them is only read: that works on a full disk.
 func (db *DB) Migrate(ctx context.Context, user string, steps []string) error {
-	if done, err := db.countMigrated(ctx, user); err != nil || done == len(steps) {
+	if done, err := db.countDoneMigrations(ctx, user); err != nil || done == len(steps) {
 		return err
 	}
 	return db.Write(ctx, true, func(tx *Tx) error {
@@ -44,8 +44,8 @@ func (db *DB) Migrate(ctx context.Context, user string, steps []string) error {
 	})
 }
 
-// countMigrated returns how many steps of a user this file has seen.
-func (db *DB) countMigrated(ctx context.Context, user string) (done int, err error) {
+// countDoneMigrations returns how many steps of a user this file has seen.
+func (db *DB) countDoneMigrations(ctx context.Context, user string) (done int, err error) {
 	err = db.Read(ctx, func(tx *Tx) error {
 		var begun bool
 		if err := tx.QueryRow("SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'store_steps'").Scan(&begun); err != nil || !begun {

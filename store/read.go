@@ -7,21 +7,21 @@ import (
 
 // Read runs fn on the state that the database has when fn first asks, while
 // writes go on. fn cannot change anything. A few reads run at a time, fewer of
-// one peer (see [For]); the log cannot be started again while one runs, so fn
+// one peer (see [WithRequester]); the log cannot be started again while one runs, so fn
 // should be quick. ctx ends the waiting and has no effect once fn runs. Its
 // errors are those of [DB.Write].
 func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
-	c, err := db.readers.takeConn(ctx)
+	c, err := db.readers.acquireConn(ctx)
 	if err != nil {
 		return fmt.Errorf("store: read: %w", err)
 	}
-	defer func() { db.readers.giveConn(ownerOf(ctx), c) }()
+	defer func() { db.readers.releaseConn(requesterOf(ctx), c) }()
 	if c == nil {
-		if db.alone {
-			return db.readInTurn(ctx, fn)
+		if db.oneConn {
+			return db.readOnWriterConn(ctx, fn)
 		}
 		if c, err = db.connectReader(ctx); err != nil {
-			return db.readInTurn(ctx, fn)
+			return db.readOnWriterConn(ctx, fn)
 		}
 	}
 	if err := c.execControl("BEGIN"); err != nil {
@@ -38,6 +38,15 @@ func (db *DB) Read(ctx context.Context, fn func(*Tx) error) error {
 	return db.explainFault("read", fn(tx))
 }
 
+// ReadValue runs fn as [DB.Read] does, and returns what fn returns.
+func ReadValue[T any](ctx context.Context, db *DB, fn func(*Tx) (T, error)) (value T, err error) {
+	err = db.Read(ctx, func(tx *Tx) (err error) {
+		value, err = fn(tx)
+		return err
+	})
+	return value, err
+}
+
 func (db *DB) connectReader(ctx context.Context) (*conn, error) {
 	c, err := db.connect(ctx)
 	if err != nil {
@@ -50,9 +59,9 @@ func (db *DB) connectReader(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// readInTurn reads with the connection of the writer, between writes: where there is
-// no other to be had, for lack of descriptors or of space for what connections share.
-func (db *DB) readInTurn(ctx context.Context, fn func(*Tx) error) error {
+// readOnWriterConn reads with the connection of the writer, between writes. It is used if there is
+// no other connection, because descriptors or the space that connections share are used up.
+func (db *DB) readOnWriterConn(ctx context.Context, fn func(*Tx) error) error {
 	return db.Write(ctx, false, func(tx *Tx) error {
 		// As text: such a statement does its work when it is compiled.
 		c := tx.conn

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -83,7 +84,7 @@ func TestReadContext(t *testing.T) {
 func TestReadConnectionIsDropped(t *testing.T) {
 	path := t.TempDir() + "/state.db"
 	synctest.Test(t, func(t *testing.T) {
-		db, err := Open(t.Context(), path)
+		db, err := OpenDB(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,4 +112,24 @@ func TestReadConnectionIsDropped(t *testing.T) {
 		}
 		use()
 	})
+}
+
+func TestReadRows(t *testing.T) {
+	db := open(t)
+	read := func(tx *Tx) ([][2]byte, error) {
+		return ReadRows(tx, "SELECT * FROM (VALUES (x'0102'), (x''), (NULL)) LIMIT ?", func(scan func(...any) error) (b [2]byte, err error) {
+			err = scan(Blob(b[:]))
+			return b, err
+		}, 3)
+	}
+	if all, err := ReadValue(t.Context(), db, read); err != nil || !slices.Equal(all, [][2]byte{{1, 2}, {}, {}}) {
+		t.Errorf("%v, %v", all, err)
+	}
+	broken := errors.New("broken")
+	_, err := ReadValue(t.Context(), db, func(tx *Tx) ([]int, error) {
+		return ReadRows(tx, "SELECT 1", func(func(...any) error) (int, error) { return 0, broken })
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
 }

@@ -17,12 +17,12 @@ const (
 	maxOnePeer     = 2 // of them, for one
 )
 
-// readerIdle is how long read connections, about 100 KiB each, outlive their last
-// use.
+// readerIdle is the time for which read connections, about 100 KiB each, stay open after
+// their last use.
 const readerIdle = 10 * time.Second
 
-// readers gives out the read connections.
-type readers struct {
+// readerPool gives out the read connections.
+type readerPool struct {
 	dropping sync.Mutex // held while idle connections are closed: the writer's closes last
 
 	mu      sync.Mutex // guards what follows
@@ -37,7 +37,7 @@ type readers struct {
 	timer   *time.Timer   // closes what is idle
 }
 
-// usage counts what one owner has of the connections.
+// usage counts what one requester has of the connections.
 type usage struct {
 	has  int
 	wait int
@@ -45,24 +45,24 @@ type usage struct {
 }
 
 type readWait struct {
-	owner any
-	ready chan *conn // gets the connection, nil where it must be opened; closed with the store
+	requester any
+	ready     chan *conn // receives the connection, nil if the read has to open it; closed with the store
 }
 
-func newReaders() *readers {
-	r := &readers{using: make(map[any]*usage), drained: make(chan struct{})}
-	r.timer = time.AfterFunc(readerIdle, func() { r.dropIdle() })
+func newReaderPool() *readerPool {
+	r := &readerPool{using: make(map[any]*usage), drained: make(chan struct{})}
+	r.timer = time.AfterFunc(readerIdle, func() { r.closeIdleConns() })
 	r.timer.Stop()
 	return r
 }
 
-// takeConn blocks until a read connection is free; nil: the caller opens one. The caller
-// gives it back with giveConn.
-func (r *readers) takeConn(ctx context.Context) (*conn, error) {
+// acquireConn blocks until the caller may have a read connection. If it returns nil, the caller
+// opens one. The caller gives it back with releaseConn.
+func (r *readerPool) acquireConn(ctx context.Context) (*conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	who := ownerOf(ctx)
+	who := requesterOf(ctx)
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
@@ -73,8 +73,8 @@ func (r *readers) takeConn(ctx context.Context) (*conn, error) {
 		u = new(usage)
 		r.using[who] = u
 	}
-	if u.wait == 0 && r.hasRoom(who, u) {
-		c := r.serveOwner(who, u)
+	if u.wait == 0 && r.mayAcquireConn(who, u) {
+		c := r.assignConn(who, u)
 		r.mu.Unlock()
 		return c, nil
 	}
@@ -95,27 +95,25 @@ func (r *readers) takeConn(ctx context.Context) (*conn, error) {
 	if i >= 0 {
 		r.waiting = slices.Delete(r.waiting, i, i+1)
 		u.wait--
-		r.forgetOwner(who, u)
+		r.forgetRequester(who, u)
 	}
 	r.mu.Unlock()
 	if i < 0 { // it was served, or the store closed, meanwhile
 		if c, ok := <-w.ready; ok {
-			r.giveConn(who, c)
+			r.releaseConn(who, c)
 		}
 	}
 	return nil, ctx.Err()
 }
 
-// hasRoom reports whether who may have one more connection.
-func (r *readers) hasRoom(who any, u *usage) bool {
-	if who == nil {
-		return r.used < maxReaders
-	}
-	return r.used < maxReaders && r.peers < maxPeerReaders && u.has < maxOnePeer
+// mayAcquireConn reports whether a requester may have one more connection. The caller holds mu.
+func (r *readerPool) mayAcquireConn(who any, u *usage) bool {
+	return r.used < maxReaders && (who == nil || r.peers < maxPeerReaders && u.has < maxOnePeer)
 }
 
-// serveOwner gives who a connection.
-func (r *readers) serveOwner(who any, u *usage) (c *conn) {
+// assignConn counts one more connection for a requester and returns an idle one, nil if there
+// is none. The caller holds mu.
+func (r *readerPool) assignConn(who any, u *usage) (c *conn) {
 	r.turn++
 	u.last = r.turn
 	u.has++
@@ -129,16 +127,16 @@ func (r *readers) serveOwner(who any, u *usage) (c *conn) {
 	return c
 }
 
-// forgetOwner removes an owner that neither reads nor waits.
-func (r *readers) forgetOwner(who any, u *usage) {
+// forgetRequester removes a requester that neither reads nor waits. The caller holds mu.
+func (r *readerPool) forgetRequester(who any, u *usage) {
 	if u.has == 0 && u.wait == 0 {
 		delete(r.using, who)
 	}
 }
 
-// giveConn takes a connection back, nil if it broke, and gives it to a read that waits:
-// of the owner that was served longest ago.
-func (r *readers) giveConn(who any, c *conn) {
+// releaseConn takes a connection back, nil if it broke. The waiting read whose requester was served
+// longest ago gets it.
+func (r *readerPool) releaseConn(who any, c *conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	u := r.using[who]
@@ -150,9 +148,9 @@ func (r *readers) giveConn(who any, c *conn) {
 	if c != nil {
 		r.idle = append(r.idle, c)
 	}
-	for r.serveNext() {
+	for r.serveNextWaiting() {
 	}
-	r.forgetOwner(who, u)
+	r.forgetRequester(who, u)
 	if r.closed && r.used == 0 {
 		close(r.drained)
 		return
@@ -160,11 +158,13 @@ func (r *readers) giveConn(who any, c *conn) {
 	r.timer.Reset(readerIdle)
 }
 
-func (r *readers) serveNext() bool {
+// serveNextWaiting serves the waiting read whose requester was served longest ago, and reports whether
+// there was one that may have a connection. The caller holds mu.
+func (r *readerPool) serveNextWaiting() bool {
 	next := -1
 	for i, w := range r.waiting {
-		u := r.using[w.owner]
-		if r.hasRoom(w.owner, u) && (next < 0 || u.last < r.using[r.waiting[next].owner].last) {
+		u := r.using[w.requester]
+		if r.mayAcquireConn(w.requester, u) && (next < 0 || u.last < r.using[r.waiting[next].requester].last) {
 			next = i
 		}
 	}
@@ -173,14 +173,14 @@ func (r *readers) serveNext() bool {
 	}
 	w := r.waiting[next]
 	r.waiting = slices.Delete(r.waiting, next, next+1)
-	u := r.using[w.owner]
+	u := r.using[w.requester]
 	u.wait--
-	w.ready <- r.serveOwner(w.owner, u)
+	w.ready <- r.assignConn(w.requester, u)
 	return true
 }
 
-// dropIdle closes the connections that no read uses.
-func (r *readers) dropIdle() error {
+// closeIdleConns closes the connections that no read uses.
+func (r *readerPool) closeIdleConns() error {
 	r.dropping.Lock()
 	defer r.dropping.Unlock()
 	r.mu.Lock()
@@ -196,7 +196,7 @@ func (r *readers) dropIdle() error {
 
 // close refuses further reads, waits for those that run, and closes the
 // connections.
-func (r *readers) close() error {
+func (r *readerPool) close() error {
 	r.mu.Lock()
 	r.closed = true
 	for _, w := range r.waiting {
@@ -209,5 +209,5 @@ func (r *readers) close() error {
 	r.mu.Unlock()
 	<-r.drained
 	r.timer.Stop()
-	return r.dropIdle()
+	return r.closeIdleConns()
 }

@@ -21,7 +21,7 @@ type reading struct {
 func (r *reading) begin(who any) (runs func() bool, end func()) {
 	ctx := r.t.Context()
 	if who != nil {
-		ctx = For(ctx, who)
+		ctx = WithRequester(ctx, who)
 	}
 	begun, over := make(chan struct{}), make(chan struct{})
 	r.wg.Go(func() {
@@ -44,7 +44,7 @@ func (r *reading) begin(who any) (runs func() bool, end func()) {
 func virtual(t *testing.T, f func(t *testing.T, r *reading)) {
 	path := t.TempDir() + "/state.db"
 	synctest.Test(t, func(t *testing.T) {
-		db, err := Open(t.Context(), path)
+		db, err := OpenDB(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,14 +112,14 @@ func TestWhoeverWasServedLongestAgoReadsNext(t *testing.T) {
 func TestReadsUnderLoad(t *testing.T) {
 	db := open(t)
 	fill(t, db)
-	owners := []any{nil, "desk", "laptop", "hog", "other hog"}
+	requesters := []any{nil, "desk", "laptop", "hog", "other hog"}
 	var wg sync.WaitGroup
 	for i := range 40 {
 		wg.Go(func() {
 			for range 50 {
 				ctx := t.Context()
-				if who := owners[i%len(owners)]; who != nil {
-					ctx = For(ctx, who)
+				if who := requesters[i%len(requesters)]; who != nil {
+					ctx = WithRequester(ctx, who)
 				}
 				if rand.N(4) == 0 {
 					var cancel context.CancelFunc
@@ -138,6 +138,6 @@ func TestReadsUnderLoad(t *testing.T) {
 	}
 	wg.Wait()
 	if r := db.readers; r.used != 0 || r.peers != 0 || len(r.waiting) != 0 || len(r.using) != 0 || len(r.idle) > maxReaders {
-		t.Errorf("left: %d used, %d of peers, %d waiting, %d owners, %d idle", r.used, r.peers, len(r.waiting), len(r.using), len(r.idle))
+		t.Errorf("left: %d used, %d of peers, %d waiting, %d requesters, %d idle", r.used, r.peers, len(r.waiting), len(r.using), len(r.idle))
 	}
 }

@@ -10,7 +10,7 @@
 // asked for. Writes that wait at the same time are committed together, so a
 // burst costs few fsyncs; each has a savepoint of its own, so one that fails
 // takes no other with it. Peers take turns with each other and with the daemon
-// itself: see [For]. [DB.Write] returns when the commit that contains
+// itself: see [WithRequester]. [DB.Write] returns when the commit that contains
 // its write is done. A durable write then survives a loss of power, any other
 // the death of the process. A write that has returned is seen by every read
 // that begins afterwards, and a read sees one state from its beginning to its
@@ -23,7 +23,7 @@
 // # What it leaves to others
 //
 // That one process alone uses the file (the daemon's lock), and what to do
-// with a damaged file: Open reports a [CorruptError] and touches nothing.
+// with a damaged file: OpenDB reports a [CorruptError] and touches nothing.
 package store
 
 import (
@@ -42,8 +42,8 @@ import (
 	"github.com/acpd/acpd/disk"
 )
 
-// settings are what every connection runs first. A commit copies the log into the file
-// where it has 4,000 pages, because [logCopy] could not.
+// settings are the statements that every connection runs first. At 4,000 pages of log, which
+// [walCopy] could not copy, a commit copies them itself.
 const settings = `
 PRAGMA busy_timeout = 5000;
 PRAGMA synchronous = NORMAL;
@@ -61,30 +61,32 @@ type DB struct {
 	pool    *sql.DB // opens connections and keeps none
 	close   func() error
 	writer  writer
-	readers *readers
-	log     logCopy
+	readers *readerPool
+	log     walCopy
 
 	unchecked bool // the file was too large to be checked
-	alone     bool // the writer's connection is the only one that there can be
+	oneConn   bool // the writer's connection is the only one that there can be
 }
 
-// checkTime is how long the check of the whole file may take when it is opened: a
-// large file on a slow disk would else keep a daemon from its start for minutes. What
-// was not reached is found damaged when it is used.
+// checkTime bounds the check of the whole file when it is opened: a large file on a slow
+// disk would else keep a daemon from its start for minutes. Damage in the rest is found when
+// it is used.
 const checkTime = 2 * time.Second
 
-// Open opens the file at path, and creates it with mode 0600 if there is
-// none. It checks the structure of the file, all of it where that can be read in 2 s;
-// a damaged one is a [*CorruptError]. To open a file that was there before needs no
-// space on the disk. The caller closes the DB.
-func Open(ctx context.Context, path string) (*DB, error) { return openWithin(ctx, path, checkTime) }
+// OpenDB opens the file at path, and creates it with mode 0600 if there is none. It checks the
+// structure of the file, as much of it as can be read in 2 s; a damaged one is a
+// [*CorruptError]. To open a file that was there before needs no space on the disk. The
+// caller closes the DB.
+func OpenDB(ctx context.Context, path string) (*DB, error) {
+	return openDBWithCheckTime(ctx, path, checkTime)
+}
 
-func openWithin(ctx context.Context, path string, check time.Duration) (*DB, error) {
+func openDBWithCheckTime(ctx context.Context, path string, check time.Duration) (*DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("store: open: %w", err)
 	}
-	if err := makePrivate(path); err != nil {
+	if err := ensurePrivateFile(path); err != nil {
 		return nil, fmt.Errorf("store: open: %w", err)
 	}
 	if err := os.Remove(path + growSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -96,13 +98,13 @@ func openWithin(ctx context.Context, path string, check time.Duration) (*DB, err
 	if err != nil {
 		return nil, fmt.Errorf("store: open %s: %w", path, err)
 	}
-	db := &DB{path: path, pool: sql.OpenDB(connector), readers: newReaders()}
+	db := &DB{path: path, pool: sql.OpenDB(connector), readers: newReaderPool()}
 	db.pool.SetMaxIdleConns(-1)
 	db.writer.drained = make(chan struct{})
 	err = db.openWriter(ctx, check)
-	if disk.IsFull(err) {
+	if disk.IsFullError(err) {
 		// Connections share a file that cannot be made: one alone needs none.
-		db.alone = true
+		db.oneConn = true
 		err = db.openWriter(ctx, check)
 	}
 	if err != nil {
@@ -125,9 +127,9 @@ func (db *DB) openWriter(ctx context.Context, check time.Duration) (err error) {
 	return nil
 }
 
-// makePrivate creates path with mode 0600, or takes a looser mode from it. SQLite
+// ensurePrivateFile creates path with mode 0600, or takes a looser mode from it. SQLite
 // gives the mode of the database to the files that it makes beside it.
-func makePrivate(path string) error {
+func ensurePrivateFile(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -153,7 +155,7 @@ func (db *DB) connect(ctx context.Context) (*conn, error) {
 		return nil, err
 	}
 	first := settings
-	if db.alone {
+	if db.oneConn {
 		first = "PRAGMA locking_mode = EXCLUSIVE;" + settings + "PRAGMA wal_autocheckpoint = 1000;" // the mode before anything is read
 	}
 	if _, err := c.ExecContext(ctx, first); err != nil {
@@ -183,7 +185,7 @@ func (db *DB) prepareFile(ctx context.Context, check time.Duration) error {
 	return db.checkStructure(ctx, check)
 }
 
-// checkStructure looks for damage in the file, for limit at most.
+// checkStructure searches the file for damage, for limit at most.
 func (db *DB) checkStructure(ctx context.Context, limit time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -201,12 +203,12 @@ func (db *DB) checkStructure(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// Alone reports whether the file was opened on a full disk, with one connection: reads
+// HasOneConn reports whether the file was opened on a full disk, with one connection: reads
 // take turns with writes until it is opened again.
-func (db *DB) Alone() bool { return db.alone }
+func (db *DB) HasOneConn() bool { return db.oneConn }
 
-// Checked reports whether the whole file was looked at for damage when it was opened.
-func (db *DB) Checked() bool { return !db.unchecked }
+// IsChecked reports whether the whole file was checked for damage when it was opened.
+func (db *DB) IsChecked() bool { return !db.unchecked }
 
 // Close lets the writes and the reads that have begun finish, moves the log
 // into the file and closes it. Later calls get [ErrClosed]; a second Close waits for

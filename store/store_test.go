@@ -23,7 +23,7 @@ func open(tb testing.TB) *DB {
 
 func openAt(tb testing.TB, path string) *DB {
 	tb.Helper()
-	db, err := Open(tb.Context(), path)
+	db, err := OpenDB(tb.Context(), path)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func fill(tb testing.TB, db *DB) {
 func rows(tb testing.TB, db *DB) (list []int) {
 	tb.Helper()
 	err := db.Read(tb.Context(), func(tx *Tx) error {
-		return tx.Each("SELECT n FROM t ORDER BY n", func(scan func(...any) error) error {
+		return tx.EachRow("SELECT n FROM t ORDER BY n", func(scan func(...any) error) error {
 			var n int
 			err := scan(&n)
 			list = append(list, n)
@@ -124,7 +124,7 @@ func TestOpenTightensMode(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{dir, filepath.Join(dir, "missing", "state.db")} {
-		if db, err := Open(t.Context(), path); err == nil {
+		if db, err := OpenDB(t.Context(), path); err == nil {
 			db.Close()
 			t.Errorf("%s: no error", path)
 		}
@@ -156,7 +156,7 @@ func TestOpenCorrupt(t *testing.T) {
 			if err := os.WriteFile(path, damaged, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			db, err = Open(t.Context(), path)
+			db, err = OpenDB(t.Context(), path)
 			corrupt, ok := errors.AsType[*CorruptError](err)
 			if !ok {
 				if err == nil {
@@ -252,7 +252,7 @@ func TestStatements(t *testing.T) {
 				return fmt.Errorf("row %d: %d, %w", n, got, err)
 			}
 			enough := errors.New("enough")
-			if err := tx.Each(fmt.Sprintf("SELECT %d FROM t", n), func(func(...any) error) error { return enough }); err != enough {
+			if err := tx.EachRow(fmt.Sprintf("SELECT %d FROM t", n), func(func(...any) error) error { return enough }); err != enough {
 				return fmt.Errorf("ended with %w", err)
 			}
 		}
@@ -266,7 +266,7 @@ func TestStatements(t *testing.T) {
 	}
 	for name, use := range map[string]func(*Tx) error{
 		"Exec":     func(tx *Tx) error { _, err := tx.Exec("nonsense"); return err },
-		"Each":     func(tx *Tx) error { return tx.Each("nonsense", nil) },
+		"Each":     func(tx *Tx) error { return tx.EachRow("nonsense", nil) },
 		"QueryRow": func(tx *Tx) error { return tx.QueryRow("nonsense").Scan() },
 	} {
 		if err := db.Read(t.Context(), use); err == nil || !strings.Contains(err.Error(), "nonsense") {
@@ -282,7 +282,7 @@ func TestStatements(t *testing.T) {
 func TestOpenFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	lift := limitFiles(t)
-	db, err := Open(t.Context(), path)
+	db, err := OpenDB(t.Context(), path)
 	lift()
 	if err == nil {
 		db.Close()
@@ -341,7 +341,7 @@ func TestReopenOnFullDisk(t *testing.T) {
 	}
 	for name, path := range map[string]string{"closed": path, "crashed": crashed} {
 		lift := limitFiles(t)
-		db, err := Open(t.Context(), path)
+		db, err := OpenDB(t.Context(), path)
 		if err != nil {
 			lift()
 			t.Fatalf("%s: %v", name, err)
@@ -373,12 +373,12 @@ func TestReopenOnFullDisk(t *testing.T) {
 func TestOpenDoesNotReadForEver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	for limit, whole := range map[time.Duration]bool{0: false, time.Hour: true} {
-		db, err := openWithin(t.Context(), path, limit)
+		db, err := openDBWithCheckTime(t.Context(), path, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if db.Checked() != whole {
-			t.Errorf("within %s the file was checked: %t", limit, db.Checked())
+		if db.IsChecked() != whole {
+			t.Errorf("within %s the file was checked: %t", limit, db.IsChecked())
 		}
 		err = db.Read(t.Context(), func(tx *Tx) error {
 			var n int

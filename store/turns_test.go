@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// queued holds the lead while writes of these owners queue up, one after the
+// queued holds the lead while writes of these requesters queue up, one after the
 // other, and returns the order in which they ran and how many commits that took.
-func queued(t *testing.T, db *DB, owners []any) (order []any, commits int) {
+func queued(t *testing.T, db *DB, requesters []any) (order []any, commits int) {
 	t.Helper()
 	held, release := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
@@ -24,10 +24,10 @@ func queued(t *testing.T, db *DB, owners []any) (order []any, commits int) {
 	wg.Go(func() { write(t.Context(), func(*Tx) error { close(held); <-release; return nil }) })
 	<-held
 	seen := -1
-	for i, who := range owners {
+	for i, who := range requesters {
 		ctx := t.Context()
 		if who != nil {
-			ctx = For(ctx, who)
+			ctx = WithRequester(ctx, who)
 		}
 		wg.Go(func() {
 			write(ctx, func(tx *Tx) error {
@@ -47,40 +47,40 @@ func queued(t *testing.T, db *DB, owners []any) (order []any, commits int) {
 }
 
 func TestOwnersTakeTurns(t *testing.T) {
-	owners := slices.Repeat([]any{"hog"}, 100)
-	owners = append(owners, "desk", nil, "desk", nil)
-	order, _ := queued(t, open(t), owners)
+	requesters := slices.Repeat([]any{"hog"}, 100)
+	requesters = append(requesters, "desk", nil, "desk", nil)
+	order, _ := queued(t, open(t), requesters)
 	for _, who := range []any{"desk", nil} {
 		i := slices.Index(order, who)
 		if before := len(slices.DeleteFunc(slices.Clone(order[:i]), func(o any) bool { return o != "hog" })); before > 1 {
 			t.Errorf("%v waited for %d writes of another peer, want at most 1", who, before)
 		}
 	}
-	if len(order) != len(owners) {
-		t.Errorf("%d writes ran, want %d", len(order), len(owners))
+	if len(order) != len(requesters) {
+		t.Errorf("%d writes ran, want %d", len(order), len(requesters))
 	}
 }
 
 func TestCommitHoldsFewWritesOfAPeerWhileOthersWait(t *testing.T) {
 	db := open(t)
 	var mu sync.Mutex
-	perCommit := make(map[string]int) // by commit and owner
+	perCommit := make(map[string]int) // by commit and requester
 	commit := func(n int, who any) string { return fmt.Sprint(n, who) }
-	owners := slices.Repeat([]any{"hog", "other hog"}, 10*perPeer)
+	requesters := slices.Repeat([]any{"hog", "other hog"}, 10*maxPerPeer)
 	seen, commits := -1, 0
-	db.Observe(func(c Cost) {
+	db.ObserveWrites(func(c Cost) {
 		mu.Lock()
 		defer mu.Unlock()
 		if n := len(rows(t, db)); n != seen {
 			seen = n
 			commits++
 		}
-		perCommit[commit(commits, c.For)]++
+		perCommit[commit(commits, c.Requester)]++
 	})
-	queued(t, db, owners)
+	queued(t, db, requesters)
 	for n := range commits + 1 {
-		if a, b := perCommit[commit(n, "hog")], perCommit[commit(n, "other hog")]; a > 0 && b > 0 && (a > perPeer || b > perPeer) {
-			t.Errorf("commit %d holds %d and %d writes of two peers, want at most %d each", n, a, b, perPeer)
+		if a, b := perCommit[commit(n, "hog")], perCommit[commit(n, "other hog")]; a > 0 && b > 0 && (a > maxPerPeer || b > maxPerPeer) {
+			t.Errorf("commit %d holds %d and %d writes of two peers, want at most %d each", n, a, b, maxPerPeer)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestLongWritesShareNoCommitWithOthers(t *testing.T) {
 	held, release := make(chan struct{}), make(chan struct{})
 	write := func(who string, fn func(*Tx) error) {
 		wg.Go(func() {
-			if err := db.Write(For(t.Context(), who), false, fn); err != nil {
+			if err := db.Write(WithRequester(t.Context(), who), false, fn); err != nil {
 				t.Error(err)
 			}
 		})
@@ -109,7 +109,7 @@ func TestLongWritesShareNoCommitWithOthers(t *testing.T) {
 	var kept []int // how many earlier writes were committed when each one ran
 	for i, who := range []string{"hog", "hog", "hog", "desk"} {
 		write(who, func(tx *Tx) error {
-			for began := time.Now(); who == "hog" && time.Since(began) < longTime; {
+			for began := time.Now(); who == "hog" && time.Since(began) < longCommit; {
 				runtime.Gosched()
 			}
 			kept = append(kept, len(rows(t, db)))
@@ -135,7 +135,7 @@ func TestLateWriteEndsTheCommitOfAPeerAlone(t *testing.T) {
 	<-held
 	for i := range 100 {
 		wg.Go(func() {
-			db.Write(For(t.Context(), "hog"), false, func(*Tx) error {
+			db.Write(WithRequester(t.Context(), "hog"), false, func(*Tx) error {
 				if order = append(order, "hog"); len(order) == 1 {
 					wg.Go(func() {
 						defer close(late)
@@ -153,8 +153,8 @@ func TestLateWriteEndsTheCommitOfAPeerAlone(t *testing.T) {
 	<-late
 	// The eight that may go before it, and the first of those that were put back,
 	// which leads the next commit.
-	if i := slices.Index(order, nil); i > perPeer+1 {
-		t.Errorf("the late write ran after %d of the peer's, want at most %d", i, perPeer+1)
+	if i := slices.Index(order, nil); i > maxPerPeer+1 {
+		t.Errorf("the late write ran after %d of the peer's, want at most %d", i, maxPerPeer+1)
 	}
 	if len(order) != 101 {
 		t.Errorf("%d writes ran, want 101", len(order))
@@ -164,8 +164,8 @@ func TestLateWriteEndsTheCommitOfAPeerAlone(t *testing.T) {
 func TestObserveCountsRowsAndBytes(t *testing.T) {
 	db := open(t)
 	var got []Cost
-	db.Observe(func(c Cost) { got = append(got, c) })
-	err := db.Write(For(t.Context(), "desk"), false, func(tx *Tx) error {
+	db.ObserveWrites(func(c Cost) { got = append(got, c) })
+	err := db.Write(WithRequester(t.Context(), "desk"), false, func(tx *Tx) error {
 		for i := range 3 {
 			if err := insert(i)(tx); err != nil {
 				return err
@@ -176,7 +176,7 @@ func TestObserveCountsRowsAndBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Cost{For: "desk", Rows: 3, Bytes: 3 * 8}); len(got) != 1 || got[0] != want {
+	if want := (Cost{Requester: "desk", Rows: 3, Bytes: 3 * 8}); len(got) != 1 || got[0] != want {
 		t.Errorf("observed %+v, want %+v", got, want)
 	}
 }

@@ -18,7 +18,7 @@ type conn struct {
 	stmts map[string]*sql.Stmt
 }
 
-// prepareStmt returns query prepared, or nil where it must run as text.
+// prepareStmt returns query prepared, or nil if it must run as text.
 func (c *conn) prepareStmt(query string) (*sql.Stmt, error) {
 	if s := c.stmts[query]; s != nil || len(c.stmts) >= maxStmts {
 		return s, nil
@@ -42,7 +42,7 @@ func (c *conn) exec(query string, args ...any) (sql.Result, error) {
 	return s.ExecContext(context.Background(), args...)
 }
 
-// execControl runs a statement that changes where a transaction begins or ends.
+// execControl runs a statement that begins or ends a transaction or savepoint.
 func (c *conn) execControl(query string) error {
 	_, err := c.exec(query)
 	return err
@@ -60,14 +60,15 @@ func (c *conn) close() error {
 	return errors.Join(append(errs, c.Close())...)
 }
 
-// Tx is the database as the transaction of one [DB.Write] or [DB.Read] sees it. It is dead when that function returns,
-// belongs to the goroutine that runs it, and does not block on other writes.
+// Tx is the database as the transaction of one [DB.Write] or [DB.Read] sees it. Only the
+// goroutine that runs the function may use it, and only until that returns. It does not block
+// on other writes.
 //
 // Each text of SQL is compiled once for a connection and kept, so it should
 // be constant, with ? for values.
 type Tx struct {
 	conn *conn
-	cost *Cost  // counted where somebody observes
+	cost *Cost  // nil unless writes are observed
 	w    *write // whose it is; nil in a read
 }
 
@@ -75,14 +76,14 @@ type Tx struct {
 func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
 	r, err := tx.conn.exec(query, args...)
 	if tx.cost != nil && err == nil {
-		tx.cost.countStatement(r, args)
+		tx.cost.addStatement(r, args)
 	}
 	return r, err
 }
 
-// Each runs a statement and calls row for every row that it returns, until one
+// EachRow runs a statement and calls row for every row that it returns, until one
 // fails. scan reads the row, like [sql.Rows.Scan].
-func (tx *Tx) Each(query string, row func(scan func(...any) error) error, args ...any) error {
+func (tx *Tx) EachRow(query string, row func(scan func(...any) error) error, args ...any) error {
 	s, err := tx.conn.prepareStmt(query)
 	if err != nil {
 		return err
@@ -105,6 +106,27 @@ func (tx *Tx) Each(query string, row func(scan func(...any) error) error, args .
 	return rows.Err()
 }
 
+// ReadRows runs a statement and returns a value for every row that it returns, which row
+// reads with scan. If there is an error, the last value may be incomplete.
+func ReadRows[T any](tx *Tx, query string, row func(scan func(...any) error) (T, error), args ...any) (all []T, err error) {
+	err = tx.EachRow(query, func(scan func(...any) error) error {
+		v, err := row(scan)
+		all = append(all, v)
+		return err
+	}, args...)
+	return all, err
+}
+
+// Blob is a target for scan. It copies a blob into its bytes; the blob has as many.
+type Blob []byte
+
+// Scan implements [sql.Scanner].
+func (b Blob) Scan(value any) error {
+	text, _ := value.([]byte)
+	copy(b, text)
+	return nil
+}
+
 // QueryRow runs a statement that returns at most one row. Scan must be called
 // on what it returns, and returns [sql.ErrNoRows] if there was none.
 func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
@@ -116,12 +138,12 @@ func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
 	return s.QueryRowContext(context.Background(), args...)
 }
 
-// Undo registers fn to be called if the write is not kept, because it or its commit fails.
+// OnUndo registers fn to be called if the write is not kept, because it or its commit fails.
 // All such functions of a commit are then called, the last one first, before another write
 // begins. So a program can change its memory with each write at once.
-// fn may run on another goroutine and must not use the database or panic; in a read Undo
+// fn may run on another goroutine and must not use the database or panic; in a read OnUndo
 // panics.
-func (tx *Tx) Undo(fn func()) { tx.w.undo = append(tx.w.undo, fn) }
+func (tx *Tx) OnUndo(fn func()) { tx.w.undo = append(tx.w.undo, fn) }
 
 // invalidate makes any later use panic, for it would otherwise happen outside of the
 // transaction.

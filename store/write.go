@@ -29,12 +29,12 @@ type writer struct {
 
 // write is one call of Write.
 type write struct {
-	ctx     context.Context
-	owner   any // on whose behalf; nil: the daemon's own
-	durable bool
-	round   int // how many of its owner's go before it in its commit
-	fn      func(*Tx) error
-	undo    []func() // as given to [Tx.Undo]
+	ctx       context.Context
+	requester any // on whose behalf; nil: the daemon's own
+	durable   bool
+	round     int // how many of its requester's go before it in its commit
+	fn        func(*Tx) error
+	undo      []func() // as given to [Tx.OnUndo]
 
 	// turn says once that the write is done (false), or once that its caller
 	// leads (true).
@@ -54,13 +54,13 @@ type write struct {
 // unless it is a failure of the file, which gets its remedy. Any other error
 // too means that nothing was kept: [ErrClosed], the context's if it ended
 // before fn began (later it has no effect), or a failure of the file or disk,
-// which all who were to be committed together get.
+// which all writes of the same commit get.
 //
 // fn holds up every other writer, so it should run a few statements and nothing else.
 // It may run on another goroutine than the caller's, must not end that
 // goroutine, and must not call Write. If it panics, so does Write.
 func (db *DB) Write(ctx context.Context, durable bool, fn func(*Tx) error) error {
-	w := &write{ctx: ctx, owner: ownerOf(ctx), durable: durable, fn: fn, turn: make(chan bool, 1)}
+	w := &write{ctx: ctx, requester: requesterOf(ctx), durable: durable, fn: fn, turn: make(chan bool, 1)}
 	lead, err := db.writer.enqueue(w)
 	if err != nil {
 		return fmt.Errorf("store: write: %w", err)
@@ -69,14 +69,14 @@ func (db *DB) Write(ctx context.Context, durable bool, fn func(*Tx) error) error
 		select {
 		case lead = <-w.turn:
 		case <-ctx.Done():
-			if db.writer.withdraw(w) {
+			if db.writer.removeQueued(w) {
 				return fmt.Errorf("store: write: not begun: %w", ctx.Err())
 			}
 			lead = <-w.turn
 		}
 	}
 	if lead {
-		db.leadCommits(w)
+		db.commitAsLeader(w)
 	}
 	if w.panicked != nil {
 		panic(w.panicked)
@@ -97,8 +97,8 @@ func (q *writer) enqueue(w *write) (lead bool, err error) {
 	return lead, nil
 }
 
-// withdraw removes w from the queue and reports whether it was still there.
-func (q *writer) withdraw(w *write) bool {
+// removeQueued removes w from the queue and reports whether it was still there.
+func (q *writer) removeQueued(w *write) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	i := slices.Index(q.queue, w)
@@ -109,15 +109,15 @@ func (q *writer) withdraw(w *write) bool {
 	return true
 }
 
-// leadCommits commits everything that waits, own among it, and passes the lead on.
-func (db *DB) leadCommits(own *write) {
+// commitAsLeader commits everything that waits, own among it, and passes the lead on.
+func (db *DB) commitAsLeader(own *write) {
 	q := &db.writer
 	// Callers that are about to write may join: on one processor none could come while
 	// the leader computes, and each of a burst's writes would be a commit of its own.
 	runtime.Gosched()
-	batch := q.pickBatch() // its first is own: who leads is the first in the queue
+	batch := q.pickBatch() // its first is own: the leader is the first in the queue
 	n, err := q.commitBatch(batch)
-	q.putBack(batch[n:])
+	q.requeue(batch[n:])
 	batch = batch[:n]
 	if err != nil {
 		err = db.explainError("write", err)
@@ -132,7 +132,7 @@ func (db *DB) leadCommits(own *write) {
 			w.turn <- false
 		}
 	}
-	db.tendLog()
+	db.copyWALIfDue()
 
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -149,16 +149,16 @@ func (db *DB) leadCommits(own *write) {
 // these n; nothing was kept then.
 func (q *writer) commitBatch(batch []*write) (n int, err error) {
 	durable := slices.ContainsFunc(batch, func(w *write) bool { return w.durable })
-	if err := q.setSync(durable); err != nil {
+	if err := q.setFsync(durable); err != nil {
 		return len(batch), err
 	}
 	if err := q.conn.execControl("BEGIN IMMEDIATE"); err != nil {
 		return len(batch), err
 	}
 	began := time.Now()
-	mixed := slices.ContainsFunc(batch, func(w *write) bool { return w.owner != batch[0].owner })
+	mixed := slices.ContainsFunc(batch, func(w *write) bool { return w.requester != batch[0].requester })
 	for i, w := range batch {
-		if i > 0 && w.owner != nil && (w.round >= perPeer || w.round > 0 && time.Since(began) >= longTime) && (mixed || q.othersWait(w.owner)) {
+		if i > 0 && w.requester != nil && (w.round >= maxPerPeer || w.round > 0 && time.Since(began) >= longCommit) && (mixed || q.hasOtherRequesters(w.requester)) {
 			break
 		}
 		if err := q.runInSavepoint(w); err != nil {
@@ -178,21 +178,21 @@ func (q *writer) commitBatch(batch []*write) (n int, err error) {
 func (q *writer) rollBack(batch []*write) {
 	q.conn.execControl("ROLLBACK") // SQLite may have done so itself
 	for _, w := range slices.Backward(batch) {
-		w.callUndo()
+		w.callUndoFuncs()
 	}
 }
 
-// callUndo calls the functions that were given to [Tx.Undo].
-func (w *write) callUndo() {
+// callUndoFuncs calls the functions that were given to [Tx.OnUndo].
+func (w *write) callUndoFuncs() {
 	for _, undo := range slices.Backward(w.undo) {
 		undo()
 	}
 	w.undo = nil
 }
 
-// setSync sets whether the next commit is fsynced. It runs a statement only if that
+// setFsync sets whether the next commit is fsynced. It runs a statement only if that
 // changes.
-func (q *writer) setSync(on bool) error {
+func (q *writer) setFsync(on bool) error {
 	if q.sync == on {
 		return nil
 	}
@@ -219,7 +219,7 @@ func (q *writer) runInSavepoint(w *write) error {
 		return err
 	}
 	if w.err = w.callFunc(q.conn, q.observe); w.err != nil {
-		w.callUndo()
+		w.callUndoFuncs()
 		if err := q.conn.execControl("ROLLBACK TO one"); err != nil {
 			return errors.Join(w.err, err)
 		}
@@ -232,7 +232,7 @@ func (q *writer) runInSavepoint(w *write) error {
 func (w *write) callFunc(c *conn, observe func(Cost)) (err error) {
 	tx := &Tx{conn: c, w: w}
 	if observe != nil {
-		tx.cost = &Cost{For: w.owner}
+		tx.cost = &Cost{Requester: w.requester}
 		defer func() { observe(*tx.cost) }()
 	}
 	defer func() {

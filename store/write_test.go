@@ -209,16 +209,16 @@ func TestCommitFails(t *testing.T) {
 	}
 }
 
-// What a write that is not kept gave to Undo is called before another write begins,
+// What a write that is not kept gave to OnUndo is called before another write begins,
 // the last one first, over all writes that fail with their commit.
-func TestUndo(t *testing.T) {
+func TestOnUndo(t *testing.T) {
 	db := open(t)
 	var log []string
 	note := func(text string, more ...func(*Tx) error) func(*Tx) error {
 		return func(tx *Tx) error {
 			log = append(log, text)
 			for _, last := range []string{"'", "''"} {
-				tx.Undo(func() { log = append(log, text+last) })
+				tx.OnUndo(func() { log = append(log, text+last) })
 			}
 			for _, fn := range more {
 				if err := fn(tx); err != nil {

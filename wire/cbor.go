@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -21,51 +22,45 @@ var (
 		o.TagsMd = cbor.TagsForbidden
 		o.NilContainers = cbor.NilContainerAsEmpty
 		o.BinaryMarshaler = cbor.BinaryMarshalerNone // fixed byte arrays are byte strings as they are
-		m, err := o.EncMode()
-		if err != nil {
-			panic("wire: encoding options: " + err.Error())
-		}
-		return m
+		return must(o.EncMode())
 	}()
-	decoder = func() cbor.DecMode {
-		simple, err := cbor.NewSimpleValueRegistryFromDefaults(onlyFalseTrueNull)
-		if err != nil {
-			panic("wire: simple values: " + err.Error())
-		}
-		m, err := cbor.DecOptions{
-			DupMapKey:            cbor.DupMapKeyEnforcedAPF,
-			IndefLength:          cbor.IndefLengthForbidden,
-			TagsMd:               cbor.TagsForbidden,
-			MaxNestedLevels:      8,
-			MaxArrayElements:     256,
-			MaxMapPairs:          maxPairs,
-			UTF8:                 cbor.UTF8RejectInvalid,
-			FieldNameMatching:    cbor.FieldNameMatchingCaseSensitive,
-			FieldNameByteString:  cbor.FieldNameByteStringForbidden,
-			MapKeyByteString:     cbor.MapKeyByteStringForbidden,
-			ByteStringToString:   cbor.ByteStringToStringForbidden,
-			BignumTag:            cbor.BignumTagForbidden,
-			NaN:                  cbor.NaNDecodeForbidden,
-			Inf:                  cbor.InfDecodeForbidden,
-			SimpleValues:         simple,
-			DefaultMapType:       reflect.TypeFor[map[string]any](),
-			BinaryUnmarshaler:    cbor.BinaryUnmarshalerByteString,
-			TextUnmarshaler:      cbor.TextUnmarshalerNone,
-			ExtraReturnErrors:    cbor.ExtraDecErrorNone,
-			UnrecognizedTagToAny: cbor.UnrecognizedTagContentToAny,
-		}.DecMode()
-		if err != nil {
-			panic("wire: decoding options: " + err.Error())
-		}
-		return m
-	}()
+	decoder = must(cbor.DecOptions{
+		DupMapKey:            cbor.DupMapKeyEnforcedAPF,
+		IndefLength:          cbor.IndefLengthForbidden,
+		TagsMd:               cbor.TagsForbidden,
+		MaxNestedLevels:      8,
+		MaxArrayElements:     256,
+		MaxMapPairs:          maxPairs,
+		UTF8:                 cbor.UTF8RejectInvalid,
+		FieldNameMatching:    cbor.FieldNameMatchingCaseSensitive,
+		FieldNameByteString:  cbor.FieldNameByteStringForbidden,
+		MapKeyByteString:     cbor.MapKeyByteStringForbidden,
+		ByteStringToString:   cbor.ByteStringToStringForbidden,
+		BignumTag:            cbor.BignumTagForbidden,
+		NaN:                  cbor.NaNDecodeForbidden,
+		Inf:                  cbor.InfDecodeForbidden,
+		SimpleValues:         must(cbor.NewSimpleValueRegistryFromDefaults(rejectOtherSimpleValues)),
+		DefaultMapType:       reflect.TypeFor[map[string]any](),
+		BinaryUnmarshaler:    cbor.BinaryUnmarshalerByteString,
+		TextUnmarshaler:      cbor.TextUnmarshalerNone,
+		ExtraReturnErrors:    cbor.ExtraDecErrorNone,
+		UnrecognizedTagToAny: cbor.UnrecognizedTagContentToAny,
+	}.DecMode())
 )
+
+// must returns what the CBOR library makes of the options here. It panics if they are wrong.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic("wire: CBOR options: " + err.Error())
+	}
+	return v
+}
 
 const maxPairs = 64 // of one map
 
-// onlyFalseTrueNull rejects the other simple values; the library would read the
+// rejectOtherSimpleValues rejects the other simple values; the library would read the
 // unassigned ones as integers.
-func onlyFalseTrueNull(r *cbor.SimpleValueRegistry) error {
+func rejectOtherSimpleValues(r *cbor.SimpleValueRegistry) error {
 	for v := range 256 {
 		if 20 <= v && v <= 22 || 24 <= v && v <= 31 {
 			continue
@@ -77,27 +72,27 @@ func onlyFalseTrueNull(r *cbor.SimpleValueRegistry) error {
 	return nil
 }
 
-// Marshal encodes v deterministically (RFC 8949, section 4.2.1).
-func Marshal(v any) ([]byte, error) { return encoder.Marshal(v) }
+// MarshalCBOR encodes v deterministically (RFC 8949, section 4.2.1).
+func MarshalCBOR(v any) ([]byte, error) { return encoder.Marshal(v) }
 
-// Unmarshal decodes exactly one CBOR item into v, which must be fresh. It refuses
+// UnmarshalCBOR decodes exactly one CBOR item into v, which must be fresh. It refuses
 // what the package comment says; the error is a [FormatError].
 //
 // Check the fields afterwards: one that is null or missing stays zero, an array
 // of integers passes for bytes, and a Go array takes a byte string of any length;
 // so declare byte strings as []byte and check how long they are.
-func Unmarshal(b []byte, v any) error {
+func UnmarshalCBOR(b []byte, v any) error {
 	if err := decoder.Unmarshal(b, v); err != nil {
-		return malformed("", "CBOR: "+strings.TrimPrefix(err.Error(), "cbor: "))
+		return newFormatError("", "CBOR: "+strings.TrimPrefix(err.Error(), "cbor: "))
 	}
 	return nil
 }
 
-// value is well-formed CBOR, without tags and indefinite lengths, that begins with the
+// cborValue is well-formed CBOR, without tags and indefinite lengths, that begins with the
 // item to read. Envelopes and control items are read from it field by field: the library
 // decodes null into a struct's field of any type, and an array of integers into bytes, and
 // does not say which field failed.
-type value []byte
+type cborValue []byte
 
 // The major types (RFC 8949, section 3.1).
 const (
@@ -112,15 +107,15 @@ const (
 )
 
 // parseValue checks that b is one well-formed item and nothing else.
-func parseValue(b []byte) (value, error) {
+func parseValue(b []byte) (cborValue, error) {
 	if err := decoder.Wellformed(b); err != nil {
-		return nil, malformed("", "CBOR: "+strings.TrimPrefix(err.Error(), "cbor: "))
+		return nil, newFormatError("", "CBOR: "+strings.TrimPrefix(err.Error(), "cbor: "))
 	}
-	return value(b), nil
+	return cborValue(b), nil
 }
 
-// head returns the major type, its argument, and the bytes that both take.
-func (v value) head() (major byte, arg uint64, n int) {
+// readHead returns the major type, its argument, and the bytes that both take.
+func (v cborValue) readHead() (major byte, arg uint64, n int) {
 	major, info := v[0]>>5, v[0]&0x1f
 	if info < 24 {
 		return major, uint64(info), 1
@@ -132,106 +127,106 @@ func (v value) head() (major byte, arg uint64, n int) {
 	return major, arg, n
 }
 
-// cut splits off the first item.
-func (v value) cut() (first, rest value) {
-	n := v.size()
+// splitFirstItem splits off the first item.
+func (v cborValue) splitFirstItem() (first, rest cborValue) {
+	n := v.countBytes()
 	return v[:n], v[n:]
 }
 
-func (v value) size() int {
-	major, arg, n := v.head()
+func (v cborValue) countBytes() int {
+	major, arg, n := v.readHead()
 	switch major {
 	case majorBytes, majorText:
 		n += int(arg)
 	case majorArray:
 		for range arg {
-			n += v[n:].size()
+			n += v[n:].countBytes()
 		}
 	case majorMap:
 		for range 2 * arg {
-			n += v[n:].size()
+			n += v[n:].countBytes()
 		}
 	}
 	return n
 }
 
-// want returns the argument and the content of an item, which must be of a major type.
-func (v value) want(major byte, name string) (arg uint64, content value, err error) {
-	got, arg, n := v.head()
+// expectMajor returns the argument and the content of an item, which must be of a major type.
+func (v cborValue) expectMajor(major byte, name string) (arg uint64, content cborValue, err error) {
+	got, arg, n := v.readHead()
 	if got != major {
-		return 0, nil, malformed("", "expected "+name+", got "+v.describe())
+		return 0, nil, newFormatError("", "expected "+name+", got "+v.describeType())
 	}
 	return arg, v[n:], nil
 }
 
-func (v value) uint() (uint64, error) {
-	n, _, err := v.want(majorUint, "an unsigned integer")
+func (v cborValue) readUint() (uint64, error) {
+	n, _, err := v.expectMajor(majorUint, "an unsigned integer")
 	return n, err
 }
 
-func (v value) text() (string, error) {
-	n, s, err := v.want(majorText, "text")
+func (v cborValue) readText() (string, error) {
+	n, s, err := v.expectMajor(majorText, "text")
 	if err != nil {
 		return "", err
 	}
 	if !utf8.Valid(s[:n]) {
-		return "", malformed("", "invalid UTF-8")
+		return "", newFormatError("", "invalid UTF-8")
 	}
 	return string(s[:n]), nil
 }
 
-// bytes returns the content of a byte string, without a copy.
-func (v value) bytes() ([]byte, error) {
-	n, s, err := v.want(majorBytes, "bytes")
+// readBytes returns the content of a byte string, without a copy.
+func (v cborValue) readBytes() ([]byte, error) {
+	n, s, err := v.expectMajor(majorBytes, "bytes")
 	if err != nil {
 		return nil, err
 	}
 	return s[:n:n], nil
 }
 
-// fixed fills dst with a byte string of exactly that length.
-func (v value) fixed(dst []byte) error {
-	s, err := v.bytes()
+// readBytesInto fills dst with a byte string of exactly that length.
+func (v cborValue) readBytesInto(dst []byte) error {
+	s, err := v.readBytes()
 	if err != nil {
 		return err
 	}
 	if len(s) != len(dst) {
-		return malformed("", fmt.Sprintf("expected %d bytes, got %d", len(dst), len(s)))
+		return newFormatError("", fmt.Sprintf("expected %d bytes, got %d", len(dst), len(s)))
 	}
 	copy(dst, s)
 	return nil
 }
 
-func (v value) array() ([]value, error) {
-	n, rest, err := v.want(majorArray, "an array")
+func (v cborValue) readArray() ([]cborValue, error) {
+	n, rest, err := v.expectMajor(majorArray, "an array")
 	if err != nil {
 		return nil, err
 	}
-	elems := make([]value, n)
+	elems := make([]cborValue, n)
 	for i := range elems {
-		elems[i], rest = rest.cut()
+		elems[i], rest = rest.splitFirstItem()
 	}
 	return elems, nil
 }
 
-func (v value) texts() ([]string, error) {
-	a, err := v.array()
+func (v cborValue) readTexts() ([]string, error) {
+	a, err := v.readArray()
 	if err != nil {
 		return nil, err
 	}
 	texts := make([]string, len(a))
 	for i := range a {
-		if texts[i], err = a[i].text(); err != nil {
+		if texts[i], err = a[i].readText(); err != nil {
 			return nil, err
 		}
 	}
 	return texts, nil
 }
 
-// fields calls read for each pair of a map. Keys are distinct text, and those
+// readFields calls read for each pair of a map. Keys are distinct text, and those
 // required are there. An error names prefix and key, unless it names a field.
-func (v value) fields(prefix string, read func(key []byte, v value) error, required ...string) error {
-	n, rest, err := v.want(majorMap, "a map")
+func (v cborValue) readFields(prefix string, read func(key []byte, v cborValue) error, required ...string) error {
+	n, rest, err := v.expectMajor(majorMap, "a map")
 	if err != nil {
 		return err
 	}
@@ -240,7 +235,7 @@ func (v value) fields(prefix string, read func(key []byte, v value) error, requi
 	var seen [maxPairs]uint32
 	has := func(n int, name []byte) bool {
 		for _, at := range seen[:n] {
-			if key, _ := v[at:].key(); bytes.Equal(key, name) {
+			if key, _ := v[at:].readKey(); bytes.Equal(key, name) {
 				return true
 			}
 		}
@@ -250,30 +245,27 @@ func (v value) fields(prefix string, read func(key []byte, v value) error, requi
 	ordered, found := true, 0
 	for i := range int(n) {
 		at := len(v) - len(rest)
-		var k, val value
-		k, rest = rest.cut()
-		val, rest = rest.cut()
-		key, err := k.key()
+		var k, val cborValue
+		k, rest = rest.splitFirstItem()
+		val, rest = rest.splitFirstItem()
+		key, err := k.readKey()
 		if err != nil {
 			return err
 		}
 		if !utf8.Valid(key) {
-			return malformed("", "a map's key is invalid UTF-8")
+			return newFormatError("", "a map's key is invalid UTF-8")
 		}
 		// Keys in the order of the deterministic coding are distinct.
 		ordered = ordered && (i == 0 || len(last) < len(key) || len(last) == len(key) && bytes.Compare(last, key) < 0)
 		if !ordered && has(i, key) {
-			return malformed(prefix+printable(key), "twice in one map")
+			return newFormatError(prefix+escapeKey(key), "twice in one map")
 		}
 		seen[i], last = uint32(at), key
-		for _, name := range required {
-			if name == string(key) {
-				found++
-				break
-			}
+		if slices.Contains(required, string(key)) {
+			found++
 		}
 		if err := read(key, val); err != nil {
-			return within(prefix+string(key), err)
+			return addErrorFieldName(prefix+string(key), err)
 		}
 	}
 	if found == len(required) {
@@ -281,22 +273,22 @@ func (v value) fields(prefix string, read func(key []byte, v value) error, requi
 	}
 	for _, name := range required {
 		if !has(int(n), []byte(name)) {
-			return malformed(prefix+name, "missing")
+			return newFormatError(prefix+name, "missing")
 		}
 	}
 	return nil
 }
 
-func (v value) key() ([]byte, error) {
-	n, text, err := v.want(majorText, "text as a map's key")
+func (v cborValue) readKey() ([]byte, error) {
+	n, text, err := v.expectMajor(majorText, "text as a map's key")
 	if err != nil {
 		return nil, err
 	}
 	return text[:n], nil
 }
 
-// describe names the type of an item, for an error message.
-func (v value) describe() string {
+// describeType names the type of an item, for an error message.
+func (v cborValue) describeType() string {
 	switch v[0] {
 	case 0xf4, 0xf5:
 		return "true or false"
@@ -306,8 +298,8 @@ func (v value) describe() string {
 	return [...]string{"an unsigned integer", "a negative integer", "bytes", "text", "an array", "a map", "a tag", "a float"}[v[0]>>5]
 }
 
-// printable makes a foreign key fit for an error message.
-func printable(key []byte) string {
+// escapeKey makes a foreign key fit for an error message.
+func escapeKey(key []byte) string {
 	quoted := strconv.Quote(string(key[:min(len(key), MaxLabel)]))
 	return quoted[1 : len(quoted)-1]
 }

@@ -1,6 +1,6 @@
 package wire
 
-// Chain is what a message hands on to the messages that it leads to.
+// Chain holds the fields that a message hands on to the messages that it leads to.
 type Chain struct {
 	Thread string
 	Hops   uint64

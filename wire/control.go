@@ -10,8 +10,8 @@ import (
 // Item is one control item: *Hello, *Receipt, *Goaway, *Ping, *Pong, *Done, or
 // *Unknown for a type of a later version.
 type Item interface {
-	array() []any // as it is encoded
-	check() error // what its fields may hold
+	listElements() []any // as it is encoded
+	checkFields() error  // what its fields may hold
 }
 
 // Hello is the first item of each side's control stream. A connection is ready when the
@@ -97,9 +97,9 @@ const (
 	itemDone
 )
 
-func (h *Hello) array() []any { return []any{itemHello, h} }
+func (h *Hello) listElements() []any { return []any{itemHello, h} }
 
-func (r *Receipt) array() []any {
+func (r *Receipt) listElements() []any {
 	a := []any{itemReceipt, r.Stream, uint8(r.State), r.Code, r.Message, r.RetryAfterMS}
 	switch {
 	case r.RetryAfterMS > 0:
@@ -110,13 +110,13 @@ func (r *Receipt) array() []any {
 	return a[:3]
 }
 
-func (g *Goaway) array() []any  { return []any{itemGoaway, g.Code} }
-func (p *Ping) array() []any    { return []any{itemPing, p.N, p.Pad} }
-func (p *Pong) array() []any    { return []any{itemPong, p.N, p.Pad} }
-func (*Done) array() []any      { return []any{itemDone} }
-func (u *Unknown) array() []any { return []any{u.Type} }
+func (g *Goaway) listElements() []any  { return []any{itemGoaway, g.Code} }
+func (p *Ping) listElements() []any    { return []any{itemPing, p.N, p.Pad} }
+func (p *Pong) listElements() []any    { return []any{itemPong, p.N, p.Pad} }
+func (*Done) listElements() []any      { return []any{itemDone} }
+func (u *Unknown) listElements() []any { return []any{u.Type} }
 
-func (h *Hello) check() error {
+func (h *Hello) checkFields() error {
 	if err := checkLabel("hello.name", h.Name, MaxLabel); err != nil {
 		return err
 	}
@@ -130,42 +130,42 @@ func (h *Hello) check() error {
 	}
 	switch {
 	case h.Boot == Boot{}:
-		return malformed("hello.boot", "all zeros: expected 16 random bytes")
+		return newFormatError("hello.boot", "all zeros: expected 16 random bytes")
 	case h.MaxMessage < MinMaxMessage:
-		return malformed("hello.max_message", fmt.Sprintf("%d: expected at least %d", h.MaxMessage, MinMaxMessage))
+		return newFormatError("hello.max_message", fmt.Sprintf("%d: expected at least %d", h.MaxMessage, MinMaxMessage))
 	case len(h.Features) > MaxFeatures:
-		return malformed("hello.features", fmt.Sprintf("over %d entries", MaxFeatures))
+		return newFormatError("hello.features", fmt.Sprintf("over %d entries", MaxFeatures))
 	case h.PQ != nil && (len(h.PQ.Key) == 0 || len(h.PQ.Sig) == 0):
-		return malformed("hello.pq", "key or sig is empty")
+		return newFormatError("hello.pq", "key or sig is empty")
 	}
 	return nil
 }
 
-func (r *Receipt) check() error {
+func (r *Receipt) checkFields() error {
 	switch {
 	case r.State > Refused:
-		return malformed("receipt.state", fmt.Sprintf("%d: expected 0 to %d", uint8(r.State), Refused))
+		return newFormatError("receipt.state", fmt.Sprintf("%d: expected 0 to %d", uint8(r.State), Refused))
 	case r.State == Refused && r.Code == "":
-		return malformed("receipt.code", "missing in a refusal")
+		return newFormatError("receipt.code", "missing in a refusal")
 	case !utf8.ValidString(r.Code) || !utf8.ValidString(r.Message):
-		return malformed("receipt.message", "invalid UTF-8")
+		return newFormatError("receipt.message", "invalid UTF-8")
 	}
 	return nil
 }
 
-func (*Goaway) check() error  { return nil }
-func (*Ping) check() error    { return nil }
-func (*Pong) check() error    { return nil }
-func (*Done) check() error    { return nil }
-func (*Unknown) check() error { return nil }
+func (*Goaway) checkFields() error  { return nil }
+func (*Ping) checkFields() error    { return nil }
+func (*Pong) checkFields() error    { return nil }
+func (*Done) checkFields() error    { return nil }
+func (*Unknown) checkFields() error { return nil }
 
-// AppendItem appends an item with its length, a QUIC variable-length integer
-// (RFC 9000, section 16). It refuses what parseItem would; b is then unchanged.
-func AppendItem(b []byte, item Item) ([]byte, error) {
-	if err := item.check(); err != nil {
+// AppendControlItem appends an item with its length, a QUIC variable-length integer
+// (RFC 9000, section 16). It refuses what parseControlItem would; b is then unchanged.
+func AppendControlItem(b []byte, item Item) ([]byte, error) {
+	if err := item.checkFields(); err != nil {
 		return b, fmt.Errorf("encode control item: %w", err)
 	}
-	body, err := Marshal(item.array())
+	body, err := MarshalCBOR(item.listElements())
 	if err != nil {
 		return b, fmt.Errorf("encode control item: %w", err)
 	}
@@ -175,15 +175,15 @@ func AppendItem(b []byte, item Item) ([]byte, error) {
 	return append(appendVarint(b, uint64(len(body))), body...), nil
 }
 
-// ReadItem reads one item. It blocks until the item is whole. At the end of the
+// ReadControlItem reads one item. It blocks until the item is whole. At the end of the
 // stream, between items, the error is io.EOF, within one io.ErrUnexpectedEOF;
 // what does not decode is a [FormatError].
-func ReadItem(r *bufio.Reader) (Item, error) {
+func ReadControlItem(r *bufio.Reader) (Item, error) {
 	body, err := readFrame(r)
 	if err != nil {
 		return nil, err
 	}
-	return parseItem(body)
+	return parseControlItem(body)
 }
 
 // readFrame reads what stands behind its length. The error is io.EOF only where
@@ -194,7 +194,7 @@ func readFrame(r *bufio.Reader) ([]byte, error) {
 		return nil, err
 	}
 	if n == 0 || n > MaxItem {
-		return nil, malformed("length", fmt.Sprintf("%d: expected 1 to %d", n, MaxItem))
+		return nil, newFormatError("length", fmt.Sprintf("%d: expected 1 to %d", n, MaxItem))
 	}
 	body := make([]byte, n)
 	if _, err := io.ReadFull(r, body); err != nil {
@@ -206,21 +206,21 @@ func readFrame(r *bufio.Reader) ([]byte, error) {
 	return body, nil
 }
 
-// parseItem decodes an item's array; byte strings of the result alias body. Extra
+// parseControlItem decodes an item's array; byte strings of the result alias body. Extra
 // elements are ignored.
-func parseItem(body []byte) (Item, error) {
+func parseControlItem(body []byte) (Item, error) {
 	whole, err := parseValue(body)
 	if err != nil {
 		return nil, err
 	}
-	a, err := whole.array()
+	a, err := whole.readArray()
 	if err != nil {
 		return nil, err
 	}
-	e := elems{rest: a}
-	item := e.item(e.uint("type"))
+	e := elementReader{rest: a}
+	item := e.readItemFields(e.readUint("type"))
 	if e.err == nil {
-		e.err = item.check()
+		e.err = item.checkFields()
 	}
 	if e.err != nil {
 		return nil, e.err
@@ -228,83 +228,89 @@ func parseItem(body []byte) (Item, error) {
 	return item, nil
 }
 
-func (e *elems) item(typ uint64) Item {
+func (e *elementReader) readItemFields(typ uint64) Item {
 	switch typ {
 	case itemHello:
-		return e.hello()
+		return e.readHello()
 	case itemReceipt:
-		r := &Receipt{Stream: e.uint("receipt.stream"), State: e.state()}
-		if e.more() {
-			r.Code = e.text("receipt.code")
+		r := &Receipt{Stream: e.readUint("receipt.stream"), State: e.readReceiptState()}
+		if e.hasMore() {
+			r.Code = e.readText("receipt.code")
 		}
-		if e.more() {
-			r.Message = e.text("receipt.message")
+		if e.hasMore() {
+			r.Message = e.readText("receipt.message")
 		}
-		if e.more() {
-			r.RetryAfterMS = e.uint("receipt.retry_after_ms")
+		if e.hasMore() {
+			r.RetryAfterMS = e.readUint("receipt.retry_after_ms")
 		}
 		return r
 	case itemGoaway:
-		return &Goaway{Code: e.uint("goaway.code")}
+		return &Goaway{Code: e.readUint("goaway.code")}
 	case itemPing:
-		return &Ping{N: e.uint("ping.n"), Pad: e.bytes("ping.pad")}
+		return &Ping{N: e.readUint("ping.n"), Pad: e.readBytes("ping.pad")}
 	case itemPong:
-		return &Pong{N: e.uint("pong.n"), Pad: e.bytes("pong.pad")}
+		return &Pong{N: e.readUint("pong.n"), Pad: e.readBytes("pong.pad")}
 	case itemDone:
 		return &Done{}
 	}
 	return &Unknown{Type: typ}
 }
 
-// elems takes an item's elements one after the other. After the first failure,
+// elementReader takes an item's elements one after the other. After the first failure,
 // which it keeps, it yields zeros.
-type elems struct {
-	rest []value
+type elementReader struct {
+	rest []cborValue
 	err  error
 }
 
-func (e *elems) more() bool { return e.err == nil && len(e.rest) > 0 }
+func (e *elementReader) hasMore() bool { return e.err == nil && len(e.rest) > 0 }
 
-func elem[T any](e *elems, field string, read func(value) (T, error)) (v T) {
+func readElement[T any](e *elementReader, field string, read func(cborValue) (T, error)) (v T) {
 	if e.err != nil {
 		return v
 	}
 	if len(e.rest) == 0 {
-		e.err = malformed(field, "missing")
+		e.err = newFormatError(field, "missing")
 		return v
 	}
 	if v, e.err = read(e.rest[0]); e.err != nil {
-		e.err = within(field, e.err)
+		e.err = addErrorFieldName(field, e.err)
 	}
 	e.rest = e.rest[1:]
 	return v
 }
 
-func (e *elems) uint(field string) uint64  { return elem(e, field, value.uint) }
-func (e *elems) text(field string) string  { return elem(e, field, value.text) }
-func (e *elems) bytes(field string) []byte { return elem(e, field, value.bytes) }
-
-func (e *elems) state() ReceiptState {
-	return ReceiptState(min(e.uint("receipt.state"), 255)) // what does not fit is refused like 255
+func (e *elementReader) readUint(field string) uint64 {
+	return readElement(e, field, cborValue.readUint)
+}
+func (e *elementReader) readText(field string) string {
+	return readElement(e, field, cborValue.readText)
+}
+func (e *elementReader) readBytes(field string) []byte {
+	return readElement(e, field, cborValue.readBytes)
 }
 
-func (e *elems) hello() *Hello {
+func (e *elementReader) readReceiptState() ReceiptState {
+	return ReceiptState(min(e.readUint("receipt.state"), 255)) // what does not fit is refused like 255
+}
+
+func (e *elementReader) readHello() *Hello {
 	h := new(Hello)
-	elem(e, "hello", func(v value) (any, error) {
-		return nil, v.fields("hello.", func(key []byte, v value) (err error) {
+	readElement(e, "hello", func(v cborValue) (any, error) {
+		return nil, v.readFields("hello.", func(key []byte, v cborValue) (err error) {
 			switch string(key) {
 			case "name":
-				h.Name, err = v.text()
+				h.Name, err = v.readText()
 			case "boot":
-				err = v.fixed(h.Boot[:])
+				err = v.readBytesInto(h.Boot[:])
 			case "software":
-				h.Software, err = v.text()
+				h.Software, err = v.readText()
 			case "max_message":
-				h.MaxMessage, err = v.uint()
+				h.MaxMessage, err = v.readUint()
 			case "features":
-				h.Features, err = v.texts()
+				h.Features, err = v.readTexts()
 			case "pq":
-				h.PQ, err = readPQ(v)
+				h.PQ, err = readHelloPQ(v)
 			}
 			return err
 		}, "name", "boot", "software", "max_message", "features")
@@ -312,14 +318,14 @@ func (e *elems) hello() *Hello {
 	return h
 }
 
-func readPQ(v value) (*HelloPQ, error) {
+func readHelloPQ(v cborValue) (*HelloPQ, error) {
 	pq := new(HelloPQ)
-	err := v.fields("hello.pq.", func(key []byte, v value) (err error) {
+	err := v.readFields("hello.pq.", func(key []byte, v cborValue) (err error) {
 		switch string(key) {
 		case "key":
-			pq.Key, err = v.bytes()
+			pq.Key, err = v.readBytes()
 		case "sig":
-			pq.Sig, err = v.bytes()
+			pq.Sig, err = v.readBytes()
 		}
 		return err
 	}, "key", "sig")

@@ -29,13 +29,13 @@ func TestItemsSurvive(t *testing.T) {
 	var stream []byte
 	for _, item := range items() {
 		var err error
-		if stream, err = AppendItem(stream, item); err != nil {
+		if stream, err = AppendControlItem(stream, item); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r := bufio.NewReader(bytes.NewReader(stream))
 	for _, want := range items() {
-		got, err := ReadItem(r)
+		got, err := ReadControlItem(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,14 +43,14 @@ func TestItemsSurvive(t *testing.T) {
 			t.Error(d)
 		}
 	}
-	if _, err := ReadItem(r); err != io.EOF {
+	if _, err := ReadControlItem(r); err != io.EOF {
 		t.Errorf("at the end: %v", err)
 	}
 	for cut := 1; cut < len(stream); cut++ {
 		r := bufio.NewReader(bytes.NewReader(stream[:cut]))
 		var err error
 		for err == nil {
-			_, err = ReadItem(r)
+			_, err = ReadControlItem(r)
 		}
 		if err != io.EOF && err != io.ErrUnexpectedEOF {
 			t.Fatalf("cut after %d: %v", cut, err)
@@ -75,14 +75,14 @@ func TestAppendItemChecks(t *testing.T) {
 	refused(t, "receipt.state", &Receipt{State: 3})
 	refused(t, "receipt.code", &Receipt{State: Refused})
 	refused(t, "receipt.message", &Receipt{State: Refused, Code: "invalid", Message: "\xff"})
-	if b, err := AppendItem([]byte{1}, &Ping{Pad: make([]byte, MaxItem)}); err == nil || !bytes.Equal(b, []byte{1}) {
+	if b, err := AppendControlItem([]byte{1}, &Ping{Pad: make([]byte, MaxItem)}); err == nil || !bytes.Equal(b, []byte{1}) {
 		t.Errorf("over MaxItem: %d bytes, %v", len(b), err)
 	}
 }
 
 func refused(t *testing.T, field string, item Item) {
 	t.Helper()
-	b, err := AppendItem([]byte{1}, item)
+	b, err := AppendControlItem([]byte{1}, item)
 	if fe, ok := errors.AsType[*FormatError](err); !ok || fe.Field != field || len(b) != 1 {
 		t.Errorf("%s: %v", field, err)
 	}
@@ -103,7 +103,7 @@ func TestVarint(t *testing.T) {
 	}
 }
 
-// The modes of the library itself, which Unmarshal and every reader rest on.
+// The modes of the library itself, which UnmarshalCBOR and every reader rest on.
 func TestUnmarshalIsStrict(t *testing.T) {
 	for name, b := range map[string]string{
 		"duplicate key": "\xa2aa\x01aa\x01", "indefinite": "\xbf\xff", "tag": "\xa1aa\xc1\x01", "bignum": "\xa1aa\xc2\x41\x01",
@@ -113,7 +113,7 @@ func TestUnmarshalIsStrict(t *testing.T) {
 		var v struct {
 			A any `cbor:"a"`
 		}
-		err := Unmarshal([]byte(b), &v)
+		err := UnmarshalCBOR([]byte(b), &v)
 		if _, ok := errors.AsType[*FormatError](err); !ok {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -122,7 +122,7 @@ func TestUnmarshalIsStrict(t *testing.T) {
 
 func FuzzReadItem(f *testing.F) {
 	for _, item := range items() {
-		b, err := AppendItem(nil, item)
+		b, err := AppendControlItem(nil, item)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -133,21 +133,21 @@ func FuzzReadItem(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := bufio.NewReader(bytes.NewReader(b))
 		for {
-			item, err := ReadItem(r)
+			item, err := ReadControlItem(r)
 			if err != nil {
 				if _, ok := errors.AsType[*FormatError](err); !ok && err != io.EOF && err != io.ErrUnexpectedEOF {
 					t.Fatal(err)
 				}
 				return
 			}
-			again, err := AppendItem(nil, item)
+			again, err := AppendControlItem(nil, item)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(again) > len(b) {
 				t.Errorf("%d bytes became %d", len(b), len(again))
 			}
-			if item2, err := ReadItem(bufio.NewReader(bytes.NewReader(again))); err != nil || !cmp.Equal(item, item2) {
+			if item2, err := ReadControlItem(bufio.NewReader(bytes.NewReader(again))); err != nil || !cmp.Equal(item, item2) {
 				t.Fatalf("%v: %s", err, cmp.Diff(item, item2))
 			}
 		}

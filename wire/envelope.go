@@ -73,7 +73,7 @@ func (p *Payload) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		*p = nil
 		return nil
 	}
-	return malformed("payload", "expected a JSON object")
+	return newFormatError("payload", "expected a JSON object")
 }
 
 // Object returns the payload's text, or {} if it is empty.
@@ -92,22 +92,22 @@ func (p Payload) CheckShape() error {
 		return nil
 	}
 	if jsontext.Value(p).Kind() != '{' {
-		return malformed("payload", "expected a JSON object")
+		return newFormatError("payload", "expected a JSON object")
 	}
 	return checkDepth(p)
 }
 
 // checkDepth returns an error if v nests beyond MaxDepth.
 func checkDepth(v []byte) error {
-	if jsonscan.IsDeeper(v, MaxDepth) {
-		return malformed("payload", fmt.Sprintf("nested deeper than %d levels", MaxDepth))
+	if jsonscan.IsNestedDeeper(v, MaxDepth) {
+		return newFormatError("payload", fmt.Sprintf("nested deeper than %d levels", MaxDepth))
 	}
 	return nil
 }
 
-// Append appends the stream type and the encoded envelope, which go out in one write. The
+// AppendWithType appends the stream type and the encoded envelope, which go out in one write. The
 // error says that a text is not UTF-8, which is a bug of the caller.
-func (e *Envelope) Append(buf *bytes.Buffer, t StreamType) error {
+func (e *Envelope) AppendWithType(buf *bytes.Buffer, t StreamType) error {
 	buf.WriteByte(byte(t))
 	return e.AppendReply(buf)
 }
@@ -121,31 +121,31 @@ func (e *Envelope) AppendReply(buf *bytes.Buffer) error {
 		}
 	}
 	buf.Grow(256 + len(e.Kind) + len(e.Agent) + len(e.Trace) + len(e.Thread) + len(e.Payload))
-	p := newPairs(buf.AvailableBuffer())
-	p.uint("v", e.V) // the shorter key first, then the lower
-	p.bytes("id", e.ID[:])
-	p.bytes("to", e.To[:])
-	p.uint("ts", e.TS)
+	p := newMapWriter(buf.AvailableBuffer())
+	p.addUint("v", e.V) // the shorter key first, then the lower
+	p.addBytes("id", e.ID[:])
+	p.addBytes("to", e.To[:])
+	p.addUint("ts", e.TS)
 	if e.Ref != nil {
-		p.bytes("ref", e.Ref[:])
+		p.addBytes("ref", e.Ref[:])
 	}
-	p.bytes("from", e.From[:])
+	p.addBytes("from", e.From[:])
 	if e.Hops > 0 {
-		p.uint("hops", e.Hops)
+		p.addUint("hops", e.Hops)
 	}
-	p.text("kind", e.Kind)
+	p.addText("kind", e.Kind)
 	if e.Agent != "" {
-		p.text("agent", e.Agent)
+		p.addText("agent", e.Agent)
 	}
 	if e.Trace != "" {
-		p.text("trace", e.Trace)
+		p.addText("trace", e.Trace)
 	}
 	if e.Thread != "" {
-		p.text("thread", e.Thread)
+		p.addText("thread", e.Thread)
 	}
 	if len(e.Payload) > 0 {
-		p.key("payload")
-		p = appendHead(p, majorBytes, uint64(len(e.Payload)))
+		p.addKey("payload")
+		p = appendCBORHead(p, majorBytes, uint64(len(e.Payload)))
 	}
 	buf.Write(p)
 	buf.Write(e.Payload)
@@ -161,7 +161,7 @@ func ParseEnvelope(b []byte) (*Envelope, error) {
 		return nil, err
 	}
 	e := new(Envelope)
-	if err := whole.fields("", e.read, "v", "id", "from", "to", "ts", "kind"); err != nil {
+	if err := whole.readFields("", e.readField, "v", "id", "from", "to", "ts", "kind"); err != nil {
 		return nil, err
 	}
 	if err := e.Check(); err != nil {
@@ -170,37 +170,37 @@ func ParseEnvelope(b []byte) (*Envelope, error) {
 	return e, nil
 }
 
-func (e *Envelope) read(key []byte, v value) (err error) {
+func (e *Envelope) readField(key []byte, v cborValue) (err error) {
 	switch string(key) {
 	case "v":
-		e.V, err = v.uint()
+		e.V, err = v.readUint()
 	case "id":
-		err = v.fixed(e.ID[:])
+		err = v.readBytesInto(e.ID[:])
 	case "from":
-		err = v.fixed(e.From[:])
+		err = v.readBytesInto(e.From[:])
 	case "to":
-		err = v.fixed(e.To[:])
+		err = v.readBytesInto(e.To[:])
 	case "ts":
-		e.TS, err = v.uint()
+		e.TS, err = v.readUint()
 	case "kind":
-		e.Kind, err = v.text()
+		e.Kind, err = v.readText()
 	case "ref":
 		e.Ref = new(MessageID)
-		err = v.fixed(e.Ref[:])
+		err = v.readBytesInto(e.Ref[:])
 	case "payload":
 		var p []byte
-		if p, err = v.bytes(); err == nil && len(p) == 0 {
-			return malformed("", "empty: expected a JSON object, or leave it out")
+		if p, err = v.readBytes(); err == nil && len(p) == 0 {
+			return newFormatError("", "empty: expected a JSON object, or leave it out")
 		}
 		e.Payload = bytes.Clone(p)
 	case "trace":
-		e.Trace, err = v.text()
+		e.Trace, err = v.readText()
 	case "agent":
-		e.Agent, err = v.text()
+		e.Agent, err = v.readText()
 	case "thread":
-		e.Thread, err = v.text()
+		e.Thread, err = v.readText()
 	case "hops":
-		e.Hops, err = v.uint()
+		e.Hops, err = v.readUint()
 	}
 	return err
 }
@@ -210,17 +210,17 @@ func (e *Envelope) read(key []byte, v value) (err error) {
 func (e *Envelope) Check() error {
 	switch {
 	case e.V != Version:
-		return malformed("v", fmt.Sprintf("expected %d, got %d", Version, e.V))
+		return newFormatError("v", fmt.Sprintf("expected %d, got %d", Version, e.V))
 	case e.ID.IsZero():
-		return malformed("id", "all zeros or not set: expected 16 bytes")
+		return newFormatError("id", "all zeros or not set: expected 16 bytes")
 	case e.From.IsZero():
-		return malformed("from", "all zeros or not set: expected the sender's id")
+		return newFormatError("from", "all zeros or not set: expected the sender's id")
 	case e.To.IsZero():
-		return malformed("to", "all zeros or not set: expected the receiver's id")
+		return newFormatError("to", "all zeros or not set: expected the receiver's id")
 	case e.Kind == "":
-		return malformed("kind", "empty")
+		return newFormatError("kind", "empty")
 	case e.Ref != nil && e.Ref.IsZero():
-		return malformed("ref", "all zeros")
+		return newFormatError("ref", "all zeros")
 	}
 	for _, l := range [...]struct {
 		field, text string
@@ -235,10 +235,10 @@ func (e *Envelope) Check() error {
 
 func checkLabel(field, s string, limit int) error {
 	if len(s) > limit {
-		return malformed(field, fmt.Sprintf("%d bytes: the limit is %d", len(s), limit))
+		return newFormatError(field, fmt.Sprintf("%d bytes: the limit is %d", len(s), limit))
 	}
 	if !utf8.ValidString(s) {
-		return malformed(field, "invalid UTF-8")
+		return newFormatError(field, "invalid UTF-8")
 	}
 	return nil
 }

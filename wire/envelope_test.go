@@ -61,7 +61,7 @@ func TestEnvelopeSurvivesBothCodings(t *testing.T) {
 
 func TestAppendPutsTheStreamTypeFirst(t *testing.T) {
 	var b bytes.Buffer
-	if err := full().Append(&b, wire.StreamMessage); err != nil {
+	if err := full().AppendWithType(&b, wire.StreamMessage); err != nil {
 		t.Fatal(err)
 	}
 	if got := wire.StreamType(b.Next(1)[0]); got != wire.StreamMessage {
@@ -108,7 +108,7 @@ func TestCheckNamesTheField(t *testing.T) {
 	} {
 		e := full()
 		spoil(e)
-		b, err := wire.Marshal(e)
+		b, err := wire.MarshalCBOR(e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func FuzzEnvelopeJSON(f *testing.F) {
 			t.Fatalf("%s: %v", again, err)
 		}
 		byHand := encode(t, e2)
-		if byTags, err := wire.Marshal(e2); err != nil || !bytes.Equal(byTags, byHand) {
+		if byTags, err := wire.MarshalCBOR(e2); err != nil || !bytes.Equal(byTags, byHand) {
 			t.Fatalf("%v: by its tags %x is %x", err, byHand, byTags)
 		}
 		over, err := wire.ParseEnvelope(byHand)

@@ -15,14 +15,14 @@ func (e *FormatError) Error() string {
 	return e.Field + ": " + e.Problem
 }
 
-func malformed(field, problem string) error {
+func newFormatError(field, problem string) error {
 	return &FormatError{Field: field, Problem: problem}
 }
 
-// within returns err with the field that it is in, unless it names one itself.
-func within(field string, err error) error {
+// addErrorFieldName returns err with the field that it is in, unless it names one itself.
+func addErrorFieldName(field string, err error) error {
 	if fe, ok := errors.AsType[*FormatError](err); ok && fe.Field == "" {
-		return malformed(field, fe.Problem)
+		return newFormatError(field, fe.Problem)
 	}
 	return err
 }

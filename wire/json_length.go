@@ -1,4 +1,4 @@
 package wire
 
-// LongestJSON returns how many bytes s can take in a JSON string: \u0000 for each of its own.
-func LongestJSON(s string) int { return len(`\u0000`) * len(s) }
+// MaxJSONLength returns how many bytes s can take in a JSON string: \u0000 for each of its own.
+func MaxJSONLength(s string) int { return len(`\u0000`) * len(s) }

@@ -67,7 +67,7 @@ type MailReply struct {
 // AppendMailRequest appends a request with its length. It refuses what
 // [ReadMailRequest] would.
 func AppendMailRequest(b []byte, m *MailRequest) ([]byte, error) {
-	if err := m.check(); err != nil {
+	if err := m.checkFields(); err != nil {
 		return b, fmt.Errorf("encode mail item: %w", err)
 	}
 	fields := map[string]any{"op": m.Op, "v": m.V, "project": m.Project}
@@ -82,8 +82,8 @@ func AppendMailRequest(b []byte, m *MailRequest) ([]byte, error) {
 	default:
 		return b, fmt.Errorf("encode mail item: %q is no operation", m.Op)
 	}
-	fields[m.agentField()] = m.Agent
-	return appendMail(b, fields)
+	fields[m.agentFieldName()] = m.Agent
+	return appendMailItem(b, fields)
 }
 
 // AppendMailReply appends a reply with its length. A longer message is cut.
@@ -100,11 +100,11 @@ func AppendMailReply(b []byte, m *MailReply) ([]byte, error) {
 			fields["scope"] = m.Scope
 		}
 	}
-	return appendMail(b, fields)
+	return appendMailItem(b, fields)
 }
 
-func appendMail(b []byte, fields map[string]any) ([]byte, error) {
-	body, err := Marshal(fields)
+func appendMailItem(b []byte, fields map[string]any) ([]byte, error) {
+	body, err := MarshalCBOR(fields)
 	if err != nil {
 		return b, fmt.Errorf("encode mail item: %w", err)
 	}
@@ -114,17 +114,17 @@ func appendMail(b []byte, fields map[string]any) ([]byte, error) {
 // ReadMailRequest reads a request. It blocks until the item is whole; what does
 // not decode is a [FormatError]. What follows the item is left in r.
 func ReadMailRequest(r *bufio.Reader) (*MailRequest, error) {
-	v, err := readMail(r)
+	v, err := readMailItem(r)
 	if err != nil {
 		return nil, err
 	}
 	m := new(MailRequest)
-	err = v.fields("", func(key []byte, v value) (err error) {
+	err = v.readFields("", func(key []byte, v cborValue) (err error) {
 		switch string(key) {
 		case "v":
-			m.V, err = v.uint()
+			m.V, err = v.readUint()
 		case "op":
-			m.Op, err = v.text()
+			m.Op, err = v.readText()
 		}
 		return err
 	}, "v", "op")
@@ -132,7 +132,7 @@ func ReadMailRequest(r *bufio.Reader) (*MailRequest, error) {
 		return m, err
 	}
 	required := []string{"project"}
-	agent := m.agentField()
+	agent := m.agentFieldName()
 	switch m.Op {
 	case MailDeliver:
 		required = append(required, agent, "filename", "sha256", "size", "delivery")
@@ -143,29 +143,29 @@ func ReadMailRequest(r *bufio.Reader) (*MailRequest, error) {
 	default:
 		return m, nil
 	}
-	err = v.fields("", func(key []byte, v value) (err error) {
+	err = v.readFields("", func(key []byte, v cborValue) (err error) {
 		switch string(key) {
 		case "project":
-			m.Project, err = v.text()
+			m.Project, err = v.readText()
 		case agent:
-			m.Agent, err = v.text()
+			m.Agent, err = v.readText()
 		case "filename":
-			m.File, err = v.text()
+			m.File, err = v.readText()
 		case "sha256":
-			err = v.fixed(m.Hash[:])
+			err = v.readBytesInto(m.Hash[:])
 		case "size":
-			m.Size, err = v.uint()
+			m.Size, err = v.readUint()
 		case "delivery":
-			err = v.fixed(m.Delivery[:])
+			err = v.readBytesInto(m.Delivery[:])
 		case "status":
-			m.Status, err = v.text()
+			m.Status, err = v.readText()
 		case "updated_at":
-			m.UpdatedAt, err = v.text()
+			m.UpdatedAt, err = v.readText()
 		}
 		return err
 	}, required...)
 	if err == nil {
-		err = m.check()
+		err = m.checkFields()
 	}
 	return m, err
 }
@@ -173,39 +173,39 @@ func ReadMailRequest(r *bufio.Reader) (*MailRequest, error) {
 // ReadMailReply reads a reply, which must be the last of its stream: it blocks
 // until that ends. What does not decode is a [FormatError].
 func ReadMailReply(r *bufio.Reader) (*MailReply, error) {
-	v, err := readMail(r)
+	v, err := readMailItem(r)
 	if err != nil {
 		return nil, err
 	}
 	m := new(MailReply)
-	err = v.fields("", func(key []byte, v value) (err error) {
+	err = v.readFields("", func(key []byte, v cborValue) (err error) {
 		switch string(key) {
 		case "result":
-			m.Result, err = v.text()
+			m.Result, err = v.readText()
 		case "code":
-			m.Code, err = v.text()
+			m.Code, err = v.readText()
 		case "message":
-			m.Message, err = v.text()
+			m.Message, err = v.readText()
 		case "scope":
-			m.Scope, err = v.text()
+			m.Scope, err = v.readText()
 		}
 		return err
 	}, "result")
 	if err == nil {
-		err = m.check()
+		err = m.checkFields()
 	}
 	if err != nil {
 		return nil, err
 	}
 	if _, err := r.ReadByte(); err == nil {
-		return nil, malformed("", "bytes after the reply")
+		return nil, newFormatError("", "bytes after the reply")
 	} else if err != io.EOF {
 		return nil, err
 	}
 	return m, nil
 }
 
-func readMail(r *bufio.Reader) (value, error) {
+func readMailItem(r *bufio.Reader) (cborValue, error) {
 	body, err := readFrame(r)
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
@@ -216,56 +216,56 @@ func readMail(r *bufio.Reader) (value, error) {
 	return parseValue(body)
 }
 
-func (m *MailRequest) agentField() string {
+func (m *MailRequest) agentFieldName() string {
 	if m.Op == MailPresence {
 		return "agent"
 	}
 	return "recipient"
 }
 
-func (m *MailRequest) check() error {
+func (m *MailRequest) checkFields() error {
 	for _, f := range []struct {
 		name, text string
 		most       int
 	}{
 		{"project", m.Project, MaxMailProject},
-		{m.agentField(), m.Agent, MaxMailAgent},
+		{m.agentFieldName(), m.Agent, MaxMailAgent},
 		{"filename", m.File, MaxMailFile},
 		{"status", m.Status, maxMailWord},
 		{"updated_at", m.UpdatedAt, maxMailWord},
 	} {
 		if len(f.text) > f.most {
-			return malformed(f.name, fmt.Sprintf("%d bytes: expected at most %d", len(f.text), f.most))
+			return newFormatError(f.name, fmt.Sprintf("%d bytes: expected at most %d", len(f.text), f.most))
 		}
 	}
 	switch {
 	case m.Project == "":
-		return malformed("project", "empty")
+		return newFormatError("project", "empty")
 	case m.Agent == "":
-		return malformed(m.agentField(), "empty")
+		return newFormatError(m.agentFieldName(), "empty")
 	case m.File == "" && m.Op != MailPresence:
-		return malformed("filename", "empty")
+		return newFormatError("filename", "empty")
 	case m.Status == "" && m.Op == MailPresence:
-		return malformed("status", "empty")
+		return newFormatError("status", "empty")
 	}
 	return nil
 }
 
-func (m *MailReply) check() error {
+func (m *MailReply) checkFields() error {
 	switch m.Result {
 	case MailStored, MailDuplicate, MailOK:
 		return nil
 	case MailRefused, MailRetry:
 		if m.Code == "" || len(m.Code) > MaxLabel {
-			return malformed("code", fmt.Sprintf("%d bytes: expected 1 to %d in a refusal", len(m.Code), MaxLabel))
+			return newFormatError("code", fmt.Sprintf("%d bytes: expected 1 to %d in a refusal", len(m.Code), MaxLabel))
 		}
 		if len(m.Message) > maxMailText {
-			return malformed("message", fmt.Sprintf("%d bytes: expected at most %d", len(m.Message), maxMailText))
+			return newFormatError("message", fmt.Sprintf("%d bytes: expected at most %d", len(m.Message), maxMailText))
 		}
 		if len(m.Scope) > maxMailWord {
-			return malformed("scope", fmt.Sprintf("%d bytes: expected at most %d", len(m.Scope), maxMailWord))
+			return newFormatError("scope", fmt.Sprintf("%d bytes: expected at most %d", len(m.Scope), maxMailWord))
 		}
 		return nil
 	}
-	return malformed("result", "unknown")
+	return newFormatError("result", "unknown")
 }

@@ -70,7 +70,7 @@ func TestMail(t *testing.T) {
 
 func framed(t testing.TB, v any) []byte {
 	t.Helper()
-	b, err := Marshal(v)
+	b, err := MarshalCBOR(v)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,10 +23,8 @@ func NewMessageID() MessageID {
 // ParseMessageID reads the text form, lower or upper case, with its hyphens.
 func ParseMessageID(s string) (MessageID, error) {
 	var id MessageID
-	if err := id.UnmarshalText([]byte(s)); err != nil {
-		return MessageID{}, err
-	}
-	return id, nil
+	err := id.UnmarshalText([]byte(s))
+	return id, err
 }
 
 // IsZero reports whether id is the nil UUID, which names nothing.
@@ -39,15 +37,11 @@ func (id MessageID) String() string {
 
 // AppendText appends the UUID form.
 func (id MessageID) AppendText(b []byte) ([]byte, error) {
-	b = hex.AppendEncode(b, id[0:4])
-	b = append(b, '-')
-	b = hex.AppendEncode(b, id[4:6])
-	b = append(b, '-')
-	b = hex.AppendEncode(b, id[6:8])
-	b = append(b, '-')
-	b = hex.AppendEncode(b, id[8:10])
-	b = append(b, '-')
-	return hex.AppendEncode(b, id[10:16]), nil
+	b = hex.AppendEncode(b, id[:4])
+	for at := 4; at < 10; at += 2 {
+		b = hex.AppendEncode(append(b, '-'), id[at:at+2])
+	}
+	return hex.AppendEncode(append(b, '-'), id[10:]), nil
 }
 
 // MarshalText returns the UUID form.
@@ -67,10 +61,7 @@ func (id *MessageID) UnmarshalText(text []byte) error {
 		n += copy(raw[n:], part)
 	}
 	var out MessageID
-	if _, err := hex.Decode(out[:], raw[:]); err != nil {
-		return bad()
-	}
-	if out.IsZero() {
+	if _, err := hex.Decode(out[:], raw[:]); err != nil || out.IsZero() {
 		return bad()
 	}
 	*id = out

@@ -24,26 +24,37 @@ import (
 // Request is one request of the channels' API.
 type Request struct {
 	Method string
-	Path   string // as [Path] makes it, with a query if there is one
+	URL    string // as [JoinURL] makes it, with a query if there is one
 	Body   any    // sent as JSON; nil: none
 	Key    string // the daemon carries out requests with the same key once; "": no key
+
+	share *hostShare // of the answer's bytes; nil: none
 }
 
-// Answer is what the daemon has answered.
+// Answer holds the daemon's answer to a request.
 type Answer struct {
-	Text         jsontext.Value
-	MissingHosts []string // ids of the daemons whose part of a list did not come in time
+	Text         jsontext.Value // its body
+	MissingHosts []string       // ids of the daemons whose part of a list did not come in time
 }
 
-// Path returns the path of a request: the parts, escaped, below the prefix of the API.
-func Path(parts ...string) string {
+// decodeText decodes the answer's JSON into v.
+func (a *Answer) decodeText(v any) error {
+	if err := json.Unmarshal(a.Text, v); err != nil {
+		return fmt.Errorf("read the daemon's answer: %w", err)
+	}
+	return nil
+}
+
+// JoinURL returns the path of a request: the parts, escaped, below the prefix of the API.
+func JoinURL(parts ...string) string {
 	for i, p := range parts {
 		parts[i] = url.PathEscape(p)
 	}
 	return "/api/v1/" + strings.Join(parts, "/")
 }
 
-// httpClient returns the HTTP client, which is made with the first request.
+// httpClient returns the HTTP client, which the first call makes. It connects to the daemon's
+// socket, whatever the URL.
 func (c *Client) httpClient() *http.Client {
 	c.once.Do(func() {
 		c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -54,9 +65,17 @@ func (c *Client) httpClient() *http.Client {
 	return &c.http
 }
 
+// ErrNoOperator is the error of a request without an agent, if $ACP_SOCKET names the socket.
+var ErrNoOperator = errors.New("say which agent you are: there is no operator on the socket that ACP_SOCKET names")
+
 // Do makes a request and returns the answer. The error of a refusal is a *Refusal; any error
 // that tells of a delivery is a *kinds.Error too.
 func (c *Client) Do(ctx context.Context, request Request) (*Answer, error) {
+	if c.Agent == "" && c.Home == "" {
+		if _, asGuest, _ := client.AgentSocket(); asGuest {
+			return nil, ErrNoOperator
+		}
+	}
 	var text []byte
 	if request.Body != nil {
 		var err error
@@ -64,8 +83,8 @@ func (c *Client) Do(ctx context.Context, request Request) (*Answer, error) {
 			return nil, fmt.Errorf("write the request: %w", err)
 		}
 	}
-	// The answer may have to come from another machine, or from an agent, and take its
-	// time; where it is not quick, the own daemon is asked beside it whether it lives.
+	// The answer may take its time, because another machine or an agent gives it. If it is
+	// not quick, the own daemon is asked meanwhile whether it lives.
 	const quick = 200 * time.Millisecond
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -77,7 +96,7 @@ func (c *Client) Do(ctx context.Context, request Request) (*Answer, error) {
 	// A request with a key is sent again on another connection when its own breaks.
 	var sent atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
-	r, err := http.NewRequestWithContext(traced, request.Method, "http://acpd"+request.Path, bytes.NewReader(text))
+	r, err := http.NewRequestWithContext(traced, request.Method, "http://acpd"+request.URL, bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +105,8 @@ func (c *Client) Do(ctx context.Context, request Request) (*Answer, error) {
 		r.Header.Set("X-Operator", "true")
 	} else {
 		r.Header.Set("X-Agent-ID", c.Agent)
-		if c.Agent == c.Daemon.As.Name {
-			r.Header.Set("X-API-Key", c.Daemon.As.Key)
+		if c.Agent == c.Daemon.SpeakAs.Name {
+			r.Header.Set("X-API-Key", c.Daemon.SpeakAs.Key)
 		}
 	}
 	if request.Key != "" {
@@ -95,18 +114,18 @@ func (c *Client) Do(ctx context.Context, request Request) (*Answer, error) {
 	}
 	answer, err := c.httpClient().Do(r)
 	if err != nil {
-		return nil, noAnswerError(ctx, request.Method, err, sent.Load())
+		return nil, newNoAnswerError(ctx, request.Method, err, sent.Load())
 	}
 	defer answer.Body.Close()
 	const longest = 64 << 20 // of a list
 	body := io.Reader(answer.Body)
-	if c.WrapBody != nil {
-		body = c.WrapBody(ctx, body)
+	if request.share != nil {
+		body = sharedReader{body, request.share}
 	}
 	v, err := io.ReadAll(io.LimitReader(body, longest))
 	host := answer.Header.Get("X-Answered-By")
-	if _, ok := err.(*kinds.Error); ok {
-		return nil, err // of WrapBody
+	if err == errShareUsedUp {
+		return nil, err
 	}
 	if err != nil && host != "" && ctx.Err() == nil {
 		e := kinds.Errorf(kinds.Unreachable, "the answer of the intent's machine broke off: try again")
@@ -116,10 +135,10 @@ func (c *Client) Do(ctx context.Context, request Request) (*Answer, error) {
 		return nil, e
 	}
 	if err != nil {
-		return nil, noAnswerError(ctx, request.Method, err, true)
+		return nil, newNoAnswerError(ctx, request.Method, err, true)
 	}
 	if answer.StatusCode >= http.StatusMultipleChoices {
-		return nil, readRefusal(host, request.Method, answer.StatusCode, v)
+		return nil, parseRefusal(host, request.Method, answer.StatusCode, v)
 	}
 	result := &Answer{Text: v}
 	if missing := answer.Header.Get("X-Missing-Hosts"); missing != "" {
@@ -131,9 +150,9 @@ func (c *Client) Do(ctx context.Context, request Request) (*Answer, error) {
 	return result, nil
 }
 
-// noAnswerError returns the error of a request that got no answer. If sent, the daemon may
+// newNoAnswerError returns the error of a request that got no answer. If sent, the daemon may
 // have received some of it, even if a later connection failed.
-func noAnswerError(ctx context.Context, method string, err error, sent bool) error {
+func newNoAnswerError(ctx context.Context, method string, err error, sent bool) error {
 	e, ok := errors.AsType[*kinds.Error](context.Cause(ctx))
 	if !ok && sent {
 		e, ok = errors.AsType[*kinds.Error](err)

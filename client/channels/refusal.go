@@ -9,7 +9,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// Refusal is the answer of a daemon that refuses a request. As a *kinds.Error it is what
+// Refusal is the answer of a daemon that refuses a request. It wraps the *kinds.Error that
 // [Refusal.ProtocolError] returns.
 type Refusal struct {
 	Host      string // the machine that refuses; "": the caller's own daemon
@@ -20,9 +20,9 @@ type Refusal struct {
 	Delivered kinds.Delivered // what is known of a message; "": nothing was said
 }
 
-// readRefusal reads the body of an answer that refuses a request. A host that says that
+// parseRefusal reads the body of an answer that refuses a request. A host that says that
 // nothing was delivered is not believed.
-func readRefusal(host, method string, status int, body []byte) *Refusal {
+func parseRefusal(host, method string, status int, body []byte) *Refusal {
 	var said struct {
 		Code      string         `json:"error"`
 		Message   string         `json:"message"`
@@ -80,7 +80,7 @@ func (r *Refusal) ProtocolError() *kinds.Error {
 	}
 	e := kinds.Errorf(code, "%s", message)
 	e.From = from
-	e.Details = jsontext.Value(kinds.Encode(struct {
+	e.Details = jsontext.Value(kinds.EncodePayload(struct {
 		Error     string          `json:"error"`
 		Status    int             `json:"status"`
 		Delivered kinds.Delivered `json:"delivered,omitzero"`

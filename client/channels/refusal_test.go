@@ -23,7 +23,7 @@ func TestDeliveredOfAnAnswer(t *testing.T) {
 		{host, http.MethodPost, `"unknown"`, "unknown"},
 		{host, http.MethodPost, `false`, ""},
 	} {
-		err := readRefusal(c.host, c.method, http.StatusForbidden, []byte(`{"error":"forbidden","message":"the real reason","delivered":`+c.delivered+`}`))
+		err := parseRefusal(c.host, c.method, http.StatusForbidden, []byte(`{"error":"forbidden","message":"the real reason","delivered":`+c.delivered+`}`))
 		if e := kinds.AsError(err); e.Code != kinds.NotAuthorized || e.Message != "the real reason" || e.Delivered() != kinds.Delivered(c.want) {
 			t.Errorf("%+v: %v, delivered %q", c, e, e.Delivered())
 		}

@@ -127,11 +127,11 @@ func cpuTime(b *testing.B) time.Duration {
 
 func echo(_ context.Context, _ *Conn, r *Request) {
 	var q question
-	if err := r.Bind(&q); err != nil {
-		r.ReplyError(err)
+	if err := r.ReadParams(&q); err != nil {
+		r.RespondError(err)
 		return
 	}
-	r.Reply(&reply{ID: wire.NewMessageID(), Kind: "response", Payload: q.Payload})
+	r.Respond(&reply{ID: wire.NewMessageID(), Kind: "response", Payload: q.Payload})
 }
 
 func BenchmarkParse(b *testing.B) {
@@ -142,14 +142,14 @@ func BenchmarkParse(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				m := parsedLines.Get().(*parsedLine)
-				if fail := m.parse(line); fail != nil {
+				if fail := m.parseLine(line); fail != nil {
 					b.Fatal(fail)
 				}
 				var q question
-				if err := readValue(m.params, &m.paramsObject, &q, true); err != nil {
+				if err := readScannedValue(m.params, &m.paramsObject, &q, true); err != nil {
 					b.Fatal(err)
 				}
-				m.release()
+				m.returnToPool()
 			}
 		})
 	}

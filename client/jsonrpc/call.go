@@ -24,18 +24,13 @@ type pendingCall struct {
 // An error of the other end is a *kinds.Error if it names a code of the protocol, else an
 // *Error. If the connection ends first the error is [ErrClosed].
 func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
-	return c.CallWithin(ctx, 0, method, params, result)
+	return c.CallFor(ctx, identity.ID{}, 0, method, params, result)
 }
 
-// CallWithin is [Conn.Call] that waits for limit at most, unless limit is 0, and then
-// fails with context.DeadlineExceeded. A context with a deadline does the same for five
-// times the price.
-func (c *Conn) CallWithin(ctx context.Context, limit time.Duration, method string, params, result any) error {
-	return c.CallFor(ctx, identity.ID{}, limit, method, params, result)
-}
-
-// CallFor is [Conn.CallWithin] for a peer. If many lines wait to be written, those for
-// different peers take turns.
+// CallFor is [Conn.Call] for a peer, or for none if peer is zero. If many lines wait to be
+// written, those for different peers take turns. It waits for limit at most, unless limit is
+// 0, and then fails with context.DeadlineExceeded. A context with a deadline does the same
+// for five times the price.
 func (c *Conn) CallFor(ctx context.Context, peer identity.ID, limit time.Duration, method string, params, result any) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -50,7 +45,7 @@ func (c *Conn) CallFor(ctx context.Context, peer identity.ID, limit time.Duratio
 		if cause == nil {
 			cause = io.EOF // the other end has finished writing
 		}
-		return errClosedBy(cause, kinds.DeliveredNo)
+		return newClosedError(cause, kinds.DeliveredNo)
 	}
 	c.lastID++
 	id := c.lastID
@@ -88,10 +83,10 @@ func (c *Conn) CallFor(ctx context.Context, peer identity.ID, limit time.Duratio
 	if w.err != nil {
 		return w.err
 	}
-	err = readValue(w.answer.params, &w.answer.paramsObject, result, false)
-	w.answer.release()
+	err = readScannedValue(w.answer.params, &w.answer.paramsObject, result, false)
+	w.answer.returnToPool()
 	if err != nil {
-		return &Error{Code: CodeInvalidRequest, Message: "the answer to " + method + " is malformed: " + withoutPreamble(err)}
+		return &Error{Code: CodeInvalidRequest, Message: "the answer to " + method + " is malformed: " + trimJSONPreamble(err)}
 	}
 	return nil
 }

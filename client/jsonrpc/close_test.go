@@ -70,7 +70,7 @@ func TestHalfClose(t *testing.T) {
 	release := make(chan struct{})
 	run(t, NewConn(far, Options{Handler: func(_ context.Context, _ *Conn, r *Request) {
 		<-release
-		r.Reply(nil)
+		r.Respond(nil)
 	}}))
 	// The last line has no end.
 	io.WriteString(near, `{"jsonrpc":"2.0","method":"a","id":1}`+"\n"+`{"jsonrpc":"2.0","method":"a","id":2}`)
@@ -111,7 +111,7 @@ func TestLateClose(t *testing.T) {
 	started, ended := make(chan struct{}), make(chan struct{})
 	c := NewConn(far, Options{Handler: func(ctx context.Context, _ *Conn, r *Request) {
 		if r.Method == "quick" {
-			r.Reply(nil)
+			r.Respond(nil)
 			return
 		}
 		close(started)

@@ -42,7 +42,7 @@ func AppendValue(b []byte, v any) ([]byte, error) {
 	case MemberWriter:
 		m := ObjectWriter{b: b, start: len(b)}
 		v.WriteMembers(&m)
-		return m.close()
+		return m.closeObject()
 	}
 	text, err := json.Marshal(v, jsontext.PreserveRawStrings(true))
 	return append(b, text...), err
@@ -77,12 +77,12 @@ func ReadValue(text []byte, v any, strict bool) error {
 	if _, ok := v.(MemberReader); ok && text[0] == '{' && o.scan(text, 0, nil) < 0 {
 		return errSyntax
 	}
-	return readValue(text, &o, v, strict)
+	return readScannedValue(text, &o, v, strict)
 }
 
-// readValue is [ReadValue] for text that is scanned already: o is its scan if it is an
+// readScannedValue is [ReadValue] for text that is scanned already: o is its scan if it is an
 // object.
-func readValue(text []byte, o *scannedObject, v any, strict bool) error {
+func readScannedValue(text []byte, o *scannedObject, v any, strict bool) error {
 	switch v := v.(type) {
 	case nil:
 		return nil
@@ -103,7 +103,7 @@ func readValue(text []byte, o *scannedObject, v any, strict bool) error {
 // readMembers reads the members into v. With strict, an unknown member is an error.
 func (o *scannedObject) readMembers(v MemberReader, strict bool) error {
 	for i := range o.count {
-		name, text := o.member(i)
+		name, text := o.memberAt(i)
 		if err := v.ReadMember(name, text); err != nil && (strict || err != ErrUnknownMember) {
 			return fmt.Errorf("%.64s: %w", name, err)
 		}
@@ -119,14 +119,14 @@ type ObjectWriter struct {
 	err   error
 }
 
-// add begins a member.
-func (m *ObjectWriter) add(name string) {
+// beginMember begins a member.
+func (m *ObjectWriter) beginMember(name string) {
 	m.b = append(m.b, `,"`...)
 	m.b = append(m.b, name...)
 	m.b = append(m.b, `":`...)
 }
 
-func (m *ObjectWriter) close() ([]byte, error) {
+func (m *ObjectWriter) closeObject() ([]byte, error) {
 	if len(m.b) == m.start {
 		m.b = append(m.b, '{')
 	}
@@ -134,68 +134,68 @@ func (m *ObjectWriter) close() ([]byte, error) {
 	return append(m.b, '}'), m.err
 }
 
-func (m *ObjectWriter) String(name, s string) {
-	m.add(name)
+func (m *ObjectWriter) WriteString(name, s string) {
+	m.beginMember(name)
 	var err error
 	if m.b, err = jsontext.AppendQuote(m.b, s); err != nil && m.err == nil {
 		m.err = fmt.Errorf("%s: not valid UTF-8", name)
 	}
 }
 
-func (m *ObjectWriter) OptionalString(name, s string) {
+func (m *ObjectWriter) WriteOptionalString(name, s string) {
 	if s != "" {
-		m.String(name, s)
+		m.WriteString(name, s)
 	}
 }
 
-func (m *ObjectWriter) Uint(name string, n uint64) {
-	m.add(name)
+func (m *ObjectWriter) WriteUint(name string, n uint64) {
+	m.beginMember(name)
 	m.b = strconv.AppendUint(m.b, n, 10)
 }
 
-func (m *ObjectWriter) OptionalUint(name string, n uint64) {
+func (m *ObjectWriter) WriteOptionalUint(name string, n uint64) {
 	if n != 0 {
-		m.Uint(name, n)
+		m.WriteUint(name, n)
 	}
 }
 
-func (m *ObjectWriter) MessageID(name string, id wire.MessageID) {
-	m.add(name)
+func (m *ObjectWriter) WriteMessageID(name string, id wire.MessageID) {
+	m.beginMember(name)
 	m.b = append(m.b, '"')
 	m.b, _ = id.AppendText(m.b)
 	m.b = append(m.b, '"')
 }
 
-func (m *ObjectWriter) OptionalMessageID(name string, id wire.MessageID) {
+func (m *ObjectWriter) WriteOptionalMessageID(name string, id wire.MessageID) {
 	if !id.IsZero() {
-		m.MessageID(name, id)
+		m.WriteMessageID(name, id)
 	}
 }
 
-func (m *ObjectWriter) NullableMessageID(name string, ref *wire.MessageID) {
+func (m *ObjectWriter) WriteNullableMessageID(name string, ref *wire.MessageID) {
 	if ref != nil {
-		m.MessageID(name, *ref)
+		m.WriteMessageID(name, *ref)
 		return
 	}
-	m.add(name)
+	m.beginMember(name)
 	m.b = append(m.b, "null"...)
 }
 
-func (m *ObjectWriter) PeerID(name string, id identity.ID) {
-	m.add(name)
+func (m *ObjectWriter) WritePeerID(name string, id identity.ID) {
+	m.beginMember(name)
 	m.b = append(m.b, '"')
 	m.b = hex.AppendEncode(m.b, id[:])
 	m.b = append(m.b, '"')
 }
 
-func (m *ObjectWriter) Payload(p wire.Payload) {
+func (m *ObjectWriter) WritePayload(p wire.Payload) {
 	m.b = slices.Grow(m.b, len(p)+64)
-	m.add("payload")
+	m.beginMember("payload")
 	m.b = appendOnOneLine(m.b, p.Object())
 }
 
-func (m *ObjectWriter) Any(name string, v any) {
-	m.add(name)
+func (m *ObjectWriter) WriteAny(name string, v any) {
+	m.beginMember(name)
 	var err error
 	if m.b, err = AppendValue(m.b, v); err != nil && m.err == nil {
 		m.err = fmt.Errorf("%s: %w", name, err)

@@ -99,7 +99,7 @@ func FuzzScan(f *testing.F) {
 			t.Fatalf("valid, but scanned as %d members to %d, %v: %s", o.count, end, o.err, text)
 		}
 		for i := range o.count {
-			name, v := o.member(i)
+			name, v := o.memberAt(i)
 			want, _ := jsontext.AppendUnquote(nil, members[2*i])
 			if !bytes.Equal(name, want) || !bytes.Equal(v, members[2*i+1]) {
 				t.Fatalf("member %d: got %s: %s, want %s: %s", i, name, v, want, members[2*i+1])
@@ -124,13 +124,13 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		m := new(parsedLine)
-		fail := m.parse(line)
+		fail := m.parseLine(line)
 		if m.id != nil && !m.id.IsValid() {
 			t.Fatalf("an id that is no JSON: %s", m.id)
 		}
 		switch {
 		case fail != nil:
-			if text, err := AppendValue(nil, errorObject(fail)); err != nil || !jsontext.Value(text).IsValid() {
+			if text, err := AppendValue(nil, toErrorObject(fail)); err != nil || !jsontext.Value(text).IsValid() {
 				t.Fatalf("the error cannot be sent: %v", err)
 			}
 			if fail.Code == CodeParse && jsontext.Value(line).IsValid() {
@@ -146,7 +146,7 @@ func FuzzParse(f *testing.F) {
 			for _, v := range []any{new(question), new(reply), new(wire.Payload), new(wire.Envelope)} {
 				r := Request{Method: m.method, Params: m.params, line: m}
 				if len(m.params) > 0 || !m.isResponse {
-					r.Bind(v)
+					r.ReadParams(v)
 				}
 			}
 		}
@@ -161,7 +161,7 @@ func TestTextsStayAsWritten(t *testing.T) {
 	if err != nil || !bytes.Contains(b, data) {
 		t.Errorf("%s, %v", b, err)
 	}
-	if p := kinds.Encode(&kinds.Notify{Topic: "t", Data: data}); !bytes.Contains(p, data) {
+	if p := kinds.EncodePayload(&kinds.Notify{Topic: "t", Data: data}); !bytes.Contains(p, data) {
 		t.Errorf("%s", p)
 	}
 }

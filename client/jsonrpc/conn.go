@@ -1,12 +1,14 @@
 package jsonrpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,6 +16,7 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/jsonscan"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // Options configure a connection. The zero value is one that only calls.
@@ -66,7 +69,7 @@ const (
 //
 // It differs from JSON-RPC 2.0 in four points: it refuses batches as invalid requests,
 // the id of a request is not null, handlers decide about params by position, and the
-// notification rpc.cancel {id} gives up a request. [Request.Bind] validates the inside of
+// notification rpc.cancel {id} gives up a request. [Request.ReadParams] validates the inside of
 // params.
 type Conn struct {
 	conn       net.Conn
@@ -92,10 +95,8 @@ type Conn struct {
 
 // NewConn returns a connection over conn and starts nothing: see [Conn.Run].
 func NewConn(conn net.Conn, o Options) *Conn {
-	o.MaxLine = defaultMaxLine(o.MaxLine)
-	if o.MaxInFlight <= 0 {
-		o.MaxInFlight = defaultInFlight
-	}
+	o.MaxLine = cmp.Or(o.MaxLine, wire.MaxMaxMessage+LineMargin)
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, defaultInFlight)
 	c := &Conn{
 		conn:         conn,
 		opts:         o,
@@ -104,7 +105,7 @@ func NewConn(conn net.Conn, o Options) *Conn {
 		calls:        make(map[uint64]*pendingCall),
 		requestsByID: make(map[string]*Request),
 	}
-	c.queue.init(conn, c.closeFor)
+	c.queue.initQueue(conn, c.closeWithCause)
 	return c
 }
 
@@ -115,7 +116,7 @@ func NewConn(conn net.Conn, o Options) *Conn {
 func (c *Conn) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { c.closeFor(context.Cause(ctx)) })()
+	defer context.AfterFunc(ctx, func() { c.closeWithCause(context.Cause(ctx)) })()
 
 	err := c.readLines(ctx)
 	close(c.parkedWork)
@@ -123,17 +124,15 @@ func (c *Conn) Run(ctx context.Context) error {
 	switch {
 	case err == io.EOF:
 		c.failCalls(err)
-		c.answerRest(cancel)
+		c.answerRemaining(cancel)
 	case isRefused:
 		c.failCalls(err)
-		c.reportUnread(refused)
+		c.reportReadError(refused)
 	}
-	c.closeFor(err)
+	c.closeWithCause(err)
 	cancel()
 	c.handlers.Wait()
-	if u := c.opts.RequestLimit; u != nil {
-		u.removeAll(&c.requestLoad) // those that waited
-	}
+	c.opts.RequestLimit.adjustLoad(&c.requestLoad, requestLoad{-c.requestLoad.requests, -c.requestLoad.bytes}) // of those that waited
 	c.queue.waitUntilWritten()
 	if err := c.Err(); err != io.EOF && !errors.Is(err, net.ErrClosed) {
 		return err
@@ -144,12 +143,12 @@ func (c *Conn) Run(ctx context.Context) error {
 // Close ends the connection at once: calls under way fail and the contexts of handlers
 // end. It does not wait for Run.
 func (c *Conn) Close() error {
-	c.closeFor(net.ErrClosed)
+	c.closeWithCause(net.ErrClosed)
 	return nil
 }
 
-// Busy reports whether calls or handlers are under way.
-func (c *Conn) Busy() bool { return c.underWay.Load() > 0 }
+// IsBusy reports whether calls or handlers are under way.
+func (c *Conn) IsBusy() bool { return c.underWay.Load() > 0 }
 
 // Done is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
@@ -162,8 +161,8 @@ func (c *Conn) Err() error {
 	return c.err
 }
 
-// closeFor closes the connection with cause as its error, unless it has one already.
-func (c *Conn) closeFor(cause error) {
+// closeWithCause closes the connection with cause as its error, unless it has one already.
+func (c *Conn) closeWithCause(cause error) {
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()
@@ -178,7 +177,7 @@ func (c *Conn) closeFor(cause error) {
 	for _, r := range waiting {
 		r.cancel(nil)
 	}
-	c.queue.refuseFurther(cause)
+	c.queue.failFurtherSends(cause)
 	c.conn.Close()
 	c.failCalls(cause)
 }
@@ -193,7 +192,7 @@ func (c *Conn) failCalls(cause error) {
 	c.mu.Unlock()
 	said, ok := errors.AsType[*kinds.Error](cause)
 	for _, w := range calls {
-		w.err = errClosedBy(cause, kinds.DeliveredUnknown)
+		w.err = newClosedError(cause, kinds.DeliveredUnknown)
 		if len(calls) == 1 && ok {
 			w.err = said
 		}
@@ -201,9 +200,9 @@ func (c *Conn) failCalls(cause error) {
 	}
 }
 
-// answerRest answers what the other end asked for before it finished writing. It returns
+// answerRemaining answers what the other end asked for before it finished writing. It returns
 // when all is answered or when the other end has closed altogether.
-func (c *Conn) answerRest(cancel context.CancelFunc) {
+func (c *Conn) answerRemaining(cancel context.CancelFunc) {
 	idle := make(chan struct{})
 	go func() {
 		defer close(idle)
@@ -211,15 +210,27 @@ func (c *Conn) answerRest(cancel context.CancelFunc) {
 		c.queue.waitUntilWritten()
 		c.conn.SetReadDeadline(time.Unix(1, 0)) // ends the wait below
 	}()
-	awaitHangup(c.conn)
-	c.closeFor(io.EOF)
+	awaitHangup(c.queue.rawConn)
+	c.closeWithCause(io.EOF)
 	cancel()
 	<-idle
 }
 
-// reportUnread tells the other end why this end stops reading. It then reads and drops
+// awaitHangup returns when the other end, which has finished writing, has closed
+// altogether, or when the read deadline passes. A closed socket refuses to send even
+// nothing. A connection that is no socket, whose raw is nil, cannot be half-closed.
+func awaitHangup(raw syscall.RawConn) {
+	if raw == nil {
+		return
+	}
+	raw.Read(func(fd uintptr) bool {
+		return syscall.Sendto(int(fd), nil, 0, nil) == syscall.EPIPE
+	})
+}
+
+// reportReadError tells the other end why this end stops reading. It then reads and drops
 // the rest for a second: if it closed at once, the other end could not read the report.
-func (c *Conn) reportUnread(cause unreadError) {
+func (c *Conn) reportReadError(cause unreadError) {
 	c.writeResponse(identity.ID{}, nil, nil, cause.error)
 	c.queue.waitUntilWritten()
 	if half, ok := c.conn.(interface{ CloseWrite() error }); ok {
@@ -233,7 +244,7 @@ func (c *Conn) reportUnread(cause unreadError) {
 func (c *Conn) readLines(ctx context.Context) error {
 	in := lineReader{source: c.conn, maxLine: c.opts.MaxLine}
 	if c.opts.InputLimit != nil {
-		in.input = c.opts.InputLimit.Track(c.conn.SetReadDeadline)
+		in.input = c.opts.InputLimit.NewPartialInput(c.conn.SetReadDeadline)
 		defer in.input.Finish()
 	}
 	for {
@@ -252,7 +263,7 @@ func (c *Conn) readLines(ctx context.Context) error {
 		}
 		// One copy, which the values of the line alias for as long as they live.
 		m := parsedLines.Get().(*parsedLine)
-		fail := m.parse(append([]byte(nil), line...))
+		fail := m.parseLine(append([]byte(nil), line...))
 		switch {
 		case m.isResponse:
 			err = c.completeCall(m, fail)
@@ -276,7 +287,7 @@ func (c *Conn) readLines(ctx context.Context) error {
 func (c *Conn) writeResponse(peer identity.ID, id []byte, result any, err error) error {
 	name, value := `,"result":`, result
 	if err != nil {
-		name, value = `,"error":`, errorObject(err)
+		name, value = `,"error":`, toErrorObject(err)
 	}
 	return c.writeLine(context.Background(), peer, waitWhenFull, func(b []byte) ([]byte, error) {
 		b = append(b, `{"jsonrpc":"2.0","id":`...)
@@ -302,6 +313,6 @@ func (c *Conn) writeLine(ctx context.Context, peer identity.ID, mode whenFull, f
 	default:
 		return c.queue.enqueueAndWrite(ctx, peer, line, mode, c.underWay.Load() > 1)
 	}
-	line.release()
+	line.returnToPool()
 	return err
 }

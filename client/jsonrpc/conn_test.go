@@ -31,26 +31,26 @@ func subtract(_ context.Context, _ *Conn, r *Request) {
 		if r.Params.Kind() == '[' {
 			var list [2]int
 			if err := json.Unmarshal(r.Params, &list); err != nil {
-				r.ReplyError(err)
+				r.RespondError(err)
 				return
 			}
-			r.Reply(list[0] - list[1])
+			r.Respond(list[0] - list[1])
 			return
 		}
-		if err := r.Bind(&p); err != nil {
-			r.ReplyError(err)
+		if err := r.ReadParams(&p); err != nil {
+			r.RespondError(err)
 			return
 		}
-		r.Reply(p.Minuend - p.Subtrahend)
+		r.Respond(p.Minuend - p.Subtrahend)
 	case "empty":
-		if err := r.Bind(nil); err != nil {
-			r.ReplyError(err)
+		if err := r.ReadParams(nil); err != nil {
+			r.RespondError(err)
 			return
 		}
-		r.Reply(nil)
+		r.Respond(nil)
 	case "silent":
 	default:
-		r.ReplyError(MethodNotFound(r.Method))
+		r.RespondError(NewMethodNotFound(r.Method))
 	}
 }
 
@@ -203,7 +203,7 @@ func TestErrorsCross(t *testing.T) {
 		{kinds.Errorf("of_tomorrow", "\xff"), kinds.Errorf("of_tomorrow", "\ufffd")},
 	}
 	for _, test := range tests {
-		caller, _ := pair(t, Options{}, Options{Handler: func(_ context.Context, _ *Conn, r *Request) { r.ReplyError(test.err) }})
+		caller, _ := pair(t, Options{}, Options{Handler: func(_ context.Context, _ *Conn, r *Request) { r.RespondError(test.err) }})
 		err := caller.Call(t.Context(), "x", nil, nil)
 		got, _ := json.Marshal(err)
 		want, _ := json.Marshal(test.want)
@@ -236,12 +236,12 @@ func TestCancel(t *testing.T) {
 	started, ended := make(chan struct{}), make(chan struct{})
 	caller, _ := pair(t, Options{}, Options{Handler: func(ctx context.Context, _ *Conn, r *Request) {
 		if r.Method == "quick" {
-			r.Reply(nil)
+			r.Respond(nil)
 			return
 		}
 		close(started)
 		<-ctx.Done()
-		r.ReplyError(ctx.Err())
+		r.RespondError(ctx.Err())
 		close(ended)
 	}})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -266,15 +266,15 @@ func TestDeadlines(t *testing.T) {
 		causes := make(chan error, 1)
 		near, far := NewConn(a, Options{}), NewConn(b, Options{Handler: func(ctx context.Context, _ *Conn, r *Request) {
 			if r.Method == "quick" {
-				r.Expire(time.Second)()
+				r.CancelAfter(time.Second)()
 				time.Sleep(2 * time.Second)
-				r.Reply(map[string]bool{"ended": ctx.Err() != nil})
+				r.Respond(map[string]bool{"ended": ctx.Err() != nil})
 				return
 			}
-			defer r.Expire(5 * time.Second)()
+			defer r.CancelAfter(5 * time.Second)()
 			<-ctx.Done()
 			causes <- context.Cause(ctx)
-			r.ReplyError(context.Cause(ctx))
+			r.RespondError(context.Cause(ctx))
 		}})
 		var running sync.WaitGroup
 		defer running.Wait()
@@ -283,7 +283,7 @@ func TestDeadlines(t *testing.T) {
 		running.Go(func() { far.Run(t.Context()) })
 
 		began := time.Now()
-		if err := near.CallWithin(t.Context(), 3*time.Second, "slow", nil, nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 3*time.Second {
+		if err := near.CallFor(t.Context(), [32]byte{}, 3*time.Second, "slow", nil, nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 3*time.Second {
 			t.Errorf("the call ended after %v: %v", time.Since(began), err)
 		}
 		if cause := <-causes; !errors.Is(cause, context.Canceled) {
@@ -342,7 +342,7 @@ func TestInFlightLimit(t *testing.T) {
 			}
 		}
 		<-release
-		r.Reply(nil)
+		r.Respond(nil)
 	}})
 	run(t, c)
 	const more = 10

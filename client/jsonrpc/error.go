@@ -31,8 +31,8 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (JSON-RPC %d)", e.Message, e.Code) }
 
-// MethodNotFound returns the error for a method that the handler does not know.
-func MethodNotFound(method string) *Error {
+// NewMethodNotFound returns the error for a method that the handler does not know.
+func NewMethodNotFound(method string) *Error {
 	return &Error{Code: CodeMethodNotFound, Message: fmt.Sprintf("method not found: %.64q", method)}
 }
 
@@ -44,16 +44,16 @@ var ErrFull = errors.New("the outgoing queue is full: try again later")
 // daemon_unavailable too, which says what is known of the delivery.
 var ErrClosed = errors.New("the connection is closed")
 
-func errClosedBy(cause error, d kinds.Delivered) error {
+func newClosedError(cause error, d kinds.Delivered) error {
 	return fmt.Errorf("%w: %w", ErrClosed, kinds.Errorf(kinds.DaemonUnavailable,
 		"the connection on the socket ended: %v", cause).WithDelivered(d))
 }
 
-// errorObject returns the form in which err crosses the socket. It replaces invalid
+// toErrorObject returns the form in which err crosses the socket. It replaces invalid
 // texts, because an error must not be lost to one of its own texts.
-func errorObject(err error) *Error {
+func toErrorObject(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
-		return &Error{Code: e.Code, Message: replaceInvalidUTF8(e.Message), Data: nilUnlessValid(e.Data)}
+		return &Error{Code: e.Code, Message: replaceInvalidUTF8(e.Message), Data: dropInvalidJSON(e.Data)}
 	}
 	var e kinds.Error
 	if known, ok := errors.AsType[*kinds.Error](err); ok {
@@ -66,14 +66,14 @@ func errorObject(err error) *Error {
 		e = *kinds.Errorf(kinds.Internal, "%v", err)
 	}
 	e.Code, e.Message, e.From = kinds.Code(replaceInvalidUTF8(string(e.Code))), replaceInvalidUTF8(e.Message), replaceInvalidUTF8(e.From)
-	e.Details = nilUnlessValid(e.Details)
+	e.Details = dropInvalidJSON(e.Details)
 	data, _ := json.Marshal(&e) // cannot fail: all of it is clean
 	return &Error{Code: CodeProtocol, Message: e.Message, Data: data}
 }
 
 func replaceInvalidUTF8(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
-func nilUnlessValid(v jsontext.Value) jsontext.Value {
+func dropInvalidJSON(v jsontext.Value) jsontext.Value {
 	if !v.IsValid() {
 		return nil
 	}
@@ -84,7 +84,7 @@ func nilUnlessValid(v jsontext.Value) jsontext.Value {
 func readErrorObject(text jsontext.Value) error {
 	e := new(Error)
 	if err := json.Unmarshal(text, e); err != nil {
-		return &Error{Code: CodeInvalidRequest, Message: "the answer's error is malformed: " + withoutPreamble(err)}
+		return &Error{Code: CodeInvalidRequest, Message: "the answer's error is malformed: " + trimJSONPreamble(err)}
 	}
 	if len(e.Data) > 0 && e.Data.Kind() == '{' {
 		data := new(kinds.Error)

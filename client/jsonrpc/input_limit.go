@@ -3,7 +3,6 @@ package jsonrpc
 import (
 	"errors"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -26,20 +25,20 @@ type InputLimit struct {
 	mu        sync.Mutex // guards the rest, and what is in the parts
 	changed   sync.Cond  // some were given back, or one was cut off
 	held      int
-	heldByCut int             // of held: what those hold that were cut off
-	holding   []*PartialInput // that hold something
+	heldByCut int                    // of held: what those hold that were cut off
+	holding   map[*PartialInput]bool // those that hold something
 }
 
 // NewInputLimit returns a limit of maxBytes in all. No line or body may be larger than
 // that. One that stalls for 10 s, or takes longer than 60 s, is ended.
 func NewInputLimit(most int) *InputLimit {
-	l := &InputLimit{maxBytes: most, maxStall: 10 * time.Second, maxTime: time.Minute}
+	l := &InputLimit{maxBytes: most, maxStall: 10 * time.Second, maxTime: time.Minute, holding: make(map[*PartialInput]bool)}
 	l.changed.L = &l.mu
 	return l
 }
 
-// Held returns how many bytes are held beyond what is free.
-func (l *InputLimit) Held() int {
+// HeldBytes returns how many bytes are held beyond what is free.
+func (l *InputLimit) HeldBytes() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held
@@ -55,9 +54,9 @@ type PartialInput struct {
 	cut         bool
 }
 
-// Track returns the PartialInput of a connection. setDeadline is the SetReadDeadline of
+// NewPartialInput returns the PartialInput of a connection. setDeadline is the SetReadDeadline of
 // the connection.
-func (l *InputLimit) Track(setDeadline func(time.Time) error) *PartialInput {
+func (l *InputLimit) NewPartialInput(setDeadline func(time.Time) error) *PartialInput {
 	return &PartialInput{limit: l, setDeadline: setDeadline}
 }
 
@@ -70,12 +69,12 @@ func (p *PartialInput) Reserve(n int) error {
 	l := p.limit
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p.start(time.Now())
+	p.recordStart(time.Now())
 	more := n - p.bytes
 	late, giveUp := false, (*time.Timer)(nil)
 	for more > 0 && !p.cut && !late && l.held+more > l.maxBytes {
 		if l.held-l.heldByCut+more > l.maxBytes {
-			l.cutOldest(p)
+			l.interruptOldest(p)
 			continue
 		}
 		if giveUp == nil {
@@ -90,16 +89,16 @@ func (p *PartialInput) Reserve(n int) error {
 		l.changed.Wait()
 	}
 	if p.cut || late {
-		return errInputLimit()
+		return newNoRoomError()
 	}
 	p.setBytes(n)
 	return nil
 }
 
-// cutOldest cuts off the input that began first, which may be asks. The caller holds mu.
-func (l *InputLimit) cutOldest(asks *PartialInput) {
+// interruptOldest cuts off the input that began first, which may be asks. The caller holds mu.
+func (l *InputLimit) interruptOldest(asks *PartialInput) {
 	oldest := asks
-	for _, p := range l.holding {
+	for p := range l.holding {
 		if !p.cut && p.started.Before(oldest.started) {
 			oldest = p
 		}
@@ -116,10 +115,10 @@ func (p *PartialInput) AllowRead() error {
 	p.limit.mu.Lock()
 	defer p.limit.mu.Unlock()
 	if p.cut {
-		return errInputLimit()
+		return newNoRoomError()
 	}
 	now := time.Now()
-	p.start(now)
+	p.recordStart(now)
 	until := now.Add(p.limit.maxStall)
 	if last := p.started.Add(p.limit.maxTime); last.Before(until) {
 		until = last
@@ -136,7 +135,7 @@ func (p *PartialInput) ExplainError(err error) error {
 	defer p.limit.mu.Unlock()
 	switch {
 	case p.cut:
-		return errInputLimit()
+		return newNoRoomError()
 	case p.started.IsZero():
 		return err
 	}
@@ -151,30 +150,31 @@ func (p *PartialInput) Finish() {
 	if p.started.IsZero() {
 		return // nobody else writes it
 	}
-	p.limit.mu.Lock()
-	defer p.limit.mu.Unlock()
-	p.setBytes(0)
-	p.started, p.cut = time.Time{}, false
-	p.setDeadline(time.Time{})
+	p.reset(time.Time{})
 }
 
 // Discard gives back what the input holds of a body that nobody here reads to its end.
 // The caller that drops the rest of the body waits for it as long as one read may take,
 // and not at all if a read has failed.
 func (p *PartialInput) Discard(failed bool) {
+	if failed {
+		p.reset(time.Unix(1, 0))
+	} else {
+		p.reset(time.Now().Add(p.limit.maxStall))
+	}
+}
+
+// reset gives back what the input holds, and sets the deadline of the next read.
+func (p *PartialInput) reset(deadline time.Time) {
 	p.limit.mu.Lock()
 	defer p.limit.mu.Unlock()
 	p.setBytes(0)
 	p.started, p.cut = time.Time{}, false
-	until := time.Now().Add(p.limit.maxStall)
-	if failed {
-		until = time.Unix(1, 0)
-	}
-	p.setDeadline(until)
+	p.setDeadline(deadline)
 }
 
-// start and setBytes are called with mu held.
-func (p *PartialInput) start(now time.Time) {
+// recordStart and setBytes are called with mu held.
+func (p *PartialInput) recordStart(now time.Time) {
 	if p.started.IsZero() {
 		p.started = now
 	}
@@ -182,12 +182,10 @@ func (p *PartialInput) start(now time.Time) {
 
 func (p *PartialInput) setBytes(n int) {
 	l := p.limit
-	switch {
-	case p.bytes == 0 && n > 0:
-		l.holding = append(l.holding, p)
-	case p.bytes > 0 && n == 0:
-		i := slices.Index(l.holding, p)
-		l.holding = slices.Delete(l.holding, i, i+1)
+	if n > 0 {
+		l.holding[p] = true
+	} else {
+		delete(l.holding, p)
 	}
 	l.held += n - p.bytes
 	if p.cut {
@@ -199,7 +197,7 @@ func (p *PartialInput) setBytes(n int) {
 	p.bytes = n
 }
 
-func errInputLimit() error {
+func newNoRoomError() error {
 	e := kinds.Errorf(kinds.Overloaded, "read: unfinished lines and bodies hold all the room there is for them: send the whole of it at once, and fewer at a time")
 	e.RetryAfterMS = 1000
 	return e

@@ -55,7 +55,7 @@ func TestUnfinishedLinesShareARoom(t *testing.T) {
 			all.mu.Lock()
 			defer all.mu.Unlock()
 			newest := last
-			for _, p := range all.holding {
+			for p := range all.holding {
 				if newest == nil || p.started.After(newest.started) {
 					newest = p
 				}
@@ -66,7 +66,7 @@ func TestUnfinishedLinesShareARoom(t *testing.T) {
 			last = newest
 			return true
 		})
-		if n := all.Held(); n > most {
+		if n := all.HeldBytes(); n > most {
 			t.Fatalf("%d bytes are held, over %d", n, most)
 		}
 	}
@@ -80,7 +80,7 @@ func TestUnfinishedLinesShareARoom(t *testing.T) {
 	for _, c := range open[30:] {
 		c.Close()
 	}
-	await.Until(t, "all is given back", func() bool { return all.Held() == 0 })
+	await.Until(t, "all is given back", func() bool { return all.HeldBytes() == 0 })
 }
 
 // What has come to its end when it is cut off is whole, and its connection goes on: what
@@ -88,11 +88,11 @@ func TestUnfinishedLinesShareARoom(t *testing.T) {
 func TestWhatIsWholeIsNotCutOff(t *testing.T) {
 	all := NewInputLimit(1 << 20)
 	var limit time.Time
-	whole := all.Track(func(at time.Time) error { limit = at; return nil })
+	whole := all.NewPartialInput(func(at time.Time) error { limit = at; return nil })
 	if err := whole.Reserve(1 << 20); err != nil {
 		t.Fatal(err)
 	}
-	late := all.Track(func(time.Time) error { return nil })
+	late := all.NewPartialInput(func(time.Time) error { return nil })
 	held := make(chan error, 1)
 	go func() { held <- late.Reserve(1 << 20) }()
 	await.Until(t, "the one that is whole is cut off", func() bool {
@@ -101,7 +101,7 @@ func TestWhatIsWholeIsNotCutOff(t *testing.T) {
 		return whole.cut
 	})
 	whole.Finish()
-	if err := await.From(t, "the room for the other", held); err != nil || !limit.IsZero() {
+	if err := await.Receive(t, "the room for the other", held); err != nil || !limit.IsZero() {
 		t.Errorf("the other: %v; the deadline is %v", err, limit)
 	}
 	if err := whole.AllowRead(); err != nil {
@@ -109,7 +109,7 @@ func TestWhatIsWholeIsNotCutOff(t *testing.T) {
 	}
 	whole.Finish()
 	late.Finish()
-	if n, leaving := all.Held(), all.heldByCut; n != 0 || leaving != 0 {
+	if n, leaving := all.HeldBytes(), all.heldByCut; n != 0 || leaving != 0 {
 		t.Errorf("%d bytes are held, %d of them leave", n, leaving)
 	}
 }
@@ -120,7 +120,7 @@ func TestRoomThatIsNotGivenBack(t *testing.T) {
 	all := NewInputLimit(FreeInput)
 	all.maxStall = 20 * time.Millisecond
 	still := func(time.Time) error { return nil }
-	first, second := all.Track(still), all.Track(still)
+	first, second := all.NewPartialInput(still), all.NewPartialInput(still)
 	if err := first.Reserve(2 * FreeInput); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestRoomThatIsNotGivenBack(t *testing.T) {
 	}
 	first.Finish()
 	second.Finish()
-	if n := all.Held(); n != 0 {
+	if n := all.HeldBytes(); n != 0 {
 		t.Errorf("%d bytes are held in the end", n)
 	}
 	if err := second.Reserve(2 * FreeInput); err != nil {
@@ -177,7 +177,7 @@ func TestLinesInAnAccount(t *testing.T) {
 	defer near.Close()
 	all := NewInputLimit(1 << 20)
 	all.maxStall, all.maxTime = time.Hour, time.Hour
-	in := lineReader{source: far, maxLine: 512 << 10, input: all.Track(far.SetReadDeadline)}
+	in := lineReader{source: far, maxLine: 512 << 10, input: all.NewPartialInput(far.SetReadDeadline)}
 	sizes := []int{1, 70 << 10, 512 << 10, 3, 64 << 10, 64<<10 - 1, 512<<10 - 1, 2}
 	go func() {
 		for _, n := range sizes {
@@ -190,7 +190,7 @@ func TestLinesInAnAccount(t *testing.T) {
 			t.Fatalf("got %d bytes, %v, want %d", len(line), err, n)
 		}
 	}
-	if _, err := in.readLine(); err != io.EOF || all.Held() != 0 {
-		t.Errorf("at the end: %v, %d bytes held", err, all.Held())
+	if _, err := in.readLine(); err != io.EOF || all.HeldBytes() != 0 {
+		t.Errorf("at the end: %v, %d bytes held", err, all.HeldBytes())
 	}
 }

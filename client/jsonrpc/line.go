@@ -10,10 +10,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/internal/jsonscan"
-	"github.com/acpd/acpd/wire"
 )
 
-// LineMargin is what a line may hold beyond the largest envelope.
+// LineMargin is the size in bytes that a line may have beyond the largest envelope.
 const LineMargin = 64 << 10
 
 const (
@@ -33,43 +32,42 @@ type parsedLine struct {
 	method       string
 	params       jsontext.Value // or the result
 	errorText    jsontext.Value // the member error
-	paramsObject scannedObject  // params, where they are an object
+	paramsObject scannedObject  // params, if they are an object
 }
 
 var parsedLines = sync.Pool{New: func() any { return new(parsedLine) }}
 
-// release gives m back to its pool; its values stay as they are.
-func (m *parsedLine) release() {
-	inner := &m.paramsObject
-	inner.text, inner.count, inner.err = nil, 0, nil
+// returnToPool gives m back to its pool; its values stay as they are.
+func (m *parsedLine) returnToPool() {
+	m.paramsObject.text, m.paramsObject.count, m.paramsObject.err = nil, 0, nil
 	m.id, m.params, m.errorText = nil, nil, nil
 	m.method, m.hasMethod, m.isResponse = "", false, false
 	parsedLines.Put(m)
 }
 
-// parse reads one line. If it fails, the line still has the id that was found, and the
+// parseLine reads one line. If it fails, the line still has the id that was found, and the
 // caller answers with the error under that id.
-func (m *parsedLine) parse(line []byte) *Error {
+func (m *parsedLine) parseLine(line []byte) *Error {
 	var o scannedObject
 	end := o.scan(line, jsonscan.SkipSpace(line, 0), &m.paramsObject)
 	switch {
 	case end >= 0 && jsonscan.SkipSpace(line, end) == len(line) && o.err == nil:
 	case end >= 0 && o.err != nil:
-		return invalidRequest("%v", o.err)
+		return newInvalidRequestError("%v", o.err)
 	case jsontext.Value(line).IsValid():
-		return invalidRequest("expected an object; batches are not served")
+		return newInvalidRequestError("expected an object; batches are not served")
 	default:
 		return &Error{Code: CodeParse, Message: "parse error: expected one JSON object on a line"}
 	}
 	var rpc string
 	var result, badID bool
 	for i := range o.count {
-		name, v := o.member(i)
+		name, v := o.memberAt(i)
 		switch string(name) {
 		case "jsonrpc":
 			v.ReadString(&rpc)
 		case "id":
-			if badID = !validID(v); !badID {
+			if badID = !isValidID(v); !badID {
 				m.id = jsontext.Value(v)
 			}
 		case "method":
@@ -86,36 +84,36 @@ func (m *parsedLine) parse(line []byte) *Error {
 	m.isResponse = !m.hasMethod && (result || m.errorText != nil)
 	switch {
 	case badID && !m.isResponse:
-		return invalidRequest("id: expected a string or a number of at most %d bytes", maxID)
+		return newInvalidRequestError("id: expected a string or a number of at most %d bytes", maxID)
 	case o.err != nil:
-		return invalidRequest("%v", o.err)
+		return newInvalidRequestError("%v", o.err)
 	case rpc != "2.0":
-		return invalidRequest(`jsonrpc: expected "2.0"`)
+		return newInvalidRequestError(`jsonrpc: expected "2.0"`)
 	case m.isResponse && result && m.errorText != nil:
-		return invalidRequest("a response has either result or error")
+		return newInvalidRequestError("a response has either result or error")
 	case m.isResponse:
 		return nil
 	case !m.hasMethod:
-		return invalidRequest("method: expected a string")
+		return newInvalidRequestError("method: expected a string")
 	case result:
-		return invalidRequest("either method or result")
+		return newInvalidRequestError("either method or result")
 	case m.params != nil && m.params[0] != '{' && m.params[0] != '[':
-		return invalidRequest("params: expected an object")
+		return newInvalidRequestError("params: expected an object")
 	}
 	return nil
 }
 
-func invalidRequest(format string, args ...any) *Error {
+func newInvalidRequestError(format string, args ...any) *Error {
 	return &Error{Code: CodeInvalidRequest, Message: "invalid request: " + fmt.Sprintf(format, args...)}
 }
 
-func validID(id []byte) bool {
+func isValidID(id []byte) bool {
 	if len(id) > maxID {
 		return false
 	}
 	switch c := id[0]; {
 	case c == '"':
-		return isPlain(id) || jsontext.Value(id).IsValid()
+		return isPlainString(id) || jsontext.Value(id).IsValid()
 	case c == '-' || c >= '0' && c <= '9':
 		return true // skip has validated it
 	}
@@ -124,7 +122,7 @@ func validID(id []byte) bool {
 
 var errLongLine = errors.New("a line is over the limit")
 
-// unreadError is why a line was not read to its end. The other end is told.
+// unreadError says why a line was not read to its end. The other end is told.
 type unreadError struct{ error }
 
 // lineReader cuts what it reads into lines, in one buffer that grows as they need it.
@@ -224,11 +222,4 @@ func (l *lineReader) allowRead(size int) error {
 		}
 	}
 	return l.input.AllowRead()
-}
-
-func defaultMaxLine(n int) int {
-	if n > 0 {
-		return n
-	}
-	return wire.MaxMaxMessage + LineMargin
 }

@@ -32,7 +32,7 @@ func TestLongLine(t *testing.T) {
 func TestLongLineOut(t *testing.T) {
 	big := wire.Payload(`{"pad":"` + strings.Repeat("x", 2000) + `"}`)
 	near, _ := pair(t, Options{MaxLine: 1000}, Options{MaxLine: 1000, Handler: func(_ context.Context, _ *Conn, r *Request) {
-		r.Reply(big)
+		r.Respond(big)
 	}})
 	for name, params := range map[string]any{"call": big, "reply": nil} {
 		if err := near.Call(t.Context(), "x", params, nil); !errors.Is(err, &kinds.Error{Code: kinds.TooLarge}) {
@@ -43,7 +43,7 @@ func TestLongLineOut(t *testing.T) {
 
 func TestUnreadableResultAndParams(t *testing.T) {
 	near, _ := pair(t, Options{}, Options{Handler: func(_ context.Context, _ *Conn, r *Request) {
-		r.Reply(map[string]any{"x": make(chan int)})
+		r.Respond(map[string]any{"x": make(chan int)})
 	}})
 	if err := near.Call(t.Context(), "x", nil, nil); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
 		t.Errorf("got %v", err)

@@ -35,7 +35,7 @@ type lineBatch struct {
 
 var lineBatches = sync.Pool{New: func() any { return new(lineBatch) }}
 
-func (b *lineBatch) release() {
+func (b *lineBatch) returnToPool() {
 	if cap(b.text) <= maxKeptBuffer {
 		b.text, b.lines, b.turn = b.text[:0], 0, 0
 		lineBatches.Put(b)
@@ -73,7 +73,7 @@ type lineQueue struct {
 	err          error
 }
 
-func (q *lineQueue) init(conn net.Conn, fail func(error)) {
+func (q *lineQueue) initQueue(conn net.Conn, fail func(error)) {
 	q.conn, q.onError = conn, fail
 	q.changed.L = &q.mu
 	if s, ok := conn.(syscall.Conn); ok {
@@ -108,7 +108,7 @@ func (q *lineQueue) enqueueAndWrite(ctx context.Context, peer identity.ID, line 
 	q.mu.Lock()
 	if err := q.waitForRoom(ctx, peer, mode); err != nil {
 		q.mu.Unlock()
-		line.release()
+		line.returnToPool()
 		return err
 	}
 	q.insertByTurn(peer, line)
@@ -125,20 +125,30 @@ func (q *lineQueue) enqueueAndWrite(ctx context.Context, peer identity.ID, line 
 	return nil
 }
 
-// waitForRoom returns nil when a line may be queued. The caller holds mu.
+// waitForRoom returns nil when a line may be queued. Only waitWhenFull waits, until there is
+// room, the queue has an error, or ctx ends. The caller holds mu.
 func (q *lineQueue) waitForRoom(ctx context.Context, peer identity.ID, mode whenFull) error {
-	if mode != insertWhenFull && q.isFullFor(peer) && q.err == nil {
-		if mode == failWhenFull {
-			return ErrFull
-		}
-		if err := q.waitUntil(ctx, func() bool { return !q.isFullFor(peer) }); err != nil {
+	if q.err != nil || mode == insertWhenFull || !q.isFullFor(peer) {
+		return q.err
+	}
+	if mode == failWhenFull {
+		return ErrFull
+	}
+	defer context.AfterFunc(ctx, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.changed.Broadcast()
+	})()
+	for q.err == nil && q.isFullFor(peer) {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
+		q.changed.Wait()
 	}
 	return q.err
 }
 
-// whenFull is what a sender does if the queue is full.
+// whenFull says what a sender does if the queue is full.
 type whenFull uint8
 
 const (
@@ -147,30 +157,13 @@ const (
 	insertWhenFull          // beyond the bound
 )
 
-// waitUntil waits for ready, an error of the queue, or the end of ctx. The caller holds
-// mu.
-func (q *lineQueue) waitUntil(ctx context.Context, ready func() bool) error {
-	defer context.AfterFunc(ctx, func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.changed.Broadcast()
-	})()
-	for q.err == nil && !ready() {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		q.changed.Wait()
-	}
-	return nil
-}
-
 // insertByTurn adds a line at its turn, or to the batch before that if both are small. A
 // batch may grow while it is written: the writer writes what it saw, and then the rest.
 func (q *lineQueue) insertByTurn(peer identity.ID, line *lineBatch) {
 	at := len(q.batches)
 	switch {
 	case q.byteCount > maxBatch || len(line.text) > maxBatch:
-		line.turn = q.takeTurn(peer, len(line.text))
+		line.turn = q.assignTurn(peer, len(line.text))
 		for at > 1 && q.batches[at-1].turn > line.turn {
 			at--
 		}
@@ -184,17 +177,17 @@ func (q *lineQueue) insertByTurn(peer identity.ID, line *lineBatch) {
 		if last := q.batches[at-1]; len(last.text)+len(line.text) <= maxBatch {
 			last.text = append(last.text, line.text...)
 			last.lines++
-			line.release()
+			line.returnToPool()
 			return
 		}
 	}
 	q.batches = slices.Insert(q.batches, at, line)
 }
 
-// takeTurn returns the turn of a peer's line of n bytes: how many bytes of each peer go
+// assignTurn returns the turn of a peer's line of n bytes: how many bytes of each peer go
 // before it. The turns of a peer count its bytes, beginning at the turn of what is
 // written when the peer comes (start-time fair queueing).
-func (q *lineQueue) takeTurn(peer identity.ID, n int) uint64 {
+func (q *lineQueue) assignTurn(peer identity.ID, n int) uint64 {
 	turn := max(q.nextTurns[peer], q.turn)
 	if q.nextTurns == nil {
 		q.nextTurns = make(map[identity.ID]uint64)
@@ -246,7 +239,7 @@ func (q *lineQueue) writeUntilEmpty() {
 		n, err := q.writeWithinStallLimit(text[:min(len(text), maxWrite)])
 		if err != nil {
 			q.onError(err)
-			q.refuseFurther(err)
+			q.failFurtherSends(err)
 		}
 		q.mu.Lock()
 		q.removeWritten(n)
@@ -261,7 +254,7 @@ func (q *lineQueue) removeWritten(n int) {
 	if first := q.batches[0]; q.firstWritten == len(first.text) {
 		q.lineCount -= first.lines
 		q.batches, q.firstWritten = slices.Delete(q.batches, 0, 1), 0
-		first.release()
+		first.returnToPool()
 	}
 	if len(q.batches) == 0 {
 		q.turn = 0
@@ -298,12 +291,12 @@ func (q *lineQueue) writeWithinStallLimit(part []byte) (n int, err error) {
 
 var errStalled = errors.New("the other end has read nothing for 5 s")
 
-// refuseFurther makes every later send fail with cause.
-func (q *lineQueue) refuseFurther(cause error) {
+// failFurtherSends makes every later send fail with cause.
+func (q *lineQueue) failFurtherSends(cause error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.err == nil {
-		q.err = errClosedBy(cause, kinds.DeliveredNo)
+		q.err = newClosedError(cause, kinds.DeliveredNo)
 	}
 	q.changed.Broadcast()
 }

@@ -24,7 +24,7 @@ import (
 func TestBatches(t *testing.T) {
 	small, big := []byte("1234567\n"), []byte(strings.Repeat("x", maxBatch)+"\n")
 	o := lineQueue{writing: true}
-	o.init(nil, nil)
+	o.initQueue(nil, nil)
 	for _, text := range [][]byte{small, small, big, small, small, small} {
 		if err := o.enqueueAndWrite(t.Context(), identity.ID{}, &lineBatch{text: bytes.Clone(text), lines: 1}, failWhenFull, false); err != nil {
 			t.Fatal(err)
@@ -58,7 +58,7 @@ func TestBatches(t *testing.T) {
 func TestPeersTakeTurns(t *testing.T) {
 	hog, desk := identity.ID{1}, identity.ID{2}
 	o := lineQueue{writing: true}
-	o.init(nil, nil)
+	o.initQueue(nil, nil)
 	put := func(peer identity.ID, name string, size int) error {
 		line := &lineBatch{text: []byte(name + strings.Repeat(".", size) + "\n"), lines: 1}
 		return o.enqueueAndWrite(t.Context(), peer, line, failWhenFull, false)
@@ -109,7 +109,7 @@ func TestTurnsAreFair(t *testing.T) {
 	for seed := range uint64(5) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		o := lineQueue{writing: true}
-		o.init(nil, nil)
+		o.initQueue(nil, nil)
 		type count struct{ sent, came, alone, before int }
 		var peers [4]count
 		written := 0
@@ -192,7 +192,7 @@ func TestParked(t *testing.T) {
 		release := make(chan struct{})
 		near, far := NewConn(a, Options{}), NewConn(b, Options{Handler: func(_ context.Context, _ *Conn, r *Request) {
 			<-release
-			r.Reply(nil)
+			r.Respond(nil)
 		}})
 		ended := make(chan struct{})
 		go near.Run(t.Context())

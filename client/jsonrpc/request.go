@@ -14,7 +14,7 @@ import (
 // Request is a request or notification of the other end.
 type Request struct {
 	Method string
-	Params jsontext.Value // not validated; see Bind. nil: none
+	Params jsontext.Value // not validated; see ReadParams. nil: none
 
 	id        jsontext.Value // nil: a notification
 	line      *parsedLine    // while the handler runs
@@ -23,28 +23,24 @@ type Request struct {
 	conn      *Conn
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
-	replied   bool
+	responded bool
 }
 
-// IsNotification reports whether the other end expects no answer. Reply and ReplyError
-// then do nothing.
-func (r *Request) IsNotification() bool { return r.id == nil }
-
-// Bind reads the params into one of the params types; nil means that the method has none.
+// ReadParams reads the params into one of the params types; nil means that the method has none.
 // An unknown member is an error. The error is an *Error that names the wrong member.
 //
-// Bind takes payloads as text, delimited but not validated, that aliases the memory of
+// ReadParams takes payloads as text, delimited but not validated, that aliases the memory of
 // the request. Package kinds validates them.
-func (r *Request) Bind(params any) error { return r.bind(params, true) }
+func (r *Request) ReadParams(params any) error { return r.decodeParams(params, true) }
 
-// BindKnown is [Request.Bind] that ignores unknown members.
-func (r *Request) BindKnown(params any) error { return r.bind(params, false) }
+// ReadKnownParams is [Request.ReadParams] that ignores unknown members.
+func (r *Request) ReadKnownParams(params any) error { return r.decodeParams(params, false) }
 
 // SetPeer says for which peer the request asks. If many lines wait to be written, answers
 // for different peers take turns.
 func (r *Request) SetPeer(peer identity.ID) { r.peer = peer }
 
-func (r *Request) bind(params any, strict bool) error {
+func (r *Request) decodeParams(params any, strict bool) error {
 	text := r.Params
 	if text == nil {
 		text = jsontext.Value("{}")
@@ -52,7 +48,7 @@ func (r *Request) bind(params any, strict bool) error {
 	if params == nil {
 		params = &struct{}{}
 	}
-	err := readValue(text, &r.line.paramsObject, params, strict)
+	err := readScannedValue(text, &r.line.paramsObject, params, strict)
 	if err == nil {
 		return nil
 	}
@@ -60,22 +56,23 @@ func (r *Request) bind(params any, strict bool) error {
 	if _, ok := errors.AsType[*jsontext.SyntacticError](err); errors.Is(err, errSyntax) || ok {
 		code = CodeParse
 	}
-	return &Error{Code: code, Message: r.Method + ": params: " + withoutPreamble(err)}
+	return &Error{Code: code, Message: r.Method + ": params: " + trimJSONPreamble(err)}
 }
 
-// Reply answers with a result; nil is {}. It blocks only while the queue of lines is
-// full. If the result cannot be sent, the caller gets an error too.
-func (r *Request) Reply(result any) error { return r.reply(result, nil) }
+// Respond answers with a result; nil is {}. It does nothing for a notification. It blocks
+// only while the queue of lines is full. If the result cannot be sent, the caller gets an
+// error too.
+func (r *Request) Respond(result any) error { return r.respondOnce(result, nil) }
 
-// ReplyError answers with an error: an *Error as it is, a *kinds.Error with all that it
+// RespondError answers with an error: an *Error as it is, a *kinds.Error with all that it
 // says, the end of a context as timeout or cancelled, any other error as internal.
-func (r *Request) ReplyError(err error) error { return r.reply(nil, err) }
+func (r *Request) RespondError(err error) error { return r.respondOnce(nil, err) }
 
-func (r *Request) reply(result any, err error) error {
-	if r.replied || r.id == nil {
+func (r *Request) respondOnce(result any, err error) error {
+	if r.responded || r.id == nil {
 		return nil
 	}
-	r.replied = true
+	r.responded = true
 	err = r.conn.writeResponse(r.peer, r.id, result, err)
 	if err == nil {
 		return nil
@@ -86,10 +83,10 @@ func (r *Request) reply(result any, err error) error {
 	return err
 }
 
-// Expire ends the context of the handler after d, with context.DeadlineExceeded as its
+// CancelAfter ends the context of the handler after d, with context.DeadlineExceeded as its
 // cause, unless stop is called before. A context with a deadline costs three times as
 // much.
-func (r *Request) Expire(d time.Duration) (stop func() bool) {
+func (r *Request) CancelAfter(d time.Duration) (stop func() bool) {
 	return time.AfterFunc(d, func() { r.cancel(context.DeadlineExceeded) }).Stop
 }
 
@@ -98,12 +95,10 @@ func (r *Request) Expire(d time.Duration) (stop func() bool) {
 func (c *Conn) startRequest(ctx context.Context, m *parsedLine, size int) error {
 	r := &Request{Method: m.method, Params: m.params, id: m.id, line: m, lineBytes: size, conn: c}
 	if c.opts.Handler == nil {
-		return r.ReplyError(MethodNotFound(m.method))
+		return r.RespondError(NewMethodNotFound(m.method))
 	}
-	if u := c.opts.RequestLimit; u != nil {
-		if err := u.add(&c.requestLoad, size); err != nil {
-			return r.ReplyError(err)
-		}
+	if err := c.opts.RequestLimit.adjustLoad(&c.requestLoad, requestLoad{1, size}); err != nil {
+		return r.RespondError(err)
 	}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 
@@ -132,10 +127,10 @@ func (c *Conn) startRequest(ctx context.Context, m *parsedLine, size int) error 
 	case full:
 		r.cancel(nil)
 		c.underWay.Add(-1)
-		c.removeFromLimit(r)
+		c.opts.RequestLimit.adjustLoad(&c.requestLoad, requestLoad{-1, -r.lineBytes})
 		e := kinds.Errorf(kinds.Overloaded, "%d requests wait on this connection: wait for answers before sending more", maxWaiting)
 		e.RetryAfterMS = 1000
-		return r.ReplyError(e)
+		return r.RespondError(e)
 	case parked:
 		c.parkedWork <- r
 	case run:
@@ -144,26 +139,19 @@ func (c *Conn) startRequest(ctx context.Context, m *parsedLine, size int) error 
 	return nil
 }
 
-// removeFromLimit takes a request that has ended out of Options.RequestLimit.
-func (c *Conn) removeFromLimit(r *Request) {
-	if u := c.opts.RequestLimit; u != nil {
-		u.remove(&c.requestLoad, r.lineBytes)
-	}
-}
-
 // runHandlers runs handlers, one after the other. If no request waits and few goroutines
 // are parked, the goroutine parks, because its stack has the size that handlers need.
 func (c *Conn) runHandlers(r *Request) {
 	for r != nil {
 		c.opts.Handler(r.ctx, c, r)
-		if !r.replied {
-			r.ReplyError(kinds.Errorf(kinds.Internal, "%s: the handler gave no answer", r.Method))
+		if !r.responded {
+			r.RespondError(kinds.Errorf(kinds.Internal, "%s: the handler gave no answer", r.Method))
 		}
 		c.underWay.Add(-1)
 		r.cancel(nil)
-		r.line.release()
-		c.removeFromLimit(r)
-		next, park := c.nextRequest(r)
+		r.line.returnToPool()
+		c.opts.RequestLimit.adjustLoad(&c.requestLoad, requestLoad{-1, -r.lineBytes})
+		next, park := c.finishAndTakeNext(r)
 		if park {
 			next = <-c.parkedWork
 		}
@@ -171,9 +159,9 @@ func (c *Conn) runHandlers(r *Request) {
 	}
 }
 
-// nextRequest removes r, which has ended. It returns the next request that waits, or
+// finishAndTakeNext removes r, which has ended. It returns the next request that waits, or
 // whether to park.
-func (c *Conn) nextRequest(r *Request) (next *Request, park bool) {
+func (c *Conn) finishAndTakeNext(r *Request) (next *Request, park bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.id != nil && c.requestsByID[string(r.id)] == r {
@@ -198,7 +186,7 @@ func (c *Conn) nextRequest(r *Request) (next *Request, park bool) {
 // ended.
 func (c *Conn) cancelRequest(m *parsedLine) {
 	for i := range m.paramsObject.count {
-		if name, id := m.paramsObject.member(i); string(name) == "id" {
+		if name, id := m.paramsObject.memberAt(i); string(name) == "id" {
 			c.mu.Lock()
 			r := c.requestsByID[string(id)]
 			c.mu.Unlock()
@@ -207,5 +195,5 @@ func (c *Conn) cancelRequest(m *parsedLine) {
 			}
 		}
 	}
-	m.release()
+	m.returnToPool()
 }

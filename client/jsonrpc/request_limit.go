@@ -6,7 +6,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// What each connection may have under way, whatever other connections have.
+// The load that each connection may have even if others take all the room.
 const (
 	ownRequests = 8
 	ownBytes    = 32 << 10
@@ -32,55 +32,34 @@ func NewRequestLimit(number, bytes int) *RequestLimit {
 	return &RequestLimit{maxRequests: number, maxBytes: bytes}
 }
 
-// Held returns how many requests and bytes are counted.
-func (u *RequestLimit) Held() (number, bytes int) {
+// HeldLoad returns how many requests and bytes are counted.
+func (u *RequestLimit) HeldLoad() (number, bytes int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.shared.requests, u.shared.bytes
 }
 
-// add adds a request of so many bytes to the load of its connection. The error is
-// overloaded if there is no room.
-func (u *RequestLimit) add(all *requestLoad, bytes int) error {
+// adjustLoad adds to the load of a connection, or takes off if more is negative. The error is
+// overloaded if there is no room. A limit that is nil has room for all.
+func (u *RequestLimit) adjustLoad(all *requestLoad, more requestLoad) error {
+	if u == nil {
+		return nil
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	next := requestLoad{all.requests + 1, all.bytes + bytes}
-	more := next.beyondOwn().minus(all.beyondOwn())
-	if more.requests > 0 && u.shared.requests+more.requests > u.maxRequests || more.bytes > 0 && u.shared.bytes+more.bytes > u.maxBytes {
+	next := requestLoad{all.requests + more.requests, all.bytes + more.bytes}
+	before, after := all.countedPart(), next.countedPart()
+	shared := requestLoad{u.shared.requests + after.requests - before.requests, u.shared.bytes + after.bytes - before.bytes}
+	if shared.requests > max(u.shared.requests, u.maxRequests) || shared.bytes > max(u.shared.bytes, u.maxBytes) {
 		e := kinds.Errorf(kinds.Overloaded, "call: agents on this socket have %d requests and %d bytes of them under way, of at most %d and %d: wait for answers before sending more", u.shared.requests, u.shared.bytes, u.maxRequests, u.maxBytes)
 		e.RetryAfterMS = 1000
 		return e.WithDelivered(kinds.DeliveredNo)
 	}
-	u.setLoad(all, next)
+	u.shared, *all = shared, next
 	return nil
 }
 
-// remove takes a request that has ended out of the load of its connection.
-func (u *RequestLimit) remove(all *requestLoad, bytes int) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.setLoad(all, requestLoad{all.requests - 1, all.bytes - bytes})
-}
-
-// removeAll takes out all requests of a connection that has ended.
-func (u *RequestLimit) removeAll(all *requestLoad) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.setLoad(all, requestLoad{})
-}
-
-// setLoad replaces the load of a connection. The caller holds mu.
-func (u *RequestLimit) setLoad(all *requestLoad, next requestLoad) {
-	more := next.beyondOwn().minus(all.beyondOwn())
-	u.shared.requests, u.shared.bytes = u.shared.requests+more.requests, u.shared.bytes+more.bytes
-	*all = next
-}
-
-// beyondOwn returns the part of a load that the limit counts.
-func (l requestLoad) beyondOwn() requestLoad {
+// countedPart returns the part of a load that the limit counts.
+func (l requestLoad) countedPart() requestLoad {
 	return requestLoad{max(l.requests-ownRequests, 0), max(l.bytes-ownBytes, 0)}
-}
-
-func (l requestLoad) minus(o requestLoad) requestLoad {
-	return requestLoad{l.requests - o.requests, l.bytes - o.bytes}
 }

@@ -20,7 +20,7 @@ func asker(t *testing.T, all *RequestLimit, inFlight int) (net.Conn, *bufio.Read
 		if r.Method == "wait" {
 			<-ctx.Done()
 		}
-		r.Reply(nil)
+		r.Respond(nil)
 	}}))
 	near.SetDeadline(time.Now().Add(time.Minute)) // instead of a test that hangs
 	return near, bufio.NewReader(near)
@@ -45,7 +45,7 @@ func TestRequestsUnderWayShareARoom(t *testing.T) {
 		all := NewRequestLimit(100, most)
 		hog, told := asker(t, all, inFlight)
 		ask(t, hog, told, 6, "wait", 200<<10, `"overloaded"`)
-		if number, bytes := all.Held(); number > 0 || bytes > most || bytes < most-200<<10 {
+		if number, bytes := all.HeldLoad(); number > 0 || bytes > most || bytes < most-200<<10 {
 			t.Errorf("%d requests and %d bytes of what all share", number, bytes)
 		}
 		other, answers := asker(t, all, 0)
@@ -59,7 +59,7 @@ func TestRequestsUnderWayShareARoom(t *testing.T) {
 		for _, c := range []net.Conn{hog, many} {
 			c.Close()
 		}
-		await.Until(t, "all is given back", func() bool { number, bytes := all.Held(); return number == 0 && bytes == 0 })
+		await.Until(t, "all is given back", func() bool { number, bytes := all.HeldLoad(); return number == 0 && bytes == 0 })
 		ask(t, other, answers, 1, "large", 300<<10, `"result"`)
 	}
 }

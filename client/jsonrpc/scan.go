@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -54,9 +55,9 @@ func (o *scannedObject) scan(text []byte, at int, params *scannedObject) int {
 		if at = jsonscan.SkipSpace(text, nameEnd); at == len(text) || text[at] != ':' {
 			return -1
 		}
-		value := jsonscan.SkipSpace(text, at+1)
-		end := -1
-		if params != nil && value < len(text) && text[value] == '{' && params.isParams(text[name:nameEnd]) {
+		value, end := jsonscan.SkipSpace(text, at+1), -1
+		isParams := string(text[name:nameEnd]) == `"params"` || string(text[name:nameEnd]) == `"result"`
+		if params != nil && isParams && value < len(text) && text[value] == '{' {
 			end = params.scan(text, value, nil)
 		} else {
 			end = skipValue(text, value)
@@ -79,10 +80,6 @@ func (o *scannedObject) scan(text []byte, at int, params *scannedObject) int {
 	}
 }
 
-func (o *scannedObject) isParams(name []byte) bool {
-	return string(name) == `"params"` || string(name) == `"result"`
-}
-
 // addMember adds a member. A name that the object has already is an error (RFC 7493,
 // section 2.3).
 func (o *scannedObject) addMember(name, value textRange) {
@@ -94,10 +91,10 @@ func (o *scannedObject) addMember(name, value textRange) {
 		return
 	}
 	m := &o.members[o.count]
-	m.name, m.value, m.escaped = name, value, !isPlain(o.text[name.from:name.to])
-	added := o.memberName(o.count)
+	m.name, m.value, m.escaped = name, value, !isPlainString(o.text[name.from:name.to])
+	added := o.memberNameAt(o.count)
 	for i := range o.count {
-		if bytes.Equal(o.memberName(i), added) {
+		if bytes.Equal(o.memberNameAt(i), added) {
 			o.err = fmt.Errorf("%.64q is given twice", added)
 			return
 		}
@@ -113,14 +110,14 @@ func IsObject(text []byte) bool {
 	return end >= 0 && text[at] == '{' && jsonscan.SkipSpace(text, end) == len(text)
 }
 
-// member returns the name and the value of the i-th member. Both alias the text if they
+// memberAt returns the name and the value of the i-th member. Both alias the text if they
 // can.
-func (o *scannedObject) member(i int) (name []byte, v Value) {
+func (o *scannedObject) memberAt(i int) (name []byte, v Value) {
 	at := o.members[i].value
-	return o.memberName(i), Value(o.text[at.from:at.to:at.to])
+	return o.memberNameAt(i), Value(o.text[at.from:at.to:at.to])
 }
 
-func (o *scannedObject) memberName(i int) []byte {
+func (o *scannedObject) memberNameAt(i int) []byte {
 	m := &o.members[i]
 	if !m.escaped {
 		return o.text[m.name.from+1 : m.name.to-1]
@@ -145,7 +142,7 @@ func skipValue(text []byte, at int) int {
 		return skipNested(text, at)
 	}
 	end := at
-	for end < len(text) && classes[text[end]]&delimiter == 0 {
+	for end < len(text) && strings.IndexByte(",]} \t\r\n", text[end]) < 0 {
 		end++
 	}
 	if !isScalar(text[at:end]) {
@@ -154,42 +151,22 @@ func skipValue(text []byte, at int) int {
 	return end
 }
 
-const (
-	quote = 1 << iota
-	opening
-	closing
-	delimiter
-)
-
-var classes = func() (c [256]uint8) {
-	for class, chars := range map[uint8]string{quote: `"`, opening: "{[", closing: "}]"} {
-		for _, b := range []byte(chars) {
-			c[b] = class
-		}
-	}
-	for _, b := range []byte(",]} \t\r\n") {
-		c[b] |= delimiter
-	}
-	return c
-}()
-
+// skipNested returns the index after the object or array at text[at:], or -1 if it does not
+// end.
 func skipNested(text []byte, at int) int {
-	depth := 0
-	for at < len(text) {
-		switch classes[text[at]] &^ delimiter {
-		case 0:
-			at++
-		case quote:
-			if at = jsonscan.SkipString(text, at); at < 0 {
+	for depth := 0; at < len(text); at++ {
+		switch text[at] {
+		case '"':
+			end := jsonscan.SkipString(text, at)
+			if end < 0 {
 				return -1
 			}
-		case opening:
+			at = end - 1
+		case '{', '[':
 			depth++
-			at++
-		case closing:
-			at++
+		case '}', ']':
 			if depth--; depth == 0 {
-				return at
+				return at + 1
 			}
 		}
 	}
@@ -212,8 +189,8 @@ func isScalar(v []byte) bool {
 	return true
 }
 
-// isPlain reports whether a quoted string stands for itself: ASCII without escapes.
-func isPlain(quoted []byte) bool {
+// isPlainString reports whether a quoted string stands for itself: ASCII without escapes.
+func isPlainString(quoted []byte) bool {
 	for _, c := range quoted[1 : len(quoted)-1] {
 		if c < ' ' || c >= utf8.RuneSelf || c == '\\' {
 			return false

@@ -9,8 +9,8 @@ type question struct {
 }
 
 func (q question) WriteMembers(m *ObjectWriter) {
-	m.String("to", q.To)
-	m.Payload(q.Payload)
+	m.WriteString("to", q.To)
+	m.WritePayload(q.Payload)
 }
 
 func (q *question) ReadMember(name []byte, v Value) error {
@@ -31,9 +31,9 @@ type reply struct {
 }
 
 func (r reply) WriteMembers(m *ObjectWriter) {
-	m.MessageID("id", r.ID)
-	m.String("kind", r.Kind)
-	m.Payload(r.Payload)
+	m.WriteMessageID("id", r.ID)
+	m.WriteString("kind", r.Kind)
+	m.WritePayload(r.Payload)
 }
 
 func (r *reply) ReadMember(name []byte, v Value) error {

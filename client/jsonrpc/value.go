@@ -17,7 +17,7 @@ import (
 type Value []byte
 
 func (v Value) ReadString(dst *string) error {
-	s, err := v.unquote()
+	s, err := v.unquoteText()
 	if s != nil {
 		*dst = string(s)
 	}
@@ -25,7 +25,7 @@ func (v Value) ReadString(dst *string) error {
 }
 
 func (v Value) ReadText(dst encoding.TextUnmarshaler) error {
-	s, err := v.unquote()
+	s, err := v.unquoteText()
 	if s == nil {
 		return err
 	}
@@ -40,14 +40,14 @@ func (v Value) ReadNullableMessageID(dst **wire.MessageID) error {
 	return v.ReadText(*dst)
 }
 
-// unquote returns the text of a string, or nil for null.
-func (v Value) unquote() ([]byte, error) {
+// unquoteText returns the text of a string, or nil for null.
+func (v Value) unquoteText() ([]byte, error) {
 	switch {
 	case v[0] == 'n':
 		return nil, nil
 	case v[0] != '"':
 		return nil, errors.New("expected a string")
-	case isPlain(v):
+	case isPlainString(v):
 		return v[1 : len(v)-1], nil
 	}
 	s, err := jsontext.AppendUnquote([]byte{}, v)
@@ -85,13 +85,13 @@ func (v Value) ReadPayload(dst *wire.Payload) error {
 // ReadAny reads a value by reflection, for types that have no method of their own.
 func (v Value) ReadAny(dst any) error {
 	if err := json.Unmarshal(v, dst); err != nil {
-		return errors.New(withoutPreamble(err))
+		return errors.New(trimJSONPreamble(err))
 	}
 	return nil
 }
 
-// withoutPreamble returns the text of err without the JSON library's preamble.
-func withoutPreamble(err error) string {
+// trimJSONPreamble returns the text of err without the JSON library's preamble.
+func trimJSONPreamble(err error) string {
 	semantic, ok := errors.AsType[*json.SemanticError](err)
 	if !ok {
 		return err.Error()

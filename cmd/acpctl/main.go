@@ -1,14 +1,12 @@
-// Command acpctl asks a daemon, acpd, for everything that it serves on its
-// sockets, as a person or a script types it, and makes any program an agent
-// (acpctl serve).
+// Command acpctl lets a person or a script ask a daemon, acpd, for everything that
+// the daemon serves on its sockets. It also makes any program an agent (acpctl serve).
 //
-// Data goes to standard output, talk to standard error. With --json the data is
-// one object, or one object a line where there are several, and so is an error:
-// {"error": {code, message, retryable}}. The exit code is the error code's in the
-// table of package kinds; beside it 0 is success, 1 a failure on this machine, 2
-// a call that is wrong, and 130 an interrupt, which ends the call at the other
-// side too. Everything goes through package client: acpctl knows no file of the
-// daemon's.
+// Data goes to standard output, talk to standard error. With --json, the data is
+// one object, or one object a line if there are several. An error is one object:
+// {"error": {code, message, retryable}}. The exit code is that of the error code in
+// the table of package kinds. Beside these, 0 is success, 1 a failure on this machine,
+// 2 a wrong call, and 130 an interrupt, which ends the call at the other side too.
+// Everything goes through package client: acpctl knows no file of the daemon's.
 package main
 
 import (
@@ -19,11 +17,11 @@ import (
 	"github.com/acpd/acpd/internal/cli"
 )
 
-// version is set by the linker where the build knows better than the module.
+// version is set by the linker if the build knows better than the module.
 var version string
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
-	os.Exit(cli.Run(ctx, version, os.Args[1:]))
+	os.Exit(cli.RunCommandLine(ctx, version, os.Args[1:]))
 }

@@ -19,15 +19,15 @@ func init() {
 	signal.Notify(asked, syscall.SIGUSR1)
 	go func() {
 		for range asked {
-			if err := writeGoroutines(os.Getenv("ACPD_GOROUTINES")); err != nil {
+			if err := writeGoroutineStacks(os.Getenv("ACPD_GOROUTINES")); err != nil {
 				fmt.Fprintln(os.Stderr, "acpd: goroutines:", err)
 			}
 		}
 	}()
 }
 
-// writeGoroutines puts the file where it belongs when it is whole.
-func writeGoroutines(path string) error {
+// writeGoroutineStacks writes the file beside its place and then moves it there, whole.
+func writeGoroutineStacks(path string) error {
 	f, err := os.Create(path + ".new")
 	if err != nil {
 		return err

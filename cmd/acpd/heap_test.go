@@ -24,10 +24,10 @@ func TestCollectorKeepsPace(t *testing.T) {
 		}
 		t.Errorf("%d %%, expected %d to %d", rate(), low, high)
 	}
-	paceCollector()
-	settles(200, share+400)
+	setCollectorPace()
+	settles(200, heapShare+400)
 	large := make([]byte, 128<<20)
-	settles(share+10, share+16)
+	settles(heapShare+10, heapShare+16)
 	runtime.KeepAlive(large)
-	settles(200, share+400)
+	settles(200, heapShare+400)
 }

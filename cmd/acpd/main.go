@@ -31,9 +31,9 @@ import (
 )
 
 func main() {
-	leaveProcessors()
-	paceCollector()
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	limitThreads()
+	setCollectorPace()
+	os.Exit(runCommandLine(os.Args[1:], os.Stdout, os.Stderr))
 }
 
 const (
@@ -41,8 +41,8 @@ const (
 	exitUsage   = 2
 )
 
-func run(args []string, stdout, stderr io.Writer) int {
-	cmd := command(stdout, stderr)
+func runCommandLine(args []string, stdout, stderr io.Writer) int {
+	cmd := newCommand(stdout, stderr)
 	cmd.SetArgs(args)
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
@@ -51,19 +51,19 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	fmt.Fprintln(stderr, "acpd:", err)
-	if _, ok := errors.AsType[*failed](err); ok {
+	if _, ok := errors.AsType[*daemonError](err); ok {
 		return exitFailure
 	}
 	fmt.Fprintln(stderr, "See: acpd --help")
 	return exitUsage
 }
 
-// failed is an error of the daemon, as opposed to one of usage.
-type failed struct{ error }
+// daemonError is an error of the daemon, as opposed to one of usage.
+type daemonError struct{ error }
 
-func (f *failed) Unwrap() error { return f.error }
+func (f *daemonError) Unwrap() error { return f.error }
 
-func command(stdout, stderr io.Writer) *cobra.Command {
+func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	var o daemon.Options
 	var verbose, quiet, settings, showVersion bool
 	cmd := &cobra.Command{
@@ -87,25 +87,25 @@ flags stand in config.yaml there: acpd --settings prints what it may hold.`,
 			// Cobra's own way would link text/template, and by that keep every method of
 			// every type: 2 MB of program, nearly all of it resident.
 			if showVersion {
-				_, err := fmt.Fprintln(stdout, "acpd", release())
+				_, err := fmt.Fprintln(stdout, "acpd", programVersion())
 				return err
 			}
 			if settings {
-				_, err := io.WriteString(stdout, config.Reference())
+				_, err := io.WriteString(stdout, config.RenderReferenceFile())
 				return err
 			}
-			if err := check(cmd.Flags(), &o); err != nil {
+			if err := checkFlags(cmd.Flags(), &o); err != nil {
 				return err
 			}
-			o.Version, o.Log, o.Connected = release(), stderr, shareProcessors
+			o.Version, o.Log, o.Connected = programVersion(), stderr, adjustThreads
 			switch {
 			case verbose:
-				o.Level = level(slog.LevelDebug)
+				o.Level = new(slog.LevelDebug)
 			case quiet:
-				o.Level = level(slog.LevelError)
+				o.Level = new(slog.LevelError)
 			}
-			if err := serve(cmd.Context(), o, stdout); err != nil {
-				return &failed{err}
+			if err := runDaemon(cmd.Context(), o, stdout); err != nil {
+				return &daemonError{err}
 			}
 			return nil
 		},
@@ -124,11 +124,9 @@ flags stand in config.yaml there: acpd --settings prints what it may hold.`,
 	return cmd
 }
 
-func level(l slog.Level) *slog.Level { return &l }
-
-// check refuses flags that no daemon could take, and empty ones: a variable that is
-// not set in a script must not mean the usual directory.
-func check(given *pflag.FlagSet, o *daemon.Options) (err error) {
+// checkFlags refuses flags that no daemon could take, and empty ones: a variable that is not
+// set in a script must not mean the usual directory.
+func checkFlags(given *pflag.FlagSet, o *daemon.Options) (err error) {
 	given.Visit(func(f *pflag.Flag) {
 		if f.Value.String() == "" {
 			err = fmt.Errorf("--%s: empty: give a value, or leave the flag out", f.Name)
@@ -154,58 +152,60 @@ func check(given *pflag.FlagSet, o *daemon.Options) (err error) {
 	return nil
 }
 
-// startTime is after what a start does: discovery has said and heard the first.
+// startTime is longer than a start takes: discovery has sent and heard the first packets by
+// then.
 const startTime = 10 * time.Second
 
-// serve runs a daemon until a signal ends it.
-func serve(ctx context.Context, o daemon.Options, stdout io.Writer) error {
+// runDaemon runs a daemon until a signal ends it.
+func runDaemon(ctx context.Context, o daemon.Options, stdout io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 
-	d, err := daemon.Open(ctx, o)
-	if disk.IsFull(err) && !strings.Contains(err.Error(), "free some space") {
+	d, err := daemon.OpenDaemon(ctx, o)
+	if disk.IsFullError(err) && !strings.Contains(err.Error(), "free some space") {
 		return fmt.Errorf("%w: free some space on the disk of the state directory, then start acpd again", err)
 	}
 	if err != nil {
 		return err
 	}
-	if d.IsNew() {
-		welcome(stdout, d)
+	if d.HasNewIdentity() {
+		printWelcome(stdout, d)
 	}
-	started := time.AfterFunc(startTime, func() { releaseProgram() }) // best effort: only a figure depends on it
+	started := time.AfterFunc(startTime, func() { releaseProgramPages() }) // best effort: only a figure depends on it
 	defer started.Stop()
 	return d.Run(ctx, hangup)
 }
 
-// welcome is printed once, when the identity was made.
-func welcome(w io.Writer, d *daemon.Daemon) {
+// printWelcome prints what the owner needs first. It is called once, when the identity was
+// made.
+func printWelcome(w io.Writer, d *daemon.Daemon) {
 	home := ""
-	if usual, err := daemon.Home(""); err != nil || usual != d.Dir() {
-		home = "ACP_HOME=" + quote(d.Dir()) + " "
+	if usual, err := daemon.ResolveHome(""); err != nil || usual != d.Dir() {
+		home = "ACP_HOME=" + quoteForShell(d.Dir()) + " "
 	}
 	next := "Connect another machine: " + home + "acpctl invite"
-	if d.Discovers() {
+	if d.UsesMDNS() {
 		next = "Find other machines: " + home + "acpctl peers"
 	}
 	fmt.Fprintf(w, "New identity %s\nListening on %s\n%s\n", d.ID(), strings.Join(d.Addrs(), ", "), next)
 }
 
-// quote makes a path one word of a shell command.
-func quote(path string) string {
+// quoteForShell returns a path as one word of a shell command.
+func quoteForShell(path string) string {
 	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" {
 		return path
 	}
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
-// version is set by the linker where the build knows better than the module.
+// version is set by the linker if the build knows better than the module.
 var version string
 
-// release names the program's version.
-func release() string {
+// programVersion returns the version of the program.
+func programVersion() string {
 	if version != "" {
 		return version
 	}

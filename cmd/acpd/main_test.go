@@ -51,7 +51,7 @@ func TestExitCodes(t *testing.T) {
 		{"--home " + filepath.Join(home, strings.Repeat("x", 100)), 1, "", "shorter"},
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := run(strings.Fields(c.args), &stdout, &stderr); code != c.code {
+		if code := runCommandLine(strings.Fields(c.args), &stdout, &stderr); code != c.code {
 			t.Errorf("acpd %s: exit code %d, want %d", c.args, code, c.code)
 		}
 		if !strings.Contains(stdout.String(), c.out) || c.out == "" && stdout.Len() > 0 {
@@ -79,7 +79,7 @@ func testSignals(t *testing.T, next string, more ...string) {
 		log := watch(lines)
 		code := make(chan int, 1)
 		go func() {
-			code <- run(append([]string{"--home", home, "--listen", "127.0.0.1:0"}, more...), &stdout, stderr)
+			code <- runCommandLine(append([]string{"--home", home, "--listen", "127.0.0.1:0"}, more...), &stdout, stderr)
 			stderr.Close()
 		}()
 		log.until(t, "msg=ready")
@@ -122,7 +122,7 @@ func kill(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// logged is what a daemon has logged so far.
+// logged holds what a daemon has logged so far.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -1,4 +1,4 @@
 package main
 
-// releaseProgram has nothing to do: macOS counts what is used.
-func releaseProgram() error { return nil }
+// releaseProgramPages has nothing to do: macOS counts what is used.
+func releaseProgramPages() error { return nil }

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// releaseProgram gives back the pages of the program that the start has touched and
+// releaseProgramPages gives back the pages of the program that the start has touched and
 // nothing needs any more: two fifths of what an idle daemon holds. They are the
 // file's, so the kernel keeps them as cache, and maps again what is used, in
 // microseconds; by itself it unmaps them only when memory is short.
-func releaseProgram() error {
+func releaseProgramPages() error {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return err

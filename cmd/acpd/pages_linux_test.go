@@ -9,7 +9,7 @@ import (
 
 func TestReleaseProgram(t *testing.T) {
 	before := residentFile(t)
-	if err := releaseProgram(); err != nil {
+	if err := releaseProgramPages(); err != nil {
 		t.Fatal(err)
 	}
 	if after := residentFile(t); after >= before {

@@ -21,9 +21,9 @@ func init() {
 		fmt.Fprintln(os.Stderr, "acpd: profile:", err)
 		os.Exit(exitFailure)
 	}
-	leaveProcessors()
-	paceCollector()
-	code := run(os.Args[1:], os.Stdout, os.Stderr)
+	limitThreads()
+	setCollectorPace()
+	code := runCommandLine(os.Args[1:], os.Stdout, os.Stderr)
 	pprof.StopCPUProfile()
 	os.Exit(code)
 }

@@ -8,26 +8,23 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
-	"github.com/acpd/acpd/wire"
 )
 
-// reporters bounds the errors that are told at the same time.
-const reporters = 8
+// maxReporters bounds the reports that are under way at the same time.
+const maxReporters = 8
 
-// Run acts on what is due until ctx ends: deadlines, tasks whose agent does not
-// come back, entries that have lived long enough. It sleeps until the next of
-// them, and waits for no disk and no peer. report tells a peer how a task of its own
-// ended.
+// Run acts on what is due until ctx ends: deadlines, tasks whose agent does not come back,
+// entries that have lived long enough. It sleeps until the next of them, and waits for no
+// disk and no peer. It calls report to tell a peer how a task of that peer ended.
 func (ts *Table) Run(ctx context.Context, report func(context.Context, *Delegation) error) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var parts sync.WaitGroup
 	defer parts.Wait()
-	parts.Go(func() { ts.late.run(ctx, ts) })
+	parts.Go(func() { ts.runUnwrittenEndSaver(ctx) })
 	var reports errgroup.Group
-	reports.SetLimit(reporters)
+	reports.SetLimit(maxReporters)
 	defer reports.Wait()
 	for {
 		select {
@@ -50,7 +47,7 @@ func (ts *Table) Run(ctx context.Context, report func(context.Context, *Delegati
 		}
 		ts.next = next
 		for _, t := range due {
-			ts.actOn(t, now, func() bool {
+			ts.handleDueDelegation(t, now, func() bool {
 				return reports.TryGo(func() error { ts.reportEnd(ctx, t, report); return nil })
 			})
 		}
@@ -66,79 +63,89 @@ func (ts *Table) Run(ctx context.Context, report func(context.Context, *Delegati
 	}
 }
 
-// actOn does the one thing that is due for t; tell starts a report unless too many
-// are under way. What passes with time is so at once, and written when it can be: a
-// restart finds the same. The caller holds mu.
-func (ts *Table) actOn(t *Delegation, now time.Time, tell func() bool) {
+// handleDueDelegation does the one thing that is due for t. tell starts a report, unless too many are
+// under way. What passes with time is so at once, and is written when it can be: a restart
+// finds the same. The caller holds mu.
+func (ts *Table) handleDueDelegation(t *Delegation, now time.Time, tell func() bool) {
 	over, forgotten := t.deadlines()
 	switch {
 	case t.owed && now.Before(forgotten):
 		if !tell() {
-			t.retry = now.Add(firstReport)
+			t.nextReport = now.Add(firstReportPause)
 			return
 		}
-		t.retry = now.Add(t.pause) // the next one, unless this one succeeds
-		t.pause = min(2*t.pause, slowestReport)
+		t.nextReport = now.Add(t.reportPause) // the next one, unless this one succeeds
+		t.reportPause = min(2*t.reportPause, maxReportPause)
 	case !now.Before(forgotten):
-		if !t.isFinal() {
-			ts.applyEnd(t, endOfTime)
+		if !t.isOverNow() {
+			ts.applyEnd(t, expiry)
 		}
 		ts.remove(t)
-		ts.giveBackShare(t)
-		ts.announceChange(t)
-		ts.late.add(lateEnd{task: t, drop: true})
-	case t.isFinal():
+		ts.releaseShare(t)
+		ts.notifyWaiters(t)
+		ts.queueUnwrittenEnd(unwrittenEnd{task: t, drop: true})
+	case t.isOverNow():
 	case !now.Before(over):
-		e := endOfTime
-		if !t.aloneSince.IsZero() {
-			e = endOfLost(t)
+		e := expiry
+		if !t.agentAwaySince.IsZero() {
+			e = newLostEnding(t)
 		}
 		ts.applyEnd(t, e)
-		ts.late.add(lateEnd{task: t, ending: e})
-	case !t.ending && !t.aloneSince.IsZero() && t.Deadline.IsZero():
+		ts.queueUnwrittenEnd(unwrittenEnd{task: t, ending: e})
+	case !t.ending && !t.agentAwaySince.IsZero() && t.Deadline.IsZero():
 		t.ending = true // until that is on disk
-		ts.late.add(lateEnd{task: t, ending: endOfLost(t)})
+		ts.queueUnwrittenEnd(unwrittenEnd{task: t, ending: newLostEnding(t)})
 	}
 }
 
-// endOfLost is how a task ends whose agent has not come back.
-func endOfLost(t *Delegation) Ending {
-	lost := kinds.Errorf(kinds.Internal, "agent %s went away while it worked on this and did not come back: delegate it again", t.Agent)
-	return Ending{State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: lost.Message, Payload: kinds.Encode(lost), owed: t.Reports}
-}
+// expiry is the end of a task whose time is over.
+var expiry = Ending{State: client.TaskExpired, Outcome: "the deadline passed"}
 
-// endOfTime is how a task ends whose time is over.
-var endOfTime = Ending{State: client.TaskExpired, Outcome: "the deadline passed"}
-
-// reportEnd reports the end of a task to its owner and marks it as told when the owner
-// has taken it, or does not want it.
+// reportEnd reports the end of a task to the peer that gave it. It marks the end as reported
+// if the peer has it or does not want it.
 func (ts *Table) reportEnd(ctx context.Context, t *Delegation, report func(context.Context, *Delegation) error) {
 	if err := report(ctx, t); err != nil {
 		return // retry is set
 	}
 	ts.mu.Lock()
 	t.owed = false
-	ts.announceChange(t)
+	ts.notifyWaiters(t)
 	ts.mu.Unlock()
 	// A crash before this is on disk only repeats the report, under the same id.
-	_ = ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return clearOwed(tx, t.Row) })
+	_ = ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return markEndReported(tx, t.Row) })
 }
 
-// CheckAgent looks whether an agent of that name is attached now. While none is, the
-// time runs in which it has to come back for its tasks. It is called after each
-// change of that, so the last call sees how things are.
-func (ts *Table) CheckAgent(name string) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	var alone time.Time
-	if ts.agents.AgentNamed(name) == nil {
-		alone = time.Now()
+// How long an entry is kept (protocol, section 4).
+const (
+	keptAfterDeadline   = time.Hour
+	keptWithoutDeadline = 24 * time.Hour
+)
+
+// deadlines returns when the time of an open task is over, and until when its entry is kept.
+func (t *Delegation) deadlines() (over, forgotten time.Time) {
+	if t.Deadline.IsZero() {
+		end := t.Created.Add(keptWithoutDeadline)
+		return end, end
 	}
-	for _, t := range ts.table {
-		if t.Direction != client.Taken || t.Agent != name || t.isFinal() || t.aloneSince.IsZero() == alone.IsZero() {
-			continue
+	return t.Deadline, t.Deadline.Add(keptAfterDeadline)
+}
+
+// nextDue returns when the clock has to act on t next.
+func (t *Delegation) nextDue() time.Time {
+	over, forgotten := t.deadlines()
+	switch {
+	case t.owed && t.nextReport.Before(forgotten):
+		return t.nextReport
+	case t.isOverNow():
+		return forgotten
+	case t.ending && !t.Deadline.IsZero():
+		return over // that passes, whatever is being written
+	case t.ending:
+		return forgotten
+	case !t.agentAwaySince.IsZero() && t.Deadline.IsZero():
+		if lost := t.agentAwaySince.Add(orphanedFor); lost.Before(over) {
+			return lost
 		}
-		t.aloneSince = alone
-		ts.announceChange(t)
 	}
+	return over
 }

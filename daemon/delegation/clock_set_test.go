@@ -25,7 +25,7 @@ func TestClockIsSetBetweenRuns(t *testing.T) {
 		run := func(at time.Duration, f func(t *testing.T, ts *Table)) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(at) // each bubble begins at the same instant
-				db, err := store.Open(t.Context(), path)
+				db, err := store.OpenDB(t.Context(), path)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -33,7 +33,7 @@ func TestClockIsSetBetweenRuns(t *testing.T) {
 				if err := schema.Migrate(t.Context(), db); err != nil {
 					t.Fatal(err)
 				}
-				ts, err := Open(t.Context(), db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
+				ts, err := OpenTable(t.Context(), db, registry.NewRegistry(), new(budget.Book), slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -55,7 +55,7 @@ func TestClockIsSetBetweenRuns(t *testing.T) {
 				synctest.Wait()
 				states := make(map[client.TaskState]int)
 				for _, e := range ts.List(nil, func(*Delegation, client.TaskState) bool { return true }) {
-					state, _ := ts.State(e)
+					state := ts.Status(e).State
 					states[state]++
 				}
 				if states[client.TaskExpired] != expired || states[client.TaskAccepted] != open {

@@ -2,66 +2,50 @@ package delegation
 
 import (
 	"context"
-	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/store"
 )
 
-// Pauses between attempts to write; they double. The log is told at the first
-// failure and when it is over.
+// Pauses between attempts to write; they double. The first failure is
+// logged, and its end.
 const (
-	firstWrite   = time.Second
-	SlowestWrite = time.Minute
-	maxLateEnds  = 256 // in one write, which then takes a few milliseconds
+	firstWritePause  = time.Second
+	MaxWritePause    = time.Minute
+	maxUnwrittenEnds = 256 // in one write, which then takes a few milliseconds
 )
 
-// lateEnds are the ends of tasks that the clock has brought about and the disk does
-// not know yet: they are written beside the clock, which waits for no disk, and
-// again until they are there. There are no more of them than delegations.
-type lateEnds struct {
-	log  *slog.Logger
-	wake pace.Signal // holds one where waiting is not empty
-
-	mu      sync.Mutex
-	waiting []lateEnd
-}
-
-// lateEnd is one of them.
-type lateEnd struct {
+// unwrittenEnd is an end of a task that the clock has brought about and that is not on disk yet.
+// It is written beside the clock, which waits for no disk, and again until it is there. There
+// are no more such ends than delegations.
+type unwrittenEnd struct {
 	task   *Delegation
 	ending Ending // as applyEnd gets it if only the disk was waited for
 	drop   bool   // instead: the entry goes
 }
 
-func newLateEnds(log *slog.Logger) *lateEnds {
-	return &lateEnds{log: log, wake: pace.NewSignal()}
+// queueUnwrittenEnd queues an end to be written. The caller holds mu.
+func (ts *Table) queueUnwrittenEnd(e unwrittenEnd) {
+	ts.unwrittenEnds = append(ts.unwrittenEnds, e)
+	ts.unwrittenAdded.Set()
 }
 
-func (l *lateEnds) add(r lateEnd) {
-	l.mu.Lock()
-	l.waiting = append(l.waiting, r)
-	l.mu.Unlock()
-	l.wake.Set()
-}
-
-// run writes until ctx ends, and then once more.
-func (l *lateEnds) run(ctx context.Context, ts *Table) {
+// runUnwrittenEndSaver writes unwritten ends until ctx ends, and then once more.
+func (ts *Table) runUnwrittenEndSaver(ctx context.Context) {
 	failing := false
-	for pause := firstWrite; ; {
+	for pause := firstWritePause; ; {
 		select {
 		case <-ctx.Done():
-		case <-l.wake:
+		case <-ts.unwrittenAdded:
 		}
-		err := l.save(context.WithoutCancel(ctx), ts)
+		err := ts.saveUnwrittenEnds(context.WithoutCancel(ctx))
 		switch {
 		case err == nil && failing:
-			l.log.Info("delegations whose time was over are on disk again")
-			failing, pause = false, firstWrite
+			ts.log.Info("delegations whose time was over are on disk again")
+			failing, pause = false, firstWritePause
 		case err != nil && !failing:
-			l.log.Error("the ends of delegations are not on disk, and will be tried again", "err", err)
+			ts.log.Error("the ends of delegations are not on disk, and will be tried again", "err", err)
 			failing = true
 		}
 		if ctx.Err() != nil {
@@ -71,25 +55,25 @@ func (l *lateEnds) run(ctx context.Context, ts *Table) {
 			continue
 		}
 		_ = pace.Sleep(ctx, pause)
-		pause = min(2*pause, SlowestWrite)
-		l.wake.Set()
+		pause = min(2*pause, MaxWritePause)
+		ts.unwrittenAdded.Set()
 	}
 }
 
-// save writes what waits, and tells the table of ends that only had to be written.
-func (l *lateEnds) save(ctx context.Context, ts *Table) error {
+// saveUnwrittenEnds writes the ends that wait, and applies those that only had to be written.
+func (ts *Table) saveUnwrittenEnds(ctx context.Context) error {
 	for {
-		l.mu.Lock()
-		some := l.waiting[:min(len(l.waiting), maxLateEnds)]
-		l.mu.Unlock()
+		ts.mu.Lock()
+		some := ts.unwrittenEnds[:min(len(ts.unwrittenEnds), maxUnwrittenEnds)]
+		ts.mu.Unlock()
 		if len(some) == 0 {
 			return nil
 		}
 		err := ts.db.Write(ctx, true, func(tx *store.Tx) error {
-			for _, r := range some {
-				write := func() error { return updateEnd(tx, r.task.Row, r.ending) }
-				if r.drop {
-					write = func() error { return deleteDelegation(tx, r.task.Row) }
+			for _, e := range some {
+				write := func() error { return updateDelegationEnd(tx, e.task.Row, e.ending) }
+				if e.drop {
+					write = func() error { return deleteDelegation(tx, e.task.Row) }
 				}
 				if err := write(); err != nil {
 					return err
@@ -101,17 +85,15 @@ func (l *lateEnds) save(ctx context.Context, ts *Table) error {
 			return err
 		}
 		ts.mu.Lock()
-		for _, r := range some {
-			if !r.drop && !r.task.state.IsFinal() {
-				r.task.ending = false
-				ts.applyEnd(r.task, r.ending)
+		for _, e := range some {
+			if !e.drop && !e.task.state.IsFinal() {
+				e.task.ending = false
+				ts.applyEnd(e.task, e.ending)
 			}
 		}
-		ts.mu.Unlock()
-		l.mu.Lock()
-		if l.waiting = l.waiting[len(some):]; len(l.waiting) == 0 {
-			l.waiting = nil
+		if ts.unwrittenEnds = ts.unwrittenEnds[len(some):]; len(ts.unwrittenEnds) == 0 {
+			ts.unwrittenEnds = nil
 		}
-		l.mu.Unlock()
+		ts.mu.Unlock()
 	}
 }

@@ -8,28 +8,22 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-func readDelegations(tx *store.Tx) (all []*Delegation, err error) {
-	err = tx.Each(`SELECT row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, partials, owed, final_id,
-		ack IS NOT NULL, holder FROM daemon_task ORDER BY row`, func(scan func(...any) error) error {
+func readDelegations(tx *store.Tx) ([]*Delegation, error) {
+	return store.ReadRows(tx, `SELECT row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, partials, owed, final_id,
+		ack IS NOT NULL, holder FROM daemon_task ORDER BY row`, func(scan func(...any) error) (*Delegation, error) {
 		t := new(Delegation)
-		var peer, id, hash, final, holder []byte
 		var created, deadline int64
-		err := scan(&t.Row, &t.Direction, &peer, &id, &hash, &t.state, &t.Agent, &t.Chain.Thread, &t.Chain.Hops, &t.Chain.Trace,
-			&t.Reports, &created, &deadline, &t.partials, &t.owed, &final, &t.acked, &holder)
-		copy(t.Peer[:], peer)
-		copy(t.ID[:], id)
-		copy(t.Content[:], hash)
-		copy(t.finalID[:], final)
-		copy(t.KeyHash[:], holder)
+		err := scan(&t.Row, &t.Direction, store.Blob(t.Peer[:]), store.Blob(t.ID[:]), store.Blob(t.Content[:]), &t.state, &t.Agent,
+			&t.Chain.Thread, &t.Chain.Hops, &t.Chain.Trace, &t.Reports, &created, &deadline, &t.partials, &t.owed,
+			store.Blob(t.finalID[:]), &t.acked, store.Blob(t.KeyHash[:]))
 		t.Created, t.Deadline = store.FromMillis(created), store.FromMillis(deadline)
-		all = append(all, t)
-		return err
+		return t, err
 	})
-	return all, err
 }
 
-// insertDelegation replaces an entry that was just dropped from memory and is about to be
-// deleted here; rows are never used twice, so that deletes nothing of the new one.
+// insertDelegation inserts an entry. It replaces one with the same peer and id that was just
+// dropped from memory and is about to be deleted here. Rows are never used twice, so that
+// deletion leaves the new entry alone.
 func insertDelegation(tx *store.Tx, t *Delegation, text string) error {
 	_, err := tx.Exec(`INSERT OR REPLACE INTO daemon_task (row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task, holder)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -38,8 +32,8 @@ func insertDelegation(tx *store.Tx, t *Delegation, text string) error {
 	return err
 }
 
-// clipText bounds a text for [client.Task]: the whole of an outcome is in the
-// payload that said it.
+// clipText returns the beginning of a text, as long as [client.Task] allows. The whole of an
+// outcome is in its payload.
 func clipText(text string) string {
 	if len(text) <= client.MaxBeginning {
 		return text
@@ -55,40 +49,41 @@ func clipText(text string) string {
 // An ack, and a way between sent, unknown and refused, never undo an end that was
 // written meanwhile.
 
-func updateAck(tx *store.Tx, row int64, state client.TaskState, ack []byte) error {
+func updateDelegationAck(tx *store.Tx, row int64, state client.TaskState, ack []byte) error {
 	_, err := tx.Exec("UPDATE daemon_task SET ack = ?, state = CASE WHEN state IN ('sent', 'unknown', 'refused') THEN ? ELSE state END WHERE row = ?", ack, state, row)
 	return err
 }
 
-func updateState(tx *store.Tx, row int64, state client.TaskState) error {
+func updateDelegationState(tx *store.Tx, row int64, state client.TaskState) error {
 	_, err := tx.Exec("UPDATE daemon_task SET state = ? WHERE row = ? AND state IN ('sent', 'unknown', 'refused')", state, row)
 	return err
 }
 
-func updateRefusal(tx *store.Tx, row int64, why string) error {
+func updateDelegationRefusal(tx *store.Tx, row int64, why string) error {
 	_, err := tx.Exec("UPDATE daemon_task SET state = 'refused', outcome = ? WHERE row = ? AND state IN ('sent', 'unknown')", clipText(why), row)
 	return err
 }
 
-func insertPartial(tx *store.Tx, row int64, payload []byte) error {
+func insertDelegationPartial(tx *store.Tx, row int64, payload []byte) error {
 	_, err := tx.Exec(`UPDATE daemon_task SET partials = partials + 1, partial = ?,
 		state = CASE WHEN state IN ('sent', 'unknown') THEN 'accepted' ELSE state END WHERE row = ?`, payload, row)
 	return err
 }
 
-// updateEnd leaves a task alone whose time was over while its end waited to be written.
-func updateEnd(tx *store.Tx, row int64, e Ending) error {
+// updateDelegationEnd writes the end of a task, unless its time was over while that waited to be
+// written.
+func updateDelegationEnd(tx *store.Tx, row int64, e Ending) error {
 	_, err := tx.Exec("UPDATE daemon_task SET state = ?, outcome = ?, final_id = ?, final = ?, owed = ? WHERE row = ? AND state <> 'expired'",
 		e.State, clipText(e.Outcome), e.ID[:], []byte(e.Payload), e.owed, row)
 	return err
 }
 
-func updateKeyHash(tx *store.Tx, row int64, holder registry.KeyHash) error {
+func updateDelegationKeyHash(tx *store.Tx, row int64, holder registry.KeyHash) error {
 	_, err := tx.Exec("UPDATE daemon_task SET holder = ? WHERE row = ?", holder[:], row)
 	return err
 }
 
-func clearOwed(tx *store.Tx, row int64) error {
+func markEndReported(tx *store.Tx, row int64) error {
 	_, err := tx.Exec("UPDATE daemon_task SET owed = 0 WHERE row = ?", row)
 	return err
 }
@@ -98,13 +93,8 @@ func deleteDelegation(tx *store.Tx, row int64) error {
 	return err
 }
 
-func readAck(tx *store.Tx, row int64) (ack []byte, err error) {
-	err = tx.QueryRow("SELECT ack FROM daemon_task WHERE row = ?", row).Scan(&ack)
-	return ack, err
-}
-
-// readTexts fills in what is not kept in memory.
-func readTexts(tx *store.Tx, row int64, t *client.Task, payloads bool) error {
+// readDelegationTexts fills in what is on disk only.
+func readDelegationTexts(tx *store.Tx, row int64, t *client.Task, payloads bool) error {
 	if !payloads {
 		return tx.QueryRow("SELECT task, outcome FROM daemon_task WHERE row = ?", row).Scan(&t.Task, &t.Outcome)
 	}

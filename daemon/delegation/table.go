@@ -30,12 +30,9 @@ import (
 
 // Bounds of the two task tables (protocol, section 4).
 const (
-	MaxDelegations = 1024           // given, and as many taken
-	keptAfter      = time.Hour      // an entry outlives its deadline by this
-	keptWithout    = 24 * time.Hour // and lives this long without one
-	orphanedFor    = registry.NameKeptFor
-	firstReport    = 5 * time.Second // between attempts to report a lost task; doubles
-	slowestReport  = 10 * time.Minute
+	MaxDelegations   = 1024            // given, and as many taken
+	firstReportPause = 5 * time.Second // between attempts to report a lost task; doubles
+	maxReportPause   = 10 * time.Minute
 )
 
 // Table is the table of delegations, in memory what decides and on disk all of it.
@@ -45,13 +42,16 @@ type Table struct {
 	agents *registry.Registry
 	taken  *budget.Account // delegations that are not final
 	wake   pace.Signal     // something is due earlier than before
-	late   *lateEnds
+	log    *slog.Logger
 
-	mu    sync.Mutex // guards what follows and the fields of tasks named above
-	table map[delegationKey]*Delegation
-	sizes map[client.TaskDirection]map[identity.ID]int // entries of the table, by direction and peer
-	rows  int64                                        // the last row that was begun: none is used twice
-	next  time.Time                                    // when run looks again; zero: when it is woken
+	unwrittenAdded pace.Signal // set if unwrittenEnds is not empty
+
+	mu            sync.Mutex // guards what follows and the fields of tasks named above
+	table         map[delegationKey]*Delegation
+	sizes         map[client.TaskDirection]map[identity.ID]int // entries of the table, by direction and peer
+	rows          int64                                        // the last row that was begun: none is used twice
+	next          time.Time                                    // when run looks again; zero: when it is woken
+	unwrittenEnds []unwrittenEnd
 }
 
 type delegationKey struct {
@@ -62,17 +62,13 @@ type delegationKey struct {
 
 func (t *Delegation) key() delegationKey { return delegationKey{t.Direction, t.Peer, t.ID} }
 
-// Open reads the table as the last run of the daemon left it.
-func Open(ctx context.Context, db *store.DB, a *registry.Registry, book *budget.Book, log *slog.Logger) (*Table, error) {
+// OpenTable reads the table as the last run of the daemon left it.
+func OpenTable(ctx context.Context, db *store.DB, a *registry.Registry, book *budget.Book, log *slog.Logger) (*Table, error) {
 	ts := &Table{
-		db: db, agents: a, taken: book.Open(budget.Delegations), wake: pace.NewSignal(), late: newLateEnds(log),
+		db: db, agents: a, taken: book.OpenAccount(budget.Delegations), wake: pace.NewSignal(), log: log, unwrittenAdded: pace.NewSignal(),
 		table: make(map[delegationKey]*Delegation), sizes: map[client.TaskDirection]map[identity.ID]int{client.Given: {}, client.Taken: {}},
 	}
-	var all []*Delegation
-	err := db.Read(ctx, func(tx *store.Tx) (err error) {
-		all, err = readDelegations(tx)
-		return err
-	})
+	all, err := store.ReadValue(ctx, db, readDelegations)
 	if err != nil {
 		return nil, fmt.Errorf("open tasks: %w", err)
 	}
@@ -81,15 +77,15 @@ func Open(ctx context.Context, db *store.DB, a *registry.Registry, book *budget.
 		if t.state == client.TaskSent { // the process died before the ack
 			t.state = client.TaskUnknown
 		}
-		if t.Direction == client.Taken && !t.isFinal() {
-			t.aloneSince, t.shared = now, true
-			ts.taken.Add(t.Peer, 1)
-			ts.countAsWork(t, nil)
+		if t.Direction == client.Taken && !t.isOverNow() {
+			t.agentAwaySince, t.takesShare = now, true
+			ts.taken.AddUnchecked(t.Peer, 1)
+			ts.addToAgentLoad(t, nil)
 		}
-		if t.Agent != "" && !t.isFinal() {
-			a.KeepName(t.Agent, t.KeyHash, now)
+		if t.Agent != "" && !t.isOverNow() {
+			a.ProtectName(t.Agent, t.KeyHash, now)
 		}
-		t.retry, t.pause = now, firstReport
+		t.nextReport, t.reportPause = now, firstReportPause
 		ts.insert(t)
 		ts.rows = max(ts.rows, t.Row)
 	}
@@ -113,10 +109,11 @@ func (ts *Table) remove(t *Delegation) {
 	}
 }
 
-// countAsWork makes t count as work of its agent, from now on without the place that it had, if any.
-func (ts *Table) countAsWork(t *Delegation, had *registry.Reservation) {
-	t.counted = true
-	ts.agents.AddDelegations(t.Agent, t.Peer, 1, had)
+// addToAgentLoad makes t count as work of its agent, from now on without the place that it had
+// before, if any.
+func (ts *Table) addToAgentLoad(t *Delegation, had *registry.Reservation) {
+	t.countsAsWork = true
+	ts.agents.AdjustAcceptedCount(t.Agent, t.Peer, 1, had)
 }
 
 // Find returns the entry of a delegation.
@@ -141,31 +138,31 @@ func (ts *Table) FindByID(by *registry.Credential, id wire.MessageID, directions
 	return nil
 }
 
-// Begin enters a delegation before its first byte leaves, or before its agent
+// AddDelegation enters a delegation before its first byte leaves, or before its agent
 // hears of it. If there is an entry already, that is returned and fresh is false.
-func (ts *Table) Begin(ctx context.Context, t *Delegation, text string) (entry *Delegation, fresh bool, err error) {
+func (ts *Table) AddDelegation(ctx context.Context, t *Delegation, text string) (entry *Delegation, fresh bool, err error) {
 	ts.mu.Lock()
 	if old := ts.table[t.key()]; old != nil {
 		ts.mu.Unlock()
 		return old, false, nil
 	}
 	if t.Direction == client.Taken {
-		if err := ts.taken.Take(t.Peer, 1); err != nil {
+		if err := ts.taken.Reserve(t.Peer, 1); err != nil {
 			ts.mu.Unlock()
 			return nil, false, kinds.Errorf(kinds.Overloaded, "delegate: too many delegations are open (%v): wait until some have ended", err)
 		}
-		t.shared = true
+		t.takesShare = true
 	}
-	evicted, room := ts.makeRoom(t.Direction, t.Peer)
+	evicted, room := ts.evictIfFull(t.Direction, t.Peer)
 	if !room {
-		ts.giveBackShare(t)
+		ts.releaseShare(t)
 		ts.mu.Unlock()
 		return nil, false, kinds.Errorf(kinds.Overloaded, "%d delegations are open, the most there can be: wait until some have ended", MaxDelegations)
 	}
 	ts.rows++
 	t.Row, t.state = ts.rows, client.TaskSent
 	ts.insert(t)
-	ts.announceChange(t)
+	ts.notifyWaiters(t)
 	ts.mu.Unlock()
 	err = ts.db.Write(ctx, false, func(tx *store.Tx) error {
 		if evicted != nil {
@@ -181,24 +178,24 @@ func (ts *Table) Begin(ctx context.Context, t *Delegation, text string) (entry *
 		if evicted != nil && ts.table[evicted.key()] == nil {
 			ts.insert(evicted)
 		}
-		ts.giveBackShare(t)
+		ts.releaseShare(t)
 		ts.mu.Unlock()
 		return nil, false, fmt.Errorf("enter the delegation: %w", err)
 	}
 	return t, true, nil
 }
 
-// giveBackShare gives back what t takes of its peer's share. The caller holds mu.
-func (ts *Table) giveBackShare(t *Delegation) {
-	if t.shared {
-		t.shared = false
-		ts.taken.Give(t.Peer, 1)
+// releaseShare gives back what t takes of its peer's share. The caller holds mu.
+func (ts *Table) releaseShare(t *Delegation) {
+	if t.takesShare {
+		t.takesShare = false
+		ts.taken.Release(t.Peer, 1)
 	}
 }
 
-// makeRoom drops an entry that is final if the table is full: the oldest of the peer
+// evictIfFull drops an entry that is final if the table is full: the oldest of the peer
 // that has the most entries, so that nobody's outcomes are pushed out by another's.
-func (ts *Table) makeRoom(direction client.TaskDirection, peer identity.ID) (evicted *Delegation, ok bool) {
+func (ts *Table) evictIfFull(direction client.TaskDirection, peer identity.ID) (evicted *Delegation, ok bool) {
 	entries, n := ts.sizes[direction], 0
 	for _, of := range entries {
 		n += of
@@ -213,7 +210,7 @@ func (ts *Table) makeRoom(direction client.TaskDirection, peer identity.ID) (evi
 		}
 	}()
 	for _, t := range ts.table {
-		if t.Direction != direction || !t.isFinal() || t.owed {
+		if t.Direction != direction || !t.isOverNow() || t.owed {
 			continue
 		}
 		if evicted == nil || entries[t.Peer] > entries[evicted.Peer] || entries[t.Peer] == entries[evicted.Peer] && t.Created.Before(evicted.Created) {
@@ -226,66 +223,51 @@ func (ts *Table) makeRoom(direction client.TaskDirection, peer identity.ID) (evi
 	return evicted, evicted != nil
 }
 
-// Show describes t, without the name of its peer; payloads adds the results. If the disk
+// DescribeTask describes t, without the name of its peer; payloads adds the results. If the disk
 // fails, the text is left out.
-func (ts *Table) Show(ctx context.Context, t *Delegation, payloads bool) (*client.Task, error) {
-	shown := ts.showState(t)
-	err := ts.db.Read(ctx, func(tx *store.Tx) error { return readTexts(tx, t.Row, &shown, payloads) })
+func (ts *Table) DescribeTask(ctx context.Context, t *Delegation, payloads bool) (*client.Task, error) {
+	ts.mu.Lock()
+	shown := client.Task{ID: t.ID, Direction: t.Direction, State: t.state, Deadline: client.Time{Time: t.Deadline}, Partials: t.partials}
+	if t.countsAsWork {
+		shown.Agent = t.Agent
+	}
+	ts.mu.Unlock()
+	err := ts.db.Read(ctx, func(tx *store.Tx) error { return readDelegationTexts(tx, t.Row, &shown, payloads) })
 	return &shown, err
 }
 
-// showState describes t without what is on disk only.
-func (ts *Table) showState(t *Delegation) client.Task {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	shown := client.Task{ID: t.ID, Direction: t.Direction, State: t.state, Deadline: client.Time{Time: t.Deadline}, Partials: t.partials}
-	if t.counted {
-		shown.Agent = t.Agent
-	}
-	return shown
-}
-
-// NotFound is the answer to a ref that names no delegation between two peers.
-func NotFound(ref wire.MessageID) *kinds.Error {
+// NewNotFoundError returns the error for a ref that names no delegation between two peers.
+func NewNotFoundError(ref wire.MessageID) *kinds.Error {
 	return kinds.Errorf(kinds.NotFound, "ref: %s names no delegation between these two: it never came, or was long ago", ref)
 }
 
-// FinalID returns the id of the message that ended t, zero if none did.
-func (ts *Table) FinalID(t *Delegation) wire.MessageID {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	return t.finalID
+// Status says how far a delegation has come.
+type Status struct {
+	State client.TaskState
+	Acked bool           // an ack is recorded
+	EndID wire.MessageID // of the message that ended it; zero if none did
 }
 
-// EndedBy reports whether id is the message that ended t.
-func (ts *Table) EndedBy(t *Delegation, id wire.MessageID) bool {
+// Status returns the status of t.
+func (ts *Table) Status(t *Delegation) Status {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	return t.state.IsFinal() && t.finalID == id
-}
-
-// State returns the state and whether an ack is recorded.
-func (ts *Table) State(t *Delegation) (state client.TaskState, acked bool) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	return t.state, t.acked
+	return Status{t.state, t.acked, t.finalID}
 }
 
 // ReadAck returns the recorded ack.
-func (ts *Table) ReadAck(ctx context.Context, t *Delegation) (ack wire.Payload, err error) {
-	err = ts.db.Read(ctx, func(tx *store.Tx) error {
-		b, err := readAck(tx, t.Row)
-		ack = b
-		return err
+func (ts *Table) ReadAck(ctx context.Context, t *Delegation) (wire.Payload, error) {
+	return store.ReadValue(ctx, ts.db, func(tx *store.Tx) (ack wire.Payload, err error) {
+		err = tx.QueryRow("SELECT ack FROM daemon_task WHERE row = ?", t.Row).Scan((*[]byte)(&ack))
+		return ack, err
 	})
-	return ack, err
 }
 
-// announceChange wakes who waits for t, and the clock if t is due before it would look.
-// The caller holds mu.
-func (ts *Table) announceChange(t *Delegation) {
-	if t.isFinal() {
-		ts.giveBackShare(t)
+// notifyWaiters wakes the callers of WaitForEnd for t, and the clock if t is due before the clock
+// would look. The caller holds mu.
+func (ts *Table) notifyWaiters(t *Delegation) {
+	if t.isOverNow() {
+		ts.releaseShare(t)
 	}
 	if t.changed != nil {
 		close(t.changed)
@@ -296,25 +278,18 @@ func (ts *Table) announceChange(t *Delegation) {
 	}
 }
 
-// IsAwaited reports whether a caller of wait waits for t.
-func (ts *Table) IsAwaited(t *Delegation) bool {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	return t.changed != nil
-}
-
-// Wait blocks until t is final, or has more than *after partial results, or ctx ends,
+// WaitForEnd blocks until t is final, or has more than *after partial results, or ctx ends,
 // whose cause it returns then.
-func (ts *Table) Wait(ctx context.Context, t *Delegation, after *uint64) error {
+func (ts *Table) WaitForEnd(ctx context.Context, t *Delegation, after *uint64) error {
 	for {
 		ts.mu.Lock()
-		if t.isFinal() || after != nil && t.partials > *after {
+		if t.isOverNow() || after != nil && t.partials > *after {
 			ts.mu.Unlock()
 			return nil
 		}
 		if ts.table[t.key()] != t {
 			ts.mu.Unlock()
-			return NotFound(t.ID)
+			return NewNotFoundError(t.ID)
 		}
 		if t.changed == nil {
 			t.changed = make(chan struct{})
@@ -329,8 +304,8 @@ func (ts *Table) Wait(ctx context.Context, t *Delegation, after *uint64) error {
 	}
 }
 
-// OnInterrupt lets interrupt end the exchange that carries the delegation, until
-// done is called.
+// OnInterrupt registers cancel, with which InterruptExchange ends the exchange that carries the
+// delegation, until the caller calls done.
 func (ts *Table) OnInterrupt(t *Delegation, cancel context.CancelCauseFunc) (done func()) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -342,9 +317,9 @@ func (ts *Table) OnInterrupt(t *Delegation, cancel context.CancelCauseFunc) (don
 	}
 }
 
-// Interrupt ends the exchange of a delegation that has no answer yet, which is
+// InterruptExchange ends the exchange of a delegation that has no answer yet, which is
 // how it is cancelled then, and reports whether there was one.
-func (ts *Table) Interrupt(t *Delegation, cause error) bool {
+func (ts *Table) InterruptExchange(t *Delegation, cause error) bool {
 	ts.mu.Lock()
 	abort := t.abort
 	sent := t.state == client.TaskSent
@@ -358,25 +333,25 @@ func (ts *Table) Interrupt(t *Delegation, cause error) bool {
 	return true
 }
 
-// OpenAgents returns the agents that have open delegations, given or taken.
-func (ts *Table) OpenAgents() map[string]bool {
+// AgentsWithOpenWork returns the agents that have open delegations, given or taken.
+func (ts *Table) AgentsWithOpenWork() map[string]bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	open := make(map[string]bool)
 	for _, t := range ts.table {
-		if t.Agent != "" && !t.isFinal() {
+		if t.Agent != "" && !t.isOverNow() {
 			open[t.Agent] = true
 		}
 	}
 	return open
 }
 
-// HandOver gives the open delegations of a name to the agent that has it now.
-func (ts *Table) HandOver(ctx context.Context, name string, key registry.KeyHash) error {
+// HandOverToAgent gives the open delegations of a name to the agent that has it now.
+func (ts *Table) HandOverToAgent(ctx context.Context, name string, key registry.KeyHash) error {
 	ts.mu.Lock()
 	var rows []int64
 	for _, t := range ts.table {
-		if t.Agent == name && t.KeyHash != key && !t.isFinal() {
+		if t.Agent == name && t.KeyHash != key && !t.isOverNow() {
 			t.KeyHash, rows = key, append(rows, t.Row)
 		}
 	}
@@ -386,7 +361,7 @@ func (ts *Table) HandOver(ctx context.Context, name string, key registry.KeyHash
 	}
 	return ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error {
 		for _, row := range rows {
-			if err := updateKeyHash(tx, row, key); err != nil {
+			if err := updateDelegationKeyHash(tx, row, key); err != nil {
 				return err
 			}
 		}
@@ -394,8 +369,8 @@ func (ts *Table) HandOver(ctx context.Context, name string, key registry.KeyHash
 	})
 }
 
-// IsOwn reports whether a delegation is the holder's own.
-func (ts *Table) IsOwn(t *Delegation, by registry.Credential) bool {
+// IsOwnedBy reports whether a delegation is the holder's own.
+func (ts *Table) IsOwnedBy(t *Delegation, by registry.Credential) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	return t.KeyHash == by.KeyHash

@@ -18,7 +18,7 @@ import (
 func TestDelegationsAreShared(t *testing.T) {
 	ts := table(t)
 	begin := func(from byte) error {
-		_, _, err := ts.Begin(t.Context(), &Delegation{Direction: client.Taken, Peer: identity.ID{from}, ID: wire.NewMessageID(), Agent: "reviewer", Reports: true, Created: time.Now()}, "task")
+		_, _, err := ts.AddDelegation(t.Context(), &Delegation{Direction: client.Taken, Peer: identity.ID{from}, ID: wire.NewMessageID(), Agent: "reviewer", Reports: true, Created: time.Now()}, "task")
 		return err
 	}
 	var err error
@@ -33,7 +33,7 @@ func TestDelegationsAreShared(t *testing.T) {
 		t.Errorf("another peer: %v", err)
 	}
 	for _, one := range ts.List(nil, func(t *Delegation, _ client.TaskState) bool { return t.Peer == identity.ID{1} })[:2] {
-		if _, err := ts.End(t.Context(), one, Ending{State: client.TaskFailed}); err != nil {
+		if _, err := ts.EndDelegation(t.Context(), one, Ending{State: client.TaskFailed}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -49,7 +49,7 @@ func TestDelegationsAreShared(t *testing.T) {
 func TestAnEntryThatFailsEvictsNone(t *testing.T) {
 	ts := table(t)
 	for range MaxDelegations {
-		one, _, err := ts.Begin(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, "task")
+		one, _, err := ts.AddDelegation(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, "task")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestAnEntryThatFailsEvictsNone(t *testing.T) {
 	before := len(ts.reopen(t).table)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := ts.Begin(over, &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, "task"); err == nil {
+	if _, _, err := ts.AddDelegation(over, &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, "task"); err == nil {
 		t.Fatal("it is entered")
 	}
 	if n := len(ts.table); n != MaxDelegations || before != MaxDelegations {
@@ -76,22 +76,22 @@ func TestStatesAreWrittenFirst(t *testing.T) {
 		client.TaskUnknown: func(one *Delegation) error { return ts.SetState(t.Context(), one, client.TaskUnknown) },
 		client.TaskRefused: func(one *Delegation) error { return ts.RecordRefusal(t.Context(), one, "no") },
 	} {
-		one, _, err := ts.Begin(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, "task")
+		one, _, err := ts.AddDelegation(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, "task")
 		if err != nil {
 			t.Fatal(err)
 		}
 		var during []client.TaskState
-		ts.db.Observe(func(store.Cost) {
-			s, _ := ts.State(one)
+		ts.db.ObserveWrites(func(store.Cost) {
+			s := ts.Status(one).State
 			during = append(during, s)
 		})
 		if err := move(one); err != nil {
 			t.Fatal(err)
 		}
-		if after, _ := ts.State(one); after != state || !slices.Equal(during, []client.TaskState{client.TaskSent}) {
+		if after := ts.Status(one).State; after != state || !slices.Equal(during, []client.TaskState{client.TaskSent}) {
 			t.Errorf("%s: %v while it is written, %s afterwards", state, during, after)
 		}
-		ts.db.Observe(nil)
+		ts.db.ObserveWrites(nil)
 		if again := ts.reopen(t).Find(client.Given, one.Peer, one.ID); again == nil || again.state != state {
 			t.Errorf("%s: after a restart %+v", state, again)
 		}

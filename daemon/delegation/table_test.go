@@ -27,7 +27,7 @@ import (
 // table opens a task table on disk; run it in a bubble to have its clock.
 func table(t *testing.T) *Table {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
+	db, err := store.OpenDB(t.Context(), filepath.Join(t.TempDir(), "state.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func table(t *testing.T) *Table {
 	if err := schema.Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	ts, err := Open(t.Context(), db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
+	ts, err := OpenTable(t.Context(), db, registry.NewRegistry(), new(budget.Book), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func table(t *testing.T) *Table {
 // reopen reads the table anew, as after a restart.
 func (ts *Table) reopen(t *testing.T) *Table {
 	t.Helper()
-	again, err := Open(t.Context(), ts.db, registry.New(), new(budget.Book), slog.New(slog.DiscardHandler))
+	again, err := OpenTable(t.Context(), ts.db, registry.NewRegistry(), new(budget.Book), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +70,10 @@ func (ts *Table) enter(t *testing.T, direction client.TaskDirection, deadline ti
 	if deadline > 0 {
 		e.Deadline = e.Created.Add(deadline)
 	}
-	if _, fresh, err := ts.Begin(t.Context(), e, "mend it"); !fresh || err != nil {
+	if _, fresh, err := ts.AddDelegation(t.Context(), e, "mend it"); !fresh || err != nil {
 		t.Fatal(fresh, err)
 	}
-	if err := ts.RecordAck(t.Context(), e, client.TaskAccepted, wire.Payload(`{"accepted":true,"estimated_ms":5}`), nil); err != nil {
+	if err := ts.RecordAck(t.Context(), e, true, wire.Payload(`{"accepted":true,"estimated_ms":5}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -82,7 +82,7 @@ func (ts *Table) enter(t *testing.T, direction client.TaskDirection, deadline ti
 func (ts *Table) is(t *testing.T, e *Delegation, want client.TaskState) {
 	t.Helper()
 	synctest.Wait()
-	if got, _ := ts.State(e); got != want {
+	if got := ts.Status(e).State; got != want {
 		t.Errorf("the state is %s, want %s", got, want)
 	}
 	now := ts.Find(e.Direction, e.Peer, e.ID)
@@ -103,14 +103,14 @@ func TestTasksExpire(t *testing.T) {
 			ts.is(t, short, client.TaskAccepted)
 			time.Sleep(time.Nanosecond)
 			ts.is(t, short, client.TaskExpired)
-			time.Sleep(keptAfter - time.Nanosecond)
+			time.Sleep(keptAfterDeadline - time.Nanosecond)
 			ts.is(t, short, client.TaskExpired)
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if ts.Find(direction, short.Peer, short.ID) != nil || ts.reopen(t).Find(direction, short.Peer, short.ID) != nil {
 				t.Error("the entry stays after its time")
 			}
-			time.Sleep(keptWithout - keptAfter - time.Minute - time.Nanosecond)
+			time.Sleep(keptWithoutDeadline - keptAfterDeadline - time.Minute - time.Nanosecond)
 			ts.is(t, none, client.TaskAccepted)
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
@@ -118,7 +118,7 @@ func TestTasksExpire(t *testing.T) {
 				t.Error("an entry without deadline stays after a day")
 			}
 		}
-		if _, active, _ := ts.agents.Summarize(); active != 0 {
+		if _, active, _ := ts.agents.SummarizeLoad(); active != 0 {
 			t.Errorf("%d tasks are active", active)
 		}
 	})
@@ -131,25 +131,25 @@ func TestAcceptedDelegationIsOneOfItsAgents(t *testing.T) {
 	if _, _, err := ts.agents.Attach(new(jsonrpc.Conn), client.AttachParams{Name: "reviewer", MaxConcurrent: 2}, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	place, err := ts.agents.Reserve(identity.ID{1}, false, kinds.KindDelegate, "", "")
+	place, err := ts.agents.ReserveAgent(identity.ID{1}, false, kinds.KindDelegate, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ts.agents.Release(place)
+	defer ts.agents.ReleasePlace(place)
 	e := &Delegation{Direction: client.Taken, Peer: identity.ID{1}, ID: wire.NewMessageID(), Agent: "reviewer", Reports: true, Created: time.Now()}
-	if _, _, err := ts.Begin(t.Context(), e, "mend it"); err != nil {
+	if _, _, err := ts.AddDelegation(t.Context(), e, "mend it"); err != nil {
 		t.Fatal(err)
 	}
-	if err := ts.RecordAck(t.Context(), e, client.TaskAccepted, wire.Payload(`{"accepted":true,"estimated_ms":5}`), place); err != nil {
+	if err := ts.RecordAck(t.Context(), e, true, wire.Payload(`{"accepted":true,"estimated_ms":5}`), place); err != nil {
 		t.Fatal(err)
 	}
-	other, err := ts.agents.Reserve(identity.ID{2}, false, kinds.KindQuery, "", "")
+	other, err := ts.agents.ReserveAgent(identity.ID{2}, false, kinds.KindQuery, "", "")
 	if err != nil {
 		t.Fatalf("another peer's query: %v", err)
 	}
-	ts.agents.Release(other)
-	ts.agents.Release(place)
-	if _, active, _ := ts.agents.Summarize(); active != 1 {
+	ts.agents.ReleasePlace(other)
+	ts.agents.ReleasePlace(place)
+	if _, active, _ := ts.agents.SummarizeLoad(); active != 1 {
 		t.Errorf("%d are active, want the delegation alone", active)
 	}
 }
@@ -173,16 +173,16 @@ func TestOrphansAreReported(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ts.CheckAgent(name)
+			ts.UpdateAgentPresence(name)
 			return a
 		}
 		planner, reviewer := come("planner"), come("reviewer")
-		ts.agents.Detach(reviewer.Conn, ts.OpenAgents)
-		ts.CheckAgent("reviewer")
+		ts.agents.Detach(reviewer.Conn, ts.AgentsWithOpenWork)
+		ts.UpdateAgentPresence("reviewer")
 		time.Sleep(orphanedFor - time.Second)
 		come("reviewer")
-		ts.agents.Detach(planner.Conn, ts.OpenAgents)
-		ts.CheckAgent("planner")
+		ts.agents.Detach(planner.Conn, ts.AgentsWithOpenWork)
+		ts.UpdateAgentPresence("planner")
 		left := time.Now()
 		time.Sleep(orphanedFor - time.Nanosecond)
 		ts.is(t, back, client.TaskAccepted)
@@ -211,7 +211,7 @@ func TestRestartedTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := table(t)
 		sent := &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Content: [32]byte{7}, Chain: wire.Chain{Thread: "t", Hops: 2, Trace: "tr"}, Reports: true, Created: time.Now()}
-		if _, _, err := ts.Begin(t.Context(), sent, "mend it"); err != nil {
+		if _, _, err := ts.AddDelegation(t.Context(), sent, "mend it"); err != nil {
 			t.Fatal(err)
 		}
 		taken := ts.enter(t, client.Taken, 0)
@@ -220,7 +220,7 @@ func TestRestartedTasks(t *testing.T) {
 		if got.state != client.TaskUnknown || got.Content != sent.Content || got.Chain != sent.Chain || !got.Reports || !got.Created.Equal(sent.Created.Truncate(time.Millisecond)) {
 			t.Errorf("%+v", got)
 		}
-		if _, active, _ := again.agents.Summarize(); active != 1 {
+		if _, active, _ := again.agents.SummarizeLoad(); active != 1 {
 			t.Errorf("%d active", active)
 		}
 		reported := make(chan *Delegation, 1)
@@ -237,7 +237,7 @@ func TestTasksAreBounded(t *testing.T) {
 	var first *Delegation
 	for i := range MaxDelegations {
 		e := &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Unix(int64(i), 0), Reports: true}
-		if _, _, err := ts.Begin(t.Context(), e, ""); err != nil {
+		if _, _, err := ts.AddDelegation(t.Context(), e, ""); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {
@@ -245,13 +245,13 @@ func TestTasksAreBounded(t *testing.T) {
 		}
 	}
 	more := func() error {
-		_, _, err := ts.Begin(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Reports: true}, "")
+		_, _, err := ts.AddDelegation(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Reports: true}, "")
 		return err
 	}
 	if err := more(); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
 		t.Fatal(err)
 	}
-	if _, err := ts.End(t.Context(), first, Ending{State: client.TaskCompleted}); err != nil {
+	if _, err := ts.EndDelegation(t.Context(), first, Ending{State: client.TaskCompleted}); err != nil {
 		t.Fatal(err)
 	}
 	if err := more(); err != nil {
@@ -271,7 +271,7 @@ func TestOnlyTheFirstEndWins(t *testing.T) {
 	var ends sync.WaitGroup
 	for _, state := range []client.TaskState{client.TaskCompleted, client.TaskFailed, client.TaskCancelled, client.TaskExpired} {
 		ends.Go(func() {
-			won, err := ts.End(t.Context(), e, Ending{State: state})
+			won, err := ts.EndDelegation(t.Context(), e, Ending{State: state})
 			if err != nil {
 				t.Error(err)
 			}
@@ -294,7 +294,7 @@ func TestOnlyTheFirstEndWins(t *testing.T) {
 	if err := ts.SetState(t.Context(), e, client.TaskUnknown); err != nil {
 		t.Error(err)
 	}
-	if got, _ := ts.State(e); !got.IsFinal() {
+	if got := ts.Status(e).State; !got.IsFinal() {
 		t.Errorf("an end was undone: %s", got)
 	}
 }
@@ -306,13 +306,13 @@ func TestDroppedTaskMayBeginAgain(t *testing.T) {
 	for range 8 {
 		workers.Go(func() {
 			for range 20 {
-				e, fresh, err := ts.Begin(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: id, Created: time.Now()}, "")
+				e, fresh, err := ts.AddDelegation(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: id, Created: time.Now()}, "")
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				if fresh {
-					if err := ts.Drop(t.Context(), e); err != nil {
+					if err := ts.DeleteUnsent(t.Context(), e); err != nil {
 						t.Error(err)
 					}
 				}
@@ -323,7 +323,7 @@ func TestDroppedTaskMayBeginAgain(t *testing.T) {
 	if again := ts.reopen(t); len(ts.table) != 0 || len(again.table) != 0 {
 		t.Errorf("%d entries in memory, %d on disk", len(ts.table), len(again.table))
 	}
-	if _, fresh, err := ts.Begin(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: id, Created: time.Now()}, ""); !fresh || err != nil {
+	if _, fresh, err := ts.AddDelegation(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: id, Created: time.Now()}, ""); !fresh || err != nil {
 		t.Error(fresh, err)
 	}
 	if again := ts.reopen(t); len(again.table) != 1 {
@@ -349,7 +349,7 @@ func (ts *Table) counted(t *testing.T) {
 // TestADropIsWrittenFirst: an entry that cannot be dropped stays, as a restart finds it.
 func TestADropIsWrittenFirst(t *testing.T) {
 	ts := table(t)
-	one, _, err := ts.Begin(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, "task")
+	one, _, err := ts.AddDelegation(t.Context(), &Delegation{Direction: client.Given, Peer: identity.ID{1}, ID: wire.NewMessageID(), Created: time.Now()}, "task")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,7 +363,7 @@ func TestADropIsWrittenFirst(t *testing.T) {
 		}
 	}
 	change("CREATE TRIGGER kept BEFORE DELETE ON daemon_task BEGIN SELECT raise(ABORT, 'the disk is full'); END")
-	if err := ts.Drop(t.Context(), one); err == nil {
+	if err := ts.DeleteUnsent(t.Context(), one); err == nil {
 		t.Error("dropped")
 	}
 	if again := ts.reopen(t).Find(client.Given, one.Peer, one.ID); again == nil || ts.Find(client.Given, one.Peer, one.ID) != one || one.state != again.state {
@@ -371,7 +371,7 @@ func TestADropIsWrittenFirst(t *testing.T) {
 	}
 	ts.counted(t)
 	change("DROP TRIGGER kept")
-	if err := ts.Drop(t.Context(), one); err != nil {
+	if err := ts.DeleteUnsent(t.Context(), one); err != nil {
 		t.Error(err)
 	}
 	if len(ts.table) != 0 || len(ts.reopen(t).table) != 0 {
@@ -394,14 +394,14 @@ func TestDeadlinesOnASlowDisk(t *testing.T) {
 		})
 		<-slow
 		writers.Go(func() {
-			if won, err := ts.End(t.Context(), busy, Ending{State: client.TaskCompleted, Outcome: "done"}); won || err != nil {
+			if won, err := ts.EndDelegation(t.Context(), busy, Ending{State: client.TaskCompleted, Outcome: "done"}); won || err != nil {
 				t.Errorf("an end after the deadline: %t, %v", won, err)
 			}
 		})
 		synctest.Wait()
 		begun := time.Now()
 		for _, e := range []*Delegation{idle, busy} {
-			if err := ts.Wait(t.Context(), e, nil); err != nil || time.Since(begun) != time.Minute {
+			if err := ts.WaitForEnd(t.Context(), e, nil); err != nil || time.Since(begun) != time.Minute {
 				t.Errorf("who waits hears after %s: %v", time.Since(begun), err)
 			}
 		}

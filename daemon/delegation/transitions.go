@@ -17,8 +17,12 @@ import (
 // RecordAck records the answer to the delegation, on disk when it returns. An end that
 // came before stays. One that is accepted is work of its agent from then on, instead of the
 // place that it had, if any.
-func (ts *Table) RecordAck(ctx context.Context, t *Delegation, state client.TaskState, payload wire.Payload, had *registry.Reservation) error {
-	err := ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return updateAck(tx, t.Row, state, payload.Object()) })
+func (ts *Table) RecordAck(ctx context.Context, t *Delegation, accepted bool, payload wire.Payload, had *registry.Reservation) error {
+	state := client.TaskRefused
+	if accepted {
+		state = client.TaskAccepted
+	}
+	err := ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return updateDelegationAck(tx, t.Row, state, payload.Object()) })
 	if err != nil {
 		return fmt.Errorf("record the ack: %w", err)
 	}
@@ -27,11 +31,11 @@ func (ts *Table) RecordAck(ctx context.Context, t *Delegation, state client.Task
 	t.acked = true
 	if !t.state.IsFinal() || t.state == client.TaskRefused {
 		t.state = state
-		if t.Direction == client.Taken && state == client.TaskAccepted && t.Reports {
-			ts.countAsWork(t, had)
+		if t.Direction == client.Taken && accepted && t.Reports {
+			ts.addToAgentLoad(t, had)
 		}
 	}
-	ts.announceChange(t)
+	ts.notifyWaiters(t)
 	return nil
 }
 
@@ -40,19 +44,19 @@ func (ts *Table) SetState(ctx context.Context, t *Delegation, state client.TaskS
 	may := func() bool {
 		return !t.ending && (!t.state.IsFinal() || t.state == client.TaskRefused) && t.state != client.TaskAccepted
 	}
-	return ts.setStateIf(ctx, t, state, may, func(tx *store.Tx) error { return updateState(tx, t.Row, state) })
+	return ts.setStateIf(ctx, t, state, may, func(tx *store.Tx) error { return updateDelegationState(tx, t.Row, state) })
 }
 
 // RecordRefusal enters that the peer answered a delegation with an error. It may be sent
 // again under the same id.
 func (ts *Table) RecordRefusal(ctx context.Context, t *Delegation, why string) error {
 	may := func() bool { return !t.ending && !t.state.IsFinal() && t.state != client.TaskAccepted }
-	return ts.setStateIf(ctx, t, client.TaskRefused, may, func(tx *store.Tx) error { return updateRefusal(tx, t.Row, why) })
+	return ts.setStateIf(ctx, t, client.TaskRefused, may, func(tx *store.Tx) error { return updateDelegationRefusal(tx, t.Row, why) })
 }
 
-// setStateIf writes a state and then makes it that of t, if it may, which is asked before
-// and after. What has become of an exchange that is over counts also where it could
-// not be written: after a restart nothing is known of it then.
+// setStateIf writes a state and then sets it, if may allows it before and after. The state
+// after an exchange that is over counts even if it could not be written: after a restart
+// nothing is known of it then.
 func (ts *Table) setStateIf(ctx context.Context, t *Delegation, state client.TaskState, may func() bool, write func(*store.Tx) error) error {
 	ts.mu.Lock()
 	open := may()
@@ -65,7 +69,7 @@ func (ts *Table) setStateIf(ctx context.Context, t *Delegation, state client.Tas
 	defer ts.mu.Unlock()
 	if may() && (err == nil || state != client.TaskSent) {
 		t.state = state
-		ts.announceChange(t)
+		ts.notifyWaiters(t)
 	}
 	return err
 }
@@ -79,7 +83,7 @@ func (ts *Table) RecordPartial(ctx context.Context, t *Delegation, payload wire.
 	if !open {
 		return false, nil
 	}
-	err := ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return insertPartial(tx, t.Row, payload.Object()) })
+	err := ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return insertDelegationPartial(tx, t.Row, payload.Object()) })
 	if err != nil {
 		return true, fmt.Errorf("record the partial result: %w", err)
 	}
@@ -89,13 +93,13 @@ func (ts *Table) RecordPartial(ctx context.Context, t *Delegation, payload wire.
 	if t.state == client.TaskSent || t.state == client.TaskUnknown {
 		t.state = client.TaskAccepted
 	}
-	ts.announceChange(t)
+	ts.notifyWaiters(t)
 	return true, nil
 }
 
-// End ends a task, on disk when it returns. Only the first end wins; won says
+// EndDelegation ends a task, on disk when it returns. Only the first end wins; won says
 // whether this one did: a deadline that passes while this is written is the first.
-func (ts *Table) End(ctx context.Context, t *Delegation, e Ending) (won bool, err error) {
+func (ts *Table) EndDelegation(ctx context.Context, t *Delegation, e Ending) (won bool, err error) {
 	ts.mu.Lock()
 	if t.ending || t.state.IsFinal() {
 		ts.mu.Unlock()
@@ -103,12 +107,12 @@ func (ts *Table) End(ctx context.Context, t *Delegation, e Ending) (won bool, er
 	}
 	t.ending = true
 	ts.mu.Unlock()
-	err = ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return updateEnd(tx, t.Row, e) })
+	err = ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return updateDelegationEnd(tx, t.Row, e) })
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t.ending = false
 	if err != nil {
-		ts.announceChange(t) // what is due is not in the way any more
+		ts.notifyWaiters(t) // what is due is not in the way any more
 		return false, fmt.Errorf("record the end of the delegation: %w", err)
 	}
 	if t.state.IsFinal() {
@@ -121,26 +125,26 @@ func (ts *Table) End(ctx context.Context, t *Delegation, e Ending) (won bool, er
 // applyEnd ends t in memory. The caller holds mu.
 func (ts *Table) applyEnd(t *Delegation, e Ending) {
 	t.state, t.finalID, t.owed = e.State, e.ID, e.owed
-	t.retry, t.pause = time.Now(), firstReport
-	if t.counted {
-		t.counted = false
-		ts.agents.AddDelegations(t.Agent, t.Peer, -1, nil)
+	t.nextReport, t.reportPause = time.Now(), firstReportPause
+	if t.countsAsWork {
+		t.countsAsWork = false
+		ts.agents.AdjustAcceptedCount(t.Agent, t.Peer, -1, nil)
 	}
-	ts.announceChange(t)
+	ts.notifyWaiters(t)
 }
 
-// Drop removes the entry of a delegation that never left. Where that cannot be written the
-// entry stays, as a restart finds it: unknown.
-func (ts *Table) Drop(ctx context.Context, t *Delegation) error {
+// DeleteUnsent removes the entry of a delegation that never left. If that cannot be written, the
+// entry stays in the state that a restart gives it: unknown.
+func (ts *Table) DeleteUnsent(ctx context.Context, t *Delegation) error {
 	err := ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return deleteDelegation(tx, t.Row) })
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if err == nil {
 		ts.remove(t)
-		ts.giveBackShare(t)
+		ts.releaseShare(t)
 	} else if t.state == client.TaskSent {
 		t.state = client.TaskUnknown
 	}
-	ts.announceChange(t)
+	ts.notifyWaiters(t)
 	return err
 }

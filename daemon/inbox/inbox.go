@@ -2,7 +2,7 @@
 // consumer acknowledges them, and remembers inbound messages so that a repeat gets the
 // outcome of the first run.
 //
-// A message that is held is on disk when [Inbox.Hold] returns, and nothing that is held
+// A message that is held is on disk when [Inbox.AddMessage] returns, and nothing that is held
 // is dropped. An agent, or the owner, acknowledges only what it was shown.
 //
 // It leaves to others whether a message is handed to an agent instead (package daemon).
@@ -10,6 +10,7 @@ package inbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -51,40 +52,40 @@ type Inbox struct {
 
 	shown showings // what List has returned to agents; guarded by mu
 
-	unasked, asked accounts
+	unrequested, requested accounts
 }
 
 // accounts count what peers have held of one sort of message.
 type accounts struct{ messages, bytes *budget.Account }
 
-// heldSize is what a message takes of its sender's share.
+// heldSize holds what a message takes of its sender's share.
 type heldSize struct {
-	bytes int64
-	asked bool // the result of a delegation from here
+	bytes     int64
+	requested bool // the result of a delegation from here
 }
 
-// isAsked reports whether messages of the kind come only where they were asked for.
-func isAsked(kind string) bool { return kind == kinds.KindResult || kind == kinds.KindError }
+// isReportKind reports whether messages of the kind come only if they were asked for.
+func isReportKind(kind string) bool { return kind == kinds.KindResult || kind == kinds.KindError }
 
-// heldKey names a message: no two of the same name are held.
+// heldKey identifies a message: no two with the same key are held.
 type heldKey struct {
 	peer identity.ID
 	id   wire.MessageID
 }
 
-// Open reads what is held. room, which may be nil, returns an error if nothing of a peer
+// OpenInbox reads what is held. room, which may be nil, returns an error if nothing of a peer
 // may be kept now.
-func Open(ctx context.Context, db *store.DB, book *budget.Book, maxMessage int, room func(identity.ID) error) (*Inbox, error) {
+func OpenInbox(ctx context.Context, db *store.DB, book *budget.Book, maxMessage int, room func(identity.ID) error) (*Inbox, error) {
 	b := &Inbox{
 		db: db, checkRoom: room, held: make(map[heldKey]heldSize), seen: make(map[uint64]struct{}),
-		unasked: accounts{book.Open(budget.Inbox), book.Open(budget.InboxBytes(maxMessage))},
-		asked:   accounts{book.Open(budget.Results), book.Open(budget.ResultsBytes(maxMessage))},
+		unrequested: accounts{book.OpenAccount(budget.Inbox), book.OpenAccount(budget.NewInboxBytesRow(maxMessage))},
+		requested:   accounts{book.OpenAccount(budget.Results), book.OpenAccount(budget.NewResultsBytesRow(maxMessage))},
 	}
 	err := db.Read(ctx, func(tx *store.Tx) error {
 		return readHeldKeys(tx, func(k heldKey, size heldSize) {
 			b.held[k] = size
-			b.accountsOf(size).messages.Add(k.peer, 1)
-			b.accountsOf(size).bytes.Add(k.peer, size.bytes)
+			b.accountsOf(size).messages.AddUnchecked(k.peer, 1)
+			b.accountsOf(size).bytes.AddUnchecked(k.peer, size.bytes)
 		})
 	})
 	if err != nil {
@@ -93,9 +94,9 @@ func Open(ctx context.Context, db *store.DB, book *budget.Book, maxMessage int, 
 	return b, nil
 }
 
-// Holds reports whether the inbox has the message, so that a repeat makes no second copy
+// Contains reports whether the inbox has the message, so that a repeat makes no second copy
 // after a restart either. It returns an error if the inbox has other content under the id.
-func (b *Inbox) Holds(ctx context.Context, env *wire.Envelope) (bool, error) {
+func (b *Inbox) Contains(ctx context.Context, env *wire.Envelope) (bool, error) {
 	key := heldKey{env.From, env.ID}
 	b.mu.Lock()
 	_, held := b.held[key]
@@ -103,11 +104,7 @@ func (b *Inbox) Holds(ctx context.Context, env *wire.Envelope) (bool, error) {
 	if !held {
 		return false, nil
 	}
-	var text []byte
-	err := b.db.Read(ctx, func(tx *store.Tx) (err error) {
-		text, err = readEnvelope(tx, key)
-		return err
-	})
+	text, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]byte, error) { return readHeldEnvelope(tx, key) })
 	if err != nil || text == nil { // acknowledged meanwhile
 		return false, err
 	}
@@ -115,59 +112,59 @@ func (b *Inbox) Holds(ctx context.Context, env *wire.Envelope) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("inbox: message %s: %w", env.ID, err)
 	}
-	if HashContent(old) != HashContent(env) {
-		return false, ReusedID(env)
+	if HashMessage(old) != HashMessage(env) {
+		return false, NewReusedIDError(env)
 	}
 	return true, nil
 }
 
-// Hold keeps a message for the agent of a name, or for any if that is "". The message is on
-// disk when Hold returns. The error is overloaded if the peer's share is used up.
-func (b *Inbox) Hold(ctx context.Context, env *wire.Envelope, agent string) error {
+// AddMessage keeps a message for the agent of a name, or for any if that is "". The message is on
+// disk when AddMessage returns. The error is overloaded if the peer's share is used up.
+func (b *Inbox) AddMessage(ctx context.Context, env *wire.Envelope, agent string) error {
 	var buf bytes.Buffer
 	if err := env.AppendReply(&buf); err != nil {
 		return fmt.Errorf("hold: %w", err)
 	}
-	key, size := heldKey{env.From, env.ID}, heldSize{int64(buf.Len()), isAsked(env.Kind)}
+	key, size := heldKey{env.From, env.ID}, heldSize{int64(buf.Len()), isReportKind(env.Kind)}
 	if b.checkRoom != nil {
 		if err := b.checkRoom(env.From); err != nil {
 			return err
 		}
 	}
-	if err := b.takeShare(key, size); err != nil {
+	if err := b.reserveShare(key, size); err != nil {
 		return kinds.Errorf(kinds.Overloaded, "the inbox is full for this peer (%v): its owner has to read and acknowledge what lies there; try again later", err)
 	}
-	if err := b.db.Write(ctx, true, func(tx *store.Tx) error { return insertHeld(tx, env, agent, buf.Bytes()) }); err != nil {
-		b.giveBack([]heldKey{key})
+	if err := b.db.Write(ctx, true, func(tx *store.Tx) error { return insertHeldMessage(tx, env, agent, buf.Bytes()) }); err != nil {
+		b.releaseShares([]heldKey{key})
 		return fmt.Errorf("hold: %w", err)
 	}
 	return nil
 }
 
 func (b *Inbox) accountsOf(size heldSize) accounts {
-	if size.asked {
-		return b.asked
+	if size.requested {
+		return b.requested
 	}
-	return b.unasked
+	return b.unrequested
 }
 
-func (b *Inbox) takeShare(key heldKey, size heldSize) error {
+func (b *Inbox) reserveShare(key heldKey, size heldSize) error {
 	s := b.accountsOf(size)
-	if err := s.messages.Take(key.peer, 1); err != nil {
+	if err := s.messages.Reserve(key.peer, 1); err != nil {
 		return err
 	}
-	if err := s.bytes.Take(key.peer, size.bytes); err != nil {
-		s.messages.Give(key.peer, 1)
+	if err := s.bytes.Reserve(key.peer, size.bytes); err != nil {
+		s.messages.Release(key.peer, 1)
 		return err
 	}
-	b.giveBack([]heldKey{key}) // of a run that is so old that its repeat is not known as one
+	b.releaseShares([]heldKey{key}) // of a run that is so old that its repeat is not known as one
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held[key] = size
 	return nil
 }
 
-func (b *Inbox) giveBack(keys []heldKey) {
+func (b *Inbox) releaseShares(keys []heldKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, k := range keys {
@@ -177,8 +174,8 @@ func (b *Inbox) giveBack(keys []heldKey) {
 		}
 		delete(b.held, k)
 		s := b.accountsOf(size)
-		s.messages.Give(k.peer, 1)
-		s.bytes.Give(k.peer, size.bytes)
+		s.messages.Release(k.peer, 1)
+		s.bytes.Release(k.peer, size.bytes)
 	}
 }
 
@@ -187,19 +184,12 @@ func (b *Inbox) giveBack(keys []heldKey) {
 // agent of that name, which sees what is for it or for any. From then on that caller may
 // acknowledge them, unless it only peeks.
 func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, peers []identity.ID, room int) (*client.Inbox, error) {
-	limit := p.Limit
-	if limit == 0 {
-		limit = defaultListed
-	}
-	limit = min(limit, MaxListed)
-	var rows []heldRow
-	err := b.db.Read(ctx, func(tx *store.Tx) (err error) {
+	limit := min(cmp.Or(p.Limit, defaultListed), MaxListed)
+	rows, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]heldRow, error) {
 		if p.Taken {
-			rows, err = readTaken(tx, p.After, time.Now().Add(-takenKeptFor).UnixMilli(), p.Kinds, peers, limit+1)
-		} else {
-			rows, err = readHeld(tx, p.After, of, p.Kinds, peers, limit+1)
+			return readTakenMessages(tx, p.After, time.Now().Add(-takenKeptFor).UnixMilli(), p.Kinds, peers, limit+1)
 		}
-		return err
+		return readHeldMessages(tx, p.After, of, p.Kinds, peers, limit+1)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("inbox: %w", err)
@@ -212,7 +202,7 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 		if err != nil {
 			return nil, fmt.Errorf("inbox: message %d: %w", r.seq, err)
 		}
-		room -= 512 + len(env.Payload) + wire.LongestJSON(env.Kind+env.Agent+env.Thread+env.Trace+r.agent)
+		room -= 512 + len(env.Payload) + wire.MaxJSONLength(env.Kind+env.Agent+env.Thread+env.Trace+r.agent)
 		if i == limit || i > 0 && room < 0 {
 			answer.Next = rows[i-1].seq
 			break
@@ -234,7 +224,7 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 		b.seen[seq] = struct{}{}
 	}
 	if of != nil {
-		b.shown.note(*of, shown)
+		b.shown.recordShown(*of, shown)
 	}
 	return answer, nil
 }
@@ -242,18 +232,14 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 // MarkShown lets the owner, or the agent of, acknowledge messages that it may see, as if
 // List had returned them.
 func (b *Inbox) MarkShown(ctx context.Context, seqs []uint64, of *string) error {
-	var shown map[uint64]wire.MessageID
-	err := b.db.Read(ctx, func(tx *store.Tx) (err error) {
-		shown, err = readShown(tx, seqs, of)
-		return err
-	})
+	shown, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) (map[uint64]wire.MessageID, error) { return readHeldIDs(tx, seqs, of) })
 	if err != nil {
 		return fmt.Errorf("shown: %w", err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if of != nil {
-		b.shown.note(*of, shown)
+		b.shown.recordShown(*of, shown)
 		return nil
 	}
 	for seq := range shown {
@@ -262,17 +248,17 @@ func (b *Inbox) MarkShown(ctx context.Context, seqs []uint64, of *string) error 
 	return nil
 }
 
-// SaveSeen writes which messages List has returned to the owner, a few a write. What cannot
+// SaveSeenMarks writes which messages List has returned to the owner, a few a write. What cannot
 // be written, as on a full disk, waits for the next call: reading needs no space, and the
 // owner can acknowledge what it read in this run of the daemon.
-func (b *Inbox) SaveSeen(ctx context.Context) error {
+func (b *Inbox) SaveSeenMarks(ctx context.Context) error {
 	b.mu.Lock()
 	seen := slices.Collect(maps.Keys(b.seen))
 	b.mu.Unlock()
 	for some := range slices.Chunk(seen, MaxRowsPerWrite) {
 		err := b.db.Write(ctx, false, func(tx *store.Tx) error {
 			for _, seq := range some {
-				if err := markSeen(tx, seq); err != nil {
+				if err := markMessageSeen(tx, seq); err != nil {
 					return err
 				}
 			}
@@ -293,12 +279,12 @@ func (b *Inbox) SaveSeen(ctx context.Context) error {
 // AcknowledgeAsOwner removes messages that List has returned to the owner, and returns how
 // many. If it fails in the middle, some are gone, and a second call removes the others.
 func (b *Inbox) AcknowledgeAsOwner(ctx context.Context, p *client.AckParams, peers []identity.ID) (n int, err error) {
-	if err := b.SaveSeen(ctx); err != nil {
+	if err := b.SaveSeenMarks(ctx); err != nil {
 		return 0, fmt.Errorf("ack: %w", err)
 	}
 	if p.UpTo > 0 {
-		where, args := appendFilter(p.Kinds, peers, []any{p.UpTo})
-		n, err = b.removeWhere(ctx, false, deleteHeld, "seen = 1 AND seq <= ?"+where, args...)
+		where, args := appendSQLFilter(p.Kinds, peers, []any{p.UpTo})
+		n, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1 AND seq <= ?"+where, args...)
 	}
 	for ids := range slices.Chunk(p.IDs, MaxRowsPerWrite) {
 		args := make([]any, len(ids))
@@ -306,7 +292,7 @@ func (b *Inbox) AcknowledgeAsOwner(ctx context.Context, p *client.AckParams, pee
 			args[i] = ids[i][:]
 		}
 		var some int
-		if some, err = b.removeWhere(ctx, false, deleteHeld, "seen = 1 AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...); err != nil {
+		if some, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1 AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...); err != nil {
 			break
 		}
 		n += some
@@ -323,13 +309,13 @@ func (b *Inbox) AcknowledgeAsOwner(ctx context.Context, p *client.AckParams, pee
 func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, agent string, peers []identity.ID) (n int, err error) {
 	now := time.Now()
 	own := func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
-		return deleteHeld(tx, where+" AND agent = ?", most, append(args, agent)...)
+		return deleteHeldMessages(tx, where+" AND agent = ?", most, append(args, agent)...)
 	}
 	common := func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
-		return moveToTaken(tx, agent, now.UnixMilli(), where+" AND agent = ''", most, args...)
+		return moveHeldToTaken(tx, agent, now.UnixMilli(), where+" AND agent = ''", most, args...)
 	}
 	b.mu.Lock()
-	shown := b.shown.find(agent, p)
+	shown := b.shown.findAcknowledged(agent, p)
 	b.mu.Unlock()
 	taken := 0
 	for seqs := range slices.Chunk(shown, MaxRowsPerWrite-1) { // one more would be asked for again
@@ -337,34 +323,34 @@ func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, age
 		for i, seq := range seqs {
 			args[i] = seq
 		}
-		where, args := appendFilter(p.Kinds, peers, args)
+		where, args := appendSQLFilter(p.Kinds, peers, args)
 		where = "seq IN (?" + strings.Repeat(", ?", len(seqs)-1) + ")" + where
-		some, err := b.removeWhere(ctx, false, own, where, args...)
+		some, err := b.removeHeldMatching(ctx, false, own, where, args...)
 		if n += some; err != nil {
 			return n, fmt.Errorf("ack: %w", err)
 		}
-		some, err = b.removeWhere(ctx, false, common, where, args...)
+		some, err = b.removeHeldMatching(ctx, false, common, where, args...)
 		if taken += some; err != nil {
 			return n + taken, fmt.Errorf("ack: %w", err)
 		}
 		if len(p.Kinds)+len(peers) == 0 || p.UpTo == 0 {
 			b.mu.Lock()
-			b.shown.forget(agent, seqs)
+			b.shown.forgetShown(agent, seqs)
 			b.mu.Unlock()
 		}
 	}
 	if taken > 0 {
-		err = b.forgetTaken(ctx, false, "at <= ? OR (SELECT count(*) > ? OR sum(size) > ? FROM daemon_taken)", now.Add(-takenKeptFor).UnixMilli(), maxTaken, maxTakenBytes)
+		err = b.deleteTakenMatching(ctx, false, "at <= ? OR (SELECT count(*) > ? OR sum(size) > ? FROM daemon_taken)", now.Add(-takenKeptFor).UnixMilli(), maxTaken, maxTakenBytes)
 	}
 	return n + taken, err
 }
 
-// forgetTaken deletes taken messages that match where, a few a write.
-func (b *Inbox) forgetTaken(ctx context.Context, durable bool, where string, args ...any) error {
+// deleteTakenMatching deletes the taken messages that match the SQL condition, a few a write.
+func (b *Inbox) deleteTakenMatching(ctx context.Context, durable bool, where string, args ...any) error {
 	const atOnce = MaxRowsPerWrite / 2 // each has a row in two tables
 	for n := atOnce; n == atOnce; {
 		err := b.db.Write(ctx, durable, func(tx *store.Tx) (err error) {
-			n, err = deleteTaken(tx, where, atOnce, args...)
+			n, err = deleteTakenMessages(tx, where, atOnce, args...)
 			return err
 		})
 		if err != nil {
@@ -374,11 +360,13 @@ func (b *Inbox) forgetTaken(ctx context.Context, durable bool, where string, arg
 	return nil
 }
 
-// removal deletes, or moves, the first held messages that match where, and returns them.
+// removal deletes, or moves, the first held messages that match the SQL condition, and
+// returns their keys.
 type removal func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error)
 
-// removeWhere does it with all that match where, a few a write, and returns how many.
-func (b *Inbox) removeWhere(ctx context.Context, durable bool, do removal, where string, args ...any) (n int, err error) {
+// removeHeldMatching calls do until no held message matches the SQL condition, a few messages a
+// write, and returns how many it has removed.
+func (b *Inbox) removeHeldMatching(ctx context.Context, durable bool, do removal, where string, args ...any) (n int, err error) {
 	for {
 		var removed []heldKey
 		err := b.db.Write(ctx, durable, func(tx *store.Tx) (err error) {
@@ -388,28 +376,24 @@ func (b *Inbox) removeWhere(ctx context.Context, durable bool, do removal, where
 		if err != nil {
 			return n, err
 		}
-		b.giveBack(removed)
+		b.releaseShares(removed)
 		if n += len(removed); len(removed) < MaxRowsPerWrite {
 			return n, nil
 		}
 	}
 }
 
-// Senders returns the peers of which anything is left, taken messages included.
-func (b *Inbox) Senders(ctx context.Context) (all []identity.ID, err error) {
-	err = b.db.Read(ctx, func(tx *store.Tx) (err error) {
-		all, err = readSenders(tx)
-		return err
-	})
-	return all, err
+// ListSenders returns the peers of which anything is left, taken messages included.
+func (b *Inbox) ListSenders(ctx context.Context) ([]identity.ID, error) {
+	return store.ReadValue(ctx, b.db, readHeldSenders)
 }
 
-// RemovePeer removes everything of a peer. It is gone from the disk when RemovePeer returns.
-func (b *Inbox) RemovePeer(ctx context.Context, peer identity.ID) error {
-	if _, err := b.removeWhere(ctx, true, deleteHeld, "peer = ?", peer[:]); err != nil {
+// DeletePeerMessages removes everything of a peer. It is gone from the disk when DeletePeerMessages returns.
+func (b *Inbox) DeletePeerMessages(ctx context.Context, peer identity.ID) error {
+	if _, err := b.removeHeldMatching(ctx, true, deleteHeldMessages, "peer = ?", peer[:]); err != nil {
 		return fmt.Errorf("purge the inbox: %w", err)
 	}
-	if err := b.forgetTaken(ctx, true, "seq IN (SELECT seq FROM daemon_inbox WHERE peer = ?)", peer[:]); err != nil {
+	if err := b.deleteTakenMatching(ctx, true, "seq IN (SELECT seq FROM daemon_inbox WHERE peer = ?)", peer[:]); err != nil {
 		return fmt.Errorf("purge the inbox: %w", err)
 	}
 	return nil

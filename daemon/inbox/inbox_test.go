@@ -21,7 +21,7 @@ import (
 // openDB opens a database with the tables of the inbox.
 func openDB(t *testing.T) *store.DB {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
+	db, err := store.OpenDB(t.Context(), filepath.Join(t.TempDir(), "state.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func fillInbox(t *testing.T, b *Inbox, from byte, kind string, size int) (held i
 	env := &wire.Envelope{V: 1, From: identity.ID{from}, To: identity.ID{2}, Kind: kind, Payload: wire.Payload(`{"topic":"t","data":"` + strings.Repeat("x", size) + `"}`)}
 	for range 10 * budget.Inbox.Peer {
 		env.ID = wire.NewMessageID()
-		if err := b.Hold(t.Context(), env, ""); errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		if err := b.AddMessage(t.Context(), env, ""); errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
 			return held
 		} else if err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func fillInbox(t *testing.T, b *Inbox, from byte, kind string, size int) (held i
 
 func openedInbox(t *testing.T, db *store.DB) *Inbox {
 	t.Helper()
-	b, err := Open(t.Context(), db, &budget.Book{Peers: func() int { return 4 }}, 1<<20, nil)
+	b, err := OpenInbox(t.Context(), db, &budget.Book{Peers: func() int { return 4 }}, 1<<20, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,12 +80,12 @@ func TestInboxIsShared(t *testing.T) {
 		t.Errorf("after a restart %d more are held", n)
 	}
 	for _, peer := range []identity.ID{{1}, {3}} {
-		if err := b.RemovePeer(t.Context(), peer); err != nil {
+		if err := b.DeletePeerMessages(t.Context(), peer); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, a := range []*budget.Account{b.unasked.messages, b.unasked.bytes, b.asked.messages, b.asked.bytes} {
-		if n := a.Held(identity.ID{1}) + a.Held(identity.ID{3}); n != 0 || len(b.held) != 0 {
+	for _, a := range []*budget.Account{b.unrequested.messages, b.unrequested.bytes, b.requested.messages, b.requested.bytes} {
+		if n := a.HeldBy(identity.ID{1}) + a.HeldBy(identity.ID{3}); n != 0 || len(b.held) != 0 {
 			t.Errorf("%s: %d held after purge", a.Row().Name, n)
 		}
 	}
@@ -97,14 +97,14 @@ func TestRemovalsAreSmallWrites(t *testing.T) {
 	b := openedInbox(t, db)
 	fillInbox(t, b, 1, kinds.KindNotify, 10)
 	largest := 0
-	db.Observe(func(c store.Cost) { largest = max(largest, c.Rows) })
+	db.ObserveWrites(func(c store.Cost) { largest = max(largest, c.Rows) })
 	removed := 0
 	for removed < int(budget.Inbox.Peer) {
 		list, err := b.List(t.Context(), &client.InboxParams{Limit: MaxListed}, nil, nil, 64<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.SaveSeen(t.Context()); err != nil {
+		if err := b.SaveSeenMarks(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		n, err := b.AcknowledgeAsOwner(t.Context(), &client.AckParams{UpTo: list.Messages[len(list.Messages)-1].Seq}, nil)
@@ -125,18 +125,18 @@ func TestRemovalsAreSmallWrites(t *testing.T) {
 // its first run is forgotten, takes the place of the first, also in its sender's share.
 func TestAMessageThatIsHeldTwiceCountsOnce(t *testing.T) {
 	var book budget.Book
-	b := &Inbox{held: make(map[heldKey]heldSize), unasked: accounts{book.Open(budget.Inbox), book.Open(budget.InboxBytes(1 << 20))}}
+	b := &Inbox{held: make(map[heldKey]heldSize), unrequested: accounts{book.OpenAccount(budget.Inbox), book.OpenAccount(budget.NewInboxBytesRow(1 << 20))}}
 	key := heldKey{identity.ID{1}, wire.MessageID{1}}
 	for _, n := range []int64{100, 200} {
-		if err := b.takeShare(key, heldSize{bytes: n}); err != nil {
+		if err := b.reserveShare(key, heldSize{bytes: n}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if m, n := b.unasked.messages.Held(key.peer), b.unasked.bytes.Held(key.peer); m != 1 || n != 200 {
+	if m, n := b.unrequested.messages.HeldBy(key.peer), b.unrequested.bytes.HeldBy(key.peer); m != 1 || n != 200 {
 		t.Errorf("%d messages of %d bytes count", m, n)
 	}
-	b.giveBack([]heldKey{key})
-	if m, n := b.unasked.messages.Held(key.peer), b.unasked.bytes.Held(key.peer); m != 0 || n != 0 {
+	b.releaseShares([]heldKey{key})
+	if m, n := b.unrequested.messages.HeldBy(key.peer), b.unrequested.bytes.HeldBy(key.peer); m != 0 || n != 0 {
 		t.Errorf("%d messages of %d bytes count when none is held", m, n)
 	}
 }
@@ -146,7 +146,7 @@ func TestStartFindsWhatAgentsTookOfABlockedPeer(t *testing.T) {
 	db := openDB(t)
 	b := openedInbox(t, db)
 	env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: identity.ID{1}, To: identity.ID{2}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}
-	err := b.Hold(t.Context(), env, "")
+	err := b.AddMessage(t.Context(), env, "")
 	if err == nil {
 		err = db.Write(t.Context(), true, func(tx *store.Tx) error {
 			_, err := tx.Exec("INSERT INTO daemon_taken (seq, size, agent, at) SELECT seq, size, 'reviewer', 0 FROM daemon_inbox")
@@ -156,7 +156,7 @@ func TestStartFindsWhatAgentsTookOfABlockedPeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := openedInbox(t, db).Senders(t.Context()); err != nil || !slices.Equal(got, []identity.ID{{1}}) {
+	if got, err := openedInbox(t, db).ListSenders(t.Context()); err != nil || !slices.Equal(got, []identity.ID{{1}}) {
 		t.Errorf("left of %v: %v", got, err)
 	}
 }
@@ -171,7 +171,7 @@ func TestTakenIsBounded(t *testing.T) {
 		for range n {
 			env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: identity.ID{1}, To: identity.ID{2}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t","data":"` + strings.Repeat("x", size) + `"}`)}
 			for range 2 { // taken, and then it comes again
-				if err := b.Hold(t.Context(), env, ""); err != nil {
+				if err := b.AddMessage(t.Context(), env, ""); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := b.List(t.Context(), &client.InboxParams{}, &planner, nil, 1<<30); err != nil {
@@ -198,11 +198,11 @@ func TestTakenIsBounded(t *testing.T) {
 		for range maxTaken {
 			env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: identity.ID{1}, To: identity.ID{2}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}
 			var text bytes.Buffer
-			if err := errors.Join(env.AppendReply(&text), insertHeld(tx, env, "", text.Bytes())); err != nil {
+			if err := errors.Join(env.AppendReply(&text), insertHeldMessage(tx, env, "", text.Bytes())); err != nil {
 				return err
 			}
 		}
-		_, err := moveToTaken(tx, "reviewer", time.Now().UnixMilli(), "agent = ''", maxTaken)
+		_, err := moveHeldToTaken(tx, "reviewer", time.Now().UnixMilli(), "agent = ''", maxTaken)
 		return err
 	}); err != nil {
 		t.Fatal(err)

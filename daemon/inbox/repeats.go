@@ -12,14 +12,14 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// repeatsFor is how long inbound messages are remembered (protocol, section 5).
+// repeatsFor is the time for which inbound messages are remembered (protocol, section 5).
 const repeatsFor = 10 * time.Minute
 
 // Digest is the SHA-256 of a message's content: kind, ref and payload.
 type Digest [sha256.Size]byte
 
-// HashContent returns the digest of a message.
-func HashContent(env *wire.Envelope) Digest {
+// HashMessage returns the digest of a message.
+func HashMessage(env *wire.Envelope) Digest {
 	h := sha256.New()
 	h.Write([]byte(env.Kind))
 	if env.Ref != nil {
@@ -32,13 +32,12 @@ func HashContent(env *wire.Envelope) Digest {
 	return Digest(h.Sum(nil))
 }
 
-// ReusedID returns the error for a message whose id another message had.
-func ReusedID(env *wire.Envelope) *kinds.Error {
+// NewReusedIDError returns the error for a message whose id another message had.
+func NewReusedIDError(env *wire.Envelope) *kinds.Error {
 	return kinds.Errorf(kinds.Invalid, "id: %s was used for another %s: a repeat has the same content, anything else needs an id of its own", env.ID, env.Kind)
 }
 
-// Outcome is what became of a message: the ack of a delegate or cancel, or the state
-// of a receipt, or an error.
+// Outcome holds the ack of a delegate or cancel, or the state of a receipt, or an error.
 type Outcome struct {
 	Ack   wire.Payload
 	State wire.ReceiptState
@@ -55,7 +54,7 @@ type Run struct {
 	// Guarded by Repeats.mu.
 	over bool
 	out  Outcome
-	done chan struct{} // closed when over; made by the first who waits
+	done chan struct{} // closed when over; made by the first call of WaitForOutcome
 }
 
 // Repeats remembers inbound messages by peer and id, across connections, so that
@@ -69,7 +68,7 @@ type Repeats struct {
 	n     int // runs in all peers
 }
 
-// history is what one peer sent; in order the oldest is first.
+// history holds the messages of one peer. The oldest is the first in order.
 type history struct {
 	peer  identity.ID
 	runs  map[wire.MessageID]*Run
@@ -78,13 +77,13 @@ type history struct {
 
 // NewRepeats returns an empty memory.
 func NewRepeats(book *budget.Book) *Repeats {
-	return &Repeats{kept: book.Open(budget.Repeats), peers: make(map[identity.ID]*history)}
+	return &Repeats{kept: book.OpenAccount(budget.Repeats), peers: make(map[identity.ID]*history)}
 }
 
-// Begin returns the run of a message. If fresh is true, the caller handles the message and
-// calls Finish or Forget. The error is invalid if other content came under the same id.
-func (r *Repeats) Begin(from identity.ID, env *wire.Envelope) (run *Run, fresh bool, err error) {
-	hash, now := HashContent(env), time.Now()
+// BeginRun returns the run of a message. If fresh is true, the caller handles the message and
+// calls FinishRun or ForgetRun. The error is invalid if other content came under the same id.
+func (r *Repeats) BeginRun(from identity.ID, env *wire.Envelope) (run *Run, fresh bool, err error) {
+	hash, now := HashMessage(env), time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := r.peers[from]
@@ -95,7 +94,7 @@ func (r *Repeats) Begin(from identity.ID, env *wire.Envelope) (run *Run, fresh b
 	r.dropExpired(h, now)
 	if old := h.runs[env.ID]; old != nil {
 		if old.Content != hash {
-			return nil, false, ReusedID(env)
+			return nil, false, NewReusedIDError(env)
 		}
 		return old, false, nil
 	}
@@ -109,12 +108,12 @@ func (r *Repeats) Begin(from identity.ID, env *wire.Envelope) (run *Run, fresh b
 	h.runs[env.ID] = run
 	h.order = append(h.order, run)
 	r.n++
-	r.kept.Add(from, 1)
+	r.kept.AddUnchecked(from, 1)
 	return run, true, nil
 }
 
-// Wait returns the run's outcome; ok is false if ctx ends first.
-func (r *Repeats) Wait(ctx context.Context, of *Run) (out Outcome, ok bool) {
+// WaitForOutcome returns the run's outcome; ok is false if ctx ends first.
+func (r *Repeats) WaitForOutcome(ctx context.Context, of *Run) (out Outcome, ok bool) {
 	r.mu.Lock()
 	if of.over {
 		defer r.mu.Unlock()
@@ -133,8 +132,8 @@ func (r *Repeats) Wait(ctx context.Context, of *Run) (out Outcome, ok bool) {
 	}
 }
 
-// Finish records the outcome and gives it to all callers of Wait.
-func (r *Repeats) Finish(of *Run, out Outcome) {
+// FinishRun records the outcome and gives it to all callers of WaitForOutcome.
+func (r *Repeats) FinishRun(of *Run, out Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	of.over, of.out = true, out
@@ -143,10 +142,10 @@ func (r *Repeats) Finish(of *Run, out Outcome) {
 	}
 }
 
-// Forget does what Finish does for a message that was refused before anything was done:
-// callers of Wait get the refusal, and a later repeat is handled anew.
-func (r *Repeats) Forget(from identity.ID, of *Run, out Outcome) {
-	r.Finish(of, out)
+// ForgetRun does what FinishRun does for a message that was refused before anything was done:
+// callers of WaitForOutcome get the refusal, and a later repeat is handled anew.
+func (r *Repeats) ForgetRun(from identity.ID, of *Run, out Outcome) {
+	r.FinishRun(of, out)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := r.peers[from]
@@ -158,7 +157,7 @@ func (r *Repeats) Forget(from identity.ID, of *Run, out Outcome) {
 		if h.order[i] == of {
 			h.order = append(h.order[:i], h.order[i+1:]...)
 			r.n--
-			r.kept.Give(from, 1)
+			r.kept.Release(from, 1)
 			return
 		}
 	}
@@ -170,7 +169,7 @@ func (r *Repeats) ForgetPeer(peer identity.ID) {
 	defer r.mu.Unlock()
 	if h := r.peers[peer]; h != nil {
 		r.n -= len(h.order)
-		r.kept.Give(peer, int64(len(h.order)))
+		r.kept.Release(peer, int64(len(h.order)))
 		delete(r.peers, peer)
 	}
 }
@@ -207,7 +206,7 @@ func (r *Repeats) dropOldest(h *history, n int) {
 	}
 	h.order = h.order[n:]
 	r.n -= n
-	r.kept.Give(h.peer, int64(n))
+	r.kept.Release(h.peer, int64(n))
 	if len(h.order) == 0 { // give back what a burst has taken
 		h.order, h.runs = nil, make(map[wire.MessageID]*Run)
 	}

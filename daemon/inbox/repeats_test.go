@@ -15,21 +15,21 @@ import (
 func TestRepeatsForgetAfterTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, from, env := NewRepeats(new(budget.Book)), identity.ID{1}, notifyOf("a")
-		first, fresh, err := r.Begin(from, env)
+		first, fresh, err := r.BeginRun(from, env)
 		if !fresh || err != nil {
 			t.Fatal(fresh, err)
 		}
 		waited := make(chan Outcome)
-		again, fresh, err := r.Begin(from, env)
+		again, fresh, err := r.BeginRun(from, env)
 		if fresh || err != nil {
 			t.Fatal(fresh, err)
 		}
 		go func() {
-			out, _ := r.Wait(t.Context(), again)
+			out, _ := r.WaitForOutcome(t.Context(), again)
 			waited <- out
 		}()
 		synctest.Wait()
-		r.Finish(first, Outcome{State: wire.Held})
+		r.FinishRun(first, Outcome{State: wire.Held})
 		if out := <-waited; out.State != wire.Held {
 			t.Errorf("%+v", out)
 		}
@@ -38,18 +38,18 @@ func TestRepeatsForgetAfterTenMinutes(t *testing.T) {
 		}
 		other := *env
 		other.Payload = wire.Payload(`{"topic":"b"}`)
-		if _, _, err := r.Begin(from, &other); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+		if _, _, err := r.BeginRun(from, &other); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
 			t.Error(err)
 		}
-		if _, fresh, _ := r.Begin(identity.ID{2}, env); !fresh {
+		if _, fresh, _ := r.BeginRun(identity.ID{2}, env); !fresh {
 			t.Error("another peer's message of the same id counts as a repeat")
 		}
 		time.Sleep(repeatsFor - time.Nanosecond)
-		if _, fresh, _ := r.Begin(from, env); fresh {
+		if _, fresh, _ := r.BeginRun(from, env); fresh {
 			t.Error("forgotten too early")
 		}
 		time.Sleep(time.Nanosecond)
-		if _, fresh, _ := r.Begin(from, env); !fresh {
+		if _, fresh, _ := r.BeginRun(from, env); !fresh {
 			t.Error("remembered too long")
 		}
 	})
@@ -58,18 +58,18 @@ func TestRepeatsForgetAfterTenMinutes(t *testing.T) {
 func TestRepeatsAreBounded(t *testing.T) {
 	r, from := NewRepeats(new(budget.Book)), identity.ID{1}
 	first := notifyOf("first")
-	r.Begin(from, first)
+	r.BeginRun(from, first)
 	for range budget.Repeats.Peer {
-		r.Begin(from, notifyOf("more"))
+		r.BeginRun(from, notifyOf("more"))
 	}
 	if n := len(r.peers[from].order); int64(n) != budget.Repeats.Peer || r.n != n || len(r.peers[from].runs) != n {
 		t.Errorf("%d, %d and %d entries", n, r.n, len(r.peers[from].runs))
 	}
-	if _, fresh, _ := r.Begin(from, first); !fresh {
+	if _, fresh, _ := r.BeginRun(from, first); !fresh {
 		t.Error("the oldest stays")
 	}
 	r.n = int(budget.Repeats.All) // as if other peers held the rest
-	r.Begin(identity.ID{2}, notifyOf("other"))
+	r.BeginRun(identity.ID{2}, notifyOf("other"))
 	if int64(r.n) != budget.Repeats.All-budget.Repeats.Peer/8+1 {
 		t.Errorf("%d in all", r.n)
 	}
@@ -81,9 +81,9 @@ func TestRepeatsAreBounded(t *testing.T) {
 
 func TestRefusalsAreForgotten(t *testing.T) {
 	r, from, env := NewRepeats(new(budget.Book)), identity.ID{1}, notifyOf("a")
-	first, _, _ := r.Begin(from, env)
-	r.Forget(from, first, Outcome{Err: kinds.Errorf(kinds.Overloaded, "full")})
-	if _, fresh, _ := r.Begin(from, env); !fresh || r.n != 1 {
+	first, _, _ := r.BeginRun(from, env)
+	r.ForgetRun(from, first, Outcome{Err: kinds.Errorf(kinds.Overloaded, "full")})
+	if _, fresh, _ := r.BeginRun(from, env); !fresh || r.n != 1 {
 		t.Errorf("fresh %v, %d entries", fresh, r.n)
 	}
 }

@@ -10,30 +10,28 @@ import (
 )
 
 // maxShowings bounds the agents whose showings are kept, as many as can be attached. The
-// one that looked least recently is forgotten first.
+// agent that read least recently is forgotten first.
 const maxShowings = registry.MaxAgents
 
 // maxShown bounds the messages in a showing, as many as can be held.
 const maxShown = 20000
 
-// showings say what agents were shown of the inbox since the daemon started: they may
-// acknowledge that alone. An agent that is forgotten has to look again.
-type showings struct{ agents []showing } // the last one looked last
+// showings holds what agents were shown of the inbox since the daemon started: they may
+// acknowledge only that. An agent that is forgotten has to read the inbox again.
+type showings struct{ agents []showing } // the one that read last is the last
 
 type showing struct {
 	agent string
 	seqs  map[uint64]wire.MessageID
 }
 
-// note adds what an agent was shown.
-func (s *showings) note(agent string, seqs map[uint64]wire.MessageID) {
+// recordShown adds what an agent was shown.
+func (s *showings) recordShown(agent string, seqs map[uint64]wire.MessageID) {
 	now := showing{agent, seqs}
 	if i := slices.IndexFunc(s.agents, func(o showing) bool { return o.agent == agent }); i >= 0 {
 		now = s.agents[i]
 		s.agents = slices.Delete(s.agents, i, i+1)
-		for seq, id := range seqs {
-			now.seqs[seq] = id
-		}
+		maps.Copy(now.seqs, seqs)
 	}
 	s.agents = append(s.agents, now)
 	if n := len(s.agents) - maxShowings; n > 0 {
@@ -46,8 +44,8 @@ func (s *showings) note(agent string, seqs map[uint64]wire.MessageID) {
 	}
 }
 
-// forget removes what an agent has acknowledged.
-func (s *showings) forget(agent string, seqs []uint64) {
+// forgetShown removes what an agent has acknowledged.
+func (s *showings) forgetShown(agent string, seqs []uint64) {
 	for _, o := range s.agents {
 		if o.agent == agent {
 			for _, seq := range seqs {
@@ -57,8 +55,8 @@ func (s *showings) forget(agent string, seqs []uint64) {
 	}
 }
 
-// find returns those messages that an ack names and the agent was shown, in their order.
-func (s *showings) find(agent string, p *client.AckParams) (seqs []uint64) {
+// findAcknowledged returns those messages that an ack names and the agent was shown, in their order.
+func (s *showings) findAcknowledged(agent string, p *client.AckParams) (seqs []uint64) {
 	i := slices.IndexFunc(s.agents, func(o showing) bool { return o.agent == agent })
 	if i < 0 {
 		return nil

@@ -13,9 +13,9 @@ func TestShowingsAreBounded(t *testing.T) {
 	var s showings
 	name := func(i int) string { return string(rune('a'+i/1000)) + string(rune(0x100+i%1000)) }
 	for i := range 10 * maxShowings {
-		s.note(name(i), map[uint64]wire.MessageID{1: {}})
+		s.recordShown(name(i), map[uint64]wire.MessageID{1: {}})
 	}
-	if n := len(s.agents); n != maxShowings || s.find(name(0), &client.AckParams{UpTo: 1}) != nil {
+	if n := len(s.agents); n != maxShowings || s.findAcknowledged(name(0), &client.AckParams{UpTo: 1}) != nil {
 		t.Errorf("%d agents are kept", n)
 	}
 	for i := range uint64(10 * maxShown / 1000) {
@@ -23,9 +23,9 @@ func TestShowingsAreBounded(t *testing.T) {
 		for k := range uint64(1000) {
 			more[i*1000+k+1] = wire.MessageID{}
 		}
-		s.note("planner", more)
+		s.recordShown("planner", more)
 	}
-	got := s.find("planner", &client.AckParams{UpTo: 1 << 60})
+	got := s.findAcknowledged("planner", &client.AckParams{UpTo: 1 << 60})
 	if len(got) != maxShown || !slices.IsSorted(got) || got[len(got)-1] != 10*maxShown {
 		t.Errorf("%d kept", len(got))
 	}

@@ -12,11 +12,12 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// RetryAfterMS tells a peer when to ask again, in milliseconds, if an agent was full.
+// RetryAfterMS is the time after which a peer may ask again if an agent was full, in
+// milliseconds.
 const RetryAfterMS = 1000
 
-// countRequests returns n requests in words.
-func countRequests(n int) string {
+// formatRequestCount returns n requests in words.
+func formatRequestCount(n int) string {
 	if n == 1 {
 		return "1 request"
 	}
@@ -31,15 +32,15 @@ type ShareError struct {
 }
 
 func (e *ShareError) Error() string {
-	return fmt.Sprintf("agent %s works on %s of this peer, as many as it takes of one while others are connected (budget: %s)", e.agent, countRequests(e.n), budget.Places.Name)
+	return fmt.Sprintf("agent %s works on %s of this peer, as many as it takes of one while others are connected (budget: %s)", e.agent, formatRequestCount(e.n), budget.Places.Name)
 }
 
-// Reserve chooses the agent for a query or delegate of a peer and reserves a place of it,
-// which the caller gives back with Release. If all is set, the peer may have every place;
-// else it gets a [*ShareError] instead of the last one. Reserve takes the agent that is
+// ReserveAgent chooses the agent for a query or delegate of a peer and reserves a place of it,
+// which the caller gives back with ReleasePlace. If all is set, the peer may have every place;
+// else it gets a [*ShareError] instead of the last one. ReserveAgent takes the agent that is
 // named, else the one with the longest matching domain, of those the least busy, of those
 // the last attached.
-func (r *Registry) Reserve(from identity.ID, all bool, kind, domain, name string) (*Reservation, error) {
+func (r *Registry) ReserveAgent(from identity.ID, all bool, kind, domain, name string) (*Reservation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var best *Agent
@@ -52,7 +53,7 @@ func (r *Registry) Reserve(from identity.ID, all bool, kind, domain, name string
 		candidates++
 		match := 0
 		if domain != "" && name == "" {
-			if match = MatchLongest(a.Domains, domain); match < 0 {
+			if match = MatchLongestDomain(a.Domains, domain); match < 0 {
 				continue
 			}
 		}
@@ -62,7 +63,7 @@ func (r *Registry) Reserve(from identity.ID, all bool, kind, domain, name string
 	}
 	switch {
 	case best != nil && r.countActive(best) >= best.MaxConcurrent:
-		e := kinds.Errorf(kinds.Overloaded, "agent %s works on %s, as many as it takes: try again later", best.Name, countRequests(r.countActive(best)))
+		e := kinds.Errorf(kinds.Overloaded, "agent %s works on %s, as many as it takes: try again later", best.Name, formatRequestCount(r.countActive(best)))
 		e.RetryAfterMS = RetryAfterMS
 		return nil, e
 	case best != nil && !all && r.countActiveFor(best, from) >= max(best.MaxConcurrent-1, 1):
@@ -72,15 +73,15 @@ func (r *Registry) Reserve(from identity.ID, all bool, kind, domain, name string
 		best.runningOf[from]++
 		return &Reservation{Agent: best, peer: from}, nil
 	case candidates > 0:
-		return nil, r.newUnknownDomain(kind, domain)
+		return nil, r.newUnknownDomainError(kind, domain)
 	case name != "":
-		return nil, kinds.Errorf(kinds.NoAgent, "no agent %q is attached that takes a %s: name another, or none", name, nameKind(kind))
+		return nil, kinds.Errorf(kinds.NoAgent, "no agent %q is attached that takes a %s: name another, or none", name, describeMessageKind(kind))
 	}
-	return nil, kinds.Errorf(kinds.NoAgent, "no agent is attached that takes a %s: try again when one is", nameKind(kind))
+	return nil, kinds.Errorf(kinds.NoAgent, "no agent is attached that takes a %s: try again when one is", describeMessageKind(kind))
 }
 
-// nameKind returns what people call a message of a kind for which an agent is chosen.
-func nameKind(kind string) string {
+// describeMessageKind returns what people call a message of a kind for which an agent is chosen.
+func describeMessageKind(kind string) string {
 	if kind == kinds.KindDelegate {
 		return "delegation"
 	}
@@ -103,23 +104,23 @@ func (r *Registry) isPreferred(a, b *Agent) bool {
 	return r.countActive(a) <= r.countActive(b)
 }
 
-// MatchLongest returns the length of the longest of domains that matches: 0 if there are no
+// MatchLongestDomain returns the length of the longest of domains that matches: 0 if there are no
 // domains, -1 if none matches.
-func MatchLongest(domains []string, domain string) int {
+func MatchLongestDomain(domains []string, domain string) int {
 	if len(domains) == 0 {
 		return 0
 	}
 	n := -1
 	for _, d := range domains {
-		if kinds.UnderDomain(domain, d) {
+		if kinds.IsUnderDomain(domain, d) {
 			n = max(n, len(d))
 		}
 	}
 	return n
 }
 
-// newUnknownDomain returns the error that names the domains there are. The caller holds mu.
-func (r *Registry) newUnknownDomain(kind, domain string) error {
+// newUnknownDomainError returns the error that names the domains there are. The caller holds mu.
+func (r *Registry) newUnknownDomainError(kind, domain string) error {
 	var known []string
 	for _, a := range r.attached {
 		if a.takesKind(kind) {
@@ -142,7 +143,7 @@ func (r *Registry) FindTakers(kind, topic, name string) []*Agent {
 	defer r.mu.Unlock()
 	var all []*Agent
 	for _, a := range r.attached {
-		if a.takesKind(kind) && (name == "" || a.Name == name) && (topic == "" || MatchLongest(a.Topics, topic) >= 0) {
+		if a.takesKind(kind) && (name == "" || a.Name == name) && (topic == "" || MatchLongestDomain(a.Topics, topic) >= 0) {
 			all = append(all, a)
 		}
 	}

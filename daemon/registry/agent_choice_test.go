@@ -47,7 +47,7 @@ func TestAgentsAreChosen(t *testing.T) {
 		{"none takes the kind", []attach{{name: "b", kinds: "notify"}}, "", "", "no_agent"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := New()
+			r := NewRegistry()
 			for _, a := range c.attached {
 				got, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: a.name, Domains: list(a.domains), Kinds: list(a.kinds), MaxConcurrent: a.most}, false, nil)
 				if err != nil {
@@ -55,7 +55,7 @@ func TestAgentsAreChosen(t *testing.T) {
 				}
 				got.running = a.running
 			}
-			p, err := r.Reserve(identity.ID{}, true, kinds.KindQuery, c.domain, c.to)
+			p, err := r.ReserveAgent(identity.ID{}, true, kinds.KindQuery, c.domain, c.to)
 			got := ""
 			switch e, ok := errors.AsType[*kinds.Error](err); {
 			case ok:
@@ -73,13 +73,13 @@ func TestAgentsAreChosen(t *testing.T) {
 func TestOnePlaceIsLeftForOtherPeers(t *testing.T) {
 	for _, c := range []struct{ concurrent, shared, whole int }{{4, 3, 4}, {2, 1, 2}, {1, 1, 1}} {
 		for _, all := range []bool{false, true} {
-			r := New()
+			r := NewRegistry()
 			if _, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: "reviewer", MaxConcurrent: c.concurrent}, false, nil); err != nil {
 				t.Fatal(err)
 			}
 			var had []*Reservation
 			for range 10 * c.concurrent {
-				if p, err := r.Reserve(identity.ID{1}, all, kinds.KindQuery, "", ""); err == nil {
+				if p, err := r.ReserveAgent(identity.ID{1}, all, kinds.KindQuery, "", ""); err == nil {
 					had = append(had, p)
 				}
 			}
@@ -91,7 +91,7 @@ func TestOnePlaceIsLeftForOtherPeers(t *testing.T) {
 				t.Errorf("of %d places one peer has %d (all: %v), want %d", c.concurrent, len(had), all, want)
 			}
 			for _, p := range had {
-				r.Release(p)
+				r.ReleasePlace(p)
 			}
 			if a := had[0].Agent; len(a.runningOf) != 0 || a.running != 0 {
 				t.Errorf("%d running after all were released, of %v", a.running, a.runningOf)

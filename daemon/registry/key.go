@@ -4,13 +4,15 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/acpd/acpd/kinds"
 )
 
-// NameKeptFor is how long the name of an agent that left open work is kept for the agent
-// that has its key. A delegation without a deadline waits as long.
+// NameKeptFor is the time for which the name of an agent that left open work is kept for the
+// agent that has its key. A delegation without a deadline waits as long.
 const NameKeptFor = 10 * time.Minute
 
 // KeyHash is the SHA-256 of an agent's key.
@@ -23,21 +25,21 @@ type Credential struct {
 	KeyHash KeyHash
 }
 
-// keptName is a name whose agent left while it had open work.
-type keptName struct {
+// protectedName is a name whose agent left while it had open work.
+type protectedName struct {
 	key   KeyHash
 	since time.Time
 }
 
-// NewKey returns a random key for an agent.
-func NewKey() string {
+// NewAgentKey returns a random key for an agent.
+func NewAgentKey() string {
 	var b [32]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// HashKey returns the hash of a key that an agent shows; the error begins with op.
-func HashKey(op, key string) (KeyHash, error) {
+// HashAgentKey returns the hash of a key that an agent shows; the error begins with op.
+func HashAgentKey(op, key string) (KeyHash, error) {
 	if b, err := hex.DecodeString(key); err != nil || len(b) != 32 {
 		return KeyHash{}, kinds.Errorf(kinds.Invalid, "%s: key: expected the 64 hex digits that attach returned", op)
 	}
@@ -47,7 +49,7 @@ func HashKey(op, key string) (KeyHash, error) {
 // CheckCredential returns an error unless the key is that of the agent that has the name, or
 // of one that left open work under it.
 func (r *Registry) CheckCredential(as Credential) error {
-	known, key := r.KeyHashOf(as.Name)
+	known, key := r.FindKeyHash(as.Name)
 	switch {
 	case !known:
 		return kinds.Errorf(kinds.NoAgent, "speak: no agent %q is attached: attach, or try again when it is back", as.Name)
@@ -57,28 +59,22 @@ func (r *Registry) CheckCredential(as Credential) error {
 	return nil
 }
 
-// KeyHashOf returns the hash of the key to which a name belongs; known is false if it is free.
-func (r *Registry) KeyHashOf(name string) (known bool, key KeyHash) {
+// FindKeyHash returns the hash of the key to which a name belongs; known is false if it is free.
+func (r *Registry) FindKeyHash(name string) (known bool, key KeyHash) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, a := range r.attached {
-		if a.Name == name {
-			return true, a.KeyHash
-		}
+	if i := slices.IndexFunc(r.attached, func(a *Agent) bool { return a.Name == name }); i >= 0 {
+		return true, r.attached[i].KeyHash
 	}
-	k, ok := r.keptNames[name]
+	k, ok := r.protectedNames[name]
 	return ok && time.Since(k.since) < NameKeptFor, k.key
 }
 
-// keepNameOf keeps the name of an agent that leaves, if it is one of open, the names with
-// open work. It forgets the kept names that have none any more. The caller holds mu.
-func (r *Registry) keepNameOf(a *Agent, open map[string]bool) {
-	for name := range r.keptNames {
-		if !open[name] {
-			delete(r.keptNames, name)
-		}
-	}
+// protectNameWithOpenWork protects the name of an agent that leaves, if it is one of open, the names with
+// open work. It drops the protected names that have none any more. The caller holds mu.
+func (r *Registry) protectNameWithOpenWork(a *Agent, open map[string]bool) {
+	maps.DeleteFunc(r.protectedNames, func(name string, _ protectedName) bool { return !open[name] })
 	if open[a.Name] {
-		r.keptNames[a.Name] = keptName{a.KeyHash, time.Now()}
+		r.protectedNames[a.Name] = protectedName{a.KeyHash, time.Now()}
 	}
 }

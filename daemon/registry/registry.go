@@ -3,7 +3,7 @@
 //
 // A place of an agent is reserved for each request, and each delegation that an
 // agent has accepted counts as one more. One place of an agent is left to other
-// peers. The name of an agent that leaves open work is kept for whoever has its key.
+// peers. The name of an agent that leaves open work is kept for the agent that has its key.
 //
 // The registry calls nothing while it is locked, so a caller may hold a lock of its own,
 // as the table of delegations does.
@@ -62,31 +62,31 @@ func (a *Agent) takesKind(kind string) bool {
 
 // Registry holds the attached agents. It alone chooses which of them gets a message.
 type Registry struct {
-	mu        sync.Mutex          // guards the rest, and running of each agent
-	attached  []*Agent            // the last attached last
-	keptNames map[string]keptName // by name; only names of open delegations, so as bounded as these
-	accepted  map[string]map[identity.ID]int
+	mu             sync.Mutex               // guards the rest, and running of each agent
+	attached       []*Agent                 // the last attached last
+	protectedNames map[string]protectedName // by name; only names of open delegations, so as bounded as these
+	accepted       map[string]map[identity.ID]int
 	// accepted counts the accepted delegations by the agent's name and by the peer that sent
 	// them. They stay the agent's work while it is away.
 }
 
-// New returns a registry without agents.
-func New() *Registry {
-	return &Registry{keptNames: make(map[string]keptName), accepted: make(map[string]map[identity.ID]int)}
+// NewRegistry returns a registry without agents.
+func NewRegistry() *Registry {
+	return &Registry{protectedNames: make(map[string]protectedName), accepted: make(map[string]map[identity.ID]int)}
 }
 
 // Attach registers an agent, whose params then hold its key. open are the names that have
 // open work: while one of them is kept, a guest needs its key. Attach returns the agents
 // that it replaces: one on the same connection, and one of the same name.
 func (r *Registry) Attach(conn *jsonrpc.Conn, p client.AttachParams, guest bool, open map[string]bool) (a *Agent, replaced []*Agent, err error) {
-	if err := checkParams(&p); err != nil {
+	if err := checkAttachParams(&p); err != nil {
 		return nil, nil, err
 	}
 	shown := p.Key != ""
 	if !shown {
-		p.Key = NewKey()
+		p.Key = NewAgentKey()
 	}
-	key, err := HashKey("attach", p.Key)
+	key, err := HashAgentKey("attach", p.Key)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -119,7 +119,7 @@ func (r *Registry) Attach(conn *jsonrpc.Conn, p client.AttachParams, guest bool,
 	if len(others) >= MaxAgents || guest && guests >= maxGuests {
 		return nil, nil, kinds.Errorf(kinds.Overloaded, "attach: %d agents are attached, the most there can be: detach one first", len(others))
 	}
-	if k, ok := r.keptNames[p.Name]; ok && guest && k.key != a.KeyHash {
+	if k, ok := r.protectedNames[p.Name]; ok && guest && k.key != a.KeyHash {
 		if left := NameKeptFor - time.Since(k.since); left > 0 && open[p.Name] {
 			return nil, nil, kinds.Errorf(kinds.NotAuthorized, "attach: name: the last agent %q left open delegations, and its name is kept for it for %s more: show its key, choose another name, or wait",
 				p.Name, left.Round(time.Second))
@@ -127,17 +127,17 @@ func (r *Registry) Attach(conn *jsonrpc.Conn, p client.AttachParams, guest bool,
 	}
 	for _, old := range replaced {
 		if old.Name != p.Name {
-			r.keepNameOf(old, open)
+			r.protectNameWithOpenWork(old, open)
 		}
 	}
-	delete(r.keptNames, p.Name)
+	delete(r.protectedNames, p.Name)
 	r.attached = append(others, a)
 	return a, replaced, nil
 }
 
-func checkParams(p *client.AttachParams) error {
+func checkAttachParams(p *client.AttachParams) error {
 	switch {
-	case p.Name == "" || len(p.Name) > wire.MaxLabel || strings.Contains(p.Name, "/") || identity.Claim(p.Name) != p.Name:
+	case p.Name == "" || len(p.Name) > wire.MaxLabel || strings.Contains(p.Name, "/") || identity.CleanClaim(p.Name) != p.Name:
 		return kinds.Errorf(kinds.Invalid, "attach: name: expected 1 to %d printable bytes without a slash", wire.MaxLabel)
 	case len(p.Domains) > maxDeclared || len(p.Topics) > maxDeclared:
 		return kinds.Errorf(kinds.Invalid, "attach: domains, topics: at most %d of each", maxDeclared)
@@ -149,13 +149,12 @@ func checkParams(p *client.AttachParams) error {
 			return kinds.Errorf(kinds.Invalid, "attach: kinds: %q: expected some of %s", k, strings.Join(offeredKinds[:], ", "))
 		}
 	}
-	for _, d := range p.Domains {
-		if err := kinds.CheckDomain("domains", d); err != nil {
-			return kinds.Errorf(kinds.Invalid, "attach: %s", err)
+	for i, d := range slices.Concat(p.Domains, p.Topics) {
+		field := "domains"
+		if i >= len(p.Domains) {
+			field = "topics"
 		}
-	}
-	for _, t := range p.Topics {
-		if err := kinds.CheckDomain("topics", t); err != nil {
+		if err := kinds.CheckDomain(field, d); err != nil {
 			return kinds.Errorf(kinds.Invalid, "attach: %s", err)
 		}
 	}
@@ -166,7 +165,7 @@ func checkParams(p *client.AttachParams) error {
 // the agent's name if that is one of open, the names with open work, for which it asks
 // while it is not locked.
 func (r *Registry) Detach(conn *jsonrpc.Conn, open func() map[string]bool) *Agent {
-	if r.AgentOn(conn) == nil {
+	if r.FindByConn(conn) == nil {
 		return nil
 	}
 	working := open() // not under mu: a delegation that changes asks here while it is locked
@@ -175,31 +174,33 @@ func (r *Registry) Detach(conn *jsonrpc.Conn, open func() map[string]bool) *Agen
 	for i, a := range r.attached {
 		if a.Conn == conn {
 			r.attached = slices.Delete(r.attached, i, i+1)
-			r.keepNameOf(a, working)
+			r.protectNameWithOpenWork(a, working)
 			return a
 		}
 	}
 	return nil
 }
 
-// AgentOn returns the agent of a connection, nil if it has not attached.
-func (r *Registry) AgentOn(conn *jsonrpc.Conn) *Agent {
+// FindByConn returns the agent of a connection, nil if it has not attached.
+func (r *Registry) FindByConn(conn *jsonrpc.Conn) *Agent {
+	return r.find(func(a *Agent) bool { return a.Conn == conn })
+}
+
+func (r *Registry) find(is func(*Agent) bool) *Agent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, a := range r.attached {
-		if a.Conn == conn {
-			return a
-		}
+	if i := slices.IndexFunc(r.attached, is); i >= 0 {
+		return r.attached[i]
 	}
 	return nil
 }
 
-// AddDelegations adds n to the accepted delegations of a name. It gives back the place that
+// AdjustAcceptedCount adds n to the accepted delegations of a name. It gives back the place that
 // one of them had until now, if any, in the same step, so that none counts twice.
-func (r *Registry) AddDelegations(name string, from identity.ID, n int, had *Reservation) {
+func (r *Registry) AdjustAcceptedCount(name string, from identity.ID, n int, had *Reservation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.releaseLocked(had)
+	r.releasePlaceLocked(had)
 	by := r.accepted[name]
 	if by == nil {
 		by = make(map[identity.ID]int)
@@ -223,15 +224,15 @@ func (r *Registry) countAccepted(name string) (n int) {
 	return n
 }
 
-// Release gives back a place, unless that was done before.
-func (r *Registry) Release(p *Reservation) {
+// ReleasePlace gives back a place, unless that was done before.
+func (r *Registry) ReleasePlace(p *Reservation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.releaseLocked(p)
+	r.releasePlaceLocked(p)
 }
 
-// releaseLocked does what Release does. The caller holds mu.
-func (r *Registry) releaseLocked(p *Reservation) {
+// releasePlaceLocked does what ReleasePlace does. The caller holds mu.
+func (r *Registry) releasePlaceLocked(p *Reservation) {
 	if p == nil || p.released {
 		return
 	}
@@ -242,27 +243,20 @@ func (r *Registry) releaseLocked(p *Reservation) {
 	}
 }
 
-// KeepName keeps a name for the agent with a key, which left it at a time.
-func (r *Registry) KeepName(name string, key KeyHash, since time.Time) {
+// ProtectName reserves a name for the agent with a key, which left it at a time.
+func (r *Registry) ProtectName(name string, key KeyHash, since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keptNames[name] = keptName{key, since}
+	r.protectedNames[name] = protectedName{key, since}
 }
 
-// AgentNamed returns the attached agent of a name, or nil.
-func (r *Registry) AgentNamed(name string) *Agent {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.attached {
-		if a.Name == name {
-			return a
-		}
-	}
-	return nil
+// FindByName returns the attached agent of a name, or nil.
+func (r *Registry) FindByName(name string) *Agent {
+	return r.find(func(a *Agent) bool { return a.Name == name })
 }
 
-// Summarize returns what pong says of all agents together.
-func (r *Registry) Summarize() (status string, active, attached int) {
+// SummarizeLoad returns what pong says of all agents together.
+func (r *Registry) SummarizeLoad() (state client.DaemonState, active, attached int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	full := len(r.attached) > 0
@@ -275,23 +269,13 @@ func (r *Registry) Summarize() (status string, active, attached int) {
 	}
 	switch {
 	case full:
-		status = "overloaded"
+		state = client.DaemonOverloaded
 	case active > 0:
-		status = "busy"
+		state = client.DaemonBusy
 	default:
-		status = "idle"
+		state = client.DaemonIdle
 	}
-	return status, active, len(r.attached)
-}
-
-// CountRunning returns how many requests of a peer are under way at all agents.
-func (r *Registry) CountRunning(peer identity.ID) (n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.attached {
-		n += a.runningOf[peer]
-	}
-	return n
+	return state, active, len(r.attached)
 }
 
 // ListAgents describes the attached agents.

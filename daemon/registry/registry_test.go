@@ -15,7 +15,7 @@ import (
 // A name is kept for ten minutes, to the nanosecond, and names without work are not.
 func TestNamesAreKeptForTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, open := New(), map[string]bool{"planner": true}
+		r, open := NewRegistry(), map[string]bool{"planner": true}
 		attach := func(name, key string) (*Agent, error) {
 			a, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: name, Key: key}, true, open)
 			return a, err
@@ -31,8 +31,8 @@ func TestNamesAreKeptForTenMinutes(t *testing.T) {
 		working := func() map[string]bool { return open }
 		r.Detach(first.Conn, working)
 		r.Detach(idle.Conn, working)
-		if len(r.keptNames) != 1 {
-			t.Errorf("kept: %v", r.keptNames)
+		if len(r.protectedNames) != 1 {
+			t.Errorf("kept: %v", r.protectedNames)
 		}
 		time.Sleep(NameKeptFor - time.Nanosecond)
 		if _, err := attach("planner", ""); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
@@ -53,9 +53,9 @@ func TestNamesAreKeptForTenMinutes(t *testing.T) {
 
 // Agents in the folder shut nobody out of acp.sock.
 func TestGuestsLeavePlacesForTheOwner(t *testing.T) {
-	r := New()
+	r := NewRegistry()
 	attach := func(guest bool) error {
-		_, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: NewKey()[:32]}, guest, nil)
+		_, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: NewAgentKey()[:32]}, guest, nil)
 		return err
 	}
 	for range maxGuests {
@@ -79,7 +79,7 @@ func TestGuestsLeavePlacesForTheOwner(t *testing.T) {
 // TestEveryKindIsOffered: an agent can declare each kind that the daemon does not
 // answer by itself.
 func TestEveryKindIsOffered(t *testing.T) {
-	for _, k := range kinds.Table() {
+	for _, k := range kinds.ListKinds() {
 		own := k.Name == kinds.KindPing || k.Name == kinds.KindDiscover || k.Class == kinds.Reply
 		if slices.Contains(offeredKinds[:], k.Name) == own {
 			t.Errorf("%s: offered to agents is %t", k.Name, !own)
@@ -90,7 +90,7 @@ func TestEveryKindIsOffered(t *testing.T) {
 // The registry asks for open work while it is not locked: the table of delegations, which
 // answers, is locked while it calls the registry.
 func TestDetachAsksUnlocked(t *testing.T) {
-	r := New()
+	r := NewRegistry()
 	a, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: "planner"}, false, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package await is how long tests wait, and how: for what must come there is patience,
-// and nothing waits longer than it has to.
+// Package await lets tests wait for an event, with one bound for all, and no longer than
+// until the event comes.
 package await
 
 import (
@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what must come.
+// Patience bounds how long a test waits for an event that must come.
 const Patience = 20 * time.Second
 
-// Context is one that ends with the test and with its patience.
-func Context(t testing.TB) context.Context {
+// NewContext returns a context that ends with the test, or after Patience.
+func NewContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// Until asks again until it holds: for what somebody else decides when.
+// Until calls holds every 5 ms until it returns true. It fails the test after Patience.
 func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -30,8 +30,9 @@ func Until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// From receives what comes, or the zero value if the channel is closed.
-func From[T any](t testing.TB, what string, from <-chan T) T {
+// Receive returns the next value of a channel, or the zero value if the channel is closed.
+// It fails the test after Patience.
+func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
 	select {
 	case v := <-from:
@@ -42,8 +43,8 @@ func From[T any](t testing.TB, what string, from <-chan T) T {
 	}
 }
 
-// Within fails the test where something that is over took too long.
-func Within(t testing.TB, what string, took, limit time.Duration) {
+// CheckDuration logs how long something took, and fails the test if that is over limit.
+func CheckDuration(t testing.TB, what string, took, limit time.Duration) {
 	t.Helper()
 	t.Logf("%s: %s", what, took.Round(time.Millisecond))
 	if took > limit {

@@ -16,7 +16,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// slack is what a loaded machine may add to a promised time.
+// slack is the time that a loaded machine may add to a promised one.
 const slack = 2 * time.Second
 
 // check is two daemons that trust each other, desk and laptop, and what they have
@@ -36,7 +36,7 @@ type check struct {
 // ends counts calls, by kind and by how they ended.
 type ends map[string]map[string]int
 
-// of is how many calls ended so, of any kind.
+// of returns how many calls of any kind ended so.
 func (e ends) of(end string) (n int) {
 	for _, kind := range e {
 		n += kind[end]
@@ -94,7 +94,7 @@ func (c *check) sides() []*side { return []*side{c.desk, c.laptop} }
 func (c *check) connected() {
 	c.t.Helper()
 	for _, s := range c.sides() {
-		await.Until(c.t, s.Name+" is connected", func() bool { return s.Peer(s.other.ID).State == client.PeerConnected })
+		await.Until(c.t, s.Name+" is connected", func() bool { return s.FindPeer(s.other.ID).State == client.PeerConnected })
 	}
 }
 
@@ -131,9 +131,9 @@ func (c *check) settle() {
 	c.t.Helper()
 	c.connected()
 	for _, s := range c.sides() {
-		s.Must("ping", s.other.Name, "-c", "1")
+		s.MustOutput("ping", s.other.Name, "-c", "1")
 		s.checkTasks()
-		if err := s.read(await.Context(c.t)); err != nil {
+		if err := s.read(await.NewContext(c.t)); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -150,7 +150,7 @@ func (c *check) settle() {
 func (s *side) checkTasks() {
 	s.T.Helper()
 	await.Until(s.T, "all delegations of "+s.Name+" are final", func() bool {
-		tasks, err := s.Client.Tasks(await.Context(s.T))
+		tasks, err := s.Client.Tasks(await.NewContext(s.T))
 		return err == nil && !slices.ContainsFunc(tasks, func(t client.Task) bool { return !t.State.IsFinal() })
 	})
 }
@@ -205,7 +205,7 @@ func (c *check) allWell() {
 	c.t.Helper()
 	for kind, how := range c.quiet() {
 		for end, n := range how {
-			if !slices.Contains([]string{client.Held, client.Handed, "pong", "capabilities", "response", "accepted", "ack", string(client.TaskCompleted), string(client.TaskCancelled), "201", "504"}, end) {
+			if !slices.Contains([]string{string(client.Held), string(client.Handed), "pong", "capabilities", "response", "accepted", "ack", string(client.TaskCompleted), string(client.TaskCancelled), "201", "504"}, end) {
 				c.t.Errorf("%d of %s ended as %s", n, kind, end)
 			}
 		}

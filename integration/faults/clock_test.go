@@ -53,7 +53,7 @@ func (s *side) startAhead(ahead time.Duration) *clock {
 	s.mu.Lock()
 	s.starts++
 	s.mu.Unlock()
-	m.Acpd = m.Prepare(m.Command()...)
+	m.Acpd = m.PrepareProcess(m.DaemonCommand()...)
 	m.Acpd.Cmd.SysProcAttr.Ptrace = true // it stands still before it begins
 	var c *clock
 	m.Acpd.First = func() error {
@@ -74,7 +74,7 @@ func (s *side) startAhead(ahead time.Duration) *clock {
 		m.T.Fatalf("give %s a clock of its own: %v", m.Name, err)
 	}
 	m.T.Cleanup(func() { c.mem.Close() })
-	m.Ready()
+	m.AwaitReady()
 	return c
 }
 
@@ -126,7 +126,7 @@ func TestClockIsSet(t *testing.T) {
 	const day = 24 * time.Hour
 	var mails *mails
 	c, writes := beginWithChannel(t, func(c *check) { mails = newMails(c) })
-	c.desk.Stop()
+	c.desk.StopDaemon()
 	clock := c.desk.startAhead(0)
 	c.connected()
 
@@ -153,8 +153,8 @@ func TestClockIsSet(t *testing.T) {
 	var long []wire.MessageID // delegations, from either side
 	for _, s := range c.sides() {
 		id := wire.NewMessageID()
-		if _, err := s.agent.Delegate(await.Context(t), client.DelegateParams{
-			Head: client.Head{ID: id}, To: s.other.Name + "/worker", Payload: kinds.Encode(&kinds.Delegate{Task: "long", DeadlineMS: uint64((3 * day).Milliseconds())}),
+		if _, err := s.agent.Delegate(await.NewContext(t), client.DelegateParams{
+			Head: client.Head{ID: id}, To: s.other.Name + "/worker", Payload: kinds.EncodePayload(&kinds.Delegate{Task: "long", DeadlineMS: uint64((3 * day).Milliseconds())}),
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -162,9 +162,9 @@ func TestClockIsSet(t *testing.T) {
 	}
 	for i, ahead := range []time.Duration{day, -day, 0} {
 		if i%2 == 0 {
-			c.desk.Stop()
+			c.desk.StopDaemon()
 		} else {
-			c.desk.Kill()
+			c.desk.KillDaemon()
 		}
 		mails.send() // what waits for desk does so until it is back
 		writes.write(t.Context())
@@ -173,7 +173,7 @@ func TestClockIsSet(t *testing.T) {
 		c.connected()
 		for _, s := range c.sides() {
 			s.attached("worker")
-			tasks, err := s.Client.Tasks(await.Context(t))
+			tasks, err := s.Client.Tasks(await.NewContext(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,7 +190,7 @@ func TestClockIsSet(t *testing.T) {
 	writes.check()
 	mails.check()
 	for i, s := range c.sides() {
-		if _, err := s.agent.Cancel(await.Context(t), client.CancelParams{Ref: long[i]}); err != nil {
+		if _, err := s.agent.Cancel(await.NewContext(t), client.CancelParams{Ref: long[i]}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -203,7 +203,7 @@ func (s *side) goesAhead(ahead time.Duration) {
 	var made struct {
 		At time.Time `json:"created_at"`
 	}
-	_, answer := request(await.Context(s.T), s, "planner", "POST", "intents", "", `{"title": "What time is it"}`)
+	_, answer := request(await.NewContext(s.T), s, "planner", "POST", "intents", "", `{"title": "What time is it"}`)
 	if err := json.Unmarshal([]byte(answer), &made); err != nil || time.Until(made.At.Add(-ahead)).Abs() > time.Hour {
 		s.T.Fatalf("the clock of %s should be %s ahead: %s, %v", s.Name, ahead, answer, err)
 	}
@@ -222,8 +222,8 @@ func newMails(c *check) *mails {
 		if s == c.laptop {
 			own, others = others, own
 		}
-		s.Must("oacp", "init", "demo", "--agents", own)
-		s.Must("oacp", "bind", "demo", others, s.other.Name)
+		s.MustOutput("oacp", "init", "demo", "--agents", own)
+		s.MustOutput("oacp", "bind", "demo", others, s.other.Name)
 	}
 	m := &mails{c: c}
 	m.send()
@@ -239,7 +239,7 @@ func (m *mails) send() {
 		if s == m.c.laptop {
 			from, to = to, from
 		}
-		s.Must("oacp", "send", "demo", "--from", from, "--to", to, "--type", "notification", "--subject", fmt.Sprint("mail ", m.n), "--body", "b")
+		s.MustOutput("oacp", "send", "demo", "--from", from, "--to", to, "--type", "notification", "--subject", fmt.Sprint("mail ", m.n), "--body", "b")
 	}
 	m.n++
 }

@@ -14,26 +14,26 @@ import (
 func TestFewDescriptorsUnderTraffic(t *testing.T) {
 	t.Parallel()
 	c := begin(t, nil)
-	c.desk.Stop()
+	c.desk.StopDaemon()
 	c.desk.mu.Lock()
 	c.desk.starts++
 	c.desk.mu.Unlock()
-	c.desk.Acpd = c.desk.Begin(append([]string{"sh", "-c", `ulimit -n 64; exec "$@"`, "sh"}, c.desk.Command()...)...)
-	c.desk.Ready()
+	c.desk.Acpd = c.desk.StartProcess(append([]string{"sh", "-c", `ulimit -n 64; exec "$@"`, "sh"}, c.desk.DaemonCommand()...)...)
+	c.desk.AwaitReady()
 	c.connected()
 	c.talk()
 	c.held20()
 	var programs []net.Conn
 	for range 200 {
-		open, err := net.Dial("unix", c.desk.Socket())
+		open, err := net.Dial("unix", c.desk.SocketPath())
 		if err != nil {
 			t.Fatal(err)
 		}
 		programs = append(programs, open)
 	}
 	for range 5 {
-		c.desk.Must("whoami")
-		c.desk.Must("inbox")
+		c.desk.MustOutput("whoami")
+		c.desk.MustOutput("inbox")
 	}
 	time.Sleep(3 * time.Second) // of traffic without descriptors
 	if ended := c.quiet(); ended.of("internal")+ended.of("unreachable")+ended.of("timeout") > 0 || ended.of("held") < 40 {

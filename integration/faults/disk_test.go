@@ -63,7 +63,7 @@ func TestFullDisk(t *testing.T) {
 	c.talk()
 	c.held20()
 	fill()
-	said := c.laptop.Run(7, "notify", "desk", "meanwhile", "1", "--json").Stdout.String()
+	said := c.laptop.RunAcpctl(7, "notify", "desk", "meanwhile", "1", "--json").Stdout.String()
 	if !strings.Contains(said, `"code":"overloaded"`) {
 		t.Errorf("who notifies is told %s", said)
 	}
@@ -72,25 +72,25 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("calls have ended as %v", ended)
 	}
 	restart := func(end func()) func() { return func() { end(); c.desk.Start() } }
-	for _, start := range []func(){func() {}, restart(func() { c.desk.Stop() }), restart(func() { c.desk.Kill() })} {
+	for _, start := range []func(){func() {}, restart(func() { c.desk.StopDaemon() }), restart(func() { c.desk.KillDaemon() })} {
 		fill()
 		start()
 		c.connected()
 		fill()
-		inbox := c.desk.Must("inbox")
+		inbox := c.desk.MustOutput("inbox")
 		number, _, _ := strings.Cut(inbox, "\t")
-		c.desk.Must("peers")
-		if said := c.desk.Must("inbox", "--ack", number); said != "1 removed\n" {
+		c.desk.MustOutput("peers")
+		if said := c.desk.MustOutput("inbox", "--ack", number); said != "1 removed\n" {
 			t.Errorf("ack says %q", said)
 		}
 		c.forgive() // the first is gone, by its owner's will
 	}
 	stranger := strings.Repeat("1", 64)
 	fill()
-	c.desk.Must("untrust", stranger)
+	c.desk.MustOutput("untrust", stranger)
 	free()
 	await.Until(t, "what is sent is held again", func() bool {
-		return c.laptop.Acpctl("notify", "desk", "after", "1") != nil && strings.Contains(c.desk.Must("inbox"), "after 1")
+		return c.laptop.StartAcpctl("notify", "desk", "after", "1") != nil && strings.Contains(c.desk.MustOutput("inbox"), "after 1")
 	})
 	c.settle()
 }

@@ -156,7 +156,7 @@ func node(m *live.Machine, name string) *peer.Node {
 	if err != nil {
 		m.T.Fatal(err)
 	}
-	trust := identity.NewTrust()
+	trust := identity.NewMemoryTrustStore()
 	if _, err := trust.Trust(identity.Peer{ID: m.ID, Name: "desk", Addrs: []string{m.Addr}}); err != nil {
 		m.T.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func node(m *live.Machine, name string) *peer.Node {
 	if err != nil {
 		m.T.Fatal(err)
 	}
-	m.Must("trust", key.ID().String(), "--name", name, "--yes")
+	m.MustOutput("trust", key.ID().String(), "--name", name, "--yes")
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- n.Serve(ctx) }()
@@ -172,7 +172,7 @@ func node(m *live.Machine, name string) *peer.Node {
 	return n
 }
 
-// rss is how much memory the daemon has, in KiB.
+// rss returns the memory of the daemon in KiB.
 func rss(m *live.Machine) (kib int) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.Acpd.Cmd.Process.Pid))
 	if err != nil {
@@ -191,9 +191,9 @@ func rss(m *live.Machine) (kib int) {
 func message(from *peer.Node, to identity.ID, kind string, payload any) kinds.Checked {
 	var text wire.Payload
 	if payload != nil {
-		text = kinds.Encode(payload)
+		text = kinds.EncodePayload(payload)
 	}
-	m, err := kinds.Check(wire.NewEnvelope(from.ID(), to, kind, text))
+	m, err := kinds.CheckEnvelope(wire.NewEnvelope(from.ID(), to, kind, text))
 	if err != nil {
 		panic(err)
 	}
@@ -227,8 +227,8 @@ func TestFloodOfHandshakes(t *testing.T) {
 	}
 	const round = 5 * time.Second
 	desk := newMachine(t, "desk")
-	desk.Acpd = desk.Begin(append([]string{"taskset", "-c", "0"}, desk.Command()...)...)
-	desk.Ready()
+	desk.Acpd = desk.StartProcess(append([]string{"taskset", "-c", "0"}, desk.DaemonCommand()...)...)
+	desk.AwaitReady()
 	known, comes := node(desk.Machine, "laptop"), node(desk.Machine, "planner")
 	pings(t, known, desk.ID, 2*time.Second)
 	pings(t, comes, desk.ID, time.Second)

@@ -35,18 +35,18 @@ type full struct {
 
 func newFull(t *testing.T) *full {
 	looked := [2]*machine{newMachine(t, "desk"), newMachine(t, "laptop")}
-	desk, laptop, mill := looked[0].Machine, looked[1].Machine, live.New(t, "mill")
+	desk, laptop, mill := looked[0].Machine, looked[1].Machine, live.NewMachine(t, "mill")
 	f := &full{both: looked, subject: &subject{Machine: desk, laptop: laptop, seen: make(map[string]string)}, t: t, mill: mill}
 	f.fill, f.free = small(t, desk)
-	desk.Start()
-	laptop.Start()
-	mill.Start()
+	desk.StartDaemon()
+	laptop.StartDaemon()
+	mill.StartDaemon()
 	desk.Trust(laptop, laptop.Addr)
 	laptop.Trust(desk, desk.Addr)
 	f.connected()
 	for _, m := range []*live.Machine{desk, laptop} {
-		m.Must("oacp", "init", "demo", "--agents", map[*live.Machine]string{desk: "planner", laptop: "reviewer"}[m])
-		agent, ctx, cancel := &client.Client{Socket: m.Socket()}, context.Background(), context.CancelFunc(nil)
+		m.MustOutput("oacp", "init", "demo", "--agents", map[*live.Machine]string{desk: "planner", laptop: "reviewer"}[m])
+		agent, ctx, cancel := &client.Client{Socket: m.SocketPath()}, context.Background(), context.CancelFunc(nil)
 		ctx, cancel = context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() {
@@ -61,13 +61,13 @@ func newFull(t *testing.T) *full {
 			agent.Close()
 		})
 		await.Until(t, "an agent is attached", func() bool {
-			status, err := m.Client.Status(await.Context(t))
+			status, err := m.Client.Status(await.NewContext(t))
 			return err == nil && len(status.Agents) == 1
 		})
 	}
 	f.need(f.bind("reviewer"))
 	f.need(f.bind("tester"))
-	_, err := laptop.Client.OACPBind(await.Context(t), client.OACPBindParams{Project: "demo", Agent: "planner", Peer: desk.ID.String()})
+	_, err := laptop.Client.OACPBind(await.NewContext(t), client.OACPBindParams{Project: "demo", Agent: "planner", Peer: desk.ID.String()})
 	f.need(err)
 	f.need(f.trust("1", "smith"))
 	f.intent = between(f.must("planner", "POST", "intents", `{"title":"Ship it"}`), `"id":"`, `"`)
@@ -91,7 +91,7 @@ func newFull(t *testing.T) *full {
 func (f *full) connected() {
 	f.t.Helper()
 	await.Until(f.t, "desk and laptop are connected", func() bool {
-		return f.Peer(f.laptop.ID).State == client.PeerConnected && f.laptop.Peer(f.ID).State == client.PeerConnected
+		return f.FindPeer(f.laptop.ID).State == client.PeerConnected && f.laptop.FindPeer(f.ID).State == client.PeerConnected
 	})
 }
 
@@ -103,29 +103,29 @@ func (f *full) need(err error) {
 }
 
 func (f *full) bind(agent string) error {
-	_, err := f.Client.OACPBind(await.Context(f.t), client.OACPBindParams{Project: "demo", Agent: agent, Peer: f.laptop.ID.String()})
+	_, err := f.Client.OACPBind(await.NewContext(f.t), client.OACPBindParams{Project: "demo", Agent: agent, Peer: f.laptop.ID.String()})
 	return err
 }
 
 func (f *full) trust(digit, name string) error {
-	_, err := f.Client.Trust(await.Context(f.t), client.TrustParams{Peer: strings.Repeat(digit, 64), Name: name})
+	_, err := f.Client.Trust(await.NewContext(f.t), client.TrustParams{Peer: strings.Repeat(digit, 64), Name: name})
 	return err
 }
 
 func (f *full) notify(topic string) error {
-	r, err := f.laptop.Client.Notify(await.Context(f.t), client.NotifyParams{
-		Head: client.Head{ID: wire.NewMessageID()}, To: client.To("desk"), Payload: kinds.Encode(&kinds.Notify{Topic: topic}),
+	r, err := f.laptop.Client.Notify(await.NewContext(f.t), client.NotifyParams{
+		Head: client.Head{ID: wire.NewMessageID()}, To: client.To("desk"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: topic}),
 	})
 	if err == nil && r.State != "held" {
-		err = errors.New(r.State)
+		err = errors.New(string(r.State))
 	}
 	return err
 }
 
 func (f *full) delegate(from, to *live.Machine) (wire.MessageID, error) {
 	id := wire.NewMessageID()
-	_, err := from.Client.Delegate(await.Context(f.t), client.DelegateParams{
-		Head: client.Head{ID: id}, To: to.Name, Payload: kinds.Encode(&kinds.Delegate{Task: "mend it"}),
+	_, err := from.Client.Delegate(await.NewContext(f.t), client.DelegateParams{
+		Head: client.Head{ID: id}, To: to.Name, Payload: kinds.EncodePayload(&kinds.Delegate{Task: "mend it"}),
 	})
 	return id, err
 }
@@ -133,7 +133,7 @@ func (f *full) delegate(from, to *live.Machine) (wire.MessageID, error) {
 // mail has the peer send a mail, unless one still waits, and returns why it waits.
 func (f *full) mail() error {
 	waits := func() (why string, any bool) {
-		queue, err := f.laptop.Client.OACPQueue(await.Context(f.t), "demo")
+		queue, err := f.laptop.Client.OACPQueue(await.NewContext(f.t), "demo")
 		f.need(err)
 		for _, m := range queue {
 			if m.State != client.MailDelivered {
@@ -143,7 +143,7 @@ func (f *full) mail() error {
 		return "", false
 	}
 	if _, any := waits(); !any {
-		f.laptop.Must("oacp", "send", "demo", "--from", "reviewer", "--to", "planner", "--type", "notification", "--subject", fmt.Sprint("mail ", f.mails), "--body", "b")
+		f.laptop.MustOutput("oacp", "send", "demo", "--from", "reviewer", "--to", "planner", "--type", "notification", "--subject", fmt.Sprint("mail ", f.mails), "--body", "b")
 		f.mails++
 	}
 	why, any := "", true
@@ -181,7 +181,7 @@ type write struct {
 
 // writes are all kinds of writes, in an order in which none takes another's object away.
 func (f *full) writes() []write {
-	ctx := func() context.Context { return await.Context(f.t) }
+	ctx := func() context.Context { return await.NewContext(f.t) }
 	web := func(method, path, body string) func() error {
 		return func() error { _, err := f.web("planner", method, path, body); return err }
 	}
@@ -203,8 +203,8 @@ func (f *full) writes() []write {
 		{"message", "507", web("POST", "channels/"+f.channels[1]+"/messages", `{"message_type":"notify","payload":{}}`)},
 		{"state", "507", web("POST", "intents/"+f.intent+"/state", `{"patches":[{"op":"set","path":"/step","value":1}]}`)},
 		{"mail of this machine", "exit", func() error {
-			p := f.Acpctl("oacp", "send", "demo", "--from", "planner", "--to", "planner", "--type", "question", "--subject", "s", "--body", "b")
-			if p.Await(); p.Cmd.ProcessState.ExitCode() != 0 {
+			p := f.StartAcpctl("oacp", "send", "demo", "--from", "planner", "--to", "planner", "--type", "question", "--subject", "s", "--body", "b")
+			if p.AwaitEnd(); p.Cmd.ProcessState.ExitCode() != 0 {
 				return errors.New("exit")
 			}
 			return nil
@@ -225,17 +225,17 @@ func (f *full) writes() []write {
 			return err
 		}},
 		{"result", "", func() error {
-			_, err := f.Client.Result(ctx(), client.ResultParams{Ref: f.taken[0], Head: client.Head{ID: wire.NewMessageID()}, Payload: kinds.Encode(&kinds.Result{Status: "completed", Outcome: "done"})})
+			_, err := f.Client.SendResult(ctx(), client.ResultParams{Ref: f.taken[0], Head: client.Head{ID: wire.NewMessageID()}, Payload: kinds.EncodePayload(&kinds.Result{Status: "completed", Outcome: "done"})})
 			return err
 		}},
 		{"invite", "", func() error { _, err := f.Client.Invite(ctx(), client.InviteParams{}); return err }},
 		{"attach", "", func() error {
-			c := &client.Client{Socket: f.Socket()}
+			c := &client.Client{Socket: f.SocketPath()}
 			defer c.Close()
 			within, cancel := context.WithCancel(ctx())
 			defer cancel()
 			err := c.Attach(within, client.AttachParams{Name: "guest"}, client.Handler{
-				Query: func(context.Context, *client.Inbound) (any, error) { return nil, nil }, Attached: cancel,
+				Query: func(context.Context, *client.Inbound) (any, error) { return nil, nil }, OnAttached: cancel,
 			})
 			if errors.Is(err, context.Canceled) {
 				err = nil
@@ -305,12 +305,12 @@ func TestFullDiskForAllThatIsWritten(t *testing.T) {
 		}
 		f.agrees(before)
 	}
-	f.Kill()
-	f.Start()
+	f.KillDaemon()
+	f.StartDaemon()
 	f.agrees(before)
 	f.free()
-	f.Stop()
-	f.Start() // what the peer holds back comes at once
+	f.StopDaemon()
+	f.StartDaemon() // what the peer holds back comes at once
 	f.connected()
 	for _, w := range refused {
 		await.Until(t, w.what+" works with space again", func() bool {
@@ -328,8 +328,8 @@ func TestFullDiskForAllThatIsWritten(t *testing.T) {
 		t.Error(err)
 	}
 	f.agrees(before)
-	f.Must("untrust", "mill")
-	f.mill.Stop()
+	f.MustOutput("untrust", "mill")
+	f.mill.StopDaemon()
 	for _, m := range f.both {
 		m.closes()
 	}

@@ -67,7 +67,7 @@ func (g *cgroup) read(t *testing.T, file string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// killed is how many processes the kernel has ended for want of memory.
+// killed returns how many processes the kernel has ended for want of memory.
 func (g *cgroup) killed(t *testing.T) string {
 	for line := range strings.Lines(g.read(t, g.kills)) {
 		if n, ok := strings.CutPrefix(line, "oom_kill "); ok {
@@ -200,15 +200,15 @@ func TestLittleMemory(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(home) })
 	desk.Home = home
-	desk.Client = &client.Client{Socket: desk.Socket()}
+	desk.Client = &client.Client{Socket: desk.SocketPath()}
 	t.Cleanup(func() { desk.Client.Close() })
 	desk.Env = append(desk.Env, "GOMEMLIMIT=220MiB")
 	if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte("channels: {open_to: [\"*\"]}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	desk.Acpd = desk.Begin(append([]string{"sh", "-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, g.dir}, desk.Command()...)...)
-	desk.Ready()
-	agent := &client.Client{Socket: desk.Socket()}
+	desk.Acpd = desk.StartProcess(append([]string{"sh", "-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, g.dir}, desk.DaemonCommand()...)...)
+	desk.AwaitReady()
+	agent := &client.Client{Socket: desk.SocketPath()}
 	attached, detach := context.WithCancel(context.Background())
 	gone := make(chan error, 1)
 	go func() {
@@ -230,7 +230,7 @@ func TestLittleMemory(t *testing.T) {
 		nodes = append(nodes, node(desk.Machine, fmt.Sprintf("mill-%d", i)))
 	}
 	for _, n := range nodes {
-		if _, _, err := n.Exchange(await.Context(t), message(n, desk.ID, kinds.KindPing, nil)); err != nil {
+		if _, _, err := n.Exchange(await.NewContext(t), message(n, desk.ID, kinds.KindPing, nil)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -275,7 +275,7 @@ func TestLittleMemory(t *testing.T) {
 		}
 	}
 	t.Logf("%d rounds of the other peer; memory at most %s of %d bytes, page cache included", calls, g.read(t, g.most), bound)
-	if n := g.killed(t); n != "0" || !desk.Acpd.Running() {
+	if n := g.killed(t); n != "0" || !desk.Acpd.IsRunning() {
 		t.Fatalf("the kernel has killed %s processes for want of memory", n)
 	}
 	desk.hasOnce(held)

@@ -39,11 +39,11 @@ func TestMailboxWritesStopAnywhere(t *testing.T) {
 				if v.what == "send and create" {
 					b.remove("agents/tester")
 				}
-				args := append([]string{live.Program(t, "acpctl"), "--home", b.Home, "oacp"}, v.args...)
+				args := append([]string{live.ProgramPath(t, "acpctl"), "--home", b.Home, "oacp"}, v.args...)
 				for i, arg := range args {
 					args[i] = strings.ReplaceAll(arg, "FILE", b.file)
 				}
-				p, err := runStoppable(b.Home, live.Environ(t, b.Home), limit, true, args...)
+				p, err := runStoppable(b.Home, live.NewEnviron(t, b.Home), limit, true, args...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -72,9 +72,9 @@ type boxes struct {
 }
 
 func newBoxes(t *testing.T) *boxes {
-	b := &boxes{Machine: live.New(t, "desk")}
-	b.Must("oacp", "init", "demo", "--agents", "planner,reviewer,tester")
-	b.Must("oacp", "send", "demo", "--from", "planner", "--to", "reviewer", "--type", "question", "--subject", "first", "--body", "b")
+	b := &boxes{Machine: live.NewMachine(t, "desk")}
+	b.MustOutput("oacp", "init", "demo", "--agents", "planner,reviewer,tester")
+	b.MustOutput("oacp", "send", "demo", "--from", "planner", "--to", "reviewer", "--type", "question", "--subject", "first", "--body", "b")
 	b.file = files(t, b.path("agents/planner/outbox"))[1] // .gitkeep comes first
 	return b
 }
@@ -122,10 +122,10 @@ func (b *boxes) check(what string, limit int64) {
 		is("the answer is in the outbox", b.subjects("agents/reviewer/outbox")["last"], 1, 0)
 	}
 	// The verb again, and others: nothing that is left is in their way.
-	b.Must("oacp", "init", "other", "--agents", "planner,reviewer")
+	b.MustOutput("oacp", "init", "other", "--agents", "planner,reviewer")
 	for _, project := range []string{"demo", "other"} {
-		b.Must("oacp", "init", project, "--agents", "planner,reviewer,tester")
-		b.Must("oacp", "send", project, "--from", "planner", "--to", "reviewer,tester", "--type", "question", "--subject", "after", "--body", "b")
+		b.MustOutput("oacp", "init", project, "--agents", "planner,reviewer,tester")
+		b.MustOutput("oacp", "send", project, "--from", "planner", "--to", "reviewer,tester", "--type", "question", "--subject", "after", "--body", "b")
 	}
 	if n := b.subjects("agents/tester/inbox")["after"]; n != 1 {
 		t.Errorf("%s, after step %d: a mail that is sent then is there %d times", what, limit-1, n)
@@ -172,7 +172,7 @@ func (b *boxes) subjects(box string) map[string]int {
 				} `json:"messages"`
 			} `json:"agents"`
 		}
-		if err := json.Unmarshal([]byte(b.Must("oacp", "inbox", "demo", "--agent", agent, "--json")), &list); err != nil {
+		if err := json.Unmarshal([]byte(b.MustOutput("oacp", "inbox", "demo", "--agent", agent, "--json")), &list); err != nil {
 			b.T.Fatal(err)
 		}
 		for _, m := range list.Agents[0].Messages {
@@ -183,7 +183,7 @@ func (b *boxes) subjects(box string) map[string]int {
 	entries, _ := os.ReadDir(b.path(box))
 	for _, e := range entries {
 		if name := e.Name(); strings.HasSuffix(name, ".yaml") && name[0] != '.' {
-			b.Must("oacp", "validate", b.path(filepath.Join(box, name)))
+			b.MustOutput("oacp", "validate", b.path(filepath.Join(box, name)))
 			data, err := os.ReadFile(b.path(filepath.Join(box, name)))
 			if err != nil {
 				b.T.Fatal(err)

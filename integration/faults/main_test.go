@@ -23,5 +23,5 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	live.Tags = "faults"
 	flag.Set("test.parallel", "8") // the tests wait more than they compute
-	os.Exit(live.Inside(0, false, m.Run))
+	os.Exit(live.RunInNamespaces(0, false, m.Run))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/acpd/acpd/integration/await"
 )
 
-// spell is how long bad weather lasts.
+// spell is the length of bad weather.
 func spell() time.Duration {
 	if testing.Short() {
 		return 10 * time.Second
@@ -25,7 +25,7 @@ func (c *check) goesOn() {
 	begun := time.Now()
 	for _, s := range c.sides() {
 		await.Until(c.t, "a call of "+s.Name+" succeeds", func() bool {
-			_, err := s.Client.Ping(await.Context(c.t), client.PingParams{To: s.other.Name, TimeoutMS: 5000})
+			_, err := s.Client.Ping(await.NewContext(c.t), client.PingParams{To: s.other.Name, TimeoutMS: 5000})
 			return err == nil
 		})
 	}
@@ -61,7 +61,7 @@ func TestWeather(t *testing.T) {
 					t.Errorf("no packet was %s", what)
 				}
 			}
-			for _, success := range []string{client.Held, client.Handed, "pong", "capabilities", "response", "accepted", string(client.TaskCompleted), string(client.TaskCancelled)} {
+			for _, success := range []string{string(client.Held), string(client.Handed), "pong", "capabilities", "response", "accepted", string(client.TaskCompleted), string(client.TaskCancelled)} {
 				if ended.of(success) == 0 {
 					t.Errorf("nothing has ended as %s", success)
 				}

@@ -29,12 +29,12 @@ type machine struct {
 
 func newMachine(t *testing.T, name string) *machine {
 	t.Helper()
-	m := &machine{Machine: live.New(t, name)}
-	m.Env = append(m.Env, "ACPD_GOROUTINES="+filepath.Join(live.Dir(t), "goroutines"))
+	m := &machine{Machine: live.NewMachine(t, name)}
+	m.Env = append(m.Env, "ACPD_GOROUTINES="+filepath.Join(live.MakeTempDir(t), "goroutines"))
 	return m
 }
 
-// quietTime is how long a daemon takes to close what it keeps for the next use: the
+// quietTime is the time in which a daemon closes what it keeps for the next use: the
 // readers of the store close after 10 s.
 const quietTime = 11 * time.Second
 
@@ -68,7 +68,7 @@ func (m *machine) hasOnce(all []wire.MessageID) {
 	m.T.Helper()
 	there := make(map[wire.MessageID]int)
 	for after := uint64(0); ; {
-		page, err := m.Client.Inbox(await.Context(m.T), client.InboxParams{After: after, Limit: 1000})
+		page, err := m.Client.Inbox(await.NewContext(m.T), client.InboxParams{After: after, Limit: 1000})
 		if err != nil {
 			m.T.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func (m *machine) hasOnce(all []wire.MessageID) {
 
 var number = regexp.MustCompile(`:?\[[0-9]+\]`)
 
-// open is what the daemon has open: descriptors by what they are, and goroutines by
+// open returns what the daemon has open: descriptors by what they are, and goroutines by
 // where they began.
 func (m *machine) open() map[string]int {
 	m.T.Helper()
@@ -122,13 +122,13 @@ func (m *machine) open() map[string]int {
 	return open
 }
 
-// pools are where goroutines wait for the next one who needs one. They are few, and stay.
-var pools = []string{"github.com/acpd/acpd/peer.(*workers).serve", "github.com/acpd/acpd/client/jsonrpc.(*Conn).runHandlers"}
+// pools are the functions in which goroutines wait for work. They are few, and stay.
+var pools = []string{"github.com/acpd/acpd/peer.(*workers).runWorker", "github.com/acpd/acpd/client/jsonrpc.(*Conn).runHandlers"}
 
-// roles are what differs between the side that dialled and the one that was called.
+// roles maps names on the side that dialled to those on the side that was called.
 var roles = map[string]string{
-	"github.com/acpd/acpd/peer.(*peerState).tryAddr.func1": "github.com/acpd/acpd/peer.(*Node).acceptConns.func1",
-	"github.com/quic-go/quic-go.(*Transport).doDial.func1": "github.com/quic-go/quic-go.(*Conn).run",
+	"github.com/acpd/acpd/peer.(*peerState).dialAddr.func1": "github.com/acpd/acpd/peer.(*Node).acceptConns.func1",
+	"github.com/quic-go/quic-go.(*Transport).doDial.func1":  "github.com/quic-go/quic-go.(*Conn).run",
 }
 
 // began is the function in which a goroutine began, the last of its frames that tells
@@ -158,12 +158,12 @@ func began(frames []string) (name string, waits bool) {
 	return name, waits
 }
 
-// storeFiles is how often the store's file and its log are open at most: by the
+// storeFiles bounds how often the store's file and its log are open: by the
 // connection that writes and by four that read. SQLite closes none of them as long as one
 // is locked, but takes them for the next connections.
 const storeFiles = 5
 
-// more is what is open now beyond before, as text; "": nothing.
+// more returns what is open now and was not before, as text; "": nothing.
 func (m *machine) more() string {
 	var more []string
 	now := m.open()

@@ -16,7 +16,7 @@ import (
 	"github.com/acpd/acpd/integration/await"
 )
 
-// standstill is how long a process stands still: longer than a connection may be silent.
+// standstill is the time for which a process stands still: longer than a connection may be silent.
 func standstill() time.Duration {
 	if testing.Short() {
 		return 16 * time.Second
@@ -63,7 +63,7 @@ func TestNoDescriptorsUnderTraffic(t *testing.T) {
 		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &limit, nil); err != nil {
 			t.Fatal(err)
 		}
-		c.desk.Must("whoami")
+		c.desk.MustOutput("whoami")
 	}
 	c.quiet()
 	c.settle()
@@ -75,7 +75,7 @@ func TestAgentStandsStill(t *testing.T) {
 	t.Parallel()
 	c := newCheck(t, nil)
 	c.befriend(c.desk.Addr, c.laptop.Addr)
-	reviewer := c.desk.Acpctl("serve", "--name", "reviewer", "--prompt", "--", "cat")
+	reviewer := c.desk.StartAcpctl("serve", "--name", "reviewer", "--prompt", "--", "cat")
 	c.desk.attached("reviewer")
 	c.ready()
 	var stops sync.WaitGroup
@@ -119,7 +119,7 @@ func TestKills(t *testing.T) {
 	for i := range kills {
 		time.Sleep(time.Duration(i*37%400) * time.Millisecond) // nothing is waited for: any instant is as good
 		victim := c.sides()[i%3%2]
-		victim.Kill()
+		victim.KillDaemon()
 		victim.Start()
 	}
 	c.connected()
@@ -141,7 +141,7 @@ func TestStops(t *testing.T) {
 	for i := range stops {
 		time.Sleep(time.Duration(i*37%400) * time.Millisecond) // each stop comes at another point of the traffic
 		victim := c.sides()[i%3%2]
-		victim.Stop()
+		victim.StopDaemon()
 		victim.Start()
 	}
 	c.connected()

@@ -26,10 +26,10 @@ type relay struct {
 	packets int
 }
 
-// weather is what happens to packets, each with a probability.
+// weather holds the probability of each thing that happens to packets.
 type weather struct{ lost, twice, late, broken float64 }
 
-// face is what one daemon takes for the other: a socket of the relay. What it hears
+// face is a socket of the relay that one daemon takes for the other daemon. What it hears
 // leaves by the other face.
 type face struct {
 	daemon netip.AddrPort // which talks to it
@@ -39,7 +39,7 @@ type face struct {
 	socket *net.UDPConn
 }
 
-// latest is how late a packet comes that is late: others overtake it.
+// latest bounds the delay of a late packet, which others overtake.
 const latest = 30 * time.Millisecond
 
 // newRelay makes the relay between the daemons of a check.

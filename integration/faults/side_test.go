@@ -57,7 +57,7 @@ func (s *side) Start() {
 	s.mu.Lock()
 	s.starts++
 	s.mu.Unlock()
-	s.Machine.Start()
+	s.Machine.StartDaemon()
 }
 
 // stop and resume are SIGSTOP and SIGCONT; who calls the daemon meanwhile hears no word.
@@ -86,7 +86,7 @@ func (s *side) silentSince(then time.Time) bool {
 // daemon does.
 func (s *side) attach() {
 	s.T.Helper()
-	s.agent = &client.Client{Socket: s.Socket()}
+	s.agent = &client.Client{Socket: s.SocketPath()}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	h := client.Handler{Query: s.answer, Delegate: s.take, Cancel: s.drop, Notify: s.noted, Result: s.noted, Error: s.noted}
@@ -107,7 +107,7 @@ func (s *side) attach() {
 func (s *side) attached(name string) {
 	s.T.Helper()
 	await.Until(s.T, name+" is attached to "+s.Name, func() bool {
-		status, err := s.Client.Status(await.Context(s.T))
+		status, err := s.Client.Status(await.NewContext(s.T))
 		return err == nil && slices.ContainsFunc(status.Agents, func(a client.Agent) bool { return a.Name == name })
 	})
 }
@@ -122,7 +122,7 @@ func (s *side) noted(_ context.Context, in *client.Inbound) error {
 
 func (s *side) answer(ctx context.Context, in *client.Inbound) (any, error) {
 	s.noted(ctx, in)
-	q, err := kinds.Parse[kinds.Query](in.Payload)
+	q, err := kinds.ParsePayload[kinds.Query](in.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (s *side) answer(ctx context.Context, in *client.Inbound) (any, error) {
 // when it is cancelled, or at its deadline.
 func (s *side) take(ctx context.Context, in *client.Inbound) (*kinds.Ack, error) {
 	s.noted(ctx, in)
-	task, err := kinds.Parse[kinds.Delegate](in.Payload)
+	task, err := kinds.ParsePayload[kinds.Delegate](in.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -165,9 +165,9 @@ func (s *side) drop(ctx context.Context, in *client.Inbound) (*kinds.Ack, error)
 
 // report reports a result until the other daemon has it, or it is too late.
 func (s *side) report(ctx context.Context, task wire.MessageID, outcome string) {
-	p := client.ResultParams{Head: client.Head{ID: wire.NewMessageID()}, Ref: task, Payload: kinds.Encode(&kinds.Result{Status: "completed", Outcome: outcome})}
+	p := client.ResultParams{Head: client.Head{ID: wire.NewMessageID()}, Ref: task, Payload: kinds.EncodePayload(&kinds.Result{Status: "completed", Outcome: outcome})}
 	for ctx.Err() == nil {
-		if _, err := s.agent.Result(ctx, p); err == nil {
+		if _, err := s.agent.SendResult(ctx, p); err == nil {
 			s.mu.Lock()
 			s.reported[task] = true
 			s.mu.Unlock()

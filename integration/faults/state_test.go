@@ -26,7 +26,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// samples is how many of a program's steps it is killed at, of those that there are.
+// samples counts the steps at which a program is killed, of all its steps.
 func samples(there int64) []int64 {
 	most := int64(600)
 	if testing.Short() {
@@ -42,7 +42,7 @@ func samples(there int64) []int64 {
 // folder copies a state directory, but for what a daemon makes anew.
 func folder(t *testing.T, from string) string {
 	t.Helper()
-	to := live.Dir(t)
+	to := live.MakeTempDir(t)
 	for _, f := range files(t, from) {
 		if f == "reserve" {
 			continue
@@ -79,7 +79,7 @@ func TestFirstStartStopsAnywhere(t *testing.T) {
 	t.Parallel()
 	start := func(limit int64) (m *machine, steps int64) {
 		m = newMachine(t, "desk")
-		s, err := runStoppable(m.Home, live.Environ(t, m.Home), limit, true, m.Command()...)
+		s, err := runStoppable(m.Home, live.NewEnviron(t, m.Home), limit, true, m.DaemonCommand()...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestFirstStartStopsAnywhere(t *testing.T) {
 				return true
 			default:
 			}
-			_, err := m.Client.Whoami(await.Context(t))
+			_, err := m.Client.Whoami(await.NewContext(t))
 			return err == nil && limit == 0
 		})
 		steps = s.taken.Load()
@@ -99,24 +99,24 @@ func TestFirstStartStopsAnywhere(t *testing.T) {
 		return m, steps
 	}
 	whole, steps := start(0)
-	whole.Start()
+	whole.StartDaemon()
 	calm(whole)
-	whole.Stop()
+	whole.StopDaemon()
 	want := files(t, whole.Home)
 	at := samples(steps)
 	t.Logf("%d steps, killed at %d of them", steps, len(at))
 	for _, n := range at {
 		m, _ := start(n)
 		key, none := os.ReadFile(filepath.Join(m.Home, "identity.key"))
-		m.Start()
+		m.StartDaemon()
 		if now, err := os.ReadFile(filepath.Join(m.Home, "identity.key")); err != nil || none == nil && string(now) != string(key) {
 			t.Errorf("after step %d the identity is another one: %v", n-1, err)
 		}
 		m.before = whole.before
 		m.closes()
-		m.Stop()
-		m.Start() // what a crash leaves is removed at the start after it
-		m.Stop()
+		m.StopDaemon()
+		m.StartDaemon() // what a crash leaves is removed at the start after it
+		m.StopDaemon()
 		if got := files(t, m.Home); !slices.Equal(got, want) {
 			t.Errorf("after step %d: %s", n-1, cmp.Diff(want, got))
 		}
@@ -145,13 +145,13 @@ type subject struct {
 // for last all or nothing. Nothing is left over, neither on the disk nor open.
 func TestStateWritesStopAnywhere(t *testing.T) {
 	t.Parallel()
-	laptop, first := live.New(t, "laptop"), live.New(t, "desk")
-	laptop.Start()
-	first.Start()
+	laptop, first := live.NewMachine(t, "laptop"), live.NewMachine(t, "desk")
+	laptop.StartDaemon()
+	first.StartDaemon()
 	laptop.Trust(first, first.Addr)
 	first.Trust(laptop, laptop.Addr)
 	await.Until(t, "connected", func() bool {
-		return laptop.Peer(first.ID).State == client.PeerConnected && first.Peer(laptop.ID).State == client.PeerConnected
+		return laptop.FindPeer(first.ID).State == client.PeerConnected && first.FindPeer(laptop.ID).State == client.PeerConnected
 	})
 	await.Until(t, "the key is pinned", func() bool {
 		text, err := os.ReadFile(filepath.Join(first.Home, "trust.yaml"))
@@ -159,25 +159,25 @@ func TestStateWritesStopAnywhere(t *testing.T) {
 	})
 	s := &subject{Machine: first, laptop: laptop, seen: make(map[string]string)}
 	s.intent = between(s.must("planner", "POST", "intents", `{"title":"Ship it"}`), `"id":"`, `"`)
-	first.Must("oacp", "init", "demo", "--agents", "planner,reviewer")
-	first.Stop()
+	first.MustOutput("oacp", "init", "demo", "--agents", "planner,reviewer")
+	first.StopDaemon()
 	want := files(t, first.Home)
 
 	var whole *machine // that was not killed
 	run := func(limit int64) int64 {
 		m := newMachine(t, "desk")
 		m.Home = folder(t, first.Home)
-		m.Client = &client.Client{Socket: m.Socket()}
+		m.Client = &client.Client{Socket: m.SocketPath()}
 		t.Cleanup(func() { m.Client.Close() })
 		m.ID, m.Addr = first.ID, first.Addr
 		s := &subject{Machine: m.Machine, laptop: laptop, intent: s.intent, seen: make(map[string]string)}
-		p, err := runStoppable(m.Home, live.Environ(t, m.Home), 0, false, m.Command()...)
+		p, err := runStoppable(m.Home, live.NewEnviron(t, m.Home), 0, false, m.DaemonCommand()...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		connected := func() bool {
-			_, err := m.Client.Whoami(await.Context(t))
-			return err == nil && m.Peer(laptop.ID).State == client.PeerConnected && laptop.Peer(first.ID).State == client.PeerConnected
+			_, err := m.Client.Whoami(await.NewContext(t))
+			return err == nil && m.FindPeer(laptop.ID).State == client.PeerConnected && laptop.FindPeer(first.ID).State == client.PeerConnected
 		}
 		await.Until(t, "desk and laptop are connected", connected)
 		p.arm(limit)
@@ -196,7 +196,7 @@ func TestStateWritesStopAnywhere(t *testing.T) {
 		}
 		steps := p.taken.Load()
 		p.kill()
-		m.Start()
+		m.StartDaemon()
 		facts := s.facts()
 		for fact, value := range promised {
 			now := facts[fact]
@@ -210,11 +210,11 @@ func TestStateWritesStopAnywhere(t *testing.T) {
 			}
 		}
 		if facts["binding reviewer"] != "" { // a daemon that had one keeps what carries mail
-			if _, err := m.Client.OACPUnbind(await.Context(t), client.OACPUnbindParams{Project: "demo", Agent: "reviewer"}); err != nil {
+			if _, err := m.Client.OACPUnbind(await.NewContext(t), client.OACPUnbindParams{Project: "demo", Agent: "reviewer"}); err != nil {
 				t.Error(err)
 			}
-			m.Stop()
-			m.Start()
+			m.StopDaemon()
+			m.StartDaemon()
 		}
 		await.Until(t, "desk and laptop are connected again", connected)
 		if limit == 0 {
@@ -223,7 +223,7 @@ func TestStateWritesStopAnywhere(t *testing.T) {
 		}
 		m.before = whole.before
 		m.closes()
-		m.Stop()
+		m.StopDaemon()
 		if got := files(t, m.Home); !slices.Equal(got, want) {
 			t.Errorf("after step %d: %s", limit-1, cmp.Diff(want, got))
 		}
@@ -239,7 +239,7 @@ func TestStateWritesStopAnywhere(t *testing.T) {
 }
 
 func (s *subject) changes() (all []change) {
-	ctx := func() context.Context { return await.Context(s.T) }
+	ctx := func() context.Context { return await.NewContext(s.T) }
 	add := func(what string, do func() error, facts ...string) {
 		c := change{what: what, do: do, facts: make(map[string]string)}
 		for i := 0; i < len(facts); i += 2 {
@@ -264,10 +264,10 @@ func (s *subject) changes() (all []change) {
 			within, cancel := context.WithTimeout(ctx(), 2*time.Second)
 			defer cancel()
 			r, err := s.laptop.Client.Notify(within, client.NotifyParams{
-				Head: client.Head{ID: wire.NewMessageID()}, To: client.To(s.ID.String()), Payload: kinds.Encode(&kinds.Notify{Topic: topic}),
+				Head: client.Head{ID: wire.NewMessageID()}, To: client.To(s.ID.String()), Payload: kinds.EncodePayload(&kinds.Notify{Topic: topic}),
 			})
 			if err == nil && r.State != "held" {
-				err = errors.New(r.State)
+				err = errors.New(string(r.State))
 			}
 			return err
 		}, "inbox "+topic, "held")
@@ -308,11 +308,11 @@ func (s *subject) named(path string) string {
 	return strings.Replace(path, "CHANNEL", s.seen["CHANNEL"], 1)
 }
 
-// facts is what a fresh daemon says of all that changes change.
+// facts returns what a fresh daemon says of everything that the changes change.
 func (s *subject) facts() map[string]string {
 	s.T.Helper()
-	ctx, f := await.Context(s.T), make(map[string]string)
-	for _, p := range s.Peers() {
+	ctx, f := await.NewContext(s.T), make(map[string]string)
+	for _, p := range s.ListPeers() {
 		f["peer "+p.ID.String()] = strings.Join(append([]string{"trusted", p.Name}, p.Addrs...), " ")
 		if p.State == client.PeerBlocked {
 			f["peer "+p.ID.String()] = "blocked"
@@ -323,7 +323,7 @@ func (s *subject) facts() map[string]string {
 		s.T.Fatal(err)
 	}
 	for _, m := range page.Messages {
-		n, err := kinds.Parse[kinds.Notify](m.Envelope.Payload)
+		n, err := kinds.ParsePayload[kinds.Notify](m.Envelope.Payload)
 		if err != nil {
 			s.T.Fatal(err)
 		}
@@ -355,7 +355,7 @@ func (s *subject) web(agent, method, path, body string) (string, error) {
 	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(s.Home, "http.sock"))
 	}}}
-	r, err := http.NewRequestWithContext(await.Context(s.T), method, "http://acpd/api/v1/"+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(await.NewContext(s.T), method, "http://acpd/api/v1/"+path, strings.NewReader(body))
 	if err != nil {
 		return "", err
 	}
@@ -382,7 +382,7 @@ func (s *subject) must(agent, method, path, body string) string {
 	return text
 }
 
-// between is what stands between two texts, the first time.
+// between returns the text between the first two such texts.
 func between(text, before, after string) string {
 	_, rest, _ := strings.Cut(text, before)
 	found, _, _ := strings.Cut(rest, after)

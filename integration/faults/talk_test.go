@@ -41,7 +41,7 @@ func (c *check) talk(more ...talk) {
 	}
 }
 
-// pause is what an agent leaves between calls.
+// pause lies between two calls of an agent.
 const pause = 100 * time.Millisecond
 
 // talks are the kinds of calls that an agent makes.
@@ -65,13 +65,13 @@ func (c *check) notify(ctx context.Context, s *side, to, topic string) {
 	within, cancel := context.WithTimeout(ctx, limit+slack)
 	defer cancel()
 	r, err := s.agent.Notify(within, client.NotifyParams{
-		Head: client.Head{ID: id}, To: client.To(to), Payload: kinds.Encode(&kinds.Notify{Topic: topic}),
+		Head: client.Head{ID: id}, To: client.To(to), Payload: kinds.EncodePayload(&kinds.Notify{Topic: topic}),
 	})
 	if err != nil {
 		c.failed(s, "notify", begun, within, err)
 		return
 	}
-	c.count("notify", r.State)
+	c.count("notify", string(r.State))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.State == client.Handed {
@@ -109,14 +109,14 @@ func (c *check) query(ctx context.Context, s *side, to string) {
 	within, cancel := context.WithTimeout(ctx, limit+slack)
 	defer cancel()
 	a, err := s.agent.Query(within, client.QueryParams{
-		Head: client.Head{ID: id}, To: to, Payload: kinds.Encode(&kinds.Query{Question: id.String(), DeadlineMS: uint64(limit.Milliseconds())}),
+		Head: client.Head{ID: id}, To: to, Payload: kinds.EncodePayload(&kinds.Query{Question: id.String(), DeadlineMS: uint64(limit.Milliseconds())}),
 	})
 	if err != nil {
 		c.failed(s, "query", begun, within, err)
 		return
 	}
 	c.count("query", a.Kind)
-	if r, err := kinds.Parse[kinds.Response](a.Payload); err != nil || r.Summary != id.String() {
+	if r, err := kinds.ParsePayload[kinds.Response](a.Payload); err != nil || r.Summary != id.String() {
 		c.t.Errorf("query %s of %s has the answer %s, %v", id, s.Name, a.Payload, err)
 	}
 }
@@ -129,13 +129,13 @@ func (c *check) delegate(ctx context.Context, s *side, to, length string) {
 	defer cancel()
 	text := length + " " + id.String()
 	p := client.DelegateParams{
-		Head: client.Head{ID: id}, To: to, Payload: kinds.Encode(&kinds.Delegate{Task: text, DeadlineMS: uint64(limit.Milliseconds())}),
+		Head: client.Head{ID: id}, To: to, Payload: kinds.EncodePayload(&kinds.Delegate{Task: text, DeadlineMS: uint64(limit.Milliseconds())}),
 	}
 	given, err := s.agent.Delegate(within, p)
 	accepted := false
 	if err != nil {
 		c.failed(s, "delegate", begun, within, err)
-	} else if ack, err := kinds.Parse[kinds.Ack](given.Payload); err != nil {
+	} else if ack, err := kinds.ParsePayload[kinds.Ack](given.Payload); err != nil {
 		c.t.Error(err)
 	} else if accepted = ack.Accepted; !accepted {
 		c.count("delegate", string(ack.Code))
@@ -160,7 +160,7 @@ func (c *check) delegate(ctx context.Context, s *side, to, length string) {
 			if reported && task.State != client.TaskCompleted {
 				c.t.Errorf("%s reported the result of %s, which is %s: %s", s.other.Name, id, task.State, task.Outcome)
 			}
-			if r, err := kinds.Parse[kinds.Result](task.Result); task.State == client.TaskCompleted && (err != nil || r.Outcome != text) {
+			if r, err := kinds.ParsePayload[kinds.Result](task.Result); task.State == client.TaskCompleted && (err != nil || r.Outcome != text) {
 				c.t.Errorf("the result of %s is %s, %v", id, task.Result, err)
 			}
 			return

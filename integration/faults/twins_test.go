@@ -25,8 +25,8 @@ func TestTwoDaemonsOnOneDirectory(t *testing.T) {
 	c.held20()
 	want := fmt.Sprintf("the daemon with pid %d runs on %s", c.desk.Acpd.Cmd.Process.Pid, c.desk.Home)
 	for range 5 {
-		second := c.desk.Begin(c.desk.Command()...)
-		if said := second.Fails(1); !strings.Contains(said, want) || !strings.Contains(said, "stop it, or start this one with another --home") {
+		second := c.desk.StartProcess(c.desk.DaemonCommand()...)
+		if said := second.AwaitFailure(1); !strings.Contains(said, want) || !strings.Contains(said, "stop it, or start this one with another --home") {
 			t.Errorf("the second says %q", said)
 		}
 	}
@@ -47,20 +47,20 @@ func TestTwoDaemonsOnOneDirectory(t *testing.T) {
 func TestOneIdentityTwice(t *testing.T) {
 	t.Parallel()
 	desk, laptop, copied := newMachine(t, "desk"), newMachine(t, "laptop"), newMachine(t, "desk")
-	desk.Start()
-	laptop.Start()
+	desk.StartDaemon()
+	laptop.StartDaemon()
 	desk.Trust(laptop.Machine, laptop.Addr)
 	laptop.Trust(desk.Machine, desk.Addr)
-	reaches := func() bool { return desk.Peer(laptop.ID).State == client.PeerConnected }
+	reaches := func() bool { return desk.FindPeer(laptop.ID).State == client.PeerConnected }
 	await.Until(t, "desk is connected", reaches)
 	var held []wire.MessageID
 	notify := func(m *machine) error {
 		id := wire.NewMessageID()
-		r, err := m.Client.Notify(await.Context(t), client.NotifyParams{
-			Head: client.Head{ID: id}, To: client.To("laptop"), Payload: kinds.Encode(&kinds.Notify{Topic: "build"}),
+		r, err := m.Client.Notify(await.NewContext(t), client.NotifyParams{
+			Head: client.Head{ID: id}, To: client.To("laptop"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "build"}),
 		})
 		if err == nil && r.State != client.Held {
-			err = errors.New(r.State)
+			err = errors.New(string(r.State))
 		}
 		if err == nil {
 			held = append(held, id)
@@ -70,22 +70,22 @@ func TestOneIdentityTwice(t *testing.T) {
 	served := func(m *machine) func() bool { return func() bool { return notify(m) == nil } }
 	await.Until(t, "desk is served", served(desk))
 	calm(desk, laptop)
-	desk.Stop()
+	desk.StopDaemon()
 
 	if err := os.RemoveAll(copied.Home); err != nil {
 		t.Fatal(err)
 	}
 	copied.Home = folder(t, desk.Home)
-	copied.Client = &client.Client{Socket: copied.Socket()}
+	copied.Client = &client.Client{Socket: copied.SocketPath()}
 	t.Cleanup(func() { copied.Client.Close() })
 	port := filepath.Join(copied.Home, "config.yaml")
 	if err := os.WriteFile(port, []byte("listen: 127.0.0.2:0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	copied.Flags = []string{"--no-mdns"}
-	desk.Start()
+	desk.StartDaemon()
 	await.Until(t, "desk is connected", reaches)
-	copied.Start()
+	copied.StartDaemon()
 	if copied.ID != desk.ID {
 		t.Fatal("the copy is another")
 	}
@@ -101,9 +101,9 @@ func TestOneIdentityTwice(t *testing.T) {
 	copied.before = desk.before
 	copied.closes()
 	laptop.closes()
-	copied.Stop()
-	desk.Stop()
-	desk.Start() // an earlier process stays refused; a new one is served at once
+	copied.StopDaemon()
+	desk.StopDaemon()
+	desk.StartDaemon() // an earlier process stays refused; a new one is served at once
 	await.Until(t, "desk is served again", served(desk))
 	laptop.hasOnce(held)
 	desk.closes()

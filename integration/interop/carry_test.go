@@ -28,17 +28,17 @@ type station struct {
 func stations(t *testing.T) (desk, laptop *station) {
 	t.Helper()
 	set := func(name, agents string) *station {
-		s := &station{&both{t, filepath.Join(t.TempDir(), "home")}, live.New(t, name)}
+		s := &station{&both{t, filepath.Join(t.TempDir(), "home")}, live.NewMachine(t, name)}
 		s.must("theirs", "init", "demo", "--agents", agents)
 		s.daemon.Env = []string{"OACP_HOME=" + s.home}
-		s.daemon.Start()
+		s.daemon.StartDaemon()
 		return s
 	}
 	desk, laptop = set("desk", "planner"), set("laptop", "reviewer,tester")
-	laptop.daemon.Must("join", strings.TrimSpace(desk.daemon.Must("invite")))
-	desk.daemon.Must("oacp", "bind", "demo", "reviewer", "laptop")
-	desk.daemon.Must("oacp", "bind", "demo", "tester", "laptop")
-	laptop.daemon.Must("oacp", "bind", "demo", "planner", "desk")
+	laptop.daemon.MustOutput("join", strings.TrimSpace(desk.daemon.MustOutput("invite")))
+	desk.daemon.MustOutput("oacp", "bind", "demo", "reviewer", "laptop")
+	desk.daemon.MustOutput("oacp", "bind", "demo", "tester", "laptop")
+	laptop.daemon.MustOutput("oacp", "bind", "demo", "planner", "desk")
 	return desk, laptop
 }
 
@@ -71,7 +71,7 @@ func carried(t *testing.T, path string, to *station) (there string) {
 // it was sent, and answers come back.
 func TestCarried(t *testing.T) {
 	desk, laptop := stations(t)
-	for _, typ := range message.Types() {
+	for _, typ := range message.ListMessageTypes() {
 		for _, tool := range []string{"theirs", "ours"} {
 			s := desk.send(tool, "--from", "planner", "--to", "reviewer", "--type", typ, "--subject", "Subject: "+typ, "--body", body(typ),
 				"--priority", "P1", "--context-keys", "a\nb", "--expires", "2h", "--channel", "review", "--suffix", tool)
@@ -126,7 +126,7 @@ func TestConsumed(t *testing.T) {
 			t.Errorf("told %q", told)
 		}
 		laptop.must("theirs", "inbox", "demo", "--agent", "reviewer")
-		await.Until(t, "the sender's daemon knows", func() bool { return strings.Contains(desk.daemon.Must("oacp", "queue"), "\tdelivered\t") })
+		await.Until(t, "the sender's daemon knows", func() bool { return strings.Contains(desk.daemon.MustOutput("oacp", "queue"), "\tdelivered\t") })
 		if out, err := exec.Command("test", "-f", s.Inbox).CombinedOutput(); err != nil {
 			t.Fatalf("test -f: %v %s", err, out)
 		}
@@ -161,7 +161,7 @@ func TestOffline(t *testing.T) {
 	}
 	is("available")
 	desk.must("theirs", "doctor", "--project", "demo")
-	laptop.daemon.Stop()
+	laptop.daemon.StopDaemon()
 	is("offline")
 	send := func(priority string) (path, stderr string) {
 		s := desk.run("theirs", "send", "demo", "--from", "planner", "--to", "reviewer", "--type", "question", "--subject", "S", "--body", "x", "--priority", priority)
@@ -178,12 +178,12 @@ func TestOffline(t *testing.T) {
 	if !strings.HasPrefix(said, "WARNING: P0 message to OFFLINE agent 'reviewer'") {
 		t.Errorf("stderr %q", said)
 	}
-	desk.daemon.Stop()
+	desk.daemon.StopDaemon()
 	third, _ := send("P1")
 	desk.must("theirs", "inbox", "demo", "--all")
 	desk.must("ours", "inbox", "demo", "--all")
-	laptop.daemon.Start()
-	desk.daemon.Start()
+	laptop.daemon.StartDaemon()
+	desk.daemon.StartDaemon()
 	for _, path := range []string{first, second, third} {
 		carried(t, path, laptop)
 	}

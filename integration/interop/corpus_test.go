@@ -64,7 +64,7 @@ func TestCorpus(t *testing.T) {
 			if d == nil || v.Fields == nil || v.Why != "" {
 				return
 			}
-			if diff := cmp.Diff(fieldsMessage(v.Fields), d.Message()); diff != "" {
+			if diff := cmp.Diff(fieldsMessage(v.Fields), d.ToMessage()); diff != "" {
 				t.Errorf("%q is read differently (-reference +ours):\n%s", v.data(), diff)
 			}
 		})
@@ -73,7 +73,7 @@ func TestCorpus(t *testing.T) {
 
 // judge is the validation of a file.
 func judge(data []byte) (*message.Document, []string) {
-	d, err := message.Parse(data)
+	d, err := message.ParseDocument(data)
 	if err != nil {
 		return nil, []string{err.Error()}
 	}

@@ -30,7 +30,7 @@ func random(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(s, 0))
 }
 
-// bits are what random texts are made of: all that some reader or writer of YAML is
+// bits are the parts of random texts: all that some reader or writer of YAML is
 // known to treat on its own.
 var bits = []string{
 	"a", "b", "word", "0", " ", "  ", "\n", "\n\n", "\t", ":", ": ", "#", " #", "-", "- ", "?", ",", "[", "]", "{", "}", "&", "*", "!", "|", ">",
@@ -91,10 +91,10 @@ func TestWriter(t *testing.T) {
 		if ref.ask(t, map[string]any{"op": "load", "data": ours}, &read); !survives(read.Fields, m) {
 			t.Errorf("%+v: we write\n%q\nwhich the reference reads as %q %s", m, ours, read.Fields, read.Error)
 		}
-		d, err := message.Parse(ours)
+		d, err := message.ParseDocument(ours)
 		if err != nil {
 			t.Errorf("%q: %v", ours, err)
-		} else if diff := cmp.Diff(fieldsMessage(read.Fields), d.Message()); diff != "" {
+		} else if diff := cmp.Diff(fieldsMessage(read.Fields), d.ToMessage()); diff != "" {
 			t.Errorf("%q is read differently (-reference +ours):\n%s", ours, diff)
 		}
 	}
@@ -139,7 +139,7 @@ func TestReader(t *testing.T) {
 		data := []byte(b.String())
 		var theirs loaded
 		ref.ask(t, map[string]any{"op": "load", "data": data}, &theirs)
-		if m, err := message.Carriable(data); err == nil {
+		if m, err := message.ParseCarriableMessage(data); err == nil {
 			carried++
 			if from, _ := theirs.Fields["from"].(string); theirs.Error == "" && trim(from) != m.From {
 				t.Errorf("%q is carried as mail from %q, and from %q to the reference", data, m.From, from)
@@ -148,13 +148,13 @@ func TestReader(t *testing.T) {
 		if known.Match(data) {
 			continue
 		}
-		d, err := message.Parse(data)
+		d, err := message.ParseDocument(data)
 		switch {
 		case (err != nil) != (theirs.Error != ""):
 			t.Errorf("%q\nthe reference says %q, we say %v", data, theirs.Error, err)
 		case err == nil:
 			good++
-			if diff := cmp.Diff(fieldsMessage(theirs.Fields), d.Message()); diff != "" {
+			if diff := cmp.Diff(fieldsMessage(theirs.Fields), d.ToMessage()); diff != "" {
 				t.Errorf("%q is read differently (-reference +ours):\n%s", data, diff)
 			}
 		}

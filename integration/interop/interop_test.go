@@ -19,7 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// venvs is where make interop puts the reference: in "pinned" the release whose
+// venvs is the folder into which make interop puts the reference: in "pinned" the release whose
 // behaviour is the contract, in "newest" the latest.
 const venvs = "../../.interop"
 

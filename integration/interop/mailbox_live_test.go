@@ -59,7 +59,7 @@ func newBoth(t *testing.T) *both {
 // run runs a command of ours or of theirs.
 func (b *both) run(tool string, args ...string) step {
 	b.t.Helper()
-	command := []string{live.Program(b.t, "acpctl"), "oacp"}
+	command := []string{live.ProgramPath(b.t, "acpctl"), "oacp"}
 	if tool == "theirs" {
 		command = []string{filepath.Join(venv(b.t, "pinned"), "bin", "oacp")}
 	}
@@ -118,11 +118,11 @@ func (b *both) parse(path string) message.Message {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	d, err := message.Parse(data)
+	d, err := message.ParseDocument(data)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return d.Message()
+	return d.ToMessage()
 }
 
 const handoff = `source_agent: planner
@@ -156,7 +156,7 @@ func body(typ string) string {
 // TestEachType: every type, sent by each tool, is the same file to both.
 func TestEachType(t *testing.T) {
 	b := newBoth(t)
-	for _, typ := range message.Types() {
+	for _, typ := range message.ListMessageTypes() {
 		var files []string
 		for _, tool := range []string{"ours", "theirs"} {
 			s := b.send(tool, "--from", "planner", "--to", "reviewer", "--type", typ, "--subject", "Subject: "+typ, "--body", body(typ),

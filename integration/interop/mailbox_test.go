@@ -19,13 +19,13 @@ import (
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	live.Remove()
+	live.RemovePrograms()
 	os.Exit(code)
 }
 
 const mailboxFile = "../vectors/oacp/mailbox.json"
 
-// session is what the reference does with a home, step by step: vectors/oacp/README.md.
+// session lists the actions of the reference on a home, step by step: vectors/oacp/README.md.
 type session struct {
 	Files map[string]string `json:"files"`
 	Steps []step            `json:"steps"`
@@ -126,7 +126,7 @@ func TestMailbox(t *testing.T) {
 		}
 		return args
 	}
-	s.play(t, []string{live.Program(t, "acpctl"), "oacp"}, change, func(i int, was, is step) {
+	s.play(t, []string{live.ProgramPath(t, "acpctl"), "oacp"}, change, func(i int, was, is step) {
 		if was.Remove != "" {
 			return
 		}

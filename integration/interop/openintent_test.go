@@ -42,12 +42,12 @@ type desk struct {
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	addr := freeAddr(t)
-	d := &desk{live.New(t, "desk"), "http://" + addr}
-	config := fmt.Sprintf("channels:\n  listen: %s\n  keys:\n  - {sha256: %s}\n  - {sha256: %s, agent: planner}\n", addr, api.HashKey("any"), api.HashKey("bound"))
+	d := &desk{live.NewMachine(t, "desk"), "http://" + addr}
+	config := fmt.Sprintf("channels:\n  listen: %s\n  keys:\n  - {sha256: %s}\n  - {sha256: %s, agent: planner}\n", addr, api.HashAPIKey("any"), api.HashAPIKey("bound"))
 	if err := os.WriteFile(filepath.Join(d.Home, "config.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.Start()
+	d.StartDaemon()
 	return d
 }
 
@@ -66,14 +66,14 @@ func (d *desk) run(args ...string) string {
 	d.T.Helper()
 	p := d.python(args...)
 	<-p.Ended // which may be a while: some are test suites
-	return p.Exits(0)
+	return p.AwaitExit(0)
 }
 
 // python starts a Python program, which ends with the test.
 func (d *desk) python(args ...string) *live.Process {
 	d.T.Helper()
 	env := append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "ACP_HOME="+d.Home, "OPENINTENT_URL="+d.url)
-	p := live.Prepare(d.T, env, append([]string{sdk(d.T)}, args...)...)
+	p := live.PrepareProcess(d.T, env, append([]string{sdk(d.T)}, args...)...)
 	p.Cmd.Dir = ""
 	if err := p.Start(); err != nil {
 		d.T.Fatal(err)
@@ -107,9 +107,9 @@ func TestOpenIntentRestart(t *testing.T) {
 		t.Errorf("sent: %q", before)
 	}
 	list := d.run(machines, "numbers", d.url, "reviewer", channel)
-	for by, end := range map[string]func() time.Time{"SIGTERM": d.Stop, "SIGKILL": d.Kill} {
+	for by, end := range map[string]func() time.Time{"SIGTERM": d.StopDaemon, "SIGKILL": d.KillDaemon} {
 		end()
-		d.Start()
+		d.StartDaemon()
 		if got := d.run(machines, "numbers", d.url, "reviewer", channel); got != list || got == "" {
 			t.Errorf("after %s: %q, was %q", by, got, list)
 		}
@@ -179,7 +179,7 @@ func TestOpenIntentRules(t *testing.T) {
 func referenceServer(t *testing.T) string {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(freeAddr(t))
-	live.Begin(t, os.Environ(), filepath.Join(filepath.Dir(sdk(t)), "openintent-server"),
+	live.StartProcess(t, os.Environ(), filepath.Join(filepath.Dir(sdk(t)), "openintent-server"),
 		"--host", host, "--port", port, "--api-keys", "any", "--log-level", "error", "--database-url", "sqlite:///"+filepath.Join(t.TempDir(), "reference.db"))
 	url := "http://" + net.JoinHostPort(host, port)
 	await.Until(t, "the reference server listens", func() bool {

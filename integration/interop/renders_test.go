@@ -54,11 +54,11 @@ func TestRenders(t *testing.T) {
 			if same := string(got) == v.Text; same == (v.Lost || separated) {
 				t.Errorf("renders\n%s\nthe reference renders, lost: %t\n%s", got, v.Lost, v.Text)
 			}
-			d, err := message.Parse(got)
+			d, err := message.ParseDocument(got)
 			if err != nil {
 				t.Fatal(err)
 			}
-			read := d.Message()
+			read := d.ToMessage()
 			if read.Subject != trim(m.Subject) || !sameText(read.Body, m.Body) || !sameText(read.ContextKeys, m.ContextKeys) {
 				t.Errorf("%q reads as %q, %q, %q", got, read.Subject, read.Body, read.ContextKeys)
 			}

@@ -53,7 +53,7 @@ func TestDryRun(t *testing.T) {
 	ref, r := start(t, "pinned"), random(t)
 	sent, refused := 0, 0
 	for i := range *rounds / 2 {
-		m, args := compose(r, message.Types()[i%len(message.Types())])
+		m, args := compose(r, message.ListMessageTypes()[i%len(message.ListMessageTypes())])
 		var answer ran
 		ref.ask(t, map[string]any{"op": "send", "args": args}, &answer)
 		if answer.Exit != 0 {
@@ -65,12 +65,12 @@ func TestDryRun(t *testing.T) {
 			continue
 		}
 		sent++
-		d, err := message.Parse([]byte(answer.Stdout))
+		d, err := message.ParseDocument([]byte(answer.Stdout))
 		if err != nil {
 			t.Errorf("%q: %v", answer.Stdout, err)
 			continue
 		}
-		m.ID, m.Created = d.Message().ID, d.Message().Created
+		m.ID, m.Created = d.ToMessage().ID, d.ToMessage().Created
 		if lines := m.Validate(); lines != nil {
 			t.Errorf("%q\nthe reference sends it, we say %q", args, lines)
 		}
@@ -120,7 +120,7 @@ func compose(r *rand.Rand, typ string) (message.Message, []string) {
 	}
 	args = append(args, "--body="+m.Body)
 	if r.IntN(2) == 0 {
-		m.Priority = message.Priorities()[r.IntN(4)]
+		m.Priority = message.ListPriorities()[r.IntN(4)]
 		args = append(args, "--priority="+m.Priority)
 	}
 	option(&m.RelatedPR, "--related-pr", "42", "#42")
@@ -144,21 +144,21 @@ func TestDurations(t *testing.T) {
 			"project", "--from=planner", "--to=reviewer", "--type=question", "--subject=s", "--body=b", "--dry-run", "--oacp-dir=/nonexistent", "--expires=" + duration,
 		}}, &answer)
 		now := time.Now()
-		got, err := message.ExpiresAfter(duration, now)
+		got, err := message.ParseExpiry(duration, now)
 		if answer.Exit != 0 {
 			if err == nil || "ERROR: "+err.Error()+"\n" != answer.Stderr || answer.Exit != 2 {
 				t.Errorf("%q: the reference says %s(%d), we say %q, %v", duration, answer.Stderr, answer.Exit, got, err)
 			}
 			continue
 		}
-		d, parseErr := message.Parse([]byte(answer.Stdout))
+		d, parseErr := message.ParseDocument([]byte(answer.Stdout))
 		if err != nil || parseErr != nil {
 			t.Errorf("%q: %v, %v", duration, err, parseErr)
 			continue
 		}
-		want, _ := time.Parse(time.RFC3339, d.Message().Expires)
+		want, _ := time.Parse(time.RFC3339, d.ToMessage().Expires)
 		if at, _ := time.Parse(time.RFC3339, got); at.Sub(want).Abs() > 2*time.Second {
-			t.Errorf("%q: expires at %s, the reference says %s", duration, got, d.Message().Expires)
+			t.Errorf("%q: expires at %s, the reference says %s", duration, got, d.ToMessage().Expires)
 		}
 	}
 }
@@ -176,8 +176,8 @@ func TestNewest(t *testing.T) {
 		}
 	}
 	for i := range *rounds / 10 {
-		m, _ := compose(r, message.Types()[i%len(message.Types())])
-		m.ID, m.Created = message.NewID(time.Now(), m.From), message.Stamp(time.Now())
+		m, _ := compose(r, message.ListMessageTypes()[i%len(message.ListMessageTypes())])
+		m.ID, m.Created = message.NewMessageID(time.Now(), m.From), message.FormatTimestamp(time.Now())
 		if m.Validate() != nil {
 			continue
 		}

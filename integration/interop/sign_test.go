@@ -51,7 +51,7 @@ func (b *both) signAgain(signed []byte, kids []string) []byte {
 		}
 		keys = append(keys, key)
 	}
-	again, _, err := message.Sign(signed[:bytes.LastIndex(signed, []byte("auth: "))], keys)
+	again, _, err := message.SignMessage(signed[:bytes.LastIndex(signed, []byte("auth: "))], keys)
 	if err != nil {
 		b.t.Fatal(err)
 	}

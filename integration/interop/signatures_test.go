@@ -79,11 +79,11 @@ func TestSignatures(t *testing.T) {
 				pins = message.ParsePins(pinsName, []byte(s.pins(v)))
 			}
 			now := time.Now()
-			judgement := message.Verify(v.data(), pins, now)
-			if ok := v.Auth["status"] == "unsigned" || v.Auth["status"] == "verified"; judgement.OK() != ok {
-				t.Errorf("OK is %t, expected %t", judgement.OK(), ok)
+			judgement := message.VerifyMessage(v.data(), pins, now)
+			if ok := v.Auth["status"] == "unsigned" || v.Auth["status"] == "verified"; judgement.IsAcceptable() != ok {
+				t.Errorf("OK is %t, expected %t", judgement.IsAcceptable(), ok)
 			}
-			if judgement.VerifiedAt != message.Stamp(now) {
+			if judgement.VerifiedAt != message.FormatTimestamp(now) {
 				t.Errorf("verified at %s", judgement.VerifiedAt)
 			}
 			if got := shorten(judgement.String()); got != v.Line {
@@ -125,7 +125,7 @@ func TestSign(t *testing.T) {
 		}
 		slices.Reverse(keys) // Sign knows which are the newest
 		rendered := bytes.Clone(data[:cut])
-		got, kids, err := message.Sign(rendered, keys)
+		got, kids, err := message.SignMessage(rendered, keys)
 		if err != nil {
 			t.Fatalf("%s: %v", v.Name, err)
 		}
@@ -135,7 +135,7 @@ func TestSign(t *testing.T) {
 		if !bytes.Equal(rendered, data[:cut]) || len(kids) != len(keys) || kids[0] != keys[len(keys)-1].KID {
 			t.Errorf("%s: signed by %q", v.Name, kids)
 		}
-		if _, _, err := message.Sign(got, keys); err == nil {
+		if _, _, err := message.SignMessage(got, keys); err == nil {
 			t.Errorf("%s: signed twice", v.Name)
 		}
 	}
@@ -189,7 +189,7 @@ func keyFile(seed byte, of signer, created time.Time) []byte {
 	kid := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` + x + `"}`))
 	text, err := json.Marshal(map[string]string{
 		"kty": "OKP", "crv": "Ed25519", "x": x, "d": base64.RawURLEncoding.EncodeToString(d), "kid": base64.RawURLEncoding.EncodeToString(kid[:]),
-		"agent": of.agent, "trust_domain": of.domain, "instance_id": of.instance, "created_at_utc": message.Stamp(created),
+		"agent": of.agent, "trust_domain": of.domain, "instance_id": of.instance, "created_at_utc": message.FormatTimestamp(created),
 	})
 	if err != nil {
 		panic(err)

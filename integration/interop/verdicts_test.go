@@ -14,7 +14,7 @@ import (
 
 var record = flag.Bool("record", false, "write the verdicts into vectors/oacp anew")
 
-// maxFields is how long the recorded fields of one message may be.
+// maxFields bounds the length of the recorded fields of one message.
 const maxFields = 4096
 
 // TestVerdicts holds the recorded verdicts against the reference itself.

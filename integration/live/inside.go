@@ -11,29 +11,29 @@ import (
 	"syscall"
 )
 
-// Private is a file system that ends with the tests which [Inside] runs.
-const Private = "/run"
+// PrivateDir is a file system that ends with the tests which [RunInNamespaces] runs.
+const PrivateDir = "/run"
 
-// Inside is for a TestMain: it builds the programs and runs this test binary again in
+// RunInNamespaces is for a TestMain: it builds the programs and runs this test binary again in
 // new namespaces, for processes, for mounts and those that more names, and returns the
 // code to exit with. There run is called. So the tests change nothing outside, and
 // whatever ends them ends everything that they started. Who is not root gets a user
 // namespace if users is set.
-func Inside(more uintptr, users bool, run func() int) (code int) {
+func RunInNamespaces(more uintptr, users bool, run func() int) (code int) {
 	var err error
 	if os.Getenv(Built) != "" { // it is set inside the namespaces
-		if err = furnish(); err == nil {
+		if err = prepareNamespaces(); err == nil {
 			return run()
 		}
-	} else if code, err = enter(more, users); err == nil {
+	} else if code, err = enterNamespaces(more, users); err == nil {
 		return code
 	}
 	fmt.Fprintln(os.Stderr, "namespaces:", err)
 	return 1
 }
 
-func enter(more uintptr, users bool) (code int, _ error) {
-	defer Remove()
+func enterNamespaces(more uintptr, users bool) (code int, _ error) {
+	defer RemovePrograms()
 	if _, err := Build(); err != nil {
 		return 1, err
 	}
@@ -60,15 +60,15 @@ func enter(more uintptr, users bool) (code int, _ error) {
 	return 0, nil
 }
 
-// furnish makes the namespaces fit to live in.
-func furnish() error {
+// prepareNamespaces makes the namespaces fit to live in.
+func prepareNamespaces() error {
 	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make the mounts private: %w", err)
 	}
-	for path, kind := range map[string]string{"/proc": "proc", Private: "tmpfs"} {
+	for path, kind := range map[string]string{"/proc": "proc", PrivateDir: "tmpfs"} {
 		if err := syscall.Mount(kind, path, kind, 0, ""); err != nil {
 			return fmt.Errorf("mount %s: %w", path, err)
 		}
 	}
-	return os.Setenv("TMPDIR", Private)
+	return os.Setenv("TMPDIR", PrivateDir)
 }

@@ -32,22 +32,22 @@ type Machine struct {
 	T      *testing.T
 }
 
-// New makes a state directory; see Start. The daemon is alone with the peers that it
+// NewMachine makes a state directory; see StartDaemon. The daemon is alone with the peers that it
 // is told of: it listens on loopback.
-func New(t *testing.T, name string) *Machine {
+func NewMachine(t *testing.T, name string) *Machine {
 	t.Helper()
 	m := &Machine{
-		Name: name, Home: Dir(t), Flags: []string{"--no-mdns", "--listen", "127.0.0.1:0"},
+		Name: name, Home: MakeTempDir(t), Flags: []string{"--no-mdns", "--listen", "127.0.0.1:0"},
 		In: func(start func() error) error { return start() }, T: t,
 	}
-	m.Client = &client.Client{Socket: m.Socket()}
+	m.Client = &client.Client{Socket: m.SocketPath()}
 	t.Cleanup(func() { m.Client.Close() })
 	return m
 }
 
-// Dir is a temporary directory whose path leaves room for a socket's name, which
+// MakeTempDir is a temporary directory whose path leaves room for a socket's name, which
 // that of t.TempDir may not.
-func Dir(t *testing.T) string {
+func MakeTempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "acp")
 	if err != nil {
@@ -57,74 +57,74 @@ func Dir(t *testing.T) string {
 	return dir
 }
 
-// Socket is the path of the daemon's socket.
-func (m *Machine) Socket() string { return filepath.Join(m.Home, client.SocketName) }
+// SocketPath is the path of the daemon's socket.
+func (m *Machine) SocketPath() string { return filepath.Join(m.Home, client.SocketName) }
 
-// Command is acpd's command line on this machine.
-func (m *Machine) Command(more ...string) []string {
+// DaemonCommand is acpd's command line on this machine.
+func (m *Machine) DaemonCommand(more ...string) []string {
 	m.T.Helper()
-	return slices.Concat([]string{Program(m.T, "acpd"), "--home", m.Home, "--name", m.Name}, m.Flags, more)
+	return slices.Concat([]string{ProgramPath(m.T, "acpd"), "--home", m.Home, "--name", m.Name}, m.Flags, more)
 }
 
-// Prepare prepares a process on this machine.
-func (m *Machine) Prepare(argv ...string) *Process {
+// PrepareProcess prepares a process on this machine.
+func (m *Machine) PrepareProcess(argv ...string) *Process {
 	m.T.Helper()
-	return Prepare(m.T, Environ(m.T, m.Home, m.Env...), argv...)
+	return PrepareProcess(m.T, NewEnviron(m.T, m.Home, m.Env...), argv...)
 }
 
-// Begin starts a process on this machine.
-func (m *Machine) Begin(argv ...string) *Process {
+// StartProcess starts a process on this machine.
+func (m *Machine) StartProcess(argv ...string) *Process {
 	m.T.Helper()
-	p := m.Prepare(argv...)
+	p := m.PrepareProcess(argv...)
 	if err := m.In(p.Start); err != nil {
 		m.T.Fatal(err)
 	}
 	return p
 }
 
-// Acpctl starts acpctl, for this daemon.
-func (m *Machine) Acpctl(args ...string) *Process {
+// StartAcpctl starts acpctl, for this daemon.
+func (m *Machine) StartAcpctl(args ...string) *Process {
 	m.T.Helper()
-	return m.Begin(append([]string{Program(m.T, "acpctl"), "--home", m.Home}, args...)...)
+	return m.StartProcess(append([]string{ProgramPath(m.T, "acpctl"), "--home", m.Home}, args...)...)
 }
 
-// Run runs acpctl, which must end with that exit code.
-func (m *Machine) Run(code int, args ...string) *Process {
+// RunAcpctl runs acpctl, which must end with that exit code.
+func (m *Machine) RunAcpctl(code int, args ...string) *Process {
 	m.T.Helper()
-	p := m.Acpctl(args...)
-	p.Exits(code)
+	p := m.StartAcpctl(args...)
+	p.AwaitExit(code)
 	return p
 }
 
-// Must runs acpctl, which must succeed, and returns what it printed.
-func (m *Machine) Must(args ...string) string {
+// MustOutput runs acpctl, which must succeed, and returns what it printed.
+func (m *Machine) MustOutput(args ...string) string {
 	m.T.Helper()
-	return m.Acpctl(args...).Exits(0)
+	return m.StartAcpctl(args...).AwaitExit(0)
 }
 
-// Launch starts the daemon and does not wait for it; see Ready.
-func (m *Machine) Launch(more ...string) {
+// LaunchDaemon starts the daemon and does not wait for it; see AwaitReady.
+func (m *Machine) LaunchDaemon(more ...string) {
 	m.T.Helper()
-	m.Acpd = m.Begin(m.Command(more...)...)
+	m.Acpd = m.StartProcess(m.DaemonCommand(more...)...)
 }
 
-// Start starts the daemon, again at the address that it had.
-func (m *Machine) Start(more ...string) {
+// StartDaemon starts the daemon, again at the address that it had.
+func (m *Machine) StartDaemon(more ...string) {
 	m.T.Helper()
-	m.Launch(more...)
-	m.Ready()
+	m.LaunchDaemon(more...)
+	m.AwaitReady()
 }
 
-// Ready waits until the daemon answers.
-func (m *Machine) Ready() {
+// AwaitReady waits until the daemon answers.
+func (m *Machine) AwaitReady() {
 	m.T.Helper()
 	var who *client.Whoami
 	await.Until(m.T, m.Name+" is ready", func() bool {
-		if !m.Acpd.Running() {
+		if !m.Acpd.IsRunning() {
 			m.T.Fatalf("acpd ended: %s", m.Acpd.Stderr.String())
 		}
 		var err error
-		who, err = m.Client.Whoami(await.Context(m.T))
+		who, err = m.Client.Whoami(await.NewContext(m.T))
 		return err == nil
 	})
 	if m.Addr != "" && (who.Listen[0] != m.Addr || who.ID != m.ID) {
@@ -133,45 +133,46 @@ func (m *Machine) Ready() {
 	m.ID, m.Addr = who.ID, who.Listen[0]
 }
 
-// Kill ends the daemon as a power cut would, and returns when that began.
-func (m *Machine) Kill() (at time.Time) {
+// KillDaemon ends the daemon as a power cut would, and returns when that began.
+func (m *Machine) KillDaemon() (at time.Time) {
 	at = time.Now()
 	m.Acpd.Signal(syscall.SIGKILL)
 	<-m.Acpd.Ended
 	return at
 }
 
-// Stop asks the daemon to end, waits, and returns when that began.
-func (m *Machine) Stop() (at time.Time) {
+// StopDaemon asks the daemon to end, waits, and returns when that began.
+func (m *Machine) StopDaemon() (at time.Time) {
 	m.T.Helper()
 	at = time.Now()
 	m.Acpd.Signal(syscall.SIGTERM)
-	m.Acpd.Exits(0)
+	m.Acpd.AwaitExit(0)
 	return at
 }
 
 // Trust makes the daemon trust another one's key, by its full id and under its name.
 func (m *Machine) Trust(other *Machine, addrs ...string) {
 	m.T.Helper()
-	if _, err := m.Client.Trust(await.Context(m.T), client.TrustParams{Peer: other.ID.String(), Name: other.Name, Addrs: addrs}); err != nil {
+	if _, err := m.Client.Trust(await.NewContext(m.T), client.TrustParams{Peer: other.ID.String(), Name: other.Name, Addrs: addrs}); err != nil {
 		m.T.Fatalf("%s trusts %s: %v", m.Name, other.Name, err)
 	}
 }
 
-// Peers is what acpctl peers lists.
-func (m *Machine) Peers() []client.Peer {
+// ListPeers returns the peers that acpctl peers lists.
+func (m *Machine) ListPeers() []client.Peer {
 	m.T.Helper()
-	peers, err := m.Client.Peers(await.Context(m.T))
+	peers, err := m.Client.Peers(await.NewContext(m.T))
 	if err != nil {
 		m.T.Fatalf("peers of %s: %v", m.Name, err)
 	}
 	return peers
 }
 
-// Peer is how the daemon sees another one; zero if it does not know it.
-func (m *Machine) Peer(id identity.ID) client.Peer {
+// FindPeer returns what the daemon says of another one, or the zero value if it does not know
+// that one.
+func (m *Machine) FindPeer(id identity.ID) client.Peer {
 	m.T.Helper()
-	for _, p := range m.Peers() {
+	for _, p := range m.ListPeers() {
 		if p.ID == id {
 			return p
 		}

@@ -42,18 +42,18 @@ func (o *Output) String() string {
 	return o.text.String()
 }
 
-// Begin starts a program, which ends with the test.
-func Begin(t *testing.T, env []string, argv ...string) *Process {
+// StartProcess starts a program, which ends with the test.
+func StartProcess(t *testing.T, env []string, argv ...string) *Process {
 	t.Helper()
-	p := Prepare(t, env, argv...)
+	p := PrepareProcess(t, env, argv...)
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// Prepare is Begin without the start.
-func Prepare(t *testing.T, env []string, argv ...string) *Process {
+// PrepareProcess is StartProcess without the start.
+func PrepareProcess(t *testing.T, env []string, argv ...string) *Process {
 	p := &Process{t: t, Cmd: exec.Command(argv[0], argv[1:]...), Ended: make(chan struct{})}
 	p.Cmd.Env, p.Cmd.Dir = env, "/"
 	p.Cmd.Stdout, p.Cmd.Stderr = &p.Stdout, &p.Stderr
@@ -77,12 +77,12 @@ func (p *Process) Start() error {
 		p.Took = time.Since(p.Begun)
 		close(p.Ended)
 	}()
-	p.t.Cleanup(p.End)
+	p.t.Cleanup(p.Stop)
 	return err
 }
 
-// End ends the process if it still runs, and shows what it said if the test failed.
-func (p *Process) End() {
+// Stop ends the process if it still runs, and shows what it said if the test failed.
+func (p *Process) Stop() {
 	p.SignalGroup(syscall.SIGCONT)
 	p.SignalGroup(syscall.SIGTERM)
 	select {
@@ -105,12 +105,12 @@ func (p *Process) Signal(s syscall.Signal) { p.Cmd.Process.Signal(s) }
 
 // SignalGroup reaches the children too.
 func (p *Process) SignalGroup(s syscall.Signal) {
-	if p.Running() {
+	if p.IsRunning() {
 		syscall.Kill(-p.Cmd.Process.Pid, s)
 	}
 }
 
-func (p *Process) Running() bool {
+func (p *Process) IsRunning() bool {
 	select {
 	case <-p.Ended:
 		return false
@@ -119,8 +119,8 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Await waits for the end.
-func (p *Process) Await() {
+// AwaitEnd waits for the end.
+func (p *Process) AwaitEnd() {
 	p.t.Helper()
 	select {
 	case <-p.Ended:
@@ -129,20 +129,20 @@ func (p *Process) Await() {
 	}
 }
 
-// Exits waits for the end, which must come with this exit code, and returns what is
+// AwaitExit waits for the end, which must come with this exit code, and returns what is
 // on standard output.
-func (p *Process) Exits(code int) (stdout string) {
+func (p *Process) AwaitExit(code int) (stdout string) {
 	p.t.Helper()
-	p.Await()
+	p.AwaitEnd()
 	if got := p.Cmd.ProcessState.ExitCode(); got != code {
 		p.t.Fatalf("%s: exit code %d, want %d\n%s%s", p.Cmd, got, code, p.Stdout.String(), p.Stderr.String())
 	}
 	return p.Stdout.String()
 }
 
-// Fails is Exits for who wants to know what is on standard error.
-func (p *Process) Fails(code int) (stderr string) {
+// AwaitFailure is AwaitExit for who wants to know what is on standard error.
+func (p *Process) AwaitFailure(code int) (stderr string) {
 	p.t.Helper()
-	p.Exits(code)
+	p.AwaitExit(code)
 	return p.Stderr.String()
 }

@@ -20,7 +20,7 @@ const Built = "ACPD_BUILT"
 var Tags string
 
 // Build builds acpd and acpctl, once, and returns their directory, which any user may
-// read; see Remove. Where the race detector watches the tests it watches them too.
+// read; see RemovePrograms. Where the race detector watches the tests it watches them too.
 var Build = sync.OnceValues(func() (dir string, _ error) {
 	if dir = os.Getenv(Built); dir != "" {
 		return dir, nil
@@ -31,7 +31,7 @@ var Build = sync.OnceValues(func() (dir string, _ error) {
 	}
 	os.Setenv(Built, dir)
 	args, cgo := []string{"build", "-trimpath", "-tags", Tags, "-o", dir + "/"}, "CGO_ENABLED=0"
-	if Raced() {
+	if IsRaceEnabled() {
 		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
 	}
 	cmd := exec.Command("go", append(args, "github.com/acpd/acpd/cmd/acpd", "github.com/acpd/acpd/cmd/acpctl")...)
@@ -42,17 +42,17 @@ var Build = sync.OnceValues(func() (dir string, _ error) {
 	return dir, os.Chmod(dir, 0o755)
 })
 
-// Raced tells whether the race detector watches this process.
-func Raced() bool {
+// IsRaceEnabled tells whether the race detector watches this process.
+func IsRaceEnabled() bool {
 	this, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(this.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// Remove removes what Build has built. Who set Built for this process removes it itself.
-func Remove() { os.RemoveAll(os.Getenv(Built)) }
+// RemovePrograms removes what Build has built. Who set Built for this process removes it itself.
+func RemovePrograms() { os.RemoveAll(os.Getenv(Built)) }
 
-// Program is the path of acpd or acpctl.
-func Program(t *testing.T, name string) string {
+// ProgramPath is the path of acpd or acpctl.
+func ProgramPath(t *testing.T, name string) string {
 	t.Helper()
 	dir, err := Build()
 	if err != nil {
@@ -61,10 +61,10 @@ func Program(t *testing.T, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// Environ is the environment of a process: the programs come first in PATH, and
+// NewEnviron is the environment of a process: the programs come first in PATH, and
 // nothing of the caller's own daemon is in it.
-func Environ(t *testing.T, home string, more ...string) []string {
+func NewEnviron(t *testing.T, home string, more ...string) []string {
 	t.Helper()
-	path := filepath.Dir(Program(t, "acpd")) + ":" + os.Getenv("PATH")
+	path := filepath.Dir(ProgramPath(t, "acpd")) + ":" + os.Getenv("PATH")
 	return append([]string{"PATH=" + path, "HOME=" + home, "GORACE=atexit_sleep_ms=0"}, more...)
 }

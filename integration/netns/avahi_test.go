@@ -17,10 +17,10 @@ import (
 	"github.com/acpd/acpd/integration/live"
 )
 
-// avahiRun is where avahi insists on its socket; the directory is made for all.
-const avahiRun = live.Private + "/avahi-daemon"
+// avahiRun is the folder in which avahi insists on its socket; it is made for all tests.
+const avahiRun = live.PrivateDir + "/avahi-daemon"
 
-// lifetime is how long what acpd says of itself may be kept.
+// lifetime is the time for which the records of acpd may be kept.
 const lifetime = 75 * time.Second
 
 const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
@@ -135,7 +135,7 @@ func TestAvahi(t *testing.T) {
 	desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
 	for name, id := range services {
 		t.Logf("%s after %s, on the same host after %s", name, desk.sees(id, "10.77.0.2:4242", laptop.Acpd.Begun, await.Patience), laptop.sees(id, "10.77.0.2:4242", laptop.Acpd.Begun, await.Patience))
-		if claim := desk.Peer(id).Claim; claim != name {
+		if claim := desk.FindPeer(id).Claim; claim != name {
 			t.Errorf("%q is listed as %q", name, claim)
 		}
 	}
@@ -152,7 +152,7 @@ func TestAvahi(t *testing.T) {
 		}
 	}
 
-	at := laptop.Stop()
+	at := laptop.StopDaemon()
 	eventually(t, at, byeTime+await.Patience, "avahi hears the goodbye", func() bool {
 		for _, l := range av.browse() {
 			if strings.Contains(l, laptop.ID.String()) {
@@ -162,9 +162,9 @@ func TestAvahi(t *testing.T) {
 		return true
 	})
 	at = time.Now()
-	av.End()
+	av.Stop()
 	for name, id := range services {
-		await.Within(t, "avahi's goodbye for "+name, desk.hears(client.EventLost, id, at, await.Patience), byeTime+slack)
+		await.CheckDuration(t, "avahi's goodbye for "+name, desk.hears(client.EventLost, id, at, await.Patience), byeTime+slack)
 	}
 	desk.warned(0)
 	laptop.warned(0)
@@ -181,5 +181,5 @@ func TestAvahiMany(t *testing.T) {
 	}
 	h[1].avahi(services)
 	desk := h[0].acpd("desk")
-	t.Logf("all %d after %s", count, eventually(t, desk.Acpd.Begun, 5*time.Second, "all services", func() bool { return len(desk.Peers()) == count }))
+	t.Logf("all %d after %s", count, eventually(t, desk.Acpd.Begun, 5*time.Second, "all services", func() bool { return len(desk.ListPeers()) == count }))
 }

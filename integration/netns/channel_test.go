@@ -39,7 +39,7 @@ func TestChannelsOfTheSDK(t *testing.T) {
 	l, h := lan(t, both, "desk", "laptop")
 	desk, laptop := h[0].daemon("desk"), h[1].daemon("laptop")
 	for _, d := range []*daemon{desk, laptop} {
-		config := fmt.Sprintf("channels:\n  open_to: [\"*\"]\n  listen: 127.0.0.1:7118\n  keys: [{sha256: %s}]\n", api.HashKey("any"))
+		config := fmt.Sprintf("channels:\n  open_to: [\"*\"]\n  listen: 127.0.0.1:7118\n  keys: [{sha256: %s}]\n", api.HashAPIKey("any"))
 		if err := os.WriteFile(filepath.Join(d.Home, "config.yaml"), []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -47,13 +47,13 @@ func TestChannelsOfTheSDK(t *testing.T) {
 		d.start()
 	}
 	befriend(desk, laptop)
-	ids := strings.Fields(desk.sdk("planner", "create", "work", "talk").Exits(0))
+	ids := strings.Fields(desk.sdk("planner", "create", "work", "talk").AwaitExit(0))
 	intent, channel := ids[0], ids[1]
 	laptop.sdk("reviewer", "echo", intent)
 	laptop.python("-c", agentOfOurs, intent)
-	desk.sdk("planner", "ask", channel, "reviewer", "20", "20").Exits(0)
-	desk.sdk("planner", "ask", channel, "critic", "20", "20").Exits(0)
-	laptop.sdk("tester", "ask", channel, "reviewer", "5", "20").Exits(0) // both of them across the link
+	desk.sdk("planner", "ask", channel, "reviewer", "20", "20").AwaitExit(0)
+	desk.sdk("planner", "ask", channel, "critic", "20", "20").AwaitExit(0)
+	laptop.sdk("tester", "ask", channel, "reviewer", "5", "20").AwaitExit(0) // both of them across the link
 
 	numbers := func(from, to int, status string) string {
 		var b strings.Builder
@@ -62,20 +62,20 @@ func TestChannelsOfTheSDK(t *testing.T) {
 		}
 		return b.String()
 	}
-	if said := laptop.sdk("tester", "send", channel, "1", "10").Exits(0); said != strings.Repeat("delivered\n", 10) {
+	if said := laptop.sdk("tester", "send", channel, "1", "10").AwaitExit(0); said != strings.Repeat("delivered\n", 10) {
 		t.Errorf("sent: %q", said)
 	}
 	l.bridge.ip("link set " + h[0].port("eth0") + " nomaster") // which neither end is told of
 	// The first is sent into the dark: whether it has arrived nobody knows, so it waits too.
 	cut := time.Now()
-	if said := laptop.sdk("tester", "send", channel, "11", "20").Exits(0); said != strings.Repeat("pending\n", 10) {
+	if said := laptop.sdk("tester", "send", channel, "11", "20").AwaitExit(0); said != strings.Repeat("pending\n", 10) {
 		t.Errorf("sent without a link: %q", said)
 	}
-	await.Within(t, "ten messages without a link", time.Since(cut), 15*time.Second)
-	if said := laptop.sdk("tester", "fail", channel, "reviewer").Exits(0); said != "TimeoutError \n" { // the request waits, and goes when the link is back
+	await.CheckDuration(t, "ten messages without a link", time.Since(cut), 15*time.Second)
+	if said := laptop.sdk("tester", "fail", channel, "reviewer").AwaitExit(0); said != "TimeoutError \n" { // the request waits, and goes when the link is back
 		t.Errorf("an ask without a link: %q", said)
 	}
-	if said := desk.sdk("planner", "fail", channel, "reviewer").Exits(0); said != "TimeoutError \n" {
+	if said := desk.sdk("planner", "fail", channel, "reviewer").AwaitExit(0); said != "TimeoutError \n" {
 		t.Errorf("an ask of one who is away: %q", said)
 	}
 
@@ -84,18 +84,18 @@ func TestChannelsOfTheSDK(t *testing.T) {
 	want := numbers(1, 20, "delivered")
 	var got string
 	t.Logf("what waited has come after %s", eventually(t, restored, await.Patience, "what waited comes", func() bool {
-		got = desk.sdk("planner", "numbers", channel).Exits(0)
+		got = desk.sdk("planner", "numbers", channel).AwaitExit(0)
 		return len(got) >= len(want)
 	}).Round(time.Millisecond))
 	if got != want {
 		t.Errorf("after the cut: %q", got)
 	}
-	desk.sdk("planner", "ask", channel, "reviewer", "20", "30").Exits(0)
-	desk.sdk("planner", "ask", channel, "critic", "20", "30").Exits(0)
-	if got := laptop.sdk("reviewer", "numbers", channel).Exits(0); got != want {
+	desk.sdk("planner", "ask", channel, "reviewer", "20", "30").AwaitExit(0)
+	desk.sdk("planner", "ask", channel, "critic", "20", "30").AwaitExit(0)
+	if got := laptop.sdk("reviewer", "numbers", channel).AwaitExit(0); got != want {
 		t.Errorf("from the other side: %q", got)
 	}
-	desk.sdk("planner", "lifecycle", channel).Exits(0)
+	desk.sdk("planner", "lifecycle", channel).AwaitExit(0)
 }
 
 // sdk does one thing with the SDK on the daemon's host.
@@ -120,5 +120,5 @@ func (d *daemon) python(args ...string) *live.Process {
 	if !exists(python) {
 		t.Fatalf("the SDK is not installed: run make interop")
 	}
-	return d.Begin(append([]string{python}, args...)...)
+	return d.StartProcess(append([]string{python}, args...)...)
 }

@@ -25,7 +25,7 @@ import (
 
 const service = "_acp._udp.local."
 
-// mostMemory is what a daemon may take whatever is said on the network, in KiB.
+// mostMemory bounds the memory of a daemon in KiB, whatever is said on the network.
 const mostMemory = 64 << 10
 
 var group = &net.UDPAddr{IP: net.IPv4(224, 0, 0, 251), Port: 5353}
@@ -37,7 +37,7 @@ func invented(kind byte, n int) identity.ID {
 	return id
 }
 
-// announcement is what a daemon would say of itself, or with ttl 0 its goodbye.
+// announcement returns the announcement of a daemon, or with ttl 0 its goodbye.
 func announcement(t *testing.T, id identity.ID, name string, ttl uint32, addrs ...string) []byte {
 	t.Helper()
 	instance, host := id.String()[:32]+"."+service, "acp-"+id.Label()+".local."
@@ -155,7 +155,7 @@ func (h *host) crowd(size int) (ids []identity.ID) {
 	return ids
 }
 
-// use is what the daemon has used: its processor time and its memory, in KiB.
+// use returns what the daemon has used: its processor time and its memory, in KiB.
 func (d *daemon) use() (cpu time.Duration, rss int) {
 	d.T.Helper()
 	dir := fmt.Sprintf("/proc/%d/", d.Acpd.Cmd.Process.Pid)
@@ -188,7 +188,7 @@ func TestCrowd(t *testing.T) {
 	other.wire("eth0", "lan", "10.77.0.2/16")
 	other.crowd(size)
 	desk := h.acpd("desk")
-	all := eventually(t, desk.Acpd.Begun, 5*time.Second, "all of them", func() bool { return len(desk.Peers()) == size })
+	all := eventually(t, desk.Acpd.Begun, 5*time.Second, "all of them", func() bool { return len(desk.ListPeers()) == size })
 	<-time.After(5 * time.Second) // what follows is measured over time
 	before, _ := desk.use()
 	begun := time.Now()
@@ -202,7 +202,7 @@ func TestCrowd(t *testing.T) {
 	if rss > mostMemory {
 		t.Errorf("%d KiB resident, want at most %d", rss, mostMemory)
 	}
-	if n := len(desk.Peers()); n != size {
+	if n := len(desk.ListPeers()); n != size {
 		t.Errorf("%d listed in the end, want %d", n, size)
 	}
 	if n := desk.heard(client.EventLost, identity.ID{}); n != 0 {

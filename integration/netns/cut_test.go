@@ -41,7 +41,7 @@ func TestCut(t *testing.T) {
 			if err := os.WriteFile(script, []byte("#!/bin/sh\nread -r q\ncase $q in slow) exec sleep 60;; esac\necho \"here: $q\"\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			desk.Acpctl("serve", "--prompt", "--", script)
+			desk.StartAcpctl("serve", "--prompt", "--", script)
 			agent := func() (a client.Agent) {
 				if s, err := desk.Client.Status(t.Context()); err == nil && len(s.Agents) == 1 {
 					a = s.Agents[0]
@@ -49,21 +49,21 @@ func TestCut(t *testing.T) {
 				return a
 			}
 			eventually(t, time.Now(), await.Patience, "the agent is attached", func() bool { return agent().Name != "" })
-			asking := laptop.Acpctl("query", "desk", "slow", "--deadline", "1m", "--json")
+			asking := laptop.StartAcpctl("query", "desk", "slow", "--deadline", "1m", "--json")
 			eventually(t, time.Now(), await.Patience, "the agent works", func() bool { return agent().Active == 1 })
 
 			down, up := cut(h[0], h[1])
 			at := time.Now()
 			l.bridge.ip(down)
-			if said := asking.Exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
+			if said := asking.AwaitExit(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"unknown"`) {
 				t.Errorf("in flight: %s", said)
 			}
-			await.Within(t, "failure in flight", time.Since(at), 8*time.Second+slack)
-			again := laptop.Acpctl("query", "desk", "there?", "--json")
-			if said := again.Exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"no"`) {
+			await.CheckDuration(t, "failure in flight", time.Since(at), 8*time.Second+slack)
+			again := laptop.StartAcpctl("query", "desk", "there?", "--json")
+			if said := again.AwaitExit(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"no"`) {
 				t.Errorf("new: %s", said)
 			}
-			await.Within(t, "failure of a new call", again.Took, 3*time.Second+slack)
+			await.CheckDuration(t, "failure of a new call", again.Took, 3*time.Second+slack)
 			// Who waits for nothing learns it later, and then ends the agent's work.
 			t.Logf("the agent is told after %s", eventually(t, at, 20*time.Second+2*slack, "the agent is told", func() bool { return agent().Active == 0 }).Round(time.Millisecond))
 			desk.hears(client.EventDown, laptop.ID, at, 20*time.Second+2*slack)
@@ -71,7 +71,7 @@ func TestCut(t *testing.T) {
 			at = time.Now()
 			l.bridge.ip(up)
 			answered := eventually(t, at, 2*time.Second, "an answer after the network is back", func() bool {
-				first := laptop.Acpctl("query", "desk", "there?")
+				first := laptop.StartAcpctl("query", "desk", "there?")
 				<-first.Ended
 				return first.Stdout.String() == "here: there?\n"
 			})
@@ -92,13 +92,13 @@ func TestOutage(t *testing.T) {
 	if err := syscall.Mkfifo(done, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	serve := desk.Acpctl("serve", "--", "sh", "-c", "read -r word <"+done+"; echo \"$word\"")
+	serve := desk.StartAcpctl("serve", "--", "sh", "-c", "read -r word <"+done+"; echo \"$word\"")
 	eventually(t, serve.Begun, await.Patience, "an agent", func() bool {
 		s, err := desk.Client.Status(t.Context())
 		return err == nil && len(s.Agents) == 1
 	})
-	task := strings.TrimSpace(laptop.Acpctl("delegate", "desk", "Take your time.").Exits(0))
-	wait := laptop.Acpctl("wait", task)
+	task := strings.TrimSpace(laptop.StartAcpctl("delegate", "desk", "Take your time.").AwaitExit(0))
+	wait := laptop.StartAcpctl("wait", task)
 
 	l.bridge.ip("link set " + h[0].port("eth0") + " down")
 	if err := os.WriteFile(done, []byte("done\n"), 0); err != nil {
@@ -106,24 +106,24 @@ func TestOutage(t *testing.T) {
 	}
 	eventually(t, time.Now(), await.Patience, "serve has tried to tell", func() bool { return strings.Contains(serve.Stderr.String(), task) })
 	<-time.After(silence)
-	lost := laptop.Acpctl("notify", "desk", "build.done", "1", "--json")
-	if said := lost.Exits(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"no"`) {
+	lost := laptop.StartAcpctl("notify", "desk", "build.done", "1", "--json")
+	if said := lost.AwaitExit(5); !strings.Contains(said, `"code":"unreachable"`) || !strings.Contains(said, `"delivered":"no"`) {
 		t.Errorf("notify: %s", said)
 	}
-	if !wait.Running() {
+	if !wait.IsRunning() {
 		t.Fatalf("the result came without a network: %s", wait.Stdout.String())
 	}
 
 	at := time.Now()
 	l.bridge.ip("link set " + h[0].port("eth0") + " up")
-	if said := wait.Exits(0); said != "done\n" {
+	if said := wait.AwaitExit(0); said != "done\n" {
 		t.Errorf("result: %q", said)
 	}
 	t.Logf("the result comes %s after the network", time.Since(at).Round(time.Millisecond))
-	if said := desk.Acpctl("inbox").Exits(0); said != "" {
+	if said := desk.StartAcpctl("inbox").AwaitExit(0); said != "" {
 		t.Errorf("what was said to be lost has come: %s", said)
 	}
-	if said := laptop.Acpctl("notify", "desk", "build.done", "2").Exits(0); said != "held\n" {
+	if said := laptop.StartAcpctl("notify", "desk", "build.done", "2").AwaitExit(0); said != "held\n" {
 		t.Errorf("notify: %q", said)
 	}
 }

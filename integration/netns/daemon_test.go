@@ -39,7 +39,7 @@ type event struct {
 // everywhere, and finds others by mDNS.
 func (h *host) daemon(name string) *daemon {
 	h.l.t.Helper()
-	d := &daemon{Machine: live.New(h.l.t, name), more: make(chan struct{})}
+	d := &daemon{Machine: live.NewMachine(h.l.t, name), more: make(chan struct{})}
 	d.Flags, d.In = nil, h.in
 	return d
 }
@@ -56,8 +56,8 @@ func (h *host) acpd(name string) *daemon {
 func (d *daemon) start(args ...string) {
 	t := d.T
 	t.Helper()
-	d.Start(args...)
-	stream, err := net.Dial("unix", d.Socket())
+	d.StartDaemon(args...)
+	stream, err := net.Dial("unix", d.SocketPath())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func (d *daemon) start(args ...string) {
 func (d *daemon) sees(id identity.ID, addr string, since time.Time, limit time.Duration) time.Duration {
 	d.T.Helper()
 	return eventually(d.T, since, limit, d.Name+" sees "+id.Label()+" at "+addr, func() bool {
-		p := d.Peer(id)
+		p := d.FindPeer(id)
 		return !p.ID.IsZero() && (addr == "" || slices.Contains(p.Addrs, addr))
 	})
 }
@@ -152,7 +152,7 @@ func (d *daemon) warned(n int) {
 // told starts acpctl, which reads a text.
 func (d *daemon) told(text string, args ...string) *live.Process {
 	d.T.Helper()
-	p := d.Prepare(append([]string{live.Program(d.T, "acpctl"), "--home", d.Home}, args...)...)
+	p := d.PrepareProcess(append([]string{live.ProgramPath(d.T, "acpctl"), "--home", d.Home}, args...)...)
 	p.Cmd.Stdin = strings.NewReader(text)
 	if err := d.In(p.Start); err != nil {
 		d.T.Fatal(err)
@@ -172,5 +172,5 @@ func befriend(a, b *daemon) {
 // connects waits until there is a connection.
 func (d *daemon) connects(to *daemon, since time.Time, limit time.Duration) time.Duration {
 	d.T.Helper()
-	return eventually(d.T, since, limit, d.Name+" is connected to "+to.Name, func() bool { return d.Peer(to.ID).State == client.PeerConnected })
+	return eventually(d.T, since, limit, d.Name+" is connected to "+to.Name, func() bool { return d.FindPeer(to.ID).State == client.PeerConnected })
 }

@@ -26,7 +26,7 @@ func TestMailboxDisk(t *testing.T) {
 	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
 	oacp := func(exit int, args ...string) string {
 		t.Helper()
-		cmd := exec.Command(live.Program(t, "acpctl"), append([]string{"oacp", "--oacp-dir", disk}, args...)...)
+		cmd := exec.Command(live.ProgramPath(t, "acpctl"), append([]string{"oacp", "--oacp-dir", disk}, args...)...)
 		cmd.Stdin = strings.NewReader(strings.Repeat("line\n", 3000))
 		var said bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &said, &said

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	}
 	// The tests wait, they do not compute.
 	flag.Set("test.parallel", "64")
-	os.Exit(live.Inside(syscall.CLONE_NEWNET, true, func() int {
+	os.Exit(live.RunInNamespaces(syscall.CLONE_NEWNET, true, func() int {
 		if err := os.Mkdir(avahiRun, 0o755); err != nil {
 			fmt.Fprintln(os.Stderr, "netns:", err)
 			return 1

@@ -23,8 +23,8 @@ func TestPoorNetworks(t *testing.T) {
 		a.Trust(b.Machine, b.Addr)
 		b.Trust(a.Machine, a.Addr)
 		a.connects(b, time.Now(), await.Patience)
-		a.Acpctl("ping", b.Name, "-c", "1").Exits(0)
-		b.Acpctl("ping", a.Name, "-c", "1").Exits(0)
+		a.StartAcpctl("ping", b.Name, "-c", "1").AwaitExit(0)
+		b.StartAcpctl("ping", a.Name, "-c", "1").AwaitExit(0)
 	}
 	t.Run("loopback alone", func(t *testing.T) {
 		t.Parallel()
@@ -38,9 +38,9 @@ func TestPoorNetworks(t *testing.T) {
 		first.warned(1)
 		second.warned(1)
 		far := identity.ID{0xfa, 31: 1}
-		first.Acpctl("trust", far.String(), "--name", "far", "--addr", "192.0.2.1:7117").Exits(0)
-		away := first.Acpctl("query", "far", "there?")
-		if away.Exits(5); !strings.Contains(away.Stderr.String(), "no route to 192.0.2.1:7117; check its network") {
+		first.StartAcpctl("trust", far.String(), "--name", "far", "--addr", "192.0.2.1:7117").AwaitExit(0)
+		away := first.StartAcpctl("query", "far", "there?")
+		if away.AwaitExit(5); !strings.Contains(away.Stderr.String(), "no route to 192.0.2.1:7117; check its network") {
 			t.Errorf("without a network: %s", away.Stderr.String())
 		}
 	})
@@ -63,14 +63,14 @@ func TestPoorNetworks(t *testing.T) {
 		l.bridge.ip("link set " + h[1].port("eth0") + " mtu 1280")
 		desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
 		befriend(desk, laptop)
-		laptop.Acpctl("serve", "--prompt", "--", "cat")
+		laptop.StartAcpctl("serve", "--prompt", "--", "cat")
 		eventually(t, time.Now(), await.Patience, "an agent", func() bool {
 			s, err := laptop.Client.Status(t.Context())
 			return err == nil && len(s.Agents) == 1
 		})
 		const size = 900_000
 		payload := `{"question":"` + strings.Repeat("x", size) + `"}`
-		if said := desk.told(payload, "query", "laptop", "--payload", "-").Exits(0); len(said) < size {
+		if said := desk.told(payload, "query", "laptop", "--payload", "-").AwaitExit(0); len(said) < size {
 			t.Errorf("%d bytes came back", len(said))
 		}
 	})

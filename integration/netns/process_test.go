@@ -10,13 +10,13 @@ import (
 	"github.com/acpd/acpd/integration/live"
 )
 
-// slack is what a loaded machine may add to a promised time.
+// slack is the time that a loaded machine may add to a promised one.
 const slack = 500 * time.Millisecond
 
 // begin starts a program on the host, which ends with the test.
 func (h *host) begin(env []string, argv ...string) *live.Process {
 	h.l.t.Helper()
-	p := live.Prepare(h.l.t, live.Environ(h.l.t, "/", env...), argv...)
+	p := live.PrepareProcess(h.l.t, live.NewEnviron(h.l.t, "/", env...), argv...)
 	if err := h.in(p.Start); err != nil {
 		h.l.t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ const (
 	moveTime  = 3 * time.Second
 	rewired   = 10 * time.Second // an interface is removed and made again
 
-	// silence is how long a connection has to be silent so that it is proven before
+	// silence is the time for which a connection is silent until it is proven before
 	// it is used (protocol, section 2).
 	silence = 600 * time.Millisecond
 )
@@ -68,18 +68,18 @@ func TestFirstSight(t *testing.T) {
 				for _, o := range []*daemon{desk, tablet} {
 					sights = append(sights, laptop.sees(o.ID, "", laptop.Acpd.Begun, await.Patience), o.hears(client.EventDiscovered, laptop.ID, laptop.Acpd.Begun, await.Patience))
 				}
-				at := laptop.Stop()
+				at := laptop.StopDaemon()
 				for _, o := range []*daemon{desk, tablet} {
 					byes = append(byes, o.hears(client.EventLost, laptop.ID, at, await.Patience))
 				}
 			}
-			await.Within(t, "first sight, 95 of 100", percentile(sights, 95), sightTime)
-			await.Within(t, "goodbye, 95 of 100", percentile(byes, 95), byeTime+slack)
+			await.CheckDuration(t, "first sight, 95 of 100", percentile(sights, 95), sightTime)
+			await.CheckDuration(t, "goodbye, 95 of 100", percentile(byes, 95), byeTime+slack)
 			for _, o := range []*daemon{desk, tablet} {
 				if d, l := o.heard(client.EventDiscovered, laptop.ID), o.heard(client.EventLost, laptop.ID); d != rounds || l != rounds {
 					t.Errorf("%s: %d discovered, %d lost, want %d each", o.Name, d, l, rounds)
 				}
-				if n := len(o.Peers()); n != beside {
+				if n := len(o.ListPeers()); n != beside {
 					t.Errorf("%s lists %d peers, want %d", o.Name, n, beside)
 				}
 				o.warned(0)
@@ -99,7 +99,7 @@ func TestDeath(t *testing.T) {
 	_, h := lan(t, both, "desk", "laptop")
 	desk, laptop := h[0].acpd("desk"), h[1].acpd("laptop")
 	desk.sees(laptop.ID, "", laptop.Acpd.Begun, await.Patience)
-	await.Within(t, "lost after kill -9", desk.hears(client.EventLost, laptop.ID, laptop.Kill(), deathTime+await.Patience), deathTime+slack)
+	await.CheckDuration(t, "lost after kill -9", desk.hears(client.EventLost, laptop.ID, laptop.KillDaemon(), deathTime+await.Patience), deathTime+slack)
 }
 
 // TestAddresses: addresses and interfaces come, go and come again. It runs alone,
@@ -121,7 +121,7 @@ func TestAddresses(t *testing.T) {
 	h[1].ip("link set eth0 down", "link set eth0 up")
 	tablet := h[2].acpd("tablet")
 	t.Logf("down and up: sees after %s, is seen after %s", laptop.sees(tablet.ID, "", at, rewired), tablet.sees(laptop.ID, "", at, rewired))
-	tablet.Stop()
+	tablet.StopDaemon()
 
 	h[1].ip("link del eth0")
 	laptop.warns(1, time.Now(), await.Patience)
@@ -147,9 +147,9 @@ func TestMove(t *testing.T) {
 			at := time.Now()
 			h[1].ip("addr del 10.77.0.2/24 dev eth0", "addr add 10.77.0.9/24 dev eth0")
 			t.Logf("seen at the new address: %s", desk.sees(laptop.ID, "10.77.0.9:7117", at, moveTime))
-			for _, ping := range []*live.Process{desk.Acpctl("ping", "laptop", "-c", "1"), laptop.Acpctl("ping", "desk", "-c", "1")} {
-				ping.Exits(0)
-				await.Within(t, "ping after the move", ping.Took, moveTime+slack)
+			for _, ping := range []*live.Process{desk.StartAcpctl("ping", "laptop", "-c", "1"), laptop.StartAcpctl("ping", "desk", "-c", "1")} {
+				ping.AwaitExit(0)
+				await.CheckDuration(t, "ping after the move", ping.Took, moveTime+slack)
 			}
 		})
 	}
@@ -182,18 +182,18 @@ func TestTwoBridges(t *testing.T) {
 		s.who.sees(s.whom, s.at, c.Acpd.Begun, await.Patience)
 	}
 	for who, far := range map[*daemon]*daemon{a: c, c: a} {
-		if n := who.heard(client.EventDiscovered, far.ID); n != 0 || !who.Peer(far.ID).ID.IsZero() {
+		if n := who.heard(client.EventDiscovered, far.ID); n != 0 || !who.FindPeer(far.ID).ID.IsZero() {
 			t.Errorf("%s sees %s across two networks", who.Name, far.Name)
 		}
 		// What is on its own link comes first.
-		first := who.Peer(b.ID).Addrs[0]
+		first := who.FindPeer(b.ID).Addrs[0]
 		if far := map[*daemon]string{a: "2", c: "1"}[who]; strings.HasPrefix(first, "10."+far) || strings.HasPrefix(first, "[fd0"+far) {
 			t.Errorf("%s has %s first", who.Name, first)
 		}
 	}
-	at := b.Stop()
-	await.Within(t, "goodbye on the left", a.hears(client.EventLost, b.ID, at, await.Patience), byeTime+slack)
-	await.Within(t, "goodbye on the right", c.hears(client.EventLost, b.ID, at, await.Patience), byeTime+slack)
+	at := b.StopDaemon()
+	await.CheckDuration(t, "goodbye on the left", a.hears(client.EventLost, b.ID, at, await.Patience), byeTime+slack)
+	await.CheckDuration(t, "goodbye on the right", c.hears(client.EventLost, b.ID, at, await.Patience), byeTime+slack)
 	a.warned(0)
 	c.warned(0)
 }
@@ -215,10 +215,10 @@ func TestOneHost(t *testing.T) {
 		d.sees(laptop.ID, "", laptop.Acpd.Begun, await.Patience)
 	}
 	befriend(first, second)
-	first.Acpctl("ping", "second", "-c", "1").Exits(0)
-	at := second.Stop()
-	await.Within(t, "goodbye on the same host", first.hears(client.EventLost, second.ID, at, await.Patience), byeTime+slack)
-	await.Within(t, "goodbye on the other", laptop.hears(client.EventLost, second.ID, at, await.Patience), byeTime+slack)
+	first.StartAcpctl("ping", "second", "-c", "1").AwaitExit(0)
+	at := second.StopDaemon()
+	await.CheckDuration(t, "goodbye on the same host", first.hears(client.EventLost, second.ID, at, await.Patience), byeTime+slack)
+	await.CheckDuration(t, "goodbye on the other", laptop.hears(client.EventLost, second.ID, at, await.Patience), byeTime+slack)
 	first.warned(0)
 	laptop.warned(0)
 }
@@ -238,7 +238,7 @@ func TestListensOnLoopback(t *testing.T) {
 	first.sees(desk.ID, "10.77.0.1:7117", second.Acpd.Begun, await.Patience)
 	desk.sees(first.ID, "127.0.0.1:7118", second.Acpd.Begun, await.Patience)
 	laptop.sees(desk.ID, "", desk.Acpd.Begun, await.Patience)
-	await.Within(t, "goodbye on loopback", desk.hears(client.EventLost, first.ID, first.Stop(), await.Patience), byeTime+slack)
+	await.CheckDuration(t, "goodbye on loopback", desk.hears(client.EventLost, first.ID, first.StopDaemon(), await.Patience), byeTime+slack)
 	for _, d := range []*daemon{first, second} {
 		if laptop.heard(client.EventDiscovered, d.ID) != 0 || d.heard(client.EventDiscovered, laptop.ID) != 0 {
 			t.Errorf("%s and %s see each other", d.Name, laptop.Name)
@@ -267,7 +267,7 @@ func TestClone(t *testing.T) {
 	desk.sees(laptop.ID, "", laptop.Acpd.Begun, await.Patience)
 	for _, d := range []*daemon{desk, copied} {
 		d.warned(1)
-		if p := d.Peer(desk.ID); !p.ID.IsZero() {
+		if p := d.FindPeer(desk.ID); !p.ID.IsZero() {
 			t.Errorf("%s lists itself: %+v", d.Name, p)
 		}
 	}
@@ -285,7 +285,7 @@ func TestSwitchedOff(t *testing.T) {
 	tablet.start()
 	<-time.After(time.Until(tablet.Acpd.Begun.Add(2 * sightTime)))
 	for _, d := range []*daemon{desk, laptop, tablet} {
-		if p := d.Peers(); len(p) != 0 {
+		if p := d.ListPeers(); len(p) != 0 {
 			t.Errorf("%s lists %+v", d.Name, p)
 		}
 	}

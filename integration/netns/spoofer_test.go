@@ -121,7 +121,7 @@ func TestSpoofer(t *testing.T) {
 	desk, laptop, tablet := h[0].acpd("desk"), h[1].acpd("laptop"), h[1].acpd("tablet")
 	desk.sees(tablet.ID, "", tablet.Acpd.Begun, await.Patience)
 	befriend(desk, laptop)
-	agent := laptop.Acpctl("serve", "--prompt", "--", "cat")
+	agent := laptop.StartAcpctl("serve", "--prompt", "--", "cat")
 	eventually(t, agent.Begun, await.Patience, "an agent", func() bool {
 		s, err := laptop.Client.Status(t.Context())
 		return err == nil && len(s.Agents) == 1
@@ -132,7 +132,7 @@ func TestSpoofer(t *testing.T) {
 	begun := time.Now()
 	spoofer := &spoofer{t, h[2].udp("10.77.0.3:5353"), h[2].udp("192.0.2.9:5353")}
 	spoofer.flood(count, laptop.ID, foreign)
-	if said := desk.Acpctl("query", "laptop", "still there?").Exits(0); said != "still there?\n" {
+	if said := desk.StartAcpctl("query", "laptop", "still there?").AwaitExit(0); said != "still there?\n" {
 		t.Errorf("got %q", said)
 	}
 	<-time.After(2 * time.Second) // a goodbye that was believed would show by now
@@ -142,7 +142,7 @@ func TestSpoofer(t *testing.T) {
 		t.Errorf("%d KiB resident, want at most %d", now, mostMemory)
 	}
 	listed := 0
-	for _, p := range desk.Peers() {
+	for _, p := range desk.ListPeers() {
 		if p.State == client.PeerDiscovered {
 			listed++
 		}
@@ -153,7 +153,7 @@ func TestSpoofer(t *testing.T) {
 	if listed > strangers || listed < strangers/2 {
 		t.Errorf("%d strangers are listed, want nearly %d", listed, strangers)
 	}
-	friend := desk.Peer(laptop.ID)
+	friend := desk.FindPeer(laptop.ID)
 	if friend.State != client.PeerConnected || !slices.Contains(friend.Addrs, "10.77.0.2:7117") || slices.ContainsFunc(friend.Addrs, func(a string) bool { return strings.HasPrefix(a, "198.") }) {
 		t.Errorf("the friend: %+v", friend)
 	}
@@ -176,7 +176,7 @@ func TestSpoofer(t *testing.T) {
 
 	// When the friend is gone it is looked for, also where the spoofer says it is: not
 	// beyond the link, and not often.
-	gone := laptop.Kill()
+	gone := laptop.KillDaemon()
 	for i := 0; time.Since(gone) < 15*time.Second; i++ {
 		spoofer.claim(laptop.ID, 75, slices.Concat(foreign[:1+i%7], foreign[2+i%7:])...) // always another set
 		<-time.After(100 * time.Millisecond)

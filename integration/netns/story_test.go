@@ -24,40 +24,40 @@ func TestStory(t *testing.T) {
 		d, other := side[0], side[1]
 		t.Logf("%s sees %s after %s", d.Name, other.Name, d.sees(other.ID, "", laptop.Acpd.Begun, sightTime))
 		var listed client.Peers
-		if err := json.Unmarshal([]byte(d.Acpctl("peers", "--json").Exits(0)), &listed); err != nil {
+		if err := json.Unmarshal([]byte(d.StartAcpctl("peers", "--json").AwaitExit(0)), &listed); err != nil {
 			t.Fatal(err)
 		}
 		if p := listed.Peers[0]; len(listed.Peers) != 1 || p.State != client.PeerDiscovered || p.Claim != other.Name || p.Name != "" || len(p.Addrs) == 0 || p.Source != "mdns" {
 			t.Errorf("peers on %s: %+v", d.Name, listed.Peers)
 		}
-		if said := d.Acpctl("peers").Exits(0); !strings.Contains(said, other.Name) || !strings.Contains(said, "discovered") {
+		if said := d.StartAcpctl("peers").AwaitExit(0); !strings.Contains(said, other.Name) || !strings.Contains(said, "discovered") {
 			t.Errorf("peers on %s:\n%s", d.Name, said)
 		}
 	}
 
 	// Only a typed yes is one.
-	laptop.Acpctl("trust", "desk", "--yes").Exits(2)
-	laptop.told("no\n", "trust", "desk").Exits(1)
+	laptop.StartAcpctl("trust", "desk", "--yes").AwaitExit(2)
+	laptop.told("no\n", "trust", "desk").AwaitExit(1)
 	for _, side := range [][2]*daemon{{laptop, desk}, {desk, laptop}} {
 		d, other := side[0], side[1]
 		trust := d.told("yes\n", "trust", other.Name)
-		trust.Exits(0)
+		trust.AwaitExit(0)
 		if asked := trust.Stderr.String(); !strings.Contains(asked, other.ID.Fingerprint()) {
 			t.Errorf("%s was not shown the fingerprint:\n%s", d.Name, asked)
 		}
 	}
 	t.Logf("connected after %s", laptop.connects(desk, time.Now(), time.Second))
-	laptop.Acpctl("ping", "desk", "-c", "3").Exits(0)
+	laptop.StartAcpctl("ping", "desk", "-c", "3").AwaitExit(0)
 
-	desk.Acpctl("serve", "--name", "reviewer", "--prompt", "--", "sed", "s/^/You asked: /")
+	desk.StartAcpctl("serve", "--name", "reviewer", "--prompt", "--", "sed", "s/^/You asked: /")
 	eventually(t, time.Now(), await.Patience, "reviewer is attached", func() bool {
 		s, err := desk.Client.Status(t.Context())
 		return err == nil && len(s.Agents) == 1
 	})
-	if said := laptop.Acpctl("query", "desk", "Is the parser safe?").Exits(0); said != "You asked: Is the parser safe?\n" {
+	if said := laptop.StartAcpctl("query", "desk", "Is the parser safe?").AwaitExit(0); said != "You asked: Is the parser safe?\n" {
 		t.Errorf("query: %q", said)
 	}
-	if said := laptop.Acpctl("delegate", "desk", "Review the parser.", "--wait").Exits(0); !strings.Contains(said, "You asked: Review the parser.") {
+	if said := laptop.StartAcpctl("delegate", "desk", "Review the parser.", "--wait").AwaitExit(0); !strings.Contains(said, "You asked: Review the parser.") {
 		t.Errorf("delegate: %q", said)
 	}
 	desk.warned(0)

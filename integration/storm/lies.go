@@ -15,9 +15,9 @@ import (
 // does not know.
 type Lie struct{ Name, File, Truth, Text string }
 
-// CatchesLies builds the package with each lie and has the storm make so many calls,
+// CheckCatchesLies builds the package with each lie and has the storm make so many calls,
 // in which it must notice.
-func CatchesLies(t *testing.T, storm string, lies []Lie) {
+func CheckCatchesLies(t *testing.T, storm string, lies []Lie) {
 	t.Parallel()
 	for _, l := range lies {
 		t.Run(l.Name, func(t *testing.T) {

@@ -26,9 +26,9 @@ var (
 // shown is from how many calls on every fault must have been there.
 const shown = 10_000
 
-// Run lets weathers pass until they have made enough calls: those that the flag says,
-// or a few.
-func Run(t *testing.T, few int, faults []string, pass func(*testing.T, *Weather)) {
+// RunStorm calls pass with one weather after the other until they have made as many calls as
+// the flag says, or few.
+func RunStorm(t *testing.T, few int, faults []string, pass func(*testing.T, *Weather)) {
 	most := *calls
 	if most == 0 {
 		most = few
@@ -37,23 +37,23 @@ func Run(t *testing.T, few int, faults []string, pass func(*testing.T, *Weather)
 	if next == 0 {
 		next = rand.Uint64()
 	}
-	total := read(t, faults)
-	for ; total.Calls() < most; next++ {
+	total := readTally(t, faults)
+	for ; total.CountCalls() < most; next++ {
 		t.Logf("-storm.seed %d", next)
 		w := &Weather{Tally: newTally(faults), rnd: rand.New(rand.NewPCG(next, 0)), is: make([]bool, len(faults))}
 		if !t.Run("", func(t *testing.T) { pass(t, w) }) {
 			break
 		}
-		total.add(w.Tally)
-		total.write(t)
+		total.addTally(w.Tally)
+		total.writeFile(t)
 	}
 	t.Log(total)
-	if total.Calls() >= shown {
+	if total.CountCalls() >= shown {
 		total.checkFaults(t)
 	}
 }
 
-// End is how a call ended.
+// End says how a call ended.
 type End int
 
 const (
@@ -73,32 +73,34 @@ type Weather struct {
 	is  []bool // by fault: it is there
 }
 
-// N draws a number below most.
-func (w *Weather) N(most int) int {
+// DrawBelow draws a number below most.
+func (w *Weather) DrawBelow(most int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.rnd.IntN(most)
 }
 
-// Ms draws a time below so many milliseconds.
-func (w *Weather) Ms(most int) time.Duration { return time.Duration(w.N(most)) * time.Millisecond }
+// DrawMillis draws a time below so many milliseconds.
+func (w *Weather) DrawMillis(most int) time.Duration {
+	return time.Duration(w.DrawBelow(most)) * time.Millisecond
+}
 
-// Set says whether a fault is there.
-func (w *Weather) Set(fault int, on bool) {
+// SetFault says whether a fault is there.
+func (w *Weather) SetFault(fault int, on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.is[fault] = on
 }
 
-// Is reports whether a fault is there.
-func (w *Weather) Is(fault int) bool {
+// HasFault reports whether a fault is there.
+func (w *Weather) HasFault(fault int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.is[fault]
 }
 
-// Calm ends all faults.
-func (w *Weather) Calm() {
+// ClearFaults ends all faults.
+func (w *Weather) ClearFaults() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.is)
@@ -111,22 +113,22 @@ type Process[T any] struct {
 	stop    func()
 }
 
-// Start says what runs, and what ends it.
-func (p *Process[T]) Start(running *T, stop func()) {
+// SetRunning says what runs, and what ends it.
+func (p *Process[T]) SetRunning(running *T, stop func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running, p.stop = running, stop
 }
 
-// Get returns what runs, nil while the process is away.
-func (p *Process[T]) Get() *T {
+// GetRunning returns what runs, nil while the process is away.
+func (p *Process[T]) GetRunning() *T {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.running
 }
 
-// End ends the process; what it served ends with it.
-func (p *Process[T]) End() {
+// Stop ends the process; what it served ends with it.
+func (p *Process[T]) Stop() {
 	p.mu.Lock()
 	stop := p.stop
 	p.running = nil
@@ -149,8 +151,8 @@ func newTally(faults []string) *Tally {
 	return &Tally{Faults: faults, Met: make([]int, n), begun: make([]int, n), there: make([]int, n)}
 }
 
-// Begin is called when a fault begins, what it returns when it ends.
-func (t *Tally) Begin(fault int) (end func()) {
+// BeginFault is called when a fault begins, what it returns when it ends.
+func (t *Tally) BeginFault(fault int) (end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.begun[fault]++
@@ -162,8 +164,8 @@ func (t *Tally) Begin(fault int) (end func()) {
 	})
 }
 
-// Call is called when a call begins, what it returns when it has ended.
-func (t *Tally) Call() (ended func(End)) {
+// BeginCall is called when a call begins, what it returns when it has ended.
+func (t *Tally) BeginCall() (ended func(End)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	begun := append([]int(nil), t.begun...)
@@ -180,15 +182,15 @@ func (t *Tally) Call() (ended func(End)) {
 	}
 }
 
-// Calls returns how many have ended.
-func (t *Tally) Calls() (n int) {
+// CountCalls returns how many have ended.
+func (t *Tally) CountCalls() (n int) {
 	for _, m := range t.Ends {
 		n += m
 	}
 	return n
 }
 
-func (t *Tally) add(o *Tally) {
+func (t *Tally) addTally(o *Tally) {
 	for e, n := range o.Ends {
 		t.Ends[e] += n
 	}
@@ -198,8 +200,8 @@ func (t *Tally) add(o *Tally) {
 }
 
 func (t *Tally) String() string {
-	n := float64(max(t.Calls(), 1)) / 100
-	s := fmt.Sprintf("%d calls: %d succeeded, %d surely not delivered, %d failed otherwise; during", t.Calls(), t.Ends[Succeeded], t.Ends[NotDelivered], t.Ends[Failed])
+	n := float64(max(t.CountCalls(), 1)) / 100
+	s := fmt.Sprintf("%d calls: %d succeeded, %d surely not delivered, %d failed otherwise; during", t.CountCalls(), t.Ends[Succeeded], t.Ends[NotDelivered], t.Ends[Failed])
 	for f, name := range t.Faults {
 		s += fmt.Sprintf(" %s %.1f %%", name, float64(t.Met[f])/n)
 	}
@@ -210,19 +212,19 @@ func (t *Tally) String() string {
 // of it.
 func (t *Tally) checkFaults(tb testing.TB) {
 	for f, name := range t.Faults {
-		if t.Met[f]*100 < t.Calls() {
-			tb.Errorf("%s: during %d of %d calls, want 1 %% at least", name, t.Met[f], t.Calls())
+		if t.Met[f]*100 < t.CountCalls() {
+			tb.Errorf("%s: during %d of %d calls, want 1 %% at least", name, t.Met[f], t.CountCalls())
 		}
 	}
 	for e, n := range t.Ends {
-		if n*100 < t.Calls() {
-			tb.Errorf("ending %d: %d of %d calls, want 1 %% at least", e, n, t.Calls())
+		if n*100 < t.CountCalls() {
+			tb.Errorf("ending %d: %d of %d calls, want 1 %% at least", e, n, t.CountCalls())
 		}
 	}
 }
 
-// read returns the tally of the runs before.
-func read(tb testing.TB, faults []string) *Tally {
+// readTally returns the tally of the runs before.
+func readTally(tb testing.TB, faults []string) *Tally {
 	t := newTally(faults)
 	if *file == "" {
 		return t
@@ -241,7 +243,7 @@ func read(tb testing.TB, faults []string) *Tally {
 	return t
 }
 
-func (t *Tally) write(tb testing.TB) {
+func (t *Tally) writeFile(tb testing.TB) {
 	if *file == "" {
 		return
 	}

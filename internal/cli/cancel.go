@@ -8,10 +8,9 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/wire"
 )
 
-func (a *app) cancelCmd() *cobra.Command {
+func (a *app) newCancelCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel ID [REASON]",
 		Short: "Call a delegation off",
@@ -19,42 +18,32 @@ func (a *app) cancelCmd() *cobra.Command {
   acpctl cancel 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b 'plans have changed'`,
 		Long: `Calls off a delegation that was given; see tasks for its id. Exits 4 if the other
 side does not agree, for one because the task has ended.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				return nil
-			}
-			return frame.NamedArgs("ID", "REASON")(cmd, args)
-		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := wire.ParseMessageID(args[0])
+			id, err := parseMessageID("ID", args[0])
 			if err != nil {
-				return frame.Usagef("ID: %w", err)
+				return err
 			}
-			var c kinds.Cancel
-			if len(args) > 1 {
-				c.Reason = args[1]
-			}
-			answer, err := a.Daemon.Cancel(cmd.Context(), client.CancelParams{Ref: id, Payload: kinds.Encode(&c)})
+			c := kinds.Cancel{Reason: frame.FirstOrEmpty(args[1:])}
+			answer, err := a.Daemon.Cancel(cmd.Context(), client.CancelParams{Ref: id, Payload: kinds.EncodePayload(&c)})
 			if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotFound && e.From == "" {
 				return kinds.Errorf(kinds.NotFound, "ID: %s names no delegation that was given here: see acpctl tasks", id)
 			}
 			if err != nil {
 				return err
 			}
-			ack, err := kinds.Parse[kinds.Ack](answer.Payload)
+			ack, err := kinds.ParsePayload[kinds.Ack](answer.Payload)
 			if err != nil {
 				return err
 			}
-			if a.JSON {
-				err = a.PrintJSON(struct {
-					*client.CancelAnswer
-					Error *kinds.Error `json:"error,omitzero"`
-				}{answer, refusalError(ack)})
-			} else if ack.Accepted {
-				a.PrintLine("cancelled")
-			}
-			return errors.Join(err, a.tellRefusal("cancel", ack))
+			err = a.PrintData(struct {
+				*client.CancelAnswer
+				Error *kinds.Error `json:"error,omitzero"`
+			}{answer, newRefusalError(ack)}, func() {
+				if ack.Accepted {
+					a.PrintLine("cancelled")
+				}
+			})
+			return errors.Join(err, a.reportRefusal("cancel", ack))
 		},
 	}
 }

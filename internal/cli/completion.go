@@ -10,7 +10,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (a *app) completionCmd() *cobra.Command {
+func (a *app) newCompletionCmd() *cobra.Command {
 	shells := []cobra.Completion{"bash", "zsh", "fish"}
 	return &cobra.Command{
 		Use:   "completion SHELL",
@@ -20,7 +20,6 @@ func (a *app) completionCmd() *cobra.Command {
   acpctl completion fish > ~/.config/fish/completions/acpctl.fish`,
 		Long: `Prints a script for bash, zsh or fish, which completes verbs, flags and the names of
 peers.`,
-		Args:      frame.NamedArgs("SHELL"),
 		ValidArgs: shells,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write := map[string]func(io.Writer) error{
@@ -29,20 +28,16 @@ peers.`,
 				"fish": func(w io.Writer) error { return cmd.Root().GenFishCompletion(w, true) },
 			}[args[0]]
 			if write == nil {
-				return frame.Usagef("%q: expected bash, zsh or fish", args[0])
+				return frame.UsageErrorf("%q: expected bash, zsh or fish", args[0])
 			}
 			var script bytes.Buffer
 			if err := write(&script); err != nil {
 				return fmt.Errorf("completion: %w", err)
 			}
-			if a.JSON {
-				return a.PrintJSON(struct {
-					Shell  string `json:"shell"`
-					Script string `json:"script"`
-				}{args[0], script.String()})
-			}
-			_, err := a.Out.Write(script.Bytes())
-			return err
+			return a.PrintData(struct {
+				Shell  string `json:"shell"`
+				Script string `json:"script"`
+			}{args[0], script.String()}, func() { script.WriteTo(a.Out) })
 		},
 	}
 }

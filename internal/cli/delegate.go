@@ -12,7 +12,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-func (a *app) delegateCmd() *cobra.Command {
+func (a *app) newDelegateCmd() *cobra.Command {
 	m := messageFlags{kind: kinds.KindDelegate}
 	var d kinds.Delegate
 	var deadline time.Duration
@@ -29,18 +29,13 @@ func (a *app) delegateCmd() *cobra.Command {
 delegation's id once the agent has accepted it. With --wait the outcome follows
 when the task ends; interrupting that leaves the task running. TASK and --context
 may be - (standard input) or @file.`,
-		Args:              m.checkArgs("TASK"),
-		ValidArgsFunction: a.CompleteTrustedPeer,
+		Args: m.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if wait && silent {
-				return frame.Usagef("--wait waits for the report that --no-report does without")
+				return frame.UsageErrorf("--wait waits for the report that --no-report does without")
 			}
 			ctx := cmd.Context()
-			h, err := m.readHead()
-			if err != nil {
-				return err
-			}
-			p, err := m.encodePayload(ctx, a, func() (_ any, err error) {
+			h, p, err := m.composeMessage(ctx, a, func() (_ any, err error) {
 				if d.Task, err = a.ReadArgument(ctx, "TASK", args[1]); err != nil {
 					return nil, err
 				}
@@ -55,7 +50,7 @@ may be - (standard input) or @file.`,
 				if silent {
 					d.ReportBack = new(bool)
 				}
-				d.DeadlineMS, err = frame.MillisecondsFlag(cmd, "deadline", deadline, kinds.MaxTaskDeadline)
+				d.DeadlineMS, err = frame.ReadMilliseconds(cmd, "deadline", deadline, kinds.MaxTaskDeadline)
 				return &d, err
 			})
 			if err != nil {
@@ -84,38 +79,38 @@ func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, wa
 	case err != nil:
 		return frame.WithRepeatID(err, params.ID)
 	}
-	ack, err := kinds.Parse[kinds.Ack](given.Payload)
+	ack, err := kinds.ParsePayload[kinds.Ack](given.Payload)
 	if err != nil {
 		return err
 	}
 	if ack.Accepted {
-		a.NoteDone("the task was accepted: %s", goOn)
+		a.SetDoneNote("the task was accepted: %s", goOn)
 	}
 	switch {
 	case a.JSON:
 		if err := a.PrintJSON(struct {
 			*client.Delegated
 			Error *kinds.Error `json:"error,omitzero"`
-		}{given, refusalError(ack)}); err != nil {
+		}{given, newRefusalError(ack)}); err != nil {
 			return err
 		}
-	case ack.Accepted && wait: // at once, for whoever stops waiting; the data is the outcome
+	case ack.Accepted && wait: // told now, in case the person stops waiting; the data is the outcome
 		fmt.Fprintln(a.Err, "accepted:", given.ID)
 	case ack.Accepted:
 		a.PrintLine("%s", given.ID)
 	}
 	if !ack.Accepted || !wait {
-		return a.tellRefusal("delegate", ack)
+		return a.reportRefusal("delegate", ack)
 	}
 	task, err := a.Daemon.Wait(ctx, client.WaitParams{ID: given.ID})
 	if err != nil {
 		return frame.WithHint(err, "the task was accepted: "+goOn)
 	}
-	a.NoteDone("the task has ended: acpctl wait %s shows how", given.ID)
+	a.SetDoneNote("the task has ended: acpctl wait %s shows how", given.ID)
 	if a.JSON {
 		if err := a.PrintJSON(newTaskResult(task, given.From)); err != nil {
 			return err
 		}
 	}
-	return a.tellOutcome("delegate", task)
+	return a.reportOutcome("delegate", task)
 }

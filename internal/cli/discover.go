@@ -7,19 +7,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
 )
 
-func (a *app) discoverCmd() *cobra.Command {
+func (a *app) newDiscoverCmd() *cobra.Command {
 	var fresh bool
 	cmd := &cobra.Command{
 		Use:   "discover PEER[/AGENT]",
 		Short: "Ask what a peer can do",
 		Example: `  acpctl discover desk
   acpctl discover desk/reviewer --fresh`,
-		Args:              frame.NamedArgs("PEER"),
-		ValidArgsFunction: a.CompleteTrustedPeer,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			answer, err := a.Daemon.Discover(cmd.Context(), client.DiscoverParams{To: args[0], Fresh: fresh})
 			if err != nil {
@@ -28,7 +25,7 @@ func (a *app) discoverCmd() *cobra.Command {
 			if a.JSON {
 				return a.PrintJSON(answer)
 			}
-			c, err := kinds.Parse[kinds.Capabilities](answer.Payload)
+			c, err := kinds.ParsePayload[kinds.Capabilities](answer.Payload)
 			if err != nil {
 				return err
 			}

@@ -19,26 +19,26 @@ import (
 // Every code of the table ends a command with its exit code, in words and as JSON.
 func TestEveryCodeHasItsExit(t *testing.T) {
 	f := newDaemon(t)
-	for _, row := range kinds.Codes() {
+	for _, row := range kinds.ListCodes() {
 		// Exit 7 is for what the peer raised.
 		local := row.Exit
 		if local == frame.ExitFailed {
 			local = frame.ExitLocal
 		}
-		f.Answer(client.MethodQuery, kinds.Errorf(row.Code, "what went wrong"))
-		f.Want(f.Run("query", "desk", "hi"), local, "", "acpctl query: what went wrong\n")
+		f.SetAnswer(client.MethodQuery, kinds.Errorf(row.Code, "what went wrong"))
+		f.WantResult(f.Run("query", "desk", "hi"), local, "", "acpctl query: what went wrong\n")
 		theirs := kinds.Errorf(row.Code, "what went wrong")
 		theirs.From = clitest.DeskID.String()
-		f.Answer(client.MethodQuery, theirs)
-		f.Want(f.Run("query", "desk", "hi"), row.Exit, "", "acpctl query: "+clitest.DeskID.String()+" says: what went wrong\n")
-		f.Want(f.Run("query", "desk", "hi", "--json"), row.Exit,
+		f.SetAnswer(client.MethodQuery, theirs)
+		f.WantResult(f.Run("query", "desk", "hi"), row.Exit, "", "acpctl query: "+clitest.DeskID.String()+" says: what went wrong\n")
+		f.WantResult(f.Run("query", "desk", "hi", "--json"), row.Exit,
 			fmt.Sprintf(`{"error":{"code":%q,"message":"what went wrong","retryable":%v,"from":%q}}`+"\n", row.Code, row.Retryable, clitest.DeskID), "")
 	}
-	f.Answer(client.MethodQuery, &kinds.Error{Code: "of_the_future", Message: "new", From: clitest.DeskID.String()})
-	f.Want(f.Run("query", "desk", "hi"), frame.ExitFailed, "", "acpctl query: "+clitest.DeskID.String()+" says: new\n")
-	f.Answer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.MyID, Name: "laptop"}, {ID: clitest.DeskID, Name: "desk"}}})
-	f.Want(f.Run("query", "de5c", "hi"), frame.ExitFailed, "", "acpctl query: desk says: new\n")
-	f.Answer(client.MethodQuery, jsonrpc.MethodNotFound("query"))
+	f.SetAnswer(client.MethodQuery, &kinds.Error{Code: "of_the_future", Message: "new", From: clitest.DeskID.String()})
+	f.WantResult(f.Run("query", "desk", "hi"), frame.ExitFailed, "", "acpctl query: "+clitest.DeskID.String()+" says: new\n")
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.MyID, Name: "laptop"}, {ID: clitest.DeskID, Name: "desk"}}})
+	f.WantResult(f.Run("query", "de5c", "hi"), frame.ExitFailed, "", "acpctl query: desk says: new\n")
+	f.SetAnswer(client.MethodQuery, jsonrpc.NewMethodNotFound("query"))
 	if got := f.Run("query", "desk", "hi", "--json"); got.Code != frame.ExitLocal || !strings.HasPrefix(got.Out, `{"error":{"code":"internal"`) {
 		t.Errorf("a daemon that does not know the method: %+v", got)
 	}
@@ -50,10 +50,10 @@ func TestInterrupted(t *testing.T) {
 	asked := make(chan struct{})
 	gone := make(chan struct{})
 	ctx, interrupt := context.WithCancel(t.Context())
-	f.Handle(client.MethodQuery, func(r *jsonrpc.Request) (any, error) { close(asked); <-gone; return nil, nil })
+	f.SetHandler(client.MethodQuery, func(r *jsonrpc.Request) (any, error) { close(asked); <-gone; return nil, nil })
 	go func() { <-asked; interrupt() }()
 	var out strings.Builder
-	if code := f.RunOn(ctx, ui.Terminal{Out: &out, Err: &out}, "--home", f.Home, "query", "desk", "hi"); code != frame.ExitInterrupted {
+	if code := f.RunWithoutHome(ctx, ui.Terminal{Out: &out, Err: &out}, "--home", f.Home, "query", "desk", "hi"); code != frame.ExitInterrupted {
 		t.Errorf("exit code %d", code)
 	}
 	close(gone)
@@ -66,23 +66,23 @@ func TestInterrupted(t *testing.T) {
 func TestRemediesCanBeTyped(t *testing.T) {
 	f := newDaemon(t)
 	id := clitest.SomeID.String()
-	f.Answer(client.MethodCancel, kinds.Errorf(kinds.NotFound, "ref: say in `to` whom it went to"))
-	f.Want(f.Run("cancel", id), frame.ExitLocal, "", "acpctl cancel: ID: "+id+" names no delegation that was given here: see acpctl tasks\n")
-	f.Answer(client.MethodPing, kinds.Errorf(kinds.DaemonUnavailable, "gone: repeat it with the same id"))
-	f.Want(f.Run("ping", "desk", "-c", "1"), 6, "", "acpctl ping: gone: try again\n")
-	f.Answer(client.MethodQuery, kinds.Errorf(kinds.Timeout, "allow more time, or repeat with the same id"))
-	f.Want(f.Run("query", "desk", "x"), 3, "", "acpctl query: allow more time, or try again\n")
-	f.Answer(client.MethodPing, kinds.Errorf(kinds.UnknownPeer, "to: nobody"))
-	f.Want(f.Run("ping", "desk", "-c", "1"), 5, "", "acpctl ping: PEER: nobody\n")
-	f.Answer(client.MethodWait, kinds.Errorf(kinds.NotFound, "id: unknown"))
-	f.Want(f.Run("wait", id), frame.ExitLocal, "", "acpctl wait: ID: unknown\n")
-	f.Answer(client.MethodQuery, kinds.Errorf(kinds.Invalid, "max_tokens: too many"))
-	f.Want(f.Run("query", "desk", "x"), frame.ExitUsage, "", "acpctl query: --max-tokens: too many\nSee: acpctl query --help\n")
-	f.Answer(client.MethodQuery, kinds.Errorf(kinds.Invalid, "to: nobody's"))
-	f.Want(f.Run("query", "desk/", "x"), frame.ExitUsage, "", "acpctl query: PEER: nobody's\nSee: acpctl query --help\n")
-	f.Answer(client.MethodQuery, kinds.Errorf(kinds.Invalid, "no such thing as typed"))
-	f.Want(f.Run("query", "desk", "x"), frame.ExitLocal, "", "acpctl query: no such thing as typed\n")
-	f.Answer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "desk", State: client.PeerBlocked}}})
+	f.SetAnswer(client.MethodCancel, kinds.Errorf(kinds.NotFound, "ref: say in `to` whom it went to"))
+	f.WantResult(f.Run("cancel", id), frame.ExitLocal, "", "acpctl cancel: ID: "+id+" names no delegation that was given here: see acpctl tasks\n")
+	f.SetAnswer(client.MethodPing, kinds.Errorf(kinds.DaemonUnavailable, "gone: repeat it with the same id"))
+	f.WantResult(f.Run("ping", "desk", "-c", "1"), 6, "", "acpctl ping: gone: try again\n")
+	f.SetAnswer(client.MethodQuery, kinds.Errorf(kinds.Timeout, "allow more time, or repeat with the same id"))
+	f.WantResult(f.Run("query", "desk", "x"), 3, "", "acpctl query: allow more time, or try again\n")
+	f.SetAnswer(client.MethodPing, kinds.Errorf(kinds.UnknownPeer, "to: nobody"))
+	f.WantResult(f.Run("ping", "desk", "-c", "1"), 5, "", "acpctl ping: PEER: nobody\n")
+	f.SetAnswer(client.MethodWait, kinds.Errorf(kinds.NotFound, "id: unknown"))
+	f.WantResult(f.Run("wait", id), frame.ExitLocal, "", "acpctl wait: ID: unknown\n")
+	f.SetAnswer(client.MethodQuery, kinds.Errorf(kinds.Invalid, "max_tokens: too many"))
+	f.WantResult(f.Run("query", "desk", "x"), frame.ExitUsage, "", "acpctl query: --max-tokens: too many\nSee: acpctl query --help\n")
+	f.SetAnswer(client.MethodQuery, kinds.Errorf(kinds.Invalid, "to: nobody's"))
+	f.WantResult(f.Run("query", "desk/", "x"), frame.ExitUsage, "", "acpctl query: PEER: nobody's\nSee: acpctl query --help\n")
+	f.SetAnswer(client.MethodQuery, kinds.Errorf(kinds.Invalid, "no such thing as typed"))
+	f.WantResult(f.Run("query", "desk", "x"), frame.ExitLocal, "", "acpctl query: no such thing as typed\n")
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "desk", State: client.PeerBlocked}}})
 	for _, ref := range []string{"desk", clitest.DeskID.String()[:8]} {
 		if got := f.Run("trust", ref); got.Code != kinds.UnknownPeer.Info().Exit || !strings.Contains(got.Err, "by its full id, "+clitest.DeskID.String()) {
 			t.Errorf("%+v", got)
@@ -98,7 +98,7 @@ func TestLossSaysWhetherItWasDelivered(t *testing.T) {
 		for _, code := range []kinds.Code{kinds.Unreachable, kinds.Timeout} {
 			for _, delivered := range []kinds.Delivered{kinds.DeliveredNo, kinds.DeliveredUnknown} {
 				var sent client.Head
-				f.Handle(verb, func(r *jsonrpc.Request) (any, error) {
+				f.SetHandler(verb, func(r *jsonrpc.Request) (any, error) {
 					if err := json.Unmarshal(r.Params, &sent); err != nil {
 						return nil, err
 					}
@@ -106,7 +106,7 @@ func TestLossSaysWhetherItWasDelivered(t *testing.T) {
 				})
 				line := append([]string{verb, "desk"}, args...)
 				got := f.Run(line...)
-				f.Want(got, code.Info().Exit, "", "acpctl "+verb+": gone; delivered: "+string(delivered)+"; repeat it with --id "+sent.ID.String()+"\n")
+				f.WantResult(got, code.Info().Exit, "", "acpctl "+verb+": gone; delivered: "+string(delivered)+"; repeat it with --id "+sent.ID.String()+"\n")
 				got = f.Run(append(line, "--json")...)
 				if want := `"details":{"delivered":"` + string(delivered) + `","id":"` + sent.ID.String() + `"}`; !strings.Contains(got.Out, want) {
 					t.Errorf("%s\nwant %s", got.Out, want)
@@ -115,25 +115,25 @@ func TestLossSaysWhetherItWasDelivered(t *testing.T) {
 		}
 		// The daemon's remedy is not told twice, and where there is no daemon it comes last.
 		line := append([]string{verb, "desk", "--id", clitest.SomeID.String()}, args...)
-		f.Answer(verb, kinds.Errorf(kinds.Unreachable, "gone; repeat with the same id when it is back").WithDelivered(kinds.DeliveredUnknown))
-		f.Want(f.Run(line...), 5, "", "acpctl "+verb+": gone; repeat with --id "+clitest.SomeID.String()+" when it is back; delivered: unknown\n")
-		f.Answer(verb, kinds.Errorf(kinds.DaemonUnavailable, "no daemon; start one with: acpd").WithDelivered(kinds.DeliveredNo))
-		f.Want(f.Run(line...), 6, "", "acpctl "+verb+": no daemon; start one with: acpd\n")
+		f.SetAnswer(verb, kinds.Errorf(kinds.Unreachable, "gone; repeat with the same id when it is back").WithDelivered(kinds.DeliveredUnknown))
+		f.WantResult(f.Run(line...), 5, "", "acpctl "+verb+": gone; repeat with --id "+clitest.SomeID.String()+" when it is back; delivered: unknown\n")
+		f.SetAnswer(verb, kinds.Errorf(kinds.DaemonUnavailable, "no daemon; start one with: acpd").WithDelivered(kinds.DeliveredNo))
+		f.WantResult(f.Run(line...), 6, "", "acpctl "+verb+": no daemon; start one with: acpd\n")
 	}
 	gone := kinds.Errorf(kinds.Unreachable, "desk: gone").WithDelivered(kinds.DeliveredNo)
-	f.Answer(client.MethodPing, gone)
-	f.Want(f.Run("ping", "desk", "-c", "1"), 5, "desk: seq=1 gone; delivered: no\n--- desk: 1 sent, 0 received\n", "")
-	f.Answer(client.MethodPing, kinds.Errorf(kinds.Timeout, "desk gave no answer before the deadline; allow more time, or repeat with the same id").WithDelivered(kinds.DeliveredUnknown))
-	f.Want(f.Run("ping", "desk", "-c", "1"), 3, "desk: seq=1 no answer in time: the daemon there may be stopped or have too much to do, or the network loses packets\n--- desk: 1 sent, 0 received\n", "")
-	f.Answer(client.MethodNotify, []client.Receipt{{To: "desk", ID: clitest.SomeID, Error: gone}, {To: "laptop", ID: clitest.SomeID, State: client.Held}})
-	f.Want(f.Run("notify", "desk,laptop", "t", "x"), 5, "laptop\theld\n", "acpctl notify: desk: gone; delivered: no; repeat it with --id "+clitest.SomeID.String()+"\n")
+	f.SetAnswer(client.MethodPing, gone)
+	f.WantResult(f.Run("ping", "desk", "-c", "1"), 5, "desk: seq=1 gone; delivered: no\n--- desk: 1 sent, 0 received\n", "")
+	f.SetAnswer(client.MethodPing, kinds.Errorf(kinds.Timeout, "desk gave no answer before the deadline; allow more time, or repeat with the same id").WithDelivered(kinds.DeliveredUnknown))
+	f.WantResult(f.Run("ping", "desk", "-c", "1"), 3, "desk: seq=1 no answer in time: the daemon there may be stopped or have too much to do, or the network loses packets\n--- desk: 1 sent, 0 received\n", "")
+	f.SetAnswer(client.MethodNotify, []client.Receipt{{To: "desk", ID: clitest.SomeID, Error: gone}, {To: "laptop", ID: clitest.SomeID, State: client.Held}})
+	f.WantResult(f.Run("notify", "desk,laptop", "t", "x"), 5, "laptop\theld\n", "acpctl notify: desk: gone; delivered: no; repeat it with --id "+clitest.SomeID.String()+"\n")
 }
 
 // A method that is called as a flag is none in the message of a daemon that is silent.
 func TestSilenceNamesNoFlag(t *testing.T) {
 	f := newDaemon(t)
-	f.Answer(client.MethodAck, kinds.Errorf(kinds.DaemonUnavailable, "ack: connected to a socket, and the daemon has not answered for 5s"))
-	f.Want(f.Run("inbox", "--ack", "1"), 6, "", "acpctl inbox: connected to a socket, and the daemon has not answered for 5s\n")
+	f.SetAnswer(client.MethodAck, kinds.Errorf(kinds.DaemonUnavailable, "ack: connected to a socket, and the daemon has not answered for 5s"))
+	f.WantResult(f.Run("inbox", "--ack", "1"), 6, "", "acpctl inbox: connected to a socket, and the daemon has not answered for 5s\n")
 }
 
 // What a peer gives as its reason adds no line that looks like one of acpctl's own.
@@ -141,8 +141,8 @@ func TestReasonsOfPeersStayOnOneLine(t *testing.T) {
 	f := newDaemon(t)
 	e := kinds.Errorf(kinds.NotAuthorized, "no\nacpctl query: all is well")
 	e.From = clitest.DeskID.String()
-	f.Answer(client.MethodPeers, &client.Peers{})
-	f.Answer(client.MethodQuery, e)
+	f.SetAnswer(client.MethodPeers, &client.Peers{})
+	f.SetAnswer(client.MethodQuery, e)
 	if got := f.Run("query", "desk", "x"); got.Code == 0 || strings.Count(got.Err, "\n") != 1 || !strings.Contains(got.Err, "says: no acpctl query: all is well") {
 		t.Errorf("%+v", got)
 	}

@@ -17,19 +17,19 @@ func TestFullOutput(t *testing.T) {
 	t.Setenv("ACP_HOME", "")
 	f := newDaemon(t)
 	answer := func(kind string, payload any) any {
-		return &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: kind, RTTUS: 1, Payload: kinds.Encode(payload)}
+		return &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: kind, RTTUS: 1, Payload: kinds.EncodePayload(payload)}
 	}
-	f.Answer(client.MethodQuery, answer(kinds.KindResponse, &kinds.Response{Summary: "main"}))
-	f.Answer(client.MethodPing, answer(kinds.KindPong, &kinds.Pong{Status: "idle"}))
-	f.Answer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: kinds.Encode(&kinds.Ack{Accepted: true})})
-	f.Answer(client.MethodWait, &client.Task{ID: clitest.SomeID, State: client.TaskCompleted, Result: kinds.Encode(&kinds.Result{Status: "completed", Outcome: "done"})})
-	f.Answer(client.MethodNotify, &client.Receipt{ID: clitest.SomeID, State: client.Handed})
-	f.Answer(client.MethodPeers, client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "desk", State: client.PeerConnected}}})
-	f.Answer(client.MethodInbox, client.Inbox{Messages: []client.HeldMessage{{Seq: 1, Envelope: wire.Envelope{ID: clitest.SomeID, From: clitest.DeskID, Kind: kinds.KindNotify}}}})
-	f.Answer(client.MethodInvite, &client.Invitation{URI: "acp://x", ID: "0a1b"})
-	f.Answer(client.MethodStatus, &client.Status{})
-	f.Answer(client.MethodWhoami, &client.Whoami{Name: "laptop"})
-	f.Answer(client.MethodTasks, client.Tasks{Tasks: []client.Task{{ID: clitest.SomeID}}})
+	f.SetAnswer(client.MethodQuery, answer(kinds.KindResponse, &kinds.Response{Summary: "main"}))
+	f.SetAnswer(client.MethodPing, answer(kinds.KindPong, &kinds.Pong{Status: "idle"}))
+	f.SetAnswer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: kinds.EncodePayload(&kinds.Ack{Accepted: true})})
+	f.SetAnswer(client.MethodWait, &client.Task{ID: clitest.SomeID, State: client.TaskCompleted, Result: kinds.EncodePayload(&kinds.Result{Status: "completed", Outcome: "done"})})
+	f.SetAnswer(client.MethodNotify, &client.Receipt{ID: clitest.SomeID, State: client.Handed})
+	f.SetAnswer(client.MethodPeers, client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "desk", State: client.PeerConnected}}})
+	f.SetAnswer(client.MethodInbox, client.Inbox{Messages: []client.HeldMessage{{Seq: 1, Envelope: wire.Envelope{ID: clitest.SomeID, From: clitest.DeskID, Kind: kinds.KindNotify}}}})
+	f.SetAnswer(client.MethodInvite, &client.Invitation{URI: "acp://x", ID: "0a1b"})
+	f.SetAnswer(client.MethodStatus, &client.Status{})
+	f.SetAnswer(client.MethodWhoami, &client.Whoami{Name: "laptop"})
+	f.SetAnswer(client.MethodTasks, client.Tasks{Tasks: []client.Task{{ID: clitest.SomeID}}})
 	id := clitest.SomeID.String()
 	f.WantDiskFull("the question was answered, and its id is "+id, "query", "desk", "Which branch?")
 	f.WantDiskFull("", "ping", "desk", "-c", "2", "-i", "1ms")
@@ -37,7 +37,7 @@ func TestFullOutput(t *testing.T) {
 	f.WantDiskFull("the task was accepted: see acpctl wait "+again+", or acpctl cancel "+again, "delegate", "desk", "Build", "--id", again)
 	f.WantDiskFull("the message is handed, and its id is "+id, "notify", "desk", "built", "true")
 	f.WantDiskFull("", "peers")
-	f.Handle(client.MethodShown, func(*jsonrpc.Request) (any, error) {
+	f.SetHandler(client.MethodShown, func(*jsonrpc.Request) (any, error) {
 		t.Error("what was not written counts as shown")
 		return struct{}{}, nil
 	})
@@ -51,17 +51,17 @@ func TestFullOutput(t *testing.T) {
 	f.WantDiskFull("", "ping", "--help")
 	f.WantDiskFull("", "help", "ping")
 	f.WantDiskFull("", "completion", "bash")
-	f.Answer(client.MethodNotify, []client.Receipt{{To: "desk", ID: clitest.SomeID, State: client.Handed}, {To: "office", State: client.Held, ID: clitest.SomeID}})
+	f.SetAnswer(client.MethodNotify, []client.Receipt{{To: "desk", ID: clitest.SomeID, State: client.Handed}, {To: "office", State: client.Held, ID: clitest.SomeID}})
 	f.WantDiskFull("what was sent: desk: handed "+id+", office: held "+id, "notify", "desk,office", "built", "true")
 }
 
 // An error that is to be JSON is told in words where it cannot be written.
 func TestFullOutputOfAnError(t *testing.T) {
 	f := newDaemon(t)
-	f.Answer(client.MethodQuery, kinds.Errorf(kinds.NotFound, "to: desk: nobody has that name"))
+	f.SetAnswer(client.MethodQuery, kinds.Errorf(kinds.NotFound, "to: desk: nobody has that name"))
 	var stderr bytes.Buffer
-	code := f.RunOnDisk(&stderr, "--home", f.Home, "query", "desk", "x", "--json")
-	if want := "acpctl query: PEER: desk: nobody has that name\nacpctl query: write to standard output: no space left on device\n"; code != frame.ExitCodeOf(kinds.Errorf(kinds.NotFound, "")) || stderr.String() != want {
+	code := f.RunOnFullDisk(&stderr, "--home", f.Home, "query", "desk", "x", "--json")
+	if want := "acpctl query: PEER: desk: nobody has that name\nacpctl query: write to standard output: no space left on device\n"; code != frame.FindExitCode(kinds.Errorf(kinds.NotFound, "")) || stderr.String() != want {
 		t.Errorf("exit code %d\n%s", code, &stderr)
 	}
 }

@@ -1,22 +1,23 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
-func (a *app) inboxCmd() *cobra.Command {
+func (a *app) newInboxCmd() *cobra.Command {
 	var ack, after uint64
 	var taken bool
 	cmd := &cobra.Command{
@@ -31,31 +32,23 @@ func (a *app) inboxCmd() *cobra.Command {
 FOR is the agent that a message is for; "-": any. --ack removes those up to a number,
 and only what you, or the agent, were shown before: what could not be written was not. An agent sees and
 removes what is for it or for any; the latter --taken shows for 7 days, with its name.`,
-		Args:              frame.NamedArgs(),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("ack") {
+			switch {
+			case !cmd.Flags().Changed("ack"):
 				return a.showInbox(cmd.Context(), after, taken)
-			}
-			if taken {
-				return frame.Usagef("--ack removes from the inbox, --taken shows what is there no more: give one of them")
-			}
-			if after > 0 {
-				return frame.Usagef("--ack removes, --after shows: give one of them")
-			}
-			if ack == 0 {
-				return frame.Usagef("--ack: expected a number that inbox showed")
+			case taken:
+				return frame.UsageErrorf("--ack removes from the inbox, --taken shows what is there no more: give one of them")
+			case after > 0:
+				return frame.UsageErrorf("--ack removes, --after shows: give one of them")
+			case ack == 0:
+				return frame.UsageErrorf("--ack: expected a number that inbox showed")
 			}
 			acked, err := a.Daemon.Ack(cmd.Context(), client.AckParams{UpTo: ack})
 			if err != nil {
 				return err
 			}
-			a.NoteDone("%d removed", acked.Removed)
-			if a.JSON {
-				return a.PrintJSON(acked)
-			}
-			a.PrintLine("%d removed", acked.Removed)
-			return nil
+			a.SetDoneNote("%d removed", acked.Removed)
+			return a.PrintData(acked, func() { a.PrintLine("%d removed", acked.Removed) })
 		},
 	}
 	cmd.Flags().Uint64Var(&after, "after", 0, "show what follows this number")
@@ -73,14 +66,14 @@ func (a *app) showInbox(ctx context.Context, after uint64, taken bool) error {
 	if err := a.printInbox(ctx, inbox, taken); err != nil || taken || len(inbox.Messages) == 0 {
 		return err
 	}
-	if err := a.Unwritten(); err != nil { // what was not shown is not to be removed
+	if err := a.CheckOutput(); err != nil { // what was not shown is not to be removed
 		return err
 	}
 	var shown client.ShownParams
 	for _, m := range inbox.Messages {
 		shown.Seqs = append(shown.Seqs, m.Seq)
 	}
-	if err := a.Daemon.Shown(ctx, shown); err != nil {
+	if err := a.Daemon.MarkShown(ctx, shown); err != nil {
 		return frame.WithHint(err, "--ack removes none of these before inbox has shown them again")
 	}
 	return nil
@@ -90,22 +83,25 @@ func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) e
 	if a.JSON {
 		return a.PrintJSON(inbox)
 	}
-	names, err := a.petnames(ctx, len(inbox.Messages))
-	if err != nil {
-		return err
+	var peers []client.Peer
+	if len(inbox.Messages) > 0 {
+		var err error
+		if peers, err = a.Daemon.Peers(ctx); err != nil {
+			return err
+		}
 	}
 	var rows [][]string
 	for _, m := range inbox.Messages {
-		from := names[m.Envelope.From]
-		if from == "" {
-			from = m.Envelope.From.Label()
+		from := m.Envelope.From.Label()
+		if i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.ID == m.Envelope.From }); i >= 0 {
+			from = cmp.Or(peers[i].Name, from)
 		}
 		sent := time.UnixMilli(int64(m.Envelope.TS))
 		row := []string{strconv.FormatUint(m.Seq, 10), from, a.FormatTime(sent), client.Line(m.Envelope.Kind)}
 		if taken {
 			row = append(row, describeEnvelope(&m.Envelope), client.Line(m.Agent), a.FormatTime(m.TakenAt.Time))
 		} else {
-			row = append(row, ui.OrDash(m.Agent), describeEnvelope(&m.Envelope))
+			row = append(row, ui.DashIfEmpty(m.Agent), describeEnvelope(&m.Envelope))
 		}
 		rows = append(rows, row)
 	}
@@ -114,45 +110,29 @@ func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) e
 		head = []string{"NUMBER", "FROM", "SENT", "KIND", "WHAT", "TAKEN BY", "AT"}
 	}
 	a.PrintTable(head, rows)
-	if inbox.Next != 0 && taken {
+	switch { // also if no person reads: a script must not take this for all
+	case inbox.Next == 0:
+	case taken:
 		fmt.Fprintf(a.Err, "acpctl inbox: there is more: acpctl inbox --taken --after %d shows it\n", inbox.Next)
-	} else if inbox.Next != 0 {
-		// Also where no person reads: a script must not take this for all.
+	default:
 		fmt.Fprintf(a.Err, "acpctl inbox: there is more: acpctl inbox --after %[1]d shows it, acpctl inbox --ack %[1]d removes these\n", inbox.Next)
 	}
 	return nil
-}
-
-// petnames returns the petnames of the peers, by their ids. It asks only if there are
-// messages.
-func (a *app) petnames(ctx context.Context, messages int) (map[identity.ID]string, error) {
-	if messages == 0 {
-		return nil, nil
-	}
-	peers, err := a.Daemon.Peers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	names := make(map[identity.ID]string)
-	for _, p := range peers {
-		names[p.ID] = p.Name
-	}
-	return names, nil
 }
 
 // describeEnvelope returns what a message says, on one line.
 func describeEnvelope(e *wire.Envelope) string {
 	switch e.Kind {
 	case kinds.KindNotify:
-		if n, err := kinds.Parse[kinds.Notify](e.Payload); err == nil {
+		if n, err := kinds.ParsePayload[kinds.Notify](e.Payload); err == nil {
 			return client.Line(n.Topic + " " + string(n.Data))
 		}
 	case kinds.KindResult:
-		if r, err := kinds.Parse[kinds.Result](e.Payload); err == nil && e.Ref != nil {
+		if r, err := kinds.ParsePayload[kinds.Result](e.Payload); err == nil && e.Ref != nil {
 			return client.Line(e.Ref.String() + " " + r.Status + ": " + r.Outcome)
 		}
 	case kinds.KindError:
-		if r, err := kinds.Parse[kinds.Error](e.Payload); err == nil && e.Ref != nil {
+		if r, err := kinds.ParsePayload[kinds.Error](e.Payload); err == nil && e.Ref != nil {
 			return client.Line(e.Ref.String() + " " + r.Message)
 		}
 	}

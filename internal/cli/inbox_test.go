@@ -14,10 +14,10 @@ import (
 // The inbox is read page by page.
 func TestInboxPages(t *testing.T) {
 	f := newDaemon(t)
-	f.Answer(client.MethodPeers, &client.Peers{})
-	f.Handle(client.MethodInbox, func(r *jsonrpc.Request) (any, error) {
+	f.SetAnswer(client.MethodPeers, &client.Peers{})
+	f.SetHandler(client.MethodInbox, func(r *jsonrpc.Request) (any, error) {
 		var p client.InboxParams
-		if err := r.Bind(&p); err != nil {
+		if err := r.ReadParams(&p); err != nil {
 			return nil, err
 		}
 		page := &client.Inbox{Messages: []client.HeldMessage{{Seq: p.After + 1, Envelope: wire.Envelope{V: 1, ID: clitest.SomeID, From: clitest.DeskID, To: clitest.MyID, Kind: "notify", Payload: wire.Payload(`{"topic":"t"}`)}}}}
@@ -27,18 +27,18 @@ func TestInboxPages(t *testing.T) {
 		return page, nil
 	})
 	var shown []uint64
-	f.Handle(client.MethodShown, func(r *jsonrpc.Request) (any, error) {
+	f.SetHandler(client.MethodShown, func(r *jsonrpc.Request) (any, error) {
 		var p client.ShownParams
-		err := r.Bind(&p)
+		err := r.ReadParams(&p)
 		shown = append(shown, p.Seqs...)
 		return struct{}{}, err
 	})
 	row := "\t" + clitest.DeskID.Label() + "\t-\tnotify\t-\tt \n"
-	f.Want(f.Run("inbox"), 0, "1"+row, "acpctl inbox: there is more: acpctl inbox --after 1 shows it, acpctl inbox --ack 1 removes these\n")
-	f.Want(f.Run("inbox", "--after", "1"), 0, "2"+row, "")
+	f.WantResult(f.Run("inbox"), 0, "1"+row, "acpctl inbox: there is more: acpctl inbox --after 1 shows it, acpctl inbox --ack 1 removes these\n")
+	f.WantResult(f.Run("inbox", "--after", "1"), 0, "2"+row, "")
 	if !slices.Equal(shown, []uint64{1, 2}) {
 		t.Errorf("shown is said of %v", shown)
 	}
-	f.Answer(client.MethodShown, kinds.Errorf(kinds.DaemonUnavailable, "the daemon hung up"))
-	f.Want(f.Run("inbox", "--after", "1"), 6, "2"+row, "acpctl inbox: the daemon hung up; --ack removes none of these before inbox has shown them again\n")
+	f.SetAnswer(client.MethodShown, kinds.Errorf(kinds.DaemonUnavailable, "the daemon hung up"))
+	f.WantResult(f.Run("inbox", "--after", "1"), 6, "2"+row, "acpctl inbox: the daemon hung up; --ack removes none of these before inbox has shown them again\n")
 }

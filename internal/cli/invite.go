@@ -15,7 +15,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/ui"
 )
 
-func (a *app) inviteCmd() *cobra.Command {
+func (a *app) newInviteCmd() *cobra.Command {
 	var name, revoke string
 	var expires time.Duration
 	var list bool
@@ -33,14 +33,12 @@ is a secret until it is used or expires. On a terminal a QR code is shown too.
 Who has used an invitation may repeat it until it expires, since its answer may have
 been lost; untrust ends that too. --revoke ends one at once; who has come in by it
 stays trusted until untrust.`,
-		Args:              frame.NamedArgs(),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opens := cmd.Flags().Changed("expires") || cmd.Flags().Changed("name")
 			revokes := cmd.Flags().Changed("revoke")
 			switch {
 			case list && revokes, opens && (list || revokes):
-				return frame.Usagef("--list, --revoke and what is for a new invitation: expected one of them")
+				return frame.UsageErrorf("--list, --revoke and what is for a new invitation: expected one of them")
 			case list:
 				return a.listInvitations(cmd.Context())
 			case revokes:
@@ -53,34 +51,30 @@ stays trusted until untrust.`,
 	cmd.Flags().StringVar(&name, "name", "", "name that the other one gets here (default: what it calls itself)")
 	cmd.Flags().BoolVar(&list, "list", false, "list the open invitations")
 	cmd.Flags().StringVar(&revoke, "revoke", "", "end an open invitation by its `ID`, or all")
-	cmd.RegisterFlagCompletionFunc("revoke", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return a.completeInvitations(cmd.Context(), begun), cobra.ShellCompDirectiveNoFileComp
-	})
+	cmd.RegisterFlagCompletionFunc("revoke", a.completeInvitations)
 	return cmd
 }
 
 func (a *app) createInvitation(cmd *cobra.Command, name string, expires time.Duration) error {
 	if cmd.Flags().Changed("expires") && (expires < time.Second || expires > client.MaxInvitation) {
-		return frame.Usagef("--expires: expected a duration of 1s to 24h")
+		return frame.UsageErrorf("--expires: expected a duration of 1s to 24h")
 	}
 	if name != "" {
 		if err := identity.CheckName(name); err != nil {
-			return frame.Usagef("--name: %w", err)
+			return frame.UsageErrorf("--name: %w", err)
 		}
 	}
 	inv, err := a.Daemon.Invite(cmd.Context(), client.InviteParams{ExpiresSecs: uint64(expires / time.Second), Name: name})
 	if err != nil {
 		return err
 	}
-	a.NoteDone("the invitation is open: acpctl invite --revoke %s ends it", inv.ID)
-	if a.JSON {
-		return a.PrintJSON(inv)
-	}
-	a.PrintLine("%s", inv.URI)
-	if a.ErrTTY {
-		a.explainInvitation(inv)
-	}
-	return nil
+	a.SetDoneNote("the invitation is open: acpctl invite --revoke %s ends it", inv.ID)
+	return a.PrintData(inv, func() {
+		a.PrintLine("%s", inv.URI)
+		if a.ErrTTY {
+			a.printInvitationHelp(inv)
+		}
+	})
 }
 
 func (a *app) listInvitations(ctx context.Context) error {
@@ -88,19 +82,15 @@ func (a *app) listInvitations(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(client.Invitations{Invitations: open})
-	}
 	var rows [][]string
 	for _, o := range open {
 		used := "-"
 		if o.UsedBy != nil {
 			used = client.Line(o.UsedBy.Name)
 		}
-		rows = append(rows, []string{o.ID, a.FormatTime(o.Expires), ui.OrDash(o.Name), used})
+		rows = append(rows, []string{o.ID, a.FormatTime(o.Expires), ui.DashIfEmpty(o.Name), used})
 	}
-	a.PrintTable([]string{"ID", "EXPIRES", "FOR", "USED BY"}, rows)
-	return nil
+	return a.PrintList(client.Invitations{Invitations: open}, []string{"ID", "EXPIRES", "FOR", "USED BY"}, rows)
 }
 
 // revokeInvitations ends the invitation with that id, or all.
@@ -113,32 +103,26 @@ func (a *app) revokeInvitations(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(revoked)
-	}
-	a.PrintLine("%d revoked", revoked.Revoked)
-	return nil
+	return a.PrintData(revoked, func() { a.PrintLine("%d revoked", revoked.Revoked) })
 }
 
 // completeInvitations completes the id of an open invitation, or "all".
-func (a *app) completeInvitations(ctx context.Context, begun string) []cobra.Completion {
-	const patience = 500 * time.Millisecond
-	a.ChooseDaemon()
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	open, err := a.Daemon.Invitations(ctx)
-	if err != nil {
-		return nil
-	}
-	found := []cobra.Completion{"all"}
-	for _, o := range open {
-		found = append(found, cobra.CompletionWithDesc(o.ID, "until "+o.Expires.Local().Format("15:04:05 MST")))
-	}
-	return slices.DeleteFunc(found, func(c cobra.Completion) bool { return !strings.HasPrefix(c, begun) })
+func (a *app) completeInvitations(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.CompleteFirstArg(cmd, nil, func(ctx context.Context) []cobra.Completion {
+		open, err := a.Daemon.Invitations(ctx)
+		if err != nil {
+			return nil
+		}
+		found := []cobra.Completion{"all"}
+		for _, o := range open {
+			found = append(found, cobra.CompletionWithDesc(o.ID, "until "+o.Expires.Local().Format("15:04:05 MST")))
+		}
+		return slices.DeleteFunc(found, func(c cobra.Completion) bool { return !strings.HasPrefix(c, begun) })
+	})
 }
 
-// explainInvitation tells a person what to do with an invitation, with a QR code if it fits.
-func (a *app) explainInvitation(inv *client.Invitation) {
+// printInvitationHelp tells a person what to do with an invitation, with a QR code if it fits.
+func (a *app) printInvitationHelp(inv *client.Invitation) {
 	if code, columns, err := ui.DrawQRCode(inv.URI, a.Colours); err == nil && columns <= a.ErrWidth() {
 		fmt.Fprint(a.Err, "\n", code)
 	}

@@ -17,13 +17,13 @@ import (
 func TestInviteOnATerminal(t *testing.T) {
 	f := newDaemon(t)
 	inv := identity.Invitation{ID: clitest.DeskID, Addrs: []string{"192.0.2.1:7117"}, Name: "desk", PQ: identity.PQHash{1}, Token: [16]byte{1}}
-	f.Answer(client.MethodInvite, &client.Invitation{URI: inv.String(), Expires: time.Now()})
-	f.Want(f.Run("invite"), 0, inv.String()+"\n", "")
-	got := f.RunTyped("", "invite")
+	f.SetAnswer(client.MethodInvite, &client.Invitation{URI: inv.String(), Expires: time.Now()})
+	f.WantResult(f.Run("invite"), 0, inv.String()+"\n", "")
+	got := f.RunInteractive("", "invite")
 	if got.Out != inv.String()+"\n" || !strings.Contains(got.Err, "acpctl join") || !strings.Contains(got.Err, "█") {
 		t.Errorf("%+v", got)
 	}
-	if got := f.RunTyped("", "invite", "--json"); strings.Contains(got.Err, "█") {
+	if got := f.RunInteractive("", "invite", "--json"); strings.Contains(got.Err, "█") {
 		t.Error("a QR code beside JSON")
 	}
 }
@@ -31,17 +31,17 @@ func TestInviteOnATerminal(t *testing.T) {
 func TestJoinAsksForTheLine(t *testing.T) {
 	f := newDaemon(t)
 	inv := identity.Invitation{ID: clitest.DeskID, Token: [16]byte{1}}.String()
-	f.Handle(client.MethodJoin, func(r *jsonrpc.Request) (any, error) {
+	f.SetHandler(client.MethodJoin, func(r *jsonrpc.Request) (any, error) {
 		var p client.JoinParams
-		if err := r.Bind(&p); err != nil || p.URI != inv {
+		if err := r.ReadParams(&p); err != nil || p.URI != inv {
 			return nil, fmt.Errorf("%v: %s", err, p.URI)
 		}
 		return &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}, nil
 	})
-	f.Want(f.RunTyped(inv+"\nmore", "join"), 0, "trusted desk (de5c 0000 0000 0000 0000 0000 0000 0000)\n", "Paste the invitation:\ntry acpctl ping desk\n")
-	f.Want(f.RunAt(ui.Terminal{}, inv, "join"), 0, "desk\n", "")
-	f.Want(f.Run("join", inv, "--json"), 0, `{"id":"`+clitest.DeskID.String()+`","name":"desk"}`+"\n", "")
-	if got := f.RunAt(ui.Terminal{}, strings.Repeat("a", 5000), "join"); got.Code != frame.ExitLocal {
+	f.WantResult(f.RunInteractive(inv+"\nmore", "join"), 0, "trusted desk (de5c 0000 0000 0000 0000 0000 0000 0000)\n", "Paste the invitation:\ntry acpctl ping desk\n")
+	f.WantResult(f.RunAtTerminal(ui.Terminal{}, inv, "join"), 0, "desk\n", "")
+	f.WantResult(f.Run("join", inv, "--json"), 0, `{"id":"`+clitest.DeskID.String()+`","name":"desk"}`+"\n", "")
+	if got := f.RunAtTerminal(ui.Terminal{}, strings.Repeat("a", 5000), "join"); got.Code != frame.ExitLocal {
 		t.Errorf("a line without end: %+v", got)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (a *app) joinCmd() *cobra.Command {
+func (a *app) newJoinCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "join [URI]",
 		Short: "Accept an invitation of another daemon",
@@ -16,20 +16,11 @@ func (a *app) joinCmd() *cobra.Command {
 		Long: `Accepts an invitation: from then on the two daemons trust each other. Give it on
 standard input rather than as an argument: other users of this machine can read
 command lines, and shells remember them.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return frame.NamedArgs("URI")(cmd, args)
-		},
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var uri string
-			if len(args) > 0 {
-				uri = args[0]
-			} else {
+			uri := frame.FirstOrEmpty(args)
+			if len(args) == 0 {
 				if a.InTTY {
-					a.TellPerson("Paste the invitation:")
+					a.PrintForPerson("Paste the invitation:")
 				}
 				var err error
 				if uri, err = a.ReadLine(cmd.Context()); err != nil {
@@ -37,21 +28,19 @@ command lines, and shells remember them.`,
 				}
 			}
 			if uri == "" {
-				return frame.Usagef("URI: empty: give the line that acpctl invite printed on the other machine")
+				return frame.UsageErrorf("URI: empty: give the line that acpctl invite printed on the other machine")
 			}
 			if _, err := identity.ParseInvitation(uri); err != nil {
-				return frame.Usagef("%w", err)
+				return frame.UsageErrorf("%w", err)
 			}
 			peer, err := a.Daemon.Join(cmd.Context(), uri)
 			if err != nil {
 				return err
 			}
-			if a.JSON {
-				return a.PrintJSON(peer)
-			}
-			a.tellTrusted(peer)
-			a.TellPerson("try acpctl ping %s", peer.Name)
-			return nil
+			return a.PrintData(peer, func() {
+				a.printTrusted(peer)
+				a.PrintForPerson("try acpctl ping %s", peer.Name)
+			})
 		},
 	}
 }

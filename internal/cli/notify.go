@@ -18,7 +18,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-func (a *app) notifyCmd() *cobra.Command {
+func (a *app) newNotifyCmd() *cobra.Command {
 	m := messageFlags{kind: kinds.KindNotify}
 	var n kinds.Notify
 	var noWait bool
@@ -31,21 +31,16 @@ func (a *app) notifyCmd() *cobra.Command {
 		Long: `Tells peers something, without an answer. DATA is JSON if it parses as JSON, else
 text; it may be - (standard input) or @file. Prints what became of it: handed (an
 agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
-		Args:              m.checkArgs("TOPIC", "DATA"),
-		ValidArgsFunction: a.CompleteTrustedPeer,
+		Args: m.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			h, err := m.readHead()
-			if err != nil {
-				return err
-			}
-			p, err := m.encodePayload(ctx, a, func() (any, error) {
+			h, p, err := m.composeMessage(ctx, a, func() (any, error) {
 				n.Topic = args[1]
 				text, err := a.ReadArgument(ctx, "DATA", args[2])
 				if err != nil {
 					return nil, err
 				}
-				n.Data, err = jsonOrText(text)
+				n.Data, err = encodeJSONOrText(text)
 				return &n, err
 			})
 			if err != nil {
@@ -55,10 +50,10 @@ agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
 			params := client.NotifyParams{Head: h, To: client.To(args[0]), Payload: p, Wait: &wait}
 			if peers := strings.Split(args[0], ","); len(peers) > 1 {
 				if slices.Contains(peers, "") {
-					return frame.Usagef("PEER: %q: a name is missing beside a comma", args[0])
+					return frame.UsageErrorf("PEER: %q: a name is missing beside a comma", args[0])
 				}
 				if m.id != "" {
-					return frame.Usagef("--id: each of several peers gets a message with an id of its own")
+					return frame.UsageErrorf("--id: each of several peers gets a message with an id of its own")
 				}
 				params.ID, params.To = wire.MessageID{}, client.ToAll(peers...)
 				return a.notifyAll(ctx, params)
@@ -73,8 +68,8 @@ agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
 	return cmd
 }
 
-// jsonOrText returns text if it is JSON, else a JSON string of it.
-func jsonOrText(text string) (jsontext.Value, error) {
+// encodeJSONOrText returns text if it is JSON, else a JSON string of it.
+func encodeJSONOrText(text string) (jsontext.Value, error) {
 	if v := jsontext.Value(text); v.IsValid() {
 		return v, nil
 	}
@@ -86,12 +81,8 @@ func (a *app) notifyPeer(ctx context.Context, params client.NotifyParams) error 
 	if err != nil {
 		return frame.WithRepeatID(err, params.ID)
 	}
-	a.NoteDone("the message is %s, and its id is %s", client.Line(r.State), r.ID)
-	if a.JSON {
-		return a.PrintJSON(r)
-	}
-	a.PrintLine("%s", a.PaintState(r.State))
-	return nil
+	a.SetDoneNote("the message is %s, and its id is %s", client.Line(string(r.State)), r.ID)
+	return a.PrintData(r, func() { a.PrintLine("%s", a.ColourState(string(r.State))) })
 }
 
 // notifyAll prints a line for each recipient. The exit code is that of the first error.
@@ -103,17 +94,17 @@ func (a *app) notifyAll(ctx context.Context, params client.NotifyParams) error {
 	var sent []string
 	for _, r := range receipts {
 		if r.Error == nil {
-			sent = append(sent, fmt.Sprintf("%s: %s %s", client.Line(r.To), client.Line(r.State), r.ID))
+			sent = append(sent, fmt.Sprintf("%s: %s %s", client.Line(r.To), client.Line(string(r.State)), r.ID))
 		}
 	}
-	a.NoteDone("what was sent: %s", cmp.Or(strings.Join(sent, ", "), "nothing"))
+	a.SetDoneNote("what was sent: %s", cmp.Or(strings.Join(sent, ", "), "nothing"))
 	var failed error
 	for _, r := range receipts {
 		if r.Error != nil {
 			r.Error, _ = errors.AsType[*kinds.Error](frame.WithRepeatID(r.Error, r.ID))
 		}
 		if r.Error != nil && failed == nil {
-			failed = frame.Exit(frame.ExitCodeOf(r.Error))
+			failed = frame.Exit(frame.FindExitCode(r.Error))
 		}
 		switch {
 		case a.JSON:
@@ -124,7 +115,7 @@ func (a *app) notifyAll(ctx context.Context, params client.NotifyParams) error {
 			said := strings.TrimPrefix(strings.TrimPrefix(r.Error.Message, "to: "), r.To+": ")
 			fmt.Fprintf(a.Err, "acpctl notify: %s: %s%s\n", client.Text(r.To), client.Text(said), frame.DescribeDelivery(r.Error))
 		default:
-			a.PrintLine("%s\t%s", client.Text(r.To), a.PaintState(r.State))
+			a.PrintLine("%s\t%s", client.Text(r.To), a.ColourState(string(r.State)))
 		}
 	}
 	return failed

@@ -12,14 +12,14 @@ import (
 // TestPeersThatRefuse: who does not trust this daemon is not shown as one that is away.
 func TestPeersThatRefuse(t *testing.T) {
 	f := newDaemon(t)
-	f.Answer(client.MethodPeers, &client.Peers{Peers: []client.Peer{
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{
 		{ID: clitest.DeskID, Name: "desk", State: client.PeerTrusted, Refuses: true},
 		{ID: clitest.MyID, Name: "office", State: client.PeerTrusted},
 	}})
 	if r := f.Run("peers"); !strings.Contains(r.Out, "\ttrusted, refuses us\t") || !strings.Contains(r.Out, "\ttrusted\t") || r.Err != "" {
 		t.Errorf("%+v", r)
 	}
-	if r := f.RunTyped("", "peers"); r.Err != "desk does not trust this daemon: acpctl trust there\n" || !strings.Contains(r.Out, "trusted, refuses us") {
+	if r := f.RunInteractive("", "peers"); r.Err != "desk does not trust this daemon: acpctl trust there\n" || !strings.Contains(r.Out, "trusted, refuses us") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -28,13 +28,13 @@ func TestPeersThatRefuse(t *testing.T) {
 func TestPeersSaysWhatIsNext(t *testing.T) {
 	f := newDaemon(t)
 	stranger := client.Peer{ID: clitest.MyID, State: client.PeerDiscovered, Claim: "desk", Source: client.SourceMDNS, LastSeen: client.Time{Time: time.Now().Add(-90 * time.Second)}}
-	f.Answer(client.MethodPeers, &client.Peers{Peers: []client.Peer{stranger}})
-	if got := f.RunTyped("", "peers"); !strings.Contains(got.Err, "acpctl trust NAME") || !strings.Contains(got.Out, "1m ago") {
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{stranger}})
+	if got := f.RunInteractive("", "peers"); !strings.Contains(got.Err, "acpctl trust NAME") || !strings.Contains(got.Out, "1m ago") {
 		t.Errorf("%+v", got)
 	}
 	if got := f.Run("peers"); got.Err != "" || strings.Contains(got.Out, "ago") {
 		t.Errorf("%+v", got)
 	}
-	f.Answer(client.MethodPeers, &client.Peers{})
-	f.Want(f.RunTyped("", "peers"), 0, "", "none\nstart acpd on another machine of this network, or connect one anywhere: acpctl invite\n")
+	f.SetAnswer(client.MethodPeers, &client.Peers{})
+	f.WantResult(f.RunInteractive("", "peers"), 0, "", "none\nstart acpd on another machine of this network, or connect one anywhere: acpctl invite\n")
 }

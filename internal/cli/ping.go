@@ -37,7 +37,7 @@ type pingSummary struct {
 	P99US    uint64 `json:"p99_us"`
 }
 
-func (a *app) pingCmd() *cobra.Command {
+func (a *app) newPingCmd() *cobra.Command {
 	var count int
 	var interval time.Duration
 	cmd := &cobra.Command{
@@ -48,14 +48,12 @@ func (a *app) pingCmd() *cobra.Command {
   acpctl ping desk -c 100 -i 10ms`,
 		Long: `Pings the daemon of a peer, which answers without its agents. The times are of
 the way between the two daemons. Exits 0 if any answer came.`,
-		Args:              frame.NamedArgs("PEER"),
-		ValidArgsFunction: a.CompleteTrustedPeer,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if count < 0 || cmd.Flags().Changed("count") && count == 0 {
-				return frame.Usagef("--count: expected 1 or more")
+				return frame.UsageErrorf("--count: expected 1 or more")
 			}
 			if interval < 0 {
-				return frame.Usagef("--interval: expected a duration like 1s")
+				return frame.UsageErrorf("--interval: expected a duration like 1s")
 			}
 			return a.pingPeer(cmd.Context(), args[0], count, interval)
 		},
@@ -83,47 +81,40 @@ func (a *app) pingPeer(ctx context.Context, peer string, count int, interval tim
 			if err := a.printPong(peer, sent, answer); err != nil {
 				return err
 			}
-		case ok && isLost(e):
+		case ok && mayNextPingSucceed(e):
 			last = err
-			if a.JSON {
-				a.PrintJSON(pingLost{sent, e})
-			} else {
-				a.PrintLine("%s: seq=%d %s", client.Text(peer), sent, describeLoss(peer, e))
-			}
+			a.PrintData(pingLost{sent, e}, func() { a.PrintLine("%s: seq=%d %s", client.Text(peer), sent, describeLostPing(peer, e)) })
 		default:
 			return err
 		}
-		if err := a.Unwritten(); err != nil {
+		if err := a.CheckOutput(); err != nil {
 			return err
 		}
-		if sent == count {
-			break
-		}
-		if pace.Sleep(ctx, time.Until(next)) != nil {
+		if sent == count || pace.Sleep(ctx, time.Until(next)) != nil {
 			break
 		}
 	}
-	if err := a.printPingSummary(peer, summarize(sent, rtts)); err != nil {
+	if err := a.printPingSummary(peer, summarizePings(sent, rtts)); err != nil {
 		return err
 	}
 	switch {
 	case ctx.Err() != nil:
 		return frame.Exit(frame.ExitInterrupted)
 	case len(rtts) == 0:
-		_, code := a.Classify(ctx, last)
+		_, code := a.ClassifyError(ctx, last)
 		return frame.Exit(code)
 	}
 	return nil
 }
 
-// isLost reports whether the next ping may succeed after this error.
-func isLost(e *kinds.Error) bool {
+// mayNextPingSucceed reports whether the next ping may succeed after this error.
+func mayNextPingSucceed(e *kinds.Error) bool {
 	return e.Code == kinds.Unreachable || e.Code == kinds.Timeout || e.Code == kinds.Overloaded
 }
 
-// describeLoss returns why a ping was lost. The daemon's words for a timeout speak of a
+// describeLostPing returns why a ping was lost. The daemon's words for a timeout speak of a
 // deadline and of an id, and a ping has neither.
-func describeLoss(peer string, e *kinds.Error) string {
+func describeLostPing(peer string, e *kinds.Error) string {
 	if e.Code == kinds.Timeout && e.From == "" {
 		return "no answer in time: the daemon there may be stopped or have too much to do, or the network loses packets"
 	}
@@ -134,7 +125,7 @@ func (a *app) printPong(peer string, seq int, answer *client.Answer) error {
 	if a.JSON {
 		return a.PrintJSON(pingResult{seq, answer.RTTUS, answer.Payload})
 	}
-	pong, err := kinds.Parse[kinds.Pong](answer.Payload)
+	pong, err := kinds.ParsePayload[kinds.Pong](answer.Payload)
 	if err != nil {
 		return err
 	}
@@ -143,19 +134,17 @@ func (a *app) printPong(peer string, seq int, answer *client.Answer) error {
 }
 
 func (a *app) printPingSummary(peer string, s pingSummary) error {
-	if a.JSON {
-		return a.PrintJSON(s)
-	}
-	a.PrintLine("--- %s: %d sent, %d received", client.Text(peer), s.Sent, s.Received)
-	if s.Received > 0 {
-		a.PrintLine("min/avg/max/p99 = %s / %s / %s / %s", ui.FormatMilliseconds(s.MinUS), ui.FormatMilliseconds(s.AvgUS), ui.FormatMilliseconds(s.MaxUS), ui.FormatMilliseconds(s.P99US))
-	}
-	return nil
+	return a.PrintData(s, func() {
+		a.PrintLine("--- %s: %d sent, %d received", client.Text(peer), s.Sent, s.Received)
+		if s.Received > 0 {
+			a.PrintLine("min/avg/max/p99 = %s / %s / %s / %s", ui.FormatMilliseconds(s.MinUS), ui.FormatMilliseconds(s.AvgUS), ui.FormatMilliseconds(s.MaxUS), ui.FormatMilliseconds(s.P99US))
+		}
+	})
 }
 
-// summarize returns the summary of these round trips, in microseconds. The percentile is the
+// summarizePings returns the summary of these round trips, in microseconds. The percentile is the
 // nearest rank.
-func summarize(sent int, rtts []uint64) pingSummary {
+func summarizePings(sent int, rtts []uint64) pingSummary {
 	s := pingSummary{Sent: sent, Received: len(rtts)}
 	if len(rtts) == 0 {
 		return s

@@ -16,7 +16,7 @@ func TestSummarize(t *testing.T) {
 		{[]uint64{9, 1}, pingSummary{3, 2, 1, 5, 9, 9}},
 		{hundred, pingSummary{3, 200, 1, 100, 200, 198}},
 	} {
-		if got := summarize(3, c.rtts); got != c.want {
+		if got := summarizePings(3, c.rtts); got != c.want {
 			t.Errorf("%d pings: %+v, want %+v", len(c.rtts), got, c.want)
 		}
 	}

@@ -12,10 +12,9 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-func (a *app) queryCmd() *cobra.Command {
+func (a *app) newQueryCmd() *cobra.Command {
 	m := messageFlags{kind: kinds.KindQuery}
 	var q kinds.Query
-	var thread string
 	var deadline, patience time.Duration
 	cmd := &cobra.Command{
 		Use:   "query PEER[/AGENT] QUESTION",
@@ -28,39 +27,30 @@ func (a *app) queryCmd() *cobra.Command {
 standard output, its data below as JSON. QUESTION may be - (standard input) or
 @file. Interrupting gives the question up at the other side too. A question that is
 repeated, also under the same --id, is asked again.`,
-		Args:              m.checkArgs("QUESTION"),
-		ValidArgsFunction: a.CompleteTrustedPeer,
+		Args: m.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			h, err := m.readHead()
-			if err != nil {
-				return err
-			}
-			if h.Thread = thread; thread != "" && !h.Parent.IsZero() {
-				return frame.Usagef("--thread: the conversation is that of the message that led here (--parent, ACP_ID): leave it out")
-			}
 			if patience < 0 {
-				return frame.Usagef("--wait-for-peer: expected a duration like 30s")
+				return frame.UsageErrorf("--wait-for-peer: expected a duration like 30s")
 			}
-			p, err := m.encodePayload(ctx, a, func() (_ any, err error) {
+			h, p, err := m.composeMessage(ctx, a, func() (_ any, err error) {
 				if q.Question, err = a.ReadArgument(ctx, "QUESTION", args[1]); err != nil {
 					return nil, err
 				}
-				q.DeadlineMS, err = frame.MillisecondsFlag(cmd, "deadline", deadline, kinds.MaxQueryDeadline)
+				q.DeadlineMS, err = frame.ReadMilliseconds(cmd, "deadline", deadline, kinds.MaxQueryDeadline)
 				return &q, err
 			})
 			if err != nil {
 				return err
 			}
-			params := client.QueryParams{Head: h, To: args[0], Payload: p}
-			return a.queryAgent(ctx, params, patience)
+			return a.queryAgent(ctx, client.QueryParams{Head: h, To: args[0], Payload: p}, patience)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&q.Domain, "domain", "", "what it is about, like code.review: chooses the agent")
 	f.Uint64Var(&q.MaxTokens, "max-tokens", 0, "budget of the answer (default: no limit)")
 	f.DurationVar(&deadline, "deadline", 0, "how long to wait for the answer, at most 10m (default 30s)")
-	f.StringVar(&thread, "thread", "", "name of the conversation")
+	f.StringVar(&m.thread, "thread", "", "name of the conversation")
 	f.DurationVar(&patience, "wait-for-peer", 0, "how long to try while the peer is unreachable")
 	m.addFlags(cmd)
 	return cmd
@@ -68,34 +58,32 @@ repeated, also under the same --id, is asked again.`,
 
 func (a *app) queryAgent(ctx context.Context, params client.QueryParams, patience time.Duration) error {
 	var answer *client.Answer
-	err := frame.Retry(ctx, patience, 2*time.Second, isUnreached, func() (err error) {
+	err := frame.RetryWhile(ctx, patience, 2*time.Second, isPeerUnreached, func() (err error) {
 		answer, err = a.Daemon.Query(ctx, params)
 		return err
 	})
 	if err != nil {
 		return frame.WithRepeatID(err, params.ID)
 	}
-	a.NoteDone("the question was answered, and its id is %s", answer.ID)
+	a.SetDoneNote("the question was answered, and its id is %s", answer.ID)
 	if a.JSON {
 		return a.PrintJSON(answer)
 	}
-	r, err := kinds.Parse[kinds.Response](answer.Payload)
+	r, err := kinds.ParsePayload[kinds.Response](answer.Payload)
 	if err != nil {
 		return err
 	}
 	a.PrintAnswer(r.Summary, r.Data)
 	if r.Truncated {
-		a.tellTruncated("query")
+		a.warnTruncated("query")
 	}
-	a.TellPerson("(%s)", microseconds(answer.RTTUS).Round(10*time.Microsecond))
+	a.PrintForPerson("(%s)", (time.Duration(answer.RTTUS) * time.Microsecond).Round(10*time.Microsecond))
 	return nil
 }
 
-// isUnreached reports whether a peer was not reached at all, so that nothing runs twice if it
+// isPeerUnreached reports whether a peer was not reached at all, so that nothing runs twice if it
 // is asked again.
-func isUnreached(err error) bool {
+func isPeerUnreached(err error) bool {
 	e, ok := errors.AsType[*kinds.Error](err)
 	return ok && e.Code == kinds.Unreachable && e.Delivered() != kinds.DeliveredUnknown
 }
-
-func microseconds(us uint64) time.Duration { return time.Duration(us) * time.Microsecond }

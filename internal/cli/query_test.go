@@ -16,7 +16,7 @@ func TestWaitForPeer(t *testing.T) {
 	calls := 0
 	answers := func(errs ...error) {
 		calls = 0
-		f.Handle(client.MethodQuery, func(*jsonrpc.Request) (any, error) {
+		f.SetHandler(client.MethodQuery, func(*jsonrpc.Request) (any, error) {
 			if calls++; calls <= len(errs) {
 				return nil, errs[calls-1]
 			}
@@ -47,9 +47,9 @@ func TestWaitForPeer(t *testing.T) {
 func TestParent(t *testing.T) {
 	f := newDaemon(t)
 	var p client.QueryParams
-	f.Handle(client.MethodQuery, func(r *jsonrpc.Request) (any, error) {
+	f.SetHandler(client.MethodQuery, func(r *jsonrpc.Request) (any, error) {
 		p = client.QueryParams{}
-		return &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "response", Payload: wire.Payload(`{"summary":""}`)}, r.Bind(&p)
+		return &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "response", Payload: wire.Payload(`{"summary":""}`)}, r.ReadParams(&p)
 	})
 	t.Setenv("ACP_ID", clitest.SomeID.String())
 	f.Run("query", "desk", "hi")

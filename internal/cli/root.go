@@ -1,6 +1,6 @@
-// Package cli is the command line of acpctl: the tree of its verbs, and those verbs that
-// need no package of their own. Its packages: frame, what all verbs share; ui, what draws;
-// channel and oacp, the verbs of these names.
+// Package cli builds the command line of acpctl: the tree of its verbs, and those verbs that
+// need no package of their own. The packages below: frame has what all verbs share, ui
+// prints, and channel and oacp have the verbs of these names.
 package cli
 
 import (
@@ -13,22 +13,22 @@ import (
 	"github.com/acpd/acpd/internal/cli/oacp"
 )
 
-// app is the verbs of this package in one run.
+// app holds what the verbs of this package share in one run.
 type app struct {
 	*frame.Frame
 	version string
 }
 
-// Run runs one command line of acpctl with the streams of this process, and returns the exit
+// RunCommandLine runs one command line of acpctl with the streams of this process, and returns the exit
 // code. version is the program's; "" stands for the module's.
-func Run(ctx context.Context, version string, args []string) int {
-	f := frame.New()
-	return f.Run(ctx, New(f, version), args)
+func RunCommandLine(ctx context.Context, version string, args []string) int {
+	f := frame.NewFrame()
+	return f.Run(ctx, NewRootCmd(f, version), args)
 }
 
-// New returns the tree of all verbs.
-func New(f *frame.Frame, version string) *cobra.Command {
-	a := &app{f, releaseOf(version)}
+// NewRootCmd returns the tree of all verbs.
+func NewRootCmd(f *frame.Frame, version string) *cobra.Command {
+	a := &app{f, findVersion(version)}
 	root := &cobra.Command{
 		Use:   "acpctl",
 		Short: "Talk to other agents through the daemon acpd",
@@ -45,13 +45,13 @@ unreachable or unknown, 6 no daemon, 7 any other error of the peer, 130 interrup
   acpctl query desk 'Which branch is deployed?'
   acpctl serve --prompt -- ./answer.sh                answer what others ask`,
 	}
-	f.Prepare(root,
-		a.statusCmd(), a.whoamiCmd(), a.peersCmd(),
-		a.pingCmd(), a.queryCmd(), a.delegateCmd(), a.notifyCmd(), a.cancelCmd(), a.discoverCmd(),
-		a.tasksCmd(), a.waitCmd(), a.inboxCmd(), a.serveCmd(),
-		a.inviteCmd(), a.joinCmd(), a.trustCmd(), a.untrustCmd(),
-		channel.New(f), oacp.New(f),
-		a.completionCmd(), a.versionCmd(),
+	f.SetUpRoot(root,
+		a.newStatusCmd(), a.newWhoamiCmd(), a.newPeersCmd(),
+		a.newPingCmd(), a.newQueryCmd(), a.newDelegateCmd(), a.newNotifyCmd(), a.newCancelCmd(), a.newDiscoverCmd(),
+		a.newTasksCmd(), a.newWaitCmd(), a.newInboxCmd(), a.newServeCmd(),
+		a.newInviteCmd(), a.newJoinCmd(), a.newTrustCmd(), a.newUntrustCmd(),
+		channel.NewChannelCmd(f), oacp.NewOACPCmd(f),
+		a.newCompletionCmd(), a.newVersionCmd(),
 	)
 	a.addVersionFlag(root)
 	return root

@@ -11,8 +11,8 @@ import (
 )
 
 // newDaemon returns a daemon whose command lines have all verbs.
-func newDaemon(t *testing.T) *clitest.Daemon {
-	return clitest.NewDaemon(t, func(f *frame.Frame) *cobra.Command { return New(f, "") })
+func newDaemon(t *testing.T) *clitest.FakeDaemon {
+	return clitest.NewFakeDaemon(t, func(f *frame.Frame) *cobra.Command { return NewRootCmd(f, "") })
 }
 
 // Help, completion and man pages are made of the tree, so every verb in it says what it does
@@ -29,5 +29,15 @@ func TestEveryVerbIsDescribed(t *testing.T) {
 			}
 		}
 	}
-	check(New(frame.New(), ""))
+	check(NewRootCmd(frame.NewFrame(), ""))
+}
+
+// A verb that takes no arguments offers no files as arguments.
+func TestNoArgumentsNoFiles(t *testing.T) {
+	f := newDaemon(t)
+	for _, verb := range [][]string{{"status"}, {"channel", "unsent"}, {"oacp", "doctor"}} {
+		if got := f.Run(append(append([]string{cobra.ShellCompNoDescRequestCmd}, verb...), "")...); got.Out != ":4\n" {
+			t.Errorf("%s: %+v", strings.Join(verb, " "), got)
+		}
+	}
 }

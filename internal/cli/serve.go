@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,7 +21,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-func (a *app) serveCmd() *cobra.Command {
+func (a *app) newServeCmd() *cobra.Command {
 	p := client.AttachParams{}
 	s := &server{app: a}
 	cmd := &cobra.Command{
@@ -59,34 +58,33 @@ keeps the key, so that this agent is back at once.
 
 By default queries and delegations are taken, and cancellations with the latter.
 Notifications are left to other agents, or stay in the inbox.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("CMD is missing")
-			}
-			return nil
+		Args: func(cmd *cobra.Command, args []string) error {
+			return frame.NamedArgs("CMD")(cmd, args[:min(1, len(args))])
 		},
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault), // files
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.timeout < 0 || p.MaxConcurrent < 1 {
-				return frame.Usagef("--timeout, --concurrency: expected a duration, and 1 or more")
+				return frame.UsageErrorf("--timeout, --concurrency: expected a duration, and 1 or more")
 			}
-			if err := checkKinds(p.Kinds); err != nil {
+			h, err := s.newHandler(p.Kinds)
+			if err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("domain") && (len(p.Domains) == 0 || slices.Contains(p.Domains, "")) {
-				return frame.Usagef("--domain: empty: give a value, or leave the flag out to take anything")
+				return frame.UsageErrorf("--domain: empty: give a value, or leave the flag out to take anything")
 			}
 			if s.stderr != stderrNone && s.stderr != stderrLast {
-				return frame.Usagef("--stderr: %q: expected %s or %s", s.stderr, stderrNone, stderrLast)
+				return frame.UsageErrorf("--stderr: %q: expected %s or %s", s.stderr, stderrNone, stderrLast)
 			}
 			if p.Name == "" {
-				p.Name = nameAfterCommand(args[0])
+				p.Name = makeAgentName(args[0])
 			}
 			path, err := exec.LookPath(args[0])
 			if err != nil {
 				return fmt.Errorf("CMD: %w", err)
 			}
 			s.argv = append([]string{path}, args[1:]...)
-			return s.serveUntilSignal(cmd.Context(), p)
+			return s.serveUntilSignal(cmd.Context(), p, h)
 		},
 	}
 	f := cmd.Flags()
@@ -102,20 +100,26 @@ Notifications are left to other agents, or stay in the inbox.`,
 	return cmd
 }
 
-func checkKinds(list []string) error {
-	if len(list) == 0 {
-		return frame.Usagef("--kinds: expected query, delegate or both")
+// newHandler returns the handler of the kinds to take.
+func (s *server) newHandler(take []string) (h client.Handler, err error) {
+	if len(take) == 0 {
+		return h, frame.UsageErrorf("--kinds: expected query, delegate or both")
 	}
-	for _, k := range list {
-		if k != kinds.KindQuery && k != kinds.KindDelegate {
-			return frame.Usagef("--kinds: %q: expected query, delegate or both", k)
+	for _, k := range take {
+		switch k {
+		case kinds.KindQuery:
+			h.Query = s.answerQuery
+		case kinds.KindDelegate:
+			h.Delegate, h.Cancel = s.acceptDelegation, s.cancelTask
+		default:
+			return h, frame.UsageErrorf("--kinds: %q: expected query, delegate or both", k)
 		}
 	}
-	return nil
+	return h, nil
 }
 
-// nameAfterCommand makes a legal name for an agent from the file name of its command.
-func nameAfterCommand(command string) string {
+// makeAgentName makes a legal name for an agent from the file name of its command.
+func makeAgentName(command string) string {
 	base := filepath.Base(command)
 	base = strings.ToLower(strings.TrimSuffix(base, filepath.Ext(base)))
 	name := strings.Map(func(r rune) rune {
@@ -125,65 +129,63 @@ func nameAfterCommand(command string) string {
 		return '-'
 	}, base)
 	name = strings.Trim(name[:min(len(name), 32)], "-")
-	if identity.CheckName(name) == nil {
-		return name
-	}
-	if name = strings.TrimRight("agent-"+name[:min(len(name), 26)], "-"); identity.CheckName(name) == nil {
-		return name
+	for _, name := range []string{name, strings.TrimRight("agent-"+name[:min(len(name), 26)], "-")} {
+		if identity.CheckName(name) == nil {
+			return name
+		}
 	}
 	return "agent"
 }
 
-// Why work ends before its command does.
+// These causes end work before its command has ended.
 var (
 	errStopping  = kinds.Errorf(kinds.NoAgent, "the agent is being stopped: try again when it is back")
 	errCalledOff = kinds.Errorf(kinds.Cancelled, "the delegation was cancelled")
 )
 
-// lastWords is how long results may still be sent after serving is told to end.
+// lastWords bounds how long results are still sent after serving is told to end.
 const lastWords = 5 * time.Second
 
 // serveUntilSignal attaches an agent and answers until a signal. Then it takes nothing more,
 // ends its commands, tells the senders of their delegations, and detaches.
-func (s *server) serveUntilSignal(ctx context.Context, p client.AttachParams) (err error) {
-	stopped, release := signal.NotifyContext(ctx, endSignals()...)
+func (s *server) serveUntilSignal(ctx context.Context, p client.AttachParams, h client.Handler) (err error) {
+	stopped, release := signal.NotifyContext(ctx, listEndSignals()...)
 	defer release()
 	attached, detach := context.WithCancel(context.WithoutCancel(ctx))
 	defer detach()
 	s.working, s.stopWork = context.WithCancelCause(attached)
 	defer s.stopWork(nil)
-	s.tasks = make(map[wire.MessageID]*runningTask)
+	s.callOff = make(map[wire.MessageID]context.CancelCauseFunc)
 
 	s.app.ShareStreams()
-	if s.socket, err = s.app.agentSocket(); err != nil {
+	if s.socket, err = s.app.findAgentSocket(); err != nil {
 		return err
 	}
 	s.name = p.Name
 	if p.Key, err = readKeyFile(s.keyFile); err != nil {
 		return err
 	}
-	s.app.Daemon.As = client.SpeakParams{} // an agent of its own, also below another
+	s.app.Daemon.SpeakAs = client.SpeakParams{} // an agent of its own, also below another
 	if err := s.failAbandonedTasks(stopped, p.Name, p.Key); err != nil {
-		return s.keyRemedy(err)
+		return s.explainKeyError(err)
 	}
-	h := s.newHandler(p.Kinds)
 	takes := strings.Join(p.Kinds, ", ")
-	h.Attached = func() {
+	h.OnAttached = func() {
 		if err := writeKeyFile(s.keyFile, s.app.Daemon.Key()); err != nil {
-			s.log("--key-file: %v", err)
+			s.logLine("--key-file: %v", err)
 		}
-		s.log("serving as %s: %s; Ctrl-C ends", s.name, takes)
+		s.logLine("serving as %s: %s; Ctrl-C ends", s.name, takes)
 	}
 	p.Kinds = nil // those that h takes
 	ended := make(chan error, 1)
 	go func() { ended <- s.app.Daemon.Attach(attached, p, h) }()
 	select {
 	case err := <-ended:
-		s.endWork()
-		return s.keyRemedy(err)
+		s.stopAndWait()
+		return s.explainKeyError(err)
 	case <-stopped.Done():
 	}
-	s.endWork()
+	s.stopAndWait()
 	detach()
 	<-ended
 	if ctx.Err() != nil {
@@ -192,20 +194,19 @@ func (s *server) serveUntilSignal(ctx context.Context, p client.AttachParams) (e
 	return nil
 }
 
-// endSignals returns the signals that end serving, beside an interrupt. Under nohup SIGHUP is
+// listEndSignals returns the signals that end serving, beside an interrupt. Under nohup SIGHUP is
 // not among them.
-func endSignals() []os.Signal {
+func listEndSignals() []os.Signal {
 	if signal.Ignored(syscall.SIGHUP) {
 		return []os.Signal{syscall.SIGTERM}
 	}
 	return []os.Signal{syscall.SIGTERM, syscall.SIGHUP}
 }
 
-// endWork ends all work and returns when it has ended.
-func (s *server) endWork() {
+// stopAndWait ends all work and returns when it has ended.
+func (s *server) stopAndWait() {
 	s.mu.Lock()
-	s.stopping = true
-	s.mu.Unlock()
 	s.stopWork(errStopping)
+	s.mu.Unlock()
 	s.work.Wait()
 }

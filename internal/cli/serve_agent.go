@@ -13,35 +13,31 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// server is the agent that acpctl serve attaches.
+// server runs the agent that acpctl serve attaches.
 type server struct {
 	app     *app
 	argv    []string
 	prompt  bool
 	timeout time.Duration
-	stderr  string // what peers hear of it
+	stderr  string // what peers hear of the command's stderr
 	keyFile string // "": the key is kept in memory alone
 	name    string // as which it is attached
 	socket  string // of the agents, for commands
 
-	working  context.Context // ends when commands are to be ended
+	working  context.Context // ends when all commands are to end
 	stopWork context.CancelCauseFunc
 	work     sync.WaitGroup // commands, and results on their way
 
-	mu       sync.Mutex // guards the rest, and that work begins
-	stopping bool
-	tasks    map[wire.MessageID]*runningTask // by delegation; bounded by the daemon, see max_concurrent
+	mu      sync.Mutex                                 // guards callOff, and that work begins
+	callOff map[wire.MessageID]context.CancelCauseFunc // by delegation whose command runs; bounded by the daemon, see max_concurrent
 }
 
-// runningTask is a delegation whose command runs.
-type runningTask struct{ callOff context.CancelCauseFunc }
-
-// beginWork counts a piece of work, or returns an error if serving ends. The caller ends it
+// registerWork counts a piece of work, or returns an error if serving ends. The caller ends it
 // with s.work.Done.
-func (s *server) beginWork() error {
+func (s *server) registerWork() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopping {
+	if s.working.Err() != nil {
 		return errStopping
 	}
 	s.work.Add(1)
@@ -50,11 +46,11 @@ func (s *server) beginWork() error {
 
 // answerQuery runs the command and returns its output as the response.
 func (s *server) answerQuery(ctx context.Context, in *client.Inbound) (any, error) {
-	if err := s.beginWork(); err != nil {
+	if err := s.registerWork(); err != nil {
 		return nil, err
 	}
 	defer s.work.Done()
-	q, err := kinds.Parse[kinds.Query](in.Payload)
+	q, err := kinds.ParsePayload[kinds.Query](in.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -63,25 +59,25 @@ func (s *server) answerQuery(ctx context.Context, in *client.Inbound) (any, erro
 	defer context.AfterFunc(s.working, func() { cancel(context.Cause(s.working)) })()
 	started := time.Now()
 	out, err := s.runCommand(ctx, in, q.Question, q.Domain)
-	s.tellWork(in, started, err)
+	s.printWorkReport(in, started, err)
 	if err != nil {
 		return nil, err
 	}
-	return out.asResponse(), nil
+	return out.makeResponse(), nil
 }
 
 // acceptDelegation accepts at once and starts to work.
 func (s *server) acceptDelegation(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
-	d, err := kinds.Parse[kinds.Delegate](in.Payload)
+	d, err := kinds.ParsePayload[kinds.Delegate](in.Payload)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.beginWork(); err != nil {
+	if err := s.registerWork(); err != nil {
 		return nil, err
 	}
 	ctx, callOff := context.WithCancelCause(s.working)
 	s.mu.Lock()
-	s.tasks[in.ID] = &runningTask{callOff}
+	s.callOff[in.ID] = callOff
 	s.mu.Unlock()
 	go func() {
 		defer s.work.Done()
@@ -95,19 +91,19 @@ func (s *server) acceptDelegation(_ context.Context, in *client.Inbound) (*kinds
 func (s *server) performTask(ctx context.Context, in *client.Inbound, d *kinds.Delegate) {
 	started := time.Now()
 	out, err := s.runCommand(ctx, in, d.Task, d.Domain)
-	calledOff := s.endTask(ctx, in.ID)
+	calledOff := s.removeTask(ctx, in.ID)
 	if calledOff {
 		err = errCalledOff
 	}
-	s.tellWork(in, started, err)
-	if calledOff || !d.Reports() {
+	s.printWorkReport(in, started, err)
+	if calledOff || !d.OwesResult() {
 		return
 	}
-	result := failedResult(err)
+	result := newFailedResult(err)
 	if err == nil {
-		result = out.asResult()
+		result = out.makeResult()
 	}
-	s.reportResult(in.ID, in.Name, result, s.app.Daemon.Result)
+	s.reportResult(in.ID, in.Name, result, s.app.Daemon.SendResult)
 }
 
 // reportResult tells the sender of a delegation how it ended.
@@ -118,7 +114,7 @@ func (s *server) reportResult(ref wire.MessageID, owner string, payload wire.Pay
 	defer context.AfterFunc(s.working, func() { time.AfterFunc(lastWords, cancel) })()
 	params := client.ResultParams{Head: client.Head{ID: wire.NewMessageID()}, Ref: ref, Payload: payload}
 	if err := deliverResult(sending, params, send); err != nil {
-		s.log("delegate %s from %s: the result was not taken: %v", ref, owner, err)
+		s.logLine("delegate %s from %s: the result was not taken: %v", ref, owner, err)
 	}
 }
 
@@ -133,7 +129,7 @@ func (s *server) failAbandonedTasks(ctx context.Context, name, key string) error
 		if key == "" {
 			return nil
 		}
-		s.app.Daemon.As = client.SpeakParams{Name: name, Key: key}
+		s.app.Daemon.SpeakAs = client.SpeakParams{Name: name, Key: key}
 	} else {
 		status, err := s.app.Daemon.Status(ctx)
 		if err != nil {
@@ -145,30 +141,30 @@ func (s *server) failAbandonedTasks(ctx context.Context, name, key string) error
 	}
 	tasks, err := s.app.Daemon.Tasks(ctx)
 	if s.app.AsGuest && errors.Is(err, &kinds.Error{Code: kinds.NoAgent}) {
-		s.app.Daemon.As = client.SpeakParams{} // its work is over
+		s.app.Daemon.SpeakAs = client.SpeakParams{} // its work is over
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	lost := kinds.Encode(kinds.Errorf(kinds.Internal, "the command's process ended before it was done"))
+	lost := kinds.EncodePayload(kinds.Errorf(kinds.Internal, "the command's process ended before it was done"))
 	for _, t := range tasks {
-		if t.Agent == name && t.State == client.TaskAccepted && s.beginWork() == nil {
+		if t.Agent == name && t.State == client.TaskAccepted && s.registerWork() == nil {
 			go func() {
 				defer s.work.Done()
-				s.log("delegate %s from %s: an earlier process had accepted it and ended: it is reported as failed", t.ID, t.Peer)
-				s.reportResult(t.ID, t.Peer, lost, s.app.Daemon.Error)
+				s.logLine("delegate %s from %s: an earlier process had accepted it and ended: it is reported as failed", t.ID, t.Peer)
+				s.reportResult(t.ID, t.Peer, lost, s.app.Daemon.SendError)
 			}()
 		}
 	}
 	return nil
 }
 
-// endTask forgets a task, which cannot be called off any more, and reports whether it was.
-func (s *server) endTask(ctx context.Context, id wire.MessageID) bool {
+// removeTask forgets a task, which cannot be called off any more, and reports whether it was.
+func (s *server) removeTask(ctx context.Context, id wire.MessageID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.tasks, id)
+	delete(s.callOff, id)
 	return context.Cause(ctx) == error(errCalledOff)
 }
 
@@ -176,14 +172,14 @@ func (s *server) endTask(ctx context.Context, id wire.MessageID) bool {
 func (s *server) cancelTask(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if in.Ref == nil || s.tasks[*in.Ref] == nil {
+	if in.Ref == nil || s.callOff[*in.Ref] == nil {
 		return &kinds.Ack{Code: kinds.NotFound, Message: "no command runs for it: it has ended"}, nil
 	}
-	s.tasks[*in.Ref].callOff(errCalledOff)
+	s.callOff[*in.Ref](errCalledOff)
 	return &kinds.Ack{Accepted: true}, nil
 }
 
-// workReport is what serve prints for each piece of work.
+// workReport holds what serve prints for each piece of work.
 type workReport struct {
 	ID     wire.MessageID   `json:"id"`
 	From   string           `json:"from"`
@@ -193,37 +189,21 @@ type workReport struct {
 	Error  *kinds.Error     `json:"error,omitzero"`
 }
 
-func (s *server) tellWork(in *client.Inbound, started time.Time, err error) {
+func (s *server) printWorkReport(in *client.Inbound, started time.Time, err error) {
 	line := workReport{ID: in.ID, From: in.Name, Kind: in.Kind, State: client.TaskCompleted, TookMS: time.Since(started).Milliseconds()}
 	if err != nil {
 		line.State, line.Error = client.TaskFailed, kinds.AsError(err)
 	}
-	if s.app.JSON {
-		s.app.PrintJSON(line)
-		return
-	}
-	text := fmt.Sprintf("%s %s from %s: %s in %d ms", line.Kind, line.ID, line.From, line.State, line.TookMS)
-	if err != nil {
-		text += ": " + line.Error.Message
-	}
-	s.log("%s", text)
-}
-
-// log writes a line for the operator.
-func (s *server) log(format string, args ...any) {
-	fmt.Fprintf(s.app.Err, "acpctl serve: %s\n", client.Text(fmt.Sprintf(format, args...)))
-}
-
-// newHandler returns the handler of the kinds to take.
-func (s *server) newHandler(take []string) client.Handler {
-	h := client.Handler{}
-	for _, k := range take {
-		switch k {
-		case kinds.KindQuery:
-			h.Query = s.answerQuery
-		case kinds.KindDelegate:
-			h.Delegate, h.Cancel = s.acceptDelegation, s.cancelTask
+	s.app.PrintData(line, func() {
+		text := fmt.Sprintf("%s %s from %s: %s in %d ms", line.Kind, line.ID, line.From, line.State, line.TookMS)
+		if err != nil {
+			text += ": " + line.Error.Message
 		}
-	}
-	return h
+		s.logLine("%s", text)
+	})
+}
+
+// logLine writes a line for the operator.
+func (s *server) logLine(format string, args ...any) {
+	fmt.Fprintf(s.app.Err, "acpctl serve: %s\n", client.Text(fmt.Sprintf(format, args...)))
 }

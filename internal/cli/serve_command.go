@@ -23,15 +23,15 @@ const (
 	lastLines = 8               // of stderr that go into an error
 	lastBytes = 2 << 10
 
-	// What peers hear of a failing command's stderr. It may name files and say what
-	// stands in them, and it is what a peer's text has led to.
+	// The values of --stderr: how much of a failing command's stderr peers hear. Stderr may
+	// name files and what is in them, and a peer's text has led to it.
 	stderrNone = "none"
 	stderrLast = "last"
 )
 
-// runCommand runs the command for a message until it ends, its deadline passes or ctx ends.
-// The error is a *kinds.Error. When its time is over all its processes are ended; a command
-// that ends by itself may leave some running.
+// runCommand runs the command for a message until the command ends, its deadline passes or ctx
+// ends. In the last two cases it ends all processes of the command. A command that ends by
+// itself may leave some running. The error is a *kinds.Error.
 func (s *server) runCommand(ctx context.Context, in *client.Inbound, prompt, domain string) (*commandOutput, error) {
 	limit := time.Duration(in.DeadlineMS) * time.Millisecond
 	if s.timeout > 0 && (limit == 0 || s.timeout < limit) {
@@ -48,11 +48,11 @@ func (s *server) runCommand(ctx context.Context, in *client.Inbound, prompt, dom
 	}
 	out, last := &commandOutput{}, &lastOutput{}
 	cmd := exec.CommandContext(ctx, s.argv[0], s.argv[1:]...)
-	cmd.Env = s.commandEnv(in, domain, limit)
+	cmd.Env = s.buildEnv(in, domain, limit)
 	cmd.Stdin = bytes.NewReader(stdin)
 	cmd.Stdout = out
-	shown := s.app.NewTameWriter()
-	defer shown.End()
+	shown := s.app.NewCommandStderr()
+	defer shown.Flush()
 	cmd.Stderr = io.MultiWriter(last, shown)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var termed time.Time
@@ -63,13 +63,13 @@ func (s *server) runCommand(ctx context.Context, in *client.Inbound, prompt, dom
 	cmd.WaitDelay = killAfter // for those who hold the pipes open
 	err := cmd.Run()
 	if !termed.IsZero() {
-		endProcessGroup(cmd.Process.Pid, termed.Add(killAfter))
+		stopProcessGroup(cmd.Process.Pid, termed.Add(killAfter))
 	}
 	switch {
 	case err == nil, errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success() && ctx.Err() == nil:
 		return out, nil
 	case ctx.Err() != nil:
-		return nil, causeOfEnd(ctx, limit)
+		return nil, explainCommandEnd(ctx, limit)
 	case cmd.Process == nil:
 		return nil, kinds.Errorf(kinds.Internal, "the command could not be started: %v", err)
 	}
@@ -80,8 +80,8 @@ func (s *server) runCommand(ctx context.Context, in *client.Inbound, prompt, dom
 	return nil, kinds.Errorf(kinds.Internal, "%s", why)
 }
 
-// causeOfEnd returns the error of a command that was ended.
-func causeOfEnd(ctx context.Context, limit time.Duration) error {
+// explainCommandEnd returns the error of a command that was ended.
+func explainCommandEnd(ctx context.Context, limit time.Duration) error {
 	switch cause := context.Cause(ctx); cause {
 	case context.DeadlineExceeded:
 		return kinds.Errorf(kinds.Timeout, "the command did not end within %s", limit)
@@ -92,9 +92,9 @@ func causeOfEnd(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// endProcessGroup waits until a process group that was told to end has ended. At the time kill
-// it kills what is left.
-func endProcessGroup(group int, kill time.Time) {
+// stopProcessGroup waits until a process group that was told to end has ended. If that has not
+// happened at the time kill, it kills the group.
+func stopProcessGroup(group int, kill time.Time) {
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for syscall.Kill(-group, 0) == nil && time.Now().Before(kill) {
@@ -103,15 +103,15 @@ func endProcessGroup(group int, kill time.Time) {
 	syscall.Kill(-group, syscall.SIGKILL)
 }
 
-// commandEnv returns the environment of a command, with what it may know of its message. What
+// buildEnv returns the environment of a command, with what it may know of its message. What
 // a peer wrote is put on one line, because a variable cannot hold a NUL.
-func (s *server) commandEnv(in *client.Inbound, domain string, limit time.Duration) []string {
+func (s *server) buildEnv(in *client.Inbound, domain string, limit time.Duration) []string {
 	deadline := ""
 	if limit > 0 {
 		deadline = strconv.FormatInt(limit.Milliseconds(), 10)
 	}
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ACP_HOME=") })
-	env = append(env,
+	return append(env,
 		"ACP_ID="+in.ID.String(),
 		"ACP_FROM="+in.From.String(),
 		"ACP_FROM_NAME="+in.Name,
@@ -124,7 +124,6 @@ func (s *server) commandEnv(in *client.Inbound, domain string, limit time.Durati
 		"ACP_AGENT="+s.name,
 		"ACP_AGENT_KEY="+s.app.Daemon.Key(),
 	)
-	return env
 }
 
 // commandOutput keeps as much of a command's output as a message can hold.
@@ -133,8 +132,8 @@ type commandOutput struct {
 	cut  bool
 }
 
-// maxPayload is the size of a payload that a daemon takes unless it is configured to take
-// less. The margin is for the envelope.
+// maxPayload bounds a payload, in bytes. A daemon takes this much unless it is configured to
+// take less; the margin is for the envelope.
 const maxPayload = wire.DefaultMaxMessage - 4<<10
 
 func (o *commandOutput) Write(p []byte) (int, error) {

@@ -14,9 +14,9 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// agentSocket returns the path of the socket that commands get: $ACP_SOCKET, or the one in the
+// findAgentSocket returns the path of the socket that commands get: $ACP_SOCKET, or the one in the
 // agents' folder.
-func (a *app) agentSocket() (string, error) {
+func (a *app) findAgentSocket() (string, error) {
 	path, set, err := client.AgentSocket()
 	if err == nil && !set {
 		home := a.Home
@@ -61,11 +61,11 @@ func writeKeyFile(path, key string) error {
 	if old, err := readKeyFile(path); err == nil && old == key {
 		return nil
 	}
-	return durable.Replace(path, path+".new", []byte(key+"\n"), 0o600)
+	return durable.ReplaceFile(path, path+".new", []byte(key+"\n"), 0o600)
 }
 
-// keyRemedy puts into the refusal of a name how its key is given on the command line.
-func (s *server) keyRemedy(err error) error {
+// explainKeyError puts into the refusal of a name how its key is given on the command line.
+func (s *server) explainKeyError(err error) error {
 	e, ok := errors.AsType[*kinds.Error](err)
 	if !ok || e.Code != kinds.NotAuthorized {
 		return err

@@ -33,7 +33,7 @@ func TestAgentName(t *testing.T) {
 		"_":                         "agent",
 		strings.Repeat("long-", 10): "long-long-long-long-long-long-lo",
 	} {
-		got := nameAfterCommand(command)
+		got := makeAgentName(command)
 		if got != want || identity.CheckName(got) != nil {
 			t.Errorf("%s: %q, want %q", command, got, want)
 		}
@@ -56,10 +56,10 @@ func TestAnswers(t *testing.T) {
 		{"a\xffb", "{\"summary\":\"a\uFFFDb\"}", "{\"status\":\"completed\",\"outcome\":\"a\uFFFDb\"}"},
 	} {
 		o := &commandOutput{text: []byte(c.out)}
-		if got := string(o.asResponse()); got != c.response {
+		if got := string(o.makeResponse()); got != c.response {
 			t.Errorf("%q: response %s, want %s", c.out, got, c.response)
 		}
-		if got := string(o.asResult()); got != c.result {
+		if got := string(o.makeResult()); got != c.result {
 			t.Errorf("%q: result %s, want %s", c.out, got, c.result)
 		}
 	}
@@ -70,8 +70,8 @@ func TestAnswersAreCut(t *testing.T) {
 	for _, unit := range []string{"a", "語", "\x01"} {
 		o := &commandOutput{}
 		o.Write([]byte(strings.Repeat(unit, 2*maxPayload/len(unit))))
-		p := o.asResponse()
-		r, err := kinds.Parse[kinds.Response](p)
+		p := o.makeResponse()
+		r, err := kinds.ParsePayload[kinds.Response](p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,8 +92,8 @@ func FuzzAnswers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, cut bool) {
 		o := &commandOutput{text: text, cut: cut}
-		for kind, p := range map[string]wire.Payload{kinds.KindResponse: o.asResponse(), kinds.KindResult: o.asResult()} {
-			row, _ := kinds.Lookup(kind)
+		for kind, p := range map[string]wire.Payload{kinds.KindResponse: o.makeResponse(), kinds.KindResult: o.makeResult()} {
+			row, _ := kinds.FindKind(kind)
 			if err := row.CheckPayload(p); err != nil || len(p) > maxPayload {
 				t.Errorf("%q became the %s %q: %v", text, kind, p, err)
 			}
@@ -175,19 +175,19 @@ func TestDeliver(t *testing.T) {
 // A daemon that sends what a real one would not.
 func TestServeTakesWhatComes(t *testing.T) {
 	f := newDaemon(t)
-	f.Answer(client.MethodStatus, &client.Status{})
-	f.Answer(client.MethodTasks, &client.Tasks{})
+	f.SetAnswer(client.MethodStatus, &client.Status{})
+	f.SetAnswer(client.MethodTasks, &client.Tasks{})
 	attached := make(chan client.AttachParams, 1)
-	f.Handle(client.MethodAttach, func(r *jsonrpc.Request) (any, error) {
+	f.SetHandler(client.MethodAttach, func(r *jsonrpc.Request) (any, error) {
 		var p client.AttachParams
-		err := r.Bind(&p)
+		err := r.ReadParams(&p)
 		attached <- p
 		return nil, err
 	})
 	results := make(chan client.ResultParams, 1)
-	f.Handle(client.MethodResult, func(r *jsonrpc.Request) (any, error) {
+	f.SetHandler(client.MethodResult, func(r *jsonrpc.Request) (any, error) {
 		var p client.ResultParams
-		err := r.Bind(&p)
+		err := r.ReadParams(&p)
 		p.Payload = append(wire.Payload(nil), p.Payload...)
 		results <- p
 		return &client.Receipt{ID: p.ID, State: client.Handed}, err
@@ -196,7 +196,7 @@ func TestServeTakesWhatComes(t *testing.T) {
 	var out, talk strings.Builder
 	ended := make(chan int, 1)
 	go func() {
-		ended <- f.RunOn(ctx, ui.Terminal{Out: &out, Err: &talk}, "--home", f.Home, "--json", "serve", "--name", "x", "--domain", "a,b", "--concurrency", "7", "--",
+		ended <- f.RunWithoutHome(ctx, ui.Terminal{Out: &out, Err: &talk}, "--home", f.Home, "--json", "serve", "--name", "x", "--domain", "a,b", "--concurrency", "7", "--",
 			"sh", "-c", `printf '%s|%s|%s' "$ACP_THREAD" "$ACP_DOMAIN" "$ACP_DEADLINE_MS"`)
 	}()
 	p := <-attached
@@ -205,7 +205,7 @@ func TestServeTakesWhatComes(t *testing.T) {
 	}
 	in := &client.Inbound{Name: "desk", Envelope: wire.Envelope{V: 1, ID: clitest.SomeID, From: clitest.DeskID, To: clitest.MyID, Kind: "query", Thread: "t\x00\x1b[2Ju",
 		Payload: wire.Payload(`{"question":"q","domain":"d\u0000e"}`)}}
-	conn := f.Attached()
+	conn := f.AttachedConn()
 	var answer jsontext.Value
 	if err := conn.Call(t.Context(), "query", in, &answer); err != nil || string(answer) != `{"summary":"tu|de|"}` {
 		t.Errorf("%s, %v", answer, err)
@@ -246,12 +246,12 @@ func TestServeTakesWhatComes(t *testing.T) {
 // An agent that may not attach ends with the daemon's reason.
 func TestServeIsRefused(t *testing.T) {
 	f := newDaemon(t)
-	f.Answer(client.MethodStatus, &client.Status{Agents: []client.Agent{{Name: "cat"}}}) // whose tasks are its own
-	f.Want(f.Run("serve", "cat"), frame.ExitLocal, "", "acpctl serve: an agent named cat is attached already: choose another name with --name, or stop that one\n")
-	f.Answer(client.MethodStatus, &client.Status{})
-	f.Answer(client.MethodTasks, &client.Tasks{})
-	f.Answer(client.MethodAttach, kinds.Errorf(kinds.Overloaded, "too many"))
-	f.Want(f.Run("serve", "cat"), frame.ExitLocal, "", "acpctl serve: too many\n")
+	f.SetAnswer(client.MethodStatus, &client.Status{Agents: []client.Agent{{Name: "cat"}}}) // whose tasks are its own
+	f.WantResult(f.Run("serve", "cat"), frame.ExitLocal, "", "acpctl serve: an agent named cat is attached already: choose another name with --name, or stop that one\n")
+	f.SetAnswer(client.MethodStatus, &client.Status{})
+	f.SetAnswer(client.MethodTasks, &client.Tasks{})
+	f.SetAnswer(client.MethodAttach, kinds.Errorf(kinds.Overloaded, "too many"))
+	f.WantResult(f.Run("serve", "cat"), frame.ExitLocal, "", "acpctl serve: too many\n")
 }
 
 // A socket that nobody listens on any more is no daemon.

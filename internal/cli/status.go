@@ -16,7 +16,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-func (a *app) statusCmd() *cobra.Command {
+func (a *app) newStatusCmd() *cobra.Command {
 	var patience time.Duration
 	var budget bool
 	cmd := &cobra.Command{
@@ -31,22 +31,19 @@ func (a *app) statusCmd() *cobra.Command {
 --budget shows what peers may cost, in the columns ROW (the name of what is counted),
 PEER (who, or all together), HELD (what is taken now), BOUND (what may be taken) and
 REFUSED (how often more was refused).`,
-		Args:              frame.NamedArgs(),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			if patience < 0 {
-				return frame.Usagef("--wait: expected a duration like 5s")
-			}
-			if budget && cmd.Flags().Changed("wait") {
-				return frame.Usagef("--budget and --wait: leave one of them out")
-			}
-			if budget {
+			switch {
+			case patience < 0:
+				return frame.UsageErrorf("--wait: expected a duration like 5s")
+			case budget && cmd.Flags().Changed("wait"):
+				return frame.UsageErrorf("--budget and --wait: leave one of them out")
+			case budget:
 				return a.showBudget(ctx)
 			}
 			var s *client.Status
 			end := time.Now().Add(patience)
-			err := frame.Retry(ctx, patience, 200*time.Millisecond, isDaemonAbsent, func() (err error) {
+			err := frame.RetryWhile(ctx, patience, 200*time.Millisecond, isDaemonAbsent, func() (err error) {
 				if patience > 0 { // a daemon that is there and silent has no longer than one that is not
 					a.Daemon.Patience = min(frame.DaemonPatience, max(time.Until(end), time.Millisecond))
 				}
@@ -56,11 +53,7 @@ REFUSED (how often more was refused).`,
 			if err != nil {
 				return err
 			}
-			if a.JSON {
-				return a.PrintJSON(s)
-			}
-			a.printStatus(s)
-			return nil
+			return a.PrintData(s, func() { a.printStatus(s) })
 		},
 	}
 	cmd.Flags().DurationVar(&patience, "wait", 0, "how long to wait for the daemon")
@@ -74,8 +67,8 @@ func isDaemonAbsent(err error) bool {
 }
 
 func (a *app) printStatus(s *client.Status) {
-	rows := append(identityFields(&s.Whoami),
-		[2]string{"state", s.State},
+	rows := append(formatIdentity(&s.Whoami),
+		[2]string{"state", string(s.State)},
 		[2]string{"peers", strconv.Itoa(s.PeersConnected) + " connected"},
 		[2]string{"tasks", strconv.Itoa(s.TasksActive) + " active"},
 		[2]string{"in", formatCounts(s.Messages.In)},

@@ -15,9 +15,6 @@ func (a *app) showBudget(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.JSON {
-		return a.PrintJSON(b)
-	}
 	var lines [][]string
 	for _, r := range b.Rows {
 		var refused uint64
@@ -35,8 +32,7 @@ func (a *app) showBudget(ctx context.Context) error {
 		}
 		lines = append(append(lines, []string{r.Name, "(all)", formatAmount(r.Unit, r.Held), formatBound(r.Unit, r.All), strconv.FormatUint(refused, 10)}), peers...)
 	}
-	a.PrintTable([]string{"ROW", "PEER", "HELD", "BOUND", "REFUSED"}, lines)
-	return nil
+	return a.PrintList(b, []string{"ROW", "PEER", "HELD", "BOUND", "REFUSED"}, lines)
 }
 
 // The units of rows that are no counts.
@@ -66,15 +62,12 @@ func formatAmount(unit string, n int64) string {
 
 // formatBytes returns n bytes in a fitting unit, without decimals if that is exact.
 func formatBytes(n int64) string {
-	for _, u := range []struct {
-		name string
-		is   int64
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		switch {
-		case n >= u.is && n%u.is == 0:
-			return fmt.Sprintf("%d %s", n/u.is, u.name)
-		case n >= u.is:
-			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.is), u.name)
+	for i, name := range []string{"GiB", "MiB", "KiB"} {
+		switch unit := int64(1) << (30 - 10*i); {
+		case n >= unit && n%unit == 0:
+			return fmt.Sprintf("%d %s", n/unit, name)
+		case n >= unit:
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(unit), name)
 		}
 	}
 	return fmt.Sprintf("%d bytes", n)

@@ -11,7 +11,7 @@ import (
 
 func TestStatusBudget(t *testing.T) {
 	f := newDaemon(t)
-	f.Answer(client.MethodBudget, client.Budget{
+	f.SetAnswer(client.MethodBudget, client.Budget{
 		Rows: []client.BudgetRow{
 			{Name: "places"},
 			{Name: "streams", Peer: 768, All: 8192, Held: 3},
@@ -23,7 +23,7 @@ func TestStatusBudget(t *testing.T) {
 			{Row: "free_space", Peer: clitest.DeskID, Name: "desk", Refused: 7},
 		},
 	})
-	f.Want(f.Run("status", "--budget"), 0, "places\t(all)\t0\t-\t2\nplaces\tdesk\t1\t-\t2\n"+
+	f.WantResult(f.Run("status", "--budget"), 0, "places\t(all)\t0\t-\t2\nplaces\tdesk\t1\t-\t2\n"+
 		"streams\t(all)\t3\t8192\t0\n"+
 		"unread\t(all)\t1.5 MiB\t256 MiB\t0\n"+
 		"free_space\t(all)\t500 bytes free\t1 GiB free\t7\nfree_space\tdesk\t-\t1 GiB free\t7\n", "")
@@ -33,16 +33,16 @@ func TestStatusBudget(t *testing.T) {
 func TestTimesNameTheirZone(t *testing.T) {
 	at := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
 	f := newDaemon(t)
-	f.Answer(client.MethodInvitations, client.Invitations{Invitations: []client.OpenInvitation{{ID: "0a1b2c3d", Expires: at}}})
-	f.Want(f.Run("invite", "--list"), 0, "0a1b2c3d\t2026-11-20T14:00:00Z\t-\t-\n", "")
-	if got, want := f.RunTyped("", "invite", "--list"), at.Local().Format("Jan _2 15:04:05 MST"); !strings.Contains(got.Out, want) {
+	f.SetAnswer(client.MethodInvitations, client.Invitations{Invitations: []client.OpenInvitation{{ID: "0a1b2c3d", Expires: at}}})
+	f.WantResult(f.Run("invite", "--list"), 0, "0a1b2c3d\t2026-11-20T14:00:00Z\t-\t-\n", "")
+	if got, want := f.RunInteractive("", "invite", "--list"), at.Local().Format("Jan _2 15:04:05 MST"); !strings.Contains(got.Out, want) {
 		t.Errorf("%q, want %q", got.Out, want)
 	}
 }
 
 func TestStatusShowsWarnings(t *testing.T) {
 	f := newDaemon(t)
-	f.Answer(client.MethodStatus, client.Status{Whoami: client.Whoami{Name: "desk"}, Warnings: []string{"policy in config.yaml names labtop"}})
+	f.SetAnswer(client.MethodStatus, client.Status{Whoami: client.Whoami{Name: "desk"}, Warnings: []string{"policy in config.yaml names labtop"}})
 	if got := f.Run("status"); got.Code != 0 || got.Out[len(got.Out)-len("warning\tpolicy in config.yaml names labtop\n"):] != "warning\tpolicy in config.yaml names labtop\n" {
 		t.Errorf("%+v", got)
 	}

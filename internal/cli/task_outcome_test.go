@@ -18,9 +18,9 @@ import (
 // Partial results are printed as they come, the outcome last.
 func TestWaitFollows(t *testing.T) {
 	f := newDaemon(t)
-	f.Handle(client.MethodWait, func(r *jsonrpc.Request) (any, error) {
+	f.SetHandler(client.MethodWait, func(r *jsonrpc.Request) (any, error) {
 		var p client.WaitParams
-		if err := r.Bind(&p); err != nil {
+		if err := r.ReadParams(&p); err != nil {
 			return nil, err
 		}
 		task := &client.Task{ID: p.ID, Peer: "desk", Direction: client.Given, State: client.TaskCompleted, Partials: 2, Outcome: "all",
@@ -32,8 +32,8 @@ func TestWaitFollows(t *testing.T) {
 		}
 		return task, nil
 	})
-	f.Want(f.Run("wait", clitest.SomeID.String()), 0, "all\n[1]\n", "")
-	f.Want(f.Run("wait", "-f", clitest.SomeID.String()), 0, "part 1\npart 2\nall\n[1]\n", "")
+	f.WantResult(f.Run("wait", clitest.SomeID.String()), 0, "all\n[1]\n", "")
+	f.WantResult(f.Run("wait", "-f", clitest.SomeID.String()), 0, "part 1\npart 2\nall\n[1]\n", "")
 	if got := f.Run("wait", "--follow", "--json", clitest.SomeID.String()); strings.Count(got.Out, "\n") != 3 || !strings.Contains(got.Out, `"partial":{"status":"partial","outcome":"part 2"}`) {
 		t.Errorf("%+v", got)
 	}
@@ -42,7 +42,7 @@ func TestWaitFollows(t *testing.T) {
 // How a task ended is the exit code, and the last line of delegate --wait.
 func TestOutcomes(t *testing.T) {
 	f := newDaemon(t)
-	f.Answer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":true}`)})
+	f.SetAnswer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":true}`)})
 	for _, c := range []struct {
 		task client.Task
 		code int
@@ -58,7 +58,7 @@ func TestOutcomes(t *testing.T) {
 		{client.Task{State: "of_the_future"}, 7, `"kind":"error","payload":{}`},
 	} {
 		c.task.ID = clitest.SomeID
-		f.Answer(client.MethodWait, &c.task)
+		f.SetAnswer(client.MethodWait, &c.task)
 		if got := f.Run("wait", clitest.SomeID.String()); got.Code != c.code {
 			t.Errorf("wait, %s: exit code %d", c.task.State, got.Code)
 		}
@@ -81,38 +81,38 @@ func TestOutcomes(t *testing.T) {
 		if want.Code == 0 {
 			task.State = client.TaskCompleted
 		}
-		f.Answer(client.MethodWait, task)
-		f.Want(f.Run("wait", clitest.SomeID.String()), want.Code, want.Out, want.Err)
+		f.SetAnswer(client.MethodWait, task)
+		f.WantResult(f.Run("wait", clitest.SomeID.String()), want.Code, want.Out, want.Err)
 		want.Err = "accepted: " + clitest.SomeID.String() + "\n" + strings.ReplaceAll(want.Err, "acpctl wait", "acpctl delegate")
-		f.Want(f.Run("delegate", "desk", "x", "--wait"), want.Code, want.Out, want.Err)
+		f.WantResult(f.Run("delegate", "desk", "x", "--wait"), want.Code, want.Out, want.Err)
 	}
-	f.Answer(client.MethodWait, kinds.Errorf(kinds.DaemonUnavailable, "it went away"))
-	f.Want(f.Run("delegate", "desk", "x", "--wait", "--id", clitest.SomeID.String()), 6, "",
+	f.SetAnswer(client.MethodWait, kinds.Errorf(kinds.DaemonUnavailable, "it went away"))
+	f.WantResult(f.Run("delegate", "desk", "x", "--wait", "--id", clitest.SomeID.String()), 6, "",
 		"accepted: "+clitest.SomeID.String()+"\nacpctl delegate: it went away; the task was accepted: see acpctl wait "+clitest.SomeID.String()+", or acpctl cancel "+clitest.SomeID.String()+"\n")
-	f.Answer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":false,"message":"busy"}`)})
-	f.Want(f.Run("delegate", "desk", "x"), 4, "", "acpctl delegate: refused: busy\n")
-	f.Want(f.Run("delegate", "desk", "x", "--wait", "--json"), 4, `{"id":"`+clitest.SomeID.String()+`","from":"`+clitest.DeskID.String()+
+	f.SetAnswer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":false,"message":"busy"}`)})
+	f.WantResult(f.Run("delegate", "desk", "x"), 4, "", "acpctl delegate: refused: busy\n")
+	f.WantResult(f.Run("delegate", "desk", "x", "--wait", "--json"), 4, `{"id":"`+clitest.SomeID.String()+`","from":"`+clitest.DeskID.String()+
 		`","payload":{"accepted":false,"message":"busy"},"error":{"code":"not_authorized","message":"busy","retryable":false}}`+"\n", "")
 }
 
 // Whoever stops waiting for a task knows its id, and how to go on.
 func TestInterruptedWait(t *testing.T) {
 	f := newDaemon(t)
-	f.Answer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":true}`)})
+	f.SetAnswer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":true}`)})
 	ctx, interrupt := context.WithCancel(t.Context())
 	gone := make(chan struct{})
-	f.Handle(client.MethodWait, func(r *jsonrpc.Request) (any, error) { interrupt(); <-gone; return nil, nil })
+	f.SetHandler(client.MethodWait, func(r *jsonrpc.Request) (any, error) { interrupt(); <-gone; return nil, nil })
 	var out, talk strings.Builder
-	code := f.RunOn(ctx, ui.Terminal{Out: &out, Err: &talk}, "--home", f.Home, "delegate", "desk", "x", "--wait", "--id", clitest.SomeID.String())
+	code := f.RunWithoutHome(ctx, ui.Terminal{Out: &out, Err: &talk}, "--home", f.Home, "delegate", "desk", "x", "--wait", "--id", clitest.SomeID.String())
 	close(gone)
 	id := clitest.SomeID.String()
-	f.Want(clitest.Result{Code: code, Out: out.String(), Err: talk.String()}, frame.ExitInterrupted, "",
+	f.WantResult(clitest.Result{Code: code, Out: out.String(), Err: talk.String()}, frame.ExitInterrupted, "",
 		"accepted: "+id+"\nacpctl delegate: interrupted; the task was accepted: see acpctl wait "+id+", or acpctl cancel "+id+"\n")
 }
 
 // A deadline that passed without a word of the other side is still said in words.
 func TestExpiredSaysWhy(t *testing.T) {
 	f := newDaemon(t)
-	f.Answer(client.MethodWait, &client.Task{ID: clitest.SomeID, State: client.TaskExpired})
-	f.Want(f.Run("wait", clitest.SomeID.String()), frame.ExitTimeout, "", "acpctl wait: expired: the deadline passed\n")
+	f.SetAnswer(client.MethodWait, &client.Task{ID: clitest.SomeID, State: client.TaskExpired})
+	f.WantResult(f.Run("wait", clitest.SomeID.String()), frame.ExitTimeout, "", "acpctl wait: expired: the deadline passed\n")
 }

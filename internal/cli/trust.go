@@ -16,7 +16,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-func (a *app) trustCmd() *cobra.Command {
+func (a *app) newTrustCmd() *cobra.Command {
 	var p client.TrustParams
 	var yes bool
 	cmd := &cobra.Command{
@@ -40,8 +40,16 @@ not in small letters, digits and hyphens, peer- and the first ten digits of its 
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			if err := checkTrust(&p); err != nil {
-				return err
+			if p.Name != "" {
+				if err := identity.CheckName(p.Name); err != nil {
+					return frame.UsageErrorf("--name: %w", err)
+				}
+			}
+			if slices.Equal(p.Addrs, []string{"none"}) {
+				p.Addrs = []string{}
+			}
+			if err := identity.CheckAddrs(p.Addrs); err != nil {
+				return frame.UsageErrorf("--addr: %w", err)
 			}
 			id, err := identity.ParseID(strings.ToLower(args[0]))
 			switch {
@@ -50,9 +58,9 @@ not in small letters, digits and hyphens, peer- and the first ten digits of its 
 			case a.AsGuest:
 				p.Peer = args[0] // the daemon says whose business it is
 			case yes:
-				return frame.Usagef("--yes: only with the full id of 64 digits, not with %q", args[0])
+				return frame.UsageErrorf("--yes: only with the full id of 64 digits, not with %q", args[0])
 			default:
-				if err := a.choosePeer(ctx, args[0], &p); err != nil {
+				if err := a.choosePeerToTrust(ctx, args[0], &p); err != nil {
 					return err
 				}
 			}
@@ -60,17 +68,15 @@ not in small letters, digits and hyphens, peer- and the first ten digits of its 
 			if err != nil {
 				return err
 			}
-			if a.JSON {
-				return a.PrintJSON(peer)
-			}
-			a.tellTrusted(peer)
-			if peer.Warning != "" {
-				fmt.Fprintf(a.Err, "acpctl trust: %s\n", client.Line(peer.Warning))
-			}
-			if a.ErrTTY {
-				a.TellPerson("%s", a.describeMutualTrust(ctx, peer))
-			}
-			return nil
+			return a.PrintData(peer, func() {
+				a.printTrusted(peer)
+				if peer.Warning != "" {
+					fmt.Fprintf(a.Err, "acpctl trust: %s\n", client.Line(peer.Warning))
+				}
+				if a.ErrTTY {
+					a.PrintForPerson("%s", a.describeMutualTrust(ctx, peer))
+				}
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -94,9 +100,9 @@ func (a *app) describeMutualTrust(ctx context.Context, peer *client.NamedPeer) s
 	return "messages pass once it is reached and trusts this daemon too: acpctl ping " + peer.Name
 }
 
-// tellTrusted tells who is trusted now: a person hears the fingerprint too, a script the name
-// alone.
-func (a *app) tellTrusted(peer *client.NamedPeer) {
+// printTrusted prints the name of a peer that is trusted now. A person also sees its
+// fingerprint.
+func (a *app) printTrusted(peer *client.NamedPeer) {
 	if a.OutTTY {
 		a.PrintLine("trusted %s (%s)", peer.Name, peer.ID.Fingerprint())
 		return
@@ -107,25 +113,10 @@ func (a *app) tellTrusted(peer *client.NamedPeer) {
 // maxListed bounds a list in an error.
 const maxListed = 8
 
-func checkTrust(p *client.TrustParams) error {
-	if p.Name != "" {
-		if err := identity.CheckName(p.Name); err != nil {
-			return frame.Usagef("--name: %w", err)
-		}
-	}
-	if slices.Equal(p.Addrs, []string{"none"}) {
-		p.Addrs = []string{}
-	}
-	if err := identity.CheckAddrs(p.Addrs); err != nil {
-		return frame.Usagef("--addr: %w", err)
-	}
-	return nil
-}
-
-// choosePeer looks for the peer or stranger that ref names, and sets the full id in p. So
-// the key that a person has compared is the one that is trusted, whoever calls meanwhile. A
-// stranger needs a typed yes, a peer does not.
-func (a *app) choosePeer(ctx context.Context, ref string, p *client.TrustParams) error {
+// choosePeerToTrust finds the peer or stranger that ref names, and sets its full id in p. So the
+// daemon trusts the key that a person has compared, even if another stranger calls meanwhile.
+// A stranger needs a typed yes; a peer does not.
+func (a *app) choosePeerToTrust(ctx context.Context, ref string, p *client.TrustParams) error {
 	peers, err := a.Daemon.Peers(ctx)
 	if err != nil {
 		return err
@@ -133,7 +124,6 @@ func (a *app) choosePeer(ctx context.Context, ref string, p *client.TrustParams)
 	var found []client.Peer
 	var blocked *client.Peer
 	for _, peer := range peers {
-		stranger := peer.State == client.PeerPending || peer.State == client.PeerDiscovered
 		switch byID := len(ref) >= 6 && strings.HasPrefix(peer.ID.String(), strings.ToLower(ref)); {
 		case peer.State == client.PeerBlocked:
 			if peer.Name == ref || byID {
@@ -142,15 +132,15 @@ func (a *app) choosePeer(ctx context.Context, ref string, p *client.TrustParams)
 		case peer.Name == ref && peer.Name != "":
 			p.Peer = peer.ID.String()
 			return nil
-		case stranger && (peer.Claim == ref || byID), peer.Name != "" && byID:
+		case isStranger(peer) && (peer.Claim == ref || byID), peer.Name != "" && byID:
 			found = append(found, peer)
 		}
 	}
 	switch {
 	case len(found) == 0 && blocked != nil:
-		return unknownPeer("%q was untrusted and is blocked: trust it again by its full id, %s", ref, blocked.ID)
+		return kinds.Errorf(kinds.UnknownPeer, "%q was untrusted and is blocked: trust it again by its full id, %s", ref, blocked.ID)
 	case len(found) == 0:
-		return unknownPeer("%q names neither a peer nor a stranger: give the full id of 64 digits, or see acpctl peers", ref)
+		return kinds.Errorf(kinds.UnknownPeer, "%q names neither a peer nor a stranger: give the full id of 64 digits, or see acpctl peers", ref)
 	case len(found) > 1:
 		var ids strings.Builder
 		for i, peer := range found {
@@ -160,7 +150,7 @@ func (a *app) choosePeer(ctx context.Context, ref string, p *client.TrustParams)
 			}
 			ids.WriteString("\n  " + peer.ID.String() + "  " + string(peer.State) + " " + client.Line(strings.Join(peer.Addrs, " ")))
 		}
-		return unknownPeer("%q names several: give the full id of one:%s", ref, ids.String())
+		return kinds.Errorf(kinds.UnknownPeer, "%q names several: give the full id of one:%s", ref, ids.String())
 	}
 	p.Peer = found[0].ID.String()
 	if found[0].Name != "" {
@@ -169,14 +159,10 @@ func (a *app) choosePeer(ctx context.Context, ref string, p *client.TrustParams)
 	return a.confirmTrust(ctx, &found[0])
 }
 
-func unknownPeer(format string, args ...any) error {
-	return kinds.Errorf(kinds.UnknownPeer, format, args...)
-}
-
 // confirmTrust shows a stranger's fingerprint and returns an error unless yes is typed.
 func (a *app) confirmTrust(ctx context.Context, peer *client.Peer) error {
 	fmt.Fprintf(a.Err, "name         %s (what it calls itself)\naddress      %s\nid           %s\nfingerprint  %s\n",
-		ui.ShowName(peer), client.Line(strings.Join(peer.Addrs, " ")), peer.ID, peer.ID.Fingerprint())
+		ui.FormatPeerName(peer), client.Line(strings.Join(peer.Addrs, " ")), peer.ID, peer.ID.Fingerprint())
 	fmt.Fprint(a.Err, "Compare the fingerprint with what `acpctl whoami` shows on that machine. Trust it? Type yes: ")
 	answer, err := a.ReadLine(ctx)
 	if err != nil {

@@ -19,30 +19,30 @@ func TestTrustTakesTheKeyThatWasShown(t *testing.T) {
 	first := client.Peer{ID: clitest.DeskID, State: client.PeerPending, Claim: "desk", Addrs: []string{"192.0.2.1:7117"}}
 	second := client.Peer{ID: clitest.MyID, State: client.PeerPending, Claim: "desk"}
 	var got client.TrustParams
-	f.Handle(client.MethodTrust, func(r *jsonrpc.Request) (any, error) {
+	f.SetHandler(client.MethodTrust, func(r *jsonrpc.Request) (any, error) {
 		got = client.TrustParams{}
-		err := r.Bind(&got)
+		err := r.ReadParams(&got)
 		return &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}, err
 	})
-	f.Answer(client.MethodPeers, &client.Peers{Peers: []client.Peer{first}})
-	if r := f.RunTyped("yes\n", "trust", "desk"); r.Code != 0 || got.Peer != clitest.DeskID.String() || !strings.Contains(r.Err, clitest.DeskID.Fingerprint()) || r.Out != "trusted desk ("+clitest.DeskID.Fingerprint()+")\n" {
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{first}})
+	if r := f.RunInteractive("yes\n", "trust", "desk"); r.Code != 0 || got.Peer != clitest.DeskID.String() || !strings.Contains(r.Err, clitest.DeskID.Fingerprint()) || r.Out != "trusted desk ("+clitest.DeskID.Fingerprint()+")\n" {
 		t.Errorf("%+v: trusted %+v", r, got)
 	}
 	for _, answer := range []string{"", "y\n", "Yes\n", "no\n", "yes please\n"} {
 		got = client.TrustParams{}
-		if r := f.RunTyped(answer, "trust", clitest.DeskID.String()[:6]); r.Code != frame.ExitLocal || got.Peer != "" {
+		if r := f.RunInteractive(answer, "trust", clitest.DeskID.String()[:6]); r.Code != frame.ExitLocal || got.Peer != "" {
 			t.Errorf("%q: %+v: trusted %+v", answer, r, got)
 		}
 	}
-	if r := f.RunTyped("yes\n", "trust", clitest.DeskID.String()[:5]); r.Code != kinds.UnknownPeer.Info().Exit {
+	if r := f.RunInteractive("yes\n", "trust", clitest.DeskID.String()[:5]); r.Code != kinds.UnknownPeer.Info().Exit {
 		t.Errorf("five digits name somebody: %+v", r)
 	}
-	f.Answer(client.MethodPeers, &client.Peers{Peers: []client.Peer{first, second}})
-	if r := f.RunTyped("yes\n", "trust", "desk"); r.Code != kinds.UnknownPeer.Info().Exit || !strings.Contains(r.Err, clitest.DeskID.String()) || !strings.Contains(r.Err, clitest.MyID.String()) {
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{first, second}})
+	if r := f.RunInteractive("yes\n", "trust", "desk"); r.Code != kinds.UnknownPeer.Info().Exit || !strings.Contains(r.Err, clitest.DeskID.String()) || !strings.Contains(r.Err, clitest.MyID.String()) {
 		t.Errorf("two of a name: %+v", r)
 	}
 	// Who is trusted under that name is meant, whatever a stranger calls itself.
-	f.Answer(client.MethodPeers, &client.Peers{Peers: []client.Peer{second, {ID: clitest.DeskID, Name: "desk", State: client.PeerTrusted}}})
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{second, {ID: clitest.DeskID, Name: "desk", State: client.PeerTrusted}}})
 	if r := f.Run("trust", "desk", "--addr", "desk.example:7117", "--addr", "192.0.2.1:7117"); r.Code != 0 || got.Peer != clitest.DeskID.String() || len(got.Addrs) != 2 {
 		t.Errorf("%+v: trusted %+v", r, got)
 	}
@@ -55,17 +55,17 @@ func TestTrustOfANameThatOthersHave(t *testing.T) {
 	blocked := client.Peer{ID: clitest.DeskID, State: client.PeerBlocked, Name: "desk"}
 	stranger := client.Peer{ID: clitest.MyID, State: client.PeerDiscovered, Claim: "desk", Addrs: []string{"192.0.2.2:7117"}, Source: client.SourceMDNS}
 	var trusted string
-	f.Handle(client.MethodTrust, func(r *jsonrpc.Request) (any, error) {
+	f.SetHandler(client.MethodTrust, func(r *jsonrpc.Request) (any, error) {
 		var p client.TrustParams
-		err := r.Bind(&p)
+		err := r.ReadParams(&p)
 		trusted = p.Peer
 		return &client.NamedPeer{ID: clitest.MyID, Name: "desk"}, err
 	})
-	f.Answer(client.MethodPeers, &client.Peers{Peers: []client.Peer{stranger, blocked}})
-	if got := f.RunAt(ui.Terminal{}, "yes\n", "trust", "desk"); got.Code != 0 || trusted != clitest.MyID.String() || !strings.Contains(got.Err, clitest.MyID.Fingerprint()) {
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{stranger, blocked}})
+	if got := f.RunAtTerminal(ui.Terminal{}, "yes\n", "trust", "desk"); got.Code != 0 || trusted != clitest.MyID.String() || !strings.Contains(got.Err, clitest.MyID.Fingerprint()) {
 		t.Errorf("%+v, trusted %s", got, trusted)
 	}
-	f.Answer(client.MethodPeers, &client.Peers{Peers: []client.Peer{blocked}})
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{blocked}})
 	if got := f.Run("trust", "desk"); got.Code != kinds.UnknownPeer.Info().Exit || !strings.Contains(got.Err, "blocked") {
 		t.Errorf("%+v", got)
 	}
@@ -74,7 +74,7 @@ func TestTrustOfANameThatOthersHave(t *testing.T) {
 		stranger.ID[1] = byte(i)
 		crowd = append(crowd, stranger)
 	}
-	f.Answer(client.MethodPeers, &client.Peers{Peers: crowd})
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: crowd})
 	if got := f.Run("trust", "desk"); got.Code != kinds.UnknownPeer.Info().Exit || strings.Count(got.Err, "discovered 192.0.2.2:7117") != maxListed || !strings.Contains(got.Err, "92 more") {
 		t.Errorf("%+v", got)
 	}
@@ -83,8 +83,8 @@ func TestTrustOfANameThatOthersHave(t *testing.T) {
 // A person hears whether the trust is mutual, and what to type over there.
 func TestTrustSaysWhatIsNext(t *testing.T) {
 	f := newDaemon(t)
-	f.Answer(client.MethodTrust, &client.NamedPeer{ID: clitest.DeskID, Name: "desk"})
-	f.Answer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID, Name: "laptop"})
+	f.SetAnswer(client.MethodTrust, &client.NamedPeer{ID: clitest.DeskID, Name: "desk"})
+	f.SetAnswer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID, Name: "laptop"})
 	for _, c := range []struct {
 		pong any
 		want string
@@ -93,24 +93,24 @@ func TestTrustSaysWhatIsNext(t *testing.T) {
 		{kinds.Errorf(kinds.NotTrusted, "no"), "there: acpctl trust laptop"},
 		{kinds.Errorf(kinds.Unreachable, "no answer"), "once it is reached"},
 	} {
-		f.Answer(client.MethodPing, c.pong)
-		if got := f.RunTyped("", "trust", clitest.DeskID.String()); got.Code != 0 || !strings.Contains(got.Err, c.want) {
+		f.SetAnswer(client.MethodPing, c.pong)
+		if got := f.RunInteractive("", "trust", clitest.DeskID.String()); got.Code != 0 || !strings.Contains(got.Err, c.want) {
 			t.Errorf("%+v, want %q", got, c.want)
 		}
 	}
-	f.Handle(client.MethodPing, func(*jsonrpc.Request) (any, error) { t.Error("a script waits for a ping"); return nil, nil })
-	f.Want(f.Run("trust", clitest.DeskID.String()), 0, "desk\n", "")
+	f.SetHandler(client.MethodPing, func(*jsonrpc.Request) (any, error) { t.Error("a script waits for a ping"); return nil, nil })
+	f.WantResult(f.Run("trust", clitest.DeskID.String()), 0, "desk\n", "")
 }
 
 // An id may be typed in upper case.
 func TestUpperCase(t *testing.T) {
 	f := newDaemon(t)
-	f.Handle(client.MethodTrust, func(r *jsonrpc.Request) (any, error) {
+	f.SetHandler(client.MethodTrust, func(r *jsonrpc.Request) (any, error) {
 		var p client.TrustParams
-		if err := r.Bind(&p); err != nil || p.Peer != clitest.DeskID.String() {
+		if err := r.ReadParams(&p); err != nil || p.Peer != clitest.DeskID.String() {
 			return nil, fmt.Errorf("%+v: %v", p, err)
 		}
 		return &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}, nil
 	})
-	f.Want(f.Run("trust", "--yes", strings.ToUpper(clitest.DeskID.String())), 0, "desk\n", "")
+	f.WantResult(f.Run("trust", "--yes", strings.ToUpper(clitest.DeskID.String())), 0, "desk\n", "")
 }

@@ -8,10 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (a *app) untrustCmd() *cobra.Command {
+func (a *app) newUntrustCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "untrust PEER",
 		Short: "Trust a peer no more, and block its key",
@@ -21,31 +20,27 @@ func (a *app) untrustCmd() *cobra.Command {
 inbox, fails its delegations, ends the invitation that it has used, and blocks its
 key until trust with the full id. Invitations that nobody has used stay open (see
 invite --list): whoever has one can come with another key.`,
-		Args:              frame.NamedArgs("PEER"),
-		ValidArgsFunction: a.CompleteTrustedPeer,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			peer, err := a.Daemon.Untrust(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			if a.JSON {
-				return a.PrintJSON(peer)
-			}
-			a.PrintLine("%s", peer.ID)
-			switch {
-			case len(peer.Unwritten) > 0:
-				a.warnUnwritten(peer)
-			case peer.Already:
-				fmt.Fprintf(a.Err, "acpctl untrust: %s is blocked already\n", client.Line(peer.Name))
-			}
-			return nil
+			return a.PrintData(peer, func() {
+				a.PrintLine("%s", peer.ID)
+				switch {
+				case len(peer.Unwritten) > 0:
+					a.warnUnwrittenUntrust(peer)
+				case peer.Already:
+					fmt.Fprintf(a.Err, "acpctl untrust: %s is blocked already\n", client.Line(peer.Name))
+				}
+			})
 		},
 	}
 }
 
-// warnUnwritten tells what is not on the disk yet. It tells scripts too: a restart may be
+// warnUnwrittenUntrust tells what is not on the disk yet. It tells scripts too: a restart may be
 // next.
-func (a *app) warnUnwritten(peer *client.Untrusted) {
+func (a *app) warnUnwrittenUntrust(peer *client.Untrusted) {
 	fmt.Fprintf(a.Err, "acpctl untrust: %s is cut off, but not all of it is on disk (%s): %s. The daemon tries again until it is.\n",
 		peer.Name, strings.Join(peer.Unwritten, ", "), client.Line(peer.Reason))
 	if slices.Contains(peer.Unwritten, client.PartTrust) {

@@ -8,22 +8,14 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (a *app) versionCmd() *cobra.Command {
+func (a *app) newVersionCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of acpctl",
 		Example: `  acpctl version
   acpctl whoami                     the daemon's version, among others`,
-		Args:              frame.NamedArgs(),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			if a.JSON {
-				return a.PrintJSON(struct {
-					Version string `json:"version"`
-				}{a.version})
-			}
-			a.PrintLine("acpctl %s", a.version)
-			return nil
+			return a.PrintData(map[string]string{"version": a.version}, func() { a.PrintLine("acpctl %s", a.version) })
 		},
 	}
 }
@@ -42,8 +34,8 @@ func (a *app) addVersionFlag(root *cobra.Command) {
 	}
 }
 
-// releaseOf returns version, or the module's if that is "".
-func releaseOf(version string) string {
+// findVersion returns version, or the module's if that is "".
+func findVersion(version string) string {
 	if version != "" {
 		return version
 	}

@@ -1,17 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
-func (a *app) waitCmd() *cobra.Command {
+func (a *app) newWaitCmd() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "wait ID",
@@ -21,12 +21,10 @@ func (a *app) waitCmd() *cobra.Command {
   acpctl wait "$(acpctl delegate desk 'Run the test suite')"`,
 		Long: `Waits until a delegation, given or taken, has ended. Exits 0 if it was completed,
 7 if it failed or was cancelled, 3 if its deadline passed, 4 if it was refused.`,
-		Args:              frame.NamedArgs("ID"),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := wire.ParseMessageID(args[0])
+			id, err := parseMessageID("ID", args[0])
 			if err != nil {
-				return frame.Usagef("ID: %w", err)
+				return err
 			}
 			return a.waitForTask(cmd.Context(), id, follow)
 		},
@@ -50,24 +48,19 @@ func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool) e
 		}
 		partial := follow && task.Partials > seen && !task.State.IsFinal()
 		seen = task.Partials
-		switch {
-		case a.JSON:
-			if err := a.PrintJSON(task); err != nil {
-				return err
-			}
-		case partial:
-			if r, err := kinds.Parse[kinds.Result](task.Partial); err == nil {
+		err = a.PrintData(task, func() {
+			if r, err := kinds.ParsePayload[kinds.Result](task.Partial); partial && err == nil {
 				a.PrintAnswer(r.Outcome, r.Data)
-				if isTruncated(task.Partial) {
-					a.tellTruncated("wait")
+				if isResultTruncated(task.Partial) {
+					a.warnTruncated("wait")
 				}
 			}
-		}
-		if err := a.Unwritten(); err != nil {
+		})
+		if err = cmp.Or(err, a.CheckOutput()); err != nil {
 			return err
 		}
 		if !partial {
-			return a.tellOutcome("wait", task)
+			return a.reportOutcome("wait", task)
 		}
 	}
 }

@@ -7,32 +7,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (a *app) whoamiCmd() *cobra.Command {
+func (a *app) newWhoamiCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "whoami",
 		Short: "Show the identity of the own daemon",
 		Example: `  acpctl whoami
   acpctl whoami --json`,
-		Args:              frame.NamedArgs(),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			who, err := a.Daemon.Whoami(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if a.JSON {
-				return a.PrintJSON(who)
-			}
-			a.PrintFields(identityFields(who)...)
-			return nil
+			return a.PrintData(who, func() { a.PrintFields(formatIdentity(who)...) })
 		},
 	}
 }
 
-func identityFields(who *client.Whoami) [][2]string {
+func formatIdentity(who *client.Whoami) [][2]string {
 	return [][2]string{
 		{"name", client.Line(who.Name)},
 		{"id", who.ID.String()},

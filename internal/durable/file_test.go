@@ -42,8 +42,8 @@ func TestCreate(t *testing.T) {
 	}
 	defer root.Close()
 	for name, create := range map[string]func(name, text string) error{
-		"path": func(name, text string) error { return Create(filepath.Join(dir, name), []byte(text), 0o640) },
-		"root": func(name, text string) error { return CreateIn(root, name, []byte(text), 0o640) },
+		"path": func(name, text string) error { return CreateFile(filepath.Join(dir, name), []byte(text), 0o640) },
+		"root": func(name, text string) error { return CreateFileIn(root, name, []byte(text), 0o640) },
 	} {
 		if err := create("a", "1"); err != nil {
 			t.Fatal(name, err)
@@ -75,7 +75,7 @@ func TestFillFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := fill(f, []byte("x")); !errors.Is(err, syscall.EBADF) {
+	if err := writeAndCloseFile(f, []byte("x")); !errors.Is(err, syscall.EBADF) {
 		t.Errorf("fill of a file that cannot be written: %v", err)
 	}
 }
@@ -85,7 +85,7 @@ func TestReplace(t *testing.T) {
 	path, temp := filepath.Join(dir, "key"), filepath.Join(dir, "key.new")
 	for _, text := range []string{"1", "2"} {
 		write(t, temp, "half of what a crash")
-		if err := Replace(path, temp, []byte(text), 0o600); err != nil {
+		if err := ReplaceFile(path, temp, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		holds(t, dir, "key="+text)
@@ -93,7 +93,7 @@ func TestReplace(t *testing.T) {
 	if err := os.Symlink("key", temp); err != nil { // it is replaced, not followed
 		t.Fatal(err)
 	}
-	if err := Replace(path, temp, []byte("3"), 0o600); err != nil {
+	if err := ReplaceFile(path, temp, []byte("3"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, dir, "key=3")
@@ -102,17 +102,17 @@ func TestReplace(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(folder, "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := Replace(folder, temp, []byte("4"), 0o600); err == nil {
+	if err := ReplaceFile(folder, temp, []byte("4"), 0o600); err == nil {
 		t.Error("a folder is replaced")
 	}
-	if err := Rewrite(folder, []byte("4"), 0o600); err == nil {
+	if err := RewriteFile(folder, []byte("4"), 0o600); err == nil {
 		t.Error("a folder is rewritten")
 	}
 	holds(t, dir, "folder= key=3")
 }
 
 func TestRenameNew(t *testing.T) {
-	for name, rename := range map[string]func(from, to string) error{"rename": RenameNew, "link": linkNew} {
+	for name, rename := range map[string]func(from, to string) error{"rename": RenameIfAbsent, "link": renameByLink} {
 		dir := t.TempDir()
 		a, b, c := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "c")
 		write(t, a, "1")

@@ -2,5 +2,5 @@
 
 package durable
 
-// RenameNew renames a file, never over another: then the error is [io/fs.ErrExist].
-func RenameNew(from, to string) error { return linkNew(from, to) }
+// RenameIfAbsent renames a file, never over another: then the error is [io/fs.ErrExist].
+func RenameIfAbsent(from, to string) error { return renameByLink(from, to) }

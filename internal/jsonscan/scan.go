@@ -36,9 +36,9 @@ func SkipSpace(text []byte, at int) int {
 	return at
 }
 
-// IsDeeper reports whether text nests more than most objects and arrays. A text with few
+// IsNestedDeeper reports whether text nests more than most objects and arrays. A text with few
 // brackets cannot, and counting them is many times faster than walking.
-func IsDeeper(text []byte, most int) bool {
+func IsNestedDeeper(text []byte, most int) bool {
 	if bytes.Count(text, []byte{'{'})+bytes.Count(text, []byte{'['}) <= most {
 		return false
 	}

@@ -47,7 +47,7 @@ func TestIsDeeper(t *testing.T) {
 		strings.Repeat("[", 99):        99,
 	} {
 		for most := range 102 {
-			if got := IsDeeper([]byte(text), most); got != (depth > most) {
+			if got := IsNestedDeeper([]byte(text), most); got != (depth > most) {
 				t.Errorf("%s is deeper than %d: %v", text, most, got)
 			}
 		}

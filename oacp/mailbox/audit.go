@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	lockTime = 10 * time.Second // for whoever else writes a record
-	lockLook = 20 * time.Millisecond
+	lockTime = 10 * time.Second // for other programs that write a record
+	lockPoll = 20 * time.Millisecond
 )
 
-// AttachAudit records a judgement on signatures in an audit record of the autonomy
+// AddAuditJudgement records a judgement on signatures in an audit record of the autonomy
 // gate, as result.message_auth. It holds the record's lock, which the reference's
-// writers take too, and waits ten seconds for it; it replaces the file as a whole,
-// and never a judgement that is recorded. A record that would not come back as it
-// was, but for the judgement, stays.
-func AttachAudit(path string, judgement any) error {
+// writers take too, and waits ten seconds for it. It replaces the file as a whole,
+// but never a recorded judgement. If the record would not come back as it was, but
+// for the judgement, the file stays and the error says so.
+func AddAuditJudgement(path string, judgement any) error {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return err
 	}
-	if _, _, err := readAll(target, 0, message.MaxBytes); err != nil { // before there is a lock beside it
+	if _, _, err := readLimitedFile(target, 0, message.MaxBytes); err != nil { // before there is a lock beside it
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	lock, err := lockFile(path + ".lock")
@@ -41,15 +41,15 @@ func AttachAudit(path string, judgement any) error {
 		return err
 	}
 	defer lock.Close()
-	data, info, err := readAll(target, 0, message.MaxBytes)
+	data, info, err := readLimitedFile(target, 0, message.MaxBytes)
 	if err == nil {
-		data, err = withAuth(data, judgement)
+		data, err = insertJudgement(data, judgement)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	dir := filepath.Dir(target)
-	temp, err := stage(dir, filepath.Base(target), data)
+	temp, err := stageFile(dir, filepath.Base(target), data)
 	if err != nil {
 		return err
 	}
@@ -68,13 +68,14 @@ func AttachAudit(path string, judgement any) error {
 	return durable.SyncDir(dir)
 }
 
-// lockFile waits for a lock. The file stays, as the reference's does.
+// lockFile waits for the lock that a file is; closing the file gives it up. The file stays,
+// as the reference's does.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, fileMode)
 	if err != nil {
 		return nil, err
 	}
-	for began := time.Now(); ; time.Sleep(lockLook) {
+	for began := time.Now(); ; time.Sleep(lockPoll) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
 		case err == nil:
@@ -93,43 +94,42 @@ func lockFile(path string) (*os.File, error) {
 
 const authKey = "message_auth"
 
-// errChanged stands for all that the two YAML libraries, ours and the reference's, do
-// not see alike.
+// errChanged says that our YAML library and the reference's do not read the record alike.
 var errChanged = errors.New("it cannot be written anew without a change to what it holds: write it in a plainer style, without anchors")
 
-// withAuth returns the record with the judgement in it.
-func withAuth(data []byte, judgement any) ([]byte, error) {
-	before, err := message.Load(data)
+// insertJudgement returns the record with the judgement in it.
+func insertJudgement(data []byte, judgement any) ([]byte, error) {
+	before, err := message.LoadYAML(data)
 	if err != nil {
 		return nil, err
 	}
 	if before == nil || before.Kind != yaml.MappingNode {
 		return nil, errors.New("not a YAML mapping")
 	}
-	if result := message.Member(before, "result"); result == nil || result.Kind != yaml.MappingNode {
+	if result := message.FindYAMLMember(before, "result"); result == nil || result.Kind != yaml.MappingNode {
 		return nil, errors.New("audit.result must be a mapping")
 	}
-	old := message.Member(message.Member(before, "result"), authKey)
-	if status := message.Member(old, "status"); status != nil && status.ShortTag() != "!!null" && (status.Kind != yaml.ScalarNode || status.Value != "") {
+	old := message.FindYAMLMember(message.FindYAMLMember(before, "result"), authKey)
+	if status := message.FindYAMLMember(old, "status"); status != nil && status.ShortTag() != "!!null" && (status.Kind != yaml.ScalarNode || status.Value != "") {
 		return nil, errors.New("audit already has a recorded message_auth block: it stays")
 	}
-	block, err := asYAML(judgement)
+	block, err := toYAMLNode(judgement)
 	if err != nil {
 		return nil, err
 	}
-	out, err := attach(data, block)
+	out, err := rewriteAuditRecord(data, block)
 	if err != nil {
 		return nil, err
 	}
-	after, err := message.Load(out)
-	if err != nil || !same(block, message.Member(message.Member(after, "result"), authKey)) || !same(bare(before), bare(after)) {
+	after, err := message.LoadYAML(out)
+	if err != nil || !equalYAMLNodes(block, message.FindYAMLMember(message.FindYAMLMember(after, "result"), authKey)) || !equalYAMLNodes(removeJudgement(before), removeJudgement(after)) {
 		return nil, errChanged
 	}
 	return out, nil
 }
 
-// attach writes a record anew, with its comments and a block in its result.
-func attach(data []byte, block *yaml.Node) ([]byte, error) {
+// rewriteAuditRecord encodes a record again, with its comments and a judgement in its result.
+func rewriteAuditRecord(data []byte, block *yaml.Node) ([]byte, error) {
 	var record yaml.Node
 	if err := yaml.Unmarshal(data, &record); err != nil {
 		return nil, err
@@ -137,16 +137,16 @@ func attach(data []byte, block *yaml.Node) ([]byte, error) {
 	if len(record.Content) != 1 {
 		return nil, errChanged
 	}
-	result := message.Member(record.Content[0], "result")
+	result := message.FindYAMLMember(record.Content[0], "result")
 	if result == nil || result.Kind != yaml.MappingNode {
 		return nil, errChanged
 	}
-	if old := message.Member(result, authKey); old != nil {
+	if old := message.FindYAMLMember(result, authKey); old != nil {
 		*old = *block
 	} else {
 		result.Content = append(result.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: authKey}, block)
 	}
-	plain(&record)
+	unfoldYAMLBlocks(&record)
 	var out bytes.Buffer
 	enc := yaml.NewEncoder(&out)
 	enc.SetIndent(2)
@@ -154,9 +154,9 @@ func attach(data []byte, block *yaml.Node) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// bare takes the judgement out of a record.
-func bare(record *yaml.Node) *yaml.Node {
-	result := message.Member(record, "result")
+// removeJudgement takes the judgement out of a record.
+func removeJudgement(record *yaml.Node) *yaml.Node {
+	result := message.FindYAMLMember(record, "result")
 	for i := 0; i+1 < len(result.Content); i += 2 {
 		if result.Content[i].Value == authKey {
 			result.Content = slices.Delete(result.Content, i, i+2)
@@ -166,8 +166,8 @@ func bare(record *yaml.Node) *yaml.Node {
 	return record
 }
 
-// asYAML makes of a value what its JSON says.
-func asYAML(v any) (*yaml.Node, error) {
+// toYAMLNode makes a node of a value, as its JSON has it.
+func toYAMLNode(v any) (*yaml.Node, error) {
 	text, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		return nil, err
@@ -180,20 +180,21 @@ func asYAML(v any) (*yaml.Node, error) {
 	return n, n.Encode(value)
 }
 
-// plain does without folded lines, which the library does not write as it reads them.
-func plain(n *yaml.Node) {
+// unfoldYAMLBlocks makes literal blocks of folded ones, which the library does not write as it
+// reads them.
+func unfoldYAMLBlocks(n *yaml.Node) {
 	if n.Style&yaml.FoldedStyle != 0 {
 		n.Style = yaml.LiteralStyle
 	}
 	for _, child := range n.Content {
-		plain(child)
+		unfoldYAMLBlocks(child)
 	}
 }
 
-// same reports whether two nodes mean the same, however they are written.
-func same(a, b *yaml.Node) bool {
+// equalYAMLNodes reports whether two nodes mean the same, however they are written.
+func equalYAMLNodes(a, b *yaml.Node) bool {
 	if a.Kind == yaml.AliasNode || b.Kind == yaml.AliasNode {
 		return a.Kind == b.Kind && a.Value == b.Value
 	}
-	return a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value && a.Anchor == b.Anchor && slices.EqualFunc(a.Content, b.Content, same)
+	return a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value && a.Anchor == b.Anchor && slices.EqualFunc(a.Content, b.Content, equalYAMLNodes)
 }

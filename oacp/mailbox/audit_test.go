@@ -50,7 +50,7 @@ func generic(t *testing.T, v any) any {
 
 func TestAttachAudit(t *testing.T) {
 	odd := "1\t: #\u0085\u2028\n- "
-	judgement := message.Verify([]byte("id: m\nauth: \"x: 'y' # \u2028\"\n"), message.Pins{Source: odd}, time.Now())
+	judgement := message.VerifyMessage([]byte("id: m\nauth: \"x: 'y' # \u2028\"\n"), message.Pins{Source: odd}, time.Now())
 	for _, text := range []string{
 		auditRecord,
 		"result: {status: accepted, message_auth: null}\n",
@@ -61,10 +61,10 @@ func TestAttachAudit(t *testing.T) {
 		"a: &a {b: 1}\nresult:\n  c: *a\n",
 	} {
 		path := writeRecord(t, text)
-		if err := AttachAudit(path, judgement); err != nil {
+		if err := AddAuditJudgement(path, judgement); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		got, info, err := Read(path)
+		got, info, err := ReadFile(path)
 		if err != nil || info.Mode().Perm() != 0o640 {
 			t.Fatal(info.Mode(), err)
 		}
@@ -99,7 +99,7 @@ func TestAttachAuditRefuses(t *testing.T) {
 		"result: {}\n---\n{}\n": "second document",
 	} {
 		path := writeRecord(t, text)
-		if err := AttachAudit(path, message.Auth{}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := AddAuditJudgement(path, message.Auth{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != text {
@@ -109,7 +109,7 @@ func TestAttachAuditRefuses(t *testing.T) {
 			t.Errorf("%q left %q", text, temp)
 		}
 	}
-	if err := AttachAudit(filepath.Join(t.TempDir(), "none.yaml"), message.Auth{}); !os.IsNotExist(err) {
+	if err := AddAuditJudgement(filepath.Join(t.TempDir(), "none.yaml"), message.Auth{}); !os.IsNotExist(err) {
 		t.Error(err)
 	}
 }
@@ -130,7 +130,7 @@ func TestAttachAuditLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := AttachAudit(link, message.Auth{Status: "verified"}); err != nil {
+	if err := AddAuditJudgement(link, message.Auth{Status: "verified"}); err != nil {
 		t.Fatal(err)
 	}
 	after, err := os.Lstat(path)
@@ -159,7 +159,7 @@ func TestAttachAuditOdd(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "large.yaml"), strings.Repeat("#", message.MaxBytes)+"\nresult: {}\n")
 	for _, path := range []string{dir, fifo, filepath.Join(dir, "large.yaml"), locked} {
-		if err := AttachAudit(path, message.Auth{}); err == nil || !strings.Contains(err.Error(), path) {
+		if err := AddAuditJudgement(path, message.Auth{}); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -171,14 +171,14 @@ func TestAttachAuditOdd(t *testing.T) {
 		fmt.Fprintf(many, "k%d: v\n", i)
 	}
 	write(t, filepath.Join(dir, "many.yaml"), many.String()+"result: {}\n")
-	if err := AttachAudit(filepath.Join(dir, "many.yaml"), message.Auth{}); err != nil {
+	if err := AddAuditJudgement(filepath.Join(dir, "many.yaml"), message.Auth{}); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestAttachAuditOddPath(t *testing.T) {
 	path := writeRecord(t, auditRecord)
-	if err := AttachAudit(path, message.Verify(nil, message.Pins{Source: "\xff"}, time.Now())); err != nil {
+	if err := AddAuditJudgement(path, message.VerifyMessage(nil, message.Pins{Source: "\xff"}, time.Now())); err != nil {
 		t.Error(err)
 	}
 }
@@ -192,7 +192,7 @@ func TestAttachAuditOnce(t *testing.T) {
 	for i := range 16 {
 		all.Go(func() {
 			name := strings.Repeat("x", i+1)
-			if AttachAudit(path, message.Auth{Status: name}) == nil {
+			if AddAuditJudgement(path, message.Auth{Status: name}) == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				won = append(won, name)

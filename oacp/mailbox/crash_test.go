@@ -40,7 +40,7 @@ func child(name string, p Project) *exec.Cmd {
 // endlessly sends and says what is sent.
 func endlessly(h Home) {
 	for {
-		s, err := h.Send("demo", long())
+		s, err := h.SendLetter("demo", long())
 		if err != nil {
 			fmt.Println("error:", err)
 			os.Exit(1)
@@ -78,14 +78,14 @@ func TestKill(t *testing.T) {
 	for _, dir := range []string{p.must(t, "reviewer").Inbox(), p.must(t, "tester").Inbox(), p.must(t, "planner").Outbox()} {
 		there, debris := make(map[string]bool), 0
 		for _, name := range files(t, dir) {
-			if !candidate(name) {
+			if !isMessageName(name) {
 				debris++
 				if !strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".yaml") {
 					t.Errorf("%s is left behind", name)
 				}
 				continue
 			}
-			e := open(filepath.Join(dir, name))
+			e := readMessageEntry(filepath.Join(dir, name))
 			if e.Err != nil || len(e.Message.Validate()) > 0 || strings.Count(e.Message.Body, "line\n") != 2000 {
 				t.Errorf("a part of a message is to be seen: %s, %d bytes, %v", e.Path, len(e.Data), e.Err)
 			}
@@ -98,8 +98,8 @@ func TestKill(t *testing.T) {
 		}
 		t.Logf("%s: %d messages, %d said, %d left behind", filepath.Base(filepath.Dir(dir)), len(there), len(said), debris)
 	}
-	old := time.Now().Add(-2 * abandoned)
-	all, err := filepath.Glob(filepath.Join(p.agents(), "*/*/.*.tmp-*"))
+	old := time.Now().Add(-2 * abandonedAge)
+	all, err := filepath.Glob(filepath.Join(p.agentsDir(), "*/*/.*.tmp-*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,8 +108,8 @@ func TestKill(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.Home.Examine("demo", true)
-	if left, _ := filepath.Glob(filepath.Join(p.agents(), "*/*/.*.tmp-*")); len(left) > 0 {
+	p.Home.Diagnose("demo", true)
+	if left, _ := filepath.Glob(filepath.Join(p.agentsDir(), "*/*/.*.tmp-*")); len(left) > 0 {
 		t.Errorf("doctor has left %v", left)
 	}
 }
@@ -128,13 +128,13 @@ func cramped(h Home) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		fmt.Println(err)
 	}
-	_, err := h.Send("demo", long())
+	_, err := h.SendLetter("demo", long())
 	fmt.Println("send:", err)
-	l, err := p.List("reviewer", false)
+	l, err := p.ListInboxes("reviewer", false)
 	fmt.Println("list:", l.Agents[0].Count, err)
 	w := Watch{Home: h, Agent: "reviewer", Projects: []string{"demo"}}
 	fmt.Println("watch:", w.Scan(func(Event) {})) // nothing is new, nothing to write
-	_, err = Agent{p, "reviewer"}.Done(open(l.Agents[0].Messages[0].Path), false)
+	_, err = Agent{p, "reviewer"}.FinishMessage(readMessageEntry(l.Agents[0].Messages[0].Path), false)
 	fmt.Println("done:", err)
 	os.Exit(0)
 }

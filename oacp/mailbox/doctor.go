@@ -15,7 +15,7 @@ import (
 	"github.com/acpd/acpd/oacp/message"
 )
 
-// Severity is how bad a finding of the doctor is.
+// Severity is the rank of a finding of the doctor.
 type Severity string
 
 // Severities, from good to bad.
@@ -26,14 +26,20 @@ const (
 	Bad  Severity = "error"
 )
 
-// Finding is one line of the doctor's report.
+// Finding holds one line of the doctor's report.
 type Finding struct {
 	Name     string   `json:"name"`
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
 	Hint     string   `json:"fix_hint,omitempty"` // what to do
 
-	fix func() (done string, err error) // mends it, if that is safe
+	fix func() (done string, err error) // nil if no fix is safe
+}
+
+// withResult returns the finding with a severity, a hint, and a text behind its name.
+func (f Finding) withResult(severity Severity, text, hint string) Finding {
+	f.Severity, f.Message, f.Hint = severity, f.Name+" — "+text, hint
+	return f
 }
 
 // Category is a group of findings.
@@ -43,37 +49,37 @@ type Category struct {
 	Results []Finding `json:"results"`
 }
 
-// Report is what the doctor found; [JSON] writes it as the reference does.
+// Report holds the findings of the doctor. [FormatJSON] writes it as the reference does.
 type Report struct {
 	HasErrors  bool       `json:"has_errors"`
 	Fixed      []string   `json:"fixed"`
 	Categories []Category `json:"categories"`
 }
 
-// Examine looks at a home and, if project is not empty, at a project: its files, who
-// can get at them, how long messages have been waiting, what lies among them that is none, and the
-// status of its agents. With fix it mends what is safe to mend.
-func (h Home) Examine(project string, fix bool) Report {
+// Diagnose looks at a home and, if project is not empty, at a project: its files, their
+// access by other users, the age of its messages, files among them that are none, and the
+// status of its agents. With fix it applies the fixes that are safe.
+func (h Home) Diagnose(project string, fix bool) Report {
 	r := Report{Fixed: []string{}}
-	r.add("Home", h.examine())
+	r.addCategory("Home", h.checkProjects())
 	if project != "" {
-		p, err := h.Project(project)
+		p, err := h.FindProject(project)
 		if err != nil {
-			r.add("Workspace", []Finding{{
+			r.addCategory("Workspace", []Finding{{
 				Name: "project-dir", Severity: Bad, Message: "Project directory not found: " + p.Dir(),
 				Hint: "Run: acpctl oacp init " + project,
 			}})
 		} else {
-			r.add("Workspace", p.workspace())
-			r.add("Access", p.access())
-			r.add("Inbox Health", p.each(Agent.health))
-			r.add("Messages", p.each(Agent.messages))
-			r.add("Schemas", p.each(Agent.schema))
-			r.add("Agent Status", p.each(Agent.status))
+			r.addCategory("Workspace", p.checkWorkspace())
+			r.addCategory("Access", p.checkAccess())
+			r.addCategory("Inbox Health", p.checkEachAgent(Agent.checkInbox))
+			r.addCategory("Messages", p.checkEachAgent(Agent.checkMessages))
+			r.addCategory("Schemas", p.checkEachAgent(Agent.checkStatusFields))
+			r.addCategory("Agent Status", p.checkEachAgent(Agent.checkStatusAge))
 		}
 	}
 	if fix {
-		r.mend()
+		r.applyFixes()
 	}
 	for i := range r.Categories {
 		c := &r.Categories[i]
@@ -88,12 +94,12 @@ func (h Home) Examine(project string, fix bool) Report {
 	return r
 }
 
-func (r *Report) add(name string, findings []Finding) {
+func (r *Report) addCategory(name string, findings []Finding) {
 	r.Categories = append(r.Categories, Category{Name: name, Results: append([]Finding{}, findings...)})
 }
 
-// mend applies what fixes there are; one that fails stays a finding.
-func (r *Report) mend() {
+// applyFixes applies the fixes of the findings. If one fails, its finding stays.
+func (r *Report) applyFixes() {
 	for _, c := range r.Categories {
 		for i := range c.Results {
 			f := &c.Results[i]
@@ -111,8 +117,8 @@ func (r *Report) mend() {
 	}
 }
 
-func (h Home) examine() []Finding {
-	projects, err := h.Projects()
+func (h Home) checkProjects() []Finding {
+	projects, err := h.ListProjects()
 	if err != nil {
 		return []Finding{{
 			Name: "home", Severity: Warn, Message: fmt.Sprintf("%s — no projects here: %v", h, err),
@@ -122,56 +128,51 @@ func (h Home) examine() []Finding {
 	return []Finding{{Name: "home", Severity: Fine, Message: fmt.Sprintf("%s — %d project(s)", h, len(projects))}}
 }
 
-func (p Project) workspace() []Finding {
+func (p Project) checkWorkspace() []Finding {
 	hint := "Run: acpctl oacp init " + p.Name
-	file := Finding{Name: "workspace.json", Severity: Fine, Message: "workspace.json — valid"}
-	b, err := ReadNamed(filepath.Join(p.Dir(), "workspace.json"))
+	file := Finding{Name: "workspace.json"}.withResult(Fine, "valid", "")
+	b, err := ReadFileOrLink(filepath.Join(p.Dir(), "workspace.json"))
 	var object map[string]jsontext.Value
 	if err != nil {
-		file = Finding{Name: file.Name, Severity: Bad, Message: "workspace.json — not found", Hint: hint}
+		file = file.withResult(Bad, "not found", hint)
 	} else if err := json.Unmarshal(b, &object); err != nil {
-		file = Finding{Name: file.Name, Severity: Bad, Message: fmt.Sprintf("workspace.json — invalid: %v", err), Hint: "Fix JSON syntax in workspace.json"}
+		file = file.withResult(Bad, fmt.Sprintf("invalid: %v", err), "Fix JSON syntax in workspace.json")
 	}
-	names, err := p.Agents()
+	names, err := p.ListAgents()
 	if err != nil {
 		return []Finding{file, {Name: "agents/", Severity: Bad, Message: "agents/ directory — not found", Hint: hint}}
 	}
 	findings := []Finding{file, {Name: "agents/", Severity: Fine, Message: fmt.Sprintf("agents/ directory — %d agent(s)", len(names))}}
 	for _, name := range names {
 		if slices.Contains([]string{"claude", "codex", "cursor"}, name) {
-			findings = append(findings, Finding{
-				Name: name, Severity: Note, Message: name + " — a name that every project has by default",
-				Hint: "For mail between machines, give each agent a name that no other machine has",
-			})
+			findings = append(findings, Finding{Name: name}.withResult(Note, "a name that every project has by default",
+				"For mail between machines, give each agent a name that no other machine has"))
 		}
 	}
 	return findings
 }
 
-// each looks at every agent.
-func (p Project) each(look func(Agent) []Finding) []Finding {
-	names, _ := p.Agents() // workspace has told the error
-	var all []Finding
+// checkEachAgent returns the findings of a check of every agent.
+func (p Project) checkEachAgent(check func(Agent) []Finding) (all []Finding) {
+	names, _ := p.ListAgents() // checkWorkspace reports the error
 	for _, name := range names {
-		all = append(all, look(Agent{p, name})...)
+		all = append(all, check(Agent{p, name})...)
 	}
 	return all
 }
 
-// staleInbox is how long a message may wait before the doctor says so.
+// staleInbox is the time that a message may wait before the doctor warns.
 const staleInbox = 24 * time.Hour
 
-func (a Agent) health() []Finding {
-	f := Finding{Name: a.Name + "/inbox", Severity: Fine}
+func (a Agent) checkInbox() []Finding {
+	f := Finding{Name: a.Name + "/inbox"}
 	if !isFolder(a.Inbox()) {
-		f.Severity, f.Message, f.Hint = Warn, f.Name+" — directory missing", "mkdir -p "+a.Inbox()
 		f.fix = func() (string, error) { return "Created " + a.Name + "/inbox/", makeFolder(a.Inbox()) }
-		return []Finding{f}
+		return []Finding{f.withResult(Warn, "directory missing", "mkdir -p "+a.Inbox())}
 	}
-	names, err := list(a.Inbox())
+	names, err := listMessageFiles(a.Inbox())
 	if err != nil {
-		f.Severity, f.Message = Bad, fmt.Sprintf("%s — %v", f.Name, err)
-		return []Finding{f}
+		return []Finding{f.withResult(Bad, err.Error(), "")}
 	}
 	var oldest time.Duration
 	count := 0
@@ -183,30 +184,29 @@ func (a Agent) health() []Finding {
 	}
 	switch {
 	case count == 0:
-		f.Message = f.Name + " — empty"
+		f = f.withResult(Fine, "empty", "")
 	case oldest > staleInbox:
-		f.Severity, f.Hint = Warn, "Process or archive stale inbox messages"
-		f.Message = fmt.Sprintf("%s — %d message(s), oldest %dh stale", f.Name, count, int(oldest.Hours()))
+		f = f.withResult(Warn, fmt.Sprintf("%d message(s), oldest %dh stale", count, int(oldest.Hours())), "Process or archive stale inbox messages")
 	default:
-		f.Message = fmt.Sprintf("%s — %d message(s)", f.Name, count)
+		f = f.withResult(Fine, fmt.Sprintf("%d message(s)", count), "")
 	}
 	return []Finding{f}
 }
 
-// maxFindings is how many findings of an agent's messages are told one by one.
+// maxFindings bounds the findings of an agent's messages that are listed.
 const maxFindings = 20
 
-// messages tells what lies in the mailbox and is not a sound message to or from the
-// agent. All of it is left alone, by this and by the carrier.
-func (a Agent) messages() []Finding {
+// checkMessages finds files in the mailbox that are no sound messages to or from the agent.
+// Neither doctor nor carrier changes them.
+func (a Agent) checkMessages() []Finding {
 	var findings []Finding
 	for _, box := range []string{"inbox", "outbox"} {
 		files, err := os.ReadDir(filepath.Join(a.Dir(), box))
 		if err != nil {
-			continue // health tells
+			continue // checkInbox reports it
 		}
 		for _, file := range files {
-			if f := a.file(box, file); f.Message != "" {
+			if f := a.checkMailboxFile(box, file); f.Message != "" {
 				findings = append(findings, f)
 			}
 		}
@@ -220,34 +220,32 @@ func (a Agent) messages() []Finding {
 	return findings
 }
 
-// abandoned is how old a temporary file is that nobody writes any more.
-const abandoned = time.Hour
+// abandonedAge is the age at which nobody writes a temporary file any more.
+const abandonedAge = time.Hour
 
-// file tells what is wrong with a file of a mailbox, nothing if it is in order.
-func (a Agent) file(box string, file os.DirEntry) Finding {
+// checkMailboxFile returns the fault of a file of a mailbox, a finding without a message if it has
+// none.
+func (a Agent) checkMailboxFile(box string, file os.DirEntry) Finding {
 	name := file.Name()
 	path := filepath.Join(a.Dir(), box, name)
-	f := Finding{Name: filepath.Join(a.Name, box, name), Severity: Warn}
-	wrong := func(what, hint string) Finding {
-		f.Message, f.Hint = f.Name+" — "+what, hint
-		return f
-	}
+	f := Finding{Name: filepath.Join(a.Name, box, name)}
+	wrong := func(what, hint string) Finding { return f.withResult(Warn, what, hint) }
 	if strings.HasPrefix(name, ".") && strings.Contains(name, ".yaml.tmp-") {
-		if info, err := file.Info(); err != nil || time.Since(info.ModTime()) < abandoned {
+		if info, err := file.Info(); err != nil || time.Since(info.ModTime()) < abandonedAge {
 			return f
 		}
 		f.fix = func() (string, error) { return "Removed " + f.Name, os.Remove(path) }
 		return wrong("left behind by a tool that was killed", "Remove it, or run doctor with --fix")
 	}
 	switch {
-	case !strings.HasSuffix(name, ".yaml") || box == "outbox" && !candidate(name):
+	case !strings.HasSuffix(name, ".yaml") || box == "outbox" && !isMessageName(name):
 		return f // no message, and no tool takes it for one
-	case !candidate(name):
+	case !isMessageName(name):
 		return wrong("hidden: not read as a message here, but listed by the tool oacp", "Rename or remove it")
 	case !file.Type().IsRegular():
 		return wrong("not a regular file: it is not read", "Put a copy of the file in its place, or remove it")
 	}
-	e := open(path)
+	e := readMessageEntry(path)
 	if e.Err != nil {
 		if errors.Is(e.Err, os.ErrNotExist) {
 			return f
@@ -261,20 +259,12 @@ func (a Agent) file(box string, file os.DirEntry) Finding {
 	case box == "outbox" && m.From != a.Name:
 		return wrong(fmt.Sprintf("is from %s, and lies in the outbox of %s", m.From, a.Name), "Move it to the right outbox")
 	}
-	return a.sound(e, wrong)
-}
-
-// sound tells what is wrong inside of a message that has its place.
-func (a Agent) sound(e Entry, wrong func(what, hint string) Finding) Finding {
-	d, err := message.Parse(e.Data)
-	if err != nil {
-		return wrong(err.Error(), "Correct it, or move it to dead_letter/")
-	}
+	d, _ := message.ParseDocument(e.Data) // readMessageEntry has seen no error
 	if lines := d.Validate(); len(lines) > 0 {
 		return wrong(strings.Join(lines, "; "), "Ask its sender for a valid one: acpctl oacp validate")
 	}
-	if !message.LegalFileName(e.Name) {
+	if !message.IsLegalFileName(e.Name) {
 		return wrong("its name is not legal on every machine", "Name it in letters, digits, dots, underscores and hyphens")
 	}
-	return Finding{}
+	return f
 }

@@ -7,24 +7,24 @@ import (
 	"path/filepath"
 )
 
-// access tells whether other users of the machine can get at the mail of a project. One
-// folder on the way that they cannot go through keeps all below it.
-func (p Project) access() []Finding {
+// checkAccess finds whether other users of the machine can get at the mail of a project. One
+// folder on the way that they cannot go through protects all below it.
+func (p Project) checkAccess() []Finding {
 	f := Finding{Name: "access", Severity: Fine, Message: "mailboxes — closed to other users of this machine"}
-	for _, dir := range []string{string(p.Home), p.Home.projects(), p.Dir(), p.agents()} {
-		if mode, ok := modeOf(dir); ok && mode&0o011 == 0 {
+	for _, dir := range []string{string(p.Home), p.Home.projectsDir(), p.Dir(), p.agentsDir()} {
+		if mode, ok := readFolderMode(dir); ok && mode&0o011 == 0 {
 			return []Finding{f}
 		}
 	}
-	names, _ := p.Agents() // workspace has told the error
+	names, _ := p.ListAgents() // checkWorkspace reports the error
 	open, first, how := 0, "", ""
 	for _, name := range names {
 		a := Agent{p, name}
-		if mode, ok := modeOf(a.Dir()); !ok || mode&0o011 == 0 {
+		if mode, ok := readFolderMode(a.Dir()); !ok || mode&0o011 == 0 {
 			continue
 		}
 		for _, box := range []string{a.Inbox(), a.Outbox()} {
-			mode, ok := modeOf(box)
+			mode, ok := readFolderMode(box)
 			if !ok || mode&0o077 == 0 {
 				continue
 			}
@@ -43,13 +43,13 @@ func (p Project) access() []Finding {
 	return []Finding{f}
 }
 
-// What users get to whom a folder of messages is open.
+// What other users can do in a folder of messages that is open to them.
 const (
 	canRead  = "read mail"
 	canWrite = "write mail in any name"
 )
 
-func modeOf(dir string) (fs.FileMode, bool) {
+func readFolderMode(dir string) (fs.FileMode, bool) {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return 0, false

@@ -27,107 +27,98 @@ var runtimes = []string{"claude", "codex", "cursor", "gemini", "human", "unknown
 func (a Agent) statusPath() string { return filepath.Join(a.Dir(), "status.yaml") }
 
 func (a Agent) readStatus() (s statusFile, err error) {
-	b, _, err := Read(a.statusPath())
+	b, _, err := ReadFile(a.statusPath())
 	if err != nil {
 		return s, err
 	}
-	root, err := message.Load(b)
+	root, err := message.LoadYAML(b)
 	if err != nil {
 		return s, err
 	}
 	for key, value := range map[string]**string{"runtime": &s.Runtime, "status": &s.Status, "updated_at": &s.UpdatedAt} {
-		if n := message.Member(root, key); n != nil && n.ShortTag() != "!!null" {
+		if n := message.FindYAMLMember(root, key); n != nil && n.ShortTag() != "!!null" {
 			*value = &n.Value
 		}
 	}
-	capabilities := message.Member(root, "capabilities")
+	capabilities := message.FindYAMLMember(root, "capabilities")
 	s.Capabilities = capabilities != nil && capabilities.Kind == yaml.SequenceNode
 	return s, nil
 }
 
-func (a Agent) schema() []Finding {
+func (a Agent) checkStatusFields() []Finding {
 	s, err := a.readStatus()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	f := Finding{Name: a.Name + "/status.yaml", Severity: Fine, Message: a.Name + "/status.yaml — valid"}
-	var lines []string
+	f := Finding{Name: a.Name + "/status.yaml"}
 	if err != nil {
-		lines = []string{"parse error: " + err.Error()}
-	} else {
-		lines = s.validate()
+		return []Finding{f.withResult(Bad, "parse error: "+err.Error(), "")}
 	}
-	if len(lines) > 0 {
-		f.Severity, f.Message = Bad, f.Name+" — "+strings.Join(lines, "; ")
+	if lines := s.validate(); len(lines) > 0 {
+		return []Finding{f.withResult(Bad, strings.Join(lines, "; "), "")}
 	}
-	return []Finding{f}
+	return []Finding{f.withResult(Fine, "valid", "")}
 }
 
 func (s statusFile) validate() (lines []string) {
-	check := func(key string, value *string, legal func(string) bool, expected string) {
+	check := func(key string, value *string, isLegal func(string) bool, fault string) {
 		switch {
 		case value == nil:
 			lines = append(lines, fmt.Sprintf("missing required field '%s'", key))
-		case !legal(*value):
-			lines = append(lines, fmt.Sprintf("%s '%s' %s", key, *value, expected))
+		case !isLegal(*value):
+			lines = append(lines, fmt.Sprintf("%s '%s' %s", key, *value, fault))
 		}
 	}
-	oneOf := func(words []string) (func(string) bool, string) {
-		return func(s string) bool { return slices.Contains(words, s) }, "not in " + strings.Join(words, ", ")
+	checkWord := func(key string, value *string, words ...string) {
+		check(key, value, func(s string) bool { return slices.Contains(words, s) }, "not in "+strings.Join(words, ", "))
 	}
-	legal, expected := oneOf(runtimes)
-	check("runtime", s.Runtime, legal, expected)
-	legal, expected = oneOf([]string{"available", "busy", "offline"})
-	check("status", s.Status, legal, expected)
+	checkWord("runtime", s.Runtime, runtimes...)
+	checkWord("status", s.Status, "available", "busy", "offline")
 	if !s.Capabilities {
 		lines = append(lines, "missing required field 'capabilities'")
 	}
 	check("updated_at", s.UpdatedAt, func(s string) bool {
-		_, err := time.Parse(stampLayout, s)
+		_, err := time.Parse(message.StampLayout, s)
 		return err == nil
 	}, "is not valid ISO 8601 UTC")
 	return lines
 }
 
-// staleStatus is how long an agent may go on without saying how it is.
+// staleStatus is the age at which an agent's status is stale.
 const staleStatus = time.Hour
 
-func (a Agent) status() []Finding {
-	f := Finding{Name: a.Name + "/status.yaml", Severity: Fine, Message: a.Name + "/status.yaml — present"}
+func (a Agent) checkStatusAge() []Finding {
+	f := Finding{Name: a.Name + "/status.yaml"}
 	s, err := a.readStatus()
 	if errors.Is(err, fs.ErrNotExist) {
-		f.Severity, f.Message, f.Hint = Note, f.Name+" — not found: the agent has not said yet how it is", "It writes one, or doctor with --fix does"
-		f.fix = func() (string, error) { return "Created " + f.Name, a.createStatus() }
-		return []Finding{f}
+		f.fix = func() (string, error) { return "Created " + f.Name, a.createStatusFile() }
+		return []Finding{f.withResult(Note, "not found: the agent has not said yet how it is", "It writes one, or doctor with --fix does")}
 	}
-	if err != nil || s.UpdatedAt == nil {
-		return []Finding{f} // schema tells
+	if err == nil && s.UpdatedAt != nil { // else checkStatusFields reports it
+		if t, err := time.Parse(message.StampLayout, *s.UpdatedAt); err == nil && time.Since(t) > staleStatus {
+			f.fix = func() (string, error) { return "Updated " + f.Name + " timestamp", a.touchStatusFile() }
+			return []Finding{f.withResult(Warn, fmt.Sprintf("stale (updated %dh ago)", int(time.Since(t).Hours())), "Agent may have exited without clean close")}
+		}
 	}
-	if t, err := time.Parse(stampLayout, *s.UpdatedAt); err == nil && time.Since(t) > staleStatus {
-		f.Severity, f.Hint = Warn, "Agent may have exited without clean close"
-		f.Message = fmt.Sprintf("%s — stale (updated %dh ago)", f.Name, int(time.Since(t).Hours()))
-		f.fix = func() (string, error) { return "Updated " + f.Name + " timestamp", a.touchStatus() }
-	}
-	return []Finding{f}
+	return []Finding{f.withResult(Fine, "present", "")}
 }
 
-func (a Agent) createStatus() error {
+func (a Agent) createStatusFile() error {
 	runtime := "unknown"
 	if slices.Contains(runtimes, a.Name) {
 		runtime = a.Name
 	}
-	text := fmt.Sprintf("runtime: %s\nstatus: available\ncapabilities: []\nupdated_at: \"%s\"\n", runtime, message.Stamp(time.Now()))
-	return create(a.statusPath(), text)
+	text := fmt.Sprintf("runtime: %s\nstatus: available\ncapabilities: []\nupdated_at: \"%s\"\n", runtime, message.FormatTimestamp(time.Now()))
+	return createMissingFile(a.statusPath(), text)
 }
 
-func (a Agent) touchStatus() error {
-	b, info, err := Read(a.statusPath())
+func (a Agent) touchStatusFile() error {
+	b, info, err := ReadFile(a.statusPath())
 	if err != nil {
 		return err
 	}
-	line := regexp.MustCompile(`(?m)^updated_at:.*$`)
-	b = line.ReplaceAll(b, fmt.Appendf(nil, "updated_at: %q", message.Stamp(time.Now())))
-	if err := replace(a.statusPath(), b); err != nil {
+	b = regexp.MustCompile(`(?m)^updated_at:.*$`).ReplaceAll(b, fmt.Appendf(nil, "updated_at: %q", message.FormatTimestamp(time.Now())))
+	if err := replaceFile(a.statusPath(), b); err != nil {
 		return err
 	}
 	return os.Chmod(a.statusPath(), info.Mode().Perm())

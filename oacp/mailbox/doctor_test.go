@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// diagnosis is what the doctor finds worse than fine, by category.
+// diagnosis returns the findings that are worse than fine, by category.
 func diagnosis(h Home, project string, fix bool) map[string][]string {
 	found := make(map[string][]string)
-	for _, c := range h.Examine(project, fix).Categories {
+	for _, c := range h.Diagnose(project, fix).Categories {
 		for _, f := range c.Results {
 			if f.Severity != Fine {
 				found[c.Name] = append(found[c.Name], fmt.Sprintf("%s: %s", f.Severity, f.Message))
@@ -52,7 +52,7 @@ func TestDoctor(t *testing.T) {
 	}
 	write(t, tester.statusPath(), "runtime: x\nstatus: available\nupdated_at: '2026-01-01T00:00:00Z'\n")
 	write(t, filepath.Join(p.Dir(), "workspace.json"), "[]")
-	write(t, filepath.Join(p.agents(), "claude", "inbox", ".gitkeep"), "")
+	write(t, filepath.Join(p.agentsDir(), "claude", "inbox", ".gitkeep"), "")
 
 	found := diagnosis(p.Home, "demo", false)
 	for category, wants := range map[string][]string{
@@ -76,7 +76,7 @@ func TestDoctor(t *testing.T) {
 			}
 		}
 	}
-	r := p.Home.Examine("demo", true)
+	r := p.Home.Diagnose("demo", true)
 	if !r.HasErrors || len(r.Fixed) != 4 {
 		t.Errorf("fixed %q", r.Fixed)
 	}
@@ -88,10 +88,10 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("a fix has removed %s", name)
 		}
 	}
-	if r := p.Home.Examine("none", false); !r.HasErrors {
+	if r := p.Home.Diagnose("none", false); !r.HasErrors {
 		t.Error("a project that is not there is sound")
 	}
-	if r := (Home(t.TempDir())).Examine("", false); r.HasErrors || r.Categories[0].Worst != Warn {
+	if r := (Home(t.TempDir())).Diagnose("", false); r.HasErrors || r.Categories[0].Worst != Warn {
 		t.Errorf("an empty home: %+v", r)
 	}
 }
@@ -102,16 +102,16 @@ func TestOwnUser(t *testing.T) {
 	p := demo(t)
 	reviewer := p.must(t, "reviewer")
 	s := send(t, p, question("reviewer"))
-	e, err := Find(s.Message.ID, reviewer.Inbox())
+	e, err := FindMessageIn(s.Message.ID, reviewer.Inbox())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reviewer.Done(e, false); err != nil {
+	if _, err := reviewer.FinishMessage(e, false); err != nil {
 		t.Fatal(err)
 	}
 	w := Watch{Home: p.Home, Agent: "reviewer", Projects: []string{"demo"}}
 	w.Scan(func(Event) {})
-	p.Home.Examine("demo", true)
+	p.Home.Diagnose("demo", true)
 	seen := 0
 	err = filepath.WalkDir(p.Dir(), func(path string, d os.DirEntry, err error) error {
 		if err != nil {
@@ -148,7 +148,7 @@ func TestOwnUser(t *testing.T) {
 	}
 	chmod(0o755, string(p.Home))
 	tells("")
-	chmod(0o755, p.Home.projects(), p.Dir(), p.agents(), reviewer.Dir(), reviewer.Inbox())
+	chmod(0o755, p.Home.projectsDir(), p.Dir(), p.agentsDir(), reviewer.Dir(), reviewer.Inbox())
 	tells("warn: 1 mailbox folder(s) — open to other users of this machine, who can read mail: reviewer/inbox has mode 0755")
 	planner := p.must(t, "planner")
 	chmod(0o775, planner.Dir(), planner.Outbox())

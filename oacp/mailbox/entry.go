@@ -19,7 +19,7 @@ import (
 	"github.com/acpd/acpd/oacp/message"
 )
 
-// Entry is a message file as it was found.
+// Entry is a message file as it was read.
 type Entry struct {
 	Name    string // of the file
 	Path    string
@@ -29,39 +29,29 @@ type Entry struct {
 	Err     error           // why it cannot be read as a message
 }
 
-// open reads a message file. One that is gone has fs.ErrNotExist as its error.
-func open(path string) Entry {
+// readMessageEntry reads a message file. If it is gone, its error is fs.ErrNotExist.
+func readMessageEntry(path string) Entry {
 	e := Entry{Name: filepath.Base(path), Path: path}
-	if e.Data, e.Info, e.Err = Read(path); e.Err != nil {
+	if e.Data, e.Info, e.Err = ReadFile(path); e.Err != nil {
 		return e
 	}
 	var d *message.Document
-	if d, e.Err = message.Parse(e.Data); e.Err == nil {
-		e.Message = d.Message()
+	if d, e.Err = message.ParseDocument(e.Data); e.Err == nil {
+		e.Message = d.ToMessage()
 	}
 	return e
 }
 
-// list returns the names of the message files in a folder, sorted: regular files,
-// not links, not hidden, whose names end in .yaml.
-func list(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, e := range entries {
-		if e.Type().IsRegular() && candidate(e.Name()) {
-			names = append(names, e.Name())
-		}
-	}
-	return names, nil
+// listMessageFiles returns the names of the message files in a folder, sorted: regular
+// files, not links, not hidden, whose names end in .yaml.
+func listMessageFiles(dir string) ([]string, error) {
+	return listEntryNames(dir, func(e fs.DirEntry) bool { return e.Type().IsRegular() && isMessageName(e.Name()) })
 }
 
-// entries reads the message files of a folder, sorted by name; of a folder that is
-// not there, none. What is gone before it is read was never there.
-func entries(dir string) ([]Entry, error) {
-	names, err := list(dir)
+// readMessageEntries reads the message files of a folder, sorted by name. A folder that is not
+// there has none. It leaves out files that are gone before it reads them.
+func readMessageEntries(dir string) ([]Entry, error) {
+	names, err := listMessageFiles(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -71,7 +61,7 @@ func entries(dir string) ([]Entry, error) {
 	for range min(runtime.GOMAXPROCS(0), len(names)) { // parsing takes most of the time
 		readers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(names)); i = next.Add(1) - 1 {
-				all[i] = open(filepath.Join(dir, names[i]))
+				all[i] = readMessageEntry(filepath.Join(dir, names[i]))
 			}
 		})
 	}
@@ -79,35 +69,34 @@ func entries(dir string) ([]Entry, error) {
 	return slices.DeleteFunc(all, func(e Entry) bool { return errors.Is(e.Err, fs.ErrNotExist) }), err
 }
 
-// Entries returns the messages in the agent's inbox, in the order of their names.
-func (a Agent) Entries() ([]Entry, error) { return entries(a.Inbox()) }
+// ReadInbox returns the messages in the agent's inbox, in the order of their names.
+func (a Agent) ReadInbox() ([]Entry, error) { return readMessageEntries(a.Inbox()) }
 
-// byProcessing puts entries in the order in which their receiver should process
-// them, those of one time by name.
-func byProcessing(entries []Entry, now time.Time) {
+// sortEntriesByUrgency puts entries in the order in which their receiver should process
+// them, and those of one time by name.
+func sortEntriesByUrgency(entries []Entry, now time.Time) {
 	slices.SortFunc(entries, func(a, b Entry) int {
-		return cmp.Or(message.Compare(a.Message, b.Message, now), strings.Compare(a.Name, b.Name))
+		return cmp.Or(message.CompareUrgency(a.Message, b.Message, now), strings.Compare(a.Name, b.Name))
 	})
 }
 
-// Find returns the message that ref names in the first of the folders that has it:
-// by the name or the path of its file, else by its id.
-func Find(ref string, dirs ...string) (Entry, error) {
+// FindMessageIn returns a message from the first of the folders that has it. ref is the name
+// or the path of its file, else its id.
+func FindMessageIn(ref string, dirs ...string) (Entry, error) {
 	for _, dir := range dirs {
-		if name := filepath.Base(ref); candidate(name) && (name == ref || filepath.Dir(ref) == dir) {
-			if e := open(filepath.Join(dir, name)); !errors.Is(e.Err, fs.ErrNotExist) {
+		if name := filepath.Base(ref); isMessageName(name) && (name == ref || filepath.Dir(ref) == dir) {
+			if e := readMessageEntry(filepath.Join(dir, name)); !errors.Is(e.Err, fs.ErrNotExist) {
 				return e, nil
 			}
 		}
 	}
 	for _, dir := range dirs {
-		all, err := entries(dir)
+		all, err := readMessageEntries(dir)
 		if err != nil {
 			return Entry{}, err
 		}
 		all = slices.DeleteFunc(all, func(e Entry) bool { return e.Err != nil || e.Message.ID != strings.TrimSpace(ref) })
-		copies := func(a, b Entry) bool { return bytes.Equal(a.Data, b.Data) }
-		switch all = slices.CompactFunc(all, copies); {
+		switch all = slices.CompactFunc(all, func(a, b Entry) bool { return bytes.Equal(a.Data, b.Data) }); {
 		case len(all) == 1:
 			return all[0], nil
 		case len(all) > 1:
@@ -117,37 +106,33 @@ func Find(ref string, dirs ...string) (Entry, error) {
 	return Entry{}, &NotFoundError{fmt.Sprintf("message '%s' not found in %s", ref, strings.Join(dirs, ", ")), ""}
 }
 
-// Find returns a message that the agent got or sent: from its inbox, its archive or
-// its outbox, in this order. See the function [Find].
-func (a Agent) Find(ref string) (Entry, error) {
-	return Find(ref, a.Inbox(), a.Archive(), a.Outbox())
+// FindMessage returns a message that the agent got or sent: from its inbox, its archive or
+// its outbox, in this order. See [FindMessageIn].
+func (a Agent) FindMessage(ref string) (Entry, error) {
+	return FindMessageIn(ref, a.Inbox(), a.Archive(), a.Outbox())
 }
 
-// Created is when the message was made: what it says, else when its file was written.
-func (e Entry) Created() time.Time {
-	t, err := time.Parse(stampLayout, e.Message.Created)
+// CreatedAt returns the time that the message gives, else the time of its file.
+func (e Entry) CreatedAt() time.Time {
+	t, err := time.Parse(message.StampLayout, e.Message.Created)
 	if err != nil && e.Info != nil {
 		t = e.Info.ModTime()
 	}
 	return t
 }
 
-// stampLayout is the form of every time in a message.
-const stampLayout = "2006-01-02T15:04:05Z"
-
-// state is what is told of a message in one line.
-func (e Entry) state() stateMessage {
-	return stateMessage{
+// toCursorMessage returns what listings and events show of a message.
+func (e Entry) toCursorMessage() cursorMessage {
+	return cursorMessage{
 		File: e.Name, From: cmp.Or(e.Message.From, "?"), Priority: cmp.Or(e.Message.Priority, "?"),
 		Subject: cmp.Or(e.Message.Subject, "(no subject)"), Type: cmp.Or(e.Message.Type, "?"),
 	}
 }
 
-// Done takes a message out of the inbox: into inbox/archive/, under a name that is
-// free there and with its bytes and times as they are, or with discard away for
-// good. It refuses a file that is no longer the one that was found. It returns the
-// path in the archive.
-func (a Agent) Done(e Entry, discard bool) (string, error) {
+// FinishMessage takes a message out of the inbox. It moves the file into inbox/archive/,
+// with its bytes and times as they are, and returns its path there; with discard it removes
+// the file. It refuses a file that is no longer the one that was read.
+func (a Agent) FinishMessage(e Entry, discard bool) (string, error) {
 	if e.Info == nil {
 		return "", fmt.Errorf("done: %s: %w", e.Path, e.Err)
 	}
@@ -167,7 +152,7 @@ func (a Agent) Done(e Entry, discard bool) (string, error) {
 	if err := os.Mkdir(a.Archive(), folderMode); err != nil && !isFolder(a.Archive()) {
 		return "", fmt.Errorf("done: %w", err)
 	}
-	path, err := publish(e.Path, filepath.Join("archive", e.Name), e.Data)
+	path, err := publishFile(e.Path, filepath.Join("archive", e.Name), e.Data)
 	if err == nil {
 		err = errors.Join(durable.SyncDir(a.Archive()), durable.SyncDir(a.Inbox()))
 	}

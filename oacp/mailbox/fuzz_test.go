@@ -33,16 +33,16 @@ func FuzzInbox(f *testing.F) {
 		write(t, path, string(data))
 		write(t, filepath.Join(p.Dir(), "state/watch/reviewer.json"), string(state))
 
-		l, err := p.List("reviewer", false)
-		if err != nil || l.Agents[0].Count > 1 || (l.Agents[0].Count == 1) != candidate(name) {
+		l, err := p.ListInboxes("reviewer", false)
+		if err != nil || l.Agents[0].Count > 1 || (l.Agents[0].Count == 1) != isMessageName(name) {
 			t.Fatalf("%q is listed as %+v, %v", name, l, err)
 		}
-		if _, err := JSON(l, true); err != nil {
+		if _, err := FormatJSON(l, true); err != nil {
 			t.Fatal(err)
 		}
 		w := Watch{Home: p.Home, Agent: "reviewer", Projects: []string{"demo"}, ShowArchived: true, Since: time.Unix(0, 0)}
 		emit := func(e Event) {
-			if _, err := JSON(e, false); err != nil {
+			if _, err := FormatJSON(e, false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -53,18 +53,18 @@ func FuzzInbox(f *testing.F) {
 				t.Errorf("a second look tells %+v", e)
 			}
 		})
-		if good && candidate(name) && l.Agents[0].Messages[0].LoadError != "" {
+		if good && isMessageName(name) && l.Agents[0].Messages[0].LoadError != "" {
 			t.Error("what cannot be read is no error of the watch")
 		}
-		p.Home.Examine("demo", false)
+		p.Home.Diagnose("demo", false)
 		if kept, err := os.ReadFile(path); err != nil || !bytes.Equal(kept, data) {
 			t.Fatalf("the file was changed: %v", err)
 		}
-		e, err := Find(name, a.Inbox())
+		e, err := FindMessageIn(name, a.Inbox())
 		if err != nil {
 			return
 		}
-		kept, err := a.Done(e, false)
+		kept, err := a.FinishMessage(e, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,16 +96,16 @@ func FuzzAuditRecord(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, record []byte) {
-		out, err := withAuth(record, message.Auth{Status: message.Verified, Reason: new("a: \u0085\u2028 #")})
+		out, err := insertJudgement(record, message.Auth{Status: message.Verified, Reason: new("a: \u0085\u2028 #")})
 		if err != nil {
 			return
 		}
-		if _, err := withAuth(out, message.Auth{}); err == nil || !strings.Contains(err.Error(), "recorded") {
+		if _, err := insertJudgement(out, message.Auth{}); err == nil || !strings.Contains(err.Error(), "recorded") {
 			t.Errorf("%q is written over: %v", out, err)
 		}
-		before, _ := message.Load(record)
-		after, err := message.Load(out)
-		if err != nil || !same(bare(before), bare(after)) {
+		before, _ := message.LoadYAML(record)
+		after, err := message.LoadYAML(out)
+		if err != nil || !equalYAMLNodes(removeJudgement(before), removeJudgement(after)) {
 			t.Errorf("%q became %q", record, out)
 		}
 	})

@@ -15,13 +15,13 @@ import (
 // Home is the root of a tree of mailboxes.
 type Home string
 
-// Project is a project of a home. That it is there is not promised.
+// Project is a project of a home. It need not exist.
 type Project struct {
 	Home Home
 	Name string
 }
 
-// Agent is an agent of a project. That it is there is not promised.
+// Agent is an agent of a project. It need not exist.
 type Agent struct {
 	Project Project
 	Name    string
@@ -35,22 +35,22 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string { return e.What }
 
-// FindHome returns the home that tools of OACP use here: dir if it is not empty,
-// else $OACP_HOME, else that which a marker leads to (.oacp or workspace.json in
-// the working directory or above, resolving into projects/NAME/ of a home), else
-// ~/oacp. That it is there is not promised.
+// FindHome returns the home that tools of OACP use here, which need not exist: dir if it is
+// not empty, else $OACP_HOME, else the one to which a marker leads, else ~/oacp. A marker is
+// .oacp or workspace.json in the working directory or above; it resolves into projects/NAME/
+// of a home.
 func FindHome(dir string) (Home, error) {
 	if dir == "" {
 		dir = os.Getenv("OACP_HOME")
 	}
 	if dir != "" {
-		dir, err := expand(dir)
+		dir, err := expandTilde(dir)
 		return Home(filepath.Clean(dir)), err
 	}
 	if wd, err := os.Getwd(); err == nil {
 		for ; ; wd = filepath.Dir(wd) {
 			for _, marker := range []string{".oacp", "workspace.json"} {
-				if h := homeOf(filepath.Join(wd, marker)); h != "" {
+				if h := findMarkedHome(filepath.Join(wd, marker)); h != "" {
 					return h, nil
 				}
 			}
@@ -59,12 +59,12 @@ func FindHome(dir string) (Home, error) {
 			}
 		}
 	}
-	dir, err := expand("~/oacp")
+	dir, err := expandTilde("~/oacp")
 	return Home(dir), err
 }
 
-// homeOf returns the home that a marker leads to, "" if it is none.
-func homeOf(marker string) Home {
+// findMarkedHome returns the home to which a marker leads, "" if it is none.
+func findMarkedHome(marker string) Home {
 	path, err := filepath.EvalSymlinks(marker)
 	if err != nil {
 		return ""
@@ -76,8 +76,8 @@ func homeOf(marker string) Home {
 	return Home(filepath.Dir(projects))
 }
 
-// expand replaces ~ or ~NAME at the beginning of a path.
-func expand(path string) (string, error) {
+// expandTilde replaces ~ or ~NAME at the beginning of a path.
+func expandTilde(path string) (string, error) {
 	name, rest, _ := strings.Cut(path, "/")
 	if !strings.HasPrefix(name, "~") {
 		return path, nil
@@ -95,77 +95,81 @@ func expand(path string) (string, error) {
 	return filepath.Join(dir, rest), nil
 }
 
-func (h Home) projects() string { return filepath.Join(string(h), "projects") }
+func (h Home) projectsDir() string { return filepath.Join(string(h), "projects") }
 
-// Projects returns the names of the projects, sorted.
-func (h Home) Projects() ([]string, error) { return folders(h.projects()) }
+// ListProjects returns the names of the projects, sorted.
+func (h Home) ListProjects() ([]string, error) { return listFolderNames(h.projectsDir()) }
 
-// Project returns a project that is there, else a [*NotFoundError].
-func (h Home) Project(name string) (Project, error) {
+// FindProject returns a project that is there, else a [*NotFoundError].
+func (h Home) FindProject(name string) (Project, error) {
 	p := Project{h, name}
-	if err := checkProject(name); err != nil {
+	if err := checkProjectName(name); err != nil {
 		return p, err
 	}
-	// A project may be a link: its name was given by the one who runs us.
+	// A project may be a link: the user has given its name.
 	if info, err := os.Stat(p.Dir()); err != nil || !info.IsDir() {
-		return p, &NotFoundError{fmt.Sprintf("project '%s' not found under %s", name, h.projects()), p.Dir()}
+		return p, &NotFoundError{fmt.Sprintf("project '%s' not found under %s", name, h.projectsDir()), p.Dir()}
 	}
 	return p, nil
 }
 
-// checkProject refuses what would lead out of projects/, and what no tool lists.
-func checkProject(name string) error {
+// checkProjectName refuses names that would lead out of projects/, and names that no tool lists.
+func checkProjectName(name string) error {
 	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\\\x00\r\n") {
 		return errors.New("project name must not contain path separators or start with '.'")
 	}
 	return nil
 }
 
-// Dir is the project's folder.
-func (p Project) Dir() string { return filepath.Join(p.Home.projects(), p.Name) }
+// Dir returns the path of the project's folder.
+func (p Project) Dir() string { return filepath.Join(p.Home.projectsDir(), p.Name) }
 
-func (p Project) agents() string { return filepath.Join(p.Dir(), "agents") }
+func (p Project) agentsDir() string { return filepath.Join(p.Dir(), "agents") }
 
-// Agents returns the names of the agents, sorted.
-func (p Project) Agents() ([]string, error) {
-	names, err := folders(p.agents())
+// ListAgents returns the names of the agents, sorted.
+func (p Project) ListAgents() ([]string, error) {
+	names, err := listFolderNames(p.agentsDir())
 	if errors.Is(err, fs.ErrNotExist) {
-		err = &NotFoundError{fmt.Sprintf("project '%s' has no agents directory", p.Name), p.agents()}
+		err = &NotFoundError{fmt.Sprintf("project '%s' has no agents directory", p.Name), p.agentsDir()}
 	}
 	return names, err
 }
 
-// Agent returns an agent that is there, else a [*NotFoundError].
-func (p Project) Agent(name string) (Agent, error) {
+// FindAgent returns an agent that is there, else a [*NotFoundError].
+func (p Project) FindAgent(name string) (Agent, error) {
 	a := Agent{p, name}
-	if !message.LegalAgent(name) || !isFolder(a.Dir()) {
-		return a, &NotFoundError{fmt.Sprintf("agent '%s' not found in project '%s'", name, p.Name), filepath.Join(p.agents(), filepath.Base(name))}
+	if !message.IsLegalAgentName(name) || !isFolder(a.Dir()) {
+		return a, &NotFoundError{fmt.Sprintf("agent '%s' not found in project '%s'", name, p.Name), filepath.Join(p.agentsDir(), filepath.Base(name))}
 	}
 	return a, nil
 }
 
-// Dir is the agent's folder.
-func (a Agent) Dir() string { return filepath.Join(a.Project.agents(), a.Name) }
+// Dir returns the path of the agent's folder.
+func (a Agent) Dir() string { return filepath.Join(a.Project.agentsDir(), a.Name) }
 
-// Inbox is where messages to the agent lie.
+// Inbox returns the path of the folder of messages to the agent.
 func (a Agent) Inbox() string { return filepath.Join(a.Dir(), "inbox") }
 
-// Archive is where the agent's inbox puts what was done.
+// Archive returns the path of the folder of messages that the agent is done with.
 func (a Agent) Archive() string { return filepath.Join(a.Inbox(), "archive") }
 
-// Outbox is where the agent keeps copies of what it sent.
+// Outbox returns the path of the folder of copies of sent messages.
 func (a Agent) Outbox() string { return filepath.Join(a.Dir(), "outbox") }
 
-// folders returns the names of the folders in dir, without links to folders and
+// listFolderNames returns the names of the folders in dir, sorted, without links to folders and
 // hidden ones.
-func folders(dir string) ([]string, error) {
+func listFolderNames(dir string) ([]string, error) {
+	return listEntryNames(dir, func(e fs.DirEntry) bool { return e.IsDir() && !strings.HasPrefix(e.Name(), ".") })
+}
+
+// listEntryNames returns the names of the entries of dir for which keep is true, sorted.
+func listEntryNames(dir string, keep func(fs.DirEntry) bool) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	var names []string
 	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+		if keep(e) {
 			names = append(names, e.Name())
 		}
 	}

@@ -18,7 +18,7 @@ var everybody = Workspace{Agents: []string{"planner", "reviewer", "tester"}}
 func initially(h Home) {
 	for n := 0; ; n++ {
 		os.RemoveAll(Project{h, "demo"}.Dir())
-		if _, _, _, err := h.Init("demo", everybody); err != nil {
+		if _, _, _, err := h.InitProject("demo", everybody); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
@@ -44,7 +44,7 @@ func staged(t *testing.T, p Project) (all []string) {
 // TestInitRemovesWhatAKilledOneLeft: of each of its files, and nothing else.
 func TestInitRemovesWhatAKilledOneLeft(t *testing.T) {
 	h := Home(filepath.Join(t.TempDir(), "[o]a\\cp*"))
-	p, _, _, err := h.Init("demo", everybody)
+	p, _, _, err := h.InitProject("demo", everybody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestInitRemovesWhatAKilledOneLeft(t *testing.T) {
 		t.Fatalf("init makes %q", made)
 	}
 	for n, path := range made { // as a process that dies after it
-		if _, err := stage(filepath.Dir(path), stagedName(path), []byte("x")); err != nil {
+		if _, err := stageFile(filepath.Dir(path), stagedFileName(path), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 		if n%2 == 0 { // or before the file was there
@@ -71,11 +71,11 @@ func TestInitRemovesWhatAKilledOneLeft(t *testing.T) {
 	if left := staged(t, p); len(left) != len(made) {
 		t.Fatalf("%q", left)
 	}
-	mail, err := stage(filepath.Join(p.Dir(), "agents/reviewer/inbox"), "question.yaml", []byte("x")) // somebody is sending it
+	mail, err := stageFile(filepath.Join(p.Dir(), "agents/reviewer/inbox"), "question.yaml", []byte("x")) // somebody is sending it
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := h.Init("demo", everybody); err != nil {
+	if _, _, _, err := h.InitProject("demo", everybody); err != nil {
 		t.Fatal(err)
 	}
 	if left := staged(t, p); len(left) != 1 || left[0] != mail {
@@ -104,7 +104,7 @@ func TestKilledInit(t *testing.T) {
 		if _, err := os.Stat(p.Dir()); err == nil {
 			left += len(staged(t, p))
 		}
-		if _, _, _, err := h.Init("demo", everybody); err != nil {
+		if _, _, _, err := h.InitProject("demo", everybody); err != nil {
 			t.Fatal(err)
 		}
 		if all := staged(t, p); len(all) > 0 {
@@ -122,7 +122,7 @@ func TestInitsAtATime(t *testing.T) {
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				if _, _, _, err := h.Init(name, everybody); err != nil {
+				if _, _, _, err := h.InitProject(name, everybody); err != nil {
 					t.Error(err)
 				}
 			})

@@ -19,17 +19,17 @@ const (
 	kidLength  = 43 // of the names of key files, without their ending
 )
 
-// signing is what the config.yaml of an agent says about its messages.
-type signing struct {
-	messages bool
+// signingSettings holds the settings of an agent for signatures, from its config.yaml.
+type signingSettings struct {
+	messages bool   // sign all
 	kid      string // the one key to sign with; "": all
 }
 
-// signing reads the agent's config.yaml. What cannot be read is an error, for a
-// message that was to be signed must not go unsigned.
-func (a Agent) signing() (s signing, err error) {
+// readSigningSettings reads the agent's config.yaml. It returns an error for a file that it cannot
+// read, because a message that was to be signed must not go unsigned.
+func (a Agent) readSigningSettings() (s signingSettings, err error) {
 	path := filepath.Join(a.Dir(), "config.yaml")
-	root, err := readYAML(path)
+	root, err := loadYAMLFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
@@ -39,20 +39,20 @@ func (a Agent) signing() (s signing, err error) {
 	if root != nil && root.Kind != yaml.MappingNode {
 		return s, fmt.Errorf("sender config %s must be a YAML mapping", path)
 	}
-	block := message.Member(root, "signing")
+	block := message.FindYAMLMember(root, "signing")
 	if block == nil || block.ShortTag() == "!!null" {
 		return s, nil
 	}
 	if block.Kind != yaml.MappingNode {
 		return s, fmt.Errorf("%s: signing block must be a mapping", path)
 	}
-	if n := message.Member(block, "sign_messages"); n != nil {
+	if n := message.FindYAMLMember(block, "sign_messages"); n != nil {
 		var ok bool
-		if s.messages, ok = truth(n); !ok {
+		if s.messages, ok = parseYAMLBool(n); !ok {
 			return s, fmt.Errorf("%s: signing.sign_messages must be a boolean: write true or false, without quotes", path)
 		}
 	}
-	if n := message.Member(block, "kid"); n != nil && n.ShortTag() != "!!null" {
+	if n := message.FindYAMLMember(block, "kid"); n != nil && n.ShortTag() != "!!null" {
 		if s.kid = n.Value; s.kid == "" || n.ShortTag() != "!!str" {
 			return s, fmt.Errorf("%s: signing.kid must be a non-empty string", path)
 		}
@@ -60,17 +60,8 @@ func (a Agent) signing() (s signing, err error) {
 	return s, nil
 }
 
-// readYAML reads a file that stands beside mailboxes.
-func readYAML(path string) (*yaml.Node, error) {
-	b, _, err := readAll(path, 0, message.MaxBytes)
-	if err != nil {
-		return nil, err
-	}
-	return message.Load(b)
-}
-
-// truth reads a boolean of YAML 1.1.
-func truth(n *yaml.Node) (value, ok bool) {
+// parseYAMLBool reads a boolean of YAML 1.1. ok is false if n is none.
+func parseYAMLBool(n *yaml.Node) (value, ok bool) {
 	if n.Kind != yaml.ScalarNode || n.Style != 0 {
 		return false, false
 	}
@@ -82,39 +73,33 @@ func truth(n *yaml.Node) (value, ok bool) {
 	return false, false
 }
 
-// signingKeys reads the agent's private keys, or the one that kid names, from
-// keys/<trust domain>/<agent>/<machine>/<kid>.json. Nobody else may read them.
-func (h Home) signingKeys(agent, kid string) (keys []message.SigningKey, err error) {
+// readSigningKeys reads the agent's private keys, or the one that kid names, from
+// keys/<trust domain>/<agent>/<machine>/<kid>.json. It refuses keys that others may read.
+func (h Home) readSigningKeys(agent, kid string) (keys []message.SigningKey, err error) {
 	root := filepath.Join(string(h), "keys")
-	domains, err := names(root)
+	var machines, files []string
+	domains, err := listPathsUnder([]string{root}, "")
+	if err == nil {
+		machines, err = listPathsUnder(domains, agent)
+	}
+	if err == nil {
+		files, err = listPathsUnder(machines, "")
+	}
 	if err != nil {
 		return nil, err
 	}
-	for _, domain := range domains {
-		machines, err := names(filepath.Join(root, domain, agent))
-		if err != nil {
-			return nil, err
+	for _, file := range files {
+		stem, ok := strings.CutSuffix(filepath.Base(file), ".json")
+		if !ok || len(stem) != kidLength || kid != "" && stem != kid {
+			continue
 		}
-		for _, machine := range machines {
-			dir := filepath.Join(root, domain, agent, machine)
-			files, err := names(dir)
-			if err != nil {
-				return nil, err
-			}
-			for _, file := range files {
-				stem, ok := strings.CutSuffix(file, ".json")
-				if !ok || len(stem) != kidLength || kid != "" && stem != kid {
-					continue
-				}
-				k, err := readKey(filepath.Join(dir, file))
-				switch {
-				case errors.Is(err, errNoKey):
-				case err != nil:
-					return nil, err
-				case k.Agent == agent:
-					keys = append(keys, k)
-				}
-			}
+		k, err := readSigningKey(file)
+		switch {
+		case errors.Is(err, errNoKey):
+		case err != nil:
+			return nil, err
+		case k.Agent == agent:
+			keys = append(keys, k)
 		}
 	}
 	switch {
@@ -126,22 +111,25 @@ func (h Home) signingKeys(agent, kid string) (keys []message.SigningKey, err err
 	return nil, fmt.Errorf("no signing key for agent '%s' under %s — run: oacp key gen --agent %s (from release 0.5 on: oacp trust keygen)", agent, root, agent)
 }
 
-// names lists a folder; what is not there, or is no folder, has none.
-func names(dir string) (all []string, err error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, nil
+// listPathsUnder returns the paths of all that lies in the folders dir/sub. It skips those that are
+// missing or no folders.
+func listPathsUnder(dirs []string, sub string) (all []string, err error) {
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(filepath.Join(dir, sub))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			return nil, err
+		}
+		for _, e := range entries {
+			all = append(all, filepath.Join(dir, sub, e.Name()))
+		}
 	}
-	for _, e := range entries {
-		all = append(all, e.Name())
-	}
-	return all, err
+	return all, nil
 }
 
-// errNoKey is of what lies among keys and is no file, or is gone.
+// errNoKey says that an entry of a folder of keys is no file, or is gone.
 var errNoKey = errors.New("no key file")
 
-func readKey(path string) (k message.SigningKey, err error) {
+func readSigningKey(path string) (k message.SigningKey, err error) {
 	for _, p := range []string{path, filepath.Dir(path)} {
 		info, err := os.Stat(p)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && p == path && !info.Mode().IsRegular() {
@@ -154,7 +142,7 @@ func readKey(path string) (k message.SigningKey, err error) {
 			return k, fmt.Errorf("%s is open to others (mode %04o): chmod go= %s", p, mode, p)
 		}
 	}
-	data, _, err := readAll(path, 0, maxKeyFile)
+	data, _, err := readLimitedFile(path, 0, maxKeyFile)
 	if err == nil {
 		k, err = message.ParseSigningKey(data)
 	}
@@ -164,17 +152,34 @@ func readKey(path string) (k message.SigningKey, err error) {
 	return k, nil
 }
 
-// sign signs what is to be sent.
-func (s *Sent) sign(h Home, kid string) error {
-	keys, err := h.signingKeys(s.Message.From, kid)
+// signWithKeys signs a message with the keys of its sender, or with the one that kid names.
+func (s *Sent) signWithKeys(h Home, kid string) error {
+	keys, err := h.readSigningKeys(s.Message.From, kid)
 	if err != nil {
 		return err
 	}
-	if s.Data, s.KIDs, err = message.Sign(s.Data, keys); err != nil {
+	if s.Data, s.KIDs, err = message.SignMessage(s.Data, keys); err != nil {
 		return err
 	}
 	if n := len(s.KIDs); n < len(keys) {
 		s.Warnings = append(s.Warnings, fmt.Sprintf("WARNING: signed with the %d newest of %d keys: remove key files that are out of use", n, len(keys)))
 	}
 	return nil
+}
+
+// ReadPins reads the keys that the agent trusts. An agent without the file trusts none.
+func (a Agent) ReadPins() message.Pins {
+	return ReadPinFile(filepath.Join(a.Dir(), "trust", "allowed_signers.yaml"))
+}
+
+// ReadPinFile reads a file of trusted keys. If it cannot, Err of the pins says why.
+func ReadPinFile(path string) message.Pins {
+	data, err := ReadFileOrLink(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return message.Pins{Source: path}
+	}
+	if err != nil {
+		return message.Pins{Source: path, Err: fmt.Errorf("cannot read pin file %s: %w", path, err)}
+	}
+	return message.ParsePins(path, data)
 }

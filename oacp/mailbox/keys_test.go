@@ -74,7 +74,7 @@ func TestSendSigns(t *testing.T) {
 		configure(t, p, "planner", c.config)
 		l := question("reviewer")
 		l.Sign = c.sign
-		s, err := p.Home.Send(p.Name, l)
+		s, err := p.Home.SendLetter(p.Name, l)
 		if err != nil {
 			t.Fatalf("%+v: %v", c, err)
 		}
@@ -86,10 +86,10 @@ func TestSendSigns(t *testing.T) {
 		if c.kids == nil {
 			want = message.Unsigned
 		}
-		if got := message.Verify(data, pins, time.Now()); got.Status != want || len(got.Checked) != len(c.kids) {
+		if got := message.VerifyMessage(data, pins, time.Now()); got.Status != want || len(got.Checked) != len(c.kids) {
 			t.Errorf("%+v: %s", c, got)
 		}
-		if d, err := message.Parse(data); err != nil || d.Validate() != nil {
+		if d, err := message.ParseDocument(data); err != nil || d.Validate() != nil {
 			t.Errorf("%+v: is no message: %v", c, err)
 		}
 	}
@@ -102,7 +102,7 @@ func TestSendRefusesToSign(t *testing.T) {
 	refused := func(want string) {
 		t.Helper()
 		l := question("reviewer")
-		if s, err := p.Home.Send(p.Name, l); err == nil || !strings.Contains(err.Error(), want) {
+		if s, err := p.Home.SendLetter(p.Name, l); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("sent %+v: %v, want %s", s, err, want)
 		}
 	}

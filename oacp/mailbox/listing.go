@@ -9,7 +9,7 @@ import (
 	"github.com/acpd/acpd/oacp/message"
 )
 
-// Listing is what lies in inboxes; [JSON] writes it as the reference does, with keys
+// Listing is the content of inboxes. [FormatJSON] writes it as the reference does, with keys
 // of its own at the end of each message.
 type Listing struct {
 	Project string         `json:"project"`
@@ -17,7 +17,7 @@ type Listing struct {
 	Agents  []AgentListing `json:"agents"`
 }
 
-// AgentListing is one inbox.
+// AgentListing is the content of one inbox.
 type AgentListing struct {
 	Agent    string     `json:"agent"`
 	Inbox    string     `json:"inbox_path"`
@@ -25,7 +25,7 @@ type AgentListing struct {
 	Messages []Overview `json:"messages"`
 }
 
-// Overview is a message in one line.
+// Overview is one line of a listing: one message.
 type Overview struct {
 	From      string `json:"from"`
 	Type      string `json:"type"`
@@ -44,21 +44,21 @@ type Overview struct {
 	NameRank int    `json:"name_rank"` // place in the order of file names, from 1
 }
 
-// List reads the inbox of an agent, or of all if agent is empty, in the order of
+// ListInboxes reads the inbox of an agent, or of all if agent is empty, in the order of
 // processing, or by file name.
-func (p Project) List(agent string, byName bool) (Listing, error) {
+func (p Project) ListInboxes(agent string, byName bool) (Listing, error) {
 	l := Listing{Project: p.Name, Mode: "all"}
-	names, err := p.Agents()
+	names, err := p.ListAgents()
 	if agent != "" {
 		l.Mode, names = "agent", []string{agent}
-		_, err = p.Agent(agent)
+		_, err = p.FindAgent(agent)
 	}
 	if err != nil {
 		return l, err
 	}
 	for _, name := range names {
 		a := Agent{p, name}
-		messages, err := a.overview(byName)
+		messages, err := a.listMessageOverviews(byName)
 		if err != nil {
 			return l, fmt.Errorf("list %s: %w", a.Inbox(), err)
 		}
@@ -67,8 +67,8 @@ func (p Project) List(agent string, byName bool) (Listing, error) {
 	return l, nil
 }
 
-func (a Agent) overview(byName bool) ([]Overview, error) {
-	all, err := a.Entries()
+func (a Agent) listMessageOverviews(byName bool) ([]Overview, error) {
+	all, err := a.ReadInbox()
 	if err != nil {
 		return nil, err
 	}
@@ -77,10 +77,10 @@ func (a Agent) overview(byName bool) ([]Overview, error) {
 	for i, e := range all {
 		nameRank[e.Name] = i + 1
 	}
-	byProcessing(all, now)
+	sortEntriesByUrgency(all, now)
 	messages := make([]Overview, 0, len(all))
 	for i, e := range all {
-		o := e.overview(now)
+		o := e.toOverview(now)
 		o.Rank, o.NameRank = i+1, nameRank[e.Name]
 		messages = append(messages, o)
 	}
@@ -90,13 +90,13 @@ func (a Agent) overview(byName bool) ([]Overview, error) {
 	return messages, nil
 }
 
-func (e Entry) overview(now time.Time) Overview {
-	created := e.Created()
-	s := e.state()
+func (e Entry) toOverview(now time.Time) Overview {
+	created := e.CreatedAt()
+	s := e.toCursorMessage()
 	o := Overview{
 		From: s.From, Type: s.Type, Priority: s.Priority, Subject: s.Subject,
-		Created: message.Stamp(created), Age: age(now.Sub(created)), Path: e.Path, File: e.Name, ID: e.Message.ID,
-		Expires: e.Message.Expires, Expired: e.Message.ExpiredAt(now),
+		Created: message.FormatTimestamp(created), Age: formatAge(now.Sub(created)), Path: e.Path, File: e.Name, ID: e.Message.ID,
+		Expires: e.Message.Expires, Expired: e.Message.IsExpiredAt(now),
 	}
 	if e.Err != nil {
 		o.Subject, o.LoadError = "(invalid YAML)", e.Err.Error()
@@ -104,8 +104,8 @@ func (e Entry) overview(now time.Time) Overview {
 	return o
 }
 
-// age is a duration in the largest unit that the reference uses for it.
-func age(d time.Duration) string {
+// formatAge writes a duration in the largest unit that the reference uses for it.
+func formatAge(d time.Duration) string {
 	switch minutes := int64(max(d, 0) / time.Minute); {
 	case minutes < 60:
 		return fmt.Sprintf("%dm", minutes)

@@ -34,7 +34,7 @@ func TestOrder(t *testing.T) {
 		write(t, filepath.Join(a.Inbox(), name), m)
 	}
 	names := func(byName bool) string {
-		l, err := p.List("reviewer", byName)
+		l, err := p.ListInboxes("reviewer", byName)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,12 +56,12 @@ func TestOrder(t *testing.T) {
 	if got := names(true); got != "a b c d e f g h" {
 		t.Errorf("order of names: %s", got)
 	}
-	l, err := p.List("", false)
+	l, err := p.ListInboxes("", false)
 	if err != nil || l.Mode != "all" || len(l.Agents) != 3 || l.Agents[1].Count != 8 || l.Agents[0].Count != 0 {
 		t.Errorf("all: %+v, %v", l, err)
 	}
 	for _, name := range []string{"nobody", ".."} {
-		if _, err := p.List(name, false); err == nil {
+		if _, err := p.ListInboxes(name, false); err == nil {
 			t.Errorf("%q has an inbox", name)
 		}
 	}
@@ -97,7 +97,7 @@ func TestVanishing(t *testing.T) {
 			return
 		default:
 		}
-		l, err := p.List("reviewer", false)
+		l, err := p.ListInboxes("reviewer", false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestAge(t *testing.T) {
 		-time.Hour: "0m", 59 * time.Second: "0m", 59*time.Minute + 59*time.Second: "59m", time.Hour: "1h",
 		48*time.Hour - 1: "47h", 48 * time.Hour: "2d", 1000 * time.Hour: "41d",
 	} {
-		if got := age(d); got != want {
+		if got := formatAge(d); got != want {
 			t.Errorf("%s: %s, want %s", d, got, want)
 		}
 	}
@@ -129,7 +129,7 @@ func FuzzJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, indent := range []bool{false, true} {
-			b, err := JSON(map[string]string{"s": s}, indent)
+			b, err := FormatJSON(map[string]string{"s": s}, indent)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,11 +153,11 @@ func TestJSON(t *testing.T) { // as Python prints it
 		C []int             `json:"c"`
 		D *int              `json:"d"`
 	}{[]int{}, map[string]string{"y": "é😀/<\x7f\b", "x": ""}, []int{1, 2}, nil}
-	line, err := JSON(v, false)
+	line, err := FormatJSON(v, false)
 	if want := `{"a": [], "b": {"x": "", "y": "\u00e9\ud83d\ude00/<\u007f\b"}, "c": [1, 2], "d": null}`; string(line) != want || err != nil {
 		t.Errorf("%s, %v\nwant %s", line, err, want)
 	}
-	page, err := JSON(v, true)
+	page, err := FormatJSON(v, true)
 	want := "{\n  \"a\": [],\n  \"b\": {\n    \"x\": \"\",\n    \"y\": \"\\u00e9\\ud83d\\ude00/<\\u007f\\b\"\n  },\n  \"c\": [\n    1,\n    2\n  ],\n  \"d\": null\n}"
 	if diff := cmp.Diff(want, string(page)); diff != "" || err != nil {
 		t.Error(diff, err)
@@ -173,7 +173,7 @@ func BenchmarkList(b *testing.B) {
 	a := p.must(b, "reviewer")
 	for i := range 1000 {
 		m := question("reviewer").Message
-		m.ID, m.Created = fmt.Sprint(i), message.Stamp(time.Now())
+		m.ID, m.Created = fmt.Sprint(i), message.FormatTimestamp(time.Now())
 		data, err := m.Render()
 		if err != nil {
 			b.Fatal(err)
@@ -181,7 +181,7 @@ func BenchmarkList(b *testing.B) {
 		write(b, filepath.Join(a.Inbox(), fmt.Sprintf("%04d.yaml", i)), string(data))
 	}
 	for b.Loop() {
-		if l, err := p.List("reviewer", false); err != nil || l.Agents[0].Count != 1000 {
+		if l, err := p.ListInboxes("reviewer", false); err != nil || l.Agents[0].Count != 1000 {
 			b.Fatal(err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // demo is a project with the agents planner, reviewer and tester.
 func demo(t testing.TB) Project {
 	t.Helper()
-	p, _, _, err := Home(t.TempDir()).Init("demo", Workspace{Agents: []string{"planner", "reviewer", "tester"}})
+	p, _, _, err := Home(t.TempDir()).InitProject("demo", Workspace{Agents: []string{"planner", "reviewer", "tester"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func demo(t testing.TB) Project {
 
 func (p Project) must(t testing.TB, name string) Agent {
 	t.Helper()
-	a, err := p.Agent(name)
+	a, err := p.FindAgent(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func question(to ...string) Letter {
 
 func send(t testing.TB, p Project, l Letter) Sent {
 	t.Helper()
-	s, err := p.Home.Send(p.Name, l)
+	s, err := p.Home.SendLetter(p.Name, l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestFindHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := func(parts ...string) string { return filepath.Join(append([]string{base}, parts...)...) }
-	if _, _, _, err := Home(in("marked")).Init("demo", Workspace{}); err != nil {
+	if _, _, _, err := Home(in("marked")).InitProject("demo", Workspace{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"repo/deep", "other", "code"} {
@@ -142,28 +142,28 @@ func TestNames(t *testing.T) {
 	p := demo(t)
 	write(t, filepath.Join(string(p.Home), "evil", "agents", "planner", "inbox", "x"), "")
 	for _, name := range []string{"", ".", "..", ".hidden", "../evil", "a/b", `a\b`, "a\x00b", "a\nb"} {
-		if _, err := p.Home.Project(name); err == nil {
+		if _, err := p.Home.FindProject(name); err == nil {
 			t.Errorf("Project(%q) is legal", name)
 		}
-		if _, _, _, err := p.Home.Init(name, Workspace{}); err == nil {
+		if _, _, _, err := p.Home.InitProject(name, Workspace{}); err == nil {
 			t.Errorf("Init(%q) made something", name)
 		}
 		l := question("reviewer")
 		l.Create = true
-		if _, err := p.Home.Send(name, l); err == nil {
+		if _, err := p.Home.SendLetter(name, l); err == nil {
 			t.Errorf("Send to the project %q", name)
 		}
 	}
-	if err := os.Symlink(p.must(t, "planner").Dir(), filepath.Join(p.agents(), "linked")); err != nil {
+	if err := os.Symlink(p.must(t, "planner").Dir(), filepath.Join(p.agentsDir(), "linked")); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(p.agents(), ".git", "x"), "")
+	write(t, filepath.Join(p.agentsDir(), ".git", "x"), "")
 	for _, name := range []string{"", "..", "nobody", "linked", ".git", "a/b", strings.Repeat("a", 65)} {
-		if a, err := p.Agent(name); err == nil {
+		if a, err := p.FindAgent(name); err == nil {
 			t.Errorf("Agent(%q) is %v", name, a)
 		}
 	}
-	names, err := p.Agents()
+	names, err := p.ListAgents()
 	if got := strings.Join(names, " "); got != "planner reviewer tester" || err != nil {
 		t.Errorf("agents: %s, %v", got, err)
 	}
@@ -174,7 +174,7 @@ func TestInit(t *testing.T) {
 	repo := t.TempDir()
 	write(t, filepath.Join(repo, "plan.md"), "x")
 	w := Workspace{Agents: []string{"planner"}, Repo: repo, Links: []Link{{"plan.md", "a/plan.md"}, {"none", "none"}}}
-	p, made, skipped, err := home.Init("demo", w)
+	p, made, skipped, err := home.InitProject("demo", w)
 	if err != nil || len(made) != 1 || len(skipped) != 1 {
 		t.Fatal(made, skipped, err)
 	}
@@ -185,7 +185,7 @@ func TestInit(t *testing.T) {
 	write(t, facts, "mine")
 	workspace := filepath.Join(p.Dir(), "workspace.json")
 	created := strings.Split(content(t, workspace), "\n")[:4] // all but the time of the last change
-	if _, _, _, err := home.Init("demo", Workspace{Agents: []string{"reviewer"}}); err != nil {
+	if _, _, _, err := home.InitProject("demo", Workspace{Agents: []string{"reviewer"}}); err != nil {
 		t.Fatal(err)
 	}
 	if now := strings.Split(content(t, workspace), "\n")[:4]; !slices.Equal(now, created) || !strings.Contains(now[2], repo) {
@@ -200,19 +200,19 @@ func TestInit(t *testing.T) {
 		{Repo: repo, Links: []Link{{"plan.md", "../../agents/planner/inbox/x.yaml"}}},
 		{Repo: repo, Links: []Link{{"plan.md", "a"}}}, // a folder
 	} {
-		if _, _, _, err := home.Init("demo", bad); err == nil {
+		if _, _, _, err := home.InitProject("demo", bad); err == nil {
 			t.Errorf("init with %+v", bad)
 		}
 	}
 }
 
-// put is how a file comes into a mailbox.
+// put puts a file into a mailbox.
 func put(dir, name, text string) (string, error) {
-	temp, err := stage(dir, name, []byte(text))
+	temp, err := stageFile(dir, name, []byte(text))
 	if err != nil {
 		return "", err
 	}
-	return publish(temp, name, []byte(text))
+	return publishFile(temp, name, []byte(text))
 }
 
 func TestPut(t *testing.T) {
@@ -261,18 +261,18 @@ func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	strange(t, dir)
 	for _, name := range []string{"fifo.yaml", "link.yaml", "loop.yaml", "folder.yaml", "none.yaml"} {
-		if b, _, err := Read(filepath.Join(dir, name)); err == nil {
+		if b, _, err := ReadFile(filepath.Join(dir, name)); err == nil {
 			t.Errorf("%s: read %q", name, b)
 		}
 	}
 	limit := filepath.Join(dir, "limit.yaml")
 	for size, legal := range map[int]bool{0: true, message.MaxBytes: true, message.MaxBytes + 1: false, 2 << 20: false} {
 		write(t, limit, strings.Repeat("x", size))
-		if b, _, err := Read(limit); legal != (err == nil) || legal && len(b) != size {
+		if b, _, err := ReadFile(limit); legal != (err == nil) || legal && len(b) != size {
 			t.Errorf("%d bytes: read %d, %v", size, len(b), err)
 		}
 	}
-	if names, err := list(dir); err != nil || strings.Join(names, " ") != "limit.yaml" {
+	if names, err := listMessageFiles(dir); err != nil || strings.Join(names, " ") != "limit.yaml" {
 		t.Errorf("message files: %v, %v", names, err)
 	}
 }
@@ -287,12 +287,12 @@ func TestDone(t *testing.T) {
 		if err := os.Chtimes(path, old, old); err != nil {
 			t.Fatal(err)
 		}
-		return open(path)
+		return readMessageEntry(path)
 	}
 	for _, c := range []struct{ text, want string }{
 		{text(), "m.yaml"}, {text("subject: T"), "m_2.yaml"}, {text(), "m.yaml"}, {"\t", "m_3.yaml"}, {strings.Repeat("x", 2<<20), "m_4.yaml"},
 	} {
-		path, err := a.Done(put(c.text), false)
+		path, err := a.FinishMessage(put(c.text), false)
 		if err != nil || path != filepath.Join(a.Archive(), c.want) {
 			t.Fatalf("done: %s, %v, want %s", path, err, c.want)
 		}
@@ -300,7 +300,7 @@ func TestDone(t *testing.T) {
 			t.Errorf("%s was changed: %v %v", c.want, info.ModTime(), err)
 		}
 	}
-	if _, err := a.Done(put("x"), true); err != nil {
+	if _, err := a.FinishMessage(put("x"), true); err != nil {
 		t.Error(err)
 	}
 	if got := files(t, a.Inbox()); len(got) != 1 || len(files(t, a.Archive())) != 4 {
@@ -309,14 +309,14 @@ func TestDone(t *testing.T) {
 
 	e := put(text())
 	write(t, e.Path, text("body: changed"))
-	if _, err := a.Done(e, false); err == nil || content(t, e.Path) == text() {
+	if _, err := a.FinishMessage(e, false); err == nil || content(t, e.Path) == text() {
 		t.Errorf("a message that was changed meanwhile: %v", err)
 	}
-	e = open(e.Path)
+	e = readMessageEntry(e.Path)
 	if err := os.Remove(e.Path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Done(e, false); !errors.Is(err, os.ErrNotExist) {
+	if _, err := a.FinishMessage(e, false); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a message that is gone: %v", err)
 	}
 }
@@ -334,17 +334,17 @@ func TestFind(t *testing.T) {
 		"m1": "m.yaml", " m1 ": "m.yaml", "m.yaml": "m.yaml", "bad.yaml": "bad.yaml", "m2": "old.yaml", "old.yaml": "old.yaml",
 		"m3": "sent.yaml", filepath.Join(a.Inbox(), "m.yaml"): "m.yaml",
 	} {
-		if e, err := a.Find(ref); err != nil || e.Name != want {
+		if e, err := a.FindMessage(ref); err != nil || e.Name != want {
 			t.Errorf("Find(%q): %s, %v, want %s", ref, e.Name, err, want)
 		}
 	}
 	for _, ref := range []string{"", "m9", "none.yaml", ".hidden.yaml", "../m.yaml", "/etc/passwd", filepath.Join(a.Dir(), "m.yaml")} {
-		if e, err := a.Find(ref); err == nil {
+		if e, err := a.FindMessage(ref); err == nil {
 			t.Errorf("Find(%q) is %s", ref, e.Path)
 		}
 	}
 	write(t, filepath.Join(a.Outbox(), "twin.yaml"), text("id: m3", "body: other"))
-	if _, err := a.Find("m3"); err == nil || !strings.Contains(err.Error(), "sent.yaml") {
+	if _, err := a.FindMessage("m3"); err == nil || !strings.Contains(err.Error(), "sent.yaml") {
 		t.Errorf("an id of two messages: %v", err)
 	}
 }

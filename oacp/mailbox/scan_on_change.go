@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// rescan is how often folders are looked at where nothing is heard from the
-	// system, which loses notices under load and gives none on network file systems.
-	rescan = 2 * time.Second
+	// rescanPause is the longest pause between scans. The system loses notices under load,
+	// and gives none on network file systems.
+	rescanPause = 2 * time.Second
 
-	// settling is how long a file that looks unfinished must stay unchanged.
-	settling = 300 * time.Millisecond
+	// settleTime is the time for which a file that looks unfinished must stay unchanged.
+	settleTime = 300 * time.Millisecond
 
-	// gathering is how long a scan waits for what comes with what was heard of.
-	gathering = 5 * time.Millisecond
+	// gatherTime is the pause between a notice and the scan, in which further notices come.
+	gatherTime = 5 * time.Millisecond
 )
 
-// pulse calls scan now, whenever something happens in one of the folders that it
-// returned, and at least every [rescan], or after [settling] if it says soon. It
-// ends when scan says done or fails, or with ctx.
-func pulse(ctx context.Context, scan func() (folders []string, soon, done bool, err error)) error {
+// scanOnFolderChange calls scan now, whenever something happens in one of the folders that it
+// returned, and at least every [rescanPause], or after [settleTime] if it says soon. It
+// returns when scan says done or fails, or when ctx ends.
+func scanOnFolderChange(ctx context.Context, scan func() (folders []string, soon, done bool, err error)) error {
 	var events chan fsnotify.Event
 	var lost chan error
 	watcher, err := fsnotify.NewWatcher()
@@ -45,10 +45,10 @@ func pulse(ctx context.Context, scan func() (folders []string, soon, done bool, 
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-events:
-			hurry(gathering)
+			hurry(gatherTime)
 			continue
-		case <-lost: // the scan finds what the notice was about
-			hurry(gathering)
+		case <-lost: // some notices: the scan finds those changes too
+			hurry(gatherTime)
 			continue
 		case <-timer.C:
 		}
@@ -57,9 +57,9 @@ func pulse(ctx context.Context, scan func() (folders []string, soon, done bool, 
 			return err
 		}
 		hurried = false
-		timer.Reset(rescan)
+		timer.Reset(rescanPause)
 		if soon {
-			timer.Reset(settling)
+			timer.Reset(settleTime)
 		}
 		if watcher == nil {
 			continue
@@ -67,7 +67,7 @@ func pulse(ctx context.Context, scan func() (folders []string, soon, done bool, 
 		watched := watcher.WatchList()
 		for _, dir := range folders {
 			if !slices.Contains(watched, dir) && watcher.Add(dir) == nil {
-				hurry(0) // what came before the watch
+				hurry(0) // files may have come before the watch
 			}
 		}
 	}

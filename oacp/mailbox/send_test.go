@@ -19,11 +19,11 @@ func TestSend(t *testing.T) {
 		t.Fatalf("sent to %v and %s", s.Inboxes, s.Outbox)
 	}
 	for _, path := range []string{s.Inboxes[0], s.Outbox} {
-		if content(t, path) != string(s.Data) || filepath.Base(path) != filepath.Base(s.Outbox) || !message.LegalFileName(filepath.Base(path)) {
+		if content(t, path) != string(s.Data) || filepath.Base(path) != filepath.Base(s.Outbox) || !message.IsLegalFileName(filepath.Base(path)) {
 			t.Errorf("%s is not what was sent", path)
 		}
 	}
-	e := open(s.Outbox)
+	e := readMessageEntry(s.Outbox)
 	if m := e.Message; m.ID != s.Message.ID || m.ConversationID == "" || m.Body != "Soon." || len(m.Validate()) > 0 || m.ToList {
 		t.Errorf("sent %+v: %v", m, m.Validate())
 	}
@@ -68,11 +68,11 @@ func TestSendRefuses(t *testing.T) {
 		"NUL":                               change(func(l *Letter) { l.Message.Body = "a\x00b" }),
 		"no signing key for agent 'tester'": change(func(l *Letter) { l.Message.From = "tester" }),
 	} {
-		if s, err := p.Home.Send(p.Name, l); err == nil || !strings.Contains(err.Error(), want) {
+		if s, err := p.Home.SendLetter(p.Name, l); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("sent %+v: %v, want %s", s.Message, err, want)
 		}
 	}
-	if _, err := p.Home.Send("none", question("reviewer")); err == nil {
+	if _, err := p.Home.SendLetter("none", question("reviewer")); err == nil {
 		t.Error("sent to a project that is not there")
 	}
 	for _, name := range []string{"planner", "reviewer", "tester"} {
@@ -82,11 +82,11 @@ func TestSendRefuses(t *testing.T) {
 	}
 	l := question("newcomer")
 	l.Create = true
-	if s, err := p.Home.Send("other", l); err != nil || len(s.Inboxes) != 1 || content(t, s.Inboxes[0]) != content(t, s.Outbox) {
+	if s, err := p.Home.SendLetter("other", l); err != nil || len(s.Inboxes) != 1 || content(t, s.Inboxes[0]) != content(t, s.Outbox) {
 		t.Errorf("with Create: %+v, %v", s, err)
 	}
 	write(t, filepath.Join(p.must(t, "planner").Dir(), "config.yaml"), "signing: [\n")
-	if _, err := p.Home.Send(p.Name, question("reviewer")); err == nil {
+	if _, err := p.Home.SendLetter(p.Name, question("reviewer")); err == nil {
 		t.Error("sent without knowing whether to sign")
 	}
 }
@@ -113,7 +113,7 @@ func TestThreads(t *testing.T) {
 	p := demo(t)
 	planner, reviewer := p.must(t, "planner"), p.must(t, "reviewer")
 	first := send(t, p, question("reviewer")).Message
-	if _, err := reviewer.Done(mustFind(t, reviewer, first.ID), false); err != nil {
+	if _, err := reviewer.FinishMessage(mustFind(t, reviewer, first.ID), false); err != nil {
 		t.Fatal(err)
 	}
 	l := Letter{Message: message.Message{From: "reviewer", To: []string{"planner"}, Type: "notification", Priority: "P1", Subject: "main", Body: "x"}, InReplyTo: first.ID}
@@ -122,27 +122,27 @@ func TestThreads(t *testing.T) {
 		t.Errorf("the answer is %+v, %v", s.Message, s.Warnings)
 	}
 
-	r := planner.Reply(mustFind(t, planner, s.Message.ID).Message)
+	r := planner.DraftReply(mustFind(t, planner, s.Message.ID).Message)
 	if r.To[0] != "reviewer" || r.Type != "" || r.Priority != "P1" || r.Subject != "Re: main" || r.ParentID != s.Message.ID || r.ConversationID != first.ConversationID {
 		t.Errorf("the answer to the answer begins as %+v", r)
 	}
-	own := planner.Reply(first)
+	own := planner.DraftReply(first)
 	if strings.Join(own.To, ",") != "reviewer" {
 		t.Errorf("an answer to oneself goes to %v", own.To)
 	}
 	long := first
 	long.Subject = strings.Repeat("ä", 200)
-	if r := reviewer.Reply(long); r.Type != "notification" || len([]rune(r.Subject)) != 200 || !strings.HasPrefix(r.Subject, "Re: ä") {
+	if r := reviewer.DraftReply(long); r.Type != "notification" || len([]rune(r.Subject)) != 200 || !strings.HasPrefix(r.Subject, "Re: ä") {
 		t.Errorf("a long subject becomes %q", r.Subject)
 	}
-	if long.Subject = "RE: x"; reviewer.Reply(long).Subject != "RE: x" {
+	if long.Subject = "RE: x"; reviewer.DraftReply(long).Subject != "RE: x" {
 		t.Error("Re: is said twice")
 	}
 }
 
 func mustFind(t *testing.T, a Agent, ref string) Entry {
 	t.Helper()
-	e, err := a.Find(ref)
+	e, err := a.FindMessage(ref)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestClash(t *testing.T) {
 			for n := range each {
 				l := question("reviewer", "tester")
 				l.Message.Subject = fmt.Sprintf("%d of %d", n, i)
-				if _, err := p.Home.Send(p.Name, l); err != nil {
+				if _, err := p.Home.SendLetter(p.Name, l); err != nil {
 					t.Error(err)
 				}
 			}
@@ -169,7 +169,7 @@ func TestClash(t *testing.T) {
 	for _, dir := range []string{p.must(t, "reviewer").Inbox(), p.must(t, "tester").Inbox(), p.must(t, "planner").Outbox()} {
 		subjects := make(map[string]bool)
 		for _, name := range files(t, dir) {
-			subjects[open(filepath.Join(dir, name)).Message.Subject] = true
+			subjects[readMessageEntry(filepath.Join(dir, name)).Message.Subject] = true
 		}
 		if len(subjects) != senders*each || len(files(t, dir)) != senders*each {
 			t.Errorf("%s has %d messages in %d files", dir, len(subjects), len(files(t, dir)))
@@ -190,7 +190,7 @@ func TestTaken(t *testing.T) {
 		s := Sent{Message: question(to...).Message, Data: []byte(text())}
 		names := []string{"b.yaml", "a.yaml", "c.yaml", "d.yaml"}
 		draw := func() (name string) { name, names = names[0], names[1:]; return name }
-		if err := s.write(planner, draw); err != nil {
+		if err := s.writeCopies(planner, draw); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range append(s.Inboxes, s.Outbox) {
@@ -217,7 +217,7 @@ func TestTempName(t *testing.T) {
 	s := Sent{Message: question("reviewer").Message, Data: []byte(text())}
 	names := []string{"temp.yaml", "another.yaml"}
 	draw := func() (name string) { name, names = names[0], names[1:]; return name }
-	if err := s.write(p.must(t, "planner"), draw); err != nil {
+	if err := s.writeCopies(p.must(t, "planner"), draw); err != nil {
 		t.Fatal(err)
 	}
 	if got := filepath.Base(s.Inboxes[0]); got != "temp.yaml" || filepath.Base(s.Outbox) != got {
@@ -236,7 +236,7 @@ func TestCannotWrite(t *testing.T) {
 		if err := errors.Join(os.RemoveAll(tester.Inbox()), spoil()); err != nil {
 			t.Fatal(err)
 		}
-		if s, err := p.Home.Send(p.Name, question("reviewer", "tester")); err == nil || !strings.HasPrefix(err.Error(), "nothing was sent: ") {
+		if s, err := p.Home.SendLetter(p.Name, question("reviewer", "tester")); err == nil || !strings.HasPrefix(err.Error(), "nothing was sent: ") {
 			t.Errorf("%s: %+v, %v", what, s, err)
 		}
 		if n := len(files(t, p.must(t, "reviewer").Inbox())) + len(files(t, p.must(t, "planner").Outbox())); n > 0 {
@@ -250,7 +250,7 @@ func TestSendTooLarge(t *testing.T) {
 	p := demo(t)
 	l := question("reviewer")
 	l.Message.ContextKeys = strings.Repeat("x\n", message.MaxBytes/2)
-	if _, err := p.Home.Send(p.Name, l); err == nil || !strings.Contains(err.Error(), "shorten") {
+	if _, err := p.Home.SendLetter(p.Name, l); err == nil || !strings.Contains(err.Error(), "shorten") {
 		t.Error(err)
 	}
 	if left := files(t, p.must(t, "reviewer").Inbox()); len(left) > 0 {

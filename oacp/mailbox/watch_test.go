@@ -90,10 +90,10 @@ func TestWatch(t *testing.T) {
 
 func TestWatchTargets(t *testing.T) {
 	p := demo(t)
-	if _, _, _, err := p.Home.Init("other", Workspace{Agents: []string{"reviewer"}}); err != nil {
+	if _, _, _, err := p.Home.InitProject("other", Workspace{Agents: []string{"reviewer"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := p.Home.Init("foreign", Workspace{Agents: []string{"planner"}}); err != nil {
+	if _, _, _, err := p.Home.InitProject("foreign", Workspace{Agents: []string{"planner"}}); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(p.must(t, "reviewer").Inbox(), "m.yaml"), text())
@@ -112,10 +112,10 @@ func TestWatchTargets(t *testing.T) {
 	}{
 		{"reviewer", nil, "new_message demo "},
 		{"reviewer", []string{"demo", "demo"}, "new_message demo "},
-		{"reviewer", []string{"none", "foreign", "demo"}, "error none " + filepath.Join(p.Home.projects(), "none") +
-			"; error foreign " + filepath.Join(p.Home.projects(), "foreign/agents/reviewer") + "; new_message demo "},
+		{"reviewer", []string{"none", "foreign", "demo"}, "error none " + filepath.Join(p.Home.projectsDir(), "none") +
+			"; error foreign " + filepath.Join(p.Home.projectsDir(), "foreign/agents/reviewer") + "; new_message demo "},
 		{"nobody", nil, "error - "},
-		{"..", []string{"demo"}, "error demo " + filepath.Join(p.agents(), "..")},
+		{"..", []string{"demo"}, "error demo " + filepath.Join(p.agentsDir(), "..")},
 	} {
 		if err := os.RemoveAll(filepath.Join(p.Dir(), "state/watch")); err != nil {
 			t.Fatal(err)
@@ -189,17 +189,17 @@ func TestFollow(t *testing.T) {
 
 	write(t, in("bad.yaml"), "[1]")
 	expect("error bad.yaml")
-	if _, err := reviewer.Done(open(in(name)), false); err != nil {
+	if _, err := reviewer.FinishMessage(readMessageEntry(in(name)), false); err != nil {
 		t.Fatal(err)
 	}
 	expect("message_archived " + name) // and the error is not told again
 	write(t, in("bad.yaml"), text())
 	expect("new_message bad.yaml")
 
-	if _, _, _, err := p.Home.Init("later", Workspace{Agents: []string{"reviewer"}}); err != nil {
+	if _, _, _, err := p.Home.InitProject("later", Workspace{Agents: []string{"reviewer"}}); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(p.Home.projects(), "later/agents/reviewer/inbox/late.yaml"), text())
+	write(t, filepath.Join(p.Home.projectsDir(), "later/agents/reviewer/inbox/late.yaml"), text())
 	expect("new_message late.yaml") // found by looking again
 	cancel()
 	if err := <-ended; err != context.Canceled {
@@ -212,7 +212,7 @@ func TestAnswer(t *testing.T) {
 	planner := p.must(t, "planner")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	w, err := planner.Waiter()
+	w, err := planner.NewAnswerWaiter()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,11 +223,11 @@ func TestAnswer(t *testing.T) {
 	}
 	answered := make(chan result)
 	go func() {
-		e, err := w.Answer(ctx, asked)
+		e, err := w.AwaitAnswer(ctx, asked)
 		answered <- result{e, err}
 	}()
 	answer := func(from string, f func(*message.Message)) Sent {
-		m := p.must(t, from).Reply(asked)
+		m := p.must(t, from).DraftReply(asked)
 		m.Type, m.Body = "notification", "x"
 		f(&m)
 		return send(t, p, Letter{Message: m})
@@ -244,13 +244,13 @@ func TestAnswer(t *testing.T) {
 		t.Error("waiting has taken the answer out of the inbox")
 	}
 
-	w, err = planner.Waiter()
+	w, err = planner.NewAnswerWaiter()
 	if err != nil {
 		t.Fatal(err)
 	}
 	short, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
-	if e, err := w.Answer(short, asked); !errors.Is(err, context.DeadlineExceeded) {
+	if e, err := w.AwaitAnswer(short, asked); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("an old answer was taken: %+v, %v", e.Message, err)
 	}
 }

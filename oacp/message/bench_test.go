@@ -18,7 +18,7 @@ func BenchmarkValidate(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			b.ReportAllocs()
 			for b.Loop() {
-				d, err := Parse(data)
+				d, err := ParseDocument(data)
 				if err != nil || d.Validate() != nil {
 					b.Fatal(err, d.Validate())
 				}

@@ -48,7 +48,7 @@ func TestStrict(t *testing.T) {
 			"review_lgtm body: field 'nits' must be a list",
 		}},
 	} {
-		if diff := cmp.Diff(c.want, Message{Type: c.typ, Body: c.body}.Strict()); diff != "" {
+		if diff := cmp.Diff(c.want, Message{Type: c.typ, Body: c.body}.ValidateBody()); diff != "" {
 			t.Errorf("%s %q (-want +got):\n%s", c.typ, c.body, diff)
 		}
 	}

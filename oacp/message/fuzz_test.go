@@ -46,15 +46,15 @@ func FuzzParse(f *testing.F) {
 		f.Add(s.data())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if m, err := Carriable(data); err == nil && !LegalAgent(m.From) {
+		if m, err := ParseCarriableMessage(data); err == nil && !IsLegalAgentName(m.From) {
 			t.Errorf("carries mail from %q", m.From)
 		}
-		d, err := Parse(data)
+		d, err := ParseDocument(data)
 		if err != nil {
 			return
 		}
-		m := d.Message()
-		m.Strict()
+		m := d.ToMessage()
+		m.ValidateBody()
 		if d.Validate() != nil {
 			return
 		}
@@ -68,11 +68,11 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err = Parse(again)
+		d, err = ParseDocument(again)
 		if err != nil {
 			t.Fatalf("%q is written as %q: %v", data, again, err)
 		}
-		if diff := cmp.Diff(trimmed(m), trimmed(d.Message())); diff != "" {
+		if diff := cmp.Diff(trimmed(m), trimmed(d.ToMessage())); diff != "" {
 			t.Errorf("%q is written as %q (-before +after):\n%s", data, again, diff)
 		}
 	})
@@ -101,7 +101,7 @@ func FuzzRender(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := Parse(data)
+		d, err := ParseDocument(data)
 		if len(data) > MaxBytes {
 			return
 		}
@@ -110,7 +110,7 @@ func FuzzRender(f *testing.F) {
 		}
 		text = strings.TrimRight(text, "\n")
 		for key, want := range map[string]string{"subject": line, "body": text, "context_keys": text, "related_packet": line} {
-			if got := str(d.fields[key]); got != want && got != want+"\n" || got != want && !strings.Contains(want, "\n") {
+			if got := formatPythonStr(d.fields[key]); got != want && got != want+"\n" || got != want && !strings.Contains(want, "\n") {
 				t.Errorf("%q: %s is %q, was %q", data, key, got, want)
 			}
 		}
@@ -131,8 +131,8 @@ func FuzzVerify(f *testing.F) {
 	var genuine [][]byte
 	for _, s := range file.Vectors {
 		f.Add(s.data())
-		if Verify(s.data(), pins, time.Time{}).Status == Verified {
-			prefix, _, _ := splitAuth(s.data())
+		if VerifyMessage(s.data(), pins, time.Time{}).Status == Verified {
+			prefix, _, _ := cutAuthLine(s.data())
 			genuine = append(genuine, prefix)
 		}
 	}
@@ -140,10 +140,10 @@ func FuzzVerify(f *testing.F) {
 		f.Fatal("no vector is verified")
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if Verify(data, pins, time.Time{}).Status != Verified {
+		if VerifyMessage(data, pins, time.Time{}).Status != Verified {
 			return
 		}
-		prefix, _, _ := splitAuth(data)
+		prefix, _, _ := cutAuthLine(data)
 		for _, g := range genuine {
 			if bytes.Equal(prefix, g) {
 				return

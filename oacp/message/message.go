@@ -3,21 +3,22 @@ package message
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 )
 
 // Message is an OACP message with names for its fields (OACP message schema). In
-// one that was read, a field that is missing or nested is empty; what the
-// file really holds is judged by Document.Validate.
+// one that was read, a field that is missing or nested is empty. Document.Validate judges
+// what the file really holds.
 type Message struct {
 	ID       string
 	From     string
 	To       []string // more than one agent is a broadcast
 	ToList   bool     // To is written as a list even if it names one agent
-	Type     string   // one of Types
-	Priority string   // one of Priorities
+	Type     string   // one of ListMessageTypes
+	Priority string   // one of ListPriorities
 	Created  string   // created_at_utc: a time as Stamp writes it
 	Subject  string
 	Body     string // Render cuts newlines at its end
@@ -32,28 +33,27 @@ type Message struct {
 	ContextKeys    string // text, not a list; Render cuts newlines at its end
 }
 
-// StatusMark begins the status.yaml of an agent that acpd keeps: of one that lives on
-// another machine.
+// StatusMark is the first line of each status.yaml that acpd keeps: those of agents that
+// live on another machine.
 const StatusMark = "# kept by acpd; remove this line to keep it yourself\n"
 
-// Types lists the twelve message types, sorted.
-func Types() []string {
+// ListMessageTypes lists the twelve message types, sorted.
+func ListMessageTypes() []string {
 	return []string{
 		"brainstorm_followup", "brainstorm_request", "follow_up", "handoff", "handoff_complete", "notification",
 		"question", "review_addressed", "review_feedback", "review_lgtm", "review_request", "task_request",
 	}
 }
 
-// Priorities lists the four priorities, the most urgent first.
-func Priorities() []string { return []string{"P0", "P1", "P2", "P3"} }
+// ListPriorities lists the four priorities, the most urgent first.
+func ListPriorities() []string { return []string{"P0", "P1", "P2", "P3"} }
 
 // DefaultPriority is the priority of a message for which none was chosen.
 const DefaultPriority = "P2"
 
-// ReplyTypes lists the types that answer a message of the given type: the one to
-// take when there is one, the ones to choose from when there are more, and none
-// when no answer is expected.
-func ReplyTypes(typ string) []string {
+// ListReplyTypes lists the types that answer a message of the given type: one, several to
+// choose from, or none if no answer is expected.
+func ListReplyTypes(typ string) []string {
 	switch typ {
 	case "task_request", "question", "brainstorm_request", "brainstorm_followup":
 		return []string{"notification"}
@@ -67,109 +67,137 @@ func ReplyTypes(typ string) []string {
 	return nil
 }
 
-// Message returns the fields as text, without the space around the short ones.
-func (d *Document) Message() Message {
-	text := func(key string) string {
-		if n := d.fields[key]; n != nil && n.Kind == yaml.ScalarNode {
-			return n.Value
-		}
-		return ""
+// messageField is one field of a message.
+type messageField struct {
+	key   string
+	value *string
+}
+
+// listFields lists the fields of a message as the reference orders them, without "to",
+// which stands after "from".
+func (m *Message) listFields() []messageField {
+	return []messageField{
+		{"id", &m.ID},
+		{"from", &m.From},
+		{"type", &m.Type},
+		{"priority", &m.Priority},
+		{"created_at_utc", &m.Created},
+		{"expires_at", &m.Expires},
+		{"channel", &m.Channel},
+		{"autonomy_hint", &m.AutonomyHint},
+		{"related_packet", &m.RelatedPacket},
+		{"related_pr", &m.RelatedPR},
+		{"conversation_id", &m.ConversationID},
+		{"parent_message_id", &m.ParentID},
+		{"context_keys", &m.ContextKeys},
+		{"subject", &m.Subject},
+		{"body", &m.Body},
 	}
-	word := func(key string) string { return strip(text(key)) }
-	m := Message{
-		ID:             word("id"),
-		From:           word("from"),
-		Type:           word("type"),
-		Priority:       word("priority"),
-		Created:        word("created_at_utc"),
-		Subject:        word("subject"),
-		Body:           text("body"),
-		Expires:        word("expires_at"),
-		Channel:        word("channel"),
-		AutonomyHint:   word("autonomy_hint"),
-		RelatedPacket:  word("related_packet"),
-		RelatedPR:      word("related_pr"),
-		ConversationID: word("conversation_id"),
-		ParentID:       word("parent_message_id"),
-		ContextKeys:    text("context_keys"),
+}
+
+// isMultiline reports whether a field may have several lines.
+func (f messageField) isMultiline() bool { return f.key == "body" || f.key == "context_keys" }
+
+// renderedValue returns the value as it is written.
+func (f messageField) renderedValue() string {
+	if f.isMultiline() {
+		return strings.TrimRight(*f.value, "\n")
+	}
+	return *f.value
+}
+
+// ToMessage returns the fields as text, without the space around those of one line.
+func (d *Document) ToMessage() (m Message) {
+	for _, f := range m.listFields() {
+		if n := d.fields[f.key]; n != nil && n.Kind == yaml.ScalarNode {
+			*f.value = n.Value
+			if !f.isMultiline() {
+				*f.value = stripPythonSpace(n.Value)
+			}
+		}
 	}
 	switch to := d.fields["to"]; {
-	case to == nil || to.Kind == yaml.MappingNode:
+	case to == nil:
 	case to.Kind == yaml.SequenceNode:
 		m.ToList = true
 		for _, item := range to.Content {
-			if item = resolve(item); item.Kind == yaml.ScalarNode {
-				m.To = append(m.To, strip(item.Value))
+			if item = resolveYAMLAlias(item); item.Kind == yaml.ScalarNode {
+				m.To = append(m.To, stripPythonSpace(item.Value))
 			}
 		}
-	case word("to") != "":
-		m.To = []string{word("to")}
+	case to.Kind == yaml.ScalarNode && stripPythonSpace(to.Value) != "":
+		m.To = []string{stripPythonSpace(to.Value)}
 	}
 	return m
 }
 
-// list tells whether To is written as a list.
-func (m Message) list() bool { return m.ToList || len(m.To) > 1 }
+// hasRecipientList reports whether To is written as a list.
+func (m Message) hasRecipientList() bool { return m.ToList || len(m.To) > 1 }
 
-// document is the message as the reference would hold it before rendering: required
-// fields always, optional ones when they are not empty.
-func (m Message) document() *Document {
+// toDocument returns the message as the reference would hold it before rendering: with all
+// required fields, and with the optional ones that are not empty.
+func (m Message) toDocument() *Document {
 	d := &Document{fields: make(map[string]*yaml.Node)}
-	for _, f := range m.fields() {
-		if f.text != "" || required(f.key) {
-			d.fields[f.key] = &yaml.Node{Kind: yaml.ScalarNode, Value: f.text}
+	for _, f := range m.listFields() {
+		if text := f.renderedValue(); text != "" || isRequiredField(f.key) {
+			d.fields[f.key] = &yaml.Node{Kind: yaml.ScalarNode, Value: text}
 		}
 	}
 	to := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, name := range m.To {
 		to.Content = append(to.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name})
 	}
-	if !m.list() && len(m.To) == 1 {
+	if !m.hasRecipientList() && len(m.To) == 1 {
 		to = to.Content[0]
 	}
 	d.fields["to"] = to
 	return d
 }
 
-// Validate checks a message before it is sent: the lines of the reference, nil if
-// there are none.
-func (m Message) Validate() []string { return m.document().Validate() }
+// Validate checks a message before it is sent. It returns the lines that the reference
+// would print, nil if there are none.
+func (m Message) Validate() []string { return m.toDocument().Validate() }
 
-// ExpiredAt tells whether the message is no longer actionable. A message without a
-// readable time of expiry never expires.
-func (m Message) ExpiredAt(now time.Time) bool {
-	t, ok := parseStamp(m.Expires)
+// IsExpiredAt reports whether the message is no longer actionable at a time. A message
+// without a readable time of expiry never expires.
+func (m Message) IsExpiredAt(now time.Time) bool {
+	t, ok := parseTimestamp(m.Expires)
 	return ok && now.After(t)
 }
 
-// PriorityRank is 0 to 3 for P0 to P3, and 4 for anything else.
+// PriorityRank returns 0 to 3 for P0 to P3, and 4 for anything else.
 func (m Message) PriorityRank() int {
-	if i := slices.Index(Priorities(), m.Priority); i >= 0 {
+	if i := slices.Index(ListPriorities(), m.Priority); i >= 0 {
 		return i
 	}
-	return len(Priorities())
+	return len(ListPriorities())
 }
 
-// IsRequest tells the types that are processed before others of their priority.
+// IsRequest reports whether the message asks for work: it is processed before others of its
+// priority.
 func (m Message) IsRequest() bool { return m.Type == "task_request" || m.Type == "review_request" }
 
-// Compare is the order of processing (OACP inbox, "process them in this order"): by
-// priority, requests for work first, then the oldest; what has expired comes last, and
-// a message without a legal time after those of its kind. Equal messages are left to
-// the caller, who has their file names.
-func Compare(a, b Message, now time.Time) int {
+// CompareUrgency is negative if a is processed before b (OACP inbox, "process them in this
+// order"): by priority, requests for work first, then the oldest. What has expired comes
+// last, and a message without a legal time after those of its kind. The caller orders equal
+// messages by their file names.
+func CompareUrgency(a, b Message, now time.Time) int {
 	return cmp.Or(
-		cmp.Compare(later(a.ExpiredAt(now)), later(b.ExpiredAt(now))),
+		compareBool(a.IsExpiredAt(now), b.IsExpiredAt(now)),
 		cmp.Compare(a.PriorityRank(), b.PriorityRank()),
-		cmp.Compare(later(!a.IsRequest()), later(!b.IsRequest())),
-		cmp.Compare(later(!isStamp(a.Created)), later(!isStamp(b.Created))),
+		compareBool(b.IsRequest(), a.IsRequest()),
+		compareBool(isTimestamp(b.Created), isTimestamp(a.Created)),
 		cmp.Compare(a.Created, b.Created),
 	)
 }
 
-func later(is bool) int {
-	if is {
-		return 1
+// compareBool puts false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
 	}
-	return 0
+	return 1
 }

@@ -31,7 +31,7 @@ func TestCompare(t *testing.T) {
 	for range 20 {
 		got := slices.Clone(ordered)
 		rand.Shuffle(len(got), func(i, j int) { got[i], got[j] = got[j], got[i] })
-		slices.SortFunc(got, func(a, b Message) int { return Compare(a, b, noon) })
+		slices.SortFunc(got, func(a, b Message) int { return CompareUrgency(a, b, noon) })
 		if diff := cmp.Diff(ordered, got); diff != "" {
 			t.Fatalf("order (-want +got):\n%s", diff)
 		}
@@ -42,7 +42,7 @@ func TestExpiredAt(t *testing.T) {
 	for expires, want := range map[string]bool{
 		"": false, "2026-11-20T11:59:59Z": true, "2026-11-20T12:00:00Z": false, "2026-11-20T12:00:01Z": false, "2026-11-20": false, "2026-02-30T00:00:00Z": false,
 	} {
-		if got := (Message{Expires: expires}).ExpiredAt(noon); got != want {
+		if got := (Message{Expires: expires}).IsExpiredAt(noon); got != want {
 			t.Errorf("%q: %t", expires, got)
 		}
 	}
@@ -51,21 +51,21 @@ func TestExpiredAt(t *testing.T) {
 func TestNames(t *testing.T) {
 	zone := noon.In(time.FixedZone("", 3*3600))
 	for _, c := range []struct{ form, first, second string }{
-		{`^msg-20261120120000-planner-[0-9a-f]{4}$`, NewID(zone, "planner"), NewID(zone, "planner")},
-		{`^20261120120000_planner_question_[0-9a-f]{4}\.yaml$`, NewFileName(zone, "planner", "question", ""), NewFileName(zone, "planner", "question", "")},
-		{`^20261120120000_planner_question_[0-9a-f]{4}_two\.yaml$`, NewFileName(zone, "planner", "question", "two"), NewFileName(zone, "planner", "question", "two")},
+		{`^msg-20261120120000-planner-[0-9a-f]{4}$`, NewMessageID(zone, "planner"), NewMessageID(zone, "planner")},
+		{`^20261120120000_planner_question_[0-9a-f]{4}\.yaml$`, NewMessageFileName(zone, "planner", "question", ""), NewMessageFileName(zone, "planner", "question", "")},
+		{`^20261120120000_planner_question_[0-9a-f]{4}_two\.yaml$`, NewMessageFileName(zone, "planner", "question", "two"), NewMessageFileName(zone, "planner", "question", "two")},
 		{`^conv-20261120-planner-[0-9]{6}$`, NewConversationID(zone, "planner"), NewConversationID(zone, "planner")},
 	} {
 		if !regexp.MustCompile(c.form).MatchString(c.first) {
 			t.Errorf("%s does not match %s", c.first, c.form)
 		}
-		if strings.HasSuffix(c.first, ".yaml") && !LegalFileName(c.first) {
+		if strings.HasSuffix(c.first, ".yaml") && !IsLegalFileName(c.first) {
 			t.Errorf("%s is not legal", c.first)
 		}
 	}
 	drawn := make(map[string]bool)
 	for range 100 {
-		drawn[NewID(noon, "planner")] = true
+		drawn[NewMessageID(noon, "planner")] = true
 	}
 	if len(drawn) < 90 {
 		t.Errorf("%d different ids in 100", len(drawn))
@@ -83,11 +83,11 @@ func TestLegal(t *testing.T) {
 		good  []string
 		bad   []string
 	}{
-		{"agent", LegalAgent, []string{"a", "9", "x.", "A-b_c.d", strings.Repeat("a", 64)},
+		{"agent", IsLegalAgentName, []string{"a", "9", "x.", "A-b_c.d", strings.Repeat("a", 64)},
 			[]string{"", "_a", ".a", "-a", "a b", "é", "a/b", "..", "a\n", strings.Repeat("a", 65)}},
-		{"file name", LegalFileName, []string{"a.yaml", "20260211T1430Z_codex_task_request.yaml", strings.Repeat("a", 195) + ".yaml", "a.yaml.yaml", "a..yaml"},
+		{"file name", IsLegalFileName, []string{"a.yaml", "20260211T1430Z_codex_task_request.yaml", strings.Repeat("a", 195) + ".yaml", "a.yaml.yaml", "a..yaml"},
 			[]string{"", ".yaml", ".a.yaml", "a.yml", "a.YAML", "a", "a b.yaml", "../a.yaml", "a/b.yaml", "é.yaml", "a\x00.yaml", "-a.yaml", strings.Repeat("a", 196) + ".yaml", "a.yaml\n"}},
-		{"suffix", LegalSuffix, []string{"a", ".", "..", "_x-", strings.Repeat("a", 64)}, []string{"", "a b", "a/b", strings.Repeat("a", 65)}},
+		{"suffix", IsLegalFileSuffix, []string{"a", ".", "..", "_x-", strings.Repeat("a", 64)}, []string{"", "a b", "a/b", strings.Repeat("a", 65)}},
 	} {
 		for _, s := range c.good {
 			if !c.legal(s) {
@@ -106,7 +106,7 @@ func TestExpiresAfter(t *testing.T) {
 	for duration, want := range map[string]string{
 		"30m": "2026-11-20T12:30:00Z", "2 H": "2026-11-20T14:00:00Z", " 1d\n": "2026-11-21T12:00:00Z", "0m": "2026-11-20T12:00:00Z", "2912119d": "9999-12-31T12:00:00Z",
 	} {
-		if got, err := ExpiresAfter(duration, noon); got != want || err != nil {
+		if got, err := ParseExpiry(duration, noon); got != want || err != nil {
 			t.Errorf("%q: %s, %v, expected %s", duration, got, err, want)
 		}
 	}
@@ -119,16 +119,16 @@ func TestExpiresAfter(t *testing.T) {
 		"\u0663h":               "invalid duration format: '\u0663h' — expected <number><unit> where unit is h/d/m",
 		"106751991167300d":      "duration '106751991167300d' ends after the year 9999: choose a shorter one",
 	} {
-		if got, err := ExpiresAfter(duration, noon); err == nil || err.Error() != want {
+		if got, err := ParseExpiry(duration, noon); err == nil || err.Error() != want {
 			t.Errorf("%q: %s, %v, expected %s", duration, got, err, want)
 		}
 	}
 }
 
 func TestReplyTypes(t *testing.T) {
-	for _, typ := range append(Types(), "unknown") {
-		for _, reply := range ReplyTypes(typ) {
-			if !slices.Contains(Types(), reply) {
+	for _, typ := range append(ListMessageTypes(), "unknown") {
+		for _, reply := range ListReplyTypes(typ) {
+			if !slices.Contains(ListMessageTypes(), reply) {
 				t.Errorf("%s is answered with %q", typ, reply)
 			}
 		}
@@ -137,14 +137,14 @@ func TestReplyTypes(t *testing.T) {
 		"question": "[notification]", "handoff": "[handoff_complete]", "review_request": "[review_feedback review_lgtm]", "review_feedback": "[review_addressed]",
 		"notification": "[]", "handoff_complete": "[]", "review_lgtm": "[]", "follow_up": "[]",
 	} {
-		if got := fmt.Sprint(ReplyTypes(typ)); got != want {
+		if got := fmt.Sprint(ListReplyTypes(typ)); got != want {
 			t.Errorf("%s is answered with %s, expected %s", typ, got, want)
 		}
 	}
 }
 
 func TestCarriable(t *testing.T) {
-	m, err := Carriable([]byte("from: planner\nnew_field: [1]\npriority: P0\n"))
+	m, err := ParseCarriableMessage([]byte("from: planner\nnew_field: [1]\npriority: P0\n"))
 	if err != nil || m.From != "planner" || m.Priority != "P0" {
 		t.Errorf("%+v, %v", m, err)
 	}
@@ -159,12 +159,12 @@ func TestCarriable(t *testing.T) {
 		"from: &a planner\x00": "YAML parse error: character U+0000 at byte 16 is not allowed",
 		"from: planner\n#" + strings.Repeat("x", MaxBytes): "failed to read file: larger than 1048576 bytes",
 	} {
-		if _, err := Carriable([]byte(data)); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := ParseCarriableMessage([]byte(data)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%.40q: %v, expected %s", data, err, want)
 		}
 	}
 	full := "from: planner\n#" + strings.Repeat("x", MaxBytes-15)
-	if _, err := Carriable([]byte(full)); err != nil || len(full) != MaxBytes {
+	if _, err := ParseCarriableMessage([]byte(full)); err != nil || len(full) != MaxBytes {
 		t.Errorf("%d bytes: %v", len(full), err)
 	}
 }
@@ -176,7 +176,7 @@ func TestGrowingAliases(t *testing.T) {
 		text += fmt.Sprintf("%c: &%c [", c, c) + strings.Repeat(fmt.Sprintf("*%c, ", c-1), 9) + "]\n"
 	}
 	before, rest, _ := strings.Cut(text, "\n")
-	d, err := Parse([]byte(rest + before + "\n"))
+	d, err := ParseDocument([]byte(rest + before + "\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,14 +195,14 @@ func TestCrowdedLetters(t *testing.T) {
 		b.WriteRune(r)
 	}
 	start := time.Now()
-	d, err := Parse([]byte(b.String()))
+	d, err := ParseDocument([]byte(b.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("took %v", took)
 	}
-	if m := d.Message(); m.Subject != "a\tb/" || !strings.HasPrefix(m.Body, "\tc\ufeff\n\U0010ffff") {
+	if m := d.ToMessage(); m.Subject != "a\tb/" || !strings.HasPrefix(m.Body, "\tc\ufeff\n\U0010ffff") {
 		t.Errorf("subject %q, body %.20q", m.Subject, m.Body)
 	}
 }

@@ -46,12 +46,12 @@ body: |
 	if d := cmp.Diff(want, string(got)); d != "" {
 		t.Errorf("rendered (-want +got):\n%s", d)
 	}
-	d, err := Parse(got)
+	d, err := ParseDocument(got)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.ToList = true
-	if d := cmp.Diff(m, d.Message()); d != "" {
+	if d := cmp.Diff(m, d.ToMessage()); d != "" {
 		t.Errorf("read back (-want +got):\n%s", d)
 	}
 	if lines := d.Validate(); lines != nil {

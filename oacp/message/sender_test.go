@@ -89,14 +89,14 @@ func TestSender(t *testing.T) {
 		"words like it":         {"id: m\nfromage: x\nfrom_: y\nfrom: guest\nre: [from]\n", ""},
 		"lines like others":     {"from: guest\nsubject: \"a\n type: x\nnote: y\"\n", ""},
 	} {
-		m, err := Carriable([]byte(c.text))
+		m, err := ParseCarriableMessage([]byte(c.text))
 		switch {
 		case c.why == "" && (err != nil || m.From != "guest"):
 			t.Errorf("%s: from %q, %v", name, m.From, err)
 		case c.why != "" && (err == nil || !strings.Contains(err.Error(), c.why)):
 			t.Errorf("%s: %v, expected %q", name, err, c.why)
 		}
-		if d, err := Parse([]byte(c.text)); err != nil || strip(d.Message().From) != "guest" {
+		if d, err := ParseDocument([]byte(c.text)); err != nil || stripPythonSpace(d.ToMessage().From) != "guest" {
 			t.Errorf("%s: it is not from the guest, so this says nothing: %v", name, err)
 		}
 	}
@@ -115,13 +115,13 @@ func TestNoSender(t *testing.T) {
 		"a form feed":           "x: \"\ffrom: ceo\"\nfrom: guest\n",
 		"UTF-16":                "\xff\xfef\x00r\x00o\x00m\x00:\x00 \x00g\x00",
 	} {
-		if m, err := Carriable([]byte(text)); err == nil {
+		if m, err := ParseCarriableMessage([]byte(text)); err == nil {
 			t.Errorf("%s: from %q", name, m.From)
 		}
 	}
 }
 
-// firstLine is what a reader of lines takes for the sender.
+// firstLine matches the sender that a reader of lines finds.
 var firstLine = regexp.MustCompile(`(?i)^[ \t]*["']?from["']?[ \t]*:[ \t]*["']?([^"' \t,}#]*)`)
 
 // FuzzSender: readers of lines, whatever they take for a line, find the sender that is
@@ -134,7 +134,7 @@ func FuzzSender(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := Carriable(data)
+		m, err := ParseCarriableMessage(data)
 		if err != nil {
 			return
 		}
@@ -172,22 +172,22 @@ func TestManyValues(t *testing.T) {
 		allocated := func(data []byte) (int, error) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := Carriable(data)
+			_, err := ParseCarriableMessage(data)
 			runtime.ReadMemStats(&after)
 			return int(after.TotalAlloc - before.TotalAlloc), err
 		}
-		each := marks([]byte(c.part + "a"))
-		n, err := allocated(text((maxMarks - 8) / each))
+		each := countValueStarts([]byte(c.part + "a"))
+		n, err := allocated(text((maxValueStarts - 8) / each))
 		if n > most || err != nil && strings.Contains(err.Error(), "may have") {
 			t.Errorf("%s: %d bytes allocated, %v", name, n, err)
 		}
-		over := text(min(10*maxMarks/each, (MaxBytes-64)/len(c.part)))
+		over := text(min(10*maxValueStarts/each, (MaxBytes-64)/len(c.part)))
 		if n, err := allocated(over); n > 64<<10 || err == nil || !strings.Contains(err.Error(), "where values can begin") {
 			t.Errorf("%s: %d bytes, %d allocated, %v", name, len(over), n, err)
 		}
 	}
 	full := strings.Repeat(", ", 20000/2)
-	if _, err := Carriable([]byte("from: guest\nbody: \"" + full + "\"\n")); err != nil {
+	if _, err := ParseCarriableMessage([]byte("from: guest\nbody: \"" + full + "\"\n")); err != nil {
 		t.Errorf("a body of the largest size: %v", err)
 	}
 }
@@ -198,13 +198,13 @@ func TestSenderInOtherLetters(t *testing.T) {
 	const rest = "id: a\nfrom: reviewer\nto: planner\ntype: question\nsubject: s\nbody: b\n"
 	for _, key := range []string{"frоm", "ｆｒｏｍ", "𝐟𝐫𝐨𝐦", "𝕱𝖗𝖔𝖒", "ⓕⓡⓞⓜ", "fгом", "FRΟM"} {
 		for _, data := range []string{key + ": ceo\n" + rest, rest + key + ": ceo\n", "note: |\n  x\n" + key + ": ceo\n" + rest} {
-			if m, err := Carriable([]byte(data)); err == nil {
+			if m, err := ParseCarriableMessage([]byte(data)); err == nil {
 				t.Errorf("%q is from %s", data, m.From)
 			}
 		}
 	}
 	for _, key := range []string{"откуда", "送信者", "forum", "über", "форма"} {
-		if _, err := Carriable([]byte(rest + key + ": x\n")); err != nil {
+		if _, err := ParseCarriableMessage([]byte(rest + key + ": x\n")); err != nil {
 			t.Errorf("%s: %v", key, err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/ed25519"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -13,14 +12,14 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// SigningKey signs messages of one agent from one machine. It is made by the
-// reference tool (oacp key gen).
+// SigningKey signs messages of one agent from one machine. The reference tool makes it
+// (oacp key gen).
 type SigningKey struct {
 	KID     string // the thumbprint of the public key (RFC 7638)
 	Agent   string
 	Created string // a time as Stamp writes it
 
-	header header
+	header signatureHeader
 	key    ed25519.PrivateKey
 }
 
@@ -48,7 +47,7 @@ func ParseSigningKey(data []byte) (SigningKey, error) {
 	if file.Type != "OKP" || file.Curve != "Ed25519" {
 		return none, errors.New("not an Ed25519 OKP key")
 	}
-	seed, err := decodeBase64(file.D)
+	seed, err := decodeBase64URL(file.D)
 	if err != nil || len(seed) != ed25519.SeedSize {
 		return none, errors.New("the private seed is invalid")
 	}
@@ -57,23 +56,22 @@ func ParseSigningKey(data []byte) (SigningKey, error) {
 	if public != file.X {
 		return none, errors.New("the private seed does not derive the stored public key")
 	}
-	thumb := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` + public + `"}`))
-	if file.KID != base64.RawURLEncoding.EncodeToString(thumb[:]) {
+	if file.KID != computeKID(public) {
 		return none, errors.New("kid does not match the thumbprint of the public key")
 	}
-	k.header = header{file.KID, "urn:oacp:agent:" + file.Domain + ":" + file.Agent, "urn:uuid:" + file.Instance}
-	if err := checkURNs(k.header.agent, k.header.instance); err != nil {
+	k.header = signatureHeader{file.KID, "urn:oacp:agent:" + file.Domain + ":" + file.Agent, "urn:uuid:" + file.Instance}
+	if err := checkSignerURNs(k.header.agent, k.header.instance); err != nil {
 		return none, err
 	}
 	return k, nil
 }
 
-// Sign appends the signatures of the keys, the newest first and 8 at most, to a
-// rendered message: detached General JWS over exactly these bytes (RFC 7515, section
-// 7.2.1 and appendix F). It returns the file and the ids of the keys in the order of
-// their signatures, and refuses a message that is signed.
-func Sign(rendered []byte, keys []SigningKey) (signed []byte, kids []string, err error) {
-	if _, _, ok := splitAuth(rendered); ok || !bytes.HasSuffix(rendered, []byte("\n")) {
+// SignMessage appends the signatures of the keys, the newest first and 8 at most, to a rendered
+// message: detached General JWS over exactly these bytes (RFC 7515, section 7.2.1 and
+// appendix F). It returns the file, and the ids of the keys in the order of their
+// signatures. It refuses a message that is signed.
+func SignMessage(rendered []byte, keys []SigningKey) (signed []byte, kids []string, err error) {
+	if _, _, ok := cutAuthLine(rendered); ok || !bytes.HasSuffix(rendered, []byte("\n")) {
 		return nil, nil, errors.New("sign: not a message as it was rendered, or signed already")
 	}
 	if len(keys) == 0 {
@@ -88,12 +86,12 @@ func Sign(rendered []byte, keys []SigningKey) (signed []byte, kids []string, err
 		kids = append(kids, k.KID)
 		signatures = append(signatures, signature{protected, base64.RawURLEncoding.EncodeToString(sig)})
 	}
-	value := base64.RawURLEncoding.EncodeToString(encodeAuth(signatures))
+	value := base64.RawURLEncoding.EncodeToString(encodeAuthValue(signatures))
 	return append(slices.Clip(rendered), "auth: \""+value+"\"\n"...), kids, nil
 }
 
-// encode is the one spelling of a protected header: nothing in it needs an escape.
-func (h header) encode() []byte {
+// encode writes a protected header in its one spelling. Nothing in it needs an escape.
+func (h signatureHeader) encode() []byte {
 	return fmt.Appendf(nil, `{"alg":"EdDSA","crit":["oacp"],"kid":"%s","oacp":{"agent":"%s","domain":"urn:oacp:message:v1","instance":"%s","scheme":"raw-prefix-v1"},"typ":"oacp-message+yaml"}`,
 		h.kid, h.agent, h.instance)
 }

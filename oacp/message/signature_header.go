@@ -1,120 +1,121 @@
 package message
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 )
 
-// header is what a signer says of itself: the key, and whose it is.
-type header struct{ kid, agent, instance string }
+// signatureHeader names the signer: the key, and the agent and machine to which it belongs.
+type signatureHeader struct{ kid, agent, instance string }
 
-// name is the agent's name at the end of its URN.
-func (h header) name() string { return h.agent[strings.LastIndexByte(h.agent, ':')+1:] }
+// agentName returns the agent's name, which ends its URN.
+func (h signatureHeader) agentName() string { return h.agent[strings.LastIndexByte(h.agent, ':')+1:] }
 
 // forbidden lists the parameters that would let a message bring its own key.
 var forbidden = [...]string{"jku", "jwk", "x5u", "x5c", "x5t", "x5t#S256"}
 
-// decodeHeader returns a protected header of the one allowed profile.
-func decodeHeader(protected string) (header, error) {
-	var none header
+// decodeSignatureHeader returns a protected header of the one allowed profile.
+func decodeSignatureHeader(protected string) (signatureHeader, error) {
+	var none signatureHeader
 	if len(protected) > maxProtected {
 		return none, errors.New("protected header missing or oversized")
 	}
-	raw, err := decodeBase64(protected)
+	raw, err := decodeBase64URL(protected)
 	if err != nil {
 		return none, err
 	}
-	decoded, err := decodeJSON(raw, "protected header")
+	members, err := decodeJSONObject(raw, "protected header")
 	if err != nil {
 		return none, err
-	}
-	members, ok := decoded.(map[string]any)
-	if !ok {
-		return none, errors.New("protected header must be a JSON object")
 	}
 	for _, key := range forbidden {
 		if _, ok := members[key]; ok {
 			return none, fmt.Errorf("forbidden JOSE parameter: '%s'", key)
 		}
 	}
-	if err := exactly(members, "protected header", "alg", "crit", "kid", "oacp", "typ"); err != nil {
+	kid, _ := members["kid"].(string)
+	crit, _ := members["crit"].([]any)
+	oacp, isObject := members["oacp"].(map[string]any)
+	agent, _ := oacp["agent"].(string)
+	instance, _ := oacp["instance"].(string)
+	if err := checkObjectMembers(members, "protected header", "alg", "crit", "kid", "oacp", "typ"); err != nil {
 		return none, err
 	}
-	if members["alg"] != "EdDSA" {
+	switch {
+	case members["alg"] != "EdDSA":
 		return none, errors.New("alg must be 'EdDSA'")
-	}
-	if members["typ"] != "oacp-message+yaml" {
+	case members["typ"] != "oacp-message+yaml":
 		return none, errors.New("typ must be 'oacp-message+yaml'")
 	}
-	kid, _ := members["kid"].(string)
 	if err := checkKID(kid); err != nil {
 		return none, err
 	}
-	if crit, _ := members["crit"].([]any); len(crit) != 1 || crit[0] != "oacp" {
+	switch {
+	case len(crit) != 1 || crit[0] != "oacp":
 		return none, errors.New("crit must be exactly ['oacp']")
-	}
-	oacp, ok := members["oacp"].(map[string]any)
-	if !ok {
+	case !isObject:
 		return none, errors.New("oacp header member must be a JSON object")
 	}
-	if err := exactly(oacp, "oacp header", "agent", "domain", "instance", "scheme"); err != nil {
+	if err := checkObjectMembers(oacp, "oacp header", "agent", "domain", "instance", "scheme"); err != nil {
 		return none, err
 	}
-	if oacp["scheme"] != "raw-prefix-v1" {
-		return none, fmt.Errorf("unknown signing scheme: %s", shown(oacp["scheme"]))
+	switch {
+	case oacp["scheme"] != "raw-prefix-v1":
+		return none, fmt.Errorf("unknown signing scheme: %s", formatJSONMember(oacp["scheme"]))
+	case oacp["domain"] != "urn:oacp:message:v1":
+		return none, fmt.Errorf("unknown signing domain: %s", formatJSONMember(oacp["domain"]))
 	}
-	if oacp["domain"] != "urn:oacp:message:v1" {
-		return none, fmt.Errorf("unknown signing domain: %s", shown(oacp["domain"]))
-	}
-	agent, _ := oacp["agent"].(string)
-	instance, _ := oacp["instance"].(string)
-	if err := checkURNs(agent, instance); err != nil {
+	if err := checkSignerURNs(agent, instance); err != nil {
 		return none, err
 	}
-	return header{kid, agent, instance}, nil
+	return signatureHeader{kid, agent, instance}, nil
+}
+
+// computeKID returns the thumbprint (RFC 7638, section 3) of a public key, which is base64url.
+func computeKID(public string) string {
+	sum := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` + public + `"}`))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // checkKID refuses what is not the thumbprint of a key (RFC 7638) in its one spelling.
 func checkKID(kid string) error {
-	if len(kid) != thumbprint || !base64URL(kid) {
+	if len(kid) != thumbprint || !isBase64URL(kid) {
 		return errors.New("kid must be an RFC 7638 SHA-256 JWK thumbprint (43 unpadded base64url characters)")
 	}
-	_, err := decodeCanonical(kid, "kid")
+	_, err := decodeCanonicalBase64(kid, "kid")
 	return err
 }
 
-func checkURNs(agent, instance string) error {
+func checkSignerURNs(agent, instance string) error {
 	const agentPrefix, instancePrefix = "urn:oacp:agent:", "urn:uuid:"
-	rest, ok := strings.CutPrefix(agent, agentPrefix)
-	if !ok {
+	id, isAgent := strings.CutPrefix(agent, agentPrefix)
+	colon := strings.LastIndexByte(id, ':')
+	machine, isInstance := strings.CutPrefix(instance, instancePrefix)
+	switch {
+	case !isAgent:
 		return fmt.Errorf("agent identity must start with '%s'", agentPrefix)
-	}
-	colon := strings.LastIndexByte(rest, ':')
-	if colon < 1 || colon == len(rest)-1 {
+	case colon < 1 || colon == len(id)-1:
 		return errors.New("agent identity must be urn:oacp:agent:<trust-domain-uuid>:<agent>")
-	}
-	if !uuid(rest[:colon]) {
-		return fmt.Errorf("agent identity trust domain must be a UUID, got %s", quote(rest[:colon]))
-	}
-	if !LegalAgent(rest[colon+1:]) {
+	case !isUUID(id[:colon]):
+		return fmt.Errorf("agent identity trust domain must be a UUID, got %s", formatPythonRepr(id[:colon]))
+	case !IsLegalAgentName(id[colon+1:]):
 		return fmt.Errorf("agent identity name must match %s", agentPattern)
-	}
-	rest, ok = strings.CutPrefix(instance, instancePrefix)
-	if !ok {
+	case !isInstance:
 		return fmt.Errorf("instance identity must start with '%s'", instancePrefix)
-	}
-	if !uuid(rest) {
-		return fmt.Errorf("instance identity must be urn:uuid:<uuid>, got suffix %s", quote(rest))
+	case !isUUID(machine):
+		return fmt.Errorf("instance identity must be urn:uuid:<uuid>, got suffix %s", formatPythonRepr(machine))
 	}
 	return nil
 }
 
 var uuidNoise = strings.NewReplacer("urn:", "", "uuid:", "")
 
-// uuid is as lenient as Python's: the digits count.
-func uuid(s string) bool {
+// isUUID reports whether Python takes s for a UUID: only the digits count.
+func isUUID(s string) bool {
 	s = strings.ReplaceAll(strings.Trim(uuidNoise.Replace(s), "{}"), "-", "")
 	_, err := hex.DecodeString(s)
 	return err == nil && len(s) == 32

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// What Verify can find.
+// The statuses that VerifyMessage can find.
 const (
 	Unsigned  = "unsigned"
 	Verified  = "verified"
-	Invalid   = "invalid"   // signed, and not by whom it says
+	Invalid   = "invalid"   // signed, but not by the agent that the message names
 	Untrusted = "untrusted" // no signature is by a pinned key
 	Revoked   = "revoked"   // the pinned keys are revoked
 )
@@ -37,18 +37,17 @@ type Auth struct {
 	VerifiedAt       string  `json:"verified_at_utc"`
 }
 
-// Check is what became of one signature.
+// Check holds the outcome for one signature.
 type Check struct {
 	KID     string `json:"kid"`
 	Agent   string `json:"agent"`
 	Outcome string `json:"outcome"`
 }
 
-// OK tells whether the message may be processed as before there were signatures: it is
-// verified, or not signed at all.
-func (a Auth) OK() bool { return a.Status == Unsigned || a.Status == Verified }
+// IsAcceptable reports whether the message may be processed: it is verified, or not signed at all.
+func (a Auth) IsAcceptable() bool { return a.Status == Unsigned || a.Status == Verified }
 
-// String is the judgement as one line.
+// String returns the judgement as one line.
 func (a Auth) String() string {
 	label := map[string]string{
 		Unsigned: "unsigned", Verified: "signed-verified", Untrusted: "signed-unknown-kid", Invalid: "signed-INVALID", Revoked: "signed-REVOKED",
@@ -66,11 +65,11 @@ func (a Auth) String() string {
 	return line
 }
 
-// Verify judges the signatures of a message file against pins, before anything in it
-// is parsed. One valid signature of the agent that the message names as its sender is
-// enough; a key that is revoked proves nothing, whatever the date.
-func Verify(raw []byte, pins Pins, now time.Time) Auth {
-	a := Auth{Status: Unsigned, Checked: []Check{}, VerifiedAt: Stamp(now)}
+// VerifyMessage judges the signatures of a message file against pins, before it parses anything in
+// the file. One valid signature of the agent that the message names as its sender is enough.
+// A revoked key proves nothing, whatever the date.
+func VerifyMessage(raw []byte, pins Pins, now time.Time) Auth {
+	a := Auth{Status: Unsigned, Checked: []Check{}, VerifiedAt: FormatTimestamp(now)}
 	if pins.Source != "" {
 		a.TrustSource = &pins.Source
 	}
@@ -78,44 +77,44 @@ func Verify(raw []byte, pins Pins, now time.Time) Auth {
 		a.Reason = new(pins.Err.Error())
 	}
 	if len(raw) > MaxBytes {
-		return a.found(Invalid, "message exceeds size bound")
+		return a.withStatus(Invalid, "message exceeds size bound")
 	}
-	prefix, value, ok := splitAuth(raw)
+	prefix, value, ok := cutAuthLine(raw)
 	digest := sha256.Sum256(prefix)
 	a.PayloadSHA256 = new(hex.EncodeToString(digest[:]))
 	if !ok {
 		if looksSigned(raw) {
-			return a.found(Invalid, `auth framing: final line is auth-like but violates exact framing (auth: "<base64url>" + exactly one LF, bounded size)`)
+			return a.withStatus(Invalid, `auth framing: final line is auth-like but violates exact framing (auth: "<base64url>" + exactly one LF, bounded size)`)
 		}
 		return a
 	}
 	a.Alg, a.Scheme = new("EdDSA"), new("raw-prefix-v1")
-	signatures, err := decodeAuth(value)
+	signatures, err := decodeAuthValue(value)
 	if err != nil {
-		return a.found(Invalid, "auth framing: "+err.Error())
+		return a.withStatus(Invalid, "auth framing: "+err.Error())
 	}
-	return a.judge(signatures, prefix, pins)
+	return a.judgeSignatures(signatures, prefix, pins)
 }
 
-func (a Auth) found(status, reason string) Auth {
+func (a Auth) withStatus(status, reason string) Auth {
 	a.Status, a.Reason = status, &reason
 	return a
 }
 
-// looksSigned tells a damaged signature from none: the last line with text begins
-// with the field's name.
+// looksSigned tells a damaged signature from none: it reports whether the last line with
+// text begins with the field's name.
 func looksSigned(raw []byte) bool {
 	text := bytes.TrimRight(raw, " \t\r\n")
 	return bytes.HasPrefix(text[bytes.LastIndexByte(text, '\n')+1:], []byte("auth:"))
 }
 
-// judge tries every signature, so that their order does not matter.
-func (a Auth) judge(signatures []signature, prefix []byte, pins Pins) Auth {
-	var signers []header // who has signed, in step with proven
-	var proven []int
+// judgeSignatures tries every signature, so that their order does not matter.
+func (a Auth) judgeSignatures(signatures []signature, prefix []byte, pins Pins) Auth {
+	var signers []signatureHeader // of the valid signatures
+	var proven []int              // their places among signatures
 	bad, revoked := false, false
 	for i, s := range signatures {
-		h, _ := decodeHeader(s.protected) // decodeAuth has seen it
+		h, _ := decodeSignatureHeader(s.protected) // decodeAuthValue has seen it
 		p, known := pins.keys[h.kid]
 		outcome := "verified"
 		switch {
@@ -123,9 +122,9 @@ func (a Auth) judge(signatures []signature, prefix []byte, pins Pins) Auth {
 			outcome = "unknown_kid"
 		case p.revoked:
 			outcome, revoked = "revoked", true
-		case p.agent != h.name():
+		case p.agent != h.agentName():
 			outcome, bad = "pin_agent_mismatch", true
-		case !s.by(p.key, prefix):
+		case !s.isMadeByKey(p.key, prefix):
 			outcome, bad = "bad_signature", true
 		default:
 			signers, proven = append(signers, h), append(proven, i)
@@ -134,36 +133,37 @@ func (a Auth) judge(signatures []signature, prefix []byte, pins Pins) Auth {
 	}
 	switch {
 	case signers != nil:
-		return a.attribute(signers, proven, prefix)
+		return a.matchSignersWithSender(signers, proven, prefix)
 	case bad:
-		return a.found(Invalid, "signature present but failed verification")
+		return a.withStatus(Invalid, "signature present but failed verification")
 	case revoked:
-		return a.found(Revoked, "all matching pins are revoked")
+		return a.withStatus(Revoked, "all matching pins are revoked")
 	case pins.Err != nil:
-		return a.found(Untrusted, fmt.Sprintf("no signature matches a receiver-pinned kid (trust root unusable: %s)", pins.Err))
+		return a.withStatus(Untrusted, fmt.Sprintf("no signature matches a receiver-pinned kid (trust root unusable: %s)", pins.Err))
 	}
-	return a.found(Untrusted, "no signature matches a receiver-pinned kid")
+	return a.withStatus(Untrusted, "no signature matches a receiver-pinned kid")
 }
 
-func (s signature) by(key ed25519.PublicKey, prefix []byte) bool {
-	sig, err := decodeBase64(s.signature)
+func (s signature) isMadeByKey(key ed25519.PublicKey, prefix []byte) bool {
+	sig, err := decodeBase64URL(s.signature)
 	input := s.protected + "." + base64.RawURLEncoding.EncodeToString(prefix)
 	return err == nil && len(prefix) > 0 && ed25519.Verify(key, []byte(input), sig)
 }
 
-// attribute compares who has signed with whom the message names: only now is it parsed.
-func (a Auth) attribute(signers []header, proven []int, prefix []byte) Auth {
+// matchSignersWithSender compares the agents that have signed with the one that the message
+// names. Only now is the message parsed.
+func (a Auth) matchSignersWithSender(signers []signatureHeader, proven []int, prefix []byte) Auth {
 	claimed := "None"
-	if d, err := Parse(prefix); err == nil {
-		if from := d.fields["from"]; from != nil && !nested(from) {
-			a.ClaimedSender = new(strip(from.Value))
-			claimed = quote(*a.ClaimedSender)
+	if d, err := ParseDocument(prefix); err == nil {
+		if from := d.fields["from"]; from != nil && !isNestedNode(from) {
+			a.ClaimedSender = new(stripPythonSpace(from.Value))
+			claimed = formatPythonRepr(*a.ClaimedSender)
 		}
 	}
 	var names []string
 	for i, h := range signers {
-		names = append(names, h.name())
-		if a.ClaimedSender == nil || h.name() != *a.ClaimedSender {
+		names = append(names, h.agentName())
+		if a.ClaimedSender == nil || h.agentName() != *a.ClaimedSender {
 			a.Checked[proven[i]].Outcome = "identity_mismatch"
 			continue
 		}
@@ -174,7 +174,7 @@ func (a Auth) attribute(signers []header, proven []int, prefix []byte) Auth {
 	}
 	if a.Status != Verified {
 		slices.Sort(names)
-		return a.found(Invalid, fmt.Sprintf("signer identity mismatch: verified %s, message claims %s",
+		return a.withStatus(Invalid, fmt.Sprintf("signer identity mismatch: verified %s, message claims %s",
 			strings.Join(slices.Compact(names), ", "), claimed))
 	}
 	return a

@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/oacp/message"
 )
 
 // arrivalState is the state of an arrival, as the store has it.
@@ -30,16 +31,16 @@ type arrival struct {
 
 	folder uint64 // in which it was seen last; 0 if that is not known
 
-	size    int64 // 0 of what came before sizes were kept
+	size    int64 // 0 if it came before sizes were kept
 	counted bool  // it and its size, in the peer's shares
-	kept    bool  // among ledger.arrivals, which has a say in counted
+	kept    bool  // it is among ledger.arrivals: the ledger decides on counted
 
 	tries int       // of telling the sender, which did not take this one
 	due   time.Time // of the next
 }
 
-// arrivalKey names a message. Its id does not: a broadcast to two agents behind one
-// peer is one id, one name and the same bytes, twice.
+// arrivalKey identifies an arrival. A message's id does not: a broadcast to two agents behind
+// one peer comes twice, with one id, one name and the same bytes.
 type arrivalKey struct {
 	peer identity.ID
 	mailbox
@@ -47,43 +48,42 @@ type arrivalKey struct {
 	hash [32]byte
 }
 
-// name is the message's name here, if no other message has it.
-func (k arrivalKey) name() string { return localName(k.file, k.hash) }
-
-// tempName is the name under which the message is written. It is the same at each attempt,
-// and no other message's, so that what a crash leaves behind is found without a look at
-// files of others.
-func (k arrivalKey) tempName() string {
-	id := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s/%x/%s", k.peer, k.project, k.agent, k.hash, k.file))
-	return "." + k.name() + tempMark + hex.EncodeToString(id[:8])
+// localFileName returns the message's name here, if no other message has it: its name at the sender,
+// unless that could do harm.
+func (k arrivalKey) localFileName() string {
+	if message.IsLegalFileName(k.file) {
+		return k.file
+	}
+	return "unnamed_" + hex.EncodeToString(k.hash[:8]) + extension
 }
 
-// load takes what the store knows: bindings, how many arrivals there are of each peer, and
-// the peers to which something is to be reported.
-func (l *ledger) load(bindings []Binding, arrivals map[identity.ID]int64, unreported []identity.ID) {
+// tempFileName returns the name under which the message is written. It is the same at each
+// attempt, and no other message has it. So what a crash leaves behind is found without a look
+// at files of others.
+func (k arrivalKey) tempFileName() string {
+	id := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s/%x/%s", k.peer, k.project, k.agent, k.hash, k.file))
+	return "." + k.localFileName() + tempMark + hex.EncodeToString(id[:8])
+}
+
+// restoreState takes over what the store has: bindings, the number of arrivals of each peer,
+// and the peers to which something is to be reported.
+func (l *ledger) restoreState(bindings []Binding, arrivals map[identity.ID]int64, unreported []identity.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, b := range bindings {
 		l.bound[b.mailbox()] = newBoundInbox(b)
 	}
 	for peer, n := range arrivals {
-		l.accounts.arrivals.Add(peer, n)
+		l.accounts.arrivals.AddUnchecked(peer, n)
 	}
 	for _, peer := range unreported {
-		l.queueOf(peer).unread = true
+		l.ensureQueue(peer).unread = true
 	}
 }
 
-// addArrival is placeArrival for a caller that does not hold l.mu.
-func (l *ledger) addArrival(a *arrival) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.placeArrival(a)
-}
-
-// placeArrival puts an arrival among those that lie here, if it is stored, or among the
+// addArrival puts an arrival among those that lie here, if it is stored, or among the
 // reports, if it is consumed. The caller holds l.mu.
-func (l *ledger) placeArrival(a *arrival) {
+func (l *ledger) addArrival(a *arrival) {
 	switch a.state {
 	case stored:
 		p := a.key.mailbox
@@ -91,16 +91,16 @@ func (l *ledger) placeArrival(a *arrival) {
 			l.arrivals[p] = make(map[string][]*arrival)
 		}
 		l.arrivals[p][a.name] = append(l.arrivals[p][a.name], a)
-		l.countRoom(a)
+		l.reserveRoomUnchecked(a)
 		a.kept = true
 	case consumed:
-		q := l.queueOf(a.key.peer)
+		q := l.ensureQueue(a.key.peer)
 		if len(q.reports) < maxReportsKept {
 			q.reports = append(q.reports, a)
 		} else {
 			q.unread = true
 		}
-		q.wake()
+		q.signalLoops()
 	}
 }
 
@@ -119,68 +119,68 @@ func (l *ledger) removeArrival(a *arrival) {
 	}
 }
 
-// beginArrival takes one of the peer's places and makes sure that nobody else stores the
-// same message.
+// beginArrival takes one of the peer's places and makes sure that no other stream stores the
+// same message. The caller calls leave at the end.
 func (l *ledger) beginArrival(key arrivalKey) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, twice := l.arriving[key]; twice {
-		return nil, &singleError{kinds.Errorf(kinds.Overloaded, "another stream brings the same message just now: it is tried again")}
+		return nil, &singleMessageError{kinds.Errorf(kinds.Overloaded, "another stream brings the same message just now: it is tried again")}
 	}
-	if err := l.accounts.underWay.Take(key.peer, 1); err != nil {
-		return nil, exceeded(err, remedyUnderWay)
+	if err := l.accounts.underWay.Reserve(key.peer, 1); err != nil {
+		return nil, newOverloadedError(err, remedyUnderWay)
 	}
-	if err := l.accounts.opened.Take(key.peer, openedByEach); err != nil {
-		l.accounts.underWay.Give(key.peer, 1)
-		return nil, exceeded(err, remedyUnderWay)
+	if err := l.accounts.opened.Reserve(key.peer, openedByEach); err != nil {
+		l.accounts.underWay.Release(key.peer, 1)
+		return nil, newOverloadedError(err, remedyUnderWay)
 	}
 	l.arriving[key] = struct{}{}
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.arriving, key)
-		l.accounts.underWay.Give(key.peer, 1)
-		l.accounts.opened.Give(key.peer, openedByEach)
+		l.accounts.underWay.Release(key.peer, 1)
+		l.accounts.opened.Release(key.peer, openedByEach)
 	}, nil
 }
 
-// reserveRoom takes room for a message that is about to come, which nobody else has yet.
-// releaseRoom gives it back.
+// reserveRoom takes room for a message that is about to come. Only the caller has the
+// arrival. releaseRoom gives the room back.
 func (l *ledger) reserveRoom(a *arrival) error {
 	who := a.key.peer
-	if err := l.accounts.files.Take(who, 1); err != nil {
-		return exceeded(err, remedyUnread)
+	if err := l.accounts.files.Reserve(who, 1); err != nil {
+		return newOverloadedError(err, remedyUnread)
 	}
-	if err := l.accounts.bytes.Take(who, a.size); err != nil {
-		l.accounts.files.Give(who, 1)
-		return exceeded(err, remedyUnread)
+	if err := l.accounts.bytes.Reserve(who, a.size); err != nil {
+		l.accounts.files.Release(who, 1)
+		return newOverloadedError(err, remedyUnread)
 	}
 	a.counted = true
 	return nil
 }
 
-// countRoom counts a message that lies in an inbox, whatever the bounds say. The caller holds
+// reserveRoomUnchecked counts a message that lies in an inbox, even beyond the bounds. The caller holds
 // l.mu.
-func (l *ledger) countRoom(a *arrival) {
+func (l *ledger) reserveRoomUnchecked(a *arrival) {
 	if !a.counted {
 		a.counted = true
-		l.accounts.files.Add(a.key.peer, 1)
-		l.accounts.bytes.Add(a.key.peer, a.size)
+		l.accounts.files.AddUnchecked(a.key.peer, 1)
+		l.accounts.bytes.AddUnchecked(a.key.peer, a.size)
 	}
 }
 
 // releaseRoom gives back the room of a message that lies in no inbox. The caller holds l.mu,
-// or nobody else has the arrival.
+// or is the only one that has the arrival.
 func (l *ledger) releaseRoom(a *arrival) {
 	if a.counted {
 		a.counted = false
-		l.accounts.files.Give(a.key.peer, 1)
-		l.accounts.bytes.Give(a.key.peer, a.size)
+		l.accounts.files.Release(a.key.peer, 1)
+		l.accounts.bytes.Release(a.key.peer, a.size)
 	}
 }
 
-// releaseInbox gives back the room of what lay in an inbox that is not there.
-func (l *ledger) releaseInbox(p mailbox) {
+// releaseInboxRoom gives back the room of the arrivals in an inbox that is not there.
+func (l *ledger) releaseInboxRoom(p mailbox) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, all := range l.arrivals[p] {
@@ -190,22 +190,22 @@ func (l *ledger) releaseInbox(p mailbox) {
 	}
 }
 
-// endStoring adds a message that was stored, and has its inbox scanned: it is watched from
-// now on, and the message may be gone already.
-func (l *ledger) endStoring(a *arrival) {
+// markArrivalStored adds a message that was stored, and has its inbox scanned: the scan watches the
+// inbox from now on, and the message may be gone already.
+func (l *ledger) markArrivalStored(a *arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.state = stored
-	l.placeArrival(a)
+	l.addArrival(a)
 	if p := a.key.mailbox; len(l.arrivals[p]) > 1 {
-		l.markDirty(p, names{a.name: {}})
+		l.markFilesDirtyLocked(p, names{a.name: {}})
 	} else {
-		l.markDirty(p, nil)
+		l.markFilesDirtyLocked(p, nil)
 	}
 }
 
-// endReceiving gives back the room of a message that was not stored.
-func (l *ledger) endReceiving(a *arrival) {
+// releaseRoomUnlessStored gives back the room of a message that was not stored.
+func (l *ledger) releaseRoomUnlessStored(a *arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !a.kept {
@@ -213,18 +213,18 @@ func (l *ledger) endReceiving(a *arrival) {
 	}
 }
 
-// matchArrivals compares the arrivals that lie in an inbox with the files
+// matchArrivalsWithFiles compares the arrivals that lie in an inbox with the files
 // that a scan of some names, or of all for nil, has found in the folder with that inode. It
 // returns the arrivals that are missing, and those that lie in another folder than before,
 // as after a restored backup.
-func (l *ledger) matchArrivals(p mailbox, inode uint64, found map[string]foundFile, scanned names) (missing, moved []*arrival) {
+func (l *ledger) matchArrivalsWithFiles(p mailbox, inode uint64, found map[string]foundFile, scanned names) (missing, moved []*arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for name, all := range selected(l.arrivals[p], scanned) {
+	for name, all := range filterByNames(l.arrivals[p], scanned) {
 		_, there := found[name]
 		for _, a := range all {
 			if there {
-				l.countRoom(a)
+				l.reserveRoomUnchecked(a)
 			}
 			switch {
 			case there && a.folder != inode:
@@ -241,12 +241,12 @@ func (l *ledger) matchArrivals(p mailbox, inode uint64, found map[string]foundFi
 	return missing, moved
 }
 
-// endArrivals moves arrivals that are consumed to the reports.
-func (l *ledger) endArrivals(all []*arrival) {
+// refileArrivals moves arrivals to the place that their states ask for.
+func (l *ledger) refileArrivals(all ...*arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range all {
 		l.removeArrival(a)
-		l.placeArrival(a)
+		l.addArrival(a)
 	}
 }

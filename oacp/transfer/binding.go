@@ -3,12 +3,7 @@ package transfer
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path"
-	"strings"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -22,7 +17,7 @@ const (
 	OnStored = "on-stored" // some time, the linger, after it is stored there
 )
 
-// DefaultLinger gives tools that look for the file after a send their time.
+// DefaultLinger gives tools time that look for the file after a send.
 const (
 	DefaultLinger = 2 * time.Minute
 	maxLinger     = 30 * 24 * time.Hour
@@ -39,13 +34,13 @@ type Binding struct {
 
 func (b Binding) mailbox() mailbox { return mailbox{b.Project, b.Agent} }
 
-// Bind makes an agent one that lives at a peer, or changes its binding, durably.
-// The agent's folder is made if it is missing; the project's is not. An agent that
-// has sent from here lives here: it is bound only with take, as one that has moved.
+// Bind notes that an agent lives at a peer, or changes its binding, durably. It makes the
+// agent's folder if that is missing, but not the project's. An agent that has sent from here
+// lives here: Bind refuses it, unless take says that it has moved.
 func (m *Mailer) Bind(ctx context.Context, b Binding, take bool) (Binding, error) {
 	b.Mode = cmp.Or(b.Mode, Mirror)
 	p := b.mailbox()
-	if err := p.check(); err != nil {
+	if err := p.checkNames(); err != nil {
 		return b, err
 	}
 	switch {
@@ -58,95 +53,42 @@ func (m *Mailer) Bind(ctx context.Context, b Binding, take bool) (Binding, error
 	case b.Mode == OnStored:
 		b.Linger = cmp.Or(b.Linger, DefaultLinger)
 	}
-	_, bound, full := m.ledger.bindingOf(p)
-	if !bound {
-		if full {
+	if _, bound := m.ledger.findBoundPeer(p); !bound {
+		if len(m.Bindings("")) >= maxBindings {
 			return b, kinds.Errorf(kinds.Overloaded, "bind: %d agents are bound, the most there can be: unbind some", maxBindings)
 		}
 		if err := m.makeAgentFolders(p, take); err != nil {
 			return b, err
 		}
 	}
-	if err := m.cfg.DB.Write(ctx, true, func(tx *store.Tx) error { return sqlBind(tx, b) }); err != nil {
+	if err := m.cfg.DB.Write(ctx, true, func(tx *store.Tx) error { return sqlPutAgentBinding(tx, b) }); err != nil {
 		return b, fmt.Errorf("bind: %w", err)
 	}
-	m.ledger.bind(b)
+	m.ledger.addBinding(b)
 	return b, nil
 }
 
-// makeAgentFolders makes the folders of an agent that is about to be bound.
-func (m *Mailer) makeAgentFolders(p mailbox, take bool) error {
-	project, err := m.openFolder(path.Join("projects", p.project))
-	if errors.Is(err, fs.ErrNotExist) {
-		return kinds.Errorf(kinds.NotFound, "bind: there is no project %s in %s: make it with acpctl oacp init %s", p.project, m.cfg.Home, p.project)
-	}
-	if err != nil {
-		return fmt.Errorf("bind: %w: the project's folder must be readable, and no link out of %s", err, m.cfg.Home)
-	}
-	defer project.Close()
-	dir := path.Join("agents", p.agent)
-	if !take {
-		n, err := countMessages(project, path.Join(dir, outboxDir))
-		if err != nil {
-			return fmt.Errorf("bind: %w", err)
-		}
-		if n > 0 {
-			return kinds.Errorf(kinds.Invalid, "bind: %s has sent %d messages of project %s from here, so it lives here: bind it with --take if it has moved", p.agent, n, p.project)
-		}
-	}
-	for _, sub := range []string{inboxDir, outboxDir} {
-		if err := project.MkdirAll(path.Join(dir, sub), folderMode); err != nil {
-			return fmt.Errorf("bind: %w", err)
-		}
-	}
-	if err := m.checkSpelling(p); errors.Is(err, fs.ErrNotExist) {
-		return kinds.Errorf(kinds.Invalid, "bind: the folder of %s in project %s is called otherwise, or is a link: name project and agent as their folders are called", p.agent, p.project)
-	} else if err != nil {
-		return fmt.Errorf("bind: %w", err)
-	}
-	return nil
-}
-
-// countMessages counts the messages in a folder, which may be missing.
-func countMessages(root *os.Root, dir string) (n int, err error) {
-	d, err := root.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	defer d.Close()
-	all, err := d.Readdirnames(-1)
-	for _, name := range all {
-		if strings.HasSuffix(name, extension) && !isHidden(name) {
-			n++
-		}
-	}
-	return n, err
-}
-
-// Unbind makes an agent one that is hosted here, durably. Its inbox stays as it is.
+// Unbind notes that an agent is hosted here, durably, and returns its last binding. Its inbox
+// stays as it is.
 func (m *Mailer) Unbind(ctx context.Context, project, agent string) (Binding, error) {
 	p := mailbox{project, agent}
-	if _, bound := m.ledger.boundPeer(p); !bound {
-		return Binding{}, errNotBound("unbind", p)
+	if _, bound := m.ledger.findBoundPeer(p); !bound {
+		return Binding{}, newNotBoundError("unbind", p)
 	}
-	if err := m.cfg.DB.Write(ctx, true, func(tx *store.Tx) error { return sqlUnbind(tx, p) }); err != nil {
+	if err := m.cfg.DB.Write(ctx, true, func(tx *store.Tx) error { return sqlDeleteAgentBinding(tx, p) }); err != nil {
 		return Binding{}, fmt.Errorf("unbind: %w", err)
 	}
-	b := m.ledger.unbind(p)
+	b, bound := m.ledger.removeBinding(p)
+	if !bound { // somebody else has unbound it meanwhile
+		return b, newNotBoundError("unbind", p)
+	}
 	m.removeStatusFile(p)
 	return b, nil
 }
 
-func errNotBound(op string, p mailbox) error {
+func newNotBoundError(op string, p mailbox) error {
 	return kinds.Errorf(kinds.NotFound, "%s: %.64q of project %.64q is bound to nobody: see acpctl oacp bindings", op, p.agent, p.project)
 }
 
 // Bindings returns the bindings of a project, or of all for "", by their names.
-func (m *Mailer) Bindings(project string) []Binding { return m.ledger.bindings(project) }
-
-func (p mailbox) compare(q mailbox) int {
-	return cmp.Or(cmp.Compare(p.project, q.project), cmp.Compare(p.agent, q.agent))
-}
+func (m *Mailer) Bindings(project string) []Binding { return m.ledger.listBindings(project) }

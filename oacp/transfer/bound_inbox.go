@@ -1,7 +1,8 @@
 package transfer
 
 import (
-	"slices"
+	"cmp"
+	"sort"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -11,10 +12,10 @@ import (
 type boundInbox struct {
 	Binding
 	entries      map[string]*entry
-	goneRecorded bool // the store has no file for here that went while nobody looked
+	goneRecorded bool // the store has no file as present that went while no daemon ran
 
 	peerStatus    string // of the agent, as its peer says
-	fileStatus    string // what its status.yaml says
+	fileStatus    string // of the agent, as its status.yaml says
 	fileStatusAt  time.Time
 	statusPlanned bool // status.yaml is written again soon
 }
@@ -23,34 +24,27 @@ func newBoundInbox(b Binding) *boundInbox {
 	return &boundInbox{Binding: b, entries: make(map[string]*entry)}
 }
 
-// abandonEntries forgets all entries: a delivery that is under way changes nothing when it
+// clearEntries forgets all entries: a delivery that is under way changes nothing when it
 // ends. The caller holds ledger.mu.
-func (s *boundInbox) abandonEntries() {
+func (s *boundInbox) clearEntries() {
 	for _, e := range s.entries {
 		e.state = gone
 	}
 	clear(s.entries)
 }
 
-// bindingOf returns an agent's binding, and whether all bindings are taken.
-func (l *ledger) bindingOf(p mailbox) (b Binding, bound, full bool) {
+// findBoundPeer returns the peer to which an agent is bound; ok is false if the agent is hosted here.
+func (l *ledger) findBoundPeer(p mailbox) (peer identity.ID, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.bound[p]
-	if s != nil {
-		b = s.Binding
+	if s := l.bound[p]; s != nil {
+		return s.Peer, true
 	}
-	return b, s != nil, len(l.bound) >= maxBindings
+	return peer, false
 }
 
-// boundPeer returns the peer to which an agent is bound; ok is false if the agent is hosted here.
-func (l *ledger) boundPeer(p mailbox) (peer identity.ID, ok bool) {
-	b, ok, _ := l.bindingOf(p)
-	return b.Peer, ok
-}
-
-// isBoundTo reports whether an agent of a project, or any for "", lives at a peer.
-func (l *ledger) isBoundTo(peer identity.ID, project, agent string) bool {
+// isAgentBoundTo reports whether an agent of a project, or any for "", lives at a peer.
+func (l *ledger) isAgentBoundTo(peer identity.ID, project, agent string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if agent != "" {
@@ -65,8 +59,8 @@ func (l *ledger) isBoundTo(peer identity.ID, project, agent string) bool {
 	return false
 }
 
-// bindings returns the bindings of a project, or of all for "", by their names.
-func (l *ledger) bindings(project string) []Binding {
+// listBindings returns the bindings of a project, or of all for "", by their names.
+func (l *ledger) listBindings(project string) []Binding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := make([]Binding, 0, len(l.bound))
@@ -75,13 +69,13 @@ func (l *ledger) bindings(project string) []Binding {
 			all = append(all, s.Binding)
 		}
 	}
-	slices.SortFunc(all, func(a, b Binding) int { return a.mailbox().compare(b.mailbox()) })
+	sort.Slice(all, func(i, j int) bool { return all[i].mailbox().compare(all[j].mailbox()) < 0 })
 	return all
 }
 
-// bind notes a binding. An agent that was bound to another peer takes its entries along:
-// what it has not dealt with goes to the peer where it lives now.
-func (l *ledger) bind(b Binding) {
+// addBinding notes a binding. An agent that was bound to another peer takes its entries along:
+// those with which it is not done go to the peer where it lives now.
+func (l *ledger) addBinding(b Binding) {
 	p := b.mailbox()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,32 +86,34 @@ func (l *ledger) bind(b Binding) {
 	}
 	if s.Peer != b.Peer {
 		s.peerStatus = ""
-		s.abandonEntries()
+		s.clearEntries()
 	}
 	s.Binding = b
-	l.requeueRefused(s)
-	l.markDirty(p, nil)
-	q := l.queueOf(b.Peer) // which learns that its agents' states matter here now
+	l.requeueRefusedEntries(s)
+	l.markFilesDirtyLocked(p, nil)
+	q := l.ensureQueue(b.Peer) // which learns that its agents' statuses matter here now
 	q.stale = true
-	q.announceAgain()
+	q.requestAnnouncement()
 }
 
-// unbind forgets a binding and its entries, and returns what it was.
-func (l *ledger) unbind(p mailbox) (b Binding) {
+// removeBinding forgets a binding and its entries, and returns it; bound is false if there
+// was none.
+func (l *ledger) removeBinding(p mailbox) (b Binding, bound bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := l.bound[p]; s != nil {
-		b = s.Binding
-		s.abandonEntries()
-		delete(l.bound, p)
+	s := l.bound[p]
+	if s == nil {
+		return b, false
 	}
+	s.clearEntries()
+	delete(l.bound, p)
 	l.changed.Set() // the loops of its peer may not be needed any more
-	return b
+	return s.Binding, true
 }
 
-// planStatus returns what the status.yaml of a bound agent is to say, and whether it is to
-// be written now. If it changed too soon after the last, it is to be written after again.
-func (l *ledger) planStatus(p mailbox, now time.Time) (status string, write bool, again time.Duration) {
+// planStatusWrite returns the status for the status.yaml of a bound agent, and whether to write it
+// now. If it has changed too soon after the last, again is the time before writing it.
+func (l *ledger) planStatusWrite(p mailbox, now time.Time) (status string, write bool, again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.bound[p]
@@ -126,10 +122,7 @@ func (l *ledger) planStatus(p mailbox, now time.Time) (status string, write bool
 	}
 	status = offline
 	if l.connected[s.Peer] {
-		status = available
-		if s.peerStatus != "" {
-			status = s.peerStatus
-		}
+		status = cmp.Or(s.peerStatus, available)
 	}
 	since := now.Sub(s.fileStatusAt)
 	if s.fileStatus == status && since < statusEvery {
@@ -145,19 +138,19 @@ func (l *ledger) planStatus(p mailbox, now time.Time) (status string, write bool
 	return status, true, 0
 }
 
-// statusDue has a status written that changed too soon after the last.
-func (l *ledger) statusDue(p mailbox) {
+// markStatusDue has a status written that changed too soon after the last.
+func (l *ledger) markStatusDue(p mailbox) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s := l.bound[p]; s != nil {
 		s.statusPlanned = false
-		l.markDirty(p, names{})
+		l.markFilesDirtyLocked(p, names{})
 	}
 }
 
-// notePresence notes how an agent is that lives at a peer. Word from the peer is also a
-// reason to offer it again what it has refused.
-func (l *ledger) notePresence(from identity.ID, p mailbox, status string) {
+// recordPresence notes the status of an agent that lives at a peer. Word from the peer is also
+// a reason to offer it again what it has refused.
+func (l *ledger) recordPresence(from identity.ID, p mailbox, status string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := false
@@ -168,13 +161,13 @@ func (l *ledger) notePresence(from identity.ID, p mailbox, status string) {
 		known = true
 		if o == p && (status == available || status == busy || status == offline) {
 			s.peerStatus = status
-			l.markDirty(p, names{})
+			l.markFilesDirtyLocked(p, names{})
 		}
 	}
 	if !known {
 		return
 	}
-	l.retryRefused(from)
+	l.retryRefusedByPeer(from)
 	if l.peerAgents[from] == nil {
 		l.peerAgents[from] = make(map[mailbox]struct{})
 	}
@@ -183,9 +176,9 @@ func (l *ledger) notePresence(from identity.ID, p mailbox, status string) {
 	}
 }
 
-// twins returns the agents of a project, or of all for "", that a peer says live there and
-// that are bound to nobody.
-func (l *ledger) twins(project string) (all []Twin) {
+// findTwinAgents returns the agents of a project, or of all for "", that live at a peer by its
+// word and are bound to nobody.
+func (l *ledger) findTwinAgents(project string) (all []Twin) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for peer, agents := range l.peerAgents {

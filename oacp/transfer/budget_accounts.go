@@ -5,7 +5,7 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// accounts are those of the budget that mail is counted in.
+// accounts holds the accounts of the budget in which mail is counted.
 type accounts struct {
 	underWay *budget.Account // deliveries; each has a temporary file and its bytes in memory
 	opened   *budget.Account // descriptors of those
@@ -14,21 +14,21 @@ type accounts struct {
 	arrivals *budget.Account // rows in the store, by which a repeated message is known
 }
 
-// rows are those of the budget behind the accounts.
-type rows struct{ underWay, opened, files, bytes, arrivals budget.Row }
+// budgetRows holds the rows of the budget behind the accounts.
+type budgetRows struct{ underWay, opened, files, bytes, arrivals budget.Row }
 
-// daemonRows returns the rows of a daemon's budget; descriptors is the sum of what peers may cause to be
-// open, 0 for none.
-func daemonRows(descriptors int64) rows {
-	return rows{budget.MailUnderWay, budget.Descriptors.Within(descriptors), budget.MailFiles, budget.MailBytes, budget.MailLedger}
+// newBudgetRows returns the rows of a daemon's budget; descriptors is the sum of what peers
+// may cause to be open, 0 for none.
+func newBudgetRows(descriptors int64) budgetRows {
+	return budgetRows{budget.MailUnderWay, budget.Descriptors.WithSum(descriptors), budget.MailFiles, budget.MailBytes, budget.MailLedger}
 }
 
-func openAccounts(b *budget.Book, r rows) accounts {
-	return accounts{b.Open(r.underWay), b.Open(r.opened), b.Open(r.files), b.Open(r.bytes), b.Open(r.arrivals)}
+func openBudgetAccounts(b *budget.Book, r budgetRows) accounts {
+	return accounts{b.OpenAccount(r.underWay), b.OpenAccount(r.opened), b.OpenAccount(r.files), b.OpenAccount(r.bytes), b.OpenAccount(r.arrivals)}
 }
 
-// exceeded returns the refusal that a peer over its share gets; it may come again in a while.
-func exceeded(err error, remedy string) error {
+// newOverloadedError returns the refusal for a peer over its share, which may try again later.
+func newOverloadedError(err error, remedy string) error {
 	return kinds.Errorf(kinds.Overloaded, "%v: %s", err, remedy)
 }
 

@@ -23,10 +23,10 @@ import (
 
 // small are rows with bounds that a test can go past ten times, quickly. What is counted
 // and who is refused is the same with those of package budget.
-func small() rows {
-	return rows{
+func small() budgetRows {
+	return budgetRows{
 		budget.MailUnderWay,
-		budget.Descriptors.Within(8),
+		budget.Descriptors.WithSum(8),
 		budget.Row{Name: budget.MailFiles.Name, Peer: 10, All: 40},
 		budget.Row{Name: budget.MailBytes.Name, Unit: budget.Bytes, Peer: 20_000, All: 80_000},
 		budget.Row{Name: budget.MailLedger.Name, Peer: 30, All: 120},
@@ -83,7 +83,7 @@ func TestUnreadShare(t *testing.T) {
 		if n := len(laptop.files("reviewer")); n != files {
 			t.Fatalf("%d files, expected %d", n, files)
 		}
-		await.Until(t, "the laptop counts what lies there", func() bool { return laptop.accounts.files.Held(who) == int64(files) })
+		await.Until(t, "the laptop counts what lies there", func() bool { return laptop.ledger.accounts.files.HeldBy(who) == int64(files) })
 	}
 	most := int(laptop.rows.files.Peer)
 	deliver(0, 10*most, 1000, most, laptop.rows.files)
@@ -115,7 +115,7 @@ func TestUnreadShare(t *testing.T) {
 		}
 	}
 	full(0)
-	if n := laptop.accounts.bytes.Held(who); n != 0 {
+	if n := laptop.ledger.accounts.bytes.HeldBy(who); n != 0 {
 		t.Errorf("%d bytes are held", n)
 	}
 	restart()
@@ -125,7 +125,7 @@ func TestUnreadShare(t *testing.T) {
 	size := int(laptop.rows.bytes.Peer) / 4
 	deliver(1000, 1040, size, 4, laptop.rows.bytes)
 	full(4)
-	if n := laptop.accounts.bytes.Held(who); n != int64(4*size) {
+	if n := laptop.ledger.accounts.bytes.HeldBy(who); n != int64(4*size) {
 		t.Errorf("%d bytes are held", n)
 	}
 	restart()
@@ -137,7 +137,7 @@ func TestUnreadShare(t *testing.T) {
 	if err := os.Rename(laptop.inbox("reviewer"), away); err != nil {
 		t.Fatal(err)
 	}
-	await.Until(t, "nothing is held", func() bool { return laptop.accounts.bytes.Held(who) == 0 })
+	await.Until(t, "nothing is held", func() bool { return laptop.ledger.accounts.bytes.HeldBy(who) == 0 })
 	if err := os.Rename(away, laptop.inbox("reviewer")); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestUnreadOfAll(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 	}
-	if n := laptop.accounts.files.Held(tower.key.ID()); n != 1 {
+	if n := laptop.ledger.accounts.files.HeldBy(tower.key.ID()); n != 1 {
 		t.Errorf("%d files are held", n)
 	}
 }
@@ -193,7 +193,7 @@ func TestLedgerShare(t *testing.T) {
 		if err := os.Remove(filepath.Join(laptop.inbox("reviewer"), name+".yaml")); err != nil {
 			t.Fatal(err)
 		}
-		await.Until(t, "it is free", func() bool { return laptop.accounts.files.Held(who) == 0 })
+		await.Until(t, "it is free", func() bool { return laptop.ledger.accounts.files.HeldBy(who) == 0 })
 	}
 	rows := func() (n int) {
 		err := laptop.db.Read(t.Context(), func(tx *store.Tx) error { return tx.QueryRow("SELECT COUNT(*) FROM oacp_arrival").Scan(&n) })
@@ -202,8 +202,8 @@ func TestLedgerShare(t *testing.T) {
 		}
 		return n
 	}
-	if n := rows(); n != most || laptop.accounts.arrivals.Held(who) != int64(most) {
-		t.Errorf("%d rows, %d counted", n, laptop.accounts.arrivals.Held(who))
+	if n := rows(); n != most || laptop.ledger.accounts.arrivals.HeldBy(who) != int64(most) {
+		t.Errorf("%d rows, %d counted", n, laptop.ledger.accounts.arrivals.HeldBy(who))
 	}
 	laptop.eventuallyReported()
 	laptop.stop()
@@ -220,8 +220,8 @@ func TestLedgerShare(t *testing.T) {
 	if r := desk.delivers(laptop, "after", 100); r.Result != wire.MailStored {
 		t.Errorf("when there are old rows: %+v", r)
 	}
-	if n := rows(); n >= before || laptop.accounts.arrivals.Held(who) != int64(n) {
-		t.Errorf("%d rows, %d counted", n, laptop.accounts.arrivals.Held(who))
+	if n := rows(); n >= before || laptop.ledger.accounts.arrivals.HeldBy(who) != int64(n) {
+		t.Errorf("%d rows, %d counted", n, laptop.ledger.accounts.arrivals.HeldBy(who))
 	}
 }
 
@@ -234,7 +234,7 @@ func TestUnderWayShare(t *testing.T) {
 	for n := range most {
 		open = append(open, desk.begins(t, laptop, int(n)))
 	}
-	await.Until(t, "all places are taken", func() bool { return laptop.accounts.underWay.Held(who) == most })
+	await.Until(t, "all places are taken", func() bool { return laptop.ledger.accounts.underWay.HeldBy(who) == most })
 	for n := range 10 * most {
 		refusedBy(t, desk.delivers(laptop, fmt.Sprintf("n-%d", n), 100), budget.MailUnderWay)
 	}
@@ -242,7 +242,7 @@ func TestUnderWayShare(t *testing.T) {
 		s.Cancel()
 	}
 	await.Until(t, "all places are free", func() bool {
-		return laptop.accounts.underWay.Held(who) == 0 && laptop.accounts.files.Held(who) == 0 && laptop.accounts.bytes.Held(who) == 0
+		return laptop.ledger.accounts.underWay.HeldBy(who) == 0 && laptop.ledger.accounts.files.HeldBy(who) == 0 && laptop.ledger.accounts.bytes.HeldBy(who) == 0
 	})
 	if got := laptop.files("reviewer"); len(got) != 0 {
 		t.Errorf("the inbox holds %v", got)
@@ -259,14 +259,16 @@ func TestDescriptorsShare(t *testing.T) {
 	for n := range most {
 		open = append(open, desk.begins(t, laptop, n))
 	}
-	await.Until(t, "all descriptors are taken", func() bool { return laptop.accounts.underWay.Held(who) == int64(most) })
+	await.Until(t, "all descriptors are taken", func() bool { return laptop.ledger.accounts.underWay.HeldBy(who) == int64(most) })
 	for n := range 10 * most {
 		refusedBy(t, desk.delivers(laptop, fmt.Sprintf("n-%d", n), 100), budget.Descriptors)
 	}
 	for _, s := range open {
 		s.Cancel()
 	}
-	await.Until(t, "all are free", func() bool { return laptop.accounts.opened.Held(who) == 0 && laptop.accounts.underWay.Held(who) == 0 })
+	await.Until(t, "all are free", func() bool {
+		return laptop.ledger.accounts.opened.HeldBy(who) == 0 && laptop.ledger.accounts.underWay.HeldBy(who) == 0
+	})
 	if got := desk.delivers(laptop, "last", 100).Result; got != wire.MailStored {
 		t.Errorf("afterwards: %s", got)
 	}
@@ -295,7 +297,7 @@ func TestRows(t *testing.T) {
 	desk, _ := desks(t)
 	desk.start()
 	for a, want := range map[*budget.Account][2]int64{
-		desk.accounts.underWay: {16, 256}, desk.accounts.opened: {32, 0}, desk.accounts.files: {1000, 100_000}, desk.accounts.bytes: {128 << 20, 1 << 30}, desk.accounts.arrivals: {100_000, 1_000_000},
+		desk.ledger.accounts.underWay: {16, 256}, desk.ledger.accounts.opened: {32, 0}, desk.ledger.accounts.files: {1000, 100_000}, desk.ledger.accounts.bytes: {128 << 20, 1 << 30}, desk.ledger.accounts.arrivals: {100_000, 1_000_000},
 	} {
 		if r := a.Row(); r.Peer != want[0] || r.All != want[1] {
 			t.Errorf("%+v, expected %v", r, want)
@@ -317,7 +319,7 @@ func TestSameName(t *testing.T) {
 	if got := laptop.files("reviewer"); len(got) != maxNumbered {
 		t.Errorf("%d files", len(got))
 	}
-	if n := laptop.accounts.arrivals.Held(desk.key.ID()); n != maxNumbered {
+	if n := laptop.ledger.accounts.arrivals.HeldBy(desk.key.ID()); n != maxNumbered {
 		t.Errorf("the ledger has %d rows, of which a start has to settle some", n)
 	}
 	laptop.noDebris("reviewer")
@@ -340,7 +342,7 @@ func TestPruneSlices(t *testing.T) {
 	err := laptop.db.Write(t.Context(), true, func(tx *store.Tx) error {
 		for n := range rows {
 			a := &arrival{key: arrivalKey{desk.key.ID(), mailbox{"demo", "reviewer"}, fmt.Sprint(n), [32]byte{1}}, state: []arrivalState{consumed, reported}[n%2]}
-			if err := errors.Join(sqlAddArrival(tx, a), sqlDelivered(tx, desk.key.ID(), mailbox{"demo", "x"}, fmt.Sprint(n), [32]byte{}, time.UnixMilli(old))); err != nil {
+			if err := errors.Join(sqlAddArrival(tx, a), sqlPutDelivery(tx, desk.key.ID(), mailbox{"demo", "x"}, fmt.Sprint(n), [32]byte{}, time.UnixMilli(old))); err != nil {
 				return err
 			}
 		}
@@ -353,21 +355,21 @@ func TestPruneSlices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	laptop.accounts.arrivals.Add(desk.key.ID(), rows)
+	laptop.ledger.accounts.arrivals.AddUnchecked(desk.key.ID(), rows)
 	laptop.stop()
-	db, err := store.Open(t.Context(), filepath.Join(laptop.dir, "state.db"))
+	db, err := store.OpenDB(t.Context(), filepath.Join(laptop.dir, "state.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
 	var costs []int
-	db.Observe(func(c store.Cost) { costs = append(costs, c.Rows) })
+	db.ObserveWrites(func(c store.Cost) { costs = append(costs, c.Rows) })
 	laptop.Mailer.cfg.DB = db
-	laptop.prune(t.Context())
+	laptop.pruneOldRows(t.Context())
 	if slices.Max(costs) > pruneSlice || len(costs) < 2*rows/pruneSlice {
 		t.Errorf("%d writes of %v rows", len(costs), costs)
 	}
-	if n := laptop.accounts.arrivals.Held(desk.key.ID()); n != 0 {
+	if n := laptop.ledger.accounts.arrivals.HeldBy(desk.key.ID()); n != 0 {
 		t.Errorf("%d rows are counted", n)
 	}
 	err = db.Read(t.Context(), func(tx *store.Tx) error {
@@ -386,7 +388,7 @@ func TestPruneSlices(t *testing.T) {
 		"SELECT project FROM oacp_delivered WHERE gone AND at < 1 ORDER BY at LIMIT 1", "SELECT peer FROM oacp_arrival WHERE peer = x'00' AND state = 'consumed'",
 	} {
 		err := db.Read(t.Context(), func(tx *store.Tx) error {
-			return tx.Each("EXPLAIN QUERY PLAN "+query, func(scan func(...any) error) error {
+			return tx.EachRow("EXPLAIN QUERY PLAN "+query, func(scan func(...any) error) error {
 				var id, parent, unused int
 				var what string
 				err := scan(&id, &parent, &unused, &what)
@@ -409,7 +411,7 @@ func TestGate(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 		defer cancel()
-		leave, err := g.enter(ctx, identity.ID{who})
+		leave, err := g.takeSlot(ctx, identity.ID{who})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -433,7 +435,7 @@ func TestGate(t *testing.T) {
 			leave()
 		})
 		waiting.Go(func() {
-			if leave, err := g.enter(ended, identity.ID{1}); err == nil {
+			if leave, err := g.takeSlot(ended, identity.ID{1}); err == nil {
 				leave()
 			}
 		})

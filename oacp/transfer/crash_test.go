@@ -19,7 +19,7 @@ func TestMend(t *testing.T) {
 	inbox := laptop.inbox("reviewer")
 	laptop.stop()
 	desk.stop()
-	db, err := store.Open(t.Context(), filepath.Join(laptop.dir, "state.db"))
+	db, err := store.OpenDB(t.Context(), filepath.Join(laptop.dir, "state.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestMend(t *testing.T) {
 	deposit(t, filepath.Join(inbox, "archive"), "archived.yaml", want["archived.yaml"])
 	for _, name := range []string{"lost.yaml", "linked.yaml"} {
 		key := arrivalKey{desk.key.ID(), mailbox{"demo", "reviewer"}, name, sha256.Sum256([]byte(want[name]))}
-		if err := os.WriteFile(filepath.Join(inbox, key.tempName()), []byte("id: "), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(inbox, key.tempFileName()), []byte("id: "), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,11 +132,11 @@ func TestLateArrival(t *testing.T) {
 	}
 	defer inbox.Close()
 	known := func() bool {
-		laptop.Mailer.mu.Lock()
-		defer laptop.Mailer.mu.Unlock()
-		return laptop.arrivals[p][file] != nil
+		laptop.ledger.mu.Lock()
+		defer laptop.ledger.mu.Unlock()
+		return laptop.ledger.arrivals[p][file] != nil
 	}
-	laptop.findConsumed(t.Context(), p, inbox, map[string]foundFile{}, nil) // a look from before
+	laptop.recordConsumedArrivals(t.Context(), p, inbox, map[string]foundFile{}, nil) // a look from before
 	if !known() || desk.files("reviewer")[file] != text {
 		t.Error("it was taken for consumed")
 	}
@@ -169,9 +169,9 @@ func TestRetention(t *testing.T) {
 	laptop.stop()
 	laptop.start() // counts the rows, and prunes
 	known := make(map[string]bool)
-	await.Until(t, "what is over for long is forgotten", func() bool { return laptop.accounts.arrivals.Held(desk.key.ID()) == 2 })
+	await.Until(t, "what is over for long is forgotten", func() bool { return laptop.ledger.accounts.arrivals.HeldBy(desk.key.ID()) == 2 })
 	err := laptop.db.Read(t.Context(), func(tx *store.Tx) error {
-		all, err := sqlArrivals(tx, "TRUE")
+		all, err := sqlListArrivals(tx, "TRUE")
 		for _, a := range all {
 			known[a.key.file] = true
 		}

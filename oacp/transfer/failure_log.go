@@ -11,8 +11,8 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// failure is something that fails, and why. It is tried again and again: the log has it
-// once, until it works or fails for another reason.
+// failure is an operation that fails, and its reason. The operation is tried again and again:
+// the log has the failure once, until it works or fails for another reason.
 type failure struct{ what, why string }
 
 // failureLog knows the failures that were logged.
@@ -21,11 +21,11 @@ type failureLog struct {
 	seen map[failure]struct{}
 }
 
-// maxFailures bounds what is kept, since peers choose some of the reasons.
+// maxFailures bounds the failures that are kept, because peers choose some of the reasons.
 const maxFailures = 1024
 
-// isNew reports whether it is news that something fails for a reason.
-func (l *failureLog) isNew(what, why string) bool {
+// addIfNew adds a failure, and reports whether it was not in the log yet.
+func (l *failureLog) addIfNew(what, why string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := failure{what, why}
@@ -39,34 +39,34 @@ func (l *failureLog) isNew(what, why string) bool {
 	return true
 }
 
-// clear notes that something works: its next failure is news.
-func (l *failureLog) clear(what string) {
+// clearFailure notes that an operation works: its next failure is new.
+func (l *failureLog) clearFailure(what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.DeleteFunc(l.seen, func(f failure, _ struct{}) bool { return f.what == what })
 }
 
-// writeStore writes what is found out again if that fails.
+// writeStore writes facts that are found out again if the write fails. It logs that.
 func (m *Mailer) writeStore(ctx context.Context, change func(*store.Tx) error) error {
 	return m.logStoreError("mail: the store cannot be written", m.cfg.DB.Write(context.WithoutCancel(ctx), false, change))
 }
 
-// readStore reads what the next scan asks again if that fails.
+// readStore reads facts that the next scan asks for again if the read fails. It logs that.
 func (m *Mailer) readStore(ctx context.Context, ask func(*store.Tx) error) error {
 	return m.logStoreError("mail: the store cannot be read", m.cfg.DB.Read(context.WithoutCancel(ctx), ask))
 }
 
 func (m *Mailer) logStoreError(what string, err error) error {
 	if err == nil {
-		m.failures.clear(what)
-	} else if m.failures.isNew(what, err.Error()) {
+		m.failures.clearFailure(what)
+	} else if m.failures.addIfNew(what, err.Error()) {
 		m.cfg.Log.Warn(what, "err", err)
 	}
 	return err
 }
 
-// withoutPath is an error's text without the file that it is of, since each has another name.
-func withoutPath(err error) string {
+// errorTextWithoutPath returns an error's text without the path of the file, which differs each time.
+func errorTextWithoutPath(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err.Error()
 	}

@@ -48,14 +48,14 @@ func TestFullLedger(t *testing.T) {
 		}
 		await.Until(t, "the sender knows why, and tries again", func() bool {
 			told := 0
-			for _, q := range desk.Queue("demo") {
+			for _, q := range desk.ListQueue("demo") {
 				if q.State == Waiting && q.Reason == "laptop says: it could not be stored there: no space left on device (internal)" {
 					told++
 				}
 			}
-			desk.Mailer.mu.Lock()
-			defer desk.Mailer.mu.Unlock()
-			for _, e := range desk.bound[mailbox{"demo", "reviewer"}].entries {
+			desk.ledger.mu.Lock()
+			defer desk.ledger.mu.Unlock()
+			for _, e := range desk.ledger.bound[mailbox{"demo", "reviewer"}].entries {
 				if e.state != Delivered && e.tries < 3 {
 					return false
 				}
@@ -85,10 +85,10 @@ func TestFilesOfNoReason(t *testing.T) {
 	defer dir.Close()
 	_, first := dir.Open("a")
 	_, second := dir.Open("b")
-	if why := withoutPath(fmt.Errorf("store mail: %w", first)); first.Error() == second.Error() || why != withoutPath(second) || !strings.Contains(why, syscall.ENOENT.Error()) {
-		t.Errorf("%q, %q", why, withoutPath(second))
+	if why := errorTextWithoutPath(fmt.Errorf("store mail: %w", first)); first.Error() == second.Error() || why != errorTextWithoutPath(second) || !strings.Contains(why, syscall.ENOENT.Error()) {
+		t.Errorf("%q, %q", why, errorTextWithoutPath(second))
 	}
-	if why, also := withoutPath(dir.Link("a", "c")), withoutPath(dir.Link("b", "d")); why != also || !strings.Contains(why, syscall.ENOENT.Error()) {
+	if why, also := errorTextWithoutPath(dir.Link("a", "c")), errorTextWithoutPath(dir.Link("b", "d")); why != also || !strings.Contains(why, syscall.ENOENT.Error()) {
 		t.Errorf("%q, %q", why, also)
 	}
 }
@@ -97,17 +97,17 @@ func TestFilesOfNoReason(t *testing.T) {
 func TestFailures(t *testing.T) {
 	desk, laptop := bound(t)
 	for i := range 2 * maxFailures {
-		if !laptop.failures.isNew(desk.key.ID().String(), fmt.Sprint(i)) {
+		if !laptop.failures.addIfNew(desk.key.ID().String(), fmt.Sprint(i)) {
 			t.Fatal("not new")
 		}
 	}
-	if laptop.failures.isNew(desk.key.ID().String(), fmt.Sprint(2*maxFailures-1)) {
+	if laptop.failures.addIfNew(desk.key.ID().String(), fmt.Sprint(2*maxFailures-1)) {
 		t.Error("it is news again")
 	}
 	if n := len(laptop.failures.seen); n > maxFailures {
 		t.Errorf("%d are kept", n)
 	}
-	laptop.failures.clear(desk.key.ID().String())
+	laptop.failures.clearFailure(desk.key.ID().String())
 	if n := len(laptop.failures.seen); n != 0 {
 		t.Errorf("%d are left", n)
 	}
@@ -125,11 +125,11 @@ func TestCopyCannotGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	inbox.Close() // so that nothing can be removed
-	desk.Mailer.mu.Lock()
-	e := desk.bound[p].entries[file]
-	desk.Mailer.mu.Unlock()
+	desk.ledger.mu.Lock()
+	e := desk.ledger.bound[p].entries[file]
+	desk.ledger.mu.Unlock()
 	for range 3 {
-		desk.removeDelivered(t.Context(), inbox, e)
+		desk.removeDeliveredCopy(t.Context(), inbox, e)
 	}
 	if q := desk.queued(file); q.State != Delivered || !strings.HasPrefix(q.Reason, "the copy here cannot be removed: ") {
 		t.Errorf("the queue has %+v", q)
@@ -139,7 +139,7 @@ func TestCopyCannotGo(t *testing.T) {
 		t.Errorf("the log has %q", said)
 	}
 	os.Remove(filepath.Join(laptop.inbox("reviewer"), file))
-	await.Until(t, "it goes", func() bool { return len(desk.files("reviewer")) == 0 && len(desk.Queue("")) == 0 })
+	await.Until(t, "it goes", func() bool { return len(desk.files("reviewer")) == 0 && len(desk.ListQueue("")) == 0 })
 	if refused := desk.log.with("mail refused"); refused != nil {
 		t.Errorf("the log has %q", refused)
 	}

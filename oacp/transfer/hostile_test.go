@@ -166,7 +166,7 @@ func TestHoardingPeer(t *testing.T) {
 		stream.Write(append(request, letter[:10]...))
 		open = append(open, stream)
 	}
-	taken := func() int64 { return laptop.accounts.underWay.Held(desk.key.ID()) }
+	taken := func() int64 { return laptop.ledger.accounts.underWay.HeldBy(desk.key.ID()) }
 	await.Until(t, "all places are taken", func() bool { return taken() == budget.MailUnderWay.Peer })
 	letter := text1("planner", "reviewer", "one more")
 	if reply := desk.says(laptop, letterOf("demo", "reviewer", "b.yaml", letter), letter); reply.Result != wire.MailRetry || reply.Code != string(kinds.Overloaded) {

@@ -10,13 +10,13 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 )
 
-// ledger is what the daemon knows of its mail while it runs: which agents are bound to
-// which peer, the entries in their inboxes, what arrived, and what waits for each peer.
+// ledger is the state of mail while the daemon runs: the bindings of agents to peers, the
+// entries in their inboxes, the arrivals, and what waits for each peer.
 //
 // One mutex guards all of it, because scanning, sending, receiving and binding all move
 // the same entries: an agent that is bound to another peer takes its entries away from a
-// delivery that is under way. Its methods do no I/O and call nobody back. Events that
-// they cause they return.
+// delivery that is under way. Its methods do no I/O and call nobody back. They return the
+// events that they cause.
 type ledger struct {
 	accounts accounts
 	changed  pace.Signal // something is to be scanned, or a peer's loops to be looked at
@@ -30,8 +30,8 @@ type ledger struct {
 	peerAgents map[identity.ID]map[mailbox]struct{} // agents that live at a connected peer, as it says
 
 	dirty     map[mailbox]names     // to be scanned
-	whole     map[mailbox]names     // files whose writer has given up their temporary name
-	scanAfter map[mailbox]time.Time // of inboxes that take long to scan: not before
+	whole     map[mailbox]names     // files that are whole: their writers have given up a temporary name
+	scanAfter map[mailbox]time.Time // the next scan of inboxes that take long to scan
 }
 
 func newLedger(a accounts) *ledger {
@@ -50,11 +50,11 @@ func newLedger(a accounts) *ledger {
 	}
 }
 
-// names are files of a folder; nil are all of them.
+// names is a set of files of a folder; nil stands for all of them.
 type names map[string]struct{}
 
-// selected yields those of all that a scan of some files, or of all for nil, is about.
-func selected[V any](all map[string]V, which names) iter.Seq2[string, V] {
+// filterByNames yields the values of some names, or of all for nil.
+func filterByNames[V any](all map[string]V, which names) iter.Seq2[string, V] {
 	if which == nil {
 		return maps.All(all)
 	}
@@ -67,9 +67,9 @@ func selected[V any](all map[string]V, which names) iter.Seq2[string, V] {
 	}
 }
 
-// setConnected notes whether a peer is connected. What waits for a peer that has come is
+// setPeerConnected notes whether a peer is connected. What waits for a peer that has come is
 // tried at once, and so is what that peer has refused.
-func (l *ledger) setConnected(peer identity.ID, up bool) {
+func (l *ledger) setPeerConnected(peer identity.ID, up bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.connected[peer] == up {
@@ -86,139 +86,24 @@ func (l *ledger) setConnected(peer identity.ID, up bool) {
 		if s.Peer != peer {
 			continue
 		}
-		q = l.queueOf(peer)
+		q = l.ensureQueue(peer)
 		s.peerStatus = "" // until the peer says more
-		l.markDirty(p, names{})
+		l.markFilesDirtyLocked(p, names{})
 	}
 	l.changed.Set()     // it may be down because it is not trusted any more
 	if q != nil && up { // also one that has only something to report
-		q.unreachedUntil, q.unreachedPause, q.trouble = time.Time{}, 0, ""
-		l.retryRefused(peer)
-		q.announceAgain()
+		q.unreached, q.trouble = backOff{}, ""
+		l.retryRefusedByPeer(peer)
+		q.requestAnnouncement()
 	}
 }
 
-// disconnectAll notes that no peer is connected any more, and has every status written.
-func (l *ledger) disconnectAll() {
+// markAllDisconnected notes that no peer is connected any more, and has every status written.
+func (l *ledger) markAllDisconnected() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.connected)
 	for _, s := range l.bound {
 		s.fileStatusAt = time.Time{}
 	}
-}
-
-// markDirty has the Run loop scan files of an inbox: all of them for nil. With none it
-// brings the agent's status up to date and scans nothing. The caller holds l.mu.
-func (l *ledger) markDirty(p mailbox, which names) {
-	old, ok := l.dirty[p]
-	switch {
-	case which == nil || ok && old == nil:
-		l.dirty[p] = nil
-	case !ok:
-		l.dirty[p] = which
-	default:
-		for name := range which {
-			old[name] = struct{}{}
-		}
-	}
-	l.changed.Set()
-}
-
-// noteChanged is markDirty for a caller that does not hold l.mu.
-func (l *ledger) noteChanged(p mailbox, which names) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.markDirty(p, which)
-}
-
-// noteWhole notes that a file's writer has given up its temporary name.
-func (l *ledger) noteWhole(p mailbox, file string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.whole[p] == nil {
-		l.whole[p] = make(names)
-	}
-	l.whole[p][file] = struct{}{}
-	l.markDirty(p, names{file: {}})
-}
-
-// takeDirty returns what is to be scanned, and forgets it.
-func (l *ledger) takeDirty() map[mailbox]names {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	dirty := l.dirty
-	l.dirty = make(map[mailbox]names)
-	return dirty
-}
-
-// markAllDirty has everything scanned, offers again what was refused long ago, and
-// has peers told how the agents here are.
-func (l *ledger) markAllDirty() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	maps.DeleteFunc(l.whole, func(p mailbox, _ names) bool { // of files that never came
-		_, coming := l.dirty[p]
-		return !coming
-	})
-	now := time.Now()
-	for p := range l.scanAfter {
-		if l.bound[p] == nil && l.arrivals[p] == nil {
-			delete(l.scanAfter, p)
-		}
-	}
-	for p, s := range l.bound {
-		l.markInbox(p, now)
-		for _, e := range s.entries {
-			if e.refused && now.After(e.nextTry) {
-				l.requeue(e)
-			}
-		}
-	}
-	for p := range l.arrivals {
-		l.markInbox(p, now)
-	}
-	for peer, q := range l.queues {
-		if now.Sub(q.announcedAt) >= announceEvery {
-			q.wake()
-		}
-		if q.retryPending {
-			l.retryRefused(peer)
-		}
-	}
-}
-
-// markInbox has an inbox scanned, unless a scan of it takes so long that its turn has not
-// come. The caller holds l.mu.
-func (l *ledger) markInbox(p mailbox, now time.Time) {
-	if now.After(l.scanAfter[p]) {
-		l.markDirty(p, nil)
-	}
-}
-
-// delayScan puts off the next scan of an inbox of n names that took long. What is heard of
-// single files is scanned all the same. Few names take long only if the machine or its
-// disk is busy with something else, which is no reason to wait.
-func (l *ledger) delayScan(p mailbox, n int, took time.Duration, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if wait := scanShare * min(took, time.Duration(n)*scanTimePerName); wait > rescanEvery {
-		l.scanAfter[p] = now.Add(wait)
-	} else {
-		delete(l.scanAfter, p)
-	}
-}
-
-// mailboxes returns those whose inboxes are scanned.
-func (l *ledger) mailboxes() map[mailbox]struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := make(map[mailbox]struct{}, len(l.bound)+len(l.arrivals))
-	for p := range l.bound {
-		all[p] = struct{}{}
-	}
-	for p := range l.arrivals {
-		all[p] = struct{}{}
-	}
-	return all
 }

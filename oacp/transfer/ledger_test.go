@@ -21,27 +21,27 @@ var (
 )
 
 func testLedger() *ledger {
-	return newLedger(openAccounts(new(budget.Book), daemonRows(0)))
+	return newLedger(openBudgetAccounts(new(budget.Book), newBudgetRows(0)))
 }
 
 // bindReviewer binds the reviewer to a peer.
 func (l *ledger) bindReviewer(peer identity.ID) *peerQueue {
-	l.bind(Binding{Project: reviewer.project, Agent: reviewer.agent, Peer: peer, Mode: Mirror})
+	l.addBinding(Binding{Project: reviewer.project, Agent: reviewer.agent, Peer: peer, Mode: Mirror})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.queueOf(peer)
+	return l.ensureQueue(peer)
 }
 
 // addWaiting brings a file as far as Waiting, and returns its entry.
 func (l *ledger) addWaiting(t *testing.T, peer identity.ID, file string, rank int) *entry {
 	t.Helper()
 	at := fileVersion{inode: 1, size: 1, mtime: 1}
-	l.noteWhole(reviewer, file)
+	l.markFileComplete(reviewer, file)
 	c, bound := l.updateEntries(reviewer, map[string]foundFile{file: {version: at}}, names{file: {}})
 	if !bound || len(c.settled) != 1 {
 		t.Fatalf("bound %t, settled %d", bound, len(c.settled))
 	}
-	l.classify(reviewer, peer, []*finding{{entry: c.settled[0], file: &mailFile{version: at, hash: [32]byte{1}}, rank: rank}})
+	l.applyFindings(reviewer, peer, []*finding{{entry: c.settled[0], file: &mailFile{version: at, hash: [32]byte{1}}, rank: rank}})
 	if e := c.settled[0]; e.state == Waiting {
 		return e
 	}
@@ -72,7 +72,7 @@ func TestEndOfADelivery(t *testing.T) {
 		"no room":             {reply: &wire.MailReply{Result: wire.MailRetry, Code: string(kinds.Overloaded)}, want: Waiting, tries: 1, rests: true},
 		"no room for one":     {reply: &wire.MailReply{Result: wire.MailRetry, Code: string(kinds.Overloaded), Scope: wire.MailScopeMessage}, want: Waiting, tries: 1},
 		"nonsense":            {reply: &wire.MailReply{Result: "?"}, want: Waiting, tries: 1},
-		"unreached":           {err: &unreachedError{errors.New("it is away")}, want: Waiting, rests: true},
+		"unreached":           {err: &unreachableError{errors.New("it is away")}, want: Waiting, rests: true},
 		"outranked":           {err: errOutranked, want: Waiting},
 		"the file is written": {err: errChanging, want: settling},
 		"it broke":            {err: errors.New("cut"), want: Waiting, tries: 1},
@@ -82,14 +82,14 @@ func TestEndOfADelivery(t *testing.T) {
 				l := testLedger()
 				q := l.bindReviewer(peerA)
 				e := l.addWaiting(t, peerA, "a.yaml", 0)
-				if next, _ := l.takeNext(q); next != e || e.state != sending {
+				if next, _ := l.takeNextEntry(q); next != e || e.state != sending {
 					t.Fatalf("took %+v", next)
 				}
-				events := l.endDelivery(q, e, c.reply, "why", c.err, time.Now())
+				events := l.recordDeliveryOutcome(q, e, c.reply, "why", c.err, time.Now())
 				if e.state != c.want || len(events) != c.events || e.tries != c.tries || q.sending != 0 {
 					t.Errorf("%s, %d events, %d tries, %d being sent; want %s, %d, %d, 0", e.state, len(events), e.tries, q.sending, c.want, c.events, c.tries)
 				}
-				if rests := q.unreachedUntil.After(time.Now()) || q.fullUntil.After(time.Now()); rests != c.rests {
+				if rests := q.unreached.until.After(time.Now()) || q.full.until.After(time.Now()); rests != c.rests {
 					t.Errorf("the peer is left alone: %t", rests)
 				}
 			})
@@ -103,18 +103,18 @@ func TestNeverToTheOldHome(t *testing.T) {
 	l := testLedger()
 	old := l.bindReviewer(peerA)
 	e := l.addWaiting(t, peerA, "a.yaml", 0)
-	if next, _ := l.takeNext(old); next != e {
+	if next, _ := l.takeNextEntry(old); next != e {
 		t.Fatalf("took %+v", next)
 	}
 	moved := l.bindReviewer(peerB)
-	if events := l.endDelivery(old, e, &wire.MailReply{Result: wire.MailStored}, "", nil, time.Now()); len(events) != 0 || e.state != gone {
+	if events := l.recordDeliveryOutcome(old, e, &wire.MailReply{Result: wire.MailStored}, "", nil, time.Now()); len(events) != 0 || e.state != gone {
 		t.Errorf("%s, events %v", e.state, events)
 	}
 	f := l.addWaiting(t, peerB, "a.yaml", 0)
-	if next, _ := l.takeNext(old); next != nil {
+	if next, _ := l.takeNextEntry(old); next != nil {
 		t.Errorf("the old peer gets %+v", next)
 	}
-	if next, _ := l.takeNext(moved); next != f {
+	if next, _ := l.takeNextEntry(moved); next != f {
 		t.Errorf("the new peer gets %+v", next)
 	}
 	if old.hasWork() {
@@ -128,14 +128,14 @@ func TestABindingChangesDuringAScan(t *testing.T) {
 	l := testLedger()
 	l.bindReviewer(peerA)
 	at := fileVersion{inode: 1, size: 1, mtime: 1}
-	l.noteWhole(reviewer, "a.yaml")
+	l.markFileComplete(reviewer, "a.yaml")
 	c, _ := l.updateEntries(reviewer, map[string]foundFile{"a.yaml": {version: at}}, nil)
 	l.bindReviewer(peerB)
-	l.classify(reviewer, peerA, []*finding{{entry: c.settled[0], file: &mailFile{version: at}}})
+	l.applyFindings(reviewer, peerA, []*finding{{entry: c.settled[0], file: &mailFile{version: at}}})
 	if s := stateAfter(l, c.settled[0]); s != gone {
 		t.Errorf("it is %s", s)
 	}
-	l.unbind(reviewer)
+	l.removeBinding(reviewer)
 	if _, bound := l.updateEntries(reviewer, map[string]foundFile{"a.yaml": {version: at}}, nil); bound {
 		t.Error("an agent that is bound to nobody has entries")
 	}
@@ -147,23 +147,23 @@ func TestRankedDeliveries(t *testing.T) {
 	l := testLedger()
 	q := l.bindReviewer(peerA)
 	low := l.addWaiting(t, peerA, "low.yaml", 3)
-	if l.isOutranked(q, low) {
+	if l.isEntryOutranked(q, low) {
 		t.Error("nothing else waits")
 	}
 	first := l.addWaiting(t, peerA, "b.yaml", 1)
 	second := l.addWaiting(t, peerA, "c.yaml", 1)
-	if !l.isOutranked(q, low) {
+	if !l.isEntryOutranked(q, low) {
 		t.Error("something more urgent waits")
 	}
 	for _, want := range []*entry{first, second, nil} {
-		if next, _ := l.takeNext(q); next != want {
+		if next, _ := l.takeNextEntry(q); next != want {
 			t.Fatalf("took %+v, want %+v", next, want)
 		}
 	}
 	for _, e := range []*entry{first, second} {
-		l.endDelivery(q, e, &wire.MailReply{Result: wire.MailStored}, "", nil, time.Now())
+		l.recordDeliveryOutcome(q, e, &wire.MailReply{Result: wire.MailStored}, "", nil, time.Now())
 	}
-	if next, _ := l.takeNext(q); next != low {
+	if next, _ := l.takeNextEntry(q); next != low {
 		t.Errorf("took %+v", next)
 	}
 }
@@ -174,7 +174,7 @@ func TestReason(t *testing.T) {
 	l := testLedger()
 	l.bindReviewer(peerA)
 	now := fileVersion{inode: 1, size: 1, mtime: time.Now().UnixNano()}
-	l.noteWhole(reviewer, "renamed.yaml")
+	l.markFileComplete(reviewer, "renamed.yaml")
 	c, _ := l.updateEntries(reviewer, map[string]foundFile{"renamed.yaml": {version: now}, "written.yaml": {version: now}}, nil)
 	if len(c.settled) != 1 || c.settled[0].file != "renamed.yaml" || c.settled[0].reason != "" {
 		t.Errorf("settled: %+v", c.settled)
@@ -200,36 +200,36 @@ func TestArrivals(t *testing.T) {
 	if err := l.reserveRoom(a); err != nil {
 		t.Fatal(err)
 	}
-	l.endStoring(a)
-	l.endReceiving(a)
+	l.markArrivalStored(a)
+	l.releaseRoomUnlessStored(a)
 	leave()
 	held := func(files, bytes int64) {
 		t.Helper()
-		if f, b := l.accounts.files.Held(peerA), l.accounts.bytes.Held(peerA); f != files || b != bytes || l.accounts.underWay.Held(peerA) != 0 {
+		if f, b := l.accounts.files.HeldBy(peerA), l.accounts.bytes.HeldBy(peerA); f != files || b != bytes || l.accounts.underWay.HeldBy(peerA) != 0 {
 			t.Errorf("%d files and %d bytes are held", f, b)
 		}
 	}
 	held(1, 10)
-	if missing, moved := l.matchArrivals(reviewer, 2, nil, nil); len(missing)+len(moved) != 0 {
+	if missing, moved := l.matchArrivalsWithFiles(reviewer, 2, nil, nil); len(missing)+len(moved) != 0 {
 		t.Errorf("of another folder: %v missing, %v moved", missing, moved)
 	}
 	held(0, 0)
-	if _, moved := l.matchArrivals(reviewer, 2, map[string]foundFile{"a.yaml": {}}, nil); len(moved) != 1 {
+	if _, moved := l.matchArrivalsWithFiles(reviewer, 2, map[string]foundFile{"a.yaml": {}}, nil); len(moved) != 1 {
 		t.Errorf("moved: %v", moved)
 	}
 	held(1, 10)
-	missing, _ := l.matchArrivals(reviewer, 2, nil, nil)
+	missing, _ := l.matchArrivalsWithFiles(reviewer, 2, nil, nil)
 	if len(missing) != 1 {
 		t.Fatalf("missing: %v", missing)
 	}
 	a.state = consumed
-	l.endArrivals(missing)
+	l.refileArrivals(missing...)
 	held(0, 0)
 	q := l.queues[peerA]
-	if all, _ := l.takeReports(q); len(all) != 1 || !q.hasWork() {
+	if all, _, _ := l.takeDueReports(q); len(all) != 1 || !q.hasWork() {
 		t.Errorf("to be reported: %v", all)
 	}
-	if more, _, _ := l.endReports(q, nil); more || q.hasWork() {
+	if more, _, _ := l.requeueReports(q, nil); more || q.hasWork() {
 		t.Error("something is left to report")
 	}
 }

@@ -9,33 +9,33 @@ const (
 	maxParsing     = 2    // files of peers that are read at a time
 )
 
-// How many streams a peer is sent at a time: deliveries, and beside them reports.
+// Streams to one peer at a time: deliveries, and beside them reports.
 const (
 	maxSending = 8
 	maxReports = 4
 )
 
-// maxPostponed bounds the reports that wait by themselves: if a peer does not take so many,
-// all wait with them. The store is read for more than that at once, so that it always gives
-// some that do not wait.
+// maxPostponed bounds the reports that wait by themselves: if a peer does not take more, all
+// reports wait. One read of the store returns more than that, so that some of them do not
+// wait.
 const maxPostponed = maxReportsKept / 2
 
-// refillPause is between two looks at all that waits for a peer, if nothing but pauses end:
-// a peer that refuses each of many messages for now causes no such look for each.
+// refillPause is the least time between two refills of a queue when only pauses end. So a
+// peer that refuses each of many messages for now does not cause a refill for each.
 const refillPause = 100 * time.Millisecond
 
 // Times.
 const (
 	rescanEvery       = 5 * time.Second        // events get lost: the folder is the truth
-	scanShare         = 50                     // looking through a folder takes one part in so many of the time
-	scanTimePerName   = 100 * time.Microsecond // that a name may take of it
-	settleTime        = 300 * time.Millisecond // that a file has to rest which somebody may still be writing
+	scanShare         = 50                     // scans of a folder take at most one part in so many of the time
+	scanTimePerName   = 100 * time.Microsecond // that a name adds to the pause after a scan, at most
+	settleTime        = 300 * time.Millisecond // for which a file rests before it is read: its writer may be at work
 	settleTick        = 100 * time.Millisecond
-	invalidRestTime   = 10 * time.Second // the same, of one that is no valid message
+	invalidRestTime   = 10 * time.Second // the same, for a file that is no valid message
 	firstPause        = 250 * time.Millisecond
 	longestPause      = 30 * time.Second // between tries to reach a peer
-	longestRetry      = time.Minute      // between tries of what a peer does not take for now
-	retryRefusedEvery = time.Minute      // of what a peer has refused, at its word
+	longestRetry      = time.Minute      // between tries of an entry that a peer does not take for now
+	retryRefusedEvery = time.Minute      // between offers of refused entries for which a peer gives a reason
 	refusedPause      = 5 * time.Minute  // after a refusal that should be permanent
 	idleTime          = 30 * time.Second
 	streamTime        = 2 * time.Minute // of one stream, from its opening to the answer
@@ -47,5 +47,5 @@ const (
 	pruneEvery    = 24 * time.Hour
 	announceEvery = time.Minute
 	statusEvery   = 30 * time.Minute // readers take a status for stale after an hour
-	statusPause   = time.Second      // peers say how their agents are as often as they like
+	statusPause   = time.Second      // between writes of a status.yaml: nothing else bounds a peer's words
 )

@@ -51,7 +51,7 @@ func TestOwnUser(t *testing.T) {
 	laptop.makeAgent("demo", "tester")
 	file := desk.send("tester", fileName("planner", "question"), text1("planner", "tester", "x"))
 	desk.becomes(file, Delivered)
-	if _, err := desk.Drop(t.Context(), "demo", "tester", file); err != nil {
+	if _, err := desk.DropFile(t.Context(), "demo", "tester", file); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{
@@ -88,7 +88,7 @@ func TestOthersTemporaryFiles(t *testing.T) {
 				return
 			default:
 			}
-			_, err := oacpfiles.Home(laptop.home).Send("demo", oacpfiles.Letter{Create: true, Message: message.Message{
+			_, err := oacpfiles.Home(laptop.home).SendLetter("demo", oacpfiles.Letter{Create: true, Message: message.Message{
 				From: "local", To: []string{"reviewer"}, Type: "question", Priority: "P2", Subject: "s", Body: "b",
 			}})
 			if err != nil {
@@ -101,17 +101,17 @@ func TestOthersTemporaryFiles(t *testing.T) {
 	other := arrivalKey{a.key.peer, a.key.mailbox, "b.yaml", a.key.hash}
 	for range 300 {
 		for _, key := range []arrivalKey{a.key, other} {
-			if err := os.WriteFile(filepath.Join(laptop.inbox("reviewer"), key.tempName()), []byte("id: "), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(laptop.inbox("reviewer"), key.tempFileName()), []byte("id: "), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if name, err := laptop.findHalfStored(a); name != "" || err != nil {
+		if name, err := laptop.findHalfStoredFile(a); name != "" || err != nil {
 			t.Fatal(name, err)
 		}
-		if _, err := os.Stat(filepath.Join(laptop.inbox("reviewer"), a.key.tempName())); err == nil {
+		if _, err := os.Stat(filepath.Join(laptop.inbox("reviewer"), a.key.tempFileName())); err == nil {
 			t.Fatal("its own is left")
 		}
-		if _, err := os.Stat(filepath.Join(laptop.inbox("reviewer"), other.tempName())); err != nil {
+		if _, err := os.Stat(filepath.Join(laptop.inbox("reviewer"), other.tempFileName())); err != nil {
 			t.Fatal("another's is gone")
 		}
 	}
@@ -121,7 +121,7 @@ func TestOthersTemporaryFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer inbox.Close()
-	if name, err := storeFile(inbox, other.tempName(), other.name(), []byte("id: m")); err != nil || name != "b.yaml" {
+	if name, err := storeFile(inbox, other.tempFileName(), other.localFileName(), []byte("id: m")); err != nil || name != "b.yaml" {
 		t.Errorf("stored as %q, %v", name, err)
 	}
 }

@@ -50,7 +50,7 @@ func TestMirror(t *testing.T) {
 				}
 			}
 			await.Until(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 })
-			await.Until(t, "the queue is empty", func() bool { return len(desk.Queue("")) == 0 })
+			await.Until(t, "the queue is empty", func() bool { return len(desk.ListQueue("")) == 0 })
 			if got := laptop.arrivedFiles(); len(got) != 1 {
 				t.Errorf("arrived: %v", got)
 			}
@@ -97,7 +97,7 @@ func TestOrder(t *testing.T) {
 		t.Errorf("arrived in the order of ranks %v", ranks)
 	}
 	await.Until(t, "the sender knows", func() bool {
-		return !slices.ContainsFunc(desk.Queue(""), func(q Queued) bool { return q.State != Delivered })
+		return !slices.ContainsFunc(desk.ListQueue(""), func(q Queued) bool { return q.State != Delivered })
 	})
 	laptop.noDebris("reviewer")
 }
@@ -178,7 +178,7 @@ func TestParked(t *testing.T) {
 	if got := laptop.files("reviewer"); len(got) != 1 {
 		t.Errorf("the laptop holds %v", slices.Collect(maps.Keys(got)))
 	}
-	if n := len(desk.Queue("demo")); n != 14 {
+	if n := len(desk.ListQueue("demo")); n != 14 {
 		t.Errorf("%d files in the queue", n)
 	}
 	// What is mended is carried.
@@ -190,7 +190,7 @@ func TestParked(t *testing.T) {
 	for i := range 2 {
 		plain("a-broken.yaml", fmt.Sprintf("id: [%d", i))
 		desk.becomes("a-broken.yaml", Parked)
-		if _, err := desk.Drop(t.Context(), "demo", "reviewer", "a-broken.yaml"); err != nil {
+		if _, err := desk.DropFile(t.Context(), "demo", "reviewer", "a-broken.yaml"); err != nil {
 			t.Fatal(err)
 		}
 		await.Until(t, "it is out of the queue", func() bool { return desk.queued("a-broken.yaml").State == "" })
@@ -202,7 +202,7 @@ func TestParked(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"a-broken.yaml", "../outbox", "", "a-folder.yaml", "x/../b-foreign.yaml"} {
-		if _, err := desk.Drop(t.Context(), "demo", "reviewer", name); kinds.AsError(err).Code != kinds.NotFound {
+		if _, err := desk.DropFile(t.Context(), "demo", "reviewer", name); kinds.AsError(err).Code != kinds.NotFound {
 			t.Errorf("drop %q: %v", name, err)
 		}
 	}
@@ -288,7 +288,7 @@ func (s *side) eventuallyReported() {
 	s.t.Helper()
 	await.Until(s.t, "everything is reported", func() (over bool) {
 		err := s.db.Read(s.t.Context(), func(tx *store.Tx) error {
-			open, err := sqlArrivals(tx, "state != ?", reported)
+			open, err := sqlListArrivals(tx, "state != ?", reported)
 			over = len(open) == 0
 			return err
 		})

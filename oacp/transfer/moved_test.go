@@ -39,7 +39,7 @@ func TestMoved(t *testing.T) {
 	}
 	told := func(s *side) func() bool {
 		return func() bool {
-			a, err := s.ledger(file)
+			a, err := s.storedArrival(file)
 			return err == nil && a != nil && a.state == reported
 		}
 	}
@@ -69,10 +69,10 @@ func TestUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	inbox.Close() // so that reading fails
-	desk.Mailer.mu.Lock()
-	e := desk.bound[p].entries[file]
+	desk.ledger.mu.Lock()
+	e := desk.ledger.bound[p].entries[file]
 	e.state = settling
-	desk.Mailer.mu.Unlock()
+	desk.ledger.mu.Unlock()
 	desk.classifyEntries(t.Context(), laptop.key.ID(), p, inbox, []*entry{e})
 	if q := desk.queued(file); q.State == Parked {
 		t.Errorf("it is parked: %s", q.Reason)
@@ -118,7 +118,7 @@ func TestEditedBack(t *testing.T) {
 			desk.becomes(file, Parked)
 		}
 		desk.send("reviewer", file, text)
-		await.Until(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 && len(desk.Queue("")) == 0 })
+		await.Until(t, "the copy goes", func() bool { return len(desk.files("reviewer")) == 0 && len(desk.ListQueue("")) == 0 })
 	}
 	if got := laptop.arrivedFiles(); len(got) != 2 {
 		t.Errorf("arrived: %v", got)
@@ -137,11 +137,11 @@ func TestInboxReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer inbox.Close()
-		found, _, err := listFiles(inbox, nil, false)
+		found, _, err := listMailFiles(inbox, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		laptop.findConsumed(t.Context(), p, inbox, found, nil)
+		laptop.recordConsumedArrivals(t.Context(), p, inbox, found, nil)
 	}
 	var files, texts []string
 	for _, body := range []string{"comes back", "is copied"} {
@@ -165,7 +165,7 @@ func TestInboxReplaced(t *testing.T) {
 	laptop.start()
 	look()
 	for _, file := range files {
-		if a, err := laptop.ledger(file); err != nil || a == nil || a.state != stored {
+		if a, err := laptop.storedArrival(file); err != nil || a == nil || a.state != stored {
 			t.Errorf("%s: %+v, %v", file, a, err)
 		}
 	}

@@ -38,8 +38,8 @@ type side struct {
 	db    *store.DB
 	stop  func()
 
-	rows   rows   // of the budget, unless they are the daemon's
-	opened func() // called when a stream is open, unless nil
+	rows   budgetRows // of the budget, unless they are the daemon's
+	opened func()     // called when a stream is open, unless nil
 
 	log journal
 
@@ -81,7 +81,7 @@ func newSide(t testing.TB, name string) *side {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	s := &side{t: t, name: name, dir: dir, home: filepath.Join(dir, "oacp"), key: key, trust: identity.NewTrust(), addr: "127.0.0.1:0"}
+	s := &side{t: t, name: name, dir: dir, home: filepath.Join(dir, "oacp"), key: key, trust: identity.NewMemoryTrustStore(), addr: "127.0.0.1:0"}
 	s.listen()
 	t.Cleanup(func() {
 		if s.node != nil { // it was never started
@@ -116,7 +116,7 @@ func (s *side) start() {
 		s.listen()
 	}
 	var err error
-	if s.db, err = store.Open(s.t.Context(), filepath.Join(s.dir, "state.db")); err != nil {
+	if s.db, err = store.OpenDB(s.t.Context(), filepath.Join(s.dir, "state.db")); err != nil {
 		s.t.Fatal(err)
 	}
 	var log slog.Handler = slog.NewTextHandler(&s.log, nil)
@@ -125,7 +125,7 @@ func (s *side) start() {
 		log = slog.NewMultiHandler(log, loud)
 	}
 	node := s.node
-	s.Mailer, err = Open(s.t.Context(), Config{
+	s.Mailer, err = OpenMailer(s.t.Context(), Config{
 		Home: s.home, DB: s.db, Log: slog.New(log),
 		Open: func(ctx context.Context, to identity.ID) (Stream, error) {
 			stream, err := node.OpenStream(ctx, to, wire.StreamMail)
@@ -258,7 +258,7 @@ func text(from, to, priority, typ, body string) string {
 
 // fileName is a name that no other message has.
 func fileName(from, typ string) string {
-	return message.NewFileName(time.Now(), from, typ, strings.ToLower(rand.Text()[:12]))
+	return message.NewMessageFileName(time.Now(), from, typ, strings.ToLower(rand.Text()[:12]))
 }
 
 // send puts a message into an inbox as the reference does: written under a hidden
@@ -321,7 +321,7 @@ func (s *side) noDebris(agent string) {
 
 // queued is a file as the queue shows it; the state is "" if it is not there.
 func (s *side) queued(file string) Queued {
-	for _, q := range s.Queue("demo") {
+	for _, q := range s.ListQueue("demo") {
 		if q.File == file {
 			return q
 		}
@@ -333,15 +333,15 @@ func (s *side) queued(file string) Queued {
 func (s *side) examined(n int) {
 	s.t.Helper()
 	await.Until(s.t, "all are examined", func() bool {
-		q := s.Queue("")
+		q := s.ListQueue("")
 		return len(q) == n && !slices.ContainsFunc(q, func(q Queued) bool { return q.Hash == [32]byte{} })
 	})
 }
 
-// ledger is what came under a name, as the ledger has it; nil if nothing did.
-func (s *side) ledger(file string) (found *arrival, err error) {
+// storedArrival returns what came under a name, as the store has it; nil if nothing did.
+func (s *side) storedArrival(file string) (found *arrival, err error) {
 	err = s.db.Read(s.t.Context(), func(tx *store.Tx) error {
-		all, err := sqlArrivals(tx, "file = ?", file)
+		all, err := sqlListArrivals(tx, "file = ?", file)
 		if len(all) > 0 {
 			found = all[0]
 		}

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/acpd/acpd/identity"
@@ -9,8 +10,8 @@ import (
 	"github.com/acpd/acpd/oacp/message"
 )
 
-// parseSlots lets in as many as there are places, and of each peer one at a time, in the order
-// in which they come.
+// parseSlots bounds how many files are read at a time: places in all, and one of each peer. It
+// grants slots in the order of the requests.
 type parseSlots struct {
 	places int
 
@@ -21,21 +22,22 @@ type parseSlots struct {
 
 type slotRequest struct {
 	peer    identity.ID
-	granted chan struct{} // closed when it is let in
+	granted chan struct{} // closed when the slot is granted
 }
 
-// enter waits to be let in; leave must be called then. The error is that of ctx.
-func (g *parseSlots) enter(ctx context.Context, who identity.ID) (leave func(), err error) {
+// takeSlot waits for a slot, or for the end of ctx. The caller calls leave to give the slot
+// back.
+func (g *parseSlots) takeSlot(ctx context.Context, who identity.ID) (leave func(), err error) {
 	v := &slotRequest{who, make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, v)
-	g.letIn()
+	g.grantSlots()
 	g.mu.Unlock()
 	leave = func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		delete(g.busy, who)
-		g.letIn()
+		g.grantSlots()
 	}
 	select {
 	case <-v.granted:
@@ -43,45 +45,41 @@ func (g *parseSlots) enter(ctx context.Context, who identity.ID) (leave func(), 
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
-	for i, w := range g.waiting {
-		if w == v {
-			g.waiting = append(g.waiting[:i:i], g.waiting[i+1:]...)
-			g.mu.Unlock()
-			return nil, ctx.Err()
-		}
+	i := slices.Index(g.waiting, v)
+	if i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
 	}
 	g.mu.Unlock()
-	leave()
+	if i < 0 { // it was granted just now
+		leave()
+	}
 	return nil, ctx.Err()
 }
 
-// letIn lets in who may be. The caller holds g.mu.
-func (g *parseSlots) letIn() {
+// grantSlots grants the slots that are free. The caller holds g.mu.
+func (g *parseSlots) grantSlots() {
 	if g.busy == nil {
 		g.busy = make(map[identity.ID]bool)
 	}
-	rest := g.waiting[:0]
-	for _, v := range g.waiting {
-		if len(g.busy) < g.places && !g.busy[v.peer] {
+	g.waiting = slices.DeleteFunc(g.waiting, func(v *slotRequest) bool {
+		isFree := len(g.busy) < g.places && !g.busy[v.peer]
+		if isFree {
 			g.busy[v.peer] = true
 			close(v.granted)
-		} else {
-			rest = append(rest, v)
 		}
-	}
-	clear(g.waiting[len(rest):])
-	g.waiting = rest
+		return isFree
+	})
 }
 
-// parseArrived reads a message that has come. A file that is made for that takes up to 40 MiB of
-// memory and half a second to read, so few are read at a time.
-func (m *Mailer) parseArrived(ctx context.Context, from identity.ID, data []byte) (message.Message, error) {
-	leave, err := m.parsing.enter(ctx, from)
+// parseArrivedMessage reads a message that has come. A file made for it takes up to 40 MiB of memory
+// and half a second to read, so few are read at a time.
+func (m *Mailer) parseArrivedMessage(ctx context.Context, from identity.ID, data []byte) (message.Message, error) {
+	leave, err := m.parsing.takeSlot(ctx, from)
 	if err != nil {
 		return message.Message{}, kinds.Errorf(kinds.Cancelled, "the daemon is stopping, or the connection broke: %v", err)
 	}
 	defer leave()
-	msg, err := message.Carriable(data)
+	msg, err := message.ParseCarriableMessage(data)
 	if err != nil {
 		return msg, kinds.Errorf(kinds.Invalid, "message: %v", err)
 	}

@@ -1,25 +1,20 @@
 package transfer
 
 import (
-	"errors"
-	"io/fs"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/pace"
-	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/wire"
 )
 
-// peerQueue is what waits for one peer: deliveries, reports of what is consumed, and what
-// the peer is told of the agents here. ledger.mu guards it.
+// peerQueue holds what waits for one peer: deliveries, reports of consumed arrivals, and
+// announcements of the agents here. ledger.mu guards it.
 type peerQueue struct {
 	peer identity.ID
 
-	running   int    // its loops that run; see superviseQueues
+	running   int    // its loops that run; see Mailer.startAndStopLoops
 	stop      func() // ends them
 	untrusted bool
 
@@ -27,7 +22,7 @@ type peerQueue struct {
 	// for the other.
 	deliverSignal, reportSignal pace.Signal
 
-	todo        []*entry  // in the order of sending; made anew when stale
+	todo        []*entry  // in the order of sending; refilled when stale
 	stale       bool      // something waits that is not in todo
 	refillAt    time.Time // when a pause ends and todo is stale by itself; zero: never
 	sending     int       // entries
@@ -38,23 +33,35 @@ type peerQueue struct {
 	postponed map[arrivalKey]*arrival // those that the peer does not take yet while it takes others
 	unread    bool                    // the store may have further ones
 
-	announced     map[mailbox]string // the statuses that the peer was told
+	announced     map[mailbox]string // the statuses that the peer knows
 	announcedAt   time.Time
-	announcements int // counts the reasons to tell all of them
+	announcements int // counts the reasons to announce all agents
 
-	unreachedPause time.Duration // since the peer cannot be reached
-	unreachedUntil time.Time
-	trouble        string // why
+	unreached backOff // since the peer cannot be reached
+	trouble   string  // why it cannot
+	full      backOff // since the peer has no room for our mail
 
-	fullPause time.Duration // since it has no room for our mail
-	fullUntil time.Time
-
-	retriedAt    time.Time // when it was offered again what it had refused
-	retryPending bool      // it has given a reason to do so again
+	retriedAt    time.Time // when the peer was last offered what it had refused
+	retryPending bool      // it has given a reason to offer it again
 }
 
-// queueOf returns what waits for a peer. The caller holds l.mu.
-func (l *ledger) queueOf(peer identity.ID) *peerQueue {
+// backOff is a pause before the next try, which grows with each failure.
+type backOff struct {
+	pause time.Duration
+	until time.Time
+}
+
+// startPause begins the next pause, unless one lasts at now: then another goroutine has just found
+// the same.
+func (b *backOff) startPause(now time.Time, longest time.Duration) {
+	if !now.Before(b.until) {
+		b.pause = min(max(2*b.pause, firstPause), longest)
+		b.until = now.Add(randomizePause(b.pause))
+	}
+}
+
+// ensureQueue returns the queue of a peer, and makes it if there is none. The caller holds l.mu.
+func (l *ledger) ensureQueue(peer identity.ID) *peerQueue {
 	q := l.queues[peer]
 	if q == nil {
 		q = &peerQueue{peer: peer, deliverSignal: pace.NewSignal(), reportSignal: pace.NewSignal(), postponed: make(map[arrivalKey]*arrival)}
@@ -63,24 +70,30 @@ func (l *ledger) queueOf(peer identity.ID) *peerQueue {
 	return q
 }
 
-// wake has both loops look again.
-func (q *peerQueue) wake() {
+// signalLoops has both loops look again.
+func (q *peerQueue) signalLoops() {
 	q.deliverSignal.Set()
 	q.reportSignal.Set()
 }
 
-// queuePeers returns the peers that have a queue.
-func (l *ledger) queuePeers() []identity.ID {
+// markTodoStale notes that another entry waits. The caller holds ledger.mu.
+func (q *peerQueue) markTodoStale() {
+	q.stale = true
+	q.signalLoops()
+}
+
+// listPeersWithQueue returns the peers that have a queue.
+func (l *ledger) listPeersWithQueue() []identity.ID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Keys(l.queues))
 }
 
-// neededQueues returns the queues whose loops are to be started, which are counted as
-// running, and those whose loops are to be stopped: of a peer that is not trusted, which
-// untrusted says why, and of one to which no agent is bound and nothing is to be told. It
-// forgets queues that are not needed and have no loops any more.
-func (l *ledger) neededQueues(untrusted map[identity.ID]string) (start, stop []*peerQueue) {
+// planQueueLoops returns the queues that need their loops started or stopped. It counts the loops
+// to start as running. Loops stop if their peer is not trusted; untrusted has the text for
+// that. They also stop if no agent is bound to the peer and there is nothing to report to it.
+// planQueueLoops forgets queues that are not needed and have no loops any more.
+func (l *ledger) planQueueLoops(untrusted map[identity.ID]string) (start, stop []*peerQueue) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	bound := make(map[identity.ID]bool, len(l.queues))
@@ -94,7 +107,7 @@ func (l *ledger) neededQueues(untrusted map[identity.ID]string) (start, stop []*
 		case why != "":
 			q.trouble, q.untrusted = why, true
 		case q.untrusted: // it is trusted again
-			q.unreachedPause, q.unreachedUntil, q.trouble, q.untrusted = 0, time.Time{}, "", false
+			q.unreached, q.trouble, q.untrusted = backOff{}, "", false
 		}
 		switch on := needed && !q.untrusted; {
 		case on && q.running == 0:
@@ -109,8 +122,8 @@ func (l *ledger) neededQueues(untrusted map[identity.ID]string) (start, stop []*
 	return start, stop
 }
 
-// loopEnded notes that one of a queue's loops has ended, and reports whether it was the last.
-func (l *ledger) loopEnded(q *peerQueue) (last bool) {
+// countEndedLoop notes that one of a queue's loops has ended, and reports whether it was the last.
+func (l *ledger) countEndedLoop(q *peerQueue) (last bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q.running--
@@ -128,13 +141,13 @@ func (q *peerQueue) hasWork() bool {
 
 // Deliveries.
 
-// takeNext takes the entry that is to be delivered now, or says when to ask again: 0 is
-// when the queue is woken.
-func (l *ledger) takeNext(q *peerQueue) (*entry, time.Duration) {
+// takeNextEntry takes the entry that is to be delivered now, or returns the time to wait before
+// asking again: 0 until the queue's signal.
+func (l *ledger) takeNextEntry(q *peerQueue) (*entry, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	if wait := max(q.unreachedUntil.Sub(now), q.fullUntil.Sub(now)); wait > 0 {
+	if wait := max(q.unreached.until.Sub(now), q.full.until.Sub(now)); wait > 0 {
 		return nil, wait
 	}
 	if q.stale || !q.refillAt.IsZero() && !now.Before(q.refillAt) {
@@ -149,7 +162,7 @@ func (l *ledger) takeNext(q *peerQueue) (*entry, time.Duration) {
 			q.todo = q.todo[1:]
 			q.sendingRank = e.rank
 			q.sending++
-			e.set(sending, e.reason)
+			e.setState(sending, e.reason)
 			return e, 0
 		}
 		q.todo = q.todo[1:] // it went meanwhile
@@ -160,7 +173,7 @@ func (l *ledger) takeNext(q *peerQueue) (*entry, time.Duration) {
 	return nil, max(q.refillAt.Sub(now), time.Millisecond)
 }
 
-// refillTodo finds what waits for a peer. The caller holds l.mu.
+// refillTodo lists the entries that wait for a peer. The caller holds l.mu.
 func (l *ledger) refillTodo(q *peerQueue, now time.Time) {
 	q.stale, q.refillAt, q.todo = false, time.Time{}, nil
 	for _, s := range l.bound {
@@ -177,14 +190,14 @@ func (l *ledger) refillTodo(q *peerQueue, now time.Time) {
 			}
 		}
 	}
-	slices.SortFunc(q.todo, (*entry).before)
+	slices.SortFunc(q.todo, (*entry).compareUrgency)
 	if soon := now.Add(refillPause); !q.refillAt.IsZero() && q.refillAt.Before(soon) {
 		q.refillAt = soon
 	}
 }
 
-// isOutranked reports whether something more urgent than an entry waits for the peer.
-func (l *ledger) isOutranked(q *peerQueue, e *entry) bool {
+// isEntryOutranked reports whether a more urgent entry than e waits for the peer.
+func (l *ledger) isEntryOutranked(q *peerQueue, e *entry) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if q.stale {
@@ -194,168 +207,73 @@ func (l *ledger) isOutranked(q *peerQueue, e *entry) bool {
 	return first >= 0 && q.todo[first].rank < e.rank
 }
 
-// endDelivery moves an entry on after a delivery that ended at now with a reply or an error. said
-// is the reply in words. An entry that is not being sent any more stays as it is, because
-// its file went, is another now, or its agent is bound to another peer.
-func (l *ledger) endDelivery(q *peerQueue, e *entry, reply *wire.MailReply, said string, err error, now time.Time) (events []Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	q.sending--
-	q.wake()
-	if err == nil {
-		q.unreachedPause, q.trouble = 0, ""
-	}
-	if e.state != sending {
-		l.markDirty(e.mailbox, nil)
-		if s := l.bound[e.mailbox]; s != nil {
-			s.goneRecorded = false // and the store knows of it
-		}
-		return nil
-	}
-	switch unreached, ok := errors.AsType[*unreachedError](err); {
-	case ok:
-		e.set(Waiting, "")
-		q.stale = true
-		q.backOffUnreached(unreached.cause)
-	case errors.Is(err, errOutranked):
-		e.set(Waiting, e.reason)
-		q.stale = true
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errChanging):
-		e.set(settling, "") // the next scan decides
-		e.version = fileVersion{}
-		l.markDirty(e.mailbox, names{e.file: {}})
-	case err != nil:
-		q.retryLater(e, err.Error())
-	case reply.Result == wire.MailRetry:
-		q.retryLater(e, said)
-		if reply.Code == string(kinds.Overloaded) && reply.Scope != wire.MailScopeMessage {
-			q.backOffFull(now)
-		}
-	case reply.Result == wire.MailRefused:
-		events = e.refuse(q.peer, said)
-		e.nextTry = now.Add(refusedPause)
-	case isStored(reply):
-		e.set(Delivered, "")
-		e.since = now.Add(-time.Duration(now.Nanosecond() % int(time.Millisecond))) // as the store has it
-		e.tries = 0
-		q.fullPause = 0
-		events = append(events, e.event(q.peer))
-	default:
-		q.retryLater(e, "an answer that makes no sense: "+reply.Result)
-	}
-	return events
-}
-
-// isStored reports whether a reply says that the message is stored at the peer.
-func isStored(reply *wire.MailReply) bool {
-	return reply.Result == wire.MailStored || reply.Result == wire.MailDuplicate
-}
-
-// retryLater has an entry wait, longer after each try. The caller holds ledger.mu.
-func (q *peerQueue) retryLater(e *entry, reason string) {
-	e.set(Waiting, reason)
-	e.nextTry = time.Now().Add(jitter(min(firstPause<<min(e.tries, 10), longestRetry)))
-	e.tries++
-	if q.refillAt.IsZero() || e.nextTry.Before(q.refillAt) {
-		q.refillAt = e.nextTry
-	}
-}
-
-// backOffUnreached has everything wait for a peer that cannot be reached. The caller holds ledger.mu.
-func (q *peerQueue) backOffUnreached(cause error) {
-	q.trouble = cause.Error()
-	if time.Now().Before(q.unreachedUntil) {
-		return // another has just found that out
-	}
-	q.unreachedPause = min(max(2*q.unreachedPause, firstPause), longestPause)
-	q.unreachedUntil = time.Now().Add(jitter(q.unreachedPause))
-}
-
-// backOffFull has all deliveries wait for a peer that has no room for them: our share is of
-// all of them. The caller holds ledger.mu.
-func (q *peerQueue) backOffFull(now time.Time) {
-	if now.Before(q.fullUntil) {
-		return // another has just found that out
-	}
-	q.fullPause = min(max(2*q.fullPause, firstPause), longestRetry)
-	q.fullUntil = now.Add(jitter(q.fullPause))
-}
-
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
-
 // Reports.
 
-// takeReports takes the reports that are to be made now; wait is how long a peer that
-// cannot be reached is left alone.
-func (l *ledger) takeReports(q *peerQueue) (all []*arrival, wait time.Duration) {
+// takeDueReports takes the reports that are to be made now. If there are none, ask says that the
+// caller is to ask the store for some. wait is the time before the next try to reach the peer.
+func (l *ledger) takeDueReports(q *peerQueue) (all []*arrival, ask bool, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if wait = time.Until(q.unreachedUntil); wait > 0 {
-		return nil, wait
+	if wait = time.Until(q.unreached.until); wait > 0 {
+		return nil, false, wait
 	}
-	all, q.reports = append(q.reports, q.takePostponed(time.Now())...), nil
+	all, q.reports = append(q.reports, q.takeDuePostponed(time.Now())...), nil
 	q.reporting = true
-	return all, 0
+	if len(all) == 0 {
+		ask, q.unread = q.unread, false
+	}
+	return all, ask, 0
 }
 
-// endReports puts back reports that could not be made, behind others. more says that the
-// store may have further ones. wait is how long the peer is left alone, and next how long
-// the next postponed report has to wait.
-func (l *ledger) endReports(q *peerQueue, left []*arrival) (more bool, wait, next time.Duration) {
+// requeueReports puts back reports that could not be made, behind others. more says that the
+// store may have further ones. wait is the time before the next try to reach the peer, and
+// next the time before the next postponed report.
+func (l *ledger) requeueReports(q *peerQueue, left []*arrival) (more bool, wait, next time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q.reports, q.reporting = append(q.reports, left...), false
-	return q.unread && len(q.reports) == 0, max(time.Until(q.unreachedUntil), 0), q.postponedWait()
+	return q.unread && len(q.reports) == 0, max(time.Until(q.unreached.until), 0), q.timeUntilNextPostponed()
 }
 
-// takeUnread reports whether the store may have further reports, and notes that they are read.
-func (l *ledger) takeUnread(q *peerQueue) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	unread := q.unread
-	q.unread = false
-	return unread
-}
-
-// addUnread takes the reports that the store gave, of which those are left out that wait by
-// themselves. more says that there are further ones, or that it could not be read.
-func (l *ledger) addUnread(q *peerQueue, all []*arrival, more bool) []*arrival {
+// dropPostponedReports returns the reports from the store without those that are postponed. more
+// says that the store has further ones, or could not be read.
+func (l *ledger) dropPostponedReports(q *peerQueue, all []*arrival, more bool) []*arrival {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q.unread = q.unread || more
 	return slices.DeleteFunc(all, func(a *arrival) bool { return q.postponed[a.key] != nil })
 }
 
-// noteUnreached has everything wait for a peer that cannot be reached.
-func (l *ledger) noteUnreached(q *peerQueue, cause error) {
+// markPeerUnreachable has everything wait for a peer that cannot be reached.
+func (l *ledger) markPeerUnreachable(q *peerQueue, cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	q.backOffUnreached(cause)
+	q.backOffUnreachable(cause)
 }
 
-// isBackingOff reports whether a peer that could not be reached is left alone.
-func (l *ledger) isBackingOff(q *peerQueue) bool {
+// isQueueBackingOff reports whether the pause before the next try to reach a peer lasts.
+func (l *ledger) isQueueBackingOff(q *peerQueue) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Now().Before(q.unreachedUntil)
+	return time.Now().Before(q.unreached.until)
 }
 
-// postpone has a report that the peer does not take yet wait by itself, and reports whether
-// there is room for that.
-func (l *ledger) postpone(q *peerQueue, a *arrival) bool {
+// postponeReport has a report that the peer does not take yet wait by itself, and reports
+// whether there is room for that.
+func (l *ledger) postponeReport(q *peerQueue, a *arrival) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(q.postponed) == maxPostponed {
 		return false
 	}
-	a.due = time.Now().Add(jitter(min(firstPause<<min(a.tries, 10), longestRetry)))
+	a.due = time.Now().Add(computeRetryPause(a.tries))
 	a.tries++
 	q.postponed[a.key] = a
 	return true
 }
 
-// takePostponed takes the reports that have waited long enough. The caller holds ledger.mu.
-func (q *peerQueue) takePostponed(now time.Time) (all []*arrival) {
+// takeDuePostponed takes the postponed reports that are due. The caller holds ledger.mu.
+func (q *peerQueue) takeDuePostponed(now time.Time) (all []*arrival) {
 	for key, a := range q.postponed {
 		if !a.due.After(now) {
 			all = append(all, a)
@@ -365,9 +283,9 @@ func (q *peerQueue) takePostponed(now time.Time) (all []*arrival) {
 	return all
 }
 
-// postponedWait returns how long the next of them has to wait, 0 if there is none. The
-// caller holds ledger.mu.
-func (q *peerQueue) postponedWait() (wait time.Duration) {
+// timeUntilNextPostponed returns the time before the next postponed report is due, 0 if there is
+// none. The caller holds ledger.mu.
+func (q *peerQueue) timeUntilNextPostponed() (wait time.Duration) {
 	for _, a := range q.postponed {
 		if left := max(time.Until(a.due), time.Millisecond); wait == 0 || left < wait {
 			wait = left
@@ -378,22 +296,22 @@ func (q *peerQueue) postponedWait() (wait time.Duration) {
 
 // Announcements.
 
-// announceAgain has the peer told of all agents. The caller holds ledger.mu.
-func (q *peerQueue) announceAgain() {
+// requestAnnouncement has the peer told of all agents. The caller holds ledger.mu.
+func (q *peerQueue) requestAnnouncement() {
 	q.announced = nil
 	q.announcements++
-	q.wake()
+	q.signalLoops()
 }
 
-// announcement is what a peer is to be told of the agents here.
+// announcement tells a peer of the agents here.
 type announcement struct {
 	projects map[string]struct{} // in which it has agents
 	told     map[mailbox]string  // the statuses that it knows
 	reason   int                 // announcements of the queue, when it began
 }
 
-// beginAnnouncement returns what a peer is to be told, nil if it is not connected, or if
-// there is nothing, or if it was told a short time ago.
+// beginAnnouncement returns an announcement for a peer. It returns nil if the peer is not
+// connected, or has no agents, or if the last announcement was a short time ago.
 func (l *ledger) beginAnnouncement(q *peerQueue) *announcement {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -413,9 +331,9 @@ func (l *ledger) beginAnnouncement(q *peerQueue) *announcement {
 	return a
 }
 
-// endAnnouncement notes what a peer was told, unless there is a reason meanwhile to tell
-// it everything again.
-func (l *ledger) endAnnouncement(q *peerQueue, a *announcement, told map[mailbox]string) {
+// recordAnnouncement notes the statuses that a peer was told, unless there is a reason meanwhile
+// to announce all again.
+func (l *ledger) recordAnnouncement(q *peerQueue, a *announcement, told map[mailbox]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if q.announcements == a.reason {

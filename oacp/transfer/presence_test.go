@@ -43,9 +43,9 @@ func TestPresence(t *testing.T) {
 	}
 	desk.start()
 	await.Until(t, "the first look is over", func() bool {
-		desk.Mailer.mu.Lock()
-		defer desk.Mailer.mu.Unlock()
-		return desk.bound[mailbox{"demo", "reviewer"}].fileStatus != ""
+		desk.ledger.mu.Lock()
+		defer desk.ledger.mu.Unlock()
+		return desk.ledger.bound[mailbox{"demo", "reviewer"}].fileStatus != ""
 	})
 	desk.stop()
 	if text, _ := os.ReadFile(status); string(text) != mine {

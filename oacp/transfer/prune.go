@@ -10,62 +10,60 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// pruneLoop forgets what has been over for long, until ctx ends.
+// pruneLoop deletes old rows from the store, once a day, until ctx ends.
 func (m *Mailer) pruneLoop(ctx context.Context) {
 	for ctx.Err() == nil {
-		m.prune(ctx)
+		m.pruneOldRows(ctx)
 		_ = pace.Sleep(ctx, pruneEvery)
 	}
 }
 
-// prune forgets what has been over for long, by and by.
-func (m *Mailer) prune(ctx context.Context) {
+// pruneOldRows deletes the rows of arrivals and deliveries that have been over for long, a few at
+// a time.
+func (m *Mailer) pruneOldRows(ctx context.Context) {
 	before := time.Now().Add(-retention)
-	for _, u := range m.cfg.Budget.Usage() {
-		for u.Row.Name == budget.MailLedger.Name && ctx.Err() == nil && m.forgetReported(ctx, u.Peer, before) == pruneSlice {
+	for _, u := range m.cfg.Budget.ListUsage() {
+		for u.Row.Name == budget.MailLedger.Name && ctx.Err() == nil && m.pruneArrivalRows(ctx, u.Peer, before) == pruneSlice {
 		}
 	}
-	for ctx.Err() == nil {
-		n := 0
-		err := m.writeStore(ctx, func(tx *store.Tx) (err error) {
-			n, err = sqlPruneDelivered(tx, before, pruneSlice)
-			return err
-		})
-		if err != nil || n < pruneSlice {
-			return
-		}
+	deletion := func(tx *store.Tx) (int, error) { return sqlPruneDeliveries(tx, before, pruneSlice) }
+	for ctx.Err() == nil && m.deleteRows(ctx, deletion) == pruneSlice {
 	}
 }
 
-// pruneSlice is how many rows one write removes: the daemon has one writer.
+// pruneSlice bounds the rows that one write deletes, because the daemon has one writer.
 const pruneSlice = 64
 
-// forgetReported removes from the store up to pruneSlice messages of a peer that have been
-// over since before, and returns how many.
-func (m *Mailer) forgetReported(ctx context.Context, who identity.ID, before time.Time) (n int) {
+// deleteRows runs a deletion in a write of its own, and returns the number of rows, 0 if it
+// failed.
+func (m *Mailer) deleteRows(ctx context.Context, deletion func(*store.Tx) (int, error)) (n int) {
 	err := m.writeStore(ctx, func(tx *store.Tx) (err error) {
-		n, err = sqlForgetReported(tx, who, before, pruneSlice)
+		n, err = deletion(tx)
 		return err
 	})
 	if err != nil {
 		return 0
 	}
-	m.accounts.arrivals.Give(who, int64(n))
 	return n
 }
 
-// reserveRow takes a row of the store for a message of a peer. If none is left, old rows of the
+// pruneArrivalRows deletes up to pruneSlice arrivals of a peer that have been over since before
+// a time, and returns their number.
+func (m *Mailer) pruneArrivalRows(ctx context.Context, who identity.ID, before time.Time) int {
+	n := m.deleteRows(ctx, func(tx *store.Tx) (int, error) { return sqlPruneArrivals(tx, who, before, pruneSlice) })
+	m.ledger.accounts.arrivals.Release(who, int64(n))
+	return n
+}
+
+// reserveArrivalRow takes a row of the store for a message of a peer. If none is left, old rows of the
 // same peer make room: no sender repeats those.
-func (m *Mailer) reserveRow(ctx context.Context, who identity.ID) error {
-	err := m.accounts.arrivals.Take(who, 1)
-	if err == nil {
-		return nil
+func (m *Mailer) reserveArrivalRow(ctx context.Context, who identity.ID) error {
+	err := m.ledger.accounts.arrivals.Reserve(who, 1)
+	if err != nil && m.pruneArrivalRows(ctx, who, time.Now().Add(-shortRetention)) > 0 {
+		err = m.ledger.accounts.arrivals.Reserve(who, 1)
 	}
-	if n := m.forgetReported(ctx, who, time.Now().Add(-shortRetention)); n == 0 {
-		return exceeded(err, remedyArrivals)
-	}
-	if err := m.accounts.arrivals.Take(who, 1); err != nil {
-		return exceeded(err, remedyArrivals)
+	if err != nil {
+		return newOverloadedError(err, remedyArrivals)
 	}
 	return nil
 }

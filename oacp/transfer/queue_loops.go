@@ -8,10 +8,10 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// runQueues starts and stops the loops that deliver and report to peers, as they are
+// startAndStopLoops starts and stops the loops that deliver and report to peers, as they are
 // needed. Only Run calls it; tasks waits for the loops.
-func (m *Mailer) runQueues(ctx context.Context, tasks *sync.WaitGroup) {
-	start, stop := m.ledger.neededQueues(m.untrustedPeers())
+func (m *Mailer) startAndStopLoops(ctx context.Context, tasks *sync.WaitGroup) {
+	start, stop := m.ledger.planQueueLoops(m.listUntrustedPeers())
 	for _, q := range stop {
 		q.stop()
 	}
@@ -21,7 +21,7 @@ func (m *Mailer) runQueues(ctx context.Context, tasks *sync.WaitGroup) {
 		for _, loop := range []func(context.Context, *peerQueue){m.deliverLoop, m.reportLoop} {
 			tasks.Go(func() {
 				loop(run, q)
-				if m.ledger.loopEnded(q) {
+				if m.ledger.countEndedLoop(q) {
 					stop()
 				}
 			})
@@ -29,11 +29,11 @@ func (m *Mailer) runQueues(ctx context.Context, tasks *sync.WaitGroup) {
 	}
 }
 
-// untrustedPeers says, of the peers that have a queue and are not trusted, why their mail
-// waits.
-func (m *Mailer) untrustedPeers() map[identity.ID]string {
+// listUntrustedPeers returns the peers that have a queue and are not trusted, with the text that
+// says why their mail waits.
+func (m *Mailer) listUntrustedPeers() map[identity.ID]string {
 	why := make(map[identity.ID]string)
-	for _, peer := range m.ledger.queuePeers() {
+	for _, peer := range m.ledger.listPeersWithQueue() {
 		if !m.cfg.Trusted(peer) {
 			why[peer] = kinds.Errorf(kinds.UnknownPeer, "%s is not trusted here: acpctl trust its full id to go on, or acpctl oacp unbind the agent", m.cfg.Name(peer)).Error()
 		}

@@ -19,9 +19,9 @@ func loops() int {
 }
 
 func (s *side) hasCourier(to *side) bool {
-	s.Mailer.mu.Lock()
-	defer s.Mailer.mu.Unlock()
-	return s.queues[to.key.ID()] != nil
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	return s.ledger.queues[to.key.ID()] != nil
 }
 
 func (s *side) untrust(other *side) {
@@ -39,7 +39,7 @@ func TestUnbindEndsItsCouriers(t *testing.T) {
 	file, _ := desk.question("hello")
 	desk.becomes(file, Delivered)
 	await.Until(t, "the arrival is in the ledger", func() bool {
-		a, err := laptop.ledger(file)
+		a, err := laptop.storedArrival(file)
 		return err == nil && a != nil && a.state == stored
 	})
 	await.Until(t, "there are four loops while both are bound", func() bool { return loops() == 4 })
@@ -87,11 +87,11 @@ func TestUntrustEndsItsCouriers(t *testing.T) {
 	await.Until(t, "all loops end", func() bool { return loops() == 0 })
 	for range 3 { // rounds of Run, in which they would begin again
 		for _, s := range []*side{desk, laptop} {
-			s.markAllDirty()
+			s.ledger.markAllDirty()
 			await.Until(t, "Run has taken it", func() bool {
-				s.Mailer.mu.Lock()
-				defer s.Mailer.mu.Unlock()
-				return len(s.changed) == 0 && len(s.dirty) == 0
+				s.ledger.mu.Lock()
+				defer s.ledger.mu.Unlock()
+				return len(s.ledger.changed) == 0 && len(s.ledger.dirty) == 0
 			})
 		}
 	}

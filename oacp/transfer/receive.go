@@ -23,25 +23,21 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// patientReader bounds how long a peer may say nothing, and how long it may talk.
-type patientReader struct {
+// deadlineReader bounds how long a peer may say nothing, and how long it may talk.
+type deadlineReader struct {
 	s   Stream
 	end time.Time
 }
 
-func (p patientReader) Read(b []byte) (int, error) {
-	next := time.Now().Add(idleTime)
-	if next.After(p.end) {
-		next = p.end
-	}
-	p.s.SetReadDeadline(next)
+func (p deadlineReader) Read(b []byte) (int, error) {
+	p.s.SetReadDeadline(time.Now().Add(min(idleTime, time.Until(p.end))))
 	return p.s.Read(b)
 }
 
 // Serve answers one stream that a peer has opened, and ends it.
 func (m *Mailer) Serve(ctx context.Context, from identity.ID, s Stream) {
 	defer s.Close()
-	r := bufio.NewReader(patientReader{s, time.Now().Add(streamTime)})
+	r := bufio.NewReader(deadlineReader{s, time.Now().Add(streamTime)})
 	request, err := wire.ReadMailRequest(r)
 	result := ""
 	if err == nil {
@@ -52,9 +48,9 @@ func (m *Mailer) Serve(ctx context.Context, from identity.ID, s Stream) {
 	}
 	reply := &wire.MailReply{Result: result}
 	if err != nil {
-		e := m.errorForPeer(err)
+		e := m.sanitizeErrorForPeer(err)
 		reply = &wire.MailReply{Result: wire.MailRefused, Code: string(e.Code), Message: e.Message}
-		if _, ok := errors.AsType[*singleError](err); ok {
+		if _, ok := errors.AsType[*singleMessageError](err); ok {
 			reply.Scope = wire.MailScopeMessage
 		}
 		switch {
@@ -63,7 +59,7 @@ func (m *Mailer) Serve(ctx context.Context, from identity.ID, s Stream) {
 		}
 		m.logRefusal(from, request, e, err)
 	} else if result == wire.MailStored {
-		m.failures.clear(from.String())
+		m.failures.clearFailure(from.String())
 	}
 	b, err := wire.AppendMailReply(nil, reply)
 	if err != nil {
@@ -74,20 +70,19 @@ func (m *Mailer) Serve(ctx context.Context, from identity.ID, s Stream) {
 	s.Write(b)
 }
 
-// singleError marks the refusal of one message that says nothing of others: its sender goes on
-// with these.
-type singleError struct{ error }
+// singleMessageError marks a refusal that concerns one message alone: its sender goes on with others.
+type singleMessageError struct{ error }
 
-func (a *singleError) Unwrap() error { return a.error }
+func (a *singleMessageError) Unwrap() error { return a.error }
 
 // logRefusal logs why a peer's request was refused.
 func (m *Mailer) logRefusal(from identity.ID, request *wire.MailRequest, e *kinds.Error, err error) {
-	if !m.failures.isNew(from.String(), withoutPath(err)) {
+	if !m.failures.addIfNew(from.String(), errorTextWithoutPath(err)) {
 		return
 	}
 	level := slog.LevelInfo
 	switch {
-	case e.Code == kinds.Internal: // somebody here has to mend that
+	case e.Code == kinds.Internal: // the owner of this daemon has to mend that
 		level = slog.LevelWarn
 	case e.Retryable:
 		level = slog.LevelDebug
@@ -95,11 +90,11 @@ func (m *Mailer) logRefusal(from identity.ID, request *wire.MailRequest, e *kind
 	if request == nil { // it did not decode
 		request = new(wire.MailRequest)
 	}
-	m.cfg.Lines.Add(from, level, "mail refused", "peer", from.Label(), "op", request.Op, "project", request.Project, "agent", request.Agent, "file", request.File, "err", err)
+	m.cfg.Lines.WriteLimited(from, level, "mail refused", "peer", from.Label(), "op", request.Op, "project", request.Project, "agent", request.Agent, "file", request.File, "err", err)
 }
 
-// errorForPeer is what a peer hears of an error: nothing of this machine's folders.
-func (m *Mailer) errorForPeer(err error) *kinds.Error {
+// sanitizeErrorForPeer returns an error without facts of this machine's folders, for a peer.
+func (m *Mailer) sanitizeErrorForPeer(err error) *kinds.Error {
 	e := kinds.AsError(err)
 	if e.Code != kinds.Internal {
 		return e
@@ -125,47 +120,47 @@ func (m *Mailer) handleRequest(ctx context.Context, from identity.ID, request *w
 		return "", kinds.Errorf(kinds.UnknownKind, "op %.40q is not known here", request.Op)
 	}
 	p := mailbox{request.Project, request.Agent}
-	if err := p.check(); err != nil {
+	if err := p.checkNames(); err != nil {
 		return "", err
 	}
 	switch request.Op {
 	case wire.MailDeliver:
 		return m.receiveMail(ctx, from, request, body)
 	case wire.MailConsumed:
-		return wire.MailOK, m.handleConsumed(ctx, from, p, request)
+		return wire.MailOK, m.handleConsumedReport(ctx, from, p, request)
 	}
-	m.ledger.notePresence(from, p, request.Status)
+	m.ledger.recordPresence(from, p, request.Status)
 	return wire.MailOK, nil
 }
 
-// handleConsumed notes that the recipient of a message is done with it. The next scan
-// removes the copy, now if it is still that message, else when it is so again.
-func (m *Mailer) handleConsumed(ctx context.Context, from identity.ID, p mailbox, request *wire.MailRequest) error {
-	if !message.LegalFileName(request.File) {
+// handleConsumedReport notes that the recipient of a message is done with it. A scan removes the
+// copy as soon as it is that message: now, or after a change was taken back.
+func (m *Mailer) handleConsumedReport(ctx context.Context, from identity.ID, p mailbox, request *wire.MailRequest) error {
+	if !message.IsLegalFileName(request.File) {
 		return kinds.Errorf(kinds.Invalid, "filename %.80q: no message from here is called that", request.File)
 	}
-	switch peer, state, bound := m.ledger.stateOf(p, request.File); {
+	switch peer, state, bound := m.ledger.findEntryState(p, request.File); {
 	case !bound || peer != from: // no copy lies here
 		return nil
 	case state == sending: // the store does not have it yet
-		return &singleError{kinds.Errorf(kinds.Overloaded, "its delivery is not over: say that again")}
+		return &singleMessageError{kinds.Errorf(kinds.Overloaded, "its delivery is not over: say that again")}
 	}
-	if err := m.cfg.DB.Write(ctx, false, func(tx *store.Tx) error { return sqlMarkConsumed(tx, from, p, request.File, request.Hash) }); err != nil {
+	if err := m.cfg.DB.Write(ctx, false, func(tx *store.Tx) error { return sqlMarkDeliveryConsumed(tx, from, p, request.File, request.Hash) }); err != nil {
 		return fmt.Errorf("note what is consumed: %w", err)
 	}
-	m.ledger.noteConsumed(p, from, request.File, request.Hash)
+	m.ledger.markFileConsumed(p, from, request.File, request.Hash)
 	return nil
 }
 
-// receiveMail stores a message. Who sends may, and who is to have it lives here, before
-// a byte of it is read.
+// receiveMail stores a message. Before it reads a byte of it, it checks that the peer may send
+// it, and that the recipient lives here.
 func (m *Mailer) receiveMail(ctx context.Context, from identity.ID, request *wire.MailRequest, body io.Reader) (string, error) {
 	switch {
 	case request.Size > message.MaxBytes:
 		return "", kinds.Errorf(kinds.TooLarge, "size: %d bytes: a message may have %d", request.Size, message.MaxBytes)
 	case request.Size == 0:
 		return "", kinds.Errorf(kinds.Invalid, "size: 0: a message is not empty")
-	case !m.ledger.isBoundTo(from, request.Project, ""):
+	case !m.ledger.isAgentBoundTo(from, request.Project, ""):
 		return "", kinds.Errorf(kinds.NotAuthorized, "no agent of project %s is bound to you there: its owner may do that with acpctl oacp bind", request.Project)
 	}
 	key := arrivalKey{from, mailbox{request.Project, request.Agent}, request.File, request.Hash}
@@ -178,7 +173,7 @@ func (m *Mailer) receiveMail(ctx context.Context, from identity.ID, request *wir
 	if err != nil {
 		return "", err
 	}
-	inbox.Close() // no descriptor waits for a peer that does not go on
+	inbox.Close() // a peer that sends nothing must not hold a descriptor
 	a := &arrival{key: key, state: writing, size: int64(request.Size)}
 	if err := m.ledger.reserveRoom(a); err != nil {
 		known, fail := m.readArrival(ctx, key)
@@ -186,11 +181,14 @@ func (m *Mailer) receiveMail(ctx context.Context, from identity.ID, request *wir
 			return "", cmp.Or(fail, err)
 		}
 	}
-	defer m.ledger.endReceiving(a)
+	defer m.ledger.releaseRoomUnlessStored(a)
 
-	var data bytes.Buffer // grows with what comes, not with what is announced
-	if n, err := io.Copy(&data, io.LimitReader(body, int64(request.Size))); err != nil || uint64(n) < request.Size {
-		return "", errorCutShort(cmp.Or(err, io.ErrUnexpectedEOF))
+	var data bytes.Buffer // grows with the bytes that come, not with the announced size
+	switch n, err := io.Copy(&data, io.LimitReader(body, int64(request.Size))); {
+	case err == nil && uint64(n) < request.Size, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "", kinds.Errorf(kinds.Invalid, "size: fewer bytes came")
+	case err != nil:
+		return "", kinds.Errorf(kinds.Timeout, "the message did not come in time: %v", err)
 	}
 	if n, err := body.Read(make([]byte, 1)); n > 0 || err != io.EOF {
 		return "", kinds.Errorf(kinds.Invalid, "size: more than %d bytes came", request.Size)
@@ -198,51 +196,42 @@ func (m *Mailer) receiveMail(ctx context.Context, from identity.ID, request *wir
 	if sha256.Sum256(data.Bytes()) != request.Hash {
 		return "", kinds.Errorf(kinds.Invalid, "sha256: the bytes have another hash")
 	}
-	letter, err := m.parseArrived(ctx, from, data.Bytes())
+	msg, err := m.parseArrivedMessage(ctx, from, data.Bytes())
 	if err != nil {
 		return "", err
 	}
-	if !m.ledger.isBoundTo(from, request.Project, letter.From) {
-		return "", kinds.Errorf(kinds.NotAuthorized, "from: %s of project %s is not bound to you there: its owner may do that with acpctl oacp bind %s %s", letter.From, request.Project, request.Project, letter.From)
+	if !m.ledger.isAgentBoundTo(from, request.Project, msg.From) {
+		return "", kinds.Errorf(kinds.NotAuthorized, "from: %s of project %s is not bound to you there: its owner may do that with acpctl oacp bind %s %s", msg.From, request.Project, request.Project, msg.From)
 	}
-	// From here on it may be in the inbox, so it is not given up half-way.
+	// From here on it may be in the inbox: the end of ctx must not stop it half-way.
 	return m.storeMail(context.WithoutCancel(ctx), a, data.Bytes(), request.Delivery)
 }
 
-// readArrival returns what the store has of a message, nil if it has nothing.
+// readArrival returns an arrival from the store, nil if there is none.
 func (m *Mailer) readArrival(ctx context.Context, key arrivalKey) (a *arrival, err error) {
 	err = m.cfg.DB.Read(ctx, func(tx *store.Tx) (err error) {
-		a, err = sqlArrival(tx, key)
+		a, err = sqlReadArrival(tx, key)
 		return err
 	})
 	return a, err
 }
 
-func errorCutShort(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return kinds.Errorf(kinds.Invalid, "size: fewer bytes came")
-	}
-	return kinds.Errorf(kinds.Timeout, "the message did not come in time: %v", err)
-}
-
 // openHostedInbox opens the inbox of an agent that lives here.
 func (m *Mailer) openHostedInbox(p mailbox, from identity.ID) (*os.Root, error) {
-	if peer, ok := m.ledger.boundPeer(p); ok {
+	if peer, ok := m.ledger.findBoundPeer(p); ok {
 		where := "elsewhere"
 		if peer == from {
 			where = "with you"
 		}
 		return nil, kinds.Errorf(kinds.NotFound, "agent %s of project %s is not hosted there: by its bindings it lives %s", p.agent, p.project, where)
 	}
-	err := m.checkSpelling(p)
+	var inbox *os.Root
+	err := m.checkAgentSpelling(p)
 	if err == nil {
-		var inbox *os.Root
-		if inbox, err = m.openInbox(p); err == nil {
-			return inbox, nil
-		}
+		inbox, err = m.openInbox(p)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return inbox, err
 	}
 	if project, err := m.openFolder(path.Join("projects", p.project)); err == nil {
 		project.Close()
@@ -266,39 +255,39 @@ func (m *Mailer) storeMail(ctx context.Context, a *arrival, data []byte, deliver
 	result := wire.MailStored
 	switch {
 	case known == nil:
-		if err := checkFreeName(inbox, key.name(), a.size, key.hash); err != nil {
+		if err := checkFreeFileName(inbox, key.localFileName(), a.size, key.hash); err != nil {
 			return "", err // before the store has a row of what will not come
 		}
-		if err := m.reserveRow(ctx, key.peer); err != nil {
+		if err := m.reserveArrivalRow(ctx, key.peer); err != nil {
 			return "", err
 		}
 		if err := m.writeArrival(ctx, sqlAddArrival, a, true); err != nil {
-			m.accounts.arrivals.Give(key.peer, 1)
+			m.ledger.accounts.arrivals.Release(key.peer, 1)
 			return "", err
 		}
 	case known.state == stored:
 		return wire.MailDuplicate, nil
 	case known.state == writing: // an earlier attempt that failed, maybe after the link
-		if a.name, err = a.locate(inbox); err != nil {
+		if a.name, err = a.findFile(inbox); err != nil {
 			return "", err
 		}
 		if a.name != "" {
 			result = wire.MailDuplicate
 		}
-	default: // the sender does not know any more that it is consumed, or not yet
+	default: // it is consumed, and the sender does not know it any more, or not yet
 		known.state = consumed
 		if err := m.writeArrival(ctx, sqlUpdateArrival, known, false); err != nil {
 			return "", err
 		}
-		m.ledger.addArrival(known)
+		m.ledger.refileArrivals(known)
 		return wire.MailDuplicate, nil
 	}
 	if a.name == "" {
-		if a.name, err = storeFile(inbox, key.tempName(), key.name(), data); err != nil {
+		if a.name, err = storeFile(inbox, key.tempFileName(), key.localFileName(), data); err != nil {
 			return "", fmt.Errorf("store mail: %w", err)
 		}
 	}
-	if a.folder, err = inodeOf(inbox); err != nil {
+	if a.folder, err = readFolderInode(inbox); err != nil {
 		return "", fmt.Errorf("store mail: %w", err)
 	}
 	done := *a
@@ -306,7 +295,7 @@ func (m *Mailer) storeMail(ctx context.Context, a *arrival, data []byte, deliver
 	if err := m.writeArrival(ctx, sqlUpdateArrival, &done, true); err != nil {
 		return "", err
 	}
-	m.ledger.endStoring(a)
+	m.ledger.markArrivalStored(a)
 	m.cfg.Log.Debug("mail stored", "peer", key.peer.Label(), "project", key.project, "agent", key.agent, "file", a.name, "delivery", delivery, "result", result)
 	if result == wire.MailStored {
 		m.cfg.Event(Event{Peer: key.peer, Project: key.project, Agent: key.agent, File: a.name, Hash: key.hash, State: Arrived})

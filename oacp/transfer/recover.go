@@ -10,22 +10,15 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// recoverArrival settles what a crash left half stored: it is there, or it never came and
-// will come again. Its temporary file goes, and nobody else's.
-func (m *Mailer) recoverArrival(ctx context.Context, a *arrival) (err error) {
-	name, err := m.findHalfStored(a)
+// recoverArrival settles an arrival that a crash left half stored: its file is there, or it
+// counts as never arrived and will come again. Only its own temporary file goes.
+func (m *Mailer) recoverArrival(ctx context.Context, a *arrival) error {
+	name, err := m.findHalfStoredFile(a)
 	if err != nil {
 		return err
 	}
-	if name == "" {
-		defer func() {
-			if err == nil {
-				m.accounts.arrivals.Give(a.key.peer, 1)
-			}
-		}()
-	}
 	// It is found out again if that is lost.
-	return m.cfg.DB.Write(ctx, false, func(tx *store.Tx) error {
+	err = m.cfg.DB.Write(ctx, false, func(tx *store.Tx) error {
 		if name == "" {
 			a.state = ""
 			return sqlDeleteArrival(tx, a.key)
@@ -33,11 +26,15 @@ func (m *Mailer) recoverArrival(ctx context.Context, a *arrival) (err error) {
 		a.state, a.name = stored, name
 		return sqlUpdateArrival(tx, a)
 	})
+	if err == nil && name == "" {
+		m.ledger.accounts.arrivals.Release(a.key.peer, 1)
+	}
+	return err
 }
 
-// findHalfStored returns the name that a half-stored message has in the inbox, or had
+// findHalfStoredFile returns the name that a half-stored message has in the inbox, or had
 // before it went into the archive; "" if it is in neither.
-func (m *Mailer) findHalfStored(a *arrival) (string, error) {
+func (m *Mailer) findHalfStoredFile(a *arrival) (string, error) {
 	inbox, err := m.openInbox(a.key.mailbox)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -46,19 +43,19 @@ func (m *Mailer) findHalfStored(a *arrival) (string, error) {
 		return "", err
 	}
 	defer inbox.Close()
-	if err := inbox.Remove(a.key.tempName()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := inbox.Remove(a.key.tempFileName()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	if a.folder, err = inodeOf(inbox); err != nil {
+	if a.folder, err = readFolderInode(inbox); err != nil {
 		return "", err
 	}
-	return a.locate(inbox)
+	return a.findFile(inbox)
 }
 
-// locate returns a message's name in an inbox or its archive, "" if it is in neither.
-func (a *arrival) locate(inbox *os.Root) (string, error) {
-	name := a.key.name()
-	if n := findMessage(inbox, name, a.size, a.key.hash); n != "" {
+// findFile returns a message's name in an inbox or its archive, "" if it is in neither.
+func (a *arrival) findFile(inbox *os.Root) (string, error) {
+	name := a.key.localFileName()
+	if n := findFileByHash(inbox, name, a.size, a.key.hash); n != "" {
 		return n, durable.SyncRoot(inbox)
 	}
 	archive, err := inbox.OpenRoot("archive")
@@ -69,5 +66,5 @@ func (a *arrival) locate(inbox *os.Root) (string, error) {
 		return "", err
 	}
 	defer archive.Close()
-	return findMessage(archive, name, a.size, a.key.hash), nil
+	return findFileByHash(archive, name, a.size, a.key.hash), nil
 }

@@ -12,30 +12,30 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// reportLoop tells a peer, until ctx ends, what is consumed of its mail, and how the agents
-// are that live here and have to do with it.
+// reportLoop tells a peer, until ctx ends, which of its mail is consumed, and the statuses of
+// the agents that live here.
 func (m *Mailer) reportLoop(ctx context.Context, q *peerQueue) {
 	var pause time.Duration // since the peer does not take reports, or the store does not give them
 	backOff := func() {
 		pause = min(max(2*pause, firstPause), longestRetry)
-		_ = pace.Sleep(ctx, jitter(pause))
+		_ = pace.Sleep(ctx, randomizePause(pause))
 	}
 	for ctx.Err() == nil {
-		all, wait := m.ledger.takeReports(q)
+		all, ask, wait := m.ledger.takeDueReports(q)
 		if wait > 0 {
-			waitFor(ctx, q.reportSignal, wait)
+			waitForSignal(ctx, q.reportSignal, wait)
 			continue
 		}
-		if len(all) == 0 {
+		if ask {
 			var err error
-			if all, err = m.readUnreported(ctx, q); err != nil {
-				m.ledger.endReports(q, nil)
+			if all, err = m.readUnreportedArrivals(ctx, q); err != nil {
+				m.ledger.requeueReports(q, nil)
 				backOff()
 				continue
 			}
 		}
-		left := m.reportAll(ctx, q, all)
-		more, wait, next := m.ledger.endReports(q, left) // the next round begins with others
+		left := m.reportArrivals(ctx, q, all)
+		more, wait, next := m.ledger.requeueReports(q, left) // the next round begins with others
 		if len(left) < len(all) {
 			pause = 0
 		}
@@ -50,26 +50,23 @@ func (m *Mailer) reportLoop(ctx context.Context, q *peerQueue) {
 			if wait == 0 {
 				wait = next
 			}
-			waitFor(ctx, q.reportSignal, wait)
+			waitForSignal(ctx, q.reportSignal, wait)
 		}
 	}
 }
 
-// readUnreported returns what the store has to be reported to a peer, some of it.
-func (m *Mailer) readUnreported(ctx context.Context, q *peerQueue) (all []*arrival, err error) {
-	if !m.ledger.takeUnread(q) {
-		return nil, nil
-	}
+// readUnreportedArrivals returns some of the reports for a peer that the store has.
+func (m *Mailer) readUnreportedArrivals(ctx context.Context, q *peerQueue) (all []*arrival, err error) {
 	err = m.readStore(ctx, func(tx *store.Tx) (err error) {
-		all, err = sqlUnreported(tx, q.peer, maxReportsKept)
+		all, err = sqlListUnreportedArrivals(tx, q.peer, maxReportsKept)
 		return err
 	})
-	return m.ledger.addUnread(q, all, err != nil || len(all) == maxReportsKept), err
+	return m.ledger.dropPostponedReports(q, all, err != nil || len(all) == maxReportsKept), err
 }
 
-// reportAll reports arrivals as consumed, several at a time, and returns what could not be
-// reported: after the first that the peer does not take it is asked to take no further ones.
-func (m *Mailer) reportAll(ctx context.Context, q *peerQueue, all []*arrival) (left []*arrival) {
+// reportArrivals reports arrivals as consumed, several at a time, and returns those that it could
+// not report. After the first that the peer does not take, it offers the peer no further ones.
+func (m *Mailer) reportArrivals(ctx context.Context, q *peerQueue, all []*arrival) (left []*arrival) {
 	var (
 		mu    sync.Mutex // guards left
 		tasks sync.WaitGroup
@@ -98,25 +95,25 @@ func (m *Mailer) reportAll(ctx context.Context, q *peerQueue, all []*arrival) (l
 	return left
 }
 
-// reportArrival reports one arrival as consumed, and reports whether that is done with, or
-// postponed.
-func (m *Mailer) reportArrival(ctx context.Context, q *peerQueue, a *arrival) bool {
-	if m.ledger.isBackingOff(q) || ctx.Err() != nil {
+// reportArrival tells the peer that one arrival is consumed. done means that the report was
+// made or postponed.
+func (m *Mailer) reportArrival(ctx context.Context, q *peerQueue, a *arrival) (done bool) {
+	if m.ledger.isQueueBackingOff(q) || ctx.Err() != nil {
 		return false
 	}
-	reply, err := m.request(ctx, q.peer, &wire.MailRequest{Op: wire.MailConsumed, Project: a.key.project, Agent: a.key.agent, File: a.key.file, Hash: a.key.hash})
-	switch unreached, ok := errors.AsType[*unreachedError](err); {
+	reply, err := m.sendRequest(ctx, q.peer, &wire.MailRequest{Op: wire.MailConsumed, Project: a.key.project, Agent: a.key.agent, File: a.key.file, Hash: a.key.hash})
+	switch unreached, ok := errors.AsType[*unreachableError](err); {
 	case ok:
-		m.ledger.noteUnreached(q, unreached.cause)
+		m.ledger.markPeerUnreachable(q, unreached.cause)
 		return false
 	case err == nil && reply.Result == wire.MailRetry && reply.Scope == wire.MailScopeMessage:
-		return m.ledger.postpone(q, a)
+		return m.ledger.postponeReport(q, a)
 	case err != nil || reply.Result == wire.MailRetry:
 		return false
 	case reply.Result == wire.MailRefused:
 		m.cfg.Log.Debug("mail: the sender does not want to hear what became of a message", "peer", q.peer.Label(), "file", a.key.file, "code", reply.Code)
 	}
 	a.state = reported
-	// What is not written would be reported again and again; so it comes later.
+	// Without this row it would be reported again and again: if the write fails, it comes later.
 	return m.writeStore(ctx, func(tx *store.Tx) error { return sqlUpdateArrival(tx, a) }) == nil
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// wasAsked is how often the side was asked to admit mail.
+// wasAsked returns the number of times that the side was asked to admit mail.
 func (s *side) wasAsked() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,9 +31,9 @@ func (s *side) wasAsked() int {
 
 // courierTo is the side's courier to another.
 func (s *side) courierTo(to *side) *peerQueue {
-	s.Mailer.mu.Lock()
-	defer s.Mailer.mu.Unlock()
-	return s.queueOf(to.key.ID())
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	return s.ledger.ensureQueue(to.key.ID())
 }
 
 // TestNoRoomThere: of many messages for a peer that has no room few are tried, ever more
@@ -48,9 +48,9 @@ func TestNoRoomThere(t *testing.T) {
 	desk.examined(letters)
 	k := desk.courierTo(laptop)
 	pause := func() time.Duration {
-		desk.Mailer.mu.Lock()
-		defer desk.Mailer.mu.Unlock()
-		return k.fullPause
+		desk.ledger.mu.Lock()
+		defer desk.ledger.mu.Unlock()
+		return k.full.pause
 	}
 	await.Until(t, "the desk waits for long", func() bool { return pause() >= 8*firstPause })
 	// Four rounds have passed, of what can be on its way at once.
@@ -58,14 +58,14 @@ func TestNoRoomThere(t *testing.T) {
 		t.Errorf("%d attempts", n)
 	}
 	laptop.deny(nil)
-	desk.Mailer.mu.Lock()
-	k.fullUntil = time.Time{} // so that this test need not wait
+	desk.ledger.mu.Lock()
+	k.full.until = time.Time{} // so that this test need not wait
 	k.stale = true
-	for _, e := range desk.bound[mailbox{"demo", "reviewer"}].entries {
+	for _, e := range desk.ledger.bound[mailbox{"demo", "reviewer"}].entries {
 		e.nextTry = time.Time{}
 	}
-	k.wake()
-	desk.Mailer.mu.Unlock()
+	k.signalLoops()
+	desk.ledger.mu.Unlock()
 	await.Until(t, "all arrive", func() bool { return len(laptop.arrivedFiles()) == letters })
 	await.Until(t, "nothing is put off", func() bool { return pause() == 0 })
 }
@@ -81,7 +81,7 @@ func TestOneWithoutRoom(t *testing.T) {
 		}
 	}
 	other := desk.begins(t, laptop, 0)
-	await.Until(t, "it is under way", func() bool { return laptop.accounts.underWay.Held(desk.key.ID()) == 1 })
+	await.Until(t, "it is under way", func() bool { return laptop.ledger.accounts.underWay.HeldBy(desk.key.ID()) == 1 })
 	desk.send("reviewer", "a.yaml", text1("planner", "reviewer", "one more"))
 	desk.send("reviewer", "m-0.yaml", text1("planner", "reviewer", "0"))
 	for file, why := range map[string]string{"a.yaml": "16 messages of the name", "m-0.yaml": "another stream brings the same"} {
@@ -93,21 +93,21 @@ func TestOneWithoutRoom(t *testing.T) {
 	name, _ := desk.question("now")
 	await.Until(t, "another arrives", func() bool { return slices.Contains(laptop.arrivedFiles(), name) })
 	k := desk.courierTo(laptop)
-	desk.Mailer.mu.Lock()
-	if !k.fullUntil.IsZero() {
-		t.Errorf("all mail was put off until %v", k.fullUntil)
+	desk.ledger.mu.Lock()
+	if !k.full.until.IsZero() {
+		t.Errorf("all mail was put off until %v", k.full.until)
 	}
-	desk.Mailer.mu.Unlock()
+	desk.ledger.mu.Unlock()
 	other.Cancel()
-	await.Until(t, "its place is free", func() bool { return laptop.accounts.underWay.Held(desk.key.ID()) == 0 })
+	await.Until(t, "its place is free", func() bool { return laptop.ledger.accounts.underWay.HeldBy(desk.key.ID()) == 0 })
 	os.Remove(filepath.Join(laptop.inbox("reviewer"), "a_7.yaml"))
-	desk.Mailer.mu.Lock()
+	desk.ledger.mu.Lock()
 	k.stale = true
-	for _, e := range desk.bound[mailbox{"demo", "reviewer"}].entries {
+	for _, e := range desk.ledger.bound[mailbox{"demo", "reviewer"}].entries {
 		e.nextTry = time.Time{} // so that this test need not wait
 	}
-	k.wake()
-	desk.Mailer.mu.Unlock()
+	k.signalLoops()
+	desk.ledger.mu.Unlock()
 	await.Until(t, "the two arrive", func() bool {
 		got := laptop.arrivedFiles()
 		return slices.Contains(got, "a_7.yaml") && slices.Contains(got, "m-0.yaml")
@@ -118,18 +118,18 @@ func TestOneWithoutRoom(t *testing.T) {
 func TestPauses(t *testing.T) {
 	desk, laptop := desks(t)
 	desk.start()
-	desk.Mailer.mu.Lock()
-	defer desk.Mailer.mu.Unlock()
-	k := desk.queueOf(laptop.key.ID())
+	desk.ledger.mu.Lock()
+	defer desk.ledger.mu.Unlock()
+	k := desk.ledger.ensureQueue(laptop.key.ID())
 	e := &entry{}
 	now := time.Now()
 	for range 100 {
-		k.fullUntil = time.Time{}
-		k.backOffFull(now)
-		k.retryLater(e, "no")
+		k.full.until = time.Time{}
+		k.full.startPause(now, longestRetry)
+		k.scheduleRetry(e, "no")
 	}
-	if k.fullPause != time.Minute || k.fullUntil.Sub(now) > time.Minute || k.fullUntil.Sub(now) < time.Minute/2 {
-		t.Errorf("without room: %v, until %v", k.fullPause, k.fullUntil.Sub(now))
+	if k.full.pause != time.Minute || k.full.until.Sub(now) > time.Minute || k.full.until.Sub(now) < time.Minute/2 {
+		t.Errorf("without room: %v, until %v", k.full.pause, k.full.until.Sub(now))
 	}
 	if wait := time.Until(e.nextTry); wait > time.Minute || wait < 29*time.Second {
 		t.Errorf("a message is tried after %v", wait)
@@ -141,29 +141,29 @@ func TestPauses(t *testing.T) {
 func TestManyPauses(t *testing.T) {
 	desk, laptop := desks(t)
 	desk.start()
-	desk.Mailer.mu.Lock()
-	k := desk.queueOf(laptop.key.ID())
+	desk.ledger.mu.Lock()
+	k := desk.ledger.ensureQueue(laptop.key.ID())
 	now := time.Now()
 	at := mailbox{"demo", "reviewer"}
 	entries := make(map[string]*entry)
 	for n := range 100 {
 		e := &entry{mailbox: at, state: sending}
-		k.retryLater(e, "no")
+		k.scheduleRetry(e, "no")
 		e.nextTry = now.Add(time.Hour + time.Duration(n)*time.Millisecond)
 		entries[fmt.Sprint(n)] = e
 	}
 	if k.stale || k.refillAt.IsZero() || time.Until(k.refillAt) > firstPause {
 		t.Errorf("after refusals: stale %t, again in %v", k.stale, k.refillAt.Sub(now))
 	}
-	desk.bound[at] = newBoundInbox(Binding{Project: at.project, Agent: at.agent, Peer: k.peer})
-	desk.bound[at].entries = entries
-	desk.refillTodo(k, now.Add(time.Hour+50*time.Millisecond))
+	desk.ledger.bound[at] = newBoundInbox(Binding{Project: at.project, Agent: at.agent, Peer: k.peer})
+	desk.ledger.bound[at].entries = entries
+	desk.ledger.refillTodo(k, now.Add(time.Hour+50*time.Millisecond))
 	if len(k.todo) != 51 || k.refillAt.Sub(now) != time.Hour+50*time.Millisecond+refillPause {
 		t.Errorf("%d are to be sent, again after %v", len(k.todo), k.refillAt.Sub(now))
 	}
-	delete(desk.bound, at)
+	delete(desk.ledger.bound, at)
 	k.todo, k.refillAt = nil, time.Time{}
-	desk.Mailer.mu.Unlock()
+	desk.ledger.mu.Unlock()
 }
 
 // TestReportsNotTaken: a peer that does not take reports is asked ever more rarely, and
@@ -200,7 +200,7 @@ func TestReportsNotTaken(t *testing.T) {
 		}
 		os.Remove(filepath.Join(laptop.inbox("reviewer"), fmt.Sprintf("m-%d.yaml", n)))
 	}
-	await.Until(t, "all are dealt with", func() bool { return laptop.accounts.files.Held(desk.key.ID()) == 0 })
+	await.Until(t, "all are dealt with", func() bool { return laptop.ledger.accounts.files.HeldBy(desk.key.ID()) == 0 })
 	before := asked.Load()
 	await.Until(t, "it is asked for more", func() bool { return asked.Load() >= before+2*maxReports })
 	if n := asked.Load() - before; n > 4*maxReports {
@@ -225,23 +225,23 @@ func TestManyReports(t *testing.T) {
 	}
 	desk.stop()
 	k := laptop.courierTo(desk)
-	laptop.Mailer.mu.Lock()
+	laptop.ledger.mu.Lock()
 	k.reports = make([]*arrival, maxReportsKept) // so that none of these has room
 	for i := range k.reports {
 		k.reports[i] = &arrival{key: arrivalKey{desk.key.ID(), mailbox{"demo", "reviewer"}, fmt.Sprint(i), [32]byte{}}}
 	}
-	laptop.Mailer.mu.Unlock()
+	laptop.ledger.mu.Unlock()
 	for n := range letters {
 		os.Remove(filepath.Join(laptop.inbox("reviewer"), fmt.Sprintf("m-%d.yaml", n)))
 	}
-	await.Until(t, "all are dealt with", func() bool { return laptop.accounts.files.Held(desk.key.ID()) == 0 })
+	await.Until(t, "all are dealt with", func() bool { return laptop.ledger.accounts.files.HeldBy(desk.key.ID()) == 0 })
 	laptop.stop()
 	laptop.start()
-	laptop.Mailer.mu.Lock()
-	if k := laptop.queues[desk.key.ID()]; k == nil || len(k.reports) > maxReportsKept {
+	laptop.ledger.mu.Lock()
+	if k := laptop.ledger.queues[desk.key.ID()]; k == nil || len(k.reports) > maxReportsKept {
 		t.Errorf("after the restart: %+v", k)
 	}
-	laptop.Mailer.mu.Unlock()
+	laptop.ledger.mu.Unlock()
 	desk.start()
 	laptop.eventuallyReported()
 }
@@ -258,10 +258,10 @@ func TestPresenceAsReason(t *testing.T) {
 	}
 	k := desk.courierTo(laptop)
 	await.Until(t, "they are connected", func() bool { // which is a reason too
-		desk.Mailer.mu.Lock()
-		defer desk.Mailer.mu.Unlock()
+		desk.ledger.mu.Lock()
+		defer desk.ledger.mu.Unlock()
 		k.retriedAt = time.Time{}
-		return desk.connected[laptop.key.ID()]
+		return desk.ledger.connected[laptop.key.ID()]
 	})
 	before := laptop.wasAsked()
 	for range 100 {
@@ -271,7 +271,7 @@ func TestPresenceAsReason(t *testing.T) {
 		}
 	}
 	await.Until(t, "they are offered again and refused", func() bool {
-		for _, q := range desk.Queue("demo") {
+		for _, q := range desk.ListQueue("demo") {
 			if q.State != Parked {
 				return false
 			}
@@ -292,12 +292,12 @@ func TestPresenceAsReason(t *testing.T) {
 		t.Errorf("%d lines of the log: %s", len(said), strings.Join(said, ""))
 	}
 	// What it has given a reason for is offered in the next minute.
-	desk.Mailer.mu.Lock()
+	desk.ledger.mu.Lock()
 	if !k.retryPending {
 		t.Error("its reason is forgotten")
 	}
 	k.retriedAt = time.Now().Add(-retryRefusedEvery)
-	desk.Mailer.mu.Unlock()
+	desk.ledger.mu.Unlock()
 	laptop.deny(nil)
 	await.Until(t, "all arrive", func() bool { return len(laptop.arrivedFiles()) == letters })
 }
@@ -311,37 +311,37 @@ func TestSlowFolders(t *testing.T) {
 	desk.stop() // so that nothing looks
 	now := time.Now()
 	looked := func() bool {
-		clear(desk.dirty)
-		desk.markAllDirty()
-		_, is := desk.dirty[p]
+		clear(desk.ledger.dirty)
+		desk.ledger.markAllDirty()
+		_, is := desk.ledger.dirty[p]
 		return is
 	}
 	const many = 100_000
-	desk.delayScan(p, many, rescanEvery/scanShare, now)
+	desk.ledger.delayNextScan(p, many, rescanEvery/scanShare, now)
 	if !looked() {
 		t.Error("a folder that takes its share is not looked through")
 	}
-	desk.delayScan(p, 100, time.Hour, now)
+	desk.ledger.delayNextScan(p, 100, time.Hour, now)
 	if !looked() {
 		t.Error("a folder of few names is not looked through")
 	}
-	desk.delayScan(p, many, time.Second, now)
-	if wait := desk.scanAfter[p].Sub(now); wait != scanShare*time.Second || looked() {
+	desk.ledger.delayNextScan(p, many, time.Second, now)
+	if wait := desk.ledger.scanAfter[p].Sub(now); wait != scanShare*time.Second || looked() {
 		t.Errorf("one that takes a second is looked through before %v", wait)
 	}
-	desk.markDirty(p, names{"a.yaml": {}})
-	if which := desk.dirty[p]; len(which) != 1 {
+	desk.ledger.markFilesDirtyLocked(p, names{"a.yaml": {}})
+	if which := desk.ledger.dirty[p]; len(which) != 1 {
 		t.Errorf("what is heard of: %v", which)
 	}
-	desk.scanAfter[p] = now.Add(-time.Second)
+	desk.ledger.scanAfter[p] = now.Add(-time.Second)
 	if !looked() {
 		t.Error("its turn has come")
 	}
-	desk.bound = nil
-	desk.delayScan(p, many, time.Second, now)
-	desk.markAllDirty()
-	if len(desk.scanAfter) != 0 {
-		t.Errorf("left: %v", desk.scanAfter)
+	desk.ledger.bound = nil
+	desk.ledger.delayNextScan(p, many, time.Second, now)
+	desk.ledger.markAllDirty()
+	if len(desk.ledger.scanAfter) != 0 {
+		t.Errorf("left: %v", desk.ledger.scanAfter)
 	}
 }
 
@@ -351,16 +351,16 @@ func TestStatusWrites(t *testing.T) {
 	desk, laptop := bound(t)
 	desk.node.Connect(laptop.key.ID())
 	await.Until(t, "they are connected", func() bool {
-		desk.Mailer.mu.Lock()
-		defer desk.Mailer.mu.Unlock()
-		return desk.connected[laptop.key.ID()]
+		desk.ledger.mu.Lock()
+		defer desk.ledger.mu.Unlock()
+		return desk.ledger.connected[laptop.key.ID()]
 	})
 	path := filepath.Join(desk.folder("demo", "reviewer"), statusFile)
 	p := mailbox{"demo", "reviewer"}
 	files := make(map[int64]bool)
 	begun := time.Now()
 	for n := range 1000 {
-		desk.notePresence(laptop.key.ID(), p, []string{busy, available}[n%2])
+		desk.ledger.recordPresence(laptop.key.ID(), p, []string{busy, available}[n%2])
 		desk.updateStatusFile(p)
 		if info, err := os.Stat(path); err == nil {
 			files[info.ModTime().UnixNano()] = true
@@ -370,7 +370,7 @@ func TestStatusWrites(t *testing.T) {
 		t.Errorf("%d files were written, expected %d at most", len(files), most)
 	}
 	await.Until(t, "the last word is written", func() bool {
-		desk.notePresence(laptop.key.ID(), p, busy) // the laptop says that it is available, once
+		desk.ledger.recordPresence(laptop.key.ID(), p, busy) // the laptop says that it is available, once
 		text, _ := os.ReadFile(path)
 		return strings.Contains(string(text), "\nstatus: busy\n")
 	})
@@ -379,7 +379,7 @@ func TestStatusWrites(t *testing.T) {
 // TestReportsOfALedgerThatCannotBeRead: where the ledger does not say what is to be
 // told, it is asked again after a pause that grows, as long as it lasts.
 func TestReportsOfALedgerThatCannotBeRead(t *testing.T) {
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
+	db, err := store.OpenDB(t.Context(), filepath.Join(t.TempDir(), "state.db"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,36 +22,37 @@ type foundFile struct {
 	since   time.Time
 }
 
-// scanInbox brings what is known of an inbox up to date with its files, of some names or of
-// all for nil: mail that is to be carried, and mail that came and is consumed. It returns
-// how many names it has gone through. Only Run calls it.
+// scanInbox brings the ledger up to date with the files of an inbox, of some names or of all
+// for nil: mail that is to be carried, and mail that came and is consumed. It returns the
+// number of names that it has gone through. Only Run calls it.
 func (m *Mailer) scanInbox(ctx context.Context, p mailbox, scanned names) (n int) {
 	defer m.updateStatusFile(p)
 	if scanned != nil && len(scanned) == 0 {
 		return 0
 	}
+	logFailure := func(text string, err error) {
+		if m.failures.addIfNew(p.dir(), err.Error()) {
+			m.cfg.Log.Warn(text, "project", p.project, "agent", p.agent, "err", err)
+		}
+	}
 	inbox, err := m.openInbox(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		m.ledger.releaseInboxRoom(p) // its messages may be consumed or not
+		return 0
+	}
 	if err != nil {
-		// A folder that is gone says nothing of its messages.
-		if !errors.Is(err, fs.ErrNotExist) && m.failures.isNew(p.dir(), err.Error()) {
-			m.cfg.Log.Warn("mail: an inbox cannot be opened", "project", p.project, "agent", p.agent, "err", err)
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			m.ledger.releaseInbox(p)
-		}
+		logFailure("mail: an inbox cannot be opened", err)
 		return 0
 	}
 	defer inbox.Close()
-	peer, bound := m.ledger.boundPeer(p)
-	found, n, err := listFiles(inbox, scanned, bound)
+	peer, bound := m.ledger.findBoundPeer(p)
+	found, n, err := listMailFiles(inbox, scanned, bound)
 	if err != nil {
-		if m.failures.isNew(p.dir(), err.Error()) {
-			m.cfg.Log.Warn("mail: an inbox cannot be read", "project", p.project, "agent", p.agent, "err", err)
-		}
+		logFailure("mail: an inbox cannot be read", err)
 		return n
 	}
-	m.failures.clear(p.dir())
-	m.findConsumed(ctx, p, inbox, found, scanned)
+	m.failures.clearFailure(p.dir())
+	m.recordConsumedArrivals(ctx, p, inbox, found, scanned)
 	if !bound {
 		return n
 	}
@@ -59,79 +60,69 @@ func (m *Mailer) scanInbox(ctx context.Context, p mailbox, scanned names) (n int
 	if !bound {
 		return n
 	}
-	m.scanLater(p, changes.unsettled)
-	m.tell(changes.events)
+	m.scheduleRescan(p, changes.unsettled)
+	m.publishEvents(changes.events)
 	m.classifyEntries(ctx, peer, p, inbox, changes.settled)
 	if len(changes.missing) > 0 || changes.checkGone {
-		m.recordGone(ctx, p, changes.missing, found, changes.checkGone)
+		m.recordGoneFiles(ctx, p, changes.missing, found, changes.checkGone)
 	}
-	for _, e := range m.ledger.removable(p, scanned) {
-		m.removeDelivered(ctx, inbox, e)
+	for _, e := range m.ledger.findRemovableEntries(p, scanned) {
+		m.removeDeliveredCopy(ctx, inbox, e)
 	}
 	return n
 }
 
-// scanLater has files scanned again when the first of them has rested.
-func (m *Mailer) scanLater(p mailbox, u unsettled) {
+// scheduleRescan has files scanned again when the first of them has rested.
+func (m *Mailer) scheduleRescan(p mailbox, u unsettledFiles) {
 	if u.files != nil {
-		time.AfterFunc(max(u.wait, settleTick), func() { m.ledger.noteChanged(p, u.files) })
+		time.AfterFunc(max(u.wait, settleTick), func() { m.ledger.markFilesDirty(p, u.files) })
 	}
 }
 
-// listFiles finds the files of a folder that are, or might be taken for, messages, and
-// looks closer at them if it is asked to. n is how many names it has gone through.
-func listFiles(inbox *os.Root, files names, inspect bool) (found map[string]foundFile, n int, err error) {
-	found = make(map[string]foundFile)
-	inspectFile := func(name string) error {
-		info, err := inbox.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
-			return nil
-		}
+// listMailFiles finds the files of a folder that are, or might be taken for, messages: some
+// names, or all for nil. If inspect is not set, it may only list their names. n counts the
+// names that it has gone through.
+func listMailFiles(inbox *os.Root, files names, inspect bool) (found map[string]foundFile, n int, err error) {
+	n, found = len(files), make(map[string]foundFile)
+	if files == nil {
+		all, err := fs.ReadDir(inbox.FS(), ".")
+		n = len(all)
 		if err != nil {
-			return err
+			return nil, n, err
 		}
-		found[name] = foundFile{versionOf(info), unfit(info), arrivedAt(info, time.Now())}
-		return nil
-	}
-	if files != nil {
-		for name := range files {
-			if err := inspectFile(name); err != nil {
-				return nil, len(files), err
+		files = make(names)
+		for _, f := range all {
+			switch {
+			case !strings.HasSuffix(f.Name(), extension) || f.IsDir():
+			case inspect:
+				files[f.Name()] = struct{}{}
+			default:
+				found[f.Name()] = foundFile{}
 			}
 		}
-		return found, len(files), nil
 	}
-	d, err := inbox.Open(".")
-	if err != nil {
-		return nil, 0, err
-	}
-	defer d.Close()
-	all, err := d.ReadDir(-1)
-	if err != nil {
-		return nil, len(all), err
-	}
-	for _, f := range all {
-		if !strings.HasSuffix(f.Name(), extension) || f.IsDir() {
+	for name := range files {
+		info, err := inbox.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
 			continue
 		}
-		if !inspect {
-			found[f.Name()] = foundFile{}
-		} else if err := inspectFile(f.Name()); err != nil {
-			return nil, len(all), err
+		if err != nil {
+			return nil, n, err
 		}
+		found[name] = foundFile{newFileVersion(info), explainUnfitFile(info), readFileChangeTime(info, time.Now())}
 	}
-	return found, len(all), nil
+	return found, n, nil
 }
 
-// findConsumed finds what is consumed of the mail that came to a mailbox: it is no more in
-// the inbox, while the inbox is there, and not another in its place.
-func (m *Mailer) findConsumed(ctx context.Context, p mailbox, inbox *os.Root, found map[string]foundFile, scanned names) {
-	inode, err := inodeOf(inbox)
+// recordConsumedArrivals finds the arrivals in a mailbox that are consumed, and writes that to
+// the store: they are no more in the inbox, and the inbox is still the same folder.
+func (m *Mailer) recordConsumedArrivals(ctx context.Context, p mailbox, inbox *os.Root, found map[string]foundFile, scanned names) {
+	inode, err := readFolderInode(inbox)
 	if err != nil {
 		return // the next scan finds it too
 	}
-	missing, moved := m.ledger.matchArrivals(p, inode, found, scanned)
-	// One that came after the scan is not missing.
+	missing, moved := m.ledger.matchArrivalsWithFiles(p, inode, found, scanned)
+	// An arrival that came after the scan is not missing.
 	ended := slices.DeleteFunc(missing, func(a *arrival) bool {
 		_, err := inbox.Lstat(a.name)
 		return !errors.Is(err, fs.ErrNotExist)
@@ -150,26 +141,29 @@ func (m *Mailer) findConsumed(ctx context.Context, p mailbox, inbox *os.Root, fo
 		}
 		return nil
 	})
-	m.ledger.endArrivals(ended)
+	m.ledger.refileArrivals(ended...)
 }
 
-// classifyEntries reads the files of entries that have settled and what the store knows of
-// them, and has the ledger decide what becomes of them.
+// classifyEntries reads the files of entries that have settled, and their rows in the store,
+// and has the ledger move the entries on.
 func (m *Mailer) classifyEntries(ctx context.Context, peer identity.ID, p mailbox, inbox *os.Root, settled []*entry) {
 	const atOnce = 100 // so that a read of the store is quick
 	for batch := range slices.Chunk(settled, atOnce) {
 		findings := make([]*finding, len(batch))
 		for i, e := range batch {
-			findings[i] = readSettled(inbox, e)
+			findings[i] = readSettledEntry(inbox, e)
 		}
-		err := m.readStore(ctx, func(tx *store.Tx) (err error) {
+		err := m.readStore(ctx, func(tx *store.Tx) error {
 			for _, f := range findings {
 				if f.file == nil {
 					continue
 				}
-				d := &f.delivered
-				if d.hash, d.at, d.consumed, d.known, err = sqlDelivery(tx, peer, p, f.entry.file); err != nil {
+				d, err := sqlReadDelivery(tx, p, f.entry.file)
+				if err != nil {
 					return err
+				}
+				if d != nil && d.peer == peer && !d.gone {
+					f.delivered = d
 				}
 				if f.arrived, err = sqlHasArrived(tx, p, f.file.hash); err != nil {
 					return err
@@ -180,19 +174,19 @@ func (m *Mailer) classifyEntries(ctx context.Context, peer identity.ID, p mailbo
 		if err != nil {
 			return // the entries are scanned again
 		}
-		again, events := m.ledger.classify(p, peer, findings)
-		m.scanLater(p, again)
-		m.tell(events)
+		again, events := m.ledger.applyFindings(p, peer, findings)
+		m.scheduleRescan(p, again)
+		m.publishEvents(events)
 	}
 }
 
-// readSettled reads the file of an entry.
-func readSettled(inbox *os.Root, e *entry) *finding {
+// readSettledEntry reads the file of an entry.
+func readSettledEntry(inbox *os.Root, e *entry) *finding {
 	f := &finding{entry: e}
 	if f.file, f.fault = readMailFile(inbox, e.file); f.fault == nil {
 		var msg message.Message
-		msg, f.fault = message.Carriable(f.file.data)
-		f.rank = rankOf(msg)
+		msg, f.fault = message.ParseCarriableMessage(f.file.data)
+		f.rank = rankMessage(msg)
 		f.file.data = nil
 		if problems := msg.Validate(); problems != nil {
 			f.flaw = problems[0]
@@ -204,12 +198,13 @@ func readSettled(inbox *os.Root, e *entry) *finding {
 	return f
 }
 
-// recordGone notes in the store that files are gone; with prune also those that went while
-// nobody looked.
-func (m *Mailer) recordGone(ctx context.Context, p mailbox, files []string, found map[string]foundFile, checkAll bool) {
+// recordGoneFiles notes in the store that files are gone. With checkAll it also notes those that
+// went while no daemon ran.
+func (m *Mailer) recordGoneFiles(ctx context.Context, p mailbox, files []string, found map[string]foundFile, checkAll bool) {
+	var unread, unwritten error
 	if checkAll {
-		err := m.readStore(ctx, func(tx *store.Tx) error {
-			all, err := sqlDeliveredFiles(tx, p)
+		unread = m.readStore(ctx, func(tx *store.Tx) error {
+			all, err := sqlListDeliveredFiles(tx, p)
 			for _, file := range all {
 				if _, there := found[file]; !there {
 					files = append(files, file)
@@ -217,29 +212,25 @@ func (m *Mailer) recordGone(ctx context.Context, p mailbox, files []string, foun
 			}
 			return err
 		})
-		if err != nil {
-			m.ledger.recheckGone(p)
-		}
 	}
-	if len(files) == 0 {
-		return
-	}
-	err := m.writeStore(ctx, func(tx *store.Tx) error {
-		for _, file := range files {
-			if err := sqlMarkGone(tx, p, file); err != nil {
-				return err
+	if len(files) > 0 {
+		unwritten = m.writeStore(ctx, func(tx *store.Tx) error {
+			for _, file := range files {
+				if err := sqlMarkFileGone(tx, p, file); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	})
-	if err != nil {
-		m.ledger.recheckGone(p)
+			return nil
+		})
+	}
+	if unread != nil || unwritten != nil {
+		m.ledger.requestGoneFileCheck(p)
 	}
 }
 
-// removeDelivered removes a delivered copy, durably, if it is still the same message. One that
-// cannot be removed stays in the queue with the reason, and is tried at each scan.
-func (m *Mailer) removeDelivered(ctx context.Context, inbox *os.Root, e *entry) {
+// removeDeliveredCopy removes a delivered copy, durably, if it is still the same message. A copy
+// that cannot be removed stays in the queue with the reason; each scan tries again.
+func (m *Mailer) removeDeliveredCopy(ctx context.Context, inbox *os.Root, e *entry) {
 	l, err := readMailFile(inbox, e.file)
 	if errors.Is(err, errChanging) || err == nil && l.hash != e.hash {
 		return // the next scan parks it
@@ -252,11 +243,11 @@ func (m *Mailer) removeDelivered(ctx context.Context, inbox *os.Root, e *entry) 
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		m.ledger.removeEntry(e)
-		m.recordGone(ctx, e.mailbox, []string{e.file}, nil, false)
+		m.recordGoneFiles(ctx, e.mailbox, []string{e.file}, nil, false)
 		return
 	}
-	why := withoutPath(err)
-	if m.ledger.setReason(e, "the copy here cannot be removed: "+why) {
+	why := errorTextWithoutPath(err)
+	if m.ledger.setEntryReason(e, "the copy here cannot be removed: "+why) {
 		m.cfg.Log.Warn("mail: a delivered copy cannot be removed", "project", e.mailbox.project, "agent", e.mailbox.agent, "file", e.file, "err", why)
 	}
 }

@@ -20,17 +20,17 @@ func (m *Mailer) deliverLoop(ctx context.Context, q *peerQueue) {
 	var deliveries sync.WaitGroup
 	defer deliveries.Wait()
 	for ctx.Err() == nil {
-		e, wait := m.ledger.takeNext(q)
+		e, wait := m.ledger.takeNextEntry(q)
 		if e == nil {
-			waitFor(ctx, q.deliverSignal, wait)
+			waitForSignal(ctx, q.deliverSignal, wait)
 			continue
 		}
-		deliveries.Go(func() { m.deliver(ctx, q, e) })
+		deliveries.Go(func() { m.deliverEntry(ctx, q, e) })
 	}
 }
 
-// waitFor waits for a signal, for d unless it is 0, or for the end of ctx.
-func waitFor(ctx context.Context, signal pace.Signal, d time.Duration) {
+// waitForSignal waits for a signal, for d unless that is 0, or for the end of ctx.
+func waitForSignal(ctx context.Context, signal pace.Signal, d time.Duration) {
 	var timer <-chan time.Time
 	if d > 0 {
 		timer = time.After(d)
@@ -42,43 +42,43 @@ func waitFor(ctx context.Context, signal pace.Signal, d time.Duration) {
 	}
 }
 
-// deliver sends an entry, writes down that it was delivered, and moves it on.
-func (m *Mailer) deliver(ctx context.Context, q *peerQueue, e *entry) {
+// deliverEntry sends an entry, writes to the store that it was delivered, and moves it on.
+func (m *Mailer) deliverEntry(ctx context.Context, q *peerQueue, e *entry) {
 	reply, err := m.sendEntry(ctx, q, e)
 	now, said := time.Now(), ""
 	if err == nil {
 		said = m.cfg.Name(q.peer) + " says: " + reply.Message + " (" + reply.Code + ")"
 	}
-	if err == nil && isStored(reply) {
+	if err == nil && isStoredReply(reply) {
 		// A crash before this is on disk only delivers again, which is a duplicate.
-		m.writeStore(ctx, func(tx *store.Tx) error { return sqlDelivered(tx, q.peer, e.mailbox, e.file, e.hash, now) })
+		m.writeStore(ctx, func(tx *store.Tx) error { return sqlPutDelivery(tx, q.peer, e.mailbox, e.file, e.hash, now) })
 	}
-	m.tell(m.ledger.endDelivery(q, e, reply, said, err, now))
+	m.publishEvents(m.ledger.recordDeliveryOutcome(q, e, reply, said, err, now))
 }
 
-// unreachedError says that no stream could be opened.
-type unreachedError struct{ cause error }
+// unreachableError says that no stream could be opened.
+type unreachableError struct{ cause error }
 
-func (e *unreachedError) Error() string { return e.cause.Error() }
+func (e *unreachableError) Error() string { return e.cause.Error() }
 
-// errOutranked says that something more urgent came while the peer was looked for.
+// errOutranked says that a more urgent entry came while the stream was opened.
 var errOutranked = errors.New("outranked")
 
-// sendEntry delivers the file behind an entry as it was when it was classified. The file is
-// read when the stream is open, which may take long: one that was taken back meanwhile is
-// not delivered, and one that is less urgent than what came meanwhile not yet.
+// sendEntry delivers the file of an entry as it was when the entry was classified. It reads
+// the file after it has opened the stream, which may take long. If the file went meanwhile,
+// it is not delivered; if a more urgent one came, it waits.
 func (m *Mailer) sendEntry(ctx context.Context, q *peerQueue, e *entry) (*wire.MailReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, streamTime)
 	defer cancel()
 	s, err := m.cfg.Open(ctx, q.peer)
 	if err != nil {
-		return nil, &unreachedError{err}
+		return nil, &unreachableError{err}
 	}
-	if m.ledger.isOutranked(q, e) {
+	if m.ledger.isEntryOutranked(q, e) {
 		s.Cancel()
 		return nil, errOutranked
 	}
-	f, err := m.readUnchanged(e)
+	f, err := m.readUnchangedFile(e)
 	if err != nil {
 		s.Cancel()
 		return nil, err
@@ -87,11 +87,11 @@ func (m *Mailer) sendEntry(ctx context.Context, q *peerQueue, e *entry) (*wire.M
 		Op: wire.MailDeliver, Project: e.mailbox.project, Agent: e.mailbox.agent, File: e.file, Hash: e.hash, Size: uint64(len(f.data)), Delivery: wire.NewMessageID(),
 	}
 	m.cfg.Log.Debug("mail sent", "peer", q.peer.Label(), "project", request.Project, "agent", request.Agent, "file", request.File, "delivery", request.Delivery)
-	return roundTrip(s, request, f.data)
+	return exchangeRequest(s, request, f.data)
 }
 
-// readUnchanged reads the file behind an entry, which must be as it was.
-func (m *Mailer) readUnchanged(e *entry) (*mailFile, error) {
+// readUnchangedFile reads the file behind an entry, which must be as it was.
+func (m *Mailer) readUnchangedFile(e *entry) (*mailFile, error) {
 	inbox, err := m.openInbox(e.mailbox)
 	if err != nil {
 		return nil, err
@@ -104,27 +104,26 @@ func (m *Mailer) readUnchanged(e *entry) (*mailFile, error) {
 	return f, err
 }
 
-// request makes a request without a body on a stream of its own.
-func (m *Mailer) request(ctx context.Context, peer identity.ID, request *wire.MailRequest) (*wire.MailReply, error) {
+// sendRequest makes a request without a body on a stream of its own.
+func (m *Mailer) sendRequest(ctx context.Context, peer identity.ID, request *wire.MailRequest) (*wire.MailReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, streamTime)
 	defer cancel()
 	s, err := m.cfg.Open(ctx, peer)
 	if err != nil {
-		return nil, &unreachedError{err}
+		return nil, &unreachableError{err}
 	}
-	return roundTrip(s, request, nil)
+	return exchangeRequest(s, request, nil)
 }
 
-// roundTrip writes a request to a stream, reads the reply, and ends the stream.
-func roundTrip(s Stream, request *wire.MailRequest, body []byte) (*wire.MailReply, error) {
+// exchangeRequest writes a request to a stream, reads the reply, and ends the stream.
+func exchangeRequest(s Stream, request *wire.MailRequest, body []byte) (*wire.MailReply, error) {
 	request.V = wire.MailVersion
 	b, err := wire.AppendMailRequest(nil, request)
 	if err != nil {
 		s.Cancel()
 		return nil, err
 	}
-	// A receiver that refuses does not read on, so that writing fails: its reply
-	// says why.
+	// If the receiver refuses, it does not read on, and writing fails: its reply says why.
 	_, failed := s.Write(append(b, body...))
 	failed = errors.Join(failed, s.CloseWrite())
 	s.SetReadDeadline(time.Now().Add(idleTime))

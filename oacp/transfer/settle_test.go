@@ -10,7 +10,7 @@ import (
 	"github.com/acpd/acpd/integration/await"
 )
 
-// fragment is what a writer that pauses has written of a message so far: it parses,
+// fragment is the part of a message that a pausing writer has written so far: it parses,
 // and says who it is from.
 const fragment = "id: m\nfrom: planner\n"
 
@@ -77,15 +77,15 @@ func TestHint(t *testing.T) {
 	desk.start()
 	p := mailbox{"demo", "planner"}
 	desk.stop() // so that nothing looks
-	desk.Mailer.mu.Lock()
-	desk.whole[p] = names{"a.yaml": {}}
-	desk.markDirty(p, names{"a.yaml": {}})
-	desk.Mailer.mu.Unlock()
+	desk.ledger.mu.Lock()
+	desk.ledger.whole[p] = names{"a.yaml": {}}
+	desk.ledger.markFilesDirtyLocked(p, names{"a.yaml": {}})
+	desk.ledger.mu.Unlock()
 	for _, want := range []int{1, 0} {
-		desk.markAllDirty()
-		if got := len(desk.whole[p]); got != want {
+		desk.ledger.markAllDirty()
+		if got := len(desk.ledger.whole[p]); got != want {
 			t.Errorf("%d hints, want %d", got, want)
 		}
-		clear(desk.dirty) // it is looked at, and not there
+		clear(desk.ledger.dirty) // it is looked at, and not there
 	}
 }

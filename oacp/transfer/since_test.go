@@ -29,20 +29,20 @@ func TestSinceAndReasonStay(t *testing.T) {
 		if q := desk.queued(file); q != first {
 			t.Fatalf("%+v, want %+v", q, first)
 		}
-		desk.Mailer.mu.Lock()
-		defer desk.Mailer.mu.Unlock()
-		return desk.bound[at].entries[file].tries >= 3
+		desk.ledger.mu.Lock()
+		defer desk.ledger.mu.Unlock()
+		return desk.ledger.bound[at].entries[file].tries >= 3
 	})
 	laptop.deny(kinds.Errorf(kinds.NotAuthorized, "not you"))
 	refused := desk.becomes(file, Parked)
 	asked := laptop.wasAsked()
-	desk.Mailer.mu.Lock()
-	s := desk.bound[at]
-	desk.requeue(s.entries[file])
-	if q := desk.describeEntry(s, s.entries[file]); q.State != Waiting || q.Reason != refused.Reason {
+	desk.ledger.mu.Lock()
+	s := desk.ledger.bound[at]
+	desk.ledger.requeueEntry(s.entries[file])
+	if q := desk.ledger.describeEntry(s, s.entries[file]); q.State != Waiting || q.Reason != refused.Reason {
 		t.Errorf("offered again: %+v", q)
 	}
-	desk.Mailer.mu.Unlock()
+	desk.ledger.mu.Unlock()
 	await.Until(t, "it is offered again", func() bool { return laptop.wasAsked() > asked })
 	if q := desk.becomes(file, Parked); q != refused {
 		t.Errorf("%+v, want %+v", q, refused)
@@ -92,7 +92,7 @@ func TestOneReportThatWaits(t *testing.T) {
 		}
 	}
 	told := func(file string) bool {
-		a, err := laptop.ledger(file)
+		a, err := laptop.storedArrival(file)
 		return err == nil && a != nil && a.state == reported
 	}
 	deliver := func(body string) string {
@@ -103,15 +103,15 @@ func TestOneReportThatWaits(t *testing.T) {
 		return file
 	}
 	held := deliver("held")
-	desk.Mailer.mu.Lock()
-	e := desk.bound[mailbox{"demo", "reviewer"}].entries[held]
+	desk.ledger.mu.Lock()
+	e := desk.ledger.bound[mailbox{"demo", "reviewer"}].entries[held]
 	e.state = sending // as if its delivery were not over
-	desk.Mailer.mu.Unlock()
+	desk.ledger.mu.Unlock()
 	consume(held)
 	k := laptop.courierTo(desk)
 	alone := func(tries int) bool {
-		laptop.Mailer.mu.Lock()
-		defer laptop.Mailer.mu.Unlock()
+		laptop.ledger.mu.Lock()
+		defer laptop.ledger.mu.Unlock()
 		for _, a := range k.postponed {
 			if a.key.file == held && a.tries >= tries {
 				return true
@@ -128,25 +128,25 @@ func TestOneReportThatWaits(t *testing.T) {
 	if told(held) {
 		t.Error("the one that waits is told")
 	}
-	desk.Mailer.mu.Lock()
+	desk.ledger.mu.Lock()
 	e.state = Delivered
-	desk.Mailer.mu.Unlock()
+	desk.ledger.mu.Unlock()
 	laptop.eventuallyReported()
 }
 
 // TestManyReportsThatWait: no more wait alone than are read from the store beside them.
 func TestManyReportsThatWait(t *testing.T) {
 	l := newLedger(accounts{})
-	k := l.queueOf(identity.ID{1})
+	k := l.ensureQueue(identity.ID{1})
 	for n := range maxReportsKept {
-		if put := l.postpone(k, &arrival{key: arrivalKey{file: string(rune('a' + n))}}); put != (n < maxReportsKept/2) {
+		if put := l.postponeReport(k, &arrival{key: arrivalKey{file: string(rune('a' + n))}}); put != (n < maxReportsKept/2) {
 			t.Fatalf("report %d waits alone: %t", n, put)
 		}
 	}
-	if wait := k.postponedWait(); wait <= 0 || wait > firstPause {
+	if wait := k.timeUntilNextPostponed(); wait <= 0 || wait > firstPause {
 		t.Errorf("the next in %v", wait)
 	}
-	if due := k.takePostponed(time.Now().Add(firstPause)); len(due) != maxReportsKept/2 || len(k.postponed) != 0 || k.postponedWait() != 0 {
+	if due := k.takeDuePostponed(time.Now().Add(firstPause)); len(due) != maxReportsKept/2 || len(k.postponed) != 0 || k.timeUntilNextPostponed() != 0 {
 		t.Errorf("%d are due, %d wait", len(due), len(k.postponed))
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // All SQL of the package. Times are unix milliseconds.
 
-// schema is every step that these tables have taken; a released one never changes.
+// schema holds the steps by which the tables came about. A released step never changes.
 var schema = []string{`
 CREATE TABLE oacp_binding (
 	project TEXT NOT NULL,
@@ -57,8 +57,8 @@ CREATE INDEX oacp_delivered_gone ON oacp_delivered (at) WHERE gone;`,
 
 // Bindings.
 
-func sqlBindings(tx *store.Tx) (all []Binding, err error) {
-	err = tx.Each("SELECT project, agent, peer, mode, linger FROM oacp_binding", func(scan func(...any) error) error {
+func sqlListAgentBindings(tx *store.Tx) (all []Binding, err error) {
+	err = tx.EachRow("SELECT project, agent, peer, mode, linger FROM oacp_binding", func(scan func(...any) error) error {
 		var b Binding
 		var peer []byte
 		var linger int64
@@ -71,48 +71,61 @@ func sqlBindings(tx *store.Tx) (all []Binding, err error) {
 	return all, err
 }
 
-func sqlBind(tx *store.Tx, b Binding) error {
-	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_binding (project, agent, peer, mode, linger) VALUES (?, ?, ?, ?, ?)", b.Project, b.Agent, b.Peer[:], b.Mode, int64(b.Linger/time.Second))
+// execSQL runs a statement, without the number of rows that it changes.
+func execSQL(tx *store.Tx, statement string, args ...any) error {
+	_, err := tx.Exec(statement, args...)
 	return err
 }
 
-func sqlUnbind(tx *store.Tx, p mailbox) error {
-	if _, err := tx.Exec("UPDATE oacp_delivered SET gone = TRUE WHERE project = ? AND agent = ?", p.project, p.agent); err != nil {
+func sqlPutAgentBinding(tx *store.Tx, b Binding) error {
+	return execSQL(tx, "INSERT OR REPLACE INTO oacp_binding (project, agent, peer, mode, linger) VALUES (?, ?, ?, ?, ?)", b.Project, b.Agent, b.Peer[:], b.Mode, int64(b.Linger/time.Second))
+}
+
+func sqlDeleteAgentBinding(tx *store.Tx, p mailbox) error {
+	if err := execSQL(tx, "UPDATE oacp_delivered SET gone = TRUE WHERE project = ? AND agent = ?", p.project, p.agent); err != nil {
 		return err
 	}
-	_, err := tx.Exec("DELETE FROM oacp_binding WHERE project = ? AND agent = ?", p.project, p.agent)
-	return err
+	return execSQL(tx, "DELETE FROM oacp_binding WHERE project = ? AND agent = ?", p.project, p.agent)
 }
 
-// What was delivered. Of a file that is gone, or of an agent that is bound no more, a
-// row is only the answer to who asks what became of it.
+// Deliveries. After its file is gone, or its agent is bound no more, a row only serves
+// Mailer.TraceFile.
 
-func sqlDelivered(tx *store.Tx, peer identity.ID, p mailbox, file string, hash [32]byte, at time.Time) error {
-	_, err := tx.Exec("INSERT OR REPLACE INTO oacp_delivered (project, agent, file, hash, at, peer, consumed, gone) VALUES (?, ?, ?, ?, ?, ?, FALSE, FALSE)", p.project, p.agent, file, hash[:], at.UnixMilli(), peer[:])
-	return err
+// delivery is the last message that was delivered from a file.
+type delivery struct {
+	peer     identity.ID
+	hash     [32]byte
+	at       time.Time
+	consumed bool // the agent there is done with it
+	gone     bool // the file lies here no more
 }
 
-// sqlMarkConsumed notes that a peer's agent is done with what was delivered from a file.
-func sqlMarkConsumed(tx *store.Tx, peer identity.ID, p mailbox, file string, hash [32]byte) error {
-	_, err := tx.Exec("UPDATE oacp_delivered SET consumed = TRUE WHERE project = ? AND agent = ? AND file = ? AND peer = ? AND hash = ?", p.project, p.agent, file, peer[:], hash[:])
-	return err
+func sqlPutDelivery(tx *store.Tx, peer identity.ID, p mailbox, file string, hash [32]byte, at time.Time) error {
+	return execSQL(tx, "INSERT OR REPLACE INTO oacp_delivered (project, agent, file, hash, at, peer, consumed, gone) VALUES (?, ?, ?, ?, ?, ?, FALSE, FALSE)", p.project, p.agent, file, hash[:], at.UnixMilli(), peer[:])
 }
 
-// sqlDelivery returns what was delivered to a peer from a file that still lies here, and
-// whether the agent there is done with it; ok is false if nothing was.
-func sqlDelivery(tx *store.Tx, peer identity.ID, p mailbox, file string) (hash [32]byte, at time.Time, consumed, ok bool, err error) {
-	var sum []byte
-	var ms int64
-	err = tx.QueryRow("SELECT hash, at, consumed FROM oacp_delivered WHERE project = ? AND agent = ? AND file = ? AND peer = ? AND NOT gone", p.project, p.agent, file, peer[:]).Scan(&sum, &ms, &consumed)
+// sqlMarkDeliveryConsumed notes that a peer's agent is done with the message from a file.
+func sqlMarkDeliveryConsumed(tx *store.Tx, peer identity.ID, p mailbox, file string, hash [32]byte) error {
+	return execSQL(tx, "UPDATE oacp_delivered SET consumed = TRUE WHERE project = ? AND agent = ? AND file = ? AND peer = ? AND hash = ?", p.project, p.agent, file, peer[:], hash[:])
+}
+
+// sqlReadDelivery returns the last delivery from a file, nil if there is none.
+func sqlReadDelivery(tx *store.Tx, p mailbox, file string) (*delivery, error) {
+	var d delivery
+	var peer, hash []byte
+	var at int64
+	err := tx.QueryRow("SELECT peer, hash, at, consumed, gone FROM oacp_delivered WHERE project = ? AND agent = ? AND file = ?", p.project, p.agent, file).Scan(&peer, &hash, &at, &d.consumed, &d.gone)
 	if errors.Is(err, sql.ErrNoRows) {
-		return hash, at, false, false, nil
+		return nil, nil
 	}
-	copy(hash[:], sum)
-	return hash, time.UnixMilli(ms), consumed, err == nil, err
+	copy(d.peer[:], peer)
+	copy(d.hash[:], hash)
+	d.at = time.UnixMilli(at)
+	return &d, err
 }
 
-func sqlDeliveredFiles(tx *store.Tx, p mailbox) (files []string, err error) {
-	err = tx.Each("SELECT file FROM oacp_delivered WHERE project = ? AND agent = ? AND NOT gone", func(scan func(...any) error) error {
+func sqlListDeliveredFiles(tx *store.Tx, p mailbox) (files []string, err error) {
+	err = tx.EachRow("SELECT file FROM oacp_delivered WHERE project = ? AND agent = ? AND NOT gone", func(scan func(...any) error) error {
 		var file string
 		err := scan(&file)
 		files = append(files, file)
@@ -121,30 +134,15 @@ func sqlDeliveredFiles(tx *store.Tx, p mailbox) (files []string, err error) {
 	return files, err
 }
 
-// sqlMarkGone notes that a file is gone.
-func sqlMarkGone(tx *store.Tx, p mailbox, file string) error {
-	_, err := tx.Exec("UPDATE oacp_delivered SET gone = TRUE WHERE project = ? AND agent = ? AND file = ?", p.project, p.agent, file)
-	return err
+// sqlMarkFileGone notes that a file is gone.
+func sqlMarkFileGone(tx *store.Tx, p mailbox, file string) error {
+	return execSQL(tx, "UPDATE oacp_delivered SET gone = TRUE WHERE project = ? AND agent = ? AND file = ?", p.project, p.agent, file)
 }
 
-// sqlLastDelivery returns what was last delivered from a file, which may be gone; ok is
-// false if nothing was.
-func sqlLastDelivery(tx *store.Tx, p mailbox, file string) (peer identity.ID, hash [32]byte, at time.Time, ok bool, err error) {
-	var to, sum []byte
-	var ms int64
-	err = tx.QueryRow("SELECT peer, hash, at FROM oacp_delivered WHERE project = ? AND agent = ? AND file = ?", p.project, p.agent, file).Scan(&to, &sum, &ms)
-	if errors.Is(err, sql.ErrNoRows) {
-		return peer, hash, at, false, nil
-	}
-	copy(peer[:], to)
-	copy(hash[:], sum)
-	return peer, hash, time.UnixMilli(ms), err == nil, err
-}
+// Arrivals.
 
-// What arrived.
-
-func sqlArrivals(tx *store.Tx, where string, args ...any) (all []*arrival, err error) {
-	err = tx.Each("SELECT peer, project, agent, file, hash, name, state, folder, size FROM oacp_arrival WHERE "+where, func(scan func(...any) error) error {
+func sqlListArrivals(tx *store.Tx, where string, args ...any) (all []*arrival, err error) {
+	err = tx.EachRow("SELECT peer, project, agent, file, hash, name, state, folder, size FROM oacp_arrival WHERE "+where, func(scan func(...any) error) error {
 		a := new(arrival)
 		var peer, hash []byte
 		var folder int64
@@ -158,49 +156,46 @@ func sqlArrivals(tx *store.Tx, where string, args ...any) (all []*arrival, err e
 	return all, err
 }
 
-// sqlOpenArrivals returns what is half stored, or lies in an inbox.
-func sqlOpenArrivals(tx *store.Tx) ([]*arrival, error) {
-	return sqlArrivals(tx, "state IN (?, ?)", writing, stored)
+// sqlListOpenArrivals returns the arrivals that are half stored, or lie in an inbox.
+func sqlListOpenArrivals(tx *store.Tx) ([]*arrival, error) {
+	return sqlListArrivals(tx, "state IN (?, ?)", writing, stored)
 }
 
-// sqlUnreported returns what a peer does not know to be consumed, some of it.
-func sqlUnreported(tx *store.Tx, peer identity.ID, most int) ([]*arrival, error) {
-	return sqlArrivals(tx, "peer = ? AND state = 'consumed' LIMIT ?", peer[:], most)
+// sqlListUnreportedArrivals returns arrivals that are consumed and not reported to their peer, up to
+// most.
+func sqlListUnreportedArrivals(tx *store.Tx, peer identity.ID, most int) ([]*arrival, error) {
+	return sqlListArrivals(tx, "peer = ? AND state = 'consumed' LIMIT ?", peer[:], most)
 }
 
-// sqlPeers returns who sent what the store knows, with the number of messages, and to
-// whom something is to be told.
-func sqlPeers(tx *store.Tx) (rows map[identity.ID]int64, untold []identity.ID, err error) {
+// sqlCountArrivalsByPeer returns the number of arrivals of each peer, and the peers to which some of
+// them are to be reported.
+func sqlCountArrivalsByPeer(tx *store.Tx) (rows map[identity.ID]int64, unreported []identity.ID, err error) {
 	rows = make(map[identity.ID]int64)
-	err = tx.Each("SELECT peer, COUNT(*) FROM oacp_arrival GROUP BY peer", func(scan func(...any) error) error {
+	err = tx.EachRow("SELECT peer, COUNT(*), SUM(state = 'consumed') FROM oacp_arrival GROUP BY peer", func(scan func(...any) error) error {
 		var peer []byte
-		var n int64
-		err := scan(&peer, &n)
-		rows[identity.ID(peer)] = n
-		return err
+		var all, consumed int64
+		if err := scan(&peer, &all, &consumed); err != nil {
+			return err
+		}
+		rows[identity.ID(peer)] = all
+		if consumed > 0 {
+			unreported = append(unreported, identity.ID(peer))
+		}
+		return nil
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	err = tx.Each("SELECT DISTINCT peer FROM oacp_arrival WHERE state = 'consumed'", func(scan func(...any) error) error {
-		var peer []byte
-		err := scan(&peer)
-		untold = append(untold, identity.ID(peer))
-		return err
-	})
-	return rows, untold, err
+	return rows, unreported, err
 }
 
-// sqlArrival returns what is known of a message, nil if it never came.
-func sqlArrival(tx *store.Tx, k arrivalKey) (*arrival, error) {
-	all, err := sqlArrivals(tx, "peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?", k.peer[:], k.project, k.agent, k.file, k.hash[:])
+// sqlReadArrival returns a message that came, nil if it never did.
+func sqlReadArrival(tx *store.Tx, k arrivalKey) (*arrival, error) {
+	all, err := sqlListArrivals(tx, "peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?", k.peer[:], k.project, k.agent, k.file, k.hash[:])
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
 	return all[0], nil
 }
 
-// sqlHasArrived reports whether a message for a place ever came from a peer.
+// sqlHasArrived reports whether a message for a mailbox ever came from a peer.
 func sqlHasArrived(tx *store.Tx, p mailbox, hash [32]byte) (arrived bool, err error) {
 	err = tx.QueryRow("SELECT EXISTS (SELECT 1 FROM oacp_arrival WHERE hash = ? AND project = ? AND agent = ? AND state != ?)", hash[:], p.project, p.agent, writing).Scan(&arrived)
 	return arrived, err
@@ -208,40 +203,38 @@ func sqlHasArrived(tx *store.Tx, p mailbox, hash [32]byte) (arrived bool, err er
 
 // sqlAddArrival notes a message that the store does not know.
 func sqlAddArrival(tx *store.Tx, a *arrival) error {
-	_, err := tx.Exec("INSERT INTO oacp_arrival (peer, project, agent, file, hash, name, state, at, folder, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	return execSQL(tx, "INSERT INTO oacp_arrival (peer, project, agent, file, hash, name, state, at, folder, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		a.key.peer[:], a.key.project, a.key.agent, a.key.file, a.key.hash[:], a.name, a.state, time.Now().UnixMilli(), int64(a.folder), a.size)
-	return err
 }
 
-// sqlUpdateArrival notes what has become of a message, unless it is forgotten by now.
+// sqlUpdateArrival notes the state and the place of a message, unless the store has forgotten
+// it.
 func sqlUpdateArrival(tx *store.Tx, a *arrival) error {
-	_, err := tx.Exec("UPDATE oacp_arrival SET name = ?, state = ?, at = ?, folder = ? WHERE peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?",
+	return execSQL(tx, "UPDATE oacp_arrival SET name = ?, state = ?, at = ?, folder = ? WHERE peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?",
 		a.name, a.state, time.Now().UnixMilli(), int64(a.folder), a.key.peer[:], a.key.project, a.key.agent, a.key.file, a.key.hash[:])
-	return err
 }
 
 func sqlDeleteArrival(tx *store.Tx, k arrivalKey) error {
-	_, err := tx.Exec("DELETE FROM oacp_arrival WHERE peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?", k.peer[:], k.project, k.agent, k.file, k.hash[:])
-	return err
+	return execSQL(tx, "DELETE FROM oacp_arrival WHERE peer = ? AND project = ? AND agent = ? AND file = ? AND hash = ?", k.peer[:], k.project, k.agent, k.file, k.hash[:])
 }
 
-// sqlForgetReported forgets messages of a peer that have been over since before, the oldest
-// first, most at a time, and returns how many.
-func sqlForgetReported(tx *store.Tx, peer identity.ID, before time.Time, most int) (int, error) {
+// sqlPruneArrivals deletes arrivals of a peer that have been over since before a time: the
+// oldest first, up to most. It returns their number.
+func sqlPruneArrivals(tx *store.Tx, peer identity.ID, before time.Time, most int) (int, error) {
 	r, err := tx.Exec(`DELETE FROM oacp_arrival WHERE (peer, project, agent, file, hash) IN (
 		SELECT peer, project, agent, file, hash FROM oacp_arrival WHERE peer = ? AND at < ? AND state IN ('consumed', 'reported') ORDER BY at LIMIT ?)`,
 		peer[:], before.UnixMilli(), most)
-	return affected(r, err)
+	return countAffectedRows(r, err)
 }
 
-// sqlPruneDelivered does the same for what was delivered from files that are gone.
-func sqlPruneDelivered(tx *store.Tx, before time.Time, most int) (int, error) {
+// sqlPruneDeliveries does the same for deliveries from files that are gone.
+func sqlPruneDeliveries(tx *store.Tx, before time.Time, most int) (int, error) {
 	r, err := tx.Exec(`DELETE FROM oacp_delivered WHERE (project, agent, file) IN (
 		SELECT project, agent, file FROM oacp_delivered WHERE gone AND at < ? ORDER BY at LIMIT ?)`, before.UnixMilli(), most)
-	return affected(r, err)
+	return countAffectedRows(r, err)
 }
 
-func affected(r sql.Result, err error) (int, error) {
+func countAffectedRows(r sql.Result, err error) (int, error) {
 	if err != nil {
 		return 0, err
 	}

@@ -42,7 +42,7 @@ var stormFaultNames = [stormFaults]string{"away", "messages cut", "answers cut",
 // delivered was there once, as it was written; none is there twice; what is refused is
 // not there; and when all is well again all others are delivered.
 func TestWhatTheQueueSaysIsTrue(t *testing.T) {
-	storm.Run(t, 300, stormFaultNames[:], func(t *testing.T, sw *storm.Weather) {
+	storm.RunStorm(t, 300, stormFaultNames[:], func(t *testing.T, sw *storm.Weather) {
 		desk, laptop := t.TempDir(), t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
 			w := &weather{Weather: sw, t: t, mails: make(map[string]*mail), seen: make(map[string]int)}
@@ -101,23 +101,23 @@ func (m *machine) agent(name string) string {
 func (m *machine) inbox(agent string) string { return filepath.Join(m.agent(agent), inboxDir) }
 
 // smallRows leave room for few messages that are not read.
-var smallRows = func() rows {
-	r := daemonRows(0)
+var smallRows = func() budgetRows {
+	r := newBudgetRows(0)
 	r.files.Peer = 20
 	return r
 }()
 
 func (m *machine) start() {
 	t := m.w.t
-	db, err := store.Open(t.Context(), filepath.Join(m.dir, "state.db"))
+	db, err := store.OpenDB(t.Context(), filepath.Join(m.dir, "state.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Open(t.Context(), Config{
+	c, err := OpenMailer(t.Context(), Config{
 		Home: filepath.Join(m.dir, "oacp"), DB: db, Log: slog.New(slog.DiscardHandler), unwatched: true,
 		Open: func(ctx context.Context, _ identity.ID) (Stream, error) { return m.dial(ctx) },
 		Admit: func(identity.ID) error {
-			if m.w.Is(denial) {
+			if m.w.HasFault(denial) {
 				return kinds.Errorf(kinds.NotAuthorized, "policy forbids it")
 			}
 			return nil
@@ -133,7 +133,7 @@ func (m *machine) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { c.Run(ctx) })
-	m.Start(c, func() {
+	m.SetRunning(c, func() {
 		cancel()
 		running.Wait()
 		if err := db.Close(); err != nil {
@@ -144,10 +144,10 @@ func (m *machine) start() {
 
 // dial opens a stream to the other machine, as bad as the weather is.
 func (m *machine) dial(ctx context.Context) (Stream, error) {
-	there := m.other.Get()
-	if m.w.Is(away) || there == nil {
+	there := m.other.GetRunning()
+	if m.w.HasFault(away) || there == nil {
 		select {
-		case <-time.After(m.w.Ms(2000)):
+		case <-time.After(m.w.DrawMillis(2000)):
 		case <-ctx.Done():
 		}
 		return nil, kinds.Errorf(kinds.Unreachable, "it is away").WithDelivered(kinds.DeliveredNo)
@@ -155,14 +155,14 @@ func (m *machine) dial(ctx context.Context) (Stream, error) {
 	nearIn, farOut := net.Pipe()
 	farIn, nearOut := net.Pipe()
 	near, far := &pipe{in: nearIn, out: nearOut, left: -1}, &pipe{in: farIn, out: farOut, left: -1}
-	if m.w.Is(cutRequest) {
-		near.left = m.w.N(600)
+	if m.w.HasFault(cutRequest) {
+		near.left = m.w.DrawBelow(600)
 	}
-	if m.w.Is(cutAnswer) {
-		far.left = m.w.N(40)
+	if m.w.HasFault(cutAnswer) {
+		far.left = m.w.DrawBelow(40)
 	}
-	if m.w.Is(stalls) {
-		far.pause = m.w.Ms(40_000)
+	if m.w.HasFault(stalls) {
+		far.pause = m.w.DrawMillis(40_000)
 	}
 	context.AfterFunc(ctx, near.Cancel)
 	go there.Serve(context.Background(), m.id, far)
@@ -206,7 +206,7 @@ func (p *pipe) SetWriteDeadline(t time.Time) error { return p.out.SetWriteDeadli
 func (p *pipe) Close() error                       { p.Cancel(); return nil }
 func (p *pipe) Cancel()                            { p.in.Close(); p.out.Close() }
 
-// stormTime is how long a weather lasts.
+// stormTime is the time for which a weather lasts.
 const stormTime = 30 * time.Second
 
 // The agents of the desk that write. The laptop takes no mail from the last.
@@ -223,7 +223,7 @@ func (w *weather) pass() {
 		}
 		m.start()
 	}
-	defer func() { w.desk.End(); w.laptop.End() }()
+	defer func() { w.desk.Stop(); w.laptop.Stop() }()
 	w.bind(w.desk, "reviewer")
 	for _, agent := range writers[:len(writers)-1] {
 		w.bind(w.laptop, agent)
@@ -237,19 +237,19 @@ func (w *weather) pass() {
 	reading.Go(func() {
 		for quiet.Err() == nil {
 			w.read()
-			time.Sleep(w.Ms(1000))
+			time.Sleep(w.DrawMillis(1000))
 		}
 	})
 	for _, agent := range writers {
 		busy.Go(func() {
 			for !over() {
 				w.write(agent)
-				time.Sleep(w.Ms(200))
+				time.Sleep(w.DrawMillis(200))
 			}
 		})
 	}
 	for !over() {
-		time.Sleep(w.Ms(1500))
+		time.Sleep(w.DrawMillis(1500))
 		w.trouble()
 	}
 	busy.Wait()
@@ -262,14 +262,14 @@ func (w *weather) pass() {
 // link tells both that they are connected.
 func (w *weather) link() {
 	for _, m := range []*machine{w.desk, w.laptop} {
-		m.Get().SetConnected(m.other.id, false)
-		m.Get().SetConnected(m.other.id, true)
+		m.GetRunning().SetConnected(m.other.id, false)
+		m.GetRunning().SetConnected(m.other.id, true)
 	}
 }
 
 // bind says at a machine that an agent lives at the other.
 func (w *weather) bind(m *machine, agent string) {
-	if _, err := m.Get().Bind(w.t.Context(), Binding{Project: "demo", Agent: agent, Peer: m.other.id}, false); err != nil {
+	if _, err := m.GetRunning().Bind(w.t.Context(), Binding{Project: "demo", Agent: agent, Peer: m.other.id}, false); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -288,18 +288,18 @@ func (w *weather) hear(e Event) {
 // write puts a message into the reviewer's inbox at the desk, and may take it back.
 func (w *weather) write(agent string) {
 	name := fileName(agent, "question")
-	m := &mail{foreign: agent == writers[len(writers)-1], ended: w.Call()}
-	m.text = text(agent, "reviewer", []string{"P0", "P2"}[w.N(2)], "question", name+strings.Repeat(" more", w.N(100)))
+	m := &mail{foreign: agent == writers[len(writers)-1], ended: w.BeginCall()}
+	m.text = text(agent, "reviewer", []string{"P0", "P2"}[w.DrawBelow(2)], "question", name+strings.Repeat(" more", w.DrawBelow(100)))
 	w.mu.Lock()
 	w.mails[name] = m
 	w.mu.Unlock()
 	inbox := w.desk.inbox("reviewer")
 	deposit(w.t, inbox, name, m.text)
-	if c := w.desk.Get(); c != nil && w.N(2) == 0 { // as if it was watched
-		c.noteChanged(mailbox{"demo", "reviewer"}, names{name: {}})
+	if c := w.desk.GetRunning(); c != nil && w.DrawBelow(2) == 0 { // as if it was watched
+		c.ledger.markFilesDirty(mailbox{"demo", "reviewer"}, names{name: {}})
 	}
-	if w.N(20) == 0 {
-		time.Sleep(w.Ms(10_000))
+	if w.DrawBelow(20) == 0 {
+		time.Sleep(w.DrawMillis(10_000))
 		err := os.Remove(filepath.Join(inbox, name))
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -313,7 +313,7 @@ func (w *weather) write(agent string) {
 func (w *weather) read() {
 	w.folder.Lock()
 	defer w.folder.Unlock()
-	if w.Is(folderGone) || w.Is(unread) {
+	if w.HasFault(folderGone) || w.HasFault(unread) {
 		return
 	}
 	inbox := w.laptop.inbox("reviewer")
@@ -323,7 +323,7 @@ func (w *weather) read() {
 	}
 	for _, e := range entries {
 		name := e.Name()
-		if isHidden(name) {
+		if isHiddenName(name) {
 			continue
 		}
 		data, err := os.ReadFile(filepath.Join(inbox, name))
@@ -347,26 +347,26 @@ func (w *weather) read() {
 
 // trouble is one thing that goes wrong.
 func (w *weather) trouble() {
-	f := w.N(stormFaults)
-	defer w.Begin(f)()
+	f := w.DrawBelow(stormFaults)
+	defer w.BeginFault(f)()
 	switch f {
 	case deskRestart, laptopRestart:
 		m := w.desk
 		if f == laptopRestart {
 			m = w.laptop
 		}
-		m.End()
-		time.Sleep(w.Ms(1000))
+		m.Stop()
+		time.Sleep(w.DrawMillis(1000))
 		m.start()
-		m.Get().SetConnected(m.other.id, true)
+		m.GetRunning().SetConnected(m.other.id, true)
 	case folderGone:
 		w.move(true)
-		time.Sleep(w.Ms(4000))
+		time.Sleep(w.DrawMillis(4000))
 		w.move(false)
 	default:
-		w.Set(f, true)
-		time.Sleep(w.Ms(4000))
-		w.Set(f, false)
+		w.SetFault(f, true)
+		time.Sleep(w.DrawMillis(4000))
+		w.SetFault(f, false)
 	}
 }
 
@@ -381,12 +381,12 @@ func (w *weather) move(away bool) {
 	if err := os.Rename(from, to); err != nil {
 		w.t.Error(err)
 	}
-	w.Set(folderGone, away)
+	w.SetFault(folderGone, away)
 }
 
 // settle waits until nothing is under way.
 func (w *weather) settle() {
-	w.Calm()
+	w.ClearFaults()
 	w.link()
 	time.Sleep(10 * time.Minute)
 }
@@ -394,7 +394,7 @@ func (w *weather) settle() {
 // check holds what was said against what was there.
 func (w *weather) check() {
 	queued := make(map[string]Queued)
-	for _, q := range w.desk.Get().Queue("demo") {
+	for _, q := range w.desk.GetRunning().ListQueue("demo") {
 		queued[q.File] = q
 	}
 	for name, m := range w.mails {

@@ -18,7 +18,7 @@ func TestTrace(t *testing.T) {
 	desk, laptop := bound(t)
 	trace := func(file string) *Queued {
 		t.Helper()
-		q, err := desk.Trace(t.Context(), "demo", "reviewer", file)
+		q, err := desk.TraceFile(t.Context(), "demo", "reviewer", file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func TestTrace(t *testing.T) {
 	desk.becomes(file, Delivered)
 	delivered("while it lies here", file, text)
 	os.Remove(filepath.Join(laptop.inbox("reviewer"), file))
-	await.Until(t, "the copy goes", func() bool { return len(desk.Queue("")) == 0 && len(desk.files("reviewer")) == 0 })
+	await.Until(t, "the copy goes", func() bool { return len(desk.ListQueue("")) == 0 && len(desk.files("reviewer")) == 0 })
 	delivered("when its copy is gone", file, text)
 
 	// The same name again is another message, which is sent and traced by itself.
@@ -50,7 +50,7 @@ func TestTrace(t *testing.T) {
 	desk.examined(3)
 	os.Remove(filepath.Join(desk.inbox("reviewer"), recalled))
 	await.Until(t, "it is dropped, which waits while one more attempt is made", func() bool {
-		_, err := desk.Drop(t.Context(), "demo", "reviewer", dropped)
+		_, err := desk.DropFile(t.Context(), "demo", "reviewer", dropped)
 		if err != nil && kinds.AsError(err).Code != kinds.Overloaded {
 			t.Fatal(err)
 		}
@@ -79,18 +79,18 @@ func TestTrace(t *testing.T) {
 	desk.becomes(file, Delivered)
 
 	err := desk.db.Write(t.Context(), false, func(tx *store.Tx) error {
-		if err := sqlMarkGone(tx, mailbox{"demo", "reviewer"}, file); err != nil {
+		if err := sqlMarkFileGone(tx, mailbox{"demo", "reviewer"}, file); err != nil {
 			return err
 		}
-		_, err := sqlPruneDelivered(tx, time.Now().Add(time.Hour), pruneSlice)
+		_, err := sqlPruneDeliveries(tx, time.Now().Add(time.Hour), pruneSlice)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = desk.db.Read(t.Context(), func(tx *store.Tx) error {
-		_, _, _, known, err := sqlLastDelivery(tx, mailbox{"demo", "reviewer"}, file)
-		if known {
+		d, err := sqlReadDelivery(tx, mailbox{"demo", "reviewer"}, file)
+		if d != nil {
 			t.Error("it is kept for ever")
 		}
 		return err

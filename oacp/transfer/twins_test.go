@@ -24,10 +24,10 @@ func TestHostedTwice(t *testing.T) {
 	desk.node.Connect(laptop.key.ID())
 	for _, s := range [][2]*side{{desk, laptop}, {laptop, desk}} {
 		await.Until(t, s[0].name+" knows", func() bool {
-			return slices.Equal(s[0].Twins("demo"), []Twin{{"demo", "helper", s[1].key.ID()}})
+			return slices.Equal(s[0].ListTwinAgents("demo"), []Twin{{"demo", "helper", s[1].key.ID()}})
 		})
 	}
-	if got := desk.Twins("other"); got != nil {
+	if got := desk.ListTwinAgents("other"); got != nil {
 		t.Errorf("in another project: %v", got)
 	}
 	for n := range 10 * maxAnnounced {
@@ -36,19 +36,19 @@ func TestHostedTwice(t *testing.T) {
 			t.Fatalf("%+v", reply)
 		}
 	}
-	desk.Mailer.mu.Lock()
-	if n := len(desk.peerAgents[laptop.key.ID()]); n != maxAnnounced {
+	desk.ledger.mu.Lock()
+	if n := len(desk.ledger.peerAgents[laptop.key.ID()]); n != maxAnnounced {
 		t.Errorf("%d agents are kept", n)
 	}
-	desk.Mailer.mu.Unlock()
+	desk.ledger.mu.Unlock()
 	desk.bind("demo", "helper", laptop)
-	if got := desk.Twins(""); got != nil {
+	if got := desk.ListTwinAgents(""); got != nil {
 		t.Errorf("a bound agent: %v", got)
 	}
 	laptop.stop()
 	await.Until(t, "the desk forgets", func() bool {
-		desk.Mailer.mu.Lock()
-		defer desk.Mailer.mu.Unlock()
-		return len(desk.peerAgents) == 0
+		desk.ledger.mu.Lock()
+		defer desk.ledger.mu.Unlock()
+		return len(desk.ledger.peerAgents) == 0
 	})
 }

@@ -8,42 +8,42 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// folderWatch hears of changes in folders, which makes mail fast. It promises nothing:
-// what it misses the next rescan finds. It begins with the first folder, since most
-// daemons have none.
+// folderWatch notes changes of inboxes in the ledger, which makes mail fast. It may miss some:
+// the next rescan finds them. It begins with the first folder, because most daemons have
+// none.
 type folderWatch struct {
 	mailer *Mailer
 	tasks  *sync.WaitGroup // of Run, which waits for it
 
-	events *fsnotify.Watcher // nil before the first folder, or where the system gives none; Run's alone
-	warned bool              // that something cannot be watched; Run's alone
+	// Only Run uses events and warned.
+	events *fsnotify.Watcher // nil before the first folder, or if the system gives none
+	warned bool              // that a folder cannot be watched
 
 	mu   sync.Mutex // guards dirs
 	dirs map[string]mailbox
 }
 
-func newFolderWatch(m *Mailer, tasks *sync.WaitGroup) *folderWatch {
-	return &folderWatch{mailer: m, tasks: tasks, dirs: make(map[string]mailbox)}
-}
-
-// close ends it, and with it the goroutine that listens.
-func (w *folderWatch) close() {
+// closeWatcher ends the watch, and with it the goroutine that listens.
+func (w *folderWatch) closeWatcher() {
 	if w.events != nil {
 		w.events.Close()
 	}
 }
 
-func (w *folderWatch) dir(p mailbox) string {
-	return filepath.Join(w.mailer.cfg.Home, filepath.FromSlash(p.dir()), inboxDir)
-}
-
-// add watches an inbox; again, if it was replaced.
-func (w *folderWatch) add(p mailbox) {
+// watchInbox watches an inbox; again, if it was replaced.
+func (w *folderWatch) watchInbox(p mailbox) {
 	if w.mailer.cfg.unwatched {
 		return
 	}
-	dir := w.dir(p)
-	err := w.startWatcher()
+	dir := filepath.Join(w.mailer.cfg.Home, filepath.FromSlash(p.dir()), inboxDir)
+	var err error
+	if w.events == nil {
+		var events *fsnotify.Watcher
+		if events, err = fsnotify.NewWatcher(); err == nil {
+			w.events = events
+			w.tasks.Go(func() { w.handleEvents(events) })
+		}
+	}
 	if err == nil {
 		w.mu.Lock()
 		w.dirs[dir] = p
@@ -56,25 +56,12 @@ func (w *folderWatch) add(p mailbox) {
 	}
 }
 
-func (w *folderWatch) startWatcher() error {
-	if w.events != nil {
-		return nil
-	}
-	events, err := fsnotify.NewWatcher()
-	if err != nil {
-		return err
-	}
-	w.events = events
-	w.tasks.Go(func() { w.listen(events) })
-	return nil
-}
-
-// removeOthers stops watching all but some inboxes.
-func (w *folderWatch) removeOthers(places map[mailbox]struct{}) {
+// unwatchUnscanned stops watching inboxes that are not scanned any more.
+func (w *folderWatch) unwatchUnscanned() {
 	w.mu.Lock()
 	var old []string
 	for dir, p := range w.dirs {
-		if _, ok := places[p]; !ok {
+		if !w.mailer.ledger.isInboxScanned(p) {
 			old = append(old, dir)
 			delete(w.dirs, dir)
 		}
@@ -85,8 +72,8 @@ func (w *folderWatch) removeOthers(places map[mailbox]struct{}) {
 	}
 }
 
-// listen passes on what it hears until the watch is closed.
-func (w *folderWatch) listen(events *fsnotify.Watcher) {
+// handleEvents handles events until the watch is closed.
+func (w *folderWatch) handleEvents(events *fsnotify.Watcher) {
 	for {
 		select {
 		case e, ok := <-events.Events:
@@ -113,16 +100,16 @@ func (w *folderWatch) handleEvent(e fsnotify.Event) {
 		return
 	}
 	ledger := w.mailer.ledger
-	if isHidden(name) {
+	if isHiddenName(name) {
 		// A writer that gives up its temporary name, .NAME.yaml.tmp…, by a rename or
 		// after a link, has written NAME.yaml whole.
 		end := strings.Index(name, extension+".")
-		if end >= 0 && (e.Has(fsnotify.Rename) || e.Has(fsnotify.Remove)) {
-			ledger.noteWhole(p, name[1:end+len(extension)])
+		if end > 1 && (e.Has(fsnotify.Rename) || e.Has(fsnotify.Remove)) {
+			ledger.markFileComplete(p, name[1:end+len(extension)])
 		}
 		return
 	}
 	if strings.HasSuffix(name, extension) {
-		ledger.noteChanged(p, names{name: {}})
+		ledger.markFilesDirty(p, names{name: {}})
 	}
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 
@@ -16,38 +15,18 @@ func registerAgent(r *request, body *openintent.Register) (any, error) {
 	return doc, err
 }
 
-func getAgent(r *request) (any, error) { return r.e.GetAgent(r.Call, r.arg(0)) }
-
 func listAgents(r *request) (any, error) {
-	q := r.query()
-	p := q.page(openintent.MaxList)
-	if err := p.Check(); err != nil {
-		return nil, err
-	}
-	status, role := q.Get("status"), q.Get("role_id")
-	list, err := r.e.ListAgents(r.Call, status, role)
-	if err != nil {
-		return nil, err
-	}
-	list = r.gatherAgents(list, status, role)
-	slices.SortFunc(list, func(a, b openintent.Agent) int {
-		return cmp.Or(cmp.Compare(min(len(a.Host), 1), min(len(b.Host), 1)), cmp.Compare(a.AgentID, b.AgentID), cmp.Compare(a.Host, b.Host))
-	})
-	return encodeList(r, r.ListRoom(), openintent.PageOf(list, p), nil)
+	q := r.parseQuery()
+	list, err := r.e.ListAgents(r.Call, q.Get("status"), q.Get("role_id"), q.readPage(openintent.MaxList), r.gatherRemoteAgents)
+	return encodeList(r, r.ListByteLimit(), slices.Values(list), err)
 }
 
-func setAgentStatus(r *request, body *openintent.StatusChange) (any, error) {
-	return r.e.SetAgentStatus(r.Call, r.arg(0), body)
+func storeGuestRecord(r *request, body *openintent.Guest) (any, error) {
+	return nil, r.e.StoreAgentRecord(r.Call, r.args[0], body)
 }
 
-func deregisterAgent(r *request) (any, error) { return r.e.DeregisterAgent(r.Call, r.arg(0)) }
-
-func beatAgent(r *request) (any, error) { return r.e.BeatAgent(r.Call, r.arg(0)) }
-
-func takeRecord(r *request, body *openintent.Guest) (any, error) {
-	return nil, r.e.TakeRecord(r.Call, r.arg(0), body)
+func listDepartedAgents(r *request, body *openintent.ListOf) (any, error) {
+	return r.e.ListDepartedAgents(body)
 }
 
-func listDeparted(r *request, body *openintent.ListOf) (any, error) { return r.e.ListDeparted(body) }
-
-func listRecords(r *request) (any, error) { return r.e.ListRecords(r.Call), nil }
+func listRecordedAgents(r *request) (any, error) { return r.e.ListRecordedAgents(r.Call), nil }

@@ -16,7 +16,7 @@ func TestBodyTakesWhatIsCharged(t *testing.T) {
 		for name, from := range map[string]io.Reader{
 			"at once": bytes.NewReader(all), "with its end": iotest.DataErrReader(bytes.NewReader(all)), "by halves": iotest.HalfReader(bytes.NewReader(all)),
 		} {
-			body, err := readCharged(from, length)
+			body, err := readChargedBody(from, length)
 			if err != nil || !bytes.Equal(body, all) {
 				t.Errorf("%d bytes, %s: %d are read: %v", length, name, len(body), err)
 			}
@@ -24,11 +24,11 @@ func TestBodyTakesWhatIsCharged(t *testing.T) {
 				t.Errorf("%d bytes, %s: they take %d", length, name, cap(body))
 			}
 		}
-		if longer, err := readCharged(io.LimitReader(bytes.NewReader(append(all, "yz"...)), int64(length)+1), length); err != nil || len(longer) != length+1 {
+		if longer, err := readChargedBody(io.LimitReader(bytes.NewReader(append(all, "yz"...)), int64(length)+1), length); err != nil || len(longer) != length+1 {
 			t.Errorf("a byte more than %d: %d are read: %v", length, len(longer), err)
 		}
 	}
-	if body, err := readCharged(cut{t}, 1<<20); body != nil || !errors.Is(err, io.ErrUnexpectedEOF) {
+	if body, err := readChargedBody(cut{t}, 1<<20); body != nil || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%d bytes of a body that ends early: %v", len(body), err)
 	}
 }

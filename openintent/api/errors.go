@@ -18,11 +18,12 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-func refuseAs(status int, code, format string, args ...any) *Error {
+// newStatusError returns a refusal whose status does not follow from its code.
+func newStatusError(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// statuses are the HTTP statuses of the codes of [Error].
+// statuses are the HTTP statuses of the codes of [openintent.Error].
 var statuses = map[string]int{
 	"bad_agent_id": 400, "bad_body": 400, "bad_cursor": 400, "bad_id": 400, "bad_json": 400, "bad_key": 400, "bad_operator": 400, "bad_version": 400,
 	"no_body": 400, "no_caller": 400, "two_callers": 400,
@@ -43,8 +44,8 @@ var statuses = map[string]int{
 	"disk_full":   507, "disk_low": 507,
 }
 
-// asHTTP returns the refusal that err is, as it is answered; nil if it is none.
-func asHTTP(err error) *Error {
+// toAPIError returns err as an [*Error]; nil if it is no refusal.
+func toAPIError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
@@ -54,19 +55,19 @@ func asHTTP(err error) *Error {
 	return nil
 }
 
-// AnswerError answers a request with the refusal that err is: an [*Error] or an [*Error].
-// It reports false, and answers nothing, if err is neither.
-func AnswerError(w http.ResponseWriter, err error) bool {
-	e := asHTTP(err)
+// WriteIfRefusal answers a request with the refusal that err is: an [*Error] or an
+// [*openintent.Error]. It reports false, and answers nothing, if err is neither.
+func WriteIfRefusal(w http.ResponseWriter, err error) bool {
+	e := toAPIError(err)
 	if e != nil {
-		e.Answer(w)
+		e.WriteAnswer(w)
 	}
 	return e != nil
 }
 
-// Answer writes the error as an answer. It has its text twice: FastAPI's clients read
+// WriteAnswer answers a request with the error. The answer has the text twice: FastAPI's clients read
 // detail, the SDK reads message.
-func (r *Error) Answer(w http.ResponseWriter) {
+func (r *Error) WriteAnswer(w http.ResponseWriter) {
 	pairs := []any{"detail", r.Message, "message", r.Message, "error", r.Code}
 	for name, v := range r.More {
 		if name == "errors" && r.Status == http.StatusUnprocessableEntity {
@@ -80,5 +81,5 @@ func (r *Error) Answer(w http.ResponseWriter) {
 	if r.Code == "overloaded" {
 		w.Header().Set("Retry-After", "1")
 	}
-	respond(w, r.Status, openintent.JSON{openintent.Members(pairs...)})
+	writeAnswer(w, r.Status, openintent.JSON{openintent.EncodeJSONObject(pairs...)})
 }

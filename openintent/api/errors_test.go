@@ -18,7 +18,7 @@ func TestEachCodeHasAStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code := regexp.MustCompile(`(?:[rR]efuse\(|refuseAs\(http\.\w+, |\bcode\w*\s*= |exceeded\(err, )"([a-z_]+)"`)
+	code := regexp.MustCompile(`(?:\bNewError\(|refuseAs\(http\.\w+, |\bcode\w*\s*= |convertBudgetError\(err, )"([a-z_]+)"`)
 	found := make(map[string]bool)
 	for _, file := range append(files, own...) {
 		text, err := os.ReadFile(file)

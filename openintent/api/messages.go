@@ -1,11 +1,11 @@
 package api
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/openintent"
 )
@@ -15,89 +15,91 @@ const (
 	headerID  = "X-Message-ID" // the id that a home gives a message while its host is out of reach
 )
 
-// readMessage reads the body of a send. It returns the id of the intent that the body names,
-// if the path has no channel's id but a name.
-func readMessage(r *request) (string, error) {
-	intent, err := r.readMessage()
-	if err != nil {
-		return "", err
-	}
-	if _, isID := openintent.HostOf(r.arg(0)); isID {
-		return "", nil
-	}
-	return intent, nil
-}
-
-// readMessage reads the body of a send or a reply, and returns the intent that it names.
-func (r *request) readMessage() (intent string, err error) {
-	var body openintent.SendMessage
-	if err := r.decode(&body); err != nil {
-		return "", err
-	}
-	var o *openintent.Outgoing
-	if r.route.sends == sendsReply {
-		o, err = r.PrepareReply(&body, r.arg(1))
-	} else {
-		o, err = r.PrepareMessage(&body)
-	}
-	if err != nil {
-		return "", err
-	}
-	key, err := r.idempotencyKey()
-	if err != nil {
-		return "", err
-	}
-	r.input = &sending{o, body.IntentID}
-	return body.IntentID, o.SetOnce(key, r.http.Header.Get(headerID), r.http.URL.Path, r.body)
-}
-
-// sending is the input of a handler that sends a message.
-type sending struct {
+// messageToSend is a message with its channel, as a route that sends it has read it.
+type messageToSend struct {
 	*openintent.Outgoing
-	intent string // the intent that the body names
+	channel      string // the id of the channel,
+	intent, name string // or the id of the intent and the name of its channel
+	request      string // the id of the request to which it responds; "": to none
 }
 
-// idempotencyKey reads the key under which a send is made once.
-func (r *request) idempotencyKey() (string, error) {
+// decodeMessageForRouting reads a message to a channel, and returns the channel's id. If the path has
+// no id, it has the name of a channel of the intent that the body names. Then the id is the
+// intent's.
+func decodeMessageForRouting(r *request) (string, error) {
+	return r.decodeMessageToSend(&messageToSend{channel: r.args[0]})
+}
+
+// decodeNamedMessageForRouting reads a message to a channel by its name, and returns the id of its intent.
+func decodeNamedMessageForRouting(r *request) (string, error) {
+	return r.decodeMessageToSend(&messageToSend{intent: r.args[0], name: r.args[1]})
+}
+
+// decodeReplyForRouting reads a response to a request, and returns the id of their channel.
+func decodeReplyForRouting(r *request) (string, error) {
+	return r.decodeMessageToSend(&messageToSend{channel: r.args[0], request: r.args[1]})
+}
+
+// decodeMessageToSend reads the body, prepares the message for s and keeps s as the request's input. It
+// returns the id that names the host.
+func (r *request) decodeMessageToSend(s *messageToSend) (id string, err error) {
+	var body openintent.SendMessage
+	if err := r.decodeBody(&body); err != nil {
+		return "", err
+	}
+	if s.request != "" {
+		s.Outgoing, err = r.PrepareReply(&body, s.request)
+	} else {
+		s.intent = cmp.Or(s.intent, body.IntentID)
+		s.Outgoing, err = r.PrepareMessage(&body)
+	}
+	if err != nil {
+		return "", err
+	}
 	key := r.http.Header.Get(headerKey)
 	if len(key) > openintent.MaxName {
-		return "", openintent.Refuse("bad_key", "%s: at most %d bytes", headerKey, openintent.MaxName)
+		return "", openintent.NewError("bad_key", "%s: at most %d bytes", headerKey, openintent.MaxName)
 	}
-	return key, nil
+	r.input, id = s, s.channel
+	if _, isID := openintent.HostOfID(id); !isID {
+		id = s.intent
+	}
+	return id, s.SetIdempotencyKey(key, r.http.Header.Get(headerID), r.http.URL.Path, r.body)
+}
+
+// decodeAskForRouting reads a request that waits for its responses, and returns the id of its channel.
+func decodeAskForRouting(r *request) (string, error) {
+	body := new(openintent.AskMessage)
+	r.input = body
+	return r.args[0], r.decodeBody(body)
 }
 
 func sendMessage(r *request) (any, error) {
-	s := r.input.(*sending)
-	return showSent(r)(r.e.Send(r.Call, s.Outgoing, r.arg(0), s.intent))
+	s := r.input.(*messageToSend)
+	return r.makeSendAnswer(r.e.Send(r.Call, s.Outgoing, s.channel, s.intent))
 }
 
-func sendByName(r *request) (any, error) {
-	if _, err := r.readMessage(); err != nil {
-		return nil, err
-	}
-	return showSent(r)(r.e.SendByName(r.Call, r.input.(*sending).Outgoing, r.arg(0), r.arg(1)))
+func sendToNamedChannel(r *request) (any, error) {
+	s := r.input.(*messageToSend)
+	return r.makeSendAnswer(r.e.SendByName(r.Call, s.Outgoing, s.intent, s.name))
 }
 
 func replyToRequest(r *request) (any, error) {
-	if _, err := r.readMessage(); err != nil {
-		return nil, err
-	}
-	return showSent(r)(r.e.Reply(r.Call, r.input.(*sending).Outgoing, r.arg(0)))
+	s := r.input.(*messageToSend)
+	return r.makeSendAnswer(r.e.Reply(r.Call, s.Outgoing, s.channel))
 }
 
-// showSent answers a send: what was said to an earlier one is said again.
-func showSent(r *request) func(openintent.Sent, error) (any, error) {
-	return func(out openintent.Sent, err error) (any, error) {
-		if err == nil && out.Repeated {
-			r.w.Header().Set("Idempotency-Replayed", "true")
-		}
-		return out.Message, err
+// makeSendAnswer returns the answer to a send. A repeat gets the first answer, and a header says so.
+func (r *request) makeSendAnswer(out openintent.Sent, err error) (any, error) {
+	if err == nil && out.Repeated {
+		r.w.Header().Set("Idempotency-Replayed", "true")
 	}
+	return out.Message, err
 }
 
 func askForResponses(r *request, body *openintent.AskMessage) (any, error) {
-	r.body = nil // the message has it
-	out, err := r.e.Ask(r.Call, r.arg(0), body, r.http.Header.Get(headerKey))
+	r.body = nil // body has it
+	out, err := r.e.Ask(r.Call, r.args[0], body, r.http.Header.Get(headerKey))
 	if err != nil {
 		return nil, err
 	}
@@ -108,53 +110,42 @@ func askForResponses(r *request, body *openintent.AskMessage) (any, error) {
 }
 
 func listMessages(r *request) (any, error) {
-	q := r.query()
-	which := &openintent.MessageFilter{Since: q.Get("since"), To: q.Get("to"), Status: q.Get("status"), Limit: q.number("limit", openintent.MaxList), Plain: r.http.URL.RawQuery == ""}
+	q := r.parseQuery()
+	which := &openintent.MessageFilter{Since: q.Get("since"), To: q.Get("to"), Status: q.Get("status"), Limit: q.readNumber("limit", openintent.MaxList), Plain: r.http.URL.RawQuery == ""}
 	if types := q.Get("types"); types != "" {
 		which.Types = strings.Split(types, ",")
 	}
 	var err error
-	if which.Wait, err = q.wait(); err != nil {
-		which.Wait = -1 // which is refused, unless something else is before it
+	if which.Wait, err = q.readWait(); err != nil {
+		which.Wait = -1 // the engine refuses it, in the order of its checks
 	}
-	return r.e.ListMessages(r.Call, r.arg(0), which)
+	return r.e.ListMessages(r.Call, r.args[0], which)
 }
 
-func getMessage(r *request) (any, error) { return r.e.GetMessage(r.Call, r.arg(0), r.arg(1)) }
+func getMessage(r *request) (any, error) { return r.e.GetMessage(r.Call, r.args[0], r.args[1]) }
 
 func setMessageStatus(r *request, body *openintent.StatusChange) (any, error) {
-	return r.e.SetMessageStatus(r.Call, r.arg(0), r.arg(1), body)
+	return r.e.SetMessageStatus(r.Call, r.args[0], r.args[1], body)
 }
 
-// listUnsent lists what of the caller's messages has not come to its host.
 func listUnsent(r *request) (any, error) {
-	p := r.query().page(100)
-	err := p.Check()
+	after, err := strconv.ParseInt(cmp.Or(r.parseQuery().Get("after"), "0"), 10, 64)
 	if err != nil {
-		return nil, err
+		after = -1 // the engine refuses it, in the order of its checks
 	}
-	var after int64
-	if text := r.query().Get("after"); text != "" {
-		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < 0 {
-			return nil, openintent.Invalid("after", "the seq of a message of the list is needed")
-		}
-	}
-	list := []jsontext.Value{}
-	if r.e.Config().Unsent != nil && r.Caller.Home == "" {
-		list, err = r.e.Config().Unsent(r.Context(), r.Caller, p.Limit, after)
-	}
-	return encodeList(r, openintent.MaxListBytes, list, err)
+	list, err := r.e.ListUnsentMessages(r.Call, r.parseQuery().readPage(100), after)
+	return encodeList(r, openintent.MaxListBytes, slices.Values(list), err)
 }
 
-// wait reads how long a list may wait for a message.
-func (q query) wait() (time.Duration, error) {
+// readWait reads the seconds for which a list may wait for a message.
+func (q query) readWait() (time.Duration, error) {
 	text := q.Get("wait")
 	if text == "" {
 		return 0, nil
 	}
 	s, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(s >= 0 && s <= openintent.MaxWait.Seconds()) {
-		return 0, openintent.Invalid("wait", "0 to %d seconds", int(openintent.MaxWait.Seconds()))
+		return 0, openintent.NewFieldError("wait", "0 to %d seconds", int(openintent.MaxWait.Seconds()))
 	}
 	return time.Duration(s * float64(time.Second)), nil
 }

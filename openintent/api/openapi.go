@@ -11,7 +11,7 @@ import (
 	"github.com/acpd/acpd/openintent/chain"
 )
 
-// WellKnown says what this server is.
+// WellKnown describes this server.
 type WellKnown struct {
 	Name       string   `json:"name"`
 	Protocol   string   `json:"protocol"`
@@ -24,7 +24,7 @@ type WellKnown struct {
 	OpenAPI    string   `json:"openapi_url"`
 }
 
-func wellKnown(r *request) (any, error) {
+func getWellKnownDocument(r *request) (any, error) {
 	return WellKnown{
 		Name: "acpd", Protocol: "OpenIntent", Version: "1.0", Host: r.e.Host(),
 		Endpoints: prefixes, RFCs: []string{"RFC-0021"},
@@ -34,7 +34,7 @@ func wellKnown(r *request) (any, error) {
 	}, nil
 }
 
-// Message describes a message; it is written without it.
+// Message describes a message. The engine writes messages without this type.
 type Message struct {
 	ID          string                `json:"id"`
 	ChannelID   string                `json:"channel_id"`
@@ -55,14 +55,14 @@ type Message struct {
 type Unsent struct {
 	Message
 	Host        string   `json:"host"`
-	Seq         int64    `json:"seq"`                // after which the next page is
+	Seq         int64    `json:"seq"`                // the next page begins after that of the last message
 	IntentID    string   `json:"intent_id,omitzero"` // of one to a channel by its name
 	ChannelName string   `json:"channel_name,omitzero"`
 	Truncated   bool     `json:"truncated,omitzero"`
 	Refusal     *Refusal `json:"refusal,omitzero"`
 }
 
-// Refusal describes what a host has said to a message that it did not take.
+// Refusal describes the answer of a host to a message that it did not take.
 type Refusal struct {
 	Status  int    `json:"status"`
 	Error   string `json:"error"`
@@ -76,26 +76,24 @@ type Problem struct {
 	Error   string `json:"error"`
 }
 
-func describeItself(r *request) (any, error) { return r.api.describe(), nil }
+func getOpenAPIDocument(r *request) (any, error) { return r.describe(), nil }
 
-// describeAPI describes the API in OpenAPI 3.1, made from the table of routes.
-func describeAPI() jsontext.Value {
-	d := description{schemas: make(map[string]any)}
-	paths := make(map[string]any)
-	for _, rt := range routes() {
+// buildOpenAPIDocument describes the API in OpenAPI 3.1, made from the table of routes.
+func buildOpenAPIDocument() jsontext.Value {
+	d := openAPIBuilder{schemas: make(map[string]any)}
+	paths := make(map[string]map[string]any)
+	for _, rt := range newRouteTable(nil) {
 		path := rt.path
 		if path[0] != '/' {
 			path = prefixes[0] + path
 		}
-		item, ok := paths[path].(map[string]any)
-		if !ok {
-			item = make(map[string]any)
-			paths[path] = item
+		if paths[path] == nil {
+			paths[path] = make(map[string]any)
 		}
-		item[strings.ToLower(rt.method)] = d.operation(&rt, path)
+		paths[path][strings.ToLower(rt.method)] = d.describeOperation(&rt, path)
 	}
-	d.schemas["Problem"] = d.object(reflect.TypeFor[Problem]())
-	return jsontext.Value(text(map[string]any{
+	d.schemas["Problem"] = d.describeMembers(reflect.TypeFor[Problem]())
+	return openintent.EncodeJSON(map[string]any{
 		"openapi": "3.1.0",
 		"info": map[string]any{"title": "OpenIntent channels", "version": "1.0.0", "license": map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 			"description": "Agent-to-agent messaging (RFC-0021) and what it needs. Every path below /api/v1/ is served below /v1/ too."},
@@ -106,14 +104,15 @@ func describeAPI() jsontext.Value {
 			"schemas":         d.schemas,
 			"securitySchemes": map[string]any{"key": map[string]any{"type": "apiKey", "in": "header", "name": "X-API-Key"}},
 			"responses": map[string]any{"Problem": map[string]any{"description": "A refusal",
-				"content": map[string]any{"application/json": map[string]any{"schema": reference("Problem")}}}},
+				"content": map[string]any{"application/json": map[string]any{"schema": newSchemaReference("Problem")}}}},
 		},
-	}))
+	})
 }
 
-type description struct{ schemas map[string]any }
+// openAPIBuilder collects the schemas of the OpenAPI document.
+type openAPIBuilder struct{ schemas map[string]any }
 
-func (d *description) operation(rt *route, path string) map[string]any {
+func (d *openAPIBuilder) describeOperation(rt *route, path string) map[string]any {
 	var params []any
 	for part := range strings.SplitSeq(path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
@@ -131,10 +130,10 @@ func (d *description) operation(rt *route, path string) map[string]any {
 	case rt.stream:
 		answer["content"] = map[string]any{"text/event-stream": map[string]any{"schema": map[string]any{"type": "string"}}}
 	case rt.out != nil:
-		answer["content"] = d.content(rt.out)
+		answer["content"] = d.describeContent(rt.out)
 	}
 	op := map[string]any{
-		"operationId": operationID(rt),
+		"operationId": formOperationID(rt),
 		"summary":     rt.does,
 		"responses":   map[string]any{strconv.Itoa(rt.status): answer, "default": map[string]any{"$ref": "#/components/responses/Problem"}},
 	}
@@ -142,7 +141,7 @@ func (d *description) operation(rt *route, path string) map[string]any {
 		op["parameters"] = params
 	}
 	if rt.in != nil {
-		op["requestBody"] = map[string]any{"required": rt.method != "POST" || reflect.TypeOf(rt.in).Kind() == reflect.Struct, "content": d.content(rt.in)}
+		op["requestBody"] = map[string]any{"required": rt.method != "POST" || reflect.TypeOf(rt.in).Kind() == reflect.Struct, "content": d.describeContent(rt.in)}
 	}
 	if rt.public {
 		op["security"] = []any{}
@@ -150,8 +149,8 @@ func (d *description) operation(rt *route, path string) map[string]any {
 	return op
 }
 
-// operationID names an operation after its method and the words of its path.
-func operationID(rt *route) string {
+// formOperationID names an operation after its method and the words of its path.
+func formOperationID(rt *route) string {
 	id := strings.ToLower(rt.method)
 	for part := range strings.FieldsFuncSeq(rt.path, func(r rune) bool { return strings.ContainsRune("/{}.-", r) }) {
 		id += strings.ToUpper(part[:1]) + part[1:]
@@ -159,59 +158,55 @@ func operationID(rt *route) string {
 	return id
 }
 
-func (d *description) content(v any) map[string]any {
-	return map[string]any{"application/json": map[string]any{"schema": d.schema(reflect.TypeOf(v))}}
+func (d *openAPIBuilder) describeContent(v any) map[string]any {
+	return map[string]any{"application/json": map[string]any{"schema": d.describeType(reflect.TypeOf(v))}}
 }
 
-func reference(name string) map[string]any {
+func newSchemaReference(name string) map[string]any {
 	return map[string]any{"$ref": "#/components/schemas/" + name}
 }
 
-func (d *description) schema(t reflect.Type) map[string]any {
+var typeNames = map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer", reflect.Int64: "integer", reflect.Float64: "number"}
+
+func (d *openAPIBuilder) describeType(t reflect.Type) map[string]any {
 	switch t {
 	case reflect.TypeFor[chain.Time]():
 		return map[string]any{"type": []any{"string", "null"}, "format": "date-time"}
 	case reflect.TypeFor[jsontext.Value]():
 		return map[string]any{}
-	case reflect.TypeFor[openintent.Named]():
+	case reflect.TypeFor[openintent.AgentRef]():
 		return map[string]any{"type": []any{"string", "object"}, "description": "an agent's id or name, or an object with its agent_id and home"}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		s := d.schema(t.Elem())
+		s := d.describeType(t.Elem())
 		if kind, ok := s["type"].(string); ok {
 			s["type"] = []any{kind, "null"}
 		}
 		return s
-	case reflect.String:
-		return map[string]any{"type": "string"}
-	case reflect.Bool:
-		return map[string]any{"type": "boolean"}
-	case reflect.Int, reflect.Int64:
-		return map[string]any{"type": "integer"}
-	case reflect.Float64:
-		return map[string]any{"type": "number"}
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64:
+		return map[string]any{"type": typeNames[t.Kind()]}
 	case reflect.Slice:
-		return map[string]any{"type": "array", "items": d.schema(t.Elem())}
+		return map[string]any{"type": "array", "items": d.describeType(t.Elem())}
 	case reflect.Map:
-		return map[string]any{"type": "object", "additionalProperties": d.schema(t.Elem())}
+		return map[string]any{"type": "object", "additionalProperties": d.describeType(t.Elem())}
 	case reflect.Struct:
 		name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
 		if _, known := d.schemas[name]; !known {
 			d.schemas[name] = nil // it may hold itself
-			d.schemas[name] = d.object(t)
+			d.schemas[name] = d.describeMembers(t)
 		}
-		return reference(name)
+		return newSchemaReference(name)
 	}
 	return map[string]any{}
 }
 
-func (d *description) object(t reflect.Type) map[string]any {
+func (d *openAPIBuilder) describeMembers(t reflect.Type) map[string]any {
 	properties := make(map[string]any)
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		properties[name] = d.schema(f.Type)
+		properties[name] = d.describeType(f.Type)
 	}
 	return map[string]any{"type": "object", "properties": properties}
 }

@@ -29,13 +29,13 @@ var argument = regexp.MustCompile(`\{[a-z]+\}`)
 // elsewhere, over connections, and counts what the log has of it.
 func failing(t *testing.T, change func(*route)) (ask func(rt *route, who openintent.Caller) (status int, body []byte, err error), said func() int, held func() int64) {
 	var log lockedLog
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
+	db, err := store.OpenDB(t.Context(), filepath.Join(t.TempDir(), "state.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
 	book := new(budget.Book)
-	e, err := openintent.New(t.Context(), openintent.Config{Store: db, Budget: book, Self: strings.Repeat("01", 32), Log: slog.New(slog.NewTextHandler(&log, nil)),
+	e, err := openintent.NewEngine(t.Context(), openintent.Config{Store: db, Budget: book, Self: strings.Repeat("01", 32), Log: slog.New(slog.NewTextHandler(&log, nil)),
 		OpenTo: func(string) bool { return true }, MaxPayload: 256 << 10})
 	if err != nil {
 		t.Fatal(err)
@@ -44,12 +44,12 @@ func failing(t *testing.T, change func(*route)) (ask func(rt *route, who openint
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := routes()
+	table := newRouteTable(e)
 	for i := range table {
 		change(&table[i])
 	}
 	var who openintent.Caller
-	s := httptest.NewServer(New(e, Config{}).handler(table, func(*http.Request) (openintent.Caller, error) { return who, nil }))
+	s := httptest.NewServer(NewAPI(e, nil).newRouteHandler(table, func(*http.Request) (openintent.Caller, error) { return who, nil }))
 	t.Cleanup(s.Close)
 	ask = func(rt *route, as openintent.Caller) (int, []byte, error) {
 		who = as
@@ -71,11 +71,11 @@ func failing(t *testing.T, change func(*route)) (ask func(rt *route, who openint
 	}
 	return ask, func() int {
 		text := log.take()
-		if !strings.Contains(text, "panic_test.go") {
+		if !strings.Contains(text, "serve_test.go") {
 			return 0
 		}
 		return strings.Count(text, "panicked")
-	}, func() int64 { return book.Open(budget.Answers).Held(peer) }
+	}, func() int64 { return book.OpenAccount(budget.Answers).HeldBy(peer) }
 }
 
 // lockedLog is what a log has said.
@@ -109,14 +109,14 @@ func (rt *route) callers() []openintent.Caller {
 // the log has the stack once, and nothing of the request stays.
 func TestAPanicInAnyRouteEndsOneRequest(t *testing.T) {
 	ask, said, held := failing(t, func(rt *route) {
-		rt.read, rt.do = nil, func(r *request) (any, error) {
-			if err := r.Charge(1 << 10); err != nil {
+		rt.host, rt.handler = nil, func(r *request) (any, error) {
+			if err := r.ChargeCaller(1 << 10); err != nil {
 				return nil, err
 			}
 			panic("a bug")
 		}
 	})
-	for _, rt := range routes() {
+	for _, rt := range newRouteTable(nil) {
 		for _, who := range rt.callers() {
 			status, body, err := ask(&rt, who)
 			var e struct {
@@ -139,14 +139,14 @@ func TestAPanicInAnyRouteEndsOneRequest(t *testing.T) {
 // to its reader, if the handler fails.
 func TestAPanicUnderAnAnswerBreaksIt(t *testing.T) {
 	ask, said, _ := failing(t, func(rt *route) {
-		rt.read, rt.do = nil, func(r *request) (any, error) {
+		rt.host, rt.handler = nil, func(r *request) (any, error) {
 			r.w.WriteHeader(http.StatusOK)
 			io.WriteString(&r.w, ": ok\n\n")
 			http.NewResponseController(&r.w).Flush()
 			panic("a bug")
 		}
 	})
-	for _, rt := range routes() {
+	for _, rt := range newRouteTable(nil) {
 		if !rt.stream {
 			continue
 		}

@@ -2,10 +2,11 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,52 +16,43 @@ import (
 	"github.com/acpd/acpd/openintent"
 )
 
-// eventStream is an answer of server-sent events.
+// eventStream writes an answer of server-sent events.
 type eventStream struct {
 	r     *request
 	ctl   *http.ResponseController
-	upper bool  // event names are as the Python runtime wants them
-	after int64 // Last-Event-ID, -1 if there is none
+	upper bool // event names are as the Python runtime wants them
 }
 
-// streamStall is how long a reader may take nothing before its stream ends.
+// streamStall bounds the time for which a reader may take nothing before its stream ends.
 const streamStall = 30 * time.Second
 
-// streaming makes a handler of one that writes a stream.
-func streaming(write func(r *request, out *eventStream) error) handler {
+// newStreamHandler makes a handler of a method of the engine that writes a stream.
+func newStreamHandler(method func(c *openintent.Call, id string, after int64, out openintent.EventWriter) error) handler {
 	return func(r *request) (any, error) {
-		out := &eventStream{r: r, ctl: http.NewResponseController(&r.w), upper: strings.HasSuffix(r.http.URL.Path, "/subscribe"), after: -1}
-		if last, err := strconv.ParseInt(r.http.Header.Get("Last-Event-ID"), 10, 64); err == nil && last >= 0 {
-			out.after = last
-		}
-		err := write(r, out)
-		if r.w.began {
-			out.ctl.SetWriteDeadline(time.Time{}) // the connection may serve other requests
-		}
-		if err == nil {
-			err = errAnswered
-		}
-		return nil, err
+		return nil, r.writeStream(func(after int64, out *eventStream) error { return method(r.Call, r.args[0], after, out) })
 	}
 }
 
-func streamIntent(r *request, out *eventStream) error {
-	return r.e.StreamIntent(r.Call, r.arg(0), out.after, out)
+func streamHomeEvents(r *request) (any, error) {
+	return nil, r.writeStream(func(after int64, out *eventStream) error { return r.e.StreamHome(r.Call, after, out) })
 }
 
-func streamChannel(r *request, out *eventStream) error {
-	return r.e.StreamChannel(r.Call, r.arg(0), out.after, out)
+// writeStream lets write answer with a stream that begins after the Last-Event-ID. It returns an
+// error in any case: errAnswered, or why no stream has begun.
+func (r *request) writeStream(write func(after int64, out *eventStream) error) error {
+	out := &eventStream{r: r, ctl: http.NewResponseController(&r.w), upper: strings.HasSuffix(r.http.URL.Path, "/subscribe")}
+	after, err := strconv.ParseInt(r.http.Header.Get("Last-Event-ID"), 10, 64)
+	if err != nil || after < 0 {
+		after = -1 // what comes now
+	}
+	err = write(after, out)
+	if r.w.began {
+		out.ctl.SetWriteDeadline(time.Time{}) // the connection may serve other requests
+	}
+	return cmp.Or(err, errAnswered)
 }
 
-func streamAgent(r *request, out *eventStream) error {
-	return r.e.StreamAgent(r.Call, r.arg(0), out.after, out)
-}
-
-func streamHome(r *request, out *eventStream) error {
-	return r.e.StreamHome(r.Call, out.after, out)
-}
-
-// Begin is that of [EventWriter].
+// Begin implements [openintent.EventWriter].
 func (s *eventStream) Begin(at int64) bool {
 	h := s.r.w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -68,7 +60,7 @@ func (s *eventStream) Begin(at int64) bool {
 	h.Set("X-Accel-Buffering", "no")
 	s.r.w.WriteHeader(http.StatusOK)
 	hello := []byte(": ok\n\n")
-	if s.r.route.home && s.r.http.Header.Get("Last-Event-ID") == "" { // so that it misses nothing from now on
+	if s.r.route.home && s.r.http.Header.Get("Last-Event-ID") == "" { // so that the home misses nothing from now on
 		hello = fmt.Appendf(hello, "id: %d\n\n", at)
 	}
 	return s.Write(hello)
@@ -85,31 +77,27 @@ func (s *eventStream) Write(b []byte) bool {
 // Ping writes a comment.
 func (s *eventStream) Ping() bool { return s.Write([]byte(": ping\n\n")) }
 
-// HangUp is that of [EventWriter].
+// HangUp ends a write to a reader that does not read.
 func (s *eventStream) HangUp() { s.ctl.SetWriteDeadline(time.Now()) }
 
-// upperNames are the event names that the Python runtime listens for and that are not the
-// log's in capitals.
-var upperNames = map[string]string{"state_patched": "STATE_CHANGED"}
-
-// Append is that of [EventWriter].
+// Append appends an event as the stream writes it.
 func (s *eventStream) Append(b []byte, event string, data []byte, number int64) []byte {
-	if s.upper && event != "channel_message" {
-		if upper, ok := upperNames[event]; ok {
-			event = upper
-		} else {
-			event = strings.ToUpper(strings.ReplaceAll(event, ".", "_"))
-		}
+	switch {
+	case !s.upper || event == "channel_message":
+	case event == "state_patched": // the Python runtime has another name for it
+		event = "STATE_CHANGED"
+	default:
+		event = strings.ToUpper(strings.ReplaceAll(event, ".", "_"))
 	}
 	b = append(append(b, "event: "...), event...)
-	b = append(append(b, "\ndata: "...), oneLine(data)...)
+	b = append(append(b, "\ndata: "...), escapeLineEnds(data)...)
 	b = strconv.AppendInt(append(b, "\nid: "...), number, 10)
 	return append(b, "\n\n"...)
 }
 
-// oneLine escapes what Python's splitlines takes for the end of a line. In JSON these stand
-// in strings alone.
-func oneLine(b []byte) []byte {
+// escapeLineEnds escapes the characters of JSON that Python's splitlines takes for the end of a
+// line. In JSON they stand in strings alone.
+func escapeLineEnds(b []byte) []byte {
 	for sign, escape := range map[string]string{"\u0085": `\u0085`, "\u2028": `\u2028`, "\u2029": `\u2029`} {
 		if bytes.Contains(b, []byte(sign)) {
 			b = bytes.ReplaceAll(b, []byte(sign), []byte(escape))
@@ -118,10 +106,10 @@ func oneLine(b []byte) []byte {
 	return b
 }
 
-// streamElsewhere serves the stream of an intent or channel of another host from what that
-// relays, once it has let the caller in.
-func streamElsewhere(r *request, host string) (any, error) {
-	id := r.arg(0)
+// streamFromHost serves the stream of an intent or channel of another host, from what that host
+// relays. First it asks the host for the intent or channel, which the caller must be able to see.
+func (r *request) streamFromHost(host string) error {
+	id := r.args[0]
 	path := "intents/" + id
 	if openintent.IsChannelID(id) {
 		path = "channels/" + id
@@ -129,50 +117,48 @@ func streamElsewhere(r *request, host string) (any, error) {
 	ask := r.http.Clone(r.Context())
 	ask.Method, ask.URL.Path, ask.URL.RawPath, ask.URL.RawQuery, ask.RequestURI = "GET", prefixes[0]+path, "", "", ""
 	ask.Header.Del("Last-Event-ID")
-	w := &kept{header: make(http.Header)}
-	r.api.cfg.Forward(openintent.Parcel{Host: host, Caller: r.Caller, Hold: r.HoldAnswer}, w, ask)
+	w := &bufferedAnswer{header: make(http.Header)}
+	r.forward(openintent.ForwardedRequest{Host: host, Class: openintent.OwnRequest, Caller: r.Caller, Hold: r.ChargeHostForAnswer}, w, ask)
 	var found struct {
 		IntentID string `json:"intent_id"` // of a channel
 	}
 	if w.status >= 300 || json.Unmarshal(w.body.Bytes(), &found) != nil {
-		for name, v := range w.header {
-			r.w.Header()[name] = slices.Clone(v)
-		}
-		r.api.unhappy.hold(r)
+		maps.Copy(r.w.Header(), w.header)
+		r.refused.delayRefusal(r)
 		r.w.WriteHeader(w.status)
 		r.w.Write(w.body.Bytes())
-		return nil, errAnswered
+		return errAnswered
 	}
-	r.LetGo() // not for as long as the stream lasts
+	r.RefundHosts() // not for as long as the stream lasts
 	intent, channel := id, ""
 	if found.IntentID != "" {
 		intent, channel = found.IntentID, id
 	}
-	return streaming(func(r *request, out *eventStream) error {
-		return r.e.StreamRelayed(r.Call, intent, channel, out.after, out)
-	})(r)
+	return r.writeStream(func(after int64, out *eventStream) error {
+		return r.e.StreamRelayed(r.Call, intent, channel, after, out)
+	})
 }
 
-// maxKept bounds the bytes of an answer that is looked at before it is passed on.
-const maxKept = 3 << 19
+// maxBuffered bounds the bytes of a [bufferedAnswer].
+const maxBuffered = 3 << 19
 
-// kept is an answer that is looked at before it is passed on.
-type kept struct {
+// bufferedAnswer keeps an answer of a host, which is read before it is passed on.
+type bufferedAnswer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
-func (k *kept) Header() http.Header { return k.header }
-func (k *kept) WriteHeader(status int) {
-	if k.status == 0 {
-		k.status = status
+func (a *bufferedAnswer) Header() http.Header { return a.header }
+func (a *bufferedAnswer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
 	}
 }
-func (k *kept) Write(b []byte) (int, error) {
-	k.WriteHeader(http.StatusOK)
-	if k.body.Len()+len(b) > maxKept {
+func (a *bufferedAnswer) Write(b []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	if a.body.Len()+len(b) > maxBuffered {
 		return 0, errors.New("the host's answer is too long")
 	}
-	return k.body.Write(b)
+	return a.body.Write(b)
 }

@@ -1,6 +1,6 @@
-// Package chain holds what the log of an intent is believed by: the canonical form of JSON
-// (RFC 8785), the hash chain of events (RFC-0019), the proofs of messages (RFC-0018), and the
-// form of times, which hashes and signatures cover.
+// Package chain proves the log of an intent: with the canonical form of JSON (RFC 8785),
+// the hash chain of events (RFC-0019), the proofs of messages (RFC-0018), and the form of times,
+// which hashes and signatures cover.
 //
 // # Guarantees
 //
@@ -9,6 +9,6 @@
 //
 // # What it leaves to others
 //
-// Where events are kept, who may read them, and who has registered which key (package
-// openintent).
+// Package openintent keeps the events, and knows who may read them and which agent has
+// registered which key.
 package chain

@@ -23,50 +23,51 @@ type Event struct {
 	Hash      string         `json:"event_hash,omitzero"`
 }
 
-// CanonicalText returns the event's RFC 8785 form without event_hash: its members sorted by
+// EncodeCanonical returns the event's RFC 8785 form without event_hash: its members sorted by
 // name. payload is the canonical form of the event's payload.
-func (ev *Event) CanonicalText(payload jsontext.Value) []byte {
+func (ev *Event) EncodeCanonical(payload jsontext.Value) []byte {
 	b := make([]byte, 0, 640+len(payload))
-	b = AppendString(append(b, `{"actor":`...), ev.Actor)
+	b = AppendJSONString(append(b, `{"actor":`...), ev.Actor)
 	b = ev.CreatedAt.AppendJSON(append(b, `,"created_at":`...))
-	b = AppendString(append(b, `,"event_type":`...), ev.Type)
-	b = AppendString(append(b, `,"id":`...), ev.ID)
-	b = AppendString(append(b, `,"intent_id":`...), ev.IntentID)
-	b = AppendStringOrNull(append(b, `,"parent_event_id":`...), deref(ev.Parent))
+	b = AppendJSONString(append(b, `,"event_type":`...), ev.Type)
+	b = AppendJSONString(append(b, `,"id":`...), ev.ID)
+	b = AppendJSONString(append(b, `,"intent_id":`...), ev.IntentID)
+	b = AppendJSONStringOrNull(append(b, `,"parent_event_id":`...), stringOrEmpty(ev.Parent))
 	b = append(append(b, `,"payload":`...), payload...)
-	b = AppendStringOrNull(append(b, `,"previous_event_hash":`...), deref(ev.Previous))
+	b = AppendJSONStringOrNull(append(b, `,"previous_event_hash":`...), stringOrEmpty(ev.Previous))
 	b = strconv.AppendInt(append(b, `,"sequence":`...), ev.Sequence, 10)
-	b = AppendStringOrNull(append(b, `,"trace_id":`...), deref(ev.TraceID))
+	b = AppendJSONStringOrNull(append(b, `,"trace_id":`...), stringOrEmpty(ev.TraceID))
 	return append(b, '}')
 }
 
-// Text returns the event as it is answered and stored. Its payload is copied as it is.
-func (ev *Event) Text() []byte {
+// Encode returns the event as it is answered and stored. Its payload is copied as it is.
+func (ev *Event) Encode() []byte {
 	b := make([]byte, 0, 768+len(ev.Payload))
-	b = AppendString(append(b, `{"id":`...), ev.ID)
-	b = AppendString(append(b, `,"intent_id":`...), ev.IntentID)
-	b = AppendString(append(b, `,"event_type":`...), ev.Type)
-	b = AppendString(append(b, `,"actor":`...), ev.Actor)
+	b = AppendJSONString(append(b, `{"id":`...), ev.ID)
+	b = AppendJSONString(append(b, `,"intent_id":`...), ev.IntentID)
+	b = AppendJSONString(append(b, `,"event_type":`...), ev.Type)
+	b = AppendJSONString(append(b, `,"actor":`...), ev.Actor)
 	b = append(append(b, `,"payload":`...), ev.Payload...)
 	b = ev.CreatedAt.AppendJSON(append(b, `,"created_at":`...))
-	b = AppendStringOrNull(append(b, `,"trace_id":`...), deref(ev.TraceID))
-	b = AppendStringOrNull(append(b, `,"parent_event_id":`...), deref(ev.Parent))
+	b = AppendJSONStringOrNull(append(b, `,"trace_id":`...), stringOrEmpty(ev.TraceID))
+	b = AppendJSONStringOrNull(append(b, `,"parent_event_id":`...), stringOrEmpty(ev.Parent))
 	b = strconv.AppendInt(append(b, `,"sequence":`...), ev.Sequence, 10)
-	b = AppendStringOrNull(append(b, `,"previous_event_hash":`...), deref(ev.Previous))
-	b = AppendString(append(b, `,"event_hash":`...), ev.Hash)
+	b = AppendJSONStringOrNull(append(b, `,"previous_event_hash":`...), stringOrEmpty(ev.Previous))
+	b = AppendJSONString(append(b, `,"event_hash":`...), ev.Hash)
 	return append(b, '}')
 }
 
-func deref(s *string) string {
+// stringOrEmpty returns the string, or "" for nil.
+func stringOrEmpty(s *string) string {
 	if s == nil {
 		return ""
 	}
 	return *s
 }
 
-// ComputeHash returns what event_hash must be: the hash of the event's RFC 8785 form without
-// it. It makes that form of the event's JSON, and so also finds what [Event.CanonicalText]
-// would get wrong.
+// ComputeHash returns the event_hash that the event must have: the hash of its RFC 8785 form
+// without event_hash. It makes that form of the event's JSON, and so also finds mistakes of
+// [Event.EncodeCanonical].
 func (ev Event) ComputeHash() (string, error) {
 	ev.Hash = ""
 	text, err := json.Marshal(ev)
@@ -77,12 +78,13 @@ func (ev Event) ComputeHash() (string, error) {
 	if err := v.Canonicalize(); err != nil {
 		return "", err
 	}
-	return Hash(v), nil
+	return HashCanonicalJSON(v), nil
 }
 
-// FindBreak returns what is wrong with the event, "" if nothing is. It is to be the one of
-// that intent with that sequence number, after an event with the hash previous ("": none).
-func (ev *Event) FindBreak(intent string, sequence int64, previous string) string {
+// FindChainBreak returns what breaks the chain at the event, "" if nothing does. The event must
+// be the one of that intent with that sequence number, after an event with the hash previous ("":
+// none).
+func (ev *Event) FindChainBreak(intent string, sequence int64, previous string) string {
 	if want, err := ev.ComputeHash(); err != nil || want != ev.Hash || ev.Sequence != sequence || ev.IntentID != intent {
 		return "event_hash is not that of the event"
 	}
@@ -93,4 +95,4 @@ func (ev *Event) FindBreak(intent string, sequence int64, previous string) strin
 }
 
 // Trace returns the event's trace_id, "" if it has none.
-func (ev *Event) Trace() string { return deref(ev.TraceID) }
+func (ev *Event) Trace() string { return stringOrEmpty(ev.TraceID) }

@@ -9,9 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Proof is what metadata.proof of a message holds, in the form of RFC-0018's EventProof.
-// What is signed is the RFC 8785 form of the object with the message's channel_id, sender,
-// to, message_type, correlation_id, payload, expires_at and metadata (without proof).
+// Proof holds metadata.proof of a message, in the form of RFC-0018's EventProof. It signs the
+// RFC 8785 form of an object with the message's channel_id, sender, to, message_type,
+// correlation_id, payload, expires_at and metadata (without proof).
 type Proof struct {
 	Type      string         `json:"type"`
 	Signature string         `json:"signature"`
@@ -23,7 +23,7 @@ type ProofError string
 
 func (e ProofError) Error() string { return string(e) }
 
-// Message is what a proof signs of a message, beside its metadata.
+// Message holds the parts of a message that a proof signs, beside the metadata.
 type Message struct {
 	ChannelID, Sender, To, Kind, Correlation string
 
@@ -61,45 +61,45 @@ func FindProof(metadata jsontext.Value) (*Proof, error) {
 	return p, err
 }
 
-// Check verifies the proof of m with the public key that the sender has registered. Its error
-// is a [ProofError].
-func (p *Proof) Check(key string, m *Message) error {
-	public, ok := ParseKey(key)
+// CheckSignature verifies the proof of m with the public key that the sender has registered. Its
+// error is a [ProofError].
+func (p *Proof) CheckSignature(key string, m *Message) error {
+	public, ok := ParsePublicKey(key)
 	if !ok {
 		return ProofError("the sender has registered no Ed25519 public_key to check it with")
 	}
-	signature, ok := decode64(p.Signature)
-	if !ok || !ed25519.Verify(public, p.signed(m), signature) {
+	signature, ok := decodeBase64(p.Signature)
+	if !ok || !ed25519.Verify(public, p.encodeSignedText(m), signature) {
 		return ProofError("the signature is not the sender's over this message")
 	}
 	return nil
 }
 
-// signed returns what is signed: the members sorted by name.
-func (p *Proof) signed(m *Message) []byte {
+// encodeSignedText returns the text that the proof of m signs: members sorted by name.
+func (p *Proof) encodeSignedText(m *Message) []byte {
 	b := make([]byte, 0, 512+len(m.Payload)+len(p.rest))
-	b = AppendString(append(b, `{"channel_id":`...), m.ChannelID)
-	b = AppendStringOrNull(append(b, `,"correlation_id":`...), m.Correlation)
+	b = AppendJSONString(append(b, `{"channel_id":`...), m.ChannelID)
+	b = AppendJSONStringOrNull(append(b, `,"correlation_id":`...), m.Correlation)
 	b = m.ExpiresAt.AppendJSON(append(b, `,"expires_at":`...))
-	b = AppendString(append(b, `,"message_type":`...), m.Kind)
+	b = AppendJSONString(append(b, `,"message_type":`...), m.Kind)
 	b = append(append(b, `,"metadata":`...), p.rest...)
 	b = append(append(b, `,"payload":`...), m.Payload...)
-	b = AppendString(append(b, `,"sender":`...), m.Sender)
-	b = AppendStringOrNull(append(b, `,"to":`...), m.To)
+	b = AppendJSONString(append(b, `,"sender":`...), m.Sender)
+	b = AppendJSONStringOrNull(append(b, `,"to":`...), m.To)
 	return append(b, '}')
 }
 
-// ParseKey reads an Ed25519 public key: 32 bytes in base64, with or without "ed25519:".
-func ParseKey(text string) (ed25519.PublicKey, bool) {
+// ParsePublicKey reads an Ed25519 public key: 32 bytes in base64, with or without "ed25519:".
+func ParsePublicKey(text string) (ed25519.PublicKey, bool) {
 	if prefix, rest, ok := strings.Cut(text, ":"); ok && strings.EqualFold(prefix, "ed25519") {
 		text = rest
 	}
-	b, ok := decode64(text)
+	b, ok := decodeBase64(text)
 	return b, ok && len(b) == ed25519.PublicKeySize
 }
 
-// decode64 reads base64 in either alphabet, padded or not.
-func decode64(text string) ([]byte, bool) {
+// decodeBase64 reads base64 in either alphabet, padded or not.
+func decodeBase64(text string) ([]byte, bool) {
 	text = strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(text), "=")
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	return b, err == nil

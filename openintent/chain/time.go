@@ -15,12 +15,12 @@ type Time int64
 // knows no Z and only three or six digits of a fraction.
 const timeForm = "2006-01-02T15:04:05.000000+00:00"
 
-func (t Time) utc() time.Time { return time.UnixMicro(int64(t)).UTC() }
+func (t Time) toUTC() time.Time { return time.UnixMicro(int64(t)).UTC() }
 
 // Add returns the moment that is d after t.
 func (t Time) Add(d time.Duration) Time { return t + Time(d.Microseconds()) }
 
-// Sub returns how long after u the moment t is.
+// Sub returns the time from u to t.
 func (t Time) Sub(u Time) time.Duration { return time.Duration(t-u) * time.Microsecond }
 
 // AppendJSON appends t to b as JSON.
@@ -29,14 +29,14 @@ func (t Time) AppendJSON(b []byte) []byte {
 		return append(b, "null"...)
 	}
 	b = append(b, '"')
-	b = t.utc().AppendFormat(b, timeForm)
+	b = t.toUTC().AppendFormat(b, timeForm)
 	return append(b, '"')
 }
 
-// MarshalJSON returns t as AppendJSON has it.
+// MarshalJSON returns what AppendJSON appends.
 func (t Time) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil), nil }
 
-// UnmarshalJSON reads what [ParseTime] does, and null. Its error is [ErrTime].
+// UnmarshalJSON reads null, or the text that [ParseTime] reads. Its error is [ErrTime].
 func (t *Time) UnmarshalJSON(text []byte) error {
 	v := jsontext.Value(text)
 	if v.Kind() == 'n' {
@@ -63,7 +63,7 @@ func ParseTime(text string) (Time, error) {
 	}
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999"} {
 		if t, err := time.Parse(form, text); err == nil {
-			if s := Time(t.UnixMicro()); s > 0 && s.utc().Year() <= 9999 { // as it is written, also by a clock that was never set
+			if s := Time(t.UnixMicro()); s > 0 && s.toUTC().Year() <= 9999 { // as it is written, also by a clock that was never set
 				return s, nil
 			}
 			break

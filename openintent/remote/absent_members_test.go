@@ -21,16 +21,16 @@ func TestDeparturesAreWrittenInTheirHomesTurn(t *testing.T) {
 	db := openStore(t)
 	var mu sync.Mutex
 	var owners []any
-	db.Observe(func(c store.Cost) {
+	db.ObserveWrites(func(c store.Cost) {
 		mu.Lock()
 		defer mu.Unlock()
 		if c.Rows > 0 {
-			owners = append(owners, c.For)
+			owners = append(owners, c.Requester)
 		}
 	})
 	const gone = `{"agents":["ghost","planner"]}` // of the latter it was not asked
 	answer := "HTTP/1.1 200 OK\r\nContent-Length: " + strconv.Itoa(len(gone)) + "\r\n\r\n" + gone
-	c, err := Open(t.Context(), Config{
+	c, err := OpenGateway(t.Context(), Config{
 		Self: identity.ID{9}, Engine: engineOn(db, slog.New(slog.DiscardHandler)),
 		Trusted: func(id identity.ID) (identity.Peer, bool) { return desk, id == desk.ID },
 		Peers:   func() []identity.Peer { return []identity.Peer{desk} },
@@ -56,10 +56,10 @@ func TestDeparturesAreWrittenInTheirHomesTurn(t *testing.T) {
 	mu.Lock()
 	owners = nil
 	mu.Unlock()
-	if err := c.askDeparted(t.Context(), desk.ID, c.Engine.Strangers(home)); err != nil {
+	if err := c.removeDepartedMembers(t.Context(), desk.ID, c.Engine.ListAbsentMembers(home)); err != nil {
 		t.Fatal(err)
 	}
-	if left := c.Engine.Strangers(home); len(left) > 0 {
+	if left := c.Engine.ListAbsentMembers(home); len(left) > 0 {
 		t.Fatalf("there are %v", left)
 	}
 	mu.Lock()
@@ -74,12 +74,12 @@ func TestDeparturesAreWrittenInTheirHomesTurn(t *testing.T) {
 	}
 }
 
-// A peer is asked for the same strangers less and less often, and at once for others.
-func TestStrangersAreAskedForLessAndLess(t *testing.T) {
+// A peer is asked for the same absent less and less often, and at once for others.
+func TestAbsentMembersAreAskedForLessAndLess(t *testing.T) {
 	t.Parallel()
-	asked := func(q *departedQuery, now *time.Time, strangers ...string) (times int) {
-		for end := now.Add(time.Hour); now.Before(end); *now = now.Add(strangerTick) {
-			if q.isDue(strangers, *now) {
+	asked := func(q *departedQuery, now *time.Time, absent ...string) (times int) {
+		for end := now.Add(time.Hour); now.Before(end); *now = now.Add(absentTick) {
+			if q.isDue(absent, *now) {
 				times++
 			}
 		}

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
-	"path"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -14,47 +14,44 @@ import (
 	"github.com/acpd/acpd/openintent"
 )
 
-// answerHeaders are the headers of a host's answer that an agent here is given.
+// answerHeaders are the headers of a host's answer that agents here get.
 var answerHeaders = []string{"Allow", "Content-Length", "Content-Type", "Idempotency-Replayed", "Retry-After"}
 
-// headerHost stands with an answer that is a host's, and has the host's id. Without it
-// the answer is this daemon's own word. No host can set it.
+// headerHost has the id of the host whose answer it is. Without this header the answer is this
+// daemon's own. No host can set it.
 const headerHost = "X-Answered-By"
 
-// Bounds of an answer that is looked through before it is passed on: a host's lists end
-// at 8 MiB, an intent or a channel at 1 MiB.
+// Bounds, in bytes, of an answer that is checked before it is passed on. A host's lists end at
+// 8 MiB, an intent or a channel at 1 MiB.
 const (
 	maxNamedList = 9 << 20
 	maxNamed     = 3 << 19
 )
 
-// checkAnswer fails for an answer of a host that would lead an agent here to what is not that
-// host's: a redirection, or an intent or a channel with an id of another daemon's, also as
-// the one that there is already. It takes all headers off that are none of channels. What it has to read first is told to
-// room as it comes; where there is none, the error is the refusal that the agent gets.
-func checkAnswer(answer *http.Response, host, asked string, room func(bytes int) error) error {
+// checkHostAnswer returns an error if the answer of a host would lead an agent here to what is not the
+// host's. That is a redirection, or an intent or a channel with an id of another daemon's; a 409
+// names channels, too. It removes all headers but [answerHeaders]. Of the bytes that it has to
+// read it asks room first, whose error is the refusal that the agent gets.
+func checkHostAnswer(answer *http.Response, p openintent.ForwardedRequest, room func(bytes int) error) error {
 	if answer.StatusCode < 200 || answer.StatusCode >= 300 && answer.StatusCode < 400 {
 		return fmt.Errorf("it answers with status %d, which no host of channels has", answer.StatusCode)
 	}
-	for name := range answer.Header {
-		if !slices.Contains(answerHeaders, name) {
-			delete(answer.Header, name)
-		}
-	}
-	dir, last := path.Split(asked)
-	if of := path.Base(dir); answer.StatusCode >= 300 && answer.StatusCode != http.StatusConflict || last != "channels" && of != "channels" && of != "intents" {
-		return nil
-	}
+	maps.DeleteFunc(answer.Header, func(name string, _ []string) bool { return !slices.Contains(answerHeaders, name) })
 	most := maxNamed
-	if last == "channels" && answer.Request.Method == http.MethodGet {
+	switch {
+	case answer.StatusCode >= 300 && answer.StatusCode != http.StatusConflict:
+		return nil
+	case p.Class == openintent.OwnListRequest:
 		most = maxNamedList
+	case p.Class != openintent.OwnRequest:
+		return nil
 	}
 	body, err := io.ReadAll(io.LimitReader(meteredReader{answer.Body, room}, int64(most)+1))
 	if err == nil && len(body) > most {
 		err = fmt.Errorf("its answer has more than %d bytes", most)
 	}
 	if err == nil {
-		err = checkMakers(body, host)
+		err = checkAnswerIDs(body, p.Host)
 	}
 	answer.Body = struct {
 		io.Reader
@@ -63,9 +60,9 @@ func checkAnswer(answer *http.Response, host, asked string, room func(bytes int)
 	return err
 }
 
-// checkMakers fails unless the intents and channels of an answer, one or a list, were
-// made by the host with these digits.
-func checkMakers(body []byte, host string) error {
+// checkAnswerIDs returns an error unless the intents and channels in an answer were made by the host
+// with these digits. The answer is one object or a list.
+func checkAnswerIDs(body []byte, host string) error {
 	if len(body) == 0 {
 		return nil
 	}
@@ -84,26 +81,26 @@ func checkMakers(body []byte, host string) error {
 		if err := json.UnmarshalDecode(d, &one); err != nil {
 			return fmt.Errorf("its answer is no intent and no channel: %w", err)
 		}
-		if err := checkMade(host, one.ID, one.Intent, one.Channel); err != nil {
+		if err := checkIDsMadeBy(host, one.ID, one.Intent, one.Channel); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkMade fails unless the host with these digits has made the ids that are there.
-func checkMade(host string, ids ...string) error {
+// checkIDsMadeBy returns an error unless the host with these digits has made the ids that are not "".
+func checkIDsMadeBy(host string, ids ...string) error {
 	for _, id := range ids {
-		if maker, ok := openintent.HostOf(id); id != "" && (!ok || maker != host) {
+		if maker, ok := openintent.HostOfID(id); id != "" && (!ok || maker != host) {
 			return fmt.Errorf("it calls %.80q its own, which it has not made", id)
 		}
 	}
 	return nil
 }
 
-// checkSent fails unless the message that a host answers a send with is said to be in a
-// channel of its own. The message's id may be of its sender's home.
-func checkSent(message []byte, host string) error {
+// checkSendAnswer returns an error unless the message with which a host answers a send names a
+// channel of that host. The message's id may have been made by its sender's home.
+func checkSendAnswer(message []byte, host string) error {
 	var m struct {
 		Intent  string `json:"intent_id"`
 		Channel string `json:"channel_id"`
@@ -111,5 +108,5 @@ func checkSent(message []byte, host string) error {
 	if err := json.Unmarshal(message, &m); err != nil {
 		return fmt.Errorf("its answer is no message: %w", err)
 	}
-	return checkMade(host, m.Intent, m.Channel)
+	return checkIDsMadeBy(host, m.Intent, m.Channel)
 }

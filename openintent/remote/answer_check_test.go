@@ -78,7 +78,7 @@ func TestAnswersLeadNowhereElse(t *testing.T) {
 		request := httptest.NewRequest(r.method, apiPath+r.path, body)
 		speak(request, "planner")
 		w := httptest.NewRecorder()
-		c.API.Handler(api.Local).ServeHTTP(w, request)
+		c.API.NewHandler(api.IdentifyLocalCaller).ServeHTTP(w, request)
 		if w.Code != r.status || w.Header().Get("Location") != "" || w.Header().Get("Set-Cookie") != "" {
 			t.Errorf("%s: %d %v %s", name, w.Code, w.Header(), w.Body)
 		}

@@ -34,7 +34,7 @@ func sayers(t *testing.T, book *budget.Book, says func(host identity.ID, path st
 	first, second = identity.ID{1}, identity.ID{2}
 	cfg := engineOn(openStore(t), slog.New(slog.DiscardHandler))
 	cfg.Budget = book
-	c, err := Open(t.Context(), Config{
+	c, err := OpenGateway(t.Context(), Config{
 		Self: identity.ID{9}, Engine: cfg,
 		Trusted: func(id identity.ID) (identity.Peer, bool) { return identity.Peer{ID: id}, true },
 		Peers: func() []identity.Peer {
@@ -75,7 +75,7 @@ func sayers(t *testing.T, book *budget.Book, says func(host identity.ID, path st
 func (g *Gateway) asks(ctx context.Context, path string) *httptest.ResponseRecorder {
 	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", apiPath+path, nil)
 	speak(r, "planner")
-	g.API.Handler(api.Local).ServeHTTP(w, r)
+	g.API.NewHandler(api.IdentifyLocalCaller).ServeHTTP(w, r)
 	return w
 }
 

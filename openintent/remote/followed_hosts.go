@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -15,33 +14,30 @@ import (
 )
 
 const (
-	followIdle  = time.Minute      // without a ping from the host
+	followIdle  = time.Minute      // without a ping from the host, after which the stream ends
 	followAgain = time.Second      // after a stream that ended
-	followRetry = 15 * time.Second // after one that did not begin, where nothing says that the host is back
+	followRetry = 15 * time.Second // after one that did not begin, unless the host comes into reach
 )
 
-// followedHosts keeps one stream for each host from which agents here want to hear, and
-// opens it again whenever it ends. What was missed meanwhile the host tells then.
+// followedHosts keeps one stream for each host of which agents here want to hear, and opens it
+// again whenever it ends. The host then tells what was missed meanwhile.
 type followedHosts struct {
-	ctx        context.Context
-	log        *slog.Logger
-	readEvents func(ctx context.Context, host identity.ID, begun func()) error // one stream to its end
-
+	g     *Gateway
 	mu    sync.Mutex // guards the rest
 	tasks sync.WaitGroup
 	hosts map[identity.ID]*followedHost
-	all   bool // who comes into reach is followed
+	all   bool // hosts that come into reach are followed
 	ended bool
 }
 
 // followedHost is a host that is followed.
 type followedHost struct {
 	wake  pace.Signal
-	tried chan struct{} // closed once the first stream has begun, or could not
+	tried chan struct{} // closed once the first stream has begun, or could not begin
 }
 
-// startFollowing follows a host, if it is not followed. The channel is closed once its first
-// stream has begun, or could not.
+// startFollowing follows a host, unless it is followed already. It returns a channel that is closed
+// once the first stream has begun, or could not begin.
 func (f *followedHosts) startFollowing(host identity.ID) (tried <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -56,16 +52,16 @@ func (f *followedHosts) startFollowing(host identity.ID) (tried <-chan struct{})
 	return h.tried
 }
 
-// waitAll waits until the streams have ended with the context. None begins any more.
-func (f *followedHosts) waitAll() {
+// waitForStreams waits until the streams have ended with the context. None begins any more.
+func (f *followedHosts) waitForStreams() {
 	f.mu.Lock()
 	f.ended = true
 	f.mu.Unlock()
 	f.tasks.Wait()
 }
 
-// hostInReach tells that a host has come into reach.
-func (f *followedHosts) hostInReach(host identity.ID) {
+// handleHostInReach notes that a host has come into reach, and has it followed if need be.
+func (f *followedHosts) handleHostInReach(host identity.ID) {
 	f.mu.Lock()
 	h, every := f.hosts[host], f.all
 	f.mu.Unlock()
@@ -82,12 +78,12 @@ func (f *followedHosts) followUntilEnd(host identity.ID, h *followedHost) {
 	tried := sync.OnceFunc(func() { close(h.tried) })
 	for {
 		wait := followRetry
-		err := f.readEvents(f.ctx, host, func() {
+		err := f.g.readHostEvents(f.g.ctx, host, func() {
 			wait = followAgain
 			tried()
 		})
 		tried()
-		if f.ctx.Err() != nil {
+		if f.g.ctx.Err() != nil {
 			return
 		}
 		if err == errUntrusted {
@@ -96,19 +92,20 @@ func (f *followedHosts) followUntilEnd(host identity.ID, h *followedHost) {
 			delete(f.hosts, host)
 			return
 		}
-		f.log.Debug("following a host of channels", "host", host.Label(), "again_in", wait, "err", err)
+		f.g.log.Debug("following a host of channels", "host", host.Label(), "again_in", wait, "err", err)
 		select {
-		case <-f.ctx.Done():
+		case <-f.g.ctx.Done():
 		case <-h.wake:
 		case <-time.After(wait):
 		}
 	}
 }
 
-// followHosts follows the host with the digits; without them all hosts.
+// followHosts follows the host with the digits, or all hosts if digits is "". Each channel is closed
+// once the first stream of a host has begun, or could not begin.
 func (g *Gateway) followHosts(digits string) (tried []<-chan struct{}) {
 	if digits != "" {
-		if host, refusal := g.findHost(digits); refusal == nil {
+		if host, refusal := g.findHostByDigits(digits); refusal == nil {
 			tried = append(tried, g.followed.startFollowing(host.ID))
 		}
 		return tried
@@ -122,24 +119,25 @@ func (g *Gateway) followHosts(digits string) (tried []<-chan struct{}) {
 	return tried
 }
 
-// readEvents passes on what a host tells of its intents, until the stream ends.
-func (g *Gateway) readEvents(ctx context.Context, host identity.ID, begun func()) error {
+// readHostEvents passes on to the engine what a host tells of its intents, until the stream ends. It
+// calls begun when the stream has begun.
+func (g *Gateway) readHostEvents(ctx context.Context, host identity.ID, begun func()) error {
 	if _, ok := g.cfg.Trusted(host); !ok {
 		return errUntrusted
 	}
 	digits := host.String()[:openintent.HostDigits]
-	if _, refusal := g.findHost(digits); refusal != nil {
-		return refusal // what it tells could be of another's intents
+	if _, refusal := g.findHostByDigits(digits); refusal != nil {
+		return refusal // it could tell of another host's intents
 	}
-	ctx, cancel := context.WithCancel(store.For(ctx, host))
+	ctx, cancel := context.WithCancel(store.WithRequester(ctx, host))
 	defer cancel()
-	cursor, err := g.Engine.RelayCursor(ctx, digits)
+	cursor, err := g.Engine.ReadStreamCursor(ctx, digits)
 	if err != nil {
 		return err
 	}
 	silence := time.AfterFunc(answerTime, cancel)
 	defer silence.Stop()
-	answer, err := g.sendRequest(ctx, host, openintent.Daemon, http.MethodGet, apiPath+"subscribe/home", nil, "Last-Event-ID", cursor)
+	answer, err := g.sendHostRequest(ctx, host, openintent.Daemon, http.MethodGet, apiPath+"subscribe/home", nil, "Last-Event-ID", cursor)
 	if err != nil {
 		return err
 	}
@@ -148,12 +146,12 @@ func (g *Gateway) readEvents(ctx context.Context, host identity.ID, begun func()
 		return fmt.Errorf("it answered %s", answer.Status)
 	}
 	begun()
-	g.followed.tasks.Go(func() { // its end would keep the connection that another has replaced
+	g.followed.tasks.Go(func() { // else the stream would keep a connection that another has replaced
 		select {
 		case <-answer.Body.(streamBody).s.Leaving():
 			cancel()
 		case <-ctx.Done():
 		}
 	})
-	return g.Engine.Relay(ctx, host.String(), idleBody{answer.Body, silence, followIdle})
+	return g.Engine.ReceiveHostStream(ctx, host.String(), idleBody{answer.Body, silence, followIdle})
 }

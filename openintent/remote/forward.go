@@ -23,13 +23,13 @@ import (
 
 const (
 	gatherTime  = 2 * time.Second  // for all hosts to give a list
-	answerTime  = 20 * time.Second // for a host to begin with an answer, and to go on with it
-	wholeTime   = 2 * time.Minute  // for all of an answer, beyond what the request may wait: a host that says a little now and then has no more
+	answerTime  = 20 * time.Second // for a host to begin with an answer, and between two parts of it
+	wholeTime   = 2 * time.Minute  // for all of an answer, beyond what the request may wait
 	askGrace    = 2 * time.Second  // for the answer to an ask, beyond its timeout
-	maxGathered = 4 << 20          // bytes of the list of one; of a longer one that much
+	maxGathered = 4 << 20          // bytes that are read of the list of one
 
-	// Of the 64 streams to a host these may be for asks and lists, which wait: the
-	// others are for what they wait for.
+	// maxWaiting bounds the asks and lists of messages among the 64 streams to a host. They
+	// wait for messages, for which the other streams are.
 	maxWaiting = 48
 )
 
@@ -37,50 +37,52 @@ const (
 const (
 	codeUnreachable = "host_unreachable"
 	codeTimeout     = "host_timeout"
-	codeNotTrusted  = "not_trusted" // it does not trust this daemon, or is trusted here no more
+	codeNotTrusted  = "not_trusted" // the host does not trust this daemon, or is no longer trusted here
 )
 
 // forwardRequest passes a request of an agent here on to the daemon that hosts the intent.
-func (g *Gateway) forwardRequest(p openintent.Parcel, w http.ResponseWriter, r *http.Request) {
-	to, refusal := g.findHost(p.Host)
+func (g *Gateway) forwardRequest(p openintent.ForwardedRequest, w http.ResponseWriter, r *http.Request) {
+	to, refusal := g.findHostByDigits(p.Host)
 	if refusal != nil {
-		refusal.Answer(w)
+		refusal.WriteAnswer(w)
 		return
 	}
 	if err := g.routeRequest(p, to.ID, w, r); err != nil {
-		answerFailure(w, to.Name, err)
+		writeForwardError(w, to.Name, err)
 	}
 }
 
-// routeRequest is forward to a host; with an error nothing was answered.
-func (g *Gateway) routeRequest(p openintent.Parcel, to identity.ID, w http.ResponseWriter, r *http.Request) error {
-	ctx, who, last := r.Context(), p.Caller, path.Base(r.URL.Path)
+// routeRequest passes a request on to a host, or answers it from what waits here. If it returns an
+// error, it has answered nothing.
+func (g *Gateway) routeRequest(p openintent.ForwardedRequest, to identity.ID, w http.ResponseWriter, r *http.Request) error {
+	ctx, who := r.Context(), p.Caller
 	if p.MessageID != "" {
-		return g.messages.sendOrHold(ctx, &outgoingMessage{
+		return g.messages.sendOrQueue(ctx, &outgoingMessage{
 			id: p.MessageID, host: to, agent: who.Agent, idempotencyKey: r.Header.Get(headerKey), path: r.URL.EscapedPath(), body: p.Body, answer: p.Pending, charge: p.Hold,
 		}, w)
 	}
-	// A message that waits here is not there yet, and one that was refused never.
-	if maker, ok := openintent.HostOf(last); ok && r.Method == http.MethodGet && strings.HasPrefix(g.cfg.Self.String(), maker) {
-		if message, err := g.messages.findForAgent(ctx, last, who.Agent); err == nil && message != nil {
-			writeAnswer(w, http.StatusOK, message)
-			return nil
-		}
-	}
-	switch last {
-	case "messages":
-		if r.Method == http.MethodGet {
-			return g.listMessages(p, to, w, r)
-		}
-	case "ask":
+	switch p.Class {
+	case openintent.MessageListRequest:
+		return g.forwardMessageList(p, to, w, r)
+	case openintent.AskRequest:
 		return g.proxyRequest(p, to, askGrace+p.Wait, w, r)
+	case openintent.MessageRequest:
+		// The host does not have a message that waits here, or was refused.
+		id := path.Base(r.URL.Path)
+		if maker, ok := openintent.HostOfID(id); ok && strings.HasPrefix(g.cfg.Self.String(), maker) {
+			if message, err := g.messages.findAgentMessage(ctx, id, who.Agent); err == nil && message != nil {
+				writeAnswer(w, http.StatusOK, message)
+				return nil
+			}
+		}
 	}
 	return g.proxyRequest(p, to, answerTime+p.Wait, w, r)
 }
 
-// proxyRequest passes a request on to a host, which has so long to begin with its answer.
-func (g *Gateway) proxyRequest(p openintent.Parcel, to identity.ID, within time.Duration, w http.ResponseWriter, r *http.Request) error {
-	ctx, who, last := r.Context(), p.Caller, path.Base(r.URL.Path)
+// proxyRequest passes a request on to a host, which must begin with its answer in that time. If it
+// returns an error, it has answered nothing.
+func (g *Gateway) proxyRequest(p openintent.ForwardedRequest, to identity.ID, within time.Duration, w http.ResponseWriter, r *http.Request) error {
+	ctx, who := r.Context(), p.Caller
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	silence := time.AfterFunc(within, func() { end(context.DeadlineExceeded) })
@@ -88,11 +90,11 @@ func (g *Gateway) proxyRequest(p openintent.Parcel, to identity.ID, within time.
 	defer time.AfterFunc(within+wholeTime, func() { end(context.DeadlineExceeded) }).Stop()
 	if !who.Operator {
 		if err := g.introductions.introduceAgent(ctx, to, who.Agent); err != nil {
-			return describeFailure(ctx, err, kinds.DeliveredNo)
+			return toForwardError(ctx, err, kinds.DeliveredNo)
 		}
 	}
-	if last == "ask" || last == "messages" {
-		leave, err := g.takeWaitSlot(to)
+	if p.Class == openintent.AskRequest || p.Class == openintent.MessageListRequest {
+		leave, err := g.reserveWaitSlot(to)
 		if err != nil {
 			return err
 		}
@@ -100,40 +102,40 @@ func (g *Gateway) proxyRequest(p openintent.Parcel, to identity.ID, within time.
 	}
 	var failed error
 	(&httputil.ReverseProxy{
-		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", "acpd", "acpd"
-			p.Out.Header.Del("X-API-Key") // between this daemon and its agent
-			p.Out.Header.Del(headerMessage)
-			p.Out.Header.Del("Expect") // the body is here
-			p.Out.Header.Del(headerAgent)
+		Rewrite: func(out *httputil.ProxyRequest) {
+			out.Out.URL.Scheme, out.Out.URL.Host, out.Out.Host = "http", "acpd", "acpd"
+			out.Out.Header.Del("X-API-Key") // a secret of this daemon and its agent
+			out.Out.Header.Del(headerMessage)
+			out.Out.Header.Del("Expect") // the body has come
+			out.Out.Header.Del(headerAgent)
 			if !who.Operator {
-				p.Out.Header.Set(headerAgent, who.Agent)
+				out.Out.Header.Set(headerAgent, who.Agent)
 			}
 		},
 		Transport: transport{g, to}, FlushInterval: -1, ErrorLog: g.server.ErrorLog,
 		ModifyResponse: func(answer *http.Response) error {
 			silence.Stop()
-			if last == "messages" && r.Method == http.MethodGet && answer.StatusCode == http.StatusServiceUnavailable {
+			if p.Class == openintent.MessageListRequest && answer.StatusCode == http.StatusServiceUnavailable {
 				return kinds.Errorf(kinds.Unreachable, "it stops").WithDelivered(kinds.DeliveredUnknown)
 			}
 			answer.Body = idleBody{answer.Body, silence, answerTime}
-			err := checkAnswer(answer, p.Host, r.URL.Path, func(bytes int) error { return p.Hold(to.String(), bytes) })
+			err := checkHostAnswer(answer, p, func(bytes int) error { return p.Hold(to.String(), bytes) })
 			answer.Header.Set(headerHost, to.String())
 			return err
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
 	}).ServeHTTP(w, r.WithContext(ctx))
-	err := describeFailure(ctx, failed, kinds.DeliveredUnknown)
-	if code, away := awayCode(err); last == "ask" && away && code != codeTimeout && kinds.AsError(err).Delivered() != kinds.DeliveredNo {
-		// Its answer can come no more: to its agent that is a timeout, and nothing is known of the request.
+	err := toForwardError(ctx, failed, kinds.DeliveredUnknown)
+	if code, away := codeIfOutOfReach(err); p.Class == openintent.AskRequest && away && code != codeTimeout && kinds.AsError(err).Delivered() != kinds.DeliveredNo {
+		// The answer can come no more. To the agent that is a timeout.
 		return kinds.Errorf(kinds.Timeout, "it was lost before it answered: what was asked may be done; list the responses when it is back").WithDelivered(kinds.DeliveredUnknown)
 	}
 	return err
 }
 
-// describeFailure returns why a request failed with err, which may have been for lack of
-// time; delivered is what is known where err does not say.
-func describeFailure(ctx context.Context, err error, delivered kinds.Delivered) error {
+// toForwardError returns why a request failed with err, which may be because ctx had no more time.
+// delivered is what is known of the request if err does not say. If err is nil, so is the result.
+func toForwardError(ctx context.Context, err error, delivered kinds.Delivered) error {
 	if err == nil {
 		return nil
 	}
@@ -153,8 +155,8 @@ func describeFailure(ctx context.Context, err error, delivered kinds.Delivered) 
 	return err
 }
 
-// takeWaitSlot takes one of the places at a host for what waits there.
-func (g *Gateway) takeWaitSlot(host identity.ID) (leave func(), err error) {
+// reserveWaitSlot takes one of the maxWaiting places at a host; leave gives it back.
+func (g *Gateway) reserveWaitSlot(host identity.ID) (leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.waitingAt[host] >= maxWaiting {
@@ -168,9 +170,9 @@ func (g *Gateway) takeWaitSlot(host identity.ID) (leave func(), err error) {
 	}, nil
 }
 
-// findHost finds the trusted peer that made ids with the given digits. Where two could
-// have, neither is asked: keys with the digits of another's can be made.
-func (g *Gateway) findHost(digits string) (host identity.Peer, refusal *api.Error) {
+// findHostByDigits returns the trusted peer whose ids have these digits. It refuses if two peers have them,
+// because somebody can make a key with the digits of another's.
+func (g *Gateway) findHostByDigits(digits string) (host identity.Peer, refusal *api.Error) {
 	for _, p := range g.cfg.Peers() {
 		switch {
 		case !strings.HasPrefix(p.ID.String(), digits):
@@ -189,9 +191,9 @@ func (g *Gateway) findHost(digits string) (host identity.Peer, refusal *api.Erro
 	return host, refusal
 }
 
-// answerFailure answers an agent whose request did not reach the host, or may not have.
-func answerFailure(w http.ResponseWriter, host string, err error) {
-	if api.AnswerError(w, err) {
+// writeForwardError answers an agent whose request to a host has failed with err. host is its petname.
+func writeForwardError(w http.ResponseWriter, host string, err error) {
+	if api.WriteIfRefusal(w, err) {
 		return
 	}
 	e := kinds.AsError(err)
@@ -208,12 +210,12 @@ func answerFailure(w http.ResponseWriter, host string, err error) {
 		answer.Status, answer.Code = http.StatusServiceUnavailable, string(e.Code)
 		w.Header().Set("Retry-After", "1")
 	}
-	answer.Answer(w)
+	answer.WriteAnswer(w)
 }
 
-// gatherLists asks all hosts in reach, at a time, for a list that an agent here wants. What of a
-// list has no room, and a list that is late, is not waited for: its host is missing then.
-func (g *Gateway) gatherLists(ctx context.Context, who openintent.Caller, path string, room func(host string, bytes int) error) (lists map[string][]byte, missing []string) {
+// gatherHostLists asks all hosts in reach at a time for a list that an agent here wants. A host is
+// missing if its list is late or there is no room for it.
+func (g *Gateway) gatherHostLists(ctx context.Context, who openintent.Caller, path string, room func(host string, bytes int) error) (lists map[string][]byte, missing []string) {
 	ctx, cancel := context.WithTimeout(ctx, gatherTime)
 	defer cancel()
 	lists = make(map[string][]byte)
@@ -224,7 +226,10 @@ func (g *Gateway) gatherLists(ctx context.Context, who openintent.Caller, path s
 	for _, id := range g.cfg.Hosts() {
 		asks.Go(func() {
 			host := id.String()
-			list, err := g.readList(ctx, id, who.Agent, path, func(bytes int) error { return room(host, bytes) })
+			status, list, err := g.fetchFromHost(ctx, maxGathered, func(bytes int) error { return room(host, bytes) }, id, who.Agent, http.MethodGet, apiPath+path, nil)
+			if err == nil && status != http.StatusOK {
+				err = fmt.Errorf("it answered with status %d", status)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -239,20 +244,7 @@ func (g *Gateway) gatherLists(ctx context.Context, who openintent.Caller, path s
 	return lists, missing
 }
 
-// readList reads the list of one host, as long as there is room for it.
-func (g *Gateway) readList(ctx context.Context, host identity.ID, agent, path string, room func(bytes int) error) ([]byte, error) {
-	answer, err := g.sendRequest(ctx, host, agent, http.MethodGet, apiPath+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answered %s", answer.Status)
-	}
-	return io.ReadAll(io.LimitReader(meteredReader{answer.Body, room}, maxGathered))
-}
-
-// meteredReader is a body that fails where there is no room for more.
+// meteredReader reads a body, and returns the error of room if there is no room for more.
 type meteredReader struct {
 	io.Reader
 	room func(bytes int) error
@@ -260,7 +252,7 @@ type meteredReader struct {
 
 func (r meteredReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
-	if n > 0 {
+	if n > 0 && r.room != nil {
 		if full := r.room(n); full != nil {
 			return 0, full
 		}

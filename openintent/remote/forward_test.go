@@ -136,7 +136,7 @@ func TestManyStreamsAreOne(t *testing.T) {
 	own := reviewer.events("agents/reviewer/subscribe") // it has never been at the desk
 	intent := planner.must(201, "POST", "intents", object{"title": "Ship it"})["id"].(string)
 	planner.must(201, "POST", "intents/"+intent+"/agents", object{"agent_id": "reviewer", "home": laptop.key.ID().String()})
-	if e := await.From(t, "the assignment", own); e["event"] != "AGENT_ASSIGNED" || e["intent_id"] != intent {
+	if e := await.Receive(t, "the assignment", own); e["event"] != "AGENT_ASSIGNED" || e["intent_id"] != intent {
 		t.Errorf("%v", e)
 	}
 	streams := []<-chan object{own}
@@ -146,9 +146,9 @@ func TestManyStreamsAreOne(t *testing.T) {
 	hear := func(n float64) {
 		t.Helper()
 		for _, s := range streams {
-			m := await.From(t, "a message", s)
+			m := await.Receive(t, "a message", s)
 			for m["event"] != "channel_message" {
-				m = await.From(t, "a message", s)
+				m = await.Receive(t, "a message", s)
 			}
 			if m["payload"].(object)["n"] != n {
 				t.Errorf("%v, want %v", m, n)
@@ -189,7 +189,7 @@ func TestAHostMayRefuseChannels(t *testing.T) {
 	}
 	await.Until(t, "the stream of its home", func() bool { return streams() == 1 })
 	desk.deny(kinds.Errorf(kinds.NotAuthorized, "no channels"))
-	desk.Review(func(id identity.ID) bool { return id != laptop.key.ID() })
+	desk.CancelStreamsUnless(func(id identity.ID) bool { return id != laptop.key.ID() })
 	await.Until(t, "its end", func() bool { return streams() == 0 })
 	send := "intents/" + intent + "/channels/build/messages"
 	for _, r := range []struct{ method, path string }{{"GET", "intents/" + intent}, {"POST", send}, {"GET", "intents/" + intent + "/subscribe"}} {
@@ -291,7 +291,7 @@ func TestTooManyRequestsForAHost(t *testing.T) {
 func TestTheHeadOfAHostsAnswerIsBounded(t *testing.T) {
 	r := httptest.NewRequest("GET", "http://acpd/", nil)
 	ok := "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 100_000)
-	answer, err := readAnswer(strings.NewReader(ok), r)
+	answer, err := readAnswerHead(strings.NewReader(ok), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,11 +299,11 @@ func TestTheHeadOfAHostsAnswerIsBounded(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(body), err)
 	}
 	endless := strings.NewReader("HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", 1<<20))
-	if _, err := readAnswer(endless, r); err == nil || endless.Len() < 5<<20 {
+	if _, err := readAnswerHead(endless, r); err == nil || endless.Len() < 5<<20 {
 		t.Errorf("%v, %d bytes are left", err, endless.Len())
 	}
 	for _, bad := range []string{"", "HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", "x"} {
-		if _, err := readAnswer(strings.NewReader(bad), r); err == nil {
+		if _, err := readAnswerHead(strings.NewReader(bad), r); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
 	}
@@ -329,7 +329,7 @@ func TestAsksLeaveRoomForTheirReplies(t *testing.T) {
 	}
 	var waiting []object
 	for range maxWaiting {
-		waiting = append(waiting, await.From(t, "a request", requests))
+		waiting = append(waiting, await.Receive(t, "a request", requests))
 	}
 	if e := planner.must(503, "POST", channel+"/ask", object{"to": "reviewer"}); e["error"] != "overloaded" {
 		t.Errorf("one more: %v", e)
@@ -340,7 +340,7 @@ func TestAsksLeaveRoomForTheirReplies(t *testing.T) {
 		}
 	}
 	for range maxWaiting {
-		if status := await.From(t, "an answer", asks); status != http.StatusOK {
+		if status := await.Receive(t, "an answer", asks); status != http.StatusOK {
 			t.Errorf("an ask got %d", status)
 		}
 	}
@@ -406,7 +406,7 @@ func TestMessagesWaitForTheirHost(t *testing.T) {
 func TestHostsThatLookAlikeAreRefused(t *testing.T) {
 	t.Parallel()
 	twins := []identity.Peer{{ID: identity.ID{1, 2, 3, 4, 5, 6}, Name: "desk"}, {ID: identity.ID{1, 2, 3, 4, 5, 7}, Name: "tower"}}
-	c, err := Open(t.Context(), Config{
+	c, err := OpenGateway(t.Context(), Config{
 		Self: identity.ID{9}, OpenTo: func(identity.Peer) bool { return false }, Engine: engineOn(openStore(t), slog.New(slog.DiscardHandler)),
 		Trusted: func(id identity.ID) (identity.Peer, bool) {
 			i := slices.IndexFunc(twins, func(p identity.Peer) bool { return p.ID == id })
@@ -430,7 +430,7 @@ func TestHostsThatLookAlikeAreRefused(t *testing.T) {
 			t.Errorf("%s %s: %d %v", r.method, r.path, status, e)
 		}
 	}
-	if err := c.readEvents(t.Context(), twins[0].ID, func() { t.Error("it is heard") }); err == nil || !strings.Contains(err.Error(), "tower") {
+	if err := c.readHostEvents(t.Context(), twins[0].ID, func() { t.Error("it is heard") }); err == nil || !strings.Contains(err.Error(), "tower") {
 		t.Error(err)
 	}
 	twins = twins[:1]

@@ -67,7 +67,7 @@ func FuzzServe(f *testing.F) {
 		in := &spoken{in: io.MultiReader(strings.NewReader(said), io.LimitReader(&again{text: []byte(s.known.Replace(string(tail)))}, int64(more)%(64<<20)))}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // streams and waits end
 		defer cancel()
-		s.Serve(ctx, fuzzer, in)
+		s.ServeStream(ctx, fuzzer, in)
 		if !in.ended {
 			t.Error("the stream is open")
 		}

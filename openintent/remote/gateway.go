@@ -9,17 +9,17 @@
 // # Guarantees
 //
 // A message whose host is out of reach is on disk before its sender hears that it is
-// pending. It goes to the host once, in its sender's order, and what the host says of
-// it can be asked for. Who is a guest at a host is known there as it is here: before
-// its first request, whenever its record changes, and to its end. However many agents
-// listen, a host is followed by one stream, and what an interruption has kept back
-// comes afterwards. What a peer passes on reaches the engine only if the peer is
-// admitted, and only as an agent that is at home there.
+// pending. It goes to the host once, in its sender's order, and its sender can ask for
+// what the host said of it. A host knows the agents that come to it as their home does:
+// before their first request, whenever their records change, and to their end. One stream
+// follows a host, however many agents listen, and what an interruption has kept back
+// comes afterwards. A peer's request reaches the engine only if the peer is admitted, and
+// only as an agent that is at home there.
 //
 // # What it leaves to others
 //
-// The rules of channels (package openintent, whose engine it makes), streams, trust
-// and policy (the daemon hands in what it needs of them).
+// The rules of channels are package openintent's, whose engine it makes. Streams, trust and
+// policy are the daemon's, which hands in what is needed of them.
 package remote
 
 import (
@@ -39,25 +39,24 @@ import (
 	"github.com/acpd/acpd/openintent/api"
 )
 
-// Stream is a stream of type 0x04, its type already written or read. One goroutine
-// may read and one may write. Close ends both halves, and what was written arrives;
-// Cancel gives it up.
+// Stream is a stream of type 0x04, whose type was written or read already. One goroutine may read
+// and one may write. Close ends both halves, and what was written arrives. Cancel gives up the
+// stream.
 type Stream interface {
 	io.ReadWriter
 	CloseWrite() error
-	CloseRead()               // what still comes is dropped
-	Leaving() <-chan struct{} // closed when its connection takes no more streams
+	CloseRead()               // drops what still comes
+	Leaving() <-chan struct{} // is closed when the connection takes no more streams
 	SetReadDeadline(time.Time) error
 	SetWriteDeadline(time.Time) error
 	Close() error
 	Cancel()
 }
 
-// Config is what a Gateway works with. All of it is required but Lines.
+// Config holds what a Gateway needs. All of it is required.
 type Config struct {
 	Self   identity.ID
-	Engine openintent.Config // with Store and Log; Open sets what concerns other hosts
-	Lines  *budget.Log       // for what hosts cause in the log; nil: one of its own
+	Engine openintent.Config // with Store, Log, Lines and Budget; OpenGateway sets what concerns other hosts
 
 	// Trusted finds a trusted peer, and Peers lists all of them.
 	Trusted func(identity.ID) (identity.Peer, bool)
@@ -66,10 +65,10 @@ type Config struct {
 	OpenTo func(identity.Peer) bool
 	// Hosts lists the peers in reach that offer channels.
 	Hosts func() []identity.ID
-	// Open opens a stream to a peer. It blocks until there is one, ctx ends, or it
-	// is clear that there will be none; when ctx ends, the stream is cancelled.
+	// Open opens a stream to a peer. It blocks until there is one, ctx ends, or it is
+	// clear that there will be none. When ctx ends, the stream is cancelled.
 	Open func(ctx context.Context, to identity.ID) (Stream, error)
-	// Admit returns why a peer may not make a request here, nil if it may.
+	// Admit returns why a peer may not make a request here; nil if it may.
 	Admit func(from identity.ID) error
 }
 
@@ -90,58 +89,51 @@ type Gateway struct {
 	server        *http.Server    // of what other daemons pass on
 	requests      *budget.Account // of these that are under way
 
-	mu        sync.Mutex           // guards the rest
-	linkUp    chan struct{}        // closed when a link comes up; nil while nobody waits for that
-	waitingAt map[identity.ID]int  // asks and lists at each host, whose answers may take their time
-	streams   map[*streamConn]bool // streams of other daemons
+	mu            sync.Mutex           // guards the rest
+	nextConnected chan struct{}        // closed when the next host is connected
+	waitingAt     map[identity.ID]int  // asks and lists at each host, whose answers may take their time
+	streams       map[*streamConn]bool // streams of other daemons
 }
 
-// Open makes the engine and reads what the store knows. Requests are for the time that
-// Run runs.
-func Open(ctx context.Context, cfg Config) (*Gateway, error) {
-	c := &Gateway{cfg: cfg, log: cfg.Engine.Log, waitingAt: make(map[identity.ID]int), streams: make(map[*streamConn]bool)}
-	c.ctx, c.end = context.WithCancel(context.Background())
-	c.followed = &followedHosts{ctx: c.ctx, log: c.log, readEvents: c.readEvents, hosts: make(map[identity.ID]*followedHost)}
+// OpenGateway makes the engine and reads what the store knows. Requests are served while Run runs.
+func OpenGateway(ctx context.Context, cfg Config) (*Gateway, error) {
+	g := &Gateway{cfg: cfg, log: cfg.Engine.Log, nextConnected: make(chan struct{}), waitingAt: make(map[identity.ID]int), streams: make(map[*streamConn]bool)}
+	g.ctx, g.end = context.WithCancel(context.Background())
+	g.followed = &followedHosts{g: g, hosts: make(map[identity.ID]*followedHost)}
 	e := cfg.Engine
-	if e.Budget == nil {
-		e.Budget = new(budget.Book)
-	}
-	if cfg.Lines == nil {
-		cfg.Lines = e.Budget.OpenLog(c.log)
-	}
-	c.requests = e.Budget.Open(budget.ChannelRequests)
-	e.Self, e.Lines, e.OpenTo, e.Petname = cfg.Self.String(), cfg.Lines, c.isOpenTo, c.isPetname
-	e.Follow, e.Gather, e.Unsent, e.Changed = c.followHosts, c.gatherLists, c.listUnsent, func() { c.introductions.wake.Set() }
+	g.requests = e.Budget.OpenAccount(budget.ChannelRequests)
+	e.Self, e.OpenTo, e.Petname = cfg.Self.String(), g.isOpenTo, g.isPetname
+	e.Follow, e.Gather, e.Unsent, e.Changed = g.followHosts, g.gatherHostLists, g.listUnsentMessages, func() { g.introductions.wake.Set() }
 	var err error
-	if c.Engine, err = openintent.New(ctx, e); err != nil {
+	if g.Engine, err = openintent.NewEngine(ctx, e); err != nil {
 		return nil, err
 	}
-	c.API = api.New(c.Engine, api.Config{Forward: c.forwardRequest})
+	g.API = api.NewAPI(g.Engine, g.forwardRequest)
 	if err := e.Store.Migrate(ctx, "carrier", schema); err != nil {
 		return nil, err
 	}
-	if c.introductions, err = openIntroductions(ctx, e.Store, c.log, c.Engine.Record, c.putRecord, c.readRecords); err != nil {
+	if g.introductions, err = openIntroductions(ctx, e.Store, g.log, g.Engine.EncodeAgentRecord, g.putAgentRecord, g.fetchRecordedAgents); err != nil {
 		return nil, err
 	}
-	if c.messages, err = openMessageQueue(ctx, e.Store, c.log, cfg.Lines, c.postMessage); err != nil {
+	if g.messages, err = openMessageQueue(ctx, e.Store, g.log, e.Lines, g.postMessage); err != nil {
 		return nil, err
 	}
-	if err := c.countForeignEvents(ctx); err != nil {
+	if err := g.chargeHostsForEvents(ctx); err != nil {
 		return nil, err
 	}
-	c.server = c.newServer()
-	return c, nil
+	g.server = g.newHTTPServer()
+	return g, nil
 }
 
-// countForeignEvents counts what hosts have relayed that are trusted.
-func (g *Gateway) countForeignEvents(ctx context.Context) error {
-	hosts, err := g.Engine.Relayed(ctx)
+// chargeHostsForEvents charges trusted hosts for what is kept of their events.
+func (g *Gateway) chargeHostsForEvents(ctx context.Context) error {
+	hosts, err := g.Engine.ListFollowedHosts(ctx)
 	if err != nil {
 		return err
 	}
 	for _, p := range g.cfg.Peers() {
 		if slices.Contains(hosts, p.ID.String()[:openintent.HostDigits]) {
-			if err := g.Engine.CountRelayed(ctx, p.ID.String()); err != nil {
+			if err := g.Engine.ChargeHostForEntries(ctx, p.ID.String()); err != nil {
 				return err
 			}
 		}
@@ -149,34 +141,35 @@ func (g *Gateway) countForeignEvents(ctx context.Context) error {
 	return nil
 }
 
-// Run carries until ctx ends; then it also ends what other daemons ask for.
+// Run sends what waits, tells hosts of agents here and follows hosts until ctx ends. Then it also
+// ends the requests of other daemons.
 func (g *Gateway) Run(ctx context.Context) error {
 	context.AfterFunc(ctx, g.end)
 	var parts sync.WaitGroup
 	parts.Go(func() { g.messages.run(ctx) })
 	parts.Go(func() { g.introductions.run(ctx, g.cfg.Hosts) })
-	parts.Go(func() { g.watchStrangers(ctx) })
+	parts.Go(func() { g.watchAbsentMembers(ctx) })
 	parts.Go(func() { g.forgetUntrustedHosts(ctx) })
 	parts.Wait()
-	g.followed.waitAll()
+	g.followed.waitForStreams()
 	return nil
 }
 
-// SetConnected says that a peer is connected, or no more: what waits is tried at once.
-func (g *Gateway) SetConnected(peer identity.ID, up bool) {
-	g.introductions.noteReachChange(peer) // first: nothing may go to it before it is asked whom it knows
+// SetPeerConnected says that a peer is connected, or is no more. What waits is tried at once.
+func (g *Gateway) SetPeerConnected(peer identity.ID, up bool) {
+	g.introductions.recordReachChange(peer) // first: nothing may go to a host before it is asked which agents it knows
 	g.messages.wake.Set()
 	if up {
-		g.announceLink()
-		g.followed.hostInReach(peer)
+		g.announceConnection()
+		g.followed.handleHostInReach(peer)
 	}
 }
 
-// Known returns the peers for which something is kept that Forget drops.
-func (g *Gateway) Known(ctx context.Context) ([]identity.ID, error) {
-	all, err := g.messages.hosts(ctx)
-	all = append(all, g.introductions.knownHosts()...)
-	for _, home := range g.Engine.Homes() {
+// ListKnownPeers returns the peers of which something is kept that ForgetPeer drops.
+func (g *Gateway) ListKnownPeers(ctx context.Context) ([]identity.ID, error) {
+	all, err := g.messages.listHosts(ctx)
+	all = append(all, g.introductions.listHosts()...)
+	for _, home := range g.Engine.ListAgentHomes() {
 		if id, err := identity.ParseID(home); err == nil {
 			all = append(all, id)
 		}
@@ -184,18 +177,18 @@ func (g *Gateway) Known(ctx context.Context) ([]identity.ID, error) {
 	return all, err
 }
 
-// Forget drops what is for a peer that is trusted no more.
-func (g *Gateway) Forget(ctx context.Context, peer identity.ID) error {
-	return errors.Join(g.messages.forgetHost(ctx, peer), g.introductions.forgetHost(ctx, peer), g.Engine.Forget(ctx, peer.String()))
+// ForgetPeer drops what is kept of a peer that is no longer trusted.
+func (g *Gateway) ForgetPeer(ctx context.Context, peer identity.ID) error {
+	return errors.Join(g.messages.deleteHostMessages(ctx, peer), g.introductions.deleteHost(ctx, peer), g.Engine.ForgetHost(ctx, peer.String()))
 }
 
-// forgetUntrustedHosts drops what hosts have relayed that are not trusted any more, where Forget
-// has not come to its end before the daemon was stopped.
+// forgetUntrustedHosts drops what hosts have relayed that are no longer trusted. There is some if
+// the daemon was stopped before ForgetPeer had come to its end.
 func (g *Gateway) forgetUntrustedHosts(ctx context.Context) {
-	hosts, err := g.Engine.Relayed(ctx)
+	hosts, err := g.Engine.ListFollowedHosts(ctx)
 	for _, host := range hosts {
 		if err == nil && !slices.ContainsFunc(g.cfg.Peers(), func(p identity.Peer) bool { return strings.HasPrefix(p.ID.String(), host) }) {
-			err = g.Engine.Forget(ctx, host)
+			err = g.Engine.ForgetHost(ctx, host)
 		}
 	}
 	if err != nil && ctx.Err() == nil {

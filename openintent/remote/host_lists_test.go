@@ -53,7 +53,7 @@ func TestListsOfManyHosts(t *testing.T) {
 		book := new(budget.Book)
 		cfg := engineOn(db, slog.New(slog.DiscardHandler))
 		cfg.Budget = book
-		c, err := Open(t.Context(), Config{
+		c, err := OpenGateway(t.Context(), Config{
 			Self: identity.ID{9}, Engine: cfg,
 			Trusted: func(identity.ID) (identity.Peer, bool) { return identity.Peer{}, true },
 			Peers:   func() []identity.Peer { return peers }, Hosts: func() []identity.ID { return hosts },
@@ -77,7 +77,7 @@ func TestListsOfManyHosts(t *testing.T) {
 		}
 		began, w, r := time.Now(), httptest.NewRecorder(), httptest.NewRequest("GET", apiPath+"intents", nil)
 		speak(r, "planner")
-		c.API.Handler(api.Local).ServeHTTP(w, r)
+		c.API.NewHandler(api.IdentifyLocalCaller).ServeHTTP(w, r)
 		if took := time.Since(began); w.Code != 200 || took != gatherTime || strings.Count(w.Body.String(), `"id"`) != 1 || !strings.Contains(w.Body.String(), identity.ID{1}.String()) {
 			t.Errorf("after %v: %d %s", took, w.Code, w.Body)
 		}
@@ -86,7 +86,7 @@ func TestListsOfManyHosts(t *testing.T) {
 			t.Errorf("missing: %s, want %s", missing, want)
 		}
 		time.Sleep(time.Second) // the slow one notices that nobody listens
-		for _, u := range book.Usage() {
+		for _, u := range book.ListUsage() {
 			if u.Row.Name == budget.Answers.Name && u.Held != 0 {
 				t.Errorf("%s is charged for %d bytes when all is over", u.Peer.Label(), u.Held)
 			}
@@ -102,11 +102,11 @@ func TestRelayedEntriesAreCountedAtTheStart(t *testing.T) {
 		book := new(budget.Book)
 		cfg := engineOn(db, slog.New(slog.DiscardHandler))
 		cfg.Budget = book
-		if _, err := Open(t.Context(), Config{Self: identity.ID{9}, Engine: cfg, Peers: func() []identity.Peer { return []identity.Peer{desk} }}); err != nil {
+		if _, err := OpenGateway(t.Context(), Config{Self: identity.ID{9}, Engine: cfg, Peers: func() []identity.Peer { return []identity.Peer{desk} }}); err != nil {
 			t.Fatal(err)
 		}
 		held := int64(0)
-		for _, u := range book.Usage() {
+		for _, u := range book.ListUsage() {
 			if u.Row.Name == budget.RelayedBytes.Name && u.Peer == desk.ID {
 				held = u.Held
 			}

@@ -36,7 +36,7 @@ func TestNoHostWaitsToHearOfAgents(t *testing.T) {
 	}
 	db := openStore(t)
 	for _, host := range []identity.ID{slow, quick} {
-		err := db.Write(t.Context(), true, func(tx *store.Tx) error { return sqlSaveGuest(tx, host, "planner", "none") })
+		err := db.Write(t.Context(), true, func(tx *store.Tx) error { return sqlSaveToldAgentRecord(tx, host, "planner", "none") })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestNoHostWaitsToHearOfAgents(t *testing.T) {
 }
 
 // What is told while a host is forgotten is counted as what is there.
-func TestGuestsOfAForgottenHostCountNoMore(t *testing.T) {
+func TestRecordsOfAForgottenHostCountNoMore(t *testing.T) {
 	t.Parallel()
 	begun, end := make(chan struct{}), make(chan struct{})
 	calls := 0
@@ -87,19 +87,19 @@ func TestGuestsOfAForgottenHostCountNoMore(t *testing.T) {
 	}
 	introduced := make(chan error, 1)
 	go func() { introduced <- q.introduceAgent(context.Background(), desk.ID, "planner") }()
-	await.From(t, "who tells", begun)
+	await.Receive(t, "who tells", begun)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	q.forgetHost(over, desk.ID) // it does not get its turn
+	q.deleteHost(over, desk.ID) // it does not get its turn
 	close(end)
-	if err := await.From(t, "the introduction", introduced); err != nil {
+	if err := await.Receive(t, "the introduction", introduced); err != nil {
 		t.Fatal(err)
 	}
-	if q.count != 1 || !slices.Equal(q.knownHosts(), []identity.ID{desk.ID}) {
-		t.Errorf("%d agents are known at %v", q.count, q.knownHosts())
+	if q.count != 1 || !slices.Equal(q.listHosts(), []identity.ID{desk.ID}) {
+		t.Errorf("%d agents are known at %v", q.count, q.listHosts())
 	}
-	if err := q.forgetHost(t.Context(), desk.ID); err != nil || q.count != 0 || len(q.knownHosts()) != 0 {
-		t.Errorf("once it is forgotten: %d agents are known at %v: %v", q.count, q.knownHosts(), err)
+	if err := q.deleteHost(t.Context(), desk.ID); err != nil || q.count != 0 || len(q.listHosts()) != 0 {
+		t.Errorf("once it is forgotten: %d agents are known at %v: %v", q.count, q.listHosts(), err)
 	}
 }
 
@@ -126,13 +126,13 @@ func TestRecordsGoWithTrust(t *testing.T) {
 				t.Fatal(err)
 			}
 			desk.node.Disconnect(peer.ID)
-			if known, err := desk.Known(t.Context()); err != nil || !slices.Contains(known, peer.ID) {
+			if known, err := desk.ListKnownPeers(t.Context()); err != nil || !slices.Contains(known, peer.ID) {
 				t.Errorf("before it is forgotten: %v %v", known, err)
 			}
-			if err := desk.Forget(t.Context(), peer.ID); err != nil {
+			if err := desk.ForgetPeer(t.Context(), peer.ID); err != nil {
 				t.Fatal(err)
 			}
-			if known, err := desk.Known(t.Context()); err != nil || slices.Contains(known, peer.ID) {
+			if known, err := desk.ListKnownPeers(t.Context()); err != nil || slices.Contains(known, peer.ID) {
 				t.Errorf("once it is forgotten: %v %v", known, err)
 			}
 			desk.again()
@@ -188,7 +188,7 @@ func TestWhatWaitedGoesOnceItsSenderIsKnownAgain(t *testing.T) {
 		desk.stop() // nobody is there: its message waits
 		id := reviewer.must(201, "POST", channel+"/messages", object{"message_type": "notify", "payload": object{"n": n}})["id"].(string)
 		desk.start()
-		if err := desk.Forget(t.Context(), peer.ID); err != nil {
+		if err := desk.ForgetPeer(t.Context(), peer.ID); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := desk.trust.Trust(peer); err != nil {
@@ -255,7 +255,7 @@ func TestAHostIsAskedWhomItKnows(t *testing.T) {
 		mu.Lock()
 		up = true
 		mu.Unlock()
-		c.SetConnected(desk.ID, true)
+		c.SetPeerConnected(desk.ID, true)
 		for i, want := range r.want {
 			if status, got := local[object](t, c, "planner", "GET", farChannel, ""); status != want || status != 410 && got["delivered"] != "no" {
 				t.Errorf("%d: request %d is answered %d %v, want %d", r.answer, i, status, got, want)

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -19,35 +20,35 @@ import (
 )
 
 const (
-	// listTime is how long a host has to begin with a list of messages, beyond what
-	// the list waits. Who polls for a response goes on polling meanwhile.
+	// listTime bounds the time in which a host must begin with a list of messages, beyond
+	// what the list waits. It is short, because agents poll for responses.
 	listTime = 4 * time.Second
 
-	// headerIncomplete stands with a list that the host had no part in: it says why.
+	// headerIncomplete says why the host had no part in a list of messages.
 	headerIncomplete = "X-Incomplete"
 
 	maxKnown      = 1000    // pending messages in a list
 	maxKnownBytes = 8 << 20 // of these
 )
 
-// listMessages passes a list of messages on. Who asks by polling must not take a host that is
-// out of reach for an answer, so then the list holds what is known here, the pending
-// messages of its caller, once the time is over for which the caller wants to wait. A
-// host that is back before that is asked again.
-func (g *Gateway) listMessages(p openintent.Parcel, to identity.ID, w http.ResponseWriter, r *http.Request) error {
+// forwardMessageList passes a request for a list of messages on to a host. If the host is out of reach,
+// the list holds the caller's pending messages. If there are none, it is answered after the
+// time for which the caller wants to wait, and a host that is back before that is asked again.
+// An error would end the polling of agents.
+func (g *Gateway) forwardMessageList(p openintent.ForwardedRequest, to identity.ID, w http.ResponseWriter, r *http.Request) error {
 	until := time.Now().Add(p.Wait)
 	for {
-		linked := g.nextLink()
+		connected := g.watchNextConnection()
 		err := g.proxyRequest(p, to, listTime+p.Wait, w, r)
-		code, away := awayCode(err)
+		code, away := codeIfOutOfReach(err)
 		if !away || r.Context().Err() != nil {
 			return err
 		}
-		list, n, e := g.messages.listWaiting(r.Context(), senderKey{to, p.Caller.Agent}, r.URL)
+		list, n, e := g.messages.encodeWaitingMessages(r.Context(), senderKey{to, p.Caller.Agent}, r.URL)
 		if e != nil {
 			return e
 		}
-		if p.Wait = time.Until(until); n > 0 || p.Wait <= 0 || !g.waitForLink(r.Context(), p.Wait, linked) {
+		if p.Wait = time.Until(until); n > 0 || p.Wait <= 0 || !g.waitForConnection(r.Context(), p.Wait, connected) {
 			w.Header().Set(headerIncomplete, code)
 			writeAnswer(w, http.StatusOK, list)
 			return nil
@@ -60,8 +61,9 @@ func (g *Gateway) listMessages(p openintent.Parcel, to identity.ID, w http.Respo
 	}
 }
 
-// awayCode reports whether err says that a host is out of reach, or silent, and why.
-func awayCode(err error) (code string, away bool) {
+// codeIfOutOfReach reports whether err says that a host is out of reach or silent, and returns the
+// code for that.
+func codeIfOutOfReach(err error) (code string, away bool) {
 	e, ok := errors.AsType[*kinds.Error](err)
 	switch {
 	case err == nil:
@@ -74,43 +76,36 @@ func awayCode(err error) (code string, away bool) {
 	return codeUnreachable, e.Code == kinds.Unreachable
 }
 
-// waitForLink waits until a link is up, and returns false where it is not within d.
-func (g *Gateway) waitForLink(ctx context.Context, d time.Duration, linked <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+// waitForConnection waits until a host is connected, and returns false if none is within d.
+func (g *Gateway) waitForConnection(ctx context.Context, d time.Duration, connected <-chan struct{}) bool {
 	select {
-	case <-linked:
+	case <-connected:
 		return true
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	case <-g.ctx.Done():
 	}
 	return false
 }
 
-// nextLink returns a channel that is closed when the next link comes up.
-func (g *Gateway) nextLink() <-chan struct{} {
+// watchNextConnection returns a channel that is closed when the next host is connected.
+func (g *Gateway) watchNextConnection() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.linkUp == nil {
-		g.linkUp = make(chan struct{})
-	}
-	return g.linkUp
+	return g.nextConnected
 }
 
-// announceLink tells those who wait that a link is up.
-func (g *Gateway) announceLink() {
+// announceConnection tells all that wait for it that a host is connected.
+func (g *Gateway) announceConnection() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.linkUp != nil {
-		close(g.linkUp)
-		g.linkUp = nil
-	}
+	close(g.nextConnected)
+	g.nextConnected = make(chan struct{})
 }
 
-// listWaiting lists the messages of an agent that wait here for the channel of a list's URL,
-// as far as its query wants them.
-func (q *messageQueue) listWaiting(ctx context.Context, k senderKey, list *url.URL) (array []byte, n int, err error) {
+// encodeWaitingMessages returns, as a JSON array, the messages of a sender that wait for a channel, and how
+// many they are. list is the URL of the channel's messages; its query says which are wanted.
+func (q *messageQueue) encodeWaitingMessages(ctx context.Context, k senderKey, list *url.URL) (array []byte, n int, err error) {
 	query := list.Query()
 	since, limit := query.Get("since"), maxKnown
 	if n, err := strconv.Atoi(query.Get("limit")); err == nil && n > 0 {
@@ -119,10 +114,10 @@ func (q *messageQueue) listWaiting(ctx context.Context, k senderKey, list *url.U
 	var found [][]byte
 	size := 0
 	err = q.db.Read(ctx, func(tx *store.Tx) error {
-		return sqlWaiting(tx, k, list.EscapedPath(), maxKnown, func(p *outgoingMessage) bool {
-			if p.id == since { // those before it too
+		return sqlReadWaitingMessages(tx, k, list.EscapedPath(), maxKnown, func(p *outgoingMessage) bool {
+			if p.id == since { // and all before it are not wanted
 				found, size = nil, 0
-			} else if isWanted(p.answer, query) {
+			} else if isWantedByQuery(p.answer, query) {
 				found = append(found, p.answer)
 				size += len(p.answer)
 			}
@@ -133,18 +128,11 @@ func (q *messageQueue) listWaiting(ctx context.Context, k senderKey, list *url.U
 		found = found[max(0, len(found)-limit):]
 	}
 	found = found[:min(limit, len(found))]
-	array = []byte{'['}
-	for i, m := range found {
-		if i > 0 {
-			array = append(array, ',')
-		}
-		array = append(array, m...)
-	}
-	return append(array, ']'), len(found), err
+	return slices.Concat([]byte("["), bytes.Join(found, []byte(",")), []byte("]")), len(found), err
 }
 
-// isWanted reports whether the query of a list wants a pending message.
-func isWanted(message []byte, query url.Values) bool {
+// isWantedByQuery reports whether the query of a list wants a pending message.
+func isWantedByQuery(message []byte, query url.Values) bool {
 	var m struct {
 		To   string `json:"to"`
 		Kind string `json:"message_type"`

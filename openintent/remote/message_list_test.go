@@ -61,7 +61,7 @@ func TestListsOfAHostThatIsAway(t *testing.T) {
 		r := httptest.NewRequest("GET", apiPath+l.path, nil)
 		speak(r, l.agent)
 		w := httptest.NewRecorder()
-		c.API.Handler(api.Local).ServeHTTP(w, r)
+		c.API.NewHandler(api.IdentifyLocalCaller).ServeHTTP(w, r)
 		var list []object
 		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 || w.Header().Get(headerIncomplete) != codeUnreachable {
 			t.Errorf("%s: %d %s %v", l.path, w.Code, w.Body, w.Header())
@@ -101,7 +101,7 @@ func TestAListWaitsForItsHost(t *testing.T) {
 				r := httptest.NewRequest("GET", apiPath+farChannel+"/messages?wait=30", nil)
 				speak(r, "planner")
 				w := httptest.NewRecorder()
-				c.API.Handler(api.Local).ServeHTTP(w, r)
+				c.API.NewHandler(api.IdentifyLocalCaller).ServeHTTP(w, r)
 				done <- w
 			}()
 			time.Sleep(10 * time.Second)
@@ -111,7 +111,7 @@ func TestAListWaitsForItsHost(t *testing.T) {
 			}
 			if back {
 				there.Store(true)
-				c.SetConnected(desk.ID, true)
+				c.SetPeerConnected(desk.ID, true)
 			}
 			w := <-done
 			took, want, incomplete := time.Since(began), 30*time.Second, codeUnreachable
@@ -221,7 +221,7 @@ func TestFollowingMovesToTheNextConnection(t *testing.T) {
 		t.Errorf("it begins at %q", first)
 	}
 	await.Until(t, "where the host is is known", func() bool {
-		cursor, err := c.Engine.RelayCursor(t.Context(), desk.ID.String()[:openintent.HostDigits])
+		cursor, err := c.Engine.ReadStreamCursor(t.Context(), desk.ID.String()[:openintent.HostDigits])
 		return err == nil && cursor == "7"
 	})
 	close(left)

@@ -27,8 +27,8 @@ const (
 	maxMessages     = 10_000
 	maxMessageBytes = 64 << 20
 	maxAnswer       = 2 << 20
-	postTime        = 20 * time.Second // for the host to answer one
-	deliverEvery    = 15 * time.Second // where nothing says that the host is back
+	postTime        = 20 * time.Second // in which the host must answer one
+	deliverEvery    = 15 * time.Second // between attempts, unless the host is connected
 )
 
 // outgoingMessage is a message of a local agent for a channel of another host.
@@ -41,21 +41,21 @@ type outgoingMessage struct {
 	path           string
 	body           []byte // its SHA-256 once the host has refused it
 	status         int    // 0: it waits; else the host has refused it
-	answer         []byte // the message as its sender is told of it
+	answer         []byte // the message as its sender sees it
 
-	refusal []byte // what the host has said
+	refusal []byte // the answer of a host that has refused it
 
-	charge    func(host string, bytes int) error // charges the host for its answer; nil: postMessage opens a charge
-	endCharge func()                             // ends that, when the answer is not needed any more
+	charge    func(host string, bytes int) error // charges the host for its answer; nil: postMessage sets it
+	endCharge func()                             // gives back what postMessage charged; nil: nothing
 }
 
-// messageQueue holds back what a host that is out of reach cannot take, on disk, and
-// sends it once when the host is back. What one agent sends to one host stays in
-// order: each goes after the answer to the one before.
+// messageQueue holds back, on disk, messages for hosts that are out of reach, and sends each once
+// when its host is back. The messages of one agent to one host stay in order: each goes after
+// the answer to the one before.
 type messageQueue struct {
 	db      *store.DB
 	log     *slog.Logger
-	hostLog *budget.Log // of what hosts cause
+	hostLog *budget.Log // for lines that hosts cause
 	post    postFunc
 	wake    pace.Signal
 
@@ -67,16 +67,16 @@ type messageQueue struct {
 	mostRefused, mostAllRefused int // maxRefused and maxAllRefused; tests set less
 }
 
-// postFunc sends a message to its host, and returns what the host says of it for good. The
-// error is a [kinds.Error] if the host takes nothing for now, and another if the host did
-// not take this message.
+// postFunc sends a message to its host, and returns the host's final answer. The error is a
+// [kinds.Error] if the host takes nothing for now, and another if the host did not take this
+// message.
 type postFunc func(ctx context.Context, p *outgoingMessage) (status int, answer []byte, err error)
 
 func openMessageQueue(ctx context.Context, db *store.DB, log *slog.Logger, hostLog *budget.Log, post postFunc) (*messageQueue, error) {
 	q := &messageQueue{db: db, log: log, hostLog: hostLog, post: post, wake: pace.NewSignal(), senders: make(map[senderKey]*sender), mostRefused: maxRefused, mostAllRefused: maxAllRefused}
 	var waiting map[senderKey]int
 	err := db.Read(ctx, func(tx *store.Tx) (err error) {
-		waiting, q.bytes, err = sqlSenders(tx)
+		waiting, q.bytes, err = sqlCountWaitingBySender(tx)
 		return err
 	})
 	for k, n := range waiting {
@@ -87,22 +87,24 @@ func openMessageQueue(ctx context.Context, db *store.DB, log *slog.Logger, hostL
 	return q, err
 }
 
-// sendOrHold sends a message or holds it back, and answers its sender.
-func (q *messageQueue) sendOrHold(ctx context.Context, p *outgoingMessage, w http.ResponseWriter) error {
+// sendOrQueue sends a message or holds it back, and answers its sender. If it returns an error, it
+// has answered nothing.
+func (q *messageQueue) sendOrQueue(ctx context.Context, p *outgoingMessage, w http.ResponseWriter) error {
 	k := senderKey{p.host, p.agent}
-	if p.idempotencyKey == "" && q.hasWaiting(k) {
-		// Behind the others: not before the turn of whoever tries the host now, which takes long.
-		return q.holdAndAnswer(ctx, k, p, w)
+	if p.idempotencyKey == "" && q.hasWaitingMessages(k) {
+		// It goes behind the others. To wait for the turn would take as long as an attempt to
+		// reach the host.
+		return q.queueAndAnswer(ctx, k, p, w)
 	}
-	l, err := q.takeTurn(ctx, k)
+	l, err := q.acquireTurn(ctx, k)
 	if err != nil {
 		return err
 	}
-	defer q.endTurn(k, l)
-	waiting := q.hasWaiting(k)
+	defer q.releaseTurn(k, l)
+	waiting := q.hasWaitingMessages(k)
 	if waiting && p.idempotencyKey != "" {
-		held, err := q.readMessage(ctx, func(tx *store.Tx) (*outgoingMessage, error) {
-			return sqlKeyed(tx, k, p.channelPath(), p.idempotencyKey)
+		held, err := readInTransaction(ctx, q.db, func(tx *store.Tx) (*outgoingMessage, error) {
+			return sqlFindMessageByKey(tx, k, p.formChannelPath(), p.idempotencyKey)
 		})
 		if err != nil {
 			return err
@@ -115,7 +117,7 @@ func (q *messageQueue) sendOrHold(ctx context.Context, p *outgoingMessage, w htt
 		status, answer, err := q.post(ctx, p)
 		if err == nil {
 			if status < 300 {
-				if err := checkSent(answer, p.host.String()[:openintent.HostDigits]); err != nil {
+				if err := checkSendAnswer(answer, p.host.String()[:openintent.HostDigits]); err != nil {
 					return err
 				}
 			}
@@ -123,17 +125,17 @@ func (q *messageQueue) sendOrHold(ctx context.Context, p *outgoingMessage, w htt
 			writeAnswer(w, status, answer)
 			return nil
 		}
-		if ctx.Err() != nil || !isOutOfReach(err) {
+		if ctx.Err() != nil || !isHostOutOfReach(err) {
 			return err
 		}
 		q.log.Debug("a message waits for its host", "id", p.id, "host", p.host.Label(), "err", err)
 	}
-	return q.holdAndAnswer(ctx, k, p, w)
+	return q.queueAndAnswer(ctx, k, p, w)
 }
 
-// holdAndAnswer holds a message back and answers its sender.
-func (q *messageQueue) holdAndAnswer(ctx context.Context, k senderKey, p *outgoingMessage, w http.ResponseWriter) error {
-	if err := q.addWaiting(ctx, k, p); err != nil {
+// queueAndAnswer holds a message back and answers its sender.
+func (q *messageQueue) queueAndAnswer(ctx context.Context, k senderKey, p *outgoingMessage, w http.ResponseWriter) error {
+	if err := q.storeMessage(ctx, k, p); err != nil {
 		return err
 	}
 	writeAnswer(w, http.StatusCreated, p.answer)
@@ -141,26 +143,17 @@ func (q *messageQueue) holdAndAnswer(ctx context.Context, k senderKey, p *outgoi
 	return nil
 }
 
-// readMessage reads a message, nil if there is none.
-func (q *messageQueue) readMessage(ctx context.Context, get func(*store.Tx) (*outgoingMessage, error)) (p *outgoingMessage, err error) {
-	err = q.db.Read(ctx, func(tx *store.Tx) error {
-		p, err = get(tx)
-		return err
-	})
-	return p, err
-}
-
-// channelPath returns the path of the channel's messages, with which that of a reply begins.
-func (p *outgoingMessage) channelPath() string {
+// formChannelPath returns the path of the channel's messages, with which that of a reply begins.
+func (p *outgoingMessage) formChannelPath() string {
 	const messages = "/messages"
 	return p.path[:strings.LastIndex(p.path, messages)+len(messages)]
 }
 
-// answerRepeat answers a send whose key is that of a message which waits, or was refused.
+// answerRepeat answers a send again with the key of p, which waits or was refused.
 func (p *outgoingMessage) answerRepeat(again *outgoingMessage, w http.ResponseWriter) error {
 	body := again.body
 	if p.status != 0 {
-		body = bodyDigest(body)
+		body = hashBody(body)
 	}
 	if p.path != again.path || !bytes.Equal(p.body, body) {
 		return &api.Error{Status: http.StatusUnprocessableEntity, Code: "key_reused", Message: "Idempotency-Key: it was used for another message: choose a new one"}
@@ -175,41 +168,37 @@ func (p *outgoingMessage) answerRepeat(again *outgoingMessage, w http.ResponseWr
 	return nil
 }
 
-// bodyDigest is what is kept of the body of a message that was refused.
-func bodyDigest(body []byte) []byte {
+// hashBody returns the SHA-256 of the body of a message. That is kept of a refused message.
+func hashBody(body []byte) []byte {
 	sum := sha256.Sum256(body)
 	return sum[:]
 }
 
-// addWaiting writes a message to the disk, as the last of its sender.
-func (q *messageQueue) addWaiting(ctx context.Context, k senderKey, p *outgoingMessage) error {
+// storeMessage writes a message to disk, as the last of its sender.
+func (q *messageQueue) storeMessage(ctx context.Context, k senderKey, p *outgoingMessage) error {
 	q.mu.Lock()
 	if q.count >= maxMessages || q.bytes+len(p.body) > maxMessageBytes {
 		q.mu.Unlock()
 		return kinds.Errorf(kinds.Overloaded, "too many messages wait for hosts that are out of reach: send again when they are back")
 	}
 	q.count, q.bytes = q.count+1, q.bytes+len(p.body)
-	l := q.senderOf(k)
+	l := q.findOrAddSender(k)
 	l.waiting++
 	q.mu.Unlock()
-	err := q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlAddWaiting(tx, p, time.Now()) })
+	err := q.db.Write(ctx, true, func(tx *store.Tx) error { return sqlInsertWaitingMessage(tx, p, time.Now()) })
 	if err != nil {
-		q.adjust(k, l, 0, -1, -len(p.body))
+		q.adjustCounts(k, l, 0, -1, -len(p.body))
 	}
 	return err
 }
 
-// isOutOfReach tells failures that end by themselves from those that somebody must
-// end.
-func isOutOfReach(err error) bool {
+// isHostOutOfReach reports whether err, of a request to a host, ends by itself when the host is back.
+func isHostOutOfReach(err error) bool {
 	if _, ok := errors.AsType[*openintent.Error](err); ok {
-		return false // its answer found no room here
+		return false // there was no room here for the host's answer
 	}
-	e, ok := errors.AsType[*kinds.Error](err)
-	if !ok {
-		return true // the stream broke
-	}
-	return e.Code == kinds.Unreachable || e.Code == kinds.Timeout || e.Code == kinds.Overloaded
+	_, away := codeIfOutOfReach(err)
+	return away || kinds.AsError(err).Code == kinds.Overloaded
 }
 
 // postMessage implements postFunc.
@@ -220,13 +209,13 @@ func (g *Gateway) postMessage(ctx context.Context, p *outgoingMessage) (status i
 		return 0, nil, err
 	}
 	if p.charge == nil {
-		p.charge, p.endCharge = g.Engine.Charge()
+		p.charge, p.endCharge = g.Engine.NewHostCharge()
 	}
 	room := func(bytes int) error { return p.charge(p.host.String(), bytes) }
-	status, answer, err = g.askMetered(ctx, maxAnswer, room, p.host, p.agent, http.MethodPost, p.path, p.body, "Content-Type", "application/json", headerMessage, p.id, headerKey, p.idempotencyKey)
+	status, answer, err = g.fetchFromHost(ctx, maxAnswer, room, p.host, p.agent, http.MethodPost, p.path, p.body, "Content-Type", "application/json", headerMessage, p.id, headerKey, p.idempotencyKey)
 	switch {
 	case err != nil:
-	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests && codeOf(answer) == kinds.Overloaded:
+	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests && readRefusalCode(answer) == kinds.Overloaded:
 		err = kinds.Errorf(kinds.Overloaded, "it answered with status %d", status)
 	case status >= 500:
 		err = fmt.Errorf("it answered with status %d", status)
@@ -234,15 +223,15 @@ func (g *Gateway) postMessage(ctx context.Context, p *outgoingMessage) (status i
 	return status, answer, err
 }
 
-// codeOf returns the code of a refusal, "" if it has none.
-func codeOf(refusal []byte) kinds.Code {
-	var e struct {
-		Error kinds.Code `json:"error"`
+// readRefusalCode returns the code of a refusal, "" if it has none.
+func readRefusalCode(refusal []byte) kinds.Code {
+	var p struct {
+		Error kinds.Code `json:"error"` // the rest is for people
 	}
-	if json.Unmarshal(refusal, &e) != nil {
+	if json.Unmarshal(refusal, &p) != nil {
 		return ""
 	}
-	return e.Error
+	return p.Error
 }
 
 func writeAnswer(w http.ResponseWriter, status int, body []byte) {
@@ -251,10 +240,10 @@ func writeAnswer(w http.ResponseWriter, status int, body []byte) {
 	w.Write(body)
 }
 
-// findForAgent returns the message of an agent that waits, or was refused, as the agent is told of
-// it; nil where there is none.
-func (q *messageQueue) findForAgent(ctx context.Context, id, agent string) (message []byte, err error) {
-	p, err := q.readMessage(ctx, func(tx *store.Tx) (*outgoingMessage, error) { return sqlMessage(tx, id) })
+// findAgentMessage returns the agent's message with that id, as the agent sees it, if the message
+// waits or was refused; else nil.
+func (q *messageQueue) findAgentMessage(ctx context.Context, id, agent string) (message []byte, err error) {
+	p, err := readInTransaction(ctx, q.db, func(tx *store.Tx) (*outgoingMessage, error) { return sqlReadMessage(tx, id) })
 	if err != nil || p == nil || p.agent != agent {
 		return nil, err
 	}

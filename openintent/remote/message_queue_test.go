@@ -33,7 +33,7 @@ func run(t testing.TB, c *Gateway) {
 // openStore opens a store until the test ends.
 func openStore(t testing.TB) *store.DB {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
+	db, err := store.OpenDB(t.Context(), filepath.Join(t.TempDir(), "state.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestNobodyWaitsForSomebodyElse(t *testing.T) {
 		{id: "p3", host: quick, agent: "planner"}, {id: "r1", host: quick, agent: "reviewer"},
 	} {
 		p.answer, p.body = []byte("{}"), []byte("{}")
-		if err := q.sendOrHold(t.Context(), &p, httptest.NewRecorder()); err != nil {
+		if err := q.sendOrQueue(t.Context(), &p, httptest.NewRecorder()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,7 +101,7 @@ func TestNobodyWaitsForSomebodyElse(t *testing.T) {
 		t.Errorf("one agent's had to wait for all of another's: %v", arrived)
 	}
 	await.Until(t, "the refusal", func() bool {
-		message, err := q.findForAgent(t.Context(), "p3", "planner")
+		message, err := q.findAgentMessage(t.Context(), "p3", "planner")
 		return err == nil && strings.Contains(string(message), `"refusal":{"status":409,"error":"refused","message":"the host refused the message: look`)
 	})
 	close(end)
@@ -113,7 +113,7 @@ func TestNobodyWaitsForSomebodyElse(t *testing.T) {
 		return len(arrived) == 5 && len(q.senders) == 0 && q.count == 0 && q.bytes == 0
 	})
 	stop()
-	await.From(t, "the end", ended)
+	await.Receive(t, "the end", ended)
 }
 
 // Nothing is left for a host that is trusted no more, and all of it for the others.
@@ -137,18 +137,18 @@ func TestWhatWaitsIsForgottenWithItsHost(t *testing.T) {
 	}
 	for _, p := range all {
 		p.answer, p.body = []byte("{}"), []byte("{}")
-		if err := q.addWaiting(t.Context(), senderKey{p.host, p.agent}, &p); err != nil {
+		if err := q.storeMessage(t.Context(), senderKey{p.host, p.agent}, &p); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if sent, err := q.deliverFirst(t.Context(), senderKey{gone, "planner"}); !sent || err != nil {
+	if sent, err := q.deliverFirstMessage(t.Context(), senderKey{gone, "planner"}); !sent || err != nil {
 		t.Fatal(sent, err)
 	}
-	if err := q.forgetHost(t.Context(), gone); err != nil {
+	if err := q.deleteHostMessages(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range all {
-		message, err := q.findForAgent(t.Context(), p.id, p.agent)
+		message, err := q.findAgentMessage(t.Context(), p.id, p.agent)
 		if err != nil || (message != nil) != (p.host == other) {
 			t.Errorf("%s: %s %v", p.id, message, err)
 		}
@@ -156,5 +156,19 @@ func TestWhatWaitsIsForgottenWithItsHost(t *testing.T) {
 	again, err := openMessageQueue(t.Context(), db, q.log, quiet(), send)
 	if err != nil || q.count != 1 || q.bytes != 2 || len(q.senders) != 1 || again.count != 1 || again.bytes != 2 || len(again.senders) != 1 {
 		t.Errorf("%d of %d bytes wait in %d lines, after a restart %d of %d in %d: %v", q.count, q.bytes, len(q.senders), again.count, again.bytes, len(again.senders), err)
+	}
+}
+
+// TestRefusalCode: the code of a refusal is read whatever else the refusal holds.
+func TestRefusalCode(t *testing.T) {
+	for refusal, want := range map[string]kinds.Code{
+		`{"error":"overloaded","message":"m"}`:          kinds.Overloaded,
+		`{"error":"overloaded","message":{"text":"m"}}`: kinds.Overloaded,
+		`{"message":"m"}`:                               "",
+		`overloaded`:                                    "",
+	} {
+		if got := readRefusalCode([]byte(refusal)); got != want {
+			t.Errorf("%s: %q, want %q", refusal, got, want)
+		}
 	}
 }

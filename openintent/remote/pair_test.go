@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/openintent"
@@ -55,7 +56,7 @@ func newSide(t testing.TB, name string) *side {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &side{t: t, name: name, dir: t.TempDir(), addr: "127.0.0.1:0", key: key, trust: identity.NewTrust(), opens: true}
+	s := &side{t: t, name: name, dir: t.TempDir(), addr: "127.0.0.1:0", key: key, trust: identity.NewMemoryTrustStore(), opens: true}
 	s.listen()
 	return s
 }
@@ -66,7 +67,7 @@ func (s *side) listen() {
 	var err error
 	s.node, err = peer.Listen(peer.Config{Key: s.key, Trust: s.trust, Listen: s.addr, Event: func(e peer.Event) {
 		if e.Type == peer.EventUp || e.Type == peer.EventDown {
-			s.SetConnected(e.Peer, e.Type == peer.EventUp)
+			s.SetPeerConnected(e.Peer, e.Type == peer.EventUp)
 		}
 	}})
 	if err != nil {
@@ -81,7 +82,7 @@ func (s *side) start() {
 	if s.node == nil {
 		s.listen()
 	}
-	db, err := store.Open(s.t.Context(), filepath.Join(s.dir, "state.db"))
+	db, err := store.OpenDB(s.t.Context(), filepath.Join(s.dir, "state.db"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func (s *side) start() {
 		log = slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}).WithAttrs([]slog.Attr{slog.String("side", s.name)})
 	}
 	node := s.node
-	s.Gateway, err = Open(s.t.Context(), Config{
+	s.Gateway, err = OpenGateway(s.t.Context(), Config{
 		Self: s.key.ID(), Engine: engineOn(db, slog.New(log)), Trusted: s.trust.Get, Peers: s.trust.Peers,
 		Hosts: func() (all []identity.ID) {
 			for _, p := range node.Peers() {
@@ -112,13 +113,13 @@ func (s *side) start() {
 		s.t.Fatal(err)
 	}
 	c := s.Gateway
-	node.Handle(wire.StreamHTTP, "channel", func(ctx context.Context, from identity.ID, stream *peer.Stream) { c.Serve(ctx, from, stream) })
+	node.Handle(wire.StreamHTTP, "channel", func(ctx context.Context, from identity.ID, stream *peer.Stream) { c.ServeStream(ctx, from, stream) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.base = "http://" + l.Addr().String()
-	server := &http.Server{Handler: c.API.Handler(api.Local)}
+	server := &http.Server{Handler: c.API.NewHandler(api.IdentifyLocalCaller)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for what, run := range map[string]func(context.Context) error{"node": node.Serve, "gateway": c.Run, "engine": c.Engine.Run} {
@@ -146,7 +147,8 @@ func (s *side) start() {
 
 // engineOn is how a daemon makes its engine whose owner has set nothing.
 func engineOn(db *store.DB, log *slog.Logger) openintent.Config {
-	return openintent.Config{Store: db, Log: log, HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 256 << 10}
+	book := new(budget.Book)
+	return openintent.Config{Store: db, Log: log, Budget: book, Lines: book.OpenLog(log), HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 256 << 10}
 }
 
 func (s *side) deny(why error) {

@@ -28,7 +28,7 @@ func home(t testing.TB, open func(context.Context) (Stream, error)) *Gateway {
 
 func homeLogging(t testing.TB, log slog.Handler, open func(context.Context) (Stream, error)) *Gateway {
 	t.Helper()
-	c, err := Open(t.Context(), Config{
+	c, err := OpenGateway(t.Context(), Config{
 		Self: identity.ID{9}, Engine: engineOn(openStore(t), slog.New(log)),
 		Trusted: func(id identity.ID) (identity.Peer, bool) { return desk, id == desk.ID },
 		Peers:   func() []identity.Peer { return []identity.Peer{desk} },
@@ -95,7 +95,7 @@ func sends(t *testing.T, send postFunc, all ...outgoingMessage) *messageQueue {
 	}
 	for _, p := range all {
 		p.host, p.answer = desk.ID, []byte("{}")
-		if err := q.sendOrHold(t.Context(), &p, httptest.NewRecorder()); err != nil {
+		if err := q.sendOrQueue(t.Context(), &p, httptest.NewRecorder()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,7 +120,7 @@ func TestAFailureIsOfOneLine(t *testing.T) {
 		}
 		return http.StatusCreated, nil, nil
 	}, all...)
-	if err := q.deliver(t.Context(), desk.ID); err != broken || q.count != 20 || tries != 24 {
+	if err := q.deliverWaitingMessages(t.Context(), desk.ID); err != broken || q.count != 20 || tries != 24 {
 		t.Errorf("%d of 40 wait after %d tries: %v", q.count, tries, err)
 	}
 	tries = 0
@@ -128,7 +128,7 @@ func TestAFailureIsOfOneLine(t *testing.T) {
 		tries++
 		return 0, nil, kinds.Errorf(kinds.Overloaded, "come again")
 	}
-	if err := q.deliver(t.Context(), desk.ID); err == nil || q.count != 20 || tries != 1 {
+	if err := q.deliverWaitingMessages(t.Context(), desk.ID); err == nil || q.count != 20 || tries != 1 {
 		t.Errorf("%d of 20 wait after %d tries: %v", q.count, tries, err)
 	}
 }
@@ -141,7 +141,7 @@ func TestKeysAreOfAChannel(t *testing.T) {
 		return http.StatusNotFound, []byte(`{"error":"gone"}`), nil
 	}
 	q := sends(t, refuse, outgoingMessage{id: "m1", agent: "planner", idempotencyKey: "k1", path: path("gone"), body: []byte("1")})
-	if err := q.deliver(t.Context(), desk.ID); err != nil || q.count != 0 {
+	if err := q.deliverWaitingMessages(t.Context(), desk.ID); err != nil || q.count != 0 {
 		t.Fatal(q.count, err)
 	}
 	q.post = func(context.Context, *outgoingMessage) (int, []byte, error) {
@@ -165,7 +165,7 @@ func TestKeysAreOfAChannel(t *testing.T) {
 	} {
 		p := outgoingMessage{id: fmt.Sprint("p", i), host: desk.ID, agent: "planner", idempotencyKey: r.key, path: r.path, body: []byte(r.body), answer: fmt.Appendf(nil, "{%d}", i)}
 		w := httptest.NewRecorder()
-		err := q.sendOrHold(t.Context(), &p, w)
+		err := q.sendOrQueue(t.Context(), &p, w)
 		if (err != nil) != (r.want == 0) || err == nil && (w.Code != r.want || w.Body.String() != r.answer) {
 			t.Errorf("%d: %v: %d %s", i, err, w.Code, w.Body)
 		}
@@ -188,7 +188,7 @@ func TestRefusalsOfAHost(t *testing.T) {
 	var text strings.Builder
 	q.hostLog = new(budget.Book).OpenLog(slog.New(slog.NewTextHandler(&text, nil)))
 	q.log = slog.New(slog.NewTextHandler(&text, nil))
-	if err := q.deliver(t.Context(), desk.ID); err != nil || q.count != 0 {
+	if err := q.deliverWaitingMessages(t.Context(), desk.ID); err != nil || q.count != 0 {
 		t.Fatal(q.count, err)
 	}
 	if n := strings.Count(text.String(), "\n"); n != int(budget.LogLines.Peer) {
@@ -198,13 +198,13 @@ func TestRefusalsOfAHost(t *testing.T) {
 	if last := text.String(); !strings.Contains(last, fmt.Sprintf("lines=%d", len(all)-int(budget.LogLines.Peer))) {
 		t.Errorf("what was left out is not summed up: %s", last)
 	}
-	if hosts, err := q.hosts(t.Context()); err != nil || !slices.Equal(hosts, []identity.ID{desk.ID}) {
+	if hosts, err := q.listHosts(t.Context()); err != nil || !slices.Equal(hosts, []identity.ID{desk.ID}) {
 		t.Errorf("known: %v %v", hosts, err)
 	}
-	if err := q.forgetHost(t.Context(), desk.ID); err != nil {
+	if err := q.deleteHostMessages(t.Context(), desk.ID); err != nil {
 		t.Fatal(err)
 	}
-	if hosts, err := q.hosts(t.Context()); err != nil || len(hosts) > 0 {
+	if hosts, err := q.listHosts(t.Context()); err != nil || len(hosts) > 0 {
 		t.Errorf("known once it is forgotten: %v %v", hosts, err)
 	}
 }
@@ -233,7 +233,7 @@ func TestAHostThatDoesNotTrustThisDaemon(t *testing.T) {
 	trusts.Store(true)
 	_, m := local[object](t, c, "planner", "POST", farChannel+"/messages", `{"payload":{}}`)
 	trusts.Store(false)
-	if err := c.messages.deliver(t.Context(), desk.ID); kinds.AsError(err).Code != kinds.NotTrusted {
+	if err := c.messages.deliverWaitingMessages(t.Context(), desk.ID); kinds.AsError(err).Code != kinds.NotTrusted {
 		t.Errorf("it is sent: %v", err)
 	}
 	if status, list := local[[]object](t, c, "planner", "GET", "unsent", ""); status != 200 || len(list) != 1 || list[0]["id"] != m["id"] || list[0]["status"] != "pending" {

@@ -24,13 +24,13 @@ func (g *Gateway) says(ctx context.Context, agent, path, key string) *httptest.R
 	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "POST", apiPath+path, strings.NewReader(`{"payload": {}}`))
 	speak(r, agent)
 	r.Header.Set(headerKey, key)
-	g.API.Handler(api.Local).ServeHTTP(w, r)
+	g.API.NewHandler(api.IdentifyLocalCaller).ServeHTTP(w, r)
 	return w
 }
 
 // answersHeld is what all hosts are charged for answers.
 func answersHeld(book *budget.Book) (n int64) {
-	for _, u := range book.Usage() {
+	for _, u := range book.ListUsage() {
 		if u.Row.Name == budget.Answers.Name {
 			n += u.Held
 		}
@@ -65,7 +65,7 @@ func TestAnswersToSendsAreCharged(t *testing.T) {
 		asked.Go(func() { answers <- c.says(ctx, fmt.Sprint("worker", n), path(first), fmt.Sprint(n)) })
 	}
 	for n := range asks - share {
-		a := await.From(t, "a refusal", answers)
+		a := await.Receive(t, "a refusal", answers)
 		var said map[string]any
 		if err := json.Unmarshal(a.Body.Bytes(), &said); err != nil || a.Code != http.StatusTooManyRequests || said["error"] != "overloaded" ||
 			said["row"] != budget.Answers.Name || said["delivered"] != "unknown" || a.Header().Get("Retry-After") == "" || a.Header().Get(headerHost) != "" {
@@ -95,22 +95,22 @@ func TestAnswersToWhatWaitedAreCharged(t *testing.T) {
 	k := senderKey{first, "planner"}
 	path := apiPath + "channels/" + fmt.Sprintf(sayerChannel, first.String()[:openintent.HostDigits]) + "/messages"
 	p := &outgoingMessage{id: "m1", host: first, agent: "planner", path: path, body: []byte(`{"payload": {}}`), answer: []byte("{}")}
-	if err := c.messages.addWaiting(t.Context(), k, p); err != nil {
+	if err := c.messages.storeMessage(t.Context(), k, p); err != nil {
 		t.Fatal(err)
 	}
-	hold, letGo := c.Engine.Charge()
+	hold, letGo := c.Engine.NewHostCharge()
 	most := int(budget.Answers.Peer) - 1<<10
 	if err := hold(first.String(), most); err != nil {
 		t.Fatal(err)
 	}
-	if sent, err := c.messages.deliverFirst(t.Context(), k); sent || err == nil || isOutOfReach(err) || !strings.Contains(err.Error(), budget.Answers.Name) {
+	if sent, err := c.messages.deliverFirstMessage(t.Context(), k); sent || err == nil || isHostOutOfReach(err) || !strings.Contains(err.Error(), budget.Answers.Name) {
 		t.Errorf("without room: %t, %v", sent, err)
 	}
-	if !c.messages.hasWaiting(k) {
+	if !c.messages.hasWaitingMessages(k) {
 		t.Error("it does not wait any more")
 	}
 	letGo()
-	if _, err := c.messages.deliverFirst(t.Context(), k); err != nil || c.messages.hasWaiting(k) {
+	if _, err := c.messages.deliverFirstMessage(t.Context(), k); err != nil || c.messages.hasWaitingMessages(k) {
 		t.Errorf("with room: %v", err)
 	}
 	await.Until(t, "nothing is charged", func() bool { return answersHeld(book) == 0 })

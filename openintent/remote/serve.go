@@ -26,19 +26,19 @@ const (
 
 type streamConnKey struct{}
 
-// newServer makes the server of requests that other daemons pass on.
-func (g *Gateway) newServer() *http.Server {
+// newHTTPServer makes the server of requests that other daemons pass on.
+func (g *Gateway) newHTTPServer() *http.Server {
 	connOf := func(r *http.Request) *streamConn { return r.Context().Value(streamConnKey{}).(*streamConn) }
-	handler := g.API.Handler(func(r *http.Request) (openintent.Caller, error) {
-		return api.Remote(connOf(r).home.String(), r)
+	handler := g.API.NewHandler(func(r *http.Request) (openintent.Caller, error) {
+		return api.IdentifyRemoteCaller(connOf(r).home.String(), r)
 	})
 	s := &http.Server{
-		// A home says nothing after its request. To the server this would mean that it
-		// has left, so a request has the context of its stream instead.
+		// A home says nothing after its request. The server would take that for the home's
+		// end, so a request has the context of its stream instead.
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			from := connOf(r)
-			if refusal := g.checkRequest(from); refusal != nil { // whatever it asks for
-				refusal.Answer(w)
+			if refusal := g.checkRequest(from); refusal != nil {
+				refusal.WriteAnswer(w)
 				return
 			}
 			r.Body = requestBody{r.Body, from.CloseRead}
@@ -55,8 +55,8 @@ func (g *Gateway) newServer() *http.Server {
 	return s
 }
 
-// requestBody is the body of a request, at whose end the stream is not read any more: an
-// answer may take for ever, and what a home says meanwhile must not lie there.
+// requestBody reads the body of a request, and calls ended at its end. Then the stream is read no
+// more, because an answer may take for ever, and what a home says meanwhile must not pile up.
 type requestBody struct {
 	io.ReadCloser
 	ended func()
@@ -70,7 +70,8 @@ func (w requestBody) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// checkRequest returns why a request of another daemon is not looked at, nil if it is.
+// checkRequest returns why the request of another daemon is refused, whatever it asks for; nil if
+// it is not.
 func (g *Gateway) checkRequest(from *streamConn) *api.Error {
 	err := g.cfg.Admit(from.home)
 	if err == nil && from.overBudget != nil {
@@ -86,29 +87,29 @@ func (g *Gateway) checkRequest(from *streamConn) *api.Error {
 	return &api.Error{Status: status, Code: string(e.Code), Message: e.Message}
 }
 
-// Serve answers the request on a peer's stream, for as long as ctx lasts, and returns
-// when the stream has ended.
-func (g *Gateway) Serve(ctx context.Context, from identity.ID, s Stream) {
+// ServeStream answers the request on a peer's stream, and returns when the stream has ended. When ctx
+// ends, so does the request.
+func (g *Gateway) ServeStream(ctx context.Context, from identity.ID, s Stream) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(g.ctx, cancel)()
 	ended, end := context.WithCancel(context.Background())
 	one := &streamConn{Stream: s, home: from, end: end}
 	one.ctx = context.WithValue(ctx, streamConnKey{}, one)
-	if one.overBudget = g.requests.Take(from, 1); one.overBudget == nil {
-		defer g.requests.Give(from, 1)
+	if one.overBudget = g.requests.Reserve(from, 1); one.overBudget == nil {
+		defer g.requests.Release(from, 1)
 	}
 	g.mu.Lock()
 	g.streams[one] = true
 	g.mu.Unlock()
-	g.server.Serve(&singleListener{conn: one}) // has begun with it when it returns
+	g.server.Serve(&singleListener{conn: one}) // returns when it has begun to serve the stream
 	<-ended.Done()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.streams, one)
 }
 
-// isOpenTo and isPetname are those of [openintent.Config].
+// isOpenTo reports whether the daemon with that id is trusted and stands in channels.open_to.
 func (g *Gateway) isOpenTo(home string) bool {
 	id, err := identity.ParseID(home)
 	if err != nil {
@@ -118,12 +119,13 @@ func (g *Gateway) isOpenTo(home string) bool {
 	return ok && g.cfg.OpenTo(p)
 }
 
+// isPetname reports whether a trusted peer has that petname.
 func (g *Gateway) isPetname(name string) bool {
 	return slices.ContainsFunc(g.cfg.Peers(), func(p identity.Peer) bool { return p.Name == name })
 }
 
-// Review ends the streams of peers that may not have them any more.
-func (g *Gateway) Review(may func(identity.ID) bool) {
+// CancelStreamsUnless cancels the streams of peers that may not have them any more.
+func (g *Gateway) CancelStreamsUnless(may func(identity.ID) bool) {
 	g.mu.Lock()
 	all := slices.Collect(maps.Keys(g.streams))
 	g.mu.Unlock()
@@ -134,7 +136,7 @@ func (g *Gateway) Review(may func(identity.ID) bool) {
 	}
 }
 
-// singleListener is a listener of one connection.
+// singleListener returns one connection to the server, and no other.
 type singleListener struct{ conn *streamConn }
 
 func (l *singleListener) Accept() (net.Conn, error) {
@@ -153,13 +155,13 @@ func (l *singleListener) Addr() net.Addr { return new(net.UnixAddr) }
 type streamConn struct {
 	Stream
 	home       identity.ID
-	overBudget error              // why it is refused: the home has too many open
+	overBudget error              // why the request is refused: the home has too many; else nil
 	ctx        context.Context    // of its request
-	end        context.CancelFunc // to be called when it has ended
+	end        context.CancelFunc // called when the stream has ended
 }
 
 func (c *streamConn) Write(b []byte) (int, error) {
-	n, err := WriteParts(c.Stream, b)
+	n, err := WriteInParts(c.Stream, b)
 	if err != nil {
 		c.Cancel() // closing would wait for the home to read what there is
 	}

@@ -76,7 +76,7 @@ func (s *spoken) SetWriteDeadline(time.Time) error { return nil }
 // alone runs a Gateway that reaches nobody, and is open to all.
 func alone(t testing.TB, log slog.Handler) *Gateway {
 	t.Helper()
-	c, err := Open(t.Context(), Config{
+	c, err := OpenGateway(t.Context(), Config{
 		Self: identity.ID{9}, Engine: engineOn(openStore(t), slog.New(log)),
 		Hosts:   func() []identity.ID { return nil },
 		Admit:   func(identity.ID) error { return nil },
@@ -97,7 +97,7 @@ func local[T any](t testing.TB, c *Gateway, agent, method, path, body string) (s
 	r := httptest.NewRequest(method, apiPath+path, strings.NewReader(body))
 	speak(r, agent)
 	w := httptest.NewRecorder()
-	c.API.Handler(api.Local).ServeHTTP(w, r)
+	c.API.NewHandler(api.IdentifyLocalCaller).ServeHTTP(w, r)
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
 		t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
 	}
@@ -117,7 +117,7 @@ func speak(r *http.Request, agent string) {
 func (g *Gateway) hear(t testing.TB, from identity.ID, text string) (*http.Response, string) {
 	t.Helper()
 	s := &spoken{in: strings.NewReader(text)}
-	g.Serve(t.Context(), from, s)
+	g.ServeStream(t.Context(), from, s)
 	if !s.ended {
 		t.Fatalf("%q: the stream is open", text)
 	}
@@ -162,13 +162,13 @@ func TestAnAskOfAHostThatStops(t *testing.T) {
 	s := &spoken{in: strings.NewReader(fmt.Sprintf("POST /api/v1/%s/ask HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: reviewer\r\nContent-Length: %d\r\n\r\n%s", channel, len(body), body))}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan bool)
-	go func() { defer close(ended); c.Serve(ctx, identity.ID{1}, s) }()
+	go func() { defer close(ended); c.ServeStream(ctx, identity.ID{1}, s) }()
 	await.Until(t, "the request", func() bool {
 		_, got := local[[]object](t, c, "planner", "GET", channel+"/messages", "")
 		return len(got) == 1
 	})
 	stop()
-	await.From(t, "the end", ended)
+	await.Receive(t, "the end", ended)
 	_, text, _ := strings.Cut(s.said(), "\r\n\r\n")
 	var e object
 	if err := json.Unmarshal([]byte(text), &e); err != nil || e["error"] != "cancelled" || e["delivered"] != "unknown" || !strings.HasPrefix(e["message"].(string), "the intent's host stops") {
@@ -199,7 +199,7 @@ func TestSilenceIsNotListenedToForLong(t *testing.T) {
 				there.Close()
 			}()
 			begin := time.Now()
-			c.Serve(t.Context(), identity.ID{1}, piped{here})
+			c.ServeStream(t.Context(), identity.ID{1}, piped{here})
 			if took := time.Since(begin); took < want.after || took > want.after+time.Second {
 				t.Errorf("%q ended after %v", text, took)
 			}
@@ -223,7 +223,7 @@ func TestRequestIsReadOnce(t *testing.T) {
 		s := &spoken{in: io.MultiReader(strings.NewReader(text), there)}
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan struct{})
-		go func() { defer close(served); c.Serve(ctx, identity.ID{1}, s) }()
+		go func() { defer close(served); c.ServeStream(ctx, identity.ID{1}, s) }()
 		await.Until(t, "the stream is read no more", s.deaf.Load)
 		here.Close()
 		cancel()
@@ -249,7 +249,7 @@ func TestRequestsOfOneHomeAreBounded(t *testing.T) {
 	var serving sync.WaitGroup
 	for range budget.ChannelRequests.Peer {
 		s := &spoken{in: strings.NewReader(follow)}
-		serving.Go(func() { c.Serve(ctx, identity.ID{1}, s) })
+		serving.Go(func() { c.ServeStream(ctx, identity.ID{1}, s) })
 		await.Until(t, "a stream", func() bool { return strings.Contains(s.said(), ": ok") })
 	}
 	const list = "GET /api/v1/intents HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: reviewer\r\n\r\n"
@@ -294,7 +294,7 @@ func TestNothingIsMadeForWhoIsNotAdmitted(t *testing.T) {
 	var serving sync.WaitGroup
 	for range budget.ChannelRequests.Peer {
 		s := &spoken{in: strings.NewReader("GET /api/v1/subscribe/agents/worker HTTP/1.1\r\nHost: acpd\r\nX-Agent-ID: worker\r\n\r\n")}
-		serving.Go(func() { c.Serve(ctx, identity.ID{1}, s) })
+		serving.Go(func() { c.ServeStream(ctx, identity.ID{1}, s) })
 		await.Until(t, "a stream", func() bool { return strings.Contains(s.said(), ": ok") })
 	}
 	tell(429, "overloaded")

@@ -94,7 +94,7 @@ func TestASilentHostIsGivenUp(t *testing.T) {
 			ask := httptest.NewRequest(r.method, apiPath+r.path, strings.NewReader(r.body))
 			ask.Header.Set("X-Agent-ID", "planner")
 			w, began := httptest.NewRecorder(), time.Now()
-			c.API.Handler(api.Local).ServeHTTP(w, ask)
+			c.API.NewHandler(api.IdentifyLocalCaller).ServeHTTP(w, ask)
 			if took := time.Since(began); took != r.after {
 				t.Errorf("%s: after %v, want %v", name, took, r.after)
 			}
@@ -121,7 +121,7 @@ func TestASilentHostIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		says.Store(&nothing)
 		began := time.Now()
-		err := c.readEvents(t.Context(), desk.ID, func() { t.Error("it has begun") })
+		err := c.readHostEvents(t.Context(), desk.ID, func() { t.Error("it has begun") })
 		if took := time.Since(began); err == nil || took != answerTime {
 			t.Errorf("a stream: after %v: %v", took, err)
 		}

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"time"
@@ -11,7 +12,7 @@ import (
 
 // All SQL of the package. Times are unix milliseconds.
 
-// schema is every step that these tables have taken; a released one never changes.
+// schema holds the steps by which these tables came about. A released one never changes.
 var schema = []string{`
 CREATE TABLE carrier_parcel (
 	seq    INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -39,101 +40,120 @@ CREATE INDEX carrier_parcel_refused_of ON carrier_parcel (host, agent, seq) WHER
 CREATE INDEX carrier_parcel_agent ON carrier_parcel (agent, seq);`,
 }
 
+// idColumn scans a column that holds the id of a host.
+type idColumn struct{ id *identity.ID }
+
+func (c idColumn) Scan(column any) error {
+	copy(c.id[:], column.([]byte))
+	return nil
+}
+
+// errEnough ends a read of which no more rows are wanted.
+var errEnough = errors.New("enough")
+
+// readInTransaction returns what get reads in a transaction.
+func readInTransaction[T any](ctx context.Context, db *store.DB, get func(*store.Tx) (T, error)) (v T, err error) {
+	err = db.Read(ctx, func(tx *store.Tx) error {
+		v, err = get(tx)
+		return err
+	})
+	return v, err
+}
+
+// execStatement runs a statement, of which only the error matters.
+func execStatement(tx *store.Tx, statement string, args ...any) error {
+	_, err := tx.Exec(statement, args...)
+	return err
+}
+
 // Messages for other hosts.
 
 const messageColumns = "seq, id, host, agent, key, path, body, status, answer, refusal"
 
 func scanMessage(row interface{ Scan(...any) error }) (*outgoingMessage, error) {
 	p := new(outgoingMessage)
-	var host []byte
-	err := row.Scan(&p.seq, &p.id, &host, &p.agent, &p.idempotencyKey, &p.path, &p.body, &p.status, &p.answer, &p.refusal)
+	err := row.Scan(&p.seq, &p.id, idColumn{&p.host}, &p.agent, &p.idempotencyKey, &p.path, &p.body, &p.status, &p.answer, &p.refusal)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	copy(p.host[:], host)
 	return p, err
 }
 
-// sqlSenders returns how many messages of each sender wait, and how many bytes in all.
-func sqlSenders(tx *store.Tx) (waiting map[senderKey]int, bytes int, err error) {
+// sqlCountWaitingBySender returns how many messages of each sender wait, and how many bytes in all.
+func sqlCountWaitingBySender(tx *store.Tx) (waiting map[senderKey]int, bytes int, err error) {
 	waiting = make(map[senderKey]int)
-	err = tx.Each("SELECT host, agent, count(*), sum(length(body)) FROM carrier_parcel WHERE status = 0 GROUP BY host, agent", func(scan func(...any) error) error {
+	err = tx.EachRow("SELECT host, agent, count(*), sum(length(body)) FROM carrier_parcel WHERE status = 0 GROUP BY host, agent", func(scan func(...any) error) error {
 		var k senderKey
-		var host []byte
 		var n, size int
-		err := scan(&host, &k.agent, &n, &size)
-		copy(k.host[:], host)
+		err := scan(idColumn{&k.host}, &k.agent, &n, &size)
 		waiting[k], bytes = n, bytes+size
 		return err
 	})
 	return waiting, bytes, err
 }
 
-func sqlMessage(tx *store.Tx, id string) (*outgoingMessage, error) {
+func sqlReadMessage(tx *store.Tx, id string) (*outgoingMessage, error) {
 	return scanMessage(tx.QueryRow("SELECT "+messageColumns+" FROM carrier_parcel WHERE id = ?", id))
 }
 
-func sqlFirstWaiting(tx *store.Tx, k senderKey) (*outgoingMessage, error) {
+func sqlReadFirstWaitingMessage(tx *store.Tx, k senderKey) (*outgoingMessage, error) {
 	return scanMessage(tx.QueryRow("SELECT "+messageColumns+" FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0 ORDER BY seq LIMIT 1", k.host[:], k.agent))
 }
 
-// sqlWaiting reads the first waiting messages of a sender for a channel, in their order, while more
-// are wanted.
-func sqlWaiting(tx *store.Tx, k senderKey, channel string, most int, more func(*outgoingMessage) bool) error {
-	enough := errors.New("enough")
-	err := tx.Each("SELECT id, answer FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0 AND (path = ? OR substr(path, 1, length(?)) = ?) ORDER BY seq LIMIT ?", func(scan func(...any) error) error {
+// sqlReadWaitingMessages reads the first waiting messages of a sender for a channel in their order, until
+// more returns false.
+func sqlReadWaitingMessages(tx *store.Tx, k senderKey, channel string, most int, more func(*outgoingMessage) bool) error {
+	err := tx.EachRow("SELECT id, answer FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0 AND (path = ? OR substr(path, 1, length(?)) = ?) ORDER BY seq LIMIT ?", func(scan func(...any) error) error {
 		p := new(outgoingMessage)
 		if err := scan(&p.id, &p.answer); err != nil {
 			return err
 		}
 		if !more(p) {
-			return enough
+			return errEnough
 		}
 		return nil
 	}, k.host[:], k.agent, channel, channel+"/", channel+"/", most)
-	if err == enough {
+	if err == errEnough {
 		return nil
 	}
 	return err
 }
 
-// sqlKeyed finds the message for a channel that was given an idempotency key.
-func sqlKeyed(tx *store.Tx, k senderKey, channel, key string) (*outgoingMessage, error) {
+// sqlFindMessageByKey returns the sender's message for a channel with that idempotency key; nil if there
+// is none.
+func sqlFindMessageByKey(tx *store.Tx, k senderKey, channel, key string) (*outgoingMessage, error) {
 	return scanMessage(tx.QueryRow("SELECT "+messageColumns+" FROM carrier_parcel WHERE host = ? AND agent = ? AND key = ? AND substr(path, 1, length(?)) = ? ORDER BY seq LIMIT 1",
 		k.host[:], k.agent, key, channel, channel))
 }
 
-func sqlAddWaiting(tx *store.Tx, p *outgoingMessage, at time.Time) error {
+func sqlInsertWaitingMessage(tx *store.Tx, p *outgoingMessage, at time.Time) error {
 	_, err := tx.Exec("INSERT INTO carrier_parcel (id, host, agent, key, path, body, at, status, answer) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?)",
 		p.id, p.host[:], p.agent, p.idempotencyKey, p.path, p.body, at.UnixMilli(), p.answer)
 	return err
 }
 
-func sqlDropMessage(tx *store.Tx, seq int64) error {
-	_, err := tx.Exec("DELETE FROM carrier_parcel WHERE seq = ?", seq)
-	return err
+func sqlDeleteMessage(tx *store.Tx, seq int64) error {
+	return execStatement(tx, "DELETE FROM carrier_parcel WHERE seq = ?", seq)
 }
 
-// sqlSetRefused keeps of a message what the host said, and what its sender is told.
-func sqlSetRefused(tx *store.Tx, p *outgoingMessage, at time.Time) error {
-	_, err := tx.Exec("UPDATE carrier_parcel SET status = ?, answer = ?, refusal = ?, body = ?, at = ? WHERE seq = ?", p.status, p.answer, p.refusal, p.body, at.UnixMilli(), p.seq)
-	return err
+// sqlSetMessageRefused stores that the host has refused a message.
+func sqlSetMessageRefused(tx *store.Tx, p *outgoingMessage, at time.Time) error {
+	return execStatement(tx, "UPDATE carrier_parcel SET status = ?, answer = ?, refusal = ?, body = ?, at = ? WHERE seq = ?", p.status, p.answer, p.refusal, p.body, at.UnixMilli(), p.seq)
 }
 
-// sqlTrimRefused forgets what the host has refused that agent beyond so many, and of all
-// beyond so many the oldest.
-func sqlTrimRefused(tx *store.Tx, k senderKey, most, mostAll int) error {
-	_, err := tx.Exec("DELETE FROM carrier_parcel WHERE seq = (SELECT seq FROM carrier_parcel WHERE host = ? AND agent = ? AND status <> 0 ORDER BY seq DESC LIMIT 1 OFFSET ?)", k.host[:], k.agent, most)
+// sqlTrimRefusedMessages drops the oldest refused messages: of the sender beyond most, of all senders
+// beyond mostAll.
+func sqlTrimRefusedMessages(tx *store.Tx, k senderKey, most, mostAll int) error {
+	err := execStatement(tx, "DELETE FROM carrier_parcel WHERE seq = (SELECT seq FROM carrier_parcel WHERE host = ? AND agent = ? AND status <> 0 ORDER BY seq DESC LIMIT 1 OFFSET ?)", k.host[:], k.agent, most)
 	if err == nil {
-		_, err = tx.Exec("DELETE FROM carrier_parcel WHERE seq IN (SELECT seq FROM carrier_parcel WHERE status <> 0 ORDER BY at DESC, seq DESC LIMIT -1 OFFSET ?)", mostAll)
+		err = execStatement(tx, "DELETE FROM carrier_parcel WHERE seq IN (SELECT seq FROM carrier_parcel WHERE status <> 0 ORDER BY at DESC, seq DESC LIMIT -1 OFFSET ?)", mostAll)
 	}
 	return err
 }
 
-// sqlForgetRefused drops the refusals from before then.
-func sqlForgetRefused(tx *store.Tx, before time.Time) error {
-	_, err := tx.Exec("DELETE FROM carrier_parcel WHERE status <> 0 AND at < ?", before.UnixMilli())
-	return err
+// sqlDeleteRefusedBefore drops the messages that were refused before then.
+func sqlDeleteRefusedBefore(tx *store.Tx, before time.Time) error {
+	return execStatement(tx, "DELETE FROM carrier_parcel WHERE status <> 0 AND at < ?", before.UnixMilli())
 }
 
 const (
@@ -141,77 +161,70 @@ const (
 	unsentOfAgent = "SELECT seq, host, answer FROM carrier_parcel WHERE agent = ? AND seq > ? ORDER BY seq LIMIT ?"
 )
 
-// sqlUnsent reads the messages of an agent, or of all without one, in the order in which
-// they were sent, after that one, whether they wait or were refused. An error of each ends it.
-func sqlUnsent(tx *store.Tx, agent string, limit int, after int64, each func(seq int64, host identity.ID, message []byte) error) error {
+// sqlReadUnsentMessages reads the messages of an agent (of all agents if it is ""), in the order in which
+// they were sent, from the first after that seq on. They wait or were refused. An error of each
+// ends the read.
+func sqlReadUnsentMessages(tx *store.Tx, agent string, limit int, after int64, each func(seq int64, host identity.ID, message []byte) error) error {
 	row := func(scan func(...any) error) error {
 		var seq int64
-		var host, message []byte
-		if err := scan(&seq, &host, &message); err != nil {
+		var host identity.ID
+		var message []byte
+		if err := scan(&seq, idColumn{&host}, &message); err != nil {
 			return err
 		}
-		var id identity.ID
-		copy(id[:], host)
-		return each(seq, id, message)
+		return each(seq, host, message)
 	}
 	if agent == "" {
-		return tx.Each(unsentOfAll, row, after, limit)
+		return tx.EachRow(unsentOfAll, row, after, limit)
 	}
-	return tx.Each(unsentOfAgent, row, agent, after, limit)
+	return tx.EachRow(unsentOfAgent, row, agent, after, limit)
 }
 
-// sqlHosts returns the hosts of which there are messages, whether they wait or not.
-func sqlHosts(tx *store.Tx) (hosts []identity.ID, err error) {
-	err = tx.Each("SELECT DISTINCT host FROM carrier_parcel", func(scan func(...any) error) error {
-		var host []byte
-		err := scan(&host)
-		var id identity.ID
-		copy(id[:], host)
-		hosts = append(hosts, id)
+// sqlListMessageHosts returns the hosts of all messages, whether these wait or were refused.
+func sqlListMessageHosts(tx *store.Tx) (hosts []identity.ID, err error) {
+	err = tx.EachRow("SELECT DISTINCT host FROM carrier_parcel", func(scan func(...any) error) error {
+		var host identity.ID
+		err := scan(idColumn{&host})
+		hosts = append(hosts, host)
 		return err
 	})
 	return hosts, err
 }
 
-func sqlDropRefused(tx *store.Tx, host identity.ID) error {
-	_, err := tx.Exec("DELETE FROM carrier_parcel WHERE host = ? AND status <> 0", host[:])
-	return err
+func sqlDeleteRefusedMessages(tx *store.Tx, host identity.ID) error {
+	return execStatement(tx, "DELETE FROM carrier_parcel WHERE host = ? AND status <> 0", host[:])
 }
 
-// sqlDropWaiting drops what of a sender waits, and returns how much that was.
-func sqlDropWaiting(tx *store.Tx, k senderKey) (n, bytes int, err error) {
+// sqlDeleteWaitingMessages drops the messages of a sender that wait. It returns how many they were, and the
+// bytes of their bodies.
+func sqlDeleteWaitingMessages(tx *store.Tx, k senderKey) (n, bytes int, err error) {
 	err = tx.QueryRow("SELECT count(*), coalesce(sum(length(body)), 0) FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0", k.host[:], k.agent).Scan(&n, &bytes)
 	if err == nil {
-		_, err = tx.Exec("DELETE FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0", k.host[:], k.agent)
+		err = execStatement(tx, "DELETE FROM carrier_parcel WHERE host = ? AND agent = ? AND status = 0", k.host[:], k.agent)
 	}
 	return n, bytes, err
 }
 
 // What hosts were told of the agents here.
 
-func sqlGuests(tx *store.Tx, each func(host identity.ID, agent, record string)) error {
-	return tx.Each("SELECT host, agent, record FROM carrier_guest", func(scan func(...any) error) error {
-		var host []byte
-		var id identity.ID
+func sqlReadToldAgentRecords(tx *store.Tx, each func(host identity.ID, agent, record string)) error {
+	return tx.EachRow("SELECT host, agent, record FROM carrier_guest", func(scan func(...any) error) error {
+		var host identity.ID
 		var agent, record string
-		err := scan(&host, &agent, &record)
-		copy(id[:], host)
-		each(id, agent, record)
+		err := scan(idColumn{&host}, &agent, &record)
+		each(host, agent, record)
 		return err
 	})
 }
 
-func sqlSaveGuest(tx *store.Tx, host identity.ID, agent, record string) error {
-	_, err := tx.Exec("INSERT INTO carrier_guest (host, agent, record) VALUES (?, ?, ?) ON CONFLICT (host, agent) DO UPDATE SET record = excluded.record", host[:], agent, record)
-	return err
+func sqlSaveToldAgentRecord(tx *store.Tx, host identity.ID, agent, record string) error {
+	return execStatement(tx, "INSERT INTO carrier_guest (host, agent, record) VALUES (?, ?, ?) ON CONFLICT (host, agent) DO UPDATE SET record = excluded.record", host[:], agent, record)
 }
 
-func sqlDropGuest(tx *store.Tx, host identity.ID, agent string) error {
-	_, err := tx.Exec("DELETE FROM carrier_guest WHERE host = ? AND agent = ?", host[:], agent)
-	return err
+func sqlDeleteToldAgentRecord(tx *store.Tx, host identity.ID, agent string) error {
+	return execStatement(tx, "DELETE FROM carrier_guest WHERE host = ? AND agent = ?", host[:], agent)
 }
 
-func sqlDropGuests(tx *store.Tx, host identity.ID) error {
-	_, err := tx.Exec("DELETE FROM carrier_guest WHERE host = ?", host[:])
-	return err
+func sqlDeleteHostRecords(tx *store.Tx, host identity.ID) error {
+	return execStatement(tx, "DELETE FROM carrier_guest WHERE host = ?", host[:])
 }

@@ -43,7 +43,7 @@ var stormFaultNames = [stormFaults]string{"away", "requests cut", "answers cut",
 // that was answered as sent is there once; one that was pending arrives once, or its
 // sender can read why not; delivered no is true; an answer is the other agent's word.
 func TestWhatChannelsSayIsTrue(t *testing.T) {
-	storm.Run(t, 300, stormFaultNames[:], func(t *testing.T, sw *storm.Weather) {
+	storm.RunStorm(t, 300, stormFaultNames[:], func(t *testing.T, sw *storm.Weather) {
 		home, host := t.TempDir(), t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
 			w := &weather{Weather: sw, t: t, said: make(map[string]*claim)}
@@ -83,27 +83,27 @@ type machine struct {
 
 func (m *machine) start() {
 	t := m.w.t
-	db, err := store.Open(t.Context(), filepath.Join(m.dir, "state.db"))
+	db, err := store.OpenDB(t.Context(), filepath.Join(m.dir, "state.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	engine := engineOn(db, slog.New(slog.DiscardHandler))
 	engine.HeldList = 0
 	peer := identity.Peer{ID: m.other.id, Name: "other"}
-	c, err := Open(t.Context(), Config{
+	c, err := OpenGateway(t.Context(), Config{
 		Self: m.id, Engine: engine,
 		Trusted: func(id identity.ID) (identity.Peer, bool) { return peer, id == peer.ID },
 		Peers:   func() []identity.Peer { return []identity.Peer{peer} },
 		OpenTo:  func(identity.Peer) bool { return false },
 		Hosts: func() []identity.ID {
-			if m.w.Is(away) {
+			if m.w.HasFault(away) {
 				return nil
 			}
 			return []identity.ID{peer.ID}
 		},
 		Open: func(ctx context.Context, to identity.ID) (Stream, error) { return m.dial(ctx) },
 		Admit: func(identity.ID) error {
-			if m.w.Is(denial) {
+			if m.w.HasFault(denial) {
 				return kinds.Errorf(kinds.NotAuthorized, "policy forbids it")
 			}
 			return nil
@@ -116,7 +116,7 @@ func (m *machine) start() {
 	var running sync.WaitGroup
 	running.Go(func() { c.Run(ctx) })
 	running.Go(func() { c.Engine.Run(ctx) })
-	m.Start(c, func() {
+	m.SetRunning(c, func() {
 		cancel()
 		running.Wait()
 		if err := db.Close(); err != nil {
@@ -127,27 +127,27 @@ func (m *machine) start() {
 
 // dial opens a stream to the other machine, as bad as the weather is.
 func (m *machine) dial(ctx context.Context) (Stream, error) {
-	there := m.other.Get()
-	if m.w.Is(away) || there == nil {
+	there := m.other.GetRunning()
+	if m.w.HasFault(away) || there == nil {
 		select {
-		case <-time.After(m.w.Ms(2000)):
+		case <-time.After(m.w.DrawMillis(2000)):
 		case <-ctx.Done():
 		}
 		return nil, kinds.Errorf(kinds.Unreachable, "the host is away").WithDelivered(kinds.DeliveredNo)
 	}
 	near, far := net.Pipe()
 	out := &bad{Conn: near, read: -1, write: -1}
-	if m.w.Is(cutRequest) {
-		out.write = m.w.N(600)
+	if m.w.HasFault(cutRequest) {
+		out.write = m.w.DrawBelow(600)
 	}
-	if m.w.Is(cutAnswer) {
-		out.read = m.w.N(600)
+	if m.w.HasFault(cutAnswer) {
+		out.read = m.w.DrawBelow(600)
 	}
-	if m.w.Is(stalls) {
-		out.pause = m.w.Ms(40_000)
+	if m.w.HasFault(stalls) {
+		out.pause = m.w.DrawMillis(40_000)
 	}
 	context.AfterFunc(ctx, func() { near.Close() })
-	go there.Serve(context.Background(), m.id, piped{far})
+	go there.ServeStream(context.Background(), m.id, piped{far})
 	return piped{out}, nil
 }
 
@@ -193,14 +193,14 @@ func (b *bad) Read(p []byte) (int, error) {
 // ask makes a request at a machine; without one, or where its process ended, the
 // status is 0.
 func (m *machine) ask(agent, method, path, body string) (status int, answer object) {
-	c := m.Get()
+	c := m.GetRunning()
 	if c == nil {
 		return 0, nil
 	}
 	r := httptest.NewRequestWithContext(m.w.t.Context(), method, apiPath+path, strings.NewReader(body))
 	speak(r, agent)
 	w := httptest.NewRecorder()
-	c.API.Handler(api.Local).ServeHTTP(w, r)
+	c.API.NewHandler(api.IdentifyLocalCaller).ServeHTTP(w, r)
 	if length := w.Header().Get("Content-Length"); length != "" && length != fmt.Sprint(w.Body.Len()) {
 		return 0, nil // as a client sees it, the connection ended too soon
 	}
@@ -227,7 +227,7 @@ const stormTime = 30 * time.Second
 func (w *weather) pass() {
 	w.home.start()
 	w.host.start()
-	defer func() { w.home.End(); w.host.End() }()
+	defer func() { w.home.Stop(); w.host.Stop() }()
 	intent := w.host.must("lead", "POST", "intents", `{"title": "Ship it"}`)["id"].(string)
 	channel := w.host.must("lead", "POST", "intents/"+intent+"/channels", `{"name": "build", "options": {"max_messages": 10000}}`)["id"].(string)
 	const agents = 8
@@ -245,12 +245,12 @@ func (w *weather) pass() {
 		busy.Go(func() {
 			for !over() {
 				w.call(fmt.Sprint("worker", n), channel)
-				time.Sleep(w.Ms(200))
+				time.Sleep(w.DrawMillis(200))
 			}
 		})
 	}
 	for !over() {
-		time.Sleep(w.Ms(1500))
+		time.Sleep(w.DrawMillis(1500))
 		w.trouble()
 	}
 	busy.Wait()
@@ -263,7 +263,7 @@ func (w *weather) pass() {
 func (w *weather) reply(ctx context.Context, channel string) {
 	since := "&since=1999-12-31T00:00:00Z"
 	for ctx.Err() == nil {
-		c := w.host.Get()
+		c := w.host.GetRunning()
 		if c == nil {
 			time.Sleep(100 * time.Millisecond)
 			continue
@@ -271,7 +271,7 @@ func (w *weather) reply(ctx context.Context, channel string) {
 		r := httptest.NewRequestWithContext(ctx, "GET", apiPath+"channels/"+channel+"/messages?wait=30&limit=1000"+since, nil)
 		speak(r, "reviewer")
 		answer := httptest.NewRecorder()
-		c.API.Handler(api.Local).ServeHTTP(answer, r)
+		c.API.NewHandler(api.IdentifyLocalCaller).ServeHTTP(answer, r)
 		var news []object
 		if answer.Code != http.StatusOK || json.Unmarshal(answer.Body.Bytes(), &news) != nil {
 			time.Sleep(100 * time.Millisecond)
@@ -288,15 +288,15 @@ func (w *weather) reply(ctx context.Context, channel string) {
 
 // call makes a request and notes what it said.
 func (w *weather) call(agent, channel string) {
-	token := fmt.Sprintf("%s-%d-%d", agent, w.N(1<<30), w.N(1<<30))
-	ended := w.Call()
+	token := fmt.Sprintf("%s-%d-%d", agent, w.DrawBelow(1<<30), w.DrawBelow(1<<30))
+	ended := w.BeginCall()
 	var status int
 	var answer object
-	asks := w.N(3) == 0
+	asks := w.DrawBelow(3) == 0
 	if asks {
-		status, answer = w.home.ask(agent, "POST", "channels/"+channel+"/ask", fmt.Sprintf(`{"to": "reviewer", "payload": {"token": %q}, "timeout": %d}`, token, 1+w.N(5)))
+		status, answer = w.home.ask(agent, "POST", "channels/"+channel+"/ask", fmt.Sprintf(`{"to": "reviewer", "payload": {"token": %q}, "timeout": %d}`, token, 1+w.DrawBelow(5)))
 	} else {
-		to := []string{`"reviewer"`, `"*"`}[w.N(2)]
+		to := []string{`"reviewer"`, `"*"`}[w.DrawBelow(2)]
 		kind := map[string]string{`"reviewer"`: "notify", `"*"`: "broadcast"}[to]
 		status, answer = w.home.ask(agent, "POST", "channels/"+channel+"/messages", fmt.Sprintf(`{"message_type": %q, "to": %s, "payload": {"token": %q}}`, kind, to, token))
 	}
@@ -328,7 +328,7 @@ func (w *weather) call(agent, channel string) {
 // trouble is one thing that goes wrong.
 func (w *weather) trouble() {
 	few := []int{stalls, denial, hostRestart} // calls are made while these last: they come twice as often
-	f := w.N(stormFaults + len(few))
+	f := w.DrawBelow(stormFaults + len(few))
 	if f >= stormFaults {
 		f = few[f-stormFaults]
 	}
@@ -338,25 +338,25 @@ func (w *weather) trouble() {
 		if f == homeRestart {
 			m = w.home
 		}
-		end := w.Begin(f)
-		m.End()
-		time.Sleep(w.Ms(1000))
+		end := w.BeginFault(f)
+		m.Stop()
+		time.Sleep(w.DrawMillis(1000))
 		m.start()
 		end()
 	default:
-		end := w.Begin(f)
-		w.Set(f, true)
-		time.Sleep(w.Ms(4000))
-		w.Set(f, false)
+		end := w.BeginFault(f)
+		w.SetFault(f, true)
+		time.Sleep(w.DrawMillis(4000))
+		w.SetFault(f, false)
 		end()
 	}
 }
 
 // settle waits until nothing is under way and checks what was said.
 func (w *weather) settle(channel string) {
-	w.Calm()
+	w.ClearFaults()
 	for _, m := range []*machine{w.home, w.host} {
-		m.Get().SetConnected(m.other.id, true)
+		m.GetRunning().SetPeerConnected(m.other.id, true)
 	}
 	time.Sleep(5 * time.Minute)
 	there := make(map[string]int)
@@ -365,7 +365,7 @@ func (w *weather) settle(channel string) {
 		r := httptest.NewRequestWithContext(w.t.Context(), "GET", apiPath+"channels/"+channel+"/messages?wait=0&limit=1000"+since, nil)
 		speak(r, "")
 		answer := httptest.NewRecorder()
-		w.host.Get().API.Handler(api.Local).ServeHTTP(answer, r)
+		w.host.GetRunning().API.NewHandler(api.IdentifyLocalCaller).ServeHTTP(answer, r)
 		if err := json.Unmarshal(answer.Body.Bytes(), &page); err != nil {
 			w.t.Fatalf("list: %d %s", answer.Code, answer.Body)
 		}

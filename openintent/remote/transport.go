@@ -20,19 +20,19 @@ const (
 	maxHeader = 32 << 10 // bytes of the head of a request, and of an answer
 )
 
-// Headers of what a home passes on.
+// Headers of the requests that a home passes on.
 const (
 	headerAgent   = "X-Agent-ID"
 	headerKey     = "Idempotency-Key"
 	headerMessage = "X-Message-ID" // the id of the message that is sent
 )
 
-// errUntrusted is the error of what is asked of a host that is trusted no more.
+// errUntrusted says that a host is no longer trusted.
 var errUntrusted = kinds.Errorf(kinds.NotTrusted, "it is not trusted here any more")
 
-// sendRequest makes a request to a host as an agent here. headers are names and values;
-// those without a value are left out. The caller closes the answer's body.
-func (g *Gateway) sendRequest(ctx context.Context, host identity.ID, agent, method, path string, body []byte, headers ...string) (*http.Response, error) {
+// sendHostRequest makes a request to a host as an agent here. headers are pairs of a name and a value;
+// those with the value "" are left out. The caller closes the answer's body.
+func (g *Gateway) sendHostRequest(ctx context.Context, host identity.ID, agent, method, path string, body []byte, headers ...string) (*http.Response, error) {
 	if _, ok := g.cfg.Trusted(host); !ok {
 		return nil, errUntrusted
 	}
@@ -48,14 +48,10 @@ func (g *Gateway) sendRequest(ctx context.Context, host identity.ID, agent, meth
 	return transport{g, host}.RoundTrip(r)
 }
 
-// askHost makes a request and reads at most so many bytes of the answer.
-func (g *Gateway) askHost(ctx context.Context, most int64, host identity.ID, agent, method, path string, body []byte, headers ...string) (status int, answer []byte, err error) {
-	return g.askMetered(ctx, most, func(int) error { return nil }, host, agent, method, path, body, headers...)
-}
-
-// askMetered is ask that tells room of the answer as it comes, and fails where there is none.
-func (g *Gateway) askMetered(ctx context.Context, most int64, room func(bytes int) error, host identity.ID, agent, method, path string, body []byte, headers ...string) (status int, answer []byte, err error) {
-	r, err := g.sendRequest(ctx, host, agent, method, path, body, headers...)
+// fetchFromHost makes a request and reads at most so many bytes of the answer. It asks room for what
+// has come of these, unless room is nil, and returns room's error.
+func (g *Gateway) fetchFromHost(ctx context.Context, most int64, room func(bytes int) error, host identity.ID, agent, method, path string, body []byte, headers ...string) (status int, answer []byte, err error) {
+	r, err := g.sendHostRequest(ctx, host, agent, method, path, body, headers...)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -64,38 +60,38 @@ func (g *Gateway) askMetered(ctx context.Context, most int64, room func(bytes in
 	return r.StatusCode, answer, err
 }
 
-// transport makes requests to a host.
+// transport makes requests to one host, each on a stream of its own.
 type transport struct {
-	c    *Gateway
+	g    *Gateway
 	host identity.ID
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	s, err := t.c.cfg.Open(r.Context(), t.host)
+	s, err := t.g.cfg.Open(r.Context(), t.host)
 	if err != nil {
 		return nil, err
 	}
-	// A host that has answered need not have read all of the request.
+	// A host may answer before it has read all of the request.
 	unsaid := errors.Join(r.Write(s), s.CloseWrite())
-	answer, err := readAnswer(s, r)
+	answer, err := readAnswerHead(s, r)
 	if err != nil {
 		s.Cancel()
 		return nil, errors.Join(err, unsaid)
 	}
-	// What a body reads of trailers is for the answer that it came with, not for this one.
+	// Trailers are read into the answer that came, not into this copy.
 	alone := *answer
 	alone.Trailer, alone.Body = nil, streamBody{answer.Body, s}
 	return &alone, nil
 }
 
-// readAnswer reads the head of an answer, which is bounded; its body is not.
-func readAnswer(s io.Reader, r *http.Request) (*http.Response, error) {
+// readAnswerHead reads the head of an answer, of at most maxHeader bytes. The body has no bound.
+func readAnswerHead(s io.Reader, r *http.Request) (*http.Response, error) {
 	head := &io.LimitedReader{R: s, N: maxHeader}
 	lines := bufio.NewReader(head)
 	answer, err := http.ReadResponse(lines, r)
 	for err == nil && answer.StatusCode < 200 {
-		answer, err = http.ReadResponse(lines, r) // that was not yet the answer
+		answer, err = http.ReadResponse(lines, r) // 1xx is not yet the answer
 	}
 	if err != nil {
 		return nil, err
@@ -104,7 +100,7 @@ func readAnswer(s io.Reader, r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// streamBody is the body of an answer, which ends its stream.
+// streamBody is the body of an answer. Close closes the stream of the answer.
 type streamBody struct {
 	io.ReadCloser
 	s Stream
@@ -112,8 +108,8 @@ type streamBody struct {
 
 func (b streamBody) Close() error { return b.s.Close() }
 
-// idleBody is a body that its reader does not wait for without end: when nothing has come
-// for so long, the timer ends the request.
+// idleBody is a body with a limit for each read. If nothing comes for so long, the timer ends the
+// request.
 type idleBody struct {
 	io.ReadCloser
 	silence *time.Timer

@@ -115,14 +115,14 @@ func TestRefusalsAreBounded(t *testing.T) {
 	for agent := range 5 {
 		for i := range 5 {
 			p := &outgoingMessage{id: fmt.Sprint("m", agent, "_", i), host: desk.ID, agent: fmt.Sprint("planner", agent), body: message, answer: message}
-			if err := q.addWaiting(t.Context(), senderKey{p.host, p.agent}, p); err != nil {
+			if err := q.storeMessage(t.Context(), senderKey{p.host, p.agent}, p); err != nil {
 				t.Fatal(err)
 			}
-			p, err := q.readMessage(t.Context(), func(tx *store.Tx) (*outgoingMessage, error) { return sqlMessage(tx, p.id) })
+			p, err := readInTransaction(t.Context(), q.db, func(tx *store.Tx) (*outgoingMessage, error) { return sqlReadMessage(tx, p.id) })
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := q.keepRefusal(t.Context(), p, http.StatusConflict, []byte(strings.Repeat("no", maxRefusal))); err != nil {
+			if err := q.storeRefusal(t.Context(), p, http.StatusConflict, []byte(strings.Repeat("no", maxRefusal))); err != nil {
 				t.Fatal(err)
 			}
 			if agent == 2 && i == 3 {
@@ -132,15 +132,15 @@ func TestRefusalsAreBounded(t *testing.T) {
 		check(min(3*(agent+1), 8))
 	}
 	for id, kept := range map[string]bool{"m0_4": false, "m1_4": false, "m2_2": false, "m2_3": true, "m4_1": false, "m4_2": true, "m4_4": true} {
-		if m, err := q.findForAgent(t.Context(), id, "planner"+id[1:2]); err != nil || (m != nil) != kept {
+		if m, err := q.findAgentMessage(t.Context(), id, "planner"+id[1:2]); err != nil || (m != nil) != kept {
 			t.Errorf("%s: %s %v", id, m, err)
 		}
 	}
-	if err := q.forgetRefused(t.Context(), time.Now().Add(-time.Hour)); err != nil {
+	if err := q.deleteOldRefused(t.Context(), time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	check(8)
-	if err := q.forgetRefused(t.Context(), time.Now().Add(time.Hour)); err != nil {
+	if err := q.deleteOldRefused(t.Context(), time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	check(0)
@@ -160,14 +160,14 @@ func TestWhatAHostSaysWhenItRefuses(t *testing.T) {
 			Status  string      `json:"status"`
 			Refusal api.Refusal `json:"refusal"`
 		}
-		if err := json.Unmarshal(describeRefused([]byte(`{"id":"m","status":"pending","payload":{}}`), 404, []byte(said)), &m); err != nil || m.ID != "m" || m.Status != "refused" || m.Refusal != want {
+		if err := json.Unmarshal(describeRefusedMessage([]byte(`{"id":"m","status":"pending","payload":{}}`), 404, []byte(said)), &m); err != nil || m.ID != "m" || m.Status != "refused" || m.Refusal != want {
 			t.Errorf("%s: %+v %v", said, m, err)
 		}
 	}
 	r := httptest.NewRequest("GET", apiPath+"unsent", nil)
 	speak(r, "planner")
 	w := httptest.NewRecorder()
-	home(t, func(context.Context) (Stream, error) { return nil, kinds.Errorf(kinds.Unreachable, "away") }).API.Handler(api.Local).ServeHTTP(w, r)
+	home(t, func(context.Context) (Stream, error) { return nil, kinds.Errorf(kinds.Unreachable, "away") }).API.NewHandler(api.IdentifyLocalCaller).ServeHTTP(w, r)
 	if w.Code != 200 || w.Body.String() != "[]" {
 		t.Errorf("nothing: %d %s", w.Code, w.Body)
 	}
@@ -184,9 +184,9 @@ func TestRefusalsAtOnce(t *testing.T) {
 	q := sends(t, nil, all...)
 	q.mostAllRefused = most
 	refuse := func(n int) {
-		p, err := q.readMessage(t.Context(), func(tx *store.Tx) (*outgoingMessage, error) { return sqlMessage(tx, fmt.Sprint("m", n)) })
+		p, err := readInTransaction(t.Context(), q.db, func(tx *store.Tx) (*outgoingMessage, error) { return sqlReadMessage(tx, fmt.Sprint("m", n)) })
 		if err == nil {
-			err = q.keepRefusal(t.Context(), p, http.StatusConflict, []byte("{}"))
+			err = q.storeRefusal(t.Context(), p, http.StatusConflict, []byte("{}"))
 		}
 		if err != nil {
 			t.Error(err)
@@ -214,7 +214,7 @@ func TestPagesOfUnsentAreFound(t *testing.T) {
 	t.Parallel()
 	if err := sends(t, nil).db.Read(t.Context(), func(tx *store.Tx) error {
 		for query, args := range map[string][]any{unsentOfAgent: {"planner", 5, 1}, unsentOfAll: {5, 1}} {
-			if err := tx.Each("EXPLAIN QUERY PLAN "+query, func(scan func(...any) error) error {
+			if err := tx.EachRow("EXPLAIN QUERY PLAN "+query, func(scan func(...any) error) error {
 				var a, b, c int
 				var step string
 				err := scan(&a, &b, &c, &step)

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	writePart = 64 << 10         // bytes
-	stallTime = 30 * time.Second // a reader that does not take a part for so long is gone
+	writePart = 64 << 10         // bytes of a part
+	stallTime = 30 * time.Second // in which the reader must take a part
 )
 
-// WriteParts writes b as c.Write does, but fails once c's reader does not go on
-// reading, so that the answers of who does not are not kept.
-func WriteParts(c interface {
+// WriteInParts writes b to c in parts. It returns an error if the reader does not take a part in
+// stallTime, so that no answers are kept for a reader that does not read.
+func WriteInParts(c interface {
 	io.Writer
 	SetWriteDeadline(time.Time) error
 }, b []byte) (n int, err error) {

@@ -40,7 +40,7 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 		ask := func(from identity.ID, text string) (*http.Response, error) {
 			here, there := net.Pipe()
 			t.Cleanup(func() { there.Close() })
-			serving.Go(func() { c.Serve(t.Context(), from, resettable{piped{here}, &resets}) })
+			serving.Go(func() { c.ServeStream(t.Context(), from, resettable{piped{here}, &resets}) })
 			go io.WriteString(there, text)
 			return http.ReadResponse(bufio.NewReader(there), nil)
 		}
@@ -114,7 +114,7 @@ func TestAnAnswerThatBreaksOff(t *testing.T) {
 		}
 		return &spoken{in: strings.NewReader(part + "half")}, nil
 	})
-	served := httptest.NewServer(c.API.Handler(api.Local))
+	served := httptest.NewServer(c.API.NewHandler(api.IdentifyLocalCaller))
 	defer served.Close()
 	for n := range 20 {
 		left.Store(n >= 10)

@@ -1,10 +1,8 @@
 package channel
 
 import (
-	"net/http"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
@@ -12,8 +10,8 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (c *verbs) askCmd() *cobra.Command {
-	var s content
+func (c *verbs) newAskCmd() *cobra.Command {
+	var s payloadArg
 	var timeout time.Duration
 	var least int
 	var all bool
@@ -25,7 +23,7 @@ func (c *verbs) askCmd() *cobra.Command {
 		Long: `Prints what the reply says; with --all or --min a line for each, which begins with
 its sender. AGENT may be AGENT@PEER or role:ROLE. TEXT may be - (standard input) or @file. Exits 3
 if nobody replies in time.`,
-		Args: s.checkArgs("CHANNEL", "AGENT"),
+		Args: s.newArgsCheck("CHANNEL", "AGENT"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return c.completeAgents(cmd, nil, begun)
@@ -34,13 +32,13 @@ if nobody replies in time.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			if _, err := frame.MillisecondsFlag(cmd, "timeout", timeout, time.Hour); err != nil {
+			if _, err := frame.ReadMilliseconds(cmd, "timeout", timeout, time.Hour); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("min") && least < 1 {
-				return frame.Usagef("--min: expected a number of replies, 1 or more")
+				return frame.UsageErrorf("--min: expected a number of replies, 1 or more")
 			}
-			payload, err := s.read(ctx, c.Frame, args)
+			payload, err := s.readPayload(ctx, c.Frame, args)
 			if err != nil {
 				return err
 			}
@@ -52,26 +50,29 @@ if nobody replies in time.`,
 			if err != nil {
 				return err
 			}
-			v, err := c.call(ctx, http.MethodPost, channels.Path("channels", id, "ask"), &channels.AskParams{To: to, Payload: payload, TimeoutSecs: timeout.Seconds(), MinResponses: least, All: all})
+			ask := channels.AskParams{To: to, Payload: payload, TimeoutSecs: timeout.Seconds(), MinResponses: least, All: all}
+			if !all && least == 0 {
+				m, err := c.channelsClient().Ask(ctx, id, ask)
+				if err != nil {
+					return err
+				}
+				if c.JSON {
+					return c.PrintJSON(m.JSON)
+				}
+				c.PrintLine("%s", client.Text(formatPayload(m.Payload)))
+				return nil
+			}
+			several, err := c.channelsClient().AskSeveral(ctx, id, ask)
 			if err != nil {
 				return err
 			}
 			if c.JSON {
-				return c.PrintJSON(v)
+				return c.PrintJSON(several.JSON)
 			}
-			if !all && least == 0 {
-				m, err := decodeMessage(v)
-				c.PrintLine("%s", client.Text(payloadText(m.Payload)))
-				return err
-			}
-			var several struct {
-				Responses []message `json:"responses"`
-			}
-			err = json.Unmarshal(v, &several)
 			for _, m := range several.Responses {
-				c.PrintLine("%s\t%s", c.displayName(ctx, m.Sender), client.Line(payloadText(m.Payload)))
+				c.PrintLine("%s\t%s", c.formatAgentName(ctx, m.Sender), client.Line(formatPayload(m.Payload)))
 			}
-			return err
+			return nil
 		},
 	}
 	s.addFlags(cmd)

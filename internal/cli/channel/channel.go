@@ -5,7 +5,6 @@ package channel
 import (
 	"cmp"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,25 +14,20 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-// verbs is the verbs of one run, and what they have learnt of the daemon.
+// verbs has the verbs of one run, and what they have learnt of the daemon.
 type verbs struct {
 	*frame.Frame
 	agent    string                 // --as
-	patience time.Duration          // with other machines that list their channels, all together
+	patience time.Duration          // with other machines that list their channels
 	names    map[identity.ID]string // of daemons; nil until they are needed
 	self     identity.ID            // this daemon's; known with names
-
-	titles map[string]string // of the intents that were listed, by their ids
-
-	mu       sync.Mutex // guards what follows
-	channels *channels.Client
-	missing  []string // the ids of machines that gave no list in time
+	client   *channels.Client       // nil until it is needed
 }
 
-// New returns the command channel with its verbs.
-func New(f *frame.Frame) *cobra.Command { return newCommand(f, listPatience) }
+// NewChannelCmd returns the command channel with its verbs.
+func NewChannelCmd(f *frame.Frame) *cobra.Command { return newCommand(f, 0) }
 
-// newCommand does as [New]. Other machines have patience to list their channels.
+// newCommand does as [New]. Other machines have patience to list their channels; 0: 5 s.
 func newCommand(f *frame.Frame, patience time.Duration) *cobra.Command {
 	c := &verbs{Frame: f, patience: patience}
 	cmd := &cobra.Command{
@@ -56,24 +50,32 @@ has here, or AGENT@ and its 64 digits; one of this machine is AGENT@here there.
 this machine's daemon, who sees and manages everything that is here, but not where
 ACP_SOCKET is set.`,
 	}
-	frame.NeedVerb(cmd)
+	frame.RequireVerb(cmd)
 	cmd.PersistentFlags().StringVar(&c.agent, "as", "", "the agent that you are (default $ACP_AGENT, else the operator)")
-	cmd.RegisterFlagCompletionFunc("as", completeFlag(c.completeAgents))
+	cmd.RegisterFlagCompletionFunc("as", newFlagCompletion(c.completeAgents))
 	cmd.AddCommand(
-		c.listCmd(), c.createCmd(), c.showCmd(), c.sendCmd(), c.askCmd(), c.replyCmd(),
-		c.tailCmd(), c.unsentCmd(), c.closeCmd(), c.homesCmd(),
+		c.newListCmd(), c.newCreateCmd(), c.newShowCmd(), c.newSendCmd(), c.newAskCmd(), c.newReplyCmd(),
+		c.newTailCmd(), c.newUnsentCmd(), c.newCloseCmd(), c.newHomesCmd(),
 	)
 	for _, verb := range cmd.Commands() {
 		run := verb.RunE
 		verb.RunE = func(cmd *cobra.Command, args []string) error {
-			if err := frame.RefuseEmpty(cmd, args); err != nil {
+			if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {
 				return err
 			}
-			return explainMisspeltID(cmd, args, run(cmd, args))
+			return explainMisspeltID(cmd, args, explainRefusal(run(cmd, args)))
 		}
 	}
 	return cmd
 }
 
-// callingAgent returns the id of the agent that calls, "" for the operator.
-func (c *verbs) callingAgent() string { return cmp.Or(c.agent, os.Getenv("ACP_AGENT")) }
+// channelsClient returns the client of this run. The flags are read by then.
+func (c *verbs) channelsClient() *channels.Client {
+	if c.client == nil {
+		c.client = &channels.Client{Daemon: &c.Daemon, Home: c.Home, Agent: c.callingAgentID(), ListPatience: c.patience}
+	}
+	return c.client
+}
+
+// callingAgentID returns the id of the agent that calls, "" for the operator.
+func (c *verbs) callingAgentID() string { return cmp.Or(c.agent, os.Getenv("ACP_AGENT")) }

@@ -2,27 +2,14 @@ package channel
 
 import (
 	"context"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/channels"
 )
-
-// completeFirstArg completes a first argument by what f returns. f gets as long as a person at
-// a prompt waits.
-func (c *verbs) completeFirstArg(cmd *cobra.Command, args []string, f func(context.Context) []cobra.Completion) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const patience = 500 * time.Millisecond
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	c.ChooseDaemon()
-	ctx, cancel := context.WithTimeout(cmd.Context(), patience)
-	defer cancel()
-	return f(ctx), cobra.ShellCompDirectiveNoFileComp
-}
 
 // appendCompletion adds word to list if it begins with begun. It leaves out words with other
 // characters than ids and names have, because those might mean something to the shell.
@@ -38,24 +25,20 @@ func appendCompletion(list []cobra.Completion, begun, word, what string) []cobra
 // completeChannels completes a first argument by the names of open channels, and by the ids of
 // those that share a name.
 func (c *verbs) completeChannels(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return c.completeFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
-		list, err := c.listChannels(ctx, "")
-		known, wrong := decodeChannels(list)
-		if err != nil || wrong != nil {
+	return c.CompleteFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
+		all, err := c.channelsClient().AllChannels(ctx)
+		if err != nil {
 			return nil
 		}
+		open := slices.DeleteFunc(all.Channels, func(ch channels.Channel) bool { return ch.Status != channels.StatusOpen })
 		named := make(map[string]int)
-		for _, ch := range known {
-			if ch.Status == statusOpen {
-				named[ch.Name]++
-			}
+		for _, ch := range open {
+			named[ch.Name]++
 		}
-		for _, ch := range known {
-			switch {
-			case ch.Status != statusOpen:
-			case named[ch.Name] == 1:
-				found = appendCompletion(found, begun, ch.Name, ch.Intent)
-			default:
+		for _, ch := range open {
+			if named[ch.Name] == 1 {
+				found = appendCompletion(found, begun, ch.Name, ch.IntentID)
+			} else {
 				found = appendCompletion(found, begun, ch.ID, ch.Name)
 			}
 		}
@@ -65,14 +48,9 @@ func (c *verbs) completeChannels(cmd *cobra.Command, args []string, begun string
 
 // completeIntents completes a first argument by the ids of intents.
 func (c *verbs) completeIntents(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return c.completeFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
-		var list struct {
-			Intents []struct {
-				ID    string `json:"id"`
-				Title string `json:"title"`
-			} `json:"intents"`
-		}
-		if c.get(ctx, channels.Path("intents")+"?limit=1000", &list) != nil {
+	return c.CompleteFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
+		list, err := c.channelsClient().Intents(ctx)
+		if err != nil {
 			return nil
 		}
 		for _, in := range list.Intents {
@@ -84,24 +62,20 @@ func (c *verbs) completeIntents(cmd *cobra.Command, args []string, begun string)
 
 // completeAgents completes a first argument by the agents that have registered.
 func (c *verbs) completeAgents(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return c.completeFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
-		var agents []struct {
-			ID   string `json:"agent_id"`
-			Role string `json:"role_id"`
-			Host string `json:"host"`
-		}
-		if c.get(ctx, channels.Path("agents"), &agents) != nil {
+	return c.CompleteFirstArg(cmd, args, func(ctx context.Context) (found []cobra.Completion) {
+		agents, err := c.channelsClient().Agents(ctx)
+		if err != nil {
 			return nil
 		}
 		for _, a := range agents {
-			found = appendCompletion(found, begun, c.displayName(ctx, joinHome(a.ID, a.Host)), a.Role)
+			found = appendCompletion(found, begun, c.formatAgentName(ctx, joinAgentName(a.ID, a.Host)), a.Role)
 		}
 		return found
 	})
 }
 
-// completeFlag completes the value of a flag as complete does a first argument.
-func completeFlag(complete cobra.CompletionFunc) cobra.CompletionFunc {
+// newFlagCompletion completes the value of a flag as complete does a first argument.
+func newFlagCompletion(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return complete(cmd, nil, begun)
 	}

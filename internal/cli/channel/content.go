@@ -11,15 +11,15 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-// content is what send, ask and reply send: their last argument, or the value of --payload.
-type content struct{ payload string }
+// payloadArg holds what send, ask and reply send: their last argument, or the value of --payload.
+type payloadArg struct{ payload string }
 
-func (s *content) addFlags(cmd *cobra.Command) {
+func (s *payloadArg) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.payload, "payload", "", "a JSON object, @file or -, instead of TEXT")
 }
 
-// checkArgs checks that there are these arguments and, without --payload, TEXT.
-func (s *content) checkArgs(names ...string) cobra.PositionalArgs {
+// newArgsCheck checks that there are these arguments and, without --payload, TEXT.
+func (s *payloadArg) newArgsCheck(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if s.payload == "" {
 			return frame.NamedArgs(append(names[:len(names):len(names)], "TEXT")...)(nil, args)
@@ -31,8 +31,8 @@ func (s *content) checkArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// read returns the payload, a JSON object.
-func (s *content) read(ctx context.Context, a *frame.Frame, args []string) (jsontext.Value, error) {
+// readPayload returns the payload, a JSON object.
+func (s *payloadArg) readPayload(ctx context.Context, a *frame.Frame, args []string) (jsontext.Value, error) {
 	if s.payload != "" {
 		return a.ReadObject(ctx, "--payload", s.payload)
 	}
@@ -43,9 +43,9 @@ func (s *content) read(ctx context.Context, a *frame.Frame, args []string) (json
 	return json.Marshal(map[string]string{"text": text})
 }
 
-// payloadText returns the text of a payload that has nothing else, otherwise the whole
+// formatPayload returns the text of a payload that has nothing else, otherwise the whole
 // payload.
-func payloadText(payload jsontext.Value) string {
+func formatPayload(payload jsontext.Value) string {
 	var said map[string]any
 	if json.Unmarshal(payload, &said) == nil && len(said) == 1 {
 		if text, ok := said["text"].(string); ok {

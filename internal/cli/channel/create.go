@@ -1,10 +1,8 @@
 package channel
 
 import (
-	"net/http"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
@@ -13,7 +11,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (c *verbs) createCmd() *cobra.Command {
+func (c *verbs) newCreateCmd() *cobra.Command {
 	var intent, title, task string
 	var members []string
 	var ttl time.Duration
@@ -27,26 +25,25 @@ func (c *verbs) createCmd() *cobra.Command {
   acpctl channel create private --intent INTENT --member planner --member reviewer`,
 		Long: `Prints the channel's id. With --member the channel is for these agents alone, else for
 everybody who has access to the intent.`,
-		Args:              frame.NamedArgs("NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, options := cmd.Context(), channels.ChannelOptions{}
 			switch {
 			case (intent == "") == (title == ""):
-				return frame.Usagef("name the channel's intent with --intent, or make one with --title")
+				return frame.UsageErrorf("name the channel's intent with --intent, or make one with --title")
 			case ttl != 0 && (ttl < 0 || ttl%time.Second != 0):
-				return frame.Usagef("--ttl: expected whole seconds, like 90s or 10m")
+				return frame.UsageErrorf("--ttl: expected whole seconds, like 90s or 10m")
 			case ttl != 0:
 				options.TTLSecs = int64(ttl / time.Second)
 			}
 			if cmd.Flags().Changed("keep") {
 				if keep < 1 || keep > 10000 {
-					return frame.Usagef("--keep: expected 1 to 10000")
+					return frame.UsageErrorf("--keep: expected 1 to 10000")
 				}
 				options.MaxMessages = keep
 			}
 			options.Audit = audit
-			body := &channels.ChannelParams{Name: args[0], Options: options, TaskID: task}
+			body := channels.ChannelParams{Name: args[0], Options: options, TaskID: task}
 			if members != nil {
 				for i, m := range members {
 					var err error
@@ -57,23 +54,19 @@ everybody who has access to the intent.`,
 				body.Members, body.Policy = members, channels.PolicyExplicit
 			}
 			if title != "" {
-				v, err := c.call(ctx, http.MethodPost, channels.Path("intents"), &channels.IntentParams{Title: title})
+				made, err := c.channelsClient().CreateIntent(ctx, channels.IntentParams{Title: title})
 				if err != nil {
 					return err
 				}
-				if intent, err = decodeID(v); err != nil {
-					return err
-				}
-				c.TellPerson("intent %s", intent)
+				intent = made.ID
+				c.PrintForPerson("intent %s", client.Line(intent))
 			}
-			v, err := c.call(ctx, http.MethodPost, channels.Path("intents", intent, "channels"), body)
+			made, err := c.channelsClient().CreateChannel(ctx, intent, body)
 			if err != nil {
 				return err
 			}
-			if id, err := decodeID(v); err == nil {
-				c.NoteDone("the channel was created, and its id is %s", id)
-			}
-			return c.printCreated(v)
+			c.SetDoneNote("the channel was created, and its id is %s", client.Line(made.ID))
+			return c.printCreated(made.ID, made.JSON)
 		},
 	}
 	f := cmd.Flags()
@@ -84,29 +77,17 @@ everybody who has access to the intent.`,
 	f.BoolVar(&audit, "audit", false, "keep every message in the intent's log too")
 	f.DurationVar(&ttl, "ttl", 0, "close it so long after the last message (default: never)")
 	f.IntVar(&keep, "keep", 0, "messages that are kept, 1 to 10000 (default 1000)")
-	cmd.RegisterFlagCompletionFunc("intent", completeFlag(c.completeIntents))
-	cmd.RegisterFlagCompletionFunc("member", completeFlag(c.completeAgents))
+	cmd.RegisterFlagCompletionFunc("intent", newFlagCompletion(c.completeIntents))
+	cmd.RegisterFlagCompletionFunc("member", newFlagCompletion(c.completeAgents))
 	cmd.RegisterFlagCompletionFunc("title", cobra.NoFileCompletions)
 	return cmd
 }
 
 // printCreated prints the id of what the daemon has created, or with --json all of it.
-func (c *verbs) printCreated(v jsontext.Value) error {
+func (c *verbs) printCreated(id string, all jsontext.Value) error {
 	if c.JSON {
-		return c.PrintJSON(v)
+		return c.PrintJSON(all)
 	}
-	id, err := decodeID(v)
-	if err == nil {
-		c.PrintLine("%s", id)
-	}
-	return err
-}
-
-// decodeID returns the id of what the daemon has created, on one line.
-func decodeID(v jsontext.Value) (string, error) {
-	var made struct {
-		ID string `json:"id"`
-	}
-	err := json.Unmarshal(v, &made)
-	return client.Line(made.ID), err
+	c.PrintLine("%s", client.Line(id))
+	return nil
 }

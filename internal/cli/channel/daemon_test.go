@@ -10,13 +10,13 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func newDaemon(t *testing.T) *clitest.Daemon { return newDaemonWith(t, listPatience) }
+func newDaemon(t *testing.T) *clitest.FakeDaemon { return newDaemonWith(t, 0) }
 
 // newDaemonWith returns a daemon whose command lines wait so long for other machines.
-func newDaemonWith(t *testing.T, patience time.Duration) *clitest.Daemon {
-	return clitest.NewDaemon(t, func(f *frame.Frame) *cobra.Command {
+func newDaemonWith(t *testing.T, patience time.Duration) *clitest.FakeDaemon {
+	return clitest.NewFakeDaemon(t, func(f *frame.Frame) *cobra.Command {
 		root := &cobra.Command{Use: "acpctl"}
-		f.Prepare(root, newCommand(f, patience))
+		f.SetUpRoot(root, newCommand(f, patience))
 		return root
 	})
 }

@@ -11,7 +11,7 @@ import (
 // What is not found may be where nobody can be asked.
 func TestChannelMayBeElsewhere(t *testing.T) {
 	f := newDaemon(t)
-	f.AnswerHTTP(map[string]string{"GET intents": `{"intents":[]}`})
+	f.SetHTTPAnswers(map[string]string{"GET intents": `{"intents":[]}`})
 	near, stranger := client.Peer{ID: clitest.MyID, Name: "laptop", State: client.PeerConnected}, client.Peer{ID: clitest.MyID, State: client.PeerPending}
 	far := client.Peer{ID: clitest.DeskID, Name: "desk", State: client.PeerTrusted}
 	wary := client.Peer{ID: clitest.DeskID, Name: "tower", State: client.PeerTrusted, Refuses: true}
@@ -26,7 +26,7 @@ func TestChannelMayBeElsewhere(t *testing.T) {
 		{[]client.Peer{near, wary}, 4, "it may be on tower, which does not trust this daemon: ask its owner to run acpctl trust there"},
 		{[]client.Peer{wary, far}, 5, "it may be on desk or another of the 2 machines that gave no list"},
 	} {
-		f.Answer(client.MethodPeers, &client.Peers{Peers: want.peers})
+		f.SetAnswer(client.MethodPeers, &client.Peers{Peers: want.peers})
 		if got := f.Run("channel", "show", "questions", "--as", "reviewer"); got.Code != want.code || !strings.Contains(got.Err, want.words) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
@@ -37,15 +37,15 @@ func TestChannelMayBeElsewhere(t *testing.T) {
 // of the same name, silence.
 func TestChannelHereIsFoundFirst(t *testing.T) {
 	f := newDaemon(t)
-	f.Answer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID})
-	f.Answer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "plan", State: client.PeerTrusted}}})
+	f.SetAnswer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID})
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "plan", State: client.PeerTrusted}}})
 	const rest = "_01M7WK708745SZDSQ20JGH2Z1P"
 	here, there := "intent_"+clitest.MyID.String()[:10]+rest, "intent_"+clitest.DeskID.String()[:10]+rest
 	ch := func(id, name, status string) string {
 		return `{"id":"chan_` + id + `","name":"` + name + `","status":"` + status + `"}`
 	}
 	endless := "[" + ch("9", "questions", "open") + "," + ch("8", "far", "open") + "]"
-	f.AnswerHTTP(map[string]string{
+	f.SetHTTPAnswers(map[string]string{
 		"GET intents":                               `{"intents":[{"id":"` + there + `"},{"id":"` + here + `"}]}`,
 		"GET intents from 2":                        `{"intents":[{"id":"` + there + `"},{"id":"` + here + `"}]}`,
 		"GET intents/" + here + "/channels":         "[" + ch("1", "questions", "open") + "," + ch("2", "old", "closed") + "]",

@@ -1,21 +1,18 @@
 package channel
 
 import (
+	"cmp"
 	"context"
-	"fmt"
-	"net/http"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/channels"
-	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (c *verbs) homesCmd() *cobra.Command {
+func (c *verbs) newHomesCmd() *cobra.Command {
 	var free string
 	cmd := &cobra.Command{
 		Use:   "homes INTENT",
@@ -25,22 +22,21 @@ func (c *verbs) homesCmd() *cobra.Command {
 		Long: `An id that an agent of the intent's own machine has used is no other machine's; of the
 machines in channels.open_to the first that used one has it. --free forgets that AGENT,
 or AGENT@PEER, has used the intent.`,
-		Args:              frame.NamedArgs("INTENT"),
 		ValidArgsFunction: c.completeIntents,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if free != "" {
 				agent, err := c.resolveAgent(cmd.Context(), free)
 				if err == nil {
-					_, err = c.call(cmd.Context(), http.MethodDelete, channels.Path("intents", args[0], "homes", agent), nil)
+					err = c.channelsClient().FreeHome(cmd.Context(), args[0], agent)
 				}
 				return err
 			}
-			list := []jsontext.Value{}
-			if err := c.get(cmd.Context(), channels.Path("intents", args[0], "homes"), &list); err != nil {
+			list, err := c.channelsClient().Homes(cmd.Context(), args[0])
+			if err != nil {
 				return err
 			}
 			if c.JSON {
-				return c.PrintJSONLines(list)
+				return printJSONLines(c, list, func(h channels.Home) jsontext.Value { return h.JSON })
 			}
 			return c.printHomes(cmd.Context(), args[0], list)
 		},
@@ -49,7 +45,7 @@ or AGENT@PEER, has used the intent.`,
 	return cmd
 }
 
-func (c *verbs) printHomes(ctx context.Context, intent string, list []jsontext.Value) error {
+func (c *verbs) printHomes(ctx context.Context, intent string, list []channels.Home) error {
 	me, err := c.Daemon.Whoami(ctx)
 	if err != nil {
 		return err
@@ -59,23 +55,14 @@ func (c *verbs) printHomes(ctx context.Context, intent string, list []jsontext.V
 		return err
 	}
 	var rows [][]string
-	for _, v := range list {
-		var h struct {
-			Agent string `json:"agent_id"`
-			Home  string `json:"home"`
-		}
-		if err := json.Unmarshal(v, &h); err != nil {
-			return fmt.Errorf("read the daemon's answer: %w", err)
-		}
-		if h.Home == "" { // at the intent's host, whose id the intent's begins with
-			h.Home, _, _ = strings.Cut(strings.TrimPrefix(intent, intentPrefix), "_")
-		}
-		where := h.Home
-		if h.Home != "" && strings.HasPrefix(me.ID.String(), h.Home) {
+	for _, h := range list {
+		home := cmp.Or(h.Home, channels.HostDigits(intent))
+		where := home
+		if home != "" && strings.HasPrefix(me.ID.String(), home) {
 			where = "here"
 		}
 		for _, p := range peers {
-			if p.Name != "" && h.Home != "" && strings.HasPrefix(p.ID.String(), h.Home) {
+			if p.Name != "" && home != "" && strings.HasPrefix(p.ID.String(), home) {
 				where = p.Name
 			}
 		}

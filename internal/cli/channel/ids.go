@@ -53,7 +53,7 @@ func checkIDForm(word, called, arg string) error {
 		return nil
 	}
 	if word == "CHANNEL" && !strings.HasPrefix(arg, form.prefix) {
-		intent, _ := splitName(arg)
+		intent, _ := splitChannelName(arg)
 		if intent == "" {
 			return nil
 		}
@@ -63,7 +63,7 @@ func checkIDForm(word, called, arg string) error {
 		return nil
 	}
 	const example = "0a1b2c3d4e_01JD3M8Q2W7ZK5T9XVB4NHC6RF"
-	return frame.Usagef("%s: %.80q is not the id of %s, like %s%s: %s", called, arg, form.what, form.prefix, example, form.shown)
+	return frame.UsageErrorf("%s: %.80q is not the id of %s, like %s%s: %s", called, arg, form.what, form.prefix, example, form.shown)
 }
 
 // Prefixes of ids.

@@ -17,7 +17,7 @@ func TestChannelListHasAllPages(t *testing.T) {
 	one := func(id string) string {
 		return `[{"id":"chan_` + id + `","intent_id":"intent_1","name":"n` + id + `","status":"open"}]`
 	}
-	f.AnswerHTTP(map[string]string{
+	f.SetHTTPAnswers(map[string]string{
 		"GET intents":                          `{"intents":[{"id":"intent_1"}]}`,
 		"GET intents from 1":                   `{"intents":[{"id":"intent_2"}]}`,
 		"GET intents/intent_1/channels":        one("1"),
@@ -35,7 +35,7 @@ func TestChannelListHasAllPages(t *testing.T) {
 // A host that is out of reach is told of, and the other channels are listed.
 func TestChannelListGoesOn(t *testing.T) {
 	f := newDaemon(t)
-	f.AnswerHTTP(map[string]string{
+	f.SetHTTPAnswers(map[string]string{
 		"GET intents": `{"intents":[{"id":"intent_2"},{"id":"intent_1","title":"Research Q1"}]}`,
 		"GET intents/intent_1/channels": `[{"id":"chan_1","intent_id":"intent_1","name":"questions","status":"open","member_policy":"intent",` +
 			`"last_message_at":null,"message_count":7}]`,
@@ -56,11 +56,11 @@ func TestChannelListGoesOn(t *testing.T) {
 // What another machine keeps back ends nothing here: it has its time, in all, and is told of.
 func TestChannelsOfASilentMachine(t *testing.T) {
 	f := newDaemonWith(t, 300*time.Millisecond)
-	f.Answer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID})
-	f.Answer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "desk", State: client.PeerConnected}}})
+	f.SetAnswer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID})
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "desk", State: client.PeerConnected}}})
 	const rest = "_01M7WK708745SZDSQ20JGH2Z1"
 	here, one, other := "intent_"+clitest.MyID.String()[:10]+rest+"P", "intent_"+clitest.DeskID.String()[:10]+rest+"Q", "intent_"+clitest.DeskID.String()[:10]+rest+"R"
-	f.AnswerHTTP(map[string]string{
+	f.SetHTTPAnswers(map[string]string{
 		"GET intents":                        `{"intents":[{"id":"` + here + `"},{"id":"` + one + `"},{"id":"` + other + `"}]}`,
 		"GET intents/" + here + "/channels":  `[{"id":"chan_1","name":"questions","status":"open"}]`,
 		"GET intents/" + one + "/channels":   clitest.Silent,
@@ -92,8 +92,8 @@ func TestChannelsOfASilentMachine(t *testing.T) {
 // its portion of; a machine that lists without end takes nothing from another.
 func TestListsOfMachinesAreBounded(t *testing.T) {
 	f := newDaemonWith(t, 5*time.Minute)
-	f.Answer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID})
-	f.Answer(client.MethodPeers, &client.Peers{})
+	f.SetAnswer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID})
+	f.SetAnswer(client.MethodPeers, &client.Peers{})
 	const rest = "_01M7WK708745SZDSQ20JGH2Z"
 	far := func(n int) string { return fmt.Sprintf("intent_0102030405%s%02d", rest, n) }
 	good := "intent_" + clitest.DeskID.String()[:10] + rest + "99"
@@ -103,7 +103,7 @@ func TestListsOfMachinesAreBounded(t *testing.T) {
 		list = append(list, fmt.Sprintf(`{"id":%q}`, far(n)))
 	}
 	list = append(list, fmt.Sprintf(`{"id":%q}`, good))
-	f.ServeHTTP(func(w http.ResponseWriter, r *http.Request) {
+	f.SetHTTPHandler(func(w http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, "/api/v1/")
 		switch {
 		case path == "intents" && r.FormValue("offset") == "0":
@@ -119,7 +119,7 @@ func TestListsOfMachinesAreBounded(t *testing.T) {
 		}
 	})
 	got := f.Run("channel", "list", "--as", "reviewer")
-	if n := strings.Count(got.Out, "chan_intents"); got.Code != 0 || n == 0 || n > maxHostsBytes/2/each || !strings.Contains(got.Out, "chan_good") {
+	if n := strings.Count(got.Out, "chan_intents"); got.Code != 0 || n == 0 || n > 64<<20/2/each || !strings.Contains(got.Out, "chan_good") {
 		t.Errorf("exit code %d, %d lists of the long ones: %.2000s", got.Code, n, got.Out)
 	}
 	if n := strings.Count(got.Err, "the lists of its machine are longer than a command reads"); n != 1 {

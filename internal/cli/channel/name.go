@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
@@ -21,8 +20,8 @@ const thisMachine = "here"
 
 var petnameForm = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// daemonNames returns the names of trusted peers and of this daemon, by their ids.
-func (c *verbs) daemonNames(ctx context.Context) (map[identity.ID]string, error) {
+// listDaemonNames returns the names of trusted peers and of this daemon, by their ids.
+func (c *verbs) listDaemonNames(ctx context.Context) (map[identity.ID]string, error) {
 	if c.names != nil {
 		return c.names, nil
 	}
@@ -51,10 +50,10 @@ func (c *verbs) daemonNames(ctx context.Context) (map[identity.ID]string, error)
 // resolveAgent returns what the daemon calls the agent that a person has named.
 func (c *verbs) resolveAgent(ctx context.Context, arg string) (string, error) {
 	sign := strings.LastIndexByte(arg, '@')
-	if sign < 1 || !petnameForm.MatchString(arg[sign+1:]) || isID(arg[sign+1:]) {
+	if sign < 1 || !petnameForm.MatchString(arg[sign+1:]) || isDaemonID(arg[sign+1:]) {
 		return arg, nil
 	}
-	names, err := c.daemonNames(ctx)
+	names, err := c.listDaemonNames(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -65,7 +64,7 @@ func (c *verbs) resolveAgent(ctx context.Context, arg string) (string, error) {
 		}
 		full := arg[:sign] + "@" + id.String()
 		if here {
-			return "", frame.Usagef("%s: an agent here is called so, all of it: say %s for the one there, %s@%s for the one here", arg, full, arg, c.self)
+			return "", frame.UsageErrorf("%s: an agent here is called so, all of it: say %s for the one there, %s@%s for the one here", arg, full, arg, c.self)
 		}
 		return full, nil
 	}
@@ -84,36 +83,34 @@ func (c *verbs) resolveAgent(ctx context.Context, arg string) (string, error) {
 
 // isLocalAgent reports whether an agent of this daemon is registered under the id.
 func (c *verbs) isLocalAgent(ctx context.Context, id string) bool {
-	var a struct {
-		Host string `json:"host"`
-	}
-	return c.get(ctx, channels.Path("agents", id), &a) == nil && a.Host == ""
+	a, err := c.channelsClient().AgentRecord(ctx, id)
+	return err == nil && a.Host == ""
 }
 
-// isID reports whether s is the id of a daemon.
-func isID(s string) bool {
+// isDaemonID reports whether s is the id of a daemon.
+func isDaemonID(s string) bool {
 	_, err := identity.ParseID(s)
 	return err == nil
 }
 
-// displayName returns what people call an agent, on one line: with a petname instead of an id.
-func (c *verbs) displayName(ctx context.Context, name string) string {
+// formatAgentName returns what people call an agent, on one line: with a petname instead of an id.
+func (c *verbs) formatAgentName(ctx context.Context, name string) string {
 	sign := strings.LastIndexByte(name, '@')
-	if sign < 1 || !isID(name[sign+1:]) {
+	if sign < 1 || !isDaemonID(name[sign+1:]) {
 		return client.Line(name)
 	}
 	id, err := identity.ParseID(name[sign+1:])
 	if err != nil {
 		return client.Line(name)
 	}
-	if names, err := c.daemonNames(ctx); err == nil && names[id] != "" { // who cannot be asked tells no names
+	if names, err := c.listDaemonNames(ctx); err == nil && names[id] != "" { // a daemon that cannot be asked tells no names
 		name = name[:sign+1] + names[id]
 	}
 	return client.Line(name)
 }
 
-// joinHome returns the name of an agent by its id and its home, which may be "".
-func joinHome(id, home string) string {
+// joinAgentName returns the name of an agent by its id and its home, which may be "".
+func joinAgentName(id, home string) string {
 	if home == "" {
 		return id
 	}

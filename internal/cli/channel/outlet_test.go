@@ -6,7 +6,7 @@ import "testing"
 func TestFullOutputOfChannels(t *testing.T) {
 	t.Setenv("ACP_HOME", "")
 	f := newDaemon(t)
-	f.AnswerHTTP(map[string]string{
+	f.SetHTTPAnswers(map[string]string{
 		"POST intents":                   `{"id":"intent_1"}`,
 		"POST intents/intent_1/channels": `{"id":"chan_1"}`,
 		"POST channels/chan_1/messages":  `{"id":"msg_1","sender":"planner","message_type":"notify","status":"sent"}`,

@@ -16,11 +16,11 @@ import (
 func TestWhoseWordItIs(t *testing.T) {
 	const id = "chan_0102030405_01M7WK708745SZDSQ20JGH2Z1P"
 	f := newDaemon(t)
-	f.Answer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "desk", State: client.PeerConnected}}})
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "desk", State: client.PeerConnected}}})
 	var host, body string
 	var status int
 	cut := false
-	f.ServeHTTP(func(w http.ResponseWriter, _ *http.Request) {
+	f.SetHTTPHandler(func(w http.ResponseWriter, _ *http.Request) {
 		if host != "" {
 			w.Header().Set("X-Answered-By", host)
 		}
@@ -71,7 +71,7 @@ func TestWhoseWordItIs(t *testing.T) {
 // is asked whether it lives.
 func TestLostAfterItWasSent(t *testing.T) {
 	f := newDaemon(t)
-	f.ServeHTTP(func(w http.ResponseWriter, r *http.Request) {
+	f.SetHTTPHandler(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		f.RemoveSocket(client.SocketName)
 		<-r.Context().Done()
@@ -90,9 +90,9 @@ func TestLostAfterItWasSent(t *testing.T) {
 func TestLostWhenItWasSentAgain(t *testing.T) {
 	const intent = "intent_acdc000000_01M7WK708745SZDSQ20JGH2Z99"
 	f := newDaemon(t)
-	f.Answer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID})
-	f.Answer(client.MethodPeers, &client.Peers{})
-	f.ServeHTTP(func(w http.ResponseWriter, r *http.Request) {
+	f.SetAnswer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID})
+	f.SetAnswer(client.MethodPeers, &client.Peers{})
+	f.SetHTTPHandler(func(w http.ResponseWriter, r *http.Request) {
 		switch path := strings.TrimPrefix(r.URL.Path, "/api/v1/"); {
 		case r.Method == http.MethodPost:
 			io.Copy(io.Discard, r.Body)

@@ -2,7 +2,6 @@ package channel
 
 import (
 	"errors"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -11,8 +10,8 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-func (c *verbs) replyCmd() *cobra.Command {
-	var s content
+func (c *verbs) newReplyCmd() *cobra.Command {
+	var s payloadArg
 	cmd := &cobra.Command{
 		Use:   "reply CHANNEL MESSAGE TEXT",
 		Short: "Reply to a request",
@@ -21,11 +20,11 @@ func (c *verbs) replyCmd() *cobra.Command {
 		Long: `MESSAGE is the request's id, as tail shows it. Say with --as who replies: one of those
 that the request is for. Prints the reply's id, as send does.
 TEXT may be - (standard input) or @file.`,
-		Args:              s.checkArgs("CHANNEL", "MESSAGE"),
+		Args:              s.newArgsCheck("CHANNEL", "MESSAGE"),
 		ValidArgsFunction: c.completeChannels,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			payload, err := s.read(ctx, c.Frame, args)
+			payload, err := s.readPayload(ctx, c.Frame, args)
 			if err != nil {
 				return err
 			}
@@ -33,14 +32,15 @@ TEXT may be - (standard input) or @file.`,
 			if err != nil {
 				return err
 			}
-			v, err := c.call(ctx, http.MethodPost, channels.Path("channels", id, "messages", args[1], "reply"), &channels.ReplyParams{Payload: payload})
+			sent, err := c.channelsClient().Reply(ctx, id, args[1], channels.ReplyParams{Payload: payload})
+			err = explainRefusal(err)
 			if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotFound && e.From == "" {
 				return frame.WithHint(e, "acpctl channel tail shows the requests that are for you, with their ids")
 			}
 			if err != nil {
 				return err
 			}
-			return c.printSent(v)
+			return c.printSent(sent)
 		},
 	}
 	s.addFlags(cmd)

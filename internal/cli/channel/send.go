@@ -2,18 +2,17 @@ package channel
 
 import (
 	"fmt"
-	"net/http"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (c *verbs) sendCmd() *cobra.Command {
-	var s content
+func (c *verbs) newSendCmd() *cobra.Command {
+	var s payloadArg
 	var to, key string
 	var request bool
 	var expires time.Duration
@@ -25,17 +24,17 @@ func (c *verbs) sendCmd() *cobra.Command {
   acpctl channel send questions 'Which schema?' --request --to role:reviewer --expires 10m`,
 		Long: `Prints the message's id. If its channel is on a machine that is out of reach, the
 daemon sends it when that is back; "pending: …" on standard error tells of that. TEXT may be - (standard input) or @file.`,
-		Args:              s.checkArgs("CHANNEL"),
+		Args:              s.newArgsCheck("CHANNEL"),
 		ValidArgsFunction: c.completeChannels,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			payload, err := s.read(ctx, c.Frame, args)
+			payload, err := s.readPayload(ctx, c.Frame, args)
 			if err != nil {
 				return err
 			}
-			body := &channels.SendParams{Payload: payload, Type: channels.TypeNotify}
+			body := channels.SendParams{Payload: payload, Type: channels.TypeNotify}
 			if request && to == "" {
-				return frame.Usagef("--request: somebody is to reply: say who, by --to")
+				return frame.UsageErrorf("--request: somebody is to reply: say who, by --to")
 			}
 			if request {
 				body.Type = channels.TypeRequest
@@ -46,25 +45,25 @@ daemon sends it when that is back; "pending: …" on standard error tells of tha
 				}
 			}
 			if expires < 0 {
-				return frame.Usagef("--expires: expected a duration like 10m")
+				return frame.UsageErrorf("--expires: expected a duration like 10m")
 			}
 			if expires > 0 {
 				body.ExpiresAt = channels.Time{Time: time.Now().Add(expires)}
 			}
-			intent, name := splitName(args[0])
-			where := channels.Path("intents", intent, "channels", name, "messages")
-			if intent == "" {
-				id, err := c.findOpenChannel(ctx, args[0])
-				if err != nil {
-					return err
+			var sent *channels.Message
+			if intent, name := splitChannelName(args[0]); intent != "" {
+				sent, err = c.channelsClient().SendByName(ctx, intent, name, body, key)
+			} else {
+				id, missing := c.findOpenChannel(ctx, args[0])
+				if missing != nil {
+					return missing
 				}
-				where = channels.Path("channels", id, "messages")
+				sent, err = c.channelsClient().Send(ctx, id, body, key)
 			}
-			v, err := c.callOnce(ctx, http.MethodPost, where, body, key)
 			if err != nil {
 				return err
 			}
-			return c.printSent(v)
+			return c.printSent(sent)
 		},
 	}
 	s.addFlags(cmd)
@@ -73,20 +72,16 @@ daemon sends it when that is back; "pending: …" on standard error tells of tha
 	f.BoolVar(&request, "request", false, "somebody is to reply; needs --to")
 	f.DurationVar(&expires, "expires", 0, "after which nobody needs to read it any more")
 	f.StringVar(&key, "key", "", "Idempotency-Key: repeating the call with the same one sends once")
-	cmd.RegisterFlagCompletionFunc("to", completeFlag(c.completeAgents))
+	cmd.RegisterFlagCompletionFunc("to", newFlagCompletion(c.completeAgents))
 	return cmd
 }
 
 // printSent prints the id of a message. It tells scripts too if the message waits: they must
 // not take it for delivered.
-func (c *verbs) printSent(v jsontext.Value) error {
-	m, err := decodeMessage(v)
-	if err != nil {
-		return err
-	}
-	c.NoteDone("the message was sent, and its id is %s", m.ID)
-	if m.Status == "pending" && !c.JSON {
+func (c *verbs) printSent(m *channels.Message) error {
+	c.SetDoneNote("the message was sent, and its id is %s", client.Line(m.ID))
+	if m.Status == channels.StatusPending && !c.JSON {
 		fmt.Fprintln(c.Err, "pending: its host is out of reach; it is sent when that is back; acpctl channel unsent tells what becomes of it")
 	}
-	return c.printCreated(v)
+	return c.printCreated(m.ID, m.JSON)
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Daemon is a daemon that answers each method as a test says.
-type Daemon struct {
+// FakeDaemon answers each method as a test says.
+type FakeDaemon struct {
 	Home string // its state directory, for --home
 
 	t    *testing.T
@@ -37,15 +37,15 @@ type Daemon struct {
 	conn    *jsonrpc.Conn // the last one that attached
 }
 
-// NewDaemon returns a daemon that listens until the test ends. Command lines run with the
+// NewFakeDaemon returns a daemon that listens until the test ends. Command lines run with the
 // commands that tree returns, root first.
-func NewDaemon(t *testing.T, tree func(*frame.Frame) *cobra.Command) *Daemon {
+func NewFakeDaemon(t *testing.T, tree func(*frame.Frame) *cobra.Command) *FakeDaemon {
 	home, err := os.MkdirTemp("/tmp", "acp") // a socket's path cannot be long
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(home) })
-	d := &Daemon{Home: home, t: t, tree: tree, methods: make(map[string]func(*jsonrpc.Request) (any, error))}
+	d := &FakeDaemon{Home: home, t: t, tree: tree, methods: make(map[string]func(*jsonrpc.Request) (any, error))}
 	l, err := net.Listen("unix", filepath.Join(home, client.SocketName))
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func NewDaemon(t *testing.T, tree func(*frame.Frame) *cobra.Command) *Daemon {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			conn := jsonrpc.NewConn(c, jsonrpc.Options{Handler: d.serve})
+			conn := jsonrpc.NewConn(c, jsonrpc.Options{Handler: d.answerRequest})
 			conns.Go(func() { conn.Run(ctx) })
 		}
 	})
@@ -66,7 +66,7 @@ func NewDaemon(t *testing.T, tree func(*frame.Frame) *cobra.Command) *Daemon {
 	return d
 }
 
-func (d *Daemon) serve(_ context.Context, c *jsonrpc.Conn, r *jsonrpc.Request) {
+func (d *FakeDaemon) answerRequest(_ context.Context, c *jsonrpc.Conn, r *jsonrpc.Request) {
 	d.mu.Lock()
 	method := d.methods[r.Method]
 	if r.Method == client.MethodAttach {
@@ -74,19 +74,19 @@ func (d *Daemon) serve(_ context.Context, c *jsonrpc.Conn, r *jsonrpc.Request) {
 	}
 	d.mu.Unlock()
 	if method == nil {
-		r.ReplyError(jsonrpc.MethodNotFound(r.Method))
+		r.RespondError(jsonrpc.NewMethodNotFound(r.Method))
 		return
 	}
 	if result, err := method(r); err != nil {
-		r.ReplyError(err)
+		r.RespondError(err)
 	} else {
-		r.Reply(result)
+		r.Respond(result)
 	}
 }
 
-// Answer lets a method answer with a result or an error.
-func (d *Daemon) Answer(method string, result any) {
-	d.Handle(method, func(*jsonrpc.Request) (any, error) {
+// SetAnswer lets a method answer with a result or an error.
+func (d *FakeDaemon) SetAnswer(method string, result any) {
+	d.SetHandler(method, func(*jsonrpc.Request) (any, error) {
 		if err, ok := result.(error); ok {
 			return nil, err
 		}
@@ -94,52 +94,52 @@ func (d *Daemon) Answer(method string, result any) {
 	})
 }
 
-// Handle lets a function answer a method.
-func (d *Daemon) Handle(method string, do func(*jsonrpc.Request) (any, error)) {
+// SetHandler lets a function answer a method.
+func (d *FakeDaemon) SetHandler(method string, do func(*jsonrpc.Request) (any, error)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.methods[method] = do
 }
 
-// Result is what a command did.
+// Result holds what a command did.
 type Result struct {
 	Code     int
 	Out, Err string
 }
 
 // Run runs a command line as a script does: nothing is a terminal.
-func (d *Daemon) Run(args ...string) Result { return d.RunAt(ui.Terminal{}, "", args...) }
+func (d *FakeDaemon) Run(args ...string) Result { return d.RunAtTerminal(ui.Terminal{}, "", args...) }
 
-// RunTyped runs a command line as a person does.
-func (d *Daemon) RunTyped(stdin string, args ...string) Result {
-	return d.RunAt(ui.Terminal{InTTY: true, OutTTY: true, ErrTTY: true, Colours: true}, stdin, args...)
+// RunInteractive runs a command line as a person does.
+func (d *FakeDaemon) RunInteractive(stdin string, args ...string) Result {
+	return d.RunAtTerminal(ui.Terminal{InTTY: true, OutTTY: true, ErrTTY: true, Colours: true}, stdin, args...)
 }
 
-// RunAt runs a command line at a terminal that lacks its streams.
-func (d *Daemon) RunAt(terminal ui.Terminal, stdin string, args ...string) Result {
+// RunAtTerminal runs a command line at a terminal that lacks its streams.
+func (d *FakeDaemon) RunAtTerminal(terminal ui.Terminal, stdin string, args ...string) Result {
 	d.t.Helper()
 	var out, err bytes.Buffer
 	terminal.In, terminal.Out, terminal.Err = strings.NewReader(stdin), &out, &err
-	code := d.RunOn(d.t.Context(), terminal, append([]string{"--home", d.Home}, args...)...)
+	code := d.RunWithoutHome(d.t.Context(), terminal, append([]string{"--home", d.Home}, args...)...)
 	return Result{code, out.String(), err.String()}
 }
 
-// RunOn runs a command line, without --home, and returns the exit code.
-func (d *Daemon) RunOn(ctx context.Context, terminal ui.Terminal, args ...string) int {
+// RunWithoutHome runs a command line, without --home, and returns the exit code.
+func (d *FakeDaemon) RunWithoutHome(ctx context.Context, terminal ui.Terminal, args ...string) int {
 	run := &frame.Frame{Terminal: terminal}
 	defer run.Daemon.Close()
 	return run.Run(ctx, d.tree(run), args)
 }
 
-// Attached returns the connection of the last agent that attached.
-func (d *Daemon) Attached() *jsonrpc.Conn {
+// AttachedConn returns the connection of the last agent that attached.
+func (d *FakeDaemon) AttachedConn() *jsonrpc.Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.conn
 }
 
-// Want fails the test if got is not this.
-func (d *Daemon) Want(got Result, code int, out, err string) {
+// WantResult fails the test if got is not this.
+func (d *FakeDaemon) WantResult(got Result, code int, out, err string) {
 	d.t.Helper()
 	if got != (Result{code, out, err}) {
 		d.t.Errorf("got exit code %d\n%s--- stderr\n%s\nwant %d\n%s--- stderr\n%s", got.Code, got.Out, got.Err, code, out, err)
@@ -156,14 +156,10 @@ var (
 // Answers over HTTP that never end: with no byte, or with one now and then.
 const Silent, Trickling = "silent", "trickling"
 
-// AnswerHTTP lets the daemon answer on its socket of channels: by method and path, with JSON.
+// SetHTTPAnswers lets the daemon answer on its socket of channels: by method and path, with JSON.
 // An error has the status of a host that is out of reach.
-func (d *Daemon) AnswerHTTP(answers map[string]string) {
-	l, err := net.Listen("unix", filepath.Join(d.Home, client.HTTPSocketName))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (d *FakeDaemon) SetHTTPAnswers(answers map[string]string) {
+	d.SetHTTPHandler(func(w http.ResponseWriter, r *http.Request) {
 		what := r.Method + " " + strings.TrimPrefix(r.URL.Path, "/api/v1/")
 		answer, ok := answers[what]
 		if offset := r.FormValue("offset"); ok && offset != "" && offset != "0" {
@@ -192,14 +188,11 @@ func (d *Daemon) AnswerHTTP(answers map[string]string) {
 			w.WriteHeader(http.StatusBadGateway)
 		}
 		w.Write([]byte(answer))
-	})}
-	done := make(chan struct{})
-	go func() { defer close(done); s.Serve(l) }()
-	d.t.Cleanup(func() { s.Shutdown(context.Background()); <-done })
+	})
 }
 
-// ServeHTTP lets a handler answer on the daemon's socket of channels.
-func (d *Daemon) ServeHTTP(h http.HandlerFunc) {
+// SetHTTPHandler lets a handler answer on the daemon's socket of channels.
+func (d *FakeDaemon) SetHTTPHandler(h http.HandlerFunc) {
 	l, err := net.Listen("unix", filepath.Join(d.Home, client.HTTPSocketName))
 	if err != nil {
 		d.t.Fatal(err)
@@ -210,7 +203,7 @@ func (d *Daemon) ServeHTTP(h http.HandlerFunc) {
 }
 
 // RemoveSocket removes a socket of the daemon, as if there were no daemon.
-func (d *Daemon) RemoveSocket(socket string) {
+func (d *FakeDaemon) RemoveSocket(socket string) {
 	if err := os.Remove(filepath.Join(d.Home, socket)); err != nil && !os.IsNotExist(err) {
 		d.t.Error(err)
 	}

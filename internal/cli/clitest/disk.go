@@ -11,7 +11,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/ui"
 )
 
-// FullDisk is a file on a disk that takes some writes, and then none.
+// FullDisk takes so many writes, and then fails like a file on a full disk.
 type FullDisk struct {
 	Writes int
 	Taken  bytes.Buffer
@@ -25,19 +25,19 @@ func (f *FullDisk) Write(b []byte) (int, error) {
 	return f.Taken.Write(b)
 }
 
-// RunOnDisk runs a command line, without --home, whose output is written to a full disk, and
+// RunOnFullDisk runs a command line, without --home, whose output is written to a full disk, and
 // returns the exit code.
-func (d *Daemon) RunOnDisk(stderr io.Writer, args ...string) int {
-	return d.RunOn(d.t.Context(), ui.Terminal{In: strings.NewReader(""), Out: &FullDisk{}, Err: stderr}, args...)
+func (d *FakeDaemon) RunOnFullDisk(stderr io.Writer, args ...string) int {
+	return d.RunWithoutHome(d.t.Context(), ui.Terminal{In: strings.NewReader(""), Out: &FullDisk{}, Err: stderr}, args...)
 }
 
 // WantDiskFull runs a command line whose output is written to a full disk. It fails the test
 // if that is not told, with what was done.
-func (d *Daemon) WantDiskFull(done string, args ...string) {
+func (d *FakeDaemon) WantDiskFull(done string, args ...string) {
 	d.t.Helper()
 	for _, args := range [][]string{args, append([]string{"--json"}, args...)} {
 		var stderr bytes.Buffer
-		got := d.RunOnDisk(&stderr, append([]string{"--home", d.Home}, args...)...)
+		got := d.RunOnFullDisk(&stderr, append([]string{"--home", d.Home}, args...)...)
 		told := ": write to standard output: no space left on device"
 		if done != "" {
 			told += "; " + done

@@ -1,90 +1,119 @@
 package frame
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 )
 
-// refuseEmptyFlags returns an error if a name, an address or a path is empty. A variable that
-// is not set in a script must not mean what is meant without the flag.
-func refuseEmptyFlags(cmd *cobra.Command) error {
-	for _, name := range []string{"home", "name", "addr", "revoke", "key-file"} {
-		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && strings.Trim(f.Value.String(), "[]") == "" {
-			return Usagef("--%s: empty: give a value, or leave the flag out", name)
+// checkFlagsNotEmpty returns an error if one of these flags is given and empty; without names,
+// if any flag is. A variable that is not set in a script must not mean what is meant without
+// the flag.
+func checkFlagsNotEmpty(cmd *cobra.Command, names ...string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		words, several := f.Value.(pflag.SliceValue)
+		empty := f.Value.String() == "" || several && strings.Join(words.GetSlice(), "") == ""
+		if empty && (len(names) == 0 || slices.Contains(names, f.Name)) {
+			err = UsageErrorf("--%s: empty: give a value, or leave the flag out", f.Name)
 		}
-	}
-	return nil
+	})
+	return err
 }
 
-// NamedArgs checks that a verb gets each of these arguments once. A peer must not be empty,
-// nor an id that nobody has: a variable that is not set in a script is found out before the
-// daemon is asked.
+// NamedArgs checks that a verb gets each of these arguments once; one in brackets may be left
+// out. A peer must not be empty, nor an id that nobody has: so a variable that is not set in
+// a script is found out before the daemon is asked.
 func NamedArgs(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) < len(names) {
+		switch {
+		case len(args) > len(names):
+			return fmt.Errorf("%q is one argument too many: put what contains spaces in quotes", args[len(names)])
+		case len(args) < len(names) && names[len(args)][0] != '[':
 			return fmt.Errorf("%s is missing", names[len(args)])
 		}
-		if len(args) > len(names) {
-			return fmt.Errorf("%q is one argument too many: put what contains spaces in quotes", args[len(names)])
-		}
-		for i, name := range names {
-			if name != "PEER" && name != "ID or NAME" {
-				continue
-			}
-			switch id, err := identity.ParseID(args[i]); {
-			case strings.TrimSpace(args[i]) == "":
-				return fmt.Errorf("%s is empty", name)
+		for i, arg := range args {
+			switch id, err := identity.ParseID(arg); {
+			case names[i] != "PEER" && names[i] != "ID or NAME":
+			case strings.TrimSpace(arg) == "":
+				return fmt.Errorf("%s is empty", names[i])
 			case err == nil && id.IsZero():
-				return fmt.Errorf("%s: %w", name, identity.ErrNobody)
+				return fmt.Errorf("%s: %w", names[i], identity.ErrNobody)
 			}
 		}
 		return nil
 	}
 }
 
-// OptionalArgs checks arguments as [NamedArgs] does, if they are given.
-func OptionalArgs(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		return NamedArgs(names[:min(len(names), len(args))]...)(cmd, args)
+// ListArgNames returns the arguments in a verb's usage, as [NamedArgs] takes them.
+func ListArgNames(cmd *cobra.Command) (names []string) {
+	for _, word := range strings.Fields(cmd.Use)[1:] {
+		if strings.HasPrefix(word, "--") {
+			break
+		}
+		name, _, _ := strings.Cut(word, "[") // PEER[/AGENT]
+		names = append(names, cmp.Or(name, word))
+	}
+	return names
+}
+
+// addVerbDefaults sets how a verb's arguments are checked and completed, unless the verb does.
+// Both follow the usage. It does the same with the verbs below cmd.
+func (f *Frame) addVerbDefaults(cmd *cobra.Command) {
+	if cmd.Args == nil {
+		cmd.Args = NamedArgs(ListArgNames(cmd)...)
+	}
+	if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil && !cmd.HasSubCommands() {
+		cmd.ValidArgsFunction = f.completeByUsage
+	}
+	for _, verb := range cmd.Commands() {
+		f.addVerbDefaults(verb)
 	}
 }
 
-// FirstArg returns the first argument, "" if there is none.
-func FirstArg(args []string) string {
+// completeByUsage completes a first argument that is PEER or FILE, and nothing else.
+func (f *Frame) completeByUsage(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	switch FirstOrEmpty(ListArgNames(cmd)) {
+	case "PEER":
+		return f.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
+	case "FILE":
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// FirstOrEmpty returns the first argument, "" if there is none.
+func FirstOrEmpty(args []string) string {
 	if len(args) == 0 {
 		return ""
 	}
 	return args[0]
 }
 
-// RefuseEmpty returns an error if an argument other than TEXT, or any flag, is empty. A
-// variable that is not set in a script must not mean everybody, or the operator.
-func RefuseEmpty(cmd *cobra.Command, args []string) (err error) {
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		words, several := f.Value.(pflag.SliceValue)
-		if f.Value.String() == "" || several && strings.Join(words.GetSlice(), "") == "" {
-			err = Usagef("--%s: empty: give a value, or leave the flag out", f.Name)
-		}
-	})
-	for i, name := range strings.Fields(cmd.Use)[1:] {
+// CheckValuesNotEmpty returns an error if an argument other than TEXT, or any flag, is empty. So a
+// variable that is not set in a script does not mean everybody, or the operator.
+func CheckValuesNotEmpty(cmd *cobra.Command, args []string) error {
+	err := checkFlagsNotEmpty(cmd)
+	for i, name := range ListArgNames(cmd) {
 		if i < len(args) && args[i] == "" && name != "TEXT" {
-			err = Usagef("%s is empty", strings.Trim(name, "[]"))
+			err = UsageErrorf("%s is empty", strings.Trim(name, "[]"))
 		}
 	}
 	return err
 }
 
-// MillisecondsFlag returns the value of a duration flag in milliseconds, 0 if it is not given.
-// It is an error if it is under 1 ms or over most.
-func MillisecondsFlag(cmd *cobra.Command, name string, d, most time.Duration) (uint64, error) {
+// ReadMilliseconds returns the value of a duration flag in milliseconds, 0 if it is not given.
+// A value under 1 ms or over most is an error.
+func ReadMilliseconds(cmd *cobra.Command, name string, d, most time.Duration) (uint64, error) {
 	if cmd.Flags().Changed(name) && (d < time.Millisecond || d > most) {
-		return 0, Usagef("--%s: expected a duration of 1ms to %s", name, most)
+		return 0, UsageErrorf("--%s: expected a duration of 1ms to %s", name, most)
 	}
 	return uint64(d.Milliseconds()), nil
 }

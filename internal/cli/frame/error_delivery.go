@@ -10,7 +10,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// arrival is what the details of an error say of the message that it is about.
+// arrival holds what the details of an error say of the message that the error is about.
 type arrival struct {
 	Delivered kinds.Delivered `json:"delivered"`
 	ID        wire.MessageID  `json:"id,omitzero"` // under which it can be repeated

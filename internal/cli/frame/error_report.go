@@ -24,17 +24,17 @@ var (
 	limit    = regexp.MustCompile(`at most (\w+)`)
 )
 
-// longestDuration returns the longest duration that a flag takes: what its usage says, else all that
-// Go has.
-func longestDuration(usage string) string {
+// findLongestDuration returns the longest duration that a flag takes: the one in its usage, else the
+// longest that Go has.
+func findLongestDuration(usage string) string {
 	if most := limit.FindStringSubmatch(usage); most != nil {
 		return most[1]
 	}
 	return fmt.Sprintf("%dh", time.Duration(math.MaxInt64)/time.Hour)
 }
 
-// flagError returns the error of a flag's value in terms of what the flag expects.
-func flagError(_ *cobra.Command, err error) error {
+// explainFlagError returns the error of a flag's value in terms of what the flag expects.
+func explainFlagError(_ *cobra.Command, err error) error {
 	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return err
@@ -46,22 +46,22 @@ func flagError(_ *cobra.Command, err error) error {
 		return err
 	}
 	if expected == aDuration && duration.MatchString(wrong.GetValue()) { // it is too long for Go
-		expected = "a duration of at most " + longestDuration(wrong.GetFlag().Usage)
+		expected = "a duration of at most " + findLongestDuration(wrong.GetFlag().Usage)
 	}
 	return fmt.Errorf("--%s: %.64q: expected %s", wrong.GetFlag().Name, wrong.GetValue(), expected)
 }
 
-// report tells why a command failed, and returns the exit code.
-func (f *Frame) report(ctx context.Context, cmd *cobra.Command, args []string, err error) int {
+// reportError tells why a command failed, and returns the exit code.
+func (f *Frame) reportError(ctx context.Context, cmd *cobra.Command, args []string, err error) int {
 	if code, ok := errors.AsType[Exit](err); ok {
 		return int(code)
 	}
-	e, code := f.Classify(ctx, err)
+	e, code := f.ClassifyError(ctx, err)
 	told := *e
 	told.Message = sameID.Replace(e.Message)
 	if e.From == "" && f.understood {
-		told.Message = inWords(cmd, told.Message)
-		if e.Code == kinds.Invalid && code == ExitLocal && isTyped(cmd, told.Message) {
+		told.Message = translateParam(cmd, told.Message)
+		if e.Code == kinds.Invalid && code == ExitLocal && concernsCommandLine(cmd, told.Message) {
 			code = ExitUsage
 		}
 	}
@@ -72,7 +72,7 @@ func (f *Frame) report(ctx context.Context, cmd *cobra.Command, args []string, e
 		told.Message += "; " + h.next
 	}
 	e = &told
-	if f.JSON || !f.understood && asksJSON(args) {
+	if f.JSON || !f.understood && wantsJSON(args) {
 		if f.PrintJSON(struct {
 			Error *kinds.Error `json:"error"`
 		}{e}) == nil {
@@ -81,7 +81,7 @@ func (f *Frame) report(ctx context.Context, cmd *cobra.Command, args []string, e
 	}
 	message := strings.TrimPrefix(client.Text(e.Message), cmd.Name()+": ") // which stands before it
 	if e.From != "" {                                                      // on one line: what looks like the next one would be its own
-		message = f.PetnameOf(ctx, e.From) + " says: " + client.Line(message)
+		message = f.FindPetname(ctx, e.From) + " says: " + client.Line(message)
 	}
 	message += DescribeDelivery(e)
 	fmt.Fprintf(f.Err, "%s: %s\n", cmd.CommandPath(), message)
@@ -91,13 +91,13 @@ func (f *Frame) report(ctx context.Context, cmd *cobra.Command, args []string, e
 	return code
 }
 
-// sameID replaces a remedy of the daemon's that WithRepeatID has left: the verbs in question
-// do no harm twice.
+// sameID replaces a remedy of the daemon's that WithRepeatID has left. The verbs in question do
+// no harm if they run twice.
 var sameID = strings.NewReplacer("repeat it with the same id", "try again", "repeat with the same id", "try again")
 
-// inWords replaces the param that a daemon's error begins with by its name on the command
-// line.
-func inWords(cmd *cobra.Command, message string) string {
+// translateParam replaces the param with which a daemon's error begins by the param's name on the
+// command line.
+func translateParam(cmd *cobra.Command, message string) string {
 	param, rest, ok := strings.Cut(strings.TrimPrefix(message, client.MethodAttach+": "), ": ")
 	flag := strings.ReplaceAll(param, "_", "-")
 	switch {
@@ -108,7 +108,7 @@ func inWords(cmd *cobra.Command, message string) string {
 		return "ACP_ID: " + rest
 	case cmd.Flags().Lookup(flag) != nil:
 		return "--" + flag + ": " + rest
-	case param == "to" && !slices.Contains(usageWords(cmd), "PEER"):
+	case param == "to" && !slices.Contains(splitUsage(cmd), "PEER"):
 		return "AGENT: " + rest
 	case param == "to":
 		return "PEER: " + rest
@@ -118,13 +118,13 @@ func inWords(cmd *cobra.Command, message string) string {
 	return message
 }
 
-// isTyped reports whether a message begins with a word of the usage, so that it is about what
-// was typed. Ids and names do not count: their form was checked before, so the daemon's
-// message is about what it knows.
-func isTyped(cmd *cobra.Command, message string) bool {
+// concernsCommandLine reports whether a message is about what was typed: whether it begins with
+// a word of the usage. Ids and names do not count. Their form was checked before, so that the
+// daemon's message is about what the daemon knows.
+func concernsCommandLine(cmd *cobra.Command, message string) bool {
 	word, _, ok := strings.Cut(strings.TrimPrefix(message, cmd.Name()+": "), ": ")
 	if named := quoted.FindStringSubmatch(word); ok && named != nil {
-		return cmd.Flags().Lookup(named[1]) != nil || slices.Contains(usageWords(cmd), strings.ToUpper(named[1]))
+		return cmd.Flags().Lookup(named[1]) != nil || slices.Contains(splitUsage(cmd), strings.ToUpper(named[1]))
 	}
 	if word == "--id" || word == "ID" || word == "--name" {
 		return false
@@ -132,20 +132,20 @@ func isTyped(cmd *cobra.Command, message string) bool {
 	if flag, is := strings.CutPrefix(word, "--"); ok && is {
 		return cmd.Flags().Lookup(flag) != nil
 	}
-	return ok && (word == "ACP_ID" || slices.Contains(usageWords(cmd), word))
+	return ok && (word == "ACP_ID" || slices.Contains(splitUsage(cmd), word))
 }
 
 // quoted matches what was typed and what it is, as in: project "../demo".
 var quoted = regexp.MustCompile(`^([a-z]+) "[^"]*"$`)
 
-// usageWords returns the words in a verb's usage, without brackets and dots.
-func usageWords(cmd *cobra.Command) []string {
+// splitUsage returns the words in a verb's usage, without brackets and dots.
+func splitUsage(cmd *cobra.Command) []string {
 	_, words, _ := strings.Cut(cmd.Use, " ")
 	return strings.FieldsFunc(words, func(r rune) bool { return strings.ContainsRune(" []/,…", r) })
 }
 
-// asksJSON reports whether --json stands in a command line that could not be parsed.
-func asksJSON(args []string) bool {
+// wantsJSON reports whether --json stands in a command line that could not be parsed.
+func wantsJSON(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
 	}

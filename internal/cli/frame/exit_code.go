@@ -18,13 +18,13 @@ const (
 	ExitInterrupted = 130
 )
 
-// UsageError is the error of a command line that is wrong.
+// UsageError says what is wrong with a command line.
 type UsageError struct{ error }
 
-// Usagef returns a [UsageError].
-func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
+// UsageErrorf returns a [UsageError].
+func UsageErrorf(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
-// hint is an error with a remedy.
+// hint adds a remedy to an error.
 type hint struct {
 	error
 	next string
@@ -35,13 +35,13 @@ func (h hint) Unwrap() error { return h.error }
 // WithHint returns err with a remedy behind its text: what can be typed next.
 func WithHint(err error, next string) error { return hint{err, next} }
 
-// Exit is an error whose reason has been told: it only sets the exit code.
+// Exit sets the exit code, as an error whose reason has been told.
 type Exit int
 
 func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// Classify returns an error in the form that is printed, and its exit code.
-func (f *Frame) Classify(ctx context.Context, err error) (*kinds.Error, int) {
+// ClassifyError returns err in the form that is printed, and the exit code for it.
+func (f *Frame) ClassifyError(ctx context.Context, err error) (*kinds.Error, int) {
 	_, wrong := errors.AsType[UsageError](err)
 	coded, isCoded := errors.AsType[*kinds.Error](err)
 	switch {
@@ -50,14 +50,14 @@ func (f *Frame) Classify(ctx context.Context, err error) (*kinds.Error, int) {
 	case !f.understood || wrong:
 		return kinds.Errorf(kinds.Invalid, "%v", err), ExitUsage
 	case isCoded:
-		return coded, ExitCodeOf(coded)
+		return coded, FindExitCode(coded)
 	}
 	return kinds.Errorf(kinds.Internal, "%v", err), ExitLocal
 }
 
-// ExitCodeOf returns the exit code of the code table. ExitFailed is for errors that the other
-// side raised; otherwise it becomes ExitLocal.
-func ExitCodeOf(e *kinds.Error) int {
+// FindExitCode returns the exit code that the code table has for e. ExitFailed becomes ExitLocal
+// if the other side did not raise the error.
+func FindExitCode(e *kinds.Error) int {
 	code := e.Code.Info().Exit
 	if code == ExitFailed && e.From == "" {
 		return ExitLocal

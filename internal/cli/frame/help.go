@@ -4,22 +4,21 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/cobra"
 )
 
-// helpOf returns the help of a command. It begins with examples, which can be typed as they
+// formatHelp returns the help of a command. It begins with examples, which can be typed as they
 // stand.
-func helpOf(cmd *cobra.Command) string {
+func formatHelp(cmd *cobra.Command) string {
 	var b strings.Builder
 	if cmd.Example != "" {
 		b.WriteString(cmd.Example + "\n\n")
 	}
 	if about := cmp.Or(cmd.Long, cmd.Short); about != "" {
-		b.WriteString(trimEnd(about) + "\n\n")
+		b.WriteString(trimTrailingSpace(about) + "\n\n")
 	}
 	b.WriteString("Usage:\n  ")
 	if !cmd.HasAvailableSubCommands() {
@@ -37,49 +36,15 @@ func helpOf(cmd *cobra.Command) string {
 		b.WriteString("\n")
 	}
 	if cmd.HasAvailableLocalFlags() {
-		b.WriteString("\nFlags:\n" + trimEnd(cmd.LocalFlags().FlagUsages()) + "\n")
+		b.WriteString("\nFlags:\n" + trimTrailingSpace(cmd.LocalFlags().FlagUsages()) + "\n")
 	}
 	if cmd.HasAvailableInheritedFlags() {
-		b.WriteString("\nFlags of every verb:\n" + trimEnd(cmd.InheritedFlags().FlagUsages()) + "\n")
+		b.WriteString("\nFlags of every verb:\n" + trimTrailingSpace(cmd.InheritedFlags().FlagUsages()) + "\n")
 	}
 	return b.String()
 }
 
-func trimEnd(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }
-
-// Prepare adds to root the verbs, the flags of every verb and the help.
-func (f *Frame) Prepare(root *cobra.Command, verbs ...*cobra.Command) {
-	NeedVerb(root)
-	root.SilenceErrors, root.SilenceUsage = true, true
-	root.CompletionOptions.DisableDefaultCmd = true
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := refuseEmptyFlags(cmd); err != nil {
-			return err
-		}
-		return f.ChooseDaemon()
-	}
-	root.SetFlagErrorFunc(flagError)
-	flags := root.PersistentFlags()
-	flags.StringVar(&f.Home, "home", "", "state directory of the daemon (default $ACP_HOME or ~/.acp)")
-	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object a line; most verbs of oacp indent it")
-	root.AddCommand(verbs...)
-	root.SetHelpCommand(newHelpCmd())
-	root.InitDefaultHelpCmd()
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		if cmd.HasAvailableSubCommands() && len(usageWords(cmd)) == 0 {
-			f.misnamed = unknownVerb(cmd, cmd.Flags().Args())
-		}
-		if f.misnamed == nil {
-			io.WriteString(f.Out, helpOf(cmd))
-		}
-	})
-}
-
-// NeedVerb makes cmd return an error if no verb of its own follows.
-func NeedVerb(cmd *cobra.Command) {
-	cmd.Args = unknownVerb
-	cmd.RunE = func(*cobra.Command, []string) error { return Usagef("name a verb") }
-}
+func trimTrailingSpace(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }
 
 // newHelpCmd returns cobra's help command, except that it reports unknown verbs.
 func newHelpCmd() *cobra.Command {
@@ -90,7 +55,7 @@ func newHelpCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, left, err := cmd.Root().Find(args)
 			if err != nil || len(left) > 0 {
-				return Usagef("unknown verb %q", strings.Join(args, " "))
+				return UsageErrorf("unknown verb %q", strings.Join(args, " "))
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()
@@ -98,8 +63,8 @@ func newHelpCmd() *cobra.Command {
 	}
 }
 
-// unknownVerb returns an error if there are arguments: none of them is a verb.
-func unknownVerb(cmd *cobra.Command, args []string) error {
+// checkNoUnknownVerb returns an error if there are arguments: none of them is a verb.
+func checkNoUnknownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}

@@ -21,14 +21,14 @@ func (f *Frame) ReadArgument(ctx context.Context, name, arg string) (string, err
 	var err error
 	switch path, isFile := strings.CutPrefix(arg, "@"); {
 	case arg == "-" && f.inTaken:
-		return "", Usagef("%s: only one argument can be standard input", name)
+		return "", UsageErrorf("%s: only one argument can be standard input", name)
 	case arg == "-":
 		f.inTaken = true
 		from = "standard input"
 		text, err = f.ReadStdin(ctx)
 	case isFile:
 		from = path
-		text, err = readFile(path)
+		text, err = readArgumentFile(path)
 	default:
 		text = arg
 	}
@@ -40,7 +40,7 @@ func (f *Frame) ReadArgument(ctx context.Context, name, arg string) (string, err
 		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 	}
 	if !utf8.ValidString(text) {
-		return "", Usagef("%s: not valid UTF-8", name)
+		return "", UsageErrorf("%s: not valid UTF-8", name)
 	}
 	return text, nil
 }
@@ -54,28 +54,28 @@ func (f *Frame) ReadObject(ctx context.Context, name, arg string) (jsontext.Valu
 	v, err := jsontext.NewDecoder(strings.NewReader(text)).ReadValue()
 	switch wrong, ok := errors.AsType[*jsontext.SyntacticError](err); {
 	case ok && errors.Is(err, jsontext.ErrDuplicateName):
-		return nil, Usagef("%s: the name %q stands there twice", name, wrong.JSONPointer.LastToken())
+		return nil, UsageErrorf("%s: the name %q stands there twice", name, wrong.JSONPointer.LastToken())
 	case err != nil, v.Kind() != '{', !jsontext.Value(text).IsValid():
-		return nil, Usagef("%s: expected a JSON object", name)
+		return nil, UsageErrorf("%s: expected a JSON object", name)
 	}
 	return jsontext.Value(text), nil
 }
 
-func readFile(path string) (string, error) {
+func readArgumentFile(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("%w: a text that begins with @ can be given on standard input, as -", err)
 	}
 	defer f.Close()
-	text, err := readBounded(f)
+	text, err := readBoundedText(f)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return text, err
 }
 
-// readBounded reads as much as a message can hold, and returns an error if there is more.
-func readBounded(r io.Reader) (string, error) {
+// readBoundedText reads as much as a message can hold, and returns an error if there is more.
+func readBoundedText(r io.Reader) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(r, wire.MaxMaxMessage+1))
 	if err == nil && len(b) > wire.MaxMaxMessage {
 		err = fmt.Errorf("over %d MiB, more than any message can hold", wire.MaxMaxMessage>>20)
@@ -86,11 +86,11 @@ func readBounded(r io.Reader) (string, error) {
 // ReadStdin reads standard input until its end or an interrupt. An interrupt leaves a
 // goroutine blocked in a read that nothing can end; it is the process's last.
 func (f *Frame) ReadStdin(ctx context.Context) (string, error) {
-	return awaitText(ctx, func() (string, error) { return readBounded(f.In) })
+	return readUntilCancelled(ctx, func() (string, error) { return readBoundedText(f.In) })
 }
 
-// awaitText returns what read returns, or the error of ctx if that ends first.
-func awaitText(ctx context.Context, read func() (string, error)) (string, error) {
+// readUntilCancelled returns what read returns, or the error of ctx if that ends first.
+func readUntilCancelled(ctx context.Context, read func() (string, error)) (string, error) {
 	type answer struct {
 		text string
 		err  error
@@ -110,7 +110,7 @@ func awaitText(ctx context.Context, read func() (string, error)) (string, error)
 
 // ReadLine reads a line of standard input byte by byte, and leaves what follows there.
 func (f *Frame) ReadLine(ctx context.Context) (string, error) {
-	return awaitText(ctx, func() (string, error) {
+	return readUntilCancelled(ctx, func() (string, error) {
 		const longest = 4 << 10 // an invitation's limit too
 		var line []byte
 		for b := [1]byte{}; len(line) <= longest; {

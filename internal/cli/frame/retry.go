@@ -7,9 +7,10 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 )
 
-// Retry repeats a call, which cannot have arrived, for as long as limit while again says so.
-// The pauses grow up to most.
-func Retry(ctx context.Context, limit, most time.Duration, again func(error) bool, call func() error) error {
+// RetryWhile calls until the error is nil, again says no to the error, or limit has passed. It
+// blocks between the calls, for pauses that grow up to most. The caller's again must say no to
+// an error after which the call may have arrived.
+func RetryWhile(ctx context.Context, limit, most time.Duration, again func(error) bool, call func() error) error {
 	end := time.Now().Add(limit)
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, most) {
 		err := call()

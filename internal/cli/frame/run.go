@@ -1,6 +1,6 @@
-// Package frame is what every verb of acpctl shares: the streams and flags of one run, the
+// Package frame holds what every verb of acpctl shares: the streams and flags of one run, the
 // client of the daemon, how arguments are read and completed, and how an error becomes text
-// and an exit code. The packages of verbs get a [Frame] and return their commands; they
+// and an exit code. The packages of verbs get a [Frame] and return their commands. They
 // know nothing of each other.
 package frame
 
@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,11 +19,11 @@ import (
 	"github.com/acpd/acpd/internal/cli/ui"
 )
 
-// DaemonPatience is how long the own daemon may take for what it answers by itself: more
-// than a disk that is busy needs, and less than a person waits.
+// DaemonPatience bounds how long the own daemon may take for what it answers by itself. It is
+// more than a busy disk needs, and less than a person waits.
 const DaemonPatience = 5 * time.Second
 
-// Frame is one run of acpctl.
+// Frame holds what the verbs share in one run of acpctl.
 type Frame struct {
 	ui.Terminal
 	Home    string        // --home
@@ -31,18 +32,55 @@ type Frame struct {
 
 	understood bool     // the command line was understood
 	inTaken    bool     // an argument was read from In
-	read       []string // what else than the command line was read for arguments, and how much
-	misnamed   error    // why there is no help for what it was asked about
+	read       []string // which files and streams were read for arguments, and how much
+	misnamed   error    // why there is no help for the verb that was asked about
 }
 
-// New returns the frame of this process.
-func New() *Frame {
+// NewFrame returns the frame of this process.
+func NewFrame() *Frame {
 	f := &Frame{Terminal: ui.NewTerminal()}
 	f.Daemon.Patience = DaemonPatience
 	return f
 }
 
-// Run runs one command line with the tree below root, which [Frame.Prepare] made, and
+// SetUpRoot adds to root the verbs, the flags of every verb and the help.
+func (f *Frame) SetUpRoot(root *cobra.Command, verbs ...*cobra.Command) {
+	RequireVerb(root)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkFlagsNotEmpty(cmd, "home", "name", "addr", "revoke", "key-file"); err != nil {
+			return err
+		}
+		return f.ChooseDaemon()
+	}
+	root.SetFlagErrorFunc(explainFlagError)
+	flags := root.PersistentFlags()
+	flags.StringVar(&f.Home, "home", "", "state directory of the daemon (default $ACP_HOME or ~/.acp)")
+	flags.BoolVar(&f.JSON, "json", false, "print JSON, one object a line; most verbs of oacp indent it")
+	for _, verb := range verbs {
+		f.addVerbDefaults(verb)
+	}
+	root.AddCommand(verbs...)
+	root.SetHelpCommand(newHelpCmd())
+	root.InitDefaultHelpCmd()
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		if cmd.HasAvailableSubCommands() && len(splitUsage(cmd)) == 0 {
+			f.misnamed = checkNoUnknownVerb(cmd, cmd.Flags().Args())
+		}
+		if f.misnamed == nil {
+			io.WriteString(f.Out, formatHelp(cmd))
+		}
+	})
+}
+
+// RequireVerb makes cmd return an error if no verb of its own follows.
+func RequireVerb(cmd *cobra.Command) {
+	cmd.Args = checkNoUnknownVerb
+	cmd.RunE = func(*cobra.Command, []string) error { return UsageErrorf("name a verb") }
+}
+
+// Run runs one command line with the tree below root, which [Frame.SetUpRoot] made, and
 // returns the exit code.
 func (f *Frame) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	f.GuardOutput()
@@ -53,9 +91,9 @@ func (f *Frame) Run(ctx context.Context, root *cobra.Command, args []string) int
 	err = cmp.Or(err, f.misnamed)
 	code := 0
 	if _, ok := errors.AsType[*ui.UnwrittenError](err); err != nil && !ok {
-		code = f.report(ctx, cmd, args, err)
+		code = f.reportError(ctx, cmd, args, err)
 	}
-	if f.TellUnwritten(cmd.CommandPath()) && code == 0 {
+	if f.ReportUnwritten(cmd.CommandPath()) && code == 0 {
 		return ExitLocal
 	}
 	return code
@@ -69,12 +107,12 @@ func (f *Frame) ChooseDaemon() error {
 	case err != nil:
 		return UsageError{err}
 	case set && f.Home != "":
-		return Usagef("--home: ACP_SOCKET is set, and an agent speaks through that socket alone: leave the flag out")
+		return UsageErrorf("--home: ACP_SOCKET is set, and an agent speaks through that socket alone: leave the flag out")
 	case set:
 		f.AsGuest = true
-		f.Daemon.As = client.SpeakParams{Name: os.Getenv("ACP_AGENT"), Key: os.Getenv("ACP_AGENT_KEY")}
-		if f.Daemon.As.Key == "" {
-			f.Daemon.As = client.SpeakParams{}
+		f.Daemon.SpeakAs = client.SpeakParams{Name: os.Getenv("ACP_AGENT"), Key: os.Getenv("ACP_AGENT_KEY")}
+		if f.Daemon.SpeakAs.Key == "" {
+			f.Daemon.SpeakAs = client.SpeakParams{}
 		}
 	case f.Home != "":
 		f.Daemon.Socket = filepath.Join(f.Home, client.SocketName)

@@ -11,7 +11,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (o *verbs) bindCmd() *cobra.Command {
+func (o *verbs) newBindCmd() *cobra.Command {
 	var p client.OACPBindParams
 	var linger time.Duration
 	cmd := &cobra.Command{
@@ -25,33 +25,27 @@ agents that send from here in the same way: it takes mail from them alone. With 
 mirror the copy here stays until the agent there is done with its own; with on-stored
 it goes when it has been stored there for a time, the linger. The project must be
 there (see init); the agent's folder is made.`,
-		Args: frame.NamedArgs("PROJECT", "AGENT", "PEER"),
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) == 2 {
-				return o.CompletePeers(cmd, nil, begun, client.PeerTrusted, client.PeerConnected)
-			}
-			return o.completeAgent(cmd, args, begun)
-		},
-		RunE: o.runWithDaemon(func(ctx context.Context, args []string) error {
+		ValidArgsFunction: o.completeArgs,
+		RunE: o.withDaemonCheck(func(ctx context.Context, args []string) error {
 			if linger < 0 || linger%time.Second != 0 {
-				return frame.Usagef("--linger: expected whole seconds, like 90s or 10m")
+				return frame.UsageErrorf("--linger: expected whole seconds, like 90s or 10m")
 			}
 			p.Project, p.Agent, p.Peer, p.LingerSecs = args[0], args[1], args[2], uint64(linger/time.Second)
 			b, err := o.Daemon.OACPBind(ctx, p)
 			if err != nil {
 				return err
 			}
-			return o.printBinding(b)
+			return o.PrintList(b, bindingHead, [][]string{formatBinding(b)})
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVar(&p.Mode, "mode", "mirror", "when the copy here goes: mirror or on-stored")
+	f.StringVar((*string)(&p.Mode), "mode", string(client.ModeMirror), "when the copy here goes: mirror or on-stored")
 	f.DurationVar(&linger, "linger", 0, "with on-stored: how long the copy stays (default 2m)")
 	f.BoolVar(&p.Take, "take", false, "also an agent that has sent from here, and has moved")
 	return cmd
 }
 
-func (o *verbs) unbindCmd() *cobra.Command {
+func (o *verbs) newUnbindCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "unbind PROJECT AGENT",
 		Short: "Say that an agent lives on this machine again",
@@ -60,66 +54,47 @@ func (o *verbs) unbindCmd() *cobra.Command {
 		Long: `Ends a binding. What lies in the agent's inbox stays there and is carried no more,
 and the daemon takes mail from peers for the agent. The agent's folder, which bind has
 made, stays too: remove it where its name was mistyped.`,
-		Args:              frame.NamedArgs("PROJECT", "AGENT"),
-		ValidArgsFunction: o.completeAgent,
-		RunE: o.runWithDaemon(func(ctx context.Context, args []string) error {
+		ValidArgsFunction: o.completeArgs,
+		RunE: o.withDaemonCheck(func(ctx context.Context, args []string) error {
 			b, err := o.Daemon.OACPUnbind(ctx, client.OACPUnbindParams{Project: args[0], Agent: args[1]})
 			if err != nil {
 				return err
 			}
-			if o.JSON {
-				return o.PrintJSON(b)
-			}
-			o.PrintTable([]string{"PROJECT", "AGENT", "PEER", "STATE"}, [][]string{{client.Line(b.Project), b.Agent, b.Peer, "unbound"}})
-			return nil
+			return o.PrintList(b, []string{"PROJECT", "AGENT", "PEER", "STATE"}, [][]string{{client.Line(b.Project), b.Agent, b.Peer, "unbound"}})
 		}),
 	}
 }
 
-// printBinding prints a new binding.
-func (o *verbs) printBinding(b *client.OACPBinding) error {
-	if o.JSON {
-		return o.PrintJSON(b)
-	}
-	o.PrintTable(bindingHead, [][]string{bindingRow(b)})
-	return nil
-}
-
 var bindingHead = []string{"PROJECT", "AGENT", "PEER", "MODE", "LINGER"}
 
-func bindingRow(b *client.OACPBinding) []string {
+func formatBinding(b *client.OACPBinding) []string {
 	linger := "-"
 	if b.LingerSecs > 0 {
 		linger = strconv.FormatUint(b.LingerSecs, 10) + "s"
 	}
-	return []string{client.Line(b.Project), b.Agent, b.Peer, b.Mode, linger}
+	return []string{client.Line(b.Project), b.Agent, b.Peer, string(b.Mode), linger}
 }
 
-func (o *verbs) bindingsCmd() *cobra.Command {
+func (o *verbs) newBindingsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "bindings [PROJECT]",
 		Short: "List the agents that live on other machines",
 		Example: `  acpctl oacp bindings
   acpctl oacp bindings demo --json`,
-		Args:              frame.OptionalArgs("PROJECT"),
-		ValidArgsFunction: o.completeProject,
-		RunE: o.runWithDaemon(func(ctx context.Context, args []string) error {
-			all, err := o.Daemon.OACPBindings(ctx, frame.FirstArg(args))
+		ValidArgsFunction: o.completeArgs,
+		RunE: o.withDaemonCheck(func(ctx context.Context, args []string) error {
+			all, err := o.Daemon.OACPBindings(ctx, frame.FirstOrEmpty(args))
 			if err == nil && len(all) == 0 {
-				err = o.checkProject(ctx, frame.FirstArg(args))
+				err = o.checkProject(ctx, frame.FirstOrEmpty(args))
 			}
 			if err != nil {
 				return err
 			}
-			if o.JSON {
-				return o.PrintJSON(client.OACPBindings{Bindings: all})
-			}
 			var rows [][]string
 			for i := range all {
-				rows = append(rows, bindingRow(&all[i]))
+				rows = append(rows, formatBinding(&all[i]))
 			}
-			o.PrintTable(bindingHead, rows)
-			return nil
+			return o.PrintList(client.OACPBindings{Bindings: all}, bindingHead, rows)
 		}),
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func newDaemon(t *testing.T) *clitest.Daemon {
-	return clitest.NewDaemon(t, func(f *frame.Frame) *cobra.Command {
+func newDaemon(t *testing.T) *clitest.FakeDaemon {
+	return clitest.NewFakeDaemon(t, func(f *frame.Frame) *cobra.Command {
 		root := &cobra.Command{Use: "acpctl"}
-		f.Prepare(root, New(f))
+		f.SetUpRoot(root, NewOACPCmd(f))
 		return root
 	})
 }

@@ -20,21 +20,13 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-// The states that send prints with --wait-delivered.
-const (
-	mailQueued    = "queued"
-	mailDelivered = "delivered"
-	mailWithdrawn = "withdrawn"
-)
+// withdrawnError says what on this machine kept a message from being delivered.
+type withdrawnError struct{ why string }
 
-// withdrawn is the error of a message that something on this machine kept from being
-// delivered.
-type withdrawn struct{ why string }
+func (w *withdrawnError) Error() string { return w.why }
 
-func (w *withdrawn) Error() string { return w.why }
-
-// deliveryWatch follows mail of a project on its way. It is made before the mail is sent, so
-// that it misses nothing.
+// deliveryWatch follows mail of a project on its way. It begins before the mail is sent, so that
+// it misses nothing.
 type deliveryWatch struct {
 	frame   *frame.Frame
 	project string
@@ -47,7 +39,7 @@ type deliveryWatch struct {
 
 // watchDeliveries begins a watch. The caller ends it with stop.
 func (o *verbs) watchDeliveries(ctx context.Context, project string) (*deliveryWatch, error) {
-	if err := o.checkHome(ctx); err != nil {
+	if err := o.checkDaemonHome(ctx); err != nil {
 		return nil, err
 	}
 	bindings, err := o.Daemon.OACPBindings(ctx, project)
@@ -70,11 +62,11 @@ func (o *verbs) watchDeliveries(ctx context.Context, project string) (*deliveryW
 	return d, nil
 }
 
-// awaitWithin does as awaitAll for at most patience. Its errors continue "sent, but".
-func (d *deliveryWatch) awaitWithin(ctx context.Context, patience time.Duration, s mailbox.Sent) error {
+// awaitDeliveriesWithin does as awaitDeliveries for at most patience. Its errors continue "sent, but".
+func (d *deliveryWatch) awaitDeliveriesWithin(ctx context.Context, patience time.Duration, s mailbox.Sent) error {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := d.awaitAll(within, s)
+	err := d.awaitDeliveries(within, s)
 	switch {
 	case within.Err() != nil && ctx.Err() == nil && d.reason != "":
 		return fmt.Errorf("not stored there within %s: %s; it waits until it can go: see acpctl oacp queue %s", patience, client.Line(d.reason), d.project)
@@ -86,20 +78,20 @@ func (d *deliveryWatch) awaitWithin(ctx context.Context, patience time.Duration,
 	return err
 }
 
-// awaitAll blocks until every copy of a message is stored where its recipient lives. It
-// returns an error if a copy is parked or withdrawn.
-func (d *deliveryWatch) awaitAll(ctx context.Context, s mailbox.Sent) error {
+// awaitDeliveries blocks until each copy of a message is stored on its recipient's machine. It returns
+// an error if a copy is parked or withdrawn, or if ctx ends.
+func (d *deliveryWatch) awaitDeliveries(ctx context.Context, s mailbox.Sent) error {
 	const again = time.Second // events are hints
 	tick := time.NewTicker(again)
 	defer tick.Stop()
 	sum := sha256.Sum256(s.Data)
 	hash := hex.EncodeToString(sum[:])
-	files := slices.DeleteFunc(slices.Clone(s.Inboxes), func(path string) bool { return !d.away[recipientOf(path)] })
+	files := slices.DeleteFunc(slices.Clone(s.Inboxes), func(path string) bool { return !d.away[recipientOfFile(path)] })
 	for {
 		var waiting []string
 		reason := ""
 		for _, path := range files {
-			q, err := d.askState(ctx, path, hash)
+			q, err := d.askMailState(ctx, path, hash)
 			if err != nil {
 				return err
 			}
@@ -121,13 +113,13 @@ func (d *deliveryWatch) awaitAll(ctx context.Context, s mailbox.Sent) error {
 	}
 }
 
-// recipientOf returns the agent in whose inbox a file is.
-func recipientOf(path string) string { return filepath.Base(filepath.Dir(filepath.Dir(path))) }
+// recipientOfFile returns the agent in whose inbox a file is.
+func recipientOfFile(path string) string { return filepath.Base(filepath.Dir(filepath.Dir(path))) }
 
-// askState asks the daemon for the state of a message, by its file and hash. Only the daemon
-// says that it is delivered, and it still does when the file is gone.
-func (d *deliveryWatch) askState(ctx context.Context, path, hash string) (client.OACPQueued, error) {
-	agent := recipientOf(path)
+// askMailState asks the daemon for the state of a message, by its file and hash. The daemon alone
+// knows that a message is delivered, and still knows when the file is gone.
+func (d *deliveryWatch) askMailState(ctx context.Context, path, hash string) (client.OACPQueued, error) {
+	agent := recipientOfFile(path)
 	_, err := os.Lstat(path) // before the daemon is asked: then it knows why the file went
 	gone := errors.Is(err, fs.ErrNotExist)
 	q, err := d.frame.Daemon.OACPFile(ctx, d.project, agent, filepath.Base(path))
@@ -139,13 +131,13 @@ func (d *deliveryWatch) askState(ctx context.Context, path, hash string) (client
 	case q != nil && (q.SHA256 == hash || q.SHA256 == ""):
 		return *q, nil
 	case q != nil:
-		return *q, &withdrawn{path + " was changed before it was seen to be delivered"}
+		return *q, &withdrawnError{path + " was changed before it was seen to be delivered"}
 	case gone:
-		return client.OACPQueued{}, &withdrawn{"it was recalled or dropped before it was seen to be delivered: " + path + " is gone"}
+		return client.OACPQueued{}, &withdrawnError{"it was recalled or dropped before it was seen to be delivered: " + path + " is gone"}
 	}
 	bindings, err := d.frame.Daemon.OACPBindings(ctx, d.project)
 	if err == nil && !slices.ContainsFunc(bindings, func(b client.OACPBinding) bool { return b.Agent == agent }) {
-		err = &withdrawn{agent + " is bound no more: the message lies in " + path}
+		err = &withdrawnError{agent + " is bound no more: the message lies in " + path}
 	}
 	return client.OACPQueued{State: client.MailWaiting}, err
 }

@@ -2,9 +2,11 @@ package oacp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +16,7 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-func (o *verbs) doctorCmd() *cobra.Command {
+func (o *verbs) newDoctorCmd() *cobra.Command {
 	var project, output string
 	var fix bool
 	cmd := &cobra.Command{
@@ -29,18 +31,16 @@ a peer too. What waits for another machine, and
 why, tells acpctl oacp queue.
 
 Exit codes: 0 also with warnings, 1 with errors.`,
-		Args:              frame.NamedArgs(),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: o.runAsReference(func(ctx context.Context, _ []string) error {
+		RunE: o.withReferenceErrors(func(ctx context.Context, _ []string) error {
 			h, err := o.findHome()
 			if err != nil {
 				return err
 			}
-			r := h.Examine(project, fix)
+			r := h.Diagnose(project, fix)
 			r.Categories = append(r.Categories, o.examineDaemon(ctx, project)...)
-			text, bare := o.formatReport(r, project, o.Paint), o.formatReport(r, project, func(_, s string) string { return s })
+			text, bare := o.formatReport(r, project, o.ColourText), o.formatReport(r, project, func(_, s string) string { return s })
 			if o.JSON {
-				b, err := mailbox.JSON(r, true)
+				b, err := mailbox.FormatJSON(r, true)
 				if err != nil {
 					return err
 				}
@@ -111,4 +111,29 @@ func (o *verbs) formatReport(r mailbox.Report, project string, paint func(colour
 		b.WriteString(paint(ui.Green, "No issues found.") + "\n")
 	}
 	return b.String()
+}
+
+// examineDaemon returns what the doctor finds if the daemon answers within a second: that the
+// daemon carries mail of other mailboxes, or knows of agents that are hosted on two machines.
+func (o *verbs) examineDaemon(ctx context.Context, project string) []mailbox.Category {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var findings []mailbox.Finding
+	err := o.checkDaemonHome(ctx)
+	switch other, ok := errors.AsType[*otherHomeError](err); {
+	case ok:
+		findings = append(findings, mailbox.Finding{Name: "daemon", Severity: mailbox.Warn, Message: other.problem, Hint: other.remedy})
+	case err == nil:
+		twins, _ := o.Daemon.OACPTwins(ctx, project)
+		for _, t := range twins {
+			findings = append(findings, mailbox.Finding{
+				Name: t.Agent, Severity: mailbox.Warn, Message: fmt.Sprintf("%s of project %s — hosted here and at %s: mail for it stays where it is sent", t.Agent, t.Project, t.Peer),
+				Hint: fmt.Sprintf("Give one of the two another name; or, if it lives at %s alone, acpctl oacp bind %s %s %s --take", t.Peer, t.Project, t.Agent, t.Peer),
+			})
+		}
+	}
+	if findings == nil {
+		return nil
+	}
+	return []mailbox.Category{{Name: "Daemon", Worst: mailbox.Warn, Results: findings}}
 }

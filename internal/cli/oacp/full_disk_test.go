@@ -27,7 +27,7 @@ func TestFullOutputOfOACP(t *testing.T) {
 		if form != "" {
 			args = append([]string{form}, send...)
 		}
-		if code := f.RunOnDisk(&stderr, args...); code != frame.ExitLocal || !strings.Contains(stderr.String(), "acpctl oacp send: write to standard output: no space left on device; the message was sent, and its id is msg-") {
+		if code := f.RunOnFullDisk(&stderr, args...); code != frame.ExitLocal || !strings.Contains(stderr.String(), "acpctl oacp send: write to standard output: no space left on device; the message was sent, and its id is msg-") {
 			t.Errorf("%s: exit code %d\n%s", form, code, &stderr)
 		}
 	}
@@ -36,7 +36,7 @@ func TestFullOutputOfOACP(t *testing.T) {
 	// A watch that nobody can hear does not go on.
 	for _, form := range []string{"--json=false", "--json"} {
 		var stderr bytes.Buffer
-		code := f.RunOnDisk(&stderr, "oacp", "watch", "--agent", "reviewer", "--project", "demo", "--since", "epoch", "--follow", "--state-id", "of"+strings.TrimPrefix(form, "--json="), form)
+		code := f.RunOnFullDisk(&stderr, "oacp", "watch", "--agent", "reviewer", "--project", "demo", "--since", "epoch", "--follow", "--state-id", "of"+strings.TrimPrefix(form, "--json="), form)
 		if want := "acpctl oacp watch: write to standard output: no space left on device; what is lost there counts as told: acpctl oacp inbox shows it\n"; code != frame.ExitLocal || stderr.String() != want {
 			t.Errorf("%s: exit code %d\n%s", form, code, &stderr)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-func (o *verbs) inboxCmd() *cobra.Command {
+func (o *verbs) newInboxCmd() *cobra.Command {
 	var agent, order string
 	var all bool
 	cmd := &cobra.Command{
@@ -25,33 +25,28 @@ func (o *verbs) inboxCmd() *cobra.Command {
   acpctl oacp inbox demo --agent reviewer --order name     as the tool oacp prints it`,
 		Long: `Lists messages in the order in which they should be processed: P0 first, at the same
 priority requests for work or review first, then the oldest; expired ones last.`,
-		Args:              frame.NamedArgs("PROJECT"),
-		ValidArgsFunction: o.completeProject,
-		RunE: o.runAsReference(func(_ context.Context, args []string) error {
+		ValidArgsFunction: o.completeArgs,
+		RunE: o.withReferenceErrors(func(_ context.Context, args []string) error {
 			if (agent != "") == all {
-				return frame.Usagef("expected either --agent AGENT or --all")
+				return frame.UsageErrorf("expected either --agent AGENT or --all")
 			}
 			if order != "processing" && order != "name" {
-				return frame.Usagef("--order: expected processing or name")
+				return frame.UsageErrorf("--order: expected processing or name")
 			}
 			p, err := o.findProject(args[0])
 			if err != nil {
 				return err
 			}
-			l, err := p.List(agent, order == "name")
+			l, err := p.ListInboxes(agent, order == "name")
 			if err != nil {
 				return err
 			}
-			if o.JSON {
-				return o.printJSON(l, true)
-			}
-			fmt.Fprint(o.Out, formatListing(l, order == "name"))
-			return nil
+			return o.printReport(l, func() { fmt.Fprint(o.Out, formatListing(l, order == "name")) })
 		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&agent, "agent", "", "list the inbox of this agent")
-	cmd.RegisterFlagCompletionFunc("agent", o.completeFlag)
+	cmd.RegisterFlagCompletionFunc("agent", o.completeAgentFlag)
 	f.BoolVar(&all, "all", false, "list the inboxes of all agents")
 	f.StringVar(&order, "order", "processing", "processing or name")
 	return cmd
@@ -98,14 +93,14 @@ func formatGrid(rows [][]string) string {
 	}
 	var lines []string
 	for n, row := range rows {
-		var cells, rule []string
+		line, rule := "|", "|"
 		for i, cell := range row {
-			cells = append(cells, cell+strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)))
-			rule = append(rule, strings.Repeat("-", width[i]))
+			line += fmt.Sprintf(" %-*s |", width[i], cell)
+			rule += strings.Repeat("-", width[i]+2) + "|"
 		}
-		lines = append(lines, "| "+strings.Join(cells, " | ")+" |")
+		lines = append(lines, line)
 		if n == 0 {
-			lines = append(lines, "|-"+strings.Join(rule, "-|-")+"-|")
+			lines = append(lines, rule)
 		}
 	}
 	return strings.Join(lines, "\n")

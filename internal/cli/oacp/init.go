@@ -3,6 +3,7 @@ package oacp
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -12,7 +13,7 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-func (o *verbs) initCmd() *cobra.Command {
+func (o *verbs) newInitCmd() *cobra.Command {
 	var repo, agents string
 	var links []string
 	cmd := &cobra.Command{
@@ -22,17 +23,15 @@ func (o *verbs) initCmd() *cobra.Command {
   acpctl oacp init demo --agents '' --repo . --link docs/plan.md:plan.md`,
 		Long: `Makes the folders of a project and of its agents. What is there stays: it can be
 run again, for one more agent.`,
-		Args:              frame.NamedArgs("PROJECT"),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: o.runAsReference(func(_ context.Context, args []string) error {
+		RunE: o.withReferenceErrors(func(_ context.Context, args []string) error {
 			if strings.ContainsFunc(args[0], func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-				return frame.Usagef("PROJECT: %q: a name with spaces is two in scripts and in what tools print: use - or _ instead", args[0])
+				return frame.UsageErrorf("PROJECT: %q: a name with spaces is two in scripts and in what tools print: use - or _ instead", args[0])
 			}
 			w := mailbox.Workspace{Agents: splitNames(agents)}
 			for _, l := range links {
 				src, dst, _ := strings.Cut(l, ":")
 				if src == "" || dst == "" {
-					return frame.Usagef("argument --link: link must be SRC:DST")
+					return frame.UsageErrorf("argument --link: link must be SRC:DST")
 				}
 				w.Links = append(w.Links, mailbox.Link{Source: src, Name: dst})
 			}
@@ -53,12 +52,9 @@ run again, for one more agent.`,
 }
 
 // splitNames returns the names in a list with commas, each once.
-func splitNames(list string) []string {
-	var names []string
-	seen := make(map[string]bool)
+func splitNames(list string) (names []string) {
 	for name := range strings.SplitSeq(list, ",") {
-		if name = strings.TrimSpace(name); name != "" && !seen[name] {
-			seen[name] = true
+		if name = strings.TrimSpace(name); name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -70,36 +66,34 @@ func (o *verbs) initProject(project string, w mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	_, absent := h.Project(project)
-	p, made, skipped, err := h.Init(project, w)
+	_, absent := h.FindProject(project)
+	p, made, skipped, err := h.InitProject(project, w)
 	if err != nil {
 		return err
 	}
-	if o.JSON {
-		return o.printJSON(struct {
-			Project string   `json:"project"`
-			Path    string   `json:"path"`
-			Agents  []string `json:"agents"`
-		}{p.Name, p.Dir(), w.Agents}, true)
-	}
-	if len(made) > 0 {
-		o.PrintLine("Creating artifact symlinks from repo: %s", w.Repo)
-	}
-	for _, l := range made {
-		o.PrintLine("  + artifacts/%s -> %s", l.Name, l.Source)
-	}
-	for _, l := range skipped {
-		o.PrintLine("  ! Skipped artifacts/%s — %s not found", l.Name, l.Source)
-	}
-	if absent == nil {
-		o.PrintLine("Project workspace exists already: %s", p.Dir())
-		o.PrintLine("  What was there stays, what was missing was made; another agent: acpctl oacp init %s --agents NAME", project)
-	} else {
-		o.PrintLine("Initialized project workspace: %s", p.Dir())
-	}
-	if w.Repo != "" {
-		o.PrintLine("  To link a runtime repo, symlink workspace.json into the repo root:")
-		o.PrintLine("    ln -sf %s <repo>/.oacp", filepath.Join(p.Dir(), "workspace.json"))
-	}
-	return nil
+	return o.printReport(struct {
+		Project string   `json:"project"`
+		Path    string   `json:"path"`
+		Agents  []string `json:"agents"`
+	}{p.Name, p.Dir(), w.Agents}, func() {
+		if len(made) > 0 {
+			o.PrintLine("Creating artifact symlinks from repo: %s", w.Repo)
+		}
+		for _, l := range made {
+			o.PrintLine("  + artifacts/%s -> %s", l.Name, l.Source)
+		}
+		for _, l := range skipped {
+			o.PrintLine("  ! Skipped artifacts/%s — %s not found", l.Name, l.Source)
+		}
+		if absent == nil {
+			o.PrintLine("Project workspace exists already: %s", p.Dir())
+			o.PrintLine("  What was there stays, what was missing was made; another agent: acpctl oacp init %s --agents NAME", project)
+		} else {
+			o.PrintLine("Initialized project workspace: %s", p.Dir())
+		}
+		if w.Repo != "" {
+			o.PrintLine("  To link a runtime repo, symlink workspace.json into the repo root:")
+			o.PrintLine("    ln -sf %s <repo>/.oacp", filepath.Join(p.Dir(), "workspace.json"))
+		}
+	})
 }

@@ -1,9 +1,10 @@
-// Package oacp is the verbs of acpctl oacp. Their texts, JSON and exit codes are those of the
-// reference tool: 1 for whatever is refused, 2 for a wrong call. An error of the daemon,
-// which that tool does not have, has its own exit code.
+// Package oacp has the verbs of acpctl oacp. Their texts, JSON and exit codes are those of the
+// reference tool: 1 if something is refused, 2 for a wrong call. The reference tool has no
+// daemon; an error of the daemon has the exit code of its own code.
 package oacp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,14 +20,14 @@ import (
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-// verbs is the verbs of one run, and their flags.
+// verbs holds what the verbs of this package share in one run.
 type verbs struct {
 	*frame.Frame
 	dir string // --oacp-dir
 }
 
-// New returns the command oacp with its verbs.
-func New(f *frame.Frame) *cobra.Command {
+// NewOACPCmd returns the command oacp with its verbs.
+func NewOACPCmd(f *frame.Frame) *cobra.Command {
 	o := &verbs{Frame: f}
 	cmd := &cobra.Command{
 		Use:   "oacp",
@@ -43,28 +44,29 @@ marker (.oacp or workspace.json) in the working directory or above leads to, els
 ~/oacp. Everything works without a daemon but what carries mail to other machines.
 Options, output and exit codes are those of the tool oacp.`,
 	}
-	frame.NeedVerb(cmd)
+	frame.RequireVerb(cmd)
 	cmd.PersistentFlags().StringVar(&o.dir, "oacp-dir", "", "home of the mailboxes (default $OACP_HOME, a marker's or ~/oacp)")
 	cmd.AddCommand(
-		o.initCmd(), o.sendCmd(), o.replyCmd(), o.inboxCmd(), o.readCmd(), o.doneCmd(),
-		o.watchCmd(), o.validateCmd(), o.verifyCmd(), o.doctorCmd(),
-		o.bindCmd(), o.unbindCmd(), o.bindingsCmd(), o.queueCmd(),
+		o.newInitCmd(), o.newSendCmd(), o.newReplyCmd(), o.newInboxCmd(), o.newReadCmd(), o.newDoneCmd(),
+		o.newWatchCmd(), o.newValidateCmd(), o.newVerifyCmd(), o.newDoctorCmd(),
+		o.newBindCmd(), o.newUnbindCmd(), o.newBindingsCmd(), o.newQueueCmd(),
 	)
 	return cmd
 }
 
-// misuse is the error of a wrong call that is told as the reference does.
-type misuse struct{ error }
+// misuseError says what is wrong with a call, in the words of the reference.
+type misuseError struct{ error }
 
-func misusef(format string, args ...any) error { return misuse{fmt.Errorf(format, args...)} }
+func misuseErrorf(format string, args ...any) error { return misuseError{fmt.Errorf(format, args...)} }
 
-// runAsReference makes a verb of f that tells errors, and exits, as the reference does.
-func (o *verbs) runAsReference(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+// withReferenceErrors returns the function of a verb. It runs f, and tells errors and exits as the
+// reference does.
+func (o *verbs) withReferenceErrors(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := f(cmd.Context(), args)
 		_, told := errors.AsType[frame.Exit](err)
 		_, wrong := errors.AsType[frame.UsageError](err)
-		_, misused := errors.AsType[misuse](err)
+		_, misused := errors.AsType[misuseError](err)
 		coded, isCoded := errors.AsType[*kinds.Error](err)
 		_, lost := errors.AsType[*ui.UnwrittenError](err)
 		switch {
@@ -80,7 +82,7 @@ func (o *verbs) runAsReference(f func(ctx context.Context, args []string) error)
 		case misused:
 			return frame.Exit(frame.ExitUsage)
 		case isCoded:
-			return frame.Exit(frame.ExitCodeOf(coded))
+			return frame.Exit(frame.FindExitCode(coded))
 		}
 		return frame.Exit(frame.ExitLocal)
 	}
@@ -88,11 +90,20 @@ func (o *verbs) runAsReference(f func(ctx context.Context, args []string) error)
 
 // printJSON prints v as the reference prints JSON.
 func (o *verbs) printJSON(v any, indent bool) error {
-	b, err := mailbox.JSON(v, indent)
+	b, err := mailbox.FormatJSON(v, indent)
 	if err == nil {
 		_, err = o.Out.Write(append(b, '\n'))
 	}
 	return err
+}
+
+// printReport prints v with --json, as the reference does; else it calls printText.
+func (o *verbs) printReport(v any, printText func()) error {
+	if o.JSON {
+		return o.printJSON(v, true)
+	}
+	printText()
+	return nil
 }
 
 func (o *verbs) findHome() (mailbox.Home, error) { return mailbox.FindHome(o.dir) }
@@ -102,7 +113,7 @@ func (o *verbs) findProject(name string) (mailbox.Project, error) {
 	if err != nil {
 		return mailbox.Project{}, err
 	}
-	return h.Project(name)
+	return h.FindProject(name)
 }
 
 func (o *verbs) findAgent(project, name string) (mailbox.Agent, error) {
@@ -110,24 +121,28 @@ func (o *verbs) findAgent(project, name string) (mailbox.Agent, error) {
 	if err != nil {
 		return mailbox.Agent{}, err
 	}
-	return p.Agent(name)
+	return p.FindAgent(name)
 }
 
-// completeAgent completes PROJECT, AGENT and FILE.
-func (o *verbs) completeAgent(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	switch len(args) {
-	case 0:
+// completeArgs completes the arguments that a verb's usage names: PROJECT, AGENT, a FILE in
+// that agent's inbox, and PEER.
+func (o *verbs) completeArgs(cmd *cobra.Command, args []string, begun string) (names []string, _ cobra.ShellCompDirective) {
+	var arg string
+	if all := frame.ListArgNames(cmd); len(args) < len(all) {
+		arg = strings.Trim(all[len(args)], "[]")
+	}
+	switch {
+	case arg == "PROJECT":
 		if h, err := o.findHome(); err == nil {
-			names, _ = h.Projects()
+			names, _ = h.ListProjects()
 		}
-	case 1:
-		if p, err := o.findProject(args[0]); err == nil {
-			names, _ = p.Agents()
-		}
-	case 2:
+	case arg == "AGENT":
+		names = o.listAgents(args[0])
+	case arg == "PEER":
+		return o.CompletePeers(cmd, nil, begun, client.PeerTrusted, client.PeerConnected)
+	case strings.HasSuffix(arg, "FILE") && len(args) == 2:
 		if a, err := o.findAgent(args[0], args[1]); err == nil {
-			entries, _ := a.Entries()
+			entries, _ := a.ReadInbox()
 			for _, e := range entries {
 				names = append(names, e.Name)
 			}
@@ -136,28 +151,27 @@ func (o *verbs) completeAgent(_ *cobra.Command, args []string, _ string) ([]stri
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeFlag completes a flag that names an agent of PROJECT.
-func (o *verbs) completeFlag(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return o.completeAgent(cmd, args[:1], s)
-}
-
-// completeProject completes PROJECT.
-func (o *verbs) completeProject(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
+// completeAgentFlag completes a flag that names an agent of PROJECT.
+func (o *verbs) completeAgentFlag(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		names = o.listAgents(args[0])
 	}
-	return o.completeAgent(cmd, args, s)
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// senderName returns the agent that sends: --from, else $OACP_AGENT or $AGENT_NAME.
-func senderName(from string) (string, error) {
-	for _, name := range []string{from, strings.TrimSpace(os.Getenv("OACP_AGENT")), strings.TrimSpace(os.Getenv("AGENT_NAME"))} {
-		if name != "" {
-			return name, nil
-		}
+// listAgents returns the agents of a project, none if they cannot be read.
+func (o *verbs) listAgents(project string) (names []string) {
+	if p, err := o.findProject(project); err == nil {
+		names, _ = p.ListAgents()
 	}
-	return "", misusef("Cannot infer sender — use --from, OACP_AGENT, or AGENT_NAME.")
+	return names
+}
+
+// findSender returns the agent that sends: --from, else $OACP_AGENT or $AGENT_NAME.
+func findSender(from string) (string, error) {
+	name := cmp.Or(from, strings.TrimSpace(os.Getenv("OACP_AGENT")), strings.TrimSpace(os.Getenv("AGENT_NAME")))
+	if name == "" {
+		return "", misuseErrorf("Cannot infer sender — use --from, OACP_AGENT, or AGENT_NAME.")
+	}
+	return name, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
-func (o *verbs) queueCmd() *cobra.Command {
+func (o *verbs) newQueueCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue [PROJECT]",
 		Short: "List the mail that is for other machines, and why it waits",
@@ -20,54 +20,41 @@ func (o *verbs) queueCmd() *cobra.Command {
 		Long: `Lists what lies in the inboxes of bound agents: waiting; delivered, which is stored
 at the peer while the copy here stays; or parked, which is not carried for the
 reason that stands behind it. A parked file that is mended is carried.`,
-		Args:              frame.OptionalArgs("PROJECT"),
-		ValidArgsFunction: o.completeProject,
-		RunE: o.runWithDaemon(func(ctx context.Context, args []string) error {
-			all, err := o.Daemon.OACPQueue(ctx, frame.FirstArg(args))
+		ValidArgsFunction: o.completeArgs,
+		RunE: o.withDaemonCheck(func(ctx context.Context, args []string) error {
+			all, err := o.Daemon.OACPQueue(ctx, frame.FirstOrEmpty(args))
 			if err == nil && len(all) == 0 {
-				err = o.checkProject(ctx, frame.FirstArg(args))
+				err = o.checkProject(ctx, frame.FirstOrEmpty(args))
 			}
 			if err != nil {
 				return err
 			}
-			if o.JSON {
-				if all == nil {
-					all = []client.OACPQueued{}
-				}
-				return o.PrintJSON(struct {
-					Entries []client.OACPQueued `json:"entries"`
-				}{all})
-			}
 			var rows [][]string
 			for _, q := range all {
-				rows = append(rows, []string{client.Line(q.Project), q.Agent, q.Peer, client.Line(q.File), strconv.FormatInt(q.Size, 10), q.State, o.FormatTime(q.Since), client.Line(q.Reason)})
+				rows = append(rows, []string{client.Line(q.Project), q.Agent, q.Peer, client.Line(q.File), strconv.FormatInt(q.Size, 10), string(q.State), o.FormatTime(q.Since), client.Line(q.Reason)})
 			}
-			o.PrintTable([]string{"PROJECT", "AGENT", "PEER", "FILE", "SIZE", "STATE", "SINCE", "REASON"}, rows)
-			return nil
+			return o.PrintList(struct {
+				Entries []client.OACPQueued `json:"entries"`
+			}{all}, []string{"PROJECT", "AGENT", "PEER", "FILE", "SIZE", "STATE", "SINCE", "REASON"}, rows)
 		}),
 	}
-	cmd.AddCommand(o.dropCmd())
+	cmd.AddCommand(o.newDropCmd())
 	return cmd
 }
 
-func (o *verbs) dropCmd() *cobra.Command {
+func (o *verbs) newDropCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop PROJECT AGENT FILE",
 		Short: "Give up a file: move it into the agent's dead_letter folder",
 		Example: `  acpctl oacp queue drop demo reviewer note.yaml
   acpctl oacp queue --json`,
-		Args:              frame.NamedArgs("PROJECT", "AGENT", "FILE"),
-		ValidArgsFunction: o.completeAgent,
-		RunE: o.runWithDaemon(func(ctx context.Context, args []string) error {
+		ValidArgsFunction: o.completeArgs,
+		RunE: o.withDaemonCheck(func(ctx context.Context, args []string) error {
 			d, err := o.Daemon.OACPDrop(ctx, client.OACPDropParams{Project: args[0], Agent: args[1], File: args[2]})
 			if err != nil {
 				return err
 			}
-			if o.JSON {
-				return o.PrintJSON(d)
-			}
-			o.PrintLine("%s", client.Line(d.Path))
-			return nil
+			return o.PrintData(d, func() { o.PrintLine("%s", client.Line(d.Path)) })
 		}),
 	}
 }

@@ -9,11 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/oacp/mailbox"
 )
 
-func (o *verbs) readCmd() *cobra.Command {
+func (o *verbs) newReadCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "read PROJECT AGENT ID|FILE",
 		Short: "Print a message",
@@ -21,47 +20,42 @@ func (o *verbs) readCmd() *cobra.Command {
   acpctl oacp read demo reviewer msg-20260101120000-planner-1b2c --json`,
 		Long: `Prints a message of the agent's inbox, its archive or its outbox, byte for byte where
 no person reads. It changes nothing: only done takes a message out of the inbox.`,
-		Args:              frame.NamedArgs("PROJECT", "AGENT", "ID|FILE"),
-		ValidArgsFunction: o.completeAgent,
-		RunE: o.runAsReference(func(_ context.Context, args []string) error {
+		ValidArgsFunction: o.completeArgs,
+		RunE: o.withReferenceErrors(func(_ context.Context, args []string) error {
 			a, err := o.findAgent(args[0], args[1])
 			if err != nil {
 				return err
 			}
-			e, err := a.Find(args[2])
+			e, err := a.FindMessage(args[2])
 			if err != nil {
 				return err
 			}
 			if e.Data == nil {
-				return withPath(e.Path, e.Err)
+				return addPathToError(e.Path, e.Err)
 			}
-			if o.JSON {
-				return o.printJSON(newReadReport(e), true)
-			}
-			return o.printMessage(e)
+			return o.printReport(newReadReport(e), func() { o.printMessage(e) })
 		}),
 	}
 }
 
-// withPath returns err with the path of the file that it is about, unless err has one.
-func withPath(path string, err error) error {
+// addPathToError returns err with the path of the file that it is about, unless err has one.
+func addPathToError(path string, err error) error {
 	if _, ok := errors.AsType[*fs.PathError](err); err == nil || ok {
 		return err
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// printMessage prints a message file, on a terminal without what that would obey.
-func (o *verbs) printMessage(e mailbox.Entry) error {
+// printMessage prints a message file. On a terminal, it takes out what the terminal would obey.
+func (o *verbs) printMessage(e mailbox.Entry) {
 	b := e.Data
 	if o.OutTTY {
 		b = []byte(client.Text(string(b)))
 	}
-	_, err := o.Out.Write(b)
-	return err
+	o.Out.Write(b)
 }
 
-// readReport is what read prints with --json.
+// readReport holds what read prints with --json.
 type readReport struct {
 	File           string   `json:"file"`
 	Path           string   `json:"path"`
@@ -85,9 +79,9 @@ type readReport struct {
 	YAML           string   `json:"yaml"` // the file
 }
 
-func newReadReport(e mailbox.Entry) readReport {
+func newReadReport(e mailbox.Entry) *readReport {
 	m := e.Message
-	r := readReport{
+	r := &readReport{
 		File: e.Name, Path: e.Path, ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority,
 		Created: m.Created, Expires: m.Expires, Channel: m.Channel, AutonomyHint: m.AutonomyHint,
 		RelatedPacket: m.RelatedPacket, RelatedPR: m.RelatedPR, ConversationID: m.ConversationID, ParentID: m.ParentID,
@@ -97,47 +91,4 @@ func newReadReport(e mailbox.Entry) readReport {
 		r.LoadError = e.Err.Error()
 	}
 	return r
-}
-
-func (o *verbs) doneCmd() *cobra.Command {
-	var discard bool
-	cmd := &cobra.Command{
-		Use:   "done PROJECT AGENT ID|FILE",
-		Short: "Take a message out of the inbox",
-		Example: `  acpctl oacp done demo reviewer 20260101120000_planner_question_0a1b.yaml
-  acpctl oacp done demo reviewer msg-20260101120000-planner-1b2c --delete`,
-		Long: `Moves a message that was processed from the inbox to inbox/archive/, as it is, or
-deletes it. Where its sender is on another machine, it hears of that.`,
-		Args:              frame.NamedArgs("PROJECT", "AGENT", "ID|FILE"),
-		ValidArgsFunction: o.completeAgent,
-		RunE: o.runAsReference(func(_ context.Context, args []string) error {
-			a, err := o.findAgent(args[0], args[1])
-			if err != nil {
-				return err
-			}
-			e, err := mailbox.Find(args[2], a.Inbox())
-			if err != nil {
-				return err
-			}
-			path, err := a.Done(e, discard)
-			if err != nil {
-				return err
-			}
-			if o.JSON {
-				return o.printJSON(struct {
-					File    string `json:"file"`
-					ID      string `json:"id,omitempty"`
-					Archive string `json:"archive_path,omitempty"`
-					Deleted bool   `json:"deleted"`
-				}{e.Name, e.Message.ID, path, discard}, true)
-			}
-			o.PrintLine("OK: %s", client.Line(e.Name))
-			if !discard {
-				o.PrintLine("  archive: %s", path)
-			}
-			return nil
-		}),
-	}
-	cmd.Flags().BoolVar(&discard, "delete", false, "delete it instead of keeping it in inbox/archive/")
-	return cmd
 }

@@ -13,8 +13,8 @@ import (
 	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
 
-// inherited is what a reply has taken from the message that it answers.
-type inherited struct {
+// inheritedFields holds what a reply has taken from the message that it answers.
+type inheritedFields struct {
 	To             []string `json:"to,omitempty"`
 	Type           string   `json:"type,omitempty"`
 	Priority       string   `json:"priority,omitempty"`
@@ -23,7 +23,7 @@ type inherited struct {
 	ParentID       string   `json:"parent_message_id"`
 }
 
-func (i *inherited) String() string {
+func (i *inheritedFields) String() string {
 	var b strings.Builder
 	for _, f := range [][2]string{
 		{"to", strings.Join(i.To, ",")}, {"type", i.Type}, {"priority", i.Priority},
@@ -36,7 +36,7 @@ func (i *inherited) String() string {
 	return strings.TrimSpace(b.String())
 }
 
-func (o *verbs) replyCmd() *cobra.Command {
+func (o *verbs) newReplyCmd() *cobra.Command {
 	d := &draft{}
 	cmd := &cobra.Command{
 		Use:   "reply PROJECT ID|FILE",
@@ -54,41 +54,41 @@ the type that answers its type, where there is one:
   review_request, review_addressed       review_feedback or review_lgtm: say which
 
 Exit codes: as of send.`,
-		Args:              d.checkArgs("PROJECT", "ID|FILE"),
-		ValidArgsFunction: o.completeProject,
-		RunE: o.runAsReference(func(ctx context.Context, args []string) error {
+		Args:              d.checkArgs,
+		ValidArgsFunction: o.completeArgs,
+		RunE: o.withReferenceErrors(func(ctx context.Context, args []string) error {
 			var err error
-			if d.from, err = senderName(d.from); err != nil {
+			if d.from, err = findSender(d.from); err != nil {
 				return err
 			}
 			a, err := o.findAgent(args[0], d.from)
 			if err != nil {
 				return err
 			}
-			parent, err := a.Find(args[1])
+			parent, err := a.FindMessage(args[1])
 			if err == nil {
-				err = withPath(parent.Path, parent.Err)
+				err = addPathToError(parent.Path, parent.Err)
 			}
 			if err == nil && parent.Message.ID == "" {
 				err = fmt.Errorf("%s has no id: nothing can answer it", parent.Path)
 			}
 			if err == nil {
-				err = d.inherit(a, parent)
+				err = d.inheritFields(a, parent)
 			}
 			if err != nil {
 				return err
 			}
-			return o.sendDraft(ctx, args[0], d)
+			return o.sendAndWait(ctx, args[0], d)
 		}),
 	}
 	d.addFlags(o, cmd)
 	return cmd
 }
 
-// inherit takes from the parent message what the flags do not give.
-func (d *draft) inherit(a mailbox.Agent, parent mailbox.Entry) error {
-	r := a.Reply(parent.Message)
-	m, i := &d.message, &inherited{ParentID: r.ParentID}
+// inheritFields fills the draft from the parent message, if the flags have left a field empty.
+func (d *draft) inheritFields(a mailbox.Agent, parent mailbox.Entry) error {
+	r := a.DraftReply(parent.Message)
+	m, i := &d.letter.Message, &inheritedFields{ParentID: r.ParentID}
 	m.ParentID = r.ParentID
 	if m.To = splitNames(d.to); len(m.To) == 0 {
 		m.To, i.To = r.To, r.To
@@ -103,11 +103,11 @@ func (d *draft) inherit(a mailbox.Agent, parent mailbox.Entry) error {
 	m.Subject = take(d.subject, r.Subject, &i.Subject)
 	m.ConversationID = take(m.ConversationID, r.ConversationID, &i.ConversationID)
 	if m.Type = take(d.typ, r.Type, &i.Type); m.Type == "" {
-		choices := oacpmsg.ReplyTypes(parent.Message.Type)
+		choices := oacpmsg.ListReplyTypes(parent.Message.Type)
 		if len(choices) == 0 {
-			return frame.Usagef("nothing need answer a %s: say what this is with --type", parent.Message.Type)
+			return frame.UsageErrorf("nothing need answer a %s: say what this is with --type", parent.Message.Type)
 		}
-		return frame.Usagef("say with --type whether this is %s", strings.Join(choices, " or "))
+		return frame.UsageErrorf("say with --type whether this is %s", strings.Join(choices, " or "))
 	}
 	d.inherited = i
 	return nil

@@ -15,7 +15,7 @@ import (
 	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
 
-func (o *verbs) validateCmd() *cobra.Command {
+func (o *verbs) newValidateCmd() *cobra.Command {
 	var quiet, strict bool
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
@@ -25,36 +25,42 @@ func (o *verbs) validateCmd() *cobra.Command {
 		Long: `Checks a message file by the rules of the tool oacp, and tells each error in a line.
 With --strict it also warns where the body of a follow_up or review_… message lacks
 what the specification asks; a warning fails nothing.`,
-		Args: frame.NamedArgs("FILE"),
-		RunE: o.runAsReference(func(_ context.Context, args []string) error {
-			m, lines, err := validateFile(args[0])
+		RunE: o.withReferenceErrors(func(_ context.Context, args []string) error {
+			path := filepath.Clean(args[0])
+			data, err := mailbox.ReadFileOrLink(args[0])
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return fmt.Errorf("message file does not exist: %s", path)
+			case err != nil:
+				return fmt.Errorf("failed to read file: %w", err)
+			}
+			d, err := oacpmsg.ParseDocument(data)
 			if err != nil {
 				return err
 			}
+			lines := d.Validate()
 			for _, line := range lines {
 				fmt.Fprintf(o.Err, "ERROR: %s\n", client.Text(line))
 			}
 			var warnings []string
 			if strict {
-				warnings = m.Strict()
+				warnings = d.ToMessage().ValidateBody()
 			}
 			for _, line := range warnings {
 				fmt.Fprintf(o.Err, "WARNING: %s\n", client.Text(line))
 			}
-			path := filepath.Clean(args[0])
-			if o.JSON {
-				err = o.printJSON(struct {
-					Path     string   `json:"path"`
-					Valid    bool     `json:"valid"`
-					Errors   []string `json:"errors"`
-					Warnings []string `json:"warnings"`
-				}{path, len(lines) == 0, lines, warnings}, true)
-			}
+			err = o.printReport(struct {
+				Path     string   `json:"path"`
+				Valid    bool     `json:"valid"`
+				Errors   []string `json:"errors"`
+				Warnings []string `json:"warnings"`
+			}{path, len(lines) == 0, lines, warnings}, func() {
+				if len(lines) == 0 && !quiet {
+					o.PrintLine("OK: %s", path)
+				}
+			})
 			if len(lines) > 0 && err == nil {
 				err = frame.Exit(frame.ExitLocal)
-			}
-			if err == nil && !quiet && !o.JSON {
-				o.PrintLine("OK: %s", path)
 			}
 			return err
 		}),
@@ -62,20 +68,4 @@ what the specification asks; a warning fails nothing.`,
 	cmd.Flags().BoolVar(&quiet, "quiet", false, "print nothing if it is valid")
 	cmd.Flags().BoolVar(&strict, "strict", false, "warn about bodies too")
 	return cmd
-}
-
-// validateFile reads a message file and returns its errors, a line each.
-func validateFile(path string) (oacpmsg.Message, []string, error) {
-	data, err := mailbox.ReadNamed(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return oacpmsg.Message{}, nil, fmt.Errorf("message file does not exist: %s", filepath.Clean(path))
-	case err != nil:
-		return oacpmsg.Message{}, nil, fmt.Errorf("failed to read file: %w", err)
-	}
-	d, err := oacpmsg.Parse(data)
-	if err != nil {
-		return oacpmsg.Message{}, nil, err
-	}
-	return d.Message(), d.Validate(), nil
 }

@@ -15,7 +15,7 @@ import (
 	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
 
-func (o *verbs) verifyCmd() *cobra.Command {
+func (o *verbs) newVerifyCmd() *cobra.Command {
 	var pins, project, receiver, audit string
 	var quarantine bool
 	cmd := &cobra.Command{
@@ -28,46 +28,41 @@ in trust/allowed_signers.yaml of its folder. Keys are made, and pinned, with the
 tool oacp; acpctl oacp send signs with them.
 
 Exit codes: 0 verified or not signed, 2 usage or no such file, 3 anything else.`,
-		Args: frame.NamedArgs("FILE"),
-		RunE: o.runAsReference(func(_ context.Context, args []string) error {
+		RunE: o.withReferenceErrors(func(_ context.Context, args []string) error {
 			if (project == "") != (receiver == "") {
-				return frame.Usagef("--project and --receiver: each needs the other, to say whose pins to take")
+				return frame.UsageErrorf("--project and --receiver: each needs the other, to say whose pins to take")
 			}
-			data, err := mailbox.ReadNamed(args[0])
+			data, err := mailbox.ReadFileOrLink(args[0])
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
-				return misusef("message file does not exist: %s", filepath.Clean(args[0]))
+				return misuseErrorf("message file does not exist: %s", filepath.Clean(args[0]))
 			case err != nil:
-				return misuse{withPath(args[0], err)}
+				return misuseError{addPathToError(args[0], err)}
 			}
 			var trusted oacpmsg.Pins
 			switch {
 			case pins != "":
-				trusted = mailbox.ReadPins(pins)
-			case project != "" && receiver != "":
+				trusted = mailbox.ReadPinFile(pins)
+			case project != "":
 				a, err := o.findAgent(project, receiver)
 				if err != nil {
-					return misuse{err}
+					return misuseError{err}
 				}
-				trusted = a.Pins()
+				trusted = a.ReadPins()
 			}
-			report := verifyReport{Auth: oacpmsg.Verify(data, trusted, time.Now())}
+			report := verifyReport{Auth: oacpmsg.VerifyMessage(data, trusted, time.Now())}
 			if quarantine && report.Status == oacpmsg.Invalid {
-				if report.Copy, err = mailbox.Quarantine(args[0], data); err != nil {
-					return misuse{err}
+				if report.Copy, err = mailbox.QuarantineFile(args[0], data); err != nil {
+					return misuseError{err}
 				}
 			}
 			if audit != "" {
-				if err := mailbox.AttachAudit(audit, report); err != nil {
-					return misusef("attach-audit failed: %w", err)
+				if err := mailbox.AddAuditJudgement(audit, report); err != nil {
+					return misuseErrorf("attach-audit failed: %w", err)
 				}
 			}
-			if o.JSON {
-				err = o.printJSON(report, true)
-			} else {
-				o.PrintLine("%s", client.Line(report.String()))
-			}
-			if err == nil && !report.OK() {
+			err = o.printReport(report, func() { o.PrintLine("%s", client.Line(report.String())) })
+			if err == nil && !report.IsAcceptable() {
 				err = frame.Exit(exitUnverified)
 			}
 			return err
@@ -82,7 +77,7 @@ Exit codes: 0 verified or not signed, 2 usage or no such file, 3 anything else.`
 	return cmd
 }
 
-// exitUnverified is the reference's exit code if a signature proves nothing.
+// exitUnverified says, as the reference's exit code, that a signature proves nothing.
 const exitUnverified = 3
 
 type verifyReport struct {

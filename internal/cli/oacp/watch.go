@@ -15,7 +15,7 @@ import (
 	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
 
-func (o *verbs) watchCmd() *cobra.Command {
+func (o *verbs) newWatchCmd() *cobra.Command {
 	w := &mailbox.Watch{}
 	var since string
 	var all, follow bool
@@ -30,27 +30,25 @@ project, state/watch/AGENT.json, which all watches of the agent share; --state-i
 has one of its own. The first time, what came before --since is not told.
 
 Exit codes: 0, 1 if something could not be read (the rest is told), 2 usage.`,
-		Args:              frame.NamedArgs(),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: o.runAsReference(func(ctx context.Context, _ []string) error {
+		RunE: o.withReferenceErrors(func(ctx context.Context, _ []string) error {
 			switch {
 			case w.Agent == "":
-				return frame.Usagef("--agent is missing")
+				return frame.UsageErrorf("--agent is missing")
 			case (len(w.Projects) > 0) == all:
-				return frame.Usagef("expected either --project or --all-projects")
-			case w.StateID != "" && !oacpmsg.LegalSuffix(w.StateID):
-				return frame.Usagef("--state-id must match [A-Za-z0-9._-]{1,64}")
+				return frame.UsageErrorf("expected either --project or --all-projects")
+			case w.StateID != "" && !oacpmsg.IsLegalFileSuffix(w.StateID):
+				return frame.UsageErrorf("--state-id must match [A-Za-z0-9._-]{1,64}")
 			}
 			var err error
 			if w.Since, err = mailbox.ParseSince(since, time.Now()); err != nil {
-				return frame.Usagef("%w", err)
+				return frame.UsageErrorf("%w", err)
 			}
 			if w.Home, err = o.findHome(); err != nil {
 				return err
 			}
-			o.NoteDone("what is lost there counts as told: acpctl oacp inbox shows it")
+			o.SetDoneNote("what is lost there counts as told: acpctl oacp inbox shows it")
 			if follow {
-				return o.followWatch(ctx, w)
+				return o.printWatchEvents(ctx, w)
 			}
 			if !w.Scan(o.printEvent) {
 				return frame.Exit(frame.ExitLocal)
@@ -69,16 +67,16 @@ Exit codes: 0, 1 if something could not be read (the rest is told), 2 usage.`,
 	return cmd
 }
 
-// followWatch prints new messages until ctx ends or output cannot be written.
-func (o *verbs) followWatch(ctx context.Context, w *mailbox.Watch) error {
+// printWatchEvents prints new messages until ctx ends or output cannot be written.
+func (o *verbs) printWatchEvents(ctx context.Context, w *mailbox.Watch) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	err := w.Follow(ctx, func(e mailbox.Event) {
-		if o.printEvent(e); o.Unwritten() != nil {
+		if o.printEvent(e); o.CheckOutput() != nil {
 			stop()
 		}
 	})
-	return cmp.Or(o.Unwritten(), err)
+	return cmp.Or(o.CheckOutput(), err)
 }
 
 // printEvent prints an event as the reference does.

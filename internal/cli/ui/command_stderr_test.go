@@ -9,15 +9,15 @@ import (
 // What a command says on a terminal plays no tricks with it, also where a sequence
 // comes in two parts; where nobody looks it stays as it is.
 func TestStderrIsTamed(t *testing.T) {
-	say := func(tame bool, parts ...string) string {
+	say := func(harmless bool, parts ...string) string {
 		var out bytes.Buffer
-		shown := &TameWriter{w: &out, tame: tame}
+		shown := &CommandStderr{w: &out, harmless: harmless}
 		for _, p := range parts {
 			if n, err := shown.Write([]byte(p)); n != len(p) || err != nil {
 				t.Fatal(n, err)
 			}
 		}
-		shown.End()
+		shown.Flush()
 		return out.String()
 	}
 	for _, c := range []struct{ want, raw string }{

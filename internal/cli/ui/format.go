@@ -38,8 +38,8 @@ func (t *Terminal) FormatAge(at time.Time) string {
 // FormatMilliseconds writes a round trip, given in microseconds, as the tool ping does.
 func FormatMilliseconds(us uint64) string { return fmt.Sprintf("%.3f ms", float64(us)/1000) }
 
-// ShowName returns the name of a peer as people see it: its petname, else its claim in quotes.
-func ShowName(p *client.Peer) string {
+// FormatPeerName returns the name of a peer as people see it: its petname, else its claim in quotes.
+func FormatPeerName(p *client.Peer) string {
 	switch {
 	case p.Name != "":
 		return p.Name
@@ -51,16 +51,16 @@ func ShowName(p *client.Peer) string {
 	return `"` + client.Line(p.Claim) + `"`
 }
 
-// OrDash returns s on one line, "-" if it is empty.
-func OrDash(s string) string {
+// DashIfEmpty returns s on one line, "-" if it is empty.
+func DashIfEmpty(s string) string {
 	if s == "" {
 		return "-"
 	}
 	return client.Line(s)
 }
 
-// Shorten returns text cut to at most so many characters.
-func Shorten(text string, most int) string {
+// ShortenText returns text cut to at most so many characters.
+func ShortenText(text string, most int) string {
 	if r := []rune(text); len(r) > most {
 		return string(r[:most-1]) + "…"
 	}

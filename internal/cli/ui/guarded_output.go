@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// outlet is a standard output that remembers the first write that failed, because a verb has
-// succeeded only when its data is written. Several goroutines may use it.
-type outlet struct {
+// guardedOutput writes to standard output and remembers the first write that failed, because a
+// verb has succeeded only if its data was written. Several goroutines may use it.
+type guardedOutput struct {
 	to io.Writer
 
 	mu     sync.Mutex // guards the rest, and that writes stay whole
@@ -18,7 +18,7 @@ type outlet struct {
 	done   string // what stays done though it could not be written
 }
 
-// UnwrittenError is the error of a write to standard output.
+// UnwrittenError says why standard output could not be written.
 type UnwrittenError struct{ reason error }
 
 func (u *UnwrittenError) Error() string { return fmt.Sprintf("write to standard output: %v", u.reason) }
@@ -27,7 +27,7 @@ func (u *UnwrittenError) Unwrap() error { return u.reason }
 
 // Write writes to standard output. After the first failure it writes nothing more, so that the
 // output has no gap, and returns that failure.
-func (o *outlet) Write(b []byte) (int, error) {
+func (o *guardedOutput) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.failed != nil {
@@ -44,12 +44,12 @@ func (o *outlet) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// GuardOutput puts an outlet before standard output.
-func (t *Terminal) GuardOutput() { t.Out = &outlet{to: t.Out} }
+// GuardOutput makes standard output remember the first write that fails.
+func (t *Terminal) GuardOutput() { t.Out = &guardedOutput{to: t.Out} }
 
-// Unwritten returns the first error of standard output, nil if there was none.
-func (t *Terminal) Unwritten() error {
-	o, ok := t.Out.(*outlet)
+// CheckOutput returns the first error of standard output, nil if there was none.
+func (t *Terminal) CheckOutput() error {
+	o, ok := t.Out.(*guardedOutput)
 	if !ok {
 		return nil
 	}
@@ -61,21 +61,21 @@ func (t *Terminal) Unwritten() error {
 	return o.failed
 }
 
-// NoteDone keeps in words what has been done. They are told if it cannot be written.
-func (t *Terminal) NoteDone(format string, args ...any) {
-	if o, ok := t.Out.(*outlet); ok {
+// SetDoneNote keeps in words what has been done. They are told if the data cannot be written.
+func (t *Terminal) SetDoneNote(format string, args ...any) {
+	if o, ok := t.Out.(*guardedOutput); ok {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.done = "; " + fmt.Sprintf(format, args...)
 	}
 }
 
-// TellUnwritten reports whether output could not be written, and tells of it and of what
+// ReportUnwritten reports whether output could not be written, and tells of it and of what
 // has been done.
-func (t *Terminal) TellUnwritten(verb string) bool {
-	failed := t.Unwritten()
+func (t *Terminal) ReportUnwritten(verb string) bool {
+	failed := t.CheckOutput()
 	if failed != nil {
-		fmt.Fprintf(t.Err, "%s: %v%s\n", verb, failed, t.Out.(*outlet).done)
+		fmt.Fprintf(t.Err, "%s: %v%s\n", verb, failed, t.Out.(*guardedOutput).done)
 	}
 	return failed != nil
 }

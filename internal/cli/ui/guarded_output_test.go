@@ -9,7 +9,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/ui"
 )
 
-func TestOutletHasNoGaps(t *testing.T) {
+func TestGuardedOutputHasNoGaps(t *testing.T) {
 	disk := &clitest.FullDisk{Writes: 1}
 	terminal := ui.Terminal{Out: disk}
 	terminal.GuardOutput()

@@ -22,20 +22,29 @@ func (t *Terminal) PrintJSON(v any) error {
 	return err
 }
 
+// PrintData writes v with --json, as [Terminal.PrintJSON] does; else it calls printText.
+func (t *Terminal) PrintData(v any, printText func()) error {
+	if t.JSON {
+		return t.PrintJSON(v)
+	}
+	printText()
+	return nil
+}
+
 // PrintLine writes a line of data.
 func (t *Terminal) PrintLine(format string, args ...any) { fmt.Fprintf(t.Out, format+"\n", args...) }
 
-// TellPerson writes a line to standard error, if that is a terminal.
-func (t *Terminal) TellPerson(format string, args ...any) {
+// PrintForPerson writes a line to standard error, if that is a terminal.
+func (t *Terminal) PrintForPerson(format string, args ...any) {
 	if t.ErrTTY && !t.JSON {
 		fmt.Fprintf(t.Err, format+"\n", args...)
 	}
 }
 
-// stateColours has the colours of words that name a state.
+// stateColours maps words that name a state to colours.
 var stateColours = map[string]string{
-	string(client.PeerConnected): Green, string(client.TaskCompleted): Green, client.Handed: Green,
-	string(client.PeerPending): Yellow, string(client.TaskUnknown): Yellow, "overloaded": Yellow,
+	string(client.PeerConnected): Green, string(client.TaskCompleted): Green, string(client.Handed): Green,
+	string(client.PeerPending): Yellow, string(client.TaskUnknown): Yellow, string(client.DaemonOverloaded): Yellow,
 	string(client.PeerBlocked): Red, string(client.TaskFailed): Red, string(client.TaskRefused): Red, string(client.TaskExpired): Red,
 }
 
@@ -47,16 +56,16 @@ const (
 	Plain  = "\x1b[0m"
 )
 
-// Paint returns s in a colour, if the data is for a terminal with colours.
-func (t *Terminal) Paint(colour, s string) string {
+// ColourText returns s in a colour, if the data is for a terminal with colours.
+func (t *Terminal) ColourText(colour, s string) string {
 	if !t.OutTTY || !t.Colours || colour == "" {
 		return s
 	}
 	return colour + s + Plain
 }
 
-// PaintState returns a word in the colour of the state that it names, if it names one.
-func (t *Terminal) PaintState(word string) string { return t.Paint(stateColours[word], word) }
+// ColourState returns a word in the colour of the state that it names, if it names one.
+func (t *Terminal) ColourState(word string) string { return t.ColourText(stateColours[word], word) }
 
 // PrintTable prints rows: on a terminal aligned below a head, else separated by tabs.
 func (t *Terminal) PrintTable(head []string, rows [][]string) {
@@ -72,7 +81,7 @@ func (t *Terminal) PrintTable(head []string, rows [][]string) {
 		return
 	}
 	if len(rows) == 0 {
-		t.TellPerson("none")
+		t.PrintForPerson("none")
 		return
 	}
 	width := make([]int, len(head))
@@ -84,7 +93,7 @@ func (t *Terminal) PrintTable(head []string, rows [][]string) {
 	line := func(row []string, colour func(string) string) {
 		var b strings.Builder
 		for i, cell := range row {
-			b.WriteString(t.Paint(colour(cell), cell))
+			b.WriteString(t.ColourText(colour(cell), cell))
 			if i < len(row)-1 {
 				b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+2))
 			}
@@ -97,7 +106,13 @@ func (t *Terminal) PrintTable(head []string, rows [][]string) {
 	}
 }
 
-// PrintFields prints names and values, without those that are empty.
+// PrintList prints list with --json, else the rows that stand for it, as [Terminal.PrintTable]
+// does.
+func (t *Terminal) PrintList(list any, head []string, rows [][]string) error {
+	return t.PrintData(list, func() { t.PrintTable(head, rows) })
+}
+
+// PrintFields prints names and values, without empty values.
 func (t *Terminal) PrintFields(rows ...[2]string) {
 	width := 0
 	for _, row := range rows {
@@ -108,14 +123,14 @@ func (t *Terminal) PrintFields(rows ...[2]string) {
 		switch {
 		case row[1] == "":
 		case t.OutTTY:
-			t.PrintLine("%s%s  %s", t.Paint(Bold, row[0]), strings.Repeat(" ", width-len(row[0])), t.PaintState(row[1]))
+			t.PrintLine("%s%s  %s", t.ColourText(Bold, row[0]), strings.Repeat(" ", width-len(row[0])), t.ColourState(row[1]))
 		default:
 			t.PrintLine("%s\t%s", row[0], row[1])
 		}
 	}
 }
 
-// PrintAnswer prints a peer's answer: its words and, below, its data.
+// PrintAnswer prints a peer's answer: the words and, below them, the data.
 func (t *Terminal) PrintAnswer(words string, data jsontext.Value) {
 	t.PrintLine("%s", strings.TrimRight(client.Text(words), "\n"))
 	if len(data) == 0 || data.Kind() == 'n' {
@@ -130,14 +145,4 @@ func (t *Terminal) PrintAnswer(words string, data jsontext.Value) {
 		return
 	}
 	t.PrintLine("%s", client.Text(string(data)))
-}
-
-// PrintJSONLines prints the objects of a list, one a line.
-func (t *Terminal) PrintJSONLines(list []jsontext.Value) error {
-	for _, v := range list {
-		if err := t.PrintJSON(v); err != nil {
-			return err
-		}
-	}
-	return nil
 }

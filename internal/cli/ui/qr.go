@@ -34,7 +34,7 @@ func DrawQRCode(text string, colour bool) (drawn string, columns int, err error)
 	return b.String(), code.Size + 2*quietZone, nil
 }
 
-// halves has the characters, by whether the upper and the lower half is light.
+// halves maps whether the upper and the lower half is light to a character.
 var halves = map[bool]map[bool]string{
 	true:  {true: "█", false: "▀"},
 	false: {true: "▄", false: " "},

@@ -1,5 +1,5 @@
-// Package ui draws what acpctl prints: lines, tables, JSON, colours, times and QR codes.
-// It decides by the streams of a run what a person sees and what a script reads. It knows
+// Package ui prints what acpctl says: lines, tables, JSON, colours, times and QR codes.
+// The streams of a run decide what a person sees and what a script reads. The package knows
 // the daemon's types, but asks no daemon.
 package ui
 
@@ -7,11 +7,12 @@ import (
 	"io"
 	"math"
 	"os"
+	"sync"
 
 	"golang.org/x/term"
 )
 
-// Terminal is the standard streams of one run, and how to write to them.
+// Terminal writes to the standard streams of one run.
 type Terminal struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -40,4 +41,23 @@ func (t *Terminal) ErrWidth() int {
 		}
 	}
 	return math.MaxInt
+}
+
+// ShareStreams lets several goroutines write to the streams from now on. From then on, output
+// that cannot be written is no failure.
+func (t *Terminal) ShareStreams() {
+	t.Out, t.Err = &sharedWriter{w: t.Out}, &sharedWriter{w: t.Err}
+}
+
+// sharedWriter writes for several goroutines, and always succeeds.
+type sharedWriter struct {
+	mu sync.Mutex // taken to write
+	w  io.Writer
+}
+
+func (x *sharedWriter) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.w.Write(p)
+	return len(p), nil
 }

@@ -1,0 +1,46 @@
+package budget
+
+import (
+	"github.com/acpd/acpd/identity"
+)
+
+// checkRoom returns an [*ExceededError] unless who may hold n more. Callers hold mu.
+func (a *Account) checkRoom(who identity.ID, n int64) error {
+	held := a.held[who]
+	switch {
+	case held+n > a.row.Peer:
+		return &ExceededError{Row: a.row}
+	case a.row.All > 0 && !a.hasRoomInSum(held, n):
+		return &ExceededError{Row: a.row, All: true}
+	}
+	return nil
+}
+
+// hasRoomInSum reports whether the sum has room for n more of a peer that holds held. Half of
+// the sum is set aside, an equal part for each trusted peer. The other half, and it
+// alone, is for what peers hold beyond their part.
+func (a *Account) hasRoomInSum(held, n int64) bool {
+	if a.sum+n > a.row.All {
+		return false
+	}
+	if a.sum+n <= a.row.All-a.row.All/2 {
+		return true // it fits the half that is shared
+	}
+	part := a.row.All / 2 / a.book.countPeerParts()
+	if held+n <= part {
+		return true
+	}
+	beyond := held + n - max(held, part)
+	for _, h := range a.held {
+		beyond += max(h-part, 0)
+	}
+	return beyond <= a.row.All-a.row.All/2
+}
+
+// countPeerParts returns into how many parts the half that is set aside is divided.
+func (b *Book) countPeerParts() int64 {
+	if b.Peers == nil {
+		return 1
+	}
+	return max(int64(b.Peers()), 1)
+}

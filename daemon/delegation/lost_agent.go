@@ -1,0 +1,38 @@
+package delegation
+
+import (
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// orphanedFor is how long an agent that went away may take to come back for its tasks.
+const orphanedFor = registry.NameKeptFor
+
+// newLostEnding returns the end of a task whose agent has not come back.
+func newLostEnding(t *Delegation) Ending {
+	lost := kinds.Errorf(kinds.Internal, "agent %s went away while it worked on this and did not come back: delegate it again", t.Agent)
+	return Ending{State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: lost.Message, Payload: kinds.EncodePayload(lost), owed: t.Reports}
+}
+
+// UpdateAgentPresence finds out whether an agent of that name is attached. If none is, the
+// time begins in which it has to come back for its tasks. It is called after each change of
+// that.
+func (ts *Table) UpdateAgentPresence(name string) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	var alone time.Time
+	if ts.agents.FindByName(name) == nil {
+		alone = time.Now()
+	}
+	for _, t := range ts.table {
+		if t.Direction != client.Taken || t.Agent != name || t.isOverNow() || t.agentAwaySince.IsZero() == alone.IsZero() {
+			continue
+		}
+		t.agentAwaySince = alone
+		ts.notifyWaiters(t)
+	}
+}

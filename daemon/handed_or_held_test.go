@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+)
+
+// What slow agents keep of a message that another one confirmed is its sender's to
+// pay for: beyond its share the receipt waits.
+func TestSlowTakersKeepLittle(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	leave := make(chan struct{})
+	for _, name := range []string{"quick", "slow"} {
+		laptop.agent(client.AttachParams{Name: name}, func(_ context.Context, r *jsonrpc.Request) {
+			if name == "slow" {
+				<-leave
+			}
+			r.Respond(nil)
+		})
+	}
+	const size = 900 << 10 // few, since a slow agent has its time for 4 s alone
+	payload := kinds.EncodePayload(&kinds.Notify{Topic: "t", Data: jsontext.Value(`"` + long(size) + `"`)})
+	asker := desk.dial()
+	notify := func() error {
+		return asker.call("notify", client.NotifyParams{To: client.To("laptop"), Payload: payload}, nil)
+	}
+	for range int(budget.SlowTakers.Peer) / len(payload) {
+		if err := notify(); err != nil {
+			t.Error(err)
+		}
+	}
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer close(leave)
+	for range 2 {
+		calls.Go(func() { notify() })
+	}
+	await.Until(t, "more is refused", func() bool {
+		var b client.Budget
+		laptop.dial().must("budget", nil, &b)
+		for _, u := range b.Usage {
+			if u.Row == budget.SlowTakers.Name {
+				return u.Held <= budget.SlowTakers.Peer && u.Refused > 0
+			}
+		}
+		return false
+	})
+}

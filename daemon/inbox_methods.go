@@ -1,0 +1,85 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+func (d *Daemon) serveInbox(ctx context.Context, s *localConn, p *client.InboxParams) (any, error) {
+	if s.isGuest && p.Taken {
+		return nil, kinds.Errorf(kinds.NotAuthorized, "inbox: taken: what agents took is for whoever the daemon belongs to: leave it out")
+	}
+	of, err := s.inboxAgent("inbox")
+	if err != nil {
+		return nil, err
+	}
+	peers, err := d.resolveFilterPeers(p.Kinds, p.Peers)
+	if err != nil {
+		return nil, err
+	}
+	if p.Limit < 0 {
+		return nil, kinds.Errorf(kinds.Invalid, "inbox: limit: expected 1 or more")
+	}
+	answer, err := d.inbox.List(ctx, p, of, peers, d.maxListBytes())
+	if err != nil {
+		return nil, err
+	}
+	d.saveSeenMarks(ctx)
+	return answer, nil
+}
+
+func (d *Daemon) saveSeenMarks(ctx context.Context) {
+	if err := d.inbox.SaveSeenMarks(ctx); err != nil {
+		d.log.Warn("inbox: what was read is not marked on disk yet", "err", err)
+	}
+}
+
+func (d *Daemon) serveShown(ctx context.Context, s *localConn, p *client.ShownParams) (any, error) {
+	if len(p.Seqs) == 0 || len(p.Seqs) > inbox.MaxListed {
+		return nil, kinds.Errorf(kinds.Invalid, "shown: seqs: expected 1 to %d", inbox.MaxListed)
+	}
+	of, err := s.inboxAgent("shown")
+	if err != nil {
+		return nil, err
+	}
+	if err := d.inbox.MarkShown(ctx, p.Seqs, of); err != nil {
+		return nil, err
+	}
+	d.saveSeenMarks(ctx)
+	return noParams{}, nil
+}
+
+func (d *Daemon) resolveFilterPeers(names, peers []string) ([]identity.ID, error) {
+	if len(names) > maxFilterItems {
+		return nil, kinds.Errorf(kinds.Invalid, "kinds: %d are too many: at most %d", len(names), maxFilterItems)
+	}
+	return d.resolvePeers(peers)
+}
+
+func (d *Daemon) serveAck(ctx context.Context, s *localConn, p *client.AckParams) (any, error) {
+	if (len(p.IDs) > 0) == (p.UpTo > 0) || len(p.IDs) > 0 && (len(p.Kinds) > 0 || len(p.Peers) > 0) {
+		return nil, kinds.Errorf(kinds.Invalid, "ack: expected either ids, or up_to with the filter that inbox was called with")
+	}
+	peers, err := d.resolveFilterPeers(p.Kinds, p.Peers)
+	if err != nil {
+		return nil, err
+	}
+	of, err := s.inboxAgent("ack")
+	if err != nil {
+		return nil, err
+	}
+	var n int
+	if of != nil {
+		n, err = d.inbox.AcknowledgeAsAgent(ctx, p, *of, peers)
+	} else {
+		n, err = d.inbox.AcknowledgeAsOwner(ctx, p, peers)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &client.Acked{Removed: n}, nil
+}

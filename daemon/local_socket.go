@@ -1,0 +1,67 @@
+package daemon
+
+import (
+	"context"
+	"net"
+	"os"
+	"slices"
+
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/kinds"
+)
+
+// localSocket is a unix socket that accepts connections of some users only.
+type localSocket struct {
+	*net.UnixListener
+	path         string
+	guests       bool                  // its connections are those of agents, and serve nothing else
+	otherUsers   []int                 // uids that may come in beside the owner of the state directory
+	inputLimit   *jsonrpc.InputLimit   // what comes in here and is not whole; nil: not bounded in sum
+	requestLimit *jsonrpc.RequestLimit // what is asked here; nil: bounded by each connection alone
+}
+
+// openOwnerSocket opens a socket of the state directory, for its owner alone.
+func openOwnerSocket(ctx context.Context, path string) (*localSocket, error) {
+	l, err := listenSocket(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return &localSocket{UnixListener: l, path: path}, nil
+}
+
+// Close closes the socket and removes its file.
+func (d *localSocket) Close() error {
+	err := d.UnixListener.Close()
+	if err == nil && d.guests {
+		os.Remove(d.path)
+	}
+	return err
+}
+
+// checkUser returns an error unless the user of a connection may come in.
+func (d *localSocket) checkUser(c *net.UnixConn) error {
+	uid, err := readCallerUserID(c)
+	switch {
+	case err != nil:
+		return kinds.Errorf(kinds.Internal, "the kernel does not say who connected: %v", err)
+	case uid == os.Geteuid() || slices.Contains(d.otherUsers, uid):
+		return nil
+	case d.guests:
+		return kinds.Errorf(kinds.NotAuthorized, "you are user %d, whom agents.uids in config.yaml does not name: ask whoever runs this daemon", uid)
+	}
+	return kinds.Errorf(kinds.NotAuthorized, "this daemon belongs to user %d, and you are user %d: run your own", os.Geteuid(), uid)
+}
+
+// Accept returns the next connection of a user that may come in. It closes all others.
+func (d *localSocket) Accept() (net.Conn, error) {
+	for {
+		c, err := d.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		if d.checkUser(c) == nil {
+			return c, nil
+		}
+		c.Close()
+	}
+}

@@ -1,0 +1,74 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// serveTasks lists delegations, the newest first, as many as fit a line.
+func (d *Daemon) serveTasks(ctx context.Context, s *localConn, p *client.TasksParams) (any, error) {
+	const few, most = 100, 1000
+	if p.Limit < 0 {
+		return nil, kinds.Errorf(kinds.Invalid, "tasks: limit: expected 1 or more")
+	}
+	limit := min(cmp.Or(p.Limit, few), most)
+	all := d.delegations.List(s.guestCredential(), func(t *delegation.Delegation, _ client.TaskState) bool {
+		return p.After == 0 || uint64(t.Row) < p.After
+	})
+	slices.SortFunc(all, func(a, b *delegation.Delegation) int { return cmp.Compare(b.Row, a.Row) })
+	out := &client.Tasks{Tasks: []client.Task{}}
+	room := d.maxListBytes()
+	for i, t := range all {
+		row := d.describeDelegation(ctx, t, false)
+		room -= 512 + wire.MaxJSONLength(row.Task) + wire.MaxJSONLength(row.Outcome)
+		if i == limit || i > 0 && room < 0 {
+			out.Next = uint64(all[i-1].Row)
+			break
+		}
+		out.Tasks = append(out.Tasks, *row)
+	}
+	return out, nil
+}
+
+func (d *Daemon) findTask(s *localConn, id wire.MessageID) (*delegation.Delegation, error) {
+	t := d.delegations.FindByID(s.guestCredential(), id, client.Given, client.Taken)
+	switch {
+	case t == nil && s.isGuest:
+		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation that this agent has given or works on: see tasks", id)
+	case t == nil:
+		return nil, kinds.Errorf(kinds.NotFound, "id: %s names no delegation that was given or taken here: see tasks", id)
+	}
+	return t, nil
+}
+
+func (d *Daemon) serveTask(ctx context.Context, s *localConn, p *client.TaskParams) (any, error) {
+	t, err := d.findTask(s, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	return d.describeDelegation(ctx, t, true), nil
+}
+
+func (d *Daemon) serveWait(ctx context.Context, s *localConn, p *client.WaitParams) (any, error) {
+	t, err := d.findTask(s, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	waiting := ctx
+	if p.TimeoutMS > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, time.Duration(min(p.TimeoutMS, uint64(kinds.MaxTaskDeadline.Milliseconds())))*time.Millisecond)
+		defer cancel()
+	}
+	if err := d.delegations.WaitForEnd(waiting, t, p.AfterPartials); err != nil {
+		return nil, explainContextCause(err)
+	}
+	return d.describeDelegation(ctx, t, true), nil
+}

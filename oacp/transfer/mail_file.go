@@ -1,0 +1,114 @@
+package transfer
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/acpd/acpd/oacp/message"
+)
+
+// fileVersion tells one state of a file from the next without reading it.
+type fileVersion struct {
+	inode uint64
+	size  int64
+	mtime int64
+}
+
+func newFileVersion(info fs.FileInfo) fileVersion {
+	m := fileVersion{size: info.Size(), mtime: info.ModTime().UnixNano()}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		m.inode = st.Ino
+	}
+	return m
+}
+
+// readFileChangeTime returns the time at which a file came to its place or was last changed, as the
+// file system has it: the same after a restart, and never later than now.
+func readFileChangeTime(info fs.FileInfo, now time.Time) time.Time {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		since := statChangeTime(st)
+		if at := time.Unix(since.Unix()); at.Before(now) {
+			return at
+		}
+	}
+	return now
+}
+
+// readFolderInode returns the number that tells a folder from another in its place. The device is not
+// part of it: a disk may have another device at the next start.
+func readFolderInode(dir *os.Root) (uint64, error) {
+	info, err := dir.Stat(".")
+	if err != nil {
+		return 0, err
+	}
+	return newFileVersion(info).inode, nil
+}
+
+// mailFile is the content of a message's file.
+type mailFile struct {
+	version fileVersion
+	hash    [sha256.Size]byte
+	data    []byte
+}
+
+// errChanging says that a file was written to while it was read.
+var errChanging = errors.New("it is being written")
+
+// unfitError says why a file cannot be mail as it is.
+type unfitError string
+
+func (e unfitError) Error() string { return string(e) }
+
+// readMailFile reads a message's file. It follows no link and waits for no FIFO.
+func readMailFile(dir *os.Root, name string) (*mailFile, error) {
+	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	before, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if reason := explainUnfitFile(before); reason != "" {
+		return nil, unfitError(reason)
+	}
+	l := &mailFile{version: newFileVersion(before)}
+	if l.data, err = io.ReadAll(io.LimitReader(f, message.MaxBytes+1)); err != nil {
+		return nil, err
+	}
+	after, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(l.data)) != l.version.size || newFileVersion(after) != l.version {
+		return nil, errChanging
+	}
+	l.hash = sha256.Sum256(l.data)
+	return l, nil
+}
+
+// explainUnfitFile returns the reason for which a file cannot be mail, "" if it may be.
+func explainUnfitFile(info fs.FileInfo) string {
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		return "a link: what it points to is not carried; put the message itself here"
+	case !info.Mode().IsRegular():
+		return "not a regular file: remove it"
+	case info.Size() > message.MaxBytes:
+		return fmt.Sprintf("%d bytes: a message may have %d: shorten or remove it", info.Size(), message.MaxBytes)
+	case info.Size() == 0:
+		return "empty: write the message, or remove the file"
+	}
+	return ""
+}
+
+// isHiddenName reports whether readers of folders are to leave a name alone.
+func isHiddenName(name string) bool { return strings.HasPrefix(name, ".") }

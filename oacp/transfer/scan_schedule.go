@@ -1,0 +1,114 @@
+package transfer
+
+import (
+	"maps"
+	"time"
+)
+
+// markFilesDirtyLocked has the Run loop scan files of an inbox: all of them for nil. With none it
+// brings the agent's status up to date and scans nothing. The caller holds l.mu.
+func (l *ledger) markFilesDirtyLocked(p mailbox, which names) {
+	old, ok := l.dirty[p]
+	switch {
+	case which == nil || ok && old == nil:
+		l.dirty[p] = nil
+	case !ok:
+		l.dirty[p] = which
+	default:
+		for name := range which {
+			old[name] = struct{}{}
+		}
+	}
+	l.changed.Set()
+}
+
+// markFilesDirty is markFilesDirtyLocked for a caller that does not hold l.mu.
+func (l *ledger) markFilesDirty(p mailbox, which names) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.markFilesDirtyLocked(p, which)
+}
+
+// markFileComplete notes that a file's writer has given up its temporary name.
+func (l *ledger) markFileComplete(p mailbox, file string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.whole[p] == nil {
+		l.whole[p] = make(names)
+	}
+	l.whole[p][file] = struct{}{}
+	l.markFilesDirtyLocked(p, names{file: {}})
+}
+
+// takeDirtyFiles returns the files that are to be scanned, and forgets them.
+func (l *ledger) takeDirtyFiles() map[mailbox]names {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	dirty := l.dirty
+	l.dirty = make(map[mailbox]names)
+	return dirty
+}
+
+// markAllDirty has everything scanned, offers again what was refused long ago, and
+// has peers told of the statuses of the agents here.
+func (l *ledger) markAllDirty() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.whole, func(p mailbox, _ names) bool { // of files that never came
+		_, coming := l.dirty[p]
+		return !coming
+	})
+	now := time.Now()
+	for p := range l.scanAfter {
+		if l.bound[p] == nil && l.arrivals[p] == nil {
+			delete(l.scanAfter, p)
+		}
+	}
+	for p, s := range l.bound {
+		l.markInboxDirty(p, now)
+		for _, e := range s.entries {
+			if e.refused && now.After(e.nextTry) {
+				l.requeueEntry(e)
+			}
+		}
+	}
+	for p := range l.arrivals {
+		l.markInboxDirty(p, now)
+	}
+	for peer, q := range l.queues {
+		if now.Sub(q.announcedAt) >= announceEvery {
+			q.signalLoops()
+		}
+		if q.retryPending {
+			l.retryRefusedByPeer(peer)
+		}
+	}
+}
+
+// markInboxDirty has an inbox scanned, unless a scan of it takes so long that its turn has not
+// come. The caller holds l.mu.
+func (l *ledger) markInboxDirty(p mailbox, now time.Time) {
+	if now.After(l.scanAfter[p]) {
+		l.markFilesDirtyLocked(p, nil)
+	}
+}
+
+// delayNextScan puts off the next scan of an inbox of n names if this scan took long. Single files
+// that change are scanned all the same. Few names take long only if the machine or its disk is
+// busy with something else, which is no reason to wait.
+func (l *ledger) delayNextScan(p mailbox, n int, took time.Duration, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if wait := scanShare * min(took, time.Duration(n)*scanTimePerName); wait > rescanEvery {
+		l.scanAfter[p] = now.Add(wait)
+	} else {
+		delete(l.scanAfter, p)
+	}
+}
+
+// isInboxScanned reports whether an inbox is scanned.
+func (l *ledger) isInboxScanned(p mailbox) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bound[p] != nil || l.arrivals[p] != nil
+}

@@ -1,0 +1,35 @@
+package transfer
+
+import (
+	"cmp"
+	"sort"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// Twin is an agent that lives here and, by the peer's word, at a connected peer too. Mail for
+// it stays on the machine on which it is sent.
+type Twin struct {
+	Project string
+	Agent   string
+	Peer    identity.ID
+}
+
+// maxTwins bounds the twins that are listed: the first show what is wrong.
+const maxTwins = 64
+
+// ListTwinAgents returns twins of a project, or of all for "".
+func (m *Mailer) ListTwinAgents(project string) []Twin {
+	all := m.ledger.findTwinAgents(project)
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(mailbox{a.Project, a.Agent}.compare(mailbox{b.Project, b.Agent}), a.Peer.Compare(b.Peer)) < 0
+	})
+	var here []Twin
+	for _, t := range all {
+		if len(here) < maxTwins && m.checkAgentSpelling(mailbox{t.Project, t.Agent}) == nil {
+			here = append(here, t)
+		}
+	}
+	return here
+}

@@ -1,0 +1,130 @@
+package openintent
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/acpd/acpd/openintent/chain"
+)
+
+// ClosedChannel tells that a channel was closed and deleted.
+type ClosedChannel struct {
+	Status    string `json:"status"`
+	ChannelID string `json:"channel_id"`
+}
+
+// DeleteChannel closes a channel and deletes it with its messages.
+func (e *Engine) DeleteChannel(c *Call, id string) (ClosedChannel, error) {
+	ch, err := e.writeIfManager(c, id, true, func(t *tx, ch *channelRecord) error {
+		if err := t.closeChannel(ch, t.now); err != nil {
+			return err
+		}
+		return t.purgeChannel(ch)
+	})
+	if err != nil {
+		return ClosedChannel{}, err
+	}
+	return ClosedChannel{Status: statusClosed, ChannelID: ch.id}, nil
+}
+
+// closeChannel closes a channel, whose open requests expire with it. Closing it twice changes
+// nothing.
+func (t *tx) closeChannel(ch *channelRecord, at chain.Time) error {
+	if ch.doc.Status == statusClosed {
+		return nil
+	}
+	doc := ch.doc
+	doc.Status, doc.ClosedAt = statusClosed, at
+	if err := t.saveChannel(ch, doc); err != nil {
+		return err
+	}
+	old, open := ch.doc, ch.open
+	t.applyWorldSteps(t.addAlarmSteps(ch, worldStep{func() { ch.doc, ch.open = doc, nil }, func() { ch.doc, ch.open = old, open }})...)
+	t.wakeChannelWaiters(ch)
+	return nil
+}
+
+// closeChannelsWhere closes those channels of the intent that end with the intent or a task. That
+// they are closed follows from what has ended, so nothing is written for them.
+func (t *tx) closeChannelsWhere(in *intentRecord, at chain.Time, concerns func(*channelRecord) bool) {
+	for _, ch := range in.channels {
+		if !ch.isOpen(t.now) || !concerns(ch) {
+			continue
+		}
+		open := ch.open
+		t.applyWorldSteps(t.addAlarmSteps(ch, worldStep{func() { ch.over, ch.open = at, nil }, func() { ch.over, ch.open = 0, open }})...)
+		t.wakeChannelWaiters(ch)
+	}
+}
+
+// addAlarmSteps returns the steps, with one that sets the channel's alarm after them, and one that
+// sets it after they were undone.
+func (t *tx) addAlarmSteps(ch *channelRecord, steps ...worldStep) []worldStep {
+	set := func() { t.e.setChannelAlarm(ch) }
+	return slices.Concat([]worldStep{{nil, set}}, steps, []worldStep{{set, nil}})
+}
+
+// belongsToTask reports whether the channel ends with the task.
+func (ch *channelRecord) belongsToTask(id string) bool {
+	return ch.doc.TaskID != nil && *ch.doc.TaskID == id
+}
+
+// wakeChannelWaiters wakes, after the commit, all that wait for something in the channel.
+func (t *tx) wakeChannelWaiters(ch *channelRecord) {
+	t.e.mu.RLock() // the end of an ask changes asks outside of writes
+	defer t.e.mu.RUnlock()
+	t.wake = append(t.wake, &ch.bell)
+	for _, a := range ch.asks {
+		t.wake = append(t.wake, &a.bell)
+	}
+}
+
+// purgeChannel removes a closed channel. Its messages leave the store later.
+func (t *tx) purgeChannel(ch *channelRecord) error {
+	// The feed's last number may go with the channel.
+	if err := errors.Join(t.execute("INSERT INTO openintent_grave (channel) VALUES (?)", ch.row), t.saveFeedNumber()); err != nil {
+		return err
+	}
+	doc, all, graves := ch.doc, ch.in.channels, t.e.graves
+	t.applyWorldSteps(
+		worldStep{nil, func() { t.e.setChannelAlarm(ch) }},
+		worldStep{func() { delete(t.e.channels, ch.id) }, func() { t.e.channels[ch.id] = ch }},
+		worldStep{func() { t.e.adjustMemberCounts(ch, -1) }, func() { t.e.adjustMemberCounts(ch, 1) }},
+		worldStep{func() { t.e.adjustCreatedCounts(doc.Home, -1, 0, -doc.size()) }, func() { t.e.adjustCreatedCounts(doc.Home, 1, 0, doc.size()) }},
+		worldStep{func() {
+			ch.in.channels = slices.DeleteFunc(slices.Clone(all), func(c *channelRecord) bool { return c == ch })
+		}, func() { ch.in.channels = all }},
+		worldStep{func() { t.e.graves = append(graves, grave{ch.row, doc.Home}) }, func() { t.e.graves = graves }},
+		worldStep{func() {
+			ch.recent = nil
+			ch.doc.Members, ch.doc.Options = nil, nil // messages in memory outlive it
+		}, func() {
+			ch.doc = doc
+			ch.dropped = t.now // its messages are in the store alone
+		}},
+	)
+	t.wakeChannelWaiters(ch)
+	t.buried = true
+	return nil
+}
+
+// closeOrPurgeChannel closes or removes the channel if it is time.
+func (e *Engine) closeOrPurgeChannel(ctx context.Context, ch *channelRecord) error {
+	return e.runTransaction(ctx, ch.needsDurableWrites(e), func(t *tx) error {
+		switch {
+		case e.channels[ch.id] != ch:
+		case !ch.isOpen(t.now) && e.cfg.Retention >= 0 && ch.closedAt(t.now).Add(e.cfg.Retention) <= t.now:
+			return t.purgeChannel(ch)
+		case ch.doc.Status == statusOpen && ch.over == 0 && ch.isTTLOver(t.now):
+			return t.closeChannel(ch, ch.ttlEnd())
+		}
+		return nil
+	})
+}
+
+// saveFeedNumber writes the last number of the feed, because the row that has it may be removed.
+// The number must not be given out again, because readers resume after it.
+func (t *tx) saveFeedNumber() error {
+	return t.execute("INSERT INTO openintent_feed (one, last) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET last = excluded.last", t.e.next-1)
+}

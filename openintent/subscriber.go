@@ -1,0 +1,307 @@
+package openintent
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/openintent/chain"
+)
+
+// subscriber is an open event stream.
+type subscriber struct {
+	who     Caller
+	intent  string // the intent that it is about, and
+	channel string // the channel, "" for all
+	agent   bool   // it is about the agent of who
+	quiet   bool   // no messages
+	home    bool   // it is about the agents of the daemon of who
+	in      chan *feedEntry
+	payer   identity.ID // charged for entries that wait, if that is another daemon
+	ended   bool        // in is closed; guarded by the engine's mu
+	out     EventWriter
+}
+
+const (
+	streamBacklog  = 256    // entries that may wait for a reader; then its stream ends, to be resumed
+	maxStreams     = 10_000 // of the agents here, and as many of all others
+	maxHomeStreams = 2      // of one daemon: the one that it has, and the one that this replaces
+)
+
+// subscribers are the open streams about one thing.
+type subscribers map[*subscriber]bool
+
+// streams has the open streams by what they are about: an agent, or a thing with an id, or a
+// home.
+type streams map[agentKey]subscribers
+
+// pushEntryToStreams hands an entry to the streams that may show it. It ends a stream whose
+// reader does not keep up; the reader may resume.
+func (e *Engine) pushEntryToStreams(n *feedEntry) {
+	if e.streams == 0 && e.guestStreams == 0 {
+		return
+	}
+	if r := n.relayed; r != nil {
+		e.chargeRelayedEntry(n)
+		defer e.refundRelayedEntry(n)
+		e.pushToSubscribers(e.about[agentKey{id: r.IntentID}], n)
+		e.pushToSubscribers(e.about[agentKey{id: r.ChannelID}], n)
+		for _, agent := range r.Own {
+			e.pushToSubscribers(e.ofAgents[agentKey{"", agent}], n)
+		}
+		return
+	}
+	e.pushToSubscribers(e.about[agentKey{id: n.in.id}], n)
+	for _, subs := range e.ofHomes {
+		e.pushToSubscribers(subs, n)
+	}
+	if m := n.message; m != nil {
+		e.pushToSubscribers(e.about[agentKey{id: m.ch.id}], n)
+		if m.isDirect() {
+			e.pushToSubscribers(e.ofAgents[e.agentKeyOf(m.to)], n)
+			return
+		}
+		at := now()
+		for _, subs := range e.ofAgents {
+			for s := range subs {
+				if e.streamShowsEntry(s, n, at) {
+					e.pushToSubscribers(subs, n)
+				}
+				break // all of them are the same agent's
+			}
+		}
+		return
+	}
+	for _, a := range n.in.Assignments {
+		e.pushToSubscribers(e.ofAgents[agentKey{a.Home, a.AgentID}], n)
+	}
+}
+
+// pushToSubscribers hands an entry to streams.
+func (e *Engine) pushToSubscribers(subs subscribers, n *feedEntry) {
+	for s := range subs {
+		if s.ended {
+			continue
+		}
+		if !e.chargeWaitingEntry(s, n) {
+			s.endStream()
+			continue
+		}
+		select {
+		case s.in <- n:
+		default:
+			e.refundWaitingEntry(s, n)
+			s.endStream()
+		}
+	}
+}
+
+// chargeWaitingEntry charges for an entry that is to wait for the reader of a stream: the daemon
+// of the reader, or, for readers here, the host that has relayed the entry. It reports whether
+// there is room. A relayed entry without room may wait only if it is the first.
+func (e *Engine) chargeWaitingEntry(s *subscriber, n *feedEntry) bool {
+	switch {
+	case s.who.Home != "":
+		return e.entries.Reserve(s.payer, int64(n.size())) == nil
+	case n.relayed != nil && n.relayed.late && len(s.in) > 0:
+		return false
+	case n.relayed != nil:
+		n.relayed.waits.Add(1)
+	}
+	return true
+}
+
+// refundWaitingEntry takes back the charge of chargeWaitingEntry.
+func (e *Engine) refundWaitingEntry(s *subscriber, n *feedEntry) {
+	switch {
+	case s.who.Home != "":
+		e.entries.Release(s.payer, int64(n.size()))
+	case n.relayed != nil:
+		e.refundRelayedEntry(n)
+	}
+}
+
+// chargeRelayedEntry charges the host for a relayed entry once, however many readers it waits for.
+func (e *Engine) chargeRelayedEntry(n *feedEntry) {
+	n.relayed.waits.Add(1)
+	if n.relayed.late = e.entries.Reserve(n.relayed.payer, int64(n.size())) != nil; n.relayed.late {
+		e.entries.AddUnchecked(n.relayed.payer, int64(n.size()))
+	}
+}
+
+// refundRelayedEntry takes back the charge of chargeRelayedEntry when the entry waits for no reader.
+func (e *Engine) refundRelayedEntry(n *feedEntry) {
+	if n.relayed.waits.Add(-1) == 0 {
+		e.entries.Release(n.relayed.payer, int64(n.size()))
+	}
+}
+
+// size returns about how many bytes of memory an entry has.
+func (n *feedEntry) size() int {
+	switch {
+	case n.message != nil:
+		return n.message.size()
+	case n.event != nil:
+		return len(n.event.Payload) + messageBytes
+	}
+	size := len(n.relayed.Data) + messageBytes
+	for _, names := range [][]string{n.relayed.For, n.relayed.Own} {
+		for _, name := range names {
+			size += len(name) + recipientBytes
+		}
+	}
+	return size
+}
+
+// endStream ends the stream; its reader may resume. The world is locked.
+func (s *subscriber) endStream() {
+	if !s.ended {
+		s.ended = true
+		close(s.in)
+	}
+}
+
+// addSubscriber adds an open stream. A daemon's stream about its agents ends the one before: a
+// daemon that asks again has lost that one.
+func (e *Engine) addSubscriber(s *subscriber) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all, about, count := e.streamGroupOf(s)
+	if *count >= maxStreams {
+		return newTooManyError("event streams", maxStreams, "end some")
+	}
+	if s.home {
+		before := all[about]
+		if len(before) >= maxHomeStreams {
+			return newTooManyError("streams of your daemon", maxHomeStreams, "one is enough; come again when the others have ended")
+		}
+		for old := range before {
+			old.endStream()
+			old.out.HangUp()
+		}
+	}
+	if all[about] == nil {
+		all[about] = make(subscribers)
+	}
+	all[about][s] = true
+	*count++
+	return nil
+}
+
+// removeSubscriber removes a stream that has ended, and releases the entries that wait for it.
+func (e *Engine) removeSubscriber(s *subscriber) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.endStream()
+	for n := range s.in {
+		e.refundWaitingEntry(s, n)
+	}
+	all, about, count := e.streamGroupOf(s)
+	if delete(all[about], s); len(all[about]) == 0 {
+		delete(all, about)
+	}
+	*count--
+}
+
+// streamGroupOf returns where s belongs among the open streams, and the number that counts it.
+func (f *feed) streamGroupOf(s *subscriber) (all streams, about agentKey, count *int) {
+	if count = &f.streams; s.who.Home != "" {
+		count = &f.guestStreams
+	}
+	switch {
+	case s.home:
+		return f.ofHomes, agentKey{home: s.who.Home}, count
+	case s.agent:
+		return f.ofAgents, agentKey{s.who.Home, s.who.Agent}, count
+	}
+	return f.about, agentKey{id: cmp.Or(s.channel, s.intent)}, count
+}
+
+// agentEvents are the types of events that the stream of an agent shows of the agent's intents.
+var agentEvents = []string{"agent_assigned", "status_changed", "state_patched"}
+
+// streamShowsEntry reports whether the stream shows the entry now. The world is read-locked.
+func (e *Engine) streamShowsEntry(s *subscriber, n *feedEntry, at chain.Time) bool {
+	if n.relayed != nil {
+		return n.relayed.concernsStream(s)
+	}
+	if m := n.message; m != nil {
+		return !s.quiet && !m.isExpired(at) && m.isStillListed(at) && m.sender != s.who.name &&
+			(s.intent == "" || s.intent == n.in.id) && (s.channel == "" || s.channel == m.ch.id) &&
+			e.channels[m.ch.id] == m.ch && e.mayReadChannel(m.ch, s.who, at) &&
+			(s.who.Operator && !s.agent || m.isAddressedTo(s.who.name))
+	}
+	if s.channel != "" || n.event.Type == kindMessage {
+		return false // an audited message is told of as a message
+	}
+	if !s.agent {
+		return s.intent == n.in.id && e.callerAccessLevel(n.in, s.who, at) >= levelRead
+	}
+	if !slices.Contains(agentEvents, n.event.Type) {
+		return false
+	}
+	if n.event.Type == "agent_assigned" {
+		var whom Home
+		if json.Unmarshal(n.event.Payload, &whom) != nil || whom != (Home{s.who.Agent, s.who.Home}) {
+			return false
+		}
+	}
+	return n.in.assignmentIndex(agentKey{s.who.Home, s.who.Agent}) >= 0
+}
+
+// appendEntryFrame appends the entry in the form of the stream, if the stream shows it.
+func (e *Engine) appendEntryFrame(b []byte, s *subscriber, n *feedEntry, at chain.Time) []byte {
+	var name string
+	var data []byte
+	switch {
+	case s.home:
+		r, ok := e.newRelayedEntry(s, n, at)
+		if !ok {
+			return b
+		}
+		if name, data = "relay", []byte(encodeJSONText(r)); len(data) > maxRelayed-relayHead {
+			r.Data = n.encodeWithoutPayload()
+			data = []byte(encodeJSONText(r))
+		}
+	case !e.streamShowsEntry(s, n, at):
+		return b
+	case n.relayed != nil:
+		name, data = n.relayed.Event, n.relayed.Data
+	case n.message != nil:
+		name, data = kindMessage, n.message.appendJSON(nil, s.who.name, at, true)
+	default:
+		name, data = n.event.Type, appendEventData(nil, n.event)
+	}
+	return s.out.Append(b, name, data, n.seq)
+}
+
+// appendEventData appends an event in the form of streams. If the server wrote the event, the
+// members of its payload stand beside those of the event.
+func appendEventData(b []byte, ev *chain.Event) []byte {
+	b = chain.AppendJSONString(append(b, `{"intent_id":`...), ev.IntentID)
+	b = chain.AppendJSONString(append(b, `,"event_id":`...), ev.ID)
+	b = chain.AppendJSONString(append(b, `,"event_type":`...), ev.Type)
+	b = chain.AppendJSONString(append(b, `,"actor":`...), ev.Actor)
+	b = ev.CreatedAt.AppendJSON(append(b, `,"created_at":`...))
+	switch {
+	case !slices.Contains(ownKinds, ev.Type):
+		b = append(append(b, `,"payload":`...), ev.Payload...)
+	case len(ev.Payload) > len("{}"):
+		b = append(append(b, ','), ev.Payload[1:len(ev.Payload)-1]...)
+	}
+	return append(b, '}')
+}
+
+// encodeWithoutPayload returns the data of an entry that is too long for the stream of a daemon.
+// It has all members but the payload.
+func (n *feedEntry) encodeWithoutPayload() jsontext.Value {
+	if m := n.message; m != nil {
+		return EncodeJSONObject("id", m.id, "channel_id", m.ch.id, "sender", shortenOwnName(m.sender, m.to), "to", nullable(shortenOwnName(m.to, m.to)), "message_type", m.kind, "correlation_id", nullable(m.correlation),
+			"payload", nil, "metadata", nil, "created_at", m.at, "expires_at", m.expires, "intent_id", m.ch.in.id, "channel_name", m.ch.doc.Name, "truncated", true)
+	}
+	ev := *n.event
+	return EncodeJSONObject("intent_id", ev.IntentID, "event_id", ev.ID, "event_type", ev.Type, "actor", ev.Actor, "created_at", ev.CreatedAt, "truncated", true)
+}
