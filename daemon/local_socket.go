@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync"
 
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/kinds"
@@ -14,6 +15,7 @@ import (
 type localSocket struct {
 	*net.UnixListener
 	path         string
+	closing      sync.Once
 	guests       bool                  // its connections are those of agents, and serve nothing else
 	otherUsers   []int                 // uids that may come in beside the owner of the state directory
 	inputLimit   *jsonrpc.InputLimit   // what comes in here and is not whole; nil: not bounded in sum
@@ -29,12 +31,16 @@ func openOwnerSocket(ctx context.Context, path string) (*localSocket, error) {
 	return &localSocket{UnixListener: l, path: path}, nil
 }
 
-// Close closes the socket and removes its file.
+// Close closes the socket and removes its file. Each later call waits until the first is
+// through: the daemon that starts next may open its own under the same path.
 func (d *localSocket) Close() error {
-	err := d.UnixListener.Close()
-	if err == nil && d.guests {
-		os.Remove(d.path)
-	}
+	err := net.ErrClosed
+	d.closing.Do(func() {
+		err = d.UnixListener.Close()
+		if d.guests {
+			os.Remove(d.path)
+		}
+	})
 	return err
 }
 
