@@ -124,9 +124,22 @@ func (s *stubborn) query(ctx context.Context, in *client.Inbound) (any, error) {
 	}
 }
 
-// TestTheDocumentsAgentAnswers runs the agent of docs/local-api.md: questions that lie
-// there together, as many as it takes, are all answered.
-func TestTheDocumentsAgentAnswers(t *testing.T) {
+// readDocumentedAgent returns the agent of docs/local-api.md in a language.
+func readDocumentedAgent(t *testing.T, language string) string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/local-api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, _ := strings.Cut(string(text), "```"+language+"\n")
+	program, _, ok := strings.Cut(program, "```")
+	if !ok {
+		t.Fatal("the example is gone")
+	}
+	return program
+}
+
+func TestTheDocumentsPythonAgentAnswers(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -135,17 +148,28 @@ func TestTheDocumentsAgentAnswers(t *testing.T) {
 		}
 		t.Skip("no python3")
 	}
-	text, err := os.ReadFile("../docs/local-api.md")
-	if err != nil {
+	testDocumentedAgent(t, python, "-c", readDocumentedAgent(t, "python"))
+}
+
+func TestTheDocumentsGoAgentAnswers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	source, agent := filepath.Join(dir, "main.go"), filepath.Join(dir, "agent")
+	if err := os.WriteFile(source, []byte(readDocumentedAgent(t, "go")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, program, _ := strings.Cut(string(text), "```python\n")
-	program, _, ok := strings.Cut(program, "```")
-	if !ok {
-		t.Fatal("the example is gone")
+	if text, err := exec.CommandContext(t.Context(), "go", "build", "-o", agent, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
 	}
+	testDocumentedAgent(t, agent)
+}
+
+// testDocumentedAgent runs the agent: questions that lie there together, as many as it takes,
+// are all answered.
+func testDocumentedAgent(t *testing.T, command ...string) {
+	t.Helper()
 	desk, laptop := friends(t)
-	agent := desk.PrepareProcess(python, "-c", program)
+	agent := desk.PrepareProcess(command...)
 	agent.Cmd.Env = append(agent.Cmd.Env, "ACP_SOCKET="+filepath.Join(filepath.Dir(desk.SocketPath()), "agent", client.SocketName))
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
