@@ -162,7 +162,7 @@ func (c *Client) serveRequest(ctx context.Context, _ *jsonrpc.Conn, r *jsonrpc.R
 // answerRequest calls the function that answers a request.
 func (a *attachedAgent) answerRequest(ctx context.Context, r *jsonrpc.Request) (any, error) {
 	in := new(Inbound)
-	if err := r.ReadKnownParams(in); err != nil {
+	if err := r.ReadParamsIgnoringUnknown(in); err != nil {
 		return nil, err
 	}
 	r.SetPeer(in.From)

@@ -138,26 +138,3 @@ func (c *Call) resolveGrantee(in *intentRecord, field, text, home string) (agent
 	k, _, err := c.e.resolveAgent(in, field, text, home)
 	return k, err
 }
-
-// resolveRecipient finds the agent that a message to text goes to now. Without a home, that is an
-// agent here that there is, or else the agent of a daemon in open_to that has used the intent, or
-// else an agent here that there may be.
-func (e *Engine) resolveRecipient(ch *channelRecord, text, home string) (string, error) {
-	k, said, err := e.resolveAgent(ch.in, "to", text, home)
-	if err != nil || said || e.isAgentIDUsedHere(ch.in, k.id) {
-		return e.agentNameOf(k), err
-	}
-	homes := e.findIDHolders(ch.in, k.id)
-	for _, m := range ch.doc.Members {
-		if m := e.agentKeyOf(m); m.id == k.id && m.home != "" && e.isOpenToHome(m.home) {
-			homes.recordHolder(m.home, 0)
-		}
-	}
-	for home := range homes {
-		if k.home != "" {
-			return "", NewError("ambiguous", "to: several daemons have an agent of this id: say home, the 64 digits of one of them")
-		}
-		k.home = home
-	}
-	return e.agentNameOf(k), nil
-}

@@ -33,8 +33,8 @@ type Request struct {
 // the request. Package kinds validates them.
 func (r *Request) ReadParams(params any) error { return r.decodeParams(params, true) }
 
-// ReadKnownParams is [Request.ReadParams] that ignores unknown members.
-func (r *Request) ReadKnownParams(params any) error { return r.decodeParams(params, false) }
+// ReadParamsIgnoringUnknown is [Request.ReadParams] that ignores unknown members.
+func (r *Request) ReadParamsIgnoringUnknown(params any) error { return r.decodeParams(params, false) }
 
 // SetPeer says for which peer the request asks. If many lines wait to be written, answers
 // for different peers take turns.

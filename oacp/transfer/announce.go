@@ -19,7 +19,7 @@ const (
 // announceAgents tells a peer of the agents that live here, in projects in which the peer
 // has agents too. It leaves out statuses that the peer knows.
 func (m *Mailer) announceAgents(ctx context.Context, q *peerQueue) {
-	a := m.ledger.beginAnnouncement(q)
+	a := m.ledger.beginAgentAnnouncement(q)
 	if a == nil {
 		return
 	}
@@ -41,7 +41,7 @@ func (m *Mailer) announceAgents(ctx context.Context, q *peerQueue) {
 			next[p] = status
 		}
 	}
-	m.ledger.recordAnnouncement(q, a, next)
+	m.ledger.recordAgentAnnouncement(q, a, next)
 }
 
 // listHostedAgents returns the agents of a project that are hosted here.

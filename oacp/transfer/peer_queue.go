@@ -303,23 +303,23 @@ func (q *peerQueue) requestAnnouncement() {
 	q.signalLoops()
 }
 
-// announcement tells a peer of the agents here.
-type announcement struct {
+// agentAnnouncement tells a peer of the agents here.
+type agentAnnouncement struct {
 	projects map[string]struct{} // in which it has agents
 	told     map[mailbox]string  // the statuses that it knows
 	reason   int                 // announcements of the queue, when it began
 }
 
-// beginAnnouncement returns an announcement for a peer. It returns nil if the peer is not
+// beginAgentAnnouncement returns an announcement for a peer. It returns nil if the peer is not
 // connected, or has no agents, or if the last announcement was a short time ago.
-func (l *ledger) beginAnnouncement(q *peerQueue) *announcement {
+func (l *ledger) beginAgentAnnouncement(q *peerQueue) *agentAnnouncement {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if q.announced != nil && time.Since(q.announcedAt) < announceEvery {
 		return nil
 	}
 	q.announcedAt = time.Now()
-	a := &announcement{projects: make(map[string]struct{}), told: q.announced, reason: q.announcements}
+	a := &agentAnnouncement{projects: make(map[string]struct{}), told: q.announced, reason: q.announcements}
 	for p, s := range l.bound {
 		if s.Peer == q.peer {
 			a.projects[p.project] = struct{}{}
@@ -331,9 +331,9 @@ func (l *ledger) beginAnnouncement(q *peerQueue) *announcement {
 	return a
 }
 
-// recordAnnouncement notes the statuses that a peer was told, unless there is a reason meanwhile
+// recordAgentAnnouncement notes the statuses that a peer was told, unless there is a reason meanwhile
 // to announce all again.
-func (l *ledger) recordAnnouncement(q *peerQueue, a *announcement, told map[mailbox]string) {
+func (l *ledger) recordAgentAnnouncement(q *peerQueue, a *agentAnnouncement, told map[mailbox]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if q.announcements == a.reason {

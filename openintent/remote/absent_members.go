@@ -25,13 +25,13 @@ const (
 // These are agents of the peer that are members of channels here and have never come. Of agents
 // that have come, the peer tells by itself.
 func (g *Gateway) watchAbsentMembers(ctx context.Context) {
-	asked := make(map[identity.ID]*departedQuery) // by peer in reach
+	asked := make(map[identity.ID]*absenceCheck) // by peer in reach
 	runHostWorkers(ctx, absentTick, nil, func(bool) (due []identity.ID) {
 		reach := g.cfg.Hosts()
-		maps.DeleteFunc(asked, func(peer identity.ID, _ *departedQuery) bool { return !slices.Contains(reach, peer) })
+		maps.DeleteFunc(asked, func(peer identity.ID, _ *absenceCheck) bool { return !slices.Contains(reach, peer) })
 		for _, peer := range reach {
 			if asked[peer] == nil {
-				asked[peer] = new(departedQuery)
+				asked[peer] = new(absenceCheck)
 			}
 			if asked[peer].isDue(g.Engine.ListAbsentMembers(peer.String()), time.Now()) {
 				due = append(due, peer)
@@ -45,8 +45,8 @@ func (g *Gateway) watchAbsentMembers(ctx context.Context) {
 	})
 }
 
-// departedQuery holds what a peer was asked last.
-type departedQuery struct {
+// absenceCheck holds which members a peer was last asked about, whether they are deregistered.
+type absenceCheck struct {
 	absent []string
 	next   time.Time // when the peer is asked the same again
 	pause  time.Duration
@@ -54,10 +54,10 @@ type departedQuery struct {
 
 // isDue reports whether it is time to ask for these members, which it sorts. It is if they are
 // others than the last time; else after a pause, which doubles.
-func (q *departedQuery) isDue(absent []string, now time.Time) bool {
+func (q *absenceCheck) isDue(absent []string, now time.Time) bool {
 	slices.Sort(absent)
 	if !slices.Equal(absent, q.absent) {
-		*q = departedQuery{absent: absent, next: now, pause: absentTick}
+		*q = absenceCheck{absent: absent, next: now, pause: absentTick}
 	}
 	if len(absent) == 0 || now.Before(q.next) {
 		return false

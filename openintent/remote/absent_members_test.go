@@ -77,7 +77,7 @@ func TestDeparturesAreWrittenInTheirHomesTurn(t *testing.T) {
 // A peer is asked for the same absent less and less often, and at once for others.
 func TestAbsentMembersAreAskedForLessAndLess(t *testing.T) {
 	t.Parallel()
-	asked := func(q *departedQuery, now *time.Time, absent ...string) (times int) {
+	asked := func(q *absenceCheck, now *time.Time, absent ...string) (times int) {
 		for end := now.Add(time.Hour); now.Before(end); *now = now.Add(absentTick) {
 			if q.isDue(absent, *now) {
 				times++
@@ -85,7 +85,7 @@ func TestAbsentMembersAreAskedForLessAndLess(t *testing.T) {
 		}
 		return times
 	}
-	q, now := new(departedQuery), time.Now()
+	q, now := new(absenceCheck), time.Now()
 	if n := asked(q, &now, "ghost", "worker"); n < 55 || n > 70 {
 		t.Errorf("asked %d times in an hour", n)
 	}
