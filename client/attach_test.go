@@ -3,7 +3,9 @@ package client
 import (
 	"context"
 	"errors"
+	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -177,4 +179,23 @@ func TestAttachRefused(t *testing.T) {
 	}
 	none := &Client{Socket: filepath.Join(t.TempDir(), "none")}
 	wantUnavailable(t, none.Attach(t.Context(), AttachParams{Name: "reviewer"}, Handler{}), "no daemon at")
+}
+
+// Every kind that goes to agents has a function in Handler, under the kind's name: ping and
+// discover are the daemon's to answer.
+func TestHandlerHasAFunctionForEachKind(t *testing.T) {
+	var h Handler
+	for field, value := range reflect.ValueOf(&h).Elem().Fields() {
+		value.Set(reflect.MakeFunc(field.Type, func([]reflect.Value) []reflect.Value { return nil }))
+	}
+	var want []string
+	for _, kind := range kinds.ListKinds() {
+		if kind.Class != kinds.Reply && kind.Name != kinds.KindPing && kind.Name != kinds.KindDiscover {
+			want = append(want, kind.Name)
+		}
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(maps.Keys(h.listFunctionsByMethod())); !slices.Equal(got, want) {
+		t.Errorf("functions of %v, kinds for agents are %v", got, want)
+	}
 }

@@ -50,7 +50,7 @@ func probeAddr(ctx context.Context, addr net.Addr) probeResult {
 	defer stop()
 	packet := newVersionProbe()
 	buf := make([]byte, 64)
-	for _, wait := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
+	for _, wait := range probeWaits {
 		if ctx.Err() != nil {
 			return probeSilent
 		}

@@ -30,3 +30,6 @@ const (
 	keepAlive   = 6 * time.Second // QUIC's own, without streams
 	idleTimeout = 14 * time.Second
 )
+
+// probeWaits is how long a probe waits for an answer to each of its packets.
+var probeWaits = [...]time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}

@@ -50,7 +50,7 @@ type Watch struct {
 	Since        time.Time
 	ShowArchived bool // report also messages that are gone
 
-	follow *follower // nil: one scan
+	memory *watchMemory // nil: one scan
 }
 
 // cursorFile is the file that holds a cursor.
@@ -95,12 +95,12 @@ func (w *Watch) Scan(emit func(Event)) bool {
 func (w *Watch) Follow(ctx context.Context, emit func(Event)) error {
 	read, reported := make(map[string]scannedFile), make(map[string]string)
 	return scanOnFolderChange(ctx, func() (inboxes []string, soon, done bool, err error) {
-		f := follower{read: read, reported: reported, errors: make(map[string]string), found: make(map[string]bool)}
-		w.follow = &f
-		w.Scan(f.newRepeatedErrorFilter(emit))
-		maps.DeleteFunc(read, func(path string, _ scannedFile) bool { return !f.found[path] })
-		reported = f.errors
-		return f.inboxes, f.soon, false, nil
+		m := watchMemory{read: read, reported: reported, errors: make(map[string]string), found: make(map[string]bool)}
+		w.memory = &m
+		w.Scan(m.newRepeatedErrorFilter(emit))
+		maps.DeleteFunc(read, func(path string, _ scannedFile) bool { return !m.found[path] })
+		reported = m.errors
+		return m.inboxes, m.soon, false, nil
 	})
 }
 
@@ -165,8 +165,8 @@ func (w *Watch) scanInbox(a Agent, emit func(Event)) (events []Event, ok bool) {
 	ok = true
 	now := make(map[string]cursorMessage)
 	first := before == nil
-	if w.follow != nil {
-		w.follow.inboxes = append(w.follow.inboxes, a.Inbox())
+	if w.memory != nil {
+		w.memory.inboxes = append(w.memory.inboxes, a.Inbox())
 	}
 	names, err := listMessageFiles(a.Inbox())
 	if err != nil {
@@ -247,8 +247,8 @@ func readCursorFile(path string) (map[string]cursorMessage, error) {
 
 // readCursorMessage reads what the cursor keeps of a file, and when the file was written.
 func (w *Watch) readCursorMessage(path string, before map[string]cursorMessage) (cursorMessage, time.Time, error) {
-	if w.follow != nil {
-		return w.follow.readSettledFile(path, before)
+	if w.memory != nil {
+		return w.memory.readSettledFile(path, before)
 	}
 	e := readMessageEntry(path)
 	if e.Err != nil {

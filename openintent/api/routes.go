@@ -100,7 +100,8 @@ func newRouteTable(e *openintent.Engine) routeTable {
 	}
 }
 
-// findRoute returns the route of a request and its arguments.
+// findRoute returns the route of a request and its arguments. An [http.ServeMux] would clean
+// and redirect paths, decode their literal parts and answer HEAD.
 func (t routeTable) findRoute(r *http.Request) (*route, []string, *openintent.Error) {
 	path := r.URL.EscapedPath()
 	for _, p := range prefixes {

@@ -37,7 +37,7 @@ func (i *inheritedFields) String() string {
 }
 
 func (o *verbs) newReplyCmd() *cobra.Command {
-	d := &draft{}
+	d := &sendFlags{}
 	cmd := &cobra.Command{
 		Use:   "reply PROJECT ID|FILE",
 		Short: "Answer a message",
@@ -85,8 +85,8 @@ Exit codes: as of send.`,
 	return cmd
 }
 
-// inheritFields fills the draft from the parent message, if the flags have left a field empty.
-func (d *draft) inheritFields(a mailbox.Agent, parent mailbox.Entry) error {
+// inheritFields fills the flags from the parent message, if the flags have left a field empty.
+func (d *sendFlags) inheritFields(a mailbox.Agent, parent mailbox.Entry) error {
 	r := a.DraftReply(parent.Message)
 	m, i := &d.letter.Message, &inheritedFields{ParentID: r.ParentID}
 	m.ParentID = r.ParentID

@@ -17,7 +17,7 @@ import (
 )
 
 func (o *verbs) newSendCmd() *cobra.Command {
-	d := &draft{}
+	d := &sendFlags{}
 	cmd := &cobra.Command{
 		Use:   "send PROJECT",
 		Short: "Put a message into the inbox of one or more agents",
@@ -62,7 +62,7 @@ or stored there (--wait-delivered), 6 not sent, as no daemon answers, which
 }
 
 // sendAndWait sends a message, prints it and waits as the flags say.
-func (o *verbs) sendAndWait(ctx context.Context, project string, d *draft) error {
+func (o *verbs) sendAndWait(ctx context.Context, project string, d *sendFlags) error {
 	h, err := o.findHome()
 	if err == nil {
 		err = d.readInputs(ctx, o)
@@ -173,7 +173,7 @@ type sentReport struct {
 	Answer         *readReport      `json:"answer,omitempty"`
 }
 
-func newSentReport(s mailbox.Sent, d *draft) sentReport {
+func newSentReport(s mailbox.Sent, d *sendFlags) sentReport {
 	m := s.Message
 	r := sentReport{
 		MessageID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, Subject: m.Subject, Created: m.Created,
@@ -192,7 +192,7 @@ func newSentReport(s mailbox.Sent, d *draft) sentReport {
 	return r
 }
 
-func (o *verbs) printSent(s mailbox.Sent, d *draft) {
+func (o *verbs) printSent(s mailbox.Sent, d *sendFlags) {
 	if d.letter.DryRun {
 		fmt.Fprintf(o.Out, "%s", s.Data)
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// follower keeps what a watch remembers from one scan to the next.
-type follower struct {
+// watchMemory keeps what a watch remembers from one scan to the next.
+type watchMemory struct {
 	read     map[string]scannedFile // by path
 	reported map[string]string      // errors of the scan before, by their subjects
 	errors   map[string]string      // errors of this scan
@@ -33,15 +33,15 @@ var errUnsettled = errors.New("not yet whole")
 
 // newRepeatedErrorFilter returns a function that passes every event on to emit, but the errors
 // that the scan before had too.
-func (f *follower) newRepeatedErrorFilter(emit func(Event)) func(Event) {
+func (m *watchMemory) newRepeatedErrorFilter(emit func(Event)) func(Event) {
 	return func(e Event) {
 		if e.Event == WatchError {
 			about := e.Path
 			if e.Project != nil {
 				about = *e.Project + "\x00" + about
 			}
-			f.errors[about] = e.Error
-			if f.reported[about] == e.Error {
+			m.errors[about] = e.Error
+			if m.reported[about] == e.Error {
 				return
 			}
 		}
@@ -51,21 +51,21 @@ func (f *follower) newRepeatedErrorFilter(emit func(Event)) func(Event) {
 
 // readSettledFile reads a file once in each of its states. It returns errUnsettled until the
 // file is whole or has not changed for a while.
-func (f *follower) readSettledFile(path string, before map[string]cursorMessage) (cursorMessage, time.Time, error) {
+func (m *watchMemory) readSettledFile(path string, before map[string]cursorMessage) (cursorMessage, time.Time, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return cursorMessage{}, time.Time{}, err
 	}
-	s, ok := f.read[path]
+	s, ok := m.read[path]
 	if !ok || !os.SameFile(s.info, info) || s.info.Size() != info.Size() || !s.info.ModTime().Equal(info.ModTime()) {
 		s = scannedFile{info: info, since: time.Now()}
 		e := readMessageEntry(path)
 		s.message, s.whole, s.err = e.toCursorMessage(), e.Err == nil && len(e.Message.Validate()) == 0, e.Err
-		f.read[path] = s
+		m.read[path] = s
 	}
-	f.found[path] = true
+	m.found[path] = true
 	if !s.whole && time.Since(s.since) < settleTime {
-		f.soon = true
+		m.soon = true
 		if m, told := before[toCursorFileName(filepath.Base(path))]; told {
 			return m, info.ModTime(), nil
 		}

@@ -16,8 +16,8 @@ import (
 	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
 
-// draft holds the flags of send and reply.
-type draft struct {
+// sendFlags are the flags of send and reply, and what is sent.
+type sendFlags struct {
 	from, to, typ, subject   string
 	body, bodyFile           string
 	priority                 string
@@ -30,7 +30,7 @@ type draft struct {
 	given                    func(flag string) bool
 }
 
-func (d *draft) addFlags(o *verbs, cmd *cobra.Command) {
+func (d *sendFlags) addFlags(o *verbs, cmd *cobra.Command) {
 	f := cmd.Flags()
 	m := &d.letter.Message
 	d.given = f.Changed
@@ -65,7 +65,7 @@ func (d *draft) addFlags(o *verbs, cmd *cobra.Command) {
 
 // checkArgs checks the arguments of send or reply. It takes a duration among them for the value
 // of a flag.
-func (d *draft) checkArgs(cmd *cobra.Command, args []string) error {
+func (d *sendFlags) checkArgs(cmd *cobra.Command, args []string) error {
 	err := frame.NamedArgs(frame.ListArgNames(cmd)...)(cmd, args)
 	for _, arg := range args {
 		if _, bad := time.ParseDuration(arg); err == nil || bad != nil {
@@ -81,7 +81,7 @@ func (d *draft) checkArgs(cmd *cobra.Command, args []string) error {
 }
 
 // explainError adds to an error whose conversation id is wrong, if no flag gave the id.
-func (d *draft) explainError(err error) error {
+func (d *sendFlags) explainError(err error) error {
 	if !d.given("conversation-id") && strings.Contains(err.Error(), "field 'conversation_id'") {
 		return fmt.Errorf("%w: the conversation_id is that of the message answered; --conversation-id sets another", err)
 	}
@@ -89,7 +89,7 @@ func (d *draft) explainError(err error) error {
 }
 
 // readInputs checks the flags and reads the body and the context, before anything is sent.
-func (d *draft) readInputs(ctx context.Context, o *verbs) (err error) {
+func (d *sendFlags) readInputs(ctx context.Context, o *verbs) (err error) {
 	m := &d.letter.Message
 	if !slices.Contains(oacpmsg.ListMessageTypes(), m.Type) {
 		return frame.UsageErrorf("argument --type: invalid choice: '%s' (choose from %s)", m.Type, strings.Join(oacpmsg.ListMessageTypes(), ", "))
@@ -121,7 +121,7 @@ func (d *draft) readInputs(ctx context.Context, o *verbs) (err error) {
 }
 
 // readBody returns the body: of --body-file, else --body, else standard input.
-func (d *draft) readBody(ctx context.Context, o *verbs) (string, error) {
+func (d *sendFlags) readBody(ctx context.Context, o *verbs) (string, error) {
 	switch {
 	case d.bodyFile == "-" && o.InTTY:
 		return "", misuseErrorf("--body-file - specified but stdin is a terminal (no piped input)")
