@@ -25,6 +25,7 @@ var arrows = map[string][]string{
 	"client/channels":   {"client"},
 	"client/jsonrpc":    {"kinds"},
 	"kinds":             {"wire"},
+	"harness":           {"wire"},
 	"wire":              {"identity", "internal/jsonscan"},
 	"config":            {"kinds"},
 	"discovery":         {"identity"},
@@ -126,6 +127,7 @@ func TestImports(t *testing.T) {
 // terminal, and what talks MCP to an agent program.
 var notInDaemon = []string{
 	module + "internal/cli",
+	module + "harness",
 	"github.com/modelcontextprotocol",
 	"golang.org/x/term",
 	"rsc.io/qr",

@@ -1,0 +1,125 @@
+// Package harness wakes the live session of an agent program: it gives the program a line of
+// acpctl's, so that the program begins a turn in which the model fetches what waits for it.
+//
+// A session is found by the process that asks, which the program has started: its
+// environment, its parents, and what the program says of itself in MCP. What the environment
+// names must belong to one of these parents, by the word of the kernel. So a folder with a
+// configuration of its own choice reaches no other session.
+//
+// What the package guarantees:
+//
+//   - The line holds nothing that a peer chose. Untrusted text goes only where the program
+//     has a place for it, and reaches the model as the result of a tool.
+//   - Before each post it is learned whether somebody is asked before tools run. Where nobody
+//     is, or where this is not known, only a post that allows it goes out.
+//   - At most one post is under way in a session, and at most one begins in 250 ms.
+//   - It answers no request of the program: approvals stay the user's.
+//   - A program whose version was not tested is left alone, and the error says so.
+//
+// Who may wake, how often, and where the message lies meanwhile is left to the daemon. Waking
+// is no receipt: a message stays in the inbox until something proves that the model has it.
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/acpd/acpd/wire"
+)
+
+// Session is one conversation of an agent program, which can be woken. All methods may be
+// called at once from several goroutines.
+type Session interface {
+	// Harness returns the name of the program, which is also the name that the session gets
+	// as an agent, and the program's version.
+	Harness() (name, version string)
+
+	// Post wakes the session for one message. It waits while another post is under way and,
+	// in a program that cannot be given a line in the middle of a turn, until the turn ends.
+	// It returns when the program has taken the line, and in a program that proves what the
+	// model was given, up to 4 s later. The error is an *Error, or ctx's where ctx ended
+	// before anything was posted. After an error other than ErrHeld nothing was posted.
+	Post(ctx context.Context, p Post) (Posted, error)
+
+	// NoteCall tells the session what came as `_meta` of a tool call. Codex names its thread
+	// only there. It returns at once.
+	NoteCall(meta map[string]any)
+
+	// Close ends the connections of the session and removes its socket. A Post that is under
+	// way fails. It waits until everything has ended.
+	Close() error
+}
+
+// Post is what wakes a session.
+type Post struct {
+	Message    wire.MessageID // the message that waits; the same message wakes a session once
+	Pointer    string         // one line of acpctl's, which says that a message waits; at most 400 bytes
+	Untrusted  string         // the rendered message, for programs that have a place for untrusted text; may be empty
+	Unattended bool           // the session may be woken although nobody is asked before its tools run
+}
+
+// Posted says what became of a post.
+type Posted struct {
+	Proven bool // the program has proved that Untrusted is in the model's input
+}
+
+// Environment is what a process knows of the program that started it.
+type Environment struct {
+	Getenv  func(string) string // the environment; nil: that of this process
+	PID     int                 // the process whose parents are looked at; 0: this one
+	Client  string              // the name that the program gave as MCP client; may be empty
+	Version string              // and its version; may be empty
+
+	// Reply takes what the model sends as an answer by the program's own means, if that
+	// names a message which the session was woken for. An error, or nil for Reply, refuses
+	// it, and the model is told so.
+	Reply func(ctx context.Context, to wire.MessageID, text string) error
+}
+
+// FindSession returns the session of the program that started this process. It returns nil
+// and no error if that is no program which can be woken: its messages wait for the next tool
+// call. The error is ErrUnsupported if the program is known and cannot be woken as it is: its
+// text says what was seen. The caller closes the session.
+func FindSession(ctx context.Context, env Environment) (Session, error) {
+	return nil, nil
+}
+
+// What a post fails with. Each comes in an [Error].
+var (
+	// ErrUnattended: nobody is asked before the session's tools run, or it is not known.
+	ErrUnattended = errors.New("the session is unattended")
+	// ErrHeld: the program keeps the line until its user allows it.
+	ErrHeld = errors.New("held by the agent program until its user allows it")
+	// ErrRefused: the user or the program turned the line down.
+	ErrRefused = errors.New("refused by the agent program")
+	// ErrUnsupported: the program's version was not tested, or lacks what waking needs.
+	ErrUnsupported = errors.New("cannot be woken")
+	// ErrNoThread: it is not known yet which conversation of the program is ours.
+	ErrNoThread = errors.New("its conversation is not known before its first tool call")
+	// ErrGone: the program does not answer, or has ended.
+	ErrGone = errors.New("the agent program does not answer")
+)
+
+// Error is a failed post, or a program that cannot be woken.
+type Error struct {
+	Harness string // the name of the program
+	Version string // as the program says; may be empty
+	Err     error  // one of the errors above
+	Saw     string // what was seen; may be empty
+}
+
+// Error returns the text, with what was seen.
+func (e *Error) Error() string {
+	program := e.Harness
+	if e.Version != "" {
+		program += " " + e.Version
+	}
+	if e.Saw == "" {
+		return fmt.Sprintf("wake %s: %v", program, e.Err)
+	}
+	return fmt.Sprintf("wake %s: %v: %s", program, e.Err, e.Saw)
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
