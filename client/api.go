@@ -50,8 +50,8 @@ const (
 
 // The notifications that a daemon sends to a subscriber.
 const (
-	NotifyMessage = "message" // params: Message
-	NotifyEvent   = "event"   // params: Event
+	NotificationMessage = "message" // params: Message
+	NotificationEvent   = "event"   // params: Event
 )
 
 // MaxRecipients bounds the list of one notify.
@@ -172,8 +172,8 @@ type Answer struct {
 	Payload wire.Payload   `json:"payload"` // kinds.Pong, kinds.Capabilities or kinds.Response
 }
 
-// Delegated is the result of delegate.
-type Delegated struct {
+// DelegateAnswer is the result of delegate.
+type DelegateAnswer struct {
 	ID      wire.MessageID `json:"id"`      // names the delegation from now on
 	From    identity.ID    `json:"from"`    // the peer that answered
 	Payload wire.Payload   `json:"payload"` // kinds.Ack

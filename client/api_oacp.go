@@ -136,32 +136,32 @@ type MailEvent struct {
 
 // OACPBind binds an agent to a peer: from now on it lives there, and its mail goes there.
 func (c *Client) OACPBind(ctx context.Context, p OACPBindParams) (*OACPBinding, error) {
-	return callDaemon[OACPBinding](ctx, c, MethodOACPBind, &p)
+	return callBounded[OACPBinding](ctx, c, MethodOACPBind, &p)
 }
 
 // OACPUnbind ends the binding of an agent, which lives here from now on. It returns the
 // binding that was.
 func (c *Client) OACPUnbind(ctx context.Context, p OACPUnbindParams) (*OACPBinding, error) {
-	return callDaemon[OACPBinding](ctx, c, MethodOACPUnbind, &p)
+	return callBounded[OACPBinding](ctx, c, MethodOACPUnbind, &p)
 }
 
 // OACPBindings returns the bindings of a project, or of all for "".
 func (c *Client) OACPBindings(ctx context.Context, project string) ([]OACPBinding, error) {
-	r, err := callDaemon[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{Project: project})
+	r, err := callBounded[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{Project: project})
 	return r.Bindings, err
 }
 
 // OACPTwins returns the agents of a project, or of all for "", that live here and, by the
 // word of a connected peer, there too.
 func (c *Client) OACPTwins(ctx context.Context, project string) ([]OACPTwin, error) {
-	r, err := callDaemon[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{Project: project})
+	r, err := callBounded[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{Project: project})
 	return r.Twins, err
 }
 
 // OACPHome returns the home of the mailboxes whose mail the daemon carries; "" from
 // a daemon that does not say it.
 func (c *Client) OACPHome(ctx context.Context) (string, error) {
-	r, err := callDaemon[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{})
+	r, err := callBounded[OACPBindings](ctx, c, MethodOACPBindings, &OACPBindingsParams{})
 	return r.Home, err
 }
 
@@ -170,7 +170,7 @@ func (c *Client) OACPHome(ctx context.Context) (string, error) {
 func (c *Client) OACPQueue(ctx context.Context, project string) ([]OACPQueued, error) {
 	var all []OACPQueued
 	for p := (OACPQueueParams{Project: project}); ; {
-		r, err := callDaemon[OACPQueue](ctx, c, MethodOACPQueue, &p)
+		r, err := callBounded[OACPQueue](ctx, c, MethodOACPQueue, &p)
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +184,7 @@ func (c *Client) OACPQueue(ctx context.Context, project string) ([]OACPQueued, e
 // OACPFile returns what became of a file that was put into the inbox of a bound agent;
 // nil if it is not in the queue and was not delivered.
 func (c *Client) OACPFile(ctx context.Context, project, agent, file string) (*OACPQueued, error) {
-	r, err := callDaemon[OACPQueue](ctx, c, MethodOACPQueue, &OACPQueueParams{Project: project, Agent: agent, File: file})
+	r, err := callBounded[OACPQueue](ctx, c, MethodOACPQueue, &OACPQueueParams{Project: project, Agent: agent, File: file})
 	if err != nil || len(r.Entries) == 0 {
 		return nil, err
 	}
@@ -194,5 +194,5 @@ func (c *Client) OACPFile(ctx context.Context, project, agent, file string) (*OA
 // OACPDrop gives up a file that is for another machine: it goes into the agent's dead_letter
 // folder. OACPDropped says where it is then.
 func (c *Client) OACPDrop(ctx context.Context, p OACPDropParams) (*OACPDropped, error) {
-	return callDaemon[OACPDropped](ctx, c, MethodOACPDrop, &p)
+	return callBounded[OACPDropped](ctx, c, MethodOACPDrop, &p)
 }

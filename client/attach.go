@@ -68,11 +68,11 @@ func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 		a.params.Kinds = slices.Collect(maps.Keys(a.functions))
 	}
 	c.mu.Lock()
-	if c.attached != nil {
+	if c.agent != nil {
 		c.mu.Unlock()
 		return errors.New("attach: this client has an agent attached already: use another client")
 	}
-	c.attached = a
+	c.agent = a
 	c.mu.Unlock()
 	defer c.detachAgent()
 	return keepConnected(ctx, func() (*jsonrpc.Conn, error) {
@@ -88,8 +88,8 @@ func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 // its handlers.
 func (c *Client) detachAgent() {
 	c.mu.Lock()
-	conn, ended, onConn := c.conn, c.handlersEnded, c.attachedOnConn
-	c.attached, c.attachedOnConn = nil, false
+	conn, ended, onConn := c.conn, c.handlersEnded, c.agentOnConn
+	c.agent, c.agentOnConn = nil, false
 	c.mu.Unlock()
 	if onConn {
 		conn.Close()
@@ -148,7 +148,7 @@ func (h *Handler) answerQuery(ctx context.Context, in *Inbound) (any, error) {
 // serveRequest answers the daemon's requests to the attached agent.
 func (c *Client) serveRequest(ctx context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
 	c.mu.Lock()
-	a := c.attached
+	a := c.agent
 	c.mu.Unlock()
 	if a == nil {
 		r.RespondError(kinds.Errorf(kinds.NoAgent, "%s: the agent has detached", r.Method))

@@ -39,12 +39,12 @@ type Client struct {
 	// after the call's own deadline. Wait has no deadline in this sense.
 	Patience time.Duration
 
-	mu             sync.Mutex
-	conn           *jsonrpc.Conn
-	handlersEnded  chan struct{}  // closed when the handlers of the last connection and of all before it have returned
-	attached       *attachedAgent // the agent that Attach keeps attached; nil: none
-	attachedOnConn bool           // attached is attached on conn
-	connecting     chan struct{}  // closed when the goroutine that connects is done; nil: none does
+	mu            sync.Mutex
+	conn          *jsonrpc.Conn
+	handlersEnded chan struct{}  // closed when the handlers of the last connection and of all before it have returned
+	agent         *attachedAgent // the agent that Attach keeps attached; nil: none
+	agentOnConn   bool           // agent is attached on conn
+	connecting    chan struct{}  // closed when the goroutine that connects is done; nil: none does
 }
 
 // Close ends the connection and waits for the handlers of an attached agent. A later call
@@ -65,11 +65,11 @@ func (c *Client) Close() error {
 func (c *Client) connect(ctx context.Context) (*jsonrpc.Conn, error) {
 	for {
 		c.mu.Lock()
-		conn, agent := c.conn, c.attached
+		conn, agent := c.conn, c.agent
 		if conn != nil && !conn.CanCall() {
-			conn, c.attachedOnConn = nil, false
+			conn, c.agentOnConn = nil, false
 		}
-		if conn != nil && (agent == nil || c.attachedOnConn) {
+		if conn != nil && (agent == nil || c.agentOnConn) {
 			c.mu.Unlock()
 			return conn, nil
 		}
@@ -88,9 +88,9 @@ func (c *Client) connect(ctx context.Context) (*jsonrpc.Conn, error) {
 		conn, err := c.openAndAttach(ctx, conn, agent)
 
 		c.mu.Lock()
-		agentGone := agent != nil && agent != c.attached // it has detached meanwhile
+		agentGone := agent != nil && agent != c.agent // it has detached meanwhile
 		if err == nil && !agentGone {
-			c.conn, c.attachedOnConn = conn, agent != nil
+			c.conn, c.agentOnConn = conn, agent != nil
 		}
 		close(c.connecting)
 		c.connecting = nil
@@ -157,10 +157,10 @@ func (c *Client) callOnConn(ctx context.Context, conn *jsonrpc.Conn, method stri
 func (c *Client) Key() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.attached == nil {
+	if c.agent == nil {
 		return ""
 	}
-	return c.attached.key
+	return c.agent.key
 }
 
 // startConn runs conn in a goroutine. It sets c.handlersEnded to a channel that is closed when
@@ -202,8 +202,8 @@ func (c *Client) callMethod(ctx context.Context, method string, params, result a
 	}
 }
 
-// callDaemon calls a method that the daemon answers by itself. It waits for Patience at most.
-func callDaemon[R any](ctx context.Context, c *Client, method string, params any) (*R, error) {
+// callBounded calls a method that the daemon answers by itself. It waits for Patience at most.
+func callBounded[R any](ctx context.Context, c *Client, method string, params any) (*R, error) {
 	bounded := ctx
 	if c.Patience > 0 {
 		var cancel context.CancelFunc
@@ -218,9 +218,9 @@ func callDaemon[R any](ctx context.Context, c *Client, method string, params any
 	return r, err
 }
 
-// callPeer calls a method for which the daemon asks a peer, within deadline. It refuses a
+// callForPeer calls a method for which the daemon asks a peer, within deadline. It refuses a
 // payload that is neither empty nor one JSON object; the daemon judges the rest.
-func callPeer[R any](ctx context.Context, c *Client, deadline time.Duration, method string, params any, payload wire.Payload) (*R, error) {
+func callForPeer[R any](ctx context.Context, c *Client, deadline time.Duration, method string, params any, payload wire.Payload) (*R, error) {
 	r := new(R)
 	if err := checkPayloadIsObject(payload); err != nil {
 		return r, err
@@ -239,13 +239,13 @@ func checkPayloadIsObject(payload wire.Payload) error {
 // Ping asks a peer's daemon for a sign of life, and waits for it as long as p.TimeoutMS says,
 // 5 s if that is 0.
 func (c *Client) Ping(ctx context.Context, p PingParams) (*Answer, error) {
-	return callPeer[Answer](ctx, c, timeoutOrDefault(p.TimeoutMS, kinds.ProbeDeadline), MethodPing, &p, nil)
+	return callForPeer[Answer](ctx, c, timeoutOrDefault(p.TimeoutMS, kinds.ProbeDeadline), MethodPing, &p, nil)
 }
 
 // Discover asks what a peer's agents can do, and waits for the answer as long as p.TimeoutMS
 // says, 5 s if that is 0. An answer of the last minute may be returned; p.Fresh prevents it.
 func (c *Client) Discover(ctx context.Context, p DiscoverParams) (*Answer, error) {
-	return callPeer[Answer](ctx, c, timeoutOrDefault(p.TimeoutMS, kinds.ProbeDeadline), MethodDiscover, &p, nil)
+	return callForPeer[Answer](ctx, c, timeoutOrDefault(p.TimeoutMS, kinds.ProbeDeadline), MethodDiscover, &p, nil)
 }
 
 // Query asks a peer's agent a question and waits for the response, until the deadline that
@@ -255,30 +255,30 @@ func (c *Client) Query(ctx context.Context, p QueryParams) (*Answer, error) {
 	if c.Patience > 0 { // nothing else needs the deadline, and parsing the payload costs
 		deadline = parseQueryTimeout(p.Payload)
 	}
-	return callPeer[Answer](ctx, c, deadline, MethodQuery, &p, p.Payload)
+	return callForPeer[Answer](ctx, c, deadline, MethodQuery, &p, p.Payload)
 }
 
 // Delegate gives a peer's agent a task and waits for the ack, 30 s at most. [Client.Wait]
 // waits for the end of the delegation.
-func (c *Client) Delegate(ctx context.Context, p DelegateParams) (*Delegated, error) {
+func (c *Client) Delegate(ctx context.Context, p DelegateParams) (*DelegateAnswer, error) {
 	var deadline time.Duration
 	if c.Patience > 0 { // as in Query
 		deadline = parseDelegateTimeout(p.Payload)
 	}
-	return callPeer[Delegated](ctx, c, deadline, MethodDelegate, &p, p.Payload)
+	return callForPeer[DelegateAnswer](ctx, c, deadline, MethodDelegate, &p, p.Payload)
 }
 
 // Cancel asks a peer's agent to end a delegation and waits for the ack, 30 s at most. The
 // delegation ends later; see [Client.Wait].
 func (c *Client) Cancel(ctx context.Context, p CancelParams) (*CancelAnswer, error) {
-	return callPeer[CancelAnswer](ctx, c, kinds.AckDeadline, MethodCancel, &p, p.Payload)
+	return callForPeer[CancelAnswer](ctx, c, kinds.AckDeadline, MethodCancel, &p, p.Payload)
 }
 
 // Notify sends a message to one peer, which [To] makes p.To of. It waits for the receipt,
 // 5 s at most, unless p.Wait is false.
 func (c *Client) Notify(ctx context.Context, p NotifyParams) (*Receipt, error) {
 	p.To.List = false
-	return callPeer[Receipt](ctx, c, kinds.ReceiptDeadline, MethodNotify, &p, p.Payload)
+	return callForPeer[Receipt](ctx, c, kinds.ReceiptDeadline, MethodNotify, &p, p.Payload)
 }
 
 // NotifyAll sends a message to each of several peers, which [ToAll] makes p.To of, and waits
@@ -286,41 +286,41 @@ func (c *Client) Notify(ctx context.Context, p NotifyParams) (*Receipt, error) {
 // though NotifyAll returns none.
 func (c *Client) NotifyAll(ctx context.Context, p NotifyParams) ([]Receipt, error) {
 	p.To.List = true
-	r, err := callPeer[[]Receipt](ctx, c, kinds.ReceiptDeadline, MethodNotify, &p, p.Payload)
+	r, err := callForPeer[[]Receipt](ctx, c, kinds.ReceiptDeadline, MethodNotify, &p, p.Payload)
 	return *r, err
 }
 
 // SendResult sends a partial or the final result of the delegation p.Ref, which this daemon's
 // agents have taken, and waits for the receipt, 5 s at most.
 func (c *Client) SendResult(ctx context.Context, p ResultParams) (*Receipt, error) {
-	return callPeer[Receipt](ctx, c, kinds.ReceiptDeadline, MethodResult, &p, p.Payload)
+	return callForPeer[Receipt](ctx, c, kinds.ReceiptDeadline, MethodResult, &p, p.Payload)
 }
 
 // SendError ends the delegation p.Ref, which this daemon's agents have taken, with an error, and
 // waits for the receipt, 5 s at most.
 func (c *Client) SendError(ctx context.Context, p ResultParams) (*Receipt, error) {
-	return callPeer[Receipt](ctx, c, kinds.ReceiptDeadline, MethodError, &p, p.Payload)
+	return callForPeer[Receipt](ctx, c, kinds.ReceiptDeadline, MethodError, &p, p.Payload)
 }
 
 // Whoami returns the daemon's id, name, version, addresses and state directory.
 func (c *Client) Whoami(ctx context.Context) (*Whoami, error) {
-	return callDaemon[Whoami](ctx, c, MethodWhoami, nil)
+	return callBounded[Whoami](ctx, c, MethodWhoami, nil)
 }
 
 // Status returns what Whoami does, and the daemon's load, attached agents, counts of messages
 // and warnings.
 func (c *Client) Status(ctx context.Context) (*Status, error) {
-	return callDaemon[Status](ctx, c, MethodStatus, nil)
+	return callBounded[Status](ctx, c, MethodStatus, nil)
 }
 
 // Budget returns the limits on what peers may use of the daemon, and what each uses now.
 func (c *Client) Budget(ctx context.Context) (*Budget, error) {
-	return callDaemon[Budget](ctx, c, MethodBudget, nil)
+	return callBounded[Budget](ctx, c, MethodBudget, nil)
 }
 
 // Peers returns all peers that the daemon knows of, strangers included.
 func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
-	r, err := callDaemon[Peers](ctx, c, MethodPeers, nil)
+	r, err := callBounded[Peers](ctx, c, MethodPeers, nil)
 	return r.Peers, err
 }
 
@@ -329,7 +329,7 @@ func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
 func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
 	var all []Task
 	for p := (TasksParams{}); ; {
-		r, err := callDaemon[Tasks](ctx, c, MethodTasks, &p)
+		r, err := callBounded[Tasks](ctx, c, MethodTasks, &p)
 		if err != nil {
 			return nil, err
 		}
@@ -342,7 +342,7 @@ func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
 
 // Task returns one delegation, with its payloads.
 func (c *Client) Task(ctx context.Context, id wire.MessageID) (*Task, error) {
-	return callDaemon[Task](ctx, c, MethodTask, &TaskParams{ID: id})
+	return callBounded[Task](ctx, c, MethodTask, &TaskParams{ID: id})
 }
 
 // Wait waits until a delegation is final, or has more partial results than p.AfterPartials.
@@ -355,65 +355,65 @@ func (c *Client) Wait(ctx context.Context, p WaitParams) (*Task, error) {
 // Inbox returns a page of the messages that the inbox holds, or with p.Taken of those that
 // agents took from it, and removes none. The page that follows is that after Next.
 func (c *Client) Inbox(ctx context.Context, p InboxParams) (*Inbox, error) {
-	return callDaemon[Inbox](ctx, c, MethodInbox, &p)
+	return callBounded[Inbox](ctx, c, MethodInbox, &p)
 }
 
 // MarkShown tells the daemon that messages which Inbox has returned with Peek were shown: from
 // then on Ack may remove them.
 func (c *Client) MarkShown(ctx context.Context, p ShownParams) error {
-	_, err := callDaemon[struct{}](ctx, c, MethodShown, &p)
+	_, err := callBounded[struct{}](ctx, c, MethodShown, &p)
 	return err
 }
 
 // Ack removes messages from the inbox: those that p selects and Inbox has returned. What it
 // returned with Peek counts only when [Client.MarkShown] has named it.
 func (c *Client) Ack(ctx context.Context, p AckParams) (*Acked, error) {
-	return callDaemon[Acked](ctx, c, MethodAck, &p)
+	return callBounded[Acked](ctx, c, MethodAck, &p)
 }
 
 // Invite makes an invitation, which one stranger can use until it expires; see [Client.Join].
 func (c *Client) Invite(ctx context.Context, p InviteParams) (*Invitation, error) {
-	return callDaemon[Invitation](ctx, c, MethodInvite, &p)
+	return callBounded[Invitation](ctx, c, MethodInvite, &p)
 }
 
 // Invitations returns the open invitations, without their secrets.
 func (c *Client) Invitations(ctx context.Context) ([]OpenInvitation, error) {
-	r, err := callDaemon[Invitations](ctx, c, MethodInvitations, nil)
+	r, err := callBounded[Invitations](ctx, c, MethodInvitations, nil)
 	return r.Invitations, err
 }
 
 // Revoke ends open invitations. A peer that has joined by one of them stays trusted.
 func (c *Client) Revoke(ctx context.Context, p RevokeParams) (*Revoked, error) {
-	return callDaemon[Revoked](ctx, c, MethodRevoke, &p)
+	return callBounded[Revoked](ctx, c, MethodRevoke, &p)
 }
 
 // Join uses an invitation of another daemon. Afterwards that daemon and the caller's own trust
 // each other. It waits 10 s at most.
 func (c *Client) Join(ctx context.Context, uri string) (*NamedPeer, error) {
-	return callPeer[NamedPeer](ctx, c, kinds.JoinDeadline, MethodJoin, &JoinParams{URI: uri}, nil)
+	return callForPeer[NamedPeer](ctx, c, kinds.JoinDeadline, MethodJoin, &JoinParams{URI: uri}, nil)
 }
 
 // Trust makes the daemon trust a peer from now on. For a peer that it trusts already, it
 // changes the name and the addresses.
 func (c *Client) Trust(ctx context.Context, p TrustParams) (*NamedPeer, error) {
-	return callDaemon[NamedPeer](ctx, c, MethodTrust, &p)
+	return callBounded[NamedPeer](ctx, c, MethodTrust, &p)
 }
 
 // Untrust ends trust in a peer, closes its connections and blocks its key. That holds
 // when Untrust returns; the result names what is not on disk yet.
 func (c *Client) Untrust(ctx context.Context, peer string) (*Untrusted, error) {
-	return callDaemon[Untrusted](ctx, c, MethodUntrust, &UntrustParams{Peer: peer})
+	return callBounded[Untrusted](ctx, c, MethodUntrust, &UntrustParams{Peer: peer})
 }
 
 // Pending returns the strangers that have called and wait for a decision: [Client.Trust] or
 // [Client.Untrust].
 func (c *Client) Pending(ctx context.Context) ([]PendingPeer, error) {
-	r, err := callDaemon[Pending](ctx, c, MethodPending, nil)
+	r, err := callBounded[Pending](ctx, c, MethodPending, nil)
 	return r.Pending, err
 }
 
 // Policy returns whether the configuration allows a peer to send a kind of message, and which
 // rule decides.
 func (c *Client) Policy(ctx context.Context, p PolicyParams) (*Policy, error) {
-	return callDaemon[Policy](ctx, c, MethodPolicy, &p)
+	return callBounded[Policy](ctx, c, MethodPolicy, &p)
 }

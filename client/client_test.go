@@ -139,7 +139,7 @@ func TestMethods(t *testing.T) {
 			func() (any, error) {
 				return c.Delegate(ctx, DelegateParams{Head: Head{ID: id}, To: "desk", Payload: payload})
 			},
-			func(r any) bool { return r.(*Delegated).ID == id }},
+			func(r any) bool { return r.(*DelegateAnswer).ID == id }},
 		{"cancel", `{"ref":` + idText + `,"payload":{}}`, `{"ref":` + idText + `,"payload":{"accepted":true}}`,
 			func() (any, error) { return c.Cancel(ctx, CancelParams{Ref: id}) },
 			func(r any) bool { return r.(*CancelAnswer).Ref == id }},

@@ -15,10 +15,10 @@ const grace = 2 * time.Second
 
 // callWhileDaemonAlive is [Client.callMethod] for a method that the daemon does not answer by
 // itself. With Patience it also asks the daemon by whoami whether it lives, and ends the call
-// if that is not answered within Patience, but not before by: for a call with a deadline, that
-// and grace. Later it asks again, Patience after each answer. It blocks until the call and the
+// if that is not answered within Patience, but not before notBefore: for a call with a deadline,
+// that and grace. Later it asks again, Patience after each answer. It blocks until the call and the
 // watch have ended.
-func (c *Client) callWhileDaemonAlive(ctx context.Context, by time.Duration, method string, params, result any) error {
+func (c *Client) callWhileDaemonAlive(ctx context.Context, notBefore time.Duration, method string, params, result any) error {
 	if c.Patience <= 0 {
 		return c.callMethod(ctx, method, params, result)
 	}
@@ -27,7 +27,7 @@ func (c *Client) callWhileDaemonAlive(ctx context.Context, by time.Duration, met
 	var silent error
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		if silent = c.watchDaemon(ctx, by, method); silent != nil {
+		if silent = c.watchDaemon(ctx, notBefore, method); silent != nil {
 			cancel()
 		}
 	})
@@ -41,7 +41,7 @@ func (c *Client) callWhileDaemonAlive(ctx context.Context, by time.Duration, met
 }
 
 // watchDaemon asks the daemon again and again whether it lives. It returns an error when it
-// does not answer within Patience, but not before by has passed, and nil when ctx ends.
+// does not answer within Patience, but not before notBefore has passed, and nil when ctx ends.
 func (c *Client) watchDaemon(ctx context.Context, by time.Duration, method string) error {
 	patience := min(c.Patience, by)
 	for pause := by - patience; ; pause = c.Patience {

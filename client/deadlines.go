@@ -7,10 +7,10 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// timeoutOrDefault returns a timeout_ms as a duration, or otherwise if it is 0.
-func timeoutOrDefault(ms uint64, otherwise time.Duration) time.Duration {
+// timeoutOrDefault returns a timeout_ms as a duration, or fallback if it is 0.
+func timeoutOrDefault(ms uint64, fallback time.Duration) time.Duration {
 	if ms == 0 {
-		return otherwise
+		return fallback
 	}
 	return time.Duration(min(ms, uint64(kinds.MaxTaskDeadline.Milliseconds()))) * time.Millisecond
 }

@@ -63,7 +63,7 @@ func AgentSocket() (path string, set bool, err error) {
 
 // findHomeOfSocket returns the state directory in which a socket or the target of its symbolic
 // link lies, and whether it lies in one.
-func findHomeOfSocket(path string) (dir string, is bool) {
+func findHomeOfSocket(path string) (dir string, found bool) {
 	paths := []string{path}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		paths = append(paths, real)
@@ -79,14 +79,14 @@ func findHomeOfSocket(path string) (dir string, is bool) {
 }
 
 // findSocketPath returns the file path of the socket of that name: beside $ACP_SOCKET, or in
-// [Home]. agents reports whether it is in an agents' folder.
-func findSocketPath(name string) (path string, agents bool, err error) {
-	path, agents, err = AgentSocket()
-	if agents || err != nil {
+// [Home]. fromEnv reports whether ACP_SOCKET is set.
+func findSocketPath(name string) (path string, fromEnv bool, err error) {
+	path, fromEnv, err = AgentSocket()
+	if fromEnv || err != nil {
 		if name != SocketName {
 			path = filepath.Join(filepath.Dir(path), name)
 		}
-		return path, agents, err
+		return path, fromEnv, err
 	}
 	home, err := Home()
 	return filepath.Join(home, name), false, err
@@ -106,10 +106,10 @@ func DialHTTP(ctx context.Context, home string) (net.Conn, error) {
 // dialSocket opens a connection to the socket at path. If path is "", it takes the socket of that
 // name in its usual place. The error is daemon_unavailable, with the reason and the remedy.
 func dialSocket(ctx context.Context, path, name string) (net.Conn, error) {
-	agents := false
+	fromEnv := false
 	if path == "" {
 		var err error
-		if path, agents, err = findSocketPath(name); err != nil {
+		if path, fromEnv, err = findSocketPath(name); err != nil {
 			return nil, newUnavailableError(false, "%v", err)
 		}
 	}
@@ -120,7 +120,7 @@ func dialSocket(ctx context.Context, path, name string) (net.Conn, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if agents && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) {
+	if fromEnv && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) {
 		return nil, newUnavailableError(true, "no daemon at %s, which ACP_SOCKET names: try again when whoever it belongs to has started it", path)
 	}
 	return nil, newSocketError(err, path)

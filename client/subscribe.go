@@ -24,11 +24,11 @@ import (
 func (c *Client) Subscribe(ctx context.Context, p SubscribeParams, message func(*Message), event func(*Event)) error {
 	deliver := func(method string, params jsontext.Value) {
 		switch {
-		case method == NotifyMessage && message != nil:
+		case method == NotificationMessage && message != nil:
 			if m := new(Message); jsonrpc.ReadValue(params, m, false) == nil {
 				message(m)
 			}
-		case method == NotifyEvent && event != nil:
+		case method == NotificationEvent && event != nil:
 			if e := new(Event); jsonrpc.ReadValue(params, e, false) == nil {
 				event(e)
 			}

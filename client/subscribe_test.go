@@ -31,8 +31,8 @@ func TestSubscribe(t *testing.T) {
 	expect := func() {
 		t.Helper()
 		conn := <-subscribed
-		conn.Notify(NotifyMessage, &Message{Envelope: inbound("query", `{"question":"x"}`).Envelope, Direction: In})
-		conn.Notify(NotifyEvent, &Event{Type: EventUp, Name: "desk", At: time.Unix(0, 0).UTC()})
+		conn.Notify(NotificationMessage, &Message{Envelope: inbound("query", `{"question":"x"}`).Envelope, Direction: In})
+		conn.Notify(NotificationEvent, &Event{Type: EventUp, Name: "desk", At: time.Unix(0, 0).UTC()})
 		conn.Notify("of_tomorrow", nil)
 		for _, want := range []string{`in {"question":"x"}`, `up desk`} {
 			if s := <-got; s != want {

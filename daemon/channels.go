@@ -54,7 +54,7 @@ const policyChannel = "channel"
 func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err error) {
 	c, how := new(channels), cfg.Channels
 	c.Gateway, err = remote.OpenGateway(ctx, remote.Config{
-		Self: d.id, Trusted: d.trust.Get, Peers: d.trust.Peers, Hosts: d.listChannelHosts,
+		Self: d.id, Trusted: d.trust.FindPeer, Peers: d.trust.Peers, Hosts: d.listChannelHosts,
 		Engine: openintent.Config{
 			Store: d.store, Budget: d.budget, Log: d.log, Lines: d.refusalLog, Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,
 			MaxPayload: how.MaxPayload, QuietAgents: how.QuietAgents,

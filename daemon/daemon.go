@@ -179,7 +179,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		return err
 	}
 	d.id = d.key.ID()
-	d.trustWasLost = trust.IsNew()
+	d.trustWasLost = trust.NeverSaved()
 	if n := len(trust.Peers()); d.isNew && n > 0 {
 		d.log.Warn("new identity", "warning", fmt.Sprintf("identity.key was not there: the %d peers that are trusted here do not know the new one; restore the key from a backup, or have each of them trust this one", n))
 	}
@@ -203,7 +203,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if d.lastConnections, err = openLastConnections(ctx, d.store); err != nil {
 		return err
 	}
-	d.table = discovery.NewTable(func(id identity.ID) bool { _, ok := trust.Get(id); return ok }, d.handleDiscoveryChange)
+	d.table = discovery.NewTable(func(id identity.ID) bool { _, ok := trust.FindPeer(id); return ok }, d.handleDiscoveryChange)
 	for _, p := range trust.Peers() {
 		d.updateAddrTable(p.ID)
 	}
@@ -365,7 +365,7 @@ func (d *Daemon) reloadConfig() error {
 	old := d.config.Swap(next)
 	d.permissions.replaceConfig(next)
 	d.channels.CancelStreamsUnless(func(id identity.ID) bool {
-		p, ok := d.trust.Get(id)
+		p, ok := d.trust.FindPeer(id)
 		return ok && d.permissions.decideByPolicy(p, policyChannel, "").Allowed
 	})
 	d.setLogLevel(next)
@@ -404,7 +404,7 @@ func (d *Daemon) Dir() string { return string(d.home) }
 // peerName returns the petname of a peer. A blocked peer keeps its name unless another has
 // it now. The name of all others is the id.
 func (d *Daemon) peerName(id identity.ID) string {
-	if p, ok := d.trust.Get(id); ok {
+	if p, ok := d.trust.FindPeer(id); ok {
 		return p.Name
 	}
 	if b, ok := d.trust.FindBlock(id); ok && b.Name != "" && !d.isNameTaken(b.Name) {

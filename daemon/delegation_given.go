@@ -34,8 +34,8 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.Dele
 	if err != nil {
 		return nil, err
 	}
-	given := func(ack wire.Payload) *client.Delegated {
-		return &client.Delegated{ID: env.ID, From: env.To, Payload: ack}
+	given := func(ack wire.Payload) *client.DelegateAnswer {
+		return &client.DelegateAnswer{ID: env.ID, From: env.To, Payload: ack}
 	}
 	if !fresh {
 		if t.Content != hash || s.isGuest && !d.delegations.IsOwnedBy(t, as) {

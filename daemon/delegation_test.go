@@ -22,9 +22,9 @@ const accepted = `{"accepted":true,"estimated_ms":5}`
 
 func task1(more string) wire.Payload { return wire.Payload(`{"task":"mend it"` + more + `}`) }
 
-func delegateTo(l *local, to string, payload wire.Payload) *client.Delegated {
+func delegateTo(l *local, to string, payload wire.Payload) *client.DelegateAnswer {
 	l.t.Helper()
-	out := new(client.Delegated)
+	out := new(client.DelegateAnswer)
 	l.must("delegate", client.DelegateParams{To: to, Payload: payload}, out)
 	return out
 }
@@ -241,7 +241,7 @@ func TestRefusedDelegate(t *testing.T) {
 	}
 	const no = `{"accepted":false,"code":"not_authorized","message":"not me"}`
 	laptop.agent(client.AttachParams{Name: "reviewer"}, say(no))
-	var given client.Delegated
+	var given client.DelegateAnswer
 	asker.must("delegate", p, &given) // nothing was done, so the same id may try again
 	if string(given.Payload) != no {
 		t.Errorf("%s", given.Payload)
@@ -270,7 +270,7 @@ func TestRepeatedDelegateRunsOnce(t *testing.T) {
 	const want = `{"accepted":true,"run":1}`
 	again := func(when string) {
 		t.Helper()
-		var given client.Delegated
+		var given client.DelegateAnswer
 		desk.dial().must("delegate", p, &given)
 		if string(given.Payload) != want || runs.Load() != 1 {
 			t.Errorf("%s: %s after %d runs", when, given.Payload, runs.Load())
@@ -278,7 +278,7 @@ func TestRepeatedDelegateRunsOnce(t *testing.T) {
 	}
 	// Twice at once, and a third time by a caller who gives up: that ends nothing
 	// that others wait for… but the first does run on.
-	var first, second client.Delegated
+	var first, second client.DelegateAnswer
 	var calls sync.WaitGroup
 	calls.Go(func() { desk.dial().must("delegate", p, &first) })
 	await.Receive(t, "delegate", began)
@@ -358,7 +358,7 @@ func TestLostConnectionDoesNotEndADelegation(t *testing.T) {
 	close(leave)
 	laptop.node.Connect(desk.ID())
 	await.Until(t, "connected", func() bool { _, ok := desk.node.Peer(laptop.ID()); return ok })
-	var given client.Delegated
+	var given client.DelegateAnswer
 	desk.dial().must("delegate", p, &given)
 	if string(given.Payload) != accepted || runs.Load() != 1 {
 		t.Errorf("%s after %d runs", given.Payload, runs.Load())

@@ -60,7 +60,7 @@ func (d *Daemon) handleDiscoveryChange(c discovery.Change) {
 	if d.trust.IsBlocked(id) {
 		return
 	}
-	p, trusted := d.trust.Get(id)
+	p, trusted := d.trust.FindPeer(id)
 	if trusted {
 		name = p.Name
 	}
@@ -116,7 +116,7 @@ func (d *Daemon) updateAddrTable(id identity.ID) {
 	d.updatingTable.Lock()
 	defer d.updatingTable.Unlock()
 	var configured, worked []string
-	if p, ok := d.trust.Get(id); ok {
+	if p, ok := d.trust.FindPeer(id); ok {
 		configured = d.listConfiguredAddrs(p)
 		if addr := d.lastConnections.get(id).addr; addr != "" {
 			worked = []string{addr}

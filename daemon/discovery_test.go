@@ -87,7 +87,7 @@ func TestDiscoveredPeersTrustByName(t *testing.T) {
 	if named.Name != laptop.name || named.ID != laptop.ID() {
 		t.Errorf("%+v", named)
 	}
-	if known, _ := desk.trust.Get(laptop.ID()); len(known.Addrs) != 0 {
+	if known, _ := desk.trust.FindPeer(laptop.ID()); len(known.Addrs) != 0 {
 		t.Errorf("what the network said became a configured address: %v", known.Addrs)
 	}
 	desk.dial().refused(kinds.NotTrusted, "ping", client.PingParams{To: laptop.name})
@@ -95,7 +95,7 @@ func TestDiscoveredPeersTrustByName(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	laptop.dial().must("trust", client.TrustParams{Peer: desk.name}, nil)
-	if known, _ := laptop.trust.Get(desk.ID()); len(known.Addrs) != 0 || laptop.lastConnections.get(desk.ID()).addr != desk.node.Addr().String() {
+	if known, _ := laptop.trust.FindPeer(desk.ID()); len(known.Addrs) != 0 || laptop.lastConnections.get(desk.ID()).addr != desk.node.Addr().String() {
 		t.Errorf("where a stranger called from: configured %v, remembered %q", known.Addrs, laptop.lastConnections.get(desk.ID()).addr)
 	}
 	laptop.dial().must("ping", client.PingParams{To: desk.name}, nil)
@@ -196,7 +196,7 @@ func TestJoinFindsTheInviter(t *testing.T) {
 	parsed.Addrs = nil
 	laptop.dial().must("join", client.JoinParams{URI: parsed.String()}, nil)
 	laptop.dial().must("ping", client.PingParams{To: desk.name}, nil)
-	if p, _ := laptop.trust.Get(desk.ID()); len(p.Addrs) > 0 {
+	if p, _ := laptop.trust.FindPeer(desk.ID()); len(p.Addrs) > 0 {
 		t.Errorf("configured: %v", p.Addrs)
 	}
 }

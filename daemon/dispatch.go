@@ -20,7 +20,7 @@ import (
 // handleExchange answers a request of a trusted peer, in the goroutine of its stream.
 func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wire.Envelope, error) {
 	env := request.Envelope
-	sender, ok := d.trust.Get(env.From)
+	sender, ok := d.trust.FindPeer(env.From)
 	if !ok {
 		return nil, newUntrustedError(env)
 	}
@@ -52,7 +52,7 @@ func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wi
 
 // handleMessage takes a message of a trusted peer; the state becomes its receipt.
 func (d *Daemon) handleMessage(ctx context.Context, message kinds.Checked) (wire.ReceiptState, error) {
-	sender, ok := d.trust.Get(message.From)
+	sender, ok := d.trust.FindPeer(message.From)
 	if !ok {
 		return 0, newUntrustedError(message.Envelope)
 	}

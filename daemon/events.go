@@ -64,7 +64,7 @@ func (s *subscribers) sendMessage(env *wire.Envelope, topic string, direction cl
 	for _, sub := range s.list() {
 		if sub.wantsMessage(env, topic, direction) {
 			if text, err := marshalVerbatimJSON(&client.Message{Envelope: *env, Direction: direction}); err == nil {
-				sub.conn.Notify(client.NotifyMessage, text) // lost if the subscriber does not keep up
+				sub.conn.Notify(client.NotificationMessage, text) // lost if the subscriber does not keep up
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func (s *subscribers) sendEvent(e client.Event) {
 	for _, sub := range s.list() {
 		f := sub.Events
 		if (f.All || slices.Contains(f.Types, e.Type)) && (len(sub.peers) == 0 || slices.Contains(sub.peers, e.Peer)) {
-			sub.conn.Notify(client.NotifyEvent, &e)
+			sub.conn.Notify(client.NotificationEvent, &e)
 		}
 	}
 }
@@ -139,13 +139,13 @@ func (d *Daemon) handlePeerEvent(e peer.Event) {
 		d.log.Warn("identity conflict", "peer", e.Peer.Label(), "addr", e.Addr, "detail", e.Detail)
 	case peer.EventRefused:
 		d.log.Warn("this daemon is not trusted there", "peer", e.Peer.Label())
-		if _, ok := d.trust.Get(e.Peer); ok {
+		if _, ok := d.trust.FindPeer(e.Peer); ok {
 			d.refusers.Store(e.Peer, true)
 		}
 		d.calls.Go(func() { d.endDelegationsRefusedBy(e.Peer, e.At) })
 	}
 	name := e.Name
-	if p, ok := d.trust.Get(e.Peer); ok {
+	if p, ok := d.trust.FindPeer(e.Peer); ok {
 		name = p.Name
 	}
 	details := make(map[string]string)

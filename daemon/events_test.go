@@ -27,13 +27,13 @@ func TestSubscriberGetsCopies(t *testing.T) {
 	copies, events := make(chan *client.Message, 16), make(chan *client.Event, 16)
 	l := laptop.dialWith(func(_ context.Context, r *jsonrpc.Request) {
 		switch r.Method {
-		case client.NotifyMessage:
+		case client.NotificationMessage:
 			m := new(client.Message)
 			if err := r.ReadParams(m); err != nil {
 				t.Error(err)
 			}
 			copies <- m
-		case client.NotifyEvent:
+		case client.NotificationEvent:
 			e := new(client.Event)
 			if err := r.ReadParams(e); err != nil {
 				t.Error(err)

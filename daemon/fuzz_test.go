@@ -30,7 +30,7 @@ func FuzzAgentSession(f *testing.F) {
 	worker.must("attach", client.AttachParams{Name: "reviewer", Kinds: []string{"delegate"}}, &other)
 	const secret = "sunflower"
 	task := wire.Payload(`{"task":"` + secret + `"}`)
-	taken := &client.Delegated{}
+	taken := &client.DelegateAnswer{}
 	laptop.dial().must("delegate", client.DelegateParams{To: "desk/reviewer", Payload: task}, taken)
 	laptop.dial().must("notify", client.NotifyParams{To: client.To("desk/reviewer"), Payload: wire.Payload(`{"topic":"t","data":"` + secret + `"}`)}, nil)
 	laptop.stop() // what is sent there fails at once

@@ -40,7 +40,7 @@ func (d *Daemon) handToAgentOrStore(ctx context.Context, env *wire.Envelope, age
 		return newRefusedOutcome(err)
 	}
 	// While the agents had their time, an untrust may have emptied the inbox.
-	if _, ok := d.trust.Get(env.From); !ok {
+	if _, ok := d.trust.FindPeer(env.From); !ok {
 		return newRefusedOutcome(cmp.Or(d.inbox.DeletePeerMessages(ctx, env.From), error(newUntrustedError(env))))
 	}
 	return inbox.Outcome{State: wire.Held}, true

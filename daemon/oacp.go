@@ -34,7 +34,7 @@ func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
 			}
 			return d.space.checkMailRoom(from)
 		},
-		Trusted: func(id identity.ID) bool { _, ok := d.trust.Get(id); return ok },
+		Trusted: func(id identity.ID) bool { _, ok := d.trust.FindPeer(id); return ok },
 	})
 	return err
 }

@@ -120,7 +120,7 @@ func (d *Daemon) listStrangers() []peer.Pending {
 // listDiscoveredDaemons returns the strangers on the network, in the order of their claims.
 func (d *Daemon) listDiscoveredDaemons() []discovery.Entry {
 	entries := slices.DeleteFunc(d.table.Entries(), func(e discovery.Entry) bool {
-		_, trusted := d.trust.Get(e.ID)
+		_, trusted := d.trust.FindPeer(e.ID)
 		return trusted || e.LastSeen.IsZero() || d.trust.IsBlocked(e.ID)
 	})
 	sort.SliceStable(entries, func(i, j int) bool { return strings.ToLower(entries[i].Claim) < strings.ToLower(entries[j].Claim) })

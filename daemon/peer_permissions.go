@@ -121,7 +121,7 @@ func (g *permissions) recordRefusal(row *budget.Account, peer identity.Peer, kin
 
 // checkStreamPermission returns an error unless a peer may begin a stream of mail or of channels.
 func (d *Daemon) checkStreamPermission(from identity.ID, kind string) error {
-	p, ok := d.trust.Get(from)
+	p, ok := d.trust.FindPeer(from)
 	if !ok {
 		return kinds.Errorf(kinds.NotAuthorized, "you are not trusted there any more")
 	}

@@ -365,7 +365,7 @@ func TestSlowQueriesHinderNobody(t *testing.T) {
 	for range slow {
 		await.Receive(t, "slow query", arrived)
 	}
-	var given client.Delegated
+	var given client.DelegateAnswer
 	asker.must("delegate", client.DelegateParams{To: "laptop", Payload: kinds.EncodePayload(&kinds.Delegate{Task: "t"})}, &given)
 	// The slow ones end after these: whoever waited for one of them would wait in vain.
 	asker.must("query", client.QueryParams{To: "laptop", Payload: query("quick")}, nil)

@@ -41,7 +41,7 @@ func TestStrangerWaitsForTrustOnBothSides(t *testing.T) {
 	asker.must("ping", client.PingParams{To: "laptop"}, nil) // at once
 	laptop.agent(client.AttachParams{Name: "reviewer"}, say(`{"summary":""}`))
 	asker.must("query", client.QueryParams{To: "laptop", Payload: query("?")}, nil)
-	if p, _ := laptop.trust.Get(desk.ID()); p.PQ.IsZero() {
+	if p, _ := laptop.trust.FindPeer(desk.ID()); p.PQ.IsZero() {
 		t.Error("the post-quantum key is not pinned")
 	}
 
@@ -61,7 +61,7 @@ func TestPinsReachTheDisk(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(r.dir, "trust.yaml"))
 		return err == nil && strings.Contains(string(text), identity.HashPQ(of.key.PublicPQ()).String())
 	}
-	await.Until(t, "pinned", func() bool { p, _ := desk.trust.Get(laptop.ID()); return !p.PQ.IsZero() })
+	await.Until(t, "pinned", func() bool { p, _ := desk.trust.FindPeer(laptop.ID()); return !p.PQ.IsZero() })
 	desk.stop()
 	if !pinned(desk, laptop) {
 		t.Error("the daemon ended and left the pin out")
@@ -166,7 +166,7 @@ func TestRefusalLeavesWhatIsOnItsWay(t *testing.T) {
 		r.Respond(wire.Payload(accepted))
 	})
 	asker := desk.dial()
-	given := make(chan *client.Delegated, 1)
+	given := make(chan *client.DelegateAnswer, 1)
 	go func() { given <- delegateTo(asker, "laptop", task1("")) }()
 	id := await.Receive(t, "delegate", came).ID
 	desk.endDelegationsRefusedBy(laptop.ID(), time.Now())
@@ -429,7 +429,7 @@ func TestTrustKeepsSince(t *testing.T) {
 		t.Fatal(err)
 	}
 	desk.dial().must("trust", client.TrustParams{Peer: id.String(), Name: "reviewer"}, nil)
-	if p, _ := desk.trust.Get(id); p.Name != "reviewer" || !p.Since.Equal(then) {
+	if p, _ := desk.trust.FindPeer(id); p.Name != "reviewer" || !p.Since.Equal(then) {
 		t.Errorf("%+v", p)
 	}
 }

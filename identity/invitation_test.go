@@ -300,7 +300,7 @@ func TestOneJoinerWins(t *testing.T) {
 	}
 	wg.Wait()
 	for i, err := range results {
-		_, trusted := store.Get(testID(i))
+		_, trusted := store.FindPeer(testID(i))
 		if trusted != (err == nil) || err != nil && err != ErrInvitationUsed {
 			t.Errorf("joiner %d: trusted %v, %v", i, trusted, err)
 		}

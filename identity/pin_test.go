@@ -11,7 +11,7 @@ func TestPinWaits(t *testing.T) {
 	dir := t.TempDir()
 	store := openTrust(t, dir)
 	pinned := func(s *TrustStore, n int) bool {
-		p, _ := s.Get(testID(n))
+		p, _ := s.FindPeer(testID(n))
 		return p.PQ == PQHash{byte(n)}
 	}
 	pin := func(n int) {

@@ -76,8 +76,8 @@ func newTrustStore(dir string, s *trustSnapshot) *TrustStore {
 	return t
 }
 
-// Get returns the trusted peer with that id.
-func (t *TrustStore) Get(id ID) (Peer, bool) {
+// FindPeer returns the trusted peer with that id.
+func (t *TrustStore) FindPeer(id ID) (Peer, bool) {
 	s := t.current.Load()
 	if i, ok := s.byID[id]; ok {
 		return s.Peers[i], true
@@ -140,7 +140,7 @@ func (t *TrustStore) TrustJoined(p Peer, claim string) (Peer, error) {
 				return trustRecord{}, Peer{}, &PinMismatchError{Name: s.Peers[i].Name}
 			}
 		} else if name := strings.ToLower(claim); CheckName(name) == nil {
-			p.Name = s.firstFreeName(name)
+			p.Name = s.findFreeName(name)
 		}
 		return s.newRecordWithPeer(p)
 	})
@@ -209,14 +209,14 @@ func (s *trustSnapshot) newRecordWithPeer(p Peer) (trustRecord, Peer, error) {
 	if j, blocked := s.blocked[p.ID]; blocked {
 		b := s.Blocked[j]
 		if p.Name == "" && b.Name != "" {
-			p.Name = s.firstFreeName(b.Name)
+			p.Name = s.findFreeName(b.Name)
 		}
 		if p.Addrs == nil {
 			p.Addrs = b.Addrs
 		}
 	}
 	if p.Name == "" {
-		p.Name = s.firstFreeName("peer-" + p.ID.Label())
+		p.Name = s.findFreeName("peer-" + p.ID.Label())
 	}
 	if p.Since.IsZero() {
 		p.Since = time.Now()
@@ -258,10 +258,10 @@ func (s *trustSnapshot) newRecordWithBlock(id ID) trustRecord {
 // FindFreeName returns the first of name, name-2, name-3 … that no peer has. If name is a
 // valid petname so is the result: name is cut where the number needs room. Another caller
 // can take the name first; Trust then returns a [*NameTakenError].
-func (t *TrustStore) FindFreeName(name string) string { return t.current.Load().firstFreeName(name) }
+func (t *TrustStore) FindFreeName(name string) string { return t.current.Load().findFreeName(name) }
 
-// firstFreeName does what [TrustStore.FindFreeName] says.
-func (s *trustSnapshot) firstFreeName(name string) string {
+// findFreeName does what [TrustStore.FindFreeName] says.
+func (s *trustSnapshot) findFreeName(name string) string {
 	free := name
 	for n := 2; ; n++ {
 		if _, taken := s.byName[free]; !taken {
@@ -332,9 +332,9 @@ func (t *TrustStore) writeUntilSaved(isDone func() bool, purpose string) error {
 	return nil
 }
 
-// IsNew reports whether the store has no files: none were there when it was opened, and
-// nothing was written since. It may wait for a write in progress.
-func (t *TrustStore) IsNew() bool {
+// NeverSaved reports whether the store was empty of files when it was opened, or has none, and
+// nothing was saved since. It may wait for a write in progress.
+func (t *TrustStore) NeverSaved() bool {
 	t.filesMu.Lock()
 	defer t.filesMu.Unlock()
 	return t.inFiles.Sequence == 0

@@ -76,7 +76,7 @@ func TestTrustStore(t *testing.T) {
 			if _, err := store.Resolve("desk"); err == nil {
 				t.Error("the old name still resolves")
 			}
-			if got, ok := store.Get(testID(1)); !ok || got.Name != "tower" || got.PQ != (PQHash{1}) {
+			if got, ok := store.FindPeer(testID(1)); !ok || got.Name != "tower" || got.PQ != (PQHash{1}) {
 				t.Errorf("renamed %+v", got)
 			}
 			taken, ok := errors.AsType[*NameTakenError](second(store.Trust(Peer{ID: testID(2), Name: "tower"})))
@@ -97,7 +97,7 @@ func TestTrustStore(t *testing.T) {
 					t.Errorf("Pin %s %s: %v", c.id.Label(), c.hash, err)
 				}
 			}
-			if got, _ := store.Get(testID(2)); got.PQ != (PQHash{2}) {
+			if got, _ := store.FindPeer(testID(2)); got.PQ != (PQHash{2}) {
 				t.Errorf("pinned %s", got.PQ)
 			}
 
@@ -105,7 +105,7 @@ func TestTrustStore(t *testing.T) {
 			untrust(t, store, testID(1))
 			untrust(t, store, testID(9))
 			untrust(t, store, testID(1))
-			if _, ok := store.Get(testID(1)); ok || !store.IsBlocked(testID(1)) || store.IsBlocked(testID(2)) {
+			if _, ok := store.FindPeer(testID(1)); ok || !store.IsBlocked(testID(1)) || store.IsBlocked(testID(2)) {
 				t.Error("untrusted, and yet known or not blocked")
 			}
 			blocks := []Block{{testID(1), "tower", []string{"192.0.2.1:7117"}}, {ID: testID(9)}}
@@ -169,7 +169,7 @@ func TestAdmit(t *testing.T) {
 		untrust(t, store, id)
 		_, err := store.TrustJoined(Peer{ID: id, Name: "desk"}, "desk")
 		blocked, ok := errors.AsType[*BlockedError](err)
-		if _, trusted := store.Get(id); !ok || blocked.ID != id || trusted || !store.IsBlocked(id) {
+		if _, trusted := store.FindPeer(id); !ok || blocked.ID != id || trusted || !store.IsBlocked(id) {
 			t.Errorf("a blocked key joins: %v", err)
 		}
 	}
@@ -211,8 +211,8 @@ func TestTrustDoesNotShareAddrs(t *testing.T) {
 	addrs[0] = "desk.example:7117"
 	trust(t, store, Peer{ID: testID(1), Name: "desk", Addrs: addrs})
 	addrs[0] = "evil.example:7117"
-	a, _ := store.Get(testID(1))
-	b, _ := store.Get(testID(1))
+	a, _ := store.FindPeer(testID(1))
+	b, _ := store.FindPeer(testID(1))
 	a.Addrs, b.Addrs = append(a.Addrs, "a.example:1"), append(b.Addrs, "b.example:1")
 	if a.Addrs[0] != "desk.example:7117" || a.Addrs[1] != "a.example:1" {
 		t.Errorf("addresses %q", a.Addrs)
@@ -337,7 +337,7 @@ func TestResolveNameDoesNotAllocate(t *testing.T) {
 		if p, err := store.Resolve("desk"); err != nil || p.ID != id {
 			t.Error(err)
 		}
-		if _, ok := store.Get(id); !ok || store.IsBlocked(id) {
+		if _, ok := store.FindPeer(id); !ok || store.IsBlocked(id) {
 			t.Error("not trusted")
 		}
 	}); n != 0 {
@@ -375,7 +375,7 @@ func TestTrustConcurrently(t *testing.T) {
 					return
 				}
 				for _, p := range store.Peers() {
-					if got, ok := store.Get(p.ID); ok && store.IsBlocked(got.ID) && !store.IsBlocked(p.ID) {
+					if got, ok := store.FindPeer(p.ID); ok && store.IsBlocked(got.ID) && !store.IsBlocked(p.ID) {
 						t.Errorf("%s blocked and not", p.Name)
 					}
 				}

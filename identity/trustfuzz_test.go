@@ -146,7 +146,7 @@ func FuzzTrustStore(f *testing.F) {
 				t.Fatalf("the current snapshot is not sound: %v", err)
 			}
 			for i, w := range want {
-				p, trusted := store.Get(testID(i + 1))
+				p, trusted := store.FindPeer(testID(i + 1))
 				if trusted != w.trusted || p.PQ != w.pin || store.IsBlocked(testID(i+1)) != w.blocked {
 					t.Fatalf("%d: trusted %t, pinned %v, blocked %t; want %+v", i, trusted, p.PQ, store.IsBlocked(testID(i+1)), w)
 				}

@@ -239,7 +239,7 @@ func TestTrustWriteFails(t *testing.T) {
 				if err := store.Untrust(testID(1)); err != nil {
 					t.Errorf("untrusted: %v", err)
 				}
-				if _, trusted := store.Get(testID(1)); trusted || !store.IsBlocked(testID(1)) {
+				if _, trusted := store.FindPeer(testID(1)); trusted || !store.IsBlocked(testID(1)) {
 					t.Error("untrusted, and trusted still")
 				}
 				if err := second(store.TrustJoined(Peer{ID: testID(1)}, "desk")); err == nil {

@@ -88,9 +88,9 @@ func (m *machine) subscribe(p client.SubscribeParams, message func(*client.Messa
 	conn := jsonrpc.NewConn(s.Conn, jsonrpc.Options{Notified: func(method string, params jsontext.Value) {
 		copied, happened := new(client.Message), new(client.Event)
 		switch {
-		case method == client.NotifyMessage && message != nil && json.Unmarshal(params, copied) == nil:
+		case method == client.NotificationMessage && message != nil && json.Unmarshal(params, copied) == nil:
 			message(copied)
-		case method == client.NotifyEvent && event != nil && json.Unmarshal(params, happened) == nil:
+		case method == client.NotificationEvent && event != nil && json.Unmarshal(params, happened) == nil:
 			event(happened)
 		default:
 			m.T.Errorf("notification %s %s", method, params)

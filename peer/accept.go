@@ -56,7 +56,7 @@ func (n *Node) acceptConn(qc *quic.Conn) {
 		qc.CloseWithError(closeNotTrusted, "not trusted")
 		return
 	}
-	if _, trusted := n.cfg.Trust.Get(id); trusted {
+	if _, trusted := n.cfg.Trust.FindPeer(id); trusted {
 		newConn(n, qc, id).run()
 		return
 	}

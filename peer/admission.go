@@ -33,34 +33,34 @@ type helloRefusal struct {
 // Trust is decided under the lock that Disconnect takes, so no connection stays ready after
 // its peer was untrusted: either admitConn sees the untrust, or Disconnect finds the
 // connection.
-func (s *peerState) admitConn(c *conn) (refusal *helloRefusal) {
+func (state *peerState) admitConn(c *conn) (refusal *helloRefusal) {
 	var closing []*conn
 	var surplus *conn
-	s.mu.Lock()
-	refusal = s.checkHello(c)
+	state.mu.Lock()
+	refusal = state.checkHello(c)
 	if refusal == nil {
-		if len(s.conns) == 0 {
-			s.upAt = time.Now()
-			s.queueEvent(Event{Type: EventUp, Name: c.claim, Addr: c.remoteAddr()})
-		} else if s.lastGoodAddr != c.remoteAddr() {
-			s.queueEvent(Event{Type: EventMoved, Name: c.claim, Addr: c.remoteAddr()})
+		if len(state.conns) == 0 {
+			state.upAt = time.Now()
+			state.queueEvent(Event{Type: EventUp, Name: c.claim, Addr: c.remoteAddr()})
+		} else if state.lastGoodAddr != c.remoteAddr() {
+			state.queueEvent(Event{Type: EventMoved, Name: c.claim, Addr: c.remoteAddr()})
 		}
-		closing = s.removeSupersededConns(c)
-		s.conns = append(s.conns, c)
-		if len(s.conns) > int(budget.Connections.Peer) {
-			s.node.rows.connections.CountRefusal(s.id)
-			closing = append(closing, s.conns[0])
-			s.conns = slices.Delete(s.conns, 0, 1)
+		closing = state.removeSupersededConns(c)
+		state.conns = append(state.conns, c)
+		if len(state.conns) > int(budget.Connections.Peer) {
+			state.node.accounts.connections.CountRefusal(state.id)
+			closing = append(closing, state.conns[0])
+			state.conns = slices.Delete(state.conns, 0, 1)
 		}
-		s.reportConnCount()
-		s.lastGoodAddr = c.remoteAddr()
-		s.setProvedAddr(toAddrPort(c.qc.RemoteAddr()))
-		s.selectCurrentConn()
-		s.finishDial(nil)
+		state.reportConnCount()
+		state.lastGoodAddr = c.remoteAddr()
+		state.setProvedAddr(toAddrPort(c.qc.RemoteAddr()))
+		state.selectCurrentConn()
+		state.finishDial(nil)
 		close(c.ready)
-		surplus = s.findSurplusConn()
+		surplus = state.findSurplusConn()
 	}
-	s.mu.Unlock()
+	state.mu.Unlock()
 
 	for _, old := range closing {
 		old.close(closeReplaced, "replaced by a newer connection")
@@ -68,27 +68,27 @@ func (s *peerState) admitConn(c *conn) (refusal *helloRefusal) {
 	if surplus != nil {
 		surplus.sendGoaway(closeReplaced)
 	}
-	s.emitQueuedEvents()
+	state.emitQueuedEvents()
 	return refusal
 }
 
 // setProvedAddr remembers the address at which the peer last proved its key. The zero value
 // forgets it, for Disconnect. Callers hold mu.
-func (s *peerState) setProvedAddr(at netip.AddrPort) {
-	if at != s.provedAddr {
-		s.node.handshakes.replaceProvedAddr(s.id, s.provedAddr, at)
-		s.provedAddr = at
+func (state *peerState) setProvedAddr(at netip.AddrPort) {
+	if at != state.provedAddr {
+		state.node.handshakes.replaceProvedAddr(state.id, state.provedAddr, at)
+		state.provedAddr = at
 	}
 }
 
 // checkHello returns a refusal if the node is closing, the peer is not trusted, it does not
 // show the pinned post-quantum key, or it is a clone; else nil. Callers hold mu. A stranger that
 // dials in is refused before, in acceptStranger.
-func (s *peerState) checkHello(c *conn) *helloRefusal {
-	if s.node.isClosing() {
+func (state *peerState) checkHello(c *conn) *helloRefusal {
+	if state.node.isClosing() {
 		return &helloRefusal{code: closeShutdown, reason: "shutting down"}
 	}
-	p, trusted := s.node.cfg.Trust.Get(s.id)
+	p, trusted := state.node.cfg.Trust.FindPeer(state.id)
 	if !trusted {
 		return &helloRefusal{code: closeNotTrusted, reason: "not trusted", event: EventPending}
 	}
@@ -96,8 +96,8 @@ func (s *peerState) checkHello(c *conn) *helloRefusal {
 		return refusal
 	}
 	now := time.Now()
-	s.pastBoots = slices.DeleteFunc(s.pastBoots, func(past pastBoot) bool { return now.Sub(past.at) > supersededBootTTL })
-	if slices.ContainsFunc(s.pastBoots, func(past pastBoot) bool { return past.boot == c.peerHello.Boot }) {
+	state.pastBoots = slices.DeleteFunc(state.pastBoots, func(past pastBoot) bool { return now.Sub(past.at) > supersededBootTTL })
+	if slices.ContainsFunc(state.pastBoots, func(past pastBoot) bool { return past.boot == c.peerHello.Boot }) {
 		return &helloRefusal{code: closeIdentityConflict, reason: "another process shows the same key", event: EventIdentityConflict}
 	}
 	return nil
@@ -106,17 +106,17 @@ func (s *peerState) checkHello(c *conn) *helloRefusal {
 // recordRefusalByPeer records that the peer refused this daemon, if that ended c. The peer can
 // refuse after c became ready here. It has no effect while a dial or another connection is
 // there.
-func (s *peerState) recordRefusalByPeer(c *conn) {
-	f := s.node.toDialFailure(s.id, c.remoteAddr(), c.endCause())
+func (state *peerState) recordRefusalByPeer(c *conn) {
+	f := state.node.toDialFailure(state.id, c.remoteAddr(), c.endCause())
 	if f.Code != kinds.NotTrusted && f.Code != kinds.IdentityConflict {
 		return
 	}
-	s.mu.Lock()
-	if s.dial == nil && !slices.ContainsFunc(s.conns, func(o *conn) bool { return o != c }) {
-		s.finishDial(f)
+	state.mu.Lock()
+	if state.dial == nil && !slices.ContainsFunc(state.conns, func(o *conn) bool { return o != c }) {
+		state.finishDial(f)
 	}
-	s.mu.Unlock()
-	s.emitQueuedEvents()
+	state.mu.Unlock()
+	state.emitQueuedEvents()
 }
 
 // refuseHello logs the refusal, tells the owner of it, and closes the connection. A stranger
@@ -126,10 +126,10 @@ func (c *conn) refuseHello(refusal *helloRefusal) {
 	if c.peer == nil {
 		who = budget.Strangers
 	}
-	c.node.lines.WriteLimited(who, slog.LevelInfo, "peer refused", "peer", c.id.Label(), "addr", c.remoteAddr(), "reason", refusal.reason)
+	c.node.peerLog.WriteLimited(who, slog.LevelInfo, "peer refused", "peer", c.id.Label(), "addr", c.remoteAddr(), "reason", refusal.reason)
 	switch refusal.event {
 	case EventIdentityConflict:
-		c.node.lines.NotifyLimited(who, func(suppressed uint64) {
+		c.node.peerLog.NotifyLimited(who, func(suppressed uint64) {
 			detail := refusal.reason
 			if note := describeOmitted(suppressed); note != "" {
 				detail += "; " + note
@@ -139,7 +139,7 @@ func (c *conn) refuseHello(refusal *helloRefusal) {
 	case EventPending:
 		p := Pending{ID: c.id, Claim: c.claim, Addr: c.remoteAddr(), PQ: c.peerPQ, At: time.Now()}
 		if c.node.isUndecidedKey(c.id) && c.node.pending.add(p, c.qc.RemoteAddr()) {
-			c.node.lines.NotifyLimited(who, func(suppressed uint64) {
+			c.node.peerLog.NotifyLimited(who, func(suppressed uint64) {
 				c.node.emitEvent(Event{Type: refusal.event, Peer: c.id, Name: c.claim, Addr: c.remoteAddr(), Detail: describeOmitted(suppressed)})
 			})
 		}
@@ -174,12 +174,12 @@ func (c *conn) checkPQ(p identity.Peer) *helloRefusal {
 // a refusal if another was pinned meanwhile. If pinning fails and nothing is pinned, it logs
 // that and the connection stays.
 func (c *conn) pinPQ() *helloRefusal {
-	if p, _ := c.node.cfg.Trust.Get(c.id); !p.PQ.IsZero() || c.peerPQ.IsZero() {
+	if p, _ := c.node.cfg.Trust.FindPeer(c.id); !p.PQ.IsZero() || c.peerPQ.IsZero() {
 		return c.checkPQ(p)
 	}
 	if err := c.node.cfg.Trust.PinPQ(c.id, c.peerPQ); err != nil {
-		c.node.lines.WriteLimited(c.id, slog.LevelError, "pin the post-quantum key", "peer", c.id.Label(), "err", err)
+		c.node.peerLog.WriteLimited(c.id, slog.LevelError, "pin the post-quantum key", "peer", c.id.Label(), "err", err)
 	}
-	p, _ := c.node.cfg.Trust.Get(c.id)
+	p, _ := c.node.cfg.Trust.FindPeer(c.id)
 	return c.checkPQ(p)
 }

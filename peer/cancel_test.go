@@ -38,7 +38,7 @@ func TestCancelReachesTheHandler(t *testing.T) {
 		if took := (<-gone).Sub(start.Add(2 * time.Second)); took > 2*latency {
 			t.Errorf("the handler heard after %v, want %v at most", took, 2*latency)
 		}
-		if n := a.findOrCreateState(b.ID()).openStreams.exchanges.Load(); n != 0 {
+		if n := a.findOrCreateState(b.ID()).callSlots.exchanges.Load(); n != 0 {
 			t.Errorf("%d exchanges still count", n)
 		}
 	})

@@ -27,8 +27,8 @@ type conn struct {
 	qc   *quic.Conn
 	id   identity.ID
 
-	ready chan struct{} // closed when ready
-	ended chan struct{} // closed when the connection has ended
+	ready       chan struct{} // closed when ready
+	runReturned chan struct{} // closed when run returns; what ends with the connection itself is qc's context
 
 	peerHello *wire.Hello     // set before ready is closed
 	peerPQ    identity.PQHash // of the peer's post-quantum key, proven; zero: it showed none
@@ -39,14 +39,14 @@ type conn struct {
 	credit    creditBatcher
 	lastHeard atomic.Int64 // when the peer was last heard, in nanoseconds since node.epoch
 
-	openingStopped       atomic.Bool   // no new streams: goaway was sent or received, close was called, or the last try failed
-	openingStoppedSignal chan struct{} // closed when openingStopped is set
+	leaving      atomic.Bool   // no new streams: goaway was sent or received, close was called, or the last try failed
+	leavingBegan chan struct{} // closed after leaving is set; nil on a stranger's connection
 
 	mu             sync.Mutex                             // guards what follows, down to live
-	openedStreams  int                                    // streams that this node opened and has not finished
+	ownOpenStreams int                                    // streams that this node opened and has not finished
 	receipts       map[quic.StreamID]chan<- *wire.Receipt // by stream; a nil channel where nobody waits
 	inbound        map[quic.StreamID]*inboundStream       // bidirectional streams of the peer, not answered yet
-	stopCode       quic.ApplicationErrorCode              // with which openingStopped was set
+	leavingCode    quic.ApplicationErrorCode              // with which leaving was set
 	goawayReceived bool
 	doneSent       bool
 	doneReceived   bool
@@ -65,16 +65,16 @@ const (
 
 func newConn(n *Node, qc *quic.Conn, id identity.ID) *conn {
 	c := &conn{
-		node:                 n,
-		peer:                 n.findOrCreateState(id),
-		qc:                   qc,
-		id:                   id,
-		ready:                make(chan struct{}),
-		ended:                make(chan struct{}),
-		openingStoppedSignal: make(chan struct{}),
-		control:              newControlWriter(),
-		receipts:             make(map[quic.StreamID]chan<- *wire.Receipt),
-		inbound:              make(map[quic.StreamID]*inboundStream),
+		node:         n,
+		peer:         n.findOrCreateState(id),
+		qc:           qc,
+		id:           id,
+		ready:        make(chan struct{}),
+		runReturned:  make(chan struct{}),
+		leavingBegan: make(chan struct{}),
+		control:      newControlWriter(),
+		receipts:     make(map[quic.StreamID]chan<- *wire.Receipt),
+		inbound:      make(map[quic.StreamID]*inboundStream),
 	}
 	c.markHeard()
 	return c
@@ -103,7 +103,7 @@ func (c *conn) describePeer() Peer {
 
 // close ends the connection at once; streams that are open fail on both sides.
 func (c *conn) close(code quic.ApplicationErrorCode, reason string) {
-	c.stopOpeningStreams(code)
+	c.markLeaving(code)
 	c.qc.CloseWithError(code, reason)
 }
 
@@ -123,7 +123,7 @@ func (c *conn) endCause() error { return context.Cause(c.qc.Context()) }
 // run exchanges hellos, makes the connection ready and serves it. It returns when the
 // connection has ended.
 func (c *conn) run() {
-	defer close(c.ended)
+	defer close(c.runReturned)
 	c.peer.addGreeting(c)
 	c.node.tasks.Go(func() { limitGreetingBytes(c.qc, c.ready, closeOverloaded, "more bytes than a hello takes") })
 	controlReader, err := c.exchangeHellos(helloTimeout, true)
@@ -136,7 +136,7 @@ func (c *conn) run() {
 		c.refuseHello(refusal)
 		return
 	}
-	c.node.lines.WriteLimited(c.id, slog.LevelInfo, "peer connected", "peer", c.id.Label(), "addr", c.remoteAddr(), "claim", c.claim)
+	c.node.peerLog.WriteLimited(c.id, slog.LevelInfo, "peer connected", "peer", c.id.Label(), "addr", c.remoteAddr(), "claim", c.claim)
 	var loops sync.WaitGroup
 	if refusal := c.pinPQ(); refusal != nil {
 		c.refuseHello(refusal)
@@ -151,30 +151,30 @@ func (c *conn) run() {
 	c.live.stopTimer(c)
 	c.peer.removeConn(c)
 	loops.Wait()
-	c.node.lines.WriteLimited(c.id, slog.LevelInfo, "peer disconnected", "peer", c.id.Label(), "cause", c.endCause())
+	c.node.peerLog.WriteLimited(c.id, slog.LevelInfo, "peer disconnected", "peer", c.id.Label(), "cause", c.endCause())
 }
 
-// addOpenStream counts a stream as open before this node opens it. On nil the caller must
-// call removeOpenStream once. The error is errGoingAway if the connection takes no more.
-func (c *conn) addOpenStream() error {
+// tryAddOwnStream counts a stream as open before this node opens it, and reports true. The
+// caller then calls removeOwnStream once. It reports false if the connection is leaving.
+func (c *conn) tryAddOwnStream() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.openingStopped.Load() {
-		return errGoingAway
+	if c.leaving.Load() {
+		return false
 	}
-	c.openedStreams++
+	c.ownOpenStreams++
 	c.live.startTimer(c)
-	return nil
+	return true
 }
 
-// removeOpenStream takes a stream off the count, after its answer or when it was given up. It
-// may go on with a drain.
-func (c *conn) removeOpenStream() {
+// removeOwnStream takes a stream off the count, after its answer or when it was given up. If
+// the connection is leaving, it calls advanceDrain.
+func (c *conn) removeOwnStream() {
 	c.mu.Lock()
-	c.openedStreams--
+	c.ownOpenStreams--
 	c.mu.Unlock()
-	if c.openingStopped.Load() {
-		c.sendDoneOrClose()
+	if c.leaving.Load() {
+		c.advanceDrain()
 	}
 }
 
@@ -182,56 +182,56 @@ func (c *conn) removeOpenStream() {
 // does not block. A goroutine of the node must be running until it returns: Add on
 // node.tasks may not race with Wait.
 func (c *conn) sendGoaway(code quic.ApplicationErrorCode) {
-	if !c.stopOpeningStreams(code) {
+	if !c.markLeaving(code) {
 		return
 	}
 	// Sent from another goroutine, because a dead connection's full window would block
 	// the caller.
 	c.node.tasks.Go(func() {
 		c.control.sendItem(&wire.Goaway{Code: uint64(code)})
-		c.sendDoneOrClose()
+		c.advanceDrain()
 	})
 }
 
-// stopOpeningStreams makes addOpenStream fail from now on. It reports whether this was the
+// markLeaving makes tryAddOwnStream report false from now on. It reports whether this was the
 // first call; the code of the first stays.
-func (c *conn) stopOpeningStreams(code quic.ApplicationErrorCode) bool {
+func (c *conn) markLeaving(code quic.ApplicationErrorCode) bool {
 	c.mu.Lock()
-	first := !c.openingStopped.Load()
+	first := !c.leaving.Load()
 	if first {
-		c.openingStopped.Store(true)
-		c.stopCode = code
+		c.leaving.Store(true)
+		c.leavingCode = code
 	}
 	c.mu.Unlock()
 	if first && c.peer != nil {
-		close(c.openingStoppedSignal)
+		close(c.leavingBegan)
 		c.peer.reselectCurrentConn()
 	}
 	return first
 }
 
-// sendDoneOrClose goes on with a drain. It is called when an open stream ends or the drain's
-// state changes. It sends done once no stream of this node is open. When both dones are
+// advanceDrain takes the next step of a drain, if one is due. It is called when a stream of
+// this node ends or the drain's state changes. It sends done once no stream of this node is open. When both dones are
 // exchanged nothing can be in flight, and it closes the connection: after lingerDelay,
 // because a lost done is repeated and a lost close is not, or at once if the peer has sent
 // goaway and the drain is for a shutdown.
-func (c *conn) sendDoneOrClose() {
+func (c *conn) advanceDrain() {
 	c.mu.Lock()
-	sendDone := c.openedStreams == 0 && !c.doneSent && c.openingStopped.Load()
+	sendDone := c.ownOpenStreams == 0 && !c.doneSent && c.leaving.Load()
 	if sendDone {
 		c.doneSent = true
 	}
 	drained := c.doneSent && c.doneReceived
-	atOnce := drained && c.goawayReceived && c.stopCode == closeShutdown
+	atOnce := drained && c.goawayReceived && c.leavingCode == closeShutdown
 	startLinger := drained && !atOnce && c.lingerTimer == nil
-	code := c.stopCode
+	code := c.leavingCode
 	if startLinger {
 		c.lingerTimer = time.AfterFunc(lingerDelay, func() { c.close(code, "drained") })
 	}
 	c.mu.Unlock()
 	if sendDone {
 		// Not here: it would make the finished call wait until the peer reads.
-		c.node.startHandler(func() { c.control.sendItem(&wire.Done{}) })
+		c.node.startOnWorker(func() { c.control.sendItem(&wire.Done{}) })
 	}
 	if atOnce {
 		c.close(code, "drained")
@@ -243,11 +243,11 @@ func (c *conn) resetInboundStreams() {
 	c.mu.Lock()
 	all := slices.Collect(maps.Values(c.inbound))
 	c.mu.Unlock()
-	for _, s := range all {
+	for _, inbound := range all {
 		code := streamInternal
-		if s.claimStart() {
+		if inbound.tryDecide() {
 			code = streamGoingAway // its handler never runs: the peer may send it again safely
 		}
-		resetStream(s.stream, code)
+		resetStream(inbound.stream, code)
 	}
 }

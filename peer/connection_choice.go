@@ -7,16 +7,16 @@ import (
 
 // removeSupersededConns removes the connections to an earlier process of the peer, remembers
 // its boot, and returns them for the caller to close. Callers hold mu.
-func (s *peerState) removeSupersededConns(c *conn) (old []*conn) {
-	s.conns = slices.DeleteFunc(s.conns, func(o *conn) bool {
+func (state *peerState) removeSupersededConns(c *conn) (old []*conn) {
+	state.conns = slices.DeleteFunc(state.conns, func(o *conn) bool {
 		if o.peerHello.Boot == c.peerHello.Boot {
 			return false
 		}
-		if !slices.ContainsFunc(s.pastBoots, func(past pastBoot) bool { return past.boot == o.peerHello.Boot }) {
-			if len(s.pastBoots) >= maxPastBoots {
-				s.pastBoots = slices.Delete(s.pastBoots, 0, 1)
+		if !slices.ContainsFunc(state.pastBoots, func(past pastBoot) bool { return past.boot == o.peerHello.Boot }) {
+			if len(state.pastBoots) >= maxPastBoots {
+				state.pastBoots = slices.Delete(state.pastBoots, 0, 1)
 			}
-			s.pastBoots = append(s.pastBoots, pastBoot{o.peerHello.Boot, time.Now()})
+			state.pastBoots = append(state.pastBoots, pastBoot{o.peerHello.Boot, time.Now()})
 		}
 		old = append(old, o)
 		return true
@@ -27,28 +27,28 @@ func (s *peerState) removeSupersededConns(c *conn) (old []*conn) {
 // findSurplusConn returns the connection that has to go because another is ready too; nil:
 // none. Of the two daemons only the one with the smaller id decides, so they cannot
 // disagree: it keeps the connection that became ready last. Callers hold mu.
-func (s *peerState) findSurplusConn() *conn {
-	if n := len(s.conns); n > 1 && s.node.self.Compare(s.id) < 0 {
-		return s.conns[n-2]
+func (state *peerState) findSurplusConn() *conn {
+	if n := len(state.conns); n > 1 && state.node.self.Compare(state.id) < 0 {
+		return state.conns[n-2]
 	}
 	return nil
 }
 
 // selectCurrentConn makes the newest connection without a goaway the one for new streams.
 // Callers hold mu.
-func (s *peerState) selectCurrentConn() {
-	for _, c := range slices.Backward(s.conns) {
-		if !c.openingStopped.Load() {
-			s.current.Store(c)
+func (state *peerState) selectCurrentConn() {
+	for _, c := range slices.Backward(state.conns) {
+		if !c.leaving.Load() {
+			state.current.Store(c)
 			return
 		}
 	}
-	s.current.Store(nil)
+	state.current.Store(nil)
 }
 
 // reselectCurrentConn calls selectCurrentConn after a connection has stopped taking new streams.
-func (s *peerState) reselectCurrentConn() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.selectCurrentConn()
+func (state *peerState) reselectCurrentConn() {
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	state.selectCurrentConn()
 }

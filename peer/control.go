@@ -190,13 +190,13 @@ func (c *conn) readControlItems(r *bufio.Reader) error {
 			c.mu.Lock()
 			c.goawayReceived = true
 			c.mu.Unlock()
-			c.stopOpeningStreams(quic.ApplicationErrorCode(item.Code))
-			c.sendDoneOrClose()
+			c.markLeaving(quic.ApplicationErrorCode(item.Code))
+			c.advanceDrain()
 		case *wire.Done:
 			c.mu.Lock()
 			c.doneReceived = true
 			c.mu.Unlock()
-			c.sendDoneOrClose()
+			c.advanceDrain()
 		}
 	}
 }

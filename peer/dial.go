@@ -40,20 +40,20 @@ type dialFailure struct {
 // ensureReadyConn returns a connection that answers: the one in use, proven alive if it has
 // been silent, or a new one. It blocks for dialTime at most. The error is of a call of
 // which nothing was sent.
-func (s *peerState) ensureReadyConn(ctx context.Context) (*conn, *kinds.Error) {
-	if c := s.current.Load(); c != nil && !c.isSilentFor(silentAfter) {
+func (state *peerState) ensureReadyConn(ctx context.Context) (*conn, *kinds.Error) {
+	if c := state.current.Load(); c != nil && !c.isSilentFor(silentAfter) {
 		return c, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	for began := time.Now(); ; {
-		if c := s.current.Load(); c != nil && c.proveAlive(limited) {
+		if c := state.current.Load(); c != nil && c.proveAlive(limited) {
 			return c, nil
 		}
 		if limited.Err() != nil {
-			return nil, s.newGaveUpError(ctx)
+			return nil, state.newGaveUpError(ctx)
 		}
-		d, err := s.joinOrStartDial(began)
+		d, err := state.joinOrStartDial(began)
 		if err != nil {
 			return nil, err
 		}
@@ -64,19 +64,19 @@ func (s *peerState) ensureReadyConn(ctx context.Context) (*conn, *kinds.Error) {
 		case <-d.finished:
 			// If a dial failed that began before the call, that says little: its last packet
 			// may have left before the network came back, or before the peer trusted this node.
-			if err := s.dialErrorSince(d, began); err != nil {
+			if err := state.dialErrorSince(d, began); err != nil {
 				return nil, err
 			}
 		case <-limited.Done():
-			return nil, s.newGaveUpError(ctx)
+			return nil, state.newGaveUpError(ctx)
 		}
 	}
 }
 
 // dialErrorSince returns why a dial that is over failed, or nil if it began before then.
-func (s *peerState) dialErrorSince(d *dial, then time.Time) *kinds.Error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (state *peerState) dialErrorSince(d *dial, then time.Time) *kinds.Error {
+	state.mu.Lock()
+	defer state.mu.Unlock()
 	if d.began.Before(then) {
 		return nil
 	}
@@ -84,122 +84,122 @@ func (s *peerState) dialErrorSince(d *dial, then time.Time) *kinds.Error {
 }
 
 // newGaveUpError says why ensureReadyConn gave up: the caller's ctx ended, or dialTime passed.
-func (s *peerState) newGaveUpError(ctx context.Context) *kinds.Error {
+func (state *peerState) newGaveUpError(ctx context.Context) *kinds.Error {
 	if ctx.Err() != nil {
-		return newContextError(s.node, ctx, s.id, kinds.DeliveredNo)
+		return newContextError(state.node, ctx, state.id, kinds.DeliveredNo)
 	}
-	return s.node.newUnreachableError(s.id, kinds.DeliveredNo, "no answer; check that its daemon runs and the network between")
+	return state.node.newUnreachableError(state.id, kinds.DeliveredNo, "no answer; check that its daemon runs and the network between")
 }
 
 // joinOrStartDial returns the running dial, or starts one. If the last dial failed shortly
 // before the call began, it returns that error instead. A peer's refusal is not shared,
 // because the peer says nothing when it takes it back; but the next dial waits a little,
 // so that a caller in a loop does not dial in one. Both nil: a connection is ready.
-func (s *peerState) joinOrStartDial(began time.Time) (*dial, *kinds.Error) {
-	if _, ok := s.node.cfg.Trust.Get(s.id); !ok {
-		return nil, s.node.newUnknownPeerError(s.id)
+func (state *peerState) joinOrStartDial(began time.Time) (*dial, *kinds.Error) {
+	if _, ok := state.node.cfg.Trust.FindPeer(state.id); !ok {
+		return nil, state.node.newUnknownPeerError(state.id)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.current.Load() != nil {
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	if state.current.Load() != nil {
 		return nil, nil
 	}
-	if s.dial != nil {
-		return s.dial, nil
+	if state.dial != nil {
+		return state.dial, nil
 	}
 	var pause time.Duration
-	if v := s.verdict; v != nil {
-		switch age := time.Since(s.verdictAt); {
+	if v := state.sharedFailure; v != nil {
+		switch age := time.Since(state.sharedFailureAt); {
 		case v.Code == kinds.NotTrusted:
 			pause = refusalPause - age
-		case age < v.memory && (v.Code != kinds.Unreachable || !s.verdictAt.After(began)):
+		case age < v.memory && (v.Code != kinds.Unreachable || !state.sharedFailureAt.After(began)):
 			return nil, v.Error
 		}
 	}
-	ctx, cancel := context.WithTimeout(s.node.ctx, dialTime)
+	ctx, cancel := context.WithTimeout(state.node.ctx, dialTime)
 	d := &dial{cancel: cancel, finished: make(chan struct{})}
-	if !s.node.startTask(func() { s.runDial(ctx, d, pause) }) {
+	if !state.node.startTask(func() { state.runDial(ctx, d, pause) }) {
 		cancel()
-		return nil, s.node.newUnreachableError(s.id, kinds.DeliveredNo, "this daemon is shutting down")
+		return nil, state.node.newUnreachableError(state.id, kinds.DeliveredNo, "this daemon is shutting down")
 	}
-	s.dial = d
+	state.dial = d
 	return d, nil
 }
 
-// finishDial ends the running dial, if there is one, with a verdict; nil: a connection is
+// finishDial ends the running dial, if there is one, and sets sharedFailure; nil: a connection is
 // ready, whichever side dialled. Callers hold mu, and call emitQueuedEvents after it.
-func (s *peerState) finishDial(verdict *dialFailure) {
-	s.verdict, s.verdictAt = verdict, time.Now()
+func (state *peerState) finishDial(failure *dialFailure) {
+	state.sharedFailure, state.sharedFailureAt = failure, time.Now()
 	switch {
-	case verdict == nil:
-		s.lastFailure = nil
-	case verdict.refused:
-		s.queueEvent(Event{Type: EventRefused})
+	case failure == nil:
+		state.lastDialFailure = nil
+	case failure.refused:
+		state.queueEvent(Event{Type: EventRefused})
 	}
-	if s.dial == nil {
+	if state.dial == nil {
 		return
 	}
-	if verdict != nil {
-		s.dial.err = verdict.Error
+	if failure != nil {
+		state.dial.err = failure.Error
 	}
-	close(s.dial.finished)
-	s.dial.cancel()
-	s.dial = nil
+	close(state.dial.finished)
+	state.dial.cancel()
+	state.dial = nil
 }
 
 // runDial races the addresses, after a pause, and finishes the dial.
-func (s *peerState) runDial(ctx context.Context, d *dial, pause time.Duration) {
+func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duration) {
 	_ = pace.Sleep(ctx, pause)
-	s.mu.Lock()
+	state.mu.Lock()
 	d.began = time.Now()
-	s.mu.Unlock()
-	addrs := s.listDialAddrs()
-	var verdict *dialFailure
+	state.mu.Unlock()
+	addrs := state.listDialAddrs()
+	var failure *dialFailure
 	if len(addrs) > 0 {
-		verdict = s.node.raceAddrs(ctx, s.id, addrs, s.dialAddr)
+		failure = state.node.raceAddrs(ctx, state.id, addrs, state.dialAddr)
 	}
-	s.mu.Lock()
+	state.mu.Lock()
 	switch {
-	case s.dial != d: // a connection has finished it, or Disconnect
-	case verdict != nil:
-		s.lastFailure = verdict.Error
-	case s.lastFailure != nil: // there were addresses a moment ago, and they are not to be tried again yet
-		verdict = &dialFailure{Error: s.lastFailure, memory: shareVerdict}
+	case state.dial != d: // a connection has finished it, or Disconnect
+	case failure != nil:
+		state.lastDialFailure = failure.Error
+	case state.lastDialFailure != nil: // there were addresses a moment ago, and they are not to be tried again yet
+		failure = &dialFailure{Error: state.lastDialFailure, memory: shareVerdict}
 	default:
-		verdict = &dialFailure{Error: s.node.newUnreachableError(s.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT"), memory: shareVerdict}
+		failure = &dialFailure{Error: state.node.newUnreachableError(state.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT"), memory: shareVerdict}
 	}
-	if s.dial == d {
-		s.finishDial(verdict)
+	if state.dial == d {
+		state.finishDial(failure)
 	}
-	s.mu.Unlock()
-	s.emitQueuedEvents()
+	state.mu.Unlock()
+	state.emitQueuedEvents()
 }
 
 // dialAddr dials one address and blocks until that connection is ready or has failed, or
 // ctx ends because another was quicker. That one, whose hello is out, is left to itself.
-func (s *peerState) dialAddr(ctx context.Context, addr string, udp *net.UDPAddr) *dialFailure {
-	qc, err := s.node.dialHandshake(ctx, s.id, identity.ALPN, udp)
+func (state *peerState) dialAddr(ctx context.Context, addr string, udp *net.UDPAddr) *dialFailure {
+	qc, err := state.node.dialHandshake(ctx, state.id, identity.ALPN, udp)
 	if err != nil {
-		return s.node.toDialFailure(s.id, addr, err)
+		return state.node.toDialFailure(state.id, addr, err)
 	}
-	c := newConn(s.node, qc, s.id)
-	if !s.node.startTask(func() { defer s.node.closeConnWithNode(qc)(); c.run() }) {
+	c := newConn(state.node, qc, state.id)
+	if !state.node.startTask(func() { defer state.node.closeConnWithNode(qc)(); c.run() }) {
 		qc.CloseWithError(closeShutdown, "shutting down")
-		return s.node.toDialFailure(s.id, addr, quic.ErrTransportClosed)
+		return state.node.toDialFailure(state.id, addr, quic.ErrTransportClosed)
 	}
 	select {
 	case <-c.ready:
 		return nil
-	case <-c.ended:
-		f := s.node.toDialFailure(s.id, addr, c.endCause())
+	case <-c.runReturned:
+		f := state.node.toDialFailure(state.id, addr, c.endCause())
 		if f.refused { // it is there, whoever named the address
-			s.mu.Lock()
-			s.lastGoodAddr = c.remoteAddr()
-			s.mu.Unlock()
+			state.mu.Lock()
+			state.lastGoodAddr = c.remoteAddr()
+			state.mu.Unlock()
 		}
 		return f
 	case <-ctx.Done():
-		return s.node.toDialFailure(s.id, addr, ctx.Err())
+		return state.node.toDialFailure(state.id, addr, ctx.Err())
 	}
 }
 

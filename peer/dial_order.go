@@ -4,11 +4,11 @@ import "slices"
 
 // listDialAddrs returns the peer's addresses in the order in which they are dialled: first
 // the one where the peer last proved its key, then those of [Config.Addrs].
-func (s *peerState) listDialAddrs() []string {
-	known := s.node.cfg.Addrs(s.id)
-	s.mu.Lock()
-	good := s.lastGoodAddr
-	s.mu.Unlock()
+func (state *peerState) listDialAddrs() []string {
+	known := state.node.cfg.Addrs(state.id)
+	state.mu.Lock()
+	good := state.lastGoodAddr
+	state.mu.Unlock()
 	if good == "" {
 		return known
 	}

@@ -397,10 +397,10 @@ func TestIncomingSettlesTheDial(t *testing.T) {
 		call := a.start(b, query("?"))
 		b.ask(a, "is it you?")
 		(<-call).answered(t, 0, 30*latency)
-		r := a.findOrCreateState(b.ID())
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.dial != nil {
+		state := a.findOrCreateState(b.ID())
+		state.mu.Lock()
+		defer state.mu.Unlock()
+		if state.dial != nil {
 			t.Error("it still dials")
 		}
 	})

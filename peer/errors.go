@@ -42,9 +42,6 @@ const (
 	streamInternal
 )
 
-// errGoingAway says that the connection takes no new streams; another one may.
-var errGoingAway = errors.New("the connection is going away")
-
 // newUnreachableError returns the error of a call that got no answer.
 func (n *Node) newUnreachableError(id identity.ID, d kinds.Delivered, format string, args ...any) *kinds.Error {
 	return kinds.Errorf(kinds.Unreachable, "%s: %s", n.peerName(id), fmt.Sprintf(format, args...)).WithDelivered(d)
@@ -70,7 +67,7 @@ func markRemoteError(id identity.ID, e *kinds.Error) *kinds.Error {
 
 // peerName returns the petname of a peer, or its label.
 func (n *Node) peerName(id identity.ID) string {
-	if p, ok := n.cfg.Trust.Get(id); ok {
+	if p, ok := n.cfg.Trust.FindPeer(id); ok {
 		return p.Name
 	}
 	return id.Label()

@@ -76,7 +76,7 @@ func review(trust *identity.TrustStore) func(context.Context, kinds.Checked) (*w
 		if err != nil {
 			return nil, err
 		}
-		asker, _ := trust.Get(request.From)
+		asker, _ := trust.FindPeer(request.From)
 		answer := kinds.EncodePayload(&kinds.Response{Summary: asker.Name + " asks: " + q.Question + " Yes."})
 		return wire.NewReply(request.Envelope, kinds.KindResponse, answer), nil
 	}

@@ -26,7 +26,7 @@ func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire
 		return nil, 0, err
 	}
 	defer out.releaseBuffer()
-	r, fail := n.findTrustedState(request.To)
+	state, fail := n.findTrustedState(request.To)
 	if fail != nil {
 		return nil, 0, fail
 	}
@@ -34,11 +34,11 @@ func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire
 	if request.Kind == kinds.KindPing || request.Kind == kinds.KindCancel {
 		limit += spareExchanges
 	}
-	if !incrementBelow(&r.openStreams.exchanges, limit) {
+	if !incrementBelow(&state.callSlots.exchanges, limit) {
 		return nil, 0, kinds.Errorf(kinds.Overloaded, "%d calls to %s are open; wait for one to end", limit, n.peerName(request.To)).WithDelivered(kinds.DeliveredNo)
 	}
-	defer r.openStreams.exchanges.Add(-1)
-	fail = r.sendOnReadyConn(ctx, func(c *conn) (err *kinds.Error) {
+	defer state.callSlots.exchanges.Add(-1)
+	fail = state.sendOnReadyConn(ctx, func(c *conn) (err *kinds.Error) {
 		reply, rtt, err = c.sendRequest(ctx, request, out)
 		return err
 	})
@@ -54,9 +54,9 @@ var errNothingSent = kinds.Errorf(kinds.Unreachable, "the connection went away")
 
 // sendOnReadyConn calls send with a ready connection. If nothing was sent, because that one is
 // going away, it tries two more.
-func (s *peerState) sendOnReadyConn(ctx context.Context, send func(*conn) *kinds.Error) *kinds.Error {
+func (state *peerState) sendOnReadyConn(ctx context.Context, send func(*conn) *kinds.Error) *kinds.Error {
 	for range 3 {
-		c, fail := s.ensureReadyConn(ctx)
+		c, fail := state.ensureReadyConn(ctx)
 		if fail == nil {
 			fail = send(c)
 		}
@@ -64,7 +64,7 @@ func (s *peerState) sendOnReadyConn(ctx context.Context, send func(*conn) *kinds
 			return fail
 		}
 	}
-	return s.node.newUnreachableError(s.id, kinds.DeliveredNo, "its connections go away as fast as they come; try again")
+	return state.node.newUnreachableError(state.id, kinds.DeliveredNo, "its connections go away as fast as they come; try again")
 }
 
 // encodedEnvelope holds an encoded envelope until it is sent.
@@ -113,10 +113,10 @@ func (c *conn) sendRequest(ctx context.Context, env kinds.Checked, out *encodedE
 	if err := out.checkSize(env.Kind, int(c.peerHello.MaxMessage)); err != nil {
 		return nil, 0, err.(*kinds.Error)
 	}
-	if c.addOpenStream() != nil {
+	if !c.tryAddOwnStream() {
 		return nil, 0, errNothingSent
 	}
-	defer c.removeOpenStream()
+	defer c.removeOwnStream()
 	s, err := c.qc.OpenStream()
 	if err != nil {
 		return nil, 0, c.toOpenStreamError(err)
@@ -178,7 +178,7 @@ func (c *conn) toOpenStreamError(err error) *kinds.Error {
 		return kinds.Errorf(kinds.Overloaded, "%s takes no more streams now; try again", c.node.peerName(c.id)).WithDelivered(kinds.DeliveredNo)
 	}
 	c.peer.recordRefusalByPeer(c)
-	c.stopOpeningStreams(closeDead)
+	c.markLeaving(closeDead)
 	return errNothingSent
 }
 

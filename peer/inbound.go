@@ -27,14 +27,14 @@ const (
 
 // inboundStream is a bidirectional stream of the peer that is not answered yet.
 type inboundStream struct {
-	stream *quic.Stream
-	begun  atomic.Bool
+	stream  *quic.Stream
+	decided atomic.Bool // whether the handler runs; see tryDecide
 }
 
-// claimStart reports true to its first caller. That is either the stream's goroutine, which
-// then calls the handler, or the one that gives the stream up: so the peer is told the
-// truth of whether a handler ran.
-func (s *inboundStream) claimStart() bool { return s.begun.CompareAndSwap(false, true) }
+// tryDecide reports true to its first caller, which then decides whether the handler runs. That
+// is either the stream's goroutine, which calls the handler, or the one that gives the stream
+// up: so the peer is told the truth of whether a handler ran.
+func (s *inboundStream) tryDecide() bool { return s.decided.CompareAndSwap(false, true) }
 
 // acceptBidiStreams handles the peer's bidirectional streams, each in a goroutine, until
 // the connection ends.
@@ -46,7 +46,7 @@ func (c *conn) acceptBidiStreams() {
 		}
 		code := streamOverloaded
 		if c.reserveStream() == nil {
-			if c.node.startHandler(func() { c.handleBidiStream(s) }) {
+			if c.node.startOnWorker(func() { c.handleBidiStream(s) }) {
 				continue
 			}
 			code = streamGoingAway
@@ -76,9 +76,10 @@ func (c *conn) reserveStream() error {
 	return err
 }
 
-// startHandler runs f in a goroutine of the node and reports whether it did. Unlike
-// startTask it does so while the node drains, because streams that still arrive are served.
-func (n *Node) startHandler(f func()) bool {
+// startOnWorker runs f, which must be short or serve a stream, on a worker of the node, and
+// reports whether it did. Unlike startTask it does so while the node drains: streams that still
+// arrive are served, and a drain needs its done and its probes.
+func (n *Node) startOnWorker(f func()) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if n.ctx.Err() != nil {
@@ -92,9 +93,9 @@ func (n *Node) startHandler(f func()) bool {
 func (c *conn) handleBidiStream(s *quic.Stream) {
 	defer c.credit.releaseCredit(s)
 	defer c.peer.streams.Release(1)
-	sv := &inboundStream{stream: s}
+	inbound := &inboundStream{stream: s}
 	c.mu.Lock()
-	c.inbound[s.StreamID()] = sv
+	c.inbound[s.StreamID()] = inbound
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
@@ -102,7 +103,7 @@ func (c *conn) handleBidiStream(s *quic.Stream) {
 		c.mu.Unlock()
 	}()
 	defer c.recoverFromPanic(func() { resetStream(s, streamInternal) })
-	if code := c.dispatchStream(s, sv); code != streamNone {
+	if code := c.dispatchStream(inbound); code != streamNone {
 		resetStream(s, code)
 	}
 }
@@ -115,7 +116,8 @@ func resetStream(s *quic.Stream, code quic.StreamErrorCode) {
 
 // dispatchStream reads the stream's type and answers a request, or calls the handler of
 // another type. The code says why it failed; streamNone: it did not.
-func (c *conn) dispatchStream(s *quic.Stream, sv *inboundStream) quic.StreamErrorCode {
+func (c *conn) dispatchStream(inbound *inboundStream) quic.StreamErrorCode {
+	s := inbound.stream
 	s.SetReadDeadline(time.Now().Add(byteTime))
 	var typ [1]byte
 	if _, err := io.ReadFull(s, typ[:]); err != nil {
@@ -127,11 +129,11 @@ func (c *conn) dispatchStream(s *quic.Stream, sv *inboundStream) quic.StreamErro
 		if h == nil {
 			return streamUnknown
 		}
-		if !sv.claimStart() {
+		if !inbound.tryDecide() {
 			return streamGoingAway
 		}
 		s.SetReadDeadline(time.Time{})
-		st := &Stream{s: s, connLeaving: c.openingStoppedSignal, done: func() {}}
+		st := &Stream{s: s, connLeaving: c.leavingBegan, done: func() {}}
 		h(s.Context(), c.id, st)
 		st.Close()
 		return streamNone
@@ -147,7 +149,7 @@ func (c *conn) dispatchStream(s *quic.Stream, sv *inboundStream) quic.StreamErro
 	if err != nil {
 		return streamInvalid
 	}
-	if !sv.claimStart() {
+	if !inbound.tryDecide() {
 		return streamGoingAway
 	}
 	reply := c.answerRequest(s.Context(), env)
@@ -202,7 +204,7 @@ func (c *conn) answerRequest(ctx context.Context, env *wire.Envelope) *wire.Enve
 // travels as its class does.
 func (c *conn) checkEnvelope(env *wire.Envelope, class kinds.Class) (kinds.Checked, error) {
 	if env.From != c.id || env.To != c.node.self {
-		c.node.lines.WriteLimited(c.id, slog.LevelWarn, "spoofed message refused", "peer", c.id.Label(), "id", env.ID, "from", env.From.Label(), "to", env.To.Label())
+		c.node.peerLog.WriteLimited(c.id, slog.LevelWarn, "spoofed message refused", "peer", c.id.Label(), "id", env.ID, "from", env.From.Label(), "to", env.To.Label())
 		return kinds.Checked{}, kinds.Errorf(kinds.NotAuthorized, "%s: from and to must be the ids that the connection has proved", env.Kind)
 	}
 	checked, err := kinds.CheckEnvelope(env)
@@ -255,7 +257,7 @@ func toResetCode(err error) quic.StreamErrorCode {
 // message must not end the daemon.
 func (c *conn) recoverFromPanic(fail func()) {
 	if v := recover(); v != nil {
-		c.node.lines.WriteLimited(c.id, slog.LevelError, "handler panicked", "peer", c.id.Label(), "panic", v, "stack", string(debug.Stack()))
+		c.node.peerLog.WriteLimited(c.id, slog.LevelError, "handler panicked", "peer", c.id.Label(), "panic", v, "stack", string(debug.Stack()))
 		fail()
 	}
 }

@@ -203,10 +203,10 @@ func cleanErrorText(s string) string {
 // recordJoinedPeer reports a peer that is trusted by invitation, and keeps the address at which
 // it proved its key.
 func (n *Node) recordJoinedPeer(p identity.Peer, addr string) {
-	r := n.findOrCreateState(p.ID)
-	r.mu.Lock()
-	r.lastGoodAddr = addr
-	r.mu.Unlock()
+	state := n.findOrCreateState(p.ID)
+	state.mu.Lock()
+	state.lastGoodAddr = addr
+	state.mu.Unlock()
 	n.emitEvent(Event{Type: EventTrust, Peer: p.ID, Name: p.Name})
 }
 
@@ -294,11 +294,11 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 	case blocked:
 		return joinReply{Code: string(kinds.NotAuthorized), Message: "this key was untrusted here; its owner's trust with the full id lifts that"}
 	case errors.Is(err, identity.ErrNoInvitation), errors.Is(err, identity.ErrInvitationUsed):
-		n.lines.WriteLimited(budget.Strangers, slog.LevelWarn, "join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)
+		n.peerLog.WriteLimited(budget.Strangers, slog.LevelWarn, "join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)
 		n.delayWrongToken(ctx)
 		return joinReply{Code: string(kinds.NotAuthorized), Message: err.Error()}
 	}
-	n.lines.WriteLimited(budget.Strangers, slog.LevelError, "join", "peer", id.Label(), "err", err)
+	n.peerLog.WriteLimited(budget.Strangers, slog.LevelError, "join", "peer", id.Label(), "err", err)
 	return joinReply{Code: string(kinds.Overloaded), Message: "join: the trust store of who invited could not be written: its log says why; then run the same command again"}
 }
 

@@ -59,7 +59,7 @@ func (l *liveness) stopTimer(c *conn) {
 func (c *conn) checkAlive() {
 	c.mu.Lock()
 	l := &c.live
-	if c.openedStreams == 0 || c.qc.Context().Err() != nil {
+	if c.ownOpenStreams == 0 || c.qc.Context().Err() != nil {
 		l.timer = nil
 		c.mu.Unlock()
 		return
@@ -89,7 +89,7 @@ func (c *conn) checkAlive() {
 		c.sendPing(n)
 	}
 	if ask {
-		c.node.startHandler(c.probeHost)
+		c.node.startOnWorker(c.probeHost)
 	}
 }
 
@@ -166,7 +166,7 @@ func (c *conn) joinOrStartProof() *proof {
 	c.live.proof = p
 	c.mu.Unlock()
 	c.sendPing(p.n)
-	if !c.node.startHandler(func() { c.runProof(p) }) {
+	if !c.node.startOnWorker(func() { c.runProof(p) }) {
 		if c.removeProof(p) {
 			close(p.over)
 		}

@@ -165,7 +165,7 @@ func TestCallDuringADial(t *testing.T) {
 			call := a.start(b, query("still there?"))
 			time.Sleep(after)
 			net.shut.Store(false)
-			if r := a.findOrCreateState(b.ID()); r.dialling() {
+			if state := a.findOrCreateState(b.ID()); state.dialling() {
 				start := time.Now()
 				err := a.tryAsk(b, "back again?")
 				outcome{err, time.Since(start)}.answered(t, 0, 2*time.Second)
@@ -175,10 +175,10 @@ func TestCallDuringADial(t *testing.T) {
 	}
 }
 
-func (s *peerState) dialling() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.dial != nil
+func (state *peerState) dialling() bool {
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	return state.dial != nil
 }
 
 // TestPauseDoesNotKill stops every packet for 3 s, which a call in flight and an
@@ -315,8 +315,8 @@ func TestShutdownResetsTheRest(t *testing.T) {
 // TestWhatIsToldOfAReset holds an exchange between its last byte and its handler:
 // whoever comes first, what the sender hears is so.
 func TestWhatIsToldOfAReset(t *testing.T) {
-	var sv inboundStream
-	if !sv.claimStart() || sv.claimStart() {
+	var inbound inboundStream
+	if !inbound.tryDecide() || inbound.tryDecide() {
 		t.Error("both the handler and its end may begin")
 	}
 }
@@ -366,8 +366,8 @@ func second(t *testing.T, a, b *side) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := a.findOrCreateState(b.ID())
-	if f := r.dialAddr(t.Context(), b.Addr().String(), udps[0]); f != nil {
+	state := a.findOrCreateState(b.ID())
+	if f := state.dialAddr(t.Context(), b.Addr().String(), udps[0]); f != nil {
 		t.Fatal(f.Error)
 	}
 }

@@ -218,7 +218,7 @@ func FuzzConnection(f *testing.F) {
 			id := keys[1].ID()
 			for name, held := range map[string]int64{
 				"streams": b.findOrCreateState(id).streams.Used(), "envelopes": b.findOrCreateState(id).envelopes.Used(), "replies": b.findOrCreateState(id).replies.Used(),
-				"connections": b.rows.connections.HeldBy(id), "greeting": b.rows.greeting.HeldBy(id), "unread": b.unread.account.HeldBy(id),
+				"connections": b.accounts.connections.HeldBy(id), "greeting": b.accounts.greeting.HeldBy(id), "unread": b.unread.account.HeldBy(id),
 			} {
 				if held != 0 {
 					t.Errorf("%d %s still count", held, name)

@@ -34,12 +34,12 @@ func (n *Node) Send(ctx context.Context, message kinds.Checked, wait bool) (Outc
 		return "", err
 	}
 	defer out.releaseBuffer()
-	r, fail := n.findTrustedState(message.To)
+	state, fail := n.findTrustedState(message.To)
 	if fail != nil {
 		return "", fail
 	}
 	var outcome Outcome
-	fail = r.sendOnReadyConn(ctx, func(c *conn) (err *kinds.Error) {
+	fail = state.sendOnReadyConn(ctx, func(c *conn) (err *kinds.Error) {
 		outcome, err = c.sendMessage(ctx, message.Kind, out, wait)
 		return err
 	})
@@ -58,14 +58,14 @@ func (c *conn) sendMessage(ctx context.Context, kind string, out *encodedEnvelop
 	if c.countReceiptsOwed() >= maxReceiptsOwed {
 		return "", kinds.Errorf(kinds.Overloaded, "%s owes %d receipts; try again later", c.node.peerName(c.id), maxReceiptsOwed).WithDelivered(kinds.DeliveredNo)
 	}
-	if c.addOpenStream() != nil {
+	if !c.tryAddOwnStream() {
 		return "", errNothingSent
 	}
 	ctx, cancel := context.WithTimeout(ctx, kinds.ReceiptDeadline)
 	defer cancel()
 	s, err := c.qc.OpenUniStreamSync(ctx)
 	if err != nil {
-		c.removeOpenStream()
+		c.removeOwnStream()
 		if ctx.Err() != nil {
 			return "", newContextError(c.node, ctx, c.id, kinds.DeliveredNo)
 		}
@@ -136,7 +136,7 @@ func (c *conn) stopAwaitingReceipt(id quic.StreamID) bool {
 	delete(c.receipts, id)
 	c.mu.Unlock()
 	if waits {
-		c.removeOpenStream()
+		c.removeOwnStream()
 	}
 	return waits
 }
@@ -154,7 +154,7 @@ func (c *conn) handleReceipt(r *wire.Receipt) {
 	if answer != nil {
 		answer <- r
 	}
-	c.removeOpenStream()
+	c.removeOwnStream()
 }
 
 // acceptUniStreams handles the peer's unidirectional streams, each in a goroutine, until
@@ -171,7 +171,7 @@ func (c *conn) acceptUniStreams() {
 			c.credit.releaseCredit(s)
 			continue
 		}
-		if !c.node.startHandler(func() { c.handleMessage(s) }) {
+		if !c.node.startOnWorker(func() { c.handleMessage(s) }) {
 			s.CancelRead(streamGoingAway)
 			c.credit.releaseCredit(s)
 			c.peer.streams.Release(1)

@@ -47,7 +47,7 @@ type Node struct {
 	features []string
 	handlers map[wire.StreamType]func(context.Context, identity.ID, *Stream)
 	log      *slog.Logger
-	lines    *budget.Log // of what peers cause
+	peerLog  *budget.Log // tells of what peers cause
 
 	// epoch is the zero of times on the message path: a duration fits an atomic, a
 	// time.Time does not.
@@ -60,7 +60,7 @@ type Node struct {
 	probe     func(ctx context.Context, addr net.Addr) probeResult // nil on a socket that is not the system's
 
 	handshakes  *handshakeLimits
-	rows        budgetRows
+	accounts    budgetAccounts
 	unread      unreadWatch
 	invitations identity.Invitations
 	pending     pendingTable
@@ -92,8 +92,8 @@ const (
 	connectionWindow = (64*streamWindow + 256<<10) * 4 / 3
 )
 
-// budgetRows holds the accounts of what peers may cost a node.
-type budgetRows struct {
+// budgetAccounts holds the accounts of what peers may cost a node.
+type budgetAccounts struct {
 	envelopes, replies, streams, connections, greeting *budget.Account
 }
 
@@ -109,7 +109,7 @@ func Listen(cfg Config) (*Node, error) {
 	}
 	if cfg.Addrs == nil {
 		cfg.Addrs = func(id identity.ID) []string {
-			p, _ := cfg.Trust.Get(id)
+			p, _ := cfg.Trust.FindPeer(id)
 			return p.Addrs
 		}
 	}
@@ -128,8 +128,8 @@ func Listen(cfg Config) (*Node, error) {
 	}
 	n.cfg.Budget = cmp.Or(n.cfg.Budget, new(budget.Book))
 	n.log = cmp.Or(n.log, slog.New(slog.DiscardHandler))
-	if n.lines = cfg.Lines; n.lines == nil {
-		n.lines = n.cfg.Budget.OpenLog(n.log)
+	if n.peerLog = cfg.Lines; n.peerLog == nil {
+		n.peerLog = n.cfg.Budget.OpenLog(n.log)
 	}
 	rand.Read(n.boot[:])
 	n.workers = newWorkers()
@@ -139,7 +139,7 @@ func Listen(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	b := n.cfg.Budget
-	n.rows = budgetRows{
+	n.accounts = budgetAccounts{
 		envelopes:   b.OpenAccount(budget.NewEnvelopesRow(cfg.MaxMessage)),
 		replies:     b.OpenAccount(budget.NewRepliesRow(cfg.MaxMessage)),
 		streams:     b.OpenAccount(budget.Streams),
@@ -251,7 +251,7 @@ func (n *Node) Close() {
 	n.transport.Close()
 	n.socket.Close()
 	if n.cfg.Lines == nil {
-		n.lines.Close()
+		n.peerLog.Close()
 	}
 }
 
@@ -293,8 +293,8 @@ func awaitConnsEnd(conns []*conn, d time.Duration) bool {
 // listConns returns the ready connections of all peers.
 func (n *Node) listConns() []*conn {
 	var all []*conn
-	for _, s := range n.listStates() {
-		all = append(all, s.listConns()...)
+	for _, state := range n.listStates() {
+		all = append(all, state.listConns()...)
 	}
 	return all
 }

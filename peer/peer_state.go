@@ -20,31 +20,31 @@ type peerState struct {
 	node *Node
 	id   identity.ID
 
-	current     atomic.Pointer[conn] // the newest of conns that takes new streams; nil: none
-	openStreams openStreams
+	current   atomic.Pointer[conn] // the newest of conns that takes new streams; nil: none
+	callSlots callSlots
 
 	envelopes *budget.Share // bytes of envelopes that are being received or answered
 	replies   *budget.Share // bytes of replies to calls from here that are being read
 	streams   *budget.Share // streams of the peer that are being served
 	unread    int64         // bytes that unread frames of the peer take; used by the unread watch alone
 
-	mu            sync.Mutex     // guards what follows
-	greeting      []*conn        // connections whose hello is awaited, the oldest first
-	conns         []*conn        // ready connections, in the order in which they became ready
-	reportedConns int            // how many of them the budget knows of
-	upAt          time.Time      // when conns was last empty and got its first
-	pastBoots     []pastBoot     // superseded boots, the oldest first
-	dial          *dial          // the running one; nil: none
-	verdict       *dialFailure   // why the last dial failed; nil: a connection became ready since, or the next dial is due
-	verdictAt     time.Time      // when verdict was last set
-	lastFailure   *kinds.Error   // why the last dial that had an address failed; nil: it did not
-	lastGoodAddr  string         // address where the peer last proved its key; dialled first
-	provedAddr    netip.AddrPort // address of the last connection that became ready; zero: none since Disconnect
-	keep          bool           // reconnect in the background
-	backoff       time.Duration  // bounds the pause before the next dial of the background
-	retry         pace.Signal    // wakes the reconnecting goroutine; nil: none runs
-	events        []Event        // still to be emitted, in their order
-	emitting      bool           // a call of emitQueuedEvents passes them on
+	mu              sync.Mutex     // guards what follows
+	greeting        []*conn        // connections whose hello is awaited, the oldest first
+	conns           []*conn        // ready connections, in the order in which they became ready
+	reportedConns   int            // how many of them the budget knows of
+	upAt            time.Time      // when conns was last empty and got its first
+	pastBoots       []pastBoot     // superseded boots, the oldest first
+	dial            *dial          // the running one; nil: none
+	sharedFailure   *dialFailure   // why there is no connection, by the last dial, Disconnect or the peer's refusal; nil: one became ready since, or the next dial is due
+	sharedFailureAt time.Time      // when sharedFailure was last set
+	lastDialFailure *kinds.Error   // why the last dial that had an address failed; nil: it did not
+	lastGoodAddr    string         // address where the peer last proved its key; dialled first
+	provedAddr      netip.AddrPort // address of the last connection that became ready; zero: none since Disconnect
+	keep            bool           // reconnect in the background
+	backoff         time.Duration  // bounds the pause before the next dial of the background
+	retry           pace.Signal    // wakes the reconnecting goroutine; nil: none runs
+	events          []Event        // still to be emitted, in their order
+	emitting        bool           // a call of emitQueuedEvents passes them on
 }
 
 // pastBoot is the boot of an earlier process of the peer, and when a later one superseded it.
@@ -55,96 +55,96 @@ type pastBoot struct {
 
 // addGreeting adds a connection to those whose hello is awaited. If there are too many it
 // closes the oldest, because the hello of that one may never come.
-func (s *peerState) addGreeting(c *conn) {
+func (state *peerState) addGreeting(c *conn) {
 	var oldest *conn
-	s.mu.Lock()
-	s.node.rows.greeting.AddUnchecked(s.id, 1)
-	s.greeting = append(s.greeting, c)
-	if len(s.greeting) > int(budget.Greeting.Peer) {
-		oldest = s.greeting[0]
-		s.greeting = slices.Delete(s.greeting, 0, 1)
+	state.mu.Lock()
+	state.node.accounts.greeting.AddUnchecked(state.id, 1)
+	state.greeting = append(state.greeting, c)
+	if len(state.greeting) > int(budget.Greeting.Peer) {
+		oldest = state.greeting[0]
+		state.greeting = slices.Delete(state.greeting, 0, 1)
 	}
-	s.mu.Unlock()
+	state.mu.Unlock()
 	if oldest != nil {
-		s.node.rows.greeting.Release(s.id, 1)
-		s.node.rows.greeting.CountRefusal(s.id)
+		state.node.accounts.greeting.Release(state.id, 1)
+		state.node.accounts.greeting.CountRefusal(state.id)
 		oldest.close(closeOverloaded, "budget: greeting: too many connections at a time")
 	}
 }
 
 // removeGreeting removes a connection from those whose hello is awaited, if it is still there.
-func (s *peerState) removeGreeting(c *conn) {
-	s.mu.Lock()
-	before := len(s.greeting)
-	s.greeting = slices.DeleteFunc(s.greeting, func(o *conn) bool { return o == c })
-	removed := before - len(s.greeting)
-	s.mu.Unlock()
-	s.node.rows.greeting.Release(s.id, int64(removed))
+func (state *peerState) removeGreeting(c *conn) {
+	state.mu.Lock()
+	before := len(state.greeting)
+	state.greeting = slices.DeleteFunc(state.greeting, func(o *conn) bool { return o == c })
+	removed := before - len(state.greeting)
+	state.mu.Unlock()
+	state.node.accounts.greeting.Release(state.id, int64(removed))
 }
 
 // queueEvent queues an event at the moment when it happens, for emitQueuedEvents: so the
 // events of crossing connections keep their order, and no callback runs under the lock.
 // Callers hold mu.
-func (s *peerState) queueEvent(e Event) {
-	e.Peer, e.At = s.id, time.Now()
-	s.events = append(s.events, e)
+func (state *peerState) queueEvent(e Event) {
+	e.Peer, e.At = state.id, time.Now()
+	state.events = append(state.events, e)
 }
 
 // emitQueuedEvents passes on the queued events, unless another call is doing so. Callers do
 // not hold mu.
-func (s *peerState) emitQueuedEvents() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.emitting {
+func (state *peerState) emitQueuedEvents() {
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	if state.emitting {
 		return // the other call passes on the new ones too
 	}
-	s.emitting = true
-	for len(s.events) > 0 {
-		events := s.events
-		s.events = nil
-		s.mu.Unlock()
+	state.emitting = true
+	for len(state.events) > 0 {
+		events := state.events
+		state.events = nil
+		state.mu.Unlock()
 		for _, e := range events {
-			s.node.emitEvent(e)
+			state.node.emitEvent(e)
 		}
-		s.mu.Lock()
+		state.mu.Lock()
 	}
-	s.emitting = false
+	state.emitting = false
 }
 
 // listConns returns the ready connections, the oldest first.
-func (s *peerState) listConns() []*conn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.conns)
+func (state *peerState) listConns() []*conn {
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	return slices.Clone(state.conns)
 }
 
 // reportConnCount tells the budget how many connections there are. Callers hold mu.
-func (s *peerState) reportConnCount() {
-	s.node.rows.connections.AddUnchecked(s.id, int64(len(s.conns)-s.reportedConns))
-	s.reportedConns = len(s.conns)
+func (state *peerState) reportConnCount() {
+	state.node.accounts.connections.AddUnchecked(state.id, int64(len(state.conns)-state.reportedConns))
+	state.reportedConns = len(state.conns)
 }
 
 // removeConn removes a connection that has ended. If it was the last, it reconnects, unless
 // the peer is not to be kept or refused this daemon.
-func (s *peerState) removeConn(c *conn) {
-	s.recordRefusalByPeer(c)
-	s.mu.Lock()
-	before := len(s.conns)
-	s.conns = slices.DeleteFunc(s.conns, func(o *conn) bool { return o == c })
-	s.reportConnCount()
-	s.selectCurrentConn()
-	down := before > 0 && len(s.conns) == 0
-	reconnect := down && s.keep && (s.verdict == nil || !s.verdict.refused)
+func (state *peerState) removeConn(c *conn) {
+	state.recordRefusalByPeer(c)
+	state.mu.Lock()
+	before := len(state.conns)
+	state.conns = slices.DeleteFunc(state.conns, func(o *conn) bool { return o == c })
+	state.reportConnCount()
+	state.selectCurrentConn()
+	down := before > 0 && len(state.conns) == 0
+	reconnect := down && state.keep && (state.sharedFailure == nil || !state.sharedFailure.refused)
 	if down {
-		if time.Since(s.upAt) >= steadyTime {
-			s.backoff = 0
+		if time.Since(state.upAt) >= steadyTime {
+			state.backoff = 0
 		}
-		s.queueEvent(Event{Type: EventDown, Name: c.claim, Addr: c.remoteAddr()})
+		state.queueEvent(Event{Type: EventDown, Name: c.claim, Addr: c.remoteAddr()})
 	}
-	s.mu.Unlock()
-	s.emitQueuedEvents()
+	state.mu.Unlock()
+	state.emitQueuedEvents()
 	if reconnect {
-		s.ensureReconnecting()
+		state.ensureReconnecting()
 	}
 }
 
@@ -154,9 +154,9 @@ const (
 	maxBulk        = 64  // open streams of mail and HTTP
 )
 
-// openStreams counts the streams that are open to a peer. A call over their limit fails
+// callSlots counts the streams that calls have open to a peer. A call over their limit fails
 // at once and never waits for the peer's credit (protocol, section 6).
-type openStreams struct{ exchanges, bulk atomic.Int32 }
+type callSlots struct{ exchanges, bulk atomic.Int32 }
 
 // incrementBelow adds one to counter and reports true, unless it has reached limit.
 func incrementBelow(counter *atomic.Int32, limit int32) bool {

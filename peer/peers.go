@@ -20,22 +20,22 @@ func (n *Node) findState(id identity.ID) *peerState {
 
 // findOrCreateState returns the state of a peer that is or was trusted. It makes it on first use.
 func (n *Node) findOrCreateState(id identity.ID) *peerState {
-	if r := n.findState(id); r != nil {
-		return r
+	if state := n.findState(id); state != nil {
+		return state
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if r := n.peers[id]; r != nil {
-		return r
+	if state := n.peers[id]; state != nil {
+		return state
 	}
-	r := &peerState{
+	state := &peerState{
 		node: n, id: id,
-		envelopes: n.rows.envelopes.NewShare(id, envelopeChunk),
-		replies:   n.rows.replies.NewShare(id, envelopeChunk),
-		streams:   n.rows.streams.NewShare(id, streamChunk),
+		envelopes: n.accounts.envelopes.NewShare(id, envelopeChunk),
+		replies:   n.accounts.replies.NewShare(id, envelopeChunk),
+		streams:   n.accounts.streams.NewShare(id, streamChunk),
 	}
-	n.peers[id] = r
-	return r
+	n.peers[id] = state
+	return state
 }
 
 const (
@@ -46,10 +46,10 @@ const (
 // findTrustedState returns the state of the peer that a call is for. The error says that it
 // is not trusted: no state is kept of strangers.
 func (n *Node) findTrustedState(id identity.ID) (*peerState, *kinds.Error) {
-	if r := n.findState(id); r != nil {
-		return r, nil
+	if state := n.findState(id); state != nil {
+		return state, nil
 	}
-	if _, ok := n.cfg.Trust.Get(id); !ok {
+	if _, ok := n.cfg.Trust.FindPeer(id); !ok {
 		return nil, n.newUnknownPeerError(id)
 	}
 	return n.findOrCreateState(id), nil
@@ -68,8 +68,8 @@ type Peer struct {
 // Peers returns the connected peers, ordered by id.
 func (n *Node) Peers() []Peer {
 	all := []Peer{}
-	for _, r := range n.listStates() {
-		if c := r.current.Load(); c != nil {
+	for _, state := range n.listStates() {
+		if c := state.current.Load(); c != nil {
 			all = append(all, c.describePeer())
 		}
 	}
@@ -81,8 +81,8 @@ func (n *Node) Peers() []Peer {
 func (n *Node) IsOtherConnected(id identity.ID) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	for other, r := range n.peers {
-		if other != id && r.current.Load() != nil {
+	for other, state := range n.peers {
+		if other != id && state.current.Load() != nil {
 			return true
 		}
 	}
@@ -91,8 +91,8 @@ func (n *Node) IsOtherConnected(id identity.ID) bool {
 
 // Peer returns a connected peer.
 func (n *Node) Peer(id identity.ID) (Peer, bool) {
-	if r := n.findState(id); r != nil {
-		if c := r.current.Load(); c != nil {
+	if state := n.findState(id); state != nil {
+		if c := state.current.Load(); c != nil {
 			return c.describePeer(), true
 		}
 	}
@@ -102,38 +102,38 @@ func (n *Node) Peer(id identity.ID) (Peer, bool) {
 // Connect keeps a connection to a trusted peer: it dials now, and again whenever
 // the last connection ends. Call it too when a new address is known.
 func (n *Node) Connect(id identity.ID) {
-	r := n.findOrCreateState(id)
+	state := n.findOrCreateState(id)
 	p, waited := n.pending.remove(id)
-	r.mu.Lock()
-	r.keep = true
-	r.verdict = nil
-	r.backoff = 0
-	if waited && r.lastGoodAddr == "" {
-		r.lastGoodAddr = p.Addr
+	state.mu.Lock()
+	state.keep = true
+	state.sharedFailure = nil
+	state.backoff = 0
+	if waited && state.lastGoodAddr == "" {
+		state.lastGoodAddr = p.Addr
 	}
-	r.mu.Unlock()
-	r.ensureReconnecting()
+	state.mu.Unlock()
+	state.ensureReconnecting()
 }
 
 // Disconnect closes every connection to a peer at once and keeps none. Call it
 // after the trust store has been told: the peer hears what stands there.
 func (n *Node) Disconnect(id identity.ID) {
 	n.pending.remove(id)
-	r := n.findState(id)
-	if r == nil {
+	state := n.findState(id)
+	if state == nil {
 		return
 	}
-	code, reason, verdict := closeNotTrusted, "not trusted any more", n.newUnknownPeerError(id)
-	if _, trusted := n.cfg.Trust.Get(id); trusted {
-		code, reason, verdict = closeShutdown, "disconnected", n.newUnreachableError(id, kinds.DeliveredNo, "it was disconnected; try again")
+	code, reason, failure := closeNotTrusted, "not trusted any more", n.newUnknownPeerError(id)
+	if _, trusted := n.cfg.Trust.FindPeer(id); trusted {
+		code, reason, failure = closeShutdown, "disconnected", n.newUnreachableError(id, kinds.DeliveredNo, "it was disconnected; try again")
 	}
-	r.mu.Lock()
-	r.keep = false
-	r.lastGoodAddr, r.lastFailure = "", nil
-	r.setProvedAddr(netip.AddrPort{})
-	conns := slices.Clone(r.conns)
-	r.finishDial(&dialFailure{Error: verdict})
-	r.mu.Unlock()
+	state.mu.Lock()
+	state.keep = false
+	state.lastGoodAddr, state.lastDialFailure = "", nil
+	state.setProvedAddr(netip.AddrPort{})
+	conns := slices.Clone(state.conns)
+	state.finishDial(&dialFailure{Error: failure})
+	state.mu.Unlock()
 	for _, c := range conns {
 		c.close(code, reason)
 	}

@@ -99,6 +99,6 @@ func (n *Node) Pending() []Pending {
 
 // isUndecidedKey reports whether a key is neither trusted nor blocked.
 func (n *Node) isUndecidedKey(id identity.ID) bool {
-	_, trusted := n.cfg.Trust.Get(id)
+	_, trusted := n.cfg.Trust.FindPeer(id)
 	return !trusted && !n.cfg.Trust.IsBlocked(id)
 }

@@ -15,59 +15,59 @@ const (
 )
 
 // ensureReconnecting starts the goroutine that reconnects to the peer, or ends its pause.
-func (s *peerState) ensureReconnecting() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.retry != nil {
-		s.retry.Set()
+func (state *peerState) ensureReconnecting() {
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	if state.retry != nil {
+		state.retry.Set()
 		return
 	}
 	retry := pace.NewSignal()
-	if s.node.startTask(func() { s.runReconnect(retry) }) {
-		s.retry = retry
+	if state.node.startTask(func() { state.runReconnect(retry) }) {
+		state.retry = retry
 	}
 }
 
 // runReconnect dials, with pauses from 0.25 s to 30 s and full jitter, until the peer is
 // connected, refuses, or is not to be kept. If connections do not last, the pauses go on
 // growing.
-func (s *peerState) runReconnect(retry <-chan struct{}) {
+func (state *peerState) runReconnect(retry <-chan struct{}) {
 	for {
-		s.waitBackoff(retry)
-		_, err := s.ensureReadyConn(s.node.ctx)
-		s.mu.Lock()
-		stop := err == nil || !s.keep || s.node.ctx.Err() != nil || err.Code == kinds.NotTrusted || err.Code == kinds.UnknownPeer
+		state.waitBackoff(retry)
+		_, err := state.ensureReadyConn(state.node.ctx)
+		state.mu.Lock()
+		stop := err == nil || !state.keep || state.node.ctx.Err() != nil || err.Code == kinds.NotTrusted || err.Code == kinds.UnknownPeer
 		if stop && len(retry) == 0 {
-			s.retry = nil
-			s.mu.Unlock()
+			state.retry = nil
+			state.mu.Unlock()
 			return
 		}
-		s.mu.Unlock()
+		state.mu.Unlock()
 	}
 }
 
 // waitBackoff blocks for the pause before a dial of the background; retry ends it.
-func (s *peerState) waitBackoff(retry <-chan struct{}) {
-	s.mu.Lock()
+func (state *peerState) waitBackoff(retry <-chan struct{}) {
+	state.mu.Lock()
 	var pause time.Duration
-	if s.backoff > 0 {
-		pause = rand.N(s.backoff)
+	if state.backoff > 0 {
+		pause = rand.N(state.backoff)
 	}
-	if v := s.verdict; v != nil && v.memory > shareVerdict {
+	if v := state.sharedFailure; v != nil && v.memory > shareVerdict {
 		pause = v.memory
 	}
-	s.mu.Unlock()
+	state.mu.Unlock()
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-retry:
-	case <-s.node.ctx.Done():
+	case <-state.node.ctx.Done():
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.backoff = min(max(2*s.backoff, minBackoff), maxBackoff)
-	if v := s.verdict; v != nil && v.memory <= shareVerdict {
-		s.verdict = nil // calls share it; the pause was taken here
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	state.backoff = min(max(2*state.backoff, minBackoff), maxBackoff)
+	if v := state.sharedFailure; v != nil && v.memory <= shareVerdict {
+		state.sharedFailure = nil // calls share it; the pause was taken here
 	}
 }

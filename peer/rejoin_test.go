@@ -96,7 +96,7 @@ func TestJoinPinsWhatIsProved(t *testing.T) {
 			{"another's key and signature", signed(other, other), foreign, own},
 		} {
 			reply, err := joinBy(t.Context(), h.tr, guest, desk, token, step.edit)
-			p, trusted := desk.trust.Get(guest.ID())
+			p, trusted := desk.trust.FindPeer(guest.ID())
 			if err != nil || reply.Code != string(step.code) || p.PQ != step.pin || trusted != (step.pin != none || step.code == "") {
 				t.Errorf("%s: %v; trusted %v, pinned %v", step.what, err, trusted, p.PQ)
 			}
@@ -123,7 +123,7 @@ func TestUnsignedJoinIsPinnedByHello(t *testing.T) {
 		c.sendHello(nil)
 		c.readHello()
 		c.alive()
-		if p, _ := desk.trust.Get(key.ID()); p.PQ != identity.HashPQ(key.PublicPQ()) {
+		if p, _ := desk.trust.FindPeer(key.ID()); p.PQ != identity.HashPQ(key.PublicPQ()) {
 			t.Errorf("pinned %v", p.PQ)
 		}
 	})
@@ -144,7 +144,7 @@ func TestJoinKeepsThePin(t *testing.T) {
 		if _, err := guest.Join(t.Context(), desk.invite(0, "")); code(err) != kinds.IdentityConflict {
 			t.Errorf("joined: %v", err)
 		}
-		if p, _ := guest.trust.Get(desk.ID()); p.PQ != pin {
+		if p, _ := guest.trust.FindPeer(desk.ID()); p.PQ != pin {
 			t.Errorf("pinned %v", p.PQ)
 		}
 	})
@@ -200,7 +200,7 @@ func TestUntrustHoldsAgainstRepeatedJoins(t *testing.T) {
 		untrusted.Store(true)
 		desk.Disconnect(guest.ID())
 		joiners.Wait()
-		if _, trusted := trust.Get(guest.ID()); trusted || !trust.IsBlocked(guest.ID()) {
+		if _, trusted := trust.FindPeer(guest.ID()); trusted || !trust.IsBlocked(guest.ID()) {
 			t.Error("a join undid the untrust")
 		}
 		desk.shutdown()

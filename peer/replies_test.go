@@ -97,7 +97,7 @@ func TestRepliesWithoutEnd(t *testing.T) {
 		b.trusts(a, "desk")
 		size := a.cfg.MaxMessage - 1<<10
 		bad, told := h.endless(a, "laptop", size)
-		row := a.rows.replies.Row()
+		row := a.accounts.replies.Row()
 		if int64(size)*maxExchanges < 10*row.Peer {
 			t.Fatalf("%d calls of %d bytes are not ten times %d", maxExchanges, size, row.Peer)
 		}
@@ -105,7 +105,7 @@ func TestRepliesWithoutEnd(t *testing.T) {
 		held := a.hold(bad, maxExchanges)
 		time.Sleep(5 * time.Second)
 		// How much less is chance: calls that grow side by side are refused together.
-		if n := a.rows.replies.HeldBy(bad); n > row.Peer {
+		if n := a.accounts.replies.HeldBy(bad); n > row.Peer {
 			t.Errorf("%d bytes are held, of %d", n, row.Peer)
 		}
 		if n := held.overloaded.Load(); n < maxExchanges-row.Peer/int64(size)-1 || n != told.Load() {
@@ -122,7 +122,7 @@ func TestRepliesWithoutEnd(t *testing.T) {
 		held.release()
 		held.calls.Wait()
 		time.Sleep(time.Second)
-		if n := a.rows.replies.HeldBy(bad); n != 0 {
+		if n := a.accounts.replies.HeldBy(bad); n != 0 {
 			t.Errorf("%d bytes still count", n)
 		}
 	})
@@ -136,7 +136,7 @@ func TestRepliesOfManyPeers(t *testing.T) {
 		a, b := w.side(func(c *Config) {
 			c.Budget = &budget.Book{Peers: func() int { return peers + 1 }}
 		}), w.side(nil)
-		a.rows.replies = a.cfg.Budget.OpenAccount(budget.Row{Name: "replies", Unit: budget.Bytes, Peer: 512 << 10, All: 2 << 20})
+		a.accounts.replies = a.cfg.Budget.OpenAccount(budget.Row{Name: "replies", Unit: budget.Bytes, Peer: 512 << 10, All: 2 << 20})
 		var hosts []*host
 		for range peers {
 			hosts = append(hosts, w.host())
@@ -154,10 +154,10 @@ func TestRepliesOfManyPeers(t *testing.T) {
 			all = append(all, a.hold(id, 60)) // over ten times a peer's share
 		}
 		time.Sleep(5 * time.Second)
-		row := a.rows.replies.Row()
+		row := a.accounts.replies.Row()
 		var sum, most int64
 		for _, id := range bad {
-			n := a.rows.replies.HeldBy(id)
+			n := a.accounts.replies.HeldBy(id)
 			sum, most = sum+n, max(most, n)
 		}
 		if sum > row.All-row.All/2/(peers+1) || most > row.Peer {
@@ -175,7 +175,7 @@ func TestRepliesOfManyPeers(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		for _, id := range bad {
-			if n := a.rows.replies.HeldBy(id); n != 0 {
+			if n := a.accounts.replies.HeldBy(id); n != 0 {
 				t.Errorf("%d bytes still count", n)
 			}
 		}

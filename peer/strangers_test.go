@@ -232,7 +232,7 @@ func TestForger(t *testing.T) {
 				if len(b.Pending()) != 0 || len(b.Peers()) != 0 || len(b.received()) != 0 || b.saw(EventUp)+b.saw(EventPending)+b.saw(EventTrust)+b.saw(EventIdentityConflict) != 0 {
 					t.Errorf("trusted %v, %s: the forger was taken for its victim", trusted, alpn)
 				}
-				if _, now := b.trust.Get(victim.ID()); now != trusted {
+				if _, now := b.trust.FindPeer(victim.ID()); now != trusted {
 					t.Error("the victim's trust changed")
 				}
 			})

@@ -33,24 +33,24 @@ var features = map[wire.StreamType]string{
 // writes the type. It blocks like Exchange does until a connection is ready.
 // The caller ends it with Close or Cancel; when ctx ends, it is cancelled.
 func (n *Node) OpenStream(ctx context.Context, to identity.ID, t wire.StreamType) (*Stream, error) {
-	r, fail := n.findTrustedState(to)
+	state, fail := n.findTrustedState(to)
 	if fail != nil {
 		return nil, fail
 	}
-	if !incrementBelow(&r.openStreams.bulk, maxBulk) {
+	if !incrementBelow(&state.callSlots.bulk, maxBulk) {
 		return nil, kinds.Errorf(kinds.Overloaded, "%d streams to %s are open; wait for one to end", maxBulk, n.peerName(to)).WithDelivered(kinds.DeliveredNo)
 	}
 	var s *Stream
-	fail = r.sendOnReadyConn(ctx, func(c *conn) (err *kinds.Error) {
+	fail = state.sendOnReadyConn(ctx, func(c *conn) (err *kinds.Error) {
 		s, err = c.openBridgeStream(ctx, t)
 		return err
 	})
 	if fail != nil {
-		r.openStreams.bulk.Add(-1)
+		state.callSlots.bulk.Add(-1)
 		return nil, fail
 	}
 	end := s.done
-	s.done = func() { end(); r.openStreams.bulk.Add(-1) }
+	s.done = func() { end(); state.callSlots.bulk.Add(-1) }
 	return s, nil
 }
 
@@ -60,18 +60,18 @@ func (c *conn) openBridgeStream(ctx context.Context, t wire.StreamType) (*Stream
 	if !slices.Contains(c.peerHello.Features, features[t]) {
 		return nil, kinds.Errorf(kinds.UnknownKind, "%s does not offer %q; update it, or switch it on there", c.node.peerName(c.id), features[t]).WithDelivered(kinds.DeliveredNo)
 	}
-	if c.addOpenStream() != nil {
+	if !c.tryAddOwnStream() {
 		return nil, errNothingSent
 	}
 	qs, err := c.qc.OpenStream()
 	if err != nil {
-		c.removeOpenStream()
+		c.removeOwnStream()
 		return nil, c.toOpenStreamError(err)
 	}
 	stop := context.AfterFunc(ctx, func() { resetStream(qs, streamCancelled) })
-	s := &Stream{s: qs, connLeaving: c.openingStoppedSignal, done: func() {
+	s := &Stream{s: qs, connLeaving: c.leavingBegan, done: func() {
 		stop()
-		c.removeOpenStream()
+		c.removeOwnStream()
 	}}
 	if _, err := qs.Write([]byte{byte(t)}); err != nil {
 		s.Cancel()

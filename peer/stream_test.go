@@ -44,7 +44,7 @@ func TestStreamsThatAreGivenUpLeaveTheBudget(t *testing.T) {
 			}
 			opening.Wait()
 			time.Sleep(time.Second) // the peer gives credit back
-			if n := a.findOrCreateState(b.ID()).openStreams.bulk.Load(); n != 0 {
+			if n := a.findOrCreateState(b.ID()).callSlots.bulk.Load(); n != 0 {
 				t.Fatalf("%d streams count as open", n)
 			}
 		}
@@ -102,7 +102,7 @@ func TestStreams(t *testing.T) {
 			s.Close()
 		}
 		echoes.Wait()
-		if n := a.findOrCreateState(b.ID()).openStreams.bulk.Load(); n != 0 {
+		if n := a.findOrCreateState(b.ID()).callSlots.bulk.Load(); n != 0 {
 			t.Errorf("%d streams still count", n)
 		}
 

@@ -50,7 +50,7 @@ func TestPostQuantum(t *testing.T) {
 		a.ask(b, "pinned?")
 		time.Sleep(10 * latency)
 		for _, pair := range [][2]*side{{a, b}, {b, a}} {
-			if p, _ := pair[0].trust.Get(pair[1].ID()); p.PQ != identity.HashPQ(pair[1].cfg.Key.PublicPQ()) {
+			if p, _ := pair[0].trust.FindPeer(pair[1].ID()); p.PQ != identity.HashPQ(pair[1].cfg.Key.PublicPQ()) {
 				t.Error("the post-quantum half was not pinned at the first contact")
 			}
 			if got := pair[0].listConns()[0].qc.ConnectionState().TLS.CurveID; got != tls.X25519MLKEM768 {
@@ -76,7 +76,7 @@ func TestPostQuantum(t *testing.T) {
 			}
 		}
 		c.alive() // what was accepted before is not their business
-		if p, _ := b.trust.Get(key.ID()); p.PQ != identity.HashPQ(key.PublicPQ()) {
+		if p, _ := b.trust.FindPeer(key.ID()); p.PQ != identity.HashPQ(key.PublicPQ()) {
 			t.Error("the pin has changed")
 		}
 	})
@@ -94,7 +94,7 @@ func TestTwoFirstContacts(t *testing.T) {
 		first.sendHello(func(h *wire.Hello) { h.Boot = boot })
 		second.sendHello(func(h *wire.Hello) { h.Boot = boot; second.otherPQ(h) })
 		time.Sleep(time.Second)
-		p, _ := b.trust.Get(key.ID())
+		p, _ := b.trust.FindPeer(key.ID())
 		conns := b.listConns()
 		if len(conns) != 1 || conns[0].peerPQ != p.PQ {
 			t.Errorf("%d connections", len(conns))
@@ -178,7 +178,7 @@ func TestJoin(t *testing.T) {
 		}
 		guest.ask(host, "heard?")
 		host.ask(guest, "heard?")
-		if p, _ := host.trust.Get(guest.ID()); p.Name != "laptop" || p.PQ != identity.HashPQ(guest.cfg.Key.PublicPQ()) || len(p.Addrs) > 0 {
+		if p, _ := host.trust.FindPeer(guest.ID()); p.Name != "laptop" || p.PQ != identity.HashPQ(guest.cfg.Key.PublicPQ()) || len(p.Addrs) > 0 {
 			t.Errorf("the inviter trusts %+v", p)
 		}
 		if host.saw(EventTrust) != 1 || guest.saw(EventTrust) != 1 {
@@ -208,20 +208,20 @@ func TestJoin(t *testing.T) {
 		if took := time.Since(start); took < 4*wrongWait || took > 5*wrongWait {
 			t.Errorf("four wrong tokens took %v", took)
 		}
-		if _, trusted := host.trust.Get(rival.ID()); trusted || len(host.Pending()) != 0 {
+		if _, trusted := host.trust.FindPeer(rival.ID()); trusted || len(host.Pending()) != 0 {
 			t.Error("the rival came in")
 		}
 
 		if _, err := third.Join(t.Context(), host.invite(0, "")); err != nil {
 			t.Error(err)
 		}
-		if p, _ := host.trust.Get(third.ID()); p.Name != "laptop-2" {
+		if p, _ := host.trust.FindPeer(third.ID()); p.Name != "laptop-2" {
 			t.Errorf("a name that is taken: %q", p.Name)
 		}
 		if p, err := odd.Join(t.Context(), host.invite(0, "")); err != nil || p.Name != "desk" {
 			t.Errorf("a name that is no petname: %+v, %v", p, err)
 		}
-		if p, _ := host.trust.Get(odd.ID()); p.Name != "peer-"+odd.ID().Label() {
+		if p, _ := host.trust.FindPeer(odd.ID()); p.Name != "peer-"+odd.ID().Label() {
 			t.Errorf("a name that is no petname: %q", p.Name)
 		}
 
@@ -261,7 +261,7 @@ func TestJoinExpired(t *testing.T) {
 		if _, err := guest.Join(t.Context(), named); err != nil || time.Since(start) > time.Second {
 			t.Errorf("behind addresses where nobody is: %v after %v", err, time.Since(start))
 		}
-		if p, _ := host.trust.Get(guest.ID()); p.Name != "tester" {
+		if p, _ := host.trust.FindPeer(guest.ID()); p.Name != "tester" {
 			t.Errorf("named %q", p.Name)
 		}
 

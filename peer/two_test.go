@@ -106,7 +106,7 @@ func simultaneousDial(t *testing.T, seed uint64) {
 		if len(conns) != 1 {
 			for _, c := range conns {
 				c.mu.Lock()
-				t.Logf("smaller %v: leaving %v open %d doneSent %v doneReceived %v ended %v", s.ID().Compare(c.id) < 0, c.openingStopped.Load(), c.openedStreams, c.doneSent, c.doneReceived, c.qc.Context().Err())
+				t.Logf("smaller %v: leaving %v open %d doneSent %v doneReceived %v ended %v", s.ID().Compare(c.id) < 0, c.leaving.Load(), c.ownOpenStreams, c.doneSent, c.doneReceived, c.qc.Context().Err())
 				c.mu.Unlock()
 			}
 			t.Fatalf("%d connections, want 1", len(conns))

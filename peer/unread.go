@@ -66,15 +66,15 @@ func (n *Node) watchUnreadFrames() {
 func (n *Node) enforceUnreadBounds() (much bool) {
 	peers := n.listStates()
 	var sum int64
-	for _, r := range peers {
-		r.streams.ReleaseUnused()
-		r.envelopes.ReleaseUnused()
-		r.replies.ReleaseUnused()
-		much = r.recountUnread(n.unread.resting.Load()) || much
-		for r.unread > n.unread.account.Row().Peer {
-			r.closeMostUnreadConn()
+	for _, state := range peers {
+		state.streams.ReleaseUnused()
+		state.envelopes.ReleaseUnused()
+		state.replies.ReleaseUnused()
+		much = state.recountUnread(n.unread.resting.Load()) || much
+		for state.unread > n.unread.account.Row().Peer {
+			state.closeMostUnreadConn()
 		}
-		sum += r.unread
+		sum += state.unread
 	}
 	for sum > n.unread.account.Row().All {
 		sum -= slices.MaxFunc(peers, func(a, b *peerState) int { return cmp.Compare(a.unread, b.unread) }).closeMostUnreadConn()
@@ -85,9 +85,9 @@ func (n *Node) enforceUnreadBounds() (much bool) {
 // recountUnread counts what lies unread on a peer's connections, and reports whether much
 // came. It skips a connection on which little came and little lay before; with all, only
 // one on which nothing lay.
-func (s *peerState) recountUnread(all bool) (much bool) {
+func (state *peerState) recountUnread(all bool) (much bool) {
 	var unread int64
-	for _, c := range s.listConns() {
+	for _, c := range state.listConns() {
 		if c.qc.Context().Err() != nil {
 			continue // and with it goes what lay there
 		}
@@ -98,37 +98,37 @@ func (s *peerState) recountUnread(all bool) (much bool) {
 		}
 		unread += int64(c.unreadFrames) * frameCost
 	}
-	s.setUnread(unread)
+	state.setUnread(unread)
 	return much
 }
 
-func (s *peerState) setUnread(unread int64) {
-	if unread != s.unread {
-		s.node.unread.account.AddUnchecked(s.id, unread-s.unread)
-		s.unread = unread
+func (state *peerState) setUnread(unread int64) {
+	if unread != state.unread {
+		state.node.unread.account.AddUnchecked(state.id, unread-state.unread)
+		state.unread = unread
 	}
 }
 
 // closeMostUnreadConn closes the connection of a peer on which most lies unread, and returns
 // how many bytes that frees.
-func (s *peerState) closeMostUnreadConn() int64 {
+func (state *peerState) closeMostUnreadConn() int64 {
 	var c *conn
-	for _, o := range s.listConns() {
+	for _, o := range state.listConns() {
 		if o.unreadFrames > 0 && (c == nil || o.unreadFrames > c.unreadFrames) {
 			c = o
 		}
 	}
 	if c == nil { // it ended by itself since it was counted
-		was := s.unread
-		s.setUnread(0)
+		was := state.unread
+		state.setUnread(0)
 		return was
 	}
-	row := s.node.unread.account.Row()
-	s.node.unread.account.CountRefusal(s.id)
-	s.node.lines.WriteLimited(s.id, slog.LevelWarn, "connection closed: too much lies unread on it", "peer", s.id.Label(), "frames", c.unreadFrames, "row", row.Name)
+	row := state.node.unread.account.Row()
+	state.node.unread.account.CountRefusal(state.id)
+	state.node.peerLog.WriteLimited(state.id, slog.LevelWarn, "connection closed: too much lies unread on it", "peer", state.id.Label(), "frames", c.unreadFrames, "row", row.Name)
 	freed := int64(c.unreadFrames) * frameCost
 	c.unreadFrames = 0
 	c.close(closeOverloaded, "budget: "+row.Name+": too much lies unread")
-	s.setUnread(s.unread - freed)
+	state.setUnread(state.unread - freed)
 	return freed
 }

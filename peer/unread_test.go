@@ -159,7 +159,7 @@ func TestBeforeHello(t *testing.T) {
 		if got := silent[0].closed(); got != closeOverloaded {
 			t.Errorf("close code %d", got)
 		}
-		if n := b.rows.greeting.HeldBy(key.ID()); n != budget.Greeting.Peer {
+		if n := b.accounts.greeting.HeldBy(key.ID()); n != budget.Greeting.Peer {
 			t.Errorf("%d connections wait for a hello", n)
 		}
 		for _, c := range silent[1:] {
@@ -170,7 +170,7 @@ func TestBeforeHello(t *testing.T) {
 		c = h.again(b, key)
 		c.alive()
 		time.Sleep(time.Second)
-		if n := b.rows.greeting.HeldBy(key.ID()); n != 0 {
+		if n := b.accounts.greeting.HeldBy(key.ID()); n != 0 {
 			t.Errorf("%d connections still count", n)
 		}
 	})
@@ -232,7 +232,7 @@ func TestConnectionsOfAPeer(t *testing.T) {
 			all = append(all, h.again(b, key))
 			time.Sleep(10 * latency)
 		}
-		if n := b.rows.connections.HeldBy(key.ID()); n > budget.Connections.Peer {
+		if n := b.accounts.connections.HeldBy(key.ID()); n > budget.Connections.Peer {
 			t.Errorf("%d connections", n)
 		}
 		if got := all[0].closed(); got != closeReplaced {
@@ -243,7 +243,7 @@ func TestConnectionsOfAPeer(t *testing.T) {
 			c.qc.CloseWithError(0, "")
 		}
 		time.Sleep(time.Second)
-		if n := b.rows.connections.HeldBy(key.ID()); n != 0 {
+		if n := b.accounts.connections.HeldBy(key.ID()); n != 0 {
 			t.Errorf("%d connections still count", n)
 		}
 	})
@@ -281,7 +281,7 @@ func TestStreamsOverAllConnections(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		if got := b.rows.streams.HeldBy(key.ID()); got != budget.Streams.Peer {
+		if got := b.accounts.streams.HeldBy(key.ID()); got != budget.Streams.Peer {
 			t.Errorf("%d streams are served, want %d", got, budget.Streams.Peer)
 		}
 		if n := refused.Load(); n != 4*maxIncomingExchanges-budget.Streams.Peer {
@@ -294,7 +294,7 @@ func TestStreamsOverAllConnections(t *testing.T) {
 		close(release)
 		ends.Wait()
 		time.Sleep(time.Second)
-		if got := b.rows.streams.HeldBy(key.ID()); got != 0 || b.rows.envelopes.HeldBy(key.ID()) != 0 {
+		if got := b.accounts.streams.HeldBy(key.ID()); got != 0 || b.accounts.envelopes.HeldBy(key.ID()) != 0 {
 			t.Errorf("%d streams still count", got)
 		}
 	})

@@ -2,8 +2,8 @@ package peer
 
 import "context"
 
-// workers runs the handlers of streams in goroutines that stay for the next one:
-// a fresh goroutine would grow its stack anew for every message.
+// workers runs the handlers of streams, and other short work, in goroutines that stay for what
+// comes next: a fresh goroutine would grow its stack anew for every message.
 type workers struct {
 	work chan func()
 	idle chan struct{} // a place for each worker that waits

@@ -63,7 +63,7 @@ func (d *daemon) start(args ...string) {
 	}
 	conn := jsonrpc.NewConn(stream, jsonrpc.Options{Notified: func(method string, params jsontext.Value) {
 		e := event{at: time.Now()}
-		if method != client.NotifyEvent || json.Unmarshal(params, &e.Event) != nil {
+		if method != client.NotificationEvent || json.Unmarshal(params, &e.Event) != nil {
 			return
 		}
 		d.mu.Lock()

@@ -89,7 +89,7 @@ func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, wa
 	switch {
 	case a.JSON:
 		if err := a.PrintJSON(struct {
-			*client.Delegated
+			*client.DelegateAnswer
 			Error *kinds.Error `json:"error,omitzero"`
 		}{given, newRefusalError(ack)}); err != nil {
 			return err

@@ -21,7 +21,7 @@ func TestFullOutput(t *testing.T) {
 	}
 	f.SetAnswer(client.MethodQuery, answer(kinds.KindResponse, &kinds.Response{Summary: "main"}))
 	f.SetAnswer(client.MethodPing, answer(kinds.KindPong, &kinds.Pong{Status: "idle"}))
-	f.SetAnswer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: kinds.EncodePayload(&kinds.Ack{Accepted: true})})
+	f.SetAnswer(client.MethodDelegate, &client.DelegateAnswer{ID: clitest.SomeID, From: clitest.DeskID, Payload: kinds.EncodePayload(&kinds.Ack{Accepted: true})})
 	f.SetAnswer(client.MethodWait, &client.Task{ID: clitest.SomeID, State: client.TaskCompleted, Result: kinds.EncodePayload(&kinds.Result{Status: "completed", Outcome: "done"})})
 	f.SetAnswer(client.MethodNotify, &client.Receipt{ID: clitest.SomeID, State: client.Handed})
 	f.SetAnswer(client.MethodPeers, client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "desk", State: client.PeerConnected}}})

@@ -42,7 +42,7 @@ func TestWaitFollows(t *testing.T) {
 // How a task ended is the exit code, and the last line of delegate --wait.
 func TestOutcomes(t *testing.T) {
 	f := newDaemon(t)
-	f.SetAnswer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":true}`)})
+	f.SetAnswer(client.MethodDelegate, &client.DelegateAnswer{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":true}`)})
 	for _, c := range []struct {
 		task client.Task
 		code int
@@ -89,7 +89,7 @@ func TestOutcomes(t *testing.T) {
 	f.SetAnswer(client.MethodWait, kinds.Errorf(kinds.DaemonUnavailable, "it went away"))
 	f.WantResult(f.Run("delegate", "desk", "x", "--wait", "--id", clitest.SomeID.String()), 6, "",
 		"accepted: "+clitest.SomeID.String()+"\nacpctl delegate: it went away; the task was accepted: see acpctl wait "+clitest.SomeID.String()+", or acpctl cancel "+clitest.SomeID.String()+"\n")
-	f.SetAnswer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":false,"message":"busy"}`)})
+	f.SetAnswer(client.MethodDelegate, &client.DelegateAnswer{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":false,"message":"busy"}`)})
 	f.WantResult(f.Run("delegate", "desk", "x"), 4, "", "acpctl delegate: refused: busy\n")
 	f.WantResult(f.Run("delegate", "desk", "x", "--wait", "--json"), 4, `{"id":"`+clitest.SomeID.String()+`","from":"`+clitest.DeskID.String()+
 		`","payload":{"accepted":false,"message":"busy"},"error":{"code":"not_authorized","message":"busy","retryable":false}}`+"\n", "")
@@ -98,7 +98,7 @@ func TestOutcomes(t *testing.T) {
 // Whoever stops waiting for a task knows its id, and how to go on.
 func TestInterruptedWait(t *testing.T) {
 	f := newDaemon(t)
-	f.SetAnswer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":true}`)})
+	f.SetAnswer(client.MethodDelegate, &client.DelegateAnswer{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":true}`)})
 	ctx, interrupt := context.WithCancel(t.Context())
 	gone := make(chan struct{})
 	f.SetHandler(client.MethodWait, func(r *jsonrpc.Request) (any, error) { interrupt(); <-gone; return nil, nil })

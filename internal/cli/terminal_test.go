@@ -27,7 +27,7 @@ func TestForeignTextIsTamed(t *testing.T) {
 	f.SetAnswer(client.MethodTasks, &client.Tasks{Tasks: []client.Task{{ID: clitest.SomeID, Peer: "desk", Direction: client.Taken, Task: evil, State: client.TaskFailed, Outcome: evil}}})
 	f.SetAnswer(client.MethodWait, &client.Task{ID: clitest.SomeID, State: client.TaskFailed, Outcome: evil})
 	f.SetAnswer(client.MethodCancel, &client.CancelAnswer{Ref: clitest.SomeID, Payload: payload(&kinds.Ack{Message: evil})})
-	f.SetAnswer(client.MethodDelegate, &client.Delegated{ID: clitest.SomeID, From: clitest.DeskID, Payload: payload(&kinds.Ack{Message: evil})})
+	f.SetAnswer(client.MethodDelegate, &client.DelegateAnswer{ID: clitest.SomeID, From: clitest.DeskID, Payload: payload(&kinds.Ack{Message: evil})})
 	f.SetAnswer(client.MethodInbox, &client.Inbox{Messages: []client.HeldMessage{
 		{Seq: 1, Envelope: wire.Envelope{V: 1, ID: clitest.SomeID, From: clitest.DeskID, To: clitest.MyID, Kind: "notify", Payload: payload(&kinds.Notify{Topic: "t", Data: jsontext.Value("\"\u202e\"")})}},
 		{Seq: 2, Envelope: wire.Envelope{V: 1, ID: clitest.SomeID, From: clitest.DeskID, To: clitest.MyID, Kind: "result", Ref: &clitest.SomeID, Payload: payload(&kinds.Result{Status: "completed", Outcome: evil})}},

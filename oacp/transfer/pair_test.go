@@ -144,12 +144,12 @@ func (s *side) start() {
 			return s.denial
 		},
 		Name: func(id identity.ID) string {
-			if p, ok := s.trust.Get(id); ok {
+			if p, ok := s.trust.FindPeer(id); ok {
 				return p.Name
 			}
 			return id.Label()
 		},
-		Trusted: func(id identity.ID) bool { _, ok := s.trust.Get(id); return ok },
+		Trusted: func(id identity.ID) bool { _, ok := s.trust.FindPeer(id); return ok },
 		Event:   s.hear, rows: s.rows,
 	})
 	if err != nil {

@@ -121,7 +121,7 @@ func TestRecordsGoWithTrust(t *testing.T) {
 			if a := planner.must(200, "GET", "agents/"+at, nil); a["role_id"] != "review" || a["status"] != "active" {
 				t.Fatalf("before: %v", a)
 			}
-			peer, _ := desk.trust.Get(laptop.key.ID())
+			peer, _ := desk.trust.FindPeer(laptop.key.ID())
 			if err := desk.trust.Untrust(peer.ID); err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +178,7 @@ func TestWhatWaitedGoesOnceItsSenderIsKnownAgain(t *testing.T) {
 		{"principal_id": "review", "principal_type": "role", "permission": "write", "home": laptop.key.ID().String()},
 	}})
 	reviewer.must(200, "GET", channel, nil)
-	peer, _ := desk.trust.Get(laptop.key.ID())
+	peer, _ := desk.trust.FindPeer(laptop.key.ID())
 	for n := range 5 { // what is told of the agent and what it has sent go on their ways at once
 		if err := desk.trust.Untrust(peer.ID); err != nil {
 			t.Fatal(err)

@@ -92,7 +92,7 @@ func (s *side) start() {
 	}
 	node := s.node
 	s.Gateway, err = OpenGateway(s.t.Context(), Config{
-		Self: s.key.ID(), Engine: engineOn(db, slog.New(log)), Trusted: s.trust.Get, Peers: s.trust.Peers,
+		Self: s.key.ID(), Engine: engineOn(db, slog.New(log)), Trusted: s.trust.FindPeer, Peers: s.trust.Peers,
 		Hosts: func() (all []identity.ID) {
 			for _, p := range node.Peers() {
 				all = append(all, p.ID)
