@@ -43,10 +43,16 @@ const (
 	MethodAttach    = "attach"
 	MethodSpeak     = "speak"
 	MethodSubscribe = "subscribe"
+	MethodSession   = "session"
 
 	MethodInvitations = "invitations"
 	MethodRevoke      = "revoke"
 )
+
+// MethodWake is the method by which a daemon tells a session of a message in the inbox, or of
+// a query or delegation that came without a grant and has one now. Params: Inbound; result:
+// WakeAnswer.
+const MethodWake = "wake"
 
 // The notifications that a daemon sends to a subscriber.
 const (
@@ -214,4 +220,8 @@ type Inbound struct {
 	Name       string `json:"name"`                 // the sender's petname here
 	DeadlineMS uint64 `json:"deadline_ms,omitzero"` // what is left of it; 0: none
 	Delegation *Task  `json:"delegation,omitzero"`  // with result and error: the delegation it belongs to
+
+	// Wake is for sessions alone. It says that the session may be woken for the message. If it
+	// is nil, the message waits for the next tool call of the session.
+	Wake *WakeGrant `json:"wake,omitzero"`
 }

@@ -23,7 +23,46 @@ type AttachParams struct {
 	MaxConcurrent int                 `json:"max_concurrent,omitzero"` // queries and delegations at a time; 0: 4
 	TakeOver      bool                `json:"take_over,omitzero"`      // replace an agent of that name; not in the agents' folder
 	Key           string              `json:"key,omitzero"`            // what an earlier attach of the name returned; "": the daemon draws one
+	Session       *SessionInfo        `json:"session,omitzero"`        // the agent is a live session, which answers only while it has a turn; nil: it answers by itself
 }
+
+// MaxSessionText bounds each text of a SessionInfo, in bytes.
+const MaxSessionText = 64
+
+// SessionInfo says which program a session runs in.
+//
+// A notify, result or error for a session goes to the inbox first. Then the daemon calls
+// wake, with which it tells the session of the message.
+type SessionInfo struct {
+	Harness string `json:"harness"`          // for one claude, codex, opencode
+	Version string `json:"version,omitzero"` // of the program
+}
+
+// WakeGrant is the daemon's word that a session may be woken for a message. It rests on what
+// the daemon's owner has allowed, and on the bounds of woken turns.
+type WakeGrant struct {
+	Unattended bool `json:"unattended"` // also if nobody is there to be asked for permissions
+}
+
+// WakeAnswer is the answer of a session to wake.
+type WakeAnswer struct {
+	// Posted says that the session's program was given a pointer to the message: a turn begins,
+	// or takes the pointer up. It is ignored if the message had no grant.
+	Posted bool `json:"posted"`
+	// Proven says that the program has proved that the message's text is in the input of the
+	// model. The daemon then removes the message from the inbox.
+	Proven bool `json:"proven"`
+}
+
+// SessionState is the result of session, which has no params and is for an agent that has
+// attached, or a connection that speaks as one.
+type SessionState struct {
+	Unread  int      `json:"unread"`  // messages in the inbox that are for this agent or for any, counted up to MaxUnread
+	Notices []string `json:"notices"` // what the daemon's owner should know of this session, one line each
+}
+
+// MaxUnread is the most that SessionState.Unread counts.
+const MaxUnread = 99
 
 // Attached is the result of attach.
 type Attached struct {

@@ -41,6 +41,14 @@ type Handler struct {
 	Result func(context.Context, *Inbound) error
 	Error  func(context.Context, *Inbound) error
 
+	// Wake is for sessions ([AttachParams.Session]), in place of the three above. The daemon
+	// calls it for each notify, result and error that now lies in the inbox for the session,
+	// with or without a grant in [Inbound.Wake], and once more if a grant comes later. It also
+	// calls it when a query or delegation that was given to Query or Delegate without a grant
+	// has one. A nil *WakeAnswer means that nothing was posted. If the message is not proven to be
+	// read, and the session does not acknowledge it within 4 s, its sender hears that it is held.
+	Wake func(context.Context, *Inbound) (*WakeAnswer, error)
+
 	// OnAttached is called each time the agent was attached: at first, and after a broken
 	// connection was renewed. It must return soon. Other functions may be called before it.
 	OnAttached func()
@@ -65,7 +73,7 @@ type attachedAgent struct {
 func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 	a := &attachedAgent{params: p, functions: h.listFunctionsByMethod()}
 	if len(p.Kinds) == 0 {
-		a.params.Kinds = slices.Collect(maps.Keys(a.functions))
+		a.params.Kinds = h.listKinds()
 	}
 	c.mu.Lock()
 	if c.agent != nil {
@@ -124,7 +132,26 @@ func (h *Handler) listFunctionsByMethod() map[string]messageFunc {
 	addConfirmation(MethodNotify, h.Notify)
 	addConfirmation(MethodResult, h.Result)
 	addConfirmation(MethodError, h.Error)
+	if h.Wake != nil {
+		all[MethodWake] = func(ctx context.Context, in *Inbound) (any, error) {
+			answer, err := h.Wake(ctx, in)
+			return cmp.Or(answer, new(WakeAnswer)), err
+		}
+	}
 	return all
+}
+
+// listKinds returns the kinds for which h has functions. Wake is one for notify, result and
+// error.
+func (h *Handler) listKinds() []string {
+	all := h.listFunctionsByMethod()
+	if h.Wake != nil {
+		delete(all, MethodWake)
+		for _, kind := range []string{kinds.KindNotify, kinds.KindResult, kinds.KindError} {
+			all[kind] = nil
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // answerQuery calls h.Query, under the message's deadline. It checks that an answer given as

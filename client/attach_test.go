@@ -170,6 +170,42 @@ func TestClientSpeaksAsAnAgent(t *testing.T) {
 	}
 }
 
+// A session attaches for the kinds that wake tells it of, and answers wake.
+func TestSessionIsWoken(t *testing.T) {
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Respond(nil) })
+	c := &Client{Socket: s.path}
+	defer c.Close()
+	ctx, detach := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- c.Attach(ctx, AttachParams{Name: "claude", Session: &SessionInfo{Harness: "claude", Version: "2.1.330"}}, Handler{
+			Wake: func(_ context.Context, in *Inbound) (*WakeAnswer, error) {
+				if in.Wake == nil {
+					return nil, nil
+				}
+				return &WakeAnswer{Posted: true, Proven: in.Wake.Unattended}, nil
+			},
+		})
+	}()
+	a := <-s.attached
+	if want := []string{"error", "notify", "result"}; !slices.Equal(a.params.Kinds, want) || *a.params.Session != (SessionInfo{"claude", "2.1.330"}) {
+		t.Errorf("attached for %q as %+v", a.params.Kinds, a.params.Session)
+	}
+	for _, test := range []struct {
+		grant *WakeGrant
+		want  WakeAnswer
+	}{{nil, WakeAnswer{}}, {&WakeGrant{}, WakeAnswer{Posted: true}}, {&WakeGrant{Unattended: true}, WakeAnswer{true, true}}} {
+		in := inbound("notify", `{"topic":"x"}`)
+		in.Wake = test.grant
+		var got WakeAnswer
+		if err := a.conn.Call(t.Context(), MethodWake, in, &got); err != nil || got != test.want {
+			t.Errorf("%+v: %+v, %v", test.grant, got, err)
+		}
+	}
+	detach()
+	<-ended
+}
+
 func TestAttachRefused(t *testing.T) {
 	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Respond(nil) })
 	c := &Client{Socket: s.path}
@@ -182,7 +218,7 @@ func TestAttachRefused(t *testing.T) {
 }
 
 // Every kind that goes to agents has a function in Handler, under the kind's name: ping and
-// discover are the daemon's to answer.
+// discover are the daemon's to answer. A session has one for wake besides.
 func TestHandlerHasAFunctionForEachKind(t *testing.T) {
 	var h Handler
 	for field, value := range reflect.ValueOf(&h).Elem().Fields() {
@@ -195,6 +231,10 @@ func TestHandlerHasAFunctionForEachKind(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
+	if got := h.listKinds(); !slices.Equal(got, want) {
+		t.Errorf("it attaches for %v, want %v", got, want)
+	}
+	want = append(want, MethodWake)
 	if got := slices.Sorted(maps.Keys(h.listFunctionsByMethod())); !slices.Equal(got, want) {
 		t.Errorf("functions of %v, kinds for agents are %v", got, want)
 	}

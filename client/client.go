@@ -313,6 +313,12 @@ func (c *Client) Status(ctx context.Context) (*Status, error) {
 	return callBounded[Status](ctx, c, MethodStatus, nil)
 }
 
+// SessionState returns what waits for the attached agent, or for the one that the client
+// speaks as, and what the daemon's owner should know of it.
+func (c *Client) SessionState(ctx context.Context) (*SessionState, error) {
+	return callDaemon[SessionState](ctx, c, MethodSession, nil)
+}
+
 // Budget returns the limits on what peers may use of the daemon, and what each uses now.
 func (c *Client) Budget(ctx context.Context) (*Budget, error) {
 	return callBounded[Budget](ctx, c, MethodBudget, nil)

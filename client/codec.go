@@ -115,6 +115,9 @@ func (in Inbound) WriteMembers(m *jsonrpc.ObjectWriter) {
 	if in.Delegation != nil {
 		m.WriteAny("delegation", in.Delegation)
 	}
+	if in.Wake != nil {
+		m.WriteAny("wake", in.Wake)
+	}
 }
 
 func (in *Inbound) ReadMember(name []byte, v jsonrpc.Value) error {
@@ -149,6 +152,8 @@ func (in *Inbound) ReadMember(name []byte, v jsonrpc.Value) error {
 		return v.ReadUint(&in.DeadlineMS)
 	case "delegation":
 		return v.ReadAny(&in.Delegation)
+	case "wake":
+		return v.ReadAny(&in.Wake)
 	}
 	return jsonrpc.ErrUnknownMember
 }

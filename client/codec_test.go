@@ -32,7 +32,7 @@ func TestCodecFollowsTags(t *testing.T) {
 		&Answer{ID: id},
 		&Answer{ID: id, From: identity.ID{1}, Kind: "pong", RTTUS: 17, Payload: payload},
 		&Inbound{Envelope: envelope},
-		&Inbound{Envelope: full, Name: "desk", DeadlineMS: 9, Delegation: &Task{ID: id, Peer: "desk", State: TaskAccepted}},
+		&Inbound{Envelope: full, Name: "desk", DeadlineMS: 9, Delegation: &Task{ID: id, Peer: "desk", State: TaskAccepted}, Wake: &WakeGrant{Unattended: true}},
 	}
 	for _, v := range values {
 		if _, ok := v.(jsonrpc.MemberReader); !ok {
