@@ -21,7 +21,7 @@ const (
 // Whoever has it can use its token, once: it is a secret until it expires.
 type Invitation struct {
 	ID    ID
-	Addrs []string // at most 8; none leaves finding the id to discovery
+	Addrs []string // at most 8; if empty, discovery has to find the id
 	Name  string   // what the inviter calls itself, a claim; may be empty
 	PQ    PQHash   // of the inviter's post-quantum key; zero: none given
 	Token [16]byte // the secret; never zero after ParseInvitation
@@ -29,7 +29,8 @@ type Invitation struct {
 
 // ParseInvitation parses an invitation of at most 4 KiB. White space around it is ignored
 // and not counted. An unknown, empty or malformed parameter is an error, and so is a
-// repeated one except addr. Errors do not quote the token.
+// repeated one except addr. Errors quote nothing of uri, which has the token: where a character
+// was lost or changed, it may stand anywhere.
 func ParseInvitation(uri string) (Invitation, error) {
 	inv, err := parseInvitationURI(strings.TrimSpace(uri))
 	if err != nil {
@@ -58,14 +59,16 @@ func parseInvitationURI(uri string) (inv Invitation, err error) {
 	if inv.ID.IsZero() {
 		return inv, errors.New("no id")
 	}
+	number := 0
 	for pair := range strings.SplitSeq(query, "&") {
+		number++
 		key, escaped, _ := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(escaped)
 		if err != nil || value == "" {
-			return inv, fmt.Errorf("parameter %q is empty or badly encoded", CleanClaim(key))
+			return inv, fmt.Errorf("parameter %d: empty or badly encoded", number)
 		}
 		if err := inv.setParameter(key, value); err != nil {
-			return inv, err
+			return inv, fmt.Errorf("parameter %d: %w", number, err)
 		}
 	}
 	if inv.Token == [16]byte{} {
@@ -74,13 +77,17 @@ func parseInvitationURI(uri string) (inv Invitation, err error) {
 	return inv, nil
 }
 
-// setParameter sets the field that key names. A key other than addr may come once.
+// setParameter sets the field that key names. A key other than addr may come once. Errors quote
+// neither key nor value.
 func (inv *Invitation) setParameter(key, value string) error {
 	repeated := false
 	switch key {
 	case "addr":
+		if CheckAddr(value) != nil { // whose error quotes it
+			return errors.New("not an address: expected host:port, like desk.example:7117 or [2001:db8::1]:7117")
+		}
 		inv.Addrs = append(inv.Addrs, value)
-		return CheckAddrs(inv.Addrs)
+		return CheckAddrs(inv.Addrs) // which quotes nothing more: only their number can be wrong
 	case "name":
 		repeated = inv.Name != ""
 		inv.Name = value
@@ -98,7 +105,7 @@ func (inv *Invitation) setParameter(key, value string) error {
 			return fmt.Errorf("token: %w", err)
 		}
 	default:
-		return fmt.Errorf("unknown parameter %q", CleanClaim(key))
+		return errors.New("not one of addr, name, pq and token")
 	}
 	if repeated {
 		return fmt.Errorf("more than one %s", key)

@@ -104,6 +104,17 @@ func TestParseInvitationRefuses(t *testing.T) {
 		"nine addresses": head + "?" + strings.Repeat("addr=desk.example:1&", 9) + token[1:],
 		"fragment":       head + "?" + token[1:] + "#x",
 		"too long":       head + "?name=" + strings.Repeat("a", maxInvitationBytes) + token,
+
+		"escaped equals sign":     head + "?token%3D" + tokenHex,
+		"colon":                   head + "?name=desk&token:" + tokenHex,
+		"no name":                 head + "?" + tokenHex,
+		"token as a name":         head + "?" + tokenHex + "=1",
+		"colon, then a value":     head + "?token:" + tokenHex + "=x",
+		"no ampersand":            head + "?addr=desk.example:7117token=" + tokenHex,
+		"no ampersand, no equals": head + "?addr=desk.example:7117token" + tokenHex,
+		"token in an address":     head + "?addr=" + tokenHex,
+		"token in a name":         head + "?name=desk%1btoken=" + tokenHex,
+		"token in the id":         head + "token=" + tokenHex,
 	} {
 		inv, err := ParseInvitation(text)
 		if err == nil || !inv.equal(Invitation{}) {
