@@ -12,6 +12,9 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 )
 
+// A trustRecord is the content of a trust file, a trustSnapshot is a valid record with indexes,
+// and a trustFile is what is left of a file when the store is opened.
+
 // MaxAddrs bounds the number of addresses of one peer.
 const MaxAddrs = 8
 
@@ -50,20 +53,22 @@ func (e *PinMismatchError) Error() string {
 }
 
 // TrustStore holds the trusted peers, at most 4,096, and the blocked keys. It is safe for
-// concurrent use. Reads take no lock and do no I/O.
+// concurrent use. Reads take no lock and do no I/O; only [TrustStore.NeverSaved] may wait for a
+// write.
 //
 // [TrustStore.Trust] and [TrustStore.TrustJoined] write the files first: the change takes
-// effect only once it is durable, and a failure leaves memory as it was.
+// effect only once it is durable, and a failure leaves memory as it was. If what failed is the
+// last step, the sync of the folder, the files have the change, and the next start may take it.
 // [TrustStore.Untrust] and [TrustStore.PinPQ] take effect at once; [TrustStore.Save]
 // writes them.
 type TrustStore struct {
 	dir     string      // of the files; "": memory only
-	unsaved pace.Signal // set when memory has a change that the files lack
+	unsaved pace.Signal // set when current and inFiles differ, or a write of current has failed
 
 	current atomic.Pointer[trustSnapshot] // what readers see
 
-	filesMu sync.Mutex     // held while files are written; readers, Untrust and PinPQ do not take it
-	inFiles *trustSnapshot // what the files have, or would have if there were any; guarded by filesMu
+	filesMu sync.Mutex     // held while files are written; Untrust, PinPQ and all reads but NeverSaved do not take it
+	inFiles *trustSnapshot // what the last write that succeeded gave the files, or would have if there were any; guarded by filesMu
 }
 
 // NewMemoryTrustStore returns an empty store without files, for programs that keep trust
@@ -109,8 +114,21 @@ func (t *TrustStore) Peers() []Peer { return slices.Clone(t.current.Load().Peers
 // Len returns how many peers are trusted.
 func (t *TrustStore) Len() int { return len(t.current.Load().Peers) }
 
+// FindFreeName returns the first of name, name-2, name-3 … that no peer has. If name is a
+// valid petname so is the result: name is cut where the number needs room. Another caller
+// can take the name first; Trust then returns a [*NameTakenError].
+func (t *TrustStore) FindFreeName(name string) string { return t.current.Load().findFreeName(name) }
+
+// NeverSaved reports whether there were no files when the store was opened, and nothing was
+// saved since. It may wait for a write in progress.
+func (t *TrustStore) NeverSaved() bool {
+	t.filesMu.Lock()
+	defer t.filesMu.Unlock()
+	return t.inFiles.Sequence == 0
+}
+
 // Trust makes p trusted, or updates the peer that has its id, lifts a block on that id, and
-// returns the peer as stored. It blocks until the files are durable.
+// returns the peer as stored. If that changes anything, it waits until the files are durable.
 //
 // An update keeps the fields that p leaves zero. A peer whose block is lifted gets back the
 // name and addresses that the block remembers, where p leaves them zero; that name gets a
@@ -170,6 +188,53 @@ func (t *TrustStore) Untrust(id ID) error {
 	}
 }
 
+// PinPQ pins the hash of a trusted peer's post-quantum key. If the same hash is pinned it
+// does nothing; if another is, it returns a [*PinMismatchError]; an id that is not trusted
+// gives an [*UnknownPeerError].
+//
+// The pin takes effect at once. PinPQ does no I/O, because a hundred peers may connect at
+// once; the next change or [TrustStore.Save] writes the pin. One that is lost in a crash is
+// set again when the peer next connects.
+func (t *TrustStore) PinPQ(id ID, hash PQHash) error {
+	for {
+		s := t.current.Load()
+		i, ok := s.byID[id]
+		switch {
+		case !ok:
+			return fmt.Errorf("pin: %w", &UnknownPeerError{Ref: id.String()})
+		case hash.IsZero():
+			return errors.New("pin: no hash given")
+		case s.Peers[i].PQ == hash:
+			return nil
+		case !s.Peers[i].PQ.IsZero():
+			return fmt.Errorf("pin: %w", &PinMismatchError{Name: s.Peers[i].Name})
+		}
+		next := *s // keeps the indexes: the order of peers stays
+		next.Peers = slices.Clone(s.Peers)
+		next.Peers[i].PQ = hash
+		if t.current.CompareAndSwap(s, &next) {
+			t.unsaved.Set()
+			return nil
+		}
+	}
+}
+
+// UnsavedSignal returns a channel on which a value comes when [TrustStore.Save] may have
+// something to write. It has room for one, and is for one receiver.
+func (t *TrustStore) UnsavedSignal() <-chan struct{} { return t.unsaved }
+
+// Save writes to both files what they lack, and waits until it is durable. If they lack nothing
+// it writes nothing. If it fails, the next Save or change tries again.
+func (t *TrustStore) Save() error {
+	return t.writeUntilSaved(func() bool { return t.current.Load() == t.inFiles }, "save the trust store")
+}
+
+// CreateFiles writes the files of a store that has none, so that their loss can be detected
+// later. They are durable when it returns nil.
+func (t *TrustStore) CreateFiles() error {
+	return t.writeUntilSaved(func() bool { return t.inFiles.Sequence > 0 }, "make the trust store")
+}
+
 // applyChange asks apply for the next record, writes it to the files and makes it current.
 // If the current snapshot was replaced meanwhile it starts over, so apply must be
 // repeatable. It writes nothing if apply returns the record that it was given.
@@ -187,13 +252,50 @@ func (t *TrustStore) applyChange(apply func(*trustSnapshot) (trustRecord, Peer, 
 		}
 		written, err := t.writeRecord(next)
 		if err != nil {
-			return Peer{}, fmt.Errorf("trust: nothing is changed: %w", err)
+			return Peer{}, fmt.Errorf("trust: not in effect: %w", err)
 		}
 		if t.current.CompareAndSwap(s, written) {
 			return p, nil
 		}
 		t.unsaved.Set() // the files now have a change that readers do not see
 	}
+}
+
+// writeUntilSaved writes the current snapshot unless isDone says that it is not needed, and
+// starts over if the snapshot was replaced meanwhile. An error begins with purpose.
+func (t *TrustStore) writeUntilSaved(isDone func() bool, purpose string) error {
+	t.filesMu.Lock()
+	defer t.filesMu.Unlock()
+	for !isDone() {
+		s := t.current.Load()
+		written, err := t.writeRecord(s.trustRecord)
+		if err != nil {
+			t.unsaved.Set()
+			return fmt.Errorf("%s: %w", purpose, err)
+		}
+		if t.current.CompareAndSwap(s, written) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// writeRecord makes next the content of the files and returns it as a snapshot. It raises
+// the sequence number above that of the files, which may hold a change that was abandoned.
+// The caller holds filesMu.
+func (t *TrustStore) writeRecord(next trustRecord) (*trustSnapshot, error) {
+	next.Sequence = max(next.Sequence, t.inFiles.Sequence+1)
+	written, err := newSnapshot(next)
+	if err != nil {
+		return nil, err
+	}
+	if t.dir != "" {
+		if err := replaceTrustFiles(t.dir, t.inFiles.trustRecord, written.trustRecord); err != nil {
+			return nil, err
+		}
+	}
+	t.inFiles = written
+	return written, nil
 }
 
 // newRecordWithPeer returns the record in which p is trusted, and p as stored in it. If
@@ -255,12 +357,8 @@ func (s *trustSnapshot) newRecordWithBlock(id ID) trustRecord {
 	return next
 }
 
-// FindFreeName returns the first of name, name-2, name-3 … that no peer has. If name is a
-// valid petname so is the result: name is cut where the number needs room. Another caller
-// can take the name first; Trust then returns a [*NameTakenError].
-func (t *TrustStore) FindFreeName(name string) string { return t.current.Load().findFreeName(name) }
-
-// findFreeName does what [TrustStore.FindFreeName] says.
+// findFreeName returns the first of name, name-2, name-3 … that no peer of s has, with name cut
+// where the number needs room.
 func (s *trustSnapshot) findFreeName(name string) string {
 	free := name
 	for n := 2; ; n++ {
@@ -270,96 +368,4 @@ func (s *trustSnapshot) findFreeName(name string) string {
 		suffix := fmt.Sprintf("-%d", n)
 		free = name[:min(len(name), MaxName-len(suffix))] + suffix
 	}
-}
-
-// PinPQ pins the hash of a trusted peer's post-quantum key. If the same hash is pinned it
-// does nothing; if another is, it returns a [*PinMismatchError]; an id that is not trusted
-// gives an [*UnknownPeerError].
-//
-// The pin takes effect at once. PinPQ does no I/O, because a hundred peers may connect at
-// once; the next change or [TrustStore.Save] writes the pin. One that is lost in a crash is
-// set again when the peer next connects.
-func (t *TrustStore) PinPQ(id ID, hash PQHash) error {
-	for {
-		s := t.current.Load()
-		i, ok := s.byID[id]
-		switch {
-		case !ok:
-			return fmt.Errorf("pin: %w", &UnknownPeerError{Ref: id.String()})
-		case hash.IsZero():
-			return errors.New("pin: no hash given")
-		case s.Peers[i].PQ == hash:
-			return nil
-		case !s.Peers[i].PQ.IsZero():
-			return fmt.Errorf("pin: %w", &PinMismatchError{Name: s.Peers[i].Name})
-		}
-		next := *s // keeps the indexes: the order of peers stays
-		next.Peers = slices.Clone(s.Peers)
-		next.Peers[i].PQ = hash
-		if t.current.CompareAndSwap(s, &next) {
-			t.unsaved.Set()
-			return nil
-		}
-	}
-}
-
-// UnsavedSignal returns a channel that receives when [TrustStore.Save] has something to
-// write. It has room for one, and is for one receiver.
-func (t *TrustStore) UnsavedSignal() <-chan struct{} { return t.unsaved }
-
-// Save writes to both files what they lack, and blocks until it is durable. If it fails,
-// the next Save or change tries again.
-func (t *TrustStore) Save() error {
-	return t.writeUntilSaved(func() bool { return t.current.Load() == t.inFiles }, "save the trust store")
-}
-
-// writeUntilSaved writes the current snapshot unless isDone says that it is not needed, and
-// starts over if the snapshot was replaced meanwhile. An error begins with purpose.
-func (t *TrustStore) writeUntilSaved(isDone func() bool, purpose string) error {
-	t.filesMu.Lock()
-	defer t.filesMu.Unlock()
-	for !isDone() {
-		s := t.current.Load()
-		written, err := t.writeRecord(s.trustRecord)
-		if err != nil {
-			t.unsaved.Set()
-			return fmt.Errorf("%s: %w", purpose, err)
-		}
-		if t.current.CompareAndSwap(s, written) {
-			return nil
-		}
-	}
-	return nil
-}
-
-// NeverSaved reports whether the store was empty of files when it was opened, or has none, and
-// nothing was saved since. It may wait for a write in progress.
-func (t *TrustStore) NeverSaved() bool {
-	t.filesMu.Lock()
-	defer t.filesMu.Unlock()
-	return t.inFiles.Sequence == 0
-}
-
-// CreateFiles writes the files of a store that has none, so that their loss can be detected
-// later. They are durable when it returns nil.
-func (t *TrustStore) CreateFiles() error {
-	return t.writeUntilSaved(func() bool { return t.inFiles.Sequence > 0 }, "make the trust store")
-}
-
-// writeRecord makes next the content of the files and returns it as a snapshot. It raises
-// the sequence number above that of the files, which may hold a change that was abandoned.
-// The caller holds filesMu.
-func (t *TrustStore) writeRecord(next trustRecord) (*trustSnapshot, error) {
-	next.Sequence = max(next.Sequence, t.inFiles.Sequence+1)
-	written, err := newSnapshot(next)
-	if err != nil {
-		return nil, err
-	}
-	if t.dir != "" {
-		if err := replaceTrustFiles(t.dir, t.inFiles.trustRecord, written.trustRecord); err != nil {
-			return nil, err
-		}
-	}
-	t.inFiles = written
-	return written, nil
 }

@@ -226,7 +226,7 @@ func TestTrustWriteFails(t *testing.T) {
 				}
 				peers, blocked := store.Peers(), store.Blocks()
 				obstruct(t, dir)
-				if err := second(store.Trust(Peer{ID: testID(2), Name: "laptop"})); err == nil || !strings.Contains(err.Error(), "nothing is changed") {
+				if err := second(store.Trust(Peer{ID: testID(2), Name: "laptop"})); err == nil || !strings.Contains(err.Error(), "not in effect") {
 					t.Errorf("trusted: %v", err)
 				}
 				if err := store.Save(); (err == nil) != empty {
