@@ -30,7 +30,7 @@ type conn struct {
 	ready       chan struct{} // closed when ready
 	runReturned chan struct{} // closed when run returns; what ends with the connection itself is qc's context
 
-	peerHello *wire.Hello     // set before ready is closed
+	peerHello *wire.Hello     // set by exchangeHellos, so on every connection that was ever ready
 	peerPQ    identity.PQHash // of the peer's post-quantum key, proven; zero: it showed none
 	claim     string          // the name that the peer says of itself, by CleanClaim
 
@@ -39,8 +39,11 @@ type conn struct {
 	credit    creditBatcher
 	lastHeard atomic.Int64 // when the peer was last heard, in nanoseconds since node.epoch
 
-	leaving      atomic.Bool   // no new streams: goaway was sent or received, close was called, or the last try failed
-	leavingBegan chan struct{} // closed after leaving is set; nil on a stranger's connection
+	// A connection is leaving when it takes no new streams: goaway was sent or received, close
+	// was called, or the last try to open a stream failed. The flag is set under mu, so that no
+	// stream is counted after it. The channel, closed soon after, is for those who wait for it.
+	leaving      atomic.Bool
+	leavingBegan chan struct{} // nil on a stranger's connection
 
 	mu             sync.Mutex                             // guards what follows, down to live
 	ownOpenStreams int                                    // streams that this node opened and has not finished
@@ -88,8 +91,8 @@ func (c *conn) isSilentFor(d time.Duration) bool {
 
 func (c *conn) remoteAddr() string { return c.qc.RemoteAddr().String() }
 
-// describePeer describes the peer by this connection. It must not be called before ready is
-// closed.
+// describePeer describes the peer by this connection. It must not be called before peerHello is
+// set.
 func (c *conn) describePeer() Peer {
 	return Peer{
 		ID:       c.id,
@@ -121,7 +124,7 @@ func (c *conn) closeFailedGreeting(err error) {
 func (c *conn) endCause() error { return context.Cause(c.qc.Context()) }
 
 // run exchanges hellos, makes the connection ready and serves it. It returns when the
-// connection has ended.
+// connection has ended and its loops have returned.
 func (c *conn) run() {
 	defer close(c.runReturned)
 	c.peer.addGreeting(c)
@@ -139,7 +142,7 @@ func (c *conn) run() {
 	c.node.peerLog.WriteLimited(c.id, slog.LevelInfo, "peer connected", "peer", c.id.Label(), "addr", c.remoteAddr(), "claim", c.claim)
 	var loops sync.WaitGroup
 	if refusal := c.pinPQ(); refusal != nil {
-		c.refuseHello(refusal)
+		c.refuseHello(refusal) // it was admitted, so it goes on below, where it leaves conns
 	} else {
 		loops.Go(c.acceptBidiStreams)
 		loops.Go(c.acceptUniStreams)
@@ -178,9 +181,10 @@ func (c *conn) removeOwnStream() {
 	}
 }
 
-// sendGoaway stops opening streams and asks the peer to do so; open streams go on. It
-// does not block. A goroutine of the node must be running until it returns: Add on
-// node.tasks may not race with Wait.
+// sendGoaway makes the connection leave, and asks the peer to open no streams on it either;
+// open streams go on. If it is leaving already, because of the peer's goaway or an earlier call,
+// sendGoaway sends nothing. It does not block. A goroutine of the node must be running until it
+// returns: Add on node.tasks may not race with Wait.
 func (c *conn) sendGoaway(code quic.ApplicationErrorCode) {
 	if !c.markLeaving(code) {
 		return

@@ -5,8 +5,13 @@ import (
 	"time"
 )
 
-// removeSupersededConns removes the connections to an earlier process of the peer, remembers
-// its boot, and returns them for the caller to close. Callers hold mu.
+// Which of a peer's connections stay, and which one takes new streams. admitConn calls
+// removeSupersededConns and findSurplusConn when a connection becomes ready. The choice of the
+// current one is made anew then, when a connection ends, and when one begins to leave.
+
+// removeSupersededConns removes the connections whose hello shows another boot than that of c,
+// which has just been accepted: they lead to an earlier process of the peer. It remembers their
+// boots, and returns the connections for the caller to close. Callers hold mu.
 func (state *peerState) removeSupersededConns(c *conn) (old []*conn) {
 	state.conns = slices.DeleteFunc(state.conns, func(o *conn) bool {
 		if o.peerHello.Boot == c.peerHello.Boot {
@@ -34,8 +39,8 @@ func (state *peerState) findSurplusConn() *conn {
 	return nil
 }
 
-// selectCurrentConn makes the newest connection without a goaway the one for new streams.
-// Callers hold mu.
+// selectCurrentConn makes the newest connection that is not leaving the one for new streams; if
+// all are, there is none. Callers hold mu.
 func (state *peerState) selectCurrentConn() {
 	for _, c := range slices.Backward(state.conns) {
 		if !c.leaving.Load() {
@@ -46,7 +51,7 @@ func (state *peerState) selectCurrentConn() {
 	state.current.Store(nil)
 }
 
-// reselectCurrentConn calls selectCurrentConn after a connection has stopped taking new streams.
+// reselectCurrentConn is selectCurrentConn for callers that do not hold mu.
 func (state *peerState) reselectCurrentConn() {
 	state.mu.Lock()
 	defer state.mu.Unlock()

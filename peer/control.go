@@ -49,9 +49,10 @@ func (w *controlWriter) writeItem(item wire.Item, write func([]byte)) {
 	}
 }
 
-// exchangeHellos reads the peer's hello, after it has sent this node's if send is set. It
-// blocks for limit at most; the error is context.DeadlineExceeded then. The reader has
-// what follows on the control stream.
+// exchangeHellos reads the peer's hello, after it has sent this node's if send is set. Reading
+// takes limit at most; the error is context.DeadlineExceeded then. Sending has no limit: it
+// blocks while the peer grants no window for it, until the connection ends. The reader has what
+// follows on the control stream.
 func (c *conn) exchangeHellos(limit time.Duration, send bool) (*bufio.Reader, error) {
 	if send {
 		if err := c.sendHello(); err != nil {

@@ -53,7 +53,7 @@ func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire
 var errNothingSent = kinds.Errorf(kinds.Unreachable, "the connection went away").WithDelivered(kinds.DeliveredNo)
 
 // sendOnReadyConn calls send with a ready connection. If nothing was sent, because that one is
-// going away, it tries two more.
+// leaving, it tries two more.
 func (state *peerState) sendOnReadyConn(ctx context.Context, send func(*conn) *kinds.Error) *kinds.Error {
 	for range 3 {
 		c, fail := state.ensureReadyConn(ctx)

@@ -21,7 +21,7 @@ type handshakeLimits struct {
 
 	open atomic.Int32 // begun, and neither complete nor given up
 
-	mu       sync.Mutex // guards good
+	mu       sync.Mutex // guards provedBy
 	provedBy map[netip.AddrPort]identity.ID
 }
 

@@ -47,7 +47,7 @@ type Node struct {
 	features []string
 	handlers map[wire.StreamType]func(context.Context, identity.ID, *Stream)
 	log      *slog.Logger
-	peerLog  *budget.Log // tells of what peers cause
+	peerLog  *budget.Log // of what peers cause: Config.Lines, or its own
 
 	// epoch is the zero of times on the message path: a duration fits an atomic, a
 	// time.Time does not.
@@ -255,8 +255,8 @@ func (n *Node) Close() {
 	}
 }
 
-// drainConns sends goaway on every connection and waits until all are done. After drainTime it
-// resets the streams that are left (protocol, section 2).
+// drainConns sends goaway on every connection that is not leaving yet, and waits until all are
+// done. After drainTime it resets the streams that are left (protocol, section 2).
 func (n *Node) drainConns() {
 	n.setClosing()
 	conns := n.listConns()

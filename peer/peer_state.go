@@ -20,7 +20,7 @@ type peerState struct {
 	node *Node
 	id   identity.ID
 
-	current   atomic.Pointer[conn] // the newest of conns that takes new streams; nil: none
+	current   atomic.Pointer[conn] // the newest of conns that is not leaving; nil: none
 	callSlots callSlots
 
 	envelopes *budget.Share // bytes of envelopes that are being received or answered

@@ -18,7 +18,7 @@ import (
 // are QUIC's. Exactly one goroutine may read and one may write.
 type Stream struct {
 	s           *quic.Stream
-	connLeaving <-chan struct{} // of its connection
+	connLeaving <-chan struct{} // leavingBegan of its connection
 	done        func()          // called once, at the end
 	ended       atomic.Bool
 }

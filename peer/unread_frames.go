@@ -54,7 +54,7 @@ func findFieldIndexOf[T any](name string) int { return findFieldIndex(reflect.Ty
 func findFieldIndex(t reflect.Type, name string) int {
 	f, ok := t.FieldByName(name)
 	if !ok {
-		panic(fmt.Sprintf("peer: %v has no field %s in this version of quic-go: frames.go has to be adapted to it", t, name))
+		panic(fmt.Sprintf("peer: %v has no field %s in this version of quic-go: unread_frames.go has to be adapted to it", t, name))
 	}
 	return f.Index[0]
 }
