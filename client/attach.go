@@ -56,9 +56,9 @@ type Handler struct {
 
 // attachedAgent is an agent that Attach keeps attached.
 type attachedAgent struct {
-	params    AttachParams
+	params    AttachParams // Key is what the daemon gave; used by Attach and, one at a time, by openAndAttach
 	functions map[string]messageFunc
-	key       string // once it was attached; guarded by Client.mu
+	key       string // params.Key as the daemon gave it; "" before the first attach; guarded by Client.mu
 }
 
 // Attach attaches an agent, whose messages the functions of h get, and blocks until ctx ends.
@@ -69,7 +69,7 @@ type attachedAgent struct {
 // A client has one agent at a time, because its calls count as that agent's: the daemon
 // hands the result of a delegation to the agent that delegated. At the end Attach closes
 // the connection, and calls that are under way fail. It returns when the functions of h
-// have returned.
+// have returned: one that waits for Attach to return waits for ever.
 func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 	a := &attachedAgent{params: p, functions: h.listFunctionsByMethod()}
 	if len(p.Kinds) == 0 {

@@ -49,7 +49,8 @@ type Client struct {
 
 // Close ends the connection and waits for the handlers of an attached agent. A later call
 // opens a new connection, and so does an Attach that is under way: end its context to stop
-// it. Subscribe has a connection of its own, which stays.
+// it. Subscribe has a connection of its own, which stays. A handler must not call Close, which
+// would wait for that handler for ever.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	conn, ended := c.conn, c.handlersEnded
@@ -119,11 +120,12 @@ func (c *Client) openAndAttach(ctx context.Context, conn *jsonrpc.Conn, agent *a
 	var err error
 	switch {
 	case agent != nil:
-		// Only one goroutine at a time is here, so the params are its own.
+		// Only one goroutine at a time is here, so the params are its own. Key reads agent.key.
 		var got Attached
 		if err = c.callOnConn(ctx, conn, MethodAttach, &agent.params, &got); err == nil {
+			agent.params.Key = got.Key
 			c.mu.Lock()
-			agent.params.Key, agent.key = got.Key, got.Key
+			agent.key = got.Key
 			c.mu.Unlock()
 		}
 	case fresh && c.SpeakAs != SpeakParams{}:
@@ -138,8 +140,16 @@ func (c *Client) openAndAttach(ctx context.Context, conn *jsonrpc.Conn, agent *a
 	return nil, err
 }
 
-// callOnConn calls a method that the daemon answers by itself, on a connection that no other
-// call uses yet. It waits for Patience at most.
+// A method is called by one of these:
+//   - callOnConn, on a connection that is being made ready: attach, speak, subscribe;
+//   - callBounded, if the daemon answers by itself;
+//   - callForPeer, if the daemon asks a peer;
+//   - callWhileDaemonAlive, for wait, and within callForPeer.
+//
+// All but callOnConn use callMethod, which connects if need be and has no bound but ctx.
+
+// callOnConn calls a method that the daemon answers by itself, on conn, which other calls may
+// use too. It waits for Patience at most; if that is 0, as long as ctx.
 func (c *Client) callOnConn(ctx context.Context, conn *jsonrpc.Conn, method string, params, result any) error {
 	err := conn.CallFor(ctx, identity.ID{}, c.Patience, method, params, result)
 	switch {
@@ -151,8 +161,8 @@ func (c *Client) callOnConn(ctx context.Context, conn *jsonrpc.Conn, method stri
 	return err
 }
 
-// Key returns the key of the attached agent: a secret, with which another client can speak
-// [Client.SpeakAs] the agent. It is "" before the agent was first attached, and after Attach has
+// Key returns the key of the attached agent. It is a secret: with it in [Client.SpeakAs] another
+// client speaks as the agent. It is "" before the agent was first attached, and after Attach has
 // returned.
 func (c *Client) Key() string {
 	c.mu.Lock()
@@ -194,7 +204,7 @@ func (c *Client) callMethod(ctx context.Context, method string, params, result a
 		}
 		if e.Delivered() == kinds.DeliveredUnknown {
 			return kinds.Errorf(kinds.DaemonUnavailable, "%s: the daemon went away before it answered: "+
-				"whether the call took effect is unknown; repeat it with the same id", method).WithDelivered(kinds.DeliveredUnknown)
+				"whether the call took effect is unknown; %s", method, adviseRepeat(method)).WithDelivered(kinds.DeliveredUnknown)
 		}
 		if !mayRetry {
 			return newUnavailableError(true, "%s: the daemon closes the connection at once: look at its log", method)
@@ -202,7 +212,8 @@ func (c *Client) callMethod(ctx context.Context, method string, params, result a
 	}
 }
 
-// callBounded calls a method that the daemon answers by itself. It waits for Patience at most.
+// callBounded calls a method that the daemon answers by itself. It waits for Patience at most;
+// if that is 0, as long as ctx. The result is not nil, even with an error.
 func callBounded[R any](ctx context.Context, c *Client, method string, params any) (*R, error) {
 	bounded := ctx
 	if c.Patience > 0 {
@@ -219,7 +230,8 @@ func callBounded[R any](ctx context.Context, c *Client, method string, params an
 }
 
 // callForPeer calls a method for which the daemon asks a peer, within deadline. It refuses a
-// payload that is neither empty nor one JSON object; the daemon judges the rest.
+// payload that is neither empty nor one JSON object; the daemon judges the rest. The result is
+// not nil, even with an error.
 func callForPeer[R any](ctx context.Context, c *Client, deadline time.Duration, method string, params any, payload wire.Payload) (*R, error) {
 	r := new(R)
 	if err := checkPayloadIsObject(payload); err != nil {
@@ -258,8 +270,8 @@ func (c *Client) Query(ctx context.Context, p QueryParams) (*Answer, error) {
 	return callForPeer[Answer](ctx, c, deadline, MethodQuery, &p, p.Payload)
 }
 
-// Delegate gives a peer's agent a task and waits for the ack, 30 s at most. [Client.Wait]
-// waits for the end of the delegation.
+// Delegate gives a peer's agent a task and waits for its answer, a kinds.Ack, 30 s at most.
+// [Client.Wait] waits for the end of the delegation.
 func (c *Client) Delegate(ctx context.Context, p DelegateParams) (*DelegateAnswer, error) {
 	var deadline time.Duration
 	if c.Patience > 0 { // as in Query
@@ -268,21 +280,21 @@ func (c *Client) Delegate(ctx context.Context, p DelegateParams) (*DelegateAnswe
 	return callForPeer[DelegateAnswer](ctx, c, deadline, MethodDelegate, &p, p.Payload)
 }
 
-// Cancel asks a peer's agent to end a delegation and waits for the ack, 30 s at most. The
-// delegation ends later; see [Client.Wait].
+// Cancel asks a peer's agent to end a delegation and waits for its answer, a kinds.Ack, 30 s at
+// most. The delegation ends later; see [Client.Wait].
 func (c *Client) Cancel(ctx context.Context, p CancelParams) (*CancelAnswer, error) {
 	return callForPeer[CancelAnswer](ctx, c, kinds.AckDeadline, MethodCancel, &p, p.Payload)
 }
 
-// Notify sends a message to one peer, which [To] makes p.To of. It waits for the receipt,
-// 5 s at most, unless p.Wait is false.
+// Notify sends a message to one peer: p.To is [To] of it. It waits for the receipt, 5 s at most,
+// unless p.Wait is false.
 func (c *Client) Notify(ctx context.Context, p NotifyParams) (*Receipt, error) {
 	p.To.List = false
 	return callForPeer[Receipt](ctx, c, kinds.ReceiptDeadline, MethodNotify, &p, p.Payload)
 }
 
-// NotifyAll sends a message to each of several peers, which [ToAll] makes p.To of, and waits
-// like [Client.Notify]. The receipts are in the order of p.To. A receipt may hold an error
+// NotifyAll sends a message to each of several peers: p.To is [ToAll] of them. It waits like
+// [Client.Notify]. The receipts are in the order of p.To. A receipt may hold an error
 // though NotifyAll returns none.
 func (c *Client) NotifyAll(ctx context.Context, p NotifyParams) ([]Receipt, error) {
 	p.To.List = true
@@ -316,7 +328,7 @@ func (c *Client) Status(ctx context.Context) (*Status, error) {
 // SessionState returns what waits for the attached agent, or for the one that the client
 // speaks as, and what the daemon's owner should know of it.
 func (c *Client) SessionState(ctx context.Context) (*SessionState, error) {
-	return callDaemon[SessionState](ctx, c, MethodSession, nil)
+	return callBounded[SessionState](ctx, c, MethodSession, nil)
 }
 
 // Budget returns the limits on what peers may use of the daemon, and what each uses now.
@@ -359,7 +371,7 @@ func (c *Client) Wait(ctx context.Context, p WaitParams) (*Task, error) {
 }
 
 // Inbox returns a page of the messages that the inbox holds, or with p.Taken of those that
-// agents took from it, and removes none. The page that follows is that after Next.
+// agents took from it, and removes none. For the page that follows, set p.After to its Next.
 func (c *Client) Inbox(ctx context.Context, p InboxParams) (*Inbox, error) {
 	return callBounded[Inbox](ctx, c, MethodInbox, &p)
 }
@@ -371,8 +383,9 @@ func (c *Client) MarkShown(ctx context.Context, p ShownParams) error {
 	return err
 }
 
-// Ack removes messages from the inbox: those that p selects and Inbox has returned. What it
-// returned with Peek counts only when [Client.MarkShown] has named it.
+// Ack removes messages from the inbox: those that p selects and Inbox has returned. It has
+// nothing to do with a kinds.Ack, the answer to delegate and cancel. What Inbox returned with
+// Peek counts only when [Client.MarkShown] has named it.
 func (c *Client) Ack(ctx context.Context, p AckParams) (*Acked, error) {
 	return callBounded[Acked](ctx, c, MethodAck, &p)
 }

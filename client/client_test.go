@@ -239,7 +239,7 @@ func TestReconnect(t *testing.T) {
 	calls := make(chan string, 100)
 	s := newServer(t, func(ctx context.Context, c *jsonrpc.Conn, r *jsonrpc.Request) {
 		calls <- r.Method
-		if r.Method == MethodQuery {
+		if r.Method == MethodQuery || r.Method == MethodInvite {
 			<-ctx.Done()
 			return
 		}
@@ -251,16 +251,22 @@ func TestReconnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-calls
-	failed := make(chan error)
+	failed, inviteFailed := make(chan error), make(chan error)
 	go func() {
 		_, err := c.Query(t.Context(), QueryParams{To: "desk"})
 		failed <- err
 	}()
+	go func() {
+		_, err := c.Invite(t.Context(), InviteParams{})
+		inviteFailed <- err
+	}()
+	<-calls
 	<-calls
 	s.stop()
 	if e := wantUnavailable(t, <-failed, "repeat it with the same id"); e.Delivered() != kinds.DeliveredUnknown || !e.Retryable {
 		t.Errorf("got %v, delivered %q", e, e.Delivered())
 	}
+	wantUnavailable(t, <-inviteFailed, "unknown; repeat this") // it has no id
 	_, err := c.Whoami(t.Context())
 	wantUnavailable(t, err, "no daemon at")
 	s.start()

@@ -9,15 +9,15 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 )
 
-// grace is the time that a daemon that lives may take, beyond a call's deadline, to say
-// that it has passed.
+// grace is how long, after a call's deadline, a living daemon may take to say that the deadline
+// has passed.
 const grace = 2 * time.Second
 
 // callWhileDaemonAlive is [Client.callMethod] for a method that the daemon does not answer by
-// itself. With Patience it also asks the daemon by whoami whether it lives, and ends the call
-// if that is not answered within Patience, but not before notBefore: for a call with a deadline,
-// that and grace. Later it asks again, Patience after each answer. It blocks until the call and the
-// watch have ended.
+// itself. With Patience it also asks the daemon by whoami whether it lives, and ends the call if
+// there is no answer within Patience, but not before the time notBefore has passed. For a call
+// with a deadline notBefore is the deadline and grace. Later it asks again, Patience after each
+// answer. It blocks until the call and the watch have ended.
 func (c *Client) callWhileDaemonAlive(ctx context.Context, notBefore time.Duration, method string, params, result any) error {
 	if c.Patience <= 0 {
 		return c.callMethod(ctx, method, params, result)

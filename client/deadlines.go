@@ -7,7 +7,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// timeoutOrDefault returns a timeout_ms as a duration, or fallback if it is 0.
+// timeoutOrDefault returns a timeout_ms as a duration, kinds.MaxTaskDeadline at most, or
+// fallback if it is 0.
 func timeoutOrDefault(ms uint64, fallback time.Duration) time.Duration {
 	if ms == 0 {
 		return fallback

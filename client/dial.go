@@ -36,16 +36,26 @@ func Home() (string, error) {
 	if dir := os.Getenv("ACP_HOME"); dir != "" {
 		return dir, nil
 	}
-	dir, err := os.UserHomeDir()
+	dir, err := findUsualHome()
 	if err != nil {
 		return "", fmt.Errorf("find the state directory: %w: name it with ACP_HOME", err)
+	}
+	return dir, nil
+}
+
+// findUsualHome returns .acp in the user's home directory.
+func findUsualHome() (string, error) {
+	dir, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
 	}
 	return filepath.Join(dir, homeFolder), nil
 }
 
 // AgentSocket returns the socket that $ACP_SOCKET names, and whether the variable is set. If
-// it is, nothing looks for a daemon's home. A variable that is empty, or that names the
-// owner's socket, is an error: an agent must not get everything by it.
+// it is, nothing looks for a daemon's home. A variable that is empty, or whose path does not end
+// in acp.sock, is an error, and so is one that names the owner's socket: an agent must not get
+// everything by it.
 func AgentSocket() (path string, set bool, err error) {
 	if path, set = os.LookupEnv("ACP_SOCKET"); !set {
 		return "", false, nil
@@ -94,7 +104,7 @@ func findSocketPath(name string) (path string, fromEnv bool, err error) {
 
 // DialHTTP opens a connection to the socket of channels in a daemon's home. If home is "",
 // it takes the socket beside $ACP_SOCKET, or in [Home] if that variable is not set. The error
-// is daemon_unavailable, with the reason and the remedy.
+// is daemon_unavailable, with the reason and the remedy, or that of ctx.
 func DialHTTP(ctx context.Context, home string) (net.Conn, error) {
 	path := ""
 	if home != "" {
@@ -104,7 +114,8 @@ func DialHTTP(ctx context.Context, home string) (net.Conn, error) {
 }
 
 // dialSocket opens a connection to the socket at path. If path is "", it takes the socket of that
-// name in its usual place. The error is daemon_unavailable, with the reason and the remedy.
+// name in its usual place. The error is daemon_unavailable, with the reason and the remedy, or
+// that of ctx.
 func dialSocket(ctx context.Context, path, name string) (net.Conn, error) {
 	fromEnv := false
 	if path == "" {
@@ -129,13 +140,15 @@ func dialSocket(ctx context.Context, path, name string) (net.Conn, error) {
 // newSocketError returns an error that says why the socket at path cannot be reached, and what to
 // do.
 func newSocketError(err error, path string) error {
-	switch usual, never := isUnusedHome(filepath.Dir(path)); {
-	case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && never:
-		return newUnavailableError(true, "no daemon at %s, nor the state of one in that directory: name the one that acpd was started with, usually %s, or start one with: acpd --home %s", path, usual, filepath.Dir(path))
+	home := filepath.Dir(path)
+	usual, usualErr := findUsualHome()
+	switch {
+	case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && usualErr == nil && isUnusedHome(home, usual):
+		return newUnavailableError(true, "no daemon at %s, nor the state of one in that directory: name the one that acpd was started with, usually %s, or start one with: acpd --home %s", path, usual, home)
 	case errors.Is(err, fs.ErrNotExist):
-		return newUnavailableError(true, "no daemon at %s: start one with: acpd --home %s", path, filepath.Dir(path))
+		return newUnavailableError(true, "no daemon at %s: start one with: acpd --home %s", path, home)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return newUnavailableError(true, "no daemon at %s, where one was killed: start one with: acpd --home %s", path, filepath.Dir(path))
+		return newUnavailableError(true, "no daemon at %s, where one was killed: start one with: acpd --home %s", path, home)
 	case errors.Is(err, syscall.EAGAIN):
 		return newUnavailableError(true, "the daemon at %s takes no connections, as many as can wait for it: if it stays so, look at its log and start it again", path)
 	case errors.Is(err, fs.ErrPermission):
@@ -147,19 +160,14 @@ func newSocketError(err error, path string) error {
 	return newUnavailableError(true, "connect to the daemon at %s: %v", path, trimNetPreamble(err))
 }
 
-// isUnusedHome reports whether no daemon ever had dir as its state directory, and which
-// directory is the usual one.
-func isUnusedHome(dir string) (usual string, never bool) {
-	user, err := os.UserHomeDir()
-	if err != nil {
-		return "", false
-	}
-	usual = filepath.Join(user, homeFolder)
+// isUnusedHome reports whether no daemon ever had dir as its state directory. Of the usual home
+// it always reports false.
+func isUnusedHome(dir, usual string) bool {
 	if whole, err := filepath.Abs(dir); err == nil && whole == filepath.Clean(usual) {
-		return usual, false
+		return false
 	}
-	_, err = os.Stat(filepath.Join(dir, keyFile))
-	return usual, errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+	_, err := os.Stat(filepath.Join(dir, keyFile))
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // newSilenceError returns the error of a call during which the daemon has not answered for
@@ -169,13 +177,18 @@ func (c *Client) newSilenceError(method string, waited time.Duration) error {
 	if path == "" {
 		path, _, _ = findSocketPath(SocketName)
 	}
-	remedy := "repeat this"
+	return newUnavailableError(true, "%s: connected to %s, and the daemon has not answered for %s: it may be stopped, without descriptors or waiting for its disk; look at its log, then %s",
+		method, path, waited.Round(min(time.Millisecond, waited)), adviseRepeat(method)).WithDelivered(kinds.DeliveredUnknown)
+}
+
+// adviseRepeat says how to repeat a call whose effect is unknown: with its id, if the method's
+// repeats are known by it.
+func adviseRepeat(method string) string {
 	switch method {
 	case MethodQuery, MethodDelegate, MethodNotify, MethodCancel, MethodResult, MethodError:
-		remedy = "repeat it with the same id"
+		return "repeat it with the same id"
 	}
-	return newUnavailableError(true, "%s: connected to %s, and the daemon has not answered for %s: it may be stopped, without descriptors or waiting for its disk; look at its log, then %s",
-		method, path, waited.Round(min(time.Millisecond, waited)), remedy).WithDelivered(kinds.DeliveredUnknown)
+	return "repeat this"
 }
 
 // trimNetPreamble returns err without the net package's preamble.
