@@ -126,8 +126,9 @@ func (state *peerState) joinOrStartDial(began time.Time) (*dial, *kinds.Error) {
 	return d, nil
 }
 
-// finishDial ends the running dial, if there is one, and sets sharedFailure; nil: a connection is
-// ready, whichever side dialled. Callers hold mu, and call emitQueuedEvents after it.
+// finishDial ends the running dial, if there is one, and makes failure the shared one. nil means
+// that a connection is ready, whichever side dialled. Callers hold mu, and call emitQueuedEvents
+// after it.
 func (state *peerState) finishDial(failure *dialFailure) {
 	state.sharedFailure, state.sharedFailureAt = failure, time.Now()
 	switch {
