@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/internal/pace"
 )
 
@@ -58,12 +59,13 @@ func (e *PinMismatchError) Error() string {
 //
 // [TrustStore.Trust] and [TrustStore.TrustJoined] write the files first: the change takes
 // effect only once it is durable, and a failure leaves memory as it was. If what failed is the
-// last step, the sync of the folder, the files have the change, and the next start may take it.
+// last step, the sync of the folder, the files have the change until the next Save takes it back.
 // [TrustStore.Untrust] and [TrustStore.PinPQ] take effect at once; [TrustStore.Save]
 // writes them.
 type TrustStore struct {
-	dir     string      // of the files; "": memory only
-	unsaved pace.Signal // set when current and inFiles differ, or a write of current has failed
+	dir     string                 // of the files; "": memory only
+	syncDir func(dir string) error // makes the files' names last
+	unsaved pace.Signal            // set when current and inFiles differ, or a write of current has failed
 
 	current atomic.Pointer[trustSnapshot] // what readers see
 
@@ -76,7 +78,7 @@ type TrustStore struct {
 func NewMemoryTrustStore() *TrustStore { return newTrustStore("", newEmptySnapshot()) }
 
 func newTrustStore(dir string, s *trustSnapshot) *TrustStore {
-	t := &TrustStore{dir: dir, unsaved: pace.NewSignal(), inFiles: s}
+	t := &TrustStore{dir: dir, syncDir: durable.SyncDir, unsaved: pace.NewSignal(), inFiles: s}
 	t.current.Store(s)
 	return t
 }
@@ -295,6 +297,12 @@ func (t *TrustStore) writeRecord(next trustRecord) (*trustSnapshot, error) {
 		}
 	}
 	t.inFiles = written
+	if t.dir != "" {
+		if err := t.syncDir(t.dir); err != nil {
+			t.unsaved.Set() // the files have a change that was not made: Save takes it back
+			return nil, err
+		}
+	}
 	return written, nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/acpd/acpd/internal/durable"
 )
 
 // testID returns an id with n in its first bytes.
@@ -453,4 +455,35 @@ func read(t testing.TB, dir, name string) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// A change whose files are in place and whose folder cannot be synced has failed: Save takes it
+// back, so that the next start does not trust whom nobody trusted.
+func TestTrustThatIsNotDurableIsTakenBack(t *testing.T) {
+	dir := t.TempDir()
+	store, _, err := OpenTrustStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("the disk is gone")
+	store.syncDir = func(string) error { return broken }
+	if err := second(store.Trust(Peer{ID: testID(1), Name: "desk"})); !errors.Is(err, broken) {
+		t.Errorf("trust: %v", err)
+	}
+	store.syncDir = durable.SyncDir
+	select {
+	case <-store.UnsavedSignal():
+	default:
+		t.Error("nobody is told that the files differ")
+	}
+	if err := store.Save(); err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := OpenTrustStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, trusted := again.FindPeer(testID(1)); trusted {
+		t.Error("the next start trusts a peer whose trust has failed")
+	}
 }

@@ -186,9 +186,9 @@ func salvageSequences(data []byte) (sequence, blockSequence uint64) {
 	return sequence, blockSequence
 }
 
-// replaceTrustFiles makes next the content of both files, durably. What needs space comes
-// first, then two renames. If the second fails, the first is undone with old; if only
-// syncing the folder fails, the files already have next.
+// replaceTrustFiles makes next the content of both files; their names last once the caller has
+// synced the folder. What needs space comes first, then two renames. If the second fails, the
+// first is undone with old.
 func replaceTrustFiles(dir string, old, next trustRecord) error {
 	data, err := next.encodeFile()
 	if err != nil {
@@ -208,7 +208,7 @@ func replaceTrustFiles(dir string, old, next trustRecord) error {
 	if err := os.Rename(tempFileName(main), main); err != nil {
 		return errors.Join(err, restoreFile(second, old))
 	}
-	return durable.SyncDir(dir)
+	return nil
 }
 
 // restoreFile makes old the content of the file again. A file of sequence 0 was not there.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/acpd/acpd/internal/durable"
 )
 
 // OpenTrustStore opens the store in dir: trust.yaml and its copy, trust.copy.yaml.
@@ -38,7 +40,11 @@ func OpenTrustStore(dir string) (*TrustStore, error, error) {
 		warning.Kept = append(warning.Kept, name)
 	}
 	if best.Sequence > 0 && !(main.holdsSnapshot(best) && second.holdsSnapshot(best)) {
-		if err := replaceTrustFiles(dir, best.trustRecord, best.trustRecord); err != nil {
+		err := replaceTrustFiles(dir, best.trustRecord, best.trustRecord)
+		if err == nil {
+			err = durable.SyncDir(dir)
+		}
+		if err != nil {
 			return nil, nil, fmt.Errorf("open trust store: repair: %w", err)
 		}
 	}
