@@ -1,0 +1,1152 @@
+// The objects of the local API, as they are on the socket.
+//
+// Made from docs/local-api.json by go generate ./integration/localapi: do not edit it.
+// A daemon that is newer than this file may send more fields and other values.
+
+/** What a daemon serves: the params and the result of each method. */
+export interface Methods {
+  /** asks a peer's daemon for a sign of life */
+  ping: { params: PingParams; result: PingAnswer };
+  /** asks what a peer's agents can do */
+  discover: { params: DiscoverParams; result: DiscoverAnswer };
+  /** asks a peer's agent a question, and waits for the response */
+  query: { params: QueryParams; result: QueryAnswer };
+  /** gives a peer's agent a task, and waits for its ack; wait waits for the end */
+  delegate: { params: DelegateParams; result: DelegateAnswer };
+  /** asks a peer's agent to end a delegation, and waits for its ack */
+  cancel: { params: CancelParams; result: CancelAnswer };
+  /** sends a message to one peer or to several, and waits for the receipts; a list of peers is answered by a list */
+  notify: { params: NotifyParams; result: Receipt | Array<Receipt> };
+  /** sends a partial or the final result of a delegation that this daemon's agents have taken */
+  result: { params: ResultParams; result: Receipt };
+  /** ends a delegation that this daemon's agents have taken with an error */
+  error: { params: ErrorParams; result: Receipt };
+  /** says who this daemon is */
+  whoami: { params: {}; result: Whoami };
+  /** says what whoami does, and the daemon's load, attached agents, counts of messages and warnings */
+  status: { params: {}; result: Status };
+  /** says what peers may use of the daemon, and what each uses now */
+  budget: { params: {}; result: Budget };
+  /** lists the peers: to agents the trusted ones, without addresses */
+  peers: { params: {}; result: Peers };
+  /** lists delegations, given and taken, the newest first */
+  tasks: { params: TasksParams; result: Tasks };
+  /** returns one delegation, with its payloads */
+  task: { params: TaskParams; result: Task };
+  /** waits until a delegation is final, or has more partial results than after_partials */
+  wait: { params: WaitParams; result: Task };
+  /** returns a page of the messages that the inbox holds, and removes none */
+  inbox: { params: InboxParams; result: Inbox };
+  /** says that messages which inbox has returned with peek were shown: from then on ack may remove them */
+  shown: { params: ShownParams; result: {} };
+  /** removes messages from the inbox that inbox has returned */
+  ack: { params: AckParams; result: Acked };
+  /** makes an invitation, which one stranger can use until it expires */
+  invite: { params: InviteParams; result: Invitation };
+  /** lists the open invitations, without their secrets */
+  invitations: { params: {}; result: Invitations };
+  /** ends open invitations */
+  revoke: { params: RevokeParams; result: Revoked };
+  /** uses an invitation of another daemon: afterwards the two trust each other */
+  join: { params: JoinParams; result: NamedPeer };
+  /** trusts a peer from now on, or changes its name and addresses */
+  trust: { params: TrustParams; result: NamedPeer };
+  /** ends trust in a peer, closes its connections and blocks its key */
+  untrust: { params: UntrustParams; result: Untrusted };
+  /** lists the strangers that have called and wait for a decision */
+  pending: { params: {}; result: Pending };
+  /** says whether the configuration allows a peer to send a kind of message, and which rule decides */
+  policy: { params: PolicyParams; result: Policy };
+  /** makes this connection that of an agent: the daemon calls it from now on, and its calls count as the agent's */
+  attach: { params: AttachParams; result: Attached };
+  /** makes this connection call as an agent that another connection has attached */
+  speak: { params: SpeakParams; result: {} };
+  /** asks for copies of messages, and for events, as notifications */
+  subscribe: { params: SubscribeParams; result: {} };
+  /** says that an agent lives at a peer from now on, where its OACP mail goes */
+  "oacp.bind": { params: OACPBindParams; result: OACPBinding };
+  /** says that an agent lives here again */
+  "oacp.unbind": { params: OACPUnbindParams; result: OACPBinding };
+  /** lists the bindings */
+  "oacp.bindings": { params: OACPBindingsParams; result: OACPBindings };
+  /** lists what lies in the inboxes of bound agents */
+  "oacp.queue": { params: OACPQueueParams; result: OACPQueue };
+  /** gives up a file that is for another machine */
+  "oacp.drop": { params: OACPDropParams; result: OACPDropped };
+}
+
+/** What the daemon calls at an agent that has attached. */
+export interface AgentMethods {
+  /** a question; the result is the payload of the response */
+  query: { params: InboundQuery; result: Response };
+  /** a task; the result says whether the agent takes it, and result or error follow later */
+  delegate: { params: InboundDelegate; result: Ack };
+  /** the end of a task that the agent has taken, by its ref; the result says whether the agent gives it up */
+  cancel: { params: InboundCancel; result: Ack };
+  /** a message; the result confirms that the agent has it */
+  notify: { params: InboundNotify; result: {} };
+  /** a result of what the agent has delegated; the result confirms that the agent has it */
+  result: { params: InboundResult; result: {} };
+  /** the error that ended what the agent has delegated; the result confirms that the agent has it */
+  error: { params: InboundError; result: {} };
+  /** for sessions alone: a message that now lies in the inbox for the session */
+  wake: { params: Inbound; result: WakeAnswer };
+}
+
+/** What the daemon sends to who has subscribed. */
+export interface Notifications {
+  /** a copy of a message that came or went */
+  message: Message;
+  /** something that happened to a peer */
+  event: Event;
+}
+
+/** The codes of errors; a later daemon may have others. */
+export type Code =
+  | "not_authorized" // policy forbids it, or from or to is not the connection's
+  | "unknown_domain" // every attached agent declared domains and none matches; details.domains lists them
+  | "unknown_kind" // the receiver does not know the kind
+  | "invalid" // malformed envelope or payload; the message names the field
+  | "too_large" // the encoded envelope is over max_message; no daemon cuts a message. An agent may cut what it answers, as `acpctl serve` does with what its command prints, and then says so: `truncated: true`
+  | "no_agent" // no agent is attached that could answer
+  | "overloaded" // a task or rate limit is reached, or a table is full; see retry_after_ms
+  | "timeout" // the deadline passed
+  | "cancelled" // the caller gave up, or the task was cancelled
+  | "not_found" // ref names nothing that this peer may refer to
+  | "loop_detected" // the chain of messages is longer than 16
+  | "incompatible_version" // no common version of the protocol
+  | "internal" // the receiver failed
+  | "unreachable" // no answer from the peer; details.delivered is no or unknown
+  | "daemon_unavailable" // no daemon answers on the socket
+  | "unknown_peer" // no trusted peer has that name or id
+  | "not_trusted" // the peer does not trust this daemon
+  | "identity_conflict" // another process shows the same identity, or a peer another key
+  | (string & {});
+
+/** Ack answers delegate and cancel. */
+export interface Ack {
+  accepted: boolean;
+  estimated_ms?: number;
+  /** when not accepted */
+  code?: Code;
+  /** when not accepted */
+  message?: string;
+}
+
+/** AckParams are the params of ack: either ids, or up_to with the filter that inbox was called with. Only what inbox has returned before is removed. */
+export interface AckParams {
+  ids?: Array<string>;
+  /** sequence number, inclusive */
+  up_to?: number;
+  kinds?: Array<string>;
+  peers?: Array<string>;
+}
+
+/** Acked is the result of ack. */
+export interface Acked {
+  /** how many messages */
+  removed: number;
+}
+
+/** AddrSource says from where a daemon knows an address. */
+export type AddrSource = "worked" | "static" | "mdns" | "call";
+
+/** Agent is one attached agent. */
+export interface Agent {
+  name: string;
+  kinds: Array<string>;
+  domains: Array<string>;
+  topics: Array<string>;
+  max_concurrent: number;
+  /** queries and delegations that it works on */
+  active: number;
+  since: string;
+}
+
+/** AttachParams are the params of attach, whose result is Attached. From then on the daemon hands messages for the agent to this connection, and its calls count as the agent's. */
+export interface AttachParams {
+  name: string;
+  /** empty: all that the daemon hands out */
+  kinds?: Array<string>;
+  /** empty: any */
+  domains?: Array<string>;
+  /** empty: any */
+  topics?: Array<string>;
+  capabilities?: Capabilities;
+  /** queries and delegations at a time; 0: 4 */
+  max_concurrent?: number;
+  /** replace an agent of that name; not in the agents' folder */
+  take_over?: boolean;
+  /** what an earlier attach of the name returned; "": the daemon draws one */
+  key?: string;
+  /** the agent is a live session, which answers only while it has a turn; absent: it answers by itself */
+  session?: SessionInfo;
+}
+
+/** Attached is the result of attach. */
+export interface Attached {
+  /** a secret: with it the agent comes back to its name and to what is its own */
+  key: string;
+}
+
+/** BindingMode says when the copy here of a mail for a bound agent is removed. */
+export type BindingMode = "mirror" | "on-stored";
+
+/** Budget is the result of budget, which has no params: the limits on what peers may use of this daemon, and what each uses now. */
+export interface Budget {
+  rows: Array<BudgetRow>;
+  /** row by row, the peer that holds most first; without peers that hold nothing and were refused nothing */
+  usage: Array<BudgetUsage>;
+}
+
+/** BudgetRow is the limit on what peers may hold of one thing, such as memory or rows of the store. */
+export interface BudgetRow {
+  name: string;
+  /** bytes; "": a count; bytes_free: held bytes of the disk are free, and all must be left */
+  unit: "" | "bytes" | "bytes_free";
+  /** one peer at most; 0: no bound of its own */
+  peer: number;
+  /** all together at most; 0: no sum */
+  all: number;
+  /** by all together */
+  held: number;
+}
+
+/** BudgetUsage says how much of a row one peer holds. */
+export interface BudgetUsage {
+  row: string;
+  peer: string;
+  name: string;
+  held: number;
+  /** how often it was refused more, since the daemon's start */
+  refused: number;
+}
+
+/** Cancel ends the delegation that the envelope's ref names. */
+export interface Cancel {
+  reason?: string;
+}
+
+/** The result of cancel. */
+export interface CancelAnswer {
+  /** the delegation */
+  ref: string;
+  payload: Ack;
+}
+
+/** The params of cancel. */
+export interface CancelParams {
+  /** absent: the daemon draws one; the same id again is a repeat */
+  id?: string;
+  /** conversation; only without parent */
+  thread?: string;
+  /** the inbound message that led to this one */
+  parent?: string;
+  /** "": the daemon knows whom the delegation went to */
+  to?: string;
+  /** the delegation */
+  ref: string;
+  payload?: Cancel;
+}
+
+/** Capabilities answers discover. */
+export interface Capabilities {
+  agent_name?: string;
+  /** names of the attached agents, if the daemon answers for all */
+  agents?: Array<string>;
+  domains?: Array<string>;
+  channels?: Array<string>;
+  tools?: Array<string>;
+  max_concurrent_tasks?: number;
+  model?: string;
+}
+
+/** DaemonState says how busy a daemon is. */
+export type DaemonState = "idle" | "busy" | "overloaded" | "draining";
+
+/** Delegate hands over a task. */
+export interface Delegate {
+  task: string;
+  /** an object */
+  context?: Record<string, unknown>;
+  /** normal or urgent; "": normal */
+  priority?: "normal" | "urgent";
+  report_back?: boolean;
+  /** 0: none */
+  deadline_ms?: number;
+  domain?: string;
+}
+
+/** The result of delegate. */
+export interface DelegateAnswer {
+  /** names the delegation from now on */
+  id: string;
+  /** the peer that answered */
+  from: string;
+  payload: Ack;
+}
+
+/** The params of delegate. */
+export interface DelegateParams {
+  /** absent: the daemon draws one; the same id again is a repeat */
+  id?: string;
+  /** conversation; only without parent */
+  thread?: string;
+  /** the inbound message that led to this one */
+  parent?: string;
+  to: string;
+  payload: Delegate;
+}
+
+/** The result of discover. */
+export interface DiscoverAnswer {
+  /** of the message that was sent */
+  id: string;
+  /** the peer that answered */
+  from: string;
+  /** pong, capabilities or response */
+  kind: string;
+  rtt_us: number;
+  payload: Capabilities;
+}
+
+/** DiscoverParams are the params of discover. */
+export interface DiscoverParams {
+  /** absent: the daemon draws one; the same id again is a repeat */
+  id?: string;
+  /** conversation; only without parent */
+  thread?: string;
+  /** the inbound message that led to this one */
+  parent?: string;
+  to: string;
+  /** 0: 5 s */
+  timeout_ms?: number;
+  /** ask again, even if an answer is cached */
+  fresh?: boolean;
+}
+
+/** Envelope is one message (protocol, section 4). The same struct is CBOR between daemons and JSON on the local socket. Unknown fields are ignored. */
+export interface Envelope {
+  v: number;
+  id: string;
+  from: string;
+  to: string;
+  /** the sender's unix milliseconds; advisory */
+  ts: number;
+  kind: string;
+  /** the message that this one answers */
+  ref: string | null;
+  payload: Record<string, unknown>;
+  /** W3C traceparent */
+  trace?: string;
+  /** the attached agent that is meant */
+  agent?: string;
+  /** conversation; a label, never authority */
+  thread?: string;
+  /** messages that led to this one */
+  hops?: number;
+}
+
+/** Error says what went wrong, in a form that crosses every boundary: it is the payload of an error envelope, a refused receipt, the data of a JSON-RPC error and the object that acpctl prints. */
+export interface ErrorData {
+  code: Code;
+  message: string;
+  retryable?: boolean;
+  retry_after_ms?: number;
+  details?: Record<string, unknown>;
+  /** the peer that raised it; set by the own daemon */
+  from?: string;
+}
+
+/** The params of error. */
+export interface ErrorParams {
+  /** absent: the daemon draws one; the same id again is a repeat */
+  id?: string;
+  /** conversation; only without parent */
+  thread?: string;
+  /** the inbound message that led to this one */
+  parent?: string;
+  /** the delegation */
+  ref: string;
+  payload: ErrorData;
+}
+
+/** Event is the params of the notification event. */
+export interface Event {
+  type: EventType;
+  peer?: string;
+  name?: string;
+  at: string;
+  details?: Record<string, unknown>;
+}
+
+/** EventType says what an event tells. */
+export type EventType = "up" | "down" | "refused" | "discovered" | "lost" | "pending" | "trust" | "identity_conflict" | "mail";
+
+/** HeldMessage is a message that waits in the inbox, or one that an agent took from it. */
+export interface HeldMessage {
+  seq: number;
+  envelope: Envelope;
+  /** the agent that it is for, or that took it; "": any */
+  agent?: string;
+  /** absent: it was not taken */
+  taken_at?: string;
+}
+
+/** Inbound is the params of every request that the daemon makes to an attached agent: the whole envelope and what the daemon knows of it. The agent answers query with the payload of a response, delegate and cancel with that of an ack, and notify, result and error with {}, by which it confirms that it has the message. */
+export interface Inbound {
+  v: number;
+  id: string;
+  from: string;
+  to: string;
+  /** the sender's unix milliseconds; advisory */
+  ts: number;
+  kind: string;
+  /** the message that this one answers */
+  ref: string | null;
+  payload: Record<string, unknown>;
+  /** W3C traceparent */
+  trace?: string;
+  /** the attached agent that is meant */
+  agent?: string;
+  /** conversation; a label, never authority */
+  thread?: string;
+  /** messages that led to this one */
+  hops?: number;
+  /** the sender's petname here */
+  name: string;
+  /** what is left of it; 0: none */
+  deadline_ms?: number;
+  /** with result and error: the delegation it belongs to */
+  delegation?: Task;
+  /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  wake?: WakeGrant;
+}
+
+/** What the daemon sends to an agent with cancel. */
+export interface InboundCancel {
+  v: number;
+  id: string;
+  from: string;
+  to: string;
+  /** the sender's unix milliseconds; advisory */
+  ts: number;
+  kind: string;
+  /** the message that this one answers */
+  ref: string | null;
+  payload: Cancel;
+  /** W3C traceparent */
+  trace?: string;
+  /** the attached agent that is meant */
+  agent?: string;
+  /** conversation; a label, never authority */
+  thread?: string;
+  /** messages that led to this one */
+  hops?: number;
+  /** the sender's petname here */
+  name: string;
+  /** what is left of it; 0: none */
+  deadline_ms?: number;
+  /** with result and error: the delegation it belongs to */
+  delegation?: Task;
+  /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  wake?: WakeGrant;
+}
+
+/** What the daemon sends to an agent with delegate. */
+export interface InboundDelegate {
+  v: number;
+  id: string;
+  from: string;
+  to: string;
+  /** the sender's unix milliseconds; advisory */
+  ts: number;
+  kind: string;
+  /** the message that this one answers */
+  ref: string | null;
+  payload: Delegate;
+  /** W3C traceparent */
+  trace?: string;
+  /** the attached agent that is meant */
+  agent?: string;
+  /** conversation; a label, never authority */
+  thread?: string;
+  /** messages that led to this one */
+  hops?: number;
+  /** the sender's petname here */
+  name: string;
+  /** what is left of it; 0: none */
+  deadline_ms?: number;
+  /** with result and error: the delegation it belongs to */
+  delegation?: Task;
+  /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  wake?: WakeGrant;
+}
+
+/** What the daemon sends to an agent with error. */
+export interface InboundError {
+  v: number;
+  id: string;
+  from: string;
+  to: string;
+  /** the sender's unix milliseconds; advisory */
+  ts: number;
+  kind: string;
+  /** the message that this one answers */
+  ref: string | null;
+  payload: ErrorData;
+  /** W3C traceparent */
+  trace?: string;
+  /** the attached agent that is meant */
+  agent?: string;
+  /** conversation; a label, never authority */
+  thread?: string;
+  /** messages that led to this one */
+  hops?: number;
+  /** the sender's petname here */
+  name: string;
+  /** what is left of it; 0: none */
+  deadline_ms?: number;
+  /** with result and error: the delegation it belongs to */
+  delegation?: Task;
+  /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  wake?: WakeGrant;
+}
+
+/** What the daemon sends to an agent with notify. */
+export interface InboundNotify {
+  v: number;
+  id: string;
+  from: string;
+  to: string;
+  /** the sender's unix milliseconds; advisory */
+  ts: number;
+  kind: string;
+  /** the message that this one answers */
+  ref: string | null;
+  payload: Notify;
+  /** W3C traceparent */
+  trace?: string;
+  /** the attached agent that is meant */
+  agent?: string;
+  /** conversation; a label, never authority */
+  thread?: string;
+  /** messages that led to this one */
+  hops?: number;
+  /** the sender's petname here */
+  name: string;
+  /** what is left of it; 0: none */
+  deadline_ms?: number;
+  /** with result and error: the delegation it belongs to */
+  delegation?: Task;
+  /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  wake?: WakeGrant;
+}
+
+/** What the daemon sends to an agent with query. */
+export interface InboundQuery {
+  v: number;
+  id: string;
+  from: string;
+  to: string;
+  /** the sender's unix milliseconds; advisory */
+  ts: number;
+  kind: string;
+  /** the message that this one answers */
+  ref: string | null;
+  payload: Query;
+  /** W3C traceparent */
+  trace?: string;
+  /** the attached agent that is meant */
+  agent?: string;
+  /** conversation; a label, never authority */
+  thread?: string;
+  /** messages that led to this one */
+  hops?: number;
+  /** the sender's petname here */
+  name: string;
+  /** what is left of it; 0: none */
+  deadline_ms?: number;
+  /** with result and error: the delegation it belongs to */
+  delegation?: Task;
+  /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  wake?: WakeGrant;
+}
+
+/** What the daemon sends to an agent with result. */
+export interface InboundResult {
+  v: number;
+  id: string;
+  from: string;
+  to: string;
+  /** the sender's unix milliseconds; advisory */
+  ts: number;
+  kind: string;
+  /** the message that this one answers */
+  ref: string | null;
+  payload: Result;
+  /** W3C traceparent */
+  trace?: string;
+  /** the attached agent that is meant */
+  agent?: string;
+  /** conversation; a label, never authority */
+  thread?: string;
+  /** messages that led to this one */
+  hops?: number;
+  /** the sender's petname here */
+  name: string;
+  /** what is left of it; 0: none */
+  deadline_ms?: number;
+  /** with result and error: the delegation it belongs to */
+  delegation?: Task;
+  /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  wake?: WakeGrant;
+}
+
+/** Inbox is the result of inbox. */
+export interface Inbox {
+  messages: Array<HeldMessage>;
+  /** the after that continues; 0: there is no more */
+  next: number;
+}
+
+/** InboxParams are the params of inbox. Empty filters match everything. */
+export interface InboxParams {
+  /** 0: the daemon's default */
+  limit?: number;
+  /** only what has a higher sequence number */
+  after?: number;
+  kinds?: Array<string>;
+  peers?: Array<string>;
+  /** ack may remove what is returned only when shown has named it */
+  peek?: boolean;
+  /** instead, messages for any agent that agents have acknowledged in the last 7 days */
+  taken?: boolean;
+}
+
+/** Invitation is the result of invite. */
+export interface Invitation {
+  /** a secret until it expires */
+  uri: string;
+  expires: string;
+  /** names it to revoke; not a secret */
+  id: string;
+}
+
+/** Invitations is the result of invitations, which has no params. */
+export interface Invitations {
+  invitations: Array<OpenInvitation>;
+}
+
+/** InviteParams are the params of invite. */
+export interface InviteParams {
+  /** 0: 10 minutes; up to 24 h */
+  expires_secs?: number;
+  /** what the joiner will be called here; "": what it calls itself */
+  name?: string;
+}
+
+/** JoinParams are the params of join. */
+export interface JoinParams {
+  uri: string;
+}
+
+/** MailState says how far a mail has come. */
+export type MailState = "waiting" | "delivered" | "parked" | "arrived";
+
+/** Message is the params of the notification message: a copy for a subscriber. */
+export interface Message {
+  envelope: Envelope;
+  direction: MessageDirection;
+}
+
+/** MessageCount counts messages since the daemon's start, by kind. */
+export interface MessageCount {
+  in: Record<string, number>;
+  out: Record<string, number>;
+}
+
+/** MessageDirection says whether a daemon received a message or sent it. */
+export type MessageDirection = "in" | "out";
+
+/** NamedPeer is the result of join and trust: the peer that is trusted now. */
+export interface NamedPeer {
+  id: string;
+  name: string;
+  /** of trust: settings that name the peer by its name meant another key before */
+  warning?: string;
+}
+
+/** Notify tells agents of something that concerns a topic. */
+export interface Notify {
+  topic: string;
+  data?: unknown;
+  /** low, medium or high; "": low */
+  importance?: "low" | "medium" | "high";
+}
+
+/** The params of notify. */
+export interface NotifyParams {
+  /** absent: the daemon draws one; the same id again is a repeat */
+  id?: string;
+  /** conversation; only without parent */
+  thread?: string;
+  /** the inbound message that led to this one */
+  parent?: string;
+  to: string | Array<string>;
+  payload: Notify;
+  /** absent: true; false: do not wait for the receipt */
+  wait?: boolean;
+}
+
+/** OACPBindParams are the params of oacp.bind: from now on the agent lives at the peer, and its mail goes there. */
+export interface OACPBindParams {
+  project: string;
+  agent: string;
+  peer: string;
+  /** "": mirror */
+  mode?: BindingMode;
+  /** with on-stored; 0: the daemon's default */
+  linger_secs?: number;
+  /** bind also an agent that has sent from here, and has moved */
+  take?: boolean;
+}
+
+/** OACPBinding is the result of oacp.bind and oacp.unbind, and a row of oacp.bindings. */
+export interface OACPBinding {
+  project: string;
+  agent: string;
+  /** petname, or the id if it has none any more */
+  peer: string;
+  mode: BindingMode;
+  linger_secs: number;
+}
+
+/** OACPBindings is the result of oacp.bindings. */
+export interface OACPBindings {
+  bindings: Array<OACPBinding>;
+  twins?: Array<OACPTwin>;
+  /** as in OACPQueue */
+  home?: string;
+}
+
+/** OACPBindingsParams are the params of oacp.bindings. */
+export interface OACPBindingsParams {
+  /** "": all */
+  project?: string;
+}
+
+/** OACPDropParams are the params of oacp.drop: the file goes from the inbox of a bound agent into its dead_letter folder. */
+export interface OACPDropParams {
+  project: string;
+  agent: string;
+  file: string;
+}
+
+/** OACPDropped is the result of oacp.drop. */
+export interface OACPDropped {
+  /** where the file is now, below the OACP home */
+  path: string;
+}
+
+/** OACPQueue is the result of oacp.queue: what lies in the inboxes of bound agents. */
+export interface OACPQueue {
+  entries: Array<OACPQueued>;
+  /** the after that continues; "": there is no more */
+  next: string;
+  /** of the mailboxes whose mail the daemon carries, absolute */
+  home?: string;
+}
+
+/** OACPQueueParams are the params of oacp.queue. */
+export interface OACPQueueParams {
+  /** "": all */
+  project?: string;
+  /** next of the answer that this one continues */
+  after?: string;
+  /** With the project, these two ask for one file: also for one that is gone, or whose agent is bound no more, if it was delivered. */
+  agent?: string;
+  file?: string;
+}
+
+/** OACPQueued is one file in the inbox of a bound agent. */
+export interface OACPQueued {
+  project: string;
+  agent: string;
+  /** as in OACPBinding */
+  peer: string;
+  file: string;
+  /** "": it was not read */
+  sha256: string;
+  size: number;
+  state: MailState;
+  /** "": there is nothing to say */
+  reason: string;
+  /** when it was delivered; before that, when it came or was changed */
+  since: string;
+}
+
+/** OACPTwin is an agent that lives here, and by the word of a connected peer there too. */
+export interface OACPTwin {
+  project: string;
+  agent: string;
+  /** a name, or an id */
+  peer: string;
+}
+
+/** OACPUnbindParams are the params of oacp.unbind: the agent lives here again. */
+export interface OACPUnbindParams {
+  project: string;
+  agent: string;
+}
+
+/** OpenInvitation is a row of invitations. */
+export interface OpenInvitation {
+  id: string;
+  expires: string;
+  /** what the joiner will be called here; "": what it calls itself */
+  name?: string;
+  /** who has used it, and alone may use it again; absent: nobody yet */
+  used_by?: NamedPeer;
+}
+
+/** Peer is one row of peers. */
+export interface Peer {
+  id: string;
+  /** petname; trusted peers have one, and blocked ones that had */
+  name: string;
+  state: PeerState;
+  addrs: Array<string>;
+  /** null: not connected */
+  rtt_us: number | null;
+  /** where the first address comes from; "": there is none */
+  source: AddrSource;
+  last_seen: string | null;
+  /** what it calls itself: no proof */
+  claim?: string;
+  /** the claim is a trusted peer's name */
+  name_conflict?: boolean;
+  /** a trusted one has said that it does not trust this daemon, and was not connected since */
+  refuses?: boolean;
+}
+
+/** PeerState says how a daemon stands to a peer now. */
+export type PeerState = "connected" | "trusted" | "discovered" | "pending" | "blocked";
+
+/** Peers is the result of peers, which has no params. */
+export interface Peers {
+  peers: Array<Peer>;
+}
+
+/** Pending is the result of pending, which has no params. */
+export interface Pending {
+  pending: Array<PendingPeer>;
+}
+
+/** PendingPeer is a stranger that called and proved its key. */
+export interface PendingPeer {
+  id: string;
+  /** what it calls itself: no proof */
+  claim: string;
+  /** from which it called */
+  addr: string;
+  since: string;
+  /** the claim is a trusted peer's name */
+  name_conflict?: boolean;
+  /** hash of its post-quantum key */
+  pq?: string;
+}
+
+/** The result of ping. */
+export interface PingAnswer {
+  /** of the message that was sent */
+  id: string;
+  /** the peer that answered */
+  from: string;
+  /** pong, capabilities or response */
+  kind: string;
+  rtt_us: number;
+  payload: Pong;
+}
+
+/** PingParams are the params of ping. */
+export interface PingParams {
+  /** absent: the daemon draws one; the same id again is a repeat */
+  id?: string;
+  /** conversation; only without parent */
+  thread?: string;
+  /** the inbound message that led to this one */
+  parent?: string;
+  to: string;
+  /** 0: 5 s */
+  timeout_ms?: number;
+}
+
+/** Policy is the result of policy. */
+export interface Policy {
+  allowed: boolean;
+  /** the rule that decides */
+  rule: string;
+}
+
+/** PolicyParams are the params of policy: whether the configuration allows peer to send a message of kind that names domain, or none. */
+export interface PolicyParams {
+  peer: string;
+  kind: string;
+  domain?: string;
+}
+
+/** Pong answers ping. */
+export interface Pong {
+  /** idle, busy or overloaded */
+  status: "idle" | "busy" | "overloaded";
+  uptime_secs: number;
+  active_tasks: number;
+  agent_name?: string;
+  /** number of attached agents */
+  attached?: number;
+}
+
+/** Query asks a question. */
+export interface Query {
+  question: string;
+  domain?: string;
+  /** 0: no limit */
+  max_tokens?: number;
+  /** 0: 30,000 */
+  deadline_ms?: number;
+}
+
+/** The result of query. */
+export interface QueryAnswer {
+  /** of the message that was sent */
+  id: string;
+  /** the peer that answered */
+  from: string;
+  /** pong, capabilities or response */
+  kind: string;
+  rtt_us: number;
+  payload: Response;
+}
+
+/** The params of query. */
+export interface QueryParams {
+  /** absent: the daemon draws one; the same id again is a repeat */
+  id?: string;
+  /** conversation; only without parent */
+  thread?: string;
+  /** the inbound message that led to this one */
+  parent?: string;
+  to: string;
+  payload: Query;
+}
+
+/** Receipt is the result of notify, result and error. A notify to a list is answered by a list of them in its order, each with to, id and either a state or an error. */
+export interface Receipt {
+  to?: string;
+  id?: string;
+  state?: ReceiptState;
+  error?: ErrorData;
+}
+
+/** ReceiptState says how far a message came. */
+export type ReceiptState = "handed" | "held" | "sent";
+
+/** Response answers query. */
+export interface Response {
+  data?: unknown;
+  summary: string;
+  tokens_used?: number;
+  truncated?: boolean;
+}
+
+/** Result reports on a delegation. */
+export interface Result {
+  /** completed, failed or partial */
+  status: "completed" | "failed" | "partial";
+  outcome: string;
+  data?: unknown;
+  /** null on success */
+  error?: string | null;
+}
+
+/** The params of result. */
+export interface ResultParams {
+  /** absent: the daemon draws one; the same id again is a repeat */
+  id?: string;
+  /** conversation; only without parent */
+  thread?: string;
+  /** the inbound message that led to this one */
+  parent?: string;
+  /** the delegation */
+  ref: string;
+  payload: Result;
+}
+
+/** RevokeParams are the params of revoke: either id, or all. */
+export interface RevokeParams {
+  id?: string;
+  all?: boolean;
+}
+
+/** Revoked is the result of revoke. */
+export interface Revoked {
+  /** how many invitations */
+  revoked: number;
+}
+
+/** SessionInfo says which program a session runs in. A notify, result or error for a session goes to the inbox first. Then the daemon calls wake, with which it tells the session of the message. */
+export interface SessionInfo {
+  /** for one claude, codex, opencode */
+  harness: string;
+  /** of the program */
+  version?: string;
+}
+
+/** ShownParams are the params of shown: what the caller was returned with peek, and has shown or dealt with. */
+export interface ShownParams {
+  /** sequence numbers, at most 1,000; those that the caller's inbox lacks are ignored */
+  seqs: Array<number>;
+}
+
+/** SpeakParams are the params of speak, whose result is {}: from then on this connection calls as the agent of that name, and answers nothing. */
+export interface SpeakParams {
+  name: string;
+  /** what its attach returned */
+  key: string;
+}
+
+/** Status is the result of status, which has no params. */
+export interface Status {
+  id: string;
+  name: string;
+  version: string;
+  uptime_secs: number;
+  /** host:port */
+  listen: Array<string>;
+  home: string;
+  state: DaemonState;
+  peers_connected: number;
+  agents: Array<Agent>;
+  tasks_active: number;
+  messages: MessageCount;
+  /** for the daemon's owner: what is wrong, and what to do */
+  warnings: Array<string>;
+}
+
+/** SubscribeParams are the params of subscribe, whose result is {}. Empty filters match everything. */
+export interface SubscribeParams {
+  kinds?: Array<string>;
+  topics?: Array<string>;
+  peers?: Array<string>;
+  events?: boolean | Array<EventType>;
+}
+
+/** Task is one delegation: a row of tasks, and the result of task and wait, which alone carry payloads. */
+export interface Task {
+  id: string;
+  /** petname, or the id if it has none any more */
+  peer: string;
+  direction: TaskDirection;
+  /** taken, accepted and open: the attached name that works on it */
+  agent?: string;
+  /** its beginning */
+  task: string;
+  state: TaskState;
+  deadline: string | null;
+  /** its beginning; the whole is in result */
+  outcome: string;
+  /** how many have come */
+  partials?: number;
+  /** payload of the last partial result, until there is result */
+  partial?: Result;
+  /** payload of the final result or error */
+  result?: Result | ErrorData;
+}
+
+/** TaskDirection tells who delegated, and so who works. */
+export type TaskDirection = "given" | "taken";
+
+/** TaskParams are the params of task. */
+export interface TaskParams {
+  id: string;
+}
+
+/** TaskState says how far a delegation has come. */
+export type TaskState = "sent" | "accepted" | "unknown" | "refused" | "completed" | "failed" | "cancelled" | "expired";
+
+/** Tasks is the result of tasks, the newest first. */
+export interface Tasks {
+  tasks: Array<Task>;
+  /** the after that continues; 0: there is no more */
+  next: number;
+}
+
+/** TasksParams are the params of tasks. */
+export interface TasksParams {
+  /** 0: the daemon's default */
+  limit?: number;
+  /** next of the answer that this one continues */
+  after?: number;
+}
+
+/** TrustParams are the params of trust. */
+export interface TrustParams {
+  /** full id, or name or prefix of a pending one */
+  peer: string;
+  /** "": the name it has, or what it calls itself */
+  name?: string;
+  /** host:port, instead of those it had; absent leaves them, empty leaves none */
+  addrs?: Array<string>;
+}
+
+/** UntrustParams are the params of untrust. */
+export interface UntrustParams {
+  peer: string;
+}
+
+/** Untrusted is the result of untrust. The peer is cut off even if unwritten names parts. */
+export interface Untrusted {
+  id: string;
+  name: string;
+  /** parts that are not on disk yet; the daemon goes on trying */
+  unwritten?: Array<string>;
+  /** why the last of them is not */
+  reason?: string;
+  /** it was blocked before this call */
+  already?: boolean;
+}
+
+/** WaitParams are the params of wait, which returns when the delegation is final. */
+export interface WaitParams {
+  id: string;
+  /** 0: no limit; else the error is timeout */
+  timeout_ms?: number;
+  /** return as well when partials is over it */
+  after_partials?: number;
+}
+
+/** WakeAnswer is the answer of a session to wake. */
+export interface WakeAnswer {
+  /** posted says that the session's program was given a pointer to the message: a turn begins, or takes the pointer up. It is ignored if the message had no grant. */
+  posted: boolean;
+  /** proven says that the program has proved that the message's text is in the input of the model. The daemon then removes the message from the inbox. */
+  proven: boolean;
+}
+
+/** WakeGrant is the daemon's word that a session may be woken for a message. It rests on what the daemon's owner has allowed, and on the bounds of woken turns. */
+export interface WakeGrant {
+  /** also if nobody is there to be asked for permissions */
+  unattended: boolean;
+}
+
+/** Whoami is the result of whoami, which has no params. */
+export interface Whoami {
+  id: string;
+  name: string;
+  version: string;
+  uptime_secs: number;
+  /** host:port */
+  listen: Array<string>;
+  home: string;
+}

@@ -1,0 +1,932 @@
+"""The objects of the local API, as they are on the socket.
+
+Made from docs/local-api.json by go generate ./integration/localapi: do not edit it.
+A daemon that is newer than this file may send more fields and other values.
+"""
+
+from typing import Any, Literal, NotRequired, TypedDict, Union
+
+AddrSource = Literal["worked", "static", "mdns", "call"]
+
+BindingMode = Literal["mirror", "on-stored"]
+
+DaemonState = Literal["idle", "busy", "overloaded", "draining"]
+
+EventType = Literal["up", "down", "refused", "discovered", "lost", "pending", "trust", "identity_conflict", "mail"]
+
+MailState = Literal["waiting", "delivered", "parked", "arrived"]
+
+MessageDirection = Literal["in", "out"]
+
+PeerState = Literal["connected", "trusted", "discovered", "pending", "blocked"]
+
+ReceiptState = Literal["handed", "held", "sent"]
+
+TaskDirection = Literal["given", "taken"]
+
+TaskState = Literal["sent", "accepted", "unknown", "refused", "completed", "failed", "cancelled", "expired"]
+
+
+class Ack(TypedDict):
+    """Ack answers delegate and cancel."""
+
+    accepted: bool
+    estimated_ms: NotRequired[int]
+    code: NotRequired[str]  # when not accepted
+    message: NotRequired[str]  # when not accepted
+
+
+class AckParams(TypedDict):
+    """AckParams are the params of ack: either ids, or up_to with the filter that inbox was called with. Only what inbox has returned before is removed."""
+
+    ids: NotRequired[list[str]]
+    up_to: NotRequired[int]  # sequence number, inclusive
+    kinds: NotRequired[list[str]]
+    peers: NotRequired[list[str]]
+
+
+class Acked(TypedDict):
+    """Acked is the result of ack."""
+
+    removed: int  # how many messages
+
+
+class Agent(TypedDict):
+    """Agent is one attached agent."""
+
+    name: str
+    kinds: list[str]
+    domains: list[str]
+    topics: list[str]
+    max_concurrent: int
+    active: int  # queries and delegations that it works on
+    since: str
+
+
+class Capabilities(TypedDict):
+    """Capabilities answers discover."""
+
+    agent_name: NotRequired[str]
+    agents: NotRequired[list[str]]  # names of the attached agents, if the daemon answers for all
+    domains: NotRequired[list[str]]
+    channels: NotRequired[list[str]]
+    tools: NotRequired[list[str]]
+    max_concurrent_tasks: NotRequired[int]
+    model: NotRequired[str]
+
+
+class SessionInfo(TypedDict):
+    """SessionInfo says which program a session runs in. A notify, result or error for a session goes to the inbox first. Then the daemon calls wake, with which it tells the session of the message."""
+
+    harness: str  # for one claude, codex, opencode
+    version: NotRequired[str]  # of the program
+
+
+class AttachParams(TypedDict):
+    """AttachParams are the params of attach, whose result is Attached. From then on the daemon hands messages for the agent to this connection, and its calls count as the agent's."""
+
+    name: str
+    kinds: NotRequired[list[str]]  # empty: all that the daemon hands out
+    domains: NotRequired[list[str]]  # empty: any
+    topics: NotRequired[list[str]]  # empty: any
+    capabilities: NotRequired[Capabilities]
+    max_concurrent: NotRequired[int]  # queries and delegations at a time; 0: 4
+    take_over: NotRequired[bool]  # replace an agent of that name; not in the agents' folder
+    key: NotRequired[str]  # what an earlier attach of the name returned; "": the daemon draws one
+    session: NotRequired[SessionInfo]  # the agent is a live session, which answers only while it has a turn; absent: it answers by itself
+
+
+class Attached(TypedDict):
+    """Attached is the result of attach."""
+
+    key: str  # a secret: with it the agent comes back to its name and to what is its own
+
+
+class BudgetRow(TypedDict):
+    """BudgetRow is the limit on what peers may hold of one thing, such as memory or rows of the store."""
+
+    name: str
+    unit: Literal["", "bytes", "bytes_free"]  # bytes; "": a count; bytes_free: held bytes of the disk are free, and all must be left
+    peer: int  # one peer at most; 0: no bound of its own
+    all: int  # all together at most; 0: no sum
+    held: int  # by all together
+
+
+class BudgetUsage(TypedDict):
+    """BudgetUsage says how much of a row one peer holds."""
+
+    row: str
+    peer: str
+    name: str
+    held: int
+    refused: int  # how often it was refused more, since the daemon's start
+
+
+class Budget(TypedDict):
+    """Budget is the result of budget, which has no params: the limits on what peers may use of this daemon, and what each uses now."""
+
+    rows: list[BudgetRow]
+    usage: list[BudgetUsage]  # row by row, the peer that holds most first; without peers that hold nothing and were refused nothing
+
+
+class Cancel(TypedDict):
+    """Cancel ends the delegation that the envelope's ref names."""
+
+    reason: NotRequired[str]
+
+
+class CancelAnswer(TypedDict):
+    """The result of cancel."""
+
+    ref: str  # the delegation
+    payload: Ack
+
+
+class CancelParams(TypedDict):
+    """The params of cancel."""
+
+    id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
+    thread: NotRequired[str]  # conversation; only without parent
+    parent: NotRequired[str]  # the inbound message that led to this one
+    to: NotRequired[str]  # "": the daemon knows whom the delegation went to
+    ref: str  # the delegation
+    payload: NotRequired[Cancel]
+
+
+class Delegate(TypedDict):
+    """Delegate hands over a task."""
+
+    task: str
+    context: NotRequired[dict[str, Any]]  # an object
+    priority: NotRequired[Literal["normal", "urgent"]]  # normal or urgent; "": normal
+    report_back: NotRequired[bool]
+    deadline_ms: NotRequired[int]  # 0: none
+    domain: NotRequired[str]
+
+
+DelegateAnswer = TypedDict(
+    "DelegateAnswer",
+    {
+        "id": str,  # names the delegation from now on
+        "from": str,  # the peer that answered
+        "payload": Ack,
+    },
+)
+"""The result of delegate."""
+
+
+class DelegateParams(TypedDict):
+    """The params of delegate."""
+
+    id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
+    thread: NotRequired[str]  # conversation; only without parent
+    parent: NotRequired[str]  # the inbound message that led to this one
+    to: str
+    payload: Delegate
+
+
+DiscoverAnswer = TypedDict(
+    "DiscoverAnswer",
+    {
+        "id": str,  # of the message that was sent
+        "from": str,  # the peer that answered
+        "kind": str,  # pong, capabilities or response
+        "rtt_us": int,
+        "payload": Capabilities,
+    },
+)
+"""The result of discover."""
+
+
+class DiscoverParams(TypedDict):
+    """DiscoverParams are the params of discover."""
+
+    id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
+    thread: NotRequired[str]  # conversation; only without parent
+    parent: NotRequired[str]  # the inbound message that led to this one
+    to: str
+    timeout_ms: NotRequired[int]  # 0: 5 s
+    fresh: NotRequired[bool]  # ask again, even if an answer is cached
+
+
+Envelope = TypedDict(
+    "Envelope",
+    {
+        "v": int,
+        "id": str,
+        "from": str,
+        "to": str,
+        "ts": int,  # the sender's unix milliseconds; advisory
+        "kind": str,
+        "ref": Union[str, None],  # the message that this one answers
+        "payload": dict[str, Any],
+        "trace": NotRequired[str],  # W3C traceparent
+        "agent": NotRequired[str],  # the attached agent that is meant
+        "thread": NotRequired[str],  # conversation; a label, never authority
+        "hops": NotRequired[int],  # messages that led to this one
+    },
+)
+"""Envelope is one message (protocol, section 4). The same struct is CBOR between daemons and JSON on the local socket. Unknown fields are ignored."""
+
+
+ErrorData = TypedDict(
+    "ErrorData",
+    {
+        "code": str,
+        "message": str,
+        "retryable": NotRequired[bool],
+        "retry_after_ms": NotRequired[int],
+        "details": NotRequired[dict[str, Any]],
+        "from": NotRequired[str],  # the peer that raised it; set by the own daemon
+    },
+)
+"""Error says what went wrong, in a form that crosses every boundary: it is the payload of an error envelope, a refused receipt, the data of a JSON-RPC error and the object that acpctl prints."""
+
+
+class ErrorParams(TypedDict):
+    """The params of error."""
+
+    id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
+    thread: NotRequired[str]  # conversation; only without parent
+    parent: NotRequired[str]  # the inbound message that led to this one
+    ref: str  # the delegation
+    payload: ErrorData
+
+
+class Event(TypedDict):
+    """Event is the params of the notification event."""
+
+    type: EventType
+    peer: NotRequired[str]
+    name: NotRequired[str]
+    at: str
+    details: NotRequired[dict[str, Any]]
+
+
+class HeldMessage(TypedDict):
+    """HeldMessage is a message that waits in the inbox, or one that an agent took from it."""
+
+    seq: int
+    envelope: Envelope
+    agent: NotRequired[str]  # the agent that it is for, or that took it; "": any
+    taken_at: NotRequired[str]  # absent: it was not taken
+
+
+class Result(TypedDict):
+    """Result reports on a delegation."""
+
+    status: Literal["completed", "failed", "partial"]  # completed, failed or partial
+    outcome: str
+    data: NotRequired[Any]
+    error: NotRequired[Union[str, None]]  # null on success
+
+
+class Task(TypedDict):
+    """Task is one delegation: a row of tasks, and the result of task and wait, which alone carry payloads."""
+
+    id: str
+    peer: str  # petname, or the id if it has none any more
+    direction: TaskDirection
+    agent: NotRequired[str]  # taken, accepted and open: the attached name that works on it
+    task: str  # its beginning
+    state: TaskState
+    deadline: Union[str, None]
+    outcome: str  # its beginning; the whole is in result
+    partials: NotRequired[int]  # how many have come
+    partial: NotRequired[Result]  # payload of the last partial result, until there is result
+    result: NotRequired[Union[Result, ErrorData]]  # payload of the final result or error
+
+
+class WakeGrant(TypedDict):
+    """WakeGrant is the daemon's word that a session may be woken for a message. It rests on what the daemon's owner has allowed, and on the bounds of woken turns."""
+
+    unattended: bool  # also if nobody is there to be asked for permissions
+
+
+Inbound = TypedDict(
+    "Inbound",
+    {
+        "v": int,
+        "id": str,
+        "from": str,
+        "to": str,
+        "ts": int,  # the sender's unix milliseconds; advisory
+        "kind": str,
+        "ref": Union[str, None],  # the message that this one answers
+        "payload": dict[str, Any],
+        "trace": NotRequired[str],  # W3C traceparent
+        "agent": NotRequired[str],  # the attached agent that is meant
+        "thread": NotRequired[str],  # conversation; a label, never authority
+        "hops": NotRequired[int],  # messages that led to this one
+        "name": str,  # the sender's petname here
+        "deadline_ms": NotRequired[int],  # what is left of it; 0: none
+        "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
+        "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+    },
+)
+"""Inbound is the params of every request that the daemon makes to an attached agent: the whole envelope and what the daemon knows of it. The agent answers query with the payload of a response, delegate and cancel with that of an ack, and notify, result and error with {}, by which it confirms that it has the message."""
+
+
+InboundCancel = TypedDict(
+    "InboundCancel",
+    {
+        "v": int,
+        "id": str,
+        "from": str,
+        "to": str,
+        "ts": int,  # the sender's unix milliseconds; advisory
+        "kind": str,
+        "ref": Union[str, None],  # the message that this one answers
+        "payload": Cancel,
+        "trace": NotRequired[str],  # W3C traceparent
+        "agent": NotRequired[str],  # the attached agent that is meant
+        "thread": NotRequired[str],  # conversation; a label, never authority
+        "hops": NotRequired[int],  # messages that led to this one
+        "name": str,  # the sender's petname here
+        "deadline_ms": NotRequired[int],  # what is left of it; 0: none
+        "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
+        "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+    },
+)
+"""What the daemon sends to an agent with cancel."""
+
+
+InboundDelegate = TypedDict(
+    "InboundDelegate",
+    {
+        "v": int,
+        "id": str,
+        "from": str,
+        "to": str,
+        "ts": int,  # the sender's unix milliseconds; advisory
+        "kind": str,
+        "ref": Union[str, None],  # the message that this one answers
+        "payload": Delegate,
+        "trace": NotRequired[str],  # W3C traceparent
+        "agent": NotRequired[str],  # the attached agent that is meant
+        "thread": NotRequired[str],  # conversation; a label, never authority
+        "hops": NotRequired[int],  # messages that led to this one
+        "name": str,  # the sender's petname here
+        "deadline_ms": NotRequired[int],  # what is left of it; 0: none
+        "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
+        "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+    },
+)
+"""What the daemon sends to an agent with delegate."""
+
+
+InboundError = TypedDict(
+    "InboundError",
+    {
+        "v": int,
+        "id": str,
+        "from": str,
+        "to": str,
+        "ts": int,  # the sender's unix milliseconds; advisory
+        "kind": str,
+        "ref": Union[str, None],  # the message that this one answers
+        "payload": ErrorData,
+        "trace": NotRequired[str],  # W3C traceparent
+        "agent": NotRequired[str],  # the attached agent that is meant
+        "thread": NotRequired[str],  # conversation; a label, never authority
+        "hops": NotRequired[int],  # messages that led to this one
+        "name": str,  # the sender's petname here
+        "deadline_ms": NotRequired[int],  # what is left of it; 0: none
+        "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
+        "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+    },
+)
+"""What the daemon sends to an agent with error."""
+
+
+class Notify(TypedDict):
+    """Notify tells agents of something that concerns a topic."""
+
+    topic: str
+    data: NotRequired[Any]
+    importance: NotRequired[Literal["low", "medium", "high"]]  # low, medium or high; "": low
+
+
+InboundNotify = TypedDict(
+    "InboundNotify",
+    {
+        "v": int,
+        "id": str,
+        "from": str,
+        "to": str,
+        "ts": int,  # the sender's unix milliseconds; advisory
+        "kind": str,
+        "ref": Union[str, None],  # the message that this one answers
+        "payload": Notify,
+        "trace": NotRequired[str],  # W3C traceparent
+        "agent": NotRequired[str],  # the attached agent that is meant
+        "thread": NotRequired[str],  # conversation; a label, never authority
+        "hops": NotRequired[int],  # messages that led to this one
+        "name": str,  # the sender's petname here
+        "deadline_ms": NotRequired[int],  # what is left of it; 0: none
+        "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
+        "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+    },
+)
+"""What the daemon sends to an agent with notify."""
+
+
+class Query(TypedDict):
+    """Query asks a question."""
+
+    question: str
+    domain: NotRequired[str]
+    max_tokens: NotRequired[int]  # 0: no limit
+    deadline_ms: NotRequired[int]  # 0: 30,000
+
+
+InboundQuery = TypedDict(
+    "InboundQuery",
+    {
+        "v": int,
+        "id": str,
+        "from": str,
+        "to": str,
+        "ts": int,  # the sender's unix milliseconds; advisory
+        "kind": str,
+        "ref": Union[str, None],  # the message that this one answers
+        "payload": Query,
+        "trace": NotRequired[str],  # W3C traceparent
+        "agent": NotRequired[str],  # the attached agent that is meant
+        "thread": NotRequired[str],  # conversation; a label, never authority
+        "hops": NotRequired[int],  # messages that led to this one
+        "name": str,  # the sender's petname here
+        "deadline_ms": NotRequired[int],  # what is left of it; 0: none
+        "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
+        "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+    },
+)
+"""What the daemon sends to an agent with query."""
+
+
+InboundResult = TypedDict(
+    "InboundResult",
+    {
+        "v": int,
+        "id": str,
+        "from": str,
+        "to": str,
+        "ts": int,  # the sender's unix milliseconds; advisory
+        "kind": str,
+        "ref": Union[str, None],  # the message that this one answers
+        "payload": Result,
+        "trace": NotRequired[str],  # W3C traceparent
+        "agent": NotRequired[str],  # the attached agent that is meant
+        "thread": NotRequired[str],  # conversation; a label, never authority
+        "hops": NotRequired[int],  # messages that led to this one
+        "name": str,  # the sender's petname here
+        "deadline_ms": NotRequired[int],  # what is left of it; 0: none
+        "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
+        "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+    },
+)
+"""What the daemon sends to an agent with result."""
+
+
+class Inbox(TypedDict):
+    """Inbox is the result of inbox."""
+
+    messages: list[HeldMessage]
+    next: int  # the after that continues; 0: there is no more
+
+
+class InboxParams(TypedDict):
+    """InboxParams are the params of inbox. Empty filters match everything."""
+
+    limit: NotRequired[int]  # 0: the daemon's default
+    after: NotRequired[int]  # only what has a higher sequence number
+    kinds: NotRequired[list[str]]
+    peers: NotRequired[list[str]]
+    peek: NotRequired[bool]  # ack may remove what is returned only when shown has named it
+    taken: NotRequired[bool]  # instead, messages for any agent that agents have acknowledged in the last 7 days
+
+
+class Invitation(TypedDict):
+    """Invitation is the result of invite."""
+
+    uri: str  # a secret until it expires
+    expires: str
+    id: str  # names it to revoke; not a secret
+
+
+class NamedPeer(TypedDict):
+    """NamedPeer is the result of join and trust: the peer that is trusted now."""
+
+    id: str
+    name: str
+    warning: NotRequired[str]  # of trust: settings that name the peer by its name meant another key before
+
+
+class OpenInvitation(TypedDict):
+    """OpenInvitation is a row of invitations."""
+
+    id: str
+    expires: str
+    name: NotRequired[str]  # what the joiner will be called here; "": what it calls itself
+    used_by: NotRequired[NamedPeer]  # who has used it, and alone may use it again; absent: nobody yet
+
+
+class Invitations(TypedDict):
+    """Invitations is the result of invitations, which has no params."""
+
+    invitations: list[OpenInvitation]
+
+
+class InviteParams(TypedDict):
+    """InviteParams are the params of invite."""
+
+    expires_secs: NotRequired[int]  # 0: 10 minutes; up to 24 h
+    name: NotRequired[str]  # what the joiner will be called here; "": what it calls itself
+
+
+class JoinParams(TypedDict):
+    """JoinParams are the params of join."""
+
+    uri: str
+
+
+class Message(TypedDict):
+    """Message is the params of the notification message: a copy for a subscriber."""
+
+    envelope: Envelope
+    direction: MessageDirection
+
+
+MessageCount = TypedDict(
+    "MessageCount",
+    {
+        "in": dict[str, int],
+        "out": dict[str, int],
+    },
+)
+"""MessageCount counts messages since the daemon's start, by kind."""
+
+
+class NotifyParams(TypedDict):
+    """The params of notify."""
+
+    id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
+    thread: NotRequired[str]  # conversation; only without parent
+    parent: NotRequired[str]  # the inbound message that led to this one
+    to: Union[str, list[str]]
+    payload: Notify
+    wait: NotRequired[bool]  # absent: true; false: do not wait for the receipt
+
+
+class OACPBindParams(TypedDict):
+    """OACPBindParams are the params of oacp.bind: from now on the agent lives at the peer, and its mail goes there."""
+
+    project: str
+    agent: str
+    peer: str
+    mode: NotRequired[BindingMode]  # "": mirror
+    linger_secs: NotRequired[int]  # with on-stored; 0: the daemon's default
+    take: NotRequired[bool]  # bind also an agent that has sent from here, and has moved
+
+
+class OACPBinding(TypedDict):
+    """OACPBinding is the result of oacp.bind and oacp.unbind, and a row of oacp.bindings."""
+
+    project: str
+    agent: str
+    peer: str  # petname, or the id if it has none any more
+    mode: BindingMode
+    linger_secs: int
+
+
+class OACPTwin(TypedDict):
+    """OACPTwin is an agent that lives here, and by the word of a connected peer there too."""
+
+    project: str
+    agent: str
+    peer: str  # a name, or an id
+
+
+class OACPBindings(TypedDict):
+    """OACPBindings is the result of oacp.bindings."""
+
+    bindings: list[OACPBinding]
+    twins: NotRequired[list[OACPTwin]]
+    home: NotRequired[str]  # as in OACPQueue
+
+
+class OACPBindingsParams(TypedDict):
+    """OACPBindingsParams are the params of oacp.bindings."""
+
+    project: NotRequired[str]  # "": all
+
+
+class OACPDropParams(TypedDict):
+    """OACPDropParams are the params of oacp.drop: the file goes from the inbox of a bound agent into its dead_letter folder."""
+
+    project: str
+    agent: str
+    file: str
+
+
+class OACPDropped(TypedDict):
+    """OACPDropped is the result of oacp.drop."""
+
+    path: str  # where the file is now, below the OACP home
+
+
+class OACPQueued(TypedDict):
+    """OACPQueued is one file in the inbox of a bound agent."""
+
+    project: str
+    agent: str
+    peer: str  # as in OACPBinding
+    file: str
+    sha256: str  # "": it was not read
+    size: int
+    state: MailState
+    reason: str  # "": there is nothing to say
+    since: str  # when it was delivered; before that, when it came or was changed
+
+
+class OACPQueue(TypedDict):
+    """OACPQueue is the result of oacp.queue: what lies in the inboxes of bound agents."""
+
+    entries: list[OACPQueued]
+    next: str  # the after that continues; "": there is no more
+    home: NotRequired[str]  # of the mailboxes whose mail the daemon carries, absolute
+
+
+class OACPQueueParams(TypedDict):
+    """OACPQueueParams are the params of oacp.queue."""
+
+    project: NotRequired[str]  # "": all
+    after: NotRequired[str]  # next of the answer that this one continues
+    agent: NotRequired[str]  # With the project, these two ask for one file: also for one that is gone, or whose agent is bound no more, if it was delivered.
+    file: NotRequired[str]
+
+
+class OACPUnbindParams(TypedDict):
+    """OACPUnbindParams are the params of oacp.unbind: the agent lives here again."""
+
+    project: str
+    agent: str
+
+
+class Peer(TypedDict):
+    """Peer is one row of peers."""
+
+    id: str
+    name: str  # petname; trusted peers have one, and blocked ones that had
+    state: PeerState
+    addrs: list[str]
+    rtt_us: Union[int, None]  # null: not connected
+    source: AddrSource  # where the first address comes from; "": there is none
+    last_seen: Union[str, None]
+    claim: NotRequired[str]  # what it calls itself: no proof
+    name_conflict: NotRequired[bool]  # the claim is a trusted peer's name
+    refuses: NotRequired[bool]  # a trusted one has said that it does not trust this daemon, and was not connected since
+
+
+class Peers(TypedDict):
+    """Peers is the result of peers, which has no params."""
+
+    peers: list[Peer]
+
+
+class PendingPeer(TypedDict):
+    """PendingPeer is a stranger that called and proved its key."""
+
+    id: str
+    claim: str  # what it calls itself: no proof
+    addr: str  # from which it called
+    since: str
+    name_conflict: NotRequired[bool]  # the claim is a trusted peer's name
+    pq: NotRequired[str]  # hash of its post-quantum key
+
+
+class Pending(TypedDict):
+    """Pending is the result of pending, which has no params."""
+
+    pending: list[PendingPeer]
+
+
+class Pong(TypedDict):
+    """Pong answers ping."""
+
+    status: Literal["idle", "busy", "overloaded"]  # idle, busy or overloaded
+    uptime_secs: int
+    active_tasks: int
+    agent_name: NotRequired[str]
+    attached: NotRequired[int]  # number of attached agents
+
+
+PingAnswer = TypedDict(
+    "PingAnswer",
+    {
+        "id": str,  # of the message that was sent
+        "from": str,  # the peer that answered
+        "kind": str,  # pong, capabilities or response
+        "rtt_us": int,
+        "payload": Pong,
+    },
+)
+"""The result of ping."""
+
+
+class PingParams(TypedDict):
+    """PingParams are the params of ping."""
+
+    id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
+    thread: NotRequired[str]  # conversation; only without parent
+    parent: NotRequired[str]  # the inbound message that led to this one
+    to: str
+    timeout_ms: NotRequired[int]  # 0: 5 s
+
+
+class Policy(TypedDict):
+    """Policy is the result of policy."""
+
+    allowed: bool
+    rule: str  # the rule that decides
+
+
+class PolicyParams(TypedDict):
+    """PolicyParams are the params of policy: whether the configuration allows peer to send a message of kind that names domain, or none."""
+
+    peer: str
+    kind: str
+    domain: NotRequired[str]
+
+
+class Response(TypedDict):
+    """Response answers query."""
+
+    data: NotRequired[Any]
+    summary: str
+    tokens_used: NotRequired[int]
+    truncated: NotRequired[bool]
+
+
+QueryAnswer = TypedDict(
+    "QueryAnswer",
+    {
+        "id": str,  # of the message that was sent
+        "from": str,  # the peer that answered
+        "kind": str,  # pong, capabilities or response
+        "rtt_us": int,
+        "payload": Response,
+    },
+)
+"""The result of query."""
+
+
+class QueryParams(TypedDict):
+    """The params of query."""
+
+    id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
+    thread: NotRequired[str]  # conversation; only without parent
+    parent: NotRequired[str]  # the inbound message that led to this one
+    to: str
+    payload: Query
+
+
+class Receipt(TypedDict):
+    """Receipt is the result of notify, result and error. A notify to a list is answered by a list of them in its order, each with to, id and either a state or an error."""
+
+    to: NotRequired[str]
+    id: NotRequired[str]
+    state: NotRequired[ReceiptState]
+    error: NotRequired[ErrorData]
+
+
+class ResultParams(TypedDict):
+    """The params of result."""
+
+    id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
+    thread: NotRequired[str]  # conversation; only without parent
+    parent: NotRequired[str]  # the inbound message that led to this one
+    ref: str  # the delegation
+    payload: Result
+
+
+class RevokeParams(TypedDict):
+    """RevokeParams are the params of revoke: either id, or all."""
+
+    id: NotRequired[str]
+    all: NotRequired[bool]
+
+
+class Revoked(TypedDict):
+    """Revoked is the result of revoke."""
+
+    revoked: int  # how many invitations
+
+
+class ShownParams(TypedDict):
+    """ShownParams are the params of shown: what the caller was returned with peek, and has shown or dealt with."""
+
+    seqs: list[int]  # sequence numbers, at most 1,000; those that the caller's inbox lacks are ignored
+
+
+class SpeakParams(TypedDict):
+    """SpeakParams are the params of speak, whose result is {}: from then on this connection calls as the agent of that name, and answers nothing."""
+
+    name: str
+    key: str  # what its attach returned
+
+
+class Status(TypedDict):
+    """Status is the result of status, which has no params."""
+
+    id: str
+    name: str
+    version: str
+    uptime_secs: int
+    listen: list[str]  # host:port
+    home: str
+    state: DaemonState
+    peers_connected: int
+    agents: list[Agent]
+    tasks_active: int
+    messages: MessageCount
+    warnings: list[str]  # for the daemon's owner: what is wrong, and what to do
+
+
+class SubscribeParams(TypedDict):
+    """SubscribeParams are the params of subscribe, whose result is {}. Empty filters match everything."""
+
+    kinds: NotRequired[list[str]]
+    topics: NotRequired[list[str]]
+    peers: NotRequired[list[str]]
+    events: NotRequired[Union[bool, list[EventType]]]
+
+
+class TaskParams(TypedDict):
+    """TaskParams are the params of task."""
+
+    id: str
+
+
+class Tasks(TypedDict):
+    """Tasks is the result of tasks, the newest first."""
+
+    tasks: list[Task]
+    next: int  # the after that continues; 0: there is no more
+
+
+class TasksParams(TypedDict):
+    """TasksParams are the params of tasks."""
+
+    limit: NotRequired[int]  # 0: the daemon's default
+    after: NotRequired[int]  # next of the answer that this one continues
+
+
+class TrustParams(TypedDict):
+    """TrustParams are the params of trust."""
+
+    peer: str  # full id, or name or prefix of a pending one
+    name: NotRequired[str]  # "": the name it has, or what it calls itself
+    addrs: NotRequired[list[str]]  # host:port, instead of those it had; absent leaves them, empty leaves none
+
+
+class UntrustParams(TypedDict):
+    """UntrustParams are the params of untrust."""
+
+    peer: str
+
+
+class Untrusted(TypedDict):
+    """Untrusted is the result of untrust. The peer is cut off even if unwritten names parts."""
+
+    id: str
+    name: str
+    unwritten: NotRequired[list[str]]  # parts that are not on disk yet; the daemon goes on trying
+    reason: NotRequired[str]  # why the last of them is not
+    already: NotRequired[bool]  # it was blocked before this call
+
+
+class WaitParams(TypedDict):
+    """WaitParams are the params of wait, which returns when the delegation is final."""
+
+    id: str
+    timeout_ms: NotRequired[int]  # 0: no limit; else the error is timeout
+    after_partials: NotRequired[int]  # return as well when partials is over it
+
+
+class WakeAnswer(TypedDict):
+    """WakeAnswer is the answer of a session to wake."""
+
+    posted: bool  # posted says that the session's program was given a pointer to the message: a turn begins, or takes the pointer up. It is ignored if the message had no grant.
+    proven: bool  # proven says that the program has proved that the message's text is in the input of the model. The daemon then removes the message from the inbox.
+
+
+class Whoami(TypedDict):
+    """Whoami is the result of whoami, which has no params."""
+
+    id: str
+    name: str
+    version: str
+    uptime_secs: int
+    listen: list[str]  # host:port
+    home: str
