@@ -80,7 +80,7 @@ func isVisible(r rune) bool {
 	switch {
 	case r == '\n', r == '\t', r == zeroWidthJoiner, r == zeroWidthNonJoiner:
 		return true
-	case r >= 0xe0100 && r <= 0xe01ef: // variation selectors that can carry hidden text
+	case r >= firstHiddenSelector && r <= lastHiddenSelector:
 		return false
 	}
 	return unicode.IsGraphic(r)

@@ -1,0 +1,180 @@
+package client
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// makeInert returns a peer's text without what could make a model, or the program around it,
+// take it for something else than text: control characters and those that hide or reorder
+// others are removed, tags of agent programs are broken. It returns how many of each there
+// were. It takes time in proportion to len(s).
+func makeInert(s string) (text string, removed, broken int) {
+	text, removed = removeHidden(s)
+	text, broken = breakTags(text) // after it: without what hides in them, texts may be tags
+	return text, removed, broken
+}
+
+// removeHidden removes control characters, and characters that nobody sees or that reorder
+// others, and counts them. Line breaks of other systems become line feeds, bytes that are not
+// UTF-8 U+FFFD.
+func removeHidden(s string) (text string, removed int) {
+	if isPrintableASCII(s) {
+		return s, 0
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	previous := '\n' // what b ends with
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		i += n
+		switch {
+		case r == '\r' && strings.HasPrefix(s[i:], "\n"):
+			continue
+		case r == '\r', r == nextLine, r == lineSeparator, r == paragraphSeparator:
+			r = '\n'
+		case !isKept(r, previous):
+			removed++
+			continue
+		}
+		b.WriteRune(r)
+		previous = r
+	}
+	return b.String(), removed
+}
+
+const (
+	nextLine           = '\u0085'
+	lineSeparator      = '\u2028'
+	paragraphSeparator = '\u2029'
+	emojiSelector      = '\ufe0f'
+
+	firstHiddenSelector = '\U000e0100' // variation selectors that can carry hidden text
+	lastHiddenSelector  = '\U000e01ef'
+)
+
+// isKept reports whether a model may see r after a character. Joiners and variation selectors
+// may stand after what they can change, one each: a run of them can carry hidden text.
+func isKept(r, previous rune) bool {
+	switch {
+	case r == '\n', r == '\t':
+		return true
+	case r < utf8.RuneSelf:
+		return r >= ' ' && r != '\x7f'
+	case isJoiner(r):
+		return previous >= utf8.RuneSelf && !isJoiner(previous)
+	case r >= firstHiddenSelector && r <= lastHiddenSelector:
+		return false
+	case isSelector(r):
+		return previous >= utf8.RuneSelf && !isJoiner(previous) && !isSelector(previous) ||
+			r == emojiSelector && strings.ContainsRune("#*0123456789", previous)
+	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // format characters, but seen
+		return true
+	}
+	return !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point)
+}
+
+func isJoiner(r rune) bool { return r == zeroWidthJoiner || r == zeroWidthNonJoiner }
+
+func isSelector(r rune) bool { return unicode.Is(unicode.Variation_Selector, r) }
+
+// breakTags writes "&lt;" instead of "<" where a tag of an agent program begins or ends, and
+// counts these.
+func breakTags(s string) (text string, broken int) {
+	var b strings.Builder
+	from := 0
+	for i := strings.IndexByte(s, '<'); i >= 0; {
+		if isProgramTag(s[i+1:]) {
+			broken++
+			b.WriteString(s[from:i])
+			b.WriteString("&lt;")
+			from = i + 1
+		}
+		next := strings.IndexByte(s[i+1:], '<')
+		if next < 0 {
+			break
+		}
+		i += 1 + next
+	}
+	if broken == 0 {
+		return s, 0
+	}
+	b.WriteString(s[from:])
+	return b.String(), broken
+}
+
+// isProgramTag reports whether what follows a "<" makes it a tag of an agent program or of a
+// model's format. It does not look beyond the next "<", nor far into a name.
+func isProgramTag(s string) bool {
+	if isModelToken(s) {
+		return true
+	}
+	s = strings.TrimLeft(s, " \t\n/\\")
+	name := make([]byte, 0, maxTagName)
+	for i := 0; i < len(s) && i < maxTagName; i++ {
+		c := s[i]
+		switch {
+		case c >= 'A' && c <= 'Z':
+			c += 'a' - 'A'
+		case c == '_':
+			c = '-'
+		case (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != ':':
+			return isProgramTagName(string(name))
+		}
+		name = append(name, c)
+	}
+	return isProgramTagName(string(name))
+}
+
+// maxTagName is how much of a tag's name is looked at, in bytes.
+const maxTagName = 64
+
+// programTags has the tags of agent programs that are one word, in lower case.
+var programTags = map[string]bool{
+	"channel": true, "instructions": true, "permissions": true, "skill": true, "sys": true, "system": true,
+}
+
+// programTagParts has what the names of other tags of agent programs have in them, in lower
+// case with hyphens: names differ between versions, and these stay.
+var programTagParts = []string{
+	// Claude Code
+	"-message", "-notification", "-reminder", "bash-input", "bash-stderr", "bash-stdout", "command-args", "command-contents", "command-name",
+	"fetched-web-content", "function-call", "function-result", "ide-opened-file", "ide-selection", "local-command", "memory-input",
+	"new-diagnostics", "persisted-output", "prompt-submit-hook", "session-start-hook", "tool-result", "tool-use", "antml:",
+	// Codex
+	"-context", "-instructions", "agent-mode", "collaboration-mode", "external-", "hook-prompt", "model-switch", "personality-spec",
+	"realtime-conversation", "token-budget", "turn-aborted", "user-shell-command",
+	// OpenCode, Gemini CLI and formats of models
+	"state-snapshot", "end-of-turn", "start-of-turn", "tool-call", "tool-response",
+}
+
+func isProgramTagName(name string) bool {
+	return programTags[name] || slices.ContainsFunc(programTagParts, func(part string) bool { return strings.Contains(name, part) })
+}
+
+// isModelToken reports whether s goes on from "<" as a token of a model's format, like
+// <|im_start|>; the bar may be a wide one.
+func isModelToken(s string) bool {
+	var ok bool
+	if s, ok = cutBar(s); !ok {
+		return false
+	}
+	for i := 0; i < len(s) && i < maxTagName; i++ {
+		if rest, ok := cutBar(s[i:]); ok {
+			return i > 0 && strings.HasPrefix(rest, ">")
+		}
+		if strings.IndexByte(" \t\n<>", s[i]) >= 0 {
+			return false
+		}
+	}
+	return false
+}
+
+func cutBar(s string) (rest string, ok bool) {
+	if rest, ok = strings.CutPrefix(s, "|"); !ok {
+		rest, ok = strings.CutPrefix(s, "\uff5c")
+	}
+	return rest, ok
+}

@@ -1,0 +1,122 @@
+package client
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// payloadOrder says which fields of a kind's payload a model sees first, and which one it sees
+// as text without a name before it. The others follow in the payload's order.
+type payloadOrder struct {
+	first []string
+	words string
+}
+
+var payloadOrders = map[string]payloadOrder{
+	kinds.KindQuery:    {nil, "question"},
+	kinds.KindResponse: {nil, "summary"},
+	kinds.KindDelegate: {nil, "task"},
+	kinds.KindAck:      {[]string{"accepted", "code"}, "message"},
+	kinds.KindResult:   {[]string{"status"}, "outcome"},
+	kinds.KindNotify:   {[]string{"topic"}, ""},
+	kinds.KindCancel:   {nil, "reason"},
+	kinds.KindError:    {[]string{"code"}, "message"},
+}
+
+// payloadField is a field of a payload, as its sender wrote it.
+type payloadField struct {
+	name  string
+	value jsontext.Value
+}
+
+// formatPeerPayload returns a payload as text: texts are decoded, all else is the peer's JSON. A
+// payload that is not valid for its kind is its JSON text as a whole.
+func formatPeerPayload(kind string, p wire.Payload) string {
+	k, known := kinds.FindKind(kind)
+	if !known || k.CheckPayload(p) != nil {
+		return string(p.Object())
+	}
+	fields, err := readPayloadFields(p)
+	if err != nil || len(fields) == 0 {
+		return string(p.Object())
+	}
+	order := payloadOrders[kind]
+	var head, words, rest strings.Builder
+	for _, name := range order.first {
+		if i := slices.IndexFunc(fields, func(f payloadField) bool { return f.name == name }); i >= 0 {
+			fields[i].write(&head)
+		}
+	}
+	for _, f := range fields {
+		switch {
+		case slices.Contains(order.first, f.name):
+		case f.name == order.words:
+			words.WriteString(f.text() + "\n")
+		default:
+			f.write(&rest)
+		}
+	}
+	var parts []string
+	for _, b := range []*strings.Builder{&head, &words, &rest} {
+		if b.Len() > 0 {
+			parts = append(parts, strings.TrimSuffix(b.String(), "\n"))
+		}
+	}
+	separator := "\n\n"
+	if order.words == "" {
+		separator = "\n"
+	}
+	return strings.Join(parts, separator)
+}
+
+// readPayloadFields returns the fields of a payload in its order, without those that are null.
+func readPayloadFields(p wire.Payload) ([]payloadField, error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(p.Object()))
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	var fields []payloadField
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		f := payloadField{name: name.String()}
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		if value.Kind() != 'n' {
+			f.value = value.Clone()
+			fields = append(fields, f)
+		}
+	}
+	_, err := dec.ReadToken()
+	return fields, err
+}
+
+// text returns a text decoded, and any other value as it was written.
+func (f *payloadField) text() string {
+	if f.value.Kind() == '"' {
+		if s, err := jsontext.AppendUnquote(nil, f.value); err == nil {
+			return string(s)
+		}
+	}
+	return string(f.value)
+}
+
+// write writes the field's name and value, a value of several lines below the name.
+func (f *payloadField) write(b *strings.Builder) {
+	value := f.text()
+	separator := " "
+	if strings.Contains(value, "\n") {
+		separator = "\n"
+	}
+	b.WriteString(f.name + ":" + separator + value + "\n")
+}
