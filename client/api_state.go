@@ -178,8 +178,9 @@ type Task struct {
 	ID        wire.MessageID `json:"id"`
 	Peer      string         `json:"peer"` // petname, or the id if it has none any more
 	Direction TaskDirection  `json:"direction"`
-	Agent     string         `json:"agent,omitzero"` // taken, accepted and open: the attached name that works on it
-	Task      string         `json:"task"`           // its beginning
+	FromAgent string         `json:"from_agent,omitzero"` // taken: the agent that delegated, as the peer claims; Peer/FromAgent names it in a message to it
+	Agent     string         `json:"agent,omitzero"`      // taken, accepted and open: the attached name that works on it
+	Task      string         `json:"task"`                // its beginning
 	State     TaskState      `json:"state"`
 	Deadline  Time           `json:"deadline"`
 	Outcome   string         `json:"outcome"`           // its beginning; the whole is in Result

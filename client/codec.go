@@ -110,6 +110,7 @@ func (in Inbound) WriteMembers(m *jsonrpc.ObjectWriter) {
 	m.WriteOptionalString("agent", in.Agent)
 	m.WriteOptionalString("thread", in.Thread)
 	m.WriteOptionalUint("hops", in.Hops)
+	m.WriteOptionalString("from_agent", in.FromAgent)
 	m.WriteString("name", in.Name)
 	m.WriteOptionalUint("deadline_ms", in.DeadlineMS)
 	if in.Delegation != nil {
@@ -146,6 +147,8 @@ func (in *Inbound) ReadMember(name []byte, v jsonrpc.Value) error {
 		return v.ReadString(&in.Thread)
 	case "hops":
 		return v.ReadUint(&in.Hops)
+	case "from_agent":
+		return v.ReadString(&in.FromAgent)
 	case "name":
 		return v.ReadString(&in.Name)
 	case "deadline_ms":

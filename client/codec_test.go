@@ -21,7 +21,7 @@ func TestCodecFollowsTags(t *testing.T) {
 	payload := wire.Payload(`{"question":"ü\u00fc","n":12345678901234567890,"o":{}}`)
 	envelope := wire.Envelope{V: 1, ID: id, From: identity.ID{1}, To: identity.ID{2}, TS: 1 << 60, Kind: "query", Payload: payload}
 	full := envelope
-	full.Ref, full.Trace, full.Agent, full.Thread, full.Hops = &id, "00-ab", "reviewer", "t", 3
+	full.Ref, full.Trace, full.Agent, full.Thread, full.Hops, full.FromAgent = &id, "00-ab", "reviewer", "t", 3, "planner"
 	values := []any{
 		&QueryParams{},
 		&QueryParams{Head: head, To: "desk", Payload: payload},

@@ -169,6 +169,7 @@ func (d *Daemon) sendReport(ctx context.Context, s *localConn, kind string, p *c
 		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that was taken here: it never came, or was long ago", p.Ref)
 	}
 	env := d.newReport(t, kind, p.Payload)
+	env.FromAgent = s.callerCredential().Name
 	if !p.ID.IsZero() {
 		env.ID = p.ID
 	}

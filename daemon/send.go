@@ -93,6 +93,7 @@ func (d *Daemon) composeEnvelope(s *localConn, kind string, h *client.Head, to s
 		env.ID = h.ID
 	}
 	env.Agent, env.Thread, env.Hops, env.Trace = agent, c.Thread, c.Hops, c.Trace
+	env.FromAgent = s.callerCredential().Name
 	return env, p, nil
 }
 

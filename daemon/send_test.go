@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
@@ -420,5 +422,84 @@ func TestMissingRecipient(t *testing.T) {
 	desk := start(t, stateDir(t), "desk")
 	if e := desk.dial().refused(kinds.UnknownPeer, "query", client.QueryParams{Payload: query("?")}); !strings.HasPrefix(e.Message, "to: missing: name a trusted peer") {
 		t.Error(e)
+	}
+}
+
+// A message says which agent sent it, by the connection and never by the caller's word, and
+// an answer to that agent can name it.
+func TestAMessageNamesTheAgentThatSentIt(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	got := make(chan *client.Inbound, 8)
+	reviewer := laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
+		in := bind(t, r)
+		got <- in
+		switch r.Method {
+		case "query":
+			r.Respond(wire.Payload(`{"summary":"here"}`))
+		case "delegate", "cancel":
+			r.Respond(wire.Payload(accepted))
+		default:
+			r.Respond(nil)
+		}
+	})
+	back := make(chan *client.Inbound, 8)
+	planner, key := desk.guestAgent(client.AttachParams{Name: "planner"}, into(t, back, `{}`))
+	desk.agent(client.AttachParams{Name: "bystander"}, func(_ context.Context, r *jsonrpc.Request) {
+		t.Errorf("the bystander got a %s", r.Method)
+	})
+	speaker := desk.guest(nil)
+	speaker.must("speak", client.SpeakParams{Name: "planner", Key: key}, nil)
+	stranger, owner := desk.guest(nil), desk.dial()
+
+	for caller, want := range map[*local]string{planner: "planner", speaker: "planner", stranger: "", owner: ""} {
+		caller.must("query", client.QueryParams{To: "laptop", Payload: query("?")}, nil)
+		if in := await.Receive(t, "query", got); in.FromAgent != want {
+			t.Errorf("a query of %q says %q", want, in.FromAgent)
+		}
+		caller.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t"}`)}, nil)
+		if in := await.Receive(t, "notify", got); in.FromAgent != want {
+			t.Errorf("a notify of %q says %q", want, in.FromAgent)
+		}
+	}
+	const claim = `{"to":"laptop","from_agent":"reviewer","payload":{"question":"?"}}`
+	if err := planner.call("query", jsontext.Value(claim), nil); err == nil {
+		t.Error("a caller names the agent itself")
+	}
+
+	given := delegateTo(planner, "laptop", task1(""))
+	if in := await.Receive(t, "delegate", got); in.FromAgent != "planner" {
+		t.Errorf("%+v", in)
+	}
+	var all client.Tasks
+	reviewer.must("tasks", nil, &all)
+	if len(all.Tasks) != 1 || all.Tasks[0].FromAgent != "planner" {
+		t.Errorf("%+v", all)
+	}
+	if s := planner.state(given.ID); s.FromAgent != "" {
+		t.Errorf("%+v", s)
+	}
+	reviewer.must("result", client.ResultParams{Ref: given.ID, Payload: completed("mended")}, nil)
+	if in := await.Receive(t, "result", back); in.FromAgent != "reviewer" {
+		t.Errorf("%+v", in)
+	}
+	reviewer.must("notify", client.NotifyParams{To: client.To("desk/planner"), Payload: wire.Payload(`{"topic":"t"}`)}, nil)
+	if in := await.Receive(t, "notify", back); in.Kind != kinds.KindNotify || in.FromAgent != "reviewer" {
+		t.Errorf("%+v", in)
+	}
+
+	// What is held, and what a restart finds, says it too.
+	reviewer.Close()
+	await.Until(t, "detached", func() bool { return laptop.agents.FindByName("reviewer") == nil })
+	planner.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t"}`)}, nil)
+	laptop.stop()
+	laptop = start(t, laptop.dir, "laptop")
+	var held client.Inbox
+	laptop.dial().must("inbox", nil, &held)
+	if len(held.Messages) != 1 || held.Messages[0].Envelope.FromAgent != "planner" {
+		t.Errorf("%+v", held)
+	}
+	if s := laptop.dial().state(given.ID); s.FromAgent != "planner" {
+		t.Errorf("after a restart %+v", s)
 	}
 }

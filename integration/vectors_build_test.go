@@ -156,6 +156,13 @@ func envelopes() []vector {
 		)
 	}
 
+	fromAgent := func(name, kind string, ref bool, payload string, m message) {
+		m = m.with("payload", bin(raw(payload))).with("from_agent", str("planner"))
+		all = append(all, accepted(name, m.cbor(), true, kind, ref, payload, `,"from_agent":"planner"`))
+	}
+	fromAgent("query that an agent sent", "query", false, `{"question":"a"}`, newMessage("query"))
+	fromAgent("result that an agent sent", "result", true, `{"status":"completed","outcome":"a"}`, newMessage("result").with("ref", bin(id(0xa0, 16))))
+
 	ping := newMessage("ping")
 	reversed := slices.Clone(ping)
 	slices.Reverse(reversed)
@@ -168,6 +175,7 @@ func envelopes() []vector {
 	loose("a payload that is {}", ping.with("payload", bin(raw("{}"))).cbor())
 	all[len(all)-1].Canonical = true // an encoder may leave it out or not
 	loose("empty optional text and no hops", ping.with("trace", str("")).with("agent", str("")).with("thread", str("")).with("hops", num(0)).cbor())
+	loose("from_agent empty", ping.with("from_agent", str("")).cbor())
 	loose("unknown fields: null, a float, a map, seven levels of arrays", ping.with("a", raw("\xf6")).with("b", raw("\xf9\x3e\x00")).with("c", dict(pair{"d", arr()})).with("e", nest(7)).cbor())
 	many := ping
 	for i := len(many); i < 64; i++ {
@@ -209,7 +217,7 @@ func envelopes() []vector {
 	for _, f := range []string{"v", "id", "from", "to", "ts", "kind"} {
 		no(f+" missing", ping.without(f).cbor(), f)
 	}
-	for _, f := range []string{"v", "id", "from", "to", "ts", "kind", "ref", "payload", "trace", "agent", "thread", "hops"} {
+	for _, f := range []string{"v", "id", "from", "to", "ts", "kind", "ref", "payload", "trace", "agent", "thread", "hops", "from_agent"} {
 		no(f+" null", ping.with(f, raw("\xf6")).cbor(), f)
 	}
 	for _, f := range []string{"id", "from", "to", "ref", "payload"} {
@@ -221,7 +229,7 @@ func envelopes() []vector {
 		no(f+" one byte long", ping.with(f, bin(id(1, n+1))).cbor(), f)
 		no(f+" all zeros", ping.with(f, bin(make([]byte, n))).cbor(), f)
 	}
-	for _, f := range []string{"kind", "trace", "agent", "thread"} {
+	for _, f := range []string{"kind", "trace", "agent", "thread", "from_agent"} {
 		no(f+" as bytes", ping.with(f, bin(raw("ping"))).cbor(), f)
 		no(f+" of invalid UTF-8", ping.with(f, str("pi\xffg")).cbor(), f)
 		limit := 64

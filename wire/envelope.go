@@ -28,6 +28,8 @@ type Envelope struct {
 	Agent  string `cbor:"agent,omitempty" json:"agent,omitzero"`   // the attached agent that is meant
 	Thread string `cbor:"thread,omitempty" json:"thread,omitzero"` // conversation; a label, never authority
 	Hops   uint64 `cbor:"hops,omitempty" json:"hops,omitzero"`     // messages that led to this one
+
+	FromAgent string `cbor:"from_agent,omitempty" json:"from_agent,omitzero"` // the attached agent that sent it; at the receiver a claim of the sender's daemon
 }
 
 // NewEnvelope returns an envelope with a new id and all that a sender has to set. The
@@ -115,12 +117,12 @@ func (e *Envelope) AppendWithType(buf *bytes.Buffer, t StreamType) error {
 // AppendReply appends the encoded envelope alone, as it stands on the reply half
 // of an exchange. The coding is deterministic (RFC 8949, section 4.2.1).
 func (e *Envelope) AppendReply(buf *bytes.Buffer) error {
-	for _, s := range [...]string{e.Kind, e.Agent, e.Trace, e.Thread} {
+	for _, s := range [...]string{e.Kind, e.Agent, e.Trace, e.Thread, e.FromAgent} {
 		if !utf8.ValidString(s) {
 			return fmt.Errorf("encode envelope: %.40q is not UTF-8: expected text", s)
 		}
 	}
-	buf.Grow(256 + len(e.Kind) + len(e.Agent) + len(e.Trace) + len(e.Thread) + len(e.Payload))
+	buf.Grow(256 + len(e.Kind) + len(e.Agent) + len(e.Trace) + len(e.Thread) + len(e.FromAgent) + len(e.Payload))
 	p := newMapWriter(buf.AvailableBuffer())
 	p.addUint("v", e.V) // the shorter key first, then the lower
 	p.addBytes("id", e.ID[:])
@@ -147,10 +149,21 @@ func (e *Envelope) AppendReply(buf *bytes.Buffer) error {
 		p.addKey("payload")
 		p = appendCBORHead(p, majorBytes, uint64(len(e.Payload)))
 	}
+	if e.FromAgent == "" {
+		buf.Write(p)
+		buf.Write(e.Payload)
+		return nil
+	}
+	p.countPair() // it follows the payload
 	buf.Write(p)
 	buf.Write(e.Payload)
+	last := appendCBORHead(buf.AvailableBuffer(), majorText, uint64(len(fromAgentKey)))
+	last = appendCBORHead(append(last, fromAgentKey...), majorText, uint64(len(e.FromAgent)))
+	buf.Write(append(last, e.FromAgent...))
 	return nil
 }
+
+const fromAgentKey = "from_agent"
 
 // ParseEnvelope decodes one envelope and checks its form; the result aliases
 // nothing of b. What the payload means is for package kinds to check, which also
@@ -201,6 +214,8 @@ func (e *Envelope) readField(key []byte, v cborValue) (err error) {
 		e.Thread, err = v.readText()
 	case "hops":
 		e.Hops, err = v.readUint()
+	case fromAgentKey:
+		e.FromAgent, err = v.readText()
 	}
 	return err
 }
@@ -225,7 +240,7 @@ func (e *Envelope) Check() error {
 	for _, l := range [...]struct {
 		field, text string
 		max         int
-	}{{"kind", e.Kind, MaxLabel}, {"agent", e.Agent, MaxLabel}, {"thread", e.Thread, MaxLabel}, {"trace", e.Trace, MaxTrace}} {
+	}{{"kind", e.Kind, MaxLabel}, {"agent", e.Agent, MaxLabel}, {"thread", e.Thread, MaxLabel}, {"trace", e.Trace, MaxTrace}, {fromAgentKey, e.FromAgent, MaxLabel}} {
 		if err := checkLabel(l.field, l.text, l.max); err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func full() *wire.Envelope {
 	return &wire.Envelope{
 		V: wire.Version, ID: wire.NewMessageID(), From: identity.ID{2}, To: identity.ID{3}, TS: 1771108000123, Kind: "result",
 		Ref: &wire.MessageID{4}, Payload: wire.Payload(`{"status":"completed","outcome":"ok 👍","n":9223372036854775807}`),
-		Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Agent: "reviewer", Thread: "release", Hops: 16,
+		Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Agent: "reviewer", Thread: "release", Hops: 16, FromAgent: "planner",
 	}
 }
 
@@ -105,6 +105,8 @@ func TestCheckNamesTheField(t *testing.T) {
 		"trace":  func(e *wire.Envelope) { e.Trace = strings.Repeat("a", wire.MaxTrace+1) },
 		"agent":  func(e *wire.Envelope) { e.Agent = strings.Repeat("a", wire.MaxLabel+1) },
 		"thread": func(e *wire.Envelope) { e.Thread = "\xff" },
+
+		"from_agent": func(e *wire.Envelope) { e.FromAgent = strings.Repeat("a", wire.MaxLabel+1) },
 	} {
 		e := full()
 		spoil(e)

@@ -5,7 +5,7 @@ const (
 	Version = 1 // the envelope's v
 
 	MaxItem     = 16 << 10 // bytes of one control item
-	MaxLabel    = 64       // bytes of agent, thread, kind, name and software
+	MaxLabel    = 64       // bytes of agent, from_agent, thread, kind, name and software
 	MaxTrace    = 256      // bytes of trace
 	MaxDepth    = 64       // nesting of a payload
 	MaxHops     = 16       // a chain of messages longer than this is a loop

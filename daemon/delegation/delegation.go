@@ -21,6 +21,7 @@ type Delegation struct {
 	ID        wire.MessageID
 	Content   [sha256.Size]byte // hash of the content
 	Agent     string            // name of the agent that delegated, or that works on it
+	FromAgent string            // of a taken one: the agent that delegated, as the peer claims
 	Chain     wire.Chain
 	Reports   bool // a result is owed
 	Created   time.Time
@@ -49,6 +50,9 @@ func NewDelegation(direction client.TaskDirection, peer identity.ID, env *wire.E
 	t := &Delegation{
 		Direction: direction, Peer: peer, ID: env.ID, Content: content, Agent: by.Name, KeyHash: by.KeyHash,
 		Chain: env.Chain(), Reports: what.OwesResult(), Created: time.Now(),
+	}
+	if direction == client.Taken {
+		t.FromAgent = env.FromAgent
 	}
 	if what.DeadlineMS > 0 {
 		t.Deadline = t.Created.Add(what.Deadline())

@@ -202,7 +202,7 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 		if err != nil {
 			return nil, fmt.Errorf("inbox: message %d: %w", r.seq, err)
 		}
-		room -= 512 + len(env.Payload) + wire.MaxJSONLength(env.Kind+env.Agent+env.Thread+env.Trace+r.agent)
+		room -= 512 + len(env.Payload) + wire.MaxJSONLength(env.Kind+env.Agent+env.FromAgent+env.Thread+env.Trace+r.agent)
 		if i == limit || i > 0 && room < 0 {
 			answer.Next = rows[i-1].seq
 			break

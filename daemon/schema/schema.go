@@ -72,5 +72,6 @@ CREATE TABLE daemon_taken (
 	size  INTEGER NOT NULL,
 	agent TEXT NOT NULL,
 	at    INTEGER NOT NULL
-) STRICT;`,
+) STRICT;`, `
+ALTER TABLE daemon_task ADD COLUMN from_agent TEXT NOT NULL DEFAULT '';`,
 }

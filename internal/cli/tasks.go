@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"regexp"
+
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
@@ -23,9 +25,26 @@ func (a *app) newTasksCmd() *cobra.Command {
 				if t.Outcome != "" {
 					what += ": " + client.Line(t.Outcome)
 				}
-				rows = append(rows, []string{t.ID.String(), string(t.Direction), t.Peer, string(t.State), a.FormatTime(t.Deadline.Time), what})
+				rows = append(rows, []string{t.ID.String(), string(t.Direction), formatDelegator(&t), string(t.State), a.FormatTime(t.Deadline.Time), what})
 			}
 			return a.PrintList(map[string][]client.Task{"tasks": tasks}, []string{"ID", "DIRECTION", "PEER", "STATE", "DEADLINE", "TASK"}, rows)
 		},
 	}
 }
+
+// formatDelegator returns the peer of a delegation, and the agent there that gave it if the peer
+// claims a plain name.
+func formatDelegator(t *client.Task) string {
+	if t.Direction != client.Taken || !isPlainAgentName(t.FromAgent) {
+		return t.Peer
+	}
+	return t.Peer + "/" + t.FromAgent
+}
+
+// isPlainAgentName reports whether a claimed name of an agent can be shown as it is: lower-case
+// letters, digits and dots, dashes and underscores between them, 32 at most.
+func isPlainAgentName(name string) bool {
+	return plainAgentName.MatchString(name)
+}
+
+var plainAgentName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,31}$`)
