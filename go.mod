@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/cloudflare/circl v1.6.5
+	github.com/coder/websocket v1.8.15
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/fsnotify/fsnotify v1.10.1
 	github.com/fxamacker/cbor/v2 v2.9.6

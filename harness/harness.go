@@ -24,6 +24,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/acpd/acpd/wire"
 )
@@ -39,7 +41,8 @@ type Session interface {
 	// in a program that cannot be given a line in the middle of a turn, until the turn ends.
 	// It returns when the program has taken the line, and in a program that proves what the
 	// model was given, up to 4 s later. The error is an *Error, or ctx's where ctx ended
-	// before anything was posted. After an error other than ErrHeld nothing was posted.
+	// before anything was posted. After an error nothing was posted, except that ErrHeld may
+	// become a turn later, and that ErrGone leaves it open.
 	Post(ctx context.Context, p Post) (Posted, error)
 
 	// NoteCall tells the session what came as `_meta` of a tool call. Codex names its thread
@@ -68,6 +71,7 @@ type Posted struct {
 type Environment struct {
 	Getenv  func(string) string // the environment; nil: that of this process
 	PID     int                 // the process whose parents are looked at; 0: this one
+	Dir     string              // the directory in which the program started it; empty: that of this process
 	Client  string              // the name that the program gave as MCP client; may be empty
 	Version string              // and its version; may be empty
 
@@ -82,6 +86,21 @@ type Environment struct {
 // call. The error is ErrUnsupported if the program is known and cannot be woken as it is: its
 // text says what was seen. The caller closes the session.
 func FindSession(ctx context.Context, env Environment) (Session, error) {
+	if env.Getenv == nil {
+		env.Getenv = os.Getenv
+	}
+	if env.Dir == "" {
+		env.Dir, _ = os.Getwd()
+	}
+	ps := newProcesses(env.PID)
+	switch {
+	case strings.HasPrefix(env.Client, "claude"), env.Client == "" && env.Getenv("CLAUDE_CODE_MESSAGING_SOCKET") != "":
+		return findClaude(&env, ps)
+	case strings.HasPrefix(env.Client, "codex"):
+		return findCodex(ctx, &env, ps)
+	case strings.HasPrefix(env.Client, "opencode"):
+		return findOpenCode(ctx, &env, ps)
+	}
 	return nil, nil
 }
 
@@ -97,6 +116,8 @@ var (
 	ErrUnsupported = errors.New("cannot be woken")
 	// ErrNoThread: it is not known yet which conversation of the program is ours.
 	ErrNoThread = errors.New("its conversation is not known before its first tool call")
+	// ErrBusy: the turn that runs in the session did not end in time.
+	ErrBusy = errors.New("its turn did not end in time")
 	// ErrGone: the program does not answer, or has ended.
 	ErrGone = errors.New("the agent program does not answer")
 )

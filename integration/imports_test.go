@@ -25,7 +25,7 @@ var arrows = map[string][]string{
 	"client/channels":   {"client"},
 	"client/jsonrpc":    {"kinds"},
 	"kinds":             {"wire"},
-	"harness":           {"wire"},
+	"harness":           {"wire", "internal/pace"},
 	"wire":              {"identity", "internal/jsonscan"},
 	"config":            {"kinds"},
 	"discovery":         {"identity"},
@@ -63,13 +63,14 @@ var importers = map[string][]string{
 	"github.com/spf13/pflag":           {"cmd/acpd", "internal/cli"},
 	"golang.org/x/term":                {"internal/cli/ui"},
 	"rsc.io/qr":                        {"internal/cli/ui"},
+	"github.com/coder/websocket":       {"harness"},
 	"github.com/coreos/go-systemd/v22": {"daemon"},
 	"encoding/json":                    {},
 	"github.com/rogpeppe/go-internal":  {}, // tests only
 }
 
 // speakers may import net/http: HTTP is theirs.
-var speakers = []string{"openintent/api", "openintent/remote", "daemon", "client/channels", "internal/cli"}
+var speakers = []string{"openintent/api", "openintent/remote", "daemon", "client/channels", "internal/cli", "harness"}
 
 func TestImports(t *testing.T) {
 	allowed := make(map[string][]string)

@@ -1,0 +1,149 @@
+package harness
+
+import (
+	"cmp"
+	"regexp"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/wire"
+)
+
+// maxClaudeLine bounds a line between Claude Code and this process, in bytes. Claude Code
+// takes no longer ones either.
+const maxClaudeLine = 1 << 20
+
+// claudeFrame is a line on the socket of a Claude Code session, or on the one that it answers
+// to, as far as it is needed here.
+type claudeFrame struct {
+	Type     string         `json:"type"`
+	Version  int            `json:"msgV,omitzero"`
+	ID       string         `json:"msg_id,omitzero"`
+	From     string         `json:"from,omitzero"`
+	Token    string         `json:"token,omitzero"`    // of type auth
+	Priority string         `json:"priority,omitzero"` // of type user
+	Message  *claudeMessage `json:"message,omitzero"`  // of type user
+
+	Action     claudeAction `json:"action,omitzero"` // of type control
+	Of         string       `json:"orig_msg_id,omitzero"`
+	Status     claudeStatus `json:"status,omitzero"`
+	Reason     string       `json:"reason,omitzero"`
+	DropReason string       `json:"drop_reason,omitzero"`
+	Dropped    []string     `json:"dropped_msg_ids,omitzero"`
+	Mode       string       `json:"from_mode,omitzero"` // of an idle notice; never sent
+}
+
+// claudeMessage is what the model reads. Content is a text, or a list of parts.
+type claudeMessage struct {
+	Role    string         `json:"role"`
+	Content jsontext.Value `json:"content"`
+}
+
+// claudeAction is what a control frame is about.
+type claudeAction string
+
+const (
+	actionStatus   claudeAction = "peer_message_status" // what became of a message
+	actionTellIdle claudeAction = "notify_when_idle"    // asks for one idle notice
+	actionIdle     claudeAction = "peer_idle_notice"    // the session is idle
+)
+
+// claudeStatus is what became of a message.
+type claudeStatus string
+
+const (
+	statusHeld      claudeStatus = "held"
+	statusDelivered claudeStatus = "delivered" // after it was held
+	statusDenied    claudeStatus = "denied"
+	statusExpired   claudeStatus = "expired"
+	statusRefused   claudeStatus = "refused"
+	statusDropped   claudeStatus = "dropped"
+)
+
+const (
+	typeAuth    = "auth"
+	typeUser    = "user"
+	typeControl = "control"
+
+	// modePrompting is the only mode in which somebody is asked before tools run.
+	modePrompting = "prompting"
+	// dropDuplicate: a message of this id is in the session already.
+	dropDuplicate = "duplicate"
+)
+
+// appendLine appends a frame as its line. It never fails: all text is made valid.
+func (f *claudeFrame) appendLine(b []byte) []byte {
+	line, err := json.Marshal(f, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		panic(err)
+	}
+	return append(append(b, line...), '\n')
+}
+
+// readClaudeFrame reads a line. It reports whether that is a frame.
+func readClaudeFrame(line []byte) (f claudeFrame, ok bool) {
+	err := json.Unmarshal(line, &f)
+	return f, err == nil && (f.Type != "" || f.Action != "")
+}
+
+// judge returns what a receipt means for a post: nil if the session has the line.
+func (f *claudeFrame) judge() (err error, saw string) {
+	saw = cmp.Or(f.Reason, f.DropReason)
+	switch {
+	case f.Status == statusDelivered, f.Status == statusDropped && f.DropReason == dropDuplicate:
+		return nil, ""
+	case f.Status == statusHeld:
+		return ErrHeld, saw
+	}
+	return ErrRefused, strings.TrimSuffix(string(f.Status)+": "+saw, ": ")
+}
+
+// claudeTag is Claude Code's own mark around a message of another session.
+var claudeTag = regexp.MustCompile(`(?i)<(/?cross-session-message)`)
+
+// wrapForClaude puts a line into the mark that the sender has to write. Without it the line
+// looks as if the user had typed it.
+func wrapForClaude(from, line string) jsontext.Value {
+	text := `<cross-session-message from="` + from + `" from-name="acpd">` + "\n" +
+		claudeTag.ReplaceAllString(line, "&lt;$1") + "\n</cross-session-message>"
+	content, err := jsontext.AppendQuote(nil, text)
+	if err != nil {
+		panic(err) // the line was checked, and so was the path
+	}
+	return content
+}
+
+// readText returns the text of a message from the model, without the mark around it.
+func (m *claudeMessage) readText() string {
+	var text string
+	if json.Unmarshal(m.Content, &text) != nil {
+		var parts []struct {
+			Text string `json:"text"`
+		}
+		if json.Unmarshal(m.Content, &parts) != nil {
+			return ""
+		}
+		for _, p := range parts {
+			text += p.Text
+		}
+	}
+	const begins, ends = "<cross-session-message ", "</cross-session-message>"
+	text = strings.TrimSpace(text)
+	if head, body, ok := strings.Cut(text, ">"); ok && strings.HasPrefix(head, begins) && strings.HasSuffix(body, ends) {
+		text = strings.TrimSpace(strings.TrimSuffix(body, ends))
+	}
+	return text
+}
+
+// findMessageIDs returns those of the ids that stand in a text.
+func findMessageIDs(text string, of []wire.MessageID) (found []wire.MessageID) {
+	text = strings.ToLower(text)
+	for _, id := range of {
+		if strings.Contains(text, id.String()) {
+			found = append(found, id)
+		}
+	}
+	return found
+}

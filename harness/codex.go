@@ -1,0 +1,385 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxLoadedThreads bounds how many threads of the app-server are looked at for ours.
+const maxLoadedThreads = 64
+
+// codex is a thread of Codex's app-server, which runs the threads of all its terminals and has
+// started this process for one of them. Each post is a connection of its own, as one more
+// client of the app-server.
+type codex struct {
+	socket    string
+	dir       string // the working directory of this process, which is that of the thread
+	processes *processes
+	posts     gate
+	ctx       context.Context // ends with Close
+	cancel    context.CancelFunc
+	running   sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows, and is held to end ctx
+	version string     // as the app-server said at the latest connection
+	thread  string     // as the latest tool call named it; empty before
+}
+
+// findCodex returns the thread of Codex that has started this process.
+func findCodex(ctx context.Context, env *Environment, ps *processes) (Session, error) {
+	fail := func(saw string) (Session, error) {
+		return nil, &Error{Harness: codexName, Version: env.Version, Err: ErrUnsupported, Saw: saw}
+	}
+	c := &codex{dir: env.Dir, processes: ps, posts: newGate()}
+	var err error
+	if c.socket, err = findCodexSocket(env, ps); err != nil {
+		return fail(err.Error())
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	conn, err := c.connect(ctx) // which learns the version
+	if err != nil {
+		c.cancel()
+		if errors.Is(err, ErrUnsupported) {
+			return nil, err
+		}
+		return fail(err.Error())
+	}
+	conn.close()
+	return c, nil
+}
+
+// findCodexSocket returns the control socket of the app-server: it lies in Codex's home, where
+// the app-server also keeps the program that it runs.
+func findCodexSocket(env *Environment, ps *processes) (string, error) {
+	const inHome = "app-server-control/app-server-control.sock"
+	var homes []string
+	for _, p := range ps.listParents() {
+		if home, _, ok := strings.Cut(p.program, "/packages/app-server-daemon/"); ok {
+			homes = append(homes, home)
+		}
+	}
+	if home := env.Getenv("CODEX_HOME"); home != "" {
+		homes = append(homes, home)
+	}
+	homes = append(homes, filepath.Join(env.Getenv("HOME"), ".codex"))
+	var failed error
+	for _, home := range homes {
+		path, err := filepath.EvalSymlinks(filepath.Join(home, inHome))
+		if err == nil {
+			conn, _, dialErr := ps.dialParent(path)
+			if dialErr == nil {
+				return path, conn.Close()
+			}
+			err = dialErr
+		}
+		failed = errors.Join(failed, err)
+	}
+	return "", failed
+}
+
+// Harness returns the name and version of Codex.
+func (c *codex) Harness() (name, version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return codexName, c.version
+}
+
+// NoteCall learns the thread, which Codex names in each tool call.
+func (c *codex) NoteCall(meta map[string]any) {
+	if thread, _ := meta["threadId"].(string); thread != "" && len(thread) <= 64 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.thread = thread
+	}
+}
+
+// Close ends the posts that are under way.
+func (c *codex) Close() error {
+	c.mu.Lock()
+	c.cancel()
+	c.mu.Unlock()
+	c.running.Wait()
+	return nil
+}
+
+// Post begins a turn in the thread as soon as it is idle. Untrusted goes where Codex shows it
+// to the model as the result of a tool.
+func (c *codex) Post(ctx context.Context, p Post) (Posted, error) {
+	if err := checkPointer(p.Pointer); err != nil {
+		return Posted{}, err
+	}
+	if !c.begin() {
+		return Posted{}, errClosed
+	}
+	defer c.running.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	leave, again, err := c.posts.enter(ctx, p.Message)
+	if err != nil || again {
+		return Posted{}, err
+	}
+	var passed bool
+	defer func() { leave(passed) }()
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return Posted{}, err
+	}
+	defer conn.close()
+	thread, err := c.findThread(ctx, conn)
+	if err != nil {
+		return Posted{}, err
+	}
+	if err := c.awaitIdle(ctx, conn, thread, p.Unattended); err != nil {
+		return Posted{}, err
+	}
+	posted, err := c.startTurn(ctx, conn, thread, p)
+	passed = err == nil || errors.Is(err, ErrGone) // then it may have begun
+	return posted, err
+}
+
+// begin counts a post as under way. It reports false after Close.
+func (c *codex) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return false
+	}
+	c.running.Add(1)
+	return true
+}
+
+// connect makes a connection to the app-server, which must be a parent of this process.
+func (c *codex) connect(ctx context.Context) (*codexConn, error) {
+	stream, _, err := c.processes.dialParent(c.socket)
+	if err != nil {
+		return nil, c.fail(ErrGone, err)
+	}
+	conn, err := newCodexConn(ctx, stream)
+	if err != nil {
+		return nil, c.fail(ErrGone, err)
+	}
+	var who struct {
+		UserAgent string `json:"userAgent"`
+	}
+	params := map[string]any{
+		"clientInfo":   map[string]any{"name": "acpd", "title": "acpd", "version": "1"},
+		"capabilities": map[string]any{"experimentalApi": true},
+	}
+	if err = conn.call(ctx, "initialize", params, &who); err == nil {
+		err = conn.notify(ctx, "initialized")
+	}
+	if err != nil {
+		conn.close()
+		return nil, c.fail(ErrGone, err)
+	}
+	version := readUserAgent(who.UserAgent)
+	c.mu.Lock()
+	c.version = version
+	c.mu.Unlock()
+	if err := checkVersion(codexName, version); err != nil {
+		conn.close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// readUserAgent returns the version in a text like "acpd/0.169.0 (Linux …)".
+func readUserAgent(text string) string {
+	_, rest, _ := strings.Cut(text, "/")
+	number, _, _ := strings.Cut(rest, " ")
+	return number[:min(len(number), 40)]
+}
+
+// codexThread is a thread as the app-server describes it.
+type codexThread struct {
+	ID        string      `json:"id"`
+	Ephemeral bool        `json:"ephemeral"`
+	Status    codexStatus `json:"status"`
+	Dir       string      `json:"cwd"`
+}
+
+// findThread returns the thread that this process belongs to: the one that the latest tool
+// call named, before the first the only one in this directory.
+func (c *codex) findThread(ctx context.Context, conn *codexConn) (string, error) {
+	c.mu.Lock()
+	thread := c.thread
+	c.mu.Unlock()
+	if thread != "" {
+		return thread, nil
+	}
+	var loaded struct {
+		Data []string `json:"data"`
+	}
+	if err := conn.call(ctx, "thread/loaded/list", struct{}{}, &loaded); err != nil {
+		return "", c.explain(err)
+	}
+	if len(loaded.Data) > maxLoadedThreads {
+		return "", c.fail(ErrNoThread, fmt.Errorf("it has %d threads", len(loaded.Data)))
+	}
+	for _, id := range loaded.Data {
+		t, err := c.readThread(ctx, conn, id)
+		switch {
+		case err != nil:
+			return "", err
+		case t.Ephemeral, t.Dir != c.dir:
+		case thread != "":
+			return "", c.fail(ErrNoThread, errors.New("it has several threads in this directory"))
+		default:
+			thread = id
+		}
+	}
+	if thread == "" {
+		return "", c.fail(ErrNoThread, errors.New("it has no thread in this directory"))
+	}
+	return thread, nil
+}
+
+func (c *codex) readThread(ctx context.Context, conn *codexConn, id string) (t codexThread, _ error) {
+	var result struct {
+		Thread codexThread `json:"thread"`
+	}
+	if err := conn.call(ctx, "thread/read", map[string]any{"threadId": id}, &result); err != nil {
+		return t, c.explain(err)
+	}
+	return result.Thread, nil
+}
+
+// awaitIdle waits until no turn runs in the thread, and checks that it is one that the user
+// sees, and that somebody attends it unless that does not matter. From then on the connection
+// hears what happens in the thread.
+func (c *codex) awaitIdle(ctx context.Context, conn *codexConn, thread string, unattended bool) error {
+	for {
+		t, err := c.readThread(ctx, conn, thread)
+		switch {
+		case err != nil:
+			return err
+		case t.Ephemeral:
+			return c.fail(ErrNoThread, errors.New("its thread is one that nobody sees"))
+		case t.Status.Type == "active":
+			if err := c.awaitChange(ctx, conn, thread); err != nil {
+				return err
+			}
+			continue
+		case t.Status.Type != "idle":
+			return c.fail(ErrGone, fmt.Errorf("its thread is %.40q", t.Status.Type))
+		}
+		var r codexResumed
+		if err := conn.call(ctx, "thread/resume", map[string]any{"threadId": thread, "excludeTurns": true}, &r); err != nil {
+			return c.explain(err)
+		}
+		if saw := r.explainUnattended(); saw != "" && !unattended {
+			return c.fail(ErrUnattended, errors.New(saw))
+		}
+		if r.Thread.Status.Type != "active" {
+			return nil
+		}
+	}
+}
+
+// awaitChange waits until a thread is something else than active.
+func (c *codex) awaitChange(ctx context.Context, conn *codexConn, thread string) error {
+	// A change that comes between reading the status and waiting is in the queue.
+	for {
+		select {
+		case n, ok := <-conn.notices:
+			if !ok {
+				return c.fail(ErrGone, conn.readCause())
+			}
+			if n.method == noticeStatus && n.params.Thread == thread && n.params.Status.Type != "active" {
+				return nil
+			}
+		case <-ctx.Done():
+			return c.fail(ErrBusy, ctx.Err())
+		}
+	}
+}
+
+// codexResumed is what thread/resume says of a thread.
+type codexResumed struct {
+	Thread   codexThread    `json:"thread"`
+	Policy   jsontext.Value `json:"approvalPolicy"`
+	Reviewer string         `json:"approvalsReviewer"`
+	Sandbox  codexSandbox   `json:"sandbox"`
+}
+
+type codexSandbox struct {
+	Type string `json:"type"`
+}
+
+// explainUnattended returns why nobody is asked before tools of the thread run, or an empty
+// text if somebody is.
+func (r *codexResumed) explainUnattended() string {
+	asking := []string{`"untrusted"`, `"on-request"`, `"on-failure"`}
+	confined := []string{"readOnly", "workspaceWrite"}
+	switch {
+	case !slices.Contains(asking, string(r.Policy)):
+		return fmt.Sprintf("its approval policy is %.60s", r.Policy)
+	case r.Reviewer != "user":
+		return fmt.Sprintf("its approvals are given by %.40q", r.Reviewer)
+	case !slices.Contains(confined, r.Sandbox.Type):
+		return fmt.Sprintf("its sandbox is %.40q", r.Sandbox.Type)
+	}
+	return ""
+}
+
+// startTurn begins the turn, and waits for the proof that the model has what it begins with.
+func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p Post) (Posted, error) {
+	if !conn.discardNotices() {
+		return Posted{}, c.fail(ErrGone, conn.readCause())
+	}
+	id := p.Message.String()
+	params := map[string]any{
+		"threadId": thread, "clientUserMessageId": id, "turnTrigger": "acpd",
+		"input": []any{map[string]any{"type": "text", "text": p.Pointer}},
+	}
+	if p.Untrusted != "" {
+		params["additionalContext"] = map[string]any{
+			id: map[string]any{"kind": "untrusted", "name": "acp_message", "value": p.Untrusted},
+		}
+	}
+	if err := conn.call(ctx, "turn/start", params, nil); err != nil {
+		return Posted{}, c.explain(err)
+	}
+	enough := time.After(proofTime)
+	for {
+		select {
+		case n, ok := <-conn.notices:
+			if !ok {
+				return Posted{}, nil
+			}
+			if n.method == noticeItem && n.params.Thread == thread && n.params.Item.Type == "userMessage" && n.params.Item.ClientID == id {
+				return Posted{Proven: p.Untrusted != ""}, nil
+			}
+		case <-enough:
+			return Posted{}, nil
+		case <-ctx.Done():
+			return Posted{}, nil
+		}
+	}
+}
+
+// explain makes an error of a failed call.
+func (c *codex) explain(err error) error {
+	refusal, ok := errors.AsType[*codexError](err)
+	switch {
+	case !ok:
+		return c.fail(ErrGone, err)
+	case refusal.Code == codexNotFound:
+		return c.fail(ErrUnsupported, err)
+	}
+	return c.fail(ErrRefused, err)
+}
+
+func (c *codex) fail(err, saw error) error {
+	name, version := c.Harness()
+	return &Error{Harness: name, Version: version, Err: err, Saw: saw.Error()}
+}

@@ -1,0 +1,266 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	// maxCodexFrame bounds one message of the app-server, in bytes.
+	maxCodexFrame = 8 << 20
+	// codexTime bounds one call to the app-server.
+	codexTime = 5 * time.Second
+	// maxNotices is how many notifications may wait. Beyond, the connection ends: whoever
+	// waits for one of them would wait for ever.
+	maxNotices = 256
+)
+
+// codexConn is a connection to Codex's app-server: JSON-RPC without its version, one object in
+// each text frame of a WebSocket. It answers no request of the server: approvals, and all
+// others, are for the client that the user looks at.
+type codexConn struct {
+	socket  *websocket.Conn
+	notices chan codexNotice // closed at the connection's end
+	ended   chan struct{}
+	stop    context.CancelFunc
+
+	mu    sync.Mutex // guards what follows
+	calls map[uint64]chan<- codexMessage
+	last  uint64
+	cause error // why it ended
+}
+
+// codexMessage is anything that the app-server says.
+type codexMessage struct {
+	ID     jsontext.Value `json:"id"`
+	Method string         `json:"method"`
+	Params jsontext.Value `json:"params"`
+	Result jsontext.Value `json:"result"`
+	Error  *codexError    `json:"error"`
+}
+
+// codexError is the app-server's refusal of a call.
+type codexError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *codexError) Error() string { return fmt.Sprintf("%d %.200q", e.Code, e.Message) }
+
+// codexNotFound is JSON-RPC's code for an unknown method.
+const codexNotFound = -32601
+
+// codexNotice is a notification, as far as it is needed here.
+type codexNotice struct {
+	method string
+	params codexNoticeParams
+}
+
+type codexNoticeParams struct {
+	Thread string      `json:"threadId"`
+	Item   codexItem   `json:"item"`
+	Status codexStatus `json:"status"`
+}
+
+// codexItem is a part of a turn.
+type codexItem struct {
+	Type     string `json:"type"`
+	ClientID string `json:"clientId"`
+}
+
+// codexStatus is what a thread does.
+type codexStatus struct {
+	Type string `json:"type"` // notLoaded, idle, systemError, active
+}
+
+const (
+	noticeItem   = "item/completed"
+	noticeStatus = "thread/status/changed"
+)
+
+// newCodexConn speaks over a connection that is open, which it closes.
+func newCodexConn(ctx context.Context, conn net.Conn) (*codexConn, error) {
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+	}
+	dialing, cancel := context.WithTimeout(ctx, codexTime)
+	defer cancel()
+	socket, _, err := websocket.Dial(dialing, "ws://localhost/", &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	socket.SetReadLimit(maxCodexFrame)
+	reading, stop := context.WithCancel(context.Background())
+	c := &codexConn{
+		socket: socket, notices: make(chan codexNotice, maxNotices), ended: make(chan struct{}), stop: stop,
+		calls: make(map[uint64]chan<- codexMessage),
+	}
+	go c.read(reading)
+	return c, nil
+}
+
+// close ends the connection and waits for its end.
+func (c *codexConn) close() {
+	c.stop()
+	c.socket.CloseNow()
+	<-c.ended
+}
+
+// read takes what the server says until the connection ends.
+func (c *codexConn) read(ctx context.Context) {
+	defer close(c.ended)
+	defer close(c.notices)
+	var err error
+	for err == nil {
+		var text []byte
+		if _, text, err = c.socket.Read(ctx); err == nil {
+			err = c.take(text)
+		}
+	}
+	c.socket.CloseNow()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cause = err
+	for id, call := range c.calls {
+		delete(c.calls, id)
+		close(call)
+	}
+}
+
+// take handles one message. The error ends the connection.
+func (c *codexConn) take(text []byte) error {
+	var m codexMessage
+	if json.Unmarshal(text, &m, jsontext.AllowInvalidUTF8(true)) != nil {
+		return nil // a later version may say what this one does not know
+	}
+	switch {
+	case m.Method == "":
+		c.answer(&m)
+	case len(m.ID) > 0:
+		// A request to the client. It is never answered.
+	case m.Method == noticeItem, m.Method == noticeStatus:
+		n := codexNotice{method: m.Method}
+		if json.Unmarshal(m.Params, &n.params, jsontext.AllowInvalidUTF8(true)) != nil {
+			return nil
+		}
+		if m.Method == noticeItem && n.params.Item.ClientID == "" {
+			return nil
+		}
+		select {
+		case c.notices <- n:
+		default:
+			return errors.New("too many notifications wait")
+		}
+	}
+	return nil
+}
+
+// answer hands a response to its call.
+func (c *codexConn) answer(m *codexMessage) {
+	var id uint64
+	if json.Unmarshal(m.ID, &id) != nil {
+		return
+	}
+	c.mu.Lock()
+	call := c.calls[id]
+	delete(c.calls, id)
+	c.mu.Unlock()
+	if call != nil {
+		call <- *m
+	}
+}
+
+// discardNotices forgets the notifications that have come. It reports whether the connection
+// still stands.
+func (c *codexConn) discardNotices() bool {
+	for {
+		select {
+		case _, ok := <-c.notices:
+			if !ok {
+				return false
+			}
+		default:
+			return true
+		}
+	}
+}
+
+// call calls a method. The error is a *codexError if the server refused.
+func (c *codexConn) call(ctx context.Context, method string, params, result any) error {
+	ctx, cancel := context.WithTimeout(ctx, codexTime)
+	defer cancel()
+	response := make(chan codexMessage, 1)
+	c.mu.Lock()
+	c.last++
+	id := c.last
+	c.calls[id] = response
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.calls, id)
+	}()
+	request := struct {
+		ID     uint64 `json:"id"`
+		Method string `json:"method"`
+		Params any    `json:"params"`
+	}{id, method, params}
+	if err := c.write(ctx, &request); err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	select {
+	case m, ok := <-response:
+		if !ok {
+			return fmt.Errorf("%s: %w", method, c.readCause())
+		}
+		if m.Error != nil {
+			return fmt.Errorf("%s: %w", method, m.Error)
+		}
+		if result == nil {
+			return nil
+		}
+		if err := json.Unmarshal(m.Result, result, jsontext.AllowInvalidUTF8(true)); err != nil {
+			return fmt.Errorf("%s: %w", method, err)
+		}
+		return nil
+	case <-c.ended:
+		return fmt.Errorf("%s: %w", method, c.readCause())
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", method, ctx.Err())
+	}
+}
+
+// readCause returns why the connection ended.
+func (c *codexConn) readCause() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause == nil {
+		return errClosed
+	}
+	return c.cause
+}
+
+// notify sends a notification.
+func (c *codexConn) notify(ctx context.Context, method string) error {
+	return c.write(ctx, &struct {
+		Method string `json:"method"`
+	}{method})
+}
+
+func (c *codexConn) write(ctx context.Context, v any) error {
+	text, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return err
+	}
+	return c.socket.Write(ctx, websocket.MessageText, text)
+}

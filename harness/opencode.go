@@ -1,0 +1,273 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	// opencodeTime bounds one request to OpenCode.
+	opencodeTime = 5 * time.Second
+	// maxOpenCodeBody bounds an answer of OpenCode, in bytes.
+	maxOpenCodeBody = 4 << 20
+	// maxParentsOfSession bounds how far up the tree of sessions is looked.
+	maxParentsOfSession = 8
+)
+
+// opencode is a session of an OpenCode program that listens on a port. The program starts one
+// process for all sessions in a directory, so which one is ours is learned when it calls.
+type opencode struct {
+	version   string
+	dir       string // the working directory of this process, which is that of the sessions
+	user      string
+	password  string // empty: the port is open
+	processes *processes
+	parent    int // the process that listens
+	port      int
+	http      *http.Client
+	posts     gate
+	ctx       context.Context // ends with Close
+	cancel    context.CancelFunc
+	running   sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows, and is held to end ctx
+	asking  bool       // which session has called
+	session string     // which called latest; empty before
+}
+
+// findOpenCode returns the session of OpenCode that has started this process.
+func findOpenCode(ctx context.Context, env *Environment, ps *processes) (Session, error) {
+	if err := checkVersion(opencodeName, env.Version); err != nil {
+		return nil, err
+	}
+	o := &opencode{
+		version: env.Version, dir: env.Dir, processes: ps, posts: newGate(),
+		user: env.Getenv("OPENCODE_SERVER_USERNAME"), password: env.Getenv("OPENCODE_SERVER_PASSWORD"),
+		http: &http.Client{
+			Transport:     &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+	if o.user == "" {
+		o.user = "opencode"
+	}
+	if err := o.findPort(ctx); err != nil {
+		return nil, o.fail(ErrUnsupported, err)
+	}
+	o.ctx, o.cancel = context.WithCancel(context.Background())
+	return o, nil
+}
+
+// findPort finds the port of the nearest parent that listens on one.
+func (o *opencode) findPort(ctx context.Context) error {
+	for _, p := range o.processes.listParents() {
+		ports, err := o.processes.portsOf(p.pid)
+		if err != nil && p.pid == o.processes.listParents()[0].pid {
+			return err
+		}
+		for _, port := range ports {
+			o.parent, o.port = p.pid, port
+			if err = o.get(ctx, "/session/status", nil, nil); err == nil {
+				return nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errors.New("it listens on no port: start it with --port")
+}
+
+// Harness returns the name and version of OpenCode.
+func (o *opencode) Harness() (name, version string) { return opencodeName, o.version }
+
+// NoteCall learns which session calls: the one that is busy now, if no other is.
+func (o *opencode) NoteCall(map[string]any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.asking || o.ctx.Err() != nil {
+		return
+	}
+	o.asking = true
+	o.running.Go(func() {
+		session, err := o.findCaller(o.ctx)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.asking = false; err == nil && session != "" {
+			o.session = session
+		}
+	})
+}
+
+// Close ends what is under way.
+func (o *opencode) Close() error {
+	o.mu.Lock()
+	o.cancel()
+	o.mu.Unlock()
+	o.running.Wait()
+	o.http.CloseIdleConnections()
+	return nil
+}
+
+// Post gives the session the pointer, as if its user had typed it. In a busy session it is
+// the next turn. Nothing says whether somebody is at the screen, so every session of OpenCode
+// is unattended.
+func (o *opencode) Post(ctx context.Context, p Post) (Posted, error) {
+	if err := checkPointer(p.Pointer); err != nil {
+		return Posted{}, err
+	}
+	if !p.Unattended {
+		return Posted{}, o.fail(ErrUnattended, errors.New("it does not say whether anybody is there"))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(o.ctx, cancel)()
+	leave, again, err := o.posts.enter(ctx, p.Message)
+	if err != nil || again {
+		return Posted{}, err
+	}
+	var done bool
+	defer func() { leave(done) }()
+	session, err := o.findSession(ctx)
+	if err != nil {
+		return Posted{}, err
+	}
+	body := map[string]any{"parts": []any{map[string]any{"type": "text", "text": p.Pointer}}}
+	err = o.do(ctx, http.MethodPost, "/session/"+url.PathEscape(session)+"/prompt_async", nil, body, nil)
+	if done = err == nil; !done {
+		return Posted{}, o.explain(err)
+	}
+	return Posted{}, nil
+}
+
+// opencodeSession is a session as OpenCode lists it.
+type opencodeSession struct {
+	ID     string `json:"id"`
+	Parent string `json:"parentID"`
+	Dir    string `json:"directory"`
+}
+
+// findSession returns the session that has called latest, before the first call the only one
+// in this directory.
+func (o *opencode) findSession(ctx context.Context) (string, error) {
+	o.mu.Lock()
+	session := o.session
+	o.mu.Unlock()
+	if session != "" {
+		return session, nil
+	}
+	var all []opencodeSession
+	if err := o.get(ctx, "/session", url.Values{"directory": {o.dir}}, &all); err != nil {
+		return "", o.explain(err)
+	}
+	all = slices.DeleteFunc(all, func(s opencodeSession) bool { return s.Parent != "" || s.Dir != o.dir })
+	if len(all) != 1 {
+		return "", o.fail(ErrNoThread, fmt.Errorf("it has %d sessions in this directory", len(all)))
+	}
+	return all[0].ID, nil
+}
+
+// findCaller returns the session that is busy, or the one that began it, if there is one alone.
+func (o *opencode) findCaller(ctx context.Context) (string, error) {
+	var busy map[string]jsontext.Value
+	if err := o.get(ctx, "/session/status", url.Values{"directory": {o.dir}}, &busy); err != nil {
+		return "", err
+	}
+	caller := ""
+	for id := range busy {
+		for range maxParentsOfSession {
+			var s opencodeSession
+			if err := o.get(ctx, "/session/"+url.PathEscape(id), nil, &s); err != nil {
+				return "", err
+			}
+			if s.Parent == "" {
+				break
+			}
+			id = s.Parent
+		}
+		if caller != "" && caller != id {
+			return "", errors.New("several sessions are busy")
+		}
+		caller = id
+	}
+	return caller, nil
+}
+
+// opencodeStatus is an answer that is no success.
+type opencodeStatus int
+
+func (s opencodeStatus) Error() string { return fmt.Sprintf("it answers %d", int(s)) }
+
+func (o *opencode) get(ctx context.Context, path string, query url.Values, result any) error {
+	return o.do(ctx, http.MethodGet, path, query, nil, result)
+}
+
+// do makes one request. The process that listens on the port must still be a parent of this one.
+func (o *opencode) do(ctx context.Context, method, path string, query url.Values, body, result any) error {
+	if ports, err := o.processes.portsOf(o.parent); err != nil || !slices.Contains(ports, o.port) {
+		return errors.Join(err, fmt.Errorf("it does not listen on port %d any more", o.port))
+	}
+	ctx, cancel := context.WithTimeout(ctx, opencodeTime)
+	defer cancel()
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	to := url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)), Path: path, RawQuery: query.Encode()}
+	request, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if o.password != "" {
+		request.SetBasicAuth(o.user, o.password)
+	}
+	response, err := o.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxOpenCodeBody))
+	if err != nil {
+		return err
+	}
+	if response.StatusCode/100 != 2 {
+		return opencodeStatus(response.StatusCode)
+	}
+	if result == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, result, jsontext.AllowInvalidUTF8(true))
+}
+
+// explain makes an error of a failed request.
+func (o *opencode) explain(err error) error {
+	status, ok := errors.AsType[opencodeStatus](err)
+	switch {
+	case !ok:
+		return o.fail(ErrGone, err)
+	case status == http.StatusNotFound:
+		return o.fail(ErrNoThread, err)
+	}
+	return o.fail(ErrRefused, err)
+}
+
+func (o *opencode) fail(err, saw error) error {
+	return &Error{Harness: opencodeName, Version: o.version, Err: err, Saw: saw.Error()}
+}

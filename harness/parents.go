@@ -1,0 +1,87 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+)
+
+// maxParents bounds how far up parents are looked for: from acpctl over a wrapper or two to
+// the agent program, and from there to the shell and the terminal.
+const maxParents = 32
+
+// maxCommandLine bounds, in bytes, what is read of a command line.
+const maxCommandLine = 64 << 10
+
+// process is what the kernel says of a process.
+type process struct {
+	pid, parent int
+	program     string   // the path of its executable; empty if it may not be read
+	args        []string // its command line, as far as it may be read
+}
+
+// processes is what the kernel says of all of them. Tests put their own in its place.
+type processes struct {
+	self    int
+	read    func(pid int) (process, error)
+	peerOf  func(*net.UnixConn) (pid int, err error)
+	portsOf func(pid int) (ports []int, err error) // which it listens on, on loopback or everywhere
+}
+
+// newProcesses returns the processes of this machine, as seen from one of them; 0: this one.
+func newProcesses(self int) *processes {
+	if self == 0 {
+		self = os.Getpid()
+	}
+	return &processes{self: self, read: readProcess, peerOf: readPeer, portsOf: listPorts}
+}
+
+// listParents returns the parents of this process, the nearest first.
+func (ps *processes) listParents() (parents []process) {
+	seen := []int{ps.self}
+	self, err := ps.read(ps.self)
+	for pid := self.parent; err == nil && pid > 0 && len(parents) < maxParents && !slices.Contains(seen, pid); {
+		var p process
+		if p, err = ps.read(pid); err == nil {
+			parents = append(parents, p)
+			seen, pid = append(seen, pid), p.parent
+		}
+	}
+	return parents
+}
+
+// findParent returns the parent with that pid. It is an error if there is none, and if a
+// nearer parent runs the same program: then that one has started this process, and the other
+// is another session's.
+func (ps *processes) findParent(pid int) (process, error) {
+	parents := ps.listParents()
+	at := slices.IndexFunc(parents, func(p process) bool { return p.pid == pid })
+	if at < 0 {
+		return process{}, fmt.Errorf("process %d has not started this one", pid)
+	}
+	for _, nearer := range parents[:at] {
+		if nearer.program != "" && nearer.program == parents[at].program {
+			return process{}, fmt.Errorf("process %d is nearer than process %d, and the same program", nearer.pid, pid)
+		}
+	}
+	return parents[at], nil
+}
+
+// dialParent connects to a socket that one of this process's parents listens on.
+func (ps *processes) dialParent(path string) (*net.UnixConn, process, error) {
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, process{}, err
+	}
+	pid, err := ps.peerOf(conn)
+	var parent process
+	if err == nil {
+		parent, err = ps.findParent(pid)
+	}
+	if err != nil {
+		return nil, process{}, errors.Join(fmt.Errorf("the socket %s is not of this session: %w", path, err), conn.Close())
+	}
+	return conn, parent, nil
+}

@@ -1,0 +1,84 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/wire"
+)
+
+const (
+	// postInterval is the least time between the beginnings of two posts.
+	postInterval = 250 * time.Millisecond
+	// maxPointer bounds a pointer, in bytes.
+	maxPointer = 400
+	// proofTime is how long a post waits for the proof that the model has the message.
+	proofTime = 4 * time.Second
+)
+
+// maxRemembered is how many posts a gate remembers.
+const maxRemembered = 64
+
+// gate lets one post at a time through. The next begins postInterval after the last, and a
+// message passes once.
+type gate struct {
+	place chan gateMemory // holds the memory while no post is under way
+}
+
+type gateMemory struct {
+	began  time.Time        // the last post
+	passed []wire.MessageID // the latest last
+}
+
+func newGate() gate {
+	g := gate{place: make(chan gateMemory, 1)}
+	g.place <- gateMemory{}
+	return g
+}
+
+// enter waits for the place and for the interval. It reports whether the message has passed
+// before. Otherwise the caller calls leave, and says there whether the message has passed. The
+// error is ctx's.
+func (g gate) enter(ctx context.Context, id wire.MessageID) (leave func(passed bool), again bool, _ error) {
+	var memory gateMemory
+	select {
+	case memory = <-g.place:
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
+	}
+	if slices.Contains(memory.passed, id) {
+		g.place <- memory
+		return nil, true, nil
+	}
+	if wait := time.Until(memory.began.Add(postInterval)); wait > 0 {
+		if err := pace.Sleep(ctx, wait); err != nil {
+			g.place <- memory
+			return nil, false, err
+		}
+	}
+	memory.began = time.Now()
+	return func(passed bool) {
+		if passed {
+			memory.passed = append(slices.Clone(memory.passed[max(0, len(memory.passed)+1-maxRemembered):]), id)
+		}
+		g.place <- memory
+	}, false, nil
+}
+
+// checkPointer refuses what is not one short line.
+func checkPointer(s string) error {
+	if s == "" || len(s) > maxPointer || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fmt.Errorf("wake: the pointer is not one line of at most %d bytes: %.80q", maxPointer, s)
+	}
+	return nil
+}
+
+// errClosed is what a post fails with after Close.
+var errClosed = errors.New("wake: the session is closed")
