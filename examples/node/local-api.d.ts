@@ -345,6 +345,8 @@ export interface Envelope {
   thread?: string;
   /** messages that led to this one */
   hops?: number;
+  /** the attached agent that sent it; at the receiver a claim of the sender's daemon */
+  from_agent?: string;
 }
 
 /** Error says what went wrong, in a form that crosses every boundary: it is the payload of an error envelope, a refused receipt, the data of a JSON-RPC error and the object that acpctl prints. */
@@ -413,6 +415,8 @@ export interface Inbound {
   thread?: string;
   /** messages that led to this one */
   hops?: number;
+  /** the attached agent that sent it; at the receiver a claim of the sender's daemon */
+  from_agent?: string;
   /** the sender's petname here */
   name: string;
   /** what is left of it; 0: none */
@@ -443,6 +447,8 @@ export interface InboundCancel {
   thread?: string;
   /** messages that led to this one */
   hops?: number;
+  /** the attached agent that sent it; at the receiver a claim of the sender's daemon */
+  from_agent?: string;
   /** the sender's petname here */
   name: string;
   /** what is left of it; 0: none */
@@ -473,6 +479,8 @@ export interface InboundDelegate {
   thread?: string;
   /** messages that led to this one */
   hops?: number;
+  /** the attached agent that sent it; at the receiver a claim of the sender's daemon */
+  from_agent?: string;
   /** the sender's petname here */
   name: string;
   /** what is left of it; 0: none */
@@ -503,6 +511,8 @@ export interface InboundError {
   thread?: string;
   /** messages that led to this one */
   hops?: number;
+  /** the attached agent that sent it; at the receiver a claim of the sender's daemon */
+  from_agent?: string;
   /** the sender's petname here */
   name: string;
   /** what is left of it; 0: none */
@@ -533,6 +543,8 @@ export interface InboundNotify {
   thread?: string;
   /** messages that led to this one */
   hops?: number;
+  /** the attached agent that sent it; at the receiver a claim of the sender's daemon */
+  from_agent?: string;
   /** the sender's petname here */
   name: string;
   /** what is left of it; 0: none */
@@ -563,6 +575,8 @@ export interface InboundQuery {
   thread?: string;
   /** messages that led to this one */
   hops?: number;
+  /** the attached agent that sent it; at the receiver a claim of the sender's daemon */
+  from_agent?: string;
   /** the sender's petname here */
   name: string;
   /** what is left of it; 0: none */
@@ -593,6 +607,8 @@ export interface InboundResult {
   thread?: string;
   /** messages that led to this one */
   hops?: number;
+  /** the attached agent that sent it; at the receiver a claim of the sender's daemon */
+  from_agent?: string;
   /** the sender's petname here */
   name: string;
   /** what is left of it; 0: none */
@@ -1048,6 +1064,8 @@ export interface Task {
   /** petname, or the id if it has none any more */
   peer: string;
   direction: TaskDirection;
+  /** taken: the agent that delegated, as the peer claims; peer/from_agent names it in a message to it */
+  from_agent?: string;
   /** taken, accepted and open: the attached name that works on it */
   agent?: string;
   /** its beginning */

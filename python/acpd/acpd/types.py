@@ -224,6 +224,7 @@ Envelope = TypedDict(
         "agent": NotRequired[str],  # the attached agent that is meant
         "thread": NotRequired[str],  # conversation; a label, never authority
         "hops": NotRequired[int],  # messages that led to this one
+        "from_agent": NotRequired[str],  # the attached agent that sent it; at the receiver a claim of the sender's daemon
     },
 )
 """Envelope is one message (protocol, section 4). The same struct is CBOR between daemons and JSON on the local socket. Unknown fields are ignored."""
@@ -287,6 +288,7 @@ class Task(TypedDict):
     id: str
     peer: str  # petname, or the id if it has none any more
     direction: TaskDirection
+    from_agent: NotRequired[str]  # taken: the agent that delegated, as the peer claims; peer/from_agent names it in a message to it
     agent: NotRequired[str]  # taken, accepted and open: the attached name that works on it
     task: str  # its beginning
     state: TaskState
@@ -318,6 +320,7 @@ Inbound = TypedDict(
         "agent": NotRequired[str],  # the attached agent that is meant
         "thread": NotRequired[str],  # conversation; a label, never authority
         "hops": NotRequired[int],  # messages that led to this one
+        "from_agent": NotRequired[str],  # the attached agent that sent it; at the receiver a claim of the sender's daemon
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
@@ -342,6 +345,7 @@ InboundCancel = TypedDict(
         "agent": NotRequired[str],  # the attached agent that is meant
         "thread": NotRequired[str],  # conversation; a label, never authority
         "hops": NotRequired[int],  # messages that led to this one
+        "from_agent": NotRequired[str],  # the attached agent that sent it; at the receiver a claim of the sender's daemon
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
@@ -366,6 +370,7 @@ InboundDelegate = TypedDict(
         "agent": NotRequired[str],  # the attached agent that is meant
         "thread": NotRequired[str],  # conversation; a label, never authority
         "hops": NotRequired[int],  # messages that led to this one
+        "from_agent": NotRequired[str],  # the attached agent that sent it; at the receiver a claim of the sender's daemon
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
@@ -390,6 +395,7 @@ InboundError = TypedDict(
         "agent": NotRequired[str],  # the attached agent that is meant
         "thread": NotRequired[str],  # conversation; a label, never authority
         "hops": NotRequired[int],  # messages that led to this one
+        "from_agent": NotRequired[str],  # the attached agent that sent it; at the receiver a claim of the sender's daemon
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
@@ -422,6 +428,7 @@ InboundNotify = TypedDict(
         "agent": NotRequired[str],  # the attached agent that is meant
         "thread": NotRequired[str],  # conversation; a label, never authority
         "hops": NotRequired[int],  # messages that led to this one
+        "from_agent": NotRequired[str],  # the attached agent that sent it; at the receiver a claim of the sender's daemon
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
@@ -455,6 +462,7 @@ InboundQuery = TypedDict(
         "agent": NotRequired[str],  # the attached agent that is meant
         "thread": NotRequired[str],  # conversation; a label, never authority
         "hops": NotRequired[int],  # messages that led to this one
+        "from_agent": NotRequired[str],  # the attached agent that sent it; at the receiver a claim of the sender's daemon
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
@@ -479,6 +487,7 @@ InboundResult = TypedDict(
         "agent": NotRequired[str],  # the attached agent that is meant
         "thread": NotRequired[str],  # conversation; a label, never authority
         "hops": NotRequired[int],  # messages that led to this one
+        "from_agent": NotRequired[str],  # the attached agent that sent it; at the receiver a claim of the sender's daemon
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
