@@ -144,11 +144,13 @@ const (
 	EventTrust            EventType = "trust"             // a peer was trusted, or its name or addresses changed
 	EventIdentityConflict EventType = "identity_conflict" // see the error of that code
 	EventMail             EventType = "mail"              // mail came or went, or was parked; the details are a MailEvent
+	EventBudget           EventType = "budget"            // a bound kept a session from being woken
+	EventApproval         EventType = "approval"          // a message waits for the owner's word before it wakes a session
 )
 
 // EventTypes returns all types of events.
 func EventTypes() []EventType {
-	return []EventType{EventUp, EventDown, EventRefused, EventDiscovered, EventLost, EventPending, EventTrust, EventIdentityConflict, EventMail}
+	return []EventType{EventUp, EventDown, EventRefused, EventDiscovered, EventLost, EventPending, EventTrust, EventIdentityConflict, EventMail, EventBudget, EventApproval}
 }
 
 // Event is the params of the notification event.

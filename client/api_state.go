@@ -78,6 +78,8 @@ type Agent struct {
 	MaxConcurrent int       `json:"max_concurrent"`
 	Active        int       `json:"active"` // queries and delegations that it works on
 	Since         time.Time `json:"since"`
+
+	Session *SessionInfo `json:"session,omitzero"` // of a live session, which answers only while it has a turn
 }
 
 // MessageCount counts messages since the daemon's start, by kind.
@@ -325,6 +327,7 @@ const (
 	PartChannels    = "channels"    // messages and records that wait for the peer
 	PartInbox       = "inbox"       // messages of the peer's
 	PartDelegations = "delegations" // the ends of those with the peer
+	PartWake        = "wake"        // what may wake sessions
 )
 
 // Untrusted is the result of untrust. The peer is cut off even if Unwritten names parts.

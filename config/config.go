@@ -38,7 +38,7 @@ type Config struct {
 	Policy      Policy          `yaml:"policy" key:"reviewer" doc:"What a trusted peer may initiate, by its name or id; \"*\" (in quotes) is for every peer without a rule of its own. One rule decides: that of the id, else of the name, else of \"*\". Replies, and results, errors and cancels of a delegation, are always allowed. Default: no rule; trusted peers may initiate everything."`
 	OACP        OACP            `yaml:"oacp" doc:"OACP mailboxes whose mail is carried to and from other machines."`
 	Channels    Channels        `yaml:"channels" doc:"OpenIntent channels (RFC-0021), which http.sock in the state directory serves."`
-	Agents      Agents          `yaml:"agents" doc:"The folder agent in the state directory, whose sockets serve agents and nothing that administers this daemon."`
+	Agents      Agents          `yaml:"agents" doc:"The folder agent in the state directory, whose sockets serve agents and nothing that administers this daemon; and what single agents may do, by their names."`
 	Log         Log             `yaml:"log" doc:"The daemon's log, on standard error."`
 }
 
@@ -112,10 +112,36 @@ type Channels struct {
 	QuietAgents bool          `yaml:"quiet_agents" example:"true" doc:"true: keep messages off the event streams of agents, where the stock Python runtime logs an error for each. Default: false."`
 }
 
-// Agents holds the settings of the agents' folder.
+// Agents holds the settings of the agents' folder, and those of single agents.
 type Agents struct {
 	UIDs []int `yaml:"uids" example:"[100999]" doc:"Users beside the one that runs this daemon who may open its sockets, by the number that they have on this host, at most 64: of a container, what ps -o uid shows outside of it. The folder and its sockets are then open to whom they are mounted for, and each connection is judged by its user. Default: none."`
+
+	Named map[string]Agent `yaml:",inline" key:"claude" doc:"An agent, by the name under which it attaches. The name \"*\" (in quotes), with to alone, is for agents without an entry of their own, and for callers that are no agent."`
 }
+
+// Agent holds the settings of an agent.
+type Agent struct {
+	To      []string        `yaml:"to" example:"[desk]" doc:"The peers that it may call, by name or id, at most 256. [] allows none. It still answers whoever may call it. Default: all."`
+	Wake    map[string]Wake `yaml:"wake" key:"desk" doc:"Peers whose messages may wake it, by name or id, beside those of acpctl wake allow. Only a session is woken: an agent that answers with turns of a model. Default: none."`
+	Answers Answers         `yaml:"answers" example:"on" doc:"on: the final result or error of what it asked of a peer wakes it, and a question about that, once each. unattended: also if nobody is there to be asked for permissions. off: as acpctl wake says. Default: off."`
+}
+
+// Wake says for what a peer may wake a session.
+type Wake struct {
+	Kinds      []string `yaml:"kinds" example:"[query, notify]" doc:"Any of query, delegate, notify, result and error. Partial results never wake. Default: all of them."`
+	Ask        bool     `yaml:"ask" example:"true" doc:"true: each message waits for acpctl approvals. Default: false."`
+	Unattended bool     `yaml:"unattended" example:"true" doc:"true: also if nobody is there to be asked for permissions. Default: false."`
+}
+
+// Answers says whether answers to what a session asked wake it.
+type Answers string
+
+// The values of Answers.
+const (
+	AnswersOff        Answers = "off"
+	AnswersOn         Answers = "on"
+	AnswersUnattended Answers = "unattended"
+)
 
 // ChannelKey is an API key, without the key itself.
 type ChannelKey struct {

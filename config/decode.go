@@ -82,17 +82,32 @@ func (p *parser) decodeValue(key string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
+// inline is the tag of a map in a struct that takes the keys which no other field has.
+const inline = ",inline"
+
 // decodeObject decodes a mapping whose keys are the fields of v.
 func (p *parser) decodeObject(key string, n *yaml.Node, v reflect.Value) {
 	fields := make(map[string]reflect.Value)
 	var names []string
+	var others reflect.Value // the inline map, if there is one
 	for f, field := range v.Fields() {
 		name := f.Tag.Get("yaml")
+		if name == inline {
+			others = field
+			continue
+		}
 		fields[name] = field
 		names = append(names, name)
 	}
 	p.forEachPair(key, n, func(name, at string, line int, value *yaml.Node) {
 		field, ok := fields[name]
+		if !ok && others.IsValid() {
+			if others.IsNil() {
+				others.Set(reflect.MakeMap(others.Type()))
+			}
+			p.decodeMapItem(at, name, value, others)
+			return
+		}
 		if !ok {
 			remedy := "valid here: " + strings.Join(names, ", ")
 			if n := findNearestWord(name, names); n != "" {
@@ -108,11 +123,14 @@ func (p *parser) decodeObject(key string, n *yaml.Node, v reflect.Value) {
 // decodeMap decodes a mapping whose keys people choose.
 func (p *parser) decodeMap(key string, n *yaml.Node, v reflect.Value) {
 	v.Set(reflect.MakeMap(v.Type()))
-	p.forEachPair(key, n, func(name, at string, _ int, value *yaml.Node) {
-		item := reflect.New(v.Type().Elem()).Elem()
-		p.decodeValue(at, value, item)
-		v.SetMapIndex(reflect.ValueOf(name), item)
-	})
+	p.forEachPair(key, n, func(name, at string, _ int, value *yaml.Node) { p.decodeMapItem(at, name, value, v) })
+}
+
+// decodeMapItem decodes the value of one key of the map v.
+func (p *parser) decodeMapItem(at, name string, n *yaml.Node, v reflect.Value) {
+	item := reflect.New(v.Type().Elem()).Elem()
+	p.decodeValue(at, n, item)
+	v.SetMapIndex(reflect.ValueOf(name), item)
 }
 
 // forEachPair calls each for every key of n that is text and comes first.

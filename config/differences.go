@@ -12,6 +12,9 @@ func listChangedFields(above string, a, b reflect.Value) (names []string) {
 	for i := range a.NumField() {
 		field := a.Type().Field(i)
 		name := joinKey(above, field.Tag.Get("yaml"))
+		if field.Tag.Get("yaml") == inline {
+			name = above
+		}
 		switch {
 		case field.Type.Kind() == reflect.Struct:
 			names = append(names, listChangedFields(name, a.Field(i), b.Field(i))...)
@@ -42,6 +45,14 @@ func (c *Config) FindPeerRefs(wanted func(ref string) bool) map[string][]string 
 	}
 	for _, ref := range c.Channels.OpenTo {
 		add("channels.open_to", ref)
+	}
+	for _, a := range c.Agents.Named {
+		for _, ref := range a.To {
+			add("agents", ref)
+		}
+		for ref := range a.Wake {
+			add("agents", ref)
+		}
 	}
 	return found
 }

@@ -45,6 +45,9 @@ func (w *referenceWriter) writeSettings(indent string, t reflect.Type) {
 		name, below := f.Tag.Get("yaml"), indent+"  "
 		w.writeProse(indent, f.Tag.Get("doc"))
 		switch {
+		case name == inline:
+			w.writeLine(indent, f.Tag.Get("key"), ":")
+			w.writeSettings(below, f.Type.Elem())
 		case f.Tag.Get("example") != "":
 			w.writeLine(indent, name, ": ", f.Tag.Get("example"))
 		case f.Type.Kind() == reflect.Struct:

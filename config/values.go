@@ -23,6 +23,8 @@ const (
 	maxRate  = 1_000_000
 	maxAgent = 128 // bytes of an agent's id in channels
 
+	maxNamed    = 64  // agents
+	maxWakers   = 256 // peers of one agent, also those that it may call
 	maxUIDs     = 64
 	overflowUID = 65534 // nobody, and every user that a user namespace does not map
 
@@ -32,10 +34,12 @@ const (
 )
 
 // A rule may name policedKinds, kinds and words for what a peer initiates. No rule stops
-// freeKinds, the kinds of a delegation that is under way. A rate may name limitedKinds.
+// freeKinds, the kinds of a delegation that is under way. A rate may name limitedKinds. A
+// session can be woken for wakingKinds.
 var (
 	policedKinds = []string{kinds.KindPing, kinds.KindDiscover, kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify, "mail", "channel"}
 	freeKinds    = []string{kinds.KindCancel, kinds.KindResult, kinds.KindError}
+	wakingKinds  = []string{kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify, kinds.KindResult, kinds.KindError}
 	limitedKinds = []string{kinds.KindPing, kinds.KindDiscover, kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify,
 		kinds.KindCancel, kinds.KindResult, kinds.KindError, "mail", "channel", star}
 )
@@ -54,6 +58,7 @@ func (p *parser) checkValues(c *Config) {
 	p.addValueError("oacp.home", checkFolderPath(c.OACP.Home))
 	p.checkChannels(&c.Channels)
 	p.checkUIDs(c.Agents.UIDs)
+	p.checkAgents(c.Agents.Named)
 	p.checkOneOf("log.format", string(c.Log.Format), string(FormatText), string(FormatJSON))
 	p.checkOneOf("log.level", string(c.Log.Level), string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError))
 	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
@@ -165,6 +170,46 @@ func (p *parser) checkUIDs(uids []int) {
 			p.addValueError(at, fmt.Errorf("%d: use the number of a user, from 0 to %d", uid, uint32(math.MaxUint32-1)))
 		case uid == overflowUID:
 			p.addValueError(at, fmt.Errorf("%d: the system says that of every user that has no number here: run the agents as another user", uid))
+		}
+	}
+}
+
+// checkAgents reports settings of agents that mean nothing, or too much.
+func (p *parser) checkAgents(named map[string]Agent) {
+	if len(named) > maxNamed {
+		p.addValueError("agents", fmt.Errorf("%d agents: give at most %d", len(named), maxNamed))
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		a, at := named[name], joinKey("agents", name)
+		switch {
+		case name == star:
+			if p.isSet(at+".wake") || p.isSet(at+".answers") {
+				p.addValueError(at, fmt.Errorf("no session is woken by a setting for every agent: name the agent, and leave only to here"))
+			}
+		case name == "" || len(name) > wire.MaxLabel || strings.Contains(name, "/") || identity.CleanClaim(name) != name:
+			p.addValueError(at, fmt.Errorf("%s: use the name of an agent, 1 to %d printable bytes without a slash", quoteClipped(name), wire.MaxLabel))
+		}
+		if !p.isSet(at+".to") && !p.isSet(at+".wake") && !p.isSet(at+".answers") {
+			p.addValueError(at, fmt.Errorf("an empty entry: say something with to, wake or answers"))
+		}
+		if len(a.To) > maxWakers || len(a.Wake) > maxWakers {
+			p.addValueError(at, fmt.Errorf("too many peers: give at most %d in to, and in wake", maxWakers))
+		}
+		for i, ref := range a.To {
+			p.addValueError(fmt.Sprintf("%s.to[%d]", at, i), checkPeerRef(ref))
+		}
+		for _, ref := range slices.Sorted(maps.Keys(a.Wake)) {
+			key := joinKey(at, "wake."+ref)
+			if ref == star {
+				p.addValueError(key, fmt.Errorf("no rule lets every peer wake a session: name each peer"))
+			}
+			p.addValueError(key, checkPeerRef(ref))
+			for i, kind := range a.Wake[ref].Kinds {
+				p.checkOneOf(fmt.Sprintf("%s.kinds[%d]", key, i), kind, wakingKinds...)
+			}
+		}
+		if a.Answers != "" {
+			p.checkOneOf(at+".answers", string(a.Answers), string(AnswersOff), string(AnswersOn), string(AnswersUnattended))
 		}
 	}
 }

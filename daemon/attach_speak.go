@@ -21,6 +21,7 @@ func (d *Daemon) serveAttach(ctx context.Context, s *localConn, p *client.Attach
 	for _, old := range replaced {
 		if old.Name != a.Name {
 			d.delegations.UpdateAgentPresence(old.Name)
+			d.endSession(old)
 		}
 		if old.Conn != s.conn {
 			old.Conn.Close() // it would wait for messages in vain
@@ -30,6 +31,12 @@ func (d *Daemon) serveAttach(ctx context.Context, s *localConn, p *client.Attach
 		d.log.Warn("open delegations pass to the agent of their name in memory only", "agent", a.Name, "err", err)
 	}
 	d.delegations.UpdateAgentPresence(a.Name)
+	if a.IsSession() {
+		d.waker.Attach(a.Name)
+		if p.Key != "" { // it has come back
+			d.calls.Go(func() { d.wakeRestored(context.WithoutCancel(ctx), a.Name) })
+		}
+	}
 	d.log.Info("agent attached", "agent", a.Name, "domains", a.Domains, "kinds", a.Kinds)
 	return &client.Attached{Key: a.Key}, nil
 }

@@ -41,6 +41,7 @@ import (
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/schema"
+	"github.com/acpd/acpd/daemon/waking"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
@@ -95,6 +96,7 @@ type Daemon struct {
 	space      diskSpace
 
 	agents          *registry.Registry
+	waker           *waking.Waker
 	delegations     *delegation.Table
 	inbox           *inbox.Inbox
 	repeats         *inbox.Repeats
@@ -213,6 +215,9 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if d.delegations, err = delegation.OpenTable(ctx, d.store, d.agents, d.budget, d.log); err != nil {
 		return err
 	}
+	if err := d.openWaker(ctx); err != nil {
+		return err
+	}
 	if err := d.openMail(ctx, cfg); err != nil {
 		return err
 	}
@@ -269,7 +274,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.delegations.Run(working, d.reportLostTask) })
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.reloadOnSignal(working, reload) })
-	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.watchDiskSpace} {
+	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.watchDiskSpace, d.waker.Run} {
 		g.Go(func() error { return part(working) })
 	}
 	defer context.AfterFunc(working, func() {
@@ -331,6 +336,9 @@ func (d *Daemon) Close() error {
 	if d.lock != nil {
 		if d.trust != nil {
 			errs = append(errs, d.space.reserve.RunWithReserve(d.trust.Save))
+		}
+		if d.waker != nil {
+			errs = append(errs, d.space.reserve.RunWithReserve(d.waker.Rules.Save))
 		}
 		errs = append(errs, d.lock.Close())
 	}

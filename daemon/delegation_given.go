@@ -94,7 +94,7 @@ func (d *Daemon) recordFailedDelegate(ctx context.Context, t *delegation.Delegat
 		fail = d.delegations.DeleteUnsent(ctx, t) // it never left: as if it had never been
 	case e.Code == kinds.NotTrusted: // nothing will come of an earlier attempt either
 		fail = d.endUntrustedDelegation(ctx, t, e.Message)
-	case e.From != "" && e.Code != kinds.Internal && e.Code != kinds.Timeout && e.Code != kinds.Cancelled:
+	case e.From != "" && e.Delivered() != kinds.DeliveredUnknown && e.Code != kinds.Internal && e.Code != kinds.Timeout && e.Code != kinds.Cancelled:
 		fail = d.delegations.RecordRefusal(ctx, t, e.Message)
 	default: // a failed receiver may have begun it, and so may an earlier attempt
 		fail = d.delegations.SetState(ctx, t, client.TaskUnknown)
@@ -192,7 +192,7 @@ func (d *Daemon) handleReport(ctx context.Context, sender identity.Peer, env *wi
 	if t.Agent != "" {
 		takers = selectReportTakers(takers, t.Agent)
 	}
-	return d.handToAgentOrStore(ctx, env, cmp.Or(t.Agent, env.Agent), takers, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describeDelegation(ctx, t, false)})
+	return d.handToAgentOrStore(ctx, sender, env, cmp.Or(t.Agent, env.Agent), takers, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describeDelegation(ctx, t, false)})
 }
 
 // selectReportTakers returns the takers of what a delegation of an agent led to: that agent, or,

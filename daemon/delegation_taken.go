@@ -54,17 +54,29 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 	})()
 	var ack wire.Payload
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: p.DeadlineMS}
+	end := func() {}
+	if a.IsSession() {
+		end = d.beginExchangeWithSession(ctx, a, sender, in)
+	}
 	if err := callAgent(running, kinds.AckDeadline, a, in, &ack); err != nil {
+		end()
 		return inbox.Outcome{Err: d.endUnacknowledgedTask(ctx, t, err)}, true
 	}
 	said, err := parseAck(ack)
 	if err != nil {
+		end()
 		return inbox.Outcome{Err: d.endUnacknowledgedTask(ctx, t, err)}, true
 	}
 	if err := d.delegations.RecordAck(ctx, t, said.Accepted, ack, place); err != nil {
 		return inbox.Outcome{Err: d.endUnacknowledgedTask(ctx, t, err)}, true
 	}
 	d.delegations.UpdateAgentPresence(a.Name) // it may have left while this was written
+	if a.IsSession() && !said.Accepted {
+		end()
+	}
+	if a.IsSession() && d.agents.FindByName(a.Name) == nil && !d.draining.Load() {
+		d.delegations.EndForLostSession(a.Name)
+	}
 	return inbox.Outcome{Ack: ack}, true
 }
 
@@ -189,6 +201,7 @@ func (d *Daemon) sendReport(ctx context.Context, s *localConn, kind string, p *c
 	if err := d.space.reserve.RunWithReserve(func() error { _, err := d.recordReport(ctx, t, env); return err }); err != nil {
 		return nil, err
 	}
+	d.waker.Release(t.Agent, t.Peer, t.ID)
 	return &client.Receipt{ID: env.ID, State: client.ReceiptState(state)}, nil
 }
 

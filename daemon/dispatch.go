@@ -163,6 +163,9 @@ func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query ki
 	deadline := queryTimeout(query)
 	var answer wire.Payload
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(deadline.Milliseconds())}
+	if p.Agent.IsSession() {
+		defer d.beginExchangeWithSession(ctx, p.Agent, sender, in)()
+	}
 	if err := callAgent(ctx, deadline, p.Agent, in, &answer); err != nil {
 		return nil, err
 	}
@@ -173,6 +176,11 @@ func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query ki
 // is left for other peers, while there are any.
 func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*registry.Reservation, error) {
 	p, err := d.agents.ReserveAgent(from, false, kind, domain, name)
+	if err != nil && name == "" && isNoAgentError(err) {
+		if name = d.chooseSession(from, kind, domain); name != "" {
+			p, err = d.agents.ReserveAgent(from, false, kind, domain, name)
+		}
+	}
 	if _, noPlace := errors.AsType[*registry.ShareError](err); !noPlace {
 		return p, err
 	}
@@ -183,6 +191,12 @@ func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*reg
 	e := kinds.Errorf(kinds.Overloaded, "%v: try again later", err)
 	e.RetryAfterMS = registry.RetryAfterMS
 	return nil, e
+}
+
+// isNoAgentError reports whether no agent that is attached takes a query or delegate.
+func isNoAgentError(err error) bool {
+	e, ok := errors.AsType[*kinds.Error](err)
+	return ok && (e.Code == kinds.NoAgent || e.Code == kinds.UnknownDomain)
 }
 
 // newUntrustedError returns the error for a message whose sender was untrusted while it
@@ -210,7 +224,11 @@ func callAgent(ctx context.Context, limit time.Duration, a *registry.Agent, in *
 		e.RetryAfterMS = registry.RetryAfterMS
 		return e
 	case errors.Is(err, jsonrpc.ErrClosed):
-		return kinds.Errorf(kinds.NoAgent, "agent %s went away: try again when it is back", a.Name)
+		gone := kinds.Errorf(kinds.NoAgent, "agent %s went away: try again when it is back", a.Name)
+		if a.IsSession() && (!isCoded || coded.Delivered() != kinds.DeliveredNo) {
+			gone = gone.WithDelivered(kinds.DeliveredUnknown) // its model may have begun
+		}
+		return gone
 	case isCoded:
 		return coded.SanitizeForPeer()
 	case isRPC && rpc.Code == jsonrpc.CodeMethodNotFound:

@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,20 +21,21 @@ func (d *Daemon) handleNotify(ctx context.Context, sender identity.Peer, message
 	if err := d.permissions.checkAllowed(sender, env.Kind, ""); err != nil {
 		return newRefusedOutcome(err)
 	}
-	return d.handToAgentOrStore(ctx, env, env.Agent, d.agents.FindTakers(env.Kind, message.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
+	return d.handToAgentOrStore(ctx, sender, env, env.Agent, d.agents.FindTakers(env.Kind, message.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
 }
 
 // handToAgentOrStore offers a message to the takers. If none of them confirms it, it goes to the
-// inbox, for the named agent, "" for any. The sender's connection may end meanwhile: the
-// message has arrived all the same.
-func (d *Daemon) handToAgentOrStore(ctx context.Context, env *wire.Envelope, agent string, takers []*registry.Agent, in *client.Inbound) (inbox.Outcome, bool) {
+// inbox, for the named agent, "" for any. A session among the takers is told of it when it lies
+// there, and may take it out again. The sender's connection may end meanwhile: the message has
+// arrived all the same.
+func (d *Daemon) handToAgentOrStore(ctx context.Context, sender identity.Peer, env *wire.Envelope, agent string, takers []*registry.Agent, in *client.Inbound) (inbox.Outcome, bool) {
 	ctx = context.WithoutCancel(ctx)
 	if held, err := d.inbox.Contains(ctx, env); err != nil {
 		return newRefusedOutcome(err)
 	} else if held {
 		return inbox.Outcome{State: wire.Held}, true
 	}
-	if d.offerToAgents(ctx, takers, in) {
+	if d.offerToAgents(ctx, withoutSessions(takers), in) {
 		return inbox.Outcome{State: wire.Handed}, true
 	}
 	if err := d.inbox.AddMessage(ctx, env, agent); err != nil {
@@ -43,7 +45,18 @@ func (d *Daemon) handToAgentOrStore(ctx context.Context, env *wire.Envelope, age
 	if _, ok := d.trust.FindPeer(env.From); !ok {
 		return newRefusedOutcome(cmp.Or(d.inbox.DeletePeerMessages(ctx, env.From), error(newUntrustedError(env))))
 	}
+	if a := d.chooseTold(agent, takers, sender, env.Kind); a != nil && d.tellSession(ctx, a, sender, in) {
+		return inbox.Outcome{State: wire.Handed}, true
+	}
 	return inbox.Outcome{State: wire.Held}, true
+}
+
+// withoutSessions returns the agents that answer by themselves.
+func withoutSessions(takers []*registry.Agent) []*registry.Agent {
+	if !slices.ContainsFunc(takers, (*registry.Agent).IsSession) {
+		return takers
+	}
+	return slices.DeleteFunc(slices.Clone(takers), (*registry.Agent).IsSession)
 }
 
 // offerToAgents sends a message to all takers and reports whether one of them has confirmed

@@ -72,14 +72,19 @@ func (d *Daemon) serveAck(ctx context.Context, s *localConn, p *client.AckParams
 	if err != nil {
 		return nil, err
 	}
-	var n int
+	var gone []inbox.MessageKey
 	if of != nil {
-		n, err = d.inbox.AcknowledgeAsAgent(ctx, p, *of, peers)
+		gone, err = d.inbox.AcknowledgeAsAgent(ctx, p, *of, peers)
 	} else {
-		n, err = d.inbox.AcknowledgeAsOwner(ctx, p, peers)
+		gone, err = d.inbox.AcknowledgeAsOwner(ctx, p, peers)
+	}
+	if name := s.callerCredential().Name; name != "" {
+		for _, k := range gone {
+			d.waker.Acknowledge(name, k.Peer, k.ID)
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &client.Acked{Removed: n}, nil
+	return &client.Acked{Removed: len(gone)}, nil
 }

@@ -135,6 +135,11 @@ func (s *localConn) serve(ctx context.Context) {
 	d.subscribers.replace(s.conn, nil)
 	if a := d.agents.Detach(s.conn, d.delegations.AgentsWithOpenWork); a != nil {
 		d.delegations.UpdateAgentPresence(a.Name)
+		select {
+		case <-s.shutdown: // the agent may come back
+		default:
+			d.endSession(a)
+		}
 		d.log.Info("agent detached", "agent", a.Name)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {

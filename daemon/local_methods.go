@@ -42,6 +42,16 @@ var methods = map[string]method{
 	client.MethodSpeak:     {newMethodWithParams((*Daemon).serveSpeak), forAgents},
 	client.MethodSubscribe: {newMethodWithParams((*Daemon).serveSubscribe), forOwner},
 
+	client.MethodSession:     {newMethodWithParams((*Daemon).serveSession), forAgents},
+	client.MethodWakeAllow:   {newMethodWithParams((*Daemon).serveWakeAllow), forOwner},
+	client.MethodWakeList:    {newMethodWithParams((*Daemon).serveWakeList), forOwner},
+	client.MethodWakeRevoke:  {newMethodWithParams((*Daemon).serveWakeRevoke), forOwner},
+	client.MethodWakeAnswers: {newMethodWithParams((*Daemon).serveWakeAnswers), forOwner},
+	client.MethodApprovals:   {newMethodWithParams((*Daemon).serveApprovals), forOwner},
+	client.MethodApprove:     {newMethodWithParams((*Daemon).serveApprove), forOwner},
+	client.MethodAgents:      {newMethodWithParams((*Daemon).serveAgents), forOwner},
+	client.MethodMuteAgent:   {newMethodWithParams((*Daemon).serveMuteAgent), forOwner},
+
 	client.MethodInvitations: {newMethodWithParams((*Daemon).serveInvitations), forOwner},
 	client.MethodRevoke:      {newMethodWithParams((*Daemon).serveRevoke), forOwner},
 

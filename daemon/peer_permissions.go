@@ -80,7 +80,7 @@ func (d *Daemon) warnOfNewNameHolder(p identity.Peer) string {
 		return ""
 	}
 	refs := d.config.Load().FindPeerRefs(func(ref string) bool { return ref == p.Name })
-	which := slices.DeleteFunc([]string{"policy", "limits.rate", "peers", "channels.open_to"}, func(setting string) bool { return len(refs[setting]) == 0 })
+	which := slices.DeleteFunc([]string{"policy", "limits.rate", "peers", "channels.open_to", "agents"}, func(setting string) bool { return len(refs[setting]) == 0 })
 	if len(which) == 0 {
 		return ""
 	}

@@ -12,7 +12,7 @@ import (
 
 // immediateSettings are the settings that count on reload. All others count from the next
 // start.
-var immediateSettings = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "channels.open_to", "log.level"}
+var immediateSettings = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "channels.open_to", "agents", "log.level"}
 
 // listDeferredSettings returns the settings that have changed and count from the next start.
 func listDeferredSettings(old, next *config.Config) []string {
@@ -54,6 +54,11 @@ func (d *Daemon) listWarnings() []string {
 	}
 	if later := listDeferredSettings(d.startConfig, d.config.Load()); len(later) > 0 {
 		all = append(all, "settings in config.yaml that have changed count from the next start: "+strings.Join(later, ", ")+"; start acpd again for them")
+	}
+	for _, a := range d.agents.ListAgents() {
+		if a.Session != nil {
+			all = append(all, d.waker.Notices(a.Name)...)
+		}
 	}
 	return append(all, d.listUnmatchedSettings()...)
 }

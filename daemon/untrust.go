@@ -127,6 +127,7 @@ func (d *Daemon) forgetPeerInMemory(id identity.ID) {
 	d.repeats.ForgetPeer(id)
 	d.refusers.Delete(id)
 	d.capabilities.forgetPeer(id)
+	d.waker.ForgetPeer(id)
 	d.updateAddrTable(id)
 	d.node.Invitations().Revoke(func(o identity.InvitationInfo) bool { return o.UsedBy == id })
 }
@@ -138,6 +139,7 @@ func (d *Daemon) deletePeerOnDisk(ctx context.Context, id identity.ID, name stri
 	left.add(client.PartChannels, d.channels.ForgetPeer(ctx, id))
 	left.add(client.PartInbox, d.inbox.DeletePeerMessages(ctx, id))
 	left.add(client.PartDelegations, d.endDelegationsWith(ctx, id, name))
+	left.add(client.PartWake, d.waker.DeletePeer(ctx, id))
 	if len(left) > 0 {
 		d.leftovers.add(id, name)
 	} else {

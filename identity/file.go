@@ -35,9 +35,9 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("%s %s (%s): %s", e.Path, e.Problem, e.Detail, e.Remedy)
 }
 
-// readPrivateFile reads a regular file of at most limit bytes that is ours and ours
+// ReadPrivateFile reads a regular file of at most limit bytes that is ours and ours
 // alone. What it checks is what it reads: the open file, not the path.
-func readPrivateFile(path string, limit int64) ([]byte, error) {
+func ReadPrivateFile(path string, limit int64) ([]byte, error) {
 	// O_NONBLOCK: opening a pipe that somebody put there must not hang.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

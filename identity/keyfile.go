@@ -27,7 +27,7 @@ const (
 // regular file or another user's gives a [*FileError]; a missing one
 // [fs.ErrNotExist].
 func LoadKey(path string) (*Key, error) {
-	data, err := readPrivateFile(path, maxKeyFile)
+	data, err := ReadPrivateFile(path, maxKeyFile)
 	if err == nil {
 		var key *Key
 		if key, err = parseKey(data); err == nil {

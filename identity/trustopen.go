@@ -152,7 +152,7 @@ func (f trustFile) holdsSnapshot(s *trustSnapshot) bool {
 // readTrustFile reads one file. Damage is part of the result; the error is for a fault that
 // the store cannot repair.
 func readTrustFile(path string) (trustFile, error) {
-	data, err := readPrivateFile(path, maxTrustFileBytes)
+	data, err := ReadPrivateFile(path, maxTrustFileBytes)
 	switch problem, ok := errors.AsType[*FileError](err); {
 	case errors.Is(err, fs.ErrNotExist):
 		return trustFile{path: path}, nil

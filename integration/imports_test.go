@@ -14,11 +14,12 @@ const module = "github.com/acpd/acpd/"
 var arrows = map[string][]string{
 	"cmd/acpd":          {"daemon"},
 	"cmd/acpctl":        {"internal/cli"},
-	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/registry", "daemon/schema", "openintent/remote", "oacp/transfer", "peer", "discovery", "store", "config", "client", "disk"},
+	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/registry", "daemon/schema", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "discovery", "store", "config", "client", "disk"},
 	"daemon/delegation": {"daemon/registry", "store", "client", "budget"},
 	"daemon/inbox":      {"daemon/registry", "store", "client", "budget"},
 	"daemon/registry":   {"client", "budget"},
 	"daemon/schema":     {"store"},
+	"daemon/waking":     {"config", "client", "store", "internal/durable", "internal/pace"},
 	"peer":              {"kinds", "budget"},
 	"budget":            {"identity"},
 	"client":            {"client/jsonrpc"},

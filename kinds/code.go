@@ -114,13 +114,14 @@ func NewErrorFromWire(code, message string, retryAfterMS uint64) *Error {
 // SanitizeForPeer returns e as it may cross to or from a peer: with a code as [NewErrorFromWire]
 // reads it, internal if it has none, and without From and details.delivered. Only the
 // own daemon sets those two: an agent may answer with the error of another call, and
-// that says nothing of this message. [CheckEnvelope] refuses the codes that SanitizeForPeer replaces,
+// that says nothing of this message. But no_agent with delivered unknown stays: it says that
+// a session had the message and ended. [CheckEnvelope] refuses the codes that SanitizeForPeer replaces,
 // so that none crosses in a payload of an agent's.
 func (e *Error) SanitizeForPeer() *Error {
 	f := NewErrorFromWire(string(cmp.Or(e.Code, Internal)), e.Message, e.RetryAfterMS)
 	f.Details = e.Details
 	var details map[string]jsontext.Value
-	if e.Delivered() != "" && json.Unmarshal(e.Details, &details) == nil {
+	if d := e.Delivered(); d != "" && !(e.Code == NoAgent && d == DeliveredUnknown) && json.Unmarshal(e.Details, &details) == nil {
 		delete(details, "delivered")
 		f.Details = EncodePayload(details).Object()
 	}

@@ -18,6 +18,27 @@ func newLostEnding(t *Delegation) Ending {
 	return Ending{State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: lost.Message, Payload: kinds.EncodePayload(lost), owed: t.Reports}
 }
 
+// newLostSessionEnding returns the end of a task whose session has ended. Its model may have
+// begun.
+func newLostSessionEnding(t *Delegation) Ending {
+	lost := kinds.Errorf(kinds.NoAgent, "the session %s ended while it worked on this: delegate it again", t.Agent).WithDelivered(kinds.DeliveredUnknown)
+	return Ending{State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: lost.Message, Payload: kinds.EncodePayload(lost), owed: t.Reports}
+}
+
+// EndForLostSession ends the tasks that a session has accepted: nobody comes back for them. It
+// waits for no disk; the peers that gave the tasks are told when their ends are written.
+func (ts *Table) EndForLostSession(name string) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, t := range ts.table {
+		if t.Direction != client.Taken || t.Agent != name || t.state != client.TaskAccepted || t.isOverNow() || t.ending {
+			continue
+		}
+		t.ending = true // until that is on disk
+		ts.queueUnwrittenEnd(unwrittenEnd{task: t, ending: newLostSessionEnding(t)})
+	}
+}
+
 // UpdateAgentPresence finds out whether an agent of that name is attached. If none is, the
 // time begins in which it has to come back for its tasks. It is called after each change of
 // that.

@@ -98,10 +98,7 @@ func OpenInbox(ctx context.Context, db *store.DB, book *budget.Book, maxMessage 
 // after a restart either. It returns an error if the inbox has other content under the id.
 func (b *Inbox) Contains(ctx context.Context, env *wire.Envelope) (bool, error) {
 	key := heldKey{env.From, env.ID}
-	b.mu.Lock()
-	_, held := b.held[key]
-	b.mu.Unlock()
-	if !held {
+	if !b.holds(key) {
 		return false, nil
 	}
 	text, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]byte, error) { return readHeldEnvelope(tx, key) })
@@ -116,6 +113,14 @@ func (b *Inbox) Contains(ctx context.Context, env *wire.Envelope) (bool, error) 
 		return false, NewReusedIDError(env)
 	}
 	return true, nil
+}
+
+// holds reports whether a message is held or about to be.
+func (b *Inbox) holds(key heldKey) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, held := b.held[key]
+	return held
 }
 
 // AddMessage keeps a message for the agent of a name, or for any if that is "". The message is on
@@ -276,44 +281,43 @@ func (b *Inbox) SaveSeenMarks(ctx context.Context) error {
 	return nil
 }
 
-// AcknowledgeAsOwner removes messages that List has returned to the owner, and returns how
-// many. If it fails in the middle, some are gone, and a second call removes the others.
-func (b *Inbox) AcknowledgeAsOwner(ctx context.Context, p *client.AckParams, peers []identity.ID) (n int, err error) {
+// MessageKey names a message that was in the inbox.
+type MessageKey struct {
+	Peer identity.ID
+	ID   wire.MessageID
+}
+
+// AcknowledgeAsOwner removes messages that List has returned to the owner, and returns which
+// ones. If it fails in the middle, some are gone, and a second call removes the others.
+func (b *Inbox) AcknowledgeAsOwner(ctx context.Context, p *client.AckParams, peers []identity.ID) (gone []MessageKey, err error) {
 	if err := b.SaveSeenMarks(ctx); err != nil {
-		return 0, fmt.Errorf("ack: %w", err)
+		return nil, fmt.Errorf("ack: %w", err)
 	}
 	if p.UpTo > 0 {
 		where, args := appendSQLFilter(p.Kinds, peers, []any{p.UpTo})
-		n, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1 AND seq <= ?"+where, args...)
+		gone, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1 AND seq <= ?"+where, args...)
 	}
 	for ids := range slices.Chunk(p.IDs, MaxRowsPerWrite) {
 		args := make([]any, len(ids))
 		for i := range ids {
 			args[i] = ids[i][:]
 		}
-		var some int
+		var some []MessageKey
 		if some, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1 AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...); err != nil {
 			break
 		}
-		n += some
+		gone = append(gone, some...)
 	}
 	if err != nil {
-		return n, fmt.Errorf("ack: %w", err)
+		return gone, fmt.Errorf("ack: %w", err)
 	}
-	return n, nil
+	return gone, nil
 }
 
-// AcknowledgeAsAgent removes messages that List has returned to an agent, and returns how
-// many. What was for any agent is kept for takenKeptFor with the name of the agent, which
+// AcknowledgeAsAgent removes messages that List has returned to an agent, and returns which
+// ones. What was for any agent is kept for takenKeptFor with the name of the agent, which
 // answers for what it has taken.
-func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, agent string, peers []identity.ID) (n int, err error) {
-	now := time.Now()
-	own := func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
-		return deleteHeldMessages(tx, where+" AND agent = ?", most, append(args, agent)...)
-	}
-	common := func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
-		return moveHeldToTaken(tx, agent, now.UnixMilli(), where+" AND agent = ''", most, args...)
-	}
+func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, agent string, peers []identity.ID) (gone []MessageKey, err error) {
 	b.mu.Lock()
 	shown := b.shown.findAcknowledged(agent, p)
 	b.mu.Unlock()
@@ -325,13 +329,10 @@ func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, age
 		}
 		where, args := appendSQLFilter(p.Kinds, peers, args)
 		where = "seq IN (?" + strings.Repeat(", ?", len(seqs)-1) + ")" + where
-		some, err := b.removeHeldMatching(ctx, false, own, where, args...)
-		if n += some; err != nil {
-			return n, fmt.Errorf("ack: %w", err)
-		}
-		some, err = b.removeHeldMatching(ctx, false, common, where, args...)
-		if taken += some; err != nil {
-			return n + taken, fmt.Errorf("ack: %w", err)
+		some, moved, err := b.takeMatching(ctx, agent, where, args...)
+		gone, taken = append(gone, some...), taken+moved
+		if err != nil {
+			return gone, fmt.Errorf("ack: %w", err)
 		}
 		if len(p.Kinds)+len(peers) == 0 || p.UpTo == 0 {
 			b.mu.Lock()
@@ -340,9 +341,70 @@ func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, age
 		}
 	}
 	if taken > 0 {
-		err = b.deleteTakenMatching(ctx, false, "at <= ? OR (SELECT count(*) > ? OR sum(size) > ? FROM daemon_taken)", now.Add(-takenKeptFor).UnixMilli(), maxTaken, maxTakenBytes)
+		err = b.deleteOldTaken(ctx)
 	}
-	return n + taken, err
+	return gone, err
+}
+
+// takeMatching removes the messages for an agent that match the SQL condition, and marks those
+// for any agent as taken by it. It returns all of them, and how many it has marked.
+func (b *Inbox) takeMatching(ctx context.Context, agent, where string, args ...any) (gone []MessageKey, moved int, err error) {
+	own := func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
+		return deleteHeldMessages(tx, where+" AND agent = ?", most, append(args, agent)...)
+	}
+	now := time.Now().UnixMilli()
+	common := func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
+		return moveHeldToTaken(tx, agent, now, where+" AND agent = ''", most, args...)
+	}
+	if gone, err = b.removeHeldMatching(ctx, false, own, where, args...); err != nil {
+		return gone, 0, err
+	}
+	marked, err := b.removeHeldMatching(ctx, false, common, where, args...)
+	return append(gone, marked...), len(marked), err
+}
+
+// deleteOldTaken deletes taken messages that are too old, or too many.
+func (b *Inbox) deleteOldTaken(ctx context.Context) error {
+	return b.deleteTakenMatching(ctx, false, "at <= ? OR (SELECT count(*) > ? OR sum(size) > ? FROM daemon_taken)", time.Now().Add(-takenKeptFor).UnixMilli(), maxTaken, maxTakenBytes)
+}
+
+// TakeMessage removes a message that an agent has read, as its ack would.
+func (b *Inbox) TakeMessage(ctx context.Context, k MessageKey, agent string) error {
+	_, moved, err := b.takeMatching(ctx, agent, "peer = ? AND id = ?", k.Peer[:], k.ID[:])
+	if err == nil && moved > 0 {
+		err = b.deleteOldTaken(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("take a message from the inbox: %w", err)
+	}
+	return nil
+}
+
+// ReadMessage returns a held message, nil if the inbox does not have it any more.
+func (b *Inbox) ReadMessage(ctx context.Context, k MessageKey) (*wire.Envelope, error) {
+	if !b.holds(heldKey{k.Peer, k.ID}) {
+		return nil, nil
+	}
+	text, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]byte, error) { return readHeldEnvelope(tx, heldKey{k.Peer, k.ID}) })
+	if err != nil || text == nil {
+		return nil, err
+	}
+	return wire.ParseEnvelope(text)
+}
+
+// CountMessages counts the held messages that an agent may see, up to most.
+func (b *Inbox) CountMessages(ctx context.Context, agent string, most int) (int, error) {
+	return store.ReadValue(ctx, b.db, func(tx *store.Tx) (int, error) { return countHeldMessages(tx, agent, most) })
+}
+
+// ListKeys returns the oldest held messages that are for the agent of a name, at most so many.
+func (b *Inbox) ListKeys(ctx context.Context, agent string, most int) ([]MessageKey, error) {
+	keys, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]heldKey, error) { return readHeldKeysOf(tx, agent, most) })
+	all := make([]MessageKey, len(keys))
+	for i, k := range keys {
+		all[i] = MessageKey{k.peer, k.id}
+	}
+	return all, err
 }
 
 // deleteTakenMatching deletes the taken messages that match the SQL condition, a few a write.
@@ -365,8 +427,8 @@ func (b *Inbox) deleteTakenMatching(ctx context.Context, durable bool, where str
 type removal func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error)
 
 // removeHeldMatching calls do until no held message matches the SQL condition, a few messages a
-// write, and returns how many it has removed.
-func (b *Inbox) removeHeldMatching(ctx context.Context, durable bool, do removal, where string, args ...any) (n int, err error) {
+// write, and returns those that it has removed.
+func (b *Inbox) removeHeldMatching(ctx context.Context, durable bool, do removal, where string, args ...any) (all []MessageKey, err error) {
 	for {
 		var removed []heldKey
 		err := b.db.Write(ctx, durable, func(tx *store.Tx) (err error) {
@@ -374,11 +436,14 @@ func (b *Inbox) removeHeldMatching(ctx context.Context, durable bool, do removal
 			return err
 		})
 		if err != nil {
-			return n, err
+			return all, err
 		}
 		b.releaseShares(removed)
-		if n += len(removed); len(removed) < MaxRowsPerWrite {
-			return n, nil
+		for _, k := range removed {
+			all = append(all, MessageKey{k.peer, k.id})
+		}
+		if len(removed) < MaxRowsPerWrite {
+			return all, nil
 		}
 	}
 }

@@ -107,11 +107,11 @@ func TestRemovalsAreSmallWrites(t *testing.T) {
 		if err := b.SaveSeenMarks(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		n, err := b.AcknowledgeAsOwner(t.Context(), &client.AckParams{UpTo: list.Messages[len(list.Messages)-1].Seq}, nil)
-		if err != nil || n == 0 {
-			t.Fatalf("%d removed: %v", n, err)
+		gone, err := b.AcknowledgeAsOwner(t.Context(), &client.AckParams{UpTo: list.Messages[len(list.Messages)-1].Seq}, nil)
+		if err != nil || len(gone) == 0 {
+			t.Fatalf("%d removed: %v", len(gone), err)
 		}
-		removed += n
+		removed += len(gone)
 	}
 	if removed != int(budget.Inbox.Peer) || len(b.held) != 0 {
 		t.Errorf("%d removed, %d left", removed, len(b.held))
@@ -177,8 +177,8 @@ func TestTakenIsBounded(t *testing.T) {
 				if _, err := b.List(t.Context(), &client.InboxParams{}, &planner, nil, 1<<30); err != nil {
 					t.Fatal(err)
 				}
-				if n, err := b.AcknowledgeAsAgent(t.Context(), &client.AckParams{IDs: []wire.MessageID{env.ID}}, planner, nil); n != 1 || err != nil {
-					t.Fatal(n, err)
+				if gone, err := b.AcknowledgeAsAgent(t.Context(), &client.AckParams{IDs: []wire.MessageID{env.ID}}, planner, nil); !slices.Equal(gone, []MessageKey{{env.From, env.ID}}) || err != nil {
+					t.Fatal(gone, err)
 				}
 			}
 		}

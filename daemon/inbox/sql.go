@@ -116,6 +116,17 @@ func readHeldIDs(tx *store.Tx, seqs []uint64, of *string) (map[uint64]wire.Messa
 	return shown, err
 }
 
+// countHeldMessages counts the held messages that an agent may see, up to most.
+func countHeldMessages(tx *store.Tx, agent string, most int) (n int, err error) {
+	err = tx.QueryRow("SELECT count(*) FROM (SELECT 1 FROM daemon_inbox WHERE agent IN ('', ?) AND"+isHeld+" LIMIT ?)", agent, most).Scan(&n)
+	return n, err
+}
+
+// readHeldKeysOf returns the oldest held messages that are for an agent alone.
+func readHeldKeysOf(tx *store.Tx, agent string, most int) ([]heldKey, error) {
+	return readMessageKeys(tx, "SELECT peer, id FROM daemon_inbox WHERE agent = ? AND"+isHeld+" ORDER BY seq LIMIT ?", agent, most)
+}
+
 // readTakenMessages returns the messages that agents took since a time.
 func readTakenMessages(tx *store.Tx, after uint64, since int64, kinds []string, peers []identity.ID, limit int) ([]heldRow, error) {
 	where, args := appendSQLFilter(kinds, peers, []any{after, since})

@@ -39,7 +39,7 @@ func (e *ShareError) Error() string {
 // which the caller gives back with ReleasePlace. If all is set, the peer may have every place;
 // else it gets a [*ShareError] instead of the last one. ReserveAgent takes the agent that is
 // named, else the one with the longest matching domain, of those the least busy, of those
-// the last attached.
+// the last attached. A session is taken only if it is named: see [Registry.FindSessions].
 func (r *Registry) ReserveAgent(from identity.ID, all bool, kind, domain, name string) (*Reservation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +47,7 @@ func (r *Registry) ReserveAgent(from identity.ID, all bool, kind, domain, name s
 	var bestMatch int
 	candidates := 0
 	for _, a := range r.attached {
-		if !a.takesKind(kind) || name != "" && a.Name != name {
+		if !a.takesKind(kind) || name != "" && a.Name != name || name == "" && a.IsSession() {
 			continue
 		}
 		candidates++
@@ -123,7 +123,7 @@ func MatchLongestDomain(domains []string, domain string) int {
 func (r *Registry) newUnknownDomainError(kind, domain string) error {
 	var known []string
 	for _, a := range r.attached {
-		if a.takesKind(kind) {
+		if a.takesKind(kind) && !a.IsSession() {
 			known = append(known, a.Domains...)
 		}
 	}
@@ -134,6 +134,37 @@ func (r *Registry) newUnknownDomainError(kind, domain string) error {
 		e.Details = details
 	}
 	return e
+}
+
+// FindSessions returns the sessions that take a query or delegate without an agent's name:
+// those with the longest matching domain first, of these those with a free place, then the
+// less busy, then the later attached.
+func (r *Registry) FindSessions(kind, domain string) []*Agent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []*Agent
+	for _, a := range r.attached {
+		if a.IsSession() && a.takesKind(kind) && (domain == "" || MatchLongestDomain(a.Domains, domain) >= 0) {
+			all = append(all, a)
+		}
+	}
+	slices.Reverse(all) // the last attached first
+	slices.SortStableFunc(all, func(a, b *Agent) int {
+		if domain != "" {
+			if n := MatchLongestDomain(b.Domains, domain) - MatchLongestDomain(a.Domains, domain); n != 0 {
+				return n
+			}
+		}
+		aFull, bFull := r.countActive(a) >= a.MaxConcurrent, r.countActive(b) >= b.MaxConcurrent
+		switch {
+		case aFull && !bFull:
+			return 1
+		case bFull && !aFull:
+			return -1
+		}
+		return r.countActive(a) - r.countActive(b)
+	})
+	return all
 }
 
 // FindTakers returns the agents that take a kind: all, or the one that is named. If there

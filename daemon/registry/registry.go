@@ -55,6 +55,9 @@ type Reservation struct {
 	released bool        // guarded by Registry.mu
 }
 
+// IsSession reports whether the agent is a live session, which answers only while it has a turn.
+func (a *Agent) IsSession() bool { return a.Session != nil }
+
 // takesKind reports whether the agent wants messages of a kind.
 func (a *Agent) takesKind(kind string) bool {
 	return len(a.Kinds) == 0 || slices.Contains(a.Kinds, kind)
@@ -143,6 +146,13 @@ func checkAttachParams(p *client.AttachParams) error {
 		return kinds.Errorf(kinds.Invalid, "attach: domains, topics: at most %d of each", maxDeclared)
 	case p.MaxConcurrent < 0:
 		return kinds.Errorf(kinds.Invalid, "attach: max_concurrent: expected 1 or more")
+	}
+	if s := p.Session; s != nil {
+		for _, text := range []string{s.Harness, s.Version} {
+			if len(text) > client.MaxSessionText || identity.CleanClaim(text) != text {
+				return kinds.Errorf(kinds.Invalid, "attach: session: harness, version: expected at most %d printable bytes of each", client.MaxSessionText)
+			}
+		}
 	}
 	for _, k := range p.Kinds {
 		if !slices.Contains(offeredKinds[:], k) {
@@ -286,7 +296,7 @@ func (r *Registry) ListAgents() []client.Agent {
 	for _, a := range r.attached {
 		all = append(all, client.Agent{
 			Name: a.Name, Kinds: a.Kinds, Domains: a.Domains, Topics: a.Topics,
-			MaxConcurrent: a.MaxConcurrent, Active: r.countActive(a), Since: a.since.UTC(),
+			MaxConcurrent: a.MaxConcurrent, Active: r.countActive(a), Since: a.since.UTC(), Session: a.Session,
 		})
 	}
 	return all

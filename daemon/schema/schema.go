@@ -73,5 +73,13 @@ CREATE TABLE daemon_taken (
 	agent TEXT NOT NULL,
 	at    INTEGER NOT NULL
 ) STRICT;`, `
-ALTER TABLE daemon_task ADD COLUMN from_agent TEXT NOT NULL DEFAULT '';`,
+ALTER TABLE daemon_task ADD COLUMN from_agent TEXT NOT NULL DEFAULT '';`, `
+CREATE TABLE daemon_turn (
+	agent   TEXT NOT NULL,
+	message BLOB NOT NULL,
+	sent    INTEGER NOT NULL,
+	cause   BLOB NOT NULL,
+	at      INTEGER NOT NULL,
+	PRIMARY KEY (agent, message, sent)
+) STRICT, WITHOUT ROWID;`,
 }

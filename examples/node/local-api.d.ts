@@ -63,6 +63,24 @@ export interface Methods {
   speak: { params: SpeakParams; result: {} };
   /** asks for copies of messages, and for events, as notifications */
   subscribe: { params: SubscribeParams; result: {} };
+  /** says what waits for the agent that calls, and what the daemon's owner should know of it */
+  session: { params: {}; result: SessionState };
+  /** lets messages of a peer wake sessions; the result has the rules of that peer */
+  "wake.allow": { params: WakeAllowParams; result: WakeRules };
+  /** lists what may wake sessions */
+  "wake.list": { params: {}; result: WakeRules };
+  /** takes back what wake.allow gave */
+  "wake.revoke": { params: WakeRevokeParams; result: Revoked };
+  /** says whether answers to what sessions asked wake them */
+  "wake.answers": { params: WakeAnswersParams; result: WakeRules };
+  /** lists the messages that wait for the owner's word before they wake a session */
+  approvals: { params: {}; result: Approvals };
+  /** says what becomes of such a message */
+  "approvals.decide": { params: ApproveParams; result: Approval };
+  /** lists the attached agents, and who woke those that are sessions */
+  agents: { params: {}; result: Agents };
+  /** keeps anything from waking a session for a time */
+  "agents.mute": { params: MuteAgentParams; result: Muted };
   /** says that an agent lives at a peer from now on, where its OACP mail goes */
   "oacp.bind": { params: OACPBindParams; result: OACPBinding };
   /** says that an agent lives here again */
@@ -161,6 +179,52 @@ export interface Agent {
   /** queries and delegations that it works on */
   active: number;
   since: string;
+  /** of a live session, which answers only while it has a turn */
+  session?: SessionInfo;
+}
+
+/** AgentState is a row of agents: an attached agent and, if it is a session, who woke it. */
+export interface AgentState {
+  name: string;
+  kinds: Array<string>;
+  domains: Array<string>;
+  topics: Array<string>;
+  max_concurrent: number;
+  /** queries and delegations that it works on */
+  active: number;
+  since: string;
+  /** of a live session, which answers only while it has a turn */
+  session?: SessionInfo;
+  woken?: Woken;
+}
+
+/** Agents is the result of agents, which has no params. */
+export interface Agents {
+  agents: Array<AgentState>;
+}
+
+/** Approval is a message that waits for the owner's word before it wakes a session. Its text lies in the inbox. */
+export interface Approval {
+  id: string;
+  /** the session */
+  agent: string;
+  peer: string;
+  name: string;
+  kind: string;
+  message: string;
+  since: string;
+}
+
+/** Approvals is the result of approvals, which has no params. */
+export interface Approvals {
+  approvals: Array<Approval>;
+}
+
+/** ApproveParams are the params of approvals.decide, whose result is the Approval. */
+export interface ApproveParams {
+  id: string;
+  /** yes; always: also later messages of this peer and kind; no */
+  answer: "yes" | "always" | "no";
 }
 
 /** AttachParams are the params of attach, whose result is Attached. From then on the daemon hands messages for the agent to this connection, and its calls count as the agent's. */
@@ -383,7 +447,7 @@ export interface Event {
 }
 
 /** EventType says what an event tells. */
-export type EventType = "up" | "down" | "refused" | "discovered" | "lost" | "pending" | "trust" | "identity_conflict" | "mail";
+export type EventType = "up" | "down" | "refused" | "discovered" | "lost" | "pending" | "trust" | "identity_conflict" | "mail" | "budget" | "approval";
 
 /** HeldMessage is a message that waits in the inbox, or one that an agent took from it. */
 export interface HeldMessage {
@@ -684,6 +748,20 @@ export interface MessageCount {
 
 /** MessageDirection says whether a daemon received a message or sent it. */
 export type MessageDirection = "in" | "out";
+
+/** MuteAgentParams are the params of agents.mute, whose result is Muted. */
+export interface MuteAgentParams {
+  name: string;
+  /** for how long nothing wakes it, at most 30 days; 0: it may be woken again */
+  secs: number;
+}
+
+/** Muted is the result of agents.mute. */
+export interface Muted {
+  name: string;
+  /** null: it is not muted */
+  until: string | null;
+}
 
 /** NamedPeer is the result of join and trust: the peer that is trusted now. */
 export interface NamedPeer {
@@ -1019,6 +1097,14 @@ export interface SessionInfo {
   version?: string;
 }
 
+/** SessionState is the result of session, which has no params and is for an agent that has attached, or a connection that speaks as one. */
+export interface SessionState {
+  /** messages in the inbox that are for this agent or for any, counted up to 99 */
+  unread: number;
+  /** what the daemon's owner should know of this session, one line each */
+  notices: Array<string>;
+}
+
 /** ShownParams are the params of shown: what the caller was returned with peek, and has shown or dealt with. */
 export interface ShownParams {
   /** sequence numbers, at most 1,000; those that the caller's inbox lacks are ignored */
@@ -1144,6 +1230,19 @@ export interface WaitParams {
   after_partials?: number;
 }
 
+/** WakeAllowParams are the params of wake.allow, whose result is WakeRules: those that count for the peer now. */
+export interface WakeAllowParams {
+  peer: string;
+  /** of query, delegate, notify, result, error; empty: all of them */
+  kinds?: Array<string>;
+  /** the session; "": every session */
+  agent?: string;
+  /** each message waits for approvals.decide */
+  ask?: boolean;
+  /** also if nobody is there to be asked for permissions */
+  unattended?: boolean;
+}
+
 /** WakeAnswer is the answer of a session to wake. */
 export interface WakeAnswer {
   /** posted says that the session's program was given a pointer to the message: a turn begins, or takes the pointer up. It is ignored if the message had no grant. */
@@ -1152,10 +1251,59 @@ export interface WakeAnswer {
   proven: boolean;
 }
 
+/** WakeAnswersParams are the params of wake.answers, whose result is WakeRules. */
+export interface WakeAnswersParams {
+  /** the final result, error or question of what a session asked wakes it */
+  on: boolean;
+  /** the session; "": every session */
+  agent?: string;
+  /** also if nobody is there to be asked for permissions */
+  unattended?: boolean;
+}
+
+/** WakeAnswersRule lets answers to what a session asked wake it. */
+export interface WakeAnswersRule {
+  /** the session; "": every session */
+  agent?: string;
+  unattended: boolean;
+  /** as in WakeRule */
+  source: "wake.yaml" | "config.yaml";
+}
+
 /** WakeGrant is the daemon's word that a session may be woken for a message. It rests on what the daemon's owner has allowed, and on the bounds of woken turns. */
 export interface WakeGrant {
   /** also if nobody is there to be asked for permissions */
   unattended: boolean;
+}
+
+/** WakeRevokeParams are the params of wake.revoke, whose result is Revoked. */
+export interface WakeRevokeParams {
+  peer: string;
+  /** empty: all of them */
+  kinds?: Array<string>;
+  /** "": of every session, and those of single ones */
+  agent?: string;
+}
+
+/** WakeRule lets messages of one kind of a peer wake a session. */
+export interface WakeRule {
+  peer: string;
+  name: string;
+  kind: string;
+  /** the session; "": every session */
+  agent?: string;
+  ask: boolean;
+  unattended: boolean;
+  /** null: the settings say so */
+  since: string | null;
+  /** wake.yaml, which wake.allow writes, or config.yaml */
+  source: "wake.yaml" | "config.yaml";
+}
+
+/** WakeRules is the result of wake.list, which has no params. */
+export interface WakeRules {
+  rules: Array<WakeRule>;
+  answers: Array<WakeAnswersRule>;
 }
 
 /** Whoami is the result of whoami, which has no params. */
@@ -1167,4 +1315,26 @@ export interface Whoami {
   /** host:port */
   listen: Array<string>;
   home: string;
+}
+
+/** Woken says how often a session was woken, and by whom. */
+export interface Woken {
+  /** turns in the last hour */
+  hour: number;
+  /** turns in the last 24 hours */
+  day: number;
+  /** the peer that woke it most first */
+  by: Array<WokenBy>;
+  waiting: number;
+  approvals: number;
+  /** null: it is not muted */
+  muted_until: string | null;
+}
+
+/** WokenBy says how often one peer woke a session. */
+export interface WokenBy {
+  peer: string;
+  name: string;
+  hour: number;
+  day: number;
 }

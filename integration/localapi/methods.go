@@ -76,6 +76,15 @@ var daemonCalls = []call{
 	{client.MethodAttach, agents, of[client.AttachParams](), of[client.Attached](), "makes this connection that of an agent: the daemon calls it from now on, and its calls count as the agent's"},
 	{client.MethodSpeak, agents, of[client.SpeakParams](), nothing, "makes this connection call as an agent that another connection has attached"},
 	{client.MethodSubscribe, owner, of[client.SubscribeParams](), nothing, "asks for copies of messages, and for events, as notifications"},
+	{client.MethodSession, agents, nil, of[client.SessionState](), "says what waits for the agent that calls, and what the daemon's owner should know of it"},
+	{client.MethodWakeAllow, owner, of[client.WakeAllowParams](), of[client.WakeRules](), "lets messages of a peer wake sessions; the result has the rules of that peer"},
+	{client.MethodWakeList, owner, nil, of[client.WakeRules](), "lists what may wake sessions"},
+	{client.MethodWakeRevoke, owner, of[client.WakeRevokeParams](), of[client.Revoked](), "takes back what wake.allow gave"},
+	{client.MethodWakeAnswers, owner, of[client.WakeAnswersParams](), of[client.WakeRules](), "says whether answers to what sessions asked wake them"},
+	{client.MethodApprovals, owner, nil, of[client.Approvals](), "lists the messages that wait for the owner's word before they wake a session"},
+	{client.MethodApprove, owner, of[client.ApproveParams](), of[client.Approval](), "says what becomes of such a message"},
+	{client.MethodAgents, owner, nil, of[client.Agents](), "lists the attached agents, and who woke those that are sessions"},
+	{client.MethodMuteAgent, owner, of[client.MuteAgentParams](), of[client.Muted](), "keeps anything from waking a session for a time"},
 	{client.MethodOACPBind, owner, of[client.OACPBindParams](), of[client.OACPBinding](), "says that an agent lives at a peer from now on, where its OACP mail goes"},
 	{client.MethodOACPUnbind, owner, of[client.OACPUnbindParams](), of[client.OACPBinding](), "says that an agent lives here again"},
 	{client.MethodOACPBindings, owner, of[client.OACPBindingsParams](), of[client.OACPBindings](), "lists the bindings"},
@@ -116,6 +125,10 @@ var (
 		"Result.status":     {"completed", "failed", "partial"},
 		"Notify.importance": {"low", "medium", "high"},
 		"BudgetRow.unit":    {"", "bytes", "bytes_free"},
+
+		"ApproveParams.answer":   {"yes", "always", "no"},
+		"WakeRule.source":        {"wake.yaml", "config.yaml"},
+		"WakeAnswersRule.source": {"wake.yaml", "config.yaml"},
 	}
 	// objects are values that may not be anything.
 	objects = map[string]bool{"Delegate.context": true, "ErrorData.details": true, "Event.details": true}
@@ -129,5 +142,5 @@ var (
 		"Task.result":  {reflect.TypeFor[kinds.Result](), reflect.TypeFor[kinds.Error]()},
 	}
 	// values are what names of constants mean that are no literals.
-	values = map[string]string{"MaxInvitation": "24 h"}
+	values = map[string]string{"MaxInvitation": "24 h", "MaxMute": "30 days"}
 )

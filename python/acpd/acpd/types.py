@@ -12,7 +12,7 @@ BindingMode = Literal["mirror", "on-stored"]
 
 DaemonState = Literal["idle", "busy", "overloaded", "draining"]
 
-EventType = Literal["up", "down", "refused", "discovered", "lost", "pending", "trust", "identity_conflict", "mail"]
+EventType = Literal["up", "down", "refused", "discovered", "lost", "pending", "trust", "identity_conflict", "mail", "budget", "approval"]
 
 MailState = Literal["waiting", "delivered", "parked", "arrived"]
 
@@ -51,6 +51,13 @@ class Acked(TypedDict):
     removed: int  # how many messages
 
 
+class SessionInfo(TypedDict):
+    """SessionInfo says which program a session runs in. A notify, result or error for a session goes to the inbox first. Then the daemon calls wake, with which it tells the session of the message."""
+
+    harness: str  # for one claude, codex, opencode
+    version: NotRequired[str]  # of the program
+
+
 class Agent(TypedDict):
     """Agent is one attached agent."""
 
@@ -61,6 +68,72 @@ class Agent(TypedDict):
     max_concurrent: int
     active: int  # queries and delegations that it works on
     since: str
+    session: NotRequired[SessionInfo]  # of a live session, which answers only while it has a turn
+
+
+class WokenBy(TypedDict):
+    """WokenBy says how often one peer woke a session."""
+
+    peer: str
+    name: str
+    hour: int
+    day: int
+
+
+class Woken(TypedDict):
+    """Woken says how often a session was woken, and by whom."""
+
+    hour: int  # turns in the last hour
+    day: int  # turns in the last 24 hours
+    by: list[WokenBy]  # the peer that woke it most first
+    waiting: int
+    approvals: int
+    muted_until: Union[str, None]  # null: it is not muted
+
+
+class AgentState(TypedDict):
+    """AgentState is a row of agents: an attached agent and, if it is a session, who woke it."""
+
+    name: str
+    kinds: list[str]
+    domains: list[str]
+    topics: list[str]
+    max_concurrent: int
+    active: int  # queries and delegations that it works on
+    since: str
+    session: NotRequired[SessionInfo]  # of a live session, which answers only while it has a turn
+    woken: NotRequired[Woken]
+
+
+class Agents(TypedDict):
+    """Agents is the result of agents, which has no params."""
+
+    agents: list[AgentState]
+
+
+class Approval(TypedDict):
+    """Approval is a message that waits for the owner's word before it wakes a session. Its text lies in the inbox."""
+
+    id: str
+    agent: str  # the session
+    peer: str
+    name: str
+    kind: str
+    message: str
+    since: str
+
+
+class Approvals(TypedDict):
+    """Approvals is the result of approvals, which has no params."""
+
+    approvals: list[Approval]
+
+
+class ApproveParams(TypedDict):
+    """ApproveParams are the params of approvals.decide, whose result is the Approval."""
+
+    id: str
+    answer: Literal["yes", "always", "no"]  # yes; always: also later messages of this peer and kind; no
 
 
 class Capabilities(TypedDict):
@@ -73,13 +146,6 @@ class Capabilities(TypedDict):
     tools: NotRequired[list[str]]
     max_concurrent_tasks: NotRequired[int]
     model: NotRequired[str]
-
-
-class SessionInfo(TypedDict):
-    """SessionInfo says which program a session runs in. A notify, result or error for a session goes to the inbox first. Then the daemon calls wake, with which it tells the session of the message."""
-
-    harness: str  # for one claude, codex, opencode
-    version: NotRequired[str]  # of the program
 
 
 class AttachParams(TypedDict):
@@ -576,6 +642,20 @@ MessageCount = TypedDict(
 """MessageCount counts messages since the daemon's start, by kind."""
 
 
+class MuteAgentParams(TypedDict):
+    """MuteAgentParams are the params of agents.mute, whose result is Muted."""
+
+    name: str
+    secs: int  # for how long nothing wakes it, at most 30 days; 0: it may be woken again
+
+
+class Muted(TypedDict):
+    """Muted is the result of agents.mute."""
+
+    name: str
+    until: Union[str, None]  # null: it is not muted
+
+
 class NotifyParams(TypedDict):
     """The params of notify."""
 
@@ -832,6 +912,13 @@ class Revoked(TypedDict):
     revoked: int  # how many invitations
 
 
+class SessionState(TypedDict):
+    """SessionState is the result of session, which has no params and is for an agent that has attached, or a connection that speaks as one."""
+
+    unread: int  # messages in the inbox that are for this agent or for any, counted up to 99
+    notices: list[str]  # what the daemon's owner should know of this session, one line each
+
+
 class ShownParams(TypedDict):
     """ShownParams are the params of shown: what the caller was returned with peek, and has shown or dealt with."""
 
@@ -923,11 +1010,65 @@ class WaitParams(TypedDict):
     after_partials: NotRequired[int]  # return as well when partials is over it
 
 
+class WakeAllowParams(TypedDict):
+    """WakeAllowParams are the params of wake.allow, whose result is WakeRules: those that count for the peer now."""
+
+    peer: str
+    kinds: NotRequired[list[str]]  # of query, delegate, notify, result, error; empty: all of them
+    agent: NotRequired[str]  # the session; "": every session
+    ask: NotRequired[bool]  # each message waits for approvals.decide
+    unattended: NotRequired[bool]  # also if nobody is there to be asked for permissions
+
+
 class WakeAnswer(TypedDict):
     """WakeAnswer is the answer of a session to wake."""
 
     posted: bool  # posted says that the session's program was given a pointer to the message: a turn begins, or takes the pointer up. It is ignored if the message had no grant.
     proven: bool  # proven says that the program has proved that the message's text is in the input of the model. The daemon then removes the message from the inbox.
+
+
+class WakeAnswersParams(TypedDict):
+    """WakeAnswersParams are the params of wake.answers, whose result is WakeRules."""
+
+    on: bool  # the final result, error or question of what a session asked wakes it
+    agent: NotRequired[str]  # the session; "": every session
+    unattended: NotRequired[bool]  # also if nobody is there to be asked for permissions
+
+
+class WakeAnswersRule(TypedDict):
+    """WakeAnswersRule lets answers to what a session asked wake it."""
+
+    agent: NotRequired[str]  # the session; "": every session
+    unattended: bool
+    source: Literal["wake.yaml", "config.yaml"]  # as in WakeRule
+
+
+class WakeRevokeParams(TypedDict):
+    """WakeRevokeParams are the params of wake.revoke, whose result is Revoked."""
+
+    peer: str
+    kinds: NotRequired[list[str]]  # empty: all of them
+    agent: NotRequired[str]  # "": of every session, and those of single ones
+
+
+class WakeRule(TypedDict):
+    """WakeRule lets messages of one kind of a peer wake a session."""
+
+    peer: str
+    name: str
+    kind: str
+    agent: NotRequired[str]  # the session; "": every session
+    ask: bool
+    unattended: bool
+    since: Union[str, None]  # null: the settings say so
+    source: Literal["wake.yaml", "config.yaml"]  # wake.yaml, which wake.allow writes, or config.yaml
+
+
+class WakeRules(TypedDict):
+    """WakeRules is the result of wake.list, which has no params."""
+
+    rules: list[WakeRule]
+    answers: list[WakeAnswersRule]
 
 
 class Whoami(TypedDict):

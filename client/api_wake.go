@@ -1,0 +1,180 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
+)
+
+// The methods by which the daemon's owner says what wakes sessions. No agent may call them.
+const (
+	MethodWakeAllow   = "wake.allow"
+	MethodWakeList    = "wake.list"
+	MethodWakeRevoke  = "wake.revoke"
+	MethodWakeAnswers = "wake.answers"
+	MethodApprovals   = "approvals"
+	MethodApprove     = "approvals.decide"
+	MethodAgents      = "agents"
+	MethodMuteAgent   = "agents.mute"
+)
+
+// WakeAllowParams are the params of wake.allow, whose result is WakeRules: those that count for
+// the peer now.
+type WakeAllowParams struct {
+	Peer       string   `json:"peer"`
+	Kinds      []string `json:"kinds,omitempty"`     // of query, delegate, notify, result, error; empty: all of them
+	Agent      string   `json:"agent,omitzero"`      // the session; "": every session
+	Ask        bool     `json:"ask,omitzero"`        // each message waits for approvals.decide
+	Unattended bool     `json:"unattended,omitzero"` // also if nobody is there to be asked for permissions
+}
+
+// WakeRevokeParams are the params of wake.revoke, whose result is Revoked.
+type WakeRevokeParams struct {
+	Peer  string   `json:"peer"`
+	Kinds []string `json:"kinds,omitempty"` // empty: all of them
+	Agent string   `json:"agent,omitzero"`  // "": of every session, and those of single ones
+}
+
+// WakeAnswersParams are the params of wake.answers, whose result is WakeRules.
+type WakeAnswersParams struct {
+	On         bool   `json:"on"`                  // the final result, error or question of what a session asked wakes it
+	Agent      string `json:"agent,omitzero"`      // the session; "": every session
+	Unattended bool   `json:"unattended,omitzero"` // also if nobody is there to be asked for permissions
+}
+
+// WakeRule lets messages of one kind of a peer wake a session.
+type WakeRule struct {
+	Peer       identity.ID `json:"peer"`
+	Name       string      `json:"name"`
+	Kind       string      `json:"kind"`
+	Agent      string      `json:"agent,omitzero"` // the session; "": every session
+	Ask        bool        `json:"ask"`
+	Unattended bool        `json:"unattended"`
+	Since      Time        `json:"since"`  // null: the settings say so
+	Source     string      `json:"source"` // wake.yaml, which wake.allow writes, or config.yaml
+}
+
+// WakeAnswersRule lets answers to what a session asked wake it.
+type WakeAnswersRule struct {
+	Agent      string `json:"agent,omitzero"` // the session; "": every session
+	Unattended bool   `json:"unattended"`
+	Source     string `json:"source"` // as in WakeRule
+}
+
+// WakeRules is the result of wake.list, which has no params.
+type WakeRules struct {
+	Rules   []WakeRule        `json:"rules"`
+	Answers []WakeAnswersRule `json:"answers"`
+}
+
+// Approval is a message that waits for the owner's word before it wakes a session. Its text lies
+// in the inbox.
+type Approval struct {
+	ID      string         `json:"id"`
+	Agent   string         `json:"agent"` // the session
+	Peer    identity.ID    `json:"peer"`
+	Name    string         `json:"name"`
+	Kind    string         `json:"kind"`
+	Message wire.MessageID `json:"message"`
+	Since   time.Time      `json:"since"`
+}
+
+// Approvals is the result of approvals, which has no params.
+type Approvals struct {
+	Approvals []Approval `json:"approvals"`
+}
+
+// ApproveParams are the params of approvals.decide, whose result is the Approval.
+type ApproveParams struct {
+	ID     string `json:"id"`
+	Answer string `json:"answer"` // yes; always: also later messages of this peer and kind; no
+}
+
+// Woken says how often a session was woken, and by whom.
+type Woken struct {
+	Hour       int       `json:"hour"` // turns in the last hour
+	Day        int       `json:"day"`  // turns in the last 24 hours
+	By         []WokenBy `json:"by"`   // the peer that woke it most first
+	Waiting    int       `json:"waiting"`
+	Approvals  int       `json:"approvals"`
+	MutedUntil Time      `json:"muted_until"` // null: it is not muted
+}
+
+// WokenBy says how often one peer woke a session.
+type WokenBy struct {
+	Peer identity.ID `json:"peer"`
+	Name string      `json:"name"`
+	Hour int         `json:"hour"`
+	Day  int         `json:"day"`
+}
+
+// AgentState is a row of agents: an attached agent and, if it is a session, who woke it.
+type AgentState struct {
+	Agent
+	Woken *Woken `json:"woken,omitzero"`
+}
+
+// Agents is the result of agents, which has no params.
+type Agents struct {
+	Agents []AgentState `json:"agents"`
+}
+
+// MaxMute bounds the time for which an agent can be muted.
+const MaxMute = 30 * 24 * time.Hour
+
+// MuteAgentParams are the params of agents.mute, whose result is Muted.
+type MuteAgentParams struct {
+	Name string `json:"name"`
+	Secs uint64 `json:"secs"` // for how long nothing wakes it, at most MaxMute; 0: it may be woken again
+}
+
+// Muted is the result of agents.mute.
+type Muted struct {
+	Name  string `json:"name"`
+	Until Time   `json:"until"` // null: it is not muted
+}
+
+// AllowWake lets messages of a peer wake sessions, and returns the rules that count for the peer
+// now.
+func (c *Client) AllowWake(ctx context.Context, p WakeAllowParams) (*WakeRules, error) {
+	return callBounded[WakeRules](ctx, c, MethodWakeAllow, &p)
+}
+
+// WakeRules returns what may wake sessions, by wake.allow and by the settings.
+func (c *Client) WakeRules(ctx context.Context) (*WakeRules, error) {
+	return callBounded[WakeRules](ctx, c, MethodWakeList, nil)
+}
+
+// RevokeWake takes back what AllowWake gave.
+func (c *Client) RevokeWake(ctx context.Context, p WakeRevokeParams) (*Revoked, error) {
+	return callBounded[Revoked](ctx, c, MethodWakeRevoke, &p)
+}
+
+// SetWakeAnswers says whether answers to what sessions asked wake them.
+func (c *Client) SetWakeAnswers(ctx context.Context, p WakeAnswersParams) (*WakeRules, error) {
+	return callBounded[WakeRules](ctx, c, MethodWakeAnswers, &p)
+}
+
+// Approvals returns the messages that wait for the owner's word, the oldest first.
+func (c *Client) Approvals(ctx context.Context) ([]Approval, error) {
+	r, err := callBounded[Approvals](ctx, c, MethodApprovals, nil)
+	return r.Approvals, err
+}
+
+// Approve says what becomes of a message that waits for the owner's word.
+func (c *Client) Approve(ctx context.Context, p ApproveParams) (*Approval, error) {
+	return callBounded[Approval](ctx, c, MethodApprove, &p)
+}
+
+// Agents returns the attached agents, and who woke those that are sessions.
+func (c *Client) Agents(ctx context.Context) ([]AgentState, error) {
+	r, err := callBounded[Agents](ctx, c, MethodAgents, nil)
+	return r.Agents, err
+}
+
+// MuteAgent keeps anything from waking an agent for a time.
+func (c *Client) MuteAgent(ctx context.Context, p MuteAgentParams) (*Muted, error) {
+	return callBounded[Muted](ctx, c, MethodMuteAgent, &p)
+}

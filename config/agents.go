@@ -1,0 +1,50 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// ListWakingKinds returns the kinds of messages for which a session can be woken.
+func ListWakingKinds() []string { return slices.Clone(wakingKinds) }
+
+// LimitsCalls reports whether any agent may not call every peer.
+func (a *Agents) LimitsCalls() bool {
+	for _, named := range a.Named {
+		if named.To != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// MayCall reports whether an agent may call a trusted peer, and the setting that decides. agent
+// is "" for a caller that is no agent; name is the peer's petname.
+func (a *Agents) MayCall(agent string, peer identity.ID, name string) (allowed bool, setting string) {
+	key := agent
+	named, ok := a.Named[key]
+	if !ok || agent == "" || agent == star {
+		key = star
+		named, ok = a.Named[key]
+	}
+	if !ok || named.To == nil {
+		return true, ""
+	}
+	id := peer.String()
+	return slices.ContainsFunc(named.To, func(ref string) bool { return ref == id || ref == name && name != "" }), joinKey("agents", key+".to")
+}
+
+// FindWake returns what the settings say of a peer that would wake an agent for a kind, and
+// false if they say nothing. name is the peer's petname; the entry of its id goes first.
+func (a *Agents) FindWake(agent string, peer identity.ID, name, kind string) (Wake, bool) {
+	named, ok := a.Named[agent]
+	if !ok || agent == star || len(named.Wake) == 0 {
+		return Wake{}, false
+	}
+	w, ok := named.Wake[peer.String()]
+	if !ok {
+		w, ok = named.Wake[name]
+	}
+	return w, ok && (w.Kinds == nil || slices.Contains(w.Kinds, kind))
+}

@@ -1,0 +1,268 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/daemon/waking"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// openWaker opens what decides when sessions are woken.
+func (d *Daemon) openWaker(ctx context.Context) error {
+	rules, warning, err := waking.OpenRules(string(d.home))
+	if err != nil {
+		return err
+	}
+	if warning != nil {
+		d.log.Warn("wake rules", "warning", warning)
+	}
+	d.waker, err = waking.OpenWaker(ctx, waking.Config{
+		Rules: rules, DB: d.store, Agents: func() *config.Agents { return &d.config.Load().Agents },
+		Wakers: d.listConfiguredWakers, Name: d.peerName, Tell: d.publishWakeNotice, Save: d.space.reserve.RunWithReserve, Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	// What an untrust has not written, and rules of peers that are gone in another way.
+	for _, p := range rules.Permissions() {
+		if _, ok := d.trust.FindPeer(p.Peer); !ok {
+			d.waker.ForgetPeer(p.Peer)
+			d.leftovers.add(p.Peer, d.peerName(p.Peer))
+		}
+	}
+	return nil
+}
+
+// listConfiguredWakers returns the trusted peers that config.yaml lets wake an agent, "" for any
+// agent.
+func (d *Daemon) listConfiguredWakers(agent string) (all []identity.ID) {
+	for name, set := range d.config.Load().Agents.Named {
+		if agent != "" && name != agent {
+			continue
+		}
+		for ref := range set.Wake {
+			if p, ok := d.findConfiguredPeer(ref); ok {
+				all = append(all, p.ID)
+			}
+		}
+	}
+	return all
+}
+
+// findConfiguredPeer returns the trusted peer that a setting names by its name or id.
+func (d *Daemon) findConfiguredPeer(ref string) (identity.Peer, bool) {
+	if id, err := identity.ParseID(ref); err == nil {
+		return d.trust.FindPeer(id)
+	}
+	p, err := d.trust.Resolve(ref)
+	return p, err == nil && p.Name == ref
+}
+
+// publishWakeNotice tells subscribers of a bound, or of a message that waits for an approval.
+func (d *Daemon) publishWakeNotice(n waking.Notice) {
+	typ, details := client.EventBudget, map[string]string{"agent": n.Agent, "kind": n.Kind, "reason": n.Reason}
+	if n.Approval {
+		typ, details = client.EventApproval, map[string]string{"agent": n.Agent, "kind": n.Kind, "id": n.Reason}
+	}
+	d.publishEvent(typ, n.Peer, d.peerName(n.Peer), time.Now(), details)
+}
+
+// chooseSession chooses the session for a query or delegate that names no agent, and that no
+// agent takes which answers by itself. It returns the name of the first one that the peer may wake
+// now, "" if there is none.
+func (d *Daemon) chooseSession(from identity.ID, kind, domain string) string {
+	sessions := d.agents.FindSessions(kind, domain)
+	if len(sessions) == 0 {
+		return ""
+	}
+	sender, ok := d.trust.FindPeer(from)
+	if !ok {
+		return ""
+	}
+	for _, a := range sessions {
+		if d.waker.MayWake(a.Name, sender, kind) {
+			return a.Name
+		}
+	}
+	return ""
+}
+
+// newWakeMessage describes a message for a session.
+func (d *Daemon) newWakeMessage(agent string, sender identity.Peer, env *wire.Envelope) waking.Message {
+	m := waking.Message{Agent: agent, Peer: sender, Kind: env.Kind, ID: env.ID}
+	if t := d.findGivenBy(agent, env); t != nil {
+		m.Answer = t.ID
+	}
+	return m
+}
+
+// beginExchangeWithSession asks whether a query or delegate may wake its session, and sets the
+// grant in in. The caller calls end when the session has answered, or nobody waits for it.
+func (d *Daemon) beginExchangeWithSession(ctx context.Context, a *registry.Agent, sender identity.Peer, in *client.Inbound) (end func()) {
+	m := d.newWakeMessage(a.Name, sender, &in.Envelope)
+	later := *in
+	in.Wake = d.waker.Request(ctx, m, func(_ context.Context, grant client.WakeGrant) bool {
+		in := later
+		in.Wake = &grant
+		said, err := d.callWake(ctx, a, &in)
+		return err == nil && (said.Posted || said.Proven)
+	})
+	return func() { d.waker.Release(a.Name, sender.ID, in.ID) }
+}
+
+// callWake tells a session of a message.
+func (d *Daemon) callWake(ctx context.Context, a *registry.Agent, in *client.Inbound) (said client.WakeAnswer, err error) {
+	if err = a.Conn.CallFor(ctx, in.From, confirmTime, client.MethodWake, in, &said); err != nil {
+		d.log.Debug("a session was not told of a message", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)
+	}
+	return said, err
+}
+
+// tellSession tells a session of a message that lies in the inbox for it, and wakes the session
+// if that is allowed. It reports whether the session has proved that it has the message, by an
+// ack or by its program's word, within confirmTime. If so, the message has left the inbox.
+func (d *Daemon) tellSession(ctx context.Context, a *registry.Agent, sender identity.Peer, in *client.Inbound) (proven bool) {
+	m := d.newWakeMessage(a.Name, sender, &in.Envelope)
+	k := inbox.MessageKey{Peer: in.From, ID: in.ID}
+	taken, stop := d.waker.Watch(a.Name, k.Peer, k.ID)
+	defer stop()
+	timer := time.NewTimer(confirmTime)
+	defer timer.Stop()
+	told := *in
+	if !isPartial(&in.Envelope) {
+		told.Wake = d.waker.Request(ctx, m, func(ctx context.Context, grant client.WakeGrant) bool { return d.wakeLater(ctx, m, k, grant) })
+	}
+	said, err := d.callWake(ctx, a, &told)
+	if err == nil && said.Proven {
+		d.takeProven(ctx, a.Name, k)
+	}
+	if told.Wake != nil {
+		d.waker.Finish(ctx, m, err == nil && (said.Posted || said.Proven))
+	}
+	select {
+	case <-taken:
+		return true
+	default:
+	}
+	if err != nil || !said.Posted {
+		return false // nothing is on its way to the session's model
+	}
+	select {
+	case <-taken:
+		return true
+	case <-timer.C:
+	case <-a.Conn.Done():
+	}
+	return false
+}
+
+// takeProven removes a message that the program of a session has proved to have taken.
+func (d *Daemon) takeProven(ctx context.Context, agent string, k inbox.MessageKey) {
+	err := d.space.reserve.RunWithReserve(func() error { return d.inbox.TakeMessage(ctx, k, agent) })
+	if err != nil {
+		d.log.Warn("a message that a session has read stays in the inbox", "agent", agent, "id", k.ID, "err", err)
+		return
+	}
+	d.waker.Acknowledge(agent, k.Peer, k.ID)
+}
+
+// wakeLater wakes a session for a message that lies in the inbox since some time.
+func (d *Daemon) wakeLater(ctx context.Context, m waking.Message, k inbox.MessageKey, grant client.WakeGrant) (posted bool) {
+	a := d.agents.FindByName(m.Agent)
+	if a == nil || !a.IsSession() {
+		return false
+	}
+	env, err := d.inbox.ReadMessage(ctx, k)
+	if err != nil || env == nil {
+		return false
+	}
+	sender, ok := d.trust.FindPeer(k.Peer)
+	if !ok {
+		return false
+	}
+	in := &client.Inbound{Envelope: *env, Name: sender.Name, Wake: &grant}
+	if env.Ref != nil {
+		if t := d.delegations.Find(client.Given, env.From, *env.Ref); t != nil {
+			in.Delegation = d.describeDelegation(ctx, t, false)
+		}
+	}
+	said, err := d.callWake(ctx, a, in)
+	if err == nil && said.Proven {
+		d.takeProven(ctx, m.Agent, k)
+	}
+	return err == nil && (said.Posted || said.Proven)
+}
+
+// chooseTold returns the session that is told of a held message: the one that is named, or, if
+// none is, the first one that the peer may wake. It returns nil if there is none.
+func (d *Daemon) chooseTold(agent string, takers []*registry.Agent, sender identity.Peer, kind string) *registry.Agent {
+	for _, a := range takers {
+		if a.IsSession() && (a.Name == agent || agent == "" && d.waker.MayWake(a.Name, sender, kind)) {
+			return a
+		}
+	}
+	return nil
+}
+
+// endSession ends what a session had begun. It does nothing for other agents, which may come
+// back.
+func (d *Daemon) endSession(a *registry.Agent) {
+	if a.IsSession() {
+		d.waker.Detach(a.Name)
+		d.delegations.EndForLostSession(a.Name)
+	}
+}
+
+// wakeRestored lets messages that lie in the inbox wake a session that has come back, as after a
+// restart of this daemon.
+func (d *Daemon) wakeRestored(ctx context.Context, agent string) {
+	keys, err := d.inbox.ListKeys(ctx, agent, maxRestored)
+	if err != nil {
+		d.log.Warn("a session is not woken for what was held", "agent", agent, "err", err)
+		return
+	}
+	for _, k := range keys {
+		env, err := d.inbox.ReadMessage(ctx, k)
+		sender, ok := d.trust.FindPeer(k.Peer)
+		if err != nil || env == nil || !ok || isPartial(env) {
+			continue
+		}
+		m := d.newWakeMessage(agent, sender, env)
+		if grant := d.waker.Request(ctx, m, func(ctx context.Context, grant client.WakeGrant) bool { return d.wakeLater(ctx, m, k, grant) }); grant != nil {
+			d.waker.Finish(ctx, m, d.wakeLater(ctx, m, k, *grant))
+		}
+	}
+}
+
+// maxRestored bounds the messages that wake a session which has come back, as many as may wait.
+const maxRestored = 16
+
+// findGivenBy returns the delegation that a result, an error or a question belongs to, if the
+// agent has given it, else nil.
+func (d *Daemon) findGivenBy(agent string, env *wire.Envelope) *delegation.Delegation {
+	if env.Ref == nil {
+		return nil
+	}
+	t := d.delegations.Find(client.Given, env.From, *env.Ref)
+	if t == nil || t.Agent != agent {
+		return nil
+	}
+	return t
+}
+
+// isPartial reports whether a message is a partial result, which wakes nobody.
+func isPartial(env *wire.Envelope) bool {
+	if env.Kind != kinds.KindResult {
+		return false
+	}
+	p, err := kinds.ParsePayload[kinds.Result](env.Payload)
+	return err == nil && p.Status == "partial"
+}

@@ -1,0 +1,247 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/waking"
+	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// The sources of a rule, as wake.list names them.
+const (
+	fromWakeFile = "wake.yaml"
+	fromSettings = "config.yaml"
+)
+
+// serveWakeAllow lets messages of a peer wake sessions. It changes nothing about kinds that it
+// does not name.
+func (d *Daemon) serveWakeAllow(_ context.Context, _ *localConn, p *client.WakeAllowParams) (any, error) {
+	who, err := d.resolveWaker("wake.allow", p.Peer)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkWakeKinds("wake.allow", p.Kinds); err != nil {
+		return nil, err
+	}
+	named := p.Kinds
+	if len(named) == 0 {
+		named = config.ListWakingKinds()
+	}
+	given := make([]waking.Permission, 0, len(named))
+	for _, kind := range named {
+		given = append(given, waking.Permission{Peer: who.ID, Agent: p.Agent, Kind: kind, Ask: p.Ask, Unattended: p.Unattended, Since: time.Now()})
+	}
+	if err := d.changeWakeRules(func() error { return d.waker.Rules.Allow(given...) }); err != nil {
+		return nil, explainWakeError("wake.allow", err)
+	}
+	if _, ok := d.trust.FindPeer(who.ID); !ok { // untrusted meanwhile
+		d.waker.ForgetPeer(who.ID)
+		return nil, explainWakeError("wake.allow", errors.Join(kinds.Errorf(kinds.UnknownPeer, "wake.allow: %s is not trusted any more", who.Name), d.changeWakeRules(d.waker.Rules.Save)))
+	}
+	d.log.Info("may wake", "peer", who.ID.Label(), "name", who.Name, "kinds", named, "agent", p.Agent, "ask", p.Ask, "unattended", p.Unattended)
+	all := d.listWakeRules()
+	all.Rules = slices.DeleteFunc(all.Rules, func(r client.WakeRule) bool { return r.Peer != who.ID })
+	return all, nil
+}
+
+// resolveWaker returns the trusted peer that a person names: one, and never all of them.
+func (d *Daemon) resolveWaker(op, ref string) (identity.Peer, error) {
+	if ref == "*" {
+		return identity.Peer{}, kinds.Errorf(kinds.Invalid, "%s: peer: no rule lets every peer wake a session: name each peer", op)
+	}
+	p, err := d.trust.Resolve(ref)
+	if err != nil {
+		return p, kinds.Errorf(kinds.UnknownPeer, "%s: peer: %s", op, err)
+	}
+	return p, nil
+}
+
+func checkWakeKinds(op string, named []string) error {
+	for _, kind := range named {
+		if all := config.ListWakingKinds(); !slices.Contains(all, kind) {
+			return kinds.Errorf(kinds.Invalid, "%s: kinds: %.64q: expected some of %s", op, kind, strings.Join(all, ", "))
+		}
+	}
+	return nil
+}
+
+// changeWakeRules writes the rules, on the reserve if the disk is full.
+func (d *Daemon) changeWakeRules(change func() error) error {
+	return d.space.reserve.RunWithReserve(change)
+}
+
+// explainWakeError returns an error of the rules as one of the local API.
+func explainWakeError(op string, err error) error {
+	if coded, ok := errors.AsType[*kinds.Error](err); ok {
+		return coded
+	}
+	code, remedy := kinds.Invalid, ""
+	switch {
+	case disk.IsFullError(err):
+		code, remedy = kinds.Overloaded, ": free some space on the disk of the state directory, then try again"
+	case errors.Is(err, waking.ErrRulesFull):
+		code = kinds.Overloaded
+	}
+	return kinds.Errorf(code, "%s: %v%s", op, err, remedy)
+}
+
+func (d *Daemon) serveWakeList(context.Context, *localConn, *noParams) (any, error) {
+	return d.listWakeRules(), nil
+}
+
+// listWakeRules returns all rules: those of the owner's calls in the order of peers, then those
+// of the settings.
+func (d *Daemon) listWakeRules() *client.WakeRules {
+	all := &client.WakeRules{Rules: []client.WakeRule{}, Answers: []client.WakeAnswersRule{}}
+	for _, p := range d.waker.Rules.Permissions() {
+		all.Rules = append(all.Rules, client.WakeRule{
+			Peer: p.Peer, Name: d.peerName(p.Peer), Kind: p.Kind, Agent: p.Agent, Ask: p.Ask, Unattended: p.Unattended, Since: client.Time{Time: p.Since}, Source: fromWakeFile,
+		})
+	}
+	slices.SortStableFunc(all.Rules, func(a, b client.WakeRule) int { return strings.Compare(a.Name+"/"+a.Agent, b.Name+"/"+b.Agent) })
+	for _, a := range d.waker.Rules.Answers() {
+		all.Answers = append(all.Answers, client.WakeAnswersRule{Agent: a.Agent, Unattended: a.Unattended, Source: fromWakeFile})
+	}
+	named := d.config.Load().Agents.Named
+	for _, agent := range slices.Sorted(maps.Keys(named)) {
+		set := named[agent]
+		for _, ref := range slices.Sorted(maps.Keys(set.Wake)) {
+			who, ok := d.findConfiguredPeer(ref)
+			if !ok {
+				continue
+			}
+			for _, kind := range config.ListWakingKinds() {
+				if w := set.Wake[ref]; w.Kinds == nil || slices.Contains(w.Kinds, kind) {
+					all.Rules = append(all.Rules, client.WakeRule{Peer: who.ID, Name: who.Name, Kind: kind, Agent: agent, Ask: w.Ask, Unattended: w.Unattended, Source: fromSettings})
+				}
+			}
+		}
+		if set.Answers == config.AnswersOn || set.Answers == config.AnswersUnattended {
+			all.Answers = append(all.Answers, client.WakeAnswersRule{Agent: agent, Unattended: set.Answers == config.AnswersUnattended, Source: fromSettings})
+		}
+	}
+	return all
+}
+
+// serveWakeRevoke takes permissions back. What wakes a session by config.yaml stays.
+func (d *Daemon) serveWakeRevoke(_ context.Context, _ *localConn, p *client.WakeRevokeParams) (any, error) {
+	who, err := d.resolveWaker("wake.revoke", p.Peer)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkWakeKinds("wake.revoke", p.Kinds); err != nil {
+		return nil, err
+	}
+	n := 0
+	err = d.changeWakeRules(func() (err error) {
+		some, err := d.waker.Rules.Revoke(func(r waking.Permission) bool {
+			return r.Peer == who.ID && (p.Agent == "" || r.Agent == p.Agent) && (len(p.Kinds) == 0 || slices.Contains(p.Kinds, r.Kind))
+		})
+		n += some
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, explainWakeError("wake.revoke", err)
+	case n == 0:
+		return nil, kinds.Errorf(kinds.NotFound, "wake.revoke: nothing of this kind was allowed to %s: acpctl wake list shows what is; what config.yaml says is changed there", who.Name)
+	}
+	d.log.Info("may not wake any more", "peer", who.ID.Label(), "name", who.Name, "kinds", p.Kinds, "agent", p.Agent)
+	return &client.Revoked{Revoked: n}, nil
+}
+
+func (d *Daemon) serveWakeAnswers(_ context.Context, _ *localConn, p *client.WakeAnswersParams) (any, error) {
+	rule := waking.AnswersRule{Agent: p.Agent, Unattended: p.Unattended}
+	if err := d.changeWakeRules(func() error { return d.waker.Rules.SetAnswers(rule, p.On) }); err != nil {
+		return nil, explainWakeError("wake.answers", err)
+	}
+	d.log.Info("answers wake what asked", "on", p.On, "agent", p.Agent, "unattended", p.Unattended)
+	return d.listWakeRules(), nil
+}
+
+func (d *Daemon) serveApprovals(context.Context, *localConn, *noParams) (any, error) {
+	all := &client.Approvals{Approvals: []client.Approval{}}
+	for _, a := range d.waker.Approvals() {
+		all.Approvals = append(all.Approvals, d.describeApproval(a))
+	}
+	return all, nil
+}
+
+func (d *Daemon) describeApproval(a waking.Approval) client.Approval {
+	return client.Approval{ID: a.ID, Agent: a.Agent, Peer: a.Peer, Name: d.peerName(a.Peer), Kind: a.Kind, Message: a.Message, Since: a.Since.UTC()}
+}
+
+func (d *Daemon) serveApprove(_ context.Context, _ *localConn, p *client.ApproveParams) (any, error) {
+	answer := waking.Answer(p.Answer)
+	if !slices.Contains([]waking.Answer{waking.Yes, waking.Always, waking.No}, answer) {
+		return nil, kinds.Errorf(kinds.Invalid, "approvals.decide: answer: %.64q: expected yes, always or no", p.Answer)
+	}
+	var decided waking.Approval
+	err := d.changeWakeRules(func() (err error) {
+		decided, err = d.waker.Decide(p.ID, answer)
+		return err
+	})
+	if err != nil {
+		return nil, explainWakeError("approvals.decide", err)
+	}
+	d.log.Info("approval", "answer", p.Answer, "agent", decided.Agent, "peer", decided.Peer.Label(), "kind", decided.Kind, "id", decided.Message)
+	told := d.describeApproval(decided)
+	return &told, nil
+}
+
+// serveAgents lists the attached agents, and who woke those that are sessions.
+func (d *Daemon) serveAgents(context.Context, *localConn, *noParams) (any, error) {
+	all := &client.Agents{Agents: []client.AgentState{}}
+	for _, a := range d.agents.ListAgents() {
+		row := client.AgentState{Agent: a}
+		if a.Session != nil {
+			s := d.waker.Describe(a.Name)
+			row.Woken = &client.Woken{Hour: s.Hour, Day: s.Day, By: []client.WokenBy{}, Waiting: s.Waiting, Approvals: s.Approvals, MutedUntil: client.Time{Time: s.MutedUntil}}
+			for _, by := range s.By {
+				row.Woken.By = append(row.Woken.By, client.WokenBy{Peer: by.Peer, Name: d.peerName(by.Peer), Hour: by.Hour, Day: by.Day})
+			}
+		}
+		all.Agents = append(all.Agents, row)
+	}
+	return all, nil
+}
+
+func (d *Daemon) serveMuteAgent(_ context.Context, _ *localConn, p *client.MuteAgentParams) (any, error) {
+	if p.Secs > uint64(client.MaxMute/time.Second) {
+		return nil, kinds.Errorf(kinds.Invalid, "agents.mute: secs: expected at most %d, which is 30 days", client.MaxMute/time.Second)
+	}
+	now := time.Now()
+	switch a := d.agents.FindByName(p.Name); {
+	case a != nil && !a.IsSession():
+		return nil, kinds.Errorf(kinds.Invalid, "agents.mute: name: %s answers by itself, and nothing wakes it: end it instead", p.Name)
+	case a == nil && p.Secs > 0 || p.Name == "":
+		return nil, kinds.Errorf(kinds.NoAgent, "agents.mute: name: no agent %.64q is attached: acpctl agents lists those that are", p.Name)
+	}
+	if err := d.changeWakeRules(func() error { return d.waker.Rules.Mute(p.Name, now.Add(time.Duration(p.Secs)*time.Second)) }); err != nil {
+		return nil, explainWakeError("agents.mute", err)
+	}
+	d.log.Info("muted", "agent", p.Name, "secs", p.Secs)
+	return &client.Muted{Name: p.Name, Until: client.Time{Time: d.waker.Rules.MutedUntil(p.Name, now)}}, nil
+}
+
+// serveSession tells a session what waits for it.
+func (d *Daemon) serveSession(ctx context.Context, s *localConn, _ *noParams) (any, error) {
+	name := s.callerCredential().Name
+	if name == "" {
+		return nil, kinds.Errorf(kinds.NotAuthorized, "session: only an agent has one: attach first, or speak as an agent that is attached")
+	}
+	n, err := d.inbox.CountMessages(ctx, name, client.MaxUnread)
+	if err != nil {
+		return nil, err
+	}
+	return &client.SessionState{Unread: n, Notices: d.waker.Notices(name)}, nil
+}

@@ -1,0 +1,344 @@
+package waking
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/wire"
+)
+
+// Bounds of the rules.
+const (
+	maxPermissions = 4096
+	maxNames       = 256 // agents whose answers wake them, and muted ones
+)
+
+// ErrRulesFull says that there are as many rules as there can be.
+var ErrRulesFull = fmt.Errorf("%d rules of waking are there, the most there can be: revoke some first", maxPermissions)
+
+// Permission is the owner's word that messages of one kind of one peer may wake a session.
+type Permission struct {
+	Peer       identity.ID `yaml:"peer"`
+	Agent      string      `yaml:"agent,omitempty"` // the session; "": each of them
+	Kind       string      `yaml:"kind"`
+	Ask        bool        `yaml:"ask,omitempty"`        // each message waits for an approval
+	Unattended bool        `yaml:"unattended,omitempty"` // also if nobody is there to be asked for permissions
+	Since      time.Time   `yaml:"since"`                // UTC, whole seconds
+}
+
+// AnswersRule is the owner's word that answers to what a session asked wake it.
+type AnswersRule struct {
+	Agent      string `yaml:"agent,omitempty"` // the session; "": each of them
+	Unattended bool   `yaml:"unattended,omitempty"`
+}
+
+// Mute is the owner's word that nothing wakes a session until a time.
+type Mute struct {
+	Agent string    `yaml:"agent"`
+	Until time.Time `yaml:"until"` // UTC, whole seconds
+}
+
+// ruleKey names a permission: there is one with each key.
+type ruleKey struct {
+	peer  identity.ID
+	agent string
+	kind  string
+}
+
+// ruleRecord is the content of the rules' files. Sequence is the number of its last change. By
+// it two files show which of them is newer.
+type ruleRecord struct {
+	Version     int           `yaml:"version"`
+	Sequence    uint64        `yaml:"sequence"`
+	Permissions []Permission  `yaml:"permissions,omitempty"`
+	Answers     []AnswersRule `yaml:"answers,omitempty"`
+	Muted       []Mute        `yaml:"muted,omitempty"`
+}
+
+// copyForChange returns a copy that the caller may change, with the next sequence number.
+func (r ruleRecord) copyForChange() ruleRecord {
+	r.Sequence++
+	r.Permissions, r.Answers, r.Muted = slices.Clone(r.Permissions), slices.Clone(r.Answers), slices.Clone(r.Muted)
+	return r
+}
+
+// ruleSnapshot is a valid record with an index. It is never changed, only replaced.
+type ruleSnapshot struct {
+	ruleRecord
+	byKey map[ruleKey]int // index in Permissions
+}
+
+// newRuleSnapshot checks a record and indexes it.
+func newRuleSnapshot(r ruleRecord) (*ruleSnapshot, error) {
+	if len(r.Permissions) > maxPermissions {
+		return nil, ErrRulesFull
+	}
+	if len(r.Answers) > maxNames || len(r.Muted) > maxNames {
+		return nil, fmt.Errorf("%d agents have a rule of their own or are muted, the most there can be: revoke some first", maxNames)
+	}
+	s := &ruleSnapshot{r, make(map[ruleKey]int, len(r.Permissions))}
+	for i, p := range r.Permissions {
+		switch {
+		case p.Peer.IsZero():
+			return nil, identity.ErrNobody
+		case !slices.Contains(config.ListWakingKinds(), p.Kind):
+			return nil, fmt.Errorf("kind %.64q: nothing is woken for it", p.Kind)
+		}
+		if err := checkAgentName(p.Agent); err != nil {
+			return nil, err
+		}
+		s.byKey[ruleKey{p.Peer, p.Agent, p.Kind}] = i
+	}
+	if len(s.byKey) < len(r.Permissions) {
+		return nil, errors.New("a rule stands twice")
+	}
+	for _, a := range r.Answers {
+		if err := checkAgentName(a.Agent); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range r.Muted {
+		if err := checkAgentName(m.Agent); err != nil || m.Agent == "" {
+			return nil, cmp.Or(err, errors.New("a muted agent without a name"))
+		}
+	}
+	return s, nil
+}
+
+// checkAgentName returns an error unless name can be that of an attached agent, or is "".
+func checkAgentName(name string) error {
+	if len(name) > wire.MaxLabel || strings.Contains(name, "/") || identity.CleanClaim(name) != name {
+		return fmt.Errorf("agent %.64q: expected at most %d printable bytes without a slash", name, wire.MaxLabel)
+	}
+	return nil
+}
+
+// Rules holds who may wake which session. It is safe for concurrent use. Reads take no lock and
+// do no I/O.
+//
+// What allows more is written first and counts once it is durable. What allows less counts at
+// once; [Rules.Save] writes it.
+type Rules struct {
+	dir     string                 // of the files
+	syncDir func(dir string) error // makes the files' names last
+	unsaved pace.Signal            // set when current and inFiles may differ
+	current atomic.Pointer[ruleSnapshot]
+
+	filesMu sync.Mutex    // held while files are written
+	inFiles *ruleSnapshot // what the files have; guarded by filesMu
+}
+
+// Permissions returns all permissions, in the order in which they were given.
+func (r *Rules) Permissions() []Permission { return slices.Clone(r.current.Load().Permissions) }
+
+// Answers returns the rules about answers.
+func (r *Rules) Answers() []AnswersRule { return slices.Clone(r.current.Load().Answers) }
+
+// findPermission returns the permission that counts for a message: that of the agent, else
+// that of every session.
+func (r *Rules) findPermission(agent string, peer identity.ID, kind string) (Permission, bool) {
+	s := r.current.Load()
+	for _, name := range []string{agent, ""} {
+		if i, ok := s.byKey[ruleKey{peer, name, kind}]; ok {
+			return s.Permissions[i], true
+		}
+	}
+	return Permission{}, false
+}
+
+// findAnswers returns the rule about answers to an agent: its own, else that of every session.
+func (r *Rules) findAnswers(agent string) (AnswersRule, bool) {
+	s := r.current.Load()
+	for _, name := range []string{agent, ""} {
+		if i := slices.IndexFunc(s.Answers, func(a AnswersRule) bool { return a.Agent == name }); i >= 0 {
+			return s.Answers[i], true
+		}
+	}
+	return AnswersRule{}, false
+}
+
+// MutedUntil returns until when an agent is muted, zero if it is not.
+func (r *Rules) MutedUntil(agent string, now time.Time) time.Time {
+	for _, m := range r.current.Load().Muted {
+		if m.Agent == agent && now.Before(m.Until) {
+			return m.Until
+		}
+	}
+	return time.Time{}
+}
+
+// listPeers returns the peers that may wake an agent, each once; "" stands for any agent.
+func (r *Rules) listPeers(agent string) map[identity.ID]bool {
+	found := make(map[identity.ID]bool)
+	for _, p := range r.current.Load().Permissions {
+		if agent == "" || p.Agent == "" || p.Agent == agent {
+			found[p.Peer] = true
+		}
+	}
+	return found
+}
+
+// Allow gives permissions, in place of those with the same peer, agent and kind. It blocks
+// until that is durable.
+func (r *Rules) Allow(given ...Permission) error {
+	return r.widen(func(next *ruleRecord) {
+		for _, p := range given {
+			p.Since = p.Since.UTC().Truncate(time.Second)
+			same := func(o Permission) bool { return o.Peer == p.Peer && o.Agent == p.Agent && o.Kind == p.Kind }
+			next.Permissions = append(slices.DeleteFunc(next.Permissions, same), p)
+		}
+	})
+}
+
+// Revoke takes back the permissions that match. It counts at once, and Save is called. The
+// result is how many there were.
+func (r *Rules) Revoke(match func(Permission) bool) (n int, err error) {
+	changed := r.narrow(func(next *ruleRecord) bool {
+		before := len(next.Permissions)
+		next.Permissions = slices.DeleteFunc(next.Permissions, match)
+		n = before - len(next.Permissions)
+		return n > 0
+	})
+	if !changed {
+		return 0, nil
+	}
+	return n, r.Save()
+}
+
+// ForgetPeer takes back every permission of a peer. It counts at once. ForgetPeer does no I/O:
+// call [Rules.Save], or a restart finds them again.
+func (r *Rules) ForgetPeer(peer identity.ID) {
+	r.narrow(func(next *ruleRecord) bool {
+		before := len(next.Permissions)
+		next.Permissions = slices.DeleteFunc(next.Permissions, func(p Permission) bool { return p.Peer == peer })
+		return len(next.Permissions) < before
+	})
+}
+
+// SetAnswers says whether answers wake a session, "" for every one. It blocks until that is
+// durable; off counts at once.
+func (r *Rules) SetAnswers(rule AnswersRule, on bool) error {
+	same := func(o AnswersRule) bool { return o.Agent == rule.Agent }
+	if on {
+		return r.widen(func(next *ruleRecord) { next.Answers = append(slices.DeleteFunc(next.Answers, same), rule) })
+	}
+	r.narrow(func(next *ruleRecord) bool {
+		next.Answers = slices.DeleteFunc(next.Answers, same)
+		return true
+	})
+	return r.Save()
+}
+
+// Mute keeps an agent from being woken until a time, or lets it be woken again if that has
+// passed. It blocks until that is durable; to mute counts at once.
+func (r *Rules) Mute(agent string, until time.Time) error {
+	now := time.Now()
+	until = until.UTC().Truncate(time.Second)
+	others := func(next *ruleRecord) {
+		next.Muted = slices.DeleteFunc(next.Muted, func(m Mute) bool { return m.Agent == agent || !now.Before(m.Until) })
+	}
+	if !now.Before(until) {
+		return r.widen(others)
+	}
+	full := false
+	r.narrow(func(next *ruleRecord) bool {
+		others(next)
+		if full = len(next.Muted) >= maxNames; !full {
+			next.Muted = append(next.Muted, Mute{agent, until})
+		}
+		return !full
+	})
+	if full {
+		return fmt.Errorf("%d agents are muted, the most there can be", maxNames)
+	}
+	return r.Save()
+}
+
+// widen writes a change and then makes it count. change must be repeatable.
+func (r *Rules) widen(change func(*ruleRecord)) error {
+	r.filesMu.Lock()
+	defer r.filesMu.Unlock()
+	for {
+		s := r.current.Load()
+		next := s.copyForChange()
+		change(&next)
+		written, err := r.writeRecord(next)
+		if err != nil {
+			return fmt.Errorf("nothing is changed: %w", err)
+		}
+		if r.current.CompareAndSwap(s, written) {
+			return nil
+		}
+		r.unsaved.Set() // the files now have a change that does not count
+	}
+}
+
+// narrow makes a change count at once, unless change returns false. change only takes away, so
+// that the record stays valid.
+func (r *Rules) narrow(change func(*ruleRecord) bool) bool {
+	for {
+		s := r.current.Load()
+		next := s.copyForChange()
+		if !change(&next) {
+			return false
+		}
+		counts, err := newRuleSnapshot(next)
+		if err != nil { // cannot be: less is as valid
+			return false
+		}
+		if r.current.CompareAndSwap(s, counts) {
+			r.unsaved.Set()
+			return true
+		}
+	}
+}
+
+// Save writes to both files what they lack, and blocks until it is durable. If it fails, the
+// next Save or change tries again.
+func (r *Rules) Save() error {
+	r.filesMu.Lock()
+	defer r.filesMu.Unlock()
+	for {
+		s := r.current.Load()
+		if s == r.inFiles {
+			return nil
+		}
+		written, err := r.writeRecord(s.ruleRecord)
+		if err != nil {
+			r.unsaved.Set()
+			return fmt.Errorf("it counts until acpd ends, and is not on disk: %w", err)
+		}
+		if r.current.CompareAndSwap(s, written) {
+			return nil
+		}
+	}
+}
+
+// writeRecord makes next the content of the files and returns it as a snapshot. Its sequence
+// number is above that of the files, which may hold a change that was abandoned. The caller
+// holds filesMu.
+func (r *Rules) writeRecord(next ruleRecord) (*ruleSnapshot, error) {
+	next.Sequence = max(next.Sequence, r.inFiles.Sequence+1)
+	written, err := newRuleSnapshot(next)
+	if err != nil {
+		return nil, err
+	}
+	if err := replaceRuleFiles(r.dir, r.inFiles.ruleRecord, next); err != nil {
+		return nil, err
+	}
+	r.inFiles = written
+	if err := r.syncDir(r.dir); err != nil {
+		r.unsaved.Set() // the files have a change that was not made: Save takes it back
+		return nil, err
+	}
+	return written, nil
+}

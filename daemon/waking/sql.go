@@ -1,0 +1,36 @@
+package waking
+
+import (
+	"time"
+
+	"github.com/acpd/acpd/store"
+)
+
+func readTurns(tx *store.Tx, since time.Time) ([]*turn, error) {
+	return store.ReadRows(tx, "SELECT agent, cause, message, at, sent FROM daemon_turn WHERE at > ? ORDER BY at", func(scan func(...any) error) (*turn, error) {
+		t := new(turn)
+		var at int64
+		err := scan(&t.agent, store.Blob(t.cause[:]), store.Blob(t.message[:]), &at, &t.sent)
+		t.at = store.FromMillis(at)
+		return t, err
+	}, store.Millis(since))
+}
+
+// insertTurn inserts a turn, and deletes those that count no more.
+func insertTurn(tx *store.Tx, t *turn, since time.Time) error {
+	if _, err := tx.Exec("DELETE FROM daemon_turn WHERE at <= ?", store.Millis(since)); err != nil {
+		return err
+	}
+	_, err := tx.Exec("INSERT OR REPLACE INTO daemon_turn (agent, cause, message, at, sent) VALUES (?, ?, ?, ?, ?)", t.agent, t.cause[:], t.message[:], store.Millis(t.at), t.sent)
+	return err
+}
+
+func deleteTurn(tx *store.Tx, t *turn) error {
+	_, err := tx.Exec("DELETE FROM daemon_turn WHERE agent = ? AND message = ? AND sent = ?", t.agent, t.message[:], t.sent)
+	return err
+}
+
+func deleteTurnsOf(tx *store.Tx, peer []byte) error {
+	_, err := tx.Exec("DELETE FROM daemon_turn WHERE cause = ?", peer)
+	return err
+}
