@@ -328,6 +328,7 @@ const (
 	PartInbox       = "inbox"       // messages of the peer's
 	PartDelegations = "delegations" // the ends of those with the peer
 	PartWake        = "wake"        // what may wake sessions
+	PartSessions    = "sessions"    // that conversations of headless runs with the peer are over
 )
 
 // Untrusted is the result of untrust. The peer is cut off even if Unwritten names parts.

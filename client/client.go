@@ -336,6 +336,24 @@ func (c *Client) Budget(ctx context.Context) (*Budget, error) {
 	return callBounded[Budget](ctx, c, MethodBudget, nil)
 }
 
+// ReserveRun takes from the day's budget of a peer what a headless run may cost. If the budget
+// does not hold that, the error is overloaded. [Client.SettleRun] gives back what the run did
+// not use.
+func (c *Client) ReserveRun(ctx context.Context, p ReserveParams) (*Reserved, error) {
+	return callBounded[Reserved](ctx, c, MethodBudgetReserve, &p)
+}
+
+// SettleRun says what a run has cost that [Client.ReserveRun] has reserved.
+func (c *Client) SettleRun(ctx context.Context, p SettleParams) error {
+	_, err := callBounded[struct{}](ctx, c, MethodBudgetSettle, &p)
+	return err
+}
+
+// Spent returns what headless runs have cost, and what they may cost on one day.
+func (c *Client) Spent(ctx context.Context, p SpentParams) (*Spent, error) {
+	return callBounded[Spent](ctx, c, MethodBudgetSpent, &p)
+}
+
 // Peers returns all peers that the daemon knows of, strangers included.
 func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
 	r, err := callBounded[Peers](ctx, c, MethodPeers, nil)

@@ -39,6 +39,7 @@ type Config struct {
 	OACP        OACP            `yaml:"oacp" doc:"OACP mailboxes whose mail is carried to and from other machines."`
 	Channels    Channels        `yaml:"channels" doc:"OpenIntent channels (RFC-0021), which http.sock in the state directory serves."`
 	Agents      Agents          `yaml:"agents" doc:"The folder agent in the state directory, whose sockets serve agents and nothing that administers this daemon; and what single agents may do, by their names."`
+	Spending    Spending        `yaml:"spending" doc:"What headless runs of agent programs (acpctl serve --profile) may cost on one day of the local calendar."`
 	Log         Log             `yaml:"log" doc:"The daemon's log, on standard error."`
 }
 
@@ -143,6 +144,14 @@ const (
 	AnswersUnattended Answers = "unattended"
 )
 
+// Spending bounds what headless runs may cost on one day.
+type Spending struct {
+	Runs   int     `yaml:"runs" example:"50" doc:"Runs for one peer, from 1 to 100000. Default: 50."`
+	Tokens int     `yaml:"tokens" example:"2000000" doc:"Tokens for one peer, from 1 to 1000000000. Default: 2000000."`
+	USD    float64 `yaml:"usd" example:"5" doc:"US dollars for one peer, above 0 and at most 100000. It bounds programs that name their cost. Default: 5."`
+	USDAll float64 `yaml:"usd_all" example:"20" doc:"US dollars for all peers together, above 0 and at most 100000. Default: 20."`
+}
+
 // ChannelKey is an API key, without the key itself.
 type ChannelKey struct {
 	SHA256 string `yaml:"sha256" example:"2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae" doc:"The hash of the key: printf %s KEY | sha256sum. Make keys with openssl rand -hex 32. Required."`
@@ -213,6 +222,10 @@ func (c *Config) setDefaults() {
 	c.Channels.RequestTTL = cmp.Or(c.Channels.RequestTTL, 10*time.Minute)
 	c.Channels.Retention = cmp.Or(c.Channels.Retention, 24*time.Hour)
 	c.Channels.MaxPayload = cmp.Or(c.Channels.MaxPayload, 256<<10)
+	c.Spending.Runs = cmp.Or(c.Spending.Runs, 50)
+	c.Spending.Tokens = cmp.Or(c.Spending.Tokens, 2_000_000)
+	c.Spending.USD = cmp.Or(c.Spending.USD, 5)
+	c.Spending.USDAll = cmp.Or(c.Spending.USDAll, 20)
 	c.Log.Format = cmp.Or(c.Log.Format, FormatText)
 	c.Log.Level = cmp.Or(c.Log.Level, LevelInfo)
 }

@@ -47,6 +47,7 @@ channels:
   request_ttl: 90s
   max_payload: 1024
   lenient: true
+spending: {usd: 0.5}
 log: {format: json, level: debug}
 `
 	keyHash = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
@@ -113,7 +114,8 @@ func TestLoad(t *testing.T) {
 			Listen: "[::1]:7118", Keys: []ChannelKey{{SHA256: keyHash, Agent: "planner"}, {SHA256: keyHash}},
 			OpenTo: []string{"laptop", "*"}, HeldList: 1, RequestTTL: 90 * time.Second, Retention: 24 * time.Hour, MaxPayload: 1024, Lenient: true,
 		},
-		Log: Log{Format: FormatJSON, Level: LevelDebug},
+		Spending: Spending{Runs: 50, Tokens: 2_000_000, USD: 0.5, USDAll: 20},
+		Log:      Log{Format: FormatJSON, Level: LevelDebug},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
@@ -129,7 +131,8 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("the default name: %v", err)
 	}
 	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Discovery: Discovery{MDNS: On}, Log: Log{Format: FormatText, Level: LevelInfo},
-		Channels: Channels{HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 256 << 10}}
+		Channels: Channels{HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 256 << 10},
+		Spending: Spending{Runs: 50, Tokens: 2_000_000, USD: 5, USDAll: 20}}
 	if !reflect.DeepEqual(missing, want) {
 		t.Errorf("missing file: %+v", missing)
 	}
@@ -190,6 +193,10 @@ func TestErrors(t *testing.T) {
 		"limits: {rate: {}}":                                                     {`"limits.rate" must be a list`},
 		"limits: {rate: [1]}":                                                    {`"limits.rate[0]" must be settings`},
 		"limits: {rate: [{per_second: 0}]}":                                      {`bad "limits.rate[0].per_second": 0: use a number above 0`},
+		"spending: {runs: 0}":                                                    {`bad "spending.runs": 0: use a number from 1`},
+		"spending: {tokens: 1000000001}":                                         {`bad "spending.tokens"`},
+		"spending: {usd: 0}":                                                     {`bad "spending.usd": 0: use US dollars above 0`},
+		"spending: {usd_all: .inf}":                                              {`bad "spending.usd_all"`},
 		"limits: {rate: [{per_second: .nan}]}":                                   {`bad "limits.rate[0].per_second"`},
 		"limits: {rate: [{per_second: 1, burst: 0}]}":                            {`bad "limits.rate[0].burst": 0`},
 		"limits: {rate: [{per_second: 1, burst: 1.5}]}":                          {`"limits.rate[0].burst" must be a whole number`},

@@ -59,6 +59,7 @@ func (p *parser) checkValues(c *Config) {
 	p.checkChannels(&c.Channels)
 	p.checkUIDs(c.Agents.UIDs)
 	p.checkAgents(c.Agents.Named)
+	p.checkSpending(&c.Spending)
 	p.checkOneOf("log.format", string(c.Log.Format), string(FormatText), string(FormatJSON))
 	p.checkOneOf("log.level", string(c.Log.Level), string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError))
 	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
@@ -210,6 +211,33 @@ func (p *parser) checkAgents(named map[string]Agent) {
 		}
 		if a.Answers != "" {
 			p.checkOneOf(at+".answers", string(a.Answers), string(AnswersOff), string(AnswersOn), string(AnswersUnattended))
+		}
+	}
+}
+
+// The largest values under spending.
+const (
+	maxRunsADay   = 100_000
+	maxTokensADay = 1_000_000_000
+	maxUSDADay    = 100_000
+)
+
+func (p *parser) checkSpending(s *Spending) {
+	for _, n := range []struct {
+		key   string
+		value int
+		most  int
+	}{{"spending.runs", s.Runs, maxRunsADay}, {"spending.tokens", s.Tokens, maxTokensADay}} {
+		if n.value < 1 || n.value > n.most {
+			p.addValueError(n.key, fmt.Errorf("%d: use a number from 1 to %d; to run nothing for a peer, forbid it with policy", n.value, n.most))
+		}
+	}
+	for _, n := range []struct {
+		key   string
+		value float64
+	}{{"spending.usd", s.USD}, {"spending.usd_all", s.USDAll}} {
+		if !(n.value > 0 && n.value <= maxUSDADay) { // also not a number
+			p.addValueError(n.key, fmt.Errorf("%v: use US dollars above 0, at most %d", n.value, maxUSDADay))
 		}
 	}
 }

@@ -46,6 +46,7 @@ func (d *running) guestAgent(p client.AttachParams, h handler) (*local, string) 
 var served = []string{
 	"ping", "discover", "query", "delegate", "cancel", "notify", "result", "error",
 	"whoami", "peers", "tasks", "task", "wait", "inbox", "shown", "ack", "attach", "speak", "session",
+	"budget.reserve", "budget.settle",
 }
 
 // Every method of the local API is tried in the agents' folder, by the name that it has

@@ -41,6 +41,7 @@ import (
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/schema"
+	"github.com/acpd/acpd/daemon/spending"
 	"github.com/acpd/acpd/daemon/waking"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/disk"
@@ -100,6 +101,7 @@ type Daemon struct {
 	delegations     *delegation.Table
 	inbox           *inbox.Inbox
 	repeats         *inbox.Repeats
+	spending        *spending.Table
 	slowTakers      *budget.Account
 	agentPlaces     *budget.Account
 	queries         *openQueries
@@ -202,6 +204,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if err := schema.Migrate(ctx, d.store); err != nil {
 		return err
 	}
+	d.spending = spending.NewTable(d.store)
 	if d.lastConnections, err = openLastConnections(ctx, d.store); err != nil {
 		return err
 	}

@@ -12,7 +12,8 @@ import (
 
 // immediateSettings are the settings that count on reload. All others count from the next
 // start.
-var immediateSettings = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "channels.open_to", "agents", "log.level"}
+var immediateSettings = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "channels.open_to", "agents", "log.level",
+	"spending.runs", "spending.tokens", "spending.usd", "spending.usd_all"}
 
 // listDeferredSettings returns the settings that have changed and count from the next start.
 func listDeferredSettings(old, next *config.Config) []string {
@@ -60,6 +61,7 @@ func (d *Daemon) listWarnings() []string {
 			all = append(all, d.waker.Notices(a.Name)...)
 		}
 	}
+	all = append(all, d.describeUsedUpBudgets()...)
 	return append(all, d.listUnmatchedSettings()...)
 }
 

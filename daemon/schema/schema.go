@@ -81,5 +81,29 @@ CREATE TABLE daemon_turn (
 	cause   BLOB NOT NULL,
 	at      INTEGER NOT NULL,
 	PRIMARY KEY (agent, message, sent)
+) STRICT, WITHOUT ROWID;`, `
+CREATE TABLE daemon_spent (
+	day     TEXT NOT NULL,
+	peer    BLOB NOT NULL,
+	profile TEXT NOT NULL,
+	runs    INTEGER NOT NULL,
+	micros  INTEGER NOT NULL,
+	tokens  INTEGER NOT NULL,
+	PRIMARY KEY (day, peer, profile)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE daemon_reserved (
+	id      BLOB PRIMARY KEY,
+	day     TEXT NOT NULL,
+	peer    BLOB NOT NULL,
+	profile TEXT NOT NULL,
+	micros  INTEGER NOT NULL,
+	tokens  INTEGER NOT NULL,
+	at      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE daemon_untrusts (
+	peer  BLOB PRIMARY KEY,
+	count INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;`,
 }

@@ -27,6 +27,12 @@ export interface Methods {
   status: { params: {}; result: Status };
   /** says what peers may use of the daemon, and what each uses now */
   budget: { params: {}; result: Budget };
+  /** takes from the day's budget of a peer what a headless run may cost; overloaded if the budget does not hold it */
+  "budget.reserve": { params: ReserveParams; result: Reserved };
+  /** says what a run has cost that budget.reserve has reserved */
+  "budget.settle": { params: SettleParams; result: {} };
+  /** says what headless runs have cost, and what they may cost on one day */
+  "budget.spent": { params: SpentParams; result: Spent };
   /** lists the peers: to agents the trusted ones, without addresses */
   peers: { params: {}; result: Peers };
   /** lists delegations, given and taken, the newest first */
@@ -1046,6 +1052,27 @@ export interface Receipt {
 /** ReceiptState says how far a message came. */
 export type ReceiptState = "handed" | "held" | "sent";
 
+/** ReserveParams are the params of budget.reserve: a run is to begin, for a message of peer. What it may cost at most counts as spent from then on. */
+export interface ReserveParams {
+  profile: string;
+  /** as the recipient of a message: name, id or prefix */
+  peer: string;
+  /** in US dollars; 0: the agent program names no cost */
+  max_cost?: number;
+  /** 0: not bounded beforehand */
+  max_tokens?: number;
+}
+
+/** Reserved is the result of budget.reserve. */
+export interface Reserved {
+  /** for budget.settle */
+  id: string;
+  /** whose day it counts in */
+  peer: string;
+  /** trust is another text after the peer was untrusted: whoever keeps conversations of the peer ends them then. */
+  trust: string;
+}
+
 /** Response answers query. */
 export interface Response {
   data?: unknown;
@@ -1105,6 +1132,14 @@ export interface SessionState {
   notices: Array<string>;
 }
 
+/** SettleParams are the params of budget.settle, whose result is {}: what the run has really cost counts from then on instead of what was reserved. A run that is never settled has cost what was reserved. */
+export interface SettleParams {
+  id: string;
+  /** in US dollars */
+  cost?: number;
+  tokens?: number;
+}
+
 /** ShownParams are the params of shown: what the caller was returned with peek, and has shown or dealt with. */
 export interface ShownParams {
   /** sequence numbers, at most 1,000; those that the caller's inbox lacks are ignored */
@@ -1116,6 +1151,46 @@ export interface SpeakParams {
   name: string;
   /** what its attach returned */
   key: string;
+}
+
+/** Spent is the result of budget.spent. */
+export interface Spent {
+  /** the newest day first, then by peer and profile */
+  rows: Array<SpentRow>;
+  limits: SpentLimits;
+}
+
+/** SpentLimits are the bounds of a day, which config.yaml may set under spending. */
+export interface SpentLimits {
+  /** of one peer */
+  runs: number;
+  /** of one peer */
+  tokens: number;
+  /** of one peer, in US dollars */
+  cost: number;
+  /** of all peers together */
+  cost_all: number;
+  /** when the next day begins */
+  until: string;
+}
+
+/** SpentParams are the params of budget.spent. */
+export interface SpentParams {
+  /** how many days back, today among them; 0: today alone; at most 31 */
+  days?: number;
+}
+
+/** SpentRow says what runs of one profile for one peer have cost on one day. */
+export interface SpentRow {
+  /** 2006-01-02, local to the daemon */
+  day: string;
+  peer: string;
+  name: string;
+  profile: string;
+  runs: number;
+  tokens: number;
+  /** in US dollars */
+  cost: number;
 }
 
 /** Status is the result of status, which has no params. */

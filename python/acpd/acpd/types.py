@@ -889,6 +889,23 @@ class Receipt(TypedDict):
     error: NotRequired[ErrorData]
 
 
+class ReserveParams(TypedDict):
+    """ReserveParams are the params of budget.reserve: a run is to begin, for a message of peer. What it may cost at most counts as spent from then on."""
+
+    profile: str
+    peer: str  # as the recipient of a message: name, id or prefix
+    max_cost: NotRequired[float]  # in US dollars; 0: the agent program names no cost
+    max_tokens: NotRequired[int]  # 0: not bounded beforehand
+
+
+class Reserved(TypedDict):
+    """Reserved is the result of budget.reserve."""
+
+    id: str  # for budget.settle
+    peer: str  # whose day it counts in
+    trust: str  # trust is another text after the peer was untrusted: whoever keeps conversations of the peer ends them then.
+
+
 class ResultParams(TypedDict):
     """The params of result."""
 
@@ -919,6 +936,14 @@ class SessionState(TypedDict):
     notices: list[str]  # what the daemon's owner should know of this session, one line each
 
 
+class SettleParams(TypedDict):
+    """SettleParams are the params of budget.settle, whose result is {}: what the run has really cost counts from then on instead of what was reserved. A run that is never settled has cost what was reserved."""
+
+    id: str
+    cost: NotRequired[float]  # in US dollars
+    tokens: NotRequired[int]
+
+
 class ShownParams(TypedDict):
     """ShownParams are the params of shown: what the caller was returned with peek, and has shown or dealt with."""
 
@@ -930,6 +955,41 @@ class SpeakParams(TypedDict):
 
     name: str
     key: str  # what its attach returned
+
+
+class SpentRow(TypedDict):
+    """SpentRow says what runs of one profile for one peer have cost on one day."""
+
+    day: str  # 2006-01-02, local to the daemon
+    peer: str
+    name: str
+    profile: str
+    runs: int
+    tokens: int
+    cost: float  # in US dollars
+
+
+class SpentLimits(TypedDict):
+    """SpentLimits are the bounds of a day, which config.yaml may set under spending."""
+
+    runs: int  # of one peer
+    tokens: int  # of one peer
+    cost: float  # of one peer, in US dollars
+    cost_all: float  # of all peers together
+    until: str  # when the next day begins
+
+
+class Spent(TypedDict):
+    """Spent is the result of budget.spent."""
+
+    rows: list[SpentRow]  # the newest day first, then by peer and profile
+    limits: SpentLimits
+
+
+class SpentParams(TypedDict):
+    """SpentParams are the params of budget.spent."""
+
+    days: NotRequired[int]  # how many days back, today among them; 0: today alone; at most 31
 
 
 class Status(TypedDict):

@@ -1,0 +1,257 @@
+// Package spending keeps what headless runs of agent programs cost: by day, peer and profile,
+// on disk, so that a restart forgets nothing.
+//
+// A run is reserved before it begins, with the most that it may cost, and settled when it is
+// over. What is reserved counts as spent until it is settled; what never is settled stays
+// spent. A day is one of the local calendar.
+//
+// It decides nothing about who may run what: its callers resolve peers and read the settings.
+package spending
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
+)
+
+// Limits bound what runs may cost on one day.
+type Limits struct {
+	Runs    uint64 // of one peer
+	Tokens  uint64 // of one peer
+	Cost    Money  // of one peer
+	CostAll Money  // of all peers together
+}
+
+// Money is an amount in millionths of a US dollar.
+type Money int64
+
+// maxMoney bounds a single amount: a million dollars.
+const maxMoney = 1e12
+
+// NewMoney returns an amount in dollars as Money, rounded up to a millionth. ok is false if it
+// is negative, no number, or over a million dollars.
+func NewMoney(dollars float64) (m Money, ok bool) {
+	micros := math.Ceil(math.Round(dollars*1e8) / 100)
+	if !(micros >= 0 && micros <= maxMoney) {
+		return 0, false
+	}
+	return Money(micros), true
+}
+
+// Dollars returns the amount in US dollars.
+func (m Money) Dollars() float64 { return float64(m) / 1e6 }
+
+const (
+	// MaxDays is how many days are kept, today among them.
+	MaxDays = 31
+
+	maxOpen    = 256 // reservations that can still be settled; the oldest go first
+	openFor    = 48 * time.Hour
+	maxTokens  = 1e12 // of one reservation or settlement
+	maxRefused = 64   // peers in the warning
+)
+
+// Table is what was spent. Its methods may be called from any goroutine; they wait for the
+// disk.
+type Table struct {
+	db  *store.DB
+	now func() time.Time // in the local zone
+
+	mu      sync.Mutex
+	refused map[identity.ID]string // why peers were refused last, of the day refusedOn
+	day     string                 // of refused
+}
+
+// NewTable returns the table in db, whose schema is up to date.
+func NewTable(db *store.DB) *Table {
+	return &Table{db: db, now: time.Now}
+}
+
+// Reservation is what a run may cost.
+type Reservation struct {
+	Peer    identity.ID
+	Profile string
+	Cost    Money
+	Tokens  uint64
+}
+
+// CheckReservation returns a Reservation of a peer with the amounts of a caller, or an error
+// that names the param.
+func CheckReservation(peer identity.ID, p *client.ReserveParams) (Reservation, error) {
+	cost, ok := NewMoney(p.MaxCost)
+	switch {
+	case !isProfileName(p.Profile):
+		return Reservation{}, kinds.Errorf(kinds.Invalid, "%s: profile: %.64q: use lower-case letters, digits and hyphens, at most %d", client.MethodBudgetReserve, p.Profile, client.MaxProfileName)
+	case !ok:
+		return Reservation{}, kinds.Errorf(kinds.Invalid, "%s: max_cost: %v: use US dollars, from 0 to 1000000", client.MethodBudgetReserve, p.MaxCost)
+	case p.MaxTokens > maxTokens:
+		return Reservation{}, kinds.Errorf(kinds.Invalid, "%s: max_tokens: %d: too many", client.MethodBudgetReserve, p.MaxTokens)
+	}
+	return Reservation{Peer: peer, Profile: p.Profile, Cost: cost, Tokens: p.MaxTokens}, nil
+}
+
+func isProfileName(s string) bool {
+	for _, c := range []byte(s) {
+		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= client.MaxProfileName
+}
+
+// Reserve takes what a run may cost from the day's budget and returns the id to settle it
+// under, and how often the peer was untrusted. If the budget does not hold it, the error is
+// overloaded and says until when.
+func (t *Table) Reserve(ctx context.Context, r Reservation, l Limits) (id string, untrusts uint64, err error) {
+	var key [16]byte
+	rand.Read(key[:])
+	now := t.now()
+	day := now.Format(time.DateOnly)
+	var over string
+	err = t.db.Write(ctx, true, func(tx *store.Tx) error {
+		over = ""
+		if err := deleteOld(tx, now); err != nil {
+			return err
+		}
+		spent, err := readSpent(tx, day, r.Peer)
+		if err != nil {
+			return err
+		}
+		all, err := readCostOfAll(tx, day)
+		if err != nil {
+			return err
+		}
+		if over = l.findExceeded(spent, all, r); over != "" {
+			return nil
+		}
+		if untrusts, err = readUntrusts(tx, r.Peer); err != nil {
+			return err
+		}
+		if err := addSpent(tx, day, r.Peer, r.Profile, 1, r.Cost, int64(r.Tokens)); err != nil {
+			return err
+		}
+		return insertReservation(tx, key, day, now, r)
+	})
+	if err != nil {
+		return "", 0, fmt.Errorf("%s: %w", client.MethodBudgetReserve, err)
+	}
+	t.noteRefusal(day, r.Peer, over)
+	if over != "" {
+		e := kinds.Errorf(kinds.Overloaded, "%s: the budget of today does not hold another run for this peer: %s: wait for tomorrow, or raise spending in config.yaml", client.MethodBudgetReserve, over)
+		e.RetryAfterMS = uint64(NextDay(now).Sub(now).Milliseconds())
+		e.Details = kinds.EncodePayload(map[string]string{"budget": over}).Object()
+		return "", 0, e
+	}
+	return hex.EncodeToString(key[:]), untrusts, nil
+}
+
+// findExceeded returns which limit a reservation would exceed, "" if none.
+func (l Limits) findExceeded(spent amounts, all Money, r Reservation) string {
+	switch {
+	case spent.runs+1 > l.Runs:
+		return strconv.FormatUint(l.Runs, 10) + " runs a day"
+	case spent.tokens+r.Tokens > l.Tokens:
+		return strconv.FormatUint(l.Tokens, 10) + " tokens a day"
+	case spent.cost+r.Cost > l.Cost:
+		return fmt.Sprintf("%.2f US dollars a day", l.Cost.Dollars())
+	case all+r.Cost > l.CostAll:
+		return fmt.Sprintf("%.2f US dollars a day for all peers", l.CostAll.Dollars())
+	}
+	return ""
+}
+
+// Settle replaces what was reserved by what a run has cost. It returns not_found if nothing
+// is reserved under the id: it was settled, or is too old.
+func (t *Table) Settle(ctx context.Context, p *client.SettleParams) error {
+	cost, ok := NewMoney(p.Cost)
+	if !ok || p.Tokens > maxTokens {
+		return kinds.Errorf(kinds.Invalid, "%s: cost, tokens: %v, %d: out of range", client.MethodBudgetSettle, p.Cost, p.Tokens)
+	}
+	var key [16]byte
+	if b, err := hex.DecodeString(p.ID); err != nil || copy(key[:], b) != len(key) || len(b) != len(key) {
+		return kinds.Errorf(kinds.Invalid, "%s: id: %.64q: use the one that %s has returned", client.MethodBudgetSettle, p.ID, client.MethodBudgetReserve)
+	}
+	found := false
+	err := t.db.Write(ctx, true, func(tx *store.Tx) error {
+		day, r, ok, err := takeReservation(tx, key)
+		found = ok
+		if err != nil || !ok {
+			return err
+		}
+		return addSpent(tx, day, r.Peer, r.Profile, 0, cost-r.Cost, int64(p.Tokens)-int64(r.Tokens))
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", client.MethodBudgetSettle, err)
+	case !found:
+		return kinds.Errorf(kinds.NotFound, "%s: id: nothing is reserved under it: it is settled, or too old, and stays spent", client.MethodBudgetSettle)
+	}
+	return nil
+}
+
+// List returns what was spent on the last days, today among them, without the peers' names.
+func (t *Table) List(ctx context.Context, days int) ([]client.SpentRow, error) {
+	if days < 0 || days > MaxDays {
+		return nil, kinds.Errorf(kinds.Invalid, "%s: days: %d: use a number from 1 to %d", client.MethodBudgetSpent, days, MaxDays)
+	}
+	since := t.now().AddDate(0, 0, 1-max(days, 1)).Format(time.DateOnly)
+	rows, err := store.ReadValue(ctx, t.db, func(tx *store.Tx) ([]client.SpentRow, error) { return readSpentSince(tx, since) })
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", client.MethodBudgetSpent, err)
+	}
+	return rows, nil
+}
+
+// CountUntrust makes what Reserve returns of a peer another number from now on. What was
+// spent for the peer stays spent.
+func (t *Table) CountUntrust(ctx context.Context, peer identity.ID) error {
+	t.mu.Lock()
+	delete(t.refused, peer)
+	t.mu.Unlock()
+	return t.db.Write(ctx, true, func(tx *store.Tx) error { return addUntrust(tx, peer) })
+}
+
+// noteRefusal remembers why a peer was refused on a day, or that it was not.
+func (t *Table) noteRefusal(day string, peer identity.ID, why string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.day != day || t.refused == nil {
+		t.day, t.refused = day, make(map[identity.ID]string)
+	}
+	if _, known := t.refused[peer]; why != "" && (known || len(t.refused) < maxRefused) {
+		t.refused[peer] = why
+	}
+	if why == "" {
+		delete(t.refused, peer)
+	}
+}
+
+// ListRefused returns the peers whose last run of today was refused, each with the limit that
+// it would have exceeded; 64 at most.
+func (t *Table) ListRefused() map[identity.ID]string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	refused := make(map[identity.ID]string)
+	if t.day == t.now().Format(time.DateOnly) {
+		for peer, why := range t.refused {
+			refused[peer] = why
+		}
+	}
+	return refused
+}
+
+// NextDay returns when the day after that of now begins, in the zone of now.
+func NextDay(now time.Time) time.Time {
+	y, m, d := now.Date()
+	return time.Date(y, m, d+1, 0, 0, 0, 0, now.Location())
+}

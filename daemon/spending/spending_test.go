@@ -1,0 +1,248 @@
+package spending
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/schema"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
+)
+
+var usual = Limits{Runs: 3, Tokens: 1000, Cost: 5e6, CostAll: 8e6}
+
+// table is a Table on a file, at a time that the test sets.
+type table struct {
+	*Table
+	t    testing.TB
+	path string
+	now  time.Time
+}
+
+func open(t testing.TB) *table {
+	t.Helper()
+	o := &table{t: t, path: filepath.Join(t.TempDir(), "state.db"), now: time.Date(2026, 11, 23, 15, 0, 0, 0, time.Local)}
+	o.reopen()
+	return o
+}
+
+func (o *table) reopen() {
+	o.t.Helper()
+	if o.Table != nil {
+		if err := o.db.Close(); err != nil {
+			o.t.Fatal(err)
+		}
+	}
+	db, err := store.OpenDB(context.Background(), o.path)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.t.Cleanup(func() { db.Close() })
+	if err := schema.Migrate(context.Background(), db); err != nil {
+		o.t.Fatal(err)
+	}
+	o.Table = NewTable(db)
+	o.Table.now = func() time.Time { return o.now }
+}
+
+func (o *table) reserve(peer byte, cost float64, tokens uint64) (string, error) {
+	o.t.Helper()
+	r, err := CheckReservation(identity.ID{peer}, &client.ReserveParams{Profile: "claude", MaxCost: cost, MaxTokens: tokens})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	id, _, err := o.Reserve(o.t.Context(), r, usual)
+	return id, err
+}
+
+func (o *table) mustReserve(peer byte, cost float64, tokens uint64) string {
+	o.t.Helper()
+	id, err := o.reserve(peer, cost, tokens)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return id
+}
+
+// refused is a reservation that is refused for the day.
+func (o *table) refused(peer byte, cost float64, tokens uint64) {
+	o.t.Helper()
+	_, err := o.reserve(peer, cost, tokens)
+	e, ok := errors.AsType[*kinds.Error](err)
+	if !ok || e.Code != kinds.Overloaded || !e.Retryable || e.RetryAfterMS != uint64(NextDay(o.now).Sub(o.now).Milliseconds()) {
+		o.t.Fatalf("err = %v", err)
+	}
+	if len(o.ListRefused()) == 0 {
+		o.t.Error("the owner hears nothing of it")
+	}
+}
+
+func (o *table) settle(id string, cost float64, tokens uint64) {
+	o.t.Helper()
+	if err := o.Settle(o.t.Context(), &client.SettleParams{ID: id, Cost: cost, Tokens: tokens}); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func TestEachLimit(t *testing.T) {
+	o := open(t)
+	for range 3 {
+		o.settle(o.mustReserve(1, 1, 100), 0, 0)
+	}
+	o.refused(1, 0, 0) // runs
+	o.mustReserve(2, 0, 1000)
+	o.refused(2, 0, 1)
+	o.mustReserve(3, 5, 0)
+	o.refused(3, 0.000001, 0)
+	o.mustReserve(4, 3, 0)
+	o.refused(4, 0.01, 0) // 8 dollars are reserved for all
+	o.mustReserve(4, 0, 1)
+}
+
+// What is reserved counts until it is settled, over a restart too. What is settled counts as
+// it was, even if it is more than was reserved.
+func TestSettling(t *testing.T) {
+	o := open(t)
+	id := o.mustReserve(1, 5, 1000)
+	o.refused(1, 1, 1)
+	o.reopen()
+	o.refused(1, 1, 1)
+	o.settle(id, 1.25, 400)
+	id = o.mustReserve(1, 3.75, 600)
+	o.refused(1, 0.01, 0)
+	o.settle(id, 4, 700)
+	o.refused(1, 0, 0)
+	rows, err := o.List(t.Context(), 0)
+	if err != nil || len(rows) != 1 || rows[0] != (client.SpentRow{Day: "2026-11-23", Peer: identity.ID{1}, Profile: "claude", Runs: 2, Tokens: 1100, Cost: 5.25}) {
+		t.Errorf("%+v, %v", rows, err)
+	}
+	if err := o.Settle(t.Context(), &client.SettleParams{ID: id}); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
+		t.Errorf("settled twice: %v", err)
+	}
+}
+
+// The day is the local one: at its midnight a new budget begins, and a run of yesterday is
+// settled yesterday.
+func TestDays(t *testing.T) {
+	o := open(t)
+	o.now = time.Date(2026, 11, 23, 23, 59, 59, 0, time.Local)
+	id := o.mustReserve(1, 5, 1000)
+	o.refused(1, 1, 0)
+	o.now = o.now.Add(2 * time.Second)
+	if len(o.ListRefused()) != 0 {
+		t.Error("a refusal of yesterday is told")
+	}
+	o.mustReserve(1, 5, 1000)
+	o.settle(id, 1, 10)
+	rows, err := o.List(t.Context(), 2)
+	if err != nil || len(rows) != 2 || rows[0].Day != "2026-11-24" || rows[0].Cost != 5 || rows[1].Day != "2026-11-23" || rows[1].Cost != 1 {
+		t.Errorf("%+v, %v", rows, err)
+	}
+	o.now = o.now.AddDate(0, 0, MaxDays)
+	o.mustReserve(1, 1, 1)
+	if rows, err := o.List(t.Context(), MaxDays); err != nil || len(rows) != 1 {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}
+
+// Those who reserve at the same time never get more together than there is.
+func TestAtTheSameTime(t *testing.T) {
+	o := open(t)
+	var got sync.Map
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			r := Reservation{Peer: identity.ID{byte(i % 5)}, Profile: "codex", Cost: 1e6}
+			if _, _, err := o.Reserve(t.Context(), r, usual); err == nil {
+				got.Store(i, true)
+			}
+		})
+	}
+	all.Wait()
+	n := 0
+	for range got.Range {
+		n++
+	}
+	if n != 8 {
+		t.Errorf("%d of 8 dollars were given", n)
+	}
+}
+
+func TestUntrustsAreCounted(t *testing.T) {
+	o := open(t)
+	r := Reservation{Peer: identity.ID{1}, Profile: "codex"}
+	for want := range uint64(3) {
+		if _, got, err := o.Reserve(t.Context(), r, usual); err != nil || got != want {
+			t.Errorf("%d, %v; want %d", got, err, want)
+		}
+		if err := o.CountUntrust(t.Context(), r.Peer); err != nil {
+			t.Error(err)
+		}
+		o.reopen()
+	}
+	o.refused(1, 0, 0) // what was spent stays spent
+}
+
+func TestReservationsAreBounded(t *testing.T) {
+	o := open(t)
+	o.mustReserve(1, 0, 0)
+	limits := Limits{Runs: 2 * maxOpen, Tokens: 1, Cost: 1, CostAll: 1}
+	for range maxOpen {
+		if _, _, err := o.Reserve(t.Context(), Reservation{Peer: identity.ID{2}, Profile: "codex"}, limits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := store.ReadValue(t.Context(), o.db, func(tx *store.Tx) (n int, err error) {
+		err = tx.QueryRow("SELECT count(*) FROM daemon_reserved").Scan(&n)
+		return n, err
+	})
+	if err != nil || n != maxOpen {
+		t.Errorf("%d, %v", n, err)
+	}
+	o.now = o.now.Add(openFor + time.Hour)
+	last := o.mustReserve(3, 0, 0)
+	o.settle(last, 0, 0)
+	n, err = store.ReadValue(t.Context(), o.db, func(tx *store.Tx) (n int, err error) {
+		err = tx.QueryRow("SELECT count(*) FROM daemon_reserved").Scan(&n)
+		return n, err
+	})
+	if err != nil || n != 0 {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+func TestWhatIsInvalid(t *testing.T) {
+	for _, p := range []client.ReserveParams{
+		{}, {Profile: "Claude"}, {Profile: "a b"}, {Profile: "claude", MaxCost: -1}, {Profile: "claude", MaxCost: 1e7}, {Profile: "claude", MaxTokens: 1e13},
+		{Profile: "a-name-that-is-far-too-long-for-a-profile"},
+	} {
+		if _, err := CheckReservation(identity.ID{1}, &p); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+	o := open(t)
+	for _, p := range []client.SettleParams{{}, {ID: "x"}, {ID: "00"}, {ID: "00112233445566778899aabbccddeeff", Cost: -1}, {ID: "00112233445566778899aabbccddeeff00"}} {
+		if err := o.Settle(t.Context(), &p); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+	for _, days := range []int{-1, MaxDays + 1} {
+		if _, err := o.List(t.Context(), days); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+			t.Errorf("%d: %v", days, err)
+		}
+	}
+}
+
+func TestMoney(t *testing.T) {
+	for dollars, want := range map[float64]Money{0: 0, 0.1: 100_000, 0.1 + 0.2: 300_000, 5: 5_000_000, 0.0000001: 1, 0.30000001: 300_000 + 1} {
+		if got, ok := NewMoney(dollars); !ok || got != want {
+			t.Errorf("%v: %v, want %v", dollars, got, want)
+		}
+	}
+}
