@@ -169,14 +169,10 @@ func newBlockedError(op, ref string, b identity.Block) error {
 	return kinds.Errorf(kinds.UnknownPeer, "%s: %q was untrusted and is blocked: only its full id lifts that, acpctl trust %s", op, ref, b.ID)
 }
 
-// newPeerToTrust returns a stranger as a peer to trust: under its claim if that is a free
-// name, and with the post-quantum key that it showed when it called.
+// newPeerToTrust returns a stranger as a peer to trust: under the name that its claim may give
+// it, and with the post-quantum key that it showed when it called.
 func (d *Daemon) newPeerToTrust(s peer.Pending) identity.Peer {
-	p := identity.Peer{ID: s.ID, PQ: s.PQ}
-	if identity.CheckName(s.Claim) == nil {
-		p.Name = d.trust.FindFreeName(s.Claim)
-	}
-	return p
+	return identity.Peer{ID: s.ID, PQ: s.PQ, Name: d.trust.FindNameForClaim(s.Claim)}
 }
 
 // explainTrustError returns an error of the trust store as one of the local API.

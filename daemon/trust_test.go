@@ -261,6 +261,38 @@ func TestInviteAndJoin(t *testing.T) {
 	third.dial().refused(kinds.Invalid, "join", client.JoinParams{URI: "acp://nonsense"})
 }
 
+// TestReservedClaims: a daemon that calls itself user or claude is called so nowhere, unless
+// the owner says so.
+func TestReservedClaims(t *testing.T) {
+	t.Parallel()
+	user, claude, desk := start(t, stateDir(t), "user"), start(t, stateDir(t), "claude"), start(t, stateDir(t), "desk")
+	var inv client.Invitation
+	user.dial().must("invite", nil, &inv)
+	var named client.NamedPeer
+	claude.dial().must("join", client.JoinParams{URI: inv.URI}, &named)
+	if named.Name != "peer-"+user.ID().Label() {
+		t.Errorf("the inviter is called %q", named.Name)
+	}
+	if p, _ := user.trust.FindPeer(claude.ID()); p.Name != "peer-"+claude.ID().Label() {
+		t.Errorf("the joiner is called %q", p.Name)
+	}
+	desk.dial().must("invite", client.InviteParams{Name: "claude"}, &inv)
+	claude.dial().must("join", client.JoinParams{URI: inv.URI}, nil)
+	if p, _ := desk.trust.FindPeer(claude.ID()); p.Name != "claude" {
+		t.Errorf("the joiner that the owner named is called %q", p.Name)
+	}
+	user.dial().must("trust", client.TrustParams{Peer: desk.ID().String(), Addrs: []string{desk.node.Addr().String()}}, nil)
+	await.Until(t, "pending", func() bool { return len(desk.node.Pending()) == 1 })
+	desk.dial().must("trust", client.TrustParams{Peer: "user"}, &named)
+	if named.ID != user.ID() || named.Name != "peer-"+user.ID().Label() {
+		t.Errorf("the stranger is called %q", named.Name)
+	}
+	desk.dial().must("trust", client.TrustParams{Peer: user.ID().String(), Name: "user"}, &named)
+	if named.Name != "user" {
+		t.Errorf("the owner's name for it became %q", named.Name)
+	}
+}
+
 // Who was untrusted does not come back by the invitation that it has used, also when
 // it is trusted again; those that are open can be seen and ended.
 func TestInvitationsEnd(t *testing.T) {

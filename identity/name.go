@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -37,6 +38,24 @@ func CheckName(name string) error {
 		return fmt.Errorf("name %q: reads as the beginning of an id: use a letter after f or a hyphen in it", name)
 	}
 	return nil
+}
+
+// reservedNames are the petnames that no peer gets by its own word: a model or a person could
+// take them for who is at the keyboard, for a role in a conversation, or for the program
+// itself. They are in lower case.
+var reservedNames = []string{
+	"user", "human", "owner", "me", "self", "system", "admin", "operator", "root",
+	"assistant", "model", "claude", "codex", "gemini", "opencode", "anthropic", "openai",
+	"acpd", "localhost",
+}
+
+// IsReservedName reports whether a name is one that a peer gets only if the owner gives it,
+// never by calling itself so: user, system, claude and such, also with a number, like user-2.
+func IsReservedName(name string) bool {
+	if base, number, ok := strings.Cut(name, "-"); ok && number != "" && consistsOnlyOf(number, "0123456789") {
+		name = base
+	}
+	return slices.Contains(reservedNames, name)
 }
 
 // isHexPrefix reports whether s is read as an id or the beginning of one.

@@ -121,6 +121,13 @@ func (t *TrustStore) Len() int { return len(t.current.Load().Peers) }
 // can take the name first; Trust then returns a [*NameTakenError].
 func (t *TrustStore) FindFreeName(name string) string { return t.current.Load().findFreeName(name) }
 
+// FindNameForClaim returns the petname that a peer gets by what it calls itself: claim, with a
+// number if another peer has that name. It returns "" if claim cannot be a petname, or if
+// [IsReservedName] keeps it from claims. Another caller can take the name first.
+func (t *TrustStore) FindNameForClaim(claim string) string {
+	return t.current.Load().findNameForClaim(claim)
+}
+
 // NeverSaved reports whether there were no files when the store was opened, and nothing was
 // saved since. It may wait for a write in progress.
 func (t *TrustStore) NeverSaved() bool {
@@ -145,22 +152,24 @@ func (t *TrustStore) Trust(p Peer) (Peer, error) {
 //   - A blocked key gets a [*BlockedError], even one that is blocked while TrustJoined
 //     writes.
 //   - A post-quantum hash other than the pinned one gets a [*PinMismatchError].
-//   - p.Name is ignored. A known peer keeps its name. A new one is named after claim in
-//     lower case, with a number if another peer has that name, or "peer-" and its label if
-//     claim cannot be a petname.
+//   - A known peer keeps its name. A new one gets p.Name, which the owner chose, with a number
+//     if another peer has that name. Where p.Name is "", it gets the name that
+//     [TrustStore.FindNameForClaim] returns for claim in lower case, else "peer-" and its label.
 func (t *TrustStore) TrustJoined(p Peer, claim string) (Peer, error) {
 	return t.applyChange(func(s *trustSnapshot) (trustRecord, Peer, error) {
 		if _, blocked := s.blocked[p.ID]; blocked {
 			return trustRecord{}, Peer{}, &BlockedError{ID: p.ID}
 		}
 		p := p // this function may run again, with p as it was given
-		p.Name = ""
 		if i, known := s.byID[p.ID]; known {
 			if pin := s.Peers[i].PQ; !pin.IsZero() && !p.PQ.IsZero() && p.PQ != pin {
 				return trustRecord{}, Peer{}, &PinMismatchError{Name: s.Peers[i].Name}
 			}
-		} else if name := strings.ToLower(claim); CheckName(name) == nil {
-			p.Name = s.findFreeName(name)
+			p.Name = ""
+		} else if p.Name != "" {
+			p.Name = s.findFreeName(p.Name)
+		} else {
+			p.Name = s.findNameForClaim(strings.ToLower(claim))
 		}
 		return s.newRecordWithPeer(p)
 	})
@@ -363,6 +372,14 @@ func (s *trustSnapshot) newRecordWithBlock(id ID) trustRecord {
 	}
 	next.BlockSequence = next.Sequence
 	return next
+}
+
+// findNameForClaim does what [TrustStore.FindNameForClaim] says.
+func (s *trustSnapshot) findNameForClaim(claim string) string {
+	if CheckName(claim) != nil || IsReservedName(claim) {
+		return ""
+	}
+	return s.findFreeName(claim)
 }
 
 // findFreeName returns the first of name, name-2, name-3 … that no peer of s has, with name cut

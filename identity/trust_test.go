@@ -181,6 +181,44 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+// TestReservedNames: only the owner's word calls a peer user, claude and such, no claim.
+func TestReservedNames(t *testing.T) {
+	store := NewMemoryTrustStore()
+	for i, claim := range []string{
+		"user", "human", "owner", "me", "self", "system", "admin", "operator", "root", "assistant", "model", "claude", "codex", "gemini", "opencode",
+		"anthropic", "openai", "acpd", "localhost", "User", "SYSTEM", "user-2", "claude-17",
+	} {
+		id := testID(i + 1)
+		p, err := store.TrustJoined(Peer{ID: id}, claim)
+		if err != nil || p.Name != "peer-"+id.Label() {
+			t.Errorf("%q joined as %q, %v", claim, p.Name, err)
+		}
+		if name := store.FindNameForClaim(claim); name != "" {
+			t.Errorf("%q gets the name %q", claim, name)
+		}
+	}
+	for i, name := range []string{"user", "claude", "system-2"} {
+		if p, err := store.Trust(Peer{ID: testID(101 + i), Name: name}); err != nil || p.Name != name {
+			t.Errorf("the owner gives %q: %+v, %v", name, p, err)
+		}
+	}
+	p, err := store.TrustJoined(Peer{ID: testID(111), Name: "root"}, "laptop")
+	if err != nil || p.Name != "root" {
+		t.Errorf("the owner's invitation gives root: %+v, %v", p, err)
+	}
+	if p, err = store.TrustJoined(Peer{ID: testID(111), Name: "desk"}, "desk"); err != nil || p.Name != "root" {
+		t.Errorf("who is known got another name: %+v, %v", p, err)
+	}
+	if p, err = store.TrustJoined(Peer{ID: testID(112), Name: "root"}, "laptop"); err != nil || p.Name != "root-2" {
+		t.Errorf("a second root: %+v, %v", p, err)
+	}
+	for _, free := range []string{"users", "user-x", "user-", "claude-code", "my-user", "rooted", "meg"} {
+		if IsReservedName(free) || CheckName(free) == nil && store.FindNameForClaim(free) != free {
+			t.Errorf("%q is reserved", free)
+		}
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 func TestTrustRefuses(t *testing.T) {

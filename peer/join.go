@@ -276,7 +276,8 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 	}
 	p := identity.Peer{ID: id, PQ: pq}
 	err = n.invitations.Redeem([16]byte(req.Token), id, func(name string) (err error) {
-		p, err = n.cfg.Trust.TrustJoined(p, cmp.Or(name, req.Name))
+		p.Name = name // "": the invitation gives none
+		p, err = n.cfg.Trust.TrustJoined(p, req.Name)
 		return err
 	})
 	_, blocked := errors.AsType[*identity.BlockedError](err)

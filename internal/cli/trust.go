@@ -33,7 +33,8 @@ asked for. Both sides have to trust each other; acpctl invite does that in one g
 
 Without --name a peer that was trusted before keeps its name; a new one is called what it
 calls itself, with a number if another peer has that name; and where it does not say, or
-not in small letters, digits and hyphens, peer- and the first ten digits of its id.`,
+not in small letters, digits and hyphens, or a reserved name like user or claude, peer-
+and the first ten digits of its id.`,
 		Args: frame.NamedArgs("ID or NAME"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return a.CompletePeers(cmd, args, begun, client.PeerPending, client.PeerDiscovered)
