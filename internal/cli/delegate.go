@@ -31,6 +31,12 @@ when the task ends; interrupting that leaves the task running. TASK and --contex
 may be - (standard input) or @file.`,
 		Args: m.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.checkForModel(); err != nil {
+				return err
+			}
+			if a.ForModel && !wait {
+				return frame.UsageErrorf("--for-model prints the outcome for a model, and only --wait waits for it")
+			}
 			if wait && silent {
 				return frame.UsageErrorf("--wait waits for the report that --no-report does without")
 			}
@@ -66,6 +72,7 @@ may be - (standard input) or @file.`,
 	f.DurationVar(&deadline, "deadline", 0, "when the task is over, done or not, at most 720h (default: none)")
 	f.BoolVar(&silent, "no-report", false, "no report is wanted")
 	f.BoolVar(&wait, "wait", false, "wait for the outcome")
+	a.addForModelFlag(cmd)
 	m.addFlags(cmd)
 	return cmd
 }
@@ -99,6 +106,11 @@ func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, wa
 	case ack.Accepted:
 		a.PrintLine("%s", given.ID)
 	}
+	if !ack.Accepted && a.ForModel {
+		a.printForModel(ctx, client.PeerMessage{ID: given.From, Kind: kinds.KindAck, Ref: given.ID, Payload: given.Payload})
+		fmt.Fprintln(a.Err, "acpctl delegate: refused")
+		return frame.Exit(frame.ExitRefused)
+	}
 	if !ack.Accepted || !wait {
 		return a.reportRefusal("delegate", ack)
 	}
@@ -112,5 +124,5 @@ func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, wa
 			return err
 		}
 	}
-	return a.reportOutcome("delegate", task)
+	return a.reportOutcome(ctx, "delegate", task)
 }

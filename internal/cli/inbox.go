@@ -27,13 +27,19 @@ func (a *app) newInboxCmd() *cobra.Command {
   acpctl inbox --after 100          go on where a long list ended
   acpctl inbox --ack 17             remove what was shown up to number 17
   acpctl inbox --taken              what agents removed that was for any of them
+  acpctl inbox --for-model          whole messages, for an agent that reads them
   acpctl inbox --json`,
 		Long: `Shows the messages that wait in the inbox, the oldest first, and leaves them there.
 FOR is the agent that a message is for; "-": any. --ack removes those up to a number,
 and only what you, or the agent, were shown before: what could not be written was not. An agent sees and
 removes what is for it or for any; the latter --taken shows for 7 days, with its name.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkForModel(); err != nil {
+				return err
+			}
 			switch {
+			case a.ForModel && cmd.Flags().Changed("ack"):
+				return frame.UsageErrorf("--ack removes, --for-model shows: give one of them")
 			case !cmd.Flags().Changed("ack"):
 				return a.showInbox(cmd.Context(), after, taken)
 			case taken:
@@ -51,6 +57,7 @@ removes what is for it or for any; the latter --taken shows for 7 days, with its
 			return a.PrintData(acked, func() { a.PrintLine("%d removed", acked.Removed) })
 		},
 	}
+	a.addForModelFlag(cmd)
 	cmd.Flags().Uint64Var(&after, "after", 0, "show what follows this number")
 	cmd.Flags().BoolVar(&taken, "taken", false, "show what agents took in the last 7 days that was for any of them")
 	cmd.Flags().Uint64Var(&ack, "ack", 0, "remove what was shown, up to this number")
@@ -90,6 +97,11 @@ func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) e
 			return err
 		}
 	}
+	if a.ForModel {
+		a.printInboxForModel(inbox, peers)
+		a.tellOfMore(inbox, taken)
+		return nil
+	}
 	var rows [][]string
 	for _, m := range inbox.Messages {
 		from := m.Envelope.From.Label()
@@ -110,6 +122,29 @@ func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) e
 		head = []string{"NUMBER", "FROM", "SENT", "KIND", "WHAT", "TAKEN BY", "AT"}
 	}
 	a.PrintTable(head, rows)
+	a.tellOfMore(inbox, taken)
+	return nil
+}
+
+// printInboxForModel prints each message whole, as data for a model.
+func (a *app) printInboxForModel(inbox *client.Inbox, peers []client.Peer) {
+	for _, m := range inbox.Messages {
+		shown := client.PeerMessage{
+			ID: m.Envelope.From, Kind: m.Envelope.Kind, Message: m.Envelope.ID, Payload: m.Envelope.Payload,
+			Answer: fmt.Sprintf("No answer is due; it is number %d of the inbox.", m.Seq),
+		}
+		if m.Envelope.Ref != nil {
+			shown.Ref = *m.Envelope.Ref
+		}
+		if i := slices.IndexFunc(peers, func(p client.Peer) bool { return p.ID == m.Envelope.From }); i >= 0 {
+			shown.Peer = peers[i].Name
+		}
+		a.PrintForModel(shown)
+	}
+}
+
+// tellOfMore tells how to see the messages that follow those of inbox, if there are any.
+func (a *app) tellOfMore(inbox *client.Inbox, taken bool) {
 	switch { // also if no person reads: a script must not take this for all
 	case inbox.Next == 0:
 	case taken:
@@ -117,7 +152,6 @@ func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) e
 	default:
 		fmt.Fprintf(a.Err, "acpctl inbox: there is more: acpctl inbox --after %[1]d shows it, acpctl inbox --ack %[1]d removes these\n", inbox.Next)
 	}
-	return nil
 }
 
 // describeEnvelope returns what a message says, on one line.

@@ -30,6 +30,9 @@ repeated, also under the same --id, is asked again.`,
 		Args: m.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			if err := a.checkForModel(); err != nil {
+				return err
+			}
 			if patience < 0 {
 				return frame.UsageErrorf("--wait-for-peer: expected a duration like 30s")
 			}
@@ -52,6 +55,7 @@ repeated, also under the same --id, is asked again.`,
 	f.DurationVar(&deadline, "deadline", 0, "how long to wait for the answer, at most 10m (default 30s)")
 	f.StringVar(&m.thread, "thread", "", "name of the conversation")
 	f.DurationVar(&patience, "wait-for-peer", 0, "how long to try while the peer is unreachable")
+	a.addForModelFlag(cmd)
 	m.addFlags(cmd)
 	return cmd
 }
@@ -73,7 +77,14 @@ func (a *app) queryAgent(ctx context.Context, params client.QueryParams, patienc
 	if err != nil {
 		return err
 	}
-	a.PrintAnswer(r.Summary, r.Data)
+	if a.ForModel {
+		a.printForModel(ctx, client.PeerMessage{
+			ID: answer.From, Kind: answer.Kind, Ref: answer.ID, Payload: answer.Payload,
+			Answer: "It answers your question; nothing has to be sent back.",
+		})
+	} else {
+		a.PrintAnswer(r.Summary, r.Data)
+	}
 	if r.Truncated {
 		a.warnTruncated("query")
 	}

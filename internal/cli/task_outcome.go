@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -92,7 +93,7 @@ func (a *app) reportRefusal(verb string, ack *kinds.Ack) error {
 }
 
 // reportOutcome tells a person how a task ended. The error sets the exit code.
-func (a *app) reportOutcome(verb string, t *client.Task) error {
+func (a *app) reportOutcome(ctx context.Context, verb string, t *client.Task) error {
 	code, known := exitCodeOfState[t.State]
 	if !known {
 		code = frame.ExitFailed
@@ -102,7 +103,11 @@ func (a *app) reportOutcome(verb string, t *client.Task) error {
 	}
 	if !a.JSON {
 		words, data := readOutcome(t)
+		shown := a.printTaskForModel(ctx, t, t.Result)
 		switch {
+		case shown && code == 0:
+		case shown:
+			fmt.Fprintf(a.Err, "acpctl %s: %s\n", verb, t.State)
 		case t.State == client.TaskAccepted:
 			a.PrintForPerson("accepted: no report is wanted")
 		case code == 0:

@@ -23,12 +23,13 @@ func (a *app) newWaitCmd() *cobra.Command {
 7 if it failed or was cancelled, 3 if its deadline passed, 4 if it was refused.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := parseMessageID("ID", args[0])
-			if err != nil {
+			if err = cmp.Or(err, a.checkForModel()); err != nil {
 				return err
 			}
 			return a.waitForTask(cmd.Context(), id, follow)
 		},
 	}
+	a.addForModelFlag(cmd)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print partial results as they come")
 	return cmd
 }
@@ -50,7 +51,9 @@ func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool) e
 		seen = task.Partials
 		err = a.PrintData(task, func() {
 			if r, err := kinds.ParsePayload[kinds.Result](task.Partial); partial && err == nil {
-				a.PrintAnswer(r.Outcome, r.Data)
+				if !a.printTaskForModel(ctx, task, task.Partial) {
+					a.PrintAnswer(r.Outcome, r.Data)
+				}
 				if isResultTruncated(task.Partial) {
 					a.warnTruncated("wait")
 				}
@@ -60,7 +63,7 @@ func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool) e
 			return err
 		}
 		if !partial {
-			return a.reportOutcome("wait", task)
+			return a.reportOutcome(ctx, "wait", task)
 		}
 	}
 }

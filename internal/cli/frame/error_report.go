@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -68,6 +69,10 @@ func (f *Frame) reportError(ctx context.Context, cmd *cobra.Command, args []stri
 	if e.Code == kinds.TooLarge && e.From == "" && len(f.read) > 0 {
 		told.Message = strings.Join(f.read, ", ") + ": " + strings.TrimPrefix(told.Message, cmd.Name()+": ")
 	}
+	if e.From != "" && f.ForModel {
+		f.printErrorForModel(ctx, e)
+		told.From, told.Message = "", f.FindPetname(ctx, e.From)+" answered with an error, which is on standard output"
+	}
 	if h, ok := errors.AsType[hint](err); ok {
 		told.Message += "; " + h.next
 	}
@@ -89,6 +94,13 @@ func (f *Frame) reportError(ctx context.Context, cmd *cobra.Command, args []stri
 		fmt.Fprintf(f.Err, "See: %s --help\n", cmd.CommandPath())
 	}
 	return code
+}
+
+// printErrorForModel prints an error that a peer raised for a model.
+func (f *Frame) printErrorForModel(ctx context.Context, e *kinds.Error) {
+	m := client.PeerMessage{Peer: f.FindPetname(ctx, e.From), Kind: kinds.KindError, Payload: kinds.EncodePayload(e.SanitizeForPeer())}
+	m.ID, _ = identity.ParseID(e.From)
+	f.PrintForModel(m)
 }
 
 // sameID replaces a remedy of the daemon's that WithRepeatID has left. The verbs in question do

@@ -130,6 +130,11 @@ func (t *Terminal) PrintFields(rows ...[2]string) {
 	}
 }
 
+// PrintForModel prints a peer's message as data for a model.
+func (t *Terminal) PrintForModel(m client.PeerMessage) {
+	fmt.Fprint(t.Out, client.RenderPeerMessage(m))
+}
+
 // PrintAnswer prints a peer's answer: the words and, below them, the data.
 func (t *Terminal) PrintAnswer(words string, data jsontext.Value) {
 	t.PrintLine("%s", strings.TrimRight(client.Text(words), "\n"))

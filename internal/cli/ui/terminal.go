@@ -21,6 +21,7 @@ type Terminal struct {
 	ErrTTY   bool // a person reads the talk
 	Colours  bool // NO_COLOR is not set
 	JSON     bool // data is printed as JSON
+	ForModel bool // what peers wrote is printed for a model, under a cover
 }
 
 // NewTerminal returns the streams of this process.
