@@ -154,7 +154,7 @@ func (t *peerText) writeHeader(b *strings.Builder, digits, answer, which string)
 	fmt.Fprintf(b, "Message from peer %s (id %s)", peer, m.ID.Label())
 	switch {
 	case m.Agent == "":
-	case isPlainName(m.Agent):
+	case IsPlainAgentName(m.Agent):
 		fmt.Fprintf(b, ", its agent %s", m.Agent)
 	default:
 		b.WriteString(", its agent ?")
@@ -195,9 +195,9 @@ func formatAnswerHint(s string) string {
 	return s
 }
 
-// isPlainName reports whether an agent's name, which its peer chose, can stand in a header:
-// [a-z0-9][a-z0-9._-]{0,31}.
-func isPlainName(s string) bool {
+// IsPlainAgentName reports whether an agent's name, which its peer chose, is fit to be shown as
+// it is: [a-z0-9][a-z0-9._-]{0,31}.
+func IsPlainAgentName(s string) bool {
 	if s == "" || len(s) > 32 || strings.IndexByte("._-", s[0]) >= 0 {
 		return false
 	}

@@ -130,7 +130,7 @@ func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) e
 func (a *app) printInboxForModel(inbox *client.Inbox, peers []client.Peer) {
 	for _, m := range inbox.Messages {
 		shown := client.PeerMessage{
-			ID: m.Envelope.From, Kind: m.Envelope.Kind, Message: m.Envelope.ID, Payload: m.Envelope.Payload,
+			ID: m.Envelope.From, Agent: m.Envelope.FromAgent, Kind: m.Envelope.Kind, Message: m.Envelope.ID, Payload: m.Envelope.Payload,
 			Answer: fmt.Sprintf("No answer is due; it is number %d of the inbox.", m.Seq),
 		}
 		if m.Envelope.Ref != nil {

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"regexp"
-
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
@@ -35,16 +33,8 @@ func (a *app) newTasksCmd() *cobra.Command {
 // formatDelegator returns the peer of a delegation, and the agent there that gave it if the peer
 // claims a plain name.
 func formatDelegator(t *client.Task) string {
-	if t.Direction != client.Taken || !isPlainAgentName(t.FromAgent) {
+	if t.Direction != client.Taken || !client.IsPlainAgentName(t.FromAgent) {
 		return t.Peer
 	}
 	return t.Peer + "/" + t.FromAgent
 }
-
-// isPlainAgentName reports whether a claimed name of an agent can be shown as it is: lower-case
-// letters, digits and dots, dashes and underscores between them, 32 at most.
-func isPlainAgentName(name string) bool {
-	return plainAgentName.MatchString(name)
-}
-
-var plainAgentName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,31}$`)
