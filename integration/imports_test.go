@@ -28,6 +28,7 @@ var arrows = map[string][]string{
 	"client/jsonrpc":    {"kinds"},
 	"kinds":             {"wire"},
 	"harness":           {"wire", "internal/pace"},
+	"mcp":               {"harness", "client"},
 	"wire":              {"identity", "internal/jsonscan"},
 	"config":            {"kinds"},
 	"discovery":         {"identity"},
@@ -45,7 +46,7 @@ var arrows = map[string][]string{
 	"internal/jsonscan": {},
 	"internal/pace":     {},
 
-	"internal/cli":         {"internal/cli/channel", "internal/cli/oacp"},
+	"internal/cli":         {"internal/cli/channel", "internal/cli/oacp", "mcp"},
 	"internal/cli/channel": {"internal/cli/frame", "client/channels"},
 	"internal/cli/oacp":    {"internal/cli/frame", "oacp/mailbox"},
 	"internal/cli/clitest": {"internal/cli/frame"},
@@ -55,24 +56,26 @@ var arrows = map[string][]string{
 
 // importers names the packages that may import a heavy dependency: one, and what is below it.
 var importers = map[string][]string{
-	"github.com/quic-go/quic-go":       {"peer"},
-	"github.com/fxamacker/cbor/v2":     {"wire"},
-	"modernc.org/sqlite":               {"store"},
-	"github.com/cloudflare/circl":      {"identity"},
-	"github.com/hashicorp/mdns":        {"discovery"},
-	"github.com/miekg/dns":             {"discovery"},
-	"github.com/spf13/cobra":           {"cmd/acpd", "internal/cli"},
-	"github.com/spf13/pflag":           {"cmd/acpd", "internal/cli"},
-	"golang.org/x/term":                {"internal/cli/ui"},
-	"rsc.io/qr":                        {"internal/cli/ui"},
-	"github.com/coder/websocket":       {"harness"},
-	"github.com/coreos/go-systemd/v22": {"daemon"},
-	"encoding/json":                    {},
-	"github.com/rogpeppe/go-internal":  {}, // tests only
+	"github.com/quic-go/quic-go":   {"peer"},
+	"github.com/fxamacker/cbor/v2": {"wire"},
+	"modernc.org/sqlite":           {"store"},
+	"github.com/cloudflare/circl":  {"identity"},
+	"github.com/hashicorp/mdns":    {"discovery"},
+	"github.com/miekg/dns":         {"discovery"},
+	"github.com/spf13/cobra":       {"cmd/acpd", "internal/cli"},
+	"github.com/spf13/pflag":       {"cmd/acpd", "internal/cli"},
+	"golang.org/x/term":            {"internal/cli/ui"},
+	"rsc.io/qr":                    {"internal/cli/ui"},
+	"github.com/coder/websocket":   {"harness"},
+
+	"github.com/modelcontextprotocol/go-sdk": {"mcp"},
+	"github.com/coreos/go-systemd/v22":       {"daemon"},
+	"encoding/json":                          {},
+	"github.com/rogpeppe/go-internal":        {}, // tests only
 }
 
 // speakers may import net/http: HTTP is theirs.
-var speakers = []string{"openintent/api", "openintent/remote", "daemon", "client/channels", "internal/cli", "harness"}
+var speakers = []string{"openintent/api", "openintent/remote", "daemon", "client/channels", "internal/cli", "harness", "mcp"}
 
 func TestImports(t *testing.T) {
 	allowed := make(map[string][]string)
@@ -131,6 +134,7 @@ func TestImports(t *testing.T) {
 var notInDaemon = []string{
 	module + "internal/cli",
 	module + "harness",
+	module + "mcp",
 	"github.com/modelcontextprotocol",
 	"golang.org/x/term",
 	"rsc.io/qr",

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/mcp"
+)
+
+func (a *app) newMCPCmd() *cobra.Command {
+	var attach bool
+	var name, listen string
+	cmd := &cobra.Command{
+		Use:   "mcp",
+		Short: "Give an agent program tools to ask and answer other agents",
+		Example: `  claude mcp add acp -- acpctl mcp --attach
+  acpctl mcp --http 127.0.0.1:0                       for a client that speaks HTTP`,
+		Long: `Serves the Model Context Protocol (MCP) on standard input and output, to the agent
+program that starts it. acpctl setup writes that into the program's settings. The tools:
+
+  acp_peers     who is there, and who answers now
+  acp_query     ask and wait; after 45 s it goes on in the background
+  acp_delegate  hand over work
+  acp_notify    tell without an answer
+  acp_task      how it stands with a query or delegation: wait, read, cancel
+  acp_inbox     read what came, and remove what was read
+  acp_reply     answer it
+
+It uses the socket of the agents' folder, as ACP_SOCKET names it or below the state directory,
+and so can do what agents do and nothing that administers the daemon. Without --attach the
+session only calls. With it the session is an agent that others can ask: claude, claude-2, …
+by its program, or --name. Whether a message wakes it is up to the owner of the daemon: acpctl
+wake; else the message waits for the session's next tool call.
+
+It needs no daemon to start, and survives a restart of the daemon. Queries that wait are lost
+with the session; delegations are the daemon's, and known to a session that is attached
+also after a restart of the daemon.`,
+		Args: frame.NamedArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case name != "" && !attach:
+				return frame.UsageErrorf("--name is the name of the agent: give --attach too")
+			case name != "" && identity.CheckName(name) != nil:
+				return frame.UsageErrorf("--name: %v", identity.CheckName(name))
+			}
+			s := &mcp.Server{
+				Daemon: &a.Daemon, Version: a.version,
+				Log: func(format string, args ...any) {
+					fmt.Fprintf(a.Err, "acpctl mcp: %s\n", client.Text(fmt.Sprintf(format, args...)))
+				},
+			}
+			var err error
+			if a.Daemon.Socket, err = a.findAgentSocket(); err != nil {
+				return err
+			}
+			if parent := os.Getenv("ACP_ID"); parent != "" {
+				if s.Parent, err = parseMessageID("ACP_ID", parent); err != nil {
+					return err
+				}
+			}
+			if attach {
+				a.Daemon.SpeakAs = client.SpeakParams{} // an agent of its own, also below another
+				s.Attach = &client.AttachParams{Name: name}
+				s.FindSession = func(ctx context.Context, program, version string) (harness.Session, error) {
+					return harness.FindSession(ctx, harness.Environment{Client: program, Version: version, Reply: s.ReplyTo})
+				}
+			}
+			return a.serveMCP(cmd.Context(), s, listen)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&attach, "attach", false, "let others reach this session: it is an agent")
+	f.StringVar(&name, "name", "", "name of the agent, for PEER/AGENT (default: that of the program)")
+	f.StringVar(&listen, "http", "", "serve on this address of loopback instead, and print the URL, which is a secret")
+	return cmd
+}
+
+// serveMCP serves until the program closes the session, or a signal.
+func (a *app) serveMCP(ctx context.Context, s *mcp.Server, listen string) error {
+	ctx, release := signal.NotifyContext(ctx, listEndSignals()...)
+	defer release()
+	a.ShareStreams()
+	defer a.Daemon.Close()
+	var err error
+	if listen == "" {
+		err = s.ServeStreams(ctx, a.In, a.Out)
+	} else {
+		var l net.Listener
+		if l, err = net.Listen("tcp", listen); err != nil {
+			return frame.UsageErrorf("--http: %v: expected an address like 127.0.0.1:0", err)
+		}
+		err = s.ServeHTTP(ctx, l, func(url string) { a.PrintLine("%s", url) })
+	}
+	if ctx.Err() != nil {
+		return nil // it was to end
+	}
+	return err
+}

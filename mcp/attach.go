@@ -1,0 +1,216 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/kinds"
+)
+
+const (
+	maxOpenRequests = 16               // queries and delegations that wait for the session
+	maxSameNames    = 16               // sessions of one name that can be attached: claude, claude-2, …
+	longestPause    = 15 * time.Second // between attempts to attach
+	attachPatience  = 2 * time.Second  // that a tool call has for an attempt
+)
+
+// attachment is the session as an agent of the daemon.
+type attachment struct {
+	once sync.Once
+	try  pace.Signal // attach now: somebody waits for it
+
+	mu       sync.Mutex
+	session  harness.Session // how it is woken; nil: not at all
+	name     string          // as which it is attached, or was; "": never yet
+	key      string          // which the daemon gave it
+	attached bool
+	change   chan struct{} // closed when an attempt has ended; then there is a new one
+	problem  error         // of the last attempt
+}
+
+func (a *attachment) init() {
+	a.try = pace.NewSignal()
+	a.change = make(chan struct{})
+}
+
+func (a *attachment) currentSession() harness.Session {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.session
+}
+
+// currentName returns the name as which the session is attached, "" if it is not.
+func (a *attachment) currentName() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.attached {
+		return ""
+	}
+	return a.name
+}
+
+// record notes how an attempt to attach, or being attached, has ended. err is nil if the session
+// is attached now.
+func (a *attachment) record(name, key string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.attached, a.problem = err == nil, err; a.attached {
+		a.name, a.key = name, cmp.Or(key, a.key)
+	}
+	close(a.change)
+	a.change = make(chan struct{})
+}
+
+// beginAttaching finds the session of the program and keeps it attached until the server ends.
+// Only the first call does something. It returns at once.
+func (s *Server) beginAttaching(program *sdk.Implementation) {
+	s.agent.once.Do(func() {
+		var name, version string
+		if program != nil {
+			name, version = program.Name, program.Version
+		}
+		s.goOn(func(ctx context.Context) {
+			info := s.findSession(ctx, name, version)
+			s.keepAttached(ctx, info)
+		})
+	})
+}
+
+// findSession finds how the session is woken, and returns which program it runs in.
+func (s *Server) findSession(ctx context.Context, program, version string) *client.SessionInfo {
+	info := &client.SessionInfo{Harness: makeAgentName(program), Version: cutText(client.Line(version), client.MaxSessionText)}
+	if s.FindSession == nil {
+		return info
+	}
+	session, err := s.FindSession(ctx, program, version)
+	if err != nil {
+		s.logf("this session is not woken: %v; messages wait for its next tool call", err)
+	}
+	if session == nil {
+		return info
+	}
+	info.Harness, info.Version = session.Harness()
+	s.agent.mu.Lock()
+	s.agent.session = session
+	s.agent.mu.Unlock()
+	return info
+}
+
+// makeAgentName makes the name of an agent from that of an MCP client, such as claude-code.
+func makeAgentName(program string) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '-'
+	}, program)
+	name = strings.Trim(name[:min(len(name), 28)], "-")
+	for _, known := range []string{"claude", "codex", "opencode"} {
+		if strings.HasPrefix(name, known) {
+			return known
+		}
+	}
+	if identity.CheckName(name) == nil {
+		return name
+	}
+	return "session"
+}
+
+// keepAttached keeps the session attached until ctx ends. The client renews a broken connection
+// by itself. Here is what it leaves to its caller: a daemon that is not there at first, and a
+// name that another agent has.
+func (s *Server) keepAttached(ctx context.Context, info *client.SessionInfo) {
+	p := *s.Attach
+	p.Session, p.MaxConcurrent = info, maxOpenRequests
+	base := cmp.Or(p.Name, info.Harness)
+	for pause, n := time.Second, 1; ; {
+		p.Name = numberName(base, n)
+		h := client.Handler{Query: s.takeQuery, Delegate: s.takeDelegation, Cancel: s.takeCancel, Wake: s.wake}
+		h.OnAttached = func() {
+			pause = time.Second
+			s.agent.record(p.Name, s.Daemon.Key(), nil)
+		}
+		err := s.Daemon.Attach(ctx, p, h)
+		if ctx.Err() != nil {
+			s.agent.record("", "", ctx.Err())
+			return
+		}
+		s.agent.mu.Lock()
+		p.Key = s.agent.key
+		s.agent.mu.Unlock()
+		if isNameTaken(err) && n < maxSameNames {
+			n++
+			continue
+		}
+		if n = 1; isNameTaken(err) {
+			err = kinds.Errorf(kinds.Overloaded, "%d agents named like %s are attached already: choose another name with --name", maxSameNames, base)
+		}
+		s.agent.record("", "", err)
+		s.logf("not attached: %v", err)
+		select {
+		case <-s.agent.try:
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// numberName returns the n-th name that begins with base: claude, claude-2, claude-3.
+func numberName(base string, n int) string {
+	if n == 1 {
+		return base
+	}
+	return fmt.Sprintf("%s-%d", base, n)
+}
+
+// isNameTaken reports whether another agent has, or is kept, the name.
+func isNameTaken(err error) bool {
+	e, ok := errors.AsType[*kinds.Error](err)
+	return ok && (e.Code == kinds.Invalid || e.Code == kinds.NotAuthorized) && e.From == "" &&
+		strings.HasPrefix(e.Message, "attach: name: ") && !strings.HasPrefix(e.Message, "attach: name: expected")
+}
+
+// awaitAttached waits until the session is attached, if it is to be. It begins an attempt and
+// waits for its end, so that a call which comes first after the daemon is back is the agent's.
+// It returns at once when it is attached, and nil if it is not to be.
+func (s *Server) awaitAttached(ctx context.Context) error {
+	if s.Attach == nil {
+		return nil
+	}
+	s.agent.mu.Lock()
+	attached, change, begun := s.agent.attached, s.agent.change, s.agent.problem != nil
+	s.agent.mu.Unlock()
+	if attached {
+		return nil
+	}
+	if begun {
+		s.agent.try.Set()
+	}
+	select {
+	case <-change:
+	case <-time.After(attachPatience):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.agent.mu.Lock()
+	defer s.agent.mu.Unlock()
+	if s.agent.attached || s.agent.problem == nil {
+		return nil
+	}
+	return s.agent.problem
+}

@@ -1,0 +1,19 @@
+// Package mcp lets the model of an agent program use a daemon: seven tools of the Model Context
+// Protocol (MCP), served to one session on standard input and output, or to clients on loopback.
+//
+// What the package guarantees:
+//
+//   - It uses the agents' socket alone, and so can do what agents do and nothing that
+//     administers the daemon.
+//   - Peer text reaches the model only as [client.RenderPeerMessage] wrote it, also where it is
+//     cut into pages.
+//   - Every call names the message that led to it, so that chains of calls between sessions
+//     end even if no model thinks of it.
+//   - Only acp_reply, or the agent program's own reply to a message, answers a peer. Nothing
+//     else that a model says leaves.
+//   - A call that waits ends after 45 s at most, and goes on under its id. Everything that is
+//     kept here is bounded, and ends with the session.
+//   - A failure is a result with a code, a message and what to do next.
+//
+// It leaves to package harness how a session is woken, and to the daemon whether it may be.
+package mcp

@@ -1,0 +1,104 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+)
+
+// serveHTTP serves until the test ends, and returns the URL.
+func serveHTTP(t *testing.T, s *Server) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	urls, ended := make(chan string, 1), make(chan error, 1)
+	go func() { ended <- s.ServeHTTP(ctx, l, func(url string) { urls <- url }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := await.Receive(t, "the server has ended", ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("serve: %v", err)
+		}
+		s.Daemon.Close()
+	})
+	return await.Receive(t, "the URL", urls)
+}
+
+func TestHTTP(t *testing.T) {
+	d := newFakeDaemon(t)
+	at := serveHTTP(t, &Server{Daemon: &client.Client{Socket: d.path}})
+	s, err := sdk.NewClient(&sdk.Implementation{Name: "t", Version: "1"}, nil).Connect(await.NewContext(t), &sdk.StreamableClientTransport{Endpoint: at}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if r, err := s.CallTool(await.NewContext(t), &sdk.CallToolParams{Name: "acp_peers"}); err != nil || r.IsError {
+		t.Errorf("%+v, %v", r, err)
+	}
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path, host, origin string
+		want               int
+	}{
+		{u.Path, u.Host, "", 200},
+		{u.Path, "localhost:" + u.Port(), "", 200},
+		{u.Path, u.Host, "http://" + u.Host, 200},
+		{u.Path, "evil.example.com", "", 403},
+		{u.Path, "evil.example.com:" + u.Port(), "", 403},
+		{u.Path, "127.0.0.1:1", "", 403},
+		{u.Path, "127.0.0.1", "", 403},
+		{u.Path, u.Host, "http://evil.example.com", 403},
+		{u.Path, u.Host, "http://127.0.0.1:1", 403},
+		{u.Path, u.Host, "https://" + u.Host, 403},
+		{u.Path, u.Host, "null", 403},
+		{"/", u.Host, "", 401},
+		{u.Path + "x", u.Host, "", 401},
+		{u.Path[:len(u.Path)-1], u.Host, "", 401},
+	} {
+		r, err := http.NewRequest("POST", "http://"+u.Host+c.path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = c.host
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		if c.origin != "" {
+			r.Header.Set("Origin", c.origin)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode != c.want || strings.Contains(string(text), strings.TrimPrefix(u.Path, "/")) {
+			t.Errorf("%s, host %q, origin %q: %d %s, want %d", c.path, c.host, c.origin, answer.StatusCode, text, c.want)
+		}
+	}
+}
+
+func TestHTTPIsOnLoopbackAlone(t *testing.T) {
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Daemon: new(client.Client)}
+	if err := s.ServeHTTP(t.Context(), l, func(string) { t.Error("announced") }); err == nil || !strings.Contains(err.Error(), "not on loopback") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,196 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+type peersArguments struct {
+	Peer string `json:"peer"`
+	Page int    `json:"page"`
+}
+
+const (
+	parallelDiscovers = 16
+	discoverPatience  = 2 * time.Second
+)
+
+// self says who the session is.
+type self struct {
+	Daemon string `json:"daemon"`         // the name of this machine's daemon
+	ID     string `json:"id"`             // its id
+	Agent  string `json:"agent,omitzero"` // as which the session is attached; "": it only calls
+}
+
+// peerRow tells of one peer.
+type peerRow struct {
+	Name   string           `json:"name"`
+	ID     string           `json:"id"` // its label
+	State  client.PeerState `json:"state"`
+	RTTMS  float64          `json:"rtt_ms,omitzero"`
+	About  string           `json:"about"` // what its agents are for, or why that is not known
+	Agents []agentRow       `json:"agents,omitempty"`
+}
+
+// agentRow tells of one agent of a peer, by the peer's word.
+type agentRow struct {
+	Name    string `json:"name"`
+	Answers string `json:"answers"` // now or when-active
+}
+
+// When an agent answers.
+const (
+	answersNow        = "now"
+	answersWhenActive = "when-active" // a session: when it has a turn
+)
+
+// callPeers tells who is there. What peers say of themselves is shown as far as it is names of
+// agents and of domains.
+func (s *Server) callPeers(ctx context.Context, call *toolCall) (*result, error) {
+	var a peersArguments
+	if err := call.readArguments(&a); err != nil {
+		return nil, err
+	}
+	who, err := twice(ctx, s.Daemon.Whoami)
+	if err != nil {
+		return nil, err
+	}
+	peers, err := twice(ctx, s.Daemon.Peers)
+	if err != nil {
+		return nil, err
+	}
+	peers = slices.DeleteFunc(peers, func(p client.Peer) bool {
+		return p.State != client.PeerConnected && p.State != client.PeerTrusted || a.Peer != "" && p.Name != a.Peer && p.ID.String() != a.Peer
+	})
+	if a.Peer != "" && len(peers) == 0 {
+		return nil, kinds.Errorf(kinds.UnknownPeer, "peer: no trusted peer is called %q", cutText(a.Peer, 64))
+	}
+	slices.SortFunc(peers, func(a, b client.Peer) int { return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.Name, b.Name)) })
+	me := self{Daemon: client.Line(who.Name), ID: who.ID.String(), Agent: cmp.Or(s.agent.currentName(), s.Daemon.SpeakAs.Name)}
+	var text strings.Builder
+	fmt.Fprintf(&text, "You: %s on %s\n", cmp.Or(me.Agent, "no agent, so others cannot reach you,"), me.Daemon)
+	if len(peers) == 0 {
+		text.WriteString("No peers: your user adds one with acpctl invite and join, or acpctl trust.")
+	}
+	first, end, err := cutRows(len(peers), peersOfPage, a.Page)
+	if err != nil {
+		return nil, err
+	}
+	rows := s.describePeers(ctx, peers[first:end])
+	for _, row := range rows {
+		text.WriteString(row.describe() + "\n")
+	}
+	r := &result{State: "listed", isList: true, Text: text.String(), Detail: map[string]any{"me": me, "peers": rows}}
+	if end < len(peers) {
+		r.Next = max(a.Page, 1) + 1
+		r.addNextPage("acp_peers")
+	}
+	return r, nil
+}
+
+// describePeers asks the peers that are connected, all at the same time, what their agents are.
+func (s *Server) describePeers(ctx context.Context, peers []client.Peer) []peerRow {
+	rows := make([]peerRow, len(peers))
+	var g errgroup.Group
+	g.SetLimit(parallelDiscovers)
+	for i, p := range peers {
+		rows[i] = peerRow{Name: p.Name, ID: p.ID.Label(), State: p.State, About: "not connected now"}
+		if p.Refuses {
+			rows[i].About = "does not trust this daemon: its owner has to run acpctl trust there"
+		}
+		if p.State != client.PeerConnected {
+			continue
+		}
+		if p.RTTUS != nil {
+			rows[i].RTTMS = float64(*p.RTTUS) / 1000
+		}
+		g.Go(func() error {
+			s.describeAgents(ctx, &rows[i])
+			return nil
+		})
+	}
+	g.Wait()
+	return rows
+}
+
+// describeAgents asks a peer what its agents are.
+func (s *Server) describeAgents(ctx context.Context, row *peerRow) {
+	answer, err := s.Daemon.Discover(ctx, client.DiscoverParams{To: row.Name, TimeoutMS: uint64(discoverPatience.Milliseconds())})
+	if err != nil {
+		row.About = "it does not say what its agents are: " + string(kinds.AsError(err).Code)
+		return
+	}
+	c, err := kinds.ParsePayload[capabilities](answer.Payload)
+	if err != nil {
+		row.About = "it does not say what its agents are"
+		return
+	}
+	for _, name := range c.Agents[:min(len(c.Agents), mostNames)] {
+		a := agentRow{Name: plainName(name), Answers: answersNow}
+		if slices.Contains(c.Sessions, name) {
+			a.Answers = answersWhenActive
+		}
+		row.Agents = append(row.Agents, a)
+	}
+	var domains []string
+	for _, d := range c.Domains[:min(len(c.Domains), mostNames)] {
+		domains = append(domains, plainName(d))
+	}
+	switch {
+	case len(domains) > 0:
+		row.About = "about " + strings.Join(domains, ", ")
+	case len(row.Agents) > 0:
+		row.About = "about anything"
+	default:
+		row.About = "no agents now: notices wait in its inbox"
+	}
+	if len(c.Agents) > mostNames || len(c.Domains) > mostNames {
+		row.About += ", and more"
+	}
+}
+
+// Bounds of what is shown of peers: together it is a page.
+const (
+	peersOfPage = 10
+	mostNames   = 6
+)
+
+// describe returns the row as a line.
+func (r *peerRow) describe() string {
+	var agents []string
+	for _, a := range r.Agents {
+		agents = append(agents, a.Name+" ("+a.Answers+")")
+	}
+	if len(agents) > 0 {
+		return fmt.Sprintf("%s (%s, %s): %s; %s", r.Name, r.ID, r.State, strings.Join(agents, ", "), r.About)
+	}
+	return fmt.Sprintf("%s (%s, %s): %s", r.Name, r.ID, r.State, r.About)
+}
+
+// capabilities is what a peer says of its agents. Sessions are those of Agents that answer only
+// while they have a turn.
+type capabilities struct {
+	kinds.Capabilities
+	Sessions []string `json:"sessions"`
+}
+
+// plain matches the names that are shown of what a peer says.
+var plain = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,31}$`)
+
+// plainName returns a name that a peer claims, "?" unless it is plain.
+func plainName(name string) string {
+	if !plain.MatchString(name) {
+		return "?"
+	}
+	return name
+}

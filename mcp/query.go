@@ -1,0 +1,167 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+type queryArguments struct {
+	To        string  `json:"to"`
+	Question  string  `json:"question"`
+	Domain    string  `json:"domain"`
+	DeadlineS float64 `json:"deadline_s"`
+	Thread    string  `json:"thread"`
+	About     string  `json:"about"`
+	ID        string  `json:"id"`
+}
+
+// callQuery asks, and waits for the answer as long as a tool call waits. If the program gives the
+// call up, the question is withdrawn.
+func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error) {
+	var a queryArguments
+	if err := call.readArguments(&a); err != nil {
+		return nil, err
+	}
+	deadline, err := readSeconds("deadline_s", a.DeadlineS, kinds.MaxQueryDeadline)
+	if err != nil {
+		return nil, err
+	}
+	if deadline == 0 {
+		deadline = uint64(kinds.MaxQueryDeadline.Milliseconds())
+	}
+	h, given, err := s.newHead(call, a.ID, a.About, a.Thread)
+	if err != nil {
+		return nil, err
+	}
+	payload, err := newPayload(kinds.KindQuery, &kinds.Query{Question: a.Question, Domain: a.Domain, DeadlineMS: deadline})
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.beginCall(h.ID, a.To, func(ctx context.Context) (*client.Answer, error) {
+		return withParent(h, given, a.Thread, func(h client.Head) (*client.Answer, error) {
+			return s.Daemon.Query(ctx, client.QueryParams{Head: h, To: a.To, Payload: payload})
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.awaitCall(ctx, call, c)
+	if ctx.Err() != nil {
+		c.cancel()
+	}
+	return r, err
+}
+
+// awaitCall waits until a kept call has ended, as long as a tool call waits, and returns its result.
+func (s *Server) awaitCall(ctx context.Context, call *toolCall, c *keptCall) (*result, error) {
+	limit := time.NewTimer(s.timing.wait)
+	defer limit.Stop()
+	tick := time.NewTicker(s.timing.progress)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.done:
+			return s.describeCall(ctx, c, 1)
+		case <-tick.C:
+			s.tellProgress(ctx, call, c.begun, "waiting for "+c.to)
+		case <-limit.C:
+			return s.newPendingResult(c.id, c.to, "The answer"), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// newPendingResult makes the result of a tool call that has waited long enough.
+func (s *Server) newPendingResult(id wire.MessageID, to, what string) *result {
+	return &result{
+		State: "pending", ID: id,
+		Text: fmt.Sprintf("pending: %s of %s has not come yet. Go on with acp_task, id %s, do wait. It is kept for %s in this session, and lost with it.",
+			what, client.Line(cutText(to, 100)), id, describeDuration(s.timing.keep)),
+	}
+}
+
+// describeCall makes the result of a call that has ended, with a page of its answer.
+func (s *Server) describeCall(ctx context.Context, c *keptCall, page int) (*result, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	r := &result{State: "answered", ID: c.id, From: s.names.of(ctx, s, c.answer.From)}
+	err := r.addPeerText(client.PeerMessage{
+		Peer: r.From, ID: c.answer.From, Kind: c.answer.Kind, Message: c.id, Payload: c.answer.Payload,
+		Answer: "It answers your query, and needs no answer.",
+	}, page, "acp_task with id "+c.id.String()+", do result")
+	return r, err
+}
+
+// pageSize is the size of a page of peer text, in bytes. Beside it is room for what else a result
+// says: together it is not over client.PeerPageSize.
+const pageSize = client.PeerPageSize - 1400
+
+// addPeerText adds a page of a message, and says how the page that follows is read, if there is
+// one. Page 0 is the first.
+func (r *result) addPeerText(m client.PeerMessage, page int, how string) error {
+	page = max(page, 1)
+	text, pages := client.RenderPeerPage(m, page, pageSize)
+	if page > pages {
+		return kinds.Errorf(kinds.Invalid, "page: there are %d", pages)
+	}
+	if r.Text != "" {
+		r.Text += "\n"
+	}
+	r.Text += text
+	r.payloads = append(r.payloads, exact{m.Message, m.Payload})
+	if page < pages {
+		r.Next = page + 1
+		r.addNextPage(how)
+	}
+	return nil
+}
+
+// addNextPage says how the page that follows is read, if there is one.
+func (r *result) addNextPage(how string) {
+	if r.Next > 0 {
+		r.Text = strings.TrimRight(r.Text, "\n") + fmt.Sprintf("\nThere is more: %s, page %d.", how, r.Next)
+	}
+}
+
+// tellProgress tells the program that a call goes on, if it wants to know.
+func (s *Server) tellProgress(ctx context.Context, call *toolCall, begun time.Time, message string) {
+	token := call.request.Params.GetProgressToken()
+	if token == nil {
+		return
+	}
+	call.request.Session.NotifyProgress(ctx, newProgress(token, time.Since(begun).Seconds(), client.Line(cutText(message, 200))))
+}
+
+// newPayload encodes a payload and checks it, so that an error names the argument.
+func newPayload(kind string, v any) (wire.Payload, error) {
+	p := kinds.EncodePayload(v)
+	row, _ := kinds.FindKind(kind)
+	return p, row.CheckPayload(p)
+}
+
+// readSeconds returns a number of seconds in milliseconds; 0 stays 0.
+func readSeconds(name string, s float64, most time.Duration) (uint64, error) {
+	if s < 0 || s > most.Seconds() || s > 0 && s < 0.001 {
+		return 0, kinds.Errorf(kinds.Invalid, "%s: expected more than 0 and at most %d", name, int(most.Seconds()))
+	}
+	return uint64(s * 1000), nil
+}
+
+// describeDuration writes whole hours, minutes or seconds.
+func describeDuration(d time.Duration) string {
+	switch {
+	case d >= time.Hour && d%time.Hour == 0:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	case d >= time.Minute:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%d s", max(1, d/time.Second))
+}

@@ -1,0 +1,279 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+type replyArguments struct {
+	ID       string         `json:"id"`
+	Text     string         `json:"text"`
+	Data     jsontext.Value `json:"data"`
+	Status   string         `json:"status"`
+	Progress *float64       `json:"progress"`
+}
+
+// The values of status.
+const (
+	replyCompleted = "completed"
+	replyFailed    = "failed"
+	replyRefused   = "refused"
+	replyPartial   = "partial"
+)
+
+// replyMemory knows who sent the messages of the inbox that were shown last.
+type replyMemory struct {
+	mu   sync.Mutex
+	seen memory[wire.MessageID, sender]
+}
+
+// sender is whom a reply to a message of the inbox goes to.
+type sender struct {
+	to    string // peer, or peer/agent
+	topic string // of a notice
+}
+
+const maxSenders = 256
+
+func (m *replyMemory) keep(e *wire.Envelope) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen.most = maxSenders
+	who := sender{to: e.From.String()} // not the petname, which can pass to another peer
+	if plain.MatchString(e.FromAgent) {
+		who.to += "/" + e.FromAgent
+	}
+	if n, err := kinds.ParsePayload[kinds.Notify](e.Payload); e.Kind == kinds.KindNotify && err == nil {
+		who.topic = n.Topic
+	}
+	m.seen.keep(e.ID, who)
+}
+
+func (m *replyMemory) get(id wire.MessageID) (sender, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seen.get(id)
+}
+
+// callReply answers a message that acp_inbox has shown.
+func (s *Server) callReply(ctx context.Context, call *toolCall) (*result, error) {
+	var a replyArguments
+	if err := call.readArguments(&a); err != nil {
+		return nil, err
+	}
+	id, err := readID("id", a.ID)
+	if err != nil {
+		return nil, err
+	}
+	return s.reply(ctx, id, &a)
+}
+
+// ReplyTo answers a message with a text that the model sent by the agent program's own means, as
+// [harness.Environment.Reply] wants it.
+func (s *Server) ReplyTo(ctx context.Context, id wire.MessageID, text string) error {
+	_, err := s.reply(ctx, id, &replyArguments{Text: text})
+	return err
+}
+
+func (s *Server) reply(ctx context.Context, id wire.MessageID, a *replyArguments) (*result, error) {
+	switch {
+	case a.Status == "":
+		a.Status = replyCompleted
+	case !strings.Contains(" completed failed refused partial ", " "+a.Status+" "):
+		return nil, kinds.Errorf(kinds.Invalid, "status: expected completed, failed, refused or partial")
+	}
+	if a.Progress != nil && (a.Status != replyPartial || *a.Progress < 0 || *a.Progress > 1) {
+		return nil, kinds.Errorf(kinds.Invalid, "progress: expected 0 to 1, with status partial")
+	}
+	r, err := s.requests.find(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case r == nil:
+		return s.replyToMessage(ctx, id, a)
+	case r.Kind == kinds.KindQuery:
+		return s.answerQuery(r, a)
+	}
+	return s.reportOn(ctx, r, a)
+}
+
+// answerQuery gives the answer to the daemon, which has the query still open.
+func (s *Server) answerQuery(r *openRequest, a *replyArguments) (*result, error) {
+	var out outcome
+	switch a.Status {
+	case replyPartial:
+		return nil, kinds.Errorf(kinds.Invalid, "status: a query has one answer: partial is for delegations")
+	case replyFailed:
+		out.err = kinds.Errorf(kinds.Internal, "%s", a.Text)
+	case replyRefused:
+		out.err = kinds.Errorf(kinds.NotAuthorized, "%s", a.Text)
+	default:
+		payload, err := newPayload(kinds.KindResponse, &kinds.Response{Summary: a.Text, Data: a.Data})
+		if err != nil {
+			return nil, err
+		}
+		out.payload = payload
+	}
+	if !s.requests.remove(r, "it was answered") {
+		return nil, kinds.Errorf(kinds.NotFound, "%s is not open any more", r.ID)
+	}
+	r.answer <- out
+	s.parents.note(r.ID)
+	return &result{State: "answered", ID: r.ID, From: r.Name, Text: "The answer goes to " + r.Name + "."}, nil
+}
+
+// reportOn sends a result of a delegation. The final one ends it here. If the peer is away, the
+// result is sent again and again for as long as a tool call waits, and then on behind it.
+func (s *Server) reportOn(ctx context.Context, r *openRequest, a *replyArguments) (*result, error) {
+	send, params, err := s.newReport(r, a)
+	if err != nil {
+		return nil, err
+	}
+	if a.Status == replyPartial {
+		receipt, err := send(ctx, params)
+		if err != nil {
+			return nil, err
+		}
+		return &result{State: string(receipt.State), ID: r.ID, From: r.Name, Text: "The partial result is " + string(receipt.State) + ". The delegation goes on."}, nil
+	}
+	if !s.requests.beginReply(r) {
+		return nil, kinds.Errorf(kinds.Invalid, "a result for %s is on its way already", r.ID)
+	}
+	type sent struct {
+		receipt *client.Receipt
+		err     error
+	}
+	ended := make(chan sent, 1)
+	s.goOn(func(ctx context.Context) {
+		var out sent
+		defer func() { ended <- out }()
+		out.receipt, out.err = sendPatiently(ctx, s.timing.keep, params, send)
+		if out.err == nil || kinds.AsError(out.err).Code == kinds.NotFound {
+			s.requests.remove(r, "its result was sent")
+		}
+		s.requests.endReply(r)
+	})
+	limit := time.NewTimer(s.timing.wait)
+	defer limit.Stop()
+	select {
+	case out := <-ended:
+		if out.err != nil {
+			return nil, out.err
+		}
+		return &result{State: string(out.receipt.State), ID: r.ID, From: r.Name, Text: "The result is " + string(out.receipt.State) + ": " + describeReceipt(out.receipt.State)}, nil
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	return &result{State: "pending", ID: r.ID, From: r.Name, Text: r.Name + " cannot be reached now. The result is sent as soon as it can, while this session lasts."}, nil
+}
+
+// newReport returns the message that reports on a delegation, and how it is sent.
+func (s *Server) newReport(r *openRequest, a *replyArguments) (send func(context.Context, client.ResultParams) (*client.Receipt, error), _ client.ResultParams, err error) {
+	params := client.ResultParams{Head: client.Head{ID: wire.NewMessageID()}, Ref: r.ID}
+	if a.Status == replyRefused {
+		params.Payload, err = newPayload(kinds.KindError, kinds.Errorf(kinds.NotAuthorized, "%s", a.Text))
+		return s.Daemon.SendError, params, err
+	}
+	report := struct {
+		Status   string         `json:"status"`
+		Outcome  string         `json:"outcome"`
+		Data     jsontext.Value `json:"data,omitzero"`
+		Error    string         `json:"error,omitzero"`
+		Progress *float64       `json:"progress,omitzero"`
+		Message  string         `json:"message,omitzero"`
+	}{Status: a.Status, Outcome: a.Text, Data: a.Data}
+	switch a.Status {
+	case replyFailed:
+		report.Error = string(kinds.Internal)
+	case replyPartial:
+		report.Progress, report.Message = a.Progress, cutText(a.Text, 1024)
+	}
+	params.Payload, err = newPayload(kinds.KindResult, &report)
+	return s.Daemon.SendResult, params, err
+}
+
+// sendPatiently sends a final result until the peer has it, refuses it, or limit has passed. It
+// repeats it under the same id.
+func sendPatiently(ctx context.Context, limit time.Duration, params client.ResultParams, send func(context.Context, client.ResultParams) (*client.Receipt, error)) (*client.Receipt, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 15*time.Second) {
+		receipt, err := send(ctx, params)
+		e, ok := errors.AsType[*kinds.Error](err)
+		if err == nil || !ok || !e.Retryable || ctx.Err() != nil {
+			return receipt, err
+		}
+		if pace.Sleep(ctx, max(pause, time.Duration(e.RetryAfterMS)*time.Millisecond)) != nil {
+			return nil, err
+		}
+	}
+}
+
+// beginReply marks that a final reply is on its way. It reports false if one is already.
+func (t *requestTable) beginReply(r *openRequest) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.replying {
+		return false
+	}
+	r.replying = true
+	return true
+}
+
+func (t *requestTable) endReply(r *openRequest) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.replying = false
+}
+
+// replyToMessage sends a message back to the sender of one that acp_inbox has shown, and removes
+// that from the inbox.
+func (s *Server) replyToMessage(ctx context.Context, id wire.MessageID, a *replyArguments) (*result, error) {
+	who, ok := s.replies.get(id)
+	if !ok {
+		return nil, kinds.Errorf(kinds.NotFound, "%s was not shown in this session: acp_inbox shows what can be answered", id)
+	}
+	if a.Status == replyPartial {
+		return nil, kinds.Errorf(kinds.Invalid, "status: partial is for delegations")
+	}
+	data, err := json.Marshal(a.Text)
+	if err != nil {
+		return nil, kinds.Errorf(kinds.Invalid, "text: %v", err)
+	}
+	if len(a.Data) > 0 {
+		data, err = json.Marshal(map[string]jsontext.Value{"text": data, "data": a.Data})
+		if err != nil {
+			return nil, kinds.Errorf(kinds.Invalid, "data: %v", err)
+		}
+	}
+	topic := who.topic
+	if topic == "" {
+		topic = "reply"
+	}
+	payload, err := newPayload(kinds.KindNotify, &kinds.Notify{Topic: topic, Data: data})
+	if err != nil {
+		return nil, err
+	}
+	receipt, err := withParent(client.Head{ID: wire.NewMessageID(), Parent: id}, false, "", func(h client.Head) (*client.Receipt, error) {
+		return s.Daemon.Notify(ctx, client.NotifyParams{Head: h, To: client.To(who.to), Payload: payload})
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &result{State: string(receipt.State), ID: receipt.ID, Text: "The reply is " + string(receipt.State) + ": " + describeReceipt(receipt.State)}
+	if _, err := s.Daemon.Ack(ctx, client.AckParams{IDs: []wire.MessageID{id}}); err != nil {
+		r.Text += " The message stays in the inbox: " + client.Line(kinds.AsError(err).Message)
+	}
+	return r, nil
+}

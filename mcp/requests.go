@@ -1,0 +1,285 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// requestTable holds the queries and delegations that wait for the session's answer. The daemon
+// bounds how many there are, by max_concurrent.
+type requestTable struct {
+	mu    sync.Mutex
+	open  map[wire.MessageID]*openRequest
+	ended memory[wire.MessageID, string] // why requests have ended
+	over  bool                           // the session ends: no more are taken
+}
+
+// openRequest is a query or delegation that the session has not answered yet.
+type openRequest struct {
+	*client.Inbound
+	arrived  time.Time
+	deadline time.Time    // zero: none
+	answer   chan outcome // of a query: its answer, once; capacity 1
+	woken    bool         // a post was begun; guarded by requestTable.mu
+	replying bool         // a final reply is on its way; guarded by requestTable.mu
+}
+
+// outcome is the answer to a query.
+type outcome struct {
+	payload wire.Payload
+	err     error
+}
+
+// maxRemembered bounds each memory of what has ended.
+const maxRemembered = 64
+
+func (t *requestTable) init() {
+	t.open = make(map[wire.MessageID]*openRequest)
+	t.ended.most = maxRemembered
+}
+
+// add adds a request, or returns an error if the session ends. A query that comes again while it
+// is open takes the place of the first.
+func (t *requestTable) add(in *client.Inbound) (*openRequest, error) {
+	r := &openRequest{Inbound: in, arrived: time.Now(), answer: make(chan outcome, 1)}
+	if in.DeadlineMS > 0 {
+		r.deadline = r.arrived.Add(time.Duration(in.DeadlineMS) * time.Millisecond)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return nil, errSessionEnds
+	}
+	t.open[in.ID] = r
+	t.ended.forget(in.ID)
+	return r, nil
+}
+
+// close makes add refuse more.
+func (t *requestTable) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+}
+
+// remove ends a request, if it is still open, and keeps why. It reports whether it was open.
+func (t *requestTable) remove(r *openRequest, why string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open[r.ID] != r {
+		return false
+	}
+	delete(t.open, r.ID)
+	t.ended.keep(r.ID, why)
+	return true
+}
+
+// find returns an open request. If it is not open, the error says why, and is not_found if
+// there never was one.
+func (t *requestTable) find(id wire.MessageID) (*openRequest, error) {
+	t.dropExpired()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.open[id]; r != nil {
+		return r, nil
+	}
+	if why, ok := t.ended.get(id); ok {
+		return nil, kinds.Errorf(kinds.NotFound, "%s is not open any more: %s", id, why)
+	}
+	return nil, nil
+}
+
+// list returns the open requests, the oldest first.
+func (t *requestTable) list() []*openRequest {
+	t.dropExpired()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []*openRequest
+	for _, r := range t.open {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *openRequest) int { return a.arrived.Compare(b.arrived) })
+	return all
+}
+
+// dropExpired removes delegations whose deadline has passed: for them no call ends.
+func (t *requestTable) dropExpired() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, r := range t.open {
+		if r.Kind == kinds.KindDelegate && !r.deadline.IsZero() && time.Now().After(r.deadline) {
+			delete(t.open, id)
+			t.ended.keep(id, "its deadline has passed")
+		}
+	}
+}
+
+// takeQuery keeps a query until acp_reply answers it, its deadline passes or its sender gives up.
+func (s *Server) takeQuery(ctx context.Context, in *client.Inbound) (any, error) {
+	r, err := s.requests.add(in)
+	if err != nil {
+		return nil, err
+	}
+	s.wakeForRequest(r, in)
+	select {
+	case a := <-r.answer:
+		s.requests.remove(r, "it was answered")
+		return a.payload, a.err
+	case <-ctx.Done():
+		why := "its sender gave up, or the daemon went away"
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			why = "its deadline has passed"
+		}
+		s.requests.remove(r, why)
+		return nil, ctx.Err()
+	case <-s.life.Done():
+		s.requests.remove(r, "the session has ended")
+		return nil, errSessionEnds
+	}
+}
+
+// errSessionEnds is what senders of open requests hear when the session ends.
+var errSessionEnds = kinds.Errorf(kinds.NoAgent, "the session has ended: try again when there is one")
+
+// takeDelegation takes a delegation for the session. It stays open until acp_reply ends it.
+func (s *Server) takeDelegation(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
+	r, err := s.requests.add(in)
+	if err != nil {
+		return nil, err
+	}
+	s.wakeForRequest(r, in)
+	return nil, nil
+}
+
+// takeCancel ends an open delegation whose sender wants it no more. The model hears of it with
+// its next tool call.
+func (s *Server) takeCancel(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
+	if in.Ref == nil {
+		return &kinds.Ack{Code: kinds.NotFound, Message: "the cancellation names no delegation"}, nil
+	}
+	r, _ := s.requests.find(*in.Ref)
+	if r == nil || r.Kind != kinds.KindDelegate || !s.requests.remove(r, "its sender has cancelled it") {
+		return &kinds.Ack{Code: kinds.NotFound, Message: "the session does not work on it"}, nil
+	}
+	s.notices.add(in.Name + " has cancelled the delegation " + r.ID.String() + ": stop the work on it")
+	return nil, nil
+}
+
+// endOpenDelegations tells the senders of open delegations that the session ends. It takes the
+// time for a farewell at most.
+func (s *Server) endOpenDelegations() {
+	s.requests.close()
+	ctx, cancel := context.WithTimeout(context.Background(), s.timing.farewell)
+	defer cancel()
+	var sending sync.WaitGroup
+	for _, r := range s.requests.list() {
+		if r.Kind == kinds.KindDelegate && s.requests.remove(r, "the session has ended") {
+			sending.Go(func() {
+				s.Daemon.SendError(ctx, client.ResultParams{Ref: r.ID, Payload: kinds.EncodePayload(errSessionEnds)})
+			})
+		}
+	}
+	sending.Wait()
+}
+
+// wakeForRequest wakes the session for an open request, if the daemon allows it, and does not
+// wait for it.
+func (s *Server) wakeForRequest(r *openRequest, in *client.Inbound) {
+	if in.Wake == nil || s.agent.currentSession() == nil {
+		return
+	}
+	s.requests.mu.Lock()
+	woken := r.woken
+	r.woken = true
+	s.requests.mu.Unlock()
+	if !woken {
+		s.goOn(func(ctx context.Context) { s.post(ctx, in) })
+	}
+}
+
+// wake wakes the session for a message that lies in the inbox, or for an open request for which
+// it may be woken only now.
+func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnswer, error) {
+	if in.Wake == nil || s.agent.currentSession() == nil {
+		return nil, nil
+	}
+	if in.Kind == kinds.KindQuery || in.Kind == kinds.KindDelegate {
+		r, _ := s.requests.find(in.ID)
+		if r == nil {
+			return nil, nil
+		}
+		s.requests.mu.Lock()
+		r.woken = true
+		s.requests.mu.Unlock()
+	}
+	posted, proven := s.post(ctx, in)
+	return &client.WakeAnswer{Posted: posted, Proven: proven}, nil
+}
+
+// post gives the session's program a line that says that a message waits. Nothing in the line
+// is a peer's choice but its petname. proven reports that the model has the message's text.
+func (s *Server) post(ctx context.Context, in *client.Inbound) (posted, proven bool) {
+	p := harness.Post{
+		Message:    in.ID,
+		Pointer:    "1 message from " + in.Name + " waits, id " + in.ID.String() + ". Call acp_inbox.",
+		Unattended: in.Wake.Unattended,
+	}
+	if text := s.renderInbound(in); len(text) <= client.PeerPageSize {
+		p.Untrusted = text
+	}
+	s.replies.keep(&in.Envelope)
+	done, err := s.agent.currentSession().Post(ctx, p)
+	if err != nil {
+		s.logf("message %s from %s waits for the next tool call: %v", in.ID, in.Name, err)
+	}
+	if done.Proven {
+		s.parents.note(in.ID)
+	}
+	return err == nil || errors.Is(err, harness.ErrHeld), done.Proven
+}
+
+// renderInbound renders a message for the model.
+func (s *Server) renderInbound(in *client.Inbound) string {
+	return client.RenderPeerMessage(newPeerMessage(&in.Envelope, in.Name))
+}
+
+// newPeerMessage returns a message as it is rendered.
+func newPeerMessage(e *wire.Envelope, petname string) client.PeerMessage {
+	m := client.PeerMessage{
+		Peer: petname, ID: e.From, Agent: e.FromAgent, Kind: e.Kind, Message: e.ID, Payload: e.Payload, Answer: describeAnswer(e),
+	}
+	if e.Ref != nil {
+		m.Ref = *e.Ref
+	}
+	return m
+}
+
+// describeAnswer says how a message is answered.
+func describeAnswer(e *wire.Envelope) string {
+	switch e.Kind {
+	case kinds.KindQuery:
+		return "Answer it with acp_reply, id " + e.ID.String() + "."
+	case kinds.KindDelegate:
+		return "When the work is done, or will not be, say so with acp_reply, id " + e.ID.String() + "."
+	case kinds.KindNotify:
+		return "It needs no answer. acp_inbox with ack removes it; acp_reply sends a message back."
+	}
+	return "It ends a delegation of yours, and needs no answer. acp_inbox with ack removes it."
+}
+
+// remaining says how long a request can still be answered, "" if there is no deadline.
+func (r *openRequest) remaining() time.Duration {
+	if r.deadline.IsZero() {
+		return 0
+	}
+	return max(cmp.Or(time.Until(r.deadline), time.Nanosecond), time.Nanosecond)
+}

@@ -1,0 +1,194 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// result is what a tool returns: a text for the model, and the same for programs.
+//
+// Agent programs differ in which of the two they show to the model, so the structured result
+// has the text too, and neither has peer text outside of it. The exact text of a message, with
+// the characters that are removed for the model, is in _meta, which no model sees.
+type result struct {
+	Text string `json:"text,omitzero"` // for the model
+
+	State   string         `json:"state,omitzero"` // what became of the call
+	ID      wire.MessageID `json:"id,omitzero"`    // of the message that was sent, or is shown
+	From    string         `json:"from,omitzero"`  // petname of the peer that answered
+	Next    int            `json:"next,omitzero"`  // offset of the page that follows
+	Detail  any            `json:"detail,omitzero"`
+	Error   *failure       `json:"error,omitzero"`
+	Unread  *int           `json:"unread,omitzero"` // messages that wait for the session, at most 99
+	Notices []string       `json:"notices,omitempty"`
+
+	isList   bool // Detail says what Text does, and has no peer text
+	payloads []exact
+}
+
+// exact is a message's payload as its sender wrote it.
+type exact struct {
+	ID      wire.MessageID `json:"id"`
+	Payload wire.Payload   `json:"payload"`
+}
+
+// maxExact bounds the payloads in _meta of a result, in bytes.
+const maxExact = 256 << 10
+
+// failure is an error for the model.
+type failure struct {
+	Code         kinds.Code      `json:"code"`
+	Message      string          `json:"message"`
+	Remedy       string          `json:"remedy"`
+	Retryable    bool            `json:"retryable"`
+	RetryAfterMS uint64          `json:"retry_after_ms,omitzero"`
+	Delivered    kinds.Delivered `json:"delivered,omitzero"`
+	From         string          `json:"from,omitzero"` // petname of the peer that raised it; its words are in text
+}
+
+// metaExact is the key of the payloads in _meta.
+const metaExact = "acpd/exact"
+
+// encode makes the result of a tool call.
+func (r *result) encode() *sdk.CallToolResult {
+	shown := *r
+	if shown.isList {
+		shown.Text = ""
+	}
+	structured, err := json.Marshal(&shown, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		structured = jsontext.Value(`{}`)
+	}
+	out := &sdk.CallToolResult{
+		Content: []sdk.Content{&sdk.TextContent{Text: r.Text}}, StructuredContent: jsontext.Value(structured), IsError: r.Error != nil,
+	}
+	size := 0
+	for _, p := range r.payloads {
+		size += len(p.Payload)
+	}
+	if size > 0 && size <= maxExact {
+		if text, err := json.Marshal(r.payloads, jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true)); err == nil {
+			out.Meta = sdk.Meta{metaExact: jsontext.Value(text)}
+		}
+	}
+	return out
+}
+
+// addOutlook adds what waits for the session, and what its owner should know. The daemon has a
+// moment to say so; a session that is no agent has no messages of its own.
+func (s *Server) addOutlook(ctx context.Context, r *result) {
+	r.Notices = s.notices.take()
+	open := len(s.requests.list())
+	if s.isAgent() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timing.lookAfter)
+		defer cancel()
+		if state, err := twice(ctx, s.Daemon.SessionState); err == nil {
+			r.Unread = new(min(state.Unread+open, client.MaxUnread))
+			for _, line := range state.Notices {
+				r.Notices = append(r.Notices, client.Line(cutText(line, 300)))
+			}
+		}
+	}
+	if r.Unread == nil && open > 0 {
+		r.Unread = new(min(open, client.MaxUnread))
+	}
+	var lines []string
+	if r.Unread != nil && *r.Unread > 0 {
+		lines = append(lines, fmt.Sprintf("acp: %s: call acp_inbox.", countMessages(*r.Unread)))
+	}
+	for _, n := range r.Notices {
+		lines = append(lines, "acp: "+n)
+	}
+	if len(lines) > 0 {
+		r.Text = strings.TrimRight(r.Text, "\n") + "\n\n" + strings.Join(lines, "\n")
+	}
+}
+
+func countMessages(n int) string {
+	switch {
+	case n == 1:
+		return "1 message waits"
+	case n >= client.MaxUnread:
+		return fmt.Sprintf("%d or more messages wait", client.MaxUnread)
+	}
+	return fmt.Sprintf("%d messages wait", n)
+}
+
+// isAgent reports whether the calls of this process are those of an agent, which has an inbox.
+func (s *Server) isAgent() bool {
+	return s.agent.currentName() != "" || s.Daemon.SpeakAs != client.SpeakParams{}
+}
+
+// remedies say what a model can do about an error.
+var remedies = map[kinds.Code]string{
+	kinds.NotAuthorized:       "It is not allowed, here or there. Do not try another way: tell your user.",
+	kinds.UnknownDomain:       "Leave domain out, or take one that acp_peers shows.",
+	kinds.UnknownKind:         "The agents there do not take this. acp_peers shows who does.",
+	kinds.Invalid:             "Change the arguments and call again.",
+	kinds.TooLarge:            "Say it in less, or in parts.",
+	kinds.NoAgent:             "Nobody there can answer now. Try again later, or leave a message with acp_notify.",
+	kinds.Overloaded:          "Wait, then call again.",
+	kinds.Timeout:             "Call again with a longer deadline_s, or use acp_delegate.",
+	kinds.Cancelled:           "It has been given up. Call again if it is still wanted.",
+	kinds.NotFound:            "Check the id. acp_task without id lists yours; acp_inbox shows what waits.",
+	kinds.LoopDetected:        "This chain of messages is too long, so it ends here. Stop, and tell your user.",
+	kinds.IncompatibleVersion: "One of the two daemons is too old. Tell your user.",
+	kinds.Internal:            "The other side failed. Tell your user if it fails again.",
+	kinds.Unreachable:         "The machine may be off or away. Try again later.",
+	kinds.DaemonUnavailable:   "No daemon answers on this machine. Ask your user to start acpd, then call again.",
+	kinds.UnknownPeer:         "acp_peers lists the peers. Only your user can add one.",
+	kinds.NotTrusted:          "The other machine's owner has to trust this daemon first. Tell your user.",
+	kinds.IdentityConflict:    "Two programs show one identity. Tell your user.",
+}
+
+// newFailedResult makes the result of a tool that failed. id names the message that was to be
+// sent, zero if there was none. What a peer says is shown as a peer's text.
+func (s *Server) newFailedResult(ctx context.Context, err error, id wire.MessageID) *result {
+	e := kinds.AsError(err)
+	f := &failure{
+		Code: e.Code, Message: client.Line(cutText(e.Message, 500)), Remedy: cmp.Or(remedies[e.Code], "Tell your user."),
+		Retryable: e.Retryable, RetryAfterMS: e.RetryAfterMS, Delivered: e.Delivered(),
+	}
+	if f.Delivered == kinds.DeliveredUnknown && !id.IsZero() {
+		f.Remedy += " It may have arrived: call again with id " + id.String() + ", so that it takes effect once."
+	}
+	if f.RetryAfterMS > 0 {
+		f.Remedy += fmt.Sprintf(" Wait %s.", (time.Duration(f.RetryAfterMS) * time.Millisecond).Round(time.Second/10))
+	}
+	r := &result{ID: id, Error: f}
+	if e.From == "" {
+		r.Text = fmt.Sprintf("%s: %s\n%s", f.Code, f.Message, f.Remedy)
+		return r
+	}
+	who, name := s.names.find(ctx, s, e.From)
+	f.From, f.Message = name, name+" refused it, or failed; its words are in text"
+	shown := *e
+	shown.From, shown.Details, shown.Message = "", nil, cutText(e.Message, 2000)
+	r.Text = fmt.Sprintf("%s, from %s: %s\n%s", f.Code, name, f.Remedy, client.RenderPeerMessage(client.PeerMessage{
+		Peer: name, ID: who, Kind: kinds.KindError, Message: id, Payload: kinds.EncodePayload(&shown), Answer: "It needs no answer.",
+	}))
+	return r
+}
+
+// cutText shortens s to at most n bytes, at a character.
+func cutText(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

@@ -1,0 +1,210 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+type taskArguments struct {
+	ID     string `json:"id"`
+	Do     string `json:"do"`
+	Reason string `json:"reason"`
+	Page   int    `json:"page"`
+}
+
+// callTask tells of a query or delegation of the session's, waits for it, or gives it up.
+func (s *Server) callTask(ctx context.Context, call *toolCall) (*result, error) {
+	var a taskArguments
+	if err := call.readArguments(&a); err != nil {
+		return nil, err
+	}
+	if a.ID == "" {
+		if a.Do != "" && a.Do != "status" {
+			return nil, kinds.Errorf(kinds.Invalid, "id: missing: name the query or delegation")
+		}
+		return s.listTasks(ctx, a.Page)
+	}
+	id, err := readID("id", a.ID)
+	if err != nil {
+		return nil, err
+	}
+	if c := s.findCall(id); c != nil {
+		return s.workOnCall(ctx, call, c, &a)
+	}
+	switch a.Do {
+	case "", "status", "result":
+		task, err := twice(ctx, func(ctx context.Context) (*client.Task, error) { return s.Daemon.Task(ctx, id) })
+		if err != nil {
+			return nil, explainUnknownTask(err)
+		}
+		return s.describeTask(ctx, task, a.Page, a.Do == "result")
+	case "wait":
+		task, err := s.awaitTask(ctx, call, id, s.timing.wait)
+		if err != nil {
+			return nil, explainUnknownTask(err)
+		}
+		return s.describeTask(ctx, task, a.Page, true)
+	case "cancel":
+		answer, err := s.Daemon.Cancel(ctx, client.CancelParams{Ref: id, Payload: kinds.EncodePayload(&kinds.Cancel{Reason: a.Reason})})
+		if err != nil {
+			return nil, explainUnknownTask(err)
+		}
+		return s.describeCancel(ctx, id, answer)
+	}
+	return nil, kinds.Errorf(kinds.Invalid, "do: expected status, wait, result or cancel")
+}
+
+// explainUnknownTask says why a task may not be known.
+func explainUnknownTask(err error) error {
+	if e := kinds.AsError(err); e.Code == kinds.NotFound && e.From == "" {
+		return kinds.Errorf(kinds.NotFound, "the id names no query that is kept in this session, and no delegation of yours")
+	}
+	return err
+}
+
+// workOnCall does what the model wants of a query.
+func (s *Server) workOnCall(ctx context.Context, call *toolCall, c *keptCall, a *taskArguments) (*result, error) {
+	switch a.Do {
+	case "cancel":
+		if c.isOver() {
+			return &result{State: "ended", ID: c.id, Text: "The query has ended already. acp_task with do result shows its answer."}, nil
+		}
+		c.cancel()
+		<-c.done
+		return &result{State: "cancelled", ID: c.id, Text: "The query was withdrawn."}, nil
+	case "wait":
+		return s.awaitCall(ctx, call, c)
+	case "", "status", "result":
+		if c.isOver() {
+			return s.describeCall(ctx, c, a.Page)
+		}
+		return s.newPendingResult(c.id, c.to, "The answer"), nil
+	}
+	return nil, kinds.Errorf(kinds.Invalid, "do: expected status, wait, result or cancel")
+}
+
+func (s *Server) describeCancel(ctx context.Context, id wire.MessageID, answer *client.CancelAnswer) (*result, error) {
+	ack, err := kinds.ParsePayload[kinds.Ack](answer.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if !ack.Accepted {
+		return &result{State: "not cancelled", ID: id, Text: "The agent there did not give it up: " + string(ack.Code.Info().Code) + ". acp_task tells how it stands."}, nil
+	}
+	return &result{State: "cancelled", ID: id, Text: "The delegation was cancelled."}, nil
+}
+
+// taskDetail is what programs get of a delegation.
+type taskDetail struct {
+	Peer      string               `json:"peer"`
+	Direction client.TaskDirection `json:"direction"`
+	Deadline  client.Time          `json:"deadline"`
+	Partials  uint64               `json:"partials,omitzero"`
+}
+
+// describeTask makes the result that tells of a delegation, with its outcome if there is one.
+func (s *Server) describeTask(ctx context.Context, t *client.Task, page int, waited bool) (*result, error) {
+	r := &result{State: string(t.State), ID: t.ID, From: t.Peer, Detail: taskDetail{t.Peer, t.Direction, t.Deadline, t.Partials}}
+	payload := t.Result
+	switch {
+	case t.State.IsFinal():
+		r.Text = fmt.Sprintf("The delegation is %s.", t.State)
+	case t.Direction == client.Taken:
+		r.Text = fmt.Sprintf("%s: it waits for your acp_reply.", t.State)
+	case waited:
+		payload, r.State = t.Partial, "pending"
+		r.Text = fmt.Sprintf("pending: %s has not finished. The daemon keeps the delegation: go on with acp_task, id %s, do wait, whenever you like.", t.Peer, t.ID)
+	default:
+		payload = t.Partial
+		r.Text = fmt.Sprintf("%s: %s works on it.", t.State, t.Peer)
+	}
+	if len(payload) == 0 || t.Direction == client.Taken {
+		return r, nil
+	}
+	kind := kinds.KindResult
+	var said struct {
+		Code string `json:"code"`
+	}
+	if json.Unmarshal(payload.Object(), &said) == nil && said.Code != "" {
+		kind = kinds.KindError
+	}
+	id, name := s.names.find(ctx, s, t.Peer)
+	err := r.addPeerText(client.PeerMessage{
+		Peer: name, ID: id, Kind: kind, Ref: t.ID, Payload: payload, Answer: "It belongs to your delegation, and needs no answer.",
+	}, page, "acp_task with id "+t.ID.String()+", do result")
+	return r, err
+}
+
+// taskRow is a row of the list of tasks.
+type taskRow struct {
+	ID    wire.MessageID `json:"id"`
+	Kind  string         `json:"kind"`
+	Peer  string         `json:"peer"`
+	State string         `json:"state"`
+	Begun client.Time    `json:"begun,omitzero"`
+}
+
+// listTasks lists the queries that are kept, and the delegations of the session.
+func (s *Server) listTasks(ctx context.Context, page int) (*result, error) {
+	tasks, err := twice(ctx, s.Daemon.Tasks)
+	if err != nil {
+		return nil, err
+	}
+	var rows []taskRow
+	for _, c := range s.listCalls() {
+		state := "pending"
+		switch {
+		case c.isOver() && c.err != nil:
+			state = string(kinds.AsError(c.err).Code)
+		case c.isOver():
+			state = "answered"
+		}
+		rows = append(rows, taskRow{c.id, kinds.KindQuery, c.to, state, client.Time{Time: c.begun.Truncate(time.Second)}})
+	}
+	for _, t := range tasks {
+		kind := kinds.KindDelegate
+		if t.Direction == client.Taken {
+			kind = "delegate to you"
+		}
+		rows = append(rows, taskRow{ID: t.ID, Kind: kind, Peer: t.Peer, State: string(t.State)})
+	}
+	first, end, err := cutRows(len(rows), tasksOfPage, page)
+	if err != nil {
+		return nil, err
+	}
+	r := &result{State: "listed", isList: true}
+	var text strings.Builder
+	for _, row := range rows[first:end] {
+		fmt.Fprintf(&text, "%s  %s  %s  %s\n", row.ID, row.Kind, client.Line(cutText(row.Peer, 100)), row.State)
+	}
+	if len(rows) == 0 {
+		text.WriteString("No queries or delegations.")
+	}
+	r.Text, r.Detail = text.String(), map[string]any{"tasks": rows[first:end]}
+	if end < len(rows) {
+		r.Next = max(page, 1) + 1
+		r.addNextPage("acp_task")
+	}
+	return r, nil
+}
+
+// tasksOfPage is how many rows are on a page of the list of tasks.
+const tasksOfPage = 30
+
+// cutRows returns which of n rows are on a page of so many.
+func cutRows(n, rows, page int) (first, end int, err error) {
+	pages := max(1, (n+rows-1)/rows)
+	if page > pages {
+		return 0, 0, kinds.Errorf(kinds.Invalid, "page: there are %d", pages)
+	}
+	first = (max(page, 1) - 1) * rows
+	return first, min(n, first+rows), nil
+}
