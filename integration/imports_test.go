@@ -28,6 +28,7 @@ var arrows = map[string][]string{
 	"client/jsonrpc":    {"kinds"},
 	"kinds":             {"wire"},
 	"harness":           {"wire", "internal/pace"},
+	"harness/run":       {},
 	"mcp":               {"harness", "client"},
 	"wire":              {"identity", "internal/jsonscan"},
 	"config":            {"kinds"},

@@ -1,0 +1,22 @@
+package run
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// leftOf returns the processes that have the mark in their environment.
+func leftOf(t testing.TB, mark string) (left []string) {
+	t.Helper()
+	out, err := exec.Command("ps", "axeww").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, mark) {
+			left = append(left, line)
+		}
+	}
+	return left
+}
