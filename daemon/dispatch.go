@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -144,6 +145,8 @@ func (d *Daemon) handleDiscover(sender identity.Peer, env *wire.Envelope) (wire.
 	if err != nil {
 		return nil, err
 	}
+	// A session that the sender may wake answers now, as others do.
+	c.Sessions = slices.DeleteFunc(c.Sessions, func(agent string) bool { return d.waker.MayWake(agent, sender, kinds.KindQuery) })
 	return kinds.EncodePayload(c), nil
 }
 

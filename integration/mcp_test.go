@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,7 +122,7 @@ func TestSessionsAskEachOther(t *testing.T) {
 		desk.attached("reviewer")
 		laptop.attached("planner")
 
-		if r := planner.must("listed", "acp_peers", nil); !strings.Contains(r.said, "desk") || !strings.Contains(r.said, "reviewer") {
+		if r := planner.must("listed", "acp_peers", nil); !strings.Contains(r.said, "desk") || !strings.Contains(r.said, "reviewer (when-active)") {
 			t.Errorf("round %d: peers: %s", round, r.said)
 		}
 
@@ -204,6 +205,36 @@ func TestToolsWithoutADaemon(t *testing.T) {
 	second := desk.startSession("reviewer", "--attach")
 	desk.attached("reviewer-2")
 	second.must("shown", "acp_inbox", nil)
+}
+
+// A session answers now whoever may wake it, and others when it has a turn.
+func TestPeersHearWhoAnswersNow(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	desk.serve("builder", "--", "true")
+	desk.startSession("reviewer", "--attach")
+	desk.attached("reviewer")
+	discover := func() *kinds.Capabilities {
+		t.Helper()
+		a, err := laptop.Client.Discover(await.NewContext(t), client.DiscoverParams{To: "desk", Fresh: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := kinds.ParsePayload[kinds.Capabilities](a.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	if c := discover(); !slices.Equal(c.Agents, []string{"builder", "reviewer"}) || !slices.Equal(c.Sessions, []string{"reviewer"}) {
+		t.Errorf("%+v", c)
+	}
+	if _, err := desk.Client.AllowWake(await.NewContext(t), client.WakeAllowParams{Peer: "laptop"}); err != nil {
+		t.Fatal(err)
+	}
+	if c := discover(); len(c.Sessions) > 0 {
+		t.Errorf("of who may wake it: %+v", c)
+	}
 }
 
 // When the session ends, its requests fail at once.

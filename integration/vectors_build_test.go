@@ -107,7 +107,7 @@ var samples = []sample{
 	{"cancel", true, "", `{"reason":"Plans changed"}`},
 	{"discover", false, "", ""},
 	{"capabilities", true, "",
-		`{"agent_name":"desk","agents":["builder"],"domains":["code","build"],"channels":[],"tools":["go"],"max_concurrent_tasks":4,"model":"any"}`},
+		`{"agent_name":"desk","agents":["builder"],"sessions":["builder"],"domains":["code","build"],"channels":[],"tools":["go"],"max_concurrent_tasks":4,"model":"any"}`},
 	{"error", true, `{"code":"internal","message":""}`,
 		`{"code":"unknown_domain","message":"Nobody here does that","retryable":false,"retry_after_ms":0,"details":{"domains":["code"]}}`},
 }
@@ -360,6 +360,7 @@ func payloads() []vector {
 	no("notify", "topic of 256 bytes", `{"topic":"`+strings.Repeat("a", 256)+`"}`, "topic")
 	no("notify", "importance in another word", `{"topic":"a","importance":"urgent"}`, "importance")
 	no("capabilities", "agents with a number", `{"agents":["a",1]}`, "agents")
+	no("capabilities", "sessions with a number", `{"sessions":["a",1]}`, "sessions")
 	no("capabilities", "domains with a number", `{"domains":["a",1]}`, "domains")
 	no("capabilities", "tools with null", `{"tools":[null]}`, "tools")
 	no("error", "code empty", `{"code":"","message":"m"}`, "code")

@@ -108,6 +108,7 @@ var kindTable = [...]Kind{
 	{KindCapabilities, Reply, "", true, []Field{
 		newOptionalField("agent_name", checkText),
 		newOptionalField("agents", checkTexts),
+		newOptionalField("sessions", checkTexts),
 		newOptionalField("domains", checkTexts),
 		newOptionalField("channels", checkTexts),
 		newOptionalField("tools", checkTexts),

@@ -85,6 +85,7 @@ type Cancel struct {
 type Capabilities struct {
 	AgentName          string   `json:"agent_name,omitzero"`
 	Agents             []string `json:"agents,omitzero"` // names of the attached agents, if the daemon answers for all
+	Sessions           []string `json:"sessions,omitzero"` // those of them, or the one that was asked about, that answer only while they have a turn
 	Domains            []string `json:"domains,omitzero"`
 	Channels           []string `json:"channels,omitzero"`
 	Tools              []string `json:"tools,omitzero"`

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -130,7 +129,7 @@ func (s *Server) describeAgents(ctx context.Context, row *peerRow) {
 		row.About = "it does not say what its agents are: " + string(kinds.AsError(err).Code)
 		return
 	}
-	c, err := kinds.ParsePayload[capabilities](answer.Payload)
+	c, err := kinds.ParsePayload[kinds.Capabilities](answer.Payload)
 	if err != nil {
 		row.About = "it does not say what its agents are"
 		return
@@ -177,19 +176,9 @@ func (r *peerRow) describe() string {
 	return fmt.Sprintf("%s (%s, %s): %s", r.Name, r.ID, r.State, r.About)
 }
 
-// capabilities is what a peer says of its agents. Sessions are those of Agents that answer only
-// while they have a turn.
-type capabilities struct {
-	kinds.Capabilities
-	Sessions []string `json:"sessions"`
-}
-
-// plain matches the names that are shown of what a peer says.
-var plain = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,31}$`)
-
 // plainName returns a name that a peer claims, "?" unless it is plain.
 func plainName(name string) string {
-	if !plain.MatchString(name) {
+	if !client.IsPlainAgentName(name) {
 		return "?"
 	}
 	return name

@@ -51,7 +51,7 @@ func (m *replyMemory) keep(e *wire.Envelope) {
 	defer m.mu.Unlock()
 	m.seen.most = maxSenders
 	who := sender{to: e.From.String()} // not the petname, which can pass to another peer
-	if plain.MatchString(e.FromAgent) {
+	if client.IsPlainAgentName(e.FromAgent) {
 		who.to += "/" + e.FromAgent
 	}
 	if n, err := kinds.ParsePayload[kinds.Notify](e.Payload); e.Kind == kinds.KindNotify && err == nil {

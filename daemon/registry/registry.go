@@ -331,6 +331,9 @@ func (r *Registry) DescribeCapabilities(self, name string) (*kinds.Capabilities,
 		if name == "" {
 			sum.Agents = append(sum.Agents, a.Name)
 		}
+		if a.Session != nil {
+			sum.Sessions = append(sum.Sessions, a.Name)
+		}
 	}
 	if name != "" && n == 0 {
 		return nil, kinds.Errorf(kinds.NoAgent, "no agent %q is attached", name)
@@ -338,7 +341,7 @@ func (r *Registry) DescribeCapabilities(self, name string) (*kinds.Capabilities,
 	if n != 1 {
 		sum.Model = "" // several answer for themselves
 	}
-	for _, list := range []*[]string{&sum.Agents, &sum.Domains, &sum.Channels, &sum.Tools} {
+	for _, list := range []*[]string{&sum.Agents, &sum.Sessions, &sum.Domains, &sum.Channels, &sum.Tools} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}

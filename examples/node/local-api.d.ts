@@ -324,6 +324,8 @@ export interface Capabilities {
   agent_name?: string;
   /** names of the attached agents, if the daemon answers for all */
   agents?: Array<string>;
+  /** those of them, or the one that was asked about, that answer only while they have a turn */
+  sessions?: Array<string>;
   domains?: Array<string>;
   channels?: Array<string>;
   tools?: Array<string>;

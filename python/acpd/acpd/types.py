@@ -141,6 +141,7 @@ class Capabilities(TypedDict):
 
     agent_name: NotRequired[str]
     agents: NotRequired[list[str]]  # names of the attached agents, if the daemon answers for all
+    sessions: NotRequired[list[str]]  # those of them, or the one that was asked about, that answer only while they have a turn
     domains: NotRequired[list[str]]
     channels: NotRequired[list[str]]
     tools: NotRequired[list[str]]
