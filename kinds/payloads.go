@@ -84,7 +84,7 @@ type Cancel struct {
 // Capabilities answers discover.
 type Capabilities struct {
 	AgentName          string   `json:"agent_name,omitzero"`
-	Agents             []string `json:"agents,omitzero"` // names of the attached agents, if the daemon answers for all
+	Agents             []string `json:"agents,omitzero"`   // names of the attached agents, if the daemon answers for all
 	Sessions           []string `json:"sessions,omitzero"` // those of them, or the one that was asked about, that answer only while they have a turn
 	Domains            []string `json:"domains,omitzero"`
 	Channels           []string `json:"channels,omitzero"`
