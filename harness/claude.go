@@ -198,7 +198,7 @@ func findSkippingFlag(args []string) string {
 		if arg == mode && i+1 < len(args) {
 			value, isMode = args[i+1], true
 		}
-		if isMode && !slices.Contains([]string{"default", "acceptEdits", "plan"}, value) {
+		if isMode && !slices.Contains([]string{"default", "acceptEdits", "plan", "auto"}, value) {
 			return mode + " " + value
 		}
 		if name, value, _ := strings.Cut(arg, "="); name == skip && value != "false" {

@@ -67,7 +67,8 @@ const (
 	typeUser    = "user"
 	typeControl = "control"
 
-	// modePrompting is the only mode in which somebody is asked before tools run.
+	// modePrompting is the only mode in which somebody is asked before tools run. Claude Code
+	// says it in auto mode too, its default, in which it asks where it sees a risk.
 	modePrompting = "prompting"
 	// dropDuplicate: a message of this id is in the session already.
 	dropDuplicate = "duplicate"

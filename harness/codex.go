@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -159,7 +160,7 @@ func (c *codex) begin() bool {
 
 // connect makes a connection to the app-server, which must be a parent of this process.
 func (c *codex) connect(ctx context.Context) (*codexConn, error) {
-	stream, _, err := c.processes.dialParent(c.socket)
+	stream, server, err := c.processes.dialParent(c.socket)
 	if err != nil {
 		return nil, c.fail(ErrGone, err)
 	}
@@ -167,6 +168,7 @@ func (c *codex) connect(ctx context.Context) (*codexConn, error) {
 	if err != nil {
 		return nil, c.fail(ErrGone, err)
 	}
+	conn.server = server.pid
 	var who struct {
 		UserAgent string `json:"userAgent"`
 	}
@@ -276,7 +278,7 @@ func (c *codex) awaitIdle(ctx context.Context, conn *codexConn, thread string, u
 		if err := conn.call(ctx, "thread/resume", map[string]any{"threadId": thread, "excludeTurns": true}, &r); err != nil {
 			return c.explain(err)
 		}
-		if saw := r.explainUnattended(); saw != "" && !unattended {
+		if saw := cmp.Or(r.explainUnattended(), c.explainUnseen(conn)); saw != "" && !unattended {
 			return c.fail(ErrUnattended, errors.New(saw))
 		}
 		if r.Thread.Status.Type != "active" {
@@ -327,6 +329,21 @@ func (r *codexResumed) explainUnattended() string {
 		return fmt.Sprintf("its approvals are given by %.40q", r.Reviewer)
 	case !slices.Contains(confined, r.Sandbox.Type):
 		return fmt.Sprintf("its sandbox is %.40q", r.Sandbox.Type)
+	}
+	return ""
+}
+
+// explainUnseen returns why nobody may see the threads of the app-server, or an empty text if
+// it has a client besides this one. The app-server does not say who looks at which thread.
+func (c *codex) explainUnseen(conn *codexConn) string {
+	n, err := c.processes.clientsOf(conn.server, c.socket)
+	switch {
+	case err != nil:
+		return err.Error()
+	case n == 0:
+		return "it is not seen who is connected to it"
+	case n == 1:
+		return "no terminal is connected to it"
 	}
 	return ""
 }

@@ -29,6 +29,7 @@ const (
 // others, are for the client that the user looks at.
 type codexConn struct {
 	socket  *websocket.Conn
+	server  int              // the process of the app-server
 	notices chan codexNotice // closed at the connection's end
 	ended   chan struct{}
 	stop    context.CancelFunc

@@ -28,6 +28,9 @@ type processes struct {
 	read    func(pid int) (process, error)
 	peerOf  func(*net.UnixConn) (pid int, err error)
 	portsOf func(pid int) (ports []int, err error) // which it listens on, on loopback or everywhere
+
+	// clientsOf counts the connections of a process through its unix socket at path.
+	clientsOf func(pid int, path string) (n int, err error)
 }
 
 // newProcesses returns the processes of this machine, as seen from one of them; 0: this one.
@@ -35,7 +38,7 @@ func newProcesses(self int) *processes {
 	if self == 0 {
 		self = os.Getpid()
 	}
-	return &processes{self: self, read: readProcess, peerOf: readPeer, portsOf: listPorts}
+	return &processes{self: self, read: readProcess, peerOf: readPeer, portsOf: listPorts, clientsOf: countClients}
 }
 
 // listParents returns the parents of this process, the nearest first.

@@ -63,30 +63,16 @@ func readPeer(c *net.UnixConn) (pid int, err error) {
 // listPorts returns the TCP ports that a process listens on, on loopback or everywhere: those
 // of its network whose inode is one of its open files.
 func listPorts(pid int) (ports []int, err error) {
-	dir := fmt.Sprintf("/proc/%d/", pid)
-	files, err := os.ReadDir(dir + "fd")
+	open, err := listSockets(pid)
 	if err != nil {
 		return nil, err
 	}
-	open := make(map[string]bool)
-	for _, f := range files {
-		if to, err := os.Readlink(filepath.Join(dir, "fd", f.Name())); err == nil {
-			if inode, ok := strings.CutPrefix(to, "socket:["); ok {
-				open[strings.TrimSuffix(inode, "]")] = true
-			}
-		}
-	}
 	for _, name := range []string{"tcp", "tcp6"} {
-		f, err := os.Open(dir + "net/" + name)
+		table, err := readNetTable(pid, name)
 		if err != nil {
-			continue
+			continue // a kernel without IPv6 has no tcp6
 		}
-		table, err := io.ReadAll(io.LimitReader(f, 4<<20))
-		f.Close()
-		if err != nil {
-			return nil, err
-		}
-		for line := range strings.Lines(string(table)) {
+		for line := range strings.Lines(table) {
 			fields := strings.Fields(line)
 			const listens = "0A"
 			if len(fields) < 10 || fields[3] != listens || !open[fields[9]] {
@@ -108,4 +94,54 @@ func listPorts(pid int) (ports []int, err error) {
 var loopbackOrAny = []string{
 	"0100007F", "7F000001", "00000000", strings.Repeat("0", 32), // 127.0.0.1, 0.0.0.0, ::
 	"0000000000000000FFFF00000100007F", "00000000000000000000FFFF7F000001", // ::ffff:127.0.0.1
+}
+
+// listSockets returns the inodes of the sockets that a process has open.
+func listSockets(pid int) (map[string]bool, error) {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	open := make(map[string]bool)
+	for _, f := range files {
+		if to, err := os.Readlink(filepath.Join(dir, f.Name())); err == nil {
+			if inode, ok := strings.CutPrefix(to, "socket:["); ok {
+				open[strings.TrimSuffix(inode, "]")] = true
+			}
+		}
+	}
+	return open, nil
+}
+
+// readNetTable reads a table of the sockets in a process's network.
+func readNetTable(pid int, name string) (string, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/net/%s", pid, name))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	table, err := io.ReadAll(io.LimitReader(f, 4<<20))
+	return string(table), err
+}
+
+// countClients counts the connections of a process through its unix socket at path: those
+// sockets bear the path of the one that accepted them.
+func countClients(pid int, path string) (n int, err error) {
+	open, err := listSockets(pid)
+	if err != nil {
+		return 0, err
+	}
+	table, err := readNetTable(pid, "unix")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(table) {
+		// Num RefCount Protocol Flags Type St Inode Path
+		const connected = "03"
+		if fields := strings.Fields(line); len(fields) == 8 && fields[5] == connected && open[fields[6]] && fields[7] == path {
+			n++
+		}
+	}
+	return n, nil
 }

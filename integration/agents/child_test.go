@@ -1,0 +1,276 @@
+//go:build agents
+
+package agents
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/rpc"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/harness"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/wire"
+)
+
+// childMode is the argument by which this binary is a child of an agent program: an MCP server
+// that has one tool, and wakes the session when a test asks it to.
+const childMode = "mcp-child"
+
+// inboxText is what acp_inbox of the child returns.
+const inboxText = "what desk wrote"
+
+// Child is what a test can ask of a child.
+type Child struct {
+	mu      sync.Mutex
+	session harness.Session
+	found   string   // why there is none
+	replies []string // by the program's own means
+	calls   int
+	ready   chan struct{} // closed when the session was sought
+}
+
+// Found is what the child found.
+type Found struct {
+	Name, Version string // empty: no session
+	Err           string
+	Calls         int
+	Replies       []string
+}
+
+// Look returns what the child found, as soon as it has.
+func (c *Child) Look(_ struct{}, found *Found) error {
+	<-c.ready
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*found = Found{Err: c.found, Calls: c.calls, Replies: c.replies}
+	if c.session != nil {
+		found.Name, found.Version = c.session.Harness()
+	}
+	return nil
+}
+
+// PostParams is a post, and how long it may take.
+type PostParams struct {
+	harness.Post
+	Limit time.Duration
+}
+
+// PostResult is what became of it.
+type PostResult struct {
+	Proven bool
+	Err    string // which of the package's errors it is; empty: none
+	Text   string
+	Took   time.Duration
+}
+
+// Post posts.
+func (c *Child) Post(p PostParams, r *PostResult) error {
+	ctx, cancel := context.WithTimeout(context.Background(), p.Limit)
+	defer cancel()
+	<-c.ready
+	if c.session == nil {
+		return errors.New("no session: " + c.found)
+	}
+	began := time.Now()
+	posted, err := c.session.Post(ctx, p.Post)
+	r.Proven, r.Took = posted.Proven, time.Since(began)
+	if err == nil {
+		return nil
+	}
+	r.Err, r.Text = "other", err.Error()
+	for name, e := range postErrors {
+		if errors.Is(err, e) {
+			r.Err = name
+		}
+	}
+	return nil
+}
+
+var postErrors = map[string]error{
+	"unattended": harness.ErrUnattended, "held": harness.ErrHeld, "refused": harness.ErrRefused, "unsupported": harness.ErrUnsupported,
+	"no thread": harness.ErrNoThread, "gone": harness.ErrGone, "busy": harness.ErrBusy,
+}
+
+// runChild serves MCP on standard input and output, and tests on a socket in a folder.
+func runChild(dir string) (code int) {
+	c := &Child{ready: make(chan struct{})}
+	server := rpc.NewServer()
+	if err := server.Register(c); err != nil {
+		panic(err)
+	}
+	path := filepath.Join(dir, fmt.Sprint(os.Getpid()))
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		panic(err)
+	}
+	go server.Accept(listener)
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		c.serve(in.Bytes())
+	}
+	listener.Close()
+	if c.session != nil {
+		c.session.Close()
+	}
+	return 0
+}
+
+func (c *Child) serve(line []byte) {
+	var m struct {
+		ID     jsontext.Value `json:"id"`
+		Method string         `json:"method"`
+		Params struct {
+			Protocol string `json:"protocolVersion"`
+			Client   struct {
+				Name    string `json:"name"`
+				Version string `json:"version"`
+			} `json:"clientInfo"`
+			Meta map[string]any `json:"_meta"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(line, &m) != nil || len(m.ID) == 0 {
+		return
+	}
+	var result any
+	switch m.Method {
+	case "initialize":
+		result = object{"protocolVersion": m.Params.Protocol, "capabilities": object{"tools": object{}}, "serverInfo": object{"name": "acp", "version": "1"}}
+		go c.find(harness.Environment{Client: m.Params.Client.Name, Version: m.Params.Client.Version, Reply: c.takeReply})
+	case "tools/list":
+		result = object{"tools": []any{object{
+			"name": "acp_inbox", "description": "What others wrote.", "inputSchema": object{"type": "object", "properties": object{}},
+			"annotations": object{"readOnlyHint": true}, "_meta": object{"anthropic/alwaysLoad": true},
+		}}}
+	case "tools/call":
+		<-c.ready
+		c.mu.Lock()
+		c.calls++
+		c.mu.Unlock()
+		if c.session != nil {
+			c.session.NoteCall(m.Params.Meta)
+		}
+		result = object{"content": []any{object{"type": "text", "text": inboxText}}}
+	case "ping":
+		result = object{}
+	}
+	answer := object{"jsonrpc": "2.0", "id": m.ID}
+	if answer["result"] = result; result == nil {
+		delete(answer, "result")
+		answer["error"] = object{"code": -32601, "message": "no such method"}
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%s\n", text)
+}
+
+func (c *Child) find(env harness.Environment) {
+	s, err := harness.FindSession(context.Background(), env)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.session = s
+	if err != nil {
+		c.found = err.Error()
+	}
+	close(c.ready)
+}
+
+func (c *Child) takeReply(_ context.Context, to wire.MessageID, text string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.replies = append(c.replies, to.String()+": "+text)
+	return nil
+}
+
+// child is the test's end of a Child.
+type child struct {
+	t   *testing.T
+	pid string
+	rpc *rpc.Client
+}
+
+// childCommand is the command line of a child that findChild finds in dir.
+func childCommand(t *testing.T, dir string) []string {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{self, childMode, dir}
+}
+
+// awaitChild waits for the child in dir.
+func awaitChild(t *testing.T, dir string) *child {
+	t.Helper()
+	c := &child{t: t}
+	await.Until(t, "the program starts its MCP server", func() bool {
+		files, _ := os.ReadDir(dir)
+		if len(files) == 0 {
+			return false
+		}
+		conn, err := rpc.Dial("unix", filepath.Join(dir, files[0].Name()))
+		c.pid, c.rpc = files[0].Name(), conn
+		return err == nil
+	})
+	t.Cleanup(func() { c.rpc.Close() })
+	return c
+}
+
+// look returns what the child found.
+func (c *child) look() (f Found) {
+	c.t.Helper()
+	if err := c.rpc.Call("Child.Look", struct{}{}, &f); err != nil {
+		c.t.Fatal(err)
+	}
+	return f
+}
+
+// mustFind expects a session of that program.
+func (c *child) mustFind(name, version string) {
+	c.t.Helper()
+	if f := c.look(); f.Name != name || f.Version != version {
+		c.t.Fatalf("found %+v, want %s %s", f, name, version)
+	}
+}
+
+// newPost is a post about a message that does not exist.
+func newPost() PostParams {
+	id := wire.NewMessageID()
+	return PostParams{harness.Post{Message: id, Pointer: "1 message from desk waits, id " + id.String() + ". Call acp_inbox."}, await.Patience}
+}
+
+// post posts.
+func (c *child) post(p PostParams) (r PostResult) {
+	c.t.Helper()
+	if err := c.rpc.Call("Child.Post", p, &r); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Logf("post: %s in %s %s", strings.TrimSpace(r.Err+" "), r.Took.Round(time.Millisecond), r.Text)
+	return r
+}
+
+// goPost posts and does not wait.
+func goPost(c *child, p PostParams) <-chan PostResult {
+	posted := make(chan PostResult, 1)
+	go func() {
+		var r PostResult
+		if err := c.rpc.Call("Child.Post", p, &r); err != nil {
+			r.Err, r.Text = "other", err.Error()
+		}
+		posted <- r
+	}()
+	return posted
+}

@@ -1,0 +1,279 @@
+//go:build agents
+
+package agents
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
+)
+
+// codexPackages is the folder to which Codex copies its app-server when it is first started in
+// a home. Other homes get links to these files, which are large.
+var codexPackages = sync.OnceValues(func() (dir string, err error) {
+	home, err := os.MkdirTemp("", "codex")
+	if err != nil {
+		return "", err
+	}
+	master, slave, err := openTerminal()
+	if err != nil {
+		return "", err
+	}
+	p := &person{home: home, dir: home}
+	cmd := exec.Command(programs["codex"])
+	cmd.Env, cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.environment(), home, slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	slave.Close()
+	screen := &program{Process: new(live.Process)}
+	var reading sync.WaitGroup
+	reading.Go(func() { screen.show(master) })
+	end := time.Now().Add(await.Patience)
+	for err = fs.ErrNotExist; err != nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		_, err = os.Stat(filepath.Join(home, ".codex/app-server-control/app-server-control.sock"))
+	}
+	p.endCodex()
+	cmd.Process.Kill()
+	cmd.Wait()
+	master.Close()
+	reading.Wait()
+	if err != nil {
+		err = fmt.Errorf("codex starts no app-server: %w\n%s", err, screen.plain())
+	}
+	return filepath.Join(home, ".codex/packages"), err
+})
+
+// linkPackages gives a home the app-server.
+func (p *person) linkPackages() {
+	p.t.Helper()
+	from, err := codexPackages()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	err = filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(from, path)
+		target := filepath.Join(p.home, ".codex/packages", name)
+		switch {
+		case entry.IsDir():
+			return os.MkdirAll(target, 0o755)
+		case entry.Type()&fs.ModeSymlink != 0:
+			link, err := os.Readlink(path)
+			if err == nil {
+				err = os.Symlink(link, target)
+			}
+			return err
+		}
+		return os.Link(path, target)
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// codexTerminal is a thread of Codex in a terminal.
+type codexTerminal struct {
+	*program
+	person *person
+}
+
+// configureCodex writes Codex's configuration. With settings on the command line Codex would
+// run the thread in the terminal's process, and not in the app-server.
+func (p *person) configureCodex(server []string, more ...string) {
+	p.t.Helper()
+	var args []string
+	for _, a := range server[1:] {
+		args = append(args, strconv.Quote(a))
+	}
+	p.write(".codex/config.toml", strings.Join(more, "\n")+`
+model = "stub"
+model_provider = "stub"
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[model_providers.stub]
+name = "stub"
+base_url = "`+p.model.server.URL+`/v1"
+wire_api = "responses"
+[projects."`+p.dir+`"]
+trust_level = "trusted"
+[mcp_servers.acp]
+command = "`+server[0]+`"
+args = [`+strings.Join(args, ",")+`]
+`)
+}
+
+// startCodex starts Codex in a terminal, and waits until its thread has a first turn.
+func (p *person) startCodex(flags ...string) *codexTerminal {
+	p.t.Helper()
+	p.linkPackages()
+	c := &codexTerminal{p.startInTerminal(p.environment(), append([]string{programs["codex"]}, flags...)...), p}
+	p.t.Cleanup(p.endCodex)
+	c.awaitScreen("Ask Codex")
+	c.say("hello")
+	p.model.awaitRequest("user", "hello")
+	return c
+}
+
+// endCodex ends what Codex has started in the home and left behind.
+func (p *person) endCodex() {
+	all, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, link := range all {
+		program, err := os.Readlink(link)
+		if pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(link))); err == nil && pid > 1 && strings.HasPrefix(program, p.home+"/") {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// say types a line.
+func (c *codexTerminal) say(text string) {
+	c.t.Helper()
+	c.press(text)
+	time.Sleep(300 * time.Millisecond) // a return that comes with text is pasted
+	c.press("\r")
+}
+
+// An idle thread is woken: the model is given the line as the user's, and what the peer wrote
+// as the result of a tool, which Codex proves.
+func TestCodexIsWoken(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, rule{"waits, id", []step{call("acp_inbox", nil)}})
+	c, child := p.startCodexChild()
+	post := newPost()
+	post.Untrusted = "<acp-message>what a peer wrote</acp-message>"
+	if r := child.post(post); r.Err != "" || !r.Proven {
+		t.Fatalf("post: %+v", r)
+	}
+	p.model.awaitRequest("user", post.Pointer)
+	p.model.awaitRequest("result", post.Untrusted)
+	p.model.awaitRequest("result", inboxText)
+	c.awaitScreen("1 message from desk waits")
+}
+
+// Nobody is asked in a thread whose approvals are switched off, and nobody sees one whose
+// terminal is closed.
+func TestCodexIsUnattended(t *testing.T) {
+	t.Parallel()
+	for name, flags := range map[string][]string{
+		"no approvals": {"-a", "never"}, "no sandbox": {"--dangerously-bypass-approvals-and-sandbox"}, "no terminal": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPerson(t)
+			c, child := p.startCodexChild(flags...)
+			if flags == nil {
+				c.Process.Stop()
+			}
+			post := newPost()
+			if r := child.post(post); r.Err != "unattended" {
+				t.Errorf("post: %+v", r)
+			}
+			if p.model.find("user", post.Pointer) != nil {
+				t.Error("the model is given the pointer")
+			}
+			post.Unattended = true
+			if r := child.post(post); r.Err != "" {
+				t.Errorf("unattended, as the owner allows: %+v", r)
+			}
+			p.model.awaitRequest("user", post.Pointer)
+		})
+	}
+}
+
+// startCodexChild starts Codex with a child that the test can ask.
+func (p *person) startCodexChild(flags ...string) (*codexTerminal, *child) {
+	p.t.Helper()
+	sockets := live.MakeTempDir(p.t)
+	p.configureCodex(childCommand(p.t, sockets))
+	c := p.startCodex(flags...)
+	c.awaitScreen("done")
+	child := awaitChild(p.t, sockets)
+	child.mustFind("codex", "0.169.0")
+	return c, child
+}
+
+// A busy thread is woken when its turn has ended, and not before.
+func TestCodexIsBusy(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t)
+	c, child := p.startCodexChild()
+	end := make(chan struct{})
+	p.model.on("work hard", step{text: "worked", pause: end})
+	c.say("work hard")
+	p.model.awaitRequest("user", "work hard")
+	post := newPost()
+	posted := goPost(child, post)
+	select {
+	case r := <-posted:
+		t.Fatalf("posted into a turn: %+v", r)
+	case <-time.After(2 * time.Second):
+	}
+	if p.model.find("user", post.Pointer) != nil {
+		t.Error("the model is given the pointer in the middle of a turn")
+	}
+	close(end)
+	if r := await.Receive(t, "the post", posted); r.Err != "" {
+		t.Errorf("post: %+v", r)
+	}
+	p.model.awaitRequest("user", post.Pointer)
+}
+
+// What the user is asked stays the user's to answer, in a turn of the user's, behind which a
+// wake waits, and in the turn that the wake begins.
+func TestCodexApprovalStaysTheUsers(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t)
+	c, child := p.startCodexChild()
+	make := func(name string) step {
+		return call("exec_command", map[string]any{"cmd": "touch " + filepath.Join(p.home, name), "sandbox_permissions": "require_escalated", "justification": "to have " + name})
+	}
+	isMade := func(name string) bool {
+		_, err := os.Stat(filepath.Join(p.home, name))
+		return err == nil
+	}
+	p.model.on("make one", make("one"))
+	p.model.on("waits, id", make("two"), call("acp_inbox", nil))
+
+	c.say("make one")
+	c.awaitScreen("to have one")
+	post := newPost()
+	posted := goPost(child, post)
+	select {
+	case r := <-posted:
+		t.Fatalf("posted while the user is asked: %+v", r)
+	case <-time.After(2 * time.Second):
+	}
+	if isMade("one") {
+		t.Error("somebody has answered for the user")
+	}
+	c.press("y")
+	await.Until(t, "one is made", func() bool { return isMade("one") })
+	if r := await.Receive(t, "the post", posted); r.Err != "" {
+		t.Fatalf("post: %+v", r)
+	}
+
+	c.awaitScreen("to have two")
+	time.Sleep(time.Second)
+	if isMade("two") || p.model.find("result", inboxText) != nil {
+		t.Error("somebody has answered for the user")
+	}
+	c.press("y")
+	await.Until(t, "two is made", func() bool { return isMade("two") })
+	p.model.awaitRequest("result", inboxText)
+}

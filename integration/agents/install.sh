@@ -1,0 +1,27 @@
+#!/bin/sh
+# Installs the agent programs, pinned, from npm: claude, codex and opencode, each in a folder of
+# that name below the folder given. What cannot be installed is named.
+set -eu
+dir=$1
+
+for tool in node npm; do
+	command -v $tool >/dev/null || { echo "agents: $tool is missing: install it (Node.js 20 or later)" >&2; exit 1; }
+done
+install_program() { # name, package, version
+	target=$dir/$1
+	if [ -x "$target/node_modules/.bin/$1" ] && [ "$(cat "$target/installed" 2>/dev/null)" = "$2@$3" ]; then
+		return
+	fi
+	rm -rf "$target" && mkdir -p "$target"
+	npm install --prefix "$target" --no-audit --no-fund --loglevel=error "$2@$3" >"$target/log" 2>&1 &&
+		[ -x "$target/node_modules/.bin/$1" ] || {
+		cat "$target/log" >&2
+		echo "agents: $2@$3 cannot be installed" >&2
+		exit 1
+	}
+	echo "$2@$3" >"$target/installed"
+}
+install_program claude @anthropic-ai/claude-code 2.1.330
+install_program codex @openai/codex 0.169.0
+install_program opencode opencode-ai 1.18.33
+cat "$dir"/*/installed
