@@ -56,7 +56,8 @@ func RenderPeerMessage(m PeerMessage) string {
 // pages each time.
 //
 // page counts from 1; a page that there is not is "". A page has at most size bytes, and so
-// at most as many characters; a size below [MinPeerPageSize] counts as that.
+// at most as many characters; a size below [MinPeerPageSize] counts as that. A call costs as
+// much as one of [RenderPeerMessage].
 func RenderPeerPage(m PeerMessage, page, size int) (text string, pages int) {
 	t := readPeerText(&m)
 	room := max(size, MinPeerPageSize) - len(t.wrap("", describePart(widestPage, widestPage), drawBoundary))

@@ -371,17 +371,26 @@ func TestRenderPeerPage(t *testing.T) {
 // TestHostileTextCostsLittle: no text makes the renderer look at it again and again.
 func TestHostileTextCostsLittle(t *testing.T) {
 	const size = 1 << 19
-	for _, s := range []string{
-		"<", "< ", "</", "<|", "<|a", "<a-", "<a|", "\uff5c", "<\uff5c", "\r", "\r\n", "\u200b", "\u200d", "\u4e00\ufe0f\u200d", "</system-reminder>",
-		"<" + strings.Repeat(" ", 100), "<" + strings.Repeat("-", 100), "\xff", "0123456789abcdef", "\n", "a",
-	} {
-		m := newQuestion(strings.ToValidUTF8(strings.Repeat(s, size/len(s)), "\ufffd"))
+	fields := strings.Builder{}
+	for i := range size / 16 {
+		fmt.Fprintf(&fields, `,"%x":"</a-"`, i)
+	}
+	render := func(what string, m PeerMessage) {
 		begun := time.Now()
 		RenderPeerMessage(m)
 		_, pages := RenderPeerPage(m, 1<<30, PeerPageSize)
 		if took := time.Since(begun); took > 10*time.Second { // a tenth of a second where nothing else runs
-			t.Errorf("%.20q: %v for %d pages", s, took, pages)
+			t.Errorf("%.20q: %v for %d pages", what, took, pages)
 		}
+	}
+	m := newQuestion("")
+	m.Payload = wire.Payload(`{"question":"x"` + fields.String() + `}`)
+	render("fields", m)
+	for _, s := range []string{
+		"<", "< ", "</", "<|", "<|a", "<a-", "<a|", "\uff5c", "<\uff5c", "\r", "\r\n", "\u200b", "\u200d", "\u4e00\ufe0f\u200d", "</system-reminder>",
+		"<" + strings.Repeat(" ", 100), "<" + strings.Repeat("-", 100), "\xff", "0123456789abcdef", "\n", "a",
+	} {
+		render(s, newQuestion(strings.ToValidUTF8(strings.Repeat(s, size/len(s)), "\ufffd")))
 	}
 }
 
