@@ -108,6 +108,9 @@ type inboxPage struct {
 	err    error
 }
 
+// inboxBatch is how many messages are read at a time. Each may be as long as a message can be.
+const inboxBatch = 10
+
 // fill shows what waits, or one message alone, of which it shows the page of that number.
 func (p *inboxPage) fill(ctx context.Context, only wire.MessageID, number int) error {
 	var newest wire.MessageID
@@ -118,9 +121,8 @@ func (p *inboxPage) fill(ctx context.Context, only wire.MessageID, number int) e
 		}
 	}
 	for after := uint64(0); !p.full; {
-		// Few at a time: each may be as long as a message can be.
 		inbox, err := twice(ctx, func(ctx context.Context) (*client.Inbox, error) {
-			return p.server.Daemon.Inbox(ctx, client.InboxParams{After: after, Limit: 10, Peek: true})
+			return p.server.Daemon.Inbox(ctx, client.InboxParams{After: after, Limit: inboxBatch, Peek: true})
 		})
 		if err != nil {
 			return err

@@ -242,7 +242,10 @@ func (t *requestTable) endReply(r *openRequest) {
 func (s *Server) replyToMessage(ctx context.Context, id wire.MessageID, a *replyArguments) (*result, error) {
 	who, ok := s.replies.get(id)
 	if !ok {
-		return nil, kinds.Errorf(kinds.NotFound, "%s was not shown in this session: acp_inbox shows what can be answered", id)
+		var err error
+		if who, err = s.findSender(ctx, id); err != nil {
+			return nil, err
+		}
 	}
 	if a.Status == replyPartial {
 		return nil, kinds.Errorf(kinds.Invalid, "status: partial is for delegations")
@@ -276,4 +279,28 @@ func (s *Server) replyToMessage(ctx context.Context, id wire.MessageID, a *reply
 		r.Text += " The message stays in the inbox: " + client.Line(kinds.AsError(err).Message)
 	}
 	return r, nil
+}
+
+// findSender looks in the inbox for a message that an earlier process of the session has shown.
+func (s *Server) findSender(ctx context.Context, id wire.MessageID) (sender, error) {
+	unknown := kinds.Errorf(kinds.NotFound, "%s was not shown in this session and is not in the inbox", id)
+	if !s.isAgent() {
+		return sender{}, unknown
+	}
+	for after := uint64(0); ; {
+		inbox, err := s.Daemon.Inbox(ctx, client.InboxParams{After: after, Limit: inboxBatch, Peek: true})
+		if err != nil {
+			return sender{}, err
+		}
+		for _, m := range inbox.Messages {
+			if m.Envelope.ID == id {
+				s.replies.keep(&m.Envelope)
+				who, _ := s.replies.get(id)
+				return who, s.Daemon.MarkShown(ctx, client.ShownParams{Seqs: []uint64{m.Seq}})
+			}
+		}
+		if after = inbox.Next; after == 0 {
+			return sender{}, unknown
+		}
+	}
 }

@@ -2,7 +2,8 @@
 # Installs the OACP reference tool in two virtual environments below the folder given:
 # "pinned" has the release whose behaviour is the contract, "newest" the latest. A third,
 # "openintent", has the SDK of OpenIntent with its reference server, what we add to it in
-# python, and a linter of OpenAPI descriptions.
+# python, and a linter of OpenAPI descriptions. The folder "mcp" has the MCP Inspector and the
+# conformance suite of MCP, from npm, with the Node.js that they want.
 set -eu
 dir=$1 pinned=0.4.0
 
@@ -27,6 +28,20 @@ sdk=$dir/openintent
 }
 "$sdk/bin/pip" install -q --disable-pip-version-check --no-deps --force-reinstall "$(dirname "$0")/../../python/acp_openintent"
 "$dir/newest/bin/pip" install -q --disable-pip-version-check --upgrade "oacp-cli[crypto]"
+for tool in node npm; do
+	command -v $tool >/dev/null || { echo "interop: $tool is missing: install it (nodejs, npm)" >&2; exit 1; }
+done
+mcp=$dir/mcp programs='node@22.21.1 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.1.16'
+if [ "$(cat "$mcp/installed" 2>/dev/null)" != "$programs" ]; then
+	rm -rf "$mcp" && mkdir -p "$mcp"
+	# shellcheck disable=SC2086 # several words
+	npm install --prefix "$mcp" --no-audit --no-fund --loglevel=error $programs >"$mcp/log" 2>&1 || {
+		cat "$mcp/log" >&2
+		echo "interop: $programs cannot be installed" >&2
+		exit 1
+	}
+	echo "$programs" >"$mcp/installed"
+fi
 for which in pinned newest; do
 	"$dir/$which/bin/pip" list --disable-pip-version-check 2>/dev/null | grep -i oacp
 done
