@@ -105,6 +105,7 @@ type Daemon struct {
 	slowTakers      *budget.Account
 	agentPlaces     *budget.Account
 	queries         *openQueries
+	shownChains     *shownChains
 	capabilities    *capabilityCache
 	subscribers     *subscribers
 	leftovers       *leftovers
@@ -132,7 +133,7 @@ type Daemon struct {
 func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		options: o, started: time.Now(), files: divideFileDescriptors(readFileDescriptorLimit()),
-		agents: registry.NewRegistry(), queries: newOpenQueries(), capabilities: newCapabilityCache(),
+		agents: registry.NewRegistry(), queries: newOpenQueries(), shownChains: newShownChains(), capabilities: newCapabilityCache(),
 		subscribers: new(subscribers), leftovers: newLeftovers(), messages: newMessageCounts(),
 		rediscover: pace.NewSignal(), dialHints: make(dialHints),
 	}

@@ -28,6 +28,9 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.Dele
 	if err != nil {
 		return nil, err
 	}
+	if err := d.countSend(ctx, &p.Head, env); err != nil {
+		return nil, err
+	}
 	as := s.callerCredential()
 	hash := inbox.HashMessage(env)
 	t, fresh, err := d.delegations.AddDelegation(ctx, delegation.NewDelegation(client.Given, env.To, env, hash, what, as), what.Task)

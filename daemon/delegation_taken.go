@@ -180,6 +180,9 @@ func (d *Daemon) sendReport(ctx context.Context, s *localConn, kind string, p *c
 	if t == nil {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that was taken here: it never came, or was long ago", p.Ref)
 	}
+	if err := d.checkMayReport(s, t); err != nil {
+		return nil, err
+	}
 	env := d.newReport(t, kind, p.Payload)
 	env.FromAgent = s.callerCredential().Name
 	if !p.ID.IsZero() {

@@ -29,6 +29,11 @@ func (d *Daemon) serveInbox(ctx context.Context, s *localConn, p *client.InboxPa
 		return nil, err
 	}
 	d.saveSeenMarks(ctx)
+	if a := d.agents.FindByName(s.callerCredential().Name); a != nil && a.IsSession() {
+		for i := range answer.Messages {
+			d.shownChains.add(&answer.Messages[i].Envelope)
+		}
+	}
 	return answer, nil
 }
 

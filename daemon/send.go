@@ -94,11 +94,11 @@ func (d *Daemon) composeEnvelope(s *localConn, kind string, h *client.Head, to s
 	}
 	env.Agent, env.Thread, env.Hops, env.Trace = agent, c.Thread, c.Hops, c.Trace
 	env.FromAgent = s.callerCredential().Name
-	return env, p, nil
+	return env, p, d.checkMayCall(s, env.FromAgent, p)
 }
 
 // findParentChain returns the chain of a message that follows from another one. That one may
-// be an open query, a message that repeats remember, or a taken task.
+// be an open query, a message that repeats remember or a session was shown, or a taken task.
 func (d *Daemon) findParentChain(h *client.Head) (wire.Chain, error) {
 	if h.Parent.IsZero() {
 		return wire.Chain{Thread: h.Thread}, nil
@@ -109,6 +109,9 @@ func (d *Daemon) findParentChain(h *client.Head) (wire.Chain, error) {
 	c, ok := d.queries.findChain(h.Parent)
 	if !ok {
 		c, ok = d.repeats.FindChain(h.Parent)
+	}
+	if !ok {
+		c, ok = d.shownChains.find(h.Parent)
 	}
 	if !ok {
 		t := d.delegations.FindByID(nil, h.Parent, client.Taken)
@@ -180,6 +183,9 @@ func serveQuery(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, err
 	}
 	env, err := d.composeRequest(s, kinds.KindQuery, &p.Head, p.To, p.Payload)
 	if err != nil {
+		return nil, err
+	}
+	if err := d.countSend(ctx, &p.Head, env.Envelope); err != nil {
 		return nil, err
 	}
 	defer r.CancelAfter(queryTimeout(env))()
@@ -255,6 +261,9 @@ func (d *Daemon) serveNotify(ctx context.Context, s *localConn, p *client.Notify
 func (d *Daemon) sendNotify(ctx context.Context, s *localConn, h *client.Head, name string, payload wire.Payload, wait bool) (*client.Receipt, error) {
 	env, _, err := d.composeEnvelope(s, kinds.KindNotify, h, name, payload)
 	if err != nil {
+		return nil, err
+	}
+	if err := d.countSend(ctx, h, env); err != nil {
 		return nil, err
 	}
 	state, err := d.sendMessage(ctx, env, wait)

@@ -128,6 +128,7 @@ func (d *Daemon) forgetPeerInMemory(id identity.ID) {
 	d.refusers.Delete(id)
 	d.capabilities.forgetPeer(id)
 	d.waker.ForgetPeer(id)
+	d.shownChains.forgetPeer(id)
 	d.updateAddrTable(id)
 	d.node.Invitations().Revoke(func(o identity.InvitationInfo) bool { return o.UsedBy == id })
 }

@@ -410,7 +410,9 @@ func (w *Waker) isWaiting(k messageKey) bool {
 func (w *Waker) Release(agent string, peer identity.ID, id wire.MessageID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.release(messageKey{agent, peer, id})
+	if w.sessions[agent] != nil {
+		w.release(messageKey{agent, peer, id})
+	}
 }
 
 // Watch returns a channel that is closed when the session acknowledges the message. The caller

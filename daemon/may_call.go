@@ -1,0 +1,50 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// checkMayCall returns an error if the settings do not let an agent call a peer. agent is the
+// name under which the connection calls, "" if it is no agent; the owner may call every peer.
+func (d *Daemon) checkMayCall(s *localConn, agent string, to identity.Peer) error {
+	set := &d.config.Load().Agents
+	if !set.LimitsCalls() || agent == "" && !s.isGuest {
+		return nil
+	}
+	allowed, setting := set.MayCall(agent, to.ID, to.Name)
+	switch {
+	case allowed:
+		return nil
+	case agent == "":
+		return kinds.Errorf(kinds.NotAuthorized, "to: a caller that is no agent may not call %s: %s in config.yaml of this daemon does not name it; attach, or ask the owner", to.Name, setting)
+	}
+	return kinds.Errorf(kinds.NotAuthorized, "to: the agent %q may not call %s: %s in config.yaml of this daemon does not name it; only the owner changes that", agent, to.Name, setting)
+}
+
+// checkMayReport returns an error if the settings do not let the caller send a result or error
+// of a delegation. An agent may always answer what it has taken itself.
+func (d *Daemon) checkMayReport(s *localConn, t *delegation.Delegation) error {
+	as := s.callerCredential()
+	if as.Name != "" && d.delegations.IsOwnedBy(t, as) {
+		return nil
+	}
+	p, ok := d.trust.FindPeer(t.Peer)
+	if !ok {
+		return nil // nothing can be sent
+	}
+	return d.checkMayCall(s, as.Name, p)
+}
+
+// countSend counts a message that a session sends in a turn that a peer has woken.
+func (d *Daemon) countSend(ctx context.Context, h *client.Head, env *wire.Envelope) error {
+	if h.Parent.IsZero() || env.FromAgent == "" {
+		return nil
+	}
+	return d.waker.CountSend(ctx, env.FromAgent, h.Parent, env.ID)
+}
