@@ -29,6 +29,7 @@ var arrows = map[string][]string{
 	"kinds":             {"wire"},
 	"harness":           {"wire", "internal/pace"},
 	"harness/run":       {},
+	"harness/profile":   {"harness/run", "client", "internal/durable"},
 	"mcp":               {"harness", "client"},
 	"wire":              {"identity", "internal/jsonscan"},
 	"config":            {"kinds"},

@@ -193,9 +193,6 @@ const (
 	reportFD = 4 // where it says how it went
 )
 
-// helperEnv is the environment of helpers. Tests under the race detector set what it needs.
-var helperEnv = []string{}
-
 // helper is a started helper.
 type helper struct {
 	cmd            *exec.Cmd

@@ -1,0 +1,269 @@
+package profile
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/acpd/acpd/harness/run"
+)
+
+// Program is an agent program as it was found on this machine.
+type Program struct {
+	Path  string   // without symbolic links
+	Files []string // what it needs to run, beside the system's files
+	dirs  []string // where its interpreter lies, for PATH
+}
+
+// FindProgram looks for the profile's program in PATH, and for the files that it needs: its
+// own, those of the package that it is part of, and its interpreter. It never finds it in the
+// working directory.
+func (p *Profile) FindProgram() (*Program, error) {
+	path, err := exec.LookPath(p.Program)
+	if err != nil {
+		if errors.Is(err, exec.ErrDot) {
+			return nil, fmt.Errorf("program: %s was found in the working directory: name it by its absolute path in a profile", p.Program)
+		}
+		return nil, fmt.Errorf("program: %s is not in PATH: install it, or name its absolute path in a profile", p.Program)
+	}
+	found := &Program{}
+	if found.Path, err = realPath(path); err != nil {
+		return nil, fmt.Errorf("program: %w", err)
+	}
+	found.add(found.Path)
+	for at := found.Path; ; {
+		interpreter := findInterpreter(at)
+		if interpreter == "" || len(found.Files) > 8 {
+			break
+		}
+		found.add(interpreter)
+		found.dirs = append(found.dirs, filepath.Dir(interpreter))
+		at = interpreter
+	}
+	return found, nil
+}
+
+// add adds a program's file, or the folder of packages in which it lies.
+func (f *Program) add(path string) {
+	const packages = "/node_modules/"
+	if i := strings.Index(path, packages); i >= 0 {
+		path = path[:i+len(packages)-1]
+	}
+	if !slices.Contains(f.Files, path) {
+		f.Files = append(f.Files, path)
+	}
+}
+
+// findInterpreter returns the program that the first line of a script names, "" if there is
+// none.
+func findInterpreter(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	line, _ := bufio.NewReader(io.LimitReader(f, 256)).ReadString('\n')
+	rest, script := strings.CutPrefix(line, "#!")
+	words := strings.Fields(rest)
+	if !script || len(words) == 0 {
+		return ""
+	}
+	if filepath.Base(words[0]) == "env" {
+		words = slices.DeleteFunc(words[1:], func(w string) bool { return strings.HasPrefix(w, "-") })
+		if len(words) == 0 {
+			return ""
+		}
+	}
+	found, err := exec.LookPath(words[0])
+	if err != nil {
+		return ""
+	}
+	found, err = realPath(found)
+	if err != nil {
+		return ""
+	}
+	return found
+}
+
+// realPath returns an absolute path without symbolic links.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+// expandHome returns a path of a profile as an absolute one.
+func expandHome(path string) (string, error) {
+	rest, ok := strings.CutPrefix(path, "~/")
+	if !ok {
+		return filepath.Clean(path), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, rest), nil
+}
+
+// values are what the placeholders and conditions of a profile stand for in one run.
+type values struct {
+	session string // of the program; "": a new conversation
+	home    string
+	dir     string
+	model   string
+	acpctl  string
+	tools   Tools
+	confine run.Confinement
+}
+
+func (p *Profile) holds(condition string, v *values) bool {
+	if other, not := strings.CutPrefix(condition, "!"); not {
+		return !p.holds(other, v)
+	}
+	switch condition {
+	case "resume":
+		return v.session != ""
+	case "new":
+		return v.session == ""
+	case "acp":
+		return p.ACP
+	case "schema":
+		return p.Schema != ""
+	case "model":
+		return v.model != ""
+	case "confined":
+		return v.confine.Confines()
+	case "unconfined":
+		return !v.confine.Confines()
+	}
+	return condition == "tools."+string(v.tools)
+}
+
+// schemaFile is the path of the schema in the run's home.
+const schemaFile = "schema.json"
+
+func (p *Profile) fill(text string, v *values) string {
+	return placeholder.ReplaceAllStringFunc(text, func(word string) string {
+		switch word {
+		case "{session}":
+			return v.session
+		case "{home}":
+			return v.home
+		case "{dir}":
+			return v.dir
+		case "{turns}":
+			return strconv.Itoa(p.Limits.Turns)
+		case "{cost}":
+			return strconv.FormatFloat(p.Limits.Cost, 'f', -1, 64)
+		case "{model}":
+			return v.model
+		case "{schema}":
+			return p.Schema
+		case "{schema_file}":
+			return filepath.Join(v.home, schemaFile)
+		case "{tools}":
+			return string(v.tools)
+		case "{acpctl}":
+			return v.acpctl
+		}
+		return word
+	})
+}
+
+// makeArgs returns the arguments of a command line.
+func (p *Profile) makeArgs(v *values) (args []string) {
+	for _, a := range p.Args {
+		if !slices.ContainsFunc(a.When, func(c string) bool { return !p.holds(c, v) }) {
+			for _, text := range a.Args {
+				args = append(args, p.fill(text, v))
+			}
+		}
+	}
+	return args
+}
+
+// makeEnv returns the environment of a run. more is added at the end.
+func (p *Profile) makeEnv(v *values, program *Program, temp string, more []string) []string {
+	path := run.SystemPath
+	for _, dir := range program.dirs {
+		if !slices.Contains(filepath.SplitList(path), dir) {
+			path = dir + ":" + path
+		}
+	}
+	env := []string{"HOME=" + v.home, "PATH=" + path, "TMPDIR=" + temp, "LANG=C.UTF-8", "TERM=dumb"}
+	for _, name := range p.Pass {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	for name, text := range p.Env {
+		env = append(env, name+"="+p.fill(text, v))
+	}
+	slices.Sort(env[5:])
+	return append(env, more...)
+}
+
+// prepareHome makes the files of a run's home and the links to credentials there. It returns
+// the files behind these, which the run may read. Files that are there, and the same, stay.
+func (p *Profile) prepareHome(v *values) (read []string, err error) {
+	home, err := os.OpenRoot(v.home)
+	if err != nil {
+		return nil, err
+	}
+	defer home.Close()
+	write := func(path, text string) error {
+		if old, err := home.ReadFile(path); err == nil && bytes.Equal(old, []byte(text)) {
+			return nil
+		}
+		if err := home.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := home.RemoveAll(path); err != nil {
+			return err
+		}
+		return home.WriteFile(path, []byte(text), 0o600)
+	}
+	for path, text := range p.Files {
+		if err := write(path, p.fill(text, v)); err != nil {
+			return nil, err
+		}
+	}
+	if p.Schema != "" {
+		if err := write(schemaFile, p.Schema); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range p.Credentials {
+		file, err := expandHome(c.File)
+		if err != nil {
+			return nil, err
+		}
+		file, err = realPath(file)
+		if err != nil {
+			continue // the user has not logged in that way
+		}
+		if err := home.MkdirAll(filepath.Dir(c.As), 0o700); err != nil {
+			return nil, err
+		}
+		if old, err := home.Readlink(c.As); err != nil || old != file {
+			if err := home.RemoveAll(c.As); err != nil {
+				return nil, err
+			}
+			if err := home.Symlink(file, c.As); err != nil {
+				return nil, err
+			}
+		}
+		read = append(read, file)
+	}
+	return read, nil
+}

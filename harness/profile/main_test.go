@@ -1,0 +1,242 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness/run"
+	"github.com/acpd/acpd/kinds"
+)
+
+// This binary is also the helper of runs, and the agent program of the profiles under test.
+func TestMain(m *testing.M) {
+	run.ServeHelper()
+	if len(os.Args) > 2 && os.Args[1] == "fake-agent" {
+		fake(os.Args[2], os.Args[3:])
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// record is what the program "record" says it was given.
+type record struct {
+	Args  []string `json:"args"`
+	Env   []string `json:"env"`
+	Dir   string   `json:"dir"`
+	Stdin string   `json:"stdin"`
+	Home  []string `json:"home"` // files in its home
+}
+
+// fake is an agent program: the last word of its prompt says what it does.
+func fake(mode string, args []string) {
+	text, _ := io.ReadAll(os.Stdin)
+	prompt := strings.Fields(string(text))
+	session := "session-1"
+	for _, a := range args {
+		if id, ok := strings.CutPrefix(a, "--resume="); ok {
+			session = id
+			// As the real ones, it knows its conversations by files in its home.
+			if _, err := os.Stat(filepath.Join(os.Getenv("HOME"), id)); err != nil {
+				fmt.Fprintln(os.Stderr, "no such conversation")
+				os.Exit(1)
+			}
+		}
+	}
+	say := func(v any) {
+		line, _ := json.Marshal(v)
+		fmt.Printf("%s\n", line)
+	}
+	what := mode
+	if mode == "prompted" {
+		what = prompt[len(prompt)-1]
+	}
+	say(map[string]any{"type": "begin", "session": session})
+	os.WriteFile(filepath.Join(os.Getenv("HOME"), session), nil, 0o600)
+	switch what {
+	case "record":
+		dir, _ := os.Getwd()
+		r := record{Args: args, Env: os.Environ(), Dir: dir, Stdin: string(text)}
+		filepath.WalkDir(os.Getenv("HOME"), func(path string, d os.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				content, _ := os.ReadFile(path)
+				r.Home = append(r.Home, strings.TrimPrefix(path, os.Getenv("HOME"))+"="+string(content))
+			}
+			return nil
+		})
+		out, _ := json.Marshal(&r)
+		say(map[string]any{"type": "end", "text": string(out), "cost": 0.25, "tokens": 100})
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
+		say(map[string]any{"type": "speech", "text": "ready"})
+		time.Sleep(time.Hour)
+	case "fork":
+		for range 3 {
+			cmd := exec.Command("sleep", "3600")
+			cmd.Stdout, cmd.SysProcAttr = os.Stdout, &syscall.SysProcAttr{Setsid: true}
+			cmd.Start()
+		}
+		say(map[string]any{"type": "speech", "text": "ready"})
+		time.Sleep(time.Hour)
+	case "left": // ends well, and leaves a process
+		cmd := exec.Command("sleep", "3600")
+		cmd.Stdout, cmd.SysProcAttr = os.Stdout, &syscall.SysProcAttr{Setsid: true}
+		cmd.Start()
+		say(map[string]any{"type": "end", "text": "left", "cost": 0.25, "tokens": 100})
+	case "flood":
+		for {
+			say(map[string]any{"type": "noise", "text": strings.Repeat("x", 1<<16)})
+		}
+	case "long":
+		for {
+			fmt.Print(strings.Repeat("x", 1<<16))
+		}
+	case "half":
+		fmt.Print(`{"type": "end", "text": "half an ans`)
+	case "mute":
+		say(map[string]any{"type": "end", "text": " ", "tokens": 1, "cost": 0})
+	case "failed":
+		say(map[string]any{"type": "end", "subtype": "success", "failed": true, "text": "the model is away: /secret/path", "cost": 0.5, "tokens": 5})
+		os.Exit(1)
+	case "failed-quietly":
+		say(map[string]any{"type": "end", "subtype": "success", "failed": true, "text": "the model is away", "cost": 0.5, "tokens": 5})
+	case "killed":
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case "exit":
+		say(map[string]any{"type": "end", "text": "an answer all the same"})
+		os.Exit(3)
+	case "denied":
+		say(map[string]any{"type": "end", "text": "I could not", "denials": []any{map[string]any{"tool": "Bash"}, map[string]any{"tool": "Read"}, map[string]any{"tool": "Bash"}}, "tokens": 1, "cost": 0.1})
+	case "talk":
+		for i := range 3 {
+			say(map[string]any{"type": "speech", "text": fmt.Sprint("step ", i)})
+		}
+		say(map[string]any{"type": "end", "text": "done", "tokens": 1, "cost": 0.1})
+	case "large":
+		os.WriteFile(filepath.Join(os.Getenv("HOME"), "large"), make([]byte, 3<<20), 0o600)
+		say(map[string]any{"type": "end", "text": "done", "tokens": 1, "cost": 0.1})
+	case "read": // prompt: … PATH read
+		content, err := os.ReadFile(prompt[len(prompt)-2])
+		say(map[string]any{"type": "end", "text": fmt.Sprintf("%q, %v", content, err), "tokens": 1, "cost": 0.1})
+	case "write":
+		err := os.WriteFile(prompt[len(prompt)-2], []byte("written"), 0o600)
+		say(map[string]any{"type": "end", "text": fmt.Sprint("wrote: ", err), "tokens": 1, "cost": 0.1})
+	}
+}
+
+// fakeProfile is a profile of the program.
+const fakeProfile = `
+about: a program of tests
+program: %q
+args:
+  - fake-agent
+  - prompted
+  - --turns={turns}
+  - {when: tools.none, args: [--no-tools]}
+  - {when: tools.read, args: [--read]}
+  - {when: tools.work, args: [--work]}
+  - {when: model, args: [--model, "{model}"]}
+  - {when: resume, args: ["--resume={session}"]}
+env: {FIXED: "in {home}", GORACE: atexit_sleep_ms=0}
+pass: [PASSED, NOT_THERE]
+files: {.config/settings: "turns {turns}"}
+output:
+  format: jsonl
+  rules:
+    - {when: {type: begin}, session: session}
+    - {when: {type: speech}, progress: text}
+    - {when: {type: end}, done: true, text: text, failed: failed, cost: cost, tokens: tokens, denials: denials.*.tool}
+limits: {cost: 1, tokens: 1000, disk: 2097152}
+`
+
+func parseFake(t testing.TB, more string) *Profile {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Parse("fake", "fake.yaml", []byte(fmt.Sprintf(fakeProfile, exe)+more))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// budget is one that a test looks into.
+type budget struct {
+	mu       sync.Mutex
+	refuse   error
+	trust    string
+	reserved []client.ReserveParams
+	settled  []client.SettleParams
+}
+
+func (b *budget) ReserveRun(_ context.Context, p client.ReserveParams) (*client.Reserved, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reserved = append(b.reserved, p)
+	if b.refuse != nil {
+		return nil, b.refuse
+	}
+	return &client.Reserved{ID: fmt.Sprint(len(b.reserved)), Trust: b.trust}, nil
+}
+
+func (b *budget) SettleRun(_ context.Context, p client.SettleParams) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settled = append(b.settled, p)
+	return nil
+}
+
+// newRunner returns a runner of the fake program, and its budget.
+func newRunner(t testing.TB, c run.Confinement, more string) (*Runner, *budget) {
+	t.Helper()
+	p := parseFake(t, more)
+	program, err := p.FindProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sessions, err := OpenSessions(realDir(t), p.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sessions.Close() })
+	b := &budget{trust: "1"}
+	return &Runner{Profile: p, Program: program, Sessions: sessions, Budget: b, Confinement: c, Tools: ToolsRead, Log: t.Logf}, b
+}
+
+func realDir(t testing.TB) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// wantCode fails unless err has a code and none of the words.
+func wantCode(t testing.TB, err error, code kinds.Code, never ...string) {
+	t.Helper()
+	e, ok := errors.AsType[*kinds.Error](err)
+	if !ok || e.Code != code {
+		t.Errorf("err = %v, want %s", err, code)
+		return
+	}
+	if i := slices.IndexFunc(never, func(w string) bool { return strings.Contains(e.Message, w) }); i >= 0 {
+		t.Errorf("a peer hears %q: %s", never[i], e.Message)
+	}
+}

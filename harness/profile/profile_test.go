@@ -1,0 +1,219 @@
+package profile
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/harness/run"
+)
+
+// The built-in profiles are valid, put nothing but a checked id into the command line, and take
+// no tools for files and commands where nothing confines.
+func TestBuiltIn(t *testing.T) {
+	names := ListNames("")
+	if !slices.Equal(names, []string{"claude", "codex", "opencode"}) {
+		t.Fatalf("%q", names)
+	}
+	for _, name := range names {
+		text, err := ReadNamed("", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Parse(name, name, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.ACP || p.Dir != "" || p.Tools != "" || p.About == "" || len(p.Read) != 0 {
+			t.Errorf("%+v", p)
+		}
+		v := &values{home: "/h", dir: "/d", tools: ToolsNone, confine: run.None}
+		without := strings.Join(p.makeArgs(v), " ")
+		v.session = "ses_1"
+		if with := strings.Join(p.makeArgs(v), " "); with == without || !strings.Contains(with, "ses_1") || strings.Contains(without, "resume") || strings.Contains(without, "session") {
+			t.Errorf("%s: %s\n%s", name, without, with)
+		}
+		for _, tools := range []Tools{ToolsRead, ToolsWork} {
+			v.session, v.tools = "", tools
+			env := strings.Join(p.makeEnv(v, &Program{}, "/t", nil), " ")
+			if args := strings.Join(p.makeArgs(v), " "); args == without && !strings.Contains(env, string(tools)) {
+				t.Errorf("%s: %s is as none", name, tools)
+			}
+		}
+		for _, a := range p.Args {
+			for _, text := range a.Args {
+				if strings.ContainsAny(text, "\n\x00") || strings.Contains(text, "bypass") || strings.Contains(text, "skip-permissions") {
+					t.Errorf("%s: %q", name, text)
+				}
+			}
+		}
+	}
+}
+
+func TestConditions(t *testing.T) {
+	p, err := Parse("x", "x", []byte(`
+program: x
+args: [a, {when: resume, args: ["{session}"]}, {when: [tools.read, "!acp"], args: [b, "{dir}/{home}/{turns}/{cost}/{other}"]}, {when: confined, args: [c]}, {when: "!confined", args: [d]}, {when: schema, args: ["{schema}", "{schema_file}"]}]
+output: {format: json, rules: [{done: true}]}
+limits: {cost: 0.5, turns: 7}
+`))
+	if err == nil || !strings.Contains(err.Error(), "{other}") {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	p, err = Parse("x", "x", []byte(`
+program: x
+schema: '{"type": "object"}'
+args: [a, {when: resume, args: ["{session}"]}, {when: [tools.read, "!acp"], args: [b, "{dir}/{home}/{turns}/{cost}"]}, {when: confined, args: [c]}, {when: "!confined", args: [d]}, {when: schema, args: ["{schema}", "{schema_file}"]}]
+output: {format: json, rules: [{done: true}]}
+limits: {cost: 0.5, turns: 7}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := p.makeArgs(&values{session: "{home}", home: "H", dir: "{session}", tools: ToolsRead, confine: run.Landlock})
+	if want := []string{"a", "{home}", "b", "{session}/H/7/0.5", "c", `{"type": "object"}`, "H/schema.json"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if got := p.makeArgs(&values{tools: ToolsWork, confine: run.None}); !slices.Equal(got[:2], []string{"a", "d"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestBadProfiles(t *testing.T) {
+	const good = "program: x\noutput: {format: json, rules: [{done: true}]}\n"
+	if _, err := Parse("x", "x.yaml", []byte(good)); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"":                              "EOF",
+		"program: x\n":                  "output: format",
+		good + "---\n" + good:           "second document",
+		good + "unknown: 1\n":           "unknown",
+		good + "tools: all\n":           "tools",
+		good + "args: [{when: resume}]": "has when and args",
+		good + "args: [{when: sometimes, args: [a]}]":                 "when",
+		good + "args: [{when: resume, args: [a], else: b}]":           "else",
+		good + "args: [\"{session}\"]":                                "under when: resume",
+		good + "args: [\"{prompt}\"]":                                 "{prompt}",
+		good + "env: {ACP_SOCKET: x}":                                 "ACP_SOCKET",
+		good + "env: {HOME: x}":                                       "HOME",
+		good + "env: {\"A=B\": x}":                                    "env",
+		good + "pass: [ACP_AGENT_KEY]":                                "pass",
+		good + "pass: [LD_PRELOAD]":                                   "pass",
+		good + "files: {../x: y}":                                     "files",
+		good + "files: {/x: y}":                                       "files",
+		good + "credentials: [{file: x, as: y}]":                      "begins with / or ~/",
+		good + "credentials: [{file: ~/x, as: ../y}]":                 "below the run's home",
+		good + "credentials: [{file: ~/../x, as: y}]":                 "begins with / or ~/",
+		good + "read: [relative]":                                     "read",
+		good + "dir: relative":                                        "dir",
+		good + "limits: {timeout: 1ms}":                               "timeout",
+		good + "limits: {cost: -1}":                                   "cost",
+		good + "limits: {tokens: -1}":                                 "uint64",
+		"program: ./x\noutput: {format: json, rules: [{done: true}]}": "program",
+		"program: x\noutput: {format: xml, rules: [{done: true}]}":    "format",
+		"program: x\noutput: {format: json, rules: [{text: a}]}":      "done",
+		"program: x\noutput: {format: jsonl, rules: [{done: true}]}":  "no when",
+	} {
+		if p, err := Parse("x", "x.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "x.yaml: ") {
+			t.Errorf("%q: %+v, %v", text, p, err)
+		}
+	}
+}
+
+// A profile comes from the owner's folder or is built in, never from the working directory, and
+// never from a file that others may write.
+func TestWhereProfilesAreFound(t *testing.T) {
+	folder, here := t.TempDir(), t.TempDir()
+	t.Chdir(here)
+	write := func(path, text string, mode os.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"claude.yaml", "mine.yaml", "claude"} {
+		write(name, "program: evil\n", 0o600)
+	}
+	os.Mkdir("profiles", 0o700)
+	write("profiles/claude.yaml", "program: evil\n", 0o600)
+	if text, err := ReadNamed(folder, "claude"); err != nil || strings.Contains(string(text), "evil") {
+		t.Errorf("%v", err)
+	}
+	for _, name := range []string{"mine", "../mine", "./mine", "mine.yaml", "", "claude/../mine"} {
+		if text, err := ReadNamed(folder, name); err == nil {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	write(filepath.Join(folder, "mine.yaml"), "program: own\n", 0o600)
+	write(filepath.Join(folder, "claude.yaml"), "program: own\n", 0o644)
+	write(filepath.Join(folder, "Not.yaml"), "", 0o600)
+	for _, name := range []string{"mine", "claude"} {
+		if text, err := ReadNamed(folder, name); err != nil || string(text) != "program: own\n" {
+			t.Errorf("%s: %s, %v", name, text, err)
+		}
+	}
+	if names := ListNames(folder); !slices.Equal(names, []string{"claude", "codex", "mine", "opencode"}) {
+		t.Errorf("%q", names)
+	}
+	write(filepath.Join(folder, "codex.yaml"), "program: shared\n", 0o666)
+	if _, err := ReadNamed(folder, "codex"); err == nil || !strings.Contains(err.Error(), "chmod go-w") {
+		t.Errorf("a file that others may write: %v", err)
+	}
+	write(filepath.Join(folder, "long.yaml"), strings.Repeat("#", maxFile+1), 0o600)
+	if _, err := ReadNamed(folder, "long"); err == nil {
+		t.Error("a long file")
+	}
+	if _, err := ReadFile(folder); err == nil {
+		t.Error("a folder")
+	}
+}
+
+// The program is found in PATH, not in the working directory, with what it needs.
+func TestFindProgram(t *testing.T) {
+	root := realDir(t)
+	packages := filepath.Join(root, "lib", "node_modules")
+	for _, dir := range []string{"bin", "lib/node_modules/agent/bin", "here", "runtime"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(path, text string) string {
+		t.Helper()
+		path = filepath.Join(root, path)
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	script := write("lib/node_modules/agent/bin/agent.js", "#!/usr/bin/env node\n")
+	node := write("runtime/node", "\x7fELF")
+	write("here/agent", "#!/bin/sh\n")
+	if err := os.Symlink(script, filepath.Join(root, "bin", "agent")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Join(root, "here"))
+	p := &Profile{Program: "agent"}
+	t.Setenv("PATH", ".")
+	if found, err := p.FindProgram(); err == nil || !strings.Contains(err.Error(), "working directory") {
+		t.Errorf("%+v, %v", found, err)
+	}
+	t.Setenv("PATH", filepath.Join(root, "bin")+":"+filepath.Join(root, "runtime"))
+	found, err := p.FindProgram()
+	if err != nil || found.Path != script || !slices.Equal(found.Files, []string{packages, node}) || !slices.Equal(found.dirs, []string{filepath.Dir(node)}) {
+		t.Errorf("%+v, %v", found, err)
+	}
+	env := p.makeEnv(&values{home: "/h"}, found, "/t", nil)
+	if env[1] != "PATH="+filepath.Dir(node)+":"+run.SystemPath {
+		t.Errorf("%q", env)
+	}
+	p.Program = "missing"
+	if _, err := p.FindProgram(); err == nil {
+		t.Error("a program that is not there was found")
+	}
+}

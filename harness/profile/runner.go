@@ -1,0 +1,349 @@
+package profile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness/run"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// Budget is where runs are paid for. [client.Client] is one.
+type Budget interface {
+	ReserveRun(context.Context, client.ReserveParams) (*client.Reserved, error)
+	SettleRun(context.Context, client.SettleParams) error
+}
+
+// Runner runs a profile. All fields but those that say so are set before the first run and
+// not changed then. Any number of goroutines may use it.
+type Runner struct {
+	Profile     *Profile
+	Program     *Program
+	Sessions    *Sessions
+	Budget      Budget
+	Confinement run.Confinement
+	Tools       Tools  // that are offered, if Confinement confines
+	Dir         string // where runs work, without symbolic links; "": each in an empty folder of its own
+	Model       string // "": the program's own choice
+
+	// What a profile with acp: true gives to its runs.
+	Sockets    string          // the agents' folder
+	Agent      func() []string // the environment by which the run speaks as the agent
+	Executable string          // of acpctl
+
+	Tell bool                             // peers hear why a program failed, by its own word
+	Log  func(format string, args ...any) // for the owner; nil: nobody hears
+}
+
+// Request is what a run is for.
+type Request struct {
+	Peer   identity.ID
+	Agent  string // of the peer, by its own word
+	Thread string // "": nothing is kept of the run
+	Prompt string
+
+	Progress func(text string) // hears what the model says while it works; may be nil; is not called after Run has returned
+}
+
+// Answer is what came of a run.
+type Answer struct {
+	Text   string
+	Data   jsontext.Value // an object with what is to be said beside the text; nil: nothing
+	Tokens uint64
+}
+
+// answerData is the Data of an Answer.
+type answerData struct {
+	Structured jsontext.Value `json:"structured,omitzero"`
+	Schema     string         `json:"schema,omitzero"` // unmet: the answer is not as the schema of the profile wants it
+	Denials    []string       `json:"permission_denials,omitzero"`
+}
+
+const settleTime = 5 * time.Second
+
+// errOvertime is the cause of a run that was longer than its profile allows.
+var errOvertime = errors.New("overtime")
+
+// Run runs the program for a request and returns its answer. It returns when no process of the
+// run is left. The errors are what a peer may hear: [*kinds.Error], or the cause of ctx.
+func (r *Runner) Run(ctx context.Context, q Request) (*Answer, error) {
+	reserved, err := r.Budget.ReserveRun(ctx, client.ReserveParams{
+		Profile: r.Profile.Name, Peer: q.Peer.String(), MaxCost: r.Profile.Limits.Cost, MaxTokens: r.Profile.Limits.Tokens,
+	})
+	if err != nil {
+		return nil, r.explainReserveError(ctx, err)
+	}
+	spent := client.SettleParams{ID: reserved.ID}
+	known := true // what it has cost
+	defer func() {
+		if !known {
+			return // it stays what was reserved
+		}
+		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+		defer cancel()
+		if err := r.Budget.SettleRun(settling, spent); err != nil {
+			r.log("what a run has cost could not be told to the daemon: the most that it may cost counts: %v", err)
+		}
+	}()
+	c, err := r.Sessions.begin(ctx, sessionKey{r.Profile.Name, q.Peer, q.Agent, q.Thread}, reserved.Trust)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		r.log("%v", err)
+		return nil, errNotRun
+	}
+	ok := false
+	defer func() {
+		if ok && measureTree(c.folder, r.Profile.Limits.Disk) > r.Profile.Limits.Disk {
+			r.log("a conversation has more than %d bytes of files: it ends; limits: disk in the profile says how many it may have", r.Profile.Limits.Disk)
+			ok = false
+		}
+		if err := c.end(ok); err != nil {
+			r.log("conversations: %v", err)
+		}
+	}()
+
+	limited, cancel := context.WithTimeoutCause(ctx, r.Profile.Limits.Timeout, errOvertime)
+	defer cancel()
+	known = false
+	read, exit, err := r.start(limited, c, q)
+	if err == nil && exit.Code != 0 && c.Session != "" && !read.asked() && limited.Err() == nil {
+		// The program does not know the conversation any more.
+		r.log("%s could not go on with its conversation %s, and begins a new one", r.Profile.Name, c.Session)
+		if err := c.restart(); err != nil {
+			r.log("conversations: %v", err)
+			return nil, errNotRun
+		}
+		read, exit, err = r.start(limited, c, q)
+	}
+	if errors.Is(err, errNotRun) {
+		known = true
+		return nil, err
+	}
+	answer := &Answer{Tokens: read.tokens}
+	if r.Profile.Output.Cumulative && read.hasTokens {
+		if read.tokens >= c.Tokens {
+			answer.Tokens = read.tokens - c.Tokens
+		}
+		c.Tokens = read.tokens
+	}
+	if known = read.hasTokens && (read.hasCost || r.Profile.Limits.Cost == 0); known {
+		spent.Cost, spent.Tokens = read.cost, answer.Tokens
+	}
+	c.Session = read.session
+	if err != nil {
+		return nil, r.explainEnd(ctx, limited, err)
+	}
+	if exit.Code != 0 || read.failed || !read.done {
+		ok = read.done && exit.Code == 0 // the program lives; its model has failed
+		return nil, r.explainFailure(read, exit)
+	}
+	ok = true
+	return r.finish(answer, read)
+}
+
+// asked reports whether anything was understood of the output.
+func (r *reading) asked() bool {
+	return r.done || r.session != "" || r.hasTokens || len(r.text) > 0
+}
+
+// errNotRun is what a peer hears of a run that could not begin.
+var errNotRun = kinds.Errorf(kinds.Internal, "the agent program could not be started")
+
+// start runs the program once. read is what was understood of its output, and never nil.
+func (r *Runner) start(ctx context.Context, c *session, q Request) (read *reading, exit run.Exit, err error) {
+	read = &reading{output: &r.Profile.Output, progress: q.Progress}
+	v := &values{
+		session: c.Session, home: c.home(), dir: c.dir(), model: r.Model, acpctl: r.Executable, tools: r.offered(), confine: r.Confinement,
+	}
+	spec := run.Spec{
+		Stdin: []byte(q.Prompt), Confinement: r.Confinement, Stdout: read, MaxOutput: r.Profile.Limits.Output,
+		Read: slices.Clone(r.Program.Files), Write: []string{c.home(), c.temp(), c.dir()}, Dir: c.dir(),
+	}
+	if r.Dir != "" {
+		v.dir, spec.Dir = r.Dir, r.Dir
+		if r.offered() == ToolsWork {
+			spec.Write = append(spec.Write, r.Dir)
+		} else {
+			spec.Read = append(spec.Read, r.Dir)
+		}
+	}
+	for _, path := range r.Profile.Read {
+		path, err := expandHome(path)
+		if err == nil {
+			path, err = realPath(path)
+		}
+		if err == nil {
+			spec.Read = append(spec.Read, path)
+		}
+	}
+	credentials, err := r.Profile.prepareHome(v)
+	if err != nil {
+		r.log("the home of the run: %v", err)
+		return read, exit, errNotRun
+	}
+	spec.Read = append(spec.Read, credentials...)
+	var more []string
+	if r.Profile.ACP {
+		spec.Sockets = r.Sockets
+		spec.Read = append(spec.Read, r.Executable)
+		more = r.Agent()
+	}
+	spec.Env = r.Profile.makeEnv(v, r.Program, c.temp(), more)
+	spec.Argv = append([]string{r.Program.Path}, r.Profile.makeArgs(v)...)
+	exit, err = run.Run(ctx, spec)
+	read.finish()
+	switch {
+	case err == nil || ctx.Err() != nil || errors.Is(err, run.ErrOutput) || errors.Is(err, errLongLine):
+	default:
+		r.log("%v", err)
+		err = errNotRun
+	}
+	if exit.Code != 0 && strings.TrimSpace(exit.Stderr) != "" {
+		r.log("%s said: %s", r.Profile.Program, strings.TrimSpace(exit.Stderr))
+	}
+	return read, exit, err
+}
+
+// offered returns the tools that runs offer to the model.
+func (r *Runner) offered() Tools {
+	if !r.Confinement.Confines() {
+		return ToolsNone
+	}
+	return r.Tools
+}
+
+// finish makes the answer of a run that has succeeded.
+func (r *Runner) finish(a *Answer, read *reading) (*Answer, error) {
+	a.Text = string(read.text)
+	data := answerData{Structured: read.structured, Denials: read.denials}
+	if r.Profile.Schema != "" && data.Structured == nil {
+		if text := jsontext.Value(bytes.TrimSpace(read.text)); text.IsValid() && len(text) > 0 && text[0] == '{' {
+			data.Structured = text
+		} else {
+			data.Schema = "unmet"
+		}
+	}
+	if strings.TrimSpace(a.Text) == "" && data.Structured == nil {
+		return nil, kinds.Errorf(kinds.Internal, "the agent program ended without an answer")
+	}
+	if data.Structured != nil || data.Schema != "" || data.Denials != nil {
+		text, err := json.Marshal(&data)
+		if err != nil {
+			return nil, kinds.Errorf(kinds.Internal, "the agent program's answer cannot be passed on")
+		}
+		a.Data = text
+	}
+	return a, nil
+}
+
+// explainReserveError returns what a peer hears if its run may not begin.
+func (r *Runner) explainReserveError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	r.log("%v", err)
+	e, ok := errors.AsType[*kinds.Error](err)
+	if !ok || e.Code != kinds.Overloaded {
+		return kinds.Errorf(kinds.Internal, "the agent program cannot be started now")
+	}
+	told := kinds.Errorf(kinds.Overloaded, "what this agent may spend for you today is used up: try again tomorrow")
+	told.RetryAfterMS = e.RetryAfterMS
+	return told
+}
+
+// explainEnd returns what a peer hears of a run that was ended.
+func (r *Runner) explainEnd(ctx, limited context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case limited.Err() != nil:
+		return kinds.Errorf(kinds.Timeout, "the agent program did not end within %s", r.Profile.Limits.Timeout)
+	}
+	r.log("%s was ended: %v", r.Profile.Program, err)
+	return kinds.Errorf(kinds.Internal, "the agent program was ended: it printed more than it may")
+}
+
+// explainFailure returns what a peer hears of a run that has failed.
+func (r *Runner) explainFailure(read *reading, exit run.Exit) error {
+	why := read.why
+	if why == "" && read.failed {
+		why = string(read.text[:min(len(read.text), maxProgress)])
+	}
+	why = client.Line(why)
+	r.log("%s failed: exit code %d: %s", r.Profile.Program, exit.Code, why)
+	message := fmt.Sprintf("the agent program failed: exit code %d", exit.Code)
+	switch {
+	case exit.Code == 0 && !read.done:
+		message = "the agent program ended before its answer was complete"
+	case exit.Code == 0:
+		message = "the agent program failed"
+	}
+	if r.Tell && why != "" {
+		message += ": " + why
+	}
+	return kinds.Errorf(kinds.Internal, "%s", message)
+}
+
+func (r *Runner) log(format string, args ...any) {
+	if r.Log != nil {
+		r.Log(format, args...)
+	}
+}
+
+// CheckDir returns the folder that runs are to work in, without symbolic links. It refuses a
+// folder that shows more than a project: the user's home, what is above it, and what holds, or
+// lies in, one of the private folders. "" is a folder of each run's own.
+func CheckDir(dir string, private ...string) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
+	dir, err := expandHome(dir)
+	if err == nil {
+		dir, err = realPath(dir)
+	}
+	if err != nil {
+		return "", fmt.Errorf("dir: %w", err)
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("dir: %w", err)
+	case !info.IsDir():
+		return "", fmt.Errorf("dir: %s is no folder", dir)
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		if home, err = realPath(home); err == nil && isWithin(home, dir) {
+			return "", fmt.Errorf("dir: %s holds your home: name a folder below it, with nothing in it but what peers may learn", dir)
+		}
+	}
+	if dir == "/" {
+		return "", errors.New("dir: / is everything: name a folder with nothing in it but what peers may learn")
+	}
+	for _, p := range private {
+		p, err := realPath(p)
+		if err == nil && (isWithin(p, dir) || isWithin(dir, p)) {
+			return "", fmt.Errorf("dir: %s and %s overlap, which is the daemon's own: name another folder", dir, p)
+		}
+	}
+	return dir, nil
+}
+
+// isWithin reports whether a clean path is a folder or below it.
+func isWithin(path, folder string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(rel)
+}

@@ -1,0 +1,375 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness/run"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+var desk, laptop = identity.ID{1}, identity.ID{2}
+
+// What a run is given: the prompt on standard input alone, arguments and environment of the
+// profile, a home of its own.
+func TestWhatARunIsGiven(t *testing.T) {
+	t.Setenv("PASSED", "on")
+	t.Setenv("SECRET", "kept")
+	r, b := newRunner(t, run.None, "")
+	r.Model = "large"
+	prompt := "--resume=x $(id) {home} \x1b[31m\n\"quoted\" record"
+	a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: prompt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got record
+	if err := json.Unmarshal([]byte(a.Text), &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"--turns=30", "--no-tools", "--model", "large"}; !slices.Equal(got.Args, want) || got.Stdin != prompt {
+		t.Errorf("args %q, stdin %q", got.Args, got.Stdin)
+	}
+	home := strings.TrimPrefix(got.Env[0], "HOME=")
+	folder := filepath.Dir(home)
+	want := []string{"HOME=" + home, "PATH=" + run.SystemPath, "TMPDIR=" + folder + "/tmp", "LANG=C.UTF-8", "TERM=dumb", "FIXED=in " + home, "GORACE=atexit_sleep_ms=0", "PASSED=on"}
+	if !slices.Equal(got.Env, want) || got.Dir != folder+"/dir" || !slices.Contains(got.Home, "/.config/settings=turns 30") {
+		t.Errorf("env %q, dir %s, home %q", got.Env, got.Dir, got.Home)
+	}
+	if len(b.settled) != 1 || b.settled[0] != (client.SettleParams{ID: "1", Cost: 0.25, Tokens: 100}) || len(b.reserved) != 1 ||
+		b.reserved[0] != (client.ReserveParams{Profile: "fake", Peer: desk.String(), MaxCost: 1, MaxTokens: 1000}) {
+		t.Errorf("reserved %+v, settled %+v", b.reserved, b.settled)
+	}
+	if _, err := os.Stat(folder); err == nil {
+		t.Error("something is left of a run without a thread")
+	}
+}
+
+// Each way in which a program can fail ends as an error that says no more than a peer may
+// hear, and what it may have cost counts if it did not say.
+func TestProgramsThatFail(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		code    kinds.Code
+		settled bool
+	}{
+		{"flood", kinds.Internal, false}, {"long", kinds.Internal, false}, {"half", kinds.Internal, false}, {"mute", kinds.Internal, true},
+		{"failed", kinds.Internal, true}, {"failed-quietly", kinds.Internal, true}, {"killed", kinds.Internal, false}, {"exit", kinds.Internal, false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			r, b := newRunner(t, run.None, "")
+			r.Profile.Limits.Output = 8 << 20
+			_, err := r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: c.what})
+			wantCode(t, err, c.code, "secret", r.Sessions.root, "away")
+			if settled := len(b.settled) == 1; settled != c.settled {
+				t.Errorf("settled: %+v", b.settled)
+			}
+			r.Tell = true
+			if _, err := r.Run(t.Context(), Request{Peer: desk, Prompt: c.what}); c.what == "failed" && !strings.Contains(err.Error(), "away") {
+				t.Errorf("with --stderr=last: %v", err)
+			}
+		})
+	}
+}
+
+// A deadline, a cancelled delegation and the end of serving end every process of a run.
+func TestRunsThatAreEnded(t *testing.T) {
+	for _, what := range []string{"stubborn", "fork"} {
+		t.Run(what, func(t *testing.T) {
+			r, b := newRunner(t, run.None, "")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			why := errors.New("called off")
+			_, err := r.Run(ctx, Request{Peer: desk, Thread: "t", Prompt: what, Progress: func(string) { cancel(why) }})
+			if !errors.Is(err, why) || len(b.settled) != 0 {
+				t.Errorf("%v, settled %+v", err, b.settled)
+			}
+			r.Profile.Limits.Timeout = 300 * time.Millisecond
+			_, err = r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: what})
+			wantCode(t, err, kinds.Timeout)
+			left := r.Sessions.listPeer(desk.String())
+			if len(left) != 0 {
+				t.Errorf("conversations are left: %+v", left)
+			}
+		})
+	}
+}
+
+func TestWhatIsToldBesideTheText(t *testing.T) {
+	r, _ := newRunner(t, run.None, "")
+	a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "denied"})
+	if err != nil || a.Text != "I could not" || string(a.Data) != `{"permission_denials":["Bash","Read"]}` {
+		t.Errorf("%+v, %v", a, err)
+	}
+	r.Profile.Schema = `{"type":"object"}`
+	a, err = r.Run(t.Context(), Request{Peer: desk, Prompt: "denied"})
+	if err != nil || string(a.Data) != `{"schema":"unmet","permission_denials":["Bash","Read"]}` {
+		t.Errorf("%+v, %v", a, err)
+	}
+	a, err = r.Run(t.Context(), Request{Peer: desk, Prompt: "record"}) // its text is an object
+	if err != nil || !strings.HasPrefix(string(a.Data), `{"structured":{"args":`) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	var said []string
+	if _, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "talk", Progress: func(s string) { said = append(said, s) }}); err != nil || !slices.Equal(said, []string{"step 0", "step 1", "step 2"}) {
+		t.Errorf("said %q, %v", said, err)
+	}
+}
+
+func TestNoBudget(t *testing.T) {
+	r, b := newRunner(t, run.None, "")
+	b.refuse = kinds.Errorf(kinds.Overloaded, "%s: 50 runs a day: raise spending in config.yaml", client.MethodBudgetReserve)
+	_, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
+	wantCode(t, err, kinds.Overloaded, "config.yaml", "50")
+	b.refuse = errors.New("the daemon is away: /home/somebody")
+	_, err = r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
+	wantCode(t, err, kinds.Internal, "home")
+	if len(b.settled) != 0 {
+		t.Errorf("%+v", b.settled)
+	}
+}
+
+func TestWhatCannotBeStarted(t *testing.T) {
+	r, b := newRunner(t, run.None, "")
+	r.Program.Path = "/nowhere/agent"
+	_, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
+	wantCode(t, err, kinds.Internal, "nowhere")
+	if len(b.settled) != 1 || b.settled[0].Cost != 0 {
+		t.Errorf("a run that did not begin costs: %+v", b.settled)
+	}
+}
+
+// talk runs the program with a prompt and returns the id of the conversation that it resumed, ""
+// if it began one.
+func resumed(t *testing.T, r *Runner, q Request) string {
+	t.Helper()
+	q.Prompt = "record"
+	a, err := r.Run(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got record
+	if err := json.Unmarshal([]byte(a.Text), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, arg := range got.Args {
+		if id, ok := strings.CutPrefix(arg, "--resume="); ok {
+			return id + " in " + got.Env[0]
+		}
+	}
+	return ""
+}
+
+// A conversation goes on for the same peer, agent and thread, and for nobody else.
+func TestConversations(t *testing.T) {
+	r, b := newRunner(t, run.None, "")
+	q := Request{Peer: desk, Agent: "planner", Thread: "parser"}
+	if id := resumed(t, r, q); id != "" {
+		t.Errorf("the first one resumed %s", id)
+	}
+	first := resumed(t, r, q)
+	if first == "" || resumed(t, r, q) != first {
+		t.Error("it did not go on")
+	}
+	for _, other := range []Request{
+		{Peer: laptop, Agent: "planner", Thread: "parser"}, {Peer: desk, Agent: "reviewer", Thread: "parser"}, {Peer: desk, Thread: "parser"},
+		{Peer: desk, Agent: "planner", Thread: "parser "}, {Peer: desk, Agent: "planner"}, {Peer: desk, Agent: "plannerparser"}, {Peer: desk, Agent: "planner", Thread: "../" + desk.String()},
+	} {
+		if id := resumed(t, r, other); id != "" {
+			t.Errorf("%+v resumed %s", other, id)
+		}
+	}
+	if id := resumed(t, r, Request{Peer: desk, Agent: "planner"}); id != "" {
+		t.Errorf("without a thread it resumed %s", id)
+	}
+	if resumed(t, r, Request{Peer: laptop, Agent: "planner", Thread: "parser"}) == first {
+		t.Error("two peers met")
+	}
+	b.trust = "2" // desk was untrusted, and trusted again
+	if id := resumed(t, r, q); id != "" {
+		t.Errorf("after an untrust it resumed %s", id)
+	}
+	if len(r.Sessions.listPeer(desk.String())) != 1 {
+		t.Error("other conversations of the peer outlive the untrust")
+	}
+}
+
+// A program that has forgotten a conversation begins a new one.
+func TestAConversationIsGone(t *testing.T) {
+	r, b := newRunner(t, run.None, "")
+	q := Request{Peer: desk, Thread: "parser"}
+	resumed(t, r, q)
+	home := filepath.Join(r.Sessions.listPeer(desk.String())[0].folder, "home", "session-1")
+	if err := os.Remove(home); err != nil {
+		t.Fatal(err)
+	}
+	if id := resumed(t, r, q); id != "" {
+		t.Errorf("resumed %s", id)
+	}
+	if resumed(t, r, q) == "" || len(b.reserved) != 3 || len(b.settled) != 3 {
+		t.Errorf("reserved %d, settled %d", len(b.reserved), len(b.settled))
+	}
+}
+
+// Of a program that counts for the whole conversation, each run costs the difference.
+func TestCumulativeTokens(t *testing.T) {
+	r, b := newRunner(t, run.None, "")
+	r.Profile.Output.Cumulative, r.Profile.Limits.Cost = true, 0
+	q := Request{Peer: desk, Thread: "parser"}
+	resumed(t, r, q)
+	resumed(t, r, q)
+	if len(b.settled) != 2 || b.settled[0].Tokens != 100 || b.settled[1].Tokens != 0 {
+		t.Errorf("%+v", b.settled)
+	}
+}
+
+func TestAConversationThatIsTooLarge(t *testing.T) {
+	r, _ := newRunner(t, run.None, "")
+	if _, err := r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: "large"}); err != nil {
+		t.Fatal(err)
+	}
+	if left := r.Sessions.listPeer(desk.String()); len(left) != 0 {
+		t.Errorf("left: %+v", left)
+	}
+}
+
+// Under each confinement that is here, the program reads its folder, and no canary: in the
+// home, above the folder, behind a symbolic link, in another conversation.
+func TestConfinedRuns(t *testing.T) {
+	user := realDir(t)
+	t.Setenv("HOME", user)
+	project := filepath.Join(user, "project")
+	if err := os.Mkdir(project, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{"canary": "canary", "project/file": "own"} {
+		if err := os.WriteFile(filepath.Join(user, path), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(user, "canary"), filepath.Join(project, "link")); err != nil {
+		t.Fatal(err)
+	}
+	tested := 0
+	for _, c := range []run.Confinement{run.Bubblewrap, run.Landlock, run.Seatbelt} {
+		if err := run.CheckConfinement(t.Context(), c); err != nil {
+			t.Logf("not tested: %v", err)
+			continue
+		}
+		tested++
+		t.Run(string(c), func(t *testing.T) {
+			r, _ := newRunner(t, c, "")
+			var err error
+			if r.Dir, err = CheckDir("~/project", filepath.Join(user, ".acp")); err != nil {
+				t.Fatal(err)
+			}
+			resumed(t, r, Request{Peer: laptop, Thread: "t"})
+			other := filepath.Join(r.Sessions.listPeer(laptop.String())[0].folder, "home", "session-1")
+			read := func(path string) string {
+				t.Helper()
+				a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: path + " read"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return a.Text
+			}
+			for _, path := range []string{filepath.Join(user, "canary"), "../canary", "link", other, filepath.Dir(other) + "/../session.json", filepath.Join(r.Sessions.root, "lock")} {
+				if got := read(path); strings.Contains(got, "canary\"") || strings.HasSuffix(got, "<nil>") {
+					t.Errorf("%s: %s", path, got)
+				}
+			}
+			if got := read("file"); got != `"own", <nil>` {
+				t.Errorf("its own file: %s", got)
+			}
+			for _, tools := range []Tools{ToolsNone, ToolsRead, ToolsWork} {
+				r.Tools = tools
+				a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "new write"})
+				if err != nil || (a.Text == "wrote: <nil>") != (tools == ToolsWork) {
+					t.Errorf("%s: %+v, %v", tools, a, err)
+				}
+			}
+		})
+	}
+	if tested == 0 && os.Getenv("CI") != "" {
+		t.Error("this machine has no confinement to test")
+	}
+}
+
+// The program is told that it has no tools where nothing confines, whatever the owner wants.
+func TestNoToolsWithoutConfinement(t *testing.T) {
+	r, _ := newRunner(t, run.None, "")
+	r.Tools = ToolsWork
+	a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
+	if err != nil || !strings.Contains(a.Text, `"--no-tools"`) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	r.Confinement = run.Outside
+	a, err = r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
+	if err != nil || !strings.Contains(a.Text, `"--work"`) {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+func TestCheckDir(t *testing.T) {
+	home := realDir(t)
+	t.Setenv("HOME", home)
+	state := filepath.Join(home, ".acp")
+	for _, dir := range []string{"project", ".acp/agent"} {
+		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(home, filepath.Join(home, "project", "up")); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"/", home, filepath.Dir(home), "~/.acp", "~/.acp/agent", "~/missing", "~/project/up", "~/project/up/.acp"} {
+		if got, err := CheckDir(dir, state); err == nil {
+			t.Errorf("%s: %s", dir, got)
+		}
+	}
+	for _, dir := range []string{"~/project", filepath.Join(home, "project", "up", "project")} {
+		if got, err := CheckDir(dir, state); err != nil || got != filepath.Join(home, "project") {
+			t.Errorf("%s: %s, %v", dir, got, err)
+		}
+	}
+	if got, err := CheckDir("", state); err != nil || got != "" {
+		t.Error(got, err)
+	}
+}
+
+// Runs of one conversation take turns, those of others do not wait.
+func TestTurns(t *testing.T) {
+	r, _ := newRunner(t, run.None, "")
+	inside := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.Run(ctx, Request{Peer: desk, Thread: "t", Prompt: "stubborn", Progress: func(string) { close(inside) }})
+		ended <- err
+	}()
+	<-inside
+	if id := resumed(t, r, Request{Peer: desk, Thread: "other"}); id != "" {
+		t.Errorf("resumed %s", id)
+	}
+	short, cancelShort := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, fmt.Errorf("waited"))
+	defer cancelShort()
+	if _, err := r.Run(short, Request{Peer: desk, Thread: "t", Prompt: "record"}); err == nil || err.Error() != "waited" {
+		t.Errorf("a second run of the conversation: %v", err)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if id := resumed(t, r, Request{Peer: desk, Thread: "t"}); id != "" {
+		t.Errorf("resumed %s", id)
+	}
+}

@@ -1,0 +1,347 @@
+package profile
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/sys/unix"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/durable"
+)
+
+const (
+	// MaxSessions bounds the conversations of one peer with one profile. The one that was
+	// used longest ago goes first.
+	MaxSessions = 64
+
+	// SessionLife is how long a conversation is kept after it was last used.
+	SessionLife = 7 * 24 * time.Hour
+
+	sessionFile = "session.json"
+	lockFile    = "lock"
+)
+
+// Sessions are the conversations that runs of one profile had with peers. Each has a folder,
+// with a home, a folder to work in, and one for temporary files, which the run may change, and
+// a file beside them, which it may not.
+type Sessions struct {
+	root    string // without symbolic links
+	profile string
+	lock    *os.File
+	now     func() time.Time
+
+	mu   sync.Mutex
+	busy map[string]chan struct{} // by folder; closed when it is free again
+}
+
+// sessionKey names a conversation. Each part is of the peer's choice but the first two.
+type sessionKey struct {
+	profile string
+	peer    identity.ID
+	agent   string
+	thread  string
+}
+
+// folder returns the name of the conversation's folder, below that of the peer.
+func (k *sessionKey) folder() string {
+	h := sha256.New()
+	for _, part := range []string{k.profile, k.peer.String(), k.agent, k.thread} {
+		size := sha256.Sum256([]byte(part)) // so that no two keys make one text
+		h.Write(size[:])
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// sessionState is what is remembered of a conversation.
+type sessionState struct {
+	Session string    `json:"session"` // id of the program's
+	Trust   string    `json:"trust"`   // as the daemon said
+	Tokens  uint64    `json:"tokens"`  // that the program has counted in all
+	Used    time.Time `json:"used"`
+}
+
+// OpenSessions opens the conversations of a profile in a folder, which it makes. One process
+// at a time has them. It removes those that are over.
+func OpenSessions(folder, profile string) (*Sessions, error) {
+	root := filepath.Join(folder, profile)
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return nil, fmt.Errorf("conversations: %w", err)
+	}
+	root, err := realPath(root)
+	if err != nil {
+		return nil, fmt.Errorf("conversations: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(root, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("conversations: %w", err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("conversations: %s is in use: another acpctl serve runs with this profile: end it, or give this one a folder of its own with --runs", root)
+	}
+	s := &Sessions{root: root, profile: profile, lock: lock, now: time.Now, busy: make(map[string]chan struct{})}
+	s.RemoveOld()
+	return s, nil
+}
+
+// Close lets another process have the conversations.
+func (s *Sessions) Close() error { return s.lock.Close() }
+
+// session is a conversation that a run has for itself.
+type session struct {
+	sessionState
+	of     *Sessions
+	folder string // absolute
+	keep   bool   // there is a thread that can come back to it
+	isNew  bool
+}
+
+func (c *session) home() string { return filepath.Join(c.folder, "home") }
+func (c *session) dir() string  { return filepath.Join(c.folder, "dir") }
+func (c *session) temp() string { return filepath.Join(c.folder, "tmp") }
+
+// begin returns the conversation of a key, or a new one if there is none, or if the key has no
+// thread. It waits while another run has it. trust is what the daemon says of the peer now:
+// conversations of another trust end. The caller ends it.
+func (s *Sessions) begin(ctx context.Context, k sessionKey, trust string) (*session, error) {
+	s.endOtherTrust(k.peer, trust)
+	keep := k.thread != ""
+	name := k.folder()
+	if !keep {
+		name = "once-" + rand.Text()
+	}
+	c := &session{of: s, folder: filepath.Join(s.root, k.peer.String(), name), keep: keep}
+	if err := s.acquire(ctx, c.folder); err != nil {
+		return nil, err
+	}
+	// What the run changes is below the folder, beside the file.
+	state, err := readState(c.folder)
+	switch {
+	case err == nil && state.Trust == trust && s.isAlive(state):
+		c.sessionState = state
+	default:
+		c.isNew = true
+		if err := removeTree(c.folder); err != nil {
+			s.release(c.folder)
+			return nil, fmt.Errorf("conversations: %w", err)
+		}
+	}
+	c.Trust = trust
+	if c.isNew && keep {
+		s.makeRoom(k.peer)
+	}
+	if err := c.makeFolders(); err != nil {
+		c.end(false)
+		return nil, fmt.Errorf("conversations: %w", err)
+	}
+	return c, nil
+}
+
+func (c *session) makeFolders() error {
+	c.of.mu.Lock() // nobody removes the peer's empty folder meanwhile
+	defer c.of.mu.Unlock()
+	for _, dir := range []string{c.home(), c.dir(), c.temp()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restart makes the conversation a new one.
+func (c *session) restart() error {
+	c.isNew, c.Session, c.Tokens = true, "", 0
+	if err := removeTree(c.folder); err != nil {
+		return err
+	}
+	return c.makeFolders()
+}
+
+// end lets others have the conversation. Without a thread, or without ok, nothing is left of it.
+func (c *session) end(ok bool) error {
+	defer c.of.release(c.folder)
+	if !ok || !c.keep || c.Session == "" {
+		return removeTree(c.folder)
+	}
+	removeTree(c.temp())
+	c.Used = c.of.now().UTC()
+	text, err := json.Marshal(&c.sessionState)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(c.folder, sessionFile)
+	return durable.ReplaceFile(path, path+".new", text, 0o600)
+}
+
+func (s *Sessions) acquire(ctx context.Context, folder string) error {
+	for {
+		s.mu.Lock()
+		wait := s.busy[folder]
+		if wait == nil {
+			s.busy[folder] = make(chan struct{})
+			s.mu.Unlock()
+			return nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (s *Sessions) tryAcquire(folder string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[folder] != nil {
+		return false
+	}
+	s.busy[folder] = make(chan struct{})
+	return true
+}
+
+func (s *Sessions) release(folder string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.busy[folder])
+	delete(s.busy, folder)
+}
+
+func (s *Sessions) isAlive(state sessionState) bool {
+	age := s.now().Sub(state.Used)
+	return age < SessionLife && age > -SessionLife
+}
+
+func readState(folder string) (state sessionState, err error) {
+	text, err := os.ReadFile(filepath.Join(folder, sessionFile))
+	if err == nil {
+		err = json.Unmarshal(text, &state)
+	}
+	return state, err
+}
+
+// kept is a conversation that no run has.
+type kept struct {
+	folder string
+	state  sessionState
+	broken bool
+}
+
+func (s *Sessions) listPeer(peer string) (all []kept) {
+	entries, err := os.ReadDir(filepath.Join(s.root, peer))
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		folder := filepath.Join(s.root, peer, e.Name())
+		state, err := readState(folder)
+		all = append(all, kept{folder, state, err != nil})
+	}
+	return all
+}
+
+// removeUnless removes conversations of a peer that are not wanted and that no run has.
+func (s *Sessions) removeUnless(peer string, wanted func(*kept) bool) {
+	for _, c := range s.listPeer(peer) {
+		if wanted(&c) || !s.tryAcquire(c.folder) {
+			continue
+		}
+		removeTree(c.folder)
+		s.release(c.folder)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	os.Remove(filepath.Join(s.root, peer)) // if it is empty
+}
+
+// endOtherTrust ends conversations with a peer that began before it was untrusted.
+func (s *Sessions) endOtherTrust(peer identity.ID, trust string) {
+	s.removeUnless(peer.String(), func(c *kept) bool { return !c.broken && c.state.Trust == trust })
+}
+
+// makeRoom removes conversations of a peer until one more may be there.
+func (s *Sessions) makeRoom(peer identity.ID) {
+	all := slices.DeleteFunc(s.listPeer(peer.String()), func(c kept) bool { return c.broken })
+	slices.SortFunc(all, func(a, b kept) int { return cmp.Compare(a.state.Used.UnixNano(), b.state.Used.UnixNano()) })
+	for ; len(all) >= MaxSessions; all = all[1:] {
+		if s.tryAcquire(all[0].folder) {
+			removeTree(all[0].folder)
+			s.release(all[0].folder)
+		}
+	}
+}
+
+// RemoveOld removes conversations that are over: old ones, and what a process that was killed
+// has left.
+func (s *Sessions) RemoveOld() {
+	s.RemovePeersUnless(func(identity.ID) bool { return true })
+}
+
+// RemovePeersUnless removes conversations that are over, and all those with peers that are not
+// trusted any more.
+func (s *Sessions) RemovePeersUnless(trusted func(identity.ID) bool) {
+	entries, err := os.ReadDir(s.root)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		id, err := identity.ParseID(e.Name())
+		ok := err == nil && trusted(id)
+		s.removeUnless(e.Name(), func(c *kept) bool { return ok && !c.broken && s.isAlive(c.state) })
+	}
+}
+
+// removeTree removes a folder, also if a run has taken rights from its folders.
+func removeTree(folder string) error {
+	err := os.RemoveAll(folder)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			root.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(folder)
+}
+
+// measureTree returns how many bytes the files below a folder have, and stops over most.
+func measureTree(folder string, most int64) (size int64) {
+	filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		size += 512
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+		if size > most {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return size
+}

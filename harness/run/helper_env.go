@@ -1,0 +1,6 @@
+//go:build !race
+
+package run
+
+// helperEnv is the environment of helpers.
+var helperEnv = []string{}
