@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,7 +95,7 @@ func (o *opencode) findPort(ctx context.Context) error {
 // Harness returns the name and version of OpenCode.
 func (o *opencode) Harness() (name, version string) { return opencodeName, o.version }
 
-// NoteCall learns which session calls: the one that is busy now, if no other is.
+// NoteCall learns which session calls.
 func (o *opencode) NoteCall(map[string]any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -158,6 +159,15 @@ type opencodeSession struct {
 	ID     string `json:"id"`
 	Parent string `json:"parentID"`
 	Dir    string `json:"directory"`
+	Time   struct {
+		Updated float64 `json:"updated"` // in milliseconds
+	} `json:"time"`
+}
+
+// listSessions returns the sessions in this directory that no other session has begun.
+func (o *opencode) listSessions(ctx context.Context) (all []opencodeSession, err error) {
+	err = o.get(ctx, "/session", url.Values{"directory": {o.dir}}, &all)
+	return slices.DeleteFunc(all, func(s opencodeSession) bool { return s.Parent != "" || s.Dir != o.dir }), err
 }
 
 // findSession returns the session that has called latest, before the first call the only one
@@ -169,11 +179,10 @@ func (o *opencode) findSession(ctx context.Context) (string, error) {
 	if session != "" {
 		return session, nil
 	}
-	var all []opencodeSession
-	if err := o.get(ctx, "/session", url.Values{"directory": {o.dir}}, &all); err != nil {
+	all, err := o.listSessions(ctx)
+	if err != nil {
 		return "", o.explain(err)
 	}
-	all = slices.DeleteFunc(all, func(s opencodeSession) bool { return s.Parent != "" || s.Dir != o.dir })
 	if len(all) != 1 {
 		return "", o.fail(ErrNoThread, fmt.Errorf("it has %d sessions in this directory", len(all)))
 	}
@@ -181,6 +190,7 @@ func (o *opencode) findSession(ctx context.Context) (string, error) {
 }
 
 // findCaller returns the session that is busy, or the one that began it, if there is one alone.
+// If the turn of the call has ended already, it is the session that changed last.
 func (o *opencode) findCaller(ctx context.Context) (string, error) {
 	var busy map[string]jsontext.Value
 	if err := o.get(ctx, "/session/status", url.Values{"directory": {o.dir}}, &busy); err != nil {
@@ -203,7 +213,15 @@ func (o *opencode) findCaller(ctx context.Context) (string, error) {
 		}
 		caller = id
 	}
-	return caller, nil
+	if caller != "" {
+		return caller, nil
+	}
+	all, err := o.listSessions(ctx)
+	if err != nil || len(all) == 0 {
+		return "", err
+	}
+	latest := slices.MaxFunc(all, func(a, b opencodeSession) int { return cmp.Compare(a.Time.Updated, b.Time.Updated) })
+	return latest.ID, nil
 }
 
 // opencodeStatus is an answer that is no success.

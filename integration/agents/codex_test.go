@@ -115,6 +115,7 @@ trust_level = "trusted"
 [mcp_servers.acp]
 command = "`+server[0]+`"
 args = [`+strings.Join(args, ",")+`]
+default_tools_approval_mode = "approve"
 `)
 }
 

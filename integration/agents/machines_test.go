@@ -1,0 +1,131 @@
+//go:build agents
+
+package agents
+
+import (
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
+)
+
+// newMachines returns two machines whose daemons trust each other: a desk and a laptop.
+func newMachines(t *testing.T) (desk, laptop *live.Machine) {
+	t.Helper()
+	desk, laptop = live.NewMachine(t, "desk"), live.NewMachine(t, "laptop")
+	desk.StartDaemon()
+	laptop.StartDaemon()
+	desk.Trust(laptop, laptop.Addr)
+	laptop.Trust(desk, desk.Addr)
+	await.Until(t, "the daemons are connected", func() bool { return desk.FindPeer(laptop.ID).State == client.PeerConnected })
+	return desk, laptop
+}
+
+// serverCommand is the MCP server that the agent programs on a machine start.
+func serverCommand(m *live.Machine) []string {
+	m.T.Helper()
+	return []string{live.ProgramPath(m.T, "acpctl"), "--home", m.Home, "mcp", "--attach"}
+}
+
+// allowWake has the owner of a machine let a peer wake its sessions.
+func allowWake(m, peer *live.Machine, unattended bool) {
+	m.T.Helper()
+	if _, err := m.Client.AllowWake(await.NewContext(m.T), client.WakeAllowParams{Peer: peer.Name, Unattended: unattended}); err != nil {
+		m.T.Fatal(err)
+	}
+}
+
+// awaitSession waits until a session is attached.
+func awaitSession(m *live.Machine, name string) {
+	m.T.Helper()
+	await.Until(m.T, name+" is attached on "+m.Name, func() bool { return findAgent(m, name) != nil })
+}
+
+// findAgent returns an attached agent, nil if it is not there.
+func findAgent(m *live.Machine, name string) *client.AgentState {
+	all, err := m.Client.Agents(await.NewContext(m.T))
+	if err != nil {
+		return nil // the daemon is restarted
+	}
+	for _, a := range all {
+		if a.Name == name {
+			return &a
+		}
+	}
+	return nil
+}
+
+// messageID is a message that a pointer, or the cover of a message, names.
+var messageID = regexp.MustCompile(`id ([0-9a-f]{8}-[0-9a-f-]{27})`)
+
+// reply is a step that answers the latest message of which the model was told.
+func reply(text string) step {
+	return step{tool: "acp_reply", input: func(q *request) map[string]any {
+		id := ""
+		for _, i := range q.items {
+			if i.role == "call" || i.role == "assistant" {
+				continue
+			}
+			if m := messageID.FindStringSubmatch(i.text); m != nil {
+				id = m[1]
+			}
+		}
+		return map[string]any{"id": id, "text": text}
+	}}
+}
+
+// answering is the rule of a model that answers what wakes it.
+func answering(text string) rule {
+	return rule{"Call acp_inbox.", []step{call("acp_inbox", map[string]any{}), reply(text)}}
+}
+
+// asking is the rule of a model that asks when its user wants it to.
+func asking(to, question string) rule {
+	return rule{"ask them", []step{call("acp_query", map[string]any{"to": to, "question": question})}}
+}
+
+// Claude Code on the desk asks; an idle thread of Codex on the laptop is woken, reads the
+// question and answers it, and Claude Code's turn goes on with the answer.
+func TestClaudeAsksCodex(t *testing.T) {
+	t.Parallel()
+	desk, laptop := newMachines(t)
+	allowWake(laptop, desk, false)
+	worker := newPerson(t, answering("it is forty-two"))
+	worker.configureCodex(serverCommand(laptop))
+	c := worker.startCodex()
+	c.awaitScreen("done")
+	awaitSession(laptop, "codex")
+
+	asker := newPerson(t, asking("laptop", "what is the answer?"))
+	claude := asker.startClaude(serverCommand(desk))
+	began := time.Now()
+	claude.say("ask them")
+	asker.model.awaitRequest("result", "it is forty-two")
+	claude.awaitTurns(2)
+	woken := worker.model.awaitRequest("user", "1 message from desk waits")
+	t.Logf("from the user's line to the request at the woken model: %s", woken.at.Sub(began).Round(time.Millisecond))
+	worker.model.awaitRequest("result", "what is the answer?")
+}
+
+// The same the other way round.
+func TestCodexAsksClaude(t *testing.T) {
+	t.Parallel()
+	desk, laptop := newMachines(t)
+	allowWake(desk, laptop, false)
+	worker := newPerson(t, answering("it is forty-two"))
+	claude := worker.startClaude(serverCommand(desk))
+	awaitSession(desk, "claude")
+
+	asker := newPerson(t, asking("desk", "what is the answer?"))
+	asker.configureCodex(serverCommand(laptop))
+	c := asker.startCodex()
+	c.awaitScreen("done")
+	c.say("ask them")
+	asker.model.awaitRequest("result", "it is forty-two")
+	claude.awaitTurns(2)
+	worker.model.awaitRequest("user", "1 message from laptop waits")
+	worker.model.awaitRequest("result", "what is the answer?")
+}
