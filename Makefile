@@ -1,4 +1,4 @@
-# make help lists the targets. All but bench, race, fuzz, faults and netns need Go alone.
+# make help lists the targets. All but bench, race, fuzz, faults, netns, interop and agents need Go alone.
 
 GO      ?= go
 RELEASE = 0.1.0
@@ -7,11 +7,12 @@ LDFLAGS  = -s -w -X main.version=$(VERSION)
 PREFIX  ?= $(HOME)/.local
 FUZZTIME ?= 30s
 STORM ?= 10000
+AGENTS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-agents
 STORMFILE ?=
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds storm kills lint fuzz faults netns interop bench pgo demo install
+.PHONY: help build test race seeds storm kills lint fuzz faults netns interop agents bench pgo demo install
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -39,11 +40,11 @@ kills: ## 50 times kill -9 while mail is on its way
 
 lint: ## gofmt, vet (here, for macOS and for 32 bits), staticcheck, tidiness, known vulnerabilities where their database can be reached
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not gofmt'ed: run gofmt -w on these files"; exit 1; }
-	$(GO) vet -tags netns,interop,profile,faults ./...
+	$(GO) vet -tags netns,interop,profile,faults,agents ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
 	GOARCH=386 $(GO) vet ./...
 	cd bench && $(GO) vet ./...
-	$(GO) tool staticcheck -tags netns,interop,faults ./...
+	$(GO) tool staticcheck -tags netns,interop,faults,agents ./...
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
 	@if out=$$($(GO) tool govulncheck ./... 2>&1); then echo "$$out" | tail -n 1; \
@@ -68,6 +69,10 @@ interop: ## against the OACP reference tool, the OpenIntent SDK, and MCP's Inspe
 	$(GO) vet -tags interop ./integration/interop ./openintent
 	$(GO) test -tags interop -shuffle=on -count=1 ./integration/interop ./openintent
 	$(GO) test -tags 'netns interop' -count=1 -run SDK ./integration/netns
+
+agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode, and a model that does as told; installs them in AGENTS (npm; root, or user namespaces)
+	./integration/agents/install.sh '$(AGENTS)'
+	ACPD_AGENTS='$(AGENTS)' $(GO) test -tags agents -count=1 -timeout 6m -v ./integration/agents
 
 bench: build ## latency, throughput, CPU and memory against the floor
 	cd bench && $(GO) run . $(BENCHFLAGS)
