@@ -173,6 +173,7 @@ func (p *inboxPage) addMessage(ctx context.Context, m *client.HeldMessage, numbe
 	s.replies.keep(&m.Envelope)
 	if p.add(&m.Envelope, name, "", inboxRow{}, number) {
 		p.shown = append(p.shown, m.Seq)
+		s.reading.end(m.Envelope.ID) // the session needs not be woken for it
 	}
 	p.newest = m.Envelope.ID
 }

@@ -27,10 +27,11 @@ type requestTable struct {
 type openRequest struct {
 	*client.Inbound
 	arrived  time.Time
-	deadline time.Time    // zero: none
-	answer   chan outcome // of a query: its answer, once; capacity 1
-	woken    bool         // a post was begun; guarded by requestTable.mu
-	replying bool         // a final reply is on its way; guarded by requestTable.mu
+	deadline time.Time     // zero: none
+	answer   chan outcome  // of a query: its answer, once; capacity 1
+	ended    chan struct{} // closed when it is not open any more
+	woken    bool          // a post was begun; guarded by requestTable.mu
+	replying bool          // a final reply is on its way; guarded by requestTable.mu
 }
 
 // outcome is the answer to a query.
@@ -50,7 +51,7 @@ func (t *requestTable) init() {
 // add adds a request, or returns an error if the session ends. A query that comes again while it
 // is open takes the place of the first.
 func (t *requestTable) add(in *client.Inbound) (*openRequest, error) {
-	r := &openRequest{Inbound: in, arrived: time.Now(), answer: make(chan outcome, 1)}
+	r := &openRequest{Inbound: in, arrived: time.Now(), answer: make(chan outcome, 1), ended: make(chan struct{})}
 	if in.DeadlineMS > 0 {
 		r.deadline = r.arrived.Add(time.Duration(in.DeadlineMS) * time.Millisecond)
 	}
@@ -58,6 +59,9 @@ func (t *requestTable) add(in *client.Inbound) (*openRequest, error) {
 	defer t.mu.Unlock()
 	if t.over {
 		return nil, errSessionEnds
+	}
+	if first := t.open[in.ID]; first != nil {
+		close(first.ended)
 	}
 	t.open[in.ID] = r
 	t.ended.forget(in.ID)
@@ -79,6 +83,7 @@ func (t *requestTable) remove(r *openRequest, why string) bool {
 		return false
 	}
 	delete(t.open, r.ID)
+	close(r.ended)
 	t.ended.keep(r.ID, why)
 	return true
 }
@@ -118,6 +123,7 @@ func (t *requestTable) dropExpired() {
 	for id, r := range t.open {
 		if r.Kind == kinds.KindDelegate && !r.deadline.IsZero() && time.Now().After(r.deadline) {
 			delete(t.open, id)
+			close(r.ended)
 			t.ended.keep(id, "its deadline has passed")
 		}
 	}
@@ -202,7 +208,7 @@ func (s *Server) wakeForRequest(r *openRequest, in *client.Inbound) {
 	r.woken = true
 	s.requests.mu.Unlock()
 	if !woken {
-		s.goOn(func(ctx context.Context) { s.post(ctx, in) })
+		s.goOn(func(ctx context.Context) { s.post(ctx, in, r.ended) })
 	}
 }
 
@@ -212,6 +218,7 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnsw
 	if in.Wake == nil || s.agent.currentSession() == nil {
 		return nil, nil
 	}
+	var read <-chan struct{}
 	if in.Kind == kinds.KindQuery || in.Kind == kinds.KindDelegate {
 		r, _ := s.requests.find(in.ID)
 		if r == nil {
@@ -220,14 +227,69 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnsw
 		s.requests.mu.Lock()
 		r.woken = true
 		s.requests.mu.Unlock()
+		read = r.ended
+	} else {
+		read = s.reading.begin(in.ID)
 	}
-	posted, proven := s.post(ctx, in)
-	return &client.WakeAnswer{Posted: posted, Proven: proven}, nil
+	answers := make(chan client.WakeAnswer, 1)
+	s.goOn(func(ctx context.Context) {
+		defer s.reading.end(in.ID)
+		posted, proven := s.post(ctx, in, read)
+		answers <- client.WakeAnswer{Posted: posted, Proven: proven}
+	})
+	select {
+	case a := <-answers:
+		return &a, nil
+	case <-time.After(s.timing.wake):
+	case <-ctx.Done():
+	}
+	// The program is busy. It gets the line when its turn has ended, if the message is not read
+	// by then, and the daemon counts that now.
+	return &client.WakeAnswer{Posted: true}, nil
+}
+
+// readingTable tells wakes that wait for the end of a turn that their message was read meanwhile.
+type readingTable struct {
+	mu   sync.Mutex
+	open map[wire.MessageID]chan struct{}
+}
+
+// begin returns a channel that is closed when the message was read. The caller calls end.
+func (t *readingTable) begin(id wire.MessageID) <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open == nil {
+		t.open = make(map[wire.MessageID]chan struct{})
+	}
+	if t.open[id] == nil {
+		t.open[id] = make(chan struct{})
+	}
+	return t.open[id]
+}
+
+// end forgets a message, which was read or is waited for no more.
+func (t *readingTable) end(id wire.MessageID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if read := t.open[id]; read != nil {
+		close(read)
+		delete(t.open, id)
+	}
 }
 
 // post gives the session's program a line that says that a message waits. Nothing in the line
-// is a peer's choice but its petname. proven reports that the model has the message's text.
-func (s *Server) post(ctx context.Context, in *client.Inbound) (posted, proven bool) {
+// is a peer's choice but its petname. It waits for the end of a turn, unless read is closed
+// before. proven reports that the model has the message's text.
+func (s *Server) post(ctx context.Context, in *client.Inbound, read <-chan struct{}) (posted, proven bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.goOn(func(context.Context) {
+		select {
+		case <-read:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
 	p := harness.Post{
 		Message:    in.ID,
 		Pointer:    "1 message from " + in.Name + " waits, id " + in.ID.String() + ". Call acp_inbox.",
@@ -238,7 +300,7 @@ func (s *Server) post(ctx context.Context, in *client.Inbound) (posted, proven b
 	}
 	s.replies.keep(&in.Envelope)
 	done, err := s.agent.currentSession().Post(ctx, p)
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		s.logf("message %s from %s waits for the next tool call: %v", in.ID, in.Name, err)
 	}
 	if done.Proven {

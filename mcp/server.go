@@ -48,6 +48,7 @@ type Server struct {
 	names    petnames
 	calls    callTable
 	requests requestTable
+	reading  readingTable
 	parents  parentMemory
 	notices  noticeQueue
 	replies  replyMemory
@@ -58,13 +59,14 @@ type Server struct {
 // timing holds the times that tests shorten.
 type timing struct {
 	wait      time.Duration // a tool call waits at most
+	wake      time.Duration // the daemon waits for word of a wake, a second less than it allows
 	keep      time.Duration // what has ended is kept
 	progress  time.Duration // between two notifications of progress
 	farewell  time.Duration // peers may take to hear that the session ends
 	lookAfter time.Duration // the daemon may take to say what waits
 }
 
-var usualTiming = timing{wait: 45 * time.Second, keep: time.Hour, progress: 5 * time.Second, farewell: 2 * time.Second, lookAfter: time.Second}
+var usualTiming = timing{wait: 45 * time.Second, wake: 3 * time.Second, keep: time.Hour, progress: 5 * time.Second, farewell: 2 * time.Second, lookAfter: time.Second}
 
 // prepare makes s ready to serve, once. It returns when all is there; nothing runs yet.
 func (s *Server) prepare() {

@@ -1,0 +1,70 @@
+package mcp
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+)
+
+// busySession has a turn that does not end before idle is closed.
+type busySession struct {
+	*fakeSession
+	idle  chan struct{}
+	given chan error // how each post has ended
+}
+
+func (b *busySession) Post(ctx context.Context, p harness.Post) (harness.Posted, error) {
+	b.posts <- p
+	select {
+	case <-b.idle:
+		b.given <- nil
+		return harness.Posted{}, nil
+	case <-ctx.Done():
+		b.given <- ctx.Err()
+		return harness.Posted{}, ctx.Err()
+	}
+}
+
+// A busy session gets its line when the turn has ended, although the daemon waits less long for
+// word of it; a message that is read before then wakes nobody.
+func TestWakeOfABusySession(t *testing.T) {
+	d := newFakeDaemon(t)
+	b := &busySession{newFakeSession(), make(chan struct{}), make(chan error, 9)}
+	s := &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return b, nil }}
+	s.timing = shortly
+	s.timing.wake = 10 * time.Millisecond
+	_, agent := attachedProgram(t, d, s)
+	wake := func(in *client.Inbound) {
+		t.Helper()
+		in.Wake = &client.WakeGrant{}
+		var a client.WakeAnswer
+		if err := agent.conn.Call(await.NewContext(t), client.MethodWake, in, &a); err != nil || a != (client.WakeAnswer{Posted: true}) {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if post := await.Receive(t, "a post", b.posts); post.Message != in.ID {
+			t.Errorf("%+v", post)
+		}
+	}
+	read := newInbound(kinds.KindNotify, &kinds.Notify{Topic: "one"})
+	wake(read)
+	s.reading.end(read.ID)
+	if err := await.Receive(t, "the end of a post", b.given); err == nil {
+		t.Error("a message that was read wakes the session")
+	}
+	unread := newInbound(kinds.KindNotify, &kinds.Notify{Topic: "two"})
+	wake(unread)
+	close(b.idle)
+	if err := await.Receive(t, "the end of a post", b.given); err != nil {
+		t.Errorf("a message that was not read does not wake the session: %v", err)
+	}
+	await.Until(t, "nothing is left", func() bool {
+		s.reading.mu.Lock()
+		defer s.reading.mu.Unlock()
+		return len(s.reading.open) == 0
+	})
+}
