@@ -151,6 +151,8 @@ func newSocketError(err error, path string) error {
 		return newUnavailableError(true, "no daemon at %s, where one was killed: start one with: acpd --home %s", path, home)
 	case errors.Is(err, syscall.EAGAIN):
 		return newUnavailableError(true, "the daemon at %s takes no connections, as many as can wait for it: if it stays so, look at its log and start it again", path)
+	case errors.Is(err, syscall.EPERM) && findSandbox() != "":
+		return newUnavailableError(false, "%s runs this command in a sandbox that forbids the socket %s: a daemon may well be running; %s", findSandbox(), path, sandboxRemedies[findSandbox()])
 	case errors.Is(err, fs.ErrPermission):
 		return newUnavailableError(false, "a sandbox or file permission forbids the socket %s (%v): a daemon may well be running; "+
 			"allow this program to connect to the socket", path, trimNetPreamble(err))
@@ -189,6 +191,27 @@ func adviseRepeat(method string) string {
 		return "repeat it with the same id"
 	}
 	return "repeat this"
+}
+
+// sandboxRemedies says what to do in the sandbox of an agent program. The tools of its MCP
+// server run outside of the sandbox.
+var sandboxRemedies = map[string]string{
+	"Codex": "use the tools acp_peers, acp_query and so on (acpctl setup codex connects them), or run the command in a terminal of your own; " +
+		"network_access = true in [sandbox_workspace_write] of config.toml opens the sandbox to all sockets",
+	"Claude Code": "use the tools acp_peers, acp_query and so on (acpctl setup claude connects them), or run the command in a terminal of your own; " +
+		"\"acpctl *\" in sandbox.excludedCommands of settings.json lets acpctl run outside of the sandbox",
+}
+
+// findSandbox returns the agent program that says by a variable that this process is in its
+// sandbox, "" if none does.
+func findSandbox() string {
+	switch {
+	case os.Getenv("CODEX_SANDBOX_NETWORK_DISABLED") == "1":
+		return "Codex"
+	case os.Getenv("SANDBOX_RUNTIME") == "1":
+		return "Claude Code"
+	}
+	return ""
 }
 
 // trimNetPreamble returns err without the net package's preamble.

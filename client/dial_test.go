@@ -121,6 +121,20 @@ func TestAgentSocketIsNotTheOwners(t *testing.T) {
 }
 
 func TestForbiddenSocket(t *testing.T) {
+	sandboxed := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EPERM)}
+	for variable, words := range map[string]string{
+		"CODEX_SANDBOX_NETWORK_DISABLED": "Codex runs this command in a sandbox that forbids the socket /x/acp.sock: a daemon may well be running; use the tools acp_peers",
+		"SANDBOX_RUNTIME":                "Claude Code runs this command in a sandbox that forbids the socket /x/acp.sock: a daemon may well be running; use the tools acp_peers",
+	} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv("CODEX_SANDBOX_NETWORK_DISABLED", "")
+			t.Setenv("SANDBOX_RUNTIME", "")
+			t.Setenv(variable, "1")
+			wantUnavailable(t, newSocketError(sandboxed, "/x/acp.sock"), words)
+		})
+	}
+	t.Setenv("CODEX_SANDBOX_NETWORK_DISABLED", "")
+	t.Setenv("SANDBOX_RUNTIME", "")
 	for _, errno := range []error{syscall.EPERM, syscall.EACCES} {
 		err := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errno)}
 		if e := wantUnavailable(t, newSocketError(err, "/x/acp.sock"), "sandbox or file permission"); e.Retryable {
