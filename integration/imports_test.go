@@ -30,6 +30,7 @@ var arrows = map[string][]string{
 	"harness":           {"wire", "internal/pace"},
 	"harness/run":       {},
 	"harness/profile":   {"harness/run", "client", "internal/durable"},
+	"harness/setup":     {"internal/durable"},
 	"mcp":               {"harness", "client"},
 	"wire":              {"identity", "internal/jsonscan"},
 	"config":            {"kinds"},
@@ -48,7 +49,7 @@ var arrows = map[string][]string{
 	"internal/jsonscan": {},
 	"internal/pace":     {},
 
-	"internal/cli":         {"internal/cli/channel", "internal/cli/oacp", "mcp"},
+	"internal/cli":         {"internal/cli/channel", "internal/cli/oacp", "mcp", "harness/setup"},
 	"internal/cli/channel": {"internal/cli/frame", "client/channels"},
 	"internal/cli/oacp":    {"internal/cli/frame", "oacp/mailbox"},
 	"internal/cli/clitest": {"internal/cli/frame"},

@@ -14,6 +14,9 @@ import (
 
 // TestFullOutput: what cannot be written is no success, and what was done is told.
 func TestFullOutput(t *testing.T) {
+	user := t.TempDir()
+	t.Setenv("HOME", user)
+	t.Setenv("PATH", user)
 	t.Setenv("ACP_HOME", "")
 	f := newDaemon(t)
 	answer := func(kind string, payload any) any {
@@ -37,6 +40,8 @@ func TestFullOutput(t *testing.T) {
 	f.WantDiskFull("the task was accepted: see acpctl wait "+again+", or acpctl cancel "+again, "delegate", "desk", "Build", "--id", again)
 	f.WantDiskFull("the message is handed, and its id is "+id, "notify", "desk", "built", "true")
 	f.WantDiskFull("", "peers")
+	f.WantDiskFull("", "setup")
+	f.WantDiskFull("", "setup", "codex", "--dry-run")
 	f.SetHandler(client.MethodShown, func(*jsonrpc.Request) (any, error) {
 		t.Error("what was not written counts as shown")
 		return struct{}{}, nil

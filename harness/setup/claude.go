@@ -1,0 +1,259 @@
+package setup
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+)
+
+// claude is Claude Code. Its servers are in .claude.json in the user's home directory, or in
+// .mcp.json of a project, and its rules in settings files.
+var claude = &program{name: "claude", title: "Claude Code", executables: []string{".local/bin/claude", ".claude/local/claude"}}
+
+func init() {
+	claude.listSteps, claude.listParts, claude.readEntry = listClaudeSteps, listClaudeParts, readClaudeEntry
+}
+
+// claudePlaces are the files of Claude Code that setup concerns.
+type claudePlaces struct {
+	servers, settings place
+	instructions      []place // that it reads together, the one to write first
+	agentsFile        place   // which it reads if it has no instructions of its own; only in a project
+}
+
+func findClaudePlaces(o *Options) (claudePlaces, error) {
+	if o.Project != "" {
+		in := func(path ...string) place { return projectPlace(o.Project, path...) }
+		return claudePlaces{
+			servers: in(".mcp.json"), settings: in(".claude", "settings.local.json"),
+			instructions: []place{in("CLAUDE.md"), in(".claude", "CLAUDE.md"), in("CLAUDE.local.md")},
+			agentsFile:   in("AGENTS.md"),
+		}, nil
+	}
+	dir, err := o.folder("CLAUDE_CONFIG_DIR", ".claude")
+	if err != nil {
+		return claudePlaces{}, err
+	}
+	servers := ownPlace(o.Home, ".claude.json")
+	if o.Getenv("CLAUDE_CONFIG_DIR") != "" {
+		servers = ownPlace(dir, ".claude.json")
+	}
+	old := ownPlace(dir, ".config.json") // of early versions, and still taken first
+	if f, err := readFile(old); err != nil || len(f.text) > 0 {
+		servers = old
+	}
+	servers.lock = servers.path + ".lock"
+	instructions := ownPlace(dir, "CLAUDE.md")
+	instructions.mode = 0o644
+	return claudePlaces{servers: servers, settings: ownPlace(dir, "settings.json"), instructions: []place{instructions}}, nil
+}
+
+func listClaudeSteps(o *Options) ([]Step, error) {
+	at, err := findClaudePlaces(o)
+	if err != nil {
+		return nil, err
+	}
+	server := newServerStep(claude, o, edit{at.servers, func(text []byte) ([]byte, [][]string, error) {
+		return setClaudeServer(text, o)
+	}})
+	if o.Project != "" {
+		server.Note = "Others who work on the project get " + filepath.Base(at.servers.path) + " too if it is committed. Claude Code asks once whether it may start the server."
+	}
+	steps := append([]Step{server}, newToolSteps(claude, func(tools []string) edit {
+		return edit{at.settings, func(text []byte) ([]byte, [][]string, error) { return allowClaudeTools(text, tools) }}
+	})...)
+	instructions := at.instructions[0]
+	if found, ok := firstExisting(at.instructions...); ok {
+		instructions = found
+	} else if o.Project != "" && exists(at.agentsFile) { // a new CLAUDE.md would hide it
+		instructions = at.agentsFile
+	}
+	return append(steps, newInstructionsStep(claude, instructions)), nil
+}
+
+func listClaudeParts(o *Options) ([]part, error) {
+	at, err := findClaudePlaces(o)
+	if err != nil {
+		return nil, err
+	}
+	parts := []part{{
+		place: at.servers, isEmpty: isEmptyJSON, hasServer: true,
+		change: func(text []byte, made [][]string) ([]byte, error) {
+			return editJSON(text, false, made, func(d *jsonText) error {
+				if e, err := readClaudeServer(d); err != nil || !e.isOurs(o) {
+					return err
+				}
+				return d.remove("mcpServers", serverName)
+			})
+		},
+	}, {
+		place: at.settings, isEmpty: isEmptyJSON,
+		change: func(text []byte, made [][]string) ([]byte, error) {
+			return editJSON(text, false, made, func(d *jsonText) error {
+				return d.removeStrings(claudeRules(slices.Concat(toolsToRead, toolsToSend)), "permissions", "allow")
+			})
+		},
+	}}
+	for _, p := range at.instructions {
+		parts = append(parts, newSnippetPart(p, false))
+	}
+	if o.Project != "" {
+		parts = append(parts, newSnippetPart(at.agentsFile, true))
+	}
+	return parts, nil
+}
+
+func readClaudeEntry(text []byte) (serverEntry, error) {
+	d, err := newJSONText(text, false)
+	if err != nil {
+		return serverEntry{}, err
+	}
+	return readClaudeServer(d)
+}
+
+func readClaudeServer(d *jsonText) (e serverEntry, err error) {
+	v, found, err := d.findValue("mcpServers", serverName)
+	if err != nil || !found {
+		return e, err
+	}
+	e.found = true
+	if d.kindOf(v) != '{' {
+		return e, nil
+	}
+	if command, ok, err := d.findValue("mcpServers", serverName, "command"); err != nil {
+		return e, err
+	} else if ok {
+		word, _ := d.readString(command)
+		e.command = []string{word}
+	}
+	if args, ok, err := d.findValue("mcpServers", serverName, "args"); err != nil {
+		return e, err
+	} else if ok {
+		words, _ := d.readStrings(args)
+		e.command = append(e.command, words...)
+	}
+	e.socket, err = readJSONSocket(d, "mcpServers", serverName, "env")
+	return e, err
+}
+
+// readJSONSocket returns the ACP_SOCKET of the object that path names.
+func readJSONSocket(d *jsonText, path ...string) (string, error) {
+	env, ok, err := d.findValue(path...)
+	if err != nil || !ok || d.kindOf(env) != '{' {
+		return "", err
+	}
+	v, ok, err := d.findValue(append(slices.Clone(path), socketVariable)...)
+	if err != nil || !ok {
+		return "", err
+	}
+	s, _ := d.readString(v)
+	return s, nil
+}
+
+// setClaudeServer writes the server. What else the user has put into its entry stays.
+func setClaudeServer(text []byte, o *Options) (to []byte, made [][]string, err error) {
+	d, err := newJSONText(text, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := readClaudeServer(d)
+	command := o.command()
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case e.found && !e.isOurs(o):
+		return nil, nil, errForeign
+	case !e.found:
+		entry := object{{"type", "stdio"}, {"command", command[0]}, {"args", command[1:]}}
+		if o.Socket != "" {
+			entry = append(entry, member{"env", object{{socketVariable, o.Socket}}})
+		}
+		made, err = d.set(entry, "mcpServers", serverName)
+		return d.text, made, err
+	}
+	if _, err = d.set(command[0], "mcpServers", serverName, "command"); err == nil {
+		_, err = d.set(command[1:], "mcpServers", serverName, "args")
+	}
+	if err == nil {
+		err = setJSONSocket(d, o.Socket, "mcpServers", serverName, "env")
+	}
+	return keepIfEqual(text, d.text), nil, err
+}
+
+// setJSONSocket sets the ACP_SOCKET of the object that path names, or removes it if it is "".
+func setJSONSocket(d *jsonText, socket string, path ...string) error {
+	whole := append(slices.Clone(path), socketVariable)
+	if socket != "" {
+		_, err := d.set(socket, whole...)
+		return err
+	}
+	if had, err := readJSONSocket(d, path...); err != nil || had == "" {
+		return err
+	}
+	return d.remove(whole...)
+}
+
+// claudeRules returns the rules of permissions.allow that name tools of the server.
+func claudeRules(tools []string) []string {
+	rules := make([]string, len(tools))
+	for i, tool := range tools {
+		rules[i] = "mcp__" + serverName + "__" + tool
+	}
+	return rules
+}
+
+// allowClaudeTools adds rules for tools, unless one rule allows the whole server.
+func allowClaudeTools(text []byte, tools []string) (to []byte, made [][]string, err error) {
+	d, err := newJSONText(text, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	if v, found, err := d.findValue("permissions", "allow"); err != nil {
+		return nil, nil, err
+	} else if found {
+		rules, _ := d.readStrings(v)
+		if slices.Contains(rules, "mcp__"+serverName) || slices.Contains(rules, "mcp__"+serverName+"__*") {
+			return text, nil, nil
+		}
+	}
+	made, err = d.appendStrings(claudeRules(tools), "permissions", "allow")
+	return keepIfEqual(text, d.text), made, err
+}
+
+// editJSON takes something out of a JSON text, and then those of the objects and arrays that
+// setup made that are empty.
+func editJSON(text []byte, relaxed bool, made [][]string, change func(*jsonText) error) ([]byte, error) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return text, nil
+	}
+	d, err := newJSONText(text, relaxed)
+	if err == nil {
+		err = change(d)
+	}
+	if err == nil {
+		err = d.removeEmpty(made)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.text, nil
+}
+
+// isEmptyJSON reports whether a text is an object without members, or with $schema alone.
+func isEmptyJSON(text []byte) bool {
+	d, err := newJSONText(text, true)
+	if err != nil {
+		return false
+	}
+	c := d.readRoot()
+	return len(c.entries) == 0 || len(c.entries) == 1 && c.entries[0].name == "$schema"
+}
+
+// keepIfEqual returns the old text if a new one says no more: an empty file that stands for
+// an empty object stays empty.
+func keepIfEqual(text, to []byte) []byte {
+	if len(bytes.TrimSpace(text)) == 0 && string(to) == "{}\n" {
+		return text
+	}
+	return to
+}

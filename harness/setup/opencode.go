@@ -1,0 +1,252 @@
+package setup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// openCode is OpenCode. Its servers and rules are in opencode.json or opencode.jsonc, which may
+// have comments.
+var openCode = &program{name: "opencode", title: "OpenCode", executables: []string{".opencode/bin/opencode", ".local/bin/opencode"}}
+
+func init() {
+	openCode.listSteps, openCode.listParts, openCode.readEntry = listOpenCodeSteps, listOpenCodeParts, readOpenCodeEntry
+}
+
+// openCodePlaces are the files of OpenCode that setup concerns.
+type openCodePlaces struct {
+	configs      []place // which it merges, the last word first
+	made         place   // which of them is made if there is none
+	instructions place
+	// claudeFile is what it reads if it has no instructions of its own.
+	claudeFile place
+}
+
+func findOpenCodePlaces(o *Options) (openCodePlaces, error) {
+	if o.Project != "" {
+		in := func(path ...string) place { return projectPlace(o.Project, path...) }
+		return openCodePlaces{
+			configs: []place{in("opencode.jsonc"), in("opencode.json"), in(".opencode", "opencode.jsonc"), in(".opencode", "opencode.json")}, made: in("opencode.json"),
+			instructions: in("AGENTS.md"), claudeFile: in("CLAUDE.md"),
+		}, nil
+	}
+	base, err := o.folder("XDG_CONFIG_HOME", ".config")
+	if err != nil {
+		return openCodePlaces{}, err
+	}
+	in := func(name string) place { return ownPlace(base, "opencode", name) }
+	at := openCodePlaces{
+		configs: []place{in("opencode.jsonc"), in("opencode.json"), in("config.json")}, made: in("opencode.json"),
+		instructions: in("AGENTS.md"), claudeFile: ownPlace(o.Home, ".claude", "CLAUDE.md"),
+	}
+	at.instructions.mode = 0o644
+	return at, nil
+}
+
+// findOpenCodeConfig returns the file to write: the one that has the server, else the one that has
+// the last word, else a new one.
+func findOpenCodeConfig(at openCodePlaces) place {
+	for _, p := range at.configs {
+		if f, err := readFile(p); err == nil && f.exists {
+			if e, err := readOpenCodeEntry(f.text); err == nil && e.found {
+				return p
+			}
+		}
+	}
+	if p, ok := firstExisting(at.configs...); ok {
+		return p
+	}
+	return at.made
+}
+
+func listOpenCodeSteps(o *Options) ([]Step, error) {
+	at, err := findOpenCodePlaces(o)
+	if err != nil {
+		return nil, err
+	}
+	config := findOpenCodeConfig(at)
+	server := newServerStep(openCode, o, edit{config, func(text []byte) ([]byte, [][]string, error) {
+		return setOpenCodeServer(text, o)
+	}})
+	server.Note = "OpenCode asks for nothing unless a rule says so: with the server comes the rule that it asks for each of its tools."
+	if o.Project != "" {
+		server.Note += " Others who work on the project get " + config.path + " too if it is committed."
+	}
+	steps := append([]Step{server}, newToolSteps(openCode, func(tools []string) edit {
+		return edit{config, func(text []byte) ([]byte, [][]string, error) { return allowOpenCodeTools(text, tools) }}
+	})...)
+	instructions := newInstructionsStep(openCode, at.instructions)
+	if !exists(at.instructions) && exists(at.claudeFile) {
+		if o.Project != "" {
+			instructions = newInstructionsStep(openCode, at.claudeFile)
+		} else {
+			instructions.edits = nil
+			instructions.Note = fmt.Sprintf("OpenCode has no %s, and so reads %s: no instructions are added, since a new file would hide that one.", at.instructions.path, at.claudeFile.path)
+		}
+	}
+	return append(steps, instructions), nil
+}
+
+func listOpenCodeParts(o *Options) ([]part, error) {
+	at, err := findOpenCodePlaces(o)
+	if err != nil {
+		return nil, err
+	}
+	var parts []part
+	for _, p := range at.configs {
+		parts = append(parts, part{place: p, isEmpty: isEmptyJSON, change: func(text []byte, made [][]string) ([]byte, error) {
+			return removeFromOpenCode(text, made, o)
+		}, hasServer: true})
+	}
+	parts = append(parts, newSnippetPart(at.instructions, o.Project != ""))
+	if o.Project != "" {
+		parts = append(parts, newSnippetPart(at.claudeFile, true))
+	}
+	return parts, nil
+}
+
+func removeFromOpenCode(text []byte, made [][]string, o *Options) ([]byte, error) {
+	return editJSON(text, true, made, func(d *jsonText) error {
+		e, err := readOpenCodeServer(d)
+		if err != nil || e.found && !e.isOurs(o) {
+			return err
+		}
+		if err := d.remove("mcp", serverName); err != nil {
+			return err
+		}
+		if v, found, err := d.findValue("permission"); err != nil || !found || d.kindOf(v) != '{' {
+			return err
+		}
+		for _, rule := range slices.Concat([]string{openCodeAll}, openCodeRules(toolsToRead), openCodeRules(toolsToSend)) {
+			if err := d.remove("permission", rule); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func readOpenCodeEntry(text []byte) (serverEntry, error) {
+	d, err := newJSONText(text, true)
+	if err != nil {
+		return serverEntry{}, err
+	}
+	return readOpenCodeServer(d)
+}
+
+func readOpenCodeServer(d *jsonText) (e serverEntry, err error) {
+	v, found, err := d.findValue("mcp", serverName)
+	if err != nil || !found {
+		return e, err
+	}
+	e.found = true
+	if d.kindOf(v) != '{' {
+		return e, nil
+	}
+	if command, ok, err := d.findValue("mcp", serverName, "command"); err != nil {
+		return e, err
+	} else if ok {
+		e.command, _ = d.readStrings(command)
+	}
+	if enabled, ok, err := d.findValue("mcp", serverName, "enabled"); err != nil {
+		return e, err
+	} else if ok {
+		e.disabled = !d.isEqual(enabled, true)
+	}
+	e.socket, err = readJSONSocket(d, "mcp", serverName, "environment")
+	return e, err
+}
+
+// openCodeAll is the rule for all tools of the server. Of the rules that match, the last one counts.
+const openCodeAll = serverName + "_*"
+
+func openCodeRules(tools []string) []string {
+	rules := make([]string, len(tools))
+	for i, tool := range tools {
+		rules[i] = serverName + "_" + tool
+	}
+	return rules
+}
+
+// openCodeSchema names the form of OpenCode's configuration.
+const openCodeSchema = "https://opencode.ai/config.json"
+
+// setOpenCodeServer writes the server, and that its tools are asked for. What else the user has put
+// into its entry stays.
+func setOpenCodeServer(text []byte, o *Options) (to []byte, made [][]string, err error) {
+	d, err := newJSONText(text, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := readOpenCodeServer(d)
+	command := o.command()
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case e.found && !e.isOurs(o):
+		return nil, nil, errForeign
+	case !e.found:
+		if len(bytes.TrimSpace(text)) == 0 {
+			d.set(openCodeSchema, "$schema")
+		}
+		entry := object{{"type", "local"}, {"command", command}, {"enabled", true}}
+		if o.Socket != "" {
+			entry = append(entry, member{"environment", object{{socketVariable, o.Socket}}})
+		}
+		made, err = d.set(entry, "mcp", serverName)
+	default:
+		if _, err = d.set(command, "mcp", serverName, "command"); err == nil {
+			err = setJSONSocket(d, o.Socket, "mcp", serverName, "environment")
+		}
+		if err == nil && e.disabled {
+			_, err = d.set(true, "mcp", serverName, "enabled")
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	switch v, found, err := d.findValue("permission"); {
+	case err != nil:
+		return nil, nil, err
+	case found && d.kindOf(v) == '"': // one word for everything, which is the user's
+		return d.text, made, nil
+	}
+	if _, found, err := d.findValue("permission", openCodeAll); err != nil || found {
+		return d.text, made, err
+	}
+	more, err := d.set("ask", "permission", openCodeAll)
+	return d.text, append(made, more...), err
+}
+
+// allowOpenCodeTools adds rules for tools. One that is there already stays: it is the user's choice.
+func allowOpenCodeTools(text []byte, tools []string) (to []byte, made [][]string, err error) {
+	d, err := newJSONText(text, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch v, found, err := d.findValue("permission"); {
+	case err != nil:
+		return nil, nil, err
+	case found && d.kindOf(v) == '"':
+		word, _ := d.readString(v)
+		if word == "allow" {
+			return text, nil, nil
+		}
+		return nil, nil, skippedError{errors.New(`permission is one word for everything, so OpenCode asks for these too: write it as {"*": "` + word + `"} and run setup again to change that`)}
+	}
+	for _, rule := range openCodeRules(tools) {
+		if _, found, err := d.findValue("permission", rule); err != nil {
+			return nil, nil, err
+		} else if found {
+			continue
+		}
+		more, err := d.set("allow", "permission", rule)
+		if err != nil {
+			return nil, nil, err
+		}
+		made = append(made, more...)
+	}
+	return keepIfEqual(text, d.text), made, nil
+}

@@ -1,0 +1,321 @@
+package setup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+)
+
+// Plan is what setting up one program, or undoing it, would write. It writes nothing before
+// [Plan.Write].
+type Plan struct {
+	Title string // of the program
+	Steps []Step
+
+	o        *Options
+	program  *program
+	accepted []edit
+}
+
+// NewPlan returns the plan of setting up a program.
+func NewPlan(name string, o Options) (*Plan, error) {
+	p, err := findProgram(name)
+	if err == nil {
+		err = o.check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	steps, err := p.listSteps(&o)
+	return &Plan{Title: p.title, Steps: steps, o: &o, program: p}, err
+}
+
+// Preview returns what a step changes besides what was accepted: a diff, "" if all is there
+// already. note says why a step has nothing to change, or what to know about it.
+func (p *Plan) Preview(step *Step) (diff, note string, err error) {
+	note = step.Note
+	texts := make(map[string]*draft)
+	for _, e := range p.accepted {
+		if err := applyEdit(texts, e); err != nil {
+			return "", note, err
+		}
+	}
+	before := make(map[string]string)
+	for path, d := range texts {
+		before[path] = string(d.text)
+	}
+	for _, e := range step.edits {
+		err := applyEdit(texts, e)
+		if skipped, ok := errors.AsType[skippedError](err); ok {
+			return "", skipped.Error(), nil
+		}
+		if err != nil {
+			return "", note, err
+		}
+		d := texts[e.place.path]
+		old, drafted := before[e.place.path]
+		if !drafted {
+			old = string(d.file.text)
+		}
+		diff += formatDiff(d.file.describe(), old, string(d.text))
+	}
+	return diff, note, nil
+}
+
+// describe returns the name of a file for a person: with where it leads, if it is a link.
+func (f *file) describe() string {
+	switch {
+	case !f.exists:
+		return f.path + " (new)"
+	case f.target != f.path:
+		return f.path + " (" + f.target + ")"
+	}
+	return f.path
+}
+
+// Accept takes a step into the plan. That there are instructions already counts too: if another
+// program brought them, they stay until both are undone.
+func (p *Plan) Accept(step *Step) { p.accepted = append(p.accepted, step.edits...) }
+
+// draft is a file with what was made of it so far.
+type draft struct {
+	file *file
+	text []byte
+	made [][]string
+}
+
+// applyEdit applies an edit to the draft of its file, which it reads first if there is none.
+func applyEdit(drafts map[string]*draft, e edit) error {
+	d := drafts[e.place.path]
+	if d == nil {
+		f, err := readFile(e.place)
+		if err != nil {
+			return at(e.place.path, err)
+		}
+		d = &draft{file: f, text: f.text}
+		drafts[e.place.path] = d
+	}
+	text, made, err := e.change(bytes.Clone(d.text))
+	if err != nil {
+		if skipped, ok := errors.AsType[skippedError](err); ok {
+			return skipped
+		}
+		return at(e.place.path, err)
+	}
+	d.text, d.made = text, append(d.made, made...)
+	return nil
+}
+
+// Written is a file that was written.
+type Written struct {
+	Path    string `json:"path"`
+	Backup  string `json:"backup,omitempty"` // what it was before
+	Removed bool   `json:"removed,omitzero"`
+}
+
+// Write writes what was accepted. It reads each file again first, so that what a program has
+// written meanwhile stays. If it fails, the files that it returns are written and the others
+// are not.
+func (p *Plan) Write() (all []Written, err error) {
+	var places []place
+	for _, e := range p.accepted {
+		if !slices.ContainsFunc(places, func(q place) bool { return q.path == e.place.path }) {
+			places = append(places, e.place)
+		}
+	}
+	for _, place := range places {
+		written, err := p.writePlace(place)
+		if err != nil {
+			return all, at(place.path, err)
+		}
+		if written != nil {
+			all = append(all, *written)
+		}
+	}
+	return all, nil
+}
+
+func (p *Plan) writePlace(place place) (*Written, error) {
+	unlock, err := lockPlace(place)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	drafts := make(map[string]*draft)
+	for _, e := range p.accepted {
+		if e.place.path == place.path {
+			err := applyEdit(drafts, e)
+			if _, isSkipped := errors.AsType[skippedError](err); err != nil && !isSkipped {
+				return nil, err
+			}
+		}
+	}
+	d := drafts[place.path]
+	r, err := p.o.readRecord(place.path)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Equal(d.text, d.file.text) {
+		if r != nil && !slices.Contains(r.Programs, p.program.name) { // another program's, of use to this one too
+			r.Programs = append(r.Programs, p.program.name)
+			return nil, p.o.writeRecord(r)
+		}
+		return nil, nil
+	}
+	// The record is first on disk: it is of no harm without the change, and undoing needs it.
+	dirs := listMissingFolders(d.file.target)
+	backup, err := p.o.keep(d.file, r, p.program.name, d.text, d.made, dirs)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.file.write(d.text); err != nil {
+		return nil, err
+	}
+	return &Written{Path: place.path, Backup: backup}, nil
+}
+
+// Undo is what taking setup's work out of a program's configuration would write.
+type Undo struct {
+	Title string
+
+	o       *Options
+	program *program
+	parts   []part
+}
+
+// NewUndo returns what undoing the setup of a program takes. It needs no setup that is known:
+// what setup writes can be told from the rest.
+func NewUndo(name string, o Options) (*Undo, error) {
+	p, err := findProgram(name)
+	if err == nil {
+		err = o.check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	parts, err := p.listParts(&o)
+	return &Undo{p.title, &o, p, parts}, err
+}
+
+// outcome is what undoing makes of a file.
+type outcome struct {
+	file    *file
+	record  *record
+	text    []byte
+	gone    bool // the file is removed
+	leave   bool // another program still needs what is there
+	changes bool
+}
+
+func (u *Undo) findOutcome(q part) (*outcome, error) {
+	f, err := readFile(q.place)
+	if err != nil {
+		return nil, err
+	}
+	r, err := u.o.readRecord(q.place.path)
+	if err != nil {
+		return nil, err
+	}
+	out := &outcome{file: f, record: r, text: f.text}
+	switch {
+	case !f.exists:
+		return out, nil
+	case r == nil && q.shared, r != nil && !slices.Contains(r.Programs, u.program.name):
+		out.leave = true
+		return out, nil
+	case r != nil && len(r.Programs) > 1:
+		out.leave = true
+		return out, nil
+	}
+	if r != nil && r.IsExact && r.After == hashText(f.text) {
+		if out.gone = !r.Existed; !out.gone {
+			if out.text, err = u.o.readState(u.o.backupPath(f.path), maxFile); err != nil {
+				return nil, fmt.Errorf("read what it was before: %w", err)
+			}
+		}
+		out.changes = true
+		return out, nil
+	}
+	var made [][]string
+	if r != nil {
+		made = r.Made
+	}
+	if out.text, err = q.change(bytes.Clone(f.text), made); err != nil {
+		return nil, err
+	}
+	out.changes = !bytes.Equal(out.text, f.text)
+	out.gone = out.changes && r != nil && !r.Existed && q.isEmpty(out.text)
+	return out, nil
+}
+
+// Preview returns what changes: a diff, "" if there is nothing to undo.
+func (u *Undo) Preview() (diff string, err error) {
+	for _, q := range u.parts {
+		out, err := u.findOutcome(q)
+		if err != nil {
+			return "", at(q.place.path, err)
+		}
+		text := string(out.text)
+		if out.gone {
+			text = ""
+		}
+		diff += formatDiff(out.file.describe(), string(out.file.text), text)
+	}
+	return diff, nil
+}
+
+// Write takes setup's work out, and forgets it. If it fails, the files that it returns are
+// done and the others are not.
+func (u *Undo) Write() (all []Written, err error) {
+	var dirs []string // that setup made
+	defer func() { removeEmptyFolders(dirs) }()
+	for _, q := range u.parts {
+		written, err := u.writePart(q, &dirs)
+		if err != nil {
+			return all, at(q.place.path, err)
+		}
+		if written != nil {
+			all = append(all, *written)
+		}
+	}
+	return all, nil
+}
+
+func (u *Undo) writePart(q part, dirs *[]string) (*Written, error) {
+	unlock, err := lockPlace(q.place)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	out, err := u.findOutcome(q)
+	if err != nil {
+		return nil, err
+	}
+	if out.leave {
+		if r := out.record; r != nil && slices.Contains(r.Programs, u.program.name) {
+			r.Programs = slices.DeleteFunc(r.Programs, func(name string) bool { return name == u.program.name })
+			return nil, u.o.writeRecord(r)
+		}
+		return nil, nil
+	}
+	if out.record != nil {
+		*dirs = append(*dirs, out.record.MadeDirs...)
+	}
+	switch {
+	case !out.changes:
+	case out.gone:
+		err = out.file.remove()
+	default:
+		err = out.file.write(out.text)
+	}
+	if err == nil && out.record != nil {
+		err = u.o.removeRecord(q.place.path)
+	}
+	if err != nil || !out.changes {
+		return nil, err
+	}
+	os.Remove(u.o.State) // if nothing else is kept
+	return &Written{Path: q.place.path, Removed: out.gone}, nil
+}

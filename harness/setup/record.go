@@ -1,0 +1,139 @@
+package setup
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/internal/durable"
+)
+
+// record is what setup keeps of a file that it changed, beside what the file was before. Its own
+// folder has both, for the user alone to read: a copy in the file's folder could be
+// committed with the secrets in it.
+type record struct {
+	Path     string     `json:"path"`
+	Programs []string   `json:"programs"`       // that were set up in the file
+	Existed  bool       `json:"existed"`        // before setup
+	After    string     `json:"after"`          // the SHA-256 of what setup wrote last, as hex digits
+	IsExact  bool       `json:"exact"`          // nobody else changed the file between setup's changes: what it was before is what it was without setup
+	Made     [][]string `json:"made,omitzero"`  // the paths of objects and lists that setup made
+	MadeDirs []string   `json:"dirs,omitzero"`  // the folders that setup made
+	Note     string     `json:"note,omitempty"` // for whoever reads the record
+}
+
+// maxRecord bounds a record that is read.
+const maxRecord = 1 << 20
+
+// recordName returns the name under which a file's record and backup lie in the state folder.
+func recordName(path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return filepath.Base(path) + "-" + hex.EncodeToString(sum[:6])
+}
+
+func hashText(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// recordPath and backupPath name the files of a record.
+func (o *Options) recordPath(path string) string {
+	return filepath.Join(o.State, recordName(path)+".json")
+}
+
+func (o *Options) backupPath(path string) string {
+	return filepath.Join(o.State, recordName(path)+".before")
+}
+
+// readRecord returns the record of a file, nil if there is none.
+func (o *Options) readRecord(path string) (*record, error) {
+	text, err := o.readState(o.recordPath(path), maxRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	r := new(record)
+	if err == nil {
+		err = json.Unmarshal(text, r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: remove it, and setup no longer knows what %s was before", o.recordPath(path), err, path)
+	}
+	return r, nil
+}
+
+// readState reads a file of the state folder.
+func (o *Options) readState(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("over %d bytes", most)
+	}
+	return text, err
+}
+
+// writeState writes a file of the state folder, which it makes.
+func (o *Options) writeState(path string, text []byte) error {
+	if err := makeFolders(path, 0o700); err != nil {
+		return err
+	}
+	return durable.ReplaceFile(path, path+tempMark, text, 0o600)
+}
+
+func (o *Options) writeRecord(r *record) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return o.writeState(o.recordPath(r.Path), append(text, '\n'))
+}
+
+// removeRecord removes what is kept of a file.
+func (o *Options) removeRecord(path string) error {
+	for _, path := range []string{o.recordPath(path), o.backupPath(path)} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep writes down what a file is before it becomes text. It returns the path of the backup, ""
+// for a file that is new.
+func (o *Options) keep(f *file, r *record, program string, text []byte, made [][]string, dirs []string) (backup string, err error) {
+	if r == nil || !f.exists {
+		r = &record{Path: f.path, Existed: f.exists, IsExact: true}
+	}
+	untouched := r.After == "" || r.After == hashText(f.text)
+	r.IsExact = r.IsExact && untouched
+	if f.exists && (r.After == "" || !untouched) {
+		if err := o.writeState(o.backupPath(f.path), f.text); err != nil {
+			return "", fmt.Errorf("keep what %s was before: %w", f.path, err)
+		}
+	}
+	if !slices.Contains(r.Programs, program) {
+		r.Programs = append(r.Programs, program)
+	}
+	for _, path := range made {
+		if !slices.ContainsFunc(r.Made, func(p []string) bool { return slices.Equal(p, path) }) {
+			r.Made = append(r.Made, path)
+		}
+	}
+	r.MadeDirs = append(r.MadeDirs, dirs...)
+	r.After = hashText(text)
+	if r.Existed {
+		backup = o.backupPath(f.path)
+	}
+	return backup, o.writeRecord(r)
+}

@@ -1,0 +1,396 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness/setup"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/cli/frame"
+)
+
+// setupFlags are the flags of setup.
+type setupFlags struct {
+	wake, project, dryRun, undo, yes bool
+	name                             string
+}
+
+func (a *app) newSetupCmd() *cobra.Command {
+	var flags setupFlags
+	programs := setup.ListPrograms()
+	cmd := &cobra.Command{
+		Use:   "setup [" + strings.ToUpper(strings.Join(programs, "|")) + "]",
+		Short: "Connect an agent program: claude, codex or opencode",
+		Example: `  acpctl setup                      what is installed, and what is connected
+  acpctl setup claude               asks before each change, and shows it
+  acpctl setup codex --dry-run      shows what would be written
+  acpctl setup opencode --undo`,
+		Long: `Writes acpctl mcp into the configuration of an agent program, so that its sessions have the
+tools acp_peers, acp_query, … and peers can leave them messages. Each change is shown and
+needs a typed yes:
+
+  1. the MCP server acp
+  2. that acp_peers, acp_inbox, acp_task and acp_reply need no approval
+  3. that acp_query, acp_delegate and acp_notify need none either. With these the model sends
+     text to peers by itself, so --yes does not answer this one.
+  4. a paragraph about the tools in the user's instructions (CLAUDE.md, AGENTS.md)
+
+What else stands in these files stays as it is, byte for byte. What they were before is kept
+in $XDG_STATE_HOME/acpctl/setup, usually ~/.local/state/acpctl/setup, and --undo goes back.
+Run setup again after acpctl has moved.
+
+Without a program it lists the programs: their versions, whether they are connected (yes, no,
+broken, or other: their server acp is something else), and the file that says so.`,
+		Args: frame.NamedArgs("[PROGRAM]"),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				programs = nil
+			}
+			return programs, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := a.findSetupOptions(&flags)
+			if err != nil {
+				return err
+			}
+			switch {
+			case len(args) == 0 && cmd.Flags().NFlag() > countFlags(cmd, "home", "json"):
+				return frame.UsageErrorf("name a program: %s", strings.Join(setup.ListPrograms(), ", "))
+			case len(args) == 0:
+				return a.listPrograms(cmd.Context(), o)
+			case flags.wake && flags.yes && !flags.undo:
+				return frame.UsageErrorf("--wake: only a person can say that messages begin turns of a session: leave out --yes")
+			}
+			if flags.project {
+				if o.Project, err = os.Getwd(); err != nil {
+					return fmt.Errorf("setup: find the project's folder: %w", err)
+				}
+			}
+			if flags.undo {
+				return a.undoSetup(cmd.Context(), args[0], o, &flags)
+			}
+			return a.setUp(cmd.Context(), args[0], o, &flags)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&flags.wake, "wake", false, "also let answers to what a session asked wake it; with --undo, let them no more")
+	f.BoolVar(&flags.project, "project", false, "for the project in this folder alone, in its own files")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "show what would be written, and write nothing")
+	f.BoolVar(&flags.undo, "undo", false, "take out again what setup wrote")
+	f.BoolVar(&flags.yes, "yes", false, "never ask: yes to all but sending without approval")
+	f.StringVar(&flags.name, "name", "", "name of the sessions as agents (default: that of the program)")
+	return cmd
+}
+
+// countFlags returns how many of these flags are given.
+func countFlags(cmd *cobra.Command, names ...string) (n int) {
+	for _, name := range names {
+		if cmd.Flags().Changed(name) {
+			n++
+		}
+	}
+	return n
+}
+
+// findSetupOptions returns what setup has to know of this user and this acpctl.
+func (a *app) findSetupOptions(flags *setupFlags) (o setup.Options, err error) {
+	if flags.name != "" {
+		if err := identity.CheckName(flags.name); err != nil {
+			return o, frame.UsageErrorf("--name: %w", err)
+		}
+	}
+	o.Getenv, o.Agent = os.Getenv, flags.name
+	if o.Home, err = os.UserHomeDir(); err != nil {
+		return o, fmt.Errorf("setup: find the home directory: %w", err)
+	}
+	o.State = filepath.Join(o.Home, ".local", "state")
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		o.State = dir
+	}
+	o.State = filepath.Join(o.State, "acpctl", "setup")
+	if o.Command, err = findOwnPath(); err != nil {
+		return o, fmt.Errorf("setup: find the path of acpctl: %w", err)
+	}
+	usual := filepath.Join(o.Home, ".acp", client.AgentFolder, client.SocketName)
+	if o.Socket, err = a.findAgentSocket(); err != nil {
+		return o, fmt.Errorf("setup: %w", err)
+	}
+	if o.Socket == usual {
+		o.Socket = ""
+	}
+	return o, nil
+}
+
+// findOwnPath returns the absolute path of this program: that of acpctl in PATH if it is the same
+// file, since a package manager keeps that path and changes where it leads.
+func findOwnPath() (string, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if found, err := exec.LookPath("acpctl"); err == nil && filepath.IsAbs(found) {
+		a, errA := os.Stat(own)
+		b, errB := os.Stat(found)
+		if errA == nil && errB == nil && os.SameFile(a, b) {
+			return found, nil
+		}
+	}
+	return own, nil
+}
+
+// setUp asks for each step of a program's plan, and writes what was accepted.
+func (a *app) setUp(ctx context.Context, name string, o setup.Options, flags *setupFlags) error {
+	plan, err := setup.NewPlan(name, o)
+	if err != nil {
+		return frame.UsageErrorf("%w", err)
+	}
+	asks := !flags.yes && !flags.dryRun
+	if asks && !a.InTTY {
+		return a.refuseToAsk(plan)
+	}
+	accepted := 0
+	shown := []shownStep{}
+	for i := range plan.Steps {
+		step := &plan.Steps[i]
+		diff, note, err := plan.Preview(step)
+		if err != nil {
+			return fmt.Errorf("setup: nothing was written: %w", err)
+		}
+		if diff == "" {
+			if step.Name == setup.StepInstructions && !flags.dryRun {
+				plan.Accept(step)
+			}
+			if note != "" && step.Name != setup.StepServer {
+				a.tell(note)
+			}
+			continue
+		}
+		if flags.yes && !step.IsDefault {
+			a.tell("Not allowed by --yes: " + step.Question + " Run acpctl setup " + name + " at a terminal.")
+			continue
+		}
+		shown = append(shown, shownStep{step.Name, step.Question, note, diff})
+		a.showStep(step, diff, note, flags)
+		if asks {
+			err := a.requireYes(ctx)
+			if err == errNotYes && step.Name != setup.StepServer {
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("setup: nothing was written: %w", err)
+			}
+		}
+		plan.Accept(step)
+		accepted++
+	}
+	if flags.dryRun {
+		return a.printSteps(shown)
+	}
+	written, err := plan.Write()
+	if told := a.printWritten(written, accepted == 0); err == nil {
+		err = told
+	}
+	if err != nil {
+		return fmt.Errorf("setup: %w", err)
+	}
+	if accepted > 0 {
+		a.tell(fmt.Sprintf("Sessions of %s that are open know of it when they start again.", plan.Title))
+	}
+	a.tellOfDaemon(ctx)
+	if flags.wake {
+		return a.askForAnswers(ctx, name, o.Agent)
+	}
+	return nil
+}
+
+// shownStep is a step as --dry-run --json prints it.
+type shownStep struct {
+	Name     string `json:"name"`
+	Question string `json:"question"`
+	Note     string `json:"note,omitempty"`
+	Diff     string `json:"diff"`
+}
+
+// printSteps prints what --dry-run found. What is not JSON was shown before.
+func (a *app) printSteps(shown []shownStep) error {
+	return a.PrintData(struct {
+		Steps []shownStep `json:"steps"`
+	}{shown}, func() {
+		if len(shown) == 0 {
+			a.PrintLine("nothing to change")
+		}
+	})
+}
+
+// refuseToAsk shows what setup would write and returns the error that nobody can be asked.
+func (a *app) refuseToAsk(plan *setup.Plan) error {
+	for i := range plan.Steps {
+		step := &plan.Steps[i]
+		diff, note, err := plan.Preview(step)
+		if err != nil {
+			return fmt.Errorf("setup: nothing was written: %w", err)
+		}
+		if diff != "" && step.IsDefault {
+			a.showStep(step, diff, note, &setupFlags{})
+			plan.Accept(step)
+		}
+	}
+	return frame.UsageErrorf("setup asks before it writes, and standard input is no terminal: --yes writes what is shown above")
+}
+
+// showStep shows a question and what a yes would write: on standard output if that is all that
+// is wanted.
+func (a *app) showStep(step *setup.Step, diff, note string, flags *setupFlags) {
+	out := a.Err
+	switch {
+	case flags.dryRun && a.JSON:
+		return
+	case flags.dryRun:
+		out = a.Out
+	}
+	fmt.Fprintf(out, "\n%s\n", client.Line(step.Question))
+	if note != "" {
+		fmt.Fprintf(out, "%s\n", client.Line(note))
+	}
+	fmt.Fprint(out, client.Text(diff))
+}
+
+var errNotYes = errors.New("the answer was not yes")
+
+// requireYes returns errNotYes unless the person types yes.
+func (a *app) requireYes(ctx context.Context) error {
+	fmt.Fprint(a.Err, "Type yes: ")
+	answer, err := a.ReadLine(ctx)
+	if err == nil && !strings.EqualFold(answer, "yes") && !strings.EqualFold(answer, "y") {
+		err = errNotYes
+	}
+	return err
+}
+
+// tell tells a person something.
+func (a *app) tell(text string) { fmt.Fprintf(a.Err, "%s\n", client.Line(text)) }
+
+// printWritten prints which files were written, and where what they were before is.
+func (a *app) printWritten(written []setup.Written, unchanged bool) error {
+	if written == nil {
+		written = []setup.Written{}
+	}
+	if len(written) > 0 {
+		a.SetDoneNote("setup has changed %s and so on: acpctl setup says what is connected", written[0].Path)
+	}
+	return a.PrintData(struct {
+		Written []setup.Written `json:"written"`
+	}{written}, func() {
+		if len(written) == 0 && unchanged {
+			a.PrintLine("nothing to change")
+		}
+		for _, w := range written {
+			switch {
+			case w.Removed:
+				a.PrintLine("removed %s", client.Line(w.Path))
+			case w.Backup != "":
+				a.PrintLine("wrote %s (before: %s)", client.Line(w.Path), client.Line(w.Backup))
+			default:
+				a.PrintLine("wrote %s", client.Line(w.Path))
+			}
+		}
+	})
+}
+
+// undoSetup takes out what setup wrote, after a yes.
+func (a *app) undoSetup(ctx context.Context, name string, o setup.Options, flags *setupFlags) error {
+	undo, err := setup.NewUndo(name, o)
+	if err != nil {
+		return frame.UsageErrorf("%w", err)
+	}
+	diff, err := undo.Preview()
+	if err != nil {
+		return fmt.Errorf("setup: nothing was written: %w", err)
+	}
+	step := &setup.Step{Question: fmt.Sprintf("Take what acpctl setup wrote out of the configuration of %s?", undo.Title)}
+	switch {
+	case flags.dryRun:
+		shown := []shownStep{}
+		if diff != "" {
+			shown = append(shown, shownStep{Name: "undo", Question: step.Question, Diff: diff})
+			a.showStep(step, diff, "", flags)
+		}
+		return a.printSteps(shown)
+	case diff == "":
+	case flags.yes:
+		a.showStep(step, diff, "", flags)
+	case !a.InTTY:
+		a.showStep(step, diff, "", flags)
+		return frame.UsageErrorf("setup asks before it writes, and standard input is no terminal: --yes writes what is shown above")
+	default:
+		a.showStep(step, diff, "", flags)
+		if err := a.requireYes(ctx); err != nil {
+			return fmt.Errorf("setup: nothing was written: %w", err)
+		}
+	}
+	written, err := undo.Write()
+	if told := a.printWritten(written, true); err == nil {
+		err = told
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("setup: %w", err)
+	case flags.wake:
+		return a.takeBackAnswers(ctx, o.Agent)
+	}
+	a.tellOfAnswers(ctx, name)
+	return nil
+}
+
+// tellOfDaemon tells a person that no daemon answers, and what to do.
+func (a *app) tellOfDaemon(ctx context.Context) {
+	if _, err := a.Daemon.Whoami(ctx); err != nil {
+		e, _ := a.ClassifyError(ctx, err)
+		a.tell("The tools need a daemon: " + e.Message)
+	}
+}
+
+// listPrograms prints what is known of each program.
+func (a *app) listPrograms(ctx context.Context, o setup.Options) error {
+	o.Project, _ = os.Getwd()
+	all := setup.FindStatus(ctx, o)
+	rows := make([][]string, len(all))
+	for i, s := range all {
+		version := s.Version
+		if s.Path == "" {
+			version = "not installed"
+		} else if version == "" {
+			version = "unknown"
+		}
+		rows[i] = []string{s.Program, version, string(s.Connected), s.Config}
+		if s.Connected == setup.NotConnected {
+			rows[i][3] = ""
+		}
+	}
+	if err := a.PrintList(struct {
+		Programs []setup.Status `json:"programs"`
+	}{all}, []string{"PROGRAM", "VERSION", "CONNECTED", "CONFIGURATION"}, rows); err != nil {
+		return err
+	}
+	for _, s := range all {
+		switch {
+		case s.Problem != "":
+			a.tell(s.Program + ": " + s.Problem)
+		case s.Path != "" && s.Connected == setup.NotConnected:
+			a.tell("acpctl setup " + s.Program + " connects it")
+		}
+		if s.Project != "" && s.ProjectServer == setup.Foreign {
+			a.tell(fmt.Sprintf("%s: in this folder, %s gives it another server acp: if you let %s start that one, it takes the place of acpctl", s.Program, s.Project, s.Title))
+		}
+	}
+	a.tellOfDaemon(ctx)
+	return nil
+}

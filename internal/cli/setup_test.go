@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/kinds"
+)
+
+// newSetupDaemon returns a daemon, and the home directory of a user with no agent program.
+func newSetupDaemon(t *testing.T) (*clitest.FakeDaemon, string) {
+	home := t.TempDir()
+	for name, value := range map[string]string{"HOME": home, "PATH": home, "XDG_STATE_HOME": "", "XDG_CONFIG_HOME": "", "CLAUDE_CONFIG_DIR": "", "CODEX_HOME": "", "ACP_HOME": ""} {
+		t.Setenv(name, value)
+	}
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodWhoami, &client.Whoami{Name: "desk"})
+	return f, home
+}
+
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Each step is asked for, with what it writes; the first no ends it, another one leaves that step out.
+func TestSetupAsks(t *testing.T) {
+	f, home := newSetupDaemon(t)
+	got := f.RunInteractive("no\n", "setup", "claude")
+	if got.Code != 1 || !strings.HasSuffix(got.Err, "acpctl setup: nothing was written: the answer was not yes\n") {
+		t.Errorf("a no: %+v", got)
+	}
+	if entries, _ := os.ReadDir(home); len(entries) > 0 {
+		t.Errorf("a no writes %v", entries)
+	}
+	got = f.RunInteractive("yes\n", "setup", "claude") // and then the end of input
+	if entries, _ := os.ReadDir(home); len(entries) != 2 {
+		t.Errorf("yes and the end of input: %+v, %v", got, entries)
+	}
+	got = f.RunInteractive("no\nno\nY\n", "setup", "claude")
+	settings := readText(t, filepath.Join(home, ".claude", "settings.json"))
+	if got.Code != 0 || settings != "" || !strings.Contains(got.Err, "And acp_query, acp_delegate and acp_notify?") || readText(t, filepath.Join(home, ".claude", "CLAUDE.md")) == "" {
+		t.Errorf("%+v\n%s", got, settings)
+	}
+	if n := strings.Count(got.Err, "Type yes: "); n != 3 {
+		t.Errorf("%d questions:\n%s", n, got.Err)
+	}
+	got = f.RunInteractive("yes\nyes\n", "setup", "claude")
+	settings = readText(t, filepath.Join(home, ".claude", "settings.json"))
+	if got.Code != 0 || !strings.Contains(settings, "acp_peers") || !strings.Contains(settings, "acp_query") {
+		t.Errorf("%+v\n%s", got, settings)
+	}
+	if got = f.RunInteractive("", "setup", "claude"); got.Code != 0 || got.Out != "nothing to change\n" {
+		t.Errorf("all is there: %+v", got)
+	}
+	if got = f.RunInteractive("no\n", "setup", "claude", "--undo"); got.Code != 1 || !strings.Contains(readText(t, filepath.Join(home, ".claude.json")), "mcpServers") {
+		t.Errorf("undone without a yes: %+v", got)
+	}
+	f.SetAnswer(client.MethodWakeList, &client.WakeRules{Answers: []client.WakeAnswersRule{{}}})
+	got = f.RunInteractive("yes\n", "setup", "claude", "--undo")
+	if _, err := os.Stat(filepath.Join(home, ".claude.json")); got.Code != 0 || err == nil || !strings.Contains(got.Err, "Answers still wake sessions") {
+		t.Errorf("undone: %+v, %v", got, err)
+	}
+}
+
+// --wake has a question of its own, and tells the daemon.
+func TestSetupWake(t *testing.T) {
+	f, home := newSetupDaemon(t)
+	var told []client.WakeAnswersParams
+	f.SetAnswer(client.MethodWakeList, &client.WakeRules{})
+	f.SetHandler(client.MethodWakeAnswers, func(r *jsonrpc.Request) (any, error) {
+		var p client.WakeAnswersParams
+		if err := r.ReadParams(&p); err != nil {
+			return nil, err
+		}
+		told = append(told, p)
+		return &client.WakeRules{}, nil
+	})
+	if got := f.Run("setup", "codex", "--yes", "--wake"); got.Code != 2 || len(told) > 0 {
+		t.Errorf("--yes --wake: %+v, %+v", got, told)
+	}
+	got := f.RunInteractive("yes\nyes\nno\nno\nno\n", "setup", "codex", "--wake")
+	if got.Code != 1 || len(told) > 0 || !strings.Contains(got.Err, "the answer was not yes, so answers wake no session") {
+		t.Errorf("a no: %+v, %+v", got, told)
+	}
+	if !strings.Contains(readText(t, filepath.Join(home, ".codex", "config.toml")), "[mcp_servers.acp]") {
+		t.Error("what was accepted before is not written")
+	}
+	got = f.RunInteractive("no\nno\nyes\n", "setup", "codex", "--wake")
+	if got.Code != 0 || len(told) != 1 || told[0] != (client.WakeAnswersParams{On: true}) {
+		t.Errorf("a yes: %+v, %+v", got, told)
+	}
+	got = f.RunInteractive("yes\nno\nno\nyes\n", "setup", "codex", "--wake", "--name", "reviewer")
+	if got.Code != 0 || len(told) != 2 || told[1] != (client.WakeAnswersParams{On: true, Agent: "reviewer"}) || !strings.Contains(got.Err, "the session reviewer asked") {
+		t.Errorf("of one session: %+v, %+v", got, told)
+	}
+	f.SetAnswer(client.MethodWakeList, &client.WakeRules{Answers: []client.WakeAnswersRule{{}}})
+	if got = f.RunInteractive("no\nno\n", "setup", "codex", "--wake", "--name", "reviewer"); got.Code != 0 || len(told) != 2 || !strings.Contains(got.Err, "Answers wake sessions already.") {
+		t.Errorf("on already: %+v, %+v", got, told)
+	}
+	if got = f.Run("setup", "codex", "--undo", "--yes", "--wake"); got.Code != 0 || len(told) != 3 || told[2].On {
+		t.Errorf("taken back: %+v, %+v", got, told)
+	}
+	f.SetAnswer(client.MethodWakeList, kinds.Errorf(kinds.NotAuthorized, "wake.list is the owner's"))
+	if got = f.RunInteractive("yes\nno\nno\nno\n", "setup", "codex", "--wake"); got.Code != 4 || !strings.Contains(got.Err, "wake.list is the owner's") {
+		t.Errorf("an agent: %+v", got)
+	}
+}
