@@ -80,6 +80,14 @@ var (
 	// Delegations are those that were taken here and are not final.
 	Delegations = Row{Name: "delegations", Peer: 256, All: 1024}
 
+	// Questions are the bytes of what agents that work for agents here ask back, and of the
+	// answers, on disk until the delegation ends.
+	Questions = Row{Name: "questions", Unit: Bytes, Peer: 8 * mib, All: 64 * mib}
+
+	// Partials are the partial results that come too fast, or are too long. It bounds nothing: each
+	// delegation has a pace of its own.
+	Partials = Row{Name: "partials"}
+
 	// MailUnderWay are messages of OACP that are being received.
 	MailUnderWay = Row{Name: "mail_under_way", Peer: 16, All: 256}
 

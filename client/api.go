@@ -34,6 +34,7 @@ const (
 	MethodInbox       = "inbox"
 	MethodShown       = "shown"
 	MethodAck         = "ack"
+	MethodAnswer      = "answer"
 	MethodInvite      = "invite"
 	MethodInvitations = "invitations"
 	MethodRevoke      = "revoke"
@@ -84,15 +85,33 @@ type DiscoverParams struct {
 	Fresh     bool   `json:"fresh,omitzero"`      // ask again, even if an answer is cached
 }
 
-// QueryParams are the params of query; deadline_ms stands in the payload.
+// QueryParams are the params of query; deadline_ms stands in the payload. With Ref it is a
+// question back about a delegation that was taken, and goes to the agent that delegated.
 type QueryParams struct {
 	Head
-	To      string       `json:"to"`
-	Payload wire.Payload `json:"payload"` // kinds.Query
+	To      string         `json:"to,omitzero"`  // "" only with Ref: the daemon knows who delegated
+	Ref     wire.MessageID `json:"ref,omitzero"` // the delegation; zero: the query is about none
+	Payload wire.Payload   `json:"payload"`      // kinds.Query
 }
 
-// DelegateParams are the params of delegate, whose payload is kinds.Delegate.
-type DelegateParams = QueryParams
+// DelegateParams are the params of delegate.
+type DelegateParams struct {
+	Head
+	To      string       `json:"to"`
+	Payload wire.Payload `json:"payload"` // kinds.Delegate
+}
+
+// AnswerParams are the params of answer, whose result is Answered.
+type AnswerParams struct {
+	Ref     wire.MessageID `json:"ref"`     // the question, or the delegation that it is about
+	Payload wire.Payload   `json:"payload"` // kinds.Response
+}
+
+// Answered is the result of answer.
+type Answered struct {
+	ID         wire.MessageID `json:"id"`         // of the question
+	Delegation wire.MessageID `json:"delegation"` // that it is about
+}
 
 // CancelParams are the params of cancel.
 type CancelParams struct {
@@ -198,6 +217,8 @@ const (
 	Handed ReceiptState = "handed" // an attached agent's process confirmed it
 	Held   ReceiptState = "held"   // it lies in the other daemon's inbox, on disk
 	Sent   ReceiptState = "sent"   // written to QUIC and nothing more: wait was false
+
+	Replaced ReceiptState = "replaced" // of a partial result: it waited for its turn, and a newer one left instead
 )
 
 // Receipt is the result of notify, result and error. A notify to a list is
@@ -218,7 +239,7 @@ type Inbound struct {
 	wire.Envelope
 	Name       string `json:"name"`                 // the sender's petname here
 	DeadlineMS uint64 `json:"deadline_ms,omitzero"` // what is left of it; 0: none
-	Delegation *Task  `json:"delegation,omitzero"`  // with result and error: the delegation it belongs to
+	Delegation *Task  `json:"delegation,omitzero"`  // with result, error and cancel, and with a query that is a question back: the delegation it belongs to
 
 	// Wake is for sessions alone. It says that the session may be woken for the message. If it
 	// is nil, the message waits for the next tool call of the session.

@@ -189,6 +189,21 @@ type Task struct {
 	Partials  uint64         `json:"partials,omitzero"` // how many have come
 	Partial   wire.Payload   `json:"partial,omitzero"`  // payload of the last partial result, until there is Result
 	Result    wire.Payload   `json:"result,omitzero"`   // payload of the final result or error
+
+	// What partial results said last, until there is Result.
+	Progress *float64 `json:"progress,omitzero"` // how much is done, 0 to 1; nil: none said
+	Message  string   `json:"message,omitzero"`  // what is being done
+
+	Questions uint64    `json:"questions,omitzero"` // given: how many the agent that works on it has asked
+	Question  *Question `json:"question,omitzero"`  // given: the one that waits for an answer; nil: none does
+}
+
+// Question is what the agent that works on a delegation asks the one that delegated. The
+// method answer answers it.
+type Question struct {
+	ID    wire.MessageID `json:"id"`
+	Text  string         `json:"text"` // in a row of tasks, and beside other messages: its beginning
+	Since Time           `json:"since"`
 }
 
 // IsFinal reports whether the state can no longer change.
@@ -218,6 +233,8 @@ type WaitParams struct {
 	ID            wire.MessageID `json:"id"`
 	TimeoutMS     uint64         `json:"timeout_ms,omitzero"`     // 0: no limit; else the error is timeout
 	AfterPartials *uint64        `json:"after_partials,omitzero"` // return as well when Task.Partials is over it
+
+	AfterQuestions *uint64 `json:"after_questions,omitzero"` // return as well when Task.Questions is over it and there is a Question
 }
 
 // InboxParams are the params of inbox. Empty filters match everything.

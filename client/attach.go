@@ -24,7 +24,8 @@ import (
 // the agent attaches. It then answers the sender, or keeps the message in the inbox.
 type Handler struct {
 	// Query returns the payload of the response: a *kinds.Response, a wire.Payload,
-	// or a value that marshals to one.
+	// or a value that marshals to one. If Delegation is set, it is a question about that
+	// delegation, which this agent gave.
 	Query func(context.Context, *Inbound) (any, error)
 
 	// Delegate decides whether the agent takes the task, and must return soon: a nil

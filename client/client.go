@@ -261,7 +261,9 @@ func (c *Client) Discover(ctx context.Context, p DiscoverParams) (*Answer, error
 }
 
 // Query asks a peer's agent a question and waits for the response, until the deadline that
-// the payload names: 30 s if it names none.
+// the payload names: 30 s if it names none. With p.Ref it asks the agent that gave a delegation
+// back. That may take its time: after timeout or unreachable, repeat the call with the same id, which
+// gets the answer at once if it was given meanwhile.
 func (c *Client) Query(ctx context.Context, p QueryParams) (*Answer, error) {
 	var deadline time.Duration
 	if c.Patience > 0 { // nothing else needs the deadline, and parsing the payload costs
@@ -303,7 +305,9 @@ func (c *Client) NotifyAll(ctx context.Context, p NotifyParams) ([]Receipt, erro
 }
 
 // SendResult sends a partial or the final result of the delegation p.Ref, which this daemon's
-// agents have taken, and waits for the receipt, 5 s at most.
+// agents have taken, and waits for the receipt, 5 s at most. Before, a partial result waits
+// for its turn: four of a delegation leave in a second. If another call brings a newer one
+// meanwhile, that leaves instead, and the state of the older one is [Replaced].
 func (c *Client) SendResult(ctx context.Context, p ResultParams) (*Receipt, error) {
 	return callForPeer[Receipt](ctx, c, kinds.ReceiptDeadline, MethodResult, &p, p.Payload)
 }
@@ -381,7 +385,18 @@ func (c *Client) Task(ctx context.Context, id wire.MessageID) (*Task, error) {
 	return callBounded[Task](ctx, c, MethodTask, &TaskParams{ID: id})
 }
 
-// Wait waits until a delegation is final, or has more partial results than p.AfterPartials.
+// Answer answers the question that the agent which works on a delegation has asked back. The
+// answer is on disk when Answer returns: the one that asked has it then, or gets it when it
+// repeats its question.
+func (c *Client) Answer(ctx context.Context, p AnswerParams) (*Answered, error) {
+	if err := checkPayloadIsObject(p.Payload); err != nil {
+		return nil, err
+	}
+	return callBounded[Answered](ctx, c, MethodAnswer, &p)
+}
+
+// Wait waits until a delegation is final, has more partial results than p.AfterPartials, or a
+// question beyond the first p.AfterQuestions waits for an answer.
 // If p.TimeoutMS passes first, the error is timeout.
 func (c *Client) Wait(ctx context.Context, p WaitParams) (*Task, error) {
 	t := new(Task)

@@ -22,11 +22,30 @@ func (h *Head) readHeadMember(name []byte, v jsonrpc.Value) error {
 
 func (p QueryParams) WriteMembers(m *jsonrpc.ObjectWriter) {
 	p.writeHead(m)
-	m.WriteString("to", p.To)
+	m.WriteOptionalString("to", p.To)
+	m.WriteOptionalMessageID("ref", p.Ref)
 	m.WritePayload(p.Payload)
 }
 
 func (p *QueryParams) ReadMember(name []byte, v jsonrpc.Value) error {
+	switch string(name) {
+	case "to":
+		return v.ReadString(&p.To)
+	case "ref":
+		return v.ReadText(&p.Ref)
+	case "payload":
+		return v.ReadPayload(&p.Payload)
+	}
+	return p.readHeadMember(name, v)
+}
+
+func (p DelegateParams) WriteMembers(m *jsonrpc.ObjectWriter) {
+	p.writeHead(m)
+	m.WriteString("to", p.To)
+	m.WritePayload(p.Payload)
+}
+
+func (p *DelegateParams) ReadMember(name []byte, v jsonrpc.Value) error {
 	switch string(name) {
 	case "to":
 		return v.ReadString(&p.To)

@@ -25,6 +25,8 @@ func TestCodecFollowsTags(t *testing.T) {
 	values := []any{
 		&QueryParams{},
 		&QueryParams{Head: head, To: "desk", Payload: payload},
+		&QueryParams{Ref: id, Payload: payload},
+		&DelegateParams{Head: head, To: "desk", Payload: payload},
 		&NotifyParams{To: To("desk")},
 		&NotifyParams{Head: head, To: ToAll("desk", "laptop"), Payload: payload, Wait: &no},
 		&ResultParams{Ref: id},
@@ -139,7 +141,7 @@ func FuzzReadParams(f *testing.F) {
 	}
 	f.Add(inbound)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, v := range []any{new(QueryParams), new(NotifyParams), new(ResultParams), new(Answer), new(Inbound), new(wire.Payload), new(TaskParams)} {
+		for _, v := range []any{new(QueryParams), new(DelegateParams), new(NotifyParams), new(ResultParams), new(Answer), new(Inbound), new(wire.Payload), new(TaskParams)} {
 			jsonrpc.ReadValue(text, v, true)
 		}
 	})

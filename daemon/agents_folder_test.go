@@ -44,7 +44,7 @@ func (d *running) guestAgent(p client.AttachParams, h handler) (*local, string) 
 // served are the methods that agents may call. A method that is new is not among them
 // until somebody decides so here too.
 var served = []string{
-	"ping", "discover", "query", "delegate", "cancel", "notify", "result", "error",
+	"ping", "discover", "query", "delegate", "cancel", "notify", "answer", "result", "error",
 	"whoami", "peers", "tasks", "task", "wait", "inbox", "shown", "ack", "attach", "speak", "session",
 	"budget.reserve", "budget.settle",
 }

@@ -104,6 +104,7 @@ type Daemon struct {
 	spending        *spending.Table
 	slowTakers      *budget.Account
 	agentPlaces     *budget.Account
+	partials        *budget.Account // counts refusals alone
 	queries         *openQueries
 	shownChains     *shownChains
 	capabilities    *capabilityCache
@@ -124,6 +125,7 @@ type Daemon struct {
 	dialHints     dialHints   // only the goroutine of discovery uses it
 
 	draining atomic.Bool
+	leaving  chan struct{}  // closed when draining is set
 	calls    sync.WaitGroup // calls to agents that outlive the message they are for
 }
 
@@ -135,7 +137,7 @@ func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 		options: o, started: time.Now(), files: divideFileDescriptors(readFileDescriptorLimit()),
 		agents: registry.NewRegistry(), queries: newOpenQueries(), shownChains: newShownChains(), capabilities: newCapabilityCache(),
 		subscribers: new(subscribers), leftovers: newLeftovers(), messages: newMessageCounts(),
-		rediscover: pace.NewSignal(), dialHints: make(dialHints),
+		rediscover: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
 	}
 	if err := d.openParts(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -192,6 +194,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.budget = &budget.Book{Peers: trust.Len}
 	d.refusalLog = d.budget.OpenLog(d.log)
 	d.agentPlaces = d.budget.OpenAccount(budget.Places)
+	d.partials = d.budget.OpenAccount(budget.Partials)
 	d.repeats = inbox.NewRepeats(d.budget)
 	d.slowTakers = d.budget.OpenAccount(budget.SlowTakers)
 	d.permissions = newPermissions(trust, cfg, d.budget, d.refusalLog)
@@ -283,6 +286,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	}
 	defer context.AfterFunc(working, func() {
 		d.draining.Store(true)
+		close(d.leaving)
 		d.log.Info("draining")
 		d.notifySystemd(systemd.SdNotifyStopping)
 	})()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
@@ -183,7 +184,17 @@ func (d *Daemon) handleReport(ctx context.Context, sender identity.Peer, env *wi
 			return newRefusedOutcome(err)
 		}
 	}
-	open, err := d.recordReport(ctx, t, env)
+	what, err := parseReport(env)
+	if err != nil {
+		return newRefusedOutcome(err)
+	}
+	if what.isPartial {
+		if err := d.checkPartial(sender, t, env); err != nil {
+			return newRefusedOutcome(err)
+		}
+		what.partial.Durable = true // nothing else keeps it if no agent takes it
+	}
+	open, err := d.recordReport(ctx, t, what)
 	if err != nil {
 		return newRefusedOutcome(err)
 	}
@@ -195,7 +206,31 @@ func (d *Daemon) handleReport(ctx context.Context, sender identity.Peer, env *wi
 	if t.Agent != "" {
 		takers = selectReportTakers(takers, t.Agent)
 	}
-	return d.handToAgentOrStore(ctx, sender, env, cmp.Or(t.Agent, env.Agent), takers, &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describeDelegation(ctx, t, false)})
+	in := &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describeDelegation(ctx, t, false)}
+	if !what.isPartial {
+		return d.handToAgentOrStore(ctx, sender, env, cmp.Or(t.Agent, env.Agent), takers, in)
+	}
+	if d.offerToAgents(context.WithoutCancel(ctx), withoutSessions(takers), in) {
+		return inbox.Outcome{State: wire.Handed}, true
+	}
+	return inbox.Outcome{State: wire.Held}, true // the task has it
+}
+
+// checkPartial returns an error if a partial result is too long, or comes too soon after others
+// of its delegation.
+func (d *Daemon) checkPartial(sender identity.Peer, t *delegation.Delegation, env *wire.Envelope) error {
+	if n := len(env.Payload); n > kinds.MaxPartial {
+		d.permissions.recordRefusal(d.partials, sender, env.Kind, "too long")
+		return kinds.Errorf(kinds.Overloaded, "result: a partial one has at most %d bytes, this one has %d: send less (budget: %s)", kinds.MaxPartial, n, budget.Partials.Name)
+	}
+	retry, ok := d.delegations.TakePartial(t)
+	if ok {
+		return nil
+	}
+	d.permissions.recordRefusal(d.partials, sender, env.Kind, "too many a second")
+	e := kinds.Errorf(kinds.Overloaded, "result: too many partial results of the delegation %s in a second: send fewer (budget: %s)", t.ID, budget.Partials.Name)
+	e.RetryAfterMS = uint64(retry.Milliseconds())
+	return e
 }
 
 // selectReportTakers returns the takers of what a delegation of an agent led to: that agent, or,
@@ -212,27 +247,43 @@ func selectReportTakers(takers []*registry.Agent, name string) (others []*regist
 	return others
 }
 
-// recordReport enters a result or error and reports whether the task was open.
-func (d *Daemon) recordReport(ctx context.Context, t *delegation.Delegation, env *wire.Envelope) (open bool, err error) {
-	e := delegation.Ending{State: client.TaskFailed, ID: env.ID, Payload: env.Payload}
+// report holds a result or an error of a delegation: a partial result, or the end.
+type report struct {
+	isPartial bool
+	partial   delegation.Partial
+	ending    delegation.Ending
+}
+
+// parseReport reads a result or an error.
+func parseReport(env *wire.Envelope) (what report, err error) {
+	what.ending = delegation.Ending{State: client.TaskFailed, ID: env.ID, Payload: env.Payload}
 	if env.Kind == kinds.KindError {
 		p, err := kinds.ParsePayload[kinds.Error](env.Payload)
 		if err != nil {
-			return false, err
+			return what, err
 		}
-		e.Outcome = p.Message
-		return d.delegations.EndDelegation(ctx, t, e)
+		what.ending.Outcome = p.Message
+		return what, nil
 	}
 	p, err := kinds.ParsePayload[kinds.Result](env.Payload)
 	if err != nil {
-		return false, err
+		return what, err
 	}
-	e.Outcome = p.Outcome
+	what.ending.Outcome = p.Outcome
 	switch p.Status {
 	case "partial":
-		return d.delegations.RecordPartial(ctx, t, env.Payload)
+		what.isPartial = true
+		what.partial = delegation.Partial{Payload: env.Payload, Progress: p.Progress, Message: p.Message}
 	case "completed":
-		e.State = client.TaskCompleted
+		what.ending.State = client.TaskCompleted
 	}
-	return d.delegations.EndDelegation(ctx, t, e)
+	return what, nil
+}
+
+// recordReport enters a result or error and reports whether the task was open.
+func (d *Daemon) recordReport(ctx context.Context, t *delegation.Delegation, what report) (open bool, err error) {
+	if what.isPartial {
+		return d.delegations.RecordPartial(ctx, t, what.partial)
+	}
+	return d.delegations.EndDelegation(ctx, t, what.ending)
 }

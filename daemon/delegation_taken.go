@@ -191,7 +191,23 @@ func (d *Daemon) sendReport(ctx context.Context, s *localConn, kind string, p *c
 	if status := d.delegations.Status(t); status.State.IsFinal() && status.EndID != env.ID {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: the delegation %s is %s already: nothing more is expected", p.Ref, status.State)
 	}
-	state, err := d.sendMessage(ctx, env, true)
+	message, err := kinds.CheckEnvelope(env)
+	if err != nil {
+		return nil, err
+	}
+	what, err := parseReport(env)
+	if err != nil {
+		return nil, err
+	}
+	done, err := d.awaitReportTurn(ctx, t, env, what)
+	switch {
+	case errors.Is(err, delegation.ErrReplaced):
+		return &client.Receipt{ID: env.ID, State: client.Replaced}, nil
+	case err != nil:
+		return nil, err
+	}
+	defer done()
+	state, err := d.sendChecked(ctx, message, true)
 	if e, ok := errors.AsType[*kinds.Error](err); ok {
 		if e.Code == kinds.NotFound && e.From != "" { // the peer has ended it
 			if _, err := d.delegations.EndDelegation(ctx, t, delegation.Ending{State: client.TaskCancelled, ID: env.ID, Outcome: e.Message, Payload: p.Payload}); err != nil {
@@ -201,11 +217,29 @@ func (d *Daemon) sendReport(ctx context.Context, s *localConn, kind string, p *c
 		return nil, e
 	}
 	// The peer has the report: to record that here too is worth the reserve.
-	if err := d.space.reserve.RunWithReserve(func() error { _, err := d.recordReport(ctx, t, env); return err }); err != nil {
+	if err := d.space.reserve.RunWithReserve(func() error { _, err := d.recordReport(ctx, t, what); return err }); err != nil {
 		return nil, err
 	}
 	d.waker.Release(t.Agent, t.Peer, t.ID)
 	return &client.Receipt{ID: env.ID, State: client.ReceiptState(state)}, nil
+}
+
+// awaitReportTurn blocks until a result or an error may be sent, and returns the function that
+// is called when it has been. Partial results leave one after the other, at their pace, and the
+// end leaves after them.
+func (d *Daemon) awaitReportTurn(ctx context.Context, t *delegation.Delegation, env *wire.Envelope, what report) (done func(), err error) {
+	if !what.isPartial {
+		done, err = d.delegations.FlushPartials(ctx, t)
+	} else {
+		if n := len(env.Payload); n > kinds.MaxPartial {
+			return nil, kinds.Errorf(kinds.TooLarge, "result: a partial one has at most %d bytes, this one has %d: send less, or keep it for the final one", kinds.MaxPartial, n)
+		}
+		done, err = d.delegations.BeginPartial(ctx, t)
+	}
+	if _, coded := errors.AsType[*kinds.Error](err); err == nil || coded || errors.Is(err, delegation.ErrReplaced) {
+		return done, err
+	}
+	return nil, explainContextCause(err).WithDelivered(kinds.DeliveredNo)
 }
 
 // newReport returns an envelope about a taken task, for the peer that gave it.
@@ -241,5 +275,8 @@ func (d *Daemon) describeDelegation(ctx context.Context, t *delegation.Delegatio
 		d.log.Error("read a delegation", "id", t.ID, "err", err)
 	}
 	shown.Peer = d.peerName(t.Peer)
+	if q := shown.Question; q != nil && len(shown.Partial)+wire.MaxJSONLength(q.Text) > d.maxListBytes() {
+		shown.Partial = nil // both are too long for one line
+	}
 	return shown
 }

@@ -30,7 +30,11 @@ func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wi
 	var err error
 	switch env.Kind {
 	case kinds.KindQuery:
-		answer, err = d.handleQuery(ctx, sender, request)
+		if env.Ref == nil {
+			answer, err = d.handleQuery(ctx, sender, request)
+		} else {
+			answer, err = d.handleQuestion(ctx, sender, request)
+		}
 	case kinds.KindDelegate, kinds.KindCancel:
 		out := d.handleMessageOnce(ctx, sender, request)
 		answer, err = out.Ack, out.Err

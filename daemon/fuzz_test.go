@@ -48,6 +48,7 @@ func FuzzAgentSession(f *testing.F) {
 		{`"subscribe","params":{"events":true}`, `"status"`, `"policy","params":{"peer":"laptop","kind":"query"}`, `"pending"`, `"invitations"`, `"revoke"`},
 		{`"oacp.bind","params":{"project":"p","agent":"a","peer":"laptop"}`, `"oacp.queue"`, `"budget"`, `"reload"`, `"whoami"`, `"peers"`},
 		{`"query","params":{"to":"laptop","payload":{"question":"x"},"parent":"` + ref + `"}`, `"notify","params":{"to":["laptop"],"payload":{"topic":"t"},"wait":false}`, `"ping","params":{"to":"laptop","timeout_ms":1}`},
+		{`"answer","params":{"ref":"` + ref + `","payload":{"summary":"x"}}`, `"query","params":{"ref":"` + ref + `","payload":{"question":"x","deadline_ms":1}}`, `"wait","params":{"id":"` + ref + `","after_questions":0,"timeout_ms":1}`},
 		{`"delegate","params":{"id":"` + ref + `","to":"laptop","payload":{"task":"x"}}`, `"attach","params":{"name":"a","kinds":["query"],"max_concurrent":1}`, `"attach","params":{"name":"b"}`},
 	} {
 		var text strings.Builder

@@ -20,6 +20,7 @@ var methods = map[string]method{
 	client.MethodDelegate:  {withVerbatimPayloads(newMethodWithParams((*Daemon).serveDelegate)), forAgents},
 	client.MethodCancel:    {withVerbatimPayloads(newMethodWithParams((*Daemon).serveCancel)), forAgents},
 	client.MethodNotify:    {newMethodWithParams((*Daemon).serveNotify), forAgents},
+	client.MethodAnswer:    {newMethodWithParams((*Daemon).serveAnswer), forAgents},
 	client.MethodResult:    {newMethodWithParams((*Daemon).serveResult), forAgents},
 	client.MethodError:     {newMethodWithParams((*Daemon).serveError), forAgents},
 	client.MethodWhoami:    {newMethodWithParams((*Daemon).serveWhoami), forAgents},

@@ -141,7 +141,12 @@ func (d *Daemon) sendMessage(ctx context.Context, env *wire.Envelope, wait bool)
 	if err != nil {
 		return "", err
 	}
-	d.countAndPublishMessage(client.Out, env, message.Topic)
+	return d.sendChecked(ctx, message, wait)
+}
+
+// sendChecked sends a message that was checked, as sendMessage does.
+func (d *Daemon) sendChecked(ctx context.Context, message kinds.Checked, wait bool) (peer.Outcome, error) {
+	d.countAndPublishMessage(client.Out, message.Envelope, message.Topic)
 	return d.node.Send(ctx, message, wait)
 }
 
@@ -180,6 +185,9 @@ func serveQuery(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, err
 	d, p := s.daemon, new(client.QueryParams)
 	if err := r.ReadParams(p); err != nil {
 		return nil, err
+	}
+	if !p.Ref.IsZero() {
+		return d.serveQuestion(ctx, s, r, p)
 	}
 	env, err := d.composeRequest(s, kinds.KindQuery, &p.Head, p.To, p.Payload)
 	if err != nil {

@@ -27,7 +27,10 @@ func (d *Daemon) serveTasks(ctx context.Context, s *localConn, p *client.TasksPa
 	room := d.maxListBytes()
 	for i, t := range all {
 		row := d.describeDelegation(ctx, t, false)
-		room -= 512 + wire.MaxJSONLength(row.Task) + wire.MaxJSONLength(row.Outcome)
+		room -= 512 + wire.MaxJSONLength(row.Task+row.Outcome+row.Message+row.FromAgent)
+		if row.Question != nil {
+			room -= 256 + wire.MaxJSONLength(row.Question.Text)
+		}
 		if i == limit || i > 0 && room < 0 {
 			out.Next = uint64(all[i-1].Row)
 			break
@@ -67,7 +70,7 @@ func (d *Daemon) serveWait(ctx context.Context, s *localConn, p *client.WaitPara
 		waiting, cancel = context.WithTimeout(ctx, time.Duration(min(p.TimeoutMS, uint64(kinds.MaxTaskDeadline.Milliseconds())))*time.Millisecond)
 		defer cancel()
 	}
-	if err := d.delegations.WaitForEnd(waiting, t, p.AfterPartials); err != nil {
+	if err := d.delegations.WaitForEnd(waiting, t, p.AfterPartials, p.AfterQuestions); err != nil {
 		return nil, explainContextCause(err)
 	}
 	return d.describeDelegation(ctx, t, true), nil

@@ -63,7 +63,8 @@ func (d *Daemon) listenOnPort(cfg *config.Config, host, port string) (*peer.Node
 		MaxMessage: cfg.MaxMessage, RequirePQ: cfg.PostQuantum == config.Require,
 		Listen: net.JoinHostPort(host, port), Addrs: d.table.TakeDialAddrs,
 		Exchange: d.handleExchange, Message: d.handleMessage, Event: d.handlePeerEvent,
-		Budget: d.budget, Lines: d.refusalLog, Logger: d.log,
+		Features: []string{peer.FeatureQuestions},
+		Budget:   d.budget, Lines: d.refusalLog, Logger: d.log,
 	})
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):

@@ -101,7 +101,7 @@ var samples = []sample{
 	{"ack", true, `{"accepted":true}`,
 		`{"accepted":false,"estimated_ms":5000,"code":"overloaded","message":"Two tasks are running"}`},
 	{"result", true, `{"status":"completed","outcome":""}`,
-		`{"status":"failed","outcome":"Two tests fail","data":[1,2],"error":"exit status 1"}`},
+		`{"status":"failed","outcome":"Two tests fail","data":[1,2],"error":"exit status 1","progress":0.25,"message":"Running the tests"}`},
 	{"notify", false, `{"topic":"build"}`,
 		`{"topic":"build.done","data":"green","importance":"high"}`},
 	{"cancel", true, "", `{"reason":"Plans changed"}`},
@@ -298,6 +298,9 @@ func payloads() []vector {
 	ok("delegate", "depth 64", deep(64))
 	ok("delegate", "brackets in text are no depth", `{"task":"`+strings.Repeat("[{", 65)+`\"[\\"}`)
 	ok("delegate", "null stands for an absent optional field", `{"task":"a","context":null,"priority":null,"report_back":null,"deadline_ms":null,"domain":null}`)
+	ok("result", "partial, all of it in each way that JSON has", `{"status":"partial","outcome":"","progress":10.0e-1,"message":""}`)
+	ok("result", "partial, nothing done yet", `{"status":"partial","outcome":"","progress":0}`)
+	ok("result", "partial, a message of 1,024 bytes", `{"status":"partial","outcome":"","progress":null,"message":"`+strings.Repeat("\u0061", 1024)+`"}`)
 	ok("result", "no error", `{"status":"partial","outcome":"half","error":null}`)
 	ok("query", "an escaped name and a surrogate pair", `{"\u0071uestion":"\ud83d\udc4d"}`)
 	ok("query", "an escaped word is the word", `{"question":"a","domain":"\u0061"}`)
@@ -337,7 +340,7 @@ func payloads() []vector {
 				no(s.kind, m.key+" missing", object(members, i, ""), m.key)
 				no(s.kind, m.key+" null", object(members, i, "null"), m.key)
 			}
-			if c := m.value[0]; '0' <= c && c <= '9' {
+			if c := m.value[0]; '0' <= c && c <= '9' && m.key != "progress" {
 				for name, v := range map[string]string{"negative": "-1", "minus zero": "-0", "with a fraction": "1.0", "with an exponent": "1e3", "as text": `"1"`, "of 2^64": "18446744073709551616"} {
 					no(s.kind, m.key+" "+name, object(members, i, v), m.key)
 				}
@@ -356,6 +359,10 @@ func payloads() []vector {
 	no("delegate", "context as an array", `{"task":"a","context":[]}`, "context")
 	no("delegate", "deadline_ms over the limit", `{"task":"a","deadline_ms":2592000001}`, "deadline_ms")
 	no("result", "status in another word", `{"status":"done","outcome":"a"}`, "status")
+	for name, n := range map[string]string{"negative": "-0.1", "minus zero": "-0", "over 1": "1.01", "over 1 by far": "1e400", "as text": `"0.5"`} {
+		no("result", "progress "+name, `{"status":"partial","outcome":"a","progress":`+n+`}`, "progress")
+	}
+	no("result", "message of 1,025 bytes", `{"status":"partial","outcome":"a","message":"`+strings.Repeat("\u0061", 1025)+`"}`, "message")
 	no("notify", "topic empty", `{"topic":""}`, "topic")
 	no("notify", "topic of 256 bytes", `{"topic":"`+strings.Repeat("a", 256)+`"}`, "topic")
 	no("notify", "importance in another word", `{"topic":"a","importance":"urgent"}`, "importance")

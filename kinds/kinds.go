@@ -43,8 +43,13 @@ const (
 	KindError        = "error"
 )
 
-// MaxDomain bounds the bytes of a domain or a topic.
-const MaxDomain = 255
+// Bounds of payloads, in bytes.
+const (
+	MaxDomain          = 255      // of a domain or a topic
+	MaxPartial         = 64 << 10 // of the payload of a partial result
+	MaxProgressMessage = 1 << 10  // of the message in it
+	MaxQuestion        = 64 << 10 // of the payload of a question about a delegation, and of that of its answer
+)
 
 // Kind says how one kind travels, what answers it and what its payload holds.
 type Kind struct {
@@ -95,6 +100,8 @@ var kindTable = [...]Kind{
 		newRequiredField("outcome", checkText),
 		newOptionalField("data", acceptAnyValue),
 		newOptionalField("error", checkText),
+		newOptionalField("progress", checkProgress),
+		newOptionalField("message", checkProgressMessage),
 	}},
 	{KindNotify, Message, "", false, []Field{
 		newRequiredField("topic", checkTopic),

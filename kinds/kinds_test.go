@@ -30,7 +30,7 @@ var views = map[string]struct {
 	kinds.KindResponse:     {kinds.Response{Data: jsontext.Value(`[1]`), Summary: "so", TokensUsed: 47, Truncated: true}, parse[kinds.Response]},
 	kinds.KindDelegate:     {kinds.Delegate{Task: "test it", Context: jsontext.Value(`{"a":1}`), Priority: "urgent", ReportBack: new(false), DeadlineMS: 60_000, Domain: "code.test"}, parse[kinds.Delegate]},
 	kinds.KindAck:          {kinds.Ack{Accepted: true, EstimatedMS: 5000, Code: kinds.Overloaded, Message: "later"}, parse[kinds.Ack]},
-	kinds.KindResult:       {kinds.Result{Status: "failed", Outcome: "two tests fail", Data: jsontext.Value(`{}`), Error: new("exit 1")}, parse[kinds.Result]},
+	kinds.KindResult:       {kinds.Result{Status: "failed", Outcome: "two tests fail", Data: jsontext.Value(`{}`), Error: new("exit 1"), Progress: new(0.5), Message: "half"}, parse[kinds.Result]},
 	kinds.KindNotify:       {kinds.Notify{Topic: "build.done", Data: jsontext.Value(`"x"`), Importance: "high"}, parse[kinds.Notify]},
 	kinds.KindCancel:       {kinds.Cancel{Reason: "plans changed"}, parse[kinds.Cancel]},
 	kinds.KindCapabilities: {kinds.Capabilities{AgentName: "desk", Domains: []string{"code"}, Channels: []string{"mail"}, Tools: []string{"go"}, MaxConcurrentTasks: 4, Model: "m"}, parse[kinds.Capabilities]},
@@ -297,6 +297,7 @@ func FuzzCheck(f *testing.F) {
 		f.Add(uint8(i), []byte(kinds.EncodePayload(views[k.Name].full)))
 		f.Add(uint8(i), []byte(`{}`))
 	}
+	f.Add(uint8(6), []byte(`{"status":"partial","outcome":"","progress":-0.0e-1,"message":"\ud83d\udc4d"}`))
 	f.Add(uint8(2), []byte(` {"\u0071uestion":"\ud83d\udc4d","x":{"y":[null,1e400]},"deadline_ms":null} `))
 	f.Fuzz(func(t *testing.T, i uint8, p []byte) {
 		k := kinds.ListKinds()[int(i)%len(kinds.ListKinds())]

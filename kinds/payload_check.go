@@ -106,6 +106,29 @@ func checkWholeNumber(v jsontext.Value, limit uint64) string {
 	return ""
 }
 
+// checkProgress is the rule of a share from 0 to 1, written in any way that JSON has.
+func checkProgress(v jsontext.Value) string {
+	const want = "a number from 0 to 1"
+	if v.Kind() != '0' {
+		return checkJSONKind(v, '0', want)
+	}
+	if n, err := strconv.ParseFloat(string(v), 64); err != nil || n > 1 || v[0] == '-' {
+		return "expected " + want + ", got " + clipText(string(v))
+	}
+	return ""
+}
+
+// checkProgressMessage is the rule of the message in a partial result.
+func checkProgressMessage(v jsontext.Value) string {
+	if p := checkText(v); p != "" {
+		return p
+	}
+	if n := len(unquoteText(v)); n > MaxProgressMessage {
+		return fmt.Sprintf("%d bytes: the limit is %d", n, MaxProgressMessage)
+	}
+	return ""
+}
+
 func checkBoolean(v jsontext.Value) string {
 	if k := v.Kind(); k != 't' && k != 'f' {
 		return checkJSONKind(v, 't', "true or false")

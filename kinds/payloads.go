@@ -67,6 +67,10 @@ type Result struct {
 	Outcome string         `json:"outcome"`
 	Data    jsontext.Value `json:"data,omitzero"`
 	Error   *string        `json:"error,omitzero"` // null on success
+
+	// Of a partial one:
+	Progress *float64 `json:"progress,omitzero"` // how much is done, 0 to 1; nil: that is not said
+	Message  string   `json:"message,omitzero"`  // what is being done, at most 1 KiB
 }
 
 // Notify tells agents of something that concerns a topic.

@@ -23,6 +23,8 @@ type Config struct {
 	MaxMessage int    // bytes of the largest envelope; 0: wire.DefaultMaxMessage
 	RequirePQ  bool   // refuse peers and key exchanges without the post-quantum half
 
+	Features []string // that the hello announces, beside those of [Node.Handle]
+
 	Listen string         // UDP host:port; "": any free port on all addresses
 	Conn   net.PacketConn // when set, the socket to use instead; the node closes it
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,6 +113,9 @@ func (n *Node) encodeEnvelope(env kinds.Checked, class kinds.Class, t wire.Strea
 func (c *conn) sendRequest(ctx context.Context, env kinds.Checked, out *encodedEnvelope) (*wire.Envelope, time.Duration, *kinds.Error) {
 	if err := out.checkSize(env.Kind, int(c.peerHello.MaxMessage)); err != nil {
 		return nil, 0, err.(*kinds.Error)
+	}
+	if env.Ref != nil && env.Kind == kinds.KindQuery && !slices.Contains(c.peerHello.Features, FeatureQuestions) {
+		return nil, 0, kinds.Errorf(kinds.UnknownKind, "query: ref: %s takes no questions about delegations: update acpd there, or go on without an answer", c.node.peerName(c.id)).WithDelivered(kinds.DeliveredNo)
 	}
 	if !c.tryAddOwnStream() {
 		return nil, 0, errNothingSent

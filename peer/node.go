@@ -118,6 +118,7 @@ func Listen(cfg Config) (*Node, error) {
 		epoch:      time.Now(),
 		self:       cfg.Key.ID(),
 		handlers:   make(map[wire.StreamType]func(context.Context, identity.ID, *Stream)),
+		features:   slices.Clone(cfg.Features),
 		log:        cfg.Logger,
 		peers:      make(map[identity.ID]*peerState),
 		handshakes: newHandshakeLimits(),

@@ -29,6 +29,10 @@ var features = map[wire.StreamType]string{
 	wire.StreamHTTP: "channel",
 }
 
+// FeatureQuestions is the feature of a hello whose sender takes a query with a ref as a
+// question about a delegation. Without it, none is sent.
+const FeatureQuestions = "questions"
+
 // OpenStream opens a stream of a type that the peer announced in its hello and
 // writes the type. It blocks like Exchange does until a connection is ready.
 // The caller ends it with Close or Cancel; when ctx ends, it is cancelled.

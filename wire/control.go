@@ -21,7 +21,7 @@ type Hello struct {
 	Boot       Boot     `cbor:"boot"`        // drawn at each start of the process
 	Software   string   `cbor:"software"`    // name and version of the program
 	MaxMessage uint64   `cbor:"max_message"` // bytes of the largest envelope that it takes
-	Features   []string `cbor:"features"`    // stream types beyond the core: "mail", "channel"
+	Features   []string `cbor:"features"`    // beyond the core: "mail", "channel", "questions"
 	PQ         *HelloPQ `cbor:"pq,omitempty"`
 }
 

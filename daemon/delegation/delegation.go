@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
@@ -42,6 +44,10 @@ type Delegation struct {
 	reportPause    time.Duration  // until the retry after that
 	changed        chan struct{}  // closed at the next change; nil while nobody waits
 	abort          []context.CancelCauseFunc
+	outgoing       outgoingPartials
+	questions      []*Question   // of a given one: those that are answered, and one that is not
+	asked          int           // how many there were
+	incoming       *rate.Limiter // of a given one: how fast partial results may come; nil: none has
 }
 
 // NewDelegation returns a delegation that begins now. env is its message, content the hash of that,

@@ -40,8 +40,8 @@ func (ts *Table) EndForLostSession(name string) {
 }
 
 // UpdateAgentPresence finds out whether an agent of that name is attached. If none is, the
-// time begins in which it has to come back for its tasks. It is called after each change of
-// that.
+// time begins in which it has to come back for its tasks. Questions that wait for the agent may
+// be asked of it again. It is called after each change of that.
 func (ts *Table) UpdateAgentPresence(name string) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -49,6 +49,7 @@ func (ts *Table) UpdateAgentPresence(name string) {
 	if ts.agents.FindByName(name) == nil {
 		alone = time.Now()
 	}
+	ts.tellWaitingQuestions(name)
 	for _, t := range ts.table {
 		if t.Direction != client.Taken || t.Agent != name || t.isOverNow() || t.agentAwaySince.IsZero() == alone.IsZero() {
 			continue

@@ -10,12 +10,12 @@ import (
 
 func readDelegations(tx *store.Tx) ([]*Delegation, error) {
 	return store.ReadRows(tx, `SELECT row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, partials, owed, final_id,
-		ack IS NOT NULL, holder, from_agent FROM daemon_task ORDER BY row`, func(scan func(...any) error) (*Delegation, error) {
+		ack IS NOT NULL, holder, from_agent, questions FROM daemon_task ORDER BY row`, func(scan func(...any) error) (*Delegation, error) {
 		t := new(Delegation)
 		var created, deadline int64
 		err := scan(&t.Row, &t.Direction, store.Blob(t.Peer[:]), store.Blob(t.ID[:]), store.Blob(t.Content[:]), &t.state, &t.Agent,
 			&t.Chain.Thread, &t.Chain.Hops, &t.Chain.Trace, &t.Reports, &created, &deadline, &t.partials, &t.owed,
-			store.Blob(t.finalID[:]), &t.acked, store.Blob(t.KeyHash[:]), &t.FromAgent)
+			store.Blob(t.finalID[:]), &t.acked, store.Blob(t.KeyHash[:]), &t.FromAgent, &t.asked)
 		t.Created, t.Deadline = store.FromMillis(created), store.FromMillis(deadline)
 		return t, err
 	})
@@ -64,9 +64,9 @@ func updateDelegationRefusal(tx *store.Tx, row int64, why string) error {
 	return err
 }
 
-func insertDelegationPartial(tx *store.Tx, row int64, payload []byte) error {
-	_, err := tx.Exec(`UPDATE daemon_task SET partials = partials + 1, partial = ?,
-		state = CASE WHEN state IN ('sent', 'unknown') THEN 'accepted' ELSE state END WHERE row = ?`, payload, row)
+func insertDelegationPartial(tx *store.Tx, row int64, p Partial) error {
+	_, err := tx.Exec(`UPDATE daemon_task SET partials = partials + 1, partial = ?, progress = coalesce(?, progress), message = coalesce(nullif(?, ''), message),
+		state = CASE WHEN state IN ('sent', 'unknown') THEN 'accepted' ELSE state END WHERE row = ?`, []byte(p.Payload.Object()), p.Progress, p.Message, row)
 	return err
 }
 
@@ -75,7 +75,10 @@ func insertDelegationPartial(tx *store.Tx, row int64, payload []byte) error {
 func updateDelegationEnd(tx *store.Tx, row int64, e Ending) error {
 	_, err := tx.Exec("UPDATE daemon_task SET state = ?, outcome = ?, final_id = ?, final = ?, owed = ? WHERE row = ? AND state <> 'expired'",
 		e.State, clipText(e.Outcome), e.ID[:], []byte(e.Payload), e.owed, row)
-	return err
+	if err != nil {
+		return err
+	}
+	return deleteQuestions(tx, row)
 }
 
 func updateDelegationKeyHash(tx *store.Tx, row int64, holder registry.KeyHash) error {
@@ -89,19 +92,28 @@ func markEndReported(tx *store.Tx, row int64) error {
 }
 
 func deleteDelegation(tx *store.Tx, row int64) error {
-	_, err := tx.Exec("DELETE FROM daemon_task WHERE row = ?", row)
-	return err
+	if _, err := tx.Exec("DELETE FROM daemon_task WHERE row = ?", row); err != nil {
+		return err
+	}
+	return deleteQuestions(tx, row)
 }
 
 // readDelegationTexts fills in what is on disk only.
 func readDelegationTexts(tx *store.Tx, row int64, t *client.Task, payloads bool) error {
-	if !payloads {
-		return tx.QueryRow("SELECT task, outcome FROM daemon_task WHERE row = ?", row).Scan(&t.Task, &t.Outcome)
+	var progress *float64
+	var message string
+	var hasResult bool
+	err := tx.QueryRow("SELECT task, outcome, progress, message, coalesce(length(final), 0) > 0 FROM daemon_task WHERE row = ?", row).
+		Scan(&t.Task, &t.Outcome, &progress, &message, &hasResult)
+	if !hasResult {
+		t.Progress, t.Message = progress, message
 	}
-	var partial, final []byte
-	err := tx.QueryRow("SELECT task, outcome, partial, final FROM daemon_task WHERE row = ?", row).Scan(&t.Task, &t.Outcome, &partial, &final)
-	if t.Result = final; len(final) == 0 {
-		t.Partial = partial // both may be too long for one line
+	if err != nil || !payloads {
+		return err
 	}
-	return err
+	column, into := "partial", &t.Partial
+	if hasResult { // both may be too long for one line
+		column, into = "final", &t.Result
+	}
+	return tx.QueryRow("SELECT "+column+" FROM daemon_task WHERE row = ?", row).Scan((*[]byte)(into))
 }

@@ -44,6 +44,8 @@ type Table struct {
 	wake   pace.Signal     // something is due earlier than before
 	log    *slog.Logger
 
+	questionBytes *budget.Account
+
 	unwrittenAdded pace.Signal // set if unwrittenEnds is not empty
 
 	mu            sync.Mutex // guards what follows and the fields of tasks named above
@@ -65,15 +67,25 @@ func (t *Delegation) key() delegationKey { return delegationKey{t.Direction, t.P
 // OpenTable reads the table as the last run of the daemon left it.
 func OpenTable(ctx context.Context, db *store.DB, a *registry.Registry, book *budget.Book, log *slog.Logger) (*Table, error) {
 	ts := &Table{
-		db: db, agents: a, taken: book.OpenAccount(budget.Delegations), wake: pace.NewSignal(), log: log, unwrittenAdded: pace.NewSignal(),
+		db: db, agents: a, taken: book.OpenAccount(budget.Delegations), questionBytes: book.OpenAccount(budget.Questions), wake: pace.NewSignal(), log: log, unwrittenAdded: pace.NewSignal(),
 		table: make(map[delegationKey]*Delegation), sizes: map[client.TaskDirection]map[identity.ID]int{client.Given: {}, client.Taken: {}},
 	}
 	all, err := store.ReadValue(ctx, db, readDelegations)
 	if err != nil {
 		return nil, fmt.Errorf("open tasks: %w", err)
 	}
+	questions, err := store.ReadValue(ctx, db, readQuestions)
+	if err != nil {
+		return nil, fmt.Errorf("open tasks: %w", err)
+	}
 	now := time.Now()
 	for _, t := range all {
+		if !t.isOverNow() {
+			for _, q := range questions[t.Row] {
+				t.questions = append(t.questions, q)
+				ts.questionBytes.AddUnchecked(t.Peer, q.share)
+			}
+		}
 		if t.state == client.TaskSent { // the process died before the ack
 			t.state = client.TaskUnknown
 		}
@@ -231,8 +243,17 @@ func (ts *Table) DescribeTask(ctx context.Context, t *Delegation, payloads bool)
 	if t.countsAsWork {
 		shown.Agent = t.Agent
 	}
+	shown.Questions = uint64(t.asked)
+	if q := t.findUnanswered(); q != nil && q.isOpen() {
+		shown.Question = &client.Question{ID: q.ID, Since: client.Time{Time: q.since}}
+	}
 	ts.mu.Unlock()
-	err := ts.db.Read(ctx, func(tx *store.Tx) error { return readDelegationTexts(tx, t.Row, &shown, payloads) })
+	err := ts.db.Read(ctx, func(tx *store.Tx) error {
+		if err := readDelegationTexts(tx, t.Row, &shown, payloads); err != nil || shown.Question == nil {
+			return err
+		}
+		return readQuestionText(tx, t.Row, shown.Question, payloads)
+	})
 	return &shown, err
 }
 
@@ -278,12 +299,13 @@ func (ts *Table) notifyWaiters(t *Delegation) {
 	}
 }
 
-// WaitForEnd blocks until t is final, or has more than *after partial results, or ctx ends,
-// whose cause it returns then.
-func (ts *Table) WaitForEnd(ctx context.Context, t *Delegation, after *uint64) error {
+// WaitForEnd blocks until t is final, or has more than *partials partial results, or more than
+// *questions were asked and the last is open, or ctx ends, whose cause it returns then.
+func (ts *Table) WaitForEnd(ctx context.Context, t *Delegation, partials, questions *uint64) error {
 	for {
 		ts.mu.Lock()
-		if t.isOverNow() || after != nil && t.partials > *after {
+		q := t.findUnanswered()
+		if t.isOverNow() || partials != nil && t.partials > *partials || questions != nil && uint64(t.asked) > *questions && q != nil && q.isOpen() {
 			ts.mu.Unlock()
 			return nil
 		}

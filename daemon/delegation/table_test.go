@@ -288,7 +288,7 @@ func TestOnlyTheFirstEndWins(t *testing.T) {
 	if got := ts.reopen(t).Find(client.Given, e.Peer, e.ID).state; got != <-wins {
 		t.Errorf("on disk it is %s", got)
 	}
-	if open, err := ts.RecordPartial(t.Context(), e, wire.Payload(`{}`)); open || err != nil {
+	if open, err := ts.RecordPartial(t.Context(), e, Partial{}); open || err != nil {
 		t.Error(open, err)
 	}
 	if err := ts.SetState(t.Context(), e, client.TaskUnknown); err != nil {
@@ -401,7 +401,7 @@ func TestDeadlinesOnASlowDisk(t *testing.T) {
 		synctest.Wait()
 		begun := time.Now()
 		for _, e := range []*Delegation{idle, busy} {
-			if err := ts.WaitForEnd(t.Context(), e, nil); err != nil || time.Since(begun) != time.Minute {
+			if err := ts.WaitForEnd(t.Context(), e, nil, nil); err != nil || time.Since(begun) != time.Minute {
 				t.Errorf("who waits hears after %s: %v", time.Since(begun), err)
 			}
 		}

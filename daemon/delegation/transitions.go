@@ -74,16 +74,24 @@ func (ts *Table) setStateIf(ctx context.Context, t *Delegation, state client.Tas
 	return err
 }
 
+// Partial holds a partial result.
+type Partial struct {
+	Payload  wire.Payload
+	Progress *float64 // nil: it does not say
+	Message  string
+	Durable  bool // it is to be on disk, fsynced, when it is recorded
+}
+
 // RecordPartial records a partial result; it counts as the ack. It reports whether the
 // task was still open.
-func (ts *Table) RecordPartial(ctx context.Context, t *Delegation, payload wire.Payload) (bool, error) {
+func (ts *Table) RecordPartial(ctx context.Context, t *Delegation, p Partial) (bool, error) {
 	ts.mu.Lock()
 	open := !t.state.IsFinal() && !t.ending
 	ts.mu.Unlock()
 	if !open {
 		return false, nil
 	}
-	err := ts.db.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return insertDelegationPartial(tx, t.Row, payload.Object()) })
+	err := ts.db.Write(context.WithoutCancel(ctx), p.Durable, func(tx *store.Tx) error { return insertDelegationPartial(tx, t.Row, p) })
 	if err != nil {
 		return true, fmt.Errorf("record the partial result: %w", err)
 	}
@@ -130,6 +138,7 @@ func (ts *Table) applyEnd(t *Delegation, e Ending) {
 		t.countsAsWork = false
 		ts.agents.AdjustAcceptedCount(t.Agent, t.Peer, -1, nil)
 	}
+	ts.dropQuestions(t)
 	ts.notifyWaiters(t)
 }
 

@@ -105,5 +105,20 @@ CREATE TABLE daemon_reserved (
 CREATE TABLE daemon_untrusts (
 	peer  BLOB PRIMARY KEY,
 	count INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;`,
+) STRICT, WITHOUT ROWID;`, `
+ALTER TABLE daemon_task ADD COLUMN progress REAL;
+
+ALTER TABLE daemon_task ADD COLUMN message TEXT NOT NULL DEFAULT '';
+
+ALTER TABLE daemon_task ADD COLUMN questions INTEGER NOT NULL DEFAULT 0;
+
+CREATE TABLE daemon_question (
+	task    INTEGER NOT NULL,
+	id      BLOB NOT NULL,
+	hash    BLOB NOT NULL,
+	since   INTEGER NOT NULL,
+	payload BLOB NOT NULL,
+	answer  BLOB,
+	UNIQUE (task, id)
+) STRICT;`,
 }

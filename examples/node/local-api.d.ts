@@ -15,6 +15,8 @@ export interface Methods {
   delegate: { params: DelegateParams; result: DelegateAnswer };
   /** asks a peer's agent to end a delegation, and waits for its ack */
   cancel: { params: CancelParams; result: CancelAnswer };
+  /** answers a question that the agent which works on a delegation has asked back */
+  answer: { params: AnswerParams; result: Answered };
   /** sends a message to one peer or to several, and waits for the receipts; a list of peers is answered by a list */
   notify: { params: NotifyParams; result: Receipt | Array<Receipt> };
   /** sends a partial or the final result of a delegation that this daemon's agents have taken */
@@ -39,7 +41,7 @@ export interface Methods {
   tasks: { params: TasksParams; result: Tasks };
   /** returns one delegation, with its payloads */
   task: { params: TaskParams; result: Task };
-  /** waits until a delegation is final, or has more partial results than after_partials */
+  /** waits until a delegation is final, has more partial results than after_partials, or a question beyond the first after_questions waits for an answer */
   wait: { params: WaitParams; result: Task };
   /** returns a page of the messages that the inbox holds, and removes none */
   inbox: { params: InboxParams; result: Inbox };
@@ -207,6 +209,21 @@ export interface AgentState {
 /** Agents is the result of agents, which has no params. */
 export interface Agents {
   agents: Array<AgentState>;
+}
+
+/** The params of answer. */
+export interface AnswerParams {
+  /** the question, or the delegation that it is about */
+  ref: string;
+  payload: Response;
+}
+
+/** Answered is the result of answer. */
+export interface Answered {
+  /** of the question */
+  id: string;
+  /** that it is about */
+  delegation: string;
 }
 
 /** Approval is a message that waits for the owner's word before it wakes a session. Its text lies in the inbox. */
@@ -493,7 +510,7 @@ export interface Inbound {
   name: string;
   /** what is left of it; 0: none */
   deadline_ms?: number;
-  /** with result and error: the delegation it belongs to */
+  /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
   /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
@@ -525,7 +542,7 @@ export interface InboundCancel {
   name: string;
   /** what is left of it; 0: none */
   deadline_ms?: number;
-  /** with result and error: the delegation it belongs to */
+  /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
   /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
@@ -557,7 +574,7 @@ export interface InboundDelegate {
   name: string;
   /** what is left of it; 0: none */
   deadline_ms?: number;
-  /** with result and error: the delegation it belongs to */
+  /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
   /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
@@ -589,7 +606,7 @@ export interface InboundError {
   name: string;
   /** what is left of it; 0: none */
   deadline_ms?: number;
-  /** with result and error: the delegation it belongs to */
+  /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
   /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
@@ -621,7 +638,7 @@ export interface InboundNotify {
   name: string;
   /** what is left of it; 0: none */
   deadline_ms?: number;
-  /** with result and error: the delegation it belongs to */
+  /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
   /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
@@ -653,7 +670,7 @@ export interface InboundQuery {
   name: string;
   /** what is left of it; 0: none */
   deadline_ms?: number;
-  /** with result and error: the delegation it belongs to */
+  /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
   /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
@@ -685,7 +702,7 @@ export interface InboundResult {
   name: string;
   /** what is left of it; 0: none */
   deadline_ms?: number;
-  /** with result and error: the delegation it belongs to */
+  /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
   /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
@@ -1039,8 +1056,19 @@ export interface QueryParams {
   thread?: string;
   /** the inbound message that led to this one */
   parent?: string;
-  to: string;
+  /** "" only with ref: the daemon knows who delegated */
+  to?: string;
+  /** the delegation; absent: the query is about none */
+  ref?: string;
   payload: Query;
+}
+
+/** Question is what the agent that works on a delegation asks the one that delegated. The method answer answers it. */
+export interface Question {
+  id: string;
+  /** in a row of tasks, and beside other messages: its beginning */
+  text: string;
+  since: string | null;
 }
 
 /** Receipt is the result of notify, result and error. A notify to a list is answered by a list of them in its order, each with to, id and either a state or an error. */
@@ -1052,7 +1080,7 @@ export interface Receipt {
 }
 
 /** ReceiptState says how far a message came. */
-export type ReceiptState = "handed" | "held" | "sent";
+export type ReceiptState = "handed" | "held" | "sent" | "replaced";
 
 /** ReserveParams are the params of budget.reserve: a run is to begin, for a message of peer. What it may cost at most counts as spent from then on. */
 export interface ReserveParams {
@@ -1091,6 +1119,10 @@ export interface Result {
   data?: unknown;
   /** null on success */
   error?: string | null;
+  /** Of a partial one: how much is done, 0 to 1; absent: that is not said */
+  progress?: number;
+  /** what is being done, at most 1 KiB */
+  message?: string;
 }
 
 /** The params of result. */
@@ -1243,6 +1275,14 @@ export interface Task {
   partial?: Result;
   /** payload of the final result or error */
   result?: Result | ErrorData;
+  /** What partial results said last, until there is result. how much is done, 0 to 1; absent: none said */
+  progress?: number;
+  /** what is being done */
+  message?: string;
+  /** given: how many the agent that works on it has asked */
+  questions?: number;
+  /** given: the one that waits for an answer; absent: none does */
+  question?: Question;
 }
 
 /** TaskDirection tells who delegated, and so who works. */
@@ -1305,6 +1345,8 @@ export interface WaitParams {
   timeout_ms?: number;
   /** return as well when partials is over it */
   after_partials?: number;
+  /** return as well when questions is over it and there is a Question */
+  after_questions?: number;
 }
 
 /** WakeAllowParams are the params of wake.allow, whose result is WakeRules: those that count for the peer now. */

@@ -114,7 +114,15 @@ func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, wa
 	if !ack.Accepted || !wait {
 		return a.reportRefusal("delegate", ack)
 	}
-	task, err := a.Daemon.Wait(ctx, client.WaitParams{ID: given.ID})
+	var task *client.Task
+	for questions, asked := uint64(0), true; asked && err == nil; {
+		if task, err = a.Daemon.Wait(ctx, client.WaitParams{ID: given.ID, AfterQuestions: &questions}); err == nil {
+			if asked = task.Question != nil && task.Questions > questions; asked {
+				a.tellQuestion(ctx, "delegate", task)
+			}
+			questions = task.Questions
+		}
+	}
 	if err != nil {
 		return frame.WithHint(err, "the task was accepted: "+goOn)
 	}

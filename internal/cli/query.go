@@ -16,37 +16,68 @@ func (a *app) newQueryCmd() *cobra.Command {
 	m := messageFlags{kind: kinds.KindQuery}
 	var q kinds.Query
 	var deadline, patience time.Duration
+	var ref string
 	cmd := &cobra.Command{
 		Use:   "query PEER[/AGENT] QUESTION",
 		Short: "Ask an agent and wait for the answer",
 		Example: `  acpctl query desk 'Which branch is deployed?'
   acpctl query desk/reviewer --domain code.review --deadline 2m @question.txt
   git diff | acpctl query desk -
-  acpctl query desk --json --payload '{"question": "Status?", "max_tokens": 50}'`,
+  acpctl query desk --json --payload '{"question": "Status?", "max_tokens": 50}'
+  acpctl query --ref "$ACP_ID" 'Which branch?'         while working on a delegation`,
 		Long: `Asks an agent that is attached to the daemon of PEER. The answer's summary goes to
 standard output, its data below as JSON. QUESTION may be - (standard input) or
 @file. Interrupting gives the question up at the other side too. A question that is
-repeated, also under the same --id, is asked again.`,
-		Args: m.checkArgs,
+repeated, also under the same --id, is asked again.
+
+With --ref, and without PEER, it asks back whoever gave a delegation to an agent here. It
+waits as long as the delegation lasts unless there is a --deadline, asking again when a
+daemon was away. The answer to such a question is kept until the delegation ends.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if ref != "" {
+				args = append([]string{"none"}, args...) // the daemon knows who it is
+			}
+			return m.checkArgs(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			if err := a.checkForModel(); err != nil {
 				return err
 			}
+			params := client.QueryParams{}
+			if ref != "" {
+				if q.Domain != "" || patience != 0 || m.thread != "" {
+					return frame.UsageErrorf("--ref: the question goes to whoever delegated: leave out --domain, --thread and --wait-for-peer")
+				}
+				var err error
+				if params.Ref, err = parseMessageID("--ref", ref); err != nil {
+					return err
+				}
+			} else {
+				params.To, args = args[0], args[1:]
+			}
 			if patience < 0 {
 				return frame.UsageErrorf("--wait-for-peer: expected a duration like 30s")
 			}
 			h, p, err := m.composeMessage(ctx, a, func() (_ any, err error) {
-				if q.Question, err = a.ReadArgument(ctx, "QUESTION", args[1]); err != nil {
+				if q.Question, err = a.ReadArgument(ctx, "QUESTION", args[0]); err != nil {
 					return nil, err
 				}
 				q.DeadlineMS, err = frame.ReadMilliseconds(cmd, "deadline", deadline, kinds.MaxQueryDeadline)
+				if ref != "" && err == nil && q.DeadlineMS == 0 {
+					q.DeadlineMS = uint64(kinds.MaxQueryDeadline.Milliseconds())
+				}
 				return &q, err
 			})
 			if err != nil {
 				return err
 			}
-			return a.queryAgent(ctx, client.QueryParams{Head: h, To: args[0], Payload: p}, patience)
+			params.Head, params.Payload = h, p
+			again := isPeerUnreached
+			if ref != "" && !cmd.Flags().Changed("deadline") {
+				patience, again = kinds.MaxTaskDeadline, newAskAgain()
+			}
+			return a.queryAgent(ctx, params, patience, again)
 		},
 	}
 	f := cmd.Flags()
@@ -54,15 +85,17 @@ repeated, also under the same --id, is asked again.`,
 	f.Uint64Var(&q.MaxTokens, "max-tokens", 0, "budget of the answer (default: no limit)")
 	f.DurationVar(&deadline, "deadline", 0, "how long to wait for the answer, at most 10m (default 30s)")
 	f.StringVar(&m.thread, "thread", "", "name of the conversation")
+	f.StringVar(&ref, "ref", "", "id of a delegation that an agent here works on: asks back whoever gave it")
 	f.DurationVar(&patience, "wait-for-peer", 0, "how long to try while the peer is unreachable")
 	a.addForModelFlag(cmd)
 	m.addFlags(cmd)
 	return cmd
 }
 
-func (a *app) queryAgent(ctx context.Context, params client.QueryParams, patience time.Duration) error {
+// queryAgent asks a question, for as long as patience says while again says yes to the error.
+func (a *app) queryAgent(ctx context.Context, params client.QueryParams, patience time.Duration, again func(error) bool) error {
 	var answer *client.Answer
-	err := frame.RetryWhile(ctx, patience, 2*time.Second, isPeerUnreached, func() (err error) {
+	err := frame.RetryWhile(ctx, patience, 2*time.Second, again, func() (err error) {
 		answer, err = a.Daemon.Query(ctx, params)
 		return err
 	})
@@ -90,6 +123,28 @@ func (a *app) queryAgent(ctx context.Context, params client.QueryParams, patienc
 	}
 	a.PrintForPerson("(%s)", (time.Duration(answer.RTTUS) * time.Microsecond).Round(10*time.Microsecond))
 	return nil
+}
+
+// newAskAgain returns a function that reports whether a question about a delegation is to be
+// asked again after an error. That is safe: under the same id it is one question. Without a daemon
+// here it is asked again for half a minute, in which a daemon, and then its agent, may come back.
+func newAskAgain() func(error) bool {
+	const most = 30 * time.Second
+	var since time.Time
+	return func(err error) bool {
+		e, ok := errors.AsType[*kinds.Error](err)
+		switch {
+		case !ok:
+			return false
+		case e.Code == kinds.DaemonUnavailable, e.Code == kinds.NoAgent && e.From == "":
+			if since.IsZero() {
+				since = time.Now()
+			}
+			return time.Since(since) < most
+		}
+		since = time.Time{}
+		return e.Code == kinds.Timeout || e.Code == kinds.Unreachable
+	}
 }
 
 // isPeerUnreached reports whether a peer was not reached at all, so that nothing runs twice if it

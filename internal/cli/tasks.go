@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
@@ -20,6 +23,12 @@ func (a *app) newTasksCmd() *cobra.Command {
 			var rows [][]string
 			for _, t := range tasks {
 				what := client.Line(t.Task)
+				if progress := describeProgress(t.Progress, t.Message); progress != "" && !t.State.IsFinal() {
+					what += " (" + progress + ")"
+				}
+				if t.Question != nil {
+					what += ": asks " + client.Line(t.Question.Text)
+				}
 				if t.Outcome != "" {
 					what += ": " + client.Line(t.Outcome)
 				}
@@ -37,4 +46,16 @@ func formatDelegator(t *client.Task) string {
 		return t.Peer
 	}
 	return t.Peer + "/" + t.FromAgent
+}
+
+// describeProgress returns how far a task has come, on one line: "" if nothing is said of that.
+func describeProgress(progress *float64, message string) string {
+	var parts []string
+	if progress != nil {
+		parts = append(parts, fmt.Sprintf("%.0f %%", *progress*100))
+	}
+	if message != "" {
+		parts = append(parts, client.Line(message))
+	}
+	return strings.Join(parts, ", ")
 }

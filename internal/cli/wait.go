@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,9 @@ func (a *app) newWaitCmd() *cobra.Command {
   acpctl wait --follow 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b     partial results too
   acpctl wait "$(acpctl delegate desk 'Run the test suite')"`,
 		Long: `Waits until a delegation, given or taken, has ended. Exits 0 if it was completed,
-7 if it failed or was cancelled, 3 if its deadline passed, 4 if it was refused.`,
+7 if it failed or was cancelled, 3 if its deadline passed, 4 if it was refused.
+What its agent asks meanwhile goes to standard error: acpctl reply answers. With
+--follow, so does its progress.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := parseMessageID("ID", args[0])
 			if err = cmp.Or(err, a.checkForModel()); err != nil {
@@ -34,36 +37,71 @@ func (a *app) newWaitCmd() *cobra.Command {
 	return cmd
 }
 
-// waitForTask waits until a delegation has ended and tells how; with follow it prints partial
-// results too.
+// waitForTask waits until a delegation has ended and tells how. With follow it prints partial
+// results too. Whatever its agent asks meanwhile is told.
 func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool) error {
-	params := client.WaitParams{ID: id}
-	var seen uint64
+	var partials, questions uint64
+	params := client.WaitParams{ID: id, AfterQuestions: &questions}
 	if follow {
-		params.AfterPartials = &seen
+		params.AfterPartials = &partials
 	}
 	for {
 		task, err := a.Daemon.Wait(ctx, params)
 		if err != nil {
 			return err
 		}
-		partial := follow && task.Partials > seen && !task.State.IsFinal()
-		seen = task.Partials
-		err = a.PrintData(task, func() {
-			if r, err := kinds.ParsePayload[kinds.Result](task.Partial); partial && err == nil {
-				if !a.printTaskForModel(ctx, task, task.Partial) {
-					a.PrintAnswer(r.Outcome, r.Data)
+		isPartial := follow && task.Partials > partials && !task.State.IsFinal()
+		isQuestion := task.Question != nil && task.Questions > questions
+		partials, questions = task.Partials, task.Questions
+		if follow || !isQuestion {
+			err = a.PrintData(task, func() {
+				if isPartial {
+					a.printPartial(ctx, task)
 				}
-				if isResultTruncated(task.Partial) {
-					a.warnTruncated("wait")
-				}
-			}
-		})
+			})
+		}
 		if err = cmp.Or(err, a.CheckOutput()); err != nil {
 			return err
 		}
-		if !partial {
+		if isQuestion {
+			a.tellQuestion(ctx, "wait", task)
+		}
+		if !isPartial && !isQuestion {
 			return a.reportOutcome(ctx, "wait", task)
 		}
 	}
+}
+
+// printPartial prints the last partial result of a task, and on standard error its progress.
+func (a *app) printPartial(ctx context.Context, task *client.Task) {
+	r, err := kinds.ParsePayload[kinds.Result](task.Partial)
+	if err != nil {
+		return
+	}
+	if progress := describeProgress(r.Progress, r.Message); progress != "" && !a.ForModel {
+		fmt.Fprintf(a.Err, "acpctl wait: %s\n", progress)
+	}
+	if !a.printTaskForModel(ctx, task, task.Partial) && (r.Outcome != "" || len(r.Data) > 0) {
+		a.PrintAnswer(r.Outcome, r.Data)
+	}
+	if isResultTruncated(task.Partial) {
+		a.warnTruncated("wait")
+	}
+}
+
+// tellQuestion tells what the agent that works on a task asks, and how to answer it. It is told to
+// scripts too, because the task does not go on.
+func (a *app) tellQuestion(ctx context.Context, verb string, t *client.Task) {
+	if a.JSON {
+		return
+	}
+	const how = "acpctl reply %s TEXT answers it"
+	if a.ForModel {
+		a.printForModel(ctx, client.PeerMessage{
+			ID: a.findTaskPeer(ctx, t), Kind: kinds.KindQuery, Ref: t.ID, Payload: kinds.EncodePayload(&kinds.Query{Question: t.Question.Text}),
+			Answer: "It is a question about the task that you handed over: " + fmt.Sprintf(how, t.ID) + ".",
+		})
+		return
+	}
+	fmt.Fprintf(a.Err, "acpctl %s: %s asks: %s: "+how+"\n", verb, client.Line(t.Peer), client.Line(t.Question.Text), t.ID)
 }

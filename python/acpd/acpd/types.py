@@ -20,7 +20,7 @@ MessageDirection = Literal["in", "out"]
 
 PeerState = Literal["connected", "trusted", "discovered", "pending", "blocked"]
 
-ReceiptState = Literal["handed", "held", "sent"]
+ReceiptState = Literal["handed", "held", "sent", "replaced"]
 
 TaskDirection = Literal["given", "taken"]
 
@@ -109,6 +109,29 @@ class Agents(TypedDict):
     """Agents is the result of agents, which has no params."""
 
     agents: list[AgentState]
+
+
+class Response(TypedDict):
+    """Response answers query."""
+
+    data: NotRequired[Any]
+    summary: str
+    tokens_used: NotRequired[int]
+    truncated: NotRequired[bool]
+
+
+class AnswerParams(TypedDict):
+    """The params of answer."""
+
+    ref: str  # the question, or the delegation that it is about
+    payload: Response
+
+
+class Answered(TypedDict):
+    """Answered is the result of answer."""
+
+    id: str  # of the question
+    delegation: str  # that it is about
 
 
 class Approval(TypedDict):
@@ -347,6 +370,16 @@ class Result(TypedDict):
     outcome: str
     data: NotRequired[Any]
     error: NotRequired[Union[str, None]]  # null on success
+    progress: NotRequired[float]  # Of a partial one: how much is done, 0 to 1; absent: that is not said
+    message: NotRequired[str]  # what is being done, at most 1 KiB
+
+
+class Question(TypedDict):
+    """Question is what the agent that works on a delegation asks the one that delegated. The method answer answers it."""
+
+    id: str
+    text: str  # in a row of tasks, and beside other messages: its beginning
+    since: Union[str, None]
 
 
 class Task(TypedDict):
@@ -364,6 +397,10 @@ class Task(TypedDict):
     partials: NotRequired[int]  # how many have come
     partial: NotRequired[Result]  # payload of the last partial result, until there is result
     result: NotRequired[Union[Result, ErrorData]]  # payload of the final result or error
+    progress: NotRequired[float]  # What partial results said last, until there is result. how much is done, 0 to 1; absent: none said
+    message: NotRequired[str]  # what is being done
+    questions: NotRequired[int]  # given: how many the agent that works on it has asked
+    question: NotRequired[Question]  # given: the one that waits for an answer; absent: none does
 
 
 class WakeGrant(TypedDict):
@@ -390,7 +427,7 @@ Inbound = TypedDict(
         "from_agent": NotRequired[str],  # the attached agent that sent it; at the receiver a claim of the sender's daemon
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
-        "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
+        "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
         "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
@@ -415,7 +452,7 @@ InboundCancel = TypedDict(
         "from_agent": NotRequired[str],  # the attached agent that sent it; at the receiver a claim of the sender's daemon
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
-        "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
+        "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
         "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
@@ -440,7 +477,7 @@ InboundDelegate = TypedDict(
         "from_agent": NotRequired[str],  # the attached agent that sent it; at the receiver a claim of the sender's daemon
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
-        "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
+        "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
         "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
@@ -465,7 +502,7 @@ InboundError = TypedDict(
         "from_agent": NotRequired[str],  # the attached agent that sent it; at the receiver a claim of the sender's daemon
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
-        "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
+        "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
         "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
@@ -498,7 +535,7 @@ InboundNotify = TypedDict(
         "from_agent": NotRequired[str],  # the attached agent that sent it; at the receiver a claim of the sender's daemon
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
-        "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
+        "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
         "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
@@ -532,7 +569,7 @@ InboundQuery = TypedDict(
         "from_agent": NotRequired[str],  # the attached agent that sent it; at the receiver a claim of the sender's daemon
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
-        "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
+        "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
         "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
@@ -557,7 +594,7 @@ InboundResult = TypedDict(
         "from_agent": NotRequired[str],  # the attached agent that sent it; at the receiver a claim of the sender's daemon
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
-        "delegation": NotRequired[Task],  # with result and error: the delegation it belongs to
+        "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
         "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
@@ -849,15 +886,6 @@ class PolicyParams(TypedDict):
     domain: NotRequired[str]
 
 
-class Response(TypedDict):
-    """Response answers query."""
-
-    data: NotRequired[Any]
-    summary: str
-    tokens_used: NotRequired[int]
-    truncated: NotRequired[bool]
-
-
 QueryAnswer = TypedDict(
     "QueryAnswer",
     {
@@ -877,7 +905,8 @@ class QueryParams(TypedDict):
     id: NotRequired[str]  # absent: the daemon draws one; the same id again is a repeat
     thread: NotRequired[str]  # conversation; only without parent
     parent: NotRequired[str]  # the inbound message that led to this one
-    to: str
+    to: NotRequired[str]  # "" only with ref: the daemon knows who delegated
+    ref: NotRequired[str]  # the delegation; absent: the query is about none
     payload: Query
 
 
@@ -1069,6 +1098,7 @@ class WaitParams(TypedDict):
     id: str
     timeout_ms: NotRequired[int]  # 0: no limit; else the error is timeout
     after_partials: NotRequired[int]  # return as well when partials is over it
+    after_questions: NotRequired[int]  # return as well when questions is over it and there is a Question
 
 
 class WakeAllowParams(TypedDict):

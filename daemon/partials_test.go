@@ -1,0 +1,179 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/wire"
+)
+
+func partial(outcome, more string) wire.Payload {
+	return wire.Payload(`{"status":"partial","outcome":"` + outcome + `"` + more + `}`)
+}
+
+// The task shows how far its agent has come, on both sides, also after a restart, until there
+// is a result.
+func TestProgressIsShown(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	asker := desk.dial()
+	given := delegateTo(asker, "laptop", task1(""))
+	report := func(p wire.Payload) (r client.Receipt) {
+		t.Helper()
+		worker.must("result", client.ResultParams{Ref: given.ID, Payload: p}, &r)
+		return r
+	}
+	want := func(when string, progress float64, message string) {
+		t.Helper()
+		for name, l := range map[string]*local{"desk": asker, "laptop": worker} {
+			var all client.Tasks
+			l.must("tasks", nil, &all)
+			for how, s := range map[string]*client.Task{"task": l.state(given.ID), "tasks": &all.Tasks[0]} {
+				if s.Progress == nil || *s.Progress != progress || s.Message != message {
+					t.Errorf("%s, %s of %s: %+v", when, how, name, s)
+				}
+			}
+		}
+	}
+	if r := report(partial("", `,"progress":0.25,"message":"running the tests"`)); r.State != client.Held {
+		t.Errorf("%+v", r)
+	}
+	want("the first", 0.25, "running the tests")
+	report(partial("half", `,"progress":5e-1`))
+	want("without a message", 0.5, "running the tests")
+	report(partial("more", `,"message":"cleaning up"`))
+	want("without progress", 0.5, "cleaning up")
+	worker.refused(kinds.Invalid, "result", client.ResultParams{Ref: given.ID, Payload: partial("", `,"progress":2`)})
+
+	// What nobody took is with the task and not in the inbox.
+	var in client.Inbox
+	asker.must("inbox", nil, &in)
+	if len(in.Messages) != 0 {
+		t.Errorf("%+v", in)
+	}
+	desk.stop()
+	desk = start(t, desk.dir, "desk")
+	desk.knows(laptop)
+	laptop.knows(desk)
+	asker = desk.dial()
+	want("after a restart", 0.5, "cleaning up")
+	if s := asker.state(given.ID); s.Partials != 3 || string(s.Partial) != string(partial("more", `,"message":"cleaning up"`)) {
+		t.Errorf("%+v", s)
+	}
+	report(completed("done"))
+	if s := asker.state(given.ID); s.Progress != nil || s.Message != "" || s.Partial != nil || s.State != client.TaskCompleted {
+		t.Errorf("%+v", s)
+	}
+}
+
+// However fast an agent reports, its daemon lets four a second out. The newest wins, and the last
+// one before the end arrives before the end.
+func TestPartialResultsAreCoalesced(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	got := make(chan *client.Inbound, 100)
+	planner := desk.agent(client.AttachParams{Name: "planner"}, into(t, got, `{}`))
+	given := delegateTo(planner, "laptop", task1(""))
+	states := make(chan client.ReceiptState, 100)
+	var calls sync.WaitGroup
+	for i := range 50 {
+		calls.Go(func() {
+			var r client.Receipt
+			worker.must("result", client.ResultParams{Ref: given.ID, Payload: partial(fmt.Sprint(i), "")}, &r)
+			states <- r.State
+		})
+		time.Sleep(10 * time.Millisecond)
+	}
+	await.Until(t, "all but the last two are sent or replaced", func() bool { return len(states) >= 48 })
+	begun := time.Now()
+	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
+	calls.Wait()
+	close(states)
+	count := make(map[client.ReceiptState]int)
+	for s := range states {
+		count[s]++
+	}
+	if count[client.Handed] > 10 || count[client.Handed]+count[client.Replaced] != 50 {
+		t.Errorf("%v", count)
+	}
+	var last string
+	for range count[client.Handed] {
+		last = parse[kinds.Result](t, await.Receive(t, "partial result", got).Payload).Outcome
+	}
+	if end := await.Receive(t, "the end", got); last != "49" || parse[kinds.Result](t, end.Payload).Status != "completed" {
+		t.Errorf("the last one before the end is %s, and then %s", last, end.Payload)
+	}
+	if took := time.Since(begun); took > await.Patience/2 {
+		t.Errorf("the end took %s", took)
+	}
+	worker.refused(kinds.TooLarge, "result", client.ResultParams{Ref: delegateTo(planner, "laptop", task1("")).ID, Payload: partial(long(kinds.MaxPartial), "")})
+}
+
+// report sends a report as a trusted peer can that is not this program.
+func (d *running) report(to *running, ref wire.MessageID, kind string, payload wire.Payload) (peer.Outcome, error) {
+	env := wire.NewEnvelope(d.id, to.id, kind, payload)
+	env.Ref = &ref
+	checked, err := kinds.CheckEnvelope(env)
+	if err != nil {
+		return "", err
+	}
+	return d.node.Send(d.t.Context(), checked, true)
+}
+
+// A trusted peer that reports as fast as it likes, and as much, is held to eight a second of each
+// delegation and 64 KiB, and wakes, stores and displaces nothing by it.
+func TestPartialResultsOfAHostilePeer(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	asker := desk.dial()
+	given, other := delegateTo(asker, "laptop", task1("")), delegateTo(asker, "laptop", task1(""))
+	refused := 0
+	for i := range 40 {
+		_, err := laptop.report(desk, given.ID, "result", partial(fmt.Sprint(i), ""))
+		if e := kinds.AsError(err); err != nil && (e.Code != kinds.Overloaded || e.RetryAfterMS == 0 || e.RetryAfterMS > 1000 || !strings.Contains(e.Message, "budget: partials")) {
+			t.Fatal(err)
+		} else if err != nil {
+			refused++
+		}
+	}
+	if s := asker.state(given.ID); refused == 0 || s.Partials != uint64(40-refused) || s.Partials < 8 {
+		t.Errorf("%d of 40 were refused, and %d taken", refused, s.Partials)
+	}
+	if _, err := laptop.report(desk, other.ID, "result", partial("", "")); err != nil {
+		t.Errorf("another delegation has a pace of its own: %v", err)
+	}
+	if _, err := laptop.report(desk, other.ID, "result", partial(long(kinds.MaxPartial), "")); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		t.Errorf("over 64 KiB: %v", err)
+	}
+	if n := desk.held(); n != 0 {
+		t.Errorf("%d messages are held", n)
+	}
+	var b client.Budget
+	asker.must("budget", nil, &b)
+	told := false
+	for _, u := range b.Usage {
+		told = told || u.Row == "partials" && u.Refused == uint64(refused+1)
+	}
+	if !told {
+		t.Errorf("the budget does not tell of %d refusals: %+v", refused+1, b.Usage)
+	}
+	// The end is no partial result.
+	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
+	if _, err := laptop.report(desk, given.ID, "result", partial("late", "")); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) && !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+		t.Errorf("after the end: %v", err)
+	}
+	if s := asker.state(given.ID); s.State != client.TaskCompleted {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,252 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+// serveQuestion asks the agent that gave a delegation back, by a query that refers to it. It
+// ends when the delegation does.
+func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Request, p *client.QueryParams) (any, error) {
+	t := d.delegations.FindByID(s.guestCredential(), p.Ref, client.Taken)
+	if t == nil {
+		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that was taken here: see tasks", p.Ref)
+	}
+	if p.To != "" {
+		switch whom, agent, err := d.resolveRecipient(s, p.To); {
+		case err != nil:
+			return nil, err
+		case whom.ID != t.Peer || agent != "":
+			return nil, kinds.Errorf(kinds.Invalid, "to: a question about a delegation goes to the agent that gave it, at %s: leave it out", d.peerName(t.Peer))
+		}
+	}
+	if err := d.delegations.CheckOpenForQuestions(t); err != nil {
+		return nil, err
+	}
+	env, err := d.composeQuestion(s, t, p)
+	if err != nil {
+		return nil, err
+	}
+	query, err := kinds.CheckEnvelope(env)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(p.Payload); n > kinds.MaxQuestion {
+		return nil, kinds.Errorf(kinds.TooLarge, "query: a question about a delegation has at most %d bytes, this one has %d: ask for less at a time", kinds.MaxQuestion, n)
+	}
+	defer r.CancelAfter(queryTimeout(query))()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	d.calls.Go(func() {
+		if d.delegations.WaitForEnd(ctx, t, nil, nil) == nil {
+			cancel(d.delegations.CheckOpenForQuestions(t))
+		}
+	})
+	reply, rtt, err := d.sendRequest(ctx, query)
+	over, isOver := errors.AsType[*kinds.Error](context.Cause(ctx))
+	switch {
+	case err != nil && isOver && kinds.AsError(err).From == "":
+		return nil, over
+	case err != nil:
+		return nil, err
+	}
+	return newAnswer(query, reply, rtt), nil
+}
+
+// composeQuestion returns the envelope of a question about a delegation that was taken. Without a
+// parent, it follows from the delegation.
+func (d *Daemon) composeQuestion(s *localConn, t *delegation.Delegation, p *client.QueryParams) (*wire.Envelope, error) {
+	if p.Thread != "" {
+		return nil, kinds.Errorf(kinds.Invalid, "thread: it follows from ref: leave it out")
+	}
+	h := p.Head
+	h.Parent = cmp.Or(h.Parent, t.ID)
+	c, err := d.findParentChain(&h)
+	if err != nil {
+		return nil, err
+	}
+	env := wire.NewEnvelope(d.id, t.Peer, kinds.KindQuery, p.Payload)
+	env.ID = cmp.Or(h.ID, env.ID)
+	env.Ref, env.Thread, env.Hops, env.Trace = &p.Ref, c.Thread, c.Hops, c.Trace
+	env.FromAgent = s.callerCredential().Name
+	return env, nil
+}
+
+// handleQuestion takes a question of a peer about a delegation that was given to it, and waits
+// for the answer until the deadline of the query. The question stays open after that, and a repeat
+// gets an answer that was given meanwhile.
+func (d *Daemon) handleQuestion(ctx context.Context, sender identity.Peer, query kinds.Checked) (wire.Payload, error) {
+	env := query.Envelope
+	answer, err := d.waitForAnswer(store.WithRequester(ctx, sender.ID), sender, query)
+	return answer, d.maskLocalError(env, err)
+}
+
+func (d *Daemon) waitForAnswer(ctx context.Context, sender identity.Peer, query kinds.Checked) (wire.Payload, error) {
+	env := query.Envelope
+	t := d.delegations.Find(client.Given, sender.ID, *env.Ref)
+	if t == nil {
+		return nil, delegation.NewNotFoundError(*env.Ref)
+	}
+	if err := d.permissions.checkAllowed(sender, env.Kind, query.Domain); err != nil {
+		return nil, err
+	}
+	if n := len(env.Payload); n > kinds.MaxQuestion {
+		return nil, kinds.Errorf(kinds.TooLarge, "query: a question about a delegation has at most %d bytes, this one has %d: ask for less at a time (budget: %s)", kinds.MaxQuestion, n, budget.Questions.Name)
+	}
+	if err := d.space.checkRoom(sender.ID); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout(query))
+	defer cancel()
+	q, err := d.delegations.BeginQuestion(ctx, t, env, inbox.HashMessage(env))
+	if err != nil {
+		return nil, err
+	}
+	defer d.delegations.LeaveQuestion(q)
+	for {
+		answered, failure, changed := d.delegations.WatchQuestion(t, q)
+		switch {
+		case answered:
+			return d.delegations.ReadAnswer(ctx, t, q)
+		case failure != nil:
+			return nil, failure
+		}
+		d.askDelegator(ctx, sender, t, q, env)
+		select {
+		case <-changed:
+		case <-d.leaving: // and would wait for this
+			return nil, kinds.Errorf(kinds.Timeout, "the daemon that waits for the answer shuts down: ask again with the same id when it is back")
+		case <-ctx.Done():
+			return nil, explainContextCause(context.Cause(ctx))
+		}
+	}
+}
+
+// askDelegator passes a question to the agent that gave the delegation, if that is attached, takes
+// queries and was not asked before. It does not wait for the answer. The agent has as long as the
+// delegation lasts, however often the question is repeated meanwhile. The question takes no place of
+// the agent: it belongs to work that the agent gave.
+func (d *Daemon) askDelegator(ctx context.Context, sender identity.Peer, t *delegation.Delegation, q *delegation.Question, env *wire.Envelope) {
+	if t.Agent == "" {
+		return
+	}
+	takers := d.agents.FindTakers(env.Kind, "", t.Agent)
+	if len(takers) == 0 || !d.delegations.ClaimQuestion(q, takers[0]) {
+		return
+	}
+	asking, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	d.calls.Go(func() {
+		defer cancel(nil)
+		d.queries.add(env)
+		defer d.queries.remove(env)
+		d.delegations.EndAsking(t, q, d.askAgent(asking, sender, t, q, takers[0], env))
+	})
+	d.calls.Go(func() {
+		for {
+			answered, failure, changed := d.delegations.WatchQuestion(t, q)
+			if answered || failure != nil {
+				cancel(errQuestionOver)
+				return
+			}
+			select {
+			case <-changed:
+			case <-asking.Done():
+				return
+			}
+		}
+	})
+}
+
+// errQuestionOver is the cause with which an agent's work on a question ends that is answered, or
+// is no more.
+var errQuestionOver = kinds.Errorf(kinds.Cancelled, "the question was answered by somebody else, or is no more")
+
+// askAgent asks an agent a question and records its answer. The error is for those that wait for
+// an answer and may ask again; nil if they go on waiting.
+func (d *Daemon) askAgent(ctx context.Context, sender identity.Peer, t *delegation.Delegation, q *delegation.Question, a *registry.Agent, env *wire.Envelope) error {
+	in := &client.Inbound{Envelope: *env, Name: sender.Name, Delegation: d.describeDelegation(ctx, t, false)}
+	left := t.TimeLeft()
+	if !t.Deadline.IsZero() {
+		in.DeadlineMS = uint64(max(left, time.Millisecond).Milliseconds())
+	}
+	if a.IsSession() {
+		defer d.beginExchangeWithSession(ctx, a, sender, in)()
+	}
+	var answer wire.Payload
+	err := callAgent(ctx, left, a, in, &answer)
+	if err == nil {
+		err = d.recordAnswer(ctx, t, q, answer)
+	}
+	e := kinds.AsError(err)
+	switch {
+	case err == nil, ctx.Err() != nil, e.Code == kinds.NoAgent, e.Code == kinds.UnknownKind, errors.Is(err, errAnsweredBefore):
+		return nil // somebody else may answer, or has
+	case e.Retryable:
+		return e
+	}
+	if err := d.delegations.CloseQuestion(ctx, t, q, d.maskLocalError(env, err)); err != nil {
+		d.log.Error("a question about a delegation", "id", t.ID, "err", err)
+	}
+	return nil
+}
+
+// errAnsweredBefore says that a question has another answer.
+var errAnsweredBefore = errors.New("the question was answered before")
+
+// recordAnswer checks an answer to a question and records it. What the daemon's own agents say is
+// worth the reserve.
+func (d *Daemon) recordAnswer(ctx context.Context, t *delegation.Delegation, q *delegation.Question, answer wire.Payload) error {
+	row, _ := kinds.FindKind(kinds.KindResponse)
+	if err := row.CheckPayload(answer); err != nil {
+		return kinds.Errorf(kinds.Internal, "the agent's answer is not valid: %v", err)
+	}
+	if n := len(answer); n > kinds.MaxQuestion {
+		return newLongAnswerError(n)
+	}
+	err := d.space.reserve.RunWithReserve(func() error { return d.delegations.RecordAnswer(ctx, t, q, answer) })
+	if errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
+		return errAnsweredBefore
+	}
+	return err
+}
+
+func newLongAnswerError(n int) error {
+	return kinds.Errorf(kinds.TooLarge, "the answer to a question about a delegation has at most %d bytes, this one has %d: say less", kinds.MaxQuestion, n)
+}
+
+// serveAnswer answers a question about a delegation that was given here, in place of the agent that
+// gave it or by it.
+func (d *Daemon) serveAnswer(ctx context.Context, s *localConn, p *client.AnswerParams) (any, error) {
+	t, q, ok := d.delegations.FindQuestion(s.guestCredential(), p.Ref)
+	if !ok {
+		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no question that waits for an answer, nor a delegation about which one does: see tasks", p.Ref)
+	}
+	row, _ := kinds.FindKind(kinds.KindResponse)
+	if err := row.CheckPayload(p.Payload); err != nil {
+		return nil, err
+	}
+	if n := len(p.Payload); n > kinds.MaxQuestion {
+		return nil, newLongAnswerError(n)
+	}
+	err := d.recordAnswer(ctx, t, q, p.Payload)
+	if errors.Is(err, errAnsweredBefore) {
+		return nil, kinds.Errorf(kinds.NotFound, "ref: the question %s was answered before, or is no more", q.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &client.Answered{ID: q.ID, Delegation: t.ID}, nil
+}

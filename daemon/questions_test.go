@@ -1,0 +1,521 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/wire"
+)
+
+const (
+	which      = `{"question":"Which branch?","deadline_ms":600000}`
+	brief      = `{"question":"Which branch?","deadline_ms":50}`
+	mainBranch = `{"summary":"main","own":[1.50]}`
+)
+
+// asks makes a call that asks back, and returns where its end comes.
+func asks(l *local, ref, id wire.MessageID, payload string) <-chan questionEnd {
+	ends := make(chan questionEnd, 1)
+	go func() {
+		var end questionEnd
+		end.err = l.call("query", client.QueryParams{Head: client.Head{ID: id}, Ref: ref, Payload: wire.Payload(payload)}, &end.answer)
+		ends <- end
+	}()
+	return ends
+}
+
+type questionEnd struct {
+	answer client.Answer
+	err    error
+}
+
+func wantAnswer(t *testing.T, when string, ends <-chan questionEnd) {
+	t.Helper()
+	if end := await.Receive(t, when, ends); end.err != nil || string(end.answer.Payload) != mainBranch {
+		t.Errorf("%s: %s, %v", when, end.answer.Payload, end.err)
+	}
+}
+
+func wantCode(t *testing.T, when string, code kinds.Code, ends <-chan questionEnd) *kinds.Error {
+	t.Helper()
+	end := await.Receive(t, when, ends)
+	e, ok := errors.AsType[*kinds.Error](end.err)
+	if !ok || e.Code != code {
+		t.Errorf("%s: %s, %v, want %s", when, end.answer.Payload, end.err, code)
+	}
+	return e
+}
+
+// question waits until a question is open, as the delegator sees it.
+func (l *local) question(ref wire.MessageID, after uint64) *client.Question {
+	l.t.Helper()
+	s := new(client.Task)
+	l.must("wait", client.WaitParams{ID: ref, AfterQuestions: &after}, s)
+	if s.State != client.TaskAccepted || s.Question == nil {
+		l.t.Fatalf("%+v", s)
+	}
+	return s.Question
+}
+
+// The agent that works on a delegation asks the one that gave it, which answers.
+func TestTheDelegatorIsAskedBack(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker, key := laptop.guestAgent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	asked, leave := make(chan *client.Inbound, 1), make(chan struct{})
+	planner, _ := desk.guestAgent(client.AttachParams{Name: "planner", MaxConcurrent: 1}, func(_ context.Context, r *jsonrpc.Request) {
+		if r.Method == "query" {
+			asked <- bind(t, r)
+			<-leave
+			r.Respond(wire.Payload(mainBranch))
+		}
+	})
+	bystander, _ := desk.guestAgent(client.AttachParams{Name: "bystander"}, func(_ context.Context, r *jsonrpc.Request) {
+		t.Errorf("the bystander got a %s", r.Method)
+	})
+	var given client.DelegateAnswer
+	planner.must("delegate", client.DelegateParams{Head: client.Head{Thread: "release"}, To: "laptop", Payload: task1(`,"deadline_ms":60000`)}, &given)
+	speaker := laptop.guest(nil)
+	speaker.must("speak", client.SpeakParams{Name: "reviewer", Key: key}, nil)
+	id := wire.NewMessageID()
+	ends := asks(speaker, given.ID, id, which)
+	in := await.Receive(t, "the question", asked)
+	if in.ID != id || *in.Ref != given.ID || in.FromAgent != "reviewer" || in.Name != "laptop" || in.Thread != "release" || in.Hops != 1 || string(in.Payload) != which || in.Delegation == nil ||
+		in.Delegation.Task != "mend it" || in.Delegation.Question == nil || in.DeadlineMS == 0 || in.DeadlineMS > 60000 {
+		t.Errorf("%+v %+v", in, in.Delegation)
+	}
+	q := planner.question(given.ID, 0)
+	if q.ID != id || q.Text != "Which branch?" || time.Since(q.Since.Time).Abs() > time.Minute {
+		t.Errorf("%+v", q)
+	}
+	var all client.Tasks
+	planner.must("tasks", nil, &all)
+	if len(all.Tasks) != 1 || all.Tasks[0].Question == nil || all.Tasks[0].Question.Text != "Which branch?" || all.Tasks[0].State != client.TaskAccepted {
+		t.Errorf("%+v", all)
+	}
+	// Nobody else answers it.
+	for _, ref := range []wire.MessageID{id, given.ID} {
+		bystander.refused(kinds.NotFound, "answer", client.AnswerParams{Ref: ref, Payload: wire.Payload(mainBranch)})
+	}
+	close(leave)
+	wantAnswer(t, "the answer", ends)
+	if s := planner.state(given.ID); s.Question != nil || s.Questions != 1 || s.State != client.TaskAccepted {
+		t.Errorf("%+v", s)
+	}
+	planner.refused(kinds.NotFound, "answer", client.AnswerParams{Ref: id, Payload: wire.Payload(mainBranch)})
+	wantAnswer(t, "a repeat", asks(speaker, given.ID, id, which))
+	wantCode(t, "other content under the id", kinds.Invalid, asks(speaker, given.ID, id, `{"question":"Which one?"}`))
+	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
+	wantCode(t, "after the end", kinds.NotFound, asks(speaker, given.ID, id, which))
+	if n := desk.questionBytes(); n != 0 {
+		t.Errorf("%d bytes are left", n)
+	}
+}
+
+// A person who delegated answers from the shell, whenever that is: whoever asked repeats the
+// question and has the answer at once, also after a restart of either daemon at each step.
+func TestAnAnswerWaitsForTheRepeat(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	given, id := delegateTo(desk.dial(), "laptop", task1("")), wire.NewMessageID()
+	restart := func(who **running, name string) {
+		t.Helper()
+		(*who).stop()
+		*who = start(t, (*who).dir, name)
+		desk.knows(laptop)
+		laptop.knows(desk)
+		if name == "laptop" {
+			worker = laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+		}
+	}
+	wantCode(t, "without an answer", kinds.Timeout, asks(worker, given.ID, id, brief))
+	if q := desk.dial().question(given.ID, 0); q.ID != id {
+		t.Errorf("%+v", q)
+	}
+	ends := asks(worker, given.ID, id, brief)
+	wantCode(t, "a repeat", kinds.Timeout, ends)
+	for _, step := range []string{"desk", "laptop"} {
+		restart(map[string]**running{"desk": &desk, "laptop": &laptop}[step], step)
+		if s := desk.dial().state(given.ID); s.Question == nil || s.Question.ID != id || s.Question.Text != "Which branch?" || s.Questions != 1 {
+			t.Errorf("after a restart of %s: %+v", step, s)
+		}
+	}
+	// While the question waits there.
+	open := asks(worker, given.ID, id, brief[:len(brief)-3]+"600000}")
+	wantCode(t, "other content", kinds.Invalid, open)
+	other := wire.NewMessageID()
+	ends = asks(worker, given.ID, other, which)
+	await.Until(t, "the new question", func() bool { s := desk.dial().state(given.ID); return s.Question != nil && s.Question.ID == other })
+	desk.stop()
+	wantCode(t, "a restart of the delegator meanwhile", kinds.Timeout, ends)
+	restart(&desk, "desk")
+	ends = asks(worker, given.ID, other, which)
+	time.Sleep(10 * time.Millisecond)
+	var answered client.Answered
+	desk.dial().must("answer", client.AnswerParams{Ref: given.ID, Payload: wire.Payload(mainBranch)}, &answered)
+	if answered.ID != other || answered.Delegation != given.ID {
+		t.Errorf("%+v", answered)
+	}
+	wantAnswer(t, "the answer", ends)
+	for _, step := range []string{"desk", "laptop"} {
+		restart(map[string]**running{"desk": &desk, "laptop": &laptop}[step], step)
+		wantAnswer(t, "after a restart of "+step, asks(worker, given.ID, other, which))
+		if s := desk.dial().state(given.ID); s.Question != nil || s.Questions != 2 {
+			t.Errorf("after a restart of %s: %+v", step, s)
+		}
+	}
+	// The asker's daemon goes away while it waits, and the answer comes then.
+	third := wire.NewMessageID()
+	asks(worker, given.ID, third, which)
+	await.Until(t, "the third question", func() bool { return desk.dial().state(given.ID).Question != nil })
+	laptop.stop()
+	desk.dial().must("answer", client.AnswerParams{Ref: third, Payload: wire.Payload(mainBranch)}, nil)
+	restart(&laptop, "laptop")
+	wantAnswer(t, "the answer that came meanwhile", asks(worker, given.ID, third, which))
+}
+
+// An agent has as long as the delegation lasts, and is asked once, however often the question is
+// repeated. What it says then is kept for the next repeat.
+func TestAnAgentIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	var asked atomic.Int64
+	leave, gaveUp := make(chan struct{}), make(chan struct{}, 1)
+	planner := desk.agent(client.AttachParams{Name: "planner"}, func(ctx context.Context, r *jsonrpc.Request) {
+		asked.Add(1)
+		select {
+		case <-leave:
+			r.Respond(wire.Payload(mainBranch))
+		case <-ctx.Done():
+			gaveUp <- struct{}{}
+		}
+	})
+	given, id := delegateTo(planner, "laptop", task1("")), wire.NewMessageID()
+	for range 3 {
+		wantCode(t, "while the agent thinks", kinds.Timeout, asks(worker, given.ID, id, brief))
+	}
+	close(leave)
+	await.Until(t, "the answer is kept", func() bool { return desk.dial().state(given.ID).Question == nil })
+	wantAnswer(t, "then", asks(worker, given.ID, id, brief))
+	if n := asked.Load(); n != 1 {
+		t.Errorf("it was asked %d times", n)
+	}
+
+	// Somebody else answers first: the agent is told to stop.
+	leave = make(chan struct{})
+	ends := asks(worker, given.ID, wire.NewMessageID(), which)
+	await.Until(t, "asked", func() bool { return asked.Load() == 2 })
+	desk.dial().must("answer", client.AnswerParams{Ref: given.ID, Payload: wire.Payload(mainBranch)}, nil)
+	wantAnswer(t, "from the shell", ends)
+	await.Receive(t, "the agent's rpc.cancel", gaveUp)
+}
+
+// An agent that is away is asked when it is back, and one that fails says so.
+func TestAnAgentThatIsAwayOrFails(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	attach := func(h handler) *local { return desk.agent(client.AttachParams{Name: "planner"}, h) }
+	gone := make(chan struct{}, 1)
+	planner := attach(func(ctx context.Context, _ *jsonrpc.Request) { gone <- struct{}{}; <-ctx.Done() })
+	given := delegateTo(planner, "laptop", task1(""))
+	ends := asks(worker, given.ID, wire.NewMessageID(), which)
+	await.Receive(t, "asked", gone)
+	planner.Close()
+	await.Until(t, "detached", func() bool { return desk.agents.FindByName("planner") == nil })
+	deaf := desk.agent(client.AttachParams{Name: "planner", Kinds: []string{"result"}}, nil)
+	deaf.Close()
+	await.Until(t, "detached", func() bool { return desk.agents.FindByName("planner") == nil })
+	planner = attach(say(mainBranch))
+	wantAnswer(t, "when it is back", ends)
+	planner.Close()
+	await.Until(t, "detached", func() bool { return desk.agents.FindByName("planner") == nil })
+
+	say := atomic.Pointer[func(r *jsonrpc.Request)]{}
+	planner = attach(func(_ context.Context, r *jsonrpc.Request) { (*say.Load())(r) })
+	for name, c := range map[string]struct {
+		answer func(r *jsonrpc.Request)
+		code   kinds.Code
+		stays  bool
+	}{
+		"refuses":      {func(r *jsonrpc.Request) { r.RespondError(kinds.Errorf(kinds.NotAuthorized, "not for you")) }, kinds.NotAuthorized, false},
+		"breaks":       {func(r *jsonrpc.Request) { r.RespondError(errors.New("out of paper")) }, kinds.Internal, false},
+		"says nothing": {func(r *jsonrpc.Request) { r.Respond(wire.Payload(`{}`)) }, kinds.Internal, false},
+		"says much":    {func(r *jsonrpc.Request) { r.Respond(wire.Payload(`{"summary":"` + long(kinds.MaxQuestion) + `"}`)) }, kinds.TooLarge, false},
+		"is busy":      {func(r *jsonrpc.Request) { r.RespondError(kinds.Errorf(kinds.Overloaded, "later")) }, kinds.Overloaded, true},
+	} {
+		say.Store(&c.answer)
+		id := wire.NewMessageID()
+		if e := wantCode(t, name, c.code, asks(worker, given.ID, id, which)); e != nil && e.From != desk.ID().String() {
+			t.Errorf("%s: %+v", name, e)
+		}
+		s := desk.dial().state(given.ID)
+		if (s.Question != nil) != c.stays {
+			t.Errorf("%s: %+v", name, s)
+		}
+		if c.stays {
+			answer := func(r *jsonrpc.Request) { r.Respond(wire.Payload(mainBranch)) }
+			say.Store(&answer)
+			wantAnswer(t, name+", and then does not", asks(worker, given.ID, id, which))
+		}
+	}
+	// It does not take queries: a person may answer.
+	deafAnswer := func(r *jsonrpc.Request) { r.RespondError(jsonrpc.NewMethodNotFound("query")) }
+	say.Store(&deafAnswer)
+	id := wire.NewMessageID()
+	wantCode(t, "nobody answers", kinds.Timeout, asks(worker, given.ID, id, brief))
+	desk.dial().must("answer", client.AnswerParams{Ref: id, Payload: wire.Payload(mainBranch)}, nil)
+	wantAnswer(t, "a person answers", asks(worker, given.ID, id, brief))
+}
+
+// A question ends with its delegation, on both sides, whoever ends it and in whatever way.
+func TestAQuestionEndsWithItsDelegation(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		more string
+		end  func(desk, laptop *running, worker *local, ref wire.MessageID)
+		code kinds.Code
+	}{
+		"cancelled": {"", func(desk, _ *running, _ *local, ref wire.MessageID) {
+			desk.dial().must("cancel", client.CancelParams{Ref: ref}, nil)
+		}, kinds.Cancelled},
+		"completed": {"", func(_, _ *running, worker *local, ref wire.MessageID) {
+			worker.must("result", client.ResultParams{Ref: ref, Payload: completed("done")}, nil)
+		}, kinds.NotFound},
+		"expired": {`,"deadline_ms":1500`, func(*running, *running, *local, wire.MessageID) {}, kinds.NotFound},
+		"untrusted": {"", func(desk, _ *running, _ *local, _ wire.MessageID) {
+			desk.dial().must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
+		}, ""},
+		"untrusted by them": {"", func(_, laptop *running, _ *local, _ wire.MessageID) {
+			laptop.dial().must("untrust", client.UntrustParams{Peer: "desk"}, nil)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			desk, laptop := pair(t)
+			worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+			asked, gaveUp := make(chan struct{}, 1), make(chan struct{}, 1)
+			planner := desk.agent(client.AttachParams{Name: "planner"}, func(ctx context.Context, r *jsonrpc.Request) {
+				if r.Method == "query" {
+					asked <- struct{}{}
+					<-ctx.Done()
+					gaveUp <- struct{}{}
+				} else {
+					r.Respond(nil)
+				}
+			})
+			given := delegateTo(planner, "laptop", task1(c.more))
+			id := wire.NewMessageID()
+			ends := asks(worker, given.ID, id, which)
+			if q := planner.question(given.ID, 0); q.ID != id {
+				t.Errorf("%+v", q)
+			}
+			await.Receive(t, "asked", asked)
+			c.end(desk, laptop, worker, given.ID)
+			end := await.Receive(t, "the end", ends)
+			if e := kinds.AsError(end.err); end.err == nil || c.code != "" && e.Code != c.code {
+				t.Errorf("the asker hears %v", end.err)
+			}
+			await.Receive(t, "the agent's rpc.cancel", gaveUp)
+			await.Until(t, "nothing is left", func() bool { return desk.questionBytes() == 0 })
+			if s := planner.state(given.ID); s.Question != nil || !s.State.IsFinal() {
+				t.Errorf("%+v", s)
+			}
+			if err := await.Receive(t, "a repeat", asks(worker, given.ID, id, brief)).err; err == nil {
+				t.Error("a repeat is answered")
+			}
+			desk.dial().refused(kinds.NotFound, "answer", client.AnswerParams{Ref: id, Payload: wire.Payload(mainBranch)})
+		})
+	}
+}
+
+// ask sends a question as a trusted peer can that is not this program.
+func (d *running) ask(to *running, ref, id wire.MessageID, payload string) error {
+	env := wire.NewEnvelope(d.id, to.id, kinds.KindQuery, wire.Payload(payload))
+	env.ID, env.Ref = id, &ref
+	checked, err := kinds.CheckEnvelope(env)
+	if err != nil {
+		return err
+	}
+	_, _, err = d.node.Exchange(d.t.Context(), checked)
+	return err
+}
+
+// A trusted peer asks what and as often as it likes: about what it was not given, of others, without
+// end. Each refusal has a code, and what it takes is bounded and given back.
+func TestQuestionsOfAHostilePeer(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	office := start(t, stateDir(t), "office")
+	befriend(t, desk, office)
+	laptop.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: 1000}, say(accepted))
+	desk.agent(client.AttachParams{Name: "clerk"}, func(_ context.Context, r *jsonrpc.Request) {
+		if r.Method == "query" {
+			t.Error("an agent that did not delegate is asked")
+		}
+		r.Respond(wire.Payload(accepted))
+	})
+	asker := desk.dial()
+	given := delegateTo(asker, "laptop", task1(""))
+	silent := delegateTo(asker, "laptop", task1(`,"report_back":false`))
+	back := delegateTo(laptop.dial(), "desk", task1("")) // taken by desk
+	ended := delegateTo(asker, "laptop", task1(""))
+	asker.must("cancel", client.CancelParams{Ref: ended.ID}, nil)
+	refused := func(when string, code kinds.Code, err error) {
+		t.Helper()
+		if e, ok := errors.AsType[*kinds.Error](err); !ok || e.Code != code {
+			t.Errorf("%s: %v, want %s", when, err, code)
+		}
+	}
+	newID := wire.NewMessageID
+	refused("no delegation", kinds.NotFound, laptop.ask(desk, newID(), newID(), brief))
+	refused("of another peer", kinds.NotFound, office.ask(desk, given.ID, newID(), brief))
+	refused("its own", kinds.NotFound, laptop.ask(desk, back.ID, newID(), brief))
+	refused("one that wants no report", kinds.NotFound, laptop.ask(desk, silent.ID, newID(), brief))
+	refused("one that has ended", kinds.Cancelled, laptop.ask(desk, ended.ID, newID(), brief))
+	refused("too long", kinds.TooLarge, laptop.ask(desk, given.ID, newID(), `{"question":"`+long(kinds.MaxQuestion)+`"}`))
+
+	// One at a time, while somebody waits for the answer.
+	first, stop := newID(), make(chan error, 1)
+	go func() { stop <- laptop.ask(desk, given.ID, first, `{"question":"?","deadline_ms":2000}`) }()
+	asker.question(given.ID, 0)
+	refused("a second one", kinds.Overloaded, laptop.ask(desk, given.ID, newID(), brief))
+	refused("other content", kinds.Invalid, laptop.ask(desk, given.ID, first, brief))
+	refused("no answer", kinds.Timeout, await.Receive(t, "the first", stop))
+	// Sixteen of a delegation.
+	last := first
+	for range delegation.MaxQuestions - 1 {
+		last = newID()
+		refused("no answer", kinds.Timeout, laptop.ask(desk, given.ID, last, `{"question":"?","deadline_ms":1}`))
+	}
+	if s := asker.state(given.ID); s.Question == nil || s.Question.ID != last || s.Questions != delegation.MaxQuestions {
+		t.Errorf("%+v", s)
+	}
+	refused("one too many", kinds.Overloaded, laptop.ask(desk, given.ID, newID(), brief))
+	refused("the first again, which another has replaced", kinds.Overloaded, laptop.ask(desk, given.ID, first, brief))
+	refused("the last again", kinds.Timeout, laptop.ask(desk, given.ID, last, `{"question":"?","deadline_ms":1}`))
+
+	// All of them together are in the peer's share.
+	held := func() int64 { return desk.questionBytes() }
+	var open []wire.MessageID
+	for held() < 8<<20 {
+		more := delegateTo(asker, "laptop", task1(""))
+		err := laptop.ask(desk, more.ID, newID(), `{"question":"`+long(60<<10)+`","deadline_ms":1}`)
+		if errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) && strings.Contains(err.Error(), "budget: questions") {
+			break
+		}
+		refused("no answer", kinds.Timeout, err)
+		open = append(open, more.ID)
+	}
+	if n := held(); n > 8<<20 || len(open) < 40 {
+		t.Errorf("%d questions take %d bytes", len(open), n)
+	}
+	for _, ref := range append(open, given.ID) {
+		asker.must("cancel", client.CancelParams{Ref: ref}, nil)
+	}
+	if n := held(); n != 0 {
+		t.Errorf("%d bytes are left", n)
+	}
+}
+
+// questionBytes returns what questions take of all peers' shares.
+func (d *running) questionBytes() (n int64) {
+	for _, u := range d.budget.ListUsage() {
+		if u.Row == budget.Questions {
+			n += u.Held
+		}
+	}
+	return n
+}
+
+// A local caller hears of what is wrong before anything leaves.
+func TestQuestionsThatAreRefusedHere(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker, _ := laptop.guestAgent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	other, _ := laptop.guestAgent(client.AttachParams{Name: "bystander"}, nil)
+	asker := desk.dial()
+	given := delegateTo(asker, "laptop/reviewer", task1(""))
+	p := func(change func(*client.QueryParams)) client.QueryParams {
+		p := client.QueryParams{Ref: given.ID, Payload: wire.Payload(brief)}
+		change(&p)
+		return p
+	}
+	before := desk.messages.received[kinds.KindQuery].Load()
+	worker.refused(kinds.NotFound, "query", p(func(p *client.QueryParams) { p.Ref = wire.NewMessageID() }))
+	other.refused(kinds.NotFound, "query", p(func(*client.QueryParams) {}))
+	asker.refused(kinds.NotFound, "query", p(func(*client.QueryParams) {})) // given, not taken
+	worker.refused(kinds.Invalid, "query", p(func(p *client.QueryParams) { p.To = "desk/planner" }))
+	worker.refused(kinds.UnknownPeer, "query", p(func(p *client.QueryParams) { p.To = "office" }))
+	worker.refused(kinds.Invalid, "query", p(func(p *client.QueryParams) { p.Thread = "x" }))
+	worker.refused(kinds.NotFound, "query", p(func(p *client.QueryParams) { p.Parent = wire.NewMessageID() }))
+	worker.refused(kinds.Invalid, "query", p(func(p *client.QueryParams) { p.Payload = wire.Payload(`{}`) }))
+	worker.refused(kinds.TooLarge, "query", p(func(p *client.QueryParams) {
+		p.Payload = wire.Payload(`{"question":"` + long(kinds.MaxQuestion) + `"}`)
+	}))
+	if n := desk.messages.received[kinds.KindQuery].Load(); n != before {
+		t.Errorf("%d of them left", n-before)
+	}
+	worker.refused(kinds.Timeout, "query", p(func(p *client.QueryParams) { p.To = "desk" }))
+	asker.refused(kinds.Invalid, "answer", client.AnswerParams{Ref: given.ID, Payload: wire.Payload(`{}`)})
+	asker.refused(kinds.TooLarge, "answer", client.AnswerParams{Ref: given.ID, Payload: wire.Payload(`{"summary":"` + long(kinds.MaxQuestion) + `"}`)})
+	asker.refused(kinds.NotFound, "answer", client.AnswerParams{Ref: wire.NewMessageID(), Payload: wire.Payload(mainBranch)})
+	if err := asker.call("delegate", map[string]any{"to": "laptop", "ref": given.ID, "payload": map[string]string{"task": "x"}}, nil); err == nil {
+		t.Error("a delegation with a ref is accepted")
+	}
+}
+
+// A peer that does not announce the feature gets no question, and the asker hears so at once.
+func TestAPeerThatTakesNoQuestions(t *testing.T) {
+	t.Parallel()
+	laptop := start(t, stateDir(t), "laptop")
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	trust := identity.NewMemoryTrustStore()
+	key, err := identity.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := peer.Listen(peer.Config{Key: key, Trust: trust, Listen: "127.0.0.1:0", Exchange: func(context.Context, kinds.Checked) (*wire.Envelope, error) {
+		t.Error("a question left")
+		return nil, kinds.Errorf(kinds.Internal, "no")
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- old.Serve(ctx) }()
+	defer func() { cancel(); <-ended }()
+	if _, err := trust.Trust(identity.Peer{ID: laptop.ID(), Name: "laptop", Addrs: []string{laptop.node.Addr().String()}}); err != nil {
+		t.Fatal(err)
+	}
+	laptop.dial().must("trust", client.TrustParams{Peer: key.ID().String(), Name: "desk", Addrs: []string{old.Addr().String()}}, nil)
+	old.Connect(laptop.ID())
+	await.Until(t, "connected", func() bool { _, ok := laptop.node.Peer(key.ID()); return ok })
+	env := wire.NewEnvelope(key.ID(), laptop.ID(), kinds.KindDelegate, task1(""))
+	checked, err := kinds.CheckEnvelope(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := old.Exchange(ctx, checked); err != nil {
+		t.Fatal(err)
+	}
+	e := worker.refused(kinds.UnknownKind, "query", client.QueryParams{Ref: env.ID, Payload: wire.Payload(which)})
+	if e.From != "" || e.Delivered() != kinds.DeliveredNo {
+		t.Errorf("%+v", e)
+	}
+}
