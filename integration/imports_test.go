@@ -55,6 +55,10 @@ var arrows = map[string][]string{
 	"internal/cli/clitest": {"internal/cli/frame"},
 	"internal/cli/frame":   {"internal/cli/ui"},
 	"internal/cli/ui":      {"client"},
+
+	"examples/go/answer":   {"client"},
+	"examples/go/ask":      {"client"},
+	"examples/go/delegate": {"client"},
 }
 
 // importers names the packages that may import a heavy dependency: one, and what is below it.

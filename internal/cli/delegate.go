@@ -17,20 +17,22 @@ func (a *app) newDelegateCmd() *cobra.Command {
 	var d kinds.Delegate
 	var deadline time.Duration
 	var taskContext string
-	var urgent, silent, wait bool
+	var urgent, silent, wait, follow bool
 	cmd := &cobra.Command{
 		Use:   "delegate PEER[/AGENT] TASK",
 		Short: "Hand a task to an agent, which reports later",
 		Example: `  acpctl delegate desk 'Run the test suite'            prints the id: see wait, cancel, tasks
   acpctl delegate desk --wait --deadline 1h 'Run the test suite'
+  acpctl delegate desk --follow 'Run the test suite'   partial results, and then the outcome
   acpctl delegate desk/reviewer --context '{"branch": "main"}' 'Review the last commit'
   acpctl delegate desk --no-report --urgent 'Restart the build'`,
 		Long: `Hands a task to an agent that is attached to the daemon of PEER, and prints the
 delegation's id once the agent has accepted it. With --wait the outcome follows
-when the task ends; interrupting that leaves the task running. TASK and --context
-may be - (standard input) or @file.`,
+when the task ends, with --follow partial results before it; interrupting that leaves
+the task running. TASK and --context may be - (standard input) or @file.`,
 		Args: m.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			wait = wait || follow
 			if err := a.checkForModel(); err != nil {
 				return err
 			}
@@ -62,7 +64,7 @@ may be - (standard input) or @file.`,
 			if err != nil {
 				return err
 			}
-			return a.delegateTask(ctx, client.DelegateParams{Head: h, To: args[0], Payload: p}, wait)
+			return a.delegateTask(ctx, client.DelegateParams{Head: h, To: args[0], Payload: p}, wait, follow)
 		},
 	}
 	f := cmd.Flags()
@@ -72,12 +74,13 @@ may be - (standard input) or @file.`,
 	f.DurationVar(&deadline, "deadline", 0, "when the task is over, done or not, at most 720h (default: none)")
 	f.BoolVar(&silent, "no-report", false, "no report is wanted")
 	f.BoolVar(&wait, "wait", false, "wait for the outcome")
+	f.BoolVarP(&follow, "follow", "f", false, "wait for the outcome, and print partial results as they come")
 	a.addForModelFlag(cmd)
 	m.addFlags(cmd)
 	return cmd
 }
 
-func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, wait bool) error {
+func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, wait, follow bool) error {
 	given, err := a.Daemon.Delegate(ctx, params)
 	goOn := fmt.Sprintf("see acpctl wait %[1]s, or acpctl cancel %[1]s", params.ID)
 	switch {
@@ -114,15 +117,7 @@ func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, wa
 	if !ack.Accepted || !wait {
 		return a.reportRefusal("delegate", ack)
 	}
-	var task *client.Task
-	for questions, asked := uint64(0), true; asked && err == nil; {
-		if task, err = a.Daemon.Wait(ctx, client.WaitParams{ID: given.ID, AfterQuestions: &questions}); err == nil {
-			if asked = task.Question != nil && task.Questions > questions; asked {
-				a.tellQuestion(ctx, "delegate", task)
-			}
-			questions = task.Questions
-		}
-	}
+	task, err := a.awaitEnd(ctx, "delegate", given.ID, follow)
 	if err != nil {
 		return frame.WithHint(err, "the task was accepted: "+goOn)
 	}

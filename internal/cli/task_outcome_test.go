@@ -34,6 +34,8 @@ func TestWaitFollows(t *testing.T) {
 	})
 	f.WantResult(f.Run("wait", clitest.SomeID.String()), 0, "all\n[1]\n", "")
 	f.WantResult(f.Run("wait", "-f", clitest.SomeID.String()), 0, "part 1\npart 2\nall\n[1]\n", "")
+	f.SetAnswer(client.MethodDelegate, &client.DelegateAnswer{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":true}`)})
+	f.WantResult(f.Run("delegate", "desk", "x", "--follow"), 0, "part 1\npart 2\nall\n[1]\n", "accepted: "+clitest.SomeID.String()+"\n")
 	if got := f.Run("wait", "--follow", "--json", clitest.SomeID.String()); strings.Count(got.Out, "\n") != 3 || !strings.Contains(got.Out, `"partial":{"status":"partial","outcome":"part 2"}`) {
 		t.Errorf("%+v", got)
 	}

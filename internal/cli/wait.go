@@ -40,6 +40,19 @@ What its agent asks meanwhile goes to standard error: acpctl reply answers. With
 // waitForTask waits until a delegation has ended and tells how. With follow it prints partial
 // results too. Whatever its agent asks meanwhile is told.
 func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool) error {
+	task, err := a.awaitEnd(ctx, "wait", id, follow)
+	if err != nil {
+		return err
+	}
+	if err := cmp.Or(a.PrintData(task, func() {}), a.CheckOutput()); err != nil {
+		return err
+	}
+	return a.reportOutcome(ctx, "wait", task)
+}
+
+// awaitEnd waits until a delegation has ended. With follow it prints partial results meanwhile.
+// Whatever the delegation's agent asks is told. The verb is the command that waits.
+func (a *app) awaitEnd(ctx context.Context, verb string, id wire.MessageID, follow bool) (*client.Task, error) {
 	var partials, questions uint64
 	params := client.WaitParams{ID: id, AfterQuestions: &questions}
 	if follow {
@@ -48,44 +61,44 @@ func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool) e
 	for {
 		task, err := a.Daemon.Wait(ctx, params)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		isPartial := follow && task.Partials > partials && !task.State.IsFinal()
 		isQuestion := task.Question != nil && task.Questions > questions
+		if !isPartial && !isQuestion {
+			return task, nil
+		}
 		partials, questions = task.Partials, task.Questions
-		if follow || !isQuestion {
+		if follow {
 			err = a.PrintData(task, func() {
 				if isPartial {
-					a.printPartial(ctx, task)
+					a.printPartial(ctx, verb, task)
 				}
 			})
 		}
 		if err = cmp.Or(err, a.CheckOutput()); err != nil {
-			return err
+			return nil, err
 		}
 		if isQuestion {
-			a.tellQuestion(ctx, "wait", task)
-		}
-		if !isPartial && !isQuestion {
-			return a.reportOutcome(ctx, "wait", task)
+			a.tellQuestion(ctx, verb, task)
 		}
 	}
 }
 
 // printPartial prints the last partial result of a task, and on standard error its progress.
-func (a *app) printPartial(ctx context.Context, task *client.Task) {
+func (a *app) printPartial(ctx context.Context, verb string, task *client.Task) {
 	r, err := kinds.ParsePayload[kinds.Result](task.Partial)
 	if err != nil {
 		return
 	}
 	if progress := describeProgress(r.Progress, r.Message); progress != "" && !a.ForModel {
-		fmt.Fprintf(a.Err, "acpctl wait: %s\n", progress)
+		fmt.Fprintf(a.Err, "acpctl %s: %s\n", verb, progress)
 	}
 	if !a.printTaskForModel(ctx, task, task.Partial) && (r.Outcome != "" || len(r.Data) > 0) {
 		a.PrintAnswer(r.Outcome, r.Data)
 	}
 	if isResultTruncated(task.Partial) {
-		a.warnTruncated("wait")
+		a.warnTruncated(verb)
 	}
 }
 

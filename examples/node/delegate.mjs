@@ -1,0 +1,58 @@
+#!/usr/bin/env node
+// Gives an agent a task, prints how far it is, and then the result: delegate.mjs PEER TASK
+// @ts-check
+import { randomUUID } from "node:crypto";
+import { createConnection } from "node:net";
+import { homedir } from "node:os";
+import { createInterface } from "node:readline";
+
+/** @typedef {import("./local-api.d.ts").Methods} Methods */
+
+const [peer, task] = process.argv.slice(2);
+if (!task) {
+  console.error("usage: delegate.mjs PEER TASK");
+  process.exit(2);
+}
+const socket = createConnection(process.env.ACP_SOCKET ?? `${homedir()}/.acp/agent/acp.sock`);
+socket.on("error", (error) => {
+  console.error(error.message);
+  process.exit(1);
+});
+const lines = createInterface({ input: socket })[Symbol.asyncIterator]();
+
+/**
+ * @template {keyof Methods} M
+ * @param {M} method
+ * @param {Methods[M]["params"]} params
+ * @returns {Promise<Methods[M]["result"]>}
+ */
+async function call(method, params) {
+  socket.write(JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }) + "\n");
+  const { value, done } = await lines.next();
+  if (done) throw new Error(`${method}: the daemon went away before it answered: whether it took effect is unknown`);
+  const { result, error } = JSON.parse(value);
+  if (error) throw new Error(error.message);
+  return result;
+}
+
+/** @param {string} text */
+const show = (text) => text.replace(/\p{C}/gu, ""); // without what would steer a terminal
+
+try {
+  const id = randomUUID(); // a call that is repeated with the same id gives the task once
+  const { payload: ack } = await call("delegate", { id, to: peer, payload: { task } });
+  if (!ack.accepted) throw new Error(`refused: ${show(ack.message ?? "")}`);
+  for (let seen = 0; ; ) {
+    const status = await call("wait", { id, after_partials: seen });
+    if (["completed", "failed", "cancelled", "expired", "refused"].includes(status.state)) {
+      console.log(`${status.state}: ${show(status.outcome)}`);
+      break;
+    }
+    console.log(`progress: ${show(status.partial?.outcome ?? "")}`);
+    seen = status.partials ?? 0;
+  }
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+}
+socket.destroy();

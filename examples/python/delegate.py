@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Gives an agent a task, prints how far it is, and then the result: delegate.py PEER TASK"""
+
+import json
+import os
+import socket
+import sys
+import uuid
+
+if len(sys.argv) != 3:
+    raise SystemExit("usage: delegate.py PEER TASK")
+peer, task = sys.argv[1:]
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(os.environ.get("ACP_SOCKET", os.path.expanduser("~/.acp/agent/acp.sock")))
+lines = connection.makefile("rb")
+
+
+def call(method, **params):
+    connection.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
+    line = lines.readline()
+    if not line:
+        raise SystemExit(f"{method}: the daemon went away before it answered: whether it took effect is unknown")
+    answer = json.loads(line)
+    if "error" in answer:
+        raise SystemExit(answer["error"]["message"])
+    return answer["result"]
+
+
+def show(text):
+    return "".join(c for c in text if c.isprintable())  # without what would steer a terminal
+
+
+id = str(uuid.uuid4())  # a call that is repeated with the same id gives the task once
+ack = call("delegate", id=id, to=peer, payload={"task": task})["payload"]
+if not ack["accepted"]:
+    raise SystemExit("refused: " + show(ack.get("message", "")))
+seen = 0
+while True:
+    status = call("wait", id=id, after_partials=seen)
+    if status["state"] in ("completed", "failed", "cancelled", "expired", "refused"):
+        print(f"{status['state']}: {show(status['outcome'])}")
+        break
+    print(f"progress: {show(status['partial']['outcome'])}", flush=True)
+    seen = status["partials"]

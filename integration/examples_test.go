@@ -1,0 +1,179 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// findTool returns the path of a program that some tests need. Without it they are skipped, but
+// not by continuous integration.
+func findTool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err == nil && name == "python3" {
+		err = exec.Command(path, "-c", "import sys; sys.exit(sys.version_info < (3, 11))").Run()
+	}
+	if err == nil {
+		return path
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatalf("needs %s (python3: 3.11 or newer): nothing is left out here", name)
+	}
+	t.Skipf("no %s (python3: 3.11 or newer)", name)
+	return ""
+}
+
+// language is one in which there are examples.
+type language struct{ answer, ask, delegate []string }
+
+// readExamples returns the command lines of the examples, by their language.
+func readExamples(t *testing.T) map[string]language {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir+"/", "../examples/go/...").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	all := map[string]language{"go": {[]string{dir + "/answer"}, []string{dir + "/ask"}, []string{dir + "/delegate"}}}
+	for name, tool := range map[string][2]string{"python": {"python3", "py"}, "node": {"node", "mjs"}, "shell": {"sh", "sh"}} {
+		line := func(what string) []string {
+			path, err := filepath.Abs(filepath.Join("../examples", name, what+"."+tool[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return []string{findTool(t, tool[0]), path}
+		}
+		all[name] = language{line("answer"), line("ask"), line("delegate")}
+	}
+	return all
+}
+
+// agentSocket is the socket of the agents' folder.
+func (m *machine) agentSocket() string {
+	return filepath.Join(m.Home, client.AgentFolder, client.SocketName)
+}
+
+// startAsAgent starts a program that finds the agents' folder by ACP_SOCKET.
+func (m *machine) startAsAgent(argv []string, more ...string) *live.Process {
+	m.T.Helper()
+	p := m.PrepareProcess(slices.Concat(argv, more)...)
+	p.Cmd.Env = append(p.Cmd.Env, "ACP_SOCKET="+m.agentSocket(), "PYTHONDONTWRITEBYTECODE=1")
+	if err := p.Start(); err != nil {
+		m.T.Fatal(err)
+	}
+	return p
+}
+
+// The examples do what they say, each with those of every other language.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	examples := readExamples(t)
+	desk, laptop := friends(t)
+	for name, e := range examples {
+		desk.startAsAgent(e.answer, name)
+	}
+	askWhat, want := []string{"Is it \"safe\"?"}, ""
+	for _, name := range []string{"go", "node", "python", "shell"} {
+		desk.attached(name)
+		askWhat = append(askWhat, "desk/"+name)
+		want += "desk/" + name + ": You asked: Is it \"safe\"?\n"
+	}
+	for name, e := range examples {
+		asked := laptop.startAsAgent(e.ask, append(askWhat, "nobody")...).AwaitExit(0)
+		lines := slices.Sorted(strings.Lines(asked)) // the shell's come as they are ready
+		if got := strings.Join(lines[:len(lines)-1], ""); got != want || !strings.HasPrefix(lines[len(lines)-1], "nobody: ") {
+			t.Errorf("ask in %s: %q, want %q, and an error", name, asked, want)
+		}
+	}
+	for worker := range examples {
+		for name, e := range examples {
+			said := laptop.startAsAgent(e.delegate, "desk/"+worker, "the "+name+" tests").AwaitExit(0)
+			if !strings.HasSuffix(said, "You delegated: the "+name+" tests\n") {
+				t.Errorf("delegate in %s to %s: %q", name, worker, said)
+			}
+		}
+	}
+	for _, task := range desk.completedTasks(len(examples) * len(examples)) {
+		if task.Partials != 0 && task.Partials != 2 { // acpctl serve sends none
+			t.Errorf("%+v", task)
+		}
+	}
+}
+
+// completedTasks waits until there are so many delegations, all of them completed.
+func (m *machine) completedTasks(want int) (tasks []client.Task) {
+	m.T.Helper()
+	await.Until(m.T, fmt.Sprintf("%d delegations are completed", want), func() bool {
+		var err error
+		if tasks, err = m.Client.Tasks(await.NewContext(m.T)); err != nil {
+			m.T.Fatal(err)
+		}
+		return len(tasks) == want && !slices.ContainsFunc(tasks, func(t client.Task) bool { return t.State != client.TaskCompleted })
+	})
+	return tasks
+}
+
+// The examples that delegate show progress as it comes: each part before the next one is sent.
+func TestExamplesShowProgress(t *testing.T) {
+	t.Parallel()
+	examples := readExamples(t)
+	desk, laptop := friends(t)
+	next := make(chan struct{})
+	var working sync.WaitGroup
+	var worker *client.Client
+	report := func(id wire.MessageID, r kinds.Result) {
+		if _, err := worker.SendResult(t.Context(), client.ResultParams{Ref: id, Payload: kinds.EncodePayload(&r)}); err != nil {
+			t.Error(err)
+		}
+	}
+	worker = desk.attach(client.AttachParams{Name: "worker"}, client.Handler{
+		Delegate: func(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
+			working.Go(func() {
+				for n := range 3 {
+					report(in.ID, kinds.Result{Status: "partial", Outcome: fmt.Sprintf("part %d\x1b[2J", n)})
+					<-next
+				}
+				report(in.ID, kinds.Result{Status: "completed", Outcome: "done"})
+			})
+			return nil, nil
+		},
+	})
+	for name, e := range examples {
+		p := laptop.startAsAgent(e.delegate, "desk", "the tests")
+		for n := range 3 {
+			await.Until(t, fmt.Sprintf("delegate in %s shows part %d", name, n), func() bool {
+				return strings.Contains(p.Stdout.String(), fmt.Sprintf("part %d", n))
+			})
+			next <- struct{}{}
+		}
+		if said := p.AwaitExit(0); !strings.HasSuffix(said, "done\n") || strings.Contains(said, "\x1b") {
+			t.Errorf("delegate in %s: %q", name, said)
+		}
+	}
+	working.Wait()
+}
+
+// The package python/acpd does what it promises. make interop tests it as it is installed.
+func TestPythonPackage(t *testing.T) {
+	t.Parallel()
+	sources, err := filepath.Abs("../python/acpd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := live.NewEnviron(t, live.MakeTempDir(t), "PYTHONPATH="+sources, "PYTHONDONTWRITEBYTECODE=1", "LOCAL_API="+filepath.Join(sources, "../../docs/local-api.json"))
+	tests := live.StartProcess(t, env, findTool(t, "python3"), "-X", "dev", "-m", "unittest", "discover", "-s", filepath.Join(sources, "tests"))
+	<-tests.Ended // which may be a while
+	tests.AwaitExit(0)
+}

@@ -1,0 +1,565 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Optional, Union, cast
+
+from . import types
+from ._codes import Cancelled, DaemonUnavailable, Invalid, NoAgent, NotFound, Overloaded, Timeout, Unreachable
+from ._connection import Connection
+from ._convert import describe_error, make_error
+from ._error import Error, TaskFailed
+from ._messages import PARENT, AsyncWork, Message, Question, current_parent, make_response, make_result, over
+from ._socket import StrPath, find_socket
+
+log = logging.getLogger("acpd")
+
+INHERIT: Any = object()
+"""The parent is the message that led to the call."""
+
+FINAL = ("refused", "completed", "failed", "cancelled", "expired")
+"""The states of a delegation that do not change any more."""
+
+_AWAY = (DaemonUnavailable, Unreachable, Overloaded, Timeout)
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+_LAST_WORDS = 5.0  # seconds in which a closing agent reports on what it leaves
+
+QuestionLike = Union[str, types.Query]
+TaskLike = Union[str, types.Delegate]
+Peers = Union[str, Sequence[str]]
+AsyncHandler = Callable[[Message], Awaitable[Any]]
+
+
+def draw_id() -> str:
+    """Returns an id for a message. A call that is repeated with the same one takes effect once."""
+    return str(uuid.uuid4())
+
+
+def without_none(**members: Any) -> dict[str, Any]:
+    """Returns the members that are not None."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def millis(seconds: Optional[float]) -> Optional[int]:
+    """Returns a number of seconds as the API has it."""
+    return None if seconds is None else max(1, int(seconds * 1000))
+
+
+class AsyncClient:
+    """A daemon on this machine, for programs that use asyncio. It belongs to one event loop.
+
+    It connects with the first call, and again after the daemon was restarted. A call that was
+    under way when the connection broke raises DaemonUnavailable, and ``delivered`` says what is
+    known; it is never repeated here. To repeat it, call again with the ``id`` of the error.
+    """
+
+    def __init__(self, socket: Optional[StrPath] = None, *, patience: float = 5.0, reconnect: float = 60.0) -> None:
+        """socket is the path of the daemon's socket; None: that of ``$ACP_SOCKET``, else the one of the agents' folder in ``$ACP_HOME`` or ``~/.acp``.
+
+        patience is how many seconds the daemon may be silent beyond what a call waits for.
+        reconnect is how many seconds `AsyncDelegation.result` waits for a daemon that went away.
+        """
+        self._given_socket = socket
+        self._patience, self._reconnect = patience, reconnect
+        self._connection: Optional[Connection] = None
+        self._connecting = asyncio.Lock()
+        self._attachment: Optional[AsyncAttachment] = None
+        self._wrap: Callable[[types.Inbound], AsyncWork] = lambda envelope: AsyncWork(envelope, self)
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Detaches the agent, if there is one, and ends the connection."""
+        if self._attachment:
+            await self._attachment.close()
+        if self._connection:
+            await self._connection.close()
+            self._connection = None
+        self._connecting = asyncio.Lock()  # the next call may come from another loop
+
+    # Calls
+
+    async def call(self, method: str, params: Optional[Mapping[str, Any]] = None, *, timeout: Optional[float] = None) -> Any:
+        """Calls any method of the local API (docs/local-api.md), and returns its result as it is on the socket.
+
+        After timeout seconds it raises DaemonUnavailable; None waits as long as the connection lasts.
+        """
+        connection = await self._connect()
+        return await connection.call(method, None if params is None else dict(params), patience=timeout)
+
+    async def query(
+        self,
+        to: str,
+        question: QuestionLike,
+        *,
+        domain: Optional[str] = None,
+        max_tokens: Optional[int] = None,
+        deadline: Optional[float] = None,
+        id: Optional[str] = None,
+        thread: Optional[str] = None,
+        parent: Optional[str] = INHERIT,
+    ) -> types.QueryAnswer:
+        """Asks an agent of a peer (``peer``, or ``peer/agent``) and returns its answer: ``answer["payload"]["summary"]``.
+
+        deadline is in seconds, 30 unless it says otherwise, at most 600. A call from a handler
+        follows from the message that the handler got, unless parent says otherwise.
+        """
+        payload = without_none(domain=domain, max_tokens=max_tokens, deadline_ms=millis(deadline))
+        payload = {**(question if isinstance(question, dict) else {"question": question}), **payload}
+        wait = payload.get("deadline_ms") or 30_000
+        return cast(types.QueryAnswer, await self._send("query", {"to": to, "payload": payload}, id, thread, parent, wait / 1000))
+
+    async def query_all(self, to: Sequence[str], question: QuestionLike, **options: Any) -> list[Union[types.QueryAnswer, Error]]:
+        """Asks several agents at the same time. The list has an answer or an error of each, in the order of to. Options are those of `query`, without id."""
+        if "id" in options:
+            raise Invalid("id: each question of several has its own: leave it out")
+
+        async def one(peer: str) -> Union[types.QueryAnswer, Error]:
+            try:
+                return await self.query(peer, question, **options)
+            except Error as e:
+                return e
+
+        return list(await asyncio.gather(*(one(peer) for peer in to)))
+
+    async def delegate(
+        self,
+        to: str,
+        task: TaskLike,
+        *,
+        context: Optional[dict[str, Any]] = None,
+        domain: Optional[str] = None,
+        urgent: bool = False,
+        deadline: Optional[float] = None,
+        report_back: bool = True,
+        id: Optional[str] = None,
+        thread: Optional[str] = None,
+        parent: Optional[str] = INHERIT,
+    ) -> AsyncDelegation:
+        """Gives an agent of a peer a task, and returns when the agent has accepted it. Raises the error of its code if the agent refuses."""
+        payload = without_none(
+            context=context, domain=domain, deadline_ms=millis(deadline), priority="urgent" if urgent else None, report_back=None if report_back else False
+        )
+        payload = {**(task if isinstance(task, dict) else {"task": task}), **payload}
+        answer = cast(types.DelegateAnswer, await self._send("delegate", {"to": to, "payload": payload}, id, thread, parent, 30))
+        ack = answer["payload"]
+        if not ack["accepted"]:
+            refusal = make_error({"code": ack.get("code", ""), "message": ack.get("message", "the agent has refused the task")})
+            refusal.id, refusal.peer = answer["id"], answer["from"]
+            raise refusal
+        return AsyncDelegation(self, answer["id"], self._connection)
+
+    def delegation(self, id: str) -> AsyncDelegation:
+        """Returns a delegation that was given earlier, by its id, perhaps by another process."""
+        return AsyncDelegation(self, id)
+
+    async def notify(
+        self,
+        to: Peers,
+        topic: str,
+        data: Any = None,
+        *,
+        importance: Optional[str] = None,
+        wait: bool = True,
+        id: Optional[str] = None,
+        thread: Optional[str] = None,
+        parent: Optional[str] = INHERIT,
+    ) -> Any:
+        """Sends a message to a peer, and returns the Receipt: its state is handed or held. For a list of peers it returns a list of receipts, in which an error does not raise."""
+        payload = without_none(topic=topic, data=data, importance=importance)
+        several = not isinstance(to, str)
+        params = {"to": list(to) if several else to, "payload": payload, **({} if wait else {"wait": False})}
+        return await self._send("notify", params, id, thread, parent, 5, draw=not several)
+
+    async def ping(self, to: str, *, timeout: float = 5.0) -> types.PingAnswer:
+        """Asks a peer's daemon for a sign of life."""
+        return cast(types.PingAnswer, await self._within(timeout, "ping", {"to": to, "timeout_ms": millis(timeout)}))
+
+    async def discover(self, to: str, *, timeout: float = 5.0, fresh: bool = False) -> types.DiscoverAnswer:
+        """Asks what a peer's agents can do. The answer may be a minute old unless fresh is true."""
+        return cast(types.DiscoverAnswer, await self._within(timeout, "discover", {"to": to, "timeout_ms": millis(timeout), "fresh": fresh}))
+
+    async def whoami(self) -> types.Whoami:
+        """Says who the daemon is."""
+        return cast(types.Whoami, await self._within(0, "whoami"))
+
+    async def peers(self) -> list[types.Peer]:
+        """Lists the peers."""
+        return cast("list[types.Peer]", (await self._within(0, "peers"))["peers"])
+
+    async def tasks(self) -> AsyncIterator[types.Task]:
+        """Goes through the delegations, given and taken, the newest first."""
+        after = 0
+        while True:
+            page = cast(types.Tasks, await self._within(0, "tasks", {"after": after}))
+            for task in page["tasks"]:
+                yield task
+            if not (after := page["next"]):
+                return
+
+    async def inbox(
+        self, *, limit: int = 0, after: int = 0, kinds: Sequence[str] = (), peers: Sequence[str] = (), peek: bool = False, taken: bool = False
+    ) -> types.Inbox:
+        """Returns a page of the messages that no agent has taken, and removes none. On the agents' socket it is for a client that has attached."""
+        params = {"limit": limit, "after": after, "kinds": list(kinds), "peers": list(peers), "peek": peek, "taken": taken}
+        return cast(types.Inbox, await self._within(0, "inbox", {name: value for name, value in params.items() if value}))
+
+    async def messages(self, *, kinds: Sequence[str] = (), peers: Sequence[str] = ()) -> AsyncIterator[types.HeldMessage]:
+        """Goes through all messages of the inbox, page by page, and removes none."""
+        after = 0
+        while True:
+            page = await self.inbox(after=after, kinds=kinds, peers=peers)
+            for message in page["messages"]:
+                yield message
+            if not (after := page["next"]):
+                return
+
+    async def ack(self, *messages: Union[str, types.HeldMessage]) -> int:
+        """Removes messages that inbox has returned, which may also be named by their ids, and returns how many."""
+        ids = [m if isinstance(m, str) else m["envelope"]["id"] for m in messages]
+        return int((await self._within(0, "ack", {"ids": ids}))["removed"]) if ids else 0
+
+    async def _send(
+        self, method: str, params: dict[str, Any], id: Optional[str], thread: Optional[str], parent: Optional[str], wait: float, *, draw: bool = True
+    ) -> Any:
+        """Calls the method of a message. The error has the id of the message."""
+        if id is None and draw:
+            id = draw_id()
+        if parent is INHERIT:
+            parent = current_parent()
+        try:
+            return await self._within(wait, method, {**params, **without_none(id=id, thread=thread, parent=parent)})
+        except Error as e:
+            e.id = id or ""
+            raise
+
+    async def _within(self, wait: float, method: str, params: Optional[dict[str, Any]] = None) -> Any:
+        """Calls a method that the daemon answers within wait seconds."""
+        return await self.call(method, params, timeout=wait + self._patience)
+
+    async def _call_while_alive(self, method: str, params: dict[str, Any]) -> Any:
+        """Calls a method that has no deadline, and asks in between whether the daemon lives."""
+        connection = await self._connect()
+        answer = asyncio.create_task(connection.call(method, params))
+        try:
+            while not (await asyncio.wait([answer], timeout=self._patience))[0]:
+                await connection.call("whoami", None, patience=self._patience)
+            return await answer
+        finally:
+            if not answer.done():
+                answer.cancel()
+                await asyncio.wait([answer])
+
+    # The connection
+
+    async def _connect(self) -> Connection:
+        """Returns the connection, with the agent attached if there is one."""
+        async with self._connecting:
+            old, agent = self._connection, self._attachment
+            if old and not old.ended:
+                if agent and agent._on is not old:
+                    await agent._attach_on(old, self._patience)
+                return old
+            self._connection = None  # its handlers may be what calls: nobody waits for them here
+            fresh = await Connection.open(find_socket(self._given_socket), self._serve)
+            try:
+                if agent:
+                    await agent._attach_on(fresh, self._patience)
+                elif speaker := self._speaker():
+                    await fresh.call("speak", speaker, patience=self._patience)
+            except BaseException:
+                await fresh.close()
+                raise
+            self._connection = fresh
+            return fresh
+
+    async def _await_daemon(self, until: float) -> None:
+        """Waits until the daemon can be called again. At that time of the loop it raises why not."""
+        loop, pause = asyncio.get_running_loop(), _SHORTEST_PAUSE
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                await self._connect()
+                return
+            except Error as e:
+                if not e.retryable or loop.time() >= until:
+                    raise
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _speaker(self) -> Optional[dict[str, Any]]:
+        """Returns the agent of acpctl serve that this program is a command of."""
+        name, key = os.environ.get("ACP_AGENT"), os.environ.get("ACP_AGENT_KEY")
+        if self._given_socket is None and "ACP_SOCKET" in os.environ and name and key:
+            return {"name": name, "key": key}
+        return None
+
+    # The agent
+
+    async def attach(
+        self,
+        name: str,
+        *,
+        query: Optional[Callable[[Question], Awaitable[Any]]] = None,
+        delegate: Optional[Callable[[AsyncWork], Awaitable[Any]]] = None,
+        notify: Optional[AsyncHandler] = None,
+        result: Optional[AsyncHandler] = None,
+        error: Optional[AsyncHandler] = None,
+        **params: Any,
+    ) -> AsyncAttachment:
+        """Attaches an agent, whose messages the handlers get, and returns when it is attached. It stays so until `AsyncAttachment.close`, also when the daemon is restarted.
+
+        query returns the answer: a text, or the payload of a response. delegate works on a
+        delegation, which is accepted before it is called, and returns the result: a text, or
+        the payload of a result. The three others return when they have the message. Each call
+        is a task of its own. An Error that is raised goes to the peer; of other exceptions the
+        peer hears the type.
+
+        More params are those of the method attach: domains, topics, capabilities,
+        max_concurrent, key, take_over. A client has one agent at a time, because its calls
+        count as that agent's.
+        """
+        if self._attachment:
+            raise Invalid("attach: this client has an agent attached already: use another client")
+        taken: dict[str, Any] = {"query": query, "delegate": delegate, "notify": notify, "result": result, "error": error}
+        handlers = {kind: handler for kind, handler in taken.items() if handler}
+        kinds = sorted([*handlers, "cancel"] if delegate else handlers)
+        agent = self._attachment = AsyncAttachment(self, {"name": name, "kinds": kinds, **params}, handlers)
+        try:
+            await self._connect()
+        except BaseException:
+            self._attachment = None
+            raise
+        agent._keeping = asyncio.create_task(agent._keep())
+        return agent
+
+    async def _serve(self, method: str, params: dict[str, Any]) -> Any:
+        agent = self._attachment
+        if agent is None:
+            raise NoAgent("the agent has detached")
+        return await agent._serve(method, cast(types.Inbound, params))
+
+    async def _send_partial(self, ref: str, payload: dict[str, Any]) -> bool:
+        try:
+            await self._within(5, "result", {"id": draw_id(), "ref": ref, "payload": payload})
+        except _AWAY:
+            return False
+        except NotFound:
+            raise over(ref) from None
+        return True
+
+
+class AsyncDelegation:
+    """A delegation that was given. It outlives this process and both daemons.
+
+    On the agents' socket it is the agent's that is attached; if none is, the connection's on
+    which it was given, and after a restart of the daemon nobody's.
+    """
+
+    def __init__(self, client: AsyncClient, id: str, given_on: Optional[Connection] = None) -> None:
+        self._client, self._given_on = client, given_on
+        self.id = id
+
+    async def status(self) -> types.Task:
+        """Returns how it stands, at once."""
+        return cast(types.Task, await self._client._within(0, "task", {"id": self.id}))
+
+    async def progress(self) -> AsyncIterator[types.Result]:
+        """Goes through the partial results as they come, until the delegation is over. If several come at once, the last of them."""
+        seen = 0
+        while True:
+            task = await self._wait({"after_partials": seen})
+            if task.get("partials", 0) > seen and "partial" in task:
+                yield task["partial"]
+            if task["state"] in FINAL:
+                return
+            seen = task.get("partials", 0)
+
+    async def result(self, *, timeout: Optional[float] = None) -> types.Result:
+        """Waits until the delegation is over, and returns its result. Raises TaskFailed, or the error of its code; after timeout seconds Timeout."""
+        task = await self._wait(without_none(timeout_ms=millis(timeout)))
+        said = task.get("result")
+        if task["state"] == "completed":
+            return cast(types.Result, said or {"status": "completed", "outcome": task["outcome"]})
+        if said and "code" in said:
+            raise make_error(said)
+        if task["state"] == "failed":
+            raise TaskFailed(task["outcome"], cast("dict[str, Any]", said or {}))
+        code = {"cancelled": "cancelled", "expired": "timeout"}.get(task["state"], "")
+        raise make_error({"code": code, "message": f"the delegation is {task['state']}: {task['outcome']}"})
+
+    async def cancel(self, reason: str = "") -> bool:
+        """Asks the peer to end it, and returns whether it agrees."""
+        params = {"ref": self.id, "payload": {"reason": reason} if reason else {}}
+        return bool((await self._client._send("cancel", params, None, None, None, 30))["payload"]["accepted"])
+
+    async def _wait(self, params: dict[str, Any]) -> types.Task:
+        """Calls wait. It reads and changes nothing, so a daemon that was restarted is asked again."""
+        client, loop = self._client, asyncio.get_running_loop()
+        timeout_ms = params.get("timeout_ms")
+        deadline = None if timeout_ms is None else loop.time() + timeout_ms / 1000
+        gone: Optional[float] = None  # since when no wait has lasted
+        while True:
+            began = loop.time()
+            try:
+                return cast(types.Task, await client._call_while_alive("wait", {"id": self.id, **params}))
+            except DaemonUnavailable as e:
+                if not e.retryable or client._connection and not client._connection.ended:  # it is there, and silent
+                    raise
+            except NotFound as e:
+                if not client._attachment and client._connection is not self._given_on:
+                    e.args = (f"{e.message}: it was given on another connection; attach before you delegate, so that it stays this agent's",)
+                    e.message = e.args[0]
+                raise
+            now = loop.time()
+            gone = gone if gone is not None and now - began < 1 else now
+            until = min(gone + client._reconnect, deadline or float("inf"))
+            await client._await_daemon(until)
+            if deadline is not None:
+                params = {**params, "timeout_ms": millis(max(0, deadline - loop.time()))}
+
+
+class AsyncAttachment:
+    """An agent that is attached."""
+
+    def __init__(self, client: AsyncClient, params: dict[str, Any], handlers: dict[str, Callable[[Any], Awaitable[Any]]]) -> None:
+        self.params = params
+        self._client, self._handlers = client, handlers
+        self._work: dict[str, asyncio.Task[None]] = {}
+        self._called_off: set[str] = set()
+        self._keeping: Optional[asyncio.Task[None]] = None
+        self._on: Optional[Connection] = None
+
+    @property
+    def name(self) -> str:
+        return str(self.params["name"])
+
+    @property
+    def key(self) -> str:
+        """A secret: with it the agent comes back to its name, also in another process."""
+        return str(self.params["key"])
+
+    async def __aenter__(self) -> AsyncAttachment:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def wait(self) -> None:
+        """Waits until the agent is closed. Raises what keeps it from being attached again."""
+        if self._keeping:
+            try:
+                await asyncio.shield(self._keeping)
+            except asyncio.CancelledError:
+                if not self._keeping.cancelled():
+                    raise
+
+    async def close(self) -> None:
+        """Detaches the agent. What it works on is cancelled, and those who delegated it are told."""
+        if self._client._attachment is not self:
+            return
+        for task in list(self._work.values()):
+            task.cancel()
+        if self._work:
+            _, silent = await asyncio.wait(list(self._work.values()), timeout=_LAST_WORDS)
+            for task in silent:
+                task.cancel()
+        self._client._attachment = None
+        if self._keeping:
+            self._keeping.cancel()
+            await asyncio.wait([self._keeping])
+        if connection := self._client._connection:  # closing it detaches
+            self._client._connection = None
+            await connection.close()
+
+    async def _attach_on(self, connection: Connection, patience: float) -> None:
+        self.params["key"] = (await connection.call("attach", self.params, patience=patience))["key"]
+        self._on = connection
+
+    async def _keep(self) -> None:
+        """Attaches the agent again whenever the connection has ended."""
+        pause = _SHORTEST_PAUSE
+        while True:
+            try:
+                connection = await self._client._connect()
+                pause = _SHORTEST_PAUSE
+                await connection.wait_ended()
+            except Error as e:
+                if not e.retryable:
+                    self._client._attachment = None
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _serve(self, method: str, envelope: types.Inbound) -> Any:
+        PARENT.set(envelope["id"])
+        handler = self._handlers.get(method)
+        if method == "cancel":
+            return self._cancel(envelope)
+        if handler is None:
+            raise make_error({"code": "unknown_kind", "message": f"the agent does not take {method[:64]}"})
+        if method == "query":
+            question = Question(envelope)
+            try:
+                async with asyncio.timeout(question.deadline) as clock:
+                    return make_response(await handler(question))
+            except TimeoutError:
+                if clock.expired():
+                    raise Timeout("the deadline passed") from None
+                raise
+        if method == "delegate":
+            if envelope["id"] not in self._work:
+                task = asyncio.create_task(self._do(handler, self._client._wrap(envelope)))
+                self._work[envelope["id"]] = task
+                task.add_done_callback(lambda _: self._work.pop(envelope["id"], None))
+            return {"accepted": True}
+        await handler(Message(envelope))
+        return {}
+
+    def _cancel(self, envelope: types.Inbound) -> dict[str, Any]:
+        ref = envelope["ref"] or ""
+        if ref not in self._work:
+            return {"accepted": False, "code": "not_found", "message": "nothing works on it: it has ended"}
+        self._called_off.add(ref)
+        self._work[ref].cancel()
+        return {"accepted": True}
+
+    async def _do(self, handler: Callable[[Any], Awaitable[Any]], work: AsyncWork) -> None:
+        """Works on a delegation, and reports."""
+        method, payload = "result", {}
+        try:
+            payload = make_result(await handler(work))
+        except asyncio.CancelledError:
+            method, payload = "error", {"code": "no_agent", "message": "the agent was stopped while it worked on this"}
+        except Exception as e:
+            method, payload = "error", describe_error(e)
+            if not isinstance(e, Error):
+                log.exception("delegation %s: the handler failed", work.id)
+        if work.id in self._called_off:  # the peer has ended it
+            self._called_off.discard(work.id)
+        elif work.payload.get("report_back", True):
+            await self._report(method, work.id, payload)
+
+    async def _report(self, method: str, ref: str, payload: dict[str, Any]) -> None:
+        """Sends the end of a delegation, again and again under one id until the peer has it, so that it has it once."""
+        params, pause = {"id": draw_id(), "ref": ref, "payload": payload}, _SHORTEST_PAUSE
+        while True:
+            try:
+                await self._client._within(5, method, params)
+                return
+            except Error as e:
+                if isinstance(e, (NotFound, Cancelled)):  # it is over
+                    return
+                if not e.retryable:
+                    log.error("delegation %s: the %s was not taken: %s", ref, method, e)
+                    if method == "result":
+                        await self._report("error", ref, describe_error(e))
+                    return
+                await asyncio.sleep(e.retry_after or pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)

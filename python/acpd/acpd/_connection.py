@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Optional
+
+from ._codes import Invalid, TooLarge
+from ._convert import describe_error, make_error
+from ._error import Error, MalformedCall
+from ._socket import explain, unavailable
+
+log = logging.getLogger("acpd")
+
+MAX_LINE = (16 << 20) + (64 << 10)
+"""A line has at most as many bytes: the largest max_message, and 64 KiB."""
+
+Handler = Callable[[str, dict[str, Any]], Awaitable[Any]]
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """Returns a line. Raises Invalid for what is not JSON, and TooLarge."""
+    try:
+        line = json.dumps({"jsonrpc": "2.0", **message}, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as e:
+        raise Invalid(f"not JSON: {e}", details={"delivered": "no"}) from None
+    if len(line) > MAX_LINE:
+        raise TooLarge(f"{len(line)} bytes are over the socket's limit of {MAX_LINE}: send less in one message", details={"delivered": "no"})
+    return line + b"\n"
+
+
+class Connection:
+    """A connection to the daemon: lines, calls, and requests that the daemon makes. It belongs to one event loop."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handler: Handler) -> None:
+        self._reader, self._writer, self._handler = reader, writer, handler
+        self._waiting: dict[int, tuple[asyncio.Future[Any], int]] = {}  # answers, and how long the lines of their calls are
+        self._serving: dict[Any, asyncio.Task[None]] = {}
+        self._last_id = 0
+        self._ended = asyncio.Event()
+        self._read = asyncio.create_task(self._read_lines())
+
+    @classmethod
+    async def open(cls, path: str, handler: Handler) -> Connection:
+        """Connects to the socket at path. Raises DaemonUnavailable."""
+        try:
+            reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE)
+        except OSError as e:
+            raise explain(e, path) from None
+        return cls(reader, writer, handler)
+
+    @property
+    def ended(self) -> bool:
+        """Nothing can be called any more."""
+        return self._ended.is_set() or self._writer.is_closing() or self._reader.at_eof()
+
+    async def wait_ended(self) -> None:
+        """Waits until the connection has ended."""
+        await self._ended.wait()
+
+    async def call(self, method: str, params: Optional[dict[str, Any]], *, patience: Optional[float] = None) -> Any:
+        """Calls a method once and returns its result. After patience seconds without an answer it gives up."""
+        if self.ended:
+            raise unavailable(f"{method}: the daemon went away")
+        self._last_id += 1
+        number = self._last_id
+        line = encode({"id": number, "method": method, **({} if params is None else {"params": params})})
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer, len(line)
+        try:
+            self._writer.write(line)
+            async with asyncio.timeout(patience):
+                return await answer
+        except TimeoutError as e:
+            if isinstance(e, Error):  # it is the answer
+                raise
+            self._notify_cancel(number)
+            raise unavailable(f"{method}: the daemon has not answered for {patience:g} s: look at its log", delivered="unknown") from e
+        except asyncio.CancelledError:
+            self._notify_cancel(number)
+            raise
+        finally:
+            del self._waiting[number]
+
+    def _notify_cancel(self, number: int) -> None:
+        if not self.ended:
+            self._writer.write(encode({"method": "rpc.cancel", "params": {"id": number}}))
+
+    async def close(self) -> None:
+        """Ends the connection, and waits for the handlers, but not for one that calls this."""
+        self._read.cancel()
+        await asyncio.wait([self._read])
+        this = asyncio.current_task()
+        try:
+            async with asyncio.timeout(1):
+                await self._writer.wait_closed()
+        except OSError:  # TimeoutError among them: the daemon does not read
+            self._writer.transport.abort()
+        while others := [task for task in self._serving.values() if task is not this]:
+            await asyncio.wait(others)
+
+    async def _read_lines(self) -> None:
+        try:
+            while line := await self._reader.readline():
+                if isinstance(message := json.loads(line), dict):
+                    self._take(message)
+        except (OSError, ValueError):  # broken, over MAX_LINE, or no JSON
+            pass
+        finally:
+            self._ended.set()
+            self._writer.close()
+            for answer, _ in self._waiting.values():
+                if not answer.done():
+                    answer.set_exception(unavailable("the daemon went away before it answered: whether the call took effect is unknown", delivered="unknown"))
+            for task in list(self._serving.values()):
+                task.cancel()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        number, method, params = message.get("id"), message.get("method"), message.get("params") or {}
+        if method == "rpc.cancel":
+            if task := self._serving.get(params.get("id")):
+                task.cancel()
+        elif method is not None and number is not None:
+            task = asyncio.create_task(self._serve(number, method, params))
+            self._serving[number] = task
+            task.add_done_callback(lambda _: self._serving.pop(number, None))
+        elif method is None and (answer := self._find_answer(number)) and not answer.done():
+            if error := message.get("error"):
+                data = error.get("data")
+                answer.set_exception(make_error(data) if isinstance(data, dict) else MalformedCall(str(error.get("message")), int(error.get("code", 0))))
+            else:
+                answer.set_result(message.get("result"))
+
+    def _find_answer(self, number: Any) -> Optional[asyncio.Future[Any]]:
+        """Returns the answer that waits for the response of that number. Without a number the daemon refuses a line that it has not read: the longest."""
+        if number is None and self._waiting:
+            return max(self._waiting.values(), key=lambda waiting: waiting[1])[0]
+        return self._waiting[number][0] if isinstance(number, int) and number in self._waiting else None
+
+    async def _serve(self, number: Any, method: str, params: dict[str, Any]) -> None:
+        try:
+            line = encode({"id": number, "result": await self._handler(method, params)})
+        except asyncio.CancelledError:
+            line = self._refuse(number, {"code": "cancelled", "message": "the caller gave up", "retryable": False})
+        except Exception as e:
+            if not isinstance(e, Error):
+                log.exception("%s: the handler failed", method)
+            line = self._refuse(number, describe_error(e))
+        if not self.ended:
+            self._writer.write(line)
+
+    def _refuse(self, number: Any, data: dict[str, Any]) -> bytes:
+        try:
+            return encode({"id": number, "error": {"code": -32000, "message": data["message"], "data": data}})
+        except Exception:  # what a handler raised holds what is no JSON
+            return self._refuse(number, {"code": "internal", "message": "the agent failed", "retryable": False})

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ._codes import BY_CODE
+from ._error import Error
+
+
+def make_error(data: Mapping[str, Any]) -> Error:
+    """Returns the exception that an ErrorData describes."""
+    code = str(data.get("code", ""))
+    millis = data.get("retry_after_ms")
+    details = data.get("details")
+    return BY_CODE.get(code, Error)(
+        str(data.get("message", "")),
+        code=code,
+        retryable=bool(data.get("retryable")),
+        retry_after=millis / 1000 if isinstance(millis, (int, float)) else None,
+        details=details if isinstance(details, dict) else None,
+        peer=str(data.get("from", "")),
+    )
+
+
+def describe_error(error: BaseException) -> dict[str, Any]:
+    """Returns the ErrorData that a peer gets for what a handler raised. Of exceptions that are no `Error` it says the type alone."""
+    if not isinstance(error, Error) or not error.code:
+        return {"code": "internal", "message": f"the agent failed: {type(error).__name__}", "retryable": False}
+    data: dict[str, Any] = {"code": error.code, "message": error.message, "retryable": error.retryable}
+    if error.retry_after:
+        data["retry_after_ms"] = int(error.retry_after * 1000)
+    if error.details:
+        data["details"] = dict(error.details)
+    return data

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Optional
+
+
+class Error(Exception):
+    """What went wrong. There is a subclass for each code; one that this package does not know is an ``Error`` itself."""
+
+    code: str = ""
+    """The word of the code table."""
+    retryable: bool = False
+    """The same call may succeed later."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "",
+        retryable: Optional[bool] = None,
+        retry_after: Optional[float] = None,
+        details: Optional[Mapping[str, Any]] = None,
+        peer: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        if code:
+            self.code = code
+        if retryable is not None:
+            self.retryable = retryable
+        self.retry_after = retry_after
+        """How many seconds to wait before another try, if it is known."""
+        self.details: Mapping[str, Any] = details or {}
+        self.peer = peer
+        """The id of the peer that raised it; "": the daemon here, or this package."""
+        self.id = ""
+        """The id of the message that the call sent: a repeat of the call takes it, so that it takes effect once."""
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.code})" if self.code else self.message
+
+    @property
+    def delivered(self) -> Optional[Literal["no", "unknown"]]:
+        """What is known of the message: "no" if it has not reached the peer, so that a new call is safe, "unknown" if only a repeat under the same id is; None if the answer itself is the error."""
+        said = self.details.get("delivered")
+        return said if said in ("no", "unknown") else None
+
+
+class MalformedCall(Error):
+    """The daemon does not know the method, or its params."""
+
+    def __init__(self, message: str, rpc_code: int) -> None:
+        super().__init__(message)
+        self.rpc_code = rpc_code
+
+
+class TaskFailed(Error):
+    """The agent that worked on a delegation says that it failed. ``result`` is what it says."""
+
+    code = "failed"
+
+    def __init__(self, message: str, result: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.result = result

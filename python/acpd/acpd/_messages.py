@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Optional, cast
+
+from . import types
+
+if TYPE_CHECKING:
+    from ._async import AsyncClient
+    from ._sync import Client
+
+PARENT: contextvars.ContextVar[Optional[str]] = contextvars.ContextVar("acpd_parent", default=None)
+"""The id of the message that a handler works on."""
+
+
+def current_parent() -> Optional[str]:
+    """Returns the id of the message that led to what is running: the one that a handler got, or under acpctl serve that of ``$ACP_ID``."""
+    return PARENT.get() or os.environ.get("ACP_ID") or None
+
+
+class Message:
+    """A message that a handler gets. What it says is a peer's text: treat it as data."""
+
+    def __init__(self, envelope: types.Inbound) -> None:
+        self.envelope = envelope
+        """All of it, as the daemon has sent it."""
+        self.cancelled = threading.Event()
+        """Set when nobody waits for the answer any more. (A handler that is a coroutine is cancelled.)"""
+
+    @property
+    def id(self) -> str:
+        return self.envelope["id"]
+
+    @property
+    def peer(self) -> str:
+        """The name that the sending daemon has here."""
+        return self.envelope["name"]
+
+    @property
+    def kind(self) -> str:
+        return self.envelope["kind"]
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        return self.envelope["payload"]
+
+    @property
+    def deadline(self) -> Optional[float]:
+        """How many seconds there were when the message came; None: no deadline."""
+        millis = self.envelope.get("deadline_ms")
+        return millis / 1000 if millis else None
+
+    @property
+    def delegation(self) -> Optional[types.Task]:
+        """The delegation that a result or an error belongs to."""
+        return self.envelope.get("delegation")
+
+
+class Question(Message):
+    """A query."""
+
+    @property
+    def question(self) -> str:
+        return str(self.payload["question"])
+
+
+class AsyncWork(Message):
+    """A delegation that this agent has accepted."""
+
+    def __init__(self, envelope: types.Inbound, client: AsyncClient) -> None:
+        super().__init__(envelope)
+        self._client = client
+
+    @property
+    def task(self) -> str:
+        return str(self.payload["task"])
+
+    async def progress(self, outcome: str, data: Any = None, **fields: Any) -> bool:
+        """Sends a partial result, and returns whether the peer has it. Fields are more members of the payload.
+
+        A daemon or a peer that is away for the moment is no error: the work goes on. Raises
+        Cancelled if the delegation is over.
+        """
+        return await self._client._send_partial(self.id, partial(outcome, data, fields))
+
+
+class Work(Message):
+    """A delegation that this agent has accepted."""
+
+    def __init__(self, envelope: types.Inbound, client: Client) -> None:
+        super().__init__(envelope)
+        self._client = client
+
+    @property
+    def task(self) -> str:
+        return str(self.payload["task"])
+
+    def progress(self, outcome: str, data: Any = None, **fields: Any) -> bool:
+        """As `AsyncWork.progress`."""
+        if self.cancelled.is_set():
+            raise over(self.id)
+        return self._client._run(self._client._async._send_partial(self.id, partial(outcome, data, fields)))
+
+
+def over(delegation: str) -> Exception:
+    """Returns what a worker gets whose delegation is over."""
+    from ._codes import Cancelled
+
+    return Cancelled(f"the delegation {delegation} is over: stop")
+
+
+def partial(outcome: str, data: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the payload of a partial result."""
+    return {"status": "partial", "outcome": outcome, **({} if data is None else {"data": data}), **fields}
+
+
+def make_response(answer: Any) -> dict[str, Any]:
+    """Returns the payload of a response: a dict is one, and a text is its summary."""
+    return cast("dict[str, Any]", answer) if isinstance(answer, dict) else {"summary": "" if answer is None else str(answer)}
+
+
+def make_result(outcome: Any) -> dict[str, Any]:
+    """Returns the payload of a final result: a dict is one, and a text is its outcome."""
+    if isinstance(outcome, dict):
+        return {"status": "completed", "outcome": "", **outcome}
+    return {"status": "completed", "outcome": "" if outcome is None else str(outcome)}

@@ -1,0 +1,581 @@
+"""The package against two daemons, and against sockets that do what a daemon should not."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import unittest
+import uuid
+from pathlib import Path
+from typing import Any, Optional
+from unittest.mock import patch
+
+import acpd
+from acpd._codes import BY_CODE
+from daemons import PATIENCE, Daemon, FakeDaemon, make_pair, until
+
+desk: Daemon
+laptop: Daemon
+
+
+unseen: list[Any] = []  # what went wrong where no test sees it: in threads, and in what is never closed
+
+
+def setUpModule() -> None:
+    global desk, laptop
+    threading.excepthook = sys.unraisablehook = lambda said: unseen.append((said.exc_type, said.exc_value))
+    desk, laptop = make_pair()
+
+
+def tearDownModule() -> None:
+    desk.stop()
+    laptop.stop()
+    gc.collect()
+    if unseen:
+        raise AssertionError(f"{len(unseen)} times unseen: {unseen[:3]}")
+
+
+class Case(unittest.TestCase):
+    def client(self, daemon: Daemon, **options: Any) -> acpd.Client:
+        client = acpd.Client(daemon.socket, **options)
+        self.addCleanup(client.close)
+        return client
+
+    def agent(self, daemon: Daemon, name: str, **handlers: Any) -> acpd.Attachment:
+        self.addCleanup(daemon.detached, name)
+        return self.client(daemon).attach(name, **handlers)
+
+    def fake(self, answer: Any) -> FakeDaemon:
+        fake = FakeDaemon(answer)
+        self.addCleanup(fake.stop)
+        return fake
+
+
+class TestInstallation(unittest.TestCase):
+    def test_what_is_tested_is_the_wheel(self) -> None:
+        folder = os.environ.get("ACPD_WHEEL_IN")
+        if not folder:
+            self.skipTest("the sources are tested")
+        self.assertTrue(Path(acpd.__file__).is_relative_to(folder), acpd.__file__)
+        self.assertTrue((Path(acpd.__file__).parent / "py.typed").exists())
+
+
+class TestAsking(Case):
+    def test_a_question(self) -> None:
+        seen = []
+
+        def answer(question: acpd.Question) -> str:
+            seen.append((question.peer, question.question, question.deadline and 6 < question.deadline <= 7, question.kind))
+            return "v2.3"
+
+        self.agent(desk, "reviewer", query=answer)
+        got = self.client(laptop).query("desk", "Which schema?", deadline=7)
+        self.assertEqual((got["payload"], got["from"]), ({"summary": "v2.3"}, desk.id))
+        self.assertEqual(seen, [("laptop", "Which schema?", True, "query")])
+
+    def test_payloads_pass_unchanged(self) -> None:
+        said = {"summary": "é\u2028😀", "extra": [1, None, 2**60]}
+        self.agent(desk, "reviewer", query=lambda q: {**said, "data": q.payload})
+        question = {"question": 'a "quoted" \\ line\nand 😀', "x": {"deep": [1.5]}}
+        got = self.client(laptop).query("desk", question)["payload"]
+        self.assertEqual(got, {**said, "data": question})
+
+    def test_several_at_once(self) -> None:
+        together = threading.Barrier(2, timeout=PATIENCE)  # each answer waits for the other one
+
+        def answer(question: acpd.Question) -> str:
+            together.wait()
+            return question.question
+
+        self.agent(desk, "one", query=answer)
+        self.agent(desk, "two", query=answer)
+        got = self.client(laptop).query_all(["desk/one", "nobody", "desk/two", "desk/three"], "Ready?")
+        self.assertEqual(
+            [one["payload"]["summary"] if isinstance(one, dict) else type(one) for one in got],
+            ["Ready?", acpd.UnknownPeer, "Ready?", acpd.NoAgent],
+        )
+
+    def test_many_threads_on_one_client(self) -> None:
+        self.agent(desk, "reviewer", query=lambda q: q.question, max_concurrent=100)
+        client, wrong = self.client(laptop), []
+
+        def ask(n: int) -> None:
+            try:
+                got = client.query("desk", str(n))["payload"]["summary"]
+            except acpd.Error as e:
+                got = str(e)
+            if got != str(n):
+                wrong.append((n, got))
+
+        threads = [threading.Thread(target=ask, args=(n,)) for n in range(100)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_large_texts(self) -> None:
+        self.agent(desk, "reviewer", query=lambda q: q.question)
+        text = "x" * 900_000
+        self.assertEqual(self.client(laptop).query("desk", text)["payload"]["summary"], text)
+        with self.assertRaises(acpd.TooLarge):
+            self.client(laptop).query("desk", 2 * text)
+        with self.assertRaises(acpd.TooLarge) as caught:
+            self.client(laptop).query("desk", 20 * text)
+        self.assertEqual(caught.exception.delivered, "no")
+
+    def test_who_is_there(self) -> None:
+        self.agent(desk, "reviewer", query=lambda q: "", domains=["code.review"])
+        client = self.client(laptop)
+        self.assertEqual(client.whoami()["id"], laptop.id)
+        self.assertEqual([p["name"] for p in client.peers()], ["desk"])
+        self.assertEqual(client.ping("desk")["payload"]["status"], "idle")
+        self.assertIn("code.review", client.discover("desk", fresh=True)["payload"].get("domains", []))
+
+    def test_asynchronously(self) -> None:
+        async def answer(question: acpd.Question) -> str:
+            await asyncio.sleep(0)
+            return "You asked: " + question.question
+
+        async def run() -> None:
+            async with acpd.AsyncClient(desk.socket) as reviewer, acpd.AsyncClient(laptop.socket) as client:
+                async with await reviewer.attach("reviewer", query=answer):
+                    got = await client.query_all(["desk"] * 4, "What?")
+                    self.assertEqual([one["payload"]["summary"] if isinstance(one, dict) else one for one in got], ["You asked: What?"] * 4)
+                with self.assertRaises(acpd.NoAgent):
+                    await client.query("desk", "What?")
+
+        asyncio.run(run())
+
+    def test_an_asker_that_gives_up(self) -> None:
+        began: list[acpd.Question] = []
+
+        def answer(question: acpd.Question) -> str:
+            began.append(question)
+            question.cancelled.wait(PATIENCE)
+            return "too late"
+
+        self.agent(desk, "reviewer", query=answer)
+
+        async def run() -> None:
+            async with acpd.AsyncClient(laptop.socket) as client:
+                asking = asyncio.create_task(client.query("desk", "What?"))
+                await asyncio.to_thread(until, "the question is there", lambda: began)
+                asking.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await asking
+                self.assertTrue(await asyncio.to_thread(began[0].cancelled.wait, PATIENCE))
+                self.assertEqual((await client.whoami())["name"], "laptop")
+
+        asyncio.run(run())
+
+
+class TestErrors(Case):
+    def test_the_code_table(self) -> None:
+        if description := os.environ.get("LOCAL_API"):
+            codes = json.loads(Path(description).read_text())["x-codes"]
+            self.assertEqual({c["code"]: c["retryable"] for c in codes}, {code: e.retryable for code, e in BY_CODE.items()})
+        for code, error in BY_CODE.items():
+            self.assertTrue(issubclass(error, acpd.Error) and error.code == code and getattr(acpd, error.__name__) is error, code)
+        self.assertTrue(issubclass(acpd.Timeout, TimeoutError) and issubclass(acpd.DaemonUnavailable, ConnectionError))
+
+    def test_what_a_handler_raises(self) -> None:
+        def answer(question: acpd.Question) -> str:
+            if question.question == "busy":
+                raise acpd.Overloaded("come back", retry_after=1.5, details={"queue": 9})
+            raise ValueError("/home/secret")
+
+        self.agent(desk, "reviewer", query=answer)
+        client = self.client(laptop)
+        with self.assertRaises(acpd.Overloaded) as caught:
+            client.query("desk", "busy")
+        e = caught.exception
+        self.assertEqual((e.message, e.retry_after, e.details["queue"], e.retryable, e.peer), ("come back", 1.5, 9, True, desk.id))
+        self.assertEqual(str(uuid.UUID(e.id)), e.id)
+        with self.assertLogs("acpd", "ERROR"), self.assertRaises(acpd.Internal) as internal:
+            client.query("desk", "fail")
+        self.assertNotIn("secret", str(internal.exception))
+
+    def test_deadlines(self) -> None:
+        self.agent(desk, "reviewer", query=lambda q: q.cancelled.wait(PATIENCE) and "late")
+        with self.assertRaises(TimeoutError) as caught:
+            self.client(laptop).query("desk", "What?", deadline=0.2)
+        self.assertIsInstance(caught.exception, acpd.Timeout)
+
+    def test_calls_that_are_wrong(self) -> None:
+        client = self.client(laptop)
+        with self.assertRaises(acpd.MalformedCall):
+            client.call("frobnicate")
+        with self.assertRaises(acpd.NotAuthorized):
+            client.call("status")
+        with self.assertRaises(acpd.Invalid):
+            client.notify("desk", "x", float("nan"))
+        with self.assertRaises(acpd.Invalid):
+            client.query("desk", "")
+
+    def test_where_the_socket_is(self) -> None:
+        bare = {key: value for key, value in os.environ.items() if not key.startswith("ACP_")}
+
+        def name(**environment: str) -> str:
+            with patch.dict(os.environ, {**bare, **environment}, clear=True), acpd.Client() as client:
+                return client.whoami()["name"]
+
+        self.assertEqual(name(ACP_SOCKET=desk.socket, ACP_HOME="/nowhere"), "desk")
+        self.assertEqual(name(ACP_HOME=laptop.home), "laptop")
+        for path, remedy in {
+            f"{desk.home}/acp.sock": "owner's socket",
+            "": "is empty",
+            f"{desk.home}/agent": "set it to the path of acp.sock",
+            "/nowhere/acp.sock": "no daemon at /nowhere/acp.sock",
+        }.items():
+            with self.assertRaisesRegex(acpd.DaemonUnavailable, remedy) as caught:
+                name(ACP_SOCKET=path, ACP_HOME=laptop.home)
+            self.assertEqual(caught.exception.delivered, "no")
+
+
+class TestDelegations(Case):
+    def test_progress_and_result(self) -> None:
+        read = threading.Semaphore(0)
+
+        def work(work: acpd.Work) -> dict[str, Any]:
+            for n in range(3):
+                self.assertTrue(work.progress(f"part {n}", data={"n": n}))
+                self.assertTrue(read.acquire(timeout=PATIENCE))
+            return {"outcome": "done: " + work.task, "data": work.payload["context"]}
+
+        self.agent(desk, "worker", delegate=work)
+        client = self.client(laptop)
+        given = client.delegate("desk", "the tests", context={"commit": "4f2a"}, deadline=60)
+        self.assertEqual(given.status()["state"], "accepted")
+        seen = []
+        for part in given.progress():
+            seen.append((part["outcome"], part["data"]["n"]))
+            read.release()
+        self.assertEqual(seen, [("part 0", 0), ("part 1", 1), ("part 2", 2)])
+        result = given.result()
+        self.assertEqual((result["status"], result["outcome"], result["data"]), ("completed", "done: the tests", {"commit": "4f2a"}))
+        self.assertEqual(client.delegation(given.id).result(), result)
+        self.assertIn(given.id, [task["id"] for task in client.tasks()])
+
+    def test_failures(self) -> None:
+        def work(work: acpd.Work) -> Any:
+            if work.task == "fail":
+                return {"status": "failed", "outcome": "3 tests failed", "error": "tests"}
+            if work.task == "raise":
+                raise acpd.UnknownDomain("not here")
+            if work.task == "large":
+                return "x" * (2 << 20)
+            raise ValueError("/home/secret")
+
+        self.agent(desk, "worker", delegate=work)
+        client = self.client(laptop)
+        with self.assertRaises(acpd.TaskFailed) as failed:
+            client.delegate("desk", "fail").result()
+        self.assertEqual(failed.exception.result["outcome"], "3 tests failed")
+        with self.assertRaises(acpd.UnknownDomain):
+            client.delegate("desk", "raise").result()
+        with self.assertLogs("acpd", "ERROR"), self.assertRaises(acpd.TooLarge):
+            client.delegate("desk", "large").result()
+        with self.assertLogs("acpd", "ERROR"), self.assertRaises(acpd.Internal) as internal:
+            client.delegate("desk", "crash").result()
+        self.assertNotIn("secret", str(internal.exception))
+        with self.assertRaises(acpd.NoAgent):
+            client.delegate("desk/nobody", "x")
+
+    def test_cancelling(self) -> None:
+        stopped = threading.Event()
+
+        def work(work: acpd.Work) -> str:
+            if work.cancelled.wait(PATIENCE):
+                try:
+                    work.progress("never mind")
+                except acpd.Cancelled:
+                    stopped.set()
+            return "too late"
+
+        self.agent(desk, "worker", delegate=work)
+        given = self.client(laptop).delegate("desk", "for ever")
+        with self.assertRaises(acpd.Timeout):
+            given.result(timeout=0.1)
+        self.assertTrue(given.cancel("enough"))
+        self.assertTrue(stopped.wait(PATIENCE))
+        with self.assertRaises(acpd.Cancelled):
+            given.result()
+        self.assertFalse(given.cancel())
+
+    def test_asynchronously(self) -> None:
+        async def run() -> None:
+            cancelled = asyncio.Event()
+
+            async def work(work: acpd.AsyncWork) -> str:
+                try:
+                    await work.progress("begun")
+                    if work.task == "for ever":
+                        await asyncio.sleep(PATIENCE)
+                except asyncio.CancelledError:
+                    cancelled.set()
+                    raise
+                return "done"
+
+            async with acpd.AsyncClient(desk.socket) as worker, acpd.AsyncClient(laptop.socket) as client:
+                await worker.attach("worker", delegate=work)
+                given = await client.delegate("desk", "the tests")
+                self.assertEqual((await given.result())["outcome"], "done")
+                given = await client.delegate("desk", "for ever")
+                async for part in given.progress():
+                    self.assertEqual(part["outcome"], "begun")
+                    self.assertTrue(await given.cancel())
+                with self.assertRaises(acpd.Cancelled):
+                    await given.result()
+                await asyncio.wait_for(cancelled.wait(), PATIENCE)
+
+        asyncio.run(run())
+
+    def test_an_agent_that_is_closed_tells_who_delegated(self) -> None:
+        worker = self.agent(desk, "worker", delegate=lambda work: work.cancelled.wait(PATIENCE))
+        given = self.client(laptop).delegate("desk", "for ever")
+        worker.close()
+        with self.assertRaises(acpd.NoAgent):
+            given.result(timeout=PATIENCE)
+
+    def test_the_result_comes_to_who_delegated(self) -> None:
+        got: list[acpd.Message] = []
+        self.agent(desk, "worker", delegate=lambda work: "done")
+        self.addCleanup(laptop.detached, "planner")
+        client = self.client(laptop)
+        client.attach("planner", result=got.append)
+        given = client.delegate("desk", "the tests")
+        until("the result is there", lambda: got)
+        self.assertEqual((got[0].payload["outcome"], got[0].delegation and got[0].delegation["id"]), ("done", given.id))
+
+
+class TestMessages(Case):
+    def test_handed(self) -> None:
+        got: list[acpd.Message] = []
+        self.agent(desk, "watcher", notify=got.append, topics=["build.done"])
+        receipt = self.client(laptop).notify("desk", "build.done", {"commit": "4f2a"})
+        self.assertEqual(receipt["state"], "handed")
+        self.assertEqual(got[0].payload, {"topic": "build.done", "data": {"commit": "4f2a"}})
+
+    def test_the_inbox(self) -> None:
+        client = self.client(laptop)
+        for n in range(5):
+            self.assertEqual(client.notify("desk", "held", n)["state"], "held")
+        several = client.notify(["desk", "nobody"], "held", 5)
+        self.assertEqual([several[0].get("state"), several[1]["error"]["code"]], ["held", "unknown_peer"])
+        reader = self.client(desk)
+        with self.assertRaises(acpd.NotAuthorized):
+            reader.inbox()
+        reader.attach("reader", query=lambda q: "")
+        page = reader.inbox(limit=2, kinds=["notify"], peers=["laptop"])
+        self.assertEqual(len(page["messages"]), 2)
+        self.assertTrue(page["next"])
+        held = list(reader.messages(kinds=["notify"]))
+        self.assertEqual([m["envelope"]["payload"]["data"] for m in held], list(range(6)))
+        self.assertEqual(reader.ack(*held), 6)
+        self.assertEqual(list(reader.messages(kinds=["notify"])), [])
+
+    def test_chains_end(self) -> None:
+        """Agents that ask each other for ever are stopped, though their handlers name no parent."""
+        seen: list[int] = []
+        one, two = self.client(desk), self.client(laptop)
+
+        def ask_back(client: acpd.Client, peer: str) -> Any:
+            def answer(question: acpd.Question) -> str:
+                seen.append(question.envelope.get("hops", 0))
+                return client.query(peer, "and you?")["payload"]["summary"]
+
+            return answer
+
+        one.attach("one", query=ask_back(one, "laptop"), max_concurrent=50)
+        two.attach("two", query=ask_back(two, "desk"), max_concurrent=50)
+        with self.assertRaises(acpd.LoopDetected):
+            self.client(laptop).query("desk", "who?")
+        self.assertEqual(seen, list(range(17)))
+
+    def test_names_and_keys(self) -> None:
+        agent = self.agent(desk, "reviewer", query=lambda q: "first")
+        with self.assertRaises(acpd.Invalid):
+            self.agent(desk, "reviewer", query=lambda q: "")
+        self.assertEqual(len(agent.key), 64)
+        agent.close()
+        self.agent(desk, "reviewer", query=lambda q: "second", key=agent.key)
+        self.assertEqual(self.client(laptop).query("desk", "who?")["payload"]["summary"], "second")
+
+    def test_a_command_of_serve_speaks_as_its_agent(self) -> None:
+        agent = self.agent(desk, "reviewer", query=lambda q: "")
+        self.assertEqual(self.client(laptop).notify("desk/reviewer", "for it", 1)["state"], "held")
+        environment = {"ACP_SOCKET": desk.socket, "ACP_AGENT": "reviewer", "ACP_AGENT_KEY": agent.key, "ACP_ID": str(uuid.uuid4())}
+        with patch.dict(os.environ, environment), acpd.Client() as client:
+            self.assertEqual(client.ack(*client.messages(kinds=["notify"])), 1)
+            with self.assertRaises(acpd.NotFound):  # the parent that ACP_ID names
+                client.query("laptop", "x")
+
+
+class TestRestarts(Case):
+    def test_a_call_under_way_is_never_repeated(self) -> None:
+        fake = self.fake(lambda message: None)
+        with acpd.Client(fake.socket) as client, self.assertRaises(acpd.DaemonUnavailable) as caught:
+            client.query("desk", "Which schema?")
+        self.assertEqual((caught.exception.delivered, caught.exception.retryable), ("unknown", True))
+        self.assertEqual([(m["method"], m["params"]["id"]) for m in fake.calls], [("query", caught.exception.id)])
+
+    def test_a_connection_that_ended_is_renewed(self) -> None:
+        fake = self.fake(lambda message: {"result": {"name": "desk"}})
+        with acpd.Client(fake.socket) as client:
+            for n in range(1, 4):
+                client.whoami()
+                self.assertEqual((fake.connections, len(fake.calls)), (n, n))
+                connection = client._async._connection
+                fake.drop()
+                until("the client sees it", lambda: connection and connection.ended)
+
+    def test_a_daemon_that_is_silent(self) -> None:
+        fake = self.fake(lambda message: {})
+        with acpd.Client(fake.socket, patience=0.1) as client:
+            with self.assertRaises(acpd.DaemonUnavailable) as caught:
+                client.whoami()
+            self.assertEqual(caught.exception.delivered, "unknown")
+            with self.assertRaises(acpd.DaemonUnavailable):
+                client.delegation(str(uuid.uuid4())).result()
+            until("all is given up", lambda: len(fake.calls) == 6)
+        self.assertEqual([m["method"] for m in fake.calls], ["whoami", "rpc.cancel", "wait", "whoami", "rpc.cancel", "rpc.cancel"])
+
+    def test_a_daemon_that_says_nonsense(self) -> None:
+        fake = self.fake(lambda message: {"result": {}})
+        with acpd.Client(fake.socket) as client:
+            client.whoami()
+            fake.open[0].sendall(b'{"id": 1, "result"\n')
+            connection = client._async._connection
+            until("the connection has ended", lambda: connection and connection.ended)
+            client.whoami()
+            fake.open[1].sendall(b'[1]\n"x"\n{}\n{"id": 99, "result": {}}\n{"method": "rpc.cancel"}\n')
+            client.whoami()
+        self.assertEqual(fake.connections, 2)
+
+    def test_no_repeat_when_a_daemon_is_killed(self) -> None:
+        asked: list[str] = []
+        release = threading.Event()
+
+        def answer(question: acpd.Question) -> str:
+            asked.append(question.question)
+            release.wait(PATIENCE)
+            return "at last"
+
+        self.agent(desk, "reviewer", query=answer)
+        client, caught = self.client(laptop), []
+
+        def ask() -> None:
+            try:
+                client.query("desk", "once")
+            except acpd.DaemonUnavailable as e:
+                caught.append(e)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        until("the question is there", lambda: asked)
+        laptop.restart()
+        asking.join()
+        self.assertEqual([e.delivered for e in caught], ["unknown"])
+        laptop.connected(desk)
+        self.assertEqual(client.whoami()["name"], "laptop")
+        self.assertEqual(asked, ["once"])
+        release.set()
+        self.assertEqual(client.query("desk", "once", id=caught[0].id)["payload"]["summary"], "at last")
+
+    def test_an_agent_comes_back(self) -> None:
+        agent = self.agent(desk, "reviewer", query=lambda q: "here")
+        key = agent.key
+        for _ in range(2):
+            desk.restart()
+            desk.attached("reviewer")
+            self.assertEqual(agent.key, key)
+            laptop.connected(desk)
+            self.assertEqual(self.client(laptop).query("desk", "who?")["payload"]["summary"], "here")
+
+    def test_delegations_outlive_restarts(self) -> None:
+        begun, release = threading.Event(), threading.Event()
+        runs: list[str] = []
+
+        def work(work: acpd.Work) -> str:
+            runs.append(work.id)
+            begun.set()
+            release.wait(PATIENCE)
+            return "done"
+
+        self.agent(desk, "worker", delegate=work)
+        self.addCleanup(laptop.detached, "planner")
+        client, guest = self.client(laptop), self.client(laptop)
+        client.attach("planner", query=lambda q: "")
+        given, lost = client.delegate("desk", "the tests"), guest.delegate("desk", "more tests")
+        self.assertTrue(begun.wait(PATIENCE))
+        got: list[Any] = []
+        waiting = threading.Thread(target=lambda: got.append(given.result()))
+        waiting.start()
+        laptop.restart()
+        with self.assertRaisesRegex(acpd.NotFound, "attach"):  # it called as nobody, and nobody comes back
+            lost.result()
+        desk.kill()
+        release.set()  # the work ends while its daemon is away
+        time.sleep(0.1)
+        desk.start()
+        waiting.join(PATIENCE)
+        self.assertEqual([r["outcome"] for r in got], ["done"])
+        self.assertEqual(sorted(runs), sorted([given.id, lost.id]))
+
+    def test_waiting_for_a_daemon_ends(self) -> None:
+        fake = self.fake(lambda message: None)
+        with acpd.Client(fake.socket, reconnect=0.3) as client:
+            fake.answer = lambda message: fake.vanish()
+            began = time.monotonic()
+            with self.assertRaises(acpd.DaemonUnavailable):
+                client.delegation(str(uuid.uuid4())).result()
+            self.assertTrue(0.3 <= time.monotonic() - began < PATIENCE)
+        self.assertEqual([m["method"] for m in fake.calls], ["wait"])
+
+    def test_an_agent_that_may_not_come_back(self) -> None:
+        refused = {"error": {"code": -32000, "message": "no", "data": {"code": "invalid", "message": "no", "retryable": False}}}
+        answers: list[dict[str, Any]] = [{"result": {"key": "ab"}}, refused]
+        fake = self.fake(lambda message: answers.pop(0))
+        with acpd.Client(fake.socket) as client:
+            agent = client.attach("reviewer", query=lambda q: "")
+            fake.drop()
+            with self.assertRaises(acpd.Invalid):
+                agent.wait()
+        self.assertEqual([m["params"].get("key") for m in fake.calls], [None, "ab"])
+
+    def test_a_stopped_daemon(self) -> None:
+        client = self.client(laptop, patience=0.5)
+        client.whoami()
+        laptop.process.send_signal(signal.SIGSTOP)
+        os.waitpid(laptop.process.pid, os.WUNTRACED)
+        try:
+            with self.assertRaises(acpd.DaemonUnavailable):
+                client.whoami()
+        finally:
+            laptop.process.send_signal(signal.SIGCONT)
+        until("the daemon answers again", lambda: answers(client))
+
+    def test_a_client_that_was_closed_connects_again(self) -> None:
+        client = self.client(laptop)
+        for _ in range(3):
+            self.assertEqual(client.whoami()["name"], "laptop")
+            client.close()
+        client.close()
+
+
+def answers(client: acpd.Client) -> Optional[acpd.types.Whoami]:
+    try:
+        return client.whoami()
+    except acpd.DaemonUnavailable:
+        return None
+
+
+if __name__ == "__main__":
+    unittest.main()
