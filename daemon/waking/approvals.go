@@ -75,7 +75,7 @@ func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 	i := find()
 	if i < 0 {
 		w.mu.Unlock()
-		return Approval{}, kinds.Errorf(kinds.NotFound, "approvals: id: nothing waits under %.64q any more: acpctl approvals lists what does", id)
+		return Approval{}, kinds.Errorf(kinds.NotFound, "nothing waits under %.64q any more: acpctl approvals lists what does", id)
 	}
 	a := w.approvals[i]
 	w.mu.Unlock()
@@ -104,7 +104,7 @@ func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 func (w *Waker) allowAlways(a *approval) error {
 	p, ok := w.findPermission(a.Agent, a.Peer, a.Kind)
 	if !ok {
-		return kinds.Errorf(kinds.NotFound, "approvals: what let %s ask was revoked: acpctl wake allow gives it anew", a.Peer.Name)
+		return kinds.Errorf(kinds.NotFound, "what let %s ask was revoked: acpctl wake allow gives it anew", a.Peer.Name)
 	}
 	p.Ask, p.Since = false, time.Now()
 	return w.Rules.Allow(p)

@@ -67,7 +67,7 @@ func (f *Frame) reportError(ctx context.Context, cmd *cobra.Command, args []stri
 		}
 	}
 	if e.Code == kinds.TooLarge && e.From == "" && len(f.read) > 0 {
-		told.Message = strings.Join(f.read, ", ") + ": " + strings.TrimPrefix(told.Message, cmd.Name()+": ")
+		told.Message = strings.Join(f.read, ", ") + ": " + trimVerb(cmd, told.Message)
 	}
 	if e.From != "" && f.ForModel {
 		f.printErrorForModel(ctx, e)
@@ -84,8 +84,8 @@ func (f *Frame) reportError(ctx context.Context, cmd *cobra.Command, args []stri
 			return code
 		}
 	}
-	message := strings.TrimPrefix(client.Text(e.Message), cmd.Name()+": ") // which stands before it
-	if e.From != "" {                                                      // on one line: what looks like the next one would be its own
+	message := trimVerb(cmd, client.Text(e.Message)) // which stands before it
+	if e.From != "" {                                // on one line: what looks like the next one would be its own
 		message = f.FindPetname(ctx, e.From) + " says: " + client.Line(message)
 	}
 	message += DescribeDelivery(e)
@@ -134,7 +134,7 @@ func translateParam(cmd *cobra.Command, message string) string {
 // a word of the usage. Ids and names do not count. Their form was checked before, so that the
 // daemon's message is about what the daemon knows.
 func concernsCommandLine(cmd *cobra.Command, message string) bool {
-	word, _, ok := strings.Cut(strings.TrimPrefix(message, cmd.Name()+": "), ": ")
+	word, _, ok := strings.Cut(trimVerb(cmd, message), ": ")
 	if named := quoted.FindStringSubmatch(word); ok && named != nil {
 		return cmd.Flags().Lookup(named[1]) != nil || slices.Contains(splitUsage(cmd), strings.ToUpper(named[1]))
 	}
@@ -162,4 +162,13 @@ func wantsJSON(args []string) bool {
 		args = args[:i]
 	}
 	return slices.Contains(args, "--json")
+}
+
+// trimVerb returns an error's text without the verb, or the method, that stands before it: a verb
+// below another one has a method with a dot, like wake.allow.
+func trimVerb(cmd *cobra.Command, message string) string {
+	if cmd.HasParent() {
+		message = strings.TrimPrefix(message, cmd.Parent().Name()+"."+cmd.Name()+": ")
+	}
+	return strings.TrimPrefix(message, cmd.Name()+": ")
 }

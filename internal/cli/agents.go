@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
+)
+
+func (a *app) newAgentsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "agents",
+		Short: "List the attached agents, and who woke those that are sessions",
+		Example: `  acpctl agents
+  acpctl agents mute claude 1h      nothing wakes it
+  acpctl agents --json`,
+		Long: `Lists the agents that are attached to the own daemon. PROGRAM is that of a session, which
+answers only while it has a turn. HOUR and DAY say how many turns of it peers have caused
+in the last hour and the last 24 hours: 20 and 100 at most, half of them one peer. BY says
+which peers those were.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			agents, err := a.Daemon.Agents(cmd.Context())
+			if err != nil {
+				return err
+			}
+			var rows [][]string
+			for _, g := range agents {
+				program, hour, day, by, state := "-", "-", "-", "-", fmt.Sprintf("%d of %d under way", g.Active, g.MaxConcurrent)
+				if g.Session != nil {
+					program = strings.TrimSpace(g.Session.Harness + " " + g.Session.Version)
+				}
+				if w := g.Woken; w != nil {
+					hour, day, by = fmt.Sprint(w.Hour), fmt.Sprint(w.Day), formatWakers(w)
+					state = a.formatWaking(w, state)
+				}
+				rows = append(rows, []string{g.Name, ui.DashIfEmpty(program), a.FormatAge(g.Since), hour, day, by, state})
+			}
+			return a.PrintList(client.Agents{Agents: agents}, []string{"NAME", "PROGRAM", "SINCE", "HOUR", "DAY", "BY", "STATE"}, rows)
+		},
+	}
+	cmd.AddCommand(a.newMuteAgentCmd())
+	return cmd
+}
+
+// formatWakers returns which peers woke a session in the last day, and how often.
+func formatWakers(w *client.Woken) string {
+	var by []string
+	for _, one := range w.By {
+		by = append(by, fmt.Sprintf("%s %d", one.Name, one.Day))
+	}
+	return ui.DashIfEmpty(strings.Join(by, ", "))
+}
+
+// formatWaking adds to the state of a session what keeps messages from waking it.
+func (a *app) formatWaking(w *client.Woken, state string) string {
+	if w.Waiting > 0 {
+		state += fmt.Sprintf(", %d to wake it", w.Waiting)
+	}
+	if w.Approvals > 0 {
+		state += fmt.Sprintf(", %d for acpctl approvals", w.Approvals)
+	}
+	if !w.MutedUntil.IsZero() {
+		state += ", muted until " + a.FormatTime(w.MutedUntil.Time)
+	}
+	return state
+}
+
+func (a *app) newMuteAgentCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "mute NAME [DURATION]",
+		Short: "Keep anything from waking a session for a time",
+		Example: `  acpctl agents mute claude
+  acpctl agents mute claude 8h
+  acpctl agents mute claude 0s      it may be woken again`,
+		Long: `Nothing wakes the session for that time, 1h unless DURATION says otherwise, at most 720h:
+what comes for it waits for its next tool call. A restart of acpd does not end it.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d := time.Hour
+			if len(args) > 1 {
+				var err error
+				if d, err = time.ParseDuration(args[1]); err != nil || d < 0 || d > client.MaxMute || d%time.Second != 0 {
+					return frame.UsageErrorf("DURATION: expected whole seconds from 0s to 720h, like 90s or 1h")
+				}
+			}
+			muted, err := a.Daemon.MuteAgent(cmd.Context(), client.MuteAgentParams{Name: args[0], Secs: uint64(d / time.Second)})
+			if err != nil {
+				return err
+			}
+			return a.PrintData(muted, func() {
+				if muted.Until.IsZero() {
+					a.PrintLine("%s may be woken", client.Line(muted.Name))
+					return
+				}
+				a.PrintLine("%s is muted until %s", client.Line(muted.Name), a.FormatTime(muted.Until.Time))
+			})
+		},
+	}
+}

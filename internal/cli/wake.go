@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
+)
+
+func (a *app) newWakeCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "wake",
+		Short: "Say whose messages may wake a session of an agent program",
+		Example: `  acpctl wake allow desk --kinds query,notify
+  acpctl wake list
+  acpctl wake revoke desk`,
+		Long: `A session, such as a Claude Code or Codex that somebody works with, answers only while
+it has a turn. What comes for it waits for its next tool call, unless its sender is
+allowed here to wake it: then a turn begins, which costs money, and the session is told
+that a message waits. No peer is allowed at first. What peers cause so is bounded: see
+agents, which shows who woke whom.`,
+	}
+	frame.RequireVerb(cmd)
+	cmd.AddCommand(a.newWakeAllowCmd(), a.newWakeListCmd(), a.newWakeRevokeCmd(), a.newWakeAnswersCmd())
+	return cmd
+}
+
+func (a *app) newWakeAllowCmd() *cobra.Command {
+	var p client.WakeAllowParams
+	cmd := &cobra.Command{
+		Use:   "allow PEER",
+		Short: "Let a peer's messages wake sessions",
+		Example: `  acpctl wake allow desk
+  acpctl wake allow desk --kinds query --agent claude
+  acpctl wake allow laptop --ask    each message waits for acpctl approvals`,
+		Long: `Lets messages of a peer wake sessions, from now on and until revoke or untrust. Kinds are
+query, delegate, notify, result and error; partial results wake nobody. What was allowed
+before for other kinds stays.
+
+A session where nobody is there to be asked for permissions, or that has skipped them, is
+not woken without --unattended: what the peer writes is then read by a model whose tools
+nobody watches.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.Peer = args[0]
+			rules, err := a.Daemon.AllowWake(cmd.Context(), p)
+			if err != nil {
+				return err
+			}
+			return a.printWakeRules(rules)
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&p.Kinds, "kinds", nil, "only for these: query, delegate, notify, result, error (default: all of them)")
+	f.StringVar(&p.Agent, "agent", "", "only the session of this name (default: every session)")
+	f.BoolVar(&p.Ask, "ask", false, "each message waits for acpctl approvals")
+	f.BoolVar(&p.Unattended, "unattended", false, "also if nobody is there to be asked for permissions")
+	return cmd
+}
+
+func (a *app) newWakeListCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List what may wake sessions",
+		Example: `  acpctl wake list
+  acpctl wake list --json`,
+		Long: `Lists the rules of wake allow, those of config.yaml (agents), and whether answers wake
+the session that asked. SOURCE says which file a rule is in.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			rules, err := a.Daemon.WakeRules(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.printWakeRules(rules)
+		},
+	}
+}
+
+// printWakeRules prints rules as a table. Answers to what a session asked stand in the column of
+// peers as such.
+func (a *app) printWakeRules(rules *client.WakeRules) error {
+	var rows [][]string
+	row := func(peer, kind, agent string, ask, unattended bool, source string) {
+		how := "at once"
+		if ask {
+			how = "after acpctl approvals"
+		}
+		if unattended {
+			how += ", also unattended"
+		}
+		if agent == "" {
+			agent = "every session"
+		}
+		rows = append(rows, []string{peer, kind, agent, how, source})
+	}
+	for _, r := range rules.Rules {
+		row(r.Name, r.Kind, r.Agent, r.Ask, r.Unattended, r.Source)
+	}
+	for _, r := range rules.Answers {
+		row("(who was asked)", "answer", r.Agent, false, r.Unattended, r.Source)
+	}
+	return a.PrintList(rules, []string{"PEER", "KIND", "WAKES", "HOW", "SOURCE"}, rows)
+}
+
+func (a *app) newWakeRevokeCmd() *cobra.Command {
+	var p client.WakeRevokeParams
+	cmd := &cobra.Command{
+		Use:   "revoke PEER",
+		Short: "Take back what wake allow gave a peer",
+		Example: `  acpctl wake revoke desk
+  acpctl wake revoke desk --kinds notify --agent claude`,
+		Long: `Takes back rules of wake allow. It counts at once, also for messages that wait to wake a
+session. Rules in config.yaml are changed there.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.Peer = args[0]
+			revoked, err := a.Daemon.RevokeWake(cmd.Context(), p)
+			if err != nil {
+				return err
+			}
+			return a.PrintData(revoked, func() { a.PrintLine("%d revoked", revoked.Revoked) })
+		},
+	}
+	cmd.Flags().StringSliceVar(&p.Kinds, "kinds", nil, "only for these (default: all of them)")
+	cmd.Flags().StringVar(&p.Agent, "agent", "", "only the rules of the session of this name (default: all rules of the peer)")
+	return cmd
+}
+
+func (a *app) newWakeAnswersCmd() *cobra.Command {
+	var p client.WakeAnswersParams
+	cmd := &cobra.Command{
+		Use:   "answers on|off",
+		Short: "Say whether answers to what a session asked wake it",
+		Example: `  acpctl wake answers on
+  acpctl wake answers off --agent claude`,
+		Long: `With on, the final result or error of a delegation that a session gave wakes it, once,
+and so does a question about it, whichever peer was asked. Partial results wake nobody.`,
+		Args:      frame.NamedArgs("on or off"),
+		ValidArgs: []string{"on", "off"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch args[0] {
+			case "on", "off":
+				p.On = args[0] == "on"
+			default:
+				return frame.UsageErrorf("%q: expected on or off", args[0])
+			}
+			rules, err := a.Daemon.SetWakeAnswers(cmd.Context(), p)
+			if err != nil {
+				return err
+			}
+			return a.printWakeRules(&client.WakeRules{Rules: []client.WakeRule{}, Answers: rules.Answers})
+		},
+	}
+	cmd.Flags().StringVar(&p.Agent, "agent", "", "only the session of this name (default: every session)")
+	cmd.Flags().BoolVar(&p.Unattended, "unattended", false, "also if nobody is there to be asked for permissions")
+	return cmd
+}
+
+func (a *app) newApprovalsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "approvals",
+		Short: "List the messages that wait for your word before they wake a session",
+		Example: `  acpctl approvals
+  acpctl approvals yes 3
+  acpctl approvals always 3         also what comes later of this peer and kind
+  acpctl approvals no 3             it waits for the session's next tool call`,
+		Long: `Lists messages of peers that wake allow --ask lets ask. Their text is in the inbox
+(acpctl inbox), except that of queries and delegations, which have their sender waiting.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := a.Daemon.Approvals(cmd.Context())
+			if err != nil {
+				return err
+			}
+			var rows [][]string
+			for _, p := range all {
+				rows = append(rows, []string{p.ID, p.Name, p.Kind, p.Agent, a.FormatAge(p.Since), p.Message.String()})
+			}
+			return a.PrintList(client.Approvals{Approvals: all}, []string{"ID", "PEER", "KIND", "WAKES", "SINCE", "MESSAGE"}, rows)
+		},
+	}
+	for answer, short := range map[string]string{
+		"yes":    "Let a message wake its session",
+		"always": "Let a message wake its session, and all later ones of its peer and kind",
+		"no":     "Leave a message for its session's next tool call",
+	} {
+		cmd.AddCommand(&cobra.Command{
+			Use:     answer + " ID",
+			Short:   short,
+			Example: "  acpctl approvals\n  acpctl approvals " + answer + " 3",
+			RunE: func(cmd *cobra.Command, args []string) error {
+				decided, err := a.Daemon.Approve(cmd.Context(), client.ApproveParams{ID: args[0], Answer: answer})
+				if err != nil {
+					return err
+				}
+				return a.PrintData(decided, func() {
+					a.PrintLine("%s: %s of %s for %s", answer, decided.Kind, decided.Name, client.Line(decided.Agent))
+				})
+			},
+		})
+	}
+	return cmd
+}
