@@ -20,7 +20,7 @@ import (
 // and the ack is on disk before the caller has it. A repeat of a call whose ack is
 // known gets that; any other is sent again, and the peer knows it by its id.
 func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.DelegateParams) (any, error) {
-	request, err := d.composeRequest(s, kinds.KindDelegate, &p.Head, p.To, p.Payload)
+	request, err := d.composeRequest(ctx, s, kinds.KindDelegate, &p.Head, p.To, p.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (d *Daemon) serveCancel(ctx context.Context, s *localConn, p *client.Cancel
 		}
 		to = cmp.Or(to, t.Peer.String())
 	}
-	env, whom, err := d.composeEnvelope(s, kinds.KindCancel, &p.Head, to, p.Payload)
+	env, whom, err := d.composeEnvelope(ctx, s, kinds.KindCancel, &p.Head, to, p.Payload)
 	if err != nil {
 		return nil, err
 	}

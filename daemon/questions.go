@@ -36,7 +36,7 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 	if err := d.delegations.CheckOpenForQuestions(t); err != nil {
 		return nil, err
 	}
-	env, err := d.composeQuestion(s, t, p)
+	env, err := d.composeQuestion(ctx, s, t, p)
 	if err != nil {
 		return nil, err
 	}
@@ -68,13 +68,13 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 
 // composeQuestion returns the envelope of a question about a delegation that was taken. Without a
 // parent, it follows from the delegation.
-func (d *Daemon) composeQuestion(s *localConn, t *delegation.Delegation, p *client.QueryParams) (*wire.Envelope, error) {
+func (d *Daemon) composeQuestion(ctx context.Context, s *localConn, t *delegation.Delegation, p *client.QueryParams) (*wire.Envelope, error) {
 	if p.Thread != "" {
 		return nil, kinds.Errorf(kinds.Invalid, "thread: it follows from ref: leave it out")
 	}
 	h := p.Head
 	h.Parent = cmp.Or(h.Parent, t.ID)
-	c, err := d.findParentChain(&h)
+	c, err := d.findParentChain(ctx, &h)
 	if err != nil {
 		return nil, err
 	}

@@ -69,8 +69,8 @@ func (d *Daemon) resolvePeers(names []string) ([]identity.ID, error) {
 }
 
 // composeRequest returns the checked envelope of a call.
-func (d *Daemon) composeRequest(s *localConn, kind string, h *client.Head, to string, payload wire.Payload) (kinds.Checked, error) {
-	env, _, err := d.composeEnvelope(s, kind, h, to, payload)
+func (d *Daemon) composeRequest(ctx context.Context, s *localConn, kind string, h *client.Head, to string, payload wire.Payload) (kinds.Checked, error) {
+	env, _, err := d.composeEnvelope(ctx, s, kind, h, to, payload)
 	if err != nil {
 		return kinds.Checked{}, err
 	}
@@ -79,12 +79,12 @@ func (d *Daemon) composeRequest(s *localConn, kind string, h *client.Head, to st
 
 // composeEnvelope returns the envelope of a call, to which the caller may add, and its
 // receiver.
-func (d *Daemon) composeEnvelope(s *localConn, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
+func (d *Daemon) composeEnvelope(ctx context.Context, s *localConn, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
 	p, agent, err := d.resolveRecipient(s, to)
 	if err != nil {
 		return nil, p, err
 	}
-	c, err := d.findParentChain(h)
+	c, err := d.findParentChain(ctx, h)
 	if err != nil {
 		return nil, p, err
 	}
@@ -98,8 +98,9 @@ func (d *Daemon) composeEnvelope(s *localConn, kind string, h *client.Head, to s
 }
 
 // findParentChain returns the chain of a message that follows from another one. That one may
-// be an open query, a message that repeats remember or a session was shown, or a taken task.
-func (d *Daemon) findParentChain(h *client.Head) (wire.Chain, error) {
+// be an open query, a message that repeats remember or a session was shown, a taken task, or a
+// message of the inbox.
+func (d *Daemon) findParentChain(ctx context.Context, h *client.Head) (wire.Chain, error) {
 	if h.Parent.IsZero() {
 		return wire.Chain{Thread: h.Thread}, nil
 	}
@@ -114,11 +115,18 @@ func (d *Daemon) findParentChain(h *client.Head) (wire.Chain, error) {
 		c, ok = d.shownChains.find(h.Parent)
 	}
 	if !ok {
-		t := d.delegations.FindByID(nil, h.Parent, client.Taken)
-		if t == nil {
-			return wire.Chain{}, kinds.Errorf(kinds.NotFound, "parent: %s is no inbound message that is still known: leave it out where the chain begins", h.Parent)
+		if t := d.delegations.FindByID(nil, h.Parent, client.Taken); t != nil {
+			c, ok = t.Chain, true
 		}
-		c = t.Chain
+	}
+	if !ok {
+		var err error
+		if c, ok, err = d.inbox.FindChain(ctx, h.Parent); err != nil {
+			return wire.Chain{}, err
+		}
+	}
+	if !ok {
+		return wire.Chain{}, kinds.Errorf(kinds.NotFound, "parent: %s is no inbound message that is still known: leave it out where the chain begins", h.Parent)
 	}
 	c.Hops++
 	return c, nil
@@ -164,7 +172,7 @@ func withProbeTimeout(ctx context.Context, ms uint64) (context.Context, context.
 }
 
 func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingParams) (any, error) {
-	env, err := d.composeRequest(s, kinds.KindPing, &p.Head, p.To, nil)
+	env, err := d.composeRequest(ctx, s, kinds.KindPing, &p.Head, p.To, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +197,7 @@ func serveQuery(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, err
 	if !p.Ref.IsZero() {
 		return d.serveQuestion(ctx, s, r, p)
 	}
-	env, err := d.composeRequest(s, kinds.KindQuery, &p.Head, p.To, p.Payload)
+	env, err := d.composeRequest(ctx, s, kinds.KindQuery, &p.Head, p.To, p.Payload)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +217,7 @@ func queryTimeout(query kinds.Checked) time.Duration {
 }
 
 func (d *Daemon) serveDiscover(ctx context.Context, s *localConn, p *client.DiscoverParams) (any, error) {
-	env, err := d.composeRequest(s, kinds.KindDiscover, &p.Head, p.To, nil)
+	env, err := d.composeRequest(ctx, s, kinds.KindDiscover, &p.Head, p.To, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +275,7 @@ func (d *Daemon) serveNotify(ctx context.Context, s *localConn, p *client.Notify
 }
 
 func (d *Daemon) sendNotify(ctx context.Context, s *localConn, h *client.Head, name string, payload wire.Payload, wait bool) (*client.Receipt, error) {
-	env, _, err := d.composeEnvelope(s, kinds.KindNotify, h, name, payload)
+	env, _, err := d.composeEnvelope(ctx, s, kinds.KindNotify, h, name, payload)
 	if err != nil {
 		return nil, err
 	}

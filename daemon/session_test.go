@@ -766,12 +766,14 @@ func TestHopsOfWhatWasShownLate(t *testing.T) {
 	laptop.repeats.ForgetPeer(desk.ID()) // as after 10 minutes, or a restart
 	laptop.shownChains.forgetPeer(desk.ID())
 	reply := client.NotifyParams{Head: client.Head{Parent: r.ID}, To: client.To("desk"), Payload: wire.Payload(`{"topic":"t"}`)}
-	s.refused(kinds.NotFound, "notify", reply)
+	s.must("notify", reply, nil) // it lies in the inbox
 	s.must("ack", client.AckParams{IDs: s.unread()}, nil)
 	s.must("notify", reply, nil)
+	laptop.shownChains.forgetPeer(desk.ID())
+	s.refused(kinds.NotFound, "notify", reply)
 	var in client.Inbox
 	asker.must("inbox", nil, &in)
-	if len(in.Messages) != 1 || in.Messages[0].Envelope.Hops != 1 {
+	if len(in.Messages) != 2 || in.Messages[0].Envelope.Hops != 1 || in.Messages[1].Envelope.Hops != 1 {
 		t.Errorf("%+v", in.Messages)
 	}
 }

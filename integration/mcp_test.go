@@ -15,6 +15,7 @@ import (
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // session is an agent program that has acpctl mcp as a child, with the official client.
@@ -205,6 +206,77 @@ func TestToolsWithoutADaemon(t *testing.T) {
 	second := desk.startSession("reviewer", "--attach")
 	desk.attached("reviewer-2")
 	second.must("shown", "acp_inbox", nil)
+}
+
+// Two sessions that ask each other for ever, each after it has answered and without saying what
+// it follows from, end at the bound of hops. So do notices that are acknowledged first, also
+// if the daemon was killed since they came.
+func TestSessionsThatNeverStop(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	sessions := [2]*session{desk.startSession("reviewer", "--attach"), laptop.startSession("planner", "--attach")}
+	to := [2]string{"laptop/planner", "desk/reviewer"}
+	desk.attached("reviewer")
+	laptop.attached("planner")
+	const bound = wire.MaxHops + 1
+	ended := false
+	for n := 0; n <= bound && !ended; n++ {
+		from, other := sessions[n%2], sessions[(n+1)%2]
+		answered := make(chan *toolResult, 1)
+		go func() { answered <- from.call("acp_query", map[string]any{"to": to[n%2], "question": "And now?"}) }()
+		await.Until(t, "it is asked, or refused", func() bool {
+			if len(answered) > 0 {
+				return true
+			}
+			r := other.call("acp_inbox", nil)
+			rows, _ := r.Detail["messages"].([]any)
+			for _, row := range rows {
+				other.must("answered", "acp_reply", map[string]any{"id": row.(map[string]any)["id"], "text": "Ask me again."})
+				return true
+			}
+			return false
+		})
+		r := await.Receive(t, "the answer", answered)
+		if ended = r.Error != nil && r.Error.Code == "loop_detected"; !ended && r.State != "answered" {
+			t.Fatalf("question %d: %s %+v", n, r.said, r.Error)
+		}
+	}
+	if !ended {
+		t.Errorf("after %d questions they still go on", bound)
+	}
+
+	sessions = [2]*session{desk.startSession("tester", "--attach"), laptop.startSession("tester", "--attach")}
+	to = [2]string{"laptop/tester", "desk/tester"}
+	desk.attached("tester")
+	laptop.attached("tester")
+	ended = false
+	for n := 0; n <= bound && !ended; n++ {
+		from, other := sessions[n%2], sessions[(n+1)%2]
+		r := from.call("acp_notify", map[string]any{"to": to[n%2], "topic": "ping"})
+		if ended = r.Error != nil && r.Error.Code == "loop_detected"; ended {
+			break
+		}
+		if r.State != "held" && r.State != "handed" {
+			t.Fatalf("notice %d: %s", n, r.said)
+		}
+		switch n {
+		case 5:
+			restartKilled(laptop, desk)
+			laptop.attached("tester")
+		case 6:
+			restartKilled(desk, laptop)
+			desk.attached("tester")
+		}
+		if shown := other.must("shown", "acp_inbox", nil); !strings.Contains(shown.Text, r.ID) {
+			t.Fatalf("notice %d is not in the inbox: %s", n, shown.said)
+		}
+		if n > 6 { // what a daemon knew of acknowledged messages goes with it
+			other.must("shown", "acp_inbox", map[string]any{"ack": []string{r.ID}})
+		}
+	}
+	if !ended {
+		t.Errorf("after %d notices they still go on", bound)
+	}
 }
 
 // A session answers now whoever may wake it, and others when it has a turn.

@@ -103,7 +103,6 @@ type inboxPage struct {
 	room   int // characters that are left
 	rows   []inboxRow
 	shown  []uint64 // numbers of the messages that were shown to their end
-	newest wire.MessageID
 	full   bool
 	err    error
 }
@@ -113,11 +112,9 @@ const inboxBatch = 10
 
 // fill shows what waits, or one message alone, of which it shows the page of that number.
 func (p *inboxPage) fill(ctx context.Context, only wire.MessageID, number int) error {
-	var newest wire.MessageID
 	for _, open := range p.server.requests.list() {
 		if only.IsZero() || open.ID == only {
 			p.addRequest(open, number)
-			newest = open.ID
 		}
 	}
 	for after := uint64(0); !p.full; {
@@ -145,12 +142,13 @@ func (p *inboxPage) fill(ctx context.Context, only wire.MessageID, number int) e
 			return err
 		}
 	}
-	// A request that is open is what the session works on, whatever lies in the inbox.
-	if newest.IsZero() {
-		newest = p.newest
-	}
-	if !newest.IsZero() {
-		p.server.parents.note(newest)
+	// What is open is what the session works on, so it counts as newer than what lies there.
+	for _, open := range []bool{false, true} {
+		for _, row := range p.rows {
+			if row.Open == open {
+				p.server.parents.note(row.ID)
+			}
+		}
 	}
 	return nil
 }
@@ -175,7 +173,6 @@ func (p *inboxPage) addMessage(ctx context.Context, m *client.HeldMessage, numbe
 		p.shown = append(p.shown, m.Seq)
 		s.reading.end(m.Envelope.ID) // the session needs not be woken for it
 	}
-	p.newest = m.Envelope.ID
 }
 
 // add shows one message, or as much of it as fits if it is the first. It reports whether the

@@ -43,28 +43,45 @@ func (m *memory[K, V]) forget(k K) {
 // parentFor is how long a message that was shown to the session is the parent of its calls.
 const parentFor = 10 * time.Minute
 
-// parentMemory knows the newest inbound message that was shown to the session.
+// parentMemory knows which inbound messages were shown to the session.
 type parentMemory struct {
 	mu    sync.Mutex
-	id    wire.MessageID
-	shown time.Time
+	shown memory[wire.MessageID, showing]
+	n     int // messages that were ever shown
 }
 
-// note notes that an inbound message was shown just now.
+// showing says which of the messages was shown first, and when it was shown last.
+type showing struct {
+	number int
+	last   time.Time
+}
+
+// note notes that an inbound message is shown now. One that is shown again does not become newer
+// than those that came after it.
 func (p *parentMemory) note(id wire.MessageID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.id, p.shown = id, time.Now()
+	p.shown.most = maxSenders
+	s, again := p.shown.get(id)
+	if !again {
+		p.n++
+		s.number = p.n
+	}
+	s.last = time.Now()
+	p.shown.keep(id, s)
 }
 
 // newest returns the newest message that was shown in the last ten minutes, zero if there is none.
-func (p *parentMemory) newest() wire.MessageID {
+func (p *parentMemory) newest() (id wire.MessageID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if time.Since(p.shown) > parentFor {
-		return wire.MessageID{}
+	newest := 0
+	for _, shown := range p.shown.order {
+		if s, _ := p.shown.get(shown); s.number > newest && time.Since(s.last) <= parentFor {
+			id, newest = shown, s.number
+		}
 	}
-	return p.id
+	return id
 }
 
 // noticeQueue holds lines for the model that go with the next result.

@@ -270,10 +270,16 @@ func TestCallsNameTheirParent(t *testing.T) {
 	if len(parents) > 0 {
 		t.Error("a parent that the model named was left out")
 	}
-	s.parents.mu.Lock()
-	s.parents.shown = time.Now().Add(-11 * time.Minute)
-	s.parents.mu.Unlock()
 	forgotten = false
+	newer := wire.NewMessageID()
+	s.parents.note(newer)
+	s.parents.note(shown) // again
+	ask(newer, "", nil)
+	s.parents.mu.Lock()
+	for id, shown := range s.parents.shown.values {
+		s.parents.shown.values[id] = showing{shown.number, shown.last.Add(-11 * time.Minute)}
+	}
+	s.parents.mu.Unlock()
 	ask(started, "", nil)
 	s.Parent = wire.MessageID{}
 	ask(wire.MessageID{}, "parser", nil)

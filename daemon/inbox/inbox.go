@@ -123,6 +123,20 @@ func (b *Inbox) holds(key heldKey) bool {
 	return held
 }
 
+// FindChain returns the chain of a message that the inbox has, whoever sent it, also if an agent
+// has taken it.
+func (b *Inbox) FindChain(ctx context.Context, id wire.MessageID) (chain wire.Chain, known bool, err error) {
+	text, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]byte, error) { return readEnvelopeByID(tx, id) })
+	if err != nil || text == nil {
+		return wire.Chain{}, false, err
+	}
+	env, err := wire.ParseEnvelope(text)
+	if err != nil {
+		return wire.Chain{}, false, fmt.Errorf("inbox: message %s: %w", id, err)
+	}
+	return env.Chain(), true, nil
+}
+
 // AddMessage keeps a message for the agent of a name, or for any if that is "". The message is on
 // disk when AddMessage returns. The error is overloaded if the peer's share is used up.
 func (b *Inbox) AddMessage(ctx context.Context, env *wire.Envelope, agent string) error {

@@ -42,6 +42,16 @@ func readHeldEnvelope(tx *store.Tx, k heldKey) (envelope []byte, err error) {
 	return envelope, err
 }
 
+// readEnvelopeByID returns the text of a message, held or taken, whoever sent it; nil if there is
+// none.
+func readEnvelopeByID(tx *store.Tx, id wire.MessageID) (envelope []byte, err error) {
+	err = tx.QueryRow("SELECT envelope FROM daemon_inbox WHERE (peer, id) IN (SELECT DISTINCT peer, ? FROM daemon_inbox) LIMIT 1", id[:]).Scan(&envelope)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return envelope, err
+}
+
 // isHeld leaves out the messages that agents took. They stay in the same table for a while,
 // so that to take one copies nothing.
 const isHeld = " seq NOT IN (SELECT seq FROM daemon_taken)"
