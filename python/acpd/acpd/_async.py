@@ -355,6 +355,32 @@ class AsyncClient:
         return True
 
 
+    async def _ask_back(self, ref: str, question: str) -> dict[str, Any]:
+        """Asks a question back under one id, until there is an answer."""
+        id, pause = draw_id(), _SHORTEST_PAUSE
+        while True:
+            began = asyncio.get_running_loop().time()
+            try:
+                params = {"id": id, "ref": ref, "payload": {"question": question, "deadline_ms": 60_000}}
+                return cast("dict[str, Any]", (await self._within(60, "query", params))["payload"])
+            except (DaemonUnavailable, Unreachable, Timeout) as e:
+                if not e.retryable:
+                    raise
+            except (NotFound, Cancelled):
+                if await self._is_over(ref):
+                    raise over(ref) from None  # else its ack is not on disk yet
+            pause = _SHORTEST_PAUSE if asyncio.get_running_loop().time() - began > 1 else min(2 * pause, _LONGEST_PAUSE)
+            await asyncio.sleep(pause)
+
+
+    async def _is_over(self, ref: str) -> bool:
+        """Says whether a delegation has ended."""
+        try:
+            return (await self._within(0, "task", {"id": ref}))["state"] in FINAL
+        except NotFound:
+            return True
+
+
 class AsyncDelegation:
     """A delegation that was given. It outlives this process and both daemons.
 
@@ -380,6 +406,21 @@ class AsyncDelegation:
             if task["state"] in FINAL:
                 return
             seen = task.get("partials", 0)
+
+    async def questions(self) -> AsyncIterator[types.Question]:
+        """Goes through what the agent that works on it asks, until the delegation is over. `answer` answers, or, if an agent is attached here that takes queries, that agent."""
+        seen = 0
+        while True:
+            task = await self._wait({"after_questions": seen})
+            if task["state"] in FINAL:
+                return
+            if task.get("questions", 0) > seen and "question" in task:
+                yield task["question"]
+            seen = task.get("questions", 0)
+
+    async def answer(self, answer: Any) -> None:
+        """Answers the question that is open: with a text, or with the payload of a response."""
+        await self._client._within(0, "answer", {"ref": self.id, "payload": make_response(answer)})
 
     async def result(self, *, timeout: Optional[float] = None) -> types.Result:
         """Waits until the delegation is over, and returns its result. Raises TaskFailed, or the error of its code; after timeout seconds Timeout."""

@@ -3,7 +3,6 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional, cast
 
 from . import types
@@ -55,7 +54,7 @@ class Message:
 
     @property
     def delegation(self) -> Optional[types.Task]:
-        """The delegation that a result or an error belongs to."""
+        """The delegation that a result or an error belongs to, or a question of the agent that works on it."""
         return self.envelope.get("delegation")
 
 
@@ -78,13 +77,23 @@ class AsyncWork(Message):
     def task(self) -> str:
         return str(self.payload["task"])
 
-    async def progress(self, outcome: str, data: Any = None, **fields: Any) -> bool:
-        """Sends a partial result, and returns whether the peer has it. Fields are more members of the payload.
+    async def progress(self, outcome: str = "", data: Any = None, *, done: Optional[float] = None, message: str = "") -> bool:
+        """Sends a partial result: how much is done, from 0 to 1, what is being done, and what there is so far. Returns whether the peer has it.
 
-        A daemon or a peer that is away for the moment is no error: the work goes on. Raises
-        Cancelled if the delegation is over.
+        The daemon lets four out in a second; of more the last counts. A daemon or a peer that is
+        away for the moment is no error: the work goes on. Raises Cancelled if the delegation is
+        over.
         """
-        return await self._client._send_partial(self.id, partial(outcome, data, fields))
+        return await self._client._send_partial(self.id, partial(outcome, data, done, message))
+
+    async def ask(self, question: str) -> dict[str, Any]:
+        """Asks back whoever delegated this, and returns the payload of the answer, however long that takes.
+
+        It is one question under one id, which is asked again when there is no answer for a
+        while. Raises the error with which it was answered, Cancelled if the delegation is over,
+        and UnknownKind if the peer's daemon is too old for it.
+        """
+        return await self._client._ask_back(self.id, question)
 
 
 class Work(Message):
@@ -98,11 +107,15 @@ class Work(Message):
     def task(self) -> str:
         return str(self.payload["task"])
 
-    def progress(self, outcome: str, data: Any = None, **fields: Any) -> bool:
+    def progress(self, outcome: str = "", data: Any = None, *, done: Optional[float] = None, message: str = "") -> bool:
         """As `AsyncWork.progress`."""
         if self.cancelled.is_set():
             raise over(self.id)
-        return self._client._run(self._client._async._send_partial(self.id, partial(outcome, data, fields)))
+        return self._client._run(self._client._async._send_partial(self.id, partial(outcome, data, done, message)))
+
+    def ask(self, question: str) -> dict[str, Any]:
+        """As `AsyncWork.ask`."""
+        return self._client._run(self._client._async._ask_back(self.id, question))
 
 
 def over(delegation: str) -> Exception:
@@ -112,9 +125,16 @@ def over(delegation: str) -> Exception:
     return Cancelled(f"the delegation {delegation} is over: stop")
 
 
-def partial(outcome: str, data: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+def partial(outcome: str, data: Any, done: Optional[float], message: str) -> dict[str, Any]:
     """Returns the payload of a partial result."""
-    return {"status": "partial", "outcome": outcome, **({} if data is None else {"data": data}), **fields}
+    payload: dict[str, Any] = {"status": "partial", "outcome": outcome}
+    if data is not None:
+        payload["data"] = data
+    if done is not None:
+        payload["progress"] = done
+    if message:
+        payload["message"] = message
+    return payload
 
 
 def make_response(answer: Any) -> dict[str, Any]:

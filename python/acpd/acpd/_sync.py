@@ -255,6 +255,14 @@ class Delegation:
         """As `AsyncDelegation.progress`."""
         return self._client._iterate(self._async.progress())
 
+    def questions(self) -> Iterator[types.Question]:
+        """As `AsyncDelegation.questions`."""
+        return self._client._iterate(self._async.questions())
+
+    def answer(self, answer: Any) -> None:
+        """As `AsyncDelegation.answer`."""
+        self._client._run(self._async.answer(answer))
+
     def result(self, *, timeout: Optional[float] = None) -> types.Result:
         """As `AsyncDelegation.result`."""
         return self._client._run(self._async.result(timeout=timeout))

@@ -245,7 +245,7 @@ class TestDelegations(Case):
 
         def work(work: acpd.Work) -> dict[str, Any]:
             for n in range(3):
-                self.assertTrue(work.progress(f"part {n}", data={"n": n}))
+                self.assertTrue(work.progress(f"part {n}", data={"n": n}, done=n / 3, message="testing"))
                 self.assertTrue(read.acquire(timeout=PATIENCE))
             return {"outcome": "done: " + work.task, "data": work.payload["context"]}
 
@@ -255,9 +255,9 @@ class TestDelegations(Case):
         self.assertEqual(given.status()["state"], "accepted")
         seen = []
         for part in given.progress():
-            seen.append((part["outcome"], part["data"]["n"]))
+            seen.append((part["outcome"], part["data"]["n"], part["message"]))
             read.release()
-        self.assertEqual(seen, [("part 0", 0), ("part 1", 1), ("part 2", 2)])
+        self.assertEqual(seen, [("part 0", 0, "testing"), ("part 1", 1, "testing"), ("part 2", 2, "testing")])
         result = given.result()
         self.assertEqual((result["status"], result["outcome"], result["data"]), ("completed", "done: the tests", {"commit": "4f2a"}))
         self.assertEqual(client.delegation(given.id).result(), result)
@@ -336,6 +336,34 @@ class TestDelegations(Case):
                 await asyncio.wait_for(cancelled.wait(), PATIENCE)
 
         asyncio.run(run())
+
+    def test_questions_back(self) -> None:
+        def work(work: acpd.Work) -> str:
+            try:
+                return " and ".join(work.ask(question)["summary"] for question in ("which branch?", "really?"))
+            except acpd.NotAuthorized as e:
+                return e.message
+
+        self.agent(desk, "worker", delegate=work)
+        given = self.client(laptop).delegate("desk", "the tests")
+        belongs: list[Any] = []
+        for n, question in enumerate(given.questions()):
+            self.assertEqual(question["text"], ("which branch?", "really?")[n])
+            given.answer(["main", {"summary": "yes", "data": 1}][n])
+        self.assertEqual(given.result()["outcome"], "main and yes")
+
+        def answer(question: acpd.Question) -> str:
+            belongs.append(question.delegation and question.delegation["id"])
+            if question.question == "really?":
+                raise acpd.NotAuthorized("enough")
+            return "dev"
+
+        self.addCleanup(laptop.detached, "planner")
+        planner = self.client(laptop)
+        planner.attach("planner", query=answer)
+        given = planner.delegate("desk", "the tests")
+        self.assertEqual(given.result()["outcome"], "enough")
+        self.assertEqual(belongs, [given.id] * 2)
 
     def test_an_agent_that_is_closed_tells_who_delegated(self) -> None:
         worker = self.agent(desk, "worker", delegate=lambda work: work.cancelled.wait(PATIENCE))
