@@ -142,6 +142,9 @@ func dialSocket(ctx context.Context, path, name string) (net.Conn, error) {
 func newSocketError(err error, path string) error {
 	home := filepath.Dir(path)
 	usual, usualErr := findUsualHome()
+	if above := filepath.Dir(home); filepath.Base(home) == AgentFolder && isUnusedHome(home, usual) && !isUnusedHome(above, usual) {
+		home = above
+	}
 	switch {
 	case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && usualErr == nil && isUnusedHome(home, usual):
 		return newUnavailableError(true, "no daemon at %s, nor the state of one in that directory: name the one that acpd was started with, usually %s, or start one with: acpd --home %s", path, usual, home)

@@ -34,6 +34,8 @@ func TestNoDaemon(t *testing.T) {
 	}
 	for path, words := range map[string]string{
 		filepath.Join(dir, "acp.sock"):                  "no daemon at " + dir + "/acp.sock: start one with: acpd --home " + dir,
+		filepath.Join(usual, AgentFolder, "acp.sock"):   "no daemon at " + usual + "/agent/acp.sock: start one with: acpd --home " + usual,
+		filepath.Join(dir, AgentFolder, "acp.sock"):     "no daemon at " + dir + "/agent/acp.sock: start one with: acpd --home " + dir,
 		filepath.Join(usual, "acp.sock"):                "no daemon at " + usual + "/acp.sock: start one with: acpd --home " + usual,
 		filepath.Join(empty, "acp.sock"):                never(empty),
 		filepath.Join(dir, "no", "such", "acp.sock"):    never(filepath.Join(dir, "no", "such")),

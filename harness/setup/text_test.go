@@ -34,7 +34,7 @@ func TestJSONEntries(t *testing.T) {
 		if _, err := d.set(entry, "s", "n"); err != nil || string(d.text) != c.want {
 			t.Errorf("%q: set again: %v, %q", c.text, err, d.text)
 		}
-		if err := d.remove("s", "n"); err == nil {
+		if err = d.remove("s", "n"); err == nil {
 			err = d.removeEmpty(made)
 		}
 		if err != nil || string(d.text) != c.text {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -199,7 +201,7 @@ func (a *app) setUp(ctx context.Context, name string, o setup.Options, flags *se
 		err = told
 	}
 	if err != nil {
-		return fmt.Errorf("setup: %w", err)
+		return explainUnwritable(err)
 	}
 	if accepted > 0 {
 		a.tell(fmt.Sprintf("Sessions of %s that are open know of it when they start again.", plan.Title))
@@ -228,6 +230,16 @@ func (a *app) printSteps(shown []shownStep) error {
 			a.PrintLine("nothing to change")
 		}
 	})
+}
+
+// explainUnwritable returns the error of a file that could not be written, with the remedy if
+// something forbids that.
+func explainUnwritable(err error) error {
+	told := fmt.Errorf("setup: %w", err)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return frame.WithHint(told, "a sandbox or file permission forbids it: run this in a terminal of your own")
+	}
+	return told
 }
 
 // refuseToAsk shows what setup would write and returns the error that nobody can be asked.
@@ -342,7 +354,7 @@ func (a *app) undoSetup(ctx context.Context, name string, o setup.Options, flags
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("setup: %w", err)
+		return explainUnwritable(err)
 	case flags.wake:
 		return a.takeBackAnswers(ctx, o.Agent)
 	}

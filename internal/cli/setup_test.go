@@ -1,14 +1,21 @@
 package cli
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -113,5 +120,25 @@ func TestSetupWake(t *testing.T) {
 	f.SetAnswer(client.MethodWakeList, kinds.Errorf(kinds.NotAuthorized, "wake.list is the owner's"))
 	if got = f.RunInteractive("yes\nno\nno\nno\n", "setup", "codex", "--wake"); got.Code != 4 || !strings.Contains(got.Err, "wake.list is the owner's") {
 		t.Errorf("an agent: %+v", got)
+	}
+}
+
+// What a sandbox keeps setup from writing is told with what to do.
+func TestSetupInASandbox(t *testing.T) {
+	run := &frame.Frame{Terminal: ui.Terminal{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}}
+	for errno, hinted := range map[error]bool{syscall.EROFS: true, syscall.EACCES: true, syscall.EPERM: true, syscall.ENOSPC: false} {
+		err := explainUnwritable(&os.PathError{Op: "open", Path: "/home/someone/.claude.json", Err: errno})
+		if !errors.Is(err, errno) {
+			t.Errorf("%v is lost: %v", errno, err)
+		}
+		var stderr strings.Builder
+		run.Err = &stderr
+		cmd := &cobra.Command{Use: "acpctl", RunE: func(*cobra.Command, []string) error { return err }}
+		if code := run.Run(t.Context(), cmd, nil); code == 0 {
+			t.Error("no failure")
+		}
+		if got := strings.Contains(stderr.String(), "run this in a terminal of your own"); got != hinted {
+			t.Errorf("%v: %s", errno, stderr.String())
+		}
 	}
 }
