@@ -49,7 +49,7 @@ var arrows = map[string][]string{
 	"internal/jsonscan": {},
 	"internal/pace":     {},
 
-	"internal/cli":         {"internal/cli/channel", "internal/cli/oacp", "mcp", "harness/setup"},
+	"internal/cli":         {"internal/cli/channel", "internal/cli/oacp", "mcp", "harness/profile", "harness/setup"},
 	"internal/cli/channel": {"internal/cli/frame", "client/channels"},
 	"internal/cli/oacp":    {"internal/cli/frame", "oacp/mailbox"},
 	"internal/cli/clitest": {"internal/cli/frame"},

@@ -21,6 +21,7 @@ import (
 var version string
 
 func main() {
+	cli.ServeHelper()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
 	os.Exit(cli.RunCommandLine(ctx, version, os.Args[1:]))

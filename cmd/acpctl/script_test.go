@@ -16,9 +16,12 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/acpd/acpd/internal/cli"
 )
 
 func TestMain(m *testing.M) {
+	cli.ServeHelper()
 	testscript.Main(m, map[string]func(){"acpctl": main})
 }
 

@@ -213,11 +213,15 @@ func (t *Table) List(ctx context.Context, days int) ([]client.SpentRow, error) {
 }
 
 // CountUntrust makes what Reserve returns of a peer another number from now on. What was
-// spent for the peer stays spent.
+// spent for the peer stays spent. For a peer that has had no run it writes nothing.
 func (t *Table) CountUntrust(ctx context.Context, peer identity.ID) error {
 	t.mu.Lock()
 	delete(t.refused, peer)
 	t.mu.Unlock()
+	known, err := store.ReadValue(ctx, t.db, func(tx *store.Tx) (bool, error) { return hasSpent(tx, peer) })
+	if err != nil || !known {
+		return err
+	}
 	return t.db.Write(ctx, true, func(tx *store.Tx) error { return addUntrust(tx, peer) })
 }
 

@@ -81,6 +81,12 @@ func readSpentSince(tx *store.Tx, day string) ([]client.SpentRow, error) {
 		}, day)
 }
 
+// hasSpent reports whether a run was reserved for a peer in the last MaxDays.
+func hasSpent(tx *store.Tx, peer identity.ID) (has bool, err error) {
+	err = tx.QueryRow("SELECT EXISTS (SELECT 1 FROM daemon_spent WHERE peer = ?)", peer[:]).Scan(&has)
+	return has, err
+}
+
 // readUntrusts returns how often a peer was untrusted.
 func readUntrusts(tx *store.Tx, peer identity.ID) (n uint64, err error) {
 	err = tx.QueryRow("SELECT count FROM daemon_untrusts WHERE peer = ?", peer[:]).Scan(&n)

@@ -53,6 +53,7 @@ type Request struct {
 	Agent  string // of the peer, by its own word
 	Thread string // "": nothing is kept of the run
 	Prompt string
+	Env    []string // of the run, if its profile has acp: true
 
 	Progress func(text string) // hears what the model says while it works; may be nil; is not called after Run has returned
 }
@@ -200,7 +201,7 @@ func (r *Runner) start(ctx context.Context, c *session, q Request) (read *readin
 	if r.Profile.ACP {
 		spec.Sockets = r.Sockets
 		spec.Read = append(spec.Read, r.Executable)
-		more = r.Agent()
+		more = append(r.Agent(), q.Env...)
 	}
 	spec.Env = r.Profile.makeEnv(v, r.Program, c.temp(), more)
 	spec.Argv = append([]string{r.Program.Path}, r.Profile.makeArgs(v)...)
@@ -340,6 +341,30 @@ func CheckDir(dir string, private ...string) (string, error) {
 		}
 	}
 	return dir, nil
+}
+
+// CheckPaths returns an error if the profile shows a run one of the private folders.
+func (p *Profile) CheckPaths(private ...string) error {
+	paths := slices.Clone(p.Read)
+	for _, c := range p.Credentials {
+		paths = append(paths, c.File)
+	}
+	for _, path := range paths {
+		real, err := expandHome(path)
+		if err == nil {
+			real, err = realPath(real)
+		}
+		if err != nil {
+			continue // it is not there, and no run sees it
+		}
+		for _, folder := range private {
+			folder, err := realPath(folder)
+			if err == nil && (isWithin(real, folder) || isWithin(folder, real)) {
+				return fmt.Errorf("read, credentials: %s overlaps with %s, which is the daemon's own: name another", path, folder)
+			}
+		}
+	}
+	return nil
 }
 
 // isWithin reports whether a clean path is a folder or below it.

@@ -97,6 +97,9 @@ func OpenSessions(folder, profile string) (*Sessions, error) {
 	return s, nil
 }
 
+// Folder returns where the conversations are, for files beside them that begin with agent.
+func (s *Sessions) Folder() string { return s.root }
+
 // Close lets another process have the conversations.
 func (s *Sessions) Close() error { return s.lock.Close() }
 

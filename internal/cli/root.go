@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/acpd/acpd/harness/run"
 	"github.com/acpd/acpd/internal/cli/channel"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/oacp"
@@ -18,6 +19,10 @@ type app struct {
 	*frame.Frame
 	version string
 }
+
+// ServeHelper does the work of a helper process and ends this process, if it was started as one
+// by acpctl serve --profile. Else it returns at once. It is called first thing in main.
+func ServeHelper() { run.ServeHelper() }
 
 // RunCommandLine runs one command line of acpctl with the streams of this process, and returns the exit
 // code. version is the program's; "" stands for the module's.

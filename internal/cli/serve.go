@@ -25,9 +25,10 @@ func (a *app) newServeCmd() *cobra.Command {
 	p := client.AttachParams{}
 	s := &server{app: a}
 	cmd := &cobra.Command{
-		Use:   "serve [flags] -- CMD ARGS…",
-		Short: "Answer queries and delegations with a command",
+		Use:   "serve [flags] [-- CMD ARGS…]",
+		Short: "Answer queries and delegations with a command, or with an agent program",
 		Example: `  acpctl serve --prompt -- ./answer.sh
+  acpctl serve --profile claude --dir ~/src/parser
   acpctl serve --name reviewer --domain code.review --timeout 5m -- ./review --json
   acpctl serve --kinds query --concurrency 1 --prompt -- sh -c 'grep -i -e "$(cat)" -- notes.txt'`,
 		Long: `Attaches an agent that runs CMD for each query and delegation, without a shell:
@@ -57,8 +58,28 @@ whose agent was killed at work is kept for ten minutes for who has its key: --ke
 keeps the key, so that this agent is back at once.
 
 By default queries and delegations are taken, and cancellations with the latter.
-Notifications are left to other agents, or stay in the inbox.`,
+Notifications are left to other agents, or stay in the inbox.
+
+With --profile, an agent program runs without a person instead of CMD: claude, codex,
+opencode, or a profile of your own, as NAME.yaml in the folder profiles of the state directory
+or as a file (a path with a slash in it). --show-profile prints one, to begin with.
+
+  It sees --dir, else an empty folder, with its own program and credentials, and nothing else
+  of yours: neither your home nor the state directory. --tools says what it may do there: none;
+  read, the default with --dir; work, which is to write and to run commands. bubblewrap confines
+  it, else Landlock; on macOS sandbox-exec. Where nothing does, it has no tools, and serve says so.
+  Your MCP servers, hooks, skills and memory are off. What it must know of your environment the
+  profile lists.
+  Messages of one peer, agent and thread are one conversation, for 7 days after the last one.
+  Messages without a thread are each a new one.
+  What it may cost stands under spending in config.yaml; acpctl agents --spent shows what it has.`,
 		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case s.profile.isWanted() && len(args) > 0:
+				return frame.UsageErrorf("--profile runs an agent program: give no CMD")
+			case s.profile.isWanted():
+				return nil
+			}
 			return frame.NamedArgs("CMD")(cmd, args[:min(1, len(args))])
 		},
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault), // files
@@ -75,6 +96,14 @@ Notifications are left to other agents, or stay in the inbox.`,
 			}
 			if s.stderr != stderrNone && s.stderr != stderrLast {
 				return frame.UsageErrorf("--stderr: %q: expected %s or %s", s.stderr, stderrNone, stderrLast)
+			}
+			if s.profile.isWanted() {
+				return s.serveProfile(cmd, p, h)
+			}
+			for _, name := range profileFlags {
+				if cmd.Flags().Changed(name) {
+					return frame.UsageErrorf("--%s is for --profile: give that too, or leave it out", name)
+				}
 			}
 			if p.Name == "" {
 				p.Name = makeAgentName(args[0])
@@ -97,6 +126,7 @@ Notifications are left to other agents, or stay in the inbox.`,
 	f.StringVar(&s.stderr, "stderr", stderrNone, "what peers hear of a failing command's stderr: none, or last, its last lines")
 	f.StringVar(&s.keyFile, "key-file", "", "where to keep the key of the agent, for the next start")
 	f.BoolVar(&s.prompt, "prompt", false, "stdin is the question or task alone, as text")
+	s.profile.addFlags(f)
 	return cmd
 }
 
@@ -171,6 +201,9 @@ func (s *server) serveUntilSignal(ctx context.Context, p client.AttachParams, h 
 	}
 	takes := strings.Join(p.Kinds, ", ")
 	h.OnAttached = func() {
+		if s.runner != nil {
+			go s.forgetUntrustedPeers(attached)
+		}
 		if err := writeKeyFile(s.keyFile, s.app.Daemon.Key()); err != nil {
 			s.logLine("--key-file: %v", err)
 		}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness/profile"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -23,6 +25,11 @@ type server struct {
 	keyFile string // "": the key is kept in memory alone
 	name    string // as which it is attached
 	socket  string // of the agents, for commands
+
+	profile    profileOptions
+	runner     *profile.Runner // runs an agent program instead of a command; nil: a command
+	unconfined string          // why nothing confines it
+	forgetting atomic.Bool     // conversations with untrusted peers are removed
 
 	working  context.Context // ends when all commands are to end
 	stopWork context.CancelCauseFunc
@@ -58,7 +65,7 @@ func (s *server) answerQuery(ctx context.Context, in *client.Inbound) (any, erro
 	defer cancel(nil)
 	defer context.AfterFunc(s.working, func() { cancel(context.Cause(s.working)) })()
 	started := time.Now()
-	out, err := s.runCommand(ctx, in, q.Question, q.Domain)
+	out, err := s.doWork(ctx, in, q.Question, q.Domain, nil)
 	s.printWorkReport(in, started, err)
 	if err != nil {
 		return nil, err
@@ -90,7 +97,7 @@ func (s *server) acceptDelegation(_ context.Context, in *client.Inbound) (*kinds
 // performTask runs the command of a delegation and reports the result.
 func (s *server) performTask(ctx context.Context, in *client.Inbound, d *kinds.Delegate) {
 	started := time.Now()
-	out, err := s.runCommand(ctx, in, d.Task, d.Domain)
+	out, err := s.doWork(ctx, in, d.Task, d.Domain, nil)
 	calledOff := s.removeTask(ctx, in.ID)
 	if calledOff {
 		err = errCalledOff

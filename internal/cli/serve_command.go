@@ -33,15 +33,8 @@ const (
 // ends. In the last two cases it ends all processes of the command. A command that ends by
 // itself may leave some running. The error is a *kinds.Error.
 func (s *server) runCommand(ctx context.Context, in *client.Inbound, prompt, domain string) (*commandOutput, error) {
-	limit := time.Duration(in.DeadlineMS) * time.Millisecond
-	if s.timeout > 0 && (limit == 0 || s.timeout < limit) {
-		limit = s.timeout
-	}
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
+	ctx, cancel, limit := s.withLimit(ctx, in)
+	defer cancel()
 	stdin := []byte(prompt)
 	if !s.prompt {
 		stdin = in.Payload.Object()
@@ -78,6 +71,20 @@ func (s *server) runCommand(ctx context.Context, in *client.Inbound, prompt, dom
 		why += ": " + words
 	}
 	return nil, kinds.Errorf(kinds.Internal, "%s", why)
+}
+
+// withLimit returns a context that ends when the work for a message must be over, and how long
+// that is from now; 0: it may take as long as ctx.
+func (s *server) withLimit(ctx context.Context, in *client.Inbound) (context.Context, context.CancelFunc, time.Duration) {
+	limit := time.Duration(in.DeadlineMS) * time.Millisecond
+	if s.timeout > 0 && (limit == 0 || s.timeout < limit) {
+		limit = s.timeout
+	}
+	if limit == 0 {
+		return ctx, func() {}, 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	return ctx, cancel, limit
 }
 
 // explainCommandEnd returns the error of a command that was ended.
