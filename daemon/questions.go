@@ -33,10 +33,15 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 			return nil, kinds.Errorf(kinds.Invalid, "to: a question about a delegation goes to the agent that gave it, at %s: leave it out", d.peerName(t.Peer))
 		}
 	}
+	if err := d.checkMayReport(s, t); err != nil {
+		return nil, err
+	}
 	if err := d.delegations.CheckOpenForQuestions(t); err != nil {
 		return nil, err
 	}
-	env, err := d.composeQuestion(ctx, s, t, p)
+	head := p.Head
+	head.Parent = cmp.Or(head.Parent, t.ID) // it follows from the delegation
+	env, err := d.composeQuestion(ctx, s, t, p, &head)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +51,9 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 	}
 	if n := len(p.Payload); n > kinds.MaxQuestion {
 		return nil, kinds.Errorf(kinds.TooLarge, "query: a question about a delegation has at most %d bytes, this one has %d: ask for less at a time", kinds.MaxQuestion, n)
+	}
+	if err := d.countSend(ctx, &head, env); err != nil {
+		return nil, err
 	}
 	defer r.CancelAfter(queryTimeout(query))()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -66,15 +74,12 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 	return newAnswer(query, reply, rtt), nil
 }
 
-// composeQuestion returns the envelope of a question about a delegation that was taken. Without a
-// parent, it follows from the delegation.
-func (d *Daemon) composeQuestion(ctx context.Context, s *localConn, t *delegation.Delegation, p *client.QueryParams) (*wire.Envelope, error) {
+// composeQuestion returns the envelope of a question about a delegation that was taken.
+func (d *Daemon) composeQuestion(ctx context.Context, s *localConn, t *delegation.Delegation, p *client.QueryParams, h *client.Head) (*wire.Envelope, error) {
 	if p.Thread != "" {
 		return nil, kinds.Errorf(kinds.Invalid, "thread: it follows from ref: leave it out")
 	}
-	h := p.Head
-	h.Parent = cmp.Or(h.Parent, t.ID)
-	c, err := d.findParentChain(ctx, &h)
+	c, err := d.findParentChain(ctx, h)
 	if err != nil {
 		return nil, err
 	}
@@ -183,6 +188,7 @@ func (d *Daemon) askAgent(ctx context.Context, sender identity.Peer, t *delegati
 		in.DeadlineMS = uint64(max(left, time.Millisecond).Milliseconds())
 	}
 	if a.IsSession() {
+		d.shownChains.add(env) // the session may act upon it when it has answered
 		defer d.beginExchangeWithSession(ctx, a, sender, in)()
 	}
 	var answer wire.Payload
@@ -233,6 +239,9 @@ func (d *Daemon) serveAnswer(ctx context.Context, s *localConn, p *client.Answer
 	t, q, ok := d.delegations.FindQuestion(s.guestCredential(), p.Ref)
 	if !ok {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no question that waits for an answer, nor a delegation about which one does: see tasks", p.Ref)
+	}
+	if err := d.checkMayReport(s, t); err != nil {
+		return nil, err
 	}
 	row, _ := kinds.FindKind(kinds.KindResponse)
 	if err := row.CheckPayload(p.Payload); err != nil {

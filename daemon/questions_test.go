@@ -519,3 +519,28 @@ func TestAPeerThatTakesNoQuestions(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// A question comes to the session that delegated, and wakes it if its owner lets answers do so.
+func TestAQuestionWakesWhoDelegated(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	s := desk.session("claude")
+	given := delegateTo(s.local, "laptop", task1(""))
+	for _, on := range []bool{false, true} {
+		if on {
+			desk.dial().must("wake.answers", client.WakeAnswersParams{On: true, Agent: "claude"}, nil)
+		}
+		id := wire.NewMessageID()
+		wantCode(t, "without an answer", kinds.Timeout, asks(worker, given.ID, id, brief))
+		if in := s.next(on); in.Kind != kinds.KindQuery || in.ID != id || in.Delegation == nil || in.Delegation.ID != given.ID {
+			t.Errorf("it is told %+v", in)
+		}
+		s.release <- wire.Payload(mainBranch)
+		await.Until(t, "the answer is kept", func() bool { return s.state(given.ID).Question == nil })
+		wantAnswer(t, "then", asks(worker, given.ID, id, brief))
+	}
+	if len(s.told) > 0 {
+		t.Errorf("it is told again: %+v", <-s.told)
+	}
+}
