@@ -133,6 +133,9 @@ func setUp(t *testing.T, program string, o Options, sending bool) (written []Wri
 			diffs += "note: " + note + "\n"
 			continue
 		}
+		if step.Name == StepServer && note != "" && diff != "" {
+			diffs += "note: " + note + "\n"
+		}
 		diffs += diff
 		if diff != "" || step.Name == StepInstructions {
 			plan.Accept(step)

@@ -71,6 +71,9 @@ func listOpenCodeSteps(o *Options) ([]Step, error) {
 		return setOpenCodeServer(text, o)
 	}})
 	server.Note = "OpenCode asks for nothing unless a rule says so: with the server comes the rule that it asks for each of its tools."
+	if word := readOpenCodeWord(config); word != "" {
+		server.Note = fmt.Sprintf("%s has %q as the permission for everything, so that holds for each of its tools, those that send text to peers too.", config.path, word)
+	}
 	if o.Project != "" {
 		server.Note += " Others who work on the project get " + config.path + " too if it is committed."
 	}
@@ -83,10 +86,32 @@ func listOpenCodeSteps(o *Options) ([]Step, error) {
 			instructions = newInstructionsStep(openCode, at.claudeFile)
 		} else {
 			instructions.edits = nil
+			if f, err := readFile(at.claudeFile); err == nil && bytes.Contains(f.text, []byte(snippetBegin)) {
+				return append(steps, instructions), nil // it reads them there
+			}
 			instructions.Note = fmt.Sprintf("OpenCode has no %s, and so reads %s: no instructions are added, since a new file would hide that one.", at.instructions.path, at.claudeFile.path)
 		}
 	}
 	return append(steps, instructions), nil
+}
+
+// readOpenCodeWord returns the one word that a configuration has for all permissions, "" if it has
+// none.
+func readOpenCodeWord(at place) string {
+	f, err := readFile(at)
+	if err != nil {
+		return ""
+	}
+	d, err := newJSONText(f.text, true)
+	if err != nil {
+		return ""
+	}
+	v, found, err := d.findValue("permission")
+	if err != nil || !found {
+		return ""
+	}
+	word, _ := d.readString(v)
+	return word
 }
 
 func listOpenCodeParts(o *Options) ([]part, error) {
