@@ -85,8 +85,12 @@ func (p *program) findConnection(s *Status, o Options) {
 		return // a folder that has nothing of acpd's
 	}
 	s.Project, s.ProjectServer = config, Foreign
-	if e.isOurs(&o) {
-		s.ProjectServer, _ = o.checkEntry(p, e)
+	if !e.isOurs(&o) {
+		return
+	}
+	s.ProjectServer, _ = o.checkEntry(p, e)
+	if s.ProjectServer == Connected && s.Connected == NotConnected && e.command[0] == o.Command {
+		s.Connected, s.Config, s.Command, s.Problem = Connected, config, e.command, "in this folder alone"
 	}
 }
 
