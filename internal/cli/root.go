@@ -54,7 +54,7 @@ unreachable or unknown, 6 no daemon, 7 any other error of the peer, 130 interrup
 		a.newStatusCmd(), a.newWhoamiCmd(), a.newPeersCmd(),
 		a.newPingCmd(), a.newQueryCmd(), a.newDelegateCmd(), a.newNotifyCmd(), a.newCancelCmd(), a.newDiscoverCmd(),
 		a.newTasksCmd(), a.newWaitCmd(), a.newReplyCmd(), a.newInboxCmd(), a.newServeCmd(), a.newMCPCmd(), a.newSetupCmd(),
-		a.newAgentsCmd(), a.newWakeCmd(), a.newApprovalsCmd(),
+		a.addSpentFlag(a.newAgentsCmd()), a.newWakeCmd(), a.newApprovalsCmd(),
 		a.newInviteCmd(), a.newJoinCmd(), a.newTrustCmd(), a.newUntrustCmd(),
 		channel.NewChannelCmd(f), oacp.NewOACPCmd(f),
 		a.newCompletionCmd(), a.newVersionCmd(),

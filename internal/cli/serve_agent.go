@@ -97,7 +97,14 @@ func (s *server) acceptDelegation(_ context.Context, in *client.Inbound) (*kinds
 // performTask runs the command of a delegation and reports the result.
 func (s *server) performTask(ctx context.Context, in *client.Inbound, d *kinds.Delegate) {
 	started := time.Now()
-	out, err := s.doWork(ctx, in, d.Task, d.Domain, nil)
+	var progress *progressReporter
+	var hear func(string)
+	if d.OwesResult() && s.runner != nil {
+		progress = s.startProgress(ctx, in.ID)
+		hear = progress.hear
+	}
+	out, err := s.doWork(ctx, in, d.Task, d.Domain, hear)
+	progress.stop()
 	calledOff := s.removeTask(ctx, in.ID)
 	if calledOff {
 		err = errCalledOff
