@@ -144,6 +144,15 @@ func TestSessionsAskEachOther(t *testing.T) {
 		if got := reviewer.openRequest("Review the parser."); got != task {
 			t.Errorf("round %d: delegation %s waits, want %s", round, got, task)
 		}
+		asked := make(chan *toolResult, 1)
+		go func() {
+			asked <- reviewer.call("acp_query", map[string]any{"question": "Which branch?", "about": task})
+		}()
+		question := planner.openRequest("Which branch?")
+		planner.must("answered", "acp_reply", map[string]any{"id": question, "text": "The one called main."})
+		if r := await.Receive(t, "the answer to the question", asked); r.State != "answered" || !strings.Contains(r.Text, "The one called main.") {
+			t.Errorf("round %d: %+v", round, r)
+		}
 		reviewer.must(arrived, "acp_reply", map[string]any{"id": task, "text": "Half of it.", "status": "partial"})
 		if r := planner.must("accepted", "acp_task", map[string]any{"id": task}); !strings.Contains(r.Text, "Half of it.") {
 			t.Errorf("round %d: %s", round, r.Text)

@@ -89,10 +89,10 @@ func (s *Server) awaitTask(ctx context.Context, call *toolCall, id wire.MessageI
 		if left < time.Millisecond {
 			return twice(ctx, func(ctx context.Context) (*client.Task, error) { return s.Daemon.Task(ctx, id) })
 		}
-		task, err := s.Daemon.Wait(ctx, client.WaitParams{ID: id, TimeoutMS: uint64(left.Milliseconds()), AfterPartials: partials})
+		task, err := s.Daemon.Wait(ctx, client.WaitParams{ID: id, TimeoutMS: uint64(left.Milliseconds()), AfterPartials: partials, AfterQuestions: new(uint64)})
 		e, coded := errors.AsType[*kinds.Error](err)
 		switch {
-		case err == nil && task.State.IsFinal():
+		case err == nil && (task.State.IsFinal() || task.Question != nil):
 			return task, nil
 		case err == nil:
 			partials = &task.Partials

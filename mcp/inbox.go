@@ -159,7 +159,9 @@ func (p *inboxPage) addRequest(r *openRequest, number int) {
 	if left > 0 {
 		head = "Answer within " + describeDuration(left.Round(time.Second)) + ".\n"
 	}
-	p.add(&r.Envelope, r.Name, head, inboxRow{Open: true, DeadlineS: int(left.Seconds())}, number)
+	if p.add(&r.Envelope, r.Name, head, inboxRow{Open: true, DeadlineS: int(left.Seconds())}, number) {
+		p.server.reading.end(r.ID)
+	}
 }
 
 func (p *inboxPage) addMessage(ctx context.Context, m *client.HeldMessage, number int) {
@@ -187,19 +189,19 @@ func (p *inboxPage) add(e *wire.Envelope, name, head string, row inboxRow, numbe
 		text = client.RenderPeerMessage(m)
 	}
 	number = max(number, 1)
-	if text == "" || len(text)+len(head) > p.room {
+	if text == "" || len(head)+len(text)*pageSize/sizePages(e.Payload) > p.room {
 		if len(p.rows) > 0 {
 			p.full = true
 			p.text.WriteString("There is more: call acp_inbox when these are answered or acknowledged.\n")
 			return false
 		}
-		if text, pages = client.RenderPeerPage(m, number, pageSize-len(head)); number > pages {
+		if text, pages = client.RenderPeerPage(m, number, sizePages(m.Payload)-len(head)); number > pages {
 			p.err = kinds.Errorf(kinds.Invalid, "page: there are %d", pages)
 			return false
 		}
 	}
 	p.text.WriteString(head + text + "\n")
-	p.room -= len(head) + len(text)
+	p.room -= len(head) + len(text)*pageSize/sizePages(e.Payload)
 	row.ID, row.Kind, row.From, row.Ref, row.Part = e.ID, e.Kind, name, e.Ref, number < pages
 	p.rows = append(p.rows, row)
 	p.result.payloads = append(p.result.payloads, exact{e.ID, e.Payload})

@@ -1,6 +1,8 @@
 package mcp
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -39,13 +41,19 @@ func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error)
 	if err != nil {
 		return nil, err
 	}
+	var ref wire.MessageID
+	if a.To == "" {
+		if ref, err = s.findAskedBack(h.Parent, given); err != nil {
+			return nil, err
+		}
+	}
 	payload, err := newPayload(kinds.KindQuery, &kinds.Query{Question: a.Question, Domain: a.Domain, DeadlineMS: deadline})
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.beginCall(h.ID, a.To, func(ctx context.Context) (*client.Answer, error) {
+	c, err := s.beginCall(h.ID, cmp.Or(a.To, "whoever delegated"), func(ctx context.Context) (*client.Answer, error) {
 		return withParent(h, given, a.Thread, func(h client.Head) (*client.Answer, error) {
-			return s.Daemon.Query(ctx, client.QueryParams{Head: h, To: a.To, Payload: payload})
+			return s.Daemon.Query(ctx, client.QueryParams{Head: h, To: a.To, Ref: ref, Payload: payload})
 		})
 	})
 	if err != nil {
@@ -56,6 +64,19 @@ func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error)
 		c.cancel()
 	}
 	return r, err
+}
+
+// findAskedBack returns the delegation about which a query that names no peer asks back: the one
+// that about names, or the one that the session was shown last.
+func (s *Server) findAskedBack(about wire.MessageID, given bool) (wire.MessageID, error) {
+	r, err := s.requests.find(about)
+	switch {
+	case r != nil && r.Kind == kinds.KindDelegate:
+		return about, nil
+	case given && err != nil:
+		return about, err
+	}
+	return about, kinds.Errorf(kinds.Invalid, "to: missing: name a peer, or in about a delegation that waits for your reply, to ask back")
 }
 
 // awaitCall waits until a kept call has ended, as long as a tool call waits, and returns its result.
@@ -104,11 +125,21 @@ func (s *Server) describeCall(ctx context.Context, c *keptCall, page int) (*resu
 // says: together it is not over client.PeerPageSize.
 const pageSize = client.PeerPageSize - 1400
 
+// sizePages returns the size of a message's pages. Agent programs show results as JSON, in which
+// line breaks and quotation marks take two characters; text that is full of them has shorter
+// pages.
+func sizePages(p wire.Payload) int {
+	if escapes := bytes.Count(p, []byte{'\\'}); escapes*8 > len(p) {
+		return pageSize / 2
+	}
+	return pageSize
+}
+
 // addPeerText adds a page of a message, and says how the page that follows is read, if there is
 // one. Page 0 is the first.
 func (r *result) addPeerText(m client.PeerMessage, page int, how string) error {
 	page = max(page, 1)
-	text, pages := client.RenderPeerPage(m, page, pageSize)
+	text, pages := client.RenderPeerPage(m, page, sizePages(m.Payload))
 	if page > pages {
 		return kinds.Errorf(kinds.Invalid, "page: there are %d", pages)
 	}

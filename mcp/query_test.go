@@ -368,3 +368,23 @@ func TestDelegate(t *testing.T) {
 	d.answer(client.MethodCancel, &client.CancelAnswer{Ref: wire.MessageID{9}, Payload: wire.Payload(`{"accepted":false,"code":"not_found","message":"x"}`)})
 	p.must("not cancelled", "acp_task", args{"id": wire.NewMessageID().String(), "do": "cancel"})
 }
+
+// Text that is full of line breaks is longer as JSON, which is what some programs show.
+func TestPagesOfManyLinesAreShorter(t *testing.T) {
+	d := newFakeDaemon(t)
+	p := startProgram(t, d, &Server{})
+	d.answerQueries(func(context.Context, *client.QueryParams, string) (string, error) {
+		return strings.Repeat("\"\n", 20_000), nil
+	})
+	r := p.must("answered", "acp_query", args{"to": "desk", "question": "?"})
+	pages := 1
+	for ; r.Next > 0; pages++ {
+		if r.size > 8000 {
+			t.Errorf("a page of %d bytes", r.size)
+		}
+		r = p.must("answered", "acp_task", args{"id": r.ID.String(), "do": "result", "page": r.Next})
+	}
+	if pages < 10 {
+		t.Errorf("%d pages", pages)
+	}
+}

@@ -241,6 +241,11 @@ func (t *requestTable) endReply(r *openRequest) {
 // that from the inbox.
 func (s *Server) replyToMessage(ctx context.Context, id wire.MessageID, a *replyArguments) (*result, error) {
 	who, ok := s.replies.get(id)
+	if !ok && a.Status == replyCompleted {
+		if r, err := s.answerQuestion(ctx, id, a); r != nil || err != nil {
+			return r, err
+		}
+	}
 	if !ok {
 		var err error
 		if who, err = s.findSender(ctx, id); err != nil {
@@ -303,4 +308,21 @@ func (s *Server) findSender(ctx context.Context, id wire.MessageID) (sender, err
 			return sender{}, unknown
 		}
 	}
+}
+
+// answerQuestion answers a question about a delegation of the session's, which acp_task has shown.
+// It returns nil and no error if there is no question of that id.
+func (s *Server) answerQuestion(ctx context.Context, id wire.MessageID, a *replyArguments) (*result, error) {
+	payload, err := newPayload(kinds.KindResponse, &kinds.Response{Summary: a.Text, Data: a.Data})
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.Daemon.Answer(ctx, client.AnswerParams{Ref: id, Payload: payload})
+	switch {
+	case err == nil:
+		return &result{State: "answered", ID: id, Text: "The question is answered; the work goes on."}, nil
+	case kinds.AsError(err).Code == kinds.NotFound:
+		return nil, nil
+	}
+	return nil, err
 }

@@ -208,7 +208,11 @@ func (s *Server) wakeForRequest(r *openRequest, in *client.Inbound) {
 	r.woken = true
 	s.requests.mu.Unlock()
 	if !woken {
-		s.goOn(func(ctx context.Context) { s.post(ctx, in, r.ended) })
+		read := s.reading.begin(in.ID)
+		s.goOn(func(ctx context.Context) {
+			defer s.reading.end(in.ID)
+			s.post(ctx, in, read, r.ended)
+		})
 	}
 }
 
@@ -218,7 +222,7 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnsw
 	if in.Wake == nil || s.agent.currentSession() == nil {
 		return nil, nil
 	}
-	var read <-chan struct{}
+	var ended <-chan struct{} // nil: never
 	if in.Kind == kinds.KindQuery || in.Kind == kinds.KindDelegate {
 		r, _ := s.requests.find(in.ID)
 		if r == nil {
@@ -227,14 +231,13 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnsw
 		s.requests.mu.Lock()
 		r.woken = true
 		s.requests.mu.Unlock()
-		read = r.ended
-	} else {
-		read = s.reading.begin(in.ID)
+		ended = r.ended
 	}
+	read := s.reading.begin(in.ID)
 	answers := make(chan client.WakeAnswer, 1)
 	s.goOn(func(ctx context.Context) {
 		defer s.reading.end(in.ID)
-		posted, proven := s.post(ctx, in, read)
+		posted, proven := s.post(ctx, in, read, ended)
 		answers <- client.WakeAnswer{Posted: posted, Proven: proven}
 	})
 	select {
@@ -278,14 +281,16 @@ func (t *readingTable) end(id wire.MessageID) {
 }
 
 // post gives the session's program a line that says that a message waits. Nothing in the line
-// is a peer's choice but its petname. It waits for the end of a turn, unless read is closed
-// before. proven reports that the model has the message's text.
-func (s *Server) post(ctx context.Context, in *client.Inbound, read <-chan struct{}) (posted, proven bool) {
+// is a peer's choice but its petname. It waits for the end of a turn, unless read or ended is
+// closed before. proven reports that the model has the message's text.
+func (s *Server) post(ctx context.Context, in *client.Inbound, read, ended <-chan struct{}) (posted, proven bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.goOn(func(context.Context) {
 		select {
 		case <-read:
+			cancel()
+		case <-ended:
 			cancel()
 		case <-ctx.Done():
 		}

@@ -561,3 +561,74 @@ func TestAgentNames(t *testing.T) {
 		}
 	}
 }
+
+// Whoever works on a delegation asks back by a query that names no peer, and a question about a
+// delegation of one's own is shown by acp_task and answered by acp_reply.
+func TestQuestionsBack(t *testing.T) {
+	d := newFakeDaemon(t)
+	p, agent := attachedProgram(t, d, &Server{})
+	in := newInbound(kinds.KindDelegate, &kinds.Delegate{Task: "Build it."})
+	await.Receive(t, "the ack", ask(t.Context(), agent, in))
+	asked := make(chan *client.QueryParams, 9)
+	d.answerQueries(func(_ context.Context, q *client.QueryParams, _ string) (string, error) {
+		asked <- q
+		return "main", nil
+	})
+	for _, about := range []args{{"question": "Which branch?", "about": in.ID.String()}, {"question": "Which branch?"}} {
+		p.must("shown", "acp_inbox", nil)
+		p.must("answered", "acp_query", about)
+		if q := await.Receive(t, "a question", asked); q.Ref != in.ID || q.Parent != in.ID || q.To != "" {
+			t.Errorf("%+v", q)
+		}
+	}
+	p.fails(kinds.Invalid, "acp_query", args{"question": "?", "about": wire.NewMessageID().String()})
+	d.handleMethod(client.MethodResult, func(_ context.Context, r *jsonrpc.Request) (any, error) {
+		return &client.Receipt{ID: wire.NewMessageID(), State: client.Handed}, r.ReadParams(new(client.ResultParams))
+	})
+	p.must("handed", "acp_reply", args{"id": in.ID.String(), "text": "Done."})
+	if r := p.fails(kinds.NotFound, "acp_query", args{"question": "?", "about": in.ID.String()}); !strings.Contains(r.Error.Message, "its result was sent") {
+		t.Errorf("%+v", r.Error)
+	}
+
+	question := wire.NewMessageID()
+	d.handleMethod(client.MethodWait, func(_ context.Context, r *jsonrpc.Request) (any, error) {
+		var w client.WaitParams
+		if err := r.ReadParams(&w); err != nil {
+			return nil, err
+		}
+		if w.AfterQuestions == nil {
+			t.Error("questions end no wait")
+		}
+		return &client.Task{ID: w.ID, Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Questions: 1, Question: &client.Question{ID: question, Text: "Which branch?"}}, nil
+	})
+	r := p.must("question", "acp_task", args{"id": wire.NewMessageID().String(), "do": "wait"})
+	if !strings.Contains(r.Text, "Which branch?") || !strings.Contains(r.Text, "acp_reply, id "+question.String()) || !strings.Contains(r.Text, "no authority") {
+		t.Errorf("%s", r.Text)
+	}
+	answers := make(chan client.AnswerParams, 1)
+	d.handleMethod(client.MethodAnswer, func(_ context.Context, r *jsonrpc.Request) (any, error) {
+		var a client.AnswerParams
+		err := r.ReadParams(&a)
+		answers <- a
+		return &client.Answered{ID: a.Ref, Delegation: wire.NewMessageID()}, err
+	})
+	p.must("answered", "acp_reply", args{"id": question.String(), "text": "main"})
+	if a := await.Receive(t, "the answer", answers); a.Ref != question || string(a.Payload) != `{"summary":"main"}` {
+		t.Errorf("%+v %s", a, a.Payload)
+	}
+}
+
+// A session that has read a query with another tool call is not woken for it.
+func TestAReadQueryWakesNobody(t *testing.T) {
+	d := newFakeDaemon(t)
+	b := &busySession{newFakeSession(), make(chan struct{}), make(chan error, 9)}
+	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return b, nil }})
+	in := newInbound(kinds.KindQuery, &kinds.Query{Question: "?"})
+	in.Wake = &client.WakeGrant{}
+	ask(t.Context(), agent, in)
+	await.Receive(t, "a post", b.posts)
+	p.must("shown", "acp_inbox", nil)
+	if err := await.Receive(t, "the end of the post", b.given); err == nil {
+		t.Error("woken for what was read")
+	}
+}

@@ -114,6 +114,16 @@ type taskDetail struct {
 func (s *Server) describeTask(ctx context.Context, t *client.Task, page int, waited bool) (*result, error) {
 	r := &result{State: string(t.State), ID: t.ID, From: t.Peer, Detail: taskDetail{t.Peer, t.Direction, t.Deadline, t.Partials}}
 	payload := t.Result
+	if q := t.Question; q != nil {
+		r.State, r.Text = "question", t.Peer+" asks back, and waits for the answer."
+		s.parents.note(q.ID)
+		id, name := s.names.find(ctx, s, t.Peer)
+		err := r.addPeerText(client.PeerMessage{
+			Peer: name, ID: id, Kind: kinds.KindQuery, Message: q.ID, Ref: t.ID, Payload: kinds.EncodePayload(&kinds.Query{Question: q.Text}),
+			Answer: "Answer it with acp_reply, id " + q.ID.String() + ".",
+		}, page, "acp_task with id "+t.ID.String())
+		return r, err
+	}
 	switch {
 	case t.State.IsFinal():
 		r.Text = fmt.Sprintf("The delegation is %s.", t.State)

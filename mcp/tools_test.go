@@ -60,6 +60,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 		{"acp_query", args{"to": "desk", "question": "?", "urgent": true}, `there is no argument "urgent": it takes about, deadline_s, domain, id, question, thread, to`},
 		{"acp_query", args{"to": 7, "question": "?"}, "/to is not of the right type"},
 		{"acp_query", args{"to": "desk"}, "question"},
+		{"acp_query", args{"question": "?"}, "to: missing: name a peer, or in about a delegation"},
 		{"acp_query", args{"to": "desk", "question": "?", "deadline_s": 601}, "deadline_s: expected more than 0 and at most 600"},
 		{"acp_query", args{"to": "desk", "question": "?", "about": "that"}, "about: message id"},
 		{"acp_delegate", args{"to": "desk", "task": "x", "context": "y"}, "context"},
