@@ -28,7 +28,7 @@ func TestReadme(t *testing.T) {
 	var (
 		blocks    = regexp.MustCompile("(?s)```(sh|console)\n(.*?)```").FindAllSubmatch(text, -1)
 		ending    = "-" + strings.ToLower(rand.Text()[:8])
-		roles     = regexp.MustCompile(`(--name|trust|ping|query|delegate|notify) (desk|laptop)\b`)
+		roles     = regexp.MustCompile(`(--name|trust|ping|query|delegate|notify|allow) (desk|laptop)\b`)
 		prompt    = regexp.MustCompile(`^(desk|laptop)\$ (.*)$`)
 		homes     = map[string]string{"desk": live.MakeTempDir(t), "laptop": live.MakeTempDir(t)}
 		uri       string
