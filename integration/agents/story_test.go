@@ -1,0 +1,417 @@
+//go:build agents
+
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// sent is a message from one machine to another, and what its sender heard.
+type sent struct {
+	id      wire.MessageID
+	text    string // stands in it, and in no other
+	receipt <-chan client.Receipt
+	answer  <-chan answered
+}
+
+// answered is the end of a query.
+type answered struct {
+	text string
+	err  error
+	at   time.Time
+}
+
+// notify sends a notice.
+func notify(from *live.Machine, to string) sent {
+	from.T.Helper()
+	s := sent{id: wire.NewMessageID()}
+	s.text = "notice-" + s.id.String()
+	receipt := make(chan client.Receipt, 1)
+	s.receipt = receipt
+	go func() {
+		r, err := from.Client.Notify(context.Background(), client.NotifyParams{
+			Head: client.Head{ID: s.id}, To: client.To(to), Payload: kinds.EncodePayload(&kinds.Notify{Topic: s.text}),
+		})
+		if err != nil {
+			r = &client.Receipt{State: client.ReceiptState(err.Error())}
+		}
+		receipt <- *r
+	}()
+	return s
+}
+
+// query sends a query.
+func query(from *live.Machine, to string) sent {
+	from.T.Helper()
+	s := sent{id: wire.NewMessageID()}
+	s.text = "question-" + s.id.String()
+	answer := make(chan answered, 1)
+	s.answer = answer
+	go func() {
+		a, err := from.Client.Query(context.Background(), client.QueryParams{
+			Head: client.Head{ID: s.id}, To: to, Payload: kinds.EncodePayload(&kinds.Query{Question: s.text}),
+		})
+		end := answered{err: err, at: time.Now()}
+		if err == nil {
+			end.text = string(a.Payload)
+		}
+		answer <- end
+	}()
+	return s
+}
+
+// expectReceipt waits for the receipt.
+func (s sent) expectReceipt(t *testing.T, want client.ReceiptState) {
+	t.Helper()
+	if r := await.Receive(t, "a receipt", s.receipt); r.State != want {
+		t.Errorf("receipt %q, want %q", r.State, want)
+	}
+}
+
+// isInInbox reports whether a message lies in a machine's inbox.
+func (s sent) isInInbox(m *live.Machine) bool {
+	m.T.Helper()
+	inbox, err := m.Client.Inbox(await.NewContext(m.T), client.InboxParams{Peek: true, Limit: 100})
+	if err != nil {
+		m.T.Fatal(err)
+	}
+	return slices.ContainsFunc(inbox.Messages, func(h client.HeldMessage) bool { return h.Envelope.ID == s.id })
+}
+
+// reading is the rule of a model that reads what wakes it, and acknowledges it.
+func reading() rule {
+	ack := step{tool: "acp_inbox", input: func(q *request) map[string]any {
+		return map[string]any{"ack": []any{reply("").input(q)["id"]}}
+	}}
+	return rule{"Call acp_inbox.", []step{call("acp_inbox", map[string]any{}), ack}}
+}
+
+// load is a step by which Claude Code's model gets a tool that it is not shown at once.
+func load(tool string) step {
+	return call("ToolSearch", map[string]any{"query": "select:mcp__acp__" + tool, "max_results": 5})
+}
+
+// What is handed was read: a notice for Claude Code when the model has acknowledged it, one for
+// Codex when Codex has proved that it is in the model's input. It is in no inbox any more.
+func TestNoticeIsHanded(t *testing.T) {
+	t.Parallel()
+	desk, laptop := newMachines(t)
+	allowWake(laptop, desk, false)
+	reader, other := newPerson(t, reading()), newPerson(t)
+	reader.startClaude(serverCommand(laptop))
+	awaitSession(laptop, "claude")
+	other.configureCodex(serverCommand(laptop))
+	other.startCodex().awaitScreen("done")
+	awaitSession(laptop, "codex")
+	for to, model := range map[string]*model{"laptop/claude": reader.model, "laptop/codex": other.model} {
+		s := notify(desk, to)
+		s.expectReceipt(t, client.Handed)
+		model.awaitRequest("result", s.text)
+		await.Until(t, "the inbox is empty", func() bool { return !s.isInInbox(laptop) })
+		if model.find("user", s.text) != nil {
+			t.Errorf("%s: the model is given the peer's text as the user's", to)
+		}
+	}
+}
+
+// A message that Claude Code holds for its user is held, and lies in the inbox.
+func TestNoticeIsHeld(t *testing.T) {
+	t.Parallel()
+	desk, laptop := newMachines(t)
+	allowWake(laptop, desk, false)
+	p := newPerson(t)
+	p.write(".claude/settings.json", `{"crossSessionInbound":"hold"}`)
+	p.startClaude(serverCommand(laptop))
+	awaitSession(laptop, "claude")
+	s := notify(desk, "laptop/claude")
+	s.expectReceipt(t, client.Held)
+	if !s.isInInbox(laptop) {
+		t.Error("it is not in the inbox")
+	}
+	if p.model.find("user", "1 message from desk waits") != nil {
+		t.Error("the model is given the line")
+	}
+}
+
+// A peer that the owner does not allow wakes nobody: its notice is held, and the model finds it
+// at its next look.
+func TestNobodyWakesWithoutTheOwnersWord(t *testing.T) {
+	t.Parallel()
+	desk, laptop := newMachines(t)
+	p := newPerson(t, rule{"look", []step{call("acp_inbox", map[string]any{})}})
+	c := p.startClaude(serverCommand(laptop))
+	awaitSession(laptop, "claude")
+	s := notify(desk, "laptop/claude")
+	s.expectReceipt(t, client.Held)
+	time.Sleep(2 * time.Second)
+	if p.model.find("user", "1 message from desk waits") != nil {
+		t.Error("it is woken")
+	}
+	c.say("look")
+	p.model.awaitRequest("result", s.text)
+}
+
+// A notice for a busy session is held, and wakes the session when its turn has ended.
+func TestNoticeForABusySession(t *testing.T) {
+	t.Parallel()
+	desk, laptop := newMachines(t)
+	allowWake(laptop, desk, false)
+	p := newPerson(t, reading())
+	c := p.startClaude(serverCommand(laptop))
+	awaitSession(laptop, "claude")
+	end := make(chan struct{})
+	p.model.on("work hard", step{text: "worked", pause: end})
+	c.say("work hard")
+	p.model.awaitRequest("user", "work hard")
+	s := notify(desk, "laptop/claude")
+	s.expectReceipt(t, client.Held)
+	if p.model.find("user", "1 message from desk waits") != nil {
+		t.Error("it is woken in the middle of a turn")
+	}
+	close(end)
+	p.model.awaitRequest("user", "1 message from desk waits")
+	p.model.awaitRequest("result", s.text)
+	await.Until(t, "the inbox is empty", func() bool { return !s.isInInbox(laptop) })
+}
+
+// The mode counts that the session is in when the message comes.
+func TestModeIsSwitchedBetweenNotices(t *testing.T) {
+	t.Parallel()
+	desk, laptop := newMachines(t)
+	allowWake(laptop, desk, false)
+	p := newPerson(t, reading())
+	c := p.startClaude(serverCommand(laptop), "--allow-dangerously-skip-permissions")
+	awaitSession(laptop, "claude")
+	first := notify(desk, "laptop/claude")
+	first.expectReceipt(t, client.Handed)
+	c.setMode("bypassPermissions")
+	second := notify(desk, "laptop/claude")
+	second.expectReceipt(t, client.Held)
+	if !second.isInInbox(laptop) || p.model.find("user", second.id.String()) != nil {
+		t.Error("a session without permissions is woken")
+	}
+}
+
+// A session that ends at any moment takes nothing with it: what its sender heard was handed has
+// been read, and anything else lies in the inbox. Who asked it hears at once that nobody is there.
+func TestSessionIsKilled(t *testing.T) {
+	t.Parallel()
+	for n := range 20 {
+		if !t.Run(fmt.Sprint(n), func(t *testing.T) { killAtInstant(t, n) }) {
+			return
+		}
+	}
+}
+
+// killAtInstant kills a session at one of 20 instants. The session is asked whether it is idle,
+// says so after 0.8 s, and is woken. Then it reads, and acknowledges or answers, which takes some
+// 0.2 s.
+func killAtInstant(t *testing.T, n int) {
+	desk, laptop := newMachines(t)
+	allowWake(laptop, desk, false)
+	p := newPerson(t, reading(), rule{"kind query", []step{reply("it is forty-two")}})
+	c := p.startClaude(serverCommand(laptop))
+	awaitSession(laptop, "claude")
+	killed := make(chan time.Time, 1)
+	go func() {
+		if n < 6 {
+			time.Sleep(time.Duration(n) * 200 * time.Millisecond)
+		} else {
+			for end := time.Now().Add(await.Patience); p.model.find("user", "1 message from desk waits") == nil && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(time.Duration(n-6) * 30 * time.Millisecond)
+		}
+		killed <- time.Now()
+		c.Cmd.Process.Kill()
+	}()
+	if n%2 == 0 {
+		t.Log(expectNoticeNotLost(t, notify(desk, "laptop/claude"), laptop, p.model))
+	} else {
+		t.Log(expectQuickEnd(t, query(desk, "laptop/claude"), killed, p.model))
+	}
+	await.Until(t, "the session is gone", func() bool { return findAgent(laptop, "claude") == nil })
+}
+
+// expectNoticeNotLost expects that a notice was read or lies in the inbox, and was read if it was
+// handed.
+func expectNoticeNotLost(t *testing.T, notice sent, m *live.Machine, reader *model) string {
+	t.Helper()
+	receipt := await.Receive(t, "a receipt", notice.receipt)
+	wasRead, lies := reader.find("result", notice.text) != nil, notice.isInInbox(m)
+	if receipt.State != client.Handed && receipt.State != client.Held || !wasRead && !lies || receipt.State == client.Handed && !wasRead {
+		t.Errorf("the notice: %+v, read %t, in the inbox %t", receipt, wasRead, lies)
+	}
+	return fmt.Sprintf("the notice is %s, read %t, in the inbox %t", receipt.State, wasRead, lies)
+}
+
+// expectQuickEnd expects that a query is answered by a model that has read it, or that its sender
+// hears within a second of the session's end that nobody is there.
+func expectQuickEnd(t *testing.T, question sent, killed <-chan time.Time, reader *model) string {
+	t.Helper()
+	end := await.Receive(t, "an answer", question.answer)
+	e, _ := errors.AsType[*kinds.Error](end.err)
+	switch {
+	case end.err == nil && strings.Contains(end.text, "forty-two") && reader.find("result", question.text) != nil:
+	case e != nil && e.Code == kinds.NoAgent:
+		if took := end.at.Sub(await.Receive(t, "the end of the session", killed)); took > time.Second {
+			t.Errorf("who asked hears after %s that nobody is there", took)
+		}
+	default:
+		t.Errorf("the question: %+v", end)
+	}
+	return fmt.Sprintf("the question: %s %v", end.text, end.err)
+}
+
+// Daemons are started anew while sessions run: no message is lost, and sessions are woken as
+// before.
+func TestDaemonsAreRestarted(t *testing.T) {
+	t.Parallel()
+	desk, laptop := newMachines(t)
+	allowWake(laptop, desk, false)
+	p := newPerson(t, reading())
+	c := p.startClaude(serverCommand(laptop))
+	awaitSession(laptop, "claude")
+	end := make(chan struct{})
+	p.model.on("work hard", step{text: "worked", pause: end})
+	c.say("work hard")
+	p.model.awaitRequest("user", "work hard")
+	held := notify(desk, "laptop/claude")
+	held.expectReceipt(t, client.Held)
+	for _, m := range []*live.Machine{laptop, desk} {
+		m.KillDaemon()
+		m.StartDaemon()
+	}
+	awaitSession(laptop, "claude")
+	await.Until(t, "the daemons are connected", func() bool { return desk.FindPeer(laptop.ID).State == client.PeerConnected })
+	if !held.isInInbox(laptop) && p.model.find("result", held.text) == nil {
+		t.Error("a message that was held is gone")
+	}
+	close(end)
+	p.model.awaitRequest("user", "1 message from desk waits")
+	p.model.awaitRequest("result", held.text)
+	c.awaitTurns(3)
+	s := notify(desk, "laptop/claude")
+	s.expectReceipt(t, client.Handed)
+	p.model.awaitRequest("result", s.text)
+}
+
+// A session is woken by the result of work that it gave away, when its own turn is long over.
+func TestWokenByTheResult(t *testing.T) {
+	t.Parallel()
+	desk, laptop := newMachines(t)
+	if _, err := desk.Client.SetWakeAnswers(await.NewContext(t), client.WakeAnswersParams{On: true}); err != nil {
+		t.Fatal(err)
+	}
+	worker := &client.Client{Socket: laptop.SocketPath()}
+	defer worker.Close()
+	taken := make(chan wire.MessageID, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- worker.Attach(ctx, client.AttachParams{Name: "worker"}, client.Handler{Delegate: func(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
+			taken <- in.ID
+			return nil, nil
+		}})
+	}()
+	p := newPerson(t, reading(), rule{"hand it over", []step{load("acp_delegate"), call("mcp__acp__acp_delegate", map[string]any{"to": "laptop/worker", "task": "count"})}})
+	c := p.startClaude(serverCommand(desk))
+	awaitSession(desk, "claude")
+	awaitSession(laptop, "worker")
+	c.say("hand it over")
+	task := await.Receive(t, "the work", taken)
+	c.awaitTurns(2)
+	if _, err := worker.SendResult(await.NewContext(t), client.ResultParams{
+		Ref: task, Payload: kinds.EncodePayload(&kinds.Result{Status: "completed", Outcome: "counted to seven"}),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p.model.awaitRequest("user", "1 message from laptop waits")
+	p.model.awaitRequest("result", "counted to seven")
+	c.awaitTurns(3)
+	stop()
+	<-ended
+}
+
+// Two sessions whose models answer each other for ever, and never say what about, are stopped.
+func TestSessionsAnswerEachOther(t *testing.T) {
+	t.Parallel()
+	desk, laptop := newMachines(t)
+	allowWake(laptop, desk, false)
+	allowWake(desk, laptop, false)
+	again := func(more ...step) rule {
+		return rule{"Call acp_inbox.", append([]step{call("acp_inbox", map[string]any{}), reading().steps[1]}, more...)}
+	}
+	tell := func(to string) map[string]any { return map[string]any{"to": []string{to}, "topic": "and you?"} }
+	one := newPerson(t, again(load("acp_notify"), call("mcp__acp__acp_notify", tell("laptop/codex"))))
+	one.model.on("begin", load("acp_notify"), call("mcp__acp__acp_notify", tell("laptop/codex")))
+	two := newPerson(t, again(call("acp_notify", tell("desk/claude"))))
+	claude := one.startClaude(serverCommand(desk))
+	awaitSession(desk, "claude")
+	two.configureCodex(serverCommand(laptop))
+	two.startCodex().awaitScreen("done")
+	awaitSession(laptop, "codex")
+	claude.say("begin")
+	countTurns := func() int {
+		a, b := findAgent(desk, "claude"), findAgent(laptop, "codex")
+		if a == nil || b == nil || a.Woken == nil || b.Woken == nil {
+			return 0
+		}
+		return a.Woken.Hour + b.Woken.Hour
+	}
+	var told []string
+	for end := time.Now().Add(time.Minute); len(told) == 0; time.Sleep(100 * time.Millisecond) {
+		if told = append(findRefusals(one.model), findRefusals(two.model)...); time.Now().After(end) {
+			t.Fatalf("no bound within a minute and %d woken turns", countTurns())
+		}
+	}
+	n := countTurns()
+	t.Logf("%d woken turns, then: %s", n, told[0])
+	if n < 2 || n > 20 {
+		t.Errorf("%d woken turns", n)
+	}
+	time.Sleep(3 * time.Second)
+	if more := countTurns(); more > n+1 {
+		t.Errorf("it goes on: %d woken turns, then %d", n, more)
+	}
+}
+
+// findRefusals returns the results of tools by which the model was told that it is enough.
+func findRefusals(m *model) (all []string) {
+	for _, r := range m.list() {
+		for _, i := range r.items {
+			if i.role == "result" && (strings.Contains(i.text, string(kinds.LoopDetected)) || strings.Contains(i.text, string(kinds.Overloaded))) {
+				all = append(all, fmt.Sprintf("%.200q", i.text))
+			}
+		}
+	}
+	return all
+}
+
+// A folder that has an MCP server of its own choice, with an environment of its own choice, does
+// not reach another session with it.
+func TestForeignSocketIsRefused(t *testing.T) {
+	t.Parallel()
+	victim := newPerson(t)
+	v, _ := victim.startChild()
+	hostile := newPerson(t)
+	sockets := live.MakeTempDir(t)
+	command := childCommand(t, sockets)
+	foreign := fmt.Sprintf("CLAUDE_CODE_MESSAGING_SOCKET=%s/cc-socks/%d.sock", victim.home, v.Cmd.Process.Pid)
+	hostile.startClaude(append([]string{"/usr/bin/env", foreign}, command...))
+	if f := awaitChild(t, sockets).look(); !strings.Contains(f.Err, "has not started this one") {
+		t.Errorf("found %+v", f)
+	}
+}
