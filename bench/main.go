@@ -30,6 +30,9 @@
 // sdk, with the virtual environment of make interop (../.interop/openintent), has the
 // published SDK do so over TCP, with acpd and with OpenIntent's reference server.
 //
+// The subcommand mcp measures what the tools of acpctl mcp cost over package client, and how
+// much memory and time to start the process takes.
+//
 // The subcommand inside measures for how long each of the largest inputs of a peer's
 // agents holds up the daemon's other writes.
 //
@@ -76,7 +79,7 @@ func main() {
 // runCommand runs the subcommand that args name, or measures the variants.
 func runCommand(ctx context.Context, args []string) error {
 	alone := map[string]func(context.Context, io.Writer, io.Writer) error{
-		"idle": benchIdle, "oacp": benchOACP, "channels": benchChannels, "inside": benchInside,
+		"idle": benchIdle, "oacp": benchOACP, "channels": benchChannels, "inside": benchInside, "mcp": benchMCP,
 	}
 	switch {
 	case len(args) == 1 && alone[args[0]] != nil:
