@@ -27,8 +27,9 @@ func (d *Daemon) checkMayCall(s *localConn, agent string, to identity.Peer) erro
 	return kinds.Errorf(kinds.NotAuthorized, "to: the agent %q may not call %s: %s in config.yaml of this daemon does not name it; only the owner changes that", agent, to.Name, setting)
 }
 
-// checkMayReport returns an error if the settings do not let the caller send a result or error
-// of a delegation. An agent may always answer what it has taken itself.
+// checkMayReport returns an error if the settings do not let the caller send something about a
+// delegation: a result, an error, a question or the answer to one. An agent may always do so
+// about what it has taken, or given, itself.
 func (d *Daemon) checkMayReport(s *localConn, t *delegation.Delegation) error {
 	as := s.callerCredential()
 	if as.Name != "" && d.delegations.IsOwnedBy(t, as) {

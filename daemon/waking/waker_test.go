@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,14 +23,33 @@ import (
 // played is a Waker whose sessions a test plays.
 type played struct {
 	*Waker
-	t       *testing.T
-	notices []Notice
+	t *testing.T
 
-	mu    sync.Mutex
-	later []Message // that woke a session after their Request
+	mu      sync.Mutex // guards the rest
+	notices []Notice
+	late    []Message // that woke a session after their Request
 }
 
-// wakeAll opens a Waker on a directory, with a session claude that each peer may wake.
+// later returns the messages that woke a session after their Request.
+func (p *played) later() []Message {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.late)
+}
+
+func (p *played) told() []Notice {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.notices)
+}
+
+func (p *played) hear(n Notice) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.notices = append(p.notices, n)
+}
+
+// play opens a Waker on a directory, with a session claude that each peer may wake.
 func play(t *testing.T, dir string) *played {
 	t.Helper()
 	db, err := store.OpenDB(t.Context(), filepath.Join(dir, "state.db"))
@@ -43,7 +63,7 @@ func play(t *testing.T, dir string) *played {
 	p.Waker, err = OpenWaker(t.Context(), Config{
 		Rules: openRules(t, dir), DB: db, Agents: func() *config.Agents { return new(config.Agents) },
 		Wakers: func(string) []identity.ID { return nil }, Name: func(id identity.ID) string { return id.Label() },
-		Tell: func(n Notice) { p.notices = append(p.notices, n) }, Save: func(f func() error) error { return f() }, Log: slog.New(slog.DiscardHandler),
+		Tell: p.hear, Save: func(f func() error) error { return f() }, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +95,7 @@ func (p *played) request(m Message) bool {
 	return p.Request(p.t.Context(), m, func(context.Context, client.WakeGrant) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.later = append(p.later, m)
+		p.late = append(p.late, m)
 		return true
 	}) != nil
 }
@@ -107,8 +127,8 @@ func TestTurnsAnHourAndADay(t *testing.T) {
 		if n := p.wake(laptop, 30); n != 10 {
 			t.Errorf("the other peer woke it %d times", n)
 		}
-		if len(p.notices) == 0 || p.notices[0].Approval || p.notices[0].Agent != "claude" || p.notices[0].Peer != desk || len(p.notices) > 4 {
-			t.Errorf("notices: %+v", p.notices)
+		if n := p.told(); len(n) == 0 || n[0].Approval || n[0].Agent != "claude" || n[0].Peer != desk || len(n) > 4 {
+			t.Errorf("notices: %+v", n)
 		}
 		if lines := p.Notices("claude"); len(lines) != 2 {
 			t.Errorf("the owner hears %q", lines)
@@ -206,37 +226,37 @@ func TestMessagesWaitForEachOther(t *testing.T) {
 		}
 		other, _ := p.notify(laptop)
 		time.Sleep(time.Minute)
-		if len(p.later) != 0 {
+		if len(p.later()) != 0 {
 			t.Error("woken while a message is in it")
 		}
 		begun := time.Now()
 		p.Acknowledge("claude", desk, first.ID)
 		synctest.Wait()
-		if len(p.later) != 1 || p.later[0].ID != other.ID || time.Since(begun) != 0 {
-			t.Errorf("woken for %+v after %v", p.later, time.Since(begun))
+		if len(p.later()) != 1 || p.later()[0].ID != other.ID || time.Since(begun) != 0 {
+			t.Errorf("woken for %+v after %v", p.later(), time.Since(begun))
 		}
 		p.Release("claude", laptop, other.ID)
 		time.Sleep(postPause - 1)
-		if synctest.Wait(); len(p.later) != 1 {
+		if synctest.Wait(); len(p.later()) != 1 {
 			t.Error("woken again within 250 ms")
 		}
 		time.Sleep(1)
-		if synctest.Wait(); len(p.later) != 2 {
+		if synctest.Wait(); len(p.later()) != 2 {
 			t.Fatal("not woken after 250 ms")
 		}
 		time.Sleep(busyFor - 1)
-		if synctest.Wait(); len(p.later) != 2 {
+		if synctest.Wait(); len(p.later()) != 2 {
 			t.Error("woken although the message was not taken")
 		}
 		time.Sleep(1)
-		if synctest.Wait(); len(p.later) != 3 {
+		if synctest.Wait(); len(p.later()) != 3 {
 			t.Error("a message that nobody takes keeps the others back for ever")
 		}
 		// What is revoked, or muted, wakes nobody any more.
 		p.Rules.Revoke(func(p Permission) bool { return p.Peer == desk })
 		time.Sleep(time.Hour)
-		if synctest.Wait(); len(p.later) != 3 || p.Describe("claude").Waiting != 0 {
-			t.Errorf("%d woke it, %d wait", len(p.later), p.Describe("claude").Waiting)
+		if synctest.Wait(); len(p.later()) != 3 || p.Describe("claude").Waiting != 0 {
+			t.Errorf("%d woke it, %d wait", len(p.later()), p.Describe("claude").Waiting)
 		}
 	})
 }
@@ -353,14 +373,14 @@ func TestApprovalsAreBounded(t *testing.T) {
 		if last := all[len(all)-1]; last.Peer != laptop || last.Message != m.ID {
 			t.Errorf("the other peer has no place: %+v", last)
 		}
-		if len(p.later) != 0 {
+		if len(p.later()) != 0 {
 			t.Error("what waits wakes")
 		}
 		if _, err := p.Decide(all[len(all)-1].ID, Yes); err != nil {
 			t.Fatal(err)
 		}
-		if synctest.Wait(); len(p.later) != 1 || p.later[0].ID != m.ID {
-			t.Errorf("yes wakes it for %+v", p.later)
+		if synctest.Wait(); len(p.later()) != 1 || p.later()[0].ID != m.ID {
+			t.Errorf("yes wakes it for %+v", p.later())
 		}
 		time.Sleep(maxAskedFor)
 		p.changed.Set()
