@@ -36,6 +36,14 @@ func findTool(t *testing.T, name string) string {
 	return ""
 }
 
+// buildProgram builds a command, or several into a folder.
+func buildProgram(t *testing.T, to, pkg string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", to, pkg).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
 // language is one in which there are examples.
 type language struct{ answer, ask, delegate []string }
 
@@ -43,9 +51,7 @@ type language struct{ answer, ask, delegate []string }
 func readExamples(t *testing.T) map[string]language {
 	t.Helper()
 	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir+"/", "../examples/go/...").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	buildProgram(t, dir+"/", "../examples/go/...")
 	all := map[string]language{"go": {[]string{dir + "/answer"}, []string{dir + "/ask"}, []string{dir + "/delegate"}}}
 	for name, tool := range map[string][2]string{"python": {"python3", "py"}, "node": {"node", "mjs"}, "shell": {"sh", "sh"}} {
 		line := func(what string) []string {
