@@ -64,7 +64,7 @@ faults: ## what breaks beneath running daemons, and whether their promises hold:
 netns: ## real daemons on hosts that are network namespaces: root, or user namespaces; iproute2, avahi-daemon, avahi-utils, dbus
 	$(GO) test -tags netns -count=1 -timeout 6m -v ./integration/netns
 
-interop: ## against the OACP reference tool, the OpenIntent SDK, and MCP's Inspector and conformance suite, which it installs in .interop (needs python3 with venv, PyPI, Node.js with npm, and what netns needs)
+interop: ## against the OACP reference tool, the OpenIntent SDK, MCP's Inspector and conformance suite, and with python/acpd as a wheel, all of which it installs in .interop (needs python3 with venv, PyPI, Node.js with npm, and what netns needs)
 	./integration/interop/install.sh .interop
 	$(GO) vet -tags interop ./integration/interop ./openintent
 	$(GO) test -tags interop -shuffle=on -count=1 ./integration/interop ./openintent

@@ -3,7 +3,8 @@
 # "pinned" has the release whose behaviour is the contract, "newest" the latest. A third,
 # "openintent", has the SDK of OpenIntent with its reference server, what we add to it in
 # python, and a linter of OpenAPI descriptions. The folder "mcp" has the MCP Inspector and the
-# conformance suite of MCP, from npm, with the Node.js that they want.
+# conformance suite of MCP, from npm, with the Node.js that they want. "acpd" has the wheel of
+# python/acpd and nothing else; "checks" and "typescript" have what checks types.
 set -eu
 dir=$1 pinned=0.4.0
 
@@ -31,17 +32,37 @@ sdk=$dir/openintent
 for tool in node npm; do
 	command -v $tool >/dev/null || { echo "interop: $tool is missing: install it (nodejs, npm)" >&2; exit 1; }
 done
-mcp=$dir/mcp programs='node@22.21.1 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.1.16'
-if [ "$(cat "$mcp/installed" 2>/dev/null)" != "$programs" ]; then
-	rm -rf "$mcp" && mkdir -p "$mcp"
-	# shellcheck disable=SC2086 # several words
-	npm install --prefix "$mcp" --no-audit --no-fund --loglevel=error $programs >"$mcp/log" 2>&1 || {
-		cat "$mcp/log" >&2
-		echo "interop: $programs cannot be installed" >&2
+
+# install_npm installs programs of npm in a folder, unless they are there.
+install_npm() {
+	folder=$1
+	shift
+	[ "$(cat "$folder/installed" 2>/dev/null)" != "$*" ] || return 0
+	rm -rf "$folder" && mkdir -p "$folder"
+	npm install --prefix "$folder" --no-audit --no-fund --loglevel=error "$@" >"$folder/log" 2>&1 || {
+		cat "$folder/log" >&2
+		echo "interop: $* cannot be installed" >&2
 		exit 1
 	}
-	echo "$programs" >"$mcp/installed"
-fi
+	echo "$*" >"$folder/installed"
+}
+
+install_npm "$dir/mcp" node@22.21.1 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.1.16
+install_npm "$dir/typescript" typescript@5.9.3 @types/node@22.20.5
+
+# The package acpd as others get it: built to a wheel, and alone in an environment.
+here=$(cd "$(dirname "$0")/../.." && pwd)
+"$dir/checks/bin/python" -c 'import mypy, build' 2>/dev/null || {
+	rm -rf "$dir/checks" && python3 -m venv "$dir/checks"
+	"$dir/checks/bin/pip" install -q --disable-pip-version-check mypy==2.4.1 build==1.6.1
+}
+rm -rf "$dir/wheel" "$dir/acpd" && mkdir -p "$dir/wheel" && python3 -m venv "$dir/acpd"
+cp -R "$here/python/acpd" "$dir/wheel/sources" # the build writes nothing into the repository
+"$dir/checks/bin/python" -m build --wheel --outdir "$dir/wheel" "$dir/wheel/sources" >"$dir/wheel/log" 2>&1 || {
+	cat "$dir/wheel/log" >&2
+	exit 1
+}
+"$dir/acpd/bin/pip" install -q --disable-pip-version-check --no-deps --no-index "$dir"/wheel/acpd-*.whl
 for which in pinned newest; do
 	"$dir/$which/bin/pip" list --disable-pip-version-check 2>/dev/null | grep -i oacp
 done

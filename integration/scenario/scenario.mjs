@@ -1,4 +1,4 @@
-// Does what TestOneScenarioInThreeLanguages wants, with the types of the description: scenario.mjs NAME
+// Does what desk.go wants, with the types of the description: scenario.mjs NAME
 // @ts-check
 import { createConnection } from "node:net";
 import { createInterface } from "node:readline";

@@ -1,4 +1,4 @@
-"""Does what TestOneScenarioInThreeLanguages wants, with the package of python/acpd: scenario.py NAME"""
+"""Does what desk.go wants, with the package of python/acpd: scenario.py NAME"""
 
 import json
 import sys

@@ -29,7 +29,8 @@ unseen: list[Any] = []  # what went wrong where no test sees it: in threads, and
 
 def setUpModule() -> None:
     global desk, laptop
-    threading.excepthook = sys.unraisablehook = lambda said: unseen.append((said.exc_type, said.exc_value))
+    threading.excepthook = lambda said: unseen.append((said.exc_type, said.exc_value))
+    sys.unraisablehook = lambda said: unseen.append((said.exc_type, said.exc_value))
     desk, laptop = make_pair()
 
 
@@ -82,7 +83,7 @@ class TestAsking(Case):
     def test_payloads_pass_unchanged(self) -> None:
         said = {"summary": "é\u2028😀", "extra": [1, None, 2**60]}
         self.agent(desk, "reviewer", query=lambda q: {**said, "data": q.payload})
-        question = {"question": 'a "quoted" \\ line\nand 😀', "x": {"deep": [1.5]}}
+        question: Any = {"question": 'a "quoted" \\ line\nand 😀', "x": {"deep": [1.5]}}
         got = self.client(laptop).query("desk", question)["payload"]
         self.assertEqual(got, {**said, "data": question})
 

@@ -1,6 +1,6 @@
-// Command scenario does what TestOneScenarioInThreeLanguages wants, with package client:
+// Command program does what package scenario wants, with package client:
 //
-//	scenario NAME
+//	program NAME
 //
 // It attaches to laptop's daemon under that name, and prints what it sees.
 package main
