@@ -474,6 +474,7 @@ class AsyncAttachment:
         self._client, self._handlers = client, handlers
         self._work: dict[str, asyncio.Task[None]] = {}
         self._called_off: set[str] = set()
+        self._reporting: set[str] = set()  # what has ended, and is being told to who delegated it
         self._keeping: Optional[asyncio.Task[None]] = None
         self._on: Optional[Connection] = None
 
@@ -505,8 +506,9 @@ class AsyncAttachment:
         """Detaches the agent. What it works on is cancelled, and those who delegated it are told."""
         if self._client._attachment is not self:
             return
-        for task in list(self._work.values()):
-            task.cancel()
+        for ref, task in list(self._work.items()):
+            if ref not in self._reporting:
+                task.cancel()
         if self._work:
             _, silent = await asyncio.wait(list(self._work.values()), timeout=_LAST_WORDS)
             for task in silent:
@@ -565,7 +567,7 @@ class AsyncAttachment:
 
     def _cancel(self, envelope: types.Inbound) -> dict[str, Any]:
         ref = envelope["ref"] or ""
-        if ref not in self._work:
+        if ref not in self._work or ref in self._reporting:
             return {"accepted": False, "code": "not_found", "message": "nothing works on it: it has ended"}
         self._called_off.add(ref)
         self._work[ref].cancel()
@@ -585,7 +587,11 @@ class AsyncAttachment:
         if work.id in self._called_off:  # the peer has ended it
             self._called_off.discard(work.id)
         elif work.payload.get("report_back", True):
-            await self._report(method, work.id, payload)
+            self._reporting.add(work.id)
+            try:
+                await self._report(method, work.id, payload)
+            finally:
+                self._reporting.discard(work.id)
 
     async def _report(self, method: str, ref: str, payload: dict[str, Any]) -> None:
         """Sends the end of a delegation, again and again under one id until the peer has it, so that it has it once."""

@@ -373,6 +373,30 @@ class TestDelegations(Case):
         with self.assertRaises(acpd.NoAgent):
             given.result(timeout=PATIENCE)
 
+    def test_a_result_that_is_on_its_way_arrives(self) -> None:
+        """An agent is closed while it reports: the result counts, and nothing is left open under its name."""
+        ended = threading.Event()
+        refused = {"error": {"code": -32000, "message": "later", "data": {"code": "overloaded", "message": "later", "retryable": True}}}
+        answers: list[dict[str, Any]] = [{"result": {"key": "ab"}}, {}, refused, {"result": {"state": "held"}}]
+
+        def answer(message: dict[str, Any]) -> dict[str, Any]:
+            if message.get("method") == "result":
+                ended.set()
+                time.sleep(0.2)
+            return answers.pop(0)
+
+        fake = self.fake(answer)
+        with acpd.Client(fake.socket) as client:
+            agent = client.attach("worker", delegate=lambda work: "done")
+            delegation = {"v": 1, "id": str(uuid.uuid4()), "kind": "delegate", "payload": {"task": "x"}, "name": "laptop"}
+            fake.open[0].sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "delegate", "params": delegation}).encode() + b"\n")
+            self.assertTrue(ended.wait(PATIENCE))
+            agent.close()
+        sent = [m["params"] for m in fake.calls if m.get("method") == "result"]
+        self.assertEqual([m["payload"]["outcome"] for m in sent], ["done", "done"])
+        self.assertEqual(len({m["id"] for m in sent}), 1)
+        self.assertNotIn("rpc.cancel", [m.get("method") for m in fake.calls])
+
     def test_the_result_comes_to_who_delegated(self) -> None:
         got: list[acpd.Message] = []
         self.agent(desk, "worker", delegate=lambda work: "done")
