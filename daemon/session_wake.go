@@ -31,14 +31,23 @@ func (d *Daemon) openWaker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What an untrust has not written, and rules of peers that are gone in another way.
-	for _, p := range rules.Permissions() {
-		if _, ok := d.trust.FindPeer(p.Peer); !ok {
-			d.waker.ForgetPeer(p.Peer)
-			d.leftovers.add(p.Peer, d.peerName(p.Peer))
+	// What an untrust has not written, and what is left of peers that are gone in another way.
+	for _, id := range d.waker.ListKnownPeers() {
+		if d.forgetWakerIfUntrusted(id) {
+			d.leftovers.add(id, d.peerName(id))
 		}
 	}
 	return nil
+}
+
+// forgetWakerIfUntrusted forgets what lets a peer wake sessions if it is not trusted, and reports
+// whether that is so.
+func (d *Daemon) forgetWakerIfUntrusted(id identity.ID) bool {
+	if _, ok := d.trust.FindPeer(id); ok {
+		return false
+	}
+	d.waker.ForgetPeer(id)
+	return true
 }
 
 // listConfiguredWakers returns the trusted peers that config.yaml lets wake an agent, "" for any

@@ -40,12 +40,11 @@ func (d *Daemon) serveWakeAllow(_ context.Context, _ *localConn, p *client.WakeA
 	for _, kind := range named {
 		given = append(given, waking.Permission{Peer: who.ID, Agent: p.Agent, Kind: kind, Ask: p.Ask, Unattended: p.Unattended, Since: time.Now()})
 	}
-	if err := d.changeWakeRules(func() error { return d.waker.Rules.Allow(given...) }); err != nil {
+	if err := d.waker.Rules.Allow(given...); err != nil {
 		return nil, explainWakeError("wake.allow", err)
 	}
-	if _, ok := d.trust.FindPeer(who.ID); !ok { // untrusted meanwhile
-		d.waker.ForgetPeer(who.ID)
-		return nil, explainWakeError("wake.allow", errors.Join(kinds.Errorf(kinds.UnknownPeer, "wake.allow: %s is not trusted any more", who.Name), d.changeWakeRules(d.waker.Rules.Save)))
+	if d.forgetWakerIfUntrusted(who.ID) { // meanwhile
+		return nil, explainWakeError("wake.allow", errors.Join(kinds.Errorf(kinds.UnknownPeer, "wake.allow: %s is not trusted any more", who.Name), d.narrowWakeRules(false, d.waker.Rules.Save)))
 	}
 	d.log.Info("may wake", "peer", who.ID.Label(), "name", who.Name, "kinds", named, "agent", p.Agent, "ask", p.Ask, "unattended", p.Unattended)
 	all := d.listWakeRules()
@@ -74,8 +73,12 @@ func checkWakeKinds(op string, named []string) error {
 	return nil
 }
 
-// changeWakeRules writes the rules, on the reserve if the disk is full.
-func (d *Daemon) changeWakeRules(change func() error) error {
+// narrowWakeRules makes a change of the rules. If the disk is full it is made on the reserve,
+// unless it widens what may wake.
+func (d *Daemon) narrowWakeRules(widens bool, change func() error) error {
+	if widens {
+		return change()
+	}
 	return d.space.reserve.RunWithReserve(change)
 }
 
@@ -142,7 +145,7 @@ func (d *Daemon) serveWakeRevoke(_ context.Context, _ *localConn, p *client.Wake
 		return nil, err
 	}
 	n := 0
-	err = d.changeWakeRules(func() (err error) {
+	err = d.narrowWakeRules(false, func() (err error) {
 		some, err := d.waker.Rules.Revoke(func(r waking.Permission) bool {
 			return r.Peer == who.ID && (p.Agent == "" || r.Agent == p.Agent) && (len(p.Kinds) == 0 || slices.Contains(p.Kinds, r.Kind))
 		})
@@ -161,7 +164,9 @@ func (d *Daemon) serveWakeRevoke(_ context.Context, _ *localConn, p *client.Wake
 
 func (d *Daemon) serveWakeAnswers(_ context.Context, _ *localConn, p *client.WakeAnswersParams) (any, error) {
 	rule := waking.AnswersRule{Agent: p.Agent, Unattended: p.Unattended}
-	if err := d.changeWakeRules(func() error { return d.waker.Rules.SetAnswers(rule, p.On) }); err != nil {
+	set := func() error { return d.waker.Rules.SetAnswers(rule, p.On) }
+	err := d.narrowWakeRules(p.On, set)
+	if err != nil {
 		return nil, explainWakeError("wake.answers", err)
 	}
 	d.log.Info("answers wake what asked", "on", p.On, "agent", p.Agent, "unattended", p.Unattended)
@@ -185,14 +190,11 @@ func (d *Daemon) serveApprove(_ context.Context, _ *localConn, p *client.Approve
 	if !slices.Contains([]waking.Answer{waking.Yes, waking.Always, waking.No}, answer) {
 		return nil, kinds.Errorf(kinds.Invalid, "approvals.decide: answer: %.64q: expected yes, always or no", p.Answer)
 	}
-	var decided waking.Approval
-	err := d.changeWakeRules(func() (err error) {
-		decided, err = d.waker.Decide(p.ID, answer)
-		return err
-	})
+	decided, err := d.waker.Decide(p.ID, answer)
 	if err != nil {
 		return nil, explainWakeError("approvals.decide", err)
 	}
+	d.forgetWakerIfUntrusted(decided.Peer) // meanwhile; what is not written is soon
 	d.log.Info("approval", "answer", p.Answer, "agent", decided.Agent, "peer", decided.Peer.Label(), "kind", decided.Kind, "id", decided.Message)
 	told := d.describeApproval(decided)
 	return &told, nil
@@ -226,7 +228,8 @@ func (d *Daemon) serveMuteAgent(_ context.Context, _ *localConn, p *client.MuteA
 	case a == nil && p.Secs > 0 || p.Name == "":
 		return nil, kinds.Errorf(kinds.NoAgent, "agents.mute: name: no agent %.64q is attached: acpctl agents lists those that are", p.Name)
 	}
-	if err := d.changeWakeRules(func() error { return d.waker.Rules.Mute(p.Name, now.Add(time.Duration(p.Secs)*time.Second)) }); err != nil {
+	mute := func() error { return d.waker.Rules.Mute(p.Name, now.Add(time.Duration(p.Secs)*time.Second)) }
+	if err := d.narrowWakeRules(p.Secs == 0, mute); err != nil {
 		return nil, explainWakeError("agents.mute", err)
 	}
 	d.log.Info("muted", "agent", p.Name, "secs", p.Secs)

@@ -30,6 +30,11 @@ func deleteTurn(tx *store.Tx, t *turn) error {
 	return err
 }
 
+func hasTurnsOf(tx *store.Tx, peer []byte) (has bool, err error) {
+	err = tx.QueryRow("SELECT EXISTS (SELECT 1 FROM daemon_turn WHERE cause = ?)", peer).Scan(&has)
+	return has, err
+}
+
 func deleteTurnsOf(tx *store.Tx, peer []byte) error {
 	_, err := tx.Exec("DELETE FROM daemon_turn WHERE cause = ?", peer)
 	return err

@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -477,6 +478,17 @@ func (w *Waker) CountSend(ctx context.Context, agent string, parent, id wire.Mes
 	return nil
 }
 
+// ListKnownPeers returns the peers that have a permission, or have caused a turn.
+func (w *Waker) ListKnownPeers() []identity.ID {
+	all := w.Rules.listPeers("")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.turns {
+		all[t.cause] = true
+	}
+	return slices.Collect(maps.Keys(all))
+}
+
 // ForgetPeer forgets what a peer was allowed, what waits of it, and the turns that count to it,
 // in memory. [Waker.DeletePeer] deletes it on disk.
 func (w *Waker) ForgetPeer(peer identity.ID) {
@@ -497,8 +509,12 @@ func (w *Waker) ForgetPeer(peer identity.ID) {
 
 // DeletePeer deletes on disk what ForgetPeer has forgotten.
 func (w *Waker) DeletePeer(ctx context.Context, peer identity.ID) error {
-	err := w.Rules.Save()
-	return cmp.Or(err, w.DB.Write(ctx, true, func(tx *store.Tx) error { return deleteTurnsOf(tx, peer[:]) }))
+	unsaved := w.Rules.Save()
+	left, err := store.ReadValue(ctx, w.DB, func(tx *store.Tx) (bool, error) { return hasTurnsOf(tx, peer[:]) })
+	if err == nil && left { // else nothing has to be written
+		err = w.DB.Write(ctx, true, func(tx *store.Tx) error { return deleteTurnsOf(tx, peer[:]) })
+	}
+	return cmp.Or(unsaved, err)
 }
 
 // Run wakes sessions for the messages that wait, until ctx ends, and waits for the posts.

@@ -70,6 +70,8 @@ func newFull(t *testing.T) *full {
 	_, err := laptop.Client.OACPBind(await.NewContext(t), client.OACPBindParams{Project: "demo", Agent: "planner", Peer: desk.ID.String()})
 	f.need(err)
 	f.need(f.trust("1", "smith"))
+	_, err = desk.Client.AllowWake(await.NewContext(t), client.WakeAllowParams{Peer: "laptop", Kinds: []string{kinds.KindQuery}})
+	f.need(err)
 	f.intent = between(f.must("planner", "POST", "intents", `{"title":"Ship it"}`), `"id":"`, `"`)
 	for _, name := range []string{"build", "test"} {
 		id := between(f.must("planner", "POST", "intents/"+f.intent+"/channels", `{"name":"`+name+`"}`), `"id":"`, `"`)
@@ -260,6 +262,14 @@ func (f *full) writes() []write {
 			return err
 		}},
 		{"DELETE", "", web("DELETE", "channels/"+f.channels[0], "")},
+		{"wake.allow", "overloaded", func() error {
+			_, err := f.Client.AllowWake(ctx(), client.WakeAllowParams{Peer: "laptop"})
+			return err
+		}},
+		{"wake.revoke", "", func() error {
+			_, err := f.Client.RevokeWake(ctx(), client.WakeRevokeParams{Peer: "laptop", Kinds: []string{"query"}})
+			return err
+		}},
 		{"untrust", "", func() error {
 			u, err := f.Client.Untrust(ctx(), "smith")
 			if err == nil && len(u.Unwritten) > 0 {
