@@ -37,7 +37,8 @@ type Handler struct {
 	Cancel func(context.Context, *Inbound) (*kinds.Ack, error)
 
 	// By returning nil, each of these three confirms that the agent has the message. If
-	// no agent does so within 4 s, the message goes to the inbox.
+	// no agent does so within 4 s, the message goes to the inbox; a partial result lies with its
+	// task instead.
 	Notify func(context.Context, *Inbound) error
 	Result func(context.Context, *Inbound) error
 	Error  func(context.Context, *Inbound) error

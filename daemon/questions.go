@@ -36,7 +36,7 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 	if err := d.checkMayReport(s, t); err != nil {
 		return nil, err
 	}
-	if err := d.delegations.CheckOpenForQuestions(t); err != nil {
+	if err := d.delegations.AwaitOpenForQuestions(ctx, t); err != nil {
 		return nil, err
 	}
 	head := p.Head
@@ -192,14 +192,14 @@ func (d *Daemon) askAgent(ctx context.Context, sender identity.Peer, t *delegati
 		defer d.beginExchangeWithSession(ctx, a, sender, in)()
 	}
 	var answer wire.Payload
-	err := callAgent(ctx, left, a, in, &answer)
+	err := callAgent(ctx, left+confirmTime, a, in, &answer) // the end of the delegation is the first to end it
 	if err == nil {
 		err = d.recordAnswer(ctx, t, q, answer)
 	}
 	e := kinds.AsError(err)
 	switch {
-	case err == nil, ctx.Err() != nil, e.Code == kinds.NoAgent, e.Code == kinds.UnknownKind, errors.Is(err, errAnsweredBefore):
-		return nil // somebody else may answer, or has
+	case err == nil, ctx.Err() != nil, t.TimeLeft() <= 0, e.Code == kinds.NoAgent, e.Code == kinds.UnknownKind, errors.Is(err, errAnsweredBefore):
+		return nil // somebody else may answer, or has, or the delegation ends
 	case e.Retryable:
 		return e
 	}

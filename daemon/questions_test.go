@@ -400,21 +400,21 @@ func TestQuestionsOfAHostilePeer(t *testing.T) {
 	last := first
 	for range delegation.MaxQuestions - 1 {
 		last = newID()
-		refused("no answer", kinds.Timeout, laptop.ask(desk, given.ID, last, `{"question":"?","deadline_ms":1}`))
+		refused("no answer", kinds.Timeout, laptop.ask(desk, given.ID, last, `{"question":"?","deadline_ms":100}`))
 	}
 	if s := asker.state(given.ID); s.Question == nil || s.Question.ID != last || s.Questions != delegation.MaxQuestions {
 		t.Errorf("%+v", s)
 	}
 	refused("one too many", kinds.Overloaded, laptop.ask(desk, given.ID, newID(), brief))
 	refused("the first again, which another has replaced", kinds.Overloaded, laptop.ask(desk, given.ID, first, brief))
-	refused("the last again", kinds.Timeout, laptop.ask(desk, given.ID, last, `{"question":"?","deadline_ms":1}`))
+	refused("the last again", kinds.Timeout, laptop.ask(desk, given.ID, last, `{"question":"?","deadline_ms":100}`))
 
 	// All of them together are in the peer's share.
 	held := func() int64 { return desk.questionBytes() }
 	var open []wire.MessageID
 	for held() < 8<<20 {
 		more := delegateTo(asker, "laptop", task1(""))
-		err := laptop.ask(desk, more.ID, newID(), `{"question":"`+long(60<<10)+`","deadline_ms":1}`)
+		err := laptop.ask(desk, more.ID, newID(), `{"question":"`+long(60<<10)+`","deadline_ms":100}`)
 		if errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) && strings.Contains(err.Error(), "budget: questions") {
 			break
 		}

@@ -63,14 +63,50 @@ func (t *Delegation) newOverError() error {
 	return kinds.Errorf(kinds.NotFound, "ref: the delegation %s is over: nothing is answered any more", t.ID)
 }
 
-// CheckOpenForQuestions returns an error if nothing can be asked about t any more, or, if it was taken,
-// not yet.
+// restoreQuestions enters the questions that the last run of the daemon has left, the oldest first.
+// An unanswered one before another was given up; only its removal was not written.
+func (ts *Table) restoreQuestions(t *Delegation, found []*Question) {
+	for _, q := range found {
+		if old := t.findUnanswered(); old != nil && !q.answered {
+			ts.dropQuestion(t, old, nil)
+		}
+		t.questions = append(t.questions, q)
+		ts.questionBytes.AddUnchecked(t.Peer, q.share)
+	}
+}
+
+// ackTime is how long a question about a taken delegation waits for the ack to be on disk. An agent
+// may ask as soon as it has accepted.
+const ackTime = 5 * time.Second
+
+// AwaitOpenForQuestions returns nil when something can be asked about a taken delegation: when its
+// ack is recorded. It returns an error if the delegation is over, or is not accepted in time.
+func (ts *Table) AwaitOpenForQuestions(ctx context.Context, t *Delegation) error {
+	end := time.Now().Add(ackTime)
+	for {
+		ts.mu.Lock()
+		if err := ts.checkOpen(t); err != nil || t.acked {
+			ts.mu.Unlock()
+			return err
+		}
+		if t.changed == nil {
+			t.changed = make(chan struct{})
+		}
+		changed, left := t.changed, time.Until(end)
+		ts.mu.Unlock()
+		if left <= 0 {
+			return kinds.Errorf(kinds.NotFound, "ref: the delegation %s is not accepted yet: accept it first", t.ID)
+		}
+		if err := waitFor(ctx, changed, left); err != nil {
+			return err
+		}
+	}
+}
+
+// CheckOpenForQuestions returns an error if a delegation is over.
 func (ts *Table) CheckOpenForQuestions(t *Delegation) error {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if t.Direction == client.Taken && !t.acked && !t.isOverNow() {
-		return kinds.Errorf(kinds.NotFound, "ref: the delegation %s is not accepted yet: accept it first", t.ID)
-	}
 	return ts.checkOpen(t)
 }
 

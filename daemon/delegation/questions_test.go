@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
@@ -165,5 +167,76 @@ func checkQuestions(t *testing.T, ts *Table, book *budget.Book, e *Delegation, o
 	}
 	if share != 0 {
 		t.Fatalf("questions take %d bytes, which the budget does not say: %+v", share, book.ListUsage())
+	}
+}
+
+// What an agent asks right after it has accepted waits until its word is on disk; what it asks
+// before, or instead, is refused.
+func TestQuestionsWaitForTheAck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := table(t)
+		taken := func() *Delegation {
+			e, _, err := ts.AddDelegation(t.Context(), &Delegation{Direction: client.Taken, Peer: identity.ID{1}, ID: wire.NewMessageID(), Reports: true, Created: time.Now()}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		one, other, never := taken(), taken(), taken()
+		begun := time.Now()
+		time.AfterFunc(time.Second, func() {
+			if err := ts.RecordAck(t.Context(), one, true, wire.Payload(`{"accepted":true}`), nil); err != nil {
+				t.Error(err)
+			}
+			if _, err := ts.EndDelegation(t.Context(), other, Ending{State: client.TaskCancelled}); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := ts.AwaitOpenForQuestions(t.Context(), one); err != nil || time.Since(begun) != time.Second {
+			t.Errorf("%v after %s", err, time.Since(begun))
+		}
+		synctest.Wait()
+		if err := ts.AwaitOpenForQuestions(t.Context(), other); !errors.Is(err, &kinds.Error{Code: kinds.Cancelled}) {
+			t.Error(err)
+		}
+		if err := ts.AwaitOpenForQuestions(t.Context(), never); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) || time.Since(begun) != time.Second+ackTime {
+			t.Errorf("%v after %s", err, time.Since(begun))
+		}
+	})
+}
+
+// A question whose removal the disk did not take is not there beside the one that replaced it.
+func TestAQuestionThatCouldNotBeRemoved(t *testing.T) {
+	ts := table(t)
+	e := ts.enter(t, client.Given, 0)
+	ask := func() *Question {
+		t.Helper()
+		env := wire.NewEnvelope(e.Peer, identity.ID{2}, kinds.KindQuery, wire.Payload(`{"question":"?"}`))
+		q, err := ts.BeginQuestion(t.Context(), e, env, sha256.Sum256(env.Payload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ts.LeaveQuestion(q)
+		return q
+	}
+	change := func(query string) {
+		t.Helper()
+		if err := ts.db.Write(t.Context(), false, func(tx *store.Tx) error {
+			_, err := tx.Exec(query)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := ask()
+	change("CREATE TRIGGER kept BEFORE DELETE ON daemon_question BEGIN SELECT raise(ABORT, 'the disk is full'); END")
+	if err := ts.CloseQuestion(t.Context(), e, refused, errors.New("no")); err == nil {
+		t.Error("it was removed")
+	}
+	change("DROP TRIGGER kept")
+	last := ask()
+	again := ts.reopen(t).Find(client.Given, e.Peer, e.ID)
+	if len(again.questions) != 1 || again.questions[0].ID != last.ID || again.asked != 2 {
+		t.Errorf("%+v, %d were asked", again.questions, again.asked)
 	}
 }

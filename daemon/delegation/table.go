@@ -81,10 +81,7 @@ func OpenTable(ctx context.Context, db *store.DB, a *registry.Registry, book *bu
 	now := time.Now()
 	for _, t := range all {
 		if !t.isOverNow() {
-			for _, q := range questions[t.Row] {
-				t.questions = append(t.questions, q)
-				ts.questionBytes.AddUnchecked(t.Peer, q.share)
-			}
+			ts.restoreQuestions(t, questions[t.Row])
 		}
 		if t.state == client.TaskSent { // the process died before the ack
 			t.state = client.TaskUnknown
