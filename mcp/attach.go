@@ -159,8 +159,10 @@ func (s *Server) keepAttached(ctx context.Context, info *client.SessionInfo) {
 		if n = 1; isNameTaken(err) {
 			err = kinds.Errorf(kinds.Overloaded, "%d agents named like %s are attached already: choose another name with --name", maxSameNames, base)
 		}
+		if last := s.agent.whyNotAttached(); last == nil || last.Error() != err.Error() {
+			s.logf("not attached: %v", err)
+		}
 		s.agent.record("", "", err)
-		s.logf("not attached: %v", err)
 		select {
 		case <-s.agent.try:
 		case <-time.After(pause):
@@ -187,7 +189,7 @@ func isNameTaken(err error) bool {
 
 // awaitAttached waits until the session is attached, if it is to be. It begins an attempt and
 // waits for its end, so that a call which comes first after the daemon is back is the agent's.
-// It returns at once when it is attached, and nil if it is not to be.
+// The error says that there is no daemon.
 func (s *Server) awaitAttached(ctx context.Context) error {
 	if s.Attach == nil {
 		return nil
@@ -207,10 +209,18 @@ func (s *Server) awaitAttached(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	s.agent.mu.Lock()
-	defer s.agent.mu.Unlock()
-	if s.agent.attached || s.agent.problem == nil {
+	if err := s.agent.whyNotAttached(); errors.Is(err, &kinds.Error{Code: kinds.DaemonUnavailable}) {
+		return err
+	}
+	return nil // what needs no agent works all the same
+}
+
+// whyNotAttached returns the error of the last attempt to attach, nil if the session is attached.
+func (a *attachment) whyNotAttached() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.attached {
 		return nil
 	}
-	return s.agent.problem
+	return a.problem
 }

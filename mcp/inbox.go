@@ -38,6 +38,9 @@ func (s *Server) callInbox(ctx context.Context, call *toolCall) (*result, error)
 	if err := call.readArguments(&a); err != nil {
 		return nil, err
 	}
+	if err := s.agent.whyNotAttached(); err != nil {
+		return nil, err
+	}
 	if !s.isAgent() {
 		return nil, errNoInbox
 	}

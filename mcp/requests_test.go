@@ -551,6 +551,22 @@ func TestAttaching(t *testing.T) {
 	}
 }
 
+// A daemon that takes no more agents serves the session all the same, as far as it needs no agent.
+func TestAttachingIsRefused(t *testing.T) {
+	d := newFakeDaemon(t)
+	for n := range maxSameNames {
+		d.names[numberName("claude", n+1)] = true
+	}
+	p := startProgram(t, d, &Server{Attach: &client.AttachParams{}})
+	await.Until(t, "attaching is given up", func() bool { return p.server.agent.whyNotAttached() != nil })
+	if r := p.must("listed", "acp_peers", nil); !strings.Contains(r.said, "not attached, so others cannot reach it: 16 agents named like claude") {
+		t.Errorf("%s", r.said)
+	}
+	if r := p.fails(kinds.Overloaded, "acp_inbox", nil); !strings.Contains(r.Error.Message, "--name") {
+		t.Errorf("%+v", r.Error)
+	}
+}
+
 func TestAgentNames(t *testing.T) {
 	for program, want := range map[string]string{
 		"claude-code": "claude", "codex-mcp-client": "codex", "opencode": "opencode", "Cursor VS Code": "cursor-vs-code",

@@ -90,6 +90,9 @@ func (r *result) encode() *sdk.CallToolResult {
 // moment to say so; a session that is no agent has no messages of its own.
 func (s *Server) addOutlook(ctx context.Context, r *result) {
 	r.Notices = s.notices.take()
+	if err := s.agent.whyNotAttached(); err != nil && r.Error == nil {
+		r.Notices = append(r.Notices, "This session is not attached, so others cannot reach it: "+client.Line(cutText(err.Error(), 300)))
+	}
 	open := len(s.requests.list())
 	if s.isAgent() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timing.lookAfter)

@@ -53,7 +53,13 @@ func (s *Server) callTask(ctx context.Context, call *toolCall) (*result, error) 
 		}
 		return s.describeTask(ctx, task, a.Page, true)
 	case "cancel":
-		answer, err := s.Daemon.Cancel(ctx, client.CancelParams{Ref: id, Payload: kinds.EncodePayload(&kinds.Cancel{Reason: a.Reason})})
+		h, given, err := s.newHead(call, "", "", "")
+		if err != nil {
+			return nil, err
+		}
+		answer, err := withParent(h, given, "", func(h client.Head) (*client.CancelAnswer, error) {
+			return s.Daemon.Cancel(ctx, client.CancelParams{Head: h, Ref: id, Payload: kinds.EncodePayload(&kinds.Cancel{Reason: a.Reason})})
+		})
 		if err != nil {
 			return nil, explainUnknownTask(err)
 		}
