@@ -152,25 +152,9 @@ func TestLocalAPIDescription(t *testing.T) {
 	await.Until(t, "laptop is connected to desk", func() bool { return laptop.FindPeer(desk.ID).State == client.PeerConnected })
 	scenario.StartDesk(t, desk)
 
-	between := filepath.Join(live.MakeTempDir(t), client.SocketName)
-	proxy := live.PrepareProcess(t, os.Environ(), sdk(t), repository(t, "integration/interop/local_api_check.py"),
-		repository(t, "docs/local-api.json"), filepath.Join(laptop.Home, client.AgentFolder, client.SocketName), between)
-	finish, err := proxy.Cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
-	await.Until(t, "the socket is there", func() bool { _, err := os.Stat(between); return err == nil || !proxy.IsRunning() })
-	for name, argv := range scenario.Programs(t, "../scenario", program, installed(t, "acpd", "bin", "python"), node) {
-		env := live.NewEnviron(t, live.MakeTempDir(t), "ACP_SOCKET="+between, "PYTHONDONTWRITEBYTECODE=1")
-		p := live.StartProcess(t, env, append(slices.Clone(argv), name)...)
-		if said, want := p.AwaitExit(0), scenario.Transcript(name); said != want {
-			t.Errorf("%s: %s\nwant %s", name, said, want)
-		}
-	}
-	finish.Close()
+	programs := scenario.Programs(t, "../scenario", program, installed(t, "acpd", "bin", "python"), node)
+	description := repository(t, "docs/local-api.json")
+	proxy := runBehindProxy(t, laptop, description, programs)
 	seen := maps.Collect(func(yield func(string, bool) bool) {
 		for line := range strings.Lines(proxy.AwaitExit(0)) {
 			if !yield(strings.TrimSpace(line), true) {
@@ -183,6 +167,48 @@ func TestLocalAPIDescription(t *testing.T) {
 			t.Errorf("%s was not seen", method)
 		}
 	}
+
+	text, err := os.ReadFile(description)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lie := filepath.Join(t.TempDir(), "lie.json")
+	told := strings.ReplaceAll(string(text), `"uptime_secs": {`, `"uptime_secs": {"maximum": -1,`)
+	for _, change := range []string{told, strings.ReplaceAll(string(text), `"question"`, `"asked"`)} {
+		if change == string(text) {
+			t.Fatal("nothing was changed")
+		}
+		if err := os.WriteFile(lie, []byte(change), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		runBehindProxy(t, laptop, lie, map[string][]string{"go": programs["go"]}).AwaitExit(1)
+	}
+}
+
+// runBehindProxy runs the scenario's programs one after the other, and holds what they say to
+// laptop's daemon against a description. It returns the process that does so, which ends.
+func runBehindProxy(t *testing.T, laptop *live.Machine, description string, programs map[string][]string) *live.Process {
+	t.Helper()
+	between := filepath.Join(live.MakeTempDir(t), client.SocketName)
+	proxy := live.PrepareProcess(t, os.Environ(), sdk(t), repository(t, "integration/interop/local_api_check.py"),
+		description, filepath.Join(laptop.Home, client.AgentFolder, client.SocketName), between)
+	finish, err := proxy.Cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the socket is there", func() bool { _, err := os.Stat(between); return err == nil || !proxy.IsRunning() })
+	for name, argv := range programs {
+		env := live.NewEnviron(t, live.MakeTempDir(t), "ACP_SOCKET="+between, "PYTHONDONTWRITEBYTECODE=1")
+		p := live.StartProcess(t, env, append(slices.Clone(argv), name)...)
+		if said, want := p.AwaitExit(0), scenario.Transcript(name); said != want {
+			t.Errorf("%s: %s\nwant %s", name, said, want)
+		}
+	}
+	finish.Close()
+	return proxy
 }
 
 // readPythonBlocks returns the programs of the package's README.

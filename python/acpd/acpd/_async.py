@@ -317,8 +317,8 @@ class AsyncClient:
 
         query returns the answer: a text, or the payload of a response. delegate works on a
         delegation, which is accepted before it is called, and returns the result: a text, or
-        the payload of a result. The three others return when they have the message. Each call
-        is a task of its own. An Error that is raised goes to the peer; of other exceptions the
+        the payload of a result. The three others return when they have the message; result gets
+        partial results of what the agent has delegated too. Each call is a task of its own. An Error that is raised goes to the peer; of other exceptions the
         peer hears the type.
 
         More params are those of the method attach: domains, topics, capabilities,
