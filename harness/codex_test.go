@@ -1,0 +1,576 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// fakeCodex is an app-server that is not there. It speaks the frames of Codex 0.169.0.
+type fakeCodex struct {
+	t      *testing.T
+	home   string
+	socket string
+
+	mu       sync.Mutex // guards what follows
+	threads  []codexThread
+	policy   string
+	reviewer string
+	sandbox  string
+	version  string
+	terminal bool              // a client besides ours is connected
+	before   map[string]string // a text that is sent before the answer to a method
+	after    map[string]string // and one after it
+	refuse   map[string]string // the error that a method is answered with
+	silent   map[string]bool   // methods that are not answered
+	calls    []codexCall
+	stray    []string // what came that is no call
+	conns    map[*websocket.Conn]bool
+}
+
+// codexCall is a call that came.
+type codexCall struct {
+	Method string         `json:"method"`
+	Params jsontext.Value `json:"params"`
+	ID     jsontext.Value `json:"id"`
+}
+
+const ownThread = "019a-own"
+
+func newFakeCodex(t *testing.T) *fakeCodex {
+	t.Helper()
+	f := &fakeCodex{
+		t: t, home: makeSocketDir(t), policy: `"on-request"`, reviewer: "user", sandbox: "workspaceWrite", version: "0.169.0", terminal: true,
+		threads: []codexThread{{ID: "019a-title", Ephemeral: true, Dir: "/work", Status: codexStatus{"idle"}}, {ID: ownThread, Dir: "/work", Status: codexStatus{"idle"}}},
+		before:  make(map[string]string), after: make(map[string]string), refuse: make(map[string]string), silent: make(map[string]bool),
+		conns: make(map[*websocket.Conn]bool),
+	}
+	// The socket is elsewhere, and Codex's home has a link to it.
+	f.socket = filepath.Join(f.home, "s")
+	link := filepath.Join(f.home, ".codex/app-server-control/app-server-control.sock")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o700), os.Symlink(f.socket, link)); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", f.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: f}
+	var running sync.WaitGroup
+	running.Go(func() { server.Serve(listener) })
+	t.Cleanup(func() {
+		server.Close()
+		f.hangUp()
+		running.Wait()
+	})
+	return f
+}
+
+func (f *fakeCodex) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	conn, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	defer conn.CloseNow()
+	f.mu.Lock()
+	f.conns[conn] = true
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.conns, conn)
+	}()
+	for {
+		_, text, err := conn.Read(context.Background())
+		if err != nil {
+			return
+		}
+		var c codexCall
+		if json.Unmarshal(text, &c) != nil || c.Method == "" {
+			f.mu.Lock()
+			f.stray = append(f.stray, string(text))
+			f.mu.Unlock()
+			continue
+		}
+		f.mu.Lock()
+		f.calls = append(f.calls, c)
+		before, after, silent := f.before[c.Method], f.after[c.Method], f.silent[c.Method]
+		answer := `{"id":` + string(c.ID) + `,"result":` + f.answer(&c) + `}`
+		if e := f.refuse[c.Method]; e != "" {
+			answer = `{"id":` + string(c.ID) + `,"error":` + e + `}`
+		}
+		f.mu.Unlock()
+		if len(c.ID) == 0 {
+			continue
+		}
+		for line := range strings.Lines(before) {
+			f.write(conn, line)
+		}
+		if !silent {
+			f.write(conn, answer)
+		}
+		for line := range strings.Lines(after) {
+			f.write(conn, line)
+		}
+	}
+}
+
+func (f *fakeCodex) write(conn *websocket.Conn, text string) {
+	conn.Write(context.Background(), websocket.MessageText, []byte(text))
+}
+
+// answer is the result of a call. The caller holds mu.
+func (f *fakeCodex) answer(c *codexCall) string {
+	var p struct {
+		Thread string `json:"threadId"`
+	}
+	json.Unmarshal(c.Params, &p)
+	thread := `{}`
+	for _, t := range f.threads {
+		if t.ID == p.Thread {
+			text, err := json.Marshal(&t)
+			if err != nil {
+				f.t.Error(err)
+			}
+			thread = string(text)
+		}
+	}
+	switch c.Method {
+	case "initialize":
+		return `{"userAgent":"acpd/` + f.version + ` (Linux; x86_64) unknown","codexHome":"/x"}`
+	case "thread/loaded/list":
+		var ids []string
+		for _, t := range f.threads {
+			ids = append(ids, `"`+t.ID+`"`)
+		}
+		return `{"data":[` + strings.Join(ids, ",") + `]}`
+	case "thread/read":
+		return `{"thread":` + thread + `}`
+	case "thread/resume":
+		return `{"thread":` + thread + `,"approvalPolicy":` + f.policy + `,"approvalsReviewer":"` + f.reviewer + `","sandbox":{"type":"` + f.sandbox + `","networkAccess":false}}`
+	case "turn/start":
+		return `{"turn":{"id":"t1","status":"inProgress","items":[]}}`
+	}
+	return `{}`
+}
+
+// tell writes a message to all clients.
+func (f *fakeCodex) tell(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for conn := range f.conns {
+		f.write(conn, text)
+	}
+}
+
+// hangUp ends all connections.
+func (f *fakeCodex) hangUp() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for conn := range f.conns {
+		conn.CloseNow()
+	}
+}
+
+// change changes what the app-server is like.
+func (f *fakeCodex) change(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// list returns the calls of a method.
+func (f *fakeCodex) list(method string) (found []codexCall) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.calls {
+		if c.Method == method {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// find returns the session, which the test closes at its end.
+func (f *fakeCodex) find() (Session, error) {
+	f.t.Helper()
+	ps := newFamily()
+	ps.clientsOf = func(int, string) (int, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.terminal {
+			return 2, nil
+		}
+		return 1, nil
+	}
+	env := &Environment{Client: "codex-mcp-client", Version: "0.169.0", Dir: "/work", Getenv: func(name string) string {
+		return map[string]string{"HOME": f.home}[name]
+	}}
+	s, err := findCodex(f.t.Context(), env, ps)
+	if err == nil {
+		f.t.Cleanup(func() { s.Close() })
+	}
+	return s, err
+}
+
+func (f *fakeCodex) mustFind() Session {
+	f.t.Helper()
+	s, err := f.find()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return s
+}
+
+// proof is the notification that a user's message is in the model's input.
+func proof(thread, id string) string {
+	return `{"method":"item/completed","params":{"threadId":"` + thread + `","turnId":"t1","item":{"type":"userMessage","id":"i1","clientId":"` + id + `","content":[]}}}` + "\n"
+}
+
+func TestCodexIsWoken(t *testing.T) {
+	f := newFakeCodex(t)
+	s := f.mustFind()
+	if name, version := s.Harness(); name != "codex" || version != "0.169.0" {
+		t.Errorf("Harness: %s %s", name, version)
+	}
+	p := newPost()
+	p.Untrusted = "what a peer wrote"
+	id := p.Message.String()
+	f.change(func() {
+		// A delta, a request to the client, another client's message, and then the proof.
+		f.after["turn/start"] = `{"method":"item/agentMessage/delta","params":{"delta":"x"}}` + "\n" +
+			`{"method":"item/commandExecution/requestApproval","id":7,"params":{"threadId":"` + ownThread + `"}}` + "\n" +
+			proof(ownThread, "another") + proof("019a-other", id) + proof(ownThread, id)
+	})
+	posted, err := s.Post(t.Context(), p)
+	if err != nil || !posted.Proven {
+		t.Fatalf("Post: %+v, %v", posted, err)
+	}
+	starts := f.list("turn/start")
+	if len(starts) != 1 {
+		t.Fatalf("%d turns", len(starts))
+	}
+	var got, want any
+	json.Unmarshal(starts[0].Params, &got)
+	json.Unmarshal([]byte(`{"threadId":"`+ownThread+`","clientUserMessageId":"`+id+`","turnTrigger":"acpd","input":[{"type":"text","text":"`+p.Pointer+`"}],
+		"additionalContext":{"`+id+`":{"kind":"untrusted","name":"acp_message","value":"what a peer wrote"}}}`), &want)
+	if !jsonEqual(t, got, want) {
+		t.Errorf("turn/start %s", starts[0].Params)
+	}
+	if again, err := s.Post(t.Context(), p); err != nil || again.Proven || len(f.list("turn/start")) != 1 {
+		t.Errorf("the same message again: %+v, %v", again, err)
+	}
+	f.change(func() {
+		if len(f.stray) != 0 {
+			t.Errorf("a request of the server is answered: %q", f.stray)
+		}
+	})
+}
+
+func jsonEqual(t *testing.T, a, b any) bool {
+	t.Helper()
+	x, err := json.Marshal(a, json.Deterministic(true))
+	y, err2 := json.Marshal(b, json.Deterministic(true))
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	return string(x) == string(y)
+}
+
+// Without a proof, or without anything to prove, nothing is proven.
+func TestCodexProvesNothing(t *testing.T) {
+	f := newFakeCodex(t)
+	s := f.mustFind()
+	p := newPost()
+	f.change(func() { f.after["turn/start"] = proof(ownThread, p.Message.String()) })
+	if posted, err := s.Post(t.Context(), p); err != nil || posted.Proven {
+		t.Errorf("a pointer alone: %+v, %v", posted, err)
+	}
+	p = newPost()
+	p.Untrusted = "what a peer wrote"
+	f.change(func() { f.after["turn/start"] = "" })
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if posted, err := s.Post(ctx, p); err != nil || posted.Proven {
+		t.Errorf("silence: %+v, %v", posted, err)
+	}
+	p = newPost()
+	p.Untrusted = "what a peer wrote"
+	f.change(func() {
+		f.after["turn/start"] = proof(ownThread, p.Message.String())
+		f.before["turn/start"] = f.after["turn/start"]
+	})
+	if posted, err := s.Post(t.Context(), p); err != nil || !posted.Proven {
+		t.Errorf("a proof before the answer: %+v, %v", posted, err)
+	}
+}
+
+func TestCodexUnattended(t *testing.T) {
+	for name, change := range map[string]func(*fakeCodex){
+		"never asks":    func(f *fakeCodex) { f.policy = `"never"` },
+		"a new policy":  func(f *fakeCodex) { f.policy = `{"granular":{"sandbox_approval":true}}` },
+		"no policy":     func(f *fakeCodex) { f.policy = `null` },
+		"auto reviewer": func(f *fakeCodex) { f.reviewer = "auto_review" },
+		"no sandbox":    func(f *fakeCodex) { f.sandbox = "dangerFullAccess" },
+		"other sandbox": func(f *fakeCodex) { f.sandbox = "externalSandbox" },
+		"no terminal":   func(f *fakeCodex) { f.terminal = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeCodex(t)
+			change(f)
+			s := f.mustFind()
+			p := newPost()
+			if _, err := s.Post(t.Context(), p); !errors.Is(err, ErrUnattended) || len(f.list("turn/start")) != 0 {
+				t.Errorf("Post: %v", err)
+			}
+			p.Unattended = true
+			f.change(func() { f.after["turn/start"] = proof(ownThread, p.Message.String()) })
+			if _, err := s.Post(t.Context(), p); err != nil || len(f.list("turn/start")) != 1 {
+				t.Errorf("Post, unattended allowed: %v", err)
+			}
+		})
+	}
+}
+
+func TestCodexIsBusy(t *testing.T) {
+	f := newFakeCodex(t)
+	s := f.mustFind()
+	f.change(func() { f.threads[1].Status.Type = "active" })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.Post(ctx, newPost()); !errors.Is(err, ErrBusy) || len(f.list("turn/start")) != 0 {
+		t.Errorf("Post to a thread that stays busy: %v", err)
+	}
+	p := newPost()
+	f.change(func() {
+		f.after["turn/start"] = proof(ownThread, p.Message.String())
+		f.calls = nil
+	})
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Post(t.Context(), p)
+		done <- err
+	}()
+	for len(f.list("thread/read")) < 3 { // two to find the thread, one for its status
+		time.Sleep(time.Millisecond)
+	}
+	f.tell(`{"method":"thread/status/changed","params":{"threadId":"019a-other","status":{"type":"idle"}}}`)
+	f.tell(`{"method":"thread/status/changed","params":{"threadId":"` + ownThread + `","status":{"type":"active","activeFlags":["waitingOnApproval"]}}}`)
+	select {
+	case err := <-done:
+		t.Fatalf("posted into a turn: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	f.change(func() { f.threads[1].Status.Type = "idle" })
+	f.tell(`{"method":"thread/status/changed","params":{"threadId":"` + ownThread + `","status":{"type":"idle"}}}`)
+	if err := <-done; err != nil || len(f.list("turn/start")) != 1 {
+		t.Errorf("Post when the turn has ended: %v", err)
+	}
+}
+
+// The thread is that of the latest tool call; before the first, the only one in the directory.
+func TestCodexThread(t *testing.T) {
+	f := newFakeCodex(t)
+	s := f.mustFind()
+	try := func(wantThread string, wantErr error) {
+		t.Helper()
+		p := newPost()
+		f.change(func() {
+			f.calls = nil
+			f.after["turn/start"] = proof(wantThread, p.Message.String())
+		})
+		_, err := s.Post(t.Context(), p)
+		starts := f.list("turn/start")
+		if !errors.Is(err, wantErr) || len(starts) > 0 != (wantErr == nil) || wantErr == nil && !strings.Contains(string(starts[0].Params), wantThread) {
+			t.Errorf("%v, %+v, want %s, %v", err, starts, wantThread, wantErr)
+		}
+	}
+	try(ownThread, nil)
+	f.change(func() {
+		f.threads = append(f.threads, codexThread{ID: "019a-elsewhere", Dir: "/elsewhere", Status: codexStatus{"idle"}})
+	})
+	try(ownThread, nil)
+	f.change(func() {
+		f.threads = append(f.threads, codexThread{ID: "019a-second", Dir: "/work", Status: codexStatus{"idle"}})
+	})
+	try("", ErrNoThread)
+	s.NoteCall(map[string]any{"threadId": "019a-second"})
+	try("019a-second", nil)
+	for _, nothing := range []map[string]any{nil, {"threadId": 7}, {"threadId": ""}, {"threadId": strings.Repeat("x", 65)}} {
+		s.NoteCall(nothing)
+	}
+	try("019a-second", nil)
+	s.NoteCall(map[string]any{"threadId": "019a-title"}) // hidden: nobody sees it
+	try("", ErrNoThread)
+	s.NoteCall(map[string]any{"threadId": ownThread})
+	f.change(func() { f.threads[1].Status.Type = "notLoaded" })
+	try("", ErrGone)
+	f.change(func() { f.threads = f.threads[:1] })
+	s = f.mustFind()
+	try("", ErrNoThread)
+}
+
+func TestCodexRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		method, answer string
+		want           error
+	}{
+		"no rollout":     {"thread/read", `{"code":-32600,"message":"no rollout found"}`, ErrRefused},
+		"no such method": {"turn/start", `{"code":-32601,"message":"unknown method"}`, ErrUnsupported},
+		"overloaded":     {"turn/start", `{"code":-32001,"message":"Server overloaded; retry later."}`, ErrRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeCodex(t)
+			s := f.mustFind()
+			f.change(func() { f.refuse[test.method] = test.answer })
+			_, err := s.Post(t.Context(), newPost())
+			if e, ok := errors.AsType[*Error](err); !ok || e.Err != test.want || e.Version != "0.169.0" {
+				t.Errorf("Post: %v, want %v", err, test.want)
+			}
+		})
+	}
+}
+
+// What the app-server says that makes no sense ends a post at most, and soon.
+func TestCodexSendsGarbage(t *testing.T) {
+	for name, garbage := range map[string]string{
+		"no JSON":            "garbage\n[]\n7\nnull\n{}\n" + `{"id":"x","result":1}` + "\n" + `{"id":999}` + "\n" + `{"method":7}` + "\n" + `{"method":"item/completed","params":[]}` + "\n",
+		"a long line":        `{"method":"item/completed","params":{"x":"` + strings.Repeat("x", maxCodexFrame-100) + `"}}` + "\n",
+		"a line too long":    strings.Repeat("x", maxCodexFrame+1) + "\n",
+		"many notifications": strings.Repeat(`{"method":"thread/status/changed","params":{"threadId":"x","status":{"type":"idle"}}}`+"\n", 2*maxNotices),
+		"deep nesting":       `{"method":"item/completed","params":` + strings.Repeat("[", 100_000) + "}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeCodex(t)
+			s := f.mustFind()
+			p := newPost()
+			p.Untrusted = "what a peer wrote"
+			f.change(func() {
+				f.before["turn/start"] = garbage
+				f.after["turn/start"] = proof(ownThread, p.Message.String())
+			})
+			began := time.Now()
+			_, err := s.Post(t.Context(), p)
+			if err != nil && !errors.Is(err, ErrGone) {
+				t.Errorf("Post: %v", err)
+			}
+			if err == nil != slices.Contains([]string{"no JSON", "a long line", "deep nesting"}, name) {
+				t.Errorf("Post: %v", err)
+			}
+			if took := time.Since(began); took > codexTime {
+				t.Errorf("took %s", took)
+			}
+			p = newPost()
+			f.change(func() {
+				f.before["turn/start"] = ""
+				f.after["turn/start"] = proof(ownThread, p.Message.String())
+			})
+			if _, err := s.Post(t.Context(), p); err != nil {
+				t.Errorf("the next post: %v", err)
+			}
+		})
+	}
+}
+
+func TestCodexHangsUp(t *testing.T) {
+	f := newFakeCodex(t)
+	s := f.mustFind()
+	f.change(func() { f.silent["turn/start"] = true })
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Post(t.Context(), newPost())
+		done <- err
+	}()
+	for len(f.list("turn/start")) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	f.hangUp()
+	if err := <-done; !errors.Is(err, ErrGone) {
+		t.Errorf("Post: %v", err)
+	}
+	f.change(func() { f.silent["thread/read"] = true })
+	go func() {
+		_, err := s.Post(t.Context(), newPost())
+		done <- err
+	}()
+	for len(f.list("thread/read")) < 4 {
+		time.Sleep(time.Millisecond)
+	}
+	s.Close()
+	if err := <-done; err == nil {
+		t.Error("a post goes on after Close")
+	}
+	if _, err := s.Post(t.Context(), newPost()); err == nil {
+		t.Error("posts after Close")
+	}
+}
+
+func TestCodexIsFound(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*fakeCodex)
+		saw    string
+	}{
+		"as it is":  {func(*fakeCodex) {}, ""},
+		"old":       {func(f *fakeCodex) { f.version = "0.168.9" }, "tested are 0.169.0 up to"},
+		"too new":   {func(f *fakeCodex) { f.version = "0.170.0" }, "tested are"},
+		"alpha":     {func(f *fakeCodex) { f.version = "0.169.1-alpha.2" }, "is not a version"},
+		"no socket": {func(f *fakeCodex) { os.RemoveAll(filepath.Join(f.home, ".codex")) }, "no such file"},
+		"refuses":   {func(f *fakeCodex) { f.refuse["initialize"] = `{"code":-32600,"message":"no"}` }, "initialize: -32600"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeCodex(t)
+			test.change(f)
+			s, err := f.find()
+			if test.saw == "" {
+				if err != nil || s == nil {
+					t.Error(err)
+				}
+			} else if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), test.saw) {
+				t.Errorf("%v, want %q", err, test.saw)
+			}
+		})
+	}
+}
+
+func FuzzCodexMessage(f *testing.F) {
+	for _, seed := range []string{
+		proof("t", "c"), `{"id":1,"result":{"userAgent":"acpd/0.169.0 (x)"}}`, `{"id":1,"error":{"code":-32600,"message":"x"}}`,
+		`{"method":"thread/status/changed","params":{"threadId":"t","status":{"type":"active","activeFlags":[]}}}`, `{"method":"x","id":7,"params":{}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		call := make(chan codexMessage, 1)
+		c := &codexConn{notices: make(chan codexNotice, 1), calls: map[uint64]chan<- codexMessage{1: call}}
+		if err := c.take(text); err != nil {
+			t.Errorf("the first message ends the connection: %v", err)
+		}
+		select {
+		case m := <-call:
+			var r codexResumed
+			json.Unmarshal(m.Result, &r)
+			r.explainUnattended()
+		case n := <-c.notices:
+			if n.method != noticeItem && n.method != noticeStatus {
+				t.Errorf("notice %q", n.method)
+			}
+		default:
+		}
+	})
+}
