@@ -1,0 +1,108 @@
+package harness
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/wire"
+)
+
+// A program that is not known is no error, and neither is one without a name.
+func TestFindSessionOfAStranger(t *testing.T) {
+	for _, client := range []string{"", "inspector"} {
+		s, err := FindSession(t.Context(), Environment{Client: client, Version: "1.0.0", Getenv: func(string) string { return "" }})
+		if s != nil || err != nil {
+			t.Errorf("%q: %v, %v", client, s, err)
+		}
+	}
+}
+
+// The real table of processes says who has started this one, and who is at a socket.
+func TestProcesses(t *testing.T) {
+	ps := newProcesses(0)
+	parents := ps.listParents()
+	if len(parents) == 0 || parents[0].pid != os.Getppid() || len(parents[0].args) == 0 {
+		t.Fatalf("parents %+v", parents)
+	}
+	path := filepath.Join(makeSocketDir(t), "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if _, _, err := ps.dialParent(path); err == nil {
+		t.Error("this process is its own parent")
+	}
+	ps.self = -1
+	ps.read = func(pid int) (process, error) {
+		if pid < 0 {
+			return process{pid: pid, parent: os.Getpid()}, nil
+		}
+		return readProcess(pid)
+	}
+	conn, parent, err := ps.dialParent(path)
+	if err != nil || parent.pid != os.Getpid() || !slices.Equal(parent.args, os.Args) {
+		t.Fatalf("dialParent: %+v, %v", parent, err)
+	}
+	defer conn.Close()
+	accepted, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer accepted.Close()
+	if n, err := ps.clientsOf(os.Getpid(), path); err == nil && n != 1 {
+		t.Errorf("%d clients", n)
+	}
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	if ports, err := ps.portsOf(os.Getpid()); err == nil && !slices.Contains(ports, tcp.Addr().(*net.TCPAddr).Port) {
+		t.Errorf("ports %v", ports)
+	}
+}
+
+func TestVersions(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"2.1.330": true, "v2.1.330": true, "2.1.330 (Claude Code)": true, "2.1.331": true, "2.1.329": false, "2.2.0": false, "3.0.0": false,
+		"": false, "2.1": false, "2.1.330.1": false, "2.1.-1": false, "2.1.330-beta": false, "99999999999.1.1": false,
+	} {
+		if err := checkVersion(claudeName, text); (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestGate(t *testing.T) {
+	g := newGate()
+	id := wire.NewMessageID()
+	leave, again, err := g.enter(t.Context(), id)
+	if again || err != nil {
+		t.Fatal(again, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, _, err := g.enter(ctx, wire.NewMessageID()); err == nil {
+		t.Error("two are in")
+	}
+	leave(false)
+	if _, _, err := g.enter(ctx, id); err == nil {
+		t.Error("enters after the end of ctx")
+	}
+	for i, passed := range []bool{false, true} {
+		leave, again, err := g.enter(t.Context(), id)
+		if again || err != nil {
+			t.Fatal(i, again, err)
+		}
+		leave(passed)
+	}
+	if _, again, err := g.enter(t.Context(), id); !again || err != nil {
+		t.Error("a message passes twice")
+	}
+}

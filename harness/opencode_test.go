@@ -1,0 +1,169 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// fakeOpenCode is an OpenCode that is not there.
+type fakeOpenCode struct {
+	t      *testing.T
+	server *httptest.Server
+	port   int
+
+	mu       sync.Mutex // guards what follows
+	busy     string     // what /session/status answers
+	sessions string     // what /session answers
+	parents  map[string]string
+	status   int // of the answers, unless 0
+	posts    []string
+	listens  bool
+}
+
+func newFakeOpenCode(t *testing.T) *fakeOpenCode {
+	f := &fakeOpenCode{
+		t: t, busy: `{}`, listens: true, parents: map[string]string{"ses_child": "ses_1"},
+		sessions: `[{"id":"ses_1","directory":"/work","time":{"updated":2}},{"id":"ses_child","parentID":"ses_1","directory":"/work","time":{"updated":9}},{"id":"ses_x","directory":"/elsewhere","time":{"updated":9}}]`,
+	}
+	f.server = httptest.NewServer(f)
+	t.Cleanup(f.server.Close)
+	f.port = f.server.Listener.Addr().(*net.TCPAddr).Port
+	return f
+}
+
+func (f *fakeOpenCode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	user, password, _ := r.BasicAuth()
+	switch {
+	case user != "opencode" || password != "s3cret":
+		w.WriteHeader(http.StatusUnauthorized)
+	case f.status != 0:
+		w.Header().Set("Location", "http://127.0.0.1:1/")
+		w.WriteHeader(f.status)
+	case r.URL.Path == "/session/status":
+		io.WriteString(w, f.busy)
+	case r.URL.Path == "/session":
+		io.WriteString(w, f.sessions)
+	case strings.HasSuffix(r.URL.Path, "/prompt_async"):
+		body, _ := io.ReadAll(r.Body)
+		f.posts = append(f.posts, r.URL.Path+" "+string(body))
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		id := strings.TrimPrefix(r.URL.Path, "/session/")
+		fmt.Fprintf(w, `{"id":%q,"parentID":%q,"directory":"/work"}`, id, f.parents[id])
+	}
+}
+
+func (f *fakeOpenCode) change(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+func (f *fakeOpenCode) find(password string) (*opencode, error) {
+	ps := newFamily()
+	ps.portsOf = func(pid int) ([]int, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if pid != parentPID || !f.listens {
+			return nil, nil
+		}
+		return []int{f.port}, nil
+	}
+	s, err := findOpenCode(f.t.Context(), &Environment{Client: "opencode", Version: "1.18.33", Dir: "/work", Getenv: func(name string) string {
+		return map[string]string{"OPENCODE_SERVER_PASSWORD": password}[name]
+	}}, ps)
+	if err != nil {
+		return nil, err
+	}
+	f.t.Cleanup(func() { s.Close() })
+	return s.(*opencode), nil
+}
+
+func TestOpenCodeIsWoken(t *testing.T) {
+	f := newFakeOpenCode(t)
+	s, err := f.find("s3cret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	post := func(want error, to string) {
+		t.Helper()
+		p := newPost()
+		p.Untrusted, p.Unattended = "what a peer wrote", true
+		f.change(func() { f.posts = nil })
+		posted, err := s.Post(t.Context(), p)
+		if !errors.Is(err, want) || posted.Proven {
+			t.Errorf("Post: %+v, %v, want %v", posted, err, want)
+		}
+		f.change(func() {
+			if want != nil && len(f.posts) == 0 {
+				return
+			}
+			if line := "/session/" + to + `/prompt_async {"parts":[{"text":"` + p.Pointer + `","type":"text"}]}`; len(f.posts) != 1 || want != nil {
+				t.Errorf("posts %q, want %q", f.posts, line)
+			} else if got := f.posts[0]; !strings.HasPrefix(got, "/session/"+to+"/") || !strings.Contains(got, p.Pointer) || strings.Contains(got, "peer wrote") {
+				t.Errorf("posts %q, want %q", got, line)
+			}
+		})
+	}
+	post(nil, "ses_1") // the only one here that no other has begun
+	f.change(func() { f.sessions = strings.Replace(f.sessions, "/elsewhere", "/work", 1) })
+	post(ErrNoThread, "")
+	call := func(busy, want string) {
+		t.Helper()
+		f.change(func() { f.busy = busy })
+		s.NoteCall(nil)
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			s.mu.Lock()
+			asking, got := s.asking, s.session
+			s.mu.Unlock()
+			if !asking {
+				if got != want {
+					t.Errorf("busy %s: it is %q that called, want %q", busy, got, want)
+				}
+				return
+			}
+		}
+	}
+	call(`{"ses_child":{"type":"busy"},"ses_x":{"type":"busy"}}`, "")
+	call(`{"ses_child":{"type":"busy"},"ses_1":{"type":"busy"}}`, "ses_1")
+	call(`{}`, "ses_x") // which changed last
+	call(`garbage`, "ses_x")
+	post(nil, "ses_x")
+	for status, want := range map[int]error{404: ErrNoThread, 401: ErrRefused, 500: ErrRefused, 302: ErrRefused} {
+		f.change(func() { f.status = status })
+		post(want, "")
+	}
+	f.change(func() { f.status, f.listens = 0, false })
+	post(ErrGone, "")
+	if _, err := s.Post(t.Context(), newPost()); !errors.Is(err, ErrUnattended) {
+		t.Errorf("Post: %v", err)
+	}
+	s.Close()
+	s.NoteCall(nil)
+	p := newPost()
+	p.Unattended = true
+	if _, err := s.Post(t.Context(), p); err == nil {
+		t.Error("posts after Close")
+	}
+}
+
+func TestOpenCodeIsFound(t *testing.T) {
+	f := newFakeOpenCode(t)
+	if _, err := f.find("wrong"); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "401") {
+		t.Errorf("with a wrong password: %v", err)
+	}
+	f.change(func() { f.listens = false })
+	if _, err := f.find("s3cret"); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "--port") {
+		t.Errorf("without a port: %v", err)
+	}
+}
