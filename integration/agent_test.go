@@ -139,8 +139,9 @@ func readDocumentedAgent(t *testing.T, language string) string {
 	return program
 }
 
-func TestTheDocumentsPythonAgentAnswers(t *testing.T) {
-	t.Parallel()
+// findPython returns the path of python3, and skips the test if there is none.
+func findPython(t *testing.T) string {
+	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		if os.Getenv("CI") != "" {
@@ -148,6 +149,32 @@ func TestTheDocumentsPythonAgentAnswers(t *testing.T) {
 		}
 		t.Skip("no python3")
 	}
+	return python
+}
+
+func TestTheDocumentsPythonAgentSaysWhereNoDaemonIs(t *testing.T) {
+	t.Parallel()
+	python, source := findPython(t), readDocumentedAgent(t, "python")
+	for _, c := range []struct {
+		env  []string
+		want string
+	}{
+		{[]string{"HOME=/none"}, "/none/.acp/agent/acp.sock"},
+		{[]string{"HOME=/none", "ACP_HOME=/elsewhere"}, "/elsewhere/agent/acp.sock"},
+		{[]string{"HOME=/none", "ACP_HOME=/elsewhere", "ACP_SOCKET=/run/none/acp.sock"}, "/run/none/acp.sock"},
+	} {
+		agent := exec.CommandContext(t.Context(), python, "-c", source)
+		agent.Env = c.env
+		said, err := agent.CombinedOutput()
+		if want := "no daemon at " + c.want + ": No such file or directory\n"; err == nil || string(said) != want {
+			t.Errorf("with %q: %v: %q, want %q", c.env, err, said, want)
+		}
+	}
+}
+
+func TestTheDocumentsPythonAgentAnswers(t *testing.T) {
+	t.Parallel()
+	python := findPython(t)
 	testDocumentedAgent(t, python, "-c", readDocumentedAgent(t, "python"))
 }
 
