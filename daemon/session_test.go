@@ -13,6 +13,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -464,8 +465,11 @@ func TestAHostilePeerWakesNoMoreThanItsShare(t *testing.T) {
 	if !slices.ContainsFunc(status.Warnings, func(w string) bool { return strings.Contains(w, "of claude") && strings.Contains(w, "desk") }) {
 		t.Errorf("the status says %q", status.Warnings)
 	}
-	flood(planner.dial(), 1)
-	await.Until(t, "another peer has woken it", func() bool { return woken("planner") == 1 })
+	other := planner.dial().notify(s.notice("laptop"))
+	await.Until(t, "another peer has woken it", func() bool {
+		left, err := laptop.inbox.ReadMessage(t.Context(), inbox.MessageKey{Peer: planner.ID(), ID: other.ID})
+		return err == nil && left == nil && woken("planner") == 1
+	})
 
 	s.Close()
 	laptop.stop()
