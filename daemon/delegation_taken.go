@@ -159,6 +159,7 @@ func (d *Daemon) endCancelledTask(ctx context.Context, t *delegation.Delegation,
 	if c, err := kinds.ParsePayload[kinds.Cancel](env.Payload); err == nil && c.Reason != "" {
 		outcome = c.Reason
 	}
+	d.waker.Release(t.Agent, t.Peer, t.ID)
 	return d.space.reserve.RunWithReserve(func() error {
 		_, err := d.delegations.EndDelegation(ctx, t, delegation.Ending{State: client.TaskCancelled, ID: env.ID, Outcome: outcome})
 		return err

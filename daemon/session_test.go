@@ -626,6 +626,32 @@ func TestOneMessageIsInASessionAtATime(t *testing.T) {
 	}
 }
 
+// A delegation that a session has accepted without having been woken for it wakes it when the one
+// before has ended; one that is cancelled wakes it no more.
+func TestAcceptedDelegationsWakeOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	s := laptop.session("claude")
+	asker := desk.dial()
+	var given []*client.DelegateAnswer
+	for i := range 3 {
+		s.release <- wire.Payload(accepted)
+		given = append(given, delegateTo(asker, "laptop/claude", task1("")))
+		s.next(i == 0)
+	}
+	s.release <- wire.Payload(accepted)
+	asker.must("cancel", client.CancelParams{Ref: given[1].ID}, nil)
+	s.next(false)
+	if n := laptop.waker.Describe("claude").Waiting; n != 1 {
+		t.Errorf("%d wait", n)
+	}
+	s.must("result", client.ResultParams{Ref: given[0].ID, Payload: completed("done")}, nil)
+	if in := s.next(true); in.ID != given[2].ID {
+		t.Errorf("woken for %s, want %s", in.ID, given[2].ID)
+	}
+}
+
 // Settings of agents: whom they may call, on every method that sends, and who wakes them.
 func TestSettingsOfAgents(t *testing.T) {
 	t.Parallel()

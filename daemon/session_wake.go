@@ -114,11 +114,12 @@ func (d *Daemon) newWakeMessage(agent string, sender identity.Peer, env *wire.En
 }
 
 // beginExchangeWithSession asks whether a query or delegate may wake its session, and sets the
-// grant in in. The caller calls end when the session has answered, or nobody waits for it.
+// grant in in. The caller calls end when the session has answered, or nobody waits for it. A
+// delegation that the session has accepted waits on, until its end is told to the waker.
 func (d *Daemon) beginExchangeWithSession(ctx context.Context, a *registry.Agent, sender identity.Peer, in *client.Inbound) (end func()) {
 	m := d.newWakeMessage(a.Name, sender, &in.Envelope)
 	later := *in
-	in.Wake = d.waker.Request(ctx, m, func(_ context.Context, grant client.WakeGrant) bool {
+	in.Wake = d.waker.Request(ctx, m, func(ctx context.Context, grant client.WakeGrant) bool {
 		in := later
 		in.Wake = &grant
 		said, err := d.callWake(ctx, a, &in)

@@ -31,7 +31,7 @@ import (
 
 const (
 	postPause    = 250 * time.Millisecond // between two wakes of a session
-	busyFor      = 5 * time.Minute        // for so long a message that was posted and not taken keeps others back
+	busyFor      = 2 * time.Minute        // for so long a message that was posted and not taken keeps others back
 	maxWaiting   = 16                     // messages that wait to wake a session
 	maxApprovals = 64                     // messages that wait for the owner
 	maxAskedFor  = day                    // how long a message waits for the owner
