@@ -20,7 +20,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/harness"
-	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -216,7 +215,7 @@ func childCommand(t *testing.T, dir string) []string {
 func awaitChild(t *testing.T, dir string) *child {
 	t.Helper()
 	c := &child{t: t}
-	await.Until(t, "the program starts its MCP server", func() bool {
+	until(t, "the program starts its MCP server", func() bool {
 		files, _ := os.ReadDir(dir)
 		if len(files) == 0 {
 			return false
@@ -249,7 +248,7 @@ func (c *child) mustFind(name, version string) {
 // newPost is a post about a message that does not exist.
 func newPost() PostParams {
 	id := wire.NewMessageID()
-	return PostParams{harness.Post{Message: id, Pointer: "1 message from desk waits, id " + id.String() + ". Call acp_inbox."}, await.Patience}
+	return PostParams{harness.Post{Message: id, Pointer: "1 message from desk waits, id " + id.String() + ". Call acp_inbox."}, patience}
 }
 
 // post posts.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -65,7 +64,7 @@ func (c *claudeCode) say(text string) {
 // awaitTurns waits until so many turns have ended.
 func (c *claudeCode) awaitTurns(n int) {
 	c.t.Helper()
-	await.Until(c.t, fmt.Sprintf("%d turns of Claude Code", n), func() bool { return c.countLines("result") >= n })
+	until(c.t, fmt.Sprintf("%d turns of Claude Code", n), func() bool { return c.countLines("result") >= n })
 }
 
 // An idle session is woken: the model is given the pointer, marked as another session's
@@ -119,7 +118,7 @@ func TestClaudeIsBusy(t *testing.T) {
 		t.Error("the model is given the pointer in the middle of a turn")
 	}
 	close(end)
-	if r := await.Receive(t, "the post", posted); r.Err != "" {
+	if r := receive(t, "the post", posted); r.Err != "" {
 		t.Errorf("post: %+v", r)
 	}
 	p.model.awaitRequest("user", post.Pointer)
@@ -131,7 +130,7 @@ func (c *claudeCode) setMode(mode string) {
 	c.t.Helper()
 	n := c.countLines("control_response")
 	c.press(`{"type":"control_request","request_id":"mode-` + mode + `","request":{"subtype":"set_permission_mode","mode":"` + mode + `"}}` + "\n")
-	await.Until(c.t, "mode "+mode, func() bool { return c.countLines("control_response") > n })
+	until(c.t, "mode "+mode, func() bool { return c.countLines("control_response") > n })
 }
 
 // The mode that counts is that of the moment: a session is woken while its user is asked for
@@ -248,11 +247,11 @@ func TestClaudeAnswersByItself(t *testing.T) {
 		t.Fatalf("post: %+v", r)
 	}
 	c.awaitTurns(2)
-	await.Until(t, "the answer is handed on", func() bool { return len(child.look().Replies) > 0 })
+	until(t, "the answer is handed on", func() bool { return len(child.look().Replies) > 0 })
 	if got, want := child.look().Replies, []string{post.Message.String() + ": " + post.Message.String() + ": it is done"}; !slices.Equal(got, want) {
 		t.Errorf("replies %q, want %q", got, want)
 	}
-	await.Until(t, "the model hears of the refusal", func() bool {
+	until(t, "the model hears of the refusal", func() bool {
 		return slices.ContainsFunc(p.model.list(), func(r *request) bool { return strings.Contains(r.body, "was refused") })
 	})
 }

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -41,7 +40,7 @@ var codexPackages = sync.OnceValues(func() (dir string, err error) {
 	screen := &program{Process: new(live.Process)}
 	var reading sync.WaitGroup
 	reading.Go(func() { screen.show(master) })
-	end := time.Now().Add(await.Patience)
+	end := time.Now().Add(patience)
 	for err = fs.ErrNotExist; err != nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		_, err = os.Stat(filepath.Join(home, ".codex/app-server-control/app-server-control.sock"))
 	}
@@ -229,7 +228,7 @@ func TestCodexIsBusy(t *testing.T) {
 		t.Error("the model is given the pointer in the middle of a turn")
 	}
 	close(end)
-	if r := await.Receive(t, "the post", posted); r.Err != "" {
+	if r := receive(t, "the post", posted); r.Err != "" {
 		t.Errorf("post: %+v", r)
 	}
 	p.model.awaitRequest("user", post.Pointer)
@@ -264,8 +263,8 @@ func TestCodexApprovalStaysTheUsers(t *testing.T) {
 		t.Error("somebody has answered for the user")
 	}
 	c.press("y")
-	await.Until(t, "one is made", func() bool { return isMade("one") })
-	if r := await.Receive(t, "the post", posted); r.Err != "" {
+	until(t, "one is made", func() bool { return isMade("one") })
+	if r := receive(t, "the post", posted); r.Err != "" {
 		t.Fatalf("post: %+v", r)
 	}
 
@@ -275,6 +274,6 @@ func TestCodexApprovalStaysTheUsers(t *testing.T) {
 		t.Error("somebody has answered for the user")
 	}
 	c.press("y")
-	await.Until(t, "two is made", func() bool { return isMade("two") })
+	until(t, "two is made", func() bool { return isMade("two") })
 	p.model.awaitRequest("result", inboxText)
 }

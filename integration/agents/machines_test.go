@@ -20,7 +20,7 @@ func newMachines(t *testing.T) (desk, laptop *live.Machine) {
 	laptop.StartDaemon()
 	desk.Trust(laptop, laptop.Addr)
 	laptop.Trust(desk, desk.Addr)
-	await.Until(t, "the daemons are connected", func() bool { return desk.FindPeer(laptop.ID).State == client.PeerConnected })
+	until(t, "the daemons are connected", func() bool { return desk.FindPeer(laptop.ID).State == client.PeerConnected })
 	return desk, laptop
 }
 
@@ -41,7 +41,7 @@ func allowWake(m, peer *live.Machine, unattended bool) {
 // awaitSession waits until a session is attached.
 func awaitSession(m *live.Machine, name string) {
 	m.T.Helper()
-	await.Until(m.T, name+" is attached on "+m.Name, func() bool { return findAgent(m, name) != nil })
+	until(m.T, name+" is attached on "+m.Name, func() bool { return findAgent(m, name) != nil })
 }
 
 // findAgent returns an attached agent, nil if it is not there.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -53,7 +52,7 @@ func (p *person) startOpenCode(server []string) (o *openCode) {
 	l.Close()
 	env := p.environment("OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_SERVER_PASSWORD="+openCodePassword)
 	o = &openCode{p.start(env, programs["opencode"], "serve", "--hostname", "127.0.0.1", "--port", port), p, "http://127.0.0.1:" + port}
-	await.Until(p.t, "OpenCode answers", func() bool { return o.request(http.MethodGet, "/session/status", nil, nil) == nil })
+	until(p.t, "OpenCode answers", func() bool { return o.request(http.MethodGet, "/session/status", nil, nil) == nil })
 	var s struct {
 		ID string `json:"id"`
 	}
@@ -108,7 +107,7 @@ func (o *openCode) prompt(session, text string) {
 
 func (o *openCode) awaitIdle() {
 	o.t.Helper()
-	await.Until(o.t, "OpenCode is idle", func() bool {
+	until(o.t, "OpenCode is idle", func() bool {
 		var busy map[string]any
 		return o.request(http.MethodGet, "/session/status", nil, &busy) == nil && len(busy) == 0
 	})

@@ -14,11 +14,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
 
-	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -175,7 +175,7 @@ func (p *program) plain() string { return controls.ReplaceAllString(p.Stdout.Str
 func (p *program) awaitScreen(text string) {
 	p.t.Helper()
 	text = strings.ReplaceAll(text, " ", "")
-	await.Until(p.t, "on the screen: "+text, func() bool {
+	until(p.t, "on the screen: "+text, func() bool {
 		return strings.Contains(strings.ReplaceAll(p.plain(), " ", ""), text)
 	})
 }
@@ -193,4 +193,30 @@ func (p *program) countLines(kind string) (n int) {
 		}
 	}
 	return n
+}
+
+// patience bounds how long a test waits for what a program must do. These programs take seconds
+// to start, and more where others compute.
+const patience = time.Minute
+
+// until waits until holds returns true. It fails the test after patience.
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+// receive returns the next value of a channel. It fails the test after patience.
+func receive[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("not within %s: %s", patience, what)
+		panic("unreachable")
+	}
 }

@@ -75,7 +75,7 @@ func query(from *live.Machine, to string) sent {
 // expectReceipt waits for the receipt.
 func (s sent) expectReceipt(t *testing.T, want client.ReceiptState) {
 	t.Helper()
-	if r := await.Receive(t, "a receipt", s.receipt); r.State != want {
+	if r := receive(t, "a receipt", s.receipt); r.State != want {
 		t.Errorf("receipt %q, want %q", r.State, want)
 	}
 }
@@ -119,7 +119,7 @@ func TestNoticeIsHanded(t *testing.T) {
 		s := notify(desk, to)
 		s.expectReceipt(t, client.Handed)
 		model.awaitRequest("result", s.text)
-		await.Until(t, "the inbox is empty", func() bool { return !s.isInInbox(laptop) })
+		until(t, "the inbox is empty", func() bool { return !s.isInInbox(laptop) })
 		if model.find("user", s.text) != nil {
 			t.Errorf("%s: the model is given the peer's text as the user's", to)
 		}
@@ -183,7 +183,7 @@ func TestNoticeForABusySession(t *testing.T) {
 	close(end)
 	p.model.awaitRequest("user", "1 message from desk waits")
 	p.model.awaitRequest("result", s.text)
-	await.Until(t, "the inbox is empty", func() bool { return !s.isInInbox(laptop) })
+	until(t, "the inbox is empty", func() bool { return !s.isInInbox(laptop) })
 }
 
 // The mode counts that the session is in when the message comes.
@@ -229,7 +229,7 @@ func killAtInstant(t *testing.T, n int) {
 		if n < 6 {
 			time.Sleep(time.Duration(n) * 200 * time.Millisecond)
 		} else {
-			for end := time.Now().Add(await.Patience); p.model.find("user", "1 message from desk waits") == nil && time.Now().Before(end); {
+			for end := time.Now().Add(patience); p.model.find("user", "1 message from desk waits") == nil && time.Now().Before(end); {
 				time.Sleep(time.Millisecond)
 			}
 			time.Sleep(time.Duration(n-6) * 30 * time.Millisecond)
@@ -242,14 +242,14 @@ func killAtInstant(t *testing.T, n int) {
 	} else {
 		t.Log(expectQuickEnd(t, query(desk, "laptop/claude"), killed, p.model))
 	}
-	await.Until(t, "the session is gone", func() bool { return findAgent(laptop, "claude") == nil })
+	until(t, "the session is gone", func() bool { return findAgent(laptop, "claude") == nil })
 }
 
 // expectNoticeNotLost expects that a notice was read or lies in the inbox, and was read if it was
 // handed.
 func expectNoticeNotLost(t *testing.T, notice sent, m *live.Machine, reader *model) string {
 	t.Helper()
-	receipt := await.Receive(t, "a receipt", notice.receipt)
+	receipt := receive(t, "a receipt", notice.receipt)
 	wasRead, lies := reader.find("result", notice.text) != nil, notice.isInInbox(m)
 	if receipt.State != client.Handed && receipt.State != client.Held || !wasRead && !lies || receipt.State == client.Handed && !wasRead {
 		t.Errorf("the notice: %+v, read %t, in the inbox %t", receipt, wasRead, lies)
@@ -261,12 +261,12 @@ func expectNoticeNotLost(t *testing.T, notice sent, m *live.Machine, reader *mod
 // hears within a second of the session's end that nobody is there.
 func expectQuickEnd(t *testing.T, question sent, killed <-chan time.Time, reader *model) string {
 	t.Helper()
-	end := await.Receive(t, "an answer", question.answer)
+	end := receive(t, "an answer", question.answer)
 	e, _ := errors.AsType[*kinds.Error](end.err)
 	switch {
 	case end.err == nil && strings.Contains(end.text, "forty-two") && reader.find("result", question.text) != nil:
 	case e != nil && e.Code == kinds.NoAgent:
-		if took := end.at.Sub(await.Receive(t, "the end of the session", killed)); took > time.Second {
+		if took := end.at.Sub(receive(t, "the end of the session", killed)); took > time.Second {
 			t.Errorf("who asked hears after %s that nobody is there", took)
 		}
 	default:
@@ -295,7 +295,7 @@ func TestDaemonsAreRestarted(t *testing.T) {
 		m.StartDaemon()
 	}
 	awaitSession(laptop, "claude")
-	await.Until(t, "the daemons are connected", func() bool { return desk.FindPeer(laptop.ID).State == client.PeerConnected })
+	until(t, "the daemons are connected", func() bool { return desk.FindPeer(laptop.ID).State == client.PeerConnected })
 	if !held.isInInbox(laptop) && p.model.find("result", held.text) == nil {
 		t.Error("a message that was held is gone")
 	}
@@ -331,7 +331,7 @@ func TestWokenByTheResult(t *testing.T) {
 	awaitSession(desk, "claude")
 	awaitSession(laptop, "worker")
 	c.say("hand it over")
-	task := await.Receive(t, "the work", taken)
+	task := receive(t, "the work", taken)
 	c.awaitTurns(2)
 	if _, err := worker.SendResult(await.NewContext(t), client.ResultParams{
 		Ref: task, Payload: kinds.EncodePayload(&kinds.Result{Status: "completed", Outcome: "counted to seven"}),
