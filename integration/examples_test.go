@@ -138,13 +138,12 @@ func TestExamplesShowProgress(t *testing.T) {
 	desk, laptop := friends(t)
 	next := make(chan struct{})
 	var working sync.WaitGroup
-	var worker *client.Client
 	report := func(id wire.MessageID, r kinds.Result) {
-		if _, err := worker.SendResult(t.Context(), client.ResultParams{Ref: id, Payload: kinds.EncodePayload(&r)}); err != nil {
+		if _, err := desk.Client.SendResult(t.Context(), client.ResultParams{Ref: id, Payload: kinds.EncodePayload(&r)}); err != nil {
 			t.Error(err)
 		}
 	}
-	worker = desk.attach(client.AttachParams{Name: "worker"}, client.Handler{
+	desk.attach(client.AttachParams{Name: "worker"}, client.Handler{
 		Delegate: func(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
 			working.Go(func() {
 				for n := range 3 {
@@ -182,4 +181,35 @@ func TestPythonPackage(t *testing.T) {
 	tests := live.StartProcess(t, env, findTool(t, "python3"), "-X", "dev", "-m", "unittest", "discover", "-s", filepath.Join(sources, "tests"))
 	<-tests.Ended // which may be a while
 	tests.AwaitExit(0)
+}
+
+// The programs of the package's README do what it says.
+func TestPythonPackageDocument(t *testing.T) {
+	t.Parallel()
+	sources, err := filepath.Abs("../python/acpd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(sources, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var programs [][]string
+	for _, rest := range strings.Split(string(text), "```python\n")[1:] {
+		program, _, _ := strings.Cut(rest, "```")
+		programs = append(programs, []string{findTool(t, "env"), "PYTHONPATH=" + sources, findTool(t, "python3"), "-c", program})
+	}
+	desk, laptop := friends(t)
+	desk.startAsAgent(programs[0])
+	desk.attached("reviewer")
+	said := laptop.startAsAgent(programs[1]).AwaitExit(0)
+	said = strings.Replace(said, "half done\n", "", 1) // it may be over before anybody looks
+	want := "You asked: Is the parser safe?\nYou asked: Ready?\nno agent \"planner\" is attached that takes a query: name another, or none (no_agent)\nYou delegated: Review the parser.\n"
+	if said != want {
+		t.Errorf("said %q, want %q", said, want)
+	}
+	said = strings.Replace(laptop.startAsAgent(programs[2]).AwaitExit(0), "half done\n", "", 1)
+	if want := "You asked: Is the parser safe?\nYou delegated: Review the parser.\n"; said != want {
+		t.Errorf("said %q, want %q", said, want)
+	}
 }

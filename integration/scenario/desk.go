@@ -57,8 +57,8 @@ func Programs(t *testing.T, folder, goProgram, python, node string) map[string][
 	}
 }
 
-// attach attaches an agent until the test ends, and returns the client that it calls with.
-func attach(t *testing.T, m *live.Machine, p client.AttachParams, h client.Handler) *client.Client {
+// attach attaches an agent until the test ends.
+func attach(t *testing.T, m *live.Machine, p client.AttachParams, h client.Handler) {
 	t.Helper()
 	c := &client.Client{Socket: m.SocketPath()}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -73,15 +73,13 @@ func attach(t *testing.T, m *live.Machine, p client.AttachParams, h client.Handl
 		c.Close()
 	})
 	await.Receive(t, p.Name+" is attached", attached)
-	return c
 }
 
 // StartDesk attaches the agents that the programs talk to: echo, which answers, and worker. They
 // end with the test.
 func StartDesk(t *testing.T, desk *live.Machine) {
 	t.Helper()
-	var echo *client.Client
-	echo = attach(t, desk, client.AttachParams{Name: "echo", MaxConcurrent: 64}, client.Handler{
+	attach(t, desk, client.AttachParams{Name: "echo", MaxConcurrent: 64}, client.Handler{
 		Query: func(ctx context.Context, in *client.Inbound) (any, error) {
 			q, err := kinds.ParsePayload[kinds.Query](in.Payload)
 			if err != nil {
@@ -94,20 +92,19 @@ func StartDesk(t *testing.T, desk *live.Machine) {
 				e.RetryAfterMS = 1500
 				return nil, e
 			case "ask":
-				a, err := echo.Query(ctx, client.QueryParams{Head: client.Head{Parent: in.ID}, To: "laptop/" + name, Payload: kinds.EncodePayload(&kinds.Query{Question: "and you?"})})
+				a, err := desk.Client.Query(ctx, client.QueryParams{Head: client.Head{Parent: in.ID}, To: "laptop/" + name, Payload: kinds.EncodePayload(&kinds.Query{Question: "and you?"})})
 				if err != nil {
 					return nil, err
 				}
 				return a.Payload, nil
 			case "write":
-				_, err := echo.Notify(ctx, client.NotifyParams{To: client.To("laptop/" + name), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "hello"})})
+				_, err := desk.Client.Notify(ctx, client.NotifyParams{To: client.To("laptop/" + name), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "hello"})})
 				return &kinds.Response{}, err
 			}
 			return &kinds.Response{Summary: "You asked: " + q.Question}, nil
 		},
 	})
 
-	var worker *client.Client
 	var mu sync.Mutex
 	next := make(map[wire.MessageID]chan struct{}) // by the delegations that wait for it
 	var working sync.WaitGroup
@@ -122,17 +119,17 @@ func StartDesk(t *testing.T, desk *live.Machine) {
 		case "steps":
 			for n := range 2 {
 				progress := 0.25 + float64(n)/2
-				report(worker.SendResult, id, &kinds.Result{Status: "partial", Outcome: fmt.Sprintf("part %d", n), Progress: &progress})
+				report(desk.Client.SendResult, id, &kinds.Result{Status: "partial", Outcome: fmt.Sprintf("part %d", n), Progress: &progress})
 				<-goOn
 			}
-			report(worker.SendResult, id, &kinds.Result{Status: "completed", Outcome: "done", Data: []byte(`{"n":[1,2]}`)})
+			report(desk.Client.SendResult, id, &kinds.Result{Status: "completed", Outcome: "done", Data: []byte(`{"n":[1,2]}`)})
 		case "fail":
-			report(worker.SendError, id, kinds.Errorf(kinds.UnknownDomain, "not here"))
+			report(desk.Client.SendError, id, kinds.Errorf(kinds.UnknownDomain, "not here"))
 		case "refuse me":
-			report(worker.SendError, id, kinds.Errorf(kinds.NotAuthorized, "no"))
+			report(desk.Client.SendError, id, kinds.Errorf(kinds.NotAuthorized, "no"))
 		}
 	}
-	worker = attach(t, desk, client.AttachParams{Name: "worker", MaxConcurrent: 64, Topics: []string{"next"}}, client.Handler{
+	attach(t, desk, client.AttachParams{Name: "worker", MaxConcurrent: 64, Topics: []string{"next"}}, client.Handler{
 		Delegate: func(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
 			task, err := kinds.ParsePayload[kinds.Delegate](in.Payload)
 			if err != nil {
