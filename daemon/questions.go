@@ -122,7 +122,7 @@ func (d *Daemon) waitForAnswer(ctx context.Context, sender identity.Peer, query 
 	}
 	defer d.delegations.LeaveQuestion(q)
 	for {
-		answered, failure, changed := d.delegations.WatchQuestion(t, q)
+		answered, changed, failure := d.delegations.WatchQuestion(t, q)
 		switch {
 		case answered:
 			return d.delegations.ReadAnswer(ctx, t, q)
@@ -161,7 +161,7 @@ func (d *Daemon) askDelegator(ctx context.Context, sender identity.Peer, t *dele
 	})
 	d.calls.Go(func() {
 		for {
-			answered, failure, changed := d.delegations.WatchQuestion(t, q)
+			answered, changed, failure := d.delegations.WatchQuestion(t, q)
 			if answered || failure != nil {
 				cancel(errQuestionOver)
 				return

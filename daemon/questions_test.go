@@ -246,7 +246,7 @@ func TestAnAgentThatIsAwayOrFails(t *testing.T) {
 	await.Until(t, "detached", func() bool { return desk.agents.FindByName("planner") == nil })
 
 	say := atomic.Pointer[func(r *jsonrpc.Request)]{}
-	planner = attach(func(_ context.Context, r *jsonrpc.Request) { (*say.Load())(r) })
+	attach(func(_ context.Context, r *jsonrpc.Request) { (*say.Load())(r) })
 	for name, c := range map[string]struct {
 		answer func(r *jsonrpc.Request)
 		code   kinds.Code

@@ -221,16 +221,16 @@ func (ts *Table) LeaveQuestion(q *Question) {
 
 // WatchQuestion reports whether a question is answered, or why no answer comes. If neither, changed is
 // closed when that may be different, or when the agent that delegated has come back.
-func (ts *Table) WatchQuestion(t *Delegation, q *Question) (answered bool, failure error, changed <-chan struct{}) {
+func (ts *Table) WatchQuestion(t *Delegation, q *Question) (answered bool, changed <-chan struct{}, failure error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if q.answered || q.failure != nil {
-		return q.answered, q.failure, nil
+		return q.answered, nil, q.failure
 	}
 	if t.changed == nil {
 		t.changed = make(chan struct{})
 	}
-	return false, nil, t.changed
+	return false, t.changed, nil
 }
 
 // ReadAnswer returns the recorded answer to a question.

@@ -87,7 +87,7 @@ func FuzzQuestions(f *testing.F) {
 					ts.LeaveQuestion(q)
 					waiting = false
 				}
-				answered, failure, _ := ts.WatchQuestion(e, q)
+				answered, _, failure := ts.WatchQuestion(e, q)
 				if want, known := answers[q.ID]; known != answered || failure != nil {
 					t.Fatalf("step %d: answered %t, %v", i, answered, failure)
 				} else if answered {
