@@ -48,7 +48,11 @@ type Sent struct {
 // same, the error says which are there.
 func (h Home) SendLetter(project string, l Letter) (Sent, error) {
 	p, err := h.FindProject(project)
-	if _, ok := errors.AsType[*NotFoundError](err); err != nil && !(l.Create && ok) {
+	switch _, missing := errors.AsType[*NotFoundError](err); {
+	case missing && !l.Create:
+		all, _ := h.ListProjects()
+		return Sent{}, fmt.Errorf("%w: known projects: %s; --create makes another", err, cmp.Or(strings.Join(all, ", "), "none"))
+	case err != nil && !missing:
 		return Sent{}, err
 	}
 	s := Sent{Message: l.Message}

@@ -16,7 +16,7 @@ import (
 func (m *Mailer) makeAgentFolders(p mailbox, take bool) error {
 	project, err := m.openFolder(path.Join("projects", p.project))
 	if errors.Is(err, fs.ErrNotExist) {
-		return kinds.Errorf(kinds.NotFound, "bind: there is no project %s in %s: make it with acpctl oacp init %s", p.project, m.cfg.Home, p.project)
+		return kinds.Errorf(kinds.NotFound, "bind: there is no project %s in %s: make it with acpctl oacp init %[1]s --oacp-dir '%[2]s'", p.project, m.cfg.Home)
 	}
 	if err != nil {
 		return fmt.Errorf("bind: %w: the project's folder must be readable, and no link out of %s", err, m.cfg.Home)

@@ -35,7 +35,7 @@ func (m *Mailer) listUntrustedPeers() map[identity.ID]string {
 	why := make(map[identity.ID]string)
 	for _, peer := range m.ledger.listPeersWithQueue() {
 		if !m.cfg.Trusted(peer) {
-			why[peer] = kinds.Errorf(kinds.UnknownPeer, "%s is not trusted here: acpctl trust its full id to go on, or acpctl oacp unbind the agent", m.cfg.Name(peer)).Error()
+			why[peer] = kinds.Errorf(kinds.UnknownPeer, "%s is not trusted here: acpctl trust %s to go on, or acpctl oacp unbind the agent", m.cfg.Name(peer), peer).Error()
 		}
 	}
 	return why

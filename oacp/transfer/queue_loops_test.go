@@ -82,7 +82,7 @@ func TestUntrustEndsItsCouriers(t *testing.T) {
 	waits, written := desk.question("later")
 	await.Until(t, "it waits, and says why", func() bool {
 		q := desk.queued(waits)
-		return q.State == Waiting && strings.Contains(q.Reason, "is not trusted here")
+		return q.State == Waiting && strings.Contains(q.Reason, "is not trusted here: acpctl trust "+laptop.key.ID().String()+" to go on")
 	})
 	await.Until(t, "all loops end", func() bool { return loops() == 0 })
 	for range 3 { // rounds of Run, in which they would begin again

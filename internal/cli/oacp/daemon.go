@@ -43,8 +43,8 @@ func (o *verbs) checkDaemonHome(ctx context.Context) error {
 }
 
 // describeUncarriedMail returns a warning if mail for a recipient on another machine stays here:
-// because no daemon answers, or because the daemon carries mail of other mailboxes. It returns
-// "" if the daemon does not say so within a second.
+// because no daemon answers, or because the daemon carries mail of other mailboxes. It also
+// returns the note of noteOtherHome. It returns "" if the daemon does not answer within a second.
 func (o *verbs) describeUncarriedMail(ctx context.Context, project string, to []string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -66,8 +66,19 @@ func (o *verbs) describeUncarriedMail(ctx context.Context, project string, to []
 				return fmt.Sprintf("WARNING: it goes to no other machine, though %s is bound to %s: %v", b.Agent, b.Peer, other)
 			}
 		}
+		return o.noteOtherHome(other)
 	}
 	return ""
+}
+
+// noteOtherHome returns a note if the user has named the daemon by --home, and its mailboxes by
+// nothing that was typed: then the mailboxes in use are hardly those that were meant. Else it
+// returns "".
+func (o *verbs) noteOtherHome(other *otherHomeError) string {
+	if o.Home == "" || o.dir != "" {
+		return ""
+	}
+	return "NOTE: --home does not choose the mailboxes: " + other.Error()
 }
 
 // checkProject returns a usage error if there is no project of that name: then an empty list

@@ -2,6 +2,8 @@ package oacp
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/oacp/mailbox"
@@ -24,6 +26,9 @@ deletes it. Where its sender is on another machine, it hears of that.`,
 				return err
 			}
 			e, err := mailbox.FindMessageIn(args[2], a.Inbox())
+			if _, missing := errors.AsType[*mailbox.NotFoundError](err); missing {
+				return fmt.Errorf("%w: acpctl oacp inbox %s --agent %s lists those that are", err, args[0], args[1])
+			}
 			if err != nil {
 				return err
 			}

@@ -2,13 +2,17 @@ package oacp
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
 
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/oacp/mailbox"
 )
@@ -23,7 +27,7 @@ func (o *verbs) newInitCmd() *cobra.Command {
   acpctl oacp init demo --agents '' --repo . --link docs/plan.md:plan.md`,
 		Long: `Makes the folders of a project and of its agents. What is there stays: it can be
 run again, for one more agent.`,
-		RunE: o.withReferenceErrors(func(_ context.Context, args []string) error {
+		RunE: o.withReferenceErrors(func(ctx context.Context, args []string) error {
 			if strings.ContainsFunc(args[0], func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 				return frame.UsageErrorf("PROJECT: %q: a name with spaces is two in scripts and in what tools print: use - or _ instead", args[0])
 			}
@@ -41,7 +45,7 @@ run again, for one more agent.`,
 					return err
 				}
 			}
-			return o.initProject(args[0], w)
+			return o.initProject(ctx, args[0], w)
 		}),
 	}
 	f := cmd.Flags()
@@ -61,7 +65,7 @@ func splitNames(list string) (names []string) {
 	return names
 }
 
-func (o *verbs) initProject(project string, w mailbox.Workspace) error {
+func (o *verbs) initProject(ctx context.Context, project string, w mailbox.Workspace) error {
 	h, err := o.findHome()
 	if err != nil {
 		return err
@@ -70,6 +74,13 @@ func (o *verbs) initProject(project string, w mailbox.Workspace) error {
 	p, made, skipped, err := h.InitProject(project, w)
 	if err != nil {
 		return err
+	}
+	if o.Home != "" && o.dir == "" { // who names no daemon is not kept waiting for one
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if other, ok := errors.AsType[*otherHomeError](o.checkDaemonHome(ctx)); ok {
+			fmt.Fprintln(o.Err, client.Text(o.noteOtherHome(other)))
+		}
 	}
 	return o.printReport(struct {
 		Project string   `json:"project"`
