@@ -34,11 +34,11 @@ func (a *app) newServeCmd() *cobra.Command {
 		Long: `Attaches an agent that runs CMD for each query and delegation, without a shell:
 
   stdin   the payload as JSON; with --prompt only the question or task
-  env     ACP_ID ACP_FROM ACP_FROM_NAME ACP_KIND ACP_DOMAIN ACP_THREAD ACP_HOPS
-          ACP_DEADLINE_MS (empty where there is none); acpctl itself takes ACP_ID
-          as the parent of what it sends. ACP_SOCKET, ACP_AGENT and ACP_AGENT_KEY
-          let it do what this agent may, and nothing that administers the daemon;
-          ACP_HOME is taken away
+  env     ACP_ID ACP_FROM ACP_FROM_NAME ACP_FROM_AGENT (as that peer calls it) ACP_KIND
+          ACP_DOMAIN ACP_THREAD ACP_HOPS ACP_DEADLINE_MS (empty where there is none);
+          acpctl itself takes ACP_ID as the parent of what it sends. ACP_SOCKET,
+          ACP_AGENT and ACP_AGENT_KEY let it do what this agent may, and nothing that
+          administers the daemon; ACP_HOME is taken away
   stdout  the answer. A JSON object with a summary is the response as it is;
           anything else becomes the summary, marked truncated where it is over
           what a message holds

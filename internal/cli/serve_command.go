@@ -117,11 +117,16 @@ func (s *server) buildEnv(in *client.Inbound, domain string, limit time.Duration
 	if limit > 0 {
 		deadline = strconv.FormatInt(limit.Milliseconds(), 10)
 	}
+	fromAgent := ""
+	if client.IsPlainAgentName(in.FromAgent) {
+		fromAgent = in.FromAgent
+	}
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ACP_HOME=") })
 	return append(env,
 		"ACP_ID="+in.ID.String(),
 		"ACP_FROM="+in.From.String(),
 		"ACP_FROM_NAME="+in.Name,
+		"ACP_FROM_AGENT="+fromAgent,
 		"ACP_KIND="+in.Kind,
 		"ACP_DOMAIN="+client.Line(domain),
 		"ACP_THREAD="+client.Line(in.Thread),
