@@ -22,6 +22,8 @@ func (d *Daemon) serveAttach(ctx context.Context, s *localConn, p *client.Attach
 		if old.Name != a.Name {
 			d.delegations.UpdateAgentPresence(old.Name)
 			d.endSession(old)
+		} else if !a.IsSession() {
+			d.waker.Detach(old.Name) // its work goes on with this agent
 		}
 		if old.Conn != s.conn {
 			old.Conn.Close() // it would wait for messages in vain

@@ -240,7 +240,7 @@ func TestMessagesWaitForEachOther(t *testing.T) {
 		if synctest.Wait(); len(p.later()) != 1 {
 			t.Error("woken again within 250 ms")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if synctest.Wait(); len(p.later()) != 2 {
 			t.Fatal("not woken after 250 ms")
 		}
@@ -248,7 +248,7 @@ func TestMessagesWaitForEachOther(t *testing.T) {
 		if synctest.Wait(); len(p.later()) != 2 {
 			t.Error("woken although the message was not taken")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if synctest.Wait(); len(p.later()) != 3 {
 			t.Error("a message that nobody takes keeps the others back for ever")
 		}
