@@ -42,6 +42,9 @@ type step struct {
 	tool  string // a name that the tool's ends with
 	input func(*request) map[string]any
 	text  string
+	bare  bool            // also if no tools are offered
+	echo  bool            // a text: all that tools have answered
+	code  string          // instead of a tool: a script for Codex's code mode
 	pause <-chan struct{} // the answer waits until this is closed; nil: it does not wait
 }
 
@@ -174,10 +177,19 @@ func (m *model) choose(r *request) step {
 			calls++
 		}
 	}
-	if at < 0 || calls >= len(chosen.steps) || len(r.tools) == 0 {
+	if at < 0 || calls >= len(chosen.steps) || len(r.tools) == 0 && !chosen.steps[calls].bare {
 		return say("done")
 	}
-	return chosen.steps[calls]
+	s := chosen.steps[calls]
+	if s.echo {
+		s.text = "tools said:"
+		for _, it := range r.items {
+			if it.role == "result" {
+				s.text += "\n" + it.text
+			}
+		}
+	}
+	return s
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -383,6 +395,7 @@ func readResponses(body []byte) (items []item, tools []tool) {
 			Namespace string         `json:"namespace"`
 			Arguments string         `json:"arguments"`
 			Output    jsontext.Value `json:"output"`
+			Tools     []offered      `json:"tools"`
 		} `json:"input"`
 		Tools []offered `json:"tools"`
 	}
@@ -391,6 +404,8 @@ func readResponses(body []byte) (items []item, tools []tool) {
 	}
 	for _, i := range q.Input {
 		switch i.Type {
+		case "additional_tools":
+			q.Tools = append(q.Tools, i.Tools...)
 		case "message", "":
 			items = append(items, item{role: i.Role, text: readParts(i.Content)})
 		case "function_call", "custom_tool_call":
@@ -416,7 +431,10 @@ func answerResponses(w http.ResponseWriter, q *request, s step) {
 		"type": "message", "id": nextID("m"), "role": "assistant", "status": "completed",
 		"content": []any{object{"type": "output_text", "text": cmp.Or(s.text, "done"), "annotations": []any{}}},
 	}
-	if s.tool != "" {
+	switch {
+	case s.code != "":
+		out = object{"type": "custom_tool_call", "id": nextID("ctc"), "call_id": nextID("call"), "name": "exec", "input": s.code, "status": "completed"}
+	case s.tool != "":
 		t := q.findTool(s.tool)
 		out = object{"type": "function_call", "id": nextID("fc"), "call_id": nextID("call"), "name": t.name, "arguments": s.makeInput(q), "status": "completed"}
 		if t.namespace != "" {
