@@ -103,12 +103,14 @@ func reads(program string, paths []string, folder string) (steps []step) {
 	case "claude":
 		tool("Glob", object{"pattern": "**/*", "path": folder})
 		tool("Read", object{"file_path": "OWN"})
+		tool("Bash", object{"command": "cat command.txt", "description": "read"})
 	case "opencode":
 		tool("glob", object{"pattern": "**/*", "path": folder})
 		tool("read", object{"filePath": "OWN"})
+		tool("bash", object{"command": "cat command.txt", "description": "read"})
 	case "codex":
 		js("text(await tools.exec_command({cmd: %q}))", "find "+folder+" -type f")
-		js("text(await tools.exec_command({cmd: 'cat own.txt'}))")
+		js("text(await tools.exec_command({cmd: 'cat own.txt command.txt'}))")
 	}
 	return append(steps, step{echo: true, bare: true})
 }
@@ -118,7 +120,7 @@ func reads(program string, paths []string, folder string) (steps []step) {
 // learns nothing of them, and of the folder what the tools allow.
 func TestHeadlessCanaries(t *testing.T) {
 	t.Parallel()
-	const canary, own = "c4n4ry-of-the-user", "own-text-of-the-folder"
+	const canary, own, byCommand = "c4n4ry-of-the-user", "own-text-of-the-folder", "own-text-that-a-command-reads"
 	desk, laptop := newMachines(t)
 	for _, program := range []string{"claude", "codex", "opencode"} {
 		for _, c := range []struct{ tools, confinement string }{
@@ -130,6 +132,7 @@ func TestHeadlessCanaries(t *testing.T) {
 				project := filepath.Join(p.dir, "project")
 				p.makeDir(project)
 				p.write("work/project/own.txt", own)
+				p.write("work/project/command.txt", byCommand)
 				inHome, above := p.write("secret.txt", canary), p.write("work/secret.txt", canary)
 				state := filepath.Join(desk.Home, "secret.txt")
 				if err := os.WriteFile(state, []byte(canary), 0o600); err != nil {
@@ -166,6 +169,10 @@ func TestHeadlessCanaries(t *testing.T) {
 				}
 				if sees := strings.Contains(answer, own); sees != (c.tools != "none") {
 					t.Errorf("it sees its own folder: %v: %s", sees, answer)
+				}
+				mayRun := c.tools == "work" || c.tools == "read" && program == "codex" // which reads by commands alone
+				if runs := strings.Contains(answer, byCommand); runs != mayRun {
+					t.Errorf("it runs commands: %v: %s", runs, answer)
 				}
 				if above == "" || s.Stderr.String() == "" {
 					t.Error("acpctl serve did not say what confines")
