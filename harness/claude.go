@@ -21,6 +21,8 @@ import (
 const (
 	// modeTime is how long a session may take to say in which mode it is.
 	modeTime = time.Second
+	// askAgain is after how long a session is asked again that has not said that it is idle.
+	askAgain = time.Minute
 	// receiptTime is how long a receipt may take. Silence means that the session has the line.
 	receiptTime = 300 * time.Millisecond
 	// socketTime bounds one write or read on a session's sockets.
@@ -152,26 +154,30 @@ func (c *claude) Post(ctx context.Context, p Post) (Posted, error) {
 // askMode asks the session to say when it is idle, which tells its mode. It waits for the
 // answer, and no longer than modeTime if the session may be woken in any mode.
 func (c *claude) askMode(ctx context.Context, anyMode bool) (idle bool, mode string, _ error) {
-	f := claudeFrame{Type: typeControl, Action: actionTellIdle, Version: 1, ID: wire.NewMessageID().String(), From: c.from}
-	answer := c.await(f.ID)
-	defer c.forget(f.ID)
-	if err := c.write(&f); err != nil {
-		return false, "", err
-	}
+	answer := make(chan claudeFrame, 1)
 	began := time.Now()
 	var enough <-chan time.Time
 	if anyMode {
 		enough = time.After(modeTime)
 	}
-	select {
-	case notice := <-answer:
-		return true, notice.Mode, nil
-	case <-enough:
-		return false, "", nil
-	case <-c.ctx.Done():
-		return false, "", errClosed
-	case <-ctx.Done():
-		return false, "", c.fail(ErrUnattended, fmt.Sprintf("it did not say within %s that it is idle, and in which mode", time.Since(began).Round(time.Millisecond)))
+	for {
+		f := claudeFrame{Type: typeControl, Action: actionTellIdle, Version: 1, ID: wire.NewMessageID().String(), From: c.from}
+		c.await(f.ID, answer)
+		defer c.forget(f.ID)
+		if err := c.write(&f); err != nil {
+			return false, "", err
+		}
+		select {
+		case notice := <-answer:
+			return true, notice.Mode, nil
+		case <-enough:
+			return false, "", nil
+		case <-time.After(askAgain):
+		case <-c.ctx.Done():
+			return false, "", errClosed
+		case <-ctx.Done():
+			return false, "", c.fail(ErrUnattended, fmt.Sprintf("it did not say within %s that it is idle, and in which mode", time.Since(began).Round(time.Millisecond)))
+		}
 	}
 }
 
@@ -218,7 +224,8 @@ func (c *claude) post(p Post, idle bool) error {
 		Type: typeUser, Version: 1, ID: p.Message.String(), From: c.from, Priority: priority,
 		Message: &claudeMessage{Role: "user", Content: wrapForClaude(c.from, p.Pointer)},
 	}
-	receipt := c.await(f.ID)
+	receipt := make(chan claudeFrame, 1)
+	c.await(f.ID, receipt)
 	defer c.forget(f.ID)
 	c.noteWoken(p.Message)
 	if err := c.write(&f); err != nil {
@@ -256,13 +263,12 @@ func (c *claude) fail(err error, saw string) error {
 	return &Error{Harness: claudeName, Version: c.version, Err: err, Saw: saw}
 }
 
-// await returns where the next frame comes that answers the one of that id. See forget.
-func (c *claude) await(id string) <-chan claudeFrame {
-	answer := make(chan claudeFrame, 1)
+// await has the first frame that answers the one of that id sent to answer, of capacity 1, unless
+// it is full. See forget.
+func (c *claude) await(id string, answer chan<- claudeFrame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.awaited[id] = answer
-	return answer
 }
 
 func (c *claude) forget(id string) {
@@ -295,15 +301,16 @@ func (c *claude) serve() {
 				return
 			}
 		}
-		select {
+		select { // the others wait in the listener's queue
 		case places <- struct{}{}:
-			c.running.Go(func() {
-				defer func() { <-places }()
-				c.serveConn(conn)
-			})
-		default:
+		case <-c.ctx.Done():
 			conn.Close()
+			return
 		}
+		c.running.Go(func() {
+			defer func() { <-places }()
+			c.serveConn(conn)
+		})
 	}
 }
 
@@ -339,7 +346,10 @@ func (c *claude) handle(f *claudeFrame) {
 		for _, id := range append(f.Dropped, f.Of) {
 			if answer := c.awaited[id]; answer != nil {
 				delete(c.awaited, id)
-				answer <- *f
+				select {
+				case answer <- *f:
+				default: // another frame said so already
+				}
 			}
 		}
 	case f.Type == typeUser && f.Message != nil:

@@ -287,9 +287,10 @@ func (c *codex) awaitIdle(ctx context.Context, conn *codexConn, thread string, u
 	}
 }
 
-// awaitChange waits until a thread is something else than active.
+// awaitChange waits until a thread is something else than active, or for askAgain.
 func (c *codex) awaitChange(ctx context.Context, conn *codexConn, thread string) error {
 	// A change that comes between reading the status and waiting is in the queue.
+	again := time.After(askAgain)
 	for {
 		select {
 		case n, ok := <-conn.notices:
@@ -299,6 +300,8 @@ func (c *codex) awaitChange(ctx context.Context, conn *codexConn, thread string)
 			if n.method == noticeStatus && n.params.Thread == thread && n.params.Status.Type != "active" {
 				return nil
 			}
+		case <-again:
+			return nil
 		case <-ctx.Done():
 			return c.fail(ErrBusy, ctx.Err())
 		}
