@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -23,6 +24,12 @@ func (p *parser) addError(line int, key, problem, remedy string) {
 	p.errs = append(p.errs, &Error{File: p.file, Line: line, Problem: problem, Remedy: remedy})
 }
 
+// textExamples says, by its key, how a text is written that quotes alone would not make valid.
+var textExamples = map[string]string{
+	"listen":          "write host:port, like 0.0.0.0:7117",
+	"channels.listen": "write host:port, like 127.0.0.1:7118",
+}
+
 // decodeValue decodes n, found under key, into v, of which the type decides what is
 // allowed.
 func (p *parser) decodeValue(key string, n *yaml.Node, v reflect.Value) {
@@ -38,7 +45,7 @@ func (p *parser) decodeValue(key string, n *yaml.Node, v reflect.Value) {
 		// For a type with words of its own any scalar will do here: checkOneOf names the
 		// words, and quotes would help nobody.
 		word := v.Type() != reflect.TypeFor[string]()
-		want, example, ok = "text", "put it in quotes", isScalarNode(n, "!!str") || word && n.Kind == yaml.ScalarNode
+		want, example, ok = "text", cmp.Or(textExamples[key], "put it in quotes"), isScalarNode(n, "!!str") || word && n.Kind == yaml.ScalarNode
 	case reflect.Bool:
 		want, example, ok = "true or false", "write one of them, without quotes", isScalarNode(n, "!!bool")
 	case reflect.Int64: // no setting but times is one

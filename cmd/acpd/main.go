@@ -145,6 +145,9 @@ func checkFlags(given *pflag.FlagSet, o *daemon.Options) (err error) {
 		if err == nil {
 			_, err = strconv.ParseUint(port, 10, 16)
 		}
+		if errors.Is(err, strconv.ErrRange) {
+			return fmt.Errorf("--listen %q: port %s: at most 65535", o.Listen, port)
+		}
 		if err != nil {
 			return fmt.Errorf("--listen %q: write host:port, like 0.0.0.0:7117 or 127.0.0.1:0", o.Listen)
 		}

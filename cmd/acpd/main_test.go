@@ -42,6 +42,7 @@ func TestExitCodes(t *testing.T) {
 		{"--listne x", 2, "", "--listne"},
 		{"start", 2, "", "start"},
 		{"--listen 7117", 2, "", "host:port"},
+		{"--listen 127.0.0.1:99999", 2, "", `--listen "127.0.0.1:99999": port 99999: at most 65535`},
 		{"--name Desk!", 2, "", "--name"},
 		{"-v -q", 2, "", "verbose"},
 		{"--home=", 2, "", "--home: empty"},

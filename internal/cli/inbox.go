@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -51,7 +52,7 @@ removes what is for it or for any; the latter --taken shows for 7 days, with its
 			}
 			acked, err := a.Daemon.Ack(cmd.Context(), client.AckParams{UpTo: ack})
 			if err != nil {
-				return err
+				return a.explainNoInbox(err)
 			}
 			a.SetDoneNote("%d removed", acked.Removed)
 			return a.PrintData(acked, func() { a.PrintLine("%d removed", acked.Removed) })
@@ -64,11 +65,20 @@ removes what is for it or for any; the latter --taken shows for 7 days, with its
 	return cmd
 }
 
+// explainNoInbox adds to the daemon's refusal of a caller that says of no agent that it is it, how
+// that is said.
+func (a *app) explainNoInbox(err error) error {
+	if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotAuthorized && a.AsGuest && a.Daemon.SpeakAs.Key == "" {
+		return frame.WithHint(err, "set ACP_AGENT and ACP_AGENT_KEY, or run this under acpctl serve")
+	}
+	return err
+}
+
 // showInbox prints the inbox, and tells the daemon which messages were shown.
 func (a *app) showInbox(ctx context.Context, after uint64, taken bool) error {
 	inbox, err := a.Daemon.Inbox(ctx, client.InboxParams{After: after, Taken: taken, Peek: !taken})
 	if err != nil {
-		return err
+		return a.explainNoInbox(err)
 	}
 	if err := a.printInbox(ctx, inbox, taken); err != nil || taken || len(inbox.Messages) == 0 {
 		return err

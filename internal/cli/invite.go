@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -68,6 +69,7 @@ func (a *app) createInvitation(cmd *cobra.Command, name string, expires time.Dur
 	if err != nil {
 		return err
 	}
+	a.warnLoopbackOnly(cmd.Context())
 	a.SetDoneNote("the invitation is open: acpctl invite --revoke %s ends it", inv.ID)
 	return a.PrintData(inv, func() {
 		a.PrintLine("%s", inv.URI)
@@ -75,6 +77,21 @@ func (a *app) createInvitation(cmd *cobra.Command, name string, expires time.Dur
 			a.printInvitationHelp(inv)
 		}
 	})
+}
+
+// warnLoopbackOnly tells that no other machine can use an invitation, if the daemon listens on
+// loopback alone.
+func (a *app) warnLoopbackOnly(ctx context.Context) {
+	me, err := a.Daemon.Whoami(ctx)
+	if err != nil || len(me.Listen) == 0 {
+		return // the invitation is what was asked for
+	}
+	for _, addr := range me.Listen {
+		if at, err := netip.ParseAddrPort(addr); err != nil || !at.Addr().IsLoopback() {
+			return
+		}
+	}
+	fmt.Fprintf(a.Err, "acpctl invite: the daemon listens on loopback alone (%s): no other machine can use the invitation\n", client.Line(strings.Join(me.Listen, ", ")))
 }
 
 func (a *app) listInvitations(ctx context.Context) error {

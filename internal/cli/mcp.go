@@ -90,18 +90,25 @@ func (a *app) serveMCP(ctx context.Context, s *mcp.Server, listen string) error 
 	defer release()
 	a.ShareStreams()
 	defer a.Daemon.Close()
-	var err error
+	var served error
 	if listen == "" {
-		err = s.ServeStreams(ctx, a.In, a.Out)
+		served = s.ServeStreams(ctx, a.In, a.Out)
 	} else {
+		addr, err := net.ResolveTCPAddr("tcp", listen)
+		if err == nil && !addr.IP.IsLoopback() {
+			return frame.UsageErrorf("--http: %s is not on loopback: expected an address like 127.0.0.1:0", listen)
+		}
 		var l net.Listener
-		if l, err = net.Listen("tcp", listen); err != nil {
+		if err == nil {
+			l, err = net.Listen("tcp", addr.String())
+		}
+		if err != nil {
 			return frame.UsageErrorf("--http: %v: expected an address like 127.0.0.1:0", err)
 		}
-		err = s.ServeHTTP(ctx, l, func(url string) { a.PrintLine("%s", url) })
+		served = s.ServeHTTP(ctx, l, func(url string) { a.PrintLine("%s", url) })
 	}
 	if ctx.Err() != nil {
 		return nil // it was to end
 	}
-	return err
+	return served
 }

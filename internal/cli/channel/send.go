@@ -24,7 +24,13 @@ func (c *verbs) newSendCmd() *cobra.Command {
   acpctl channel send questions 'Which schema?' --request --to role:reviewer --expires 10m`,
 		Long: `Prints the message's id. If its channel is on a machine that is out of reach, the
 daemon sends it when that is back; "pending: …" on standard error tells of that. TEXT may be - (standard input) or @file.`,
-		Args:              s.newArgsCheck("CHANNEL"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			err := s.newArgsCheck("CHANNEL")(cmd, args)
+			if err != nil && len(args) == 3 && s.payload == "" {
+				return fmt.Errorf("%w, or address one agent with --to %s", err, client.Line(args[1]))
+			}
+			return err
+		},
 		ValidArgsFunction: c.completeChannels,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()

@@ -34,8 +34,35 @@ func findLongestDuration(usage string) string {
 	return fmt.Sprintf("%dh", time.Duration(math.MaxInt64)/time.Hour)
 }
 
-// explainFlagError returns the error of a flag's value in terms of what the flag expects.
-func explainFlagError(_ *cobra.Command, err error) error {
+// timeFlags are the names that verbs have for how long something may take. Each is tried where
+// another one was meant.
+var timeFlags = []string{"deadline", "timeout", "expires", "wait"}
+
+// explainUnknownFlag adds to the error of a flag that cmd does not have what may have been meant:
+// a flag of another name, or text.
+func explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
+	if unknown.GetSpecifiedShortnames() != "" {
+		if len(splitUsage(cmd)) == 0 {
+			return unknown
+		}
+		return fmt.Errorf("%w: put -- before text that begins with a hyphen", unknown)
+	}
+	if slices.Contains(timeFlags, unknown.GetSpecifiedName()) {
+		for _, name := range timeFlags {
+			if cmd.Flags().Lookup(name) != nil {
+				return fmt.Errorf("%w: did you mean --%s?", unknown, name)
+			}
+		}
+	}
+	return unknown
+}
+
+// explainFlagError returns the error of a flag in terms of what the flag expects, or of which
+// flags there are.
+func explainFlagError(cmd *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		return explainUnknownFlag(cmd, unknown)
+	}
 	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return err
