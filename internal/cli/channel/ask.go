@@ -1,6 +1,8 @@
 package channel
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,7 +56,7 @@ if nobody replies in time.`,
 			if !all && least == 0 {
 				m, err := c.channelsClient().Ask(ctx, id, ask)
 				if err != nil {
-					return err
+					return explainNoAnswer(err, args[1], timeout)
 				}
 				if c.JSON {
 					return c.PrintJSON(m.JSON)
@@ -81,4 +83,16 @@ if nobody replies in time.`,
 	f.IntVar(&least, "min", 0, "wait for so many replies")
 	f.BoolVar(&all, "all", false, "wait for everybody who was asked, or what there is at the timeout")
 	return cmd
+}
+
+// explainNoAnswer replaces the refusal of an ask that nobody has answered in time by one that names
+// whom it was for.
+func explainNoAnswer(err error, agent string, timeout time.Duration) error {
+	refusal, ok := errors.AsType[*channels.Refusal](err)
+	if !ok || refusal.Code != "ask_timeout" {
+		return err
+	}
+	r := *refusal
+	r.Message = fmt.Sprintf("nobody answered in %s, and the request has expired: check that the agent %s is running, then ask again", timeout, client.Line(agent))
+	return &r
 }

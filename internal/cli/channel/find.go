@@ -74,7 +74,11 @@ func (c *verbs) lookUpChannel(ctx context.Context, arg string) (id, closed strin
 	}
 	next := "acpctl channel list shows those that there are, with --as AGENT those of other machines too"
 	if agent := c.callingAgentID(); agent != "" {
-		next = fmt.Sprintf("acpctl channel list --as %s shows those that there are; one of another machine is among them where that grants %[1]s access with this home, or opens its intents to this machine (channels.open_to) and nobody else had the id %[1]s there first: acpctl channel homes INTENT says who, there", agent)
+		next = fmt.Sprintf(`acpctl channel list --as %s shows those that there are.
+A channel of another machine is among them if one of these is true:
+- %[1]s has an access entry there, with this home.
+- channels.open_to there names this machine, and no other agent had the id %[1]s there first
+  (there, acpctl channel homes INTENT says who).`, agent)
 	}
 	return "", "", frame.WithHint(kinds.Errorf(kinds.NotFound, "there is no open channel %q that you can see", arg), next)
 }

@@ -62,6 +62,9 @@ TITLE: it tells channels of one name apart.`,
 				rows = append(rows, row)
 			}
 			c.PrintTable(head, rows)
+			if len(rows) == 0 && len(args) == 0 && c.callingAgentID() == "" {
+				fmt.Fprintln(c.Err, "acpctl channel list: no channels live here; --as AGENT shows those of other machines too")
+			}
 			return nil
 		},
 	}
