@@ -91,6 +91,7 @@ func (s *Server) acknowledge(ctx context.Context, texts []string) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
+	s.seen.remove(ids...)
 	acked, err := twice(ctx, func(ctx context.Context) (*client.Acked, error) { return s.Daemon.Ack(ctx, client.AckParams{IDs: ids}) })
 	if err != nil {
 		return 0, err
@@ -145,6 +146,13 @@ func (p *inboxPage) fill(ctx context.Context, only wire.MessageID, number int) e
 			return err
 		}
 	}
+	var whole []wire.MessageID
+	for _, row := range p.rows {
+		if !row.Part && !row.Open {
+			whole = append(whole, row.ID)
+		}
+	}
+	p.server.seen.add(whole, !p.full && only.IsZero())
 	// What is open is what the session works on, so it counts as newer than what lies there.
 	for _, open := range []bool{false, true} {
 		for _, row := range p.rows {
@@ -164,6 +172,7 @@ func (p *inboxPage) addRequest(r *openRequest, number int) {
 	}
 	if p.add(&r.Envelope, r.Name, head, inboxRow{Open: true, DeadlineS: int(left.Seconds())}, number) {
 		p.server.reading.end(r.ID)
+		p.server.requests.markShown(r)
 	}
 }
 

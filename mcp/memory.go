@@ -84,6 +84,40 @@ func (p *parentMemory) newest() (id wire.MessageID) {
 	return id
 }
 
+// seenMessages knows which messages of the inbox were shown to their end and are still there: the
+// model knows of them, and is not told again that they have come.
+type seenMessages struct {
+	mu  sync.Mutex
+	ids map[wire.MessageID]struct{}
+}
+
+// add notes that messages were shown. If they are all that there are, it forgets the others.
+func (m *seenMessages) add(ids []wire.MessageID, all bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ids == nil || all || len(m.ids) > maxSenders {
+		m.ids = make(map[wire.MessageID]struct{})
+	}
+	for _, id := range ids {
+		m.ids[id] = struct{}{}
+	}
+}
+
+// remove forgets messages that wait no more.
+func (m *seenMessages) remove(ids ...wire.MessageID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		delete(m.ids, id)
+	}
+}
+
+func (m *seenMessages) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.ids)
+}
+
 // noticeQueue holds lines for the model that go with the next result.
 type noticeQueue struct {
 	mu    sync.Mutex

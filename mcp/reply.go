@@ -279,6 +279,7 @@ func (s *Server) replyToMessage(ctx context.Context, id wire.MessageID, a *reply
 	if err != nil {
 		return nil, err
 	}
+	s.seen.remove(id)
 	r := &result{State: string(receipt.State), ID: receipt.ID, Text: "The reply is " + string(receipt.State) + ": " + describeReceipt(receipt.State)}
 	if _, err := s.Daemon.Ack(ctx, client.AckParams{IDs: []wire.MessageID{id}}); err != nil {
 		r.Text += " The message stays in the inbox: " + client.Line(kinds.AsError(err).Message)

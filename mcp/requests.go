@@ -31,6 +31,7 @@ type openRequest struct {
 	answer   chan outcome  // of a query: its answer, once; capacity 1
 	ended    chan struct{} // closed when it is not open any more
 	woken    bool          // a post was begun; guarded by requestTable.mu
+	shown    bool          // to its end; guarded by requestTable.mu
 	replying bool          // a final reply is on its way; guarded by requestTable.mu
 }
 
@@ -114,6 +115,26 @@ func (t *requestTable) list() []*openRequest {
 	}
 	slices.SortFunc(all, func(a, b *openRequest) int { return a.arrived.Compare(b.arrived) })
 	return all
+}
+
+// count returns how many requests are open, and how many of them were not shown.
+func (t *requestTable) count() (open, unseen int) {
+	t.dropExpired()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.open {
+		if !r.shown {
+			unseen++
+		}
+	}
+	return len(t.open), unseen
+}
+
+// markShown notes that a request was shown to its end.
+func (t *requestTable) markShown(r *openRequest) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.shown = true
 }
 
 // dropExpired removes delegations whose deadline has passed: for them no call ends.

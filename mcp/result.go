@@ -93,12 +93,13 @@ func (s *Server) addOutlook(ctx context.Context, r *result) {
 	if err := s.agent.whyNotAttached(); err != nil && r.Error == nil {
 		r.Notices = append(r.Notices, "This session is not attached, so others cannot reach it: "+client.Line(cutText(err.Error(), 300)))
 	}
-	open := len(s.requests.list())
+	open, unseen := s.requests.count()
 	if s.isAgent() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timing.lookAfter)
 		defer cancel()
 		if state, err := twice(ctx, s.Daemon.SessionState); err == nil {
 			r.Unread = new(min(state.Unread+open, client.MaxUnread))
+			unseen += max(0, state.Unread-s.seen.count())
 			for _, line := range state.Notices {
 				r.Notices = append(r.Notices, client.Line(cutText(line, 300)))
 			}
@@ -108,8 +109,12 @@ func (s *Server) addOutlook(ctx context.Context, r *result) {
 		r.Unread = new(min(open, client.MaxUnread))
 	}
 	var lines []string
-	if r.Unread != nil && *r.Unread > 0 {
+	switch {
+	case r.Unread == nil || *r.Unread == 0:
+	case unseen > 0:
 		lines = append(lines, fmt.Sprintf("acp: %s: call acp_inbox.", countMessages(*r.Unread)))
+	default:
+		lines = append(lines, fmt.Sprintf("acp: %s for acp_reply, or for ack of acp_inbox; you were shown what.", countMessages(*r.Unread)))
 	}
 	for _, n := range r.Notices {
 		lines = append(lines, "acp: "+n)

@@ -50,6 +50,7 @@ type Server struct {
 	requests requestTable
 	reading  readingTable
 	parents  parentMemory
+	seen     seenMessages
 	notices  noticeQueue
 	replies  replyMemory
 	agent    attachment

@@ -149,6 +149,15 @@ func TestResultsSayWhatWaits(t *testing.T) {
 	if *r.Unread != 99 || len(r.Notices) != 1 || !strings.Contains(r.said, "99 or more messages wait: call acp_inbox.") || !strings.HasSuffix(r.said, "acp: The budget of today is used up.") {
 		t.Errorf("what waits: %+v: %s", r, r.said)
 	}
+	d.answer(client.MethodSession, &client.SessionState{})
+	if r := p.must("shown", "acp_inbox", nil); *r.Unread != 2 || !strings.HasSuffix(r.said, "acp: 2 messages wait for acp_reply, or for ack of acp_inbox; you were shown what.") {
+		t.Errorf("what was shown: %s", r.said)
+	}
+	d.answer(client.MethodSession, &client.SessionState{Unread: 1})
+	if r := p.must("listed", "acp_task", nil); !strings.HasSuffix(r.said, "acp: 3 messages wait: call acp_inbox.") {
+		t.Errorf("what came since: %s", r.said)
+	}
+	d.answer(client.MethodSession, &client.SessionState{Unread: 98})
 	d.answer(client.MethodQuery, kinds.Errorf(kinds.NoAgent, "nobody"))
 	if r := p.fails(kinds.NoAgent, "acp_query", args{"to": "desk", "question": "?"}); *r.Unread != 99 {
 		t.Errorf("an error: %+v", r)
