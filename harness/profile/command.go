@@ -173,6 +173,8 @@ func (p *Profile) fill(text string, v *values) string {
 			return filepath.Join(v.home, schemaFile)
 		case "{tools}":
 			return string(v.tools)
+		case "{acp}":
+			return strconv.FormatBool(p.ACP)
 		case "{acpctl}":
 			return v.acpctl
 		}

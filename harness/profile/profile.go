@@ -133,7 +133,7 @@ var (
 var conditions = []string{"resume", "new", "tools.none", "tools.read", "tools.work", "acp", "schema", "model", "confined", "unconfined"}
 
 // placeholders are the words that may stand in braces in args, files and env.
-var placeholders = []string{"session", "home", "dir", "turns", "cost", "model", "schema", "schema_file", "tools", "acpctl"}
+var placeholders = []string{"session", "home", "dir", "turns", "cost", "model", "schema", "schema_file", "tools", "acp", "acpctl"}
 
 // ListNames returns the names of the profiles in a folder and of those that are built in.
 func ListNames(folder string) []string {

@@ -148,7 +148,7 @@ func TestWhatCannotBeStarted(t *testing.T) {
 	}
 }
 
-// talk runs the program with a prompt and returns the id of the conversation that it resumed, ""
+// resumed runs the program for a request and returns the id of the conversation that it resumed, ""
 // if it began one.
 func resumed(t *testing.T, r *Runner, q Request) string {
 	t.Helper()

@@ -37,7 +37,7 @@ func (p *person) profileFor(name string, desk *live.Machine) string {
 		provider := fmt.Sprintf(`{"provider": {"anthropic": {"options": {"baseURL": %q, "apiKey": "dummy"}}}, "share"`, base)
 		text = strings.ReplaceAll(text, `{"share"`, provider)
 	}
-	return p.write("profiles/"+name+".yaml", text)
+	return p.write("profiles/"+name+".yaml", text+p.profileEnd)
 }
 
 // serve serves with a program.
@@ -331,6 +331,34 @@ func TestHeadlessEnds(t *testing.T) {
 				laptop.RunAcpctl(3, "query", "desk/"+s.name, "anybody there?", "--deadline", "8s")
 			}
 			await.Until(t, "the program has ended", func() bool { return len(processesIn(t, p.home)) == 0 })
+			s.Stop()
+		})
+	}
+}
+
+// With acp: true the program has the tools of acpctl mcp, as the agent that it runs for: it asks
+// back whoever delegated, and goes on with the answer.
+func TestHeadlessAsksBack(t *testing.T) {
+	t.Parallel()
+	desk, laptop := newMachines(t)
+	for _, program := range []string{"claude", "codex", "opencode"} {
+		t.Run(program, func(t *testing.T) {
+			p := newPerson(t)
+			p.profileEnd = "acp: true\n"
+			ask := step{tool: "acp_query", bare: true, input: func(*request) map[string]any { return object{"question": "which branch?"} }}
+			if program == "codex" {
+				ask = step{code: `text(await tools.mcp__acp__acp_query({question: "which branch?"}))`, bare: true}
+			}
+			p.model.on("start-the-task", ask, step{echo: true, bare: true})
+			s := p.serve(desk, laptop, program)
+			id := strings.TrimSpace(laptop.MustOutput("delegate", "desk/"+s.name, "start-the-task"))
+			await.Until(t, "the agent asks back", func() bool { return strings.Contains(laptop.MustOutput("tasks", "--json"), "which branch?") })
+			laptop.MustOutput("reply", id, "the branch main")
+			wait := laptop.StartAcpctl("wait", id)
+			<-wait.Ended
+			if got := wait.AwaitExit(0); !strings.Contains(got, "tools said:") || !strings.Contains(got, "the branch main") {
+				t.Errorf("%s", got)
+			}
 			s.Stop()
 		})
 	}

@@ -28,6 +28,8 @@ type person struct {
 	home  string
 	dir   string
 	model *model
+
+	profileEnd string // of profiles for headless runs
 }
 
 func newPerson(t *testing.T, rules ...rule) *person {

@@ -265,7 +265,7 @@ func (s *server) doWork(ctx context.Context, in *client.Inbound, prompt, domain 
 	ctx, cancel, limit := s.withLimit(ctx, in)
 	defer cancel()
 	answer, err := s.runner.Run(ctx, profile.Request{
-		Peer: in.From, Agent: in.FromAgent, Thread: in.Thread, Prompt: renderWork(in), Progress: progress,
+		Peer: in.From, Agent: in.FromAgent, Thread: in.Thread, Prompt: renderWork(in, s.runner.Profile.ACP), Progress: progress,
 		Env: []string{"ACP_ID=" + in.ID.String(), "ACP_DEADLINE_MS=" + strconv.FormatInt(limit.Milliseconds(), 10)},
 	})
 	if _, ok := errors.AsType[*kinds.Error](err); err != nil && !ok {
@@ -277,11 +277,15 @@ func (s *server) doWork(ctx context.Context, in *client.Inbound, prompt, domain 
 	return (*profileAnswer)(answer), nil
 }
 
-// renderWork returns a message as an agent program reads it.
-func renderWork(in *client.Inbound) string {
+// renderWork returns a message as an agent program reads it. canAsk says that the program has
+// the tools of acpctl mcp.
+func renderWork(in *client.Inbound, canAsk bool) string {
 	how := "Your owner runs you to answer such questions, with the tools that you have: your last message goes back to the peer as the answer, as it is."
 	if in.Kind == kinds.KindDelegate {
 		how = "Your owner runs you to do such tasks, with the tools that you have: your last message goes back to the peer as the outcome, as it is."
+		if canAsk {
+			how = "Your owner runs you to do such tasks, with the tools that you have: acp_query without `to` asks the peer back, and your last message goes back to it as the outcome, as it is."
+		}
 	}
 	return client.RenderPeerMessage(client.PeerMessage{
 		Peer: in.Name, ID: in.From, Agent: in.FromAgent, Kind: in.Kind, Message: in.ID, Payload: in.Payload, Answer: how,
