@@ -340,12 +340,12 @@ type UntrustParams struct {
 
 // The parts of an untrust that are written to disk.
 const (
-	PartTrust       = "trust"       // the block itself: until it is written, a restart forgets it
-	PartChannels    = "channels"    // messages and records that wait for the peer
-	PartInbox       = "inbox"       // messages of the peer's
-	PartDelegations = "delegations" // the ends of those with the peer
-	PartWake        = "wake"        // what may wake sessions
-	PartSessions    = "sessions"    // that conversations of headless runs with the peer are over
+	PartTrust         = "trust"         // the block itself: until it is written, a restart forgets it
+	PartChannels      = "channels"      // messages and records that wait for the peer
+	PartInbox         = "inbox"         // messages of the peer's
+	PartDelegations   = "delegations"   // the ends of those with the peer
+	PartWake          = "wake"          // what may wake sessions
+	PartConversations = "conversations" // that conversations of headless runs with the peer are over
 )
 
 // Untrusted is the result of untrust. The peer is cut off even if Unwritten names parts.

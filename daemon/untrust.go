@@ -141,7 +141,7 @@ func (d *Daemon) deletePeerOnDisk(ctx context.Context, id identity.ID, name stri
 	left.add(client.PartInbox, d.inbox.DeletePeerMessages(ctx, id))
 	left.add(client.PartDelegations, d.endDelegationsWith(ctx, id, name))
 	left.add(client.PartWake, d.waker.DeletePeer(ctx, id))
-	left.add(client.PartSessions, d.spending.CountUntrust(ctx, id))
+	left.add(client.PartConversations, d.spending.CountUntrust(ctx, id))
 	if len(left) > 0 {
 		d.leftovers.add(id, name)
 	} else {

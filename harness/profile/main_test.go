@@ -210,13 +210,13 @@ func newRunner(t testing.TB, c run.Confinement, more string) (*Runner, *budget) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	sessions, err := OpenSessions(realDir(t), p.Name)
+	conversations, err := OpenConversations(realDir(t), p.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { sessions.Close() })
+	t.Cleanup(func() { conversations.Close() })
 	b := &budget{trust: "1"}
-	return &Runner{Profile: p, Program: program, Sessions: sessions, Budget: b, Confinement: c, Tools: ToolsRead, Log: t.Logf}, b
+	return &Runner{Profile: p, Program: program, Conversations: conversations, Budget: b, Confinement: c, Tools: ToolsRead, Log: t.Logf}, b
 }
 
 func realDir(t testing.TB) string {

@@ -29,14 +29,14 @@ type Budget interface {
 // Runner runs a profile. All fields but those that say so are set before the first run and
 // not changed then. Any number of goroutines may use it.
 type Runner struct {
-	Profile     *Profile
-	Program     *Program
-	Sessions    *Sessions
-	Budget      Budget
-	Confinement run.Confinement
-	Tools       Tools  // that are offered, if Confinement confines
-	Dir         string // where runs work, without symbolic links; "": each in an empty folder of its own
-	Model       string // "": the program's own choice
+	Profile       *Profile
+	Program       *Program
+	Conversations *Conversations
+	Budget        Budget
+	Confinement   run.Confinement
+	Tools         Tools  // that are offered, if Confinement confines
+	Dir           string // where runs work, without symbolic links; "": each in an empty folder of its own
+	Model         string // "": the program's own choice
 
 	// What a profile with acp: true gives to its runs.
 	Sockets    string          // the agents' folder
@@ -98,7 +98,7 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Answer, error) {
 			r.log("what a run has cost could not be told to the daemon: the most that it may cost counts: %v", err)
 		}
 	}()
-	c, err := r.Sessions.begin(ctx, sessionKey{r.Profile.Name, q.Peer, q.Agent, q.Thread}, reserved.Trust)
+	c, err := r.Conversations.begin(ctx, conversationKey{r.Profile.Name, q.Peer, q.Agent, q.Thread}, reserved.Trust)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -165,7 +165,7 @@ func (r *reading) asked() bool {
 var errNotRun = kinds.Errorf(kinds.Internal, "the agent program could not be started")
 
 // start runs the program once. read is what was understood of its output, and never nil.
-func (r *Runner) start(ctx context.Context, c *session, q Request) (read *reading, exit run.Exit, err error) {
+func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *reading, exit run.Exit, err error) {
 	read = &reading{output: &r.Profile.Output, progress: q.Progress}
 	v := &values{
 		session: c.Session, home: c.home(), dir: c.dir(), model: r.Model, acpctl: r.Executable, tools: r.offered(), confine: r.Confinement,

@@ -70,7 +70,7 @@ func TestProgramsThatFail(t *testing.T) {
 			r, b := newRunner(t, run.None, "")
 			r.Profile.Limits.Output = 8 << 20
 			_, err := r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: c.what})
-			wantCode(t, err, c.code, "secret", r.Sessions.root, "away")
+			wantCode(t, err, c.code, "secret", r.Conversations.root, "away")
 			if settled := len(b.settled) == 1; settled != c.settled {
 				t.Errorf("settled: %+v", b.settled)
 			}
@@ -96,7 +96,7 @@ func TestRunsThatAreEnded(t *testing.T) {
 			r.Profile.Limits.Timeout = 300 * time.Millisecond
 			_, err = r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: what})
 			wantCode(t, err, kinds.Timeout)
-			left := r.Sessions.listPeer(desk.String())
+			left := r.Conversations.listPeer(desk.String())
 			if len(left) != 0 {
 				t.Errorf("conversations are left: %+v", left)
 			}
@@ -198,7 +198,7 @@ func TestConversations(t *testing.T) {
 	if id := resumed(t, r, q); id != "" {
 		t.Errorf("after an untrust it resumed %s", id)
 	}
-	if len(r.Sessions.listPeer(desk.String())) != 1 {
+	if len(r.Conversations.listPeer(desk.String())) != 1 {
 		t.Error("other conversations of the peer outlive the untrust")
 	}
 }
@@ -208,7 +208,7 @@ func TestAConversationIsGone(t *testing.T) {
 	r, b := newRunner(t, run.None, "")
 	q := Request{Peer: desk, Thread: "parser"}
 	resumed(t, r, q)
-	home := filepath.Join(r.Sessions.listPeer(desk.String())[0].folder, "home", "session-1")
+	home := filepath.Join(r.Conversations.listPeer(desk.String())[0].folder, "home", "session-1")
 	if err := os.Remove(home); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestAConversationThatIsTooLarge(t *testing.T) {
 	if _, err := r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: "large"}); err != nil {
 		t.Fatal(err)
 	}
-	if left := r.Sessions.listPeer(desk.String()); len(left) != 0 {
+	if left := r.Conversations.listPeer(desk.String()); len(left) != 0 {
 		t.Errorf("left: %+v", left)
 	}
 }
@@ -273,7 +273,7 @@ func TestConfinedRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 			resumed(t, r, Request{Peer: laptop, Thread: "t"})
-			other := filepath.Join(r.Sessions.listPeer(laptop.String())[0].folder, "home", "session-1")
+			other := filepath.Join(r.Conversations.listPeer(laptop.String())[0].folder, "home", "session-1")
 			read := func(path string) string {
 				t.Helper()
 				a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: path + " read"})
@@ -282,7 +282,7 @@ func TestConfinedRuns(t *testing.T) {
 				}
 				return a.Text
 			}
-			for _, path := range []string{filepath.Join(user, "canary"), "../canary", "link", other, filepath.Dir(other) + "/../session.json", filepath.Join(r.Sessions.root, "lock")} {
+			for _, path := range []string{filepath.Join(user, "canary"), "../canary", "link", other, filepath.Dir(other) + "/../conversation.json", filepath.Join(r.Conversations.root, "lock")} {
 				if got := read(path); strings.Contains(got, "canary\"") || strings.HasSuffix(got, "<nil>") {
 					t.Errorf("%s: %s", path, got)
 				}

@@ -86,9 +86,9 @@ func (s *server) serveProfile(cmd *cobra.Command, p client.AttachParams, h clien
 	if s.runner, err = s.newRunner(cmd.Context(), prof, state); err != nil {
 		return err
 	}
-	defer s.runner.Sessions.Close()
+	defer s.runner.Conversations.Close()
 	if s.keyFile == "" {
-		s.keyFile = filepath.Join(s.runner.Sessions.Folder(), agentKeyFile)
+		s.keyFile = filepath.Join(s.runner.Conversations.Folder(), agentKeyFile)
 	}
 	// It needs nothing of what is the owner's alone.
 	s.app.Daemon.Socket, s.app.AsGuest = s.socket, true
@@ -134,7 +134,7 @@ func readProfile(state, name string) (*profile.Profile, []byte, error) {
 }
 
 // newRunner returns what runs a profile, with the flags of serve before what the profile says.
-// The caller closes its Sessions.
+// The caller closes its Conversations.
 func (s *server) newRunner(ctx context.Context, p *profile.Profile, state string) (_ *profile.Runner, err error) {
 	o := &s.profile
 	r := &profile.Runner{
@@ -157,12 +157,12 @@ func (s *server) newRunner(ctx context.Context, p *profile.Profile, state string
 		}
 		runs = filepath.Join(state, runsFolder)
 	}
-	if r.Sessions, err = profile.OpenSessions(runs, p.Name); err != nil {
+	if r.Conversations, err = profile.OpenConversations(runs, p.Name); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			r.Sessions.Close()
+			r.Conversations.Close()
 		}
 	}()
 	private := []string{runs, cmp.Or(state, r.Sockets)}
@@ -234,7 +234,7 @@ func (s *server) forgetUntrustedPeers(ctx context.Context) {
 	defer look.Stop()
 	for {
 		if peers, err := s.app.Daemon.Peers(ctx); err == nil {
-			s.runner.Sessions.RemovePeersUnless(func(id identity.ID) bool {
+			s.runner.Conversations.RemovePeersUnless(func(id identity.ID) bool {
 				return slices.ContainsFunc(peers, func(p client.Peer) bool { return p.ID == id })
 			})
 		}

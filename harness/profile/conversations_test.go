@@ -12,35 +12,35 @@ import (
 )
 
 // store is the conversations of a profile, at a time that the test sets.
-type conversations struct {
-	*Sessions
+type fakeConversations struct {
+	*Conversations
 	t      testing.TB
 	folder string
 	at     time.Time
 }
 
-func openConversations(t testing.TB) *conversations {
+func openConversations(t testing.TB) *fakeConversations {
 	t.Helper()
-	c := &conversations{t: t, folder: realDir(t), at: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
+	c := &fakeConversations{t: t, folder: realDir(t), at: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
 	c.open()
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
-func (c *conversations) open() {
+func (c *fakeConversations) open() {
 	c.t.Helper()
-	s, err := OpenSessions(c.folder, "fake")
+	s, err := OpenConversations(c.folder, "fake")
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.Sessions = s
+	c.Conversations = s
 	s.now = func() time.Time { return c.at }
 }
 
 // talk has one exchange in a conversation, and reports whether it went on.
-func (c *conversations) talk(peer identity.ID, thread string) (wentOn bool) {
+func (c *fakeConversations) talk(peer identity.ID, thread string) (wentOn bool) {
 	c.t.Helper()
-	s, err := c.begin(c.t.Context(), sessionKey{"fake", peer, "", thread}, "1")
+	s, err := c.begin(c.t.Context(), conversationKey{"fake", peer, "", thread}, "1")
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func (c *conversations) talk(peer identity.ID, thread string) (wentOn bool) {
 
 func TestConversationsAreBounded(t *testing.T) {
 	c := openConversations(t)
-	for i := range MaxSessions {
+	for i := range MaxConversations {
 		c.talk(desk, fmt.Sprint(i))
 		c.at = c.at.Add(time.Minute)
 	}
@@ -62,7 +62,7 @@ func TestConversationsAreBounded(t *testing.T) {
 	c.talk(desk, "0") // used again
 	c.at = c.at.Add(time.Minute)
 	c.talk(desk, "one more")
-	if n := len(c.listPeer(desk.String())); n != MaxSessions {
+	if n := len(c.listPeer(desk.String())); n != MaxConversations {
 		t.Errorf("%d conversations", n)
 	}
 	if !c.talk(desk, "0") || !c.talk(laptop, "0") || !c.talk(desk, "2") {
@@ -76,12 +76,12 @@ func TestConversationsAreBounded(t *testing.T) {
 func TestConversationsEnd(t *testing.T) {
 	c := openConversations(t)
 	c.talk(desk, "old")
-	c.at = c.at.Add(SessionLife - time.Minute)
+	c.at = c.at.Add(ConversationLife - time.Minute)
 	if !c.talk(desk, "old") {
 		t.Error("it ended early")
 	}
 	c.talk(laptop, "young")
-	c.at = c.at.Add(SessionLife)
+	c.at = c.at.Add(ConversationLife)
 	if c.talk(desk, "old") {
 		t.Error("it went on after 7 days")
 	}
@@ -102,13 +102,13 @@ func TestConversationsEnd(t *testing.T) {
 func TestRestart(t *testing.T) {
 	c := openConversations(t)
 	c.talk(desk, "t")
-	if _, err := c.begin(t.Context(), sessionKey{"fake", desk, "", ""}, "1"); err != nil {
+	if _, err := c.begin(t.Context(), conversationKey{"fake", desk, "", ""}, "1"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenSessions(c.folder, "fake"); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := OpenConversations(c.folder, "fake"); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a second process: %v", err)
 	}
-	if other, err := OpenSessions(c.folder, "other"); err != nil {
+	if other, err := OpenConversations(c.folder, "other"); err != nil {
 		t.Error(err)
 	} else {
 		other.Close()
@@ -132,7 +132,7 @@ func TestFoldersThatResist(t *testing.T) {
 	if err := os.WriteFile(outside, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.begin(t.Context(), sessionKey{"fake", desk, "", ""}, "1")
+	s, err := c.begin(t.Context(), conversationKey{"fake", desk, "", ""}, "1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,21 +23,21 @@ import (
 )
 
 const (
-	// MaxSessions bounds the conversations of one peer with one profile. The one that was
+	// MaxConversations bounds the conversations of one peer with one profile. The one that was
 	// used longest ago goes first.
-	MaxSessions = 64
+	MaxConversations = 64
 
-	// SessionLife is how long a conversation is kept after it was last used.
-	SessionLife = 7 * 24 * time.Hour
+	// ConversationLife is how long a conversation is kept after it was last used.
+	ConversationLife = 7 * 24 * time.Hour
 
-	sessionFile = "session.json"
-	lockFile    = "lock"
+	conversationFile = "conversation.json"
+	lockFile         = "lock"
 )
 
-// Sessions are the conversations that runs of one profile had with peers. Each has a folder,
+// Conversations are the conversations that runs of one profile had with peers. Each has a folder,
 // with a home, a folder to work in, and one for temporary files, which the run may change, and
 // a file beside them, which it may not.
-type Sessions struct {
+type Conversations struct {
 	root    string // without symbolic links
 	profile string
 	lock    *os.File
@@ -47,8 +47,8 @@ type Sessions struct {
 	busy map[string]chan struct{} // by folder; closed when it is free again
 }
 
-// sessionKey names a conversation. Each part is of the peer's choice but the first two.
-type sessionKey struct {
+// conversationKey names a conversation. Each part is of the peer's choice but the first two.
+type conversationKey struct {
 	profile string
 	peer    identity.ID
 	agent   string
@@ -56,7 +56,7 @@ type sessionKey struct {
 }
 
 // folder returns the name of the conversation's folder, below that of the peer.
-func (k *sessionKey) folder() string {
+func (k *conversationKey) folder() string {
 	h := sha256.New()
 	for _, part := range []string{k.profile, k.peer.String(), k.agent, k.thread} {
 		size := sha256.Sum256([]byte(part)) // so that no two keys make one text
@@ -65,17 +65,17 @@ func (k *sessionKey) folder() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// sessionState is what is remembered of a conversation.
-type sessionState struct {
+// conversationState is what is remembered of a conversation.
+type conversationState struct {
 	Session string    `json:"session"` // id of the program's
 	Trust   string    `json:"trust"`   // as the daemon said
 	Tokens  uint64    `json:"tokens"`  // that the program has counted in all
 	Used    time.Time `json:"used"`
 }
 
-// OpenSessions opens the conversations of a profile in a folder, which it makes. One process
+// OpenConversations opens the conversations of a profile in a folder, which it makes. One process
 // at a time has them. It removes those that are over.
-func OpenSessions(folder, profile string) (*Sessions, error) {
+func OpenConversations(folder, profile string) (*Conversations, error) {
 	root := filepath.Join(folder, profile)
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, fmt.Errorf("conversations: %w", err)
@@ -92,41 +92,41 @@ func OpenSessions(folder, profile string) (*Sessions, error) {
 		lock.Close()
 		return nil, fmt.Errorf("conversations: %s is in use: another acpctl serve runs with this profile: end it, or give this one a folder of its own with --runs", root)
 	}
-	s := &Sessions{root: root, profile: profile, lock: lock, now: time.Now, busy: make(map[string]chan struct{})}
+	s := &Conversations{root: root, profile: profile, lock: lock, now: time.Now, busy: make(map[string]chan struct{})}
 	s.RemoveOld()
 	return s, nil
 }
 
 // Folder returns where the conversations are, for files beside them that begin with agent.
-func (s *Sessions) Folder() string { return s.root }
+func (s *Conversations) Folder() string { return s.root }
 
 // Close lets another process have the conversations.
-func (s *Sessions) Close() error { return s.lock.Close() }
+func (s *Conversations) Close() error { return s.lock.Close() }
 
 // session is a conversation that a run has for itself.
-type session struct {
-	sessionState
-	of     *Sessions
+type conversation struct {
+	conversationState
+	of     *Conversations
 	folder string // absolute
 	keep   bool   // there is a thread that can come back to it
 	isNew  bool
 }
 
-func (c *session) home() string { return filepath.Join(c.folder, "home") }
-func (c *session) dir() string  { return filepath.Join(c.folder, "dir") }
-func (c *session) temp() string { return filepath.Join(c.folder, "tmp") }
+func (c *conversation) home() string { return filepath.Join(c.folder, "home") }
+func (c *conversation) dir() string  { return filepath.Join(c.folder, "dir") }
+func (c *conversation) temp() string { return filepath.Join(c.folder, "tmp") }
 
 // begin returns the conversation of a key, or a new one if there is none, or if the key has no
 // thread. It waits while another run has it. trust is what the daemon says of the peer now:
 // conversations of another trust end. The caller ends it.
-func (s *Sessions) begin(ctx context.Context, k sessionKey, trust string) (*session, error) {
+func (s *Conversations) begin(ctx context.Context, k conversationKey, trust string) (*conversation, error) {
 	s.endOtherTrust(k.peer, trust)
 	keep := k.thread != ""
 	name := k.folder()
 	if !keep {
 		name = "once-" + rand.Text()
 	}
-	c := &session{of: s, folder: filepath.Join(s.root, k.peer.String(), name), keep: keep}
+	c := &conversation{of: s, folder: filepath.Join(s.root, k.peer.String(), name), keep: keep}
 	if err := s.acquire(ctx, c.folder); err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (s *Sessions) begin(ctx context.Context, k sessionKey, trust string) (*sess
 	state, err := readState(c.folder)
 	switch {
 	case err == nil && state.Trust == trust && s.isAlive(state):
-		c.sessionState = state
+		c.conversationState = state
 	default:
 		c.isNew = true
 		if err := removeTree(c.folder); err != nil {
@@ -153,7 +153,7 @@ func (s *Sessions) begin(ctx context.Context, k sessionKey, trust string) (*sess
 	return c, nil
 }
 
-func (c *session) makeFolders() error {
+func (c *conversation) makeFolders() error {
 	c.of.mu.Lock() // nobody removes the peer's empty folder meanwhile
 	defer c.of.mu.Unlock()
 	for _, dir := range []string{c.home(), c.dir(), c.temp()} {
@@ -165,7 +165,7 @@ func (c *session) makeFolders() error {
 }
 
 // restart makes the conversation a new one.
-func (c *session) restart() error {
+func (c *conversation) restart() error {
 	c.isNew, c.Session, c.Tokens = true, "", 0
 	if err := removeTree(c.folder); err != nil {
 		return err
@@ -174,22 +174,22 @@ func (c *session) restart() error {
 }
 
 // end lets others have the conversation. Without a thread, or without ok, nothing is left of it.
-func (c *session) end(ok bool) error {
+func (c *conversation) end(ok bool) error {
 	defer c.of.release(c.folder)
 	if !ok || !c.keep || c.Session == "" {
 		return removeTree(c.folder)
 	}
 	removeTree(c.temp())
 	c.Used = c.of.now().UTC()
-	text, err := json.Marshal(&c.sessionState)
+	text, err := json.Marshal(&c.conversationState)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(c.folder, sessionFile)
+	path := filepath.Join(c.folder, conversationFile)
 	return durable.ReplaceFile(path, path+".new", text, 0o600)
 }
 
-func (s *Sessions) acquire(ctx context.Context, folder string) error {
+func (s *Conversations) acquire(ctx context.Context, folder string) error {
 	for {
 		s.mu.Lock()
 		wait := s.busy[folder]
@@ -207,7 +207,7 @@ func (s *Sessions) acquire(ctx context.Context, folder string) error {
 	}
 }
 
-func (s *Sessions) tryAcquire(folder string) bool {
+func (s *Conversations) tryAcquire(folder string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.busy[folder] != nil {
@@ -217,20 +217,20 @@ func (s *Sessions) tryAcquire(folder string) bool {
 	return true
 }
 
-func (s *Sessions) release(folder string) {
+func (s *Conversations) release(folder string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.busy[folder])
 	delete(s.busy, folder)
 }
 
-func (s *Sessions) isAlive(state sessionState) bool {
+func (s *Conversations) isAlive(state conversationState) bool {
 	age := s.now().Sub(state.Used)
-	return age < SessionLife && age > -SessionLife
+	return age < ConversationLife && age > -ConversationLife
 }
 
-func readState(folder string) (state sessionState, err error) {
-	text, err := os.ReadFile(filepath.Join(folder, sessionFile))
+func readState(folder string) (state conversationState, err error) {
+	text, err := os.ReadFile(filepath.Join(folder, conversationFile))
 	if err == nil {
 		err = json.Unmarshal(text, &state)
 	}
@@ -240,11 +240,11 @@ func readState(folder string) (state sessionState, err error) {
 // kept is a conversation that no run has.
 type kept struct {
 	folder string
-	state  sessionState
+	state  conversationState
 	broken bool
 }
 
-func (s *Sessions) listPeer(peer string) (all []kept) {
+func (s *Conversations) listPeer(peer string) (all []kept) {
 	entries, err := os.ReadDir(filepath.Join(s.root, peer))
 	if err != nil {
 		return nil
@@ -258,7 +258,7 @@ func (s *Sessions) listPeer(peer string) (all []kept) {
 }
 
 // removeUnless removes conversations of a peer that are not wanted and that no run has.
-func (s *Sessions) removeUnless(peer string, wanted func(*kept) bool) {
+func (s *Conversations) removeUnless(peer string, wanted func(*kept) bool) {
 	for _, c := range s.listPeer(peer) {
 		if wanted(&c) || !s.tryAcquire(c.folder) {
 			continue
@@ -272,15 +272,15 @@ func (s *Sessions) removeUnless(peer string, wanted func(*kept) bool) {
 }
 
 // endOtherTrust ends conversations with a peer that began before it was untrusted.
-func (s *Sessions) endOtherTrust(peer identity.ID, trust string) {
+func (s *Conversations) endOtherTrust(peer identity.ID, trust string) {
 	s.removeUnless(peer.String(), func(c *kept) bool { return !c.broken && c.state.Trust == trust })
 }
 
 // makeRoom removes conversations of a peer until one more may be there.
-func (s *Sessions) makeRoom(peer identity.ID) {
+func (s *Conversations) makeRoom(peer identity.ID) {
 	all := slices.DeleteFunc(s.listPeer(peer.String()), func(c kept) bool { return c.broken })
 	slices.SortFunc(all, func(a, b kept) int { return cmp.Compare(a.state.Used.UnixNano(), b.state.Used.UnixNano()) })
-	for ; len(all) >= MaxSessions; all = all[1:] {
+	for ; len(all) >= MaxConversations; all = all[1:] {
 		if s.tryAcquire(all[0].folder) {
 			removeTree(all[0].folder)
 			s.release(all[0].folder)
@@ -290,13 +290,13 @@ func (s *Sessions) makeRoom(peer identity.ID) {
 
 // RemoveOld removes conversations that are over: old ones, and what a process that was killed
 // has left.
-func (s *Sessions) RemoveOld() {
+func (s *Conversations) RemoveOld() {
 	s.RemovePeersUnless(func(identity.ID) bool { return true })
 }
 
 // RemovePeersUnless removes conversations that are over, and all those with peers that are not
 // trusted any more.
-func (s *Sessions) RemovePeersUnless(trusted func(identity.ID) bool) {
+func (s *Conversations) RemovePeersUnless(trusted func(identity.ID) bool) {
 	entries, err := os.ReadDir(s.root)
 	if err != nil {
 		return
