@@ -72,24 +72,21 @@ func findOpenCode(ctx context.Context, env *Environment, ps *processes) (Session
 	return o, nil
 }
 
-// findPort finds the port of the nearest parent that listens on one.
+// findPort finds the port on which the process listens that has started this one. It asks no
+// other parent: what listens there may be anything, and would be told the password.
 func (o *opencode) findPort(ctx context.Context) error {
-	for _, p := range o.processes.listParents() {
-		ports, err := o.processes.portsOf(p.pid)
-		if err != nil && p.pid == o.processes.listParents()[0].pid {
-			return err
-		}
-		for _, port := range ports {
-			o.parent, o.port = p.pid, port
-			if err = o.get(ctx, "/session/status", nil, nil); err == nil {
-				return nil
-			}
-		}
-		if err != nil {
-			return err
+	parents := o.processes.listParents()
+	if len(parents) == 0 {
+		return errors.New("what has started this process is not known")
+	}
+	o.parent = parents[0].pid
+	ports, err := o.processes.portsOf(o.parent)
+	for _, o.port = range ports {
+		if err = o.get(ctx, "/session/status", nil, nil); err == nil {
+			return nil
 		}
 	}
-	return errors.New("it listens on no port: start it with --port")
+	return cmp.Or(err, errors.New("it listens on no port: start it with --port"))
 }
 
 // Harness returns the name and version of OpenCode.
