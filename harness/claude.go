@@ -233,7 +233,7 @@ func (c *claude) post(p Post, idle bool) error {
 	}
 	select {
 	case r := <-receipt:
-		if err, saw := r.judge(); err != nil {
+		if saw, err := r.judge(); err != nil {
 			return c.fail(err, saw)
 		}
 	case <-time.After(receiptTime):

@@ -89,16 +89,17 @@ func readClaudeFrame(line []byte) (f claudeFrame, ok bool) {
 	return f, err == nil && (f.Type != "" || f.Action != "")
 }
 
-// judge returns what a receipt means for a post: nil if the session has the line.
-func (f *claudeFrame) judge() (err error, saw string) {
+// judge returns what a receipt means for a post, and what was seen: nil if the session has the
+// line.
+func (f *claudeFrame) judge() (saw string, err error) {
 	saw = cmp.Or(f.Reason, f.DropReason)
 	switch {
 	case f.Status == statusDelivered, f.Status == statusDropped && f.DropReason == dropDuplicate:
-		return nil, ""
+		return "", nil
 	case f.Status == statusHeld:
-		return ErrHeld, saw
+		return saw, ErrHeld
 	}
-	return ErrRefused, strings.TrimSuffix(string(f.Status)+": "+saw, ": ")
+	return strings.TrimSuffix(string(f.Status)+": "+saw, ": "), ErrRefused
 }
 
 // claudeTag is Claude Code's own mark around a message of another session.

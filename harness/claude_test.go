@@ -606,7 +606,7 @@ func FuzzClaudeFrame(f *testing.F) {
 		if !ok {
 			return
 		}
-		if err, saw := frame.judge(); err == nil && saw != "" {
+		if saw, err := frame.judge(); err == nil && saw != "" {
 			t.Errorf("no error, and %q", saw)
 		}
 		if frame.Message != nil {

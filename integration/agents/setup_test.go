@@ -118,6 +118,7 @@ func TestSetup(t *testing.T) {
 			}
 			// OpenCode ends the turn where a tool is refused, and so tells the user alone.
 			asked := start(append([]string{programs[name]}, c.ask...)...)
+			until(t, name+" ends", func() bool { return !asked.IsRunning() })
 			said := controls.ReplaceAllString(asked.AwaitExit(0)+asked.Stderr.String(), "")
 			last := p.model.list()[len(p.model.list())-1]
 			if n := max(last.count("result", c.refused), strings.Count(said, c.refused)); n != 1 {

@@ -116,8 +116,11 @@ func TestNoticeIsHanded(t *testing.T) {
 	other.startCodex().awaitScreen("done")
 	awaitSession(laptop, "codex")
 	for to, model := range map[string]*model{"laptop/claude": reader.model, "laptop/codex": other.model} {
+		began := time.Now()
 		s := notify(desk, to)
 		s.expectReceipt(t, client.Handed)
+		woken := model.awaitRequest("user", s.id.String())
+		t.Logf("%s: from the notice to the request at the woken model: %s", to, woken.at.Sub(began).Round(time.Millisecond))
 		model.awaitRequest("result", s.text)
 		until(t, "the inbox is empty", func() bool { return !s.isInInbox(laptop) })
 		if model.find("user", s.text) != nil {
