@@ -3,6 +3,7 @@ package profile
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -78,6 +79,38 @@ limits: {cost: 0.5, turns: 7}
 	}
 	if got := p.makeArgs(&values{tools: ToolsWork, confine: run.None}); !slices.Equal(got[:2], []string{"a", "d"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// docs/profiles.md has every key, condition and placeholder.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/profiles.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	for _, typ := range []reflect.Type{reflect.TypeFor[Profile](), reflect.TypeFor[Output](), reflect.TypeFor[Rule](), reflect.TypeFor[Limits]()} {
+		for f := range typ.Fields() {
+			if key := f.Tag.Get("yaml"); key != "-" {
+				words = append(words, "`"+key)
+			}
+		}
+	}
+	for _, c := range conditions {
+		words = append(words, "`"+c+"`")
+	}
+	for _, p := range placeholders {
+		words = append(words, "`{"+p+"}`")
+	}
+	for _, w := range words {
+		if !strings.Contains(string(text), w) {
+			t.Errorf("%s is not in docs/profiles.md", w)
+		}
+	}
+	_, example, _ := strings.Cut(string(text), "```yaml\n")
+	example, _, _ = strings.Cut(example, "```")
+	if _, err := Parse("mine", "docs/profiles.md", []byte(example)); err != nil {
+		t.Error(err)
 	}
 }
 
