@@ -263,7 +263,7 @@ func (p *Profile) check() error {
 	for _, a := range p.Args {
 		for _, w := range a.When {
 			if !slices.Contains(conditions, strings.TrimPrefix(w, "!")) {
-				return fmt.Errorf("args: when: %q: use one of %s, or one of them after a !", w, strings.Join(conditions, ", "))
+				return fmt.Errorf("args: when: %q: use one of %s, with or without a ! before it", w, strings.Join(conditions, ", "))
 			}
 		}
 		for _, text := range a.Args {
