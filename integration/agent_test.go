@@ -203,7 +203,7 @@ func testDocumentedAgent(t *testing.T, command ...string) {
 	}
 	desk.attached("reviewer")
 	const all = 16
-	agent.Signal(syscall.SIGSTOP)
+	agent.Freeze()
 	ctx, answers := await.NewContext(t), make(chan error, all)
 	for n := range all {
 		go func() {
@@ -214,7 +214,12 @@ func testDocumentedAgent(t *testing.T, command ...string) {
 			answers <- err
 		}()
 	}
-	await.Until(t, "all are on their way to the agent", func() bool { return desk.agent("reviewer").Active == all })
+	await.Until(t, "all are on their way to the agent", func() bool {
+		if len(answers) > 0 {
+			t.Fatalf("the agent stands still, and a query has ended: %v", <-answers)
+		}
+		return desk.agent("reviewer").Active == all
+	})
 	agent.Signal(syscall.SIGCONT)
 	for range all {
 		if err := await.Receive(t, "answer", answers); err != nil {

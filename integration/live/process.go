@@ -103,6 +103,21 @@ func (p *Process) Stop() {
 
 func (p *Process) Signal(s syscall.Signal) { p.Cmd.Process.Signal(s) }
 
+// Freeze stops the process, and returns when none of its threads runs any more: a signal alone
+// leaves others running until one of them has taken it. SIGCONT lets it go on.
+func (p *Process) Freeze() {
+	p.t.Helper()
+	p.Signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	err := error(syscall.EINTR)
+	for err == syscall.EINTR {
+		_, err = syscall.Wait4(p.Cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+	}
+	if err != nil || !status.Stopped() {
+		p.t.Fatalf("%s does not stop: %v", p.Cmd, err)
+	}
+}
+
 // SignalGroup reaches the children too.
 func (p *Process) SignalGroup(s syscall.Signal) {
 	if p.IsRunning() {
