@@ -59,7 +59,8 @@ func (e *PinMismatchError) Error() string {
 //
 // [TrustStore.Trust] and [TrustStore.TrustJoined] write the files first: the change takes
 // effect only once it is durable, and a failure leaves memory as it was. If what failed is the
-// last step, the sync of the folder, the files have the change until the next Save takes it back.
+// last step, the sync of the folder, the files have the change until the next Save takes it
+// back; if the process ends before that, the next start has it.
 // [TrustStore.Untrust] and [TrustStore.PinPQ] take effect at once; [TrustStore.Save]
 // writes them.
 type TrustStore struct {
@@ -70,7 +71,7 @@ type TrustStore struct {
 	current atomic.Pointer[trustSnapshot] // what readers see
 
 	filesMu sync.Mutex     // held while files are written; Untrust, PinPQ and all reads but NeverSaved do not take it
-	inFiles *trustSnapshot // what the last write that succeeded gave the files, or would have if there were any; guarded by filesMu
+	inFiles *trustSnapshot // what the files were renamed to last, synced or not, or would have been if there were any; guarded by filesMu
 }
 
 // NewMemoryTrustStore returns an empty store without files, for programs that keep trust
@@ -243,7 +244,7 @@ func (t *TrustStore) Save() error {
 // CreateFiles writes the files of a store that has none, so that their loss can be detected
 // later. They are durable when it returns nil.
 func (t *TrustStore) CreateFiles() error {
-	return t.writeUntilSaved(func() bool { return t.inFiles.Sequence > 0 }, "make the trust store")
+	return t.writeUntilSaved(func() bool { return t.inFiles.Sequence > 0 && t.current.Load() == t.inFiles }, "make the trust store")
 }
 
 // applyChange asks apply for the next record, writes it to the files and makes it current.

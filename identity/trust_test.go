@@ -525,3 +525,22 @@ func TestTrustThatIsNotDurableIsTakenBack(t *testing.T) {
 		t.Error("the next start trusts a peer whose trust has failed")
 	}
 }
+
+// Files that were made and not synced are made again.
+func TestCreateFilesThatAreNotDurable(t *testing.T) {
+	store, _, err := OpenTrustStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("the disk is gone")
+	store.syncDir = func(string) error { return broken }
+	for range 2 {
+		if err := store.CreateFiles(); !errors.Is(err, broken) {
+			t.Errorf("create: %v", err)
+		}
+	}
+	store.syncDir = durable.SyncDir
+	if err := store.CreateFiles(); err != nil {
+		t.Error(err)
+	}
+}
