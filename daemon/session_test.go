@@ -42,8 +42,10 @@ func (d *running) session(name string) *liveSession {
 	return d.sessionWith(client.AttachParams{Name: name, Session: claude})
 }
 
+// sessionWith attaches a session that has as many places as acpctl mcp gives one.
 func (d *running) sessionWith(p client.AttachParams) *liveSession {
 	d.t.Helper()
+	p.MaxConcurrent = 16
 	s := &liveSession{d: d, name: p.Name, told: make(chan *client.Inbound, 256), release: make(chan wire.Payload, 64)}
 	s.answer = func(in *client.Inbound) client.WakeAnswer { return client.WakeAnswer{Posted: in.Wake != nil} }
 	s.local, s.key = d.guestAgent(p, func(ctx context.Context, r *jsonrpc.Request) {
