@@ -13,8 +13,12 @@ import (
 )
 
 // serveBudgetReserve takes what a headless run may cost from the day's budget of a peer. Any
-// agent may call it: that takes from what agents may spend and gives nothing.
-func (d *Daemon) serveBudgetReserve(ctx context.Context, _ *localConn, p *client.ReserveParams) (any, error) {
+// attached agent may call it: that takes from what agents may spend and gives nothing.
+func (d *Daemon) serveBudgetReserve(ctx context.Context, s *localConn, p *client.ReserveParams) (any, error) {
+	agent, err := s.inboxAgent(client.MethodBudgetReserve)
+	if err != nil {
+		return nil, err
+	}
 	who, err := d.trust.Resolve(p.Peer)
 	if err != nil {
 		return nil, kinds.Errorf(kinds.UnknownPeer, "%s: peer: %s", client.MethodBudgetReserve, err)
@@ -22,6 +26,9 @@ func (d *Daemon) serveBudgetReserve(ctx context.Context, _ *localConn, p *client
 	r, err := spending.CheckReservation(who.ID, p)
 	if err != nil {
 		return nil, err
+	}
+	if agent != nil {
+		r.Agent = *agent
 	}
 	id, untrusts, err := d.spending.Reserve(ctx, r, d.spendingLimits())
 	if err != nil {
@@ -37,8 +44,15 @@ func (d *Daemon) serveBudgetReserve(ctx context.Context, _ *localConn, p *client
 }
 
 // serveBudgetSettle replaces what was reserved by what the run has cost.
-func (d *Daemon) serveBudgetSettle(ctx context.Context, _ *localConn, p *client.SettleParams) (any, error) {
-	return nil, d.spending.Settle(ctx, p)
+func (d *Daemon) serveBudgetSettle(ctx context.Context, s *localConn, p *client.SettleParams) (any, error) {
+	if _, err := s.inboxAgent(client.MethodBudgetSettle); err != nil {
+		return nil, err
+	}
+	cut, err := d.spending.Settle(ctx, p, d.spendingLimits())
+	if cut {
+		d.log.Warn("a headless run is said to have cost more than its peer may spend on a day: the rest does not count", "agent", s.callerCredential().Name, "cost", p.Cost, "tokens", p.Tokens)
+	}
+	return nil, err
 }
 
 // serveBudgetSpent lists what headless runs have cost.

@@ -21,6 +21,8 @@ func TestSpending(t *testing.T) {
 	desk.dial().must("trust", trust, nil)
 	agent, _ := desk.guestAgent(client.AttachParams{Name: "claude"}, say(`{}`))
 	reserve := client.ReserveParams{Profile: "claude", Peer: "laptop", MaxCost: 1.5, MaxTokens: 1000}
+	desk.guest(nil).refused(kinds.NotAuthorized, "budget.reserve", reserve)
+	desk.guest(nil).refused(kinds.NotAuthorized, "budget.settle", client.SettleParams{ID: "00"})
 	var first, second client.Reserved
 	agent.must("budget.reserve", reserve, &first)
 	agent.refused(kinds.Overloaded, "budget.reserve", reserve)

@@ -14,6 +14,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -55,6 +56,9 @@ const (
 	// MaxDays is how many days are kept, today among them.
 	MaxDays = 31
 
+	// MaxOpenOfAgent is how many reservations of one agent are open at a time.
+	MaxOpenOfAgent = 32
+
 	maxOpen    = 256 // reservations that can still be settled; the oldest go first
 	openFor    = 48 * time.Hour
 	maxTokens  = 1e12 // of one reservation or settlement
@@ -70,11 +74,18 @@ type Table struct {
 	mu      sync.Mutex
 	refused map[identity.ID]string // why peers were refused last, of the day refusedOn
 	day     string                 // of refused
+	open    map[string][]openRun   // by agent: what was reserved since the start, and is not settled
+}
+
+// openRun is a reservation that is not settled.
+type openRun struct {
+	id string // as Reserve has returned it
+	at time.Time
 }
 
 // NewTable returns the table in db, whose schema is up to date.
 func NewTable(db *store.DB) *Table {
-	return &Table{db: db, now: time.Now}
+	return &Table{db: db, now: time.Now, open: make(map[string][]openRun)}
 }
 
 // Reservation is what a run may cost.
@@ -83,6 +94,7 @@ type Reservation struct {
 	Profile string
 	Cost    Money
 	Tokens  uint64
+	Agent   string // who reserves it, whose open reservations are bounded; "": the owner
 }
 
 // CheckReservation returns a Reservation of a peer with the amounts of a caller, or an error
@@ -117,6 +129,14 @@ func (t *Table) Reserve(ctx context.Context, r Reservation, l Limits) (id string
 	rand.Read(key[:])
 	now := t.now()
 	day := now.Format(time.DateOnly)
+	if err := t.addOpen(r.Agent, hex.EncodeToString(key[:]), now); err != nil {
+		return "", 0, err
+	}
+	defer func() {
+		if err != nil {
+			t.removeOpen(hex.EncodeToString(key[:]))
+		}
+	}()
 	var over string
 	err = t.db.Write(ctx, true, func(tx *store.Tx) error {
 		over = ""
@@ -155,6 +175,42 @@ func (t *Table) Reserve(ctx context.Context, r Reservation, l Limits) (id string
 	return hex.EncodeToString(key[:]), untrusts, nil
 }
 
+// addOpen counts an open reservation of an agent, or returns overloaded if it has too many.
+func (t *Table) addOpen(agent, id string, now time.Time) error {
+	if agent == "" {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, runs := range t.open {
+		if runs = slices.DeleteFunc(runs, func(o openRun) bool { return now.Sub(o.at) >= openFor }); len(runs) == 0 {
+			delete(t.open, name)
+		} else {
+			t.open[name] = runs
+		}
+	}
+	if len(t.open[agent]) >= MaxOpenOfAgent {
+		e := kinds.Errorf(kinds.Overloaded, "%s: %d runs of agent %s are reserved and not settled, the most there can be: settle some first", client.MethodBudgetReserve, MaxOpenOfAgent, agent)
+		e.RetryAfterMS = uint64(time.Minute.Milliseconds())
+		return e
+	}
+	t.open[agent] = append(t.open[agent], openRun{id, now})
+	return nil
+}
+
+// removeOpen forgets an open reservation.
+func (t *Table) removeOpen(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, runs := range t.open {
+		if runs = slices.DeleteFunc(runs, func(o openRun) bool { return o.id == id }); len(runs) == 0 {
+			delete(t.open, name)
+		} else {
+			t.open[name] = runs
+		}
+	}
+}
+
 // findExceeded returns which limit a reservation would exceed, "" if none.
 func (l Limits) findExceeded(spent amounts, all Money, r Reservation) string {
 	switch {
@@ -170,33 +226,43 @@ func (l Limits) findExceeded(spent amounts, all Money, r Reservation) string {
 	return ""
 }
 
-// Settle replaces what was reserved by what a run has cost. It returns not_found if nothing
-// is reserved under the id: it was settled, or is too old.
-func (t *Table) Settle(ctx context.Context, p *client.SettleParams) error {
+// Settle replaces what was reserved by what a run has cost. What is more than was reserved
+// counts only as far as the peer's limits of a day go, so that it takes nothing from other peers
+// beyond that; cut says that it went further. Settle returns not_found if nothing is reserved
+// under the id: it was settled, or is too old.
+func (t *Table) Settle(ctx context.Context, p *client.SettleParams, l Limits) (cut bool, err error) {
 	cost, ok := NewMoney(p.Cost)
 	if !ok || p.Tokens > maxTokens {
-		return kinds.Errorf(kinds.Invalid, "%s: cost, tokens: %v, %d: out of range", client.MethodBudgetSettle, p.Cost, p.Tokens)
+		return false, kinds.Errorf(kinds.Invalid, "%s: cost, tokens: %v, %d: out of range", client.MethodBudgetSettle, p.Cost, p.Tokens)
 	}
 	var key [16]byte
 	if b, err := hex.DecodeString(p.ID); err != nil || copy(key[:], b) != len(key) || len(b) != len(key) {
-		return kinds.Errorf(kinds.Invalid, "%s: id: %.64q: use the one that %s has returned", client.MethodBudgetSettle, p.ID, client.MethodBudgetReserve)
+		return false, kinds.Errorf(kinds.Invalid, "%s: id: %.64q: use the one that %s has returned", client.MethodBudgetSettle, p.ID, client.MethodBudgetReserve)
 	}
 	found := false
-	err := t.db.Write(ctx, true, func(tx *store.Tx) error {
+	err = t.db.Write(ctx, true, func(tx *store.Tx) error {
 		day, r, ok, err := takeReservation(tx, key)
 		found = ok
 		if err != nil || !ok {
 			return err
 		}
-		return addSpent(tx, day, r.Peer, r.Profile, 0, cost-r.Cost, int64(p.Tokens)-int64(r.Tokens))
+		spent, err := readSpent(tx, day, r.Peer)
+		if err != nil {
+			return err
+		}
+		counted, tokens := min(cost, max(r.Cost, l.Cost-spent.cost+r.Cost)), int64(p.Tokens)
+		tokens = min(tokens, max(int64(r.Tokens), int64(l.Tokens)-int64(spent.tokens)+int64(r.Tokens)))
+		cut = counted < cost || tokens < int64(p.Tokens)
+		return addSpent(tx, day, r.Peer, r.Profile, 0, counted-r.Cost, tokens-int64(r.Tokens))
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", client.MethodBudgetSettle, err)
+		return false, fmt.Errorf("%s: %w", client.MethodBudgetSettle, err)
 	case !found:
-		return kinds.Errorf(kinds.NotFound, "%s: id: nothing is reserved under it: it is settled, or too old, and stays spent", client.MethodBudgetSettle)
+		return false, kinds.Errorf(kinds.NotFound, "%s: id: nothing is reserved under it: it is settled, or too old, and stays spent", client.MethodBudgetSettle)
 	}
-	return nil
+	t.removeOpen(hex.EncodeToString(key[:]))
+	return cut, nil
 }
 
 // List returns what was spent on the last days, today among them, without the peers' names.

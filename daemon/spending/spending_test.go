@@ -85,7 +85,7 @@ func (o *table) refused(peer byte, cost float64, tokens uint64) {
 
 func (o *table) settle(id string, cost float64, tokens uint64) {
 	o.t.Helper()
-	if err := o.Settle(o.t.Context(), &client.SettleParams{ID: id, Cost: cost, Tokens: tokens}); err != nil {
+	if _, err := o.Settle(o.t.Context(), &client.SettleParams{ID: id, Cost: cost, Tokens: tokens}, usual); err != nil {
 		o.t.Fatal(err)
 	}
 }
@@ -105,8 +105,8 @@ func TestEachLimit(t *testing.T) {
 	o.mustReserve(4, 0, 1)
 }
 
-// What is reserved counts until it is settled, over a restart too. What is settled counts as
-// it was, even if it is more than was reserved.
+// What is reserved counts until it is settled, over a restart too. What is settled above
+// what was reserved counts as far as the peer's day goes.
 func TestSettling(t *testing.T) {
 	o := open(t)
 	id := o.mustReserve(1, 5, 1000)
@@ -117,12 +117,12 @@ func TestSettling(t *testing.T) {
 	id = o.mustReserve(1, 3.75, 600)
 	o.refused(1, 0.01, 0)
 	o.settle(id, 4, 700)
-	o.refused(1, 0, 0)
+	o.refused(1, 0.01, 0)
 	rows, err := o.List(t.Context(), 0)
-	if err != nil || len(rows) != 1 || rows[0] != (client.SpentRow{Day: "2026-11-23", Peer: identity.ID{1}, Profile: "claude", Runs: 2, Tokens: 1100, Cost: 5.25}) {
+	if err != nil || len(rows) != 1 || rows[0] != (client.SpentRow{Day: "2026-11-23", Peer: identity.ID{1}, Profile: "claude", Runs: 2, Tokens: 1000, Cost: 5}) {
 		t.Errorf("%+v, %v", rows, err)
 	}
-	if err := o.Settle(t.Context(), &client.SettleParams{ID: id}); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
+	if _, err := o.Settle(t.Context(), &client.SettleParams{ID: id}, usual); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
 		t.Errorf("settled twice: %v", err)
 	}
 }
@@ -228,7 +228,7 @@ func TestWhatIsInvalid(t *testing.T) {
 	}
 	o := open(t)
 	for _, p := range []client.SettleParams{{}, {ID: "x"}, {ID: "00"}, {ID: "00112233445566778899aabbccddeeff", Cost: -1}, {ID: "00112233445566778899aabbccddeeff00"}} {
-		if err := o.Settle(t.Context(), &p); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+		if _, err := o.Settle(t.Context(), &p, usual); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
