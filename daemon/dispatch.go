@@ -181,7 +181,7 @@ func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query ki
 }
 
 // reserveAgent chooses the agent for a query or delegate of a peer. One place of each agent
-// is left for other peers, while there are any.
+// is left for other peers, while there are any, and half of those of a session in any case.
 func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*registry.Reservation, error) {
 	p, err := d.agents.ReserveAgent(from, false, kind, domain, name)
 	if err != nil && name == "" && isNoAgentError(err) {
@@ -193,7 +193,10 @@ func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*reg
 		return p, err
 	}
 	if !d.node.IsOtherConnected(from) {
-		return d.agents.ReserveAgent(from, true, kind, domain, name)
+		p, err = d.agents.ReserveAgent(from, true, kind, domain, name)
+		if _, noPlace := errors.AsType[*registry.ShareError](err); !noPlace {
+			return p, err
+		}
 	}
 	d.agentPlaces.CountRefusal(from)
 	e := kinds.Errorf(kinds.Overloaded, "%v: try again later", err)

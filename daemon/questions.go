@@ -190,6 +190,11 @@ func (d *Daemon) askAgent(ctx context.Context, sender identity.Peer, t *delegati
 	if a.IsSession() {
 		d.shownChains.add(env) // the session may act upon it when it has answered
 		defer d.beginExchangeWithSession(ctx, a, sender, in)()
+		defer func() {
+			if answered, _, _ := d.delegations.WatchQuestion(t, q); answered {
+				d.waker.NoteAnswer(a.Name, sender.ID)
+			}
+		}()
 	}
 	var answer wire.Payload
 	err := callAgent(ctx, left+confirmTime, a, in, &answer) // the end of the delegation is the first to end it

@@ -811,3 +811,24 @@ func TestHopsOfWhatWasShownLate(t *testing.T) {
 		t.Errorf("%+v", in.Messages)
 	}
 }
+
+// Old notices of a peer that may wake nobody hide no other peer's from a session that comes back.
+func TestOldNoticesHideNoOtherPeers(t *testing.T) {
+	t.Parallel()
+	laptop, noisy, desk := start(t, stateDir(t), "laptop"), start(t, stateDir(t), "noisy"), start(t, stateDir(t), "desk")
+	befriend(t, laptop, noisy)
+	befriend(t, laptop, desk)
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	note := client.NotifyParams{To: client.To("laptop/claude"), Payload: wire.Payload(`{"topic":"t"}`)}
+	before := laptop.session("claude")
+	before.local.Close()
+	await.Until(t, "the session to end", func() bool { return laptop.agents.FindByName("claude") == nil })
+	for range maxRestored {
+		noisy.dial().must("notify", note, nil)
+	}
+	desk.dial().must("notify", note, nil)
+	s := laptop.sessionWith(client.AttachParams{Name: "claude", Session: claude, Key: before.key})
+	if in := await.Receive(t, "the session to be told", s.told); in.Name != "desk" || in.Wake == nil {
+		t.Errorf("told of %+v", in)
+	}
+}

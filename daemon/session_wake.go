@@ -233,20 +233,28 @@ func (d *Daemon) endSession(a *registry.Agent) {
 }
 
 // wakeRestored lets messages that lie in the inbox wake a session that has come back, as after a
-// restart of this daemon.
+// restart of this daemon: maxRestored of those that may, the peers taking turns.
 func (d *Daemon) wakeRestored(ctx context.Context, agent string) {
-	keys, err := d.inbox.ListKeys(ctx, agent, maxRestored)
+	keys, err := d.inbox.ListKeys(ctx, agent, maxScanned)
 	if err != nil {
 		d.log.Warn("a session is not woken for what was held", "agent", agent, "err", err)
 		return
 	}
+	may := 0
 	for _, k := range keys {
+		if may == maxRestored {
+			return
+		}
 		env, err := d.inbox.ReadMessage(ctx, k)
 		sender, ok := d.trust.FindPeer(k.Peer)
 		if err != nil || env == nil || !ok || isPartial(env) {
 			continue
 		}
 		m := d.newWakeMessage(agent, sender, env)
+		if !d.waker.IsAllowed(m) {
+			continue
+		}
+		may++
 		if grant := d.waker.Request(ctx, m, func(ctx context.Context, grant client.WakeGrant) bool { return d.wakeLater(ctx, m, k, grant) }); grant != nil {
 			d.waker.Finish(ctx, m, d.wakeLater(ctx, m, k, *grant))
 		}
@@ -255,6 +263,9 @@ func (d *Daemon) wakeRestored(ctx context.Context, agent string) {
 
 // maxRestored bounds the messages that wake a session which has come back, as many as may wait.
 const maxRestored = 16
+
+// maxScanned bounds the messages among which they are looked for: as many as an inbox has.
+const maxScanned = 20000
 
 // findGivenBy returns the delegation that a result, an error or a question belongs to, if the
 // agent has given it, else nil.

@@ -132,9 +132,10 @@ func countHeldMessages(tx *store.Tx, agent string, most int) (n int, err error) 
 	return n, err
 }
 
-// readHeldKeysOf returns the oldest held messages that are for an agent alone.
+// readHeldKeysOf returns the held messages that are for an agent alone: the oldest of each peer,
+// then the second of each, and so on.
 func readHeldKeysOf(tx *store.Tx, agent string, most int) ([]heldKey, error) {
-	return readMessageKeys(tx, "SELECT peer, id FROM daemon_inbox WHERE agent = ? AND"+isHeld+" ORDER BY seq LIMIT ?", agent, most)
+	return readMessageKeys(tx, "SELECT peer, id FROM daemon_inbox WHERE agent = ? AND"+isHeld+" ORDER BY row_number() OVER (PARTITION BY peer ORDER BY seq), seq LIMIT ?", agent, most)
 }
 
 // readTakenMessages returns the messages that agents took since a time.

@@ -37,7 +37,8 @@ func (e *ShareError) Error() string {
 
 // ReserveAgent chooses the agent for a query or delegate of a peer and reserves a place of it,
 // which the caller gives back with ReleasePlace. If all is set, the peer may have every place;
-// else it gets a [*ShareError] instead of the last one. ReserveAgent takes the agent that is
+// else it gets a [*ShareError] instead of the last one. Of a session it never has more than half.
+// ReserveAgent takes the agent that is
 // named, else the one with the longest matching domain, of those the least busy, of those
 // the last attached. A session is taken only if it is named: see [Registry.FindSessions].
 func (r *Registry) ReserveAgent(from identity.ID, all bool, kind, domain, name string) (*Reservation, error) {
@@ -66,7 +67,7 @@ func (r *Registry) ReserveAgent(from identity.ID, all bool, kind, domain, name s
 		e := kinds.Errorf(kinds.Overloaded, "agent %s works on %s, as many as it takes: try again later", best.Name, formatRequestCount(r.countActive(best)))
 		e.RetryAfterMS = RetryAfterMS
 		return nil, e
-	case best != nil && !all && r.countActiveFor(best, from) >= max(best.MaxConcurrent-1, 1):
+	case best != nil && r.countActiveFor(best, from) >= best.countPlacesOfOne(all):
 		return nil, &ShareError{best.Name, r.countActiveFor(best, from)}
 	case best != nil:
 		best.running++
@@ -78,6 +79,19 @@ func (r *Registry) ReserveAgent(from identity.ID, all bool, kind, domain, name s
 		return nil, kinds.Errorf(kinds.NoAgent, "no agent %q is attached that takes a %s: name another, or none", name, describeMessageKind(kind))
 	}
 	return nil, kinds.Errorf(kinds.NoAgent, "no agent is attached that takes a %s: try again when one is", describeMessageKind(kind))
+}
+
+// countPlacesOfOne returns how many places of the agent one peer may have; all says whether it
+// may have those of others. Of a session it has half, since those who come later would wait
+// until its user has worked for the first one.
+func (a *Agent) countPlacesOfOne(all bool) int {
+	switch {
+	case a.IsSession():
+		return max(a.MaxConcurrent/2, 1)
+	case all:
+		return a.MaxConcurrent
+	}
+	return max(a.MaxConcurrent-1, 1)
 }
 
 // describeMessageKind returns what people call a message of a kind for which an agent is chosen.

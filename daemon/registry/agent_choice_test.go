@@ -99,3 +99,19 @@ func TestOnePlaceIsLeftForOtherPeers(t *testing.T) {
 		}
 	}
 }
+
+func TestAPeerThatIsAloneHasHalfOfASession(t *testing.T) {
+	r := NewRegistry()
+	if _, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: "claude", Session: &client.SessionInfo{Harness: "claude", Version: "2.1"}, MaxConcurrent: 16}, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for range 20 {
+		if _, err := r.ReserveAgent(identity.ID{1}, true, kinds.KindQuery, "", "claude"); err == nil {
+			n++
+		}
+	}
+	if n != 8 {
+		t.Errorf("of 16 places one peer has %d", n)
+	}
+}

@@ -27,7 +27,7 @@ type Answer string
 // The answers.
 const (
 	Yes    Answer = "yes"    // this message wakes the session
-	Always Answer = "always" // and so do all of this peer and kind from now on
+	Always Answer = "always" // and so do all of this peer and kind, this session alone, from now on
 	No     Answer = "no"     // it waits for the session's next tool call
 )
 
@@ -45,7 +45,33 @@ func (w *Waker) addApproval(s *session, e *entry, now time.Time) *Notice {
 	w.lastID++
 	a := &approval{e, w.lastID, now}
 	w.approvals = append(w.approvals, a)
+	if !w.mayTellApproval(e.Peer.ID, now) {
+		return nil
+	}
 	return &Notice{Approval: true, Agent: e.Agent, Peer: e.Peer.ID, Kind: e.Kind, Reason: strconv.FormatUint(a.id, 10)}
+}
+
+// approvalsTold counts the events about approvals of a peer in the minute that began at since.
+type approvalsTold struct {
+	since time.Time
+	n     int
+}
+
+// mayTellApproval reports whether subscribers hear of one more approval of a peer, and counts it:
+// a peer that gives up what it asks for makes room for the next one. The caller holds mu.
+func (w *Waker) mayTellApproval(peer identity.ID, now time.Time) bool {
+	for id, told := range w.approvalsTold {
+		if now.Sub(told.since) >= tellPause {
+			delete(w.approvalsTold, id)
+		}
+	}
+	told, ok := w.approvalsTold[peer]
+	if !ok {
+		told.since = now
+	}
+	told.n++
+	w.approvalsTold[peer] = told
+	return told.n <= maxApprovalsTold
 }
 
 // errApprovalsFull says that a peer has too many messages that wait for the owner.
@@ -100,12 +126,13 @@ func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 	return a.describe(), nil
 }
 
-// allowAlways makes the permission by which a message waits one that no longer asks.
+// allowAlways writes a permission that no longer asks, for the session that a message waits for
+// alone: a rule for every session goes on asking at the others.
 func (w *Waker) allowAlways(a *approval) error {
 	p, ok := w.findPermission(a.Agent, a.Peer, a.Kind)
 	if !ok {
 		return kinds.Errorf(kinds.NotFound, "what let %s ask was revoked: acpctl wake allow gives it anew", a.Peer.Name)
 	}
-	p.Ask, p.Since = false, time.Now()
+	p.Agent, p.Ask, p.Since = a.Agent, false, time.Now()
 	return w.Rules.Allow(p)
 }

@@ -43,14 +43,18 @@ func (t *turn) bounds() (one, all limit) {
 
 // hasShare reports whether who may have one more of what the peers hold of a sum. One peer has
 // half of the sum at most. Half of the sum is set aside in equal parts, one for each of so many
-// peers; the other half, and it alone, is for what peers hold beyond their part.
+// peers, and more than half if there are so many that one for each takes more. The rest, and it
+// alone, is for what peers hold beyond their part.
 func hasShare(sum, parts int, held map[identity.ID]int, who identity.ID) bool {
 	own, total := held[who]+1, 1
 	for _, n := range held {
 		total += n
 	}
-	shared := sum - sum/2
-	switch part := sum / 2 / max(parts, 1); {
+	part, shared := sum/2/max(parts, 1), sum-sum/2
+	if part == 0 {
+		part, shared = 1, max(sum-parts, 0)
+	}
+	switch {
 	case own > sum/2 || total > sum:
 		return false
 	case total <= shared || own <= part:

@@ -30,14 +30,16 @@ import (
 )
 
 const (
-	postPause    = 250 * time.Millisecond // between two wakes of a session
-	busyFor      = 2 * time.Minute        // for so long a message that was posted and not taken keeps others back
-	maxWaiting   = 16                     // messages that wait to wake a session
-	maxApprovals = 64                     // messages that wait for the owner
-	maxAskedFor  = day                    // how long a message waits for the owner
-	tellPause    = time.Minute            // between two events of one session about one peer
-	savePause    = 2 * time.Second        // before rules are written that count already
-	noticeFor    = time.Hour              // how long the status tells of a bound
+	postPause        = 250 * time.Millisecond // between two wakes of a session
+	busyFor          = 2 * time.Minute        // for so long a message that was posted and not taken keeps others back
+	maxWaiting       = 16                     // messages that wait to wake a session
+	maxApprovals     = 64                     // messages that wait for the owner
+	maxApprovalsTold = 10                     // events about approvals of one peer in tellPause
+	questionPause    = 10 * time.Minute       // between two questions of a peer that wake a session, unless the first was answered
+	maxAskedFor      = day                    // how long a message waits for the owner
+	tellPause        = time.Minute            // between two events of one session about one peer
+	savePause        = 2 * time.Second        // before rules are written that count already, or a turn once more
+	noticeFor        = time.Hour              // how long the status tells of a bound
 )
 
 // Config says what a Waker rests on. The functions must not block, nor call the Waker.
@@ -71,6 +73,9 @@ type Message struct {
 	Answer wire.MessageID // the delegation of the session's own that it is about, unless it is a partial result; zero: none
 }
 
+// isQuestion reports whether the message is a question about what the session has delegated.
+func (m Message) isQuestion() bool { return m.Kind == kinds.KindQuery && !m.Answer.IsZero() }
+
 func (m Message) key() messageKey { return messageKey{m.Agent, m.Peer.ID, m.ID} }
 
 // messageKey names a message for a session.
@@ -90,6 +95,7 @@ type entry struct {
 	grant    client.WakeGrant
 	post     Post
 	approved bool // by the owner, for this message
+	unsaved  bool // its turn could not be written once
 }
 
 // session is what is known of an attached session.
@@ -98,6 +104,8 @@ type session struct {
 	lastPost time.Time // of current, or of the last one
 	waiting  []*entry  // in their order
 	bounds   map[identity.ID]reachedBound
+	asked    map[identity.ID]time.Time // when a peer's question that is not answered woke it, or began to wait
+	retryAt  time.Time                 // no wake before: a turn could not be written
 }
 
 // reachedBound is a bound that kept a message of a peer from waking a session.
@@ -124,11 +132,13 @@ type Waker struct {
 	approvals []*approval
 	lastID    uint64 // of an approval
 	watches   map[messageKey]chan struct{}
+
+	approvalsTold map[identity.ID]approvalsTold
 }
 
 // OpenWaker reads the turns of the last day. The caller calls [Waker.Run].
 func OpenWaker(ctx context.Context, c Config) (*Waker, error) {
-	w := &Waker{Config: c, changed: pace.NewSignal(), sessions: make(map[string]*session), watches: make(map[messageKey]chan struct{})}
+	w := &Waker{Config: c, changed: pace.NewSignal(), sessions: make(map[string]*session), watches: make(map[messageKey]chan struct{}), approvalsTold: make(map[identity.ID]approvalsTold)}
 	turns, err := store.ReadValue(ctx, c.DB, func(tx *store.Tx) ([]*turn, error) { return readTurns(tx, time.Now().Add(-day)) })
 	if err != nil {
 		return nil, fmt.Errorf("open woken turns: %w", err)
@@ -144,7 +154,7 @@ func (w *Waker) Attach(agent string) {
 	defer w.mu.Unlock()
 	s := w.sessions[agent]
 	if s == nil {
-		s = &session{bounds: make(map[identity.ID]reachedBound)}
+		s = &session{bounds: make(map[identity.ID]reachedBound), asked: make(map[identity.ID]time.Time)}
 		w.sessions[agent] = s
 	}
 	s.current = nil
@@ -207,6 +217,13 @@ func (w *Waker) listWakers(agent string) map[identity.ID]bool {
 	return all
 }
 
+// IsAllowed reports whether the rules let a message wake its session, by themselves or after an
+// approval. It says nothing of the bounds.
+func (w *Waker) IsAllowed(m Message) bool {
+	d := w.decideByRules(m)
+	return d.allowed || d.ask
+}
+
 // MayWake reports whether a message of a peer may wake a session now.
 func (w *Waker) MayWake(agent string, peer identity.Peer, kind string) bool {
 	m := Message{Agent: agent, Peer: peer, Kind: kind}
@@ -233,7 +250,7 @@ func (w *Waker) Request(ctx context.Context, m Message, post Post) *client.WakeG
 	}
 	w.mu.Lock()
 	s := w.sessions[m.Agent]
-	if s == nil || w.findTurn(m.Agent, m.ID, false) != nil || w.isWaiting(m.key()) {
+	if s == nil || w.findTurn(m.Agent, m.ID, false) != nil || w.isWaiting(m.key()) || m.isQuestion() && s.hasAsked(m.Peer.ID, now) {
 		w.mu.Unlock()
 		return nil
 	}
@@ -248,6 +265,9 @@ func (w *Waker) Request(ctx context.Context, m Message, post Post) *client.WakeG
 	default:
 		notice = w.addWaiting(s, e, now)
 	}
+	if m.isQuestion() && w.isWaiting(m.key()) {
+		s.asked[m.Peer.ID] = now
+	}
 	w.mu.Unlock()
 	w.tell(notice)
 	if begun && w.saveTurn(ctx, e) {
@@ -256,10 +276,33 @@ func (w *Waker) Request(ctx context.Context, m Message, post Post) *client.WakeG
 	return nil
 }
 
-// findCause returns the peer to which a message's turn counts: if it answers what the session
-// asked in a turn that a peer had woken, that peer, else the message's own. The caller holds mu.
+// hasAsked reports whether a question of a peer woke the session a short time ago, or waits to,
+// and is not answered. The caller holds mu.
+func (s *session) hasAsked(peer identity.ID, now time.Time) bool {
+	for id, at := range s.asked {
+		if now.Sub(at) >= questionPause {
+			delete(s.asked, id)
+		}
+	}
+	_, ok := s.asked[peer]
+	return ok
+}
+
+// NoteAnswer says that a question of a peer about what a session has delegated was answered: the
+// next one may wake the session at once.
+func (w *Waker) NoteAnswer(agent string, peer identity.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s := w.sessions[agent]; s != nil {
+		delete(s.asked, peer)
+	}
+}
+
+// findCause returns the peer to which a message's turn counts: if it is the result or the error
+// of what the session asked in a turn that a peer had woken, that peer, else the message's own. A
+// question counts to who asks: there can be many about one delegation. The caller holds mu.
 func (w *Waker) findCause(m Message) identity.ID {
-	if !m.Answer.IsZero() {
+	if !m.Answer.IsZero() && !m.isQuestion() {
 		if asked := w.findTurn(m.Agent, m.Answer, true); asked != nil {
 			return asked.cause
 		}
@@ -278,7 +321,10 @@ func (s *session) nextPost() time.Time {
 	if s.current != nil {
 		return s.lastPost.Add(busyFor)
 	}
-	return s.lastPost.Add(postPause)
+	if at := s.lastPost.Add(postPause); at.After(s.retryAt) {
+		return at
+	}
+	return s.retryAt
 }
 
 // begin takes the session for a message, unless that is over a bound. The caller holds mu.
@@ -350,17 +396,24 @@ func (w *Waker) tell(n *Notice) {
 }
 
 // saveTurn writes the turn that has begun, and reports whether it is on disk. If it is not,
-// the session is free again.
+// the session is free again, and the message waits to be tried again after savePause.
 func (w *Waker) saveTurn(ctx context.Context, e *entry) bool {
 	err := w.DB.Write(ctx, false, func(tx *store.Tx) error { return insertTurn(tx, e.turn, e.turn.at.Add(-day)) })
 	if err == nil {
 		return true
 	}
-	w.Log.Warn("a session is not woken: the turn cannot be counted", "agent", e.Agent, "err", err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !e.unsaved {
+		e.unsaved = true
+		w.Log.Warn("a session is not woken yet: the turn cannot be counted, and is tried again", "agent", e.Agent, "err", err)
+	}
 	w.removeTurn(e.turn)
-	w.release(e.key())
+	if s := w.sessions[e.Agent]; s != nil && s.current == e { // else it was taken or given up meanwhile
+		s.current, s.retryAt = nil, time.Now().Add(savePause)
+		s.waiting = slices.Insert(s.waiting, 0, e)
+		w.changed.Set()
+	}
 	return false
 }
 

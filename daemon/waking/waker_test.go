@@ -184,7 +184,7 @@ func TestPeersThatComeLaterHaveTheirPart(t *testing.T) {
 }
 
 func TestShares(t *testing.T) {
-	for parts := 1; parts <= 12; parts++ {
+	for parts := 1; parts <= 30; parts++ {
 		for _, sum := range []int{16, 20, 64, 100} {
 			held := make(map[identity.ID]int)
 			total := 0
@@ -194,7 +194,7 @@ func TestShares(t *testing.T) {
 					held[id]++
 					total++
 				}
-				if held[id] > sum/2 || held[id] < min(sum/2, sum/2/parts) {
+				if held[id] > sum/2 || parts <= sum && held[id] < max(1, min(sum/2, sum/2/parts)) {
 					t.Errorf("of %d, %d peers: number %d has %d", sum, parts, n+1, held[id])
 				}
 			}
@@ -388,4 +388,93 @@ func TestApprovalsAreBounded(t *testing.T) {
 			t.Error("they wait for more than a day")
 		}
 	})
+}
+
+// A question counts against the peer that asks, and one that is not answered keeps the next ones
+// of that peer from waking the session for a time.
+func TestQuestionsCountToWhoAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.permit(desk)
+		if err := p.Rules.SetAnswers(AnswersRule{}, true); err != nil {
+			t.Fatal(err)
+		}
+		woke, _ := p.notify(desk)
+		given := wire.NewMessageID()
+		if err := p.CountSend(t.Context(), "claude", woke.ID, given); err != nil {
+			t.Fatal(err)
+		}
+		p.Release("claude", desk, woke.ID)
+		ask := func() bool {
+			time.Sleep(time.Second)
+			q := Message{Agent: "claude", Peer: identity.Peer{ID: laptop}, Kind: kinds.KindQuery, ID: wire.NewMessageID(), Answer: given}
+			defer p.Release("claude", laptop, q.ID)
+			return p.request(q)
+		}
+		n := 0
+		for range 16 {
+			if ask() {
+				n++
+			}
+		}
+		if s := p.Describe("claude"); n != 1 || s.Day != 2 || len(s.By) != 2 {
+			t.Errorf("16 questions woke it %d times: %+v", n, s)
+		}
+		if p.NoteAnswer("claude", laptop); !ask() {
+			t.Error("the question after one that was answered does not wake it")
+		}
+	})
+}
+
+// A peer that asks for approvals and gives up makes ten events a minute.
+func TestApprovalEventsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		rule := allowed(desk, kinds.KindNotify)
+		rule.Ask = true
+		if err := p.Rules.Allow(rule); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			m, _ := p.notify(desk)
+			p.Release("claude", desk, m.ID)
+		}
+		if n := len(p.told()); n != 10 {
+			t.Errorf("%d events", n)
+		}
+		time.Sleep(time.Minute)
+		m, _ := p.notify(desk)
+		if n := len(p.told()); n != 11 {
+			t.Errorf("%d events after a minute", n)
+		}
+		if _, err := p.Decide(p.Approvals()[0].ID, Always); err != nil {
+			t.Fatal(err)
+		}
+		if r, ok := p.Rules.findPermission("claude", desk, m.Kind); !ok || r.Ask {
+			t.Errorf("after always: %+v", r)
+		}
+		if r, ok := p.Rules.findPermission("codex", desk, m.Kind); !ok || !r.Ask {
+			t.Errorf("always for one session is for every one: %+v", r)
+		}
+	})
+}
+
+// A message whose turn cannot be written is tried again.
+func TestATurnThatCannotBeWrittenIsTriedAgain(t *testing.T) {
+	p := play(t, t.TempDir())
+	p.permit(desk)
+	exec := func(sql string) {
+		if err := p.DB.Write(t.Context(), false, func(tx *store.Tx) error { _, err := tx.Exec(sql); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("CREATE TRIGGER full BEFORE INSERT ON daemon_turn BEGIN SELECT RAISE(ABORT, 'disk full'); END")
+	m, now := p.notify(desk)
+	exec("DROP TRIGGER full")
+	for begun := time.Now(); len(p.later()) == 0 && time.Since(begun) < 10*time.Second; {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if late := p.later(); now || len(late) != 1 || late[0].ID != m.ID {
+		t.Errorf("at once: %v; later: %+v", now, late)
+	}
 }
