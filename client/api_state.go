@@ -267,8 +267,8 @@ type ShownParams struct {
 	Seqs []uint64 `json:"seqs"` // sequence numbers, at most 1,000; those that the caller's inbox lacks are ignored
 }
 
-// AckParams are the params of ack: either IDs, or UpTo with the filter that inbox
-// was called with. Only what inbox has returned before is removed.
+// AckParams are the params of ack: either IDs, of Peers alone if any are named, or UpTo with
+// the filter that inbox was called with. Only what inbox has returned before is removed.
 type AckParams struct {
 	IDs   []wire.MessageID `json:"ids,omitempty"`
 	UpTo  uint64           `json:"up_to,omitzero"` // sequence number, inclusive

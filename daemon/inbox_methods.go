@@ -66,8 +66,8 @@ func (d *Daemon) resolveFilterPeers(names, peers []string) ([]identity.ID, error
 }
 
 func (d *Daemon) serveAck(ctx context.Context, s *localConn, p *client.AckParams) (any, error) {
-	if (len(p.IDs) > 0) == (p.UpTo > 0) || len(p.IDs) > 0 && (len(p.Kinds) > 0 || len(p.Peers) > 0) {
-		return nil, kinds.Errorf(kinds.Invalid, "ack: expected either ids, or up_to with the filter that inbox was called with")
+	if (len(p.IDs) > 0) == (p.UpTo > 0) || len(p.IDs) > 0 && len(p.Kinds) > 0 {
+		return nil, kinds.Errorf(kinds.Invalid, "ack: expected either ids, with or without peers, or up_to with the filter that inbox was called with")
 	}
 	peers, err := d.resolveFilterPeers(p.Kinds, p.Peers)
 	if err != nil {

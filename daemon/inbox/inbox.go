@@ -316,8 +316,9 @@ func (b *Inbox) AcknowledgeAsOwner(ctx context.Context, p *client.AckParams, pee
 		for i := range ids {
 			args[i] = ids[i][:]
 		}
+		where, args := appendSQLFilter(nil, peers, args)
 		var some []MessageKey
-		if some, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1 AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...); err != nil {
+		if some, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1 AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")"+where, args...); err != nil {
 			break
 		}
 		gone = append(gone, some...)
@@ -348,7 +349,7 @@ func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, age
 		if err != nil {
 			return gone, fmt.Errorf("ack: %w", err)
 		}
-		if len(p.Kinds)+len(peers) == 0 || p.UpTo == 0 {
+		if len(p.Kinds)+len(peers) == 0 {
 			b.mu.Lock()
 			b.shown.forgetShown(agent, seqs)
 			b.mu.Unlock()

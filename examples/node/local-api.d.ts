@@ -159,7 +159,7 @@ export interface Ack {
   message?: string;
 }
 
-/** AckParams are the params of ack: either ids, or up_to with the filter that inbox was called with. Only what inbox has returned before is removed. */
+/** AckParams are the params of ack: either ids, of peers alone if any are named, or up_to with the filter that inbox was called with. Only what inbox has returned before is removed. */
 export interface AckParams {
   ids?: Array<string>;
   /** sequence number, inclusive */

@@ -37,7 +37,7 @@ class Ack(TypedDict):
 
 
 class AckParams(TypedDict):
-    """AckParams are the params of ack: either ids, or up_to with the filter that inbox was called with. Only what inbox has returned before is removed."""
+    """AckParams are the params of ack: either ids, of peers alone if any are named, or up_to with the filter that inbox was called with. Only what inbox has returned before is removed."""
 
     ids: NotRequired[list[str]]
     up_to: NotRequired[int]  # sequence number, inclusive
