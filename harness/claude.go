@@ -133,7 +133,7 @@ func (c *claude) Post(ctx context.Context, p Post) (Posted, error) {
 	if err := checkPointer(p.Pointer); err != nil {
 		return Posted{}, err
 	}
-	leave, again, err := c.posts.enter(ctx, p.Message)
+	leave, again, err := c.posts.enter(ctx, &p)
 	if err != nil || again {
 		return Posted{}, err
 	}

@@ -124,7 +124,7 @@ func (c *codex) Post(ctx context.Context, p Post) (Posted, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	leave, again, err := c.posts.enter(ctx, p.Message)
+	leave, again, err := c.posts.enter(ctx, &p)
 	if err != nil || again {
 		return Posted{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -82,27 +83,30 @@ func TestVersions(t *testing.T) {
 func TestGate(t *testing.T) {
 	g := newGate()
 	id := wire.NewMessageID()
-	leave, again, err := g.enter(t.Context(), id)
+	leave, again, err := g.enter(t.Context(), &Post{Message: id})
 	if again || err != nil {
 		t.Fatal(again, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, _, err := g.enter(ctx, wire.NewMessageID()); err == nil {
+	if _, _, err := g.enter(ctx, &Post{Message: wire.NewMessageID()}); err == nil {
 		t.Error("two are in")
 	}
 	leave(false)
-	if _, _, err := g.enter(ctx, id); err == nil {
+	if _, _, err := g.enter(ctx, &Post{Message: id}); err == nil {
 		t.Error("enters after the end of ctx")
 	}
 	for i, passed := range []bool{false, true} {
-		leave, again, err := g.enter(t.Context(), id)
+		leave, again, err := g.enter(t.Context(), &Post{Message: id})
 		if again || err != nil {
 			t.Fatal(i, again, err)
 		}
 		leave(passed)
 	}
-	if _, again, err := g.enter(t.Context(), id); !again || err != nil {
+	if _, again, err := g.enter(t.Context(), &Post{Message: id}); !again || err != nil {
 		t.Error("a message passes twice")
+	}
+	if _, again, err := g.enter(t.Context(), &Post{Message: id, Sender: identity.ID{1}}); again || err != nil {
+		t.Error("a message of another peer with the same id does not pass")
 	}
 }

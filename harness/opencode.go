@@ -133,7 +133,7 @@ func (o *opencode) Post(ctx context.Context, p Post) (Posted, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(o.ctx, cancel)()
-	leave, again, err := o.posts.enter(ctx, p.Message)
+	leave, again, err := o.posts.enter(ctx, &p)
 	if err != nil || again {
 		return Posted{}, err
 	}

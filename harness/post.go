@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/wire"
 )
@@ -33,8 +34,14 @@ type gate struct {
 }
 
 type gateMemory struct {
-	began  time.Time        // the last post
-	passed []wire.MessageID // the latest last
+	began  time.Time    // the last post
+	passed []passedPost // the latest last
+}
+
+// passedPost names a message that has passed.
+type passedPost struct {
+	sender identity.ID
+	id     wire.MessageID
 }
 
 func newGate() gate {
@@ -46,14 +53,15 @@ func newGate() gate {
 // enter waits for the place and for the interval. It reports whether the message has passed
 // before. Otherwise the caller calls leave, and says there whether the message has passed. The
 // error is ctx's.
-func (g gate) enter(ctx context.Context, id wire.MessageID) (leave func(passed bool), again bool, _ error) {
+func (g gate) enter(ctx context.Context, p *Post) (leave func(passed bool), again bool, _ error) {
+	post := passedPost{p.Sender, p.Message}
 	var memory gateMemory
 	select {
 	case memory = <-g.place:
 	case <-ctx.Done():
 		return nil, false, ctx.Err()
 	}
-	if slices.Contains(memory.passed, id) {
+	if slices.Contains(memory.passed, post) {
 		g.place <- memory
 		return nil, true, nil
 	}
@@ -66,7 +74,7 @@ func (g gate) enter(ctx context.Context, id wire.MessageID) (leave func(passed b
 	memory.began = time.Now()
 	return func(passed bool) {
 		if passed {
-			memory.passed = append(slices.Clone(memory.passed[max(0, len(memory.passed)+1-maxRemembered):]), id)
+			memory.passed = append(slices.Clone(memory.passed[max(0, len(memory.passed)+1-maxRemembered):]), post)
 		}
 		g.place <- memory
 	}, false, nil

@@ -39,7 +39,7 @@ func (s *Server) callDelegate(ctx context.Context, call *toolCall) (*result, err
 	if err != nil {
 		return nil, err
 	}
-	h, given, err := s.newHead(call, a.ID, a.About, a.Thread)
+	h, given, err := s.newHead(ctx, call, a.To, a.ID, a.About, a.Thread)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,8 @@ type inboxRow struct {
 	Open      bool            `json:"open,omitzero"` // it waits for acp_reply
 	DeadlineS int             `json:"deadline_s,omitzero"`
 	Part      bool            `json:"part,omitzero"` // the rest is on the next page
+
+	key messageKey
 }
 
 // errNoInbox is what a session hears that is no agent.
@@ -157,7 +159,7 @@ func (p *inboxPage) fill(ctx context.Context, only wire.MessageID, number int) e
 	for _, open := range []bool{false, true} {
 		for _, row := range p.rows {
 			if row.Open == open {
-				p.server.parents.note(row.ID)
+				p.server.parents.note(row.key)
 			}
 		}
 	}
@@ -171,7 +173,7 @@ func (p *inboxPage) addRequest(r *openRequest, number int) {
 		head = "Answer within " + describeDuration(left.Round(time.Second)) + ".\n"
 	}
 	if p.add(&r.Envelope, r.Name, head, inboxRow{Open: true, DeadlineS: int(left.Seconds())}, number) {
-		p.server.reading.end(r.ID)
+		p.server.reading.end(keyOf(&r.Envelope))
 		p.server.requests.markShown(r)
 	}
 }
@@ -185,7 +187,7 @@ func (p *inboxPage) addMessage(ctx context.Context, m *client.HeldMessage, numbe
 	s.replies.keep(&m.Envelope)
 	if p.add(&m.Envelope, name, "", inboxRow{}, number) {
 		p.shown = append(p.shown, m.Seq)
-		s.reading.end(m.Envelope.ID) // the session needs not be woken for it
+		s.reading.end(keyOf(&m.Envelope)) // the session needs not be woken for it
 	}
 }
 
@@ -214,7 +216,7 @@ func (p *inboxPage) add(e *wire.Envelope, name, head string, row inboxRow, numbe
 	}
 	p.text.WriteString(head + text + "\n")
 	p.room -= len(head) + len(text)*pageSize/sizePages(e.Payload)
-	row.ID, row.Kind, row.From, row.Ref, row.Part = e.ID, e.Kind, name, e.Ref, number < pages
+	row.ID, row.Kind, row.From, row.Ref, row.Part, row.key = e.ID, e.Kind, name, e.Ref, number < pages, keyOf(e)
 	p.rows = append(p.rows, row)
 	p.result.payloads = append(p.result.payloads, exact{e.ID, e.Payload})
 	if row.Part {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -33,6 +34,16 @@ func (m *memory[K, V]) get(k K) (V, bool) {
 	return v, ok
 }
 
+// keysOf returns the keys that match, the oldest first.
+func (m *memory[K, V]) keysOf(match func(K) bool) (keys []K) {
+	for _, k := range m.order {
+		if match(k) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
 func (m *memory[K, V]) forget(k K) {
 	if _, ok := m.values[k]; ok {
 		delete(m.values, k)
@@ -40,13 +51,22 @@ func (m *memory[K, V]) forget(k K) {
 	}
 }
 
+// messageKey names a message. Its id alone does not, as its sender has chosen it, and another peer
+// can choose the same.
+type messageKey struct {
+	from identity.ID
+	id   wire.MessageID
+}
+
+func keyOf(e *wire.Envelope) messageKey { return messageKey{e.From, e.ID} }
+
 // parentFor is how long a message that was shown to the session is the parent of its calls.
 const parentFor = 10 * time.Minute
 
 // parentMemory knows which inbound messages were shown to the session.
 type parentMemory struct {
 	mu    sync.Mutex
-	shown memory[wire.MessageID, showing]
+	shown memory[messageKey, showing]
 	n     int // messages that were ever shown
 }
 
@@ -58,30 +78,34 @@ type showing struct {
 
 // note notes that an inbound message is shown now. One that is shown again does not become newer
 // than those that came after it.
-func (p *parentMemory) note(id wire.MessageID) {
+func (p *parentMemory) note(key messageKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.shown.most = maxSenders
-	s, again := p.shown.get(id)
+	s, again := p.shown.get(key)
 	if !again {
 		p.n++
 		s.number = p.n
 	}
 	s.last = time.Now()
-	p.shown.keep(id, s)
+	p.shown.keep(key, s)
 }
 
-// newest returns the newest message that was shown in the last ten minutes, zero if there is none.
-func (p *parentMemory) newest() (id wire.MessageID) {
+// newest returns the newest message of a peer's that was shown in the last ten minutes, of any peer's
+// if of is zero. It returns zero if there is none.
+func (p *parentMemory) newest(of identity.ID) (key messageKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	newest := 0
 	for _, shown := range p.shown.order {
+		if of != (identity.ID{}) && shown.from != of {
+			continue
+		}
 		if s, _ := p.shown.get(shown); s.number > newest && time.Since(s.last) <= parentFor {
-			id, newest = shown, s.number
+			key, newest = shown, s.number
 		}
 	}
-	return id
+	return key
 }
 
 // seenMessages knows which messages of the inbox were shown to their end and are still there: the

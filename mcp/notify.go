@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -60,7 +61,7 @@ func (s *Server) callNotify(ctx context.Context, call *toolCall) (*result, error
 	if a.ID != "" && len(a.To) > 1 {
 		return nil, kinds.Errorf(kinds.Invalid, "id: each of several peers gets an id of its own: repeat it for one")
 	}
-	h, given, err := s.newHead(call, a.ID, a.About, "")
+	h, given, err := s.newHead(ctx, call, a.To[0], a.ID, a.About, "")
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +79,30 @@ func (s *Server) callNotify(ctx context.Context, call *toolCall) (*result, error
 		return &result{State: string(receipt.State), ID: receipt.ID, Text: string(receipt.State) + ": " + describeReceipt(receipt.State) + " Id " + receipt.ID.String() + "."}, nil
 	}
 	call.sent, h.ID = wire.MessageID{}, wire.MessageID{}
-	receipts, err := s.notifyAll(ctx, h, given, a.To, payload)
-	if err != nil {
-		return nil, err
+	// Those who get the same parent are told together: all of them, unless it is guessed.
+	parents := make(map[wire.MessageID][]string)
+	for _, to := range a.To {
+		parent := h.Parent
+		if !given {
+			parent = s.guessParent(ctx, to)
+		}
+		parents[parent] = append(parents[parent], to)
 	}
+	var receipts []client.Receipt
+	for parent, to := range parents {
+		h.Parent = parent
+		some, err := s.notifyAll(ctx, h, given, to, payload)
+		switch {
+		case err != nil && len(parents) == 1:
+			return nil, err
+		case err != nil:
+			for _, name := range to {
+				receipts = append(receipts, client.Receipt{To: name, Error: kinds.AsError(err)})
+			}
+		}
+		receipts = append(receipts, some...)
+	}
+	slices.SortStableFunc(receipts, func(x, y client.Receipt) int { return slices.Index(a.To, x.To) - slices.Index(a.To, y.To) })
 	return s.describeReceipts(ctx, receipts)
 }
 

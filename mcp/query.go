@@ -37,13 +37,13 @@ func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error)
 	if deadline == 0 {
 		deadline = uint64(kinds.MaxQueryDeadline.Milliseconds())
 	}
-	h, given, err := s.newHead(call, a.ID, a.About, a.Thread)
+	h, given, err := s.newHead(ctx, call, a.To, a.ID, a.About, a.Thread)
 	if err != nil {
 		return nil, err
 	}
 	var ref wire.MessageID
 	if a.To == "" {
-		if ref, err = s.findAskedBack(h.Parent, given); err != nil {
+		if ref, err = s.findAskedBack(ctx, h.Parent, given); err != nil {
 			return nil, err
 		}
 	}
@@ -68,8 +68,12 @@ func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error)
 
 // findAskedBack returns the delegation about which a query that names no peer asks back: the one
 // that about names, or the one that the session was shown last.
-func (s *Server) findAskedBack(about wire.MessageID, given bool) (wire.MessageID, error) {
-	r, err := s.requests.find(about)
+func (s *Server) findAskedBack(ctx context.Context, about wire.MessageID, given bool) (wire.MessageID, error) {
+	key, err := s.findMessage(ctx, about, "")
+	if err != nil {
+		return about, err
+	}
+	r, err := s.requests.find(key)
 	switch {
 	case r != nil && r.Kind == kinds.KindDelegate:
 		return about, nil

@@ -258,7 +258,7 @@ func TestCallsNameTheirParent(t *testing.T) {
 	}
 	ask(started, "", nil)
 	shown, named := wire.NewMessageID(), wire.NewMessageID()
-	s.parents.note(shown)
+	s.parents.note(messageKey{desk, shown})
 	ask(shown, "", nil)
 	ask(named, "", args{"about": named.String()})
 	forgotten = true
@@ -272,8 +272,8 @@ func TestCallsNameTheirParent(t *testing.T) {
 	}
 	forgotten = false
 	newer := wire.NewMessageID()
-	s.parents.note(newer)
-	s.parents.note(shown) // again
+	s.parents.note(messageKey{desk, newer})
+	s.parents.note(messageKey{desk, shown}) // again
 	ask(newer, "", nil)
 	s.parents.mu.Lock()
 	for id, shown := range s.parents.shown.values {

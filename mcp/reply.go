@@ -3,6 +3,8 @@ package mcp
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +20,7 @@ import (
 
 type replyArguments struct {
 	ID       string         `json:"id"`
+	From     string         `json:"from"` // of several messages of that id
 	Text     string         `json:"text"`
 	Data     jsontext.Value `json:"data"`
 	Status   string         `json:"status"`
@@ -35,7 +38,7 @@ const (
 // replyMemory knows who sent the messages of the inbox that were shown last.
 type replyMemory struct {
 	mu   sync.Mutex
-	seen memory[wire.MessageID, sender]
+	seen memory[messageKey, sender]
 }
 
 // sender is whom a reply to a message of the inbox goes to.
@@ -57,13 +60,49 @@ func (m *replyMemory) keep(e *wire.Envelope) {
 	if n, err := kinds.ParsePayload[kinds.Notify](e.Payload); e.Kind == kinds.KindNotify && err == nil {
 		who.topic = n.Topic
 	}
-	m.seen.keep(e.ID, who)
+	m.seen.keep(keyOf(e), who)
 }
 
-func (m *replyMemory) get(id wire.MessageID) (sender, bool) {
+func (m *replyMemory) get(key messageKey) (sender, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.seen.get(id)
+	return m.seen.get(key)
+}
+
+// keysOf returns which messages that were shown have that id.
+func (m *replyMemory) keysOf(id wire.MessageID) []messageKey {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seen.keysOf(func(key messageKey) bool { return key.id == id })
+}
+
+// findMessage returns which message of that id the model means, by the sender that it names: zero
+// if none is known. If several are meant it returns an error that names their senders: the answer
+// to one of them is not for the others.
+func (s *Server) findMessage(ctx context.Context, id wire.MessageID, from string) (messageKey, error) {
+	s.requests.dropExpired()
+	return s.chooseMessage(ctx, append(s.requests.keysOf(id), s.replies.keysOf(id)...), from)
+}
+
+// chooseMessage returns the one of messages that is from the peer that from names; "": of any. It
+// returns zero if none is, and an error that names the senders if there are several.
+func (s *Server) chooseMessage(ctx context.Context, keys []messageKey, from string) (messageKey, error) {
+	var of []messageKey
+	var names []string
+	for _, key := range keys {
+		name := s.names.of(ctx, s, key.from)
+		if !slices.Contains(of, key) && (from == "" || from == name || from == key.from.String()) {
+			of, names = append(of, key), append(names, client.Line(name))
+		}
+	}
+	switch len(of) {
+	case 0:
+		return messageKey{}, nil
+	case 1:
+		return of[0], nil
+	}
+	slices.Sort(names)
+	return messageKey{}, kinds.Errorf(kinds.Invalid, "id: %s each sent a message with the id %s: name in from the one that you answer", strings.Join(names, " and "), of[0].id)
 }
 
 // callReply answers a message that acp_inbox has shown.
@@ -96,12 +135,16 @@ func (s *Server) reply(ctx context.Context, id wire.MessageID, a *replyArguments
 	if a.Progress != nil && (a.Status != replyPartial || *a.Progress < 0 || *a.Progress > 1) {
 		return nil, kinds.Errorf(kinds.Invalid, "progress: expected 0 to 1, with status partial")
 	}
-	r, err := s.requests.find(id)
+	key, err := s.findMessage(ctx, id, a.From)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.requests.find(key)
 	switch {
 	case err != nil:
 		return nil, err
 	case r == nil:
-		return s.replyToMessage(ctx, id, a)
+		return s.replyToMessage(ctx, key, id, a)
 	case r.Kind == kinds.KindQuery:
 		return s.answerQuery(r, a)
 	}
@@ -129,7 +172,7 @@ func (s *Server) answerQuery(r *openRequest, a *replyArguments) (*result, error)
 		return nil, kinds.Errorf(kinds.NotFound, "%s is not open any more", r.ID)
 	}
 	r.answer <- out
-	s.parents.note(r.ID)
+	s.parents.note(keyOf(&r.Envelope))
 	return &result{State: "answered", ID: r.ID, From: r.Name, Text: "The answer goes to " + r.Name + "."}, nil
 }
 
@@ -239,8 +282,8 @@ func (t *requestTable) endReply(r *openRequest) {
 
 // replyToMessage sends a message back to the sender of one that acp_inbox has shown, and removes
 // that from the inbox.
-func (s *Server) replyToMessage(ctx context.Context, id wire.MessageID, a *replyArguments) (*result, error) {
-	who, ok := s.replies.get(id)
+func (s *Server) replyToMessage(ctx context.Context, key messageKey, id wire.MessageID, a *replyArguments) (*result, error) {
+	who, ok := s.replies.get(key)
 	if !ok && a.Status == replyCompleted {
 		if r, err := s.answerQuestion(ctx, id, a); r != nil || err != nil {
 			return r, err
@@ -248,7 +291,7 @@ func (s *Server) replyToMessage(ctx context.Context, id wire.MessageID, a *reply
 	}
 	if !ok {
 		var err error
-		if who, err = s.findSender(ctx, id); err != nil {
+		if key, who, err = s.findSender(ctx, id, a.From); err != nil {
 			return nil, err
 		}
 	}
@@ -281,34 +324,44 @@ func (s *Server) replyToMessage(ctx context.Context, id wire.MessageID, a *reply
 	}
 	s.seen.remove(id)
 	r := &result{State: string(receipt.State), ID: receipt.ID, Text: "The reply is " + string(receipt.State) + ": " + describeReceipt(receipt.State)}
-	if _, err := s.Daemon.Ack(ctx, client.AckParams{IDs: []wire.MessageID{id}}); err != nil {
+	if _, err := s.Daemon.Ack(ctx, client.AckParams{IDs: []wire.MessageID{id}, Peers: []string{key.from.String()}}); err != nil {
 		r.Text += " The message stays in the inbox: " + client.Line(kinds.AsError(err).Message)
 	}
 	return r, nil
 }
 
 // findSender looks in the inbox for a message that an earlier process of the session has shown.
-func (s *Server) findSender(ctx context.Context, id wire.MessageID) (sender, error) {
+func (s *Server) findSender(ctx context.Context, id wire.MessageID, from string) (messageKey, sender, error) {
 	unknown := kinds.Errorf(kinds.NotFound, "%s was not shown in this session and is not in the inbox", id)
 	if !s.isAgent() {
-		return sender{}, unknown
+		return messageKey{}, sender{}, unknown
 	}
+	found := make(map[messageKey]client.HeldMessage)
 	for after := uint64(0); ; {
 		inbox, err := s.Daemon.Inbox(ctx, client.InboxParams{After: after, Limit: inboxBatch, Peek: true})
 		if err != nil {
-			return sender{}, err
+			return messageKey{}, sender{}, err
 		}
 		for _, m := range inbox.Messages {
 			if m.Envelope.ID == id {
-				s.replies.keep(&m.Envelope)
-				who, _ := s.replies.get(id)
-				return who, s.Daemon.MarkShown(ctx, client.ShownParams{Seqs: []uint64{m.Seq}})
+				found[keyOf(&m.Envelope)] = m
 			}
 		}
 		if after = inbox.Next; after == 0 {
-			return sender{}, unknown
+			break
 		}
 	}
+	key, err := s.chooseMessage(ctx, slices.Collect(maps.Keys(found)), from)
+	if err != nil {
+		return key, sender{}, err
+	}
+	m, ok := found[key]
+	if !ok {
+		return key, sender{}, unknown
+	}
+	s.replies.keep(&m.Envelope)
+	who, _ := s.replies.get(key)
+	return key, who, s.Daemon.MarkShown(ctx, client.ShownParams{Seqs: []uint64{m.Seq}})
 }
 
 // answerQuestion answers a question about a delegation of the session's, which acp_task has shown.

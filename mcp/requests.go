@@ -18,9 +18,9 @@ import (
 // bounds how many there are, by max_concurrent.
 type requestTable struct {
 	mu    sync.Mutex
-	open  map[wire.MessageID]*openRequest
-	ended memory[wire.MessageID, string] // why requests have ended
-	over  bool                           // the session ends: no more are taken
+	open  map[messageKey]*openRequest
+	ended memory[messageKey, string] // why requests have ended
+	over  bool                       // the session ends: no more are taken
 }
 
 // openRequest is a query or delegation that the session has not answered yet.
@@ -45,7 +45,7 @@ type outcome struct {
 const maxRemembered = 64
 
 func (t *requestTable) init() {
-	t.open = make(map[wire.MessageID]*openRequest)
+	t.open = make(map[messageKey]*openRequest)
 	t.ended.most = maxRemembered
 }
 
@@ -61,11 +61,11 @@ func (t *requestTable) add(in *client.Inbound) (*openRequest, error) {
 	if t.over {
 		return nil, errSessionEnds
 	}
-	if first := t.open[in.ID]; first != nil {
+	if first := t.open[keyOf(&in.Envelope)]; first != nil {
 		close(first.ended)
 	}
-	t.open[in.ID] = r
-	t.ended.forget(in.ID)
+	t.open[keyOf(&in.Envelope)] = r
+	t.ended.forget(keyOf(&in.Envelope))
 	return r, nil
 }
 
@@ -80,28 +80,41 @@ func (t *requestTable) close() {
 func (t *requestTable) remove(r *openRequest, why string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.open[r.ID] != r {
+	key := keyOf(&r.Envelope)
+	if t.open[key] != r {
 		return false
 	}
-	delete(t.open, r.ID)
+	delete(t.open, key)
 	close(r.ended)
-	t.ended.keep(r.ID, why)
+	t.ended.keep(key, why)
 	return true
 }
 
 // find returns an open request. If it is not open, the error says why, and is not_found if
 // there never was one.
-func (t *requestTable) find(id wire.MessageID) (*openRequest, error) {
+func (t *requestTable) find(key messageKey) (*openRequest, error) {
 	t.dropExpired()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r := t.open[id]; r != nil {
+	if r := t.open[key]; r != nil {
 		return r, nil
 	}
-	if why, ok := t.ended.get(id); ok {
-		return nil, kinds.Errorf(kinds.NotFound, "%s is not open any more: %s", id, why)
+	if why, ok := t.ended.get(key); ok {
+		return nil, kinds.Errorf(kinds.NotFound, "%s is not open any more: %s", key.id, why)
 	}
 	return nil, nil
+}
+
+// keysOf returns which requests, open or ended not long ago, have that id.
+func (t *requestTable) keysOf(id wire.MessageID) (keys []messageKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key := range t.open {
+		if key.id == id {
+			keys = append(keys, key)
+		}
+	}
+	return append(keys, t.ended.keysOf(func(key messageKey) bool { return key.id == id })...)
 }
 
 // list returns the open requests, the oldest first.
@@ -141,11 +154,11 @@ func (t *requestTable) markShown(r *openRequest) {
 func (t *requestTable) dropExpired() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for id, r := range t.open {
+	for key, r := range t.open {
 		if r.Kind == kinds.KindDelegate && !r.deadline.IsZero() && time.Now().After(r.deadline) {
-			delete(t.open, id)
+			delete(t.open, key)
 			close(r.ended)
-			t.ended.keep(id, "its deadline has passed")
+			t.ended.keep(key, "its deadline has passed")
 		}
 	}
 }
@@ -193,7 +206,7 @@ func (s *Server) takeCancel(_ context.Context, in *client.Inbound) (*kinds.Ack, 
 	if in.Ref == nil {
 		return &kinds.Ack{Code: kinds.NotFound, Message: "the cancellation names no delegation"}, nil
 	}
-	r, _ := s.requests.find(*in.Ref)
+	r, _ := s.requests.find(messageKey{in.From, *in.Ref})
 	if r == nil || r.Kind != kinds.KindDelegate || !s.requests.remove(r, "its sender has cancelled it") {
 		return &kinds.Ack{Code: kinds.NotFound, Message: "the session does not work on it"}, nil
 	}
@@ -229,9 +242,9 @@ func (s *Server) wakeForRequest(r *openRequest, in *client.Inbound) {
 	r.woken = true
 	s.requests.mu.Unlock()
 	if !woken {
-		read := s.reading.begin(in.ID)
+		read := s.reading.begin(keyOf(&in.Envelope))
 		s.goOn(func(ctx context.Context) {
-			defer s.reading.end(in.ID)
+			defer s.reading.end(keyOf(&in.Envelope))
 			s.post(ctx, in, read, r.ended)
 		})
 	}
@@ -245,7 +258,7 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnsw
 	}
 	var ended <-chan struct{} // nil: never
 	if in.Kind == kinds.KindQuery || in.Kind == kinds.KindDelegate {
-		r, _ := s.requests.find(in.ID)
+		r, _ := s.requests.find(keyOf(&in.Envelope))
 		if r == nil {
 			return nil, nil
 		}
@@ -254,10 +267,10 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnsw
 		s.requests.mu.Unlock()
 		ended = r.ended
 	}
-	read := s.reading.begin(in.ID)
+	read := s.reading.begin(keyOf(&in.Envelope))
 	answers := make(chan client.WakeAnswer, 1)
 	s.goOn(func(ctx context.Context) {
-		defer s.reading.end(in.ID)
+		defer s.reading.end(keyOf(&in.Envelope))
 		posted, proven := s.post(ctx, in, read, ended)
 		answers <- client.WakeAnswer{Posted: posted, Proven: proven}
 	})
@@ -275,29 +288,29 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnsw
 // readingTable tells wakes that wait for the end of a turn that their message was read meanwhile.
 type readingTable struct {
 	mu   sync.Mutex
-	open map[wire.MessageID]chan struct{}
+	open map[messageKey]chan struct{}
 }
 
 // begin returns a channel that is closed when the message was read. The caller calls end.
-func (t *readingTable) begin(id wire.MessageID) <-chan struct{} {
+func (t *readingTable) begin(key messageKey) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open == nil {
-		t.open = make(map[wire.MessageID]chan struct{})
+		t.open = make(map[messageKey]chan struct{})
 	}
-	if t.open[id] == nil {
-		t.open[id] = make(chan struct{})
+	if t.open[key] == nil {
+		t.open[key] = make(chan struct{})
 	}
-	return t.open[id]
+	return t.open[key]
 }
 
 // end forgets a message, which was read or is waited for no more.
-func (t *readingTable) end(id wire.MessageID) {
+func (t *readingTable) end(key messageKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if read := t.open[id]; read != nil {
+	if read := t.open[key]; read != nil {
 		close(read)
-		delete(t.open, id)
+		delete(t.open, key)
 	}
 }
 
@@ -318,6 +331,7 @@ func (s *Server) post(ctx context.Context, in *client.Inbound, read, ended <-cha
 	})
 	p := harness.Post{
 		Message:    in.ID,
+		Sender:     in.From,
 		Pointer:    "1 message from " + in.Name + " waits, id " + in.ID.String() + ". Call acp_inbox.",
 		Unattended: in.Wake.Unattended,
 	}
@@ -330,7 +344,7 @@ func (s *Server) post(ctx context.Context, in *client.Inbound, read, ended <-cha
 		s.logf("message %s from %s waits for the next tool call: %v", in.ID, in.Name, err)
 	}
 	if done.Proven {
-		s.parents.note(in.ID)
+		s.parents.note(keyOf(&in.Envelope))
 	}
 	return err == nil || errors.Is(err, harness.ErrHeld), done.Proven
 }

@@ -53,11 +53,9 @@ func (s *Server) callTask(ctx context.Context, call *toolCall) (*result, error) 
 		}
 		return s.describeTask(ctx, task, a.Page, true)
 	case "cancel":
-		h, given, err := s.newHead(call, "", "", "")
-		if err != nil {
-			return nil, err
-		}
-		answer, err := withParent(h, given, "", func(h client.Head) (*client.CancelAnswer, error) {
+		h := client.Head{ID: wire.NewMessageID(), Parent: s.Parent}
+		call.sent = h.ID
+		answer, err := withParent(h, false, "", func(h client.Head) (*client.CancelAnswer, error) {
 			return s.Daemon.Cancel(ctx, client.CancelParams{Head: h, Ref: id, Payload: kinds.EncodePayload(&kinds.Cancel{Reason: a.Reason})})
 		})
 		if err != nil {
@@ -122,8 +120,8 @@ func (s *Server) describeTask(ctx context.Context, t *client.Task, page int, wai
 	payload := t.Result
 	if q := t.Question; q != nil {
 		r.State, r.Text = "question", t.Peer+" asks back, and waits for the answer."
-		s.parents.note(q.ID)
 		id, name := s.names.find(ctx, s, t.Peer)
+		s.parents.note(messageKey{id, q.ID})
 		err := r.addPeerText(client.PeerMessage{
 			Peer: name, ID: id, Kind: kinds.KindQuery, Message: q.ID, Ref: t.ID, Payload: kinds.EncodePayload(&kinds.Query{Question: q.Text}),
 			Answer: "Answer it with acp_reply, id " + q.ID.String() + ".",

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -73,7 +75,7 @@ var tools = []*tool{
 	{
 		name: "acp_reply", always: true, call: (*Server).callReply,
 		description: `Answer a message of acp_inbox: the answer to a query, the result of a delegation, or a message back to the sender of a notice.`,
-		schema:      schema(`"id":{"type":"string"},"text":{"type":"string"},"data":{"description":"JSON, beside the text"},"status":{"enum":["completed","failed","refused","partial"],"description":"default completed. partial: the delegation goes on"},"progress":{"type":"number","description":"of partial, 0 to 1"}`, "id", "text"),
+		schema:      schema(`"id":{"type":"string"},"from":{"type":"string","description":"the sender, if ids are the same"},"text":{"type":"string"},"data":{"description":"JSON, beside the text"},"status":{"enum":["completed","failed","refused","partial"],"description":"default completed. partial: the delegation goes on"},"progress":{"type":"number","description":"of partial, 0 to 1"}`, "id", "text"),
 	},
 }
 
@@ -176,10 +178,12 @@ func readID(name, text string) (wire.MessageID, error) {
 	return id, nil
 }
 
-// newHead returns the head of a call: the id under which it is sent, and what it follows from.
-// given reports whether the model named that itself; else it is the newest message that the
-// session was shown.
-func (s *Server) newHead(call *toolCall, id, about, thread string) (h client.Head, given bool, err error) {
+// newHead returns the head of a call to a peer: the id under which it is sent, and what it follows
+// from. given reports whether the model named that itself. Else the call follows from the newest
+// message of that peer that the session was shown; to is "" if the call goes to whoever sent the
+// newest message of all. A message of another peer is no guess: its thread is not for this one,
+// and its hops do not end what this one has no part in.
+func (s *Server) newHead(ctx context.Context, call *toolCall, to, id, about, thread string) (h client.Head, given bool, err error) {
 	h.ID = wire.NewMessageID()
 	if id != "" {
 		if h.ID, err = readID("id", id); err != nil {
@@ -191,14 +195,26 @@ func (s *Server) newHead(call *toolCall, id, about, thread string) (h client.Hea
 			return h, false, err
 		}
 		given = true
-	} else if h.Parent = s.parents.newest(); h.Parent.IsZero() {
-		h.Parent = s.Parent
+	} else {
+		h.Parent = s.guessParent(ctx, to)
 	}
 	if h.Parent.IsZero() {
 		h.Thread = thread // with a parent, the conversation is the parent's
 	}
 	call.sent = h.ID
 	return h, given, nil
+}
+
+// guessParent returns what a call to a peer follows from, if the model does not say.
+func (s *Server) guessParent(ctx context.Context, to string) wire.MessageID {
+	var of identity.ID
+	if to != "" {
+		peer, _, _ := strings.Cut(to, "/")
+		if of, _ = s.names.find(ctx, s, peer); of == (identity.ID{}) {
+			return s.Parent
+		}
+	}
+	return cmp.Or(s.parents.newest(of).id, s.Parent)
 }
 
 // withParent calls send with h. If the daemon does not know the parent any more, and the model did
