@@ -110,9 +110,10 @@ func (s *Server) Serve(ctx context.Context, transport sdk.Transport) error {
 }
 
 // ServeStreams serves one session whose program writes its messages to in, and reads from out. It
-// does what [Server.Serve] does.
+// does what [Server.Serve] does. A line that is no message is answered with an error.
 func (s *Server) ServeStreams(ctx context.Context, in io.Reader, out io.Writer) error {
-	return s.Serve(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}, MaxLineLength: maxLine})
+	w := &lockedWriter{out: out}
+	return s.Serve(ctx, &sdk.IOTransport{Reader: io.NopCloser(newLineReader(in, w)), Writer: nopCloser{w}, MaxLineLength: maxLine + 1})
 }
 
 // maxLine bounds a message of the program's, in bytes.
