@@ -11,8 +11,11 @@ import (
 var claude = &program{name: "claude", title: "Claude Code", executables: []string{".local/bin/claude", ".claude/local/claude"}}
 
 func init() {
-	claude.listSteps, claude.listParts, claude.readEntry = listClaudeSteps, listClaudeParts, readClaudeEntry
+	claude.listSteps, claude.listParts, claude.readEntry = listClaudeSteps, listClaudeParts, claudeServer.parse
 }
+
+// claudeServer is where Claude Code has the server.
+var claudeServer = &jsonServer{list: "mcpServers", kind: "stdio", splits: true, environment: "env"}
 
 // claudePlaces are the files of Claude Code that setup concerns.
 type claudePlaces struct {
@@ -80,7 +83,7 @@ func listClaudeParts(o *Options) ([]part, error) {
 		place: at.servers, isEmpty: isEmptyJSON, hasServer: true,
 		change: func(text []byte, made [][]string) ([]byte, error) {
 			return editJSON(text, false, made, func(d *jsonText) error {
-				if e, err := readClaudeServer(d); err != nil || !e.isOurs(o) {
+				if e, err := claudeServer.read(d); err != nil || !e.isOurs(o) {
 					return err
 				}
 				return d.remove("mcpServers", serverName)
@@ -103,94 +106,16 @@ func listClaudeParts(o *Options) ([]part, error) {
 	return parts, nil
 }
 
-func readClaudeEntry(text []byte) (serverEntry, error) {
-	d, err := newJSONText(text, false)
-	if err != nil {
-		return serverEntry{}, err
-	}
-	return readClaudeServer(d)
-}
-
-func readClaudeServer(d *jsonText) (e serverEntry, err error) {
-	v, found, err := d.findValue("mcpServers", serverName)
-	if err != nil || !found {
-		return e, err
-	}
-	e.found = true
-	if d.kindOf(v) != '{' {
-		return e, nil
-	}
-	if command, ok, err := d.findValue("mcpServers", serverName, "command"); err != nil {
-		return e, err
-	} else if ok {
-		word, _ := d.readString(command)
-		e.command = []string{word}
-	}
-	if args, ok, err := d.findValue("mcpServers", serverName, "args"); err != nil {
-		return e, err
-	} else if ok {
-		words, _ := d.readStrings(args)
-		e.command = append(e.command, words...)
-	}
-	e.socket, err = readJSONSocket(d, "mcpServers", serverName, "env")
-	return e, err
-}
-
-// readJSONSocket returns the ACP_SOCKET of the object that path names.
-func readJSONSocket(d *jsonText, path ...string) (string, error) {
-	env, ok, err := d.findValue(path...)
-	if err != nil || !ok || d.kindOf(env) != '{' {
-		return "", err
-	}
-	v, ok, err := d.findValue(append(slices.Clone(path), socketVariable)...)
-	if err != nil || !ok {
-		return "", err
-	}
-	s, _ := d.readString(v)
-	return s, nil
-}
-
-// setClaudeServer writes the server. What else the user has put into its entry stays.
+// setClaudeServer writes the server.
 func setClaudeServer(text []byte, o *Options) (to []byte, made [][]string, err error) {
-	d, err := newJSONText(text, false)
+	d, err := newJSONText(text, claudeServer.relaxed)
+	if err == nil {
+		made, err = claudeServer.set(d, o)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := readClaudeServer(d)
-	command := o.command()
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case e.found && !e.isOurs(o):
-		return nil, nil, errForeign
-	case !e.found:
-		entry := object{{"type", "stdio"}, {"command", command[0]}, {"args", command[1:]}}
-		if o.Socket != "" {
-			entry = append(entry, member{"env", object{{socketVariable, o.Socket}}})
-		}
-		made, err = d.set(entry, "mcpServers", serverName)
-		return d.text, made, err
-	}
-	if _, err = d.set(command[0], "mcpServers", serverName, "command"); err == nil {
-		_, err = d.set(command[1:], "mcpServers", serverName, "args")
-	}
-	if err == nil {
-		err = setJSONSocket(d, o.Socket, "mcpServers", serverName, "env")
-	}
-	return keepIfEqual(text, d.text), nil, err
-}
-
-// setJSONSocket sets the ACP_SOCKET of the object that path names, or removes it if it is "".
-func setJSONSocket(d *jsonText, socket string, path ...string) error {
-	whole := append(slices.Clone(path), socketVariable)
-	if socket != "" {
-		_, err := d.set(socket, whole...)
-		return err
-	}
-	if had, err := readJSONSocket(d, path...); err != nil || had == "" {
-		return err
-	}
-	return d.remove(whole...)
+	return keepIfEqual(text, d.text), made, nil
 }
 
 // claudeRules returns the rules of permissions.allow that name tools of the server.

@@ -189,7 +189,7 @@ func setCodexSocket(d *tomlText, socket string) error {
 	if i := d.find(false, env...); i >= 0 { // env = { … }
 		v := d.items[i].value
 		if d.text[v.start] != '{' {
-			return d.errorAt(v.start, "env is no table")
+			return d.errorAt(v.start, "env is no table: remove it or make it one, then run setup again")
 		}
 		c, _, _ := d.readInline(v.start, 0)
 		if at := slices.IndexFunc(c.entries, func(e entry) bool { return e.name == socketVariable }); at >= 0 {

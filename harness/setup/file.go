@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -88,6 +89,27 @@ func readFile(p place) (*file, error) {
 	return f, err
 }
 
+// checkWritable returns an error if the file's owner has made it read-only. A new file in its place
+// would not be.
+func (f *file) checkWritable() error {
+	if f.exists && f.mode&0o200 == 0 {
+		return fmt.Errorf("%s is read-only: run chmod u+w %s, then run setup again", f.target, f.target)
+	}
+	return nil
+}
+
+// checkUnchanged returns an error if somebody has written the file since it was read.
+func (f *file) checkUnchanged() error {
+	now, err := readFile(f.place)
+	if err != nil {
+		return err
+	}
+	if now.exists != f.exists || !bytes.Equal(now.text, f.text) {
+		return fmt.Errorf("%s was written by another program just now: run setup again", f.target)
+	}
+	return nil
+}
+
 // checkNoLinks returns an error if a link is on the way from a project's folder to the file.
 func checkNoLinks(p place) error {
 	if p.project == "" {
@@ -148,7 +170,8 @@ func groupOf(info fs.FileInfo) int {
 }
 
 // write makes text the content of the file, with the mode that it had, and makes the folders
-// that are missing. Readers see the old text or the new one.
+// that are missing. Readers see the old text or the new one. What another program has written
+// since the file was read stays: then write returns an error.
 func (f *file) write(text []byte) (err error) {
 	if len(text) > maxFile {
 		return fmt.Errorf("%s would have over %d MiB", f.target, maxFile>>20)
@@ -165,6 +188,9 @@ func (f *file) write(text []byte) (err error) {
 	}
 	if err == nil {
 		err = os.Chmod(temp, f.mode)
+	}
+	if err == nil {
+		err = f.checkUnchanged()
 	}
 	if err == nil {
 		err = os.Rename(temp, f.target)
@@ -224,6 +250,9 @@ func makeFolders(path string, mode fs.FileMode) error {
 
 // remove removes the file.
 func (f *file) remove() error {
+	if err := f.checkUnchanged(); err != nil {
+		return err
+	}
 	if err := os.Remove(f.target); err != nil {
 		return err
 	}

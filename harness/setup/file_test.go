@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -50,6 +51,9 @@ var configs = map[string]string{
 	"codex":    ".codex/config.toml",
 	"opencode": ".config/opencode/opencode.json",
 }
+
+// hasRemedy matches errors that say what to do.
+var hasRemedy = regexp.MustCompile(`run setup again|mend or remove|remove it|write it`)
 
 // A file that is not valid is left alone, and the error says where it is wrong, but nothing of what
 // stands there.
@@ -103,7 +107,7 @@ func TestBrokenFiles(t *testing.T) {
 		writeFile(t, filepath.Join(o.Home, c.file), c.text, 0o600)
 		before := snapshot(t, o.Home)
 		err := tryAll(c.program, o)
-		if err == nil || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), filepath.Base(c.file)) {
+		if err == nil || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), filepath.Base(c.file)) || !hasRemedy.MatchString(err.Error()) {
 			t.Errorf("%s %q: got %v, want %q", c.file, c.text, err, c.words)
 		} else if strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s %q: the error shows what stands there: %v", c.file, c.text, err)

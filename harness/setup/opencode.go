@@ -12,8 +12,11 @@ import (
 var openCode = &program{name: "opencode", title: "OpenCode", executables: []string{".opencode/bin/opencode", ".local/bin/opencode"}}
 
 func init() {
-	openCode.listSteps, openCode.listParts, openCode.readEntry = listOpenCodeSteps, listOpenCodeParts, readOpenCodeEntry
+	openCode.listSteps, openCode.listParts, openCode.readEntry = listOpenCodeSteps, listOpenCodeParts, openCodeServer.parse
 }
+
+// openCodeServer is where OpenCode has the server.
+var openCodeServer = &jsonServer{relaxed: true, list: "mcp", kind: "local", environment: "environment", enabled: true}
 
 // openCodePlaces are the files of OpenCode that setup concerns.
 type openCodePlaces struct {
@@ -50,7 +53,7 @@ func findOpenCodePlaces(o *Options) (openCodePlaces, error) {
 func findOpenCodeConfig(at openCodePlaces) place {
 	for _, p := range at.configs {
 		if f, err := readFile(p); err == nil && f.exists {
-			if e, err := readOpenCodeEntry(f.text); err == nil && e.found {
+			if e, err := openCodeServer.parse(f.text); err == nil && e.found {
 				return p
 			}
 		}
@@ -134,7 +137,7 @@ func listOpenCodeParts(o *Options) ([]part, error) {
 
 func removeFromOpenCode(text []byte, made [][]string, o *Options) ([]byte, error) {
 	return editJSON(text, true, made, func(d *jsonText) error {
-		e, err := readOpenCodeServer(d)
+		e, err := openCodeServer.read(d)
 		if err != nil || e.found && !e.isOurs(o) {
 			return err
 		}
@@ -153,37 +156,6 @@ func removeFromOpenCode(text []byte, made [][]string, o *Options) ([]byte, error
 	})
 }
 
-func readOpenCodeEntry(text []byte) (serverEntry, error) {
-	d, err := newJSONText(text, true)
-	if err != nil {
-		return serverEntry{}, err
-	}
-	return readOpenCodeServer(d)
-}
-
-func readOpenCodeServer(d *jsonText) (e serverEntry, err error) {
-	v, found, err := d.findValue("mcp", serverName)
-	if err != nil || !found {
-		return e, err
-	}
-	e.found = true
-	if d.kindOf(v) != '{' {
-		return e, nil
-	}
-	if command, ok, err := d.findValue("mcp", serverName, "command"); err != nil {
-		return e, err
-	} else if ok {
-		e.command, _ = d.readStrings(command)
-	}
-	if enabled, ok, err := d.findValue("mcp", serverName, "enabled"); err != nil {
-		return e, err
-	} else if ok {
-		e.disabled = !d.isEqual(enabled, true)
-	}
-	e.socket, err = readJSONSocket(d, "mcp", serverName, "environment")
-	return e, err
-}
-
 // openCodeAll is the rule for all tools of the server. Of the rules that match, the last one counts.
 const openCodeAll = serverName + "_*"
 
@@ -198,38 +170,16 @@ func openCodeRules(tools []string) []string {
 // openCodeSchema names the form of OpenCode's configuration.
 const openCodeSchema = "https://opencode.ai/config.json"
 
-// setOpenCodeServer writes the server, and that its tools are asked for. What else the user has put
-// into its entry stays.
+// setOpenCodeServer writes the server, and that its tools are asked for.
 func setOpenCodeServer(text []byte, o *Options) (to []byte, made [][]string, err error) {
 	d, err := newJSONText(text, true)
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := readOpenCodeServer(d)
-	command := o.command()
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case e.found && !e.isOurs(o):
-		return nil, nil, errForeign
-	case !e.found:
-		if len(bytes.TrimSpace(text)) == 0 {
-			d.set(openCodeSchema, "$schema")
-		}
-		entry := object{{"type", "local"}, {"command", command}, {"enabled", true}}
-		if o.Socket != "" {
-			entry = append(entry, member{"environment", object{{socketVariable, o.Socket}}})
-		}
-		made, err = d.set(entry, "mcp", serverName)
-	default:
-		if _, err = d.set(command, "mcp", serverName, "command"); err == nil {
-			err = setJSONSocket(d, o.Socket, "mcp", serverName, "environment")
-		}
-		if err == nil && e.disabled {
-			_, err = d.set(true, "mcp", serverName, "enabled")
-		}
+	if len(bytes.TrimSpace(text)) == 0 {
+		d.set(openCodeSchema, "$schema")
 	}
-	if err != nil {
+	if made, err = openCodeServer.set(d, o); err != nil {
 		return nil, nil, err
 	}
 	switch v, found, err := d.findValue("permission"); {

@@ -21,13 +21,14 @@ import (
 // committed with the secrets in it.
 type record struct {
 	Path     string     `json:"path"`
-	Programs []string   `json:"programs"`       // that were set up in the file
-	Existed  bool       `json:"existed"`        // before setup
-	After    string     `json:"after"`          // the SHA-256 of what setup wrote last, as hex digits
-	IsExact  bool       `json:"exact"`          // nobody else changed the file between setup's changes: what it was before is what it was without setup
-	Made     [][]string `json:"made,omitzero"`  // the paths of objects and lists that setup made
-	MadeDirs []string   `json:"dirs,omitzero"`  // the folders that setup made
-	Note     string     `json:"note,omitempty"` // for whoever reads the record
+	Programs []string   `json:"programs"`         // that were set up in the file
+	Existed  bool       `json:"existed"`          // before setup
+	Before   string     `json:"before,omitempty"` // the SHA-256 of the backup, as hex digits
+	After    string     `json:"after"`            // the SHA-256 of what setup wrote last, as hex digits
+	IsExact  bool       `json:"exact"`            // nobody else changed the file between setup's changes: what it was before is what it was without setup
+	Made     [][]string `json:"made,omitzero"`    // the paths of objects and lists that setup made
+	MadeDirs []string   `json:"dirs,omitzero"`    // the folders that setup made
+	Note     string     `json:"note,omitempty"`   // for whoever reads the record
 }
 
 // maxRecord bounds a record that is read.
@@ -67,6 +68,12 @@ func (o *Options) readRecord(path string) (*record, error) {
 		return nil, fmt.Errorf("%s: %w: remove it, and setup no longer knows what %s was before", o.recordPath(path), err, path)
 	}
 	return r, nil
+}
+
+// readBackup returns what a file was before, and whether that is still known.
+func (o *Options) readBackup(r *record) (text []byte, ok bool) {
+	text, err := o.readState(o.backupPath(r.Path), maxFile)
+	return text, err == nil && hashText(text) == r.Before
 }
 
 // readState reads a file of the state folder.
@@ -115,12 +122,14 @@ func (o *Options) keep(f *file, r *record, program string, text []byte, made [][
 	if r == nil || !f.exists {
 		r = &record{Path: f.path, Existed: f.exists, IsExact: true}
 	}
-	untouched := r.After == "" || r.After == hashText(f.text)
+	now := hashText(f.text)
+	untouched := r.After == "" || r.After == now || r.Before == now
 	r.IsExact = r.IsExact && untouched
 	if f.exists && (r.After == "" || !untouched) {
 		if err := o.writeState(o.backupPath(f.path), f.text); err != nil {
 			return "", fmt.Errorf("keep what %s was before: %w", f.path, err)
 		}
+		r.Before = now
 	}
 	if !slices.Contains(r.Programs, program) {
 		r.Programs = append(r.Programs, program)

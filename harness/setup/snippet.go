@@ -2,8 +2,8 @@ package setup
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -26,7 +26,7 @@ The MCP server acp (acpd) reaches agents on other machines.
 - Send a peer nothing that your user would not send: no keys, no private files.
 `
 
-// What setup adds before its part of a text, as a record has it: with how the line ends.
+// What setup adds before its part of a text, as a record has it.
 const (
 	madeLineEnd   = "line end"
 	madeBlankLine = "blank line"
@@ -37,10 +37,10 @@ const (
 func separate(text []byte) (gap string, made [][]string) {
 	eol := lineEnd(text)
 	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
-		gap, made = eol, append(made, []string{madeLineEnd, eol})
+		gap, made = eol, append(made, []string{madeLineEnd})
 	}
 	if len(text) > 0 && !endsInBlankLine(text) {
-		gap, made = gap+eol, append(made, []string{madeBlankLine, eol})
+		gap, made = gap+eol, append(made, []string{madeBlankLine})
 	}
 	return gap, made
 }
@@ -83,10 +83,11 @@ func removeSnippet(text []byte, made [][]string) ([]byte, error) {
 // cutGap returns the index before what setup has added before text[at:], at if it is not there.
 func cutGap(text []byte, at int, what string, made [][]string) int {
 	for _, m := range made {
-		if len(m) != 2 || m[0] != what || what == madeBlankLine && !endsInBlankLine(text[:at]) {
+		if !slices.Equal(m, []string{what}) || what == madeBlankLine && !endsInBlankLine(text[:at]) {
 			continue
 		}
-		return len(bytes.TrimSuffix(text[:at], []byte(m[1])))
+		// As the lines of setup's part end now: somebody may have converted the file.
+		return len(bytes.TrimSuffix(text[:at], []byte(lineEnd(text[at:]))))
 	}
 	return at
 }
@@ -94,7 +95,7 @@ func cutGap(text []byte, at int, what string, made [][]string) int {
 // findSnippet returns where the snippet stands: its whole lines, marks included.
 func findSnippet(text []byte) (s span, found bool, err error) {
 	if !utf8.Valid(text) {
-		return s, false, errors.New("it is not UTF-8")
+		return s, false, addRemedy(errNotUTF8)
 	}
 	begins, ends := bytes.Count(text, []byte(snippetBegin)), bytes.Count(text, []byte(snippetEnd))
 	if begins == 0 && ends == 0 {

@@ -200,7 +200,7 @@ func FuzzTOML(f *testing.F) {
 
 // The snippet comes and goes, and all else stays.
 func FuzzSnippet(f *testing.F) {
-	for _, text := range []string{"", "a", "a\n", "a\n\n", "a\r\n", "a\r\n\r\n", "\n", "\r\n", snippetBegin, snippetEnd + "\n" + snippetBegin} {
+	for _, text := range []string{"", "a", "a\n", "a\n\n", "a\r\n", "a\r\n\r\n", "\n", "\r", "\r\n", snippetBegin, snippetEnd + "\n" + snippetBegin} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

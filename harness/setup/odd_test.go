@@ -1,0 +1,299 @@
+package setup
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Where the server's table has values in which TOML allows no table, setup writes none.
+func TestTOMLThatCannotBeAddedTo(t *testing.T) {
+	const server = "[mcp_servers.acp]\ncommand = \"/opt/acpd/bin/acpctl\"\nargs = [\"mcp\", \"--attach\"]\n"
+	for _, c := range []struct{ text, words string }{
+		{server + "tools = { acp_peers = { approval_mode = \"approve\" } }\n", "mcp_servers.acp.tools is a value"},
+		{server + "tools.acp_inbox = { approval_mode = \"approve\" }\nenv.OTHER = \"1\"\n", "mcp_servers.acp.env is written with dots"},
+
+		{"mcp_servers = 1\n", "mcp_servers is an inline table"},
+		{"[[mcp_servers]]\nname = \"docs\"\n", "mcp_servers is a list"},
+	} {
+		o := newOptions(t.TempDir())
+		o.Socket = "/run/desk/acp.sock"
+		path := filepath.Join(o.Home, ".codex/config.toml")
+		writeFile(t, path, c.text, 0o600)
+		if err := tryAll("codex", o); err == nil || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%q: got %v, want %q", c.text, err, c.words)
+		}
+		if text, _ := os.ReadFile(path); string(text) != c.text {
+			t.Errorf("%q became %q", c.text, text)
+		}
+	}
+}
+
+// Servers that are written with dots elsewhere are no obstacle.
+func TestTOMLWithDots(t *testing.T) {
+	for _, text := range []string{
+		"mcp_servers.docs.command = \"docs\"\n",
+		"[mcp_servers]\ndocs.command = \"docs\"\n",
+		"[mcp_servers]\ndocs = { command = \"docs\" }\n",
+		"[mcp_servers.docs]\ncommand = \"docs\"\nenv.A = \"1\"\n\n[profiles.x]\nmodel = \"y\"\n",
+	} {
+		o := newOptions(t.TempDir())
+		o.Socket = "/run/desk/acp.sock"
+		path := filepath.Join(o.Home, ".codex/config.toml")
+		writeFile(t, path, text, 0o600)
+		if err := tryAll("codex", o); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		undoAll(t, "codex", o)
+		if got, _ := os.ReadFile(path); string(got) != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
+
+// A file that its owner has made read-only stays as it is.
+func TestReadOnlyFiles(t *testing.T) {
+	for program, config := range configs {
+		o := newOptions(t.TempDir())
+		writeFile(t, filepath.Join(o.Home, config), "", 0o400)
+		before := snapshot(t, o.Home)
+		if err := tryAll(program, o); err == nil || !strings.Contains(err.Error(), "is read-only: run chmod u+w") {
+			t.Errorf("%s: %v", program, err)
+		}
+		if after := snapshot(t, o.Home); after != before {
+			t.Errorf("%s: changed\n%s", program, after)
+		}
+		os.Chmod(filepath.Join(o.Home, config), 0o600)
+		if err := tryAll(program, o); err != nil {
+			t.Fatal(program, err)
+		}
+		os.Chmod(filepath.Join(o.Home, config), 0o400)
+		before = snapshot(t, o.Home)
+		undo, err := NewUndo(program, o)
+		if err != nil {
+			t.Fatal(program, err)
+		}
+		if _, err := undo.Write(); err == nil || !strings.Contains(err.Error(), "is read-only: run chmod u+w") {
+			t.Errorf("%s: undo: %v", program, err)
+		}
+		if after := snapshot(t, o.Home); after != before {
+			t.Errorf("%s: undoing changed\n%s", program, after)
+		}
+	}
+}
+
+// What a program writes between setup's reading and its writing stays.
+func TestWrittenMeanwhile(t *testing.T) {
+	for _, was := range []string{"{}", ""} {
+		at := ownPlace(t.TempDir(), "config")
+		if was != "" {
+			writeFile(t, at.path, was, 0o600)
+		}
+		f, err := readFile(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, at.path, "{\"a\":1}", 0o600)
+		if err := f.write([]byte("{\"b\":1}")); err == nil || !strings.Contains(err.Error(), "run setup again") {
+			t.Errorf("from %q: write: %v", was, err)
+		}
+		if err := f.remove(); err == nil || !strings.Contains(err.Error(), "run setup again") {
+			t.Errorf("from %q: remove: %v", was, err)
+		}
+		if text, _ := os.ReadFile(at.path); string(text) != "{\"a\":1}" {
+			t.Errorf("from %q: it has %q", was, text)
+		}
+		if names, _ := os.ReadDir(filepath.Dir(at.path)); len(names) != 1 {
+			t.Errorf("from %q: left %v", was, names)
+		}
+	}
+}
+
+// Undoing needs no copy of what was: where it is gone or damaged, setup's part goes by its position.
+func TestUndoWithoutBackup(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"gone":    os.Remove,
+		"damaged": func(path string) error { return os.WriteFile(path, []byte("{\"x\""), 0o600) },
+	} {
+		o := newOptions(t.TempDir())
+		path := filepath.Join(o.Home, ".claude.json")
+		writeFile(t, path, "{\n  \"a\": 1\n}\n", 0o600)
+		if err := tryAll("claude", o); err != nil {
+			t.Fatal(err)
+		}
+		if err := damage(o.backupPath(path)); err != nil {
+			t.Fatal(err)
+		}
+		undoAll(t, "claude", o)
+		if text, _ := os.ReadFile(path); string(text) != "{\n  \"a\": 1\n}\n" {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+}
+
+// Setup that ended between its record and the file is done again, and undone.
+func TestInterruptedSetup(t *testing.T) {
+	for _, was := range []string{"{\n}\n", ""} {
+		o := newOptions(t.TempDir())
+		at := ownPlace(o.Home, "dir", "config")
+		if was != "" {
+			writeFile(t, at.path, was, 0o600)
+		}
+		f, err := readFile(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.keep(f, nil, "claude", []byte("new"), nil, nil); err != nil { // and then the end
+			t.Fatal(err)
+		}
+		r, err := o.readRecord(at.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.keep(f, r, "claude", []byte("new"), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if r, err = o.readRecord(at.path); err != nil || !r.IsExact || r.Existed != (was != "") {
+			t.Errorf("from %q: %+v, %v", was, r, err)
+		}
+	}
+}
+
+// A home directory that is reached by a link, and has no folder for the file yet, is no change.
+func TestHomeBehindALink(t *testing.T) {
+	for program, config := range configs {
+		dir := t.TempDir()
+		writeFile(t, filepath.Join(dir, "real", ".profile"), "", 0o600)
+		if err := os.Symlink("real", filepath.Join(dir, "home")); err != nil {
+			t.Fatal(err)
+		}
+		o := newOptions(filepath.Join(dir, "home"))
+		if err := tryAll(program, o); err != nil {
+			t.Errorf("%s: %v", program, err)
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, "real", config)); !strings.Contains(string(text), fakeCommand) {
+			t.Errorf("%s: %q, %v", program, text, err)
+		}
+		undoAll(t, program, o)
+		if names, _ := os.ReadDir(filepath.Join(dir, "real")); len(names) != 2 { // .profile and state
+			t.Errorf("%s: undone, there is %v", program, names)
+		}
+	}
+}
+
+// What somebody has changed since setup stays when it is undone, whatever the file looks like.
+func TestUndoAfterForeignEdits(t *testing.T) {
+	forms := map[string][]string{
+		"claude": {
+			`{"a": 1}`, "{\"a\":1}\n", "{\n  \"a\": 1\n}", "\ufeff{\r\n\t\"a\": 1,\r\n\t\"mcpServers\": {}\r\n}\r\n", "{\n    \"mcpServers\": {\n        \"docs\": {\"command\": \"docs\"}\n    },\n    \"a\": 1\n}\n",
+			"{ \"mcpServers\" : { } , \"a\" : 1 }", "{\n\n\n\"a\": 1\n\n}\n\n", "{\"mcp\\u0053ervers\": {\"docs\": {}}, \"a\": 1}",
+		},
+		"opencode": {
+			"{\"a\": 1,}", "// first\n{\n  // of a\n  \"a\": 1, // one\n  /* last */\n}\n// end", "{\n\t\"a\": 1,\n\t\"mcp\": {\n\t\t// none yet\n\t},\n}\n", "{\r\n  \"permission\": {\"bash\": \"ask\",},\r\n  \"a\": 1\r\n}",
+			"{\"mcp\":{/* docs */\"docs\":{\"type\":\"local\"}/* end */},\"a\": 1}", "{ \"a\": 1 /* one */ }", "{\n  \"a\": 1 // one\n}\n",
+		},
+		"codex": {
+			"a = 1", "a = 1\r\n", "\ufeffa = 1\n\n\n", "a = 1 # one\n[tui]\nx = '''\n[mcp_servers.acp]\n'''\n", "a = 1\n[mcp_servers]\ndocs.command = \"docs\"\n# end\n", "[mcp_servers.docs]\ncommand = \"docs\"\n\n# of x\n[x]\na = 1\n",
+			"a = 1\n[[list]]\nb = 2\n[[list]]\nb = 3\n",
+		},
+	}
+	edit := strings.NewReplacer("\"a\": 1", "\"a\": {\"b\": [1, 2]}", "\"a\":1", "\"a\":\"x\"", "a = 1", "a = [\n  1, # one\n]")
+	for program, texts := range forms {
+		for _, text := range texts {
+			o := newOptions(t.TempDir())
+			o.Socket = "/run/desk/acp.sock"
+			path := filepath.Join(o.Home, configs[program])
+			writeFile(t, path, text, 0o600)
+			if err := tryAll(program, o); err != nil {
+				t.Errorf("%s %q: %v", program, text, err)
+				continue
+			}
+			with, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, path, edit.Replace(string(with)), 0o600)
+			if err := undoEverything(program, o); err != nil {
+				t.Errorf("%s %q: undo: %v", program, text, err)
+			}
+			if got, _ := os.ReadFile(path); string(got) != edit.Replace(text) {
+				t.Errorf("%s %q with setup\n%s\nand undone %q", program, text, with, got)
+			}
+		}
+	}
+}
+
+// A file whose line ends somebody has converted since setup is what it was, converted.
+func TestUndoAfterConversion(t *testing.T) {
+	toCRLF, toLF := strings.NewReplacer("\n", "\r\n"), strings.NewReplacer("\r\n", "\n")
+	for file, program := range map[string]string{".claude/CLAUDE.md": "claude", ".codex/config.toml": "codex", ".claude.json": "claude", ".config/opencode/opencode.json": "opencode"} {
+		for _, lines := range [][]string{{"{", "\"a\": {}", "}", "", ""}, {"{", "\"a\": {}", "}"}} {
+			text := strings.Join(lines, "\n")
+			if !strings.HasSuffix(file, ".json") {
+				text = strings.NewReplacer("\"a\": {}", "a = 1", "{", "# begin", "}", "# end").Replace(text)
+			}
+			for _, r := range []*strings.Replacer{toCRLF, toLF} {
+				was := text
+				if r == toLF {
+					was = toCRLF.Replace(text)
+				}
+				o := newOptions(t.TempDir())
+				path := filepath.Join(o.Home, file)
+				writeFile(t, path, was, 0o600)
+				if err := tryAll(program, o); err != nil {
+					t.Fatalf("%s %q: %v", file, was, err)
+				}
+				with, _ := os.ReadFile(path)
+				writeFile(t, path, r.Replace(string(with)), 0o600)
+				if err := undoEverything(program, o); err != nil {
+					t.Errorf("%s %q: %v", file, was, err)
+				}
+				got, _ := os.ReadFile(path)
+				if want := r.Replace(was); string(got) != want {
+					t.Errorf("%s %q, with setup, converted and undone is %q", file, was, got)
+				}
+			}
+		}
+	}
+}
+
+// A server of ours that is disabled is enabled, and undoing gives back what there was. Another's stays.
+func TestDisabledServer(t *testing.T) {
+	for program, forms := range map[string][2]string{
+		"codex":    {"[mcp_servers.acp]\nenabled = false # for now\ncommand = \"%s\"\nargs = [\"mcp\"]\n", "enabled = true # for now"},
+		"opencode": {"{\"mcp\": {\"acp\": {\"enabled\": false, \"command\": [\"%s\", \"mcp\"]}}}", "\"enabled\": true"},
+	} {
+		o := newOptions(t.TempDir())
+		path := filepath.Join(o.Home, configs[program])
+		text := strings.Replace(forms[0], "%s", fakeCommand, 1)
+		writeFile(t, path, text, 0o600)
+		if err := tryAll(program, o); err != nil {
+			t.Fatal(program, err)
+		}
+		if with, _ := os.ReadFile(path); !strings.Contains(string(with), forms[1]) {
+			t.Errorf("%s: it is not enabled: %s", program, with)
+		}
+		undoAll(t, program, o)
+		if got, _ := os.ReadFile(path); string(got) != text {
+			t.Errorf("%s: undone it is %q", program, got)
+		}
+		text = strings.Replace(forms[0], "%s", "/opt/other/bin/other", 1)
+		writeFile(t, path, text, 0o600)
+		if err := tryAll(program, o); err == nil || !strings.Contains(err.Error(), "that is not acpctl: remove it") {
+			t.Errorf("%s: another's: %v", program, err)
+		}
+		undoAll(t, program, o)
+		if got, _ := os.ReadFile(path); string(got) != text {
+			t.Errorf("%s: another's became %q", program, got)
+		}
+	}
+}
+
+func undoEverything(program string, o Options) error {
+	undo, err := NewUndo(program, o)
+	if err == nil {
+		_, err = undo.Write()
+	}
+	return err
+}
