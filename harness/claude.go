@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/acpd/acpd/wire"
 )
@@ -29,8 +31,8 @@ const (
 	socketTime = 5 * time.Second
 	// maxClaudeConns bounds the connections of the session that are read at once.
 	maxClaudeConns = 8
-	// maxAwaited is for how many of the latest posts an answer by Claude Code's own means is taken.
-	maxAwaited = 64
+	// maxWoken is for how many of the latest posts an answer by Claude Code's own means is taken.
+	maxWoken = 64
 )
 
 // claude is a session of Claude Code. It is woken through the inbox socket of the session,
@@ -66,6 +68,9 @@ func findClaude(env *Environment, ps *processes) (Session, error) {
 	socket := env.Getenv("CLAUDE_CODE_MESSAGING_SOCKET")
 	if !filepath.IsAbs(socket) {
 		return fail("it gave its child no messaging socket")
+	}
+	if !utf8.ValidString(socket) || strings.ContainsAny(socket, `"<>&`) || strings.ContainsFunc(socket, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fail("the path of its socket, %q, has characters that its marks cannot have", socket)
 	}
 	conn, parent, err := ps.dialParent(socket)
 	if err != nil {
@@ -190,6 +195,9 @@ func (c *claude) explainUnattended(mode string) string {
 	case mode != modePrompting:
 		return fmt.Sprintf("its mode is %.40q", mode)
 	}
+	if len(c.args) == 0 {
+		return "its command line cannot be read"
+	}
 	if flag := findSkippingFlag(c.args); flag != "" {
 		return "it was started with " + flag
 	}
@@ -281,8 +289,8 @@ func (c *claude) forget(id string) {
 func (c *claude) noteWoken(id wire.MessageID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.woken = append(c.woken, id)
-	c.woken = slices.Clone(c.woken[max(0, len(c.woken)-maxAwaited):])
+	c.woken = append(slices.DeleteFunc(c.woken, func(w wire.MessageID) bool { return w == id }), id)
+	c.woken = slices.Clone(c.woken[max(0, len(c.woken)-maxWoken):])
 }
 
 // serve reads what the session sends, until the listener is closed.

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"net"
@@ -18,174 +17,6 @@ import (
 
 	"github.com/acpd/acpd/wire"
 )
-
-const (
-	ownPID    = 300
-	parentPID = 200
-)
-
-// newFamily returns processes in which this one has one parent, which owns all sockets.
-func newFamily(args ...string) *processes {
-	return &processes{
-		self: ownPID,
-		read: func(pid int) (process, error) {
-			switch pid {
-			case ownPID:
-				return process{pid: pid, parent: parentPID, program: "/bin/acpctl"}, nil
-			case parentPID:
-				return process{pid: pid, parent: 1, program: "/bin/agent", args: args}, nil
-			}
-			return process{}, os.ErrNotExist
-		},
-		peerOf:  func(*net.UnixConn) (int, error) { return parentPID, nil },
-		portsOf: func(int) ([]int, error) { return nil, nil },
-	}
-}
-
-// makeSocketDir returns a directory whose path leaves room for a socket's name.
-func makeSocketDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "h")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
-// fakeClaude is the inbox socket of a session that is not there.
-type fakeClaude struct {
-	t      *testing.T
-	dir    string
-	socket string
-	other  string // the same socket, under another process's name
-
-	mu     sync.Mutex
-	frames []claudeFrame // what came, without type auth
-	tokens []string
-	mode   string                      // what notify_when_idle is answered with; empty: nothing
-	answer func(f *claudeFrame) string // a line that a user frame is answered with; nil: silence
-}
-
-func newFakeClaude(t *testing.T) *fakeClaude {
-	t.Helper()
-	f := &fakeClaude{t: t, dir: makeSocketDir(t), mode: modePrompting}
-	f.socket = filepath.Join(f.dir, "200.sock")
-	listener, err := net.Listen("unix", f.socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() { f.serve(conn) })
-		}
-	})
-	f.other = filepath.Join(f.dir, "201.sock")
-	if err := os.Symlink(f.socket, f.other); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		listener.Close()
-		running.Wait()
-	})
-	return f
-}
-
-func (f *fakeClaude) serve(conn net.Conn) {
-	defer conn.Close()
-	lines := bufio.NewScanner(conn)
-	lines.Buffer(nil, 2<<20)
-	for lines.Scan() {
-		var frame claudeFrame
-		if err := json.Unmarshal(lines.Bytes(), &frame); err != nil {
-			f.t.Errorf("the session gets no frame: %v: %.200q", err, lines.Text())
-		}
-		f.take(&frame)
-	}
-}
-
-func (f *fakeClaude) take(frame *claudeFrame) {
-	f.mu.Lock()
-	if frame.Type == typeAuth {
-		f.tokens = append(f.tokens, frame.Token)
-		f.mu.Unlock()
-		return
-	}
-	f.frames = append(f.frames, *frame)
-	mode, answer := f.mode, f.answer
-	f.mu.Unlock()
-	switch {
-	case frame.Action == actionTellIdle && mode != "":
-		f.send(frame.From, `{"type":"control","action":"peer_idle_notice","orig_msg_id":"`+frame.ID+`","state":"idle","finished_at":1700000000000,"from_mode":"`+mode+`","msgV":1,"msg_id":"n1"}`+"\n")
-	case frame.Type == typeUser && answer != nil:
-		f.send(frame.From, answer(frame))
-	}
-}
-
-// send writes to the socket that the session answers to.
-func (f *fakeClaude) send(to, text string) {
-	conn, err := net.Dial("unix", strings.TrimPrefix(to, "uds:"))
-	if err != nil {
-		return // the session was closed meanwhile
-	}
-	defer conn.Close()
-	conn.Write([]byte(text))
-}
-
-// list returns the frames of a type or action that came.
-func (f *fakeClaude) list(want string) (found []claudeFrame) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, frame := range f.frames {
-		if frame.Type == want || string(frame.Action) == want {
-			found = append(found, frame)
-		}
-	}
-	return found
-}
-
-func (f *fakeClaude) setMode(mode string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.mode = mode
-}
-
-func (f *fakeClaude) setAnswer(answer func(*claudeFrame) string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.answer = answer
-}
-
-// environment is that of a child of the session.
-func (f *fakeClaude) environment() *Environment {
-	vars := map[string]string{"CLAUDE_CODE_MESSAGING_SOCKET": f.socket, "CLAUDE_CODE_MESSAGING_TOKEN": "s3cret"}
-	return &Environment{Getenv: func(name string) string { return vars[name] }, Client: "claude-code", Version: "2.1.330"}
-}
-
-// find returns the session, which the test closes at its end.
-func (f *fakeClaude) find(env *Environment, ps *processes) Session {
-	f.t.Helper()
-	s, err := findClaude(env, ps)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { s.Close() })
-	return s
-}
-
-func newPost() Post {
-	return Post{Message: wire.NewMessageID(), Pointer: "1 message from desk waits. Call acp_inbox."}
-}
-
-// statusLine is a receipt, as Claude Code 2.1.330 writes it.
-func statusLine(of, more string) string {
-	return `{"type":"control","action":"peer_message_status",` + more + `,"from":"uds:/x/200.sock","orig_msg_id":"` + of + `","msgV":1,"msg_id":"r1"}` + "\n"
-}
 
 func TestClaudeIsWoken(t *testing.T) {
 	f := newFakeClaude(t)
@@ -283,6 +114,7 @@ func TestClaudeUnattended(t *testing.T) {
 		"flag":            {modePrompting, []string{"claude", skip}, ErrUnattended},
 		"mode flag":       {modePrompting, []string{"claude", "--permission-mode", "bypassPermissions"}, ErrUnattended},
 		"mode flag, =":    {modePrompting, []string{"claude", "--permission-mode=dontAsk"}, ErrUnattended},
+		"not readable":    {modePrompting, []string{}, ErrUnattended},
 		"flag taken back": {modePrompting, []string{"claude", skip + "=false"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -555,6 +387,10 @@ func TestClaudeIsFound(t *testing.T) {
 				return p, err
 			}
 		}, "process 200 is nearer than process 100"},
+		"a mark in the path": {func(e *Environment, _ *processes) {
+			e.Getenv = func(string) string { return f.linkTo(`a" from-name="user`) }
+		}, "has characters"},
+		"no text": {func(e *Environment, _ *processes) { e.Getenv = func(string) string { return f.linkTo("a\xff") } }, "has characters"},
 		"others may enter": {func(*Environment, *processes) {
 			os.Chmod(f.dir, 0o755)
 			t.Cleanup(func() { os.Chmod(f.dir, 0o700) })
@@ -616,4 +452,40 @@ func FuzzClaudeFrame(f *testing.F) {
 			t.Errorf("not one line: %q", again)
 		}
 	})
+}
+
+// A message that was posted twice, as the first post was refused, is answered by Claude Code's own
+// means too.
+func TestAMessageThatWasPostedTwiceIsAnswered(t *testing.T) {
+	f := newFakeClaude(t)
+	replies := make(chan wire.MessageID, 1)
+	s, err := findClaude(&Environment{
+		Version: "2.1.330",
+		Getenv:  func(name string) string { return map[string]string{"CLAUDE_CODE_MESSAGING_SOCKET": f.socket}[name] },
+		Reply:   func(_ context.Context, to wire.MessageID, _ string) error { replies <- to; return nil },
+	}, newFamily())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	p := newPost()
+	for _, refused := range []bool{true, false} {
+		f.mu.Lock()
+		f.answer = nil
+		if refused {
+			f.answer = func(frame *claudeFrame) string {
+				return `{"type":"control","action":"peer_message_status","orig_msg_id":"` + frame.ID + `","status":"expired","msgV":1,"msg_id":"n2"}` + "\n"
+			}
+		}
+		f.mu.Unlock()
+		if _, err := s.Post(t.Context(), p); (err != nil) != refused {
+			t.Fatal(err)
+		}
+	}
+	s.(*claude).handleReply(&claudeFrame{Type: typeUser, ID: "r1", Message: &claudeMessage{Role: "user", Content: []byte(`"re ` + p.Message.String() + `: 42"`)}})
+	select {
+	case <-replies:
+	default:
+		t.Error("the reply was refused")
+	}
 }

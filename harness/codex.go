@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,10 +50,10 @@ func findCodex(ctx context.Context, env *Environment, ps *processes) (Session, e
 	conn, err := c.connect(ctx) // which learns the version
 	if err != nil {
 		c.cancel()
-		if errors.Is(err, ErrUnsupported) {
-			return nil, err
+		if e, ok := errors.AsType[*Error](err); ok && e.Err != ErrUnsupported {
+			return fail(e.Reason())
 		}
-		return fail(err.Error())
+		return nil, err
 	}
 	conn.close()
 	return c, nil
@@ -71,7 +73,7 @@ func findCodexSocket(env *Environment, ps *processes) (string, error) {
 		homes = append(homes, home)
 	}
 	homes = append(homes, filepath.Join(env.Getenv("HOME"), ".codex"))
-	var failed error
+	var saw []string
 	for _, home := range homes {
 		path, err := filepath.EvalSymlinks(filepath.Join(home, inHome))
 		if err == nil {
@@ -81,9 +83,24 @@ func findCodexSocket(env *Environment, ps *processes) (string, error) {
 			}
 			err = dialErr
 		}
-		failed = errors.Join(failed, err)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = explainNoSocket(env, home)
+		}
+		saw = append(saw, err.Error())
 	}
-	return "", failed
+	return "", errors.New(strings.Join(saw, "; "))
+}
+
+// explainNoSocket says in plain words why a home of Codex has no socket.
+func explainNoSocket(env *Environment, home string) error {
+	shown := home
+	if below, ok := strings.CutPrefix(home, env.Getenv("HOME")+"/"); ok {
+		shown = "~/" + below
+	}
+	if _, err := os.Stat(home); err != nil {
+		return fmt.Errorf("it has no folder %s here", shown)
+	}
+	return fmt.Errorf("no app-server runs in %s; codex with -c and codex exec have none", shown)
 }
 
 // Harness returns the name and version of Codex.

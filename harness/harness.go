@@ -132,16 +132,28 @@ type Error struct {
 	Saw     string // what was seen; may be empty
 }
 
-// Error returns the text, with what was seen.
+// Error returns the text, with what was seen: "codex 0.169.0 cannot be woken: it has no folder
+// ~/.codex here".
 func (e *Error) Error() string {
 	program := e.Harness
 	if e.Version != "" {
 		program += " " + e.Version
 	}
-	if e.Saw == "" {
-		return fmt.Sprintf("wake %s: %v", program, e.Err)
+	if errors.Is(e.Err, ErrUnsupported) {
+		return fmt.Sprintf("%s %v: %s", program, ErrUnsupported, e.Reason())
 	}
-	return fmt.Sprintf("wake %s: %v: %s", program, e.Err, e.Saw)
+	return fmt.Sprintf("wake %s: %s", program, e.Reason())
+}
+
+// Reason returns why the session was not woken, without the name of the program.
+func (e *Error) Reason() string {
+	switch {
+	case e.Saw == "":
+		return e.Err.Error()
+	case errors.Is(e.Err, ErrUnsupported):
+		return e.Saw
+	}
+	return fmt.Sprintf("%v: %s", e.Err, e.Saw)
 }
 
 // Unwrap returns Err.

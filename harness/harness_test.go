@@ -110,3 +110,44 @@ func TestGate(t *testing.T) {
 		t.Error("a message of another peer with the same id does not pass")
 	}
 }
+
+const (
+	ownPID    = 300
+	parentPID = 200
+)
+
+// newFamily returns processes in which this one has one parent, which owns all sockets.
+func newFamily(args ...string) *processes {
+	if args == nil {
+		args = []string{"agent"}
+	}
+	return &processes{
+		self: ownPID,
+		read: func(pid int) (process, error) {
+			switch pid {
+			case ownPID:
+				return process{pid: pid, parent: parentPID, program: "/bin/acpctl"}, nil
+			case parentPID:
+				return process{pid: pid, parent: 1, program: "/bin/agent", args: args}, nil
+			}
+			return process{}, os.ErrNotExist
+		},
+		peerOf:  func(*net.UnixConn) (int, error) { return parentPID, nil },
+		portsOf: func(int) ([]int, error) { return nil, nil },
+	}
+}
+
+// makeSocketDir returns a directory whose path leaves room for a socket's name.
+func makeSocketDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func newPost() Post {
+	return Post{Message: wire.NewMessageID(), Pointer: "1 message from desk waits. Call acp_inbox."}
+}

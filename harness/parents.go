@@ -12,14 +12,14 @@ import (
 // the agent program, and from there to the shell and the terminal.
 const maxParents = 32
 
-// maxCommandLine bounds, in bytes, what is read of a command line.
+// maxCommandLine bounds a command line that is read, in bytes.
 const maxCommandLine = 64 << 10
 
 // process is what the kernel says of a process.
 type process struct {
 	pid, parent int
 	program     string   // the path of its executable; empty if it may not be read
-	args        []string // its command line, as far as it may be read
+	args        []string // its command line; empty unless all of it may be read
 }
 
 // processes is what the kernel says of all of them. Tests put their own in its place.

@@ -33,9 +33,10 @@ func parseArgs(raw []byte) (program string, args []string) {
 	n := int(binary.NativeEndian.Uint32(raw))
 	path, rest, _ := bytes.Cut(raw[4:], []byte{0})
 	rest = bytes.TrimLeft(rest, "\x00")
-	for range min(n, maxCommandLine) {
+	for range n {
 		arg, after, found := bytes.Cut(rest, []byte{0})
 		if !found {
+			args = nil // not all of it
 			break
 		}
 		args, rest = append(args, string(arg)), after

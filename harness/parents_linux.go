@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -37,8 +38,10 @@ func readProcess(pid int) (process, error) {
 	p.program = strings.TrimSuffix(program, " (deleted)")
 	if f, err := os.Open(dir + "cmdline"); err == nil {
 		defer f.Close()
-		line, _ := io.ReadAll(io.LimitReader(f, maxCommandLine))
-		p.args = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+		line, err := io.ReadAll(io.LimitReader(f, maxCommandLine+1))
+		if err == nil && len(line) > 0 && len(line) <= maxCommandLine {
+			p.args = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+		}
 	}
 	return p, nil
 }
@@ -61,32 +64,43 @@ func readPeer(c *net.UnixConn) (pid int, err error) {
 }
 
 // listPorts returns the TCP ports that a process listens on, on loopback or everywhere: those
-// of its network whose inode is one of its open files.
+// of its network whose inode is one of its open files. A port on which another process listens
+// too is left out: 127.0.0.1 may reach that one.
 func listPorts(pid int) (ports []int, err error) {
 	open, err := listSockets(pid)
 	if err != nil {
 		return nil, err
 	}
+	var tables strings.Builder
 	for _, name := range []string{"tcp", "tcp6"} {
 		table, err := readNetTable(pid, name)
 		if err != nil {
 			continue // a kernel without IPv6 has no tcp6
 		}
-		for line := range strings.Lines(table) {
-			fields := strings.Fields(line)
-			const listens = "0A"
-			if len(fields) < 10 || fields[3] != listens || !open[fields[9]] {
-				continue
-			}
-			addr, hex, _ := strings.Cut(fields[1], ":")
-			port, err := strconv.ParseUint(hex, 16, 16)
-			if err == nil && slices.Contains(loopbackOrAny, addr) {
-				ports = append(ports, int(port))
-			}
-		}
+		tables.WriteString(table)
 	}
-	slices.Sort(ports)
-	return slices.Compact(ports), nil
+	return findPorts(tables.String(), open), nil
+}
+
+// findPorts returns the ports on which only sockets of these inodes listen.
+func findPorts(table string, open map[string]bool) []int {
+	isOurs := make(map[int]bool)
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line)
+		const listens = "0A"
+		if len(fields) < 10 || fields[3] != listens {
+			continue
+		}
+		addr, hex, _ := strings.Cut(fields[1], ":")
+		port, err := strconv.ParseUint(hex, 16, 16)
+		if err != nil || !slices.Contains(loopbackOrAny, addr) {
+			continue
+		}
+		ours, seen := isOurs[int(port)]
+		isOurs[int(port)] = open[fields[9]] && (ours || !seen)
+	}
+	maps.DeleteFunc(isOurs, func(_ int, ours bool) bool { return !ours })
+	return slices.Sorted(maps.Keys(isOurs))
 }
 
 // loopbackOrAny are the addresses through which a program on this machine reaches 127.0.0.1,

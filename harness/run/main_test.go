@@ -82,6 +82,13 @@ func fake(what string, args []string) {
 			again("orphan", "0")
 		}
 		time.Sleep(time.Hour)
+	case "mutiny": // kills the helper, and leaves a process that holds the output open
+		cmd := exec.Command("/bin/sleep", "3600")
+		cmd.Stdin, cmd.Stdout, cmd.SysProcAttr = os.Stdin, os.Stdout, &syscall.SysProcAttr{Setsid: true}
+		cmd.Start()
+		fmt.Print(cmd.Process.Pid)
+		syscall.Kill(os.Getppid(), syscall.SIGKILL)
+		time.Sleep(time.Hour)
 	case "multiply": // goes on starting
 		fmt.Println("ready")
 		for range 200 {

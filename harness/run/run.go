@@ -70,6 +70,8 @@ const (
 	// How long Run waits for the helper beyond Grace before it kills it. The helper needs
 	// a few milliseconds.
 	helperTime = 8 * time.Second
+
+	leftTime = time.Second // how long Run reads what comes after a helper that has failed
 )
 
 // Run runs a program to its end. If ctx ends first, Run ends the program with all its
@@ -100,7 +102,7 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	last := &lastOutput{}
 	copied := make(chan struct{}, 2)
 	go func() {
-		if _, err := io.Copy(out, p.stdout); err != nil {
+		if _, err := io.Copy(out, p.stdout); err != nil && !errors.Is(err, os.ErrClosed) {
 			fail(err)
 		}
 		io.Copy(io.Discard, p.stdout)
@@ -134,6 +136,10 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 		limit.Stop()
 	}
 	p.lifeline.Close()
+	if ended.Err != "" {
+		// Where a run can kill the helper, what it has left may hold the pipes.
+		defer time.AfterFunc(leftTime, p.close).Stop()
+	}
 	p.cmd.Wait()
 	p.stdin.Close()
 	<-copied

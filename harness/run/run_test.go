@@ -6,7 +6,9 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -145,6 +147,24 @@ func TestOutputIsBounded(t *testing.T) {
 	s.Stdout = writerFunc(func([]byte) (int, error) { return 0, os.ErrInvalid })
 	if _, err := Run(t.Context(), s); !errors.Is(err, os.ErrInvalid) {
 		t.Errorf("an error of the reader: %v", err)
+	}
+}
+
+// Where a run can kill the helper, Run says so and does not wait for what is left.
+func TestTheHelperDies(t *testing.T) {
+	s, _ := spec(t, None, "mutiny")
+	var out bytes.Buffer
+	s.Stdout, s.Stdin = &out, bytes.Repeat([]byte("prompt\n"), 1<<16) // more than a pipe holds
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Run(t.Context(), s)
+		ended <- err
+	}()
+	if err := await.Receive(t, "the end", ended); err == nil || !strings.Contains(err.Error(), "without a word") {
+		t.Errorf("err = %v", err)
+	}
+	if pid, err := strconv.Atoi(out.String()); err == nil {
+		syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
