@@ -47,6 +47,7 @@ const (
 	MethodSpeak       = "speak"
 	MethodSubscribe   = "subscribe"
 	MethodSession     = "session"
+	MethodUnposted    = "unposted"
 )
 
 // MethodWake is the method by which a daemon tells a session of a message in the inbox, or of

@@ -26,16 +26,22 @@ type AttachParams struct {
 	Session       *SessionInfo        `json:"session,omitzero"`        // the agent is a live session, which answers only while it has a turn; nil: it answers by itself
 }
 
-// MaxSessionText bounds each text of a SessionInfo, in bytes.
-const MaxSessionText = 64
+const (
+	MaxSessionText = 64  // bytes of SessionInfo.Harness and Version
+	MaxReason      = 200 // bytes of SessionInfo.Unwakeable
+)
 
 // SessionInfo says which program a session runs in.
 //
 // A notify, result or error for a session goes to the inbox first. Then the daemon calls
 // wake, with which it tells the session of the message.
 type SessionInfo struct {
-	Harness string `json:"harness"`          // for one claude, codex, opencode
+	Harness string `json:"harness"`          // such as claude, codex, opencode
 	Version string `json:"version,omitzero"` // of the program
+
+	// Unwakeable says why nothing can wake the session, in a line for the daemon's owner: "it has
+	// no folder ~/.codex here". "": it may be woken.
+	Unwakeable string `json:"unwakeable,omitzero"`
 }
 
 // WakeGrant is the daemon's word that a session may be woken for a message. It rests on what
@@ -52,6 +58,13 @@ type WakeAnswer struct {
 	// Proven says that the program has proved that the message's text is in the input of the
 	// model. The daemon then removes the message from the inbox.
 	Proven bool `json:"proven"`
+}
+
+// UnpostedParams are the params of unposted, whose result is {}: the program of the session that
+// calls was given no pointer to a message for which it might be woken, and will not be.
+type UnpostedParams struct {
+	Peer identity.ID    `json:"peer"` // who sent the message
+	ID   wire.MessageID `json:"id"`
 }
 
 // SessionState is the result of session, which has no params and is for an agent that has

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
 )
 
 // The methods by which a program that starts headless runs of an agent program asks what
@@ -17,19 +18,19 @@ const (
 // MaxProfileName bounds the name of a profile, in bytes.
 const MaxProfileName = 32
 
-// ReserveParams are the params of budget.reserve: a run is to begin, for a message of Peer.
-// What it may cost at most counts as spent from then on.
+// ReserveParams are the params of budget.reserve: a run is to begin, for a query or delegation
+// on which the caller works. What it may cost at most counts as spent from then on.
 type ReserveParams struct {
-	Profile   string  `json:"profile"`
-	Peer      string  `json:"peer"`                // as the recipient of a message: name, id or prefix
-	MaxCost   float64 `json:"max_cost,omitzero"`   // in US dollars; 0: the agent program names no cost
-	MaxTokens uint64  `json:"max_tokens,omitzero"` // 0: not bounded beforehand
+	Profile   string         `json:"profile"`
+	Peer      identity.ID    `json:"peer"`                // that sent the query or delegation, and whose day the run counts in
+	Ref       wire.MessageID `json:"ref"`                 // the query or delegation
+	MaxCost   float64        `json:"max_cost,omitzero"`   // in US dollars; 0: the agent program names no cost
+	MaxTokens uint64         `json:"max_tokens,omitzero"` // 0: not bounded beforehand
 }
 
 // Reserved is the result of budget.reserve.
 type Reserved struct {
-	ID   string      `json:"id"`   // for budget.settle
-	Peer identity.ID `json:"peer"` // whose day it counts in
+	ID string `json:"id"` // for budget.settle
 	// Trust is another text after the peer was untrusted: whoever keeps conversations of
 	// the peer ends them then.
 	Trust string `json:"trust"`
@@ -39,9 +40,10 @@ type Reserved struct {
 // cost counts from then on instead of what was reserved. A run that is never settled has cost
 // what was reserved.
 type SettleParams struct {
-	ID     string  `json:"id"`
-	Cost   float64 `json:"cost,omitzero"` // in US dollars
-	Tokens uint64  `json:"tokens,omitzero"`
+	ID       string  `json:"id"`
+	Cost     float64 `json:"cost,omitzero"` // in US dollars
+	Tokens   uint64  `json:"tokens,omitzero"`
+	NotBegun bool    `json:"not_begun,omitzero"` // the run has not begun: all that was reserved is given back, and it counts as no run
 }
 
 // SpentParams are the params of budget.spent.

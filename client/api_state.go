@@ -184,6 +184,7 @@ type Task struct {
 	Agent     string         `json:"agent,omitzero"`      // taken, accepted and open: the attached name that works on it
 	Task      string         `json:"task"`                // its beginning
 	State     TaskState      `json:"state"`
+	Over      bool           `json:"over,omitzero"` // nothing is owed or expected any more: it is final, or accepted and no report is wanted
 	Deadline  Time           `json:"deadline"`
 	Outcome   string         `json:"outcome"`           // its beginning; the whole is in Result
 	Partials  uint64         `json:"partials,omitzero"` // how many have come
@@ -228,7 +229,7 @@ type TaskParams struct {
 	ID wire.MessageID `json:"id"`
 }
 
-// WaitParams are the params of wait, which returns when the delegation is final.
+// WaitParams are the params of wait, which returns when the delegation is over.
 type WaitParams struct {
 	ID            wire.MessageID `json:"id"`
 	TimeoutMS     uint64         `json:"timeout_ms,omitzero"`     // 0: no limit; else the error is timeout
@@ -239,12 +240,13 @@ type WaitParams struct {
 
 // InboxParams are the params of inbox. Empty filters match everything.
 type InboxParams struct {
-	Limit int      `json:"limit,omitzero"` // 0: the daemon's default
-	After uint64   `json:"after,omitzero"` // only what has a higher sequence number
-	Kinds []string `json:"kinds,omitempty"`
-	Peers []string `json:"peers,omitempty"`
-	Peek  bool     `json:"peek,omitzero"`  // ack may remove what is returned only when shown has named it
-	Taken bool     `json:"taken,omitzero"` // instead, messages for any agent that agents have acknowledged in the last 7 days
+	Limit int              `json:"limit,omitzero"` // 0: the daemon's default
+	After uint64           `json:"after,omitzero"` // only what has a higher sequence number
+	Kinds []string         `json:"kinds,omitempty"`
+	Peers []string         `json:"peers,omitempty"`
+	IDs   []wire.MessageID `json:"ids,omitempty"`
+	Peek  bool             `json:"peek,omitzero"`  // ack may remove what is returned only when shown has named it
+	Taken bool             `json:"taken,omitzero"` // instead, messages for any agent that agents have acknowledged in the last 7 days
 }
 
 // Inbox is the result of inbox.

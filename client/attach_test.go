@@ -188,7 +188,7 @@ func TestSessionIsWoken(t *testing.T) {
 		})
 	}()
 	a := <-s.attached
-	if want := []string{"error", "notify", "result"}; !slices.Equal(a.params.Kinds, want) || *a.params.Session != (SessionInfo{"claude", "2.1.330"}) {
+	if want := []string{"error", "notify", "result"}; !slices.Equal(a.params.Kinds, want) || *a.params.Session != (SessionInfo{Harness: "claude", Version: "2.1.330"}) {
 		t.Errorf("attached for %q as %+v", a.params.Kinds, a.params.Session)
 	}
 	for _, test := range []struct {

@@ -42,9 +42,9 @@ func (c *Client) callWhileDaemonAlive(ctx context.Context, notBefore time.Durati
 
 // watchDaemon asks the daemon again and again whether it lives. It returns an error when it
 // does not answer within Patience, but not before notBefore has passed, and nil when ctx ends.
-func (c *Client) watchDaemon(ctx context.Context, by time.Duration, method string) error {
-	patience := min(c.Patience, by)
-	for pause := by - patience; ; pause = c.Patience {
+func (c *Client) watchDaemon(ctx context.Context, notBefore time.Duration, method string) error {
+	patience := min(c.Patience, notBefore)
+	for pause := notBefore - patience; ; pause = c.Patience {
 		if pace.Sleep(ctx, pause) != nil {
 			return nil
 		}

@@ -37,7 +37,7 @@ const MinPeerPageSize = 2048
 //
 // The header is ours. It says who sent the message, that this is not the user and has no
 // authority, and how to answer. Of what the peer chooses it shows an agent's name of the form
-// [a-z0-9][a-z0-9._-]{0,31}, and "?" for any other.
+// [a-z0-9][a-z0-9._-]{0,31} that is no role's, such as user, and "?" for any other.
 //
 // In the text, control characters and those that hide or reorder others are removed; the
 // header counts them. Other systems' line breaks become line feeds. In the tags of agent
@@ -155,7 +155,7 @@ func (t *peerText) writeHeader(b *strings.Builder, digits, answer, which string)
 	fmt.Fprintf(b, "Message from peer %s (id %s)", peer, m.ID.Label())
 	switch {
 	case m.Agent == "":
-	case IsPlainAgentName(m.Agent):
+	case IsPlainAgentName(m.Agent) && !identity.IsRoleName(m.Agent):
 		fmt.Fprintf(b, ", its agent %s", m.Agent)
 	default:
 		b.WriteString(", its agent ?")
@@ -196,8 +196,8 @@ func formatAnswerHint(s string) string {
 	return s
 }
 
-// IsPlainAgentName reports whether an agent's name, which its peer chose, is fit to be shown as
-// it is: [a-z0-9][a-z0-9._-]{0,31}.
+// IsPlainAgentName reports whether an agent's name, which its peer chose, has the form of one:
+// [a-z0-9][a-z0-9._-]{0,31}.
 func IsPlainAgentName(s string) bool {
 	if s == "" || len(s) > 32 || strings.IndexByte("._-", s[0]) >= 0 {
 		return false

@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/acpd/acpd/identity"
 )
@@ -33,6 +34,18 @@ func (a *Agents) MayCall(agent string, peer identity.ID, name string) (allowed b
 	}
 	id := peer.String()
 	return slices.ContainsFunc(named.To, func(ref string) bool { return ref == id || ref == name && name != "" }), joinKey("agents", key+".to")
+}
+
+// FindMisnamed returns the attached agent that the entry of a name was probably meant for, "" if there
+// is none. attached are the names of all; those that have an entry are meant by it.
+func (a *Agents) FindMisnamed(name string, attached []string) string {
+	if name == star || slices.Contains(attached, name) {
+		return ""
+	}
+	return findNearestWord(name, slices.DeleteFunc(slices.Clone(attached), func(other string) bool {
+		_, has := a.Named[other]
+		return has || strings.HasPrefix(other, name+"-") // claude-2 is the second claude
+	}))
 }
 
 // FindWake returns what the settings say of a peer that would wake an agent for a kind, and

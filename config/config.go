@@ -124,7 +124,7 @@ type Agents struct {
 type Agent struct {
 	To      []string        `yaml:"to" example:"[desk]" doc:"The peers that it may call, by name or id, at most 256. [] allows none. It still answers whoever may call it. Default: all."`
 	Wake    map[string]Wake `yaml:"wake" key:"desk" doc:"Peers whose messages may wake it, by name or id, beside those of acpctl wake allow. Only a session is woken: an agent that answers with turns of a model. Default: none."`
-	Answers Answers         `yaml:"answers" example:"on" doc:"on: the final result or error of what it asked of a peer wakes it, and a question about that, once each. unattended: also if nobody is there to be asked for permissions. off: as acpctl wake says. Default: off."`
+	Answers Answers         `yaml:"answers" example:"on" doc:"on: the final result or error of what it asked of a peer wakes it, and a question about that, once each. unattended: also if nobody is there to be asked for permissions. off: not, although acpctl wake says so for every session. Default: as acpctl wake says."`
 }
 
 // Wake says for what a peer may wake a session.

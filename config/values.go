@@ -182,13 +182,10 @@ func (p *parser) checkAgents(named map[string]Agent) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		a, at := named[name], joinKey("agents", name)
-		switch {
-		case name == star:
-			if p.isSet(at+".wake") || p.isSet(at+".answers") {
-				p.addValueError(at, fmt.Errorf("no session is woken by a setting for every agent: name the agent, and leave only to here"))
-			}
-		case name == "" || len(name) > wire.MaxLabel || strings.Contains(name, "/") || identity.CleanClaim(name) != name:
-			p.addValueError(at, fmt.Errorf("%s: use the name of an agent, 1 to %d printable bytes without a slash", quoteClipped(name), wire.MaxLabel))
+		if name != star {
+			p.addValueError(at, identity.CheckAgentName(name))
+		} else if p.isSet(at+".wake") || p.isSet(at+".answers") {
+			p.addValueError(at, fmt.Errorf("no session is woken by a setting for every agent: name the agent, and leave only to here"))
 		}
 		if !p.isSet(at+".to") && !p.isSet(at+".wake") && !p.isSet(at+".answers") {
 			p.addValueError(at, fmt.Errorf("an empty entry: say something with to, wake or answers"))

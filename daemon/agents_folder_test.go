@@ -45,7 +45,7 @@ func (d *running) guestAgent(p client.AttachParams, h handler) (*local, string) 
 // until somebody decides so here too.
 var served = []string{
 	"ping", "discover", "query", "delegate", "cancel", "notify", "answer", "result", "error",
-	"whoami", "peers", "tasks", "task", "wait", "inbox", "shown", "ack", "attach", "speak", "session",
+	"whoami", "peers", "tasks", "task", "wait", "inbox", "shown", "ack", "attach", "speak", "session", "unposted",
 	"budget.reserve", "budget.settle",
 }
 

@@ -14,6 +14,25 @@ func (d *Daemon) serveAttach(ctx context.Context, s *localConn, p *client.Attach
 	if p.TakeOver && s.isGuest {
 		return nil, kinds.Errorf(kinds.NotAuthorized, "attach: take_over: no agent takes another's name on this socket: choose another name, or show the key of this one")
 	}
+	a, err := d.attachAgent(s, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.delegations.HandOverToAgent(ctx, a.Name, a.KeyHash); err != nil {
+		d.log.Warn("open delegations pass to the agent of their name in memory only", "agent", a.Name, "err", err)
+	}
+	d.delegations.UpdateAgentPresence(a.Name)
+	if a.IsSession() && p.Key != "" { // it has come back
+		d.calls.Go(func() { d.wakeRestored(context.WithoutCancel(ctx), a) })
+	}
+	d.log.Info("agent attached", "agent", a.Name, "domains", a.Domains, "kinds", a.Kinds)
+	return &client.Attached{Key: a.Key}, nil
+}
+
+// attachAgent enters the agent of a connection, and takes out those that it replaces.
+func (d *Daemon) attachAgent(s *localConn, p *client.AttachParams) (*registry.Agent, error) {
+	d.attaching.Lock()
+	defer d.attaching.Unlock()
 	a, replaced, err := d.agents.Attach(s.conn, *p, s.isGuest, d.delegations.AgentsWithOpenWork())
 	if err != nil {
 		return nil, err
@@ -29,18 +48,26 @@ func (d *Daemon) serveAttach(ctx context.Context, s *localConn, p *client.Attach
 			old.Conn.Close() // it would wait for messages in vain
 		}
 	}
-	if err := d.delegations.HandOverToAgent(ctx, a.Name, a.KeyHash); err != nil {
-		d.log.Warn("open delegations pass to the agent of their name in memory only", "agent", a.Name, "err", err)
+	if a.IsSession() {
+		d.waker.Attach(a.Name, a.Session.Unwakeable != "")
+	}
+	return a, nil
+}
+
+// detachAgent takes out the agent of a connection that has ended, if it had one. comesBack says
+// that it is the daemon that ends, so that what a session had begun does not.
+func (d *Daemon) detachAgent(s *localConn, comesBack bool) {
+	d.attaching.Lock()
+	defer d.attaching.Unlock()
+	a := d.agents.Detach(s.conn, d.delegations.AgentsWithOpenWork)
+	if a == nil {
+		return
 	}
 	d.delegations.UpdateAgentPresence(a.Name)
-	if a.IsSession() {
-		d.waker.Attach(a.Name)
-		if p.Key != "" { // it has come back
-			d.calls.Go(func() { d.wakeRestored(context.WithoutCancel(ctx), a.Name) })
-		}
+	if !comesBack {
+		d.endSession(a)
 	}
-	d.log.Info("agent attached", "agent", a.Name, "domains", a.Domains, "kinds", a.Kinds)
-	return &client.Attached{Key: a.Key}, nil
+	d.log.Info("agent detached", "agent", a.Name)
 }
 
 // serveSpeak makes the connection call as the agent that has the key. The connection answers

@@ -74,3 +74,23 @@ func TestANameWithOpenWorkNeedsItsKey(t *testing.T) {
 	leave(last)
 	desk.guestAgent(client.AttachParams{Name: "planner"}, say(accepted))
 }
+
+// Whoever attaches under a name that is free gets what waits for that name, but not what the agent
+// had before it: that needs the key.
+func TestAFreeNameGetsWhatWaitsForIt(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	first := desk.session("claude")
+	given := delegateTo(first.local, "laptop", task1(""))
+	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
+	held := laptop.dial().notify(first.notice("desk"))
+	desk.guest(nil).refused(kinds.Invalid, "attach", client.AttachParams{Name: "claude", Session: claude})
+	first.Close()
+	await.Until(t, "the session has ended", func() bool { return desk.agents.FindByName("claude") == nil })
+	second := desk.session("claude")
+	if ids := second.unread(); len(ids) != 2 || ids[1] != held.ID {
+		t.Errorf("%d messages wait for the name", len(ids))
+	}
+	second.refused(kinds.NotFound, "task", client.TaskParams{ID: given.ID})
+}

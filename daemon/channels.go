@@ -56,7 +56,7 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	c.Gateway, err = remote.OpenGateway(ctx, remote.Config{
 		Self: d.id, Trusted: d.trust.FindPeer, Peers: d.trust.Peers, Hosts: d.listChannelHosts,
 		Engine: openintent.Config{
-			Store: d.store, Budget: d.budget, Log: d.log, Lines: d.refusalLog, Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,
+			Store: d.store, Budget: d.budget, Log: d.log, PeerLog: d.refusalLog, Lenient: how.Lenient, HeldList: how.HeldList, RequestTTL: how.RequestTTL, Retention: how.Retention,
 			MaxPayload: how.MaxPayload, QuietAgents: how.QuietAgents,
 			Room: func(home string) error {
 				from, err := identity.ParseID(home)

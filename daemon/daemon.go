@@ -97,6 +97,8 @@ type Daemon struct {
 	space      diskSpace
 
 	agents          *registry.Registry
+	attaching       sync.Mutex // held while an agent is attached or detached, so that each step finds what the last one left
+	restoring       sync.Mutex // held while it is listed what may wake a session that has come back
 	waker           *waking.Waker
 	delegations     *delegation.Table
 	inbox           *inbox.Inbox
@@ -219,7 +221,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if d.inbox, err = inbox.OpenInbox(ctx, d.store, d.budget, cfg.MaxMessage, d.space.checkRoom); err != nil {
 		return err
 	}
-	if d.delegations, err = delegation.OpenTable(ctx, d.store, d.agents, d.budget, d.log); err != nil {
+	if d.delegations, err = delegation.OpenTable(ctx, d.store, d.agents, d.budget, d.releaseSession, d.log); err != nil {
 		return err
 	}
 	if err := d.openWaker(ctx); err != nil {

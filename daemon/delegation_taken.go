@@ -54,26 +54,27 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 	})()
 	var ack wire.Payload
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: p.DeadlineMS}
-	end := func() {}
+	accepted := false
 	if a.IsSession() {
-		end = d.beginExchangeWithSession(ctx, a, sender, in)
+		end := d.beginExchangeWithSession(ctx, a, sender, in)
+		defer func() {
+			if !accepted {
+				end()
+			}
+		}()
 	}
 	if err := callAgent(running, kinds.AckDeadline, a, in, &ack); err != nil {
-		end()
 		return inbox.Outcome{Err: d.endUnacknowledgedTask(ctx, t, err)}, true
 	}
 	said, err := parseAck(ack)
 	if err != nil {
-		end()
 		return inbox.Outcome{Err: d.endUnacknowledgedTask(ctx, t, err)}, true
 	}
 	if err := d.delegations.RecordAck(ctx, t, said.Accepted, ack, place); err != nil {
 		return inbox.Outcome{Err: d.endUnacknowledgedTask(ctx, t, err)}, true
 	}
+	accepted = said.Accepted
 	d.delegations.UpdateAgentPresence(a.Name) // it may have left while this was written
-	if a.IsSession() && !said.Accepted {
-		end()
-	}
 	if a.IsSession() && d.agents.FindByName(a.Name) == nil && !d.draining.Load() {
 		d.delegations.EndForLostSession(a.Name)
 	}
@@ -159,7 +160,6 @@ func (d *Daemon) endCancelledTask(ctx context.Context, t *delegation.Delegation,
 	if c, err := kinds.ParsePayload[kinds.Cancel](env.Payload); err == nil && c.Reason != "" {
 		outcome = c.Reason
 	}
-	d.waker.Release(t.Agent, t.Peer, t.ID)
 	return d.space.reserve.RunWithReserve(func() error {
 		_, err := d.delegations.EndDelegation(ctx, t, delegation.Ending{State: client.TaskCancelled, ID: env.ID, Outcome: outcome})
 		return err
@@ -221,7 +221,6 @@ func (d *Daemon) sendReport(ctx context.Context, s *localConn, kind string, p *c
 	if err := d.space.reserve.RunWithReserve(func() error { _, err := d.recordReport(ctx, t, what); return err }); err != nil {
 		return nil, err
 	}
-	d.waker.Release(t.Agent, t.Peer, t.ID)
 	return &client.Receipt{ID: env.ID, State: client.ReceiptState(state)}, nil
 }
 

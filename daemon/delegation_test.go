@@ -405,12 +405,12 @@ func TestWaitEnds(t *testing.T) {
 	brief := delegateTo(asker, "laptop", task1(`,"deadline_ms":100`))
 	var s client.Task
 	asker.must("wait", client.WaitParams{ID: brief.ID}, &s)
-	if s.State != client.TaskExpired {
+	if s.State != client.TaskExpired || !s.Over {
 		t.Errorf("%+v", s)
 	}
 	silent := delegateTo(asker, "laptop", task1(`,"report_back":false`))
 	asker.must("wait", client.WaitParams{ID: silent.ID}, &s)
-	if s.State != client.TaskAccepted {
+	if s.State != client.TaskAccepted || !s.Over {
 		t.Errorf("%+v", s)
 	}
 	// It is the daemon that ends, and not the caller.

@@ -30,6 +30,9 @@ func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wi
 	var err error
 	switch env.Kind {
 	case kinds.KindQuery:
+		if err = d.checkID(env); err != nil {
+			break
+		}
 		if env.Ref == nil {
 			answer, err = d.handleQuery(ctx, sender, request)
 		} else {
@@ -70,6 +73,9 @@ func (d *Daemon) handleMessage(ctx context.Context, message kinds.Checked) (wire
 // first run.
 func (d *Daemon) handleMessageOnce(ctx context.Context, sender identity.Peer, message kinds.Checked) (out inbox.Outcome) {
 	env := message.Envelope
+	if err := d.checkID(env); err != nil {
+		return inbox.Outcome{Err: err}
+	}
 	first, fresh, err := d.repeats.BeginRun(sender.ID, env)
 	if err != nil {
 		return inbox.Outcome{Err: err}
@@ -165,7 +171,7 @@ func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query ki
 		return nil, err
 	}
 	defer d.agents.ReleasePlace(p)
-	d.queries.add(env)
+	d.queries.add(env, p.Agent)
 	defer d.queries.remove(env)
 	deadline := queryTimeout(query)
 	var answer wire.Payload
@@ -185,7 +191,7 @@ func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query ki
 func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*registry.Reservation, error) {
 	p, err := d.agents.ReserveAgent(from, false, kind, domain, name)
 	if err != nil && name == "" && isNoAgentError(err) {
-		if name = d.chooseSession(from, kind, domain); name != "" {
+		if name, err = d.chooseSession(from, kind, domain, err); err == nil {
 			p, err = d.agents.ReserveAgent(from, false, kind, domain, name)
 		}
 	}

@@ -84,7 +84,7 @@ func TestPeersTakeTurnsAtAnAgent(t *testing.T) {
 	}
 	waiting := func(d *running) (n int) {
 		for _, id := range sent[d] {
-			if _, open := laptop.queries.findChain(id); open {
+			if _, _, open := laptop.queries.find(id); open {
 				n++
 			}
 		}

@@ -1,9 +1,13 @@
 package daemon
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -59,5 +63,50 @@ func TestEveryKindIsDispatched(t *testing.T) {
 		if env := envelope("thirteenth", false); asExchange(env) || asMessage(env) {
 			t.Error("an unknown kind was dispatched")
 		}
+	}
+}
+
+// What is refused before an agent hears of it, and what an agent that fails leads to.
+func TestRefusedExchanges(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	writeConfig(t, dir, "policy:\n  planner: {kinds: [query]}\n")
+	desk, planner, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "planner"), start(t, dir, "laptop")
+	befriend(t, desk, laptop)
+	befriend(t, planner, laptop)
+	refused := func(of *running, code kinds.Code, method string, params any) {
+		t.Helper()
+		if e := of.dial().refused(code, method, params); e.From != laptop.ID().String() {
+			t.Errorf("%s: %+v", method, e)
+		}
+	}
+	refused(planner, kinds.NotAuthorized, "ping", client.PingParams{To: "laptop"})
+	refused(planner, kinds.NotAuthorized, "discover", client.DiscoverParams{To: "laptop"})
+	refused(desk, kinds.NoAgent, "discover", client.DiscoverParams{To: "laptop/nobody"})
+
+	laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) { r.RespondError(errors.New("out of paper")) })
+	refused(desk, kinds.Internal, "query", client.QueryParams{To: "laptop", Payload: query("?")})
+
+	laptop.session("claude")
+	sessions := func() []string {
+		var got client.Answer
+		desk.dial().must("discover", client.DiscoverParams{To: "laptop", Fresh: true}, &got)
+		return parse[kinds.Capabilities](t, got.Payload).Sessions
+	}
+	if got := sessions(); !slices.Equal(got, []string{"claude"}) {
+		t.Errorf("%q answer when they have a turn", got)
+	}
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	if got := sessions(); len(got) > 0 {
+		t.Errorf("%q may be woken, and answer when they have a turn", got)
+	}
+
+	// The sender was untrusted while the message came.
+	env := wire.NewEnvelope(identity.ID{0x1a}, laptop.ID(), kinds.KindQuery, query("?"))
+	if _, err := laptop.handleExchange(t.Context(), kinds.Checked{Envelope: env}); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
+		t.Errorf("an exchange: %v", err)
+	}
+	if _, err := laptop.handleMessage(t.Context(), kinds.Checked{Envelope: env}); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
+		t.Errorf("a message: %v", err)
 	}
 }

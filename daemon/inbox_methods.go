@@ -21,6 +21,9 @@ func (d *Daemon) serveInbox(ctx context.Context, s *localConn, p *client.InboxPa
 	if err != nil {
 		return nil, err
 	}
+	if len(p.IDs) > maxFilterItems {
+		return nil, kinds.Errorf(kinds.Invalid, "inbox: ids: %d are too many: at most %d", len(p.IDs), maxFilterItems)
+	}
 	if p.Limit < 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "inbox: limit: expected 1 or more")
 	}

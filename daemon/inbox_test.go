@@ -109,3 +109,36 @@ func TestPeekingShowsNothing(t *testing.T) {
 	owner.must("shown", client.ShownParams{Seqs: seqs}, nil)
 	removes("the owner", owner, 1)
 }
+
+// Who knows a message's id reads that message alone, however much lies before it.
+func TestInboxByID(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	sender, owner := laptop.dial(), desk.dial()
+	var receipts [3]client.Receipt
+	for i := range receipts {
+		sender.must("notify", client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(`{"topic":"t"}`)}, &receipts[i])
+	}
+	for _, peer := range []string{"", "laptop"} {
+		p := client.InboxParams{IDs: []wire.MessageID{receipts[2].ID, receipts[1].ID, wire.NewMessageID()}, Limit: 1}
+		if peer != "" {
+			p.Peers = []string{peer}
+		}
+		for _, want := range receipts[1:] {
+			var page client.Inbox
+			owner.must("inbox", p, &page)
+			if len(page.Messages) != 1 || page.Messages[0].Envelope.ID != want.ID {
+				t.Fatalf("got %+v, want %s alone", page.Messages, want.ID)
+			}
+			p.After = page.Next
+		}
+		if p.After != 0 {
+			t.Error("there is more than was named")
+		}
+	}
+	many := make([]wire.MessageID, maxFilterItems+1)
+	for i := range many {
+		many[i] = receipts[0].ID
+	}
+	owner.refused(kinds.Invalid, "inbox", client.InboxParams{IDs: many})
+}

@@ -133,15 +133,7 @@ func (s *localConn) serve(ctx context.Context) {
 	err := s.conn.Run(ctx)
 	// No handler runs any more, so nothing attaches or subscribes after this.
 	d.subscribers.replace(s.conn, nil)
-	if a := d.agents.Detach(s.conn, d.delegations.AgentsWithOpenWork); a != nil {
-		d.delegations.UpdateAgentPresence(a.Name)
-		select {
-		case <-s.shutdown: // the agent may come back
-		default:
-			d.endSession(a)
-		}
-		d.log.Info("agent detached", "agent", a.Name)
-	}
+	d.detachAgent(s, ctx.Err() != nil)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		d.log.Debug("local connection ended", "err", err)
 	}

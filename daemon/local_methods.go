@@ -44,6 +44,7 @@ var methods = map[string]method{
 	client.MethodSubscribe: {newMethodWithParams((*Daemon).serveSubscribe), forOwner},
 
 	client.MethodSession:       {newMethodWithParams((*Daemon).serveSession), forAgents},
+	client.MethodUnposted:      {newMethodWithParams((*Daemon).serveUnposted), forAgents},
 	client.MethodWakeAllow:     {newMethodWithParams((*Daemon).serveWakeAllow), forOwner},
 	client.MethodWakeList:      {newMethodWithParams((*Daemon).serveWakeList), forOwner},
 	client.MethodWakeRevoke:    {newMethodWithParams((*Daemon).serveWakeRevoke), forOwner},

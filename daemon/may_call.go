@@ -47,5 +47,6 @@ func (d *Daemon) countSend(ctx context.Context, h *client.Head, env *wire.Envelo
 	if h.Parent.IsZero() || env.FromAgent == "" {
 		return nil
 	}
-	return d.waker.CountSend(ctx, env.FromAgent, h.Parent, env.ID)
+	from, _ := d.findSender(h.Parent)
+	return d.waker.CountSend(ctx, from, h.Parent, env)
 }

@@ -3,53 +3,75 @@ package daemon
 import (
 	"sync"
 
+	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
 )
 
 // openQueries holds the inbound queries on which agents work, so that messages that they
-// send meanwhile can name them as parent. Package peer bounds how many there are.
+// send meanwhile can name them as parent, and runs can be reserved for them. A query that is
+// repeated while it runs is there twice. Package peer bounds how many there are.
 type openQueries struct {
 	mu   sync.Mutex // guards open
-	open map[wire.MessageID]parentQuery
+	open map[wire.MessageID]*openQuery
 }
 
-// parentQuery holds the chain of a query, and how often it runs: a query that is repeated
-// while it runs, runs again.
-type parentQuery struct {
-	chain wire.Chain
-	n     int
+// openQuery is what is known of an open query.
+type openQuery struct {
+	env   *wire.Envelope
+	agent registry.KeyHash // who works on it
+	runs  int              // that were reserved for it
+	next  *openQuery       // a repeat; nil: none
 }
 
-func newOpenQueries() *openQueries { return &openQueries{open: make(map[wire.MessageID]parentQuery)} }
+func newOpenQueries() *openQueries {
+	return &openQueries{open: make(map[wire.MessageID]*openQuery)}
+}
 
-// add makes env known until remove is called as often.
-func (x *openQueries) add(env *wire.Envelope) {
+// add makes env, on which an agent works, known until remove is called.
+func (x *openQueries) add(env *wire.Envelope, a *registry.Agent) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e, known := x.open[env.ID]
-	if !known {
-		e.chain = env.Chain()
-	}
-	e.n++
-	e.chain.Hops = max(e.chain.Hops, env.Hops)
-	x.open[env.ID] = e
+	x.open[env.ID] = &openQuery{env: env, agent: a.KeyHash, next: x.open[env.ID]}
 }
 
 func (x *openQueries) remove(env *wire.Envelope) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e := x.open[env.ID]
-	if e.n--; e.n == 0 {
-		delete(x.open, env.ID)
-		return
+	first := x.open[env.ID]
+	at := &first
+	for (*at).env != env {
+		at = &(*at).next
 	}
-	x.open[env.ID] = e
+	if *at = (*at).next; first != nil {
+		x.open[env.ID] = first
+	} else {
+		delete(x.open, env.ID)
+	}
 }
 
-// findChain returns the chain of an open query.
-func (x *openQueries) findChain(id wire.MessageID) (wire.Chain, bool) {
+// find returns the sender and the chain of an open query, of several the longest.
+func (x *openQueries) find(id wire.MessageID) (from identity.ID, c wire.Chain, found bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e, ok := x.open[id]
-	return e.chain, ok
+	for q := x.open[id]; q != nil; q = q.next {
+		if !found || q.env.Hops > c.Hops {
+			from, c, found = q.env.From, q.env.Chain(), true
+		}
+	}
+	return from, c, found
+}
+
+// countRun counts a headless run for an open query of a peer on which the holder works, nil for
+// any agent. It returns how many there were with this one, 0 if there is no such query.
+func (x *openQueries) countRun(by *registry.Credential, peer identity.ID, id wire.MessageID) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for q := x.open[id]; q != nil; q = q.next {
+		if q.env.From == peer && (by == nil || q.agent == by.KeyHash) {
+			q.runs++
+			return q.runs
+		}
+	}
+	return 0
 }

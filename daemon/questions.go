@@ -155,7 +155,7 @@ func (d *Daemon) askDelegator(ctx context.Context, sender identity.Peer, t *dele
 	asking, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	d.calls.Go(func() {
 		defer cancel(nil)
-		d.queries.add(env)
+		d.queries.add(env, takers[0])
 		defer d.queries.remove(env)
 		d.delegations.EndAsking(t, q, d.askAgent(asking, sender, t, q, takers[0], env))
 	})

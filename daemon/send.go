@@ -97,41 +97,6 @@ func (d *Daemon) composeEnvelope(ctx context.Context, s *localConn, kind string,
 	return env, p, d.checkMayCall(s, env.FromAgent, p)
 }
 
-// findParentChain returns the chain of a message that follows from another one. That one may
-// be an open query, a message that repeats remember or a session was shown, a taken task, or a
-// message of the inbox.
-func (d *Daemon) findParentChain(ctx context.Context, h *client.Head) (wire.Chain, error) {
-	if h.Parent.IsZero() {
-		return wire.Chain{Thread: h.Thread}, nil
-	}
-	if h.Thread != "" {
-		return wire.Chain{}, kinds.Errorf(kinds.Invalid, "thread: it follows from parent: leave one of them out")
-	}
-	c, ok := d.queries.findChain(h.Parent)
-	if !ok {
-		c, ok = d.repeats.FindChain(h.Parent)
-	}
-	if !ok {
-		c, ok = d.shownChains.find(h.Parent)
-	}
-	if !ok {
-		if t := d.delegations.FindByID(nil, h.Parent, client.Taken); t != nil {
-			c, ok = t.Chain, true
-		}
-	}
-	if !ok {
-		var err error
-		if c, ok, err = d.inbox.FindChain(ctx, h.Parent); err != nil {
-			return wire.Chain{}, err
-		}
-	}
-	if !ok {
-		return wire.Chain{}, kinds.Errorf(kinds.NotFound, "parent: %s is no inbound message that is still known: leave it out where the chain begins", h.Parent)
-	}
-	c.Hops++
-	return c, nil
-}
-
 // sendRequest sends a request and returns its reply.
 func (d *Daemon) sendRequest(ctx context.Context, request kinds.Checked) (*wire.Envelope, time.Duration, error) {
 	d.countAndPublishMessage(client.Out, request.Envelope, "")

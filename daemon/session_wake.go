@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
@@ -86,22 +88,23 @@ func (d *Daemon) publishWakeNotice(n waking.Notice) {
 
 // chooseSession chooses the session for a query or delegate that names no agent, and that no
 // agent takes which answers by itself. It returns the name of the first one that the peer may wake
-// now, "" if there is none.
-func (d *Daemon) chooseSession(from identity.ID, kind, domain string) string {
+// now, else an error. That is why unless it can say more: a peer that may discover may know that
+// there are sessions.
+func (d *Daemon) chooseSession(from identity.ID, kind, domain string, why error) (string, error) {
 	sessions := d.agents.FindSessions(kind, domain)
-	if len(sessions) == 0 {
-		return ""
-	}
 	sender, ok := d.trust.FindPeer(from)
-	if !ok {
-		return ""
+	if len(sessions) == 0 || !ok {
+		return "", why
 	}
 	for _, a := range sessions {
 		if d.waker.MayWake(a.Name, sender, kind) {
-			return a.Name
+			return a.Name, nil
 		}
 	}
-	return ""
+	if kinds.AsError(why).Code == kinds.NoAgent && d.permissions.decideByPolicy(sender, kinds.KindDiscover, "").Allowed {
+		why = kinds.Errorf(kinds.NoAgent, "no agent there answers by itself: name a session, such as %q, or its owner lets you wake it: acpctl wake allow", sessions[0].Name)
+	}
+	return "", why
 }
 
 // newWakeMessage describes a message for a session.
@@ -123,7 +126,7 @@ func (d *Daemon) beginExchangeWithSession(ctx context.Context, a *registry.Agent
 		in := later
 		in.Wake = &grant
 		said, err := d.callWake(ctx, a, &in)
-		return err == nil && (said.Posted || said.Proven)
+		return mayBePosted(said, err)
 	})
 	return func() { d.waker.Release(a.Name, sender.ID, in.ID) }
 }
@@ -135,6 +138,20 @@ func (d *Daemon) callWake(ctx context.Context, a *registry.Agent, in *client.Inb
 		d.log.Debug("a session was not told of a message", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)
 	}
 	return said, err
+}
+
+// mayBePosted reports whether a session was woken, or may have been: nothing is certain of one that
+// does not answer in time, or that ends meanwhile.
+func mayBePosted(said client.WakeAnswer, err error) bool {
+	coded, isCoded := errors.AsType[*kinds.Error](err)
+	_, isRPC := errors.AsType[*jsonrpc.Error](err)
+	switch {
+	case err == nil:
+		return said.Posted || said.Proven
+	case errors.Is(err, jsonrpc.ErrClosed):
+		return coded.Delivered() != kinds.DeliveredNo
+	}
+	return !isRPC && !isCoded && !errors.Is(err, jsonrpc.ErrFull)
 }
 
 // tellSession tells a session of a message that lies in the inbox for it, and wakes the session
@@ -156,7 +173,7 @@ func (d *Daemon) tellSession(ctx context.Context, a *registry.Agent, sender iden
 		d.takeProven(ctx, a.Name, k)
 	}
 	if told.Wake != nil {
-		d.waker.Finish(ctx, m, err == nil && (said.Posted || said.Proven))
+		d.waker.Finish(ctx, m, mayBePosted(said, err))
 	}
 	select {
 	case <-taken:
@@ -209,7 +226,7 @@ func (d *Daemon) wakeLater(ctx context.Context, m waking.Message, k inbox.Messag
 	if err == nil && said.Proven {
 		d.takeProven(ctx, m.Agent, k)
 	}
-	return err == nil && (said.Posted || said.Proven)
+	return mayBePosted(said, err)
 }
 
 // chooseTold returns the session that is told of a held message: the one that is named, or, if
@@ -223,6 +240,9 @@ func (d *Daemon) chooseTold(agent string, takers []*registry.Agent, sender ident
 	return nil
 }
 
+// releaseSession says that nothing waits for what a session does about a delegation.
+func (d *Daemon) releaseSession(t *delegation.Delegation) { d.waker.Release(t.Agent, t.Peer, t.ID) }
+
 // endSession ends what a session had begun. It does nothing for other agents, which may come
 // back.
 func (d *Daemon) endSession(a *registry.Agent) {
@@ -233,17 +253,29 @@ func (d *Daemon) endSession(a *registry.Agent) {
 }
 
 // wakeRestored lets messages that lie in the inbox wake a session that has come back, as after a
-// restart of this daemon: maxRestored of those that may, the peers taking turns.
-func (d *Daemon) wakeRestored(ctx context.Context, agent string) {
-	keys, err := d.inbox.ListKeys(ctx, agent, maxScanned)
-	if err != nil {
-		d.log.Warn("a session is not woken for what was held", "agent", agent, "err", err)
-		return
+// restart of this daemon: maxRestored of those that may and have not, the peers taking turns. It
+// ends when the session is attached no more, or anew.
+func (d *Daemon) wakeRestored(ctx context.Context, a *registry.Agent) {
+	agent := a.Name
+	isAttached := func() bool { return d.agents.FindByName(agent) == a }
+	wakers := d.waker.ListWakers(agent)
+	_, answers := d.waker.FindAnswers(agent)
+	var keys []inbox.MessageKey
+	d.restoring.Lock()
+	if isAttached() {
+		var err error
+		if keys, err = d.inbox.ListKeys(ctx, agent, maxScanned); err != nil {
+			d.log.Warn("a session is not woken for what was held", "agent", agent, "err", err)
+		}
 	}
+	d.restoring.Unlock()
 	may := 0
 	for _, k := range keys {
-		if may == maxRestored {
+		if may == maxRestored || !isAttached() {
 			return
+		}
+		if !wakers[k.Peer] && !answers {
+			continue
 		}
 		env, err := d.inbox.ReadMessage(ctx, k)
 		sender, ok := d.trust.FindPeer(k.Peer)
@@ -251,7 +283,7 @@ func (d *Daemon) wakeRestored(ctx context.Context, agent string) {
 			continue
 		}
 		m := d.newWakeMessage(agent, sender, env)
-		if !d.waker.IsAllowed(m) {
+		if !d.waker.IsAllowed(m) || d.waker.HasWoken(m) {
 			continue
 		}
 		may++
@@ -268,9 +300,9 @@ const maxRestored = 16
 const maxScanned = 20000
 
 // findGivenBy returns the delegation that a result, an error or a question belongs to, if the
-// agent has given it, else nil.
+// agent has given it, else nil. A peer may write a ref into what is none of these.
 func (d *Daemon) findGivenBy(agent string, env *wire.Envelope) *delegation.Delegation {
-	if env.Ref == nil {
+	if env.Ref == nil || env.Kind == kinds.KindNotify || env.Kind == kinds.KindDelegate {
 		return nil
 	}
 	t := d.delegations.Find(client.Given, env.From, *env.Ref)

@@ -56,9 +56,20 @@ func (d *Daemon) listWarnings() []string {
 	if later := listDeferredSettings(d.startConfig, d.config.Load()); len(later) > 0 {
 		all = append(all, "settings in config.yaml that have changed count from the next start: "+strings.Join(later, ", ")+"; start acpd again for them")
 	}
+	var attached []string
 	for _, a := range d.agents.ListAgents() {
+		attached = append(attached, a.Name)
 		if a.Session != nil {
 			all = append(all, d.waker.Notices(a.Name)...)
+			if why := a.Session.Unwakeable; why != "" && d.waker.MayAnyWake(a.Name) {
+				all = append(all, a.Name+" cannot be woken: "+why)
+			}
+		}
+	}
+	agents := &d.config.Load().Agents
+	for _, name := range slices.Sorted(maps.Keys(agents.Named)) {
+		if near := agents.FindMisnamed(name, attached); near != "" {
+			all = append(all, fmt.Sprintf("agents in config.yaml names %s: no such agent is attached, so nothing follows from it; did you mean %s?", name, near))
 		}
 	}
 	all = append(all, d.describeUsedUpBudgets()...)

@@ -59,6 +59,30 @@ func TestStatusWarns(t *testing.T) {
 	}
 }
 
+// A name under agents that is almost that of an attached agent is told while that one is attached.
+func TestStatusTellsOfMisnamedAgents(t *testing.T) {
+	t.Parallel()
+	desk, _ := pair(t)
+	writeConfig(t, desk.dir, "agents: {cluade: {to: []}, claude-2: {to: []}, reviewer: {to: []}, \"*\": {to: []}}\n")
+	if err := desk.reloadConfig(); err != nil {
+		t.Fatal(err)
+	}
+	warnings := func() []string {
+		var s client.Status
+		desk.dial().must("status", nil, &s)
+		return s.Warnings
+	}
+	if got := warnings(); len(got) != 0 {
+		t.Errorf("nobody is attached: %q", got)
+	}
+	for _, name := range []string{"claude", "claude-2", "reviewer-2"} {
+		desk.agent(client.AttachParams{Name: name}, say(`{}`))
+	}
+	if got := warnings(); len(got) != 1 || !strings.HasSuffix(got[0], "names cluade: no such agent is attached, so nothing follows from it; did you mean claude?") {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestStatusTellsOfSettingsThatDoNotCount: until the file is mended, and those that wait
 // for a new start until they are again as they were at the start.
 func TestStatusTellsOfSettingsThatDoNotCount(t *testing.T) {

@@ -42,16 +42,16 @@ func (c *shownChains) add(env *wire.Envelope) {
 	c.byPeer[env.From] = append(kept, shownChain{env.ID, env.Chain(), now})
 }
 
-// find returns the chain of a message.
-func (c *shownChains) find(id wire.MessageID) (wire.Chain, bool) {
+// find returns the sender and the chain of a message.
+func (c *shownChains) find(id wire.MessageID) (identity.ID, wire.Chain, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, shown := range c.byPeer {
+	for peer, shown := range c.byPeer {
 		if i := slices.IndexFunc(shown, func(s shownChain) bool { return s.id == id && time.Since(s.at) < chainKeptFor }); i >= 0 {
-			return shown[i].chain, true
+			return peer, shown[i].chain, true
 		}
 	}
-	return wire.Chain{}, false
+	return identity.ID{}, wire.Chain{}, false
 }
 
 // forgetPeer forgets the messages of a peer.

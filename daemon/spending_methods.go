@@ -12,42 +12,40 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// serveBudgetReserve takes what a headless run may cost from the day's budget of a peer. Any
-// attached agent may call it: that takes from what agents may spend and gives nothing.
+// maxRunsOfRequest is how many runs may be reserved for one query or delegation: more than one,
+// so that an agent can try again.
+const maxRunsOfRequest = 4
+
+// serveBudgetReserve takes what a headless run may cost from the day's budget of a peer, for a
+// request of that peer on which the caller works.
 func (d *Daemon) serveBudgetReserve(ctx context.Context, s *localConn, p *client.ReserveParams) (any, error) {
-	agent, err := s.inboxAgent(client.MethodBudgetReserve)
+	r, err := spending.CheckReservation(p)
 	if err != nil {
 		return nil, err
 	}
-	who, err := d.trust.Resolve(p.Peer)
-	if err != nil {
-		return nil, kinds.Errorf(kinds.UnknownPeer, "%s: peer: %s", client.MethodBudgetReserve, err)
-	}
-	r, err := spending.CheckReservation(who.ID, p)
-	if err != nil {
-		return nil, err
-	}
-	if agent != nil {
-		r.Agent = *agent
+	by := s.guestCredential()
+	switch n := max(d.queries.countRun(by, p.Peer, p.Ref), d.delegations.CountRun(by, p.Peer, p.Ref)); {
+	case n == 0:
+		return nil, kinds.Errorf(kinds.NotFound, "%s: ref: you work on no query or delegation %s of this peer: reserve while you work on it, as the agent that got it", client.MethodBudgetReserve, p.Ref)
+	case n > maxRunsOfRequest:
+		return nil, kinds.Errorf(kinds.Invalid, "%s: ref: %d runs were reserved for %s, the most there can be: answer it, with an error if need be", client.MethodBudgetReserve, maxRunsOfRequest, p.Ref)
 	}
 	id, untrusts, err := d.spending.Reserve(ctx, r, d.spendingLimits())
 	if err != nil {
 		return nil, err
 	}
 	// An untrust that did not come to disk is seen by the time of the new trust.
-	since, trusted := d.trust.FindPeer(who.ID)
+	since, trusted := d.trust.FindPeer(p.Peer)
 	if !trusted {
-		return nil, kinds.Errorf(kinds.UnknownPeer, "%s: %s is not trusted any more", client.MethodBudgetReserve, who.Name)
+		return nil, kinds.Errorf(kinds.UnknownPeer, "%s: the peer is not trusted any more: do nothing for it", client.MethodBudgetReserve)
 	}
 	trust := strconv.FormatUint(untrusts, 10) + "/" + strconv.FormatInt(since.Since.Unix(), 10)
-	return &client.Reserved{ID: id, Peer: who.ID, Trust: trust}, nil
+	return &client.Reserved{ID: id, Trust: trust}, nil
 }
 
-// serveBudgetSettle replaces what was reserved by what the run has cost.
+// serveBudgetSettle replaces what was reserved by what the run has cost. Only who has reserved it
+// knows the id.
 func (d *Daemon) serveBudgetSettle(ctx context.Context, s *localConn, p *client.SettleParams) (any, error) {
-	if _, err := s.inboxAgent(client.MethodBudgetSettle); err != nil {
-		return nil, err
-	}
 	cut, err := d.spending.Settle(ctx, p, d.spendingLimits())
 	if cut {
 		d.log.Warn("a headless run is said to have cost more than its peer may spend on a day: the rest does not count", "agent", s.callerCredential().Name, "cost", p.Cost, "tokens", p.Tokens)

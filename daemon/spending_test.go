@@ -1,12 +1,15 @@
 package daemon
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // An agent reserves and settles; only the owner sees what was spent. A restart forgets nothing,
@@ -15,27 +18,27 @@ func TestSpending(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
 	writeConfig(t, dir, "spending: {runs: 3, usd: 2}\n")
-	desk := start(t, dir, "desk")
-	laptop := identity.ID{9}
-	trust := client.TrustParams{Peer: laptop.String(), Name: "laptop"}
-	desk.dial().must("trust", trust, nil)
-	agent, _ := desk.guestAgent(client.AttachParams{Name: "claude"}, say(`{}`))
-	reserve := client.ReserveParams{Profile: "claude", Peer: "laptop", MaxCost: 1.5, MaxTokens: 1000}
-	desk.guest(nil).refused(kinds.NotAuthorized, "budget.reserve", reserve)
-	desk.guest(nil).refused(kinds.NotAuthorized, "budget.settle", client.SettleParams{ID: "00"})
+	desk, laptop := start(t, dir, "desk"), start(t, stateDir(t), "laptop")
+	befriend(t, desk, laptop)
+	claude := client.AttachParams{Name: "claude", Key: strings.Repeat("ab", 32)}
+	agent, _ := desk.guestAgent(claude, say(accepted))
+	work := func() client.ReserveParams {
+		t.Helper()
+		return client.ReserveParams{Profile: "claude", Peer: laptop.ID(), Ref: delegateTo(laptop.dial(), "desk", task1("")).ID, MaxCost: 1.5, MaxTokens: 1000}
+	}
+	reserve := work()
 	var first, second client.Reserved
 	agent.must("budget.reserve", reserve, &first)
 	agent.refused(kinds.Overloaded, "budget.reserve", reserve)
 	agent.must("budget.settle", client.SettleParams{ID: first.ID, Cost: 0.25, Tokens: 10}, nil)
 	agent.refused(kinds.NotFound, "budget.settle", client.SettleParams{ID: first.ID})
-	agent.refused(kinds.UnknownPeer, "budget.reserve", client.ReserveParams{Profile: "claude", Peer: "nobody"})
 	agent.refused(kinds.NotAuthorized, "budget.spent", nil)
 	desk.stop()
 
 	desk = start(t, dir, "desk")
-	agent, _ = desk.guestAgent(client.AttachParams{Name: "claude"}, say(`{}`))
+	agent, _ = desk.guestAgent(claude, say(accepted))
 	agent.must("budget.reserve", reserve, &second)
-	if first.Peer != laptop || second.Trust != first.Trust || first.Trust == "" {
+	if second.Trust != first.Trust || first.Trust == "" {
 		t.Errorf("%+v, then %+v", first, second)
 	}
 	agent.refused(kinds.Overloaded, "budget.reserve", reserve)
@@ -46,23 +49,107 @@ func TestSpending(t *testing.T) {
 	}
 
 	desk.dial().must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
-	agent.refused(kinds.UnknownPeer, "budget.reserve", reserve)
-	desk.dial().must("trust", trust, nil)
+	agent.refused(kinds.NotFound, "budget.reserve", reserve)
+	befriend(t, desk, laptop)
+	reserve = work()
+	reserve.MaxCost = 0
 	var third client.Reserved
-	agent.must("budget.reserve", client.ReserveParams{Profile: "claude", Peer: "laptop"}, &third)
+	agent.must("budget.reserve", reserve, &third)
 	if third.Trust == second.Trust {
 		t.Errorf("trust is %q as before", third.Trust)
 	}
 	var spent client.Spent
 	desk.dial().must("budget.spent", nil, &spent)
-	if len(spent.Rows) != 1 || spent.Rows[0].Runs != 3 || spent.Rows[0].Cost != 1.75 || spent.Rows[0].Tokens != 1010 || spent.Rows[0].Name != "laptop" ||
+	if len(spent.Rows) != 1 || spent.Rows[0].Runs != 3 || spent.Rows[0].Cost != 1.75 || spent.Rows[0].Tokens != 2010 || spent.Rows[0].Name != "laptop" ||
 		spent.Limits.Runs != 3 || spent.Limits.Cost != 2 || spent.Limits.CostAll != 20 || spent.Limits.Tokens != 2_000_000 {
 		t.Errorf("%+v", spent)
 	}
-	agent.refused(kinds.Overloaded, "budget.reserve", client.ReserveParams{Profile: "claude", Peer: "laptop"})
+	agent.refused(kinds.Overloaded, "budget.reserve", reserve)
 	writeConfig(t, dir, "spending: {runs: 4}\n")
 	if err := desk.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
-	agent.must("budget.reserve", client.ReserveParams{Profile: "claude", Peer: "laptop"}, nil)
+	agent.must("budget.reserve", reserve, nil)
+}
+
+// A run is reserved for a request by the agent that works on it, while it does, and a few times at
+// most. What has not begun is given back.
+func TestRunsBelongToRequests(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	got, leave := make(chan *client.Inbound), make(chan string)
+	agent, key := desk.guestAgent(client.AttachParams{Name: "claude", MaxConcurrent: 8}, func(_ context.Context, r *jsonrpc.Request) {
+		got <- bind(t, r)
+		r.Respond(wire.Payload(<-leave))
+	})
+	beside, other, nobody := desk.guest(nil), desk.guest(nil), desk.guest(nil)
+	beside.must("speak", client.SpeakParams{Name: "claude", Key: key}, nil)
+	other.must("attach", client.AttachParams{Name: "other", Kinds: []string{"notify"}}, nil)
+	sent := func(l *local, method string, params any) <-chan error {
+		ended := make(chan error, 1)
+		go func() { ended <- l.call(method, params, nil) }()
+		return ended
+	}
+	worker, _ := laptop.guestAgent(client.AttachParams{Name: "worker"}, say(accepted))
+	given := delegateTo(agent, "laptop/worker", task1(""))
+	for _, c := range []struct {
+		what   string
+		send   func(client.Head) <-chan error
+		answer string
+		goesOn bool // after the answer
+	}{
+		{"query", func(h client.Head) <-chan error {
+			return sent(laptop.dial(), "query", client.QueryParams{Head: h, To: "desk/claude", Payload: query("?")})
+		}, mainBranch, false},
+		{"question back", func(h client.Head) <-chan error {
+			return sent(worker, "query", client.QueryParams{Head: h, Ref: given.ID, Payload: query("?")})
+		}, mainBranch, false},
+		{"delegation", func(h client.Head) <-chan error {
+			return sent(laptop.dial(), "delegate", client.DelegateParams{Head: h, To: "desk/claude", Payload: task1("")})
+		}, accepted, true},
+		{"delegation without a result", func(h client.Head) <-chan error {
+			return sent(laptop.dial(), "delegate", client.DelegateParams{Head: h, To: "desk/claude", Payload: task1(`,"report_back":false`)})
+		}, accepted, true},
+		{"delegation that is refused", func(h client.Head) <-chan error {
+			return sent(laptop.dial(), "delegate", client.DelegateParams{Head: h, To: "desk/claude", Payload: task1("")})
+		}, `{"accepted":false,"code":"overloaded"}`, false},
+	} {
+		h := client.Head{ID: wire.NewMessageID()}
+		p := client.ReserveParams{Profile: "claude", Peer: laptop.ID(), Ref: h.ID}
+		agent.refused(kinds.NotFound, "budget.reserve", p)
+		ended := c.send(h)
+		await.Receive(t, c.what, got)
+		for _, l := range []*local{other, nobody} {
+			l.refused(kinds.NotFound, "budget.reserve", p)
+		}
+		foreign := p
+		foreign.Peer = desk.ID()
+		agent.refused(kinds.NotFound, "budget.reserve", foreign)
+		var run client.Reserved
+		agent.must("budget.reserve", p, &run)
+		agent.refused(kinds.Invalid, "budget.settle", client.SettleParams{ID: run.ID, NotBegun: true, Tokens: 1})
+		agent.must("budget.settle", client.SettleParams{ID: run.ID, NotBegun: true}, nil)
+		beside.must("budget.reserve", p, nil)
+		leave <- c.answer
+		if err := await.Receive(t, c.what, ended); err != nil {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		if !c.goesOn {
+			await.Until(t, c.what+" is over", func() bool { _, _, open := desk.queries.find(h.ID); return !open })
+			agent.refused(kinds.NotFound, "budget.reserve", p)
+			continue
+		}
+		agent.must("budget.reserve", p, nil)
+		desk.dial().must("budget.reserve", p, nil) // the owner
+		agent.refused(kinds.Invalid, "budget.reserve", p)
+		if c.what == "delegation" {
+			agent.must("result", client.ResultParams{Ref: h.ID, Payload: completed("done")}, nil)
+			agent.refused(kinds.NotFound, "budget.reserve", p)
+		}
+	}
+	var spent client.Spent
+	desk.dial().must("budget.spent", nil, &spent)
+	if len(spent.Rows) != 1 || spent.Rows[0].Runs != 9 {
+		t.Errorf("%+v", spent.Rows)
+	}
 }

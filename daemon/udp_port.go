@@ -64,7 +64,7 @@ func (d *Daemon) listenOnPort(cfg *config.Config, host, port string) (*peer.Node
 		Listen: net.JoinHostPort(host, port), Addrs: d.table.TakeDialAddrs,
 		Exchange: d.handleExchange, Message: d.handleMessage, Event: d.handlePeerEvent,
 		Features: []string{peer.FeatureQuestions},
-		Budget:   d.budget, Lines: d.refusalLog, Logger: d.log,
+		Budget:   d.budget, PeerLog: d.refusalLog, Logger: d.log,
 	})
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):

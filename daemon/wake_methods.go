@@ -87,7 +87,7 @@ func explainWakeError(op string, err error) error {
 	if coded, ok := errors.AsType[*kinds.Error](err); ok {
 		return coded
 	}
-	code, remedy := kinds.Invalid, ""
+	code, remedy := kinds.Internal, ""
 	switch {
 	case disk.IsFullError(err):
 		code, remedy = kinds.Overloaded, ": free some space on the disk of the state directory, then try again"
@@ -144,14 +144,10 @@ func (d *Daemon) serveWakeRevoke(_ context.Context, _ *localConn, p *client.Wake
 	if err := checkWakeKinds("wake.revoke", p.Kinds); err != nil {
 		return nil, err
 	}
-	n := 0
-	err = d.narrowWakeRules(false, func() (err error) {
-		some, err := d.waker.Rules.Revoke(func(r waking.Permission) bool {
-			return r.Peer == who.ID && (p.Agent == "" || r.Agent == p.Agent) && (len(p.Kinds) == 0 || slices.Contains(p.Kinds, r.Kind))
-		})
-		n += some
-		return err
+	n := d.waker.Rules.Revoke(func(r waking.Permission) bool {
+		return r.Peer == who.ID && (p.Agent == "" || r.Agent == p.Agent) && (len(p.Kinds) == 0 || slices.Contains(p.Kinds, r.Kind))
 	})
+	err = d.narrowWakeRules(false, d.waker.Rules.Save) // also what an earlier call has left unwritten
 	switch {
 	case err != nil:
 		return nil, explainWakeError("wake.revoke", err)
@@ -168,6 +164,9 @@ func (d *Daemon) serveWakeAnswers(_ context.Context, _ *localConn, p *client.Wak
 	err := d.narrowWakeRules(p.On, set)
 	if err != nil {
 		return nil, explainWakeError("wake.answers", err)
+	}
+	if _, on := d.waker.FindAnswers(p.Agent); on && !p.On {
+		return nil, kinds.Errorf(kinds.Invalid, "wake.answers: answers still wake %s, by config.yaml or the rule for every session: write answers: off for it into config.yaml (agents)", p.Agent)
 	}
 	d.log.Info("answers wake what asked", "on", p.On, "agent", p.Agent, "unattended", p.Unattended)
 	return d.listWakeRules(), nil
@@ -234,6 +233,16 @@ func (d *Daemon) serveMuteAgent(_ context.Context, _ *localConn, p *client.MuteA
 	}
 	d.log.Info("muted", "agent", p.Name, "secs", p.Secs)
 	return &client.Muted{Name: p.Name, Until: client.Time{Time: d.waker.Rules.MutedUntil(p.Name, now)}}, nil
+}
+
+// serveUnposted gives a turn back that a session's program did not begin.
+func (d *Daemon) serveUnposted(ctx context.Context, s *localConn, p *client.UnpostedParams) (any, error) {
+	name := s.callerCredential().Name
+	if name == "" {
+		return nil, kinds.Errorf(kinds.NotAuthorized, "unposted: only a session is woken: attach first, or speak as a session that is attached")
+	}
+	d.waker.Finish(ctx, waking.Message{Agent: name, Peer: identity.Peer{ID: p.Peer}, ID: p.ID}, false)
+	return noParams{}, nil
 }
 
 // serveSession tells a session what waits for it.

@@ -138,19 +138,19 @@ func (n *node) doDueWork(now time.Time) time.Time {
 		n.looked, n.lookAt = now, now.Add(n.every)
 		n.updateLinks(now)
 	}
-	todo, next := n.browser.takeDueWork(now)
-	if todo.everybody {
+	due, next := n.browser.takeDueWork(now)
+	if due.everybody {
 		n.reopenLinks()
 	}
 	known := n.zone.current.Load()
 	for _, l := range n.links {
-		if todo.announce && known != nil {
+		if due.announce && known != nil {
 			l.sendAnnouncement(known.encodeAnnouncement(lifetime))
 		}
-		if todo.loud {
+		if due.loud {
 			l.sendAnnouncement(encodeQuestion(service, dns.TypePTR))
 		}
-		for _, q := range todo.questions {
+		for _, q := range due.questions {
 			if err := l.sendQuestion(q); err != nil {
 				n.warnOfInterface(l.nic, "send", fmt.Errorf("on %s: %w: look at its addresses and the firewall, or exclude the interface; configured addresses work without", l.nic.Name, err))
 			}

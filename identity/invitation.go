@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -26,6 +27,8 @@ type Invitation struct {
 	PQ    PQHash   // of the inviter's post-quantum key; zero: none given
 	Token [16]byte // the secret; never zero after ParseInvitation
 }
+
+var invitationKeys = []string{"addr", "name", "pq", "token"}
 
 // ParseInvitation parses an invitation of at most 4 KiB. White space around it is ignored
 // and not counted. An unknown, empty or malformed parameter is an error, and so is a
@@ -52,23 +55,35 @@ func parseInvitationURI(uri string) (inv Invitation, err error) {
 	if strings.ContainsFunc(rest, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return inv, errors.New("contains spaces or characters that must be percent-encoded")
 	}
-	id, query, _ := strings.Cut(rest, "?")
+	id, query, found := strings.Cut(rest, "?")
 	if inv.ID, err = ParseID(id); err != nil {
 		return inv, err
 	}
 	if inv.ID.IsZero() {
 		return inv, errors.New("no id")
 	}
+	if !found || query == "" {
+		return inv, errors.New("it ends behind the id, and its token is missing")
+	}
 	number := 0
 	for pair := range strings.SplitSeq(query, "&") {
 		number++
 		key, escaped, _ := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(escaped)
-		if err != nil || value == "" {
-			return inv, fmt.Errorf("parameter %d: empty or badly encoded", number)
+		switch {
+		case err != nil:
+			err = errors.New("badly encoded")
+		case value == "":
+			err = errors.New("empty")
+		default:
+			err = inv.setParameter(key, value)
 		}
-		if err := inv.setParameter(key, value); err != nil {
-			return inv, fmt.Errorf("parameter %d: %w", number, err)
+		if err != nil {
+			what := fmt.Sprintf("parameter %d", number)
+			if slices.Contains(invitationKeys, key) {
+				what = key
+			}
+			return inv, fmt.Errorf("%s: %w", what, err)
 		}
 	}
 	if inv.Token == [16]byte{} {
@@ -92,7 +107,7 @@ func (inv *Invitation) setParameter(key, value string) error {
 		repeated = inv.Name != ""
 		inv.Name = value
 		if CleanClaim(value) != value {
-			return errors.New("the name is over 64 bytes or has characters that cannot be shown")
+			return errors.New("over 64 bytes, or with characters that cannot be shown")
 		}
 	case "pq":
 		repeated = !inv.PQ.IsZero()
@@ -102,13 +117,13 @@ func (inv *Invitation) setParameter(key, value string) error {
 	case "token":
 		repeated = inv.Token != [16]byte{}
 		if err := parseHex(inv.Token[:], value); err != nil {
-			return fmt.Errorf("token: %w", err)
+			return err
 		}
 	default:
-		return errors.New("not one of addr, name, pq and token")
+		return errors.New("not one of " + strings.Join(invitationKeys, ", "))
 	}
 	if repeated {
-		return fmt.Errorf("more than one %s", key)
+		return errors.New("it stands there twice")
 	}
 	return nil
 }

@@ -337,3 +337,21 @@ func TestAnyDoesNotWait(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is wrong with an invitation is said by the parameter's name, where it has one of ours.
+func TestInvitationErrorsNameWhatIsWrong(t *testing.T) {
+	id, token := testID(1).String(), "token="+strings.Repeat("01", 16)
+	for rest, want := range map[string]string{
+		"":                        "its token is missing",
+		"?":                       "its token is missing",
+		"?name=desk":              "no token",
+		"?name=&" + token:         "name: empty",
+		"?name=%zz&" + token:      "name: badly encoded",
+		"?" + token + "&nam=desk": "parameter 2: not one of addr, name, pq, token",
+		"?" + token + "&" + token: "token: it stands there twice",
+	} {
+		if _, err := ParseInvitation("acp://" + id + rest); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", rest, err, want)
+		}
+	}
+}

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/acpd/acpd/internal/durable"
 )
 
 // rfcKey is the example of RFC 8410, section 10.3.
@@ -195,32 +197,32 @@ func TestLoadKeyRefuses(t *testing.T) {
 	der, _ := x509.MarshalPKCS8PrivateKey(p256)
 	cases := map[string]struct {
 		make func(*testing.T, string)
-		want Problem
+		want durable.Problem
 	}{
-		"empty":         {write("", 0o600), ProblemCorrupt},
-		"cut":           {write(rfcKey[:70], 0o600), ProblemCorrupt},
-		"one bit":       {write(strings.Replace(rfcKey, "MC4C", "MC5C", 1), 0o600), ProblemCorrupt},
-		"before":        {write("key:\n"+rfcKey, 0o600), ProblemCorrupt},
-		"two keys":      {write(rfcKey+rfcKey, 0o600), ProblemCorrupt},
-		"headers":       {write(strings.Replace(rfcKey, "\nMC4C", "\na: b\n\nMC4C", 1), 0o600), ProblemCorrupt},
-		"other label":   {write(strings.ReplaceAll(rfcKey, "PRIVATE", "PUBLIC"), 0o600), ProblemCorrupt},
-		"too long":      {write(rfcKey+strings.Repeat("\n", maxKeyFile), 0o600), ProblemCorrupt},
-		"other kind":    {write(string(pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: der})), 0o600), ProblemCorrupt},
-		"group":         {write(rfcKey, 0o640), ProblemTooOpen},
-		"world":         {write(rfcKey, 0o604), ProblemTooOpen},
-		"world writes":  {write(rfcKey, 0o602), ProblemTooOpen},
-		"executable":    {write(rfcKey, 0o700), ProblemTooOpen},
-		"directory":     {func(t *testing.T, path string) { os.Mkdir(path, 0o700) }, ProblemNotRegular},
-		"pipe":          {func(t *testing.T, path string) { syscall.Mkfifo(path, 0o600) }, ProblemNotRegular},
-		"link":          {func(t *testing.T, path string) { write(rfcKey, 0o600)(t, path+".real"); os.Symlink(path+".real", path) }, ProblemSymlink},
-		"dangling link": {func(t *testing.T, path string) { os.Symlink(path+".none", path) }, ProblemSymlink},
+		"empty":         {write("", 0o600), durable.ProblemCorrupt},
+		"cut":           {write(rfcKey[:70], 0o600), durable.ProblemCorrupt},
+		"one bit":       {write(strings.Replace(rfcKey, "MC4C", "MC5C", 1), 0o600), durable.ProblemCorrupt},
+		"before":        {write("key:\n"+rfcKey, 0o600), durable.ProblemCorrupt},
+		"two keys":      {write(rfcKey+rfcKey, 0o600), durable.ProblemCorrupt},
+		"headers":       {write(strings.Replace(rfcKey, "\nMC4C", "\na: b\n\nMC4C", 1), 0o600), durable.ProblemCorrupt},
+		"other label":   {write(strings.ReplaceAll(rfcKey, "PRIVATE", "PUBLIC"), 0o600), durable.ProblemCorrupt},
+		"too long":      {write(rfcKey+strings.Repeat("\n", maxKeyFile), 0o600), durable.ProblemCorrupt},
+		"other kind":    {write(string(pem.EncodeToMemory(&pem.Block{Type: pemType, Bytes: der})), 0o600), durable.ProblemCorrupt},
+		"group":         {write(rfcKey, 0o640), durable.ProblemTooOpen},
+		"world":         {write(rfcKey, 0o604), durable.ProblemTooOpen},
+		"world writes":  {write(rfcKey, 0o602), durable.ProblemTooOpen},
+		"executable":    {write(rfcKey, 0o700), durable.ProblemTooOpen},
+		"directory":     {func(t *testing.T, path string) { os.Mkdir(path, 0o700) }, durable.ProblemNotRegular},
+		"pipe":          {func(t *testing.T, path string) { syscall.Mkfifo(path, 0o600) }, durable.ProblemNotRegular},
+		"link":          {func(t *testing.T, path string) { write(rfcKey, 0o600)(t, path+".real"); os.Symlink(path+".real", path) }, durable.ProblemSymlink},
+		"dangling link": {func(t *testing.T, path string) { os.Symlink(path+".none", path) }, durable.ProblemSymlink},
 		"socket": {func(t *testing.T, path string) {
 			l, err := net.Listen("unix", path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { l.Close() })
-		}, ProblemNotRegular},
+		}, durable.ProblemNotRegular},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +234,7 @@ func TestLoadKeyRefuses(t *testing.T) {
 			path := filepath.Join(dir, "identity.key")
 			c.make(t, path)
 			key, created, err := LoadOrCreateKey(path)
-			problem, ok := errors.AsType[*FileError](err)
+			problem, ok := errors.AsType[*durable.FileError](err)
 			if key != nil || created || !ok || problem.Problem != c.want || problem.Path != path || problem.Remedy == "" {
 				t.Fatalf("got %v, %v, %v", key, created, err)
 			}
@@ -254,7 +256,7 @@ func TestLoadKeyOfAnotherUser(t *testing.T) {
 		}
 	}
 	_, err := LoadKey(path)
-	if problem, ok := errors.AsType[*FileError](err); !ok || problem.Problem != ProblemForeign {
+	if problem, ok := errors.AsType[*durable.FileError](err); !ok || problem.Problem != durable.ProblemForeign {
 		t.Errorf("got %v", err)
 	}
 }

@@ -24,17 +24,17 @@ const (
 
 // LoadKey reads an identity from a PKCS#8 PEM file (RFC 5958, RFC 7468, RFC
 // 8410). A file that is corrupt, more open than 0600, a symbolic link, not a
-// regular file or another user's gives a [*FileError]; a missing one
+// regular file or another user's gives a [*durable.FileError]; a missing one
 // [fs.ErrNotExist].
 func LoadKey(path string) (*Key, error) {
-	data, err := ReadPrivateFile(path, maxKeyFile)
+	data, err := durable.ReadPrivateFile(path, maxKeyFile)
 	if err == nil {
 		var key *Key
 		if key, err = parseKey(data); err == nil {
 			return key, nil
 		}
-		err = &FileError{path, ProblemCorrupt, err.Error(),
-			"restore it from a backup, or move it away to start as a new agent that every peer must trust anew"}
+		err = &durable.FileError{Path: path, Problem: durable.ProblemCorrupt, Detail: err.Error(),
+			Remedy: "restore it from a backup, or move it away to start as a new agent that every peer must trust anew"}
 	}
 	return nil, fmt.Errorf("load key: %w", err)
 }
@@ -53,7 +53,7 @@ func CreateKey(path string) (*Key, error) {
 		return nil, fmt.Errorf("create key: %w", err)
 	}
 	temp := path + "." + rand.Text()
-	if err := durable.CreateFile(temp, data, privateMode); err != nil {
+	if err := durable.CreateFile(temp, data, durable.PrivateMode); err != nil {
 		return nil, fmt.Errorf("create key: %w", err)
 	}
 	// Unlike rename, link refuses to replace what is there.

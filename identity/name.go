@@ -40,13 +40,21 @@ func CheckName(name string) error {
 	return nil
 }
 
-// reservedNames are the petnames that no peer gets by its own word: a model or a person could
-// take them for who is at the keyboard, for a role in a conversation, or for the program
-// itself. They are in lower case.
-var reservedNames = []string{
-	"user", "human", "owner", "me", "self", "system", "admin", "operator", "root",
-	"assistant", "model", "claude", "codex", "gemini", "opencode", "anthropic", "openai",
-	"acpd", "localhost",
+// roleNames are the names that a model or a person could take for who is at the keyboard, or for a
+// role in a conversation. They are in lower case.
+var roleNames = []string{
+	"user", "human", "owner", "me", "self", "system", "admin", "operator", "root", "assistant", "model",
+}
+
+// programNames are the names of programs that a peer could pretend to be. They are in lower case.
+var programNames = []string{
+	"claude", "codex", "gemini", "opencode", "anthropic", "openai", "acpd", "localhost",
+}
+
+// IsRoleName reports whether a name is a role's, also with a number or punctuation at its end, like
+// user-2.
+func IsRoleName(name string) bool {
+	return slices.Contains(roleNames, strings.TrimRight(name, "0123456789._-"))
 }
 
 // IsReservedName reports whether a name is one that a peer gets only if the owner gives it,
@@ -55,7 +63,7 @@ func IsReservedName(name string) bool {
 	if base, number, ok := strings.Cut(name, "-"); ok && number != "" && consistsOnlyOf(number, "0123456789") {
 		name = base
 	}
-	return slices.Contains(reservedNames, name)
+	return slices.Contains(roleNames, name) || slices.Contains(programNames, name)
 }
 
 // isHexPrefix reports whether s is read as an id or the beginning of one.
@@ -85,6 +93,14 @@ func CleanClaim(s string) string {
 		b.WriteRune(r)
 	}
 	return strings.TrimRight(b.String(), " ")
+}
+
+// CheckAgentName returns an error unless an agent can have the name.
+func CheckAgentName(name string) error {
+	if name == "" || strings.Contains(name, "/") || CleanClaim(name) != name {
+		return fmt.Errorf("%.64q: use the name of an agent, 1 to %d printable bytes without a slash", name, maxClaimBytes)
+	}
+	return nil
 }
 
 // CheckAddr returns an error unless addr is host:port with an IP address (IPv6 in

@@ -9,12 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/internal/sealed"
 )
 
-// A trustRecord is the content of a trust file, a trustSnapshot is a valid record with indexes,
-// and a trustFile is what is left of a file when the store is opened.
+// A trustRecord is the content of a trust file, and a trustSnapshot is a valid record with indexes.
 
 // MaxAddrs bounds the number of addresses of one peer.
 const MaxAddrs = 8
@@ -59,28 +58,28 @@ func (e *PinMismatchError) Error() string {
 //
 // [TrustStore.Trust] and [TrustStore.TrustJoined] write the files first: the change takes
 // effect only once it is durable, and a failure leaves memory as it was. If what failed is the
-// last step, the sync of the folder, the files have the change until the next Save takes it
-// back; if the process ends before that, the next start has it.
+// last step, the sync of the folder, or a rename that could not be undone, the files have the
+// change until the next Save takes it back; if the process ends before that, the next start has it.
 // [TrustStore.Untrust] and [TrustStore.PinPQ] take effect at once; [TrustStore.Save]
 // writes them.
 type TrustStore struct {
-	dir     string                 // of the files; "": memory only
-	syncDir func(dir string) error // makes the files' names last
-	unsaved pace.Signal            // set when current and inFiles differ, or a write of current has failed
+	unsaved pace.Signal // set when current and the files differ, or a write of current has failed
 
 	current atomic.Pointer[trustSnapshot] // what readers see
 
-	filesMu sync.Mutex     // held while files are written; Untrust, PinPQ and all reads but NeverSaved do not take it
-	inFiles *trustSnapshot // what the files were renamed to last, synced or not, or would have been if there were any; guarded by filesMu
+	filesMu sync.Mutex                    // held while files are written; Untrust, PinPQ and all reads but NeverSaved do not take it
+	files   *sealed.Files[*trustSnapshot] // guarded by filesMu
 }
 
 // NewMemoryTrustStore returns an empty store without files, for programs that keep trust
 // themselves. Its methods, Save too, do no I/O.
-func NewMemoryTrustStore() *TrustStore { return newTrustStore("", newEmptySnapshot()) }
+func NewMemoryTrustStore() *TrustStore {
+	return newTrustStore(&sealed.Files[*trustSnapshot]{Newest: newEmptySnapshot()})
+}
 
-func newTrustStore(dir string, s *trustSnapshot) *TrustStore {
-	t := &TrustStore{dir: dir, syncDir: durable.SyncDir, unsaved: pace.NewSignal(), inFiles: s}
-	t.current.Store(s)
+func newTrustStore(files *sealed.Files[*trustSnapshot]) *TrustStore {
+	t := &TrustStore{unsaved: pace.NewSignal(), files: files}
+	t.current.Store(files.Newest)
 	return t
 }
 
@@ -134,7 +133,7 @@ func (t *TrustStore) FindNameForClaim(claim string) string {
 func (t *TrustStore) NeverSaved() bool {
 	t.filesMu.Lock()
 	defer t.filesMu.Unlock()
-	return t.inFiles.Sequence == 0
+	return t.files.Newest.Sequence == 0
 }
 
 // Trust makes p trusted, or updates the peer that has its id, lifts a block on that id, and
@@ -238,13 +237,13 @@ func (t *TrustStore) UnsavedSignal() <-chan struct{} { return t.unsaved }
 // Save writes to both files what they lack, and waits until it is durable. If they lack nothing
 // it writes nothing. If it fails, the next Save or change tries again.
 func (t *TrustStore) Save() error {
-	return t.writeUntilSaved(func() bool { return t.current.Load() == t.inFiles }, "save the trust store")
+	return t.writeUntilSaved(func() bool { return t.current.Load() == t.files.Newest }, "save the trust store")
 }
 
 // CreateFiles writes the files of a store that has none, so that their loss can be detected
 // later. They are durable when it returns nil.
 func (t *TrustStore) CreateFiles() error {
-	return t.writeUntilSaved(func() bool { return t.inFiles.Sequence > 0 && t.current.Load() == t.inFiles }, "make the trust store")
+	return t.writeUntilSaved(func() bool { return t.files.Newest.Sequence > 0 && t.current.Load() == t.files.Newest }, "make the trust store")
 }
 
 // applyChange asks apply for the next record, writes it to the files and makes it current.
@@ -282,7 +281,6 @@ func (t *TrustStore) writeUntilSaved(isDone func() bool, purpose string) error {
 		s := t.current.Load()
 		written, err := t.writeRecord(s.trustRecord)
 		if err != nil {
-			t.unsaved.Set()
 			return fmt.Errorf("%s: %w", purpose, err)
 		}
 		if t.current.CompareAndSwap(s, written) {
@@ -296,22 +294,14 @@ func (t *TrustStore) writeUntilSaved(isDone func() bool, purpose string) error {
 // the sequence number above that of the files, which may hold a change that was abandoned.
 // The caller holds filesMu.
 func (t *TrustStore) writeRecord(next trustRecord) (*trustSnapshot, error) {
-	next.Sequence = max(next.Sequence, t.inFiles.Sequence+1)
+	next.Sequence = max(next.Sequence, t.files.Newest.Sequence+1)
 	written, err := newSnapshot(next)
 	if err != nil {
 		return nil, err
 	}
-	if t.dir != "" {
-		if err := replaceTrustFiles(t.dir, t.inFiles.trustRecord, written.trustRecord); err != nil {
-			return nil, err
-		}
-	}
-	t.inFiles = written
-	if t.dir != "" {
-		if err := t.syncDir(t.dir); err != nil {
-			t.unsaved.Set() // the files have a change that was not made: Save takes it back
-			return nil, err
-		}
+	if err := t.files.Write(written); err != nil {
+		t.unsaved.Set() // where a file has the change that was not made, Save takes it back
+		return nil, err
 	}
 	return written, nil
 }
@@ -354,8 +344,8 @@ func (s *trustSnapshot) newRecordWithPeer(p Peer) (trustRecord, Peer, error) {
 	}
 	next := s.copyForChange()
 	next.removeID(p.ID)
-	next.Peers = append(next.Peers, p)
-	slices.SortFunc(next.Peers, func(a, b Peer) int { return strings.Compare(a.Name, b.Name) })
+	at, _ := slices.BinarySearchFunc(next.Peers, p.Name, func(q Peer, name string) int { return strings.Compare(q.Name, name) })
+	next.Peers = slices.Insert(next.Peers, at, p)
 	return next, p, nil
 }
 

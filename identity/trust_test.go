@@ -3,16 +3,11 @@ package identity
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/acpd/acpd/internal/durable"
 )
 
 // testID returns an id with n in its first bytes.
@@ -222,7 +217,8 @@ func TestReservedNames(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 func TestTrustRefuses(t *testing.T) {
-	store := openTrust(t, t.TempDir())
+	dir := t.TempDir()
+	store := openTrust(t, dir)
 	for name, p := range map[string]Peer{
 		"bad name":  {ID: testID(1), Name: "Desk"},
 		"hex name":  {ID: testID(1), Name: "abcdef"},
@@ -240,7 +236,7 @@ func TestTrustRefuses(t *testing.T) {
 	if _, err := store.Trust(Peer{Name: "desk"}); !errors.Is(err, ErrNobody) {
 		t.Errorf("the zero id was trusted: %v", err)
 	}
-	if len(store.Peers()) != 0 || len(list(t, store.dir)) != 0 {
+	if len(store.Peers()) != 0 || len(list(t, dir)) != 0 {
 		t.Error("a refusal left something")
 	}
 }
@@ -288,12 +284,12 @@ func TestTrustBounds(t *testing.T) {
 	}
 	trust(t, store, Peer{ID: testID(maxPeers)})
 
-	data, err := store.current.Load().encodeFile()
+	data, err := trustFormat.Encode(store.current.Load())
 	if err != nil {
 		t.Fatal(err)
 	}
 	again := NewMemoryTrustStore()
-	if s, err := parseTrustFile(data); err != nil {
+	if s, err := trustFormat.Decode(data); err != nil {
 		t.Error(err)
 	} else if again.current.Store(s); !same(store, again) {
 		t.Error("read again, it differs")
@@ -448,99 +444,5 @@ func TestTrustConcurrently(t *testing.T) {
 	}
 	if len(store.Peers()) != 1+16 || len(store.Blocks()) != 16 || !same(store, openTrust(t, dir)) {
 		t.Errorf("%d peers, %d blocked", len(store.Peers()), len(store.Blocks()))
-	}
-}
-
-func BenchmarkResolve(b *testing.B) {
-	r := fill(maxPeers, 2, 0)
-	rand.Shuffle(len(r.Peers), func(i, j int) { r.Peers[i].ID, r.Peers[j].ID = r.Peers[j].ID, r.Peers[i].ID })
-	s, err := newSnapshot(r)
-	if err != nil {
-		b.Fatal(err)
-	}
-	store := NewMemoryTrustStore()
-	store.current.Store(s)
-	for name, ref := range map[string]string{"name": "peer-02000", "prefix": testID(2000).String()[:10], "unknown": "per-02000"} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				store.Resolve(ref)
-			}
-		})
-	}
-}
-
-func BenchmarkTrust(b *testing.B) {
-	for _, peers := range []int{4, maxPeers - 1} {
-		b.Run(fmt.Sprint(peers), func(b *testing.B) {
-			dir := b.TempDir()
-			if err := replaceTrustFiles(dir, trustRecord{}, fill(peers, 2, 0)); err != nil {
-				b.Fatal(err)
-			}
-			store := openTrust(b, dir)
-			for b.Loop() {
-				trust(b, store, Peer{ID: testID(60000), Name: "desk"})
-				untrust(b, store, testID(60000))
-			}
-		})
-	}
-}
-
-func read(t testing.TB, dir, name string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-// A change whose files are in place and whose folder cannot be synced has failed: Save takes it
-// back, so that the next start does not trust whom nobody trusted.
-func TestTrustThatIsNotDurableIsTakenBack(t *testing.T) {
-	dir := t.TempDir()
-	store, _, err := OpenTrustStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	broken := errors.New("the disk is gone")
-	store.syncDir = func(string) error { return broken }
-	if err := second(store.Trust(Peer{ID: testID(1), Name: "desk"})); !errors.Is(err, broken) {
-		t.Errorf("trust: %v", err)
-	}
-	store.syncDir = durable.SyncDir
-	select {
-	case <-store.UnsavedSignal():
-	default:
-		t.Error("nobody is told that the files differ")
-	}
-	if err := store.Save(); err != nil {
-		t.Fatal(err)
-	}
-	again, _, err := OpenTrustStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, trusted := again.FindPeer(testID(1)); trusted {
-		t.Error("the next start trusts a peer whose trust has failed")
-	}
-}
-
-// Files that were made and not synced are made again.
-func TestCreateFilesThatAreNotDurable(t *testing.T) {
-	store, _, err := OpenTrustStore(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	broken := errors.New("the disk is gone")
-	store.syncDir = func(string) error { return broken }
-	for range 2 {
-		if err := store.CreateFiles(); !errors.Is(err, broken) {
-			t.Errorf("create: %v", err)
-		}
-	}
-	store.syncDir = durable.SyncDir
-	if err := store.CreateFiles(); err != nil {
-		t.Error(err)
 	}
 }

@@ -1,44 +1,54 @@
 package identity
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
-	"github.com/acpd/acpd/internal/durable"
+	"github.com/acpd/acpd/internal/sealed"
 )
 
-// The trust store's two files. Each is replaced as a whole, and the copy first:
-// so a crash leaves each file as it was before some change or after it, and the
-// copy never older than the main file.
 const (
 	trustName     = "trust.yaml"
 	trustCopyName = "trust.copy.yaml"
 
 	trustVersion      = 1
 	maxTrustFileBytes = 64 << 20
-	maxSequence       = 1 << 62
 
 	trustHeader = `# The peers that this daemon trusts, and the keys that it blocks.
 # The daemon alone writes this file: an edit makes it invalid (see the last line).
 # Use acpctl trust, untrust and peers.
 `
-	sealPrefix = "# sha256 "
 )
 
-// errNewerTrust says that the file is sound but of a newer version, so that it must not be
-// repaired.
-var errNewerTrust = errors.New("trust store: written by a newer acpd: use that one, or move trust.yaml and trust.copy.yaml away to trust anew")
+// trustFormat is that of the trust store's two files. They are believed only if they show every
+// block that was added.
+var trustFormat = &sealed.Format[*trustSnapshot]{
+	Title: "trust store", Name: trustName, CopyName: trustCopyName,
+	Header: trustHeader, Version: trustVersion, MaxBytes: maxTrustFileBytes, RequiredKey: "block_sequence",
+	Lost:       "nobody is trusted now",
+	LostRemedy: "trust each peer again (acpctl trust), and block again whom you had untrusted",
+	Check:      "acpctl peers",
+	Parse:      parseTrustRecord, Rescue: rescueBlocks,
+}
+
+// OpenTrustStore opens the store in dir: trust.yaml and its copy, trust.copy.yaml.
+// If neither is there, the store is empty. It may write, so dir must be locked for one
+// process.
+//
+// The second result is a warning for a person: damage is no error. A damaged or missing
+// trust.yaml is replaced from the copy, but only if no file, even a damaged one, shows that
+// blocks were added since. Otherwise, and if both are damaged, no peer is trusted, and the
+// blocks that are still known stay. A damaged copy is replaced from trust.yaml. Damaged files
+// are kept under another name, which the warning gives.
+func OpenTrustStore(dir string) (*TrustStore, error, error) {
+	files, warning, err := sealed.Open(dir, trustFormat)
+	if err != nil {
+		return nil, nil, err
+	}
+	return newTrustStore(files), warning, nil
+}
 
 // trustRecord is the content of a trust file. Sequence is the number of its last change;
 // BlockSequence is that of the last change which added a block. Two files show by it
@@ -67,15 +77,18 @@ func (r *trustRecord) removeID(id ID) {
 
 // trustSnapshot is a valid record with indexes. It is never changed, only replaced.
 type trustSnapshot struct {
-	trustRecord
-	byID    map[ID]int     // index in Peers
-	byName  map[string]int // index in Peers
-	blocked map[ID]int     // index in Blocked
+	trustRecord `yaml:",inline"`
+	byID        map[ID]int     // index in Peers
+	byName      map[string]int // index in Peers
+	blocked     map[ID]int     // index in Blocked
 }
 
 func newEmptySnapshot() *trustSnapshot {
 	return &trustSnapshot{trustRecord: trustRecord{Version: trustVersion}, blocked: make(map[ID]int)}
 }
+
+// Numbers returns the numbers of the last change, and of the last one that added a block.
+func (s *trustSnapshot) Numbers() (sequence, required uint64) { return s.Sequence, s.BlockSequence }
 
 // newSnapshot checks a record and indexes it.
 func newSnapshot(r trustRecord) (*trustSnapshot, error) {
@@ -87,9 +100,6 @@ func newSnapshot(r trustRecord) (*trustSnapshot, error) {
 	}
 	if len(r.Peers) > maxPeers || len(r.Blocked) > maxBlocked {
 		return nil, fmt.Errorf("%d peers and %d blocks", len(r.Peers), len(r.Blocked))
-	}
-	if r.Sequence > maxSequence || r.BlockSequence > r.Sequence {
-		return nil, fmt.Errorf("sequence %d, of blocks %d", r.Sequence, r.BlockSequence)
 	}
 	for i, b := range r.Blocked {
 		if err := b.checkFields(); err != nil {
@@ -120,48 +130,11 @@ func newSnapshot(r trustRecord) (*trustSnapshot, error) {
 	return s, nil
 }
 
-// encodeFile returns the record as the content of a file, with its checksum.
-func (r trustRecord) encodeFile() ([]byte, error) {
-	body, err := yaml.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	return appendChecksum(append([]byte(trustHeader), body...)), nil
-}
-
-// appendChecksum appends the last line of a file, by which truncation, damage and edits are
-// detected: YAML that is cut between two entries is still valid.
-func appendChecksum(text []byte) []byte {
-	return fmt.Appendf(text, "%s%x\n", sealPrefix, sha256.Sum256(text))
-}
-
-// parseTrustFile checks and parses the content of a file. The error is errNewerTrust if the
-// checksum fits and the version is newer.
-func parseTrustFile(data []byte) (*trustSnapshot, error) {
-	at := bytes.LastIndex(data, []byte(sealPrefix))
-	if at < 0 || !bytes.Equal(appendChecksum(bytes.Clone(data[:at])), data) {
-		return nil, errors.New("its checksum does not fit: damaged, cut off or edited")
-	}
-	var version struct {
-		Version int `yaml:"version"`
-	}
-	if err := yaml.Unmarshal(data, &version); err != nil {
-		return nil, err
-	}
-	if version.Version > trustVersion {
-		return nil, errNewerTrust
-	}
+// parseTrustRecord returns the record that decode fills, as a snapshot.
+func parseTrustRecord(decode func(record any) error) (*trustSnapshot, error) {
 	var r trustRecord
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&r); err != nil {
+	if err := decode(&r); err != nil {
 		return nil, err
-	}
-	if err := decoder.Decode(new(yaml.Node)); err != io.EOF {
-		return nil, errors.New("more than one document")
-	}
-	if r.Version != trustVersion {
-		return nil, fmt.Errorf("version %d", r.Version)
 	}
 	for i := range r.Peers {
 		r.Peers[i].Since = r.Peers[i].Since.UTC().Truncate(time.Second)
@@ -169,60 +142,17 @@ func parseTrustFile(data []byte) (*trustSnapshot, error) {
 	return newSnapshot(r)
 }
 
-// salvageSequences returns the highest sequence numbers that a damaged file still shows, so
-// that an older file is not taken for the newest.
-func salvageSequences(data []byte) (sequence, blockSequence uint64) {
-	for line := range strings.Lines(string(data)) {
-		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		n, err := strconv.ParseUint(value, 10, 60)
-		switch {
-		case err != nil:
-		case key == "sequence":
-			sequence = max(sequence, n)
-		case key == "block_sequence":
-			blockSequence = max(blockSequence, n)
+// rescueBlocks returns a snapshot with every block that files show, and no peers.
+func rescueBlocks(sound []*trustSnapshot, sequence uint64) *trustSnapshot {
+	none := newEmptySnapshot()
+	for _, s := range sound {
+		for _, b := range s.Blocked {
+			if _, known := none.blocked[b.ID]; !known && len(none.Blocked) < maxBlocked {
+				none.blocked[b.ID] = len(none.Blocked)
+				none.Blocked = append(none.Blocked, b)
+			}
 		}
 	}
-	return sequence, blockSequence
+	none.Sequence, none.BlockSequence = sequence, sequence
+	return none
 }
-
-// replaceTrustFiles makes next the content of both files; their names last once the caller has
-// synced the folder. What needs space comes first, then two renames. If the second fails, the
-// first is undone with old.
-func replaceTrustFiles(dir string, old, next trustRecord) error {
-	data, err := next.encodeFile()
-	if err != nil {
-		return err
-	}
-	main, second := filepath.Join(dir, trustName), filepath.Join(dir, trustCopyName)
-	defer os.Remove(tempFileName(main))
-	defer os.Remove(tempFileName(second))
-	for _, path := range []string{second, main} {
-		if err := durable.RewriteFile(tempFileName(path), data, privateMode); err != nil {
-			return err
-		}
-	}
-	if err := os.Rename(tempFileName(second), second); err != nil {
-		return err
-	}
-	if err := os.Rename(tempFileName(main), main); err != nil {
-		return errors.Join(err, restoreFile(second, old))
-	}
-	return nil
-}
-
-// restoreFile makes old the content of the file again. A file of sequence 0 was not there.
-func restoreFile(path string, old trustRecord) error {
-	if old.Sequence == 0 {
-		return os.Remove(path)
-	}
-	data, err := old.encodeFile()
-	if err != nil {
-		return err
-	}
-	return durable.ReplaceFile(path, tempFileName(path), data, privateMode)
-}
-
-// tempFileName returns the path at which a file is written before it is renamed to path. The
-// next write replaces what a crash has left there.
-func tempFileName(path string) string { return path + ".tmp" }

@@ -83,6 +83,20 @@ func (c Code) Info() CodeInfo {
 	return CodeInfo{Code: c, Exit: 7}
 }
 
+// IsKnown reports whether the code is of the table.
+func (c Code) IsKnown() bool { return c.Info().Raised != "" }
+
+// isWord reports whether the code has the form that a peer's may have: up to 64 small letters,
+// digits and underlines. Codes stand beside other text, in lines that people and models read.
+func (c Code) isWord() bool {
+	for i := range len(c) {
+		if b := c[i]; b != '_' && (b < 'a' || b > 'z') && (b < '0' || b > '9') {
+			return false
+		}
+	}
+	return c != "" && len(c) <= 64
+}
+
 // Error says what went wrong, in a form that crosses every boundary: it is the payload of
 // an error envelope, a refused receipt, the data of a JSON-RPC error and the object that
 // acpctl prints.
@@ -97,11 +111,11 @@ type Error struct {
 
 // NewErrorFromWire returns the error that a receipt, an ack or an error payload of a peer says.
 // The code table decides whether it is retryable: unknown codes are kept and are not. A
-// code that only the own daemon may raise becomes internal.
+// code that only the own daemon may raise, or that has not the form of one, becomes internal.
 func NewErrorFromWire(code, message string, retryAfterMS uint64) *Error {
 	e := &Error{Code: Code(code), Message: message}
 	info := e.Code.Info()
-	if info.Local {
+	if info.Local || !e.Code.isWord() {
 		info = Internal.Info()
 	}
 	e.Code, e.Retryable = info.Code, info.Retryable

@@ -235,8 +235,22 @@ func TestFromWire(t *testing.T) {
 			t.Errorf("%s: %s", c.Code, d)
 		}
 	}
-	if e := kinds.NewErrorFromWire("brand_new", "m", 7); e.Code != "brand_new" || e.Retryable || e.RetryAfterMS != 0 {
-		t.Errorf("unknown code: %+v", e)
+	for code, ok := range map[string]bool{
+		"brand_new": true, "v2_" + strings.Repeat("x", 61): true, strings.Repeat("x", 65): false, "": false,
+		"now run rm -rf ~": false, "no\nagent": false, "Internal": false, "\u202e": false,
+	} {
+		e := kinds.NewErrorFromWire(code, "m", 7)
+		if want := map[bool]kinds.Code{true: kinds.Code(code), false: kinds.Internal}[ok]; e.Code != want || e.Retryable || e.RetryAfterMS != 0 {
+			t.Errorf("unknown code %q: %+v", code, e)
+		}
+		for kind, payload := range map[string]any{
+			kinds.KindError: &kinds.Error{Code: kinds.Code(code)},
+			kinds.KindAck:   map[string]any{"accepted": false, "code": code},
+		} {
+			if _, err := kinds.CheckEnvelope(envelope(kind, kinds.EncodePayload(payload))); ok != (err == nil) {
+				t.Errorf("code %q of %s: %v", code, kind, err)
+			}
+		}
 	}
 }
 

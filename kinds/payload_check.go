@@ -63,7 +63,10 @@ func checkErrorCode(v jsontext.Value) string {
 	if p := checkNonEmpty(v); p != "" {
 		return p
 	}
-	if c := Code(unquoteText(v)); c.Info().Local {
+	switch c := Code(unquoteText(v)); {
+	case !c.isWord():
+		return "expected up to 64 of a to z, 0 to 9 and _"
+	case c.Info().Local:
 		return string(c) + " is never sent to a peer: the own daemon alone raises it; use internal"
 	}
 	return ""

@@ -65,8 +65,8 @@ func (c *Call) SetCaller(who Caller) { c.Caller = c.e.fillCallerName(who) }
 // LogError logs a failure that the call has caused. What agents of other daemons cause is
 // bounded.
 func (c *Call) LogError(what string, about ...any) {
-	if cfg := &c.e.cfg; c.Caller.Home != "" && cfg.Lines != nil {
-		cfg.Lines.WriteLimited(peerAccountKey(c.Caller.Home), slog.LevelError, what, about...)
+	if cfg := &c.e.cfg; c.Caller.Home != "" && cfg.PeerLog != nil {
+		cfg.PeerLog.WriteLimited(peerAccountKey(c.Caller.Home), slog.LevelError, what, about...)
 	} else {
 		cfg.Log.Error(what, about...)
 	}

@@ -48,8 +48,8 @@ type Config struct {
 	// the stock Python runtime logs an error for each.
 	QuietAgents bool
 
-	Log   *slog.Logger // nil: slog.Default()
-	Lines *budget.Log  // for lines that other daemons' agents cause; nil: Log
+	Log     *slog.Logger // nil: slog.Default()
+	PeerLog *budget.Log  // for lines that peers cause; nil: Log
 
 	// Follow begins to follow a host, if that has not begun: the body of the host's
 	// subscribe/home goes to [Engine.ReceiveHostStream]. Without a host it does so for all that

@@ -41,10 +41,10 @@ type Config struct {
 	// *kinds.Error a refusal. Nil: unknown_kind.
 	Message func(ctx context.Context, message kinds.Checked) (wire.ReceiptState, error)
 
-	Budget *budget.Book // what peers may cost; nil: one of its own
-	Lines  *budget.Log  // of what peers cause; nil: one of its own, over Logger
-	Event  func(Event)  // called with each event; must not block. Nil: none is reported
-	Logger *slog.Logger
+	Budget  *budget.Book // what peers may cost; nil: one of its own
+	PeerLog *budget.Log  // for lines that peers cause; nil: one of its own, over Logger
+	Event   func(Event)  // called with each event; must not block. Nil: none is reported
+	Logger  *slog.Logger
 }
 
 // EventType names an Event.

@@ -30,7 +30,7 @@ type conn struct {
 	ready       chan struct{} // closed when ready
 	runReturned chan struct{} // closed when run returns; what ends with the connection itself is qc's context
 
-	peerHello *wire.Hello     // set by exchangeHellos, so on every connection that was ever ready
+	peerHello *wire.Hello     // the peer's hello; nil until exchangeHellos has accepted it, which is before the connection is ready
 	peerPQ    identity.PQHash // of the peer's post-quantum key, proven; zero: it showed none
 	claim     string          // the name that the peer says of itself, by CleanClaim
 
@@ -214,11 +214,13 @@ func (c *conn) markLeaving(code quic.ApplicationErrorCode) bool {
 	return first
 }
 
-// advanceDrain takes the next step of a drain, if one is due. It is called when a stream of
-// this node ends or the drain's state changes. It sends done once no stream of this node is open. When both dones are
-// exchanged nothing can be in flight, and it closes the connection: after lingerDelay,
-// because a lost done is repeated and a lost close is not, or at once if the peer has sent
-// goaway and the drain is for a shutdown.
+// advanceDrain takes the next step of a drain, if one is due. Call it when a stream of this node
+// has ended, and when the state of the drain has changed.
+//
+// The first step is to send done, once no stream of this node is open. The second one follows
+// when both sides have sent done, since then nothing can be in flight: it closes the connection.
+// That waits for lingerDelay, because a done that is lost is sent again, and a close is not. In
+// a shutdown it does not wait if the peer has sent goaway too.
 func (c *conn) advanceDrain() {
 	c.mu.Lock()
 	sendDone := c.ownOpenStreams == 0 && !c.doneSent && c.leaving.Load()

@@ -17,9 +17,9 @@ import (
 const (
 	maxDialIPs    = 8                      // of one host name
 	refusalPause  = 100 * time.Millisecond // before a peer that did not trust this node is dialled again
-	shareVerdict  = time.Second            // for so long calls share why a dial failed
-	refusedMemory = 100 * time.Millisecond // the same, if the host refused the port
-	cloneWait     = 30 * time.Second       // the same, if the peer saw a clone of this identity
+	shareVerdict  = time.Second            // how long a failed dial counts for other calls, which get its error and do not dial
+	refusedMemory = 100 * time.Millisecond // the same, where the host refused the port
+	cloneWait     = 30 * time.Second       // the same, where the peer saw a clone of this identity
 )
 
 // dial is one attempt at a peer's addresses, on which all calls to that peer wait.

@@ -39,7 +39,7 @@ func raceCalls(ctx context.Context, n int, try func(ctx context.Context, i int) 
 			results <- try(ctx, i)
 		})
 	}
-	var verdict *dialFailure
+	var verdict *dialFailure // of the failures so far, the one that says most
 	for range n {
 		f := <-results
 		if f == nil {

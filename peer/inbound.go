@@ -28,12 +28,12 @@ const (
 // inboundStream is a bidirectional stream of the peer that is not answered yet.
 type inboundStream struct {
 	stream  *quic.Stream
-	decided atomic.Bool // whether the handler runs; see tryDecide
+	decided atomic.Bool // it is settled whether the handler runs; see tryDecide
 }
 
-// tryDecide reports true to its first caller, which then decides whether the handler runs. That
-// is either the stream's goroutine, which calls the handler, or the one that gives the stream
-// up: so the peer is told the truth of whether a handler ran.
+// tryDecide reports true to its first caller alone. That is the stream's goroutine, which then
+// runs the handler; or whoever resets the stream, which then tells the peer that no handler ran.
+// So only one of both happens.
 func (s *inboundStream) tryDecide() bool { return s.decided.CompareAndSwap(false, true) }
 
 // acceptBidiStreams handles the peer's bidirectional streams, each in a goroutine, until

@@ -47,7 +47,7 @@ type Node struct {
 	features []string
 	handlers map[wire.StreamType]func(context.Context, identity.ID, *Stream)
 	log      *slog.Logger
-	peerLog  *budget.Log // of what peers cause: Config.Lines, or its own
+	peerLog  *budget.Log // of what peers cause: Config.PeerLog, or its own
 
 	// epoch is the zero of times on the message path: a duration fits an atomic, a
 	// time.Time does not.
@@ -129,7 +129,7 @@ func Listen(cfg Config) (*Node, error) {
 	}
 	n.cfg.Budget = cmp.Or(n.cfg.Budget, new(budget.Book))
 	n.log = cmp.Or(n.log, slog.New(slog.DiscardHandler))
-	if n.peerLog = cfg.Lines; n.peerLog == nil {
+	if n.peerLog = cfg.PeerLog; n.peerLog == nil {
 		n.peerLog = n.cfg.Budget.OpenLog(n.log)
 	}
 	rand.Read(n.boot[:])
@@ -251,7 +251,7 @@ func (n *Node) Close() {
 	n.tasks.Wait()
 	n.transport.Close()
 	n.socket.Close()
-	if n.cfg.Lines == nil {
+	if n.cfg.PeerLog == nil {
 		n.peerLog.Close()
 	}
 }

@@ -68,6 +68,6 @@ func (state *peerState) waitBackoff(retry <-chan struct{}) {
 	defer state.mu.Unlock()
 	state.backoff = min(max(2*state.backoff, minBackoff), maxBackoff)
 	if v := state.sharedFailure; v != nil && v.memory <= shareVerdict {
-		state.sharedFailure = nil // calls share it; the pause was taken here
+		state.sharedFailure = nil // it was for calls; this dial has had its own pause
 	}
 }

@@ -171,13 +171,13 @@ func (c *Conn) closeWithCause(cause error) {
 	c.err = cause
 	waiting := c.waiting
 	c.waiting, c.waitingBytes = nil, 0
-	close(c.done)
 	c.mu.Unlock()
 
+	c.queue.failFurtherSends(cause) // before anybody hears of the end, and sends
+	close(c.done)
 	for _, r := range waiting {
 		r.cancel(nil)
 	}
-	c.queue.failFurtherSends(cause)
 	c.conn.Close()
 	c.failCalls(cause)
 }

@@ -21,7 +21,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/acpd/acpd/config"
@@ -42,11 +41,7 @@ const (
 )
 
 func runCommandLine(args []string, stdout, stderr io.Writer) int {
-	cmd := newCommand(stdout, stderr)
-	cmd.SetArgs(args)
-	cmd.SetOut(stdout)
-	cmd.SetErr(stderr)
-	err := cmd.Execute()
+	err := runFlags(args, stdout, stderr)
 	if err == nil {
 		return 0
 	}
@@ -63,54 +58,28 @@ type daemonError struct{ error }
 
 func (f *daemonError) Unwrap() error { return f.error }
 
-func newCommand(stdout, stderr io.Writer) *cobra.Command {
-	var o daemon.Options
-	var verbose, quiet, settings, showVersion bool
-	cmd := &cobra.Command{
-		Use:   "acpd",
-		Short: "Carry messages between this machine's agents and those of its peers",
-		Example: `  acpd                                          run with the state in ~/.acp
-  acpd --home /srv/reviewer                     a second identity on this machine
-  acpd --home /tmp/a --listen 127.0.0.1:0 --no-mdns   one of many, for a test`,
-		Long: `acpd runs until it gets SIGTERM or SIGINT; SIGHUP makes it read config.yaml again.
+const help = `acpd runs until it gets SIGTERM or SIGINT; SIGHUP makes it read config.yaml again.
 The state directory is --home, else $ACP_HOME, else ~/.acp. Settings beyond these
-flags stand in config.yaml there: acpd --settings prints what it may hold.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("%q: flags are all that acpd takes; the verbs are those of acpctl", args[0])
-			}
-			return nil
-		},
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Cobra's own way would link text/template, and by that keep every method of
-			// every type: 2 MB of program, nearly all of it resident.
-			if showVersion {
-				_, err := fmt.Fprintln(stdout, "acpd", programVersion())
-				return err
-			}
-			if settings {
-				_, err := io.WriteString(stdout, config.RenderReferenceFile())
-				return err
-			}
-			if err := checkFlags(cmd.Flags(), &o); err != nil {
-				return err
-			}
-			o.Version, o.Log, o.Connected = programVersion(), stderr, adjustThreads
-			switch {
-			case verbose:
-				o.Level = new(slog.LevelDebug)
-			case quiet:
-				o.Level = new(slog.LevelError)
-			}
-			if err := runDaemon(cmd.Context(), o, stdout); err != nil {
-				return &daemonError{err}
-			}
-			return nil
-		},
-	}
-	f := cmd.Flags()
+flags stand in config.yaml there: acpd --settings prints what it may hold.
+
+Usage:
+  acpd [flags]
+
+Examples:
+  acpd                                          run with the state in ~/.acp
+  acpd --home /srv/reviewer                     a second identity on this machine
+  acpd --home /tmp/a --listen 127.0.0.1:0 --no-mdns   one of many, for a test
+
+Flags:
+`
+
+// runFlags does what the flags say.
+func runFlags(args []string, stdout, stderr io.Writer) error {
+	var o daemon.Options
+	var verbose, quiet, settings, showVersion, showHelp bool
+	f := pflag.NewFlagSet("acpd", pflag.ContinueOnError)
+	f.Usage = func() {} // an error says which flag is wrong, and where to read more
+	f.BoolVarP(&showHelp, "help", "h", false, "help for acpd")
 	f.StringVar(&o.Home, "home", "", "state directory (default $ACP_HOME or ~/.acp)")
 	f.StringVar(&o.Listen, "listen", "", "UDP address to listen on, as host:port (default port 7117)")
 	f.StringVar(&o.Name, "name", "", "what this daemon calls itself (default the host name)")
@@ -119,9 +88,37 @@ flags stand in config.yaml there: acpd --settings prints what it may hold.`,
 	f.BoolVarP(&quiet, "quiet", "q", false, "log errors only")
 	f.BoolVar(&settings, "settings", false, "print what config.yaml may hold, as a file to start from")
 	f.BoolVar(&showVersion, "version", false, "print the version")
-	cmd.MarkFlagsMutuallyExclusive("verbose", "quiet")
-	cmd.CompletionOptions.DisableDefaultCmd = true
-	return cmd
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	show := func(text string) error {
+		_, err := io.WriteString(stdout, text)
+		return err
+	}
+	switch {
+	case showHelp:
+		return show(help + f.FlagUsages())
+	case f.NArg() > 0:
+		return fmt.Errorf("%q: flags are all that acpd takes; the verbs are those of acpctl", f.Arg(0))
+	case showVersion:
+		return show("acpd " + programVersion() + "\n")
+	case settings:
+		return show(config.RenderReferenceFile())
+	case verbose && quiet:
+		return errors.New("--verbose and --quiet: give one of them")
+	case verbose:
+		o.Level = new(slog.LevelDebug)
+	case quiet:
+		o.Level = new(slog.LevelError)
+	}
+	if err := checkFlags(f, &o); err != nil {
+		return err
+	}
+	o.Version, o.Log, o.Connected = programVersion(), stderr, adjustThreads
+	if err := runDaemon(context.Background(), o, stdout); err != nil {
+		return &daemonError{err}
+	}
+	return nil
 }
 
 // checkFlags refuses flags that no daemon could take, and empty ones: a variable that is not

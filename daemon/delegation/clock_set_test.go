@@ -33,7 +33,7 @@ func TestClockIsSetBetweenRuns(t *testing.T) {
 				if err := schema.Migrate(t.Context(), db); err != nil {
 					t.Fatal(err)
 				}
-				ts, err := OpenTable(t.Context(), db, registry.NewRegistry(), new(budget.Book), slog.New(slog.DiscardHandler))
+				ts, err := OpenTable(t.Context(), db, registry.NewRegistry(), new(budget.Book), func(*Delegation) {}, slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -32,6 +32,7 @@ type Delegation struct {
 	// Guarded by Table.mu.
 	KeyHash        registry.KeyHash // of the key of that agent; zero: the owner delegated
 	state          client.TaskState
+	acking         bool           // the ack is being written
 	acked          bool           // the ack is on disk
 	partials       uint64         // how many have come
 	finalID        wire.MessageID // message that ended it
@@ -44,6 +45,7 @@ type Delegation struct {
 	reportPause    time.Duration  // until the retry after that
 	changed        chan struct{}  // closed at the next change; nil while nobody waits
 	abort          []context.CancelCauseFunc
+	runs           int // headless runs that were reserved for it since the start
 	outgoing       outgoingPartials
 	questions      []*Question   // of a given one: those that are answered, and one that is not
 	asked          int           // how many there were

@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -75,8 +76,8 @@ func (ts *Table) restoreQuestions(t *Delegation, found []*Question) {
 	}
 }
 
-// ackTime is how long a question about a taken delegation waits for the ack to be on disk. An agent
-// may ask as soon as it has accepted.
+// ackTime is how long a question about a taken delegation waits for the ack. An agent may ask as
+// soon as it has accepted; when its word is being written, the question waits for that.
 const ackTime = 5 * time.Second
 
 // AwaitOpenForQuestions returns nil when something can be asked about a taken delegation: when its
@@ -92,9 +93,9 @@ func (ts *Table) AwaitOpenForQuestions(ctx context.Context, t *Delegation) error
 		if t.changed == nil {
 			t.changed = make(chan struct{})
 		}
-		changed, left := t.changed, time.Until(end)
+		changed, left, acking := t.changed, time.Until(end), t.acking
 		ts.mu.Unlock()
-		if left <= 0 {
+		if left <= 0 && !acking {
 			return kinds.Errorf(kinds.NotFound, "ref: the delegation %s is not accepted yet: accept it first", t.ID)
 		}
 		if err := waitFor(ctx, changed, left); err != nil {
@@ -143,6 +144,9 @@ func (ts *Table) BeginQuestion(ctx context.Context, t *Delegation, env *wire.Env
 	}
 	replaced := t.findUnanswered()
 	switch {
+	case ts.isOthersID(t.Peer, env.ID):
+		ts.mu.Unlock()
+		return nil, kinds.Errorf(kinds.Invalid, "id: %s was used for something else: a question needs an id of its own", env.ID)
 	case replaced != nil && (replaced.waiting > 0 || !replaced.written):
 		ts.mu.Unlock()
 		return nil, kinds.Errorf(kinds.Overloaded, "another question about the delegation %s is open: wait for its answer, or give it up", t.ID)
@@ -186,6 +190,17 @@ func (ts *Table) BeginQuestion(ctx context.Context, t *Delegation, env *wire.Env
 	}
 	ts.notifyWaiters(t)
 	return q, nil
+}
+
+// isOthersID reports whether a delegation that was given to another peer, or a question of another
+// peer, has an id: [Table.FindQuestion] finds questions by these ids alone. The caller holds mu.
+func (ts *Table) isOthersID(peer identity.ID, id wire.MessageID) bool {
+	for _, t := range ts.table {
+		if t.Direction == client.Given && t.Peer != peer && (t.ID == id || t.findQuestion(id) != nil) {
+			return true
+		}
+	}
+	return false
 }
 
 // dropQuestion takes a question out of the table, if it is there. Those that wait for it hear why.

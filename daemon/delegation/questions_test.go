@@ -43,7 +43,7 @@ func FuzzQuestions(f *testing.F) {
 		var book *budget.Book
 		open := func() *Table {
 			book = new(budget.Book)
-			ts, err := OpenTable(t.Context(), db, registry.NewRegistry(), book, slog.New(slog.DiscardHandler))
+			ts, err := OpenTable(t.Context(), db, registry.NewRegistry(), book, func(*Delegation) {}, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -201,6 +201,23 @@ func TestQuestionsWaitForTheAck(t *testing.T) {
 		}
 		if err := ts.AwaitOpenForQuestions(t.Context(), never); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) || time.Since(begun) != time.Second+ackTime {
 			t.Errorf("%v after %s", err, time.Since(begun))
+		}
+	})
+}
+
+// On a slow disk a question waits for as long as the ack is being written.
+func TestQuestionsWaitForASlowAck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := table(t)
+		e, _, err := ts.AddDelegation(t.Context(), &Delegation{Direction: client.Taken, Peer: identity.ID{1}, ID: wire.NewMessageID(), Reports: true, Created: time.Now()}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go ts.db.Write(t.Context(), false, func(*store.Tx) error { time.Sleep(3 * ackTime); return nil })
+		synctest.Wait()
+		go ts.RecordAck(t.Context(), e, true, wire.Payload(`{"accepted":true}`), nil)
+		if err := ts.AwaitOpenForQuestions(t.Context(), e); err != nil {
+			t.Error(err)
 		}
 	})
 }

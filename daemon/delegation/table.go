@@ -1,11 +1,11 @@
 // Package delegation holds the table of delegations, given and taken: their states,
 // their deadlines and the agents that work on them.
 //
-// What decides is in memory, and all of it is on disk. Each way from one state to the
-// next is written before anybody sees it, except that a deadline passes when it passes.
+// What decides is in memory, and all of it is on disk. An ack, a partial result and an end are
+// written before anybody sees them, except that a deadline passes when it passes.
 // Of several ends of one delegation the first wins.
 //
-// The table may call the registry while it is locked, and the registry never the table.
+// The table may call the registry and the waker while it is locked, and these never the table.
 //
 // It leaves to others how a delegation travels, and what its agent and its peer are told
 // (package daemon).
@@ -36,13 +36,14 @@ const (
 )
 
 // Table is the table of delegations, in memory what decides and on disk all of it.
-// Every transition is written before anybody sees it.
 type Table struct {
 	db     *store.DB
 	agents *registry.Registry
 	taken  *budget.Account // delegations that are not final
 	wake   pace.Signal     // something is due earlier than before
 	log    *slog.Logger
+
+	tellEnd func(*Delegation) // is told when a taken delegation ends, while the table is locked
 
 	questionBytes *budget.Account
 
@@ -64,10 +65,11 @@ type delegationKey struct {
 
 func (t *Delegation) key() delegationKey { return delegationKey{t.Direction, t.Peer, t.ID} }
 
-// OpenTable reads the table as the last run of the daemon left it.
-func OpenTable(ctx context.Context, db *store.DB, a *registry.Registry, book *budget.Book, log *slog.Logger) (*Table, error) {
+// OpenTable reads the table as the last run of the daemon left it. tellEnd is called when a taken
+// delegation ends, and calls nothing of the table.
+func OpenTable(ctx context.Context, db *store.DB, a *registry.Registry, book *budget.Book, tellEnd func(*Delegation), log *slog.Logger) (*Table, error) {
 	ts := &Table{
-		db: db, agents: a, taken: book.OpenAccount(budget.Delegations), questionBytes: book.OpenAccount(budget.Questions), wake: pace.NewSignal(), log: log, unwrittenAdded: pace.NewSignal(),
+		tellEnd: tellEnd, db: db, agents: a, taken: book.OpenAccount(budget.Delegations), questionBytes: book.OpenAccount(budget.Questions), wake: pace.NewSignal(), log: log, unwrittenAdded: pace.NewSignal(),
 		table: make(map[delegationKey]*Delegation), sizes: map[client.TaskDirection]map[identity.ID]int{client.Given: {}, client.Taken: {}},
 	}
 	all, err := store.ReadValue(ctx, db, readDelegations)
@@ -138,8 +140,8 @@ func (ts *Table) FindByID(by *registry.Credential, id wire.MessageID, directions
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	for _, direction := range directions {
-		for key, t := range ts.table {
-			if key.id == id && key.direction == direction && (by == nil || t.KeyHash == by.KeyHash) {
+		for peer := range ts.sizes[direction] {
+			if t := ts.table[delegationKey{direction, peer, id}]; t != nil && (by == nil || t.KeyHash == by.KeyHash) {
 				return t
 			}
 		}
@@ -236,7 +238,7 @@ func (ts *Table) evictIfFull(direction client.TaskDirection, peer identity.ID) (
 // fails, the text is left out.
 func (ts *Table) DescribeTask(ctx context.Context, t *Delegation, payloads bool) (*client.Task, error) {
 	ts.mu.Lock()
-	shown := client.Task{ID: t.ID, Direction: t.Direction, FromAgent: t.FromAgent, State: t.state, Deadline: client.Time{Time: t.Deadline}, Partials: t.partials}
+	shown := client.Task{ID: t.ID, Direction: t.Direction, FromAgent: t.FromAgent, State: t.state, Over: t.isOverNow(), Deadline: client.Time{Time: t.Deadline}, Partials: t.partials}
 	if t.countsAsWork {
 		shown.Agent = t.Agent
 	}
@@ -386,6 +388,20 @@ func (ts *Table) HandOverToAgent(ctx context.Context, name string, key registry.
 		}
 		return nil
 	})
+}
+
+// CountRun counts a headless run for a delegation that a peer gave and on which the holder works,
+// nil for any agent. It returns how many there were with this one, 0 if there is no such
+// delegation, or it has ended.
+func (ts *Table) CountRun(by *registry.Credential, peer identity.ID, id wire.MessageID) int {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := ts.table[delegationKey{client.Taken, peer, id}]
+	if t == nil || t.state.IsFinal() || by != nil && t.KeyHash != by.KeyHash {
+		return 0
+	}
+	t.runs++
+	return t.runs
 }
 
 // IsOwnedBy reports whether a delegation is the holder's own.

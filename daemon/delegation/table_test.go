@@ -35,7 +35,7 @@ func table(t *testing.T) *Table {
 	if err := schema.Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	ts, err := OpenTable(t.Context(), db, registry.NewRegistry(), new(budget.Book), slog.New(slog.DiscardHandler))
+	ts, err := OpenTable(t.Context(), db, registry.NewRegistry(), new(budget.Book), func(*Delegation) {}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func table(t *testing.T) *Table {
 // reopen reads the table anew, as after a restart.
 func (ts *Table) reopen(t *testing.T) *Table {
 	t.Helper()
-	again, err := OpenTable(t.Context(), ts.db, registry.NewRegistry(), new(budget.Book), slog.New(slog.DiscardHandler))
+	again, err := OpenTable(t.Context(), ts.db, registry.NewRegistry(), new(budget.Book), func(*Delegation) {}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// The ways from one state of a task to the next. Each but the end of its time is on
-// disk before anybody sees it, and none leads away from an end.
+// The ways from one state of a task to the next. An ack, a partial result and an end are on disk
+// before anybody sees them, except that a deadline passes when it passes. Unknown and refused
+// count even if they cannot be written. No way leads away from an end.
 
 // RecordAck records the answer to the delegation, on disk when it returns. An end that
 // came before stays. One that is accepted is work of its agent from then on, instead of the
@@ -22,12 +23,17 @@ func (ts *Table) RecordAck(ctx context.Context, t *Delegation, accepted bool, pa
 	if accepted {
 		state = client.TaskAccepted
 	}
+	ts.mu.Lock()
+	t.acking = true
+	ts.mu.Unlock()
 	err := ts.db.Write(context.WithoutCancel(ctx), true, func(tx *store.Tx) error { return updateDelegationAck(tx, t.Row, state, payload.Object()) })
-	if err != nil {
-		return fmt.Errorf("record the ack: %w", err)
-	}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
+	t.acking = false
+	if err != nil {
+		ts.notifyWaiters(t)
+		return fmt.Errorf("record the ack: %w", err)
+	}
 	t.acked = true
 	if !t.state.IsFinal() || t.state == client.TaskRefused {
 		t.state = state
@@ -140,6 +146,9 @@ func (ts *Table) applyEnd(t *Delegation, e Ending) {
 	}
 	ts.dropQuestions(t)
 	ts.notifyWaiters(t)
+	if t.Direction == client.Taken {
+		ts.tellEnd(t)
+	}
 }
 
 // DeleteUnsent removes the entry of a delegation that never left. If that cannot be written, the

@@ -46,9 +46,10 @@ type Inbox struct {
 	db        *store.DB
 	checkRoom func(identity.ID) error // returns an error if nothing of a peer may be kept; may be nil
 
-	mu   sync.Mutex           // guards what follows
-	held map[heldKey]heldSize // what is held or about to be
-	seen map[uint64]struct{}  // what List has returned to the owner and the disk does not know of
+	mu      sync.Mutex                     // guards what follows
+	held    map[MessageKey]heldSize        // what is held or about to be
+	senders map[wire.MessageID]identity.ID // of what is held
+	seen    map[uint64]struct{}            // what List has returned to the owner and the disk does not know of
 
 	shown showings // what List has returned to agents; guarded by mu
 
@@ -67,25 +68,25 @@ type heldSize struct {
 // isReportKind reports whether messages of the kind come only if they were asked for.
 func isReportKind(kind string) bool { return kind == kinds.KindResult || kind == kinds.KindError }
 
-// heldKey identifies a message: no two with the same key are held.
-type heldKey struct {
-	peer identity.ID
-	id   wire.MessageID
+// MessageKey names a message: no two with the same key are held.
+type MessageKey struct {
+	Peer identity.ID
+	ID   wire.MessageID
 }
 
 // OpenInbox reads what is held. room, which may be nil, returns an error if nothing of a peer
 // may be kept now.
 func OpenInbox(ctx context.Context, db *store.DB, book *budget.Book, maxMessage int, room func(identity.ID) error) (*Inbox, error) {
 	b := &Inbox{
-		db: db, checkRoom: room, held: make(map[heldKey]heldSize), seen: make(map[uint64]struct{}),
+		db: db, checkRoom: room, held: make(map[MessageKey]heldSize), senders: make(map[wire.MessageID]identity.ID), seen: make(map[uint64]struct{}),
 		unrequested: accounts{book.OpenAccount(budget.Inbox), book.OpenAccount(budget.NewInboxBytesRow(maxMessage))},
 		requested:   accounts{book.OpenAccount(budget.Results), book.OpenAccount(budget.NewResultsBytesRow(maxMessage))},
 	}
 	err := db.Read(ctx, func(tx *store.Tx) error {
-		return readHeldKeys(tx, func(k heldKey, size heldSize) {
-			b.held[k] = size
-			b.accountsOf(size).messages.AddUnchecked(k.peer, 1)
-			b.accountsOf(size).bytes.AddUnchecked(k.peer, size.bytes)
+		return readHeldKeys(tx, func(k MessageKey, size heldSize) {
+			b.held[k], b.senders[k.ID] = size, k.Peer
+			b.accountsOf(size).messages.AddUnchecked(k.Peer, 1)
+			b.accountsOf(size).bytes.AddUnchecked(k.Peer, size.bytes)
 		})
 	})
 	if err != nil {
@@ -97,7 +98,7 @@ func OpenInbox(ctx context.Context, db *store.DB, book *budget.Book, maxMessage 
 // Contains reports whether the inbox has the message, so that a repeat makes no second copy
 // after a restart either. It returns an error if the inbox has other content under the id.
 func (b *Inbox) Contains(ctx context.Context, env *wire.Envelope) (bool, error) {
-	key := heldKey{env.From, env.ID}
+	key := MessageKey{env.From, env.ID}
 	if !b.holds(key) {
 		return false, nil
 	}
@@ -116,25 +117,19 @@ func (b *Inbox) Contains(ctx context.Context, env *wire.Envelope) (bool, error) 
 }
 
 // holds reports whether a message is held or about to be.
-func (b *Inbox) holds(key heldKey) bool {
+func (b *Inbox) holds(key MessageKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, held := b.held[key]
 	return held
 }
 
-// FindChain returns the chain of a message that the inbox has, whoever sent it, also if an agent
-// has taken it.
-func (b *Inbox) FindChain(ctx context.Context, id wire.MessageID) (chain wire.Chain, known bool, err error) {
-	text, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]byte, error) { return readEnvelopeByID(tx, id) })
-	if err != nil || text == nil {
-		return wire.Chain{}, false, err
-	}
-	env, err := wire.ParseEnvelope(text)
-	if err != nil {
-		return wire.Chain{}, false, fmt.Errorf("inbox: message %s: %w", id, err)
-	}
-	return env.Chain(), true, nil
+// FindSender returns who sent the held message of an id.
+func (b *Inbox) FindSender(id wire.MessageID) (from identity.ID, held bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	from, held = b.senders[id]
+	return from, held
 }
 
 // AddMessage keeps a message for the agent of a name, or for any if that is "". The message is on
@@ -144,7 +139,7 @@ func (b *Inbox) AddMessage(ctx context.Context, env *wire.Envelope, agent string
 	if err := env.AppendReply(&buf); err != nil {
 		return fmt.Errorf("hold: %w", err)
 	}
-	key, size := heldKey{env.From, env.ID}, heldSize{int64(buf.Len()), isReportKind(env.Kind)}
+	key, size := MessageKey{env.From, env.ID}, heldSize{int64(buf.Len()), isReportKind(env.Kind)}
 	if b.checkRoom != nil {
 		if err := b.checkRoom(env.From); err != nil {
 			return err
@@ -154,7 +149,7 @@ func (b *Inbox) AddMessage(ctx context.Context, env *wire.Envelope, agent string
 		return kinds.Errorf(kinds.Overloaded, "the inbox is full for this peer (%v): its owner has to read and acknowledge what lies there; try again later", err)
 	}
 	if err := b.db.Write(ctx, true, func(tx *store.Tx) error { return insertHeldMessage(tx, env, agent, buf.Bytes()) }); err != nil {
-		b.releaseShares([]heldKey{key})
+		b.releaseShares([]MessageKey{key})
 		return fmt.Errorf("hold: %w", err)
 	}
 	return nil
@@ -167,23 +162,26 @@ func (b *Inbox) accountsOf(size heldSize) accounts {
 	return b.unrequested
 }
 
-func (b *Inbox) reserveShare(key heldKey, size heldSize) error {
+func (b *Inbox) reserveShare(key MessageKey, size heldSize) error {
 	s := b.accountsOf(size)
-	if err := s.messages.Reserve(key.peer, 1); err != nil {
+	if err := s.messages.Reserve(key.Peer, 1); err != nil {
 		return err
 	}
-	if err := s.bytes.Reserve(key.peer, size.bytes); err != nil {
-		s.messages.Release(key.peer, 1)
+	if err := s.bytes.Reserve(key.Peer, size.bytes); err != nil {
+		s.messages.Release(key.Peer, 1)
 		return err
 	}
-	b.releaseShares([]heldKey{key}) // of a run that is so old that its repeat is not known as one
+	b.releaseShares([]MessageKey{key}) // of a run that is so old that its repeat is not known as one
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held[key] = size
+	if _, known := b.senders[key.ID]; !known { // else two peers have sent one id at the same moment
+		b.senders[key.ID] = key.Peer
+	}
 	return nil
 }
 
-func (b *Inbox) releaseShares(keys []heldKey) {
+func (b *Inbox) releaseShares(keys []MessageKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, k := range keys {
@@ -192,9 +190,12 @@ func (b *Inbox) releaseShares(keys []heldKey) {
 			continue
 		}
 		delete(b.held, k)
+		if b.senders[k.ID] == k.Peer {
+			delete(b.senders, k.ID)
+		}
 		s := b.accountsOf(size)
-		s.messages.Release(k.peer, 1)
-		s.bytes.Release(k.peer, size.bytes)
+		s.messages.Release(k.Peer, 1)
+		s.bytes.Release(k.Peer, size.bytes)
 	}
 }
 
@@ -206,9 +207,9 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 	limit := min(cmp.Or(p.Limit, defaultListed), MaxListed)
 	rows, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]heldRow, error) {
 		if p.Taken {
-			return readTakenMessages(tx, p.After, time.Now().Add(-takenKeptFor).UnixMilli(), p.Kinds, peers, limit+1)
+			return readTakenMessages(tx, p, time.Now().Add(-takenKeptFor).UnixMilli(), peers, limit+1)
 		}
-		return readHeldMessages(tx, p.After, of, p.Kinds, peers, limit+1)
+		return readHeldMessages(tx, p, of, peers, limit+1)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("inbox: %w", err)
@@ -295,12 +296,6 @@ func (b *Inbox) SaveSeenMarks(ctx context.Context) error {
 	return nil
 }
 
-// MessageKey names a message that was in the inbox.
-type MessageKey struct {
-	Peer identity.ID
-	ID   wire.MessageID
-}
-
 // AcknowledgeAsOwner removes messages that List has returned to the owner, and returns which
 // ones. If it fails in the middle, some are gone, and a second call removes the others.
 func (b *Inbox) AcknowledgeAsOwner(ctx context.Context, p *client.AckParams, peers []identity.ID) (gone []MessageKey, err error) {
@@ -308,17 +303,13 @@ func (b *Inbox) AcknowledgeAsOwner(ctx context.Context, p *client.AckParams, pee
 		return nil, fmt.Errorf("ack: %w", err)
 	}
 	if p.UpTo > 0 {
-		where, args := appendSQLFilter(p.Kinds, peers, []any{p.UpTo})
+		where, args := appendSQLFilter(p.Kinds, peers, nil, []any{p.UpTo})
 		gone, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1 AND seq <= ?"+where, args...)
 	}
 	for ids := range slices.Chunk(p.IDs, MaxRowsPerWrite) {
-		args := make([]any, len(ids))
-		for i := range ids {
-			args[i] = ids[i][:]
-		}
-		where, args := appendSQLFilter(nil, peers, args)
+		where, args := appendSQLFilter(nil, peers, ids, nil)
 		var some []MessageKey
-		if some, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1 AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")"+where, args...); err != nil {
+		if some, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1"+where, args...); err != nil {
 			break
 		}
 		gone = append(gone, some...)
@@ -342,7 +333,7 @@ func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, age
 		for i, seq := range seqs {
 			args[i] = seq
 		}
-		where, args := appendSQLFilter(p.Kinds, peers, args)
+		where, args := appendSQLFilter(p.Kinds, peers, nil, args)
 		where = "seq IN (?" + strings.Repeat(", ?", len(seqs)-1) + ")" + where
 		some, moved, err := b.takeMatching(ctx, agent, where, args...)
 		gone, taken = append(gone, some...), taken+moved
@@ -364,11 +355,11 @@ func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, age
 // takeMatching removes the messages for an agent that match the SQL condition, and marks those
 // for any agent as taken by it. It returns all of them, and how many it has marked.
 func (b *Inbox) takeMatching(ctx context.Context, agent, where string, args ...any) (gone []MessageKey, moved int, err error) {
-	own := func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
+	own := func(tx *store.Tx, where string, most int, args ...any) ([]MessageKey, error) {
 		return deleteHeldMessages(tx, where+" AND agent = ?", most, append(args, agent)...)
 	}
 	now := time.Now().UnixMilli()
-	common := func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
+	common := func(tx *store.Tx, where string, most int, args ...any) ([]MessageKey, error) {
 		return moveHeldToTaken(tx, agent, now, where+" AND agent = ''", most, args...)
 	}
 	if gone, err = b.removeHeldMatching(ctx, false, own, where, args...); err != nil {
@@ -397,10 +388,10 @@ func (b *Inbox) TakeMessage(ctx context.Context, k MessageKey, agent string) err
 
 // ReadMessage returns a held message, nil if the inbox does not have it any more.
 func (b *Inbox) ReadMessage(ctx context.Context, k MessageKey) (*wire.Envelope, error) {
-	if !b.holds(heldKey{k.Peer, k.ID}) {
+	if !b.holds(k) {
 		return nil, nil
 	}
-	text, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]byte, error) { return readHeldEnvelope(tx, heldKey{k.Peer, k.ID}) })
+	text, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]byte, error) { return readHeldEnvelope(tx, k) })
 	if err != nil || text == nil {
 		return nil, err
 	}
@@ -414,12 +405,7 @@ func (b *Inbox) CountMessages(ctx context.Context, agent string, most int) (int,
 
 // ListKeys returns the oldest held messages that are for the agent of a name, at most so many.
 func (b *Inbox) ListKeys(ctx context.Context, agent string, most int) ([]MessageKey, error) {
-	keys, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]heldKey, error) { return readHeldKeysOf(tx, agent, most) })
-	all := make([]MessageKey, len(keys))
-	for i, k := range keys {
-		all[i] = MessageKey{k.peer, k.id}
-	}
-	return all, err
+	return store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]MessageKey, error) { return readHeldKeysOf(tx, agent, most) })
 }
 
 // deleteTakenMatching deletes the taken messages that match the SQL condition, a few a write.
@@ -439,13 +425,13 @@ func (b *Inbox) deleteTakenMatching(ctx context.Context, durable bool, where str
 
 // removal deletes, or moves, the first held messages that match the SQL condition, and
 // returns their keys.
-type removal func(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error)
+type removal func(tx *store.Tx, where string, most int, args ...any) ([]MessageKey, error)
 
 // removeHeldMatching calls do until no held message matches the SQL condition, a few messages a
 // write, and returns those that it has removed.
 func (b *Inbox) removeHeldMatching(ctx context.Context, durable bool, do removal, where string, args ...any) (all []MessageKey, err error) {
 	for {
-		var removed []heldKey
+		var removed []MessageKey
 		err := b.db.Write(ctx, durable, func(tx *store.Tx) (err error) {
 			removed, err = do(tx, where, MaxRowsPerWrite, args...)
 			return err
@@ -454,9 +440,7 @@ func (b *Inbox) removeHeldMatching(ctx context.Context, durable bool, do removal
 			return all, err
 		}
 		b.releaseShares(removed)
-		for _, k := range removed {
-			all = append(all, MessageKey{k.peer, k.id})
-		}
+		all = append(all, removed...)
 		if len(removed) < MaxRowsPerWrite {
 			return all, nil
 		}

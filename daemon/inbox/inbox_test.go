@@ -125,18 +125,18 @@ func TestRemovalsAreSmallWrites(t *testing.T) {
 // its first run is forgotten, takes the place of the first, also in its sender's share.
 func TestAMessageThatIsHeldTwiceCountsOnce(t *testing.T) {
 	var book budget.Book
-	b := &Inbox{held: make(map[heldKey]heldSize), unrequested: accounts{book.OpenAccount(budget.Inbox), book.OpenAccount(budget.NewInboxBytesRow(1 << 20))}}
-	key := heldKey{identity.ID{1}, wire.MessageID{1}}
+	b := &Inbox{held: make(map[MessageKey]heldSize), senders: make(map[wire.MessageID]identity.ID), unrequested: accounts{book.OpenAccount(budget.Inbox), book.OpenAccount(budget.NewInboxBytesRow(1 << 20))}}
+	key := MessageKey{identity.ID{1}, wire.MessageID{1}}
 	for _, n := range []int64{100, 200} {
 		if err := b.reserveShare(key, heldSize{bytes: n}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if m, n := b.unrequested.messages.HeldBy(key.peer), b.unrequested.bytes.HeldBy(key.peer); m != 1 || n != 200 {
+	if m, n := b.unrequested.messages.HeldBy(key.Peer), b.unrequested.bytes.HeldBy(key.Peer); m != 1 || n != 200 {
 		t.Errorf("%d messages of %d bytes count", m, n)
 	}
-	b.releaseShares([]heldKey{key})
-	if m, n := b.unrequested.messages.HeldBy(key.peer), b.unrequested.bytes.HeldBy(key.peer); m != 0 || n != 0 {
+	b.releaseShares([]MessageKey{key})
+	if m, n := b.unrequested.messages.HeldBy(key.Peer), b.unrequested.bytes.HeldBy(key.Peer); m != 0 || n != 0 {
 		t.Errorf("%d messages of %d bytes count when none is held", m, n)
 	}
 }

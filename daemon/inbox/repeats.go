@@ -174,16 +174,16 @@ func (r *Repeats) ForgetPeer(peer identity.ID) {
 	}
 }
 
-// FindChain returns the chain of a message, whichever peer sent it.
-func (r *Repeats) FindChain(id wire.MessageID) (wire.Chain, bool) {
+// Find returns the sender and the chain of a message.
+func (r *Repeats) Find(id wire.MessageID) (identity.ID, wire.Chain, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, h := range r.peers {
-		if found := h.runs[id]; found != nil {
-			return found.chain, true
+		if found := h.runs[id]; found != nil && time.Since(found.begun) < repeatsFor {
+			return h.peer, found.chain, true
 		}
 	}
-	return wire.Chain{}, false
+	return identity.ID{}, wire.Chain{}, false
 }
 
 // dropExpired drops what is older than ten minutes.

@@ -33,7 +33,7 @@ func TestRepeatsForgetAfterTenMinutes(t *testing.T) {
 		if out := <-waited; out.State != wire.Held {
 			t.Errorf("%+v", out)
 		}
-		if c, ok := r.FindChain(env.ID); !ok || c.Thread != "t" || c.Hops != 3 {
+		if sender, c, ok := r.Find(env.ID); !ok || sender != from || c.Thread != "t" || c.Hops != 3 {
 			t.Errorf("%+v %v", c, ok)
 		}
 		other := *env

@@ -61,8 +61,12 @@ func (s *showings) findAcknowledged(agent string, p *client.AckParams) (seqs []u
 	if i < 0 {
 		return nil
 	}
+	named := make(map[wire.MessageID]bool, len(p.IDs))
+	for _, id := range p.IDs {
+		named[id] = true
+	}
 	for seq, id := range s.agents[i].seqs {
-		if seq <= p.UpTo || slices.Contains(p.IDs, id) {
+		if seq <= p.UpTo || named[id] {
 			seqs = append(seqs, seq)
 		}
 	}

@@ -5,18 +5,19 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
 // readHeldKeys calls tell with the key and the size of each held message.
-func readHeldKeys(tx *store.Tx, tell func(heldKey, heldSize)) error {
+func readHeldKeys(tx *store.Tx, tell func(MessageKey, heldSize)) error {
 	return tx.EachRow("SELECT peer, id, size, kind FROM daemon_inbox WHERE"+isHeld, func(scan func(...any) error) error {
-		var k heldKey
+		var k MessageKey
 		var size heldSize
 		var kind string
-		if err := scan(store.Blob(k.peer[:]), store.Blob(k.id[:]), &size.bytes, &kind); err != nil {
+		if err := scan(store.Blob(k.Peer[:]), store.Blob(k.ID[:]), &size.bytes, &kind); err != nil {
 			return err
 		}
 		size.requested = isReportKind(kind)
@@ -34,18 +35,8 @@ func readHeldSenders(tx *store.Tx) ([]identity.ID, error) {
 }
 
 // readHeldEnvelope returns the text of a message, nil if there is none.
-func readHeldEnvelope(tx *store.Tx, k heldKey) (envelope []byte, err error) {
-	err = tx.QueryRow("SELECT envelope FROM daemon_inbox WHERE peer = ? AND id = ?", k.peer[:], k.id[:]).Scan(&envelope)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	return envelope, err
-}
-
-// readEnvelopeByID returns the text of a message, held or taken, whoever sent it; nil if there is
-// none.
-func readEnvelopeByID(tx *store.Tx, id wire.MessageID) (envelope []byte, err error) {
-	err = tx.QueryRow("SELECT envelope FROM daemon_inbox WHERE (peer, id) IN (SELECT DISTINCT peer, ? FROM daemon_inbox) LIMIT 1", id[:]).Scan(&envelope)
+func readHeldEnvelope(tx *store.Tx, k MessageKey) (envelope []byte, err error) {
+	err = tx.QueryRow("SELECT envelope FROM daemon_inbox WHERE peer = ? AND id = ?", k.Peer[:], k.ID[:]).Scan(&envelope)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -67,9 +58,9 @@ func insertHeldMessage(tx *store.Tx, env *wire.Envelope, agent string, envelope 
 	return err
 }
 
-// appendSQLFilter returns a condition for kinds and peers, and args with theirs. Its text
+// appendSQLFilter returns a condition for kinds, peers and ids, and args with theirs. Its text
 // depends only on how many there are.
-func appendSQLFilter(kinds []string, peers []identity.ID, args []any) (string, []any) {
+func appendSQLFilter(kinds []string, peers []identity.ID, ids []wire.MessageID, args []any) (string, []any) {
 	var where strings.Builder
 	if len(kinds) > 0 {
 		where.WriteString(" AND kind IN (?" + strings.Repeat(", ?", len(kinds)-1) + ")")
@@ -81,6 +72,12 @@ func appendSQLFilter(kinds []string, peers []identity.ID, args []any) (string, [
 		where.WriteString(" AND peer IN (?" + strings.Repeat(", ?", len(peers)-1) + ")")
 		for _, p := range peers {
 			args = append(args, p[:])
+		}
+	}
+	if len(ids) > 0 {
+		where.WriteString(" AND id IN (?" + strings.Repeat(", ?", len(ids)-1) + ")")
+		for _, id := range ids {
+			args = append(args, id[:])
 		}
 	}
 	return where.String(), args
@@ -96,8 +93,8 @@ type heldRow struct {
 }
 
 // readHeldMessages returns held messages: all, or those that the agent named of may see.
-func readHeldMessages(tx *store.Tx, after uint64, of *string, kinds []string, peers []identity.ID, limit int) ([]heldRow, error) {
-	where, args := appendSQLFilter(kinds, peers, []any{after})
+func readHeldMessages(tx *store.Tx, p *client.InboxParams, of *string, peers []identity.ID, limit int) ([]heldRow, error) {
+	where, args := appendSQLFilter(p.Kinds, peers, p.IDs, []any{p.After})
 	if of != nil {
 		where, args = where+" AND agent IN ('', ?)", append(args, *of)
 	}
@@ -134,13 +131,13 @@ func countHeldMessages(tx *store.Tx, agent string, most int) (n int, err error) 
 
 // readHeldKeysOf returns the held messages that are for an agent alone: the oldest of each peer,
 // then the second of each, and so on.
-func readHeldKeysOf(tx *store.Tx, agent string, most int) ([]heldKey, error) {
+func readHeldKeysOf(tx *store.Tx, agent string, most int) ([]MessageKey, error) {
 	return readMessageKeys(tx, "SELECT peer, id FROM daemon_inbox WHERE agent = ? AND"+isHeld+" ORDER BY row_number() OVER (PARTITION BY peer ORDER BY seq), seq LIMIT ?", agent, most)
 }
 
 // readTakenMessages returns the messages that agents took since a time.
-func readTakenMessages(tx *store.Tx, after uint64, since int64, kinds []string, peers []identity.ID, limit int) ([]heldRow, error) {
-	where, args := appendSQLFilter(kinds, peers, []any{after, since})
+func readTakenMessages(tx *store.Tx, p *client.InboxParams, since int64, peers []identity.ID, limit int) ([]heldRow, error) {
+	where, args := appendSQLFilter(p.Kinds, peers, p.IDs, []any{p.After, since})
 	return readMessageRows(tx, `SELECT seq, i.seen, t.agent, t.at, i.envelope FROM daemon_taken t JOIN daemon_inbox i USING (seq)
 		WHERE seq > ? AND t.at > ?`+where+" ORDER BY seq LIMIT ?", append(args, limit)...)
 }
@@ -159,13 +156,13 @@ func markMessageSeen(tx *store.Tx, seq uint64) error {
 
 // deleteHeldMessages deletes the first held messages that match the SQL condition, at most so many,
 // and returns their keys.
-func deleteHeldMessages(tx *store.Tx, where string, most int, args ...any) ([]heldKey, error) {
+func deleteHeldMessages(tx *store.Tx, where string, most int, args ...any) ([]MessageKey, error) {
 	return readMessageKeys(tx, "DELETE FROM daemon_inbox WHERE seq IN (SELECT seq FROM daemon_inbox WHERE"+isHeld+" AND "+where+" ORDER BY seq LIMIT ?) RETURNING peer, id", append(args, most)...)
 }
 
 // moveHeldToTaken marks the first held messages that match the SQL condition as taken by an
 // agent, at most so many, and returns their keys.
-func moveHeldToTaken(tx *store.Tx, agent string, at int64, where string, most int, args ...any) (taken []heldKey, err error) {
+func moveHeldToTaken(tx *store.Tx, agent string, at int64, where string, most int, args ...any) (taken []MessageKey, err error) {
 	from := " FROM daemon_inbox WHERE" + isHeld + " AND " + where + " ORDER BY seq LIMIT ?"
 	args = append(args, most)
 	if taken, err = readMessageKeys(tx, "SELECT peer, id"+from, args...); err != nil || len(taken) == 0 {
@@ -175,9 +172,9 @@ func moveHeldToTaken(tx *store.Tx, agent string, at int64, where string, most in
 	return taken, err
 }
 
-func readMessageKeys(tx *store.Tx, query string, args ...any) ([]heldKey, error) {
-	return store.ReadRows(tx, query, func(scan func(...any) error) (k heldKey, err error) {
-		err = scan(store.Blob(k.peer[:]), store.Blob(k.id[:]))
+func readMessageKeys(tx *store.Tx, query string, args ...any) ([]MessageKey, error) {
+	return store.ReadRows(tx, query, func(scan func(...any) error) (k MessageKey, err error) {
+		err = scan(store.Blob(k.Peer[:]), store.Blob(k.ID[:]))
 		return k, err
 	}, args...)
 }

@@ -17,12 +17,12 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/wire"
 )
 
 // Bounds of the registry.
@@ -139,9 +139,10 @@ func (r *Registry) Attach(conn *jsonrpc.Conn, p client.AttachParams, guest bool,
 }
 
 func checkAttachParams(p *client.AttachParams) error {
+	if err := identity.CheckAgentName(p.Name); err != nil {
+		return kinds.Errorf(kinds.Invalid, "attach: name: %v", err)
+	}
 	switch {
-	case p.Name == "" || len(p.Name) > wire.MaxLabel || strings.Contains(p.Name, "/") || identity.CleanClaim(p.Name) != p.Name:
-		return kinds.Errorf(kinds.Invalid, "attach: name: expected 1 to %d printable bytes without a slash", wire.MaxLabel)
 	case len(p.Domains) > maxDeclared || len(p.Topics) > maxDeclared:
 		return kinds.Errorf(kinds.Invalid, "attach: domains, topics: at most %d of each", maxDeclared)
 	case p.MaxConcurrent < 0:
@@ -152,6 +153,9 @@ func checkAttachParams(p *client.AttachParams) error {
 			if len(text) > client.MaxSessionText || identity.CleanClaim(text) != text {
 				return kinds.Errorf(kinds.Invalid, "attach: session: harness, version: expected at most %d printable bytes of each", client.MaxSessionText)
 			}
+		}
+		if why := s.Unwakeable; len(why) > client.MaxReason || strings.ContainsFunc(why, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return kinds.Errorf(kinds.Invalid, "attach: session: unwakeable: expected one line of at most %d printable bytes", client.MaxReason)
 		}
 	}
 	for _, k := range p.Kinds {

@@ -120,5 +120,6 @@ CREATE TABLE daemon_question (
 	payload BLOB NOT NULL,
 	answer  BLOB,
 	UNIQUE (task, id)
-) STRICT;`,
+) STRICT;`, `
+ALTER TABLE daemon_turn ADD COLUMN peer BLOB NOT NULL DEFAULT x'';`,
 }

@@ -14,7 +14,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -56,9 +55,6 @@ const (
 	// MaxDays is how many days are kept, today among them.
 	MaxDays = 31
 
-	// MaxOpenOfAgent is how many reservations of one agent are open at a time.
-	MaxOpenOfAgent = 32
-
 	maxOpen    = 256 // reservations that can still be settled; the oldest go first
 	openFor    = 48 * time.Hour
 	maxTokens  = 1e12 // of one reservation or settlement
@@ -74,18 +70,11 @@ type Table struct {
 	mu      sync.Mutex
 	refused map[identity.ID]string // why peers were refused last, of the day refusedOn
 	day     string                 // of refused
-	open    map[string][]openRun   // by agent: what was reserved since the start, and is not settled
-}
-
-// openRun is a reservation that is not settled.
-type openRun struct {
-	id string // as Reserve has returned it
-	at time.Time
 }
 
 // NewTable returns the table in db, whose schema is up to date.
 func NewTable(db *store.DB) *Table {
-	return &Table{db: db, now: time.Now, open: make(map[string][]openRun)}
+	return &Table{db: db, now: time.Now}
 }
 
 // Reservation is what a run may cost.
@@ -94,12 +83,10 @@ type Reservation struct {
 	Profile string
 	Cost    Money
 	Tokens  uint64
-	Agent   string // who reserves it, whose open reservations are bounded; "": the owner
 }
 
-// CheckReservation returns a Reservation of a peer with the amounts of a caller, or an error
-// that names the param.
-func CheckReservation(peer identity.ID, p *client.ReserveParams) (Reservation, error) {
+// CheckReservation returns the Reservation that a caller wants, or an error that names the param.
+func CheckReservation(p *client.ReserveParams) (Reservation, error) {
 	cost, ok := NewMoney(p.MaxCost)
 	switch {
 	case !isProfileName(p.Profile):
@@ -109,7 +96,7 @@ func CheckReservation(peer identity.ID, p *client.ReserveParams) (Reservation, e
 	case p.MaxTokens > maxTokens:
 		return Reservation{}, kinds.Errorf(kinds.Invalid, "%s: max_tokens: %d: too many", client.MethodBudgetReserve, p.MaxTokens)
 	}
-	return Reservation{Peer: peer, Profile: p.Profile, Cost: cost, Tokens: p.MaxTokens}, nil
+	return Reservation{Peer: p.Peer, Profile: p.Profile, Cost: cost, Tokens: p.MaxTokens}, nil
 }
 
 func isProfileName(s string) bool {
@@ -129,14 +116,6 @@ func (t *Table) Reserve(ctx context.Context, r Reservation, l Limits) (id string
 	rand.Read(key[:])
 	now := t.now()
 	day := now.Format(time.DateOnly)
-	if err := t.addOpen(r.Agent, hex.EncodeToString(key[:]), now); err != nil {
-		return "", 0, err
-	}
-	defer func() {
-		if err != nil {
-			t.removeOpen(hex.EncodeToString(key[:]))
-		}
-	}()
 	var over string
 	err = t.db.Write(ctx, true, func(tx *store.Tx) error {
 		over = ""
@@ -167,48 +146,12 @@ func (t *Table) Reserve(ctx context.Context, r Reservation, l Limits) (id string
 	}
 	t.noteRefusal(day, r.Peer, over)
 	if over != "" {
-		e := kinds.Errorf(kinds.Overloaded, "%s: the budget of today does not hold another run for this peer: %s: wait for tomorrow, or raise spending in config.yaml", client.MethodBudgetReserve, over)
+		e := kinds.Errorf(kinds.Overloaded, "%s: the budget of today does not hold another run for this peer, beside what was spent and what runs under way may cost: %s: wait until these have ended, or for tomorrow, or raise spending in config.yaml", client.MethodBudgetReserve, over)
 		e.RetryAfterMS = uint64(NextDay(now).Sub(now).Milliseconds())
 		e.Details = kinds.EncodePayload(map[string]string{"budget": over}).Object()
 		return "", 0, e
 	}
 	return hex.EncodeToString(key[:]), untrusts, nil
-}
-
-// addOpen counts an open reservation of an agent, or returns overloaded if it has too many.
-func (t *Table) addOpen(agent, id string, now time.Time) error {
-	if agent == "" {
-		return nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for name, runs := range t.open {
-		if runs = slices.DeleteFunc(runs, func(o openRun) bool { return now.Sub(o.at) >= openFor }); len(runs) == 0 {
-			delete(t.open, name)
-		} else {
-			t.open[name] = runs
-		}
-	}
-	if len(t.open[agent]) >= MaxOpenOfAgent {
-		e := kinds.Errorf(kinds.Overloaded, "%s: %d runs of agent %s are reserved and not settled, the most there can be: settle some first", client.MethodBudgetReserve, MaxOpenOfAgent, agent)
-		e.RetryAfterMS = uint64(time.Minute.Milliseconds())
-		return e
-	}
-	t.open[agent] = append(t.open[agent], openRun{id, now})
-	return nil
-}
-
-// removeOpen forgets an open reservation.
-func (t *Table) removeOpen(id string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for name, runs := range t.open {
-		if runs = slices.DeleteFunc(runs, func(o openRun) bool { return o.id == id }); len(runs) == 0 {
-			delete(t.open, name)
-		} else {
-			t.open[name] = runs
-		}
-	}
 }
 
 // findExceeded returns which limit a reservation would exceed, "" if none.
@@ -228,18 +171,21 @@ func (l Limits) findExceeded(spent amounts, all Money, r Reservation) string {
 
 // Settle replaces what was reserved by what a run has cost. What is more than was reserved
 // counts only as far as the peer's limits of a day go, so that it takes nothing from other peers
-// beyond that; cut says that it went further. Settle returns not_found if nothing is reserved
-// under the id: it was settled, or is too old.
+// beyond that; cut says that it went further. What has not begun was no run. Settle returns
+// not_found if nothing is reserved under the id: it was settled, or is too old.
 func (t *Table) Settle(ctx context.Context, p *client.SettleParams, l Limits) (cut bool, err error) {
 	cost, ok := NewMoney(p.Cost)
-	if !ok || p.Tokens > maxTokens {
-		return false, kinds.Errorf(kinds.Invalid, "%s: cost, tokens: %v, %d: out of range", client.MethodBudgetSettle, p.Cost, p.Tokens)
+	if !ok || p.Tokens > maxTokens || p.NotBegun && (cost > 0 || p.Tokens > 0) {
+		return false, kinds.Errorf(kinds.Invalid, "%s: cost, tokens: %v, %d: use US dollars from 0 to 1000000, and tokens from 0 to 1000000000000; both 0 with not_begun", client.MethodBudgetSettle, p.Cost, p.Tokens)
 	}
 	var key [16]byte
 	if b, err := hex.DecodeString(p.ID); err != nil || copy(key[:], b) != len(key) || len(b) != len(key) {
 		return false, kinds.Errorf(kinds.Invalid, "%s: id: %.64q: use the one that %s has returned", client.MethodBudgetSettle, p.ID, client.MethodBudgetReserve)
 	}
-	found := false
+	found, runs := false, 0
+	if p.NotBegun {
+		runs = -1
+	}
 	err = t.db.Write(ctx, true, func(tx *store.Tx) error {
 		day, r, ok, err := takeReservation(tx, key)
 		found = ok
@@ -253,7 +199,7 @@ func (t *Table) Settle(ctx context.Context, p *client.SettleParams, l Limits) (c
 		counted, tokens := min(cost, max(r.Cost, l.Cost-spent.cost+r.Cost)), int64(p.Tokens)
 		tokens = min(tokens, max(int64(r.Tokens), int64(l.Tokens)-int64(spent.tokens)+int64(r.Tokens)))
 		cut = counted < cost || tokens < int64(p.Tokens)
-		return addSpent(tx, day, r.Peer, r.Profile, 0, counted-r.Cost, tokens-int64(r.Tokens))
+		return addSpent(tx, day, r.Peer, r.Profile, runs, counted-r.Cost, tokens-int64(r.Tokens))
 	})
 	switch {
 	case err != nil:
@@ -261,7 +207,6 @@ func (t *Table) Settle(ctx context.Context, p *client.SettleParams, l Limits) (c
 	case !found:
 		return false, kinds.Errorf(kinds.NotFound, "%s: id: nothing is reserved under it: it is settled, or too old, and stays spent", client.MethodBudgetSettle)
 	}
-	t.removeOpen(hex.EncodeToString(key[:]))
 	return cut, nil
 }
 

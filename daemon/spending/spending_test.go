@@ -53,7 +53,7 @@ func (o *table) reopen() {
 
 func (o *table) reserve(peer byte, cost float64, tokens uint64) (string, error) {
 	o.t.Helper()
-	r, err := CheckReservation(identity.ID{peer}, &client.ReserveParams{Profile: "claude", MaxCost: cost, MaxTokens: tokens})
+	r, err := CheckReservation(&client.ReserveParams{Peer: identity.ID{peer}, Profile: "claude", MaxCost: cost, MaxTokens: tokens})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -124,6 +124,21 @@ func TestSettling(t *testing.T) {
 	}
 	if _, err := o.Settle(t.Context(), &client.SettleParams{ID: id}, usual); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
 		t.Errorf("settled twice: %v", err)
+	}
+}
+
+// A run that has not begun was none.
+func TestRunsThatHaveNotBegun(t *testing.T) {
+	o := open(t)
+	for range usual.Runs + 1 {
+		id := o.mustReserve(1, 5, 1000)
+		o.refused(1, 1, 1)
+		if _, err := o.Settle(t.Context(), &client.SettleParams{ID: id, NotBegun: true}, usual); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows, err := o.List(t.Context(), 0); err != nil || len(rows) != 1 || rows[0].Runs != 0 || rows[0].Cost != 0 || rows[0].Tokens != 0 {
+		t.Errorf("%+v, %v", rows, err)
 	}
 }
 
@@ -222,12 +237,12 @@ func TestWhatIsInvalid(t *testing.T) {
 		{}, {Profile: "Claude"}, {Profile: "a b"}, {Profile: "claude", MaxCost: -1}, {Profile: "claude", MaxCost: 1e7}, {Profile: "claude", MaxTokens: 1e13},
 		{Profile: "a-name-that-is-far-too-long-for-a-profile"},
 	} {
-		if _, err := CheckReservation(identity.ID{1}, &p); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+		if _, err := CheckReservation(&p); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
 	o := open(t)
-	for _, p := range []client.SettleParams{{}, {ID: "x"}, {ID: "00"}, {ID: "00112233445566778899aabbccddeeff", Cost: -1}, {ID: "00112233445566778899aabbccddeeff00"}} {
+	for _, p := range []client.SettleParams{{}, {ID: "x"}, {ID: "00"}, {ID: "00112233445566778899aabbccddeeff", Cost: -1}, {ID: "00112233445566778899aabbccddeeff00"}, {ID: "00112233445566778899aabbccddeeff", Cost: 1, NotBegun: true}} {
 		if _, err := o.Settle(t.Context(), &p, usual); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
 			t.Errorf("%+v: %v", p, err)
 		}

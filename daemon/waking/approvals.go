@@ -34,10 +34,10 @@ const (
 // addApproval lets a message wait for the owner. The caller holds mu.
 func (w *Waker) addApproval(s *session, e *entry, now time.Time) *Notice {
 	held := make(map[identity.ID]int)
-	for _, a := range w.approvals {
+	for _, a := range w.listApprovals(now) {
 		held[a.Peer.ID]++
 	}
-	peers := w.listWakers("")
+	peers := w.ListWakers("")
 	peers[e.Peer.ID] = true
 	if !hasShare(maxApprovals, len(peers), held, e.Peer.ID) {
 		return w.recordBound(s, e, now, errApprovalsFull)
@@ -77,12 +77,21 @@ func (w *Waker) mayTellApproval(peer identity.ID, now time.Time) bool {
 // errApprovalsFull says that a peer has too many messages that wait for the owner.
 var errApprovalsFull = fmt.Errorf("budget: messages that wait for acpctl approvals: %d, half of them by one peer", maxApprovals)
 
+// listApprovals returns what waits for the owner, the oldest first. It forgets what has waited for
+// too long, and what the rules do not let wake a session any more. The caller holds mu.
+func (w *Waker) listApprovals(now time.Time) []*approval {
+	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool {
+		return now.Sub(a.since) >= maxAskedFor || !w.IsAllowed(a.Message)
+	})
+	return w.approvals
+}
+
 // Approvals returns the messages that wait for the owner, the oldest first.
 func (w *Waker) Approvals() []Approval {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := make([]Approval, 0, len(w.approvals))
-	for _, a := range w.approvals {
+	all := []Approval{}
+	for _, a := range w.listApprovals(time.Now()) {
 		all = append(all, a.describe())
 	}
 	return all
@@ -92,26 +101,31 @@ func (a *approval) describe() Approval {
 	return Approval{strconv.FormatUint(a.id, 10), a.Agent, a.Peer.ID, a.Kind, a.Message.ID, a.since}
 }
 
-// Decide does what the owner says of an approval. It blocks until an Always is durable.
+// Decide does what the owner says of an approval. It blocks until an Always is durable. An error
+// leaves the approval as it is.
 func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
+	now := time.Now()
 	find := func() int {
-		return slices.IndexFunc(w.approvals, func(a *approval) bool { return strconv.FormatUint(a.id, 10) == id })
+		return slices.IndexFunc(w.listApprovals(now), func(a *approval) bool { return strconv.FormatUint(a.id, 10) == id })
 	}
 	w.mu.Lock()
 	i := find()
 	if i < 0 {
 		w.mu.Unlock()
-		return Approval{}, kinds.Errorf(kinds.NotFound, "nothing waits under %.64q any more: acpctl approvals lists what does", id)
+		return Approval{}, kinds.Errorf(kinds.NotFound, "nothing waits under %.64q: acpctl approvals lists what does", id)
 	}
 	a := w.approvals[i]
 	w.mu.Unlock()
+	if until := w.Rules.MutedUntil(a.Agent, now); answer != No && !until.IsZero() {
+		return Approval{}, kinds.Errorf(kinds.Invalid, "%s is muted until %s: acpctl agents mute %[1]s 0s ends that, then answer again", a.Agent, until.Format(time.RFC3339))
+	}
 	if answer == Always {
 		if err := w.allowAlways(a); err != nil {
 			return Approval{}, err
 		}
 	}
 	w.mu.Lock()
-	if i = find(); i < 0 { // taken meanwhile, or its session has ended
+	if i = find(); i < 0 { // taken or revoked meanwhile, or its session has ended
 		w.mu.Unlock()
 		return a.describe(), nil
 	}
@@ -119,7 +133,7 @@ func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 	var notice *Notice
 	if s := w.sessions[a.Agent]; s != nil && answer != No {
 		a.approved = true
-		notice = w.addWaiting(s, a.entry, time.Now())
+		notice = w.addWaiting(s, a.entry, now)
 	}
 	w.mu.Unlock()
 	w.tell(notice)
@@ -135,4 +149,11 @@ func (w *Waker) allowAlways(a *approval) error {
 	}
 	p.Agent, p.Ask, p.Since = a.Agent, false, time.Now()
 	return w.Rules.Allow(p)
+}
+
+// approval is a message that waits for the owner.
+type approval struct {
+	*entry
+	id    uint64
+	since time.Time
 }

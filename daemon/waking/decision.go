@@ -17,7 +17,7 @@ func (w *Waker) decideByRules(m Message) (d decision) {
 		d = decision{allowed: true, unattended: p.Unattended}
 	}
 	if !m.Answer.IsZero() {
-		if unattended, on := w.findAnswers(m.Agent); on {
+		if unattended, on := w.FindAnswers(m.Agent); on {
 			d.allowed, d.unattended = true, d.unattended || unattended
 		}
 	}
@@ -27,27 +27,33 @@ func (w *Waker) decideByRules(m Message) (d decision) {
 	return d
 }
 
-// findPermission returns the permission that counts: that of the rules, else that of the
-// settings.
+// findPermission returns the permission that counts: that of the session in the rules, else in
+// the settings, else that of every session.
 func (w *Waker) findPermission(agent string, peer identity.Peer, kind string) (Permission, bool) {
 	if p, ok := w.Rules.findPermission(agent, peer.ID, kind); ok {
 		return p, true
 	}
-	set, ok := w.Agents().FindWake(agent, peer.ID, peer.Name, kind)
-	return Permission{Peer: peer.ID, Agent: agent, Kind: kind, Ask: set.Ask, Unattended: set.Unattended}, ok
-}
-
-// findAnswers reports whether answers to what a session asked wake it.
-func (w *Waker) findAnswers(agent string) (unattended, on bool) {
-	if rule, ok := w.Rules.findAnswers(agent); ok {
-		return rule.Unattended, true
+	if set, ok := w.Agents().FindWake(agent, peer.ID, peer.Name, kind); ok {
+		return Permission{Peer: peer.ID, Agent: agent, Kind: kind, Ask: set.Ask, Unattended: set.Unattended}, true
 	}
-	set := w.Agents().Named[agent].Answers
-	return set == config.AnswersUnattended, set == config.AnswersOn || set == config.AnswersUnattended
+	return w.Rules.findPermission("", peer.ID, kind)
 }
 
-// listWakers returns the peers that may wake an agent, "" for any agent.
-func (w *Waker) listWakers(agent string) map[identity.ID]bool {
+// FindAnswers reports whether answers to what a session asked wake it. The rule that counts is
+// found as that of a permission.
+func (w *Waker) FindAnswers(agent string) (unattended, on bool) {
+	rule, on := w.Rules.findAnswers(agent)
+	if set := w.Agents().Named[agent].Answers; !on && set != "" {
+		return set == config.AnswersUnattended, set != config.AnswersOff
+	}
+	if !on {
+		rule, on = w.Rules.findAnswers("")
+	}
+	return rule.Unattended, on
+}
+
+// ListWakers returns the peers that may wake an agent, "" for any agent.
+func (w *Waker) ListWakers(agent string) map[identity.ID]bool {
 	all := w.Rules.listPeers(agent)
 	for _, id := range w.Wakers(agent) {
 		all[id] = true
@@ -55,11 +61,24 @@ func (w *Waker) listWakers(agent string) map[identity.ID]bool {
 	return all
 }
 
+// MayAnyWake reports whether the rules let anything at all wake a session.
+func (w *Waker) MayAnyWake(agent string) bool {
+	_, answers := w.FindAnswers(agent)
+	return answers || len(w.ListWakers(agent)) > 0
+}
+
 // IsAllowed reports whether the rules let a message wake its session, by themselves or after an
 // approval. It says nothing of the bounds.
 func (w *Waker) IsAllowed(m Message) bool {
 	d := w.decideByRules(m)
 	return d.allowed || d.ask
+}
+
+// HasWoken reports whether a message has begun a turn in the last day.
+func (w *Waker) HasWoken(m Message) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.findTurn(m.key(), false) != nil
 }
 
 // MayWake reports whether a message of a peer may wake a session now.
@@ -72,5 +91,5 @@ func (w *Waker) MayWake(agent string, peer identity.Peer, kind string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.sessions[agent]
-	return s != nil && w.checkWaiting(s, m) == nil && w.checkTurn(&turn{agent: agent, cause: peer.ID, at: now}) == nil
+	return s != nil && !s.unwakeable && w.checkWaiting(s, m) == nil && w.checkTurn(&turn{agent: agent, cause: peer.ID, at: now}) == nil
 }

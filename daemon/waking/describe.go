@@ -2,7 +2,6 @@ package waking
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -18,9 +17,9 @@ type Caused struct {
 // State says how often a session was woken, by whom, and what waits to wake it.
 type State struct {
 	Hour, Day  int
-	By         []Caused // the peer that caused most in the last day first
-	Waiting    int      // messages that wait to wake it
-	Approvals  int      // messages that wait for the owner
+	By         []*Caused // the peer that caused most in the last day first
+	Waiting    int       // messages that wait to wake it
+	Approvals  int       // messages that wait for the owner
 	MutedUntil time.Time
 }
 
@@ -33,9 +32,9 @@ func (w *Waker) Describe(agent string) (s State) {
 	hour, whole := w.countTurns(agent, false, now.Add(-time.Hour)), w.countTurns(agent, false, now.Add(-day))
 	for id, n := range whole {
 		s.Hour, s.Day = s.Hour+hour[id], s.Day+n
-		s.By = append(s.By, Caused{id, hour[id], n})
+		s.By = append(s.By, &Caused{id, hour[id], n})
 	}
-	slices.SortFunc(s.By, func(a, b Caused) int {
+	slices.SortFunc(s.By, func(a, b *Caused) int {
 		if n := b.Day - a.Day; n != 0 {
 			return n
 		}
@@ -44,12 +43,18 @@ func (w *Waker) Describe(agent string) (s State) {
 	if known := w.sessions[agent]; known != nil {
 		s.Waiting = len(known.waiting)
 	}
-	for _, a := range w.approvals {
+	s.Approvals = w.countApprovals(agent, now)
+	return s
+}
+
+// countApprovals counts the messages for a session that wait for the owner. The caller holds mu.
+func (w *Waker) countApprovals(agent string, now time.Time) (n int) {
+	for _, a := range w.listApprovals(now) {
 		if a.Agent == agent {
-			s.Approvals++
+			n++
 		}
 	}
-	return s
+	return n
 }
 
 // maxNoticed bounds the peers that the notices of one session name.
@@ -65,21 +70,16 @@ func (w *Waker) Notices(agent string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if s := w.sessions[agent]; s != nil {
-		n := 0
-		for _, id := range slices.SortedFunc(maps.Keys(s.bounds), identity.ID.Compare) {
-			if b := s.bounds[id]; now.Sub(b.at) < noticeFor && n < maxNoticed {
-				all = append(all, fmt.Sprintf("%s: what %s sends waits in the inbox of %s (acpctl agents shows who woke it)", b.reason, w.Name(id), agent))
-				n++
+		bounds := []string{}
+		for id, b := range s.bounds {
+			if now.Sub(b.at) < noticeFor {
+				bounds = append(bounds, fmt.Sprintf("%s: what %s sends waits in the inbox of %s (acpctl agents shows who woke it)", b.reason, w.Name(id), agent))
 			}
 		}
+		slices.Sort(bounds)
+		all = append(all, bounds[:min(len(bounds), maxNoticed)]...)
 	}
-	n := 0
-	for _, a := range w.approvals {
-		if a.Agent == agent {
-			n++
-		}
-	}
-	switch {
+	switch n := w.countApprovals(agent, now); {
 	case n == 1:
 		all = append(all, fmt.Sprintf("1 message for %s waits for the owner's word: acpctl approvals", agent))
 	case n > 1:

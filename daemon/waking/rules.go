@@ -1,11 +1,9 @@
 package waking
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +11,8 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/pace"
-	"github.com/acpd/acpd/wire"
+	"github.com/acpd/acpd/internal/sealed"
+	"github.com/acpd/acpd/kinds"
 )
 
 // Bounds of the rules.
@@ -23,7 +22,7 @@ const (
 )
 
 // ErrRulesFull says that there are as many rules as there can be.
-var ErrRulesFull = fmt.Errorf("%d rules of waking are there, the most there can be: revoke some first", maxPermissions)
+var ErrRulesFull = fmt.Errorf("at most %d permissions, %d agents whose answers wake them and %[2]d muted ones: revoke some first", maxPermissions, maxNames)
 
 // Permission is the owner's word that messages of one kind of one peer may wake a session.
 type Permission struct {
@@ -73,17 +72,17 @@ func (r ruleRecord) copyForChange() ruleRecord {
 
 // ruleSnapshot is a valid record with an index. It is never changed, only replaced.
 type ruleSnapshot struct {
-	ruleRecord
-	byKey map[ruleKey]int // index in Permissions
+	ruleRecord `yaml:",inline"`
+	byKey      map[ruleKey]int // index in Permissions
 }
+
+// Numbers returns the number of the last change twice: no file that lacks it is believed.
+func (s *ruleSnapshot) Numbers() (sequence, required uint64) { return s.Sequence, s.Sequence }
 
 // newRuleSnapshot checks a record and indexes it.
 func newRuleSnapshot(r ruleRecord) (*ruleSnapshot, error) {
-	if len(r.Permissions) > maxPermissions {
+	if len(r.Permissions) > maxPermissions || len(r.Answers) > maxNames || len(r.Muted) > maxNames {
 		return nil, ErrRulesFull
-	}
-	if len(r.Answers) > maxNames || len(r.Muted) > maxNames {
-		return nil, fmt.Errorf("%d agents have a rule of their own or are muted, the most there can be: revoke some first", maxNames)
 	}
 	s := &ruleSnapshot{r, make(map[ruleKey]int, len(r.Permissions))}
 	for i, p := range r.Permissions {
@@ -107,17 +106,17 @@ func newRuleSnapshot(r ruleRecord) (*ruleSnapshot, error) {
 		}
 	}
 	for _, m := range r.Muted {
-		if err := checkAgentName(m.Agent); err != nil || m.Agent == "" {
-			return nil, cmp.Or(err, errors.New("a muted agent without a name"))
+		if err := identity.CheckAgentName(m.Agent); err != nil {
+			return nil, fmt.Errorf("muted: %w", err)
 		}
 	}
 	return s, nil
 }
 
-// checkAgentName returns an error unless name can be that of an attached agent, or is "".
+// checkAgentName returns an error unless an agent can have the name, or it is "".
 func checkAgentName(name string) error {
-	if len(name) > wire.MaxLabel || strings.Contains(name, "/") || identity.CleanClaim(name) != name {
-		return fmt.Errorf("agent %.64q: expected at most %d printable bytes without a slash", name, wire.MaxLabel)
+	if err := identity.CheckAgentName(name); err != nil && name != "" {
+		return kinds.Errorf(kinds.Invalid, "agent: %v", err)
 	}
 	return nil
 }
@@ -128,13 +127,11 @@ func checkAgentName(name string) error {
 // What allows more is written first and counts once it is durable. What allows less counts at
 // once; [Rules.Save] writes it.
 type Rules struct {
-	dir     string                 // of the files
-	syncDir func(dir string) error // makes the files' names last
-	unsaved pace.Signal            // set when current and inFiles may differ
+	unsaved pace.Signal // set when current and the files may differ
 	current atomic.Pointer[ruleSnapshot]
 
-	filesMu sync.Mutex    // held while files are written
-	inFiles *ruleSnapshot // what the files have; guarded by filesMu
+	filesMu sync.Mutex                   // held while files are written
+	files   *sealed.Files[*ruleSnapshot] // guarded by filesMu
 }
 
 // Permissions returns all permissions, in the order in which they were given.
@@ -143,27 +140,24 @@ func (r *Rules) Permissions() []Permission { return slices.Clone(r.current.Load(
 // Answers returns the rules about answers.
 func (r *Rules) Answers() []AnswersRule { return slices.Clone(r.current.Load().Answers) }
 
-// findPermission returns the permission that counts for a message: that of the agent, else
-// that of every session.
+// findPermission returns the permission of a session, "" for that of every session.
 func (r *Rules) findPermission(agent string, peer identity.ID, kind string) (Permission, bool) {
 	s := r.current.Load()
-	for _, name := range []string{agent, ""} {
-		if i, ok := s.byKey[ruleKey{peer, name, kind}]; ok {
-			return s.Permissions[i], true
-		}
+	i, ok := s.byKey[ruleKey{peer, agent, kind}]
+	if !ok {
+		return Permission{}, false
 	}
-	return Permission{}, false
+	return s.Permissions[i], true
 }
 
-// findAnswers returns the rule about answers to an agent: its own, else that of every session.
+// findAnswers returns the rule about answers to a session, "" for that of every session.
 func (r *Rules) findAnswers(agent string) (AnswersRule, bool) {
 	s := r.current.Load()
-	for _, name := range []string{agent, ""} {
-		if i := slices.IndexFunc(s.Answers, func(a AnswersRule) bool { return a.Agent == name }); i >= 0 {
-			return s.Answers[i], true
-		}
+	i := slices.IndexFunc(s.Answers, func(a AnswersRule) bool { return a.Agent == agent })
+	if i < 0 {
+		return AnswersRule{}, false
 	}
-	return AnswersRule{}, false
+	return s.Answers[i], true
 }
 
 // MutedUntil returns until when an agent is muted, zero if it is not.
@@ -199,29 +193,16 @@ func (r *Rules) Allow(given ...Permission) error {
 	})
 }
 
-// Revoke takes back the permissions that match. It counts at once, and Save is called. The
-// result is how many there were.
-func (r *Rules) Revoke(match func(Permission) bool) (n int, err error) {
-	changed := r.narrow(func(next *ruleRecord) bool {
+// Revoke takes back the permissions that match, and returns how many there were. It counts at
+// once. Revoke does no I/O: call [Rules.Save], or a restart finds them again.
+func (r *Rules) Revoke(match func(Permission) bool) (n int) {
+	r.narrow(func(next *ruleRecord) bool {
 		before := len(next.Permissions)
 		next.Permissions = slices.DeleteFunc(next.Permissions, match)
 		n = before - len(next.Permissions)
 		return n > 0
 	})
-	if !changed {
-		return 0, nil
-	}
-	return n, r.Save()
-}
-
-// ForgetPeer takes back every permission of a peer. It counts at once. ForgetPeer does no I/O:
-// call [Rules.Save], or a restart finds them again.
-func (r *Rules) ForgetPeer(peer identity.ID) {
-	r.narrow(func(next *ruleRecord) bool {
-		before := len(next.Permissions)
-		next.Permissions = slices.DeleteFunc(next.Permissions, func(p Permission) bool { return p.Peer == peer })
-		return len(next.Permissions) < before
-	})
+	return n
 }
 
 // SetAnswers says whether answers wake a session, "" for every one. It blocks until that is
@@ -249,16 +230,12 @@ func (r *Rules) Mute(agent string, until time.Time) error {
 	if !now.Before(until) {
 		return r.widen(others)
 	}
-	full := false
-	r.narrow(func(next *ruleRecord) bool {
+	if err := r.narrow(func(next *ruleRecord) bool {
 		others(next)
-		if full = len(next.Muted) >= maxNames; !full {
-			next.Muted = append(next.Muted, Mute{agent, until})
-		}
-		return !full
-	})
-	if full {
-		return fmt.Errorf("%d agents are muted, the most there can be", maxNames)
+		next.Muted = append(next.Muted, Mute{agent, until})
+		return true
+	}); err != nil {
+		return err
 	}
 	return r.Save()
 }
@@ -282,22 +259,22 @@ func (r *Rules) widen(change func(*ruleRecord)) error {
 	}
 }
 
-// narrow makes a change count at once, unless change returns false. change only takes away, so
-// that the record stays valid.
-func (r *Rules) narrow(change func(*ruleRecord) bool) bool {
+// narrow makes a change count at once, unless change returns false. A change that only takes
+// away leaves the record valid, so that there is no error.
+func (r *Rules) narrow(change func(*ruleRecord) bool) error {
 	for {
 		s := r.current.Load()
 		next := s.copyForChange()
 		if !change(&next) {
-			return false
+			return nil
 		}
 		counts, err := newRuleSnapshot(next)
-		if err != nil { // cannot be: less is as valid
-			return false
+		if err != nil {
+			return err
 		}
 		if r.current.CompareAndSwap(s, counts) {
 			r.unsaved.Set()
-			return true
+			return nil
 		}
 	}
 }
@@ -309,12 +286,11 @@ func (r *Rules) Save() error {
 	defer r.filesMu.Unlock()
 	for {
 		s := r.current.Load()
-		if s == r.inFiles {
+		if s == r.files.Newest {
 			return nil
 		}
 		written, err := r.writeRecord(s.ruleRecord)
 		if err != nil {
-			r.unsaved.Set()
 			return fmt.Errorf("it counts until acpd ends, and is not on disk: %w", err)
 		}
 		if r.current.CompareAndSwap(s, written) {
@@ -327,17 +303,13 @@ func (r *Rules) Save() error {
 // number is above that of the files, which may hold a change that was abandoned. The caller
 // holds filesMu.
 func (r *Rules) writeRecord(next ruleRecord) (*ruleSnapshot, error) {
-	next.Sequence = max(next.Sequence, r.inFiles.Sequence+1)
+	next.Sequence = max(next.Sequence, r.files.Newest.Sequence+1)
 	written, err := newRuleSnapshot(next)
 	if err != nil {
 		return nil, err
 	}
-	if err := replaceRuleFiles(r.dir, r.inFiles.ruleRecord, next); err != nil {
-		return nil, err
-	}
-	r.inFiles = written
-	if err := r.syncDir(r.dir); err != nil {
-		r.unsaved.Set() // the files have a change that was not made: Save takes it back
+	if err := r.files.Write(written); err != nil {
+		r.unsaved.Set() // where a file has the change that was not made, Save takes it back
 		return nil, err
 	}
 	return written, nil

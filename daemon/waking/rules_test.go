@@ -3,6 +3,7 @@ package waking
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/durable"
+	"github.com/acpd/acpd/internal/sealed"
+	"github.com/acpd/acpd/kinds"
 )
 
 var desk, laptop, planner = identity.ID{1}, identity.ID{2}, identity.ID{3}
@@ -46,8 +49,13 @@ func writeFile(t testing.TB, dir, name string, text []byte) {
 
 // allows reports whether a peer may wake a session for a query.
 func (r *Rules) allows(peer identity.ID) bool {
-	_, ok := r.findPermission("claude", peer, "query")
+	_, ok := r.findPermission("", peer, "query")
 	return ok
+}
+
+// forget revokes what a peer was allowed.
+func (r *Rules) forget(peer identity.ID) int {
+	return r.Revoke(func(p Permission) bool { return p.Peer == peer })
 }
 
 func TestRulesOutliveARestart(t *testing.T) {
@@ -64,15 +72,15 @@ func TestRulesOutliveARestart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := r.Revoke(func(p Permission) bool { return p.Peer == laptop }); n != 1 || err != nil {
-		t.Fatal(n, err)
+	if n := r.forget(laptop); n != 1 {
+		t.Fatal(n)
 	}
 	if err := r.Mute("codex", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
 		p, ok := r.findPermission("claude", desk, "query")
-		if general, _ := r.findPermission("codex", desk, "query"); !ok || !p.Ask || !p.Unattended || general.Ask || r.allows(laptop) {
+		if general, _ := r.findPermission("", desk, "query"); !ok || !p.Ask || !p.Unattended || general.Ask || r.allows(laptop) {
 			t.Errorf("claude: %+v, codex: %+v", p, general)
 		}
 		if a, on := r.findAnswers("codex"); !on || !a.Unattended {
@@ -99,6 +107,14 @@ func TestRulesOutliveARestart(t *testing.T) {
 	if err := r.Allow(many...); !errors.Is(err, ErrRulesFull) {
 		t.Errorf("too many: %v", err)
 	}
+	if err := r.Allow(Permission{Peer: desk, Kind: "query", Agent: "a/b"}); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+		t.Errorf("no name of an agent: %v", err)
+	}
+	for n := range maxNames {
+		if err := r.Mute(fmt.Sprint("claude-", n), until); (err != nil) != (n == maxNames-1) || err != nil && !errors.Is(err, ErrRulesFull) {
+			t.Fatalf("muted agent %d: %v", n, err)
+		}
+	}
 }
 
 // Whatever becomes of one file, or of both: the rules are those of the last change, or none. They
@@ -110,7 +126,8 @@ func TestDamageNeverWidensWhatWakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := readFile(t, dir, rulesName)
-	if _, err := r.Revoke(func(p Permission) bool { return p.Peer == desk }); err != nil {
+	r.forget(desk)
+	if err := r.Save(); err != nil {
 		t.Fatal(err)
 	}
 	after := readFile(t, dir, rulesName)
@@ -161,7 +178,7 @@ func TestDamageNeverWidensWhatWakes(t *testing.T) {
 		t.Errorf("%v, %v", warning, err)
 	}
 	newer := bytes.Replace(before, []byte("version: 1"), []byte("version: 2"), 1)
-	writeFile(t, fresh, rulesName, appendChecksum(newer[:bytes.LastIndex(newer, []byte(sealPrefix))]))
+	writeFile(t, fresh, rulesName, sealed.AppendChecksum(newer[:bytes.LastIndex(newer, []byte("# sha256 "))]))
 	if _, _, err := OpenRules(fresh); err == nil || !strings.Contains(err.Error(), "newer acpd") {
 		t.Errorf("a newer file: %v", err)
 	}
@@ -185,30 +202,33 @@ func TestRulesOnABrokenDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := errors.New("the disk is gone")
-	r.syncDir = func(string) error { return broken }
+	r.files.SyncDir = func(string) error { return broken }
 	if err := r.Allow(allowed(laptop, "query")); !errors.Is(err, broken) || r.allows(laptop) {
 		t.Errorf("allow: %v", err)
 	}
-	if n, err := r.Revoke(func(p Permission) bool { return p.Peer == desk }); n != 1 || !errors.Is(err, broken) || r.allows(desk) {
-		t.Errorf("revoke: %d, %v", n, err)
+	if n := r.forget(desk); n != 1 || r.allows(desk) {
+		t.Errorf("revoke: %d", n)
+	}
+	if err := r.Save(); !errors.Is(err, broken) {
+		t.Errorf("revoke: %v", err)
 	}
 	select {
 	case <-r.unsaved:
 	default:
 		t.Error("nobody is told that the files differ")
 	}
-	r.syncDir = durable.SyncDir
+	r.files.SyncDir = durable.SyncDir
 	if err := r.Save(); err != nil {
 		t.Fatal(err)
 	}
 	if again := openRules(t, dir); again.allows(desk) || again.allows(laptop) {
 		t.Error("the next start finds what was revoked, or what was not allowed")
 	}
-	r.ForgetPeer(planner) // nothing to do
+	r.forget(planner) // nothing to do
 	if err := r.Allow(allowed(planner, "query")); err != nil {
 		t.Fatal(err)
 	}
-	if r.ForgetPeer(planner); r.allows(planner) {
+	if r.forget(planner); r.allows(planner) {
 		t.Error("a forgotten peer may wake")
 	}
 	if err := r.Save(); err != nil || openRules(t, dir).allows(planner) {
@@ -218,24 +238,23 @@ func TestRulesOnABrokenDisk(t *testing.T) {
 
 // FuzzRuleFile: any text is a sound file or a damaged one.
 func FuzzRuleFile(f *testing.F) {
-	text, err := ruleRecord{Version: rulesVersion, Sequence: 3, Permissions: []Permission{allowed(desk, "query")}, Muted: []Mute{{"claude", time.Unix(1e9, 0)}}}.encodeFile()
+	text, err := rulesFormat.Encode(&ruleSnapshot{ruleRecord: ruleRecord{Version: rulesVersion, Sequence: 3, Permissions: []Permission{allowed(desk, "query")}, Muted: []Mute{{"claude", time.Unix(1e9, 0)}}}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(text)
 	f.Add([]byte("version: 1\n"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, data := range [][]byte{body, appendChecksum(bytes.Clone(body))} {
-			s, err := parseRuleFile(data)
+		for _, data := range [][]byte{body, sealed.AppendChecksum(bytes.Clone(body))} {
+			s, err := rulesFormat.Decode(data)
 			if err != nil {
-				salvageSequence(data)
 				continue
 			}
-			again, err := s.encodeFile()
+			again, err := rulesFormat.Encode(s)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := parseRuleFile(again); err != nil {
+			if _, err := rulesFormat.Decode(again); err != nil {
 				t.Errorf("written again: %v\n%s", err, again)
 			}
 		}

@@ -7,10 +7,10 @@ import (
 )
 
 func readTurns(tx *store.Tx, since time.Time) ([]*turn, error) {
-	return store.ReadRows(tx, "SELECT agent, cause, message, at, sent FROM daemon_turn WHERE at > ? ORDER BY at", func(scan func(...any) error) (*turn, error) {
+	return store.ReadRows(tx, "SELECT agent, peer, message, cause, at, sent FROM daemon_turn WHERE at > ? ORDER BY at", func(scan func(...any) error) (*turn, error) {
 		t := new(turn)
 		var at int64
-		err := scan(&t.agent, store.Blob(t.cause[:]), store.Blob(t.message[:]), &at, &t.sent)
+		err := scan(&t.agent, store.Blob(t.peer[:]), store.Blob(t.message[:]), store.Blob(t.cause[:]), &at, &t.sent)
 		t.at = store.FromMillis(at)
 		return t, err
 	}, store.Millis(since))
@@ -21,12 +21,12 @@ func insertTurn(tx *store.Tx, t *turn, since time.Time) error {
 	if _, err := tx.Exec("DELETE FROM daemon_turn WHERE at <= ?", store.Millis(since)); err != nil {
 		return err
 	}
-	_, err := tx.Exec("INSERT OR REPLACE INTO daemon_turn (agent, cause, message, at, sent) VALUES (?, ?, ?, ?, ?)", t.agent, t.cause[:], t.message[:], store.Millis(t.at), t.sent)
+	_, err := tx.Exec("INSERT OR REPLACE INTO daemon_turn (agent, peer, message, cause, at, sent) VALUES (?, ?, ?, ?, ?, ?)", t.agent, t.peer[:], t.message[:], t.cause[:], store.Millis(t.at), t.sent)
 	return err
 }
 
 func deleteTurn(tx *store.Tx, t *turn) error {
-	_, err := tx.Exec("DELETE FROM daemon_turn WHERE agent = ? AND message = ? AND sent = ?", t.agent, t.message[:], t.sent)
+	_, err := tx.Exec("DELETE FROM daemon_turn WHERE agent = ? AND peer = ? AND message = ? AND sent = ?", t.agent, t.peer[:], t.message[:], t.sent)
 	return err
 }
 

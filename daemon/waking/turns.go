@@ -1,10 +1,14 @@
 package waking
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -27,8 +31,9 @@ const day = 24 * time.Hour
 // a turn.
 type turn struct {
 	agent   string
-	cause   identity.ID // the peer to which it counts
+	peer    identity.ID // who sent the message, or to whom it was sent
 	message wire.MessageID
+	cause   identity.ID // the peer to which it counts
 	at      time.Time
 	sent    bool
 }
@@ -98,7 +103,7 @@ func (w *Waker) checkTurn(t *turn) error {
 			most int
 		}{{"an hour", time.Hour, scope.limit.hour}, {"a day", day, scope.limit.day}} {
 			held := w.countTurns(scope.agent, t.sent, t.at.Add(-window.span))
-			peers := w.listWakers(scope.agent)
+			peers := w.ListWakers(scope.agent)
 			peers[t.cause] = true
 			for id := range held {
 				peers[id] = true
@@ -136,11 +141,99 @@ func (w *Waker) removeTurn(t *turn) {
 
 // findTurn returns the turn that a message began, or the message that was sent in one; nil if
 // there is none. The caller holds mu.
-func (w *Waker) findTurn(agent string, message wire.MessageID, sent bool) *turn {
+func (w *Waker) findTurn(k messageKey, sent bool) *turn {
 	for _, t := range w.turns {
-		if t.sent == sent && t.message == message && t.agent == agent {
+		if t.sent == sent && t.message == k.id && t.peer == k.peer && t.agent == k.agent {
 			return t
 		}
+	}
+	return nil
+}
+
+// begin takes the session for a message, unless that is over a bound. The caller holds mu.
+func (w *Waker) begin(s *session, e *entry, now time.Time) (begun bool, notice *Notice) {
+	e.turn.at = now
+	if err := w.checkTurn(e.turn); err != nil {
+		return false, w.recordBound(s, e, now, err)
+	}
+	s.current, s.lastPost = e, now
+	w.addTurn(e.turn)
+	return true, nil
+}
+
+// saveTurn writes the turn that has begun, also if its sender gives up, and reports whether it is
+// on disk. If it is not,
+// the session is free again, and the message waits to be tried again after savePause.
+func (w *Waker) saveTurn(ctx context.Context, e *entry) bool {
+	err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return insertTurn(tx, e.turn, e.turn.at.Add(-day)) })
+	if err == nil {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !e.unsaved {
+		e.unsaved = true
+		w.Log.Warn("a session is not woken yet: the turn cannot be counted, and is tried again", "agent", e.Agent, "err", err)
+	}
+	w.removeTurn(e.turn)
+	if s := w.sessions[e.Agent]; s != nil && s.current == e { // else it was taken or given up meanwhile
+		s.current, s.retryAt = nil, time.Now().Add(savePause)
+		s.waiting = slices.Insert(s.waiting, 0, e)
+		w.changed.Set()
+	}
+	return false
+}
+
+// Finish says whether a message with a grant was posted. If not, the turn does not count.
+func (w *Waker) Finish(ctx context.Context, m Message, posted bool) {
+	if posted {
+		return
+	}
+	w.mu.Lock()
+	t := w.findTurn(m.key(), false)
+	if t != nil {
+		w.removeTurn(t)
+	}
+	w.release(m.key())
+	w.mu.Unlock()
+	if t != nil {
+		if err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return deleteTurn(tx, t) }); err != nil {
+			w.Log.Debug("a turn that was none counts until tomorrow if acpd is started again", "agent", m.Agent, "err", err)
+		}
+	}
+}
+
+// CountSend counts a message that a session sends in a turn that a peer has woken, against that
+// peer; parent is the message of from that led to it. The error says that the peer's share is used
+// up.
+func (w *Waker) CountSend(ctx context.Context, from identity.ID, parent wire.MessageID, env *wire.Envelope) error {
+	agent := env.FromAgent
+	w.mu.Lock()
+	woken := w.findTurn(messageKey{agent, from, parent}, false)
+	if woken == nil || w.findTurn(messageKey{agent, env.To, env.ID}, true) != nil {
+		w.mu.Unlock()
+		return nil
+	}
+	t := &turn{agent: agent, peer: env.To, message: env.ID, cause: woken.cause, at: time.Now(), sent: true}
+	err := w.checkTurn(t)
+	var notice *Notice
+	if err == nil {
+		w.addTurn(t)
+	} else if s := w.sessions[agent]; s != nil {
+		notice = w.recordBound(s, &entry{Message: Message{Agent: agent, Kind: "send"}, turn: t}, t.at, err)
+	}
+	w.mu.Unlock()
+	w.tell(notice)
+	if err != nil {
+		e := kinds.Errorf(kinds.Overloaded, "%v: %s has woken this session, and its share is used up: wait, or have the user ask for it", err, w.Name(t.cause))
+		e.RetryAfterMS = uint64(time.Hour.Milliseconds())
+		return e
+	}
+	if err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return insertTurn(tx, t, t.at.Add(-day)) }); err != nil {
+		w.mu.Lock()
+		w.removeTurn(t)
+		w.mu.Unlock()
+		return fmt.Errorf("count what a woken turn sends: %w", err)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func play(t *testing.T, dir string) *played {
 	var running sync.WaitGroup
 	running.Go(func() { p.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait(); db.Close() })
-	p.Attach("claude")
+	p.Attach("claude", false)
 	return p
 }
 
@@ -100,6 +100,11 @@ func (p *played) request(m Message) bool {
 	}) != nil
 }
 
+// send counts what claude sends to laptop because of a message.
+func (p *played) send(from identity.ID, parent, id wire.MessageID) error {
+	return p.CountSend(p.t.Context(), from, parent, &wire.Envelope{FromAgent: "claude", To: laptop, ID: id})
+}
+
 // wake has a peer wake claude as often as it can in so many tries, a second apart, each message
 // being taken at once.
 func (p *played) wake(from identity.ID, tries int) (n int) {
@@ -112,97 +117,6 @@ func (p *played) wake(from identity.ID, tries int) (n int) {
 		time.Sleep(time.Second)
 	}
 	return n
-}
-
-// A session is woken 20 times an hour and 100 times a day, half of that by one peer, and a
-// restart changes nothing about it.
-func TestTurnsAnHourAndADay(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, dir)
-		p.permit(desk, laptop)
-		if n := p.wake(desk, 30); n != 10 {
-			t.Errorf("one peer woke it %d times in an hour", n)
-		}
-		if n := p.wake(laptop, 30); n != 10 {
-			t.Errorf("the other peer woke it %d times", n)
-		}
-		if n := p.told(); len(n) == 0 || n[0].Approval || n[0].Agent != "claude" || n[0].Peer != desk || len(n) > 4 {
-			t.Errorf("notices: %+v", n)
-		}
-		if lines := p.Notices("claude"); len(lines) != 2 {
-			t.Errorf("the owner hears %q", lines)
-		}
-		if s := p.Describe("claude"); s.Hour != 20 || s.Day != 20 || len(s.By) != 2 {
-			t.Errorf("%+v", s)
-		}
-		time.Sleep(time.Hour)
-		if len(p.Notices("claude")) != 0 {
-			t.Error("a bound of an hour ago is still told of")
-		}
-		for range 4 {
-			if n := p.wake(desk, 11); n != 10 {
-				t.Errorf("in the next hour %d times", n)
-			}
-			time.Sleep(time.Hour)
-		}
-		if n := p.wake(desk, 11); n != 0 {
-			t.Errorf("%d over the day's half", n)
-		}
-		if n := p.wake(laptop, 11); n != 10 {
-			t.Errorf("the other peer has %d left", n)
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(6 * time.Hour) // each bubble begins at the same instant
-		p := play(t, dir)
-		if n := p.wake(desk, 2); n != 0 {
-			t.Errorf("a restart gives it %d more", n)
-		}
-		if s := p.Describe("claude"); s.Day != 70 {
-			t.Errorf("%d turns are known after a restart", s.Day)
-		}
-		time.Sleep(day)
-		if n := p.wake(desk, 11); n != 10 {
-			t.Errorf("the next day %d times", n)
-		}
-		if s := p.Describe("claude"); s.Day != 10 {
-			t.Errorf("%d turns of the last day", s.Day)
-		}
-	})
-}
-
-// Peers that have woken a session often leave a part to whoever may wake it and comes later.
-func TestPeersThatComeLaterHaveTheirPart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
-		p.permit(desk, laptop, planner)
-		if a, b, c := p.wake(desk, 20), p.wake(laptop, 20), p.wake(planner, 20); a != 10 || b < 3 || c < 3 || a+b+c > 20 {
-			t.Errorf("they woke it %d, %d and %d times", a, b, c)
-		}
-	})
-}
-
-func TestShares(t *testing.T) {
-	for parts := 1; parts <= 30; parts++ {
-		for _, sum := range []int{16, 20, 64, 100} {
-			held := make(map[identity.ID]int)
-			total := 0
-			for n := range parts {
-				id := identity.ID{byte(n + 1)}
-				for hasShare(sum, parts, held, id) {
-					held[id]++
-					total++
-				}
-				if held[id] > sum/2 || parts <= sum && held[id] < max(1, min(sum/2, sum/2/parts)) {
-					t.Errorf("of %d, %d peers: number %d has %d", sum, parts, n+1, held[id])
-				}
-			}
-			if total > sum {
-				t.Errorf("of %d, %d peers have %d", sum, parts, total)
-			}
-		}
-	}
 }
 
 // One message is in a session at a time, and none wakes it within 250 ms of another. Of those
@@ -291,7 +205,7 @@ func TestOnceEach(t *testing.T) {
 		if _, now := p.notify(desk); now || p.Describe("claude").Waiting != 0 || p.MayWake("claude", identity.Peer{ID: desk}, kinds.KindNotify) {
 			t.Error("a session that has ended is woken")
 		}
-		p.Attach("claude")
+		p.Attach("claude", false)
 		if p.ForgetPeer(desk); p.Describe("claude").Day != 0 {
 			t.Error("turns of a forgotten peer count")
 		}
@@ -312,12 +226,12 @@ func TestSendsOfAWokenTurn(t *testing.T) {
 		woke, _ := p.notify(desk)
 		id := wire.NewMessageID()
 		for range 3 { // a repeat is one
-			if err := p.CountSend(t.Context(), "claude", woke.ID, id); err != nil {
+			if err := p.send(desk, woke.ID, id); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range 100 { // what the user asks for counts against nobody
-			if err := p.CountSend(t.Context(), "claude", wire.NewMessageID(), wire.NewMessageID()); err != nil {
+			if err := p.send(desk, wire.NewMessageID(), wire.NewMessageID()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -332,7 +246,7 @@ func TestSendsOfAWokenTurn(t *testing.T) {
 		}
 		n := 1
 		for ; n < 200; n++ {
-			if err := p.CountSend(t.Context(), "claude", answer.ID, wire.NewMessageID()); err != nil {
+			if err := p.send(laptop, answer.ID, wire.NewMessageID()); err != nil {
 				if !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
 					t.Error(err)
 				}
@@ -351,41 +265,27 @@ func TestSendsOfAWokenTurn(t *testing.T) {
 	})
 }
 
-// What waits for the owner is bounded for each peer, and for a day.
-func TestApprovalsAreBounded(t *testing.T) {
+// A message under the id of one of another peer's is another one, also when that is long gone.
+func TestSendsCountToTheSenderOfTheirParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())
-		for _, id := range []identity.ID{desk, laptop} {
-			rule := allowed(id, kinds.KindNotify)
-			rule.Ask = true
-			if err := p.Rules.Allow(rule); err != nil {
-				t.Fatal(err)
-			}
+		p.permit(desk, laptop)
+		m, _ := p.notify(desk)
+		p.Release("claude", desk, m.ID)
+		time.Sleep(time.Second)
+		m.Peer.ID = laptop
+		if !p.request(m) {
+			t.Error("the second one does not wake it")
 		}
-		for range 2 * maxApprovals {
-			p.notify(desk)
-		}
-		if n := len(p.Approvals()); n != maxApprovals/2 {
-			t.Errorf("%d of one peer wait", n)
-		}
-		m, _ := p.notify(laptop)
-		all := p.Approvals()
-		if last := all[len(all)-1]; last.Peer != laptop || last.Message != m.ID {
-			t.Errorf("the other peer has no place: %+v", last)
-		}
-		if len(p.later()) != 0 {
-			t.Error("what waits wakes")
-		}
-		if _, err := p.Decide(all[len(all)-1].ID, Yes); err != nil {
+		if err := p.send(laptop, m.ID, wire.NewMessageID()); err != nil {
 			t.Fatal(err)
 		}
-		if synctest.Wait(); len(p.later()) != 1 || p.later()[0].ID != m.ID {
-			t.Errorf("yes wakes it for %+v", p.later())
+		if n := p.countTurns("claude", true, time.Time{}); n[laptop] != 1 || n[desk] != 0 {
+			t.Errorf("it counts as %v", n)
 		}
-		time.Sleep(maxAskedFor)
-		p.changed.Set()
-		if synctest.Wait(); len(p.Approvals()) != 0 {
-			t.Error("they wait for more than a day")
+		p.Finish(t.Context(), m, false)
+		if n := p.countTurns("claude", false, time.Time{}); n[laptop] != 0 || n[desk] != 1 {
+			t.Errorf("turns: %v", n)
 		}
 	})
 }
@@ -401,7 +301,7 @@ func TestQuestionsCountToWhoAsks(t *testing.T) {
 		}
 		woke, _ := p.notify(desk)
 		given := wire.NewMessageID()
-		if err := p.CountSend(t.Context(), "claude", woke.ID, given); err != nil {
+		if err := p.send(desk, woke.ID, given); err != nil {
 			t.Fatal(err)
 		}
 		p.Release("claude", desk, woke.ID)
@@ -424,57 +324,4 @@ func TestQuestionsCountToWhoAsks(t *testing.T) {
 			t.Error("the question after one that was answered does not wake it")
 		}
 	})
-}
-
-// A peer that asks for approvals and gives up makes ten events a minute.
-func TestApprovalEventsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
-		rule := allowed(desk, kinds.KindNotify)
-		rule.Ask = true
-		if err := p.Rules.Allow(rule); err != nil {
-			t.Fatal(err)
-		}
-		for range 100 {
-			m, _ := p.notify(desk)
-			p.Release("claude", desk, m.ID)
-		}
-		if n := len(p.told()); n != 10 {
-			t.Errorf("%d events", n)
-		}
-		time.Sleep(time.Minute)
-		m, _ := p.notify(desk)
-		if n := len(p.told()); n != 11 {
-			t.Errorf("%d events after a minute", n)
-		}
-		if _, err := p.Decide(p.Approvals()[0].ID, Always); err != nil {
-			t.Fatal(err)
-		}
-		if r, ok := p.Rules.findPermission("claude", desk, m.Kind); !ok || r.Ask {
-			t.Errorf("after always: %+v", r)
-		}
-		if r, ok := p.Rules.findPermission("codex", desk, m.Kind); !ok || !r.Ask {
-			t.Errorf("always for one session is for every one: %+v", r)
-		}
-	})
-}
-
-// A message whose turn cannot be written is tried again.
-func TestATurnThatCannotBeWrittenIsTriedAgain(t *testing.T) {
-	p := play(t, t.TempDir())
-	p.permit(desk)
-	exec := func(sql string) {
-		if err := p.DB.Write(t.Context(), false, func(tx *store.Tx) error { _, err := tx.Exec(sql); return err }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	exec("CREATE TRIGGER full BEFORE INSERT ON daemon_turn BEGIN SELECT RAISE(ABORT, 'disk full'); END")
-	m, now := p.notify(desk)
-	exec("DROP TRIGGER full")
-	for begun := time.Now(); len(p.later()) == 0 && time.Since(begun) < 10*time.Second; {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if late := p.later(); now || len(late) != 1 || late[0].ID != m.ID {
-		t.Errorf("at once: %v; later: %+v", now, late)
-	}
 }

@@ -103,7 +103,7 @@ func (s *Conversations) Folder() string { return s.root }
 // Close lets another process have the conversations.
 func (s *Conversations) Close() error { return s.lock.Close() }
 
-// session is a conversation that a run has for itself.
+// conversation is a conversation that a run has for itself.
 type conversation struct {
 	conversationState
 	of     *Conversations
@@ -133,7 +133,7 @@ func (s *Conversations) begin(ctx context.Context, k conversationKey, trust stri
 	// What the run changes is below the folder, beside the file.
 	state, err := readState(c.folder)
 	switch {
-	case err == nil && state.Trust == trust && s.isAlive(state):
+	case err == nil && state.Trust == trust && s.isAlive(state) && c.hasFolders():
 		c.conversationState = state
 	default:
 		c.isNew = true
@@ -153,9 +153,23 @@ func (s *Conversations) begin(ctx context.Context, k conversationKey, trust stri
 	return c, nil
 }
 
+// hasFolders reports whether the folders that the run may change are folders still: under some
+// confinements a run can put a link in their place, which the next run would follow.
+func (c *conversation) hasFolders() bool {
+	for _, dir := range []string{c.home(), c.dir()} {
+		if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+			return false
+		}
+	}
+	return true
+}
+
 func (c *conversation) makeFolders() error {
 	c.of.mu.Lock() // nobody removes the peer's empty folder meanwhile
 	defer c.of.mu.Unlock()
+	if err := removeTree(c.temp()); err != nil { // a process that was killed has left it
+		return err
+	}
 	for _, dir := range []string{c.home(), c.dir(), c.temp()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
@@ -186,7 +200,11 @@ func (c *conversation) end(ok bool) error {
 		return err
 	}
 	path := filepath.Join(c.folder, conversationFile)
-	return durable.ReplaceFile(path, path+".new", text, 0o600)
+	if err := durable.ReplaceFile(path, path+".new", text, 0o600); err != nil {
+		removeTree(c.folder) // a full disk gets its space back
+		return fmt.Errorf("a conversation cannot be kept, and ends: %w", err)
+	}
+	return nil
 }
 
 func (s *Conversations) acquire(ctx context.Context, folder string) error {
@@ -233,6 +251,9 @@ func readState(folder string) (state conversationState, err error) {
 	text, err := os.ReadFile(filepath.Join(folder, conversationFile))
 	if err == nil {
 		err = json.Unmarshal(text, &state)
+	}
+	if err == nil && !sessionID.MatchString(state.Session) {
+		err = errors.New("no id of a session")
 	}
 	return state, err
 }
@@ -306,7 +327,10 @@ func (s *Conversations) RemovePeersUnless(trusted func(identity.ID) bool) {
 			continue
 		}
 		id, err := identity.ParseID(e.Name())
-		ok := err == nil && trusted(id)
+		if err != nil {
+			continue // somebody else's, where the owner chose the folder
+		}
+		ok := trusted(id)
 		s.removeUnless(e.Name(), func(c *kept) bool { return ok && !c.broken && s.isAlive(c.state) })
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// store is the conversations of a profile, at a time that the test sets.
+// fakeConversations is the conversations of a profile, at a time that the test sets.
 type fakeConversations struct {
 	*Conversations
 	t      testing.TB
@@ -95,6 +95,63 @@ func TestConversationsEnd(t *testing.T) {
 	c.RemovePeersUnless(func(id identity.ID) bool { return id == desk })
 	if c.talk(laptop, "t") || !c.talk(desk, "t") {
 		t.Error("not only the peer that is not trusted any more lost its conversations")
+	}
+}
+
+// A file of a conversation that is damaged, or says what no program has said, ends that conversation
+// alone.
+func TestDamagedConversations(t *testing.T) {
+	c := openConversations(t)
+	for _, text := range []string{"", "{", `{"session":7}`, `{"session":"","trust":"1"}`, `{"session":"--config=/tmp/x","trust":"1","used":"2026-11-23T12:00:00Z"}`, "\x00\x00\x00\x00"} {
+		c.talk(desk, "t")
+		c.talk(desk, "other")
+		k := conversationKey{"fake", desk, "", "t"}
+		if err := os.WriteFile(filepath.Join(c.root, desk.String(), k.folder(), conversationFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c.talk(desk, "t") || !c.talk(desk, "other") {
+			t.Errorf("%q: it went on, or the other one did not", text)
+		}
+	}
+}
+
+// A conversation that cannot be written down ends, and leaves nothing on a disk that may be full.
+func TestConversationsThatCannotBeKept(t *testing.T) {
+	c := openConversations(t)
+	c.talk(desk, "t")
+	s, err := c.begin(t.Context(), conversationKey{"fake", desk, "", "t"}, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(s.folder, conversationFile+".new", "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.end(true); err == nil {
+		t.Error("no error")
+	}
+	if left := c.listPeer(desk.String()); len(left) != 0 {
+		t.Errorf("left: %+v", left)
+	}
+	if c.talk(desk, "t") {
+		t.Error("it went on")
+	}
+}
+
+// Where the owner chose the folder, what else lies there stays.
+func TestOtherFoldersStay(t *testing.T) {
+	c := openConversations(t)
+	c.Close()
+	file := filepath.Join(c.folder, "fake", "src", "parser", "main.go")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("package main"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.open()
+	c.RemovePeersUnless(func(identity.ID) bool { return false })
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -129,6 +129,18 @@ func fake(mode string, args []string) {
 	case "large":
 		os.WriteFile(filepath.Join(os.Getenv("HOME"), "large"), make([]byte, 3<<20), 0o600)
 		say(map[string]any{"type": "end", "text": "done", "tokens": 1, "cost": 0.1})
+	case "replace-home": // by a link, as a run under Seatbelt can: prompt: … PATH replace-home
+		home := os.Getenv("HOME")
+		os.Rename(home, home+".old")
+		os.Symlink(prompt[len(prompt)-2], home)
+		say(map[string]any{"type": "end", "text": "done", "tokens": 1, "cost": 0.1})
+	case "pipe": // puts one where a file of the profile was
+		path := filepath.Join(os.Getenv("HOME"), ".config", "settings")
+		os.Remove(path)
+		syscall.Mkfifo(path, 0o600)
+		say(map[string]any{"type": "end", "text": "done", "tokens": 1, "cost": 0.1})
+	case "long-denial":
+		say(map[string]any{"type": "end", "text": "I could not", "denials": []any{map[string]any{"tool": "x" + strings.Repeat("é", 64)}}, "tokens": 1, "cost": 0.1})
 	case "read": // prompt: … PATH read
 		content, err := os.ReadFile(prompt[len(prompt)-2])
 		say(map[string]any{"type": "end", "text": fmt.Sprintf("%q, %v", content, err), "tokens": 1, "cost": 0.1})
@@ -178,11 +190,12 @@ func parseFake(t testing.TB, more string) *Profile {
 
 // budget is one that a test looks into.
 type budget struct {
-	mu       sync.Mutex
-	refuse   error
-	trust    string
-	reserved []client.ReserveParams
-	settled  []client.SettleParams
+	mu           sync.Mutex
+	refuse       error
+	failSettling error
+	trust        string
+	reserved     []client.ReserveParams
+	settled      []client.SettleParams
 }
 
 func (b *budget) ReserveRun(_ context.Context, p client.ReserveParams) (*client.Reserved, error) {
@@ -199,7 +212,7 @@ func (b *budget) SettleRun(_ context.Context, p client.SettleParams) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.settled = append(b.settled, p)
-	return nil
+	return b.failSettling
 }
 
 // newRunner returns a runner of the fake program, and its budget.

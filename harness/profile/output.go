@@ -44,6 +44,7 @@ type Rule struct {
 const (
 	maxLine     = 4 << 20 // bytes of a line
 	maxDenials  = 16
+	maxDenial   = 64   // bytes
 	maxProgress = 1024 // bytes
 	maxText     = 4 << 20
 )
@@ -187,8 +188,10 @@ func (r *reading) apply(rule *Rule, object any) {
 		r.tokens = min(r.tokens+n, 1e12)
 	}
 	for _, v := range lookUp(object, rule.Denials) {
-		if s := scalarText(v); s != "" && len(r.denials) < maxDenials && !slices.Contains(r.denials, s[:min(len(s), 64)]) {
-			r.denials = append(r.denials, s[:min(len(s), 64)])
+		s := scalarText(v)
+		s = strings.ToValidUTF8(s[:min(len(s), maxDenial)], "")
+		if s != "" && len(r.denials) < maxDenials && !slices.Contains(r.denials, s) {
+			r.denials = append(r.denials, s)
 		}
 	}
 	if r.progress != nil {

@@ -199,7 +199,7 @@ func ReadFile(path string) ([]byte, error) {
 	}
 	switch {
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: it is no file", path)
+		return nil, fmt.Errorf("%s: it is no file: name one", path)
 	case info.Mode().Perm()&0o022 != 0:
 		return nil, fmt.Errorf("%s: others may write it: run chmod go-w on it", path)
 	case !isOwn(info):
@@ -207,7 +207,7 @@ func ReadFile(path string) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("%s: it is longer than %d bytes", path, maxFile)
+		err = fmt.Errorf("%s: it is longer than %d bytes: name another file", path, maxFile)
 	}
 	return text, err
 }
@@ -217,7 +217,11 @@ func Parse(name, source string, text []byte) (*Profile, error) {
 	p := &Profile{Name: name}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
-	if err := dec.Decode(p); err != nil {
+	err := dec.Decode(p)
+	if err == io.EOF {
+		return nil, fmt.Errorf("%s: there is nothing in it: begin with what acpctl serve --show-profile claude prints", source)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	if dec.Decode(new(yaml.Node)) != io.EOF {
@@ -256,7 +260,7 @@ func (p *Profile) check() error {
 	case p.Limits.Turns < 1 || p.Limits.Turns > 1000:
 		return fmt.Errorf("limits: turns: %d: use a number from 1 to 1000", p.Limits.Turns)
 	case p.Limits.Disk < 1<<20 || p.Limits.Disk > 1<<40:
-		return fmt.Errorf("limits: disk: %d: use bytes from 1048576", p.Limits.Disk)
+		return fmt.Errorf("limits: disk: %d: use bytes from 1048576 to 1099511627776", p.Limits.Disk)
 	case !slices.Contains([]Tools{"", ToolsNone, ToolsRead, ToolsWork}, p.Tools):
 		return fmt.Errorf("tools: %q: use none, read or work", p.Tools)
 	}

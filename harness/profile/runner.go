@@ -2,9 +2,11 @@ package profile
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +20,7 @@ import (
 	"github.com/acpd/acpd/harness/run"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // Budget is where runs are paid for. [client.Client] is one.
@@ -50,8 +53,9 @@ type Runner struct {
 // Request is what a run is for.
 type Request struct {
 	Peer   identity.ID
-	Agent  string // of the peer, by its own word
-	Thread string // "": nothing is kept of the run
+	ID     wire.MessageID // of the query or delegation, as the peer has chosen it
+	Agent  string         // of the peer, by its own word
+	Thread string         // "": nothing is kept of the run
 	Prompt string
 	Env    []string // of the run, if its profile has acp: true
 
@@ -81,16 +85,17 @@ var errOvertime = errors.New("overtime")
 // run is left. The errors are what a peer may hear: [*kinds.Error], or the cause of ctx.
 func (r *Runner) Run(ctx context.Context, q Request) (*Answer, error) {
 	reserved, err := r.Budget.ReserveRun(ctx, client.ReserveParams{
-		Profile: r.Profile.Name, Peer: q.Peer.String(), MaxCost: r.Profile.Limits.Cost, MaxTokens: r.Profile.Limits.Tokens,
+		Profile: r.Profile.Name, Peer: q.Peer, Ref: q.ID, MaxCost: r.Profile.Limits.Cost, MaxTokens: r.Profile.Limits.Tokens,
 	})
 	if err != nil {
 		return nil, r.explainReserveError(ctx, err)
 	}
-	spent := client.SettleParams{ID: reserved.ID}
+	spent := client.SettleParams{ID: reserved.ID, NotBegun: true}
 	known := true // what it has cost
 	defer func() {
-		if !known {
-			return // it stays what was reserved
+		if !known { // it stays what was reserved
+			r.log("what the run has cost is not known: the most that it may cost counts, %d tokens and %.2f US dollars", r.Profile.Limits.Tokens, r.Profile.Limits.Cost)
+			return
 		}
 		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 		defer cancel()
@@ -119,8 +124,12 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Answer, error) {
 
 	limited, cancel := context.WithTimeoutCause(ctx, r.Profile.Limits.Timeout, errOvertime)
 	defer cancel()
-	known = false
 	read, exit, err := r.start(limited, c, q)
+	if errors.Is(err, errNotRun) {
+		return nil, err
+	}
+	known, spent.NotBegun = false, false
+	session, tokens := c.Session, c.Tokens
 	if err == nil && exit.Code != 0 && c.Session != "" && !read.asked() && limited.Err() == nil {
 		// The program does not know the conversation any more.
 		r.log("%s could not go on with its conversation %s, and begins a new one", r.Profile.Name, c.Session)
@@ -131,7 +140,6 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Answer, error) {
 		read, exit, err = r.start(limited, c, q)
 	}
 	if errors.Is(err, errNotRun) {
-		known = true
 		return nil, err
 	}
 	answer := &Answer{Tokens: read.tokens}
@@ -146,6 +154,9 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Answer, error) {
 	}
 	c.Session = read.session
 	if err != nil {
+		if limited.Err() != nil && !c.isNew { // the program can go on from its last whole run
+			c.Session, c.Tokens, ok = session, tokens, true
+		}
 		return nil, r.explainEnd(ctx, limited, err)
 	}
 	if exit.Code != 0 || read.failed || !read.done {
@@ -210,7 +221,7 @@ func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *r
 	switch {
 	case err == nil || ctx.Err() != nil || errors.Is(err, run.ErrOutput) || errors.Is(err, errLongLine):
 	default:
-		r.log("%v", err)
+		r.log("%s could not be started: %v", r.Profile.Program, err)
 		err = errNotRun
 	}
 	if exit.Code != 0 && strings.TrimSpace(exit.Stderr) != "" {
@@ -261,7 +272,7 @@ func (r *Runner) explainReserveError(ctx context.Context, err error) error {
 	if !ok || e.Code != kinds.Overloaded {
 		return kinds.Errorf(kinds.Internal, "the agent program cannot be started now")
 	}
-	told := kinds.Errorf(kinds.Overloaded, "what this agent may spend for you today is used up: try again tomorrow")
+	told := kinds.Errorf(kinds.Overloaded, "what this agent may spend for you today is used up, or held by runs that are under way: try again when these have ended, or tomorrow")
 	told.RetryAfterMS = e.RetryAfterMS
 	return told
 }
@@ -285,7 +296,7 @@ func (r *Runner) explainFailure(read *reading, exit run.Exit) error {
 		why = string(read.text[:min(len(read.text), maxProgress)])
 	}
 	why = client.Line(why)
-	r.log("%s failed: exit code %d: %s", r.Profile.Program, exit.Code, why)
+	r.log("%s failed: exit code %d: %s", r.Profile.Program, exit.Code, cmp.Or(why, "it did not say why"))
 	message := fmt.Sprintf("the agent program failed: exit code %d", exit.Code)
 	switch {
 	case exit.Code == 0 && !read.done:
@@ -316,6 +327,9 @@ func CheckDir(dir string, private ...string) (string, error) {
 	if err == nil {
 		dir, err = realPath(dir)
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("dir: %w: make it, or name another folder", err)
+	}
 	if err != nil {
 		return "", fmt.Errorf("dir: %w", err)
 	}
@@ -324,7 +338,7 @@ func CheckDir(dir string, private ...string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("dir: %w", err)
 	case !info.IsDir():
-		return "", fmt.Errorf("dir: %s is no folder", dir)
+		return "", fmt.Errorf("dir: %s is no folder: name one", dir)
 	}
 	if home, err := os.UserHomeDir(); err == nil {
 		if home, err = realPath(home); err == nil && isWithin(home, dir) {
@@ -361,6 +375,27 @@ func (p *Profile) CheckPaths(private ...string) error {
 			folder, err := realPath(folder)
 			if err == nil && (isWithin(real, folder) || isWithin(folder, real)) {
 				return fmt.Errorf("read, credentials: %s overlaps with %s, which is the daemon's own: name another", path, folder)
+			}
+		}
+	}
+	return nil
+}
+
+// CheckPathsOutside returns an error if the way to a file that the profile shows a run leads through
+// a folder that runs may change: a run could put a link there, which the next run would follow.
+func (p *Profile) CheckPathsOutside(dir string) error {
+	paths := slices.Clone(p.Read)
+	for _, c := range p.Credentials {
+		paths = append(paths, c.File)
+	}
+	for _, path := range paths {
+		at, err := expandHome(path)
+		if err != nil {
+			return err
+		}
+		for ; at != "/"; at = filepath.Dir(at) {
+			if real, err := realPath(at); err == nil && isWithin(real, dir) {
+				return fmt.Errorf("read, credentials: %s lies in %s, which runs may change: leave it out, or move it elsewhere", path, dir)
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/acpd/acpd/harness/run"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 var desk, laptop = identity.ID{1}, identity.ID{2}
@@ -29,7 +30,8 @@ func TestWhatARunIsGiven(t *testing.T) {
 	r, b := newRunner(t, run.None, "")
 	r.Model = "large"
 	prompt := "--resume=x $(id) {home} \x1b[31m\n\"quoted\" record"
-	a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: prompt})
+	id := wire.NewMessageID()
+	a, err := r.Run(t.Context(), Request{Peer: desk, ID: id, Prompt: prompt})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,7 @@ func TestWhatARunIsGiven(t *testing.T) {
 		t.Errorf("env %q, dir %s, home %q", got.Env, got.Dir, got.Home)
 	}
 	if len(b.settled) != 1 || b.settled[0] != (client.SettleParams{ID: "1", Cost: 0.25, Tokens: 100}) || len(b.reserved) != 1 ||
-		b.reserved[0] != (client.ReserveParams{Profile: "fake", Peer: desk.String(), MaxCost: 1, MaxTokens: 1000}) {
+		b.reserved[0] != (client.ReserveParams{Profile: "fake", Peer: desk, Ref: id, MaxCost: 1, MaxTokens: 1000}) {
 		t.Errorf("reserved %+v, settled %+v", b.reserved, b.settled)
 	}
 	if _, err := os.Stat(folder); err == nil {
@@ -110,6 +112,9 @@ func TestWhatIsToldBesideTheText(t *testing.T) {
 	if err != nil || a.Text != "I could not" || string(a.Data) != `{"permission_denials":["Bash","Read"]}` {
 		t.Errorf("%+v, %v", a, err)
 	}
+	if a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "long-denial"}); err != nil || a.Text != "I could not" {
+		t.Errorf("%+v, %v", a, err)
+	}
 	r.Profile.Schema = `{"type":"object"}`
 	a, err = r.Run(t.Context(), Request{Peer: desk, Prompt: "denied"})
 	if err != nil || string(a.Data) != `{"schema":"unmet","permission_denials":["Bash","Read"]}` {
@@ -143,7 +148,7 @@ func TestWhatCannotBeStarted(t *testing.T) {
 	r.Program.Path = "/nowhere/agent"
 	_, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
 	wantCode(t, err, kinds.Internal, "nowhere")
-	if len(b.settled) != 1 || b.settled[0].Cost != 0 {
+	if len(b.settled) != 1 || b.settled[0] != (client.SettleParams{ID: "1", NotBegun: true}) {
 		t.Errorf("a run that did not begin costs: %+v", b.settled)
 	}
 }
@@ -239,6 +244,24 @@ func TestAConversationThatIsTooLarge(t *testing.T) {
 	}
 	if left := r.Conversations.listPeer(desk.String()); len(left) != 0 {
 		t.Errorf("left: %+v", left)
+	}
+}
+
+// What a run leaves in its home neither stops the next one nor leads it elsewhere.
+func TestHomesThatARunHasChanged(t *testing.T) {
+	r, _ := newRunner(t, run.None, "")
+	elsewhere := realDir(t)
+	q := Request{Peer: desk, Thread: "t", Prompt: "pipe"}
+	for _, q.Prompt = range []string{"pipe", "pipe", "record", elsewhere + " replace-home", "record"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		_, err := r.Run(ctx, q)
+		cancel()
+		if err != nil {
+			t.Fatalf("%s: %v", q.Prompt, err)
+		}
+	}
+	if entries, err := os.ReadDir(elsewhere); err != nil || len(entries) != 0 {
+		t.Errorf("a run without confinement was led to another folder: %v, %v", entries, err)
 	}
 }
 
@@ -346,6 +369,72 @@ func TestCheckDir(t *testing.T) {
 	}
 }
 
+// No profile shows a run what is the daemon's own, by whatever way.
+func TestCheckPaths(t *testing.T) {
+	home := realDir(t)
+	t.Setenv("HOME", home)
+	state := filepath.Join(home, ".acp")
+	for _, dir := range []string{".acp/agent", "data"} {
+		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(state, "agent"), filepath.Join(home, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for path, ok := range map[string]bool{"~/data": true, "~/missing": true, "~/.acp": false, "~/.acp/agent": false, "~/link": false, home: false, "/": false} {
+		for _, p := range []*Profile{{Read: []string{path}}, {Credentials: []Credential{{File: path}}}} {
+			if err := p.CheckPaths(filepath.Join(home, "missing", "runs"), state); (err == nil) != ok {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+}
+
+// What a profile shows a run is there, and its answer counts also if the daemon cannot be told what
+// it has cost.
+func TestMoreToRead(t *testing.T) {
+	file := filepath.Join(realDir(t), "more")
+	if err := os.WriteFile(file, []byte("more"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	confinement, _ := run.Detect(t.Context())
+	r, b := newRunner(t, confinement, "read: ["+file+", /nowhere/at/all]\n")
+	b.failSettling = errors.New("the daemon is away")
+	var logged []string
+	r.Log = func(format string, args ...any) { logged = append(logged, fmt.Sprintf(format, args...)) }
+	a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: file + " read"})
+	if err != nil || a.Text != `"more", <nil>` {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if len(logged) != 1 || !strings.Contains(logged[0], "the daemon is away") {
+		t.Errorf("the owner reads %q", logged)
+	}
+}
+
+func TestCheckPathsOutside(t *testing.T) {
+	home := realDir(t)
+	t.Setenv("HOME", home)
+	for _, dir := range []string{"project/docs", "data"} {
+		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	project := filepath.Join(home, "project")
+	for from, to := range map[string]string{"alias": project, "project/link": filepath.Join(home, "data")} {
+		if err := os.Symlink(to, filepath.Join(home, from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, ok := range map[string]bool{"~/data": true, "~/missing": true, "~/project/docs": false, "~/project/missing": false, "~/alias/docs": false, "~/project/link": false, "~/alias/link": false} {
+		for _, p := range []*Profile{{Read: []string{path}}, {Credentials: []Credential{{File: path}}}} {
+			if err := p.CheckPathsOutside(project); (err == nil) != ok {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+}
+
 // Runs of one conversation take turns, those of others do not wait.
 func TestTurns(t *testing.T) {
 	r, _ := newRunner(t, run.None, "")
@@ -371,5 +460,25 @@ func TestTurns(t *testing.T) {
 	}
 	if id := resumed(t, r, Request{Peer: desk, Thread: "t"}); id != "" {
 		t.Errorf("resumed %s", id)
+	}
+}
+
+func TestACancelledRunEndsNoConversation(t *testing.T) {
+	r, _ := newRunner(t, run.None, "")
+	if _, err := r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: "record"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	calledOff := errors.New("called off")
+	if _, err := r.Run(ctx, Request{Peer: desk, Thread: "t", Prompt: "stubborn", Progress: func(string) { cancel(calledOff) }}); !errors.Is(err, calledOff) {
+		t.Fatal(err)
+	}
+	a, err := r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: "record"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got record
+	if err := json.Unmarshal([]byte(a.Text), &got); err != nil || !slices.Contains(got.Args, "--resume=session-1") {
+		t.Errorf("the next run has %q, %v", got.Args, err)
 	}
 }

@@ -5,6 +5,8 @@
 // name, a rename or a hard link gives it its own name, and [SyncDir] makes that name last.
 // [ReplaceFile] does all three.
 //
+// [ReadPrivateFile] reads a file that is its owner's alone.
+//
 // The package leaves to its callers what temporary names look like and who sweeps those
 // that a crash has left: by its mark a program tells its own from another's.
 package durable

@@ -66,8 +66,8 @@ func (m *watchMemory) readSettledFile(path string, before map[string]cursorMessa
 	m.found[path] = true
 	if !s.whole && time.Since(s.since) < settleTime {
 		m.soon = true
-		if m, told := before[toCursorFileName(filepath.Base(path))]; told {
-			return m, info.ModTime(), nil
+		if message, told := before[toCursorFileName(filepath.Base(path))]; told {
+			return message, info.ModTime(), nil
 		}
 		return s.message, time.Time{}, errUnsettled
 	}

@@ -61,7 +61,7 @@ type Config struct {
 	// Descriptors bounds the descriptors that all peers together may cause to be open; 0: no
 	// bound.
 	Descriptors int64
-	Lines       *budget.Log // for log lines that peers cause; nil: one of its own
+	PeerLog     *budget.Log // for lines that peers cause; nil: one of its own
 
 	// Open opens a stream to a peer. It blocks until there is one, ctx ends, or it
 	// is clear that there will be none.
@@ -106,8 +106,8 @@ func OpenMailer(ctx context.Context, cfg Config) (*Mailer, error) {
 	if cfg.Budget == nil {
 		cfg.Budget = new(budget.Book)
 	}
-	if cfg.Lines == nil {
-		cfg.Lines = cfg.Budget.OpenLog(cfg.Log)
+	if cfg.PeerLog == nil {
+		cfg.PeerLog = cfg.Budget.OpenLog(cfg.Log)
 	}
 	m := &Mailer{
 		cfg:      cfg,
@@ -165,7 +165,7 @@ func (m *Mailer) publishEvents(events []Event) {
 		text := "mail " + string(e.State)
 		switch {
 		case e.refused: // in the peer's words, and as often as it likes
-			m.cfg.Lines.WriteLimited(e.Peer, slog.LevelWarn, text, what...)
+			m.cfg.PeerLog.WriteLimited(e.Peer, slog.LevelWarn, text, what...)
 		case e.State == Parked:
 			m.cfg.Log.Warn(text, what...)
 		default:

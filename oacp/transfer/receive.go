@@ -90,7 +90,7 @@ func (m *Mailer) logRefusal(from identity.ID, request *wire.MailRequest, e *kind
 	if request == nil { // it did not decode
 		request = new(wire.MailRequest)
 	}
-	m.cfg.Lines.WriteLimited(from, level, "mail refused", "peer", from.Label(), "op", request.Op, "project", request.Project, "agent", request.Agent, "file", request.File, "err", err)
+	m.cfg.PeerLog.WriteLimited(from, level, "mail refused", "peer", from.Label(), "op", request.Op, "project", request.Project, "agent", request.Agent, "file", request.File, "err", err)
 }
 
 // sanitizeErrorForPeer returns an error without facts of this machine's folders, for a peer.

@@ -56,7 +56,7 @@ type Stream interface {
 // Config holds what a Gateway needs. All of it is required.
 type Config struct {
 	Self   identity.ID
-	Engine openintent.Config // with Store, Log, Lines and Budget; OpenGateway sets what concerns other hosts
+	Engine openintent.Config // with Store, Log, PeerLog and Budget; OpenGateway sets what concerns other hosts
 
 	// Trusted finds a trusted peer, and Peers lists all of them.
 	Trusted func(identity.ID) (identity.Peer, bool)
@@ -115,7 +115,7 @@ func OpenGateway(ctx context.Context, cfg Config) (*Gateway, error) {
 	if g.introductions, err = openIntroductions(ctx, e.Store, g.log, g.Engine.EncodeAgentRecord, g.putAgentRecord, g.fetchRecordedAgents); err != nil {
 		return nil, err
 	}
-	if g.messages, err = openMessageQueue(ctx, e.Store, g.log, e.Lines, g.postMessage); err != nil {
+	if g.messages, err = openMessageQueue(ctx, e.Store, g.log, e.PeerLog, g.postMessage); err != nil {
 		return nil, err
 	}
 	if err := g.chargeHostsForEvents(ctx); err != nil {

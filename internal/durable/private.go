@@ -1,4 +1,4 @@
-package identity
+package durable
 
 import (
 	"fmt"
@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// privateMode is the mode of all that is written here: its owner's alone.
-const privateMode = 0o600
+// PrivateMode is the mode of files that are their owner's alone.
+const PrivateMode = 0o600
 
-// Problem names a fault of a file of the identity.
+// Problem names a fault of a file that should be its owner's alone.
 type Problem string
 
 const (
@@ -22,7 +22,7 @@ const (
 	ProblemForeign    Problem = "belongs to another user"
 )
 
-// FileError says that a key or trust file exists and is not fit for use, and
+// FileError says that a file that should be its owner's alone exists and is not fit for use, and
 // what a person can do. It never contains the content.
 type FileError struct {
 	Path    string
@@ -78,7 +78,7 @@ func checkPrivateFile(path string, info fs.FileInfo) error {
 		return &FileError{path, ProblemForeign, fmt.Sprintf("uid %d, not %d", stat.Uid, os.Geteuid()),
 			"run as its owner, or choose another home directory"}
 	}
-	if mode.Perm()&^0o600 != 0 {
+	if mode.Perm()&^PrivateMode != 0 {
 		return &FileError{path, ProblemTooOpen, fmt.Sprintf("mode %04o", mode.Perm()), "run chmod 600 " + path}
 	}
 	return nil

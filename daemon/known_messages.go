@@ -1,0 +1,74 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// The inbound messages that are known: programs name them by their ids alone, as the parent of a
+// call. So no two that are known at a time have one id.
+
+// checkID returns an error if another peer's message that is known has the id. A peer can learn
+// that id only after the message has come.
+func (d *Daemon) checkID(env *wire.Envelope) error {
+	if from, known := d.findSender(env.ID); known && from != env.From {
+		return inbox.NewReusedIDError(env)
+	}
+	return nil
+}
+
+// findSender returns who sent a message that is known.
+func (d *Daemon) findSender(id wire.MessageID) (from identity.ID, known bool) {
+	if from, _, known = d.findChain(id); !known {
+		from, known = d.inbox.FindSender(id)
+	}
+	return from, known
+}
+
+// findChain returns the sender and the chain of a message that is known otherwise than by the
+// inbox: an open query, a message that repeats remember or a session was shown, or a taken task.
+func (d *Daemon) findChain(id wire.MessageID) (from identity.ID, c wire.Chain, known bool) {
+	if from, c, known = d.queries.find(id); known {
+		return from, c, true
+	}
+	if from, c, known = d.repeats.Find(id); known {
+		return from, c, true
+	}
+	if from, c, known = d.shownChains.find(id); known {
+		return from, c, true
+	}
+	if t := d.delegations.FindByID(nil, id, client.Taken); t != nil {
+		return t.Peer, t.Chain, true
+	}
+	return from, c, false
+}
+
+// findParentChain returns the chain of a message that follows from another one, which must be known.
+func (d *Daemon) findParentChain(ctx context.Context, h *client.Head) (wire.Chain, error) {
+	if h.Parent.IsZero() {
+		return wire.Chain{Thread: h.Thread}, nil
+	}
+	if h.Thread != "" {
+		return wire.Chain{}, kinds.Errorf(kinds.Invalid, "thread: it follows from parent: leave one of them out")
+	}
+	_, c, known := d.findChain(h.Parent)
+	if from, held := d.inbox.FindSender(h.Parent); held && !known {
+		env, err := d.inbox.ReadMessage(ctx, inbox.MessageKey{Peer: from, ID: h.Parent})
+		if err != nil {
+			return wire.Chain{}, err
+		}
+		if env != nil {
+			c, known = env.Chain(), true
+		}
+	}
+	if !known {
+		return wire.Chain{}, kinds.Errorf(kinds.NotFound, "parent: %s is no inbound message that is still known: leave it out where the chain begins", h.Parent)
+	}
+	c.Hops++
+	return c, nil
+}

@@ -1,0 +1,167 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// A message whose id is that of another peer's message is refused as long as that one is known:
+// programs name messages by their ids.
+func TestIDsOfOthersMessagesAreRefused(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	hostile := start(t, stateDir(t), "hostile")
+	befriend(t, hostile, laptop)
+	asked, answer := make(chan *client.Inbound, 9), make(chan struct{})
+	laptop.agent(client.AttachParams{Name: "reviewer", Kinds: []string{"query", "delegate"}}, func(_ context.Context, r *jsonrpc.Request) {
+		if r.Method == "delegate" {
+			r.Respond(wire.Payload(accepted))
+			return
+		}
+		asked <- bind(t, r)
+		<-answer
+		r.Respond(wire.Payload(mainBranch))
+	})
+	copies := func(when string, id wire.MessageID) {
+		t.Helper()
+		for method, params := range map[string]any{
+			"notify":   client.NotifyParams{Head: client.Head{ID: id}, To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t"}`)},
+			"query":    client.QueryParams{Head: client.Head{ID: id}, To: "laptop", Payload: query("?")},
+			"delegate": client.DelegateParams{Head: client.Head{ID: id}, To: "laptop", Payload: task1("")},
+		} {
+			if e := hostile.dial().refused(kinds.Invalid, method, params); e.From == "" {
+				t.Errorf("%s: %s: %v", when, method, e)
+			}
+		}
+	}
+	forget := func() { laptop.repeats.ForgetPeer(desk.ID()) } // as after 10 minutes, or a restart
+
+	note := client.NotifyParams{Head: client.Head{ID: wire.NewMessageID()}, To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t"}`)}
+	desk.dial().notify(note)
+	copies("a notice that has come", note.ID)
+	forget()
+	copies("a notice that lies in the inbox", note.ID)
+	desk.dial().notify(note) // a repeat is none
+
+	open := client.QueryParams{Head: client.Head{ID: wire.NewMessageID()}, To: "laptop", Payload: query("?")}
+	answered := make(chan error, 2)
+	for range 2 {
+		go func() { answered <- desk.dial().call("query", open, nil) }()
+		await.Receive(t, "the query", asked)
+	}
+	copies("an open query", open.ID)
+	close(answer)
+	for range 2 {
+		if err := await.Receive(t, "the answer", answered); err != nil {
+			t.Error(err)
+		}
+	}
+
+	given := delegateTo(desk.dial(), "laptop", task1(""))
+	copies("a delegation that has come", given.ID)
+	forget()
+	copies("a delegation", given.ID)
+	asked2 := client.DelegateParams{Head: client.Head{ID: given.ID}, To: "laptop", Payload: task1("")}
+	desk.dial().must("delegate", asked2, nil)
+
+	s := laptop.session("claude")
+	shown := desk.dial().notify(s.notice("laptop"))
+	s.must("ack", client.AckParams{IDs: s.unread()}, nil)
+	forget()
+	copies("a notice that a session was shown", shown.ID)
+}
+
+// A question has neither the id of a question of another peer, nor that of a delegation that was
+// given to one: whoever answers names it by either.
+func TestQuestionsHaveIDsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	hostile := start(t, stateDir(t), "hostile")
+	befriend(t, desk, hostile)
+	worker, other := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted)), hostile.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	given, to := delegateTo(desk.dial(), "laptop", task1("")), delegateTo(desk.dial(), "hostile", task1(""))
+	id := wire.NewMessageID()
+	ends := asks(worker, given.ID, id, which)
+	desk.dial().question(given.ID, 0)
+	for _, taken := range []wire.MessageID{given.ID, id} {
+		wantCode(t, "the id of another peer's", kinds.Invalid, asks(other, to.ID, taken, which))
+	}
+	if q := asks(other, to.ID, wire.NewMessageID(), which); desk.dial().question(to.ID, 0) != nil {
+		desk.dial().must("answer", client.AnswerParams{Ref: given.ID, Payload: wire.Payload(mainBranch)}, nil)
+		wantAnswer(t, "the answer", ends)
+		desk.dial().must("answer", client.AnswerParams{Ref: to.ID, Payload: wire.Payload(mainBranch)}, nil)
+		wantAnswer(t, "the other's", q)
+	}
+}
+
+// What follows from a message that a session was shown long after it came is no new chain.
+func TestHopsOfWhatWasShownLate(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	s := laptop.session("claude")
+	asker := desk.dial()
+	r := asker.notify(s.notice("laptop"))
+	s.next(false)
+	laptop.repeats.ForgetPeer(desk.ID()) // as after 10 minutes, or a restart
+	laptop.shownChains.forgetPeer(desk.ID())
+	reply := client.NotifyParams{Head: client.Head{Parent: r.ID}, To: client.To("desk"), Payload: wire.Payload(`{"topic":"t"}`)}
+	s.must("notify", reply, nil) // it lies in the inbox
+	s.must("ack", client.AckParams{IDs: s.unread()}, nil)
+	s.must("notify", reply, nil)
+	laptop.shownChains.forgetPeer(desk.ID())
+	s.refused(kinds.NotFound, "notify", reply)
+	var in client.Inbox
+	asker.must("inbox", nil, &in)
+	if len(in.Messages) != 2 || in.Messages[0].Envelope.Hops != 1 || in.Messages[1].Envelope.Hops != 1 {
+		t.Errorf("%+v", in.Messages)
+	}
+}
+
+func TestParentCarriesThreadAndHops(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	// Two agents that ask each other for ever: the chain ends by itself.
+	var deepest atomic.Uint64
+	ends := make(chan error, 1)
+	relay := func(d *running, to string) {
+		var l *local
+		ready := make(chan struct{})
+		l = d.agent(client.AttachParams{Name: "relay", MaxConcurrent: 64}, func(_ context.Context, r *jsonrpc.Request) {
+			<-ready
+			in := bind(t, r)
+			if in.Thread != "ring" {
+				t.Errorf("hop %d has thread %q", in.Hops, in.Thread)
+			}
+			deepest.Store(in.Hops)
+			var a client.Answer
+			if err := l.call("query", client.QueryParams{Head: client.Head{Parent: in.ID}, To: to, Payload: in.Payload}, &a); err != nil {
+				r.RespondError(err)
+				return
+			}
+			r.Respond(a.Payload)
+		})
+		close(ready)
+	}
+	relay(laptop, "desk")
+	relay(desk, "laptop")
+	go func() {
+		ends <- desk.dial().call("query", client.QueryParams{Head: client.Head{Thread: "ring"}, To: "laptop", Payload: query("round?")}, nil)
+	}()
+	if err := await.Receive(t, "the end of the ring", ends); !errors.Is(err, &kinds.Error{Code: kinds.LoopDetected}) {
+		t.Error(err)
+	}
+	if deepest.Load() != wire.MaxHops {
+		t.Errorf("the chain ended at hop %d", deepest.Load())
+	}
+	asker := desk.dial()
+	asker.refused(kinds.NotFound, "query", client.QueryParams{Head: client.Head{Parent: wire.NewMessageID()}, To: "laptop", Payload: query("?")})
+	asker.refused(kinds.Invalid, "query", client.QueryParams{Head: client.Head{Parent: wire.NewMessageID(), Thread: "t"}, To: "laptop", Payload: query("?")})
+}

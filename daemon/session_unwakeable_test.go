@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// A session that its program says nothing can wake is not woken, whatever the rules say: its owner is
+// asked nothing, peers hear that it answers when it is active, and the owner reads why.
+func TestAnUnwakeableSession(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	why := "it has no folder ~/.codex here"
+	s := laptop.sessionWith(client.AttachParams{Name: "codex", Session: &client.SessionInfo{Harness: "codex", Version: "0.169.0", Unwakeable: why}})
+	warned := func() bool { return slices.Contains(laptop.listWarnings(), "codex cannot be woken: "+why) }
+	if warned() {
+		t.Error("the owner hears it where nobody may wake it")
+	}
+	asker := desk.dial()
+	for _, ask := range []bool{false, true} {
+		laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: ask})
+		asker.notify(s.notice("laptop"))
+		s.next(false)
+		s.release <- wire.Payload(`{"summary":"later"}`)
+		asker.must("query", client.QueryParams{To: "laptop/codex", Payload: query("?")}, nil)
+		s.next(false)
+		s.release <- wire.Payload(accepted)
+		delegateTo(asker, "laptop/codex", task1(""))
+		s.next(false)
+		if n := len(laptop.waker.Approvals()); n > 0 || !warned() {
+			t.Errorf("ask %v: %d approvals, the owner is told: %v", ask, n, warned())
+		}
+		if e := asker.refused(kinds.NoAgent, "query", client.QueryParams{To: "laptop", Payload: query("?")}); !strings.Contains(e.Message, "acpctl wake allow") {
+			t.Errorf("the asker hears %v", e)
+		}
+	}
+	if n := laptop.waker.Describe("codex").Day; n > 0 {
+		t.Errorf("%d turns", n)
+	}
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	var found client.Answer
+	asker.must("discover", client.DiscoverParams{To: "laptop", Fresh: true}, &found)
+	if c := parse[kinds.Capabilities](t, found.Payload); !slices.Equal(c.Sessions, []string{"codex"}) {
+		t.Errorf("peers hear %+v", c)
+	}
+	var agents client.Agents
+	if laptop.dial().must("agents", nil, &agents); agents.Agents[0].Session.Unwakeable != why {
+		t.Errorf("%+v", agents.Agents[0].Session)
+	}
+	for _, bad := range []string{"one\ntwo", strings.Repeat("x", client.MaxReason+1)} {
+		laptop.guest(nil).refused(kinds.Invalid, "attach", client.AttachParams{Name: "x", Session: &client.SessionInfo{Harness: "codex", Unwakeable: bad}})
+	}
+}

@@ -1,0 +1,152 @@
+package waking
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// What waits for the owner is bounded for each peer, and for a day.
+func TestApprovalsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		for _, id := range []identity.ID{desk, laptop} {
+			rule := allowed(id, kinds.KindNotify)
+			rule.Ask = true
+			if err := p.Rules.Allow(rule); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 * maxApprovals {
+			p.notify(desk)
+		}
+		if n := len(p.Approvals()); n != maxApprovals/2 {
+			t.Errorf("%d of one peer wait", n)
+		}
+		m, _ := p.notify(laptop)
+		all := p.Approvals()
+		if last := all[len(all)-1]; last.Peer != laptop || last.Message != m.ID {
+			t.Errorf("the other peer has no place: %+v", last)
+		}
+		if len(p.later()) != 0 {
+			t.Error("what waits wakes")
+		}
+		if _, err := p.Decide(all[len(all)-1].ID, Yes); err != nil {
+			t.Fatal(err)
+		}
+		if synctest.Wait(); len(p.later()) != 1 || p.later()[0].ID != m.ID {
+			t.Errorf("yes wakes it for %+v", p.later())
+		}
+		time.Sleep(maxAskedFor)
+		if synctest.Wait(); len(p.Approvals()) != 0 || p.Describe("claude").Approvals != 0 {
+			t.Error("they wait for more than a day")
+		}
+	})
+}
+
+// What the owner is asked about ends with the rule that lets it ask, also when the owner has said
+// yes and it waits for its turn.
+func TestWhatIsRevokedAsksNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		asks := func(id identity.ID) {
+			rule := allowed(id, kinds.KindNotify)
+			rule.Ask = true
+			if err := p.Rules.Allow(rule); err != nil {
+				t.Fatal(err)
+			}
+		}
+		decide := func() string {
+			t.Helper()
+			id := p.Approvals()[0].ID
+			if _, err := p.Decide(id, Yes); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return id
+		}
+		asks(desk)
+		p.notify(desk)
+		p.notify(desk)
+		decide()
+		if p.Rules.Revoke(func(Permission) bool { return true }); len(p.Approvals()) != 0 || p.Describe("claude").Approvals != 0 || len(p.Notices("claude")) != 0 {
+			t.Errorf("what was revoked still asks: %+v", p.Approvals())
+		}
+		if _, err := p.Decide("2", Yes); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
+			t.Errorf("yes to what was revoked: %v", err)
+		}
+		asks(laptop)
+		m, _ := p.notify(laptop)
+		decide() // the first message is not taken: this one waits
+		p.Rules.Revoke(func(Permission) bool { return true })
+		time.Sleep(time.Hour)
+		if synctest.Wait(); len(p.later()) != 1 || p.later()[0].ID == m.ID {
+			t.Errorf("woken for %+v", p.later())
+		}
+	})
+}
+
+// The owner's yes for a muted session is refused, and the message still waits.
+func TestAMutedSessionTakesNoYes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		rule := allowed(desk, kinds.KindNotify)
+		rule.Ask = true
+		if err := p.Rules.Allow(rule); err != nil {
+			t.Fatal(err)
+		}
+		p.notify(desk)
+		if err := p.Rules.Mute("claude", time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		for _, answer := range []Answer{Yes, Always} {
+			if _, err := p.Decide("1", answer); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+				t.Errorf("%s: %v", answer, err)
+			}
+		}
+		time.Sleep(time.Hour)
+		if _, err := p.Decide("1", Yes); err != nil {
+			t.Fatal(err)
+		}
+		if synctest.Wait(); len(p.later()) != 1 {
+			t.Error("yes does not wake it")
+		}
+	})
+}
+
+// A peer that asks for approvals and gives up makes ten events a minute.
+func TestApprovalEventsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		rule := allowed(desk, kinds.KindNotify)
+		rule.Ask = true
+		if err := p.Rules.Allow(rule); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			m, _ := p.notify(desk)
+			p.Release("claude", desk, m.ID)
+		}
+		if n := len(p.told()); n != 10 {
+			t.Errorf("%d events", n)
+		}
+		time.Sleep(time.Minute)
+		m, _ := p.notify(desk)
+		if n := len(p.told()); n != 11 {
+			t.Errorf("%d events after a minute", n)
+		}
+		if _, err := p.Decide(p.Approvals()[0].ID, Always); err != nil {
+			t.Fatal(err)
+		}
+		if r, ok := p.findPermission("claude", m.Peer, m.Kind); !ok || r.Ask {
+			t.Errorf("after always: %+v", r)
+		}
+		if r, ok := p.findPermission("codex", m.Peer, m.Kind); !ok || !r.Ask {
+			t.Errorf("always for one session is for every one: %+v", r)
+		}
+	})
+}

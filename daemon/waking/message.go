@@ -1,0 +1,96 @@
+package waking
+
+import (
+	"context"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// Message is a message for a session.
+type Message struct {
+	Agent  string // the session
+	Peer   identity.Peer
+	Kind   string
+	ID     wire.MessageID
+	Answer wire.MessageID // the delegation of the session's own that it is about, unless it is a partial result; zero: none
+}
+
+// isQuestion reports whether the message is a question about what the session has delegated.
+func (m Message) isQuestion() bool { return m.Kind == kinds.KindQuery && !m.Answer.IsZero() }
+
+func (m Message) key() messageKey { return messageKey{m.Agent, m.Peer.ID, m.ID} }
+
+// messageKey names a message for a session.
+type messageKey struct {
+	agent string
+	peer  identity.ID
+	id    wire.MessageID
+}
+
+// Post wakes a session for a message, and reports whether its program was given a pointer.
+type Post func(context.Context, client.WakeGrant) (posted bool)
+
+// entry is a message that wakes a session, or is to.
+type entry struct {
+	Message
+	turn     *turn
+	grant    client.WakeGrant
+	post     Post
+	approved bool // by the owner, for this message
+	unsaved  bool // its turn could not be written once
+}
+
+// Request asks whether a message may wake its session. It returns the grant if it may at once:
+// the caller posts it and calls Finish. Otherwise it returns nil. Then the message waits for the
+// session's next tool call, and post is called later if it may wake the session after all: when
+// an earlier message was taken, or the owner has approved. Request blocks until the turn is on
+// disk.
+func (w *Waker) Request(ctx context.Context, m Message, post Post) *client.WakeGrant {
+	now := time.Now()
+	d := w.decideByRules(m)
+	if !d.allowed && !d.ask || !w.Rules.MutedUntil(m.Agent, now).IsZero() {
+		return nil
+	}
+	w.mu.Lock()
+	s := w.sessions[m.Agent]
+	if s == nil || s.unwakeable || w.findTurn(m.key(), false) != nil || w.isWaiting(m.key()) || m.isQuestion() && s.hasAsked(m.Peer.ID, now) {
+		w.mu.Unlock()
+		return nil
+	}
+	e := &entry{Message: m, turn: &turn{agent: m.Agent, peer: m.Peer.ID, message: m.ID, cause: w.findCause(m), at: now}, grant: client.WakeGrant{Unattended: d.unattended}, post: post}
+	var notice *Notice
+	begun := false
+	switch {
+	case !d.allowed:
+		notice = w.addApproval(s, e, now)
+	case len(s.waiting) == 0 && s.isFree(now):
+		begun, notice = w.begin(s, e, now)
+	default:
+		notice = w.addWaiting(s, e, now)
+	}
+	if m.isQuestion() && w.isWaiting(m.key()) {
+		s.asked[m.Peer.ID] = now
+	}
+	w.mu.Unlock()
+	w.tell(notice)
+	if begun && w.saveTurn(ctx, e) {
+		return &e.grant
+	}
+	return nil
+}
+
+// findCause returns the peer to which a message's turn counts: if it is the result or the error
+// of what the session asked in a turn that a peer had woken, that peer, else the message's own. A
+// question counts to who asks: there can be many about one delegation. The caller holds mu.
+func (w *Waker) findCause(m Message) identity.ID {
+	if !m.Answer.IsZero() && !m.isQuestion() {
+		if asked := w.findTurn(messageKey{m.Agent, m.Peer.ID, m.Answer}, true); asked != nil {
+			return asked.cause
+		}
+	}
+	return m.Peer.ID
+}

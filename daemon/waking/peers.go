@@ -1,0 +1,50 @@
+package waking
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/store"
+)
+
+// ListKnownPeers returns the peers that have a permission, or have caused a turn.
+func (w *Waker) ListKnownPeers() []identity.ID {
+	all := w.Rules.listPeers("")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.turns {
+		all[t.cause] = true
+	}
+	return slices.Collect(maps.Keys(all))
+}
+
+// ForgetPeer forgets what a peer was allowed, what waits of it, and the turns that count to it,
+// in memory. [Waker.DeletePeer] deletes it on disk.
+func (w *Waker) ForgetPeer(peer identity.ID) {
+	w.Rules.Revoke(func(p Permission) bool { return p.Peer == peer })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turns = slices.DeleteFunc(w.turns, func(t *turn) bool { return t.cause == peer })
+	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool { return a.Peer.ID == peer })
+	for _, s := range w.sessions {
+		s.waiting = slices.DeleteFunc(s.waiting, func(e *entry) bool { return e.Peer.ID == peer })
+		if s.current != nil && s.current.Peer.ID == peer {
+			s.current = nil
+		}
+		delete(s.bounds, peer)
+	}
+	w.changed.Set()
+}
+
+// DeletePeer deletes on disk what ForgetPeer has forgotten.
+func (w *Waker) DeletePeer(ctx context.Context, peer identity.ID) error {
+	unsaved := w.Rules.Save()
+	left, err := store.ReadValue(ctx, w.DB, func(tx *store.Tx) (bool, error) { return hasTurnsOf(tx, peer[:]) })
+	if err == nil && left { // else nothing has to be written
+		err = w.DB.Write(ctx, true, func(tx *store.Tx) error { return deleteTurnsOf(tx, peer[:]) })
+	}
+	return cmp.Or(unsaved, err)
+}

@@ -1,0 +1,135 @@
+package waking
+
+import (
+	"slices"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
+)
+
+// session is what is known of an attached session.
+type session struct {
+	current  *entry    // was posted, and is not taken; nil: none
+	lastPost time.Time // of current, or of the last one
+	waiting  []*entry  // in their order
+	bounds   map[identity.ID]reachedBound
+	asked    map[identity.ID]time.Time // when a peer's question that is not answered woke it, or began to wait
+	retryAt  time.Time                 // no wake before: a turn could not be written
+
+	unwakeable bool // its program says that nothing can wake it
+}
+
+// Attach makes a session known, so that it can be woken. One of the same name is replaced: it
+// has no message in hand any more. Nothing wakes one that is unwakeable, and the owner is not asked.
+func (w *Waker) Attach(agent string, unwakeable bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.sessions[agent]
+	if s == nil {
+		s = &session{bounds: make(map[identity.ID]reachedBound), asked: make(map[identity.ID]time.Time)}
+		w.sessions[agent] = s
+	}
+	s.current, s.unwakeable = nil, unwakeable
+	w.changed.Set()
+}
+
+// Detach forgets a session and what waits to wake it.
+func (w *Waker) Detach(agent string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.sessions, agent)
+	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool { return a.Agent == agent })
+}
+
+// hasAsked reports whether a question of a peer woke the session a short time ago, or waits to,
+// and is not answered. The caller holds mu.
+func (s *session) hasAsked(peer identity.ID, now time.Time) bool {
+	for id, at := range s.asked {
+		if now.Sub(at) >= questionPause {
+			delete(s.asked, id)
+		}
+	}
+	_, ok := s.asked[peer]
+	return ok
+}
+
+// NoteAnswer says that a question of a peer about what a session has delegated was answered: the
+// next one may wake the session at once.
+func (w *Waker) NoteAnswer(agent string, peer identity.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s := w.sessions[agent]; s != nil {
+		delete(s.asked, peer)
+	}
+}
+
+// isFree reports whether the session may be woken at a time.
+func (s *session) isFree(now time.Time) bool { return !s.nextPost().After(now) }
+
+// nextPost returns when the session may be woken again, unless its message is taken before.
+func (s *session) nextPost() time.Time {
+	if s.lastPost.IsZero() {
+		return time.Time{}
+	}
+	if s.current != nil {
+		return s.lastPost.Add(busyFor)
+	}
+	if at := s.lastPost.Add(postPause); at.After(s.retryAt) {
+		return at
+	}
+	return s.retryAt
+}
+
+// release frees the session of a message, and forgets that it waits. The caller holds mu.
+func (w *Waker) release(k messageKey) {
+	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool { return a.key() == k })
+	s := w.sessions[k.agent]
+	if s == nil {
+		return
+	}
+	s.waiting = slices.DeleteFunc(s.waiting, func(e *entry) bool { return e.key() == k })
+	if s.current != nil && s.current.key() == k {
+		s.current = nil
+	}
+	w.changed.Set()
+}
+
+// Release says that a session has done with a message: it was answered, or nobody waits for
+// the answer any more.
+func (w *Waker) Release(agent string, peer identity.ID, id wire.MessageID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sessions[agent] != nil {
+		w.release(messageKey{agent, peer, id})
+	}
+}
+
+// Watch returns a channel that is closed when the session acknowledges the message. The caller
+// calls stop.
+func (w *Waker) Watch(agent string, peer identity.ID, id wire.MessageID) (taken <-chan struct{}, stop func()) {
+	k := messageKey{agent, peer, id}
+	c := make(chan struct{})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watches[k] = c
+	return c, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.watches[k] == c {
+			delete(w.watches, k)
+		}
+	}
+}
+
+// Acknowledge says that a session has acknowledged a message in the inbox.
+func (w *Waker) Acknowledge(agent string, peer identity.ID, id wire.MessageID) {
+	k := messageKey{agent, peer, id}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.watches[k]; c != nil {
+		close(c)
+		delete(w.watches, k)
+	}
+	w.release(k)
+}
