@@ -60,6 +60,16 @@ func (a *attachment) currentName() string {
 	return a.name
 }
 
+// watchChange returns a channel that is closed when the next attempt to attach has ended.
+func (a *attachment) watchChange() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.change
+}
+
+// errAttaching is why a session is not attached before the first attempt has ended.
+var errAttaching = kinds.Errorf(kinds.NoAgent, "this session is being attached: call again in a moment")
+
 // record notes how an attempt to attach, or being attached, has ended. err is nil if the session
 // is attached now.
 func (a *attachment) record(name, key string, err error) {
@@ -90,14 +100,18 @@ func (s *Server) beginAttaching(program *sdk.Implementation) {
 // findSession finds how the session is woken, and returns which program it runs in.
 func (s *Server) findSession(ctx context.Context, program, version string) *client.SessionInfo {
 	info := &client.SessionInfo{Harness: makeAgentName(program), Version: cutText(client.Line(version), client.MaxSessionText)}
-	if s.FindSession == nil {
+	var session harness.Session
+	var err error
+	if s.FindSession != nil {
+		session, err = s.FindSession(ctx, program, version)
+	}
+	switch {
+	case err != nil:
+		s.logf("%v; messages wait for its next tool call", err)
+		info.Unwakeable = makeReason(err)
 		return info
-	}
-	session, err := s.FindSession(ctx, program, version)
-	if err != nil {
-		s.logf("this session is not woken: %v; messages wait for its next tool call", err)
-	}
-	if session == nil {
+	case session == nil:
+		info.Unwakeable = "acpctl knows no way to wake this program"
 		return info
 	}
 	info.Harness, info.Version = session.Harness()
@@ -105,6 +119,15 @@ func (s *Server) findSession(ctx context.Context, program, version string) *clie
 	s.agent.session = session
 	s.agent.mu.Unlock()
 	return info
+}
+
+// makeReason returns in one line for the daemon's owner why a session was not woken.
+func makeReason(err error) string {
+	why := err.Error()
+	if e, ok := errors.AsType[*harness.Error](err); ok {
+		why = e.Reason()
+	}
+	return cutText(client.Line(why), client.MaxReason)
 }
 
 // makeAgentName makes the name of an agent from that of an MCP client, such as claude-code.
@@ -195,7 +218,7 @@ func (s *Server) awaitAttached(ctx context.Context) error {
 		return nil
 	}
 	s.agent.mu.Lock()
-	attached, change, begun := s.agent.attached, s.agent.change, s.agent.problem != nil
+	attached, change, begun := s.agent.attached, s.agent.change, s.agent.problem != error(errAttaching)
 	s.agent.mu.Unlock()
 	if attached {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
@@ -34,6 +35,13 @@ func (b *busySession) Post(ctx context.Context, p harness.Post) (harness.Posted,
 // word of it; a message that is read before then wakes nobody.
 func TestWakeOfABusySession(t *testing.T) {
 	d := newFakeDaemon(t)
+	unposted := make(chan client.UnpostedParams, 9)
+	d.handleMethod(client.MethodUnposted, func(_ context.Context, r *jsonrpc.Request) (any, error) {
+		var p client.UnpostedParams
+		err := r.ReadParams(&p)
+		unposted <- p
+		return struct{}{}, err
+	})
 	b := &busySession{newFakeSession(), make(chan struct{}), make(chan error, 9)}
 	s := &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return b, nil }}
 	s.timing = shortly
@@ -56,6 +64,19 @@ func TestWakeOfABusySession(t *testing.T) {
 	if err := await.Receive(t, "the end of a post", b.given); err == nil {
 		t.Error("a message that was read wakes the session")
 	}
+	if got := await.Receive(t, "word that it was not posted", unposted); got.ID != read.ID || got.Peer != read.From {
+		t.Errorf("%+v", got)
+	}
+	asked := newInbound(kinds.KindQuery, &kinds.Query{Question: "?"})
+	asked.Wake = &client.WakeGrant{}
+	ctx, giveUp := context.WithCancel(t.Context())
+	ask(ctx, agent, asked)
+	await.Receive(t, "a post", b.posts)
+	giveUp()
+	await.Receive(t, "the end of a post", b.given)
+	if got := await.Receive(t, "word that it was not posted", unposted); got.ID != asked.ID {
+		t.Errorf("%+v", got)
+	}
 	unread := newInbound(kinds.KindNotify, &kinds.Notify{Topic: "two"})
 	wake(unread)
 	close(b.idle)
@@ -67,4 +88,28 @@ func TestWakeOfABusySession(t *testing.T) {
 		defer s.reading.mu.Unlock()
 		return len(s.reading.open) == 0
 	})
+	if len(unposted) > 0 {
+		t.Error("what was posted is not said to be so")
+	}
+}
+
+// A query that comes again while the session is busy wakes it when the turn has ended.
+func TestARepeatedQueryWakesABusySession(t *testing.T) {
+	d := newFakeDaemon(t)
+	b := &busySession{newFakeSession(), make(chan struct{}), make(chan error, 9)}
+	s := &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return b, nil }}
+	_, agent := attachedProgram(t, d, s)
+	in := newInbound(kinds.KindQuery, &kinds.Query{Question: "?"})
+	in.DeadlineMS, in.Wake = 60_000, &client.WakeGrant{}
+	ask(t.Context(), agent, in)
+	await.Receive(t, "a post", b.posts)
+	ask(t.Context(), agent, in) // again, under the same id
+	if err := await.Receive(t, "the first post is given up", b.given); err == nil {
+		t.Error("the first post goes on")
+	}
+	await.Receive(t, "a second post", b.posts)
+	close(b.idle)
+	if err := await.Receive(t, "the end of the second post", b.given); err != nil {
+		t.Errorf("the repeated query does not wake the session: %v", err)
+	}
 }

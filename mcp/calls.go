@@ -39,7 +39,7 @@ type keptCall struct {
 
 func (t *callTable) init() { t.calls = make(map[wire.MessageID]*keptCall) }
 
-// begin begins a query and keeps it. ask runs in a goroutine of its own. The error is overloaded if
+// beginCall begins a query and keeps it. ask runs in a goroutine of its own. The error is overloaded if
 // as many as can be kept are under way, and invalid if one of that id is.
 func (s *Server) beginCall(id wire.MessageID, to string, ask func(context.Context) (*client.Answer, error)) (*keptCall, error) {
 	t := &s.calls
@@ -64,18 +64,20 @@ func (s *Server) beginCall(id wire.MessageID, to string, ask func(context.Contex
 	t.mu.Unlock()
 	s.goOn(func(context.Context) {
 		defer cancel()
-		defer close(c.done)
+		defer func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			c.ended = time.Now()
+			t.dropOld(s.timing.keep)
+			close(c.done)
+		}()
 		c.err = kinds.Errorf(kinds.Internal, "acpctl mcp failed: its standard error says why") // if ask panics
 		c.answer, c.err = ask(ctx)
-		t.mu.Lock()
-		c.ended = time.Now()
-		t.dropOld(s.timing.keep)
-		t.mu.Unlock()
 	})
 	return c, nil
 }
 
-// find returns a call that is kept, or nil.
+// findCall returns a call that is kept, or nil.
 func (s *Server) findCall(id wire.MessageID) *keptCall {
 	s.calls.mu.Lock()
 	defer s.calls.mu.Unlock()
@@ -83,7 +85,7 @@ func (s *Server) findCall(id wire.MessageID) *keptCall {
 	return s.calls.calls[id]
 }
 
-// list returns the calls that are kept, the newest first.
+// listCalls returns the calls that are kept, the newest first.
 func (s *Server) listCalls() []*keptCall {
 	s.calls.mu.Lock()
 	defer s.calls.mu.Unlock()

@@ -58,7 +58,6 @@ func newFakeDaemon(t *testing.T) *fakeDaemon {
 	d.answer(client.MethodWhoami, &client.Whoami{ID: identity.ID{7}, Name: "laptop"})
 	d.answer(client.MethodSession, &client.SessionState{})
 	d.answer(client.MethodInbox, &client.Inbox{})
-	d.answer(client.MethodAnswer, kinds.Errorf(kinds.NotFound, "ref: no question"))
 	d.start()
 	t.Cleanup(d.stop)
 	return d

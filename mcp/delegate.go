@@ -39,7 +39,7 @@ func (s *Server) callDelegate(ctx context.Context, call *toolCall) (*result, err
 	if err != nil {
 		return nil, err
 	}
-	h, given, err := s.newHead(ctx, call, a.To, a.ID, a.About, a.Thread)
+	h, err := s.newHead(call, a.ID, a.About, a.Thread)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (s *Server) callDelegate(ctx context.Context, call *toolCall) (*result, err
 		return nil, err
 	}
 	begun := time.Now()
-	sent, err := withParent(h, given, a.Thread, func(h client.Head) (*client.DelegateAnswer, error) {
+	sent, err := sendWith(ctx, s, h, func(h client.Head) (*client.DelegateAnswer, error) {
 		return s.Daemon.Delegate(ctx, client.DelegateParams{Head: h, To: a.To, Payload: payload})
 	})
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Server) callDelegate(ctx context.Context, call *toolCall) (*result, err
 	return s.describeTask(ctx, task, 1, true)
 }
 
-// awaitTask waits until a delegation is final, for the time of limit at most, and returns it as it
+// awaitTask waits until a delegation is over, or asks back, for the time of limit at most, and returns it as it
 // is then. It outlasts a restart of the daemon.
 func (s *Server) awaitTask(ctx context.Context, call *toolCall, id wire.MessageID, limit time.Duration) (*client.Task, error) {
 	end := time.Now().Add(limit)
@@ -92,7 +92,7 @@ func (s *Server) awaitTask(ctx context.Context, call *toolCall, id wire.MessageI
 		task, err := s.Daemon.Wait(ctx, client.WaitParams{ID: id, TimeoutMS: uint64(left.Milliseconds()), AfterPartials: partials, AfterQuestions: new(uint64)})
 		e, coded := errors.AsType[*kinds.Error](err)
 		switch {
-		case err == nil && (task.State.IsFinal() || task.Question != nil):
+		case err == nil && (task.Over || task.Question != nil):
 			return task, nil
 		case err == nil:
 			partials = &task.Partials

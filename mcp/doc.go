@@ -8,9 +8,11 @@
 //   - Peer text reaches the model only as [client.RenderPeerMessage] wrote it, also where it is
 //     cut into pages.
 //   - Every call names the message that led to it, so that chains of calls between sessions
-//     end even if no model thinks of it.
-//   - Only acp_reply, or the agent program's own reply to a message, answers a peer. Nothing
-//     else that a model says leaves.
+//     end even if no model thinks of it, unless the model says that its user asked. A model can name another, or its user.
+//   - No peer hides another's message, however much it sends.
+//   - Only acp_reply, or the agent program's own reply, answers a message: what else the model
+//     says to its user goes to no peer. acp_query, acp_delegate and acp_notify send what the
+//     model gives them.
 //   - A call that waits ends after 45 s at most, and goes on under its id. Everything that is
 //     kept here is bounded, and ends with the session.
 //   - A failure is a result with a code, a message and what to do next.

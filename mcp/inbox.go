@@ -1,12 +1,14 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -14,6 +16,7 @@ import (
 type inboxArguments struct {
 	Ack  []string `json:"ack"`
 	ID   string   `json:"id"`
+	Peer string   `json:"peer"`
 	Page int      `json:"page"`
 }
 
@@ -28,13 +31,14 @@ type inboxRow struct {
 	Part      bool            `json:"part,omitzero"` // the rest is on the next page
 
 	key messageKey
+	seq uint64 // its number in the inbox
 }
 
 // errNoInbox is what a session hears that is no agent.
 var errNoInbox = &kinds.Error{Code: kinds.NotAuthorized, Message: "this session is not attached as an agent, so it has no inbox: its user starts acpctl mcp with --attach (acpctl setup asks)"}
 
-// callInbox acknowledges what the model names, and shows what waits: open requests first, then
-// the messages of the inbox.
+// callInbox acknowledges what the model names, and shows what waits: open requests, and the messages
+// of the inbox.
 func (s *Server) callInbox(ctx context.Context, call *toolCall) (*result, error) {
 	var a inboxArguments
 	if err := call.readArguments(&a); err != nil {
@@ -46,33 +50,32 @@ func (s *Server) callInbox(ctx context.Context, call *toolCall) (*result, error)
 	if !s.isAgent() {
 		return nil, errNoInbox
 	}
-	r := &result{State: "shown"}
-	acknowledged, err := s.acknowledge(ctx, a.Ack)
+	filter, err := s.readFilter(ctx, &a)
 	if err != nil {
 		return nil, err
 	}
+	acknowledged, err := s.acknowledge(ctx, a.Ack, filter.from)
+	if err != nil {
+		return nil, err
+	}
+	r := &result{State: "shown"}
 	page := inboxPage{server: s, result: r, room: pageSize}
 	if len(a.Ack) > 0 {
 		fmt.Fprintf(&page.text, "%d of %d removed.\n", acknowledged, len(a.Ack))
 		if acknowledged < len(a.Ack) {
-			page.text.WriteString("The others are not in the inbox, were not shown to their end, or wait for acp_reply.\n")
+			page.text.WriteString("The others are gone already (acp_reply removes a notice that it answers), were not shown to their end, or wait for acp_reply.\n")
 		}
 	}
-	var only wire.MessageID
-	if a.ID != "" {
-		if only, err = readID("id", a.ID); err != nil {
-			return nil, err
-		}
-	} else if a.Page > 1 {
-		return nil, kinds.Errorf(kinds.Invalid, "page: give it with the id of the message that it is of")
-	}
-	if err := page.fill(ctx, only, a.Page); err != nil {
+	if err := page.fill(ctx, filter, a.Page); err != nil {
 		return nil, err
 	}
-	if len(page.rows) == 0 {
-		if a.ID != "" {
-			return nil, kinds.Errorf(kinds.NotFound, "%s is not in the inbox", only)
-		}
+	switch {
+	case len(page.rows) > 0 || page.named > 0:
+	case !filter.id.IsZero():
+		return nil, kinds.Errorf(kinds.NotFound, "%s is not in the inbox", filter.id)
+	case !filter.from.IsZero():
+		page.text.WriteString("Nothing of " + client.Line(cutText(a.Peer, 100)) + " waits.")
+	default:
 		page.text.WriteString("Nothing waits.")
 	}
 	r.Text = strings.TrimRight(page.text.String(), "\n")
@@ -80,24 +83,50 @@ func (s *Server) callInbox(ctx context.Context, call *toolCall) (*result, error)
 	return r, nil
 }
 
-// acknowledge removes messages that were shown, and returns how many.
-func (s *Server) acknowledge(ctx context.Context, texts []string) (int, error) {
-	var ids []wire.MessageID
+// readFilter reads which messages the model wants to see.
+func (s *Server) readFilter(ctx context.Context, a *inboxArguments) (f waitingFilter, err error) {
+	if a.ID != "" {
+		if f.id, err = readID("id", a.ID); err != nil {
+			return f, err
+		}
+	} else if a.Page > 1 {
+		return f, kinds.Errorf(kinds.Invalid, "page: give it with the id of the message that it is of")
+	}
+	if a.Peer != "" {
+		if f.from, _ = s.names.find(ctx, s, a.Peer); f.from.IsZero() {
+			return f, kinds.Errorf(kinds.UnknownPeer, "peer: there is none of this name")
+		}
+	}
+	return f, nil
+}
+
+// acknowledge removes messages that were shown, those of a peer alone unless from is zero, and
+// returns how many.
+func (s *Server) acknowledge(ctx context.Context, texts []string, from identity.ID) (int, error) {
+	if len(texts) == 0 {
+		return 0, nil
+	}
+	var p client.AckParams
+	var keys []messageKey
 	for _, text := range texts {
 		id, err := readID("ack", text)
 		if err != nil {
 			return 0, err
 		}
-		ids = append(ids, id)
+		of := s.seen.keysOf(id, from)
+		if len(of) > 1 {
+			return 0, kinds.Errorf(kinds.Invalid, "ack: %s each sent a message with the id %s: name one of them in peer", s.listSenders(ctx, of), id)
+		}
+		p.IDs, keys = append(p.IDs, id), append(keys, of...)
 	}
-	if len(ids) == 0 {
-		return 0, nil
+	if !from.IsZero() {
+		p.Peers = []string{from.String()}
 	}
-	s.seen.remove(ids...)
-	acked, err := twice(ctx, func(ctx context.Context) (*client.Acked, error) { return s.Daemon.Ack(ctx, client.AckParams{IDs: ids}) })
+	acked, err := twice(ctx, func(ctx context.Context) (*client.Acked, error) { return s.Daemon.Ack(ctx, p) })
 	if err != nil {
 		return 0, err
 	}
+	s.seen.remove(keys...)
 	return acked.Removed, nil
 }
 
@@ -109,120 +138,154 @@ type inboxPage struct {
 	room   int // characters that are left
 	rows   []inboxRow
 	shown  []uint64 // numbers of the messages that were shown to their end
-	full   bool
-	err    error
+	named  int      // messages that are not shown, but named
 }
 
-// inboxBatch is how many messages are read at a time. Each may be as long as a message can be.
-const inboxBatch = 10
+// nameSize is the most that the name of a message takes, in characters.
+const nameSize = 200
 
-// fill shows what waits, or one message alone, of which it shows the page of that number.
-func (p *inboxPage) fill(ctx context.Context, only wire.MessageID, number int) error {
-	for _, open := range p.server.requests.list() {
-		if only.IsZero() || open.ID == only {
-			p.addRequest(open, number)
-		}
+// fill shows what waits, of a single message the page of that number. What does not fit is named
+// if nothing else of its peer is shown, so that every peer that waits is seen.
+func (p *inboxPage) fill(ctx context.Context, f waitingFilter, number int) error {
+	all, more, err := p.server.listWaiting(ctx, f)
+	if err != nil {
+		return err
 	}
-	for after := uint64(0); !p.full; {
-		inbox, err := twice(ctx, func(ctx context.Context) (*client.Inbox, error) {
-			return p.server.Daemon.Inbox(ctx, client.InboxParams{After: after, Limit: inboxBatch, Peek: true})
-		})
-		if err != nil {
-			return err
+	ahead := make(map[identity.ID]bool) // peers of which nothing is on the page yet
+	for _, w := range all {
+		ahead[w.From] = true
+	}
+	alone := len(ahead) == 1
+	full := make(map[identity.ID]bool) // peers of which nothing more is shown
+	for _, w := range all {
+		first := ahead[w.From]
+		delete(ahead, w.From)
+		switch {
+		case full[w.From]:
+			continue
+		case p.add(ctx, &w, p.room-nameSize*len(ahead), number):
+			continue
 		}
-		for i := range inbox.Messages {
-			m := &inbox.Messages[i]
-			if only.IsZero() || m.Envelope.ID == only {
-				p.addMessage(ctx, m, number)
+		more, full[w.From] = true, true
+		switch {
+		case !first:
+		case !alone:
+			p.name(ctx, &w)
+		default:
+			if err := p.addPart(ctx, &w, max(number, 1)); err != nil {
+				return err
 			}
 		}
-		if after = inbox.Next; after == 0 || !only.IsZero() && len(p.rows) > 0 {
-			break
-		}
 	}
-	if p.err != nil {
-		return p.err
+	if more && p.result.Next == 0 && f.id.IsZero() {
+		p.text.WriteString("There is more: call acp_inbox when these are answered or acknowledged.\n")
 	}
 	if len(p.shown) > 0 {
 		if err := p.server.Daemon.MarkShown(ctx, client.ShownParams{Seqs: p.shown}); err != nil {
 			return err
 		}
 	}
-	var whole []wire.MessageID
+	var whole []messageKey
 	for _, row := range p.rows {
 		if !row.Part && !row.Open {
-			whole = append(whole, row.ID)
+			whole = append(whole, row.key)
 		}
 	}
-	p.server.seen.add(whole, !p.full && only.IsZero())
-	// What is open is what the session works on, so it counts as newer than what lies there.
-	for _, open := range []bool{false, true} {
-		for _, row := range p.rows {
-			if row.Open == open {
-				p.server.parents.note(row.key)
-			}
-		}
+	p.server.seen.add(whole, !more && f == (waitingFilter{}))
+	// What the session works on counts as newer than what lies there, and what it was woken for as
+	// newer than that: for the peer that woke it, its messages count.
+	parents := &p.server.parents
+	byRank := func(a, b inboxRow) int {
+		return cmp.Or(compareBools(parents.hasWoken(a.key), parents.hasWoken(b.key)), compareBools(a.Open, b.Open), cmp.Compare(a.seq, b.seq))
+	}
+	for _, row := range slices.SortedStableFunc(slices.Values(p.rows), byRank) {
+		parents.note(row.key)
 	}
 	return nil
 }
 
-func (p *inboxPage) addRequest(r *openRequest, number int) {
-	left := r.remaining()
-	head := ""
-	if left > 0 {
-		head = "Answer within " + describeDuration(left.Round(time.Second)) + ".\n"
+// compareBools returns what cmp.Compare would: false comes before true.
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
 	}
-	if p.add(&r.Envelope, r.Name, head, inboxRow{Open: true, DeadlineS: int(left.Seconds())}, number) {
-		p.server.reading.end(keyOf(&r.Envelope))
-		p.server.requests.markShown(r)
-	}
+	return -1
 }
 
-func (p *inboxPage) addMessage(ctx context.Context, m *client.HeldMessage, number int) {
-	if p.full {
+// add shows a message to its end, if it fits into the room. It reports whether it did. Of a page
+// that is not the first it shows nothing.
+func (p *inboxPage) add(ctx context.Context, w *waitingMessage, room, number int) bool {
+	if number > 1 {
+		return false
+	}
+	head := w.describeDeadline()
+	text := client.RenderPeerMessage(newPeerMessage(w.Envelope, p.nameOf(ctx, w)))
+	if sizeShown(w, head+text) > room {
+		return false
+	}
+	p.write(ctx, w, head+text, false)
+	return true
+}
+
+// addPart shows a page of a message that is longer than one.
+func (p *inboxPage) addPart(ctx context.Context, w *waitingMessage, number int) error {
+	head := w.describeDeadline()
+	text, pages := client.RenderPeerPage(newPeerMessage(w.Envelope, p.nameOf(ctx, w)), number, sizePages(w.Payload)-len(head))
+	if number > pages {
+		return kinds.Errorf(kinds.Invalid, "page: expected at most %d", pages)
+	}
+	p.write(ctx, w, head+text, number < pages)
+	if number < pages {
+		p.result.Next = number + 1
+		fmt.Fprintf(&p.text, "There is more of it: acp_inbox with id %s, page %d.\n", w.ID, number+1)
+	}
+	return nil
+}
+
+// name says that a message waits, without its text.
+func (p *inboxPage) name(ctx context.Context, w *waitingMessage) {
+	peer := p.nameOf(ctx, w)
+	line := fmt.Sprintf("From %s: a %s of %d bytes. acp_inbox with id %s and peer %[1]s shows it.\n", peer, w.Kind, len(w.Payload), w.ID)
+	p.text.WriteString(line)
+	p.room -= len(line)
+	p.named++
+}
+
+// write writes a message, or a part of it, and notes that it is shown.
+func (p *inboxPage) write(ctx context.Context, w *waitingMessage, text string, part bool) {
+	s := p.server
+	p.text.WriteString(text + "\n")
+	p.room -= sizeShown(w, text)
+	p.rows = append(p.rows, inboxRow{
+		ID: w.ID, Kind: w.Kind, From: p.nameOf(ctx, w), Ref: w.Ref, Open: w.open != nil, DeadlineS: int(w.remaining().Seconds()), Part: part, key: keyOf(w.Envelope), seq: w.seq,
+	})
+	p.result.payloads = append(p.result.payloads, exact{w.ID, w.Payload})
+	if w.open == nil {
+		s.replies.keepMessage(w.Envelope)
+	}
+	if part {
 		return
 	}
-	s := p.server
-	name := s.names.of(ctx, s, m.Envelope.From)
-	s.replies.keep(&m.Envelope)
-	if p.add(&m.Envelope, name, "", inboxRow{}, number) {
-		p.shown = append(p.shown, m.Seq)
-		s.reading.end(keyOf(&m.Envelope)) // the session needs not be woken for it
+	s.reading.end(keyOf(w.Envelope)) // the session needs not be woken for it
+	if w.open != nil {
+		s.requests.markShown(w.open)
+	} else {
+		p.shown = append(p.shown, w.seq)
 	}
 }
 
-// add shows one message, or as much of it as fits if it is the first. It reports whether the
-// message was shown to its end.
-func (p *inboxPage) add(e *wire.Envelope, name, head string, row inboxRow, number int) (whole bool) {
-	if p.full {
-		return false
+// nameOf returns the petname of a message's sender.
+func (p *inboxPage) nameOf(ctx context.Context, w *waitingMessage) string {
+	if w.open != nil {
+		return w.open.Name
 	}
-	m := newPeerMessage(e, name)
-	text, pages := "", 1
-	if number <= 1 {
-		text = client.RenderPeerMessage(m)
-	}
-	number = max(number, 1)
-	if text == "" || len(head)+len(text)*pageSize/sizePages(e.Payload) > p.room {
-		if len(p.rows) > 0 {
-			p.full = true
-			p.text.WriteString("There is more: call acp_inbox when these are answered or acknowledged.\n")
-			return false
-		}
-		if text, pages = client.RenderPeerPage(m, number, sizePages(m.Payload)-len(head)); number > pages {
-			p.err = kinds.Errorf(kinds.Invalid, "page: there are %d", pages)
-			return false
-		}
-	}
-	p.text.WriteString(head + text + "\n")
-	p.room -= len(head) + len(text)*pageSize/sizePages(e.Payload)
-	row.ID, row.Kind, row.From, row.Ref, row.Part, row.key = e.ID, e.Kind, name, e.Ref, number < pages, keyOf(e)
-	p.rows = append(p.rows, row)
-	p.result.payloads = append(p.result.payloads, exact{e.ID, e.Payload})
-	if row.Part {
-		p.full, p.result.Next = true, number+1
-		fmt.Fprintf(&p.text, "There is more of it: acp_inbox with id %s, page %d.\n", e.ID, number+1)
-		return false
-	}
-	return true
+	return p.server.names.of(ctx, p.server, w.From)
+}
+
+// sizeShown returns what a text of a message takes of a page.
+func sizeShown(w *waitingMessage, text string) int {
+	return len(text) * pageSize / sizePages(w.Payload)
 }

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/acpd/acpd/internal/jsonscan"
 )
@@ -32,10 +34,16 @@ func newLineReader(in io.Reader, out io.Writer) *lineReader {
 // Read blocks until a line is there that is a message.
 func (r *lineReader) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 {
-		line, tooLong, err := r.readLine()
-		if len(bytes.TrimSpace(line)) > 0 || tooLong {
-			if refusal := checkLine(line, tooLong); refusal == "" {
-				r.rest = append(bytes.TrimSpace(line), '\n')
+		line, long, err := r.readLine()
+		if line = bytes.TrimSpace(line); long != nil || len(line) > 0 {
+			refusal := ""
+			if long != nil {
+				refusal = refuse(long.readCall(), codeInvalid, "the line is too long")
+			} else {
+				refusal = checkLine(line)
+			}
+			if refusal == "" {
+				r.rest = append(line, '\n')
 			} else if _, err := io.WriteString(r.out, refusal); err != nil {
 				return 0, err
 			}
@@ -49,57 +57,145 @@ func (r *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readLine reads a line. Of one that is too long it keeps nothing.
-func (r *lineReader) readLine() (line []byte, tooLong bool, err error) {
+// readLine reads a line. Of one that is too long it returns the outline alone.
+func (r *lineReader) readLine() (line []byte, long *outline, err error) {
 	for {
 		part, err := r.in.ReadSlice('\n')
-		if tooLong = tooLong || len(line)+len(part) >= maxLine; tooLong {
+		if long == nil && len(line)+len(part) >= maxLine {
+			long = new(outline)
+			long.add(line)
 			line = nil
+		}
+		if long != nil {
+			long.add(part)
 		} else {
 			line = append(line, part...)
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, tooLong, err
+			return line, long, err
 		}
 	}
 }
 
-// checkLine returns the answer to a line that is no message, "" if it is one.
-func checkLine(line []byte, tooLong bool) string {
-	refuse := func(code int, why string) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%q}}`+"\n", code, why)
-	}
-	switch {
-	case tooLong:
-		return refuse(-32600, "the line is too long")
-	case jsonscan.IsNestedDeeper(line, maxNested):
-		var call struct {
-			ID     jsontext.Value `json:"id"`
-			Method string         `json:"method"`
+// outline is what stands at the top of a JSON text, with null for each object and list in it. It is
+// made of texts that are too long, or nest too deep, for a parser.
+type outline struct {
+	text              []byte // at most maxOutline bytes; what is over it is left out
+	depth             int
+	inString, escaped bool
+}
+
+const maxOutline = 64 << 10
+
+// add goes on with a part of the text.
+func (o *outline) add(part []byte) {
+	for _, c := range part {
+		top := o.depth <= 1
+		switch {
+		case o.escaped:
+			o.escaped = false
+		case o.inString:
+			o.escaped, o.inString = c == '\\', c != '"'
+		case c == '"':
+			o.inString = true
+		case c == '{', c == '[':
+			if o.depth++; o.depth == 2 && len(o.text) < maxOutline {
+				o.text = append(o.text, "null"...)
+			}
+			top = o.depth <= 1
+		case c == '}', c == ']':
+			o.depth--
+			top = o.depth <= 0
 		}
-		if err := json.Unmarshal(line, &call); err == nil && call.Method == "tools/call" && (call.ID.Kind() == '"' || call.ID.Kind() == '0') {
-			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"isError":true,"content":[{"type":"text","text":"invalid: the arguments nest deeper than %d"}]}}`+"\n", call.ID, maxNested)
+		if top && len(o.text) < maxOutline {
+			o.text = append(o.text, c)
 		}
-		return refuse(-32600, "the message nests too deep")
-	case !jsontext.Value(line).IsValid():
-		return refuse(-32700, "not JSON")
 	}
-	var m struct {
-		Version string         `json:"jsonrpc"`
-		ID      jsontext.Value `json:"id"`
-		Method  *string        `json:"method"`
+}
+
+// lineCall says which call a line is.
+type lineCall struct {
+	ID     jsontext.Value `json:"id"`
+	Method string         `json:"method"`
+}
+
+// readCall returns the call that the text is; nothing of it is set if that cannot be read.
+func (o *outline) readCall() (c lineCall) {
+	if json.Unmarshal(o.text, &c, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) != nil {
+		return lineCall{}
 	}
-	if err := json.Unmarshal(line, &m); err != nil || m.Version != "2.0" {
-		return refuse(-32600, "not a JSON-RPC 2.0 message")
+	return c
+}
+
+func readCall(text []byte) lineCall {
+	var o outline
+	o.add(text)
+	return o.readCall()
+}
+
+// hasID reports whether the call can be answered. What has no method is an answer of the program's,
+// whose id is not one of its calls.
+func (c *lineCall) hasID() bool {
+	return c.Method != "" && (c.ID.Kind() == '"' || c.ID.Kind() == '0' && json.Unmarshal(c.ID, new(int64)) == nil)
+}
+
+// The codes of JSON-RPC for what is no message.
+const (
+	codeNoJSON  = jsonrpc.CodeParseError
+	codeInvalid = jsonrpc.CodeInvalidRequest
+)
+
+// refuse returns the answer to a call that is no message. It has the call's id if there is one.
+func refuse(c lineCall, code int, why string) string {
+	id := jsontext.Value("null")
+	if c.hasID() {
+		id = c.ID
 	}
-	var number int64
-	switch kind := m.ID.Kind(); {
-	case kind == '0' && json.Unmarshal(m.ID, &number) != nil, kind == '{', kind == '[', kind == 't', kind == 'f':
-		return refuse(-32600, "id: expected a string or an integer")
-	case m.Method == nil && kind != '"' && kind != '0':
-		return refuse(-32600, "method: missing")
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`+"\n", id, code, why)
+}
+
+// checkLine returns the answer to a line that is no message, "" if it is one. The SDK would end the
+// session on it.
+func checkLine(line []byte) string {
+	if jsonscan.IsNestedDeeper(line, maxNested) {
+		c := readCall(line)
+		if c.Method == "tools/call" && c.hasID() {
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"isError":true,"content":[{"type":"text","text":"invalid: the arguments nest deeper than %d"}]}}`+"\n", c.ID, maxNested)
+		}
+		return refuse(c, codeInvalid, "the message nests too deep")
+	}
+	if !jsontext.Value(line).IsValid() {
+		return refuse(readCall(line), codeNoJSON, "not JSON")
+	}
+	if line[0] == '[' {
+		return refuseBatch(line)
+	}
+	c := readCall(line)
+	if _, err := jsonrpc.DecodeMessage(line); err != nil {
+		return refuse(c, codeInvalid, "not a JSON-RPC 2.0 message")
+	}
+	if c.ID.Kind() == '0' && json.Unmarshal(c.ID, new(int64)) != nil {
+		return refuse(c, codeInvalid, "id: expected a string or an integer")
 	}
 	return ""
+}
+
+// refuseBatch returns an answer for each call of a batch, and one if there is none.
+func refuseBatch(line []byte) string {
+	const why = "batches are not served: send one message a line"
+	var calls []jsontext.Value
+	var all strings.Builder
+	if json.Unmarshal(line, &calls) == nil {
+		for _, text := range calls {
+			if c := readCall(text); c.hasID() {
+				all.WriteString(refuse(c, codeInvalid, why))
+			}
+		}
+	}
+	if all.Len() == 0 {
+		return refuse(lineCall{}, codeInvalid, why)
+	}
+	return all.String()
 }
 
 // lockedWriter lets the SDK and a [lineReader] write lines in turn.

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"strings"
@@ -9,41 +10,126 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 )
 
-// A line that is no message is answered with an error, and the session goes on.
-func TestBadLinesEndNothing(t *testing.T) {
-	d := newFakeDaemon(t)
-	s := &Server{Daemon: &client.Client{Socket: d.path, Patience: 5 * time.Second}, Log: t.Logf}
+// lineProgram is an agent program that writes lines.
+type lineProgram struct {
+	t     testing.TB
+	in    *io.PipeWriter
+	lines chan string // that the server has written
+	ended chan error
+}
+
+const beginsSession = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+
+// startLineProgram serves a program until close.
+func startLineProgram(t testing.TB, socket string) *lineProgram {
+	t.Helper()
+	s := &Server{Daemon: &client.Client{Socket: socket, Patience: 5 * time.Second}, Log: t.Logf}
 	in, write := io.Pipe()
 	read, out := io.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- s.ServeStreams(context.Background(), in, out); out.Close() }()
-	lines := bufio.NewScanner(read)
-	lines.Buffer(nil, 1<<20)
-	send := func(line, want string) {
-		t.Helper()
-		go io.WriteString(write, line+"\n")
-		if !lines.Scan() || !strings.Contains(lines.Text(), want) {
-			t.Fatalf("%.60s: %s, want %s", line, lines.Text(), want)
+	p := &lineProgram{t: t, in: write, lines: make(chan string, 1<<16), ended: make(chan error, 1)}
+	go func() { p.ended <- s.ServeStreams(context.Background(), in, out); in.Close(); out.Close() }()
+	go func() {
+		defer close(p.lines)
+		lines := bufio.NewScanner(read)
+		lines.Buffer(nil, 8<<20)
+		for lines.Scan() {
+			p.lines <- lines.Text()
 		}
+	}()
+	p.send(beginsSession, `"id":1`)
+	return p
+}
+
+// send writes a line, and reads until one comes that has a text.
+func (p *lineProgram) send(line, want string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		p.t.Fatalf("%.60q: the session has ended: %v", line, await.Receive(p.t, "the end", p.ended))
 	}
-	send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`, `"id":1`)
-	for _, bad := range []string{"{", "\xff\xfe", "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\xff\"}"} {
-		send(bad, "-32700")
+	if got := await.Receive(p.t, "a line", p.lines); !strings.Contains(got, want) {
+		p.t.Fatalf("%.60s: %s, want %s", line, got, want)
 	}
+}
+
+func (p *lineProgram) close() {
+	p.t.Helper()
+	p.in.Close()
+	if err := await.Receive(p.t, "the end", p.ended); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// A line that is no message is answered with an error, and the session goes on. The error has the
+// id of the call, where it can be read.
+func TestBadLinesEndNothing(t *testing.T) {
+	p := startLineProgram(t, newFakeDaemon(t).path)
 	deep := strings.Repeat("[", 1100) + strings.Repeat("]", 1100)
-	for _, bad := range []string{
-		"[]", "[1]", "null", `"x"`, `{"jsonrpc":"2.0"}`, `{"jsonrpc":"2.0","id":{},"method":"ping"}`,
-		`{"jsonrpc":"2.0","id":1e400,"method":"ping"}`, deep, `{"jsonrpc":"2.0","id":2,"method":"ping","params":` + deep + `}`,
-		`"` + strings.Repeat("x", 5<<20) + `"`,
+	deeper := strings.Repeat(`{"x":[`, 10_000) + strings.Repeat("]}", 10_000)
+	long := `"` + strings.Repeat("\\\"{x", 1<<20) + `"`
+	for _, bad := range []struct{ line, want string }{
+		{"{", `"id":null,"error":{"code":-32700`},
+		{"\xff\xfe", `"id":null,"error":{"code":-32700`},
+		{"{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\xff\"}", `"id":2,"error":{"code":-32700`},
+		{`{"jsonrpc":"2.0","id":2,"id":2,"method":"ping"}`, `"id":2,"error":{"code":-32700`},
+		{"null", `"id":null,"error":{"code":-32600`},
+		{`"x"`, `"id":null,"error":{"code":-32600`},
+		{`{"jsonrpc":"2.0"}`, `"id":null,"error":{"code":-32600`},
+		{`{"jsonrpc":"1.0","id":"a","method":"ping"}`, `"id":"a","error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, `"id":null,"error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, `"id":null,"error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","id":1e400,"method":"ping"}`, `"id":null,"error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","id":3,"method":7}`, `"id":null,"error":{"code":-32600`},
+		// answers that are none: their id is not one of the program's calls
+		{`{"jsonrpc":"2.0","id":9,"error":"no"}`, `"id":null,"error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","id":9,"error":[]}`, `"id":null,"error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","id":9,"error":{"code":"x","message":1}}`, `"id":null,"error":{"code":-32600`},
+		// too deep, or too long
+		{deep, `"id":null,"error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","id":2,"method":"ping","params":` + deep + `}`, `"id":2,"error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","method":"ping","params":` + deeper + `,"id":"a{\"b"}`, `"id":"a{\"b","error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"acp_notify","arguments":{"to":"desk","topic":"x","data":` + deep + `}}}`, `"id":4,"result":{"isError":true`},
+		{`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":` + deeper + `}`, `"id":5,"result":{"isError":true`},
+		{long, `"id":null,"error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"x":` + long + `}}`, `"id":6,"error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","params":[` + long + `],"method":"ping","id":7}`, `"id":7,"error":{"code":-32600`},
+		// batches
+		{"[]", `"id":null,"error":{"code":-32600`},
+		{"[1]", `"id":null,"error":{"code":-32600`},
+		{`[{"jsonrpc":"2.0","id":9,"result":{}},{"jsonrpc":"2.0","id":8,"method":"ping"}]`, `"id":8,"error":{"code":-32600`},
 	} {
-		send(bad, "-32600")
+		p.send(bad.line, bad.want)
 	}
-	send(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"acp_notify","arguments":{"to":"desk","topic":"x","data":`+deep+`}}}`, `"id":4,"result":{"isError":true`)
-	send(`{"jsonrpc":"2.0","id":3,"method":"ping"}`, `"id":3`)
-	write.Close()
-	if err := <-ended; err != nil {
-		t.Error(err)
+	p.send(`[{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","id":"b","method":"ping"}]`, `"id":"a","error"`)
+	if got := await.Receive(t, "an answer to the second call of the batch", p.lines); !strings.Contains(got, `"id":"b","error"`) {
+		t.Errorf("%s", got)
 	}
+	p.send(`{"jsonrpc":"2.0","id":3,"method":"ping"}`, `"id":3`)
+	p.close()
+}
+
+// No line ends the session, nor keeps what comes after it from being answered.
+func FuzzLines(f *testing.F) {
+	for _, line := range []string{
+		"", "{", "[]", "null", "\xff", "\r", "[[[[", `{"jsonrpc":"2.0"}`, `{"jsonrpc":"2.0","id":9,"error":1}`, `{"jsonrpc":"2.0","id":9,"result":1}`,
+		`{"jsonrpc":"2.0","id":9,"method":"ping"}`, `[{"jsonrpc":"2.0","id":9,"method":"ping"}]`, beginsSession, `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`, `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"acp_peers","arguments":[]}}`,
+		`{"jsonrpc":"2.0","id":9,"method":"tools/list","params":{"cursor":"x"}}`, `{"jsonrpc":"2.0","id":9,"method":"logging/setLevel","params":7}`,
+	} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		if bytes.Contains(input, []byte("last")) {
+			t.Skip() // it could be, or cancel, the call that comes after it
+		}
+		p := startLineProgram(t, "/nonexistent/acp.sock")
+		last := `{"jsonrpc":"2.0","id":"last","method":"ping"}`
+		if _, err := p.in.Write(append(input, "\n"+last+"\n"...)); err != nil {
+			t.Fatalf("the session has ended: %v", await.Receive(t, "the end", p.ended))
+		}
+		await.Until(t, "what comes after it is answered", func() bool { return strings.Contains(await.Receive(t, "a line", p.lines), `"id":"last","result"`) })
+		p.close()
+	})
 }

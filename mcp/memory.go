@@ -3,7 +3,6 @@ package mcp
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
@@ -51,6 +50,9 @@ func (m *memory[K, V]) forget(k K) {
 	}
 }
 
+// maxShown bounds each memory of messages that were shown.
+const maxShown = 256
+
 // messageKey names a message. Its id alone does not, as its sender has chosen it, and another peer
 // can choose the same.
 type messageKey struct {
@@ -60,86 +62,51 @@ type messageKey struct {
 
 func keyOf(e *wire.Envelope) messageKey { return messageKey{e.From, e.ID} }
 
-// parentFor is how long a message that was shown to the session is the parent of its calls.
-const parentFor = 10 * time.Minute
-
-// parentMemory knows which inbound messages were shown to the session.
-type parentMemory struct {
-	mu    sync.Mutex
-	shown memory[messageKey, showing]
-	n     int // messages that were ever shown
-}
-
-// showing says which of the messages was shown first, and when it was shown last.
-type showing struct {
-	number int
-	last   time.Time
-}
-
-// note notes that an inbound message is shown now. One that is shown again does not become newer
-// than those that came after it.
-func (p *parentMemory) note(key messageKey) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.shown.most = maxSenders
-	s, again := p.shown.get(key)
-	if !again {
-		p.n++
-		s.number = p.n
-	}
-	s.last = time.Now()
-	p.shown.keep(key, s)
-}
-
-// newest returns the newest message of a peer's that was shown in the last ten minutes, of any peer's
-// if of is zero. It returns zero if there is none.
-func (p *parentMemory) newest(of identity.ID) (key messageKey) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	newest := 0
-	for _, shown := range p.shown.order {
-		if of != (identity.ID{}) && shown.from != of {
-			continue
-		}
-		if s, _ := p.shown.get(shown); s.number > newest && time.Since(s.last) <= parentFor {
-			key, newest = shown, s.number
-		}
-	}
-	return key
-}
-
 // seenMessages knows which messages of the inbox were shown to their end and are still there: the
 // model knows of them, and is not told again that they have come.
 type seenMessages struct {
-	mu  sync.Mutex
-	ids map[wire.MessageID]struct{}
+	mu   sync.Mutex
+	keys map[messageKey]struct{}
 }
 
 // add notes that messages were shown. If they are all that there are, it forgets the others.
-func (m *seenMessages) add(ids []wire.MessageID, all bool) {
+func (m *seenMessages) add(keys []messageKey, all bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ids == nil || all || len(m.ids) > maxSenders {
-		m.ids = make(map[wire.MessageID]struct{})
+	if m.keys == nil || all || len(m.keys) > maxShown {
+		m.keys = make(map[messageKey]struct{})
 	}
-	for _, id := range ids {
-		m.ids[id] = struct{}{}
+	for _, key := range keys {
+		m.keys[key] = struct{}{}
 	}
 }
 
-// remove forgets messages that wait no more.
-func (m *seenMessages) remove(ids ...wire.MessageID) {
+// keysOf returns which messages that were shown have that id, those of a peer alone unless from is
+// zero.
+func (m *seenMessages) keysOf(id wire.MessageID, from identity.ID) (keys []messageKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, id := range ids {
-		delete(m.ids, id)
+	for key := range m.keys {
+		if key.id == id && (from.IsZero() || key.from == from) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// remove forgets messages that wait no more.
+func (m *seenMessages) remove(keys ...messageKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range keys {
+		delete(m.keys, key)
 	}
 }
 
 func (m *seenMessages) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.ids)
+	return len(m.keys)
 }
 
 // noticeQueue holds lines for the model that go with the next result.

@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -61,7 +60,7 @@ func (s *Server) callNotify(ctx context.Context, call *toolCall) (*result, error
 	if a.ID != "" && len(a.To) > 1 {
 		return nil, kinds.Errorf(kinds.Invalid, "id: each of several peers gets an id of its own: repeat it for one")
 	}
-	h, given, err := s.newHead(ctx, call, a.To[0], a.ID, a.About, "")
+	h, err := s.newHead(call, a.ID, a.About, "")
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +69,7 @@ func (s *Server) callNotify(ctx context.Context, call *toolCall) (*result, error
 		return nil, err
 	}
 	if len(a.To) == 1 {
-		receipt, err := withParent(h, given, "", func(h client.Head) (*client.Receipt, error) {
+		receipt, err := sendWith(ctx, s, h, func(h client.Head) (*client.Receipt, error) {
 			return s.Daemon.Notify(ctx, client.NotifyParams{Head: h, To: client.To(a.To[0]), Payload: payload})
 		})
 		if err != nil {
@@ -79,47 +78,22 @@ func (s *Server) callNotify(ctx context.Context, call *toolCall) (*result, error
 		return &result{State: string(receipt.State), ID: receipt.ID, Text: string(receipt.State) + ": " + describeReceipt(receipt.State) + " Id " + receipt.ID.String() + "."}, nil
 	}
 	call.sent, h.ID = wire.MessageID{}, wire.MessageID{}
-	// Those who get the same parent are told together: all of them, unless it is guessed.
-	parents := make(map[wire.MessageID][]string)
-	for _, to := range a.To {
-		parent := h.Parent
-		if !given {
-			parent = s.guessParent(ctx, to)
-		}
-		parents[parent] = append(parents[parent], to)
-	}
-	var receipts []client.Receipt
-	for parent, to := range parents {
-		h.Parent = parent
-		some, err := s.notifyAll(ctx, h, given, to, payload)
-		switch {
-		case err != nil && len(parents) == 1:
-			return nil, err
-		case err != nil:
-			for _, name := range to {
-				receipts = append(receipts, client.Receipt{To: name, Error: kinds.AsError(err)})
-			}
-		}
-		receipts = append(receipts, some...)
-	}
-	slices.SortStableFunc(receipts, func(x, y client.Receipt) int { return slices.Index(a.To, x.To) - slices.Index(a.To, y.To) })
-	return s.describeReceipts(ctx, receipts)
-}
-
-// notifyAll sends to several peers. The list fails as a whole if the parent is not known.
-func (s *Server) notifyAll(ctx context.Context, h client.Head, given bool, to []string, payload wire.Payload) ([]client.Receipt, error) {
-	return withParent(h, given, "", func(h client.Head) ([]client.Receipt, error) {
-		receipts, err := s.Daemon.NotifyAll(ctx, client.NotifyParams{Head: h, To: client.ToAll(to...), Payload: payload})
+	receipts, err := sendWith(ctx, s, h, func(h client.Head) ([]client.Receipt, error) {
+		receipts, err := s.Daemon.NotifyAll(ctx, client.NotifyParams{Head: h, To: client.ToAll(a.To...), Payload: payload})
 		for _, r := range receipts {
 			if r.Error != nil && r.Error.From == "" && strings.HasPrefix(r.Error.Message, "parent: ") {
-				return nil, r.Error
+				return nil, r.Error // nobody was told
 			}
 		}
 		return receipts, err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return s.describeReceipts(ctx, h, receipts)
 }
 
-func (s *Server) describeReceipts(ctx context.Context, receipts []client.Receipt) (*result, error) {
+func (s *Server) describeReceipts(ctx context.Context, h head, receipts []client.Receipt) (*result, error) {
 	var all []sentTo
 	var text strings.Builder
 	var failed error
@@ -127,9 +101,9 @@ func (s *Server) describeReceipts(ctx context.Context, receipts []client.Receipt
 	for _, r := range receipts {
 		row := sentTo{To: r.To, ID: r.ID, State: r.State}
 		if r.Error != nil {
-			f := s.newFailedResult(ctx, r.Error, r.ID)
-			row.Error, failed = f.Error, r.Error
-			fmt.Fprintf(&text, "%s: %s: %s\n", client.Line(r.To), f.Error.Code, f.Error.Message)
+			failed = s.explainGuess(ctx, h, r.Error)
+			row.Error = s.newFailedResult(ctx, failed, r.ID).Error
+			fmt.Fprintf(&text, "%s: %s: %s. %s\n", client.Line(r.To), row.Error.Code, row.Error.Message, row.Error.Remedy)
 		} else {
 			n++
 			fmt.Fprintf(&text, "%s: %s, id %s\n", client.Line(r.To), r.State, r.ID)

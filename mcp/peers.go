@@ -125,8 +125,12 @@ func (s *Server) describePeers(ctx context.Context, peers []client.Peer) []peerR
 // describeAgents asks a peer what its agents are.
 func (s *Server) describeAgents(ctx context.Context, row *peerRow) {
 	answer, err := s.Daemon.Discover(ctx, client.DiscoverParams{To: row.Name, TimeoutMS: uint64(discoverPatience.Milliseconds())})
+	if e := kinds.AsError(err); err != nil && e.Code == kinds.NotAuthorized && e.From == "" {
+		row.About = "your owner does not let this session call it: agents in config.yaml, key to"
+		return
+	}
 	if err != nil {
-		row.About = "it does not say what its agents are: " + string(kinds.AsError(err).Code)
+		row.About = "it does not say what its agents are: " + string(nameCode(kinds.AsError(err).Code))
 		return
 	}
 	c, err := kinds.ParsePayload[kinds.Capabilities](answer.Payload)

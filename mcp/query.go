@@ -37,13 +37,13 @@ func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error)
 	if deadline == 0 {
 		deadline = uint64(kinds.MaxQueryDeadline.Milliseconds())
 	}
-	h, given, err := s.newHead(ctx, call, a.To, a.ID, a.About, a.Thread)
+	h, err := s.newHead(call, a.ID, a.About, a.Thread)
 	if err != nil {
 		return nil, err
 	}
 	var ref wire.MessageID
 	if a.To == "" {
-		if ref, err = s.findAskedBack(ctx, h.Parent, given); err != nil {
+		if ref, err = s.findAskedBack(ctx, h); err != nil {
 			return nil, err
 		}
 	}
@@ -52,7 +52,7 @@ func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error)
 		return nil, err
 	}
 	c, err := s.beginCall(h.ID, cmp.Or(a.To, "whoever delegated"), func(ctx context.Context) (*client.Answer, error) {
-		return withParent(h, given, a.Thread, func(h client.Head) (*client.Answer, error) {
+		return sendWith(ctx, s, h, func(h client.Head) (*client.Answer, error) {
 			return s.Daemon.Query(ctx, client.QueryParams{Head: h, To: a.To, Ref: ref, Payload: payload})
 		})
 	})
@@ -68,21 +68,23 @@ func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error)
 
 // findAskedBack returns the delegation about which a query that names no peer asks back: the one
 // that about names, or the one that the session was shown last.
-func (s *Server) findAskedBack(ctx context.Context, about wire.MessageID, given bool) (wire.MessageID, error) {
-	key, err := s.findMessage(ctx, about, "")
-	if err != nil {
-		return about, err
+func (s *Server) findAskedBack(ctx context.Context, h head) (ref wire.MessageID, err error) {
+	key := h.guess
+	if h.named {
+		if key, err = s.findMessage(ctx, h.Parent, ""); err != nil {
+			return ref, err
+		}
 	}
 	r, err := s.requests.find(key)
 	switch {
 	case r != nil && r.Kind == kinds.KindDelegate:
-		return about, nil
-	case given && err != nil:
-		return about, err
-	case about == s.Parent && !about.IsZero():
-		return about, nil // what acpctl serve runs this program for; the daemon knows whether it is a delegation
+		return r.ID, nil
+	case h.named && err != nil:
+		return ref, err
+	case h.Parent == s.Parent && !h.Parent.IsZero():
+		return h.Parent, nil // what acpctl serve runs this program for; the daemon knows whether it is a delegation
 	}
-	return about, kinds.Errorf(kinds.Invalid, "to: missing: name a peer, or in about a delegation that waits for your reply, to ask back")
+	return ref, kinds.Errorf(kinds.Invalid, "to: missing: name a peer, or in about a delegation that waits for your reply, to ask back")
 }
 
 // awaitCall waits until a kept call has ended, as long as a tool call waits, and returns its result.
@@ -147,7 +149,7 @@ func (r *result) addPeerText(m client.PeerMessage, page int, how string) error {
 	page = max(page, 1)
 	text, pages := client.RenderPeerPage(m, page, sizePages(m.Payload))
 	if page > pages {
-		return kinds.Errorf(kinds.Invalid, "page: there are %d", pages)
+		return kinds.Errorf(kinds.Invalid, "page: expected at most %d", pages)
 	}
 	if r.Text != "" {
 		r.Text += "\n"

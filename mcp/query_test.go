@@ -214,7 +214,7 @@ func TestProgressIsToldToWhoWantsIt(t *testing.T) {
 		}
 		task := &client.Task{ID: w.ID, Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Partials: *w.AfterPartials + 1, Partial: wire.Payload(`{"status":"partial","outcome":"o","message":"half\u001b[0m","progress":0.5}`)}
 		if task.Partials > 2 {
-			task.State, task.Result = client.TaskCompleted, wire.Payload(`{"status":"completed","outcome":"done"}`)
+			task.State, task.Over, task.Result = client.TaskCompleted, true, wire.Payload(`{"status":"completed","outcome":"done"}`)
 		}
 		return task, nil
 	})
@@ -335,7 +335,7 @@ func TestDelegate(t *testing.T) {
 	ack = `{"accepted":true}`
 	waits := make(chan struct{}, 99)
 	finished := func(_ context.Context, r *jsonrpc.Request) (any, error) {
-		return &client.Task{ID: wire.MessageID{9}, Peer: "desk", Direction: client.Given, State: client.TaskFailed, Result: wire.Payload(`{"code":"no_agent","message":"gone"}`)}, nil
+		return &client.Task{ID: wire.MessageID{9}, Peer: "desk", Direction: client.Given, State: client.TaskFailed, Over: true, Result: wire.Payload(`{"code":"no_agent","message":"gone"}`)}, nil
 	}
 	d.handleMethod(client.MethodWait, func(ctx context.Context, r *jsonrpc.Request) (any, error) {
 		waits <- struct{}{}
@@ -367,6 +367,28 @@ func TestDelegate(t *testing.T) {
 	p.must("cancelled", "acp_task", args{"id": wire.NewMessageID().String(), "do": "cancel", "reason": "no need"})
 	d.answer(client.MethodCancel, &client.CancelAnswer{Ref: wire.MessageID{9}, Payload: wire.Payload(`{"accepted":false,"code":"not_found","message":"x"}`)})
 	p.must("not cancelled", "acp_task", args{"id": wire.NewMessageID().String(), "do": "cancel"})
+	d.answer(client.MethodTask, &client.Task{ID: wire.MessageID{9}, Peer: "desk", Direction: client.Given, State: client.TaskCompleted})
+	if r := p.must("completed", "acp_task", args{"id": wire.MessageID{9}.String(), "do": "cancel"}); !strings.HasPrefix(r.said, "The delegation was completed. There is nothing to cancel") {
+		t.Errorf("a cancel that came too late: %s", r.said)
+	}
+}
+
+// A delegation of which no report is wanted is over when it was accepted: waiting for it ends at once.
+func TestWaitWhereNoReportIsWanted(t *testing.T) {
+	d := newFakeDaemon(t)
+	p := startProgram(t, d, &Server{})
+	task := &client.Task{ID: wire.NewMessageID(), Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Over: true}
+	waits := 0
+	d.handleMethod(client.MethodWait, func(context.Context, *jsonrpc.Request) (any, error) {
+		if waits++; waits > 1 {
+			return nil, kinds.Errorf(kinds.Internal, "it is asked for again")
+		}
+		return task, nil
+	})
+	r := p.must("accepted", "acp_task", args{"id": task.ID.String(), "do": "wait"})
+	if !strings.Contains(r.said, "accepted: no report is wanted") {
+		t.Errorf("%s", r.said)
+	}
 }
 
 // Text that is full of line breaks is longer as JSON, which is what some programs show.
@@ -386,5 +408,20 @@ func TestPagesOfManyLinesAreShorter(t *testing.T) {
 	}
 	if pages < 10 {
 		t.Errorf("%d pages", pages)
+	}
+}
+
+// A query whose sending panics has ended, and its place is free again.
+func TestAQueryThatPanicsHasEnded(t *testing.T) {
+	p := startProgram(t, newFakeDaemon(t), &Server{Log: func(string, ...any) {}})
+	c, err := p.server.beginCall(wire.NewMessageID(), "desk", func(context.Context) (*client.Answer, error) { panic("oh") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-c.done
+	p.server.calls.mu.Lock()
+	defer p.server.calls.mu.Unlock()
+	if c.ended.IsZero() || c.err == nil {
+		t.Errorf("ended %s: %v", c.ended, c.err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -32,7 +33,7 @@ type openRequest struct {
 	ended    chan struct{} // closed when it is not open any more
 	woken    bool          // a post was begun; guarded by requestTable.mu
 	shown    bool          // to its end; guarded by requestTable.mu
-	replying bool          // a final reply is on its way; guarded by requestTable.mu
+	final    *report       // of a delegation: its result, while that is sent; guarded by requestTable.mu
 }
 
 // outcome is the answer to a query.
@@ -90,8 +91,8 @@ func (t *requestTable) remove(r *openRequest, why string) bool {
 	return true
 }
 
-// find returns an open request. If it is not open, the error says why, and is not_found if
-// there never was one.
+// find returns an open request, nil if there never was one, and an error that says why if it is
+// not open any more.
 func (t *requestTable) find(key messageKey) (*openRequest, error) {
 	t.dropExpired()
 	t.mu.Lock()
@@ -214,8 +215,8 @@ func (s *Server) takeCancel(_ context.Context, in *client.Inbound) (*kinds.Ack, 
 	return nil, nil
 }
 
-// endOpenDelegations tells the senders of open delegations that the session ends. It takes the
-// time for a farewell at most.
+// endOpenDelegations tells the senders of open delegations that the session ends, and those whose
+// result is there the result. It takes the time for a farewell at most.
 func (s *Server) endOpenDelegations() {
 	s.requests.close()
 	ctx, cancel := context.WithTimeout(context.Background(), s.timing.farewell)
@@ -224,7 +225,11 @@ func (s *Server) endOpenDelegations() {
 	for _, r := range s.requests.list() {
 		if r.Kind == kinds.KindDelegate && s.requests.remove(r, "the session has ended") {
 			sending.Go(func() {
-				s.Daemon.SendError(ctx, client.ResultParams{Ref: r.ID, Payload: kinds.EncodePayload(errSessionEnds)})
+				if final := s.requests.findFinal(r); final != nil {
+					s.sendPatiently(ctx, final, pace.NewSignal())
+				} else {
+					s.Daemon.SendError(ctx, client.ResultParams{Ref: r.ID, Payload: kinds.EncodePayload(errSessionEnds)})
+				}
 			})
 		}
 	}
@@ -242,10 +247,12 @@ func (s *Server) wakeForRequest(r *openRequest, in *client.Inbound) {
 	r.woken = true
 	s.requests.mu.Unlock()
 	if !woken {
-		read := s.reading.begin(keyOf(&in.Envelope))
+		read, done := s.reading.begin(keyOf(&in.Envelope))
 		s.goOn(func(ctx context.Context) {
-			defer s.reading.end(keyOf(&in.Envelope))
-			s.post(ctx, in, read, r.ended)
+			defer done()
+			if posted, _ := s.post(ctx, in, read, r.ended); !posted {
+				s.markUnposted(in)
+			}
 		})
 	}
 }
@@ -267,12 +274,19 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnsw
 		s.requests.mu.Unlock()
 		ended = r.ended
 	}
-	read := s.reading.begin(keyOf(&in.Envelope))
-	answers := make(chan client.WakeAnswer, 1)
+	read, done := s.reading.begin(keyOf(&in.Envelope))
+	answers, late := make(chan client.WakeAnswer), make(chan struct{})
+	defer close(late)
 	s.goOn(func(ctx context.Context) {
-		defer s.reading.end(keyOf(&in.Envelope))
+		defer done()
 		posted, proven := s.post(ctx, in, read, ended)
-		answers <- client.WakeAnswer{Posted: posted, Proven: proven}
+		select {
+		case answers <- client.WakeAnswer{Posted: posted, Proven: proven}:
+		case <-late:
+			if !posted {
+				s.markUnposted(in)
+			}
+		}
 	})
 	select {
 	case a := <-answers:
@@ -281,42 +295,58 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnsw
 	case <-ctx.Done():
 	}
 	// The program is busy. It gets the line when its turn has ended, if the message is not read
-	// by then, and the daemon counts that now.
+	// by then. The daemon counts that now, and is told if it does not happen.
 	return &client.WakeAnswer{Posted: true}, nil
+}
+
+// markUnposted tells the daemon that the session was not woken for a message after all.
+func (s *Server) markUnposted(in *client.Inbound) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.timing.farewell)
+	defer cancel()
+	if err := s.Daemon.MarkUnposted(ctx, client.UnpostedParams{Peer: in.From, ID: in.ID}); err != nil {
+		s.logf("message %s from %s counts as a turn that was none: %v", in.ID, in.Name, err)
+	}
 }
 
 // readingTable tells wakes that wait for the end of a turn that their message was read meanwhile.
 type readingTable struct {
 	mu   sync.Mutex
-	open map[messageKey]chan struct{}
+	open map[messageKey][]chan struct{} // one for each wake
 }
 
-// begin returns a channel that is closed when the message was read. The caller calls end.
-func (t *readingTable) begin(key messageKey) <-chan struct{} {
+// begin returns a channel that is closed when the message was read. The caller calls done when it
+// waits no more.
+func (t *readingTable) begin(key messageKey) (read <-chan struct{}, done func()) {
+	own := make(chan struct{})
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open == nil {
-		t.open = make(map[messageKey]chan struct{})
+		t.open = make(map[messageKey][]chan struct{})
 	}
-	if t.open[key] == nil {
-		t.open[key] = make(chan struct{})
+	t.open[key] = append(t.open[key], own)
+	return own, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.open[key] = slices.DeleteFunc(t.open[key], func(c chan struct{}) bool { return c == own }); len(t.open[key]) == 0 {
+			delete(t.open, key)
+		}
 	}
-	return t.open[key]
 }
 
-// end forgets a message, which was read or is waited for no more.
+// end ends the waiting for a message that was read.
 func (t *readingTable) end(key messageKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if read := t.open[key]; read != nil {
+	for _, read := range t.open[key] {
 		close(read)
-		delete(t.open, key)
 	}
+	delete(t.open, key)
 }
 
 // post gives the session's program a line that says that a message waits. Nothing in the line
 // is a peer's choice but its petname. It waits for the end of a turn, unless read or ended is
-// closed before. proven reports that the model has the message's text.
+// closed before. posted is false only if it certainly was not given. proven reports that the model
+// has the message's text.
 func (s *Server) post(ctx context.Context, in *client.Inbound, read, ended <-chan struct{}) (posted, proven bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -338,7 +368,10 @@ func (s *Server) post(ctx context.Context, in *client.Inbound, read, ended <-cha
 	if text := s.renderInbound(in); len(text) <= client.PeerPageSize {
 		p.Untrusted = text
 	}
-	s.replies.keep(&in.Envelope)
+	if in.Kind != kinds.KindQuery && in.Kind != kinds.KindDelegate { // which are open requests
+		s.replies.keepMessage(&in.Envelope)
+	}
+	s.parents.noteWake(keyOf(&in.Envelope))
 	done, err := s.agent.currentSession().Post(ctx, p)
 	if err != nil && ctx.Err() == nil {
 		s.logf("message %s from %s waits for the next tool call: %v", in.ID, in.Name, err)
@@ -346,7 +379,7 @@ func (s *Server) post(ctx context.Context, in *client.Inbound, read, ended <-cha
 	if done.Proven {
 		s.parents.note(keyOf(&in.Envelope))
 	}
-	return err == nil || errors.Is(err, harness.ErrHeld), done.Proven
+	return err == nil || errors.Is(err, harness.ErrHeld) || errors.Is(err, harness.ErrGone), done.Proven
 }
 
 // renderInbound renders a message for the model.
@@ -378,7 +411,7 @@ func describeAnswer(e *wire.Envelope) string {
 	return "It ends a delegation of yours, and needs no answer. acp_inbox with ack removes it."
 }
 
-// remaining says how long a request can still be answered, "" if there is no deadline.
+// remaining returns how long a request can still be answered, 0 if there is no deadline.
 func (r *openRequest) remaining() time.Duration {
 	if r.deadline.IsZero() {
 		return 0

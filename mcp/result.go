@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ type result struct {
 	State   string         `json:"state,omitzero"` // what became of the call
 	ID      wire.MessageID `json:"id,omitzero"`    // of the message that was sent, or is shown
 	From    string         `json:"from,omitzero"`  // petname of the peer that answered
-	Next    int            `json:"next,omitzero"`  // offset of the page that follows
+	Next    int            `json:"next,omitzero"`  // number of the page that follows
 	Detail  any            `json:"detail,omitzero"`
 	Error   *failure       `json:"error,omitzero"`
 	Unread  *int           `json:"unread,omitzero"` // messages that wait for the session, at most 99
@@ -114,7 +115,7 @@ func (s *Server) addOutlook(ctx context.Context, r *result) {
 	case unseen > 0:
 		lines = append(lines, fmt.Sprintf("acp: %s: call acp_inbox.", countMessages(*r.Unread)))
 	default:
-		lines = append(lines, fmt.Sprintf("acp: %s for acp_reply, or for ack of acp_inbox; you were shown what.", countMessages(*r.Unread)))
+		lines = append(lines, fmt.Sprintf("acp: %s for acp_reply, or for ack of acp_inbox: you have seen what.", countMessages(*r.Unread)))
 	}
 	for _, n := range r.Notices {
 		lines = append(lines, "acp: "+n)
@@ -165,8 +166,9 @@ var remedies = map[kinds.Code]string{
 // sent, zero if there was none. What a peer says is shown as a peer's text.
 func (s *Server) newFailedResult(ctx context.Context, err error, id wire.MessageID) *result {
 	e := kinds.AsError(err)
+	code := nameCode(e.Code)
 	f := &failure{
-		Code: e.Code, Message: client.Line(cutText(e.Message, 500)), Remedy: cmp.Or(remedies[e.Code], "Tell your user."),
+		Code: code, Message: client.Line(cutText(e.Message, 500)), Remedy: cmp.Or(remedies[code], "Tell your user."),
 		Retryable: e.Retryable, RetryAfterMS: e.RetryAfterMS, Delivered: e.Delivered(),
 	}
 	if f.Delivered == kinds.DeliveredUnknown && !id.IsZero() {
@@ -175,6 +177,9 @@ func (s *Server) newFailedResult(ctx context.Context, err error, id wire.Message
 	if f.RetryAfterMS > 0 {
 		f.Remedy += fmt.Sprintf(" Wait %s.", (time.Duration(f.RetryAfterMS) * time.Millisecond).Round(time.Second/10))
 	}
+	if guess, ok := errors.AsType[*guessError](err); ok {
+		f.Remedy = guess.remedy
+	}
 	r := &result{ID: id, Error: f}
 	if e.From == "" {
 		r.Text = fmt.Sprintf("%s: %s\n%s", f.Code, f.Message, f.Remedy)
@@ -182,12 +187,24 @@ func (s *Server) newFailedResult(ctx context.Context, err error, id wire.Message
 	}
 	who, name := s.names.find(ctx, s, e.From)
 	f.From, f.Message = name, name+" refused it, or failed; its words are in text"
+	if isRefusal(e) {
+		f.Message, f.Remedy = name+": the agent there declined; its words are in text", "The agent there declined: read why, and tell your user."
+	}
 	shown := *e
 	shown.From, shown.Details, shown.Message = "", nil, cutText(e.Message, 2000)
 	r.Text = fmt.Sprintf("%s, from %s: %s\n%s", f.Code, name, f.Remedy, client.RenderPeerMessage(client.PeerMessage{
 		Peer: name, ID: who, Kind: kinds.KindError, Message: id, Payload: kinds.EncodePayload(&shown), Answer: "It needs no answer.",
 	}))
 	return r
+}
+
+// nameCode returns a code as it may stand outside of a cover. A peer's is a text of that peer's
+// choice, unless it is one that is known here.
+func nameCode(c kinds.Code) kinds.Code {
+	if !c.IsKnown() {
+		return kinds.Internal
+	}
+	return c
 }
 
 // cutText shortens s to at most n bytes, at a character.

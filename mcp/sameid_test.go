@@ -55,76 +55,94 @@ func TestQueriesOfOneIDAreTwo(t *testing.T) {
 	}
 }
 
-// A notice with the id of another peer's is another notice, also to a process that has shown neither.
+// A notice with the id of another peer's is another notice: to be answered, and to be removed.
 func TestNoticesOfOneIDAreTwo(t *testing.T) {
-	for _, show := range []bool{true, false} {
-		d := newFakeDaemon(t)
-		d.addShelf()
-		p, _ := attachedProgram(t, d, &Server{})
-		first := heldNotice(1, "one")
-		second := client.HeldMessage{Seq: 2, Envelope: copyFrom(first.Envelope.ID, kinds.KindNotify, &kinds.Notify{Topic: "other"}).Envelope}
-		d.inboxOf(first, second)
-		sent := make(chan client.NotifyParams, 9)
-		d.handleMethod(client.MethodNotify, func(_ context.Context, r *jsonrpc.Request) (any, error) {
-			var n client.NotifyParams
-			err := r.ReadParams(&n)
-			sent <- n
-			return &client.Receipt{ID: n.ID, State: client.Handed}, err
-		})
-		if show {
-			p.must("shown", "acp_inbox", nil)
-		}
-		id := first.Envelope.ID.String()
-		if r := p.fails(kinds.Invalid, "acp_reply", args{"id": id, "text": "x"}); !strings.Contains(r.Error.Message, "desk and shelf") {
-			t.Errorf("%+v", r.Error)
-		}
-		p.must("handed", "acp_reply", args{"id": id, "from": "desk", "text": "x"})
+	d := newFakeDaemon(t)
+	d.addShelf()
+	p, _ := attachedProgram(t, d, &Server{})
+	first := heldNotice(1, "one")
+	second := client.HeldMessage{Seq: 2, Envelope: copyFrom(first.Envelope.ID, kinds.KindNotify, &kinds.Notify{Topic: "other"}).Envelope}
+	d.inboxOf(first, second)
+	sent := make(chan client.NotifyParams, 9)
+	d.handleMethod(client.MethodNotify, func(_ context.Context, r *jsonrpc.Request) (any, error) {
+		var n client.NotifyParams
+		err := r.ReadParams(&n)
+		sent <- n
+		return &client.Receipt{ID: n.ID, State: client.Handed}, err
+	})
+	acks := make(chan client.AckParams, 9)
+	d.handleMethod(client.MethodAck, func(_ context.Context, r *jsonrpc.Request) (any, error) {
+		var a client.AckParams
+		err := r.ReadParams(&a)
+		acks <- a
+		return &client.Acked{Removed: 1}, err
+	})
+	id := first.Envelope.ID.String()
+	p.must("shown", "acp_inbox", nil)
+	if r := p.fails(kinds.Invalid, "acp_inbox", args{"ack": []string{id}}); !strings.Contains(r.Error.Message, "desk and shelf") {
+		t.Errorf("%+v", r.Error)
+	}
+	p.must("shown", "acp_inbox", args{"ack": []string{id}, "peer": "shelf"})
+	if got := await.Receive(t, "an ack", acks); len(got.Peers) != 1 || got.Peers[0] != shelf.String() {
+		t.Errorf("removes the message of %v", got.Peers)
+	}
+	p.server.seen.remove(keyOf(&second.Envelope))
+	if keys := p.server.seen.keysOf(first.Envelope.ID, identity.ID{}); len(keys) != 1 || keys[0].from != desk {
+		t.Errorf("seen: %v", keys)
+	}
+	if r := p.fails(kinds.Invalid, "acp_reply", args{"id": id, "text": "x"}); !strings.Contains(r.Error.Message, "desk and shelf") {
+		t.Errorf("%+v", r.Error)
+	}
+	if r := p.fails(kinds.NotFound, "acp_reply", args{"id": id, "from": "attic", "text": "x"}); !strings.Contains(r.Error.Message, "was sent by desk and shelf") {
+		t.Errorf("%+v", r.Error)
+	}
+	for _, from := range []string{"desk", "desk/reviewer", desk.String(), desk.Label()} {
+		p.must("handed", "acp_reply", args{"id": id, "from": from, "text": "x"})
 		if got := await.Receive(t, "the reply", sent); got.To.Names[0] != desk.String() {
 			t.Errorf("goes to %v", got.To.Names)
+		}
+		if got := await.Receive(t, "an ack", acks); len(got.Peers) != 1 || got.Peers[0] != desk.String() {
+			t.Errorf("removes the message of %v", got.Peers)
 		}
 	}
 }
 
-// A call to a peer does not follow from another peer's message, unless the model says so: neither
-// the bound of that chain nor its thread is for it.
-func TestOthersMessagesAreNoParents(t *testing.T) {
+// The answer to a question back is for who asked it, also if another peer's notice has its id.
+func TestANoticeTakesNoAnswerOfAQuestion(t *testing.T) {
 	d := newFakeDaemon(t)
 	d.addShelf()
-	p := startProgram(t, d, &Server{})
-	heads := make(chan client.NotifyParams, 9)
+	p, _ := attachedProgram(t, d, &Server{})
+	question := wire.NewMessageID()
+	d.answer(client.MethodTask, &client.Task{ID: wire.NewMessageID(), Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Questions: 1, Question: &client.Question{ID: question, Text: "Which branch?"}})
+	d.inboxOf(client.HeldMessage{Seq: 1, Envelope: copyFrom(question, kinds.KindNotify, &kinds.Notify{Topic: "other"}).Envelope})
+	sent := make(chan string, 9)
 	d.handleMethod(client.MethodNotify, func(_ context.Context, r *jsonrpc.Request) (any, error) {
 		var n client.NotifyParams
-		if err := r.ReadParams(&n); err != nil {
-			return nil, err
-		}
-		heads <- n
-		receipts := []client.Receipt{}
-		for _, to := range n.To.Names {
-			one := client.Receipt{To: to, ID: wire.NewMessageID(), State: client.Handed}
-			if !n.Parent.IsZero() {
-				one = client.Receipt{To: to, Error: kinds.Errorf(kinds.LoopDetected, "hops")}
-			}
-			receipts = append(receipts, one)
-		}
-		if n.To.List {
-			return receipts, nil
-		}
-		if receipts[0].Error != nil {
-			return nil, receipts[0].Error
-		}
-		return &receipts[0], nil
+		err := r.ReadParams(&n)
+		sent <- "notice"
+		return &client.Receipt{ID: n.ID, State: client.Handed}, err
 	})
-	shown := wire.NewMessageID()
-	p.server.parents.note(messageKey{shelf, shown})
-	for to, want := range map[string]wire.MessageID{"desk": {}, "desk/reviewer": {}, desk.String(): {}, "shelf": shown, "shelf/builder": shown, shelf.String(): shown} {
-		p.call("acp_notify", args{"to": to, "topic": "x"})
-		if got := await.Receive(t, "a notice", heads); got.Parent != want {
-			t.Errorf("to %s: parent %s, want %s", to, got.Parent, want)
+	d.handleMethod(client.MethodAnswer, func(_ context.Context, r *jsonrpc.Request) (any, error) {
+		var a client.AnswerParams
+		err := r.ReadParams(&a)
+		sent <- "answer"
+		return &client.Answered{ID: a.Ref, Delegation: wire.NewMessageID()}, err
+	})
+	reply := args{"id": question.String(), "text": "main"}
+	p.must("shown", "acp_inbox", nil)
+	p.must("question", "acp_task", args{"id": wire.NewMessageID().String()})
+	if r := p.fails(kinds.Invalid, "acp_reply", reply); !strings.Contains(r.Error.Message, "desk and shelf") {
+		t.Errorf("%+v", r.Error)
+	}
+	reply["from"] = "attic"
+	p.fails(kinds.NotFound, "acp_reply", reply)
+	for from, want := range map[string]string{"desk": "answer", "shelf": "notice"} {
+		reply["from"] = from
+		p.call("acp_reply", reply)
+		if got := await.Receive(t, "a message", sent); got != want {
+			t.Errorf("%s gets the %s", from, got)
 		}
 	}
-	r := p.must("sent", "acp_notify", args{"to": []string{"shelf", "desk"}, "topic": "x"})
-	if !strings.HasPrefix(r.said, "shelf: loop_detected") || !strings.Contains(r.said, "desk: handed") {
-		t.Errorf("%s", r.said)
-	}
-	p.fails(kinds.LoopDetected, "acp_notify", args{"to": "desk", "topic": "x", "about": shown.String()})
+	reply["from"], reply["status"] = "desk", "failed"
+	p.fails(kinds.Invalid, "acp_reply", reply)
 }

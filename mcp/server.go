@@ -33,7 +33,8 @@ type Server struct {
 
 	// FindSession returns how the session of the program with that name and version is woken, as
 	// [harness.FindSession] does. It is called once, when the program has said who it is, and
-	// only if the session attaches. Nil, or a nil session: nothing wakes it. An error goes to Log.
+	// only if the session attaches. Nil, or a nil session: nothing wakes it. An error goes to
+	// Log, and why nothing wakes the session to the daemon.
 	FindSession func(ctx context.Context, program, version string) (harness.Session, error)
 
 	// Log tells the operator of the agent program what went wrong, one line a call. Nil: nothing.
@@ -80,6 +81,9 @@ func (s *Server) prepare() {
 		s.calls.init()
 		s.requests.init()
 		s.agent.init()
+		if s.Attach != nil {
+			s.agent.problem = errAttaching
+		}
 		s.sdk = sdk.NewServer(&sdk.Implementation{Name: "acp", Title: "acpd", Version: cmp.Or(s.Version, "0")}, &sdk.ServerOptions{
 			Instructions: instructions,
 			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,9 @@ func (s *Server) callTask(ctx context.Context, call *toolCall) (*result, error) 
 	var a taskArguments
 	if err := call.readArguments(&a); err != nil {
 		return nil, err
+	}
+	if !slices.Contains([]string{"", "status", "wait", "result", "cancel"}, a.Do) {
+		return nil, kinds.Errorf(kinds.Invalid, "do: expected status, wait, result or cancel")
 	}
 	if a.ID == "" {
 		if a.Do != "" && a.Do != "status" {
@@ -53,9 +57,9 @@ func (s *Server) callTask(ctx context.Context, call *toolCall) (*result, error) 
 		}
 		return s.describeTask(ctx, task, a.Page, true)
 	case "cancel":
-		h := client.Head{ID: wire.NewMessageID(), Parent: s.Parent}
+		h := head{Head: client.Head{ID: wire.NewMessageID(), Parent: s.Parent}}
 		call.sent = h.ID
-		answer, err := withParent(h, false, "", func(h client.Head) (*client.CancelAnswer, error) {
+		answer, err := sendWith(ctx, s, h, func(h client.Head) (*client.CancelAnswer, error) {
 			return s.Daemon.Cancel(ctx, client.CancelParams{Head: h, Ref: id, Payload: kinds.EncodePayload(&kinds.Cancel{Reason: a.Reason})})
 		})
 		if err != nil {
@@ -100,10 +104,22 @@ func (s *Server) describeCancel(ctx context.Context, id wire.MessageID, answer *
 	if err != nil {
 		return nil, err
 	}
-	if !ack.Accepted {
-		return &result{State: "not cancelled", ID: id, Text: "The agent there did not give it up: " + string(ack.Code.Info().Code) + ". acp_task tells how it stands."}, nil
+	if ack.Accepted {
+		return &result{State: "cancelled", ID: id, Text: "The delegation was cancelled."}, nil
 	}
-	return &result{State: "cancelled", ID: id, Text: "The delegation was cancelled."}, nil
+	if task, err := twice(ctx, func(ctx context.Context) (*client.Task, error) { return s.Daemon.Task(ctx, id) }); err == nil && task.State.IsFinal() {
+		return &result{State: string(task.State), ID: id, Text: describeEnd(task.State) + " There is nothing to cancel: acp_task with do result shows how it ended."}, nil
+	}
+	return &result{State: "not cancelled", ID: id, Text: "The agent there did not give it up: " + string(nameCode(ack.Code)) + ". acp_task tells how it stands."}, nil
+}
+
+// describeEnd says how a delegation has ended.
+func describeEnd(state client.TaskState) string {
+	verb := "was"
+	if state == client.TaskFailed || state == client.TaskExpired {
+		verb = "has"
+	}
+	return fmt.Sprintf("The delegation %s %s.", verb, state)
 }
 
 // taskDetail is what programs get of a delegation.
@@ -122,6 +138,7 @@ func (s *Server) describeTask(ctx context.Context, t *client.Task, page int, wai
 		r.State, r.Text = "question", t.Peer+" asks back, and waits for the answer."
 		id, name := s.names.find(ctx, s, t.Peer)
 		s.parents.note(messageKey{id, q.ID})
+		s.replies.keepQuestion(messageKey{id, q.ID})
 		err := r.addPeerText(client.PeerMessage{
 			Peer: name, ID: id, Kind: kinds.KindQuery, Message: q.ID, Ref: t.ID, Payload: kinds.EncodePayload(&kinds.Query{Question: q.Text}),
 			Answer: "Answer it with acp_reply, id " + q.ID.String() + ".",
@@ -130,7 +147,9 @@ func (s *Server) describeTask(ctx context.Context, t *client.Task, page int, wai
 	}
 	switch {
 	case t.State.IsFinal():
-		r.Text = fmt.Sprintf("The delegation is %s.", t.State)
+		r.Text = describeEnd(t.State)
+	case t.Over:
+		r.Text = fmt.Sprintf("%s: no report is wanted, so nothing more comes.", t.State)
 	case t.Direction == client.Taken:
 		r.Text = fmt.Sprintf("%s: it waits for your acp_reply.", t.State)
 	case waited:
@@ -149,6 +168,9 @@ func (s *Server) describeTask(ctx context.Context, t *client.Task, page int, wai
 	}
 	if json.Unmarshal(payload.Object(), &said) == nil && said.Code != "" {
 		kind = kinds.KindError
+	}
+	if e, err := kinds.ParsePayload[kinds.Error](payload); kind == kinds.KindError && err == nil && isRefusal(e) {
+		r.State, r.Text = string(client.TaskRefused), describeEnd(client.TaskRefused)+" The agent there declined it."
 	}
 	id, name := s.names.find(ctx, s, t.Peer)
 	err := r.addPeerText(client.PeerMessage{
@@ -177,7 +199,7 @@ func (s *Server) listTasks(ctx context.Context, page int) (*result, error) {
 		state := "pending"
 		switch {
 		case c.isOver() && c.err != nil:
-			state = string(kinds.AsError(c.err).Code)
+			state = string(nameCode(kinds.AsError(c.err).Code))
 		case c.isOver():
 			state = "answered"
 		}
@@ -217,7 +239,7 @@ const tasksOfPage = 30
 func cutRows(n, rows, page int) (first, end int, err error) {
 	pages := max(1, (n+rows-1)/rows)
 	if page > pages {
-		return 0, 0, kinds.Errorf(kinds.Invalid, "page: there are %d", pages)
+		return 0, 0, kinds.Errorf(kinds.Invalid, "page: expected at most %d", pages)
 	}
 	first = (max(page, 1) - 1) * rows
 	return first, min(n, first+rows), nil

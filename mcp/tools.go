@@ -1,10 +1,10 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -13,8 +13,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -29,6 +27,7 @@ type tool struct {
 	description string
 	schema      jsontext.Value
 	readOnly    bool // it changes nothing
+	keeps       bool // it keeps what it sends while there is no daemon
 	always      bool // programs that show tools on demand show this one at once
 	call        func(*Server, context.Context, *toolCall) (*result, error)
 }
@@ -70,17 +69,17 @@ var tools = []*tool{
 	{
 		name: "acp_inbox", always: true, call: (*Server).callInbox,
 		description: `Read what peers sent you: queries and delegations that wait for acp_reply, notices, results. Nothing is removed but by ack.`,
-		schema:      schema(`"ack":{"type":"array","items":{"type":"string"},"description":"ids of messages that you have read: removes them"},"id":{"type":"string","description":"this message alone"},"page":{"type":"integer","description":"next of the page before"}`),
+		schema:      schema(`"ack":{"type":"array","items":{"type":"string"},"description":"ids of messages that you have read: removes them"},"id":{"type":"string","description":"this message alone"},"peer":{"type":"string","description":"only of this one"},"page":{"type":"integer","description":"next of the page before"}`),
 	},
 	{
-		name: "acp_reply", always: true, call: (*Server).callReply,
+		name: "acp_reply", always: true, keeps: true, call: (*Server).callReply,
 		description: `Answer a message of acp_inbox: the answer to a query, the result of a delegation, or a message back to the sender of a notice.`,
 		schema:      schema(`"id":{"type":"string"},"from":{"type":"string","description":"the sender, if ids are the same"},"text":{"type":"string"},"data":{"description":"JSON, beside the text"},"status":{"enum":["completed","failed","refused","partial"],"description":"default completed. partial: the delegation goes on"},"progress":{"type":"number","description":"of partial, 0 to 1"}`, "id", "text"),
 	},
 }
 
 const (
-	about  = `"about":{"type":"string","description":"id of the message that led to this call"},`
+	about  = `"about":{"type":"string","description":"id of the message that led to this call, or user: your user asked for it"},`
 	repeat = `"id":{"type":"string","description":"only to repeat a call that may have arrived"}`
 )
 
@@ -128,7 +127,7 @@ func (s *Server) runTool(ctx context.Context, call *toolCall) (r *result, err er
 			r, err = nil, kinds.Errorf(kinds.Internal, "acpctl mcp failed: its standard error says why")
 		}
 	}()
-	if err := s.awaitAttached(ctx); err != nil {
+	if err := s.awaitAttached(ctx); err != nil && !call.tool.keeps {
 		return nil, err
 	}
 	return call.tool.call(s, ctx, call)
@@ -163,10 +162,38 @@ func describeJSONError(err error) string {
 		case errors.Is(e.Err, json.ErrUnknownName):
 			return fmt.Sprintf("there is no argument %q", e.JSONPointer.LastToken())
 		case e.GoType != nil:
-			return fmt.Sprintf("%s is not of the right type", cutText(string(e.JSONPointer), 64))
+			return fmt.Sprintf("%s: expected %s, got %s", strings.TrimPrefix(cutText(string(e.JSONPointer), 64), "/"), nameGoType(e.GoType), nameJSONKind(e.JSONKind))
 		}
 	}
 	return cutText(err.Error(), 200)
+}
+
+func nameGoType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Int, reflect.Float64, reflect.Pointer:
+		return "a number"
+	}
+	return "an object"
+}
+
+func nameJSONKind(k jsontext.Kind) string {
+	switch k {
+	case '"':
+		return "text"
+	case '0':
+		return "a number"
+	case '[':
+		return "a list"
+	case '{':
+		return "an object"
+	}
+	return k.String()
 }
 
 // readID reads an id that the model gave.
@@ -176,57 +203,6 @@ func readID(name, text string) (wire.MessageID, error) {
 		return id, kinds.Errorf(kinds.Invalid, "%s: %v", name, err)
 	}
 	return id, nil
-}
-
-// newHead returns the head of a call to a peer: the id under which it is sent, and what it follows
-// from. given reports whether the model named that itself. Else the call follows from the newest
-// message of that peer that the session was shown; to is "" if the call goes to whoever sent the
-// newest message of all. A message of another peer is no guess: its thread is not for this one,
-// and its hops do not end what this one has no part in.
-func (s *Server) newHead(ctx context.Context, call *toolCall, to, id, about, thread string) (h client.Head, given bool, err error) {
-	h.ID = wire.NewMessageID()
-	if id != "" {
-		if h.ID, err = readID("id", id); err != nil {
-			return h, false, err
-		}
-	}
-	if about != "" {
-		if h.Parent, err = readID("about", about); err != nil {
-			return h, false, err
-		}
-		given = true
-	} else {
-		h.Parent = s.guessParent(ctx, to)
-	}
-	if h.Parent.IsZero() {
-		h.Thread = thread // with a parent, the conversation is the parent's
-	}
-	call.sent = h.ID
-	return h, given, nil
-}
-
-// guessParent returns what a call to a peer follows from, if the model does not say.
-func (s *Server) guessParent(ctx context.Context, to string) wire.MessageID {
-	var of identity.ID
-	if to != "" {
-		peer, _, _ := strings.Cut(to, "/")
-		if of, _ = s.names.find(ctx, s, peer); of == (identity.ID{}) {
-			return s.Parent
-		}
-	}
-	return cmp.Or(s.parents.newest(of).id, s.Parent)
-}
-
-// withParent calls send with h. If the daemon does not know the parent any more, and the model did
-// not name it, it calls send again without one.
-func withParent[R any](h client.Head, given bool, thread string, send func(client.Head) (R, error)) (R, error) {
-	r, err := send(h)
-	e, ok := errors.AsType[*kinds.Error](err)
-	if !ok || e.Code != kinds.NotFound || e.From != "" || given || h.Parent.IsZero() || !strings.HasPrefix(e.Message, "parent: ") {
-		return r, err
-	}
-	h.Parent, h.Thread = wire.MessageID{}, thread
-	return send(h)
 }
 
 // twice makes a call that does no harm if it runs twice, and makes it again if the daemon went

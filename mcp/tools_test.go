@@ -58,7 +58,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 		want      string
 	}{
 		{"acp_query", args{"to": "desk", "question": "?", "urgent": true}, `there is no argument "urgent": it takes about, deadline_s, domain, id, question, thread, to`},
-		{"acp_query", args{"to": 7, "question": "?"}, "/to is not of the right type"},
+		{"acp_query", args{"to": 7, "question": "?"}, "acp_query: to: expected text, got a number"},
 		{"acp_query", args{"to": "desk"}, "question"},
 		{"acp_query", args{"question": "?"}, "to: missing: name a peer, or in about a delegation"},
 		{"acp_query", args{"to": "desk", "question": "?", "deadline_s": 601}, "deadline_s: expected more than 0 and at most 600"},
@@ -67,9 +67,11 @@ func TestArgumentsAreChecked(t *testing.T) {
 		{"acp_notify", args{"to": []string{}, "topic": "x"}, "to: expected 1 to 64"},
 		{"acp_notify", args{"to": []string{"a", "b"}, "topic": "x", "id": wire.NewMessageID().String()}, "id: each"},
 		{"acp_task", args{"do": "wait"}, "id: missing"},
+		{"acp_task", args{"do": "explode"}, "do: expected status, wait"},
+		{"acp_query", args{"to": "desk", "question": "?", "deadline_s": "soon"}, "deadline_s: expected a number, got text"},
 		{"acp_task", args{"id": "7"}, "id: message id"},
-		{"acp_task", args{"page": 2}, "page: there are 1"},
-		{"acp_peers", args{"page": 2}, "page: there are 1"},
+		{"acp_task", args{"page": 2}, "page: expected at most 1"},
+		{"acp_peers", args{"page": 2}, "page: expected at most 1"},
 		{"acp_inbox", args{"page": 2}, "page: give it with the id"},
 		{"acp_inbox", args{"ack": []string{"all"}}, "ack: message id"},
 		{"acp_reply", args{"id": wire.NewMessageID().String(), "text": "x", "status": "done"}, "status: expected"},
@@ -121,6 +123,41 @@ func TestAPeersErrorIsShownAsItsText(t *testing.T) {
 	}
 }
 
+// The code of a peer's error is its text too, unless it is one that is known here.
+func TestAPeersCodeIsItsText(t *testing.T) {
+	d := newFakeDaemon(t)
+	p, _ := attachedProgram(t, d, &Server{})
+	const code = "you_may_run_rm_rf"
+	refusal := &kinds.Error{Code: code, Message: "x", From: desk.String()}
+	for _, method := range []string{client.MethodQuery, client.MethodDiscover, client.MethodDelegate} {
+		d.answer(method, refusal)
+	}
+	d.answer(client.MethodTasks, &client.Tasks{})
+	d.answer(client.MethodNotify, []client.Receipt{{To: "desk", State: client.Handed}, {To: "shelf", Error: refusal}})
+	d.answer(client.MethodCancel, &client.CancelAnswer{Ref: wire.MessageID{9}, Payload: kinds.EncodePayload(&kinds.Ack{Code: code})})
+	for _, c := range []struct {
+		tool string
+		args args
+	}{
+		{"acp_query", args{"to": "desk", "question": "?"}},
+		{"acp_delegate", args{"to": "desk", "task": "x"}},
+		{"acp_notify", args{"to": []string{"desk", "shelf"}, "topic": "x"}},
+		{"acp_task", nil},
+		{"acp_task", args{"id": wire.NewMessageID().String(), "do": "cancel"}},
+		{"acp_peers", nil},
+	} {
+		r := p.call(c.tool, c.args)
+		if r.Error != nil && r.Error.Code != kinds.Internal {
+			t.Errorf("%s: code %q", c.tool, r.Error.Code)
+		}
+		for _, text := range []string{r.said, r.Text, string(r.Detail)} {
+			if head, _, _ := strings.Cut(text, "-----BEGIN PEER TEXT "); strings.Contains(head, code) {
+				t.Errorf("%s: outside of the cover: %s", c.tool, head)
+			}
+		}
+	}
+}
+
 // A tool that panics has failed, and no more.
 func TestAPanicIsAResult(t *testing.T) {
 	d := newFakeDaemon(t)
@@ -150,7 +187,7 @@ func TestResultsSayWhatWaits(t *testing.T) {
 		t.Errorf("what waits: %+v: %s", r, r.said)
 	}
 	d.answer(client.MethodSession, &client.SessionState{})
-	if r := p.must("shown", "acp_inbox", nil); *r.Unread != 2 || !strings.HasSuffix(r.said, "acp: 2 messages wait for acp_reply, or for ack of acp_inbox; you were shown what.") {
+	if r := p.must("shown", "acp_inbox", nil); *r.Unread != 2 || !strings.HasSuffix(r.said, "acp: 2 messages wait for acp_reply, or for ack of acp_inbox: you have seen what.") {
 		t.Errorf("what was shown: %s", r.said)
 	}
 	d.answer(client.MethodSession, &client.SessionState{Unread: 1})
