@@ -30,8 +30,10 @@
 // sdk, with the virtual environment of make interop (../.interop/openintent), has the
 // published SDK do so over TCP, with acpd and with OpenIntent's reference server.
 //
-// The subcommand mcp measures what the tools of acpctl mcp cost over package client, and how
-// much memory and time to start the process takes.
+// The subcommand mcp measures what the tools of acpctl mcp cost over package client, how much
+// memory and time to start the process takes, how soon a notification wakes a session, and how
+// much memory a daemon takes for sessions. The program that is woken is this one: what a real
+// one adds is measured by make agents.
 //
 // The subcommand inside measures for how long each of the largest inputs of a peer's
 // agents holds up the daemon's other writes.

@@ -25,9 +25,10 @@ const (
 // acpctl mcp beside a program that uses package client.
 var mcpVariant = variant{name: "mcp", programs: []string{"acpd", "acpctl"}}
 
-// benchMCP measures what the tools of acpctl mcp cost beside the Go client, and the process.
+// benchMCP measures what the tools of acpctl mcp cost beside the Go client, the process, and how
+// soon it wakes a session.
 func benchMCP(ctx context.Context, out, log io.Writer) error {
-	return measureParts(ctx, mcpVariant, out, log, part{"acp_query and the client's query", measureToolQuery}, part{"start", measureToolStart})
+	return measureParts(ctx, mcpVariant, out, log, part{"acp_query and the client's query", measureToolQuery}, part{"start", measureToolStart}, part{"wake", measureWake})
 }
 
 // measureToolQuery asks by the tool and by the Go client in turn. An agent of this process
@@ -56,7 +57,7 @@ func measureToolQuery(f *fleet) ([]figure, error) {
 	case <-time.After(patience):
 		return nil, errors.New("the agent is not attached")
 	}
-	tools, err := startTools(ctx, f, near)
+	tools, err := startTools(ctx, f, near, plainProgram)
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +72,8 @@ func measureToolQuery(f *fleet) ([]figure, error) {
 			return nil, err
 		}
 		between := time.Now()
-		answer, err := tools.ask("tools/call", `{"name":"acp_query","arguments":{"to":"far","question":"`+strings.Repeat("?", 200)+`"}}`)
-		if err != nil {
+		if err := tools.call("acp_query", `{"to":"far","question":"`+strings.Repeat("?", 200)+`"}`, `"state":"answered"`); err != nil {
 			return nil, err
-		}
-		if !strings.Contains(answer, `"state":"answered"`) {
-			return nil, fmt.Errorf("acp_query: %s", answer)
 		}
 		if i < mcpQueries/5 {
 			continue // to warm up
@@ -101,7 +98,7 @@ func measureToolStart(f *fleet) ([]figure, error) {
 	start := figure{what: "start of acpctl mcp to the answer to initialize", unit: "ms", target: 60}
 	for range mcpStarts {
 		began := time.Now()
-		tools, err := startTools(f.ctx, f, near)
+		tools, err := startTools(f.ctx, f, near, plainProgram)
 		if err != nil {
 			return nil, err
 		}
@@ -121,10 +118,19 @@ type tools struct {
 	id  int
 }
 
+// agentProgram is what acpctl mcp knows of the program that starts it.
+type agentProgram struct {
+	name, version string
+	env           []string
+}
+
+// plainProgram is one that cannot be woken.
+var plainProgram = agentProgram{name: "bench", version: "1"}
+
 // startTools starts acpctl mcp on a home and begins a session.
-func startTools(ctx context.Context, f *fleet, h home) (*tools, error) {
-	t := &tools{cmd: exec.CommandContext(ctx, filepath.Join(f.bin, "acpctl"), "mcp", "--home", h.dir, "--attach")}
-	t.cmd.Env = newQuietEnv()
+func startTools(ctx context.Context, f *fleet, h home, p agentProgram, flags ...string) (*tools, error) {
+	t := &tools{cmd: exec.CommandContext(ctx, filepath.Join(f.bin, "acpctl"), append([]string{"mcp", "--home", h.dir, "--attach"}, flags...)...)}
+	t.cmd.Env = append(newQuietEnv(), p.env...)
 	t.cmd.Stderr = os.Stderr
 	var err error
 	if t.in, err = t.cmd.StdinPipe(); err != nil {
@@ -138,7 +144,7 @@ func startTools(ctx context.Context, f *fleet, h home) (*tools, error) {
 	if err := t.cmd.Start(); err != nil {
 		return nil, err
 	}
-	if _, err = t.ask("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`); err != nil {
+	if _, err = t.ask("initialize", fmt.Sprintf(`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":%q,"version":%q}}`, p.name, p.version)); err != nil {
 		return nil, err
 	}
 	_, err = io.WriteString(t.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n")
@@ -152,6 +158,18 @@ func (t *tools) ask(method, params string) (string, error) {
 		return "", err
 	}
 	return t.out.ReadString('\n')
+}
+
+// call calls a tool. It is an error if the answer does not contain a text.
+func (t *tools) call(tool, arguments, want string) error {
+	answer, err := t.ask("tools/call", `{"name":"`+tool+`","arguments":`+arguments+`}`)
+	if err == nil && !strings.Contains(answer, want) {
+		err = errors.New(answer)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", tool, err)
+	}
+	return nil
 }
 
 // stop ends the session and waits for the process.

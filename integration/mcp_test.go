@@ -288,6 +288,40 @@ func TestSessionsThatNeverStop(t *testing.T) {
 	}
 }
 
+// Three sessions on three machines that tell each other something in a ring end too, and none of
+// them is asked by the one that it tells. A session whose user asks for a call may go on.
+func TestARingOverThreeMachinesEnds(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	shelf := running(t, "shelf")
+	befriend(t, desk, shelf)
+	befriend(t, laptop, shelf)
+	names := []string{"desk", "laptop", "shelf"}
+	var sessions []*session
+	for _, m := range []*machine{desk, laptop, shelf} {
+		sessions = append(sessions, m.startSession("tester", "--attach"))
+		m.attached("tester")
+	}
+	for n := 0; ; n++ {
+		from, to := sessions[n%3], (n+1)%3
+		notice := map[string]any{"to": names[to] + "/tester", "topic": "ping"}
+		r := from.call("acp_notify", notice)
+		if r.Error == nil && n <= wire.MaxHops {
+			if shown := sessions[to].must("shown", "acp_inbox", nil); !strings.Contains(shown.Text, r.ID) {
+				t.Fatalf("notice %d is not in the inbox: %s", n, shown.said)
+			}
+			sessions[to].must("shown", "acp_inbox", map[string]any{"ack": []string{r.ID}})
+			continue
+		}
+		if n != wire.MaxHops+1 || r.Error == nil || r.Error.Code != "loop_detected" || !strings.Contains(r.Error.Message, " of "+names[(n+2)%3]+": ") {
+			t.Fatalf("notice %d: %s", n, r.said)
+		}
+		notice["about"] = "user"
+		from.must(arrived, "acp_notify", notice)
+		return
+	}
+}
+
 // A session answers now whoever may wake it, and others when it has a turn.
 func TestPeersHearWhoAnswersNow(t *testing.T) {
 	t.Parallel()
@@ -313,8 +347,12 @@ func TestPeersHearWhoAnswersNow(t *testing.T) {
 	if _, err := desk.Client.AllowWake(await.NewContext(t), client.WakeAllowParams{Peer: "laptop"}); err != nil {
 		t.Fatal(err)
 	}
-	if c := discover(); len(c.Sessions) > 0 {
+	if c := discover(); !slices.Equal(c.Sessions, []string{"reviewer"}) { // nothing can wake this one
 		t.Errorf("of who may wake it: %+v", c)
+	}
+	status, err := desk.Client.Status(await.NewContext(t))
+	if err != nil || !slices.Contains(status.Warnings, "reviewer cannot be woken: acpctl knows no way to wake this program") {
+		t.Errorf("the owner reads %q, %v", status.Warnings, err)
 	}
 }
 

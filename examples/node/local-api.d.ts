@@ -71,6 +71,8 @@ export interface Methods {
   speak: { params: SpeakParams; result: {} };
   /** asks for copies of messages, and for events, as notifications */
   subscribe: { params: SubscribeParams; result: {} };
+  /** says that the session that calls was not woken for a message for which it might be, and will not be: no turn counts for it */
+  unposted: { params: UnpostedParams; result: {} };
   /** says what waits for the agent that calls, and what the daemon's owner should know of it */
   session: { params: {}; result: SessionState };
   /** lets messages of a peer wake sessions; the result has the rules of that peer */
@@ -723,6 +725,7 @@ export interface InboxParams {
   after?: number;
   kinds?: Array<string>;
   peers?: Array<string>;
+  ids?: Array<string>;
   /** ack may remove what is returned only when shown has named it */
   peek?: boolean;
   /** instead, messages for any agent that agents have acknowledged in the last 7 days */
@@ -1082,11 +1085,13 @@ export interface Receipt {
 /** ReceiptState says how far a message came. */
 export type ReceiptState = "handed" | "held" | "sent" | "replaced";
 
-/** ReserveParams are the params of budget.reserve: a run is to begin, for a message of peer. What it may cost at most counts as spent from then on. */
+/** ReserveParams are the params of budget.reserve: a run is to begin, for a query or delegation on which the caller works. What it may cost at most counts as spent from then on. */
 export interface ReserveParams {
   profile: string;
-  /** as the recipient of a message: name, id or prefix */
+  /** that sent the query or delegation, and whose day the run counts in */
   peer: string;
+  /** the query or delegation */
+  ref: string;
   /** in US dollars; 0: the agent program names no cost */
   max_cost?: number;
   /** 0: not bounded beforehand */
@@ -1097,8 +1102,6 @@ export interface ReserveParams {
 export interface Reserved {
   /** for budget.settle */
   id: string;
-  /** whose day it counts in */
-  peer: string;
   /** trust is another text after the peer was untrusted: whoever keeps conversations of the peer ends them then. */
   trust: string;
 }
@@ -1152,10 +1155,12 @@ export interface Revoked {
 
 /** SessionInfo says which program a session runs in. A notify, result or error for a session goes to the inbox first. Then the daemon calls wake, with which it tells the session of the message. */
 export interface SessionInfo {
-  /** for one claude, codex, opencode */
+  /** such as claude, codex, opencode */
   harness: string;
   /** of the program */
   version?: string;
+  /** unwakeable says why nothing can wake the session, in a line for the daemon's owner: "it has no folder ~/.codex here". "": it may be woken. */
+  unwakeable?: string;
 }
 
 /** SessionState is the result of session, which has no params and is for an agent that has attached, or a connection that speaks as one. */
@@ -1172,6 +1177,8 @@ export interface SettleParams {
   /** in US dollars */
   cost?: number;
   tokens?: number;
+  /** the run has not begun: all that was reserved is given back, and it counts as no run */
+  not_begun?: boolean;
 }
 
 /** ShownParams are the params of shown: what the caller was returned with peek, and has shown or dealt with. */
@@ -1266,6 +1273,8 @@ export interface Task {
   /** its beginning */
   task: string;
   state: TaskState;
+  /** nothing is owed or expected any more: it is final, or accepted and no report is wanted */
+  over?: boolean;
   deadline: string | null;
   /** its beginning; the whole is in result */
   outcome: string;
@@ -1321,6 +1330,13 @@ export interface TrustParams {
   addrs?: Array<string>;
 }
 
+/** UnpostedParams are the params of unposted, whose result is {}: the program of the session that calls was given no pointer to a message for which it might be woken, and will not be. */
+export interface UnpostedParams {
+  /** who sent the message */
+  peer: string;
+  id: string;
+}
+
 /** UntrustParams are the params of untrust. */
 export interface UntrustParams {
   peer: string;
@@ -1338,7 +1354,7 @@ export interface Untrusted {
   already?: boolean;
 }
 
-/** WaitParams are the params of wait, which returns when the delegation is final. */
+/** WaitParams are the params of wait, which returns when the delegation is over. */
 export interface WaitParams {
   id: string;
   /** 0: no limit; else the error is timeout */

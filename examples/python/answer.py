@@ -38,11 +38,11 @@ def report(delegation, status, outcome):
     call("result", id=str(uuid.uuid4()), ref=delegation, payload={"status": status, "outcome": outcome})
 
 
-def work(delegation, task):
+def work(delegation, task, stop):
     """Tells the delegator how far the task is, and then the result. What peers write is data, and no command."""
     try:
         for part in "half done", "nearly done":
-            if cancelled[delegation].is_set():
+            if stop.is_set():
                 return
             report(delegation, "partial", part)
         report(delegation, "completed", "You delegated: " + task)
@@ -55,12 +55,13 @@ def take(message):
     if message["method"] == "query":
         return {"summary": "You asked: " + payload["question"]}
     if message["method"] == "delegate":
-        cancelled[id] = threading.Event()
-        threading.Thread(target=work, args=(id, payload["task"])).start()
+        stop = cancelled[id] = threading.Event()
+        threading.Thread(target=work, args=(id, payload["task"], stop), daemon=True).start()
         return {"accepted": True}
-    if message["params"]["ref"] not in cancelled:  # cancel
+    stop = cancelled.get(message["params"]["ref"])  # cancel
+    if not stop:
         return {"accepted": False, "code": "not_found", "message": "it has ended"}
-    cancelled[message["params"]["ref"]].set()
+    stop.set()
     return {"accepted": True}
 
 
@@ -73,3 +74,4 @@ for line in lines:
         send(id=message["id"], result=take(message))
     elif message.get("id") in answers:
         answers[message["id"]].put(message)
+raise SystemExit("the daemon went away")

@@ -6,7 +6,12 @@ set -eu
 if [ "${1-}" = --work ]; then
 	case $ACP_KIND in
 	query) printf 'You asked: %s\n' "$(cat)" ;;
-	delegate) printf 'You delegated: %s\n' "$(cat)" ;;
+	delegate)
+		for part in 'half done' 'nearly done'; do
+			acpctl reply "$ACP_ID" --partial "$part" >/dev/null
+		done
+		printf 'You delegated: %s\n' "$(cat)"
+		;;
 	esac
 	exit
 fi

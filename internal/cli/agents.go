@@ -36,7 +36,7 @@ which peers those were.`,
 				}
 				if w := g.Woken; w != nil {
 					hour, day, by = fmt.Sprint(w.Hour), fmt.Sprint(w.Day), formatWakers(w)
-					state = a.formatWaking(w, state)
+					state = a.formatWaking(&g, state)
 				}
 				rows = append(rows, []string{g.Name, ui.DashIfEmpty(program), a.FormatAge(g.Since), hour, day, by, state})
 			}
@@ -57,7 +57,11 @@ func formatWakers(w *client.Woken) string {
 }
 
 // formatWaking adds to the state of a session what keeps messages from waking it.
-func (a *app) formatWaking(w *client.Woken, state string) string {
+func (a *app) formatWaking(g *client.AgentState, state string) string {
+	w := g.Woken
+	if g.Session != nil && g.Session.Unwakeable != "" {
+		state += ", cannot be woken: " + g.Session.Unwakeable
+	}
 	if w.Waiting > 0 {
 		state += fmt.Sprintf(", %d to wake it", w.Waiting)
 	}

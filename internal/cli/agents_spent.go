@@ -18,6 +18,8 @@ func (a *app) addSpentFlag(cmd *cobra.Command) *cobra.Command {
 	list := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
+		case spent && (days < 1 || days > 31):
+			return frame.UsageErrorf("--days: %d: expected a number from 1 to 31", days)
 		case spent:
 			return a.showSpent(cmd.Context(), days)
 		case cmd.Flags().Changed("days"):

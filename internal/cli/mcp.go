@@ -46,11 +46,11 @@ with the session; delegations are the daemon's, and known to a session that is a
 also after a restart of the daemon.`,
 		Args: frame.NamedArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case name != "" && !attach:
+			if name != "" && !attach {
 				return frame.UsageErrorf("--name is the name of the agent: give --attach too")
-			case name != "" && identity.CheckName(name) != nil:
-				return frame.UsageErrorf("--name: %v", identity.CheckName(name))
+			}
+			if err := checkSessionName(name); err != nil {
+				return err
 			}
 			s := &mcp.Server{
 				Daemon: &a.Daemon, Version: a.version,
@@ -82,6 +82,20 @@ also after a restart of the daemon.`,
 	f.StringVar(&name, "name", "", "name of the agent, for PEER/AGENT (default: that of the program)")
 	f.StringVar(&listen, "http", "", "serve on this address of loopback instead, and print the URL, which is a secret")
 	return cmd
+}
+
+// checkSessionName checks the value of --name, "" if it is not given.
+func checkSessionName(name string) error {
+	if name == "" {
+		return nil
+	}
+	if err := identity.CheckName(name); err != nil {
+		return frame.UsageErrorf("--name: %w", err)
+	}
+	if identity.IsRoleName(name) {
+		return frame.UsageErrorf("--name: %s is the name of a role, which peers would not be shown: choose one like reviewer", name)
+	}
+	return nil
 }
 
 // serveMCP serves until the program closes the session, or a signal.

@@ -100,6 +100,9 @@ func (a *app) replyToTask(ctx context.Context, id wire.MessageID, r *reply, text
 		return a.sendReplyAsResult(ctx, id, r, text, data)
 	}
 	answered, err := a.Daemon.Answer(ctx, client.AnswerParams{Ref: id, Payload: kinds.EncodePayload(&kinds.Response{Summary: text, Data: data})})
+	if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotFound {
+		e.Message = strings.TrimPrefix(e.Message, "ref: ") // the name of a param, and of no argument
+	}
 	if err != nil {
 		return err
 	}

@@ -175,6 +175,11 @@ func (s *server) newRunner(ctx context.Context, p *profile.Profile, state string
 	if err := s.chooseTools(r); err != nil {
 		return nil, err
 	}
+	if r.Dir != "" && r.Tools == profile.ToolsWork {
+		if err := p.CheckPathsOutside(r.Dir); err != nil {
+			return nil, frame.UsageErrorf("--profile: %v", err)
+		}
+	}
 	return r, s.chooseConfinement(ctx, r)
 }
 
@@ -265,7 +270,7 @@ func (s *server) doWork(ctx context.Context, in *client.Inbound, prompt, domain 
 	ctx, cancel, limit := s.withLimit(ctx, in)
 	defer cancel()
 	answer, err := s.runner.Run(ctx, profile.Request{
-		Peer: in.From, Agent: in.FromAgent, Thread: in.Thread, Prompt: renderWork(in, s.runner.Profile.ACP), Progress: progress,
+		Peer: in.From, ID: in.ID, Agent: in.FromAgent, Thread: in.Thread, Prompt: renderWork(in, s.runner.Profile.ACP), Progress: progress,
 		Env: []string{"ACP_ID=" + in.ID.String(), "ACP_DEADLINE_MS=" + strconv.FormatInt(limit.Milliseconds(), 10)},
 	})
 	if _, ok := errors.AsType[*kinds.Error](err); err != nil && !ok {
@@ -307,11 +312,11 @@ func (a *profileAnswer) makeResult() wire.Payload {
 	})
 }
 
-// encodeToFit encodes the answer. It leaves out data that would leave no room for the text, and
-// cuts the text if it is still too long.
+// encodeToFit encodes the answer. It leaves out data that would leave no room for the text, or that
+// nests deeper than a message may, and cuts the text if it is still too long.
 func (a *profileAnswer) encodeToFit(encode func(text string, data jsontext.Value, cut bool) wire.Payload) wire.Payload {
 	data, cut := a.Data, false
-	if len(data) > maxPayload/2 {
+	if len(data) > maxPayload/2 || encode("", data, false).CheckShape() != nil {
 		data, cut = nil, true
 	}
 	o := &commandOutput{text: []byte(a.Text), cut: cut}

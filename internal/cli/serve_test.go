@@ -22,6 +22,22 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
+// An agent program cannot make its answer one that no daemon takes.
+func TestAnswersOfProgramsCanBeSent(t *testing.T) {
+	deep := strings.Repeat(`{"a":`, 2000) + "1" + strings.Repeat("}", 2000)
+	for _, data := range []string{deep, `{"a":"` + strings.Repeat("x", maxPayload) + `"}`, `{"a":1}`} {
+		a := &profileAnswer{Text: strings.Repeat("é", 3<<20) + "\xc3", Data: jsontext.Value(data)}
+		for kind, p := range map[string]wire.Payload{kinds.KindResponse: a.makeResponse(), kinds.KindResult: a.makeResult()} {
+			if err := checkPayloadOfKind(kind, p); err != nil || len(p) > maxPayload {
+				t.Errorf("%s with %.20s: %d bytes, %v", kind, data, len(p), err)
+			}
+			if kept := strings.Contains(string(p), `"data":{"a":1}`); kept != (len(data) < 100) {
+				t.Errorf("%s with %.20s: kept: %v", kind, data, kept)
+			}
+		}
+	}
+}
+
 func TestAgentName(t *testing.T) {
 	for command, want := range map[string]string{
 		"cat":                       "cat",

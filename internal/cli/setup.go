@@ -15,7 +15,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness/setup"
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
@@ -45,13 +44,19 @@ needs a typed yes:
      text to peers by itself, so --yes does not answer this one.
   4. a paragraph about the tools in the user's instructions (CLAUDE.md, AGENTS.md)
 
+In a change, … stands for what stays of a line.
 What else stands in these files stays as it is, byte for byte. What they were before is kept
 in $XDG_STATE_HOME/acpctl/setup, usually ~/.local/state/acpctl/setup, and --undo goes back.
 Run setup again after acpctl has moved.
 
 Without a program it lists the programs: their versions, whether they are connected (yes, no,
 broken, or other: their server acp is something else), and the file that says so.`,
-		Args: frame.NamedArgs("[PROGRAM]"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return errors.New("connect one program at a time")
+			}
+			return frame.NamedArgs("[PROGRAM]")(cmd, args)
+		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				programs = nil
@@ -104,14 +109,12 @@ func countFlags(cmd *cobra.Command, names ...string) (n int) {
 
 // findSetupOptions returns what setup has to know of this user and this acpctl.
 func (a *app) findSetupOptions(flags *setupFlags) (o setup.Options, err error) {
-	if flags.name != "" {
-		if err := identity.CheckName(flags.name); err != nil {
-			return o, frame.UsageErrorf("--name: %w", err)
-		}
+	if err := checkSessionName(flags.name); err != nil {
+		return o, err
 	}
 	o.Getenv, o.Agent = os.Getenv, flags.name
 	if o.Home, err = os.UserHomeDir(); err != nil {
-		return o, fmt.Errorf("setup: find the home directory: %w", err)
+		return o, fmt.Errorf("setup: find the home directory: %w: set HOME to it", err)
 	}
 	o.State = filepath.Join(o.Home, ".local", "state")
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
@@ -155,6 +158,9 @@ func (a *app) setUp(ctx context.Context, name string, o setup.Options, flags *se
 		return frame.UsageErrorf("%w", err)
 	}
 	asks := !flags.yes && !flags.dryRun
+	if asks && !a.InTTY && flags.wake {
+		return frame.UsageErrorf("--wake asks a question, and standard input is no terminal: run it at one; for the rest: acpctl setup %s --yes", name)
+	}
 	if asks && !a.InTTY {
 		return a.refuseToAsk(plan)
 	}
@@ -281,7 +287,7 @@ var errNotYes = errors.New("the answer was not yes")
 func (a *app) requireYes(ctx context.Context) error {
 	fmt.Fprint(a.Err, "Type yes: ")
 	answer, err := a.ReadLine(ctx)
-	if err == nil && !strings.EqualFold(answer, "yes") && !strings.EqualFold(answer, "y") {
+	if err == nil && !strings.EqualFold(answer, "yes") {
 		err = errNotYes
 	}
 	return err

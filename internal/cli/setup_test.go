@@ -53,7 +53,7 @@ func TestSetupAsks(t *testing.T) {
 	if entries, _ := os.ReadDir(home); len(entries) != 2 {
 		t.Errorf("yes and the end of input: %+v, %v", got, entries)
 	}
-	got = f.RunInteractive("no\nno\nY\n", "setup", "claude")
+	got = f.RunInteractive("no\ny\nYES\n", "setup", "claude")
 	settings := readText(t, filepath.Join(home, ".claude", "settings.json"))
 	if got.Code != 0 || settings != "" || !strings.Contains(got.Err, "And acp_query, acp_delegate and acp_notify?") || readText(t, filepath.Join(home, ".claude", "CLAUDE.md")) == "" {
 		t.Errorf("%+v\n%s", got, settings)
@@ -94,6 +94,9 @@ func TestSetupWake(t *testing.T) {
 	})
 	if got := f.Run("setup", "codex", "--yes", "--wake"); got.Code != 2 || len(told) > 0 {
 		t.Errorf("--yes --wake: %+v, %+v", got, told)
+	}
+	if got := f.Run("setup", "codex", "--wake"); got.Code != 2 || !strings.Contains(got.Err, "for the rest: acpctl setup codex --yes") {
+		t.Errorf("without a terminal: %+v", got)
 	}
 	got := f.RunInteractive("yes\nyes\nno\nno\nno\n", "setup", "codex", "--wake")
 	if got.Code != 1 || len(told) > 0 || !strings.Contains(got.Err, "the answer was not yes, so answers wake no session") {

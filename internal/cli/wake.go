@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"context"
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
@@ -46,6 +49,7 @@ nobody watches.`,
 			if err != nil {
 				return err
 			}
+			a.tellOfSessions(cmd.Context(), p.Agent)
 			return a.printWakeRules(rules)
 		},
 	}
@@ -55,6 +59,23 @@ nobody watches.`,
 	f.BoolVar(&p.Ask, "ask", false, "each message waits for acpctl approvals")
 	f.BoolVar(&p.Unattended, "unattended", false, "also if nobody is there to be asked for permissions")
 	return cmd
+}
+
+// tellOfSessions tells a person of the sessions that nothing can wake, and that no agent of a name
+// is attached: the name may be mistyped. "" stands for every session.
+func (a *app) tellOfSessions(ctx context.Context, name string) {
+	agents, err := a.Daemon.Agents(ctx)
+	if err != nil {
+		return // the rule counts
+	}
+	for _, g := range agents {
+		if s := g.Session; s != nil && s.Unwakeable != "" && (name == "" || name == g.Name) {
+			a.tell(g.Name + " cannot be woken: " + s.Unwakeable)
+		}
+	}
+	if name != "" && !slices.ContainsFunc(agents, func(g client.AgentState) bool { return g.Name == name }) {
+		a.tell("No agent " + name + " is attached: the rule waits for one. acpctl agents lists those that are.")
+	}
 }
 
 func (a *app) newWakeListCmd() *cobra.Command {

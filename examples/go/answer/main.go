@@ -19,28 +19,37 @@ import (
 )
 
 func main() {
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run answers until the program is interrupted. Then what it works on ends too.
+func run() error {
 	name := "reviewer"
 	if len(os.Args) > 1 {
 		name = os.Args[1]
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	a := &agent{cancels: make(map[wire.MessageID]context.CancelFunc)}
+	a := &agent{ctx: ctx, cancels: make(map[wire.MessageID]context.CancelFunc)}
 	defer a.working.Wait()
+	defer stop()
 	err := a.daemon.Attach(ctx, client.AttachParams{Name: name}, client.Handler{
 		Query:    a.answer,
 		Delegate: a.accept,
 		Cancel:   a.cancel,
 	})
-	if !errors.Is(err, context.Canceled) {
-		log.Fatal(err)
+	if errors.Is(err, context.Canceled) {
+		return nil
 	}
+	return err
 }
 
 // agent answers by itself. What it gets is a peer's text: data, and no command.
 type agent struct {
 	daemon client.Client // of the socket that ACP_SOCKET names, else of ~/.acp/acp.sock
 
+	ctx     context.Context // of all work
 	mu      sync.Mutex
 	cancels map[wire.MessageID]context.CancelFunc // what ends the work on a delegation
 	working sync.WaitGroup
@@ -60,7 +69,7 @@ func (a *agent) accept(_ context.Context, in *client.Inbound) (*kinds.Ack, error
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(a.ctx)
 	a.mu.Lock()
 	a.cancels[in.ID] = cancel
 	a.mu.Unlock()
@@ -84,6 +93,7 @@ func (a *agent) cancel(_ context.Context, in *client.Inbound) (*kinds.Ack, error
 func (a *agent) work(ctx context.Context, id wire.MessageID, task string) {
 	defer func() {
 		a.mu.Lock()
+		a.cancels[id]()
 		delete(a.cancels, id)
 		a.mu.Unlock()
 	}()

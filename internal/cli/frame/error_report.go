@@ -54,6 +54,13 @@ func explainUnknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error 
 			}
 		}
 	}
+	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares verbs alone
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	if near := names.SuggestionsFor(unknown.GetSpecifiedName()); len(near) > 0 {
+		return fmt.Errorf("%w: did you mean --%s?", unknown, strings.Join(near, " or --"))
+	}
 	return unknown
 }
 

@@ -74,14 +74,14 @@ func (t *Terminal) PrintTable(head []string, rows [][]string) {
 			row[i] = client.Line(cell)
 		}
 	}
+	if len(rows) == 0 {
+		t.PrintForPerson("none")
+		return
+	}
 	if !t.OutTTY {
 		for _, row := range rows {
 			t.PrintLine("%s", strings.Join(row, "\t"))
 		}
-		return
-	}
-	if len(rows) == 0 {
-		t.PrintForPerson("none")
 		return
 	}
 	width := make([]int, len(head))

@@ -1,6 +1,9 @@
 package ui
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestColoursCanBeRefused(t *testing.T) {
 	t.Setenv("TERM", "xterm")
@@ -11,5 +14,17 @@ func TestColoursCanBeRefused(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	if NewTerminal().Colours {
 		t.Error("colours in spite of NO_COLOR")
+	}
+}
+
+// A person who pipes an empty list is told so; what reads the list is not.
+func TestAnEmptyListIsTold(t *testing.T) {
+	for _, toPerson := range []bool{false, true} {
+		var out, err strings.Builder
+		terminal := Terminal{Out: &out, Err: &err, ErrTTY: toPerson}
+		terminal.PrintTable([]string{"NAME"}, nil)
+		if said := err.String() == "none\n"; out.Len() > 0 || said != toPerson {
+			t.Errorf("%q, %q", out.String(), err.String())
+		}
 	}
 }

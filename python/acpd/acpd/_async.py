@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import uuid
@@ -13,15 +14,12 @@ from ._connection import Connection
 from ._convert import describe_error, make_error
 from ._error import Error, TaskFailed
 from ._messages import PARENT, AsyncWork, Message, Question, current_parent, make_response, make_result, over
-from ._socket import StrPath, find_socket
+from ._socket import StrPath, closed, find_socket
 
 log = logging.getLogger("acpd")
 
 INHERIT: Any = object()
 """The parent is the message that led to the call."""
-
-FINAL = ("refused", "completed", "failed", "cancelled", "expired")
-"""The states of a delegation that do not change any more."""
 
 _AWAY = (DaemonUnavailable, Unreachable, Overloaded, Timeout)
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
@@ -66,6 +64,7 @@ class AsyncClient:
         self._patience, self._reconnect = patience, reconnect
         self._connection: Optional[Connection] = None
         self._connecting = asyncio.Lock()
+        self._closes = 0  # how often it was closed
         self._attachment: Optional[AsyncAttachment] = None
         self._wrap: Callable[[types.Inbound], AsyncWork] = lambda envelope: AsyncWork(envelope, self)
 
@@ -76,9 +75,10 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Detaches the agent, if there is one, and ends the connection."""
+        """Detaches the agent, if there is one, and ends the connection, and the calls under way with DaemonUnavailable. A later call connects again."""
         if self._attachment:
             await self._attachment.close()
+        self._closes += 1
         if self._connection:
             await self._connection.close()
             self._connection = None
@@ -223,8 +223,11 @@ class AsyncClient:
 
     async def ack(self, *messages: Union[str, types.HeldMessage]) -> int:
         """Removes messages that inbox has returned, which may also be named by their ids, and returns how many."""
-        ids = [m if isinstance(m, str) else m["envelope"]["id"] for m in messages]
-        return int((await self._within(0, "ack", {"ids": ids}))["removed"]) if ids else 0
+        ids: dict[str, list[str]] = {}  # by their peers, because another peer's message may have the same one
+        for m in messages:
+            peer, id = ("", m) if isinstance(m, str) else (m["envelope"]["from"], m["envelope"]["id"])
+            ids.setdefault(peer, []).append(id)
+        return sum([int((await self._within(0, "ack", {"ids": of, "peers": [peer] if peer else []}))["removed"]) for peer, of in ids.items()])
 
     async def _send(
         self, method: str, params: dict[str, Any], id: Optional[str], thread: Optional[str], parent: Optional[str], wait: float, *, draw: bool = True
@@ -261,7 +264,9 @@ class AsyncClient:
 
     async def _connect(self) -> Connection:
         """Returns the connection, with the agent attached if there is one."""
+        closes = self._closes
         async with self._connecting:
+            self._check_open(closes)
             old, agent = self._connection, self._attachment
             if old and not old.ended:
                 if agent and agent._on is not old:
@@ -274,17 +279,24 @@ class AsyncClient:
                     await agent._attach_on(fresh, self._patience)
                 elif speaker := self._speaker():
                     await fresh.call("speak", speaker, patience=self._patience)
+                self._check_open(closes)
             except BaseException:
                 await fresh.close()
                 raise
             self._connection = fresh
             return fresh
 
-    async def _await_daemon(self, until: float) -> None:
+    def _check_open(self, closes: int) -> None:
+        """Raises if the client was closed more often than that."""
+        if self._closes > closes:
+            raise closed()
+
+    async def _await_daemon(self, until: float, closes: int) -> None:
         """Waits until the daemon can be called again. At that time of the loop it raises why not."""
         loop, pause = asyncio.get_running_loop(), _SHORTEST_PAUSE
         while True:
             await asyncio.sleep(pause)
+            self._check_open(closes)
             try:
                 await self._connect()
                 return
@@ -376,7 +388,7 @@ class AsyncClient:
     async def _is_over(self, ref: str) -> bool:
         """Says whether a delegation has ended."""
         try:
-            return (await self._within(0, "task", {"id": ref}))["state"] in FINAL
+            return bool((await self._within(0, "task", {"id": ref})).get("over"))
         except NotFound:
             return True
 
@@ -403,7 +415,7 @@ class AsyncDelegation:
             task = await self._wait({"after_partials": seen})
             if task.get("partials", 0) > seen and "partial" in task:
                 yield task["partial"]
-            if task["state"] in FINAL:
+            if task.get("over"):
                 return
             seen = task.get("partials", 0)
 
@@ -412,7 +424,7 @@ class AsyncDelegation:
         seen = 0
         while True:
             task = await self._wait({"after_questions": seen})
-            if task["state"] in FINAL:
+            if task.get("over"):
                 return
             if task.get("questions", 0) > seen and "question" in task:
                 yield task["question"]
@@ -425,6 +437,8 @@ class AsyncDelegation:
     async def result(self, *, timeout: Optional[float] = None) -> types.Result:
         """Waits until the delegation is over, and returns its result. Raises TaskFailed, or the error of its code; after timeout seconds Timeout."""
         task = await self._wait(without_none(timeout_ms=millis(timeout)))
+        if task["state"] == "accepted":
+            raise Invalid("result: none comes: the delegation was given with report_back=False")
         said = task.get("result")
         if task["state"] == "completed":
             return cast(types.Result, said or {"status": "completed", "outcome": task["outcome"]})
@@ -445,6 +459,7 @@ class AsyncDelegation:
         client, loop = self._client, asyncio.get_running_loop()
         timeout_ms = params.get("timeout_ms")
         deadline = None if timeout_ms is None else loop.time() + timeout_ms / 1000
+        closes = client._closes
         gone: Optional[float] = None  # since when no wait has lasted
         while True:
             began = loop.time()
@@ -461,7 +476,7 @@ class AsyncDelegation:
             now = loop.time()
             gone = gone if gone is not None and now - began < 1 else now
             until = min(gone + client._reconnect, deadline or float("inf"))
-            await client._await_daemon(until)
+            await client._await_daemon(until, closes)
             if deadline is not None:
                 params = {**params, "timeout_ms": millis(max(0, deadline - loop.time()))}
 
@@ -476,6 +491,7 @@ class AsyncAttachment:
         self._called_off: set[str] = set()
         self._reporting: set[str] = set()  # what has ended, and is being told to who delegated it
         self._keeping: Optional[asyncio.Task[None]] = None
+        self._closing: Optional[asyncio.Task[None]] = None
         self._on: Optional[Connection] = None
 
     @property
@@ -496,14 +512,16 @@ class AsyncAttachment:
     async def wait(self) -> None:
         """Waits until the agent is closed. Raises what keeps it from being attached again."""
         if self._keeping:
-            try:
-                await asyncio.shield(self._keeping)
-            except asyncio.CancelledError:
-                if not self._keeping.cancelled():
-                    raise
+            await asyncio.wait([self._keeping])
+            if not self._keeping.cancelled():
+                self._keeping.result()
 
     async def close(self) -> None:
-        """Detaches the agent. What it works on is cancelled, and those who delegated it are told."""
+        """Detaches the agent. What it works on is cancelled, also a handler that calls this, and those who delegated it are told."""
+        self._closing = self._closing or asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         if self._client._attachment is not self:
             return
         for ref, task in list(self._work.items()):
@@ -579,11 +597,19 @@ class AsyncAttachment:
         try:
             payload = make_result(await handler(work))
         except asyncio.CancelledError:
-            method, payload = "error", {"code": "no_agent", "message": "the agent was stopped while it worked on this"}
+            payload = {"code": "no_agent", "message": "the agent was stopped while it worked on this"}
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_WORDS):
+                    await self._end(work, "error", payload)
+            raise
         except Exception as e:
             method, payload = "error", describe_error(e)
             if not isinstance(e, Error):
                 log.exception("delegation %s: the handler failed", work.id)
+        await self._end(work, method, payload)
+
+    async def _end(self, work: AsyncWork, method: str, payload: dict[str, Any]) -> None:
+        """Reports the end of a delegation, if its delegator wants to hear it."""
         if work.id in self._called_off:  # the peer has ended it
             self._called_off.discard(work.id)
         elif work.payload.get("report_back", True):

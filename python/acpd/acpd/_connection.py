@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Awaitable, Callable
@@ -38,6 +39,7 @@ class Connection:
         self._waiting: dict[int, tuple[asyncio.Future[Any], int]] = {}  # answers, and how long the lines of their calls are
         self._serving: dict[Any, asyncio.Task[None]] = {}
         self._last_id = 0
+        self._writing = asyncio.Lock()  # of the calls: at most one line more than fits is in memory
         self._ended = asyncio.Event()
         self._read = asyncio.create_task(self._read_lines())
 
@@ -65,26 +67,36 @@ class Connection:
             raise unavailable(f"{method}: the daemon went away")
         self._last_id += 1
         number = self._last_id
-        line = encode({"id": number, "method": method, **({} if params is None else {"params": params})})
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = answer, len(line)
         try:
-            self._writer.write(line)
             async with asyncio.timeout(patience):
+                async with self._writing:
+                    await self._drain(method)
+                    line = encode({"id": number, "method": method, **({} if params is None else {"params": params})})
+                    self._waiting[number] = answer, len(line)
+                    self._writer.write(line)
                 return await answer
         except TimeoutError as e:
             if isinstance(e, Error):  # it is the answer
                 raise
+            delivered = "unknown" if number in self._waiting else "no"
             self._notify_cancel(number)
-            raise unavailable(f"{method}: the daemon has not answered for {patience:g} s: look at its log", delivered="unknown") from e
+            raise unavailable(f"{method}: the daemon has not answered for {patience:g} s: look at its log", delivered=delivered) from e
         except asyncio.CancelledError:
             self._notify_cancel(number)
             raise
         finally:
-            del self._waiting[number]
+            self._waiting.pop(number, None)
+
+    async def _drain(self, method: str) -> None:
+        """Waits until the daemon has read so much that another line may be written."""
+        with contextlib.suppress(OSError):
+            await self._writer.drain()
+        if self.ended:
+            raise unavailable(f"{method}: the daemon went away")
 
     def _notify_cancel(self, number: int) -> None:
-        if not self.ended:
+        if number in self._waiting and not self.ended:
             self._writer.write(encode({"method": "rpc.cancel", "params": {"id": number}}))
 
     async def close(self) -> None:
@@ -102,17 +114,18 @@ class Connection:
 
     async def _read_lines(self) -> None:
         try:
-            while line := await self._reader.readline():
-                if isinstance(message := json.loads(line), dict):
-                    self._take(message)
-        except (OSError, ValueError):  # broken, over MAX_LINE, or no JSON
-            pass
+            # It may be broken, or a line over MAX_LINE, or no JSON, or with members of other types.
+            with contextlib.suppress(OSError, ValueError, RecursionError, TypeError, AttributeError):
+                while line := await self._reader.readline():
+                    if isinstance(message := json.loads(line), dict):
+                        self._take(message)
+            self._writer.transport.abort()  # unless close has cancelled this, nobody reads what is still to be written
         finally:
             self._ended.set()
             self._writer.close()
             for answer, _ in self._waiting.values():
                 if not answer.done():
-                    answer.set_exception(unavailable("the daemon went away before it answered: whether the call took effect is unknown", delivered="unknown"))
+                    answer.set_exception(unavailable("the connection ended before the daemon answered: whether the call took effect is unknown", delivered="unknown"))
             for task in list(self._serving.values()):
                 task.cancel()
 

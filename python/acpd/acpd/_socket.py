@@ -14,6 +14,11 @@ def unavailable(message: str, *, retryable: bool = True, delivered: str = "no") 
     return DaemonUnavailable(message, retryable=retryable, details={"delivered": delivered})
 
 
+def closed() -> DaemonUnavailable:
+    """Returns the error of a call that was under way when its client was closed."""
+    return unavailable("the client was closed: whether the call took effect is unknown", retryable=False, delivered="unknown")
+
+
 def find_socket(socket: Optional[StrPath]) -> str:
     """Returns the path of the socket to use: the one given, else ``$ACP_SOCKET``, else that of the agents' folder in ``$ACP_HOME``, else in ``~/.acp``.
 

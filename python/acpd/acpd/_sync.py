@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from . import types
 from ._async import INHERIT, AsyncAttachment, AsyncClient, AsyncDelegation, Peers, QuestionLike, TaskLike
 from ._error import Error
 from ._messages import Message, Question, Work
-from ._socket import StrPath
+from ._socket import StrPath, closed
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -29,7 +30,9 @@ async def _in_thread(function: Callable[[M], T], message: M) -> T:
         try:
             value = function(message)
         except BaseException as e:
-            outcome: tuple[Callable[[Any], None], Any] = (answer.set_exception, e if isinstance(e, Exception) else RuntimeError(repr(e)))
+            if isinstance(e, StopIteration) or not isinstance(e, Exception):  # what no future takes
+                e = RuntimeError(repr(e))
+            outcome: tuple[Callable[[Any], None], Any] = (answer.set_exception, e)
         else:
             outcome = (answer.set_result, value)
         try:
@@ -78,15 +81,13 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """As `AsyncClient.close`. A later call connects again."""
-        with self._lock:
-            loop, thread = self._loop, self._thread
-            self._loop = self._thread = None
-        if loop and thread:
-            asyncio.run_coroutine_threadsafe(self._async.close(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            if thread is not threading.current_thread():
-                thread.join()
+        """As `AsyncClient.close`."""
+        with self._lock:  # until the loop has ended: a call that starts now gets a new one
+            if self._loop and self._thread:
+                asyncio.run_coroutine_threadsafe(self._async.close(), self._loop).result()
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join()
+                self._loop = self._thread = None
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
         """Runs a call in the client's own event loop."""
@@ -98,6 +99,8 @@ class Client:
             answer = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             return answer.result()
+        except concurrent.futures.CancelledError:
+            raise closed() from None
         except BaseException:  # such as KeyboardInterrupt: the call is given up
             answer.cancel()
             raise

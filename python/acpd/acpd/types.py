@@ -54,8 +54,9 @@ class Acked(TypedDict):
 class SessionInfo(TypedDict):
     """SessionInfo says which program a session runs in. A notify, result or error for a session goes to the inbox first. Then the daemon calls wake, with which it tells the session of the message."""
 
-    harness: str  # for one claude, codex, opencode
+    harness: str  # such as claude, codex, opencode
     version: NotRequired[str]  # of the program
+    unwakeable: NotRequired[str]  # unwakeable says why nothing can wake the session, in a line for the daemon's owner: "it has no folder ~/.codex here". "": it may be woken.
 
 
 class Agent(TypedDict):
@@ -392,6 +393,7 @@ class Task(TypedDict):
     agent: NotRequired[str]  # taken, accepted and open: the attached name that works on it
     task: str  # its beginning
     state: TaskState
+    over: NotRequired[bool]  # nothing is owed or expected any more: it is final, or accepted and no report is wanted
     deadline: Union[str, None]
     outcome: str  # its beginning; the whole is in result
     partials: NotRequired[int]  # how many have come
@@ -615,6 +617,7 @@ class InboxParams(TypedDict):
     after: NotRequired[int]  # only what has a higher sequence number
     kinds: NotRequired[list[str]]
     peers: NotRequired[list[str]]
+    ids: NotRequired[list[str]]
     peek: NotRequired[bool]  # ack may remove what is returned only when shown has named it
     taken: NotRequired[bool]  # instead, messages for any agent that agents have acknowledged in the last 7 days
 
@@ -920,10 +923,11 @@ class Receipt(TypedDict):
 
 
 class ReserveParams(TypedDict):
-    """ReserveParams are the params of budget.reserve: a run is to begin, for a message of peer. What it may cost at most counts as spent from then on."""
+    """ReserveParams are the params of budget.reserve: a run is to begin, for a query or delegation on which the caller works. What it may cost at most counts as spent from then on."""
 
     profile: str
-    peer: str  # as the recipient of a message: name, id or prefix
+    peer: str  # that sent the query or delegation, and whose day the run counts in
+    ref: str  # the query or delegation
     max_cost: NotRequired[float]  # in US dollars; 0: the agent program names no cost
     max_tokens: NotRequired[int]  # 0: not bounded beforehand
 
@@ -932,7 +936,6 @@ class Reserved(TypedDict):
     """Reserved is the result of budget.reserve."""
 
     id: str  # for budget.settle
-    peer: str  # whose day it counts in
     trust: str  # trust is another text after the peer was untrusted: whoever keeps conversations of the peer ends them then.
 
 
@@ -972,6 +975,7 @@ class SettleParams(TypedDict):
     id: str
     cost: NotRequired[float]  # in US dollars
     tokens: NotRequired[int]
+    not_begun: NotRequired[bool]  # the run has not begun: all that was reserved is given back, and it counts as no run
 
 
 class ShownParams(TypedDict):
@@ -1076,6 +1080,13 @@ class TrustParams(TypedDict):
     addrs: NotRequired[list[str]]  # host:port, instead of those it had; absent leaves them, empty leaves none
 
 
+class UnpostedParams(TypedDict):
+    """UnpostedParams are the params of unposted, whose result is {}: the program of the session that calls was given no pointer to a message for which it might be woken, and will not be."""
+
+    peer: str  # who sent the message
+    id: str
+
+
 class UntrustParams(TypedDict):
     """UntrustParams are the params of untrust."""
 
@@ -1093,7 +1104,7 @@ class Untrusted(TypedDict):
 
 
 class WaitParams(TypedDict):
-    """WaitParams are the params of wait, which returns when the delegation is final."""
+    """WaitParams are the params of wait, which returns when the delegation is over."""
 
     id: str
     timeout_ms: NotRequired[int]  # 0: no limit; else the error is timeout

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any, Optional
 
@@ -147,6 +148,11 @@ class FakeDaemon:
                     return
                 if answer:
                     connection.sendall(json.dumps({"jsonrpc": "2.0", "id": message.get("id"), **answer}).encode() + b"\n")
+
+    def say(self, kind: str, payload: dict[str, Any]) -> None:
+        """Sends a message of laptop on the first connection."""
+        message = {"v": 1, "id": str(uuid.uuid4()), "kind": kind, "payload": payload, "name": "laptop"}
+        self.open[0].sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": kind, "params": message}).encode() + b"\n")
 
     def drop(self) -> None:
         """Ends all connections."""

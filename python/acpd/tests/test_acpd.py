@@ -7,7 +7,9 @@ import gc
 import json
 import os
 import signal
+import socket
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -203,6 +205,11 @@ class TestErrors(Case):
             client.query("desk", "fail")
         self.assertNotIn("secret", str(internal.exception))
 
+    def test_an_iterator_that_has_ended(self) -> None:
+        self.agent(desk, "reviewer", query=lambda q: next(iter([])))
+        with self.assertLogs("acpd", "ERROR"), self.assertRaises(acpd.Internal):
+            self.client(laptop).query("desk", "What?", deadline=PATIENCE)
+
     def test_deadlines(self) -> None:
         self.agent(desk, "reviewer", query=lambda q: q.cancelled.wait(PATIENCE) and "late")
         with self.assertRaises(TimeoutError) as caught:
@@ -241,6 +248,46 @@ class TestErrors(Case):
 
 
 class TestDelegations(Case):
+    def test_no_report_is_wanted(self) -> None:
+        self.agent(desk, "worker", delegate=lambda work: "done")
+        given = self.client(laptop).delegate("desk", "the tests", report_back=False)
+        self.assertEqual((list(given.progress()), list(given.questions())), ([], []))
+        with self.assertRaisesRegex(acpd.Invalid, "report_back"):
+            given.result()
+
+    def test_an_agent_that_its_handler_closes(self) -> None:
+        async def run() -> None:
+            async def work(work: acpd.AsyncWork) -> str:
+                await agent.close()
+                return "done"
+
+            async with acpd.AsyncClient(desk.socket) as worker, acpd.AsyncClient(laptop.socket) as client:
+                agent = await worker.attach("worker", delegate=work)
+                given = await client.delegate("desk", "the tests")
+                with self.assertRaises(acpd.NoAgent):
+                    await given.result(timeout=PATIENCE)
+                await asyncio.to_thread(desk.detached, "worker")
+
+        asyncio.run(run())
+
+    def test_a_program_that_ends_while_its_agent_works(self) -> None:
+        """The daemon is away, and nothing is closed: the agent tries to tell it for a while."""
+        began = asyncio.Event()
+
+        async def work(work: acpd.AsyncWork) -> None:
+            began.set()
+            await asyncio.Event().wait()
+
+        async def run() -> None:
+            fake = self.fake(lambda message: {"result": {"key": "ab"}} if message.get("method") == "attach" else {})
+            await acpd.AsyncClient(fake.socket).attach("worker", delegate=work)
+            fake.say("delegate", {"task": "x"})
+            await began.wait()
+            fake.stop()
+
+        with patch("acpd._async._LAST_WORDS", 0.1):
+            asyncio.run(asyncio.wait_for(run(), PATIENCE))
+
     def test_progress_and_result(self) -> None:
         read = threading.Semaphore(0)
 
@@ -388,8 +435,7 @@ class TestDelegations(Case):
         fake = self.fake(answer)
         with acpd.Client(fake.socket) as client:
             agent = client.attach("worker", delegate=lambda work: "done")
-            delegation = {"v": 1, "id": str(uuid.uuid4()), "kind": "delegate", "payload": {"task": "x"}, "name": "laptop"}
-            fake.open[0].sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "delegate", "params": delegation}).encode() + b"\n")
+            fake.say("delegate", {"task": "x"})
             self.assertTrue(ended.wait(PATIENCE))
             agent.close()
         sent = [m["params"] for m in fake.calls if m.get("method") == "result"]
@@ -433,6 +479,16 @@ class TestMessages(Case):
         self.assertEqual([m["envelope"]["payload"]["data"] for m in held], list(range(6)))
         self.assertEqual(reader.ack(*held), 6)
         self.assertEqual(list(reader.messages(kinds=["notify"])), [])
+
+    def test_an_id_that_two_peers_have_drawn(self) -> None:
+        held: list[Any] = [{"seq": n, "envelope": {"id": "x", "from": peer}} for n, peer in enumerate(["desk", "laptop"])]
+        fake = self.fake(lambda message: {"result": {"removed": 1}})
+        with acpd.Client(fake.socket) as client:
+            self.assertEqual((client.ack(held[0]), client.ack("x", held[1], "y"), client.ack()), (1, 2, 0))
+        self.assertEqual(
+            [m["params"] for m in fake.calls],
+            [{"ids": ["x"], "peers": ["desk"]}, {"ids": ["x", "y"], "peers": []}, {"ids": ["x"], "peers": ["laptop"]}],
+        )
 
     def test_chains_end(self) -> None:
         """Agents that ask each other for ever are stopped, though their handlers name no parent."""
@@ -511,6 +567,34 @@ class TestRestarts(Case):
             fake.open[1].sendall(b'[1]\n"x"\n{}\n{"id": 99, "result": {}}\n{"method": "rpc.cancel"}\n')
             client.whoami()
         self.assertEqual(fake.connections, 2)
+
+    def test_lines_with_other_types(self) -> None:
+        fake = self.fake(lambda message: {"result": {}} if message["method"] == "whoami" else {})
+        lines = (b'{"id": 2, "error": "no"}', b'{"method": "rpc.cancel", "params": [1]}', b'{"id": {}, "method": "query"}', b"[" * 100_000)
+        with acpd.Client(fake.socket) as client, self.assertNoLogs("asyncio"):
+            for line in lines:
+                client.whoami()
+                connection = client._async._connection
+                waiting = threading.Thread(target=lambda: self.assertRaises(acpd.DaemonUnavailable, client.call, "wait"))
+                waiting.start()
+                until("it waits", lambda: fake.calls[-1]["method"] == "wait")
+                fake.open[-1].sendall(line + b"\n")
+                waiting.join(PATIENCE)
+                self.assertTrue(connection and connection.ended)
+            client.close()
+            gc.collect()
+
+    def test_a_daemon_that_reads_nothing(self) -> None:
+        async def run() -> None:
+            with socket.socket(socket.AF_UNIX) as listener, tempfile.TemporaryDirectory() as folder:
+                listener.bind(f"{folder}/acp.sock")
+                listener.listen()
+                async with acpd.AsyncClient(f"{folder}/acp.sock", patience=0.2) as client:
+                    large = "x" * (1 << 20)
+                    got = await asyncio.gather(*(client.notify("desk", "x", large) for _ in range(20)), return_exceptions=True)
+                    self.assertEqual([getattr(e, "delivered", e) for e in got], ["unknown"] + ["no"] * 19)
+
+        asyncio.run(run())
 
     def test_no_repeat_when_a_daemon_is_killed(self) -> None:
         asked: list[str] = []
@@ -618,6 +702,59 @@ class TestRestarts(Case):
         finally:
             laptop.process.send_signal(signal.SIGCONT)
         until("the daemon answers again", lambda: answers(client))
+
+    def test_a_client_that_is_closed_ends_its_calls(self) -> None:
+        async def run() -> None:
+            fake = self.fake(lambda message: {})
+            client = acpd.AsyncClient(fake.socket)
+            waiting = asyncio.create_task(client.delegation(str(uuid.uuid4())).result())
+            await asyncio.to_thread(until, "it waits", lambda: fake.calls)
+            await client.close()
+            with self.assertRaisesRegex(acpd.DaemonUnavailable, "client was closed"):
+                await asyncio.wait_for(waiting, PATIENCE)
+            self.assertEqual(fake.connections, 1)
+
+        asyncio.run(run())
+
+    def test_threads_that_call_while_another_one_closes(self) -> None:
+        fake = self.fake(lambda message: {"result": {}})
+        client, done, wrong = acpd.Client(fake.socket), threading.Event(), []
+
+        def call() -> None:
+            while not done.is_set():
+                try:
+                    client.whoami()
+                except acpd.DaemonUnavailable:
+                    pass
+                except BaseException as e:
+                    wrong.append(e)
+
+        threads = [threading.Thread(target=call) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for _ in range(50):
+            client.close()
+        done.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+            self.assertFalse(thread.is_alive())
+        client.close()
+        self.assertEqual(wrong, [])
+
+    def test_waiting_for_the_end_of_an_agent_may_be_cancelled(self) -> None:
+        async def run() -> None:
+            fake = self.fake(lambda message: {"result": {"key": "ab"}})
+            async with acpd.AsyncClient(fake.socket) as client:
+                agent = await client.attach("reviewer")
+                waiting = asyncio.create_task(agent.wait())
+                await asyncio.sleep(0)
+                assert agent._keeping
+                agent._keeping.cancel()
+                waiting.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await waiting
+
+        asyncio.run(run())
 
     def test_a_client_that_was_closed_connects_again(self) -> None:
         client = self.client(laptop)
