@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -60,7 +61,8 @@ type Handler struct {
 type attachedAgent struct {
 	params    AttachParams // Key is what the daemon gave; used by Attach and, one at a time, by openAndAttach
 	functions map[string]messageFunc
-	key       string // params.Key as the daemon gave it; "" before the first attach; guarded by Client.mu
+	key       string         // params.Key as the daemon gave it; "" before the first attach; guarded by Client.mu
+	handlers  sync.WaitGroup // those that run, on whichever connection; Add is called with Client.mu held
 }
 
 // Attach attaches an agent, whose messages the functions of h get, and blocks until ctx ends.
@@ -94,17 +96,17 @@ func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 	})
 }
 
-// detachAgent detaches the agent by closing the connection, for want of a method, and waits for
-// its handlers.
+// detachAgent detaches the agent by closing the connection, for want of a method. It waits for all
+// handlers of the agent, also for those whose connection broke before.
 func (c *Client) detachAgent() {
 	c.mu.Lock()
-	conn, ended, onConn := c.conn, c.handlersEnded, c.agentOnConn
+	agent, conn, onConn := c.agent, c.conn, c.agentOnConn
 	c.agent, c.agentOnConn = nil, false
 	c.mu.Unlock()
 	if onConn {
 		conn.Close()
-		<-ended
 	}
+	agent.handlers.Wait()
 }
 
 // messageFunc takes a message from the daemon, and returns the answer's payload.
@@ -178,10 +180,16 @@ func (h *Handler) answerQuery(ctx context.Context, in *Inbound) (any, error) {
 func (c *Client) serveRequest(ctx context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
 	c.mu.Lock()
 	a := c.agent
+	if a != nil {
+		a.handlers.Add(1)
+	}
 	c.mu.Unlock()
 	if a == nil {
 		r.RespondError(kinds.Errorf(kinds.NoAgent, "%s: the agent has detached", r.Method))
-	} else if result, err := a.answerRequest(ctx, r); err != nil {
+		return
+	}
+	defer a.handlers.Done()
+	if result, err := a.answerRequest(ctx, r); err != nil {
 		r.RespondError(err)
 	} else {
 		r.Respond(result)

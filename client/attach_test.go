@@ -131,6 +131,46 @@ func TestAttach(t *testing.T) {
 	}
 }
 
+// Attach waits for its handlers, also for one whose connection broke before.
+func TestAttachWaitsForItsHandlers(t *testing.T) {
+	for _, breaks := range []bool{false, true} {
+		s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Respond(nil) })
+		c := &Client{Socket: s.path}
+		ctx, detach := context.WithCancel(t.Context())
+		begun, toldToEnd, mayEnd := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		hasEnded := false
+		ended := make(chan error, 1)
+		go func() {
+			ended <- c.Attach(ctx, AttachParams{Name: "reviewer"}, Handler{Notify: func(ctx context.Context, _ *Inbound) error {
+				close(begun)
+				<-ctx.Done()
+				close(toldToEnd)
+				<-mayEnd
+				hasEnded = true
+				return nil
+			}})
+		}()
+		a := await.Receive(t, "an attached agent", s.attached)
+		go a.conn.Call(context.WithoutCancel(t.Context()), "notify", inbound("notify", `{"topic":"x"}`), nil)
+		<-begun
+		if breaks {
+			s.stop()
+			<-toldToEnd
+			if _, err := c.Whoami(t.Context()); err == nil { // the client has noticed
+				t.Error("a call succeeds without a daemon")
+			}
+		}
+		detach()
+		<-toldToEnd
+		time.AfterFunc(20*time.Millisecond, func() { close(mayEnd) })
+		await.Receive(t, "the end of Attach", ended)
+		if !hasEnded { // the race detector sees it too
+			t.Errorf("breaks %t: Attach has returned before its handler", breaks)
+		}
+		c.Close()
+	}
+}
+
 // A client that speaks as an agent says so on each connection, before anything else.
 func TestClientSpeaksAsAnAgent(t *testing.T) {
 	said := make(chan string, 8)
