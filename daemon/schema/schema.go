@@ -121,5 +121,20 @@ CREATE TABLE daemon_question (
 	answer  BLOB,
 	UNIQUE (task, id)
 ) STRICT;`, `
-ALTER TABLE daemon_turn ADD COLUMN peer BLOB NOT NULL DEFAULT x'';`,
+ALTER TABLE daemon_turn ADD COLUMN peer BLOB NOT NULL DEFAULT x'';`, `
+CREATE TABLE daemon_turn_by_peer (
+	agent   TEXT NOT NULL,
+	peer    BLOB NOT NULL,
+	message BLOB NOT NULL,
+	sent    INTEGER NOT NULL,
+	cause   BLOB NOT NULL,
+	at      INTEGER NOT NULL,
+	PRIMARY KEY (agent, peer, message, sent)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO daemon_turn_by_peer (agent, peer, message, sent, cause, at) SELECT agent, peer, message, sent, cause, at FROM daemon_turn;
+
+DROP TABLE daemon_turn;
+
+ALTER TABLE daemon_turn_by_peer RENAME TO daemon_turn;`,
 }

@@ -277,6 +277,10 @@ func TestSendsCountToTheSenderOfTheirParent(t *testing.T) {
 		if !p.request(m) {
 			t.Error("the second one does not wake it")
 		}
+		onDisk, err := store.ReadValue(t.Context(), p.DB, func(tx *store.Tx) ([]*turn, error) { return readTurns(tx, time.Time{}) })
+		if err != nil || len(onDisk) != 2 {
+			t.Errorf("%d turns are on disk, %v", len(onDisk), err)
+		}
 		if err := p.send(laptop, m.ID, wire.NewMessageID()); err != nil {
 			t.Fatal(err)
 		}
