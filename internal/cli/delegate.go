@@ -29,7 +29,8 @@ func (a *app) newDelegateCmd() *cobra.Command {
 		Long: `Hands a task to an agent that is attached to the daemon of PEER, and prints the
 delegation's id once the agent has accepted it. With --wait the outcome follows
 when the task ends, with --follow partial results before it; interrupting that leaves
-the task running. TASK and --context may be - (standard input) or @file.`,
+the task running. What the agent asks meanwhile is told as acpctl wait does. TASK and
+--context may be - (standard input) or @file.`,
 		Args: m.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			wait = wait || follow

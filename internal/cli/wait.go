@@ -23,7 +23,9 @@ func (a *app) newWaitCmd() *cobra.Command {
 		Long: `Waits until a delegation, given or taken, has ended. Exits 0 if it was completed,
 7 if it failed or was cancelled, 3 if its deadline passed, 4 if it was refused.
 What its agent asks meanwhile goes to standard error: acpctl reply answers. With
---follow, so does its progress.`,
+--follow, so does its progress. With --json, a question is a line of its own before the
+last one: the task, with {"question": {"id", "text", "since"}}; acpctl reply ID TEXT
+answers that too.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := parseMessageID("ID", args[0])
 			if err = cmp.Or(err, a.checkForModel()); err != nil {
@@ -69,7 +71,7 @@ func (a *app) awaitEnd(ctx context.Context, verb string, id wire.MessageID, foll
 			return task, nil
 		}
 		partials, questions = task.Partials, task.Questions
-		if follow {
+		if follow || isQuestion { // in JSON, a line of its own
 			err = a.PrintData(task, func() {
 				if isPartial {
 					a.printPartial(ctx, verb, task)
@@ -103,7 +105,7 @@ func (a *app) printPartial(ctx context.Context, verb string, task *client.Task) 
 }
 
 // tellQuestion tells what the agent that works on a task asks, and how to answer it. It is told to
-// scripts too, because the task does not go on.
+// scripts too, because the task does not go on; in JSON the task that was printed tells it.
 func (a *app) tellQuestion(ctx context.Context, verb string, t *client.Task) {
 	if a.JSON {
 		return
