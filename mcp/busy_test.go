@@ -93,23 +93,29 @@ func TestWakeOfABusySession(t *testing.T) {
 	}
 }
 
-// A query that comes again while the session is busy wakes it when the turn has ended.
-func TestARepeatedQueryWakesABusySession(t *testing.T) {
+// A query that comes again while the session is busy takes the place of the first: that one's line is
+// withdrawn, and the new one's too if the query is read before the turn has ended.
+func TestARepeatedQueryIsReadOnce(t *testing.T) {
 	d := newFakeDaemon(t)
 	b := &busySession{newFakeSession(), make(chan struct{}), make(chan error, 9)}
 	s := &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return b, nil }}
-	_, agent := attachedProgram(t, d, s)
+	p, agent := attachedProgram(t, d, s)
 	in := newInbound(kinds.KindQuery, &kinds.Query{Question: "?"})
 	in.DeadlineMS, in.Wake = 60_000, &client.WakeGrant{}
 	ask(t.Context(), agent, in)
 	await.Receive(t, "a post", b.posts)
 	ask(t.Context(), agent, in) // again, under the same id
+	await.Receive(t, "a second post", b.posts)
 	if err := await.Receive(t, "the first post is given up", b.given); err == nil {
 		t.Error("the first post goes on")
 	}
-	await.Receive(t, "a second post", b.posts)
-	close(b.idle)
-	if err := await.Receive(t, "the end of the second post", b.given); err != nil {
-		t.Errorf("the repeated query does not wake the session: %v", err)
+	await.Until(t, "the second alone waits for the end of the turn", func() bool {
+		s.reading.mu.Lock()
+		defer s.reading.mu.Unlock()
+		return len(s.reading.open[keyOf(&in.Envelope)]) == 1
+	})
+	p.must("shown", "acp_inbox", args{})
+	if err := await.Receive(t, "the end of the second post", b.given); err == nil {
+		t.Error("a query that was read wakes the session")
 	}
 }
