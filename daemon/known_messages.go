@@ -67,7 +67,7 @@ func (d *Daemon) findParentChain(ctx context.Context, h *client.Head) (wire.Chai
 		}
 	}
 	if !known {
-		return wire.Chain{}, kinds.Errorf(kinds.NotFound, "parent: %s is no inbound message that is still known: leave it out where the chain begins", h.Parent)
+		return wire.Chain{}, kinds.Errorf(kinds.NotFound, "parent: %s is no inbound message that is still known: leave it out where the chain begins", h.Parent).WithReason(kinds.ReasonParentUnknown)
 	}
 	c.Hops++
 	return c, nil

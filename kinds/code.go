@@ -199,3 +199,31 @@ func (e *Error) Delivered() Delivered {
 	}
 	return d.Delivered
 }
+
+// Reason says why a daemon has refused a call of its own machine, where callers tell cases of one
+// code apart.
+type Reason string
+
+const (
+	ReasonParentUnknown Reason = "parent_unknown" // the parent that the call names is not known any more
+	ReasonNameTaken     Reason = "name_taken"     // another agent has the name, or it is kept for one
+	ReasonShareUsed     Reason = "share_used"     // the peer that woke the session may cause no more turns now
+)
+
+// WithReason sets details.reason and returns e.
+func (e *Error) WithReason(r Reason) *Error {
+	e.Details = jsontext.Value(`{"reason":"` + string(r) + `"}`)
+	return e
+}
+
+// Reason returns details.reason, or "" if the own daemon has set none: what a peer says there
+// counts for nothing.
+func (e *Error) Reason() Reason {
+	var d struct {
+		Reason Reason `json:"reason"`
+	}
+	if e.From != "" || len(e.Details) == 0 || json.Unmarshal(e.Details, &d) != nil {
+		return ""
+	}
+	return d.Reason
+}

@@ -298,6 +298,23 @@ func TestDelivered(t *testing.T) {
 	}
 }
 
+// The reason is the own daemon's word: what a peer claims counts for nothing.
+func TestReason(t *testing.T) {
+	e := kinds.Errorf(kinds.NotFound, "parent").WithReason(kinds.ReasonParentUnknown)
+	p, err := kinds.ParsePayload[kinds.Error](kinds.EncodePayload(e))
+	if err != nil || p.Reason() != kinds.ReasonParentUnknown {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if p.From = "a peer"; p.Reason() != "" {
+		t.Errorf("of a peer: %q", p.Reason())
+	}
+	for _, details := range []string{``, `{}`, `{"reason":1}`, `[]`} {
+		if e := (&kinds.Error{Details: jsontext.Value(details)}); e.Reason() != "" {
+			t.Errorf("%s: %q", details, e.Reason())
+		}
+	}
+}
+
 func TestEncodeRepairsUTF8(t *testing.T) {
 	if p := kinds.EncodePayload(&kinds.Cancel{Reason: "a\xffb"}); string(p) != `{"reason":"a`+"\ufffd"+`b"}` {
 		t.Errorf("%s", p)

@@ -206,8 +206,7 @@ func numberName(base string, n int) string {
 // isNameTaken reports whether another agent has, or is kept, the name.
 func isNameTaken(err error) bool {
 	e, ok := errors.AsType[*kinds.Error](err)
-	return ok && (e.Code == kinds.Invalid || e.Code == kinds.NotAuthorized) && e.From == "" &&
-		strings.HasPrefix(e.Message, "attach: name: ") && !strings.HasPrefix(e.Message, "attach: name: expected")
+	return ok && e.Reason() == kinds.ReasonNameTaken
 }
 
 // awaitAttached waits until the session is attached, if it is to be. It begins an attempt and

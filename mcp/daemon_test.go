@@ -126,7 +126,7 @@ func (d *fakeDaemon) attach(c *jsonrpc.Conn, r *jsonrpc.Request) (any, error) {
 	taken := d.names[p.Name]
 	d.mu.Unlock()
 	if taken {
-		return nil, kinds.Errorf(kinds.Invalid, "attach: name: an agent %q is attached already: choose another name", p.Name)
+		return nil, kinds.Errorf(kinds.Invalid, "attach: name: an agent %q is attached already: choose another name", p.Name).WithReason(kinds.ReasonNameTaken)
 	}
 	d.attached <- attachedAgent{p, c}
 	return &client.Attached{Key: cmp.Or(p.Key, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")}, nil

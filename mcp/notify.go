@@ -81,7 +81,7 @@ func (s *Server) callNotify(ctx context.Context, call *toolCall) (*result, error
 	receipts, err := sendWith(ctx, s, h, func(h client.Head) ([]client.Receipt, error) {
 		receipts, err := s.Daemon.NotifyAll(ctx, client.NotifyParams{Head: h, To: client.ToAll(a.To...), Payload: payload})
 		for _, r := range receipts {
-			if r.Error != nil && r.Error.From == "" && strings.HasPrefix(r.Error.Message, "parent: ") {
+			if r.Error != nil && r.Error.Reason() == kinds.ReasonParentUnknown {
 				return nil, r.Error // nobody was told
 			}
 		}

@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -142,7 +141,7 @@ func sendWith[R any](ctx context.Context, s *Server, h head, send func(client.He
 	}
 	r, err := send(h.Head)
 	e, ok := errors.AsType[*kinds.Error](err)
-	if !ok || e.Code != kinds.NotFound || e.From != "" || h.named || h.Parent.IsZero() || !strings.HasPrefix(e.Message, "parent: ") {
+	if !ok || e.Reason() != kinds.ReasonParentUnknown || h.named || h.Parent.IsZero() {
 		return r, s.explainGuess(ctx, h, err)
 	}
 	h.Parent, h.Thread = wire.MessageID{}, h.thread
@@ -163,7 +162,7 @@ func (e *guessError) Unwrap() error { return e.err }
 // that has woken the session.
 func (s *Server) explainGuess(ctx context.Context, h head, err error) error {
 	e, ok := errors.AsType[*kinds.Error](err)
-	if !ok || e.From != "" || h.guess == (messageKey{}) || e.Code != kinds.LoopDetected && (e.Code != kinds.Overloaded || !strings.Contains(e.Message, "has woken this session")) {
+	if !ok || e.From != "" || h.guess == (messageKey{}) || e.Code != kinds.LoopDetected && e.Reason() != kinds.ReasonShareUsed {
 		return err
 	}
 	told := *e

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/harness"
@@ -192,7 +194,8 @@ func TestRefusalsThatNoGuessHasCaused(t *testing.T) {
 		explained bool
 	}{
 		{kinds.Errorf(kinds.LoopDetected, "hops"), true},
-		{kinds.Errorf(kinds.Overloaded, "budget: 100 an hour: desk has woken this session, and its share is used up"), true},
+		{kinds.Errorf(kinds.Overloaded, "its share is used up").WithReason(kinds.ReasonShareUsed), true},
+		{&kinds.Error{Code: kinds.Overloaded, From: desk.String(), Details: jsontext.Value(`{"reason":"share_used"}`)}, false},
 		{kinds.Errorf(kinds.Overloaded, "busy"), false},
 		{&kinds.Error{Code: kinds.LoopDetected, Message: "hops", From: desk.String()}, false},
 	} {

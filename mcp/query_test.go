@@ -241,7 +241,7 @@ func TestCallsNameTheirParent(t *testing.T) {
 	d.answerQueries(func(_ context.Context, q *client.QueryParams, _ string) (string, error) {
 		parents <- q.Head
 		if forgotten && !q.Parent.IsZero() {
-			return "", kinds.Errorf(kinds.NotFound, "parent: %s is no inbound message that is still known", q.Parent)
+			return "", kinds.Errorf(kinds.NotFound, "parent: %s is no inbound message that is still known", q.Parent).WithReason(kinds.ReasonParentUnknown)
 		}
 		return "", nil
 	})

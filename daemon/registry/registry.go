@@ -109,9 +109,9 @@ func (r *Registry) Attach(conn *jsonrpc.Conn, p client.AttachParams, guest bool,
 			a.Key, a.KeyHash = old.Key, old.KeyHash // the same agent declares itself anew
 			replaced = append(replaced, old)
 		case old.Name == p.Name && guest:
-			return nil, nil, kinds.Errorf(kinds.Invalid, "attach: name: an agent %q is attached already: choose another name", p.Name)
+			return nil, nil, kinds.Errorf(kinds.Invalid, "attach: name: an agent %q is attached already: choose another name", p.Name).WithReason(kinds.ReasonNameTaken)
 		case old.Name == p.Name:
-			return nil, nil, kinds.Errorf(kinds.Invalid, "attach: name: an agent %q is attached already: choose another name, or set take_over to replace it", p.Name)
+			return nil, nil, kinds.Errorf(kinds.Invalid, "attach: name: an agent %q is attached already: choose another name, or set take_over to replace it", p.Name).WithReason(kinds.ReasonNameTaken)
 		default:
 			others = append(others, old)
 			if old.IsGuest {
@@ -125,7 +125,7 @@ func (r *Registry) Attach(conn *jsonrpc.Conn, p client.AttachParams, guest bool,
 	if k, ok := r.protectedNames[p.Name]; ok && guest && k.key != a.KeyHash {
 		if left := NameKeptFor - time.Since(k.since); left > 0 && open[p.Name] {
 			return nil, nil, kinds.Errorf(kinds.NotAuthorized, "attach: name: the last agent %q left open delegations, and its name is kept for it for %s more: show its key, choose another name, or wait",
-				p.Name, left.Round(time.Second))
+				p.Name, left.Round(time.Second)).WithReason(kinds.ReasonNameTaken)
 		}
 	}
 	for _, old := range replaced {

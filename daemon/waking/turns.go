@@ -225,7 +225,7 @@ func (w *Waker) CountSend(ctx context.Context, from identity.ID, parent wire.Mes
 	w.mu.Unlock()
 	w.tell(notice)
 	if err != nil {
-		e := kinds.Errorf(kinds.Overloaded, "%v: %s has woken this session, and its share is used up: wait, or have the user ask for it", err, w.Name(t.cause))
+		e := kinds.Errorf(kinds.Overloaded, "%v: %s has woken this session, and its share is used up: wait, or have the user ask for it", err, w.Name(t.cause)).WithReason(kinds.ReasonShareUsed)
 		e.RetryAfterMS = uint64(time.Hour.Milliseconds())
 		return e
 	}
