@@ -263,6 +263,9 @@ func parseReport(env *wire.Envelope) (what report, err error) {
 			return what, err
 		}
 		what.ending.Outcome = p.Message
+		if p.IsDeclined() {
+			what.ending.Outcome = "declined: " + p.Message
+		}
 		return what, nil
 	}
 	p, err := kinds.ParsePayload[kinds.Result](env.Payload)

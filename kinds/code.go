@@ -189,6 +189,21 @@ func (e *Error) WithDelivered(d Delivered) *Error {
 	return e
 }
 
+// NewDeclined returns the error with which an agent declines. Its details tell it from a policy's.
+func NewDeclined(why string) *Error {
+	e := Errorf(NotAuthorized, "%s", why)
+	e.Details = jsontext.Value(`{"declined":true}`)
+	return e
+}
+
+// IsDeclined reports whether an agent has declined with this error.
+func (e *Error) IsDeclined() bool {
+	var d struct {
+		Declined bool `json:"declined"`
+	}
+	return e.Code == NotAuthorized && len(e.Details) > 0 && json.Unmarshal(e.Details, &d) == nil && d.Declined
+}
+
 // Delivered returns details.delivered, or "" if it is not set.
 func (e *Error) Delivered() Delivered {
 	var d struct {

@@ -192,21 +192,6 @@ func (s *Server) recallMessages(ctx context.Context, id wire.MessageID) error {
 	return s.Daemon.MarkShown(ctx, client.ShownParams{Seqs: recalled})
 }
 
-// newRefusal returns the error with which an agent declines. Its details tell it from a policy's.
-func newRefusal(text string) *kinds.Error {
-	e := kinds.Errorf(kinds.NotAuthorized, "%s", text)
-	e.Details = jsontext.Value(`{"declined":true}`)
-	return e
-}
-
-// isRefusal reports whether an agent has declined with this error.
-func isRefusal(e *kinds.Error) bool {
-	var d struct {
-		Declined bool `json:"declined"`
-	}
-	return e.Code == kinds.NotAuthorized && json.Unmarshal(e.Details, &d) == nil && d.Declined
-}
-
 // answerQuery gives the answer to the daemon, which has the query still open.
 func (s *Server) answerQuery(r *openRequest, a *replyArguments) (*result, error) {
 	var out outcome
@@ -216,7 +201,7 @@ func (s *Server) answerQuery(r *openRequest, a *replyArguments) (*result, error)
 	case replyFailed:
 		out.err = kinds.Errorf(kinds.Internal, "%s", a.Text)
 	case replyRefused:
-		out.err = newRefusal(a.Text)
+		out.err = kinds.NewDeclined(a.Text)
 	default:
 		payload, err := newPayload(kinds.KindResponse, &kinds.Response{Summary: a.Text, Data: a.Data})
 		if err != nil {

@@ -100,7 +100,7 @@ func (s *Server) newReport(r *openRequest, a *replyArguments) (*report, error) {
 	var err error
 	if a.Status == replyRefused {
 		what.send = s.Daemon.SendError
-		what.params.Payload, err = newPayload(kinds.KindError, newRefusal(a.Text))
+		what.params.Payload, err = newPayload(kinds.KindError, kinds.NewDeclined(a.Text))
 		return what, err
 	}
 	payload := struct {

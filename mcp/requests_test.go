@@ -345,7 +345,7 @@ func TestReplyToAPart(t *testing.T) {
 func TestARefusalIsToldAsOne(t *testing.T) {
 	d := newFakeDaemon(t)
 	p := startProgram(t, d, &Server{})
-	refusal := newRefusal("Not now.")
+	refusal := kinds.NewDeclined("Not now.")
 	result := kinds.EncodePayload(refusal)
 	refusal.From = desk.String()
 	d.answer(client.MethodQuery, refusal)

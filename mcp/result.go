@@ -187,7 +187,7 @@ func (s *Server) newFailedResult(ctx context.Context, err error, id wire.Message
 	}
 	who, name := s.names.find(ctx, s, e.From)
 	f.From, f.Message = name, name+" refused it, or failed; its words are in text"
-	if isRefusal(e) {
+	if e.IsDeclined() {
 		f.Message, f.Remedy = name+": the agent there declined; its words are in text", "The agent there declined: read why, and tell your user."
 	}
 	shown := *e

@@ -169,7 +169,7 @@ func (s *Server) describeTask(ctx context.Context, t *client.Task, page int, wai
 	if json.Unmarshal(payload.Object(), &said) == nil && said.Code != "" {
 		kind = kinds.KindError
 	}
-	if e, err := kinds.ParsePayload[kinds.Error](payload); kind == kinds.KindError && err == nil && isRefusal(e) {
+	if e, err := kinds.ParsePayload[kinds.Error](payload); kind == kinds.KindError && err == nil && e.IsDeclined() {
 		r.State, r.Text = string(client.TaskRefused), describeEnd(client.TaskRefused)+" The agent there declined it."
 	}
 	id, name := s.names.find(ctx, s, t.Peer)

@@ -18,7 +18,7 @@ import (
 // reply holds what acpctl reply is told.
 type reply struct {
 	id, progress, message, data string // flags
-	isPartial, failed           bool
+	isPartial, failed, declined bool
 }
 
 func (a *app) newReplyCmd() *cobra.Command {
@@ -29,7 +29,8 @@ func (a *app) newReplyCmd() *cobra.Command {
 		Example: `  acpctl reply 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b 'the branch main'   answers a question
   acpctl reply "$ACP_ID" --partial --progress 0.4 --message 'running the tests'
   acpctl reply "$ACP_ID" 'all 40 tests pass'                            ends a delegation taken
-  acpctl reply "$ACP_ID" --failed 'two tests fail' --data @failed.json`,
+  acpctl reply "$ACP_ID" --failed 'two tests fail' --data @failed.json
+  acpctl reply "$ACP_ID" --declined 'deploying is not mine to do'`,
 		Long: `ID is a delegation, or a question about one; tasks and wait show both. For a
 delegation given from here, TEXT answers what its agent asks: TEXT is kept, and
 reaches the agent as soon as it asks again. For one taken here, TEXT is the result,
@@ -66,6 +67,7 @@ or @file. Four partial results leave in a second: of more, the newest.`,
 	f.StringVar(&r.progress, "progress", "", "with --partial: how much is done, 0 to 1")
 	f.StringVar(&r.message, "message", "", "with --partial: what is being done")
 	f.BoolVar(&r.failed, "failed", false, "the task has failed")
+	f.BoolVar(&r.declined, "declined", false, "the task is not done, for the reason that TEXT gives: whoever delegated sees it as declined")
 	f.StringVar(&r.data, "data", "", "data beside TEXT, any JSON, @file or -")
 	f.StringVar(&r.id, "id", "", "id of the result, to repeat it safely (default: a new one)")
 	return cmd
@@ -73,7 +75,7 @@ or @file. Four partial results leave in a second: of more, the newest.`,
 
 // isResult reports whether the flags are those of a result.
 func (r *reply) isResult() bool {
-	return r.isPartial || r.failed || r.progress != "" || r.message != "" || r.id != ""
+	return r.isPartial || r.failed || r.declined || r.progress != "" || r.message != "" || r.id != ""
 }
 
 func (a *app) readReplyData(ctx context.Context, arg string) (jsontext.Value, error) {
@@ -114,6 +116,8 @@ func (a *app) replyToTask(ctx context.Context, id wire.MessageID, r *reply, text
 func (a *app) sendReplyAsResult(ctx context.Context, ref wire.MessageID, r *reply, text string, data jsontext.Value) error {
 	result := kinds.Result{Status: "completed", Outcome: text, Data: data, Message: r.message}
 	switch {
+	case r.declined && (r.isPartial || r.failed || r.data != ""):
+		return frame.UsageErrorf("--declined: TEXT says why nothing is done: leave out --partial, --failed and --data")
 	case r.isPartial && r.failed:
 		return frame.UsageErrorf("--partial says that more follows, --failed that nothing does: give one of them")
 	case r.isPartial:
@@ -137,10 +141,14 @@ func (a *app) sendReplyAsResult(ctx context.Context, ref wire.MessageID, r *repl
 			return err
 		}
 	}
-	if err := checkPayloadOfKind(kinds.KindResult, params.Payload); err != nil {
+	kind, send := kinds.KindResult, a.Daemon.SendResult
+	if r.declined {
+		kind, send, params.Payload = kinds.KindError, a.Daemon.SendError, kinds.EncodePayload(kinds.NewDeclined(text))
+	}
+	if err := checkPayloadOfKind(kind, params.Payload); err != nil {
 		return frame.UsageErrorf("%s", kinds.AsError(err).Message)
 	}
-	receipt, err := a.Daemon.SendResult(ctx, params)
+	receipt, err := send(ctx, params)
 	if err != nil {
 		return frame.WithRepeatID(err, params.ID)
 	}

@@ -98,8 +98,12 @@ func (a *app) reportOutcome(ctx context.Context, verb string, t *client.Task) er
 	if !known {
 		code = frame.ExitFailed
 	}
+	how := string(t.State)
 	if e, err := kinds.ParsePayload[kinds.Error](t.Result); err == nil && e.Code != "" && t.State == client.TaskFailed {
 		code = e.Code.Info().Exit
+		if e.IsDeclined() {
+			how = "declined"
+		}
 	}
 	if !a.JSON {
 		words, data := readOutcome(t)
@@ -107,13 +111,13 @@ func (a *app) reportOutcome(ctx context.Context, verb string, t *client.Task) er
 		switch {
 		case shown && code == 0:
 		case shown:
-			fmt.Fprintf(a.Err, "acpctl %s: %s\n", verb, t.State)
+			fmt.Fprintf(a.Err, "acpctl %s: %s\n", verb, how)
 		case t.State == client.TaskAccepted:
 			a.PrintForPerson("accepted: no report is wanted")
 		case code == 0:
 			a.PrintAnswer(words, data)
 		default:
-			fmt.Fprintf(a.Err, "acpctl %s: %s: %s\n", verb, t.State, client.Line(words))
+			fmt.Fprintf(a.Err, "acpctl %s: %s: %s\n", verb, how, client.Line(words))
 		}
 		if isResultTruncated(t.Result) {
 			a.warnTruncated(verb)
