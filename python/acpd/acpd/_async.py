@@ -112,7 +112,8 @@ class AsyncClient:
         follows from the message that the handler got, unless parent says otherwise.
         """
         payload = without_none(domain=domain, max_tokens=max_tokens, deadline_ms=millis(deadline))
-        payload = {**(question if isinstance(question, dict) else {"question": question}), **payload}
+        asked = dict[str, Any](question) if isinstance(question, dict) else {"question": question}
+        payload = {**asked, **payload}
         wait = payload.get("deadline_ms") or 30_000
         return cast(types.QueryAnswer, await self._send("query", {"to": to, "payload": payload}, id, thread, parent, wait / 1000))
 
@@ -567,8 +568,9 @@ class AsyncAttachment:
             raise make_error({"code": "unknown_kind", "message": f"the agent does not take {method[:64]}"})
         if method == "query":
             question = Question(envelope)
+            clock = asyncio.timeout(question.deadline)
             try:
-                async with asyncio.timeout(question.deadline) as clock:
+                async with clock:
                     return make_response(await handler(question))
             except TimeoutError:
                 if clock.expired():

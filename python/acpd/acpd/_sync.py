@@ -11,7 +11,7 @@ from . import types
 from ._async import INHERIT, AsyncAttachment, AsyncClient, AsyncDelegation, Peers, QuestionLike, TaskLike
 from ._error import Error
 from ._messages import Message, Question, Work
-from ._socket import StrPath, closed
+from ._socket import StrPath, closed, unavailable
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -115,6 +115,9 @@ class Client:
             loop.close()
 
     def _iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
+        """Goes through items. If the client is closed meanwhile, it raises: the rest is not taken for nothing."""
+        closes = self._async._closes
+
         async def step() -> tuple[bool, Any]:
             try:
                 return True, await anext(items)
@@ -123,6 +126,8 @@ class Client:
 
         while (got := self._run(step()))[0]:
             yield got[1]
+            if self._async._closes > closes:
+                raise unavailable("the client was closed before the last item: begin the iteration anew", retryable=False)
 
     def call(self, method: str, params: Optional[Mapping[str, Any]] = None, *, timeout: Optional[float] = None) -> Any:
         """As `AsyncClient.call`."""

@@ -716,6 +716,17 @@ class TestRestarts(Case):
 
         asyncio.run(run())
 
+    def test_an_iterator_of_a_client_that_is_closed(self) -> None:
+        page = {"result": {"tasks": [{"id": "1"}, {"id": "2"}], "next": 0}}
+        client = acpd.Client(self.fake(lambda message: page).socket)
+        tasks = client.tasks()
+        self.assertEqual(next(tasks)["id"], "1")
+        client.close()
+        before = threading.active_count()
+        with self.assertRaisesRegex(acpd.DaemonUnavailable, "the client was closed"):
+            next(tasks)
+        self.assertEqual(threading.active_count(), before)  # no other connection is opened for it
+
     def test_threads_that_call_while_another_one_closes(self) -> None:
         fake = self.fake(lambda message: {"result": {}})
         client, done, wrong = acpd.Client(fake.socket), threading.Event(), []
