@@ -122,6 +122,24 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// Without a daemon, each example says what to do in one line.
+func TestExamplesWithoutADaemon(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, "desk")
+	for name, e := range readExamples(t) {
+		code := 1
+		if name == "shell" {
+			code = 6 // that of acpctl
+		}
+		for _, argv := range [][]string{e.answer, append(e.ask, "Ready?", "laptop"), append(e.delegate, "laptop", "Review it.")} {
+			said := m.startAsAgent(argv).AwaitFailure(code)
+			if strings.Count(said, "\n") != 1 || !strings.Contains(said, "no daemon at "+m.agentSocket()) || !strings.Contains(said, "ACP_SOCKET") {
+				t.Errorf("%q: %s", argv, said)
+			}
+		}
+	}
+}
+
 // completedTasks waits until there are so many delegations, all of them completed.
 func (m *machine) completedTasks(want int) (tasks []client.Task) {
 	m.T.Helper()

@@ -10,8 +10,9 @@ import { createInterface } from "node:readline";
 /** @typedef {import("./local-api.d.ts").AgentMethods} AgentMethods */
 
 const name = process.argv[2] ?? "reviewer";
-const socket = createConnection(process.env.ACP_SOCKET ?? `${homedir()}/.acp/agent/acp.sock`);
-socket.on("error", (error) => fail(error.message));
+const path = process.env.ACP_SOCKET ?? `${homedir()}/.acp/agent/acp.sock`;
+const socket = createConnection(path);
+socket.on("error", (error) => fail(`no daemon at ${path}: ${error.message}: start acpd, or set ACP_SOCKET to its agent/acp.sock`));
 socket.on("close", () => fail("the daemon went away"));
 
 /** What settles our own calls, by their ids. @type {Map<string, {resolve: (result: any) => void, reject: (error: Error) => void}>} */

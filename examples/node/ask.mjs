@@ -13,9 +13,10 @@ if (!question || !peers.length) {
   console.error("usage: ask.mjs QUESTION PEER…");
   process.exit(2);
 }
-const socket = createConnection(process.env.ACP_SOCKET ?? `${homedir()}/.acp/agent/acp.sock`);
+const path = process.env.ACP_SOCKET ?? `${homedir()}/.acp/agent/acp.sock`;
+const socket = createConnection(path);
 socket.on("error", (error) => {
-  console.error(error.message);
+  console.error(`no daemon at ${path}: ${error.message}: start acpd, or set ACP_SOCKET to its agent/acp.sock`);
   process.exit(1);
 });
 peers.forEach((to, id) => {

@@ -13,9 +13,10 @@ if (!task) {
   console.error("usage: delegate.mjs PEER TASK");
   process.exit(2);
 }
-const socket = createConnection(process.env.ACP_SOCKET ?? `${homedir()}/.acp/agent/acp.sock`);
+const path = process.env.ACP_SOCKET ?? `${homedir()}/.acp/agent/acp.sock`;
+const socket = createConnection(path);
 socket.on("error", (error) => {
-  console.error(error.message);
+  console.error(`no daemon at ${path}: ${error.message}: start acpd, or set ACP_SOCKET to its agent/acp.sock`);
   process.exit(1);
 });
 const lines = createInterface({ input: socket })[Symbol.asyncIterator]();

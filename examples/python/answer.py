@@ -10,8 +10,10 @@ import threading
 import uuid
 
 name = sys.argv[1] if len(sys.argv) > 1 else "reviewer"
+path = os.environ.get("ACP_SOCKET", os.path.expanduser("~/.acp/agent/acp.sock"))
 connection = socket.socket(socket.AF_UNIX)
-connection.connect(os.environ.get("ACP_SOCKET", os.path.expanduser("~/.acp/agent/acp.sock")))
+if error := connection.connect_ex(path):
+    raise SystemExit(f"no daemon at {path}: {os.strerror(error)}: start acpd, or set ACP_SOCKET to its agent/acp.sock")
 lines = connection.makefile("rb")  # for reading alone: a write to it would lose what it has read ahead
 writing = threading.Lock()
 answers = {}  # of our own calls, by their ids

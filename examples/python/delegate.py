@@ -10,8 +10,10 @@ import uuid
 if len(sys.argv) != 3:
     raise SystemExit("usage: delegate.py PEER TASK")
 peer, task = sys.argv[1:]
+path = os.environ.get("ACP_SOCKET", os.path.expanduser("~/.acp/agent/acp.sock"))
 connection = socket.socket(socket.AF_UNIX)
-connection.connect(os.environ.get("ACP_SOCKET", os.path.expanduser("~/.acp/agent/acp.sock")))
+if error := connection.connect_ex(path):
+    raise SystemExit(f"no daemon at {path}: {os.strerror(error)}: start acpd, or set ACP_SOCKET to its agent/acp.sock")
 lines = connection.makefile("rb")
 
 

@@ -8,6 +8,7 @@ if [ $# -lt 2 ]; then
 fi
 question=$1
 shift
+acpctl whoami >/dev/null # ends this if no daemon answers
 for peer; do
 	{
 		answer=$(acpctl query -- "$peer" "$question" 2>&1) || true # an error says what to do

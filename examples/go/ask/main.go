@@ -21,6 +21,10 @@ func main() {
 	question := kinds.EncodePayload(&kinds.Query{Question: os.Args[1], DeadlineMS: 60_000})
 	var daemon client.Client // of the socket that ACP_SOCKET names, else of ~/.acp/acp.sock
 	defer daemon.Close()
+	if _, err := daemon.Whoami(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	peers := os.Args[2:]
 	lines := make([]string, len(peers))
 	var asking sync.WaitGroup
