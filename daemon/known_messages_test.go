@@ -162,6 +162,8 @@ func TestParentCarriesThreadAndHops(t *testing.T) {
 		t.Errorf("the chain ended at hop %d", deepest.Load())
 	}
 	asker := desk.dial()
-	asker.refused(kinds.NotFound, "query", client.QueryParams{Head: client.Head{Parent: wire.NewMessageID()}, To: "laptop", Payload: query("?")})
+	if e := asker.refused(kinds.NotFound, "query", client.QueryParams{Head: client.Head{Parent: wire.NewMessageID()}, To: "laptop", Payload: query("?")}); e.Reason() != kinds.ReasonParentUnknown {
+		t.Errorf("a parent that nobody knows: %+v", e)
+	}
 	asker.refused(kinds.Invalid, "query", client.QueryParams{Head: client.Head{Parent: wire.NewMessageID(), Thread: "t"}, To: "laptop", Payload: query("?")})
 }

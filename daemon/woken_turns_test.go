@@ -137,7 +137,7 @@ func TestWhatAWokenTurnSendsIsItsPeersToPayFor(t *testing.T) {
 		if i < 49 && err != nil {
 			t.Fatalf("message %d: %v", i, err)
 		}
-		if e, ok := errors.AsType[*kinds.Error](err); i >= 49 && (!ok || e.Code != kinds.Overloaded || !strings.Contains(e.Message, "desk has woken this session")) {
+		if e, ok := errors.AsType[*kinds.Error](err); i >= 49 && (!ok || e.Reason() != kinds.ReasonShareUsed || !strings.Contains(e.Message, "desk has woken this session")) {
 			t.Fatalf("message %d: %v", i, err)
 		}
 	}

@@ -35,7 +35,7 @@ func TestNamesAreKeptForTenMinutes(t *testing.T) {
 			t.Errorf("kept: %v", r.protectedNames)
 		}
 		time.Sleep(NameKeptFor - time.Nanosecond)
-		if _, err := attach("planner", ""); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) {
+		if _, err := attach("planner", ""); !errors.Is(err, &kinds.Error{Code: kinds.NotAuthorized}) || kinds.AsError(err).Reason() != kinds.ReasonNameTaken {
 			t.Errorf("before the time: %v", err)
 		}
 		if err := r.CheckCredential(Credential{"planner", first.KeyHash}); err != nil {
@@ -84,6 +84,23 @@ func TestEveryKindIsOffered(t *testing.T) {
 		if slices.Contains(offeredKinds[:], k.Name) == own {
 			t.Errorf("%s: offered to agents is %t", k.Name, !own)
 		}
+	}
+}
+
+// An agent that attaches learns that its name is another's, also where it could replace that one.
+func TestATakenNameIsSaidToBe(t *testing.T) {
+	r := NewRegistry()
+	for i, guest := range []bool{false, false, true} {
+		_, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: "planner"}, guest, nil)
+		switch {
+		case i == 0 && err != nil:
+			t.Fatal(err)
+		case i > 0 && (!errors.Is(err, &kinds.Error{Code: kinds.Invalid}) || kinds.AsError(err).Reason() != kinds.ReasonNameTaken):
+			t.Errorf("guest %v: %v", guest, err)
+		}
+	}
+	if err := checkAttachParams(&client.AttachParams{Name: "a/b"}); err == nil || kinds.AsError(err).Reason() != "" {
+		t.Errorf("a name that nobody can have: %v", err)
 	}
 }
 
