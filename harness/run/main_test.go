@@ -61,6 +61,11 @@ func fake(what string, args []string) {
 	case "hang":
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
+	case "pid":
+		fmt.Print(os.Getpid())
+		time.Sleep(time.Hour)
+	case "print": // as much as a pipe holds
+		os.Stdout.Write([]byte(strings.Repeat("x", 1<<16)))
 	case "stubborn": // also against what a terminal sends
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
 		fmt.Println("ready")

@@ -10,7 +10,8 @@
 //   - Its environment is the one in the Spec. Its standard input ends after the prompt.
 //   - When [Run] returns, no process of the run is left: neither one that ignores TERM nor one
 //     that has left its process group. The same holds if the process that called Run dies.
-//   - What it prints is bounded.
+//   - What it prints is bounded. A process outside the run that holds its output open delays
+//     [Run] by a second.
 //
 // A small process of the same binary stands between the caller and the program: it waits for
 // whatever the program leaves behind, and ends it. So a program that uses this package calls
@@ -71,7 +72,8 @@ const (
 	// a few milliseconds.
 	helperTime = 8 * time.Second
 
-	leftTime = time.Second // how long Run reads what comes after a helper that has failed
+	leftTime = time.Second // how long Run waits for the end of the output after the end of the run
+	leftPipe = 1 << 20     // bytes, the most that a pipe holds then
 )
 
 // Run runs a program to its end. If ctx ends first, Run ends the program with all its
@@ -102,14 +104,14 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	last := &lastOutput{}
 	copied := make(chan struct{}, 2)
 	go func() {
-		if _, err := io.Copy(out, p.stdout); err != nil && !errors.Is(err, os.ErrClosed) {
+		if err := copyOutput(out, p.stdout); err != nil && !errors.Is(err, os.ErrClosed) {
 			fail(err)
 		}
 		io.Copy(io.Discard, p.stdout)
 		copied <- struct{}{}
 	}()
 	go func() {
-		io.Copy(last, p.stderr)
+		copyOutput(last, p.stderr)
 		copied <- struct{}{}
 	}()
 	fed := make(chan struct{})
@@ -136,9 +138,8 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 		limit.Stop()
 	}
 	p.lifeline.Close()
-	if ended.Err != "" {
-		// Where a run can kill the helper, what it has left may hold the pipes.
-		defer time.AfterFunc(leftTime, p.close).Stop()
+	for _, f := range []*os.File{p.stdout, p.stderr} {
+		f.SetReadDeadline(time.Now().Add(leftTime)) // a process that is not of the run may hold it open
 	}
 	p.cmd.Wait()
 	p.stdin.Close()
@@ -154,6 +155,33 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 		return exit, fmt.Errorf("run: %s", ended.Err)
 	}
 	return exit, nil
+}
+
+// copyOutput copies to the end of the pipe. If the pipe's deadline comes first, it copies what lies
+// in the pipe then, so a slow writer loses nothing, and does not wait for more.
+func copyOutput(to io.Writer, from *os.File) error {
+	_, err := io.Copy(to, from)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	defer from.SetReadDeadline(time.Now())
+	from.SetReadDeadline(time.Time{}) // which else forbids even to read what is there
+	raw, err := from.SyscallConn()
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, 64<<10)
+	for left := leftPipe; left > 0; {
+		n := 0
+		if err := raw.Read(func(fd uintptr) bool { n, _ = syscall.Read(int(fd), buf); return true }); err != nil || n <= 0 {
+			return err
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return err
+		}
+		left -= n
+	}
+	return nil
 }
 
 // order is what the helper is told.

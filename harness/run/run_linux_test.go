@@ -232,3 +232,46 @@ func TestTheCallerDies(t *testing.T) {
 		await.Until(t, "nothing left", func() bool { return len(leftOf(t, mark)) == 0 })
 	})
 }
+
+// A process outside the run that holds the output open, silent or not, does not hold up Run.
+func TestAForeignHolder(t *testing.T) {
+	for _, floods := range []bool{false, true} {
+		s, _ := spec(t, None, "pid")
+		var holder *os.File
+		flooded := make(chan struct{})
+		s.Stdout = writerFunc(func(p []byte) (int, error) {
+			if holder != nil {
+				return len(p), nil
+			}
+			pid, err := strconv.Atoi(string(p))
+			if err == nil {
+				holder, err = os.OpenFile("/proc/"+string(p)+"/fd/1", os.O_WRONLY, 0)
+			}
+			if err != nil {
+				return 0, err
+			}
+			go func() {
+				defer close(flooded)
+				for floods {
+					if _, err := holder.WriteString("x"); err != nil {
+						return
+					}
+				}
+			}()
+			return len(p), syscall.Kill(pid, syscall.SIGTERM)
+		})
+		ended := make(chan error, 1)
+		go func() {
+			exit, err := Run(t.Context(), s)
+			if err == nil && exit.Code != 128+15 {
+				err = fmt.Errorf("%+v", exit)
+			}
+			ended <- err
+		}()
+		if err := await.Receive(t, "the end", ended); err != nil {
+			t.Errorf("floods %v: %v", floods, err)
+		}
+		holder.Close()
+		<-flooded
+	}
+}

@@ -168,6 +168,22 @@ func TestTheHelperDies(t *testing.T) {
 	}
 }
 
+// A slow reader of the output gets what lay in the pipe when the run ended, however late it comes.
+func TestASlowReaderLosesNothing(t *testing.T) {
+	s, _ := spec(t, None, "print")
+	got := 0
+	s.Stdout = writerFunc(func(p []byte) (int, error) {
+		if got == 0 {
+			time.Sleep(leftTime + 200*time.Millisecond) // what makes it slow
+		}
+		got += len(p)
+		return len(p), nil
+	})
+	if exit, err := Run(t.Context(), s); err != nil || exit.Code != 0 || got != 1<<16 {
+		t.Errorf("%+v, %v, %d bytes", exit, err, got)
+	}
+}
+
 func TestAContextThatIsOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
