@@ -26,6 +26,8 @@ const (
 	maxOpenCodeBody = 4 << 20
 	// maxParentsOfSession bounds how far up the tree of sessions is looked.
 	maxParentsOfSession = 8
+	// maxLatest is how many messages of a session are looked at for a prompt.
+	maxLatest = "50"
 )
 
 // opencode is a session of an OpenCode program that listens on a port. The program starts one
@@ -47,6 +49,15 @@ type opencode struct {
 	mu      sync.Mutex // guards what follows, and is held to end ctx
 	asking  bool       // which session has called
 	session string     // which called latest; empty before
+
+	doubtful map[passedPost]doubtfulPrompt // guarded by the place of posts; see wasTaken
+}
+
+// doubtfulPrompt is a prompt that OpenCode may have taken: its answer was lost.
+type doubtfulPrompt struct {
+	session string
+	pointer string
+	began   time.Time
 }
 
 // findOpenCode returns the session of OpenCode that has started this process.
@@ -55,7 +66,7 @@ func findOpenCode(ctx context.Context, env *Environment, ps *processes) (Session
 		return nil, err
 	}
 	o := &opencode{
-		version: env.Version, dir: env.Dir, processes: ps, posts: newGate(),
+		version: env.Version, dir: env.Dir, processes: ps, posts: newGate(), doubtful: make(map[passedPost]doubtfulPrompt),
 		user: env.Getenv("OPENCODE_SERVER_USERNAME"), password: env.Getenv("OPENCODE_SERVER_PASSWORD"),
 		http: &http.Client{
 			Transport:     &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute},
@@ -139,16 +150,72 @@ func (o *opencode) Post(ctx context.Context, p Post) (Posted, error) {
 	}
 	var done bool
 	defer func() { leave(done) }()
+	done, err = o.prompt(ctx, &p)
+	return Posted{}, err
+}
+
+// prompt gives the pointer to the session, unless it was given before and only the answer was lost.
+func (o *opencode) prompt(ctx context.Context, p *Post) (done bool, _ error) {
+	post := passedPost{p.Sender, p.Message}
+	if before, ok := o.doubtful[post]; ok {
+		taken, err := o.wasTaken(ctx, before)
+		if err != nil {
+			return false, o.explain(err)
+		}
+		delete(o.doubtful, post)
+		if taken {
+			return true, nil
+		}
+	}
 	session, err := o.findSession(ctx)
 	if err != nil {
-		return Posted{}, err
+		return false, err
 	}
+	prompt := doubtfulPrompt{session, p.Pointer, time.Now()}
 	body := map[string]any{"parts": []any{map[string]any{"type": "text", "text": p.Pointer}}}
 	err = o.do(ctx, http.MethodPost, "/session/"+url.PathEscape(session)+"/prompt_async", nil, body, nil)
-	if done = err == nil; !done {
-		return Posted{}, o.explain(err)
+	if err == nil {
+		return true, nil
 	}
-	return Posted{}, nil
+	if _, answered := errors.AsType[opencodeStatus](err); !answered {
+		if len(o.doubtful) >= maxRemembered {
+			clear(o.doubtful)
+		}
+		o.doubtful[post] = prompt
+	}
+	return false, o.explain(err)
+}
+
+// opencodeMessage is a message of a session, as far as it is needed here.
+type opencodeMessage struct {
+	Info struct {
+		Role string `json:"role"`
+		Time struct {
+			Created float64 `json:"created"` // in milliseconds
+		} `json:"time"`
+	} `json:"info"`
+	Parts []struct {
+		Text string `json:"text"`
+	} `json:"parts"`
+}
+
+// wasTaken reports whether a prompt is among the latest messages of its session.
+func (o *opencode) wasTaken(ctx context.Context, d doubtfulPrompt) (bool, error) {
+	var latest []opencodeMessage
+	if err := o.get(ctx, "/session/"+url.PathEscape(d.session)+"/message", url.Values{"limit": {maxLatest}}, &latest); err != nil {
+		return false, err
+	}
+	for _, m := range latest {
+		if m.Info.Role != "user" || m.Info.Time.Created < float64(d.began.UnixMilli()) {
+			continue
+		}
+		for _, part := range m.Parts {
+			if part.Text == d.pointer {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // opencodeSession is a session as OpenCode lists it.

@@ -26,11 +26,14 @@ type fakeOpenCode struct {
 	status   int // of the answers, unless 0
 	posts    []string
 	listens  bool
+	lose     bool   // the next answers to prompts, and what was asked is done
+	drop     bool   // the next prompts too
+	messages string // what /session/…/message answers
 }
 
 func newFakeOpenCode(t *testing.T) *fakeOpenCode {
 	f := &fakeOpenCode{
-		t: t, busy: `{}`, listens: true, parents: map[string]string{"ses_child": "ses_1"},
+		t: t, busy: `{}`, messages: `[]`, listens: true, parents: map[string]string{"ses_child": "ses_1"},
 		sessions: `[{"id":"ses_1","directory":"/work","time":{"updated":2}},{"id":"ses_child","parentID":"ses_1","directory":"/work","time":{"updated":9}},{"id":"ses_x","directory":"/elsewhere","time":{"updated":9}}]`,
 	}
 	f.server = httptest.NewServer(f)
@@ -55,8 +58,17 @@ func (f *fakeOpenCode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, f.sessions)
 	case strings.HasSuffix(r.URL.Path, "/prompt_async"):
 		body, _ := io.ReadAll(r.Body)
+		if f.drop {
+			panic(http.ErrAbortHandler)
+		}
 		f.posts = append(f.posts, r.URL.Path+" "+string(body))
+		if f.lose {
+			f.messages = fmt.Sprintf(`[{"info":{"role":"user","time":{"created":%d}},"parts":[{"type":"text","text":"1 message from desk waits. Call acp_inbox."}]}]`, time.Now().UnixMilli())
+			panic(http.ErrAbortHandler)
+		}
 		w.WriteHeader(http.StatusNoContent)
+	case strings.HasSuffix(r.URL.Path, "/message"):
+		io.WriteString(w, f.messages)
 	default:
 		id := strings.TrimPrefix(r.URL.Path, "/session/")
 		fmt.Fprintf(w, `{"id":%q,"parentID":%q,"directory":"/work"}`, id, f.parents[id])
@@ -165,5 +177,33 @@ func TestOpenCodeIsFound(t *testing.T) {
 	f.change(func() { f.listens = false })
 	if _, err := f.find("s3cret"); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "--port") {
 		t.Errorf("without a port: %v", err)
+	}
+}
+
+// A prompt whose answer was lost is given again only if OpenCode does not have it.
+func TestOpenCodeLosesAnAnswer(t *testing.T) {
+	for _, arrived := range []bool{true, false} {
+		f := newFakeOpenCode(t)
+		s, err := f.find("s3cret")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newPost()
+		p.Unattended = true
+		f.change(func() { f.lose, f.drop = arrived, !arrived })
+		if _, err := s.Post(t.Context(), p); !errors.Is(err, ErrGone) {
+			t.Errorf("arrived %v: a lost answer: %v", arrived, err)
+		}
+		f.change(func() { f.lose, f.drop = false, false })
+		for range 2 {
+			if _, err := s.Post(t.Context(), p); err != nil {
+				t.Errorf("arrived %v: again: %v", arrived, err)
+			}
+		}
+		f.change(func() {
+			if len(f.posts) != 1 {
+				t.Errorf("arrived %v: posts %q", arrived, f.posts)
+			}
+		})
 	}
 }
