@@ -349,3 +349,16 @@ func FuzzCodexMessage(f *testing.F) {
 		}
 	})
 }
+
+// What the model and its tools add to a turn, of which no client is named, fills no queue.
+func TestCodexItemsOfNoClient(t *testing.T) {
+	c := &codexConn{notices: make(chan codexNotice, 1)}
+	for range 2 {
+		if err := c.take([]byte(proof(ownThread, ""))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(c.notices) != 0 {
+		t.Error("an item without a client waits")
+	}
+}

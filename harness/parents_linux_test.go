@@ -1,6 +1,9 @@
 package harness
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"testing"
 )
@@ -20,5 +23,33 @@ func TestFindPorts(t *testing.T) {
 	open := map[string]bool{"11": true, "12": true, "13": true, "14": true, "15": true}
 	if got := findPorts(table, open); !slices.Equal(got, []int{0x1000, 0x1002, 0x1003}) {
 		t.Errorf("ports %x", got)
+	}
+}
+
+// A program whose file was replaced while it ran is still the same one.
+func TestAReplacedProgram(t *testing.T) {
+	sleep, err := os.ReadFile("/bin/sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(path, "sleep")
+	if err := os.WriteFile(path, sleep, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := readProcess(cmd.Process.Pid); err != nil || p.program != path {
+		t.Errorf("%+v, %v", p, err)
 	}
 }
