@@ -139,7 +139,7 @@ func (n *Node) toConnectionError(id identity.ID, cause error) *kinds.Error {
 	case closed && app.ErrorCode == closeDead, idle:
 		return n.newUnreachableError(id, kinds.DeliveredUnknown, "it stopped answering; repeat with the same id when it is back")
 	}
-	return n.newUnreachableError(id, kinds.DeliveredUnknown, "the connection was lost; repeat with the same id (%v)", cause)
+	return n.newUnreachableError(id, kinds.DeliveredUnknown, "the connection was lost; repeat with the same id (%s)", describeCause(cause))
 }
 
 func newNotTrustedError(name string) *kinds.Error {
@@ -185,5 +185,19 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 	case isNetwork && network.Timeout():
 		return n.newUnreachableError(id, kinds.DeliveredNo, "no answer from %s; check the address and the network between", addr)
 	}
-	return n.newUnreachableError(id, kinds.DeliveredNo, "%s: %v", addr, err)
+	return n.newUnreachableError(id, kinds.DeliveredNo, "%s: %s", addr, describeCause(err))
+}
+
+// describeCause says why a connection ended. Of a peer that ended it, it says the code alone: the
+// reason beside it is the peer's text, and no error of this daemon has that.
+func describeCause(cause error) string {
+	app, closed := errors.AsType[*quic.ApplicationError](cause)
+	transport, failed := errors.AsType[*quic.TransportError](cause)
+	switch {
+	case closed && app.Remote:
+		return fmt.Sprintf("ended there with code %d", uint64(app.ErrorCode))
+	case failed && transport.Remote:
+		return fmt.Sprintf("ended there with QUIC's code %#x", uint64(transport.ErrorCode))
+	}
+	return cause.Error()
 }

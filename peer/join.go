@@ -105,7 +105,7 @@ func (n *Node) toJoinError(inv identity.Invitation, addr string, err error) *kin
 // does.
 func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, inv identity.Invitation) (identity.Peer, error) {
 	unreachable := func(err error) error {
-		return kinds.Errorf(kinds.Unreachable, "join: the connection to %s was lost; run the same command again (%v)", inv.ID.Label(), err).WithDelivered(kinds.DeliveredUnknown)
+		return kinds.Errorf(kinds.Unreachable, "join: the connection to %s was lost; run the same command again (%s)", inv.ID.Label(), describeCause(err)).WithDelivered(kinds.DeliveredUnknown)
 	}
 	s, err := qc.OpenStreamSync(ctx)
 	if err != nil {
