@@ -76,8 +76,8 @@ func (s *served) ask(question string, flags ...string) string {
 }
 
 // reads are steps by which a model asks for what it may not see, in every way that a program
-// has, and then says all that it has learned.
-func reads(program string, paths []string, folder string) (steps []step) {
+// has, and then says all that it has learned: it reads files, and lists folders.
+func reads(program string, paths, folders []string) (steps []step) {
 	js := func(format string, args ...any) {
 		steps = append(steps, step{code: fmt.Sprintf(format, args...), bare: true})
 	}
@@ -99,17 +99,26 @@ func reads(program string, paths []string, folder string) (steps []step) {
 			js("text(await tools.view_image({path: %q}))", path)
 		}
 	}
+	for _, folder := range folders {
+		switch program {
+		case "claude":
+			tool("Glob", object{"pattern": "*.txt", "path": folder})
+			tool("Bash", object{"command": "ls " + folder + "/", "description": "list"})
+		case "opencode":
+			tool("glob", object{"pattern": "*.txt", "path": folder})
+			tool("bash", object{"command": "ls " + folder + "/", "description": "list"})
+		case "codex":
+			js("text(await tools.exec_command({cmd: %q}))", "ls "+folder+"/")
+		}
+	}
 	switch program {
 	case "claude":
-		tool("Glob", object{"pattern": "**/*", "path": folder})
 		tool("Read", object{"file_path": "OWN"})
 		tool("Bash", object{"command": "cat command.txt", "description": "read"})
 	case "opencode":
-		tool("glob", object{"pattern": "**/*", "path": folder})
 		tool("read", object{"filePath": "OWN"})
 		tool("bash", object{"command": "cat command.txt", "description": "read"})
 	case "codex":
-		js("text(await tools.exec_command({cmd: %q}))", "find "+folder+" -type f")
 		js("text(await tools.exec_command({cmd: 'cat own.txt command.txt'}))")
 	}
 	return append(steps, step{echo: true, bare: true})
@@ -117,10 +126,10 @@ func reads(program string, paths []string, folder string) (steps []step) {
 
 // Each program, with each set of tools and under each confinement: a model that asks for
 // canaries in the home, above the folder, behind a symbolic link and in the state directory
-// learns nothing of them, and of the folder what the tools allow.
+// learns neither what they hold nor their names, and of the folder what the tools allow.
 func TestHeadlessCanaries(t *testing.T) {
 	t.Parallel()
-	const canary, own, byCommand = "c4n4ry-of-the-user", "own-text-of-the-folder", "own-text-that-a-command-reads"
+	const canary, named, own, ownName, byCommand = "c4n4ry-of-the-user", "n4med-by-the-user", "own-text-of-the-folder", "own-n4me.txt", "own-text-that-a-command-reads"
 	desk, laptop := newMachines(t)
 	for _, program := range []string{"claude", "codex", "opencode"} {
 		for _, c := range []struct{ tools, confinement string }{
@@ -132,17 +141,25 @@ func TestHeadlessCanaries(t *testing.T) {
 				project := filepath.Join(p.dir, "project")
 				p.makeDir(project)
 				p.write("work/project/own.txt", own)
+				p.write("work/project/"+ownName, "")
 				p.write("work/project/command.txt", byCommand)
-				inHome, above := p.write("secret.txt", canary), p.write("work/secret.txt", canary)
+				inHome := p.write("secret.txt", canary)
+				p.write("work/secret.txt", canary)
+				p.write(named+"-in-the-home.txt", "")
+				p.write("work/"+named+"-above.txt", "")
+				p.write("linked/"+named+"-behind-a-link.txt", "")
 				state := filepath.Join(desk.Home, "secret.txt")
-				if err := os.WriteFile(state, []byte(canary), 0o600); err != nil {
-					t.Fatal(err)
+				link, linked := filepath.Join(project, "link.txt"), filepath.Join(project, "linked")
+				for _, err := range []error{
+					os.WriteFile(state, []byte(canary), 0o600), os.WriteFile(filepath.Join(desk.Home, named+"-in-the-state.txt"), nil, 0o600),
+					os.Symlink(inHome, link), os.Symlink(filepath.Join(p.home, "linked"), linked),
+				} {
+					if err != nil {
+						t.Fatal(err)
+					}
 				}
-				link := filepath.Join(project, "link.txt")
-				if err := os.Symlink(inHome, link); err != nil {
-					t.Fatal(err)
-				}
-				steps := reads(program, []string{inHome, filepath.Join(project, "../secret.txt"), link, state}, p.home)
+				above := project + "/.." // filepath.Join would take it away
+				steps := reads(program, []string{inHome, above + "/secret.txt", link, state}, []string{project, p.home, above, linked, desk.Home})
 				for i := range steps {
 					if in := steps[i].input; in != nil {
 						steps[i].input = func(q *request) map[string]any {
@@ -160,21 +177,29 @@ func TestHeadlessCanaries(t *testing.T) {
 				s := p.serve(desk, laptop, program, "--dir", project, "--tools", c.tools, "--confinement", c.confinement)
 				answer := s.ask("look for it")
 				for what, text := range map[string]string{"the answer": answer, "what the model is told": p.model.toldBy("result")} {
-					if strings.Contains(text, canary) != (c.confinement == "outside") {
-						t.Errorf("%s has the canary, or not where it should: %s", what, text)
+					for _, secret := range []string{canary, named + "-in-the-home", named + "-above", named + "-behind-a-link", named + "-in-the-state"} {
+						if strings.Contains(text, secret) != (c.confinement == "outside") {
+							t.Errorf("%s has %s, or not where it should: %s", what, secret, text)
+						}
 					}
 				}
 				if !strings.Contains(answer, "tools said:") {
 					t.Errorf("the model was not asked as the test wants: %s", answer)
 				}
+				mayRun := c.tools == "work" || c.tools == "read" && program == "codex" // which reads by commands alone
 				if sees := strings.Contains(answer, own); sees != (c.tools != "none") {
 					t.Errorf("it sees its own folder: %v: %s", sees, answer)
 				}
-				mayRun := c.tools == "work" || c.tools == "read" && program == "codex" // which reads by commands alone
+				// What lists the own folder would have listed others. OpenCode's glob does not work here:
+				// its rg comes from the network.
+				mayList := mayRun || c.tools == "read" && program == "claude"
+				if lists := strings.Contains(answer, ownName); lists != mayList {
+					t.Errorf("it lists its own folder: %v: %s", lists, answer)
+				}
 				if runs := strings.Contains(answer, byCommand); runs != mayRun {
 					t.Errorf("it runs commands: %v: %s", runs, answer)
 				}
-				if above == "" || s.Stderr.String() == "" {
+				if s.Stderr.String() == "" {
 					t.Error("acpctl serve did not say what confines")
 				}
 				s.Stop()
