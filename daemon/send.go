@@ -37,6 +37,12 @@ func (d *Daemon) resolveRecipient(s *localConn, to string) (p identity.Peer, age
 	if err == nil {
 		return p, agent, nil
 	}
+	switch {
+	case name == d.name:
+		return p, "", kinds.Errorf(kinds.Invalid, "to: %q is this daemon itself: name a peer, or peer/agent; peers lists them", name)
+	case !one && d.agents.FindByName(name) != nil && !s.isGuest:
+		return p, "", kinds.Errorf(kinds.Invalid, "to: %q is an agent of this daemon: name a peer, or an agent of one as peer/agent; peers lists them", name)
+	}
 	if s.isGuest { // of strangers and blocked keys it hears nothing
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
 	}

@@ -243,6 +243,23 @@ func TestMissingRecipient(t *testing.T) {
 	}
 }
 
+// Who names this daemon, or an agent of it, hears what to name instead.
+func TestRecipientsThatAreHere(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	desk.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) { r.Respond(nil) })
+	for to, want := range map[string]string{
+		"desk":           "is this daemon itself: name a peer",
+		"desk/reviewer":  "is this daemon itself: name a peer",
+		desk.id.String(): "is this daemon itself: name a peer",
+		"reviewer":       "is an agent of this daemon: name a peer, or an agent of one as peer/agent",
+	} {
+		if e := desk.dial().refused(kinds.Invalid, "query", client.QueryParams{To: to, Payload: query("?")}); !strings.Contains(e.Message, want) {
+			t.Errorf("%s: %v", to, e)
+		}
+	}
+}
+
 // A message says which agent sent it, by the connection and never by the caller's word, and
 // an answer to that agent can name it.
 func TestAMessageNamesTheAgentThatSentIt(t *testing.T) {
