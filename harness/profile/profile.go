@@ -318,6 +318,9 @@ func (p *Profile) check() error {
 			return fmt.Errorf("dir: %w", err)
 		}
 	}
+	if p.Limits.Cost > 0 && !slices.ContainsFunc(p.Output.Rules, func(r Rule) bool { return r.Cost != "" }) {
+		return errors.New("limits: cost: no rule of output has cost, so every run would count as its most, and its tokens not at all: add cost to a rule, or leave limits.cost out")
+	}
 	return p.Output.check()
 }
 

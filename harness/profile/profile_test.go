@@ -57,7 +57,7 @@ func TestConditions(t *testing.T) {
 	p, err := Parse("x", "x", []byte(`
 program: x
 args: [a, {when: resume, args: ["{session}"]}, {when: [tools.read, "!acp"], args: [b, "{dir}/{home}/{turns}/{cost}/{other}"]}, {when: confined, args: [c]}, {when: "!confined", args: [d]}, {when: schema, args: ["{schema}", "{schema_file}"]}]
-output: {format: json, rules: [{done: true}]}
+output: {format: json, rules: [{done: true, cost: usd}]}
 limits: {cost: 0.5, turns: 7}
 `))
 	if err == nil || !strings.Contains(err.Error(), "{other}") {
@@ -67,7 +67,7 @@ limits: {cost: 0.5, turns: 7}
 program: x
 schema: '{"type": "object"}'
 args: [a, {when: resume, args: ["{session}"]}, {when: [tools.read, "!acp"], args: [b, "{dir}/{home}/{turns}/{cost}"]}, {when: confined, args: [c]}, {when: "!confined", args: [d]}, {when: schema, args: ["{schema}", "{schema_file}"]}]
-output: {format: json, rules: [{done: true}]}
+output: {format: json, rules: [{done: true, cost: usd}]}
 limits: {cost: 0.5, turns: 7}
 `))
 	if err != nil {
@@ -123,6 +123,7 @@ func TestBadProfiles(t *testing.T) {
 		"":                                                            "there is nothing in it",
 		good + "limits: {cost: -1}\n":                                 "limits: cost",
 		good + "limits: {cost: 1001}\n":                               "limits: cost",
+		good + "limits: {cost: 1}\n":                                  "no rule of output has cost",
 		good + "limits: {cost: .nan}\n":                               "limits: cost",
 		good + "limits: {tokens: 1000000001}\n":                       "limits: tokens",
 		good + "limits: {turns: 1001}\n":                              "limits: turns",

@@ -385,6 +385,16 @@ func TestRelativeFolders(t *testing.T) {
 	}
 }
 
+// Where OpenCode reads Claude Code's instructions, which have the paragraph, setup says so.
+func TestOpenCodeReadsTheInstructionsOfClaude(t *testing.T) {
+	o := newOptions(t.TempDir())
+	setUp(t, "claude", o, false)
+	_, told := setUp(t, "opencode", o, false)
+	if want := filepath.Join(o.Home, ".claude", "CLAUDE.md") + ", which has the paragraph already"; !strings.Contains(told, want) {
+		t.Errorf("%s\nwant %s", told, want)
+	}
+}
+
 // Two programs that read one file share the paragraph: it goes with the last of them.
 func TestSharedInstructions(t *testing.T) {
 	o := newOptions(t.TempDir())

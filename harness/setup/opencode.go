@@ -90,7 +90,8 @@ func listOpenCodeSteps(o *Options) ([]Step, error) {
 		} else {
 			instructions.edits = nil
 			if f, err := readFile(at.claudeFile); err == nil && bytes.Contains(f.text, []byte(snippetBegin)) {
-				return append(steps, instructions), nil // it reads them there
+				instructions.Note = fmt.Sprintf("OpenCode reads %s, which has the paragraph already: no instructions are added.", at.claudeFile.path)
+				return append(steps, instructions), nil
 			}
 			instructions.Note = fmt.Sprintf("OpenCode has no %s, and so reads %s: no instructions are added, since a new file would hide that one.", at.instructions.path, at.claudeFile.path)
 		}
