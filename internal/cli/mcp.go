@@ -49,7 +49,7 @@ also after a restart of the daemon.`,
 			if name != "" && !attach {
 				return frame.UsageErrorf("--name is the name of the agent: give --attach too")
 			}
-			if err := checkSessionName(name); err != nil {
+			if err := checkAgentName(name); err != nil {
 				return err
 			}
 			s := &mcp.Server{
@@ -84,8 +84,8 @@ also after a restart of the daemon.`,
 	return cmd
 }
 
-// checkSessionName checks the value of --name, "" if it is not given.
-func checkSessionName(name string) error {
+// checkAgentName checks the value of --name, "" if it is not given.
+func checkAgentName(name string) error {
 	if name == "" {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -21,17 +22,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-func (a *app) newServeCmd() *cobra.Command {
-	p := client.AttachParams{}
-	s := &server{app: a}
-	cmd := &cobra.Command{
-		Use:   "serve [flags] [-- CMD ARGS…]",
-		Short: "Answer queries and delegations with a command, or with an agent program",
-		Example: `  acpctl serve --prompt -- ./answer.sh
-  acpctl serve --profile claude --dir ~/src/parser
-  acpctl serve --name reviewer --domain code.review --timeout 5m -- ./review --json
-  acpctl serve --kinds query --concurrency 1 --prompt -- sh -c 'grep -i -e "$(cat)" -- notes.txt'`,
-		Long: `Attaches an agent that runs CMD for each query and delegation, without a shell:
+// serveHelp is what acpctl serve --help says.
+const serveHelp = `Attaches an agent that runs CMD for each query and delegation, without a shell:
 
   stdin   the payload as JSON; with --prompt only the question or task
   env     ACP_ID ACP_FROM ACP_FROM_NAME ACP_FROM_AGENT (as that peer calls it) ACP_KIND
@@ -72,49 +64,22 @@ or as a file (a path with a slash in it). --show-profile prints one, to begin wi
   profile lists.
   Messages of one peer, agent and thread are one conversation, for 7 days after the last one.
   Messages without a thread are each a new one.
-  What it may cost stands under spending in config.yaml; acpctl agents --spent shows what it has.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case s.profile.isWanted() && len(args) > 0:
-				return frame.UsageErrorf("--profile runs an agent program: give no CMD")
-			case s.profile.isWanted():
-				return nil
-			}
-			return frame.NamedArgs("CMD")(cmd, args[:min(1, len(args))])
-		},
+  What it may cost stands under spending in config.yaml; acpctl agents --spent shows what it has.`
+
+func (a *app) newServeCmd() *cobra.Command {
+	p := client.AttachParams{}
+	s := &server{app: a}
+	cmd := &cobra.Command{
+		Use:   "serve [flags] [-- CMD ARGS…]",
+		Short: "Answer queries and delegations with a command, or with an agent program",
+		Example: `  acpctl serve --prompt -- ./answer.sh
+  acpctl serve --profile claude --dir ~/src/parser
+  acpctl serve --name reviewer --domain code.review --timeout 5m -- ./review --json
+  acpctl serve --kinds query --concurrency 1 --prompt -- sh -c 'grep -i -e "$(cat)" -- notes.txt'`,
+		Long:              serveHelp,
+		Args:              s.checkArgs,
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault), // files
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if s.timeout < 0 || p.MaxConcurrent < 1 {
-				return frame.UsageErrorf("--timeout, --concurrency: expected a duration, and 1 or more")
-			}
-			h, err := s.newHandler(p.Kinds)
-			if err != nil {
-				return err
-			}
-			if cmd.Flags().Changed("domain") && (len(p.Domains) == 0 || slices.Contains(p.Domains, "")) {
-				return frame.UsageErrorf("--domain: empty: give a value, or leave the flag out to take anything")
-			}
-			if s.stderr != stderrNone && s.stderr != stderrLast {
-				return frame.UsageErrorf("--stderr: %q: expected %s or %s", s.stderr, stderrNone, stderrLast)
-			}
-			if s.profile.isWanted() {
-				return s.serveProfile(cmd, p, h)
-			}
-			for _, name := range profileFlags {
-				if cmd.Flags().Changed(name) {
-					return frame.UsageErrorf("--%s is for --profile: give that too, or leave it out", name)
-				}
-			}
-			if p.Name == "" {
-				p.Name = makeAgentName(args[0])
-			}
-			path, err := exec.LookPath(args[0])
-			if err != nil {
-				return fmt.Errorf("CMD: %w", err)
-			}
-			s.argv = append([]string{path}, args[1:]...)
-			return s.serveUntilSignal(cmd.Context(), p, h)
-		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return s.run(cmd, args, p) },
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false) // CMD's own flags are its own
@@ -128,6 +93,51 @@ or as a file (a path with a slash in it). --show-profile prints one, to begin wi
 	f.BoolVar(&s.prompt, "prompt", false, "stdin is the question or task alone, as text")
 	s.profile.addFlags(f)
 	return cmd
+}
+
+// checkArgs checks that there is a CMD, or none with --profile.
+func (s *server) checkArgs(cmd *cobra.Command, args []string) error {
+	switch {
+	case s.profile.isWanted() && len(args) > 0:
+		return frame.UsageErrorf("--profile runs an agent program: give no CMD")
+	case s.profile.isWanted():
+		return nil
+	}
+	return frame.NamedArgs("CMD")(cmd, args[:min(1, len(args))])
+}
+
+// run checks the flags, and serves until a signal.
+func (s *server) run(cmd *cobra.Command, args []string, p client.AttachParams) error {
+	if s.timeout < 0 || p.MaxConcurrent < 1 {
+		return frame.UsageErrorf("--timeout, --concurrency: expected a duration, and 1 or more")
+	}
+	h, err := s.newHandler(p.Kinds)
+	if err = cmp.Or(err, checkAgentName(p.Name)); err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("domain") && (len(p.Domains) == 0 || slices.Contains(p.Domains, "")) {
+		return frame.UsageErrorf("--domain: empty: give a value, or leave the flag out to take anything")
+	}
+	if s.stderr != stderrNone && s.stderr != stderrLast {
+		return frame.UsageErrorf("--stderr: %q: expected %s or %s", s.stderr, stderrNone, stderrLast)
+	}
+	if s.profile.isWanted() {
+		return s.serveProfile(cmd, p, h)
+	}
+	for _, name := range profileFlags {
+		if cmd.Flags().Changed(name) {
+			return frame.UsageErrorf("--%s is for --profile: give that too, or leave it out", name)
+		}
+	}
+	if p.Name == "" {
+		p.Name = makeAgentName(args[0])
+	}
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return fmt.Errorf("CMD: %w", err)
+	}
+	s.argv = append([]string{path}, args[1:]...)
+	return s.serveUntilSignal(cmd.Context(), p, h)
 }
 
 // newHandler returns the handler of the kinds to take.
@@ -160,7 +170,7 @@ func makeAgentName(command string) string {
 	}, base)
 	name = strings.Trim(name[:min(len(name), 32)], "-")
 	for _, name := range []string{name, strings.TrimRight("agent-"+name[:min(len(name), 26)], "-")} {
-		if identity.CheckName(name) == nil {
+		if identity.CheckName(name) == nil && !identity.IsRoleName(name) {
 			return name
 		}
 	}

@@ -109,7 +109,7 @@ func countFlags(cmd *cobra.Command, names ...string) (n int) {
 
 // findSetupOptions returns what setup has to know of this user and this acpctl.
 func (a *app) findSetupOptions(flags *setupFlags) (o setup.Options, err error) {
-	if err := checkSessionName(flags.name); err != nil {
+	if err := checkAgentName(flags.name); err != nil {
 		return o, err
 	}
 	o.Getenv, o.Agent = os.Getenv, flags.name
