@@ -242,7 +242,7 @@ type Inbound struct {
 	DeadlineMS uint64 `json:"deadline_ms,omitzero"` // what is left of it; 0: none
 	Delegation *Task  `json:"delegation,omitzero"`  // with result, error and cancel, and with a query that is a question back: the delegation it belongs to
 
-	// Wake is for sessions alone. It says that the session may be woken for the message. If it
-	// is nil, the message waits for the next tool call of the session.
+	// Wake stands only in the params of wake, for sessions alone. It says that the session may be
+	// woken for the message. If it is nil, the message waits for the next tool call of the session.
 	Wake *WakeGrant `json:"wake,omitzero"`
 }

@@ -47,8 +47,8 @@ type Handler struct {
 	// Wake is for sessions ([AttachParams.Session]), in place of the three above. The daemon
 	// calls it for each notify, result and error that now lies in the inbox for the session,
 	// with or without a grant in [Inbound.Wake], and once more if a grant comes later. It also
-	// calls it when a query or delegation that was given to Query or Delegate without a grant
-	// has one. A nil *WakeAnswer means that nothing was posted. If the message is not proven to be
+	// calls it when a query or delegation that is given to Query or Delegate has a grant: then, or
+	// later, and perhaps before that function. A nil *WakeAnswer means that nothing was posted. If the message is not proven to be
 	// read, and the session does not acknowledge it within 4 s, its sender hears that it is held.
 	Wake func(context.Context, *Inbound) (*WakeAnswer, error)
 

@@ -56,7 +56,7 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: p.DeadlineMS}
 	accepted := false
 	if a.IsSession() {
-		end := d.beginExchangeWithSession(ctx, a, sender, in)
+		end := d.beginExchangeWithSession(a, sender, in)
 		defer func() {
 			if !accepted {
 				end()

@@ -178,7 +178,7 @@ func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query ki
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(deadline.Milliseconds())}
 	if p.Agent.IsSession() {
 		d.shownChains.add(env) // the session may act upon it when it has answered
-		defer d.beginExchangeWithSession(ctx, p.Agent, sender, in)()
+		defer d.beginExchangeWithSession(p.Agent, sender, in)()
 	}
 	if err := callAgent(ctx, deadline, p.Agent, in, &answer); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -87,9 +88,10 @@ agents:
 	for len(s.told) > 0 {
 		<-s.told
 	}
+	answer := desk.dial().query("laptop/claude")
+	s.nextRequest()
 	s.release <- wire.Payload(`{"summary":"x"}`)
-	desk.dial().must("query", client.QueryParams{To: "laptop/claude", Payload: query("?")}, nil)
-	s.next(true)
+	await.Receive(t, "the answer", answer)
 	s.release <- wire.Payload(`{"summary":"x"}`)
 	planner.dial().must("query", client.QueryParams{To: "laptop/claude", Payload: query("?")}, nil)
 	s.next(false)

@@ -189,7 +189,7 @@ func (d *Daemon) askAgent(ctx context.Context, sender identity.Peer, t *delegati
 	}
 	if a.IsSession() {
 		d.shownChains.add(env) // the session may act upon it when it has answered
-		defer d.beginExchangeWithSession(ctx, a, sender, in)()
+		defer d.beginExchangeWithSession(a, sender, in)()
 		defer func() {
 			if answered, _, _ := d.delegations.WatchQuestion(t, q); answered {
 				d.waker.NoteAnswer(a.Name, sender.ID)

@@ -319,7 +319,7 @@ func TestAnsweredQuestionsLetTheNextOneWake(t *testing.T) {
 	} {
 		time.Sleep(300 * time.Millisecond) // the pause between two wakes
 		ends := asks(worker, given.ID, wire.NewMessageID(), which)
-		if in := s.next(true); in.Delegation == nil || in.Delegation.ID != given.ID {
+		if in := s.nextRequest(); in.Delegation == nil || in.Delegation.ID != given.ID {
 			t.Errorf("question %d: %+v", i, in)
 		}
 		answers()
@@ -402,7 +402,11 @@ func TestAQuestionWakesWhoDelegated(t *testing.T) {
 		}
 		id := wire.NewMessageID()
 		wantCode(t, "without an answer", kinds.Timeout, asks(worker, given.ID, id, brief))
-		if in := s.next(on); in.Kind != kinds.KindQuery || in.ID != id || in.Delegation == nil || in.Delegation.ID != given.ID {
+		next := s.nextRequest
+		if !on {
+			next = func() *client.Inbound { return s.next(false) }
+		}
+		if in := next(); in.Kind != kinds.KindQuery || in.ID != id || in.Delegation == nil || in.Delegation.ID != given.ID {
 			t.Errorf("it is told %+v", in)
 		}
 		s.release <- wire.Payload(mainBranch)

@@ -90,6 +90,33 @@ func (s *liveSession) next(grant bool) *client.Inbound {
 	return in
 }
 
+// nextRequest returns the query or delegation that the session has and is woken for next, with the
+// grant. Either may come first.
+func (s *liveSession) nextRequest() *client.Inbound {
+	s.t.Helper()
+	request, woken := await.Receive(s.t, "a request, or a wake", s.told), await.Receive(s.t, "a wake, or a request", s.told)
+	if request.Wake != nil {
+		request, woken = woken, request
+	}
+	if request.Wake != nil || woken.Wake == nil || request.ID != woken.ID {
+		s.t.Errorf("it was told of %s %s with the grant %+v, and of %s %s with %+v", request.Kind, request.ID, request.Wake, woken.Kind, woken.ID, woken.Wake)
+	}
+	return woken
+}
+
+// query asks, and returns where the answer comes.
+func (l *local) query(to string) <-chan client.Answer {
+	answers := make(chan client.Answer, 1)
+	go func() {
+		var got client.Answer
+		if err := l.call("query", client.QueryParams{To: to, Payload: query("?")}, &got); err != nil {
+			l.t.Error(err)
+		}
+		answers <- got
+	}()
+	return answers
+}
+
 // unread returns the messages in the inbox that are for the session, as its tool call does.
 func (s *liveSession) unread() (ids []wire.MessageID) {
 	s.t.Helper()
@@ -139,13 +166,13 @@ func TestSessionsComeAfterAgentsThatAnswer(t *testing.T) {
 	}
 	serve.Close()
 	await.Until(t, "serve has left", func() bool { return laptop.agents.FindByName("serve") == nil })
-	s.release <- wire.Payload(`{"summary":"claude"}`)
-	var got client.Answer
-	if asker.must("query", client.QueryParams{To: "laptop", Payload: query("?")}, &got); parse[kinds.Response](t, got.Payload).Summary != "claude" {
-		t.Errorf("the answer is %s", got.Payload)
-	}
-	if in := s.next(true); in.Wake.Unattended {
+	answer := asker.query("laptop")
+	if in := s.nextRequest(); in.Wake.Unattended {
 		t.Error("it may be woken unattended")
+	}
+	s.release <- wire.Payload(`{"summary":"claude"}`)
+	if got := await.Receive(t, "the answer", answer); parse[kinds.Response](t, got.Payload).Summary != "claude" {
+		t.Errorf("the answer is %s", got.Payload)
 	}
 	asker.refused(kinds.NoAgent, "delegate", client.DelegateParams{To: "laptop", Payload: task1("")})
 	laptop.dial().must("wake.revoke", client.WakeRevokeParams{Peer: "desk"}, nil)

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -116,19 +117,25 @@ func (d *Daemon) newWakeMessage(agent string, sender identity.Peer, env *wire.En
 	return m
 }
 
-// beginExchangeWithSession asks whether a query or delegate may wake its session, and sets the
-// grant in in. The caller calls end when the session has answered, or nobody waits for it. A
-// delegation that the session has accepted waits on, until its end is told to the waker.
-func (d *Daemon) beginExchangeWithSession(ctx context.Context, a *registry.Agent, sender identity.Peer, in *client.Inbound) (end func()) {
-	m := d.newWakeMessage(a.Name, sender, &in.Envelope)
-	later := *in
-	in.Wake = d.waker.Request(ctx, m, func(ctx context.Context, grant client.WakeGrant) bool {
-		in := later
-		in.Wake = &grant
-		said, err := d.callWake(ctx, a, &in)
+// beginExchangeWithSession lets a query or delegate wake its session, as soon as it may. The
+// caller hands it to the session, which may be told of the wake before, and calls end when the
+// session has answered, or nobody waits for it: then it wakes nobody any more. A delegation that
+// the session has accepted waits on, until its end is told to the waker.
+func (d *Daemon) beginExchangeWithSession(a *registry.Agent, sender identity.Peer, in *client.Inbound) (end func()) {
+	var over atomic.Bool
+	d.waker.Enqueue(d.newWakeMessage(a.Name, sender, &in.Envelope), func(ctx context.Context, grant client.WakeGrant) bool {
+		if over.Load() {
+			return false
+		}
+		woken := *in
+		woken.Wake = &grant
+		said, err := d.callWake(ctx, a, &woken)
 		return mayBePosted(said, err)
 	})
-	return func() { d.waker.Release(a.Name, sender.ID, in.ID) }
+	return func() {
+		over.Store(true)
+		d.waker.Release(a.Name, sender.ID, in.ID)
+	}
 }
 
 // callWake tells a session of a message.
@@ -287,9 +294,7 @@ func (d *Daemon) wakeRestored(ctx context.Context, a *registry.Agent) {
 			continue
 		}
 		may++
-		if grant := d.waker.Request(ctx, m, func(ctx context.Context, grant client.WakeGrant) bool { return d.wakeLater(ctx, m, k, grant) }); grant != nil {
-			d.waker.Finish(ctx, m, d.wakeLater(ctx, m, k, *grant))
-		}
+		d.waker.Enqueue(m, func(ctx context.Context, grant client.WakeGrant) bool { return d.wakeLater(ctx, m, k, grant) })
 	}
 }
 

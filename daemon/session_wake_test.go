@@ -216,7 +216,11 @@ func TestAcceptedDelegationsWakeOneAfterTheOther(t *testing.T) {
 	for i := range 3 {
 		s.release <- wire.Payload(accepted)
 		given = append(given, delegateTo(asker, "laptop/claude", task1("")))
-		s.next(i == 0)
+		if i == 0 {
+			s.nextRequest()
+		} else {
+			s.next(false)
+		}
 	}
 	s.release <- wire.Payload(accepted)
 	asker.must("cancel", client.CancelParams{Ref: given[1].ID}, nil)

@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -9,9 +11,11 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -179,8 +183,8 @@ func TestTurnsThatNeverBeginDoNotCount(t *testing.T) {
 		t.Error("a turn that was none counts")
 	}
 	pause()
-	asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":50}`)})
-	s.must("unposted", client.UnpostedParams{Peer: desk.ID(), ID: s.next(true).ID}, nil)
+	asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":500}`)})
+	s.must("unposted", client.UnpostedParams{Peer: desk.ID(), ID: s.nextRequest().ID}, nil)
 	if turns() != 0 {
 		t.Error("a query that was withdrawn before its turn counts")
 	}
@@ -200,4 +204,64 @@ func TestTurnsThatNeverBeginDoNotCount(t *testing.T) {
 	if turns() != 1 {
 		t.Error("a wake without an answer does not count")
 	}
+}
+
+// A query counts as a turn only if the session's program was given a pointer to it, or may have
+// been: the session has the query all the same.
+func TestAQueryCountsIfItIsPosted(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	s := laptop.session("claude")
+	counts := func(what string, n int) {
+		t.Helper()
+		await.Until(t, what, func() bool { return laptop.waker.Describe("claude").Day == n && laptop.rows("daemon_turn") == n })
+	}
+	for _, test := range []struct {
+		posted bool
+		turns  int
+	}{{false, 0}, {true, 1}} {
+		said := make(chan struct{})
+		s.says(func(*client.Inbound) client.WakeAnswer {
+			defer close(said)
+			return client.WakeAnswer{Posted: test.posted}
+		})
+		answer := desk.dial().query("laptop/claude")
+		s.nextRequest()
+		await.Receive(t, "the end of the wake", said)
+		counts(fmt.Sprintf("%d turns while it waits", test.turns), test.turns)
+		s.release <- wire.Payload(`{"summary":"x"}`)
+		await.Receive(t, "the answer", answer)
+		time.Sleep(300 * time.Millisecond) // the pause between two wakes
+	}
+
+	// It is over before the turn is written.
+	writing, release := make(chan struct{}), make(chan struct{})
+	go laptop.store.Write(t.Context(), false, func(*store.Tx) error { close(writing); <-release; return nil })
+	await.Receive(t, "the store to be busy", writing)
+	desk.dial().refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":100}`)})
+	close(release)
+	s.next(false)
+	counts("no turn for what is over", 1)
+	if len(s.told) > 0 {
+		t.Error("woken for what is over")
+	}
+
+	// A session that knows no wake.
+	s.Close()
+	await.Until(t, "the session has ended", func() bool { return laptop.agents.FindByName("claude") == nil })
+	asked := make(chan string, 9)
+	laptop.guestAgent(client.AttachParams{Name: "claude", Session: claude}, func(ctx context.Context, r *jsonrpc.Request) {
+		asked <- r.Method
+		if r.Method != client.MethodQuery {
+			r.RespondError(jsonrpc.NewMethodNotFound(r.Method))
+			return
+		}
+		<-ctx.Done()
+	})
+	desk.dial().refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":500}`)})
+	if a, b := await.Receive(t, "a call", asked), await.Receive(t, "a call", asked); a == b {
+		t.Errorf("%s twice", a)
+	}
+	counts("no turn of a session without wake", 1)
 }

@@ -45,14 +45,12 @@ func TestWakeOfABusySession(t *testing.T) {
 	b := &busySession{newFakeSession(), make(chan struct{}), make(chan error, 9)}
 	s := &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return b, nil }}
 	s.timing = shortly
-	s.timing.wake = 10 * time.Millisecond
+	s.timing.wake, s.timing.handover = 200*time.Millisecond, 20*time.Second
 	_, agent := attachedProgram(t, d, s)
 	wake := func(in *client.Inbound) {
 		t.Helper()
-		in.Wake = &client.WakeGrant{}
-		var a client.WakeAnswer
-		if err := agent.conn.Call(await.NewContext(t), client.MethodWake, in, &a); err != nil || a != (client.WakeAnswer{Posted: true}) {
-			t.Errorf("%+v, %v", a, err)
+		if a := await.Receive(t, "the answer", wakeSoon(t, agent, in)); a != (client.WakeAnswer{Posted: true}) {
+			t.Errorf("%+v", a)
 		}
 		if post := await.Receive(t, "a post", b.posts); post.Message != in.ID {
 			t.Errorf("%+v", post)
@@ -68,10 +66,9 @@ func TestWakeOfABusySession(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	asked := newInbound(kinds.KindQuery, &kinds.Query{Question: "?"})
-	asked.Wake = &client.WakeGrant{}
 	ctx, giveUp := context.WithCancel(t.Context())
 	ask(ctx, agent, asked)
-	await.Receive(t, "a post", b.posts)
+	wake(asked)
 	giveUp()
 	await.Receive(t, "the end of a post", b.given)
 	if got := await.Receive(t, "word that it was not posted", unposted); got.ID != asked.ID {
@@ -93,29 +90,36 @@ func TestWakeOfABusySession(t *testing.T) {
 	}
 }
 
-// A query that comes again while the session is busy takes the place of the first: that one's line is
-// withdrawn, and the new one's too if the query is read before the turn has ended.
-func TestARepeatedQueryIsReadOnce(t *testing.T) {
-	d := newFakeDaemon(t)
-	b := &busySession{newFakeSession(), make(chan struct{}), make(chan error, 9)}
-	s := &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return b, nil }}
-	p, agent := attachedProgram(t, d, s)
-	in := newInbound(kinds.KindQuery, &kinds.Query{Question: "?"})
-	in.DeadlineMS, in.Wake = 60_000, &client.WakeGrant{}
-	ask(t.Context(), agent, in)
-	await.Receive(t, "a post", b.posts)
-	ask(t.Context(), agent, in) // again, under the same id
-	await.Receive(t, "a second post", b.posts)
-	if err := await.Receive(t, "the first post is given up", b.given); err == nil {
-		t.Error("the first post goes on")
-	}
-	await.Until(t, "the second alone waits for the end of the turn", func() bool {
-		s.reading.mu.Lock()
-		defer s.reading.mu.Unlock()
-		return len(s.reading.open[keyOf(&in.Envelope)]) == 1
-	})
-	p.must("shown", "acp_inbox", args{})
-	if err := await.Receive(t, "the end of the second post", b.given); err == nil {
-		t.Error("a query that was read wakes the session")
+// A query that comes again while the session is busy takes the place of the first, also if that is
+// given up: the session is woken for it when the turn has ended, unless it was read before.
+func TestARepeatedQueryTakesThePlaceOfTheFirst(t *testing.T) {
+	for name, read := range map[string]bool{"read": true, "not read": false} {
+		t.Run(name, func(t *testing.T) {
+			d := newFakeDaemon(t)
+			b := &busySession{newFakeSession(), make(chan struct{}), make(chan error, 9)}
+			p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return b, nil }})
+			in := newInbound(kinds.KindQuery, &kinds.Query{Question: "?"})
+			in.DeadlineMS = 60_000
+			ctx, giveUp := context.WithCancel(t.Context())
+			first := ask(ctx, agent, in)
+			said := wakeSoon(t, agent, in)
+			await.Receive(t, "a post", b.posts)
+			open := p.server.requests.list()[0]
+			ask(t.Context(), agent, in) // again, under the same id
+			await.Until(t, "the repeat is open", func() bool { return p.server.requests.list()[0] != open })
+			giveUp()
+			await.Receive(t, "the end of the first", first)
+			if read {
+				p.must("shown", "acp_inbox", args{})
+			} else {
+				close(b.idle)
+			}
+			if err := await.Receive(t, "the end of the post", b.given); (err != nil) != read {
+				t.Errorf("the post ends with %v", err)
+			}
+			if got := await.Receive(t, "the answer", said); got.Posted == read {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // shortly is a timing in which a tool call waits for a moment only.
-var shortly = timing{wait: 30 * time.Millisecond, wake: 3 * time.Second, keep: time.Hour, progress: 10 * time.Millisecond, farewell: time.Second, lookAfter: time.Second}
+var shortly = timing{wait: 30 * time.Millisecond, wake: 3 * time.Second, handover: 20 * time.Millisecond, keep: time.Hour, progress: 10 * time.Millisecond, farewell: time.Second, lookAfter: time.Second}
 
 // An answer comes in the envelope of a peer's text, also in pages, which make the whole. The exact
 // text is in _meta.

@@ -20,6 +20,7 @@ import (
 type requestTable struct {
 	mu    sync.Mutex
 	open  map[messageKey]*openRequest
+	added chan struct{}              // closed when one was added; then there is a new one
 	ended memory[messageKey, string] // why requests have ended
 	over  bool                       // the session ends: no more are taken
 }
@@ -30,8 +31,7 @@ type openRequest struct {
 	arrived  time.Time
 	deadline time.Time     // zero: none
 	answer   chan outcome  // of a query: its answer, once; capacity 1
-	ended    chan struct{} // closed when it is not open any more
-	woken    bool          // a post was begun; guarded by requestTable.mu
+	ended    chan struct{} // closed when neither it nor a repeat of it is open any more
 	shown    bool          // to its end; guarded by requestTable.mu
 	final    *report       // of a delegation: its result, while that is sent; guarded by requestTable.mu
 }
@@ -47,11 +47,12 @@ const maxRemembered = 64
 
 func (t *requestTable) init() {
 	t.open = make(map[messageKey]*openRequest)
+	t.added = make(chan struct{})
 	t.ended.most = maxRemembered
 }
 
 // add adds a request, or returns an error if the session ends. A query that comes again while it
-// is open takes the place of the first.
+// is open takes the place of the first, also in what wakes the session for it.
 func (t *requestTable) add(in *client.Inbound) (*openRequest, error) {
 	r := &openRequest{Inbound: in, arrived: time.Now(), answer: make(chan outcome, 1), ended: make(chan struct{})}
 	if in.DeadlineMS > 0 {
@@ -63,11 +64,35 @@ func (t *requestTable) add(in *client.Inbound) (*openRequest, error) {
 		return nil, errSessionEnds
 	}
 	if first := t.open[keyOf(&in.Envelope)]; first != nil {
-		close(first.ended)
+		r.ended = first.ended
 	}
 	t.open[keyOf(&in.Envelope)] = r
 	t.ended.forget(keyOf(&in.Envelope))
+	close(t.added)
+	t.added = make(chan struct{})
 	return r, nil
+}
+
+// await returns an open request, which may come in a moment, nil if it does not within limit.
+func (t *requestTable) await(ctx context.Context, key messageKey, limit time.Duration) *openRequest {
+	end := time.NewTimer(limit)
+	defer end.Stop()
+	for {
+		t.dropExpired()
+		t.mu.Lock()
+		r, added := t.open[key], t.added
+		t.mu.Unlock()
+		if r != nil {
+			return r
+		}
+		select {
+		case <-added:
+		case <-end.C:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // close makes add refuse more.
@@ -170,7 +195,6 @@ func (s *Server) takeQuery(ctx context.Context, in *client.Inbound) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	s.wakeForRequest(r, in)
 	select {
 	case a := <-r.answer:
 		s.requests.remove(r, "it was answered")
@@ -193,12 +217,8 @@ var errSessionEnds = kinds.Errorf(kinds.NoAgent, "the session has ended: try aga
 
 // takeDelegation takes a delegation for the session. It stays open until acp_reply ends it.
 func (s *Server) takeDelegation(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
-	r, err := s.requests.add(in)
-	if err != nil {
-		return nil, err
-	}
-	s.wakeForRequest(r, in)
-	return nil, nil
+	_, err := s.requests.add(in)
+	return nil, err
 }
 
 // takeCancel ends an open delegation whose sender wants it no more. The model hears of it with
@@ -236,42 +256,19 @@ func (s *Server) endOpenDelegations() {
 	sending.Wait()
 }
 
-// wakeForRequest wakes the session for an open request, if the daemon allows it, and does not
-// wait for it.
-func (s *Server) wakeForRequest(r *openRequest, in *client.Inbound) {
-	if in.Wake == nil || s.agent.currentSession() == nil {
-		return
-	}
-	s.requests.mu.Lock()
-	woken := r.woken
-	r.woken = true
-	s.requests.mu.Unlock()
-	if !woken {
-		read, done := s.reading.begin(keyOf(&in.Envelope))
-		s.goOn(func(ctx context.Context) {
-			defer done()
-			if posted, _ := s.post(ctx, in, read, r.ended); !posted {
-				s.markUnposted(in)
-			}
-		})
-	}
-}
-
-// wake wakes the session for a message that lies in the inbox, or for an open request for which
-// it may be woken only now.
+// wake wakes the session for a message that lies in the inbox, or for a request. The daemon hands
+// the request over at the same time, so that either may be here first.
 func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnswer, error) {
 	if in.Wake == nil || s.agent.currentSession() == nil {
 		return nil, nil
 	}
+	limit := time.After(s.timing.wake)
 	var ended <-chan struct{} // nil: never
 	if in.Kind == kinds.KindQuery || in.Kind == kinds.KindDelegate {
-		r, _ := s.requests.find(keyOf(&in.Envelope))
+		r := s.requests.await(ctx, keyOf(&in.Envelope), s.timing.handover)
 		if r == nil {
 			return nil, nil
 		}
-		s.requests.mu.Lock()
-		r.woken = true
-		s.requests.mu.Unlock()
 		ended = r.ended
 	}
 	read, done := s.reading.begin(keyOf(&in.Envelope))
@@ -291,7 +288,7 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnsw
 	select {
 	case a := <-answers:
 		return &a, nil
-	case <-time.After(s.timing.wake):
+	case <-limit:
 	case <-ctx.Done():
 	}
 	// The program is busy. It gets the line when its turn has ended, if the message is not read

@@ -62,13 +62,14 @@ type Server struct {
 type timing struct {
 	wait      time.Duration // a tool call waits at most
 	wake      time.Duration // the daemon waits for word of a wake, a second less than it allows
+	handover  time.Duration // a request may come after the wake for it; less than wake
 	keep      time.Duration // what has ended is kept
 	progress  time.Duration // between two notifications of progress
 	farewell  time.Duration // peers may take to hear that the session ends
 	lookAfter time.Duration // the daemon may take to say what waits
 }
 
-var usualTiming = timing{wait: 45 * time.Second, wake: 3 * time.Second, keep: time.Hour, progress: 5 * time.Second, farewell: 2 * time.Second, lookAfter: time.Second}
+var usualTiming = timing{wait: 45 * time.Second, wake: 3 * time.Second, handover: time.Second, keep: time.Hour, progress: 5 * time.Second, farewell: 2 * time.Second, lookAfter: time.Second}
 
 // prepare makes s ready to serve, once. It returns when all is there; nothing runs yet.
 func (s *Server) prepare() {

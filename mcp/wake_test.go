@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness"
@@ -108,25 +109,17 @@ func TestWake(t *testing.T) {
 		await.Receive(t, "a post", f.posts)
 	}
 
-	// A query wakes when it comes, or later if it may only then; once.
+	// The model may answer by the program's own means.
 	f.set(false, nil)
-	in, _ := openQuery(t, agent, "Is it safe?", 0)
+	allowed, _ := openQuery(t, agent, "Is it safe?", 0)
 	p.awaitOpen(1)
-	in.Wake = &client.WakeGrant{}
-	wake(in)
-	await.Receive(t, "a post", f.posts)
-	allowed := newInbound(kinds.KindQuery, &kinds.Query{Question: "Is it whole?"})
 	allowed.Wake = &client.WakeGrant{}
-	ask(t.Context(), agent, allowed)
+	if got := wake(allowed); got != (client.WakeAnswer{Posted: true}) {
+		t.Errorf("a query: %+v", got)
+	}
 	if post := await.Receive(t, "a post", f.posts); post.Message != allowed.ID {
 		t.Errorf("%+v", post)
 	}
-	unknown := newInbound(kinds.KindQuery, &kinds.Query{Question: "?"})
-	unknown.Wake = &client.WakeGrant{}
-	if got := wake(unknown); got != (client.WakeAnswer{}) || len(f.posts) > 0 {
-		t.Errorf("a query that is not open: %+v", got)
-	}
-	// The model may answer by the program's own means.
 	if err := s.ReplyTo(t.Context(), allowed.ID, "Yes."); err != nil {
 		t.Error(err)
 	}
@@ -146,17 +139,65 @@ func TestWake(t *testing.T) {
 	}
 }
 
+// A session is woken for a query or delegation that comes after the wake for it, and for none that
+// does not come, or is over.
+func TestAWakeAndItsRequestComeInAnyOrder(t *testing.T) {
+	d := newFakeDaemon(t)
+	f := newFakeSession()
+	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	p.server.timing.handover = 20 * time.Second
+	for _, in := range []*client.Inbound{newInbound(kinds.KindQuery, &kinds.Query{Question: "?"}), newInbound(kinds.KindDelegate, &kinds.Delegate{Task: "t"})} {
+		said := wakeSoon(t, agent, in)
+		ask(t.Context(), agent, newInbound(kinds.KindQuery, &kinds.Query{Question: "Another one?"}))
+		ask(t.Context(), agent, in)
+		if post := await.Receive(t, "a post", f.posts); post.Message != in.ID {
+			t.Errorf("%+v", post)
+		}
+		if got := await.Receive(t, "the answer", said); got != (client.WakeAnswer{Posted: true}) {
+			t.Errorf("%+v", got)
+		}
+	}
+	p.server.timing.handover = time.Millisecond
+	over := newInbound(kinds.KindQuery, &kinds.Query{Question: "?"})
+	over.DeadlineMS = 1
+	if end := await.Receive(t, "the end of a query", ask(t.Context(), agent, over)); end.err == nil {
+		t.Error("answered")
+	}
+	for _, in := range []*client.Inbound{newInbound(kinds.KindQuery, &kinds.Query{Question: "?"}), over} {
+		if got := await.Receive(t, "the answer", wakeSoon(t, agent, in)); got != (client.WakeAnswer{}) || len(f.posts) > 0 {
+			t.Errorf("a query that is not open: %+v", got)
+		}
+	}
+}
+
+// wakeSoon calls wake with a grant, and returns where its answer comes.
+func wakeSoon(t *testing.T, agent attachedAgent, in *client.Inbound) <-chan client.WakeAnswer {
+	t.Helper()
+	ctx, granted, said := await.NewContext(t), *in, make(chan client.WakeAnswer, 1)
+	granted.Wake = &client.WakeGrant{}
+	go func() {
+		var a client.WakeAnswer
+		if err := agent.conn.Call(ctx, client.MethodWake, &granted, &a); err != nil {
+			t.Error(err)
+		}
+		said <- a
+	}()
+	return said
+}
+
 // A session that has read a query with another tool call is not woken for it.
 func TestAReadQueryWakesNobody(t *testing.T) {
 	d := newFakeDaemon(t)
 	b := &busySession{newFakeSession(), make(chan struct{}), make(chan error, 9)}
 	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return b, nil }})
-	in := newInbound(kinds.KindQuery, &kinds.Query{Question: "?"})
-	in.Wake = &client.WakeGrant{}
-	ask(t.Context(), agent, in)
+	in, _ := openQuery(t, agent, "?", 0)
+	said := wakeSoon(t, agent, in)
 	await.Receive(t, "a post", b.posts)
 	p.must("shown", "acp_inbox", nil)
 	if err := await.Receive(t, "the end of the post", b.given); err == nil {
 		t.Error("woken for what was read")
+	}
+	if got := await.Receive(t, "the answer", said); got.Posted {
+		t.Error("what was read counts as posted")
 	}
 }

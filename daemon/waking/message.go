@@ -50,6 +50,19 @@ type entry struct {
 // an earlier message was taken, or the owner has approved. Request blocks until the turn is on
 // disk.
 func (w *Waker) Request(ctx context.Context, m Message, post Post) *client.WakeGrant {
+	if e := w.admit(m, post, true); e != nil && w.saveTurn(ctx, e) {
+		return &e.grant
+	}
+	return nil
+}
+
+// Enqueue lets a message wake its session as soon as it may. It returns at once; [Waker.Run] calls
+// post, unless the rules or a bound are against it, or the message is released before.
+func (w *Waker) Enqueue(m Message, post Post) { w.admit(m, post, false) }
+
+// admit begins a message, if atOnce and it may now. Then it returns its entry. Else it lets the
+// message wait, if the rules and the bounds allow that.
+func (w *Waker) admit(m Message, post Post, atOnce bool) (begun *entry) {
 	now := time.Now()
 	d := w.decideByRules(m)
 	if !d.allowed && !d.ask || !w.Rules.MutedUntil(m.Agent, now).IsZero() {
@@ -63,12 +76,14 @@ func (w *Waker) Request(ctx context.Context, m Message, post Post) *client.WakeG
 	}
 	e := &entry{Message: m, turn: &turn{agent: m.Agent, peer: m.Peer.ID, message: m.ID, cause: w.findCause(m), at: now}, grant: client.WakeGrant{Unattended: d.unattended}, post: post}
 	var notice *Notice
-	begun := false
 	switch {
 	case !d.allowed:
 		notice = w.addApproval(s, e, now)
-	case len(s.waiting) == 0 && s.isFree(now):
-		begun, notice = w.begin(s, e, now)
+	case atOnce && len(s.waiting) == 0 && s.isFree(now):
+		var ok bool
+		if ok, notice = w.begin(s, e, now); ok {
+			begun = e
+		}
 	default:
 		notice = w.addWaiting(s, e, now)
 	}
@@ -77,10 +92,7 @@ func (w *Waker) Request(ctx context.Context, m Message, post Post) *client.WakeG
 	}
 	w.mu.Unlock()
 	w.tell(notice)
-	if begun && w.saveTurn(ctx, e) {
-		return &e.grant
-	}
-	return nil
+	return begun
 }
 
 // findCause returns the peer to which a message's turn counts: if it is the result or the error

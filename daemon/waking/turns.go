@@ -205,16 +205,22 @@ func (w *Waker) Finish(ctx context.Context, m Message, posted bool) {
 
 // CountSend counts a message that a session sends in a turn that a peer has woken, against that
 // peer; parent is the message of from that led to it. The error says that the peer's share is used
-// up.
+// up. A repeat is the same message, and counts once; but a query is asked anew, and counts each time.
 func (w *Waker) CountSend(ctx context.Context, from identity.ID, parent wire.MessageID, env *wire.Envelope) error {
 	agent := env.FromAgent
 	w.mu.Lock()
 	woken := w.findTurn(messageKey{agent, from, parent}, false)
-	if woken == nil || w.findTurn(messageKey{agent, env.To, env.ID}, true) != nil {
+	isRepeat := w.findTurn(messageKey{agent, env.To, env.ID}, true) != nil
+	isAskedAnew := isRepeat && env.Kind == kinds.KindQuery && env.Ref == nil
+	if woken == nil || isRepeat && !isAskedAnew {
 		w.mu.Unlock()
 		return nil
 	}
-	t := &turn{agent: agent, peer: env.To, message: env.ID, cause: woken.cause, at: time.Now(), sent: true}
+	id := env.ID
+	if isAskedAnew {
+		id = wire.NewMessageID() // a row of its own
+	}
+	t := &turn{agent: agent, peer: env.To, message: id, cause: woken.cause, at: time.Now(), sent: true}
 	err := w.checkTurn(t)
 	var notice *Notice
 	if err == nil {

@@ -215,6 +215,37 @@ func TestOnceEach(t *testing.T) {
 	})
 }
 
+// A message that is enqueued wakes its session as soon as it may, once, and not if it is released
+// before: what it had begun until then does not count.
+func TestEnqueuedMessagesWakeSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.permit(desk)
+		posted := make(chan bool, 9)
+		enqueue := func() Message {
+			m := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindNotify, ID: wire.NewMessageID()}
+			p.Enqueue(m, func(context.Context, client.WakeGrant) bool {
+				posted <- true
+				return true
+			})
+			return m
+		}
+		begun := time.Now()
+		first := enqueue()
+		p.Enqueue(first, nil) // a repeat
+		over := enqueue()
+		p.Release("claude", desk, over.ID)
+		if synctest.Wait(); len(posted) != 1 || time.Since(begun) != 0 {
+			t.Errorf("%d posts in %v", len(posted), time.Since(begun))
+		}
+		p.Release("claude", desk, first.ID)
+		time.Sleep(time.Hour)
+		if synctest.Wait(); len(posted) != 1 || p.Describe("claude").Day != 1 {
+			t.Errorf("%d posts, %d turns", len(posted), p.Describe("claude").Day)
+		}
+	})
+}
+
 // What a woken turn sends counts against the peer that woke it, as do the turns that follow.
 func TestSendsOfAWokenTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -261,6 +292,33 @@ func TestSendsOfAWokenTurn(t *testing.T) {
 		own := Message{Agent: "claude", Peer: identity.Peer{ID: laptop}, Kind: kinds.KindResult, ID: wire.NewMessageID(), Answer: wire.NewMessageID()}
 		if !p.request(own) || len(p.Describe("claude").By) != 2 {
 			t.Error("an answer to what the user asked counts against another peer")
+		}
+	})
+}
+
+// A query is asked anew when it is repeated, and counts as often, also after a restart.
+func TestARepeatedQueryCountsEachTime(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, dir)
+		p.permit(desk)
+		woke, _ := p.notify(desk)
+		query := wire.Envelope{FromAgent: "claude", To: laptop, Kind: kinds.KindQuery, ID: wire.NewMessageID()}
+		n := 0
+		for ; n < 200 && p.CountSend(t.Context(), desk, woke.ID, &query) == nil; n++ {
+		}
+		if n != sessionSends.hour/2 {
+			t.Errorf("one query was asked %d times", n)
+		}
+		question := query
+		question.ID, question.Ref = wire.NewMessageID(), &woke.ID
+		if err := p.CountSend(t.Context(), desk, woke.ID, &question); err == nil {
+			t.Error("a question about a delegation counts nothing")
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		if n := play(t, dir).countTurns("claude", true, time.Time{}); n[desk] != sessionSends.hour/2 {
+			t.Errorf("%d after a restart", n[desk])
 		}
 	})
 }

@@ -514,7 +514,7 @@ export interface Inbound {
   deadline_ms?: number;
   /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
-  /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  /** wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
 }
 
@@ -546,7 +546,7 @@ export interface InboundCancel {
   deadline_ms?: number;
   /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
-  /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  /** wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
 }
 
@@ -578,7 +578,7 @@ export interface InboundDelegate {
   deadline_ms?: number;
   /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
-  /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  /** wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
 }
 
@@ -610,7 +610,7 @@ export interface InboundError {
   deadline_ms?: number;
   /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
-  /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  /** wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
 }
 
@@ -642,7 +642,7 @@ export interface InboundNotify {
   deadline_ms?: number;
   /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
-  /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  /** wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
 }
 
@@ -674,7 +674,7 @@ export interface InboundQuery {
   deadline_ms?: number;
   /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
-  /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  /** wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
 }
 
@@ -706,7 +706,7 @@ export interface InboundResult {
   deadline_ms?: number;
   /** with result, error and cancel, and with a query that is a question back: the delegation it belongs to */
   delegation?: Task;
-  /** wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
+  /** wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session. */
   wake?: WakeGrant;
 }
 

@@ -430,7 +430,7 @@ Inbound = TypedDict(
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
-        "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+        "wake": NotRequired[WakeGrant],  # wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
 """Inbound is the params of every request that the daemon makes to an attached agent: the whole envelope and what the daemon knows of it. The agent answers query with the payload of a response, delegate and cancel with that of an ack, and notify, result and error with {}, by which it confirms that it has the message."""
@@ -455,7 +455,7 @@ InboundCancel = TypedDict(
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
-        "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+        "wake": NotRequired[WakeGrant],  # wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
 """What the daemon sends to an agent with cancel."""
@@ -480,7 +480,7 @@ InboundDelegate = TypedDict(
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
-        "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+        "wake": NotRequired[WakeGrant],  # wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
 """What the daemon sends to an agent with delegate."""
@@ -505,7 +505,7 @@ InboundError = TypedDict(
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
-        "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+        "wake": NotRequired[WakeGrant],  # wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
 """What the daemon sends to an agent with error."""
@@ -538,7 +538,7 @@ InboundNotify = TypedDict(
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
-        "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+        "wake": NotRequired[WakeGrant],  # wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
 """What the daemon sends to an agent with notify."""
@@ -572,7 +572,7 @@ InboundQuery = TypedDict(
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
-        "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+        "wake": NotRequired[WakeGrant],  # wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
 """What the daemon sends to an agent with query."""
@@ -597,7 +597,7 @@ InboundResult = TypedDict(
         "name": str,  # the sender's petname here
         "deadline_ms": NotRequired[int],  # what is left of it; 0: none
         "delegation": NotRequired[Task],  # with result, error and cancel, and with a query that is a question back: the delegation it belongs to
-        "wake": NotRequired[WakeGrant],  # wake is for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
+        "wake": NotRequired[WakeGrant],  # wake stands only in the params of wake, for sessions alone. It says that the session may be woken for the message. If it is absent, the message waits for the next tool call of the session.
     },
 )
 """What the daemon sends to an agent with result."""
