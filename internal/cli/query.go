@@ -12,11 +12,16 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
+// queryFlags holds what acpctl query is told.
+type queryFlags struct {
+	messageFlags
+	query              kinds.Query
+	deadline, patience time.Duration
+	ref                string
+}
+
 func (a *app) newQueryCmd() *cobra.Command {
-	m := messageFlags{kind: kinds.KindQuery}
-	var q kinds.Query
-	var deadline, patience time.Duration
-	var ref string
+	q := queryFlags{messageFlags: messageFlags{kind: kinds.KindQuery}}
 	cmd := &cobra.Command{
 		Use:   "query PEER[/AGENT] QUESTION",
 		Short: "Ask an agent and wait for the answer",
@@ -34,62 +39,65 @@ With --ref, and without PEER, it asks back whoever gave a delegation to an agent
 waits as long as the delegation lasts unless there is a --deadline, asking again when a
 daemon was away. The answer to such a question is kept until the delegation ends.`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if ref != "" {
+			if q.ref != "" {
 				args = append([]string{"none"}, args...) // the daemon knows who it is
 			}
-			return m.checkArgs(cmd, args)
+			return q.checkArgs(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			if err := a.checkForModel(); err != nil {
-				return err
-			}
-			params := client.QueryParams{}
-			if ref != "" {
-				if q.Domain != "" || patience != 0 || m.thread != "" {
-					return frame.UsageErrorf("--ref: the question goes to whoever delegated: leave out --domain, --thread and --wait-for-peer")
-				}
-				var err error
-				if params.Ref, err = parseMessageID("--ref", ref); err != nil {
-					return err
-				}
-			} else {
-				params.To, args = args[0], args[1:]
-			}
-			if patience < 0 {
-				return frame.UsageErrorf("--wait-for-peer: expected a duration like 30s")
-			}
-			h, p, err := m.composeMessage(ctx, a, func() (_ any, err error) {
-				if q.Question, err = a.ReadArgument(ctx, "QUESTION", args[0]); err != nil {
-					return nil, err
-				}
-				q.DeadlineMS, err = frame.ReadMilliseconds(cmd, "deadline", deadline, kinds.MaxQueryDeadline)
-				if ref != "" && err == nil && q.DeadlineMS == 0 {
-					q.DeadlineMS = uint64(kinds.MaxQueryDeadline.Milliseconds())
-				}
-				return &q, err
-			})
-			if err != nil {
-				return err
-			}
-			params.Head, params.Payload = h, p
-			again := isPeerUnreached
-			if ref != "" && !cmd.Flags().Changed("deadline") {
-				patience, again = kinds.MaxTaskDeadline, newAskAgain()
-			}
-			return a.queryAgent(ctx, params, patience, again)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runQuery(cmd, args, &q) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&q.Domain, "domain", "", "what it is about, like code.review: chooses the agent")
-	f.Uint64Var(&q.MaxTokens, "max-tokens", 0, "budget of the answer (default: no limit)")
-	f.DurationVar(&deadline, "deadline", 0, "how long to wait for the answer, at most 10m (default 30s)")
-	f.StringVar(&m.thread, "thread", "", "name of the conversation")
-	f.StringVar(&ref, "ref", "", "id of a delegation that an agent here works on: asks back whoever gave it")
-	f.DurationVar(&patience, "wait-for-peer", 0, "how long to try while the peer is unreachable")
+	f.StringVar(&q.query.Domain, "domain", "", "what it is about, like code.review: chooses the agent")
+	f.Uint64Var(&q.query.MaxTokens, "max-tokens", 0, "budget of the answer (default: no limit)")
+	f.DurationVar(&q.deadline, "deadline", 0, "how long to wait for the answer, at most 10m (default 30s)")
+	f.StringVar(&q.thread, "thread", "", "name of the conversation")
+	f.StringVar(&q.ref, "ref", "", "id of a delegation that an agent here works on: asks back whoever gave it")
+	f.DurationVar(&q.patience, "wait-for-peer", 0, "how long to try while the peer is unreachable")
 	a.addForModelFlag(cmd)
-	m.addFlags(cmd)
+	q.addFlags(cmd)
 	return cmd
+}
+
+// runQuery sends the question that the arguments and flags are.
+func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
+	ctx := cmd.Context()
+	if err := a.checkForModel(); err != nil {
+		return err
+	}
+	params := client.QueryParams{}
+	if q.ref != "" {
+		if q.query.Domain != "" || q.patience != 0 || q.thread != "" {
+			return frame.UsageErrorf("--ref: the question goes to whoever delegated: leave out --domain, --thread and --wait-for-peer")
+		}
+		var err error
+		if params.Ref, err = parseMessageID("--ref", q.ref); err != nil {
+			return err
+		}
+	} else {
+		params.To, args = args[0], args[1:]
+	}
+	if q.patience < 0 {
+		return frame.UsageErrorf("--wait-for-peer: expected a duration like 30s")
+	}
+	h, p, err := q.composeMessage(ctx, a, func() (_ any, err error) {
+		if q.query.Question, err = a.ReadArgument(ctx, "QUESTION", args[0]); err != nil {
+			return nil, err
+		}
+		q.query.DeadlineMS, err = frame.ReadMilliseconds(cmd, "deadline", q.deadline, kinds.MaxQueryDeadline)
+		if q.ref != "" && err == nil && q.query.DeadlineMS == 0 {
+			q.query.DeadlineMS = uint64(kinds.MaxQueryDeadline.Milliseconds())
+		}
+		return &q.query, err
+	})
+	if err != nil {
+		return err
+	}
+	params.Head, params.Payload = h, p
+	again := isPeerUnreached
+	if q.ref != "" && !cmd.Flags().Changed("deadline") {
+		q.patience, again = kinds.MaxTaskDeadline, newAskAgain()
+	}
+	return a.queryAgent(ctx, params, q.patience, again)
 }
 
 // queryAgent asks a question, for as long as patience says while again says yes to the error.
