@@ -171,7 +171,10 @@ func (s *Server) newFailedResult(ctx context.Context, err error, id wire.Message
 		Code: code, Message: client.Line(cutText(e.Message, 500)), Remedy: cmp.Or(remedies[code], "Tell your user."),
 		Retryable: e.Retryable, RetryAfterMS: e.RetryAfterMS, Delivered: e.Delivered(),
 	}
-	if f.Delivered == kinds.DeliveredUnknown && !id.IsZero() {
+	switch unknown := f.Delivered == kinds.DeliveredUnknown && !id.IsZero(); {
+	case unknown && code == kinds.NoAgent:
+		f.Remedy = "The agent there ended before it answered, and may have begun. When one is there again, call again with id " + id.String() + ", so that it takes effect once."
+	case unknown:
 		f.Remedy += " It may have arrived: call again with id " + id.String() + ", so that it takes effect once."
 	}
 	if f.RetryAfterMS > 0 {

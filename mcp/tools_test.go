@@ -104,6 +104,11 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	if !strings.Contains(r.Error.Remedy, "Wait 1.5s.") || !strings.Contains(r.Error.Remedy, r.ID.String()) || r.Error.Delivered != kinds.DeliveredUnknown {
 		t.Errorf("%+v", r.Error)
 	}
+	d.answer(client.MethodQuery, kinds.Errorf(kinds.NoAgent, "agent claude went away").WithDelivered(kinds.DeliveredUnknown))
+	r = p.fails(kinds.NoAgent, "acp_query", args{"to": "desk", "question": "?"})
+	if !strings.Contains(r.Error.Remedy, "may have begun") || !strings.Contains(r.Error.Remedy, r.ID.String()) || strings.Contains(r.Error.Remedy, "acp_notify") {
+		t.Errorf("an agent that ended: %q", r.Error.Remedy)
+	}
 }
 
 // What a peer says in an error is as foreign as its answers.

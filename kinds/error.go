@@ -1,0 +1,159 @@
+package kinds
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/wire"
+)
+
+// Error says what went wrong, in a form that crosses every boundary: it is the payload of
+// an error envelope, a refused receipt, the data of a JSON-RPC error and the object that
+// acpctl prints.
+type Error struct {
+	Code         Code           `json:"code"`
+	Message      string         `json:"message"`
+	Retryable    bool           `json:"retryable"`
+	RetryAfterMS uint64         `json:"retry_after_ms,omitzero"`
+	Details      jsontext.Value `json:"details,omitzero"`
+	From         string         `json:"from,omitzero"` // the peer that raised it; set by the own daemon
+}
+
+// NewErrorFromWire returns the error that a receipt, an ack or an error payload of a peer says.
+// The code table decides whether it is retryable: unknown codes are kept and are not. A
+// code that only the own daemon may raise, or that has not the form of one, becomes internal.
+func NewErrorFromWire(code, message string, retryAfterMS uint64) *Error {
+	e := &Error{Code: Code(code), Message: message}
+	info := e.Code.Info()
+	if info.Local || !e.Code.isWord() {
+		info = Internal.Info()
+	}
+	e.Code, e.Retryable = info.Code, info.Retryable
+	if e.Retryable {
+		e.RetryAfterMS = retryAfterMS
+	}
+	return e
+}
+
+// SanitizeForPeer returns e as it may cross to or from a peer: with a code as [NewErrorFromWire]
+// reads it, internal if it has none, and without From and details.delivered. Only the
+// own daemon sets those two: an agent may answer with the error of another call, and
+// that says nothing of this message. But no_agent with delivered unknown stays: it says that
+// a session had the message and ended. [CheckEnvelope] refuses the codes that SanitizeForPeer replaces,
+// so that none crosses in a payload of an agent's.
+func (e *Error) SanitizeForPeer() *Error {
+	f := NewErrorFromWire(string(cmp.Or(e.Code, Internal)), e.Message, e.RetryAfterMS)
+	f.Details = e.Details
+	var details map[string]jsontext.Value
+	if d := e.Delivered(); d != "" && !(e.Code == NoAgent && d == DeliveredUnknown) && json.Unmarshal(e.Details, &details) == nil {
+		delete(details, "delivered")
+		f.Details = EncodePayload(details).Object()
+	}
+	return f
+}
+
+// AsError returns the *Error in the chain of err. If there is none, it returns a new one:
+// invalid for a [wire.FormatError], timeout or cancelled for an ended context, else
+// internal.
+func AsError(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	code := Internal
+	switch _, malformed := errors.AsType[*wire.FormatError](err); {
+	case malformed:
+		code = Invalid
+	case errors.Is(err, context.DeadlineExceeded):
+		code = Timeout
+	case errors.Is(err, context.Canceled):
+		code = Cancelled
+	}
+	return Errorf(code, "%s", err)
+}
+
+// Errorf returns an error with a code, which is retryable if the code is.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Retryable: code.Info().Retryable}
+}
+
+func (e *Error) Error() string { return e.Message + " (" + string(e.Code) + ")" }
+
+// Is reports whether target is an *Error of the same code, so that
+// errors.Is(err, &kinds.Error{Code: kinds.Timeout}) works.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}
+
+// Delivered says what is known of a message whose call failed.
+type Delivered string
+
+const (
+	DeliveredNo      Delivered = "no"      // no byte left, or the peer said so: safe to send anew
+	DeliveredUnknown Delivered = "unknown" // repeat with the same id
+)
+
+// WithDelivered sets details.delivered and returns e.
+func (e *Error) WithDelivered(d Delivered) *Error {
+	e.Details = jsontext.Value(`{"delivered":"` + string(d) + `"}`)
+	return e
+}
+
+// NewDeclined returns the error with which an agent declines. Its details tell it from a policy's.
+func NewDeclined(why string) *Error {
+	e := Errorf(NotAuthorized, "%s", why)
+	e.Details = jsontext.Value(`{"declined":true}`)
+	return e
+}
+
+// IsDeclined reports whether an agent has declined with this error.
+func (e *Error) IsDeclined() bool {
+	var d struct {
+		Declined bool `json:"declined"`
+	}
+	return e.Code == NotAuthorized && len(e.Details) > 0 && json.Unmarshal(e.Details, &d) == nil && d.Declined
+}
+
+// Delivered returns details.delivered, or "" if it is not set.
+func (e *Error) Delivered() Delivered {
+	var d struct {
+		Delivered Delivered `json:"delivered"`
+	}
+	if len(e.Details) == 0 || json.Unmarshal(e.Details, &d) != nil {
+		return ""
+	}
+	return d.Delivered
+}
+
+// Reason says why a daemon has refused a call of its own machine, where callers tell cases of one
+// code apart.
+type Reason string
+
+const (
+	ReasonParentUnknown Reason = "parent_unknown" // the parent that the call names is not known any more
+	ReasonNameTaken     Reason = "name_taken"     // another agent has the name, or it is kept for one
+	ReasonShareUsed     Reason = "share_used"     // the peer that woke the session may cause no more turns now
+)
+
+// WithReason sets details.reason and returns e.
+func (e *Error) WithReason(r Reason) *Error {
+	e.Details = jsontext.Value(`{"reason":"` + string(r) + `"}`)
+	return e
+}
+
+// Reason returns details.reason, or "" if the own daemon has set none: what a peer says there
+// counts for nothing.
+func (e *Error) Reason() Reason {
+	var d struct {
+		Reason Reason `json:"reason"`
+	}
+	if e.From != "" || len(e.Details) == 0 || json.Unmarshal(e.Details, &d) != nil {
+		return ""
+	}
+	return d.Reason
+}
