@@ -30,7 +30,7 @@ func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wi
 	var err error
 	switch env.Kind {
 	case kinds.KindQuery:
-		if err = d.checkID(env); err != nil {
+		if err = d.checkID(sender, request); err != nil {
 			break
 		}
 		if env.Ref == nil {
@@ -73,7 +73,7 @@ func (d *Daemon) handleMessage(ctx context.Context, message kinds.Checked) (wire
 // first run.
 func (d *Daemon) handleMessageOnce(ctx context.Context, sender identity.Peer, message kinds.Checked) (out inbox.Outcome) {
 	env := message.Envelope
-	if err := d.checkID(env); err != nil {
+	if err := d.checkID(sender, message); err != nil {
 		return inbox.Outcome{Err: err}
 	}
 	first, fresh, err := d.repeats.BeginRun(sender.ID, env)

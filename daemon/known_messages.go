@@ -14,12 +14,16 @@ import (
 // call. So no two that are known at a time have one id.
 
 // checkID returns an error if another peer's message that is known has the id. A peer can learn
-// that id only after the message has come.
-func (d *Daemon) checkID(env *wire.Envelope) error {
-	if from, known := d.findSender(env.ID); known && from != env.From {
-		return inbox.NewReusedIDError(env)
+// that id only after the message has come, and only one that may send such a message learns that it
+// is known.
+func (d *Daemon) checkID(sender identity.Peer, message kinds.Checked) error {
+	if from, known := d.findSender(message.ID); !known || from == sender.ID {
+		return nil
 	}
-	return nil
+	if err := d.permissions.checkAllowed(sender, message.Kind, message.Domain); err != nil {
+		return err
+	}
+	return inbox.NewReusedIDError(message.Envelope)
 }
 
 // findSender returns who sent a message that is known.

@@ -79,6 +79,26 @@ func TestIDsOfOthersMessagesAreRefused(t *testing.T) {
 	copies("a notice that a session was shown", shown.ID)
 }
 
+// A peer that may not send a message does not learn from its refusal which ids are known.
+func TestRefusedPeersLearnNoIDs(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	writeConfig(t, dir, "policy: {hostile: {kinds: [ping]}}\n")
+	laptop, desk, hostile := start(t, dir, "laptop"), start(t, stateDir(t), "desk"), start(t, stateDir(t), "hostile")
+	befriend(t, desk, laptop)
+	befriend(t, hostile, laptop)
+	note := desk.dial().notify(client.NotifyParams{To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t"}`)})
+	for _, id := range []wire.MessageID{note.ID, wire.NewMessageID()} {
+		for method, params := range map[string]any{
+			"notify":   client.NotifyParams{Head: client.Head{ID: id}, To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t"}`)},
+			"query":    client.QueryParams{Head: client.Head{ID: id}, To: "laptop", Payload: query("?")},
+			"delegate": client.DelegateParams{Head: client.Head{ID: id}, To: "laptop", Payload: task1("")},
+		} {
+			hostile.dial().refused(kinds.NotAuthorized, method, params)
+		}
+	}
+}
+
 // A question has neither the id of a question of another peer, nor that of a delegation that was
 // given to one: whoever answers names it by either.
 func TestQuestionsHaveIDsOfTheirOwn(t *testing.T) {
