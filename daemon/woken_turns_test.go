@@ -221,9 +221,9 @@ func TestAQueryCountsIfItIsPosted(t *testing.T) {
 		posted bool
 		turns  int
 	}{{false, 0}, {true, 1}} {
-		said := make(chan struct{})
+		said := make(chan struct{}, 9)
 		s.says(func(*client.Inbound) client.WakeAnswer {
-			defer close(said)
+			said <- struct{}{}
 			return client.WakeAnswer{Posted: test.posted}
 		})
 		answer := desk.dial().query("laptop/claude")
@@ -240,6 +240,11 @@ func TestAQueryCountsIfItIsPosted(t *testing.T) {
 	go laptop.store.Write(t.Context(), false, func(*store.Tx) error { close(writing); <-release; return nil })
 	await.Receive(t, "the store to be busy", writing)
 	desk.dial().refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":100}`)})
+	await.Until(t, "the query is over here too", func() bool {
+		laptop.queries.mu.Lock()
+		defer laptop.queries.mu.Unlock()
+		return len(laptop.queries.open) == 0
+	})
 	close(release)
 	s.next(false)
 	counts("no turn for what is over", 1)
