@@ -157,7 +157,7 @@ const (
 	EventTrust            EventType = "trust"             // a peer was trusted, or its name or addresses changed
 	EventIdentityConflict EventType = "identity_conflict" // see the error of that code
 	EventMail             EventType = "mail"              // mail came or went, or was parked; the details are a MailEvent
-	EventBudget           EventType = "budget"            // a bound kept a session from being woken
+	EventBudget           EventType = "budget"            // a bound kept a session from being woken, or a message of its own from leaving
 	EventApproval         EventType = "approval"          // a message waits for the owner's word before it wakes a session
 )
 

@@ -45,7 +45,7 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 	if err != nil {
 		return nil, err
 	}
-	query, err := kinds.CheckEnvelope(env)
+	query, err := d.checkOutgoing(env)
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,17 @@ func (d *Daemon) composeRequest(ctx context.Context, s *localConn, kind string, 
 	if err != nil {
 		return kinds.Checked{}, err
 	}
-	return kinds.CheckEnvelope(env)
+	return d.checkOutgoing(env)
+}
+
+// checkOutgoing validates an envelope that was made here, as [kinds.CheckEnvelope] does. The
+// owner is told of a session whose chain of messages is too long.
+func (d *Daemon) checkOutgoing(env *wire.Envelope) (kinds.Checked, error) {
+	c, err := kinds.CheckEnvelope(env)
+	if err != nil && kinds.AsError(err).Code == kinds.LoopDetected {
+		d.waker.NoteLoop(env.FromAgent, env.To, env.Kind, err)
+	}
+	return c, err
 }
 
 // composeEnvelope returns the envelope of a call, to which the caller may add, and its
@@ -116,7 +126,7 @@ func (d *Daemon) sendRequest(ctx context.Context, request kinds.Checked) (*wire.
 
 // sendMessage checks a message, sends it and, with wait, returns what its receipt says.
 func (d *Daemon) sendMessage(ctx context.Context, env *wire.Envelope, wait bool) (peer.Outcome, error) {
-	message, err := kinds.CheckEnvelope(env)
+	message, err := d.checkOutgoing(env)
 	if err != nil {
 		return "", err
 	}

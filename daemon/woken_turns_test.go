@@ -148,6 +148,39 @@ func TestWhatAWokenTurnSendsIsItsPeersToPayFor(t *testing.T) {
 	s.must("notify", client.NotifyParams{To: client.To("planner"), Payload: wire.Payload(`{"topic":"t"}`)}, nil) // the user's own
 }
 
+// The owner hears once, and sees in the status, that a session goes on in a chain of messages that
+// is too long.
+func TestTheOwnerHearsOfALoop(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	events := laptop.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventBudget, client.EventTrust}}})
+	s := laptop.session("claude")
+	last := wire.NewEnvelope(desk.ID(), laptop.ID(), kinds.KindNotify, wire.Payload(`{"topic":"t"}`))
+	last.Agent, last.Hops = "claude", wire.MaxHops
+	if _, err := desk.sendMessage(t.Context(), last, true); err != nil {
+		t.Fatal(err)
+	}
+	head := client.Head{Parent: last.ID}
+	for range 5 {
+		s.refused(kinds.LoopDetected, "notify", client.NotifyParams{Head: head, To: client.To("desk"), Payload: wire.Payload(`{"topic":"t"}`)})
+		s.refused(kinds.LoopDetected, "query", client.QueryParams{Head: head, To: "desk", Payload: query("?")})
+		s.refused(kinds.LoopDetected, "delegate", client.DelegateParams{Head: head, To: "desk", Payload: task1("")})
+	}
+	e := await.Receive(t, "event", events)
+	if e.Type != client.EventBudget || e.Peer != desk.ID() || !strings.Contains(string(e.Details), `"agent":"claude"`) || !strings.Contains(string(e.Details), "the limit is 16") {
+		t.Errorf("the event is %s %+v", e.Details, e)
+	}
+	var status client.Status
+	laptop.dial().must("status", nil, &status)
+	if !slices.ContainsFunc(status.Warnings, func(w string) bool { return strings.Contains(w, "the limit is 16") && strings.Contains(w, "claude") }) {
+		t.Errorf("the status says %q", status.Warnings)
+	}
+	laptop.dial().must("trust", client.TrustParams{Peer: desk.ID().String(), Name: "table"}, nil)
+	if e := await.Receive(t, "event", events); e.Type != client.EventTrust {
+		t.Errorf("a second event: %s %+v", e.Details, e)
+	}
+}
+
 // A turn that certainly never began is given back; one that may have begun counts.
 func TestTurnsThatNeverBeginDoNotCount(t *testing.T) {
 	t.Parallel()

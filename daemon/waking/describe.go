@@ -57,6 +57,14 @@ func (w *Waker) countApprovals(agent string, now time.Time) (n int) {
 	return n
 }
 
+// describeBound returns the line about a bound that a peer has reached at a session.
+func (w *Waker) describeBound(agent string, peer identity.ID, b reachedBound) string {
+	if b.refused {
+		return fmt.Sprintf("%s: %s was not let send more because of %s (acpctl agents mute %s stops it)", b.reason, agent, w.Name(peer), agent)
+	}
+	return fmt.Sprintf("%s: what %s sends waits in the inbox of %s (acpctl agents shows who woke it)", b.reason, w.Name(peer), agent)
+}
+
 // maxNoticed bounds the peers that the notices of one session name.
 const maxNoticed = 4
 
@@ -73,7 +81,7 @@ func (w *Waker) Notices(agent string) []string {
 		bounds := []string{}
 		for id, b := range s.bounds {
 			if now.Sub(b.at) < noticeFor {
-				bounds = append(bounds, fmt.Sprintf("%s: what %s sends waits in the inbox of %s (acpctl agents shows who woke it)", b.reason, w.Name(id), agent))
+				bounds = append(bounds, w.describeBound(agent, id, b))
 			}
 		}
 		slices.Sort(bounds)

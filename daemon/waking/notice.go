@@ -6,8 +6,8 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// Notice is what subscribers hear: of a bound that kept a session from being woken, or of a
-// message that waits for an approval.
+// Notice is what subscribers hear: of a bound that kept a session from being woken or a message
+// of its own from leaving, or of a message that waits for an approval.
 type Notice struct {
 	Approval bool // else a bound
 	Agent    string
@@ -16,10 +16,12 @@ type Notice struct {
 	Reason   string // the bound, or the id of the approval
 }
 
-// reachedBound is a bound that kept a message of a peer from waking a session.
+// reachedBound is a bound that kept a message of a peer from waking a session, or one of the
+// session from leaving.
 type reachedBound struct {
 	at, told time.Time
 	reason   string
+	refused  bool // it was a message of the session; else one waits to wake it
 }
 
 // recordBound records that a bound kept a message back. It returns the notice of it, nil if
@@ -32,7 +34,7 @@ func (w *Waker) recordBound(s *session, e *entry, now time.Time, err error) *Not
 	}
 	b := s.bounds[e.turn.cause]
 	told := now.Sub(b.told) < tellPause
-	b.at, b.reason = now, err.Error()
+	b.at, b.reason, b.refused = now, err.Error(), e.turn.sent
 	if !told {
 		b.told = now
 	}
@@ -43,13 +45,28 @@ func (w *Waker) recordBound(s *session, e *entry, now time.Time, err error) *Not
 	return &Notice{Agent: e.Agent, Peer: e.turn.cause, Kind: e.Kind, Reason: err.Error()}
 }
 
+// NoteLoop records that a message of a session to a peer was refused, as its chain is too long;
+// err says so. The owner hears of it as of a bound, once a minute at most. It does nothing if agent
+// is no session.
+func (w *Waker) NoteLoop(agent string, to identity.ID, kind string, err error) {
+	now := time.Now()
+	w.mu.Lock()
+	var notice *Notice
+	if s := w.sessions[agent]; s != nil {
+		e := &entry{Message: Message{Agent: agent, Kind: kind}, turn: &turn{agent: agent, peer: to, cause: to, at: now, sent: true}}
+		notice = w.recordBound(s, e, now, err)
+	}
+	w.mu.Unlock()
+	w.tell(notice)
+}
+
 // tell logs a notice and tells subscribers; nil is none.
 func (w *Waker) tell(n *Notice) {
 	if n == nil {
 		return
 	}
 	if !n.Approval {
-		w.Log.Warn("a session is not woken", "agent", n.Agent, "peer", n.Peer.Label(), "kind", n.Kind, "reason", n.Reason)
+		w.Log.Warn("a bound is reached at a session", "agent", n.Agent, "peer", n.Peer.Label(), "kind", n.Kind, "reason", n.Reason)
 	}
 	w.Tell(*n)
 }

@@ -385,10 +385,21 @@ func TestSessionsAnswerEachOther(t *testing.T) {
 	if n < 2 || n > 20 {
 		t.Errorf("%d woken turns", n)
 	}
+	until(t, "an owner is told", func() bool { return isToldOfABound(desk, "claude") || isToldOfABound(laptop, "codex") })
 	time.Sleep(3 * time.Second)
 	if more := countTurns(); more > n+1 {
 		t.Errorf("it goes on: %d woken turns, then %d", n, more)
 	}
+}
+
+// isToldOfABound reports whether the status of a machine warns that an agent was not let send more.
+func isToldOfABound(m *live.Machine, agent string) bool {
+	m.T.Helper()
+	status, err := m.Client.Status(await.NewContext(m.T))
+	if err != nil {
+		m.T.Fatal(err)
+	}
+	return slices.ContainsFunc(status.Warnings, func(w string) bool { return strings.Contains(w, agent+" was not let send more") })
 }
 
 // findRefusals returns the results of tools by which the model was told that it is enough.
