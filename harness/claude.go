@@ -38,6 +38,7 @@ const (
 // claude is a session of Claude Code. It is woken through the inbox socket of the session,
 // which belongs to a parent of this process, and answers to a socket of this process.
 type claude struct {
+	*lifetime
 	version   string
 	socket    string   // the session's
 	token     string   // which the session gave its children
@@ -48,9 +49,6 @@ type claude struct {
 
 	listener *net.UnixListener // on the socket that the session answers to
 	from     string            // its address, as Claude Code writes it
-	ctx      context.Context   // ends with Close
-	cancel   context.CancelFunc
-	running  sync.WaitGroup
 
 	mu      sync.Mutex                    // guards what follows
 	awaited map[string]chan<- claudeFrame // receipts and notices, by the frame that they are for
@@ -88,7 +86,7 @@ func findClaude(env *Environment, ps *processes) (Session, error) {
 		return fail("others can enter %s", filepath.Dir(socket))
 	}
 	c := &claude{
-		version: env.Version, socket: socket, token: env.Getenv("CLAUDE_CODE_MESSAGING_TOKEN"), args: parent.args,
+		lifetime: newLifetime(), version: env.Version, socket: socket, token: env.Getenv("CLAUDE_CODE_MESSAGING_TOKEN"), args: parent.args,
 		processes: ps, reply: env.Reply, posts: newGate(), awaited: make(map[string]chan<- claudeFrame),
 	}
 	if err := c.listen(filepath.Dir(socket)); err != nil {
@@ -110,8 +108,7 @@ func (c *claude) listen(dir string) error {
 		return errors.Join(err, listener.Close())
 	}
 	c.listener, c.from = listener, "uds:"+path
-	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.running.Go(c.serve)
+	c.start(c.serve)
 	return nil
 }
 
@@ -121,11 +118,10 @@ func (c *claude) Harness() (name, version string) { return claudeName, c.version
 // NoteCall does nothing: the socket names the session.
 func (c *claude) NoteCall(map[string]any) {}
 
-// Close removes the socket that the session answers to.
+// Close removes the socket that the session answers to, and ends what is under way.
 func (c *claude) Close() error {
-	c.cancel()
 	err := c.listener.Close()
-	c.running.Wait()
+	c.end()
 	if errors.Is(err, net.ErrClosed) { // closed before
 		return nil
 	}
@@ -138,6 +134,11 @@ func (c *claude) Post(ctx context.Context, p Post) (Posted, error) {
 	if err := checkPointer(p.Pointer); err != nil {
 		return Posted{}, err
 	}
+	ctx, end, err := c.join(ctx)
+	if err != nil {
+		return Posted{}, err
+	}
+	defer end()
 	leave, again, err := c.posts.enter(ctx, &p)
 	if err != nil || again {
 		return Posted{}, err
@@ -178,9 +179,10 @@ func (c *claude) askMode(ctx context.Context, anyMode bool) (idle bool, mode str
 		case <-enough:
 			return false, "", nil
 		case <-time.After(askAgain):
-		case <-c.ctx.Done():
-			return false, "", errClosed
 		case <-ctx.Done():
+			if c.ctx.Err() != nil {
+				return false, "", errClosed
+			}
 			return false, "", c.fail(ErrUnattended, fmt.Sprintf("it did not say within %s that it is idle, and in which mode", time.Since(began).Round(time.Millisecond)))
 		}
 	}
@@ -261,6 +263,7 @@ func (c *claude) write(f *claudeFrame) error {
 		lines = (&claudeFrame{Type: typeAuth, Token: c.token}).appendLine(nil)
 	}
 	conn.SetWriteDeadline(time.Now().Add(socketTime))
+	defer context.AfterFunc(c.ctx, func() { conn.SetWriteDeadline(time.Now()) })()
 	if _, err := conn.Write(f.appendLine(lines)); err != nil {
 		return c.fail(ErrGone, err.Error())
 	}
@@ -315,7 +318,7 @@ func (c *claude) serve() {
 			conn.Close()
 			return
 		}
-		c.running.Go(func() {
+		c.running.Go(func() { // while serve runs, so none begins after end
 			defer func() { <-places }()
 			c.serveConn(conn)
 		})
@@ -324,7 +327,6 @@ func (c *claude) serve() {
 
 // serveConn reads the lines of one connection. Only the session itself is heard.
 func (c *claude) serveConn(conn *net.UnixConn) {
-	defer context.AfterFunc(c.ctx, func() { conn.SetDeadline(time.Now()) })()
 	defer conn.Close()
 	pid, err := c.processes.peerOf(conn)
 	if err != nil {
@@ -333,9 +335,8 @@ func (c *claude) serveConn(conn *net.UnixConn) {
 	if _, err := c.processes.findParent(pid); err != nil {
 		return
 	}
-	if conn.SetReadDeadline(time.Now().Add(socketTime)); c.ctx.Err() != nil {
-		return
-	}
+	conn.SetReadDeadline(time.Now().Add(socketTime))
+	defer context.AfterFunc(c.ctx, func() { conn.SetReadDeadline(time.Now()) })()
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(make([]byte, 0, 4<<10), maxClaudeLine+1)
 	for lines.Scan() {

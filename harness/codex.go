@@ -23,15 +23,13 @@ const maxLoadedThreads = 64
 // started this process for one of them. Each post is a connection of its own, as one more
 // client of the app-server.
 type codex struct {
+	*lifetime
 	socket    string
 	dir       string // the working directory of this process, which is that of the thread
 	processes *processes
 	posts     gate
-	ctx       context.Context // ends with Close
-	cancel    context.CancelFunc
-	running   sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows, and is held to end ctx
+	mu      sync.Mutex // guards what follows
 	version string     // as the app-server said at the latest connection
 	thread  string     // as the latest tool call named it; empty before
 }
@@ -41,15 +39,13 @@ func findCodex(ctx context.Context, env *Environment, ps *processes) (Session, e
 	fail := func(saw string) (Session, error) {
 		return nil, &Error{Harness: codexName, Version: env.Version, Err: ErrUnsupported, Saw: saw}
 	}
-	c := &codex{dir: env.Dir, processes: ps, posts: newGate()}
+	c := &codex{lifetime: newLifetime(), dir: env.Dir, processes: ps, posts: newGate()}
 	var err error
 	if c.socket, err = findCodexSocket(env, ps); err != nil {
 		return fail(err.Error())
 	}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
 	conn, err := c.connect(ctx) // which learns the version
 	if err != nil {
-		c.cancel()
 		if e, ok := errors.AsType[*Error](err); ok && e.Err != ErrUnsupported {
 			return fail(e.Reason())
 		}
@@ -121,10 +117,7 @@ func (c *codex) NoteCall(meta map[string]any) {
 
 // Close ends the posts that are under way.
 func (c *codex) Close() error {
-	c.mu.Lock()
-	c.cancel()
-	c.mu.Unlock()
-	c.running.Wait()
+	c.end()
 	return nil
 }
 
@@ -134,13 +127,11 @@ func (c *codex) Post(ctx context.Context, p Post) (Posted, error) {
 	if err := checkPointer(p.Pointer); err != nil {
 		return Posted{}, err
 	}
-	if !c.begin() {
-		return Posted{}, errClosed
+	ctx, end, err := c.join(ctx)
+	if err != nil {
+		return Posted{}, err
 	}
-	defer c.running.Done()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
+	defer end()
 	leave, again, err := c.posts.enter(ctx, &p)
 	if err != nil || again {
 		return Posted{}, err
@@ -162,17 +153,6 @@ func (c *codex) Post(ctx context.Context, p Post) (Posted, error) {
 	posted, err := c.startTurn(ctx, conn, thread, p)
 	passed = err == nil || errors.Is(err, ErrGone) // then it may have begun
 	return posted, err
-}
-
-// begin counts a post as under way. It reports false after Close.
-func (c *codex) begin() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ctx.Err() != nil {
-		return false
-	}
-	c.running.Add(1)
-	return true
 }
 
 // connect makes a connection to the app-server, which must be a parent of this process.

@@ -9,9 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A program that is not known is no error, and neither is one without a name.
 func TestFindSessionOfAStranger(t *testing.T) {

@@ -33,6 +33,7 @@ const (
 // opencode is a session of an OpenCode program that listens on a port. The program starts one
 // process for all sessions in a directory, so which one is ours is learned when it calls.
 type opencode struct {
+	*lifetime
 	version   string
 	dir       string // the working directory of this process, which is that of the sessions
 	user      string
@@ -42,11 +43,8 @@ type opencode struct {
 	port      int
 	http      *http.Client
 	posts     gate
-	ctx       context.Context // ends with Close
-	cancel    context.CancelFunc
-	running   sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows, and is held to end ctx
+	mu      sync.Mutex // guards what follows
 	asking  bool       // which session has called
 	session string     // which called latest; empty before
 
@@ -66,7 +64,7 @@ func findOpenCode(ctx context.Context, env *Environment, ps *processes) (Session
 		return nil, err
 	}
 	o := &opencode{
-		version: env.Version, dir: env.Dir, processes: ps, posts: newGate(), doubtful: make(map[passedPost]doubtfulPrompt),
+		lifetime: newLifetime(), version: env.Version, dir: env.Dir, processes: ps, posts: newGate(), doubtful: make(map[passedPost]doubtfulPrompt),
 		user: env.Getenv("OPENCODE_SERVER_USERNAME"), password: env.Getenv("OPENCODE_SERVER_PASSWORD"),
 		http: &http.Client{
 			Transport:     &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute},
@@ -77,9 +75,9 @@ func findOpenCode(ctx context.Context, env *Environment, ps *processes) (Session
 		o.user = "opencode"
 	}
 	if err := o.findPort(ctx); err != nil {
+		o.Close()
 		return nil, o.fail(ErrUnsupported, err)
 	}
-	o.ctx, o.cancel = context.WithCancel(context.Background())
 	return o, nil
 }
 
@@ -107,11 +105,10 @@ func (o *opencode) Harness() (name, version string) { return opencodeName, o.ver
 func (o *opencode) NoteCall(map[string]any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.asking || o.ctx.Err() != nil {
+	if o.asking {
 		return
 	}
-	o.asking = true
-	o.running.Go(func() {
+	o.asking = o.start(func() {
 		session, err := o.findCaller(o.ctx)
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -123,10 +120,7 @@ func (o *opencode) NoteCall(map[string]any) {
 
 // Close ends what is under way.
 func (o *opencode) Close() error {
-	o.mu.Lock()
-	o.cancel()
-	o.mu.Unlock()
-	o.running.Wait()
+	o.end()
 	o.http.CloseIdleConnections()
 	return nil
 }
@@ -141,9 +135,11 @@ func (o *opencode) Post(ctx context.Context, p Post) (Posted, error) {
 	if !p.Unattended {
 		return Posted{}, o.fail(ErrUnattended, errors.New("it does not say whether anybody is there"))
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(o.ctx, cancel)()
+	ctx, end, err := o.join(ctx)
+	if err != nil {
+		return Posted{}, err
+	}
+	defer end()
 	leave, again, err := o.posts.enter(ctx, &p)
 	if err != nil || again {
 		return Posted{}, err

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,6 +86,3 @@ func checkPointer(s string) error {
 	}
 	return nil
 }
-
-// errClosed is what a post fails with after Close.
-var errClosed = errors.New("wake: the session is closed")

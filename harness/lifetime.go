@@ -1,0 +1,72 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// errClosed is what a post fails with after Close.
+var errClosed = errors.New("wake: the session is closed: find it again")
+
+// lifetime is how long a session lasts: from newLifetime to end. What runs for the session is
+// counted, so that end can wait for it.
+type lifetime struct {
+	ctx     context.Context // ends with the session
+	cancel  context.CancelFunc
+	ending  sync.Mutex // held to count one more, and to end ctx
+	running sync.WaitGroup
+}
+
+func newLifetime() *lifetime {
+	l := new(lifetime)
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// begin counts one more that runs. It reports false, and counts nothing, after end.
+func (l *lifetime) begin() bool {
+	l.ending.Lock()
+	defer l.ending.Unlock()
+	if l.ctx.Err() != nil {
+		return false
+	}
+	l.running.Add(1)
+	return true
+}
+
+// join counts the caller as running until it calls leave. joined ends with ctx, and with the
+// session. The error is errClosed.
+func (l *lifetime) join(ctx context.Context) (joined context.Context, leave func(), _ error) {
+	if !l.begin() {
+		return nil, nil, errClosed
+	}
+	joined, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(l.ctx, cancel)
+	return joined, func() {
+		stop()
+		cancel()
+		l.running.Done()
+	}, nil
+}
+
+// start runs f in a goroutine, and returns at once. It reports false, and runs nothing, after
+// end. f has to return when the session ends.
+func (l *lifetime) start(f func()) bool {
+	if !l.begin() {
+		return false
+	}
+	go func() {
+		defer l.running.Done()
+		f()
+	}()
+	return true
+}
+
+// end ends ctx, and waits until nothing runs. It may be called again.
+func (l *lifetime) end() {
+	l.ending.Lock()
+	l.cancel()
+	l.ending.Unlock()
+	l.running.Wait()
+}

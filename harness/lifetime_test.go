@@ -1,0 +1,146 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestLifetime(t *testing.T) {
+	l := newLifetime()
+	joined, leave, err := l.join(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ended atomic.Int32
+	if !l.start(func() {
+		<-l.ctx.Done()
+		ended.Add(1)
+	}) {
+		t.Fatal("nothing starts")
+	}
+	go func() {
+		<-joined.Done()
+		ended.Add(1)
+		leave()
+	}()
+	l.end()
+	if n := ended.Load(); n != 2 {
+		t.Errorf("%d of 2 have ended", n)
+	}
+	if _, _, err := l.join(t.Context()); !errors.Is(err, errClosed) {
+		t.Errorf("join after end: %v", err)
+	}
+	if l.start(func() { t.Error("runs after end") }) {
+		t.Error("starts after end")
+	}
+	l.end()
+}
+
+// A joined context ends with its parent too.
+func TestJoinedContextEndsWithItsParent(t *testing.T) {
+	l := newLifetime()
+	defer l.end()
+	ctx, cancel := context.WithCancel(t.Context())
+	joined, leave, err := l.join(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	cancel()
+	<-joined.Done()
+	if l.ctx.Err() != nil {
+		t.Error("the session ends with a post")
+	}
+}
+
+// slowSystem is a system that answers only after a session has ended, and then late.
+type slowSystem struct {
+	asked chan struct{} // is closed by the first question
+	ended <-chan struct{}
+}
+
+func (s *slowSystem) answer() error {
+	close(s.asked)
+	<-s.ended
+	time.Sleep(20 * time.Millisecond)
+	return errors.New("too late")
+}
+
+// Close returns when the post that was under way has left the session.
+func TestCloseWaitsForPosts(t *testing.T) {
+	for name, find := range map[string]func(*testing.T, *slowSystem) (Session, gate){
+		"claude": func(t *testing.T, slow *slowSystem) (Session, gate) {
+			f := newFakeClaude(t)
+			s := f.find(f.environment(), newFamily()).(*claude)
+			slow.ended = s.ctx.Done()
+			s.processes.peerOf = func(*net.UnixConn) (int, error) { return 0, slow.answer() }
+			return s, s.posts
+		},
+		"codex": func(t *testing.T, slow *slowSystem) (Session, gate) {
+			s := newFakeCodex(t).mustFind().(*codex)
+			slow.ended = s.ctx.Done()
+			s.processes.clientsOf = func(int, string) (int, error) { return 0, slow.answer() }
+			return s, s.posts
+		},
+		"opencode": func(t *testing.T, slow *slowSystem) (Session, gate) {
+			s, err := newFakeOpenCode(t).find("s3cret")
+			if err != nil {
+				t.Fatal(err)
+			}
+			slow.ended = s.ctx.Done()
+			s.processes.portsOf = func(int) ([]int, error) { return nil, slow.answer() }
+			return s, s.posts
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			slow := &slowSystem{asked: make(chan struct{})}
+			s, posts := find(t, slow)
+			done := make(chan error, 1)
+			go func() {
+				p := newPost()
+				p.Unattended = name == "opencode"
+				_, err := s.Post(context.Background(), p)
+				done <- err
+			}()
+			<-slow.asked
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-posts.place:
+			default:
+				t.Error("a post goes on after Close")
+			}
+			if err := <-done; err == nil {
+				t.Error("a post of a closed session succeeds")
+			}
+			if _, err := s.Post(t.Context(), Post{Pointer: "x", Unattended: true}); !errors.Is(err, errClosed) {
+				t.Errorf("Post after Close: %v", err)
+			}
+		})
+	}
+}
+
+// A post that waits for the mode of the session fails with errClosed when that is closed.
+func TestClaudeIsClosedWhileItIsAsked(t *testing.T) {
+	f := newFakeClaude(t)
+	f.setMode("")
+	s := f.find(f.environment(), newFamily())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Post(context.Background(), newPost())
+		done <- err
+	}()
+	for len(f.list(string(actionTellIdle))) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	s.Close()
+	if err := <-done; !errors.Is(err, errClosed) {
+		t.Errorf("Post: %v, want %v", err, errClosed)
+	}
+}
