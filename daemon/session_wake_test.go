@@ -197,6 +197,11 @@ func TestOneMessageIsInASessionAtATime(t *testing.T) {
 	laptop.dial().must("agents.mute", client.MuteAgentParams{Name: "claude"}, nil)
 	asker.notify(s.notice("laptop"))
 	s.next(true)
+	for _, near := range []string{"cluade", "claude-code", "clau"} {
+		if e := laptop.dial().refused(kinds.NoAgent, "agents.mute", client.MuteAgentParams{Name: near, Secs: 1}); !strings.HasSuffix(e.Message, ": did you mean claude?") {
+			t.Error(e)
+		}
+	}
 	for _, bad := range []client.MuteAgentParams{{Name: "claude", Secs: 1 << 40}, {Name: "nobody", Secs: 1}, {}} {
 		if err := laptop.dial().call("agents.mute", bad, nil); err == nil {
 			t.Errorf("%+v is taken", bad)

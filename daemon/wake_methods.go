@@ -67,7 +67,8 @@ func (d *Daemon) resolveWaker(op, ref string) (identity.Peer, error) {
 func checkWakeKinds(op string, named []string) error {
 	for _, kind := range named {
 		if all := config.ListWakingKinds(); !slices.Contains(all, kind) {
-			return kinds.Errorf(kinds.Invalid, "%s: kinds: %.64q: expected some of %s", op, kind, strings.Join(all, ", "))
+			remedy := identity.FormatSuggestion(kind, all, "expected some of "+strings.Join(all, ", "))
+			return kinds.Errorf(kinds.Invalid, "%s: kinds: %.64q: %s", op, kind, remedy)
 		}
 	}
 	return nil
@@ -225,7 +226,8 @@ func (d *Daemon) serveMuteAgent(_ context.Context, _ *localConn, p *client.MuteA
 	case a != nil && !a.IsSession():
 		return nil, kinds.Errorf(kinds.Invalid, "agents.mute: name: %s answers by itself, and nothing wakes it: end it instead", p.Name)
 	case a == nil && p.Secs > 0 || p.Name == "":
-		return nil, kinds.Errorf(kinds.NoAgent, "agents.mute: name: no agent %.64q is attached: acpctl agents lists those that are", p.Name)
+		remedy := identity.FormatSuggestion(p.Name, d.listSessionNames(), "acpctl agents lists those that are")
+		return nil, kinds.Errorf(kinds.NoAgent, "agents.mute: name: no agent %.64q is attached: %s", p.Name, remedy)
 	}
 	mute := func() error { return d.waker.Rules.Mute(p.Name, now.Add(time.Duration(p.Secs)*time.Second)) }
 	if err := d.narrowWakeRules(p.Secs == 0, mute); err != nil {
@@ -233,6 +235,16 @@ func (d *Daemon) serveMuteAgent(_ context.Context, _ *localConn, p *client.MuteA
 	}
 	d.log.Info("muted", "agent", p.Name, "secs", p.Secs)
 	return &client.Muted{Name: p.Name, Until: client.Time{Time: d.waker.Rules.MutedUntil(p.Name, now)}}, nil
+}
+
+func (d *Daemon) listSessionNames() []string {
+	var names []string
+	for _, a := range d.agents.ListAgents() {
+		if a.Session != nil {
+			names = append(names, a.Name)
+		}
+	}
+	return names
 }
 
 // serveUnposted gives a turn back that a session's program did not begin.

@@ -13,11 +13,7 @@ type UnknownPeerError struct {
 }
 
 func (e *UnknownPeerError) Error() string {
-	remedy := "acpctl peers lists those that are trusted"
-	if len(e.Near) > 0 {
-		remedy = "did you mean " + strings.Join(e.Near, " or ") + "?"
-	}
-	return fmt.Sprintf("no trusted peer %q: %s", CleanClaim(e.Ref), remedy)
+	return fmt.Sprintf("no trusted peer %q: %s", CleanClaim(e.Ref), formatNear(e.Near, "acpctl peers lists those that are trusted"))
 }
 
 // AmbiguousError says that a reference is the beginning of several peers' ids.
@@ -53,28 +49,51 @@ func (t *TrustStore) Resolve(ref string) (Peer, error) {
 	}
 	switch len(found) {
 	case 0:
-		return Peer{}, &UnknownPeerError{Ref: ref, Near: s.suggestNames(ref)}
+		return Peer{}, &UnknownPeerError{Ref: ref, Near: SuggestNames(ref, s.listNames())}
 	case 1:
 		return found[0], nil
 	}
 	return Peer{}, &AmbiguousError{Ref: ref, Peers: found}
 }
 
-// suggestNames returns the names that ref begins or that are two edits away at most.
-func (s *trustSnapshot) suggestNames(ref string) []string {
-	const most = 3
+func (s *trustSnapshot) listNames() []string {
 	var names []string
+	for _, p := range s.Peers {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// SuggestNames returns those of names that ref may have meant, three at most: those that ref
+// begins, that ref adds a hyphen and more to, or that are two edits away at most.
+func SuggestNames(ref string, names []string) []string {
+	const most = 3
+	var near []string
 	if len(ref) < 2 || len(ref) > MaxName {
 		return nil
 	}
-	for _, p := range s.Peers {
-		if strings.HasPrefix(p.Name, ref) || countEdits(p.Name, ref) <= min(2, len(ref)/2) {
-			if names = append(names, p.Name); len(names) == most {
+	for _, name := range names {
+		begins := strings.HasPrefix(name, ref) || strings.HasPrefix(ref, name+"-")
+		if begins || countEdits(name, ref) <= min(2, len(ref)/2) {
+			if near = append(near, name); len(near) == most {
 				break
 			}
 		}
 	}
-	return names
+	return near
+}
+
+// FormatSuggestion returns the question whether one of the names was meant that ref is close to:
+// otherwise if none is.
+func FormatSuggestion(ref string, names []string, otherwise string) string {
+	return formatNear(SuggestNames(ref, names), otherwise)
+}
+
+func formatNear(near []string, otherwise string) string {
+	if len(near) == 0 {
+		return otherwise
+	}
+	return "did you mean " + strings.Join(near, " or ") + "?"
 }
 
 // countEdits is the Levenshtein distance of two short strings.

@@ -344,7 +344,7 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	for ref, near := range map[string][]string{
-		"dsek": {"desk"}, "Desk": {"desk"}, "des": {"desk", "desktop"}, "lap": {"laptop"}, "laptpo": {"laptop"},
+		"dsek": {"desk"}, "Desk": {"desk"}, "des": {"desk", "desktop"}, "lap": {"laptop"}, "laptpo": {"laptop"}, "laptop-2": {"laptop"},
 		"": nil, "x": nil, "01234": nil, "eeeeee": nil, "abcdef03": nil, "ABCDEF03": nil, c.String() + "0": nil,
 		strings.Repeat("desk", 100): nil, "\x1b": nil,
 	} {

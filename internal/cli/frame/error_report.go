@@ -144,7 +144,7 @@ var sameID = strings.NewReplacer("repeat it with the same id", "try again", "rep
 // translateParam replaces the param with which a daemon's error begins by the param's name on the
 // command line.
 func translateParam(cmd *cobra.Command, message string) string {
-	param, rest, ok := strings.Cut(strings.TrimPrefix(message, client.MethodAttach+": "), ": ")
+	param, rest, ok := strings.Cut(strings.TrimPrefix(trimVerb(cmd, message), client.MethodAttach+": "), ": ")
 	flag := strings.ReplaceAll(param, "_", "-")
 	switch {
 	case !ok:
@@ -158,6 +158,8 @@ func translateParam(cmd *cobra.Command, message string) string {
 		return "AGENT: " + rest
 	case param == "to":
 		return "PEER: " + rest
+	case param == "name" && slices.Contains(splitUsage(cmd), "NAME"):
+		return "NAME: " + rest
 	case param == "id":
 		return "ID: " + rest
 	}
@@ -172,7 +174,7 @@ func concernsCommandLine(cmd *cobra.Command, message string) bool {
 	if named := quoted.FindStringSubmatch(word); ok && named != nil {
 		return cmd.Flags().Lookup(named[1]) != nil || slices.Contains(splitUsage(cmd), strings.ToUpper(named[1]))
 	}
-	if word == "--id" || word == "ID" || word == "--name" {
+	if word == "--id" || word == "ID" || word == "--name" || word == "NAME" {
 		return false
 	}
 	if flag, is := strings.CutPrefix(word, "--"); ok && is {

@@ -14,6 +14,7 @@ const (
 	ExitUsage       = 2
 	ExitTimeout     = 3
 	ExitRefused     = 4
+	ExitUnknown     = 5
 	ExitFailed      = 7
 	ExitInterrupted = 130
 )
@@ -55,12 +56,15 @@ func (f *Frame) ClassifyError(ctx context.Context, err error) (*kinds.Error, int
 	return kinds.Errorf(kinds.Internal, "%v", err), ExitLocal
 }
 
-// FindExitCode returns the exit code that the code table has for e. ExitFailed becomes ExitLocal
-// if the other side did not raise the error.
+// FindExitCode returns the exit code that the code table has for e. If the other side did not raise
+// the error, ExitFailed becomes ExitUnknown for an agent that is not attached here, else ExitLocal.
 func FindExitCode(e *kinds.Error) int {
 	code := e.Code.Info().Exit
-	if code == ExitFailed && e.From == "" {
-		return ExitLocal
+	switch {
+	case code != ExitFailed || e.From != "":
+		return code
+	case e.Code == kinds.NoAgent:
+		return ExitUnknown
 	}
-	return code
+	return ExitLocal
 }
