@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/yamldoc"
 )
 
 // ListWakingKinds returns the kinds of messages for which a session can be woken.
@@ -33,7 +34,7 @@ func (a *Agents) MayCall(agent string, peer identity.ID, name string) (allowed b
 		return true, ""
 	}
 	id := peer.String()
-	return slices.ContainsFunc(named.To, func(ref string) bool { return ref == id || ref == name && name != "" }), joinKey("agents", key+".to")
+	return slices.ContainsFunc(named.To, func(ref string) bool { return ref == id || ref == name && name != "" }), yamldoc.JoinKey("agents", key+".to")
 }
 
 // FindMisnamed returns the attached agent that the entry of a name was probably meant for, "" if there
@@ -42,7 +43,7 @@ func (a *Agents) FindMisnamed(name string, attached []string) string {
 	if name == star || slices.Contains(attached, name) {
 		return ""
 	}
-	return findNearestWord(name, slices.DeleteFunc(slices.Clone(attached), func(other string) bool {
+	return yamldoc.FindNearestWord(name, slices.DeleteFunc(slices.Clone(attached), func(other string) bool {
 		_, has := a.Named[other]
 		return has || strings.HasPrefix(other, name+"-") // claude-2 is the second claude
 	}))

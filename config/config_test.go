@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/yamldoc"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -271,7 +272,7 @@ func TestErrorsAreBounded(t *testing.T) {
 	}
 	_, err := load(t, text.String())
 	list := strings.Split(err.Error(), "\n")
-	if len(list) != maxErrors+1 || !strings.HasSuffix(list[maxErrors], ": 80 more errors") {
+	if len(list) != yamldoc.MaxErrors+1 || !strings.HasSuffix(list[yamldoc.MaxErrors], ": 80 more errors") {
 		t.Errorf("%d lines, the last: %s", len(list), list[len(list)-1])
 	}
 }
@@ -323,7 +324,7 @@ func TestReference(t *testing.T) {
 		switch v.Kind() {
 		case reflect.Struct:
 			for f, field := range v.Fields() {
-				key := joinKey(at, f.Tag.Get("yaml"))
+				key := yamldoc.JoinKey(at, f.Tag.Get("yaml"))
 				doc := f.Tag.Get("doc")
 				if f.Tag.Get("yaml") == "" || !strings.HasSuffix(doc, ".") || !strings.Contains(flat, doc) {
 					t.Errorf("%s (%s): documentation %q", key, f.Name, doc)
@@ -332,7 +333,7 @@ func TestReference(t *testing.T) {
 			}
 		case reflect.Map:
 			for _, key := range v.MapKeys() {
-				walk(joinKey(at, key.String()), v.MapIndex(key))
+				walk(yamldoc.JoinKey(at, key.String()), v.MapIndex(key))
 			}
 		case reflect.Slice:
 			for i := range v.Len() {
@@ -365,20 +366,6 @@ func TestReferenceNamesTheBounds(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0},
-		{"lisen", "listen", 1}, {"levle", "level", 1}, {"ab", "ba", 1}, {"kitten", "sitting", 3},
-	} {
-		if got := editDistance(c.a, c.b); got != c.want || editDistance(c.b, c.a) != c.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(fullExample))
 	f.Add([]byte(RenderReferenceFile()))
@@ -405,16 +392,16 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		list := err.(interface{ Unwrap() []error }).Unwrap()
-		if c != nil || len(list) == 0 || len(list) > maxErrors+1 {
+		if c != nil || len(list) == 0 || len(list) > yamldoc.MaxErrors+1 {
 			t.Fatalf("%d errors beside %v", len(list), c)
 		}
-		last := lineOfOffset(data, len(data)) + strings.Count(string(data), "\r") + strings.Count(string(data), "\u2028") + strings.Count(string(data), "\u2029")
-		for _, err := range list[:min(len(list), maxErrors)] {
+		last := 1 + strings.Count(string(data), "\n") + strings.Count(string(data), "\r") + strings.Count(string(data), "\u2028") + strings.Count(string(data), "\u2029")
+		for _, err := range list[:min(len(list), yamldoc.MaxErrors)] {
 			if e := err.(*Error); e.Line < 1 || e.Line > last+1 || e.File == "" || e.Problem == "" || strings.ContainsAny(e.Error(), "\n\r") {
 				t.Errorf("%+v", e)
 			}
 		}
-		if !slices.IsSortedFunc(list[:min(len(list), maxErrors)], func(a, b error) int { return a.(*Error).Line - b.(*Error).Line }) {
+		if !slices.IsSortedFunc(list[:min(len(list), yamldoc.MaxErrors)], func(a, b error) int { return a.(*Error).Line - b.(*Error).Line }) {
 			t.Errorf("out of order: %v", err)
 		}
 	})

@@ -1,6 +1,10 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+
+	"github.com/acpd/acpd/internal/yamldoc"
+)
 
 // ListChangedSettings returns the names of the settings in which two configurations differ, as in
 // policy and channels.open_to, in the order of the reference file.
@@ -11,8 +15,8 @@ func (c *Config) ListChangedSettings(o *Config) (names []string) {
 func listChangedFields(above string, a, b reflect.Value) (names []string) {
 	for i := range a.NumField() {
 		field := a.Type().Field(i)
-		name := joinKey(above, field.Tag.Get("yaml"))
-		if field.Tag.Get("yaml") == inline {
+		name := yamldoc.JoinKey(above, field.Tag.Get("yaml"))
+		if field.Tag.Get("yaml") == yamldoc.Inline {
 			name = above
 		}
 		switch {

@@ -7,13 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"reflect"
-	"regexp"
-	"strconv"
-	"strings"
-	"unicode/utf8"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/acpd/acpd/internal/yamldoc"
 )
 
 // maxFile bounds a configuration file, in bytes.
@@ -35,84 +30,27 @@ func LoadConfig(path string) (*Config, error) {
 	return parseFile(path, data)
 }
 
+// parser checks the values of a configuration file that was decoded.
+type parser struct{ *yamldoc.Document }
+
+// textExamples say how a text is written that quotes alone would not make valid.
+var textExamples = map[string]string{
+	"listen":          "write host:port, like 0.0.0.0:7117",
+	"channels.listen": "write host:port, like 127.0.0.1:7118",
+}
+
 // parseFile does what LoadConfig does, with the content of the file.
 func parseFile(file string, data []byte) (*Config, error) {
-	var c Config
-	p := parser{file: file, failed: make(map[string]bool), lines: make(map[string]int)}
-	if root := p.readDocument(data); root != nil {
-		p.decodeValue("", root, reflect.ValueOf(&c).Elem())
-		p.checkValues(&c)
+	if len(data) > maxFile {
+		line := 1 + bytes.Count(data[:maxFile], []byte{'\n'})
+		return nil, errors.Join(&Error{File: file, Line: line, Problem: "the file is over 1 MiB", Remedy: "shorten it"})
 	}
-	if len(p.errs) > 0 {
-		return nil, joinErrors(p.errs)
+	var c Config
+	p := parser{yamldoc.Decode(data, &c, yamldoc.Options{File: file, Examples: textExamples})}
+	p.checkValues(&c)
+	if errs := p.ListErrors(); len(errs) > 0 {
+		return nil, joinErrors(errs)
 	}
 	c.setDefaults()
 	return &c, nil
-}
-
-// readDocument returns the file's one YAML document, or nil if it is empty or
-// something is wrong with it as a whole.
-func (p *parser) readDocument(data []byte) *yaml.Node {
-	if len(data) > maxFile {
-		p.addError(lineOfOffset(data, maxFile), "", "the file is over 1 MiB", "shorten it")
-		return nil
-	}
-	if at := findNonTextByte(data); at >= 0 {
-		p.addError(lineOfOffset(data, at), "", "a character that is no text", "save the file as UTF-8 without control characters")
-		return nil
-	}
-	var root, second yaml.Node
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&root); err != nil {
-		if !errors.Is(err, io.EOF) {
-			p.addSyntaxError(data, err)
-		}
-		return nil
-	}
-	if err := dec.Decode(&second); err == nil {
-		p.addError(second.Line, "", "a second document begins here", "remove the line ---, or everything from it on")
-		return nil
-	} else if !errors.Is(err, io.EOF) {
-		p.addSyntaxError(data, err)
-		return nil
-	}
-	top := root.Content[0]
-	if top.Kind == yaml.ScalarNode && top.Value == "" && top.Anchor == "" && top.ShortTag() == "!!null" {
-		return nil // nothing but ---
-	}
-	return top
-}
-
-var yamlError = regexp.MustCompile(`(?s)^yaml: (?:line ([0-9]+): )?(.*)$`)
-
-// addSyntaxError reports an error of the YAML parser, which knows its line only
-// roughly and leaves it out on the first.
-func (p *parser) addSyntaxError(data []byte, err error) {
-	line, problem := 1, err.Error()
-	if m := yamlError.FindStringSubmatch(problem); m != nil {
-		problem = m[2]
-		if n, err := strconv.Atoi(m[1]); err == nil {
-			line = min(n, lineOfOffset(data, len(data)))
-		}
-	}
-	remedy := "check quotes, colons and indentation here and in the next lines"
-	if strings.Contains(problem, "alphabetic or numeric") || strings.Contains(problem, "anchor") {
-		remedy = `"*" and text that begins with * or & must be in quotes`
-	}
-	p.addError(line, "", "no valid YAML: "+problem, remedy)
-}
-
-// lineOfOffset returns the line, from 1, of the byte at offset at.
-func lineOfOffset(data []byte, at int) int { return 1 + bytes.Count(data[:at], []byte{'\n'}) }
-
-// findNonTextByte returns the offset of the first byte that is not text, or -1.
-func findNonTextByte(data []byte) int {
-	for i := 0; i < len(data); {
-		r, size := utf8.DecodeRune(data[i:])
-		if r == utf8.RuneError && size == 1 || r < ' ' && r != '\n' && r != '\r' && r != '\t' || r >= 0x7f && r < 0xa0 {
-			return i
-		}
-		i += size
-	}
-	return -1
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/yamldoc"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -39,12 +40,12 @@ func (p Policy) Decide(peer identity.ID, name, kind, domain string) Decision {
 	if !ok {
 		return Decision{true, "no rule in policy for this peer: a trusted peer may initiate everything"}
 	}
-	at := joinKey("policy", key)
+	at := yamldoc.JoinKey("policy", key)
 	if r.Kinds != nil && !slices.Contains(r.Kinds, kind) {
-		return Decision{false, fmt.Sprintf("%s: kinds [%s] do not include %s", at, strings.Join(r.Kinds, ", "), quoteClipped(kind))}
+		return Decision{false, fmt.Sprintf("%s: kinds [%s] do not include %s", at, strings.Join(r.Kinds, ", "), yamldoc.Quote(kind))}
 	}
 	if r.Domains == nil {
-		return Decision{true, fmt.Sprintf("%s: allows %s", at, quoteClipped(kind))}
+		return Decision{true, fmt.Sprintf("%s: allows %s", at, yamldoc.Quote(kind))}
 	}
 	domains := strings.Join(r.Domains, ", ")
 	if domain == "" {
@@ -52,10 +53,10 @@ func (p Policy) Decide(peer identity.ID, name, kind, domain string) Decision {
 	}
 	for _, d := range r.Domains {
 		if kinds.IsUnderDomain(domain, d) {
-			return Decision{true, fmt.Sprintf("%s: allows %s in domain %s", at, quoteClipped(kind), d)}
+			return Decision{true, fmt.Sprintf("%s: allows %s in domain %s", at, yamldoc.Quote(kind), d)}
 		}
 	}
-	return Decision{false, fmt.Sprintf("%s: domains [%s] do not include %s", at, domains, quoteClipped(domain))}
+	return Decision{false, fmt.Sprintf("%s: domains [%s] do not include %s", at, domains, yamldoc.Quote(domain))}
 }
 
 // findRule returns the most specific rule for a peer, and its key.

@@ -3,6 +3,8 @@ package config
 import (
 	"reflect"
 	"strings"
+
+	"github.com/acpd/acpd/internal/yamldoc"
 )
 
 // RenderReferenceFile returns a commented configuration file that shows every setting
@@ -45,7 +47,7 @@ func (w *referenceWriter) writeSettings(indent string, t reflect.Type) {
 		name, below := f.Tag.Get("yaml"), indent+"  "
 		w.writeProse(indent, f.Tag.Get("doc"))
 		switch {
-		case name == inline:
+		case name == yamldoc.Inline:
 			w.writeLine(indent, f.Tag.Get("key"), ":")
 			w.writeSettings(below, f.Type.Elem())
 		case f.Tag.Get("example") != "":

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/yamldoc"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -46,16 +47,16 @@ var (
 
 // checkValues reports values that their type allows and their meaning does not.
 func (p *parser) checkValues(c *Config) {
-	p.addValueError("name", identity.CheckName(c.Name))
-	p.addValueError("listen", checkListenAddr(c.Listen))
+	p.AddValueError("name", identity.CheckName(c.Name))
+	p.AddValueError("listen", checkListenAddr(c.Listen))
 	if c.MaxMessage < wire.MinMaxMessage || c.MaxMessage > wire.MaxMaxMessage {
-		p.addValueError("max_message", fmt.Errorf("%d: use bytes from %d to %d", c.MaxMessage, wire.MinMaxMessage, wire.MaxMaxMessage))
+		p.AddValueError("max_message", fmt.Errorf("%d: use bytes from %d to %d", c.MaxMessage, wire.MinMaxMessage, wire.MaxMaxMessage))
 	}
 	p.checkOneOf("post_quantum", string(c.PostQuantum), string(Prefer), string(Require))
 	p.checkOneOf("discovery.mdns", string(c.Discovery.MDNS), string(On), string(Off))
 	p.checkInterfaces("discovery.include", c.Discovery.Include)
 	p.checkInterfaces("discovery.exclude", c.Discovery.Exclude)
-	p.addValueError("oacp.home", checkFolderPath(c.OACP.Home))
+	p.AddValueError("oacp.home", checkFolderPath(c.OACP.Home))
 	p.checkChannels(&c.Channels)
 	p.checkUIDs(c.Agents.UIDs)
 	p.checkAgents(c.Agents.Named)
@@ -63,32 +64,21 @@ func (p *parser) checkValues(c *Config) {
 	p.checkOneOf("log.format", string(c.Log.Format), string(FormatText), string(FormatJSON))
 	p.checkOneOf("log.level", string(c.Log.Level), string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError))
 	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
-		at := joinKey("peers", name)
-		p.addValueError(at, checkPeerRef(name))
+		at := yamldoc.JoinKey("peers", name)
+		p.AddValueError(at, checkPeerRef(name))
 		p.checkAddrs(at, c.Peers[name].Addrs)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Policy)) {
-		at := joinKey("policy", name)
+		at := yamldoc.JoinKey("policy", name)
 		if name != star {
-			p.addValueError(at, checkPeerRef(name))
+			p.AddValueError(at, checkPeerRef(name))
 		}
 		p.checkRule(at, c.Policy[name])
 	}
 	if c.Limits.MinFree < minFree {
-		p.addValueError("limits.min_free", fmt.Errorf("%d: use bytes from %d", c.Limits.MinFree, minFree))
+		p.AddValueError("limits.min_free", fmt.Errorf("%d: use bytes from %d", c.Limits.MinFree, minFree))
 	}
 	p.checkRates(c.Limits.Rate)
-}
-
-func (p *parser) isSet(key string) bool { return p.lines[key] != 0 }
-
-// addValueError reports err, if any, about the value of a key, unless the file does not set
-// the key or something was reported there.
-func (p *parser) addValueError(key string, err error) {
-	if err == nil || !p.isSet(key) || p.failed[key] {
-		return
-	}
-	p.addError(p.lines[key], key, "bad "+quoteClipped(key), err.Error())
 }
 
 // checkOneOf reports a value that is none of words.
@@ -96,81 +86,81 @@ func (p *parser) checkOneOf(key, value string, words ...string) {
 	if slices.Contains(words, value) {
 		return
 	}
-	err := fmt.Errorf("%s: use %s", quoteClipped(value), strings.Join(words, ", "))
-	if n := findNearestWord(value, words); n != "" {
-		err = fmt.Errorf("%s: did you mean %q?", quoteClipped(value), n)
+	err := fmt.Errorf("%s: use %s", yamldoc.Quote(value), strings.Join(words, ", "))
+	if n := yamldoc.FindNearestWord(value, words); n != "" {
+		err = fmt.Errorf("%s: did you mean %q?", yamldoc.Quote(value), n)
 	}
-	p.addValueError(key, err)
+	p.AddValueError(key, err)
 }
 
 func (p *parser) checkAddrs(at string, addrs []string) {
-	switch key := joinKey(at, "addrs"); {
-	case !p.isSet(key):
-		p.addValueError(at, fmt.Errorf("no addresses: add addrs, or remove the entry"))
+	switch key := yamldoc.JoinKey(at, "addrs"); {
+	case !p.IsSet(key):
+		p.AddValueError(at, fmt.Errorf("no addresses: add addrs, or remove the entry"))
 	case len(addrs) == 0 || len(addrs) > identity.MaxAddrs:
-		p.addValueError(key, fmt.Errorf("%d addresses: give 1 to %d", len(addrs), identity.MaxAddrs))
+		p.AddValueError(key, fmt.Errorf("%d addresses: give 1 to %d", len(addrs), identity.MaxAddrs))
 	}
 	for i, addr := range addrs {
-		p.addValueError(fmt.Sprintf("%s.addrs[%d]", at, i), identity.CheckAddr(addr))
+		p.AddValueError(fmt.Sprintf("%s.addrs[%d]", at, i), identity.CheckAddr(addr))
 	}
 }
 
 func (p *parser) checkInterfaces(at string, names []string) {
 	if len(names) > maxInterfaces {
-		p.addValueError(at, fmt.Errorf("%d interfaces: give at most %d", len(names), maxInterfaces))
+		p.AddValueError(at, fmt.Errorf("%d interfaces: give at most %d", len(names), maxInterfaces))
 	}
 	for i, name := range names {
 		if name == "" || len(name) > maxInterface || strings.ContainsAny(name, " /") {
-			p.addValueError(fmt.Sprintf("%s[%d]", at, i), fmt.Errorf("%s: use the name of an interface, like eth0", quoteClipped(name)))
+			p.AddValueError(fmt.Sprintf("%s[%d]", at, i), fmt.Errorf("%s: use the name of an interface, like eth0", yamldoc.Quote(name)))
 		}
 	}
 }
 
 func (p *parser) checkChannels(c *Channels) {
-	p.addValueError("channels.listen", checkLoopbackAddr(c.Listen))
+	p.AddValueError("channels.listen", checkLoopbackAddr(c.Listen))
 	if len(c.Keys) == 0 {
-		p.addValueError("channels.listen", fmt.Errorf("nobody could come there: add keys"))
+		p.AddValueError("channels.listen", fmt.Errorf("nobody could come there: add keys"))
 	}
 	for i, k := range c.Keys {
 		at := fmt.Sprintf("channels.keys[%d]", i)
 		switch hash, err := hex.DecodeString(k.SHA256); {
-		case !p.isSet(at + ".sha256"):
-			p.addValueError(at, fmt.Errorf("no key: add sha256"))
+		case !p.IsSet(at + ".sha256"):
+			p.AddValueError(at, fmt.Errorf("no key: add sha256"))
 		case err != nil || len(hash) != 32 || k.SHA256 != strings.ToLower(k.SHA256):
-			p.addValueError(at+".sha256", fmt.Errorf("use 64 lower-case hex digits, as printf %%s KEY | sha256sum prints them"))
+			p.AddValueError(at+".sha256", fmt.Errorf("use 64 lower-case hex digits, as printf %%s KEY | sha256sum prints them"))
 		}
 		if k.Agent == "" || len(k.Agent) > maxAgent {
-			p.addValueError(at+".agent", fmt.Errorf("%s: use the id of an agent, at most %d bytes", quoteClipped(k.Agent), maxAgent))
+			p.AddValueError(at+".agent", fmt.Errorf("%s: use the id of an agent, at most %d bytes", yamldoc.Quote(k.Agent), maxAgent))
 		}
 	}
 	if len(c.OpenTo) > maxOpenTo {
-		p.addValueError("channels.open_to", fmt.Errorf("%d daemons: give at most %d, or \"*\"", len(c.OpenTo), maxOpenTo))
+		p.AddValueError("channels.open_to", fmt.Errorf("%d daemons: give at most %d, or \"*\"", len(c.OpenTo), maxOpenTo))
 	}
 	for i, name := range c.OpenTo {
 		if name != star {
-			p.addValueError(fmt.Sprintf("channels.open_to[%d]", i), checkPeerRef(name))
+			p.AddValueError(fmt.Sprintf("channels.open_to[%d]", i), checkPeerRef(name))
 		}
 	}
 	p.checkDuration("channels.held_list", &c.HeldList, 0, 10*time.Second)
 	p.checkDuration("channels.request_ttl", &c.RequestTTL, time.Second, 24*time.Hour)
 	p.checkDuration("channels.retention", &c.Retention, 0, 1_000_000*time.Hour)
 	if n := c.MaxPayload; n < 1<<10 || n > 1<<20 {
-		p.addValueError("channels.max_payload", fmt.Errorf("%d: use bytes from %d to %d", n, 1<<10, 1<<20))
+		p.AddValueError("channels.max_payload", fmt.Errorf("%d: use bytes from %d to %d", n, 1<<10, 1<<20))
 	}
 }
 
 // checkUIDs reports numbers that are no user, or not one user.
 func (p *parser) checkUIDs(uids []int) {
 	if len(uids) > maxUIDs {
-		p.addValueError("agents.uids", fmt.Errorf("%d users: give at most %d", len(uids), maxUIDs))
+		p.AddValueError("agents.uids", fmt.Errorf("%d users: give at most %d", len(uids), maxUIDs))
 	}
 	for i, uid := range uids {
 		at := fmt.Sprintf("agents.uids[%d]", i)
 		switch {
 		case uid < 0 || uint64(uid) >= math.MaxUint32:
-			p.addValueError(at, fmt.Errorf("%d: use the number of a user, from 0 to %d", uid, uint32(math.MaxUint32-1)))
+			p.AddValueError(at, fmt.Errorf("%d: use the number of a user, from 0 to %d", uid, uint32(math.MaxUint32-1)))
 		case uid == overflowUID:
-			p.addValueError(at, fmt.Errorf("%d: the system says that of every user that has no number here: run the agents as another user", uid))
+			p.AddValueError(at, fmt.Errorf("%d: the system says that of every user that has no number here: run the agents as another user", uid))
 		}
 	}
 }
@@ -178,30 +168,30 @@ func (p *parser) checkUIDs(uids []int) {
 // checkAgents reports settings of agents that mean nothing, or too much.
 func (p *parser) checkAgents(named map[string]Agent) {
 	if len(named) > maxNamed {
-		p.addValueError("agents", fmt.Errorf("%d agents: give at most %d", len(named), maxNamed))
+		p.AddValueError("agents", fmt.Errorf("%d agents: give at most %d", len(named), maxNamed))
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		a, at := named[name], joinKey("agents", name)
+		a, at := named[name], yamldoc.JoinKey("agents", name)
 		if name != star {
-			p.addValueError(at, identity.CheckAgentName(name))
-		} else if p.isSet(at+".wake") || p.isSet(at+".answers") {
-			p.addValueError(at, fmt.Errorf("no session is woken by a setting for every agent: name the agent, and leave only to here"))
+			p.AddValueError(at, identity.CheckAgentName(name))
+		} else if p.IsSet(at+".wake") || p.IsSet(at+".answers") {
+			p.AddValueError(at, fmt.Errorf("no session is woken by a setting for every agent: name the agent, and leave only to here"))
 		}
-		if !p.isSet(at+".to") && !p.isSet(at+".wake") && !p.isSet(at+".answers") {
-			p.addValueError(at, fmt.Errorf("an empty entry: say something with to, wake or answers"))
+		if !p.IsSet(at+".to") && !p.IsSet(at+".wake") && !p.IsSet(at+".answers") {
+			p.AddValueError(at, fmt.Errorf("an empty entry: say something with to, wake or answers"))
 		}
 		if len(a.To) > maxWakers || len(a.Wake) > maxWakers {
-			p.addValueError(at, fmt.Errorf("too many peers: give at most %d in to, and in wake", maxWakers))
+			p.AddValueError(at, fmt.Errorf("too many peers: give at most %d in to, and in wake", maxWakers))
 		}
 		for i, ref := range a.To {
-			p.addValueError(fmt.Sprintf("%s.to[%d]", at, i), checkPeerRef(ref))
+			p.AddValueError(fmt.Sprintf("%s.to[%d]", at, i), checkPeerRef(ref))
 		}
 		for _, ref := range slices.Sorted(maps.Keys(a.Wake)) {
-			key := joinKey(at, "wake."+ref)
+			key := yamldoc.JoinKey(at, "wake."+ref)
 			if ref == star {
-				p.addValueError(key, fmt.Errorf("no rule lets every peer wake a session: name each peer"))
+				p.AddValueError(key, fmt.Errorf("no rule lets every peer wake a session: name each peer"))
 			}
-			p.addValueError(key, checkPeerRef(ref))
+			p.AddValueError(key, checkPeerRef(ref))
 			for i, kind := range a.Wake[ref].Kinds {
 				p.checkOneOf(fmt.Sprintf("%s.kinds[%d]", key, i), kind, wakingKinds...)
 			}
@@ -226,7 +216,7 @@ func (p *parser) checkSpending(s *Spending) {
 		most  int
 	}{{"spending.runs", s.Runs, maxRunsADay}, {"spending.tokens", s.Tokens, maxTokensADay}} {
 		if n.value < 1 || n.value > n.most {
-			p.addValueError(n.key, fmt.Errorf("%d: use a number from 1 to %d; to run nothing for a peer, forbid it with policy", n.value, n.most))
+			p.AddValueError(n.key, fmt.Errorf("%d: use a number from 1 to %d; to run nothing for a peer, forbid it with policy", n.value, n.most))
 		}
 	}
 	for _, n := range []struct {
@@ -234,7 +224,7 @@ func (p *parser) checkSpending(s *Spending) {
 		value float64
 	}{{"spending.usd", s.USD}, {"spending.usd_all", s.USDAll}} {
 		if !(n.value > 0 && n.value <= maxUSDADay) { // also not a number
-			p.addValueError(n.key, fmt.Errorf("%v: use US dollars above 0, at most %d", n.value, maxUSDADay))
+			p.AddValueError(n.key, fmt.Errorf("%v: use US dollars above 0, at most %d", n.value, maxUSDADay))
 		}
 	}
 }
@@ -242,31 +232,31 @@ func (p *parser) checkSpending(s *Spending) {
 // checkDuration reports a time that is out of range. A time of 0 becomes the shortest there
 // is, because zero means the default.
 func (p *parser) checkDuration(key string, d *time.Duration, least, most time.Duration) {
-	if !p.isSet(key) {
+	if !p.IsSet(key) {
 		return
 	}
 	if *d < least || *d > most {
-		p.addValueError(key, fmt.Errorf("%v: use a time from %v to %v", *d, least, most))
+		p.AddValueError(key, fmt.Errorf("%v: use a time from %v to %v", *d, least, most))
 	}
 	*d = max(*d, time.Nanosecond)
 }
 
 func (p *parser) checkRule(at string, r Rule) {
-	if !p.isSet(at+".kinds") && !p.isSet(at+".domains") {
-		p.addValueError(at, fmt.Errorf("an empty rule: say what is allowed with kinds, domains or both"))
+	if !p.IsSet(at+".kinds") && !p.IsSet(at+".domains") {
+		p.AddValueError(at, fmt.Errorf("an empty rule: say what is allowed with kinds, domains or both"))
 	}
 	for i, kind := range r.Kinds {
 		key := fmt.Sprintf("%s.kinds[%d]", at, i)
 		if slices.Contains(freeKinds, kind) {
-			p.addValueError(key, fmt.Errorf("%q: it belongs to a delegation and is always allowed: remove it", kind))
+			p.AddValueError(key, fmt.Errorf("%q: it belongs to a delegation and is always allowed: remove it", kind))
 		}
 		p.checkOneOf(key, kind, policedKinds...)
 	}
 	if len(r.Domains) == 0 {
-		p.addValueError(at+".domains", fmt.Errorf("an empty list: name a domain, or remove the line to allow all"))
+		p.AddValueError(at+".domains", fmt.Errorf("an empty list: name a domain, or remove the line to allow all"))
 	}
 	for i, domain := range r.Domains {
-		p.addValueError(fmt.Sprintf("%s.domains[%d]", at, i), checkDomain(domain))
+		p.AddValueError(fmt.Sprintf("%s.domains[%d]", at, i), checkDomain(domain))
 	}
 }
 
@@ -275,30 +265,30 @@ func (p *parser) checkRates(rates []Rate) {
 	seen := make(map[bucket]bool)
 	for i := range rates {
 		r, at := &rates[i], fmt.Sprintf("limits.rate[%d]", i)
-		if !p.isSet(at + ".peer") {
+		if !p.IsSet(at + ".peer") {
 			r.Peer = star
 		}
-		if !p.isSet(at + ".kind") {
+		if !p.IsSet(at + ".kind") {
 			r.Kind = star
 		}
 		if r.Peer != star {
-			p.addValueError(at+".peer", checkPeerRef(r.Peer))
+			p.AddValueError(at+".peer", checkPeerRef(r.Peer))
 		}
 		p.checkOneOf(at+".kind", r.Kind, limitedKinds...)
 		switch key := at + ".per_second"; {
-		case !p.isSet(key):
-			p.addValueError(at, fmt.Errorf("no rate: add per_second"))
+		case !p.IsSet(key):
+			p.AddValueError(at, fmt.Errorf("no rate: add per_second"))
 		case !(r.PerSecond > 0 && r.PerSecond <= maxRate): // also not a number
-			p.addValueError(key, fmt.Errorf("%v: use a number above 0, at most %d", r.PerSecond, maxRate))
+			p.AddValueError(key, fmt.Errorf("%v: use a number above 0, at most %d", r.PerSecond, maxRate))
 		}
 		switch key := at + ".burst"; {
-		case !p.isSet(key):
+		case !p.IsSet(key):
 			r.Burst = int(math.Ceil(min(r.PerSecond, maxRate)))
 		case r.Burst < 1 || r.Burst > maxRate:
-			p.addValueError(key, fmt.Errorf("%d: use a number from 1 to %d", r.Burst, maxRate))
+			p.AddValueError(key, fmt.Errorf("%d: use a number from 1 to %d", r.Burst, maxRate))
 		}
 		if b := (bucket{r.Peer, r.Kind}); seen[b] {
-			p.addValueError(at, fmt.Errorf("a second rate for peer %q and kind %q: remove one", r.Peer, r.Kind))
+			p.AddValueError(at, fmt.Errorf("a second rate for peer %q and kind %q: remove one", r.Peer, r.Kind))
 		} else {
 			seen[b] = true
 		}
@@ -331,10 +321,10 @@ func checkListenAddr(s string) error {
 func splitHost(s, like string) (host string, err error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return "", fmt.Errorf("%s: use host:port, like %s", quoteClipped(s), like)
+		return "", fmt.Errorf("%s: use host:port, like %s", yamldoc.Quote(s), like)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return "", fmt.Errorf("%s: use a port from 0 to 65535", quoteClipped(s))
+		return "", fmt.Errorf("%s: use a port from 0 to 65535", yamldoc.Quote(s))
 	}
 	return host, nil
 }
@@ -346,7 +336,7 @@ func checkLoopbackAddr(s string) error {
 		return err
 	}
 	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
-		return fmt.Errorf("%s: use 127.0.0.1 or [::1]; agents of other machines come through the daemon there", quoteClipped(s))
+		return fmt.Errorf("%s: use 127.0.0.1 or [::1]; agents of other machines come through the daemon there", yamldoc.Quote(s))
 	}
 	return nil
 }
@@ -357,7 +347,7 @@ func checkFolderPath(s string) error {
 	if rest, ok := strings.CutPrefix(s, "~/"); ok && rest != "" || filepath.IsAbs(s) {
 		return nil
 	}
-	return fmt.Errorf("%s: use a path that begins with / or ~/", quoteClipped(s))
+	return fmt.Errorf("%s: use a path that begins with / or ~/", yamldoc.Quote(s))
 }
 
 // checkDomain returns an error unless s is lower-case labels with dots between them.
@@ -366,7 +356,7 @@ func checkDomain(s string) error {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
 	}
 	if s == "" || len(s) > kinds.MaxDomain || strings.ContainsFunc(s, bad) || slices.Contains(strings.Split(s, "."), "") {
-		return fmt.Errorf("%s: use lower-case words with dots between them, like code or code.go", quoteClipped(s))
+		return fmt.Errorf("%s: use lower-case words with dots between them, like code or code.go", yamldoc.Quote(s))
 	}
 	return nil
 }

@@ -16,7 +16,6 @@
 package profile
 
 import (
-	"bytes"
 	"cmp"
 	"embed"
 	"errors"
@@ -29,8 +28,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Profile says how an agent program is run. The fields that a file may leave out have the
@@ -64,42 +61,21 @@ const (
 	ToolsWork Tools = "work" // to read and write there, and to run commands
 )
 
-// Arg is an argument of a command line, or several that are there only if something holds.
+// Arg is an argument of a command line, which a file writes as text, or several that are there
+// only if something holds.
 type Arg struct {
-	When []string // all of these hold; see [conditions]
-	Args []string
+	When words    `yaml:"when"` // all of these hold; see [conditions]
+	Args []string `yaml:"args"`
 }
 
-// UnmarshalYAML reads a text, or {when: …, args: […]}.
-func (a *Arg) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind == yaml.ScalarNode {
-		a.Args = make([]string, 1)
-		return n.Decode(&a.Args[0])
-	}
-	var long struct {
-		When words    `yaml:"when"`
-		Args []string `yaml:"args"`
-	}
-	if err := decodeStrictly(n, &long); err != nil {
-		return err
-	}
-	if len(long.When) == 0 || len(long.Args) == 0 {
-		return fmt.Errorf("line %d: an argument is text, or has when and args", n.Line)
-	}
-	a.When, a.Args = long.When, long.Args
-	return nil
-}
+// SetText makes a one argument that is always there.
+func (a *Arg) SetText(text string) { a.Args = []string{text} }
 
-// words is a word or a list of them.
+// words is a list of words, which a file writes as text if it is one.
 type words []string
 
-func (w *words) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind == yaml.ScalarNode {
-		*w = make(words, 1)
-		return n.Decode(&(*w)[0])
-	}
-	return n.Decode((*[]string)(w))
-}
+// SetText makes w a list of one word.
+func (w *words) SetText(text string) { *w = words{text} }
 
 // Credential is a file of the user that a run may read in its own home.
 type Credential struct {
@@ -210,28 +186,6 @@ func ReadFile(path string) ([]byte, error) {
 		err = fmt.Errorf("%s: it is longer than %d bytes: name another file", path, maxFile)
 	}
 	return text, err
-}
-
-// Parse reads a profile. source names it in errors, which have lines where they are known.
-func Parse(name, source string, text []byte) (*Profile, error) {
-	p := &Profile{Name: name}
-	dec := yaml.NewDecoder(bytes.NewReader(text))
-	dec.KnownFields(true)
-	err := dec.Decode(p)
-	if err == io.EOF {
-		return nil, fmt.Errorf("%s: there is nothing in it: begin with what acpctl serve --show-profile claude prints", source)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
-	}
-	if dec.Decode(new(yaml.Node)) != io.EOF {
-		return nil, fmt.Errorf("%s: there is a second document in it: remove it", source)
-	}
-	p.setDefaults()
-	if err := p.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
-	}
-	return p, nil
 }
 
 func (p *Profile) setDefaults() {
@@ -350,18 +304,4 @@ func checkUserPath(path string) error {
 		return nil
 	}
 	return fmt.Errorf("%q: use a path that begins with / or ~/", path)
-}
-
-// decodeStrictly decodes a node whose keys are the fields of v alone.
-func decodeStrictly(n *yaml.Node, v any) error {
-	text, err := yaml.Marshal(n)
-	if err != nil {
-		return err
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(text))
-	dec.KnownFields(true)
-	if err := dec.Decode(v); err != nil {
-		return fmt.Errorf("line %d: %w", n.Line, err)
-	}
-	return nil
 }

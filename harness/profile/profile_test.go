@@ -136,7 +136,7 @@ func TestBadProfiles(t *testing.T) {
 		good + "---\n" + good:                                         "second document",
 		good + "unknown: 1\n":                                         "unknown",
 		good + "tools: all\n":                                         "tools",
-		good + "args: [{when: resume}]":                               "has when and args",
+		good + "args: [{when: resume}]":                               "both when and args",
 		good + "args: [{when: sometimes, args: [a]}]":                 "when",
 		good + "args: [{when: resume, args: [a], else: b}]":           "else",
 		good + "args: [\"{session}\"]":                                "under when: resume",
@@ -155,13 +155,13 @@ func TestBadProfiles(t *testing.T) {
 		good + "dir: relative":                                        "dir",
 		good + "limits: {timeout: 1ms}":                               "timeout",
 		good + "limits: {cost: -1}":                                   "cost",
-		good + "limits: {tokens: -1}":                                 "uint64",
+		good + "limits: {tokens: -1}":                                 "from 0",
 		"program: ./x\noutput: {format: json, rules: [{done: true}]}": "program",
 		"program: x\noutput: {format: xml, rules: [{done: true}]}":    "format",
 		"program: x\noutput: {format: json, rules: [{text: a}]}":      "done",
 		"program: x\noutput: {format: jsonl, rules: [{done: true}]}":  "no when",
 	} {
-		if p, err := Parse("x", "x.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "x.yaml: ") {
+		if p, err := Parse("x", "x.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "x.yaml:") {
 			t.Errorf("%q: %+v, %v", text, p, err)
 		}
 	}

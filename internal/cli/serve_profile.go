@@ -122,7 +122,7 @@ func readProfile(state, name string) (*profile.Profile, []byte, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		p, err := profile.Parse(name, name, text)
+		p, err := profile.Parse(name, "profile "+name, text)
 		return p, text, err
 	}
 	text, err := profile.ReadFile(name)

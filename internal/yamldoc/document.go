@@ -1,0 +1,109 @@
+// Package yamldoc decodes a YAML document that a person has written into a struct, and says of
+// all that is wrong in it where it is, what it is, and what to write instead. It allows no
+// anchors, no aliases and no second document.
+package yamldoc
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// Document is what is known of a document that was decoded: its keys, and what is wrong.
+// A key is written with those that it stands under, like limits.rate[0].burst.
+type Document struct {
+	options Options
+	errs    []*Error
+	failed  map[string]bool // keys of errs
+	lines   map[string]int  // the line of each key
+}
+
+// Options say how a document is decoded.
+type Options struct {
+	File      string            // names the document in errors
+	Examples  map[string]string // by its key, how a text is written that quotes alone would not make valid
+	LooseText bool              // text that looks like a number, a truth value or a date needs no quotes
+}
+
+// Decode decodes data into v, a pointer to a struct whose fields have their keys as the tag yaml.
+// What v holds counts only if the document has no errors.
+func Decode(data []byte, v any, o Options) *Document {
+	d := &Document{options: o, failed: make(map[string]bool), lines: make(map[string]int)}
+	if root := d.readDocument(data); root != nil {
+		d.decodeValue("", root, reflect.ValueOf(v).Elem())
+	}
+	return d
+}
+
+// IsSet reports whether the document has a key.
+func (d *Document) IsSet(key string) bool { return d.lines[key] != 0 }
+
+// IsEmpty reports whether the document has no key at all.
+func (d *Document) IsEmpty() bool { return len(d.lines) == 0 }
+
+// FindLine returns the line of a key, 0 if the document does not have it.
+func (d *Document) FindLine(key string) int { return d.lines[key] }
+
+// AddValueError reports err, if any, about the value of a key, unless the document does not set
+// the key or something was reported there.
+func (d *Document) AddValueError(key string, err error) {
+	if err == nil || !d.IsSet(key) || d.failed[key] {
+		return
+	}
+	d.addError(d.lines[key], key, "bad "+Quote(key), err.Error())
+}
+
+func (d *Document) addError(line int, key, problem, remedy string) {
+	d.failed[key] = true
+	d.errs = append(d.errs, &Error{File: d.options.File, Line: line, Problem: problem, Remedy: remedy})
+}
+
+// MaxErrors bounds the errors that are listed of one document.
+const MaxErrors = 20
+
+// ListErrors returns what is wrong, in the order of the document: the first MaxErrors, and then
+// one that counts the others.
+func (d *Document) ListErrors() []*Error {
+	list := slices.Clone(d.errs)
+	slices.SortStableFunc(list, func(a, b *Error) int { return a.Line - b.Line })
+	if more := len(list) - MaxErrors; more > 0 {
+		list = append(list[:MaxErrors], &Error{File: d.options.File, Problem: fmt.Sprintf("%d more errors", more)})
+	}
+	return list
+}
+
+// Error is one thing wrong with a document.
+type Error struct {
+	File    string
+	Line    int // from 1; 0: none
+	Problem string
+	Remedy  string
+}
+
+func (e *Error) Error() string {
+	text := e.File
+	if e.Line > 0 {
+		text = fmt.Sprintf("%s:%d", text, e.Line)
+	}
+	text += ": " + e.Problem
+	if e.Remedy != "" {
+		text += ": " + e.Remedy
+	}
+	return text
+}
+
+// JoinKey appends a name to the key that it stands under.
+func JoinKey(key, name string) string {
+	if key == "" {
+		return name
+	}
+	return key + "." + name
+}
+
+// Quote returns text of a document in quotes, its first 100 bytes if it is longer.
+func Quote(s string) string {
+	if len(s) > 100 {
+		s = s[:100] + "…"
+	}
+	return fmt.Sprintf("%q", s)
+}
