@@ -46,6 +46,7 @@ type claude struct {
 	processes *processes
 	reply     func(context.Context, wire.MessageID, string) error
 	posts     gate
+	askAgain  time.Duration // after which a session is asked again that has not said that it is idle
 
 	listener *net.UnixListener // on the socket that the session answers to
 	from     string            // its address, as Claude Code writes it
@@ -87,7 +88,7 @@ func findClaude(env *Environment, ps *processes) (Session, error) {
 	}
 	c := &claude{
 		lifetime: newLifetime(), version: env.Version, socket: socket, token: env.Getenv("CLAUDE_CODE_MESSAGING_TOKEN"), args: parent.args,
-		processes: ps, reply: env.Reply, posts: newGate(), awaited: make(map[string]chan<- claudeFrame),
+		processes: ps, reply: env.Reply, posts: newGate(), askAgain: askAgain, awaited: make(map[string]chan<- claudeFrame),
 	}
 	if err := c.listen(filepath.Dir(socket)); err != nil {
 		return fail("%v", err)
@@ -178,7 +179,7 @@ func (c *claude) askMode(ctx context.Context, anyMode bool) (idle bool, mode str
 			return true, notice.Mode, nil
 		case <-enough:
 			return false, "", nil
-		case <-time.After(askAgain):
+		case <-time.After(c.askAgain):
 		case <-ctx.Done():
 			if c.ctx.Err() != nil {
 				return false, "", errClosed

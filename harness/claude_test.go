@@ -186,6 +186,28 @@ func TestClaudeIsBusy(t *testing.T) {
 	}
 }
 
+// A session that has lost the question, or whose answer was lost, is asked again.
+func TestClaudeIsAskedAgain(t *testing.T) {
+	f := newFakeClaude(t)
+	f.setMode("")
+	s := f.find(f.environment(), newFamily()).(*claude)
+	s.askAgain = time.Millisecond
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Post(t.Context(), newPost())
+		done <- err
+	}()
+	for end := time.Now().Add(5 * time.Second); len(f.list(string(actionTellIdle))) < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the session is asked once")
+		}
+	}
+	f.setMode(modePrompting)
+	if err := <-done; err != nil || len(f.list(typeUser)) != 1 {
+		t.Errorf("Post: %v", err)
+	}
+}
+
 // Where the owner allows unattended wakes, a silent session gets the pointer after a second.
 func TestClaudeSaysNothing(t *testing.T) {
 	f := newFakeClaude(t)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -74,11 +75,14 @@ func TestCodexProvesNothing(t *testing.T) {
 	}
 	p = newPost()
 	p.Untrusted = "what a peer wrote"
-	f.change(func() { f.after["turn/start"] = "" })
+	f.change(func() {
+		f.after["turn/start"] = ""
+		f.before["thread/resume"] = proof(ownThread, p.Message.String())
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if posted, err := s.Post(ctx, p); err != nil || posted.Proven {
-		t.Errorf("silence: %+v, %v", posted, err)
+		t.Errorf("silence after what came before the turn: %+v, %v", posted, err)
 	}
 	p = newPost()
 	p.Untrusted = "what a peer wrote"
@@ -152,6 +156,37 @@ func TestCodexIsBusy(t *testing.T) {
 	f.tell(`{"method":"thread/status/changed","params":{"threadId":"` + ownThread + `","status":{"type":"idle"}}}`)
 	if err := <-done; err != nil || len(f.list("turn/start")) != 1 {
 		t.Errorf("Post when the turn has ended: %v", err)
+	}
+}
+
+// A thread is looked at again although no notification says that its turn has ended.
+func TestCodexIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, conn := &codex{lifetime: newLifetime()}, &codexConn{notices: make(chan codexNotice, 1)}
+		conn.notices <- codexNotice{noticeStatus, codexNoticeParams{Thread: ownThread, Status: codexStatus{"active"}}}
+		began := time.Now()
+		if err := c.awaitChange(t.Context(), conn, ownThread); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != askAgain {
+			t.Errorf("after %s, want %s", took, askAgain)
+		}
+	})
+}
+
+// A connection that has ended before the turn begins is seen, and nothing is posted.
+func TestCodexEndsBeforeTheTurn(t *testing.T) {
+	conn := &codexConn{notices: make(chan codexNotice, 2)}
+	for range 2 {
+		conn.notices <- codexNotice{method: noticeItem}
+	}
+	if !conn.discardNotices() || len(conn.notices) != 0 {
+		t.Errorf("%d notifications stay", len(conn.notices))
+	}
+	close(conn.notices)
+	c := &codex{lifetime: newLifetime()}
+	if _, err := c.startTurn(t.Context(), conn, ownThread, newPost()); !errors.Is(err, ErrGone) {
+		t.Errorf("startTurn: %v", err)
 	}
 }
 
@@ -265,9 +300,10 @@ func TestCodexHangsUp(t *testing.T) {
 	f := newFakeCodex(t)
 	s := f.mustFind()
 	f.change(func() { f.silent["turn/start"] = true })
+	p := newPost()
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.Post(t.Context(), newPost())
+		_, err := s.Post(t.Context(), p)
 		done <- err
 	}()
 	for len(f.list("turn/start")) == 0 {
@@ -276,6 +312,10 @@ func TestCodexHangsUp(t *testing.T) {
 	f.hangUp()
 	if err := <-done; !errors.Is(err, ErrGone) {
 		t.Errorf("Post: %v", err)
+	}
+	f.change(func() { f.silent["turn/start"] = false })
+	if _, err := s.Post(t.Context(), p); err != nil || len(f.list("turn/start")) != 1 { // the turn may have begun
+		t.Errorf("the same message again: %d turns, %v", len(f.list("turn/start")), err)
 	}
 	f.change(func() { f.silent["thread/read"] = true })
 	go func() {
