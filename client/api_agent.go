@@ -58,6 +58,10 @@ type WakeAnswer struct {
 	// Proven says that the program has proved that the message's text is in the input of the
 	// model. The daemon then removes the message from the inbox.
 	Proven bool `json:"proven"`
+	// Refused says why the program took no pointer and would take none now, in a line for the
+	// daemon's owner: "the session is unattended". For a minute, peers hear that the session
+	// answers when it is active. It is "" if the message was read meanwhile, or nobody waits for it.
+	Refused string `json:"refused,omitzero"`
 }
 
 // UnpostedParams are the params of unposted, whose result is {}: the program of the session that
@@ -65,6 +69,8 @@ type WakeAnswer struct {
 type UnpostedParams struct {
 	Peer identity.ID    `json:"peer"` // who sent the message
 	ID   wire.MessageID `json:"id"`
+
+	Refused string `json:"refused,omitzero"` // as in WakeAnswer
 }
 
 // SessionState is the result of session, which has no params and is for an agent that has

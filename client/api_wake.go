@@ -99,7 +99,8 @@ type Woken struct {
 	By         []WokenBy `json:"by"`   // the peer that woke it most first
 	Waiting    int       `json:"waiting"`
 	Approvals  int       `json:"approvals"`
-	MutedUntil Time      `json:"muted_until"` // null: it is not muted
+	MutedUntil Time      `json:"muted_until"`      // null: it is not muted
+	Refused    string    `json:"refused,omitzero"` // why its program was not given a message in the last minute
 }
 
 // WokenBy says how often one peer woke a session.

@@ -234,7 +234,7 @@ func TestSessionIsWoken(t *testing.T) {
 	for _, test := range []struct {
 		grant *WakeGrant
 		want  WakeAnswer
-	}{{nil, WakeAnswer{}}, {&WakeGrant{}, WakeAnswer{Posted: true}}, {&WakeGrant{Unattended: true}, WakeAnswer{true, true}}} {
+	}{{nil, WakeAnswer{}}, {&WakeGrant{}, WakeAnswer{Posted: true}}, {&WakeGrant{Unattended: true}, WakeAnswer{Posted: true, Proven: true}}} {
 		in := inbound("notify", `{"topic":"x"}`)
 		in.Wake = test.grant
 		var got WakeAnswer

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -55,4 +56,48 @@ func TestAnUnwakeableSession(t *testing.T) {
 	for _, bad := range []string{"one\ntwo", strings.Repeat("x", client.MaxReason+1)} {
 		laptop.guest(nil).refused(kinds.Invalid, "attach", client.AttachParams{Name: "x", Session: &client.SessionInfo{Harness: "codex", Unwakeable: bad}})
 	}
+}
+
+// A session whose program refuses to be woken answers when it is active, although the rules let it be
+// woken: a question that names no agent does not wait for it in vain, and the owner reads why.
+func TestASessionThatRefusesToBeWoken(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	s := laptop.session("claude")
+	const why = "the session is unattended"
+	s.says(func(*client.Inbound) client.WakeAnswer { return client.WakeAnswer{Refused: why + "\n\x1b[1m"} })
+	asker := desk.dial()
+	asker.notify(s.notice("laptop"))
+	s.next(true)
+	state := func() *client.Woken {
+		var agents client.Agents
+		laptop.dial().must("agents", nil, &agents)
+		return agents.Agents[0].Woken
+	}
+	await.Until(t, "the daemon knows of the refusal", func() bool { return state().Refused != "" })
+	if w := state(); !strings.HasPrefix(w.Refused, why) || strings.ContainsAny(w.Refused, "\n\x1b") || w.Day != 0 {
+		t.Errorf("%+v", w)
+	}
+	if warnings := laptop.listWarnings(); !slices.ContainsFunc(warnings, func(w string) bool { return strings.HasPrefix(w, "claude was not woken: "+why) }) {
+		t.Errorf("the owner reads %q", warnings)
+	}
+	asker.refused(kinds.NoAgent, "query", client.QueryParams{To: "laptop", Payload: query("?")})
+	var found client.Answer
+	asker.must("discover", client.DiscoverParams{To: "laptop", Fresh: true}, &found)
+	if c := parse[kinds.Capabilities](t, found.Payload); !slices.Equal(c.Sessions, []string{"claude"}) {
+		t.Errorf("peers hear %+v", c)
+	}
+
+	s.says(func(*client.Inbound) client.WakeAnswer { return client.WakeAnswer{Posted: true} })
+	asker.notify(s.notice("laptop"))
+	s.woken()
+	await.Until(t, "the daemon knows that it may be woken", func() bool { return state().Refused == "" })
+	s.says(func(*client.Inbound) client.WakeAnswer {
+		return client.WakeAnswer{Refused: strings.Repeat("x", client.MaxReason+1)}
+	})
+	s.must("ack", client.AckParams{IDs: s.unread()}, nil)
+	asker.notify(s.notice("laptop"))
+	s.woken()
+	await.Until(t, "the daemon knows of a refusal at great length", func() bool { return strings.Contains(state().Refused, "great length") })
 }

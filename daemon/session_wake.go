@@ -123,14 +123,14 @@ func (d *Daemon) newWakeMessage(agent string, sender identity.Peer, env *wire.En
 // the session has accepted waits on, until its end is told to the waker.
 func (d *Daemon) beginExchangeWithSession(a *registry.Agent, sender identity.Peer, in *client.Inbound) (end func()) {
 	var over atomic.Bool
-	d.waker.Enqueue(d.newWakeMessage(a.Name, sender, &in.Envelope), func(ctx context.Context, grant client.WakeGrant) bool {
+	d.waker.Enqueue(d.newWakeMessage(a.Name, sender, &in.Envelope), func(ctx context.Context, grant client.WakeGrant) waking.Outcome {
 		if over.Load() {
-			return false
+			return waking.Outcome{}
 		}
 		woken := *in
 		woken.Wake = &grant
 		said, err := d.callWake(ctx, a, &woken)
-		return mayBePosted(said, err)
+		return readOutcome(said, err)
 	})
 	return func() {
 		over.Store(true)
@@ -145,6 +145,23 @@ func (d *Daemon) callWake(ctx context.Context, a *registry.Agent, in *client.Inb
 		d.log.Debug("a session was not told of a message", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)
 	}
 	return said, err
+}
+
+// readOutcome returns what became of a wake, by the answer of the session.
+func readOutcome(said client.WakeAnswer, err error) waking.Outcome {
+	o := waking.Outcome{Posted: mayBePosted(said, err)}
+	if err == nil && !o.Posted {
+		o.Refused = limitReason(said.Refused)
+	}
+	return o
+}
+
+// limitReason returns what a session says of itself, as it is shown to the owner.
+func limitReason(why string) string {
+	if why = client.Line(why); len(why) > client.MaxReason {
+		return "its program says why at too great length"
+	}
+	return why
 }
 
 // mayBePosted reports whether a session was woken, or may have been: nothing is certain of one that
@@ -173,14 +190,14 @@ func (d *Daemon) tellSession(ctx context.Context, a *registry.Agent, sender iden
 	defer timer.Stop()
 	told := *in
 	if !isPartial(&in.Envelope) {
-		told.Wake = d.waker.Request(ctx, m, func(ctx context.Context, grant client.WakeGrant) bool { return d.wakeLater(ctx, m, k, grant) })
+		told.Wake = d.waker.Request(ctx, m, func(ctx context.Context, grant client.WakeGrant) waking.Outcome { return d.wakeLater(ctx, m, k, grant) })
 	}
 	said, err := d.callWake(ctx, a, &told)
 	if err == nil && said.Proven {
 		d.takeProven(ctx, a.Name, k)
 	}
 	if told.Wake != nil {
-		d.waker.Finish(ctx, m, mayBePosted(said, err))
+		d.waker.Finish(ctx, m, readOutcome(said, err))
 	}
 	select {
 	case <-taken:
@@ -210,18 +227,18 @@ func (d *Daemon) takeProven(ctx context.Context, agent string, k inbox.MessageKe
 }
 
 // wakeLater wakes a session for a message that lies in the inbox since some time.
-func (d *Daemon) wakeLater(ctx context.Context, m waking.Message, k inbox.MessageKey, grant client.WakeGrant) (posted bool) {
+func (d *Daemon) wakeLater(ctx context.Context, m waking.Message, k inbox.MessageKey, grant client.WakeGrant) (none waking.Outcome) {
 	a := d.agents.FindByName(m.Agent)
 	if a == nil || !a.IsSession() {
-		return false
+		return none
 	}
 	env, err := d.inbox.ReadMessage(ctx, k)
 	if err != nil || env == nil {
-		return false
+		return none
 	}
 	sender, ok := d.trust.FindPeer(k.Peer)
 	if !ok {
-		return false
+		return none
 	}
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, Wake: &grant}
 	if env.Ref != nil {
@@ -233,7 +250,7 @@ func (d *Daemon) wakeLater(ctx context.Context, m waking.Message, k inbox.Messag
 	if err == nil && said.Proven {
 		d.takeProven(ctx, m.Agent, k)
 	}
-	return mayBePosted(said, err)
+	return readOutcome(said, err)
 }
 
 // chooseTold returns the session that is told of a held message: the one that is named, or, if
@@ -294,7 +311,7 @@ func (d *Daemon) wakeRestored(ctx context.Context, a *registry.Agent) {
 			continue
 		}
 		may++
-		d.waker.Enqueue(m, func(ctx context.Context, grant client.WakeGrant) bool { return d.wakeLater(ctx, m, k, grant) })
+		d.waker.Enqueue(m, func(ctx context.Context, grant client.WakeGrant) waking.Outcome { return d.wakeLater(ctx, m, k, grant) })
 	}
 }
 

@@ -207,7 +207,7 @@ func (d *Daemon) serveAgents(context.Context, *localConn, *noParams) (any, error
 		row := client.AgentState{Agent: a}
 		if a.Session != nil {
 			s := d.waker.Describe(a.Name)
-			row.Woken = &client.Woken{Hour: s.Hour, Day: s.Day, By: []client.WokenBy{}, Waiting: s.Waiting, Approvals: s.Approvals, MutedUntil: client.Time{Time: s.MutedUntil}}
+			row.Woken = &client.Woken{Hour: s.Hour, Day: s.Day, By: []client.WokenBy{}, Waiting: s.Waiting, Approvals: s.Approvals, MutedUntil: client.Time{Time: s.MutedUntil}, Refused: s.Refused}
 			for _, by := range s.By {
 				row.Woken.By = append(row.Woken.By, client.WokenBy{Peer: by.Peer, Name: d.peerName(by.Peer), Hour: by.Hour, Day: by.Day})
 			}
@@ -253,7 +253,7 @@ func (d *Daemon) serveUnposted(ctx context.Context, s *localConn, p *client.Unpo
 	if name == "" {
 		return nil, kinds.Errorf(kinds.NotAuthorized, "unposted: only a session is woken: attach first, or speak as a session that is attached")
 	}
-	d.waker.Finish(ctx, waking.Message{Agent: name, Peer: identity.Peer{ID: p.Peer}, ID: p.ID}, false)
+	d.waker.Finish(ctx, waking.Message{Agent: name, Peer: identity.Peer{ID: p.Peer}, ID: p.ID}, waking.Outcome{Refused: limitReason(p.Refused)})
 	return noParams{}, nil
 }
 

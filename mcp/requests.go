@@ -276,12 +276,12 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnsw
 	defer close(late)
 	s.goOn(func(ctx context.Context) {
 		defer done()
-		posted, proven := s.post(ctx, in, read, ended)
+		answer := s.post(ctx, in, read, ended)
 		select {
-		case answers <- client.WakeAnswer{Posted: posted, Proven: proven}:
+		case answers <- answer:
 		case <-late:
-			if !posted {
-				s.markUnposted(in)
+			if !answer.Posted {
+				s.markUnposted(in, answer.Refused)
 			}
 		}
 	})
@@ -297,10 +297,10 @@ func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnsw
 }
 
 // markUnposted tells the daemon that the session was not woken for a message after all.
-func (s *Server) markUnposted(in *client.Inbound) {
+func (s *Server) markUnposted(in *client.Inbound, refused string) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timing.farewell)
 	defer cancel()
-	if err := s.Daemon.MarkUnposted(ctx, client.UnpostedParams{Peer: in.From, ID: in.ID}); err != nil {
+	if err := s.Daemon.MarkUnposted(ctx, client.UnpostedParams{Peer: in.From, ID: in.ID, Refused: refused}); err != nil {
 		s.logf("message %s from %s counts as a turn that was none: %v", in.ID, in.Name, err)
 	}
 }
@@ -342,9 +342,8 @@ func (t *readingTable) end(key messageKey) {
 
 // post gives the session's program a line that says that a message waits. Nothing in the line
 // is a peer's choice but its petname. It waits for the end of a turn, unless read or ended is
-// closed before. posted is false only if it certainly was not given. proven reports that the model
-// has the message's text.
-func (s *Server) post(ctx context.Context, in *client.Inbound, read, ended <-chan struct{}) (posted, proven bool) {
+// closed before. The answer is not Posted only if the line certainly was not given.
+func (s *Server) post(ctx context.Context, in *client.Inbound, read, ended <-chan struct{}) (answer client.WakeAnswer) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.goOn(func(context.Context) {
@@ -370,13 +369,18 @@ func (s *Server) post(ctx context.Context, in *client.Inbound, read, ended <-cha
 	}
 	s.parents.noteWake(keyOf(&in.Envelope))
 	done, err := s.agent.currentSession().Post(ctx, p)
+	answer.Posted = err == nil || errors.Is(err, harness.ErrHeld) || errors.Is(err, harness.ErrGone)
+	answer.Proven = done.Proven
 	if err != nil && ctx.Err() == nil {
 		s.logf("message %s from %s waits for the next tool call: %v", in.ID, in.Name, err)
+		if !answer.Posted {
+			answer.Refused = makeReason(err)
+		}
 	}
 	if done.Proven {
 		s.parents.note(keyOf(&in.Envelope))
 	}
-	return err == nil || errors.Is(err, harness.ErrHeld) || errors.Is(err, harness.ErrGone), done.Proven
+	return answer
 }
 
 // renderInbound renders a message for the model.

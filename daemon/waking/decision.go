@@ -85,11 +85,12 @@ func (w *Waker) HasWoken(m Message) bool {
 func (w *Waker) MayWake(agent string, peer identity.Peer, kind string) bool {
 	m := Message{Agent: agent, Peer: peer, Kind: kind}
 	now := time.Now()
-	if !w.decideByRules(m).allowed || !w.Rules.MutedUntil(agent, now).IsZero() {
+	d := w.decideByRules(m)
+	if !d.allowed || !w.Rules.MutedUntil(agent, now).IsZero() {
 		return false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.sessions[agent]
-	return s != nil && !s.unwakeable && w.checkWaiting(s, m) == nil && w.checkTurn(&turn{agent: agent, cause: peer.ID, at: now}) == nil
+	return s != nil && !s.unwakeable && !s.refusal.excludes(d.unattended, now) && w.checkWaiting(s, m) == nil && w.checkTurn(&turn{agent: agent, cause: peer.ID, at: now}) == nil
 }

@@ -21,6 +21,7 @@ type State struct {
 	Waiting    int       // messages that wait to wake it
 	Approvals  int       // messages that wait for the owner
 	MutedUntil time.Time
+	Refused    string // why its program refused to be woken a short time ago
 }
 
 // Describe returns the state of a session.
@@ -42,6 +43,9 @@ func (w *Waker) Describe(agent string) (s State) {
 	})
 	if known := w.sessions[agent]; known != nil {
 		s.Waiting = len(known.waiting)
+		if now.Before(known.refusal.until) {
+			s.Refused = known.refusal.why
+		}
 	}
 	s.Approvals = w.countApprovals(agent, now)
 	return s
@@ -78,6 +82,9 @@ func (w *Waker) Notices(agent string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if s := w.sessions[agent]; s != nil {
+		if now.Before(s.refusal.until) {
+			all = append(all, fmt.Sprintf("%s was not woken: %s: what comes waits for its next tool call", agent, s.refusal.why))
+		}
 		bounds := []string{}
 		for id, b := range s.bounds {
 			if now.Sub(b.at) < noticeFor {

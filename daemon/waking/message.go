@@ -31,8 +31,14 @@ type messageKey struct {
 	id    wire.MessageID
 }
 
-// Post wakes a session for a message, and reports whether its program was given a pointer.
-type Post func(context.Context, client.WakeGrant) (posted bool)
+// Post wakes a session for a message, and returns what became of that.
+type Post func(context.Context, client.WakeGrant) Outcome
+
+// Outcome says what became of a wake.
+type Outcome struct {
+	Posted  bool   // the session's program was given a pointer, or may have been
+	Refused string // else why it takes none now, for the owner; "": it takes others
+}
 
 // entry is a message that wakes a session, or is to.
 type entry struct {

@@ -17,7 +17,8 @@ type session struct {
 	asked    map[identity.ID]time.Time // when a peer's question that is not answered woke it, or began to wait
 	retryAt  time.Time                 // no wake before: a turn could not be written
 
-	unwakeable bool // its program says that nothing can wake it
+	unwakeable bool    // its program says that nothing can wake it
+	refusal    refusal // the last one
 }
 
 // Attach makes a session known, so that it can be woken. One of the same name is replaced: it
@@ -30,7 +31,7 @@ func (w *Waker) Attach(agent string, unwakeable bool) {
 		s = &session{bounds: make(map[identity.ID]reachedBound), asked: make(map[identity.ID]time.Time)}
 		w.sessions[agent] = s
 	}
-	s.current, s.unwakeable = nil, unwakeable
+	s.current, s.unwakeable, s.refusal = nil, unwakeable, refusal{}
 	w.changed.Set()
 }
 

@@ -184,9 +184,10 @@ func (w *Waker) saveTurn(ctx context.Context, e *entry) bool {
 	return false
 }
 
-// Finish says whether a message with a grant was posted. If not, the turn does not count.
-func (w *Waker) Finish(ctx context.Context, m Message, posted bool) {
-	if posted {
+// Finish says what became of a message with a grant. If it was not posted, the turn does not count.
+func (w *Waker) Finish(ctx context.Context, m Message, o Outcome) {
+	w.tell(w.noteRefusal(m, o))
+	if o.Posted {
 		return
 	}
 	w.mu.Lock()

@@ -92,11 +92,11 @@ func (p *played) notify(from identity.ID) (Message, bool) {
 }
 
 func (p *played) request(m Message) bool {
-	return p.Request(p.t.Context(), m, func(context.Context, client.WakeGrant) bool {
+	return p.Request(p.t.Context(), m, func(context.Context, client.WakeGrant) Outcome {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.late = append(p.late, m)
-		return true
+		return Outcome{Posted: true}
 	}) != nil
 }
 
@@ -185,7 +185,7 @@ func TestOnceEach(t *testing.T) {
 		if !now || p.request(m) {
 			t.Error("twice")
 		}
-		p.Finish(t.Context(), m, false)
+		p.Finish(t.Context(), m, Outcome{})
 		if s := p.Describe("claude"); s.Day != 0 {
 			t.Errorf("a turn that was none counts: %+v", s)
 		}
@@ -193,7 +193,7 @@ func TestOnceEach(t *testing.T) {
 		if !p.request(m) {
 			t.Error("what was not posted may not be tried again")
 		}
-		p.Finish(t.Context(), m, true)
+		p.Finish(t.Context(), m, Outcome{Posted: true})
 		p.Acknowledge("claude", desk, m.ID)
 		time.Sleep(time.Second)
 		if p.request(m) {
@@ -224,9 +224,9 @@ func TestEnqueuedMessagesWakeSoon(t *testing.T) {
 		posted := make(chan bool, 9)
 		enqueue := func() Message {
 			m := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindNotify, ID: wire.NewMessageID()}
-			p.Enqueue(m, func(context.Context, client.WakeGrant) bool {
+			p.Enqueue(m, func(context.Context, client.WakeGrant) Outcome {
 				posted <- true
-				return true
+				return Outcome{Posted: true}
 			})
 			return m
 		}
@@ -345,7 +345,7 @@ func TestSendsCountToTheSenderOfTheirParent(t *testing.T) {
 		if n := p.countTurns("claude", true, time.Time{}); n[laptop] != 1 || n[desk] != 0 {
 			t.Errorf("it counts as %v", n)
 		}
-		p.Finish(t.Context(), m, false)
+		p.Finish(t.Context(), m, Outcome{})
 		if n := p.countTurns("claude", false, time.Time{}); n[laptop] != 0 || n[desk] != 1 {
 			t.Errorf("turns: %v", n)
 		}

@@ -1335,6 +1335,8 @@ export interface UnpostedParams {
   /** who sent the message */
   peer: string;
   id: string;
+  /** as in WakeAnswer */
+  refused?: string;
 }
 
 /** UntrustParams are the params of untrust. */
@@ -1384,6 +1386,8 @@ export interface WakeAnswer {
   posted: boolean;
   /** proven says that the program has proved that the message's text is in the input of the model. The daemon then removes the message from the inbox. */
   proven: boolean;
+  /** refused says why the program took no pointer and would take none now, in a line for the daemon's owner: "the session is unattended". For a minute, peers hear that the session answers when it is active. It is "" if the message was read meanwhile, or nobody waits for it. */
+  refused?: string;
 }
 
 /** WakeAnswersParams are the params of wake.answers, whose result is WakeRules. */
@@ -1464,6 +1468,8 @@ export interface Woken {
   approvals: number;
   /** null: it is not muted */
   muted_until: string | null;
+  /** why its program was not given a message in the last minute */
+  refused?: string;
 }
 
 /** WokenBy says how often one peer woke a session. */

@@ -62,6 +62,9 @@ func (a *app) formatWaking(g *client.AgentState, state string) string {
 	if g.Session != nil && g.Session.Unwakeable != "" {
 		state += ", cannot be woken: " + g.Session.Unwakeable
 	}
+	if w.Refused != "" {
+		state += ", not woken: " + w.Refused
+	}
 	if w.Waiting > 0 {
 		state += fmt.Sprintf(", %d to wake it", w.Waiting)
 	}

@@ -90,6 +90,7 @@ class Woken(TypedDict):
     waiting: int
     approvals: int
     muted_until: Union[str, None]  # null: it is not muted
+    refused: NotRequired[str]  # why its program was not given a message in the last minute
 
 
 class AgentState(TypedDict):
@@ -1085,6 +1086,7 @@ class UnpostedParams(TypedDict):
 
     peer: str  # who sent the message
     id: str
+    refused: NotRequired[str]  # as in WakeAnswer
 
 
 class UntrustParams(TypedDict):
@@ -1127,6 +1129,7 @@ class WakeAnswer(TypedDict):
 
     posted: bool  # posted says that the session's program was given a pointer to the message: a turn begins, or takes the pointer up. It is ignored if the message had no grant.
     proven: bool  # proven says that the program has proved that the message's text is in the input of the model. The daemon then removes the message from the inbox.
+    refused: NotRequired[str]  # refused says why the program took no pointer and would take none now, in a line for the daemon's owner: "the session is unattended". For a minute, peers hear that the session answers when it is active. It is "" if the message was read meanwhile, or nobody waits for it.
 
 
 class WakeAnswersParams(TypedDict):

@@ -1,0 +1,50 @@
+package waking
+
+import "time"
+
+// refusedFor is how long peers are told, after a session's program refused to be woken, that the
+// session answers when it is active. A message that comes meanwhile is tried all the same.
+const refusedFor = time.Minute
+
+// refusal says why the program of a session refused to be woken.
+type refusal struct {
+	why        string
+	until      time.Time
+	unattended bool // for a message that may wake the session although nobody is there
+}
+
+// excludes reports whether a message would be refused too.
+func (r refusal) excludes(unattended bool, now time.Time) bool {
+	return now.Before(r.until) && (r.unattended || !unattended)
+}
+
+// noteRefusal keeps that a session's program has refused to be woken, until it takes such a message. It
+// returns what the owner is told: once, however many messages are refused.
+func (w *Waker) noteRefusal(m Message, o Outcome) *Notice {
+	now := time.Now()
+	unattended := w.decideByRules(m).unattended
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.sessions[m.Agent]
+	if s != nil && s.current != nil && s.current.key() == m.key() {
+		m, unattended = s.current.Message, s.current.grant.Unattended
+	}
+	switch {
+	case s == nil:
+		return nil
+	case o.Posted:
+		if !unattended || s.refusal.unattended {
+			s.refusal = refusal{}
+		}
+		return nil
+	case o.Refused == "":
+		return nil
+	}
+	before := s.refusal
+	isKnown := now.Before(before.until) && before.why == o.Refused
+	s.refusal = refusal{o.Refused, now.Add(refusedFor), unattended || now.Before(before.until) && before.unattended}
+	if isKnown {
+		return nil
+	}
+	return &Notice{Agent: m.Agent, Peer: m.Peer.ID, Kind: m.Kind, Reason: o.Refused}
+}
