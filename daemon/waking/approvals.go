@@ -1,6 +1,7 @@
 package waking
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -115,7 +116,11 @@ func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 		return Approval{}, kinds.Errorf(kinds.NotFound, "nothing waits under %.64q: acpctl approvals lists what does", id)
 	}
 	a := w.approvals[i]
+	err := w.checkAnswer(a, answer, now)
 	w.mu.Unlock()
+	if err != nil {
+		return Approval{}, err
+	}
 	if until := w.Rules.MutedUntil(a.Agent, now); answer != No && !until.IsZero() {
 		return Approval{}, kinds.Errorf(kinds.Invalid, "%s is muted until %s: acpctl agents mute %[1]s 0s ends that, then answer again", a.Agent, until.Format(time.RFC3339))
 	}
@@ -129,6 +134,10 @@ func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 		w.mu.Unlock()
 		return a.describe(), nil
 	}
+	if err := w.checkAnswer(a, answer, now); err != nil {
+		w.mu.Unlock()
+		return Approval{}, err
+	}
 	w.approvals = slices.Delete(w.approvals, i, i+1)
 	var notice *Notice
 	if s := w.sessions[a.Agent]; s != nil && answer != No {
@@ -138,6 +147,21 @@ func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 	w.mu.Unlock()
 	w.tell(notice)
 	return a.describe(), nil
+}
+
+// checkAnswer returns an error if an answer is to wake a session that has no place for the message,
+// or that its peer may not wake so soon: the answer would be lost. The caller holds mu.
+func (w *Waker) checkAnswer(a *approval, answer Answer, now time.Time) error {
+	s := w.sessions[a.Agent]
+	if s == nil || answer == No {
+		return nil
+	}
+	wanted := *a.turn
+	wanted.at = now
+	if err := cmp.Or(w.checkWaiting(s, a.Message), w.checkTurn(&wanted)); err != nil {
+		return kinds.Errorf(kinds.Overloaded, "%v: the message still waits for your answer: answer again later", err)
+	}
+	return nil
 }
 
 // allowAlways writes a permission that no longer asks, for the session that a message waits for

@@ -150,3 +150,70 @@ func TestApprovalEventsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// The owner's yes that the session has no place for is refused, and the message still waits.
+func TestNoYesIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		rule := allowed(desk, kinds.KindNotify)
+		rule.Ask = true
+		if err := p.Rules.Allow(rule); err != nil {
+			t.Fatal(err)
+		}
+		const places = 1 + maxWaiting/2 // one is in the session
+		for range places + 1 {
+			p.notify(desk)
+		}
+		for range places {
+			if _, err := p.Decide(p.Approvals()[0].ID, Yes); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		last := p.Approvals()[0]
+		for _, answer := range []Answer{Yes, Always} {
+			if _, err := p.Decide(last.ID, answer); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+				t.Errorf("%s without a place: %v", answer, err)
+			}
+		}
+		if r, _ := p.findPermission("claude", identity.Peer{ID: desk}, kinds.KindNotify); !r.Ask {
+			t.Error("a refused always has changed the rule")
+		}
+		first := p.later()[0]
+		p.Release("claude", desk, first.ID)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if _, err := p.Decide(last.ID, Yes); err != nil {
+			t.Fatal(err)
+		}
+		if n := p.Describe("claude").Waiting; n != maxWaiting/2 {
+			t.Errorf("%d wait", n)
+		}
+	})
+}
+
+// The owner's yes is refused while the bounds of turns are reached, and the message still waits.
+func TestAYesOverABoundIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.permit(desk)
+		p.wake(desk, 100)
+		rule := allowed(desk, kinds.KindNotify)
+		rule.Ask = true
+		if err := p.Rules.Allow(rule); err != nil {
+			t.Fatal(err)
+		}
+		p.notify(desk)
+		id := p.Approvals()[0].ID
+		if _, err := p.Decide(id, Yes); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
+			t.Errorf("yes over the bound: %v", err)
+		}
+		time.Sleep(time.Hour)
+		if _, err := p.Decide(id, Yes); err != nil {
+			t.Error(err)
+		}
+		if synctest.Wait(); len(p.later()) != 1 {
+			t.Error("yes does not wake it")
+		}
+	})
+}
