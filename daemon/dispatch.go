@@ -195,6 +195,9 @@ func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*reg
 			p, err = d.agents.ReserveAgent(from, false, kind, domain, name)
 		}
 	}
+	if err != nil && name != "" && isNoAgentError(err) {
+		err = d.suggestAgent(from, kind, name, err)
+	}
 	if _, noPlace := errors.AsType[*registry.ShareError](err); !noPlace {
 		return p, err
 	}
@@ -208,6 +211,24 @@ func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*reg
 	e := kinds.Errorf(kinds.Overloaded, "%v: try again later", err)
 	e.RetryAfterMS = registry.RetryAfterMS
 	return nil, e
+}
+
+// suggestAgent returns the error for a name that no agent has which takes the kind. That is why,
+// unless the sender may discover, so that it may know which agents there are, and one has a name
+// that is close.
+func (d *Daemon) suggestAgent(from identity.ID, kind, name string, why error) error {
+	sender, ok := d.trust.FindPeer(from)
+	if !ok || !d.permissions.decideByPolicy(sender, kinds.KindDiscover, "").Allowed {
+		return why
+	}
+	var names []string
+	for _, a := range d.agents.FindTakers(kind, "", "") {
+		names = append(names, a.Name)
+	}
+	if near := identity.FormatSuggestion(name, names, ""); near != "" {
+		return kinds.Errorf(kinds.NoAgent, "no agent %q is attached: %s", name, near)
+	}
+	return why
 }
 
 // isNoAgentError reports whether no agent that is attached takes a query or delegate.

@@ -201,6 +201,33 @@ func TestASenderIsToldToNameASession(t *testing.T) {
 	}
 }
 
+// Who may discover hears which agent a mistyped name may have meant; who may not hears of none.
+func TestAMistypedAgentIsNamed(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.session("mine")
+	laptop.agent(client.AttachParams{Name: "notices", Kinds: []string{kinds.KindNotify}}, say(`{}`))
+	asker := desk.dial()
+	ask := func(name string) string {
+		return asker.refused(kinds.NoAgent, "query", client.QueryParams{To: "laptop/" + name, Payload: query("?")}).Message
+	}
+	if got := ask("mien"); got != `no agent "mien" is attached: did you mean mine?` {
+		t.Error(got)
+	}
+	for _, far := range []string{"reviewer", "notice"} {
+		if got := ask(far); strings.Contains(got, "did you mean") {
+			t.Error(got)
+		}
+	}
+	writeConfig(t, laptop.dir, "policy: {desk: {kinds: [query]}}\n")
+	if err := laptop.reloadConfig(); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask("mien"); strings.Contains(got, "mine") {
+		t.Error(got)
+	}
+}
+
 // A session takes what names it, also from a peer that may not wake it: that waits for its next
 // tool call, until the deadline.
 func TestASessionTakesWhatNamesIt(t *testing.T) {
