@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -23,6 +24,12 @@ func (a *app) newAgentsCmd() *cobra.Command {
 answers only while it has a turn. HOUR and DAY say how many turns of it peers have caused
 in the last hour and the last 24 hours: 20 and 100 at most, half of them one peer. BY says
 which peers those were.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if frame.FirstOrEmpty(args) == "unmute" {
+				return fmt.Errorf("unknown verb \"unmute\": a mute ends with acpctl agents mute %s 0s", cmp.Or(strings.Join(args[1:], " "), "NAME"))
+			}
+			return frame.NamedArgs()(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			agents, err := a.Daemon.Agents(cmd.Context())
 			if err != nil {

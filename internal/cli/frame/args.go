@@ -30,10 +30,13 @@ func checkFlagsNotEmpty(cmd *cobra.Command, names ...string) (err error) {
 
 // NamedArgs checks that a verb gets each of these arguments once; one in brackets may be left
 // out. A peer must not be empty, nor an id that nobody has: so a variable that is not set in
-// a script is found out before the daemon is asked.
+// a script is found out before the daemon is asked. What follows a verb that has verbs below it and
+// takes no arguments is taken for one of those.
 func NamedArgs(names ...string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
+	return func(cmd *cobra.Command, args []string) error {
 		switch {
+		case len(names) == 0 && cmd.HasAvailableSubCommands():
+			return checkNoUnknownVerb(cmd, args)
 		case len(args) > len(names):
 			return fmt.Errorf("%q is one argument too many: put what contains spaces in quotes", args[len(names)])
 		case len(args) < len(names) && names[len(args)][0] != '[':
