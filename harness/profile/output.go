@@ -52,17 +52,17 @@ const (
 // sessionID is what may follow a flag of a command line.
 var sessionID = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`)
 
+// check returns an error that names the key of what cannot be, and says what can.
 func (o *Output) check() error {
-	if o.Format != "json" && o.Format != "jsonl" {
-		return fmt.Errorf("output: format: %q: use json or jsonl", o.Format)
-	}
-	if !slices.ContainsFunc(o.Rules, func(r Rule) bool { return r.Done }) {
-		return errors.New("output: rules: none has done: true, so no run would ever have succeeded")
-	}
-	for _, r := range o.Rules {
-		if len(r.When) == 0 && o.Format == "jsonl" {
-			return errors.New("output: rules: one has no when, and would match every line")
-		}
+	switch {
+	case o.Format == "" && len(o.Rules) == 0:
+		return errors.New("output: it is missing, so no answer would be found: write output: {format: json, rules: [{done: true, text: KEY}]}, where KEY has the answer in the object that the program prints")
+	case o.Format != "json" && o.Format != "jsonl":
+		return fmt.Errorf("output: format: %q: use json for one object, or jsonl for an object a line", o.Format)
+	case !slices.ContainsFunc(o.Rules, func(r Rule) bool { return r.Done }):
+		return errors.New("output: rules: none has done: true, so no run would ever have succeeded: add it to the rule that reads the answer, like {done: true, text: KEY}")
+	case o.Format == "jsonl" && slices.ContainsFunc(o.Rules, func(r Rule) bool { return len(r.When) == 0 }):
+		return errors.New("output: rules: one has no when, and would match every line: add one, like when: {type: result}")
 	}
 	return nil
 }

@@ -53,7 +53,14 @@ func TestErrorsOfAFile(t *testing.T) {
 			`x.yaml:5: "output.rules[0].tokens" must be text or a list, not settings: write [a, b], or one item a line after -` + "\n" +
 			`x.yaml:6: "limits.turns" must be a whole number, not "many": write digits only`,
 		good + "limits:\n  timeout: 10m\n  turns: 1001": `x.yaml:5: limits: turns: 1001: use a number from 1 to 1000`,
-		good + "dir: here": `x.yaml:3: dir: "here": use a path that begins with / or ~/`,
+		"program: x\n": `x.yaml: output: it is missing, so no answer would be found: write output: {format: json, rules: [{done: true, text: KEY}]}, where KEY has the answer in the object that the program prints`,
+		"program: x\noutput:\n  rules: [{done: true}]":                  `x.yaml:2: output: format: "": use json for one object, or jsonl for an object a line`,
+		"program: x\noutput:\n  format: json\n  rules: [{text: a}]":     `x.yaml:4: output: rules: none has done: true, so no run would ever have succeeded: add it to the rule that reads the answer, like {done: true, text: KEY}`,
+		"program: x\noutput:\n  format: json":                           `x.yaml:2: output: rules: none has done: true, so no run would ever have succeeded: add it to the rule that reads the answer, like {done: true, text: KEY}`,
+		"program: x\noutput:\n  format: jsonl\n  rules: [{done: true}]": `x.yaml:4: output: rules: one has no when, and would match every line: add one, like when: {type: result}`,
+		good + "env: {HOME: x}":                                         `x.yaml:3: env: "HOME": it cannot be set here: remove it, or use a name of letters, digits and _ other than HOME, PATH, TMPDIR, ACP_SOCKET, ACP_AGENT, ACP_AGENT_KEY, ACP_HOME, ACP_ID`,
+		good + "pass: [LD_PRELOAD]":                                     `x.yaml:3: pass: "LD_PRELOAD": it cannot be passed on: remove it`,
+		good + "dir: here":                                              `x.yaml:3: dir: "here": use a path that begins with / or ~/`,
 	} {
 		if p, err := Parse("x", "x.yaml", []byte(text)); err == nil || err.Error() != want || p != nil {
 			t.Errorf("%q: %+v\ngot  %v\nwant %s", text, p, err, want)

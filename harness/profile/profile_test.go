@@ -132,7 +132,7 @@ func TestBadProfiles(t *testing.T) {
 		good + "limits: {timeout: 25h}\n":                             "limits: timeout",
 		good + "env: {A: \"{secret}\"}\n":                             "env: A",
 		good + "files: {a: \"{secret}\"}\n":                           "files: a",
-		"program: x\n":                                                "output: format",
+		"program: x\n":                                                "output: it is missing",
 		good + "---\n" + good:                                         "second document",
 		good + "unknown: 1\n":                                         "unknown",
 		good + "tools: all\n":                                         "tools",
