@@ -21,10 +21,12 @@ func (a *app) newWakeCmd() *cobra.Command {
 it has a turn. What comes for it waits for its next tool call, unless its sender is
 allowed here to wake it: then a turn begins, which costs money, and the session is told
 that a message waits. No peer is allowed at first. What peers cause so is bounded: see
-agents, which shows who woke whom.`,
+agents, which shows who woke whom. Without a verb it lists what may wake sessions, as
+wake list does.`,
 	}
-	frame.RequireVerb(cmd)
-	cmd.AddCommand(a.newWakeAllowCmd(), a.newWakeListCmd(), a.newWakeRevokeCmd(), a.newWakeAnswersCmd())
+	list := a.newWakeListCmd()
+	cmd.RunE = list.RunE
+	cmd.AddCommand(a.newWakeAllowCmd(), list, a.newWakeRevokeCmd(), a.newWakeAnswersCmd())
 	return cmd
 }
 
@@ -193,6 +195,10 @@ func (a *app) newApprovalsCmd() *cobra.Command {
 			var rows [][]string
 			for _, p := range all {
 				rows = append(rows, []string{p.ID, p.Name, p.Kind, p.Agent, a.FormatAge(p.Since), p.Message.String()})
+			}
+			if len(all) == 0 && !a.JSON {
+				a.tell("Nothing waits for your word.")
+				return nil
 			}
 			return a.PrintList(client.Approvals{Approvals: all}, []string{"ID", "PEER", "KIND", "WAKES", "SINCE", "MESSAGE"}, rows)
 		},
