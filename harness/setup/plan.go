@@ -9,8 +9,9 @@ import (
 // Plan is what setting up one program, or undoing it, would write. It writes nothing before
 // [Plan.Write].
 type Plan struct {
-	Title string // of the program
-	Steps []Step
+	Title       string // of the program
+	IsInstalled bool   // its executable is in PATH or where its installer puts it
+	Steps       []Step
 
 	o        *Options
 	program  *program
@@ -27,7 +28,7 @@ func NewPlan(name string, o Options) (*Plan, error) {
 		return nil, err
 	}
 	steps, err := p.listSteps(&o)
-	return &Plan{Title: p.title, Steps: steps, o: &o, program: p}, err
+	return &Plan{Title: p.title, IsInstalled: findExecutable(p, &o) != "", Steps: steps, o: &o, program: p}, err
 }
 
 // Preview returns what a step changes besides what was accepted: a diff, "" if all is there

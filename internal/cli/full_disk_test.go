@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/acpd/acpd/client"
@@ -49,6 +51,9 @@ func TestFullOutput(t *testing.T) {
 	f.WantDiskFull("the message is handed, and its id is "+id, "notify", "desk", "built", "true")
 	f.WantDiskFull("", "peers")
 	f.WantDiskFull("", "setup")
+	if err := os.WriteFile(filepath.Join(user, "codex"), nil, 0o700); err != nil { // else setup says that it is not installed
+		t.Fatal(err)
+	}
 	f.WantDiskFull("", "setup", "codex", "--dry-run")
 	f.SetHandler(client.MethodShown, func(*jsonrpc.Request) (any, error) {
 		t.Error("what was not written counts as shown")

@@ -157,6 +157,9 @@ func (a *app) setUp(ctx context.Context, name string, o setup.Options, flags *se
 	if err != nil {
 		return frame.UsageErrorf("%w", err)
 	}
+	if !plan.IsInstalled {
+		a.tell(fmt.Sprintf("%s is not installed here, or not in PATH: setup prepares its configuration all the same.", plan.Title))
+	}
 	asks := !flags.yes && !flags.dryRun
 	if asks && !a.InTTY && flags.wake {
 		return frame.UsageErrorf("--wake asks a question, and standard input is no terminal: run it at one; for the rest: acpctl setup %s --yes", name)
