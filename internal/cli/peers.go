@@ -20,7 +20,7 @@ func (a *app) newPeersCmd() *cobra.Command {
 daemon), strangers (pending: they called and
 wait to be trusted; discovered: they are on the network) and blocked keys. What a
 stranger calls itself stands in quotes: it proves nothing. SOURCE says where the first
-address comes from: worked (connected there before), static (config.yaml, trust --addr,
+address comes from: worked (connected there; worked before: SEEN says when), static (config.yaml, trust --addr,
 an invitation), mdns (heard on the network), call (the stranger called from there).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			peers, err := a.Daemon.Peers(cmd.Context())
@@ -43,7 +43,7 @@ func (a *app) printPeers(peers []client.Peer) {
 		if p.RTTUS != nil {
 			rtt = ui.FormatMilliseconds(*p.RTTUS)
 		}
-		rows = append(rows, []string{ui.FormatPeerName(&p), p.ID.Label(), state, rtt, a.FormatAge(p.LastSeen.Time), ui.DashIfEmpty(string(p.Source)), client.Line(strings.Join(p.Addrs, " "))})
+		rows = append(rows, []string{ui.FormatPeerName(&p), p.ID.Label(), state, rtt, a.FormatAge(p.LastSeen.Time), formatAddrSource(&p), client.Line(strings.Join(p.Addrs, " "))})
 	}
 	a.PrintTable([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows)
 	for _, p := range peers {
@@ -57,6 +57,15 @@ func (a *app) printPeers(peers []client.Peer) {
 	case slices.ContainsFunc(peers, isStranger):
 		a.PrintForPerson("to connect a stranger, on both sides: acpctl trust NAME")
 	}
+}
+
+// formatAddrSource returns where the first address of a peer comes from. That it worked is said of
+// the past, unless the peer is connected.
+func formatAddrSource(p *client.Peer) string {
+	if p.Source == client.SourceWorked && p.State != client.PeerConnected {
+		return "worked before"
+	}
+	return ui.DashIfEmpty(string(p.Source))
 }
 
 // isStranger reports whether a peer is neither trusted nor blocked.
