@@ -15,6 +15,8 @@ func (a *app) newTasksCmd() *cobra.Command {
 		Short: "List the delegations given and taken, the newest first",
 		Example: `  acpctl tasks
   acpctl tasks --json`,
+		Long: `Lists the delegations given and taken, the newest first. STATE says declined for one that
+failed because its agent would not do it; with --json that is failed, with declined in outcome.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tasks, err := a.Daemon.Tasks(cmd.Context())
 			if err != nil {
@@ -32,11 +34,20 @@ func (a *app) newTasksCmd() *cobra.Command {
 				if t.Outcome != "" {
 					what += ": " + client.Line(t.Outcome)
 				}
-				rows = append(rows, []string{t.ID.String(), string(t.Direction), formatDelegator(&t), string(t.State), a.FormatTime(t.Deadline.Time), what})
+				rows = append(rows, []string{t.ID.String(), string(t.Direction), formatDelegator(&t), formatTaskState(&t), a.FormatTime(t.Deadline.Time), what})
 			}
 			return a.PrintList(map[string][]client.Task{"tasks": tasks}, []string{"ID", "DIRECTION", "PEER", "STATE", "DEADLINE", "TASK"}, rows)
 		},
 	}
+}
+
+// formatTaskState returns the state of a delegation; one that its agent has declined is in the state
+// failed, and its outcome begins with that word.
+func formatTaskState(t *client.Task) string {
+	if t.State == client.TaskFailed && strings.HasPrefix(t.Outcome, "declined: ") {
+		return "declined"
+	}
+	return string(t.State)
 }
 
 // formatDelegator returns the peer of a delegation, and the agent there that gave it if the peer

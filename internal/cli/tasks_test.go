@@ -1,10 +1,24 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/clitest"
 )
+
+// STATE tells what was declined from what has failed.
+func TestTasksThatWereDeclined(t *testing.T) {
+	f := newDaemon(t)
+	task := func(outcome string) client.Task {
+		return client.Task{ID: clitest.SomeID, Peer: "desk", Direction: client.Given, State: client.TaskFailed, Outcome: outcome}
+	}
+	f.SetAnswer(client.MethodTasks, &client.Tasks{Tasks: []client.Task{task("declined: not mine"), task("the build was declined")}})
+	if got := f.Run("tasks"); strings.Count(got.Out, "\tdeclined\t") != 1 || strings.Count(got.Out, "\tfailed\t") != 1 {
+		t.Errorf("%+v", got)
+	}
+}
 
 // TestTasksJSON: the pages of the daemon's list are not in what is printed.
 func TestTasksJSON(t *testing.T) {

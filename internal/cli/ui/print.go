@@ -45,7 +45,7 @@ func (t *Terminal) PrintForPerson(format string, args ...any) {
 var stateColours = map[string]string{
 	string(client.PeerConnected): Green, string(client.TaskCompleted): Green, string(client.Handed): Green,
 	string(client.PeerPending): Yellow, string(client.TaskUnknown): Yellow, string(client.DaemonOverloaded): Yellow,
-	string(client.PeerBlocked): Red, string(client.TaskFailed): Red, string(client.TaskRefused): Red, string(client.TaskExpired): Red,
+	string(client.PeerBlocked): Red, string(client.TaskFailed): Red, string(client.TaskRefused): Red, string(client.TaskExpired): Red, "declined": Red,
 }
 
 const (
