@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -76,34 +75,18 @@ type answerData struct {
 	Denials    []string       `json:"permission_denials,omitzero"`
 }
 
-const settleTime = 5 * time.Second
-
 // errOvertime is the cause of a run that was longer than its profile allows.
 var errOvertime = errors.New("overtime")
 
 // Run runs the program for a request and returns its answer. It returns when no process of the
 // run is left. The errors are what a peer may hear: [*kinds.Error], or the cause of ctx.
 func (r *Runner) Run(ctx context.Context, q Request) (*Answer, error) {
-	reserved, err := r.Budget.ReserveRun(ctx, client.ReserveParams{
-		Profile: r.Profile.Name, Peer: q.Peer, Ref: q.ID, MaxCost: r.Profile.Limits.Cost, MaxTokens: r.Profile.Limits.Tokens,
-	})
+	b, err := r.reserve(ctx, q)
 	if err != nil {
-		return nil, r.explainReserveError(ctx, err)
+		return nil, err
 	}
-	spent := client.SettleParams{ID: reserved.ID, NotBegun: true}
-	known := true // what it has cost
-	defer func() {
-		if !known { // it stays what was reserved
-			r.log("what the run has cost is not known: the most that it may cost counts, %d tokens and %.2f US dollars", r.Profile.Limits.Tokens, r.Profile.Limits.Cost)
-			return
-		}
-		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-		defer cancel()
-		if err := r.Budget.SettleRun(settling, spent); err != nil {
-			r.log("what a run has cost could not be told to the daemon: the most that it may cost counts: %v", err)
-		}
-	}()
-	c, err := r.Conversations.begin(ctx, conversationKey{r.Profile.Name, q.Peer, q.Agent, q.Thread}, reserved.Trust)
+	defer r.settle(ctx, b)
+	c, err := r.Conversations.begin(ctx, conversationKey{r.Profile.Name, q.Peer, q.Agent, q.Thread}, b.trust)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -112,46 +95,17 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Answer, error) {
 		return nil, errNotRun
 	}
 	ok := false
-	defer func() {
-		if ok && measureTree(c.folder, r.Profile.Limits.Disk) > r.Profile.Limits.Disk {
-			r.log("a conversation has more than %d bytes of files: it ends; limits: disk in the profile says how many it may have", r.Profile.Limits.Disk)
-			ok = false
-		}
-		if err := c.end(ok); err != nil {
-			r.log("conversations: %v", err)
-		}
-	}()
+	defer func() { r.endConversation(c, ok) }()
 
 	limited, cancel := context.WithTimeoutCause(ctx, r.Profile.Limits.Timeout, errOvertime)
 	defer cancel()
-	read, exit, err := r.start(limited, c, q)
-	if errors.Is(err, errNotRun) {
-		return nil, err
-	}
-	known, spent.NotBegun = false, false
 	session, tokens := c.Session, c.Tokens
-	if err == nil && exit.Code != 0 && c.Session != "" && !read.asked() && limited.Err() == nil {
-		// The program does not know the conversation any more.
-		r.log("%s could not go on with its conversation %s, and begins a new one", r.Profile.Name, c.Session)
-		if err := c.restart(); err != nil {
-			r.log("conversations: %v", err)
-			return nil, errNotRun
-		}
-		read, exit, err = r.start(limited, c, q)
-	}
+	read, exit, err := r.attempt(limited, c, q, b)
 	if errors.Is(err, errNotRun) {
 		return nil, err
 	}
-	answer := &Answer{Tokens: read.tokens}
-	if r.Profile.Output.Cumulative && read.hasTokens {
-		if read.tokens >= c.Tokens {
-			answer.Tokens = read.tokens - c.Tokens
-		}
-		c.Tokens = read.tokens
-	}
-	if known = read.hasTokens && (read.hasCost || r.Profile.Limits.Cost == 0); known {
-		spent.Cost, spent.Tokens = read.cost, answer.Tokens
-	}
+	answer := &Answer{Tokens: r.takeTokens(c, read)}
+	b.noteCost(read, answer.Tokens, &r.Profile.Limits)
 	c.Session = read.session
 	if err != nil {
 		if limited.Err() != nil && !c.isNew { // the program can go on from its last whole run
@@ -165,6 +119,50 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Answer, error) {
 	}
 	ok = true
 	return r.finish(answer, read)
+}
+
+// attempt runs the program, and again in a new conversation if it does not know the old one any
+// more.
+func (r *Runner) attempt(ctx context.Context, c *conversation, q Request, b *bill) (read *reading, exit run.Exit, err error) {
+	read, exit, err = r.start(ctx, c, q)
+	if errors.Is(err, errNotRun) {
+		return read, exit, err
+	}
+	b.noteBegun()
+	if err != nil || exit.Code == 0 || c.Session == "" || read.asked() || ctx.Err() != nil {
+		return read, exit, err
+	}
+	r.log("%s could not go on with its conversation %s, and begins a new one", r.Profile.Name, c.Session)
+	if err := c.restart(); err != nil {
+		r.log("conversations: %v", err)
+		return read, exit, errNotRun
+	}
+	return r.start(ctx, c, q)
+}
+
+// takeTokens returns the tokens of this run alone, and has the conversation remember its sum.
+func (r *Runner) takeTokens(c *conversation, read *reading) uint64 {
+	if !r.Profile.Output.Cumulative || !read.hasTokens {
+		return read.tokens
+	}
+	before := c.Tokens
+	c.Tokens = read.tokens
+	if read.tokens < before { // the program counts anew
+		return read.tokens
+	}
+	return read.tokens - before
+}
+
+// endConversation lets others have a conversation. It is kept only with ok, and if its files are
+// not too large.
+func (r *Runner) endConversation(c *conversation, ok bool) {
+	if ok && measureTree(c.folder, r.Profile.Limits.Disk) > r.Profile.Limits.Disk {
+		r.log("a conversation has more than %d bytes of files: it ends; limits: disk in the profile says how many it may have", r.Profile.Limits.Disk)
+		ok = false
+	}
+	if err := c.end(ok); err != nil {
+		r.log("conversations: %v", err)
+	}
 }
 
 // asked reports whether anything was understood of the output.
@@ -260,21 +258,6 @@ func (r *Runner) finish(a *Answer, read *reading) (*Answer, error) {
 		a.Data = text
 	}
 	return a, nil
-}
-
-// explainReserveError returns what a peer hears if its run may not begin.
-func (r *Runner) explainReserveError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	r.log("%v", err)
-	e, ok := errors.AsType[*kinds.Error](err)
-	if !ok || e.Code != kinds.Overloaded {
-		return kinds.Errorf(kinds.Internal, "the agent program cannot be started now")
-	}
-	told := kinds.Errorf(kinds.Overloaded, "what this agent may spend for you today is used up, or held by runs that are under way: try again when these have ended, or tomorrow")
-	told.RetryAfterMS = e.RetryAfterMS
-	return told
 }
 
 // explainEnd returns what a peer hears of a run that was ended.

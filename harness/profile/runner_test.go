@@ -237,6 +237,27 @@ func TestCumulativeTokens(t *testing.T) {
 	}
 }
 
+// A program whose count has become less counts anew; one that says nothing changes nothing.
+func TestTokensOfOneRun(t *testing.T) {
+	for _, test := range []struct {
+		cumulative, said   bool
+		before, read       uint64
+		want, wantToBeKept uint64
+	}{
+		{false, true, 5, 100, 100, 5},
+		{true, true, 60, 100, 40, 100},
+		{true, true, 100, 60, 60, 60},
+		{true, false, 100, 0, 0, 100},
+	} {
+		r := &Runner{Profile: &Profile{Output: Output{Cumulative: test.cumulative}}}
+		c := &conversation{conversationState: conversationState{Tokens: test.before}}
+		got := r.takeTokens(c, &reading{tokens: test.read, hasTokens: test.said})
+		if got != test.want || c.Tokens != test.wantToBeKept {
+			t.Errorf("%+v: %d, %d are kept", test, got, c.Tokens)
+		}
+	}
+}
+
 func TestAConversationThatIsTooLarge(t *testing.T) {
 	r, _ := newRunner(t, run.None, "")
 	if _, err := r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: "large"}); err != nil {
