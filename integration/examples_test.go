@@ -101,11 +101,14 @@ func TestExamples(t *testing.T) {
 		want += "desk/" + name + ": You asked: Is it \"safe\"?\n"
 	}
 	for name, e := range examples {
-		asked := laptop.startAsAgent(e.ask, append(askWhat, "nobody")...).AwaitExit(0)
+		asked := laptop.startAsAgent(e.ask, append(askWhat, "nobody")...).AwaitExit(1)
 		lines := slices.Sorted(strings.Lines(asked)) // the shell's come as they are ready
 		if got := strings.Join(lines[:len(lines)-1], ""); got != want || !strings.HasPrefix(lines[len(lines)-1], "nobody: ") {
 			t.Errorf("ask in %s: %q, want %q, and an error", name, asked, want)
 		}
+	}
+	for _, e := range examples {
+		laptop.startAsAgent(e.ask, askWhat...).AwaitExit(0)
 	}
 	for worker := range examples {
 		for name, e := range examples {

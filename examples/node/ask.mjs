@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 // Asks several agents the same question at the same time, and prints their answers: ask.mjs QUESTION PEER…
+// It exits with 1 if any of them failed.
 // @ts-check
 import { randomUUID } from "node:crypto";
 import { createConnection } from "node:net";
@@ -29,6 +30,7 @@ const said = [];
 let missing = peers.length;
 for await (const line of createInterface({ input: socket })) {
   const { id, result, error } = JSON.parse(line);
+  if (error) process.exitCode = 1;
   said[id] = error ? `${error.message} (${error.data?.code})` : /** @type {Query["result"]} */ (result).payload.summary;
   if (--missing === 0) break;
 }

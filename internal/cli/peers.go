@@ -17,11 +17,11 @@ func (a *app) newPeersCmd() *cobra.Command {
 		Example: `  acpctl peers
   acpctl peers --json`,
 		Long: `Lists trusted peers (connected, or just trusted; refuses us: it does not trust this
-daemon), strangers (pending: they called and
-wait to be trusted; discovered: they are on the network) and blocked keys. What a
-stranger calls itself stands in quotes: it proves nothing. SOURCE says where the first
-address comes from: worked (connected there; worked before: SEEN says when), static (config.yaml, trust --addr,
-an invitation), mdns (heard on the network), call (the stranger called from there).`,
+daemon), strangers (pending: they called and wait to be trusted; discovered: they are on
+the network) and blocked keys. What a stranger calls itself stands in quotes: it proves
+nothing. SOURCE says where the first address comes from: worked (connected there; worked
+before: SEEN says when), static (config.yaml, trust --addr, an invitation), mdns (heard
+on the network), call (the stranger called from there).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			peers, err := a.Daemon.Peers(cmd.Context())
 			if err != nil {
