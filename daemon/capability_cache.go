@@ -2,11 +2,13 @@ package daemon
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -64,6 +66,23 @@ func (c *capabilityCache) put(key capabilityKey, boot wire.Boot, answer *client.
 		}
 	}
 	c.found[key] = cachedCapabilities{answer, boot, now}
+}
+
+// findPeersWithAgent returns the peers that said last that an agent of this name is attached there.
+func (c *capabilityCache) findPeersWithAgent(name string) []identity.ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []identity.ID
+	for key, known := range c.found {
+		if slices.Contains(all, key.peer) {
+			continue
+		}
+		said, err := kinds.ParsePayload[kinds.Capabilities](known.answer.Payload)
+		if key.agent == name || key.agent == "" && err == nil && slices.Contains(said.Agents, name) {
+			all = append(all, key.peer)
+		}
+	}
+	return all
 }
 
 // forgetPeer forgets a peer.

@@ -43,6 +43,11 @@ func (d *Daemon) resolveRecipient(s *localConn, to string) (p identity.Peer, age
 	case !one && d.agents.FindByName(name) != nil && !s.isGuest:
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q is an agent of this daemon: name a peer, or an agent of one as peer/agent; peers lists them", name)
 	}
+	if !one {
+		if near := d.listPeersWithAgent(s, name); len(near) > 0 {
+			return p, "", kinds.Errorf(kinds.UnknownPeer, "to: no trusted peer %q: did you mean %s?", name, strings.Join(near, " or "))
+		}
+	}
 	if s.isGuest { // of strangers and blocked keys it hears nothing
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
 	}
@@ -56,6 +61,18 @@ func (d *Daemon) resolveRecipient(s *localConn, to string) (p identity.Peer, age
 		return p, "", newBlockedError("to", name, b)
 	}
 	return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
+}
+
+// listPeersWithAgent returns as peer/agent the agents of a name at the peers that the caller may
+// call, as far as discover has told of them lately, in the order of the names.
+func (d *Daemon) listPeersWithAgent(s *localConn, name string) (all []string) {
+	for _, id := range d.capabilities.findPeersWithAgent(name) {
+		if p, ok := d.trust.FindPeer(id); ok && d.checkMayCall(s, s.callerCredential().Name, p) == nil {
+			all = append(all, p.Name+"/"+name)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // resolvePeers returns the ids of the peers that a filter names.

@@ -260,6 +260,34 @@ func TestRecipientsThatAreHere(t *testing.T) {
 	}
 }
 
+// Who names an agent of a peer without the peer hears both, once discover has told of the agent; a
+// guest that may not call the peer does not.
+func TestAnAgentNamedWithoutItsPeer(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.agent(client.AttachParams{Name: "reviewer"}, say(`{}`))
+	owner, guest := desk.dial(), desk.guest(nil)
+	ask := func(caller *local, to string) bool {
+		t.Helper()
+		e := caller.refused(kinds.UnknownPeer, "query", client.QueryParams{To: to, Payload: query("?")})
+		return strings.HasSuffix(e.Message, "did you mean laptop/reviewer?")
+	}
+	if ask(owner, "reviewer") {
+		t.Error("nobody has told of it")
+	}
+	owner.must("discover", client.DiscoverParams{To: "laptop"}, nil)
+	if !ask(owner, "reviewer") || !ask(guest, "reviewer") || ask(owner, "planner") || ask(owner, "reviewer/x") {
+		t.Error("the error does not name laptop/reviewer where it should, and nowhere else")
+	}
+	writeConfig(t, desk.dir, "agents: {\"*\": {to: []}}\n")
+	if err := desk.reloadConfig(); err != nil {
+		t.Fatal(err)
+	}
+	if !ask(owner, "reviewer") || ask(guest, "reviewer") {
+		t.Error("a guest hears of a peer's agents that it may not call")
+	}
+}
+
 // A message says which agent sent it, by the connection and never by the caller's word, and
 // an answer to that agent can name it.
 func TestAMessageNamesTheAgentThatSentIt(t *testing.T) {
