@@ -132,7 +132,9 @@ func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, inv identity.Invi
 	}
 	var reply joinReply
 	if err := wire.UnmarshalCBOR(in.Bytes(), &reply); err != nil {
-		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: the answer of %s is not valid: %s", inv.ID.Label(), cleanErrorText(err.Error()))
+		// What is wrong may quote the answer, which is the inviter's text.
+		n.log.Debug("the answer to a join is not valid", "peer", inv.ID.Label(), "problem", cleanErrorText(err.Error()))
+		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: the answer of %s is not valid: update the older of the two daemons, then run the same command again", inv.ID.Label())
 	}
 	if reply.Code != "" {
 		return identity.Peer{}, markRemoteError(inv.ID, kinds.NewErrorFromWire(reply.Code, cleanErrorText(reply.Message), 0))
