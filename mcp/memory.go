@@ -112,24 +112,42 @@ func (m *seenMessages) count() int {
 // noticeQueue holds lines for the model that go with the next result.
 type noticeQueue struct {
 	mu    sync.Mutex
-	lines []string
+	lines []notice
+}
+
+// notice is a line about what a peer did, or about a message to it.
+type notice struct {
+	peer identity.ID
+	text string
 }
 
 const maxNotices = 16
 
-func (q *noticeQueue) add(line string) {
+// add adds a line. If there are too many, the oldest one goes of the peer that has most.
+func (q *noticeQueue) add(peer identity.ID, text string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.lines) >= maxNotices {
-		q.lines = q.lines[1:]
+	q.lines = append(q.lines, notice{peer, text})
+	if len(q.lines) <= maxNotices {
+		return
 	}
-	q.lines = append(q.lines, line)
+	held := make(map[identity.ID]int)
+	most := 0
+	for _, n := range q.lines {
+		held[n.peer]++
+		most = max(most, held[n.peer])
+	}
+	oldest := slices.IndexFunc(q.lines, func(n notice) bool { return held[n.peer] == most })
+	q.lines = slices.Delete(q.lines, oldest, oldest+1)
 }
 
-func (q *noticeQueue) take() []string {
+// take returns the lines, the oldest first, and forgets them.
+func (q *noticeQueue) take() (texts []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	lines := q.lines
+	for _, n := range q.lines {
+		texts = append(texts, n.text)
+	}
 	q.lines = nil
-	return lines
+	return texts
 }

@@ -91,7 +91,7 @@ func (s *Server) noteLateRefusal(r *openRequest, err error) {
 	if code == kinds.NotFound {
 		remedy = ": nobody waits for it any more"
 	}
-	s.notices.add("the result for the delegation " + r.ID.String() + " was not taken: " + string(code) + remedy)
+	s.notices.add(r.From, "the result for the delegation "+r.ID.String()+" was not taken: "+string(code)+remedy)
 }
 
 // newReport returns the message by which the model reports on a delegation.

@@ -231,7 +231,7 @@ func (s *Server) takeCancel(_ context.Context, in *client.Inbound) (*kinds.Ack, 
 	if r == nil || r.Kind != kinds.KindDelegate || !s.requests.remove(r, "its sender has cancelled it") {
 		return &kinds.Ack{Code: kinds.NotFound, Message: "the session does not work on it"}, nil
 	}
-	s.notices.add(in.Name + " has cancelled the delegation " + r.ID.String() + ": stop the work on it")
+	s.notices.add(in.From, in.Name+" has cancelled the delegation "+r.ID.String()+": stop the work on it")
 	return nil, nil
 }
 

@@ -358,3 +358,17 @@ func TestARefusalIsToldAsOne(t *testing.T) {
 		t.Errorf("a delegation: %s", r.said)
 	}
 }
+
+// One peer's cancellations push out no line about another peer.
+func TestNoticesOfAPeerPushOutNoOthers(t *testing.T) {
+	var q noticeQueue
+	q.add(wire2(1), "of laptop")
+	for range 2 * maxNotices {
+		q.add(desk, "of desk")
+	}
+	q.add(wire2(2), "of planner")
+	lines := q.take()
+	if len(lines) != maxNotices || lines[0] != "of laptop" || lines[maxNotices-1] != "of planner" || len(q.take()) != 0 {
+		t.Errorf("%d lines: %q", len(lines), lines)
+	}
+}
