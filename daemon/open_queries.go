@@ -63,15 +63,20 @@ func (x *openQueries) find(id wire.MessageID) (from identity.ID, c wire.Chain, f
 }
 
 // countRun counts a headless run for an open query of a peer on which the holder works, nil for
-// any agent. It returns how many there were with this one, 0 if there is no such query.
-func (x *openQueries) countRun(by *registry.Credential, peer identity.ID, id wire.MessageID) int {
+// any agent. It returns how many there were with this one, 0 if there is no such query. undo takes
+// the run back.
+func (x *openQueries) countRun(by *registry.Credential, peer identity.ID, id wire.MessageID) (n int, undo func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for q := x.open[id]; q != nil; q = q.next {
 		if q.env.From == peer && (by == nil || q.agent == by.KeyHash) {
 			q.runs++
-			return q.runs
+			return q.runs, func() {
+				x.mu.Lock()
+				defer x.mu.Unlock()
+				q.runs--
+			}
 		}
 	}
-	return 0
+	return 0, func() {}
 }

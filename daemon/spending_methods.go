@@ -24,14 +24,18 @@ func (d *Daemon) serveBudgetReserve(ctx context.Context, s *localConn, p *client
 		return nil, err
 	}
 	by := s.guestCredential()
-	switch n := max(d.queries.countRun(by, p.Peer, p.Ref), d.delegations.CountRun(by, p.Peer, p.Ref)); {
+	ofQuery, undoQuery := d.queries.countRun(by, p.Peer, p.Ref)
+	ofDelegation, undoDelegation := d.delegations.CountRun(by, p.Peer, p.Ref)
+	switch n := max(ofQuery, ofDelegation); {
 	case n == 0:
 		return nil, kinds.Errorf(kinds.NotFound, "%s: ref: you work on no query or delegation %s of this peer: reserve while you work on it, as the agent that got it", client.MethodBudgetReserve, p.Ref)
 	case n > maxRunsOfRequest:
 		return nil, kinds.Errorf(kinds.Invalid, "%s: ref: %d runs were reserved for %s, the most there can be: answer it, with an error if need be", client.MethodBudgetReserve, maxRunsOfRequest, p.Ref)
 	}
 	id, untrusts, err := d.spending.Reserve(ctx, r, d.spendingLimits())
-	if err != nil {
+	if err != nil { // what was not reserved is no run
+		undoQuery()
+		undoDelegation()
 		return nil, err
 	}
 	// An untrust that did not come to disk is seen by the time of the new trust.

@@ -153,3 +153,42 @@ func TestRunsBelongToRequests(t *testing.T) {
 		t.Errorf("%+v", spent.Rows)
 	}
 }
+
+// A run that the budget refuses is none: it uses nothing of its request up.
+func TestRefusedRunsUseNoRequestUp(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	writeConfig(t, dir, "spending: {usd: 1}\n")
+	desk, laptop := start(t, dir, "desk"), start(t, stateDir(t), "laptop")
+	befriend(t, desk, laptop)
+	got, leave := make(chan *client.Inbound, 1), make(chan string)
+	defer close(leave)
+	agent, _ := desk.guestAgent(client.AttachParams{Name: "claude"}, func(_ context.Context, r *jsonrpc.Request) {
+		got <- bind(t, r)
+		r.Respond(wire.Payload(<-leave))
+	})
+	caller := laptop.dial()
+	for _, c := range []struct {
+		method, answer string
+		params         any
+	}{
+		{"query", mainBranch, client.QueryParams{To: "desk", Payload: query("?")}},
+		{"delegate", accepted, client.DelegateParams{To: "desk", Payload: task1("")}},
+	} {
+		ended := make(chan error, 1)
+		go func() { ended <- caller.call(c.method, c.params, nil) }()
+		p := client.ReserveParams{Profile: "claude", Peer: laptop.ID(), Ref: await.Receive(t, c.method, got).ID, MaxCost: 2}
+		for range maxRunsOfRequest + 1 {
+			agent.refused(kinds.Overloaded, "budget.reserve", p)
+		}
+		p.MaxCost = 0
+		for range maxRunsOfRequest {
+			agent.must("budget.reserve", p, nil)
+		}
+		agent.refused(kinds.Invalid, "budget.reserve", p)
+		leave <- c.answer
+		if err := await.Receive(t, c.method, ended); err != nil {
+			t.Error(err)
+		}
+	}
+}

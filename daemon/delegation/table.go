@@ -392,16 +392,20 @@ func (ts *Table) HandOverToAgent(ctx context.Context, name string, key registry.
 
 // CountRun counts a headless run for a delegation that a peer gave and on which the holder works,
 // nil for any agent. It returns how many there were with this one, 0 if there is no such
-// delegation, or it has ended.
-func (ts *Table) CountRun(by *registry.Credential, peer identity.ID, id wire.MessageID) int {
+// delegation, or it has ended. undo takes the run back.
+func (ts *Table) CountRun(by *registry.Credential, peer identity.ID, id wire.MessageID) (n int, undo func()) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t := ts.table[delegationKey{client.Taken, peer, id}]
 	if t == nil || t.state.IsFinal() || by != nil && t.KeyHash != by.KeyHash {
-		return 0
+		return 0, func() {}
 	}
 	t.runs++
-	return t.runs
+	return t.runs, func() {
+		ts.mu.Lock()
+		defer ts.mu.Unlock()
+		t.runs--
+	}
 }
 
 // IsOwnedBy reports whether a delegation is the holder's own.
