@@ -145,6 +145,8 @@ func checkAttachParams(p *client.AttachParams) error {
 	switch {
 	case len(p.Domains) > maxDeclared || len(p.Topics) > maxDeclared:
 		return kinds.Errorf(kinds.Invalid, "attach: domains, topics: at most %d of each", maxDeclared)
+	case len(p.Kinds) > len(offeredKinds):
+		return kinds.Errorf(kinds.Invalid, "attach: kinds: at most %d: name each once", len(offeredKinds))
 	case p.MaxConcurrent < 0:
 		return kinds.Errorf(kinds.Invalid, "attach: max_concurrent: expected 1 or more")
 	}

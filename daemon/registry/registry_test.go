@@ -123,3 +123,17 @@ func TestDetachAsksUnlocked(t *testing.T) {
 		t.Error("the registry is locked, or asks nothing")
 	}
 }
+
+// A list of kinds without end fills neither the memory nor the list of agents.
+func TestKindsAreDeclaredOnce(t *testing.T) {
+	r := NewRegistry()
+	for _, c := range []struct {
+		times int
+		taken bool
+	}{{1, true}, {2, false}} {
+		p := client.AttachParams{Name: "planner", Kinds: slices.Repeat(offeredKinds[:], c.times)}
+		if _, _, err := r.Attach(nil, p, true, nil); (err == nil) != c.taken || err != nil && !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+			t.Errorf("each kind %d times: %v", c.times, err)
+		}
+	}
+}
