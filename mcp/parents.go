@@ -19,7 +19,7 @@ const parentFor = 10 * time.Minute
 type parentMemory struct {
 	mu    sync.Mutex
 	shown memory[messageKey, showing]
-	woke  memory[messageKey, struct{}] // messages for which the session was woken
+	woke  memory[messageKey, struct{}] // messages for which the session was woken, or is to be
 	n     int                          // numbers that were given
 	over  int                          // up to this number, nothing follows from what was shown
 }
@@ -45,12 +45,21 @@ func (p *parentMemory) note(key messageKey) {
 	p.shown.keep(key, s)
 }
 
-// noteWake notes that the session is woken for a message.
-func (p *parentMemory) noteWake(key messageKey) {
+// noteWake notes that the session is woken for a message. It reports whether that is the first time.
+func (p *parentMemory) noteWake(key messageKey) (first bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	_, woke := p.woke.get(key)
 	p.woke.most = maxRemembered
 	p.woke.keep(key, struct{}{})
+	return !woke
+}
+
+// forgetWake undoes noteWake: the session was not woken for the message after all.
+func (p *parentMemory) forgetWake(key messageKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.woke.forget(key)
 }
 
 func (p *parentMemory) hasWoken(key messageKey) bool {

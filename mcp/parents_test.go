@@ -242,3 +242,28 @@ func TestCallsFollowFromWhatWokeTheSession(t *testing.T) {
 		t.Errorf("shown in the order %v, want %v", order, want)
 	}
 }
+
+// Calls do not follow from a message for which the session was not woken after all: the daemon has
+// given that turn back to its peer.
+func TestCallsFollowFromNoWakeThatWasRefused(t *testing.T) {
+	d := newFakeDaemon(t)
+	f := newFakeSession()
+	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	woke, refused := heldNotice(1, "one"), heldNotice(2, "two")
+	wake := func(m client.HeldMessage) bool {
+		t.Helper()
+		return await.Receive(t, "the answer", wakeSoon(t, agent, &client.Inbound{Envelope: m.Envelope, Name: "desk"})).Posted
+	}
+	if !wake(woke) {
+		t.Fatal("not posted")
+	}
+	f.set(false, &harness.Error{Harness: "claude", Err: harness.ErrUnattended})
+	if wake(refused) || wake(woke) {
+		t.Fatal("posted")
+	}
+	d.inboxOf(woke, refused)
+	p.must("shown", "acp_inbox", nil)
+	if got := p.server.parents.newest(); got != keyOf(&woke.Envelope) {
+		t.Errorf("calls follow from %v, want what woke the session", got)
+	}
+}

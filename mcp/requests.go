@@ -367,10 +367,13 @@ func (s *Server) post(ctx context.Context, in *client.Inbound, read, ended <-cha
 	if in.Kind != kinds.KindQuery && in.Kind != kinds.KindDelegate { // which are open requests
 		s.replies.keepMessage(&in.Envelope)
 	}
-	s.parents.noteWake(keyOf(&in.Envelope))
+	first := s.parents.noteWake(keyOf(&in.Envelope)) // it may read the message before Post returns
 	done, err := s.agent.currentSession().Post(ctx, p)
 	answer.Posted = err == nil || errors.Is(err, harness.ErrHeld) || errors.Is(err, harness.ErrGone)
 	answer.Proven = done.Proven
+	if !answer.Posted && first {
+		s.parents.forgetWake(keyOf(&in.Envelope))
+	}
 	if err != nil && ctx.Err() == nil {
 		s.logf("message %s from %s waits for the next tool call: %v", in.ID, in.Name, err)
 		if !answer.Posted {
