@@ -19,7 +19,7 @@ const parentFor = 10 * time.Minute
 type parentMemory struct {
 	mu    sync.Mutex
 	shown memory[messageKey, showing]
-	woke  memory[messageKey, struct{}] // messages for which the session was woken, or is to be
+	woke  memory[messageKey, bool] // messages for which the session was woken, or is to be: whether they were shown since
 	n     int                          // numbers that were given
 	over  int                          // up to this number, nothing follows from what was shown
 }
@@ -31,13 +31,17 @@ type showing struct {
 }
 
 // note notes that an inbound message is shown now. One that is shown again does not become newer
-// than those that came after it.
+// than those that came after it, unless the session was woken for it since: its peer pays for the turn.
 func (p *parentMemory) note(key messageKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.shown.most = maxShown
 	s, again := p.shown.get(key)
-	if !again {
+	since, woke := p.woke.get(key)
+	if woke {
+		p.woke.keep(key, true)
+	}
+	if !again || woke && !since {
 		p.n++
 		s.number = p.n
 	}
@@ -51,7 +55,7 @@ func (p *parentMemory) noteWake(key messageKey) (first bool) {
 	defer p.mu.Unlock()
 	_, woke := p.woke.get(key)
 	p.woke.most = maxRemembered
-	p.woke.keep(key, struct{}{})
+	p.woke.keep(key, false)
 	return !woke
 }
 

@@ -267,3 +267,28 @@ func TestCallsFollowFromNoWakeThatWasRefused(t *testing.T) {
 		t.Errorf("calls follow from %v, want what woke the session", got)
 	}
 }
+
+// A message that the session has read before it is woken for it is newest when it is shown again, and
+// once: a message that comes later is newer.
+func TestCallsFollowFromAWakeForWhatWasReadBefore(t *testing.T) {
+	d := newFakeDaemon(t)
+	f := newFakeSession()
+	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	woke, later := heldNotice(1, "one"), heldNotice(2, "two")
+	newest := func(want client.HeldMessage) {
+		t.Helper()
+		p.must("shown", "acp_inbox", nil)
+		if got := p.server.parents.newest(); got != keyOf(&want.Envelope) {
+			t.Errorf("calls follow from %v, want %v", got, keyOf(&want.Envelope))
+		}
+	}
+	d.inboxOf(woke, later)
+	newest(later)
+	await.Receive(t, "the answer", wakeSoon(t, agent, &client.Inbound{Envelope: woke.Envelope, Name: "desk"}))
+	newest(woke)
+	last := heldNotice(3, "three")
+	d.inboxOf(last)
+	newest(last)
+	d.inboxOf(woke, last)
+	newest(last)
+}
