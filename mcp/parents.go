@@ -20,8 +20,8 @@ type parentMemory struct {
 	mu    sync.Mutex
 	shown memory[messageKey, showing]
 	woke  memory[messageKey, bool] // messages for which the session was woken, or is to be: whether they were shown since
-	n     int                          // numbers that were given
-	over  int                          // up to this number, nothing follows from what was shown
+	n     int                      // numbers that were given
+	over  int                      // up to this number, nothing follows from what was shown
 }
 
 // showing says which of the messages was shown first, and when it was shown last.
@@ -147,18 +147,29 @@ func (s *Server) newHead(call *toolCall, id, about, thread string) (h head, err 
 }
 
 // sendWith calls send with the head of a call. If the daemon does not know the parent any more, and
-// the model did not name it, it calls send again without one.
+// the model did not name it, it calls send again with the message that this program works for, and then
+// without a parent.
 func sendWith[R any](ctx context.Context, s *Server, h head, send func(client.Head) (R, error)) (R, error) {
-	if h.Parent.IsZero() {
-		h.Thread = h.thread
+	for {
+		if h.Parent.IsZero() {
+			h.Thread = h.thread
+		}
+		r, err := send(h.Head)
+		if h.named || h.Parent.IsZero() || !isParentUnknown(err) {
+			return r, s.explainGuess(ctx, h, err)
+		}
+		next := s.Parent
+		if h.Parent == s.Parent {
+			next = wire.MessageID{}
+		}
+		h.Parent, h.guess = next, messageKey{}
 	}
-	r, err := send(h.Head)
+}
+
+// isParentUnknown reports whether the daemon does not know the parent of a call any more.
+func isParentUnknown(err error) bool {
 	e, ok := errors.AsType[*kinds.Error](err)
-	if !ok || e.Reason() != kinds.ReasonParentUnknown || h.named || h.Parent.IsZero() {
-		return r, s.explainGuess(ctx, h, err)
-	}
-	h.Parent, h.Thread = wire.MessageID{}, h.thread
-	return send(h.Head)
+	return ok && e.Reason() == kinds.ReasonParentUnknown
 }
 
 // guessError is the error of a call that the daemon has refused for what it was taken to follow from.

@@ -263,8 +263,11 @@ func TestCallsNameTheirParent(t *testing.T) {
 	ask(named, "", args{"about": named.String()})
 	forgotten = true
 	ask(shown, "", nil)
-	if got := await.Receive(t, "the query again", parents); !got.Parent.IsZero() || got.Thread != "parser" {
-		t.Errorf("again: %+v", got)
+	if got := await.Receive(t, "the query again", parents); got.Parent != started || got.Thread != "" {
+		t.Errorf("again: %+v, want what the program works for", got)
+	}
+	if got := await.Receive(t, "the query once more", parents); !got.Parent.IsZero() || got.Thread != "parser" {
+		t.Errorf("once more: %+v", got)
 	}
 	ask(named, "", args{"about": named.String()})
 	if len(parents) > 0 {
