@@ -108,6 +108,7 @@ type head struct {
 	client.Head
 	thread string     // of the conversation, if the call has no parent: else it is the parent's
 	named  bool       // the model has named the parent: without it the call fails
+	user   bool       // the model says that its user asked for the call
 	guess  messageKey // the message that the parent was guessed to be; zero: it was not guessed
 }
 
@@ -134,22 +135,27 @@ func (s *Server) newHead(call *toolCall, id, about, thread string) (h head, err 
 		if !s.Parent.IsZero() {
 			return h, kinds.Errorf(kinds.Invalid, "about: no user is here, as this program works for the message %s: leave it out, or name a message", s.Parent)
 		}
-		s.parents.end()
+		h.user = true
 	default:
 		if h.Parent, err = readID("about", about); err != nil {
 			return h, err
 		}
 		h.named = true
-		s.parents.follow(h.Parent)
 	}
 	call.sent = h.ID
 	return h, nil
 }
 
-// sendWith calls send with the head of a call. If the daemon does not know the parent any more, and
+// sendWith calls send with the head of a call, and notes what later calls follow from. If the daemon does not know the parent any more, and
 // the model did not name it, it calls send again with the message that this program works for, and then
 // without a parent.
 func sendWith[R any](ctx context.Context, s *Server, h head, send func(client.Head) (R, error)) (R, error) {
+	switch {
+	case h.user:
+		s.parents.end()
+	case h.named:
+		s.parents.follow(h.Parent)
+	}
 	for {
 		if h.Parent.IsZero() {
 			h.Thread = h.thread

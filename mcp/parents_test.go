@@ -218,6 +218,32 @@ func TestARunHasNoUser(t *testing.T) {
 	p.must("answered", "acp_query", args{"to": "desk", "question": "?"})
 }
 
+// A call that is not sent, as its arguments are refused, changes nothing in what later ones follow from.
+func TestACallThatIsNotSentChangesNoParent(t *testing.T) {
+	d := newFakeDaemon(t)
+	p := startProgram(t, d, &Server{})
+	d.answerQueries(func(context.Context, *client.QueryParams, string) (string, error) { return "", nil })
+	older, newer := messageKey{desk, wire.NewMessageID()}, messageKey{desk, wire.NewMessageID()}
+	p.server.parents.note(older)
+	p.server.parents.note(newer)
+	for _, c := range []struct {
+		about string
+		sent  messageKey // what calls follow from when it was sent
+	}{{older.id.String(), older}, {"user", messageKey{}}} {
+		before := p.server.parents.newest()
+		p.fails(kinds.Invalid, "acp_query", args{"to": "desk", "question": "", "about": c.about})
+		p.fails(kinds.Invalid, "acp_delegate", args{"to": "desk", "task": "", "about": c.about})
+		p.fails(kinds.Invalid, "acp_notify", args{"to": "desk", "topic": "", "about": c.about})
+		if got := p.server.parents.newest(); got != before {
+			t.Errorf("about %s, not sent: calls follow from %v, want %v", c.about, got, before)
+		}
+		p.must("answered", "acp_query", args{"to": "desk", "question": "?", "about": c.about})
+		if got := p.server.parents.newest(); got != c.sent {
+			t.Errorf("about %s, sent: calls follow from %v, want %v", c.about, got, c.sent)
+		}
+	}
+}
+
 // Of what is shown together, calls follow from what the session was woken for: its peer pays for the
 // turn. Then from what is open.
 func TestCallsFollowFromWhatWokeTheSession(t *testing.T) {
