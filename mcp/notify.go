@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -78,19 +79,40 @@ func (s *Server) callNotify(ctx context.Context, call *toolCall) (*result, error
 		return &result{State: string(receipt.State), ID: receipt.ID, Text: string(receipt.State) + ": " + describeReceipt(receipt.State) + " Id " + receipt.ID.String() + "."}, nil
 	}
 	call.sent, h.ID = wire.MessageID{}, wire.MessageID{}
-	receipts, err := sendWith(ctx, s, h, func(h client.Head) ([]client.Receipt, error) {
-		receipts, err := s.Daemon.NotifyAll(ctx, client.NotifyParams{Head: h, To: client.ToAll(a.To...), Payload: payload})
-		for _, r := range receipts {
-			if r.Error != nil && r.Error.Reason() == kinds.ReasonParentUnknown {
-				return nil, r.Error // nobody was told
-			}
-		}
-		return receipts, err
-	})
+	receipts, err := s.notifyAll(ctx, h, a.To, payload)
 	if err != nil {
 		return nil, err
 	}
 	return s.describeReceipts(ctx, h, receipts)
+}
+
+// notifyAll tells several peers something and returns a receipt for each. If the daemon forgets the
+// parent meanwhile, only those are told again who were not told. The error says that nobody was told.
+func (s *Server) notifyAll(ctx context.Context, h head, to recipients, payload wire.Payload) ([]client.Receipt, error) {
+	var receipts []client.Receipt
+	untold := func(r client.Receipt) bool { return r.Error != nil && isParentUnknown(r.Error) }
+	_, err := sendWith(ctx, s, h, func(h client.Head) (struct{}, error) {
+		got, err := s.Daemon.NotifyAll(ctx, client.NotifyParams{Head: h, To: client.ToAll(to...), Payload: payload})
+		if err != nil {
+			return struct{}{}, err
+		}
+		receipts, to = append(slices.DeleteFunc(receipts, untold), got...), nil
+		for _, r := range got {
+			if untold(r) {
+				to, err = append(to, r.To), r.Error
+			}
+		}
+		return struct{}{}, err
+	})
+	if len(receipts) == 0 {
+		return nil, err
+	}
+	for i, r := range receipts {
+		if untold(r) {
+			receipts[i] = client.Receipt{To: r.To, Error: kinds.AsError(err)}
+		}
+	}
+	return receipts, nil
 }
 
 func (s *Server) describeReceipts(ctx context.Context, h head, receipts []client.Receipt) (*result, error) {

@@ -318,6 +318,58 @@ func TestNotify(t *testing.T) {
 	p.fails(kinds.Unreachable, "acp_notify", args{"to": []string{"shelf", "shelf"}, "topic": "build.done"})
 }
 
+// Of several peers, one that was told is not told again when the daemon forgets the parent before it
+// tells the others. What becomes of those is said, also if the daemon does not serve the second call.
+func TestWhoWasToldIsNotToldAgain(t *testing.T) {
+	d := newFakeDaemon(t)
+	p := startProgram(t, d, &Server{})
+	shown := messageKey{desk, wire.NewMessageID()}
+	p.server.parents.note(shown)
+	told := make(chan string, 9)
+	var second error // of the call without a parent
+	d.handleMethod(client.MethodNotify, func(_ context.Context, r *jsonrpc.Request) (any, error) {
+		var n client.NotifyParams
+		if err := r.ReadParams(&n); err != nil {
+			return nil, err
+		}
+		if n.Parent.IsZero() && second != nil {
+			return nil, second
+		}
+		var all []client.Receipt
+		for _, to := range n.To.Names {
+			receipt := client.Receipt{To: to, ID: wire.NewMessageID(), State: client.Handed}
+			if to != "desk" && !n.Parent.IsZero() {
+				receipt = client.Receipt{To: to, ID: wire.NewMessageID(), Error: kinds.Errorf(kinds.NotFound, "parent: it is not known").WithReason(kinds.ReasonParentUnknown)}
+			} else {
+				told <- to
+			}
+			all = append(all, receipt)
+		}
+		return all, nil
+	})
+	notify := func(about string, to ...string) args { return args{"to": to, "topic": "x", "about": about} }
+	check := func(r *shownResult, said string, want ...string) {
+		t.Helper()
+		if !strings.Contains(r.said, said) {
+			t.Errorf("%s, want %q", r.said, said)
+		}
+		for _, name := range want {
+			if got := await.Receive(t, "a notice", told); got != name {
+				t.Errorf("%s was told, want %s", got, name)
+			}
+		}
+		if len(told) > 0 {
+			t.Errorf("%s was told as well", <-told)
+		}
+	}
+	check(p.must("sent", "acp_notify", notify("", "shelf", "desk", "attic")), "attic: handed", "desk", "shelf", "attic")
+	check(p.must("sent", "acp_notify", notify(shown.id.String(), "shelf", "desk")), "shelf: not_found", "desk")
+	check(p.fails(kinds.NotFound, "acp_notify", notify(shown.id.String(), "shelf", "attic")), "parent")
+	second = kinds.Errorf(kinds.Overloaded, "busy")
+	check(p.must("sent", "acp_notify", notify("", "shelf", "desk")), "shelf: overloaded: busy", "desk")
+	check(p.fails(kinds.Overloaded, "acp_notify", notify("", "shelf", "attic")), "busy")
+}
+
 // A delegation is accepted or refused, and waited for through a daemon that goes away.
 func TestDelegate(t *testing.T) {
 	d := newFakeDaemon(t)
