@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -99,7 +100,7 @@ func (s *Server) beginAttaching(program *sdk.Implementation) {
 
 // findSession finds how the session is woken, and returns which program it runs in.
 func (s *Server) findSession(ctx context.Context, program, version string) *client.SessionInfo {
-	info := &client.SessionInfo{Harness: makeAgentName(program), Version: cutText(client.Line(version), client.MaxSessionText)}
+	info := &client.SessionInfo{Harness: makeAgentName(program), Version: identity.CleanClaim(cutText(client.Line(version), client.MaxSessionText))}
 	var session harness.Session
 	var err error
 	if s.FindSession != nil {
@@ -121,13 +122,20 @@ func (s *Server) findSession(ctx context.Context, program, version string) *clie
 	return info
 }
 
-// makeReason returns in one line for the daemon's owner why a session was not woken.
+// makeReason returns in one line for the daemon's owner why a session was not woken, of printable
+// characters alone, as the daemon takes no others.
 func makeReason(err error) string {
 	why := err.Error()
 	if e, ok := errors.AsType[*harness.Error](err); ok {
 		why = e.Reason()
 	}
-	return cutText(client.Line(why), client.MaxReason)
+	line := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, client.Line(why))
+	return cutText(line, client.MaxReason)
 }
 
 // makeAgentName makes the name of an agent from that of an MCP client, such as claude-code.

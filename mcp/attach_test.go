@@ -1,11 +1,14 @@
 package mcp
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
@@ -53,12 +56,35 @@ func TestAttachingIsRefused(t *testing.T) {
 		d.names[numberName("claude", n+1)] = true
 	}
 	p := startProgram(t, d, &Server{Attach: &client.AttachParams{}})
-	await.Until(t, "attaching is given up", func() bool { return p.server.agent.whyNotAttached() != nil })
+	await.Until(t, "attaching is given up", func() bool {
+		err := p.server.agent.whyNotAttached()
+		return err != nil && err != error(errAttaching)
+	})
 	if r := p.must("listed", "acp_peers", nil); !strings.Contains(r.said, "not attached, so others cannot reach it: 16 agents named like claude") {
 		t.Errorf("%s", r.said)
 	}
 	if r := p.fails(kinds.Overloaded, "acp_inbox", nil); !strings.Contains(r.Error.Message, "--name") {
 		t.Errorf("%+v", r.Error)
+	}
+}
+
+// What a program calls its version, and why it cannot be woken, is told as the daemon takes it: it would
+// refuse the session for ever.
+func TestASessionIsDescribedAsTheDaemonTakesIt(t *testing.T) {
+	for text, want := range map[string]client.SessionInfo{
+		"1.0 ":                          {Version: "1.0", Unwakeable: "1.0 "},
+		" 1.0":                          {Version: "1.0", Unwakeable: " 1.0"},
+		"1.0\u00a0b":                    {Version: "1.0b", Unwakeable: "1.0 b"},
+		"1\n2\u20293\x1b[1m\u200d4":     {Version: "1 234", Unwakeable: "1 23 4"},
+		strings.Repeat("x", 63) + " y":  {Version: strings.Repeat("x", 63), Unwakeable: strings.Repeat("x", 63) + " y"},
+		strings.Repeat("\u00a0", 64):    {Unwakeable: strings.Repeat(" ", 64)},
+		strings.Repeat("x", 199) + "é.": {Version: strings.Repeat("x", 64), Unwakeable: strings.Repeat("x", 199)},
+	} {
+		s := &Server{Log: t.Logf, FindSession: func(context.Context, string, string) (harness.Session, error) { return nil, errors.New(text) }}
+		want.Harness = "session"
+		if got := s.findSession(t.Context(), "", text); *got != want {
+			t.Errorf("%q: %+v, want %+v", text, *got, want)
+		}
 	}
 }
 
