@@ -175,21 +175,16 @@ func (s *Server) reply(ctx context.Context, id wire.MessageID, a *replyArguments
 }
 
 // recallMessages looks in the inbox for messages of that id, which an earlier process of the session may
-// have shown.
+// have shown. Whether it did is left to the daemon, which keeps what was not shown to its end.
 func (s *Server) recallMessages(ctx context.Context, id wire.MessageID) error {
 	inbox, err := s.Daemon.Inbox(ctx, client.InboxParams{IDs: []wire.MessageID{id}, Limit: inboxBatch, Peek: true})
 	if err != nil {
 		return err
 	}
-	var recalled []uint64
 	for i := range inbox.Messages {
 		s.replies.keepMessage(&inbox.Messages[i].Envelope)
-		recalled = append(recalled, inbox.Messages[i].Seq)
 	}
-	if len(recalled) == 0 {
-		return nil
-	}
-	return s.Daemon.MarkShown(ctx, client.ShownParams{Seqs: recalled})
+	return nil
 }
 
 // answerQuery gives the answer to the daemon, which has the query still open.
