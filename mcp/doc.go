@@ -7,8 +7,10 @@
 //     administers the daemon.
 //   - Peer text reaches the model only as [client.RenderPeerMessage] wrote it, also where it is
 //     cut into pages.
-//   - Every call names the message that led to it, so that chains of calls between sessions
-//     end even if no model thinks of it, unless the model says that its user asked. A model can name another, or its user.
+//   - A call names the message that led to it, so that chains of calls between sessions end even if
+//     no model thinks of it: the one that the model names, else the newest that was shown in the last
+//     ten minutes, if the daemon still knows it, else the one that the program works for. Nothing, if
+//     the model says that its user asked.
 //   - No peer hides another's message, however much it sends.
 //   - Only acp_reply, or the agent program's own reply, answers a message: what else the model
 //     says to its user goes to no peer. acp_query, acp_delegate and acp_notify send what the

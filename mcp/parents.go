@@ -17,11 +17,11 @@ const parentFor = 10 * time.Minute
 // parentMemory knows what the calls of the session may follow from: the inbound messages that it was
 // shown.
 type parentMemory struct {
-	mu    sync.Mutex
-	shown memory[messageKey, showing]
-	woke  memory[messageKey, bool] // messages for which the session was woken, or is to be: whether they were shown since
-	n     int                      // numbers that were given
-	over  int                      // up to this number, nothing follows from what was shown
+	mu      sync.Mutex
+	shown   memory[messageKey, showing]
+	woke    memory[messageKey, bool] // messages for which the session was woken, or is to be: whether they were shown since
+	n       int                      // numbers that were given
+	endedAt int                      // up to this number, nothing follows from what was shown
 }
 
 // showing says which of the messages was shown first, and when it was shown last.
@@ -87,14 +87,14 @@ func (p *parentMemory) follow(id wire.MessageID) {
 func (p *parentMemory) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.over = p.n
+	p.endedAt = p.n
 }
 
 // newest returns the newest message that was shown in the last ten minutes, zero if there is none.
 func (p *parentMemory) newest() (key messageKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	newest := p.over
+	newest := p.endedAt
 	for _, shown := range p.shown.order {
 		if s, _ := p.shown.get(shown); s.number > newest && time.Since(s.last) <= parentFor {
 			key, newest = shown, s.number
