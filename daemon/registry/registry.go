@@ -19,6 +19,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
@@ -30,6 +32,9 @@ const (
 	MaxAgents         = 256
 	maxGuests         = 224 // of them in the agents' folder, so that these shut nobody out of acp.sock
 	maxDeclared       = 64  // domains or topics of one agent
+	maxConcurrent     = 1 << 16
+	maxDeclaration    = 16 << 10  // bytes that an agent declares of itself, in JSON
+	maxDescribed      = 512 << 10 // bytes that discover says of all agents, shared among them
 	defaultConcurrent = 4
 )
 
@@ -147,8 +152,11 @@ func checkAttachParams(p *client.AttachParams) error {
 		return kinds.Errorf(kinds.Invalid, "attach: domains, topics: at most %d of each", maxDeclared)
 	case len(p.Kinds) > len(offeredKinds):
 		return kinds.Errorf(kinds.Invalid, "attach: kinds: at most %d: name each once", len(offeredKinds))
-	case p.MaxConcurrent < 0:
-		return kinds.Errorf(kinds.Invalid, "attach: max_concurrent: expected 1 or more")
+	case p.MaxConcurrent < 0 || p.MaxConcurrent > maxConcurrent:
+		return kinds.Errorf(kinds.Invalid, "attach: max_concurrent: expected 1 to %d", maxConcurrent)
+	}
+	if n := len(kinds.EncodePayload(&client.AttachParams{Domains: p.Domains, Topics: p.Topics, Capabilities: p.Capabilities})); n > maxDeclaration {
+		return kinds.Errorf(kinds.TooLarge, "attach: domains, topics, capabilities: %d bytes: declare at most %d", n, maxDeclaration)
 	}
 	if s := p.Session; s != nil {
 		for _, text := range []string{s.Harness, s.Version} {
@@ -308,24 +316,38 @@ func (r *Registry) ListAgents() []client.Agent {
 	return all
 }
 
+// appendWithin appends texts to a list while there is room for them in JSON, and takes it off room.
+func appendWithin(room *int, list, texts []string) []string {
+	for _, text := range texts {
+		quoted, _ := jsontext.AppendQuote(nil, text)
+		if *room -= len(quoted) + 1; *room < 0 {
+			break
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
 // DescribeCapabilities answers discover: with what the named agent declared, or with what
 // all declared, under the daemon's own name.
 func (r *Registry) DescribeCapabilities(self, name string) (*kinds.Capabilities, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	sum := &kinds.Capabilities{AgentName: self}
+	share := maxDescribed / max(len(r.attached), 1)
 	n := 0
 	for _, a := range r.attached {
 		if name != "" && a.Name != name {
 			continue
 		}
 		n++
-		sum.Domains = append(sum.Domains, a.Domains...)
+		room := share
+		sum.Domains = appendWithin(&room, sum.Domains, a.Domains)
 		sum.MaxConcurrentTasks += uint64(a.MaxConcurrent)
 		if c := a.Capabilities; c != nil {
-			sum.Domains = append(sum.Domains, c.Domains...)
-			sum.Channels = append(sum.Channels, c.Channels...)
-			sum.Tools = append(sum.Tools, c.Tools...)
+			sum.Domains = appendWithin(&room, sum.Domains, c.Domains)
+			sum.Channels = appendWithin(&room, sum.Channels, c.Channels)
+			sum.Tools = appendWithin(&room, sum.Tools, c.Tools)
 			sum.Model = c.Model
 			if name != "" && c.AgentName != "" {
 				sum.AgentName = c.AgentName

@@ -2,7 +2,9 @@ package registry
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,6 +88,52 @@ func TestEveryKindIsOffered(t *testing.T) {
 		}
 	}
 }
+
+// What agents declare fits into one answer of discover, however many there are, and each is heard.
+func TestDeclarationsAreBounded(t *testing.T) {
+	for field, p := range map[string]client.AttachParams{
+		"capabilities":   {Name: "a", Capabilities: &kinds.Capabilities{Tools: []string{strings.Repeat("x", maxDeclaration)}}},
+		"escaped":        {Name: "a", Capabilities: &kinds.Capabilities{Model: strings.Repeat("\x01", maxDeclaration/4)}},
+		"max_concurrent": {Name: "a", MaxConcurrent: maxConcurrent + 1},
+	} {
+		if err := checkAttachParams(&p); err == nil {
+			t.Errorf("%s: no error", field)
+		}
+	}
+	r := NewRegistry()
+	for i := range MaxAgents {
+		first := fmt.Sprintf("first tool of %d", i)
+		p := client.AttachParams{Name: fmt.Sprintf("agent-%d", i), MaxConcurrent: maxConcurrent, Capabilities: &kinds.Capabilities{Tools: []string{first}}}
+		for range 220 { // as many as there is room for
+			p.Capabilities.Tools = append(p.Capabilities.Tools, fmt.Sprintf("%d, %d: %s", i, len(p.Capabilities.Tools), strings.Repeat("\x01", 8)))
+		}
+		if err := checkAttachParams(&p); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := r.Attach(new(jsonrpc.Conn), p, false, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum, err := r.DescribeCapabilities("laptop", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(kinds.EncodePayload(sum)); n > maxDescribed+MaxAgents*maxAgentName || sum.MaxConcurrentTasks != MaxAgents*maxConcurrent {
+		t.Errorf("%d bytes, %d tasks", n, sum.MaxConcurrentTasks)
+	}
+	for i := range MaxAgents {
+		if first := fmt.Sprintf("first tool of %d", i); !slices.Contains(sum.Tools, first) {
+			t.Errorf("there is no %s", first)
+		}
+	}
+	one, err := r.DescribeCapabilities("laptop", "agent-7")
+	if err != nil || len(one.Tools) < 2 || one.AgentName != "agent-7" {
+		t.Errorf("of one: %d tools, %v", len(one.Tools), err)
+	}
+}
+
+// maxAgentName is more than an agent's name takes in JSON.
+const maxAgentName = 100
 
 // An agent that attaches learns that its name is another's, also where it could replace that one.
 func TestATakenNameIsSaidToBe(t *testing.T) {
