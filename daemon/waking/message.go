@@ -94,7 +94,7 @@ func (w *Waker) admit(m Message, post Post, atOnce bool) (begun *entry) {
 		notice = w.addWaiting(s, e, now)
 	}
 	if m.isQuestion() && w.isWaiting(m.key()) {
-		s.asked[m.Peer.ID] = now
+		s.asked[m.Peer.ID] = question{m.ID, now}
 	}
 	w.mu.Unlock()
 	w.tell(notice)

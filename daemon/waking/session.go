@@ -14,11 +14,17 @@ type session struct {
 	lastPost time.Time // of current, or of the last one
 	waiting  []*entry  // in their order
 	bounds   map[identity.ID]reachedBound
-	asked    map[identity.ID]time.Time // when a peer's question that is not answered woke it, or began to wait
-	retryAt  time.Time                 // no wake before: a turn could not be written
+	asked    map[identity.ID]question // the last one of a peer that woke it or waits to, unless it was answered
+	retryAt  time.Time                // no wake before: a turn could not be written
 
 	unwakeable bool    // its program says that nothing can wake it
 	refusal    refusal // the last one
+}
+
+// question is a question about what the session has delegated.
+type question struct {
+	id wire.MessageID
+	at time.Time // when it woke the session, or began to wait
 }
 
 // Attach makes a session known, so that it can be woken. One of the same name is replaced: it
@@ -28,7 +34,7 @@ func (w *Waker) Attach(agent string, unwakeable bool) {
 	defer w.mu.Unlock()
 	s := w.sessions[agent]
 	if s == nil {
-		s = &session{bounds: make(map[identity.ID]reachedBound), asked: make(map[identity.ID]time.Time)}
+		s = &session{bounds: make(map[identity.ID]reachedBound), asked: make(map[identity.ID]question)}
 		w.sessions[agent] = s
 	}
 	s.current, s.unwakeable, s.refusal = nil, unwakeable, refusal{}
@@ -46,13 +52,21 @@ func (w *Waker) Detach(agent string) {
 // hasAsked reports whether a question of a peer woke the session a short time ago, or waits to,
 // and is not answered. The caller holds mu.
 func (s *session) hasAsked(peer identity.ID, now time.Time) bool {
-	for id, at := range s.asked {
-		if now.Sub(at) >= questionPause {
+	for id, q := range s.asked {
+		if now.Sub(q.at) >= questionPause {
 			delete(s.asked, id)
 		}
 	}
 	_, ok := s.asked[peer]
 	return ok
+}
+
+// forgetQuestion lets the next question of a peer wake the session at once, if the message is the
+// last one: it woke nobody. The caller holds mu.
+func (s *session) forgetQuestion(m Message) {
+	if s.asked[m.Peer.ID].id == m.ID {
+		delete(s.asked, m.Peer.ID)
+	}
 }
 
 // NoteAnswer says that a question of a peer about what a session has delegated was answered: the

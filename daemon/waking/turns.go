@@ -195,6 +195,9 @@ func (w *Waker) Finish(ctx context.Context, m Message, o Outcome) {
 	if t != nil {
 		w.removeTurn(t)
 	}
+	if s := w.sessions[m.Agent]; s != nil {
+		s.forgetQuestion(m)
+	}
 	w.release(m.key())
 	w.mu.Unlock()
 	if t != nil {

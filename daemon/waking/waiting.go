@@ -52,12 +52,15 @@ func (w *Waker) takeDue(now time.Time) (due []*entry, notices []*Notice, next ti
 			e := w.takeNext(name, s, now)
 			d := w.decideByRules(e.Message)
 			if !w.Rules.MutedUntil(name, now).IsZero() || !d.allowed && !(d.ask && e.approved) {
+				s.forgetQuestion(e.Message)
 				continue // muted or revoked meanwhile
 			}
 			e.grant.Unattended = d.unattended
 			begun, notice := w.begin(s, e, now)
 			if begun {
 				due = append(due, e)
+			} else {
+				s.forgetQuestion(e.Message)
 			}
 			if notice != nil {
 				notices = append(notices, notice)

@@ -1,0 +1,86 @@
+package waking
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// ask enqueues a question of desk about what claude has delegated, and reports whether its post,
+// which ends with o, was called within a second. The session has then done with it.
+func (p *played) ask(o Outcome) (posted bool) {
+	p.t.Helper()
+	m := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindQuery, ID: wire.NewMessageID(), Answer: wire.NewMessageID()}
+	called := make(chan bool, 1)
+	p.Enqueue(m, func(context.Context, client.WakeGrant) Outcome { called <- true; return o })
+	time.Sleep(time.Second)
+	synctest.Wait()
+	p.Release("claude", desk, m.ID)
+	return len(called) == 1
+}
+
+// playAsked is play, with a session that answers and questions wake.
+func playAsked(t *testing.T) *played {
+	t.Helper()
+	p := play(t, t.TempDir())
+	if err := p.Rules.SetAnswers(AnswersRule{}, true); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A question that woke nobody keeps no other one back: its post failed, or it was dropped while it
+// waited.
+func TestAQuestionThatWokeNobodyKeepsNoneBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := playAsked(t)
+		for range 2 {
+			if !p.ask(Outcome{}) {
+				t.Fatal("a question that woke nobody keeps the next one back")
+			}
+		}
+		p.permit(laptop)
+		m, now := p.notify(laptop)
+		if !now {
+			t.Fatal("the session is not free")
+		}
+		waits := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindQuery, ID: wire.NewMessageID(), Answer: wire.NewMessageID()}
+		p.request(waits)
+		if err := p.Rules.Mute("claude", time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		p.Release("claude", laptop, m.ID)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(p.later()) != 0 {
+			t.Fatal("a muted session is woken")
+		}
+		if !p.ask(Outcome{Posted: true}) {
+			t.Error("a question that was dropped keeps the next one back")
+		}
+	})
+}
+
+// A question that is not answered keeps the next ones of its peer back for ten minutes.
+func TestThePauseAfterAQuestionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := playAsked(t)
+		if !p.ask(Outcome{Posted: true}) || p.ask(Outcome{Posted: true}) {
+			t.Fatal("the first one alone is to wake it")
+		}
+		time.Sleep(10*time.Minute - 3*time.Second)
+		if p.ask(Outcome{Posted: true}) {
+			t.Error("the pause has ended early")
+		}
+		time.Sleep(2 * time.Second)
+		if !p.ask(Outcome{Posted: true}) {
+			t.Error("the pause has not ended")
+		}
+	})
+}
