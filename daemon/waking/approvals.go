@@ -87,6 +87,11 @@ func (w *Waker) listApprovals(now time.Time) []*approval {
 	return w.approvals
 }
 
+// forgetApprovals forgets what waits for the owner before it wakes a session. The caller holds mu.
+func (w *Waker) forgetApprovals(agent string) {
+	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool { return a.Agent == agent })
+}
+
 // Approvals returns the messages that wait for the owner, the oldest first.
 func (w *Waker) Approvals() []Approval {
 	w.mu.Lock()

@@ -28,7 +28,8 @@ type question struct {
 }
 
 // Attach makes a session known, so that it can be woken. One of the same name is replaced: it
-// has no message in hand any more. Nothing wakes one that is unwakeable, and the owner is not asked.
+// has no message in hand any more. Nothing wakes one that is unwakeable, and the owner is not asked:
+// what waited for the one before it is forgotten.
 func (w *Waker) Attach(agent string, unwakeable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -38,6 +39,11 @@ func (w *Waker) Attach(agent string, unwakeable bool) {
 		w.sessions[agent] = s
 	}
 	s.current, s.unwakeable, s.refusal = nil, unwakeable, refusal{}
+	if unwakeable {
+		s.waiting = nil
+		clear(s.asked)
+		w.forgetApprovals(agent)
+	}
 	w.changed.Set()
 }
 
@@ -46,7 +52,7 @@ func (w *Waker) Detach(agent string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.sessions, agent)
-	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool { return a.Agent == agent })
+	w.forgetApprovals(agent)
 }
 
 // hasAsked reports whether a question of a peer woke the session a short time ago, or waits to,
