@@ -89,7 +89,7 @@ type Approvals struct {
 // ApproveParams are the params of approvals.decide, whose result is the Approval.
 type ApproveParams struct {
 	ID     string `json:"id"`
-	Answer string `json:"answer"` // yes; always: also later messages of this peer and kind; no
+	Answer string `json:"answer"` // yes; always: also all others of this peer and kind; no
 }
 
 // Woken says how often a session was woken, and by whom.

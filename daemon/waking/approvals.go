@@ -28,7 +28,7 @@ type Answer string
 // The answers.
 const (
 	Yes    Answer = "yes"    // this message wakes the session
-	Always Answer = "always" // and so do all of this peer and kind, this session alone, from now on
+	Always Answer = "always" // and so do all of this peer and kind, this session alone, those that wait included
 	No     Answer = "no"     // it waits for the session's next tool call
 )
 
@@ -145,13 +145,37 @@ func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 	}
 	w.approvals = slices.Delete(w.approvals, i, i+1)
 	var notice *Notice
-	if s := w.sessions[a.Agent]; s != nil && answer != No {
-		a.approved = true
-		notice = w.addWaiting(s, a.entry, now)
+	if answer != No {
+		notice = w.approve(a, now)
+	}
+	if answer == Always {
+		w.approveAlike(a, now)
 	}
 	w.mu.Unlock()
 	w.tell(notice)
 	return a.describe(), nil
+}
+
+// approve lets a message wake its session as soon as it may. The caller holds mu.
+func (w *Waker) approve(a *approval, now time.Time) *Notice {
+	s := w.sessions[a.Agent]
+	if s == nil {
+		return nil
+	}
+	a.approved = true
+	return w.addWaiting(s, a.entry, now)
+}
+
+// approveAlike approves the messages of the same peer and kind for the same session. What the bounds
+// leave no room for still waits for the owner. The caller holds mu.
+func (w *Waker) approveAlike(as *approval, now time.Time) {
+	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool {
+		if a.Agent != as.Agent || a.Peer.ID != as.Peer.ID || a.Kind != as.Kind || w.checkAnswer(a, Always, now) != nil {
+			return false
+		}
+		w.approve(a, now)
+		return true
+	})
 }
 
 // checkAnswer returns an error if an answer is to wake a session that has no place for the message,

@@ -217,3 +217,32 @@ func TestAYesOverABoundIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// After always no message of the peer and the kind waits for the owner but what has no room.
+func TestAlwaysApprovesWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		for _, id := range []identity.ID{desk, laptop} {
+			rule := allowed(id, kinds.KindNotify)
+			rule.Ask = true
+			if err := p.Rules.Allow(rule); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const room = maxWaiting / 2
+		p.notify(laptop)
+		for range room + 2 {
+			p.notify(desk)
+		}
+		if _, err := p.Decide(p.Approvals()[1].ID, Always); err != nil {
+			t.Fatal(err)
+		}
+		if all := p.Approvals(); len(all) != 3 || all[0].Peer != laptop {
+			t.Errorf("these wait for the owner: %+v", all)
+		}
+		synctest.Wait()
+		if n := len(p.later()) + p.Describe("claude").Waiting; n != room {
+			t.Errorf("%d wake it or wait to", n)
+		}
+	})
+}

@@ -248,7 +248,7 @@ export interface Approvals {
 /** ApproveParams are the params of approvals.decide, whose result is the Approval. */
 export interface ApproveParams {
   id: string;
-  /** yes; always: also later messages of this peer and kind; no */
+  /** yes; always: also all others of this peer and kind; no */
   answer: "yes" | "always" | "no";
 }
 

@@ -158,7 +158,7 @@ class ApproveParams(TypedDict):
     """ApproveParams are the params of approvals.decide, whose result is the Approval."""
 
     id: str
-    answer: Literal["yes", "always", "no"]  # yes; always: also later messages of this peer and kind; no
+    answer: Literal["yes", "always", "no"]  # yes; always: also all others of this peer and kind; no
 
 
 class Capabilities(TypedDict):
