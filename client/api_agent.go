@@ -40,7 +40,7 @@ type SessionInfo struct {
 	Version string `json:"version,omitzero"` // of the program
 
 	// Unwakeable says why nothing can wake the session, in a line for the daemon's owner: "it has
-	// no folder ~/.codex here". "": it may be woken.
+	// no folder ~/.codex here". "": something can wake it.
 	Unwakeable string `json:"unwakeable,omitzero"`
 }
 

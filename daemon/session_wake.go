@@ -89,8 +89,8 @@ func (d *Daemon) publishWakeNotice(n waking.Notice) {
 
 // chooseSession chooses the session for a query or delegate that names no agent, and that no
 // agent takes which answers by itself. It returns the name of the first one that the peer may wake
-// now, else an error. That is why unless it can say more: a peer that may discover may know that
-// there are sessions.
+// now, else an error. The error is why, or one that says more: a peer that may discover may know
+// that there are sessions.
 func (d *Daemon) chooseSession(from identity.ID, kind, domain string, why error) (string, error) {
 	sessions := d.agents.FindSessions(kind, domain)
 	sender, ok := d.trust.FindPeer(from)

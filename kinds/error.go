@@ -137,7 +137,7 @@ type Reason string
 const (
 	ReasonParentUnknown Reason = "parent_unknown" // the parent that the call names is not known any more
 	ReasonNameTaken     Reason = "name_taken"     // another agent has the name, or it is kept for one
-	ReasonShareUsed     Reason = "share_used"     // the peer that woke the session may cause no more turns now
+	ReasonShareUsed     Reason = "share_used"     // no more may be sent now in turns that the peer has woken
 )
 
 // WithReason sets details.reason and returns e.

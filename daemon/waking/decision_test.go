@@ -2,6 +2,8 @@ package waking
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
@@ -41,4 +43,22 @@ func TestTheRuleOfTheNameGoesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("wake.yaml", "claude", false, true)
+}
+
+// A message has woken its session for a day, also if nothing has woken it since.
+func TestHasWokenForADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.permit(desk)
+		m, _ := p.notify(desk)
+		p.Release("claude", desk, m.ID)
+		time.Sleep(day - 1)
+		if !p.HasWoken(m) || p.request(m) {
+			t.Error("it may wake the session again within a day")
+		}
+		time.Sleep(1)
+		if p.HasWoken(m) || !p.request(m) {
+			t.Error("it has woken the session for more than a day")
+		}
+	})
 }

@@ -139,11 +139,12 @@ func (w *Waker) removeTurn(t *turn) {
 	}
 }
 
-// findTurn returns the turn that a message began, or the message that was sent in one; nil if
-// there is none. The caller holds mu.
+// findTurn returns the turn of the last day that a message began, or the message that was sent in
+// one; nil if there is none. The caller holds mu.
 func (w *Waker) findTurn(k messageKey, sent bool) *turn {
+	since := time.Now().Add(-day)
 	for _, t := range w.turns {
-		if t.sent == sent && t.message == k.id && t.peer == k.peer && t.agent == k.agent {
+		if t.at.After(since) && t.sent == sent && t.message == k.id && t.peer == k.peer && t.agent == k.agent {
 			return t
 		}
 	}
@@ -162,8 +163,8 @@ func (w *Waker) begin(s *session, e *entry, now time.Time) (begun bool, notice *
 }
 
 // saveTurn writes the turn that has begun, also if its sender gives up, and reports whether it is
-// on disk. If it is not,
-// the session is free again, and the message waits to be tried again after savePause.
+// on disk. If it is not, the session is free again, and the message waits to be tried again after
+// savePause.
 func (w *Waker) saveTurn(ctx context.Context, e *entry) bool {
 	err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return insertTurn(tx, e.turn, e.turn.at.Add(-day)) })
 	if err == nil {

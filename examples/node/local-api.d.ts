@@ -1159,7 +1159,7 @@ export interface SessionInfo {
   harness: string;
   /** of the program */
   version?: string;
-  /** unwakeable says why nothing can wake the session, in a line for the daemon's owner: "it has no folder ~/.codex here". "": it may be woken. */
+  /** unwakeable says why nothing can wake the session, in a line for the daemon's owner: "it has no folder ~/.codex here". "": something can wake it. */
   unwakeable?: string;
 }
 

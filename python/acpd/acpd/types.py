@@ -56,7 +56,7 @@ class SessionInfo(TypedDict):
 
     harness: str  # such as claude, codex, opencode
     version: NotRequired[str]  # of the program
-    unwakeable: NotRequired[str]  # unwakeable says why nothing can wake the session, in a line for the daemon's owner: "it has no folder ~/.codex here". "": it may be woken.
+    unwakeable: NotRequired[str]  # unwakeable says why nothing can wake the session, in a line for the daemon's owner: "it has no folder ~/.codex here". "": something can wake it.
 
 
 class Agent(TypedDict):
