@@ -90,9 +90,8 @@ func TestWakeOfABusySession(t *testing.T) {
 	}
 }
 
-// A query that comes again while the session is busy takes the place of the first, also if that is
-// given up: the session is woken for it when the turn has ended, unless it was read before.
-func TestARepeatedQueryTakesThePlaceOfTheFirst(t *testing.T) {
+// A query that comes again while the session is busy stays open if the first is given up: the session is woken for it when the turn has ended, unless it was read before.
+func TestARepeatedQueryOutlastsTheFirst(t *testing.T) {
 	for name, read := range map[string]bool{"read": true, "not read": false} {
 		t.Run(name, func(t *testing.T) {
 			d := newFakeDaemon(t)
@@ -104,9 +103,8 @@ func TestARepeatedQueryTakesThePlaceOfTheFirst(t *testing.T) {
 			first := ask(ctx, agent, in)
 			said := wakeSoon(t, agent, in)
 			await.Receive(t, "a post", b.posts)
-			open := p.server.requests.list()[0]
 			ask(t.Context(), agent, in) // again, under the same id
-			await.Until(t, "the repeat is open", func() bool { return p.server.requests.list()[0] != open })
+			p.awaitWaiting(in, 2)
 			giveUp()
 			await.Receive(t, "the end of the first", first)
 			if read {

@@ -204,10 +204,9 @@ func (s *Server) answerQuery(r *openRequest, a *replyArguments) (*result, error)
 		}
 		out.payload = payload
 	}
-	if !s.requests.remove(r, "it was answered") {
+	if !s.requests.give(r, out) {
 		return nil, kinds.Errorf(kinds.NotFound, "%s is not open any more", r.ID)
 	}
-	r.answer <- out
 	s.parents.note(keyOf(&r.Envelope))
 	return &result{State: "answered", ID: r.ID, From: r.Name, Text: "The answer goes to " + r.Name + "."}, nil
 }

@@ -16,7 +16,8 @@ import (
 )
 
 // requestTable holds the queries and delegations that wait for the session's answer. The daemon
-// bounds how many there are, by max_concurrent.
+// bounds how many there are, by max_concurrent; beside them there is one question for each delegation that
+// was given.
 type requestTable struct {
 	mu    sync.Mutex
 	open  map[messageKey]*openRequest
@@ -30,8 +31,9 @@ type openRequest struct {
 	*client.Inbound
 	arrived  time.Time
 	deadline time.Time     // zero: none
-	answer   chan outcome  // of a query: its answer, once; capacity 1
 	ended    chan struct{} // closed when neither it nor a repeat of it is open any more
+	answer   outcome       // of a query that was answered; set before ended is closed
+	waiting  int           // calls that wait for the answer: it and its repeats; guarded by requestTable.mu
 	shown    bool          // to its end; guarded by requestTable.mu
 	final    *report       // of a delegation: its result, while that is sent; guarded by requestTable.mu
 }
@@ -51,23 +53,28 @@ func (t *requestTable) init() {
 	t.ended.most = maxRemembered
 }
 
-// add adds a request, or returns an error if the session ends. A query that comes again while it
-// is open takes the place of the first, also in what wakes the session for it.
+// add adds a request. One that comes again while it is open is the same request. The error is no_agent
+// if the session ends, and invalid if a request of another kind has the id.
 func (t *requestTable) add(in *client.Inbound) (*openRequest, error) {
-	r := &openRequest{Inbound: in, arrived: time.Now(), answer: make(chan outcome, 1), ended: make(chan struct{})}
-	if in.DeadlineMS > 0 {
-		r.deadline = r.arrived.Add(time.Duration(in.DeadlineMS) * time.Millisecond)
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
 		return nil, errSessionEnds
 	}
-	if first := t.open[keyOf(&in.Envelope)]; first != nil {
-		r.ended = first.ended
+	key := keyOf(&in.Envelope)
+	if first := t.open[key]; first != nil {
+		if first.Kind != in.Kind {
+			return nil, kinds.Errorf(kinds.Invalid, "id: %s is a %s that is open: use a new id", in.ID, first.Kind)
+		}
+		first.waiting++
+		return first, nil
 	}
-	t.open[keyOf(&in.Envelope)] = r
-	t.ended.forget(keyOf(&in.Envelope))
+	r := &openRequest{Inbound: in, arrived: time.Now(), ended: make(chan struct{}), waiting: 1}
+	if in.DeadlineMS > 0 {
+		r.deadline = r.arrived.Add(time.Duration(in.DeadlineMS) * time.Millisecond)
+	}
+	t.open[key] = r
+	t.ended.forget(key)
 	close(t.added)
 	t.added = make(chan struct{})
 	return r, nil
@@ -106,6 +113,31 @@ func (t *requestTable) close() {
 func (t *requestTable) remove(r *openRequest, why string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.end(r, why)
+}
+
+// give ends a query with its answer, which every call that waits for it gets. It reports whether the
+// query was open.
+func (t *requestTable) give(r *openRequest, answer outcome) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open[keyOf(&r.Envelope)] == r {
+		r.answer = answer
+	}
+	return t.end(r, "it was answered")
+}
+
+// leave ends the waiting of one call for the answer to a query. With the last one the query ends.
+func (t *requestTable) leave(r *openRequest, why string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.waiting--; r.waiting == 0 {
+		t.end(r, why)
+	}
+}
+
+// end is remove for a caller that holds mu.
+func (t *requestTable) end(r *openRequest, why string) bool {
 	key := keyOf(&r.Envelope)
 	if t.open[key] != r {
 		return false
@@ -180,11 +212,9 @@ func (t *requestTable) markShown(r *openRequest) {
 func (t *requestTable) dropExpired() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for key, r := range t.open {
+	for _, r := range t.open {
 		if r.Kind == kinds.KindDelegate && !r.deadline.IsZero() && time.Now().After(r.deadline) {
-			delete(t.open, key)
-			close(r.ended)
-			t.ended.keep(key, "its deadline has passed")
+			t.end(r, "its deadline has passed")
 		}
 	}
 }
@@ -196,18 +226,17 @@ func (s *Server) takeQuery(ctx context.Context, in *client.Inbound) (any, error)
 		return nil, err
 	}
 	select {
-	case a := <-r.answer:
-		s.requests.remove(r, "it was answered")
-		return a.payload, a.err
+	case <-r.ended:
+		return r.answer.payload, r.answer.err
 	case <-ctx.Done():
 		why := "its sender gave up, or the daemon went away"
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			why = "its deadline has passed"
 		}
-		s.requests.remove(r, why)
+		s.requests.leave(r, why)
 		return nil, ctx.Err()
 	case <-s.life.Done():
-		s.requests.remove(r, "the session has ended")
+		s.requests.leave(r, "the session has ended")
 		return nil, errSessionEnds
 	}
 }

@@ -109,6 +109,47 @@ func TestQueriesWaitForAReply(t *testing.T) {
 	}
 }
 
+// A query that comes again while it is open is one request: its answer goes to each call that waits for
+// it, also when another of them has given up.
+func TestARepeatedQueryIsOneRequest(t *testing.T) {
+	for _, leaves := range []string{"nobody", "the first", "the repeat"} {
+		d := newFakeDaemon(t)
+		p, agent := attachedProgram(t, d, &Server{})
+		in := newInbound(kinds.KindQuery, &kinds.Query{Question: "?"})
+		in.DeadlineMS = 60_000
+		ends := make(map[string]chan queryEnd)
+		giveUp := make(map[string]context.CancelFunc)
+		for n, name := range []string{"the first", "the repeat"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			ends[name], giveUp[name] = ask(ctx, agent, in), cancel
+			p.awaitWaiting(in, n+1)
+		}
+		if leaves != "nobody" {
+			giveUp[leaves]()
+			p.awaitWaiting(in, 1)
+		}
+		p.must("answered", "acp_reply", args{"id": in.ID.String(), "text": "42"})
+		for name, end := range ends {
+			if got := await.Receive(t, name+" ends", end); name != leaves && (got.err != nil || !strings.Contains(string(got.answer), "42")) {
+				t.Errorf("%s gives up: %s gets %s, %v", leaves, name, got.answer, got.err)
+			}
+			giveUp[name]()
+		}
+	}
+}
+
+// awaitWaiting waits until so many calls wait for the answer to a query.
+func (p *program) awaitWaiting(in *client.Inbound, n int) {
+	p.t.Helper()
+	await.Until(p.t, fmt.Sprintf("%d calls wait", n), func() bool {
+		t := &p.server.requests
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		r := t.open[keyOf(&in.Envelope)]
+		return r != nil && r.waiting == n
+	})
+}
+
 // A delegation stays open until its final result, which is repeated while the peer is away.
 func TestDelegationsWaitForAReply(t *testing.T) {
 	d := newFakeDaemon(t)
