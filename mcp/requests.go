@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -30,7 +31,7 @@ type requestTable struct {
 type openRequest struct {
 	*client.Inbound
 	arrived  time.Time
-	deadline time.Time     // zero: none
+	deadline atomic.Int64  // Unix time in ns, of the call that waits longest; 0: none
 	ended    chan struct{} // closed when neither it nor a repeat of it is open any more
 	answer   outcome       // of a query that was answered; set before ended is closed
 	waiting  int           // calls that wait for the answer: it and its repeats; guarded by requestTable.mu
@@ -67,12 +68,11 @@ func (t *requestTable) add(in *client.Inbound) (*openRequest, error) {
 			return nil, kinds.Errorf(kinds.Invalid, "id: %s is a %s that is open: use a new id", in.ID, first.Kind)
 		}
 		first.waiting++
+		first.extend(in)
 		return first, nil
 	}
 	r := &openRequest{Inbound: in, arrived: time.Now(), ended: make(chan struct{}), waiting: 1}
-	if in.DeadlineMS > 0 {
-		r.deadline = r.arrived.Add(time.Duration(in.DeadlineMS) * time.Millisecond)
-	}
+	r.extend(in)
 	t.open[key] = r
 	t.ended.forget(key)
 	close(t.added)
@@ -99,6 +99,15 @@ func (t *requestTable) await(ctx context.Context, key messageKey, limit time.Dur
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// extend moves the deadline to that of a call, if it is later. The caller holds requestTable.mu, or
+// has not shared r.
+func (r *openRequest) extend(in *client.Inbound) {
+	if in.DeadlineMS > 0 {
+		end := time.Now().Add(time.Duration(in.DeadlineMS) * time.Millisecond).UnixNano()
+		r.deadline.Store(max(r.deadline.Load(), end))
 	}
 }
 
@@ -213,7 +222,7 @@ func (t *requestTable) dropExpired() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range t.open {
-		if r.Kind == kinds.KindDelegate && !r.deadline.IsZero() && time.Now().After(r.deadline) {
+		if r.Kind == kinds.KindDelegate && r.deadline.Load() != 0 && r.remaining() <= time.Nanosecond {
 			t.end(r, "its deadline has passed")
 		}
 	}
@@ -446,8 +455,9 @@ func describeAnswer(e *wire.Envelope) string {
 
 // remaining returns how long a request can still be answered, 0 if there is no deadline.
 func (r *openRequest) remaining() time.Duration {
-	if r.deadline.IsZero() {
+	end := r.deadline.Load()
+	if end == 0 {
 		return 0
 	}
-	return max(cmp.Or(time.Until(r.deadline), time.Nanosecond), time.Nanosecond)
+	return max(cmp.Or(time.Until(time.Unix(0, end)), time.Nanosecond), time.Nanosecond)
 }

@@ -116,13 +116,17 @@ func TestARepeatedQueryIsOneRequest(t *testing.T) {
 		d := newFakeDaemon(t)
 		p, agent := attachedProgram(t, d, &Server{})
 		in := newInbound(kinds.KindQuery, &kinds.Query{Question: "?"})
-		in.DeadlineMS = 60_000
 		ends := make(map[string]chan queryEnd)
 		giveUp := make(map[string]context.CancelFunc)
 		for n, name := range []string{"the first", "the repeat"} {
 			ctx, cancel := context.WithCancel(t.Context())
-			ends[name], giveUp[name] = ask(ctx, agent, in), cancel
+			call := *in
+			call.DeadlineMS = 60_000 * uint64(n+1)
+			ends[name], giveUp[name] = ask(ctx, agent, &call), cancel
 			p.awaitWaiting(in, n+1)
+		}
+		if left := p.server.requests.list()[0].remaining(); left <= time.Minute {
+			t.Errorf("it can be answered for %s more, and the repeat waits longer", left)
 		}
 		if leaves != "nobody" {
 			giveUp[leaves]()
