@@ -250,8 +250,14 @@ func (s *Server) takeQuery(ctx context.Context, in *client.Inbound) (any, error)
 	}
 }
 
-// errSessionEnds is what senders of open requests hear when the session ends.
-var errSessionEnds = kinds.Errorf(kinds.NoAgent, "the session has ended: try again when there is one")
+const sessionEnds = "the session has ended: try again when there is one"
+
+// errSessionEnds is what requests hear that come when the session ends, and queries that are open. Most
+// of these hear it from the daemon, because the connection ends before.
+var errSessionEnds = kinds.Errorf(kinds.NoAgent, sessionEnds)
+
+// errWorkEnds is what senders of open delegations hear when the session ends: it may have begun the work.
+var errWorkEnds = kinds.Errorf(kinds.NoAgent, sessionEnds).WithDelivered(kinds.DeliveredUnknown)
 
 // takeDelegation takes a delegation for the session. It stays open until acp_reply ends it.
 func (s *Server) takeDelegation(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
@@ -286,7 +292,7 @@ func (s *Server) endOpenDelegations() {
 				if final := s.requests.findFinal(r); final != nil {
 					s.sendPatiently(ctx, final, pace.NewSignal())
 				} else {
-					s.Daemon.SendError(ctx, client.ResultParams{Ref: r.ID, Payload: kinds.EncodePayload(errSessionEnds)})
+					s.Daemon.SendError(ctx, client.ResultParams{Ref: r.ID, Payload: kinds.EncodePayload(errWorkEnds)})
 				}
 			})
 		}
