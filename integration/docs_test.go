@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -110,5 +111,27 @@ func TestLinks(t *testing.T) {
 	}
 	if found < 5 {
 		t.Errorf("%d links found: has their form changed?", found)
+	}
+}
+
+// The Python packages carry the licence of the repository, as files: a wheel is also built from a copy of
+// the folder, where a link would lead nowhere.
+func TestLicencesOfThePackages(t *testing.T) {
+	whole, err := os.ReadFile("../LICENSE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copies, err := filepath.Glob("../python/*/LICENSE")
+	if err != nil || len(copies) != 2 {
+		t.Fatalf("licences of packages: %q, %v", copies, err)
+	}
+	for _, name := range copies {
+		info, err := os.Lstat(name)
+		if err != nil || !info.Mode().IsRegular() {
+			t.Errorf("%s is no file: %v", name, err)
+		}
+		if text, err := os.ReadFile(name); err != nil || !bytes.Equal(text, whole) {
+			t.Errorf("%s is not the licence of the repository: copy it from there (%v)", name, err)
+		}
 	}
 }
