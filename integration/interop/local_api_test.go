@@ -50,7 +50,7 @@ func TestPythonWheel(t *testing.T) {
 	tests.AwaitExit(0)
 }
 
-// The wheel has the package, needs no other, and has nothing that does not belong there.
+// The wheel has the package with its licence, needs no other, and has nothing that does not belong there.
 func TestPythonWheelContents(t *testing.T) {
 	wheels, err := filepath.Glob(installed(t, "wheel") + "/acpd-*.whl")
 	if err != nil || len(wheels) != 1 {
@@ -65,7 +65,7 @@ func TestPythonWheelContents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"METADATA", "RECORD", "WHEEL"}
+	want := []string{"LICENSE", "METADATA", "RECORD", "WHEEL"}
 	for _, name := range sources {
 		if base := filepath.Base(name); base != "__pycache__" {
 			want = append(want, base)
@@ -73,7 +73,7 @@ func TestPythonWheelContents(t *testing.T) {
 	}
 	var got []string
 	for _, f := range wheel.File {
-		if dir := filepath.Dir(f.Name); dir != "acpd" && !strings.HasSuffix(dir, ".dist-info") {
+		if dir := filepath.Dir(f.Name); dir != "acpd" && !strings.HasSuffix(strings.TrimSuffix(dir, "/licenses"), ".dist-info") {
 			t.Errorf("%s does not belong there", f.Name)
 		}
 		base := filepath.Base(f.Name)
