@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
@@ -59,6 +60,7 @@ type Session interface {
 type Post struct {
 	Message    wire.MessageID // the message that waits; the same message wakes a session once
 	Sender     identity.ID    // the peer that sent it: another can choose the same id
+	Came       time.Time      // when it came: one that comes again later, under the same id, is another message
 	Pointer    string         // one line of acpctl's, which says that a message waits; at most 400 bytes
 	Untrusted  string         // the rendered message, for programs that have a place for untrusted text; may be empty
 	Unattended bool           // the session may be woken although nobody is asked before its tools run

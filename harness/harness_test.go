@@ -110,8 +110,13 @@ func TestGate(t *testing.T) {
 	if _, again, err := g.enter(t.Context(), &Post{Message: id}); !again || err != nil {
 		t.Error("a message passes twice")
 	}
-	if _, again, err := g.enter(t.Context(), &Post{Message: id, Sender: identity.ID{1}}); again || err != nil {
+	if leave, again, err := g.enter(t.Context(), &Post{Message: id, Sender: identity.ID{1}}); again || err != nil {
 		t.Error("a message of another peer with the same id does not pass")
+	} else {
+		leave(false)
+	}
+	if _, again, err := g.enter(t.Context(), &Post{Message: id, Came: time.Now()}); again || err != nil {
+		t.Error("a message that comes anew under the same id does not pass")
 	}
 }
 

@@ -152,7 +152,7 @@ func (o *opencode) Post(ctx context.Context, p Post) (Posted, error) {
 
 // prompt gives the pointer to the session, unless it was given before and only the answer was lost.
 func (o *opencode) prompt(ctx context.Context, p *Post) (done bool, _ error) {
-	post := passedPost{p.Sender, p.Message}
+	post := p.key()
 	if before, ok := o.doubtful[post]; ok {
 		taken, err := o.wasTaken(ctx, before)
 		if err != nil {

@@ -41,7 +41,10 @@ type gateMemory struct {
 type passedPost struct {
 	sender identity.ID
 	id     wire.MessageID
+	came   int64 // Unix time in ns
 }
+
+func (p *Post) key() passedPost { return passedPost{p.Sender, p.Message, p.Came.UnixNano()} }
 
 func newGate() gate {
 	g := gate{place: make(chan gateMemory, 1)}
@@ -53,7 +56,7 @@ func newGate() gate {
 // before. Otherwise the caller calls leave, and says there whether the message has passed. The
 // error is ctx's.
 func (g gate) enter(ctx context.Context, p *Post) (leave func(passed bool), again bool, _ error) {
-	post := passedPost{p.Sender, p.Message}
+	post := p.key()
 	var memory gateMemory
 	select {
 	case memory = <-g.place:

@@ -58,7 +58,7 @@ func TestWakeOfABusySession(t *testing.T) {
 	}
 	read := newInbound(kinds.KindNotify, &kinds.Notify{Topic: "one"})
 	wake(read)
-	s.reading.end(keyOf(&read.Envelope))
+	s.reading.end(keyOf(&read.Envelope), read.TS)
 	if err := await.Receive(t, "the end of a post", b.given); err == nil {
 		t.Error("a message that was read wakes the session")
 	}

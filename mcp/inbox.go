@@ -30,8 +30,7 @@ type inboxRow struct {
 	DeadlineS int             `json:"deadline_s,omitzero"`
 	Part      bool            `json:"part,omitzero"` // the rest is on the next page
 
-	key messageKey
-	seq uint64 // its number in the inbox
+	message *waitingMessage
 }
 
 // errNoInbox is what a session hears that is no agent.
@@ -77,6 +76,9 @@ func (s *Server) callInbox(ctx context.Context, call *toolCall) (*result, error)
 		page.text.WriteString("Nothing of " + client.Line(cutText(a.Peer, 100)) + " waits.")
 	default:
 		page.text.WriteString("Nothing waits.")
+	}
+	if err := page.noteShown(ctx); err != nil {
+		return nil, err
 	}
 	r.Text = strings.TrimRight(page.text.String(), "\n")
 	r.Detail = map[string]any{"messages": page.rows, "acknowledged": acknowledged}
@@ -137,8 +139,8 @@ type inboxPage struct {
 	text   strings.Builder
 	room   int // characters that are left
 	rows   []inboxRow
-	shown  []uint64 // numbers of the messages that were shown to their end
-	named  int      // messages that are not shown, but named
+	named  int  // messages that are not shown, but named
+	whole  bool // all that waits is shown to its end
 }
 
 // nameSize is the most that the name of a message takes, in characters.
@@ -180,26 +182,49 @@ func (p *inboxPage) fill(ctx context.Context, f waitingFilter, number int) error
 	if more && p.result.Next == 0 && f.id.IsZero() {
 		p.text.WriteString("There is more: call acp_inbox when these are answered or acknowledged.\n")
 	}
-	if len(p.shown) > 0 {
-		if err := p.server.Daemon.MarkShown(ctx, client.ShownParams{Seqs: p.shown}); err != nil {
+	p.whole = !more && f == (waitingFilter{})
+	return nil
+}
+
+// noteShown notes that the messages of the page are shown. The caller returns the page: what is noted is
+// known to the model. After an error nothing is noted here.
+func (p *inboxPage) noteShown(ctx context.Context) error {
+	s := p.server
+	var seqs []uint64
+	var keys []messageKey
+	for _, row := range p.rows {
+		if !row.Part && !row.Open {
+			seqs, keys = append(seqs, row.message.seq), append(keys, keyOf(row.message.Envelope))
+		}
+	}
+	if len(seqs) > 0 {
+		mark := func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, s.Daemon.MarkShown(ctx, client.ShownParams{Seqs: seqs})
+		}
+		if _, err := twice(ctx, mark); err != nil {
 			return err
 		}
 	}
-	var whole []messageKey
+	if err := ctx.Err(); err != nil {
+		return err // nobody gets the page
+	}
 	for _, row := range p.rows {
-		if !row.Part && !row.Open {
-			whole = append(whole, row.key)
+		if !row.Open {
+			s.replies.keepMessage(row.message.Envelope)
+		}
+		if !row.Part {
+			s.markRead(row.message.Envelope, row.message.open)
 		}
 	}
-	p.server.seen.add(whole, !more && f == (waitingFilter{}))
+	s.seen.add(keys, p.whole)
 	// What the session works on counts as newer than what lies there, and what it was woken for as
 	// newer than that: for the peer that woke it, its messages count.
-	parents := &p.server.parents
 	byRank := func(a, b inboxRow) int {
-		return cmp.Or(compareBools(parents.hasWoken(a.key), parents.hasWoken(b.key)), compareBools(a.Open, b.Open), cmp.Compare(a.seq, b.seq))
+		woke := compareBools(s.parents.hasWoken(keyOf(a.message.Envelope)), s.parents.hasWoken(keyOf(b.message.Envelope)))
+		return cmp.Or(woke, compareBools(a.Open, b.Open), cmp.Compare(a.message.seq, b.message.seq))
 	}
 	for _, row := range slices.SortedStableFunc(slices.Values(p.rows), byRank) {
-		parents.note(row.key)
+		s.parents.note(keyOf(row.message.Envelope))
 	}
 	return nil
 }
@@ -254,27 +279,14 @@ func (p *inboxPage) name(ctx context.Context, w *waitingMessage) {
 	p.named++
 }
 
-// write writes a message, or a part of it, and notes that it is shown.
+// write writes a message, or a part of it.
 func (p *inboxPage) write(ctx context.Context, w *waitingMessage, text string, part bool) {
-	s := p.server
 	p.text.WriteString(text + "\n")
 	p.room -= sizeShown(w, text)
 	p.rows = append(p.rows, inboxRow{
-		ID: w.ID, Kind: w.Kind, From: p.nameOf(ctx, w), Ref: w.Ref, Open: w.open != nil, DeadlineS: int(w.remaining().Seconds()), Part: part, key: keyOf(w.Envelope), seq: w.seq,
+		ID: w.ID, Kind: w.Kind, From: p.nameOf(ctx, w), Ref: w.Ref, Open: w.open != nil, DeadlineS: int(w.remaining().Seconds()), Part: part, message: w,
 	})
 	p.result.payloads = append(p.result.payloads, exact{w.ID, w.Payload})
-	if w.open == nil {
-		s.replies.keepMessage(w.Envelope)
-	}
-	if part {
-		return
-	}
-	s.reading.end(keyOf(w.Envelope)) // the session needs not be woken for it
-	if w.open != nil {
-		s.requests.markShown(w.open)
-	} else {
-		p.shown = append(p.shown, w.seq)
-	}
 }
 
 // nameOf returns the petname of a message's sender.

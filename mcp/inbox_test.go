@@ -5,17 +5,22 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/harness"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
 
 // inboxOf lets the daemon have an inbox with these messages.
 func (d *fakeDaemon) inboxOf(messages ...client.HeldMessage) (shown, acked *[]string) {
 	shown, acked = new([]string), new([]string)
+	var mu sync.Mutex
 	d.handleMethod(client.MethodInbox, func(_ context.Context, r *jsonrpc.Request) (any, error) {
 		var p client.InboxParams
 		if err := r.ReadParams(&p); err != nil {
@@ -25,6 +30,8 @@ func (d *fakeDaemon) inboxOf(messages ...client.HeldMessage) (shown, acked *[]st
 		if !p.Peek {
 			d.t.Error("the inbox is read without peek")
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		for _, m := range messages {
 			if m.Seq <= p.After || slices.Contains(*acked, m.Envelope.ID.String()) ||
 				len(p.Peers) > 0 && !slices.Contains(p.Peers, m.Envelope.From.String()) || len(p.IDs) > 0 && !slices.Contains(p.IDs, m.Envelope.ID) {
@@ -41,6 +48,8 @@ func (d *fakeDaemon) inboxOf(messages ...client.HeldMessage) (shown, acked *[]st
 	d.handleMethod(client.MethodShown, func(_ context.Context, r *jsonrpc.Request) (any, error) {
 		var p client.ShownParams
 		err := r.ReadParams(&p)
+		mu.Lock()
+		defer mu.Unlock()
 		for _, m := range messages {
 			if slices.Contains(p.Seqs, m.Seq) {
 				*shown = append(*shown, m.Envelope.ID.String())
@@ -52,8 +61,10 @@ func (d *fakeDaemon) inboxOf(messages ...client.HeldMessage) (shown, acked *[]st
 		var p client.AckParams
 		err := r.ReadParams(&p)
 		n := 0
+		mu.Lock()
+		defer mu.Unlock()
 		for _, id := range p.IDs {
-			if slices.Contains(*shown, id.String()) {
+			if slices.Contains(*shown, id.String()) && !slices.Contains(*acked, id.String()) {
 				*acked = append(*acked, id.String())
 				n++
 			}
@@ -132,5 +143,55 @@ func TestInboxWhileAttaching(t *testing.T) {
 	p := startProgram(t, d, s)
 	if r := p.fails(kinds.NoAgent, "acp_inbox", nil); !r.Error.Retryable || !strings.Contains(r.Error.Message, "is being attached") {
 		t.Errorf("%+v", r.Error)
+	}
+}
+
+// A message counts as shown only if the page with it is returned: not if the daemon cannot note that it
+// is shown, nor if the program gives up the call.
+func TestAPageThatIsNotReturnedShowsNothing(t *testing.T) {
+	d := newFakeDaemon(t)
+	f := newFakeSession()
+	s := &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }}
+	p, agent := attachedProgram(t, d, s)
+	notice := heldNotice(1, "one")
+	d.inboxOf(notice)
+	marks := d.methods[client.MethodShown]
+	check := func(how string) {
+		t.Helper()
+		if s.parents.newest() != (messageKey{}) || s.seen.count() > 0 || len(s.replies.keysOf(notice.Envelope.ID)) > 0 {
+			t.Errorf("%s: the notice counts as shown", how)
+		}
+		if _, unseen := s.requests.count(); unseen != 1 {
+			t.Errorf("%s: the query counts as shown", how)
+		}
+		if !await.Receive(t, "the answer", wakeSoon(t, agent, &client.Inbound{Envelope: notice.Envelope, Name: "desk"})).Posted {
+			t.Errorf("%s: the notice wakes nobody", how)
+		}
+		s.replies.shown.forget(keyOf(&notice.Envelope)) // which the wake has noted
+		await.Receive(t, "a post", f.posts)
+	}
+	openQuery(t, agent, "?", 0)
+	p.awaitOpen(1)
+	d.answer(client.MethodShown, kinds.Errorf(kinds.Internal, "the disk is full"))
+	p.fails(kinds.Internal, "acp_inbox", nil)
+	check("not noted")
+
+	ctx, giveUp := context.WithCancel(t.Context())
+	noted := make(chan struct{})
+	d.handleMethod(client.MethodShown, func(ctx context.Context, r *jsonrpc.Request) (any, error) {
+		giveUp()
+		<-ctx.Done()
+		close(noted)
+		return marks(ctx, r)
+	})
+	if r, err := p.callIn(ctx, &sdk.CallToolParams{Name: "acp_inbox", Arguments: args{}}); err == nil {
+		t.Fatalf("not given up: %s", r.said)
+	}
+	await.Receive(t, "word of it at the daemon", noted)
+	check("given up")
+	d.handleMethod(client.MethodShown, marks)
+	p.must("shown", "acp_inbox", nil)
+	if s.parents.newest() == (messageKey{}) || s.seen.count() != 1 {
+		t.Error("what is shown does not count")
 	}
 }

@@ -19,9 +19,9 @@ const parentFor = 10 * time.Minute
 type parentMemory struct {
 	mu      sync.Mutex
 	shown   memory[messageKey, showing]
-	woke    memory[messageKey, bool] // messages for which the session was woken, or is to be: whether they were shown since
-	n       int                      // numbers that were given
-	endedAt int                      // up to this number, nothing follows from what was shown
+	woke    memory[messageKey, struct{}] // messages for which the session was woken, or is to be, and that were not shown since
+	n       int                          // numbers that were given
+	endedAt int                          // up to this number, nothing follows from what was shown
 }
 
 // showing says which of the messages was shown first, and when it was shown last.
@@ -31,17 +31,16 @@ type showing struct {
 }
 
 // note notes that an inbound message is shown now. One that is shown again does not become newer
-// than those that came after it, unless the session was woken for it since: its peer pays for the turn.
+// than those that came after it, unless the session was woken for it since, as for one of which a part
+// was shown: its peer pays for the turn.
 func (p *parentMemory) note(key messageKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.shown.most = maxShown
 	s, again := p.shown.get(key)
-	since, woke := p.woke.get(key)
-	if woke {
-		p.woke.keep(key, true)
-	}
-	if !again || woke && !since {
+	_, woke := p.woke.get(key)
+	p.woke.forget(key)
+	if !again || woke {
 		p.n++
 		s.number = p.n
 	}
@@ -55,7 +54,7 @@ func (p *parentMemory) noteWake(key messageKey) (first bool) {
 	defer p.mu.Unlock()
 	_, woke := p.woke.get(key)
 	p.woke.most = maxRemembered
-	p.woke.keep(key, false)
+	p.woke.keep(key, struct{}{})
 	return !woke
 }
 
@@ -66,6 +65,7 @@ func (p *parentMemory) forgetWake(key messageKey) {
 	p.woke.forget(key)
 }
 
+// hasWoken reports whether the session was woken for a message that was not shown since.
 func (p *parentMemory) hasWoken(key messageKey) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

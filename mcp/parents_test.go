@@ -294,27 +294,29 @@ func TestCallsFollowFromNoWakeThatWasRefused(t *testing.T) {
 	}
 }
 
-// A message that the session has read before it is woken for it is newest when it is shown again, and
-// once: a message that comes later is newer.
-func TestCallsFollowFromAWakeForWhatWasReadBefore(t *testing.T) {
+// A message of which the session has read a part before it is woken for it is newest when it is shown
+// again, and once: a message that comes later is newer.
+func TestCallsFollowFromAWakeForWhatWasReadInPart(t *testing.T) {
 	d := newFakeDaemon(t)
 	f := newFakeSession()
 	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
-	woke, later := heldNotice(1, "one"), heldNotice(2, "two")
-	newest := func(want client.HeldMessage) {
+	woke, later := heldNotice(1, strings.Repeat("long ", 5000)), heldNotice(2, "two")
+	newest := func(want client.HeldMessage, shows ...client.HeldMessage) {
 		t.Helper()
+		d.inboxOf(shows...)
 		p.must("shown", "acp_inbox", nil)
 		if got := p.server.parents.newest(); got != keyOf(&want.Envelope) {
 			t.Errorf("calls follow from %v, want %v", got, keyOf(&want.Envelope))
 		}
 	}
-	d.inboxOf(woke, later)
-	newest(later)
-	await.Receive(t, "the answer", wakeSoon(t, agent, &client.Inbound{Envelope: woke.Envelope, Name: "desk"}))
-	newest(woke)
+	newest(woke, woke)
+	newest(later, later)
+	newest(later, woke)
+	if !await.Receive(t, "the answer", wakeSoon(t, agent, &client.Inbound{Envelope: woke.Envelope, Name: "desk"})).Posted {
+		t.Fatal("not posted")
+	}
+	newest(woke, woke)
 	last := heldNotice(3, "three")
-	d.inboxOf(last)
-	newest(last)
-	d.inboxOf(woke, last)
-	newest(last)
+	newest(last, last)
+	newest(last, woke)
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -35,7 +34,7 @@ type openRequest struct {
 	ended    chan struct{} // closed when neither it nor a repeat of it is open any more
 	answer   outcome       // of a query that was answered; set before ended is closed
 	waiting  int           // calls that wait for the answer: it and its repeats; guarded by requestTable.mu
-	shown    bool          // to its end; guarded by requestTable.mu
+	shown    chan struct{} // closed when it was shown to its end
 	final    *report       // of a delegation: its result, while that is sent; guarded by requestTable.mu
 }
 
@@ -71,7 +70,7 @@ func (t *requestTable) add(in *client.Inbound) (*openRequest, error) {
 		first.extend(in)
 		return first, nil
 	}
-	r := &openRequest{Inbound: in, arrived: time.Now(), ended: make(chan struct{}), waiting: 1}
+	r := &openRequest{Inbound: in, arrived: time.Now(), ended: make(chan struct{}), shown: make(chan struct{}), waiting: 1}
 	r.extend(in)
 	t.open[key] = r
 	t.ended.forget(key)
@@ -203,7 +202,7 @@ func (t *requestTable) count() (open, unseen int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range t.open {
-		if !r.shown {
+		if !isClosed(r.shown) {
 			unseen++
 		}
 	}
@@ -214,7 +213,18 @@ func (t *requestTable) count() (open, unseen int) {
 func (t *requestTable) markShown(r *openRequest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r.shown = true
+	if !isClosed(r.shown) {
+		close(r.shown)
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // dropExpired removes delegations whose deadline has passed: for them no call ends.
@@ -298,165 +308,6 @@ func (s *Server) endOpenDelegations() {
 		}
 	}
 	sending.Wait()
-}
-
-// wake wakes the session for a message that lies in the inbox, or for a request. The daemon hands
-// the request over at the same time, so that either may be here first.
-func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnswer, error) {
-	if in.Wake == nil || s.agent.currentSession() == nil {
-		return nil, nil
-	}
-	limit := time.After(s.timing.wake)
-	var ended <-chan struct{} // nil: never
-	if in.Kind == kinds.KindQuery || in.Kind == kinds.KindDelegate {
-		r := s.requests.await(ctx, keyOf(&in.Envelope), s.timing.handover)
-		if r == nil {
-			return nil, nil
-		}
-		ended = r.ended
-	}
-	read, done := s.reading.begin(keyOf(&in.Envelope))
-	answers, late := make(chan client.WakeAnswer), make(chan struct{})
-	defer close(late)
-	s.goOn(func(ctx context.Context) {
-		defer done()
-		answer := s.post(ctx, in, read, ended)
-		select {
-		case answers <- answer:
-		case <-late:
-			if !answer.Posted {
-				s.markUnposted(in, answer.Refused)
-			}
-		}
-	})
-	select {
-	case a := <-answers:
-		return &a, nil
-	case <-limit:
-	case <-ctx.Done():
-	}
-	// The program is busy. It gets the line when its turn has ended, if the message is not read
-	// by then. The daemon counts that now, and is told if it does not happen.
-	return &client.WakeAnswer{Posted: true}, nil
-}
-
-// markUnposted tells the daemon that the session was not woken for a message after all.
-func (s *Server) markUnposted(in *client.Inbound, refused string) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.timing.farewell)
-	defer cancel()
-	if err := s.Daemon.MarkUnposted(ctx, client.UnpostedParams{Peer: in.From, ID: in.ID, Refused: refused}); err != nil {
-		s.logf("message %s from %s counts as a turn that was none: %v", in.ID, in.Name, err)
-	}
-}
-
-// readingTable tells wakes that wait for the end of a turn that their message was read meanwhile.
-type readingTable struct {
-	mu   sync.Mutex
-	open map[messageKey][]chan struct{} // one for each wake
-}
-
-// begin returns a channel that is closed when the message was read. The caller calls done when it
-// waits no more.
-func (t *readingTable) begin(key messageKey) (read <-chan struct{}, done func()) {
-	own := make(chan struct{})
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.open == nil {
-		t.open = make(map[messageKey][]chan struct{})
-	}
-	t.open[key] = append(t.open[key], own)
-	return own, func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.open[key] = slices.DeleteFunc(t.open[key], func(c chan struct{}) bool { return c == own }); len(t.open[key]) == 0 {
-			delete(t.open, key)
-		}
-	}
-}
-
-// end ends the waiting for a message that was read.
-func (t *readingTable) end(key messageKey) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, read := range t.open[key] {
-		close(read)
-	}
-	delete(t.open, key)
-}
-
-// post gives the session's program a line that says that a message waits. Nothing in the line
-// is a peer's choice but its petname. It waits for the end of a turn, unless read or ended is
-// closed before. The answer is not Posted only if the line certainly was not given.
-func (s *Server) post(ctx context.Context, in *client.Inbound, read, ended <-chan struct{}) (answer client.WakeAnswer) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s.goOn(func(context.Context) {
-		select {
-		case <-read:
-			cancel()
-		case <-ended:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	p := harness.Post{
-		Message:    in.ID,
-		Sender:     in.From,
-		Pointer:    "1 message from " + in.Name + " waits, id " + in.ID.String() + ". Call acp_inbox.",
-		Unattended: in.Wake.Unattended,
-	}
-	if text := s.renderInbound(in); len(text) <= client.PeerPageSize {
-		p.Untrusted = text
-	}
-	if in.Kind != kinds.KindQuery && in.Kind != kinds.KindDelegate { // which are open requests
-		s.replies.keepMessage(&in.Envelope)
-	}
-	first := s.parents.noteWake(keyOf(&in.Envelope)) // it may read the message before Post returns
-	done, err := s.agent.currentSession().Post(ctx, p)
-	answer.Posted = err == nil || errors.Is(err, harness.ErrHeld) || errors.Is(err, harness.ErrGone)
-	answer.Proven = done.Proven
-	if !answer.Posted && first {
-		s.parents.forgetWake(keyOf(&in.Envelope))
-	}
-	if err != nil && ctx.Err() == nil {
-		s.logf("message %s from %s waits for the next tool call: %v", in.ID, in.Name, err)
-		if !answer.Posted {
-			answer.Refused = makeReason(err)
-		}
-	}
-	if done.Proven {
-		s.parents.note(keyOf(&in.Envelope))
-	}
-	return answer
-}
-
-// renderInbound renders a message for the model.
-func (s *Server) renderInbound(in *client.Inbound) string {
-	return client.RenderPeerMessage(newPeerMessage(&in.Envelope, in.Name))
-}
-
-// newPeerMessage returns a message as it is rendered.
-func newPeerMessage(e *wire.Envelope, petname string) client.PeerMessage {
-	m := client.PeerMessage{
-		Peer: petname, ID: e.From, Agent: e.FromAgent, Kind: e.Kind, Message: e.ID, Payload: e.Payload, Answer: describeAnswer(e),
-	}
-	if e.Ref != nil {
-		m.Ref = *e.Ref
-	}
-	return m
-}
-
-// describeAnswer says how a message is answered.
-func describeAnswer(e *wire.Envelope) string {
-	switch e.Kind {
-	case kinds.KindQuery:
-		return "Answer it with acp_reply, id " + e.ID.String() + "."
-	case kinds.KindDelegate:
-		return "When the work is done, or will not be, say so with acp_reply, id " + e.ID.String() + "."
-	case kinds.KindNotify:
-		return "It needs no answer. acp_inbox with ack removes it; acp_reply sends a message back."
-	}
-	return "It ends a delegation of yours, and needs no answer. acp_inbox with ack removes it."
 }
 
 // remaining returns how long a request can still be answered, 0 if there is no deadline.

@@ -137,13 +137,16 @@ func (s *Server) describeTask(ctx context.Context, t *client.Task, page int, wai
 	if q := t.Question; q != nil {
 		r.State, r.Text = "question", t.Peer+" asks back, and waits for the answer."
 		id, name := s.names.find(ctx, s, t.Peer)
-		s.parents.note(messageKey{id, q.ID})
-		s.replies.keepQuestion(messageKey{id, q.ID})
 		err := r.addPeerText(client.PeerMessage{
 			Peer: name, ID: id, Kind: kinds.KindQuery, Message: q.ID, Ref: t.ID, Payload: kinds.EncodePayload(&kinds.Query{Question: q.Text}),
 			Answer: "Answer it with acp_reply, id " + q.ID.String() + ".",
 		}, page, "acp_task with id "+t.ID.String())
-		return r, err
+		if err != nil {
+			return nil, err
+		}
+		s.parents.note(messageKey{id, q.ID})
+		s.replies.keepQuestion(messageKey{id, q.ID})
+		return r, nil
 	}
 	switch {
 	case t.State.IsFinal():

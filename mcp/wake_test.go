@@ -97,6 +97,8 @@ func TestWake(t *testing.T) {
 	if post := await.Receive(t, "a post", f.posts); post.Unattended {
 		t.Errorf("%+v", post)
 	}
+	notice = newInbound(kinds.KindNotify, &kinds.Notify{Topic: "two"})
+	notice.Wake = &client.WakeGrant{}
 	f.set(false, &harness.Error{Harness: "claude", Err: harness.ErrHeld})
 	if got := wake(notice); got != (client.WakeAnswer{Posted: true}) {
 		t.Errorf("held: %+v", got)
@@ -199,5 +201,75 @@ func TestAReadQueryWakesNobody(t *testing.T) {
 	}
 	if got := await.Receive(t, "the answer", said); got.Posted {
 		t.Error("what was read counts as posted")
+	}
+}
+
+// A message that was shown to its end before the wake for it comes wakes nobody, also if it is
+// acknowledged or answered meanwhile. One that comes anew does, and one of which a part was shown.
+func TestAMessageThatWasReadBeforeWakesNobody(t *testing.T) {
+	d := newFakeDaemon(t)
+	f := newFakeSession()
+	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	p.server.timing.handover = time.Millisecond
+	wake := func(what string, in client.Inbound, posted bool) {
+		t.Helper()
+		if got := await.Receive(t, "the answer", wakeSoon(t, agent, &in)); got != (client.WakeAnswer{Posted: posted}) || (len(f.posts) > 0) != posted {
+			t.Errorf("%s: %+v, %d posts", what, got, len(f.posts))
+		}
+		for len(f.posts) > 0 {
+			<-f.posts
+		}
+	}
+	read, long := heldNotice(1, "one"), heldNotice(2, strings.Repeat("long ", 5000))
+	d.inboxOf(read, long)
+	notice, part := client.Inbound{Envelope: read.Envelope, Name: "desk"}, client.Inbound{Envelope: long.Envelope, Name: "desk"}
+	p.must("shown", "acp_inbox", nil)
+	p.must("shown", "acp_inbox", args{"id": part.ID.String()})
+	wake("a notice that was read", notice, false)
+	wake("one that was read in part", part, true)
+	p.must("shown", "acp_inbox", args{"ack": []string{notice.ID.String()}})
+	wake("one that is acknowledged", notice, false)
+	notice.TS++
+	wake("one that is sent anew", notice, true)
+	d.inboxOf()
+
+	ended := make(map[string]chan queryEnd)
+	for _, in := range []*client.Inbound{newInbound(kinds.KindQuery, &kinds.Query{Question: "?"}), newInbound(kinds.KindDelegate, &kinds.Delegate{Task: "t"})} {
+		ended[in.Kind] = ask(t.Context(), agent, in)
+		p.awaitOpen(1)
+		p.must("shown", "acp_inbox", nil)
+		wake("a request that was read", *in, false)
+		if in.Kind == kinds.KindQuery {
+			ask(t.Context(), agent, in)
+			p.awaitWaiting(in, 2)
+			wake("a query that comes again while it is open", *in, false)
+		}
+		d.takeReports()
+		p.call("acp_reply", args{"id": in.ID.String(), "text": "42"})
+		wake("a request that is answered", *in, false)
+		p.awaitOpen(0)
+		ask(t.Context(), agent, in)
+		p.awaitOpen(1)
+		wake("a request that comes anew", *in, true)
+		p.call("acp_reply", args{"id": in.ID.String(), "text": "42"})
+		p.awaitOpen(0)
+	}
+}
+
+// What the program proves to have given to the model wakes nobody again, and counts as shown.
+func TestWhatIsProvenIsRead(t *testing.T) {
+	d := newFakeDaemon(t)
+	f := newFakeSession()
+	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	f.set(true, nil)
+	in, _ := openQuery(t, agent, "?", 0)
+	p.awaitOpen(1)
+	for _, want := range []client.WakeAnswer{{Posted: true, Proven: true}, {}} {
+		if got := await.Receive(t, "the answer", wakeSoon(t, agent, in)); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	if _, unseen := p.server.requests.count(); unseen != 0 {
+		t.Error("the model is told to read what it was given")
 	}
 }

@@ -1,0 +1,36 @@
+package mcp
+
+import (
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// renderInbound renders a message for the model.
+func (s *Server) renderInbound(in *client.Inbound) string {
+	return client.RenderPeerMessage(newPeerMessage(&in.Envelope, in.Name))
+}
+
+// newPeerMessage returns a message as it is rendered.
+func newPeerMessage(e *wire.Envelope, petname string) client.PeerMessage {
+	m := client.PeerMessage{
+		Peer: petname, ID: e.From, Agent: e.FromAgent, Kind: e.Kind, Message: e.ID, Payload: e.Payload, Answer: describeAnswer(e),
+	}
+	if e.Ref != nil {
+		m.Ref = *e.Ref
+	}
+	return m
+}
+
+// describeAnswer says how a message is answered.
+func describeAnswer(e *wire.Envelope) string {
+	switch e.Kind {
+	case kinds.KindQuery:
+		return "Answer it with acp_reply, id " + e.ID.String() + "."
+	case kinds.KindDelegate:
+		return "When the work is done, or will not be, say so with acp_reply, id " + e.ID.String() + "."
+	case kinds.KindNotify:
+		return "It needs no answer. acp_inbox with ack removes it; acp_reply sends a message back."
+	}
+	return "It ends a delegation of yours, and needs no answer. acp_inbox with ack removes it."
+}

@@ -1,0 +1,192 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/harness"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// wakeup is one wake of the session, for a message.
+type wakeup struct {
+	*client.Inbound
+	request *openRequest    // which the message is; nil: it lies in the inbox
+	came    time.Time       // when it came, or was sent: one that comes again later is another message
+	read    <-chan struct{} // closed when it was shown to its end
+	ended   <-chan struct{} // closed when it is not open any more; nil: it is no request
+}
+
+// wake wakes the session for a message that lies in the inbox, or for a request. The daemon hands
+// the request over at the same time, so that either may be here first. A message that the model was
+// shown to its end wakes nobody.
+func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnswer, error) {
+	if in.Wake == nil || s.agent.currentSession() == nil {
+		return nil, nil
+	}
+	limit := time.After(s.timing.wake)
+	w, done := s.beginWake(ctx, in)
+	if w == nil {
+		return nil, nil
+	}
+	answers, late := make(chan client.WakeAnswer), make(chan struct{})
+	defer close(late)
+	s.goOn(func(ctx context.Context) {
+		defer done()
+		answer := s.post(ctx, w)
+		select {
+		case answers <- answer:
+		case <-late:
+			if !answer.Posted {
+				s.markUnposted(in, answer.Refused)
+			}
+		}
+	})
+	select {
+	case a := <-answers:
+		return &a, nil
+	case <-limit:
+	case <-ctx.Done():
+	}
+	// The program is busy. It gets the line when its turn has ended, if the message is not read
+	// by then. The daemon counts that now, and is told if it does not happen.
+	return &client.WakeAnswer{Posted: true}, nil
+}
+
+// beginWake returns what a wake for a message needs to know, nil if the session needs no wake: the
+// message was shown to its end, or is a request that is not open. The caller calls done when the
+// wake is over.
+func (s *Server) beginWake(ctx context.Context, in *client.Inbound) (w *wakeup, done func()) {
+	w = &wakeup{Inbound: in}
+	if in.Kind == kinds.KindQuery || in.Kind == kinds.KindDelegate {
+		r := s.requests.await(ctx, keyOf(&in.Envelope), s.timing.handover)
+		if r == nil {
+			return nil, nil
+		}
+		w.request, w.came, w.read, w.ended, done = r, r.arrived, r.shown, r.ended, func() {}
+	} else {
+		w.came = time.UnixMilli(int64(in.TS))
+		w.read, done = s.reading.begin(&in.Envelope)
+	}
+	if isClosed(w.read) {
+		done()
+		return nil, nil
+	}
+	return w, done
+}
+
+// markUnposted tells the daemon that the session was not woken for a message after all.
+func (s *Server) markUnposted(in *client.Inbound, refused string) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.timing.farewell)
+	defer cancel()
+	if err := s.Daemon.MarkUnposted(ctx, client.UnpostedParams{Peer: in.From, ID: in.ID, Refused: refused}); err != nil {
+		s.logf("message %s from %s counts as a turn that was none: %v", in.ID, in.Name, err)
+	}
+}
+
+// post gives the session's program a line that says that a message waits. Nothing in the line
+// is a peer's choice but its petname. It waits for the end of a turn, unless the message is read, or
+// ends, before. The answer is not Posted only if the line certainly was not given.
+func (s *Server) post(ctx context.Context, w *wakeup) (answer client.WakeAnswer) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.goOn(func(context.Context) {
+		select {
+		case <-w.read:
+			cancel()
+		case <-w.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	p := harness.Post{
+		Message:    w.ID,
+		Sender:     w.From,
+		Came:       w.came,
+		Pointer:    "1 message from " + w.Name + " waits, id " + w.ID.String() + ". Call acp_inbox.",
+		Unattended: w.Wake.Unattended,
+	}
+	if text := s.renderInbound(w.Inbound); len(text) <= client.PeerPageSize {
+		p.Untrusted = text
+	}
+	if w.request == nil {
+		s.replies.keepMessage(&w.Envelope)
+	}
+	key := keyOf(&w.Envelope)
+	first := s.parents.noteWake(key) // it may read the message before Post returns
+	done, err := s.agent.currentSession().Post(ctx, p)
+	answer.Posted = err == nil || errors.Is(err, harness.ErrHeld) || errors.Is(err, harness.ErrGone)
+	answer.Proven = done.Proven
+	if !answer.Posted && first {
+		s.parents.forgetWake(key)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.logf("message %s from %s waits for the next tool call: %v", w.ID, w.Name, err)
+		if !answer.Posted {
+			answer.Refused = makeReason(err)
+		}
+	}
+	if done.Proven {
+		s.parents.note(key)
+		s.markRead(&w.Envelope, w.request)
+	}
+	return answer
+}
+
+// markRead notes that a message was shown to its end, so that the session is not woken for it.
+// request is nil if the message lies in the inbox.
+func (s *Server) markRead(e *wire.Envelope, request *openRequest) {
+	if request != nil {
+		s.requests.markShown(request)
+	} else {
+		s.reading.end(keyOf(e), e.TS)
+	}
+}
+
+// readingTable knows which messages of the inbox were shown to their end, also if they are gone, and
+// tells wakes that wait for the end of a turn that their message was read meanwhile.
+type readingTable struct {
+	mu   sync.Mutex
+	read memory[messageKey, uint64]     // the TS of each: one that comes again under its id has another
+	open map[messageKey][]chan struct{} // one for each wake
+}
+
+// begin returns a channel that is closed when the message was read. The caller calls done when it
+// waits no more.
+func (t *readingTable) begin(e *wire.Envelope) (read <-chan struct{}, done func()) {
+	own, key := make(chan struct{}), keyOf(e)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if ts, ok := t.read.get(key); ok && ts == e.TS {
+		close(own)
+		return own, func() {}
+	}
+	if t.open == nil {
+		t.open = make(map[messageKey][]chan struct{})
+	}
+	t.open[key] = append(t.open[key], own)
+	return own, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.open[key] = slices.DeleteFunc(t.open[key], func(c chan struct{}) bool { return c == own }); len(t.open[key]) == 0 {
+			delete(t.open, key)
+		}
+	}
+}
+
+// end notes that a message was read, which ends the waiting for that.
+func (t *readingTable) end(key messageKey, ts uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.read.most = maxShown
+	t.read.keep(key, ts)
+	for _, read := range t.open[key] {
+		close(read)
+	}
+	delete(t.open, key)
+}
