@@ -53,18 +53,13 @@ func (s *Server) callInbox(ctx context.Context, call *toolCall) (*result, error)
 	if err != nil {
 		return nil, err
 	}
-	acknowledged, err := s.acknowledge(ctx, a.Ack, filter.from)
+	removed, said, err := s.acknowledge(ctx, a.Ack, filter.from)
 	if err != nil {
 		return nil, err
 	}
 	r := &result{State: "shown"}
-	page := inboxPage{server: s, result: r, room: pageSize}
-	if len(a.Ack) > 0 {
-		fmt.Fprintf(&page.text, "%d of %d removed.\n", acknowledged, len(a.Ack))
-		if acknowledged < len(a.Ack) {
-			page.text.WriteString("The others are gone already (acp_reply removes a notice that it answers), were not shown to their end, or wait for acp_reply.\n")
-		}
-	}
+	page := inboxPage{server: s, result: r, room: pageSize - len(said)}
+	page.text.WriteString(said)
 	if err := page.fill(ctx, filter, a.Page); err != nil {
 		return nil, err
 	}
@@ -81,7 +76,7 @@ func (s *Server) callInbox(ctx context.Context, call *toolCall) (*result, error)
 		return nil, err
 	}
 	r.Text = strings.TrimRight(page.text.String(), "\n")
-	r.Detail = map[string]any{"messages": page.rows, "acknowledged": acknowledged}
+	r.Detail = map[string]any{"messages": page.rows, "acknowledged": removed}
 	return r, nil
 }
 
@@ -100,36 +95,6 @@ func (s *Server) readFilter(ctx context.Context, a *inboxArguments) (f waitingFi
 		}
 	}
 	return f, nil
-}
-
-// acknowledge removes messages that were shown, those of a peer alone unless from is zero, and
-// returns how many.
-func (s *Server) acknowledge(ctx context.Context, texts []string, from identity.ID) (int, error) {
-	if len(texts) == 0 {
-		return 0, nil
-	}
-	var p client.AckParams
-	var keys []messageKey
-	for _, text := range texts {
-		id, err := readID("ack", text)
-		if err != nil {
-			return 0, err
-		}
-		of := s.seen.keysOf(id, from)
-		if len(of) > 1 {
-			return 0, kinds.Errorf(kinds.Invalid, "ack: %s each sent a message with the id %s: name one of them in peer", s.listSenders(ctx, of), id)
-		}
-		p.IDs, keys = append(p.IDs, id), append(keys, of...)
-	}
-	if !from.IsZero() {
-		p.Peers = []string{from.String()}
-	}
-	acked, err := twice(ctx, func(ctx context.Context) (*client.Acked, error) { return s.Daemon.Ack(ctx, p) })
-	if err != nil {
-		return 0, err
-	}
-	s.seen.remove(keys...)
-	return acked.Removed, nil
 }
 
 // inboxPage is filled with messages until it is full.

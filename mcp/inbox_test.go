@@ -15,6 +15,7 @@ import (
 	"github.com/acpd/acpd/harness"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // inboxOf lets the daemon have an inbox with these messages.
@@ -194,4 +195,39 @@ func TestAPageThatIsNotReturnedShowsNothing(t *testing.T) {
 	if s.parents.newest() == (messageKey{}) || s.seen.count() != 1 {
 		t.Error("what is shown does not count")
 	}
+}
+
+// An ack says which messages it has not removed, and why.
+func TestAnAckNamesWhatItKeeps(t *testing.T) {
+	d := newFakeDaemon(t)
+	p, agent := attachedProgram(t, d, &Server{})
+	read, long := heldNotice(1, "one"), heldNotice(2, strings.Repeat("long ", 5000))
+	d.inboxOf(read, long)
+	open, _ := openQuery(t, agent, "?", 0)
+	p.awaitOpen(1)
+	p.must("shown", "acp_inbox", nil)
+	p.must("shown", "acp_inbox", args{"id": long.Envelope.ID.String()})
+	never, gone := wire.NewMessageID(), read.Envelope.ID
+	ids := []string{open.ID.String(), long.Envelope.ID.String(), gone.String(), gone.String(), never.String()}
+	want := fmt.Sprintf("1 of 4 removed. Not removed: %s: waits for acp_reply; %s: not shown to its end: read it, by id; %s: not in the inbox, or not any more.\n", ids[0], ids[1], never)
+	if r := p.must("shown", "acp_inbox", args{"ack": ids}); !strings.HasPrefix(r.said, want) {
+		t.Errorf("got\n%s\nwant\n%s", r.said, want)
+	}
+	want = fmt.Sprintf("0 of 2 removed. Not removed: %s, %s: not in the inbox, or not any more.\n", gone, never)
+	if r := p.must("shown", "acp_inbox", args{"ack": ids[3:]}); !strings.HasPrefix(r.said, want) {
+		t.Errorf("got\n%s\nwant\n%s", r.said, want)
+	}
+	p.must("answered", "acp_reply", args{"id": ids[0], "text": "42"})
+	want = fmt.Sprintf("0 of 1 removed. Not removed: %s: no message of the inbox, and not open any more.\n", ids[0])
+	if r := p.must("shown", "acp_inbox", args{"ack": ids[:1]}); !strings.HasPrefix(r.said, want) {
+		t.Errorf("got\n%s\nwant\n%s", r.said, want)
+	}
+	ids = nil
+	for range maxAcks {
+		ids = append(ids, wire.NewMessageID().String())
+	}
+	if r := p.must("shown", "acp_inbox", args{"ack": ids}); !strings.Contains(r.said, fmt.Sprintf("; and %d more.", maxAcks-maxNamedAcks)) || len(r.said) > client.PeerPageSize {
+		t.Errorf("%d bytes: %s", len(r.said), r.said)
+	}
+	p.fails(kinds.Invalid, "acp_inbox", args{"ack": append(ids, gone.String())})
 }
