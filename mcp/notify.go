@@ -3,12 +3,12 @@ package mcp
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/kinds"
@@ -70,72 +70,64 @@ func (s *Server) callNotify(ctx context.Context, call *toolCall) (*result, error
 		return nil, err
 	}
 	if len(a.To) == 1 {
-		receipt, err := sendWith(ctx, s, h, func(h client.Head) (*client.Receipt, error) {
-			return s.Daemon.Notify(ctx, client.NotifyParams{Head: h, To: client.To(a.To[0]), Payload: payload})
-		})
+		receipt, err := s.notify(ctx, h, a.To[0], payload)
 		if err != nil {
 			return nil, err
 		}
 		return &result{State: string(receipt.State), ID: receipt.ID, Text: string(receipt.State) + ": " + describeReceipt(receipt.State) + " Id " + receipt.ID.String() + "."}, nil
 	}
-	call.sent, h.ID = wire.MessageID{}, wire.MessageID{}
-	receipts, err := s.notifyAll(ctx, h, a.To, payload)
-	if err != nil {
-		return nil, err
-	}
-	return s.describeReceipts(ctx, h, receipts)
+	call.sent, call.again = wire.MessageID{}, "" // each has an id of its own
+	return s.notifyAll(ctx, h, a.To, payload), nil
 }
 
-// notifyAll tells several peers something and returns a receipt for each. If the daemon forgets the
-// parent meanwhile, only those are told again who were not told. The error says that nobody was told.
-func (s *Server) notifyAll(ctx context.Context, h head, to recipients, payload wire.Payload) ([]client.Receipt, error) {
-	var receipts []client.Receipt
-	untold := func(r client.Receipt) bool { return r.Error != nil && isParentUnknown(r.Error) }
-	_, err := sendWith(ctx, s, h, func(h client.Head) (struct{}, error) {
-		got, err := s.Daemon.NotifyAll(ctx, client.NotifyParams{Head: h, To: client.ToAll(to...), Payload: payload})
-		if err != nil {
-			return struct{}{}, err
-		}
-		receipts, to = append(slices.DeleteFunc(receipts, untold), got...), nil
-		for _, r := range got {
-			if untold(r) {
-				to, err = append(to, r.To), r.Error
+// parallelNotices bounds the peers of one call that are told something at the same time.
+const parallelNotices = 16
+
+// notifyAll tells several peers something, each by a message of its own, and says for each what became of
+// it. It has failed if nobody was told.
+func (s *Server) notifyAll(ctx context.Context, h head, to recipients, payload wire.Payload) *result {
+	rows := make([]sentTo, len(to))
+	var g errgroup.Group
+	g.SetLimit(parallelNotices)
+	for i, name := range to {
+		g.Go(func() error {
+			own := h
+			own.ID = wire.NewMessageID()
+			row := sentTo{To: name, ID: own.ID}
+			receipt, err := s.notify(ctx, own, name, payload)
+			if err != nil {
+				row.Error = s.newFailure(ctx, err, describeRepeat("acp_notify to "+client.Line(cutText(name, 100))+" alone,", own.ID))
+			} else {
+				row.State = receipt.State
 			}
-		}
-		return struct{}{}, err
-	})
-	if len(receipts) == 0 {
-		return nil, err
+			rows[i] = row
+			return nil
+		})
 	}
-	for i, r := range receipts {
-		if untold(r) {
-			receipts[i] = client.Receipt{To: r.To, Error: kinds.AsError(err)}
+	g.Wait()
+	r := &result{State: "sent", Detail: map[string]any{"receipts": rows}}
+	var text strings.Builder
+	told := false
+	for _, row := range rows {
+		if row.Error != nil {
+			fmt.Fprintf(&text, "%s: %s: %s. %s\n", client.Line(row.To), row.Error.Code, row.Error.Message, row.Error.Remedy)
+			continue
 		}
+		told = true
+		fmt.Fprintf(&text, "%s: %s, id %s\n", client.Line(row.To), row.State, row.ID)
 	}
-	return receipts, nil
+	if !told {
+		r.State, r.Error = "", rows[0].Error
+	}
+	r.Text = text.String()
+	return r
 }
 
-func (s *Server) describeReceipts(ctx context.Context, h head, receipts []client.Receipt) (*result, error) {
-	var all []sentTo
-	var text strings.Builder
-	var failed error
-	n := 0
-	for _, r := range receipts {
-		row := sentTo{To: r.To, ID: r.ID, State: r.State}
-		if r.Error != nil {
-			failed = s.explainGuess(ctx, h, r.Error)
-			row.Error = s.newFailedResult(ctx, failed, r.ID).Error
-			fmt.Fprintf(&text, "%s: %s: %s. %s\n", client.Line(r.To), row.Error.Code, row.Error.Message, row.Error.Remedy)
-		} else {
-			n++
-			fmt.Fprintf(&text, "%s: %s, id %s\n", client.Line(r.To), r.State, r.ID)
-		}
-		all = append(all, row)
-	}
-	if n == 0 && failed != nil {
-		return nil, failed
-	}
-	return &result{State: "sent", Detail: map[string]any{"receipts": all}, Text: text.String()}, nil
+// notify tells one peer something.
+func (s *Server) notify(ctx context.Context, h head, to string, payload wire.Payload) (*client.Receipt, error) {
+	return sendWith(ctx, s, h, func(h client.Head) (*client.Receipt, error) {
+		return s.Daemon.Notify(ctx, client.NotifyParams{Head: h, To: client.To(to), Payload: payload})
+	})
 }
 
 func describeReceipt(state client.ReceiptState) string {

@@ -142,13 +142,18 @@ func (s *Server) newHead(call *toolCall, id, about, thread string) (h head, err 
 		}
 		h.named = true
 	}
-	call.sent = h.ID
+	call.sent, call.again = h.ID, describeRepeat(call.tool.name, h.ID)
 	return h, nil
 }
 
-// sendWith calls send with the head of a call, and notes what later calls follow from. If the daemon does not know the parent any more, and
-// the model did not name it, it calls send again with the message that this program works for, and then
-// without a parent.
+// describeRepeat says which call of a tool repeats what was sent under an id.
+func describeRepeat(tool string, id wire.MessageID) string {
+	return tool + " again with id " + id.String()
+}
+
+// sendWith calls send with the head of a call, and notes what later calls follow from. If the daemon does
+// not know the parent any more, and the model did not name it, it calls send again with the message that
+// this program works for, and then without a parent.
 func sendWith[R any](ctx context.Context, s *Server, h head, send func(client.Head) (R, error)) (R, error) {
 	switch {
 	case h.user:

@@ -52,20 +52,7 @@ func (d *fakeDaemon) countHops() *hopCounter {
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if !n.To.List {
-			return send(&n)
-		}
-		var receipts []client.Receipt
-		for _, to := range n.To.Names {
-			one := n
-			one.To = client.To(to)
-			receipt, err := send(&one)
-			if err != nil {
-				receipt = &client.Receipt{To: to, ID: wire.NewMessageID(), Error: kinds.AsError(err)}
-			}
-			receipts = append(receipts, *receipt)
-		}
-		return receipts, nil
+		return send(&n)
 	})
 	return c
 }

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"crypto/sha256"
 	"slices"
 	"strings"
 	"sync"
@@ -78,6 +79,39 @@ func (m *replyMemory) keysOf(id wire.MessageID) []messageKey {
 	return m.shown.keysOf(func(key messageKey) bool { return key.id == id })
 }
 
+// replyIDs knows under which ids replies were sent. The same reply to the same message has the same id, so
+// that it takes effect once, however often the model sends it. Another text is another message.
+type replyIDs struct {
+	mu  sync.Mutex
+	ids memory[replyKey, wire.MessageID]
+}
+
+type replyKey struct {
+	to      messageKey // the message that is replied to
+	content [sha256.Size]byte
+}
+
+// find returns the id of a reply, a new one if the reply is new.
+func (m *replyIDs) find(to messageKey, content wire.Payload) wire.MessageID {
+	key := replyKey{to, sha256.Sum256(content)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ids.most = maxRemembered
+	id, ok := m.ids.get(key)
+	if !ok {
+		id = wire.NewMessageID()
+	}
+	m.ids.keep(key, id)
+	return id
+}
+
+// forget makes the next reply of that content a new one.
+func (m *replyIDs) forget(to messageKey, content wire.Payload) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ids.forget(replyKey{to, sha256.Sum256(content)})
+}
+
 // findMessage returns which message of that id the model means, by the sender that it names: zero
 // if the session was shown none. If several are meant, or none is of that sender, it returns an error
 // that names the senders: the answer to one of them is not for the others.
@@ -128,6 +162,7 @@ func (s *Server) callReply(ctx context.Context, call *toolCall) (*result, error)
 	if err != nil {
 		return nil, err
 	}
+	call.again = "acp_reply again with the same arguments (another text is another message)"
 	return s.reply(ctx, id, &a)
 }
 
@@ -231,9 +266,7 @@ func (s *Server) sendBack(ctx context.Context, key messageKey, way replyWay, a *
 	if err != nil {
 		return nil, err
 	}
-	receipt, err := sendWith(ctx, s, head{Head: client.Head{ID: wire.NewMessageID(), Parent: key.id}}, func(h client.Head) (*client.Receipt, error) {
-		return s.Daemon.Notify(ctx, client.NotifyParams{Head: h, To: client.To(way.to), Payload: payload})
-	})
+	receipt, err := s.notify(ctx, head{Head: client.Head{ID: s.replyIDs.find(key, payload), Parent: key.id}}, way.to, payload)
 	if err != nil {
 		return nil, err
 	}

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/wire"
 )
 
 // report is a message that reports on a delegation, and how it is sent.
@@ -32,6 +29,7 @@ func (s *Server) reportOn(ctx context.Context, r *openRequest, a *replyArguments
 		if err != nil {
 			return nil, err
 		}
+		s.replyIDs.forget(keyOf(&r.Envelope), what.params.Payload) // the same may be said again later
 		return &result{State: string(receipt.State), ID: r.ID, From: r.Name, Text: "It is reported. The delegation goes on."}, nil
 	}
 	pending := &result{State: "pending", ID: r.ID, From: r.Name}
@@ -96,29 +94,28 @@ func (s *Server) noteLateRefusal(r *openRequest, err error) {
 
 // newReport returns the message by which the model reports on a delegation.
 func (s *Server) newReport(r *openRequest, a *replyArguments) (*report, error) {
-	what := &report{client.ResultParams{Head: client.Head{ID: wire.NewMessageID()}, Ref: r.ID}, s.Daemon.SendResult}
-	var err error
+	send, kind, payload := s.Daemon.SendResult, kinds.KindResult, any(newResult(a))
 	if a.Status == replyRefused {
-		what.send = s.Daemon.SendError
-		what.params.Payload, err = newPayload(kinds.KindError, kinds.NewDeclined(a.Text))
-		return what, err
+		send, kind, payload = s.Daemon.SendError, kinds.KindError, kinds.NewDeclined(a.Text)
 	}
-	payload := struct {
-		Status   string         `json:"status"`
-		Outcome  string         `json:"outcome"`
-		Data     jsontext.Value `json:"data,omitzero"`
-		Error    string         `json:"error,omitzero"`
-		Progress *float64       `json:"progress,omitzero"`
-		Message  string         `json:"message,omitzero"`
-	}{Status: a.Status, Outcome: a.Text, Data: a.Data}
+	content, err := newPayload(kind, payload)
+	if err != nil {
+		return nil, err
+	}
+	id := s.replyIDs.find(keyOf(&r.Envelope), content)
+	return &report{client.ResultParams{Head: client.Head{ID: id}, Ref: r.ID, Payload: content}, send}, nil
+}
+
+// newResult returns a partial or final result.
+func newResult(a *replyArguments) *kinds.Result {
+	r := &kinds.Result{Status: a.Status, Outcome: a.Text, Data: a.Data}
 	switch a.Status {
 	case replyFailed:
-		payload.Error = string(kinds.Internal)
+		r.Error = new(string(kinds.Internal))
 	case replyPartial:
-		payload.Progress, payload.Message = a.Progress, cutText(a.Text, 1024)
+		r.Progress, r.Message = a.Progress, cutText(a.Text, 1024)
 	}
-	what.params.Payload, err = newPayload(kinds.KindResult, &payload)
-	return what, err
+	return r
 }
 
 // sendPatiently sends a report until the peer has it, refuses it, or ctx ends. It repeats it under

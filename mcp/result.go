@@ -162,20 +162,39 @@ var remedies = map[kinds.Code]string{
 	kinds.IdentityConflict:    "Two programs show one identity. Tell your user.",
 }
 
-// newFailedResult makes the result of a tool that failed. id names the message that was to be
-// sent, zero if there was none. What a peer says is shown as a peer's text.
-func (s *Server) newFailedResult(ctx context.Context, err error, id wire.MessageID) *result {
+// newFailedResult makes the result of a tool that failed. id names the message that was to be sent, zero
+// if there was none, and again says which call repeats it, "" if that does no harm. What a peer says is
+// shown as a peer's text.
+func (s *Server) newFailedResult(ctx context.Context, err error, id wire.MessageID, again string) *result {
+	e, f := kinds.AsError(err), s.newFailure(ctx, err, again)
+	r := &result{ID: id, Error: f}
+	if e.From == "" {
+		r.Text = fmt.Sprintf("%s: %s\n%s", f.Code, f.Message, f.Remedy)
+		return r
+	}
+	f.Message += "; its words are in text"
+	who, name := s.names.find(ctx, s, e.From)
+	shown := *e
+	shown.From, shown.Details, shown.Message = "", nil, cutText(e.Message, 2000)
+	r.Text = fmt.Sprintf("%s, from %s: %s\n%s", f.Code, name, f.Remedy, client.RenderPeerMessage(client.PeerMessage{
+		Peer: name, ID: who, Kind: kinds.KindError, Message: id, Payload: kinds.EncodePayload(&shown), Answer: "It needs no answer.",
+	}))
+	return r
+}
+
+// newFailure describes an error for the model, without the words of a peer.
+func (s *Server) newFailure(ctx context.Context, err error, again string) *failure {
 	e := kinds.AsError(err)
 	code := nameCode(e.Code)
 	f := &failure{
 		Code: code, Message: client.Line(cutText(e.Message, 500)), Remedy: cmp.Or(remedies[code], "Tell your user."),
 		Retryable: e.Retryable, RetryAfterMS: e.RetryAfterMS, Delivered: e.Delivered(),
 	}
-	switch unknown := f.Delivered == kinds.DeliveredUnknown && !id.IsZero(); {
+	switch unknown := f.Delivered == kinds.DeliveredUnknown && again != ""; {
 	case unknown && code == kinds.NoAgent:
-		f.Remedy = "The agent there ended before it answered, and may have begun. When one is there again, call again with id " + id.String() + ", so that it takes effect once."
+		f.Remedy = "The agent there ended before it answered, and may have begun. When one is there again, call " + again + ", so that it takes effect once."
 	case unknown:
-		f.Remedy += " It may have arrived: call again with id " + id.String() + ", so that it takes effect once."
+		f.Remedy += " It may have arrived: call " + again + ", so that it takes effect once."
 	}
 	if f.RetryAfterMS > 0 {
 		f.Remedy += fmt.Sprintf(" Wait %s.", (time.Duration(f.RetryAfterMS) * time.Millisecond).Round(time.Second/10))
@@ -183,22 +202,15 @@ func (s *Server) newFailedResult(ctx context.Context, err error, id wire.Message
 	if guess, ok := errors.AsType[*guessError](err); ok {
 		f.Remedy = guess.remedy
 	}
-	r := &result{ID: id, Error: f}
 	if e.From == "" {
-		r.Text = fmt.Sprintf("%s: %s\n%s", f.Code, f.Message, f.Remedy)
-		return r
+		return f
 	}
-	who, name := s.names.find(ctx, s, e.From)
-	f.From, f.Message = name, name+" refused it, or failed; its words are in text"
+	_, f.From = s.names.find(ctx, s, e.From)
+	f.Message = f.From + " refused it, or failed"
 	if e.IsDeclined() {
-		f.Message, f.Remedy = name+": the agent there declined; its words are in text", "The agent there declined: read why, and tell your user."
+		f.Message, f.Remedy = f.From+": the agent there declined", "The agent there declined: read why, and tell your user."
 	}
-	shown := *e
-	shown.From, shown.Details, shown.Message = "", nil, cutText(e.Message, 2000)
-	r.Text = fmt.Sprintf("%s, from %s: %s\n%s", f.Code, name, f.Remedy, client.RenderPeerMessage(client.PeerMessage{
-		Peer: name, ID: who, Kind: kinds.KindError, Message: id, Payload: kinds.EncodePayload(&shown), Answer: "It needs no answer.",
-	}))
-	return r
+	return f
 }
 
 // nameCode returns a code as it may stand outside of a cover. A peer's is a text of that peer's

@@ -54,6 +54,7 @@ type Server struct {
 	seen     seenMessages
 	notices  noticeQueue
 	replies  replyMemory
+	replyIDs replyIDs
 	agent    attachment
 	timing   timing
 }

@@ -58,7 +58,6 @@ func (s *Server) callTask(ctx context.Context, call *toolCall) (*result, error) 
 		return s.describeTask(ctx, task, a.Page, true)
 	case "cancel":
 		h := head{Head: client.Head{ID: wire.NewMessageID(), Parent: s.Parent}}
-		call.sent = h.ID
 		answer, err := sendWith(ctx, s, h, func(h client.Head) (*client.CancelAnswer, error) {
 			return s.Daemon.Cancel(ctx, client.CancelParams{Head: h, Ref: id, Payload: kinds.EncodePayload(&kinds.Cancel{Reason: a.Reason})})
 		})
@@ -80,6 +79,7 @@ func explainUnknownTask(err error) error {
 
 // workOnCall does what the model wants of a query.
 func (s *Server) workOnCall(ctx context.Context, call *toolCall, c *keptCall, a *taskArguments) (*result, error) {
+	call.sent, call.again = c.id, describeRepeat("acp_query", c.id)
 	switch a.Do {
 	case "cancel":
 		if c.isOver() {

@@ -37,6 +37,7 @@ type toolCall struct {
 	request *sdk.CallToolRequest
 	tool    *tool
 	sent    wire.MessageID // of what was sent on behalf of the call; zero: nothing yet
+	again   string         // which call repeats it, so that it takes effect once: "acp_query again with id …"
 }
 
 // tools are all tools. What they tell takes 6,000 bytes at most.
@@ -113,7 +114,7 @@ func (s *Server) newToolHandler(t *tool) sdk.ToolHandler {
 		call := &toolCall{request: request, tool: t}
 		r, err := s.runTool(ctx, call)
 		if err != nil {
-			r = s.newFailedResult(ctx, err, call.sent)
+			r = s.newFailedResult(ctx, err, call.sent, call.again)
 		}
 		s.addOutlook(ctx, r)
 		return r.encode(), nil

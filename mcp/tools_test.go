@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -138,7 +139,13 @@ func TestAPeersCodeIsItsText(t *testing.T) {
 		d.answer(method, refusal)
 	}
 	d.answer(client.MethodTasks, &client.Tasks{})
-	d.answer(client.MethodNotify, []client.Receipt{{To: "desk", State: client.Handed}, {To: "shelf", Error: refusal}})
+	d.handleMethod(client.MethodNotify, func(_ context.Context, r *jsonrpc.Request) (any, error) {
+		var n client.NotifyParams
+		if err := r.ReadParams(&n); err != nil || n.To.Names[0] == "shelf" {
+			return nil, cmp.Or(err, error(refusal))
+		}
+		return &client.Receipt{State: client.Handed}, nil
+	})
 	d.answer(client.MethodCancel, &client.CancelAnswer{Ref: wire.MessageID{9}, Payload: kinds.EncodePayload(&kinds.Ack{Code: code})})
 	for _, c := range []struct {
 		tool string

@@ -1,0 +1,96 @@
+package mcp
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// errPerhaps is the error of a message that may have arrived.
+var errPerhaps = kinds.Errorf(kinds.Unreachable, "no answer").WithDelivered(kinds.DeliveredUnknown)
+
+// The same reply to the same message has the same id, and takes effect once. Another text is another
+// message.
+func TestARepeatedReplyIsOneMessage(t *testing.T) {
+	d := newFakeDaemon(t)
+	p, _ := attachedProgram(t, d, &Server{})
+	one, two := heldNotice(1, "one"), heldNotice(2, "two")
+	d.inboxOf(one, two)
+	ids := make(chan wire.MessageID, 9)
+	d.handleMethod(client.MethodNotify, func(_ context.Context, r *jsonrpc.Request) (any, error) {
+		var n client.NotifyParams
+		if err := r.ReadParams(&n); err != nil {
+			return nil, err
+		}
+		ids <- n.ID
+		return nil, errPerhaps
+	})
+	p.must("shown", "acp_inbox", nil)
+	reply := func(to client.HeldMessage, text string) wire.MessageID {
+		t.Helper()
+		r := p.fails(kinds.Unreachable, "acp_reply", args{"id": to.Envelope.ID.String(), "text": text})
+		if !strings.Contains(r.Error.Remedy, "call acp_reply again with the same arguments") {
+			t.Errorf("%s", r.said)
+		}
+		return await.Receive(t, "a reply", ids)
+	}
+	first := reply(one, "Thanks.")
+	if other := reply(one, "No thanks."); other == first {
+		t.Error("another text has the same id")
+	}
+	if other := reply(two, "Thanks."); other == first {
+		t.Error("a reply to another message has the same id")
+	}
+	if again := reply(one, "Thanks."); again != first {
+		t.Errorf("repeated as %s, first %s", again, first)
+	}
+}
+
+// A partial result that may have arrived is repeated under the same id. One that has arrived may be
+// reported again.
+func TestARepeatedPartialResultIsOneMessage(t *testing.T) {
+	d := newFakeDaemon(t)
+	p, agent := attachedProgram(t, d, &Server{})
+	in := openDelegation(t, p, agent)
+	partial := args{"id": in.ID.String(), "text": "Half.", "status": "partial"}
+	ids := make(chan wire.MessageID, 9)
+	d.handleMethod(client.MethodResult, func(_ context.Context, r *jsonrpc.Request) (any, error) {
+		var p client.ResultParams
+		if err := r.ReadParams(&p); err != nil {
+			return nil, err
+		}
+		ids <- p.ID
+		return nil, errPerhaps
+	})
+	p.fails(kinds.Unreachable, "acp_reply", partial)
+	first := await.Receive(t, "a partial result", ids)
+	reports := d.takeReports()
+	for _, same := range []bool{true, false} {
+		p.must("handed", "acp_reply", partial)
+		if got := await.Receive(t, "a partial result", reports); (got.ID == first) != same {
+			t.Errorf("it is sent as %s, first %s", got.ID, first)
+		}
+	}
+}
+
+// The error of a query that may have arrived says how acp_query repeats it, also if acp_task tells of it.
+// A cancellation has no id to repeat it by.
+func TestTasksSayHowToRepeat(t *testing.T) {
+	d := newFakeDaemon(t)
+	p := startProgram(t, d, &Server{})
+	d.answer(client.MethodQuery, errPerhaps)
+	d.answer(client.MethodCancel, errPerhaps)
+	id := p.fails(kinds.Unreachable, "acp_query", args{"to": "desk", "question": "?"}).ID
+	if r := p.fails(kinds.Unreachable, "acp_task", args{"id": id.String()}); !strings.Contains(r.Error.Remedy, "call acp_query again with id "+id.String()) {
+		t.Errorf("%s", r.said)
+	}
+	if r := p.fails(kinds.Unreachable, "acp_task", args{"id": wire.NewMessageID().String(), "do": "cancel"}); strings.Contains(r.said, "with id") {
+		t.Errorf("%s", r.said)
+	}
+}
