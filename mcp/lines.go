@@ -3,6 +3,7 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/acpd/acpd/internal/jsonscan"
 )
@@ -196,6 +198,28 @@ func refuseBatch(line []byte) string {
 		return refuse(lineCall{}, codeInvalid, why)
 	}
 	return all.String()
+}
+
+// codedTransport gives the errors of the SDK a code: it has none for a request before `initialize`, and
+// for a second `initialize`.
+type codedTransport struct{ sdk.Transport }
+
+// Connect opens the connection.
+func (t codedTransport) Connect(ctx context.Context) (sdk.Connection, error) {
+	conn, err := t.Transport.Connect(ctx)
+	return codedConn{conn}, err
+}
+
+type codedConn struct{ sdk.Connection }
+
+// Write writes a message.
+func (c codedConn) Write(ctx context.Context, message jsonrpc.Message) error {
+	if r, ok := message.(*jsonrpc.Response); ok && r.Error != nil {
+		if _, coded := errors.AsType[*jsonrpc.Error](r.Error); !coded {
+			message = &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: codeInvalid, Message: r.Error.Error()}}
+		}
+	}
+	return c.Connection.Write(ctx, message)
 }
 
 // lockedWriter lets the SDK and a [lineReader] write lines in turn.

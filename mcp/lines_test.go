@@ -23,8 +23,16 @@ type lineProgram struct {
 
 const beginsSession = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
 
-// startLineProgram serves a program until close.
+// startLineProgram serves a program, which has begun its session, until close.
 func startLineProgram(t testing.TB, socket string) *lineProgram {
+	t.Helper()
+	p := startLines(t, socket)
+	p.send(beginsSession, `"id":1`)
+	return p
+}
+
+// startLines serves a program that has said nothing yet, until close.
+func startLines(t testing.TB, socket string) *lineProgram {
 	t.Helper()
 	s := &Server{Daemon: &client.Client{Socket: socket, Patience: 5 * time.Second}, Log: t.Logf}
 	in, write := io.Pipe()
@@ -39,7 +47,6 @@ func startLineProgram(t testing.TB, socket string) *lineProgram {
 			p.lines <- lines.Text()
 		}
 	}()
-	p.send(beginsSession, `"id":1`)
 	return p
 }
 
@@ -107,6 +114,19 @@ func TestBadLinesEndNothing(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	p.send(`{"jsonrpc":"2.0","id":3,"method":"ping"}`, `"id":3`)
+	p.close()
+}
+
+// A request that is not in order is answered with a code of JSON-RPC, and the session can begin after it.
+func TestRequestsOutOfOrderGetACode(t *testing.T) {
+	p := startLines(t, newFakeDaemon(t).path)
+	p.send(`{"jsonrpc":"2.0","id":"a","method":"tools/list"}`, `"id":"a","error":{"code":-32600,"message":"method \"tools/list\" is invalid during session initialization"`)
+	p.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"acp_peers"}}`, `"id":2,"error":{"code":-32600`)
+	p.send(`{"jsonrpc":"2.0","id":3,"method":"initialize","params":7}`, `"id":3,"error":{"code":-32600`)
+	p.send(beginsSession, `"id":1,"result"`)
+	p.send(beginsSession, `"id":1,"error":{"code":-32600`)
+	p.send(`{"jsonrpc":"2.0","id":4,"method":"nope"}`, `"id":4,"error":{"code":-32601`)
+	p.send(`{"jsonrpc":"2.0","id":5,"method":"ping"}`, `"id":5,"result"`)
 	p.close()
 }
 

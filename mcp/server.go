@@ -119,7 +119,8 @@ func (s *Server) Serve(ctx context.Context, transport sdk.Transport) error {
 // does what [Server.Serve] does. A line that is no message is answered with an error.
 func (s *Server) ServeStreams(ctx context.Context, in io.Reader, out io.Writer) error {
 	w := &lockedWriter{out: out}
-	return s.Serve(ctx, &sdk.IOTransport{Reader: io.NopCloser(newLineReader(in, w)), Writer: nopCloser{w}, MaxLineLength: maxLine + 1})
+	lines := &sdk.IOTransport{Reader: io.NopCloser(newLineReader(in, w)), Writer: nopCloser{w}, MaxLineLength: maxLine + 1}
+	return s.Serve(ctx, codedTransport{lines})
 }
 
 // maxLine bounds a message of the program's, in bytes.
