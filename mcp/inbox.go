@@ -65,6 +65,8 @@ func (s *Server) callInbox(ctx context.Context, call *toolCall) (*result, error)
 	}
 	switch {
 	case len(page.rows) > 0 || page.named > 0:
+	case !filter.id.IsZero() && said != "": // the call has done something
+		page.text.WriteString(filter.id.String() + " is not in the inbox.")
 	case !filter.id.IsZero():
 		return nil, kinds.Errorf(kinds.NotFound, "%s is not in the inbox", filter.id)
 	case !filter.from.IsZero():

@@ -230,4 +230,7 @@ func TestAnAckNamesWhatItKeeps(t *testing.T) {
 		t.Errorf("%d bytes: %s", len(r.said), r.said)
 	}
 	p.fails(kinds.Invalid, "acp_inbox", args{"ack": append(ids, gone.String())})
+	if r := p.must("shown", "acp_inbox", args{"ack": []string{gone.String()}, "id": gone.String()}); !strings.HasPrefix(r.said, "0 of 1 removed.") || !strings.Contains(r.said, gone.String()+" is not in the inbox.") {
+		t.Errorf("%s", r.said)
+	}
 }

@@ -8,9 +8,11 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// memory keeps the values that were kept last, so many at most.
+// maxRemembered bounds each memory.
+const maxRemembered = 256
+
+// memory keeps the values that were kept last, maxRemembered at most.
 type memory[K comparable, V any] struct {
-	most   int
 	values map[K]V
 	order  []K // the oldest first
 }
@@ -20,7 +22,7 @@ func (m *memory[K, V]) keep(k K, v V) {
 	if m.values == nil {
 		m.values = make(map[K]V)
 	}
-	if len(m.order) >= m.most {
+	if len(m.order) >= maxRemembered {
 		delete(m.values, m.order[0])
 		m.order = m.order[1:]
 	}
@@ -50,9 +52,6 @@ func (m *memory[K, V]) forget(k K) {
 	}
 }
 
-// maxShown bounds each memory of messages that were shown.
-const maxShown = 256
-
 // messageKey names a message. Its id alone does not, as its sender has chosen it, and another peer
 // can choose the same.
 type messageKey struct {
@@ -66,32 +65,27 @@ func keyOf(e *wire.Envelope) messageKey { return messageKey{e.From, e.ID} }
 // model knows of them, and is not told again that they have come.
 type seenMessages struct {
 	mu   sync.Mutex
-	keys map[messageKey]struct{}
+	keys memory[messageKey, struct{}]
 }
 
 // add notes that messages were shown. If they are all that there are, it forgets the others.
 func (m *seenMessages) add(keys []messageKey, all bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.keys == nil || all || len(m.keys) > maxShown {
-		m.keys = make(map[messageKey]struct{})
+	if all {
+		m.keys = memory[messageKey, struct{}]{}
 	}
 	for _, key := range keys {
-		m.keys[key] = struct{}{}
+		m.keys.keep(key, struct{}{})
 	}
 }
 
 // keysOf returns which messages that were shown have that id, those of a peer alone unless from is
 // zero.
-func (m *seenMessages) keysOf(id wire.MessageID, from identity.ID) (keys []messageKey) {
+func (m *seenMessages) keysOf(id wire.MessageID, from identity.ID) []messageKey {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for key := range m.keys {
-		if key.id == id && (from.IsZero() || key.from == from) {
-			keys = append(keys, key)
-		}
-	}
-	return keys
+	return m.keys.keysOf(func(key messageKey) bool { return key.id == id && (from.IsZero() || key.from == from) })
 }
 
 // remove forgets messages that wait no more.
@@ -99,14 +93,14 @@ func (m *seenMessages) remove(keys ...messageKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, key := range keys {
-		delete(m.keys, key)
+		m.keys.forget(key)
 	}
 }
 
 func (m *seenMessages) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.keys)
+	return len(m.keys.order)
 }
 
 // noticeQueue holds lines for the model that go with the next result.

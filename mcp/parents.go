@@ -36,7 +36,6 @@ type showing struct {
 func (p *parentMemory) note(key messageKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.shown.most = maxShown
 	s, again := p.shown.get(key)
 	_, woke := p.woke.get(key)
 	p.woke.forget(key)
@@ -53,7 +52,6 @@ func (p *parentMemory) noteWake(key messageKey) (first bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, woke := p.woke.get(key)
-	p.woke.most = maxRemembered
 	p.woke.keep(key, struct{}{})
 	return !woke
 }

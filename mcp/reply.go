@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"slices"
@@ -62,7 +63,6 @@ func (m *replyMemory) keepQuestion(key messageKey) { m.keep(key, replyWay{questi
 func (m *replyMemory) keep(key messageKey, way replyWay) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.shown.most = maxShown
 	m.shown.keep(key, way)
 }
 
@@ -96,7 +96,6 @@ func (m *replyIDs) find(to messageKey, content wire.Payload) wire.MessageID {
 	key := replyKey{to, sha256.Sum256(content)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ids.most = maxRemembered
 	id, ok := m.ids.get(key)
 	if !ok {
 		id = wire.NewMessageID()
@@ -174,10 +173,8 @@ func (s *Server) ReplyTo(ctx context.Context, id wire.MessageID, text string) er
 }
 
 func (s *Server) reply(ctx context.Context, id wire.MessageID, a *replyArguments) (*result, error) {
-	switch {
-	case a.Status == "":
-		a.Status = replyCompleted
-	case !strings.Contains(" completed failed refused partial ", " "+a.Status+" "):
+	a.Status = cmp.Or(a.Status, replyCompleted)
+	if !slices.Contains([]string{replyCompleted, replyFailed, replyRefused, replyPartial}, a.Status) {
 		return nil, kinds.Errorf(kinds.Invalid, "status: expected completed, failed, refused or partial")
 	}
 	if a.Progress != nil && (a.Status != replyPartial || *a.Progress < 0 || *a.Progress > 1) {

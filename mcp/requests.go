@@ -44,13 +44,9 @@ type outcome struct {
 	err     error
 }
 
-// maxRemembered bounds each memory of what has ended.
-const maxRemembered = 64
-
 func (t *requestTable) init() {
 	t.open = make(map[messageKey]*openRequest)
 	t.added = make(chan struct{})
-	t.ended.most = maxRemembered
 }
 
 // add adds a request. One that comes again while it is open is the same request. The error is no_agent

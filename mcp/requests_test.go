@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
@@ -70,7 +72,9 @@ func TestQueriesWaitForAReply(t *testing.T) {
 	if r.Unread == nil || *r.Unread != 1 {
 		t.Errorf("unread: %v", r.Unread)
 	}
-	p.fails(kinds.Invalid, "acp_reply", args{"id": in.ID.String(), "text": "x", "status": "partial"})
+	for _, status := range []string{"partial", "failed refused", " "} {
+		p.fails(kinds.Invalid, "acp_reply", args{"id": in.ID.String(), "text": "x", "status": status})
+	}
 	p.must("answered", "acp_reply", args{"id": in.ID.String(), "text": "Yes.", "data": args{"sure": true}})
 	if got := await.Receive(t, "the answer", end); got.err != nil || string(got.answer) != `{"data":{"sure":true},"summary":"Yes."}` {
 		t.Errorf("answer: %s, %v", got.answer, got.err)
@@ -421,6 +425,33 @@ func TestARefusalIsToldAsOne(t *testing.T) {
 	d.answer(client.MethodTask, task)
 	if r := p.must("refused", "acp_task", args{"id": task.ID.String()}); !strings.HasPrefix(r.said, "The delegation was refused. The agent there declined it.") {
 		t.Errorf("a delegation: %s", r.said)
+	}
+}
+
+// What a result was to tell beside is not lost with a call that the program gives up.
+func TestNoticesOutlastACallThatIsGivenUp(t *testing.T) {
+	d := newFakeDaemon(t)
+	p, agent := attachedProgram(t, d, &Server{})
+	in := openDelegation(t, p, agent)
+	ctx, giveUp := context.WithCancel(t.Context())
+	began, ended := make(chan struct{}), make(chan struct{})
+	d.handleMethod(client.MethodSession, func(ctx context.Context, _ *jsonrpc.Request) (any, error) {
+		close(began)
+		<-ctx.Done()
+		close(ended)
+		return nil, ctx.Err()
+	})
+	cancel := newInbound(kinds.KindCancel, &kinds.Cancel{})
+	cancel.Ref = &in.ID
+	await.Receive(t, "the ack", ask(t.Context(), agent, cancel))
+	go func() { await.Receive(t, "the result is being made", began); giveUp() }()
+	if r, err := p.callIn(ctx, &sdk.CallToolParams{Name: "acp_peers", Arguments: args{}}); err == nil {
+		t.Fatalf("not given up: %s", r.said)
+	}
+	await.Receive(t, "the result is given up", ended)
+	d.answer(client.MethodSession, &client.SessionState{})
+	if r := p.must("listed", "acp_peers", nil); !strings.Contains(r.said, "has cancelled the delegation "+in.ID.String()) {
+		t.Errorf("%s", r.said)
 	}
 }
 

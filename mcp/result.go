@@ -90,13 +90,12 @@ func (r *result) encode() *sdk.CallToolResult {
 // addOutlook adds what waits for the session, and what its owner should know. The daemon has a
 // moment to say so; a session that is no agent has no messages of its own.
 func (s *Server) addOutlook(ctx context.Context, r *result) {
-	r.Notices = s.notices.take()
 	if err := s.agent.whyNotAttached(); err != nil && r.Error == nil {
 		r.Notices = append(r.Notices, "This session is not attached, so others cannot reach it: "+client.Line(cutText(err.Error(), 300)))
 	}
 	open, unseen := s.requests.count()
 	if s.isAgent() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timing.lookAfter)
+		ctx, cancel := context.WithTimeout(ctx, s.timing.lookAfter)
 		defer cancel()
 		if state, err := twice(ctx, s.Daemon.SessionState); err == nil {
 			r.Unread = new(min(state.Unread+open, client.MaxUnread))
@@ -105,6 +104,9 @@ func (s *Server) addOutlook(ctx context.Context, r *result) {
 				r.Notices = append(r.Notices, client.Line(cutText(line, 300)))
 			}
 		}
+	}
+	if ctx.Err() == nil { // else nobody gets the result
+		r.Notices = append(s.notices.take(), r.Notices...)
 	}
 	if r.Unread == nil && open > 0 {
 		r.Unread = new(min(open, client.MaxUnread))

@@ -44,12 +44,6 @@ func (s *Server) callTask(ctx context.Context, call *toolCall) (*result, error) 
 		return s.workOnCall(ctx, call, c, &a)
 	}
 	switch a.Do {
-	case "", "status", "result":
-		task, err := twice(ctx, func(ctx context.Context) (*client.Task, error) { return s.Daemon.Task(ctx, id) })
-		if err != nil {
-			return nil, explainUnknownTask(err)
-		}
-		return s.describeTask(ctx, task, a.Page, a.Do == "result")
 	case "wait":
 		task, err := s.awaitTask(ctx, call, id, s.timing.wait)
 		if err != nil {
@@ -66,7 +60,11 @@ func (s *Server) callTask(ctx context.Context, call *toolCall) (*result, error) 
 		}
 		return s.describeCancel(ctx, id, answer)
 	}
-	return nil, kinds.Errorf(kinds.Invalid, "do: expected status, wait, result or cancel")
+	task, err := twice(ctx, func(ctx context.Context) (*client.Task, error) { return s.Daemon.Task(ctx, id) })
+	if err != nil {
+		return nil, explainUnknownTask(err)
+	}
+	return s.describeTask(ctx, task, a.Page, a.Do == "result")
 }
 
 // explainUnknownTask says why a task may not be known.
@@ -87,16 +85,17 @@ func (s *Server) workOnCall(ctx context.Context, call *toolCall, c *keptCall, a 
 		}
 		c.cancel()
 		<-c.done
+		if c.err == nil {
+			return s.describeCall(ctx, c, 1) // the answer was faster
+		}
 		return &result{State: "cancelled", ID: c.id, Text: "The query was withdrawn."}, nil
 	case "wait":
 		return s.awaitCall(ctx, call, c)
-	case "", "status", "result":
-		if c.isOver() {
-			return s.describeCall(ctx, c, a.Page)
-		}
-		return s.newPendingResult(c.id, c.to, "The answer"), nil
 	}
-	return nil, kinds.Errorf(kinds.Invalid, "do: expected status, wait, result or cancel")
+	if c.isOver() {
+		return s.describeCall(ctx, c, a.Page)
+	}
+	return s.newPendingResult(c.id, c.to, "The answer"), nil
 }
 
 func (s *Server) describeCancel(ctx context.Context, id wire.MessageID, answer *client.CancelAnswer) (*result, error) {

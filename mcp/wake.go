@@ -183,7 +183,6 @@ func (t *readingTable) begin(e *wire.Envelope) (read <-chan struct{}, done func(
 func (t *readingTable) end(key messageKey, ts uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.read.most = maxShown
 	t.read.keep(key, ts)
 	for _, read := range t.open[key] {
 		close(read)
