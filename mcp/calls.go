@@ -47,21 +47,12 @@ func (s *Server) beginCall(id wire.MessageID, to string, ask func(context.Contex
 	c := &keptCall{id: id, to: to, begun: time.Now(), cancel: cancel, done: make(chan struct{})}
 	t.mu.Lock()
 	t.dropOld(s.timing.keep)
-	old := t.calls[id]
-	if old != nil && old.ended.IsZero() || len(t.order) >= maxCalls && !t.dropOldestEnded() {
-		t.mu.Unlock()
-		cancel()
-		if old != nil {
-			return nil, kinds.Errorf(kinds.Invalid, "id: %s is under way already", id)
-		}
-		return nil, kinds.Errorf(kinds.Overloaded, "%d queries are under way, the most there can be", maxCalls)
-	}
-	if old != nil {
-		t.drop(old)
-	}
-	t.calls[id] = c
-	t.order = append(t.order, c)
+	err := t.add(c)
 	t.mu.Unlock()
+	if err != nil {
+		cancel()
+		return nil, err
+	}
 	s.goOn(func(context.Context) {
 		defer cancel()
 		defer func() {
@@ -75,6 +66,22 @@ func (s *Server) beginCall(id wire.MessageID, to string, ask func(context.Contex
 		c.answer, c.err = ask(ctx)
 	})
 	return c, nil
+}
+
+// add keeps a call, in the place of one with its id that has ended. The caller holds mu.
+func (t *callTable) add(c *keptCall) error {
+	if old := t.calls[c.id]; old != nil {
+		if old.ended.IsZero() {
+			return kinds.Errorf(kinds.Invalid, "id: %s is under way already", c.id)
+		}
+		t.drop(old)
+	}
+	if len(t.order) >= maxCalls && !t.dropOldestEnded() {
+		return kinds.Errorf(kinds.Overloaded, "%d queries are under way, the most there can be", maxCalls)
+	}
+	t.calls[c.id] = c
+	t.order = append(t.order, c)
+	return nil
 }
 
 // findCall returns a call that is kept, or nil.
@@ -133,11 +140,4 @@ func (t *callTable) drop(c *keptCall) {
 }
 
 // isOver reports whether the call has ended.
-func (c *keptCall) isOver() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
+func (c *keptCall) isOver() bool { return isClosed(c.done) }

@@ -46,7 +46,8 @@ func (p *petnames) of(ctx context.Context, s *Server, id identity.ID) string {
 	return id.Label()
 }
 
-// refresh asks the daemon for the petnames, unless they are fresh and enough says that they do.
+// refresh asks the daemon for the petnames, unless they are fresh and enough says that they suffice.
+// It calls enough with p locked.
 func (p *petnames) refresh(ctx context.Context, s *Server, enough func() bool) {
 	p.mu.Lock()
 	fresh := time.Since(p.asked) < namesFor && enough()

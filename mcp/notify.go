@@ -7,17 +7,12 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
-
-func newProgress(token any, seconds float64, message string) *sdk.ProgressNotificationParams {
-	return &sdk.ProgressNotificationParams{ProgressToken: token, Progress: seconds, Message: message}
-}
 
 type notifyArguments struct {
 	To         recipients     `json:"to"`

@@ -19,10 +19,8 @@ type peersArguments struct {
 	Page int    `json:"page"`
 }
 
-const (
-	parallelDiscovers = 16
-	discoverPatience  = 2 * time.Second
-)
+// discoverPatience is how long a peer has to say what its agents are.
+const discoverPatience = 2 * time.Second
 
 // self says who the session is.
 type self struct {
@@ -97,11 +95,10 @@ func (s *Server) callPeers(ctx context.Context, call *toolCall) (*result, error)
 	return r, nil
 }
 
-// describePeers asks the peers that are connected, all at the same time, what their agents are.
+// describePeers asks the peers of a page that are connected, all at the same time, what their agents are.
 func (s *Server) describePeers(ctx context.Context, peers []client.Peer) []peerRow {
 	rows := make([]peerRow, len(peers))
 	var g errgroup.Group
-	g.SetLimit(parallelDiscovers)
 	for i, p := range peers {
 		rows[i] = peerRow{Name: p.Name, ID: p.ID.Label(), State: p.State, About: "not connected now"}
 		if p.Refuses {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -176,7 +178,9 @@ func (s *Server) tellProgress(ctx context.Context, call *toolCall, begun time.Ti
 	if token == nil {
 		return
 	}
-	call.request.Session.NotifyProgress(ctx, newProgress(token, time.Since(begun).Seconds(), client.Line(cutText(message, 200))))
+	call.request.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
+		ProgressToken: token, Progress: time.Since(begun).Seconds(), Message: client.Line(cutText(message, 200)),
+	})
 }
 
 // newPayload encodes a payload and checks it, so that an error names the argument.
