@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +15,7 @@ import (
 // Bounds of the calls that are kept.
 const (
 	maxCalls     = 64
-	maxCallBytes = 8 << 20 // of answers that are kept
+	maxCallBytes = 8 << 20 // of answers and errors that are kept
 )
 
 // callTable keeps queries that a tool call began, while they are under way and for an hour after
@@ -28,7 +29,7 @@ type callTable struct {
 // keptCall is a query that goes on although no tool call waits for it.
 type keptCall struct {
 	id     wire.MessageID
-	to     string // as the model wrote it
+	to     string // as the model wrote it, as far as it is shown
 	begun  time.Time
 	cancel context.CancelFunc
 	done   chan struct{} // closed when it has ended; then answer and err are set
@@ -44,7 +45,7 @@ func (t *callTable) init() { t.calls = make(map[wire.MessageID]*keptCall) }
 func (s *Server) beginCall(id wire.MessageID, to string, ask func(context.Context) (*client.Answer, error)) (*keptCall, error) {
 	t := &s.calls
 	ctx, cancel := context.WithCancel(s.life)
-	c := &keptCall{id: id, to: to, begun: time.Now(), cancel: cancel, done: make(chan struct{})}
+	c := &keptCall{id: id, to: client.Line(cutText(to, 100)), begun: time.Now(), cancel: cancel, done: make(chan struct{})}
 	t.mu.Lock()
 	t.dropOld(s.timing.keep)
 	err := t.add(c)
@@ -102,7 +103,18 @@ func (s *Server) listCalls() []*keptCall {
 	return all
 }
 
-// dropOld drops what has ended long ago, and the oldest of what has ended if their answers take
+// size returns what the outcome of a call takes, in bytes. It has ended.
+func (c *keptCall) size() int {
+	if e, ok := errors.AsType[*kinds.Error](c.err); ok {
+		return len(e.Message) + len(e.Details)
+	}
+	if c.answer == nil {
+		return 0
+	}
+	return len(c.answer.Payload)
+}
+
+// dropOld drops what has ended long ago, and the oldest of what has ended if their outcomes take
 // too much. The caller holds mu.
 func (t *callTable) dropOld(keep time.Duration) {
 	for _, c := range slices.Clone(t.order) {
@@ -112,10 +124,10 @@ func (t *callTable) dropOld(keep time.Duration) {
 	}
 	size := 0
 	for _, c := range slices.Backward(slices.Clone(t.order)) {
-		if c.ended.IsZero() || c.answer == nil {
+		if c.ended.IsZero() {
 			continue
 		}
-		if size += len(c.answer.Payload); size > maxCallBytes && size > len(c.answer.Payload) {
+		if size += c.size(); size > maxCallBytes && size > c.size() {
 			t.drop(c)
 		}
 	}

@@ -102,19 +102,19 @@ func (s *Server) awaitCall(ctx context.Context, call *toolCall, c *keptCall) (*r
 		case <-tick.C:
 			s.tellProgress(ctx, call, c.begun, "waiting for "+c.to)
 		case <-limit.C:
-			return s.newPendingResult(c.id, c.to, "The answer"), nil
+			return s.newPendingResult(c), nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// newPendingResult makes the result of a tool call that has waited long enough.
-func (s *Server) newPendingResult(id wire.MessageID, to, what string) *result {
+// newPendingResult makes the result that tells of a kept call which has not ended.
+func (s *Server) newPendingResult(c *keptCall) *result {
 	return &result{
-		State: "pending", ID: id,
-		Text: fmt.Sprintf("pending: %s of %s has not come yet. Go on with acp_task, id %s, do wait. It is kept for %s in this session, and lost with it.",
-			what, client.Line(cutText(to, 100)), id, describeDuration(s.timing.keep)),
+		State: "pending", ID: c.id,
+		Text: fmt.Sprintf("pending: The answer of %s has not come yet. Go on with acp_task, id %s, do wait. It is kept for %s in this session, and lost with it.",
+			c.to, c.id, describeDuration(s.timing.keep)),
 	}
 }
 

@@ -139,17 +139,24 @@ func TestKeptQueriesAreBounded(t *testing.T) {
 	}
 }
 
-// Long answers do not fill the memory: the newest are kept.
-func TestKeptAnswersAreBounded(t *testing.T) {
-	d := newFakeDaemon(t)
-	p := startProgram(t, d, &Server{})
-	text := strings.Repeat("x", 1<<20)
-	d.answerQueries(func(context.Context, *client.QueryParams, string) (string, error) { return text, nil })
-	for range 12 {
-		p.must("answered", "acp_query", args{"to": "desk", "question": "?"})
-	}
-	if n := len(p.server.listCalls()); n != 7 {
-		t.Errorf("%d answers of 1 MiB are kept, want 7", n)
+// Long answers and errors do not fill the memory: the newest are kept.
+func TestKeptOutcomesAreBounded(t *testing.T) {
+	for state, want := range map[string]int{"answered": 7, "": 8} {
+		d := newFakeDaemon(t)
+		p := startProgram(t, d, &Server{})
+		text := strings.Repeat("x", 1<<20)
+		d.answerQueries(func(context.Context, *client.QueryParams, string) (string, error) {
+			if state == "" {
+				return "", &kinds.Error{Code: kinds.Internal, From: desk.String(), Message: text}
+			}
+			return text, nil
+		})
+		for range 12 {
+			p.must(state, "acp_query", args{"to": "desk", "question": "?"})
+		}
+		if n := len(p.server.listCalls()); n != want {
+			t.Errorf("%d outcomes of 1 MiB are kept in state %q, want %d", n, state, want)
+		}
 	}
 }
 

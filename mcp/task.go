@@ -95,7 +95,7 @@ func (s *Server) workOnCall(ctx context.Context, call *toolCall, c *keptCall, a 
 	if c.isOver() {
 		return s.describeCall(ctx, c, a.Page)
 	}
-	return s.newPendingResult(c.id, c.to, "The answer"), nil
+	return s.newPendingResult(c), nil
 }
 
 func (s *Server) describeCancel(ctx context.Context, id wire.MessageID, answer *client.CancelAnswer) (*result, error) {
