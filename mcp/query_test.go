@@ -141,22 +141,27 @@ func TestKeptQueriesAreBounded(t *testing.T) {
 
 // Long answers and errors do not fill the memory: the newest are kept.
 func TestKeptOutcomesAreBounded(t *testing.T) {
-	for state, want := range map[string]int{"answered": 7, "": 8} {
-		d := newFakeDaemon(t)
-		p := startProgram(t, d, &Server{})
-		text := strings.Repeat("x", 1<<20)
-		d.answerQueries(func(context.Context, *client.QueryParams, string) (string, error) {
-			if state == "" {
-				return "", &kinds.Error{Code: kinds.Internal, From: desk.String(), Message: text}
-			}
-			return text, nil
-		})
+	text := strings.Repeat("x", maxCallBytes/8)
+	for what, err := range map[string]error{"answers": nil, "errors": &kinds.Error{Code: kinds.Internal, From: desk.String(), Message: text}} {
+		s := &Server{Log: t.Logf}
+		s.prepare()
 		for range 12 {
-			p.must(state, "acp_query", args{"to": "desk", "question": "?"})
+			c, refusal := s.beginCall(wire.NewMessageID(), "desk", func(context.Context) (*client.Answer, error) {
+				if err != nil {
+					return nil, err
+				}
+				return &client.Answer{Payload: wire.Payload(text)}, nil
+			})
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			await.Receive(t, "the end of a call", c.done)
 		}
-		if n := len(p.server.listCalls()); n != want {
-			t.Errorf("%d outcomes of 1 MiB are kept in state %q, want %d", n, state, want)
+		if n := len(s.listCalls()); n != 8 {
+			t.Errorf("%d %s are kept, want 8", n, what)
 		}
+		s.end()
+		s.work.Wait()
 	}
 }
 
