@@ -12,6 +12,8 @@
 //     ten minutes, if the daemon still knows it, else the one that the program works for. Nothing, if
 //     the model says that its user asked.
 //   - No peer hides another's message, however much it sends.
+//   - A message counts as shown when the page with it is returned. When it was shown to its end, it
+//     wakes the session no more.
 //   - Only acp_reply, or the agent program's own reply, answers a message: what else the model
 //     says to its user goes to no peer. acp_query, acp_delegate and acp_notify send what the
 //     model gives them.

@@ -34,7 +34,7 @@ func TestARepeatedReplyIsOneMessage(t *testing.T) {
 	p.must("shown", "acp_inbox", nil)
 	reply := func(to client.HeldMessage, text string) wire.MessageID {
 		t.Helper()
-		r := p.fails(kinds.Unreachable, "acp_reply", args{"id": to.Envelope.ID.String(), "text": text})
+		r := p.fails(kinds.Unreachable, "acp_reply", args{"id": to.Envelope.ID.String(), "text": text, "data": args{"sure": true}})
 		if !strings.Contains(r.Error.Remedy, "call acp_reply again with the same arguments") {
 			t.Errorf("%s", r.said)
 		}
@@ -47,8 +47,10 @@ func TestARepeatedReplyIsOneMessage(t *testing.T) {
 	if other := reply(two, "Thanks."); other == first {
 		t.Error("a reply to another message has the same id")
 	}
-	if again := reply(one, "Thanks."); again != first {
-		t.Errorf("repeated as %s, first %s", again, first)
+	for range 16 {
+		if again := reply(one, "Thanks."); again != first {
+			t.Errorf("repeated as %s, first %s", again, first)
+		}
 	}
 }
 

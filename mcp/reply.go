@@ -249,15 +249,16 @@ func (s *Server) sendBack(ctx context.Context, key messageKey, way replyWay, a *
 	if a.Status == replyPartial {
 		return nil, kinds.Errorf(kinds.Invalid, "status: partial is for delegations")
 	}
-	data, err := json.Marshal(a.Text)
-	if err != nil {
-		return nil, kinds.Errorf(kinds.Invalid, "text: %v", err)
-	}
+	var said any = a.Text
 	if len(a.Data) > 0 {
-		data, err = json.Marshal(map[string]jsontext.Value{"text": data, "data": a.Data})
-		if err != nil {
-			return nil, kinds.Errorf(kinds.Invalid, "data: %v", err)
-		}
+		said = struct { // which is always written alike, so that a repeat is one
+			Text string         `json:"text"`
+			Data jsontext.Value `json:"data"`
+		}{a.Text, a.Data}
+	}
+	data, err := json.Marshal(said)
+	if err != nil {
+		return nil, kinds.Errorf(kinds.Invalid, "text, data: %v", err)
 	}
 	payload, err := newPayload(kinds.KindNotify, &kinds.Notify{Topic: way.topic, Data: data})
 	if err != nil {

@@ -70,7 +70,7 @@ var tools = []*tool{
 	{
 		name: "acp_inbox", always: true, call: (*Server).callInbox,
 		description: `Read what peers sent you: queries and delegations that wait for acp_reply, notices, results. Nothing is removed but by ack.`,
-		schema:      schema(`"ack":{"type":"array","items":{"type":"string"},"description":"ids of messages that you have read: removes them"},"id":{"type":"string","description":"this message alone"},"peer":{"type":"string","description":"only of this one"},"page":{"type":"integer","description":"next of the page before"}`),
+		schema:      schema(`"ack":{"type":"array","maxItems":64,"items":{"type":"string"},"description":"ids of messages that you have read: removes them"},"id":{"type":"string","description":"this message alone"},"peer":{"type":"string","description":"only of this one"},"page":{"type":"integer","description":"next of the page before"}`),
 	},
 	{
 		name: "acp_reply", always: true, keeps: true, call: (*Server).callReply,
