@@ -32,9 +32,16 @@ func checkConfinement(c Confinement) error {
 }
 
 // checkSockets returns an error if a run under c cannot be given some unix sockets.
-func (c Confinement) checkSockets() error {
-	if c == Landlock && landlockVersion() < landlockSockets {
-		return errors.New("landlock of this kernel cannot let a run have some unix sockets without letting it have all: install bubblewrap")
+func (c Confinement) checkSockets() error { return c.checkSocketsAt(landlockVersion()) }
+
+// checkSocketsAt does what checkSockets does, for a kernel with a version of Landlock. Bubblewrap
+// hides the sockets that are files; abstract ones, as that of a desktop's X11 server, only Landlock does.
+func (c Confinement) checkSocketsAt(landlock int) error {
+	switch {
+	case c == Landlock && landlock < landlockSockets:
+		return errors.New("landlock of this kernel cannot let a run have some unix sockets without letting it have all: install bubblewrap, on Linux 6.12 or later")
+	case c == Bubblewrap && landlock < landlockScope:
+		return errors.New("this kernel cannot keep abstract unix sockets, as that of X11, from a run that has some unix sockets: use Linux 6.12 or later with Landlock, or no acp: true in the profile")
 	}
 	return nil
 }

@@ -180,6 +180,30 @@ func try(what, path string) error {
 			c.Close()
 		}
 		return err
+	case "send", "send raw", "reach": // by an end of a pair of sockets for datagrams
+		kind := syscall.SOCK_DGRAM
+		if what == "send raw" {
+			kind = syscall.SOCK_RAW
+		}
+		pair, err := syscall.Socketpair(syscall.AF_UNIX, kind, 0)
+		if err != nil {
+			return err
+		}
+		defer syscall.Close(pair[0])
+		defer syscall.Close(pair[1])
+		to := &syscall.SockaddrUnix{Name: path}
+		if what == "reach" {
+			return syscall.Connect(pair[0], to)
+		}
+		return syscall.Sendto(pair[0], []byte("x"), 0, to)
+	case "pair":
+		const closeOnExec = 0x80000 // as Linux has it, and programs set it
+		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|closeOnExec, 0)
+		if err == nil {
+			syscall.Close(pair[0])
+			syscall.Close(pair[1])
+		}
+		return err
 	case "signal":
 		pid, _ := strconv.Atoi(path)
 		return syscall.Kill(pid, 0)

@@ -67,6 +67,8 @@ func TestCanaries(t *testing.T) {
 		}
 		socket := listenUnix(t, filepath.Join(state, "acp.sock"))
 		abstract := listenUnix(t, "@acpd-test-"+strconv.Itoa(os.Getpid())+string(c))
+		log := listenDatagrams(t, filepath.Join(home, "log.sock"))
+		abstractLog := listenDatagrams(t, "@acpd-test-log-"+strconv.Itoa(os.Getpid())+string(c))
 		other := exec.Command("sleep", "60")
 		if err := other.Start(); err != nil {
 			t.Fatal(err)
@@ -80,7 +82,7 @@ func TestCanaries(t *testing.T) {
 			"see", filepath.Join(state, "identity.key"), "list", home, "list", above, "list", state,
 			"write", canary, "truncate", canary, "remove", canary, "rename", canary, "link", canary, "chmod", canary,
 			"write", filepath.Join(home, "new"), "write", filepath.Join(dir, "link"), "run", script, "read", "/etc/shadow",
-			"connect", socket, "connect", abstract, "signal", pid, "environ", pid, "under", pid+"/root"+canary, "under", pid+"/cwd/canary",
+			"connect", socket, "connect", abstract, "send", log, "send raw", log, "reach", log, "send", abstractLog, "reach", abstractLog, "signal", pid, "environ", pid, "under", pid+"/root"+canary, "under", pid+"/cwd/canary",
 			"under", "self/root"+canary, "read", "/dev/mem", "list", "/root", "list", "/home",
 		)
 		s.Dir, s.Write = dir, []string{dir}
@@ -119,6 +121,16 @@ func TestCanaries(t *testing.T) {
 	})
 }
 
+func listenDatagrams(t *testing.T, path string) string {
+	t.Helper()
+	c, err := net.ListenPacket("unixgram", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return path
+}
+
 func listenUnix(t *testing.T, path string) string {
 	t.Helper()
 	l, err := net.Listen("unix", path)
@@ -139,7 +151,7 @@ func listenUnix(t *testing.T, path string) string {
 }
 
 // What a run needs it has: its folders as they were given, programs of the system, temporary
-// files, the network.
+// files, the network, pairs of sockets.
 func TestWhatARunMayDo(t *testing.T) {
 	each(t, func(t *testing.T, c Confinement) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -154,7 +166,7 @@ func TestWhatARunMayDo(t *testing.T) {
 		}
 		s, _ := spec(t, c, "try", "read", file, "list", read, "write", "new", "read", "new", "truncate", "new", "rename", "new", "remove", "new.moved",
 			"run", "/bin/true", "read", "/etc/passwd", "read", "/dev/urandom0", "read", "/dev/null", "write", "/dev/null", "read", "/proc/self/stat", "read", "/proc/meminfo",
-			"tcp", l.Addr().String(), "list", "/usr/bin")
+			"tcp", l.Addr().String(), "pair", "of streams", "list", "/usr/bin")
 		s.Read = append(s.Read, read, "/missing")
 		var out bytes.Buffer
 		s.Stdout = &out
@@ -186,7 +198,8 @@ func TestGivenSockets(t *testing.T) {
 			t.Fatal(err)
 		}
 		given, other := listenUnix(t, filepath.Join(folder, "given.sock")), listenUnix(t, filepath.Join(dir, "other.sock"))
-		s, _ := spec(t, c, "try", "connect", given, "connect", other)
+		abstract := listenUnix(t, "@acpd-test-given-"+strconv.Itoa(os.Getpid())+string(c))
+		s, _ := spec(t, c, "try", "connect", given, "connect", other, "connect", abstract)
 		s.Sockets = folder
 		var out bytes.Buffer
 		s.Stdout = &out
@@ -205,6 +218,27 @@ func TestGivenSockets(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
+}
+
+// A run is given some unix sockets only where the kernel keeps all others from it.
+func TestWhereSocketsAreGiven(t *testing.T) {
+	for _, c := range []struct {
+		under  Confinement
+		first  int // version of Landlock
+		remedy string
+	}{{Bubblewrap, landlockScope, "Linux 6.12"}, {Landlock, landlockSockets, "bubblewrap"}} {
+		if err := c.under.checkSocketsAt(c.first - 1); err == nil || !strings.Contains(err.Error(), c.remedy) {
+			t.Errorf("%s: err = %v", c.under, err)
+		}
+		if err := c.under.checkSocketsAt(c.first); err != nil {
+			t.Errorf("%s: %v", c.under, err)
+		}
+	}
+	for _, c := range []Confinement{Outside, None} {
+		if err := c.checkSocketsAt(0); err != nil {
+			t.Errorf("%s: %v", c, err)
+		}
+	}
 }
 
 // The run ends with the process that began it, also if that is killed.

@@ -7,6 +7,7 @@ const (
 	dataCall = 0  // its number
 	dataArch = 4  // the processor whose numbers these are
 	dataArg0 = 16 // the low half of the first argument; both processors are little-endian
+	dataArg1 = 24 // that of the second
 )
 
 // makeFilter returns the filter of system calls that the rules need, nil if they need none. A
@@ -32,6 +33,7 @@ func makeFilter(r *rules) []unix.SockFilter {
 		f = appendAnswerTo(f, denied, seccompModes...)
 	}
 	if r.NoSockets {
+		f = appendPairRule(f, denied)
 		f = append(f,
 			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_SOCKET, Jf: 3},
 			load(dataArg0),
@@ -40,6 +42,23 @@ func makeFilter(r *rules) []unix.SockFilter {
 		)
 	}
 	return append(f, answer(unix.SECCOMP_RET_ALLOW))
+}
+
+// sockTypeMask takes the flags off the type of a socket.
+const sockTypeMask = 0xf
+
+// appendPairRule forbids pairs of sockets for datagrams: one of these, unlike one of a pair for a
+// stream, can send to any other socket and connect to it. A raw one is one for datagrams too.
+func appendPairRule(f []unix.SockFilter, denied uint32) []unix.SockFilter {
+	return append(f,
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_SOCKETPAIR, Jf: 6},
+		load(dataArg1),
+		unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: sockTypeMask},
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SOCK_STREAM, Jt: 1},
+		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SOCK_SEQPACKET, Jf: 1},
+		answer(unix.SECCOMP_RET_ALLOW),
+		answer(denied),
+	)
 }
 
 func appendAnswerTo(f []unix.SockFilter, with uint32, calls ...uint32) []unix.SockFilter {
