@@ -54,7 +54,7 @@ var methods = map[string]method{
 	client.MethodAgents:        {newMethodWithParams((*Daemon).serveAgents), forOwner},
 	client.MethodMuteAgent:     {newMethodWithParams((*Daemon).serveMuteAgent), forOwner},
 	client.MethodBudgetReserve: {newMethodWithParams((*Daemon).serveBudgetReserve), forAgents},
-	client.MethodBudgetSettle:  {newMethodWithParams((*Daemon).serveBudgetSettle), forAgents},
+	client.MethodBudgetSettle:  {withDiskReserve(newMethodWithParams((*Daemon).serveBudgetSettle)), forAgents},
 	client.MethodBudgetSpent:   {newMethodWithParams((*Daemon).serveBudgetSpent), forOwner},
 
 	client.MethodInvitations: {newMethodWithParams((*Daemon).serveInvitations), forOwner},

@@ -138,6 +138,7 @@ const (
 	ReasonParentUnknown Reason = "parent_unknown" // the parent that the call names is not known any more
 	ReasonNameTaken     Reason = "name_taken"     // another agent has the name, or it is kept for one
 	ReasonShareUsed     Reason = "share_used"     // no more may be sent now in turns that the peer has woken
+	ReasonBudgetUsed    Reason = "budget_used"    // the day's budget of headless runs does not hold another one
 )
 
 // WithReason sets details.reason and returns e.

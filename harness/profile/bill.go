@@ -62,8 +62,11 @@ func (r *Runner) explainReserveError(ctx context.Context, err error) error {
 	}
 	r.log("%v", err)
 	e, ok := errors.AsType[*kinds.Error](err)
-	if !ok || e.Code != kinds.Overloaded {
+	switch {
+	case !ok || e.Code != kinds.Overloaded:
 		return kinds.Errorf(kinds.Internal, "the agent program cannot be started now")
+	case e.Reason() != kinds.ReasonBudgetUsed: // the daemon's disk is full, for one
+		return kinds.Errorf(kinds.Overloaded, "the agent program cannot be started now: try again later")
 	}
 	told := kinds.Errorf(kinds.Overloaded, "what this agent may spend for you today is used up, or held by runs that are under way: try again when these have ended, or tomorrow")
 	told.RetryAfterMS = e.RetryAfterMS

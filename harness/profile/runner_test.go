@@ -132,9 +132,12 @@ func TestWhatIsToldBesideTheText(t *testing.T) {
 
 func TestNoBudget(t *testing.T) {
 	r, b := newRunner(t, run.None, "")
-	b.refuse = kinds.Errorf(kinds.Overloaded, "%s: 50 runs a day: raise spending in config.yaml", client.MethodBudgetReserve)
+	b.refuse = kinds.Errorf(kinds.Overloaded, "%s: 50 runs a day: raise spending in config.yaml", client.MethodBudgetReserve).WithReason(kinds.ReasonBudgetUsed)
 	_, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
 	wantCode(t, err, kinds.Overloaded, "config.yaml", "50")
+	b.refuse = kinds.Errorf(kinds.Overloaded, "%s: the disk of /home/somebody is full", client.MethodBudgetReserve)
+	_, err = r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
+	wantCode(t, err, kinds.Overloaded, "home", "today", "used up") // that would not be true
 	b.refuse = errors.New("the daemon is away: /home/somebody")
 	_, err = r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
 	wantCode(t, err, kinds.Internal, "home")

@@ -205,7 +205,7 @@ func (s *server) chooseConfinement(ctx context.Context, r *profile.Runner) error
 		return frame.UsageErrorf("--confinement: %v", err)
 	}
 	if r.Profile.ACP && !r.Confinement.HasSockets() {
-		return fmt.Errorf("the profile wants acp: true, and %s cannot give a run the daemon's socket alone: install bubblewrap, or leave acp out", r.Confinement)
+		return fmt.Errorf("the profile wants acp: true, and %s cannot give a run the daemon's socket alone here: that needs bubblewrap and Linux 6.12 or later; or leave acp out", r.Confinement)
 	}
 	if r.Profile.ACP {
 		r.Agent = func() []string {
