@@ -25,7 +25,7 @@ func (d *Daemon) serveAttach(ctx context.Context, s *localConn, p *client.Attach
 	if a.IsSession() && p.Key != "" { // it has come back
 		d.calls.Go(func() { d.wakeRestored(context.WithoutCancel(ctx), a) })
 	}
-	d.log.Info("agent attached", "agent", a.Name, "domains", a.Domains, "kinds", a.Kinds)
+	d.agentLog.write("agent attached", "agent", a.Name, "domains", len(a.Domains), "kinds", a.Kinds)
 	return &client.Attached{Key: a.Key}, nil
 }
 
@@ -67,7 +67,7 @@ func (d *Daemon) detachAgent(s *localConn, comesBack bool) {
 	if !comesBack {
 		d.endSession(a)
 	}
-	d.log.Info("agent detached", "agent", a.Name)
+	d.agentLog.write("agent detached", "agent", a.Name)
 }
 
 // serveSpeak makes the connection call as the agent that has the key. The connection answers

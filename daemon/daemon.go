@@ -89,6 +89,7 @@ type Daemon struct {
 	trust      *identity.TrustStore
 	budget     *budget.Book
 	refusalLog *budget.Log // of what peers cause
+	agentLog   *agentLog   // of agents that come and go
 	store      *store.DB
 	node       *peer.Node
 	socket     *localSocket
@@ -195,6 +196,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.trust = trust
 	d.budget = &budget.Book{Peers: trust.Len}
 	d.refusalLog = d.budget.OpenLog(d.log)
+	d.agentLog = &agentLog{to: d.log}
 	d.agentPlaces = d.budget.OpenAccount(budget.Places)
 	d.partials = d.budget.OpenAccount(budget.Partials)
 	d.repeats = inbox.NewRepeats(d.budget)

@@ -55,7 +55,9 @@ func start(t testing.TB, dir, name string) *running {
 
 func startWith(t testing.TB, o Options) *running {
 	t.Helper()
-	o.Version, o.Log = "test", logTo(t)
+	if o.Version = "test"; o.Log == nil {
+		o.Log = logTo(t)
+	}
 	d, err := OpenDaemon(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

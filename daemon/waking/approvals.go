@@ -46,33 +46,10 @@ func (w *Waker) addApproval(s *session, e *entry, now time.Time) *Notice {
 	w.lastID++
 	a := &approval{e, w.lastID, now}
 	w.approvals = append(w.approvals, a)
-	if !w.mayTellApproval(e.Peer.ID, now) {
+	if !w.mayTell(toldKey{e.Peer.ID, true}, now) {
 		return nil
 	}
 	return &Notice{Approval: true, Agent: e.Agent, Peer: e.Peer.ID, Kind: e.Kind, Reason: strconv.FormatUint(a.id, 10)}
-}
-
-// approvalsTold counts the events about approvals of a peer in the minute that began at since.
-type approvalsTold struct {
-	since time.Time
-	n     int
-}
-
-// mayTellApproval reports whether subscribers hear of one more approval of a peer, and counts it:
-// a peer that gives up what it asks for makes room for the next one. The caller holds mu.
-func (w *Waker) mayTellApproval(peer identity.ID, now time.Time) bool {
-	for id, told := range w.approvalsTold {
-		if now.Sub(told.since) >= tellPause {
-			delete(w.approvalsTold, id)
-		}
-	}
-	told, ok := w.approvalsTold[peer]
-	if !ok {
-		told.since = now
-	}
-	told.n++
-	w.approvalsTold[peer] = told
-	return told.n <= maxApprovalsTold
 }
 
 // errApprovalsFull says that a peer has too many messages that wait for the owner.

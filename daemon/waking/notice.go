@@ -24,6 +24,37 @@ type reachedBound struct {
 	refused  bool // it was a message of the session; else one waits to wake it
 }
 
+// toldKey names what subscribers hear of a peer: what waits for approvals, or else of bounds and of
+// programs that refuse.
+type toldKey struct {
+	peer     identity.ID
+	approval bool
+}
+
+// toldCount counts the events in the minute that began at since.
+type toldCount struct {
+	since time.Time
+	n     int
+}
+
+// mayTell reports whether subscribers hear of it once more, and counts it: a peer that gives up
+// what it asks for makes room for the next one, and a program attaches under one name after the
+// other. The caller holds mu.
+func (w *Waker) mayTell(k toldKey, now time.Time) bool {
+	for other, told := range w.told {
+		if now.Sub(told.since) >= tellPause {
+			delete(w.told, other)
+		}
+	}
+	told, ok := w.told[k]
+	if !ok {
+		told.since = now
+	}
+	told.n++
+	w.told[k] = told
+	return told.n <= maxTold
+}
+
 // recordBound records that a bound kept a message back. It returns the notice of it, nil if
 // there was one a short time ago. The caller holds mu.
 func (w *Waker) recordBound(s *session, e *entry, now time.Time, err error) *Notice {
@@ -39,7 +70,7 @@ func (w *Waker) recordBound(s *session, e *entry, now time.Time, err error) *Not
 		b.told = now
 	}
 	s.bounds[e.turn.cause] = b
-	if told {
+	if told || !w.mayTell(toldKey{e.turn.cause, false}, now) {
 		return nil
 	}
 	return &Notice{Agent: e.Agent, Peer: e.turn.cause, Kind: e.Kind, Reason: err.Error()}

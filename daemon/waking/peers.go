@@ -35,6 +35,7 @@ func (w *Waker) ForgetPeer(peer identity.ID) {
 			s.current = nil
 		}
 		delete(s.bounds, peer)
+		delete(s.refusalsTold, peer)
 	}
 	w.changed.Set()
 }

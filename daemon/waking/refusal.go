@@ -18,8 +18,9 @@ func (r refusal) excludes(unattended bool, now time.Time) bool {
 	return now.Before(r.until) && (r.unattended || !unattended)
 }
 
-// noteRefusal keeps that a session's program has refused to be woken, until it takes such a message. It
-// returns what the owner is told: once, however many messages are refused.
+// noteRefusal keeps that a session's program has refused to be woken for a message that was to wake
+// it, until it takes such a message. It returns what the owner is told: once in tellPause of each
+// peer, however many messages are refused, and in however many words.
 func (w *Waker) noteRefusal(m Message, o Outcome) *Notice {
 	now := time.Now()
 	unattended := w.decideByRules(m).unattended
@@ -30,7 +31,7 @@ func (w *Waker) noteRefusal(m Message, o Outcome) *Notice {
 		m, unattended = s.current.Message, s.current.grant.Unattended
 	}
 	switch {
-	case s == nil:
+	case s == nil, w.findTurn(m.key(), false) == nil:
 		return nil
 	case o.Posted:
 		if !unattended || s.refusal.unattended {
@@ -43,8 +44,9 @@ func (w *Waker) noteRefusal(m Message, o Outcome) *Notice {
 	before := s.refusal
 	isKnown := now.Before(before.until) && before.why == o.Refused
 	s.refusal = refusal{o.Refused, now.Add(refusedFor), unattended || now.Before(before.until) && before.unattended}
-	if isKnown {
+	if isKnown || now.Sub(s.refusalsTold[m.Peer.ID]) < tellPause || !w.mayTell(toldKey{m.Peer.ID, false}, now) {
 		return nil
 	}
+	s.refusalsTold[m.Peer.ID] = now
 	return &Notice{Agent: m.Agent, Peer: m.Peer.ID, Kind: m.Kind, Reason: o.Refused}
 }

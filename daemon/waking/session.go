@@ -19,6 +19,8 @@ type session struct {
 
 	unwakeable bool    // its program says that nothing can wake it
 	refusal    refusal // the last one
+
+	refusalsTold map[identity.ID]time.Time // when the owner was told of one of a peer's message
 }
 
 // question is a question about what the session has delegated.
@@ -35,7 +37,7 @@ func (w *Waker) Attach(agent string, unwakeable bool) {
 	defer w.mu.Unlock()
 	s := w.sessions[agent]
 	if s == nil {
-		s = &session{bounds: make(map[identity.ID]reachedBound), asked: make(map[identity.ID]question)}
+		s = &session{bounds: make(map[identity.ID]reachedBound), asked: make(map[identity.ID]question), refusalsTold: make(map[identity.ID]time.Time)}
 		w.sessions[agent] = s
 	}
 	s.current, s.unwakeable, s.refusal = nil, unwakeable, refusal{}

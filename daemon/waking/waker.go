@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	postPause        = 250 * time.Millisecond // between two wakes of a session
-	busyFor          = 2 * time.Minute        // for so long a message that was posted and not taken keeps others back
-	maxWaiting       = 16                     // messages that wait to wake a session
-	maxApprovals     = 64                     // messages that wait for the owner
-	maxApprovalsTold = 10                     // events about approvals of one peer in tellPause
-	questionPause    = 10 * time.Minute       // between two questions of a peer that wake a session, unless the first was answered
-	maxAskedFor      = day                    // how long a message waits for the owner
-	tellPause        = time.Minute            // between two events of one session about one peer
-	savePause        = 2 * time.Second        // before rules are written that count already, or a turn once more
-	noticeFor        = time.Hour              // how long the status tells of a bound
+	postPause     = 250 * time.Millisecond // between two wakes of a session
+	busyFor       = 2 * time.Minute        // for so long a message that was posted and not taken keeps others back
+	maxWaiting    = 16                     // messages that wait to wake a session
+	maxApprovals  = 64                     // messages that wait for the owner
+	maxTold       = 10                     // events about approvals of one peer in tellPause, and as many about bounds
+	questionPause = 10 * time.Minute       // between two questions of a peer that wake a session, unless the first was answered
+	maxAskedFor   = day                    // how long a message waits for the owner
+	tellPause     = time.Minute            // between two events of one session about one peer
+	savePause     = 2 * time.Second        // before rules are written that count already, or a turn once more
+	noticeFor     = time.Hour              // how long the status tells of a bound
 )
 
 // Config says what a Waker rests on. The functions must not block, nor call the Waker.
@@ -60,12 +60,12 @@ type Waker struct {
 	lastID    uint64 // of an approval
 	watches   map[messageKey]chan struct{}
 
-	approvalsTold map[identity.ID]approvalsTold
+	told map[toldKey]toldCount
 }
 
 // OpenWaker reads the turns of the last day. The caller calls [Waker.Run].
 func OpenWaker(ctx context.Context, c Config) (*Waker, error) {
-	w := &Waker{Config: c, changed: pace.NewSignal(), sessions: make(map[string]*session), watches: make(map[messageKey]chan struct{}), approvalsTold: make(map[identity.ID]approvalsTold)}
+	w := &Waker{Config: c, changed: pace.NewSignal(), sessions: make(map[string]*session), watches: make(map[messageKey]chan struct{}), told: make(map[toldKey]toldCount)}
 	turns, err := store.ReadValue(ctx, c.DB, func(tx *store.Tx) ([]*turn, error) { return readTurns(tx, time.Now().Add(-day)) })
 	if err != nil {
 		return nil, fmt.Errorf("open woken turns: %w", err)
