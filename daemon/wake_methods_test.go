@@ -46,6 +46,7 @@ func TestApprovals(t *testing.T) {
 	}
 	s.says(proves)
 	ask()
+	seen := pending()[0].ID
 	var state client.SessionState
 	if s.must("session", nil, &state); state.Unread != 1 || len(state.Notices) != 1 || !strings.Contains(state.Notices[0], "acpctl approvals") {
 		t.Errorf("the session hears %+v", state)
@@ -87,8 +88,8 @@ func TestApprovals(t *testing.T) {
 	if s.next(true); ask2.State != client.Handed {
 		t.Errorf("%+v", ask2)
 	}
-	owner.refused(kinds.NotFound, "approvals.decide", client.ApproveParams{ID: "1", Answer: "yes"})
-	owner.refused(kinds.Invalid, "approvals.decide", client.ApproveParams{ID: "1", Answer: "perhaps"})
+	owner.refused(kinds.NotFound, "approvals.decide", client.ApproveParams{ID: seen, Answer: "yes"})
+	owner.refused(kinds.Invalid, "approvals.decide", client.ApproveParams{ID: seen, Answer: "perhaps"})
 }
 
 // Rules name one peer each, and outlive a restart.

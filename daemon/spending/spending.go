@@ -199,7 +199,10 @@ func (t *Table) Settle(ctx context.Context, p *client.SettleParams, l Limits) (c
 		counted, tokens := min(cost, max(r.Cost, l.Cost-spent.cost+r.Cost)), int64(p.Tokens)
 		tokens = min(tokens, max(int64(r.Tokens), int64(l.Tokens)-int64(spent.tokens)+int64(r.Tokens)))
 		cut = counted < cost || tokens < int64(p.Tokens)
-		return addSpent(tx, day, r.Peer, r.Profile, runs, counted-r.Cost, tokens-int64(r.Tokens))
+		if err := addSpent(tx, day, r.Peer, r.Profile, runs, counted-r.Cost, tokens-int64(r.Tokens)); err != nil {
+			return err
+		}
+		return deleteUnspent(tx, day, r.Peer, r.Profile)
 	})
 	switch {
 	case err != nil:

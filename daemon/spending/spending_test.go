@@ -137,7 +137,7 @@ func TestRunsThatHaveNotBegun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if rows, err := o.List(t.Context(), 0); err != nil || len(rows) != 1 || rows[0].Runs != 0 || rows[0].Cost != 0 || rows[0].Tokens != 0 {
+	if rows, err := o.List(t.Context(), 0); err != nil || len(rows) != 0 { // an agent can name ever new profiles
 		t.Errorf("%+v, %v", rows, err)
 	}
 }

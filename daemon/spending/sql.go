@@ -38,6 +38,12 @@ func addSpent(tx *store.Tx, day string, peer identity.ID, profile string, runs i
 	return err
 }
 
+// deleteUnspent deletes the row of a peer and a profile if no run of it has begun.
+func deleteUnspent(tx *store.Tx, day string, peer identity.ID, profile string) error {
+	_, err := tx.Exec("DELETE FROM daemon_spent WHERE day = ? AND peer = ? AND profile = ? AND runs = 0 AND micros = 0 AND tokens = 0", day, peer[:], profile)
+	return err
+}
+
 func insertReservation(tx *store.Tx, key [16]byte, day string, at time.Time, r Reservation) error {
 	_, err := tx.Exec("INSERT INTO daemon_reserved (id, day, peer, profile, micros, tokens, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
 		key[:], day, r.Peer[:], r.Profile, int64(r.Cost), int64(r.Tokens), store.Millis(at))

@@ -48,6 +48,29 @@ func TestApprovalsAreBounded(t *testing.T) {
 	})
 }
 
+// An answer to what the owner saw in an earlier run of the daemon is for no message of this one.
+func TestApprovalsOfAnEarlierRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []string
+		for range 2 {
+			p := play(t, t.TempDir())
+			rule := allowed(desk, kinds.KindNotify)
+			rule.Ask = true
+			if err := p.Rules.Allow(rule); err != nil {
+				t.Fatal(err)
+			}
+			p.notify(desk)
+			id := p.Approvals()[0].ID
+			for _, id := range seen {
+				if _, err := p.Decide(id, Always); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
+					t.Errorf("an old answer: %v", err)
+				}
+			}
+			seen = append(seen, id)
+		}
+	})
+}
+
 // What the owner is asked about ends with the rule that lets it ask, also when the owner has said
 // yes and it waits for its turn.
 func TestWhatIsRevokedAsksNobody(t *testing.T) {
@@ -73,10 +96,11 @@ func TestWhatIsRevokedAsksNobody(t *testing.T) {
 		p.notify(desk)
 		p.notify(desk)
 		decide()
+		second := p.Approvals()[0].ID
 		if p.Rules.Revoke(func(Permission) bool { return true }); len(p.Approvals()) != 0 || p.Describe("claude").Approvals != 0 || len(p.Notices("claude")) != 0 {
 			t.Errorf("what was revoked still asks: %+v", p.Approvals())
 		}
-		if _, err := p.Decide("2", Yes); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
+		if _, err := p.Decide(second, Yes); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
 			t.Errorf("yes to what was revoked: %v", err)
 		}
 		asks(laptop)
@@ -103,13 +127,14 @@ func TestAMutedSessionTakesNoYes(t *testing.T) {
 		if err := p.Rules.Mute("claude", time.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
+		id := p.Approvals()[0].ID
 		for _, answer := range []Answer{Yes, Always} {
-			if _, err := p.Decide("1", answer); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
+			if _, err := p.Decide(id, answer); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
 				t.Errorf("%s: %v", answer, err)
 			}
 		}
 		time.Sleep(time.Hour)
-		if _, err := p.Decide("1", Yes); err != nil {
+		if _, err := p.Decide(id, Yes); err != nil {
 			t.Fatal(err)
 		}
 		if synctest.Wait(); len(p.later()) != 1 {

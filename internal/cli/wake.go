@@ -182,9 +182,9 @@ func (a *app) newApprovalsCmd() *cobra.Command {
 		Use:   "approvals",
 		Short: "List the messages that wait for your word before they wake a session",
 		Example: `  acpctl approvals
-  acpctl approvals yes 3
-  acpctl approvals always 3         also what comes later of this peer and kind
-  acpctl approvals no 3             it waits for the session's next tool call`,
+  acpctl approvals yes 482913
+  acpctl approvals always 482913    also what comes later of this peer and kind
+  acpctl approvals no 482913        it waits for the session's next tool call`,
 		Long: `Lists messages of peers that wake allow --ask lets ask. Their text is in the inbox
 (acpctl inbox), except that of queries and delegations, which have their sender waiting.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -211,7 +211,7 @@ func (a *app) newApprovalsCmd() *cobra.Command {
 		cmd.AddCommand(&cobra.Command{
 			Use:     answer + " ID",
 			Short:   short,
-			Example: "  acpctl approvals\n  acpctl approvals " + answer + " 3",
+			Example: "  acpctl approvals\n  acpctl approvals " + answer + " 482913",
 			RunE: func(cmd *cobra.Command, args []string) error {
 				decided, err := a.Daemon.Approve(cmd.Context(), client.ApproveParams{ID: args[0], Answer: answer})
 				if err != nil {
