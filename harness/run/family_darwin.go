@@ -12,6 +12,9 @@ import (
 // findOwnProgram returns the path by which a process starts its own program again.
 func findOwnProgram() (string, error) { return os.Executable() }
 
+// descriptorsFolder lists what the process that reads it has open.
+const descriptorsFolder = "/dev/fd"
+
 // becomeSubreaper does nothing: macOS has no such thing. [watchedFamily] looks often instead.
 func becomeSubreaper() error { return nil }
 

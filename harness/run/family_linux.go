@@ -14,6 +14,9 @@ import (
 // file was replaced meanwhile.
 func findOwnProgram() (string, error) { return "/proc/self/exe", nil }
 
+// descriptorsFolder lists what the process that reads it has open.
+const descriptorsFolder = "/proc/self/fd"
+
 // becomeSubreaper makes orphans among the descendants of this process its children.
 func becomeSubreaper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {

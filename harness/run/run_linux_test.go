@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/acpd/acpd/integration/await"
 )
 
@@ -69,6 +71,7 @@ func TestCanaries(t *testing.T) {
 		abstract := listenUnix(t, "@acpd-test-"+strconv.Itoa(os.Getpid())+string(c))
 		log := listenDatagrams(t, filepath.Join(home, "log.sock"))
 		abstractLog := listenDatagrams(t, "@acpd-test-log-"+strconv.Itoa(os.Getpid())+string(c))
+		inherited := inherit(t, canary)
 		other := exec.Command("sleep", "60")
 		if err := other.Start(); err != nil {
 			t.Fatal(err)
@@ -84,6 +87,7 @@ func TestCanaries(t *testing.T) {
 			"write", filepath.Join(home, "new"), "write", filepath.Join(dir, "link"), "run", script, "read", "/etc/shadow",
 			"connect", socket, "connect", abstract, "send", log, "send raw", log, "reach", log, "send", abstractLog, "reach", abstractLog, "signal", pid, "environ", pid, "under", pid+"/root"+canary, "under", pid+"/cwd/canary",
 			"under", "self/root"+canary, "read", "/dev/mem", "list", "/root", "list", "/home",
+			"inherited", strconv.Itoa(inherited),
 		)
 		s.Dir, s.Write = dir, []string{dir}
 		var out bytes.Buffer
@@ -119,6 +123,23 @@ func TestCanaries(t *testing.T) {
 			t.Errorf("the canary's mode is %v, %v", info.Mode(), err)
 		}
 	})
+}
+
+// inherit opens a file so that the programs that this process starts have it open too, and returns
+// its descriptor.
+func inherit(t *testing.T, path string) int {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD, 100) // no number that the program uses itself
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
 }
 
 func listenDatagrams(t *testing.T, path string) string {

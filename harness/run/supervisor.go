@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -173,11 +174,29 @@ func becomeProgramOf(in io.Reader) error {
 	if err := os.Chdir(o.Dir); err != nil {
 		return err
 	}
+	if err := keepDescriptors(); err != nil {
+		return err
+	}
 	if err := o.Rules.apply(); err != nil {
 		return err
 	}
 	if err := syscall.Exec(o.Argv[0], o.Argv, o.Env); err != nil {
 		return fmt.Errorf("%s: %w", o.Argv[0], err)
+	}
+	return nil
+}
+
+// keepDescriptors keeps from the program what this process has open beside the three of every
+// process: files and connections of whoever started acpctl, which no rule would close to it.
+func keepDescriptors() error {
+	open, err := os.ReadDir(descriptorsFolder)
+	if err != nil {
+		return fmt.Errorf("descriptors: %w", err)
+	}
+	for _, d := range open {
+		if fd, err := strconv.Atoi(d.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
 	}
 	return nil
 }
