@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"slices"
 	"time"
@@ -120,7 +121,7 @@ func (d *Daemon) maskLocalError(env *wire.Envelope, err error) error {
 	if _, coded := errors.AsType[*kinds.Error](err); err == nil || coded || kinds.AsError(err).Code != kinds.Internal {
 		return err
 	}
-	d.log.Error("message not taken", "kind", env.Kind, "id", env.ID, "peer", env.From.Label(), "err", err)
+	d.refusalLog.WriteLimited(env.From, slog.LevelError, "message not taken", "kind", env.Kind, "id", env.ID, "peer", env.From.Label(), "err", err)
 	if disk.IsFullError(err) {
 		return kinds.Errorf(kinds.Overloaded, "%s: the receiver's disk is full: its owner has to free some space; try again later", env.Kind)
 	}

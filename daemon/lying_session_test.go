@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -129,5 +131,21 @@ func TestAttachingFillsNoLog(t *testing.T) {
 	}
 	if text := log.String(); len(text) > 64<<10 || !strings.Contains(text, "agent attached") {
 		t.Errorf("%d bytes of log", len(text))
+	}
+}
+
+// What a peer sends on a broken disk fails each time: the log does not grow with it.
+func TestFailuresOfOnePeerFillNoLog(t *testing.T) {
+	t.Parallel()
+	log := new(logText)
+	d := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: log})
+	env := wire.NewEnvelope(identity.ID{7}, d.ID(), kinds.KindNotify, nil)
+	for range 1000 {
+		if e := kinds.AsError(d.maskLocalError(env, fmt.Errorf("hold: %w", syscall.ENOSPC))); e.Code != kinds.Overloaded {
+			t.Fatal(e)
+		}
+	}
+	if n := strings.Count(log.String(), "message not taken"); n == 0 || n > 100 {
+		t.Errorf("%d lines", n)
 	}
 }
