@@ -38,8 +38,10 @@ func TestJoinAsksForTheLine(t *testing.T) {
 		}
 		return &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}, nil
 	})
-	f.WantResult(f.RunInteractive(inv+"\nmore", "join"), 0, "trusted desk (de5c 0000 0000 0000 0000 0000 0000 0000)\n", "Paste the invitation:\ntry acpctl ping desk\n")
-	f.WantResult(f.RunAtTerminal(ui.Terminal{}, inv, "join"), 0, "desk\n", "")
+	const next = "This daemon and desk trust each other now: agents on both sides may send messages.\n" +
+		"Next: acpctl ping desk; and acpctl setup, on each side, to connect an agent program.\n"
+	f.WantResult(f.RunInteractive(inv+"\nmore", "join"), 0, "trusted desk (de5c 0000 0000 0000 0000 0000 0000 0000)\n", "Paste the invitation:\n"+next)
+	f.WantResult(f.RunAtTerminal(ui.Terminal{}, inv, "join"), 0, "desk\n", next)
 	f.WantResult(f.Run("join", inv, "--json"), 0, `{"id":"`+clitest.DeskID.String()+`","name":"desk"}`+"\n", "")
 	if got := f.RunAtTerminal(ui.Terminal{}, strings.Repeat("a", 5000), "join"); got.Code != frame.ExitLocal {
 		t.Errorf("a line without end: %+v", got)

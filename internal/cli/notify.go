@@ -21,18 +21,22 @@ import (
 func (a *app) newNotifyCmd() *cobra.Command {
 	m := messageFlags{kind: kinds.KindNotify}
 	var n kinds.Notify
-	var noWait bool
+	var noWait, isText bool
 	cmd := &cobra.Command{
 		Use:   "notify PEER[,PEER…] TOPIC DATA",
 		Short: "Tell one or several peers something",
 		Example: `  acpctl notify desk build.status '{"branch": "main", "ok": true}'
   acpctl notify desk,laptop build.status 'all green' --importance high
-  acpctl notify desk log.tail @build.log`,
-		Long: `Tells peers something, without an answer. DATA is JSON if it parses as JSON, else
-text; it may be - (standard input) or @file. Prints what became of it: handed (an
+  acpctl notify desk log.tail --text @build.log`,
+		Long: `Tells peers something, without an answer. DATA may be - (standard input) or @file. It is
+JSON if it is valid JSON, else text. DATA that begins with { or [ and is no valid JSON is an
+error. With --text it is text, whatever it looks like. Prints what became of it: handed (an
 agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
 		Args: m.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if isText && m.payload != "" {
+				return frame.UsageErrorf("--text is about DATA, and --payload stands instead of it: leave one of them out")
+			}
 			ctx := cmd.Context()
 			h, p, err := m.composeMessage(ctx, a, func() (any, error) {
 				n.Topic = args[1]
@@ -40,7 +44,7 @@ agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
 				if err != nil {
 					return nil, err
 				}
-				n.Data, err = encodeJSONOrText(text)
+				n.Data, err = encodeNotifyData(text, isText)
 				return &n, err
 			})
 			if err != nil {
@@ -63,15 +67,23 @@ agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&n.Importance, "importance", "", "low, medium or high (default low)")
+	f.BoolVar(&isText, "text", false, "DATA is text, also if it looks like JSON")
 	f.BoolVar(&noWait, "no-wait", false, "do not wait for the word that it has arrived")
 	m.addFlags(cmd)
 	return cmd
 }
 
-// encodeJSONOrText returns text if it is JSON, else a JSON string of it.
-func encodeJSONOrText(text string) (jsontext.Value, error) {
-	if v := jsontext.Value(text); v.IsValid() {
-		return v, nil
+// encodeNotifyData returns DATA as JSON: as it is if it is valid JSON, else as a string. Whoever
+// begins an object or an array means JSON, and hears what is wrong with it.
+func encodeNotifyData(text string, isText bool) (jsontext.Value, error) {
+	if !isText {
+		v, err := frame.ParseJSON("DATA", text)
+		if err == nil {
+			return v, nil
+		}
+		if begun := strings.TrimLeft(text, " \t\r\n"); begun != "" && (begun[0] == '{' || begun[0] == '[') {
+			return nil, frame.WithHint(err, "--text sends it as text")
+		}
 	}
 	return json.Marshal(text)
 }

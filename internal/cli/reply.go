@@ -83,11 +83,7 @@ func (a *app) readReplyData(ctx context.Context, arg string) (jsontext.Value, er
 	if err != nil {
 		return nil, err
 	}
-	data := jsontext.Value(text)
-	if !data.IsValid() {
-		return nil, frame.UsageErrorf("--data: expected JSON")
-	}
-	return data, nil
+	return frame.ParseJSON("--data", text)
 }
 
 // replyToTask answers the question that is open about a delegation given from here, or ends one that

@@ -41,6 +41,10 @@ func NewRootCmd(f *frame.Frame, version string) *cobra.Command {
 directory: --home, else $ACP_HOME, else ~/.acp. Where ACP_SOCKET names a socket of the
 agents' folder it uses that and no directory, as ACP_AGENT with ACP_AGENT_KEY if set.
 
+On a terminal a list is a table. A script that reads it gets the rows alone: no heads, tabs
+between the columns, times in UTC, and nothing for an empty list. With --json every verb
+prints JSON.
+
 PEER is a trusted peer's name, its id or six or more digits that begin it. Exit
 codes: 0 ok, 1 failure on this machine, 2 usage, 3 timeout, 4 refused, 5 peer
 unreachable, or peer or agent unknown, 6 no daemon, 7 any other error of the peer, 130 interrupted.`,

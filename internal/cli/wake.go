@@ -196,10 +196,6 @@ func (a *app) newApprovalsCmd() *cobra.Command {
 			for _, p := range all {
 				rows = append(rows, []string{p.ID, p.Name, p.Kind, p.Agent, a.FormatAge(p.Since), p.Message.String()})
 			}
-			if len(all) == 0 && !a.JSON {
-				a.tell("Nothing waits for your word.")
-				return nil
-			}
 			return a.PrintList(client.Approvals{Approvals: all}, []string{"ID", "PEER", "KIND", "WAKES", "SINCE", "MESSAGE"}, rows)
 		},
 	}

@@ -51,14 +51,44 @@ func (f *Frame) ReadObject(ctx context.Context, name, arg string) (jsontext.Valu
 	if err != nil {
 		return nil, err
 	}
-	v, err := jsontext.NewDecoder(strings.NewReader(text)).ReadValue()
-	switch wrong, ok := errors.AsType[*jsontext.SyntacticError](err); {
-	case ok && errors.Is(err, jsontext.ErrDuplicateName):
-		return nil, UsageErrorf("%s: the name %q stands there twice", name, wrong.JSONPointer.LastToken())
-	case err != nil, v.Kind() != '{', !jsontext.Value(text).IsValid():
-		return nil, UsageErrorf("%s: expected a JSON object", name)
+	v, err := ParseJSON(name, text)
+	if err == nil && v.Kind() != '{' {
+		err = UsageErrorf("%s: expected a JSON object, like {\"branch\": \"main\"}", name)
 	}
-	return jsontext.Value(text), nil
+	return v, err
+}
+
+// ParseJSON returns text as one JSON value. The error names the argument, and where in it the
+// text stops being JSON.
+func ParseJSON(name, text string) (jsontext.Value, error) {
+	d := jsontext.NewDecoder(strings.NewReader(text))
+	_, err := d.ReadValue()
+	at := d.InputOffset()
+	if err == nil {
+		if _, err = d.ReadToken(); err == io.EOF {
+			return jsontext.Value(text), nil
+		}
+		rest := text[at:]
+		at += int64(len(rest) - len(strings.TrimLeft(rest, " \t\r\n")))
+		return nil, UsageErrorf("%s: not valid JSON: %s: more text after its end", name, describePosition(text, at))
+	}
+	wrong, ok := errors.AsType[*jsontext.SyntacticError](err)
+	switch {
+	case !ok, errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, UsageErrorf("%s: not valid JSON: %s: it ends too early", name, describePosition(text, int64(len(text))))
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return nil, UsageErrorf("%s: the name %q stands there twice", name, wrong.JSONPointer.LastToken())
+	}
+	return nil, UsageErrorf("%s: not valid JSON: %s: %v", name, describePosition(text, wrong.ByteOffset), wrong.Err)
+}
+
+// describePosition returns the line and column of a byte, as editors count them: from 1, in
+// characters.
+func describePosition(text string, at int64) string {
+	before := text[:min(int(at), len(text))]
+	line := strings.Count(before, "\n") + 1
+	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
+	return fmt.Sprintf("line %d, column %d", line, column)
 }
 
 func readArgumentFile(path string) (string, error) {
