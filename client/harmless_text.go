@@ -18,7 +18,8 @@ func Text(s string) string {
 	}
 	var b strings.Builder
 	b.Grow(len(s))
-	unended := 0 // no control string ends before this index
+	previous := '\n' // what b ends with
+	unended := 0     // no control string ends before this index
 	for i := 0; i < len(s); {
 		n, line := measureControlSequence(s[i:], i >= unended)
 		if line > 0 {
@@ -26,8 +27,9 @@ func Text(s string) string {
 		}
 		if n == 0 {
 			var r rune
-			if r, n = utf8.DecodeRuneInString(s[i:]); isVisible(r) {
+			if r, n = utf8.DecodeRuneInString(s[i:]); isVisible(r, previous) {
 				b.WriteRune(r)
+				previous = r
 			}
 		}
 		i += n
@@ -47,13 +49,16 @@ func JSON(b []byte) []byte {
 		return b
 	}
 	out := make([]byte, 0, len(b)+len(b)/8)
+	previous := '\n'
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
 		b = b[n:]
-		if isVisible(r) {
+		if isVisible(r, previous) {
 			out = utf8.AppendRune(out, r)
+			previous = r
 			continue
 		}
+		previous = '0' // the last of the digits
 		for _, unit := range utf16.AppendRune(nil, r) {
 			out = fmt.Appendf(out, "\\u%04x", unit)
 		}
@@ -76,14 +81,10 @@ const (
 	zeroWidthJoiner    = '\u200d' // there too, and composed emoji
 )
 
-func isVisible(r rune) bool {
-	switch {
-	case r == '\n', r == '\t', r == zeroWidthJoiner, r == zeroWidthNonJoiner:
-		return true
-	case r >= firstHiddenSelector && r <= lastHiddenSelector:
-		return false
-	}
-	return unicode.IsGraphic(r)
+// isVisible reports whether a terminal may get r after a character. It takes what a model may
+// see, and that a terminal has a form for.
+func isVisible(r, previous rune) bool {
+	return isKept(r, previous) && (unicode.IsGraphic(r) || r == '\n' || r == '\t' || isJoiner(r))
 }
 
 // measureControlSequence returns the length n of the control sequence that s begins with, 0 if

@@ -49,14 +49,13 @@ const (
 	nextLine           = '\u0085'
 	lineSeparator      = '\u2028'
 	paragraphSeparator = '\u2029'
-	emojiSelector      = '\ufe0f'
-
-	firstHiddenSelector = '\U000e0100' // variation selectors that can carry hidden text
-	lastHiddenSelector  = '\U000e01ef'
+	textSelector       = '\ufe0e' // what it follows is shown as text
+	emojiSelector      = '\ufe0f' // or as an emoji
 )
 
-// isKept reports whether a model may see r after a character. Joiners and variation selectors
-// may stand after what they can change, one each: a run of them can carry hidden text.
+// isKept reports whether a reader may see r after a character. Joiners and variation selectors may
+// stand after what they can change, one each: others change nothing that is seen, and can carry
+// hidden text.
 func isKept(r, previous rune) bool {
 	switch {
 	case r == '\n', r == '\t':
@@ -65,11 +64,11 @@ func isKept(r, previous rune) bool {
 		return r >= ' ' && r != '\x7f'
 	case isJoiner(r):
 		return previous >= utf8.RuneSelf && !isJoiner(previous)
-	case r >= firstHiddenSelector && r <= lastHiddenSelector:
-		return false
-	case isSelector(r):
+	case r == textSelector, r == emojiSelector:
 		return previous >= utf8.RuneSelf && !isJoiner(previous) && !isSelector(previous) ||
 			r == emojiSelector && strings.ContainsRune("#*0123456789", previous)
+	case isSelector(r):
+		return unicode.Is(unicode.Mongolian, previous) && !isSelector(previous)
 	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // format characters, but seen
 		return true
 	}
@@ -80,23 +79,30 @@ func isJoiner(r rune) bool { return r == zeroWidthJoiner || r == zeroWidthNonJoi
 
 func isSelector(r rune) bool { return unicode.Is(unicode.Variation_Selector, r) }
 
-// breakTags writes "&lt;" instead of "<" where a tag of an agent program begins or ends, and
-// counts these.
+// breakTags writes "&lt;" instead of "<", or of a wide or small form of it, where a tag of an
+// agent program begins or ends, and "&#91;" instead of "[" where a token of a model's format does.
+// It counts these.
 func breakTags(s string) (text string, broken int) {
 	var b strings.Builder
 	from := 0
-	for i := strings.IndexByte(s, '<'); i >= 0; {
-		if isProgramTag(s[i+1:]) {
-			broken++
-			b.WriteString(s[from:i])
-			b.WriteString("&lt;")
-			from = i + 1
-		}
-		next := strings.IndexByte(s[i+1:], '<')
+	for i := 0; i < len(s); {
+		next := strings.IndexAny(s[i:], "<[\uff1c\ufe64")
 		if next < 0 {
 			break
 		}
-		i += 1 + next
+		i += next
+		bracket, n := utf8.DecodeRuneInString(s[i:])
+		inert := "&lt;"
+		if bracket == '[' {
+			inert = "&#91;"
+		}
+		if bracket == '[' && isBracketToken(s[i+n:]) || bracket != '[' && isProgramTag(s[i+n:]) {
+			broken++
+			b.WriteString(s[from:i])
+			b.WriteString(inert)
+			from = i + n
+		}
+		i += n
 	}
 	if broken == 0 {
 		return s, 0
@@ -111,21 +117,41 @@ func isProgramTag(s string) bool {
 	if isModelToken(s) {
 		return true
 	}
-	s = strings.TrimLeft(s, " \t\n/\\")
+	s = strings.TrimLeftFunc(s, func(r rune) bool {
+		return r == '/' || r == '\\' || r == '\uff0f' || unicode.IsSpace(r)
+	})
 	name := make([]byte, 0, maxTagName)
-	for i := 0; i < len(s) && i < maxTagName; i++ {
-		c := s[i]
-		switch {
-		case c >= 'A' && c <= 'Z':
-			c += 'a' - 'A'
-		case c == '_':
-			c = '-'
-		case (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != ':':
-			return isProgramTagName(string(name))
+	for _, r := range s {
+		c := foldNameRune(r)
+		if c == 0 || len(name) == maxTagName {
+			break
 		}
 		name = append(name, c)
 	}
 	return isProgramTagName(string(name))
+}
+
+// foldNameRune returns a character of a tag's name as programs that ignore case, or that take wide
+// letters for narrow ones, may read it: a lower-case letter, a digit, a hyphen or a colon. It
+// returns 0 if the name ends there.
+func foldNameRune(r rune) byte {
+	if r >= '\uff01' && r <= '\uff5e' { // the wide forms of ASCII
+		r -= '\uff01' - '!'
+	}
+	for folded := unicode.SimpleFold(r); r >= utf8.RuneSelf && folded != r; folded = unicode.SimpleFold(folded) {
+		if folded < utf8.RuneSelf { // such as the long s
+			r = folded
+		}
+	}
+	switch {
+	case r >= 'A' && r <= 'Z':
+		return byte(r) + 'a' - 'A'
+	case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == ':':
+		return byte(r)
+	case r == '_', unicode.Is(unicode.Dash, r):
+		return '-'
+	}
+	return 0
 }
 
 // maxTagName is how much of a tag's name is looked at, in bytes.
@@ -133,7 +159,8 @@ const maxTagName = 64
 
 // programTags has the tags of agent programs that are one word, in lower case.
 var programTags = map[string]bool{
-	"channel": true, "instructions": true, "permissions": true, "skill": true, "sys": true, "system": true,
+	"channel": true, "instructions": true, "invoke": true, "permissions": true, "skill": true, "sys": true, "system": true,
+	"think": true, "thinking": true, "tick": true,
 }
 
 // programTagParts has what the names of other tags of agent programs have in them, in lower
@@ -141,11 +168,11 @@ var programTags = map[string]bool{
 var programTagParts = []string{
 	// Claude Code
 	"-message", "-notification", "-reminder", "bash-input", "bash-stderr", "bash-stdout", "command-args", "command-contents", "command-name",
-	"fetched-web-content", "function-call", "function-result", "ide-opened-file", "ide-selection", "local-command", "memory-input",
+	"fetched-web-content", "function-call", "function-result", "ide-opened-file", "ide-selection", "local-command", "mcp-", "memory-input",
 	"new-diagnostics", "persisted-output", "prompt-submit-hook", "session-start-hook", "tool-result", "tool-use", "antml:",
 	// Codex
 	"-context", "-instructions", "agent-mode", "collaboration-mode", "external-", "hook-prompt", "model-switch", "personality-spec",
-	"realtime-conversation", "token-budget", "turn-aborted", "user-shell-command",
+	"realtime-conversation", "token-budget", "turn-aborted", "user-action", "user-shell-command",
 	// OpenCode, Gemini CLI and formats of models
 	"state-snapshot", "end-of-turn", "start-of-turn", "tool-call", "tool-response",
 }
@@ -154,16 +181,37 @@ func isProgramTagName(name string) bool {
 	return programTags[name] || slices.ContainsFunc(programTagParts, func(part string) bool { return strings.Contains(name, part) })
 }
 
-// isModelToken reports whether s goes on from "<" as a token of a model's format, like
-// <|im_start|>; the bar may be a wide one.
+// angleTokens and bracketTokens have tokens of models' formats, without the "<" or "[" that they
+// begin with. Some servers of models take them for what they are wherever they stand. They are
+// written just so.
+var (
+	angleTokens   = []string{"s>", "/s>", "bos>", "eos>", "pad>", "unk>"}
+	bracketTokens = []string{
+		"INST]", "/INST]", "SYSTEM_PROMPT]", "/SYSTEM_PROMPT]", "AVAILABLE_TOOLS]", "/AVAILABLE_TOOLS]", "TOOL_CALLS]",
+		"TOOL_CONTENT]", "TOOL_RESULTS]", "/TOOL_RESULTS]", "THINK]", "/THINK]", "gMASK]",
+	}
+)
+
+// isBracketToken reports whether s goes on from "[" as a token of a model's format.
+func isBracketToken(s string) bool { return hasOneOfPrefixes(s, bracketTokens) }
+
+func hasOneOfPrefixes(s string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
+}
+
+// isModelToken reports whether s goes on from "<" as a token of a model's format, like </s> or
+// <|im_start|>; the bar and the last bracket may be wide ones.
 func isModelToken(s string) bool {
+	if hasOneOfPrefixes(s, angleTokens) {
+		return true
+	}
 	var ok bool
 	if s, ok = cutBar(s); !ok {
 		return false
 	}
 	for i := 0; i < len(s) && i < maxTagName; i++ {
 		if rest, ok := cutBar(s[i:]); ok {
-			return i > 0 && strings.HasPrefix(rest, ">")
+			return i > 0 && (strings.HasPrefix(rest, ">") || strings.HasPrefix(rest, "\uff1e"))
 		}
 		if strings.IndexByte(" \t\n<>", s[i]) >= 0 {
 			return false

@@ -41,8 +41,9 @@ const MinPeerPageSize = 2048
 //
 // In the text, control characters and those that hide or reorder others are removed; the
 // header counts them. Other systems' line breaks become line feeds. In the tags of agent
-// programs "<" becomes "&lt;"; the header says so. The rest is as the peer wrote it. What
-// needs the exact text reads the payload.
+// programs, and in tokens of models' formats, "<" becomes "&lt;" and "[" becomes "&#91;"; the
+// header counts them too. The rest is as the peer wrote it. What needs the exact text reads the
+// payload.
 //
 // It costs time and memory in proportion to the payload, and does not block.
 func RenderPeerMessage(m PeerMessage) string {
@@ -175,7 +176,7 @@ func (t *peerText) writeHeader(b *strings.Builder, digits, answer, which string)
 		fmt.Fprintf(b, " Control or hidden characters removed from it: %d.", t.removed)
 	}
 	if t.broken > 0 {
-		fmt.Fprintf(b, " Tags in it whose \"<\" is written \"&lt;\": %d.", t.broken)
+		fmt.Fprintf(b, " Tags in it that begin with \"&lt;\" or \"&#91;\" here: %d.", t.broken)
 	}
 	b.WriteString(which)
 }

@@ -149,4 +149,19 @@ func TestReasonsOfPeersStayOnOneLine(t *testing.T) {
 	if got := f.Run("query", "desk", "x"); got.Code == 0 || strings.Count(got.Err, "\n") != 1 || !strings.Contains(got.Err, "says: no acpctl query: all is well") {
 		t.Errorf("%+v", got)
 	}
+	busy := kinds.Errorf(kinds.Overloaded, "busy\ndesk: seq=1 time=0.1 ms idle, 0 active")
+	busy.From = clitest.DeskID.String()
+	f.SetAnswer(client.MethodPing, busy)
+	if got := f.Run("ping", "desk", "-c", "1"); strings.Count(got.Out, "\n") != 2 || !strings.Contains(got.Out, "seq=1 busy desk: seq=1") {
+		t.Errorf("%+v", got)
+	}
+	f.SetAnswer(client.MethodNotify, []client.Receipt{{To: "desk", ID: clitest.SomeID, Error: busy}, {To: "laptop", ID: clitest.SomeID, State: client.Held}})
+	if got := f.Run("notify", "desk,laptop", "t", "x"); strings.Count(got.Err, "\n") != 1 {
+		t.Errorf("%+v", got)
+	}
+	var said strings.Builder
+	s := &server{app: &app{Frame: &frame.Frame{Terminal: ui.Terminal{Err: &said}}}}
+	if s.logLine("delegate from desk: %v", busy); strings.Count(said.String(), "\n") != 1 {
+		t.Errorf("serve: %q", said.String())
+	}
 }

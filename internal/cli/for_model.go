@@ -33,17 +33,21 @@ func (a *app) printForModel(ctx context.Context, m client.PeerMessage) {
 	a.PrintForModel(m)
 }
 
-// printTaskForModel prints a result of a delegation, or its error, for a model, and reports
-// whether it did: not without --for-model, nor what no peer wrote.
+// printTaskForModel prints a result of a delegation, its error, or why it was refused, for a model.
+// It reports whether it did: not without --for-model, nor what no peer wrote.
 func (a *app) printTaskForModel(ctx context.Context, t *client.Task, payload wire.Payload) bool {
 	if !a.ForModel || t.Direction != client.Given {
 		return false
 	}
 	kind := kinds.KindResult
-	if checkPayloadOfKind(kind, payload) != nil {
-		if kind = kinds.KindError; checkPayloadOfKind(kind, payload) != nil {
-			return false // the delegation has none
-		}
+	switch {
+	case checkPayloadOfKind(kind, payload) == nil:
+	case checkPayloadOfKind(kinds.KindError, payload) == nil:
+		kind = kinds.KindError
+	case t.State == client.TaskRefused: // of the refusal the daemon keeps the words alone
+		kind, payload = kinds.KindAck, kinds.EncodePayload(&kinds.Ack{Message: t.Outcome})
+	default:
+		return false // the delegation has none
 	}
 	a.printForModel(ctx, client.PeerMessage{
 		ID: a.findTaskPeer(ctx, t), Kind: kind, Ref: t.ID, Payload: payload,

@@ -55,7 +55,7 @@ also after a restart of the daemon.`,
 			s := &mcp.Server{
 				Daemon: &a.Daemon, Version: a.version,
 				Log: func(format string, args ...any) {
-					fmt.Fprintf(a.Err, "acpctl mcp: %s\n", client.Text(fmt.Sprintf(format, args...)))
+					fmt.Fprintf(a.Err, "acpctl mcp: %s\n", client.Line(fmt.Sprintf(format, args...)))
 				},
 			}
 			var err error

@@ -125,9 +125,9 @@ func (a *app) notifyAll(ctx context.Context, params client.NotifyParams) error {
 			}
 		case r.Error != nil:
 			said := strings.TrimPrefix(strings.TrimPrefix(r.Error.Message, "to: "), r.To+": ")
-			fmt.Fprintf(a.Err, "acpctl notify: %s: %s%s\n", client.Text(r.To), client.Text(said), frame.DescribeDelivery(r.Error))
+			fmt.Fprintf(a.Err, "acpctl notify: %s: %s%s\n", client.Line(r.To), client.Line(said), frame.DescribeDelivery(r.Error))
 		default:
-			a.PrintLine("%s\t%s", client.Text(r.To), a.ColourState(string(r.State)))
+			a.PrintLine("%s\t%s", client.Line(r.To), a.ColourState(string(r.State)))
 		}
 	}
 	return failed

@@ -83,7 +83,7 @@ func (a *app) pingPeer(ctx context.Context, peer string, count int, interval tim
 			}
 		case ok && mayNextPingSucceed(e):
 			last = err
-			a.PrintData(pingLost{sent, e}, func() { a.PrintLine("%s: seq=%d %s", client.Text(peer), sent, describeLostPing(peer, e)) })
+			a.PrintData(pingLost{sent, e}, func() { a.PrintLine("%s: seq=%d %s", client.Line(peer), sent, describeLostPing(peer, e)) })
 		default:
 			return err
 		}
@@ -118,7 +118,7 @@ func describeLostPing(peer string, e *kinds.Error) string {
 	if e.Code == kinds.Timeout && e.From == "" {
 		return "no answer in time: the daemon there may be stopped or have too much to do, or the network loses packets"
 	}
-	return client.Text(strings.TrimPrefix(e.Message, peer+": ")) + frame.DescribeDelivery(e)
+	return client.Line(strings.TrimPrefix(e.Message, peer+": ")) + frame.DescribeDelivery(e)
 }
 
 func (a *app) printPong(peer string, seq int, answer *client.Answer) error {
@@ -129,13 +129,13 @@ func (a *app) printPong(peer string, seq int, answer *client.Answer) error {
 	if err != nil {
 		return err
 	}
-	a.PrintLine("%s: seq=%d time=%s %s, %d active", client.Text(peer), seq, ui.FormatMilliseconds(answer.RTTUS), client.Line(pong.Status), pong.ActiveTasks)
+	a.PrintLine("%s: seq=%d time=%s %s, %d active", client.Line(peer), seq, ui.FormatMilliseconds(answer.RTTUS), client.Line(pong.Status), pong.ActiveTasks)
 	return nil
 }
 
 func (a *app) printPingSummary(peer string, s pingSummary) error {
 	return a.PrintData(s, func() {
-		a.PrintLine("--- %s: %d sent, %d received", client.Text(peer), s.Sent, s.Received)
+		a.PrintLine("--- %s: %d sent, %d received", client.Line(peer), s.Sent, s.Received)
 		if s.Received > 0 {
 			a.PrintLine("min/avg/max/p99 = %s / %s / %s / %s", ui.FormatMilliseconds(s.MinUS), ui.FormatMilliseconds(s.AvgUS), ui.FormatMilliseconds(s.MaxUS), ui.FormatMilliseconds(s.P99US))
 		}

@@ -217,7 +217,8 @@ func (s *server) printWorkReport(in *client.Inbound, started time.Time, err erro
 	})
 }
 
-// logLine writes a line for the operator.
+// logLine writes one line for the operator. What peers and commands wrote adds none that looks like
+// another of serve's.
 func (s *server) logLine(format string, args ...any) {
-	fmt.Fprintf(s.app.Err, "acpctl serve: %s\n", client.Text(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(s.app.Err, "acpctl serve: %s\n", client.Line(fmt.Sprintf(format, args...)))
 }
