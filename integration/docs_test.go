@@ -7,9 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/acpd/acpd/internal/cli"
+	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -133,5 +136,63 @@ func TestLicencesOfThePackages(t *testing.T) {
 		if text, err := os.ReadFile(name); err != nil || !bytes.Equal(text, whole) {
 			t.Errorf("%s is not the licence of the repository: copy it from there (%v)", name, err)
 		}
+	}
+}
+
+// acpctlLine matches a line of acpctl in a document: in a block, after a prompt or a pipe, and in a sentence.
+var acpctlLine = regexp.MustCompile("(?m)(?:^[a-z]+\\$ |^|[`|] *|ssh [a-z]+ )acpctl ([^`|\\n]+)")
+
+// TestTheDocumentsNameVerbsAndFlags finds every verb and flag of acpctl that the documents type.
+func TestTheDocumentsNameVerbsAndFlags(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, page := range append(pages, "../README.md", "../examples/README.md", "../python/acpd/README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range acpctlLine.FindAllStringSubmatch(string(text), -1) {
+			root := cli.NewRootCmd(frame.NewFrame(), "")
+			words := strings.Fields(m[1])
+			if slices.Contains(words, "…") { // several verbs
+				continue
+			}
+			cmd, rest, err := root.Find(words)
+			if err != nil || cmd == root && !strings.HasPrefix(words[0], "--") {
+				t.Errorf("%s: acpctl %s: no such verb", page, m[1])
+				continue
+			}
+			found++
+			for _, word := range rest {
+				name, isFlag := strings.CutPrefix(word, "--")
+				if name == "" { // what follows is another program's
+					break
+				}
+				name, _, _ = strings.Cut(strings.Trim(name, ".,;:)]"), "=")
+				if isFlag && name != "help" && cmd.Flags().Lookup(name) == nil && cmd.InheritedFlags().Lookup(name) == nil {
+					t.Errorf("%s: acpctl %s: %s has no flag --%s", page, m[1], cmd.Name(), name)
+				}
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("%d lines found: has their form changed?", found)
+	}
+}
+
+// TestTheFirstCommandsAreCounted: the heading that promises so many commands is followed by so many.
+func TestTheFirstCommandsAreCounted(t *testing.T) {
+	text, err := os.ReadFile("../docs/agents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, ok := strings.Cut(string(text), "## 1. Five commands\n")
+	_, block, opened := strings.Cut(block, "```console\n")
+	block, _, closed := strings.Cut(block, "```")
+	if n := strings.Count(block, "\n"); !ok || !opened || !closed || n != 5 {
+		t.Errorf("%d commands:\n%s", n, block)
 	}
 }
