@@ -144,19 +144,14 @@ func (s *server) failAbandonedTasks(ctx context.Context, name, key string) error
 			return nil
 		}
 		s.app.Daemon.SpeakAs = client.SpeakParams{Name: name, Key: key}
-	} else {
-		status, err := s.app.Daemon.Status(ctx)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(status.Agents, func(a client.Agent) bool { return a.Name == name }) {
-			return kinds.Errorf(kinds.Invalid, "an agent named %s is attached already: choose another name with --name, or stop that one", name)
-		}
 	}
 	tasks, err := s.app.Daemon.Tasks(ctx)
 	if s.app.AsGuest && errors.Is(err, &kinds.Error{Code: kinds.NoAgent}) {
 		s.app.Daemon.SpeakAs = client.SpeakParams{} // its work is over
 		return nil
+	}
+	if err == nil && !s.app.AsGuest {
+		err = s.checkNotAttached(ctx, name)
 	}
 	if err != nil {
 		return err
@@ -172,6 +167,16 @@ func (s *server) failAbandonedTasks(ctx context.Context, name, key string) error
 		}
 	}
 	return nil
+}
+
+// checkNotAttached returns an error if an agent of the name is attached. It is called when the tasks
+// were listed: an agent that has attached since is seen here, and has none of them.
+func (s *server) checkNotAttached(ctx context.Context, name string) error {
+	status, err := s.app.Daemon.Status(ctx)
+	if err == nil && slices.ContainsFunc(status.Agents, func(a client.Agent) bool { return a.Name == name }) {
+		err = kinds.Errorf(kinds.Invalid, "an agent named %s is attached already: choose another name with --name, or stop that one", name)
+	}
+	return err
 }
 
 // removeTask forgets a task, which cannot be called off any more, and reports whether it was.

@@ -263,11 +263,40 @@ func TestServeTakesWhatComes(t *testing.T) {
 func TestServeIsRefused(t *testing.T) {
 	f := newDaemon(t)
 	f.SetAnswer(client.MethodStatus, &client.Status{Agents: []client.Agent{{Name: "cat"}}}) // whose tasks are its own
+	f.SetAnswer(client.MethodTasks, &client.Tasks{})
 	f.WantResult(f.Run("serve", "cat"), frame.ExitLocal, "", "acpctl serve: an agent named cat is attached already: choose another name with --name, or stop that one\n")
 	f.SetAnswer(client.MethodStatus, &client.Status{})
-	f.SetAnswer(client.MethodTasks, &client.Tasks{})
 	f.SetAnswer(client.MethodAttach, kinds.Errorf(kinds.Overloaded, "too many"))
 	f.WantResult(f.Run("serve", "cat"), frame.ExitLocal, "", "acpctl serve: too many\n")
+}
+
+// Of two that are started under one name at once, the one that comes late says so. It does not
+// report the work of the other as failed.
+func TestServeOfANameThatAttachesMeanwhile(t *testing.T) {
+	f := newDaemon(t)
+	asked := false // the other one attaches, and has work, after the first look at the daemon
+	f.SetHandler(client.MethodStatus, func(*jsonrpc.Request) (any, error) {
+		s := &client.Status{}
+		if asked {
+			s.Agents = []client.Agent{{Name: "cat"}}
+		}
+		asked = true
+		return s, nil
+	})
+	f.SetHandler(client.MethodTasks, func(*jsonrpc.Request) (any, error) {
+		all := &client.Tasks{}
+		if asked {
+			all.Tasks = []client.Task{{ID: clitest.SomeID, Direction: client.Taken, Peer: "desk", Agent: "cat", State: client.TaskAccepted}}
+		}
+		asked = true
+		return all, nil
+	})
+	f.SetHandler(client.MethodError, func(*jsonrpc.Request) (any, error) {
+		t.Error("the other one's work is reported as failed")
+		return &client.Receipt{}, nil
+	})
+	f.SetAnswer(client.MethodAttach, kinds.Errorf(kinds.Invalid, "name: taken"))
+	f.WantResult(f.Run("serve", "cat"), frame.ExitLocal, "", "acpctl serve: an agent named cat is attached already: choose another name with --name, or stop that one\n")
 }
 
 // A socket that nobody listens on any more is no daemon.
