@@ -51,6 +51,8 @@ const (
 	paragraphSeparator = '\u2029'
 	textSelector       = '\ufe0e' // what it follows is shown as text
 	emojiSelector      = '\ufe0f' // or as an emoji
+
+	lastMongolianSelector = '\u180f' // letters of that script have forms, and the first of all selectors
 )
 
 // isKept reports whether a reader may see r after a character. Joiners and variation selectors may
@@ -68,7 +70,7 @@ func isKept(r, previous rune) bool {
 		return previous >= utf8.RuneSelf && !isJoiner(previous) && !isSelector(previous) ||
 			r == emojiSelector && strings.ContainsRune("#*0123456789", previous)
 	case isSelector(r):
-		return unicode.Is(unicode.Mongolian, previous) && !isSelector(previous)
+		return r <= lastMongolianSelector && unicode.Is(unicode.Mongolian, previous) && !isSelector(previous)
 	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // format characters, but seen
 		return true
 	}

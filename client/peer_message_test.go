@@ -73,7 +73,10 @@ var tagOfProgram = regexp.MustCompile(`(?i)</?(cross-session-message|teammate-me
 	`command-name|command-message|command-args|local-command-stdout|bash-input|bash-stdout|bash-stderr|user-prompt-submit-hook|tool_use_error|system>|channel[ >]|` +
 	`function_calls|function_results|ant` + `ml:|user_instructions|instructions>|environment_context|external_|hook_prompt|turn_aborted|goal_context|permissions instructions|` +
 	`collaboration_mode|state_snapshot|session_context|start_of_turn|end_of_turn|tool_response|tool_call|sys>|invoke[ >]|think>|user_action|mcp-|tick>)|` +
-	`<[|\x{ff5c}][^\s<>|\x{ff5c}]+[|\x{ff5c}]>|(?-i:</?(s|bos|eos|unk|pad)>|\[/?(INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|THINK|gMASK)\])`)
+	`<[|\x{ff5c}][^\s<>&|\x{ff5c}]+[|\x{ff5c}]>`)
+
+// tokenOfModel finds tokens of models' formats that are written just so.
+var tokenOfModel = regexp.MustCompile(`</?(s|bos|eos|unk|pad)>|\[/?(INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|THINK|gMASK)\]`)
 
 // wideAndDashes writes as ASCII what a program may take for that: wide and small forms, and hyphens.
 var wideAndDashes = func() *strings.Replacer {
@@ -120,6 +123,9 @@ func checkInert(t testing.TB, rendered string) string {
 			t.Fatalf("U+%04X in %.300q", r, rendered)
 		}
 		last = r
+	}
+	if token := tokenOfModel.FindString(rendered); token != "" {
+		t.Fatalf("the token %q is whole", token)
 	}
 	for _, seen := range []string{rendered, wideAndDashes.Replace(rendered), blanksInTag.ReplaceAllString(wideAndDashes.Replace(rendered), "</")} {
 		if tag := tagOfProgram.FindString(seen); tag != "" {
@@ -438,6 +444,36 @@ func FuzzRenderPeerMessage(f *testing.F) {
 		}
 		if joined.String() != whole {
 			t.Fatal("the pages are not the text")
+		}
+	})
+}
+
+// tagPieces are what tags, and texts that a reader may take for tags, are made of.
+var tagPieces = []string{
+	"<", "\uff1c", "\ufe64", "[", "/", "\\", "\uff0f", " ", "\t", "\n", "\u00a0", "\u3000", "\u2028", "\r", "|", "\uff5c", ">", "\uff1e", "]",
+	"system-reminder", "SYSTEM_REMINDER", "\u017fystem", "-reminder", "\u2011reminder", "\uff53ystem", "system", "channel", "im_start", "INST", "s", "think", "tool_call",
+	"\u200b", "\u200d", "\ufe0f", "\ufe00", "\u202e", "\x00", "\x1b", "\u009b", "\ufeff", "\U000e0041", "\u180b", "\u1820", "\u4e16", "\u0301", "\xff", "a", "&lt;", "&#91;",
+	"-----END PEER TEXT ", "0123456789abcdef", "-----\n",
+}
+
+// FuzzTags makes texts of such pieces, one for each byte.
+func FuzzTags(f *testing.F) {
+	f.Add([]byte{0, 4, 19, 16})
+	f.Add([]byte{1, 6, 21, 32, 23, 17})
+	f.Add([]byte{0, 32, 14, 33, 27, 15, 17, 3, 4, 28, 18})
+	f.Fuzz(func(t *testing.T, picks []byte) {
+		var b strings.Builder
+		for _, p := range picks {
+			b.WriteString(tagPieces[int(p)%len(tagPieces)])
+		}
+		text := strings.ToValidUTF8("q"+b.String(), "\ufffd") // a question is not empty
+		body := checkInert(t, RenderPeerMessage(newQuestion(text)))
+		checkNothingLost(t, text, body)
+		if again, removed, broken := makeInert(body); again != body || removed+broken > 0 {
+			t.Fatalf("%q is made inert once more: %q", body, again)
+		}
+		if seen := Text(text); Text(seen) != seen || Text(body) != body {
+			t.Fatalf("a terminal does not get %q as it is", body)
 		}
 	})
 }

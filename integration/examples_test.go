@@ -195,6 +195,47 @@ func TestExamplesShowProgress(t *testing.T) {
 	working.Wait()
 }
 
+// The examples that delegate fail if the task does, and none shows what would steer a terminal, also in
+// errors.
+func TestExamplesFailWithTheTask(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	evil := "a\x1b[2Jb\nc"
+	desk.attach(client.AttachParams{Name: "failing"}, client.Handler{
+		Query: func(context.Context, *client.Inbound) (any, error) { return nil, kinds.Errorf(kinds.Internal, "%s", evil) },
+		Delegate: func(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
+			switch task, err := kinds.ParsePayload[kinds.Delegate](in.Payload); {
+			case err != nil:
+				return nil, err
+			case task.Task == "refuse":
+				return &kinds.Ack{Code: kinds.NotAuthorized, Message: evil}, nil
+			case task.Task == "err":
+				return nil, kinds.Errorf(kinds.Internal, "%s", evil)
+			}
+			go desk.Client.SendResult(context.Background(), client.ResultParams{Ref: in.ID, Payload: kinds.EncodePayload(&kinds.Result{Status: "failed", Outcome: evil})})
+			return nil, nil
+		},
+	})
+	for name, e := range readExamples(t) {
+		for _, task := range []string{"fail", "refuse", "err"} {
+			p := laptop.startAsAgent(e.delegate, "desk/failing", task)
+			code := 1
+			if name == "shell" { // that of acpctl
+				code = map[string]int{"fail": 7, "refuse": 4, "err": 7}[task]
+			}
+			p.AwaitExit(code)
+			if said := p.Stdout.String() + p.Stderr.String(); strings.Contains(said, "\x1b") || !strings.Contains(said, "b c") {
+				t.Errorf("delegate in %s, %s: %q", name, task, said)
+			}
+		}
+		p := laptop.startAsAgent(e.ask, "Well?", "desk/failing")
+		p.AwaitExit(1)
+		if said := p.Stdout.String() + p.Stderr.String(); strings.Contains(said, "\x1b") || !strings.Contains(said, "b c") {
+			t.Errorf("ask in %s: %q", name, said)
+		}
+	}
+}
+
 // The agents of the examples end when they are interrupted while they work, and those that do not
 // connect again when the daemon goes away.
 func TestExamplesEndWhileTheyWork(t *testing.T) {

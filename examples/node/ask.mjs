@@ -39,4 +39,4 @@ if (missing) {
   process.exit(1);
 }
 socket.destroy();
-peers.forEach((peer, i) => console.log(`${peer}: ${said[i].replace(/\p{C}/gu, "")}`)); // without what would steer a terminal
+peers.forEach((peer, i) => console.log(`${peer}: ${said[i].replace(/\p{C}/gu, " ")}`)); // without what would steer a terminal

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 // Gives an agent a task, prints how far it is, and then the result: delegate.mjs PEER TASK
+// It exits with 1 unless the task is completed.
 // @ts-check
 import { randomUUID } from "node:crypto";
 import { createConnection } from "node:net";
@@ -37,7 +38,7 @@ async function call(method, params) {
 }
 
 /** @param {string} text */
-const show = (text) => text.replace(/\p{C}/gu, ""); // without what would steer a terminal
+const show = (text) => text.replace(/\p{C}/gu, " "); // without what would steer a terminal
 
 try {
   const id = randomUUID(); // a call that is repeated with the same id gives the task once
@@ -47,13 +48,14 @@ try {
     const status = await call("wait", { id, after_partials: seen });
     if (["completed", "failed", "cancelled", "expired", "refused"].includes(status.state)) {
       console.log(`${status.state}: ${show(status.outcome)}`);
+      if (status.state !== "completed") process.exitCode = 1;
       break;
     }
     console.log(`progress: ${show(status.partial?.outcome ?? "")}`);
     seen = status.partials ?? 0;
   }
 } catch (error) {
-  console.error(error instanceof Error ? error.message : error);
+  console.error(show(error instanceof Error ? error.message : String(error)));
   process.exitCode = 1;
 }
 socket.destroy();

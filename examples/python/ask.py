@@ -35,5 +35,5 @@ while len(said) < len(peers):
     else:
         said[message["id"]] = message["result"]["payload"]["summary"]
 for number, peer in enumerate(peers):
-    print(f"{peer}: {''.join(c for c in said[number] if c.isprintable())}")  # without what would steer a terminal
+    print(f"{peer}: {''.join(c if c.isprintable() else ' ' for c in said[number])}")  # without what would steer a terminal
 sys.exit(failed)

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Gives an agent a task, prints how far it is, and then the result: delegate.py PEER TASK"""
+"""Gives an agent a task, prints how far it is, and then the result: delegate.py PEER TASK
+
+It exits with 1 unless the task is completed.
+"""
 
 import json
 import os
@@ -17,6 +20,10 @@ if error := connection.connect_ex(path):
 lines = connection.makefile("rb")
 
 
+def show(text):
+    return "".join(c if c.isprintable() else " " for c in text)  # without what would steer a terminal
+
+
 def call(method, **params):
     connection.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
     line = lines.readline()
@@ -24,12 +31,8 @@ def call(method, **params):
         raise SystemExit(f"{method}: the daemon went away before it answered: whether it took effect is unknown")
     answer = json.loads(line)
     if "error" in answer:
-        raise SystemExit(answer["error"]["message"])
+        raise SystemExit(show(answer["error"]["message"]))
     return answer["result"]
-
-
-def show(text):
-    return "".join(c for c in text if c.isprintable())  # without what would steer a terminal
 
 
 id = str(uuid.uuid4())  # a call that is repeated with the same id gives the task once
@@ -41,6 +44,6 @@ while True:
     status = call("wait", id=id, after_partials=seen)
     if status["state"] in ("completed", "failed", "cancelled", "expired", "refused"):
         print(f"{status['state']}: {show(status['outcome'])}")
-        break
+        sys.exit(status["state"] != "completed")
     print(f"progress: {show(status['partial']['outcome'])}", flush=True)
     seen = status["partials"]

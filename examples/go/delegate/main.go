@@ -1,12 +1,14 @@
 // Command delegate gives an agent a task, prints how far it is, and then the result.
 //
 //	delegate PEER TASK
+//
+// It exits with 1 unless the task is completed.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log"
 	"os"
 
 	"github.com/acpd/acpd/client"
@@ -18,34 +20,43 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: delegate PEER TASK")
 		os.Exit(2)
 	}
-	ctx := context.Background()
+	if err := delegate(context.Background(), os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, client.Line(err.Error())) // without what would steer a terminal
+		os.Exit(1)
+	}
+}
+
+// delegate gives a task, and follows it to its end.
+func delegate(ctx context.Context, peer, task string) error {
 	var daemon client.Client // of the socket that ACP_SOCKET names, else of ~/.acp/acp.sock
 	defer daemon.Close()
-	given, err := daemon.Delegate(ctx, client.DelegateParams{To: os.Args[1], Payload: kinds.EncodePayload(&kinds.Delegate{Task: os.Args[2]})})
+	given, err := daemon.Delegate(ctx, client.DelegateParams{To: peer, Payload: kinds.EncodePayload(&kinds.Delegate{Task: task})})
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	ack, err := kinds.ParsePayload[kinds.Ack](given.Payload)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	if !ack.Accepted {
-		log.Fatalf("refused: %s", client.Line(ack.Message))
+		return errors.New("refused: " + ack.Message)
 	}
 	for seen := uint64(0); ; {
-		task, err := daemon.Wait(ctx, client.WaitParams{ID: given.ID, AfterPartials: &seen})
-		if err != nil {
-			log.Fatal(err)
+		status, err := daemon.Wait(ctx, client.WaitParams{ID: given.ID, AfterPartials: &seen})
+		switch {
+		case err != nil:
+			return err
+		case status.State == client.TaskCompleted:
+			fmt.Printf("%s: %s\n", status.State, client.Line(status.Outcome))
+			return nil
+		case status.State.IsFinal():
+			return fmt.Errorf("%s: %s", status.State, status.Outcome)
 		}
-		if task.State.IsFinal() {
-			fmt.Printf("%s: %s\n", task.State, client.Line(task.Outcome))
-			return
-		}
-		part, err := kinds.ParsePayload[kinds.Result](task.Partial)
+		part, err := kinds.ParsePayload[kinds.Result](status.Partial)
 		if err != nil {
-			log.Fatal(err)
+			return err
 		}
 		fmt.Printf("progress: %s\n", client.Line(part.Outcome))
-		seen = task.Partials
+		seen = status.Partials
 	}
 }

@@ -42,8 +42,12 @@ def without_none(**members: Any) -> dict[str, Any]:
 
 
 def millis(seconds: Optional[float]) -> Optional[int]:
-    """Returns a number of seconds as the API has it."""
-    return None if seconds is None else max(1, int(seconds * 1000))
+    """Returns a number of seconds as the API has it, 1 ms at least. Raises Invalid for what is no time to wait."""
+    if seconds is None:
+        return None
+    if not 0 <= seconds < float("inf"):
+        raise Invalid(f"a deadline or timeout of {seconds} seconds: give a number of seconds from 0, or None", details={"delivered": "no"})
+    return max(1, int(seconds * 1000))
 
 
 class AsyncClient:
@@ -331,8 +335,8 @@ class AsyncClient:
         query returns the answer: a text, or the payload of a response. delegate works on a
         delegation, which is accepted before it is called, and returns the result: a text, or
         the payload of a result. The three others return when they have the message; result gets
-        partial results of what the agent has delegated too. Each call is a task of its own. An Error that is raised goes to the peer; of other exceptions the
-        peer hears the type.
+        partial results of what the agent has delegated too. Each call is a task of its own. An
+        Error that is raised goes to the peer; of other exceptions the peer hears the type.
 
         More params are those of the method attach: domains, topics, capabilities,
         max_concurrent, key, take_over. A client has one agent at a time, because its calls
@@ -367,7 +371,6 @@ class AsyncClient:
             raise over(ref) from None
         return True
 
-
     async def _ask_back(self, ref: str, question: str) -> dict[str, Any]:
         """Asks a question back under one id, until there is an answer."""
         id, pause = draw_id(), _SHORTEST_PAUSE
@@ -384,7 +387,6 @@ class AsyncClient:
                     raise over(ref) from None  # else its ack is not on disk yet
             pause = _SHORTEST_PAUSE if asyncio.get_running_loop().time() - began > 1 else min(2 * pause, _LONGEST_PAUSE)
             await asyncio.sleep(pause)
-
 
     async def _is_over(self, ref: str) -> bool:
         """Says whether a delegation has ended."""

@@ -102,6 +102,7 @@ class Connection:
     async def close(self) -> None:
         """Ends the connection, and waits for the handlers, but not for one that calls this."""
         self._read.cancel()
+        self._end()  # as the task that reads does too, unless it is cancelled before it has begun
         await asyncio.wait([self._read])
         this = asyncio.current_task()
         try:
@@ -121,13 +122,17 @@ class Connection:
                         self._take(message)
             self._writer.transport.abort()  # unless close has cancelled this, nobody reads what is still to be written
         finally:
-            self._ended.set()
-            self._writer.close()
-            for answer, _ in self._waiting.values():
-                if not answer.done():
-                    answer.set_exception(unavailable("the connection ended before the daemon answered: whether the call took effect is unknown", delivered="unknown"))
-            for task in list(self._serving.values()):
-                task.cancel()
+            self._end()
+
+    def _end(self) -> None:
+        """Closes the socket, fails the calls that wait, and cancels the handlers."""
+        self._ended.set()
+        self._writer.close()
+        for answer, _ in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(unavailable("the connection ended before the daemon answered: whether the call took effect is unknown", delivered="unknown"))
+        for task in list(self._serving.values()):
+            task.cancel()
 
     def _take(self, message: dict[str, Any]) -> None:
         number, method, params = message.get("id"), message.get("method"), message.get("params") or {}

@@ -19,6 +19,7 @@ from typing import Any, Optional
 from unittest.mock import patch
 
 import acpd
+from acpd._connection import Connection
 from acpd._codes import BY_CODE
 from daemons import PATIENCE, Daemon, FakeDaemon, make_pair, until
 
@@ -766,6 +767,43 @@ class TestRestarts(Case):
                     await waiting
 
         asyncio.run(run())
+
+    def test_a_connection_that_is_closed_at_once(self) -> None:
+        async def run() -> None:
+            async def handler(method: str, params: dict[str, Any]) -> None: ...
+
+            fake = self.fake(lambda message: {"result": {}})
+            connection = await Connection.open(fake.socket, handler)
+            call = asyncio.create_task(connection.call("whoami", None))
+            await asyncio.sleep(0)
+            closing = asyncio.create_task(connection.close())
+            await asyncio.sleep(0)
+            self.assertTrue(connection.ended)
+            self.assertTrue(connection._writer.transport.is_closing())
+            await closing
+            with self.assertRaises(acpd.DaemonUnavailable):
+                await call
+
+        asyncio.run(run())
+
+    def test_a_connection_that_has_not_begun_to_read(self) -> None:
+        async def run() -> None:
+            async def handler(method: str, params: dict[str, Any]) -> None: ...
+
+            fake = self.fake(lambda message: {"result": {}})
+            connection = await Connection.open(fake.socket, handler)
+            closing = asyncio.create_task(connection.close())
+            await asyncio.sleep(0)
+            self.assertTrue(connection.ended and connection._writer.transport.is_closing())
+            await closing
+
+        asyncio.run(run())
+
+    def test_what_is_no_time_to_wait(self) -> None:
+        for none in (-1, float("nan"), float("inf")):
+            with self.assertRaisesRegex(acpd.Invalid, "seconds: give a number") as caught:
+                self.client(laptop).query("desk", "What?", deadline=none)
+            self.assertEqual(caught.exception.delivered, "no")
 
     def test_a_client_that_was_closed_connects_again(self) -> None:
         client = self.client(laptop)
