@@ -64,5 +64,6 @@ unreachable, or peer or agent unknown, 6 no daemon, 7 any other error of the pee
 		a.newCompletionCmd(), a.newVersionCmd(),
 	)
 	a.addVersionFlag(root)
+	a.addValueCompletions(root)
 	return root
 }
