@@ -12,12 +12,18 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
+// delegateFlags holds what acpctl delegate is told.
+type delegateFlags struct {
+	messageFlags
+	delegate              kinds.Delegate
+	deadline              time.Duration
+	context               string
+	urgent, silent        bool
+	isAwaited, isFollowed bool
+}
+
 func (a *app) newDelegateCmd() *cobra.Command {
-	m := messageFlags{kind: kinds.KindDelegate}
-	var d kinds.Delegate
-	var deadline time.Duration
-	var taskContext string
-	var urgent, silent, wait, follow bool
+	d := delegateFlags{messageFlags: messageFlags{kind: kinds.KindDelegate}}
 	cmd := &cobra.Command{
 		Use:   "delegate PEER[/AGENT] TASK",
 		Short: "Hand a task to an agent, which reports later",
@@ -31,56 +37,61 @@ delegation's id once the agent has accepted it. With --wait the outcome follows
 when the task ends, with --follow partial results before it; interrupting that leaves
 the task running. What the agent asks meanwhile is told as acpctl wait does. TASK and
 --context may be - (standard input) or @file.`,
-		Args: m.checkArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			wait = wait || follow
-			if err := a.checkForModel(); err != nil {
-				return err
-			}
-			if a.ForModel && !wait {
-				return frame.UsageErrorf("--for-model prints the outcome for a model, and only --wait waits for it")
-			}
-			if wait && silent {
-				return frame.UsageErrorf("--wait waits for the report that --no-report does without")
-			}
-			ctx := cmd.Context()
-			h, p, err := m.composeMessage(ctx, a, func() (_ any, err error) {
-				if d.Task, err = a.ReadArgument(ctx, "TASK", args[1]); err != nil {
-					return nil, err
-				}
-				if taskContext != "" {
-					if d.Context, err = a.ReadObject(ctx, "--context", taskContext); err != nil {
-						return nil, err
-					}
-				}
-				if urgent {
-					d.Priority = "urgent"
-				}
-				if silent {
-					d.ReportBack = new(bool)
-				}
-				d.DeadlineMS, err = frame.ReadMilliseconds(cmd, "deadline", deadline, kinds.MaxTaskDeadline)
-				return &d, err
-			})
-			if err != nil {
-				return err
-			}
-			return a.delegateTask(ctx, client.DelegateParams{Head: h, To: args[0], Payload: p}, wait, follow)
-		},
+		Args: d.checkArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runDelegate(cmd, args, &d) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&taskContext, "context", "", "what the agent needs to know, a JSON object, @file or -")
-	f.StringVar(&d.Domain, "domain", "", "what it is about, like code.review: chooses the agent")
-	f.BoolVar(&urgent, "urgent", false, "interrupt other work for it if need be")
-	f.DurationVar(&deadline, "deadline", 0, "when the task is over, done or not, at most 720h (default: none)")
-	f.BoolVar(&silent, "no-report", false, "no report is wanted")
-	f.BoolVar(&wait, "wait", false, "wait for the outcome")
-	f.BoolVarP(&follow, "follow", "f", false, "wait for the outcome, and print partial results as they come")
+	f.StringVar(&d.context, "context", "", "what the agent needs to know, a JSON object, @file or -")
+	f.StringVar(&d.delegate.Domain, "domain", "", "what it is about, like code.review: chooses the agent")
+	f.BoolVar(&d.urgent, "urgent", false, "interrupt other work for it if need be")
+	f.DurationVar(&d.deadline, "deadline", 0, "when the task is over, done or not, at most 720h (default: none)")
+	f.BoolVar(&d.silent, "no-report", false, "no report is wanted")
+	f.BoolVar(&d.isAwaited, "wait", false, "wait for the outcome")
+	f.BoolVarP(&d.isFollowed, "follow", "f", false, "wait for the outcome, and print partial results as they come")
 	a.addForModelFlag(cmd)
-	m.addFlags(cmd)
+	d.addFlags(cmd)
 	return cmd
 }
 
+// runDelegate hands over the task that the arguments and flags are.
+func (a *app) runDelegate(cmd *cobra.Command, args []string, d *delegateFlags) error {
+	wait := d.isAwaited || d.isFollowed
+	if err := a.checkForModel(); err != nil {
+		return err
+	}
+	if a.ForModel && !wait {
+		return frame.UsageErrorf("--for-model prints the outcome for a model, and only --wait waits for it")
+	}
+	if wait && d.silent {
+		return frame.UsageErrorf("--wait waits for the report that --no-report does without")
+	}
+	ctx := cmd.Context()
+	h, p, err := d.composeMessage(ctx, a, func() (_ any, err error) {
+		if d.delegate.Task, err = a.ReadArgument(ctx, "TASK", args[1]); err != nil {
+			return nil, err
+		}
+		if d.context != "" {
+			if d.delegate.Context, err = a.ReadObject(ctx, "--context", d.context); err != nil {
+				return nil, err
+			}
+		}
+		if d.urgent {
+			d.delegate.Priority = "urgent"
+		}
+		if d.silent {
+			d.delegate.ReportBack = new(bool)
+		}
+		d.delegate.DeadlineMS, err = frame.ReadMilliseconds(cmd, "deadline", d.deadline, kinds.MaxTaskDeadline)
+		return &d.delegate, err
+	})
+	if err != nil {
+		return err
+	}
+	return a.delegateTask(ctx, client.DelegateParams{Head: h, To: args[0], Payload: p}, wait, d.isFollowed)
+}
+
+// delegateTask hands over a task, and tells how that went: whether it was accepted, and with wait how it
+// ended.
 func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, wait, follow bool) error {
 	given, err := a.Daemon.Delegate(ctx, params)
 	goOn := fmt.Sprintf("see acpctl wait %[1]s, or acpctl cancel %[1]s", params.ID)

@@ -49,30 +49,9 @@ also after a restart of the daemon.`,
 			if name != "" && !attach {
 				return frame.UsageErrorf("--name is the name of the agent: give --attach too")
 			}
-			if err := checkAgentName(name); err != nil {
+			s, err := a.newMCPServer(name, attach)
+			if err != nil {
 				return err
-			}
-			s := &mcp.Server{
-				Daemon: &a.Daemon, Version: a.version,
-				Log: func(format string, args ...any) {
-					fmt.Fprintf(a.Err, "acpctl mcp: %s\n", client.Line(fmt.Sprintf(format, args...)))
-				},
-			}
-			var err error
-			if a.Daemon.Socket, err = a.findAgentSocket(); err != nil {
-				return err
-			}
-			if parent := os.Getenv("ACP_ID"); parent != "" {
-				if s.Parent, err = parseMessageID("ACP_ID", parent); err != nil {
-					return err
-				}
-			}
-			if attach {
-				a.Daemon.SpeakAs = client.SpeakParams{} // an agent of its own, also below another
-				s.Attach = &client.AttachParams{Name: name}
-				s.FindSession = func(ctx context.Context, program, version string) (harness.Session, error) {
-					return harness.FindSession(ctx, harness.Environment{Client: program, Version: version, Reply: s.ReplyTo})
-				}
 			}
 			return a.serveMCP(cmd.Context(), s, listen)
 		},
@@ -82,6 +61,37 @@ also after a restart of the daemon.`,
 	f.StringVar(&name, "name", "", "name of the agent, for PEER/AGENT (default: that of the program)")
 	f.StringVar(&listen, "http", "", "serve on this address of loopback instead, and print the URL, which is a secret")
 	return cmd
+}
+
+// newMCPServer returns a server that calls by the agents' socket. With attach its session is an agent of
+// that name, "" for the program's.
+func (a *app) newMCPServer(name string, attach bool) (*mcp.Server, error) {
+	if err := checkAgentName(name); err != nil {
+		return nil, err
+	}
+	s := &mcp.Server{
+		Daemon: &a.Daemon, Version: a.version,
+		Log: func(format string, args ...any) {
+			fmt.Fprintf(a.Err, "acpctl mcp: %s\n", client.Line(fmt.Sprintf(format, args...)))
+		},
+	}
+	var err error
+	if a.Daemon.Socket, err = a.findAgentSocket(); err != nil {
+		return nil, err
+	}
+	if parent := os.Getenv("ACP_ID"); parent != "" {
+		if s.Parent, err = parseMessageID("ACP_ID", parent); err != nil {
+			return nil, err
+		}
+	}
+	if attach {
+		a.Daemon.SpeakAs = client.SpeakParams{} // an agent of its own, also below another
+		s.Attach = &client.AttachParams{Name: name}
+		s.FindSession = func(ctx context.Context, program, version string) (harness.Session, error) {
+			return harness.FindSession(ctx, harness.Environment{Client: program, Version: version, Reply: s.ReplyTo})
+		}
+	}
+	return s, nil
 }
 
 // checkAgentName checks the value of --name, "" if it is not given.

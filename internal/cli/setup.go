@@ -63,29 +63,7 @@ broken, or other: their server acp is something else), and the file that says so
 			}
 			return programs, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o, err := a.findSetupOptions(&flags)
-			if err != nil {
-				return err
-			}
-			switch {
-			case len(args) == 0 && cmd.Flags().NFlag() > countFlags(cmd, "home", "json"):
-				return frame.UsageErrorf("name a program: %s", strings.Join(setup.ListPrograms(), ", "))
-			case len(args) == 0:
-				return a.listPrograms(cmd.Context(), o)
-			case flags.wake && flags.yes && !flags.undo:
-				return frame.UsageErrorf("--wake: only a person can say that messages begin turns of a session: leave out --yes")
-			}
-			if flags.project {
-				if o.Project, err = os.Getwd(); err != nil {
-					return fmt.Errorf("setup: find the project's folder: %w", err)
-				}
-			}
-			if flags.undo {
-				return a.undoSetup(cmd.Context(), args[0], o, &flags)
-			}
-			return a.setUp(cmd.Context(), args[0], o, &flags)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runSetup(cmd, args, &flags) },
 	}
 	f := cmd.Flags()
 	f.BoolVar(&flags.wake, "wake", false, "also let answers to what a session asked wake it; with --undo, let them no more")
@@ -95,6 +73,31 @@ broken, or other: their server acp is something else), and the file that says so
 	f.BoolVar(&flags.yes, "yes", false, "never ask: yes to all but sending without approval")
 	f.StringVar(&flags.name, "name", "", "name of the sessions as agents (default: that of the program)")
 	return cmd
+}
+
+// runSetup lists the programs, or sets one up or undoes that.
+func (a *app) runSetup(cmd *cobra.Command, args []string, flags *setupFlags) error {
+	o, err := a.findSetupOptions(flags)
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(args) == 0 && cmd.Flags().NFlag() > countFlags(cmd, "home", "json"):
+		return frame.UsageErrorf("name a program: %s", strings.Join(setup.ListPrograms(), ", "))
+	case len(args) == 0:
+		return a.listPrograms(cmd.Context(), o)
+	case flags.wake && flags.yes && !flags.undo:
+		return frame.UsageErrorf("--wake: only a person can say that messages begin turns of a session: leave out --yes")
+	}
+	if flags.project {
+		if o.Project, err = os.Getwd(); err != nil {
+			return fmt.Errorf("setup: find the project's folder: %w", err)
+		}
+	}
+	if flags.undo {
+		return a.undoSetup(cmd.Context(), args[0], o, flags)
+	}
+	return a.setUp(cmd.Context(), args[0], o, flags)
 }
 
 // countFlags returns how many of these flags are given.
@@ -167,40 +170,9 @@ func (a *app) setUp(ctx context.Context, name string, o setup.Options, flags *se
 	if asks && !a.InTTY {
 		return a.refuseToAsk(plan)
 	}
-	accepted := 0
-	shown := []shownStep{}
-	for i := range plan.Steps {
-		step := &plan.Steps[i]
-		diff, note, err := plan.Preview(step)
-		if err != nil {
-			return fmt.Errorf("setup: nothing was written: %w", err)
-		}
-		if diff == "" {
-			if step.Name == setup.StepInstructions && !flags.dryRun {
-				plan.Accept(step)
-			}
-			if note != "" && step.Name != setup.StepServer {
-				a.tell(note)
-			}
-			continue
-		}
-		if flags.yes && !step.IsDefault {
-			a.tell("Not allowed by --yes: " + step.Question + " Run acpctl setup " + name + " at a terminal.")
-			continue
-		}
-		shown = append(shown, shownStep{step.Name, step.Question, note, diff})
-		a.showStep(step, diff, note, flags)
-		if asks {
-			err := a.requireYes(ctx)
-			if err == errNotYes && step.Name != setup.StepServer {
-				continue
-			}
-			if err != nil {
-				return fmt.Errorf("setup: nothing was written: %w", err)
-			}
-		}
-		plan.Accept(step)
-		accepted++
+	shown, accepted, err := a.acceptSteps(ctx, plan, name, flags)
+	if err != nil {
+		return fmt.Errorf("setup: nothing was written: %w", err)
 	}
 	if flags.dryRun {
 		return a.printSteps(shown)
@@ -220,6 +192,46 @@ func (a *app) setUp(ctx context.Context, name string, o setup.Options, flags *se
 		return a.askForAnswers(ctx, name, o.Agent)
 	}
 	return nil
+}
+
+// acceptSteps shows the steps that would change something, and accepts those that the flags or the
+// person says yes to. It returns those that were shown, and how many were accepted.
+func (a *app) acceptSteps(ctx context.Context, plan *setup.Plan, name string, flags *setupFlags) (shown []shownStep, accepted int, err error) {
+	shown = []shownStep{}
+	for i := range plan.Steps {
+		step := &plan.Steps[i]
+		diff, note, err := plan.Preview(step)
+		if err != nil {
+			return nil, 0, err
+		}
+		if diff == "" {
+			if step.Name == setup.StepInstructions && !flags.dryRun {
+				plan.Accept(step)
+			}
+			if note != "" && step.Name != setup.StepServer {
+				a.tell(note)
+			}
+			continue
+		}
+		if flags.yes && !step.IsDefault {
+			a.tell("Not allowed by --yes: " + step.Question + " Run acpctl setup " + name + " at a terminal.")
+			continue
+		}
+		shown = append(shown, shownStep{step.Name, step.Question, note, diff})
+		a.showStep(step, diff, note, flags)
+		if !flags.yes && !flags.dryRun {
+			err := a.requireYes(ctx)
+			if err == errNotYes && step.Name != setup.StepServer {
+				continue
+			}
+			if err != nil {
+				return nil, 0, err
+			}
+		}
+		plan.Accept(step)
+		accepted++
+	}
+	return shown, accepted, nil
 }
 
 // shownStep is a step as --dry-run --json prints it.

@@ -39,52 +39,55 @@ and the first ten digits of its id.`,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return a.CompletePeers(cmd, args, begun, client.PeerPending, client.PeerDiscovered)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			if p.Name != "" {
-				if err := identity.CheckName(p.Name); err != nil {
-					return frame.UsageErrorf("--name: %w", err)
-				}
-			}
-			if slices.Equal(p.Addrs, []string{"none"}) {
-				p.Addrs = []string{}
-			}
-			if err := identity.CheckAddrs(p.Addrs); err != nil {
-				return frame.UsageErrorf("--addr: %w", err)
-			}
-			id, err := identity.ParseID(strings.ToLower(args[0]))
-			switch {
-			case err == nil:
-				p.Peer = id.String()
-			case a.AsGuest:
-				p.Peer = args[0] // the daemon says whose business it is
-			case yes:
-				return frame.UsageErrorf("--yes: only with the full id of 64 digits, not with %q", args[0])
-			default:
-				if err := a.choosePeerToTrust(ctx, args[0], &p); err != nil {
-					return err
-				}
-			}
-			peer, err := a.Daemon.Trust(ctx, p)
-			if err != nil {
-				return err
-			}
-			return a.PrintData(peer, func() {
-				a.printTrusted(peer)
-				if peer.Warning != "" {
-					fmt.Fprintf(a.Err, "acpctl trust: %s\n", client.Line(peer.Warning))
-				}
-				if a.ErrTTY {
-					a.PrintForPerson("%s", a.describeMutualTrust(ctx, peer))
-				}
-			})
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.trustPeer(cmd.Context(), args[0], yes, p) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.Name, "name", "", "the peer's name here (default: that which it has or had, what it calls itself, or peer- and digits of its id)")
 	f.StringSliceVar(&p.Addrs, "addr", nil, "address of the peer, host:port, instead of those given before; several times for several; none to forget them")
 	f.BoolVar(&yes, "yes", false, "never ask: ID must be the full id")
 	return cmd
+}
+
+// trustPeer trusts the key that ref names. A stranger that is not named by its full id needs a yes;
+// with yes nobody is asked, so ref must be that id.
+func (a *app) trustPeer(ctx context.Context, ref string, yes bool, p client.TrustParams) error {
+	if p.Name != "" {
+		if err := identity.CheckName(p.Name); err != nil {
+			return frame.UsageErrorf("--name: %w", err)
+		}
+	}
+	if slices.Equal(p.Addrs, []string{"none"}) {
+		p.Addrs = []string{}
+	}
+	if err := identity.CheckAddrs(p.Addrs); err != nil {
+		return frame.UsageErrorf("--addr: %w", err)
+	}
+	id, err := identity.ParseID(strings.ToLower(ref))
+	switch {
+	case err == nil:
+		p.Peer = id.String()
+	case a.AsGuest:
+		p.Peer = ref // the daemon says whose business it is
+	case yes:
+		return frame.UsageErrorf("--yes: only with the full id of 64 digits, not with %q", ref)
+	default:
+		if err := a.choosePeerToTrust(ctx, ref, &p); err != nil {
+			return err
+		}
+	}
+	peer, err := a.Daemon.Trust(ctx, p)
+	if err != nil {
+		return err
+	}
+	return a.PrintData(peer, func() {
+		a.printTrusted(peer)
+		if peer.Warning != "" {
+			fmt.Fprintf(a.Err, "acpctl trust: %s\n", client.Line(peer.Warning))
+		}
+		if a.ErrTTY {
+			a.PrintForPerson("%s", a.describeMutualTrust(ctx, peer))
+		}
+	})
 }
 
 // describeMutualTrust says whether the peer trusts this daemon too, and else what to do next.
