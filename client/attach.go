@@ -44,12 +44,15 @@ type Handler struct {
 	Result func(context.Context, *Inbound) error
 	Error  func(context.Context, *Inbound) error
 
-	// Wake is for sessions ([AttachParams.Session]), in place of the three above. The daemon
-	// calls it for each notify, result and error that now lies in the inbox for the session,
-	// with or without a grant in [Inbound.Wake], and once more if a grant comes later. It also
-	// calls it when a query or delegation that is given to Query or Delegate has a grant: then, or
-	// later, and perhaps before that function. A nil *WakeAnswer means that nothing was posted. If the message is not proven to be
-	// read, and the session does not acknowledge it within 4 s, its sender hears that it is held.
+	// Wake is for sessions ([AttachParams.Session]), in place of the three above. The daemon calls
+	// it for each notify, result and error that now lies in the inbox for the session. The call
+	// has a grant in [Inbound.Wake] or none; if a grant comes later, there is one more call.
+	//
+	// The daemon also calls it for a query or delegation that has a grant. That call may come
+	// before the one of Query or Delegate, with it or later.
+	//
+	// A nil *WakeAnswer means that nothing was posted. If the message is not proven to be read,
+	// and the session does not acknowledge it within 4 s, its sender hears that it is held.
 	Wake func(context.Context, *Inbound) (*WakeAnswer, error)
 
 	// OnAttached is called each time the agent was attached: at first, and after a broken
