@@ -334,15 +334,14 @@ func (r *codexResumed) explainUnattended() string {
 }
 
 // explainUnseen returns why nobody may see the threads of the app-server, or an empty text if
-// it has a client besides this one. The app-server does not say who looks at which thread.
+// a terminal is connected to it. The app-server does not say who looks at which thread. Each of
+// its threads has an acpctl, and none of them is a terminal, however many are connected now.
 func (c *codex) explainUnseen(conn *codexConn) string {
 	n, err := c.processes.clientsOf(conn.server, c.socket)
 	switch {
 	case err != nil:
 		return err.Error()
 	case n == 0:
-		return "it is not seen who is connected to it"
-	case n == 1:
 		return "no terminal is connected to it"
 	}
 	return ""

@@ -29,8 +29,9 @@ type processes struct {
 	peerOf  func(*net.UnixConn) (pid int, err error)
 	portsOf func(pid int) (ports []int, err error) // which it listens on, on loopback or everywhere
 
-	// clientsOf counts the connections of a process through its unix socket at path.
-	clientsOf func(pid int, path string) (n int, err error)
+	// clientsOf counts the connections of a server through its unix socket at path that come
+	// from processes which the server has not started.
+	clientsOf func(server int, path string) (n int, err error)
 }
 
 // newProcesses returns the processes of this machine, as seen from one of them; 0: this one.

@@ -138,24 +138,3 @@ func readNetTable(pid int, name string) (string, error) {
 	table, err := io.ReadAll(io.LimitReader(f, 4<<20))
 	return string(table), err
 }
-
-// countClients counts the connections of a process through its unix socket at path: those
-// sockets bear the path of the one that accepted them.
-func countClients(pid int, path string) (n int, err error) {
-	open, err := listSockets(pid)
-	if err != nil {
-		return 0, err
-	}
-	table, err := readNetTable(pid, "unix")
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(table) {
-		// Num RefCount Protocol Flags Type St Inode Path
-		const connected = "03"
-		if fields := strings.Fields(line); len(fields) == 8 && fields[5] == connected && open[fields[6]] && fields[7] == path {
-			n++
-		}
-	}
-	return n, nil
-}
