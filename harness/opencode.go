@@ -129,25 +129,13 @@ func (o *opencode) Close() error {
 // the next turn. Nothing says whether somebody is at the screen, so every session of OpenCode
 // is unattended.
 func (o *opencode) Post(ctx context.Context, p Post) (Posted, error) {
-	if err := checkPointer(p.Pointer); err != nil {
-		return Posted{}, err
-	}
 	if !p.Unattended {
 		return Posted{}, o.fail(ErrUnattended, errors.New("it does not say whether anybody is there"))
 	}
-	ctx, end, err := o.join(ctx)
-	if err != nil {
-		return Posted{}, err
-	}
-	defer end()
-	leave, again, err := o.posts.enter(ctx, &p)
-	if err != nil || again {
-		return Posted{}, err
-	}
-	var done bool
-	defer func() { leave(done) }()
-	done, err = o.prompt(ctx, &p)
-	return Posted{}, err
+	return post(ctx, o, o.lifetime, o.posts, &p, func(ctx context.Context) (_ Posted, passed bool, _ error) {
+		passed, err := o.prompt(ctx, &p)
+		return Posted{}, passed, err
+	})
 }
 
 // prompt gives the pointer to the session, unless it was given before and only the answer was lost.
@@ -293,7 +281,7 @@ func (o *opencode) get(ctx context.Context, path string, query url.Values, resul
 	return o.do(ctx, http.MethodGet, path, query, nil, result)
 }
 
-// do makes one request. The process that listens on the port must still be a parent of this one.
+// do makes one request. The process that has started this one must still listen on the port.
 func (o *opencode) do(ctx context.Context, method, path string, query url.Values, body, result any) error {
 	if ports, err := o.processes.portsOf(o.parent); err != nil || !slices.Contains(ports, o.port) {
 		return errors.Join(err, fmt.Errorf("it does not listen on port %d any more", o.port))
@@ -307,8 +295,8 @@ func (o *opencode) do(ctx context.Context, method, path string, query url.Values
 			return err
 		}
 	}
-	to := url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)), Path: path, RawQuery: query.Encode()}
-	request, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(text))
+	to := "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)) + path + "?" + query.Encode()
+	request, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
@@ -321,9 +309,12 @@ func (o *opencode) do(ctx context.Context, method, path string, query url.Values
 		return err
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxOpenCodeBody))
-	if err != nil {
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxOpenCodeBody+1))
+	switch {
+	case err != nil:
 		return err
+	case len(answer) > maxOpenCodeBody:
+		return fmt.Errorf("its answer to %s has over %d MiB", path, maxOpenCodeBody>>20)
 	}
 	if response.StatusCode/100 != 2 {
 		return opencodeStatus(response.StatusCode)

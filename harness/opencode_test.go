@@ -207,3 +207,24 @@ func TestOpenCodeLosesAnAnswer(t *testing.T) {
 		})
 	}
 }
+
+// A session's name is one part of a path, whatever stands in it, and too long an answer says so.
+func TestOpenCodeAnswersOddly(t *testing.T) {
+	f := newFakeOpenCode(t)
+	o, err := f.find("s3cret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.change(func() { f.sessions = `[{"id":"ses/1 %2F?x","directory":"/work"}]` })
+	p := newPost()
+	p.Unattended = true
+	if _, err := o.Post(t.Context(), p); err != nil || len(f.posts) != 1 || !strings.HasPrefix(f.posts[0], "/session/ses/1 %2F?x/prompt_async ") {
+		t.Errorf("Post: %v, %q", err, f.posts)
+	}
+	f.change(func() { f.sessions = `[` + strings.Repeat(" ", maxOpenCodeBody) + `]` })
+	p = newPost()
+	p.Unattended = true
+	if _, err := o.Post(t.Context(), p); !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "its answer to /session has over 4 MiB") {
+		t.Errorf("Post: %v", err)
+	}
+}
