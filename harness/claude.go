@@ -132,30 +132,17 @@ func (c *claude) Close() error {
 // Post gives the session the pointer, as soon as the session says that it is idle and in
 // which mode. A session that says nothing is busy, or cannot say it.
 func (c *claude) Post(ctx context.Context, p Post) (Posted, error) {
-	if err := checkPointer(p.Pointer); err != nil {
-		return Posted{}, err
-	}
-	ctx, end, err := c.join(ctx)
-	if err != nil {
-		return Posted{}, err
-	}
-	defer end()
-	leave, again, err := c.posts.enter(ctx, &p)
-	if err != nil || again {
-		return Posted{}, err
-	}
-	var passed bool
-	defer func() { leave(passed) }()
-	idle, mode, err := c.askMode(ctx, p.Unattended)
-	if err != nil {
-		return Posted{}, err
-	}
-	if saw := c.explainUnattended(mode); saw != "" && !p.Unattended {
-		return Posted{}, c.fail(ErrUnattended, saw)
-	}
-	err = c.post(p, idle)
-	passed = err == nil || errors.Is(err, ErrHeld)
-	return Posted{}, err
+	return post(ctx, c, c.lifetime, c.posts, &p, func(ctx context.Context) (_ Posted, passed bool, _ error) {
+		idle, mode, err := c.askMode(ctx, p.Unattended)
+		if err != nil {
+			return Posted{}, false, err
+		}
+		if saw := c.explainUnattended(mode); saw != "" && !p.Unattended {
+			return Posted{}, false, c.fail(ErrUnattended, saw)
+		}
+		err = c.givePointer(p, idle)
+		return Posted{}, err == nil || errors.Is(err, ErrHeld), err
+	})
 }
 
 // askMode asks the session to say when it is idle, which tells its mode. It waits for the
@@ -181,9 +168,6 @@ func (c *claude) askMode(ctx context.Context, anyMode bool) (idle bool, mode str
 			return false, "", nil
 		case <-time.After(c.askAgain):
 		case <-ctx.Done():
-			if c.ctx.Err() != nil {
-				return false, "", errClosed
-			}
 			return false, "", c.fail(ErrUnattended, fmt.Sprintf("it did not say within %s that it is idle, and in which mode", time.Since(began).Round(time.Millisecond)))
 		}
 	}
@@ -225,8 +209,8 @@ func findSkippingFlag(args []string) string {
 	return ""
 }
 
-// post writes the pointer and waits for a receipt.
-func (c *claude) post(p Post, idle bool) error {
+// givePointer writes the pointer and waits for a receipt.
+func (c *claude) givePointer(p Post, idle bool) error {
 	priority := "next"
 	if !idle {
 		priority = "later" // a turn of its own after this one, if there is one

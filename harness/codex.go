@@ -124,35 +124,24 @@ func (c *codex) Close() error {
 // Post begins a turn in the thread as soon as it is idle. Untrusted goes where Codex shows it
 // to the model as the result of a tool.
 func (c *codex) Post(ctx context.Context, p Post) (Posted, error) {
-	if err := checkPointer(p.Pointer); err != nil {
-		return Posted{}, err
-	}
-	ctx, end, err := c.join(ctx)
-	if err != nil {
-		return Posted{}, err
-	}
-	defer end()
-	leave, again, err := c.posts.enter(ctx, &p)
-	if err != nil || again {
-		return Posted{}, err
-	}
-	var passed bool
-	defer func() { leave(passed) }()
-	conn, err := c.connect(ctx)
-	if err != nil {
-		return Posted{}, err
-	}
-	defer conn.close()
-	thread, err := c.findThread(ctx, conn)
-	if err != nil {
-		return Posted{}, err
-	}
-	if err := c.awaitIdle(ctx, conn, thread, p.Unattended); err != nil {
-		return Posted{}, err
-	}
-	posted, err := c.startTurn(ctx, conn, thread, p)
-	passed = err == nil || errors.Is(err, ErrGone) // then it may have begun
-	return posted, err
+	return post(ctx, c, c.lifetime, c.posts, &p, func(ctx context.Context) (_ Posted, passed bool, _ error) {
+		conn, err := c.connect(ctx)
+		if err != nil {
+			return Posted{}, false, err
+		}
+		defer conn.close()
+		thread, err := c.findThread(ctx, conn)
+		if err == nil {
+			err = c.awaitIdle(ctx, conn, thread, p.Unattended)
+		}
+		if err != nil {
+			return Posted{}, false, err
+		}
+		if !conn.discardNotices() {
+			return Posted{}, false, c.fail(ErrGone, conn.readCause())
+		}
+		return c.startTurn(ctx, conn, thread, p)
+	})
 }
 
 // connect makes a connection to the app-server, which must be a parent of this process.
@@ -347,11 +336,9 @@ func (c *codex) explainUnseen(conn *codexConn) string {
 	return ""
 }
 
-// startTurn begins the turn, and waits for the proof that the model has what it begins with.
-func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p Post) (Posted, error) {
-	if !conn.discardNotices() {
-		return Posted{}, c.fail(ErrGone, conn.readCause())
-	}
+// startTurn begins the turn, and waits for the proof that the model has what it begins with. It
+// reports whether the turn has begun, or may have.
+func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p Post) (_ Posted, begun bool, _ error) {
 	id := p.Message.String()
 	params := map[string]any{
 		"threadId": thread, "clientUserMessageId": id, "turnTrigger": "acpd",
@@ -363,22 +350,23 @@ func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p
 		}
 	}
 	if err := conn.call(ctx, "turn/start", params, nil); err != nil {
-		return Posted{}, c.explain(err)
+		_, refused := errors.AsType[*codexError](err)
+		return Posted{}, !refused && !errors.Is(err, errNotSent), c.explain(err)
 	}
 	enough := time.After(proofTime)
 	for {
 		select {
 		case n, ok := <-conn.notices:
 			if !ok {
-				return Posted{}, nil
+				return Posted{}, true, nil
 			}
 			if n.method == noticeItem && n.params.Thread == thread && n.params.Item.Type == "userMessage" && n.params.Item.ClientID == id {
-				return Posted{Proven: p.Untrusted != ""}, nil
+				return Posted{Proven: p.Untrusted != ""}, true, nil
 			}
 		case <-enough:
-			return Posted{}, nil
+			return Posted{}, true, nil
 		case <-ctx.Done():
-			return Posted{}, nil
+			return Posted{}, true, nil
 		}
 	}
 }

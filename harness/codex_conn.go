@@ -98,7 +98,8 @@ func newCodexConn(ctx context.Context, conn net.Conn) (*codexConn, error) {
 	defer cancel()
 	socket, _, err := websocket.Dial(dialing, "ws://localhost/", &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
 	if err != nil {
-		return nil, errors.Join(err, conn.Close())
+		conn.Close()
+		return nil, err
 	}
 	socket.SetReadLimit(maxCodexFrame)
 	reading, stop := context.WithCancel(context.Background())
@@ -196,6 +197,9 @@ func (c *codexConn) discardNotices() bool {
 	}
 }
 
+// errNotSent is the error of a call that the server certainly does not have.
+var errNotSent = errors.New("not sent")
+
 // call calls a method. The error is a *codexError if the server refused.
 func (c *codexConn) call(ctx context.Context, method string, params, result any) error {
 	ctx, cancel := context.WithTimeout(ctx, codexTime)
@@ -217,7 +221,7 @@ func (c *codexConn) call(ctx context.Context, method string, params, result any)
 		Params any    `json:"params"`
 	}{id, method, params}
 	if err := c.write(ctx, &request); err != nil {
-		return fmt.Errorf("%s: %w", method, err)
+		return fmt.Errorf("%s: %w: %w", method, errNotSent, err)
 	}
 	select {
 	case m, ok := <-response:
@@ -246,7 +250,7 @@ func (c *codexConn) readCause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cause == nil {
-		return errClosed
+		return ErrClosed
 	}
 	return c.cause
 }

@@ -174,19 +174,37 @@ func TestCodexIsAskedAgain(t *testing.T) {
 	})
 }
 
-// A connection that has ended before the turn begins is seen, and nothing is posted.
+// A connection that has ended before the turn begins is seen, nothing is posted, and the same
+// message may be posted later.
 func TestCodexEndsBeforeTheTurn(t *testing.T) {
+	f := newFakeCodex(t)
+	s := f.mustFind().(*codex)
+	s.processes.clientsOf = func(int, string) (int, error) {
+		s.processes.clientsOf = func(int, string) (int, error) { return 1, nil }
+		f.hangUp()
+		return 1, nil
+	}
+	p := newPost()
+	if _, err := s.Post(t.Context(), p); !errors.Is(err, ErrGone) || len(f.list("turn/start")) != 0 {
+		t.Errorf("Post: %v", err)
+	}
+	f.change(func() { f.after["turn/start"] = proof(ownThread, p.Message.String()) })
+	if _, err := s.Post(t.Context(), p); err != nil || len(f.list("turn/start")) != 1 {
+		t.Errorf("the same message later: %d turns, %v", len(f.list("turn/start")), err)
+	}
+}
+
+func TestDiscardNotices(t *testing.T) {
 	conn := &codexConn{notices: make(chan codexNotice, 2)}
-	for range 2 {
+	for range cap(conn.notices) {
 		conn.notices <- codexNotice{method: noticeItem}
 	}
 	if !conn.discardNotices() || len(conn.notices) != 0 {
 		t.Errorf("%d notifications stay", len(conn.notices))
 	}
 	close(conn.notices)
-	c := &codex{lifetime: newLifetime()}
-	if _, err := c.startTurn(t.Context(), conn, ownThread, newPost()); !errors.Is(err, ErrGone) {
-		t.Errorf("startTurn: %v", err)
+	if conn.discardNotices() {
+		t.Error("the connection still stands")
 	}
 }
 

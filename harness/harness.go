@@ -122,6 +122,8 @@ var (
 	ErrNoThread = errors.New("its conversation is not known before its first tool call")
 	// ErrBusy: the turn that runs in the session did not end in time.
 	ErrBusy = errors.New("its turn did not end in time")
+	// ErrClosed: Close was called. Nothing was posted.
+	ErrClosed = errors.New("the session is closed: find it again")
 	// ErrGone: the program does not answer, or has ended.
 	ErrGone = errors.New("the agent program does not answer")
 )

@@ -2,12 +2,8 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"sync"
 )
-
-// errClosed is what a post fails with after Close.
-var errClosed = errors.New("wake: the session is closed: find it again")
 
 // lifetime is how long a session lasts: from newLifetime to end. What runs for the session is
 // counted, so that end can wait for it.
@@ -36,10 +32,10 @@ func (l *lifetime) begin() bool {
 }
 
 // join counts the caller as running until it calls leave. joined ends with ctx, and with the
-// session. The error is errClosed.
+// session. The error is ErrClosed.
 func (l *lifetime) join(ctx context.Context) (joined context.Context, leave func(), _ error) {
 	if !l.begin() {
-		return nil, nil, errClosed
+		return nil, nil, ErrClosed
 	}
 	joined, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(l.ctx, cancel)

@@ -31,7 +31,7 @@ func TestLifetime(t *testing.T) {
 	if n := ended.Load(); n != 2 {
 		t.Errorf("%d of 2 have ended", n)
 	}
-	if _, _, err := l.join(t.Context()); !errors.Is(err, errClosed) {
+	if _, _, err := l.join(t.Context()); !errors.Is(err, ErrClosed) {
 		t.Errorf("join after end: %v", err)
 	}
 	if l.start(func() { t.Error("runs after end") }) {
@@ -119,14 +119,14 @@ func TestCloseWaitsForPosts(t *testing.T) {
 			if err := <-done; err == nil {
 				t.Error("a post of a closed session succeeds")
 			}
-			if _, err := s.Post(t.Context(), Post{Pointer: "x", Unattended: true}); !errors.Is(err, errClosed) {
+			if _, err := s.Post(t.Context(), Post{Pointer: "x", Unattended: true}); !errors.Is(err, ErrClosed) {
 				t.Errorf("Post after Close: %v", err)
 			}
 		})
 	}
 }
 
-// A post that waits for the mode of the session fails with errClosed when that is closed.
+// A post that waits for the mode of the session fails with ErrClosed when that is closed.
 func TestClaudeIsClosedWhileItIsAsked(t *testing.T) {
 	f := newFakeClaude(t)
 	f.setMode("")
@@ -140,7 +140,61 @@ func TestClaudeIsClosedWhileItIsAsked(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	s.Close()
-	if err := <-done; !errors.Is(err, errClosed) {
-		t.Errorf("Post: %v, want %v", err, errClosed)
+	if err := <-done; !errors.Is(err, ErrClosed) {
+		t.Errorf("Post: %v, want %v", err, ErrClosed)
+	}
+}
+
+// A post that waits for its place says why it fails when the session is closed.
+func TestAPostThatWaitsForItsPlaceIsClosed(t *testing.T) {
+	f := newFakeClaude(t)
+	f.setMode("") // the first post has the place, and waits
+	s := f.find(f.environment(), newFamily())
+	done := make(chan error, 2)
+	for range cap(done) {
+		go func() {
+			_, err := s.Post(context.Background(), newPost())
+			done <- err
+		}()
+	}
+	for len(f.list(string(actionTellIdle))) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	s.Close()
+	for range cap(done) {
+		wantClosed(t, <-done)
+	}
+}
+
+// A post that waits for the interval after another does too, unless its caller has given up.
+func TestAPostThatWaitsForTheIntervalIsClosed(t *testing.T) {
+	s, l, g := newFakeClaude(t), newLifetime(), newGate()
+	session := s.find(s.environment(), newFamily())
+	first, second := newPost(), newPost()
+	nothing := func(context.Context) (Posted, bool, error) { return Posted{}, true, nil }
+	if _, err := post(t.Context(), session, l, g, &first, nothing); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := post(context.Background(), session, l, g, &second, nothing)
+		done <- err
+	}()
+	for len(g.place) > 0 { // until the second has it
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := post(ctx, session, l, g, &first, nothing); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that has given up: %v", err)
+	}
+	l.end()
+	wantClosed(t, <-done)
+}
+
+func wantClosed(t *testing.T, err error) {
+	t.Helper()
+	if e, ok := errors.AsType[*Error](err); !ok || e.Err != ErrClosed || e.Harness != claudeName || e.Version != "2.1.330" {
+		t.Errorf("Post: %v, want %v", err, ErrClosed)
 	}
 }

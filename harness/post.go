@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,6 +81,34 @@ func (g gate) enter(ctx context.Context, p *Post) (leave func(passed bool), agai
 		}
 		g.place <- memory
 	}, false, nil
+}
+
+// post has do give a session p when it may get that: while the session lasts, once, and at its
+// interval. do reports whether the message has passed, so that the session must not get it again.
+func post(ctx context.Context, s Session, l *lifetime, g gate, p *Post, do func(context.Context) (_ Posted, passed bool, _ error)) (Posted, error) {
+	if err := checkPointer(p.Pointer); err != nil {
+		return Posted{}, err
+	}
+	name, version := s.Harness()
+	closed := &Error{Harness: name, Version: version, Err: ErrClosed}
+	joined, end, err := l.join(ctx)
+	if err != nil {
+		return Posted{}, closed
+	}
+	defer end()
+	leave, again, err := g.enter(joined, p)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return Posted{}, closed
+	case err != nil || again:
+		return Posted{}, err
+	}
+	posted, passed, err := do(joined)
+	leave(passed)
+	if err != nil && !passed && l.ctx.Err() != nil && !errors.Is(err, ErrGone) { // ErrGone leaves open whether it was posted
+		err = closed
+	}
+	return posted, err
 }
 
 // checkPointer refuses what is not one short line.
