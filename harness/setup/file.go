@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/acpd/acpd/internal/durable"
 )
@@ -238,7 +237,7 @@ func listMissingFolders(path string) (missing []string) {
 // makeFolders makes the folders that a file at path needs.
 func makeFolders(path string, mode fs.FileMode) error {
 	for _, dir := range listMissingFolders(path) {
-		if err := os.Mkdir(dir, mode); err != nil {
+		if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) { // or another program has made it just now
 			return err
 		}
 		if err := durable.SyncDir(filepath.Dir(dir)); err != nil {
@@ -264,38 +263,5 @@ func removeEmptyFolders(dirs []string) {
 	slices.SortFunc(dirs, func(a, b string) int { return len(b) - len(a) })
 	for _, dir := range dirs {
 		os.Remove(dir)
-	}
-}
-
-const (
-	lockPatience = 3 * time.Second
-	lockStale    = 10 * time.Second // a lock that is older was left by a crash
-)
-
-// lockPlace keeps the program from writing the file, as long as its own processes keep each other
-// from it. The caller calls unlock.
-func lockPlace(p place) (unlock func(), err error) {
-	if p.lock == "" {
-		return func() {}, nil
-	}
-	if _, err := os.Stat(filepath.Dir(p.lock)); errors.Is(err, fs.ErrNotExist) {
-		return func() {}, nil // nobody writes there
-	}
-	for end := time.Now().Add(lockPatience); ; {
-		err := os.Mkdir(p.lock, 0o755)
-		if err == nil {
-			return func() { os.Remove(p.lock) }, nil
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-		if info, err := os.Lstat(p.lock); err == nil && info.IsDir() && time.Since(info.ModTime()) > lockStale {
-			os.Remove(p.lock)
-			continue
-		}
-		if time.Now().After(end) {
-			return nil, fmt.Errorf("%s is being written by another program, which holds %s: try again", p.path, p.lock)
-		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }

@@ -123,6 +123,11 @@ type Written struct {
 // written meanwhile stays. If it fails, the files that it returns are written and the others
 // are not.
 func (p *Plan) Write() (all []Written, err error) {
+	unlock, err := p.o.lockState(statePatience)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	var places []place
 	for _, e := range p.accepted {
 		if !slices.ContainsFunc(places, func(q place) bool { return q.path == e.place.path }) {

@@ -102,6 +102,11 @@ func (u *Undo) Preview() (diff string, err error) {
 // Write takes setup's work out, and forgets it. If it fails, the files that it returns are
 // done and the others are not.
 func (u *Undo) Write() (all []Written, err error) {
+	unlock, err := u.o.lockState(statePatience)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	var dirs []string // that setup made
 	defer func() { removeEmptyFolders(dirs) }()
 	for _, q := range u.parts {
@@ -136,6 +141,7 @@ func (u *Undo) writePart(q part, dirs *[]string) (*Written, error) {
 	if out.record != nil {
 		*dirs = append(*dirs, out.record.MadeDirs...)
 	}
+	os.Remove(out.file.target + tempMark) // a crash may have left it
 	switch {
 	case !out.changes:
 	case out.gone:
@@ -149,6 +155,5 @@ func (u *Undo) writePart(q part, dirs *[]string) (*Written, error) {
 	if err != nil || !out.changes {
 		return nil, err
 	}
-	os.Remove(u.o.State) // if nothing else is kept
 	return &Written{Path: q.place.path, Removed: out.gone}, nil
 }
