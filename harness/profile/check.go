@@ -35,8 +35,8 @@ func (l *Limits) check() error {
 		return fmt.Errorf("limits: output: %d: use bytes from 1024 to 268435456", l.Output)
 	case !(l.Cost >= 0 && l.Cost <= 1000):
 		return fmt.Errorf("limits: cost: %v: use US dollars from 0 to 1000", l.Cost)
-	case l.Tokens > 1e9:
-		return fmt.Errorf("limits: tokens: %d: use a number up to 1000000000", l.Tokens)
+	case l.Tokens < 1 || l.Tokens > 1e9:
+		return fmt.Errorf("limits: tokens: %d: use a number from 1 to 1000000000", l.Tokens)
 	case l.Turns < 1 || l.Turns > 1000:
 		return fmt.Errorf("limits: turns: %d: use a number from 1 to 1000", l.Turns)
 	case l.Disk < 1<<20 || l.Disk > 1<<40:
@@ -56,7 +56,7 @@ func (p *Profile) checkCommandLine() error {
 			if err := checkPlaceholders(text); err != nil {
 				return fmt.Errorf("args: %w", err)
 			}
-			if strings.Contains(text, "{session}") && !slices.Contains(a.When, "resume") {
+			if strings.Contains(text, placeSession) && !slices.Contains(a.When, "resume") {
 				return fmt.Errorf("args: %q: put {session} under when: resume", text)
 			}
 		}
@@ -72,7 +72,7 @@ func (p *Profile) checkEnvironment() error {
 		if !variable.MatchString(name) || slices.Contains(reservedEnv, name) {
 			return fmt.Errorf("env: %q: it cannot be set here: remove it, or use a name of letters, digits and _ other than %s", name, strings.Join(reservedEnv, ", "))
 		}
-		if err := checkPlaceholders(text); err != nil {
+		if err := checkText(text); err != nil {
 			return fmt.Errorf("env: %s: %w", name, err)
 		}
 	}
@@ -98,7 +98,7 @@ func (p *Profile) checkFiles() error {
 		if err := checkHomePath(path); err != nil {
 			return fmt.Errorf("files: %w", err)
 		}
-		if err := checkPlaceholders(text); err != nil {
+		if err := checkText(text); err != nil {
 			return fmt.Errorf("files: %s: %w", path, err)
 		}
 	}
@@ -120,6 +120,17 @@ func (p *Profile) checkCost() error {
 		return errors.New("limits: cost: no rule of output has cost, so every run would count as its most, and its tokens not at all: add cost to a rule, or leave limits.cost out")
 	}
 	return nil
+}
+
+// placeSession stands for the program's conversation, which a new one has not.
+const placeSession = "{session}"
+
+// checkText checks the text of a variable or file, which each run has.
+func checkText(text string) error {
+	if strings.Contains(text, placeSession) {
+		return errors.New("{session} is for args under when: resume: leave it out here")
+	}
+	return checkPlaceholders(text)
 }
 
 func checkPlaceholders(text string) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,10 @@ type Program struct {
 	dirs  []string // where its interpreter lies, for PATH
 }
 
+// maxInterpreters bounds how many interpreters are found for a program: a script may be the
+// interpreter of another, or its own.
+const maxInterpreters = 8
+
 // FindProgram looks for the profile's program in PATH, and for the files that it needs: its
 // own, those of the package that it is part of, and its interpreter. It never finds it in the
 // working directory.
@@ -39,9 +44,10 @@ func (p *Profile) FindProgram() (*Program, error) {
 		return nil, fmt.Errorf("program: %w", err)
 	}
 	found.add(found.Path)
-	for at := found.Path; ; {
+	at := found.Path
+	for range maxInterpreters {
 		interpreter := findInterpreter(at)
-		if interpreter == "" || len(found.Files) > 8 {
+		if interpreter == "" {
 			break
 		}
 		found.add(interpreter)
@@ -194,7 +200,8 @@ func (p *Profile) makeArgs(v *values) (args []string) {
 	return args
 }
 
-// makeEnv returns the environment of a run. more is added at the end.
+// makeEnv returns the environment of a run, each variable once: more goes before what the profile
+// sets, that before what it passes on, and that before what every run has.
 func (p *Profile) makeEnv(v *values, program *Program, temp string, more []string) []string {
 	path := run.SystemPath
 	for _, dir := range program.dirs {
@@ -202,17 +209,24 @@ func (p *Profile) makeEnv(v *values, program *Program, temp string, more []strin
 			path = dir + ":" + path
 		}
 	}
-	env := []string{"HOME=" + v.home, "PATH=" + path, "TMPDIR=" + temp, "LANG=C.UTF-8", "TERM=dumb"}
+	env := map[string]string{"HOME": v.home, "PATH": path, "TMPDIR": temp, "LANG": "C.UTF-8", "TERM": "dumb"}
 	for _, name := range p.Pass {
 		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
+			env[name] = value
 		}
 	}
 	for name, text := range p.Env {
-		env = append(env, name+"="+p.fill(text, v))
+		env[name] = p.fill(text, v)
 	}
-	slices.Sort(env[5:])
-	return append(env, more...)
+	for _, variable := range more {
+		name, value, _ := strings.Cut(variable, "=")
+		env[name] = value
+	}
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
 }
 
 // prepareHome makes the files of a run's home and the links to credentials there. It returns

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -333,42 +332,4 @@ func (s *Conversations) RemovePeersUnless(trusted func(identity.ID) bool) {
 		ok := trusted(id)
 		s.removeUnless(e.Name(), func(c *kept) bool { return ok && !c.broken && s.isAlive(c.state) })
 	}
-}
-
-// removeTree removes a folder, also if a run has taken rights from its folders.
-func removeTree(folder string) error {
-	err := os.RemoveAll(folder)
-	if err == nil || !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			root.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(folder)
-}
-
-// measureTree returns how many bytes the files below a folder have, and stops over most.
-func measureTree(folder string, most int64) (size int64) {
-	filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		size += 512
-		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
-			size += info.Size()
-		}
-		if size > most {
-			return fs.SkipAll
-		}
-		return nil
-	})
-	return size
 }

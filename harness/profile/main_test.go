@@ -42,6 +42,16 @@ type record struct {
 	Home  []string `json:"home"` // files in its home
 }
 
+// get returns a variable of its environment.
+func (r *record) get(name string) string {
+	for _, v := range r.Env {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
 // fake is an agent program: the last word of its prompt says what it does.
 func fake(mode string, args []string) {
 	text, _ := io.ReadAll(os.Stdin)

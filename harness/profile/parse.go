@@ -11,7 +11,7 @@ import (
 // Parse reads a profile. source names it in errors, which have a line wherever one is to blame.
 // Several things that are wrong with keys and their types come as one error that joins them.
 func Parse(name, source string, text []byte) (*Profile, error) {
-	p := &Profile{Name: name}
+	p := &Profile{Name: name, Limits: defaultLimits}
 	d := yamldoc.Decode(text, p, yamldoc.Options{File: source, LooseText: true})
 	checkArgs(d, p.Args)
 	if errs := d.ListErrors(); len(errs) > 0 {
@@ -20,7 +20,6 @@ func Parse(name, source string, text []byte) (*Profile, error) {
 	if d.IsEmpty() {
 		return nil, fmt.Errorf("%s: there is nothing in it: begin with what acpctl serve --show-profile claude prints", source)
 	}
-	p.setDefaults()
 	if err := p.check(); err != nil {
 		return nil, &yamldoc.Error{File: source, Line: findLine(d, err), Problem: err.Error()}
 	}

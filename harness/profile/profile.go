@@ -93,6 +93,9 @@ type Limits struct {
 	Disk    int64         `yaml:"disk"`    // bytes of a conversation's own files, over which it ends; 256 MiB
 }
 
+// defaultLimits are those of a profile that sets none.
+var defaultLimits = Limits{Timeout: 10 * time.Minute, Output: 16 << 20, Tokens: 200_000, Turns: 30, Disk: 256 << 20}
+
 //go:embed embedded/*.yaml
 var embedded embed.FS
 
@@ -186,12 +189,4 @@ func ReadFile(path string) ([]byte, error) {
 		err = fmt.Errorf("%s: it is longer than %d bytes: name another file", path, maxFile)
 	}
 	return text, err
-}
-
-func (p *Profile) setDefaults() {
-	p.Limits.Timeout = cmp.Or(p.Limits.Timeout, 10*time.Minute)
-	p.Limits.Output = cmp.Or(p.Limits.Output, 16<<20)
-	p.Limits.Tokens = cmp.Or(p.Limits.Tokens, 200_000)
-	p.Limits.Turns = cmp.Or(p.Limits.Turns, 30)
-	p.Limits.Disk = cmp.Or(p.Limits.Disk, 256<<20)
 }

@@ -126,6 +126,13 @@ func TestBadProfiles(t *testing.T) {
 		good + "limits: {cost: 1}\n":                                  "no rule of output has cost",
 		good + "limits: {cost: .nan}\n":                               "limits: cost",
 		good + "limits: {tokens: 1000000001}\n":                       "limits: tokens",
+		good + "limits: {tokens: 0}\n":                                "limits: tokens: 0",
+		good + "limits: {turns: 0}\n":                                 "limits: turns: 0",
+		good + "limits: {timeout: 0s}\n":                              "limits: timeout",
+		good + "limits: {output: 0}\n":                                "limits: output: 0",
+		good + "limits: {disk: 0}\n":                                  "limits: disk: 0",
+		good + "env: {A: \"{session}\"}\n":                            "env: A: {session} is for args",
+		good + "files: {a: \"{session}\"}\n":                          "files: a: {session} is for args",
 		good + "limits: {turns: 1001}\n":                              "limits: turns",
 		good + "limits: {output: 10}\n":                               "limits: output",
 		good + "limits: {disk: 10}\n":                                 "limits: disk",
@@ -219,6 +226,19 @@ func TestWhereProfilesAreFound(t *testing.T) {
 }
 
 // The program is found in PATH, not in the working directory, with what it needs.
+// Each variable stands there once, and what the profile says of it counts.
+func TestVariablesThatStandTwice(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	t.Setenv("A", "passed")
+	t.Setenv("B", "passed")
+	p := &Profile{Pass: []string{"TERM", "A", "B"}, Env: map[string]string{"LANG": "de_DE", "A": "set", "ACP_DEADLINE_MS": "set"}}
+	got := p.makeEnv(&values{home: "/h"}, &Program{}, "/t", []string{"ACP_DEADLINE_MS=1", "ACP_ID=x=y"})
+	want := []string{"A=set", "ACP_DEADLINE_MS=1", "ACP_ID=x=y", "B=passed", "HOME=/h", "LANG=de_DE", "PATH=" + run.SystemPath, "TERM=xterm", "TMPDIR=/t"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestFindProgram(t *testing.T) {
 	root := realDir(t)
 	packages := filepath.Join(root, "lib", "node_modules")
@@ -253,8 +273,12 @@ func TestFindProgram(t *testing.T) {
 		t.Errorf("%+v, %v", found, err)
 	}
 	env := p.makeEnv(&values{home: "/h"}, found, "/t", nil)
-	if env[1] != "PATH="+filepath.Dir(node)+":"+run.SystemPath {
+	if !slices.Contains(env, "PATH="+filepath.Dir(node)+":"+run.SystemPath) {
 		t.Errorf("%q", env)
+	}
+	p.Program = write("bin/own", "#!"+filepath.Join(root, "bin/own")+"\n") // its own interpreter
+	if found, err := p.FindProgram(); err != nil || !slices.Equal(found.Files, []string{p.Program}) {
+		t.Errorf("%+v, %v", found, err)
 	}
 	p.Program = "missing"
 	if _, err := p.FindProgram(); err == nil {

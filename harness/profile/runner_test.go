@@ -42,9 +42,9 @@ func TestWhatARunIsGiven(t *testing.T) {
 	if want := []string{"--turns=30", "--no-tools", "--model", "large"}; !slices.Equal(got.Args, want) || got.Stdin != prompt {
 		t.Errorf("args %q, stdin %q", got.Args, got.Stdin)
 	}
-	home := strings.TrimPrefix(got.Env[0], "HOME=")
+	home := got.get("HOME")
 	folder := filepath.Dir(home)
-	want := []string{"HOME=" + home, "PATH=" + run.SystemPath, "TMPDIR=" + folder + "/tmp", "LANG=C.UTF-8", "TERM=dumb", "FIXED=in " + home, "GORACE=atexit_sleep_ms=0", "PASSED=on"}
+	want := []string{"FIXED=in " + home, "GORACE=atexit_sleep_ms=0", "HOME=" + home, "LANG=C.UTF-8", "PASSED=on", "PATH=" + run.SystemPath, "TERM=dumb", "TMPDIR=" + folder + "/tmp"}
 	if !slices.Equal(got.Env, want) || got.Dir != folder+"/dir" || !slices.Contains(got.Home, "/.config/settings=turns 30") {
 		t.Errorf("env %q, dir %s, home %q", got.Env, got.Dir, got.Home)
 	}
@@ -171,7 +171,7 @@ func resumed(t *testing.T, r *Runner, q Request) string {
 	}
 	for _, arg := range got.Args {
 		if id, ok := strings.CutPrefix(arg, "--resume="); ok {
-			return id + " in " + got.Env[0]
+			return id + " in " + got.get("HOME")
 		}
 	}
 	return ""
@@ -268,6 +268,50 @@ func TestAConversationThatIsTooLarge(t *testing.T) {
 	}
 	if left := r.Conversations.listPeer(desk.String()); len(left) != 0 {
 		t.Errorf("left: %+v", left)
+	}
+}
+
+// What a run hides from measuring, by depth, counts as too large.
+func TestATreeThatHidesFiles(t *testing.T) {
+	root := realDir(t)
+	write := func(dir string, size int64) {
+		t.Helper()
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "file"), make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(root, "a"), 1000)
+	write(filepath.Join(root, "b"), 2000)
+	if err := os.Symlink("/", filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if got := measureTree(root, 1<<20); got != 3000+5*entrySize {
+		t.Errorf("%d bytes", got)
+	}
+	if got := measureTree(root, 100); got <= 100 {
+		t.Errorf("%d bytes, over 100", got)
+	}
+	write(filepath.Join(root, strings.Repeat("d/", maxDepth-1)), 1)
+	if got := measureTree(root, 1<<20); got > 1<<20 {
+		t.Errorf("%d folders in each other count as too large", maxDepth)
+	}
+	deep := filepath.Join(root, strings.Repeat("d/", maxDepth))
+	write(deep, 1)
+	if got := measureTree(root, 1<<20); got <= 1<<20 {
+		t.Errorf("%d bytes, with a folder that is too deep", got)
+	}
+	os.RemoveAll(deep)
+	if err := os.Chmod(filepath.Join(root, "a"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := measureTree(root, 1<<20); got <= 1<<20 && os.Geteuid() != 0 {
+		t.Errorf("%d bytes, with a folder that may not be read", got)
+	}
+	if got := measureTree(filepath.Join(root, "missing"), 1<<20); got <= 1<<20 {
+		t.Errorf("%d bytes of nothing", got)
 	}
 }
 
