@@ -30,6 +30,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -96,56 +97,16 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-
-	out := &boundedWriter{to: s.Stdout, left: s.MaxOutput}
-	if out.left == 0 {
-		out.left = defaultOutput
-	}
 	last := &lastOutput{}
-	copied := make(chan struct{}, 2)
-	go func() {
-		if err := copyOutput(out, p.stdout); err != nil && !errors.Is(err, os.ErrClosed) {
-			fail(err)
-		}
-		io.Copy(io.Discard, p.stdout)
-		copied <- struct{}{}
-	}()
-	go func() {
-		copyOutput(last, p.stderr)
-		copied <- struct{}{}
-	}()
-	fed := make(chan struct{})
-	go func() {
-		p.stdin.Write(s.Stdin) // a program may end without having read all
-		p.stdin.Close()
-		close(fed)
-	}()
-	told := make(chan report, 1)
-	go func() { told <- p.readReport() }()
-
-	var ended report
-	select {
-	case ended = <-told:
-	case <-ctx.Done():
-		p.lifeline.Close()
-		limit := time.NewTimer(time.Duration(order.GraceMS)*time.Millisecond + helperTime)
-		select {
-		case ended = <-told:
-		case <-limit.C:
-			p.cmd.Process.Kill() // never seen; with bubblewrap the run ends with it
-			ended = <-told
-		}
-		limit.Stop()
-	}
+	wait := p.serveStreams(&s, last, fail)
+	ended := p.awaitReport(ctx, time.Duration(order.GraceMS)*time.Millisecond+helperTime)
 	p.lifeline.Close()
 	for _, f := range []*os.File{p.stdout, p.stderr} {
 		f.SetReadDeadline(time.Now().Add(leftTime)) // a process that is not of the run may hold it open
 	}
 	p.cmd.Wait()
 	p.stdin.Close()
-	<-copied
-	<-copied
-	<-fed
+	wait()
 	p.close()
 	exit := Exit{Code: ended.Code, Stderr: last.String()}
 	if err := context.Cause(ctx); err != nil {
@@ -155,6 +116,50 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 		return exit, fmt.Errorf("run: %s", ended.Err)
 	}
 	return exit, nil
+}
+
+// serveStreams feeds the run its prompt and takes what it prints, until the streams end. An error
+// of the standard output is told to fail. The caller calls wait.
+func (p *helper) serveStreams(s *Spec, last io.Writer, fail func(error)) (wait func()) {
+	out := &boundedWriter{to: s.Stdout, left: s.MaxOutput}
+	if out.left == 0 {
+		out.left = defaultOutput
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := copyOutput(out, p.stdout); err != nil && !errors.Is(err, os.ErrClosed) {
+			fail(err)
+		}
+		io.Copy(io.Discard, p.stdout)
+	})
+	serving.Go(func() { copyOutput(last, p.stderr) })
+	serving.Go(func() {
+		p.stdin.Write(s.Stdin) // a program may end without having read all
+		p.stdin.Close()
+	})
+	return serving.Wait
+}
+
+// awaitReport waits until the run has ended. If ctx ends first, it has the helper end the run, and
+// kills a helper that takes longer than patience.
+func (p *helper) awaitReport(ctx context.Context, patience time.Duration) report {
+	told := make(chan report, 1)
+	go func() { told <- p.readReport() }()
+	select {
+	case ended := <-told:
+		return ended
+	case <-ctx.Done():
+	}
+	p.lifeline.Close()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case ended := <-told:
+		return ended
+	case <-limit.C:
+		p.cmd.Process.Kill() // never seen; with bubblewrap the run ends with it
+		return <-told
+	}
 }
 
 // copyOutput copies to the end of the pipe. If the pipe's deadline comes first, it copies what lies

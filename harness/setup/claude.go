@@ -56,15 +56,10 @@ func listClaudeSteps(o *Options) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := newServerStep(claude, o, edit{at.servers, func(text []byte) ([]byte, [][]string, error) {
-		return setClaudeServer(text, o)
-	}})
+	steps := newConfigSteps(claude, o, at.servers, setClaudeServer, at.settings, allowClaudeTools)
 	if o.Project != "" {
-		server.Note = "Others who work on the project get " + filepath.Base(at.servers.path) + " too if it is committed. Claude Code asks once whether it may start the server."
+		steps[0].Note = "Others who work on the project get " + filepath.Base(at.servers.path) + " too if it is committed. Claude Code asks once whether it may start the server."
 	}
-	steps := append([]Step{server}, newToolSteps(claude, func(tools []string) edit {
-		return edit{at.settings, func(text []byte) ([]byte, [][]string, error) { return allowClaudeTools(text, tools) }}
-	})...)
 	instructions := at.instructions[0]
 	if found, ok := firstExisting(at.instructions...); ok {
 		instructions = found

@@ -42,18 +42,10 @@ func listCodexSteps(o *Options) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := newServerStep(codex, o, edit{at.config, func(text []byte) ([]byte, [][]string, error) {
-		return setCodexServer(text, o)
-	}})
+	steps := newConfigSteps(codex, o, at.config, setCodexServer, at.config, allowCodexTools)
 	if o.Project != "" {
-		server.Note = "Others who work on the project get " + at.config.path + " too if it is committed. Codex reads it in folders that you trust."
+		steps[0].Note = "Others who work on the project get " + at.config.path + " too if it is committed. Codex reads it in folders that you trust."
 	}
-	steps := append([]Step{server}, newToolSteps(codex, func(tools []string) edit {
-		return edit{at.config, func(text []byte) ([]byte, [][]string, error) {
-			to, err := allowCodexTools(text, tools)
-			return to, nil, err
-		}}
-	})...)
 	instructions, found := firstExisting(at.instructions...)
 	step := newInstructionsStep(codex, instructions)
 	if !found {
@@ -198,8 +190,11 @@ func setCodexSocket(d *tomlText, socket string) error {
 			}
 			return d.errorAt(v.start, "env has %s, which is to be the usual one: remove it there", socketVariable)
 		}
-		between := map[bool]string{true: " ", false: ", "}[len(c.entries) == 0]
-		return d.apply(splice{span{c.open + 1, c.open + 1}, " " + socketVariable + " = " + quoteTOML(socket) + map[bool]string{true: " ", false: ","}[between == " "]})
+		end := ","
+		if len(c.entries) == 0 {
+			end = " "
+		}
+		return d.apply(splice{span{c.open + 1, c.open + 1}, " " + socketVariable + " = " + quoteTOML(socket) + end})
 	}
 	if socket == "" {
 		if i := d.find(false, slices.Concat(env, []string{socketVariable})...); i >= 0 {
@@ -213,23 +208,23 @@ func setCodexSocket(d *tomlText, socket string) error {
 
 // allowCodexTools gives tools a table that says that they need no approval. One that is there
 // already stays: it is the user's choice.
-func allowCodexTools(text []byte, tools []string) ([]byte, error) {
+func allowCodexTools(text []byte, tools []string) (to []byte, made [][]string, err error) {
 	d, err := newTOMLText(text)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if i := d.find(false, slices.Concat(codexServer, []string{"default_tools_approval_mode"})...); i >= 0 {
 		if s, _ := d.readString(d.items[i].value); s == "approve" {
-			return text, nil
+			return text, nil, nil
 		}
 	}
 	for _, tool := range tools {
 		path := slices.Concat(codexServer, []string{"tools", tool})
 		if !d.has(path...) {
 			if _, err := d.set(codexServer, path, "approval_mode", "approve"); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 	}
-	return d.text, nil
+	return d.text, nil, nil
 }

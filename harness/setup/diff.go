@@ -59,14 +59,7 @@ const unshown = "\x00"
 // cutToChange returns what is to be shown of a line that became another one. If something was
 // put in or taken out, that is all.
 func cutToChange(from, to string) (string, string) {
-	begin := 0
-	for begin < len(from) && begin < len(to) && from[begin] == to[begin] {
-		begin++
-	}
-	end := 0
-	for end < len(from)-begin && end < len(to)-begin && from[len(from)-1-end] == to[len(to)-1-end] {
-		end++
-	}
+	begin, end := countShared([]byte(from), []byte(to))
 	removed, added := from[begin:len(from)-end], to[begin:len(to)-end]
 	around := func(s string) string {
 		if strings.TrimSpace(to[:begin]) != "" {
@@ -92,20 +85,25 @@ func cutToChange(from, to string) (string, string) {
 	return from, to
 }
 
+// countShared returns how many elements two lists share at their beginnings, and how many of the
+// others at their ends.
+func countShared[T comparable](a, b []T) (begin, end int) {
+	for begin < len(a) && begin < len(b) && a[begin] == b[begin] {
+		begin++
+	}
+	for end < len(a)-begin && end < len(b)-begin && a[len(a)-1-end] == b[len(b)-1-end] {
+		end++
+	}
+	return begin, end
+}
+
 // hunk is a run of lines that differ.
 type hunk struct{ from, to span }
 
 // findHunks compares two texts, line by line, after Myers: with the fewest lines that differ.
 // If very many do, all between the first and the last one count.
 func findHunks(from, to []string) []hunk {
-	begin := 0
-	for begin < len(from) && begin < len(to) && from[begin] == to[begin] {
-		begin++
-	}
-	end := 0
-	for end < len(from)-begin && end < len(to)-begin && from[len(from)-1-end] == to[len(to)-1-end] {
-		end++
-	}
+	begin, end := countShared(from, to)
 	a, b := from[begin:len(from)-end], to[begin:len(to)-end]
 	if len(a) == 0 || len(b) == 0 {
 		return []hunk{{span{begin, begin + len(a)}, span{begin, begin + len(b)}}}

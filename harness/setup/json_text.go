@@ -159,20 +159,7 @@ func (d *jsonText) readContainer(at, depth int, keep bool) (c container, end int
 		}
 		e := entry{start: at, comma: -1}
 		if isObject {
-			if end, err = d.skipString(at); err != nil {
-				return c, at, err
-			}
-			if keep {
-				name, _ := jsontext.AppendUnquote(nil, d.text[at:end])
-				e.name = string(name)
-			}
-			if at, err = d.skipSpace(end); err != nil {
-				return c, at, err
-			}
-			if at == len(d.text) || d.text[at] != ':' {
-				return c, at, d.errorAt(at, "expected a colon")
-			}
-			if at, err = d.skipSpace(at + 1); err != nil {
+			if e.name, at, err = d.readName(at, keep); err != nil {
 				return c, at, err
 			}
 		}
@@ -201,4 +188,25 @@ func (d *jsonText) readContainer(at, depth int, keep bool) (c container, end int
 	}
 	c.close = at
 	return c, at + 1, nil
+}
+
+// readName checks the name of a member at text[at:], and returns it and the index of the value.
+// Unless keep is true, it returns no name.
+func (d *jsonText) readName(at int, keep bool) (name string, value int, err error) {
+	end, err := d.skipString(at)
+	if err != nil {
+		return "", at, err
+	}
+	if keep {
+		text, _ := jsontext.AppendUnquote(nil, d.text[at:end])
+		name = string(text)
+	}
+	if at, err = d.skipSpace(end); err != nil {
+		return "", at, err
+	}
+	if at == len(d.text) || d.text[at] != ':' {
+		return "", at, d.errorAt(at, "expected a colon")
+	}
+	at, err = d.skipSpace(at + 1)
+	return name, at, err
 }

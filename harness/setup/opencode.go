@@ -70,9 +70,8 @@ func listOpenCodeSteps(o *Options) ([]Step, error) {
 		return nil, err
 	}
 	config := findOpenCodeConfig(at)
-	server := newServerStep(openCode, o, edit{config, func(text []byte) ([]byte, [][]string, error) {
-		return setOpenCodeServer(text, o)
-	}})
+	steps := newConfigSteps(openCode, o, config, setOpenCodeServer, config, allowOpenCodeTools)
+	server := &steps[0]
 	server.Note = "OpenCode asks for nothing unless a rule says so: with the server comes the rule that it asks for each of its tools."
 	if word := readOpenCodeWord(config); word != "" {
 		server.Note = fmt.Sprintf("%s has %q as the permission for everything, so that holds for each of its tools, those that send text to peers too.", config.path, word)
@@ -80,9 +79,6 @@ func listOpenCodeSteps(o *Options) ([]Step, error) {
 	if o.Project != "" {
 		server.Note += " Others who work on the project get " + config.path + " too if it is committed."
 	}
-	steps := append([]Step{server}, newToolSteps(openCode, func(tools []string) edit {
-		return edit{config, func(text []byte) ([]byte, [][]string, error) { return allowOpenCodeTools(text, tools) }}
-	})...)
 	instructions := newInstructionsStep(openCode, at.instructions)
 	if !exists(at.instructions) && exists(at.claudeFile) {
 		if o.Project != "" {

@@ -180,26 +180,29 @@ const (
 	StepInstructions = "instructions"
 )
 
-// newServerStep returns the step that writes the server.
-func newServerStep(p *program, o *Options, edits ...edit) Step {
+// newConfigSteps returns the steps that write the server into one file, and into another, or the
+// same, that the program uses tools without asking.
+func newConfigSteps(p *program, o *Options,
+	servers place, setServer func(text []byte, o *Options) (to []byte, made [][]string, err error),
+	rules place, allowTools func(text []byte, tools []string) (to []byte, made [][]string, err error),
+) []Step {
 	agent := o.Agent
 	if agent == "" {
 		agent = p.name
 	}
-	return Step{
-		Name: StepServer, IsDefault: true, edits: edits,
+	allow := func(tools []string) []edit {
+		return []edit{{rules, func(text []byte) ([]byte, [][]string, error) { return allowTools(text, tools) }}}
+	}
+	return []Step{{
+		Name: StepServer, IsDefault: true,
 		Question: fmt.Sprintf("May %s start `%s` as its MCP server acp? Each session is then an agent, %s or %s-2 and so on, for which peers can leave messages.",
 			p.title, strings.Join(o.command(), " "), agent, agent),
-	}
-}
-
-// newToolSteps returns the two steps that let a program use tools without asking.
-func newToolSteps(p *program, allow func(tools []string) edit) []Step {
-	return []Step{{
-		Name: StepTools, IsDefault: true, edits: []edit{allow(toolsToRead)},
+		edits: []edit{{servers, func(text []byte) ([]byte, [][]string, error) { return setServer(text, o) }}},
+	}, {
+		Name: StepTools, IsDefault: true, edits: allow(toolsToRead),
 		Question: fmt.Sprintf("May %s use %s without asking you? They show what came in, and answer it.", p.title, joinWords(toolsToRead)),
 	}, {
-		Name: StepSending, edits: []edit{allow(toolsToSend)},
+		Name: StepSending, edits: allow(toolsToSend),
 		Question: fmt.Sprintf("And %s? With these the model can send what it has read to any of your peers, unasked.", joinWords(toolsToSend)),
 	}}
 }

@@ -172,14 +172,14 @@ func FuzzTOML(f *testing.F) {
 		o.Socket = "/run/desk/agent/acp.sock"
 		to, made, err := setCodexServer(bytes.Clone(text), &o)
 		if err == nil {
-			to, err = allowCodexTools(to, toolsToRead)
+			to, _, err = allowCodexTools(to, toolsToRead)
 		}
 		if err != nil {
 			return
 		}
 		again, _, err := setCodexServer(bytes.Clone(to), &o)
 		if err == nil {
-			again, err = allowCodexTools(again, toolsToRead)
+			again, _, err = allowCodexTools(again, toolsToRead)
 		}
 		if err != nil || !bytes.Equal(again, to) {
 			t.Fatalf("%q again became %q: %v", to, again, err)

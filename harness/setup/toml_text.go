@@ -42,71 +42,88 @@ func (d *tomlText) read() error {
 		return errNotUTF8
 	}
 	var table []string
-	seen := make(map[string]bool)
-	counts := make(map[string]int) // of the tables of each list
-	key := func(path []string) string {
-		var b strings.Builder
-		for i := range path {
-			fmt.Fprintf(&b, "%q", path[i])
-			if n := counts[strings.Join(path[:i+1], "\x00")]; n > 0 {
-				fmt.Fprintf(&b, "#%d", n)
-			}
-		}
-		return b.String()
-	}
+	names := tomlNames{make(map[string]bool), make(map[string]int)}
 	for at := len(d.text) - len(bytes.TrimPrefix(d.text, []byte("\ufeff"))); at < len(d.text); {
 		start := at
 		at = d.skipBlanks(at)
-		item := tomlItem{lines: span{start: start}}
+		isItem := at < len(d.text) && strings.IndexByte("#\n\r", d.text[at]) < 0
+		var item tomlItem
 		var err error
-		switch {
-		case at == len(d.text) || d.text[at] == '#' || d.text[at] == '\n' || d.text[at] == '\r':
-			if at, err = d.skipLineEnd(at); err != nil {
+		if isItem {
+			if item, at, err = d.readItem(at, table); err != nil {
 				return err
 			}
-			continue
-		case d.text[at] == '[':
-			item.isHead = true
-			item.isList = bytes.HasPrefix(d.text[at:], []byte("[["))
-			brackets := map[bool]int{true: 2, false: 1}[item.isList]
-			if item.path, at, err = d.readKey(at + brackets); err != nil {
-				return err
+			if item.isHead {
+				table = item.path
 			}
-			if !bytes.HasPrefix(d.text[at:], []byte("]]")[:brackets]) {
-				return d.errorAt(at, "the head of a table that does not end")
+			if names.add(&item) {
+				return d.errorAt(start, "a name that stands there twice")
 			}
-			at += brackets
-			table, item.table = item.path, len(item.path)
-			if item.isList {
-				counts[strings.Join(table, "\x00")]++
-			}
-		default:
-			var name []string
-			if name, at, err = d.readKey(at); err != nil {
-				return err
-			}
-			item.path, item.table = slices.Concat(table, name), len(table)
-			if at == len(d.text) || d.text[at] != '=' {
-				return d.errorAt(at, "expected an equals sign")
-			}
-			item.value.start = d.skipBlanks(at + 1)
-			if at, err = d.skipValue(item.value.start, 0); err != nil {
-				return err
-			}
-			item.value.end = at
-		}
-		if name := key(item.path); seen[name] && !item.isList {
-			return d.errorAt(start, "a name that stands there twice")
-		} else {
-			seen[name] = true
 		}
 		if at, err = d.skipLineEnd(at); err != nil {
 			return err
 		}
-		item.lines.end = at
-		d.items = append(d.items, item)
+		if isItem {
+			item.lines = span{start, at}
+			d.items = append(d.items, item)
+		}
 	}
 	return nil
+}
+
+// tomlNames are the names of a text that were read.
+type tomlNames struct {
+	seen   map[string]bool
+	counts map[string]int // of the tables of each list
+}
+
+// add adds the name of an item. It reports whether the name was there, where it may not be twice.
+func (n *tomlNames) add(item *tomlItem) (again bool) {
+	if item.isList {
+		n.counts[strings.Join(item.path, "\x00")]++
+	}
+	var b strings.Builder
+	for i := range item.path {
+		fmt.Fprintf(&b, "%q", item.path[i])
+		if count := n.counts[strings.Join(item.path[:i+1], "\x00")]; count > 0 {
+			fmt.Fprintf(&b, "#%d", count)
+		}
+	}
+	name := b.String()
+	again = n.seen[name] && !item.isList
+	n.seen[name] = true
+	return again
+}
+
+// readItem reads the head of a table, or a key with its value, at text[at:]. table is the table
+// in which a key is. It returns the index behind it.
+func (d *tomlText) readItem(at int, table []string) (item tomlItem, end int, err error) {
+	if d.text[at] == '[' {
+		item.isHead, item.isList = true, bytes.HasPrefix(d.text[at:], []byte("[["))
+		brackets := "]"
+		if item.isList {
+			brackets = "]]"
+		}
+		if item.path, at, err = d.readKey(at + len(brackets)); err != nil {
+			return item, at, err
+		}
+		if !bytes.HasPrefix(d.text[at:], []byte(brackets)) {
+			return item, at, d.errorAt(at, "the head of a table that does not end")
+		}
+		item.table = len(item.path)
+		return item, at + len(brackets), nil
+	}
+	name, at, err := d.readKey(at)
+	if err != nil {
+		return item, at, err
+	}
+	item.path, item.table = slices.Concat(table, name), len(table)
+	if at == len(d.text) || d.text[at] != '=' {
+		return item, at, d.errorAt(at, "expected an equals sign")
+	}
+	item.value.start = d.skipBlanks(at + 1)
+	item.value.end, err = d.skipValue(item.value.start, 0)
+	return item, item.value.end, err
 }
 
 // skipBlanks returns the index of the first byte from at on that is no space or tab.
