@@ -80,3 +80,18 @@ func TestClaudeIsGone(t *testing.T) {
 		t.Errorf("Post: %v", err)
 	}
 }
+
+// A socket of the same name that another process listens on meanwhile is told nothing.
+func TestClaudeSocketOfAStranger(t *testing.T) {
+	f := newFakeClaude(t)
+	ps := newFamily()
+	s := f.find(f.environment(), ps)
+	ps.peerOf = func(*net.UnixConn) (int, error) { return 666, nil }
+	if _, err := s.Post(t.Context(), newPost()); !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "process 666 has not started this one") {
+		t.Errorf("Post: %v", err)
+	}
+	if f.mu.Lock(); len(f.frames)+len(f.tokens) != 0 {
+		t.Errorf("it hears %+v, %q", f.frames, f.tokens)
+	}
+	f.mu.Unlock()
+}

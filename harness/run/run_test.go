@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 
@@ -196,3 +197,22 @@ func TestAContextThatIsOver(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// Of what is printed on standard error the end is kept, and no more memory than twice that.
+func TestTheLastOutput(t *testing.T) {
+	last := &lastOutput{}
+	for i := range 10 * lastBytes {
+		last.Write([]byte{byte('a' + i%26)})
+		if cap(last.text) > 4*lastBytes {
+			t.Fatalf("%d bytes are kept after %d", cap(last.text), i)
+		}
+	}
+	last.Write([]byte("the end"))
+	if got := last.String(); len(got) != lastBytes || !strings.HasSuffix(got, "the end") {
+		t.Errorf("%d bytes, %.20q", len(got), got[max(0, len(got)-20):])
+	}
+	last.Write([]byte(strings.Repeat("é", lastBytes)[1:]))
+	if got := last.String(); !utf8.ValidString(got) {
+		t.Error("a character that is cut in two is not valid")
+	}
+}
