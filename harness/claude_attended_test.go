@@ -158,7 +158,12 @@ func TestClaudeSilentConnections(t *testing.T) {
 		}
 		defer conn.Close()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*socketTime)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := s.Post(ctx, newPost()); !errors.Is(err, ErrUnattended) {
+		t.Errorf("more than %d connections are read at once: %v", maxClaudeConns, err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 3*socketTime)
 	defer cancel()
 	if _, err := s.Post(ctx, newPost()); err != nil {
 		t.Errorf("Post: %v", err)

@@ -29,6 +29,7 @@ type fakeCodex struct {
 	sandbox  string
 	version  string
 	terminal bool              // a client that the app-server has not started is connected
+	unseen   error             // why it is not seen who is connected
 	before   map[string]string // a text that is sent before the answer to a method
 	after    map[string]string // and one after it
 	refuse   map[string]string // the error that a method is answered with
@@ -209,9 +210,9 @@ func (f *fakeCodex) find() (Session, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.terminal {
-			return 1, nil
+			return 1, f.unseen
 		}
-		return 0, nil
+		return 0, f.unseen
 	}
 	env := &Environment{Client: "codex-mcp-client", Version: "0.169.0", Dir: "/work", Getenv: func(name string) string {
 		return map[string]string{"HOME": f.home}[name]

@@ -104,6 +104,7 @@ func TestCodexUnattended(t *testing.T) {
 		"no sandbox":    func(f *fakeCodex) { f.sandbox = "dangerFullAccess" },
 		"other sandbox": func(f *fakeCodex) { f.sandbox = "externalSandbox" },
 		"no terminal":   func(f *fakeCodex) { f.terminal = false },
+		"not seen":      func(f *fakeCodex) { f.unseen = errors.New("the system does not say") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"golang.org/x/sys/unix"
 )
 
 // This binary is also the helper, and the program that is run.
@@ -64,6 +65,9 @@ func fake(what string, args []string) {
 	case "pid":
 		fmt.Print(os.Getpid())
 		time.Sleep(time.Hour)
+	case "session": // in which it is
+		id, _ := unix.Getsid(0)
+		fmt.Print(id)
 	case "print": // as much as a pipe holds
 		os.Stdout.Write([]byte(strings.Repeat("x", 1<<16)))
 	case "stubborn": // also against what a terminal sends
@@ -90,6 +94,7 @@ func fake(what string, args []string) {
 	case "mutiny": // kills the helper, and leaves a process that holds the output open
 		cmd := exec.Command("/bin/sleep", "3600")
 		cmd.Stdin, cmd.Stdout, cmd.SysProcAttr = os.Stdin, os.Stdout, &syscall.SysProcAttr{Setsid: true}
+		cmd.Env = []string{} // without the mark
 		cmd.Start()
 		fmt.Print(cmd.Process.Pid)
 		syscall.Kill(os.Getppid(), syscall.SIGKILL)
@@ -162,6 +167,13 @@ func try(what, path string) error {
 		return err
 	case "write":
 		return os.WriteFile(path, []byte("written"), 0o600)
+	case "append": // which changes a file without emptying it
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		if err == nil {
+			_, err = f.WriteString("written")
+			f.Close()
+		}
+		return err
 	case "truncate":
 		return os.Truncate(path, 0)
 	case "remove":
@@ -223,7 +235,7 @@ func try(what, path string) error {
 		}
 		return err
 	}
-	return fmt.Errorf("what is %q?", what)
+	return trySystem(what)
 }
 
 // spec returns a run of the program, in a new folder, and the mark that all its processes have
@@ -266,6 +278,9 @@ func each(t *testing.T, test func(t *testing.T, c Confinement)) {
 		if !known {
 			err = CheckConfinement(t.Context(), c)
 			checked.Store(c, err)
+		}
+		if err != nil && c == Landlock && checkConfinement(c) == nil {
+			t.Errorf("the kernel has it: %v", err)
 		}
 		if err != nil {
 			t.Logf("not tested: %v", err)

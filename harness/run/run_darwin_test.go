@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -20,3 +21,6 @@ func leftOf(t testing.TB, mark string) (left []string) {
 	}
 	return left
 }
+
+// trySystem tries a system call that this system does not have.
+func trySystem(what string) error { return fmt.Errorf("what is %q?", what) }

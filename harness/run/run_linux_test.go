@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -83,9 +84,9 @@ func TestCanaries(t *testing.T) {
 		s, _ := spec(t, c, "try",
 			"see", canary, "see", filepath.Join(dir, "link"), "see", filepath.Join(dir, "../canary"), "see", filepath.Join(dir, "root")+canary,
 			"see", filepath.Join(state, "identity.key"), "list", home, "list", above, "list", state,
-			"write", canary, "truncate", canary, "remove", canary, "rename", canary, "link", canary, "chmod", canary,
+			"write", canary, "append", canary, "truncate", canary, "remove", canary, "rename", canary, "link", canary, "chmod", canary,
 			"write", filepath.Join(home, "new"), "write", filepath.Join(dir, "link"), "run", script, "read", "/etc/shadow",
-			"connect", socket, "connect", abstract, "send", log, "send raw", log, "reach", log, "send", abstractLog, "reach", abstractLog, "signal", pid, "environ", pid, "under", pid+"/root"+canary, "under", pid+"/cwd/canary",
+			"connect", socket, "connect", abstract, "send", log, "send raw", log, "reach", log, "send", abstractLog, "reach", abstractLog, "signal", pid, "ring", "", "keys", "", "environ", pid, "under", pid+"/root"+canary, "under", pid+"/cwd/canary",
 			"under", "self/root"+canary, "read", "/dev/mem", "list", "/root", "list", "/home",
 			"inherited", strconv.Itoa(inherited),
 		)
@@ -105,7 +106,7 @@ func TestCanaries(t *testing.T) {
 				continue
 			}
 			yes++
-			changes := slices.Contains([]string{"write", "truncate", "remove"}, strings.Fields(line)[0]) // looked at below
+			changes := slices.Contains([]string{"write", "append", "truncate", "remove"}, strings.Fields(line)[0]) // looked at below
 			if c.Confines() && !changes {
 				t.Errorf("%s", line)
 			}
@@ -199,7 +200,7 @@ func TestWhatARunMayDo(t *testing.T) {
 				t.Errorf("%s", line)
 			}
 		}
-		s.Argv = append(s.Argv[:3:3], "write", file, "truncate", file, "write", filepath.Join(read, "new"), "remove", file)
+		s.Argv = append(s.Argv[:3:3], "write", file, "append", file, "truncate", file, "write", filepath.Join(read, "new"), "remove", file)
 		out.Reset()
 		if exit, err := Run(t.Context(), s); err != nil || exit.Code != 0 {
 			t.Fatalf("%+v, %v", exit, err)
@@ -329,4 +330,25 @@ func TestAForeignHolder(t *testing.T) {
 		holder.Close()
 		<-flooded
 	}
+}
+
+// trySystem tries a system call of which no file is the object.
+func trySystem(what string) error {
+	var errno syscall.Errno
+	switch what {
+	case "ring": // which makes calls that no filter sees
+		var params [120]byte
+		var fd uintptr
+		if fd, _, errno = unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params)), 0); errno == 0 {
+			unix.Close(int(fd))
+		}
+	case "keys": // of the user's session
+		_, _, errno = unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_GET_KEYRING_ID, ^uintptr(2), 0) // KEY_SPEC_SESSION_KEYRING
+	default:
+		return fmt.Errorf("what is %q?", what)
+	}
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }

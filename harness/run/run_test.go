@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
+	"golang.org/x/sys/unix"
 
 	"github.com/acpd/acpd/integration/await"
 )
@@ -153,7 +155,7 @@ func TestOutputIsBounded(t *testing.T) {
 
 // Where a run can kill the helper, Run says so and does not wait for what is left.
 func TestTheHelperDies(t *testing.T) {
-	s, _ := spec(t, None, "mutiny")
+	s, mark := spec(t, None, "mutiny")
 	var out bytes.Buffer
 	s.Stdout, s.Stdin = &out, bytes.Repeat([]byte("prompt\n"), 1<<16) // more than a pipe holds
 	ended := make(chan error, 1)
@@ -163,6 +165,9 @@ func TestTheHelperDies(t *testing.T) {
 	}()
 	if err := await.Receive(t, "the end", ended); err == nil || !strings.Contains(err.Error(), "without a word") {
 		t.Errorf("err = %v", err)
+	}
+	if runtime.GOOS == "linux" { // where the kernel ends the program with the helper
+		await.Until(t, "the program's end", func() bool { return len(leftOf(t, mark)) == 0 })
 	}
 	if pid, err := strconv.Atoi(out.String()); err == nil {
 		syscall.Kill(pid, syscall.SIGKILL)
@@ -214,5 +219,22 @@ func TestTheLastOutput(t *testing.T) {
 	last.Write([]byte(strings.Repeat("é", lastBytes)[1:]))
 	if got := last.String(); !utf8.ValidString(got) {
 		t.Error("a character that is cut in two is not valid")
+	}
+}
+
+// A run is in a session of its own, so that no terminal of the caller ends it or is read by it.
+func TestTheSessionOfARun(t *testing.T) {
+	s, _ := spec(t, None, "session")
+	var out bytes.Buffer
+	s.Stdout = &out
+	if _, err := Run(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	own, err := unix.Getsid(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := strconv.Atoi(out.String()); err != nil || id == own || id == 0 {
+		t.Errorf("session %q, that of the caller is %d", out.String(), own)
 	}
 }
