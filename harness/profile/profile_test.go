@@ -285,3 +285,37 @@ func TestFindProgram(t *testing.T) {
 		t.Error("a program that is not there was found")
 	}
 }
+
+// The profile and the program of docs/profiles.md work as they stand there.
+func TestTheDocumentedProgram(t *testing.T) {
+	text, err := os.ReadFile("../../docs/profiles.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(language string) string {
+		_, rest, found := strings.Cut(string(text), "```"+language+"\n")
+		block, _, ended := strings.Cut(rest, "```")
+		if !found || !ended {
+			t.Fatalf("docs/profiles.md has no block of %s", language)
+		}
+		return block
+	}
+	p, err := Parse("mine", "docs/profiles.md", []byte(block("yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := realDir(t)
+	if err := os.WriteFile(filepath.Join(bin, p.Program), []byte(block("sh")), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+run.SystemPath)
+	r, b := newRunner(t, run.None, "")
+	if r.Program, err = p.FindProgram(); err != nil {
+		t.Fatal(err)
+	}
+	r.Profile = p
+	a, err := r.Run(t.Context(), Request{Peer: desk, Thread: "t", Prompt: "one two three"})
+	if err != nil || a.Text != "I was given 3 words." || a.Tokens != 15 || len(b.settled) != 1 || b.settled[0].Tokens != 15 {
+		t.Errorf("%+v, %v, settled %+v", a, err, b.settled)
+	}
+}
