@@ -160,6 +160,37 @@ func TestInterruptedSetup(t *testing.T) {
 	}
 }
 
+// Undoing that ended between the files and their records is done again, and so is setup.
+func TestInterruptedUndo(t *testing.T) {
+	for _, program := range ListPrograms() {
+		for _, again := range []bool{false, true} {
+			o := newOptions(t.TempDir())
+			writeFile(t, filepath.Join(o.Home, configs[program]), "", 0o600)
+			before := snapshot(t, o.Home)
+			if err := tryAll(program, o); err != nil {
+				t.Fatal(program, err)
+			}
+			copied := t.TempDir()
+			if err := os.CopyFS(copied, os.DirFS(o.State)); err != nil {
+				t.Fatal(err)
+			}
+			undoAll(t, program, o)
+			if err := os.CopyFS(o.State, os.DirFS(copied)); err != nil { // as if it had ended before it removed them
+				t.Fatal(err)
+			}
+			if again {
+				if err := tryAll(program, o); err != nil {
+					t.Fatal(program, err)
+				}
+			}
+			undoAll(t, program, o)
+			if after := snapshot(t, o.Home); after != before {
+				t.Errorf("%s, set up again %t: undone\n%s\nbefore\n%s", program, again, after, before)
+			}
+		}
+	}
+}
+
 // A home directory that is reached by a link, and has no folder for the file yet, is no change.
 func TestHomeBehindALink(t *testing.T) {
 	for program, config := range configs {
