@@ -28,6 +28,7 @@ type fakeCodex struct {
 	reviewer string
 	sandbox  string
 	version  string
+	resumed  func()            // is called before a thread is resumed; nil: nothing is
 	terminal bool              // a client that the app-server has not started is connected
 	unseen   error             // why it is not seen who is connected
 	before   map[string]string // a text that is sent before the answer to a method
@@ -132,6 +133,9 @@ func (f *fakeCodex) write(conn *websocket.Conn, text string) {
 
 // answer is the result of a call. The caller holds mu.
 func (f *fakeCodex) answer(c *codexCall) string {
+	if c.Method == "thread/resume" && f.resumed != nil {
+		f.resumed()
+	}
 	var p struct {
 		Thread string `json:"threadId"`
 	}

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,6 +88,17 @@ func TestCodexProvesNothing(t *testing.T) {
 	p = newPost()
 	p.Untrusted = "what a peer wrote"
 	f.change(func() {
+		f.before["thread/resume"] = ""
+		f.after["turn/start"] = proof(ownThread, "another") + proof("019a-other", p.Message.String())
+	})
+	short, cancelShort := context.WithTimeout(t.Context(), time.Second)
+	defer cancelShort()
+	if posted, err := s.Post(short, p); err != nil || posted.Proven {
+		t.Errorf("another's message, and one in another thread: %+v, %v", posted, err)
+	}
+	p = newPost()
+	p.Untrusted = "what a peer wrote"
+	f.change(func() {
 		f.after["turn/start"] = proof(ownThread, p.Message.String())
 		f.before["turn/start"] = f.after["turn/start"]
 	})
@@ -157,6 +169,47 @@ func TestCodexIsBusy(t *testing.T) {
 	f.tell(`{"method":"thread/status/changed","params":{"threadId":"` + ownThread + `","status":{"type":"idle"}}}`)
 	if err := <-done; err != nil || len(f.list("turn/start")) != 1 {
 		t.Errorf("Post when the turn has ended: %v", err)
+	}
+}
+
+// A turn that begins while the thread is looked at is not steered.
+func TestCodexBecomesBusy(t *testing.T) {
+	f := newFakeCodex(t)
+	s := f.mustFind()
+	p := newPost()
+	f.change(func() {
+		f.after["turn/start"] = proof(ownThread, p.Message.String())
+		f.resumed = func() { f.threads[1].Status.Type = "active" }
+	})
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Post(t.Context(), p)
+		done <- err
+	}()
+	for len(f.list("thread/read")) < 4 && len(f.list("turn/start")) == 0 { // two to find the thread, its status, and its status again
+		time.Sleep(time.Millisecond)
+	}
+	if len(f.list("turn/start")) != 0 {
+		t.Error("posted into a turn")
+	}
+	f.change(func() { f.threads[1].Status.Type, f.resumed = "idle", nil })
+	f.tell(`{"method":"thread/status/changed","params":{"threadId":"` + ownThread + `","status":{"type":"idle"}}}`)
+	if err := <-done; err != nil || len(f.list("turn/start")) != 1 {
+		t.Errorf("Post when the turn has ended: %v", err)
+	}
+}
+
+// An app-server that does not answer a call is waited for no longer than codexTime.
+func TestCodexIsSilent(t *testing.T) {
+	t.Parallel()
+	f := newFakeCodex(t)
+	f.silent["initialize"] = true
+	began := time.Now()
+	if _, err := f.find(); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "initialize") {
+		t.Errorf("find: %v", err)
+	}
+	if took := time.Since(began); took < codexTime || took > 2*codexTime {
+		t.Errorf("took %s", took)
 	}
 }
 
@@ -249,6 +302,14 @@ func TestCodexThread(t *testing.T) {
 	f.change(func() { f.threads = f.threads[:1] })
 	s = f.mustFind()
 	try("", ErrNoThread)
+	f.change(func() {
+		for i := range maxLoadedThreads {
+			f.threads = append(f.threads, codexThread{ID: fmt.Sprint(i), Dir: "/elsewhere"})
+		}
+	})
+	if try("", ErrNoThread); len(f.list("thread/read")) != 0 {
+		t.Error("more threads are read than may be")
+	}
 }
 
 func TestCodexRefuses(t *testing.T) {
