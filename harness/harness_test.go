@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -127,6 +128,26 @@ func TestGate(t *testing.T) {
 	if _, again, err := g.enter(t.Context(), &Post{Message: id, Came: time.Now()}); again || err != nil {
 		t.Error("a message that comes anew under the same id does not pass")
 	}
+}
+
+// A gate remembers as many posts as it says, the latest ones.
+func TestGateForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		var ids []wire.MessageID
+		for range maxRemembered + 3 {
+			ids = append(ids, wire.NewMessageID())
+			leave, _, err := g.enter(t.Context(), &Post{Message: ids[len(ids)-1]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			leave(true)
+		}
+		memory := <-g.place
+		if len(memory.passed) != maxRemembered || memory.passed[0].id != ids[3] || memory.passed[maxRemembered-1].id != ids[len(ids)-1] {
+			t.Errorf("%d are remembered", len(memory.passed))
+		}
+	})
 }
 
 const (

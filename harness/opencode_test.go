@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -226,5 +227,54 @@ func TestOpenCodeAnswersOddly(t *testing.T) {
 	p.Unattended = true
 	if _, err := o.Post(t.Context(), p); !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "its answer to /session has over 4 MiB") {
 		t.Errorf("Post: %v", err)
+	}
+}
+
+// A prompt whose answer was lost was taken only if its own text stands there, from the user, since then.
+func TestOpenCodePromptsOfOthers(t *testing.T) {
+	f := newFakeOpenCode(t)
+	o, err := f.find("s3cret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const message = `{"info":{"role":%q,"time":{"created":%d}},"parts":[{"type":"text","text":%q}]}`
+	began := time.Now()
+	for text, want := range map[string]bool{
+		fmt.Sprintf(message, "user", began.UnixMilli(), "x"):      true,
+		fmt.Sprintf(message, "assistant", began.UnixMilli(), "x"): false,
+		fmt.Sprintf(message, "user", began.UnixMilli()-1, "x"):    false,
+		fmt.Sprintf(message, "user", began.UnixMilli(), "y"):      false,
+	} {
+		f.change(func() { f.messages = "[" + text + "]" })
+		if taken, err := o.wasTaken(t.Context(), doubtfulPrompt{"ses_1", "x", began}); err != nil || taken != want {
+			t.Errorf("%s: %t, %v", text, taken, err)
+		}
+	}
+}
+
+func TestOpenCodeVersion(t *testing.T) {
+	s, err := findOpenCode(t.Context(), &Environment{Client: "opencode", Version: "1.19.0", Getenv: func(string) string { return "" }}, newFamily())
+	if e, ok := errors.AsType[*Error](err); s != nil || !ok || e.Err != ErrUnsupported || !strings.Contains(e.Saw, "tested are 1.18.33 up to") {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// An OpenCode that does not answer is waited for no longer than opencodeTime.
+func TestOpenCodeIsSilent(t *testing.T) {
+	t.Parallel()
+	f := newFakeOpenCode(t)
+	o, err := f.find("s3cret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.mu.Lock() // which each answer needs
+	began := time.Now()
+	o.processes.portsOf = func(int) ([]int, error) { return []int{f.port}, nil }
+	if err := o.get(t.Context(), "/session", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("get: %v", err)
+	}
+	f.mu.Unlock()
+	if took := time.Since(began); took < opencodeTime || took > 2*opencodeTime {
+		t.Errorf("took %s", took)
 	}
 }

@@ -53,3 +53,22 @@ func TestAReplacedProgram(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
+
+// A command line that is not read whole counts as one that cannot be read.
+func TestALongCommandLine(t *testing.T) {
+	for _, n := range []int{10, maxCommandLine} {
+		cmd := exec.Command("/bin/sleep", slices.Repeat([]string{"9"}, n)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer cmd.Wait()
+		defer cmd.Process.Kill()
+		want := n + 1
+		if n == maxCommandLine {
+			want = 0
+		}
+		if p, err := readProcess(cmd.Process.Pid); err != nil || len(p.args) != want {
+			t.Errorf("%d arguments, %v, want %d", len(p.args), err, want)
+		}
+	}
+}

@@ -115,6 +115,8 @@ func fake(mode string, args []string) {
 		for {
 			fmt.Print(strings.Repeat("x", 1<<16))
 		}
+	case "break-off": // after an answer of which it does not say that it is whole
+		say(map[string]any{"type": "speech", "text": "half an answer"})
 	case "half":
 		fmt.Print(`{"type": "end", "text": "half an ans`)
 	case "mute":

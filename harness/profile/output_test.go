@@ -1,6 +1,8 @@
 package profile
 
 import (
+	"bytes"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -118,4 +120,36 @@ func FuzzOutput(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What a program prints is kept within bounds, and numbers that cannot be are none.
+func TestBoundsOfWhatIsRead(t *testing.T) {
+	p := parseFake(t, "")
+	r := &reading{output: &p.Output}
+	if _, err := r.Write(bytes.Repeat([]byte("x"), maxLine)); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.Write([]byte("x")); !errors.Is(err, errLongLine) {
+		t.Errorf("a long line: %v", err)
+	}
+	rule := &Rule{Text: "text", Append: true, Error: "error", Cost: "cost", Tokens: words{"tokens"}, Denials: "tools.*"}
+	r = &reading{output: &Output{Format: "jsonl", Rules: []Rule{*rule}}}
+	long := strings.Repeat("x", maxText/2+1)
+	var tools []any
+	for i := range 2 * maxDenials {
+		tools = append(tools, strings.Repeat(string(rune('a'+i)), 2*maxDenial))
+	}
+	for range 2 {
+		r.apply(rule, map[string]any{"text": long, "error": long, "cost": -1.0, "tokens": -1.0, "tools": tools})
+	}
+	if len(r.text) != maxText || len(r.why) != maxProgress || len(r.denials) != maxDenials || len(r.denials[0]) != maxDenial {
+		t.Errorf("%d bytes of text, %d of an error, %d denials, %d bytes of the first", len(r.text), len(r.why), len(r.denials), len(r.denials[0]))
+	}
+	for _, n := range []float64{-1, 1e13, 1e300} {
+		r.apply(rule, map[string]any{"cost": n, "tokens": n})
+	}
+	r.apply(rule, map[string]any{"tokens": 1.5})
+	if r.hasCost || r.hasTokens || r.cost != 0 || r.tokens != 0 {
+		t.Errorf("cost %v, tokens %d", r.cost, r.tokens)
+	}
 }

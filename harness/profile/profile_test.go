@@ -319,3 +319,23 @@ func TestTheDocumentedProgram(t *testing.T) {
 		t.Errorf("%+v, %v, settled %+v", a, err, b.settled)
 	}
 }
+
+// The profile of another user is refused, though only that user can write it.
+func TestAProfileOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make files of other users")
+	}
+	path := filepath.Join(t.TempDir(), "x.yaml")
+	if err := os.WriteFile(path, []byte("program: x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadFile(path); err != nil {
+		t.Error(err)
+	}
+	if err := os.Chown(path, 12345, -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), "it is another user's") {
+		t.Errorf("err = %v", err)
+	}
+}

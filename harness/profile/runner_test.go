@@ -550,3 +550,20 @@ func TestACancelledRunEndsNoConversation(t *testing.T) {
 		t.Errorf("the next run has %q, %v", got.Args, err)
 	}
 }
+
+// A run whose output is not complete has failed, although there is a text.
+func TestARunThatBreaksOff(t *testing.T) {
+	r, _ := newRunner(t, run.None, "")
+	for i := range r.Profile.Output.Rules {
+		if rule := &r.Profile.Output.Rules[i]; rule.Progress != "" {
+			rule.Text = rule.Progress
+		}
+	}
+	a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "break-off"})
+	if err == nil || !strings.Contains(err.Error(), "before its answer was complete") {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if a, err = r.Run(t.Context(), Request{Peer: desk, Prompt: "talk"}); err != nil || a.Text != "done" {
+		t.Errorf("%+v, %v", a, err)
+	}
+}

@@ -328,3 +328,27 @@ func undoEverything(program string, o Options) error {
 	}
 	return err
 }
+
+// What somebody changes between two steps of setup stays, and setup's part of both goes.
+func TestEditBetweenTwoSetups(t *testing.T) {
+	o := newOptions(t.TempDir())
+	path := filepath.Join(o.Home, ".codex", "config.toml")
+	writeFile(t, path, "a = 1\n", 0o600)
+	plan, err := NewPlan("codex", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan.Accept(&plan.Steps[0])
+	if _, err := plan.Write(); err != nil {
+		t.Fatal(err)
+	}
+	with, _ := os.ReadFile(path)
+	writeFile(t, path, strings.Replace(string(with), "a = 1", "a = 2", 1), 0o600)
+	if err := tryAll("codex", o); err != nil {
+		t.Fatal(err)
+	}
+	undoAll(t, "codex", o)
+	if text, _ := os.ReadFile(path); string(text) != "a = 2\n" {
+		t.Errorf("undone it is %q", text)
+	}
+}
