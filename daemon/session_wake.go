@@ -112,7 +112,7 @@ func (d *Daemon) chooseSession(from identity.ID, kind, domain string, why error)
 func (d *Daemon) newWakeMessage(agent string, sender identity.Peer, env *wire.Envelope) waking.Message {
 	m := waking.Message{Agent: agent, Peer: sender, Kind: env.Kind, ID: env.ID}
 	if t := d.findGivenBy(agent, env); t != nil {
-		m.Answer = t.ID
+		m.Delegation = t.ID
 	}
 	return m
 }
@@ -307,7 +307,7 @@ func (d *Daemon) wakeRestored(ctx context.Context, a *registry.Agent) {
 			continue
 		}
 		m := d.newWakeMessage(agent, sender, env)
-		if !d.waker.IsAllowed(m) || d.waker.HasWoken(m) {
+		if !d.waker.IsAllowedByRules(m) || d.waker.HasWoken(m) {
 			continue
 		}
 		may++

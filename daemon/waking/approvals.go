@@ -59,7 +59,7 @@ var errApprovalsFull = fmt.Errorf("budget: messages that wait for acpctl approva
 // too long, and what the rules do not let wake a session any more. The caller holds mu.
 func (w *Waker) listApprovals(now time.Time) []*approval {
 	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool {
-		return now.Sub(a.since) >= maxAskedFor || !w.IsAllowed(a.Message)
+		return now.Sub(a.since) >= maxAskedFor || !w.IsAllowedByRules(a.Message)
 	})
 	return w.approvals
 }
@@ -162,9 +162,9 @@ func (w *Waker) checkAnswer(a *approval, answer Answer, now time.Time) error {
 	if s == nil || answer == No {
 		return nil
 	}
-	wanted := *a.turn
+	wanted := *a.charge
 	wanted.at = now
-	if err := cmp.Or(w.checkWaiting(s, a.Message), w.checkTurn(&wanted)); err != nil {
+	if err := cmp.Or(w.checkWaiting(s, a.Message), w.checkCharge(&wanted)); err != nil {
 		return kinds.Errorf(kinds.Overloaded, "%v: the message still waits for your answer: answer again later", err)
 	}
 	return nil

@@ -16,7 +16,7 @@ func (w *Waker) decideByRules(m Message) (d decision) {
 	if ok && !p.Ask {
 		d = decision{allowed: true, unattended: p.Unattended}
 	}
-	if !m.Answer.IsZero() {
+	if !m.Delegation.IsZero() {
 		if unattended, on := w.FindAnswers(m.Agent); on {
 			d.allowed, d.unattended = true, d.unattended || unattended
 		}
@@ -67,9 +67,9 @@ func (w *Waker) MayAnyWake(agent string) bool {
 	return answers || len(w.ListWakers(agent)) > 0
 }
 
-// IsAllowed reports whether the rules let a message wake its session, by themselves or after an
+// IsAllowedByRules reports whether the rules let a message wake its session, by themselves or after an
 // approval. It says nothing of the bounds.
-func (w *Waker) IsAllowed(m Message) bool {
+func (w *Waker) IsAllowedByRules(m Message) bool {
 	d := w.decideByRules(m)
 	return d.allowed || d.ask
 }
@@ -78,7 +78,7 @@ func (w *Waker) IsAllowed(m Message) bool {
 func (w *Waker) HasWoken(m Message) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.findTurn(m.key(), false) != nil
+	return w.findCharge(m.key(), false) != nil
 }
 
 // MayWake reports whether a message of a peer may wake a session now.
@@ -92,5 +92,5 @@ func (w *Waker) MayWake(agent string, peer identity.Peer, kind string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.sessions[agent]
-	return s != nil && !s.unwakeable && !s.refusal.excludes(d.unattended, now) && w.checkWaiting(s, m) == nil && w.checkTurn(&turn{agent: agent, cause: peer.ID, at: now}) == nil
+	return s != nil && !s.unwakeable && !s.refusal.excludes(d.unattended, now) && w.checkWaiting(s, m) == nil && w.checkCharge(&charge{agent: agent, cause: peer.ID, at: now}) == nil
 }

@@ -30,7 +30,7 @@ func (w *Waker) Describe(agent string) (s State) {
 	s.MutedUntil = w.Rules.MutedUntil(agent, now)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	hour, whole := w.countTurns(agent, false, now.Add(-time.Hour)), w.countTurns(agent, false, now.Add(-day))
+	hour, whole := w.countCharges(agent, false, now.Add(-time.Hour)), w.countCharges(agent, false, now.Add(-day))
 	for id, n := range whole {
 		s.Hour, s.Day = s.Hour+hour[id], s.Day+n
 		s.By = append(s.By, &Caused{id, hour[id], n})

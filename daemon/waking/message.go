@@ -12,15 +12,15 @@ import (
 
 // Message is a message for a session.
 type Message struct {
-	Agent  string // the session
-	Peer   identity.Peer
-	Kind   string
-	ID     wire.MessageID
-	Answer wire.MessageID // the delegation of the session's own that it is about, unless it is a partial result; zero: none
+	Agent      string // the session
+	Peer       identity.Peer
+	Kind       string
+	ID         wire.MessageID
+	Delegation wire.MessageID // one that the session gave and that the message ends or asks about; zero: none
 }
 
 // isQuestion reports whether the message is a question about what the session has delegated.
-func (m Message) isQuestion() bool { return m.Kind == kinds.KindQuery && !m.Answer.IsZero() }
+func (m Message) isQuestion() bool { return m.Kind == kinds.KindQuery && !m.Delegation.IsZero() }
 
 func (m Message) key() messageKey { return messageKey{m.Agent, m.Peer.ID, m.ID} }
 
@@ -43,7 +43,7 @@ type Outcome struct {
 // entry is a message that wakes a session, or is to.
 type entry struct {
 	Message
-	turn     *turn
+	charge   *charge
 	grant    client.WakeGrant
 	post     Post
 	approved bool // by the owner, for this message
@@ -76,11 +76,11 @@ func (w *Waker) admit(m Message, post Post, atOnce bool) (begun *entry) {
 	}
 	w.mu.Lock()
 	s := w.sessions[m.Agent]
-	if s == nil || s.unwakeable || w.findTurn(m.key(), false) != nil || w.isWaiting(m.key()) || m.isQuestion() && s.hasAsked(m.Peer.ID, now) {
+	if s == nil || s.unwakeable || w.findCharge(m.key(), false) != nil || w.isWaiting(m.key()) || m.isQuestion() && s.hasAsked(m.Peer.ID, now) {
 		w.mu.Unlock()
 		return nil
 	}
-	e := &entry{Message: m, turn: &turn{agent: m.Agent, peer: m.Peer.ID, message: m.ID, cause: w.findCause(m), at: now}, grant: client.WakeGrant{Unattended: d.unattended}, post: post}
+	e := &entry{Message: m, charge: &charge{agent: m.Agent, peer: m.Peer.ID, message: m.ID, cause: w.findCause(m), at: now}, grant: client.WakeGrant{Unattended: d.unattended}, post: post}
 	var notice *Notice
 	switch {
 	case !d.allowed:
@@ -105,8 +105,8 @@ func (w *Waker) admit(m Message, post Post, atOnce bool) (begun *entry) {
 // of what the session asked in a turn that a peer had woken, that peer, else the message's own. A
 // question counts to who asks: there can be many about one delegation. The caller holds mu.
 func (w *Waker) findCause(m Message) identity.ID {
-	if !m.Answer.IsZero() && !m.isQuestion() {
-		if asked := w.findTurn(messageKey{m.Agent, m.Peer.ID, m.Answer}, true); asked != nil {
+	if !m.Delegation.IsZero() && !m.isQuestion() {
+		if asked := w.findCharge(messageKey{m.Agent, m.Peer.ID, m.Delegation}, true); asked != nil {
 			return asked.cause
 		}
 	}

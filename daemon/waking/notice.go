@@ -63,17 +63,17 @@ func (w *Waker) recordBound(s *session, e *entry, now time.Time, err error) *Not
 			delete(s.bounds, id)
 		}
 	}
-	b := s.bounds[e.turn.cause]
+	b := s.bounds[e.charge.cause]
 	told := now.Sub(b.told) < tellPause
-	b.at, b.reason, b.refused = now, err.Error(), e.turn.sent
+	b.at, b.reason, b.refused = now, err.Error(), e.charge.sent
 	if !told {
 		b.told = now
 	}
-	s.bounds[e.turn.cause] = b
-	if told || !w.mayTell(toldKey{e.turn.cause, false}, now) {
+	s.bounds[e.charge.cause] = b
+	if told || !w.mayTell(toldKey{e.charge.cause, false}, now) {
 		return nil
 	}
-	return &Notice{Agent: e.Agent, Peer: e.turn.cause, Kind: e.Kind, Reason: err.Error()}
+	return &Notice{Agent: e.Agent, Peer: e.charge.cause, Kind: e.Kind, Reason: err.Error()}
 }
 
 // NoteLoop records that a message of a session to a peer was refused, as its chain is too long;
@@ -84,7 +84,7 @@ func (w *Waker) NoteLoop(agent string, to identity.ID, kind string, err error) {
 	w.mu.Lock()
 	var notice *Notice
 	if s := w.sessions[agent]; s != nil {
-		e := &entry{Message: Message{Agent: agent, Kind: kind}, turn: &turn{agent: agent, peer: to, cause: to, at: now, sent: true}}
+		e := &entry{Message: Message{Agent: agent, Kind: kind}, charge: &charge{agent: agent, peer: to, cause: to, at: now, sent: true}}
 		notice = w.recordBound(s, e, now, err)
 	}
 	w.mu.Unlock()

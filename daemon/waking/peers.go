@@ -15,7 +15,7 @@ func (w *Waker) ListKnownPeers() []identity.ID {
 	all := w.Rules.listPeers("")
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, t := range w.turns {
+	for _, t := range w.charges {
 		all[t.cause] = true
 	}
 	return slices.Collect(maps.Keys(all))
@@ -27,7 +27,7 @@ func (w *Waker) ForgetPeer(peer identity.ID) {
 	w.Rules.Revoke(func(p Permission) bool { return p.Peer == peer })
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.turns = slices.DeleteFunc(w.turns, func(t *turn) bool { return t.cause == peer })
+	w.charges = slices.DeleteFunc(w.charges, func(t *charge) bool { return t.cause == peer })
 	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool { return a.Peer.ID == peer })
 	for _, s := range w.sessions {
 		s.waiting = slices.DeleteFunc(s.waiting, func(e *entry) bool { return e.Peer.ID == peer })
@@ -43,9 +43,9 @@ func (w *Waker) ForgetPeer(peer identity.ID) {
 // DeletePeer deletes on disk what ForgetPeer has forgotten.
 func (w *Waker) DeletePeer(ctx context.Context, peer identity.ID) error {
 	unsaved := w.Rules.Save()
-	left, err := store.ReadValue(ctx, w.DB, func(tx *store.Tx) (bool, error) { return hasTurnsOf(tx, peer[:]) })
+	left, err := store.ReadValue(ctx, w.DB, func(tx *store.Tx) (bool, error) { return hasChargesOf(tx, peer[:]) })
 	if err == nil && left { // else nothing has to be written
-		err = w.DB.Write(ctx, true, func(tx *store.Tx) error { return deleteTurnsOf(tx, peer[:]) })
+		err = w.DB.Write(ctx, true, func(tx *store.Tx) error { return deleteChargesOf(tx, peer[:]) })
 	}
 	return cmp.Or(unsaved, err)
 }

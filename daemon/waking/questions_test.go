@@ -16,7 +16,7 @@ import (
 // which ends with o, was called within a second. The session has then done with it.
 func (p *played) ask(o Outcome) (posted bool) {
 	p.t.Helper()
-	m := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindQuery, ID: wire.NewMessageID(), Answer: wire.NewMessageID()}
+	m := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindQuery, ID: wire.NewMessageID(), Delegation: wire.NewMessageID()}
 	called := make(chan bool, 1)
 	p.Enqueue(m, func(context.Context, client.WakeGrant) Outcome { called <- true; return o })
 	time.Sleep(time.Second)
@@ -50,7 +50,7 @@ func TestAQuestionThatWokeNobodyKeepsNoneBack(t *testing.T) {
 		if !now {
 			t.Fatal("the session is not free")
 		}
-		waits := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindQuery, ID: wire.NewMessageID(), Answer: wire.NewMessageID()}
+		waits := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindQuery, ID: wire.NewMessageID(), Delegation: wire.NewMessageID()}
 		p.request(waits)
 		if err := p.Rules.Mute("claude", time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)

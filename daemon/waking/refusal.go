@@ -31,7 +31,7 @@ func (w *Waker) noteRefusal(m Message, o Outcome) *Notice {
 		m, unattended = s.current.Message, s.current.grant.Unattended
 	}
 	switch {
-	case s == nil, w.findTurn(m.key(), false) == nil:
+	case s == nil, w.findCharge(m.key(), false) == nil:
 		return nil
 	case o.Posted:
 		if !unattended || s.refusal.unattended {

@@ -6,36 +6,36 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-func readTurns(tx *store.Tx, since time.Time) ([]*turn, error) {
-	return store.ReadRows(tx, "SELECT agent, peer, message, cause, at, sent FROM daemon_turn WHERE at > ? ORDER BY at", func(scan func(...any) error) (*turn, error) {
-		t := new(turn)
+func readCharges(tx *store.Tx, since time.Time) ([]*charge, error) {
+	return store.ReadRows(tx, "SELECT agent, peer, message, cause, at, sent FROM daemon_turn WHERE at > ? ORDER BY at", func(scan func(...any) error) (*charge, error) {
+		c := new(charge)
 		var at int64
-		err := scan(&t.agent, store.Blob(t.peer[:]), store.Blob(t.message[:]), store.Blob(t.cause[:]), &at, &t.sent)
-		t.at = store.FromMillis(at)
-		return t, err
+		err := scan(&c.agent, store.Blob(c.peer[:]), store.Blob(c.message[:]), store.Blob(c.cause[:]), &at, &c.sent)
+		c.at = store.FromMillis(at)
+		return c, err
 	}, store.Millis(since))
 }
 
-// insertTurn inserts a turn, and deletes those that count no more.
-func insertTurn(tx *store.Tx, t *turn, since time.Time) error {
+// insertCharge inserts a charge, and deletes those that count no more.
+func insertCharge(tx *store.Tx, c *charge, since time.Time) error {
 	if _, err := tx.Exec("DELETE FROM daemon_turn WHERE at <= ?", store.Millis(since)); err != nil {
 		return err
 	}
-	_, err := tx.Exec("INSERT OR REPLACE INTO daemon_turn (agent, peer, message, cause, at, sent) VALUES (?, ?, ?, ?, ?, ?)", t.agent, t.peer[:], t.message[:], t.cause[:], store.Millis(t.at), t.sent)
+	_, err := tx.Exec("INSERT OR REPLACE INTO daemon_turn (agent, peer, message, cause, at, sent) VALUES (?, ?, ?, ?, ?, ?)", c.agent, c.peer[:], c.message[:], c.cause[:], store.Millis(c.at), c.sent)
 	return err
 }
 
-func deleteTurn(tx *store.Tx, t *turn) error {
-	_, err := tx.Exec("DELETE FROM daemon_turn WHERE agent = ? AND peer = ? AND message = ? AND sent = ?", t.agent, t.peer[:], t.message[:], t.sent)
+func deleteCharge(tx *store.Tx, c *charge) error {
+	_, err := tx.Exec("DELETE FROM daemon_turn WHERE agent = ? AND peer = ? AND message = ? AND sent = ?", c.agent, c.peer[:], c.message[:], c.sent)
 	return err
 }
 
-func hasTurnsOf(tx *store.Tx, peer []byte) (has bool, err error) {
+func hasChargesOf(tx *store.Tx, peer []byte) (has bool, err error) {
 	err = tx.QueryRow("SELECT EXISTS (SELECT 1 FROM daemon_turn WHERE cause = ?)", peer).Scan(&has)
 	return has, err
 }
 
-func deleteTurnsOf(tx *store.Tx, peer []byte) error {
+func deleteChargesOf(tx *store.Tx, peer []byte) error {
 	_, err := tx.Exec("DELETE FROM daemon_turn WHERE cause = ?", peer)
 	return err
 }

@@ -76,10 +76,10 @@ func (w *Waker) takeDue(now time.Time) (due []*entry, notices []*Notice, next ti
 // takeNext takes the message that goes next: the oldest of the peer that has caused the fewest
 // turns of the session in the last day. The caller holds mu.
 func (w *Waker) takeNext(name string, s *session, now time.Time) *entry {
-	caused := w.countTurns(name, false, now.Add(-day))
+	caused := w.countCharges(name, false, now.Add(-day))
 	best := 0
 	for i, e := range s.waiting {
-		if caused[e.turn.cause] < caused[s.waiting[best].turn.cause] {
+		if caused[e.charge.cause] < caused[s.waiting[best].charge.cause] {
 			best = i
 		}
 	}

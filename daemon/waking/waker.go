@@ -56,7 +56,7 @@ type Waker struct {
 
 	mu        sync.Mutex // guards what follows
 	sessions  map[string]*session
-	turns     []*turn // of the last day, the oldest first
+	charges   []*charge // of the last day, the oldest first
 	approvals []*approval
 	lastID    uint64 // of an approval; the first is drawn, so that no answer to one of an earlier run is for one of this
 	watches   map[messageKey]chan struct{}
@@ -64,14 +64,14 @@ type Waker struct {
 	told map[toldKey]toldCount
 }
 
-// OpenWaker reads the turns of the last day. The caller calls [Waker.Run].
+// OpenWaker reads the charges of the last day. The caller calls [Waker.Run].
 func OpenWaker(ctx context.Context, c Config) (*Waker, error) {
 	w := &Waker{Config: c, changed: pace.NewSignal(), sessions: make(map[string]*session), watches: make(map[messageKey]chan struct{}), told: make(map[toldKey]toldCount), lastID: 100_000 + rand.Uint64N(800_000)}
-	turns, err := store.ReadValue(ctx, c.DB, func(tx *store.Tx) ([]*turn, error) { return readTurns(tx, time.Now().Add(-day)) })
+	charges, err := store.ReadValue(ctx, c.DB, func(tx *store.Tx) ([]*charge, error) { return readCharges(tx, time.Now().Add(-day)) })
 	if err != nil {
 		return nil, fmt.Errorf("open woken turns: %w", err)
 	}
-	w.turns = turns
+	w.charges = charges
 	return w, nil
 }
 

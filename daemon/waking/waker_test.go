@@ -268,7 +268,7 @@ func TestSendsOfAWokenTurn(t *testing.T) {
 		}
 		p.Release("claude", desk, woke.ID)
 		time.Sleep(time.Second)
-		answer := Message{Agent: "claude", Peer: identity.Peer{ID: laptop}, Kind: kinds.KindResult, ID: wire.NewMessageID(), Answer: id}
+		answer := Message{Agent: "claude", Peer: identity.Peer{ID: laptop}, Kind: kinds.KindResult, ID: wire.NewMessageID(), Delegation: id}
 		if !p.request(answer) {
 			t.Fatal("the answer does not wake it")
 		}
@@ -289,7 +289,7 @@ func TestSendsOfAWokenTurn(t *testing.T) {
 		}
 		p.Release("claude", laptop, answer.ID)
 		time.Sleep(time.Second)
-		own := Message{Agent: "claude", Peer: identity.Peer{ID: laptop}, Kind: kinds.KindResult, ID: wire.NewMessageID(), Answer: wire.NewMessageID()}
+		own := Message{Agent: "claude", Peer: identity.Peer{ID: laptop}, Kind: kinds.KindResult, ID: wire.NewMessageID(), Delegation: wire.NewMessageID()}
 		if !p.request(own) || len(p.Describe("claude").By) != 2 {
 			t.Error("an answer to what the user asked counts against another peer")
 		}
@@ -317,7 +317,7 @@ func TestARepeatedQueryCountsEachTime(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		if n := play(t, dir).countTurns("claude", true, time.Time{}); n[desk] != sessionSends.hour/2 {
+		if n := play(t, dir).countCharges("claude", true, time.Time{}); n[desk] != sessionSends.hour/2 {
 			t.Errorf("%d after a restart", n[desk])
 		}
 	})
@@ -335,18 +335,18 @@ func TestSendsCountToTheSenderOfTheirParent(t *testing.T) {
 		if !p.request(m) {
 			t.Error("the second one does not wake it")
 		}
-		onDisk, err := store.ReadValue(t.Context(), p.DB, func(tx *store.Tx) ([]*turn, error) { return readTurns(tx, time.Time{}) })
+		onDisk, err := store.ReadValue(t.Context(), p.DB, func(tx *store.Tx) ([]*charge, error) { return readCharges(tx, time.Time{}) })
 		if err != nil || len(onDisk) != 2 {
 			t.Errorf("%d turns are on disk, %v", len(onDisk), err)
 		}
 		if err := p.send(laptop, m.ID, wire.NewMessageID()); err != nil {
 			t.Fatal(err)
 		}
-		if n := p.countTurns("claude", true, time.Time{}); n[laptop] != 1 || n[desk] != 0 {
+		if n := p.countCharges("claude", true, time.Time{}); n[laptop] != 1 || n[desk] != 0 {
 			t.Errorf("it counts as %v", n)
 		}
 		p.Finish(t.Context(), m, Outcome{})
-		if n := p.countTurns("claude", false, time.Time{}); n[laptop] != 0 || n[desk] != 1 {
+		if n := p.countCharges("claude", false, time.Time{}); n[laptop] != 0 || n[desk] != 1 {
 			t.Errorf("turns: %v", n)
 		}
 	})
@@ -369,7 +369,7 @@ func TestQuestionsCountToWhoAsks(t *testing.T) {
 		p.Release("claude", desk, woke.ID)
 		ask := func() bool {
 			time.Sleep(time.Second)
-			q := Message{Agent: "claude", Peer: identity.Peer{ID: laptop}, Kind: kinds.KindQuery, ID: wire.NewMessageID(), Answer: given}
+			q := Message{Agent: "claude", Peer: identity.Peer{ID: laptop}, Kind: kinds.KindQuery, ID: wire.NewMessageID(), Delegation: given}
 			defer p.Release("claude", laptop, q.ID)
 			return p.request(q)
 		}

@@ -24,23 +24,23 @@ var (
 	allSends     = limit{500, 2500} // of all sessions
 )
 
-// day is how long a turn counts.
+// day is how long a charge counts.
 const day = 24 * time.Hour
 
-// turn is a turn of a session that a message began, or a message that the session sent in such
-// a turn.
-type turn struct {
+// charge is what counts against the share of a peer: a turn of a session that a message began, or a
+// message that the session sent in such a turn.
+type charge struct {
 	agent   string
 	peer    identity.ID // who sent the message, or to whom it was sent
 	message wire.MessageID
 	cause   identity.ID // the peer to which it counts
 	at      time.Time
-	sent    bool
+	sent    bool // it is a message that was sent; else a turn
 }
 
-// bounds returns the bounds for a turn, of its session and of all of them.
-func (t *turn) bounds() (one, all limit) {
-	if t.sent {
+// bounds returns the bounds for a charge, of its session and of all of them.
+func (c *charge) bounds() (one, all limit) {
+	if c.sent {
 		return sessionSends, allSends
 	}
 	return sessionTurns, allTurns
@@ -73,42 +73,42 @@ func hasShare(sum, parts int, held map[identity.ID]int, who identity.ID) bool {
 	}
 }
 
-// countTurns counts what each peer has caused since a time: of one session, or of all if agent
-// is "". The caller holds mu.
-func (w *Waker) countTurns(agent string, sent bool, since time.Time) map[identity.ID]int {
+// countCharges counts what each peer has caused since a time, turns or, if sent is set, messages: of
+// one session, or of all if agent is "". The caller holds mu.
+func (w *Waker) countCharges(agent string, sent bool, since time.Time) map[identity.ID]int {
 	held := make(map[identity.ID]int)
-	for _, t := range w.turns {
-		if t.sent == sent && (agent == "" || t.agent == agent) && t.at.After(since) {
-			held[t.cause]++
+	for _, c := range w.charges {
+		if c.sent == sent && (agent == "" || c.agent == agent) && c.at.After(since) {
+			held[c.cause]++
 		}
 	}
 	return held
 }
 
-// checkTurn returns an error, a sentence for the owner, if a turn is over a bound. The caller
+// checkCharge returns an error, a sentence for the owner, if a charge is over a bound. The caller
 // holds mu.
-func (w *Waker) checkTurn(t *turn) error {
-	what, whose := "woken turns", fmt.Sprintf("of %s", t.agent)
-	if t.sent {
+func (w *Waker) checkCharge(c *charge) error {
+	what, whose := "woken turns", fmt.Sprintf("of %s", c.agent)
+	if c.sent {
 		what = "messages sent in woken turns"
 	}
-	one, all := t.bounds()
+	one, all := c.bounds()
 	for _, scope := range []struct {
 		agent, whose string
 		limit        limit
-	}{{t.agent, whose, one}, {"", "of all sessions", all}} {
+	}{{c.agent, whose, one}, {"", "of all sessions", all}} {
 		for _, window := range []struct {
 			name string
 			span time.Duration
 			most int
 		}{{"an hour", time.Hour, scope.limit.hour}, {"a day", day, scope.limit.day}} {
-			held := w.countTurns(scope.agent, t.sent, t.at.Add(-window.span))
+			held := w.countCharges(scope.agent, c.sent, c.at.Add(-window.span))
 			peers := w.ListWakers(scope.agent)
-			peers[t.cause] = true
+			peers[c.cause] = true
 			for id := range held {
 				peers[id] = true
 			}
-			if !hasShare(window.most, len(peers), held, t.cause) {
+			if !hasShare(window.most, len(peers), held, c.cause) {
 				return fmt.Errorf("budget: %s %s: %d %s, half of them by one peer", what, scope.whose, window.most, window.name)
 			}
 		}
@@ -116,36 +116,36 @@ func (w *Waker) checkTurn(t *turn) error {
 	return nil
 }
 
-// addTurn enters a turn in memory. The caller holds mu.
-func (w *Waker) addTurn(t *turn) {
-	since := t.at.Add(-day)
-	kept := w.turns[:0]
-	for _, old := range w.turns {
+// addCharge enters a charge in memory, and forgets those that count no more. The caller holds mu.
+func (w *Waker) addCharge(c *charge) {
+	since := c.at.Add(-day)
+	kept := w.charges[:0]
+	for _, old := range w.charges {
 		if old.at.After(since) {
 			kept = append(kept, old)
 		}
 	}
-	clear(w.turns[len(kept):])
-	w.turns = append(kept, t)
+	clear(w.charges[len(kept):])
+	w.charges = append(kept, c)
 }
 
-// removeTurn removes a turn from memory. The caller holds mu.
-func (w *Waker) removeTurn(t *turn) {
-	for i, old := range w.turns {
-		if old == t {
-			w.turns = append(w.turns[:i], w.turns[i+1:]...)
+// removeCharge removes a charge from memory. The caller holds mu.
+func (w *Waker) removeCharge(c *charge) {
+	for i, old := range w.charges {
+		if old == c {
+			w.charges = append(w.charges[:i], w.charges[i+1:]...)
 			return
 		}
 	}
 }
 
-// findTurn returns the turn of the last day that a message began, or the message that was sent in
-// one; nil if there is none. The caller holds mu.
-func (w *Waker) findTurn(k messageKey, sent bool) *turn {
+// findCharge returns the charge of the last day for a turn that a message began, or, if sent is set, for
+// a message that was sent in one; nil if there is none. The caller holds mu.
+func (w *Waker) findCharge(k messageKey, sent bool) *charge {
 	since := time.Now().Add(-day)
-	for _, t := range w.turns {
-		if t.at.After(since) && t.sent == sent && t.message == k.id && t.peer == k.peer && t.agent == k.agent {
-			return t
+	for _, c := range w.charges {
+		if c.at.After(since) && c.sent == sent && c.message == k.id && c.peer == k.peer && c.agent == k.agent {
+			return c
 		}
 	}
 	return nil
@@ -153,12 +153,12 @@ func (w *Waker) findTurn(k messageKey, sent bool) *turn {
 
 // begin takes the session for a message, unless that is over a bound. The caller holds mu.
 func (w *Waker) begin(s *session, e *entry, now time.Time) (begun bool, notice *Notice) {
-	e.turn.at = now
-	if err := w.checkTurn(e.turn); err != nil {
+	e.charge.at = now
+	if err := w.checkCharge(e.charge); err != nil {
 		return false, w.recordBound(s, e, now, err)
 	}
 	s.current, s.lastPost = e, now
-	w.addTurn(e.turn)
+	w.addCharge(e.charge)
 	return true, nil
 }
 
@@ -166,7 +166,7 @@ func (w *Waker) begin(s *session, e *entry, now time.Time) (begun bool, notice *
 // on disk. If it is not, the session is free again, and the message waits to be tried again after
 // savePause.
 func (w *Waker) saveTurn(ctx context.Context, e *entry) bool {
-	err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return insertTurn(tx, e.turn, e.turn.at.Add(-day)) })
+	err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return insertCharge(tx, e.charge, e.charge.at.Add(-day)) })
 	if err == nil {
 		return true
 	}
@@ -176,7 +176,7 @@ func (w *Waker) saveTurn(ctx context.Context, e *entry) bool {
 		e.unsaved = true
 		w.Log.Warn("a session is not woken yet: the turn cannot be counted, and is tried again", "agent", e.Agent, "err", err)
 	}
-	w.removeTurn(e.turn)
+	w.removeCharge(e.charge)
 	if s := w.sessions[e.Agent]; s != nil && s.current == e { // else it was taken or given up meanwhile
 		s.current, s.retryAt = nil, time.Now().Add(savePause)
 		s.waiting = slices.Insert(s.waiting, 0, e)
@@ -192,17 +192,17 @@ func (w *Waker) Finish(ctx context.Context, m Message, o Outcome) {
 		return
 	}
 	w.mu.Lock()
-	t := w.findTurn(m.key(), false)
-	if t != nil {
-		w.removeTurn(t)
+	c := w.findCharge(m.key(), false)
+	if c != nil {
+		w.removeCharge(c)
 	}
 	if s := w.sessions[m.Agent]; s != nil {
 		s.forgetQuestion(m)
 	}
 	w.release(m.key())
 	w.mu.Unlock()
-	if t != nil {
-		if err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return deleteTurn(tx, t) }); err != nil {
+	if c != nil {
+		if err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return deleteCharge(tx, c) }); err != nil {
 			w.Log.Debug("a turn that was none counts until tomorrow if acpd is started again", "agent", m.Agent, "err", err)
 		}
 	}
@@ -214,8 +214,8 @@ func (w *Waker) Finish(ctx context.Context, m Message, o Outcome) {
 func (w *Waker) CountSend(ctx context.Context, from identity.ID, parent wire.MessageID, env *wire.Envelope) error {
 	agent := env.FromAgent
 	w.mu.Lock()
-	woken := w.findTurn(messageKey{agent, from, parent}, false)
-	isRepeat := w.findTurn(messageKey{agent, env.To, env.ID}, true) != nil
+	woken := w.findCharge(messageKey{agent, from, parent}, false)
+	isRepeat := w.findCharge(messageKey{agent, env.To, env.ID}, true) != nil
 	isAskedAnew := isRepeat && env.Kind == kinds.KindQuery && env.Ref == nil
 	if woken == nil || isRepeat && !isAskedAnew {
 		w.mu.Unlock()
@@ -225,24 +225,24 @@ func (w *Waker) CountSend(ctx context.Context, from identity.ID, parent wire.Mes
 	if isAskedAnew {
 		id = wire.NewMessageID() // a row of its own
 	}
-	t := &turn{agent: agent, peer: env.To, message: id, cause: woken.cause, at: time.Now(), sent: true}
-	err := w.checkTurn(t)
+	c := &charge{agent: agent, peer: env.To, message: id, cause: woken.cause, at: time.Now(), sent: true}
+	err := w.checkCharge(c)
 	var notice *Notice
 	if err == nil {
-		w.addTurn(t)
+		w.addCharge(c)
 	} else if s := w.sessions[agent]; s != nil {
-		notice = w.recordBound(s, &entry{Message: Message{Agent: agent, Kind: "send"}, turn: t}, t.at, err)
+		notice = w.recordBound(s, &entry{Message: Message{Agent: agent, Kind: "send"}, charge: c}, c.at, err)
 	}
 	w.mu.Unlock()
 	w.tell(notice)
 	if err != nil {
-		e := kinds.Errorf(kinds.Overloaded, "%v: %s has woken this session, and its share is used up: wait, or have the user ask for it", err, w.Name(t.cause)).WithReason(kinds.ReasonShareUsed)
+		e := kinds.Errorf(kinds.Overloaded, "%v: %s has woken this session, and its share is used up: wait, or have the user ask for it", err, w.Name(c.cause)).WithReason(kinds.ReasonShareUsed)
 		e.RetryAfterMS = uint64(time.Hour.Milliseconds())
 		return e
 	}
-	if err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return insertTurn(tx, t, t.at.Add(-day)) }); err != nil {
+	if err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return insertCharge(tx, c, c.at.Add(-day)) }); err != nil {
 		w.mu.Lock()
-		w.removeTurn(t)
+		w.removeCharge(c)
 		w.mu.Unlock()
 		return fmt.Errorf("count what a woken turn sends: %w", err)
 	}
