@@ -1,9 +1,11 @@
 package waking
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -38,12 +40,30 @@ type charge struct {
 	sent    bool // it is a message that was sent; else a turn
 }
 
-// bounds returns the bounds for a charge, of its session and of all of them.
-func (c *charge) bounds() (one, all limit) {
+// window is a bound of charges: at most so many in a span of time.
+type window struct {
+	what  string // is charged
+	agent string // the session; "": all of them
+	span  time.Duration
+	most  int
+}
+
+// listWindows returns the bounds of a charge: of its session and of all of them.
+func (c *charge) listWindows() []window {
+	what, one, all := "woken turns", sessionTurns, allTurns
 	if c.sent {
-		return sessionSends, allSends
+		what, one, all = "messages sent in woken turns", sessionSends, allSends
 	}
-	return sessionTurns, allTurns
+	return []window{{what, c.agent, time.Hour, one.hour}, {what, c.agent, day, one.day}, {what, "", time.Hour, all.hour}, {what, "", day, all.day}}
+}
+
+// newOverError returns the error, a sentence for the owner, for a charge that is over the bound.
+func (in *window) newOverError() error {
+	span := "an hour"
+	if in.span == day {
+		span = "a day"
+	}
+	return fmt.Errorf("budget: %s of %s: %d %s, half of them by one peer", in.what, cmp.Or(in.agent, "all sessions"), in.most, span)
 }
 
 // hasShare reports whether who may have one more of what the peers hold of a sum. One peer has
@@ -85,35 +105,50 @@ func (w *Waker) countCharges(agent string, sent bool, since time.Time) map[ident
 	return held
 }
 
+// countParts counts the peers that have a part of a bound: those that may wake, those that hold some
+// of it, and who asks for more. The caller holds mu.
+func (w *Waker) countParts(in *window, held map[identity.ID]int, who identity.ID) int {
+	peers := w.ListWakers(in.agent)
+	peers[who] = true
+	for id := range held {
+		peers[id] = true
+	}
+	return len(peers)
+}
+
 // checkCharge returns an error, a sentence for the owner, if a charge is over a bound. The caller
 // holds mu.
 func (w *Waker) checkCharge(c *charge) error {
-	what, whose := "woken turns", fmt.Sprintf("of %s", c.agent)
-	if c.sent {
-		what = "messages sent in woken turns"
-	}
-	one, all := c.bounds()
-	for _, scope := range []struct {
-		agent, whose string
-		limit        limit
-	}{{c.agent, whose, one}, {"", "of all sessions", all}} {
-		for _, window := range []struct {
-			name string
-			span time.Duration
-			most int
-		}{{"an hour", time.Hour, scope.limit.hour}, {"a day", day, scope.limit.day}} {
-			held := w.countCharges(scope.agent, c.sent, c.at.Add(-window.span))
-			peers := w.ListWakers(scope.agent)
-			peers[c.cause] = true
-			for id := range held {
-				peers[id] = true
-			}
-			if !hasShare(window.most, len(peers), held, c.cause) {
-				return fmt.Errorf("budget: %s %s: %d %s, half of them by one peer", what, scope.whose, window.most, window.name)
-			}
+	for _, in := range c.listWindows() {
+		held := w.countCharges(in.agent, c.sent, c.at.Add(-in.span))
+		if !hasShare(in.most, w.countParts(&in, held, c.cause), held, c.cause) {
+			return in.newOverError()
 		}
 	}
 	return nil
+}
+
+// findRoom returns when a charge is over no bound any more, if nothing else is charged until then:
+// within a day. The caller holds mu.
+func (w *Waker) findRoom(c *charge) time.Time {
+	room := c.at
+	for _, in := range c.listWindows() {
+		held := w.countCharges(in.agent, c.sent, c.at.Add(-in.span))
+		parts := w.countParts(&in, held, c.cause)
+		if hasShare(in.most, parts, held, c.cause) {
+			continue
+		}
+		i := sort.Search(len(w.charges)-1, func(i int) bool { // there is room when this one counts no more
+			return hasShare(in.most, parts, w.countCharges(in.agent, c.sent, w.charges[i].at), c.cause)
+		})
+		if at := w.charges[i].at.Add(in.span); at.After(room) {
+			room = at
+		}
+	}
+	if most := c.at.Add(day); room.After(most) { // the clock was set back
+		return most
+	}
+	return room
 }
 
 // addCharge enters a charge in memory, and forgets those that count no more. The caller holds mu.
@@ -227,17 +262,21 @@ func (w *Waker) CountSend(ctx context.Context, from identity.ID, parent wire.Mes
 	}
 	c := &charge{agent: agent, peer: env.To, message: id, cause: woken.cause, at: time.Now(), sent: true}
 	err := w.checkCharge(c)
+	var room time.Time
 	var notice *Notice
 	if err == nil {
 		w.addCharge(c)
-	} else if s := w.sessions[agent]; s != nil {
-		notice = w.recordBound(s, &entry{Message: Message{Agent: agent, Kind: "send"}, charge: c}, c.at, err)
+	} else {
+		room = w.findRoom(c)
+		if s := w.sessions[agent]; s != nil {
+			notice = w.recordBound(s, &entry{Message: Message{Agent: agent, Kind: "send"}, charge: c}, c.at, err)
+		}
 	}
 	w.mu.Unlock()
 	w.tell(notice)
 	if err != nil {
 		e := kinds.Errorf(kinds.Overloaded, "%v: %s has woken this session, and its share is used up: wait, or have the user ask for it", err, w.Name(c.cause)).WithReason(kinds.ReasonShareUsed)
-		e.RetryAfterMS = uint64(time.Hour.Milliseconds())
+		e.RetryAfterMS = uint64(room.Sub(c.at).Milliseconds()) + 1 // rounded up
 		return e
 	}
 	if err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return insertCharge(tx, c, c.at.Add(-day)) }); err != nil {

@@ -2,6 +2,8 @@ package waking
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,22 +125,270 @@ func TestATurnIsWrittenAlsoIfItsSenderGivesUp(t *testing.T) {
 	})
 }
 
-// A message whose turn cannot be written is tried again.
+// exec changes the database.
+func (p *played) exec(sql string) {
+	p.t.Helper()
+	if err := p.DB.Write(p.t.Context(), false, func(tx *store.Tx) error { _, err := tx.Exec(sql); return err }); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// fillDisk lets no charge be written until the returned function is called.
+func (p *played) fillDisk() (free func()) {
+	p.t.Helper()
+	p.exec("CREATE TRIGGER full BEFORE INSERT ON daemon_turn BEGIN SELECT RAISE(ABORT, 'disk full'); END")
+	return func() { p.t.Helper(); p.exec("DROP TRIGGER full") }
+}
+
+// countWritten counts the charges on disk.
+func (p *played) countWritten() int {
+	p.t.Helper()
+	all, err := store.ReadValue(p.t.Context(), p.DB, func(tx *store.Tx) ([]*charge, error) { return readCharges(tx, time.Time{}) })
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return len(all)
+}
+
+// A message whose turn cannot be written is tried again after two seconds, and counts nothing until
+// then. The log says so once.
 func TestATurnThatCannotBeWrittenIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.permit(desk)
+		free := p.fillDisk()
+		m, now := p.notify(desk)
+		for range 3 {
+			if s := p.Describe("claude"); now || s.Day != 0 || s.Waiting != 1 {
+				t.Fatalf("at once: %v; %+v", now, s)
+			}
+			time.Sleep(savePause)
+			synctest.Wait()
+		}
+		if n := strings.Count(p.logged(), "a session is not woken yet"); n != 1 {
+			t.Errorf("the log says %d times that the session is not woken", n)
+		}
+		free()
+		time.Sleep(savePause - 1)
+		if synctest.Wait(); len(p.later()) != 0 {
+			t.Error("it is tried again at once")
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if late := p.later(); len(late) != 1 || late[0].ID != m.ID || p.Describe("claude").Day != 1 {
+			t.Errorf("later: %+v", late)
+		}
+	})
+}
+
+// A message that was taken while its turn was written does not wait, if that failed.
+func TestATakenMessageIsNotTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.permit(desk)
+		p.fillDisk()
+		go p.DB.Write(t.Context(), false, func(*store.Tx) error { time.Sleep(time.Second); return nil })
+		synctest.Wait()
+		m := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindNotify, ID: wire.NewMessageID()}
+		go p.request(m)
+		synctest.Wait()
+		p.Acknowledge("claude", desk, m.ID)
+		time.Sleep(time.Minute)
+		if synctest.Wait(); p.Describe("claude").Waiting != 0 {
+			t.Error("what was taken waits")
+		}
+	})
+}
+
+// What cannot be counted is not sent, and counts nothing. A turn that was none counts nothing after a
+// restart either.
+func TestWhatIsNotCountedIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.permit(desk)
+		woke, _ := p.notify(desk)
+		free := p.fillDisk()
+		id := wire.NewMessageID()
+		for range 2 {
+			if err := p.send(desk, woke.ID, id); err == nil {
+				t.Error("what cannot be counted is sent")
+			}
+		}
+		if n := p.countCharges("claude", true, time.Time{}); n[desk] != 0 {
+			t.Errorf("it counts: %v", n)
+		}
+		free()
+		if err := p.send(desk, woke.ID, id); err != nil || p.countWritten() != 2 {
+			t.Errorf("%d on disk, %v", p.countWritten(), err)
+		}
+		p.Finish(t.Context(), woke, Outcome{})
+		if n := p.countWritten(); n != 1 {
+			t.Errorf("%d on disk after a turn that was none", n)
+		}
+	})
+}
+
+// hold charges a peer so many times, as many for each of the sessions.
+func (p *played) hold(n int, c charge, sessions ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range n {
+		one := c
+		one.agent, one.message = sessions[i%len(sessions)], wire.NewMessageID()
+		p.charges = append(p.charges, &one)
+	}
+}
+
+// Each of the eight bounds counts by itself, and ends when what fills it is as old as its span.
+func TestEachBoundOfCharges(t *testing.T) {
+	many := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
+	for _, bound := range []struct {
+		sent     bool
+		sessions []string
+		ago      time.Duration // when the peer was charged
+		half     int
+		span     time.Duration
+		text     string
+	}{
+		{false, []string{"claude"}, 50 * time.Minute, 10, time.Hour, "budget: woken turns of claude: 20 an hour, half of them by one peer"},
+		{false, []string{"claude"}, 20 * time.Hour, 50, day, "budget: woken turns of claude: 100 a day, half of them by one peer"},
+		{false, many, 50 * time.Minute, 50, time.Hour, "budget: woken turns of all sessions: 100 an hour, half of them by one peer"},
+		{false, many, 20 * time.Hour, 250, day, "budget: woken turns of all sessions: 500 a day, half of them by one peer"},
+		{true, []string{"claude"}, 50 * time.Minute, 50, time.Hour, "budget: messages sent in woken turns of claude: 100 an hour, half of them by one peer"},
+		{true, []string{"claude"}, 20 * time.Hour, 250, day, "budget: messages sent in woken turns of claude: 500 a day, half of them by one peer"},
+		{true, many, 50 * time.Minute, 250, time.Hour, "budget: messages sent in woken turns of all sessions: 500 an hour, half of them by one peer"},
+		{true, many, 20 * time.Hour, 1250, day, "budget: messages sent in woken turns of all sessions: 2500 a day, half of them by one peer"},
+	} {
+		t.Run(bound.text, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := play(t, t.TempDir())
+				p.permit(desk)
+				now := time.Now()
+				old := charge{cause: desk, peer: desk, sent: bound.sent, at: now.Add(-bound.ago)}
+				p.hold(300, charge{cause: desk, peer: desk, sent: !bound.sent, at: old.at}, "codex")
+				p.hold(300, charge{cause: desk, peer: desk, sent: bound.sent, at: now.Add(-day)}, "claude")
+				p.hold(bound.half-1, old, bound.sessions...)
+				next := charge{agent: "claude", cause: desk, peer: desk, sent: bound.sent, at: now}
+				check := func(text string, room time.Time) {
+					t.Helper()
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					if err := p.checkCharge(&next); text == "" && err != nil || text != "" && (err == nil || err.Error() != text) {
+						t.Errorf("%d are held: %v", len(p.charges), err)
+					}
+					if got := p.findRoom(&next); !got.Equal(room) {
+						t.Errorf("%d are held: there is room at %v", len(p.charges), got)
+					}
+				}
+				check("", now)
+				p.hold(1, old, bound.sessions...)
+				p.hold(2, charge{cause: laptop, peer: laptop, sent: bound.sent, at: now}, "claude", "codex")
+				end := old.at.Add(bound.span)
+				check(bound.text, end)
+				next.at = end.Add(-1)
+				check(bound.text, end)
+				next.at = end
+				check("", end)
+			})
+		})
+	}
+}
+
+// A session whose peer's share is used up is told when that ends: of an hour, or of a day.
+func TestWhenAUsedUpShareEnds(t *testing.T) {
+	for span, half := range map[time.Duration]int{time.Hour: 50, day: 250} {
+		synctest.Test(t, func(t *testing.T) {
+			p := play(t, t.TempDir())
+			p.permit(desk)
+			ago := span - 7*time.Minute
+			p.hold(half, charge{cause: desk, peer: laptop, sent: true, at: time.Now().Add(-ago)}, "claude")
+			woke, _ := p.notify(desk)
+			for _, left := range []time.Duration{7 * time.Minute, time.Minute, time.Nanosecond} {
+				time.Sleep(time.Until(p.charges[0].at.Add(span - left)))
+				e, ok := errors.AsType[*kinds.Error](p.send(desk, woke.ID, wire.NewMessageID()))
+				if !ok || e.Code != kinds.Overloaded || e.Reason() != kinds.ReasonShareUsed {
+					t.Fatalf("%v before the end: %v", left, e)
+				}
+				if said := time.Duration(e.RetryAfterMS) * time.Millisecond; said < left || said > left+time.Millisecond {
+					t.Errorf("%v before the end it says %v", left, said)
+				}
+			}
+			time.Sleep(time.Nanosecond)
+			if err := p.send(desk, woke.ID, wire.NewMessageID()); err != nil {
+				t.Errorf("at the end: %v", err)
+			}
+		})
+	}
+}
+
+// A peer that has used up its share may not wake the session now, so that a query that names no
+// agent goes to another one. Nor may one of whose messages enough wait.
+func TestMayWakeCountsWhatWasUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.permit(desk, laptop)
+		may := func(agent string, who identity.ID) bool {
+			return p.MayWake(agent, identity.Peer{ID: who}, kinds.KindNotify)
+		}
+		if n := p.wake(desk, 20); n != 10 || may("claude", desk) || !may("claude", laptop) {
+			t.Errorf("after %d turns: desk may %v, laptop %v", n, may("claude", desk), may("claude", laptop))
+		}
+		p.Attach("codex", false)
+		if !may("codex", desk) {
+			t.Error("the turns of one session count at another one")
+		}
+		p.Attach("codex", true)
+		if may("codex", desk) {
+			t.Error("a session that nothing can wake may be woken")
+		}
+		for range 1 + maxWaiting/2 {
+			if !may("claude", laptop) {
+				t.Error("it may not wake the session although it has a place")
+			}
+			p.notify(laptop)
+		}
+		if may("claude", laptop) {
+			t.Error("it may wake the session although it has no place")
+		}
+	})
+}
+
+// Each peer that holds some of a bound has a part of it, also if a rule about answers lets it wake
+// the session, or its own rule was revoked. So has who asks for more.
+func TestWhoHasAPart(t *testing.T) {
 	p := play(t, t.TempDir())
 	p.permit(desk)
-	exec := func(sql string) {
-		if err := p.DB.Write(t.Context(), false, func(tx *store.Tx) error { _, err := tx.Exec(sql); return err }); err != nil {
-			t.Fatal(err)
+	for who, want := range map[identity.ID]int{desk: 2, laptop: 2, planner: 3} {
+		if n := p.countParts(&window{agent: "claude"}, map[identity.ID]int{laptop: 5}, who); n != want {
+			t.Errorf("%d have a part, want %d", n, want)
 		}
 	}
-	exec("CREATE TRIGGER full BEFORE INSERT ON daemon_turn BEGIN SELECT RAISE(ABORT, 'disk full'); END")
-	m, now := p.notify(desk)
-	exec("DROP TRIGGER full")
-	for begun := time.Now(); len(p.later()) == 0 && time.Since(begun) < 10*time.Second; {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if late := p.later(); now || len(late) != 1 || late[0].ID != m.ID {
-		t.Errorf("at once: %v; later: %+v", now, late)
-	}
+}
+
+// A peer may send under the id of a message that it was sent, and be sent one under the id of its
+// own: neither is a repeat of the other. Nor is a message for one session one for another.
+func TestChargesAreOfOneSessionAndOneWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.permit(desk, laptop)
+		woke, _ := p.notify(desk)
+		sent := Message{Agent: "claude", Peer: identity.Peer{ID: laptop}, Kind: kinds.KindNotify, ID: wire.NewMessageID()}
+		if err := p.send(desk, woke.ID, sent.ID); err != nil {
+			t.Fatal(err)
+		}
+		p.Release("claude", desk, woke.ID)
+		time.Sleep(time.Second)
+		if !p.request(sent) {
+			t.Error("a message under the id of one that was sent does not wake the session")
+		}
+		if err := p.send(desk, woke.ID, woke.ID); err != nil || p.countCharges("claude", true, time.Time{})[desk] != 2 {
+			t.Errorf("a message under the id of one that came does not count: %v", err)
+		}
+		p.Attach("codex", false)
+		other := woke
+		other.Agent = "codex"
+		if !p.request(other) {
+			t.Error("what has woken one session does not wake another")
+		}
+	})
 }

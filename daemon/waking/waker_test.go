@@ -28,6 +28,21 @@ type played struct {
 	mu      sync.Mutex // guards the rest
 	notices []Notice
 	late    []Message // that woke a session after their Request
+	log     []byte
+}
+
+// Write takes what the Waker logs.
+func (p *played) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log = append(p.log, text...)
+	return len(text), nil
+}
+
+func (p *played) logged() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return string(p.log)
 }
 
 // later returns the messages that woke a session after their Request.
@@ -63,7 +78,7 @@ func play(t *testing.T, dir string) *played {
 	p.Waker, err = OpenWaker(t.Context(), Config{
 		Rules: openRules(t, dir), DB: db, Agents: func() *config.Agents { return new(config.Agents) },
 		Wakers: func(string) []identity.ID { return nil }, Name: func(id identity.ID) string { return id.Label() },
-		Tell: p.hear, Save: func(f func() error) error { return f() }, Log: slog.New(slog.DiscardHandler),
+		Tell: p.hear, Save: func(f func() error) error { return f() }, Log: slog.New(slog.NewTextHandler(p, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -315,9 +330,15 @@ func TestARepeatedQueryCountsEachTime(t *testing.T) {
 		if err := p.CountSend(t.Context(), desk, woke.ID, &question); err == nil {
 			t.Error("a question about a delegation counts nothing")
 		}
+		time.Sleep(time.Hour)
+		for range 2 {
+			if err := p.CountSend(t.Context(), desk, woke.ID, &question); err != nil || p.countCharges("claude", true, time.Now().Add(-time.Hour))[desk] != 1 {
+				t.Errorf("a question that is repeated counts each time: %v", err)
+			}
+		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		if n := play(t, dir).countCharges("claude", true, time.Time{}); n[desk] != sessionSends.hour/2 {
+		if n := play(t, dir).countCharges("claude", true, time.Time{}); n[desk] != sessionSends.hour/2+1 {
 			t.Errorf("%d after a restart", n[desk])
 		}
 	})
