@@ -110,6 +110,7 @@ type Daemon struct {
 	partials        *budget.Account // counts refusals alone
 	queries         *openQueries
 	shownChains     *shownChains
+	underWay        *messagesUnderWay
 	capabilities    *capabilityCache
 	subscribers     *subscribers
 	leftovers       *leftovers
@@ -138,7 +139,7 @@ type Daemon struct {
 func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		options: o, started: time.Now(), files: divideFileDescriptors(readFileDescriptorLimit()),
-		agents: registry.NewRegistry(), queries: newOpenQueries(), shownChains: newShownChains(), capabilities: newCapabilityCache(),
+		agents: registry.NewRegistry(), queries: newOpenQueries(), shownChains: newShownChains(), underWay: newMessagesUnderWay(), capabilities: newCapabilityCache(),
 		subscribers: new(subscribers), leftovers: newLeftovers(), messages: newMessageCounts(),
 		rediscover: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
 	}

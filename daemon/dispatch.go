@@ -31,14 +31,7 @@ func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wi
 	var err error
 	switch env.Kind {
 	case kinds.KindQuery:
-		if err = d.checkID(sender, request); err != nil {
-			break
-		}
-		if env.Ref == nil {
-			answer, err = d.handleQuery(ctx, sender, request)
-		} else {
-			answer, err = d.handleQuestion(ctx, sender, request)
-		}
+		answer, err = d.handleQueryOrQuestion(ctx, sender, request)
 	case kinds.KindDelegate, kinds.KindCancel:
 		out := d.handleMessageOnce(ctx, sender, request)
 		answer, err = out.Ack, out.Err
@@ -74,9 +67,11 @@ func (d *Daemon) handleMessage(ctx context.Context, message kinds.Checked) (wire
 // first run.
 func (d *Daemon) handleMessageOnce(ctx context.Context, sender identity.Peer, message kinds.Checked) (out inbox.Outcome) {
 	env := message.Envelope
-	if err := d.checkID(sender, message); err != nil {
+	end, err := d.beginMessage(sender, message)
+	if err != nil {
 		return inbox.Outcome{Err: err}
 	}
+	defer end()
 	first, fresh, err := d.repeats.BeginRun(sender.ID, env)
 	if err != nil {
 		return inbox.Outcome{Err: err}
@@ -159,6 +154,18 @@ func (d *Daemon) handleDiscover(sender identity.Peer, env *wire.Envelope) (wire.
 	// A session that the sender may wake answers now, as others do.
 	c.Sessions = slices.DeleteFunc(c.Sessions, func(agent string) bool { return d.waker.MayWake(agent, sender, kinds.KindQuery) })
 	return kinds.EncodePayload(c), nil
+}
+
+func (d *Daemon) handleQueryOrQuestion(ctx context.Context, sender identity.Peer, query kinds.Checked) (wire.Payload, error) {
+	end, err := d.beginMessage(sender, query)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if query.Ref != nil {
+		return d.handleQuestion(ctx, sender, query)
+	}
+	return d.handleQuery(ctx, sender, query)
 }
 
 // handleQuery passes a query to an agent. If the sender gives up, the agent is told.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"sync"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/inbox"
@@ -13,17 +14,64 @@ import (
 // The inbound messages that are known: programs name them by their ids alone, as the parent of a
 // call. So no two that are known at a time have one id.
 
-// checkID returns an error if another peer's message that is known has the id. A peer can learn
-// that id only after the message has come, and only one that may send such a message learns that it
-// is known.
-func (d *Daemon) checkID(sender identity.Peer, message kinds.Checked) error {
-	if from, known := d.findSender(message.ID); !known || from == sender.ID {
-		return nil
+// messagesUnderWay holds who sent the messages that are being taken up: a message is among them
+// before anything else knows it. Package peer bounds how many there are.
+type messagesUnderWay struct {
+	mu      sync.Mutex // guards senders
+	senders map[wire.MessageID]*underWay
+}
+
+// underWay is a message that is being taken up so many times: the others are repeats.
+type underWay struct {
+	from  identity.ID
+	times int
+}
+
+func newMessagesUnderWay() *messagesUnderWay {
+	return &messagesUnderWay{senders: make(map[wire.MessageID]*underWay)}
+}
+
+// begin enters a message, unless one of another peer with its id is under way, or known by find. If
+// it returns true, the caller calls end.
+func (x *messagesUnderWay) begin(from identity.ID, id wire.MessageID, find func(wire.MessageID) (identity.ID, bool)) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	u := x.senders[id]
+	if u == nil {
+		if other, known := find(id); known && other != from {
+			return false
+		}
+		u = &underWay{from: from}
+		x.senders[id] = u
+	}
+	if u.from != from {
+		return false
+	}
+	u.times++
+	return true
+}
+
+func (x *messagesUnderWay) end(id wire.MessageID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if u := x.senders[id]; u.times > 1 {
+		u.times--
+	} else {
+		delete(x.senders, id)
+	}
+}
+
+// beginMessage makes the id of a message its sender's until end is called; by then something else knows
+// the message, or nothing has to. It returns an error if another peer's message that is known has the
+// id. Only a peer that may send such a message learns that.
+func (d *Daemon) beginMessage(sender identity.Peer, message kinds.Checked) (end func(), err error) {
+	if d.underWay.begin(sender.ID, message.ID, d.findSender) {
+		return func() { d.underWay.end(message.ID) }, nil
 	}
 	if err := d.permissions.checkAllowed(sender, message.Kind, message.Domain); err != nil {
-		return err
+		return nil, err
 	}
-	return inbox.NewReusedIDError(message.Envelope)
+	return nil, inbox.NewReusedIDError(message.Envelope)
 }
 
 // findSender returns who sent a message that is known.

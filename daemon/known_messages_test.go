@@ -3,11 +3,13 @@ package daemon
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -77,6 +79,75 @@ func TestIDsOfOthersMessagesAreRefused(t *testing.T) {
 	s.must("ack", client.AckParams{IDs: s.unread()}, nil)
 	forget()
 	copies("a notice that a session was shown", shown.ID)
+}
+
+// Of two peers that send messages of one id at the same moment, one is refused.
+func TestOneIDAtTheSameMoment(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	hostile := start(t, stateDir(t), "hostile")
+	befriend(t, hostile, laptop)
+	for round := range 100 {
+		id := wire.NewMessageID()
+		var both sync.WaitGroup
+		var taken atomic.Int32
+		begin := make(chan struct{})
+		for _, from := range []identity.ID{desk.ID(), hostile.ID()} {
+			env := &wire.Envelope{V: 1, ID: id, From: from, To: laptop.ID(), TS: 1, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}
+			message, err := kinds.CheckEnvelope(env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sender, _ := laptop.trust.FindPeer(from)
+			both.Go(func() {
+				<-begin
+				out := laptop.handleMessageOnce(t.Context(), sender, message)
+				if out.Err == nil {
+					taken.Add(1)
+				} else if e := kinds.AsError(out.Err); e.Code != kinds.Invalid {
+					t.Error(e)
+				}
+			})
+		}
+		close(begin)
+		if both.Wait(); taken.Load() != 1 {
+			t.Fatalf("round %d: %d are taken", round, taken.Load())
+		}
+	}
+}
+
+// A message is known from before anything looks for its id, until all its repeats have ended.
+func TestMessagesUnderWay(t *testing.T) {
+	x, id, first, second := newMessagesUnderWay(), wire.NewMessageID(), identity.ID{1}, identity.ID{2}
+	known := make(map[wire.MessageID]identity.ID)
+	find := func(id wire.MessageID) (identity.ID, bool) {
+		if x.mu.TryLock() {
+			t.Error("another message may come while one is looked for")
+			x.mu.Unlock()
+		}
+		from, ok := known[id]
+		return from, ok
+	}
+	expect := func(when string, from identity.ID, want bool) {
+		t.Helper()
+		if got := x.begin(from, id, find); got != want {
+			t.Errorf("%s: %t for %v", when, got, from)
+		}
+	}
+	expect("at first", first, true)
+	expect("under way", second, false)
+	expect("a repeat", first, true)
+	x.end(id)
+	expect("one of two has ended", second, false)
+	known[id] = first
+	x.end(id)
+	expect("both have ended, and it is known", second, false)
+	delete(known, id)
+	expect("nothing knows it", second, true)
+	x.end(id)
+	if len(x.senders) != 0 {
+		t.Errorf("under way: %v", x.senders)
+	}
 }
 
 // A peer that may not send a message does not learn from its refusal which ids are known.

@@ -175,7 +175,7 @@ func (b *Inbox) reserveShare(key MessageKey, size heldSize) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held[key] = size
-	if _, known := b.senders[key.ID]; !known { // else two peers have sent one id at the same moment
+	if _, known := b.senders[key.ID]; !known { // else an older acpd has taken messages of two peers under one id
 		b.senders[key.ID] = key.Peer
 	}
 	return nil

@@ -43,7 +43,7 @@ func TestTheInboxKnowsSenders(t *testing.T) {
 	expect(&wire.Envelope{ID: wire.NewMessageID()}, false)
 }
 
-// Two peers may send one id at the same moment. The first is its sender until its own message goes.
+// Two peers may have a message of one id in an old file. The first is its sender until its own message goes.
 func TestTheSecondSenderOfAnIDHidesNotTheFirst(t *testing.T) {
 	b, planner, id := openedInbox(t, openDB(t)), "planner", wire.NewMessageID()
 	first, second := identity.ID{1}, identity.ID{2}
