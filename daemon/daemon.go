@@ -99,7 +99,6 @@ type Daemon struct {
 
 	agents          *registry.Registry
 	attaching       sync.Mutex // held while an agent is attached or detached, so that each step finds what the last one left
-	restoring       sync.Mutex // held while it is listed what may wake a session that has come back
 	waker           *waking.Waker
 	delegations     *delegation.Table
 	inbox           *inbox.Inbox

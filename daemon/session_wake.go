@@ -282,23 +282,16 @@ func (d *Daemon) endSession(a *registry.Agent) {
 func (d *Daemon) wakeRestored(ctx context.Context, a *registry.Agent) {
 	agent := a.Name
 	isAttached := func() bool { return d.agents.FindByName(agent) == a }
-	wakers := d.waker.ListWakers(agent)
-	_, answers := d.waker.FindAnswers(agent)
-	var keys []inbox.MessageKey
-	d.restoring.Lock()
-	if isAttached() {
-		var err error
-		if keys, err = d.inbox.ListKeys(ctx, agent, maxScanned); err != nil {
-			d.log.Warn("a session is not woken for what was held", "agent", agent, "err", err)
-		}
+	keys, err := d.inbox.ListKeys(ctx, agent, d.listWakingKinds(agent), maxScanned)
+	if err != nil {
+		d.log.Warn("a session is not woken for what was held", "agent", agent, "err", err)
 	}
-	d.restoring.Unlock()
 	may := 0
 	for _, k := range keys {
 		if may == maxRestored || !isAttached() {
 			return
 		}
-		if !wakers[k.Peer] && !answers {
+		if d.waker.HasWoken(waking.Message{Agent: agent, Peer: identity.Peer{ID: k.Peer}, ID: k.ID}) {
 			continue
 		}
 		env, err := d.inbox.ReadMessage(ctx, k)
@@ -307,7 +300,7 @@ func (d *Daemon) wakeRestored(ctx context.Context, a *registry.Agent) {
 			continue
 		}
 		m := d.newWakeMessage(agent, sender, env)
-		if !d.waker.IsAllowedByRules(m) || d.waker.HasWoken(m) {
+		if !d.waker.IsAllowedByRules(m) {
 			continue
 		}
 		may++
@@ -315,11 +308,30 @@ func (d *Daemon) wakeRestored(ctx context.Context, a *registry.Agent) {
 	}
 }
 
+// listWakingKinds returns the kinds of message in an inbox by which each peer may wake a session, by
+// the rules.
+func (d *Daemon) listWakingKinds(agent string) map[identity.ID][]string {
+	all := make(map[identity.ID][]string)
+	for _, p := range d.trust.Peers() {
+		for _, kind := range []string{kinds.KindNotify, kinds.KindResult, kinds.KindError} {
+			m := waking.Message{Agent: agent, Peer: p, Kind: kind}
+			if kind != kinds.KindNotify {
+				m.Delegation = wire.NewMessageID() // it may be about one
+			}
+			if d.waker.IsAllowedByRules(m) {
+				all[p.ID] = append(all[p.ID], kind)
+			}
+		}
+	}
+	return all
+}
+
 // maxRestored bounds the messages that wake a session which has come back, as many as may wait.
 const maxRestored = 16
 
-// maxScanned bounds the messages among which they are looked for: as many as an inbox has.
-const maxScanned = 20000
+// maxScanned bounds the messages of one peer among which they are looked for: those that may wait, and
+// those that can have woken the session in the last day.
+const maxScanned = maxRestored/2 + 100
 
 // findGivenBy returns the delegation that a result, an error or a question belongs to, if the
 // agent has given it, else nil. A peer may write a ref into what is none of these.

@@ -403,9 +403,30 @@ func (b *Inbox) CountMessages(ctx context.Context, agent string, most int) (int,
 	return store.ReadValue(ctx, b.db, func(tx *store.Tx) (int, error) { return countHeldMessages(tx, agent, most) })
 }
 
-// ListKeys returns the oldest held messages that are for the agent of a name, at most so many.
-func (b *Inbox) ListKeys(ctx context.Context, agent string, most int) ([]MessageKey, error) {
-	return store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]MessageKey, error) { return readHeldKeysOf(tx, agent, most) })
+// ListKeys returns held messages that are for the agent of a name, of those peers and kinds: the oldest
+// of each peer, then the second of each, and so on, at most so many of one peer.
+func (b *Inbox) ListKeys(ctx context.Context, agent string, kindsByPeer map[identity.ID][]string, most int) ([]MessageKey, error) {
+	columns := make([][]MessageKey, 0, len(kindsByPeer))
+	err := b.db.Read(ctx, func(tx *store.Tx) error {
+		columns = columns[:0]
+		for peer, named := range kindsByPeer {
+			keys, err := readHeldKeysOf(tx, agent, peer, named, most)
+			if err != nil {
+				return err
+			}
+			columns = append(columns, keys)
+		}
+		return nil
+	})
+	var all []MessageKey
+	for i := range most {
+		for _, keys := range columns {
+			if i < len(keys) {
+				all = append(all, keys[i])
+			}
+		}
+	}
+	return all, err
 }
 
 // deleteTakenMatching deletes the taken messages that match the SQL condition, a few a write.

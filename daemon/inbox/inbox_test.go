@@ -19,7 +19,7 @@ import (
 )
 
 // openDB opens a database with the tables of the inbox.
-func openDB(t *testing.T) *store.DB {
+func openDB(t testing.TB) *store.DB {
 	t.Helper()
 	db, err := store.OpenDB(t.Context(), filepath.Join(t.TempDir(), "state.db"))
 	if err != nil {
@@ -50,7 +50,7 @@ func fillInbox(t *testing.T, b *Inbox, from byte, kind string, size int) (held i
 	return 0
 }
 
-func openedInbox(t *testing.T, db *store.DB) *Inbox {
+func openedInbox(t testing.TB, db *store.DB) *Inbox {
 	t.Helper()
 	b, err := OpenInbox(t.Context(), db, &budget.Book{Peers: func() int { return 4 }}, 1<<20, nil)
 	if err != nil {

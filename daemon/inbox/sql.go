@@ -129,10 +129,10 @@ func countHeldMessages(tx *store.Tx, agent string, most int) (n int, err error) 
 	return n, err
 }
 
-// readHeldKeysOf returns the held messages that are for an agent alone: the oldest of each peer,
-// then the second of each, and so on.
-func readHeldKeysOf(tx *store.Tx, agent string, most int) ([]MessageKey, error) {
-	return readMessageKeys(tx, "SELECT peer, id FROM daemon_inbox WHERE agent = ? AND"+isHeld+" ORDER BY row_number() OVER (PARTITION BY peer ORDER BY seq), seq LIMIT ?", agent, most)
+// readHeldKeysOf returns the oldest held messages of a peer and kinds that are for an agent alone.
+func readHeldKeysOf(tx *store.Tx, agent string, peer identity.ID, named []string, most int) ([]MessageKey, error) {
+	where, args := appendSQLFilter(named, nil, nil, []any{agent, peer[:]})
+	return readMessageKeys(tx, "SELECT peer, id FROM daemon_inbox WHERE agent = ? AND peer = ? AND"+isHeld+where+" ORDER BY seq LIMIT ?", append(args, most)...)
 }
 
 // readTakenMessages returns the messages that agents took since a time.

@@ -1,0 +1,115 @@
+package inbox
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+// hold puts messages of a peer, of 5 KB, into the table, and returns their keys.
+func hold(t testing.TB, db *store.DB, n int, from identity.ID, kind, agent string) (keys []MessageKey) {
+	t.Helper()
+	err := db.Write(t.Context(), false, func(tx *store.Tx) error {
+		keys = nil
+		for range n {
+			env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: from, To: identity.ID{9}, Kind: kind, Payload: wire.Payload(`{"topic":"t","data":"` + strings.Repeat("x", 5000) + `"}`)}
+			var text bytes.Buffer
+			if err := env.AppendReply(&text); err != nil {
+				return err
+			}
+			if err := insertHeldMessage(tx, env, agent, text.Bytes()); err != nil {
+				return err
+			}
+			keys = append(keys, MessageKey{from, env.ID})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// What is listed for an agent is its own, of the peers and kinds that are asked for. The peers take
+// turns, and none has more than its number.
+func TestListKeys(t *testing.T) {
+	db := openDB(t)
+	b := openedInbox(t, db)
+	desk, laptop, other := identity.ID{1}, identity.ID{2}, identity.ID{3}
+	hold(t, db, 3, desk, kinds.KindResult, "claude")
+	hold(t, db, 3, desk, kinds.KindNotify, "")
+	hold(t, db, 3, desk, kinds.KindNotify, "codex")
+	hold(t, db, 3, other, kinds.KindNotify, "claude")
+	ofDesk := hold(t, db, 5, desk, kinds.KindNotify, "claude")
+	ofLaptop := append(hold(t, db, 1, laptop, kinds.KindNotify, "claude"), hold(t, db, 1, laptop, kinds.KindResult, "claude")...)
+	taken := ofDesk[0]
+	if err := b.TakeMessage(t.Context(), taken, "claude"); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := b.ListKeys(t.Context(), "claude", map[identity.ID][]string{desk: {kinds.KindNotify}, laptop: {kinds.KindNotify, kinds.KindResult}}, 3)
+	if err != nil || len(keys) != 5 {
+		t.Fatal(keys, err)
+	}
+	for i, k := range keys { // the order of peers in one round is any
+		if i < 4 && !slices.Contains([]MessageKey{ofDesk[1+i/2], ofLaptop[i/2]}, k) || i == 4 && k != ofDesk[3] {
+			t.Errorf("number %d is %v", i, k)
+		}
+	}
+}
+
+// A full inbox costs an agent little that has few messages there, or of a few peers.
+func TestAFullInboxIsNotRead(t *testing.T) {
+	err := openDB(t).Read(t.Context(), func(tx *store.Tx) error {
+		for _, query := range []string{
+			"SELECT peer, id FROM daemon_inbox WHERE agent = 'claude' AND peer = x'01' AND" + isHeld + " AND kind IN ('notify') ORDER BY seq LIMIT 9",
+			"SELECT count(*) FROM (SELECT 1 FROM daemon_inbox WHERE agent IN ('', 'claude') AND" + isHeld + " LIMIT 99)",
+		} {
+			plan, err := store.ReadRows(tx, "EXPLAIN QUERY PLAN "+query, func(scan func(...any) error) (line string, err error) {
+				var n int
+				err = scan(&n, &n, &n, &line)
+				return line, err
+			})
+			if err != nil {
+				return err
+			}
+			if text := strings.Join(plan, "; "); !strings.Contains(text, "daemon_inbox_by_agent") || strings.Contains(text, "TEMP B-TREE FOR ORDER") {
+				t.Errorf("%s: %s", query, text)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// BenchmarkFullInbox measures what an agent costs that comes back to a full inbox of others'.
+func BenchmarkFullInbox(b *testing.B) {
+	db := openDB(b)
+	wanted := make(map[identity.ID][]string)
+	for i := range 4 {
+		wanted[identity.ID{byte(i)}] = []string{kinds.KindNotify, kinds.KindResult}
+		hold(b, db, int(budget.Inbox.Peer), identity.ID{byte(i)}, kinds.KindNotify, "claude")
+		hold(b, db, 20, identity.ID{byte(i)}, kinds.KindResult, "claude")
+	}
+	box := openedInbox(b, db)
+	for name, run := range map[string]func() error{
+		"list":  func() error { _, err := box.ListKeys(b.Context(), "claude", wanted, 108); return err },
+		"count": func() error { _, err := box.CountMessages(b.Context(), "codex", 99); return err },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
