@@ -69,16 +69,19 @@ type WakeRules struct {
 	Answers []WakeAnswersRule `json:"answers"`
 }
 
-// Approval is a message that waits for the owner's word before it wakes a session. Its text lies
-// in the inbox.
+// Approval is a message that waits for the owner's word before it wakes a session, or that has the
+// word and waits to wake the session. Its text lies in the inbox.
 type Approval struct {
-	ID      string         `json:"id"`
-	Agent   string         `json:"agent"` // the session
-	Peer    identity.ID    `json:"peer"`
-	Name    string         `json:"name"`
-	Kind    string         `json:"kind"`
-	Message wire.MessageID `json:"message"`
-	Since   time.Time      `json:"since"`
+	ID        string         `json:"id"`
+	Agent     string         `json:"agent"` // the session
+	Peer      identity.ID    `json:"peer"`
+	Name      string         `json:"name"`
+	Kind      string         `json:"kind"`
+	Message   wire.MessageID `json:"message"`
+	Since     time.Time      `json:"since"`
+	Approved  bool           `json:"approved"`         // it has the owner's word, and waits for its turn
+	KeptBy    string         `json:"kept_by,omitzero"` // the bound for which it waits although it is approved
+	KeptUntil Time           `json:"kept_until"`       // when that has room at the earliest; null: no bound keeps it back
 }
 
 // Approvals is the result of approvals, which has no params.
@@ -89,7 +92,7 @@ type Approvals struct {
 // ApproveParams are the params of approvals.decide, whose result is the Approval.
 type ApproveParams struct {
 	ID     string `json:"id"`
-	Answer string `json:"answer"` // yes; always: also all others of this peer and kind; no
+	Answer string `json:"answer"` // yes; always: also all others of this peer and kind; no: also after a yes, while it waits
 }
 
 // Woken says how often a session was woken, and by whom.

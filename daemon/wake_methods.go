@@ -182,7 +182,7 @@ func (d *Daemon) serveApprovals(context.Context, *localConn, *noParams) (any, er
 }
 
 func (d *Daemon) describeApproval(a waking.Approval) client.Approval {
-	return client.Approval{ID: a.ID, Agent: a.Agent, Peer: a.Peer, Name: d.peerName(a.Peer), Kind: a.Kind, Message: a.Message, Since: a.Since.UTC()}
+	return client.Approval{ID: a.ID, Agent: a.Agent, Peer: a.Peer, Name: d.peerName(a.Peer), Kind: a.Kind, Message: a.Message, Since: a.Since.UTC(), Approved: a.Approved, KeptBy: a.KeptBy, KeptUntil: client.Time{Time: a.KeptUntil}}
 }
 
 func (d *Daemon) serveApprove(_ context.Context, _ *localConn, p *client.ApproveParams) (any, error) {

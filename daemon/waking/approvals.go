@@ -12,7 +12,8 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Approval is a message that waits for the owner's word before it wakes a session.
+// Approval is a message that waits for the owner's word before it wakes a session, or that has the
+// word and waits to wake the session.
 type Approval struct {
 	ID      string
 	Agent   string
@@ -20,6 +21,10 @@ type Approval struct {
 	Kind    string
 	Message wire.MessageID
 	Since   time.Time
+
+	Approved  bool
+	KeptBy    string    // the bound for which it waits, although it is approved; "": none
+	KeptUntil time.Time // when the bound has room for it at the earliest
 }
 
 // Answer is what the owner says of an approval.
@@ -69,35 +74,63 @@ func (w *Waker) forgetApprovals(agent string) {
 	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool { return a.Agent == agent })
 }
 
-// Approvals returns the messages that wait for the owner, the oldest first.
+// Approvals returns the messages that wait for the owner and those that the owner has approved and
+// that wait to wake a session, in the order in which they came.
 func (w *Waker) Approvals() []Approval {
+	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := []Approval{}
-	for _, a := range w.listApprovals(time.Now()) {
-		all = append(all, a.describe())
+	all := slices.Concat(w.listApprovals(now), w.listApproved(""))
+	slices.SortFunc(all, func(a, b *approval) int { return cmp.Compare(a.id, b.id) })
+	described := []Approval{}
+	for _, a := range all {
+		described = append(described, a.describe(now))
+	}
+	return described
+}
+
+// listApproved returns what the owner has approved and what waits to wake a session, "" for any one.
+// The caller holds mu.
+func (w *Waker) listApproved(agent string) (all []*approval) {
+	for name, s := range w.sessions {
+		for _, e := range s.waiting {
+			if e.approval != nil && (agent == "" || name == agent) {
+				all = append(all, e.approval)
+			}
+		}
 	}
 	return all
 }
 
-func (a *approval) describe() Approval {
-	return Approval{strconv.FormatUint(a.id, 10), a.Agent, a.Peer.ID, a.Kind, a.Message.ID, a.since}
+// describe returns an approval as its readers see it. The caller holds mu.
+func (a *approval) describe(now time.Time) Approval {
+	d := Approval{ID: strconv.FormatUint(a.id, 10), Agent: a.Agent, Peer: a.Peer.ID, Kind: a.Kind, Message: a.Message.ID, Since: a.since, Approved: a.entry.approval != nil}
+	if d.Approved && a.keptUntil.After(now) {
+		d.KeptBy, d.KeptUntil = a.keptBy.Error(), a.keptUntil
+	}
+	return d
 }
 
-// Decide does what the owner says of an approval. It blocks until an Always is durable. An error
-// leaves the approval as it is.
+// findApproval returns the approval of an id, nil if nothing waits under it. The caller holds mu.
+func (w *Waker) findApproval(id string, now time.Time) *approval {
+	for _, a := range slices.Concat(w.listApprovals(now), w.listApproved("")) {
+		if strconv.FormatUint(a.id, 10) == id {
+			return a
+		}
+	}
+	return nil
+}
+
+// Decide does what the owner says of an approval; a No takes an earlier Yes back as long as the
+// message waits. Decide blocks until an Always is durable. An error leaves the approval as it is.
 func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 	now := time.Now()
-	find := func() int {
-		return slices.IndexFunc(w.listApprovals(now), func(a *approval) bool { return strconv.FormatUint(a.id, 10) == id })
-	}
 	w.mu.Lock()
-	i := find()
-	if i < 0 {
+	a := w.findApproval(id, now)
+	if a == nil {
 		w.mu.Unlock()
 		return Approval{}, kinds.Errorf(kinds.NotFound, "nothing waits under %.64q: acpctl approvals lists what does", id)
 	}
-	a := w.approvals[i]
 	err := w.checkAnswer(a, answer, now)
 	w.mu.Unlock()
 	if err != nil {
@@ -112,25 +145,41 @@ func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 		}
 	}
 	w.mu.Lock()
-	if i = find(); i < 0 { // taken or revoked meanwhile, or its session has ended
-		w.mu.Unlock()
-		return a.describe(), nil
-	}
-	if err := w.checkAnswer(a, answer, now); err != nil {
-		w.mu.Unlock()
+	notice, err := w.settle(a, answer, now)
+	decided := a.describe(now)
+	w.mu.Unlock()
+	w.tell(notice)
+	if err != nil {
 		return Approval{}, err
 	}
-	w.approvals = slices.Delete(w.approvals, i, i+1)
-	var notice *Notice
-	if answer != No {
+	return decided, nil
+}
+
+// settle does what the owner says of an approval, unless it waits no more: it was taken or revoked
+// meanwhile, or its session has ended. The caller holds mu.
+func (w *Waker) settle(a *approval, answer Answer, now time.Time) (notice *Notice, err error) {
+	if w.findApproval(strconv.FormatUint(a.id, 10), now) != a {
+		return nil, nil
+	}
+	if err := w.checkAnswer(a, answer, now); err != nil {
+		return nil, err
+	}
+	if answer == No {
+		if s := w.sessions[a.Agent]; s != nil {
+			s.forgetQuestion(a.Message)
+		}
+		a.entry.approval = nil
+		w.release(a.key())
+		return nil, nil
+	}
+	if a.entry.approval == nil {
+		w.approvals = slices.DeleteFunc(w.approvals, func(o *approval) bool { return o == a })
 		notice = w.approve(a, now)
 	}
 	if answer == Always {
 		w.approveAlike(a, now)
 	}
-	w.mu.Unlock()
-	w.tell(notice)
-	return a.describe(), nil
+	return notice, nil
 }
 
 // approve lets a message wake its session as soon as it may. The caller holds mu.
@@ -139,7 +188,7 @@ func (w *Waker) approve(a *approval, now time.Time) *Notice {
 	if s == nil {
 		return nil
 	}
-	a.approved = true
+	a.entry.approval = a
 	return w.addWaiting(s, a.entry, now)
 }
 
@@ -159,7 +208,7 @@ func (w *Waker) approveAlike(as *approval, now time.Time) {
 // or that its peer may not wake so soon: the answer would be lost. The caller holds mu.
 func (w *Waker) checkAnswer(a *approval, answer Answer, now time.Time) error {
 	s := w.sessions[a.Agent]
-	if s == nil || answer == No {
+	if s == nil || answer == No || a.entry.approval != nil {
 		return nil
 	}
 	wanted := *a.charge

@@ -2,6 +2,8 @@ package waking
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +11,11 @@ import (
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
+
+// asked returns what waits for the owner's word, without what has it.
+func (p *played) asked() []Approval {
+	return slices.DeleteFunc(p.Approvals(), func(a Approval) bool { return a.Approved })
+}
 
 // What waits for the owner is bounded for each peer, and for a day.
 func TestApprovalsAreBounded(t *testing.T) {
@@ -190,12 +197,12 @@ func TestNoYesIsLost(t *testing.T) {
 			p.notify(desk)
 		}
 		for range places {
-			if _, err := p.Decide(p.Approvals()[0].ID, Yes); err != nil {
+			if _, err := p.Decide(p.asked()[0].ID, Yes); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
 		}
-		last := p.Approvals()[0]
+		last := p.asked()[0]
 		for _, answer := range []Answer{Yes, Always} {
 			if _, err := p.Decide(last.ID, answer); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
 				t.Errorf("%s without a place: %v", answer, err)
@@ -229,7 +236,7 @@ func TestAYesOverABoundIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.notify(desk)
-		id := p.Approvals()[0].ID
+		id := p.asked()[0].ID
 		if _, err := p.Decide(id, Yes); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
 			t.Errorf("yes over the bound: %v", err)
 		}
@@ -259,15 +266,83 @@ func TestAlwaysApprovesWhatWaits(t *testing.T) {
 		for range room + 2 {
 			p.notify(desk)
 		}
-		if _, err := p.Decide(p.Approvals()[1].ID, Always); err != nil {
+		if _, err := p.Decide(p.asked()[1].ID, Always); err != nil {
 			t.Fatal(err)
 		}
-		if all := p.Approvals(); len(all) != 3 || all[0].Peer != laptop {
+		if all := p.asked(); len(all) != 3 || all[0].Peer != laptop {
 			t.Errorf("these wait for the owner: %+v", all)
 		}
 		synctest.Wait()
 		if n := len(p.later()) + p.Describe("claude").Waiting; n != room {
 			t.Errorf("%d wake it or wait to", n)
+		}
+	})
+}
+
+// The owner's yes holds although a bound is reached before the session is woken: the message waits
+// until there is room, and the owner sees why. A no takes the yes back.
+func TestAYesHoldsOverABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		asks := allowed(desk, kinds.KindNotify)
+		asks.Ask = true
+		if err := p.Rules.Allow(asks); err != nil {
+			t.Fatal(err)
+		}
+		p.permit(laptop)
+		busy, _ := p.notify(laptop)
+		var messages []Message
+		for range 3 {
+			m, _ := p.notify(desk)
+			messages = append(messages, m)
+		}
+		for _, a := range p.Approvals() {
+			if decided, err := p.Decide(a.ID, Yes); err != nil || !decided.Approved || decided.KeptBy != "" {
+				t.Fatalf("yes: %+v, %v", decided, err)
+			}
+		}
+		if all := p.Approvals(); len(all) != 3 || !all[2].Approved || all[2].KeptBy != "" || len(p.asked()) != 0 {
+			t.Fatalf("approved, and wait for their turn: %+v", all)
+		}
+		room := time.Now().Add(10 * time.Minute)
+		p.hold(10, charge{cause: desk, peer: desk, at: room.Add(-time.Hour)}, "claude")
+		p.Release("claude", laptop, busy.ID)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		all := p.Approvals()
+		for _, a := range all {
+			if !a.Approved || !strings.HasPrefix(a.KeptBy, "budget: woken turns of claude: 20 an hour") || !a.KeptUntil.Equal(room) {
+				t.Errorf("kept back: %+v", a)
+			}
+		}
+		if lines := p.Notices("claude"); len(all) != 3 || len(lines) != 2 || !strings.HasPrefix(lines[1], "approved messages that wait to wake claude: 3, until 2000-01-01T00:10:00Z at the earliest: budget: woken turns of claude") {
+			t.Errorf("%d are kept back: %q", len(all), lines)
+		}
+		if n := len(p.told()); n != 4 {
+			t.Errorf("told %d times of three approvals and a bound", n)
+		}
+		// Others go on meanwhile, and a no takes the yes back.
+		if n := p.wake(laptop, 2); n != 2 || len(p.later()) != 0 {
+			t.Errorf("laptop: %d at once, %d later", n, len(p.later()))
+		}
+		if _, err := p.Decide(all[0].ID, No); err != nil || len(p.Approvals()) != 2 {
+			t.Errorf("no: %+v, %v", p.Approvals(), err)
+		}
+		if decided, err := p.Decide(all[1].ID, Yes); err != nil || !decided.Approved || decided.KeptBy == "" || len(p.Approvals()) != 2 {
+			t.Errorf("yes once more: %+v, %v", decided, err)
+		}
+		time.Sleep(time.Until(room) - 1)
+		if synctest.Wait(); len(p.later()) != 0 {
+			t.Error("woken over the bound")
+		}
+		time.Sleep(1)
+		if synctest.Wait(); len(p.later()) != 1 || p.later()[0].ID != messages[1].ID {
+			t.Errorf("woken for %+v", p.later())
+		}
+		p.Release("claude", desk, messages[1].ID)
+		time.Sleep(time.Second)
+		if synctest.Wait(); len(p.later()) != 2 || len(p.Approvals()) != 0 {
+			t.Errorf("woken for %+v, approved %+v", p.later(), p.Approvals())
 		}
 	})
 }

@@ -186,10 +186,17 @@ func (w *Waker) findCharge(k messageKey, sent bool) *charge {
 	return nil
 }
 
-// begin takes the session for a message, unless that is over a bound. The caller holds mu.
+// begin takes the session for a message, unless that is over a bound. Then an approved message waits
+// on, and another one is dropped: it waits for the session's next tool call. The caller holds mu.
 func (w *Waker) begin(s *session, e *entry, now time.Time) (begun bool, notice *Notice) {
 	e.charge.at = now
 	if err := w.checkCharge(e.charge); err != nil {
+		if e.approval != nil {
+			e.keptBy, e.keptUntil = err, w.findRoom(e.charge)
+			s.waiting = append(s.waiting, e)
+		} else {
+			s.forgetQuestion(e.Message)
+		}
 		return false, w.recordBound(s, e, now, err)
 	}
 	s.current, s.lastPost = e, now

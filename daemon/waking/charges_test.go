@@ -3,6 +3,7 @@ package waking
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -230,13 +231,14 @@ func TestWhatIsNotCountedIsNotSent(t *testing.T) {
 
 // hold charges a peer so many times, as many for each of the sessions.
 func (p *played) hold(n int, c charge, sessions ...string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Waker.mu.Lock()
+	defer p.Waker.mu.Unlock()
 	for i := range n {
 		one := c
 		one.agent, one.message = sessions[i%len(sessions)], wire.NewMessageID()
 		p.charges = append(p.charges, &one)
 	}
+	slices.SortStableFunc(p.charges, func(a, b *charge) int { return a.at.Compare(b.at) })
 }
 
 // Each of the eight bounds counts by itself, and ends when what fills it is as old as its span.
@@ -271,8 +273,8 @@ func TestEachBoundOfCharges(t *testing.T) {
 				next := charge{agent: "claude", cause: desk, peer: desk, sent: bound.sent, at: now}
 				check := func(text string, room time.Time) {
 					t.Helper()
-					p.mu.Lock()
-					defer p.mu.Unlock()
+					p.Waker.mu.Lock()
+					defer p.Waker.mu.Unlock()
 					if err := p.checkCharge(&next); text == "" && err != nil || text != "" && (err == nil || err.Error() != text) {
 						t.Errorf("%d are held: %v", len(p.charges), err)
 					}

@@ -100,5 +100,16 @@ func (w *Waker) Notices(agent string) []string {
 	case n > 1:
 		all = append(all, fmt.Sprintf("%d messages for %s wait for the owner's word: acpctl approvals", n, agent))
 	}
-	return all
+	return append(all, w.describeKept(agent, now)...)
+}
+
+// describeKept returns the line about the approved messages that a bound keeps back from a session, none
+// if there are none. The caller holds mu.
+func (w *Waker) describeKept(agent string, now time.Time) []string {
+	kept := slices.DeleteFunc(w.listApproved(agent), func(a *approval) bool { return !a.keptUntil.After(now) })
+	if len(kept) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(kept, func(a, b *approval) int { return a.keptUntil.Compare(b.keptUntil) })
+	return []string{fmt.Sprintf("approved messages that wait to wake %s: %d, until %s at the earliest: %v (acpctl approvals)", agent, len(kept), first.keptUntil.UTC().Format(time.RFC3339), first.keptBy)}
 }

@@ -46,8 +46,12 @@ type entry struct {
 	charge   *charge
 	grant    client.WakeGrant
 	post     Post
-	approved bool // by the owner, for this message
-	unsaved  bool // its turn could not be written once
+	unsaved  bool      // its turn could not be written once
+	approval *approval // by which the owner has let it wake the session; nil: none
+
+	// An approved message that a bound keeps back waits on.
+	keptBy    error // the bound
+	keptUntil time.Time
 }
 
 // Request asks whether a message may wake its session. It returns the grant if it may at once:
@@ -85,7 +89,7 @@ func (w *Waker) admit(m Message, post Post, atOnce bool) (begun *entry) {
 	switch {
 	case !d.allowed:
 		notice = w.addApproval(s, e, now)
-	case atOnce && len(s.waiting) == 0 && s.isFree(now):
+	case atOnce && s.isFree(now) && !s.hasDue(now):
 		var ok bool
 		if ok, notice = w.begin(s, e, now); ok {
 			begun = e

@@ -104,6 +104,25 @@ func (s *session) nextPost() time.Time {
 	return s.retryAt
 }
 
+// hasDue reports whether a message waits that no bound keeps back.
+func (s *session) hasDue(now time.Time) bool {
+	return slices.ContainsFunc(s.waiting, func(e *entry) bool { return !e.keptUntil.After(now) })
+}
+
+// nextWake returns when the first of the messages that wait may wake the session; ok is false if none
+// waits.
+func (s *session) nextWake() (at time.Time, ok bool) {
+	for _, e := range s.waiting {
+		if !ok || e.keptUntil.Before(at) {
+			at, ok = e.keptUntil, true
+		}
+	}
+	if free := s.nextPost(); free.After(at) {
+		at = free
+	}
+	return at, ok
+}
+
 // release frees the session of a message, and forgets that it waits. The caller holds mu.
 func (w *Waker) release(k messageKey) {
 	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool { return a.key() == k })

@@ -48,10 +48,13 @@ func (w *Waker) takeDue(now time.Time) (due []*entry, notices []*Notice, next ti
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, s := range w.sessions {
-		for len(s.waiting) > 0 && s.isFree(now) {
+		for s.isFree(now) {
 			e := w.takeNext(name, s, now)
+			if e == nil {
+				break
+			}
 			d := w.decideByRules(e.Message)
-			if !w.Rules.MutedUntil(name, now).IsZero() || !d.allowed && !(d.ask && e.approved) {
+			if !w.Rules.MutedUntil(name, now).IsZero() || !d.allowed && !(d.ask && e.approval != nil) {
 				s.forgetQuestion(e.Message)
 				continue // muted or revoked meanwhile
 			}
@@ -59,29 +62,31 @@ func (w *Waker) takeDue(now time.Time) (due []*entry, notices []*Notice, next ti
 			begun, notice := w.begin(s, e, now)
 			if begun {
 				due = append(due, e)
-			} else {
-				s.forgetQuestion(e.Message)
 			}
 			if notice != nil {
 				notices = append(notices, notice)
 			}
 		}
-		if at := s.nextPost(); len(s.waiting) > 0 && (next.IsZero() || at.Before(next)) {
+		if at, ok := s.nextWake(); ok && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}
 	return due, notices, next
 }
 
-// takeNext takes the message that goes next: the oldest of the peer that has caused the fewest
-// turns of the session in the last day. The caller holds mu.
+// takeNext takes the message that goes next: of those that no bound keeps back the oldest of the peer
+// that has caused the fewest turns of the session in the last day. It returns nil if there is none.
+// The caller holds mu.
 func (w *Waker) takeNext(name string, s *session, now time.Time) *entry {
 	caused := w.countCharges(name, false, now.Add(-day))
-	best := 0
+	best := -1
 	for i, e := range s.waiting {
-		if caused[e.charge.cause] < caused[s.waiting[best].charge.cause] {
+		if !e.keptUntil.After(now) && (best < 0 || caused[e.charge.cause] < caused[s.waiting[best].charge.cause]) {
 			best = i
 		}
+	}
+	if best < 0 {
+		return nil
 	}
 	e := s.waiting[best]
 	s.waiting = slices.Delete(s.waiting, best, best+1)

@@ -228,7 +228,7 @@ export interface Answered {
   delegation: string;
 }
 
-/** Approval is a message that waits for the owner's word before it wakes a session. Its text lies in the inbox. */
+/** Approval is a message that waits for the owner's word before it wakes a session, or that has the word and waits to wake the session. Its text lies in the inbox. */
 export interface Approval {
   id: string;
   /** the session */
@@ -238,6 +238,12 @@ export interface Approval {
   kind: string;
   message: string;
   since: string;
+  /** it has the owner's word, and waits for its turn */
+  approved: boolean;
+  /** the bound for which it waits although it is approved */
+  kept_by?: string;
+  /** when that has room at the earliest; null: no bound keeps it back */
+  kept_until: string | null;
 }
 
 /** Approvals is the result of approvals, which has no params. */
@@ -248,7 +254,7 @@ export interface Approvals {
 /** ApproveParams are the params of approvals.decide, whose result is the Approval. */
 export interface ApproveParams {
   id: string;
-  /** yes; always: also all others of this peer and kind; no */
+  /** yes; always: also all others of this peer and kind; no: also after a yes, while it waits */
   answer: "yes" | "always" | "no";
 }
 

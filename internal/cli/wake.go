@@ -186,7 +186,9 @@ func (a *app) newApprovalsCmd() *cobra.Command {
   acpctl approvals always 482913    also what comes later of this peer and kind
   acpctl approvals no 482913        it waits for the session's next tool call`,
 		Long: `Lists messages of peers that wake allow --ask lets ask. Their text is in the inbox
-(acpctl inbox), except that of queries and delegations, which have their sender waiting.`,
+(acpctl inbox), except that of queries and delegations, which have their sender waiting.
+One that you have approved stays in the list until its session is woken: it waits for its
+turn, or for room within the bounds of turns. Until then no takes it back.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := a.Daemon.Approvals(cmd.Context())
 			if err != nil {
@@ -194,9 +196,9 @@ func (a *app) newApprovalsCmd() *cobra.Command {
 			}
 			var rows [][]string
 			for _, p := range all {
-				rows = append(rows, []string{p.ID, p.Name, p.Kind, p.Agent, a.FormatAge(p.Since), p.Message.String()})
+				rows = append(rows, []string{p.ID, p.Name, p.Kind, p.Agent, a.FormatAge(p.Since), p.Message.String(), a.describeApproval(p)})
 			}
-			return a.PrintList(client.Approvals{Approvals: all}, []string{"ID", "PEER", "KIND", "WAKES", "SINCE", "MESSAGE"}, rows)
+			return a.PrintList(client.Approvals{Approvals: all}, []string{"ID", "PEER", "KIND", "WAKES", "SINCE", "MESSAGE", "WAITS FOR"}, rows)
 		},
 	}
 	for answer, short := range map[string]string{
@@ -215,9 +217,23 @@ func (a *app) newApprovalsCmd() *cobra.Command {
 				}
 				return a.PrintData(decided, func() {
 					a.PrintLine("%s: %s of %s for %s", answer, decided.Kind, decided.Name, client.Line(decided.Agent))
+					if decided.KeptBy != "" {
+						a.tell("It waits for " + a.describeApproval(*decided) + ".")
+					}
 				})
 			},
 		})
 	}
 	return cmd
+}
+
+// describeApproval says what a message waits for.
+func (a *app) describeApproval(p client.Approval) string {
+	switch {
+	case !p.Approved:
+		return "your word"
+	case p.KeptBy == "":
+		return "its turn (approved)"
+	}
+	return "room (approved), " + a.FormatTime(p.KeptUntil.Time) + " at the earliest: " + client.Line(p.KeptBy)
 }

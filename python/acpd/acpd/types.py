@@ -137,7 +137,7 @@ class Answered(TypedDict):
 
 
 class Approval(TypedDict):
-    """Approval is a message that waits for the owner's word before it wakes a session. Its text lies in the inbox."""
+    """Approval is a message that waits for the owner's word before it wakes a session, or that has the word and waits to wake the session. Its text lies in the inbox."""
 
     id: str
     agent: str  # the session
@@ -146,6 +146,9 @@ class Approval(TypedDict):
     kind: str
     message: str
     since: str
+    approved: bool  # it has the owner's word, and waits for its turn
+    kept_by: NotRequired[str]  # the bound for which it waits although it is approved
+    kept_until: Union[str, None]  # when that has room at the earliest; null: no bound keeps it back
 
 
 class Approvals(TypedDict):
@@ -158,7 +161,7 @@ class ApproveParams(TypedDict):
     """ApproveParams are the params of approvals.decide, whose result is the Approval."""
 
     id: str
-    answer: Literal["yes", "always", "no"]  # yes; always: also all others of this peer and kind; no
+    answer: Literal["yes", "always", "no"]  # yes; always: also all others of this peer and kind; no: also after a yes, while it waits
 
 
 class Capabilities(TypedDict):
