@@ -270,12 +270,14 @@ type ShownParams struct {
 }
 
 // AckParams are the params of ack: either IDs, of Peers alone if any are named, or UpTo with
-// the filter that inbox was called with. Only what inbox has returned before is removed.
+// the filter that inbox was called with, or Ref. Only what inbox has returned before is removed, and
+// by Ref the result or error of a delegation that the caller gave, which wait has returned.
 type AckParams struct {
 	IDs   []wire.MessageID `json:"ids,omitempty"`
 	UpTo  uint64           `json:"up_to,omitzero"` // sequence number, inclusive
 	Kinds []string         `json:"kinds,omitempty"`
 	Peers []string         `json:"peers,omitempty"`
+	Ref   wire.MessageID   `json:"ref,omitzero"` // of a delegation
 }
 
 // Acked is the result of ack.

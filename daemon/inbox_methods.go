@@ -7,6 +7,7 @@ import (
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 func (d *Daemon) serveInbox(ctx context.Context, s *localConn, p *client.InboxParams) (any, error) {
@@ -69,8 +70,11 @@ func (d *Daemon) resolveFilterPeers(names, peers []string) ([]identity.ID, error
 }
 
 func (d *Daemon) serveAck(ctx context.Context, s *localConn, p *client.AckParams) (any, error) {
-	if (len(p.IDs) > 0) == (p.UpTo > 0) || len(p.IDs) > 0 && len(p.Kinds) > 0 {
-		return nil, kinds.Errorf(kinds.Invalid, "ack: expected either ids, with or without peers, or up_to with the filter that inbox was called with")
+	if !p.Ref.IsZero() && len(p.IDs)+len(p.Kinds)+len(p.Peers) == 0 && p.UpTo == 0 {
+		return d.acknowledgeResult(ctx, s, p.Ref)
+	}
+	if !p.Ref.IsZero() || (len(p.IDs) > 0) == (p.UpTo > 0) || len(p.IDs) > 0 && len(p.Kinds) > 0 {
+		return nil, kinds.Errorf(kinds.Invalid, "ack: expected either ids, with or without peers, or up_to with the filter that inbox was called with, or ref alone")
 	}
 	peers, err := d.resolveFilterPeers(p.Kinds, p.Peers)
 	if err != nil {
@@ -95,4 +99,39 @@ func (d *Daemon) serveAck(ctx context.Context, s *localConn, p *client.AckParams
 		return nil, err
 	}
 	return &client.Acked{Removed: len(gone)}, nil
+}
+
+// acknowledgeResult removes what ended a delegation from the inbox, if the caller gave the delegation.
+// The caller has it from wait. That may be before the inbox has it: then this waits until it is decided
+// whether an agent takes it or the inbox.
+func (d *Daemon) acknowledgeResult(ctx context.Context, s *localConn, ref wire.MessageID) (any, error) {
+	if _, err := s.inboxAgent("ack"); err != nil {
+		return nil, err
+	}
+	t := d.delegations.FindByID(s.guestCredential(), ref, client.Given)
+	if t == nil {
+		return nil, kinds.Errorf(kinds.NotFound, "ack: ref: %s names no delegation that was given from here: see tasks", ref)
+	}
+	name := s.callerCredential().Name
+	k := inbox.MessageKey{Peer: t.Peer, ID: d.delegations.Status(t).EndID}
+	if t.Agent != name || k.ID.IsZero() {
+		return new(client.Acked), nil // another's, or nothing came
+	}
+	if run := d.repeats.FindRun(k.Peer, k.ID); run != nil {
+		if _, ok := d.repeats.WaitForOutcome(ctx, run); !ok {
+			return nil, explainContextCause(context.Cause(ctx))
+		}
+	}
+	removed, err := d.inbox.TakeMessage(ctx, k, name)
+	if removed && name != "" {
+		d.waker.Acknowledge(name, k.Peer, k.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	answer := new(client.Acked)
+	if removed {
+		answer.Removed = 1
+	}
+	return answer, nil
 }

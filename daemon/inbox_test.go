@@ -1,10 +1,14 @@
 package daemon
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -141,4 +145,88 @@ func TestInboxByID(t *testing.T) {
 		many[i] = receipts[0].ID
 	}
 	owner.refused(kinds.Invalid, "inbox", client.InboxParams{IDs: many})
+}
+
+// Who delegated and has waited removes the result from the inbox by the delegation: the owner what no
+// agent gave, an agent its own.
+func TestAResultIsAcknowledgedByItsDelegation(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	tasks := make(chan *client.Inbound, 9)
+	worker := laptop.agent(client.AttachParams{Name: "worker", MaxConcurrent: 9}, into(t, tasks, accepted))
+	planner, _ := desk.guestAgent(client.AttachParams{Name: "planner", Kinds: []string{"query"}}, say(`{}`))
+	other, _ := desk.guestAgent(client.AttachParams{Name: "other", Kinds: []string{"query"}}, say(`{}`))
+	owner := desk.dial()
+	removes := func(what string, l *local, ref wire.MessageID, want, left int) {
+		t.Helper()
+		var acked client.Acked
+		if l.must("ack", client.AckParams{Ref: ref}, &acked); acked.Removed != want {
+			t.Errorf("%s removes %d, want %d", what, acked.Removed, want)
+		}
+		var all client.Inbox
+		if owner.must("inbox", client.InboxParams{Peek: true}, &all); len(all.Messages) != left {
+			t.Errorf("after %s %d messages are left, want %d", what, len(all.Messages), left)
+		}
+	}
+	ends := func(by *local) wire.MessageID {
+		t.Helper()
+		id := delegateTo(by, "laptop", task1("")).ID
+		worker.must("result", client.ResultParams{Ref: id, Payload: completed("done")}, nil)
+		return id
+	}
+	owners, planners := ends(owner), ends(planner)
+	open := delegateTo(owner, "laptop", task1("")).ID
+	removes("the owner, of a delegation that goes on,", owner, open, 0, 2)
+	removes("the owner, of the planner's,", owner, planners, 0, 2)
+	removes("the owner", owner, owners, 1, 1)
+	removes("the owner, once more,", owner, owners, 0, 1)
+	other.refused(kinds.NotFound, "ack", client.AckParams{Ref: planners})
+	planner.refused(kinds.NotFound, "ack", client.AckParams{Ref: owners})
+	desk.guest(nil).refused(kinds.NotAuthorized, "ack", client.AckParams{Ref: owners})
+	owner.refused(kinds.NotFound, "ack", client.AckParams{Ref: wire.NewMessageID()})
+	owner.refused(kinds.Invalid, "ack", client.AckParams{Ref: owners, UpTo: 9})
+	worker.refused(kinds.NotFound, "ack", client.AckParams{Ref: owners})
+	removes("the planner", planner, planners, 1, 0)
+}
+
+// A caller that has waited may acknowledge the result before the inbox has it: then it does not stay
+// there.
+func TestAResultIsAcknowledgedBeforeItIsHeld(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker := laptop.agent(client.AttachParams{Name: "worker"}, say(accepted))
+	told, refuse := make(chan *client.Inbound, 1), make(chan struct{})
+	desk.agent(client.AttachParams{Name: "slow", Kinds: []string{"result"}}, func(_ context.Context, r *jsonrpc.Request) {
+		told <- bind(t, r)
+		<-refuse
+		r.RespondError(kinds.Errorf(kinds.Overloaded, "no"))
+	})
+	owner := desk.dial()
+	id := delegateTo(owner, "laptop", task1("")).ID
+	sent := make(chan error, 1)
+	go func() { sent <- worker.call("result", client.ResultParams{Ref: id, Payload: completed("done")}, nil) }()
+	await.Receive(t, "the agent is told", told)
+	owner.must("wait", client.WaitParams{ID: id}, nil)
+	acked := make(chan int, 1)
+	go func() {
+		var a client.Acked
+		owner.call("ack", client.AckParams{Ref: id}, &a)
+		acked <- a.Removed
+	}()
+	select {
+	case <-acked:
+		t.Fatal("the ack does not wait for the inbox")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(refuse)
+	if n := await.Receive(t, "the ack", acked); n != 1 {
+		t.Errorf("the ack has removed %d", n)
+	}
+	if err := await.Receive(t, "the receipt", sent); err != nil {
+		t.Error(err)
+	}
+	var all client.Inbox
+	if owner.must("inbox", client.InboxParams{Peek: true}, &all); len(all.Messages) != 0 {
+		t.Errorf("%d messages stay", len(all.Messages))
+	}
 }

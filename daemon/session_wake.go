@@ -218,7 +218,7 @@ func (d *Daemon) tellSession(ctx context.Context, a *registry.Agent, sender iden
 
 // takeProven removes a message that the program of a session has proved to have taken.
 func (d *Daemon) takeProven(ctx context.Context, agent string, k inbox.MessageKey) {
-	err := d.space.reserve.RunWithReserve(func() error { return d.inbox.TakeMessage(ctx, k, agent) })
+	err := d.space.reserve.RunWithReserve(func() error { _, err := d.inbox.TakeMessage(ctx, k, agent); return err })
 	if err != nil {
 		d.log.Warn("a message that a session has read stays in the inbox", "agent", agent, "id", k.ID, "err", err)
 		return

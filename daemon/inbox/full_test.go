@@ -50,8 +50,8 @@ func TestListKeys(t *testing.T) {
 	ofDesk := hold(t, db, 5, desk, kinds.KindNotify, "claude")
 	ofLaptop := append(hold(t, db, 1, laptop, kinds.KindNotify, "claude"), hold(t, db, 1, laptop, kinds.KindResult, "claude")...)
 	taken := ofDesk[0]
-	if err := b.TakeMessage(t.Context(), taken, "claude"); err != nil {
-		t.Fatal(err)
+	if removed, err := b.TakeMessage(t.Context(), taken, "claude"); err != nil || !removed {
+		t.Fatal(removed, err)
 	}
 	keys, err := b.ListKeys(t.Context(), "claude", map[identity.ID][]string{desk: {kinds.KindNotify}, laptop: {kinds.KindNotify, kinds.KindResult}}, 3)
 	if err != nil || len(keys) != 5 {

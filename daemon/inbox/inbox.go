@@ -374,16 +374,24 @@ func (b *Inbox) deleteOldTaken(ctx context.Context) error {
 	return b.deleteTakenMatching(ctx, false, "at <= ? OR (SELECT count(*) > ? OR sum(size) > ? FROM daemon_taken)", time.Now().Add(-takenKeptFor).UnixMilli(), maxTaken, maxTakenBytes)
 }
 
-// TakeMessage removes a message that an agent has read, as its ack would.
-func (b *Inbox) TakeMessage(ctx context.Context, k MessageKey, agent string) error {
-	_, moved, err := b.takeMatching(ctx, agent, "peer = ? AND id = ?", k.Peer[:], k.ID[:])
+// TakeMessage removes a message that an agent has read, as its ack would, and reports whether the
+// inbox had it. The name "" stands for the owner, who takes what is for any agent.
+func (b *Inbox) TakeMessage(ctx context.Context, k MessageKey, agent string) (removed bool, err error) {
+	const where = "peer = ? AND id = ?"
+	var gone []MessageKey
+	moved := 0
+	if agent == "" {
+		gone, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, where+" AND agent = ''", k.Peer[:], k.ID[:])
+	} else {
+		gone, moved, err = b.takeMatching(ctx, agent, where, k.Peer[:], k.ID[:])
+	}
 	if err == nil && moved > 0 {
 		err = b.deleteOldTaken(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("take a message from the inbox: %w", err)
+		return len(gone) > 0, fmt.Errorf("take a message from the inbox: %w", err)
 	}
-	return nil
+	return len(gone) > 0, nil
 }
 
 // ReadMessage returns a held message, nil if the inbox does not have it any more.

@@ -112,6 +112,16 @@ func (r *Repeats) BeginRun(from identity.ID, env *wire.Envelope) (run *Run, fres
 	return run, true, nil
 }
 
+// FindRun returns the run of a message of a peer, nil if it is not remembered.
+func (r *Repeats) FindRun(from identity.ID, id wire.MessageID) *Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h := r.peers[from]; h != nil {
+		return h.runs[id]
+	}
+	return nil
+}
+
 // WaitForOutcome returns the run's outcome; ok is false if ctx ends first.
 func (r *Repeats) WaitForOutcome(ctx context.Context, of *Run) (out Outcome, ok bool) {
 	r.mu.Lock()

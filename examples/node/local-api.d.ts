@@ -161,13 +161,15 @@ export interface Ack {
   message?: string;
 }
 
-/** AckParams are the params of ack: either ids, of peers alone if any are named, or up_to with the filter that inbox was called with. Only what inbox has returned before is removed. */
+/** AckParams are the params of ack: either ids, of peers alone if any are named, or up_to with the filter that inbox was called with, or ref. Only what inbox has returned before is removed, and by ref the result or error of a delegation that the caller gave, which wait has returned. */
 export interface AckParams {
   ids?: Array<string>;
   /** sequence number, inclusive */
   up_to?: number;
   kinds?: Array<string>;
   peers?: Array<string>;
+  /** of a delegation */
+  ref?: string;
 }
 
 /** Acked is the result of ack. */

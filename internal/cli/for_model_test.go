@@ -24,6 +24,7 @@ func TestForModel(t *testing.T) {
 	f := newDaemon(t)
 	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "desk", State: client.PeerTrusted}}})
 	f.SetAnswer(client.MethodShown, struct{}{})
+	f.SetAnswer(client.MethodAck, &client.Acked{})
 	task := func(state client.TaskState, result string) *client.Task {
 		return &client.Task{ID: clitest.SomeID, Peer: "desk", Direction: client.Given, State: state, Outcome: "a", Result: wire.Payload(result)}
 	}

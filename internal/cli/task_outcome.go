@@ -92,7 +92,8 @@ func (a *app) reportRefusal(verb string, ack *kinds.Ack) error {
 	return frame.Exit(frame.ExitRefused)
 }
 
-// reportOutcome tells a person how a task ended. The error sets the exit code.
+// reportOutcome tells a person how a task ended, and removes its result from the inbox when all is
+// written. The error sets the exit code.
 func (a *app) reportOutcome(ctx context.Context, verb string, t *client.Task) error {
 	code, known := exitCodeOfState[t.State]
 	if !known {
@@ -105,6 +106,7 @@ func (a *app) reportOutcome(ctx context.Context, verb string, t *client.Task) er
 			how = "declined"
 		}
 	}
+	var unwritten error
 	if !a.JSON {
 		words, data := readOutcome(t)
 		shown := a.printTaskForModel(ctx, t, t.Result)
@@ -117,14 +119,28 @@ func (a *app) reportOutcome(ctx context.Context, verb string, t *client.Task) er
 		case code == 0:
 			a.PrintAnswer(words, data)
 		default:
-			fmt.Fprintf(a.Err, "acpctl %s: %s: %s\n", verb, how, client.Line(words))
+			_, unwritten = fmt.Fprintf(a.Err, "acpctl %s: %s: %s\n", verb, how, client.Line(words))
 		}
 		if isResultTruncated(t.Result) {
 			a.warnTruncated(verb)
 		}
 	}
+	if cmp.Or(unwritten, a.CheckOutput()) == nil {
+		a.ackResult(ctx, verb, t)
+	}
 	if code != 0 {
 		return frame.Exit(code)
 	}
 	return nil
+}
+
+// ackResult removes what ended a delegation from the inbox, as it was shown. It changes no exit code:
+// the outcome is told.
+func (a *app) ackResult(ctx context.Context, verb string, t *client.Task) {
+	if t.Direction != client.Given || a.AsGuest && a.Daemon.SpeakAs.Key == "" { // the latter is no agent, and acks nothing
+		return
+	}
+	if _, err := a.Daemon.Ack(ctx, client.AckParams{Ref: t.ID}); err != nil && ctx.Err() == nil {
+		fmt.Fprintf(a.Err, "acpctl %s: the result lies in the inbox too: %s\n", verb, client.Line(kinds.AsError(err).Message))
+	}
 }

@@ -18,6 +18,7 @@ import (
 // Partial results are printed as they come, the outcome last.
 func TestWaitFollows(t *testing.T) {
 	f := newDaemon(t)
+	f.SetAnswer(client.MethodAck, &client.Acked{Removed: 1})
 	f.SetHandler(client.MethodWait, func(r *jsonrpc.Request) (any, error) {
 		var p client.WaitParams
 		if err := r.ReadParams(&p); err != nil {
@@ -95,6 +96,48 @@ func TestOutcomes(t *testing.T) {
 	f.WantResult(f.Run("delegate", "desk", "x"), 4, "", "acpctl delegate: refused: busy\n")
 	f.WantResult(f.Run("delegate", "desk", "x", "--wait", "--json"), 4, `{"id":"`+clitest.SomeID.String()+`","from":"`+clitest.DeskID.String()+
 		`","payload":{"accepted":false,"message":"busy"},"error":{"code":"not_authorized","message":"busy","retryable":false}}`+"\n", "")
+}
+
+// What ended a delegation that was given is removed from the inbox when it is written. That it cannot
+// be is said.
+func TestAResultLeavesTheInboxWhenItIsWritten(t *testing.T) {
+	f := newDaemon(t)
+	var acked []client.AckParams
+	f.SetHandler(client.MethodAck, func(r *jsonrpc.Request) (any, error) {
+		var p client.AckParams
+		err := r.ReadParams(&p)
+		acked = append(acked, p)
+		return &client.Acked{Removed: 1}, err
+	})
+	f.SetAnswer(client.MethodDelegate, &client.DelegateAnswer{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":true}`)})
+	id := clitest.SomeID.String()
+	done := client.Task{ID: clitest.SomeID, Direction: client.Given, State: client.TaskCompleted, Result: wire.Payload(`{"status":"completed","outcome":"x"}`)}
+	failed := client.Task{ID: clitest.SomeID, Direction: client.Given, State: client.TaskFailed, Result: wire.Payload(`{"status":"failed","outcome":"x"}`)}
+	taken := done
+	taken.Direction = client.Taken
+	check := func(what string, acks int) {
+		t.Helper()
+		if len(acked) != acks || acks == 1 && acked[0].Ref != clitest.SomeID {
+			t.Errorf("%s: acknowledged %+v", what, acked)
+		}
+		acked = nil
+	}
+	for _, args := range [][]string{{"wait", id}, {"wait", id, "--json"}, {"wait", id, "--for-model"}, {"delegate", "desk", "x", "--wait"}, {"delegate", "desk", "x", "--wait", "--json"}} {
+		for _, task := range []*client.Task{&done, &failed} {
+			f.SetAnswer(client.MethodWait, task)
+			f.SetAnswer(client.MethodPeers, &client.Peers{})
+			f.Run(args...)
+			check(strings.Join(args, " "), 1)
+			f.RunOnFullDisk(new(clitest.FullDisk), append([]string{"--home", f.Home}, args...)...)
+			check("nothing could be written: "+strings.Join(args, " "), 0)
+		}
+	}
+	f.SetAnswer(client.MethodWait, &taken)
+	f.Run("wait", id)
+	check("a task that was taken", 0)
+	f.SetAnswer(client.MethodWait, &done)
+	f.SetAnswer(client.MethodAck, kinds.Errorf(kinds.Internal, "the disk is gone"))
+	f.WantResult(f.Run("wait", id), 0, "x\n", "acpctl wait: the result lies in the inbox too: the disk is gone\n")
 }
 
 // Whoever stops waiting for a task knows its id, and how to go on.

@@ -37,12 +37,13 @@ class Ack(TypedDict):
 
 
 class AckParams(TypedDict):
-    """AckParams are the params of ack: either ids, of peers alone if any are named, or up_to with the filter that inbox was called with. Only what inbox has returned before is removed."""
+    """AckParams are the params of ack: either ids, of peers alone if any are named, or up_to with the filter that inbox was called with, or ref. Only what inbox has returned before is removed, and by ref the result or error of a delegation that the caller gave, which wait has returned."""
 
     ids: NotRequired[list[str]]
     up_to: NotRequired[int]  # sequence number, inclusive
     kinds: NotRequired[list[str]]
     peers: NotRequired[list[str]]
+    ref: NotRequired[str]  # of a delegation
 
 
 class Acked(TypedDict):
