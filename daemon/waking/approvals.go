@@ -43,9 +43,7 @@ func (w *Waker) addApproval(s *session, e *entry, now time.Time) *Notice {
 	for _, a := range w.listApprovals(now) {
 		held[a.Peer.ID]++
 	}
-	peers := w.ListWakers("")
-	peers[e.Peer.ID] = true
-	if !hasShare(maxApprovals, len(peers), held, e.Peer.ID) {
+	if !hasShare(maxApprovals, len(w.ListWakers("")), held, e.Peer.ID) {
 		return w.recordBound(s, e, now, errApprovalsFull)
 	}
 	w.lastID++
@@ -165,9 +163,7 @@ func (w *Waker) settle(a *approval, answer Answer, now time.Time) (notice *Notic
 		return nil, err
 	}
 	if answer == No {
-		if s := w.sessions[a.Agent]; s != nil {
-			s.forgetQuestion(a.Message)
-		}
+		w.sessions[a.Agent].forgetQuestion(a.Message)
 		a.entry.approval = nil
 		w.release(a.key())
 		return nil, nil
@@ -184,12 +180,8 @@ func (w *Waker) settle(a *approval, answer Answer, now time.Time) (notice *Notic
 
 // approve lets a message wake its session as soon as it may. The caller holds mu.
 func (w *Waker) approve(a *approval, now time.Time) *Notice {
-	s := w.sessions[a.Agent]
-	if s == nil {
-		return nil
-	}
 	a.entry.approval = a
-	return w.addWaiting(s, a.entry, now)
+	return w.addWaiting(w.sessions[a.Agent], a.entry, now)
 }
 
 // approveAlike approves the messages of the same peer and kind for the same session. What the bounds
@@ -207,13 +199,12 @@ func (w *Waker) approveAlike(as *approval, now time.Time) {
 // checkAnswer returns an error if an answer is to wake a session that has no place for the message,
 // or that its peer may not wake so soon: the answer would be lost. The caller holds mu.
 func (w *Waker) checkAnswer(a *approval, answer Answer, now time.Time) error {
-	s := w.sessions[a.Agent]
-	if s == nil || answer == No || a.entry.approval != nil {
+	if answer == No || a.entry.approval != nil {
 		return nil
 	}
 	wanted := *a.charge
 	wanted.at = now
-	if err := cmp.Or(w.checkWaiting(s, a.Message), w.checkCharge(&wanted)); err != nil {
+	if err := cmp.Or(w.checkWaiting(w.sessions[a.Agent], a.Message), w.checkCharge(&wanted)); err != nil {
 		return kinds.Errorf(kinds.Overloaded, "%v: the message still waits for your answer: answer again later", err)
 	}
 	return nil
@@ -230,7 +221,7 @@ func (w *Waker) allowAlways(a *approval) error {
 	return w.Rules.Allow(p)
 }
 
-// approval is a message that waits for the owner.
+// approval is a message that waits for the owner. Its session is attached.
 type approval struct {
 	*entry
 	id    uint64

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // asked returns what waits for the owner's word, without what has it.
@@ -343,6 +345,128 @@ func TestAYesHoldsOverABound(t *testing.T) {
 		time.Sleep(time.Second)
 		if synctest.Wait(); len(p.later()) != 2 || len(p.Approvals()) != 0 {
 			t.Errorf("woken for %+v, approved %+v", p.later(), p.Approvals())
+		}
+	})
+}
+
+// asks lets notices of a peer wake each session after an approval.
+func (p *played) asks(peers ...identity.ID) {
+	p.t.Helper()
+	var rules []Permission
+	for _, id := range peers {
+		rule := allowed(id, kinds.KindNotify)
+		rule.Ask = true
+		rules = append(rules, rule)
+	}
+	if err := p.Rules.Allow(rules...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// A no wakes nobody, whatever keeps a yes from counting: a mute, or a bound.
+func TestANoCountsAlways(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.asks(desk)
+		p.notify(desk)
+		p.notify(desk)
+		if err := p.Rules.Mute("claude", time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Decide("1", No); err != nil {
+			t.Errorf("muted: %v", err)
+		}
+		time.Sleep(time.Minute)
+		p.hold(10, charge{cause: desk, peer: desk, at: time.Now()}, "claude")
+		if _, err := p.Decide("2", No); err != nil {
+			t.Errorf("over a bound: %v", err)
+		}
+		time.Sleep(2 * time.Hour)
+		if synctest.Wait(); len(p.later()) != 0 || len(p.Approvals()) != 0 {
+			t.Errorf("woken for %+v; %+v wait", p.later(), p.Approvals())
+		}
+	})
+}
+
+// Of many peers that may ask, each has a place.
+func TestApprovalsOfManyPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		var many []identity.ID
+		for i := range maxApprovals {
+			many = append(many, identity.ID{7, byte(i)})
+		}
+		p.asks(many...)
+		for range 3 {
+			for _, id := range many {
+				p.notify(id)
+			}
+		}
+		asking := make(map[identity.ID]bool)
+		for _, a := range p.Approvals() {
+			asking[a.Peer] = true
+		}
+		if len(asking) != maxApprovals {
+			t.Errorf("%d of %d peers have a place", len(asking), maxApprovals)
+		}
+	})
+}
+
+// What is said always is said of the message's session and kind alone.
+func TestAlwaysIsOfOneSessionAndKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.asks(desk)
+		other := allowed(desk, kinds.KindResult)
+		other.Ask = true
+		if err := p.Rules.Allow(other); err != nil {
+			t.Fatal(err)
+		}
+		p.Attach("codex", false)
+		m, _ := p.notify(desk)
+		result, codex := m, m
+		result.Kind, result.ID = kinds.KindResult, wire.NewMessageID()
+		codex.Agent = "codex"
+		p.request(result)
+		p.request(codex)
+		if _, err := p.Decide("1", Always); err != nil {
+			t.Fatal(err)
+		}
+		if all := p.asked(); len(all) != 2 {
+			t.Errorf("these still ask: %+v", all)
+		}
+	})
+}
+
+// What happens while an Always is written: the message still waits if a bound was reached, and wakes
+// nobody if it was taken.
+func TestWhatHappensWhileAlwaysIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		meanwhile := func(do func()) (err error) {
+			p.asks(desk)
+			p.Rules.files.SyncDir = func(dir string) error {
+				p.Rules.files.SyncDir = durable.SyncDir
+				do()
+				return durable.SyncDir(dir)
+			}
+			_, err = p.Decide(p.asked()[0].ID, Always)
+			return err
+		}
+		p.asks(desk)
+		p.asks(laptop)
+		m, _ := p.notify(desk)
+		p.notify(laptop)
+		if err := meanwhile(func() { p.hold(10, charge{cause: desk, peer: desk, at: time.Now()}, "claude") }); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) || len(p.asked()) != 2 {
+			t.Errorf("a bound was reached meanwhile: %v; %+v ask", err, p.asked())
+		}
+		time.Sleep(time.Hour)
+		if err := meanwhile(func() { p.Release("claude", desk, m.ID) }); err != nil || len(p.asked()) != 1 {
+			t.Errorf("taken meanwhile: %v; %+v ask", err, p.asked())
+		}
+		time.Sleep(time.Hour)
+		if synctest.Wait(); len(p.later()) != 0 {
+			t.Errorf("woken for %+v", p.later())
 		}
 	})
 }

@@ -85,7 +85,7 @@ func hasShare(sum, parts int, held map[identity.ID]int, who identity.ID) bool {
 	case total <= shared || own <= part:
 		return true
 	default:
-		beyond := own - max(held[who], part)
+		beyond := 1
 		for _, n := range held {
 			beyond += max(n-part, 0)
 		}

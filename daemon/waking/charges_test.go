@@ -319,6 +319,9 @@ func TestWhenAUsedUpShareEnds(t *testing.T) {
 			if err := p.send(desk, woke.ID, wire.NewMessageID()); err != nil {
 				t.Errorf("at the end: %v", err)
 			}
+			if told, lines := p.told(), p.Notices("claude"); len(told) == 0 || told[0].Kind != "send" || len(lines) != 1 || !strings.Contains(lines[0], "claude was not let send more because of") {
+				t.Errorf("told %+v, and %q", told, lines)
+			}
 		})
 	}
 }

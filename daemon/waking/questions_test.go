@@ -84,3 +84,42 @@ func TestThePauseAfterAQuestionEnds(t *testing.T) {
 		}
 	})
 }
+
+// Only questions about delegations keep others of their peer back: neither queries nor results do, nor
+// does a question that is over a bound, nor one that a session had before it could be woken no more.
+func TestWhatKeepsNoQuestionBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := playAsked(t)
+		if err := p.Rules.Allow(allowed(desk, kinds.KindQuery)); err != nil {
+			t.Fatal(err)
+		}
+		request := func(kind string, about wire.MessageID) bool {
+			m := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kind, ID: wire.NewMessageID(), Delegation: about}
+			defer time.Sleep(time.Second)
+			defer p.Release("claude", desk, m.ID)
+			return p.request(m)
+		}
+		for range 2 {
+			if !request(kinds.KindQuery, wire.MessageID{}) || !request(kinds.KindResult, wire.NewMessageID()) {
+				t.Error("a query or a result keeps the next one back")
+			}
+		}
+		p.hold(6, charge{cause: desk, peer: desk, at: time.Now().Add(time.Minute - time.Hour)}, "claude")
+		if request(kinds.KindQuery, wire.NewMessageID()) {
+			t.Fatal("the bound is not reached")
+		}
+		time.Sleep(time.Minute)
+		if !request(kinds.KindQuery, wire.NewMessageID()) || request(kinds.KindQuery, wire.NewMessageID()) {
+			t.Error("a question over a bound keeps the next one back, or one in time does not")
+		}
+		p.Finish(t.Context(), Message{Agent: "claude", Peer: identity.Peer{ID: desk}, ID: wire.NewMessageID()}, Outcome{})
+		if request(kinds.KindQuery, wire.NewMessageID()) {
+			t.Error("a message that woke nobody lets the question after another one wake the session")
+		}
+		p.Attach("claude", true)
+		p.Attach("claude", false)
+		if !request(kinds.KindQuery, wire.NewMessageID()) {
+			t.Error("a question to a session that nothing could wake keeps the next one back")
+		}
+	})
+}

@@ -64,3 +64,48 @@ func TestARefusal(t *testing.T) {
 		p.Finish(t.Context(), Message{Agent: "nobody"}, Outcome{Refused: why})
 	})
 }
+
+// A refusal is told once for a minute, and once more if the reason is another one. It holds for as
+// many messages as the widest refusal of that minute.
+func TestRefusalsFollowEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.permit(desk)
+		if err := p.Rules.Allow(Permission{Peer: laptop, Kind: kinds.KindNotify, Unattended: true}); err != nil {
+			t.Fatal(err)
+		}
+		try := func(from identity.ID, o Outcome) {
+			t.Helper()
+			m, now := p.notify(from)
+			if !now {
+				t.Fatal("a message that may wake it is not tried")
+			}
+			p.Finish(t.Context(), Message{Agent: "claude", Peer: identity.Peer{ID: from}, ID: m.ID}, o) // as unposted names it
+			p.Acknowledge("claude", from, m.ID)
+			time.Sleep(time.Second)
+		}
+		expect := func(when string, byLaptop bool, told int) {
+			t.Helper()
+			if l := p.MayWake("claude", identity.Peer{ID: laptop}, kinds.KindNotify); l != byLaptop || len(p.told()) != told {
+				t.Errorf("%s: laptop may %v, told %+v", when, l, p.told())
+			}
+		}
+		try(desk, Outcome{})
+		expect("it takes others", true, 0)
+		try(laptop, Outcome{Refused: "a"})
+		expect("refused also where nobody need be there", false, 1)
+		if n := p.told()[0]; n.Kind != kinds.KindNotify {
+			t.Errorf("told of %+v", n)
+		}
+		try(desk, Outcome{Refused: "a"})
+		expect("refused where somebody is to be there", false, 1)
+		try(desk, Outcome{Refused: "b"})
+		expect("for another reason", false, 2)
+		try(laptop, Outcome{Posted: true})
+		expect("woken where nobody need be there", true, 2)
+		try(laptop, Outcome{Refused: "a"})
+		time.Sleep(refusedFor)
+		try(desk, Outcome{Refused: "a"})
+		expect("refused anew after a minute", true, 4)
+	})
+}

@@ -92,9 +92,6 @@ func (s *session) isFree(now time.Time) bool { return !s.nextPost().After(now) }
 
 // nextPost returns when the session may be woken again, unless its message is taken before.
 func (s *session) nextPost() time.Time {
-	if s.lastPost.IsZero() {
-		return time.Time{}
-	}
 	if s.current != nil {
 		return s.lastPost.Add(busyFor)
 	}
@@ -142,9 +139,7 @@ func (w *Waker) release(k messageKey) {
 func (w *Waker) Release(agent string, peer identity.ID, id wire.MessageID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.sessions[agent] != nil {
-		w.release(messageKey{agent, peer, id})
-	}
+	w.release(messageKey{agent, peer, id})
 }
 
 // Watch returns a channel that is closed when the session acknowledges the message. The caller

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // Nothing that waited for a session wakes the unwakeable one that replaces it, and the owner is not
@@ -43,10 +44,57 @@ func TestASessionThatReplacesAnotherIsFree(t *testing.T) {
 		p := play(t, t.TempDir())
 		p.permit(desk)
 		p.notify(desk)
+		waits, _ := p.notify(desk)
+		p.Attach("claude", false)
+		time.Sleep(postPause)
+		if synctest.Wait(); len(p.later()) != 1 {
+			t.Fatal("what waits for it waits for the message of the one before it")
+		}
+		p.Release("claude", desk, waits.ID)
+		time.Sleep(postPause)
+		p.notify(desk)
 		p.Attach("claude", false)
 		time.Sleep(postPause)
 		if _, now := p.notify(desk); !now {
 			t.Error("it has the message of the one before it in hand")
 		}
 	})
+}
+
+// The owner is not asked about a session that has ended.
+func TestASessionThatHasEndedAsksNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.asks(desk)
+		p.notify(desk)
+		p.Detach("claude")
+		if all := p.Approvals(); len(all) != 0 {
+			t.Errorf("it asks: %+v", all)
+		}
+		p.NoteLoop("claude", desk, kinds.KindNotify, errApprovalsFull)
+		if n := p.told(); len(n) != 1 {
+			t.Errorf("told of a session that has ended: %+v", n)
+		}
+	})
+}
+
+// Of two that watch one message, the later one hears of it, also when the other has stopped. Nothing
+// is left of either.
+func TestWatches(t *testing.T) {
+	p := play(t, t.TempDir())
+	id := wire.NewMessageID()
+	_, stop := p.Watch("claude", desk, id)
+	taken, stopToo := p.Watch("claude", desk, id)
+	stop()
+	p.Acknowledge("claude", desk, id)
+	select {
+	case <-taken:
+	default:
+		t.Error("the later one hears nothing")
+	}
+	stopToo()
+	_, stop = p.Watch("claude", desk, id)
+	if stop(); len(p.watches) != 0 {
+		t.Errorf("%d watches are left", len(p.watches))
+	}
 }
