@@ -179,7 +179,9 @@ func (t *Table) Settle(ctx context.Context, p *client.SettleParams, l Limits) (c
 		return false, kinds.Errorf(kinds.Invalid, "%s: cost, tokens: %v, %d: use US dollars from 0 to 1000000, and tokens from 0 to 1000000000000; both 0 with not_begun", client.MethodBudgetSettle, p.Cost, p.Tokens)
 	}
 	var key [16]byte
-	if b, err := hex.DecodeString(p.ID); err != nil || copy(key[:], b) != len(key) || len(b) != len(key) {
+	if b, err := hex.DecodeString(p.ID); err == nil && len(b) == len(key) {
+		key = [16]byte(b)
+	} else {
 		return false, kinds.Errorf(kinds.Invalid, "%s: id: %.64q: use the one that %s has returned", client.MethodBudgetSettle, p.ID, client.MethodBudgetReserve)
 	}
 	found, runs := false, 0

@@ -3,7 +3,10 @@ package spending
 import (
 	"context"
 	"errors"
+	"math"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -75,7 +78,7 @@ func (o *table) refused(peer byte, cost float64, tokens uint64) {
 	o.t.Helper()
 	_, err := o.reserve(peer, cost, tokens)
 	e, ok := errors.AsType[*kinds.Error](err)
-	if !ok || e.Code != kinds.Overloaded || !e.Retryable || e.RetryAfterMS != uint64(NextDay(o.now).Sub(o.now).Milliseconds()) {
+	if !ok || e.Code != kinds.Overloaded || !e.Retryable || e.RetryAfterMS != uint64(NextDay(o.now).Sub(o.now).Milliseconds()) || !strings.Contains(string(e.Details), `"budget":"`) {
 		o.t.Fatalf("err = %v", err)
 	}
 	if len(o.ListRefused()) == 0 {
@@ -161,9 +164,19 @@ func TestDays(t *testing.T) {
 	}
 	o.now = o.now.AddDate(0, 0, MaxDays)
 	o.mustReserve(1, 1, 1)
-	if rows, err := o.List(t.Context(), MaxDays); err != nil || len(rows) != 1 {
-		t.Errorf("%+v, %v", rows, err)
+	if n := o.count("daemon_spent"); n != 1 {
+		t.Errorf("%d rows", n)
 	}
+}
+
+// count counts the rows of a table.
+func (o *table) count(name string) (n int) {
+	o.t.Helper()
+	err := o.db.Read(o.t.Context(), func(tx *store.Tx) error { return tx.QueryRow("SELECT count(*) FROM " + name).Scan(&n) })
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return n
 }
 
 // Those who reserve at the same time never get more together than there is.
@@ -208,10 +221,23 @@ func TestReservationsAreBounded(t *testing.T) {
 	o := open(t)
 	o.mustReserve(1, 0, 0)
 	limits := Limits{Runs: 2 * maxOpen, Tokens: 1, Cost: 1, CostAll: 1}
-	for range maxOpen {
-		if _, _, err := o.Reserve(t.Context(), Reservation{Peer: identity.ID{2}, Profile: "codex"}, limits); err != nil {
+	var ids []string
+	for range maxOpen + 1 {
+		id, _, err := o.Reserve(t.Context(), Reservation{Peer: identity.ID{2}, Profile: "codex"}, limits)
+		if err != nil {
 			t.Fatal(err)
 		}
+		ids = append(ids, id)
+		o.now = o.now.Add(time.Second)
+	}
+	for _, id := range []string{ids[1], ids[maxOpen]} {
+		o.settle(id, 0, 0)
+		o.mustReserve(4, 0, 0)
+		o.now = o.now.Add(time.Second)
+		limits.Runs++
+	}
+	if _, err := o.Settle(t.Context(), &client.SettleParams{ID: ids[0]}, limits); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
+		t.Errorf("the oldest one is settled: %v", err)
 	}
 	n, err := store.ReadValue(t.Context(), o.db, func(tx *store.Tx) (n int, err error) {
 		err = tx.QueryRow("SELECT count(*) FROM daemon_reserved").Scan(&n)
@@ -242,7 +268,7 @@ func TestWhatIsInvalid(t *testing.T) {
 		}
 	}
 	o := open(t)
-	for _, p := range []client.SettleParams{{}, {ID: "x"}, {ID: "00"}, {ID: "00112233445566778899aabbccddeeff", Cost: -1}, {ID: "00112233445566778899aabbccddeeff00"}, {ID: "00112233445566778899aabbccddeeff", Cost: 1, NotBegun: true}} {
+	for _, p := range []client.SettleParams{{}, {ID: "x"}, {ID: "00"}, {ID: "00112233445566778899aabbccddeeff", Cost: -1}, {ID: "00112233445566778899aabbccddeeff00"}, {ID: "00112233445566778899aabbccddeeff", Cost: 1, NotBegun: true}, {ID: "00112233445566778899aabbccddeeff", Tokens: 1, NotBegun: true}, {ID: "00112233445566778899aabbccddeeff", Tokens: 1e13}} {
 		if _, err := o.Settle(t.Context(), &p, usual); !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) {
 			t.Errorf("%+v: %v", p, err)
 		}
@@ -254,8 +280,91 @@ func TestWhatIsInvalid(t *testing.T) {
 	}
 }
 
+// What was reserved counts as it was settled, also if the limits are lower by then. What is more is cut,
+// be it cost or tokens.
+func TestWhatIsCut(t *testing.T) {
+	for _, c := range []struct {
+		cost   float64
+		tokens uint64
+		limits Limits
+		cut    bool
+		want   client.SpentRow
+	}{
+		{4, 900, Limits{Cost: 1e6, Tokens: 10}, false, client.SpentRow{Cost: 4, Tokens: 900}},
+		{6, 900, usual, true, client.SpentRow{Cost: 5, Tokens: 900}},
+		{4, 1100, usual, true, client.SpentRow{Cost: 4, Tokens: 1000}},
+	} {
+		o := open(t)
+		id := o.mustReserve(1, 5, 1000)
+		cut, err := o.Settle(t.Context(), &client.SettleParams{ID: id, Cost: c.cost, Tokens: c.tokens}, c.limits)
+		rows, _ := o.List(t.Context(), 0)
+		if err != nil || cut != c.cut || len(rows) != 1 || rows[0].Cost != c.want.Cost || rows[0].Tokens != c.want.Tokens {
+			t.Errorf("%v dollars, %d tokens: cut %v, %+v, %v", c.cost, c.tokens, cut, rows, err)
+		}
+	}
+}
+
+// A peer is told of as refused until a run of it is not, until it is untrusted, and for that day. There
+// are 64 of them at most.
+func TestWhoIsRefused(t *testing.T) {
+	o := open(t)
+	o.refused(1, 6, 0)
+	if why := o.ListRefused()[identity.ID{1}]; why != "5.00 US dollars a day" {
+		t.Errorf("refused for %q", why)
+	}
+	o.refused(1, 0, 1001)
+	if why := o.ListRefused()[identity.ID{1}]; why != "1000 tokens a day" {
+		t.Errorf("then refused for %q", why)
+	}
+	o.mustReserve(1, 0, 0)
+	if len(o.ListRefused()) != 0 {
+		t.Error("a peer that has a run is told of as refused")
+	}
+	o.refused(2, 6, 0)
+	if err := o.CountUntrust(t.Context(), identity.ID{2}); err != nil || len(o.ListRefused()) != 0 {
+		t.Errorf("untrusted: %v, %v", o.ListRefused(), err)
+	}
+	o.refused(3, 6, 0)
+	o.now = o.now.AddDate(0, 0, 1)
+	for i := range maxRefused + 5 {
+		if _, err := o.reserve(byte(i+10), 6, 0); err == nil {
+			t.Fatal("not refused")
+		}
+	}
+	if all := o.ListRefused(); len(all) != maxRefused || all[identity.ID{3}] != "" {
+		t.Errorf("%d are told", len(all))
+	}
+	if n := o.count("daemon_untrusts"); n != 0 {
+		t.Errorf("%d untrusts are written of peers that have had no run", n)
+	}
+}
+
+// A list of what was spent is bounded, whatever profiles there were.
+func TestListsAreBounded(t *testing.T) {
+	o := open(t)
+	err := o.db.Write(t.Context(), false, func(tx *store.Tx) error {
+		for i := range 10001 {
+			if err := addSpent(tx, "2026-11-23", identity.ID{1}, "p-"+strconv.Itoa(i), 1, 1, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if rows, failed := o.List(t.Context(), 1); err != nil || failed != nil || len(rows) != 10000 {
+		t.Errorf("%d rows, %v, %v", len(rows), err, failed)
+	}
+}
+
 func TestMoney(t *testing.T) {
-	for dollars, want := range map[float64]Money{0: 0, 0.1: 100_000, 0.1 + 0.2: 300_000, 5: 5_000_000, 0.0000001: 1, 0.30000001: 300_000 + 1} {
+	for _, dollars := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -0.01, 1e6 + 1} {
+		if m, ok := NewMoney(dollars); ok {
+			t.Errorf("%v is %v", dollars, m)
+		}
+	}
+	if _, err := CheckReservation(&client.ReserveParams{Profile: "gpt-5"}); err != nil {
+		t.Error(err)
+	}
+	for dollars, want := range map[float64]Money{0: 0, 0.1: 100_000, math.Nextafter(0.3, 1): 300_000, 5: 5_000_000, 0.0000001: 1, 0.30000001: 300_000 + 1} {
 		if got, ok := NewMoney(dollars); !ok || got != want {
 			t.Errorf("%v: %v, want %v", dollars, got, want)
 		}

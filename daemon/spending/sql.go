@@ -30,10 +30,10 @@ func readCostOfAll(tx *store.Tx, day string) (cost Money, err error) {
 	return cost, err
 }
 
-// addSpent adds to what was spent; amounts may be negative.
+// addSpent adds to what was spent. To take back what was added before, amounts are negative.
 func addSpent(tx *store.Tx, day string, peer identity.ID, profile string, runs int, cost Money, tokens int64) error {
 	_, err := tx.Exec(`INSERT INTO daemon_spent (day, peer, profile, runs, micros, tokens) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET runs = runs + excluded.runs, micros = max(0, micros + excluded.micros), tokens = max(0, tokens + excluded.tokens)`,
+		ON CONFLICT DO UPDATE SET runs = runs + excluded.runs, micros = micros + excluded.micros, tokens = tokens + excluded.tokens`,
 		day, peer[:], profile, runs, int64(cost), tokens)
 	return err
 }
