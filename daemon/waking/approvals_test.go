@@ -327,7 +327,7 @@ func TestAYesHoldsOverABound(t *testing.T) {
 		if n := p.wake(laptop, 2); n != 2 || len(p.later()) != 0 {
 			t.Errorf("laptop: %d at once, %d later", n, len(p.later()))
 		}
-		if _, err := p.Decide(all[0].ID, No); err != nil || len(p.Approvals()) != 2 {
+		if decided, err := p.Decide(all[0].ID, No); err != nil || decided.Approved || len(p.Approvals()) != 2 {
 			t.Errorf("no: %+v, %v", p.Approvals(), err)
 		}
 		if decided, err := p.Decide(all[1].ID, Yes); err != nil || !decided.Approved || decided.KeptBy == "" || len(p.Approvals()) != 2 {
@@ -467,6 +467,41 @@ func TestWhatHappensWhileAlwaysIsWritten(t *testing.T) {
 		time.Sleep(time.Hour)
 		if synctest.Wait(); len(p.later()) != 0 {
 			t.Errorf("woken for %+v", p.later())
+		}
+	})
+}
+
+// The owner is asked once about a message, and each approved message wakes its session when its own
+// peer has room, whichever was approved first.
+func TestApprovedMessagesWaitForTheirOwnRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.asks(desk, laptop)
+		now := time.Now()
+		p.hold(9, charge{cause: laptop, peer: laptop, at: now.Add(20*time.Minute - time.Hour)}, "claude")
+		p.hold(9, charge{cause: desk, peer: desk, at: now.Add(10*time.Minute - time.Hour)}, "claude")
+		late, _ := p.notify(laptop)
+		soon, _ := p.notify(desk)
+		p.request(soon)
+		all := p.Approvals()
+		if len(all) != 2 {
+			t.Fatalf("%+v", all)
+		}
+		for _, a := range all {
+			if _, err := p.Decide(a.ID, Yes); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.hold(1, charge{cause: laptop, peer: laptop, at: now}, "claude")
+		p.hold(1, charge{cause: desk, peer: desk, at: now}, "claude")
+		time.Sleep(10 * time.Minute)
+		if synctest.Wait(); len(p.later()) != 1 || p.later()[0].ID != soon.ID {
+			t.Fatalf("after ten minutes woken for %+v", p.later())
+		}
+		p.Release("claude", desk, soon.ID)
+		time.Sleep(10 * time.Minute)
+		if synctest.Wait(); len(p.later()) != 2 || p.later()[1].ID != late.ID {
+			t.Errorf("after twenty minutes woken for %+v", p.later())
 		}
 	})
 }
