@@ -59,15 +59,18 @@ func TestASessionTakesWhatNamesIt(t *testing.T) {
 // What a peer has of an agent is what runs and what the agent has accepted.
 func TestAcceptedWorkCountsToItsPeer(t *testing.T) {
 	r := NewRegistry()
+	idle := mustAttach(t, r, client.AttachParams{Name: "idle", Kinds: []string{kinds.KindNotify}})
 	a := mustAttach(t, r, client.AttachParams{Name: "reviewer", MaxConcurrent: 3})
 	first, err := r.ReserveAgent(identity.ID{1}, false, kinds.KindDelegate, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.AdjustAcceptedCount("reviewer", identity.ID{1}, 1, first)
-	r.ReleasePlace(first)
-	if n := r.countActive(a); n != 1 {
-		t.Errorf("a place that became an accepted delegation counts %d times", n)
+	for range 2 { // giving it back once more changes nothing
+		if n := r.countActive(a); n != 1 {
+			t.Errorf("a place that became an accepted delegation counts %d times", n)
+		}
+		r.ReleasePlace(first)
 	}
 	if _, err := r.ReserveAgent(identity.ID{1}, false, kinds.KindQuery, "", ""); err != nil {
 		t.Fatal(err)
@@ -79,12 +82,12 @@ func TestAcceptedWorkCountsToItsPeer(t *testing.T) {
 	if _, err := r.ReserveAgent(identity.ID{2}, false, kinds.KindQuery, "", ""); err != nil {
 		t.Errorf("the last place, of another peer: %v", err)
 	}
-	if state, active, attached := r.SummarizeLoad(); state != client.DaemonOverloaded || active != 3 || attached != 1 {
-		t.Errorf("%s, %d active, %d attached", state, active, attached)
-	}
-	mustAttach(t, r, client.AttachParams{Name: "idle"})
 	if state, _, _ := r.SummarizeLoad(); state != client.DaemonBusy {
 		t.Errorf("with one that is idle it is %s", state)
+	}
+	r.Detach(idle.Conn, func() map[string]bool { return nil })
+	if state, active, attached := r.SummarizeLoad(); state != client.DaemonOverloaded || active != 3 || attached != 1 {
+		t.Errorf("%s, %d active, %d attached", state, active, attached)
 	}
 	r.AdjustAcceptedCount("reviewer", identity.ID{1}, -1, nil)
 	if len(r.accepted) != 0 {
@@ -217,6 +220,11 @@ func TestANameThatWasGivenUpIsKept(t *testing.T) {
 	r.Detach(back.Conn, func() map[string]bool { return open })
 	if _, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: "a"}, false, open); err != nil {
 		t.Errorf("the owner, without the key: %v", err)
+	}
+	r.ProtectName("d", first.KeyHash, first.since)
+	r.Detach(r.FindByName("a").Conn, func() map[string]bool { return open })
+	if _, kept := r.protectedNames["d"]; kept {
+		t.Error("a name without open work is kept")
 	}
 	r.ProtectName("c", first.KeyHash, first.since)
 	if _, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: "c"}, true, open); err != nil {

@@ -174,7 +174,7 @@ func TestATurnThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 		if synctest.Wait(); len(p.later()) != 0 {
 			t.Error("it is tried again at once")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if late := p.later(); len(late) != 1 || late[0].ID != m.ID || p.Describe("claude").Day != 1 {
 			t.Errorf("later: %+v", late)
