@@ -373,12 +373,12 @@ func TestANoCountsAlways(t *testing.T) {
 		if err := p.Rules.Mute("claude", time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Decide("1", No); err != nil {
+		if _, err := p.Decide(p.Approvals()[0].ID, No); err != nil {
 			t.Errorf("muted: %v", err)
 		}
 		time.Sleep(time.Minute)
 		p.hold(10, charge{cause: desk, peer: desk, at: time.Now()}, "claude")
-		if _, err := p.Decide("2", No); err != nil {
+		if _, err := p.Decide(p.Approvals()[0].ID, No); err != nil {
 			t.Errorf("over a bound: %v", err)
 		}
 		time.Sleep(2 * time.Hour)
@@ -429,7 +429,7 @@ func TestAlwaysIsOfOneSessionAndKind(t *testing.T) {
 		codex.Agent = "codex"
 		p.request(result)
 		p.request(codex)
-		if _, err := p.Decide("1", Always); err != nil {
+		if _, err := p.Decide(p.Approvals()[0].ID, Always); err != nil {
 			t.Fatal(err)
 		}
 		if all := p.asked(); len(all) != 2 {
