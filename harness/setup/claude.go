@@ -57,8 +57,11 @@ func listClaudeSteps(o *Options) ([]Step, error) {
 		return nil, err
 	}
 	steps := newConfigSteps(claude, o, at.servers, setClaudeServer, at.settings, allowClaudeTools)
+	server := &steps[0]
+	server.edits = append(server.edits, edit{at.settings, guardClaudeTools})
+	server.Note = "With the server comes the rule that Claude Code asks before " + joinWords(toolsToSend) + " send, also where the settings of a folder allow them."
 	if o.Project != "" {
-		steps[0].Note = "Others who work on the project get " + filepath.Base(at.servers.path) + " too if it is committed. Claude Code asks once whether it may start the server."
+		server.Note += " Others who work on the project get " + filepath.Base(at.servers.path) + " too if it is committed. Claude Code asks once whether it may start the server."
 	}
 	instructions := at.instructions[0]
 	if found, ok := firstExisting(at.instructions...); ok {
@@ -88,6 +91,9 @@ func listClaudeParts(o *Options) ([]part, error) {
 		place: at.settings, isEmpty: isEmptyJSON,
 		change: func(text []byte, made [][]string) ([]byte, error) {
 			return editJSON(text, false, made, func(d *jsonText) error {
+				if err := d.removeStrings(claudeRules(toolsToSend), "permissions", "ask"); err != nil {
+					return err
+				}
 				return d.removeStrings(claudeRules(slices.Concat(toolsToRead, toolsToSend)), "permissions", "allow")
 			})
 		},
@@ -122,18 +128,53 @@ func claudeRules(tools []string) []string {
 	return rules
 }
 
-// allowClaudeTools adds rules for tools, unless one rule allows the whole server.
+// readClaudeAllowed returns the rules of permissions.allow, and whether one allows the whole server.
+func readClaudeAllowed(d *jsonText) (rules []string, all bool, err error) {
+	v, found, err := d.findValue("permissions", "allow")
+	if err != nil || !found {
+		return nil, false, err
+	}
+	rules, _ = d.readStrings(v)
+	return rules, slices.Contains(rules, "mcp__"+serverName) || slices.Contains(rules, "mcp__"+serverName+"__*"), nil
+}
+
+// guardClaudeTools adds rules by which Claude Code asks before tools that send, unless its user has
+// allowed them. Without these a repository allows them to itself by a file of settings that it
+// brings: claude -p obeys it unasked.
+func guardClaudeTools(text []byte) (to []byte, made [][]string, err error) {
+	d, err := newJSONText(text, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	allowed, all, err := readClaudeAllowed(d)
+	if err != nil || all {
+		return text, nil, err
+	}
+	rules := slices.DeleteFunc(claudeRules(toolsToSend), func(rule string) bool { return slices.Contains(allowed, rule) })
+	if len(rules) == 0 {
+		return text, nil, nil
+	}
+	made, err = d.appendStrings(rules, "permissions", "ask")
+	return d.text, made, err
+}
+
+// allowClaudeTools adds rules for tools, unless one rule allows the whole server, and takes away
+// those by which it asks.
 func allowClaudeTools(text []byte, tools []string) (to []byte, made [][]string, err error) {
 	d, err := newJSONText(text, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	if v, found, err := d.findValue("permissions", "allow"); err != nil {
+	if _, all, err := readClaudeAllowed(d); err != nil || all {
+		return text, nil, err
+	}
+	before := len(d.text)
+	if err := d.removeStrings(claudeRules(tools), "permissions", "ask"); err != nil {
 		return nil, nil, err
-	} else if found {
-		rules, _ := d.readStrings(v)
-		if slices.Contains(rules, "mcp__"+serverName) || slices.Contains(rules, "mcp__"+serverName+"__*") {
-			return text, nil, nil
+	}
+	if len(d.text) < before {
+		if err := d.removeEmpty([][]string{{"permissions", "ask"}}); err != nil {
+			return nil, nil, err
 		}
 	}
 	made, err = d.appendStrings(claudeRules(tools), "permissions", "allow")

@@ -50,12 +50,12 @@ func TestSetupAsks(t *testing.T) {
 		t.Errorf("a no writes %v", entries)
 	}
 	got = f.RunInteractive("yes\n", "setup", "claude") // and then the end of input
-	if entries, _ := os.ReadDir(home); len(entries) != 2 {
+	if entries, _ := os.ReadDir(home); len(entries) != 3 {
 		t.Errorf("yes and the end of input: %+v, %v", got, entries)
 	}
 	got = f.RunInteractive("no\ny\nYES\n", "setup", "claude")
 	settings := readText(t, filepath.Join(home, ".claude", "settings.json"))
-	if got.Code != 0 || settings != "" || !strings.Contains(got.Err, "And acp_query, acp_delegate and acp_notify?") || readText(t, filepath.Join(home, ".claude", "CLAUDE.md")) == "" {
+	if got.Code != 0 || strings.Contains(settings, "allow") || !strings.Contains(settings, `"ask"`) || !strings.Contains(got.Err, "And acp_query, acp_delegate and acp_notify?") || readText(t, filepath.Join(home, ".claude", "CLAUDE.md")) == "" {
 		t.Errorf("%+v\n%s", got, settings)
 	}
 	if n := strings.Count(got.Err, "Type yes: "); n != 3 {
@@ -63,7 +63,7 @@ func TestSetupAsks(t *testing.T) {
 	}
 	got = f.RunInteractive("yes\nyes\n", "setup", "claude")
 	settings = readText(t, filepath.Join(home, ".claude", "settings.json"))
-	if got.Code != 0 || !strings.Contains(settings, "acp_peers") || !strings.Contains(settings, "acp_query") {
+	if got.Code != 0 || !strings.Contains(settings, "acp_peers") || !strings.Contains(settings, "acp_query") || strings.Contains(settings, `"ask"`) {
 		t.Errorf("%+v\n%s", got, settings)
 	}
 	if got = f.RunInteractive("", "setup", "claude"); got.Code != 0 || got.Out != "nothing to change\n" {
