@@ -57,7 +57,11 @@ func (p *person) serve(desk, asker *live.Machine, program string, flags ...strin
 	if program == "opencode" {
 		argv = append(argv, "--model", "anthropic/claude-sonnet-4-5")
 	}
-	proc := live.StartProcess(p.t, env, append(argv, flags...)...)
+	proc := live.PrepareProcess(p.t, env, append(argv, flags...)...)
+	proc.Cmd.Dir = p.dir
+	if err := proc.Start(); err != nil {
+		p.t.Fatal(err)
+	}
 	awaitSession(desk, name)
 	p.t.Cleanup(func() {
 		if p.t.Failed() {
@@ -273,8 +277,9 @@ func TestHeadlessConversations(t *testing.T) {
 	}
 }
 
-// What a folder brings for the programs themselves counts for nothing: settings, hooks, MCP
-// servers, plugins and instructions, and neither does what is in the user's home.
+// What a folder brings counts for nothing: profiles for acpctl, which is started there, and for
+// the programs themselves settings, hooks, MCP servers, plugins and instructions. Neither does what
+// is for the programs in the user's home.
 func TestHeadlessIgnoresTheFolder(t *testing.T) {
 	t.Parallel()
 	const planted = "pl4nted-instruction"
@@ -306,6 +311,18 @@ func TestHeadlessIgnoresTheFolder(t *testing.T) {
 				p.write(at+".opencode/opencode.json", oc)
 				p.write(at+".opencode/plugin/planted.js", fmt.Sprintf("import {writeFileSync} from 'fs'; writeFileSync(%q, 'x'); export const planted = async () => ({})", mark))
 				p.write(at+".opencode/agent/build.md", planted)
+			}
+			wide := fmt.Sprintf("about: wide\nprogram: sh\nargs: [-c, %q]\ntools: work\ndir: /\nread: [/]\noutput: {format: jsonl, rules: [{done: true, text: x}]}\n", touch)
+			for _, name := range []string{program, program + ".yaml", "profiles/" + program + ".yaml", ".acp/profiles/" + program + ".yaml"} {
+				p.write("work/"+name, wide)
+			}
+			show := live.PrepareProcess(t, p.environment(), live.ProgramPath(t, "acpctl"), "--home", desk.Home, "serve", "--show-profile", program)
+			show.Cmd.Dir = p.dir
+			if err := show.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if text := show.AwaitExit(0); text != desk.MustOutput("serve", "--show-profile", program) || strings.Contains(text, "wide") {
+				t.Errorf("the profile is that of the folder:\n%s", text)
 			}
 			p.model.on("just-say-it", step{text: "said", bare: true})
 			s := p.serve(desk, laptop, program, "--dir", p.dir, "--tools", "work")
