@@ -4,7 +4,6 @@ package agents
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -205,77 +204,6 @@ func TestModeIsSwitchedBetweenNotices(t *testing.T) {
 	if !second.isInInbox(laptop) || p.model.find("user", second.id.String()) != nil {
 		t.Error("a session without permissions is woken")
 	}
-}
-
-// A session that ends at any moment takes nothing with it: what its sender heard was handed has
-// been read, and anything else lies in the inbox. Who asked it hears at once that nobody is there.
-func TestSessionIsKilled(t *testing.T) {
-	t.Parallel()
-	for n := range 20 {
-		if !t.Run(fmt.Sprint(n), func(t *testing.T) { killAtInstant(t, n) }) {
-			return
-		}
-	}
-}
-
-// killAtInstant kills a session at one of 20 instants. The session is asked whether it is idle,
-// says so after 0.8 s, and is woken. Then it reads, and acknowledges or answers, which takes some
-// 0.2 s.
-func killAtInstant(t *testing.T, n int) {
-	desk, laptop := newMachines(t)
-	allowWake(laptop, desk, false)
-	p := newPerson(t, reading(), rule{"kind query", []step{reply("it is forty-two")}})
-	c := p.startClaude(serverCommand(laptop))
-	awaitSession(laptop, "claude")
-	killed := make(chan time.Time, 1)
-	go func() {
-		if n < 6 {
-			time.Sleep(time.Duration(n) * 200 * time.Millisecond)
-		} else {
-			for end := time.Now().Add(patience); p.model.find("user", "1 message from desk waits") == nil && time.Now().Before(end); {
-				time.Sleep(time.Millisecond)
-			}
-			time.Sleep(time.Duration(n-6) * 30 * time.Millisecond)
-		}
-		killed <- time.Now()
-		c.Cmd.Process.Kill()
-	}()
-	if n%2 == 0 {
-		t.Log(expectNoticeNotLost(t, notify(desk, "laptop/claude"), laptop, p.model))
-	} else {
-		t.Log(expectQuickEnd(t, query(desk, "laptop/claude"), killed, p.model))
-	}
-	until(t, "the session is gone", func() bool { return findAgent(laptop, "claude") == nil })
-}
-
-// expectNoticeNotLost expects that a notice was read or lies in the inbox, and was read if it was
-// handed.
-func expectNoticeNotLost(t *testing.T, notice sent, m *live.Machine, reader *model) string {
-	t.Helper()
-	receipt := receive(t, "a receipt", notice.receipt)
-	wasRead, lies := reader.find("result", notice.text) != nil, notice.isInInbox(m)
-	if receipt.State != client.Handed && receipt.State != client.Held || !wasRead && !lies || receipt.State == client.Handed && !wasRead {
-		t.Errorf("the notice: %+v, read %t, in the inbox %t", receipt, wasRead, lies)
-	}
-	return fmt.Sprintf("the notice is %s, read %t, in the inbox %t", receipt.State, wasRead, lies)
-}
-
-// expectQuickEnd expects that a query is answered by a model that has read it, or that its sender
-// hears within a second of the session's end that nobody is there.
-func expectQuickEnd(t *testing.T, question sent, killed <-chan time.Time, reader *model) string {
-	t.Helper()
-	end := receive(t, "an answer", question.answer)
-	e, _ := errors.AsType[*kinds.Error](end.err)
-	switch {
-	case end.err == nil && strings.Contains(end.text, "forty-two") && reader.find("result", question.text) != nil:
-	case e != nil && e.Code == kinds.NoAgent:
-		if took := end.at.Sub(receive(t, "the end of the session", killed)); took > time.Second {
-			t.Errorf("who asked hears after %s that nobody is there", took)
-		}
-	default:
-		t.Errorf("the question: %+v", end)
-	}
-	return fmt.Sprintf("the question: %s %v", end.text, end.err)
 }
 
 // Daemons are started anew while sessions run: no message is lost, and sessions are woken as
