@@ -12,6 +12,8 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // served is an agent program that acpctl serve runs on a machine, for a peer that asks it.
@@ -378,32 +380,89 @@ func TestHeadlessEnds(t *testing.T) {
 	}
 }
 
-// With acp: true the program has the tools of acpctl mcp, as the agent that it runs for: it asks
-// back whoever delegated, and goes on with the answer.
+// askBack is a step by which a headless model says something and asks back whoever delegated.
+func askBack(program, text, question string) step {
+	if program == "codex" {
+		return step{text: text, code: fmt.Sprintf(`text(await tools.mcp__acp__acp_query({question: %q}))`, question), bare: true}
+	}
+	return step{text: text, tool: "acp_query", bare: true, input: func(*request) map[string]any { return object{"question": question} }}
+}
+
+// With acp: true the program has the tools of acpctl mcp, as the agent that it runs for: what it
+// says while it works are partial results, it asks back whoever delegated, and goes on with the
+// answer. Cancelled while a question is open, it ends, and all of it with it.
 func TestHeadlessAsksBack(t *testing.T) {
 	t.Parallel()
-	desk, laptop := newMachines(t)
 	for _, program := range []string{"claude", "codex", "opencode"} {
 		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			desk, laptop := newMachines(t)
 			p := newPerson(t)
 			p.profileEnd = "acp: true\n"
-			ask := step{tool: "acp_query", bare: true, input: func(*request) map[string]any { return object{"question": "which branch?"} }}
-			if program == "codex" {
-				ask = step{code: `text(await tools.mcp__acp__acp_query({question: "which branch?"}))`, bare: true}
-			}
-			p.model.on("start-the-task", ask, step{echo: true, bare: true})
+			p.model.on("start-the-task", askBack(program, "first-part", "which branch?"), step{echo: true, bare: true})
+			p.model.on("start-what-is-cancelled", askBack(program, "first-part", "which branch?"), askBack(program, "second-part", "which tag?"), step{text: "late", bare: true})
 			s := p.serve(desk, laptop, program)
-			id := strings.TrimSpace(laptop.MustOutput("delegate", "desk/"+s.name, "start-the-task"))
-			await.Until(t, "the agent asks back", func() bool { return strings.Contains(laptop.MustOutput("tasks", "--json"), "which branch?") })
-			laptop.MustOutput("reply", id, "the branch main")
-			wait := laptop.StartAcpctl("wait", id)
+
+			id := s.delegate("start-the-task")
+			s.awaitTask(id, "the agent asks back", func(task *client.Task) bool { return task.Question != nil && task.Question.Text == "which branch?" })
+			laptop.MustOutput("reply", id.String(), "the branch main")
+			wait := laptop.StartAcpctl("wait", id.String())
 			<-wait.Ended
 			if got := wait.AwaitExit(0); !strings.Contains(got, "tools said:") || !strings.Contains(got, "the branch main") {
 				t.Errorf("%s", got)
 			}
+
+			id = s.delegate("start-what-is-cancelled")
+			for _, c := range []struct{ part, question string }{{"first-part", "which branch?"}, {"second-part", "which tag?"}} {
+				s.awaitTask(id, c.part+" and a question", func(task *client.Task) bool {
+					return strings.Contains(string(task.Partial), c.part) && task.Question != nil && task.Question.Text == c.question
+				})
+				if c.part == "first-part" {
+					laptop.MustOutput("reply", id.String(), "the branch main")
+				}
+			}
+			if p.model.find("result", "the branch main") == nil || len(processesIn(t, p.home)) == 0 {
+				t.Error("the program is not in the middle of its work")
+			}
+			asked := len(p.model.list())
+			laptop.MustOutput("cancel", id.String())
+			task := s.awaitTask(id, "it is cancelled", func(task *client.Task) bool { return task.State.IsFinal() })
+			if task.State != client.TaskCancelled || task.Question != nil || strings.Contains(string(task.Result), "late") {
+				t.Errorf("the task: %+v", task)
+			}
+			until(t, "the program has ended", func() bool { return len(processesIn(t, p.home)) == 0 })
+			if _, err := laptop.Client.Answer(await.NewContext(t), client.AnswerParams{Ref: id, Payload: kinds.EncodePayload(&kinds.Response{Summary: "v1"})}); err == nil {
+				t.Error("a question of a delegation that is over is answered")
+			}
+			if len(p.model.list()) != asked {
+				t.Errorf("the model is asked after the end:\n%s", p.model.describe())
+			}
 			s.Stop()
 		})
 	}
+}
+
+// delegate hands a task to the agent.
+func (s *served) delegate(task string) wire.MessageID {
+	s.t.Helper()
+	id, err := wire.ParseMessageID(strings.TrimSpace(s.asker.MustOutput("delegate", s.desk.Name+"/"+s.name, task)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return id
+}
+
+// awaitTask waits until holds returns true of a delegation.
+func (s *served) awaitTask(id wire.MessageID, what string, holds func(*client.Task) bool) (task *client.Task) {
+	s.t.Helper()
+	until(s.t, what, func() bool {
+		var err error
+		if task, err = s.asker.Client.Task(await.NewContext(s.t), id); err != nil {
+			s.t.Fatal(err)
+		}
+		return holds(task)
+	})
+	return task
 }
 
 // processesIn returns the processes of runs whose home is below a folder.

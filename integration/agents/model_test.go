@@ -37,7 +37,7 @@ type rule struct {
 	steps []step
 }
 
-// step is one answer of the model: a tool call, or a text.
+// step is one answer of the model: a text, a tool call, or a call with a text before it.
 type step struct {
 	tool  string // a name that the tool's ends with
 	input func(*request) map[string]any
@@ -256,20 +256,15 @@ func (s step) makeInput(q *request) string {
 	return string(text)
 }
 
-// event is one of a stream.
-type event struct {
-	name string
-	data any
-}
-
-func writeEvents(w http.ResponseWriter, events ...event) {
+// writeEvents writes a stream of events, each an object with its type.
+func writeEvents(w http.ResponseWriter, events ...any) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, e := range events {
-		data, err := json.Marshal(e.data)
+		data, err := json.Marshal(e)
 		if err != nil {
 			panic(err)
 		}
-		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", e.name, data)
+		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", e.(object)["type"], data)
 	}
 }
 
@@ -351,32 +346,41 @@ func nextID(prefix string) string {
 	return fmt.Sprintf("%s_%d", prefix, sequence.n)
 }
 
+// answerMessages answers with a message in blocks: the text, if there is one or no call, and the call.
 func answerMessages(w http.ResponseWriter, q *request, s step) {
-	block, reason := object{"type": "text", "text": cmp.Or(s.text, "done")}, "end_turn"
-	start, delta := object{"type": "text", "text": ""}, object{"type": "text_delta", "text": block["text"]}
+	var blocks, events []any
+	add := func(block, start, delta object) {
+		n := len(blocks)
+		blocks = append(blocks, block)
+		events = append(events, object{"type": "content_block_start", "index": n, "content_block": start},
+			object{"type": "content_block_delta", "index": n, "delta": delta}, object{"type": "content_block_stop", "index": n})
+	}
+	reason := "end_turn"
+	if s.text != "" || s.tool == "" {
+		text := cmp.Or(s.text, "done")
+		add(object{"type": "text", "text": text}, object{"type": "text", "text": ""}, object{"type": "text_delta", "text": text})
+	}
 	if s.tool != "" {
-		input := s.makeInput(q)
-		block = object{"type": "tool_use", "id": nextID("toolu"), "name": q.findTool(s.tool).name, "input": jsontext.Value(input)}
-		start = object{"type": "tool_use", "id": block["id"], "name": block["name"], "input": object{}}
-		delta, reason = object{"type": "input_json_delta", "partial_json": input}, "tool_use"
+		input, id, name := s.makeInput(q), nextID("toolu"), q.findTool(s.tool).name
+		reason = "tool_use"
+		add(object{"type": "tool_use", "id": id, "name": name, "input": jsontext.Value(input)},
+			object{"type": "tool_use", "id": id, "name": name, "input": object{}}, object{"type": "input_json_delta", "partial_json": input})
 	}
 	message := object{
 		"id": nextID("msg"), "type": "message", "role": "assistant", "model": "stub", "content": []any{},
 		"stop_reason": nil, "stop_sequence": nil, "usage": object{"input_tokens": 1000, "output_tokens": 1},
 	}
 	if !strings.Contains(q.body, `"stream":true`) {
-		message["content"], message["stop_reason"] = []any{block}, reason
+		message["content"], message["stop_reason"] = blocks, reason
 		w.Header().Set("Content-Type", "application/json")
 		json.MarshalWrite(w, message)
 		return
 	}
-	writeEvents(w,
-		event{"message_start", object{"type": "message_start", "message": message}},
-		event{"content_block_start", object{"type": "content_block_start", "index": 0, "content_block": start}},
-		event{"content_block_delta", object{"type": "content_block_delta", "index": 0, "delta": delta}},
-		event{"content_block_stop", object{"type": "content_block_stop", "index": 0}},
-		event{"message_delta", object{"type": "message_delta", "delta": object{"stop_reason": reason, "stop_sequence": nil}, "usage": object{"output_tokens": 20}}},
-		event{"message_stop", object{"type": "message_stop"}})
+	events = slices.Concat([]any{object{"type": "message_start", "message": message}}, events, []any{
+		object{"type": "message_delta", "delta": object{"stop_reason": reason, "stop_sequence": nil}, "usage": object{"output_tokens": 20}},
+		object{"type": "message_stop"},
+	})
+	writeEvents(w, events...)
 }
 
 // readResponses reads a request for OpenAI's responses.
@@ -426,29 +430,37 @@ func readResponses(body []byte) (items []item, tools []tool) {
 	return items, tools
 }
 
+// answerResponses answers with the items that [answerMessages] has as blocks.
 func answerResponses(w http.ResponseWriter, q *request, s step) {
-	out := object{
-		"type": "message", "id": nextID("m"), "role": "assistant", "status": "completed",
-		"content": []any{object{"type": "output_text", "text": cmp.Or(s.text, "done"), "annotations": []any{}}},
+	id := nextID("r")
+	var items []any
+	events := []any{object{"type": "response.created", "response": object{"id": id}}}
+	add := func(item object) {
+		n := len(items)
+		items = append(items, item)
+		events = append(events, object{"type": "response.output_item.added", "output_index": n, "item": item},
+			object{"type": "response.output_item.done", "output_index": n, "item": item})
+	}
+	if s.text != "" || s.tool == "" && s.code == "" {
+		add(object{
+			"type": "message", "id": nextID("m"), "role": "assistant", "status": "completed",
+			"content": []any{object{"type": "output_text", "text": cmp.Or(s.text, "done"), "annotations": []any{}}},
+		})
 	}
 	switch {
 	case s.code != "":
-		out = object{"type": "custom_tool_call", "id": nextID("ctc"), "call_id": nextID("call"), "name": "exec", "input": s.code, "status": "completed"}
+		add(object{"type": "custom_tool_call", "id": nextID("ctc"), "call_id": nextID("call"), "name": "exec", "input": s.code, "status": "completed"})
 	case s.tool != "":
 		t := q.findTool(s.tool)
-		out = object{"type": "function_call", "id": nextID("fc"), "call_id": nextID("call"), "name": t.name, "arguments": s.makeInput(q), "status": "completed"}
+		call := object{"type": "function_call", "id": nextID("fc"), "call_id": nextID("call"), "name": t.name, "arguments": s.makeInput(q), "status": "completed"}
 		if t.namespace != "" {
-			out["namespace"] = t.namespace
+			call["namespace"] = t.namespace
 		}
+		add(call)
 	}
-	id := nextID("r")
 	usage := object{
 		"input_tokens": 1000, "input_tokens_details": object{"cached_tokens": 0},
 		"output_tokens": 20, "output_tokens_details": object{"reasoning_tokens": 0}, "total_tokens": 1020,
 	}
-	writeEvents(w,
-		event{"response.created", object{"type": "response.created", "response": object{"id": id}}},
-		event{"response.output_item.added", object{"type": "response.output_item.added", "output_index": 0, "item": out}},
-		event{"response.output_item.done", object{"type": "response.output_item.done", "output_index": 0, "item": out}},
-		event{"response.completed", object{"type": "response.completed", "response": object{"id": id, "output": []any{out}, "usage": usage}}})
+	writeEvents(w, append(events, object{"type": "response.completed", "response": object{"id": id, "output": items, "usage": usage}})...)
 }
