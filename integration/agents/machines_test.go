@@ -15,13 +15,20 @@ import (
 // newMachines returns two machines whose daemons trust each other: a desk and a laptop.
 func newMachines(t *testing.T) (desk, laptop *live.Machine) {
 	t.Helper()
-	desk, laptop = live.NewMachine(t, "desk"), live.NewMachine(t, "laptop")
+	desk = live.NewMachine(t, "desk")
 	desk.StartDaemon()
-	laptop.StartDaemon()
-	desk.Trust(laptop, laptop.Addr)
-	laptop.Trust(desk, desk.Addr)
-	until(t, "the daemons are connected", func() bool { return desk.FindPeer(laptop.ID).State == client.PeerConnected })
-	return desk, laptop
+	return desk, newPeer(t, desk, "laptop")
+}
+
+// newPeer returns another machine, whose daemon and that of m trust each other.
+func newPeer(t *testing.T, m *live.Machine, name string) *live.Machine {
+	t.Helper()
+	peer := live.NewMachine(t, name)
+	peer.StartDaemon()
+	m.Trust(peer, peer.Addr)
+	peer.Trust(m, m.Addr)
+	until(t, "the daemons are connected", func() bool { return m.FindPeer(peer.ID).State == client.PeerConnected })
+	return peer
 }
 
 // serverCommand is the MCP server that the agent programs on a machine start.
