@@ -239,41 +239,77 @@ func TestDaemonsAreRestarted(t *testing.T) {
 	p.model.awaitRequest("result", s.text)
 }
 
-// A session is woken by the result of work that it gave away, when its own turn is long over.
+// A session is woken by the result of work that it gave away, when its own turn is long over, if
+// its owner said that answers wake it, and by nothing else.
 func TestWokenByTheResult(t *testing.T) {
-	t.Parallel()
-	desk, laptop := newMachines(t)
-	if _, err := desk.Client.SetWakeAnswers(await.NewContext(t), client.WakeAnswersParams{On: true}); err != nil {
-		t.Fatal(err)
+	task := map[string]any{"to": "laptop/worker", "task": "count"}
+	for name, c := range map[string]struct {
+		steps []step
+		start func(*person, *live.Machine) (say func(string))
+	}{
+		"claude": {
+			[]step{load("acp_delegate"), call("mcp__acp__acp_delegate", task)},
+			func(p *person, m *live.Machine) func(string) { return p.startClaude(serverCommand(m)).say },
+		},
+		"codex": {
+			[]step{call("acp_delegate", task)},
+			func(p *person, m *live.Machine) func(string) {
+				p.configureCodex(serverCommand(m))
+				c := p.startCodex()
+				c.awaitScreen("done")
+				return c.say
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			desk, laptop := newMachines(t)
+			if _, err := desk.Client.SetWakeAnswers(await.NewContext(t), client.WakeAnswersParams{On: true}); err != nil {
+				t.Fatal(err)
+			}
+			worker, taken := attachWorker(t, laptop)
+			p := newPerson(t, reading(), rule{"hand it over", append(c.steps, say("handed over"))})
+			session := c.start(p, desk)
+			awaitSession(desk, name)
+			session("hand it over")
+			ref := receive(t, "the work", taken)
+			p.model.awaitRequest("result", ref.String()) // the turn's last request
+			notify(laptop, "desk/"+name).expectReceipt(t, client.Held)
+			if _, err := worker.SendResult(await.NewContext(t), client.ResultParams{
+				Ref: ref, Payload: kinds.EncodePayload(&kinds.Result{Status: "completed", Outcome: "counted to seven"}),
+			}); err != nil {
+				t.Fatal(err)
+			}
+			p.model.awaitRequest("user", "1 message from laptop waits")
+			p.model.awaitRequest("result", "counted to seven")
+			if n := findAgent(desk, name).Woken.Hour; n != 1 {
+				t.Errorf("%d turns were woken", n)
+			}
+		})
 	}
-	worker := &client.Client{Socket: laptop.SocketPath()}
-	defer worker.Close()
-	taken := make(chan wire.MessageID, 1)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
+}
+
+// attachWorker attaches an agent that takes work on a machine, and returns what it is given.
+func attachWorker(t *testing.T, m *live.Machine) (worker *client.Client, taken <-chan wire.MessageID) {
+	t.Helper()
+	worker = &client.Client{Socket: m.SocketPath()}
+	given := make(chan wire.MessageID, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
 	go func() {
-		ended <- worker.Attach(ctx, client.AttachParams{Name: "worker"}, client.Handler{Delegate: func(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
-			taken <- in.ID
+		defer close(ended)
+		worker.Attach(ctx, client.AttachParams{Name: "worker"}, client.Handler{Delegate: func(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
+			given <- in.ID
 			return nil, nil
 		}})
 	}()
-	p := newPerson(t, reading(), rule{"hand it over", []step{load("acp_delegate"), call("mcp__acp__acp_delegate", map[string]any{"to": "laptop/worker", "task": "count"})}})
-	c := p.startClaude(serverCommand(desk))
-	awaitSession(desk, "claude")
-	awaitSession(laptop, "worker")
-	c.say("hand it over")
-	task := receive(t, "the work", taken)
-	c.awaitTurns(2)
-	if _, err := worker.SendResult(await.NewContext(t), client.ResultParams{
-		Ref: task, Payload: kinds.EncodePayload(&kinds.Result{Status: "completed", Outcome: "counted to seven"}),
-	}); err != nil {
-		t.Fatal(err)
-	}
-	p.model.awaitRequest("user", "1 message from laptop waits")
-	p.model.awaitRequest("result", "counted to seven")
-	c.awaitTurns(3)
-	stop()
-	<-ended
+	t.Cleanup(func() {
+		stop()
+		<-ended
+		worker.Close()
+	})
+	awaitSession(m, "worker")
+	return worker, given
 }
 
 // Two sessions whose models answer each other for ever, and never say what about, are stopped.
