@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -62,6 +63,9 @@ func findPrograms() error {
 			return fmt.Errorf("%s is missing: run make agents, which installs it: %w", name, err)
 		}
 		programs[name] = path
+	}
+	if _, err := exec.LookPath("rg"); err != nil {
+		return fmt.Errorf("rg is missing, without which OpenCode looks for no files: install ripgrep: %w", err)
 	}
 	return nil
 }

@@ -40,6 +40,7 @@ type rule struct {
 // step is one answer of the model: a text, a tool call, or a call with a text before it.
 type step struct {
 	tool  string // a name that the tool's ends with
+	more  []step // calls that are made together with this one
 	input func(*request) map[string]any
 	text  string
 	bare  bool            // also if no tools are offered
@@ -177,10 +178,14 @@ func (m *model) choose(r *request) step {
 			calls++
 		}
 	}
-	if at < 0 || calls >= len(chosen.steps) || len(r.tools) == 0 && !chosen.steps[calls].bare {
+	next := 0
+	for ; next < len(chosen.steps) && calls > 0; next++ {
+		calls -= 1 + len(chosen.steps[next].more)
+	}
+	if at < 0 || next == len(chosen.steps) || len(r.tools) == 0 && !chosen.steps[next].bare {
 		return say("done")
 	}
-	s := chosen.steps[calls]
+	s := chosen.steps[next]
 	if s.echo {
 		s.text = "tools said:"
 		for _, it := range r.items {
@@ -360,7 +365,10 @@ func answerMessages(w http.ResponseWriter, q *request, s step) {
 		text := cmp.Or(s.text, "done")
 		add(object{"type": "text", "text": text}, object{"type": "text", "text": ""}, object{"type": "text_delta", "text": text})
 	}
-	if s.tool != "" {
+	for _, s := range append([]step{s}, s.more...) {
+		if s.tool == "" {
+			continue
+		}
 		input, id, name := s.makeInput(q), nextID("toolu"), q.findTool(s.tool).name
 		reason = "tool_use"
 		add(object{"type": "tool_use", "id": id, "name": name, "input": jsontext.Value(input)},
@@ -430,7 +438,7 @@ func readResponses(body []byte) (items []item, tools []tool) {
 	return items, tools
 }
 
-// answerResponses answers with the items that [answerMessages] has as blocks.
+// answerResponses answers with the items that [answerMessages] has as blocks, with one call at most.
 func answerResponses(w http.ResponseWriter, q *request, s step) {
 	id := nextID("r")
 	var items []any
