@@ -166,6 +166,7 @@ var leaving = map[string][]string{"claude": {"bash"}, "codex": {"bash"}, "openco
 // that the program has, learns neither what they hold nor their names, and of its own folder what
 // the tools allow.
 func TestHeadlessCanaries(t *testing.T) {
+	t.Parallel()
 	for _, program := range []string{"claude", "codex", "opencode"} {
 		for _, c := range []struct{ tools, confinement string }{
 			{"none", "bubblewrap"}, {"read", "bubblewrap"}, {"work", "bubblewrap"}, {"work", "landlock"}, {"none", "none"},

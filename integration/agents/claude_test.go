@@ -4,6 +4,8 @@ package agents
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -256,15 +258,23 @@ func TestClaudeAnswersByItself(t *testing.T) {
 	})
 }
 
+// startClaudeInATerminal starts a session in a terminal, with a child that the test can ask.
+func (p *person) startClaudeInATerminal(flags ...string) (*program, *child) {
+	p.t.Helper()
+	sockets := live.MakeTempDir(p.t)
+	p.write(".claude.json", `{"hasCompletedOnboarding":true,"theme":"dark","customApiKeyResponses":{"approved":["sk-ant-dummy"],"rejected":[]},"projects":{"`+p.dir+`":{"hasTrustDialogAccepted":true,"hasCompletedProjectOnboarding":true}}}`)
+	argv := append([]string{programs["claude"]}, p.configureClaude(childCommand(p.t, sockets))...)
+	c := p.startInTerminal(p.claudeEnvironment(), append(argv, flags...)...)
+	child := awaitChild(p.t, sockets)
+	child.mustFind("claude", "2.1.330")
+	return c, child
+}
+
 // A session in a terminal is woken while its user types.
 func TestClaudeInATerminal(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t, rule{"waits, id", []step{call("acp_inbox", nil)}})
-	sockets := live.MakeTempDir(t)
-	p.write(".claude.json", `{"hasCompletedOnboarding":true,"theme":"dark","customApiKeyResponses":{"approved":["sk-ant-dummy"],"rejected":[]},"projects":{"`+p.dir+`":{"hasTrustDialogAccepted":true,"hasCompletedProjectOnboarding":true}}}`)
-	c := p.startInTerminal(p.claudeEnvironment(), append([]string{programs["claude"]}, p.configureClaude(childCommand(t, sockets))...)...)
-	child := awaitChild(t, sockets)
-	child.mustFind("claude", "2.1.330")
+	c, child := p.startClaudeInATerminal()
 	c.press("a half-typed dra")
 	post := newPost()
 	if r := child.post(post); r.Err != "" {
@@ -277,4 +287,39 @@ func TestClaudeInATerminal(t *testing.T) {
 	time.Sleep(100 * time.Millisecond) // a return that comes with text is pasted
 	c.press("\r")
 	p.model.awaitRequest("user", "a half-typed draft")
+}
+
+// What the user is asked in the terminal stays the user's to answer: a wake waits behind it, and
+// answers nothing.
+func TestClaudeApprovalStaysTheUsers(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t)
+	file := filepath.Join(p.home, "made")
+	isMade := func() bool {
+		_, err := os.Stat(file)
+		return err == nil
+	}
+	p.model.on("make it", call("Bash", map[string]any{"command": "touch " + file, "description": "to have it made"}))
+	p.model.on("waits, id", call("acp_inbox", nil))
+	c, child := p.startClaudeInATerminal("--permission-mode", "default")
+	c.press("make it")
+	time.Sleep(300 * time.Millisecond) // a return that comes with text is pasted
+	c.press("\r")
+	c.awaitScreen("Do you want to proceed")
+	post := newPost()
+	posted := goPost(child, post)
+	select {
+	case r := <-posted:
+		t.Fatalf("posted while the user is asked: %+v", r)
+	case <-time.After(2 * time.Second):
+	}
+	if isMade() || p.model.find("user", post.Pointer) != nil {
+		t.Error("somebody has answered for the user")
+	}
+	c.press("1")
+	until(t, "it is made", isMade)
+	if r := receive(t, "the post", posted); r.Err != "" {
+		t.Fatalf("post: %+v", r)
+	}
+	p.model.awaitRequest("result", inboxText)
 }

@@ -99,6 +99,7 @@ func expectNothingGained(t *testing.T, m *live.Machine) {
 // Claude Code but for its hooks and its server, which claude -p starts unasked. OpenCode obeys the
 // repository, unless it is told not to.
 func TestSetupInAClone(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"claude", "codex", "opencode"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

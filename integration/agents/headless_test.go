@@ -228,19 +228,19 @@ func TestHeadlessEnds(t *testing.T) {
 			p.model.on("never-answer", step{text: "late", bare: true, pause: never})
 			s := p.serve(desk, laptop, program)
 			id := strings.TrimSpace(laptop.MustOutput("delegate", "desk/"+s.name, "never-answer"))
-			await.Until(t, "the model is asked", func() bool { return len(p.model.list()) > 0 })
+			until(t, "the model is asked", func() bool { return len(p.model.list()) > 0 })
 			if len(processesIn(t, p.home)) == 0 {
 				t.Error("nothing runs")
 			}
 			laptop.MustOutput("cancel", id)
-			await.Until(t, "the program has ended", func() bool { return len(processesIn(t, p.home)) == 0 })
+			until(t, "the program has ended", func() bool { return len(processesIn(t, p.home)) == 0 })
 			p.model.server.Close()
 			if program != "opencode" {
 				laptop.RunAcpctl(7, "query", "desk/"+s.name, "anybody there?", "--deadline", "60s")
 			} else { // it tries again for a minute, and cannot be told not to
 				laptop.RunAcpctl(3, "query", "desk/"+s.name, "anybody there?", "--deadline", "8s")
 			}
-			await.Until(t, "the program has ended", func() bool { return len(processesIn(t, p.home)) == 0 })
+			until(t, "the program has ended", func() bool { return len(processesIn(t, p.home)) == 0 })
 			s.Stop()
 		})
 	}

@@ -57,6 +57,7 @@ var certain = map[instant]stage{
 // heard was handed has been read, and any other lies in the inbox. Who asked it hears at once that
 // nobody is there.
 func TestSessionIsKilled(t *testing.T) {
+	t.Parallel()
 	for name, kill := range map[string]func(*testing.T, *killed) stage{"notice": killWithNotice, "query": killWithQuery} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -76,6 +76,7 @@ const emptyInbox = "Nothing waits."
 // acpctl setup connects each program: it lists the server, its model may use what was allowed, and
 // is refused what was not. Undone, the user's file is what it was.
 func TestSetup(t *testing.T) {
+	t.Parallel()
 	for name, c := range setupCases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

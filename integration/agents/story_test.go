@@ -56,6 +56,11 @@ func query(from *live.Machine, to string) sent {
 	from.T.Helper()
 	s := sent{id: wire.NewMessageID()}
 	s.text = "question-" + s.id.String()
+	return repeat(from, to, s)
+}
+
+// repeat sends a query again.
+func repeat(from *live.Machine, to string, s sent) sent {
 	answer := make(chan answered, 1)
 	s.answer = answer
 	go func() {
@@ -165,7 +170,8 @@ func TestNobodyWakesWithoutTheOwnersWord(t *testing.T) {
 	p.model.awaitRequest("result", s.text)
 }
 
-// A notice for a busy session is held, and wakes the session when its turn has ended.
+// A notice for a busy session is held, and wakes the session when its turn has ended, and not
+// between two tools of the turn.
 func TestNoticeForABusySession(t *testing.T) {
 	t.Parallel()
 	desk, laptop := newMachines(t)
@@ -174,17 +180,20 @@ func TestNoticeForABusySession(t *testing.T) {
 	c := p.startClaude(serverCommand(laptop))
 	awaitSession(laptop, "claude")
 	end := make(chan struct{})
-	p.model.on("work hard", step{text: "worked", pause: end})
+	peers := call("acp_peers", map[string]any{})
+	peers.pause = end
+	p.model.on("work hard", peers, peers, say("worked"))
 	c.say("work hard")
 	p.model.awaitRequest("user", "work hard")
 	s := notify(desk, "laptop/claude")
 	s.expectReceipt(t, client.Held)
-	if p.model.find("user", "1 message from desk waits") != nil {
-		t.Error("it is woken in the middle of a turn")
-	}
 	close(end)
-	p.model.awaitRequest("user", "1 message from desk waits")
 	p.model.awaitRequest("result", s.text)
+	for _, r := range p.model.list() {
+		if strings.Contains(r.body, "1 message from desk waits") && !r.has("assistant", "worked") {
+			t.Error("it is woken in the middle of a turn")
+		}
+	}
 	until(t, "the inbox is empty", func() bool { return !s.isInInbox(laptop) })
 }
 
@@ -239,9 +248,49 @@ func TestDaemonsAreRestarted(t *testing.T) {
 	p.model.awaitRequest("result", s.text)
 }
 
+// The daemon of either side is started anew while a session answers a question. Who asked hears at
+// once that it is not known whether the question arrived, and gets the answer by repeating it under
+// its id.
+func TestDaemonsAreRestartedInAQuery(t *testing.T) {
+	t.Parallel()
+	for _, restarted := range []string{"desk", "laptop"} {
+		t.Run(restarted, func(t *testing.T) {
+			t.Parallel()
+			desk, laptop := newMachines(t)
+			allowWake(laptop, desk, false)
+			end := make(chan struct{})
+			late := reply("it is forty-two")
+			late.pause = end
+			worker := newPerson(t, rule{"Call acp_inbox.", []step{call("acp_inbox", map[string]any{}), late}})
+			worker.configureCodex(serverCommand(laptop))
+			worker.startCodex().awaitScreen("done")
+			awaitSession(laptop, "codex")
+			s := query(desk, "laptop")
+			worker.model.awaitRequest("result", s.text)
+			m := map[string]*live.Machine{"desk": desk, "laptop": laptop}[restarted]
+			m.KillDaemon()
+			if end := receive(t, "an answer", s.answer); end.err == nil {
+				t.Fatalf("an answer of nobody: %s", end.text)
+			} else {
+				t.Logf("who asked hears: %v", end.err)
+			}
+			m.StartDaemon()
+			awaitSession(laptop, "codex")
+			until(t, "the daemons are connected", func() bool { return desk.FindPeer(laptop.ID).State == client.PeerConnected })
+			again := repeat(desk, "laptop", s)
+			until(t, "the question is there again", func() bool { a := findAgent(laptop, "codex"); return a != nil && a.Active == 1 })
+			close(end)
+			if end := receive(t, "an answer", again.answer); end.err != nil || !strings.Contains(end.text, "forty-two") {
+				t.Errorf("repeated: %s, %v", end.text, end.err)
+			}
+		})
+	}
+}
+
 // A session is woken by the result of work that it gave away, when its own turn is long over, if
 // its owner said that answers wake it, and by nothing else.
 func TestWokenByTheResult(t *testing.T) {
+	t.Parallel()
 	task := map[string]any{"to": "laptop/worker", "task": "count"}
 	for name, c := range map[string]struct {
 		steps []step
