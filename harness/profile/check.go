@@ -107,6 +107,11 @@ func (p *Profile) checkFiles() error {
 			return fmt.Errorf("read: %w", err)
 		}
 	}
+	for _, name := range p.Forbid {
+		if name == "." || !filepath.IsLocal(name) || filepath.Clean(name) != name {
+			return fmt.Errorf("forbid: %q: use a path below the folder, like .opencode", name)
+		}
+	}
 	if p.Dir != "" {
 		if err := checkUserPath(p.Dir); err != nil {
 			return fmt.Errorf("dir: %w", err)

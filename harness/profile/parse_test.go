@@ -21,7 +21,7 @@ func TestErrorsOfAFile(t *testing.T) {
 		"program: x\n\targs: [a]":                  `x.yaml:2: no valid YAML: found a tab character that violates indentation: check quotes, colons and indentation here and in the next lines`,
 		good + "arg: [a]":                          `x.yaml:3: unknown key "arg": did you mean "args"?`,
 		good + "limits:\n  tokns: 5":               `x.yaml:4: unknown key "limits.tokns": did you mean "limits.tokens"?`,
-		good + "name: y":                           `x.yaml:3: unknown key "name": valid here: about, program, args, env, pass, credentials, files, read, dir, tools, acp, schema, output, limits`,
+		good + "name: y":                           `x.yaml:3: unknown key "name": valid here: about, program, args, env, pass, credentials, files, read, dir, forbid, tools, acp, schema, output, limits`,
 		good + "limits: {timeout: 10}":             `x.yaml:3: "limits.timeout" must be a time, not "10": write it with its unit, like 500ms, 30s or 24h`,
 		good + "limits: {output: 16MiB}":           `x.yaml:3: "limits.output" must be a whole number, not "16MiB": write digits only`,
 		good + "limits: {output: 30s}":             `x.yaml:3: "limits.output" must be a whole number, not "30s": write digits only`,

@@ -44,6 +44,7 @@ type Profile struct {
 	Files       map[string]string `yaml:"files"`       // made in the run's home, by their path there
 	Read        []string          `yaml:"read"`        // more files and folders that the run may read
 	Dir         string            `yaml:"dir"`         // the folder that the run works in; "": an empty one of its own
+	Forbid      []string          `yaml:"forbid"`      // names that the folder may not have, for the program would obey them
 	Tools       Tools             `yaml:"tools"`       // "": read with a dir, else none
 	ACP         bool              `yaml:"acp"`         // the run may speak to the daemon as the agent that it runs for
 	Schema      string            `yaml:"schema"`      // JSON schema of the answer; "": text

@@ -183,6 +183,10 @@ func (r *Runner) start(ctx context.Context, c *conversation, q Request) (read *r
 		Stdin: []byte(q.Prompt), Confinement: r.Confinement, Stdout: read, MaxOutput: r.Profile.Limits.Output,
 		Read: slices.Clone(r.Program.Files), Write: []string{c.home(), c.temp(), c.dir()}, Dir: c.dir(),
 	}
+	if err := r.Profile.CheckFolder(r.Dir); err != nil {
+		r.log("%v", err)
+		return read, exit, errNotRun
+	}
 	if r.Dir != "" {
 		v.dir, spec.Dir = r.Dir, r.Dir
 		if r.offered() == ToolsWork {
@@ -338,6 +342,35 @@ func CheckDir(dir string, private ...string) (string, error) {
 		}
 	}
 	return dir, nil
+}
+
+// CheckFolder returns an error if a folder, or one above it in the same repository, has what the
+// profile forbids.
+func (p *Profile) CheckFolder(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		for _, name := range p.Forbid {
+			if _, err := os.Lstat(filepath.Join(at, name)); !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("dir: %s has %s, which %s obeys and may run as a program: take it away, or name a copy without it", at, name, p.Program)
+			}
+		}
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil || !isInRepository(at) {
+			return nil
+		}
+	}
+}
+
+// isInRepository reports whether a folder above this one is that of a repository.
+func isInRepository(dir string) bool {
+	for dir != "/" {
+		dir = filepath.Dir(dir)
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // CheckPaths returns an error if the profile shows a run one of the private folders.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -434,6 +435,61 @@ func TestCheckDir(t *testing.T) {
 	}
 	if got, err := CheckDir("", state); err != nil || got != "" {
 		t.Error(got, err)
+	}
+}
+
+// A folder that has what the program would obey is refused, also if it has got it since the last
+// run, and also if the repository has it in which the folder lies. What lies above that is the
+// user's.
+func TestCheckFolder(t *testing.T) {
+	r, b := newRunner(t, run.None, "forbid: [.agent, agent.json]")
+	home := realDir(t)
+	r.Dir = filepath.Join(home, "repository", "parser", "src")
+	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	isRefused := func() bool {
+		_, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
+		if (err != nil) != (r.Profile.CheckFolder(r.Dir) != nil) {
+			t.Errorf("a run: %v", err)
+		}
+		if err != nil {
+			wantCode(t, err, kinds.Internal, home)
+		}
+		return err != nil
+	}
+	for _, c := range []struct {
+		path      string
+		isRefused bool
+	}{
+		{"agent.json", false}, {"repository/.agent/plugin", false}, {"repository/parser/agent.json", false}, // there is no repository yet
+		{"repository/.git", true}, {"repository/parser/.git", true}, {"repository/parser/src/.agent", true},
+	} {
+		if err := os.MkdirAll(filepath.Join(home, c.path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if got := isRefused(); got != c.isRefused {
+			t.Errorf("with %s it is refused: %t", c.path, got)
+		}
+	}
+	for _, path := range []string{"repository/parser/src/.agent", "repository/parser/agent.json"} {
+		if err := os.Remove(filepath.Join(home, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if isRefused() { // by what lies above the repository of parser
+		t.Error("it is refused for what is not the repository's")
+	}
+	if err := os.Symlink("/nowhere", filepath.Join(r.Dir, "agent.json")); err != nil {
+		t.Fatal(err)
+	}
+	if !isRefused() || !b.settled[len(b.settled)-1].NotBegun {
+		t.Errorf("a link, or a cost of what did not begin: %+v", b.settled)
+	}
+	for _, name := range []string{"", ".", "..", "/etc", "a/../b"} {
+		if _, err := Parse("p", "p.yaml", []byte("program: sh\nforbid: ["+strconv.Quote(name)+"]\noutput: {format: json, rules: [{done: true, text: x}]}\n")); err == nil {
+			t.Errorf("forbid: %q", name)
+		}
 	}
 }
 

@@ -193,9 +193,30 @@ func TestHeadlessIgnoresTheFolder(t *testing.T) {
 				t.Errorf("the profile is that of the folder:\n%s", text)
 			}
 			p.model.on("just-say-it", step{text: "said", bare: true})
+			if program == "opencode" { // it runs the plugin some seconds after its start, whatever it is told
+				env := append(p.environment(), "ANTHROPIC_API_KEY=dummy")
+				env[0] += ":" + filepath.Dir(programs[program])
+				for _, name := range []string{".opencode", "opencode.json"} {
+					refused := live.StartProcess(t, env, live.ProgramPath(t, "acpctl"), "--home", desk.Home, "serve", "--profile", program, "--dir", p.dir)
+					if said := refused.AwaitFailure(2); !strings.Contains(said, p.dir+" has "+name+", which opencode obeys") {
+						t.Errorf("a folder with %s: %s", name, said)
+					}
+					if err := os.RemoveAll(filepath.Join(p.dir, name)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
 			s := p.serve(desk, laptop, program, "--dir", p.dir, "--tools", "work")
 			if got := s.ask("just-say-it"); strings.TrimSpace(got) != "said" {
 				t.Errorf("%q", got)
+			}
+			if program == "opencode" {
+				p.write("work/.opencode/plugin/planted.js", "")
+				asked := len(p.model.list())
+				laptop.RunAcpctl(7, "query", "desk/"+s.name, "just-say-it", "--deadline", "60s")
+				if len(p.model.list()) != asked {
+					t.Error("it runs in a folder that has got a plugin")
+				}
 			}
 			for _, r := range p.model.list() {
 				if strings.Contains(r.body, planted) {

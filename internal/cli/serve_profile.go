@@ -169,6 +169,9 @@ func (s *server) newRunner(ctx context.Context, p *profile.Profile, state string
 	if r.Dir, err = profile.CheckDir(cmp.Or(o.dir, p.Dir), private...); err != nil {
 		return nil, frame.UsageErrorf("--%v", err)
 	}
+	if err := p.CheckFolder(r.Dir); err != nil {
+		return nil, frame.UsageErrorf("--%v", err)
+	}
 	if err := p.CheckPaths(private...); err != nil {
 		return nil, frame.UsageErrorf("--profile: %v", err)
 	}
