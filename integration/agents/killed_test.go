@@ -42,7 +42,7 @@ type instant struct {
 // after its answer. Most of the time before is that in which the session says that it is idle.
 var instants = []instant{
 	{arrived, 0, false}, {arrived, 100 * time.Millisecond, false}, {arrived, 400 * time.Millisecond, false},
-	{pointed, 0, true}, {pointed, 10 * time.Millisecond, false}, {pointed, 40 * time.Millisecond, false},
+	{pointed, 0, true}, {pointed, 600 * time.Millisecond, true}, {pointed, 20 * time.Millisecond, false},
 	{read, 0, true}, {read, 10 * time.Millisecond, false}, {read, 40 * time.Millisecond, false},
 	{done, 0, true},
 }
@@ -50,7 +50,8 @@ var instants = []instant{
 // certain is how far a session comes with its message that is killed at one of these instants,
 // on the fastest and on the slowest machine.
 var certain = map[instant]stage{
-	{arrived, 0, false}: arrived, {pointed, 0, true}: arrived, {read, 0, true}: read, {done, 0, true}: done,
+	{arrived, 0, false}: arrived, {pointed, 0, true}: arrived, {pointed, 600 * time.Millisecond, true}: arrived,
+	{read, 0, true}: read, {done, 0, true}: done,
 }
 
 // A session that is killed at any of 20 instants takes nothing with it: a notice that its sender
@@ -165,6 +166,7 @@ func killWithQuery(t *testing.T, k *killed) stage {
 	end := receive(t, "an answer", s.answer)
 	at := receive(t, "the end of the session", k.at)
 	isRead := k.model.find("result", s.text) != nil
+	t.Logf("who asked hears %s after the end: %v", end.at.Sub(at).Round(time.Millisecond), end.err)
 	e, _ := errors.AsType[*kinds.Error](end.err)
 	switch {
 	case end.err == nil && strings.Contains(end.text, "forty-two") && isRead:
