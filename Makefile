@@ -73,7 +73,7 @@ interop: ## against the OACP reference tool, the OpenIntent SDK, MCP's Inspector
 
 agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode, and a model that does as told; installs them in AGENTS (npm; root, or user namespaces)
 	./integration/agents/install.sh '$(AGENTS)'
-	ACPD_AGENTS='$(AGENTS)' $(GO) test -tags agents -count=1 -timeout 15m -parallel 4 -v ./integration/agents
+	ACPD_AGENTS='$(AGENTS)' $(GO) test -tags agents -count=1 -timeout 15m -parallel 3 -v ./integration/agents
 
 bench: build ## latency, throughput, CPU and memory against the floor
 	cd bench && $(GO) run . $(BENCHFLAGS)
