@@ -1,11 +1,14 @@
 package harness
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/acpd/acpd/integration/await"
 )
 
 // A port is the program's only if nobody else listens where 127.0.0.1 leads.
@@ -63,6 +66,10 @@ func TestALongCommandLine(t *testing.T) {
 		}
 		defer cmd.Wait()
 		defer cmd.Process.Kill()
+		await.Until(t, "the program has its command line", func() bool { // Start returns a moment earlier
+			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
+			return err == nil && len(line) > 0
+		})
 		want := n + 1
 		if n == maxCommandLine {
 			want = 0
