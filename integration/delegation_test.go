@@ -140,8 +140,8 @@ func TestAcceptedDelegationSurvivesBothDaemons(t *testing.T) {
 	if got := laptop.MustOutput("wait", id); got != "tidy\n" {
 		t.Errorf("after another restart wait says %q", got)
 	}
-	if got := laptop.MustOutput("inbox"); strings.Count(got, id) != 1 {
-		t.Errorf("the result is not in the inbox once: %s", got)
+	if got := laptop.MustOutput("inbox"); strings.Contains(got, id) {
+		t.Errorf("the result that wait has printed is in the inbox again: %s", got)
 	}
 }
 
