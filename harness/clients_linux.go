@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,41 +14,59 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// countClients counts the connections of a server through its unix socket at path that come
-// from processes which the server has not started. What the server has started, such as other
-// sessions' acpctl, is no terminal.
-func countClients(server int, path string) (n int, err error) {
+// findTerminal finds the process that listens on a TCP port of 127.0.0.1 and is connected to a server
+// through its unix socket at path. What the server has started, such as other sessions' acpctl, is
+// no terminal. ended reports whether the process has ended since.
+func findTerminal(server int, path string, port int) (ended func() bool, err error) {
+	none := errors.New("the terminal that has started its thread is not connected to it")
 	accepted, err := listSockets(server)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	before, err := listClients(path, accepted)
-	if err != nil {
-		return 0, err
-	}
-	started, err := listSocketsOfFamily(server)
-	if err != nil {
-		return 0, err
-	}
-	// What came or went in between is not counted: nobody knows whose it was.
-	after, err := listClients(path, accepted)
-	if err != nil {
-		return 0, err
-	}
-	for socket, client := range before {
-		if after[socket] == client && !started[client] {
-			n++
-		}
-	}
-	return n, nil
-}
-
-// listSocketsOfFamily returns the inodes of the sockets that a process and its descendants have
-// open. Processes whose files cannot be read are left out.
-func listSocketsOfFamily(root int) (map[string]bool, error) {
-	names, err := os.ReadDir("/proc")
+	clients, err := listClients(path, accepted)
 	if err != nil {
 		return nil, err
+	}
+	all, started, err := listProcesses(server)
+	if err != nil {
+		return nil, err
+	}
+	for _, pid := range all {
+		open, err := listSockets(pid)
+		if err != nil || started[pid] || !hasAny(open, clients) {
+			continue
+		}
+		if ports, err := listPorts(pid); err != nil || !slices.Contains(ports, port) {
+			continue
+		}
+		p, err := os.FindProcess(pid)
+		if err != nil {
+			return nil, none
+		}
+		// The number may be another process's by now.
+		if again, err := listSockets(pid); err != nil || !hasAny(again, clients) {
+			return nil, none
+		}
+		return func() bool { return errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) }, nil
+	}
+	return nil, none
+}
+
+// hasAny reports whether one of the clients is among open sockets.
+func hasAny(open map[string]bool, clients map[string]string) bool {
+	for _, client := range clients {
+		if open[client] {
+			return true
+		}
+	}
+	return false
+}
+
+// listProcesses returns all processes, and which of them are one or its descendants.
+func listProcesses(root int) (all []int, family map[int]bool, err error) {
+	names, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, nil, err
 	}
 	children := make(map[int][]int)
 	for _, name := range names {
@@ -57,17 +75,17 @@ func listSocketsOfFamily(root int) (map[string]bool, error) {
 			continue
 		}
 		if p, err := readProcess(pid); err == nil {
-			children[p.parent] = append(children[p.parent], pid)
+			all, children[p.parent] = append(all, pid), append(children[p.parent], pid)
 		}
 	}
-	all := make(map[string]bool)
+	family = make(map[int]bool)
 	for next := []int{root}; len(next) > 0; next = next[1:] {
-		if open, err := listSockets(next[0]); err == nil {
-			maps.Copy(all, open)
+		if !family[next[0]] {
+			family[next[0]] = true
+			next = append(next, children[next[0]]...)
 		}
-		next = append(next, children[next[0]]...)
 	}
-	return all, nil
+	return all, family, nil
 }
 
 // What sock_diag(7) says of unix sockets.

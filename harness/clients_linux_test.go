@@ -2,14 +2,15 @@ package harness
 
 import (
 	"bufio"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 )
 
-// What a server has started is no client that counts: a second acpctl is no terminal.
-func TestClientsThatTheServerHasStarted(t *testing.T) {
+// A terminal is connected to the server, listens on the port, and was not started by the server.
+func TestFindTerminal(t *testing.T) {
 	path := filepath.Join(makeSocketDir(t), "s")
 	server := exec.Command(os.Args[0], serverRole, path)
 	stdin, err := server.StdinPipe()
@@ -28,28 +29,36 @@ func TestClientsThatTheServerHasStarted(t *testing.T) {
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "connected\n" {
 		t.Fatalf("the child says %q, %v", line, err)
 	}
-	want := func(n int) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	port := tcp.Addr().(*net.TCPAddr).Port
+	want := func(want bool) {
 		t.Helper()
-		if got, err := countClients(server.Process.Pid, path); err != nil || got != n {
-			t.Errorf("%d clients, %v, want %d", got, err, n)
+		ended, err := findTerminal(server.Process.Pid, path, port)
+		if (err == nil) != want || want && ended() {
+			t.Errorf("found %v, want %v", err, want)
 		}
 	}
-	want(0)
-	for i := range 2 { // terminals
-		conn, err := dialAccepted(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		want(1 + i)
-	}
+	want(false)
 	gone, err := dialAccepted(path) // the server has still its end
 	if err != nil {
 		t.Fatal(err)
 	}
 	gone.Close()
-	want(2)
-	if got, err := countClients(server.Process.Pid, path+"x"); err != nil || got != 0 {
-		t.Errorf("at another path: %d clients, %v", got, err)
+	want(false)
+	conn, err := dialAccepted(path) // this process is a terminal
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	want(true)
+	if _, err := findTerminal(server.Process.Pid, path+"x", port); err == nil {
+		t.Error("found at another path")
+	}
+	if _, err := findTerminal(server.Process.Pid, path, port+1); err == nil {
+		t.Error("found with another port")
 	}
 }

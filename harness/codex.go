@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/internal/pace"
 )
 
 // maxLoadedThreads bounds how many threads of the app-server are looked at for ours.
@@ -28,6 +30,8 @@ type codex struct {
 	dir       string // the working directory of this process, which is that of the thread
 	processes *processes
 	posts     gate
+	loads     codexLoads
+	changed   pace.Signal // the thread has become known
 
 	mu      sync.Mutex // guards what follows
 	version string     // as the app-server said at the latest connection
@@ -39,7 +43,7 @@ func findCodex(ctx context.Context, env *Environment, ps *processes) (Session, e
 	fail := func(saw string) (Session, error) {
 		return nil, &Error{Harness: codexName, Version: env.Version, Err: ErrUnsupported, Saw: saw}
 	}
-	c := &codex{lifetime: newLifetime(), dir: env.Dir, processes: ps, posts: newGate()}
+	c := &codex{lifetime: newLifetime(), dir: env.Dir, processes: ps, posts: newGate(), loads: newCodexLoads(), changed: pace.NewSignal()}
 	var err error
 	if c.socket, err = findCodexSocket(env, ps); err != nil {
 		return fail(err.Error())
@@ -101,9 +105,13 @@ func explainNoSocket(env *Environment, home string) error {
 
 // Harness returns the name and version of Codex.
 func (c *codex) Harness() (name, version string) {
+	return codexName, c.readVersion()
+}
+
+func (c *codex) readVersion() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return codexName, c.version
+	return c.version
 }
 
 // NoteCall learns the thread, which Codex names in each tool call.
@@ -112,7 +120,15 @@ func (c *codex) NoteCall(meta map[string]any) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.thread = thread
+		c.changed.Set() // also where it was known: a call shows that the thread is in use
 	}
+}
+
+// knownThread returns the thread that the latest tool call named, empty before the first.
+func (c *codex) knownThread() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.thread
 }
 
 // Close ends the posts that are under way.
@@ -193,42 +209,74 @@ type codexThread struct {
 	Ephemeral bool        `json:"ephemeral"`
 	Status    codexStatus `json:"status"`
 	Dir       string      `json:"cwd"`
+	Parent    string      `json:"parentThreadId"` // of a thread that another one has started
 }
 
-// findThread returns the thread that this process belongs to: the one that the latest tool
-// call named, before the first the only one in this directory.
+// findThread returns the thread that this process belongs to: the one that a tool call has named.
+// Before the first it has one called. If Codex does not do that, it is the only one in this directory.
 func (c *codex) findThread(ctx context.Context, conn *codexConn) (string, error) {
-	c.mu.Lock()
-	thread := c.thread
-	c.mu.Unlock()
-	if thread != "" {
+	if thread := c.knownThread(); thread != "" {
 		return thread, nil
 	}
+	loaded, err := c.listLoaded(ctx, conn)
+	if err != nil {
+		return "", err
+	}
+	var here []string
+	for _, id := range loaded {
+		t, err := c.readThread(ctx, conn, id)
+		if err != nil {
+			return "", err
+		}
+		if t.Ephemeral || t.Dir != c.dir {
+			continue
+		}
+		here = append(here, id)
+		if err := c.haveCalled(ctx, conn, id); err != nil {
+			return "", err
+		}
+		if thread := c.knownThread(); thread != "" {
+			return thread, nil
+		}
+	}
+	switch len(here) {
+	case 0:
+		return "", c.fail(ErrNoThread, errors.New("it has no thread in this directory"))
+	case 1:
+		return here[0], nil
+	}
+	return "", c.fail(ErrNoThread, errors.New("it has several threads in this directory"))
+}
+
+// The MCP server of a thread that acpctl setup has connected, and a tool that it does not have.
+const (
+	ownServer = "acp"
+	noTool    = "acp_thread"
+)
+
+// haveCalled has the app-server call a tool of a thread's own acpctl. There is none of that name, so
+// nothing happens but that the acpctl is told its thread. If that is this one, it is known afterwards.
+func (c *codex) haveCalled(ctx context.Context, conn *codexConn, thread string) error {
+	params := map[string]any{"threadId": thread, "server": ownServer, "tool": noTool, "arguments": struct{}{}}
+	err := conn.call(ctx, "mcpServer/tool/call", params, nil)
+	if _, refused := errors.AsType[*codexError](err); err != nil && !refused {
+		return c.explain(err)
+	}
+	return nil
+}
+
+// listLoaded returns the threads that the app-server has in memory.
+func (c *codex) listLoaded(ctx context.Context, conn *codexConn) ([]string, error) {
 	var loaded struct {
 		Data []string `json:"data"`
 	}
 	if err := conn.call(ctx, "thread/loaded/list", struct{}{}, &loaded); err != nil {
-		return "", c.explain(err)
+		return nil, c.explain(err)
 	}
 	if len(loaded.Data) > maxLoadedThreads {
-		return "", c.fail(ErrNoThread, fmt.Errorf("it has %d threads", len(loaded.Data)))
+		return nil, c.fail(ErrNoThread, fmt.Errorf("it has %d threads", len(loaded.Data)))
 	}
-	for _, id := range loaded.Data {
-		t, err := c.readThread(ctx, conn, id)
-		switch {
-		case err != nil:
-			return "", err
-		case t.Ephemeral, t.Dir != c.dir:
-		case thread != "":
-			return "", c.fail(ErrNoThread, errors.New("it has several threads in this directory"))
-		default:
-			thread = id
-		}
-	}
-	if thread == "" {
-		return "", c.fail(ErrNoThread, errors.New("it has no thread in this directory"))
-	}
-	return thread, nil
+	return loaded.Data, nil
 }
 
 func (c *codex) readThread(ctx context.Context, conn *codexConn, id string) (t codexThread, _ error) {
@@ -260,11 +308,18 @@ func (c *codex) awaitIdle(ctx context.Context, conn *codexConn, thread string, u
 		case t.Status.Type != "idle":
 			return c.fail(ErrGone, fmt.Errorf("its thread is %.40q", t.Status.Type))
 		}
+		if err := c.checkBegun(ctx, conn, thread); err != nil {
+			return err
+		}
 		var r codexResumed
 		if err := conn.call(ctx, "thread/resume", map[string]any{"threadId": thread, "excludeTurns": true}, &r); err != nil {
 			return c.explain(err)
 		}
-		if saw := cmp.Or(r.explainUnattended(), c.explainUnseen(conn)); saw != "" && !unattended {
+		view, err := c.look(ctx, conn, thread)
+		if err != nil {
+			return err
+		}
+		if saw := cmp.Or(r.explainUnattended(), view.unseen); saw != "" && !unattended {
 			return c.fail(ErrUnattended, errors.New(saw))
 		}
 		if r.Thread.Status.Type != "active" {
@@ -322,18 +377,18 @@ func (r *codexResumed) explainUnattended() string {
 	return ""
 }
 
-// explainUnseen returns why nobody may see the threads of the app-server, or an empty text if
-// a terminal is connected to it. The app-server does not say who looks at which thread. Each of
-// its threads has an acpctl, and none of them is a terminal, however many are connected now.
-func (c *codex) explainUnseen(conn *codexConn) string {
-	n, err := c.processes.clientsOf(conn.server, c.socket)
+// checkBegun returns ErrNoTurn if the thread has had no turn. Codex lets nobody join such a thread,
+// and so does not say who is asked before its tools run.
+func (c *codex) checkBegun(ctx context.Context, conn *codexConn, thread string) error {
+	err := conn.call(ctx, "thread/turns/list", map[string]any{"threadId": thread, "limit": 1}, nil)
+	refusal, refused := errors.AsType[*codexError](err)
 	switch {
-	case err != nil:
-		return err.Error()
-	case n == 0:
-		return "no terminal is connected to it"
+	case err == nil:
+		return nil
+	case refused && refusal.Code == codexRefused:
+		return &Error{Harness: codexName, Version: c.readVersion(), Err: ErrNoTurn}
 	}
-	return ""
+	return c.explain(err)
 }
 
 // startTurn begins the turn, and waits for the proof that the model has what it begins with. It

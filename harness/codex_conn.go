@@ -57,8 +57,11 @@ type codexError struct {
 
 func (e *codexError) Error() string { return fmt.Sprintf("%d %.200q", e.Code, e.Message) }
 
-// codexNotFound is JSON-RPC's code for an unknown method.
-const codexNotFound = -32601
+// Codes of the app-server.
+const (
+	codexRefused  = -32600 // also of what it does not let happen to a thread
+	codexNotFound = -32601 // an unknown method
+)
 
 // codexNotice is a notification, as far as it is needed here.
 type codexNotice struct {
@@ -67,9 +70,10 @@ type codexNotice struct {
 }
 
 type codexNoticeParams struct {
-	Thread string      `json:"threadId"`
-	Item   codexItem   `json:"item"`
-	Status codexStatus `json:"status"`
+	Thread  string      `json:"threadId"`
+	Item    codexItem   `json:"item"`
+	Status  codexStatus `json:"status"`
+	Started codexThread `json:"thread"` // of noticeStarted
 }
 
 // codexItem is a part of a turn.
@@ -84,8 +88,10 @@ type codexStatus struct {
 }
 
 const (
-	noticeItem   = "item/completed"
-	noticeStatus = "thread/status/changed"
+	noticeItem    = "item/completed"
+	noticeStatus  = "thread/status/changed"
+	noticeStarted = "thread/started" // or loaded again
+	noticeClosed  = "thread/closed"
 )
 
 // newCodexConn speaks over a connection that is open, which it closes.
@@ -150,7 +156,7 @@ func (c *codexConn) take(text []byte) error {
 		c.answer(&m)
 	case len(m.ID) > 0:
 		// A request to the client. It is never answered.
-	case m.Method == noticeItem, m.Method == noticeStatus:
+	case m.Method == noticeItem, m.Method == noticeStatus, m.Method == noticeStarted, m.Method == noticeClosed:
 		n := codexNotice{method: m.Method}
 		if json.Unmarshal(m.Params, &n.params, jsontext.AllowInvalidUTF8(true)) != nil {
 			return nil

@@ -1,8 +1,10 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -28,13 +30,15 @@ type fakeCodex struct {
 	reviewer string
 	sandbox  string
 	version  string
-	resumed  func()            // is called before a thread is resumed; nil: nothing is
-	terminal bool              // a client that the app-server has not started is connected
-	unseen   error             // why it is not seen who is connected
-	before   map[string]string // a text that is sent before the answer to a method
-	after    map[string]string // and one after it
-	refuse   map[string]string // the error that a method is answered with
-	silent   map[string]bool   // methods that are not answered
+	resumed  func()              // is called before a thread is resumed; nil: nothing is
+	terminal map[string]bool     // the terminals that are connected, by their addresses
+	shows    map[string]string   // the terminal of a thread
+	unseen   error               // why it is not seen who is connected
+	called   func(thread string) // takes the call of a tool of a thread's acpctl
+	before   map[string]string   // a text that is sent before the answer to a method
+	after    map[string]string   // and one after it
+	refuse   map[string]string   // the error that a method is answered with
+	silent   map[string]bool     // methods that are not answered
 	calls    []codexCall
 	stray    []string // what came that is no call
 	conns    map[*websocket.Conn]bool
@@ -47,12 +51,25 @@ type codexCall struct {
 	ID     jsontext.Value `json:"id"`
 }
 
-const ownThread = "019a-own"
+// thread is the thread that a call is about.
+func (c *codexCall) thread() string {
+	var p struct {
+		Thread string `json:"threadId"`
+	}
+	json.Unmarshal(c.Params, &p)
+	return p.Thread
+}
+
+const (
+	ownThread   = "019a-own"
+	ownTerminal = "http://127.0.0.1:4000"
+)
 
 func newFakeCodex(t *testing.T) *fakeCodex {
 	t.Helper()
 	f := &fakeCodex{
-		t: t, home: makeSocketDir(t), policy: `"on-request"`, reviewer: "user", sandbox: "workspaceWrite", version: "0.169.0", terminal: true,
+		t: t, home: makeSocketDir(t), policy: `"on-request"`, reviewer: "user", sandbox: "workspaceWrite", version: "0.169.0",
+		terminal: map[string]bool{ownTerminal: true}, shows: map[string]string{ownThread: ownTerminal}, called: func(string) {},
 		threads: []codexThread{{ID: "019a-title", Ephemeral: true, Dir: "/work", Status: codexStatus{"idle"}}, {ID: ownThread, Dir: "/work", Status: codexStatus{"idle"}}},
 		before:  make(map[string]string), after: make(map[string]string), refuse: make(map[string]string), silent: make(map[string]bool),
 		conns: make(map[*websocket.Conn]bool),
@@ -106,6 +123,7 @@ func (f *fakeCodex) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		f.mu.Lock()
 		f.calls = append(f.calls, c)
+		called := f.called
 		before, after, silent := f.before[c.Method], f.after[c.Method], f.silent[c.Method]
 		answer := `{"id":` + string(c.ID) + `,"result":` + f.answer(&c) + `}`
 		if e := f.refuse[c.Method]; e != "" {
@@ -114,6 +132,9 @@ func (f *fakeCodex) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.mu.Unlock()
 		if len(c.ID) == 0 {
 			continue
+		}
+		if c.Method == "mcpServer/tool/call" {
+			called(c.thread())
 		}
 		for line := range strings.Lines(before) {
 			f.write(conn, line)
@@ -136,13 +157,9 @@ func (f *fakeCodex) answer(c *codexCall) string {
 	if c.Method == "thread/resume" && f.resumed != nil {
 		f.resumed()
 	}
-	var p struct {
-		Thread string `json:"threadId"`
-	}
-	json.Unmarshal(c.Params, &p)
 	thread := `{}`
 	for _, t := range f.threads {
-		if t.ID == p.Thread {
+		if t.ID == c.thread() {
 			text, err := json.Marshal(&t)
 			if err != nil {
 				f.t.Error(err)
@@ -163,6 +180,11 @@ func (f *fakeCodex) answer(c *codexCall) string {
 		return `{"thread":` + thread + `}`
 	case "thread/resume":
 		return `{"thread":` + thread + `,"approvalPolicy":` + f.policy + `,"approvalsReviewer":"` + f.reviewer + `","sandbox":{"type":"` + f.sandbox + `","networkAccess":false}}`
+	case "mcpServerStatus/list":
+		if origin := f.shows[c.thread()]; origin != "" {
+			return `{"data":[{"name":"codex_tui","httpOrigin":"` + origin + `"}]}`
+		}
+		return `{"data":[]}`
 	case "turn/start":
 		return `{"turn":{"id":"t1","status":"inProgress","items":[]}}`
 	}
@@ -210,13 +232,17 @@ func (f *fakeCodex) list(method string) (found []codexCall) {
 func (f *fakeCodex) find() (Session, error) {
 	f.t.Helper()
 	ps := newFamily()
-	ps.clientsOf = func(int, string) (int, error) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.terminal {
-			return 1, f.unseen
+	ps.findTerminal = func(_ int, _ string, port int) (func() bool, error) {
+		origin := fmt.Sprint("http://127.0.0.1:", port)
+		has := func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.terminal[origin]
 		}
-		return 0, f.unseen
+		if f.unseen != nil || !has() {
+			return nil, cmp.Or(f.unseen, errors.New("no terminal"))
+		}
+		return func() bool { return !has() }, nil
 	}
 	env := &Environment{Client: "codex-mcp-client", Version: "0.169.0", Dir: "/work", Getenv: func(name string) string {
 		return map[string]string{"HOME": f.home}[name]

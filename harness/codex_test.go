@@ -115,7 +115,7 @@ func TestCodexUnattended(t *testing.T) {
 		"auto reviewer": func(f *fakeCodex) { f.reviewer = "auto_review" },
 		"no sandbox":    func(f *fakeCodex) { f.sandbox = "dangerFullAccess" },
 		"other sandbox": func(f *fakeCodex) { f.sandbox = "externalSandbox" },
-		"no terminal":   func(f *fakeCodex) { f.terminal = false },
+		"no terminal":   func(f *fakeCodex) { f.terminal = nil },
 		"not seen":      func(f *fakeCodex) { f.unseen = errors.New("the system does not say") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,10 +233,11 @@ func TestCodexIsAskedAgain(t *testing.T) {
 func TestCodexEndsBeforeTheTurn(t *testing.T) {
 	f := newFakeCodex(t)
 	s := f.mustFind().(*codex)
-	s.processes.clientsOf = func(int, string) (int, error) {
-		s.processes.clientsOf = func(int, string) (int, error) { return 1, nil }
+	find := s.processes.findTerminal
+	s.processes.findTerminal = func(server int, path string, port int) (func() bool, error) {
+		s.processes.findTerminal = find
 		f.hangUp()
-		return 1, nil
+		return find(server, path, port)
 	}
 	p := newPost()
 	if _, err := s.Post(t.Context(), p); !errors.Is(err, ErrGone) || len(f.list("turn/start")) != 0 {
@@ -286,6 +287,8 @@ func TestCodexThread(t *testing.T) {
 	try(ownThread, nil)
 	f.change(func() {
 		f.threads = append(f.threads, codexThread{ID: "019a-second", Dir: "/work", Status: codexStatus{"idle"}})
+		f.shows["019a-second"] = "http://127.0.0.1:4001"
+		f.terminal["http://127.0.0.1:4001"] = true
 	})
 	try("", ErrNoThread)
 	s.NoteCall(map[string]any{"threadId": "019a-second"})

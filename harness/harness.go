@@ -56,6 +56,22 @@ type Session interface {
 	Close() error
 }
 
+// Watcher is a session whose program tells when it can be woken. Others always can, for all that is
+// known before a post.
+type Watcher interface {
+	Session
+
+	// Watch calls report at once, and each time that something else is so, until ctx ends or the
+	// session is closed. Only one call may be under way.
+	Watch(ctx context.Context, report func(Presence))
+}
+
+// Presence says whether a session can be woken.
+type Presence struct {
+	Gone       error // why the session is no agent any more: nobody sees it, and nothing runs in it; nil: it is one
+	Unwakeable error // why nothing can wake it now; nil: it can be woken, if somebody attends it
+}
+
 // Post is what wakes a session.
 type Post struct {
 	Message    wire.MessageID // the message that waits; the same message wakes a session once
@@ -120,6 +136,8 @@ var (
 	ErrUnsupported = errors.New("cannot be woken")
 	// ErrNoThread: it is not known yet which conversation of the program is ours.
 	ErrNoThread = errors.New("its conversation is not known before its first tool call")
+	// ErrNoTurn: the program tells who attends a conversation only when it has had a turn.
+	ErrNoTurn = errors.New("its conversation has had no turn yet: say something to it once")
 	// ErrBusy: the turn that runs in the session did not end in time.
 	ErrBusy = errors.New("its turn did not end in time")
 	// ErrClosed: Close was called. Nothing was posted.

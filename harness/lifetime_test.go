@@ -83,7 +83,7 @@ func TestCloseWaitsForPosts(t *testing.T) {
 		"codex": func(t *testing.T, slow *slowSystem) (Session, gate) {
 			s := newFakeCodex(t).mustFind().(*codex)
 			slow.ended = s.ctx.Done()
-			s.processes.clientsOf = func(int, string) (int, error) { return 0, slow.answer() }
+			s.processes.findTerminal = func(int, string, int) (func() bool, error) { return nil, slow.answer() }
 			return s, s.posts
 		},
 		"opencode": func(t *testing.T, slow *slowSystem) (Session, gate) {

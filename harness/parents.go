@@ -29,9 +29,10 @@ type processes struct {
 	peerOf  func(*net.UnixConn) (pid int, err error)
 	portsOf func(pid int) (ports []int, err error) // which it listens on, on loopback or everywhere
 
-	// clientsOf counts the connections of a server through its unix socket at path that come
-	// from processes which the server has not started.
-	clientsOf func(server int, path string) (n int, err error)
+	// findTerminal finds the process that listens on a TCP port of 127.0.0.1 and is connected to a
+	// server through its unix socket at path, and which the server has not started. ended reports
+	// whether it has ended since.
+	findTerminal func(server int, path string, port int) (ended func() bool, err error)
 }
 
 // newProcesses returns the processes of this machine, as seen from one of them; 0: this one.
@@ -39,7 +40,7 @@ func newProcesses(self int) *processes {
 	if self == 0 {
 		self = os.Getpid()
 	}
-	return &processes{self: self, read: readProcess, peerOf: readPeer, portsOf: listPorts, clientsOf: countClients}
+	return &processes{self: self, read: readProcess, peerOf: readPeer, portsOf: listPorts, findTerminal: findTerminal}
 }
 
 // listParents returns the parents of this process, the nearest first.

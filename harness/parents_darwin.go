@@ -60,7 +60,7 @@ func listPorts(int) ([]int, error) {
 	return nil, errors.New("macOS does not say which program listens on a port")
 }
 
-// countClients fails: macOS tells the connections of a process only to lsof.
-func countClients(int, string) (int, error) {
-	return 0, errors.New("macOS does not say who is connected to it")
+// findTerminal fails: macOS tells the connections of a process only to lsof.
+func findTerminal(int, string, int) (func() bool, error) {
+	return nil, errors.New("macOS does not say who is connected to it")
 }

@@ -11,6 +11,7 @@ import (
 	"net/rpc"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +38,7 @@ type Child struct {
 	found   string   // why there is none
 	replies []string // by the program's own means
 	calls   int
+	present SeenPresence
 	ready   chan struct{} // closed when the session was sought
 }
 
@@ -58,6 +60,29 @@ func (c *Child) Look(_ struct{}, found *Found) error {
 		found.Name, found.Version = c.session.Harness()
 	}
 	return nil
+}
+
+// SeenPresence is what a session that is a harness.Watcher said last of itself.
+type SeenPresence struct{ Seen, Gone, Unwakeable string }
+
+// Presence returns it.
+func (c *Child) Presence(_ struct{}, p *SeenPresence) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*p = c.present
+	return nil
+}
+
+func (c *Child) notePresence(p harness.Presence) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.present = SeenPresence{Seen: "yes"}
+	if p.Gone != nil {
+		c.present.Gone = p.Gone.Error()
+	}
+	if p.Unwakeable != nil {
+		c.present.Unwakeable = p.Unwakeable.Error()
+	}
 }
 
 // PostParams is a post, and how long it may take.
@@ -99,7 +124,7 @@ func (c *Child) Post(p PostParams, r *PostResult) error {
 
 var postErrors = map[string]error{
 	"unattended": harness.ErrUnattended, "held": harness.ErrHeld, "refused": harness.ErrRefused, "unsupported": harness.ErrUnsupported,
-	"no thread": harness.ErrNoThread, "gone": harness.ErrGone, "busy": harness.ErrBusy,
+	"no thread": harness.ErrNoThread, "no turn": harness.ErrNoTurn, "gone": harness.ErrGone, "busy": harness.ErrBusy,
 }
 
 // runChild serves MCP on standard input and output, and tests on a socket in a folder.
@@ -185,6 +210,9 @@ func (c *Child) find(env harness.Environment) {
 	if err != nil {
 		c.found = err.Error()
 	}
+	if w, ok := s.(harness.Watcher); ok {
+		go w.Watch(context.Background(), c.notePresence)
+	}
 	close(c.ready)
 }
 
@@ -214,9 +242,18 @@ func childCommand(t *testing.T, dir string) []string {
 // awaitChild waits for the child in dir.
 func awaitChild(t *testing.T, dir string) *child {
 	t.Helper()
+	return awaitOtherChild(t, dir)
+}
+
+// awaitOtherChild waits for a child in dir that is none of those.
+func awaitOtherChild(t *testing.T, dir string, known ...*child) *child {
+	t.Helper()
 	c := &child{t: t}
 	until(t, "the program starts its MCP server", func() bool {
 		files, _ := os.ReadDir(dir)
+		files = slices.DeleteFunc(files, func(f os.DirEntry) bool {
+			return slices.ContainsFunc(known, func(k *child) bool { return k.pid == f.Name() })
+		})
 		if len(files) == 0 {
 			return false
 		}
@@ -226,6 +263,22 @@ func awaitChild(t *testing.T, dir string) *child {
 	})
 	t.Cleanup(func() { c.rpc.Close() })
 	return c
+}
+
+// awaitPresence waits until the session says that it is gone, or cannot be woken, with that text; ""
+// stands for neither.
+func (c *child) awaitPresence(gone, unwakeable string) {
+	c.t.Helper()
+	is := func(text, want string) bool {
+		return want == "" && text == "" || want != "" && strings.Contains(text, want)
+	}
+	var p SeenPresence
+	defer func() { c.t.Logf("child %s: %+v", c.pid, p) }()
+	until(c.t, fmt.Sprintf("the session is gone for %q, unwakeable for %q", gone, unwakeable), func() bool {
+		p = SeenPresence{} // gob leaves out what is empty
+		err := c.rpc.Call("Child.Presence", struct{}{}, &p)
+		return err == nil && p.Seen != "" && is(p.Gone, gone) && is(p.Unwakeable, unwakeable)
+	})
 }
 
 // look returns what the child found.

@@ -121,12 +121,21 @@ default_tools_approval_mode = "approve"
 // startCodex starts Codex in a terminal, and waits until its thread has a first turn.
 func (p *person) startCodex(flags ...string) *codexTerminal {
 	p.t.Helper()
-	p.linkPackages()
+	c := p.openCodex(flags...)
+	c.say("hello")
+	p.model.awaitRequest("user", "hello")
+	return c
+}
+
+// openCodex starts Codex in a terminal.
+func (p *person) openCodex(flags ...string) *codexTerminal {
+	p.t.Helper()
+	if _, err := os.Stat(filepath.Join(p.home, ".codex/packages")); err != nil {
+		p.linkPackages()
+	}
 	c := &codexTerminal{p.startInTerminal(p.environment(), append([]string{programs["codex"]}, flags...)...), p}
 	p.t.Cleanup(p.endCodex)
 	c.awaitScreen("Ask Codex")
-	c.say("hello")
-	p.model.awaitRequest("user", "hello")
 	return c
 }
 
@@ -199,7 +208,12 @@ func TestCodexIsUnattended(t *testing.T) {
 // startCodexChild starts Codex with a child that the test can ask.
 func (p *person) startCodexChild(flags ...string) (*codexTerminal, *child) {
 	p.t.Helper()
-	sockets := live.MakeTempDir(p.t)
+	return p.startCodexChildIn(live.MakeTempDir(p.t), flags...)
+}
+
+// startCodexChildIn does so with a folder for the children's sockets.
+func (p *person) startCodexChildIn(sockets string, flags ...string) (*codexTerminal, *child) {
+	p.t.Helper()
 	p.configureCodex(childCommand(p.t, sockets))
 	c := p.startCodex(flags...)
 	c.awaitScreen("done")
@@ -276,4 +290,90 @@ func TestCodexApprovalStaysTheUsers(t *testing.T) {
 	c.press("y")
 	until(t, "two is made", func() bool { return isMade("two") })
 	p.model.awaitRequest("result", inboxText)
+}
+
+// Codex tells nobody who attends a thread that has had no turn. Such a thread is not woken, and says
+// why; it can be woken when its first turn has ended.
+func TestCodexIsFresh(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t)
+	sockets := live.MakeTempDir(t)
+	p.configureCodex(childCommand(t, sockets))
+	c := p.openCodex()
+	child := awaitChild(t, sockets)
+	child.awaitPresence("", "its conversation has had no turn yet: say something to it once")
+	post := newPost()
+	if r := child.post(post); r.Err != "no turn" {
+		t.Errorf("post: %+v", r)
+	}
+	c.say("hello")
+	p.model.awaitRequest("user", "hello")
+	child.awaitPresence("", "")
+	if r := child.post(post); r.Err != "" {
+		t.Errorf("post after the first turn: %+v", r)
+	}
+	p.model.awaitRequest("user", post.Pointer)
+	c.awaitScreen("1 message from desk waits")
+}
+
+// A terminal shows one thread. What it showed before /clear is woken no more, though it is loaded; what
+// it shows now is, and again what it showed before when it goes back to that.
+func TestCodexIsCleared(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t)
+	sockets := live.MakeTempDir(t)
+	c, before := p.startCodexChildIn(sockets)
+	before.awaitPresence("", "")
+	c.say("/clear")
+	now := awaitOtherChild(t, sockets, before)
+	before.awaitPresence("its terminal shows another conversation", "")
+	post := newPost()
+	if r := before.post(post); r.Err != "unattended" {
+		t.Errorf("post to what is not shown: %+v", r)
+	}
+	now.awaitPresence("", "has had no turn yet")
+	c.say("again")
+	p.model.awaitRequest("user", "again")
+	now.awaitPresence("", "")
+	post = newPost()
+	if r := now.post(post); r.Err != "" {
+		t.Errorf("post to what is shown: %+v", r)
+	}
+	p.model.awaitRequest("user", post.Pointer)
+	c.awaitScreen("1 message from desk waits")
+}
+
+// Of two terminals in a directory each has its own thread woken, and when one is closed, its thread is
+// gone while the other's is not.
+func TestCodexIsOpenedTwice(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t)
+	sockets := live.MakeTempDir(t)
+	one, first := p.startCodexChildIn(sockets)
+	first.awaitPresence("", "")
+	two := p.openCodex()
+	second := awaitOtherChild(t, sockets, first)
+	second.awaitPresence("", "has had no turn yet")
+	two.say("good day")
+	p.model.awaitRequest("user", "good day")
+	second.awaitPresence("", "")
+	first.awaitPresence("", "")
+	for child, terminal := range map[*child]*codexTerminal{first: one, second: two} {
+		post := newPost()
+		if r := child.post(post); r.Err != "" {
+			t.Fatalf("post: %+v", r)
+		}
+		p.model.awaitRequest("user", post.Pointer)
+		terminal.awaitScreen(post.Message.String())
+	}
+	one.Process.Stop()
+	first.awaitPresence("not connected", "")
+	if r := first.post(newPost()); r.Err != "unattended" {
+		t.Errorf("post without a terminal: %+v", r)
+	}
+	post := newPost()
+	if r := second.post(post); r.Err != "" {
+		t.Errorf("post beside a terminal that was closed: %+v", r)
+	}
+	p.model.awaitRequest("user", post.Pointer)
 }
