@@ -65,6 +65,8 @@ type attachedAgent struct {
 	params    AttachParams // Key is what the daemon gave; used by Attach and, one at a time, by openAndAttach
 	functions map[string]messageFunc
 	key       string         // params.Key as the daemon gave it; "" before the first attach; guarded by Client.mu
+	session   *SessionInfo   // what is so of it now; guarded by Client.mu
+	declared  *SessionInfo   // what the daemon was told last; guarded by Client.mu
 	handlers  sync.WaitGroup // those that run, on whichever connection; Add is called with Client.mu held
 }
 
@@ -78,7 +80,7 @@ type attachedAgent struct {
 // the connection, and calls that are under way fail. It returns when the functions of h
 // have returned: one that waits for Attach to return waits for ever.
 func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
-	a := &attachedAgent{params: p, functions: h.listFunctionsByMethod()}
+	a := &attachedAgent{params: p, session: p.Session, functions: h.listFunctionsByMethod()}
 	if len(p.Kinds) == 0 {
 		a.params.Kinds = h.listKinds()
 	}
@@ -97,6 +99,23 @@ func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 		}
 		return conn, err
 	})
+}
+
+// DeclareSession tells the daemon that something else is so of the session that Attach keeps attached,
+// such as that nothing can wake it. The session stays attached, and what it has in hand stays its
+// own. If the daemon cannot be told now, it is told when the connection is renewed.
+func (c *Client) DeclareSession(ctx context.Context, s *SessionInfo) error {
+	c.mu.Lock()
+	agent := c.agent
+	if agent != nil {
+		agent.session = s
+	}
+	c.mu.Unlock()
+	if agent == nil {
+		return errors.New("declare a session: this client has no agent attached: call Attach first")
+	}
+	_, err := c.connect(ctx)
+	return err
 }
 
 // detachAgent detaches the agent by closing the connection, for want of a method. It waits for all

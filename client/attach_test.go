@@ -246,6 +246,39 @@ func TestSessionIsWoken(t *testing.T) {
 	<-ended
 }
 
+// What is so of a session is declared on its connection, under its key, and kept over the next one.
+func TestDeclareSession(t *testing.T) {
+	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Respond(Acked{}) })
+	c := &Client{Socket: s.path}
+	defer c.Close()
+	if err := c.DeclareSession(t.Context(), &SessionInfo{Harness: "codex"}); err == nil {
+		t.Error("without an agent")
+	}
+	ctx, detach := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- c.Attach(ctx, AttachParams{Name: "codex", Session: &SessionInfo{Harness: "codex", Unwakeable: "no turn"}}, Handler{})
+	}()
+	first := <-s.attached
+	if err := c.DeclareSession(t.Context(), &SessionInfo{Harness: "codex"}); err != nil {
+		t.Fatal(err)
+	}
+	a := <-s.attached
+	if a.conn != first.conn || a.params.Key == "" || a.params.Session.Unwakeable != "" || first.params.Session.Unwakeable != "no turn" {
+		t.Errorf("declared as %+v on the same connection: %v", a.params, a.conn == first.conn)
+	}
+	if _, err := c.Ack(t.Context(), AckParams{UpTo: 1}); err != nil || len(s.attached) > 0 {
+		t.Errorf("a call: %v, %d times declared", err, len(s.attached))
+	}
+	a.conn.Close()
+	if a = <-s.attached; a.params.Session.Unwakeable != "" || a.params.Key == "" {
+		t.Errorf("renewed as %+v", a.params)
+	}
+	detach()
+	<-ended
+	<-a.conn.Done()
+}
+
 func TestAttachRefused(t *testing.T) {
 	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) { r.Respond(nil) })
 	c := &Client{Socket: s.path}

@@ -70,7 +70,7 @@ func (c *Client) connect(ctx context.Context) (*jsonrpc.Conn, error) {
 		if conn != nil && !conn.CanCall() {
 			conn, c.agentOnConn = nil, false
 		}
-		if conn != nil && (agent == nil || c.agentOnConn) {
+		if conn != nil && (agent == nil || c.agentOnConn && agent.declared == agent.session) {
 			c.mu.Unlock()
 			return conn, nil
 		}
@@ -121,6 +121,10 @@ func (c *Client) openAndAttach(ctx context.Context, conn *jsonrpc.Conn, agent *a
 	switch {
 	case agent != nil:
 		// Only one goroutine at a time is here, so the params are its own. Key reads agent.key.
+		c.mu.Lock()
+		agent.params.Session = agent.session
+		agent.declared = agent.session // also if the daemon refuses it: then calls go on as before
+		c.mu.Unlock()
 		var got Attached
 		if err = c.callOnConn(ctx, conn, MethodAttach, &agent.params, &got); err == nil {
 			agent.params.Key = got.Key

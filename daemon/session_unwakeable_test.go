@@ -101,3 +101,35 @@ func TestASessionThatRefusesToBeWoken(t *testing.T) {
 	s.woken()
 	await.Until(t, "the daemon knows of a refusal at great length", func() bool { return strings.Contains(state().Refused, "great length") })
 }
+
+// A question for a session that cannot be woken yet waits, and wakes it when it can: what is so of a
+// session is declared by attaching anew on its connection, and takes nothing out of its hands.
+func TestASessionThatCanBeWokenLater(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	info := client.SessionInfo{Harness: "codex", Unwakeable: "its conversation has had no turn yet"}
+	p := client.AttachParams{Name: "codex", Session: &info}
+	s := laptop.sessionWith(p)
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	asker := desk.dial()
+	answers := asker.query("laptop/codex")
+	s.next(false)
+	asker.notify(s.notice("laptop"))
+	s.next(false)
+	p.Key, p.Session = s.key, &client.SessionInfo{Harness: "codex"}
+	s.must("attach", p, nil)
+	woken := make(map[string]bool)
+	for range 2 {
+		in := s.woken()
+		woken[in.Kind] = true
+		if in.Kind == kinds.KindQuery {
+			s.release <- wire.Payload(`{"summary":"now"}`)
+		} else {
+			s.must("ack", client.AckParams{IDs: []wire.MessageID{in.ID}}, nil)
+		}
+	}
+	await.Receive(t, "the answer", answers)
+	if !woken[kinds.KindQuery] || !woken[kinds.KindNotify] {
+		t.Errorf("woken for %v", woken)
+	}
+}

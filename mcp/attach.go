@@ -33,6 +33,10 @@ type attachment struct {
 
 	mu       sync.Mutex
 	session  harness.Session // how it is woken; nil: not at all
+	info     client.SessionInfo
+	gone     error         // why the session is no agent now; nil: it is to be one
+	leave    func()        // ends being attached; nil: it is not attached
+	seen     chan struct{} // closed when the program has said whether it can be woken
 	name     string          // as which it is attached, or was; "": never yet
 	key      string          // which the daemon gave it
 	attached bool
@@ -43,6 +47,7 @@ type attachment struct {
 func (a *attachment) init() {
 	a.try = pace.NewSignal()
 	a.change = make(chan struct{})
+	a.seen = make(chan struct{})
 }
 
 func (a *attachment) currentSession() harness.Session {
@@ -92,15 +97,16 @@ func (s *Server) beginAttaching(program *sdk.Implementation) {
 			name, version = program.Name, program.Version
 		}
 		s.goOn(func(ctx context.Context) {
-			info := s.findSession(ctx, name, version)
-			s.keepAttached(ctx, info)
+			s.findSession(ctx, name, version)
+			s.watchSession(ctx)
+			s.keepAttached(ctx)
 		})
 	})
 }
 
-// findSession finds how the session is woken, and returns which program it runs in.
-func (s *Server) findSession(ctx context.Context, program, version string) *client.SessionInfo {
-	info := &client.SessionInfo{Harness: makeAgentName(program), Version: identity.CleanClaim(cutText(client.Line(version), client.MaxSessionText))}
+// findSession finds how the session is woken, and which program it runs in.
+func (s *Server) findSession(ctx context.Context, program, version string) {
+	info := client.SessionInfo{Harness: makeAgentName(program), Version: identity.CleanClaim(cutText(client.Line(version), client.MaxSessionText))}
 	var session harness.Session
 	var err error
 	if s.FindSession != nil {
@@ -110,16 +116,14 @@ func (s *Server) findSession(ctx context.Context, program, version string) *clie
 	case err != nil:
 		s.logf("%v; messages wait for its next tool call", err)
 		info.Unwakeable = makeReason(err)
-		return info
 	case session == nil:
 		info.Unwakeable = "acpctl knows no way to wake this program"
-		return info
+	default:
+		info.Harness, info.Version = session.Harness()
 	}
-	info.Harness, info.Version = session.Harness()
 	s.agent.mu.Lock()
-	s.agent.session = session
+	s.agent.session, s.agent.info = session, info
 	s.agent.mu.Unlock()
-	return info
 }
 
 // makeReason returns in one line for the daemon's owner why a session was not woken, of printable
@@ -164,10 +168,10 @@ func makeAgentName(program string) string {
 // keepAttached keeps the session attached until ctx ends. The client renews a broken connection
 // by itself. Here is what it leaves to its caller: a daemon that is not there at first, and a
 // name that another agent has.
-func (s *Server) keepAttached(ctx context.Context, info *client.SessionInfo) {
+func (s *Server) keepAttached(ctx context.Context) {
 	p := *s.Attach
-	p.Session, p.MaxConcurrent = info, maxOpenRequests
-	base := cmp.Or(p.Name, info.Harness)
+	p.MaxConcurrent = maxOpenRequests
+	base := cmp.Or(p.Name, s.agent.info.Harness)
 	for pause, n := time.Second, 1; ; {
 		p.Name = numberName(base, n)
 		h := client.Handler{Query: s.takeQuery, Delegate: s.takeDelegation, Cancel: s.takeCancel, Wake: s.wake}
@@ -175,7 +179,7 @@ func (s *Server) keepAttached(ctx context.Context, info *client.SessionInfo) {
 			pause = time.Second
 			s.agent.record(p.Name, s.Daemon.Key(), nil)
 		}
-		err := s.Daemon.Attach(ctx, p, h)
+		err := s.attachWhilePresent(ctx, p, h)
 		if ctx.Err() != nil {
 			s.agent.record("", "", ctx.Err())
 			return

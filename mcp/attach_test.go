@@ -82,8 +82,9 @@ func TestASessionIsDescribedAsTheDaemonTakesIt(t *testing.T) {
 	} {
 		s := &Server{Log: t.Logf, FindSession: func(context.Context, string, string) (harness.Session, error) { return nil, errors.New(text) }}
 		want.Harness = "session"
-		if got := s.findSession(t.Context(), "", text); *got != want {
-			t.Errorf("%q: %+v, want %+v", text, *got, want)
+		s.findSession(t.Context(), "", text)
+		if got := s.agent.info; got != want {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
 		}
 	}
 }

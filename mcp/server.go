@@ -159,9 +159,15 @@ func (s *Server) logf(format string, args ...any) {
 	}
 }
 
-// noteProgram lets the session attach as soon as the program has said who it is.
+// noteProgram lets the session attach as soon as the program has said who it is. It tells the session
+// what comes with each call of a tool, also of one that there is not: Codex is asked for such a call.
 func (s *Server) noteProgram(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		if call, ok := r.(*sdk.CallToolRequest); ok {
+			if session := s.agent.currentSession(); session != nil {
+				session.NoteCall(call.Params.Meta)
+			}
+		}
 		result, err := next(ctx, method, r)
 		session, ok := r.GetSession().(*sdk.ServerSession)
 		if !ok || s.Attach == nil {

@@ -108,9 +108,6 @@ func (t *tool) describe() *sdk.Tool {
 // newToolHandler returns the handler of a tool. Errors become results.
 func (s *Server) newToolHandler(t *tool) sdk.ToolHandler {
 	return func(ctx context.Context, request *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		if session := s.agent.currentSession(); session != nil {
-			session.NoteCall(request.Params.Meta)
-		}
 		call := &toolCall{request: request, tool: t}
 		r, err := s.runTool(ctx, call)
 		if err != nil {

@@ -22,6 +22,9 @@ type Message struct {
 // isQuestion reports whether the message is a question about what the session has delegated.
 func (m Message) isQuestion() bool { return m.Kind == kinds.KindQuery && !m.Delegation.IsZero() }
 
+// isAwaited reports whether the sender of the message waits for what the session does.
+func (m Message) isAwaited() bool { return m.Kind == kinds.KindQuery || m.Kind == kinds.KindDelegate }
+
 func (m Message) key() messageKey { return messageKey{m.Agent, m.Peer.ID, m.ID} }
 
 // messageKey names a message for a session.
@@ -80,7 +83,7 @@ func (w *Waker) admit(m Message, post Post, atOnce bool) (begun *entry) {
 	}
 	w.mu.Lock()
 	s := w.sessions[m.Agent]
-	if s == nil || s.unwakeable || w.findCharge(m.key(), false) != nil || w.isWaiting(m.key()) || m.isQuestion() && s.hasAsked(m.Peer.ID, now) {
+	if s == nil || s.unwakeable && !(d.allowed && m.isAwaited() && w.checkWaiting(s, m) == nil) || w.findCharge(m.key(), false) != nil || w.isWaiting(m.key()) || m.isQuestion() && s.hasAsked(m.Peer.ID, now) {
 		w.mu.Unlock()
 		return nil
 	}
@@ -89,7 +92,7 @@ func (w *Waker) admit(m Message, post Post, atOnce bool) (begun *entry) {
 	switch {
 	case !d.allowed:
 		notice = w.addApproval(s, e, now)
-	case atOnce && s.isFree(now) && !s.hasDue(now):
+	case atOnce && !s.unwakeable && s.isFree(now) && !s.hasDue(now):
 		var ok bool
 		if ok, notice = w.begin(s, e, now); ok {
 			begun = e

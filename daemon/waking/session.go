@@ -31,7 +31,8 @@ type question struct {
 
 // Attach makes a session known, so that it can be woken. One of the same name is replaced: it
 // has no message in hand any more. Nothing wakes one that is unwakeable, and the owner is not asked:
-// what waited for the one before it is forgotten.
+// what waited for the one before it is forgotten. Only messages whose senders wait go on waiting, until
+// the session is attached anew and can be woken.
 func (w *Waker) Attach(agent string, unwakeable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -42,7 +43,7 @@ func (w *Waker) Attach(agent string, unwakeable bool) {
 	}
 	s.current, s.unwakeable, s.refusal = nil, unwakeable, refusal{}
 	if unwakeable {
-		s.waiting = nil
+		s.waiting = slices.DeleteFunc(s.waiting, func(e *entry) bool { return !e.isAwaited() })
 		clear(s.asked)
 		w.forgetApprovals(agent)
 	}

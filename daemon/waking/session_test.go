@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -97,4 +98,39 @@ func TestWatches(t *testing.T) {
 	if stop(); len(p.watches) != 0 {
 		t.Errorf("%d watches are left", len(p.watches))
 	}
+}
+
+// A question waits at a session that cannot be woken yet, and wakes it when it can. One that is over by
+// then does not, nor does a notice: it lies in the inbox.
+func TestAQuestionWaitsForASessionThatCanBeWokenLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.permit(desk)
+		if err := p.Rules.Allow(allowed(desk, kinds.KindQuery)); err != nil {
+			t.Fatal(err)
+		}
+		p.Attach("claude", true)
+		ask := func() Message {
+			m := Message{Agent: "claude", Peer: identity.Peer{ID: desk, Name: "x"}, Kind: kinds.KindQuery, ID: wire.NewMessageID()}
+			p.request(m)
+			return m
+		}
+		p.notify(desk)
+		over, waits := ask(), ask()
+		for range 2 * maxWaiting {
+			p.Release("claude", desk, ask().ID)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s := p.Describe("claude"); len(p.later()) != 0 || s.Waiting != 2 || s.Day != 0 {
+			t.Errorf("woken for %+v, %+v", p.later(), s)
+		}
+		p.Release("claude", desk, over.ID)
+		p.Attach("claude", true) // for another reason
+		p.Attach("claude", false)
+		synctest.Wait()
+		if late := p.later(); len(late) != 1 || late[0].ID != waits.ID {
+			t.Errorf("woken for %+v, want %s", late, waits.ID)
+		}
+	})
 }

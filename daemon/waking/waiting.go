@@ -48,6 +48,9 @@ func (w *Waker) takeDue(now time.Time) (due []*entry, notices []*Notice, next ti
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, s := range w.sessions {
+		if s.unwakeable {
+			continue
+		}
 		for s.isFree(now) {
 			e := w.takeNext(name, s, now)
 			if e == nil {

@@ -1,0 +1,83 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/acpd/acpd/harness"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+)
+
+// watchedSession is a session whose program tells whether it can be woken.
+type watchedSession struct {
+	*fakeSession
+	says chan harness.Presence
+}
+
+func (w *watchedSession) Watch(ctx context.Context, report func(harness.Presence)) {
+	for {
+		select {
+		case p := <-w.says:
+			report(p)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// The daemon hears at once when a session can be woken, and when it cannot. One that nobody sees any more
+// is detached, and attached again when somebody does.
+func TestPresence(t *testing.T) {
+	d := newFakeDaemon(t)
+	w := &watchedSession{newFakeSession(), make(chan harness.Presence, 1)}
+	w.says <- harness.Presence{Unwakeable: &harness.Error{Harness: "codex", Err: harness.ErrNoTurn}}
+	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return w, nil }})
+	expect := func(agent attachedAgent, why string) {
+		t.Helper()
+		if s := agent.params.Session; agent.params.Name != "claude" || s.Version != "2.1.330" || s.Unwakeable != why {
+			t.Errorf("attached as %+v, session %+v", agent.params, s)
+		}
+	}
+	expect(agent, "its conversation has had no turn yet: say something to it once")
+	w.says <- harness.Presence{}
+	again := await.Receive(t, "the daemon hears that it can be woken", d.attached)
+	expect(again, "")
+	if again.conn != agent.conn || again.params.Key == "" {
+		t.Errorf("by another connection: %v, with the key %q", again.conn != agent.conn, again.params.Key)
+	}
+	w.says <- harness.Presence{Unwakeable: errors.New("a turn\nruns")}
+	expect(await.Receive(t, "the daemon hears that it cannot", d.attached), "a turn runs")
+
+	w.says <- harness.Presence{Gone: &harness.Error{Harness: "codex", Err: harness.ErrUnattended, Saw: "its terminal shows another conversation"}}
+	await.Receive(t, "the session is detached", agent.conn.Done())
+	await.Until(t, "the session knows it", func() bool { return p.server.agent.currentName() == "" })
+	if r := p.fails(kinds.NoAgent, "acp_inbox", nil); !strings.Contains(r.Error.Message, "not attached: the session is unattended: its terminal shows another") {
+		t.Errorf("%+v", r.Error)
+	}
+	w.says <- harness.Presence{}
+	expect(await.Receive(t, "the session is attached again", d.attached), "")
+	p.must("shown", "acp_inbox", nil)
+}
+
+// A session hears also of a call of a tool that there is not: so Codex can be asked which thread it is.
+func TestACallOfNoToolIsNoted(t *testing.T) {
+	d := newFakeDaemon(t)
+	f := newFakeSession()
+	p, _ := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
+	if _, err := p.CallTool(await.NewContext(t), &sdk.CallToolParams{Name: "acp_thread", Meta: sdk.Meta{"threadId": "019a"}}); err == nil {
+		t.Error("there is such a tool")
+	}
+	if meta := await.Receive(t, "what came with the call", f.meta); meta["threadId"] != "019a" {
+		t.Errorf("%v", meta)
+	}
+	p.must("shown", "acp_inbox", nil)
+	await.Receive(t, "what came with a call of a tool that there is", f.meta)
+	if len(f.meta) > 0 {
+		t.Error("noted twice")
+	}
+}
