@@ -3,7 +3,9 @@
 package agents
 
 import (
+	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,10 +47,20 @@ func allowWake(m, peer *live.Machine, unattended bool) {
 	}
 }
 
-// awaitSession waits until a session is attached.
+// awaitSession waits until a session is attached that can be woken, or another agent.
 func awaitSession(m *live.Machine, name string) {
 	m.T.Helper()
-	until(m.T, name+" is attached on "+m.Name, func() bool { return findAgent(m, name) != nil })
+	awaitUnwakeable(m, name, "")
+}
+
+// awaitUnwakeable waits until an agent is attached that cannot be woken for a reason with that text; ""
+// stands for one that can.
+func awaitUnwakeable(m *live.Machine, name, why string) {
+	m.T.Helper()
+	until(m.T, fmt.Sprintf("%s is attached on %s, unwakeable for %q", name, m.Name, why), func() bool {
+		a := findAgent(m, name)
+		return a != nil && (a.Session == nil && why == "" || a.Session != nil && (a.Session.Unwakeable == "") == (why == "") && strings.Contains(a.Session.Unwakeable, why))
+	})
 }
 
 // findAgent returns an attached agent, nil if it is not there.

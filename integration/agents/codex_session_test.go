@@ -1,0 +1,100 @@
+//go:build agents
+
+package agents
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+)
+
+// A Codex that was just started says that it cannot be woken, and what to do. A question that names no
+// agent is refused at once; one that names it waits, and is answered when the first turn has ended.
+func TestQuestionForAFreshCodex(t *testing.T) {
+	t.Parallel()
+	desk, laptop := newMachines(t)
+	allowWake(laptop, desk, false)
+	p := newPerson(t, answering("it is forty-two"))
+	p.configureCodex(serverCommand(laptop))
+	c := p.openCodex()
+	awaitUnwakeable(laptop, "codex", "its conversation has had no turn yet: say something to it once")
+	end := receive(t, "the refusal", query(desk, "laptop").answer)
+	if e, ok := errors.AsType[*kinds.Error](end.err); !ok || e.Code != kinds.NoAgent {
+		t.Errorf("a question that names no agent: %+v", end)
+	}
+	waits, notice := query(desk, "laptop/codex"), notify(desk, "laptop/codex")
+	notice.expectReceipt(t, client.Held)
+	until(t, "the question waits", func() bool { return findAgent(laptop, "codex").Woken.Waiting == 1 })
+	c.say("hello")
+	if end := receive(t, "the answer", waits.answer); !strings.Contains(end.text, "forty-two") {
+		t.Errorf("the question that waited: %+v", end)
+	}
+	p.model.awaitRequest("user", notice.id.String())
+	awaitSession(laptop, "codex")
+}
+
+// After /clear the session that the terminal shows is asked, and the one that it showed before is no
+// agent any more. When the terminal is closed there is none, and the next one has the first's name.
+func TestCodexIsClearedAndClosed(t *testing.T) {
+	t.Parallel()
+	desk, laptop := newMachines(t)
+	allowWake(laptop, desk, false)
+	p := newPerson(t, answering("it is forty-two"))
+	p.configureCodex(serverCommand(laptop))
+	c := p.startCodex()
+	awaitSession(laptop, "codex")
+	before := findAgent(laptop, "codex").Since
+	c.say("/clear")
+	list := func() (all []client.AgentState) {
+		all, err := laptop.Client.Agents(await.NewContext(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	until(t, "one session is left, another one", func() bool {
+		all := list()
+		return len(all) == 1 && all[0].Since != before
+	})
+	c.say("again")
+	name := list()[0].Name
+	awaitSession(laptop, name)
+	if end := receive(t, "the answer", query(desk, "laptop").answer); !strings.Contains(end.text, "forty-two") {
+		t.Errorf("asked after /clear: %+v", end)
+	}
+	c.awaitScreen("1 message from desk waits")
+
+	closed := time.Now()
+	c.Process.Stop()
+	until(t, "no session is left", func() bool { return len(list()) == 0 })
+	took := time.Since(closed)
+	if t.Logf("detached %s after its terminal was closed", took.Round(time.Millisecond)); took > 20*time.Second {
+		t.Error("that is when Codex forgets the thread, not before")
+	}
+	p.openCodex()
+	awaitUnwakeable(laptop, "codex", "has had no turn yet")
+}
+
+// Codex is started again at once in the directory, while its first thread is still loaded: each session
+// is known by its own thread before any call of a tool.
+func TestCodexIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	desk, laptop := newMachines(t)
+	allowWake(laptop, desk, false)
+	p := newPerson(t, answering("it is forty-two"))
+	p.configureCodex(serverCommand(laptop))
+	p.startCodex()
+	awaitSession(laptop, "codex")
+	p.openCodex().say("good day")
+	awaitSession(laptop, "codex-2")
+	for _, to := range []string{"laptop/codex", "laptop/codex-2"} {
+		if end := receive(t, "the answer", query(desk, to).answer); !strings.Contains(end.text, "forty-two") {
+			t.Errorf("%s: %+v", to, end)
+		}
+	}
+}
