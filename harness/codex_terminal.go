@@ -140,9 +140,11 @@ func (l *codexLoads) begin(loaded []string) {
 		if _, seen := l.at[id]; seen {
 			continue // by a notification that came before
 		}
-		if made, ok := readThreadTime(id); ok {
-			l.at[id] = made
+		made, ok := readThreadTime(id)
+		if !ok {
+			made = time.Now()
 		}
+		l.at[id] = made
 	}
 }
 

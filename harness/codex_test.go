@@ -450,6 +450,7 @@ func FuzzCodexMessage(f *testing.F) {
 	for _, seed := range []string{
 		proof("t", "c"), `{"id":1,"result":{"userAgent":"acpd/0.169.0 (x)"}}`, `{"id":1,"error":{"code":-32600,"message":"x"}}`,
 		`{"method":"thread/status/changed","params":{"threadId":"t","status":{"type":"active","activeFlags":[]}}}`, `{"method":"x","id":7,"params":{}}`,
+		`{"method":"thread/started","params":{"thread":{"id":"t"}}}`, `{"method":"thread/closed","params":{"threadId":"t"}}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -465,9 +466,11 @@ func FuzzCodexMessage(f *testing.F) {
 			json.Unmarshal(m.Result, &r)
 			r.explainUnattended()
 		case n := <-c.notices:
-			if n.method != noticeItem && n.method != noticeStatus {
+			if !slices.Contains([]string{noticeItem, noticeStatus, noticeStarted, noticeClosed}, n.method) {
 				t.Errorf("notice %q", n.method)
 			}
+			l := newCodexLoads()
+			l.note(&n)
 		default:
 		}
 	})
