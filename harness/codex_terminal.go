@@ -16,8 +16,11 @@ import (
 const codexTerminal = "codex_tui"
 
 // startMargin is how long before this process its thread was loaded at most. The app-server starts
-// the MCP servers of a thread when it loads it.
-const startMargin = 2 * time.Second
+// the MCP servers of a thread when it loads it, before its terminal can have another one loaded.
+const startMargin = 500 * time.Millisecond
+
+// processStart is when this process began.
+var processStart = time.Now()
 
 // maxLoads bounds how many threads are remembered, in number.
 const maxLoads = 4 * maxLoadedThreads
@@ -117,14 +120,14 @@ func (c *codex) isSwitched(ctx context.Context, conn *codexConn, thread, origin 
 
 // codexLoads remembers when threads of the app-server were loaded.
 type codexLoads struct {
-	began    time.Time // when this process asked first
+	began    time.Time // when this process began
 	mu       sync.Mutex
 	at       map[string]time.Time // of the threads that are loaded
 	complete bool                 // no load is missed
 }
 
 func newCodexLoads() codexLoads {
-	return codexLoads{began: time.Now(), at: make(map[string]time.Time)}
+	return codexLoads{began: processStart, at: make(map[string]time.Time)}
 }
 
 // begin notes the threads that are loaded when no load is missed any more. Each was loaded when it

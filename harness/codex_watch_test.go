@@ -192,11 +192,12 @@ func TestCodexWatchIsRenewed(t *testing.T) {
 }
 
 func TestCodexLoads(t *testing.T) {
-	old, own, fresh := threadOf(time.Hour), threadOf(time.Second), threadOf(-time.Second)
+	old, own, fresh := threadOf(time.Hour), threadOf(startMargin/2), threadOf(-time.Second)
 	status := func(thread, kind string) *codexNotice {
 		return &codexNotice{noticeStatus, codexNoticeParams{Thread: thread, Status: codexStatus{kind}}}
 	}
 	l := newCodexLoads()
+	l.began = time.Now()
 	expect := func(what, thread, own string, want bool) {
 		t.Helper()
 		if got := l.isLater(thread, own); got != want {

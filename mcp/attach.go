@@ -37,8 +37,8 @@ type attachment struct {
 	gone     error         // why the session is no agent now; nil: it is to be one
 	leave    func()        // ends being attached; nil: it is not attached
 	seen     chan struct{} // closed when the program has said whether it can be woken
-	name     string          // as which it is attached, or was; "": never yet
-	key      string          // which the daemon gave it
+	name     string        // as which it is attached, or was; "": never yet
+	key      string        // which the daemon gave it
 	attached bool
 	change   chan struct{} // closed when an attempt has ended; then there is a new one
 	problem  error         // of the last attempt

@@ -377,3 +377,33 @@ func TestCodexIsOpenedTwice(t *testing.T) {
 	}
 	p.model.awaitRequest("user", post.Pointer)
 }
+
+// What a terminal goes back to with /resume can be woken again, and what it leaves cannot.
+func TestCodexGoesBack(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t)
+	sockets := live.MakeTempDir(t)
+	c, before := p.startCodexChildIn(sockets)
+	before.awaitPresence("", "")
+	c.say("/clear")
+	between := awaitOtherChild(t, sockets, before)
+	c.say("second one")
+	p.model.awaitRequest("user", "second one")
+	between.awaitPresence("", "")
+	known, left := []*child{before, between}, between
+	for _, text := range []string{"hello", "second one"} {
+		c.say("/resume")
+		c.awaitScreen("Resume a previous session")
+		c.say(text)
+		now := awaitOtherChild(t, sockets, known...)
+		now.awaitPresence("", "")
+		left.awaitPresence("its terminal shows another conversation", "")
+		post := newPost()
+		if r := now.post(post); r.Err != "" {
+			t.Fatalf("post to what is shown again: %+v", r)
+		}
+		p.model.awaitRequest("user", post.Pointer)
+		c.awaitScreen(post.Message.String())
+		known, left = append(known, now), now
+	}
+}
