@@ -36,6 +36,8 @@ type codex struct {
 	mu      sync.Mutex // guards what follows
 	version string     // as the app-server said at the latest connection
 	thread  string     // as the latest tool call named it; empty before
+	// background says whether another thread has started it; nil: not known
+	background *bool
 }
 
 // findCodex returns the thread of Codex that has started this process.
@@ -209,7 +211,8 @@ type codexThread struct {
 	Ephemeral bool        `json:"ephemeral"`
 	Status    codexStatus `json:"status"`
 	Dir       string      `json:"cwd"`
-	Parent    string      `json:"parentThreadId"` // of a thread that another one has started
+	Parent    string      `json:"parentThreadId"` // whose agent it is; empty: none's
+	Fork      string      `json:"forkedFromId"`   // whose copy it is; empty: none's
 }
 
 // findThread returns the thread that this process belongs to: the one that a tool call has named.

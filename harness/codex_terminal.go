@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,6 +52,7 @@ type codexView struct {
 	ended    func() bool // reports whether the terminal has ended; nil: there is none, or it is not seen
 	unseen   string      // why nobody may see the thread, for all that is known; empty if a terminal shows it
 	switched bool        // its terminal shows another thread
+	over     bool        // the terminal had ended when it was looked at last
 }
 
 // hasEnded reports whether the terminal was seen, and has ended since.
@@ -72,8 +74,14 @@ func (c *codex) look(ctx context.Context, conn *codexConn, thread string) (v cod
 		v.unseen = err.Error()
 		return v, nil
 	}
-	if v.switched, err = c.isSwitched(ctx, conn, thread, origin); v.switched {
+	others, err := c.listBeside(ctx, conn, thread, origin)
+	if err != nil {
+		return v, err
+	}
+	if v.switched = slices.ContainsFunc(others, func(t codexThread) bool { return c.loads.isLater(t.ID, thread) }); v.switched {
 		v.unseen = "its terminal shows another conversation"
+	} else if v.switched, err = c.isInBackground(ctx, conn, thread, others); v.switched {
+		v.unseen = "another conversation has started it"
 	}
 	return v, err
 }
@@ -93,29 +101,60 @@ func parseLoopback(origin string) (port int, _ error) {
 	return strconv.Atoi(u.Port())
 }
 
-// isSwitched reports whether the terminal of a thread has had another thread loaded later.
-func (c *codex) isSwitched(ctx context.Context, conn *codexConn, thread, origin string) (bool, error) {
+// listBeside returns the other threads that the terminal of a thread has had loaded for its user.
+func (c *codex) listBeside(ctx context.Context, conn *codexConn, thread, origin string) (others []codexThread, _ error) {
 	loaded, err := c.listLoaded(ctx, conn)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	for _, id := range loaded {
-		if id == thread || !c.loads.isLater(id, thread) {
+		if id == thread {
 			continue
 		}
 		t, err := c.readThread(ctx, conn, id)
-		other := ""
+		its := ""
 		if err == nil && !t.Ephemeral && t.Parent == "" {
-			other, err = c.readTerminal(ctx, conn, id)
+			its, err = c.readTerminal(ctx, conn, id)
 		}
 		if err != nil && !errors.Is(err, ErrRefused) { // a refused one is closed by now
-			return false, err
+			return nil, err
 		}
-		if other == origin {
-			return true, nil
+		if its == origin {
+			others = append(others, t)
 		}
 	}
-	return false, nil
+	return others, nil
+}
+
+// isInBackground reports whether the model of another thread has started a thread, with a tool of the
+// terminal's: the terminal does not show it. Its user starts none while a turn runs in the other, and
+// has said nothing in a new one when its acpctl looks first. That look tells.
+func (c *codex) isInBackground(ctx context.Context, conn *codexConn, thread string, others []codexThread) (bool, error) {
+	c.mu.Lock()
+	known := c.background
+	c.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	is := false
+	if made, ok := readThreadTime(thread); len(others) > 0 && (!ok || made.After(c.loads.began.Add(-startMargin))) {
+		is = slices.ContainsFunc(others, func(t codexThread) bool { return t.Status.Type == "active" })
+		t, err := c.readThread(ctx, conn, thread)
+		if err == nil && !is && t.Fork == "" { // a fork has turns from the beginning
+			if err = c.checkBegun(ctx, conn, thread); errors.Is(err, ErrNoTurn) {
+				is, err = false, nil
+			} else {
+				is = true
+			}
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	c.mu.Lock()
+	c.background = &is
+	c.mu.Unlock()
+	return is, nil
 }
 
 // codexLoads remembers when threads of the app-server were loaded.

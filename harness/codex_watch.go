@@ -60,7 +60,6 @@ func (c *codex) watchOnce(ctx context.Context, tell func(Presence)) error {
 	}
 	c.loads.begin(loaded)
 	var view codexView
-	wasEnded := false
 	due := time.NewTimer(0)
 	ticks := time.NewTicker(terminalPause)
 	defer ticks.Stop()
@@ -75,7 +74,7 @@ func (c *codex) watchOnce(ctx context.Context, tell func(Presence)) error {
 		case <-c.changed:
 			due.Reset(0)
 		case <-ticks.C:
-			if !wasEnded && view.hasEnded() {
+			if view.hasEnded() != view.over {
 				due.Reset(0)
 			}
 		case <-due.C:
@@ -84,7 +83,6 @@ func (c *codex) watchOnce(ctx context.Context, tell func(Presence)) error {
 			if ctx.Err() == nil {
 				tell(p)
 			}
-			wasEnded = view.hasEnded()
 			due.Reset(lookPause)
 		case <-ctx.Done():
 			return ctx.Err()
@@ -99,10 +97,6 @@ func (c *codex) lookAround(ctx context.Context, conn *codexConn, before codexVie
 	if err != nil {
 		return Presence{Unwakeable: err}, before
 	}
-	t, err := c.readThread(ctx, conn, thread)
-	if err != nil {
-		return Presence{Unwakeable: err}, before
-	}
 	view, err := c.look(ctx, conn, thread)
 	if err != nil {
 		return Presence{Unwakeable: err}, before
@@ -110,8 +104,12 @@ func (c *codex) lookAround(ctx context.Context, conn *codexConn, before codexVie
 	if view.ended == nil {
 		view.ended = before.ended
 	}
-	left := view.switched || view.hasEnded()
+	view.over = view.hasEnded()
+	t, err := c.readThread(ctx, conn, thread) // after the terminal, so that a turn that runs by now is seen
+	left := view.switched || view.over
 	switch {
+	case err != nil:
+		return Presence{Unwakeable: err}, view
 	case t.Status.Type == "notLoaded":
 		return Presence{Unwakeable: c.fail(ErrGone, errors.New("its thread is closed"))}, view
 	case left && t.Status.Type == "active":

@@ -246,3 +246,51 @@ func TestParseLoopback(t *testing.T) {
 		}
 	}
 }
+
+// A new thread that has had a turn when it is looked at first, beside another one of its terminal, was
+// started by that one's model. So was one beside a turn that runs. What its user has started is fresh,
+// is a fork, is the only one, or was made before.
+func TestCodexThreadInTheBackground(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(f *fakeCodex, own *codexThread)
+		want   string
+	}{
+		"with a turn": {func(*fakeCodex, *codexThread) {}, "another conversation has started it"},
+		"fresh":       {func(f *fakeCodex, _ *codexThread) { f.refuse["thread/turns/list"] = `{"code":-32600}` }, ""},
+		"fresh, beside a turn": {func(f *fakeCodex, _ *codexThread) {
+			f.refuse["thread/turns/list"] = `{"code":-32600}`
+			f.threads[1].Status.Type = "active"
+		}, "another conversation has started it"},
+		"a fork":                {func(_ *fakeCodex, own *codexThread) { own.Fork = ownThread }, ""},
+		"a fork, beside a turn": {func(f *fakeCodex, own *codexThread) { own.Fork, f.threads[1].Status.Type = ownThread, "active" }, "another conversation has started it"},
+		"alone":                 {func(f *fakeCodex, _ *codexThread) { f.shows[ownThread] = "" }, ""},
+		"made before":           {func(_ *fakeCodex, own *codexThread) { own.ID = threadOf(time.Hour) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeCodex(t)
+			f.threads[1].ID = threadOf(2 * time.Hour)
+			f.shows[f.threads[1].ID] = ownTerminal
+			own := codexThread{ID: threadOf(0), Dir: "/work", Status: codexStatus{"idle"}}
+			test.change(f, &own)
+			if origin, ok := f.shows[ownThread]; ok && origin == "" {
+				f.shows = make(map[string]string)
+			}
+			f.threads = append(f.threads, own)
+			f.shows[own.ID] = ownTerminal
+			s := f.mustFind().(*codex)
+			s.NoteCall(map[string]any{"threadId": own.ID})
+			conn, err := s.connect(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.close()
+			for range 2 { // the first look tells
+				if view, err := s.look(t.Context(), conn, own.ID); err != nil || view.unseen != test.want || view.switched != (test.want != "") {
+					t.Errorf("%+v, %v", view, err)
+				}
+				f.change(func() { clear(f.refuse); f.threads[1].Status.Type = "idle" })
+			}
+		})
+	}
+}
