@@ -49,7 +49,7 @@ func TestTheAgentThatIsMeantAnswers(t *testing.T) {
 		{"desk/nobody", "", "no_agent"},
 		{"desk", "cooking", "unknown_domain"},
 	} {
-		if got := laptop.RunAcpctl(7, "query", c.to, "who?", "--domain", c.domain, "--json").Stdout.String(); !strings.Contains(got, `"code":"`+c.code+`"`) {
+		if got := laptop.RunAcpctl(kinds.Code(c.code).Info().Exit, "query", c.to, "who?", "--domain", c.domain, "--json").Stdout.String(); !strings.Contains(got, `"code":"`+c.code+`"`) {
 			t.Errorf("%s in domain %q: %s, want %s", c.to, c.domain, got, c.code)
 		}
 	}

@@ -42,7 +42,7 @@ var codeTable = [...]CodeInfo{
 	{UnknownKind, false, false, 7, "the receiver does not know the kind"},
 	{Invalid, false, false, 7, "malformed envelope or payload; the message names the field"},
 	{TooLarge, false, false, 7, "the encoded envelope is over max_message; no daemon cuts a message. An agent may cut what it answers, as `acpctl serve` does with what its command prints, and then says so: `truncated: true`"},
-	{NoAgent, true, false, 7, "no agent is attached that could answer"},
+	{NoAgent, true, false, 5, "no agent is attached that could answer"},
 	{Overloaded, true, false, 7, "a task or rate limit is reached, or a table is full; see retry_after_ms"},
 	{Timeout, true, false, 3, "the deadline passed"},
 	{Cancelled, false, false, 7, "the caller gave up, or the task was cancelled"},

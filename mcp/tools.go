@@ -63,7 +63,7 @@ var tools = []*tool{
 		schema:      schema(`"to":{"type":"array","items":{"type":"string"},"description":"peers, or peer/agent"},"topic":{"type":"string","description":"like build.done"},"data":{"description":"text or JSON"},"importance":{"enum":["low","medium","high"]},`+about+repeat, "to", "topic"),
 	},
 	{
-		name: "acp_task", call: (*Server).callTask,
+		name: "acp_task", always: true, call: (*Server).callTask,
 		description: `What became of a query or delegation of yours. Without id: a list.`,
 		schema:      schema(`"id":{"type":"string"},"do":{"enum":["status","wait","result","cancel"],"description":"default status; wait waits up to 45 s; result shows the whole, page by page"},"reason":{"type":"string","description":"of cancel"},"page":{"type":"integer","description":"next of the page before"}`),
 	},

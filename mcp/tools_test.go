@@ -34,7 +34,7 @@ func TestToolsAreDescribedInFewBytes(t *testing.T) {
 	if n := len(p.InitializeResult().Instructions); n > 600 || n == 0 {
 		t.Errorf("the instructions have %d characters, want at most 600", n)
 	}
-	always := map[string]bool{"acp_query": true, "acp_inbox": true, "acp_reply": true}
+	always := map[string]bool{"acp_query": true, "acp_task": true, "acp_inbox": true, "acp_reply": true}
 	var names []string
 	for _, tool := range list.Tools {
 		names = append(names, tool.Name)

@@ -22,10 +22,7 @@ func TestEveryCodeHasItsExit(t *testing.T) {
 	for _, row := range kinds.ListCodes() {
 		// Exit 7 is for what the peer raised.
 		local := row.Exit
-		switch {
-		case row.Code == kinds.NoAgent:
-			local = frame.ExitUnknown
-		case local == frame.ExitFailed:
+		if local == frame.ExitFailed {
 			local = frame.ExitLocal
 		}
 		f.SetAnswer(client.MethodQuery, kinds.Errorf(row.Code, "what went wrong"))

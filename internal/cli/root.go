@@ -47,7 +47,7 @@ prints JSON.
 
 PEER is a trusted peer's name, its id or six or more digits that begin it. Exit
 codes: 0 ok, 1 failure on this machine, 2 usage, 3 timeout, 4 refused, 5 peer
-unreachable, or peer or agent unknown, 6 no daemon, 7 any other error of the peer, 130 interrupted.`,
+unreachable, or no such peer or agent, 6 no daemon, 7 any other error of the peer, 130 interrupted.`,
 		Example: `  acpctl peers                                        who is there
   acpctl trust desk                                   and on desk: acpctl trust laptop
   acpctl ping desk -c 3

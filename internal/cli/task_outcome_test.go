@@ -55,6 +55,7 @@ func TestOutcomes(t *testing.T) {
 		{client.Task{State: client.TaskFailed, Result: wire.Payload(`{"status":"failed","outcome":"x"}`)}, 7, `"kind":"result","payload":{"status":"failed","outcome":"x"}`},
 		{client.Task{State: client.TaskFailed, Result: wire.Payload(`{"code":"internal","message":"x"}`)}, 7, `"kind":"error","payload":{"code":"internal","message":"x"}`},
 		{client.Task{State: client.TaskFailed, Result: wire.Payload(`{"code":"not_trusted","message":"x"}`)}, 4, `"kind":"error","payload":{"code":"not_trusted","message":"x"}`},
+		{client.Task{State: client.TaskFailed, Result: wire.Payload(`{"code":"no_agent","message":"x"}`)}, 5, `"kind":"error","payload":{"code":"no_agent","message":"x"}`},
 		{client.Task{State: client.TaskCancelled, Outcome: "why"}, 7, `"kind":"error","payload":{"code":"cancelled","message":"why","retryable":false}`},
 		{client.Task{State: client.TaskExpired}, 3, `"kind":"error","payload":{"code":"timeout","message":"the deadline passed","retryable":true}`},
 		{client.Task{State: client.TaskAccepted}, 0, `"kind":"result","payload":{}`},

@@ -21,8 +21,8 @@ func (a *app) newWaitCmd() *cobra.Command {
   acpctl wait --follow 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b     partial results too
   acpctl wait "$(acpctl delegate desk 'Run the test suite')"`,
 		Long: `Waits until a delegation, given or taken, has ended. Exits 0 if it was completed,
-7 if it failed or was cancelled, 3 if its deadline passed, 4 if it was refused or declined.
-The result of one that you gave leaves the inbox when it is printed.
+7 if it failed or was cancelled, 3 if its deadline passed, 4 if it was refused or declined,
+5 if its agent is gone. The result of one that you gave leaves the inbox when it is printed.
 What its agent asks meanwhile goes to standard error: acpctl reply answers. With
 --follow, so does its progress. With --json, a question is a line of its own before the
 last one: the task, with {"question": {"id", "text", "since"}}; acpctl reply ID TEXT

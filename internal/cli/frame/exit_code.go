@@ -14,7 +14,6 @@ const (
 	ExitUsage       = 2
 	ExitTimeout     = 3
 	ExitRefused     = 4
-	ExitUnknown     = 5
 	ExitFailed      = 7
 	ExitInterrupted = 130
 )
@@ -57,14 +56,11 @@ func (f *Frame) ClassifyError(ctx context.Context, err error) (*kinds.Error, int
 }
 
 // FindExitCode returns the exit code that the code table has for e. If the other side did not raise
-// the error, ExitFailed becomes ExitUnknown for an agent that is not attached here, else ExitLocal.
+// the error, ExitFailed becomes ExitLocal.
 func FindExitCode(e *kinds.Error) int {
 	code := e.Code.Info().Exit
-	switch {
-	case code != ExitFailed || e.From != "":
-		return code
-	case e.Code == kinds.NoAgent:
-		return ExitUnknown
+	if code == ExitFailed && e.From == "" {
+		return ExitLocal
 	}
-	return ExitLocal
+	return code
 }
