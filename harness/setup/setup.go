@@ -203,7 +203,7 @@ func newConfigSteps(p *program, o *Options,
 		Question: fmt.Sprintf("May %s use %s without asking you? They show what came in, and answer it.", p.title, joinWords(toolsToRead)),
 	}, {
 		Name: StepSending, edits: allow(toolsToSend),
-		Question: fmt.Sprintf("And %s? With these the model can send what it has read to any of your peers, unasked.", joinWords(toolsToSend)),
+		Question: fmt.Sprintf("May %s use %s without asking you? With these the model can send what it has read to any of your peers, unasked.", p.title, joinWords(toolsToSend)),
 	}}
 }
 

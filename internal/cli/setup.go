@@ -36,7 +36,7 @@ func (a *app) newSetupCmd() *cobra.Command {
   acpctl setup opencode --undo`,
 		Long: `Writes acpctl mcp into the configuration of an agent program, so that its sessions have the
 tools acp_peers, acp_query, … and peers can leave them messages. Each change is shown and
-needs a typed yes:
+needs a yes:
 
   1. the MCP server acp
   2. that acp_peers, acp_inbox, acp_task and acp_reply need no approval
@@ -85,6 +85,7 @@ func (a *app) runSetup(cmd *cobra.Command, args []string, flags *setupFlags) err
 	case len(args) == 0 && cmd.Flags().NFlag() > countFlags(cmd, "home", "json"):
 		return frame.UsageErrorf("name a program: %s", strings.Join(setup.ListPrograms(), ", "))
 	case len(args) == 0:
+		a.PrintForPerson("Asking each program for its version…")
 		return a.listPrograms(cmd.Context(), o)
 	case flags.wake && flags.yes && !flags.undo:
 		return frame.UsageErrorf("--wake: only a person can say that messages begin turns of a session: leave out --yes")
@@ -94,6 +95,7 @@ func (a *app) runSetup(cmd *cobra.Command, args []string, flags *setupFlags) err
 			return fmt.Errorf("setup: find the project's folder: %w", err)
 		}
 	}
+	defer a.DiscardTyped() // no answer typed ahead goes to the shell
 	if flags.undo {
 		return a.undoSetup(cmd.Context(), args[0], o, flags)
 	}
@@ -174,6 +176,11 @@ func (a *app) setUp(ctx context.Context, name string, o setup.Options, flags *se
 	if err != nil {
 		return fmt.Errorf("setup: nothing was written: %w", err)
 	}
+	if flags.dryRun && flags.wake {
+		step := setup.Step{Name: stepWake, Question: formatWakeQuestion(o.Agent)}
+		shown = append(shown, shownStep{Name: step.Name, Question: step.Question})
+		a.showStep(&step, "", "", flags)
+	}
 	if flags.dryRun {
 		return a.printSteps(shown)
 	}
@@ -214,7 +221,7 @@ func (a *app) acceptSteps(ctx context.Context, plan *setup.Plan, name string, fl
 			continue
 		}
 		if flags.yes && !step.IsDefault {
-			a.tell("Not allowed by --yes: " + step.Question + " Run acpctl setup " + name + " at a terminal.")
+			a.tell("--yes does not answer this question: " + step.Question + " acpctl setup " + name + " asks it at a terminal.")
 			continue
 		}
 		shown = append(shown, shownStep{step.Name, step.Question, note, diff})
@@ -298,14 +305,23 @@ func (a *app) showStep(step *setup.Step, diff, note string, flags *setupFlags) {
 
 var errNotYes = errors.New("the answer was not yes")
 
-// requireYes returns errNotYes unless the person types yes.
+// requireYes returns errNotYes unless the person types yes. What is neither a yes nor a no is asked
+// for once more, and is no yes then.
 func (a *app) requireYes(ctx context.Context) error {
-	fmt.Fprint(a.Err, "Type yes: ")
-	answer, err := a.ReadLine(ctx)
-	if err == nil && !strings.EqualFold(answer, "yes") {
-		err = errNotYes
+	for range 2 {
+		fmt.Fprint(a.Err, "Type yes or no: ")
+		answer, err := a.ReadLine(ctx)
+		if err != nil {
+			return err
+		}
+		switch strings.ToLower(answer) {
+		case "y", "yes":
+			return nil
+		case "n", "no":
+			return errNotYes
+		}
 	}
-	return err
+	return errNotYes
 }
 
 // tell tells a person something.

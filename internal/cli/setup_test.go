@@ -49,16 +49,16 @@ func TestSetupAsks(t *testing.T) {
 	if entries, _ := os.ReadDir(home); len(entries) > 0 {
 		t.Errorf("a no writes %v", entries)
 	}
-	got = f.RunInteractive("yes\n", "setup", "claude") // and then the end of input
+	got = f.RunInteractive("perhaps\ny\n", "setup", "claude") // and then the end of input
 	if entries, _ := os.ReadDir(home); len(entries) != 3 {
 		t.Errorf("yes and the end of input: %+v, %v", got, entries)
 	}
-	got = f.RunInteractive("no\ny\nYES\n", "setup", "claude")
+	got = f.RunInteractive("N\nno\nYES\n", "setup", "claude")
 	settings := readText(t, filepath.Join(home, ".claude", "settings.json"))
-	if got.Code != 0 || strings.Contains(settings, "allow") || !strings.Contains(settings, `"ask"`) || !strings.Contains(got.Err, "And acp_query, acp_delegate and acp_notify?") || readText(t, filepath.Join(home, ".claude", "CLAUDE.md")) == "" {
+	if got.Code != 0 || strings.Contains(settings, "allow") || !strings.Contains(settings, `"ask"`) || !strings.Contains(got.Err, "May Claude Code use acp_query, acp_delegate and acp_notify without asking you?") || readText(t, filepath.Join(home, ".claude", "CLAUDE.md")) == "" {
 		t.Errorf("%+v\n%s", got, settings)
 	}
-	if n := strings.Count(got.Err, "Type yes: "); n != 3 {
+	if n := strings.Count(got.Err, "Type yes or no: "); n != 3 {
 		t.Errorf("%d questions:\n%s", n, got.Err)
 	}
 	got = f.RunInteractive("yes\nyes\n", "setup", "claude")
@@ -76,6 +76,35 @@ func TestSetupAsks(t *testing.T) {
 	got = f.RunInteractive("yes\n", "setup", "claude", "--undo")
 	if _, err := os.Stat(filepath.Join(home, ".claude.json")); got.Code != 0 || err == nil || !strings.Contains(got.Err, "Answers still wake sessions") {
 		t.Errorf("undone: %+v, %v", got, err)
+	}
+}
+
+// What is neither a yes nor a no is asked for once more, and is no yes then; each question stands by itself.
+func TestSetupAsksOnceMore(t *testing.T) {
+	f, home := newSetupDaemon(t)
+	got := f.RunInteractive("perhaps\nsure\nyes\n", "setup", "claude")
+	if got.Code != 1 || strings.Count(got.Err, "Type yes or no: ") != 2 {
+		t.Errorf("%+v", got)
+	}
+	if entries, _ := os.ReadDir(home); len(entries) > 0 {
+		t.Errorf("no yes writes %v", entries)
+	}
+	got = f.Run("setup", "claude", "--yes")
+	if got.Code != 0 || !strings.Contains(got.Err, "--yes does not answer this question: May Claude Code use acp_query") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// --dry-run shows the question of --wake, which names all programs, and asks no daemon.
+func TestSetupShowsTheQuestionOfWake(t *testing.T) {
+	f, _ := newSetupDaemon(t)
+	f.SetAnswer(client.MethodWakeList, kinds.Errorf(kinds.Internal, "asked"))
+	const question = "May answers wake any session here? This holds for the sessions of all programs, not of this one alone."
+	if got := f.Run("setup", "codex", "--wake", "--dry-run"); got.Code != 0 || !strings.Contains(got.Out, "\n"+question) {
+		t.Errorf("%+v", got)
+	}
+	if got := f.Run("setup", "codex", "--wake", "--dry-run", "--json"); got.Code != 0 || !strings.Contains(got.Out, `{"name":"wake","question":"`+question) {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -110,7 +139,7 @@ func TestSetupWake(t *testing.T) {
 		t.Errorf("a yes: %+v, %+v", got, told)
 	}
 	got = f.RunInteractive("yes\nno\nno\nyes\n", "setup", "codex", "--wake", "--name", "reviewer")
-	if got.Code != 0 || len(told) != 2 || told[1] != (client.WakeAnswersParams{On: true, Agent: "reviewer"}) || !strings.Contains(got.Err, "the session reviewer asked") {
+	if got.Code != 0 || len(told) != 2 || told[1] != (client.WakeAnswersParams{On: true, Agent: "reviewer"}) || !strings.Contains(got.Err, "May answers wake the session reviewer?") {
 		t.Errorf("of one session: %+v, %+v", got, told)
 	}
 	f.SetAnswer(client.MethodWakeList, &client.WakeRules{Answers: []client.WakeAnswersRule{{}}})

@@ -20,12 +20,8 @@ func (a *app) askForAnswers(ctx context.Context, name, agent string) error {
 			return nil
 		}
 	}
-	who := "any session here, of whichever program,"
-	if agent != "" {
-		who = "the session " + agent
-	}
 	a.tell("")
-	a.tell(fmt.Sprintf("May the final answer, error or question to what %s asked of a peer wake it? It then takes a turn, which costs money, while you may be away; 20 an hour at most.", who))
+	a.tell(formatWakeQuestion(agent))
 	if err := a.requireYes(ctx); err != nil {
 		return fmt.Errorf("setup: --wake: %w, so answers wake no session; what was accepted before is written", err)
 	}
@@ -34,6 +30,18 @@ func (a *app) askForAnswers(ctx context.Context, name, agent string) error {
 	}
 	a.tell("Answers wake sessions from now on. acpctl setup " + name + " --undo --wake ends that.")
 	return nil
+}
+
+// stepWake is the name of the question of --wake in what --dry-run --json prints.
+const stepWake = "wake"
+
+// formatWakeQuestion returns the question whether answers may wake a session; "" stands for all.
+func formatWakeQuestion(agent string) string {
+	who := "any session here? This holds for the sessions of all programs, not of this one alone."
+	if agent != "" {
+		who = "the session " + agent + "?"
+	}
+	return "May answers wake " + who + " An answer, error or question to what a session asked of a peer then begins a turn of it, which costs money, while you may be away; 20 an hour at most."
 }
 
 // takeBackAnswers tells the daemon that answers wake no session.

@@ -44,6 +44,14 @@ func (t *Terminal) ErrWidth() int {
 	return math.MaxInt
 }
 
+// DiscardTyped discards what was typed ahead and not read, if standard input is a terminal. Else
+// whatever reads that terminal next, such as a shell, would get it.
+func (t *Terminal) DiscardTyped() {
+	if f, ok := t.In.(*os.File); ok && t.InTTY {
+		discardTyped(int(f.Fd()))
+	}
+}
+
 // ShareStreams lets several goroutines write to the streams from now on. From then on, output
 // that cannot be written is no failure.
 func (t *Terminal) ShareStreams() {
