@@ -184,7 +184,7 @@ func TestExamplesShowProgress(t *testing.T) {
 		p := laptop.startAsAgent(e.delegate, "desk", "the tests")
 		for n := range 3 {
 			await.Until(t, fmt.Sprintf("delegate in %s shows part %d", name, n), func() bool {
-				return strings.Contains(p.Stdout.String(), fmt.Sprintf("part %d", n))
+				return strings.Contains(p.Stdout.String()+p.Stderr.String(), fmt.Sprintf("part %d", n)) // the one in shell tells it on standard error
 			})
 			next <- struct{}{}
 		}

@@ -34,7 +34,7 @@ func (a *app) newDelegateCmd() *cobra.Command {
   acpctl delegate desk --no-report --urgent 'Restart the build'`,
 		Long: `Hands a task to an agent that is attached to the daemon of PEER, and prints the
 delegation's id once the agent has accepted it. With --wait the outcome follows
-when the task ends, with --follow partial results before it; interrupting that leaves
+when the task ends. With --follow, partial results go to standard error before it. Interrupting that leaves
 the task running. What the agent asks meanwhile is told as acpctl wait does. TASK and
 --context may be - (standard input) or @file.`,
 		Args: d.checkArgs,
@@ -47,7 +47,7 @@ the task running. What the agent asks meanwhile is told as acpctl wait does. TAS
 	f.DurationVar(&d.deadline, "deadline", 0, "when the task is over, done or not, at most 720h (default: none)")
 	f.BoolVar(&d.silent, "no-report", false, "no report is wanted")
 	f.BoolVar(&d.isAwaited, "wait", false, "wait for the outcome")
-	f.BoolVarP(&d.isFollowed, "follow", "f", false, "wait for the outcome, and print partial results as they come")
+	f.BoolVarP(&d.isFollowed, "follow", "f", false, "wait for the outcome, and tell partial results as they come")
 	a.addForModelFlag(cmd)
 	d.addFlags(cmd)
 	return cmd

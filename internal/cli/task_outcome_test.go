@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -15,7 +14,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Partial results are printed as they come, the outcome last.
+// Partial results are told as they come, each on one line of standard error; standard output has the outcome alone.
 func TestWaitFollows(t *testing.T) {
 	f := newDaemon(t)
 	f.SetAnswer(client.MethodAck, &client.Acked{Removed: 1})
@@ -29,15 +28,18 @@ func TestWaitFollows(t *testing.T) {
 		if p.AfterPartials != nil && *p.AfterPartials < 2 {
 			n := *p.AfterPartials + 1
 			task.State, task.Outcome, task.Result, task.Partials = client.TaskAccepted, "", nil, n
-			task.Partial = fmt.Appendf(nil, `{"status":"partial","outcome":"part %d"}`, n)
+			task.Partial = wire.Payload(`{"status":"partial","outcome":"reading","progress":0.4,"message":"reading"}`)
+			if n == 2 {
+				task.Partial = wire.Payload(`{"status":"partial","outcome":"part\n2","progress":0.4,"message":"reading","data":{"n": 1}}`)
+			}
 		}
 		return task, nil
 	})
 	f.WantResult(f.Run("wait", clitest.SomeID.String()), 0, "all\n[1]\n", "")
-	f.WantResult(f.Run("wait", "-f", clitest.SomeID.String()), 0, "part 1\npart 2\nall\n[1]\n", "")
+	f.WantResult(f.Run("wait", "-f", clitest.SomeID.String()), 0, "all\n[1]\n", "acpctl wait: 40 %, reading\nacpctl wait: 40 %, reading: part 2: {\"n\":1}\n")
 	f.SetAnswer(client.MethodDelegate, &client.DelegateAnswer{ID: clitest.SomeID, From: clitest.DeskID, Payload: wire.Payload(`{"accepted":true}`)})
-	f.WantResult(f.Run("delegate", "desk", "x", "--follow"), 0, "part 1\npart 2\nall\n[1]\n", "accepted: "+clitest.SomeID.String()+"\n")
-	if got := f.Run("wait", "--follow", "--json", clitest.SomeID.String()); strings.Count(got.Out, "\n") != 3 || !strings.Contains(got.Out, `"partial":{"status":"partial","outcome":"part 2"}`) {
+	f.WantResult(f.Run("delegate", "desk", "x", "--follow"), 0, "all\n[1]\n", "accepted: "+clitest.SomeID.String()+"\nacpctl delegate: 40 %, reading\nacpctl delegate: 40 %, reading: part 2: {\"n\":1}\n")
+	if got := f.Run("wait", "--follow", "--json", clitest.SomeID.String()); strings.Count(got.Out, "\n") != 3 || !strings.Contains(got.Out, `"partial":{"status":"partial","outcome":"part\n2"`) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
 )
 
 func (a *app) newTasksCmd() *cobra.Command {
@@ -57,6 +59,20 @@ func formatDelegator(t *client.Task) string {
 		return t.Peer
 	}
 	return t.Peer + "/" + t.FromAgent
+}
+
+// describePartial returns what a partial result says, on one line: how far the task has come, and what
+// there is already.
+func describePartial(r *kinds.Result) string {
+	parts := []string{describeProgress(r.Progress, r.Message)}
+	if r.Outcome != r.Message {
+		parts = append(parts, client.Line(r.Outcome))
+	}
+	if len(r.Data) > 0 && r.Data.Kind() != 'n' {
+		parts = append(parts, client.Line(string(r.Data)))
+	}
+	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+	return strings.Join(parts, ": ")
 }
 
 // describeProgress returns how far a task has come, on one line: "" if nothing is said of that.

@@ -24,7 +24,7 @@ func (a *app) newWaitCmd() *cobra.Command {
 7 if it failed or was cancelled, 3 if its deadline passed, 4 if it was refused or declined,
 5 if its agent is gone. The result of one that you gave leaves the inbox when it is printed.
 What its agent asks meanwhile goes to standard error: acpctl reply answers. With
---follow, so does its progress. With --json, a question is a line of its own before the
+--follow, so do partial results, each on one line. With --json, a question is a line of its own before the
 last one: the task, with {"question": {"id", "text", "since"}}; acpctl reply ID TEXT
 answers that too.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,11 +36,11 @@ answers that too.`,
 		},
 	}
 	a.addForModelFlag(cmd)
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print partial results as they come")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "tell partial results as they come")
 	return cmd
 }
 
-// waitForTask waits until a delegation has ended and tells how. With follow it prints partial
+// waitForTask waits until a delegation has ended and tells how. With follow it tells partial
 // results too. Whatever its agent asks meanwhile is told.
 func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool) error {
 	task, err := a.awaitEnd(ctx, "wait", id, follow)
@@ -53,7 +53,7 @@ func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool) e
 	return a.reportOutcome(ctx, "wait", task)
 }
 
-// awaitEnd waits until a delegation has ended. With follow it prints partial results meanwhile.
+// awaitEnd waits until a delegation has ended. With follow it tells partial results meanwhile.
 // Whatever the delegation's agent asks is told. The verb is the command that waits.
 func (a *app) awaitEnd(ctx context.Context, verb string, id wire.MessageID, follow bool) (*client.Task, error) {
 	var partials, questions uint64
@@ -75,7 +75,7 @@ func (a *app) awaitEnd(ctx context.Context, verb string, id wire.MessageID, foll
 		if follow || isQuestion { // in JSON, a line of its own
 			err = a.PrintData(task, func() {
 				if isPartial {
-					a.printPartial(ctx, verb, task)
+					a.tellPartial(ctx, verb, task)
 				}
 			})
 		}
@@ -88,17 +88,15 @@ func (a *app) awaitEnd(ctx context.Context, verb string, id wire.MessageID, foll
 	}
 }
 
-// printPartial prints the last partial result of a task, and on standard error its progress.
-func (a *app) printPartial(ctx context.Context, verb string, task *client.Task) {
+// tellPartial tells the last partial result of a task on one line of standard error, because standard
+// output has the outcome alone. For a model it is printed under a cover.
+func (a *app) tellPartial(ctx context.Context, verb string, task *client.Task) {
 	r, err := kinds.ParsePayload[kinds.Result](task.Partial)
 	if err != nil {
 		return
 	}
-	if progress := describeProgress(r.Progress, r.Message); progress != "" && !a.ForModel {
-		fmt.Fprintf(a.Err, "acpctl %s: %s\n", verb, progress)
-	}
-	if !a.printTaskForModel(ctx, task, task.Partial) && (r.Outcome != "" || len(r.Data) > 0) {
-		a.PrintAnswer(r.Outcome, r.Data)
+	if said := describePartial(r); !a.printTaskForModel(ctx, task, task.Partial) && said != "" {
+		fmt.Fprintf(a.Err, "acpctl %s: %s\n", verb, said)
 	}
 	if isResultTruncated(task.Partial) {
 		a.warnTruncated(verb)
