@@ -38,7 +38,10 @@ type Status struct {
 	State          DaemonState  `json:"state"`
 	PeersConnected int          `json:"peers_connected"`
 	Agents         []Agent      `json:"agents"`
-	TasksActive    int          `json:"tasks_active"`
+	TasksActive    int          `json:"tasks_active"`   // queries and delegations on which agents here work
+	TasksGiven     int          `json:"tasks_given"`    // delegations given that are not over
+	TasksTaken     int          `json:"tasks_taken"`    // delegations taken that are not over
+	QuestionsOpen  int          `json:"questions_open"` // delegations given whose agent waits for an answer
 	Messages       MessageCount `json:"messages"`
 	Warnings       []string     `json:"warnings"` // for the daemon's owner: what is wrong, and what to do
 }

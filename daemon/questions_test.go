@@ -65,6 +65,16 @@ func (l *local) question(ref wire.MessageID, after uint64) *client.Question {
 	return s.Question
 }
 
+// wantOpen checks how many delegations status says are open.
+func (r *running) wantOpen(when string, given, taken, questions int) {
+	r.t.Helper()
+	var s client.Status
+	r.dial().must("status", nil, &s)
+	if s.TasksGiven != given || s.TasksTaken != taken || s.QuestionsOpen != questions {
+		r.t.Errorf("%s: %d given, %d taken, %d questions: want %d, %d, %d", when, s.TasksGiven, s.TasksTaken, s.QuestionsOpen, given, taken, questions)
+	}
+}
+
 // The agent that works on a delegation asks the one that gave it, which answers.
 func TestTheDelegatorIsAskedBack(t *testing.T) {
 	t.Parallel()
@@ -93,6 +103,8 @@ func TestTheDelegatorIsAskedBack(t *testing.T) {
 		t.Errorf("%+v %+v", in, in.Delegation)
 	}
 	q := planner.question(given.ID, 0)
+	desk.wantOpen("asked", 1, 0, 1)
+	laptop.wantOpen("asked", 0, 1, 0)
 	if q.ID != id || q.Text != "Which branch?" || time.Since(q.Since.Time).Abs() > time.Minute {
 		t.Errorf("%+v", q)
 	}
@@ -107,6 +119,7 @@ func TestTheDelegatorIsAskedBack(t *testing.T) {
 	}
 	close(leave)
 	wantAnswer(t, "the answer", ends)
+	desk.wantOpen("answered", 1, 0, 0)
 	if s := planner.state(given.ID); s.Question != nil || s.Questions != 1 || s.State != client.TaskAccepted {
 		t.Errorf("%+v", s)
 	}
@@ -115,6 +128,7 @@ func TestTheDelegatorIsAskedBack(t *testing.T) {
 	wantCode(t, "other content under the id", kinds.Invalid, asks(speaker, given.ID, id, `{"question":"Which one?"}`))
 	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
 	wantCode(t, "after the end", kinds.NotFound, asks(speaker, given.ID, id, which))
+	laptop.wantOpen("after the end", 0, 0, 0)
 	if n := desk.questionBytes(); n != 0 {
 		t.Errorf("%d bytes are left", n)
 	}

@@ -31,8 +31,10 @@ func (d *Daemon) serveStatus(ctx context.Context, _ *localConn, _ *noParams) (an
 	if d.draining.Load() {
 		state = client.DaemonDraining
 	}
+	open := d.delegations.CountOpen()
 	return &client.Status{
-		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.ListAgents(), TasksActive: active,
+		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.ListAgents(),
+		TasksActive: active, TasksGiven: open.Given, TasksTaken: open.Taken, QuestionsOpen: open.Questions,
 		Messages: client.MessageCount{In: listNonZeroCounts(d.messages.received), Out: listNonZeroCounts(d.messages.sent)}, Warnings: d.listWarnings(),
 	}, nil
 }

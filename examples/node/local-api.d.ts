@@ -1254,7 +1254,14 @@ export interface Status {
   state: DaemonState;
   peers_connected: number;
   agents: Array<Agent>;
+  /** queries and delegations on which agents here work */
   tasks_active: number;
+  /** delegations given that are not over */
+  tasks_given: number;
+  /** delegations taken that are not over */
+  tasks_taken: number;
+  /** delegations given whose agent waits for an answer */
+  questions_open: number;
   messages: MessageCount;
   /** for the daemon's owner: what is wrong, and what to do */
   warnings: Array<string>;

@@ -26,7 +26,8 @@ func (a *app) newStatusCmd() *cobra.Command {
   acpctl status --wait 5s           wait for a daemon that is starting
   acpctl status --budget            what peers may cost it, and what they do
   acpctl status --json`,
-		Long: `Shows the daemon, its agents, and how many peers and tasks there are.
+		Long: `Shows the daemon, its agents, how many peers are connected and how many delegations are
+open, given and taken.
 
 --budget shows what peers may cost, in the columns ROW (the name of what is counted),
 PEER (who, or all together), HELD (what is taken now), BOUND (what may be taken) and
@@ -70,7 +71,7 @@ func (a *app) printStatus(s *client.Status) {
 	rows := append(formatIdentity(&s.Whoami),
 		[2]string{"state", string(s.State)},
 		[2]string{"peers", strconv.Itoa(s.PeersConnected) + " connected"},
-		[2]string{"tasks", strconv.Itoa(s.TasksActive) + " active"},
+		[2]string{"tasks", formatOpenTasks(s)},
 		[2]string{"in", formatCounts(s.Messages.In)},
 		[2]string{"out", formatCounts(s.Messages.Out)},
 	)
@@ -85,6 +86,15 @@ func (a *app) printStatus(s *client.Status) {
 		rows = append(rows, [2]string{"warning", client.Line(w)})
 	}
 	a.PrintFields(rows...)
+}
+
+// formatOpenTasks returns how many delegations are open, and that some wait for an answer.
+func formatOpenTasks(s *client.Status) string {
+	open := fmt.Sprintf("%d given, %d taken", s.TasksGiven, s.TasksTaken)
+	if s.QuestionsOpen > 0 {
+		open += fmt.Sprintf("; %d waits for an answer: see acpctl tasks", s.QuestionsOpen)
+	}
+	return open
 }
 
 func formatCounts(by map[string]uint64) string {

@@ -47,3 +47,17 @@ func TestStatusShowsWarnings(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// Delegations given and taken are counted, and those that wait for an answer are named.
+func TestStatusCountsOpenDelegations(t *testing.T) {
+	f := newDaemon(t)
+	for want, s := range map[string]client.Status{
+		"tasks\t0 given, 2 taken\n": {TasksActive: 1, TasksTaken: 2},
+		"tasks\t3 given, 0 taken; 1 waits for an answer: see acpctl tasks\n": {TasksGiven: 3, QuestionsOpen: 1},
+	} {
+		f.SetAnswer(client.MethodStatus, s)
+		if got := f.Run("status"); got.Code != 0 || !strings.Contains(got.Out, want) {
+			t.Errorf("%+v, want %q", got, want)
+		}
+	}
+}

@@ -1043,7 +1043,10 @@ class Status(TypedDict):
     state: DaemonState
     peers_connected: int
     agents: list[Agent]
-    tasks_active: int
+    tasks_active: int  # queries and delegations on which agents here work
+    tasks_given: int  # delegations given that are not over
+    tasks_taken: int  # delegations taken that are not over
+    questions_open: int  # delegations given whose agent waits for an answer
     messages: MessageCount
     warnings: list[str]  # for the daemon's owner: what is wrong, and what to do
 
