@@ -19,7 +19,7 @@ import (
 func (a *app) newInviteCmd() *cobra.Command {
 	var name, revoke string
 	var expires time.Duration
-	var list bool
+	var list, drawsQR bool
 	cmd := &cobra.Command{
 		Use:   "invite",
 		Short: "Invite another daemon to trust each other",
@@ -29,13 +29,13 @@ func (a *app) newInviteCmd() *cobra.Command {
   acpctl invite --list              those that are open, and who has used them
   acpctl invite --revoke all        nobody comes in by one of them any more`,
 		Long: `Prints an invitation for one other daemon, whose owner gives it to acpctl join. It
-is a secret until it is used or expires. On a terminal a QR code is shown too.
+is a secret until it is used or expires. --qr shows it as a QR code first.
 
 Who has used an invitation may repeat it until it expires, since its answer may have
 been lost; untrust ends that too. --revoke ends one at once; who has come in by it
 stays trusted until untrust.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opens := cmd.Flags().Changed("expires") || cmd.Flags().Changed("name")
+			opens := cmd.Flags().Changed("expires") || cmd.Flags().Changed("name") || drawsQR
 			revokes := cmd.Flags().Changed("revoke")
 			switch {
 			case list && revokes, opens && (list || revokes):
@@ -45,18 +45,19 @@ stays trusted until untrust.`,
 			case revokes:
 				return a.revokeInvitations(cmd.Context(), revoke)
 			}
-			return a.createInvitation(cmd, name, expires)
+			return a.createInvitation(cmd, name, expires, drawsQR)
 		},
 	}
 	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it can be used, at most 24h (default 10m)")
 	cmd.Flags().StringVar(&name, "name", "", "name that the other one gets here (default: what it calls itself)")
+	cmd.Flags().BoolVar(&drawsQR, "qr", false, "show the invitation as a QR code too, about 40 lines high")
 	cmd.Flags().BoolVar(&list, "list", false, "list the open invitations")
 	cmd.Flags().StringVar(&revoke, "revoke", "", "end an open invitation by its `ID`, or all")
 	cmd.RegisterFlagCompletionFunc("revoke", a.completeInvitations)
 	return cmd
 }
 
-func (a *app) createInvitation(cmd *cobra.Command, name string, expires time.Duration) error {
+func (a *app) createInvitation(cmd *cobra.Command, name string, expires time.Duration, drawsQR bool) error {
 	if cmd.Flags().Changed("expires") && (expires < time.Second || expires > client.MaxInvitation) {
 		return frame.UsageErrorf("--expires: expected a duration of 1s to 24h")
 	}
@@ -71,6 +72,9 @@ func (a *app) createInvitation(cmd *cobra.Command, name string, expires time.Dur
 	}
 	a.warnLoopbackOnly(cmd.Context())
 	a.SetDoneNote("the invitation is open: acpctl invite --revoke %s ends it", inv.ID)
+	if drawsQR {
+		a.showQRCode(inv.URI)
+	}
 	return a.PrintData(inv, func() {
 		a.PrintLine("%s", inv.URI)
 		if a.ErrTTY {
@@ -138,11 +142,21 @@ func (a *app) completeInvitations(cmd *cobra.Command, _ []string, begun string) 
 	})
 }
 
-// printInvitationHelp tells a person what to do with an invitation, with a QR code if it fits.
-func (a *app) printInvitationHelp(inv *client.Invitation) {
-	if code, columns, err := ui.DrawQRCode(inv.URI, a.Colours); err == nil && columns <= a.ErrWidth() {
-		fmt.Fprint(a.Err, "\n", code)
+// showQRCode shows an invitation as a QR code on standard error, or says why it cannot.
+func (a *app) showQRCode(uri string) {
+	code, columns, err := ui.DrawQRCode(uri, a.Colours)
+	switch {
+	case err != nil:
+		fmt.Fprintf(a.Err, "acpctl invite: --qr: %v: use the line below\n", err)
+	case columns > a.ErrWidth():
+		fmt.Fprintf(a.Err, "acpctl invite: --qr: the code has %d columns, and the terminal %d: make it wider, or use the line below\n", columns, a.ErrWidth())
+	default:
+		fmt.Fprint(a.Err, code, "\n")
 	}
+}
+
+// printInvitationHelp tells a person what to do with an invitation.
+func (a *app) printInvitationHelp(inv *client.Invitation) {
 	fmt.Fprintf(a.Err, "\nUntil %s one other machine can join: run there, and paste the line\n\n  acpctl join\n\nWhoever has the line can join: send it as you would send a password.\n",
 		inv.Expires.Local().Format("15:04:05 MST"))
 }

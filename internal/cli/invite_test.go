@@ -20,11 +20,14 @@ func TestInviteOnATerminal(t *testing.T) {
 	f.SetAnswer(client.MethodInvite, &client.Invitation{URI: inv.String(), Expires: time.Now()})
 	f.WantResult(f.Run("invite"), 0, inv.String()+"\n", "")
 	got := f.RunInteractive("", "invite")
-	if got.Out != inv.String()+"\n" || !strings.Contains(got.Err, "acpctl join") || !strings.Contains(got.Err, "█") {
-		t.Errorf("%+v", got)
+	if lines := strings.Count(got.Err, "\n"); got.Out != inv.String()+"\n" || !strings.Contains(got.Err, "acpctl join") || strings.Contains(got.Err, "█") || lines > 10 {
+		t.Errorf("%d lines beside the invitation: %+v", lines, got)
 	}
-	if got := f.RunInteractive("", "invite", "--json"); strings.Contains(got.Err, "█") {
-		t.Error("a QR code beside JSON")
+	if got = f.RunInteractive("", "invite", "--qr"); got.Out != inv.String()+"\n" || !strings.Contains(got.Err, "█") || !strings.HasSuffix(got.Err, "send a password.\n") {
+		t.Errorf("with a QR code: %+v", got)
+	}
+	if got = f.Run("invite", "--list", "--qr"); got.Code != frame.ExitUsage {
+		t.Errorf("a QR code of a list: %+v", got)
 	}
 }
 
