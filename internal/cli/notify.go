@@ -94,7 +94,23 @@ func (a *app) notifyPeer(ctx context.Context, params client.NotifyParams) error 
 		return frame.WithRepeatID(err, params.ID)
 	}
 	a.SetDoneNote("the message is %s, and its id is %s", client.Line(string(r.State)), r.ID)
-	return a.PrintData(r, func() { a.PrintLine("%s", a.ColourState(string(r.State))) })
+	return a.PrintData(r, func() { a.printReceipt(r.State) })
+}
+
+// printReceipt prints what became of a message, and what that means for a person.
+func (a *app) printReceipt(state client.ReceiptState) {
+	a.PrintLine("%s", a.ColourState(string(state)))
+	if means := receiptMeanings[state]; means != "" {
+		a.PrintForPerson("%s", means)
+	}
+}
+
+// receiptMeanings says what holds after a message, and what is next.
+var receiptMeanings = map[client.ReceiptState]string{
+	client.Handed:   "An agent there has confirmed it.",
+	client.Held:     "It lies on disk there until an agent takes it, or somebody reads it: acpctl inbox.",
+	client.Replaced: "A newer partial result has left in its place.",
+	client.Sent:     "It is on its way, and nobody says whether it arrives: leave out --no-wait to hear that.",
 }
 
 // notifyAll prints a line for each recipient. The exit code is that of the first error.

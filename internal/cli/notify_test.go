@@ -8,6 +8,7 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -79,4 +80,30 @@ func TestJSONArgumentsSayWhereTheyAreWrong(t *testing.T) {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}
+}
+
+// At a terminal, a word that says what became of a message is followed by what that means.
+func TestAPersonHearsWhatAReceiptMeans(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodTask, &client.Task{ID: clitest.SomeID, Direction: client.Given})
+	f.SetAnswer(client.MethodAnswer, &client.Answered{ID: clitest.SomeID, Delegation: clitest.SomeID})
+	for state, means := range map[client.ReceiptState]string{
+		client.Handed:   "An agent there has confirmed it.\n",
+		client.Held:     "It lies on disk there until an agent takes it, or somebody reads it: acpctl inbox.\n",
+		client.Sent:     "It is on its way, and nobody says whether it arrives: leave out --no-wait to hear that.\n",
+		client.Replaced: "A newer partial result has left in its place.\n",
+	} {
+		receipt := &client.Receipt{ID: clitest.SomeID, State: state}
+		f.SetAnswer(client.MethodNotify, receipt)
+		f.SetAnswer(client.MethodResult, receipt)
+		f.WantResult(f.Run("notify", "desk", "t", "x"), 0, string(state)+"\n", "")
+		f.WantResult(f.RunAtTerminal(ui.Terminal{ErrTTY: true}, "", "notify", "desk", "t", "x"), 0, string(state)+"\n", means)
+		f.WantResult(f.RunAtTerminal(ui.Terminal{ErrTTY: true}, "", "notify", "desk", "t", "x", "--json"), 0, `{"id":"`+clitest.SomeID.String()+`","state":"`+string(state)+"\"}\n", "")
+		f.WantResult(f.RunAtTerminal(ui.Terminal{ErrTTY: true}, "", "reply", clitest.SomeID.String(), "--failed", "x"), 0, string(state)+"\n", means)
+		f.WantResult(f.RunAtTerminal(ui.Terminal{ErrTTY: true}, "", "reply", clitest.SomeID.String(), "--partial", "x"), 0, string(state)+"\n",
+			means+"The delegation is open still. Next: acpctl reply "+clitest.SomeID.String()+" TEXT ends it.\n")
+	}
+	f.WantResult(f.Run("reply", clitest.SomeID.String(), "main"), 0, "answered\n", "")
+	f.WantResult(f.RunAtTerminal(ui.Terminal{ErrTTY: true}, "", "reply", clitest.SomeID.String(), "main"), 0, "answered\n",
+		"The agent that asked has the answer, or gets it when it asks again. Next: acpctl wait "+clitest.SomeID.String()+"\n")
 }

@@ -105,7 +105,10 @@ func (a *app) replyToTask(ctx context.Context, id wire.MessageID, r *reply, text
 		return err
 	}
 	a.SetDoneNote("the question %s is answered", answered.ID)
-	return a.PrintData(answered, func() { a.PrintLine("answered") })
+	return a.PrintData(answered, func() {
+		a.PrintLine("answered")
+		a.PrintForPerson("The agent that asked has the answer, or gets it when it asks again. Next: acpctl wait %s", answered.Delegation)
+	})
 }
 
 // sendReplyAsResult reports on a delegation that was taken.
@@ -149,5 +152,10 @@ func (a *app) sendReplyAsResult(ctx context.Context, ref wire.MessageID, r *repl
 		return frame.WithRepeatID(err, params.ID)
 	}
 	a.SetDoneNote("the result is %s, and its id is %s", client.Line(string(receipt.State)), receipt.ID)
-	return a.PrintData(receipt, func() { a.PrintLine("%s", a.ColourState(string(receipt.State))) })
+	return a.PrintData(receipt, func() {
+		a.printReceipt(receipt.State)
+		if r.isPartial {
+			a.PrintForPerson("The delegation is open still. Next: acpctl reply %s TEXT ends it.", ref)
+		}
+	})
 }
