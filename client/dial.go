@@ -145,13 +145,17 @@ func newSocketError(err error, path string) error {
 	if above := filepath.Dir(home); filepath.Base(home) == AgentFolder && isUnusedHome(home, usual) && !isUnusedHome(above, usual) {
 		home = above
 	}
+	start := "acpd --home " + home
+	if usualErr == nil && isSameFolder(home, usual) && os.Getenv("ACP_HOME") == "" {
+		start = "acpd"
+	}
 	switch {
 	case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && usualErr == nil && isUnusedHome(home, usual):
-		return newUnavailableError(true, "no daemon at %s, nor the state of one in that directory: name the one that acpd was started with, usually %s, or start one with: acpd --home %s", path, usual, home)
+		return newUnavailableError(true, "no daemon at %s, nor the state of one in that directory: name the one that acpd was started with, usually %s, or start one with: %s", path, usual, start)
 	case errors.Is(err, fs.ErrNotExist):
-		return newUnavailableError(true, "no daemon at %s: start one with: acpd --home %s", path, home)
+		return newUnavailableError(true, "no daemon at %s: start one with: %s", path, start)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return newUnavailableError(true, "no daemon at %s, where one was killed: start one with: acpd --home %s", path, home)
+		return newUnavailableError(true, "no daemon at %s, where one was killed: start one with: %s", path, start)
 	case errors.Is(err, syscall.EAGAIN):
 		return newUnavailableError(true, "the daemon at %s takes no connections, as many as can wait for it: if it stays so, look at its log and start it again", path)
 	case errors.Is(err, syscall.EPERM) && findSandbox() != "":
@@ -168,11 +172,17 @@ func newSocketError(err error, path string) error {
 // isUnusedHome reports whether no daemon ever had dir as its state directory. Of the usual home
 // it always reports false.
 func isUnusedHome(dir, usual string) bool {
-	if whole, err := filepath.Abs(dir); err == nil && whole == filepath.Clean(usual) {
+	if isSameFolder(dir, usual) {
 		return false
 	}
 	_, err := os.Stat(filepath.Join(dir, keyFile))
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// isSameFolder reports whether dir is the absolute path usual, as text.
+func isSameFolder(dir, usual string) bool {
+	whole, err := filepath.Abs(dir)
+	return err == nil && whole == filepath.Clean(usual)
 }
 
 // newSilenceError returns the error of a call during which the daemon has not answered for

@@ -24,6 +24,7 @@ func TestNoDaemon(t *testing.T) {
 	l.Close()
 	user := t.TempDir()
 	t.Setenv("HOME", user)
+	t.Setenv("ACP_HOME", "")
 	usual := filepath.Join(user, ".acp")
 	empty, file := t.TempDir(), filepath.Join(dir, "identity.key")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -34,9 +35,9 @@ func TestNoDaemon(t *testing.T) {
 	}
 	for path, words := range map[string]string{
 		filepath.Join(dir, "acp.sock"):                  "no daemon at " + dir + "/acp.sock: start one with: acpd --home " + dir,
-		filepath.Join(usual, AgentFolder, "acp.sock"):   "no daemon at " + usual + "/agent/acp.sock: start one with: acpd --home " + usual,
+		filepath.Join(usual, AgentFolder, "acp.sock"):   "no daemon at " + usual + "/agent/acp.sock: start one with: acpd",
 		filepath.Join(dir, AgentFolder, "acp.sock"):     "no daemon at " + dir + "/agent/acp.sock: start one with: acpd --home " + dir,
-		filepath.Join(usual, "acp.sock"):                "no daemon at " + usual + "/acp.sock: start one with: acpd --home " + usual,
+		filepath.Join(usual, "acp.sock"):                "no daemon at " + usual + "/acp.sock: start one with: acpd",
 		filepath.Join(empty, "acp.sock"):                never(empty),
 		filepath.Join(dir, "no", "such", "acp.sock"):    never(filepath.Join(dir, "no", "such")),
 		filepath.Join(file, "acp.sock"):                 never(file),
@@ -47,8 +48,12 @@ func TestNoDaemon(t *testing.T) {
 	} {
 		c := Client{Socket: path}
 		_, err := c.Whoami(t.Context())
-		if e := wantUnavailable(t, err, words); e.Delivered() != kinds.DeliveredNo {
+		e := wantUnavailable(t, err, words)
+		if e.Delivered() != kinds.DeliveredNo {
 			t.Errorf("%s: delivered %q", path, e.Delivered())
+		}
+		if strings.Contains(e.Message, "--home "+usual) {
+			t.Errorf("%s names the usual home: %s", path, e.Message)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -222,8 +223,8 @@ func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*reg
 }
 
 // suggestAgent returns the error for a name that no agent has which takes the kind. That is why,
-// unless the sender may discover, so that it may know which agents there are, and one has a name
-// that is close.
+// unless the sender may discover, so that it may know which agents there are. Then it names those
+// whose name is close, or else some that are there.
 func (d *Daemon) suggestAgent(from identity.ID, kind, name string, why error) error {
 	sender, ok := d.trust.FindPeer(from)
 	if !ok || !d.permissions.decideByPolicy(sender, kinds.KindDiscover, "").Allowed {
@@ -233,10 +234,11 @@ func (d *Daemon) suggestAgent(from identity.ID, kind, name string, why error) er
 	for _, a := range d.agents.FindTakers(kind, "", "") {
 		names = append(names, a.Name)
 	}
-	if near := identity.FormatSuggestion(name, names, ""); near != "" {
-		return kinds.Errorf(kinds.NoAgent, "no agent %q is attached: %s", name, near)
+	if len(names) == 0 {
+		return why
 	}
-	return why
+	some := "name one that does, like " + strings.Join(names[:min(3, len(names))], " or ")
+	return kinds.Errorf(kinds.NoAgent, "no agent %q is attached that takes this: %s", name, identity.FormatSuggestion(name, names, some))
 }
 
 // isNoAgentError reports whether no agent that is attached takes a query or delegate.

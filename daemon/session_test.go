@@ -211,11 +211,11 @@ func TestAMistypedAgentIsNamed(t *testing.T) {
 	ask := func(name string) string {
 		return asker.refused(kinds.NoAgent, "query", client.QueryParams{To: "laptop/" + name, Payload: query("?")}).Message
 	}
-	if got := ask("mien"); got != `no agent "mien" is attached: did you mean mine?` {
+	if got := ask("mien"); got != `no agent "mien" is attached that takes this: did you mean mine?` {
 		t.Error(got)
 	}
 	for _, far := range []string{"reviewer", "notice"} {
-		if got := ask(far); strings.Contains(got, "did you mean") {
+		if got := ask(far); got != `no agent "`+far+`" is attached that takes this: name one that does, like mine` {
 			t.Error(got)
 		}
 	}

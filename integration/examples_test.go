@@ -202,7 +202,9 @@ func TestExamplesFailWithTheTask(t *testing.T) {
 	desk, laptop := friends(t)
 	evil := "a\x1b[2Jb\nc"
 	desk.attach(client.AttachParams{Name: "failing"}, client.Handler{
-		Query: func(context.Context, *client.Inbound) (any, error) { return nil, kinds.Errorf(kinds.Internal, "%s", evil) },
+		Query: func(context.Context, *client.Inbound) (any, error) {
+			return nil, kinds.Errorf(kinds.Internal, "%s", evil)
+		},
 		Delegate: func(_ context.Context, in *client.Inbound) (*kinds.Ack, error) {
 			switch task, err := kinds.ParsePayload[kinds.Delegate](in.Payload); {
 			case err != nil:
@@ -323,7 +325,7 @@ func TestPythonPackageDocument(t *testing.T) {
 	desk.attached("reviewer")
 	said := laptop.startAsAgent(programs[1]).AwaitExit(0)
 	said = strings.Replace(said, "half done\n", "", 1) // it may be over before anybody looks
-	want := "You asked: Is the parser safe?\nYou asked: Ready?\nno agent \"planner\" is attached that takes a query: name another, or none (no_agent)\nYou delegated: Review the parser.\n"
+	want := "You asked: Is the parser safe?\nYou asked: Ready?\nno agent \"planner\" is attached that takes this: name one that does, like reviewer (no_agent)\nYou delegated: Review the parser.\n"
 	if said != want {
 		t.Errorf("said %q, want %q", said, want)
 	}

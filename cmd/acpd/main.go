@@ -89,7 +89,7 @@ func runFlags(args []string, stdout, stderr io.Writer) error {
 	f.BoolVar(&settings, "settings", false, "print what config.yaml may hold, as a file to start from")
 	f.BoolVar(&showVersion, "version", false, "print the version")
 	if err := f.Parse(args); err != nil {
-		return err
+		return explainUnknownFlag(f, err)
 	}
 	show := func(text string) error {
 		_, err := io.WriteString(stdout, text)
@@ -119,6 +119,20 @@ func runFlags(args []string, stdout, stderr io.Writer) error {
 		return &daemonError{err}
 	}
 	return nil
+}
+
+// explainUnknownFlag adds to the error of a flag that acpd does not have which one may have been meant.
+func explainUnknownFlag(known *pflag.FlagSet, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	var names []string
+	known.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := identity.SuggestNames(unknown.GetSpecifiedName(), names); len(near) > 0 {
+		return fmt.Errorf("%w: did you mean --%s?", err, strings.Join(near, " or --"))
+	}
+	return err
 }
 
 // checkFlags refuses flags that no daemon could take, and empty ones: a variable that is not

@@ -39,7 +39,10 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"--version", 0, "acpd ", ""},
 		{"--help", 0, "--no-mdns", ""},
-		{"--listne x", 2, "", "--listne"},
+		{"--listne x", 2, "", "--listne: did you mean --listen?"},
+		{"--nam x", 2, "", "--nam: did you mean --name?"},
+		{"--unlike x", 2, "", "--unlike\n"},
+		{"-x", 2, "", "-x\n"},
 		{"start", 2, "", "start"},
 		{"--listen 7117", 2, "", "host:port"},
 		{"--listen 127.0.0.1:99999", 2, "", `--listen "127.0.0.1:99999": port 99999: at most 65535`},

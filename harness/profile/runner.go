@@ -310,12 +310,13 @@ func CheckDir(dir string, private ...string) (string, error) {
 	if dir == "" {
 		return "", nil
 	}
-	dir, err := expandHome(dir)
+	named := dir
+	dir, err := expandHome(named)
 	if err == nil {
 		dir, err = realPath(dir)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("dir: %w: make it, or name another folder", err)
+		return "", fmt.Errorf("dir: there is no folder %s: make it, or name another", named)
 	}
 	if err != nil {
 		return "", fmt.Errorf("dir: %w", err)

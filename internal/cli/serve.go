@@ -212,6 +212,7 @@ func (s *server) serveUntilSignal(ctx context.Context, p client.AttachParams, h 
 	takes := strings.Join(p.Kinds, ", ")
 	h.OnAttached = func() {
 		if s.runner != nil {
+			s.explainConfinement()
 			go s.forgetUntrustedPeers(attached)
 		}
 		if err := writeKeyFile(s.keyFile, s.app.Daemon.Key()); err != nil {

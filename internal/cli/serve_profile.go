@@ -92,7 +92,6 @@ func (s *server) serveProfile(cmd *cobra.Command, p client.AttachParams, h clien
 	}
 	// It needs nothing of what is the owner's alone.
 	s.app.Daemon.Socket, s.app.AsGuest = s.socket, true
-	s.explainConfinement()
 	return s.serveUntilSignal(cmd.Context(), p, h)
 }
 

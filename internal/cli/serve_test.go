@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -312,4 +313,25 @@ func TestStaleSocket(t *testing.T) {
 	if got := f.Run("whoami"); got.Code != 6 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// Whoever serves under a name that a live session has hears of --name, and of no run first.
+func TestServeAnnouncesNothingUnderATakenName(t *testing.T) {
+	f := newDaemon(t)
+	if err := os.Mkdir(filepath.Join(f.Home, client.AgentFolder), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(f.Home, client.SocketName), filepath.Join(f.Home, client.AgentFolder, client.SocketName)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "codex.yaml")
+	if err := os.WriteFile(file, []byte("about: a shell\nprogram: sh\noutput: {format: json, rules: [{done: true, text: answer}]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.SetAnswer(client.MethodAttach, kinds.Errorf(kinds.Invalid, "attach: name: an agent \"codex\" is attached already: choose another name").WithReason(kinds.ReasonNameTaken))
+	f.WantResult(f.Run("serve", "--profile", file, "--confinement", "none"), frame.ExitLocal, "",
+		"acpctl serve: --name: an agent \"codex\" is attached already: choose another name\n")
+	missing := filepath.Join(f.Home, "missing")
+	f.WantResult(f.Run("serve", "--profile", file, "--confinement", "none", "--dir", missing), frame.ExitUsage, "",
+		"acpctl serve: --dir: there is no folder "+missing+": make it, or name another\nSee: acpctl serve --help\n")
 }
