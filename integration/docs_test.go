@@ -90,6 +90,45 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// TestTheReasonsNotToWake finds each reason of docs/agents.md not to wake a session in the code that says it.
+func TestTheReasonsNotToWake(t *testing.T) {
+	text, err := os.ReadFile("../docs/agents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../harness/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, name := range append(files, "../mcp/attach.go", "../internal/cli/agents.go") {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			code.Write(source)
+		}
+	}
+	_, table, ok := strings.Cut(string(text), "| `acpctl agents` says | what to do |\n| --- | --- |\n")
+	if !ok {
+		t.Fatal("the table of reasons is gone")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	found := 0
+	for row := range strings.Lines(table) {
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
+			found++
+			if said := strings.TrimSuffix(m[1], " …"); !strings.Contains(code.String(), said) {
+				t.Errorf("nothing says %q", said)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("%d reasons found: has the table's form changed?", found)
+	}
+}
+
 // TestLinks follows every relative link of the documents.
 func TestLinks(t *testing.T) {
 	pages, err := filepath.Glob("../docs/*.md")
