@@ -3,6 +3,7 @@ package client
 import (
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -173,9 +174,22 @@ const (
 	TaskExpired   TaskState = "expired"
 )
 
-// MaxBeginning bounds Task.Task and Task.Outcome, in bytes. What is longer ends
+// MaxBeginning bounds Task.Task, Task.Outcome and Approval.Text, in bytes. What is longer ends
 // there, at a character, with an ellipsis.
 const MaxBeginning = 256
+
+// ClipText returns the beginning of a text, as long as MaxBeginning allows.
+func ClipText(text string) string {
+	if len(text) <= MaxBeginning {
+		return text
+	}
+	const more = "…"
+	end := MaxBeginning - len(more)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + more
+}
 
 // Task is one delegation: a row of tasks, and the result of task and wait, which
 // alone carry payloads.

@@ -70,7 +70,8 @@ type WakeRules struct {
 }
 
 // Approval is a message that waits for the owner's word before it wakes a session, or that has the
-// word and waits to wake the session. Its text lies in the inbox.
+// word and waits to wake the session. The whole text lies in the inbox, but that of a query or
+// delegation.
 type Approval struct {
 	ID        string         `json:"id"`
 	Agent     string         `json:"agent"` // the session
@@ -78,6 +79,7 @@ type Approval struct {
 	Name      string         `json:"name"`
 	Kind      string         `json:"kind"`
 	Message   wire.MessageID `json:"message"`
+	Text      string         `json:"text"` // the beginning of what it says, in one line of at most MaxBeginning bytes
 	Since     time.Time      `json:"since"`
 	Approved  bool           `json:"approved"`         // it has the owner's word, and waits for its turn
 	KeptBy    string         `json:"kept_by,omitzero"` // the bound for which it waits although it is approved
@@ -92,7 +94,7 @@ type Approvals struct {
 // ApproveParams are the params of approvals.decide, whose result is the Approval.
 type ApproveParams struct {
 	ID     string `json:"id"`
-	Answer string `json:"answer"` // yes; always: also all others of this peer and kind; no: also after a yes, while it waits
+	Answer string `json:"answer"` // yes; always: also all others of this peer and kind; no: also after a yes, while it waits; it declines a query or delegation
 }
 
 // Woken says how often a session was woken, and by whom.
@@ -112,6 +114,8 @@ type WokenBy struct {
 	Name string      `json:"name"`
 	Hour int         `json:"hour"`
 	Day  int         `json:"day"`
+
+	UsedUpUntil Time `json:"used_up_until"` // until when its share of turns is used up, as a message of it has shown; null: it is not
 }
 
 // AgentState is a row of agents: an attached agent and, if it is a session, who woke it.

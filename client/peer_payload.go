@@ -75,6 +75,17 @@ func formatPeerPayload(kind string, p wire.Payload) string {
 	return strings.Join(parts, separator)
 }
 
+// maxBegun bounds the text in which the beginning is looked for, in bytes: much of a text may be
+// characters that are not shown.
+const maxBegun = 16 << 10
+
+// BeginPeerText returns the beginning of what a peer's message says, as [ClipText] does, in one line
+// that is fit for a terminal.
+func BeginPeerText(kind string, p wire.Payload) string {
+	text := formatPeerPayload(kind, p)
+	return ClipText(Line(text[:min(len(text), maxBegun)]))
+}
+
 // readPayloadFields returns the fields of a payload in its order, without those that are null.
 func readPayloadFields(p wire.Payload) ([]payloadField, error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(p.Object()))

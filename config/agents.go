@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -35,6 +36,29 @@ func (a *Agents) MayCall(agent string, peer identity.ID, name string) (allowed b
 	}
 	id := peer.String()
 	return slices.ContainsFunc(named.To, func(ref string) bool { return ref == id || ref == name && name != "" }), yamldoc.JoinKey("agents", key+".to")
+}
+
+// The turns of a session that peers may cause without a setting.
+const (
+	defaultTurnsAnHour = 20
+	defaultTurnsADay   = 100
+)
+
+// FindTurns returns how many turns of an agent peers may cause.
+func (a *Agents) FindTurns(agent string) Turns {
+	own, all := a.Named[agent].Turns, a.Named[star].Turns
+	return Turns{cmp.Or(own.Hour, all.Hour, defaultTurnsAnHour), cmp.Or(own.Day, all.Day, defaultTurnsADay)}
+}
+
+// FindMostTurns returns how many turns peers may cause of the agent of which they may cause most, in
+// an hour and in a day.
+func (a *Agents) FindMostTurns() Turns {
+	most := a.FindTurns(star)
+	for name := range a.Named {
+		t := a.FindTurns(name)
+		most = Turns{max(most.Hour, t.Hour), max(most.Day, t.Day)}
+	}
+	return most
 }
 
 // FindMisnamed returns the attached agent that the entry of a name was probably meant for, "" if there

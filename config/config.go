@@ -117,7 +117,7 @@ type Channels struct {
 type Agents struct {
 	UIDs []int `yaml:"uids" example:"[100999]" doc:"Users beside the one that runs this daemon who may open its sockets, by the number that they have on this host, at most 64: of a container, what ps -o uid shows outside of it. The folder and its sockets are then open to whom they are mounted for, and each connection is judged by its user. Default: none."`
 
-	Named map[string]Agent `yaml:",inline" key:"claude" doc:"An agent, by the name under which it attaches. The name \"*\" (in quotes), with to alone, is for agents without an entry of their own, and for callers that are no agent."`
+	Named map[string]Agent `yaml:",inline" key:"claude" doc:"An agent, by the name under which it attaches. The name \"*\" (in quotes), with to and turns alone, is for agents without an entry of their own, and its to for callers that are no agent."`
 }
 
 // Agent holds the settings of an agent.
@@ -125,6 +125,13 @@ type Agent struct {
 	To      []string        `yaml:"to" example:"[desk]" doc:"The peers that it may call, by name or id, at most 256. [] allows none. It still answers whoever may call it. Default: all."`
 	Wake    map[string]Wake `yaml:"wake" key:"desk" doc:"Peers whose messages may wake it, by name or id, beside those of acpctl wake allow. Only a session is woken: an agent that answers with turns of a model. Default: none."`
 	Answers Answers         `yaml:"answers" example:"on" doc:"on: the final result or error of what it asked of a peer wakes it, and a question about that, once each. unattended: also if nobody is there to be asked for permissions. off: not, although acpctl wake says so for every session. Default: as acpctl wake says."`
+	Turns   Turns           `yaml:"turns" doc:"How many turns of a session peers may cause, one peer half of them. What a session sends in such turns is bounded by five times that, and all sessions together by five times what the one may that may most. Default: as under \"*\" (also for an entry that has one of the two alone)."`
+}
+
+// Turns bounds the turns of a session that peers cause.
+type Turns struct {
+	Hour int `yaml:"hour" example:"20" doc:"In an hour, from 2 to 2000, and not more than in a day. Default: 20."`
+	Day  int `yaml:"day" example:"100" doc:"In 24 hours, from 2 to 2000. Default: 100."`
 }
 
 // Wake says for what a peer may wake a session.

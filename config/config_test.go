@@ -195,6 +195,12 @@ func TestErrors(t *testing.T) {
 		"limits: {rate: {}}":                                                     {`"limits.rate" must be a list`},
 		"limits: {rate: [1]}":                                                    {`"limits.rate[0]" must be settings`},
 		"limits: {rate: [{per_second: 0}]}":                                      {`bad "limits.rate[0].per_second": 0: use a number above 0`},
+		"agents: {claude: {turns: {hour: 1}}}":                                   {`bad "agents.claude.turns.hour": 1: use a number from 2 to 2000`},
+		"agents: {claude: {turns: {hour: 0}}}":                                   {`bad "agents.claude.turns.hour": 0`},
+		"agents: {claude: {turns: {day: 2001}}}":                                 {`bad "agents.claude.turns.day": 2001`},
+		"agents: {claude: {turns: {hour: 101}}}":                                 {`bad "agents.claude.turns.hour": 101: a day has 100: raise day too`},
+		"agents: {claude: {turns: {}}}":                                          {`bad "agents.claude.turns": an empty entry`},
+		"agents: {\"*\": {turns: {hour: 1}}}":                                    {`bad "agents.*.turns.hour": 1`},
 		"spending: {runs: 0}":                                                    {`bad "spending.runs": 0: use a number from 1`},
 		"spending: {tokens: 1000000001}":                                         {`bad "spending.tokens"`},
 		"spending: {usd: 0}":                                                     {`bad "spending.usd": 0: use US dollars above 0`},
@@ -405,4 +411,25 @@ func FuzzLoad(f *testing.F) {
 			t.Errorf("out of order: %v", err)
 		}
 	})
+}
+
+// A session's turns are its own, else those of every session, else the defaults; each of the two by
+// itself.
+func TestTurnsOfSessions(t *testing.T) {
+	for text, want := range map[string][3]Turns{ // of claude, of codex, of the one that may most
+		"":                                      {{20, 100}, {20, 100}, {20, 100}},
+		"agents: {claude: {turns: {hour: 50}}}": {{50, 100}, {20, 100}, {50, 100}},
+		"agents: {claude: {turns: {day: 2}}}":   {{20, 2}, {20, 100}, {20, 100}},
+		"agents: {\"*\": {turns: {hour: 5, day: 500}}, codex: {answers: off}}": {{5, 500}, {5, 500}, {5, 500}},
+		"agents: {\"*\": {turns: {day: 500}}, claude: {turns: {hour: 400}}}":   {{400, 500}, {20, 500}, {400, 500}},
+	} {
+		c, err := load(t, text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := [3]Turns{c.Agents.FindTurns("claude"), c.Agents.FindTurns("codex"), c.Agents.FindMostTurns()}; got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
 }

@@ -59,7 +59,7 @@ func (p *parser) checkValues(c *Config) {
 	p.AddValueError("oacp.home", checkFolderPath(c.OACP.Home))
 	p.checkChannels(&c.Channels)
 	p.checkUIDs(c.Agents.UIDs)
-	p.checkAgents(c.Agents.Named)
+	p.checkAgents(&c.Agents)
 	p.checkSpending(&c.Spending)
 	p.checkOneOf("log.format", string(c.Log.Format), string(FormatText), string(FormatJSON))
 	p.checkOneOf("log.level", string(c.Log.Level), string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError))
@@ -166,7 +166,8 @@ func (p *parser) checkUIDs(uids []int) {
 }
 
 // checkAgents reports settings of agents that mean nothing, or too much.
-func (p *parser) checkAgents(named map[string]Agent) {
+func (p *parser) checkAgents(agents *Agents) {
+	named := agents.Named
 	if len(named) > maxNamed {
 		p.AddValueError("agents", fmt.Errorf("%d agents: give at most %d", len(named), maxNamed))
 	}
@@ -175,10 +176,14 @@ func (p *parser) checkAgents(named map[string]Agent) {
 		if name != star {
 			p.AddValueError(at, identity.CheckAgentName(name))
 		} else if p.IsSet(at+".wake") || p.IsSet(at+".answers") {
-			p.AddValueError(at, fmt.Errorf("no session is woken by a setting for every agent: name the agent, and leave only to here"))
+			p.AddValueError(at, fmt.Errorf("no session is woken by a setting for every agent: name the agent, and leave only to and turns here"))
 		}
-		if !p.IsSet(at+".to") && !p.IsSet(at+".wake") && !p.IsSet(at+".answers") {
-			p.AddValueError(at, fmt.Errorf("an empty entry: say something with to, wake or answers"))
+		if !p.IsSet(at+".to") && !p.IsSet(at+".wake") && !p.IsSet(at+".answers") && !p.IsSet(at+".turns") {
+			p.AddValueError(at, fmt.Errorf("an empty entry: say something with to, wake, answers or turns"))
+		}
+		p.checkTurns(at+".turns", a.Turns)
+		if t, day := a.Turns.Hour, agents.FindTurns(name).Day; t > day && t <= maxTurns {
+			p.AddValueError(at+".turns.hour", fmt.Errorf("%d: a day has %d: raise day too", t, day))
 		}
 		if len(a.To) > maxWakers || len(a.Wake) > maxWakers {
 			p.AddValueError(at, fmt.Errorf("too many peers: give at most %d in to, and in wake", maxWakers))
@@ -198,6 +203,26 @@ func (p *parser) checkAgents(named map[string]Agent) {
 		}
 		if a.Answers != "" {
 			p.checkOneOf(at+".answers", string(a.Answers), string(AnswersOff), string(AnswersOn), string(AnswersUnattended))
+		}
+	}
+}
+
+// The smallest and the largest values of turns: one peer has half of them.
+const (
+	minTurns = 2
+	maxTurns = 2000
+)
+
+func (p *parser) checkTurns(at string, t Turns) {
+	if p.IsSet(at) && !p.IsSet(at+".hour") && !p.IsSet(at+".day") {
+		p.AddValueError(at, fmt.Errorf("an empty entry: say something with hour, day or both"))
+	}
+	for _, n := range []struct {
+		key   string
+		value int
+	}{{at + ".hour", t.Hour}, {at + ".day", t.Day}} {
+		if p.IsSet(n.key) && (n.value < minTurns || n.value > maxTurns) {
+			p.AddValueError(n.key, fmt.Errorf("%d: use a number from %d to %d; nothing wakes an agent for a time after acpctl agents mute", n.value, minTurns, maxTurns))
 		}
 	}
 }

@@ -389,6 +389,9 @@ func (d *Daemon) reloadConfig() error {
 		return ok && d.permissions.decideByPolicy(p, policyChannel, "").Allowed
 	})
 	d.setLogLevel(next)
+	if !reflect.DeepEqual(old.Agents.Named, next.Agents.Named) {
+		d.waker.ReadSettings()
+	}
 	for _, p := range d.trust.Peers() {
 		if !slices.Equal(old.Peers[p.Name].Addrs, next.Peers[p.Name].Addrs) || !slices.Equal(old.Peers[p.ID.String()].Addrs, next.Peers[p.ID.String()].Addrs) {
 			d.updateAddrTable(p.ID)

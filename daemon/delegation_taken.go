@@ -45,18 +45,21 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 		return d.answerRepeatedDelegate(ctx, entry, hash), true
 	}
 
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
+	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() {
 		if isResetBySender(ctx) {
-			cancel()
+			cancel(nil)
 		}
 	})()
 	var ack wire.Payload
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: p.DeadlineMS}
 	accepted := false
 	if a.IsSession() {
-		end := d.beginExchangeWithSession(a, sender, in)
+		end := d.beginExchangeWithSession(a, sender, in, func() {
+			cancel(newOwnerDeclinedError(env.Kind))
+			d.declineTask(t, a)
+		})
 		defer func() {
 			if !accepted {
 				end()
@@ -74,6 +77,9 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 		return inbox.Outcome{Err: d.endUnacknowledgedTask(ctx, t, err)}, true
 	}
 	accepted = said.Accepted
+	if e, ok := errors.AsType[*kinds.Error](context.Cause(running)); ok && e.IsDeclined() {
+		d.declineTask(t, a) // the owner has said no while this was written
+	}
 	d.delegations.UpdateAgentPresence(a.Name) // it may have left while this was written
 	if a.IsSession() && d.agents.FindByName(a.Name) == nil && !d.draining.Load() {
 		d.delegations.EndForLostSession(a.Name)

@@ -187,7 +187,9 @@ func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query ki
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(deadline.Milliseconds())}
 	if p.Agent.IsSession() {
 		d.shownChains.add(env) // the session may act upon it when it has answered
-		defer d.beginExchangeWithSession(p.Agent, sender, in)()
+		asking, end := d.beginQueryAtSession(ctx, p.Agent, sender, in)
+		defer end()
+		ctx = asking
 	}
 	if err := callAgent(ctx, deadline, p.Agent, in, &answer); err != nil {
 		return nil, err

@@ -187,9 +187,13 @@ func (d *Daemon) askAgent(ctx context.Context, sender identity.Peer, t *delegati
 	if !t.Deadline.IsZero() {
 		in.DeadlineMS = uint64(max(left, time.Millisecond).Milliseconds())
 	}
+	asking := ctx
 	if a.IsSession() {
 		d.shownChains.add(env) // the session may act upon it when it has answered
-		defer d.beginExchangeWithSession(a, sender, in)()
+		var decline context.CancelCauseFunc
+		asking, decline = context.WithCancelCause(ctx)
+		defer decline(nil)
+		defer d.beginExchangeWithSession(a, sender, in, func() { decline(newOwnerDeclinedError(env.Kind)) })()
 		defer func() {
 			if answered, _, _ := d.delegations.WatchQuestion(t, q); answered {
 				d.waker.NoteAnswer(a.Name, sender.ID)
@@ -197,7 +201,7 @@ func (d *Daemon) askAgent(ctx context.Context, sender identity.Peer, t *delegati
 		}()
 	}
 	var answer wire.Payload
-	err := callAgent(ctx, left+confirmTime, a, in, &answer) // the end of the delegation is the first to end it
+	err := callAgent(asking, left+confirmTime, a, in, &answer) // the end of the delegation is the first to end it
 	if err == nil {
 		err = d.recordAnswer(ctx, t, q, answer)
 	}

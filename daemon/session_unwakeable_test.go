@@ -36,7 +36,7 @@ func TestAnUnwakeableSession(t *testing.T) {
 		if n := len(laptop.waker.Approvals()); n > 0 || !warned() {
 			t.Errorf("ask %v: %d approvals, the owner is told: %v", ask, n, warned())
 		}
-		if e := asker.refused(kinds.NoAgent, "query", client.QueryParams{To: "laptop", Payload: query("?")}); !strings.Contains(e.Message, "acpctl wake allow") {
+		if e := asker.refused(kinds.NoAgent, "query", client.QueryParams{To: "laptop", Payload: query("?")}); !strings.Contains(e.Message, `name a session, such as "codex"`) || strings.Contains(e.Message, "wake allow") {
 			t.Errorf("the asker hears %v", e)
 		}
 	}

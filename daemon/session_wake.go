@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -81,6 +83,9 @@ func (d *Daemon) findConfiguredPeer(ref string) (identity.Peer, bool) {
 // publishWakeNotice tells subscribers of a bound, or of a message that waits for an approval.
 func (d *Daemon) publishWakeNotice(n waking.Notice) {
 	typ, details := client.EventBudget, map[string]string{"agent": n.Agent, "kind": n.Kind, "reason": n.Reason}
+	if !n.Until.IsZero() {
+		details["until"] = n.Until.UTC().Format(time.RFC3339)
+	}
 	if n.Approval {
 		typ, details = client.EventApproval, map[string]string{"agent": n.Agent, "kind": n.Kind, "id": n.Reason}
 	}
@@ -88,24 +93,82 @@ func (d *Daemon) publishWakeNotice(n waking.Notice) {
 }
 
 // chooseSession chooses the session for a query or delegate that names no agent, and that no
-// agent takes which answers by itself. It returns the name of the first one that the peer may wake
-// now, else an error. The error is why, or one that says more: a peer that may discover may know
-// that there are sessions.
+// agent takes which answers by itself. Without one, the error is why, or one that says more. Whoever
+// may discover may know that there are sessions, and whoever may wake one, that its turns are used up.
 func (d *Daemon) chooseSession(from identity.ID, kind, domain string, why error) (string, error) {
 	sessions := d.agents.FindSessions(kind, domain)
 	sender, ok := d.trust.FindPeer(from)
 	if len(sessions) == 0 || !ok {
 		return "", why
 	}
+	chosen, best, free := d.chooseWakeable(sessions, sender, kind)
+	if chosen != nil {
+		return chosen.Name, nil
+	}
+	isKnown := d.permissions.decideByPolicy(sender, kinds.KindDiscover, "").Allowed
+	name := ""
+	if isKnown {
+		name = fmt.Sprintf("name a session, such as %q, which reads it at its next tool call", sessions[0].Name)
+	}
+	switch {
+	case best == waking.UsedUp:
+		return "", newUsedUpError(name, free)
+	case !isKnown || kinds.AsError(why).Code != kinds.NoAgent:
+		return "", why
+	case best == waking.Forbidden:
+		name += ", or its owner lets you wake it: acpctl wake allow"
+	}
+	return "", kinds.Errorf(kinds.NoAgent, "no agent there answers by itself: %s", name)
+}
+
+// newUsedUpError returns the error for a peer that may wake sessions, and whose share of their turns is
+// used up until a time. name is another remedy, "" for none.
+func newUsedUpError(name string, free time.Time) error {
+	left := roundUpToMinute(time.Until(free))
+	remedy := fmt.Sprintf("try again in %s", formatMinutes(left))
+	if name != "" {
+		remedy += ", or " + name
+	}
+	e := kinds.Errorf(kinds.Overloaded, "the turns that you may cause there are used up: %s", remedy)
+	e.RetryAfterMS = uint64(left.Milliseconds())
+	return e
+}
+
+// roundUpToMinute returns a time of whole minutes, at least one: to the second, it would tell a peer when
+// another one was served.
+func roundUpToMinute(left time.Duration) time.Duration {
+	return max((left + time.Minute - 1).Truncate(time.Minute), time.Minute)
+}
+
+func formatMinutes(d time.Duration) string {
+	return strings.TrimSuffix(d.String(), "0s")
+}
+
+// chooseWakeable returns the first of the sessions that a peer may wake now for a kind, else the first
+// one for which the owner is to be asked. If there is none, best is the best standing that the peer has
+// at any of them. If that is that its turns are used up, the owner hears of it, and free is when there is
+// room again.
+func (d *Daemon) chooseWakeable(sessions []*registry.Agent, sender identity.Peer, kind string) (chosen *registry.Agent, best waking.Standing, free time.Time) {
+	var usedUp []waking.Message
 	for _, a := range sessions {
-		if d.waker.MayWake(a.Name, sender, kind) {
-			return a.Name, nil
+		m := waking.Message{Agent: a.Name, Peer: sender, Kind: kind}
+		standing := d.waker.FindStanding(m)
+		if standing == waking.UsedUp {
+			usedUp = append(usedUp, m)
+		}
+		if standing > best {
+			best, chosen = standing, a
 		}
 	}
-	if kinds.AsError(why).Code == kinds.NoAgent && d.permissions.decideByPolicy(sender, kinds.KindDiscover, "").Allowed {
-		why = kinds.Errorf(kinds.NoAgent, "no agent there answers by itself: name a session, such as %q, or its owner lets you wake it: acpctl wake allow", sessions[0].Name)
+	if best >= waking.Asks {
+		return chosen, best, free
 	}
-	return "", why
+	for _, m := range usedUp {
+		if room := d.waker.RecordUsedUp(m); free.IsZero() || room.Before(free) {
+			free = room
+		}
+	}
+	return nil, best, free
 }
 
 // newWakeMessage describes a message for a session.
@@ -114,14 +177,18 @@ func (d *Daemon) newWakeMessage(agent string, sender identity.Peer, env *wire.En
 	if t := d.findGivenBy(agent, env); t != nil {
 		m.Delegation = t.ID
 	}
+	if d.waker.AsksOwner(m) {
+		m.Text = client.BeginPeerText(env.Kind, env.Payload)
+	}
 	return m
 }
 
 // beginExchangeWithSession lets a query or delegate wake its session, as soon as it may. The
 // caller hands it to the session, which may be told of the wake before, and calls end when the
 // session has answered, or nobody waits for it: then it wakes nobody any more. A delegation that
-// the session has accepted waits on, until its end is told to the waker.
-func (d *Daemon) beginExchangeWithSession(a *registry.Agent, sender identity.Peer, in *client.Inbound) (end func()) {
+// the session has accepted waits on, until its end is told to the waker. refuse is called if the owner
+// says no to it.
+func (d *Daemon) beginExchangeWithSession(a *registry.Agent, sender identity.Peer, in *client.Inbound, refuse func()) (end func()) {
 	var over atomic.Bool
 	d.waker.Enqueue(d.newWakeMessage(a.Name, sender, &in.Envelope), func(ctx context.Context, grant client.WakeGrant) waking.Outcome {
 		if over.Load() {
@@ -131,11 +198,41 @@ func (d *Daemon) beginExchangeWithSession(a *registry.Agent, sender identity.Pee
 		woken.Wake = &grant
 		said, err := d.callWake(ctx, a, &woken)
 		return readOutcome(said, err)
-	})
+	}, refuse)
 	return func() {
 		over.Store(true)
 		d.waker.Release(a.Name, sender.ID, in.ID)
 	}
+}
+
+// beginQueryAtSession is beginExchangeWithSession for a query. The context ends with the error for the
+// asker when the owner says no.
+func (d *Daemon) beginQueryAtSession(ctx context.Context, a *registry.Agent, sender identity.Peer, in *client.Inbound) (asking context.Context, end func()) {
+	asking, cancel := context.WithCancelCause(ctx)
+	endExchange := d.beginExchangeWithSession(a, sender, in, func() { cancel(newOwnerDeclinedError(in.Kind)) })
+	return asking, func() { endExchange(); cancel(nil) }
+}
+
+// newOwnerDeclinedError returns the error for the sender of a query or delegation to which the owner of
+// this daemon has said no.
+func newOwnerDeclinedError(kind string) *kinds.Error {
+	return kinds.NewDeclined("the owner there has declined the " + kind)
+}
+
+// declineTask ends a delegation that a session has accepted, because the owner of this daemon has said
+// no: its sender hears of it, and the session is told to stop. It does nothing if the delegation is not
+// accepted, or over.
+func (d *Daemon) declineTask(t *delegation.Delegation, a *registry.Agent) {
+	if !d.delegations.EndDeclined(t, newOwnerDeclinedError(kinds.KindDelegate)) {
+		return
+	}
+	stop := wire.NewEnvelope(t.Peer, d.id, kinds.KindCancel, kinds.EncodePayload(&kinds.Cancel{Reason: "the owner has declined it"}))
+	stop.Ref = &t.ID
+	d.calls.Go(func() {
+		if err := callAgent(context.Background(), confirmTime, a, &client.Inbound{Envelope: *stop, Name: "your owner"}, nil); err != nil {
+			d.log.Debug("a session was not told that a delegation was declined", "agent", a.Name, "id", t.ID, "err", err)
+		}
+	})
 }
 
 // callWake tells a session of a message.
@@ -254,14 +351,20 @@ func (d *Daemon) wakeLater(ctx context.Context, m waking.Message, k inbox.Messag
 }
 
 // chooseTold returns the session that is told of a held message: the one that is named, or, if
-// none is, the first one that the peer may wake. It returns nil if there is none.
+// none is, the one that chooseWakeable chooses. It returns nil if there is none.
 func (d *Daemon) chooseTold(agent string, takers []*registry.Agent, sender identity.Peer, kind string) *registry.Agent {
+	var sessions []*registry.Agent
 	for _, a := range takers {
-		if a.IsSession() && (a.Name == agent || agent == "" && d.waker.MayWake(a.Name, sender, kind)) {
+		switch {
+		case !a.IsSession():
+		case a.Name == agent:
 			return a
+		case agent == "":
+			sessions = append(sessions, a)
 		}
 	}
-	return nil
+	chosen, _, _ := d.chooseWakeable(sessions, sender, kind)
+	return chosen
 }
 
 // releaseSession says that nothing waits for what a session does about a delegation.
@@ -304,7 +407,7 @@ func (d *Daemon) wakeRestored(ctx context.Context, a *registry.Agent) {
 			continue
 		}
 		may++
-		d.waker.Enqueue(m, func(ctx context.Context, grant client.WakeGrant) waking.Outcome { return d.wakeLater(ctx, m, k, grant) })
+		d.waker.Enqueue(m, func(ctx context.Context, grant client.WakeGrant) waking.Outcome { return d.wakeLater(ctx, m, k, grant) }, nil)
 	}
 }
 

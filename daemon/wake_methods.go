@@ -182,7 +182,7 @@ func (d *Daemon) serveApprovals(context.Context, *localConn, *noParams) (any, er
 }
 
 func (d *Daemon) describeApproval(a waking.Approval) client.Approval {
-	return client.Approval{ID: a.ID, Agent: a.Agent, Peer: a.Peer, Name: d.peerName(a.Peer), Kind: a.Kind, Message: a.Message, Since: a.Since.UTC(), Approved: a.Approved, KeptBy: a.KeptBy, KeptUntil: client.Time{Time: a.KeptUntil}}
+	return client.Approval{ID: a.ID, Agent: a.Agent, Peer: a.Peer, Name: d.peerName(a.Peer), Kind: a.Kind, Message: a.Message, Text: a.Text, Since: a.Since.UTC(), Approved: a.Approved, KeptBy: a.KeptBy, KeptUntil: client.Time{Time: a.KeptUntil}}
 }
 
 func (d *Daemon) serveApprove(_ context.Context, _ *localConn, p *client.ApproveParams) (any, error) {
@@ -209,7 +209,7 @@ func (d *Daemon) serveAgents(context.Context, *localConn, *noParams) (any, error
 			s := d.waker.Describe(a.Name)
 			row.Woken = &client.Woken{Hour: s.Hour, Day: s.Day, By: []client.WokenBy{}, Waiting: s.Waiting, Approvals: s.Approvals, MutedUntil: client.Time{Time: s.MutedUntil}, Refused: s.Refused}
 			for _, by := range s.By {
-				row.Woken.By = append(row.Woken.By, client.WokenBy{Peer: by.Peer, Name: d.peerName(by.Peer), Hour: by.Hour, Day: by.Day})
+				row.Woken.By = append(row.Woken.By, client.WokenBy{Peer: by.Peer, Name: d.peerName(by.Peer), Hour: by.Hour, Day: by.Day, UsedUpUntil: client.Time{Time: by.UsedUpUntil}})
 			}
 		}
 		all.Agents = append(all.Agents, row)

@@ -39,6 +39,22 @@ func (ts *Table) EndForLostSession(name string) {
 	}
 }
 
+// EndDeclined ends a task that was accepted, because the owner of this daemon has said no to it, and
+// reports whether it was open. It waits for no disk; the peer that gave the task is told when the end is
+// written.
+func (ts *Table) EndDeclined(t *Delegation, why *kinds.Error) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t.state != client.TaskAccepted || t.isOverNow() || t.ending {
+		return false
+	}
+	t.ending = true // until that is on disk
+	ts.queueUnwrittenEnd(unwrittenEnd{task: t, ending: Ending{
+		State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: "declined: " + why.Message, Payload: kinds.EncodePayload(why), owed: t.Reports,
+	}})
+	return true
+}
+
 // UpdateAgentPresence finds out whether an agent of that name is attached. If none is, the
 // time begins in which it has to come back for its tasks. Questions that wait for the agent may
 // be asked of it again. It is called after each change of that.

@@ -1,8 +1,6 @@
 package delegation
 
 import (
-	"unicode/utf8"
-
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/store"
@@ -28,22 +26,8 @@ func insertDelegation(tx *store.Tx, t *Delegation, text string) error {
 	_, err := tx.Exec(`INSERT OR REPLACE INTO daemon_task (row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task, holder, from_agent)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.Row, t.Direction, t.Peer[:], t.ID[:], t.Content[:], client.TaskSent, t.Agent, t.Chain.Thread, t.Chain.Hops, t.Chain.Trace, t.Reports,
-		store.Millis(t.Created), store.Millis(t.Deadline), clipText(text), t.KeyHash[:], t.FromAgent)
+		store.Millis(t.Created), store.Millis(t.Deadline), client.ClipText(text), t.KeyHash[:], t.FromAgent)
 	return err
-}
-
-// clipText returns the beginning of a text, as long as [client.Task] allows. The whole of an
-// outcome is in its payload.
-func clipText(text string) string {
-	if len(text) <= client.MaxBeginning {
-		return text
-	}
-	const more = "…"
-	end := client.MaxBeginning - len(more)
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + more
 }
 
 // An ack, and a way between sent, unknown and refused, never undo an end that was
@@ -60,7 +44,7 @@ func updateDelegationState(tx *store.Tx, row int64, state client.TaskState) erro
 }
 
 func updateDelegationRefusal(tx *store.Tx, row int64, why string) error {
-	_, err := tx.Exec("UPDATE daemon_task SET state = 'refused', outcome = ? WHERE row = ? AND state IN ('sent', 'unknown')", clipText(why), row)
+	_, err := tx.Exec("UPDATE daemon_task SET state = 'refused', outcome = ? WHERE row = ? AND state IN ('sent', 'unknown')", client.ClipText(why), row)
 	return err
 }
 
@@ -74,7 +58,7 @@ func insertDelegationPartial(tx *store.Tx, row int64, p Partial) error {
 // written.
 func updateDelegationEnd(tx *store.Tx, row int64, e Ending) error {
 	_, err := tx.Exec("UPDATE daemon_task SET state = ?, outcome = ?, final_id = ?, final = ?, owed = ? WHERE row = ? AND state <> 'expired'",
-		e.State, clipText(e.Outcome), e.ID[:], []byte(e.Payload), e.owed, row)
+		e.State, client.ClipText(e.Outcome), e.ID[:], []byte(e.Payload), e.owed, row)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type Approval struct {
 	Peer    identity.ID
 	Kind    string
 	Message wire.MessageID
+	Text    string // the beginning of what it says
 	Since   time.Time
 
 	Approved  bool
@@ -34,16 +35,12 @@ type Answer string
 const (
 	Yes    Answer = "yes"    // this message wakes the session
 	Always Answer = "always" // and so do all of this peer and kind, this session alone, those that wait included
-	No     Answer = "no"     // it waits for the session's next tool call
+	No     Answer = "no"     // a query or delegation is declined; another message waits for the session's next tool call
 )
 
 // addApproval lets a message wait for the owner. The caller holds mu.
 func (w *Waker) addApproval(s *session, e *entry, now time.Time) *Notice {
-	held := make(map[identity.ID]int)
-	for _, a := range w.listApprovals(now) {
-		held[a.Peer.ID]++
-	}
-	if !hasShare(maxApprovals, len(w.ListWakers("")), held, e.Peer.ID) {
+	if !w.hasPlaceForApproval(e.Peer.ID, now) {
 		return w.recordBound(s, e, now, errApprovalsFull)
 	}
 	w.lastID++
@@ -53,6 +50,16 @@ func (w *Waker) addApproval(s *session, e *entry, now time.Time) *Notice {
 		return nil
 	}
 	return &Notice{Approval: true, Agent: e.Agent, Peer: e.Peer.ID, Kind: e.Kind, Reason: strconv.FormatUint(a.id, 10)}
+}
+
+// hasPlaceForApproval reports whether one more message of a peer may wait for the owner. The caller
+// holds mu.
+func (w *Waker) hasPlaceForApproval(peer identity.ID, now time.Time) bool {
+	held := make(map[identity.ID]int)
+	for _, a := range w.listApprovals(now) {
+		held[a.Peer.ID]++
+	}
+	return hasShare(maxApprovals, len(w.ListWakers("")), held, peer)
 }
 
 // errApprovalsFull says that a peer has too many messages that wait for the owner.
@@ -102,7 +109,7 @@ func (w *Waker) listApproved(agent string) (all []*approval) {
 
 // describe returns an approval as its readers see it. The caller holds mu.
 func (a *approval) describe(now time.Time) Approval {
-	d := Approval{ID: strconv.FormatUint(a.id, 10), Agent: a.Agent, Peer: a.Peer.ID, Kind: a.Kind, Message: a.Message.ID, Since: a.since, Approved: a.entry.approval != nil}
+	d := Approval{ID: strconv.FormatUint(a.id, 10), Agent: a.Agent, Peer: a.Peer.ID, Kind: a.Kind, Message: a.Message.ID, Text: a.Text, Since: a.since, Approved: a.entry.approval != nil}
 	if d.Approved && a.keptUntil.After(now) {
 		d.KeptBy, d.KeptUntil = a.keptBy.Error(), a.keptUntil
 	}
@@ -143,10 +150,13 @@ func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 		}
 	}
 	w.mu.Lock()
-	notice, err := w.settle(a, answer, now)
+	refuse, notice, err := w.settle(a, answer, now)
 	decided := a.describe(now)
 	w.mu.Unlock()
 	w.tell(notice)
+	if refuse != nil {
+		refuse()
+	}
 	if err != nil {
 		return Approval{}, err
 	}
@@ -154,19 +164,20 @@ func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 }
 
 // settle does what the owner says of an approval, unless it waits no more: it was taken or revoked
-// meanwhile, or its session has ended. The caller holds mu.
-func (w *Waker) settle(a *approval, answer Answer, now time.Time) (notice *Notice, err error) {
+// meanwhile, or its session has ended. The caller holds mu, and calls refuse without it, if that is not
+// nil.
+func (w *Waker) settle(a *approval, answer Answer, now time.Time) (refuse func(), notice *Notice, err error) {
 	if w.findApproval(strconv.FormatUint(a.id, 10), now) != a {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err := w.checkAnswer(a, answer, now); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if answer == No {
 		w.sessions[a.Agent].forgetQuestion(a.Message)
 		a.entry.approval = nil
 		w.release(a.key())
-		return nil, nil
+		return a.refuse, nil, nil
 	}
 	if a.entry.approval == nil {
 		w.approvals = slices.DeleteFunc(w.approvals, func(o *approval) bool { return o == a })
@@ -175,7 +186,7 @@ func (w *Waker) settle(a *approval, answer Answer, now time.Time) (notice *Notic
 	if answer == Always {
 		w.approveAlike(a, now)
 	}
-	return notice, nil
+	return nil, notice, nil
 }
 
 // approve lets a message wake its session as soon as it may. The caller holds mu.

@@ -14,16 +14,10 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// limit bounds what happens in an hour and in a day.
-type limit struct{ hour, day int }
-
-// The bounds of woken turns, and of the messages that are sent in them. One peer may cause half
-// of each.
-var (
-	sessionTurns = limit{20, 100}   // of one session
-	allTurns     = limit{100, 500}  // of all sessions
-	sessionSends = limit{100, 500}  // of one session
-	allSends     = limit{500, 2500} // of all sessions
+// What the settings of woken turns bound beside the turns of one session.
+const (
+	sendsForATurn = 5 // messages that are sent in woken turns, for each turn
+	sessionsInAll = 5 // all sessions have so many times what the one has that may be woken most
 )
 
 // day is how long a charge counts.
@@ -48,22 +42,28 @@ type window struct {
 	most  int
 }
 
-// listWindows returns the bounds of a charge: of its session and of all of them.
-func (c *charge) listWindows() []window {
-	what, one, all := "woken turns", sessionTurns, allTurns
+// listWindows returns the bounds of a charge, of which one peer may cause half: of its session and of
+// all of them.
+func (w *Waker) listWindows(c *charge) []window {
+	settings := w.Agents()
+	one, most := settings.FindTurns(c.agent), settings.FindMostTurns()
+	what, times := "woken turns", 1
 	if c.sent {
-		what, one, all = "messages sent in woken turns", sessionSends, allSends
+		what, times = "messages sent in woken turns", sendsForATurn
 	}
-	return []window{{what, c.agent, time.Hour, one.hour}, {what, c.agent, day, one.day}, {what, "", time.Hour, all.hour}, {what, "", day, all.day}}
+	all := times * sessionsInAll
+	return []window{{what, c.agent, time.Hour, times * one.Hour}, {what, c.agent, day, times * one.Day}, {what, "", time.Hour, all * most.Hour}, {what, "", day, all * most.Day}}
 }
 
-// newOverError returns the error, a sentence for the owner, for a charge that is over the bound.
-func (in *window) newOverError() error {
+// usedUpError says that a charge is over a bound. It is a sentence for the owner.
+type usedUpError struct{ window }
+
+func (e *usedUpError) Error() string {
 	span := "an hour"
-	if in.span == day {
+	if e.span == day {
 		span = "a day"
 	}
-	return fmt.Errorf("budget: %s of %s: %d %s, half of them by one peer", in.what, cmp.Or(in.agent, "all sessions"), in.most, span)
+	return fmt.Sprintf("budget: %s of %s: %d %s, half of them by one peer", e.what, cmp.Or(e.agent, "all sessions"), e.most, span)
 }
 
 // hasShare reports whether who may have one more of what the peers hold of a sum. One peer has
@@ -116,13 +116,12 @@ func (w *Waker) countParts(in *window, held map[identity.ID]int, who identity.ID
 	return len(peers)
 }
 
-// checkCharge returns an error, a sentence for the owner, if a charge is over a bound. The caller
-// holds mu.
+// checkCharge returns a usedUpError if a charge is over a bound. The caller holds mu.
 func (w *Waker) checkCharge(c *charge) error {
-	for _, in := range c.listWindows() {
+	for _, in := range w.listWindows(c) {
 		held := w.countCharges(in.agent, c.sent, c.at.Add(-in.span))
 		if !hasShare(in.most, w.countParts(&in, held, c.cause), held, c.cause) {
-			return in.newOverError()
+			return &usedUpError{in}
 		}
 	}
 	return nil
@@ -132,7 +131,7 @@ func (w *Waker) checkCharge(c *charge) error {
 // within a day. The caller holds mu.
 func (w *Waker) findRoom(c *charge) time.Time {
 	room := c.at
-	for _, in := range c.listWindows() {
+	for _, in := range w.listWindows(c) {
 		held := w.countCharges(in.agent, c.sent, c.at.Add(-in.span))
 		parts := w.countParts(&in, held, c.cause)
 		if hasShare(in.most, parts, held, c.cause) {

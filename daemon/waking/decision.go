@@ -81,16 +81,48 @@ func (w *Waker) HasWoken(m Message) bool {
 	return w.findCharge(m.key(), false) != nil
 }
 
-// MayWake reports whether a message of a peer may wake a session now.
-func (w *Waker) MayWake(agent string, peer identity.Peer, kind string) bool {
-	m := Message{Agent: agent, Peer: peer, Kind: kind}
+// Standing says whether a message of a peer may wake a session now.
+type Standing int
+
+// The standings.
+const (
+	Forbidden Standing = iota // no rule lets it
+	KeptBack                  // the session is muted, cannot be woken, or has no place for the message
+	UsedUp                    // the peer's share of turns is used up
+	Asks                      // the owner's word is needed, and can be asked for
+	Ready                     // it may
+)
+
+// FindStanding returns whether a message of a peer may wake a session now.
+func (w *Waker) FindStanding(m Message) Standing {
 	now := time.Now()
 	d := w.decideByRules(m)
-	if !d.allowed || !w.Rules.MutedUntil(agent, now).IsZero() {
-		return false
+	switch {
+	case !d.allowed && !d.ask:
+		return Forbidden
+	case !w.Rules.MutedUntil(m.Agent, now).IsZero():
+		return KeptBack
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := w.sessions[agent]
-	return s != nil && !s.unwakeable && !s.refusal.excludes(d.unattended, now) && w.checkWaiting(s, m) == nil && w.checkCharge(&charge{agent: agent, cause: peer.ID, at: now}) == nil
+	s := w.sessions[m.Agent]
+	switch {
+	case s == nil, s.unwakeable, s.refusal.excludes(d.unattended, now), w.checkWaiting(s, m) != nil:
+		return KeptBack
+	case w.checkCharge(&charge{agent: m.Agent, cause: m.Peer.ID, at: now}) != nil:
+		return UsedUp
+	case d.allowed:
+		return Ready
+	case w.hasPlaceForApproval(m.Peer.ID, now):
+		return Asks
+	}
+	return KeptBack
 }
+
+// MayWake reports whether a message of a peer may wake a session now.
+func (w *Waker) MayWake(agent string, peer identity.Peer, kind string) bool {
+	return w.FindStanding(Message{Agent: agent, Peer: peer, Kind: kind}) == Ready
+}
+
+// AsksOwner reports whether the rules let a message wake its session only with the owner's word.
+func (w *Waker) AsksOwner(m Message) bool { return w.decideByRules(m).ask }

@@ -116,7 +116,7 @@ func TestWhatMayWake(t *testing.T) {
 		p.Enqueue(m, func(_ context.Context, grant client.WakeGrant) Outcome {
 			posted = append(posted, grant)
 			return Outcome{Posted: true}
-		})
+		}, nil)
 		if _, err := p.Decide(p.Approvals()[0].ID, Yes); err != nil {
 			t.Fatal(err)
 		}

@@ -10,8 +10,9 @@ import (
 
 // Caused says how many turns of a session a peer has caused.
 type Caused struct {
-	Peer      identity.ID
-	Hour, Day int
+	Peer        identity.ID
+	Hour, Day   int
+	UsedUpUntil time.Time // until when its share is used up, as a message of it has shown; zero: it is not
 }
 
 // State says how often a session was woken, by whom, and what waits to wake it.
@@ -31,9 +32,13 @@ func (w *Waker) Describe(agent string) (s State) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	hour, whole := w.countCharges(agent, false, now.Add(-time.Hour)), w.countCharges(agent, false, now.Add(-day))
+	usedUp := w.listUsedUp(agent, now)
+	for id := range usedUp {
+		whole[id] += 0 // all its turns may be of other sessions
+	}
 	for id, n := range whole {
 		s.Hour, s.Day = s.Hour+hour[id], s.Day+n
-		s.By = append(s.By, &Caused{id, hour[id], n})
+		s.By = append(s.By, &Caused{id, hour[id], n, usedUp[id]})
 	}
 	slices.SortFunc(s.By, func(a, b *Caused) int {
 		if n := b.Day - a.Day; n != 0 {
@@ -51,6 +56,20 @@ func (w *Waker) Describe(agent string) (s State) {
 	return s
 }
 
+// listUsedUp returns whose shares of the turns of a session are used up, and until when. The caller
+// holds mu.
+func (w *Waker) listUsedUp(agent string, now time.Time) map[identity.ID]time.Time {
+	all := make(map[identity.ID]time.Time)
+	if s := w.sessions[agent]; s != nil {
+		for key, b := range s.bounds {
+			if !key.sent && now.Before(b.until) {
+				all[key.peer] = b.until
+			}
+		}
+	}
+	return all
+}
+
 // countApprovals counts the messages for a session that wait for the owner. The caller holds mu.
 func (w *Waker) countApprovals(agent string, now time.Time) (n int) {
 	for _, a := range w.listApprovals(now) {
@@ -62,11 +81,16 @@ func (w *Waker) countApprovals(agent string, now time.Time) (n int) {
 }
 
 // describeBound returns the line about a bound that a peer has reached at a session.
-func (w *Waker) describeBound(agent string, peer identity.ID, b reachedBound) string {
-	if b.refused {
-		return fmt.Sprintf("%s: %s was not let send more because of %s (acpctl agents mute %s stops it)", b.reason, agent, w.Name(peer), agent)
+func (w *Waker) describeBound(agent string, key boundKey, b reachedBound) string {
+	peer := w.Name(key.peer)
+	what, remedy := fmt.Sprintf("what %s sends waits in the inbox of %s", peer, agent), "acpctl agents shows who woke it"
+	if key.sent {
+		what, remedy = fmt.Sprintf("%s was not let send more because of %s", agent, peer), fmt.Sprintf("acpctl agents mute %s stops it", agent)
 	}
-	return fmt.Sprintf("%s: what %s sends waits in the inbox of %s (acpctl agents shows who woke it)", b.reason, w.Name(peer), agent)
+	if b.until.IsZero() {
+		return fmt.Sprintf("%s: %s (%s)", b.reason, what, remedy)
+	}
+	return fmt.Sprintf("%s: %s, until %s (%s; more: turns of agents in config.yaml)", b.reason, what, b.until.UTC().Format(time.RFC3339), remedy)
 }
 
 // maxNoticed bounds the peers that the notices of one session name.
@@ -86,9 +110,9 @@ func (w *Waker) Notices(agent string) []string {
 			all = append(all, fmt.Sprintf("%s was not woken: %s: what comes waits for its next tool call", agent, s.refusal.why))
 		}
 		bounds := []string{}
-		for id, b := range s.bounds {
-			if now.Sub(b.at) < noticeFor {
-				bounds = append(bounds, w.describeBound(agent, id, b))
+		for key, b := range s.bounds {
+			if !b.isOver(now) {
+				bounds = append(bounds, w.describeBound(agent, key, b))
 			}
 		}
 		slices.Sort(bounds)

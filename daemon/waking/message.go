@@ -17,6 +17,7 @@ type Message struct {
 	Kind       string
 	ID         wire.MessageID
 	Delegation wire.MessageID // one that the session gave and that the message ends or asks about; zero: none
+	Text       string         // the beginning of what it says, if the owner may be asked about it
 }
 
 // isQuestion reports whether the message is a question about what the session has delegated.
@@ -49,6 +50,7 @@ type entry struct {
 	charge   *charge
 	grant    client.WakeGrant
 	post     Post
+	refuse   func()    // is called if the owner says no; nil: nobody is told
 	unsaved  bool      // its turn could not be written once
 	approval *approval // by which the owner has let it wake the session; nil: none
 
@@ -63,19 +65,20 @@ type entry struct {
 // an earlier message was taken, or the owner has approved. Request blocks until the turn is on
 // disk.
 func (w *Waker) Request(ctx context.Context, m Message, post Post) *client.WakeGrant {
-	if e := w.admit(m, post, true); e != nil && w.saveTurn(ctx, e) {
+	if e := w.admit(m, post, nil, true); e != nil && w.saveTurn(ctx, e) {
 		return &e.grant
 	}
 	return nil
 }
 
 // Enqueue lets a message wake its session as soon as it may. It returns at once; [Waker.Run] calls
-// post, unless the rules or a bound are against it, or the message is released before.
-func (w *Waker) Enqueue(m Message, post Post) { w.admit(m, post, false) }
+// post, unless the rules or a bound are against it, or the message is released before. refuse, nil for
+// none, is called if the owner says no to the message, not under a lock and once at most.
+func (w *Waker) Enqueue(m Message, post Post, refuse func()) { w.admit(m, post, refuse, false) }
 
 // admit begins a message, if atOnce and it may now. Then it returns its entry. Else it lets the
 // message wait, if the rules and the bounds allow that.
-func (w *Waker) admit(m Message, post Post, atOnce bool) (begun *entry) {
+func (w *Waker) admit(m Message, post Post, refuse func(), atOnce bool) (begun *entry) {
 	now := time.Now()
 	d := w.decideByRules(m)
 	if !d.allowed && !d.ask || !w.Rules.MutedUntil(m.Agent, now).IsZero() {
@@ -87,7 +90,7 @@ func (w *Waker) admit(m Message, post Post, atOnce bool) (begun *entry) {
 		w.mu.Unlock()
 		return nil
 	}
-	e := &entry{Message: m, charge: &charge{agent: m.Agent, peer: m.Peer.ID, message: m.ID, cause: w.findCause(m), at: now}, grant: client.WakeGrant{Unattended: d.unattended}, post: post}
+	e := &entry{Message: m, charge: &charge{agent: m.Agent, peer: m.Peer.ID, message: m.ID, cause: w.findCause(m), at: now}, grant: client.WakeGrant{Unattended: d.unattended}, post: post, refuse: refuse}
 	var notice *Notice
 	switch {
 	case !d.allowed:

@@ -1,6 +1,8 @@
 package waking
 
 import (
+	"errors"
+	"maps"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -13,15 +15,29 @@ type Notice struct {
 	Agent    string
 	Peer     identity.ID
 	Kind     string
-	Reason   string // the bound, or the id of the approval
+	Reason   string    // the bound, or the id of the approval
+	Until    time.Time // when the peer's share of the bound has room again; zero: not known
 }
 
-// reachedBound is a bound that kept a message of a peer from waking a session, or one of the
-// session from leaving.
+// boundKey names a bound that was reached at a session.
+type boundKey struct {
+	peer identity.ID // whose share is used up
+	sent bool        // a message of the session was kept from leaving; else one of the peer's from waking it
+}
+
+// reachedBound is what is known of such a bound.
 type reachedBound struct {
 	at, told time.Time
 	reason   string
-	refused  bool // it was a message of the session; else one waits to wake it
+	until    time.Time // when the share that is used up has room again; zero: it is another bound
+}
+
+// isOver reports whether the owner needs to know of the bound no more.
+func (b *reachedBound) isOver(now time.Time) bool {
+	if b.until.IsZero() {
+		return now.Sub(b.at) >= noticeFor
+	}
+	return !now.Before(b.until)
 }
 
 // toldKey names what subscribers hear of a peer: what waits for approvals, or else of bounds and of
@@ -58,22 +74,55 @@ func (w *Waker) mayTell(k toldKey, now time.Time) bool {
 // recordBound records that a bound kept a message back. It returns the notice of it, nil if
 // there was one a short time ago. The caller holds mu.
 func (w *Waker) recordBound(s *session, e *entry, now time.Time, err error) *Notice {
-	for id, b := range s.bounds {
-		if now.Sub(b.at) >= noticeFor {
-			delete(s.bounds, id)
-		}
-	}
-	b := s.bounds[e.charge.cause]
+	maps.DeleteFunc(s.bounds, func(_ boundKey, b reachedBound) bool { return b.isOver(now) })
+	key := boundKey{e.charge.cause, e.charge.sent}
+	b := s.bounds[key]
 	told := now.Sub(b.told) < tellPause
-	b.at, b.reason, b.refused = now, err.Error(), e.charge.sent
+	b.at = now
+	if _, usedUp := errors.AsType[*usedUpError](err); usedUp && b.until.IsZero() {
+		b.reason, b.until = err.Error(), w.findRoom(e.charge)
+	} else if b.until.IsZero() { // a share that is used up says more
+		b.reason = err.Error()
+	}
 	if !told {
 		b.told = now
 	}
-	s.bounds[e.charge.cause] = b
+	s.bounds[key] = b
 	if told || !w.mayTell(toldKey{e.charge.cause, false}, now) {
 		return nil
 	}
-	return &Notice{Agent: e.Agent, Peer: e.charge.cause, Kind: e.Kind, Reason: err.Error()}
+	return &Notice{Agent: e.Agent, Peer: e.charge.cause, Kind: e.Kind, Reason: b.reason, Until: b.until}
+}
+
+// RecordUsedUp records that the share of a peer was used up when a message came for a session, and
+// tells the owner. It returns when there is room again, the zero time if there is.
+func (w *Waker) RecordUsedUp(m Message) (room time.Time) {
+	now := time.Now()
+	w.mu.Lock()
+	var notice *Notice
+	if s := w.sessions[m.Agent]; s != nil {
+		e := &entry{Message: m, charge: &charge{agent: m.Agent, cause: m.Peer.ID, at: now}}
+		if err := w.checkCharge(e.charge); err != nil {
+			notice = w.recordBound(s, e, now, err)
+			room = s.bounds[boundKey{peer: m.Peer.ID}].until
+		}
+	}
+	w.mu.Unlock()
+	w.tell(notice)
+	return room
+}
+
+// ReadSettings makes settings that have changed count for what waits, and for what the owner is told.
+func (w *Waker) ReadSettings() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.sessions {
+		maps.DeleteFunc(s.bounds, func(_ boundKey, b reachedBound) bool { return !b.until.IsZero() })
+		for _, e := range s.waiting {
+			e.keptBy, e.keptUntil = nil, time.Time{}
+		}
+	}
+	w.changed.Set()
 }
 
 // NoteLoop records that a message of a session to a peer was refused, as its chain is too long;

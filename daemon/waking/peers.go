@@ -34,7 +34,7 @@ func (w *Waker) ForgetPeer(peer identity.ID) {
 		if s.current != nil && s.current.Peer.ID == peer {
 			s.current = nil
 		}
-		delete(s.bounds, peer)
+		maps.DeleteFunc(s.bounds, func(k boundKey, _ reachedBound) bool { return k.peer == peer })
 		delete(s.refusalsTold, peer)
 	}
 	w.changed.Set()

@@ -18,7 +18,7 @@ func (p *played) ask(o Outcome) (posted bool) {
 	p.t.Helper()
 	m := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindQuery, ID: wire.NewMessageID(), Delegation: wire.NewMessageID()}
 	called := make(chan bool, 1)
-	p.Enqueue(m, func(context.Context, client.WakeGrant) Outcome { called <- true; return o })
+	p.Enqueue(m, func(context.Context, client.WakeGrant) Outcome { called <- true; return o }, nil)
 	time.Sleep(time.Second)
 	synctest.Wait()
 	p.Release("claude", desk, m.ID)

@@ -13,7 +13,7 @@ type session struct {
 	current  *entry    // was posted, and is not taken; nil: none
 	lastPost time.Time // of current, or of the last one
 	waiting  []*entry  // in their order
-	bounds   map[identity.ID]reachedBound
+	bounds   map[boundKey]reachedBound
 	asked    map[identity.ID]question // the last one of a peer that woke it or waits to, unless it was answered
 	retryAt  time.Time                // no wake before: a turn could not be written
 
@@ -38,7 +38,7 @@ func (w *Waker) Attach(agent string, unwakeable bool) {
 	defer w.mu.Unlock()
 	s := w.sessions[agent]
 	if s == nil {
-		s = &session{bounds: make(map[identity.ID]reachedBound), asked: make(map[identity.ID]question), refusalsTold: make(map[identity.ID]time.Time)}
+		s = &session{bounds: make(map[boundKey]reachedBound), asked: make(map[identity.ID]question), refusalsTold: make(map[identity.ID]time.Time)}
 		w.sessions[agent] = s
 	}
 	s.current, s.unwakeable, s.refusal = nil, unwakeable, refusal{}

@@ -25,7 +25,7 @@ func TestRulesCountWhenATurnComes(t *testing.T) {
 			p.Enqueue(Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindNotify, ID: wire.NewMessageID()}, func(_ context.Context, grant client.WakeGrant) Outcome {
 				posted = append(posted, grant)
 				return Outcome{Posted: true}
-			})
+			}, nil)
 			change()
 			p.Release("claude", laptop, busy.ID)
 			time.Sleep(busyFor)

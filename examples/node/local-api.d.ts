@@ -230,7 +230,7 @@ export interface Answered {
   delegation: string;
 }
 
-/** Approval is a message that waits for the owner's word before it wakes a session, or that has the word and waits to wake the session. Its text lies in the inbox. */
+/** Approval is a message that waits for the owner's word before it wakes a session, or that has the word and waits to wake the session. The whole text lies in the inbox, but that of a query or delegation. */
 export interface Approval {
   id: string;
   /** the session */
@@ -239,6 +239,8 @@ export interface Approval {
   name: string;
   kind: string;
   message: string;
+  /** the beginning of what it says, in one line of at most 256 bytes */
+  text: string;
   since: string;
   /** it has the owner's word, and waits for its turn */
   approved: boolean;
@@ -256,7 +258,7 @@ export interface Approvals {
 /** ApproveParams are the params of approvals.decide, whose result is the Approval. */
 export interface ApproveParams {
   id: string;
-  /** yes; always: also all others of this peer and kind; no: also after a yes, while it waits */
+  /** yes; always: also all others of this peer and kind; no: also after a yes, while it waits; it declines a query or delegation */
   answer: "yes" | "always" | "no";
 }
 
@@ -1493,4 +1495,6 @@ export interface WokenBy {
   name: string;
   hour: number;
   day: number;
+  /** until when its share of turns is used up, as a message of it has shown; null: it is not */
+  used_up_until: string | null;
 }

@@ -22,8 +22,9 @@ func (a *app) newAgentsCmd() *cobra.Command {
   acpctl agents --json`,
 		Long: `Lists the agents that are attached to the own daemon. PROGRAM is that of a session, which
 answers only while it has a turn. HOUR and DAY say how many turns of it peers have caused
-in the last hour and the last 24 hours: 20 and 100 at most, half of them one peer. BY says
-which peers those were.`,
+in the last hour and the last 24 hours: 20 and 100 at most, half of them one peer, unless
+turns under agents in config.yaml says otherwise. BY says which peers those were, and STATE
+until when the turns of one are used up.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if frame.FirstOrEmpty(args) == "unmute" {
 				return fmt.Errorf("unknown verb \"unmute\": a mute ends with acpctl agents mute %s 0s", cmp.Or(strings.Join(args[1:], " "), "NAME"))
@@ -71,6 +72,11 @@ func (a *app) formatWaking(g *client.AgentState, state string) string {
 	}
 	if w.Refused != "" {
 		state += ", not woken: " + w.Refused
+	}
+	for _, by := range w.By {
+		if !by.UsedUpUntil.IsZero() {
+			state += ", turns of " + by.Name + " used up until " + a.FormatTime(by.UsedUpUntil.Time)
+		}
 	}
 	if w.Waiting > 0 {
 		state += fmt.Sprintf(", %d to wake it", w.Waiting)

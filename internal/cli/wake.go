@@ -184,11 +184,12 @@ func (a *app) newApprovalsCmd() *cobra.Command {
 		Example: `  acpctl approvals
   acpctl approvals yes 482913
   acpctl approvals always 482913    also what comes later of this peer and kind
-  acpctl approvals no 482913        it waits for the session's next tool call`,
-		Long: `Lists messages of peers that wake allow --ask lets ask. Their text is in the inbox
-(acpctl inbox), except that of queries and delegations, which have their sender waiting.
-One that you have approved stays in the list until its session is woken: it waits for its
-turn, or for room within the bounds of turns. Until then no takes it back.`,
+  acpctl approvals no 482913        its sender hears no, or it stays in the inbox`,
+		Long: `Lists messages of peers that wake allow --ask lets ask. TEXT is the beginning of what the
+peer wrote; the whole is in the inbox (acpctl inbox), except that of queries and
+delegations. no declines these, and their sender hears it; another message stays in the
+inbox. One that you have approved stays in the list until its session is woken: it waits
+for its turn, or for room within the bounds of turns. Until then no takes it back.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := a.Daemon.Approvals(cmd.Context())
 			if err != nil {
@@ -196,15 +197,15 @@ turn, or for room within the bounds of turns. Until then no takes it back.`,
 			}
 			var rows [][]string
 			for _, p := range all {
-				rows = append(rows, []string{p.ID, p.Name, p.Kind, p.Agent, a.FormatAge(p.Since), p.Message.String(), a.describeApproval(p)})
+				rows = append(rows, []string{p.ID, p.Name, p.Kind, p.Agent, a.FormatAge(p.Since), p.Message.String(), a.describeApproval(p), p.Text})
 			}
-			return a.PrintList(client.Approvals{Approvals: all}, []string{"ID", "PEER", "KIND", "WAKES", "SINCE", "MESSAGE", "WAITS FOR"}, rows)
+			return a.PrintList(client.Approvals{Approvals: all}, []string{"ID", "PEER", "KIND", "WAKES", "SINCE", "MESSAGE", "WAITS FOR", "TEXT"}, rows)
 		},
 	}
 	for answer, short := range map[string]string{
 		"yes":    "Let a message wake its session",
 		"always": "Let a message wake its session, and all later ones of its peer and kind",
-		"no":     "Leave a message for its session's next tool call",
+		"no":     "Decline a query or delegation, or leave another message in the inbox",
 	} {
 		cmd.AddCommand(&cobra.Command{
 			Use:     answer + " ID",

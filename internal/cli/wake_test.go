@@ -3,6 +3,7 @@ package cli
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/clitest"
@@ -24,6 +25,26 @@ func TestUnwakeableSessionsAreTold(t *testing.T) {
 		}
 	}
 	if got := f.Run("agents"); !strings.Contains(got.Out, "0 of 16 under way, cannot be woken: it has no folder ~/.codex here\n") || strings.Count(got.Out, "cannot") != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The owner sees what is to be approved, and until when turns are used up.
+func TestTheOwnerSeesTextsAndUsedUpTurns(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodApprovals, client.Approvals{Approvals: []client.Approval{{ID: "1", Name: "desk", Kind: "query", Agent: "claude", Message: clitest.SomeID, Text: "Which\x1b[31m branch?"}}})
+	if got := f.Run("approvals"); !strings.HasSuffix(got.Out, "\tyour word\tWhich branch?\n") {
+		t.Errorf("%+v", got)
+	}
+	if got := f.Run("approvals", "--json"); !strings.Contains(got.Out, `"text":"Which\u001b[31m branch?"`) {
+		t.Errorf("%+v", got)
+	}
+	until := client.Time{Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{{
+		Agent: client.Agent{Name: "claude", MaxConcurrent: 16, Session: &client.SessionInfo{Harness: "claude"}},
+		Woken: &client.Woken{By: []client.WokenBy{{Name: "desk", Hour: 10, Day: 10, UsedUpUntil: until}, {Name: "planner", Day: 1}}},
+	}}})
+	if got := f.Run("agents"); !strings.HasSuffix(got.Out, "\t0 of 16 under way, turns of desk used up until 2026-01-02T03:04:05Z\n") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -80,6 +80,7 @@ class WokenBy(TypedDict):
     name: str
     hour: int
     day: int
+    used_up_until: Union[str, None]  # until when its share of turns is used up, as a message of it has shown; null: it is not
 
 
 class Woken(TypedDict):
@@ -138,7 +139,7 @@ class Answered(TypedDict):
 
 
 class Approval(TypedDict):
-    """Approval is a message that waits for the owner's word before it wakes a session, or that has the word and waits to wake the session. Its text lies in the inbox."""
+    """Approval is a message that waits for the owner's word before it wakes a session, or that has the word and waits to wake the session. The whole text lies in the inbox, but that of a query or delegation."""
 
     id: str
     agent: str  # the session
@@ -146,6 +147,7 @@ class Approval(TypedDict):
     name: str
     kind: str
     message: str
+    text: str  # the beginning of what it says, in one line of at most 256 bytes
     since: str
     approved: bool  # it has the owner's word, and waits for its turn
     kept_by: NotRequired[str]  # the bound for which it waits although it is approved
@@ -162,7 +164,7 @@ class ApproveParams(TypedDict):
     """ApproveParams are the params of approvals.decide, whose result is the Approval."""
 
     id: str
-    answer: Literal["yes", "always", "no"]  # yes; always: also all others of this peer and kind; no: also after a yes, while it waits
+    answer: Literal["yes", "always", "no"]  # yes; always: also all others of this peer and kind; no: also after a yes, while it waits; it declines a query or delegation
 
 
 class Capabilities(TypedDict):

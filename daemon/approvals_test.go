@@ -1,0 +1,185 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// nextApproval returns what waits for the owner's word as soon as it is the only one.
+func (d *running) nextApproval() client.Approval {
+	d.t.Helper()
+	var all client.Approvals
+	await.Until(d.t, "an approval", func() bool {
+		all = client.Approvals{}
+		d.dial().must("approvals", nil, &all)
+		return len(all.Approvals) == 1
+	})
+	return all.Approvals[0]
+}
+
+func (d *running) decide(id, answer string) {
+	d.t.Helper()
+	d.dial().must("approvals.decide", client.ApproveParams{ID: id, Answer: answer}, nil)
+}
+
+// A query, a delegation or a notice that names no agent goes to a session for which the owner is to be
+// asked: after agents that answer by themselves and sessions that may be woken at once.
+func TestWhatNamesNoAgentAsksTheOwner(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: true})
+	s := laptop.session("claude")
+	asker := desk.dial()
+	answer := asker.query("laptop")
+	asked := s.next(false)
+	a := laptop.nextApproval()
+	if a.Message != asked.ID || a.Agent != "claude" {
+		t.Errorf("the owner is asked about %+v", a)
+	}
+	laptop.decide(a.ID, "yes")
+	if in := s.next(true); in.ID != asked.ID {
+		t.Errorf("woken for %s, asked %s", in.ID, asked.ID)
+	}
+	s.release <- wire.Payload(`{"summary":"x"}`)
+	await.Receive(t, "the answer", answer)
+
+	s.release <- wire.Payload(accepted)
+	delegateTo(asker, "laptop", task1(""))
+	s.next(false)
+	laptop.decide(laptop.nextApproval().ID, "yes")
+	s.next(true)
+
+	if r := asker.notify(client.NotifyParams{To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t"}`)}); r.State != client.Held {
+		t.Errorf("%+v", r)
+	}
+	s.next(false)
+	if a := laptop.nextApproval(); a.Kind != kinds.KindNotify {
+		t.Errorf("the owner is asked about %+v", a)
+	}
+
+	// Sessions that may be woken at once go first, and then agents that answer.
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Agent: "codex"})
+	codex := laptop.session("codex")
+	answer = asker.query("laptop")
+	codex.nextRequest()
+	codex.release <- wire.Payload(`{"summary":"codex"}`)
+	if got := await.Receive(t, "the answer", answer); parse[kinds.Response](t, got.Payload).Summary != "codex" {
+		t.Errorf("the answer is %s", got.Payload)
+	}
+	laptop.agent(client.AttachParams{Name: "serve"}, say(`{"summary":"serve"}`))
+	if got := await.Receive(t, "the answer", asker.query("laptop")); parse[kinds.Response](t, got.Payload).Summary != "serve" {
+		t.Errorf("the answer is %s", got.Payload)
+	}
+}
+
+// The owner sees the beginning of what is to be approved, in one line without what a terminal obeys.
+func TestApprovalsShowWhatAMessageSays(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: true})
+	s := laptop.session("claude")
+	asker := desk.dial()
+	shown := func() string {
+		t.Helper()
+		s.next(false)
+		a := laptop.nextApproval()
+		laptop.decide(a.ID, "no")
+		return a.Text
+	}
+	go desk.dial().call("query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"Which\n\u001b[31mbranch\u202e?"}`)}, nil)
+	if got := shown(); got != "Which branch?" {
+		t.Errorf("a query says %q", got)
+	}
+	await.Until(t, "the session has given it up", func() bool { return s.working.Load() == 0 })
+	s.release <- wire.Payload(accepted)
+	delegateTo(asker, "laptop/claude", wire.Payload(`{"task":"`+strings.Repeat("é", 8192)+`"}`))
+	if got := shown(); got != strings.Repeat("é", (client.MaxBeginning-3)/2)+"…" {
+		t.Errorf("a delegation says %q", got)
+	}
+	asker.notify(client.NotifyParams{To: client.To("laptop/claude"), Payload: wire.Payload(`{"topic":"build","data":{"ok":true}}`)})
+	if got := shown(); !strings.Contains(got, "build") || !strings.Contains(got, `{"ok":true}`) {
+		t.Errorf("a notice says %q", got)
+	}
+}
+
+// The owner's no reaches who asked at once, and ends the request at the session; another message stays in
+// the inbox.
+func TestTheOwnersNoReachesTheAsker(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: true})
+	s := laptop.session("claude")
+	asker := desk.dial()
+	refuse := func(what string, call func() error) {
+		t.Helper()
+		failed := make(chan error, 1)
+		go func() { failed <- call() }()
+		if in := s.next(false); in.Kind != what {
+			t.Errorf("told of %+v", in)
+		}
+		laptop.decide(laptop.nextApproval().ID, "no")
+		if e := kinds.AsError(await.Receive(t, "the error", failed)); !e.IsDeclined() || e.Message != "the owner there has declined the "+what || e.From == "" {
+			t.Errorf("who sent a %s hears %v", what, e)
+		}
+		await.Until(t, "the session has given it up", func() bool { return s.working.Load() == 0 })
+	}
+	refuse(kinds.KindQuery, func() error {
+		return desk.dial().call("query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":600000}`)}, nil)
+	})
+	refuse(kinds.KindDelegate, func() error {
+		return desk.dial().call("delegate", client.DelegateParams{To: "laptop/claude", Payload: task1("")}, nil)
+	})
+
+	// A delegation that the session has accepted.
+	s.release <- wire.Payload(accepted)
+	given := delegateTo(asker, "laptop/claude", task1(""))
+	s.next(false)
+	s.release <- wire.Payload(accepted)
+	laptop.decide(laptop.nextApproval().ID, "no")
+	var end client.Task
+	asker.must("wait", client.WaitParams{ID: given.ID}, &end)
+	if e := parse[kinds.Error](t, end.Result); end.State != client.TaskFailed || !e.IsDeclined() || end.Outcome != "declined: the owner there has declined the delegate" {
+		t.Errorf("the delegation is %s %q: %s", end.State, end.Outcome, end.Result)
+	}
+	if in := s.next(false); in.Kind != kinds.KindCancel || *in.Ref != given.ID || in.From != desk.ID() {
+		t.Errorf("the session is told of %+v", in)
+	}
+
+	// A no takes a yes back, and the sender hears it.
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Kinds: []string{kinds.KindDelegate}})
+	s.release <- wire.Payload(accepted)
+	delegateTo(asker, "laptop/claude", task1(""))
+	s.nextRequest() // and it works on that
+	refuseLater := make(chan error, 1)
+	go func() {
+		refuseLater <- desk.dial().call("query", client.QueryParams{To: "laptop/claude", Payload: query("?")}, nil)
+	}()
+	a := laptop.nextApproval()
+	laptop.decide(a.ID, "yes")
+	laptop.decide(a.ID, "no")
+	if e := kinds.AsError(await.Receive(t, "the error", refuseLater)); !e.IsDeclined() {
+		t.Errorf("after a yes: %v", e)
+	}
+}
+
+// The owner's no to a question about what the session delegated reaches whoever works on it.
+func TestTheOwnersNoToAQuestion(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker := laptop.agent(client.AttachParams{Name: "welder"}, say(accepted))
+	desk.allow(client.WakeAllowParams{Peer: "laptop", Ask: true})
+	s := desk.session("claude")
+	given := delegateTo(s.local, "laptop", task1(""))
+	failed := make(chan error, 1)
+	go func() { failed <- worker.call("query", client.QueryParams{Ref: given.ID, Payload: query("?")}, nil) }()
+	s.next(false)
+	desk.decide(desk.nextApproval().ID, "no")
+	if e := kinds.AsError(await.Receive(t, "the error", failed)); !e.IsDeclined() || e.From == "" {
+		t.Errorf("who asked back hears %v", e)
+	}
+}
