@@ -187,7 +187,7 @@ func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query ki
 	in := &client.Inbound{Envelope: *env, Name: sender.Name, DeadlineMS: uint64(deadline.Milliseconds())}
 	if p.Agent.IsSession() {
 		d.shownChains.add(env) // the session may act upon it when it has answered
-		asking, end := d.beginQueryAtSession(ctx, p.Agent, sender, in)
+		asking, end := d.beginQueryAtSession(ctx, p.Agent, sender, in, deadline)
 		defer end()
 		ctx = asking
 	}

@@ -205,12 +205,35 @@ func (d *Daemon) beginExchangeWithSession(a *registry.Agent, sender identity.Pee
 	}
 }
 
-// beginQueryAtSession is beginExchangeWithSession for a query. The context ends with the error for the
-// asker when the owner says no.
-func (d *Daemon) beginQueryAtSession(ctx context.Context, a *registry.Agent, sender identity.Peer, in *client.Inbound) (asking context.Context, end func()) {
+// beginQueryAtSession is beginExchangeWithSession for a query that has so much time. The context ends
+// with the error for the asker when the owner says no, and shortly before the time is over if the session
+// was not woken: so the asker, whose own clock has begun earlier, hears why there is no answer.
+func (d *Daemon) beginQueryAtSession(ctx context.Context, a *registry.Agent, sender identity.Peer, in *client.Inbound, limit time.Duration) (asking context.Context, end func()) {
 	asking, cancel := context.WithCancelCause(ctx)
 	endExchange := d.beginExchangeWithSession(a, sender, in, func() { cancel(newOwnerDeclinedError(in.Kind)) })
-	return asking, func() { endExchange(); cancel(nil) }
+	m := waking.Message{Agent: a.Name, Peer: sender, Kind: in.Kind, ID: in.ID}
+	timer := time.AfterFunc(limit-min(limit/10, maxEarly), func() {
+		if !d.waker.HasWoken(m) {
+			cancel(d.newUnwokenError(m))
+		}
+	})
+	return asking, func() { timer.Stop(); endExchange(); cancel(nil) }
+}
+
+// maxEarly bounds how long before the deadline an asker hears that a session was not woken. It is more
+// than most messages are under way, both ways together.
+const maxEarly = time.Second / 2
+
+// newUnwokenError returns the error for the asker of a query for which a session was not woken in time.
+func (d *Daemon) newUnwokenError(m waking.Message) *kinds.Error {
+	remedy := "allow more time, or delegate it"
+	switch d.waker.FindStanding(m) {
+	case waking.Forbidden:
+		remedy += "; its owner lets you wake it: acpctl wake allow"
+	case waking.UsedUp:
+		remedy += fmt.Sprintf("; the turns that you may cause there are used up for %s", formatMinutes(roundUpToMinute(time.Until(d.waker.RecordUsedUp(m)))))
+	}
+	return kinds.Errorf(kinds.Timeout, "the deadline passed, and %s was not woken: it reads what comes at its next tool call: %s", m.Agent, remedy)
 }
 
 // newOwnerDeclinedError returns the error for the sender of a query or delegation to which the owner of

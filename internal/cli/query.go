@@ -3,12 +3,16 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -100,13 +104,39 @@ func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
 	return a.queryAgent(ctx, params, q.patience, again)
 }
 
+// tellOfWaiting tells a person who asks a session that answers only when it is active that this may take
+// a while: after a second without an answer, while the question is under way. end ends that.
+func (a *app) tellOfWaiting(ctx context.Context, to string) (end func()) {
+	_, agent, named := strings.Cut(to, "/")
+	if !named || a.JSON {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		if pace.Sleep(ctx, time.Second) != nil {
+			return
+		}
+		answer, err := a.Daemon.Discover(ctx, client.DiscoverParams{To: to})
+		if err != nil || ctx.Err() != nil {
+			return
+		}
+		if c, err := kinds.ParsePayload[kinds.Capabilities](answer.Payload); err == nil && slices.Contains(c.Sessions, agent) {
+			a.tell(to + " answers when it is active: waiting")
+		}
+	})
+	return func() { cancel(); telling.Wait() }
+}
+
 // queryAgent asks a question, for as long as patience says while again says yes to the error.
 func (a *app) queryAgent(ctx context.Context, params client.QueryParams, patience time.Duration, again func(error) bool) error {
+	endTelling := a.tellOfWaiting(ctx, params.To)
 	var answer *client.Answer
 	err := frame.RetryWhile(ctx, patience, 2*time.Second, again, func() (err error) {
 		answer, err = a.Daemon.Query(ctx, params)
 		return err
 	})
+	endTelling()
 	if err != nil {
 		return frame.WithRepeatID(err, params.ID)
 	}

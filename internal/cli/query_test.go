@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -65,5 +69,55 @@ func TestParent(t *testing.T) {
 	f.Run("query", "desk", "hi", "--thread", "t")
 	if !p.Parent.IsZero() || p.Thread != "t" {
 		t.Errorf("%+v", p)
+	}
+}
+
+// writtenLines sends what is written, as a terminal's lines.
+type writtenLines chan string
+
+func (w writtenLines) Write(b []byte) (int, error) {
+	w <- string(b)
+	return len(b), nil
+}
+
+// Who asks a session that answers only when it is active hears so while the question is under way; and
+// nobody does who asks another agent, or gets an answer soon.
+func TestWhoWaitsForASessionIsTold(t *testing.T) {
+	f := newDaemon(t)
+	asked, release := make(chan string, 9), make(chan struct{}, 9)
+	f.SetHandler(client.MethodQuery, func(*jsonrpc.Request) (any, error) {
+		<-release
+		return &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "response", Payload: wire.Payload(`{"summary":"here"}`)}, nil
+	})
+	f.SetHandler(client.MethodDiscover, func(r *jsonrpc.Request) (any, error) {
+		var p client.DiscoverParams
+		err := r.ReadParams(&p)
+		asked <- p.To
+		return &client.Answer{ID: clitest.SomeID, From: clitest.DeskID, Kind: "capabilities", Payload: wire.Payload(`{"agent_name":"desk","agents":["claude","serve"],"sessions":["claude"]}`)}, err
+	})
+	told, ended := make(writtenLines, 9), make(chan int, 1)
+	run := func(to string) {
+		go func() {
+			ended <- f.RunWithoutHome(t.Context(), ui.Terminal{In: strings.NewReader(""), Out: io.Discard, Err: told}, "--home", f.Home, "query", to, "hi")
+		}()
+	}
+	run("desk/claude")
+	if got := await.Receive(t, "what is told", told); got != "desk/claude answers when it is active: waiting\n" || <-asked != "desk/claude" {
+		t.Errorf("told %q", got)
+	}
+	release <- struct{}{}
+	await.Receive(t, "the end", ended)
+	run("desk/serve")
+	if got := await.Receive(t, "a discover", asked); got != "desk/serve" {
+		t.Errorf("asked about %q", got)
+	}
+	for _, to := range []string{"", "desk", "desk/claude"} { // at first, for desk/serve
+		release <- struct{}{}
+		if to != "" {
+			run(to)
+		}
+		if code := await.Receive(t, "the end", ended); code != 0 || len(told) != 0 || len(asked) != 0 {
+			t.Errorf("%q ends with %d; %d lines are told", to, code, len(told))
+		}
 	}
 }

@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// Who asks a session that is not woken hears so at the deadline, and what helps; of a session that was
+// woken nothing is said.
+func TestATimeoutSaysThatTheSessionWasNotWoken(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	s := laptop.session("claude")
+	const unwoken = "the deadline passed, and claude was not woken: it reads what comes at its next tool call: allow more time, or delegate it"
+	e := desk.dial().refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":5000}`)})
+	if e.From == "" || e.Message != unwoken+"; its owner lets you wake it: acpctl wake allow" {
+		t.Error(e)
+	}
+	sender, _ := laptop.trust.FindPeer(desk.ID())
+	ask := func() string { // without a way on which time is lost
+		t.Helper()
+		env := wire.NewEnvelope(desk.ID(), laptop.ID(), kinds.KindQuery, wire.Payload(`{"question":"?","deadline_ms":1000}`))
+		env.Agent = "claude"
+		query, err := kinds.CheckEnvelope(env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = laptop.handleQuery(t.Context(), sender, query)
+		if !errors.Is(err, &kinds.Error{Code: kinds.Timeout}) {
+			t.Fatal(err)
+		}
+		await.Until(t, "the session has given it up", func() bool { return s.working.Load() == 0 })
+		return kinds.AsError(err).Message
+	}
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: true})
+	if got := ask(); got != unwoken {
+		t.Error(got)
+	}
+	laptop.allow(client.WakeAllowParams{Peer: "desk"})
+	s.says(func(*client.Inbound) client.WakeAnswer { return client.WakeAnswer{Refused: "nobody is there"} })
+	if got := ask(); got != unwoken {
+		t.Error(got)
+	}
+	s.says(func(*client.Inbound) client.WakeAnswer { return client.WakeAnswer{Posted: true} })
+	if got := ask(); strings.Contains(got, "not woken") {
+		t.Error(got)
+	}
+	laptop.configure("agents: {claude: {turns: {hour: 2}}}")
+	if got := ask(); !strings.HasPrefix(got, unwoken+"; the turns that you may cause there are used up for ") {
+		t.Error(got)
+	}
+}
