@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,8 +40,8 @@ func (a *app) newWakeAllowCmd() *cobra.Command {
   acpctl wake allow desk --kinds query --agent claude
   acpctl wake allow laptop --ask    each message waits for acpctl approvals`,
 		Long: `Lets messages of a peer wake sessions, from now on and until revoke or untrust. Kinds are
-query, delegate, notify, result and error; partial results wake nobody. What was allowed
-before for other kinds stays.
+query, delegate, notify, result and error; partial results wake nobody. It adds: what was
+allowed before for other kinds, or for every session, stays until wake revoke takes it back.
 
 A session where nobody is there to be asked for permissions, or that has skipped them, is
 not woken without --unattended: what the peer writes is then read by a model whose tools
@@ -52,6 +53,7 @@ nobody watches.`,
 				return err
 			}
 			a.tellOfSessions(cmd.Context(), p.Agent)
+			a.tellOfOtherKinds(&p, rules)
 			return a.printWakeRules(rules)
 		},
 	}
@@ -61,6 +63,28 @@ nobody watches.`,
 	f.BoolVar(&p.Ask, "ask", false, "each message waits for acpctl approvals")
 	f.BoolVar(&p.Unattended, "unattended", false, "also if nobody is there to be asked for permissions")
 	return cmd
+}
+
+// tellOfOtherKinds tells a person who names kinds which other ones the peer was allowed before, and how
+// to take them back.
+func (a *app) tellOfOtherKinds(p *client.WakeAllowParams, rules *client.WakeRules) {
+	if len(p.Kinds) == 0 {
+		return
+	}
+	var others []string
+	name, configured := p.Peer, ""
+	for _, r := range rules.Rules {
+		switch {
+		case slices.Contains(p.Kinds, r.Kind) || slices.Contains(others, r.Kind):
+		case r.Since.IsZero():
+			configured = " What config.yaml allows is changed there."
+		default:
+			name, others = r.Name, append(others, r.Kind)
+		}
+	}
+	if len(others) > 0 {
+		a.tell("Allowed before, and still: " + strings.Join(others, ", ") + ". To take that back: acpctl wake revoke " + name + " --kinds " + strings.Join(others, ",") + "." + configured)
+	}
 }
 
 // tellOfSessions tells a person of the sessions that nothing can wake, and that no agent of a name

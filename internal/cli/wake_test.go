@@ -29,6 +29,29 @@ func TestUnwakeableSessionsAreTold(t *testing.T) {
 	}
 }
 
+// Who allows some kinds hears which other ones stay allowed, and how to take them back.
+func TestKindsThatStayAllowedAreTold(t *testing.T) {
+	f := newDaemon(t)
+	rule := func(kind, agent string, since time.Time) client.WakeRule {
+		return client.WakeRule{Peer: clitest.DeskID, Name: "desk", Kind: kind, Agent: agent, Since: client.Time{Time: since}}
+	}
+	now := time.Now()
+	f.SetAnswer(client.MethodAgents, client.Agents{Agents: []client.AgentState{}})
+	for want, rules := range map[string][]client.WakeRule{
+		"": {rule(kinds.KindQuery, "", now), rule(kinds.KindQuery, "claude", now)},
+		"Allowed before, and still: notify, error. To take that back: acpctl wake revoke desk --kinds notify,error.\n":                              {rule(kinds.KindNotify, "", now), rule(kinds.KindNotify, "claude", now), rule(kinds.KindQuery, "", now), rule(kinds.KindError, "claude", now)},
+		"Allowed before, and still: notify. To take that back: acpctl wake revoke desk --kinds notify. What config.yaml allows is changed there.\n": {rule(kinds.KindQuery, "", now), rule(kinds.KindNotify, "", now), rule(kinds.KindError, "claude", time.Time{})},
+	} {
+		f.SetAnswer(client.MethodWakeAllow, &client.WakeRules{Rules: rules})
+		if got := f.Run("wake", "allow", "desk", "--kinds", "query"); got.Code != 0 || got.Err != want {
+			t.Errorf("%+v, want %q", got, want)
+		}
+		if got := f.Run("wake", "allow", "desk"); got.Code != 0 || got.Err != "" {
+			t.Errorf("without kinds: %+v", got)
+		}
+	}
+}
+
 // The owner sees what is to be approved, and until when turns are used up.
 func TestTheOwnerSeesTextsAndUsedUpTurns(t *testing.T) {
 	f := newDaemon(t)
