@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -168,29 +169,48 @@ func TestAPostThatWaitsForItsPlaceIsClosed(t *testing.T) {
 
 // A post that waits for the interval after another does too, unless its caller has given up.
 func TestAPostThatWaitsForTheIntervalIsClosed(t *testing.T) {
-	s, l, g := newFakeClaude(t), newLifetime(), newGate()
-	session := s.find(s.environment(), newFamily())
-	first, second := newPost(), newPost()
-	nothing := func(context.Context) (Posted, bool, error) { return Posted{}, true, nil }
-	if _, err := post(t.Context(), session, l, g, &first, nothing); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := post(context.Background(), session, l, g, &second, nothing)
-		done <- err
-	}()
-	for len(g.place) > 0 { // until the second has it
-		time.Sleep(time.Millisecond)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := post(ctx, session, l, g, &first, nothing); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that has given up: %v", err)
-	}
-	l.end()
-	wantClosed(t, <-done)
+	synctest.Test(t, func(t *testing.T) {
+		session, l, g := &claude{version: "2.1.330"}, newLifetime(), newGate()
+		first, second := newPost(), newPost()
+		if _, err := post(t.Context(), session, l, g, &first, pass); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := post(context.Background(), session, l, g, &second, pass)
+			done <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := post(ctx, session, l, g, &first, pass); !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller that has given up: %v", err)
+		}
+		l.end()
+		wantClosed(t, <-done)
+	})
 }
+
+// A post that panics, which mcp survives, keeps no other from the session.
+func TestAPostThatPanicsLeavesItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		session, l, g := &claude{}, newLifetime(), newGate()
+		first, second := newPost(), newPost()
+		func() {
+			defer func() { recover() }()
+			post(t.Context(), session, l, g, &first, func(context.Context) (Posted, bool, error) { panic("a fault") })
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := post(ctx, session, l, g, &second, pass); err != nil {
+			t.Error(err)
+		}
+		l.end()
+	})
+}
+
+// pass posts nothing, and says that it did.
+func pass(context.Context) (Posted, bool, error) { return Posted{}, true, nil }
 
 func wantClosed(t *testing.T, err error) {
 	t.Helper()

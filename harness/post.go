@@ -103,8 +103,9 @@ func post(ctx context.Context, s Session, l *lifetime, g gate, p *Post, do func(
 	case err != nil || again:
 		return Posted{}, err
 	}
+	var passed bool
+	defer func() { leave(passed) }() // also if do panics: others wait for the place
 	posted, passed, err := do(joined)
-	leave(passed)
 	if err != nil && !passed && l.ctx.Err() != nil && !errors.Is(err, ErrGone) { // ErrGone leaves open whether it was posted
 		err = closed
 	}
