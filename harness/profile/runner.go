@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -351,27 +352,30 @@ func (p *Profile) CheckFolder(dir string) error {
 	if dir == "" {
 		return nil
 	}
-	for at := dir; ; at = filepath.Dir(at) {
+	for top, at := findRepository(dir), dir; ; at = filepath.Dir(at) {
 		for _, name := range p.Forbid {
-			if _, err := os.Lstat(filepath.Join(at, name)); !errors.Is(err, fs.ErrNotExist) {
+			_, err := os.Lstat(filepath.Join(at, name))
+			if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 				return fmt.Errorf("dir: %s has %s, which %s obeys and may run as a program: take it away, or name a copy without it", at, name, p.Program)
 			}
 		}
-		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil || !isInRepository(at) {
+		if at == top {
 			return nil
 		}
 	}
 }
 
-// isInRepository reports whether a folder above this one is that of a repository.
-func isInRepository(dir string) bool {
-	for dir != "/" {
-		dir = filepath.Dir(dir)
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			return true
+// findRepository returns the folder of the repository in which a folder lies, that folder itself if
+// it lies in none.
+func findRepository(dir string) string {
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return dir
 		}
 	}
-	return false
 }
 
 // CheckPaths returns an error if the profile shows a run one of the private folders.

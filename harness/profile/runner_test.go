@@ -308,6 +308,7 @@ func TestATreeThatHidesFiles(t *testing.T) {
 	if err := os.Chmod(filepath.Join(root, "a"), 0); err != nil {
 		t.Fatal(err)
 	}
+	defer os.Chmod(filepath.Join(root, "a"), 0o700) // so that it can be removed
 	if got := measureTree(root, 1<<20); got <= 1<<20 && os.Geteuid() != 0 {
 		t.Errorf("%d bytes, with a folder that may not be read", got)
 	}
@@ -442,10 +443,13 @@ func TestCheckDir(t *testing.T) {
 // run, and also if the repository has it in which the folder lies. What lies above that is the
 // user's.
 func TestCheckFolder(t *testing.T) {
-	r, b := newRunner(t, run.None, "forbid: [.agent, agent.json]")
+	r, b := newRunner(t, run.None, "forbid: [.agent, agent.json, file/agent]")
 	home := realDir(t)
 	r.Dir = filepath.Join(home, "repository", "parser", "src")
 	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(r.Dir, "file"), nil, 0o600); err != nil { // which has nothing in it
 		t.Fatal(err)
 	}
 	isRefused := func() bool {
