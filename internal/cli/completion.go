@@ -18,8 +18,8 @@ func (a *app) newCompletionCmd() *cobra.Command {
 		Example: `  source <(acpctl completion bash)
   acpctl completion zsh > "${fpath[1]}/_acpctl"
   acpctl completion fish > ~/.config/fish/completions/acpctl.fish`,
-		Long: `Prints a script for bash, zsh or fish, which completes verbs, flags and the names of
-peers.`,
+		Long: `Prints a script for bash, zsh or fish, which completes verbs, flags and their values,
+and what the daemon knows: peers, sessions, approvals and delegations.`,
 		ValidArgs: shells,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write := map[string]func(io.Writer) error{

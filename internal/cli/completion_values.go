@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness/profile"
+	"github.com/acpd/acpd/harness/run"
 	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 )
@@ -21,29 +22,26 @@ var wakingKinds = []string{kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify
 var flagValues = map[string]map[string][]string{
 	"notify": {"importance": {"low", "medium", "high"}},
 	"serve": {
-		"kinds":        {kinds.KindQuery, kinds.KindDelegate},
-		"stderr":       {stderrNone, stderrLast},
-		"tools":        {string(profile.ToolsNone), string(profile.ToolsRead), string(profile.ToolsWork)},
-		"confinement":  {"bubblewrap", "landlock", "seatbelt", "outside", "none"},
-		"profile":      {"claude", "codex", "opencode"},
-		"show-profile": {"claude", "codex", "opencode"},
+		"kinds":       {kinds.KindQuery, kinds.KindDelegate},
+		"stderr":      {stderrNone, stderrLast},
+		"tools":       {string(profile.ToolsNone), string(profile.ToolsRead), string(profile.ToolsWork)},
+		"confinement": {string(run.Bubblewrap), string(run.Landlock), string(run.Seatbelt), string(run.Outside), string(run.None)},
 	},
 	"wake allow":  {"kinds": wakingKinds},
 	"wake revoke": {"kinds": wakingKinds},
 }
 
 // addValueCompletions completes values of flags, and arguments that name what the daemon knows: tasks,
-// agents and approvals.
+// sessions and approvals.
 func (a *app) addValueCompletions(root *cobra.Command) {
 	for path, flags := range flagValues {
 		cmd := findVerb(root, path)
 		for name, values := range flags {
-			directive := cobra.ShellCompDirectiveNoFileComp
-			if strings.HasSuffix(name, "profile") { // or a file
-				directive = cobra.ShellCompDirectiveDefault
-			}
-			cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, directive))
+			cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
+	}
+	for _, name := range []string{"profile", "show-profile"} {
+		findVerb(root, "serve").RegisterFlagCompletionFunc(name, a.completeProfiles)
 	}
 	for _, path := range []string{"wake allow", "wake revoke", "wake answers"} {
 		findVerb(root, path).RegisterFlagCompletionFunc("agent", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -66,6 +64,15 @@ func findVerb(root *cobra.Command, path string) *cobra.Command {
 		panic("no verb " + path)
 	}
 	return cmd
+}
+
+// completeProfiles completes the value of a flag by the names of profiles. It may be a file too.
+func (a *app) completeProfiles(*cobra.Command, []string, string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+	if a.ChooseDaemon() == nil {
+		state, _ := a.findStateDir()
+		names = profile.ListNames(findProfiles(state))
+	}
+	return names, cobra.ShellCompDirectiveDefault
 }
 
 // completeAgents completes a first argument by the names of the sessions that are attached.

@@ -62,7 +62,7 @@ const (
 // serveProfile serves with an agent program.
 func (s *server) serveProfile(cmd *cobra.Command, p client.AttachParams, h client.Handler) error {
 	o := &s.profile
-	state, err := s.findStateDir()
+	state, err := s.app.findStateDir()
 	if err != nil {
 		return err
 	}
@@ -96,11 +96,11 @@ func (s *server) serveProfile(cmd *cobra.Command, p client.AttachParams, h clien
 }
 
 // findStateDir returns the daemon's state directory, "" if this process is a guest and has none.
-func (s *server) findStateDir() (string, error) {
-	if s.app.AsGuest {
+func (a *app) findStateDir() (string, error) {
+	if a.AsGuest {
 		return "", nil
 	}
-	dir := s.app.Home
+	dir := a.Home
 	if dir == "" {
 		var err error
 		if dir, err = client.Home(); err != nil {
@@ -110,14 +110,18 @@ func (s *server) findStateDir() (string, error) {
 	return filepath.Abs(dir)
 }
 
+// findProfiles returns the folder of the owner's profiles in a state directory, "" if there is none.
+func findProfiles(state string) string {
+	if state == "" {
+		return ""
+	}
+	return filepath.Join(state, profilesFolder)
+}
+
 // readProfile returns a profile and its text. A name with a slash in it is a file's.
 func readProfile(state, name string) (*profile.Profile, []byte, error) {
 	if !strings.ContainsRune(name, '/') {
-		folder := ""
-		if state != "" {
-			folder = filepath.Join(state, profilesFolder)
-		}
-		text, err := profile.ReadNamed(folder, name)
+		text, err := profile.ReadNamed(findProfiles(state), name)
 		if err != nil {
 			return nil, nil, err
 		}
