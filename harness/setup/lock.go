@@ -28,8 +28,9 @@ func (o *Options) lockState(patience time.Duration) (unlock func(), err error) {
 	folders := append(listMissingFolders(path), o.State)
 	for end := time.Now().Add(patience); ; time.Sleep(lockAgain) {
 		held, err := tryLock(path)
+		isOver := time.Now().After(end)
 		switch {
-		case err != nil:
+		case err != nil && (isOver || !errors.Is(err, fs.ErrNotExist)):
 			return nil, fmt.Errorf("keep others from setting up: %w", err)
 		case held != nil:
 			return func() {
@@ -37,22 +38,20 @@ func (o *Options) lockState(patience time.Duration) (unlock func(), err error) {
 				removeEmptyFolders(folders)
 				held.Close()
 			}, nil
-		case time.Now().After(end):
+		case err == nil && isOver:
 			return nil, fmt.Errorf("another acpctl setup is writing, and holds %s: wait for its end, then run setup again", path)
 		}
 	}
 }
 
 // tryLock makes the file at path, with its folders, and locks it until it is closed. It returns
-// nil if another process has it, or has just removed it.
+// nil if another process has it. The error is fs.ErrNotExist if another has just removed it, or a
+// folder of it.
 func tryLock(path string) (*os.File, error) {
 	if err := makeFolders(path, 0o700); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +64,8 @@ func tryLock(path string) (*os.File, error) {
 		}
 	}
 	f.Close()
-	if err == nil || errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = nil
 	}
 	return nil, err
 }

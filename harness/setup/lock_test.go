@@ -53,6 +53,34 @@ func TestSetupsAtOnce(t *testing.T) {
 	}
 }
 
+// The folders of the lock may go while it is taken, as another setup that has written nothing removes
+// them: then it is taken again.
+func TestFoldersOfTheLockThatAreRemoved(t *testing.T) {
+	o := newOptions(t.TempDir())
+	taken := make(chan struct{})
+	var removing sync.WaitGroup
+	removing.Go(func() {
+		for {
+			select {
+			case <-taken:
+				return
+			default:
+				removeEmptyFolders([]string{o.State, filepath.Dir(o.State)})
+			}
+		}
+	})
+	for range 2 {
+		unlock, err := o.lockState(time.Minute)
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		unlock()
+	}
+	close(taken)
+	removing.Wait()
+}
+
 // A setup waits until another has written, and says so if that takes too long.
 func TestAnotherSetupIsWriting(t *testing.T) {
 	o := newOptions(t.TempDir())
