@@ -31,8 +31,8 @@ type showing struct {
 }
 
 // note notes that an inbound message is shown now. One that is shown again does not become newer
-// than those that came after it, unless the session was woken for it since, as for one of which a part
-// was shown: its peer pays for the turn.
+// than those that came after it. It does if the session was woken for it since then, as its peer pays
+// for the turn. A session is so woken for a message of which only a part was shown.
 func (p *parentMemory) note(key messageKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
