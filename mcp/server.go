@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -146,7 +147,7 @@ func (s *Server) goOn(do func(context.Context)) {
 	s.work.Go(func() {
 		defer func() {
 			if r := recover(); r != nil {
-				s.logf("internal error: %v\n%s", r, debug.Stack())
+				s.logPanic("acpctl mcp", r)
 			}
 		}()
 		do(s.life)
@@ -156,6 +157,14 @@ func (s *Server) goOn(do func(context.Context)) {
 func (s *Server) logf(format string, args ...any) {
 	if s.Log != nil {
 		s.Log(format, args...)
+	}
+}
+
+// logPanic logs with what a function has panicked, and the lines of its stack. The caller recovered it.
+func (s *Server) logPanic(what string, with any) {
+	s.logf("%s: internal error: %v", what, with)
+	for line := range strings.Lines(string(debug.Stack())) {
+		s.logf("%s", strings.TrimSuffix(line, "\n"))
 	}
 }
 

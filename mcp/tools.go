@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -121,7 +120,7 @@ func (s *Server) newToolHandler(t *tool) sdk.ToolHandler {
 func (s *Server) runTool(ctx context.Context, call *toolCall) (r *result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.logf("%s: internal error: %v\n%s", call.tool.name, p, debug.Stack())
+			s.logPanic(call.tool.name, p)
 			r, err = nil, kinds.Errorf(kinds.Internal, "acpctl mcp failed: its standard error says why")
 		}
 	}()
