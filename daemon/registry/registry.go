@@ -34,7 +34,7 @@ const (
 	maxDeclared       = 64  // domains or topics of one agent
 	maxConcurrent     = 1 << 16
 	maxDeclaration    = 16 << 10  // bytes that an agent declares of itself, in JSON
-	maxDescribed      = 512 << 10 // bytes that discover says of all agents, shared among them
+	maxDescribed      = 512 << 10 // bytes of what agents declare in an answer about all of them, shared among them
 	defaultConcurrent = 4
 )
 
@@ -302,19 +302,25 @@ func (r *Registry) SummarizeLoad() (state client.DaemonState, active, attached i
 	return state, active, len(r.attached)
 }
 
-// ListAgents describes the attached agents.
+// ListAgents describes the attached agents, of their domains and topics what there is room for in
+// one answer.
 func (r *Registry) ListAgents() []client.Agent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := make([]client.Agent, 0, len(r.attached))
 	for _, a := range r.attached {
+		room := r.describedShare()
 		all = append(all, client.Agent{
-			Name: a.Name, Kinds: a.Kinds, Domains: a.Domains, Topics: a.Topics,
+			Name: a.Name, Kinds: a.Kinds, Domains: appendWithin(&room, nil, a.Domains), Topics: appendWithin(&room, nil, a.Topics),
 			MaxConcurrent: a.MaxConcurrent, Active: r.countActive(a), Since: a.since.UTC(), Session: a.Session,
 		})
 	}
 	return all
 }
+
+// describedShare returns the bytes that an answer about all agents has for what one declares. The
+// caller holds mu.
+func (r *Registry) describedShare() int { return maxDescribed / max(len(r.attached), 1) }
 
 // appendWithin appends texts to a list while there is room for them in JSON, and takes it off room.
 func appendWithin(room *int, list, texts []string) []string {
@@ -334,14 +340,13 @@ func (r *Registry) DescribeCapabilities(self, name string) (*kinds.Capabilities,
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	sum := &kinds.Capabilities{AgentName: self}
-	share := maxDescribed / max(len(r.attached), 1)
 	n := 0
 	for _, a := range r.attached {
 		if name != "" && a.Name != name {
 			continue
 		}
 		n++
-		room := share
+		room := r.describedShare()
 		sum.Domains = appendWithin(&room, sum.Domains, a.Domains)
 		sum.MaxConcurrentTasks += uint64(a.MaxConcurrent)
 		if c := a.Capabilities; c != nil {

@@ -132,6 +132,41 @@ func TestDeclarationsAreBounded(t *testing.T) {
 	}
 }
 
+// What a list of all agents says of each fits into one answer of the socket, however much they
+// declare, and each is in it.
+func TestListedDeclarationsAreBounded(t *testing.T) {
+	r := NewRegistry()
+	var long []string
+	for i := range 60 { // as many as there is room for
+		long = append(long, fmt.Sprintf("d%d.%s", i, strings.TrimSuffix(strings.Repeat(strings.Repeat("x", 61)+".", 4), ".")))
+	}
+	for i := range MaxAgents {
+		p := client.AttachParams{Name: fmt.Sprintf("agent-%d", i), Domains: append([]string{fmt.Sprintf("domain-%d", i)}, long[:30]...), Topics: long[30:]}
+		if err := checkAttachParams(&p); err != nil {
+			t.Fatal(err)
+		}
+		mustAttach(t, r, p)
+		if i > 0 {
+			continue
+		}
+		if one := r.ListAgents()[0]; !slices.Equal(one.Domains, p.Domains) || !slices.Equal(one.Topics, p.Topics) {
+			t.Errorf("of one: %d domains, %d topics", len(one.Domains), len(one.Topics))
+		}
+	}
+	all := r.ListAgents()
+	if n := len(kinds.EncodePayload(&client.Status{Agents: all})); n > maxDescribed+MaxAgents*maxAgentRow {
+		t.Errorf("%d bytes", n)
+	}
+	for i, a := range all {
+		if len(a.Domains) == 0 || a.Domains[0] != fmt.Sprintf("domain-%d", i) {
+			t.Errorf("%s: %q", a.Name, a.Domains)
+		}
+	}
+}
+
+// maxAgentRow is more than the other fields of these agents take in JSON.
+const maxAgentRow = 512
+
 // maxAgentName is more than an agent's name takes in JSON.
 const maxAgentName = 100
 
