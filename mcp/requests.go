@@ -50,7 +50,7 @@ func (t *requestTable) init() {
 }
 
 // add adds a request. One that comes again while it is open is the same request. The error is no_agent
-// if the session ends, and invalid if a request of another kind has the id.
+// if the session ends, and invalid if another request has the id: it would get the answer of that one.
 func (t *requestTable) add(in *client.Inbound) (*openRequest, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,8 +59,8 @@ func (t *requestTable) add(in *client.Inbound) (*openRequest, error) {
 	}
 	key := keyOf(&in.Envelope)
 	if first := t.open[key]; first != nil {
-		if first.Kind != in.Kind {
-			return nil, kinds.Errorf(kinds.Invalid, "id: %s is a %s that is open: use a new id", in.ID, first.Kind)
+		if !first.isRepeatedBy(in) {
+			return nil, kinds.Errorf(kinds.Invalid, "id: %s is another %s that is open: use a new id", in.ID, first.Kind)
 		}
 		first.waiting++
 		first.extend(in)
@@ -73,6 +73,28 @@ func (t *requestTable) add(in *client.Inbound) (*openRequest, error) {
 	close(t.added)
 	t.added = make(chan struct{})
 	return r, nil
+}
+
+// isRepeatedBy reports whether a request of the same id is the same one. A repeated query may have
+// another deadline; the daemon has compared what delegations say.
+func (r *openRequest) isRepeatedBy(in *client.Inbound) bool {
+	return r.Kind == in.Kind && (r.Kind != kinds.KindQuery || readQuestion(&r.Envelope) == readQuestion(&in.Envelope))
+}
+
+// question is what a query asks.
+type question struct {
+	text       string
+	delegation wire.MessageID // that it is about; zero: none
+}
+
+func readQuestion(e *wire.Envelope) (asked question) {
+	if q, err := kinds.ParsePayload[kinds.Query](e.Payload); err == nil { // the daemon has checked that
+		asked.text = q.Question
+	}
+	if e.Ref != nil {
+		asked.delegation = *e.Ref
+	}
+	return asked
 }
 
 // await returns an open request, which may come in a moment, nil if it does not within limit.

@@ -146,6 +146,28 @@ func TestARepeatedQueryIsOneRequest(t *testing.T) {
 	}
 }
 
+// Another question under the id of one that is open is refused: it would get the answer of that one. So is
+// one about a delegation, and the other way around.
+func TestAnotherQueryOfTheSameIDIsNoRepeat(t *testing.T) {
+	d := newFakeDaemon(t)
+	p, agent := attachedProgram(t, d, &Server{})
+	in, end := openQuery(t, agent, "What is it?", 0)
+	p.awaitOpen(1)
+	other, about := *in, *in
+	other.Payload = kinds.EncodePayload(&kinds.Query{Question: "Shall I?"})
+	about.Ref = new(wire.MessageID{9})
+	for what, call := range map[string]*client.Inbound{"another question": &other, "one about a delegation": &about} {
+		got := await.Receive(t, what, ask(t.Context(), agent, call))
+		if e := kinds.AsError(got.err); e.Code != kinds.Invalid {
+			t.Errorf("%s: %s, %v", what, got.answer, got.err)
+		}
+	}
+	p.must("answered", "acp_reply", args{"id": in.ID.String(), "text": "42"})
+	if got := await.Receive(t, "the answer", end); got.err != nil || !strings.Contains(string(got.answer), "42") {
+		t.Errorf("%s, %v", got.answer, got.err)
+	}
+}
+
 // awaitWaiting waits until so many calls wait for the answer to a query.
 func (p *program) awaitWaiting(in *client.Inbound, n int) {
 	p.t.Helper()
