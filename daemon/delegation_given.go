@@ -149,7 +149,7 @@ func (d *Daemon) serveCancel(ctx context.Context, s *localConn, p *client.Cancel
 	reply, _, err := d.sendRequest(ctx, request)
 	if e, ok := errors.AsType[*kinds.Error](err); t != nil && ok && e.Code == kinds.NotFound && e.From != "" {
 		// Nobody works on it there: it never came, or is forgotten.
-		if err := d.endCancelledTask(ctx, t, env); err != nil {
+		if _, err := d.endCancelledTask(ctx, t, env, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -160,12 +160,13 @@ func (d *Daemon) serveCancel(ctx context.Context, s *localConn, p *client.Cancel
 	if err != nil {
 		return nil, err
 	}
+	said := reply.Payload
 	if t != nil && ack.Accepted {
-		if err := d.endCancelledTask(ctx, t, env); err != nil {
+		if said, err = d.endCancelledTask(ctx, t, env, said); err != nil {
 			return nil, err
 		}
 	}
-	return &client.CancelAnswer{Ref: p.Ref, Payload: reply.Payload}, nil
+	return &client.CancelAnswer{Ref: p.Ref, Payload: said}, nil
 }
 
 // handleReport takes a result, or an error, of a delegation that was given to the

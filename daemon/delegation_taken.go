@@ -153,23 +153,34 @@ func (d *Daemon) handleCancel(ctx context.Context, sender identity.Peer, env *wi
 		return newRefusedOutcome(err)
 	}
 	if said.Accepted {
-		if err := d.endCancelledTask(ctx, t, env); err != nil {
+		if ack, err = d.endCancelledTask(ctx, t, env, ack); err != nil {
 			return newRefusedOutcome(err)
 		}
 	}
 	return inbox.Outcome{Ack: ack}, true
 }
 
-// endCancelledTask ends a task by the cancel env, with the reserve to write on.
-func (d *Daemon) endCancelledTask(ctx context.Context, t *delegation.Delegation, env *wire.Envelope) error {
+// endCancelledTask ends a task by the cancel env, to which ack is the answer, with the reserve to write
+// on. It returns the answer for whoever cancels: ack, unless the task has ended otherwise meanwhile.
+func (d *Daemon) endCancelledTask(ctx context.Context, t *delegation.Delegation, env *wire.Envelope, ack wire.Payload) (wire.Payload, error) {
 	outcome := "cancelled"
 	if c, err := kinds.ParsePayload[kinds.Cancel](env.Payload); err == nil && c.Reason != "" {
 		outcome = c.Reason
 	}
-	return d.space.reserve.RunWithReserve(func() error {
+	err := d.space.reserve.RunWithReserve(func() error {
 		_, err := d.delegations.EndDelegation(ctx, t, delegation.Ending{State: client.TaskCancelled, ID: env.ID, Outcome: outcome})
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	if err := d.delegations.WaitForEnd(ctx, t, nil, nil); err != nil { // another end is written just now
+		return nil, explainContextCause(err)
+	}
+	if state := d.delegations.Status(t).State; state.IsFinal() && state != client.TaskCancelled {
+		return encodeTooLateAck(state), nil
+	}
+	return ack, nil
 }
 
 func (d *Daemon) serveResult(ctx context.Context, s *localConn, p *client.ResultParams) (any, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -181,6 +182,35 @@ func TestCancelReachesTheAgent(t *testing.T) {
 	}
 	asker.refused(kinds.NotFound, "cancel", client.CancelParams{Ref: wire.NewMessageID()})
 	asker.refused(kinds.NotFound, "cancel", client.CancelParams{To: "laptop", Ref: wire.NewMessageID()})
+}
+
+// An agent that has finished when it is told to give up, and says yes to that too, has finished: nobody
+// hears that the delegation was cancelled.
+func TestACancelAfterTheResultIsTooLate(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	workers := make(chan *local, 1)
+	workers <- laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
+		if r.Method == "cancel" {
+			worker := <-workers
+			worker.must("result", client.ResultParams{Ref: *bind(t, r).Ref, Payload: completed("")}, nil)
+			workers <- worker
+		}
+		r.Respond(wire.Payload(accepted))
+	})
+	asker := desk.dial()
+	given := delegateTo(asker, "laptop", task1(""))
+	var c client.CancelAnswer
+	asker.must("cancel", client.CancelParams{Ref: given.ID}, &c)
+	ack, err := kinds.ParsePayload[kinds.Ack](c.Payload)
+	if err != nil || ack.Accepted || ack.Code != kinds.NotFound || !strings.Contains(ack.Message, "completed already") {
+		t.Errorf("%s, %v", c.Payload, err)
+	}
+	for _, l := range []*local{asker, <-workers} {
+		if s := l.state(given.ID); s.State != client.TaskCompleted {
+			t.Errorf("%+v", s)
+		}
+	}
 }
 
 func TestCancelBeforeTheAckEndsTheExchange(t *testing.T) {
