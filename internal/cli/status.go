@@ -78,7 +78,7 @@ func (a *app) printStatus(s *client.Status) {
 	for _, g := range s.Agents {
 		what := fmt.Sprintf("%s: %d of %d active", client.Line(g.Name), g.Active, g.MaxConcurrent)
 		if len(g.Domains) > 0 {
-			what += ", " + client.Line(strings.Join(g.Domains, " "))
+			what += ", " + client.Line(formatDomains(g.Domains))
 		}
 		rows = append(rows, [2]string{"agent", what})
 	}
@@ -95,6 +95,21 @@ func formatOpenTasks(s *client.Status) string {
 		open += fmt.Sprintf("; %d waits for an answer: see acpctl tasks", s.QuestionsOpen)
 	}
 	return open
+}
+
+// maxDomains is how many bytes of an agent's domains status shows, beside the first one.
+const maxDomains = 200
+
+// formatDomains returns the first of an agent's domains, and how many more there are.
+func formatDomains(all []string) string {
+	text := all[0]
+	for i, d := range all[1:] {
+		if len(text)+1+len(d) > maxDomains {
+			return fmt.Sprintf("%s and %d more", text, len(all)-1-i)
+		}
+		text += " " + d
+	}
+	return text
 }
 
 func formatCounts(by map[string]uint64) string {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,24 @@ func TestTimesNameTheirZone(t *testing.T) {
 	f.WantResult(f.Run("invite", "--list"), 0, "0a1b2c3d\t2026-11-20T14:00:00Z\t-\t-\n", "")
 	if got, want := f.RunInteractive("", "invite", "--list"), at.Local().Format("Jan _2 15:04:05 MST"); !strings.Contains(got.Out, want) {
 		t.Errorf("%q, want %q", got.Out, want)
+	}
+}
+
+// However much an agent declares, it takes a line of status that can be read.
+func TestStatusShowsTheFirstDomains(t *testing.T) {
+	f := newDaemon(t)
+	long := make([]string, 64)
+	for i := range long {
+		long[i] = fmt.Sprintf("d%02d.%s", i, strings.Repeat("x", 40))
+	}
+	f.SetAnswer(client.MethodStatus, client.Status{Agents: []client.Agent{
+		{Name: "few", Domains: []string{"code.go", "docs"}, MaxConcurrent: 4}, {Name: "many", Domains: long, MaxConcurrent: 4},
+	}})
+	got := f.Run("status")
+	for _, want := range []string{"agent\tfew: 0 of 4 active, code.go docs\n", "agent\tmany: 0 of 4 active, " + strings.Join(long[:4], " ") + " and 60 more\n"} {
+		if !strings.Contains(got.Out, want) {
+			t.Errorf("%s lacks %s", got.Out, want)
+		}
 	}
 }
 
