@@ -68,11 +68,10 @@ func (d *Daemon) handleMessage(ctx context.Context, message kinds.Checked) (wire
 // first run.
 func (d *Daemon) handleMessageOnce(ctx context.Context, sender identity.Peer, message kinds.Checked) (out inbox.Outcome) {
 	env := message.Envelope
-	end, err := d.beginMessage(sender, message)
-	if err != nil {
+	if err := d.beginMessage(sender, message); err != nil {
 		return inbox.Outcome{Err: err}
 	}
-	defer end()
+	defer d.underWay.end(env.ID)
 	first, fresh, err := d.repeats.BeginRun(sender.ID, env)
 	if err != nil {
 		return inbox.Outcome{Err: err}
@@ -158,11 +157,10 @@ func (d *Daemon) handleDiscover(sender identity.Peer, env *wire.Envelope) (wire.
 }
 
 func (d *Daemon) handleQueryOrQuestion(ctx context.Context, sender identity.Peer, query kinds.Checked) (wire.Payload, error) {
-	end, err := d.beginMessage(sender, query)
-	if err != nil {
+	if err := d.beginMessage(sender, query); err != nil {
 		return nil, err
 	}
-	defer end()
+	defer d.underWay.end(query.ID)
 	if query.Ref != nil {
 		return d.handleQuestion(ctx, sender, query)
 	}

@@ -17,18 +17,18 @@ import (
 // messagesUnderWay holds who sent the messages that are being taken up: a message is among them
 // before anything else knows it. Package peer bounds how many there are.
 type messagesUnderWay struct {
-	mu      sync.Mutex // guards senders
-	senders map[wire.MessageID]*underWay
+	mu   sync.Mutex // guards byID
+	byID map[wire.MessageID]underWay
 }
 
-// underWay is a message that is being taken up so many times: the others are repeats.
+// underWay says who sent a message, and how many times it is being taken up: repeats may come at once.
 type underWay struct {
 	from  identity.ID
 	times int
 }
 
 func newMessagesUnderWay() *messagesUnderWay {
-	return &messagesUnderWay{senders: make(map[wire.MessageID]*underWay)}
+	return &messagesUnderWay{byID: make(map[wire.MessageID]underWay)}
 }
 
 // begin enters a message, unless one of another peer with its id is under way, or known by find. If
@@ -36,42 +36,43 @@ func newMessagesUnderWay() *messagesUnderWay {
 func (x *messagesUnderWay) begin(from identity.ID, id wire.MessageID, find func(wire.MessageID) (identity.ID, bool)) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	u := x.senders[id]
-	if u == nil {
-		if other, known := find(id); known && other != from {
-			return false
+	u, ok := x.byID[id]
+	if !ok {
+		u.from = from
+		if other, known := find(id); known {
+			u.from = other
 		}
-		u = &underWay{from: from}
-		x.senders[id] = u
 	}
 	if u.from != from {
 		return false
 	}
 	u.times++
+	x.byID[id] = u
 	return true
 }
 
 func (x *messagesUnderWay) end(id wire.MessageID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if u := x.senders[id]; u.times > 1 {
-		u.times--
+	u := x.byID[id]
+	if u.times--; u.times > 0 {
+		x.byID[id] = u
 	} else {
-		delete(x.senders, id)
+		delete(x.byID, id)
 	}
 }
 
-// beginMessage makes the id of a message its sender's until end is called; by then something else knows
-// the message, or nothing has to. It returns an error if another peer's message that is known has the
-// id. Only a peer that may send such a message learns that.
-func (d *Daemon) beginMessage(sender identity.Peer, message kinds.Checked) (end func(), err error) {
+// beginMessage makes the id of a message its sender's until the caller calls d.underWay.end; by then
+// something else knows the message, or nothing has to. It returns an error if another peer's message
+// that is known has the id. Only a peer that may send such a message learns that.
+func (d *Daemon) beginMessage(sender identity.Peer, message kinds.Checked) error {
 	if d.underWay.begin(sender.ID, message.ID, d.findSender) {
-		return func() { d.underWay.end(message.ID) }, nil
+		return nil
 	}
 	if err := d.permissions.checkAllowed(sender, message.Kind, message.Domain); err != nil {
-		return nil, err
+		return err
 	}
-	return nil, inbox.NewReusedIDError(message.Envelope)
+	return inbox.NewReusedIDError(message.Envelope)
 }
 
 // findSender returns who sent a message that is known.

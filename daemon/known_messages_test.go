@@ -145,8 +145,8 @@ func TestMessagesUnderWay(t *testing.T) {
 	delete(known, id)
 	expect("nothing knows it", second, true)
 	x.end(id)
-	if len(x.senders) != 0 {
-		t.Errorf("under way: %v", x.senders)
+	if len(x.byID) != 0 {
+		t.Errorf("under way: %v", x.byID)
 	}
 }
 
