@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
@@ -66,27 +67,71 @@ func TestListKeys(t *testing.T) {
 
 // A full inbox costs an agent little that has few messages there, or of a few peers.
 func TestAFullInboxIsNotRead(t *testing.T) {
-	err := openDB(t).Read(t.Context(), func(tx *store.Tx) error {
-		for _, query := range []string{
-			"SELECT peer, id FROM daemon_inbox WHERE agent = 'claude' AND peer = x'01' AND" + isHeld + " AND kind IN ('notify') ORDER BY seq LIMIT 9",
-			"SELECT count(*) FROM (SELECT 1 FROM daemon_inbox WHERE agent IN ('', 'claude') AND" + isHeld + " LIMIT 99)",
-		} {
-			plan, err := store.ReadRows(tx, "EXPLAIN QUERY PLAN "+query, func(scan func(...any) error) (line string, err error) {
-				var n int
-				err = scan(&n, &n, &n, &line)
-				return line, err
-			})
-			if err != nil {
-				return err
-			}
-			if text := strings.Join(plan, "; "); !strings.Contains(text, "daemon_inbox_by_agent") || strings.Contains(text, "TEMP B-TREE FOR ORDER") {
-				t.Errorf("%s: %s", query, text)
-			}
+	db := openDB(t)
+	for _, query := range []string{
+		"SELECT peer, id FROM daemon_inbox WHERE agent = 'claude' AND peer = x'01' AND" + isHeld + " AND kind IN ('notify') ORDER BY seq LIMIT 9",
+		"SELECT count(*) FROM (SELECT 1 FROM daemon_inbox WHERE agent IN ('', 'claude') AND" + isHeld + " LIMIT 99)",
+	} {
+		if plan := explain(t, db, query); !strings.Contains(plan, "daemon_inbox_by_agent") || strings.Contains(plan, "TEMP B-TREE FOR ORDER") {
+			t.Errorf("%s: %s", query, plan)
 		}
-		return nil
+	}
+	// A page is found without reading what it leaves out: that would be sorted with its envelopes.
+	query, args := newHeldQuery(&client.InboxParams{}, new("claude"), nil, 9)
+	if plan := explain(t, db, query, args...); !strings.HasPrefix(plan, "SEARCH daemon_inbox USING INTEGER PRIMARY KEY (rowid=?); ") || !strings.Contains(plan, "COVERING INDEX daemon_inbox_by_agent") {
+		t.Errorf("%s: %s", query, plan)
+	}
+	query, args = newHeldQuery(&client.InboxParams{}, nil, []identity.ID{{1}}, 9)
+	if plan := explain(t, db, query, args...); !strings.HasPrefix(plan, "SEARCH daemon_inbox USING INTEGER PRIMARY KEY (rowid=?); ") || !strings.Contains(plan, "COVERING INDEX") {
+		t.Errorf("%s: %s", query, plan)
+	}
+}
+
+// explain returns how SQLite runs a query.
+func explain(t *testing.T, db *store.DB, query string, args ...any) string {
+	t.Helper()
+	plan, err := store.ReadValue(t.Context(), db, func(tx *store.Tx) ([]string, error) {
+		return store.ReadRows(tx, "EXPLAIN QUERY PLAN "+query, func(scan func(...any) error) (line string, err error) {
+			var n int
+			err = scan(&n, &n, &n, &line)
+			return line, err
+		}, args...)
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	return strings.Join(plan, "; ")
+}
+
+// A page is read as far as it has room, and the next one goes on there.
+func TestPagesOfLargeMessages(t *testing.T) {
+	db := openDB(t)
+	b := openedInbox(t, db)
+	keys := hold(t, db, 7, identity.ID{1}, kinds.KindNotify, "claude")
+	for _, room := range []int{0, 5000, 12000, 1 << 20} {
+		var after uint64
+		var got []MessageKey
+		for pages := 0; ; pages++ {
+			rows, err := store.ReadValue(t.Context(), db, func(tx *store.Tx) ([]heldRow, error) {
+				return readHeldMessages(tx, &client.InboxParams{After: after}, new("claude"), nil, 100, room)
+			})
+			if most := max(2, 1+room/5000); err != nil || len(rows) > most {
+				t.Fatalf("room for %d bytes: %d rows are read, want %d at most: %v", room, len(rows), most, err)
+			}
+			list, err := b.List(t.Context(), &client.InboxParams{After: after}, new("claude"), nil, room)
+			if err != nil || len(list.Messages) == 0 || pages > len(keys) {
+				t.Fatalf("room for %d bytes: page %d has %d messages: %v", room, pages, len(list.Messages), err)
+			}
+			for _, m := range list.Messages {
+				got = append(got, MessageKey{m.Envelope.From, m.Envelope.ID})
+			}
+			if after = list.Next; after == 0 {
+				break
+			}
+		}
+		if !slices.Equal(got, keys) {
+			t.Errorf("room for %d bytes: listed are %d messages, want %d", room, len(got), len(keys))
+		}
 	}
 }
 
@@ -95,14 +140,22 @@ func BenchmarkFullInbox(b *testing.B) {
 	db := openDB(b)
 	wanted := make(map[identity.ID][]string)
 	for i := range 4 {
-		wanted[identity.ID{byte(i)}] = []string{kinds.KindNotify, kinds.KindResult}
-		hold(b, db, int(budget.Inbox.Peer), identity.ID{byte(i)}, kinds.KindNotify, "claude")
-		hold(b, db, 20, identity.ID{byte(i)}, kinds.KindResult, "claude")
+		wanted[identity.ID{byte(i + 1)}] = []string{kinds.KindNotify, kinds.KindResult}
+		hold(b, db, int(budget.Inbox.Peer), identity.ID{byte(i + 1)}, kinds.KindNotify, "claude")
+		hold(b, db, 20, identity.ID{byte(i + 1)}, kinds.KindResult, "claude")
 	}
 	box := openedInbox(b, db)
 	for name, run := range map[string]func() error{
 		"list":  func() error { _, err := box.ListKeys(b.Context(), "claude", wanted, 108); return err },
 		"count": func() error { _, err := box.CountMessages(b.Context(), "codex", 99); return err },
+		"read a page": func() error {
+			_, err := box.List(b.Context(), &client.InboxParams{Limit: 10}, new("claude"), nil, 1<<20)
+			return err
+		},
+		"read what a peer sent": func() error {
+			_, err := box.List(b.Context(), &client.InboxParams{Limit: 10}, nil, []identity.ID{{1}}, 1<<20)
+			return err
+		},
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

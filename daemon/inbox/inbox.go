@@ -207,9 +207,9 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 	limit := min(cmp.Or(p.Limit, defaultListed), MaxListed)
 	rows, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]heldRow, error) {
 		if p.Taken {
-			return readTakenMessages(tx, p, time.Now().Add(-takenKeptFor).UnixMilli(), peers, limit+1)
+			return readTakenMessages(tx, p, time.Now().Add(-takenKeptFor).UnixMilli(), peers, limit+1, room)
 		}
-		return readHeldMessages(tx, p, of, peers, limit+1)
+		return readHeldMessages(tx, p, of, peers, limit+1, room)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("inbox: %w", err)
@@ -222,7 +222,7 @@ func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, pee
 		if err != nil {
 			return nil, fmt.Errorf("inbox: message %d: %w", r.seq, err)
 		}
-		room -= 512 + len(env.Payload) + wire.MaxJSONLength(env.Kind+env.Agent+env.FromAgent+env.Thread+env.Trace+r.agent)
+		room -= max(len(r.envelope), 512+len(env.Payload)+wire.MaxJSONLength(env.Kind+env.Agent+env.FromAgent+env.Thread+env.Trace+r.agent))
 		if i == limit || i > 0 && room < 0 {
 			answer.Next = rows[i-1].seq
 			break

@@ -92,13 +92,21 @@ type heldRow struct {
 	envelope []byte
 }
 
-// readHeldMessages returns held messages: all, or those that the agent named of may see.
-func readHeldMessages(tx *store.Tx, p *client.InboxParams, of *string, peers []identity.ID, limit int) ([]heldRow, error) {
+// readHeldMessages returns held messages, as many as readMessageRows does: of all, or of those that the
+// agent named of may see.
+func readHeldMessages(tx *store.Tx, p *client.InboxParams, of *string, peers []identity.ID, limit, room int) ([]heldRow, error) {
+	query, args := newHeldQuery(p, of, peers, limit)
+	return readMessageRows(tx, room, query, args...)
+}
+
+// newHeldQuery returns the query of readHeldMessages, and its arguments. The inner SELECT reads no
+// envelope, so that only those are read which are returned.
+func newHeldQuery(p *client.InboxParams, of *string, peers []identity.ID, limit int) (query string, args []any) {
 	where, args := appendSQLFilter(p.Kinds, peers, p.IDs, []any{p.After})
 	if of != nil {
 		where, args = where+" AND agent IN ('', ?)", append(args, *of)
 	}
-	return readMessageRows(tx, "SELECT seq, seen, agent, 0, envelope FROM daemon_inbox WHERE seq > ? AND"+isHeld+where+" ORDER BY seq LIMIT ?", append(args, limit)...)
+	return "SELECT seq, seen, agent, 0, envelope FROM daemon_inbox WHERE seq IN (SELECT seq FROM daemon_inbox WHERE seq > ? AND" + isHeld + where + " ORDER BY seq LIMIT ?) ORDER BY seq", append(args, limit)
 }
 
 // readHeldIDs returns the ids of the held messages of seqs that the owner, or the agent named
@@ -135,19 +143,35 @@ func readHeldKeysOf(tx *store.Tx, agent string, peer identity.ID, named []string
 	return readMessageKeys(tx, "SELECT peer, id FROM daemon_inbox WHERE agent = ? AND peer = ? AND"+isHeld+where+" ORDER BY seq LIMIT ?", append(args, most)...)
 }
 
-// readTakenMessages returns the messages that agents took since a time.
-func readTakenMessages(tx *store.Tx, p *client.InboxParams, since int64, peers []identity.ID, limit int) ([]heldRow, error) {
+// readTakenMessages returns the messages that agents took since a time, as many as readMessageRows does.
+func readTakenMessages(tx *store.Tx, p *client.InboxParams, since int64, peers []identity.ID, limit, room int) ([]heldRow, error) {
 	where, args := appendSQLFilter(p.Kinds, peers, p.IDs, []any{p.After, since})
-	return readMessageRows(tx, `SELECT seq, i.seen, t.agent, t.at, i.envelope FROM daemon_taken t JOIN daemon_inbox i USING (seq)
+	return readMessageRows(tx, room, `SELECT seq, i.seen, t.agent, t.at, i.envelope FROM daemon_taken t JOIN daemon_inbox i USING (seq)
 		WHERE seq > ? AND t.at > ?`+where+" ORDER BY seq LIMIT ?", append(args, limit)...)
 }
 
-func readMessageRows(tx *store.Tx, query string, args ...any) ([]heldRow, error) {
-	return store.ReadRows(tx, query, func(scan func(...any) error) (r heldRow, err error) {
-		err = scan(&r.seq, &r.seen, &r.agent, &r.taken, &r.envelope)
-		return r, err
+// readMessageRows returns the rows of a query up to the one with which their envelopes have more than
+// room bytes, and at least two.
+func readMessageRows(tx *store.Tx, room int, query string, args ...any) (rows []heldRow, err error) {
+	err = tx.EachRow(query, func(scan func(...any) error) error {
+		var r heldRow
+		if err := scan(&r.seq, &r.seen, &r.agent, &r.taken, &r.envelope); err != nil {
+			return err
+		}
+		rows = append(rows, r)
+		if room -= len(r.envelope); room < 0 && len(rows) > 1 {
+			return errEnough
+		}
+		return nil
 	}, args...)
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return rows, err
 }
+
+// errEnough ends readMessageRows.
+var errEnough = errors.New("enough rows")
 
 func markMessageSeen(tx *store.Tx, seq uint64) error {
 	_, err := tx.Exec("UPDATE daemon_inbox SET seen = 1 WHERE seq = ?", seq)
