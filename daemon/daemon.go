@@ -99,6 +99,7 @@ type Daemon struct {
 
 	agents          *registry.Registry
 	attaching       sync.Mutex // held while an agent is attached or detached, so that each step finds what the last one left
+	restoring       sync.Mutex // held while it is listed what may wake a session that has come back: one that comes and goes has it listed once
 	waker           *waking.Waker
 	delegations     *delegation.Table
 	inbox           *inbox.Inbox

@@ -408,7 +408,13 @@ func (d *Daemon) endSession(a *registry.Agent) {
 func (d *Daemon) wakeRestored(ctx context.Context, a *registry.Agent) {
 	agent := a.Name
 	isAttached := func() bool { return d.agents.FindByName(agent) == a }
+	d.restoring.Lock()
+	if !isAttached() {
+		d.restoring.Unlock()
+		return
+	}
 	keys, err := d.inbox.ListKeys(ctx, agent, d.listWakingKinds(agent), maxScanned)
+	d.restoring.Unlock()
 	if err != nil {
 		d.log.Warn("a session is not woken for what was held", "agent", agent, "err", err)
 	}
