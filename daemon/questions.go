@@ -153,9 +153,9 @@ func (d *Daemon) askDelegator(ctx context.Context, sender identity.Peer, t *dele
 		return
 	}
 	asking, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	d.queries.add(env, takers[0]) // before its sender may give up: from then on nothing else keeps its id from other peers
 	d.calls.Go(func() {
 		defer cancel(nil)
-		d.queries.add(env, takers[0])
 		defer d.queries.remove(env)
 		d.delegations.EndAsking(t, q, d.askAgent(asking, sender, t, q, takers[0], env))
 	})
