@@ -87,6 +87,36 @@ func TestAFullInboxIsNotRead(t *testing.T) {
 	}
 }
 
+// Messages that are named by their ids are found by them, whoever sent them: also two of one id, which an
+// older acpd has taken.
+func TestMessagesAreFoundByTheirIDs(t *testing.T) {
+	db := openDB(t)
+	keys := append(hold(t, db, 2, identity.ID{1}, kinds.KindNotify, "claude"), hold(t, db, 1, identity.ID{2}, kinds.KindNotify, "claude")...)
+	err := db.Write(t.Context(), false, func(tx *store.Tx) error {
+		_, err := tx.Exec("UPDATE daemon_inbox SET id = ? WHERE peer = ?", keys[0].ID[:], keys[2].Peer[:])
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := openedInbox(t, db)
+	for id, want := range map[wire.MessageID]int{keys[0].ID: 2, keys[1].ID: 1, keys[2].ID: 0} {
+		peers := b.findSendersOf([]wire.MessageID{id}, nil)
+		query, args := newHeldQuery(&client.InboxParams{IDs: []wire.MessageID{id}}, new("claude"), peers, 9)
+		if plan := explain(t, db, query, args...); len(peers) != max(want, 1) || !strings.Contains(plan, "(peer=? AND id=?") {
+			t.Errorf("%d of %d: %s", len(peers), want, plan)
+		}
+		list, err := b.List(t.Context(), &client.InboxParams{IDs: []wire.MessageID{id}}, nil, nil, 1<<20)
+		if err != nil || len(list.Messages) != want {
+			t.Errorf("%d are listed, want %d: %v", len(list.Messages), want, err)
+		}
+		gone, err := b.AcknowledgeAsOwner(t.Context(), &client.AckParams{IDs: []wire.MessageID{id}}, nil)
+		if err != nil || len(gone) != want {
+			t.Errorf("%d are gone, want %d: %v", len(gone), want, err)
+		}
+	}
+}
+
 // explain returns how SQLite runs a query.
 func explain(t *testing.T, db *store.DB, query string, args ...any) string {
 	t.Helper()

@@ -132,6 +132,30 @@ func (b *Inbox) FindSender(id wire.MessageID) (from identity.ID, held bool) {
 	return from, held
 }
 
+// findSendersOf returns the peers by which held messages of ids are looked for, since the index begins
+// with the peer: those that are named, or else those that sent one. A peer with the zero id stands for
+// none.
+func (b *Inbox) findSendersOf(ids []wire.MessageID, named []identity.ID) []identity.ID {
+	if len(ids) == 0 || len(named) > 0 {
+		return named
+	}
+	wanted, senders := make(map[wire.MessageID]bool, len(ids)), make(map[identity.ID]bool)
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for k := range b.held { // not b.senders: an older acpd has taken messages of two peers under one id
+		if wanted[k.ID] {
+			senders[k.Peer] = true
+		}
+	}
+	if len(senders) == 0 {
+		return []identity.ID{{}}
+	}
+	return slices.Collect(maps.Keys(senders))
+}
+
 // AddMessage keeps a message for the agent of a name, or for any if that is "". The message is on
 // disk when AddMessage returns. The error is overloaded if the peer's share is used up.
 func (b *Inbox) AddMessage(ctx context.Context, env *wire.Envelope, agent string) error {
@@ -205,6 +229,9 @@ func (b *Inbox) releaseShares(keys []MessageKey) {
 // acknowledge them, unless it only peeks.
 func (b *Inbox) List(ctx context.Context, p *client.InboxParams, of *string, peers []identity.ID, room int) (*client.Inbox, error) {
 	limit := min(cmp.Or(p.Limit, defaultListed), MaxListed)
+	if !p.Taken {
+		peers = b.findSendersOf(p.IDs, peers)
+	}
 	rows, err := store.ReadValue(ctx, b.db, func(tx *store.Tx) ([]heldRow, error) {
 		if p.Taken {
 			return readTakenMessages(tx, p, time.Now().Add(-takenKeptFor).UnixMilli(), peers, limit+1, room)
@@ -307,7 +334,7 @@ func (b *Inbox) AcknowledgeAsOwner(ctx context.Context, p *client.AckParams, pee
 		gone, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1 AND seq <= ?"+where, args...)
 	}
 	for ids := range slices.Chunk(p.IDs, MaxRowsPerWrite) {
-		where, args := appendSQLFilter(nil, peers, ids, nil)
+		where, args := appendSQLFilter(nil, b.findSendersOf(ids, peers), ids, nil)
 		var some []MessageKey
 		if some, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1"+where, args...); err != nil {
 			break
