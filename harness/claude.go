@@ -216,7 +216,7 @@ func (c *claude) givePointer(p Post, idle bool) error {
 		priority = "later" // a turn of its own after this one, if there is one
 	}
 	f := claudeFrame{
-		Type: typeUser, Version: 1, ID: p.Message.String(), From: c.from, Priority: priority,
+		Type: typeUser, Version: 1, ID: p.frameID(), From: c.from, Priority: priority,
 		Message: &claudeMessage{Role: "user", Content: wrapForClaude(c.from, p.Pointer)},
 	}
 	receipt := make(chan claudeFrame, 1)

@@ -32,7 +32,7 @@ func TestClaudeIsWoken(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `<cross-session-message from="` + got.From + `" from-name="acpd">` + "\n" + p.Pointer + "\n</cross-session-message>"
-	if text != want || got.ID != p.Message.String() || got.Priority != "next" || got.Message.Role != "user" || got.Mode != "" {
+	if text != want || got.ID != p.frameID() || got.Priority != "next" || got.Message.Role != "user" || got.Mode != "" {
 		t.Errorf("posted: %+v\n%s\nwant\n%s", got, text, want)
 	}
 	if !slices.Contains(f.tokens, "s3cret") {

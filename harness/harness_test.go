@@ -94,6 +94,21 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// A post has one id for the program, and no other post has it.
+func TestFrameID(t *testing.T) {
+	p := Post{Message: wire.NewMessageID(), Sender: identity.ID{1}, Came: time.Now()}
+	again, bySomebody, later := p, p, p
+	again.Unattended = true
+	bySomebody.Sender[0]++
+	later.Came = later.Came.Add(time.Nanosecond)
+	if id := p.frameID(); again.frameID() != id || bySomebody.frameID() == id || later.frameID() == id {
+		t.Errorf("%s: %s again, %s of another peer, %s later", id, again.frameID(), bySomebody.frameID(), later.frameID())
+	}
+	if id, err := wire.ParseMessageID(p.frameID()); err != nil || id.IsZero() {
+		t.Errorf("no UUID: %s", p.frameID())
+	}
+}
+
 func TestGate(t *testing.T) {
 	g := newGate()
 	id := wire.NewMessageID()

@@ -2,6 +2,8 @@ package harness
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,6 +48,16 @@ type passedPost struct {
 }
 
 func (p *Post) key() passedPost { return passedPost{p.Sender, p.Message, p.Came.UnixNano()} }
+
+// frameID returns the id of a post for programs that take each id once. It is the same however often
+// the post is tried, and another one for each message, also if messages have one id.
+func (p *Post) frameID() string {
+	key := slices.Concat(p.Sender[:], p.Message[:], binary.BigEndian.AppendUint64(nil, uint64(p.Came.UnixNano())))
+	sum := sha256.Sum256(key)
+	id := wire.MessageID(sum[:16])
+	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // a UUID of one's own making (RFC 9562, section 5.8)
+	return id.String()
+}
 
 func newGate() gate {
 	g := gate{place: make(chan gateMemory, 1)}

@@ -199,6 +199,10 @@ func (w *Waker) begin(s *session, e *entry, now time.Time) (begun bool, notice *
 		return false, w.recordBound(s, e, now, err)
 	}
 	s.current, s.lastPost = e, now
+	if earlier := w.findCharge(e.key(), false); earlier != nil {
+		earlier.message = wire.NewMessageID() // it counts on, in a row of its own
+		e.earlier = earlier
+	}
 	w.addCharge(e.charge)
 	return true, nil
 }
@@ -207,7 +211,14 @@ func (w *Waker) begin(s *session, e *entry, now time.Time) (begun bool, notice *
 // on disk. If it is not, the session is free again, and the message waits to be tried again after
 // savePause.
 func (w *Waker) saveTurn(ctx context.Context, e *entry) bool {
-	err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error { return insertCharge(tx, e.charge, e.charge.at.Add(-day)) })
+	err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error {
+		if e.earlier != nil {
+			if err := insertCharge(tx, e.earlier, e.charge.at.Add(-day)); err != nil {
+				return err
+			}
+		}
+		return insertCharge(tx, e.charge, e.charge.at.Add(-day))
+	})
 	if err == nil {
 		return true
 	}

@@ -26,6 +26,9 @@ func (m Message) isQuestion() bool { return m.Kind == kinds.KindQuery && !m.Dele
 // isAwaited reports whether the sender of the message waits for what the session does.
 func (m Message) isAwaited() bool { return m.Kind == kinds.KindQuery || m.Kind == kinds.KindDelegate }
 
+// isAskedAnew reports whether the message, if it comes again under its id, is another request.
+func (m Message) isAskedAnew() bool { return m.Kind == kinds.KindQuery && m.Delegation.IsZero() }
+
 func (m Message) key() messageKey { return messageKey{m.Agent, m.Peer.ID, m.ID} }
 
 // messageKey names a message for a session.
@@ -48,6 +51,7 @@ type Outcome struct {
 type entry struct {
 	Message
 	charge   *charge
+	earlier  *charge // of the same query, which is asked anew; nil: none
 	grant    client.WakeGrant
 	post     Post
 	refuse   func()    // is called if the owner says no; nil: nobody is told
@@ -86,7 +90,7 @@ func (w *Waker) admit(m Message, post Post, refuse func(), atOnce bool) (begun *
 	}
 	w.mu.Lock()
 	s := w.sessions[m.Agent]
-	if s == nil || s.unwakeable && !(d.allowed && m.isAwaited() && w.checkWaiting(s, m) == nil) || w.findCharge(m.key(), false) != nil || w.isWaiting(m.key()) || m.isQuestion() && s.hasAsked(m.Peer.ID, now) {
+	if s == nil || !w.takes(s, m, d, now) {
 		w.mu.Unlock()
 		return nil
 	}
@@ -109,6 +113,19 @@ func (w *Waker) admit(m Message, post Post, refuse func(), atOnce bool) (begun *
 	w.mu.Unlock()
 	w.tell(notice)
 	return begun
+}
+
+// takes reports whether a session is woken for a message now or later, unless a bound is against it. One
+// that cannot be woken yet takes what its sender waits for, as far as there is room. A message that has
+// woken the session does so no more, but a query that comes again is asked anew. The caller holds mu.
+func (w *Waker) takes(s *session, m Message, d decision, now time.Time) bool {
+	switch {
+	case s.unwakeable && !(d.allowed && m.isAwaited() && w.checkWaiting(s, m) == nil):
+		return false
+	case w.isWaiting(m.key()), m.isQuestion() && s.hasAsked(m.Peer.ID, now):
+		return false
+	}
+	return m.isAskedAnew() || w.findCharge(m.key(), false) == nil
 }
 
 // findCause returns the peer to which a message's turn counts: if it is the result or the error

@@ -344,6 +344,47 @@ func TestARepeatedQueryCountsEachTime(t *testing.T) {
 	})
 }
 
+// A query that comes again when it is over wakes the session again, and counts as often, also after a
+// restart. One that is still open does not, and neither does a message of another kind.
+func TestAQueryThatIsAskedAnewWakesAgain(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, dir)
+		p.permit(desk)
+		if err := p.Rules.Allow(allowed(desk, kinds.KindQuery)); err != nil {
+			t.Fatal(err)
+		}
+		query := Message{Agent: "claude", Peer: identity.Peer{ID: desk, Name: "x"}, Kind: kinds.KindQuery, ID: wire.NewMessageID()}
+		notice := query
+		notice.Kind, notice.ID = kinds.KindNotify, wire.NewMessageID()
+		for i, m := range []Message{query, query, query, notice} {
+			if !p.request(m) {
+				t.Errorf("%d: a %s wakes nobody", i, m.Kind)
+			}
+			if p.request(m) || p.Describe("claude").Waiting != 0 {
+				t.Errorf("%d: a %s that is open wakes again, or waits to", i, m.Kind)
+			}
+			p.Release("claude", desk, m.ID)
+			time.Sleep(time.Second)
+		}
+		if p.request(notice) {
+			t.Error("a notice that comes again wakes again")
+		}
+		if !p.request(query) {
+			t.Fatal("the query wakes nobody")
+		}
+		p.Finish(t.Context(), query, Outcome{}) // it was not posted after all
+		if n := p.Describe("claude").Day; n != 4 {
+			t.Errorf("%d turns, want 4", n)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		if n := play(t, dir).countCharges("claude", false, time.Time{}); n[desk] != 4 {
+			t.Errorf("%d turns after a restart, want 4", n[desk])
+		}
+	})
+}
+
 // A message under the id of one of another peer's is another one, also when that is long gone.
 func TestSendsCountToTheSenderOfTheirParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
