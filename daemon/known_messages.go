@@ -12,7 +12,8 @@ import (
 )
 
 // The inbound messages that are known: programs name them by their ids alone, as the parent of a
-// call. So no two that are known at a time have one id.
+// call. So no two that are known at a time have one id, and none has that of a delegation that was
+// given from here.
 
 // messagesUnderWay holds who sent the messages that are being taken up: a message is among them
 // before anything else knows it. Package peer bounds how many there are.
@@ -75,12 +76,19 @@ func (d *Daemon) beginMessage(sender identity.Peer, message kinds.Checked) error
 	return inbox.NewReusedIDError(message.Envelope)
 }
 
-// findSender returns who sent a message that is known.
+// findSender returns who sent a message that is known: this daemon, if it is a delegation that was
+// given from here.
 func (d *Daemon) findSender(id wire.MessageID) (from identity.ID, known bool) {
-	if from, _, known = d.findChain(id); !known {
-		from, known = d.inbox.FindSender(id)
+	if from, _, known = d.findChain(id); known {
+		return from, true
 	}
-	return from, known
+	if from, known = d.inbox.FindSender(id); known {
+		return from, true
+	}
+	if d.delegations.FindByID(nil, id, client.Given) != nil {
+		return d.id, true
+	}
+	return from, false
 }
 
 // findChain returns the sender and the chain of a message that is known otherwise than by the

@@ -15,6 +15,27 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
+// No peer sends a message under the id of a delegation that was given from here, not even the peer
+// that has it: cancel, wait and reply name both by that id.
+func TestIDsOfGivenDelegationsAreRefused(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	desk.agent(client.AttachParams{Name: "worker", Kinds: []string{"delegate"}}, func(_ context.Context, r *jsonrpc.Request) { r.Respond(wire.Payload(accepted)) })
+	given := client.DelegateParams{Head: client.Head{ID: wire.NewMessageID()}, To: "desk", Payload: task1("")}
+	if err := laptop.dial().call("delegate", given, nil); err != nil {
+		t.Fatal(err)
+	}
+	for method, params := range map[string]any{
+		"notify":   client.NotifyParams{Head: client.Head{ID: given.ID}, To: client.To("laptop"), Payload: wire.Payload(`{"topic":"t"}`)},
+		"query":    client.QueryParams{Head: client.Head{ID: given.ID}, To: "laptop", Payload: query("?")},
+		"delegate": client.DelegateParams{Head: client.Head{ID: given.ID}, To: "laptop", Payload: task1("")},
+	} {
+		if e := desk.dial().refused(kinds.Invalid, method, params); e.From == "" {
+			t.Errorf("%s: %v", method, e)
+		}
+	}
+}
+
 // A message whose id is that of another peer's message is refused as long as that one is known:
 // programs name messages by their ids.
 func TestIDsOfOthersMessagesAreRefused(t *testing.T) {
