@@ -15,8 +15,8 @@ func (w *Waker) ListKnownPeers() []identity.ID {
 	all := w.Rules.listPeers("")
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, t := range w.charges {
-		all[t.cause] = true
+	for _, c := range w.charges {
+		all[c.cause] = true
 	}
 	return slices.Collect(maps.Keys(all))
 }
@@ -27,7 +27,7 @@ func (w *Waker) ForgetPeer(peer identity.ID) {
 	w.Rules.Revoke(func(p Permission) bool { return p.Peer == peer })
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.charges = slices.DeleteFunc(w.charges, func(t *charge) bool { return t.cause == peer })
+	w.charges = slices.DeleteFunc(w.charges, func(c *charge) bool { return c.cause == peer })
 	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool { return a.Peer.ID == peer })
 	for _, s := range w.sessions {
 		s.waiting = slices.DeleteFunc(s.waiting, func(e *entry) bool { return e.Peer.ID == peer })
@@ -36,6 +36,7 @@ func (w *Waker) ForgetPeer(peer identity.ID) {
 		}
 		maps.DeleteFunc(s.bounds, func(k boundKey, _ reachedBound) bool { return k.peer == peer })
 		delete(s.refusalsTold, peer)
+		delete(s.asked, peer)
 	}
 	w.changed.Set()
 }

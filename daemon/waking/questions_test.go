@@ -123,3 +123,16 @@ func TestWhatKeepsNoQuestionBack(t *testing.T) {
 		}
 	})
 }
+
+// A peer that was forgotten and is trusted again asks as one that has never asked.
+func TestAForgottenPeerHasAskedNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := playAsked(t)
+		for range 2 {
+			if !p.ask(Outcome{Posted: true}) {
+				t.Fatal("a question wakes nobody")
+			}
+			p.ForgetPeer(desk)
+		}
+	})
+}
