@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -323,104 +322,6 @@ func (b *Inbox) SaveSeenMarks(ctx context.Context) error {
 	return nil
 }
 
-// AcknowledgeAsOwner removes messages that List has returned to the owner, and returns which
-// ones. If it fails in the middle, some are gone, and a second call removes the others.
-func (b *Inbox) AcknowledgeAsOwner(ctx context.Context, p *client.AckParams, peers []identity.ID) (gone []MessageKey, err error) {
-	if err := b.SaveSeenMarks(ctx); err != nil {
-		return nil, fmt.Errorf("ack: %w", err)
-	}
-	if p.UpTo > 0 {
-		where, args := appendSQLFilter(p.Kinds, peers, nil, []any{p.UpTo})
-		gone, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1 AND seq <= ?"+where, args...)
-	}
-	for ids := range slices.Chunk(p.IDs, MaxRowsPerWrite) {
-		where, args := appendSQLFilter(nil, b.findSendersOf(ids, peers), ids, nil)
-		var some []MessageKey
-		if some, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, "seen = 1"+where, args...); err != nil {
-			break
-		}
-		gone = append(gone, some...)
-	}
-	if err != nil {
-		return gone, fmt.Errorf("ack: %w", err)
-	}
-	return gone, nil
-}
-
-// AcknowledgeAsAgent removes messages that List has returned to an agent, and returns which
-// ones. What was for any agent is kept for takenKeptFor with the name of the agent, which
-// answers for what it has taken.
-func (b *Inbox) AcknowledgeAsAgent(ctx context.Context, p *client.AckParams, agent string, peers []identity.ID) (gone []MessageKey, err error) {
-	b.mu.Lock()
-	shown := b.shown.findAcknowledged(agent, p)
-	b.mu.Unlock()
-	taken := 0
-	for seqs := range slices.Chunk(shown, MaxRowsPerWrite-1) { // one more would be asked for again
-		args := make([]any, len(seqs))
-		for i, seq := range seqs {
-			args[i] = seq
-		}
-		where, args := appendSQLFilter(p.Kinds, peers, nil, args)
-		where = "seq IN (?" + strings.Repeat(", ?", len(seqs)-1) + ")" + where
-		some, moved, err := b.takeMatching(ctx, agent, where, args...)
-		gone, taken = append(gone, some...), taken+moved
-		if err != nil {
-			return gone, fmt.Errorf("ack: %w", err)
-		}
-		if len(p.Kinds)+len(peers) == 0 {
-			b.mu.Lock()
-			b.shown.forgetShown(agent, seqs)
-			b.mu.Unlock()
-		}
-	}
-	if taken > 0 {
-		err = b.deleteOldTaken(ctx)
-	}
-	return gone, err
-}
-
-// takeMatching removes the messages for an agent that match the SQL condition, and marks those
-// for any agent as taken by it. It returns all of them, and how many it has marked.
-func (b *Inbox) takeMatching(ctx context.Context, agent, where string, args ...any) (gone []MessageKey, moved int, err error) {
-	own := func(tx *store.Tx, where string, most int, args ...any) ([]MessageKey, error) {
-		return deleteHeldMessages(tx, where+" AND agent = ?", most, append(args, agent)...)
-	}
-	now := time.Now().UnixMilli()
-	common := func(tx *store.Tx, where string, most int, args ...any) ([]MessageKey, error) {
-		return moveHeldToTaken(tx, agent, now, where+" AND agent = ''", most, args...)
-	}
-	if gone, err = b.removeHeldMatching(ctx, false, own, where, args...); err != nil {
-		return gone, 0, err
-	}
-	marked, err := b.removeHeldMatching(ctx, false, common, where, args...)
-	return append(gone, marked...), len(marked), err
-}
-
-// deleteOldTaken deletes taken messages that are too old, or too many.
-func (b *Inbox) deleteOldTaken(ctx context.Context) error {
-	return b.deleteTakenMatching(ctx, false, "at <= ? OR (SELECT count(*) > ? OR sum(size) > ? FROM daemon_taken)", time.Now().Add(-takenKeptFor).UnixMilli(), maxTaken, maxTakenBytes)
-}
-
-// TakeMessage removes a message that an agent has read, as its ack would, and reports whether the
-// inbox had it. The name "" stands for the owner, who takes what is for any agent.
-func (b *Inbox) TakeMessage(ctx context.Context, k MessageKey, agent string) (removed bool, err error) {
-	const where = "peer = ? AND id = ?"
-	var gone []MessageKey
-	moved := 0
-	if agent == "" {
-		gone, err = b.removeHeldMatching(ctx, false, deleteHeldMessages, where+" AND agent = ''", k.Peer[:], k.ID[:])
-	} else {
-		gone, moved, err = b.takeMatching(ctx, agent, where, k.Peer[:], k.ID[:])
-	}
-	if err == nil && moved > 0 {
-		err = b.deleteOldTaken(ctx)
-	}
-	if err != nil {
-		return len(gone) > 0, fmt.Errorf("take a message from the inbox: %w", err)
-	}
-	return len(gone) > 0, nil
-}
-
 // ReadMessage returns a held message, nil if the inbox does not have it any more.
 func (b *Inbox) ReadMessage(ctx context.Context, k MessageKey) (*wire.Envelope, error) {
 	if !b.holds(k) {
@@ -462,59 +363,4 @@ func (b *Inbox) ListKeys(ctx context.Context, agent string, kindsByPeer map[iden
 		}
 	}
 	return all, err
-}
-
-// deleteTakenMatching deletes the taken messages that match the SQL condition, a few a write.
-func (b *Inbox) deleteTakenMatching(ctx context.Context, durable bool, where string, args ...any) error {
-	const atOnce = MaxRowsPerWrite / 2 // each has a row in two tables
-	for n := atOnce; n == atOnce; {
-		err := b.db.Write(ctx, durable, func(tx *store.Tx) (err error) {
-			n, err = deleteTakenMessages(tx, where, atOnce, args...)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("forget what agents took: %w", err)
-		}
-	}
-	return nil
-}
-
-// removal deletes, or moves, the first held messages that match the SQL condition, and
-// returns their keys.
-type removal func(tx *store.Tx, where string, most int, args ...any) ([]MessageKey, error)
-
-// removeHeldMatching calls do until no held message matches the SQL condition, a few messages a
-// write, and returns those that it has removed.
-func (b *Inbox) removeHeldMatching(ctx context.Context, durable bool, do removal, where string, args ...any) (all []MessageKey, err error) {
-	for {
-		var removed []MessageKey
-		err := b.db.Write(ctx, durable, func(tx *store.Tx) (err error) {
-			removed, err = do(tx, where, MaxRowsPerWrite, args...)
-			return err
-		})
-		if err != nil {
-			return all, err
-		}
-		b.releaseShares(removed)
-		all = append(all, removed...)
-		if len(removed) < MaxRowsPerWrite {
-			return all, nil
-		}
-	}
-}
-
-// ListSenders returns the peers of which anything is left, taken messages included.
-func (b *Inbox) ListSenders(ctx context.Context) ([]identity.ID, error) {
-	return store.ReadValue(ctx, b.db, readHeldSenders)
-}
-
-// DeletePeerMessages removes everything of a peer. It is gone from the disk when DeletePeerMessages returns.
-func (b *Inbox) DeletePeerMessages(ctx context.Context, peer identity.ID) error {
-	if _, err := b.removeHeldMatching(ctx, true, deleteHeldMessages, "peer = ?", peer[:]); err != nil {
-		return fmt.Errorf("purge the inbox: %w", err)
-	}
-	if err := b.deleteTakenMatching(ctx, true, "seq IN (SELECT seq FROM daemon_inbox WHERE peer = ?)", peer[:]); err != nil {
-		return fmt.Errorf("purge the inbox: %w", err)
-	}
-	return nil
 }
