@@ -21,7 +21,6 @@ type fullSession struct {
 	guest *client.Client
 	told  chan *client.Inbound // queries, and wakes
 	say   chan any             // the answers to queries
-	key   string
 }
 
 // attachSession attaches a session that posts what it may be woken for.
