@@ -9,52 +9,12 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/wire"
 )
 
 // asked returns what waits for the owner's word, without what has it.
 func (p *played) asked() []Approval {
 	return slices.DeleteFunc(p.Approvals(), func(a Approval) bool { return a.Approved })
-}
-
-// What waits for the owner is bounded for each peer, and for a day.
-func TestApprovalsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
-		for _, id := range []identity.ID{desk, laptop} {
-			rule := allowed(id, kinds.KindNotify)
-			rule.Ask = true
-			if err := p.Rules.Allow(rule); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for range 2 * maxApprovals {
-			p.notify(desk)
-		}
-		if n := len(p.Approvals()); n != maxApprovals/2 {
-			t.Errorf("%d of one peer wait", n)
-		}
-		m, _ := p.notify(laptop)
-		all := p.Approvals()
-		if last := all[len(all)-1]; last.Peer != laptop || last.Message != m.ID {
-			t.Errorf("the other peer has no place: %+v", last)
-		}
-		if len(p.later()) != 0 {
-			t.Error("what waits wakes")
-		}
-		if _, err := p.Decide(all[len(all)-1].ID, Yes); err != nil {
-			t.Fatal(err)
-		}
-		if synctest.Wait(); len(p.later()) != 1 || p.later()[0].ID != m.ID {
-			t.Errorf("yes wakes it for %+v", p.later())
-		}
-		time.Sleep(maxAskedFor)
-		if synctest.Wait(); len(p.Approvals()) != 0 || p.Describe("claude").Approvals != 0 {
-			t.Error("they wait for more than a day")
-		}
-	})
 }
 
 // An answer to what the owner saw in an earlier run of the daemon is for no message of this one.
@@ -152,39 +112,6 @@ func TestAMutedSessionTakesNoYes(t *testing.T) {
 	})
 }
 
-// A peer that asks for approvals and gives up makes ten events a minute.
-func TestApprovalEventsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
-		rule := allowed(desk, kinds.KindNotify)
-		rule.Ask = true
-		if err := p.Rules.Allow(rule); err != nil {
-			t.Fatal(err)
-		}
-		for range 100 {
-			m, _ := p.notify(desk)
-			p.Release("claude", desk, m.ID)
-		}
-		if n := len(p.told()); n != 10 {
-			t.Errorf("%d events", n)
-		}
-		time.Sleep(time.Minute)
-		m, _ := p.notify(desk)
-		if n := len(p.told()); n != 11 {
-			t.Errorf("%d events after a minute", n)
-		}
-		if _, err := p.Decide(p.Approvals()[0].ID, Always); err != nil {
-			t.Fatal(err)
-		}
-		if r, ok := p.findPermission("claude", m.Peer, m.Kind); !ok || r.Ask {
-			t.Errorf("after always: %+v", r)
-		}
-		if r, ok := p.findPermission("codex", m.Peer, m.Kind); !ok || !r.Ask {
-			t.Errorf("always for one session is for every one: %+v", r)
-		}
-	})
-}
-
 // The owner's yes that the session has no place for is refused, and the message still waits.
 func TestNoYesIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -248,35 +175,6 @@ func TestAYesOverABoundIsRefused(t *testing.T) {
 		}
 		if synctest.Wait(); len(p.later()) != 1 {
 			t.Error("yes does not wake it")
-		}
-	})
-}
-
-// After always no message of the peer and the kind waits for the owner but what has no room.
-func TestAlwaysApprovesWhatWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
-		for _, id := range []identity.ID{desk, laptop} {
-			rule := allowed(id, kinds.KindNotify)
-			rule.Ask = true
-			if err := p.Rules.Allow(rule); err != nil {
-				t.Fatal(err)
-			}
-		}
-		const room = maxWaiting / 2
-		p.notify(laptop)
-		for range room + 2 {
-			p.notify(desk)
-		}
-		if _, err := p.Decide(p.asked()[1].ID, Always); err != nil {
-			t.Fatal(err)
-		}
-		if all := p.asked(); len(all) != 3 || all[0].Peer != laptop {
-			t.Errorf("these wait for the owner: %+v", all)
-		}
-		synctest.Wait()
-		if n := len(p.later()) + p.Describe("claude").Waiting; n != room {
-			t.Errorf("%d wake it or wait to", n)
 		}
 	})
 }
@@ -384,89 +282,6 @@ func TestANoCountsAlways(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		if synctest.Wait(); len(p.later()) != 0 || len(p.Approvals()) != 0 {
 			t.Errorf("woken for %+v; %+v wait", p.later(), p.Approvals())
-		}
-	})
-}
-
-// Of many peers that may ask, each has a place.
-func TestApprovalsOfManyPeers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
-		var many []identity.ID
-		for i := range maxApprovals {
-			many = append(many, identity.ID{7, byte(i)})
-		}
-		p.asks(many...)
-		for range 3 {
-			for _, id := range many {
-				p.notify(id)
-			}
-		}
-		asking := make(map[identity.ID]bool)
-		for _, a := range p.Approvals() {
-			asking[a.Peer] = true
-		}
-		if len(asking) != maxApprovals {
-			t.Errorf("%d of %d peers have a place", len(asking), maxApprovals)
-		}
-	})
-}
-
-// What is said always is said of the message's session and kind alone.
-func TestAlwaysIsOfOneSessionAndKind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
-		p.asks(desk)
-		other := allowed(desk, kinds.KindResult)
-		other.Ask = true
-		if err := p.Rules.Allow(other); err != nil {
-			t.Fatal(err)
-		}
-		p.Attach("codex", false)
-		m, _ := p.notify(desk)
-		result, codex := m, m
-		result.Kind, result.ID = kinds.KindResult, wire.NewMessageID()
-		codex.Agent = "codex"
-		p.request(result)
-		p.request(codex)
-		if _, err := p.Decide(p.Approvals()[0].ID, Always); err != nil {
-			t.Fatal(err)
-		}
-		if all := p.asked(); len(all) != 2 {
-			t.Errorf("these still ask: %+v", all)
-		}
-	})
-}
-
-// What happens while an Always is written: the message still waits if a bound was reached, and wakes
-// nobody if it was taken.
-func TestWhatHappensWhileAlwaysIsWritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
-		meanwhile := func(do func()) (err error) {
-			p.asks(desk)
-			p.Rules.files.SyncDir = func(dir string) error {
-				p.Rules.files.SyncDir = durable.SyncDir
-				do()
-				return durable.SyncDir(dir)
-			}
-			_, err = p.Decide(p.asked()[0].ID, Always)
-			return err
-		}
-		p.asks(desk)
-		p.asks(laptop)
-		m, _ := p.notify(desk)
-		p.notify(laptop)
-		if err := meanwhile(func() { p.hold(10, charge{cause: desk, peer: desk, at: time.Now()}, "claude") }); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) || len(p.asked()) != 2 {
-			t.Errorf("a bound was reached meanwhile: %v; %+v ask", err, p.asked())
-		}
-		time.Sleep(time.Hour)
-		if err := meanwhile(func() { p.Release("claude", desk, m.ID) }); err != nil || len(p.asked()) != 1 {
-			t.Errorf("taken meanwhile: %v; %+v ask", err, p.asked())
-		}
-		time.Sleep(time.Hour)
-		if synctest.Wait(); len(p.later()) != 0 {
-			t.Errorf("woken for %+v", p.later())
 		}
 	})
 }

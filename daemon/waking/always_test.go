@@ -1,0 +1,101 @@
+package waking
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/durable"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// After always no message of the peer and the kind waits for the owner but what has no room.
+func TestAlwaysApprovesWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		for _, id := range []identity.ID{desk, laptop} {
+			rule := allowed(id, kinds.KindNotify)
+			rule.Ask = true
+			if err := p.Rules.Allow(rule); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const room = maxWaiting / 2
+		p.notify(laptop)
+		for range room + 2 {
+			p.notify(desk)
+		}
+		if _, err := p.Decide(p.asked()[1].ID, Always); err != nil {
+			t.Fatal(err)
+		}
+		if all := p.asked(); len(all) != 3 || all[0].Peer != laptop {
+			t.Errorf("these wait for the owner: %+v", all)
+		}
+		synctest.Wait()
+		if n := len(p.later()) + p.Describe("claude").Waiting; n != room {
+			t.Errorf("%d wake it or wait to", n)
+		}
+	})
+}
+
+// What is said always is said of the message's session and kind alone.
+func TestAlwaysIsOfOneSessionAndKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.asks(desk)
+		other := allowed(desk, kinds.KindResult)
+		other.Ask = true
+		if err := p.Rules.Allow(other); err != nil {
+			t.Fatal(err)
+		}
+		p.Attach("codex", false)
+		m, _ := p.notify(desk)
+		result, codex := m, m
+		result.Kind, result.ID = kinds.KindResult, wire.NewMessageID()
+		codex.Agent = "codex"
+		p.request(result)
+		p.request(codex)
+		if _, err := p.Decide(p.Approvals()[0].ID, Always); err != nil {
+			t.Fatal(err)
+		}
+		if all := p.asked(); len(all) != 2 {
+			t.Errorf("these still ask: %+v", all)
+		}
+	})
+}
+
+// What happens while an Always is written: the message still waits if a bound was reached, and wakes
+// nobody if it was taken.
+func TestWhatHappensWhileAlwaysIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		meanwhile := func(do func()) (err error) {
+			p.asks(desk)
+			p.Rules.files.SyncDir = func(dir string) error {
+				p.Rules.files.SyncDir = durable.SyncDir
+				do()
+				return durable.SyncDir(dir)
+			}
+			_, err = p.Decide(p.asked()[0].ID, Always)
+			return err
+		}
+		p.asks(desk)
+		p.asks(laptop)
+		m, _ := p.notify(desk)
+		p.notify(laptop)
+		if err := meanwhile(func() { p.hold(10, charge{cause: desk, peer: desk, at: time.Now()}, "claude") }); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) || len(p.asked()) != 2 {
+			t.Errorf("a bound was reached meanwhile: %v; %+v ask", err, p.asked())
+		}
+		time.Sleep(time.Hour)
+		if err := meanwhile(func() { p.Release("claude", desk, m.ID) }); err != nil || len(p.asked()) != 1 {
+			t.Errorf("taken meanwhile: %v; %+v ask", err, p.asked())
+		}
+		time.Sleep(time.Hour)
+		if synctest.Wait(); len(p.later()) != 0 {
+			t.Errorf("woken for %+v", p.later())
+		}
+	})
+}

@@ -1,0 +1,105 @@
+package waking
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// What waits for the owner is bounded for each peer, and for a day.
+func TestApprovalsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		for _, id := range []identity.ID{desk, laptop} {
+			rule := allowed(id, kinds.KindNotify)
+			rule.Ask = true
+			if err := p.Rules.Allow(rule); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 * maxApprovals {
+			p.notify(desk)
+		}
+		if n := len(p.Approvals()); n != maxApprovals/2 {
+			t.Errorf("%d of one peer wait", n)
+		}
+		m, _ := p.notify(laptop)
+		all := p.Approvals()
+		if last := all[len(all)-1]; last.Peer != laptop || last.Message != m.ID {
+			t.Errorf("the other peer has no place: %+v", last)
+		}
+		if len(p.later()) != 0 {
+			t.Error("what waits wakes")
+		}
+		if _, err := p.Decide(all[len(all)-1].ID, Yes); err != nil {
+			t.Fatal(err)
+		}
+		if synctest.Wait(); len(p.later()) != 1 || p.later()[0].ID != m.ID {
+			t.Errorf("yes wakes it for %+v", p.later())
+		}
+		time.Sleep(maxAskedFor)
+		if synctest.Wait(); len(p.Approvals()) != 0 || p.Describe("claude").Approvals != 0 {
+			t.Error("they wait for more than a day")
+		}
+	})
+}
+
+// A peer that asks for approvals and gives up makes ten events a minute.
+func TestApprovalEventsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		rule := allowed(desk, kinds.KindNotify)
+		rule.Ask = true
+		if err := p.Rules.Allow(rule); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			m, _ := p.notify(desk)
+			p.Release("claude", desk, m.ID)
+		}
+		if n := len(p.told()); n != 10 {
+			t.Errorf("%d events", n)
+		}
+		time.Sleep(time.Minute)
+		m, _ := p.notify(desk)
+		if n := len(p.told()); n != 11 {
+			t.Errorf("%d events after a minute", n)
+		}
+		if _, err := p.Decide(p.Approvals()[0].ID, Always); err != nil {
+			t.Fatal(err)
+		}
+		if r, ok := p.findPermission("claude", m.Peer, m.Kind); !ok || r.Ask {
+			t.Errorf("after always: %+v", r)
+		}
+		if r, ok := p.findPermission("codex", m.Peer, m.Kind); !ok || !r.Ask {
+			t.Errorf("always for one session is for every one: %+v", r)
+		}
+	})
+}
+
+// Of many peers that may ask, each has a place.
+func TestApprovalsOfManyPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		var many []identity.ID
+		for i := range maxApprovals {
+			many = append(many, identity.ID{7, byte(i)})
+		}
+		p.asks(many...)
+		for range 3 {
+			for _, id := range many {
+				p.notify(id)
+			}
+		}
+		asking := make(map[identity.ID]bool)
+		for _, a := range p.Approvals() {
+			asking[a.Peer] = true
+		}
+		if len(asking) != maxApprovals {
+			t.Errorf("%d of %d peers have a place", len(asking), maxApprovals)
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package waking
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
+)
+
+// A sender that gives up while its turn is written keeps nobody else back.
+func TestATurnIsWrittenAlsoIfItsSenderGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.permit(desk, laptop)
+		go p.DB.Write(t.Context(), false, func(*store.Tx) error { time.Sleep(time.Second); return nil })
+		synctest.Wait()
+		ctx, giveUp := context.WithCancel(t.Context())
+		giveUp()
+		m := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindNotify, ID: wire.NewMessageID()}
+		if p.Request(ctx, m, nil) == nil {
+			t.Error("the turn was not written")
+		}
+		p.Release("claude", desk, m.ID)
+		if _, now := p.notify(laptop); !now {
+			t.Error("the next one waits")
+		}
+	})
+}
+
+// exec changes the database.
+func (p *played) exec(sql string) {
+	p.t.Helper()
+	if err := p.DB.Write(p.t.Context(), false, func(tx *store.Tx) error { _, err := tx.Exec(sql); return err }); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// fillDisk lets no charge be written until the returned function is called.
+func (p *played) fillDisk() (free func()) {
+	p.t.Helper()
+	p.exec("CREATE TRIGGER full BEFORE INSERT ON daemon_turn BEGIN SELECT RAISE(ABORT, 'disk full'); END")
+	return func() { p.t.Helper(); p.exec("DROP TRIGGER full") }
+}
+
+// countWritten counts the charges on disk.
+func (p *played) countWritten() int {
+	p.t.Helper()
+	all, err := store.ReadValue(p.t.Context(), p.DB, func(tx *store.Tx) ([]*charge, error) { return readCharges(tx, time.Time{}) })
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return len(all)
+}
+
+// A message whose turn cannot be written is tried again after two seconds, and counts nothing until
+// then. The log says so once.
+func TestATurnThatCannotBeWrittenIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.permit(desk)
+		free := p.fillDisk()
+		m, now := p.notify(desk)
+		for range 3 {
+			if s := p.Describe("claude"); now || s.Day != 0 || s.Waiting != 1 {
+				t.Fatalf("at once: %v; %+v", now, s)
+			}
+			time.Sleep(savePause)
+			synctest.Wait()
+		}
+		if n := strings.Count(p.logged(), "a session is not woken yet"); n != 1 {
+			t.Errorf("the log says %d times that the session is not woken", n)
+		}
+		free()
+		time.Sleep(savePause - 1)
+		if synctest.Wait(); len(p.later()) != 0 {
+			t.Error("it is tried again at once")
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if late := p.later(); len(late) != 1 || late[0].ID != m.ID || p.Describe("claude").Day != 1 {
+			t.Errorf("later: %+v", late)
+		}
+	})
+}
+
+// A message that was taken while its turn was written does not wait, if that failed.
+func TestATakenMessageIsNotTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.permit(desk)
+		p.fillDisk()
+		go p.DB.Write(t.Context(), false, func(*store.Tx) error { time.Sleep(time.Second); return nil })
+		synctest.Wait()
+		m := Message{Agent: "claude", Peer: identity.Peer{ID: desk}, Kind: kinds.KindNotify, ID: wire.NewMessageID()}
+		go p.request(m)
+		synctest.Wait()
+		p.Acknowledge("claude", desk, m.ID)
+		time.Sleep(time.Minute)
+		if synctest.Wait(); p.Describe("claude").Waiting != 0 {
+			t.Error("what was taken waits")
+		}
+	})
+}
+
+// What cannot be counted is not sent, and counts nothing. A turn that was none counts nothing after a
+// restart either.
+func TestWhatIsNotCountedIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, t.TempDir())
+		p.permit(desk)
+		woke, _ := p.notify(desk)
+		free := p.fillDisk()
+		id := wire.NewMessageID()
+		for range 2 {
+			if err := p.send(desk, woke.ID, id); err == nil {
+				t.Error("what cannot be counted is sent")
+			}
+		}
+		if n := p.countCharges("claude", true, time.Time{}); n[desk] != 0 {
+			t.Errorf("it counts: %v", n)
+		}
+		free()
+		if err := p.send(desk, woke.ID, id); err != nil || p.countWritten() != 2 {
+			t.Errorf("%d on disk, %v", p.countWritten(), err)
+		}
+		p.Finish(t.Context(), woke, Outcome{})
+		if n := p.countWritten(); n != 1 {
+			t.Errorf("%d on disk after a turn that was none", n)
+		}
+	})
+}
