@@ -1,0 +1,110 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/harness/run"
+)
+
+// Under each confinement that is here, the program reads its folder, and no canary: in the
+// home, above the folder, behind a symbolic link, in another conversation.
+func TestConfinedRuns(t *testing.T) {
+	user := realDir(t)
+	t.Setenv("HOME", user)
+	project := filepath.Join(user, "project")
+	if err := os.Mkdir(project, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{"canary": "canary", "project/file": "own"} {
+		if err := os.WriteFile(filepath.Join(user, path), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(user, "canary"), filepath.Join(project, "link")); err != nil {
+		t.Fatal(err)
+	}
+	tested := 0
+	for _, c := range []run.Confinement{run.Bubblewrap, run.Landlock, run.Seatbelt} {
+		if err := run.CheckConfinement(t.Context(), c); err != nil {
+			t.Logf("not tested: %v", err)
+			continue
+		}
+		tested++
+		t.Run(string(c), func(t *testing.T) {
+			r, _ := newRunner(t, c, "")
+			var err error
+			if r.Dir, err = CheckDir("~/project", filepath.Join(user, ".acp")); err != nil {
+				t.Fatal(err)
+			}
+			resumed(t, r, Request{Peer: laptop, Thread: "t"})
+			other := filepath.Join(r.Conversations.listPeer(laptop.String())[0].folder, "home", "session-1")
+			read := func(path string) string {
+				t.Helper()
+				a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: path + " read"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return a.Text
+			}
+			for _, path := range []string{filepath.Join(user, "canary"), "../canary", "link", other, filepath.Dir(other) + "/../conversation.json", filepath.Join(r.Conversations.root, "lock")} {
+				if got := read(path); strings.Contains(got, "canary\"") || strings.HasSuffix(got, "<nil>") {
+					t.Errorf("%s: %s", path, got)
+				}
+			}
+			if got := read("file"); got != `"own", <nil>` {
+				t.Errorf("its own file: %s", got)
+			}
+			for _, tools := range []Tools{ToolsNone, ToolsRead, ToolsWork} {
+				r.Tools = tools
+				a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "new write"})
+				if err != nil || (a.Text == "wrote: <nil>") != (tools == ToolsWork) {
+					t.Errorf("%s: %+v, %v", tools, a, err)
+				}
+			}
+		})
+	}
+	if tested == 0 && os.Getenv("CI") != "" {
+		t.Error("this machine has no confinement to test")
+	}
+}
+
+// The program is told that it has no tools where nothing confines, whatever the owner wants.
+func TestNoToolsWithoutConfinement(t *testing.T) {
+	r, _ := newRunner(t, run.None, "")
+	r.Tools = ToolsWork
+	a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
+	if err != nil || !strings.Contains(a.Text, `"--no-tools"`) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	r.Confinement = run.Outside
+	a, err = r.Run(t.Context(), Request{Peer: desk, Prompt: "record"})
+	if err != nil || !strings.Contains(a.Text, `"--work"`) {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// What a profile shows a run is there, and its answer counts also if the daemon cannot be told what
+// it has cost.
+func TestMoreToRead(t *testing.T) {
+	file := filepath.Join(realDir(t), "more")
+	if err := os.WriteFile(file, []byte("more"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	confinement, _ := run.Detect(t.Context())
+	r, b := newRunner(t, confinement, "read: ["+file+", /nowhere/at/all]\n")
+	b.failSettling = errors.New("the daemon is away")
+	var logged []string
+	r.Log = func(format string, args ...any) { logged = append(logged, fmt.Sprintf(format, args...)) }
+	a, err := r.Run(t.Context(), Request{Peer: desk, Prompt: file + " read"})
+	if err != nil || a.Text != `"more", <nil>` {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if len(logged) != 1 || !strings.Contains(logged[0], "the daemon is away") {
+		t.Errorf("the owner reads %q", logged)
+	}
+}
