@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -16,13 +15,7 @@ import (
 func TestAlwaysApprovesWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())
-		for _, id := range []identity.ID{desk, laptop} {
-			rule := allowed(id, kinds.KindNotify)
-			rule.Ask = true
-			if err := p.Rules.Allow(rule); err != nil {
-				t.Fatal(err)
-			}
-		}
+		p.asks(desk, laptop)
 		const room = maxWaiting / 2
 		p.notify(laptop)
 		for range room + 2 {
@@ -82,8 +75,7 @@ func TestWhatHappensWhileAlwaysIsWritten(t *testing.T) {
 			_, err = p.Decide(p.asked()[0].ID, Always)
 			return err
 		}
-		p.asks(desk)
-		p.asks(laptop)
+		p.asks(desk, laptop)
 		m, _ := p.notify(desk)
 		p.notify(laptop)
 		if err := meanwhile(func() { p.hold(10, charge{cause: desk, peer: desk, at: time.Now()}, "claude") }); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) || len(p.asked()) != 2 {

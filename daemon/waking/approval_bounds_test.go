@@ -6,20 +6,13 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/kinds"
 )
 
 // What waits for the owner is bounded for each peer, and for a day.
 func TestApprovalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())
-		for _, id := range []identity.ID{desk, laptop} {
-			rule := allowed(id, kinds.KindNotify)
-			rule.Ask = true
-			if err := p.Rules.Allow(rule); err != nil {
-				t.Fatal(err)
-			}
-		}
+		p.asks(desk, laptop)
 		for range 2 * maxApprovals {
 			p.notify(desk)
 		}
@@ -51,11 +44,7 @@ func TestApprovalsAreBounded(t *testing.T) {
 func TestApprovalEventsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())
-		rule := allowed(desk, kinds.KindNotify)
-		rule.Ask = true
-		if err := p.Rules.Allow(rule); err != nil {
-			t.Fatal(err)
-		}
+		p.asks(desk)
 		for range 100 {
 			m, _ := p.notify(desk)
 			p.Release("claude", desk, m.ID)

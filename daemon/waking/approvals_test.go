@@ -2,7 +2,6 @@ package waking
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,22 +11,13 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// asked returns what waits for the owner's word, without what has it.
-func (p *played) asked() []Approval {
-	return slices.DeleteFunc(p.Approvals(), func(a Approval) bool { return a.Approved })
-}
-
 // An answer to what the owner saw in an earlier run of the daemon is for no message of this one.
 func TestApprovalsOfAnEarlierRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
 		for range 2 {
 			p := play(t, t.TempDir())
-			rule := allowed(desk, kinds.KindNotify)
-			rule.Ask = true
-			if err := p.Rules.Allow(rule); err != nil {
-				t.Fatal(err)
-			}
+			p.asks(desk)
 			p.notify(desk)
 			id := p.Approvals()[0].ID
 			for _, id := range seen {
@@ -45,23 +35,14 @@ func TestApprovalsOfAnEarlierRun(t *testing.T) {
 func TestWhatIsRevokedAsksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())
-		asks := func(id identity.ID) {
-			rule := allowed(id, kinds.KindNotify)
-			rule.Ask = true
-			if err := p.Rules.Allow(rule); err != nil {
-				t.Fatal(err)
-			}
-		}
-		decide := func() string {
+		decide := func() {
 			t.Helper()
-			id := p.Approvals()[0].ID
-			if _, err := p.Decide(id, Yes); err != nil {
+			if _, err := p.Decide(p.Approvals()[0].ID, Yes); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			return id
 		}
-		asks(desk)
+		p.asks(desk)
 		p.notify(desk)
 		p.notify(desk)
 		decide()
@@ -72,7 +53,7 @@ func TestWhatIsRevokedAsksNobody(t *testing.T) {
 		if _, err := p.Decide(second, Yes); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
 			t.Errorf("yes to what was revoked: %v", err)
 		}
-		asks(laptop)
+		p.asks(laptop)
 		m, _ := p.notify(laptop)
 		decide() // the first message is not taken: this one waits
 		p.Rules.Revoke(func(Permission) bool { return true })
@@ -87,11 +68,7 @@ func TestWhatIsRevokedAsksNobody(t *testing.T) {
 func TestAMutedSessionTakesNoYes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())
-		rule := allowed(desk, kinds.KindNotify)
-		rule.Ask = true
-		if err := p.Rules.Allow(rule); err != nil {
-			t.Fatal(err)
-		}
+		p.asks(desk)
 		p.notify(desk)
 		if err := p.Rules.Mute("claude", time.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
@@ -116,11 +93,7 @@ func TestAMutedSessionTakesNoYes(t *testing.T) {
 func TestNoYesIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())
-		rule := allowed(desk, kinds.KindNotify)
-		rule.Ask = true
-		if err := p.Rules.Allow(rule); err != nil {
-			t.Fatal(err)
-		}
+		p.asks(desk)
 		const places = 1 + maxWaiting/2 // one is in the session
 		for range places + 1 {
 			p.notify(desk)
@@ -159,11 +132,7 @@ func TestAYesOverABoundIsRefused(t *testing.T) {
 		p := play(t, t.TempDir())
 		p.permit(desk)
 		p.wake(desk, 100)
-		rule := allowed(desk, kinds.KindNotify)
-		rule.Ask = true
-		if err := p.Rules.Allow(rule); err != nil {
-			t.Fatal(err)
-		}
+		p.asks(desk)
 		p.notify(desk)
 		id := p.asked()[0].ID
 		if _, err := p.Decide(id, Yes); !errors.Is(err, &kinds.Error{Code: kinds.Overloaded}) {
@@ -184,11 +153,7 @@ func TestAYesOverABoundIsRefused(t *testing.T) {
 func TestAYesHoldsOverABound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())
-		asks := allowed(desk, kinds.KindNotify)
-		asks.Ask = true
-		if err := p.Rules.Allow(asks); err != nil {
-			t.Fatal(err)
-		}
+		p.asks(desk)
 		p.permit(laptop)
 		busy, _ := p.notify(laptop)
 		var messages []Message
@@ -245,20 +210,6 @@ func TestAYesHoldsOverABound(t *testing.T) {
 			t.Errorf("woken for %+v, approved %+v", p.later(), p.Approvals())
 		}
 	})
-}
-
-// asks lets notices of a peer wake each session after an approval.
-func (p *played) asks(peers ...identity.ID) {
-	p.t.Helper()
-	var rules []Permission
-	for _, id := range peers {
-		rule := allowed(id, kinds.KindNotify)
-		rule.Ask = true
-		rules = append(rules, rule)
-	}
-	if err := p.Rules.Allow(rules...); err != nil {
-		p.t.Fatal(err)
-	}
 }
 
 // A no wakes nobody, whatever keeps a yes from counting: a mute, or a bound.

@@ -16,11 +16,7 @@ func TestAnUnwakeableSessionHasNothingThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play(t, t.TempDir())
 		p.permit(desk)
-		rule := allowed(laptop, kinds.KindNotify)
-		rule.Ask = true
-		if err := p.Rules.Allow(rule); err != nil {
-			t.Fatal(err)
-		}
+		p.asks(laptop)
 		p.notify(desk)
 		p.notify(desk)
 		p.notify(laptop)

@@ -53,11 +53,7 @@ func TestStandings(t *testing.T) {
 			}
 		}
 		expect("without a rule", Forbidden)
-		asks := allowed(desk, kinds.KindNotify)
-		asks.Ask = true
-		if err := p.Rules.Allow(asks); err != nil {
-			t.Fatal(err)
-		}
+		p.asks(desk)
 		expect("the owner is to be asked", Asks)
 		for range maxApprovals / 2 {
 			p.notify(desk)

@@ -29,11 +29,7 @@ func TestSettingsOfTurns(t *testing.T) {
 			}
 		}
 		settings = &config.Agents{Named: map[string]config.Agent{"claude": {Turns: config.Turns{Hour: 4, Day: 10}}}}
-		asks := allowed(laptop, kinds.KindNotify)
-		asks.Ask = true
-		if err := p.Rules.Allow(asks); err != nil {
-			t.Fatal(err)
-		}
+		p.asks(laptop)
 		p.permit(desk)
 		begun := time.Now()
 		if n := p.wake(desk, 5); n != 2 {
@@ -67,11 +63,7 @@ func TestMoreTurnsWakeAtOnce(t *testing.T) {
 		p := play(t, t.TempDir())
 		settings := new(config.Agents)
 		p.Config.Agents = func() *config.Agents { return settings }
-		asks := allowed(desk, kinds.KindNotify)
-		asks.Ask = true
-		if err := p.Rules.Allow(asks); err != nil {
-			t.Fatal(err)
-		}
+		p.asks(desk)
 		p.permit(laptop)
 		busy, _ := p.notify(laptop)
 		m, _ := p.notify(desk)

@@ -100,6 +100,25 @@ func (p *played) permit(peers ...identity.ID) {
 	}
 }
 
+// asks lets notices of a peer wake each session after an approval.
+func (p *played) asks(peers ...identity.ID) {
+	p.t.Helper()
+	var rules []Permission
+	for _, id := range peers {
+		rule := allowed(id, kinds.KindNotify)
+		rule.Ask = true
+		rules = append(rules, rule)
+	}
+	if err := p.Rules.Allow(rules...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// asked returns what waits for the owner's word, without what has it.
+func (p *played) asked() []Approval {
+	return slices.DeleteFunc(p.Approvals(), func(a Approval) bool { return a.Approved })
+}
+
 // notify asks whether a notify of a peer may wake claude, and reports whether it may at once.
 func (p *played) notify(from identity.ID) (Message, bool) {
 	m := Message{Agent: "claude", Peer: identity.Peer{ID: from, Name: "x"}, Kind: kinds.KindNotify, ID: wire.NewMessageID()}
