@@ -244,7 +244,12 @@ func TestApprovedMessagesWaitForTheirOwnRoom(t *testing.T) {
 		p := play(t, t.TempDir())
 		p.asks(desk, laptop)
 		now := time.Now()
-		p.hold(9, charge{cause: laptop, peer: laptop, at: now.Add(20*time.Minute - time.Hour)}, "claude")
+		first, _ := p.notify(laptop)
+		if _, err := p.Decide(p.Approvals()[0].ID, Yes); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the session is busy with that
+		p.hold(8, charge{cause: laptop, peer: laptop, at: now.Add(20*time.Minute - time.Hour)}, "claude")
 		p.hold(9, charge{cause: desk, peer: desk, at: now.Add(10*time.Minute - time.Hour)}, "claude")
 		late, _ := p.notify(laptop)
 		soon, _ := p.notify(desk)
@@ -260,13 +265,14 @@ func TestApprovedMessagesWaitForTheirOwnRoom(t *testing.T) {
 		}
 		p.hold(1, charge{cause: laptop, peer: laptop, at: now}, "claude")
 		p.hold(1, charge{cause: desk, peer: desk, at: now}, "claude")
+		p.Release("claude", laptop, first.ID)
 		time.Sleep(10 * time.Minute)
-		if synctest.Wait(); len(p.later()) != 1 || p.later()[0].ID != soon.ID {
+		if synctest.Wait(); len(p.later()) != 2 || p.later()[1].ID != soon.ID {
 			t.Fatalf("after ten minutes woken for %+v", p.later())
 		}
 		p.Release("claude", desk, soon.ID)
 		time.Sleep(10 * time.Minute)
-		if synctest.Wait(); len(p.later()) != 2 || p.later()[1].ID != late.ID {
+		if synctest.Wait(); len(p.later()) != 3 || p.later()[2].ID != late.ID {
 			t.Errorf("after twenty minutes woken for %+v", p.later())
 		}
 	})
