@@ -286,9 +286,10 @@ type ShownParams struct {
 	Seqs []uint64 `json:"seqs"` // sequence numbers, at most 1,000; those that the caller's inbox lacks are ignored
 }
 
-// AckParams are the params of ack: either IDs, of Peers alone if any are named, or UpTo with
-// the filter that inbox was called with, or Ref. Only what inbox has returned before is removed, and
-// by Ref the result or error of a delegation that the caller gave, which wait has returned.
+// AckParams are the params of ack: either IDs, or UpTo, or Ref. If Peers are named, IDs are of their
+// messages alone. UpTo comes with the filter that inbox was called with. IDs and UpTo remove only what
+// inbox has returned before. Ref removes the result or error of a delegation that the caller gave;
+// the caller has it from wait.
 type AckParams struct {
 	IDs   []wire.MessageID `json:"ids,omitempty"`
 	UpTo  uint64           `json:"up_to,omitzero"` // sequence number, inclusive

@@ -70,8 +70,8 @@ type WakeRules struct {
 }
 
 // Approval is a message that waits for the owner's word before it wakes a session, or that has the
-// word and waits to wake the session. The whole text lies in the inbox, but that of a query or
-// delegation.
+// word and waits to wake the session. The whole text lies in the inbox, unless the message is a query
+// or a delegation.
 type Approval struct {
 	ID        string         `json:"id"`
 	Agent     string         `json:"agent"` // the session

@@ -101,9 +101,9 @@ func (c *Client) Attach(ctx context.Context, p AttachParams, h Handler) error {
 	})
 }
 
-// DeclareSession tells the daemon that something else is so of the session that Attach keeps attached,
-// such as that nothing can wake it. The session stays attached, and what it has in hand stays its
-// own. If the daemon cannot be told now, it is told when the connection is renewed.
+// DeclareSession tells the daemon what has changed about the session that Attach keeps attached, such
+// as that nothing can wake it. The session stays attached, and keeps what it has in hand. If the
+// daemon cannot be told now, it is told when the connection is renewed.
 func (c *Client) DeclareSession(ctx context.Context, s *SessionInfo) error {
 	c.mu.Lock()
 	agent := c.agent

@@ -55,9 +55,9 @@ const (
 	lastMongolianSelector = '\u180f' // letters of that script have forms, and the first of all selectors
 )
 
-// isKept reports whether a reader may see r after a character. Joiners and variation selectors may
-// stand after what they can change, one each: others change nothing that is seen, and can carry
-// hidden text.
+// isKept reports whether the text keeps r, which follows the character previous. One joiner or one
+// variation selector may follow a character that it can change. Any other changes nothing that is
+// seen, and can carry hidden text.
 func isKept(r, previous rune) bool {
 	switch {
 	case r == '\n', r == '\t':
@@ -81,9 +81,9 @@ func isJoiner(r rune) bool { return r == zeroWidthJoiner || r == zeroWidthNonJoi
 
 func isSelector(r rune) bool { return unicode.Is(unicode.Variation_Selector, r) }
 
-// breakTags writes "&lt;" instead of "<", or of a wide or small form of it, where a tag of an
-// agent program begins or ends, and "&#91;" instead of "[" where a token of a model's format does.
-// It counts these.
+// breakTags writes "&lt;" instead of "<" where a tag of an agent program begins or ends, also for a
+// wide or small form of "<". It writes "&#91;" instead of "[" where a token of a model's format
+// begins. broken counts both.
 func breakTags(s string) (text string, broken int) {
 	var b strings.Builder
 	from := 0
@@ -133,9 +133,9 @@ func isProgramTag(s string) bool {
 	return isProgramTagName(string(name))
 }
 
-// foldNameRune returns a character of a tag's name as programs that ignore case, or that take wide
-// letters for narrow ones, may read it: a lower-case letter, a digit, a hyphen or a colon. It
-// returns 0 if the name ends there.
+// foldNameRune returns a character of a tag's name as a program may read it that ignores case or
+// takes wide letters for narrow ones. That is a lower-case letter, a digit, a hyphen or a colon.
+// It returns 0 if the name ends there.
 func foldNameRune(r rune) byte {
 	if r >= '\uff01' && r <= '\uff5e' { // the wide forms of ASCII
 		r -= '\uff01' - '!'
@@ -184,8 +184,7 @@ func isProgramTagName(name string) bool {
 }
 
 // angleTokens and bracketTokens have tokens of models' formats, without the "<" or "[" that they
-// begin with. Some servers of models take them for what they are wherever they stand. They are
-// written just so.
+// begin with. Some servers of models obey such a token wherever it stands, but only in this spelling.
 var (
 	angleTokens   = []string{"s>", "/s>", "bos>", "eos>", "pad>", "unk>"}
 	bracketTokens = []string{

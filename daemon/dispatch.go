@@ -222,9 +222,9 @@ func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*reg
 	return nil, e
 }
 
-// suggestAgent returns the error for a name that no agent has which takes the kind. That is why,
-// unless the sender may discover, so that it may know which agents there are. Then it names those
-// whose name is close, or else some that are there.
+// suggestAgent returns the error for a name that none of the agents has that take the kind. A sender
+// that may discover may know which agents there are: the error names those whose name is close, or
+// else some of them. For any other sender the error is why.
 func (d *Daemon) suggestAgent(from identity.ID, kind, name string, why error) error {
 	sender, ok := d.trust.FindPeer(from)
 	if !ok || !d.permissions.decideByPolicy(sender, kinds.KindDiscover, "").Allowed {

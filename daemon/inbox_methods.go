@@ -101,9 +101,9 @@ func (d *Daemon) serveAck(ctx context.Context, s *localConn, p *client.AckParams
 	return &client.Acked{Removed: len(gone)}, nil
 }
 
-// acknowledgeResult removes what ended a delegation from the inbox, if the caller gave the delegation.
-// The caller has it from wait. That may be before the inbox has it: then this waits until it is decided
-// whether an agent takes it or the inbox.
+// acknowledgeResult removes the result or error of a delegation from the inbox, if the caller gave the
+// delegation. The caller has the result from wait, perhaps before the inbox has it. Then
+// acknowledgeResult waits until it is decided whether an agent or the inbox takes the result.
 func (d *Daemon) acknowledgeResult(ctx context.Context, s *localConn, ref wire.MessageID) (any, error) {
 	if _, err := s.inboxAgent("ack"); err != nil {
 		return nil, err

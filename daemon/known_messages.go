@@ -11,9 +11,9 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// The inbound messages that are known: programs name them by their ids alone, as the parent of a
-// call. So no two that are known at a time have one id, and none has that of a delegation that was
-// given from here.
+// This file keeps the ids of inbound messages apart. A program names a message by its id alone, as the
+// parent of a call. So no two messages that are known at a time have one id, and no message has the id
+// of a delegation that was given from here.
 
 // messagesUnderWay holds who sent the messages that are being taken up: a message is among them
 // before anything else knows it. Package peer bounds how many there are.
@@ -63,9 +63,9 @@ func (x *messagesUnderWay) end(id wire.MessageID) {
 	}
 }
 
-// beginMessage makes the id of a message its sender's until the caller calls d.underWay.end; by then
-// something else knows the message, or nothing has to. It returns an error if another peer's message
-// that is known has the id. Only a peer that may send such a message learns that.
+// beginMessage reserves the id of a message for its sender until the caller calls d.underWay.end. By
+// then the inbox or a table knows the message, or nothing has to. beginMessage returns an error if a
+// known message of another peer has the id. Only a peer that may send such a message learns that.
 func (d *Daemon) beginMessage(sender identity.Peer, message kinds.Checked) error {
 	if d.underWay.begin(sender.ID, message.ID, d.findSender) {
 		return nil

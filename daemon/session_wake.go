@@ -92,9 +92,10 @@ func (d *Daemon) publishWakeNotice(n waking.Notice) {
 	d.publishEvent(typ, n.Peer, d.peerName(n.Peer), time.Now(), details)
 }
 
-// chooseSession chooses the session for a query or delegate that names no agent, and that no
-// agent takes which answers by itself. Without one, the error is why, or one that says more. Whoever
-// may discover may know that there are sessions, and whoever may wake one, that its turns are used up.
+// chooseSession chooses the session for a query or delegate that names no agent, when no agent takes it
+// that answers by itself. If there is no such session, it returns why, or an error that says more. Only
+// a sender that may discover is told that there are sessions. Only a sender that may wake one is told
+// that its own turns are used up.
 func (d *Daemon) chooseSession(from identity.ID, kind, domain string, why error) (string, error) {
 	sessions := d.agents.FindSessions(kind, domain)
 	sender, ok := d.trust.FindPeer(from)
@@ -144,10 +145,10 @@ func formatMinutes(d time.Duration) string {
 	return strings.TrimSuffix(d.String(), "0s")
 }
 
-// chooseWakeable returns the first of the sessions that a peer may wake now for a kind, else the first
-// one for which the owner is to be asked. If there is none, best is the best standing that the peer has
-// at any of them. If that is that its turns are used up, the owner hears of it, and free is when there is
-// room again.
+// chooseWakeable returns the first of the sessions that a peer may wake now for a kind. Else it returns
+// the first one for which the owner is to be asked. best is the best standing that the peer has at any
+// of the sessions. If best is [waking.UsedUp], the owner hears of it, and free says when there is room
+// again.
 func (d *Daemon) chooseWakeable(sessions []*registry.Agent, sender identity.Peer, kind string) (chosen *registry.Agent, best waking.Standing, free time.Time) {
 	var usedUp []waking.Message
 	for _, a := range sessions {
@@ -183,11 +184,11 @@ func (d *Daemon) newWakeMessage(agent string, sender identity.Peer, env *wire.En
 	return m
 }
 
-// beginExchangeWithSession lets a query or delegate wake its session, as soon as it may. The
-// caller hands it to the session, which may be told of the wake before, and calls end when the
-// session has answered, or nobody waits for it: then it wakes nobody any more. A delegation that
-// the session has accepted waits on, until its end is told to the waker. refuse is called if the owner
-// says no to it.
+// beginExchangeWithSession lets a query or delegate wake its session, as soon as the rules and bounds
+// let it. The caller also hands the message to the session, which may have heard of the wake before.
+// The caller calls end when the session has answered, or nobody waits for an answer. After end the
+// message wakes nobody. A delegation that the session has accepted waits on, until the waker is told of
+// its end. refuse is called if the owner says no to the message.
 func (d *Daemon) beginExchangeWithSession(a *registry.Agent, sender identity.Peer, in *client.Inbound, refuse func()) (end func()) {
 	var over atomic.Bool
 	d.waker.Enqueue(d.newWakeMessage(a.Name, sender, &in.Envelope), func(ctx context.Context, grant client.WakeGrant) waking.Outcome {
@@ -205,9 +206,10 @@ func (d *Daemon) beginExchangeWithSession(a *registry.Agent, sender identity.Pee
 	}
 }
 
-// beginQueryAtSession is beginExchangeWithSession for a query that has so much time. The context ends
-// with the error for the asker when the owner says no, and shortly before the time is over if the session
-// was not woken: so the asker, whose own clock has begun earlier, hears why there is no answer.
+// beginQueryAtSession is beginExchangeWithSession for a query that has a limit of time. The context
+// asking ends with the error for the asker when the owner says no. If the session was not woken, asking
+// ends shortly before the limit: the asker's clock has begun earlier, and the asker is to hear why there
+// is no answer.
 func (d *Daemon) beginQueryAtSession(ctx context.Context, a *registry.Agent, sender identity.Peer, in *client.Inbound, limit time.Duration) (asking context.Context, end func()) {
 	asking, cancel := context.WithCancelCause(ctx)
 	endExchange := d.beginExchangeWithSession(a, sender, in, func() { cancel(newOwnerDeclinedError(in.Kind)) })
@@ -243,8 +245,8 @@ func newOwnerDeclinedError(kind string) *kinds.Error {
 }
 
 // declineTask ends a delegation that a session has accepted, because the owner of this daemon has said
-// no: its sender hears of it, and the session is told to stop. It does nothing if the delegation is not
-// accepted, or over.
+// no. The delegation's sender hears that, and the session is told to stop. declineTask does nothing if
+// the delegation is not accepted, or is over.
 func (d *Daemon) declineTask(t *delegation.Delegation, a *registry.Agent) {
 	if !d.delegations.EndDeclined(t, newOwnerDeclinedError(kinds.KindDelegate)) {
 		return
@@ -461,8 +463,8 @@ func (d *Daemon) listWakingKinds(agent string) map[identity.ID][]string {
 // maxRestored bounds the messages that wake a session which has come back, as many as may wait.
 const maxRestored = 16
 
-// maxScanned bounds the messages of one peer among which they are looked for: those that may wait, and
-// those that can have woken the session in the last day.
+// maxScanned bounds how many messages of one peer are read to find those that wait again. It has room
+// for the messages that may wait, and for those that can have woken the session in the last day.
 const maxScanned = maxRestored/2 + 100
 
 // findGivenBy returns the delegation that a result, an error or a question belongs to, if the

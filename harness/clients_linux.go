@@ -111,8 +111,8 @@ const (
 	maxDiagText = 16 << 20 // bytes of all answers
 )
 
-// listClients returns the other ends of the connected sockets that bear a path and are among
-// some: the inode of each client by that of its server's end.
+// listClients returns the inode of each client's socket by the inode of its server's end. It lists the
+// connected sockets that bear a path and whose server's end is in among.
 func listClients(path string, among map[string]bool) (map[string]string, error) {
 	fail := func(err error) (map[string]string, error) {
 		return nil, fmt.Errorf("the kernel does not say who is connected to %s: %w", path, err)

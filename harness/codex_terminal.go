@@ -58,9 +58,9 @@ type codexView struct {
 // hasEnded reports whether the terminal was seen, and has ended since.
 func (v *codexView) hasEnded() bool { return v.ended != nil && v.ended() }
 
-// look finds the terminal that shows a thread: a process that the app-server has not started, that is
-// connected to it, and that gives the thread its tools. A terminal shows the thread that was loaded
-// last for it. The error is that Codex does not answer.
+// look finds the terminal that shows a thread. A terminal is a process that the app-server has not
+// started, that is connected to the app-server, and that gives the thread its tools. A terminal shows
+// the thread that was loaded last for it. The error is that Codex does not answer.
 func (c *codex) look(ctx context.Context, conn *codexConn, thread string) (v codexView, _ error) {
 	origin, err := c.readTerminal(ctx, conn, thread)
 	if err != nil {
@@ -126,9 +126,10 @@ func (c *codex) listBeside(ctx context.Context, conn *codexConn, thread, origin 
 	return others, nil
 }
 
-// isInBackground reports whether the model of another thread has started a thread, with a tool of the
-// terminal's: the terminal does not show it. Its user starts none while a turn runs in the other, and
-// has said nothing in a new one when its acpctl looks first. That look tells.
+// isInBackground reports whether the model of another thread has started this thread, with a tool of
+// the terminal. The terminal does not show such a thread. The first look tells it from a thread that
+// the user has started: the user starts none while a turn runs in another thread, and has said nothing
+// in a new one when its acpctl first looks.
 func (c *codex) isInBackground(ctx context.Context, conn *codexConn, thread string, others []codexThread) (bool, error) {
 	c.mu.Lock()
 	known := c.background

@@ -30,8 +30,8 @@ type processes struct {
 	portsOf func(pid int) (ports []int, err error) // which it listens on, on loopback or everywhere
 
 	// findTerminal finds the process that listens on a TCP port of 127.0.0.1 and is connected to a
-	// server through its unix socket at path, and which the server has not started. ended reports
-	// whether it has ended since.
+	// server through the server's unix socket at path. A process that the server has started is no
+	// terminal. ended reports whether the process has ended since.
 	findTerminal func(server int, path string, port int) (ended func() bool, err error)
 }
 

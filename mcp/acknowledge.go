@@ -88,8 +88,8 @@ func (s *Server) readAcks(ctx context.Context, texts []string, from identity.ID)
 	return ids, nil
 }
 
-// explainKept says why an ack did not remove messages, as far as that is known: "ID: it waits for
-// acp_reply; ID, ID: not in the inbox.".
+// explainKept says why an ack did not remove messages, as far as the reason is known. It does so in the
+// form "ID: it waits for acp_reply; ID, ID: not in the inbox.".
 func (s *Server) explainKept(ctx context.Context, ids []wire.MessageID, from identity.ID) string {
 	held := s.findHeld(ctx, ids, from)
 	var order []string // of reasons

@@ -8,11 +8,11 @@
 //   - Peer text reaches the model only as [client.RenderPeerMessage] wrote it, also where it is
 //     cut into pages.
 //   - A call names the message that led to it, so that chains of calls between sessions end even if
-//     no model thinks of it: the one that the model names, else the newest that was shown in the last
-//     ten minutes, if the daemon still knows it, else the one that the program works for. Nothing, if
-//     the model says that its user asked.
+//     no model thinks of it. That is the message that the model names, else the newest that was shown
+//     in the last ten minutes, if the daemon still knows it, else the one that the program works for.
+//     A call names none if the model says that its user asked.
 //   - No peer hides another's message, however much it sends.
-//   - A message counts as shown when the page with it is returned. When it was shown to its end, it
+//   - A message counts as shown when the page with it is returned. A message that was shown to its end
 //     wakes the session no more.
 //   - Only acp_reply, or the agent program's own reply, answers a message: what else the model
 //     says to its user goes to no peer. acp_query, acp_delegate and acp_notify send what the

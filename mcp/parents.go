@@ -30,9 +30,9 @@ type showing struct {
 	last   time.Time
 }
 
-// note notes that an inbound message is shown now. One that is shown again does not become newer
-// than those that came after it. It does if the session was woken for it since then, as its peer pays
-// for the turn. A session is so woken for a message of which only a part was shown.
+// note notes that an inbound message is shown now. A message that is shown again does not become newer
+// than those that came after it, unless the session was woken for it since then: its peer pays for that
+// turn. A session is woken once more for a message of which only a part was shown.
 func (p *parentMemory) note(key messageKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,9 +149,9 @@ func describeRepeat(tool string, id wire.MessageID) string {
 	return tool + " again with id " + id.String()
 }
 
-// sendWith calls send with the head of a call, and notes what later calls follow from. If the daemon does
-// not know the parent any more, and the model did not name it, it calls send again with the message that
-// this program works for, and then without a parent.
+// sendWith calls send with the head of a call, and notes what later calls follow from. If the daemon no
+// longer knows a parent that the model did not name, sendWith calls send again: first with the message
+// that this program works for, and then without a parent.
 func sendWith[R any](ctx context.Context, s *Server, h head, send func(client.Head) (R, error)) (R, error) {
 	switch {
 	case h.user:

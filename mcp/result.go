@@ -165,7 +165,7 @@ var remedies = map[kinds.Code]string{
 }
 
 // newFailedResult makes the result of a tool that failed. id names the message that was to be sent, zero
-// if there was none, and again says which call repeats it, "" if that does no harm. What a peer says is
+// if there was none. again says which call repeats the message, "" if any call may. What a peer says is
 // shown as a peer's text.
 func (s *Server) newFailedResult(ctx context.Context, err error, id wire.MessageID, again string) *result {
 	e, f := kinds.AsError(err), s.newFailure(ctx, err, again)

@@ -169,7 +169,8 @@ func (s *Server) logPanic(what string, with any) {
 }
 
 // noteProgram lets the session attach as soon as the program has said who it is. It tells the session
-// what comes with each call of a tool, also of one that there is not: Codex is asked for such a call.
+// what comes with each call of a tool. That includes calls of a tool that does not exist: Codex is asked
+// for such a call.
 func (s *Server) noteProgram(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		if call, ok := r.(*sdk.CallToolRequest); ok {

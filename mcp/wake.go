@@ -22,9 +22,9 @@ type wakeup struct {
 	ended   <-chan struct{} // closed when it is not open any more; nil: it is no request
 }
 
-// wake wakes the session for a message that lies in the inbox, or for a request. The daemon hands
-// the request over at the same time, so that either may be here first. A message that the model was
-// shown to its end wakes nobody.
+// wake wakes the session for a message that lies in the inbox, or for a request. The daemon hands the
+// request over at the same time, so the wake or the request may be here first. A message that the model
+// was shown to its end wakes nobody.
 func (s *Server) wake(ctx context.Context, in *client.Inbound) (*client.WakeAnswer, error) {
 	if in.Wake == nil || s.agent.currentSession() == nil {
 		return nil, nil
@@ -89,9 +89,9 @@ func (s *Server) markUnposted(in *client.Inbound, refused string) {
 	}
 }
 
-// post gives the session's program a line that says that a message waits. Nothing in the line
-// is a peer's choice but its petname. It waits for the end of a turn, unless the message is read, or
-// ends, before. The answer is not Posted only if the line certainly was not given.
+// post gives the session's program a line that says that a message waits. The line has nothing of the
+// peer but the petname that the owner gave. post waits for the end of a turn, unless the message is read
+// or ends before. The answer is not Posted only if the line certainly was not given.
 func (s *Server) post(ctx context.Context, w *wakeup) (answer client.WakeAnswer) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -148,8 +148,8 @@ func (s *Server) markRead(e *wire.Envelope, request *openRequest) {
 	}
 }
 
-// readingTable knows which messages of the inbox were shown to their end, also if they are gone, and
-// tells wakes that wait for the end of a turn that their message was read meanwhile.
+// readingTable knows which messages of the inbox were shown to their end, also if they are gone. It
+// tells a wake that waits for the end of a turn that its message was read meanwhile.
 type readingTable struct {
 	mu   sync.Mutex
 	read memory[messageKey, uint64]     // the TS of each: one that comes again under its id has another

@@ -39,9 +39,9 @@ func (ts *Table) EndForLostSession(name string) {
 	}
 }
 
-// EndDeclined ends a task that was accepted, because the owner of this daemon has said no to it, and
-// reports whether it was open. It waits for no disk; the peer that gave the task is told when the end is
-// written.
+// EndDeclined ends a task that was accepted, because the owner of this daemon has said no to the task.
+// It reports whether the task was open. It waits for no disk: the peer that gave the task is told when
+// the end is written.
 func (ts *Table) EndDeclined(t *Delegation, why *kinds.Error) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

@@ -131,9 +131,9 @@ func (b *Inbox) FindSender(id wire.MessageID) (from identity.ID, held bool) {
 	return from, held
 }
 
-// findSendersOf returns the peers by which held messages of ids are looked for, since the index begins
-// with the peer: those that are named, or else those that sent one. A peer with the zero id stands for
-// none.
+// findSendersOf returns the peers among whose messages ids are looked for, because the index begins
+// with the peer. They are the named peers, or else the peers that sent a held message of one of the
+// ids. If there are none, the peer with the zero id stands for that.
 func (b *Inbox) findSendersOf(ids []wire.MessageID, named []identity.ID) []identity.ID {
 	if len(ids) == 0 || len(named) > 0 {
 		return named
@@ -339,8 +339,8 @@ func (b *Inbox) CountMessages(ctx context.Context, agent string, most int) (int,
 	return store.ReadValue(ctx, b.db, func(tx *store.Tx) (int, error) { return countHeldMessages(tx, agent, most) })
 }
 
-// ListKeys returns held messages that are for the agent of a name, of those peers and kinds: the oldest
-// of each peer, then the second of each, and so on, at most so many of one peer.
+// ListKeys returns held messages for an agent, of the peers and kinds of kindsByPeer. The oldest of
+// each peer comes first, then the second of each, and so on. It returns at most so many of one peer.
 func (b *Inbox) ListKeys(ctx context.Context, agent string, kindsByPeer map[identity.ID][]string, most int) ([]MessageKey, error) {
 	columns := make([][]MessageKey, 0, len(kindsByPeer))
 	err := b.db.Read(ctx, func(tx *store.Tx) error {

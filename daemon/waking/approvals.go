@@ -79,8 +79,8 @@ func (w *Waker) forgetApprovals(agent string) {
 	w.approvals = slices.DeleteFunc(w.approvals, func(a *approval) bool { return a.Agent == agent })
 }
 
-// Approvals returns the messages that wait for the owner and those that the owner has approved and
-// that wait to wake a session, in the order in which they came.
+// Approvals returns the messages that wait for the owner, and the approved ones that wait to wake a
+// session. They are in the order in which they came.
 func (w *Waker) Approvals() []Approval {
 	now := time.Now()
 	w.mu.Lock()
@@ -163,9 +163,9 @@ func (w *Waker) Decide(id string, answer Answer) (Approval, error) {
 	return decided, nil
 }
 
-// settle does what the owner says of an approval, unless it waits no more: it was taken or revoked
-// meanwhile, or its session has ended. The caller holds mu, and calls refuse without it, if that is not
-// nil.
+// settle does what the owner says of an approval. It does nothing if the approval waits no more: the
+// message was taken or revoked meanwhile, or the session has ended. The caller holds mu. It calls
+// refuse, if that is not nil, when it no longer holds mu.
 func (w *Waker) settle(a *approval, answer Answer, now time.Time) (refuse func(), notice *Notice, err error) {
 	if w.findApproval(strconv.FormatUint(a.id, 10), now) != a {
 		return nil, nil, nil

@@ -23,8 +23,8 @@ const (
 // day is how long a charge counts.
 const day = 24 * time.Hour
 
-// charge is what counts against the share of a peer: a turn of a session that a message began, or a
-// message that the session sent in such a turn.
+// charge counts against the share of a peer. It stands for a turn of a session that a message began, or
+// for a message that the session sent in such a turn.
 type charge struct {
 	agent   string
 	peer    identity.ID // who sent the message, or to whom it was sent
@@ -66,10 +66,10 @@ func (e *usedUpError) Error() string {
 	return fmt.Sprintf("budget: %s of %s: %d %s, half of them by one peer", e.what, cmp.Or(e.agent, "all sessions"), e.most, span)
 }
 
-// hasShare reports whether who may have one more of what the peers hold of a sum. One peer has
-// half of the sum at most. Half of the sum is set aside in equal parts, one for each of so many
-// peers, and more than half if there are so many that one for each takes more. The rest, and it
-// alone, is for what peers hold beyond their part.
+// hasShare reports whether who may hold one more of a sum that the peers share. One peer holds half of
+// the sum at most. Half of the sum is set aside in equal parts, one for each of so many peers. Each
+// part is one at least, so for very many peers more than half is set aside. Only the rest is for what
+// peers hold beyond their parts.
 func hasShare(sum, parts int, held map[identity.ID]int, who identity.ID) bool {
 	own, total := held[who]+1, 1
 	for _, n := range held {
@@ -93,8 +93,8 @@ func hasShare(sum, parts int, held map[identity.ID]int, who identity.ID) bool {
 	}
 }
 
-// countCharges counts what each peer has caused since a time, turns or, if sent is set, messages: of
-// one session, or of all if agent is "". The caller holds mu.
+// countCharges counts the turns that each peer has caused since a time, or, if sent is set, the
+// messages. It counts those of one session, or of all if agent is "". The caller holds mu.
 func (w *Waker) countCharges(agent string, sent bool, since time.Time) map[identity.ID]int {
 	held := make(map[identity.ID]int)
 	for _, c := range w.charges {
@@ -105,8 +105,8 @@ func (w *Waker) countCharges(agent string, sent bool, since time.Time) map[ident
 	return held
 }
 
-// countParts counts the peers that have a part of a bound: those that may wake, those that hold some
-// of it, and who asks for more. The caller holds mu.
+// countParts counts the peers that have a part of a bound: the peers that may wake, the peers that hold
+// some of the bound, and the peer who. The caller holds mu.
 func (w *Waker) countParts(in *window, held map[identity.ID]int, who identity.ID) int {
 	peers := w.ListWakers(in.agent)
 	peers[who] = true
@@ -173,8 +173,9 @@ func (w *Waker) removeCharge(c *charge) {
 	}
 }
 
-// findCharge returns the charge of the last day for a turn that a message began, or, if sent is set, for
-// a message that was sent in one; nil if there is none. The caller holds mu.
+// findCharge returns the charge of the last day for the turn that a message began. If sent is set, it
+// returns the charge for the message itself, sent in a turn. It returns nil if there is none. The
+// caller holds mu.
 func (w *Waker) findCharge(k messageKey, sent bool) *charge {
 	since := time.Now().Add(-day)
 	for _, c := range w.charges {
@@ -207,9 +208,8 @@ func (w *Waker) begin(s *session, e *entry, now time.Time) (begun bool, notice *
 	return true, nil
 }
 
-// saveTurn writes the turn that has begun, also if its sender gives up, and reports whether it is
-// on disk. If it is not, the session is free again, and the message waits to be tried again after
-// savePause.
+// saveTurn writes the turn that has begun, also if the sender gives up, and reports whether the turn is
+// on disk. If it is not, the session is free again, and the message is tried again after savePause.
 func (w *Waker) saveTurn(ctx context.Context, e *entry) bool {
 	err := w.DB.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error {
 		if e.earlier != nil {

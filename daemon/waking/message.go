@@ -75,9 +75,9 @@ func (w *Waker) Request(ctx context.Context, m Message, post Post) *client.WakeG
 	return nil
 }
 
-// Enqueue lets a message wake its session as soon as it may. It returns at once; [Waker.Run] calls
-// post, unless the rules or a bound are against it, or the message is released before. refuse, nil for
-// none, is called if the owner says no to the message, not under a lock and once at most.
+// Enqueue lets a message wake its session as soon as the rules and bounds let it, and returns at once.
+// [Waker.Run] calls post then, unless the message is released before. If the owner says no to the
+// message, refuse is called, once at most and not under a lock. refuse may be nil.
 func (w *Waker) Enqueue(m Message, post Post, refuse func()) { w.admit(m, post, refuse, false) }
 
 // admit begins a message, if atOnce and it may now. Then it returns its entry. Else it lets the
@@ -115,9 +115,10 @@ func (w *Waker) admit(m Message, post Post, refuse func(), atOnce bool) (begun *
 	return begun
 }
 
-// takes reports whether a session is woken for a message now or later, unless a bound is against it. One
-// that cannot be woken yet takes what its sender waits for, as far as there is room. A message that has
-// woken the session does so no more, but a query that comes again is asked anew. The caller holds mu.
+// takes reports whether a session is to be woken for a message, now or when the bounds let it. A session
+// that cannot be woken yet takes only messages whose senders wait, as far as there is room. A message
+// that has woken the session wakes it no more, but a query that comes again is asked anew. The caller
+// holds mu.
 func (w *Waker) takes(s *session, m Message, d decision, now time.Time) bool {
 	switch {
 	case s.unwakeable && !(d.allowed && m.isAwaited() && w.checkWaiting(s, m) == nil):

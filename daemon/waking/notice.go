@@ -53,9 +53,9 @@ type toldCount struct {
 	n     int
 }
 
-// mayTell reports whether subscribers hear of it once more, and counts it: a peer that gives up
-// what it asks for makes room for the next one, and a program attaches under one name after the
-// other. The caller holds mu.
+// mayTell counts an event, and reports whether subscribers hear of it. No other bound holds events back:
+// a peer that gives up what it asked for makes room for the next request, and a program can attach under
+// one name after the other. The caller holds mu.
 func (w *Waker) mayTell(k toldKey, now time.Time) bool {
 	for other, told := range w.told {
 		if now.Sub(told.since) >= tellPause {

@@ -18,9 +18,9 @@ func (r refusal) excludes(unattended bool, now time.Time) bool {
 	return now.Before(r.until) && (r.unattended || !unattended)
 }
 
-// noteRefusal keeps that a session's program has refused to be woken for a message that was to wake
-// it, until it takes such a message. It returns what the owner is told: once in tellPause of each
-// peer, however many messages are refused, and in however many words.
+// noteRefusal keeps that a session's program has refused a message that was to wake it, until the
+// program takes such a message. It returns what the owner is told, nil for nothing. The owner is told
+// once in tellPause of each peer, however many messages are refused, and in however many words.
 func (w *Waker) noteRefusal(m Message, o Outcome) *Notice {
 	now := time.Now()
 	unattended := w.decideByRules(m).unattended

@@ -29,10 +29,10 @@ type question struct {
 	at time.Time // when it woke the session, or began to wait
 }
 
-// Attach makes a session known, so that it can be woken. One of the same name is replaced: it
-// has no message in hand any more. Nothing wakes one that is unwakeable, and the owner is not asked:
-// what waited for the one before it is forgotten. Only messages whose senders wait go on waiting, until
-// the session is attached anew and can be woken.
+// Attach makes a session known, so that it can be woken. It replaces a session of the same name, which
+// has no message in hand any more. Nothing wakes an unwakeable session, and the owner is not asked for
+// it. What waited for the replaced session is forgotten then, except messages whose senders wait: these
+// wait on until the session is attached anew and can be woken.
 func (w *Waker) Attach(agent string, unwakeable bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -161,7 +161,7 @@ export interface Ack {
   message?: string;
 }
 
-/** AckParams are the params of ack: either ids, of peers alone if any are named, or up_to with the filter that inbox was called with, or ref. Only what inbox has returned before is removed, and by ref the result or error of a delegation that the caller gave, which wait has returned. */
+/** AckParams are the params of ack: either ids, or up_to, or ref. If peers are named, ids are of their messages alone. UpTo comes with the filter that inbox was called with. IDs and up_to remove only what inbox has returned before. Ref removes the result or error of a delegation that the caller gave; the caller has it from wait. */
 export interface AckParams {
   ids?: Array<string>;
   /** sequence number, inclusive */
@@ -230,7 +230,7 @@ export interface Answered {
   delegation: string;
 }
 
-/** Approval is a message that waits for the owner's word before it wakes a session, or that has the word and waits to wake the session. The whole text lies in the inbox, but that of a query or delegation. */
+/** Approval is a message that waits for the owner's word before it wakes a session, or that has the word and waits to wake the session. The whole text lies in the inbox, unless the message is a query or a delegation. */
 export interface Approval {
   id: string;
   /** the session */

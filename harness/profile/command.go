@@ -200,8 +200,9 @@ func (p *Profile) makeArgs(v *values) (args []string) {
 	return args
 }
 
-// makeEnv returns the environment of a run, each variable once. A variable of more wins over one
-// that the profile sets, that over one that the profile passes on, and that over one of every run.
+// makeEnv returns the environment of a run, each variable once. The variables of more win over those
+// that the profile sets. These win over those that the profile passes on, and those over the ones of
+// every run.
 func (p *Profile) makeEnv(v *values, program *Program, temp string, more []string) []string {
 	path := run.SystemPath
 	for _, dir := range program.dirs {

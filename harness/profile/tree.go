@@ -33,9 +33,9 @@ const (
 	readOnce  = 1 << 10 // names of a folder that are read at once
 )
 
-// measureTree returns how many bytes the files below a folder have, and stops over most. What
-// cannot be measured, such as a folder that may not be read, counts as more than most: a run
-// could hide files there.
+// measureTree returns how many bytes the files below a folder have, and stops over most. A run could
+// hide files where they cannot be measured, such as in a folder that may not be read. So that counts
+// as more than most.
 func measureTree(folder string, most int64) int64 {
 	root, err := os.OpenRoot(folder)
 	if err != nil {

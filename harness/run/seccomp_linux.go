@@ -47,8 +47,9 @@ func makeFilter(r *rules) []unix.SockFilter {
 // sockTypeMask takes the flags off the type of a socket.
 const sockTypeMask = 0xf
 
-// appendPairRule forbids pairs of sockets for datagrams: one of these, unlike one of a pair for a
-// stream, can send to any other socket and connect to it. A raw one is one for datagrams too.
+// appendPairRule forbids pairs of sockets for datagrams. A socket of such a pair can send to any other
+// socket, and connect to it; a socket of a pair for a stream cannot. A raw socket is one for datagrams
+// too.
 func appendPairRule(f []unix.SockFilter, denied uint32) []unix.SockFilter {
 	return append(f,
 		unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_SOCKETPAIR, Jf: 6},

@@ -186,8 +186,8 @@ func becomeProgramOf(in io.Reader) error {
 	return nil
 }
 
-// keepDescriptors keeps from the program what this process has open beside the three of every
-// process: files and connections of whoever started acpctl, which no rule would close to it.
+// keepDescriptors keeps open files and connections from the program, except the three of every process.
+// They come from whoever started acpctl, and no rule of a confinement would close them to the program.
 func keepDescriptors() error {
 	open, err := os.ReadDir(descriptorsFolder)
 	if err != nil {

@@ -139,8 +139,8 @@ func readClaudeAllowed(d *jsonText) (rules []string, all bool, err error) {
 }
 
 // guardClaudeTools adds rules by which Claude Code asks before tools that send, unless its user has
-// allowed them. Without these a repository allows them to itself by a file of settings that it
-// brings: claude -p obeys it unasked.
+// allowed these tools. Without the rules a repository could allow the tools by a file of settings that
+// it brings: claude -p obeys such a file unasked.
 func guardClaudeTools(text []byte) (to []byte, made [][]string, err error) {
 	d, err := newJSONText(text, false)
 	if err != nil {

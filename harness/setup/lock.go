@@ -20,9 +20,9 @@ const (
 	lockFile      = "lock" // in the state folder
 )
 
-// lockState keeps other processes from setting up and undoing at the same time: they would write
-// the same files under the same temporary names, and records that do not fit. The caller calls
-// unlock, which leaves no empty state folder behind.
+// lockState keeps other processes from setting up and undoing at the same time. Two of them would write
+// the same files under the same temporary names, and records that do not fit the files. The caller
+// calls unlock, which leaves no empty state folder behind.
 func (o *Options) lockState(patience time.Duration) (unlock func(), err error) {
 	path := filepath.Join(o.State, lockFile)
 	folders := append(listMissingFolders(path), o.State)
@@ -44,9 +44,9 @@ func (o *Options) lockState(patience time.Duration) (unlock func(), err error) {
 	}
 }
 
-// tryLock makes the file at path, with its folders, and locks it until it is closed. It returns
-// nil if another process has it. The error is fs.ErrNotExist if another has just removed it, or a
-// folder of it.
+// tryLock makes the file at path, with its folders, and locks the file until it is closed. It returns
+// nil if another process has locked the file. The error is fs.ErrNotExist if another process has just
+// removed the file, or a folder of it.
 func tryLock(path string) (*os.File, error) {
 	if err := makeFolders(path, 0o700); err != nil {
 		return nil, err

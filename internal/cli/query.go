@@ -104,8 +104,9 @@ func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
 	return a.queryAgent(ctx, params, q.patience, again)
 }
 
-// tellOfWaiting tells a person who asks a session that answers only when it is active that this may take
-// a while: after a second without an answer, while the question is under way. end ends that.
+// tellOfWaiting tells a person that an answer may take a while, if the session that is asked answers
+// only when it is active. It does so after a second without an answer. The caller calls end when the
+// question is over.
 func (a *app) tellOfWaiting(ctx context.Context, to string) (end func()) {
 	_, agent, named := strings.Cut(to, "/")
 	if !named || a.JSON {
