@@ -17,10 +17,7 @@ import (
 // agent is refused at once; one that names it waits, and is answered when the first turn has ended.
 func TestQuestionForAFreshCodex(t *testing.T) {
 	t.Parallel()
-	desk, laptop := newMachines(t)
-	allowWake(laptop, desk, false)
-	p := newPerson(t, answering("it is forty-two"))
-	p.configureCodex(serverCommand(laptop))
+	desk, laptop, p := newMachinesWithCodex(t)
 	c := p.openCodex()
 	awaitUnwakeable(laptop, "codex", "its conversation has had no turn yet: say something to it once")
 	end := receive(t, "the refusal", query(desk, "laptop").answer)
@@ -42,10 +39,7 @@ func TestQuestionForAFreshCodex(t *testing.T) {
 // agent any more. When the terminal is closed there is none, and the next one has the first's name.
 func TestCodexIsClearedAndClosed(t *testing.T) {
 	t.Parallel()
-	desk, laptop := newMachines(t)
-	allowWake(laptop, desk, false)
-	p := newPerson(t, answering("it is forty-two"))
-	p.configureCodex(serverCommand(laptop))
+	desk, laptop, p := newMachinesWithCodex(t)
 	c := p.startCodex()
 	awaitSession(laptop, "codex")
 	before := findAgent(laptop, "codex").Since
@@ -84,10 +78,7 @@ func TestCodexIsClearedAndClosed(t *testing.T) {
 // is known by its own thread before any call of a tool.
 func TestCodexIsStartedAgain(t *testing.T) {
 	t.Parallel()
-	desk, laptop := newMachines(t)
-	allowWake(laptop, desk, false)
-	p := newPerson(t, answering("it is forty-two"))
-	p.configureCodex(serverCommand(laptop))
+	desk, laptop, p := newMachinesWithCodex(t)
 	p.startCodex()
 	awaitSession(laptop, "codex")
 	p.openCodex().say("good day")

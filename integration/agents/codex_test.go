@@ -222,6 +222,17 @@ func (p *person) startCodexChildIn(sockets string, flags ...string) (*codexTermi
 	return c, child
 }
 
+// wakeCodex posts to the session of a child, and waits until the model has the pointer.
+func (p *person) wakeCodex(c *child) PostParams {
+	p.t.Helper()
+	post := newPost()
+	if r := c.post(post); r.Err != "" {
+		p.t.Fatalf("post to child %s: %+v", c.pid, r)
+	}
+	p.model.awaitRequest("user", post.Pointer)
+	return post
+}
+
 // A busy thread is woken when its turn has ended, and not before.
 func TestCodexIsBusy(t *testing.T) {
 	t.Parallel()
@@ -327,19 +338,14 @@ func TestCodexIsCleared(t *testing.T) {
 	c.say("/clear")
 	now := awaitOtherChild(t, sockets, before)
 	before.awaitPresence("its terminal shows another conversation", "")
-	post := newPost()
-	if r := before.post(post); r.Err != "unattended" {
+	if r := before.post(newPost()); r.Err != "unattended" {
 		t.Errorf("post to what is not shown: %+v", r)
 	}
 	now.awaitPresence("", "has had no turn yet")
 	c.say("again")
 	p.model.awaitRequest("user", "again")
 	now.awaitPresence("", "")
-	post = newPost()
-	if r := now.post(post); r.Err != "" {
-		t.Errorf("post to what is shown: %+v", r)
-	}
-	p.model.awaitRequest("user", post.Pointer)
+	p.wakeCodex(now)
 	c.awaitScreen("1 message from desk waits")
 }
 
@@ -359,11 +365,7 @@ func TestCodexIsOpenedTwice(t *testing.T) {
 	second.awaitPresence("", "")
 	first.awaitPresence("", "")
 	for child, terminal := range map[*child]*codexTerminal{first: one, second: two} {
-		post := newPost()
-		if r := child.post(post); r.Err != "" {
-			t.Fatalf("post: %+v", r)
-		}
-		p.model.awaitRequest("user", post.Pointer)
+		post := p.wakeCodex(child)
 		terminal.awaitScreen(post.Message.String())
 	}
 	one.Process.Stop()
@@ -371,11 +373,7 @@ func TestCodexIsOpenedTwice(t *testing.T) {
 	if r := first.post(newPost()); r.Err != "unattended" {
 		t.Errorf("post without a terminal: %+v", r)
 	}
-	post := newPost()
-	if r := second.post(post); r.Err != "" {
-		t.Errorf("post beside a terminal that was closed: %+v", r)
-	}
-	p.model.awaitRequest("user", post.Pointer)
+	p.wakeCodex(second)
 }
 
 // What a terminal goes back to with /resume can be woken again, and what it leaves cannot.
@@ -398,11 +396,7 @@ func TestCodexGoesBack(t *testing.T) {
 		now := awaitOtherChild(t, sockets, known...)
 		now.awaitPresence("", "")
 		left.awaitPresence("its terminal shows another conversation", "")
-		post := newPost()
-		if r := now.post(post); r.Err != "" {
-			t.Fatalf("post to what is shown again: %+v", r)
-		}
-		p.model.awaitRequest("user", post.Pointer)
+		post := p.wakeCodex(now)
 		c.awaitScreen(post.Message.String())
 		known, left = append(known, now), now
 	}

@@ -22,6 +22,16 @@ func newMachines(t *testing.T) (desk, laptop *live.Machine) {
 	return desk, newPeer(t, desk, "laptop")
 }
 
+// newMachinesWithCodex returns two machines, and a person at the laptop whose Codex answers the desk.
+func newMachinesWithCodex(t *testing.T) (desk, laptop *live.Machine, p *person) {
+	t.Helper()
+	desk, laptop = newMachines(t)
+	allowWake(laptop, desk, false)
+	p = newPerson(t, answering("it is forty-two"))
+	p.configureCodex(serverCommand(laptop))
+	return desk, laptop, p
+}
+
 // newPeer returns another machine, whose daemon and that of m trust each other.
 func newPeer(t *testing.T, m *live.Machine, name string) *live.Machine {
 	t.Helper()
@@ -110,10 +120,7 @@ func asking(to, question string) rule {
 // question and answers it, and Claude Code's turn goes on with the answer.
 func TestClaudeAsksCodex(t *testing.T) {
 	t.Parallel()
-	desk, laptop := newMachines(t)
-	allowWake(laptop, desk, false)
-	worker := newPerson(t, answering("it is forty-two"))
-	worker.configureCodex(serverCommand(laptop))
+	desk, laptop, worker := newMachinesWithCodex(t)
 	c := worker.startCodex()
 	c.awaitScreen("done")
 	awaitSession(laptop, "codex")
