@@ -31,7 +31,7 @@ func TestQuestionForAFreshCodex(t *testing.T) {
 	if end := receive(t, "the answer", waits.answer); !strings.Contains(end.text, "forty-two") {
 		t.Errorf("the question that waited: %+v", end)
 	}
-	p.model.awaitRequest("user", notice.id.String())
+	p.model.awaitRequest("result", notice.id.String()) // acp_inbox shows both to their ends, so the notice wakes nobody
 	awaitSession(laptop, "codex")
 }
 
