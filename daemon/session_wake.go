@@ -232,10 +232,12 @@ func (d *Daemon) newUnwokenError(m waking.Message) *kinds.Error {
 	switch d.waker.FindStanding(m) {
 	case waking.Forbidden:
 		remedy += "; its owner lets you wake it: acpctl wake allow"
+	case waking.Asks:
+		remedy += "; its owner was asked, and has not answered"
 	case waking.UsedUp:
 		remedy += fmt.Sprintf("; the turns that you may cause there are used up for %s", formatMinutes(roundUpToMinute(time.Until(d.waker.RecordUsedUp(m)))))
 	}
-	return kinds.Errorf(kinds.Timeout, "the deadline passed, and %s was not woken: it reads what comes at its next tool call: %s", m.Agent, remedy)
+	return kinds.Errorf(kinds.Timeout, "the deadline passed, and %s was not woken: %s", m.Agent, remedy)
 }
 
 // newOwnerDeclinedError returns the error for the sender of a query or delegation to which the owner of

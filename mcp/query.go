@@ -43,11 +43,9 @@ func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error)
 	if err != nil {
 		return nil, err
 	}
-	var ref wire.MessageID
-	if a.To == "" {
-		if ref, err = s.findAskedBack(ctx, h); err != nil {
-			return nil, err
-		}
+	ref, err := s.findAskedBack(ctx, h, a.To)
+	if err != nil {
+		return nil, err
 	}
 	payload, err := newPayload(kinds.KindQuery, &kinds.Query{Question: a.Question, Domain: a.Domain, DeadlineMS: deadline})
 	if err != nil {
@@ -68,9 +66,20 @@ func (s *Server) callQuery(ctx context.Context, call *toolCall) (*result, error)
 	return r, err
 }
 
-// findAskedBack returns the delegation about which a query that names no peer asks back: the one
-// that about names, or the one that the session was shown last.
-func (s *Server) findAskedBack(ctx context.Context, h head) (ref wire.MessageID, err error) {
+// findAskedBack returns the delegation about which a query asks back, zero if it asks about none. A query
+// that names no peer asks about the delegation that about names, or that the session was shown last. One
+// that names the peer which delegated, and no agent of it, asks back if about names that delegation.
+func (s *Server) findAskedBack(ctx context.Context, h head, to string) (ref wire.MessageID, err error) {
+	if to != "" {
+		if !h.named {
+			return ref, nil
+		}
+		peer, _ := s.names.find(ctx, s, to)
+		if r, _ := s.requests.find(messageKey{peer, h.Parent}); r != nil && r.Kind == kinds.KindDelegate {
+			ref = r.ID
+		}
+		return ref, nil
+	}
 	key := h.guess
 	if h.named {
 		if key, err = s.findMessage(ctx, h.Parent, ""); err != nil {

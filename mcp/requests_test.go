@@ -344,8 +344,9 @@ func TestReplyToANotice(t *testing.T) {
 	}
 }
 
-// Whoever works on a delegation asks back by a query that names no peer, and a question about a
-// delegation of one's own is shown by acp_task and answered by acp_reply.
+// Whoever works on a delegation asks back by a query that names no peer, or names the delegation and
+// the peer that gave it. A question about a delegation of one's own is shown by acp_task and answered
+// by acp_reply.
 func TestQuestionsBack(t *testing.T) {
 	d := newFakeDaemon(t)
 	p, agent := attachedProgram(t, d, &Server{})
@@ -361,6 +362,12 @@ func TestQuestionsBack(t *testing.T) {
 		p.must("answered", "acp_query", about)
 		if q := await.Receive(t, "a question", asked); q.Ref != in.ID || q.Parent != in.ID || q.To != "" {
 			t.Errorf("%+v", q)
+		}
+	}
+	for to, ref := range map[string]wire.MessageID{"desk": in.ID, "desk/claude": {}, "laptop": {}} {
+		p.must("answered", "acp_query", args{"to": to, "question": "Which branch?", "about": in.ID.String()})
+		if q := await.Receive(t, "a question", asked); q.Ref != ref || q.To != to {
+			t.Errorf("to %s: %+v", to, q)
 		}
 	}
 	p.fails(kinds.Invalid, "acp_query", args{"question": "?", "about": wire.NewMessageID().String()})

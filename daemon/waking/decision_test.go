@@ -144,7 +144,7 @@ func TestWhatIsTakenUp(t *testing.T) {
 		}
 		p.Release("claude", laptop, first.ID)
 		p.Release("claude", desk, wire.NewMessageID())
-		time.Sleep(time.Minute)
+		time.Sleep(busyFor / 2)
 		if synctest.Wait(); len(p.later()) != 0 {
 			t.Error("the end of another message frees the session")
 		}

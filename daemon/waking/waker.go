@@ -26,7 +26,7 @@ import (
 
 const (
 	postPause     = 250 * time.Millisecond // between two wakes of a session
-	busyFor       = 2 * time.Minute        // for so long a message that was posted and not taken keeps others back
+	busyFor       = 15 * time.Second       // for so long a message that was posted and not taken keeps others back
 	maxWaiting    = 16                     // messages that wait to wake a session
 	maxApprovals  = 64                     // messages that wait for the owner
 	maxTold       = 10                     // events about approvals of one peer in tellPause, and as many about bounds

@@ -173,7 +173,7 @@ func TestMessagesWaitForEachOther(t *testing.T) {
 			t.Errorf("%d of one peer wait", s.Waiting)
 		}
 		other, _ := p.notify(laptop)
-		time.Sleep(time.Minute)
+		time.Sleep(busyFor / 2)
 		if len(p.later()) != 0 {
 			t.Error("woken while a message is in it")
 		}
