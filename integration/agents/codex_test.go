@@ -294,7 +294,7 @@ func TestCodexApprovalStaysTheUsers(t *testing.T) {
 	}
 
 	c.awaitScreen("to have two")
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // time for whoever would answer
 	if isMade("two") || p.model.find("result", inboxText) != nil {
 		t.Error("somebody has answered for the user")
 	}

@@ -179,7 +179,7 @@ func TestNobodyWakesWithoutTheOwnersWord(t *testing.T) {
 	awaitSession(laptop, "claude")
 	s := notify(desk, "laptop/claude")
 	s.expectReceipt(t, client.Held)
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // time for a wake: nothing tells that there will be none
 	if p.model.find("user", "1 message from desk waits") != nil {
 		t.Error("it is woken")
 	}
@@ -413,7 +413,7 @@ func TestSessionsAnswerEachOther(t *testing.T) {
 		t.Errorf("%d woken turns", n)
 	}
 	until(t, "an owner is told", func() bool { return isToldOfABound(desk, "claude") || isToldOfABound(laptop, "codex") })
-	time.Sleep(3 * time.Second)
+	time.Sleep(3 * time.Second) // time for more turns: nothing tells that there will be none
 	if more := countTurns(); more > n+1 {
 		t.Errorf("it goes on: %d woken turns, then %d", n, more)
 	}
