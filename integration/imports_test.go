@@ -51,9 +51,10 @@ var arrows = map[string][]string{
 	"internal/pace":     {},
 	"internal/yamldoc":  {},
 
-	"internal/cli":         {"internal/cli/channel", "internal/cli/oacp", "mcp", "harness/profile", "harness/setup"},
+	"internal/cli":         {"internal/cli/channel", "internal/cli/oacp", "internal/cli/operate", "mcp", "harness/profile", "harness/setup"},
 	"internal/cli/channel": {"internal/cli/frame", "client/channels"},
 	"internal/cli/oacp":    {"internal/cli/frame", "oacp/mailbox"},
+	"internal/cli/operate": {"internal/cli/frame"},
 	"internal/cli/clitest": {"internal/cli/frame"},
 	"internal/cli/frame":   {"internal/cli/ui"},
 	"internal/cli/ui":      {"client"},

@@ -1,6 +1,7 @@
 // Package cli builds the command line of acpctl: the tree of its verbs, and those verbs that
 // need no package of their own. The packages below: frame has what all verbs share, ui
-// prints, and channel and oacp have the verbs of these names.
+// prints, channel and oacp have the verbs of these names, and operate those for the person
+// who runs a daemon.
 package cli
 
 import (
@@ -12,6 +13,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/channel"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/oacp"
+	"github.com/acpd/acpd/internal/cli/operate"
 )
 
 // app holds what the verbs of this package share in one run.
@@ -54,7 +56,7 @@ unreachable, or no such peer or agent, 6 no daemon, 7 any other error of the pee
   acpctl query desk 'Which branch is deployed?'
   acpctl serve --prompt -- ./answer.sh                answer what others ask`,
 	}
-	f.SetUpRoot(root,
+	f.SetUpRoot(root, append(operate.NewCmds(f, a.version),
 		a.newStatusCmd(), a.newWhoamiCmd(), a.newPeersCmd(),
 		a.newPingCmd(), a.newQueryCmd(), a.newDelegateCmd(), a.newNotifyCmd(), a.newCancelCmd(), a.newDiscoverCmd(),
 		a.newTasksCmd(), a.newWaitCmd(), a.newReplyCmd(), a.newInboxCmd(), a.newServeCmd(), a.newMCPCmd(), a.newSetupCmd(),
@@ -62,7 +64,7 @@ unreachable, or no such peer or agent, 6 no daemon, 7 any other error of the pee
 		a.newInviteCmd(), a.newJoinCmd(), a.newTrustCmd(), a.newUntrustCmd(),
 		channel.NewChannelCmd(f), oacp.NewOACPCmd(f),
 		a.newCompletionCmd(), a.newVersionCmd(),
-	)
+	)...)
 	a.addVersionFlag(root)
 	a.addValueCompletions(root)
 	return root
