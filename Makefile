@@ -1,4 +1,4 @@
-# make help lists the targets. All but bench, race, fuzz, faults, netns, interop and agents need Go alone.
+# make help lists the targets. All but bench, race, fuzz, faults, netns, programs, interop and agents need Go alone.
 
 GO      ?= go
 RELEASE = 0.1.0
@@ -12,7 +12,7 @@ STORMFILE ?=
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds storm kills lint fuzz faults netns interop agents bench pgo demo install
+.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents bench pgo demo install
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -64,6 +64,10 @@ faults: ## what breaks beneath running daemons, and whether their promises hold:
 
 netns: ## real daemons on hosts that are network namespaces: root, or user namespaces; iproute2, avahi-daemon, avahi-utils, dbus
 	$(GO) test -tags netns -count=1 -timeout 6m -v ./integration/netns
+
+programs: ## install what make interop and make agents run
+	./integration/interop/install.sh .interop
+	./integration/agents/install.sh '$(AGENTS)'
 
 interop: ## against the OACP reference tool, the OpenIntent SDK, MCP's Inspector and conformance suite, and with python/acpd as a wheel, all of which it installs in .interop (needs python3 with venv, PyPI, Node.js with npm, and what netns needs)
 	./integration/interop/install.sh .interop
