@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,6 +56,7 @@ func start(t testing.TB, dir, name string) *running {
 
 func startWith(t testing.TB, o Options) *running {
 	t.Helper()
+	addTables(t, o.Home)
 	if o.Version = "test"; o.Log == nil {
 		o.Log = logTo(t)
 	}
@@ -87,6 +89,43 @@ func startWith(t testing.TB, o Options) *running {
 	t.Cleanup(r.stop)
 	return r
 }
+
+// addTables gives a state directory that has no state.db one with all tables and no rows. To
+// make them anew costs most of what opening a daemon does, under the race detector above all.
+func addTables(t testing.TB, dir string) {
+	t.Helper()
+	path := filepath.Join(dir, "state.db")
+	if _, err := os.Lstat(path); err == nil {
+		return
+	}
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm() != 0o700 {
+		return // open to others: the daemon mends that only if the directory is empty
+	}
+	tables, err := readTables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, tables, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readTables returns the state.db that a daemon has made and closed.
+var readTables = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "acpd")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	d, err := OpenDaemon(context.Background(), Options{Home: dir, Listen: "127.0.0.1:0", Name: "tables", NoMDNS: true, Version: "test"})
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(dir, "state.db"))
+})
 
 // logTo shows a daemon's log where a test asks for it.
 func logTo(t testing.TB) *testLog {
