@@ -44,6 +44,8 @@ type Status struct {
 	TasksTaken     int          `json:"tasks_taken"`    // delegations taken that are not over
 	QuestionsOpen  int          `json:"questions_open"` // delegations given whose agent waits for an answer
 	Messages       MessageCount `json:"messages"`
+	Ready          bool         `json:"ready"`    // it does its work: see Unready
+	Unready        []string     `json:"unready"`  // what keeps it from its work, and what to do; [] if it is ready
 	Warnings       []string     `json:"warnings"` // for the daemon's owner: what is wrong, and what to do
 }
 

@@ -128,9 +128,10 @@ type Daemon struct {
 	rediscover    pace.Signal // set if the settings of discovery have changed
 	dialHints     dialHints   // only the goroutine of discovery uses it
 
-	draining atomic.Bool
-	leaving  chan struct{}  // closed when draining is set
-	calls    sync.WaitGroup // calls to agents that outlive the message they are for
+	readiness readiness
+	draining  atomic.Bool
+	leaving   chan struct{}  // closed when draining is set
+	calls     sync.WaitGroup // calls to agents that outlive the message they are for
 }
 
 // OpenDaemon locks the state directory, makes what is missing in it, and opens both sockets.
@@ -309,6 +310,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	}
 	d.logUnmatchedSettings()
 	d.log.Info("ready", "id", d.id, "name", d.name, "addr", d.node.Addr(), "socket", d.home.ownerSocketPath(), "took", time.Since(d.started))
+	d.readiness.serving.Store(true)
 	d.notifySystemd(systemd.SdNotifyReady)
 	err := g.Wait()
 	d.calls.Wait()

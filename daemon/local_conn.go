@@ -43,6 +43,7 @@ func (d *Daemon) serveLocalSocket(ctx context.Context, at *localSocket, most int
 	defer running.Wait()
 	defer cancel()
 	l := newPatientListener(at.UnixListener, d.log) // users are checked below, so that they hear why
+	l.state = &at.acceptState
 	defer context.AfterFunc(ctx, func() { at.Close(); l.Close() })()
 	var open connList[*localConn]
 	for {

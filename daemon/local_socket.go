@@ -14,6 +14,7 @@ import (
 // localSocket is a unix socket that accepts connections of some users only.
 type localSocket struct {
 	*net.UnixListener
+	acceptState  // of serveLocalSocket
 	path         string
 	closing      sync.Once
 	guests       bool                  // its connections are those of agents, and serve nothing else

@@ -3,8 +3,11 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/acpd/acpd/internal/pace"
@@ -18,6 +21,28 @@ const (
 	acceptQuiet = time.Minute
 )
 
+// acceptState shows from outside whether a loop accepts connections.
+type acceptState struct {
+	rounds  pace.Rounds
+	failure atomic.Pointer[acceptFailure] // of the last attempt; nil: it has not failed
+}
+
+type acceptFailure struct {
+	at  time.Time
+	err error
+}
+
+// lack returns an error if the last attempt to accept a connection has failed, a moment ago.
+func (s *acceptState) lack() error {
+	f := s.failure.Load()
+	if f == nil || time.Since(f.at) > 2*longPause { // what it failed for has gone
+		return nil
+	}
+	return fmt.Errorf("no connection can be accepted just now: %w: "+acceptRemedy, f.err)
+}
+
+const acceptRemedy = "close programs that hold many, or start acpd with a larger ulimit -n"
+
 // patientListener accepts connections and waits while there is a passing lack, such as of
 // descriptors or memory. Accept fails only when the listener is closed. One goroutine may
 // accept.
@@ -25,28 +50,39 @@ type patientListener struct {
 	net.Listener
 	log   *slog.Logger
 	said  time.Time       // when the last line was logged
+	state *acceptState    // of the loop that accepts
 	open  context.Context // until Close
 	close context.CancelFunc
 }
 
 func newPatientListener(l net.Listener, log *slog.Logger) *patientListener {
 	open, end := context.WithCancel(context.Background())
-	return &patientListener{Listener: l, log: log, open: open, close: end}
+	return &patientListener{Listener: l, log: log, state: new(acceptState), open: open, close: end}
 }
 
 func (l *patientListener) Accept() (net.Conn, error) {
-	for pause := firstPause; ; pause = min(2*pause, longPause) {
+	for pause := firstPause; ; {
+		l.state.rounds.ComeRound()
 		c, err := l.Listener.Accept()
-		if err == nil || errors.Is(err, net.ErrClosed) {
-			return c, err
+		switch {
+		case err == nil:
+			l.state.failure.Store(nil)
+			return c, nil
+		case errors.Is(err, net.ErrClosed):
+			return nil, err
+		case errors.Is(err, os.ErrDeadlineExceeded): // somebody asks whether the loop goes on
+			l.Listener.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Time{})
+			continue
 		}
+		l.state.failure.Store(&acceptFailure{time.Now(), err})
 		if time.Since(l.said) > acceptQuiet {
 			l.said = time.Now()
-			l.log.Warn("no connection can be accepted just now: close programs that hold many, or start acpd with a larger ulimit -n", "socket", l.Addr(), "err", err)
+			l.log.Warn("no connection can be accepted just now: "+acceptRemedy, "socket", l.Addr(), "err", err)
 		}
 		if pace.Sleep(l.open, pause) != nil {
 			return nil, net.ErrClosed
 		}
+		pause = min(2*pause, longPause)
 	}
 }
 

@@ -26,7 +26,7 @@ func (d *Daemon) serveWhoami(_ context.Context, s *localConn, _ *noParams) (any,
 }
 
 func (d *Daemon) serveStatus(ctx context.Context, _ *localConn, _ *noParams) (any, error) {
-	d.measureDiskSpace(ctx)
+	unready := d.checkReadiness(ctx)
 	state, active, _ := d.agents.SummarizeLoad()
 	if d.draining.Load() {
 		state = client.DaemonDraining
@@ -35,7 +35,8 @@ func (d *Daemon) serveStatus(ctx context.Context, _ *localConn, _ *noParams) (an
 	return &client.Status{
 		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.ListAgents(),
 		TasksActive: active, TasksGiven: open.Given, TasksTaken: open.Taken, QuestionsOpen: open.Questions,
-		Messages: client.MessageCount{In: listNonZeroCounts(d.messages.received), Out: listNonZeroCounts(d.messages.sent)}, Warnings: d.listWarnings(),
+		Messages: client.MessageCount{In: listNonZeroCounts(d.messages.received), Out: listNonZeroCounts(d.messages.sent)},
+		Ready:    len(unready) == 0, Unready: unready, Warnings: d.listWarnings(),
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -19,17 +20,39 @@ const (
 // one could stall all others.
 func (n *Node) acceptConns() error {
 	for {
-		qc, err := n.listener.Accept(n.ctx)
-		if err != nil {
-			if n.ctx.Err() != nil {
-				return nil
-			}
+		ctx, wake := context.WithCancel(n.ctx)
+		n.wakeAccept.Store(&wake)
+		n.acceptRounds.ComeRound()
+		qc, err := n.listener.Accept(ctx)
+		woken := ctx.Err() != nil
+		wake()
+		switch {
+		case err != nil && n.ctx.Err() != nil:
+			return nil
+		case err != nil && woken:
+			continue
+		case err != nil:
 			return err
 		}
 		n.handshakes.endHandshake(qc.Context())
 		if !n.startTask(func() { n.acceptConn(qc) }) {
 			qc.CloseWithError(closeShutdown, "shutting down")
 		}
+	}
+}
+
+// AwaitAcceptRound blocks until the loop that accepts connections has come round, or returns
+// ctx's error. Before [Node.Serve] and after it, there is no such loop.
+func (n *Node) AwaitAcceptRound(ctx context.Context) error {
+	next := n.acceptRounds.Next()
+	if wake := n.wakeAccept.Load(); wake != nil {
+		(*wake)()
+	}
+	select {
+	case <-next:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -58,6 +59,9 @@ type Node struct {
 	listener  *quic.Listener
 	config    *quic.Config
 	probe     func(ctx context.Context, addr net.Addr) probeResult // nil on a socket that is not the system's
+
+	acceptRounds pace.Rounds
+	wakeAccept   atomic.Pointer[context.CancelFunc] // has acceptConns go round
 
 	handshakes  *handshakeLimits
 	accounts    budgetAccounts

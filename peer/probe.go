@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"syscall"
@@ -72,6 +73,25 @@ func probeAddr(ctx context.Context, addr net.Addr) probeResult {
 		}
 	}
 	return probeSilent
+}
+
+// CheckAnswers returns an error if the node's socket does not answer a packet of this machine
+// before ctx ends: nobody reads it, or the address on which it listens is gone. It returns nil if
+// that cannot be found out, as without a loopback interface.
+func (n *Node) CheckAnswers(ctx context.Context) error {
+	udp, ok := n.Addr().(*net.UDPAddr)
+	if !ok || n.probe == nil {
+		return nil
+	}
+	at := *udp
+	if at.IP.IsUnspecified() {
+		at.IP, at.Zone = net.IPv4(127, 0, 0, 1), ""
+	}
+	switch n.probe(ctx, &at) {
+	case probeAnswered, probeNoRoute:
+		return nil
+	}
+	return fmt.Errorf("UDP %s does not answer: is the address still one of this machine (setting listen), and does a firewall let loopback pass? If so, start acpd again", udp)
 }
 
 func classifyRefusal(err error, addr *net.UDPAddr) probeResult {

@@ -1265,6 +1265,10 @@ export interface Status {
   /** delegations given whose agent waits for an answer */
   questions_open: number;
   messages: MessageCount;
+  /** it does its work: see unready */
+  ready: boolean;
+  /** what keeps it from its work, and what to do; [] if it is ready */
+  unready: Array<string>;
   /** for the daemon's owner: what is wrong, and what to do */
   warnings: Array<string>;
 }

@@ -1050,6 +1050,8 @@ class Status(TypedDict):
     tasks_taken: int  # delegations taken that are not over
     questions_open: int  # delegations given whose agent waits for an answer
     messages: MessageCount
+    ready: bool  # it does its work: see unready
+    unready: list[str]  # what keeps it from its work, and what to do; [] if it is ready
     warnings: list[str]  # for the daemon's owner: what is wrong, and what to do
 
 

@@ -1,0 +1,158 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/acpd/acpd/store"
+)
+
+// readinessWait bounds how long one part may take to show that it works.
+const readinessWait = time.Second
+
+// readiness has the check that is under way, so that callers who come meanwhile share it.
+type readiness struct {
+	serving atomic.Bool // Run has started all parts
+
+	mu    sync.Mutex // guards check
+	check *readinessCheck
+}
+
+// readinessCheck is one check of a daemon.
+type readinessCheck struct {
+	over    chan struct{} // closed when unready is set
+	unready []string
+}
+
+// checkReadiness returns what keeps this daemon from its work, each with the remedy, and
+// nothing if it is ready. It is ready if
+//   - [Daemon.Run] has started everything, and does not drain;
+//   - its accept loops and the store's writer go on (see [Daemon.listStuckParts]);
+//   - acp.sock lies in the state directory, and no connection on it had to wait just now;
+//   - the UDP socket answers;
+//   - no disk is below the floor at which peers are refused.
+//
+// The status and whatever else tells of readiness ask here. Nothing that an agent or a peer
+// may do alone, such as removing a file of the agents' folder, makes it unready. It blocks for
+// readinessWait at most, or until ctx ends; calls share one check.
+func (d *Daemon) checkReadiness(ctx context.Context) []string {
+	r := &d.readiness
+	r.mu.Lock()
+	check := r.check
+	if check == nil {
+		check = &readinessCheck{over: make(chan struct{})}
+		r.check = check
+		d.calls.Go(func() {
+			check.unready = d.listUnready(context.WithoutCancel(ctx))
+			r.mu.Lock()
+			r.check = nil
+			r.mu.Unlock()
+			close(check.over)
+		})
+	}
+	r.mu.Unlock()
+	select {
+	case <-check.over:
+		return check.unready
+	case <-ctx.Done():
+		return []string{fmt.Sprintf("readiness: not known: %v", ctx.Err())}
+	}
+}
+
+func (d *Daemon) listUnready(ctx context.Context) []string {
+	switch {
+	case d.draining.Load():
+		return []string{"acpd is shutting down: start it again when it has ended"}
+	case !d.readiness.serving.Load():
+		return []string{"acpd is starting: try again in a moment"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, readinessWait)
+	defer cancel()
+	var stuck []string
+	var answer error
+	var checks sync.WaitGroup
+	checks.Go(func() { stuck = d.listStuckParts(ctx) })
+	checks.Go(func() { answer = d.node.CheckAnswers(ctx) })
+	d.measureDiskSpace(ctx)
+	checks.Wait()
+	unready := append([]string{}, stuck...)
+	for _, err := range []error{d.socket.checkFile(), d.socket.lack(), answer} {
+		if err != nil {
+			unready = append(unready, err.Error())
+		}
+	}
+	if full := d.describeFullDisk(); full != "" {
+		unready = append(unready, full)
+	}
+	return unready
+}
+
+// listStuckParts returns those of the loops that accept local connections and peers, and the
+// store's writer, that have not come round since it was called, each with the remedy. It
+// changes nothing on the disk, and nothing that a peer or a local program sends keeps it
+// waiting. So a part that it names hangs, or its disk does: a watchdog may end the daemon. It
+// blocks until ctx ends, or until all parts have come round.
+func (d *Daemon) listStuckParts(ctx context.Context) []string {
+	parts := []struct {
+		name  string
+		await func(context.Context) error
+	}{
+		{"acp.sock", d.socket.awaitRound},
+		{"acp.sock of the agents' folder", d.guests.awaitRound},
+		{"the UDP socket", d.node.AwaitAcceptRound},
+		{"the writer of state.db", d.awaitWriter},
+	}
+	errs := make([]error, len(parts))
+	var all sync.WaitGroup
+	for i, part := range parts {
+		all.Go(func() { errs[i] = part.await(ctx) })
+	}
+	all.Wait()
+	var stuck []string
+	for i, err := range errs {
+		if err != nil {
+			stuck = append(stuck, fmt.Sprintf("%s does not go on: %v: look at acpd's log and at the disk, and start acpd again", parts[i].name, err))
+		}
+	}
+	return stuck
+}
+
+// awaitWriter blocks until the store's writer has committed an empty transaction, or ctx ends.
+func (d *Daemon) awaitWriter(ctx context.Context) error {
+	done := make(chan error, 1)
+	d.calls.Go(func() {
+		done <- d.store.Write(ctx, false, func(*store.Tx) error { return nil })
+	})
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done(): // the writer heeds ctx only until it begins
+		return ctx.Err()
+	}
+}
+
+// awaitRound blocks until the loop that accepts connections has come round, or ctx ends.
+func (d *localSocket) awaitRound(ctx context.Context) error {
+	next := d.rounds.Next()
+	d.SetDeadline(time.Unix(1, 0)) // the patient listener takes it back
+	select {
+	case <-next:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// checkFile returns an error unless programs find the socket under its path.
+func (d *localSocket) checkFile() error {
+	info, err := os.Lstat(d.path)
+	if err != nil || info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("%s is not there any more, so no program reaches acpd: start acpd again", d.path)
+	}
+	return nil
+}
