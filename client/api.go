@@ -76,6 +76,7 @@ type PingParams struct {
 	Head
 	To        string `json:"to"`
 	TimeoutMS uint64 `json:"timeout_ms,omitzero"` // 0: 5 s
+	Pad       uint64 `json:"pad,omitzero"`        // bytes that the ping carries there, and not back
 }
 
 // DiscoverParams are the params of discover.

@@ -44,9 +44,9 @@ type Status struct {
 	TasksTaken     int          `json:"tasks_taken"`    // delegations taken that are not over
 	QuestionsOpen  int          `json:"questions_open"` // delegations given whose agent waits for an answer
 	Messages       MessageCount `json:"messages"`
+	Warnings       []string     `json:"warnings"` // for the daemon's owner: what is wrong, and what to do
 	Ready          bool         `json:"ready"`    // it does its work: see Unready
 	Unready        []string     `json:"unready"`  // what keeps it from its work, and what to do; [] if it is ready
-	Warnings       []string     `json:"warnings"` // for the daemon's owner: what is wrong, and what to do
 }
 
 // Budget is the result of budget, which has no params: the limits on what peers may use of

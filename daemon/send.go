@@ -170,7 +170,11 @@ func withProbeTimeout(ctx context.Context, ms uint64) (context.Context, context.
 }
 
 func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingParams) (any, error) {
-	env, err := d.composeRequest(ctx, s, kinds.KindPing, &p.Head, p.To, nil)
+	padding, err := d.newPadding(p.Pad)
+	if err != nil {
+		return nil, err
+	}
+	env, err := d.composeRequest(ctx, s, kinds.KindPing, &p.Head, p.To, padding)
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +188,18 @@ func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingPara
 		return nil, err
 	}
 	return newAnswer(env, reply, rtt), nil
+}
+
+// newPadding returns a payload that means nothing, with so many bytes of text. Whoever gets a
+// ping ignores its payload.
+func (d *Daemon) newPadding(size uint64) (wire.Payload, error) {
+	if size == 0 {
+		return nil, nil
+	}
+	if most := d.config.Load().MaxMessage; size > uint64(most) {
+		return nil, kinds.Errorf(kinds.TooLarge, "pad: %d bytes: at most %d are allowed (max_message); send less", size, most)
+	}
+	return wire.Payload(`{"pad":"` + strings.Repeat("0", int(size)) + `"}`), nil
 }
 
 // serveQuery reads its own params, since the deadline that they hold is the request's.

@@ -1012,6 +1012,8 @@ export interface PingParams {
   to: string;
   /** 0: 5 s */
   timeout_ms?: number;
+  /** bytes that the ping carries there, and not back */
+  pad?: number;
 }
 
 /** Policy is the result of policy. */
@@ -1265,12 +1267,12 @@ export interface Status {
   /** delegations given whose agent waits for an answer */
   questions_open: number;
   messages: MessageCount;
+  /** for the daemon's owner: what is wrong, and what to do */
+  warnings: Array<string>;
   /** it does its work: see unready */
   ready: boolean;
   /** what keeps it from its work, and what to do; [] if it is ready */
   unready: Array<string>;
-  /** for the daemon's owner: what is wrong, and what to do */
-  warnings: Array<string>;
 }
 
 /** SubscribeParams are the params of subscribe, whose result is {}. Empty filters match everything. */

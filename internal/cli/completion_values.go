@@ -52,8 +52,14 @@ func (a *app) addValueCompletions(root *cobra.Command) {
 	for _, path := range []string{"approvals yes", "approvals always", "approvals no"} {
 		findVerb(root, path).ValidArgsFunction = a.completeApprovals
 	}
-	for _, path := range []string{"wait", "cancel", "reply"} {
+	for _, path := range []string{"cancel", "reply"} {
 		findVerb(root, path).ValidArgsFunction = a.completeTasks
+	}
+	findVerb(root, "wait").ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if cmd.Flags().Changed("online") || cmd.Flags().Changed("idle") {
+			return a.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
+		}
+		return a.completeTasks(cmd, args, begun)
 	}
 }
 

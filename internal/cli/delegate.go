@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -36,7 +37,8 @@ func (a *app) newDelegateCmd() *cobra.Command {
 delegation's id once the agent has accepted it. With --wait the outcome follows
 when the task ends. With --follow, partial results go to standard error before it. Interrupting that leaves
 the task running. What the agent asks meanwhile is told as acpctl wait does. TASK and
---context may be - (standard input) or @file.`,
+--context may be - (standard input) or @file. With --wait-online it waits, here, for a peer
+that cannot be reached; the task is sent once.`,
 		Args: d.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runDelegate(cmd, args, &d) },
 	}
@@ -87,15 +89,22 @@ func (a *app) runDelegate(cmd *cobra.Command, args []string, d *delegateFlags) e
 	if err != nil {
 		return err
 	}
-	return a.delegateTask(ctx, client.DelegateParams{Head: h, To: args[0], Payload: p}, wait, d.isFollowed)
+	return a.delegateTask(ctx, client.DelegateParams{Head: h, To: args[0], Payload: p}, d.patience, wait, d.isFollowed)
 }
 
 // delegateTask hands over a task, and tells how that went: whether it was accepted, and with wait how it
-// ended.
-func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, wait, follow bool) error {
-	given, err := a.Daemon.Delegate(ctx, params)
+// ended. It waits for an unreachable peer as long as patience says.
+func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, patience time.Duration, wait, follow bool) error {
+	var given *client.DelegateAnswer
+	err := a.sendOnline(ctx, params.To, patience, func() (err error) {
+		given, err = a.Daemon.Delegate(ctx, params)
+		return err
+	})
 	goOn := fmt.Sprintf("see acpctl wait %[1]s, or acpctl cancel %[1]s", params.ID)
+	_, isUnsent := errors.AsType[unsentError](err)
 	switch {
+	case isUnsent:
+		return err
 	case ctx.Err() != nil:
 		return frame.WithHint(ctx.Err(), "the task may have been accepted: "+goOn)
 	case err != nil:

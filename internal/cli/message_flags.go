@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +20,7 @@ type messageFlags struct {
 	kind                string
 	id, parent, payload string // flags
 	thread              string // the flag of query
+	patience            time.Duration
 }
 
 func (m *messageFlags) addFlags(cmd *cobra.Command) {
@@ -26,6 +28,7 @@ func (m *messageFlags) addFlags(cmd *cobra.Command) {
 	f.StringVar(&m.id, "id", "", "id of the message, to repeat it safely (default: a new one)")
 	f.StringVar(&m.parent, "parent", "", "id of the message that led to this one (default $ACP_ID)")
 	f.StringVar(&m.payload, "payload", "", "the whole payload as JSON, @file or -, instead of what follows PEER")
+	f.DurationVar(&m.patience, "wait-online", 0, "how long to wait for a peer that is unreachable, before the message is sent")
 }
 
 // checkArgs checks that there are PEER and, without --payload, the other arguments of the usage.
@@ -73,6 +76,9 @@ func parseMessageID(name, text string) (wire.MessageID, error) {
 // composeMessage returns the head and the payload of a message: the value of --payload, or
 // what build returns. It checks the payload, so that an error is told before anything is sent.
 func (m *messageFlags) composeMessage(ctx context.Context, a *app, build func() (any, error)) (h client.Head, p wire.Payload, err error) {
+	if m.patience < 0 {
+		return h, nil, frame.UsageErrorf("--wait-online: expected a duration like 30s")
+	}
 	if h, err = m.readHead(); err != nil {
 		return h, nil, err
 	}

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
@@ -31,7 +33,8 @@ func (a *app) newNotifyCmd() *cobra.Command {
 		Long: `Tells peers something, without an answer. DATA may be - (standard input) or @file. It is
 JSON if it is valid JSON, else text. DATA that begins with { or [ and is no valid JSON is an
 error. With --text it is text, whatever it looks like. Prints what became of it: handed (an
-agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
+agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent. With
+--wait-online it waits, here, for peers that cannot be reached; each is sent it once.`,
 		Args: m.checkArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if isText && m.payload != "" {
@@ -60,9 +63,9 @@ agent has it), held (it lies in the peer's inbox) or, with --no-wait, sent.`,
 					return frame.UsageErrorf("--id: each of several peers gets a message with an id of its own")
 				}
 				params.ID, params.To = wire.MessageID{}, client.ToAll(peers...)
-				return a.notifyAll(ctx, params)
+				return a.notifyAll(ctx, params, m.patience)
 			}
-			return a.notifyPeer(ctx, params)
+			return a.notifyPeer(ctx, params, m.patience)
 		},
 	}
 	f := cmd.Flags()
@@ -88,8 +91,14 @@ func encodeNotifyData(text string, isText bool) (jsontext.Value, error) {
 	return json.Marshal(text)
 }
 
-func (a *app) notifyPeer(ctx context.Context, params client.NotifyParams) error {
-	r, err := a.Daemon.Notify(ctx, params)
+// notifyPeer prints what became of a message to one peer, for which it waits as long as patience
+// says while it is unreachable.
+func (a *app) notifyPeer(ctx context.Context, params client.NotifyParams, patience time.Duration) error {
+	var r *client.Receipt
+	err := a.sendOnline(ctx, params.To.Names[0], patience, func() (err error) {
+		r, err = a.Daemon.Notify(ctx, params)
+		return err
+	})
 	if err != nil {
 		return frame.WithRepeatID(err, params.ID)
 	}
@@ -113,11 +122,52 @@ var receiptMeanings = map[client.ReceiptState]string{
 	client.Sent:     "It is on its way, and nobody says whether it arrives: leave out --no-wait to hear that.",
 }
 
-// notifyAll prints a line for each recipient. The exit code is that of the first error.
-func (a *app) notifyAll(ctx context.Context, params client.NotifyParams) error {
+// maxAwaitedPeers bounds the peers for which one command waits at the same time.
+const maxAwaitedPeers = 64
+
+// notifyAbsent waits for those peers whose receipts prove that nothing was sent, all at the same
+// time, and notes in the receipts what became of their messages.
+func (a *app) notifyAbsent(ctx context.Context, params client.NotifyParams, receipts []client.Receipt, patience time.Duration) {
+	var waiting errgroup.Group
+	waiting.SetLimit(maxAwaitedPeers)
+	for i := range receipts {
+		first := receipts[i].Error
+		if first == nil || !isUnsent(first) {
+			continue
+		}
+		waiting.Go(func() error {
+			r := &receipts[i]
+			one, sent := params, false
+			one.ID, one.To = r.ID, client.To(r.To)
+			err := a.sendOnline(ctx, r.To, patience, func() error {
+				if !sent { // by NotifyAll
+					sent = true
+					return first
+				}
+				got, err := a.Daemon.Notify(ctx, one)
+				if err == nil {
+					r.State = got.State
+				}
+				return err
+			})
+			if r.Error = nil; err != nil {
+				r.Error, _ = a.ClassifyError(ctx, err)
+			}
+			return nil
+		})
+	}
+	waiting.Wait()
+}
+
+// notifyAll prints a line for each recipient. It waits for those that are unreachable as long as
+// patience says. The exit code is that of the first error.
+func (a *app) notifyAll(ctx context.Context, params client.NotifyParams, patience time.Duration) error {
 	receipts, err := a.Daemon.NotifyAll(ctx, params)
 	if err != nil {
 		return err
+	}
+	if patience > 0 {
+		a.notifyAbsent(ctx, params, receipts, patience)
 	}
 	var sent []string
 	for _, r := range receipts {
@@ -145,6 +195,9 @@ func (a *app) notifyAll(ctx context.Context, params client.NotifyParams) error {
 		default:
 			a.PrintLine("%s\t%s", client.Line(r.To), a.ColourState(string(r.State)))
 		}
+	}
+	if ctx.Err() != nil {
+		return frame.Exit(frame.ExitInterrupted)
 	}
 	return failed
 }

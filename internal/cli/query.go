@@ -19,9 +19,9 @@ import (
 // queryFlags holds what acpctl query is told.
 type queryFlags struct {
 	messageFlags
-	query              kinds.Query
-	deadline, patience time.Duration
-	ref                string
+	query    kinds.Query
+	deadline time.Duration
+	ref      string
 }
 
 func (a *app) newQueryCmd() *cobra.Command {
@@ -37,7 +37,8 @@ func (a *app) newQueryCmd() *cobra.Command {
 		Long: `Asks an agent that is attached to the daemon of PEER. The answer's summary goes to
 standard output, its data below as JSON. QUESTION may be - (standard input) or
 @file. Interrupting gives the question up at the other side too. A question that is
-repeated, also under the same --id, is asked again.
+repeated, also under the same --id, is asked again. With --wait-online it waits, here,
+for a peer that cannot be reached; the question is sent once.
 
 With --ref, and without PEER, it asks back whoever gave a delegation to an agent here. It
 waits as long as the delegation lasts unless there is a --deadline, asking again when a
@@ -56,9 +57,10 @@ daemon was away. The answer to such a question is kept until the delegation ends
 	f.DurationVar(&q.deadline, "deadline", 0, "how long to wait for the answer, at most 10m (default 30s)")
 	f.StringVar(&q.thread, "thread", "", "name of the conversation")
 	f.StringVar(&q.ref, "ref", "", "id of a delegation that an agent here works on: asks back whoever gave it")
-	f.DurationVar(&q.patience, "wait-for-peer", 0, "how long to try while the peer is unreachable")
 	a.addForModelFlag(cmd)
 	q.addFlags(cmd)
+	f.DurationVar(&q.patience, "wait-for-peer", 0, "the name that --wait-online had")
+	f.MarkHidden("wait-for-peer")
 	return cmd
 }
 
@@ -71,7 +73,7 @@ func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
 	params := client.QueryParams{}
 	if q.ref != "" {
 		if q.query.Domain != "" || q.patience != 0 || q.thread != "" {
-			return frame.UsageErrorf("--ref: the question goes to whoever delegated: leave out --domain, --thread and --wait-for-peer")
+			return frame.UsageErrorf("--ref: the question goes to whoever delegated: leave out --domain, --thread and --wait-online")
 		}
 		var err error
 		if params.Ref, err = parseMessageID("--ref", q.ref); err != nil {
@@ -79,9 +81,6 @@ func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
 		}
 	} else {
 		params.To, args = args[0], args[1:]
-	}
-	if q.patience < 0 {
-		return frame.UsageErrorf("--wait-for-peer: expected a duration like 30s")
 	}
 	h, p, err := q.composeMessage(ctx, a, func() (_ any, err error) {
 		if q.query.Question, err = a.ReadArgument(ctx, "QUESTION", args[0]); err != nil {
@@ -97,11 +96,12 @@ func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
 		return err
 	}
 	params.Head, params.Payload = h, p
-	again := isPeerUnreached
-	if q.ref != "" && !cmd.Flags().Changed("deadline") {
-		q.patience, again = kinds.MaxTaskDeadline, newAskAgain()
-	}
-	return a.queryAgent(ctx, params, q.patience, again)
+	return a.queryAgent(ctx, params, func(ask func() error) error {
+		if q.ref != "" && !cmd.Flags().Changed("deadline") {
+			return frame.RetryWhile(ctx, kinds.MaxTaskDeadline, 2*time.Second, newAskAgain(), ask)
+		}
+		return a.sendOnline(ctx, params.To, q.patience, ask)
+	})
 }
 
 // tellOfWaiting tells a person that an answer may take a while, if the session that is asked answers
@@ -129,11 +129,12 @@ func (a *app) tellOfWaiting(ctx context.Context, to string) (end func()) {
 	return func() { cancel(); telling.Wait() }
 }
 
-// queryAgent asks a question, for as long as patience says while again says yes to the error.
-func (a *app) queryAgent(ctx context.Context, params client.QueryParams, patience time.Duration, again func(error) bool) error {
+// queryAgent asks a question, by retry, which calls its argument until it succeeds or there is no
+// point in it, and returns its error.
+func (a *app) queryAgent(ctx context.Context, params client.QueryParams, retry func(ask func() error) error) error {
 	endTelling := a.tellOfWaiting(ctx, params.To)
 	var answer *client.Answer
-	err := frame.RetryWhile(ctx, patience, 2*time.Second, again, func() (err error) {
+	err := retry(func() (err error) {
 		answer, err = a.Daemon.Query(ctx, params)
 		return err
 	})
@@ -184,11 +185,4 @@ func newAskAgain() func(error) bool {
 		since = time.Time{}
 		return e.Code == kinds.Timeout || e.Code == kinds.Unreachable
 	}
-}
-
-// isPeerUnreached reports whether a peer was not reached at all, so that nothing runs twice if it
-// is asked again.
-func isPeerUnreached(err error) bool {
-	e, ok := errors.AsType[*kinds.Error](err)
-	return ok && e.Code == kinds.Unreachable && e.Delivered() != kinds.DeliveredUnknown
 }

@@ -29,7 +29,7 @@ func TestWaitForPeer(t *testing.T) {
 	}
 	away := kinds.Errorf(kinds.Unreachable, "away").WithDelivered(kinds.DeliveredNo)
 	answers(away, away)
-	if got := f.Run("query", "desk", "hi", "--wait-for-peer", "20s"); got.Out != "here\n" || calls != 3 {
+	if got := f.Run("query", "desk", "hi", "--wait-online", "20s"); got.Out != "here\n" || calls != 3 {
 		t.Errorf("%+v after %d calls", got, calls)
 	}
 	for _, end := range []error{
@@ -37,7 +37,7 @@ func TestWaitForPeer(t *testing.T) {
 		kinds.Errorf(kinds.UnknownPeer, "who?"),
 	} {
 		answers(end)
-		if got := f.Run("query", "desk", "hi", "--wait-for-peer", "20s"); got.Code != 5 || calls != 1 {
+		if got := f.Run("query", "desk", "hi", "--wait-online", "20s"); got.Code != 5 || calls != 1 {
 			t.Errorf("%+v after %d calls", got, calls)
 		}
 	}

@@ -17,30 +17,53 @@ import (
 )
 
 func (a *app) newStatusCmd() *cobra.Command {
-	var patience time.Duration
-	var budget bool
+	var patience, interval time.Duration
+	var budget, watch, check, quiet bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what the own daemon is doing",
 		Example: `  acpctl status
   acpctl status --wait 5s           wait for a daemon that is starting
   acpctl status --budget            what peers may cost it, and what they do
+  acpctl status --watch             until interrupted
+  acpctl status --check --quiet     for a script or a container: the exit code says it
   acpctl status --json`,
 		Long: `Shows the daemon, its agents, how many peers are connected and how many delegations are
 open, given and taken.
 
 --budget shows what peers may cost, in the columns ROW (the name of what is counted),
 PEER (who, or all together), HELD (what is taken now), BOUND (what may be taken) and
-REFUSED (how often more was refused).`,
+REFUSED (how often more was refused).
+
+--watch shows the status again every --interval: a terminal is drawn anew, a script gets
+blocks that an empty line ends, or with --json a line each time. If the daemon goes away it
+says so, and goes on. Only an interrupt ends it, with exit code 130.
+
+--check says in one line whether the daemon is ready: that its accept loops and the writer of
+its store move, its UDP socket answers, and its disks have room for what peers send. It takes
+2 s at most. Exits 0 if it is ready, 1 if not, 6 if no daemon answers.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			switch {
 			case patience < 0:
 				return frame.UsageErrorf("--wait: expected a duration like 5s")
-			case budget && cmd.Flags().Changed("wait"):
-				return frame.UsageErrorf("--budget and --wait: leave one of them out")
+			case interval < shortestWatch || interval > longestWatch:
+				return frame.UsageErrorf("--interval: expected a duration of %s to %s", shortestWatch, longestWatch)
+			case cmd.Flags().Changed("interval") && !watch:
+				return frame.UsageErrorf("--interval is the pace of --watch: add that, or leave it out")
+			case quiet && !check:
+				return frame.UsageErrorf("--quiet is for --check: add that, or leave it out")
+			}
+			if names := listChanged(cmd, "budget", "wait", "watch", "check"); len(names) > 1 {
+				return frame.UsageErrorf("--%s and --%s: leave one of them out", names[0], names[1])
+			}
+			switch {
 			case budget:
 				return a.showBudget(ctx)
+			case watch:
+				return a.watchStatus(ctx, interval)
+			case check:
+				return a.checkStatus(ctx, quiet)
 			}
 			var s *client.Status
 			end := time.Now().Add(patience)
@@ -54,10 +77,14 @@ REFUSED (how often more was refused).`,
 			if err != nil {
 				return err
 			}
-			return a.PrintData(s, func() { a.printStatus(s) })
+			return a.PrintData(s, func() { a.PrintFields(formatStatus(s)...) })
 		},
 	}
 	cmd.Flags().DurationVar(&patience, "wait", 0, "how long to wait for the daemon")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again")
+	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "time from one look of --watch to the next")
+	cmd.Flags().BoolVar(&check, "check", false, "say whether the daemon is ready")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "with --check, say nothing if it is")
 	cmd.Flags().BoolVar(&budget, "budget", false, "show what peers may cost, what they hold, and how often they were refused more")
 	return cmd
 }
@@ -67,7 +94,13 @@ func isDaemonAbsent(err error) bool {
 	return ok && e.Code == kinds.DaemonUnavailable && e.Retryable
 }
 
-func (a *app) printStatus(s *client.Status) {
+// listChanged returns those of the flags that are given.
+func listChanged(cmd *cobra.Command, names ...string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return !cmd.Flags().Changed(name) })
+}
+
+// formatStatus returns the status as names and values.
+func formatStatus(s *client.Status) [][2]string {
 	rows := append(formatIdentity(&s.Whoami),
 		[2]string{"state", string(s.State)},
 		[2]string{"peers", strconv.Itoa(s.PeersConnected) + " connected"},
@@ -82,10 +115,11 @@ func (a *app) printStatus(s *client.Status) {
 		}
 		rows = append(rows, [2]string{"agent", what})
 	}
+	rows = append(rows, formatUnready(s)...)
 	for _, w := range s.Warnings {
 		rows = append(rows, [2]string{"warning", client.Line(w)})
 	}
-	a.PrintFields(rows...)
+	return rows
 }
 
 // formatOpenTasks returns how many delegations are open, and that some wait for an answer.

@@ -8,26 +8,45 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
 func (a *app) newWaitCmd() *cobra.Command {
 	var follow bool
+	var p peerWait
 	cmd := &cobra.Command{
-		Use:   "wait ID",
-		Short: "Wait for the outcome of a delegation",
+		Use:   "wait ID|PEER[/AGENT]",
+		Short: "Wait for the outcome of a delegation, or for a peer",
 		Example: `  acpctl wait 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b
   acpctl wait --follow 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b     partial results too
-  acpctl wait "$(acpctl delegate desk 'Run the test suite')"`,
+  acpctl wait "$(acpctl delegate desk 'Run the test suite')"
+  acpctl wait desk --online --timeout 5m
+  acpctl wait desk/reviewer --idle && acpctl delegate desk/reviewer 'Run the test suite'`,
 		Long: `Waits until a delegation, given or taken, has ended. Exits 0 if it was completed,
 7 if it failed or was cancelled, 3 if its deadline passed, 4 if it was refused or declined,
 5 if its agent is gone. The result of one that you gave leaves the inbox when it is printed.
 What its agent asks meanwhile goes to standard error: acpctl reply answers. With
 --follow, so do partial results, each on one line. With --json, a question is a line of its own before the
 last one: the task, with {"question": {"id", "text", "since"}}; acpctl reply ID TEXT
-answers that too.`,
+answers that too.
+
+With --online it waits until the peer is connected and has answered a ping, and with /AGENT
+until that agent is attached there. With --idle it waits until nothing is under way there
+either, and until the agent, or some agent, takes work without waiting for a turn of its own:
+as far as the peer says. Exits 0 then, 3 after --timeout, 4 if the peer refuses to
+tell or does not trust this daemon, 5 if nobody here has that name.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if p.online || p.idle {
+				if follow || a.ForModel {
+					return frame.UsageErrorf("--online and --idle are about a peer: leave out --follow and --for-model")
+				}
+				return a.waitForPeer(cmd, args[0], p)
+			}
+			if cmd.Flags().Changed("timeout") {
+				return frame.UsageErrorf("--timeout: it is for --online and --idle")
+			}
 			id, err := parseMessageID("ID", args[0])
 			if err = cmp.Or(err, a.checkForModel()); err != nil {
 				return err
@@ -37,6 +56,7 @@ answers that too.`,
 	}
 	a.addForModelFlag(cmd)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "tell partial results as they come")
+	p.addFlags(cmd)
 	return cmd
 }
 

@@ -35,6 +35,7 @@ type FakeDaemon struct {
 	mu      sync.Mutex
 	methods map[string]func(*jsonrpc.Request) (any, error)
 	conn    *jsonrpc.Conn // the last one that attached
+	events  *jsonrpc.Conn // the last one that subscribed
 }
 
 // NewFakeDaemon returns a daemon that listens until the test ends. Command lines run with the
@@ -71,6 +72,9 @@ func (d *FakeDaemon) answerRequest(_ context.Context, c *jsonrpc.Conn, r *jsonrp
 	method := d.methods[r.Method]
 	if r.Method == client.MethodAttach {
 		d.conn = c
+	}
+	if r.Method == client.MethodSubscribe {
+		d.events = c
 	}
 	d.mu.Unlock()
 	if method == nil {
@@ -136,6 +140,13 @@ func (d *FakeDaemon) AttachedConn() *jsonrpc.Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.conn
+}
+
+// SubscribedConn returns the connection of the last one that subscribed.
+func (d *FakeDaemon) SubscribedConn() *jsonrpc.Conn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.events
 }
 
 // WantResult fails the test if got is not this.

@@ -189,7 +189,7 @@ var quoted = regexp.MustCompile(`^([a-z]+) "[^"]*"$`)
 // splitUsage returns the words in a verb's usage, without brackets and dots.
 func splitUsage(cmd *cobra.Command) []string {
 	_, words, _ := strings.Cut(cmd.Use, " ")
-	return strings.FieldsFunc(words, func(r rune) bool { return strings.ContainsRune(" []/,…", r) })
+	return strings.FieldsFunc(words, func(r rune) bool { return strings.ContainsRune(" []/,…|", r) })
 }
 
 // wantsJSON reports whether --json stands in a command line that could not be parsed.

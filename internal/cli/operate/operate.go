@@ -20,5 +20,6 @@ func NewCmds(f *frame.Frame, version string) []*cobra.Command {
 	_ = v
 	return []*cobra.Command{
 		// one line for each verb
+		v.newBenchCmd(),
 	}
 }

@@ -44,6 +44,20 @@ func (t *Terminal) ErrWidth() int {
 	return math.MaxInt
 }
 
+// OutHeight returns the lines of the terminal on standard output, math.MaxInt if it is none.
+func (t *Terminal) OutHeight() int {
+	out := t.Out
+	if o, ok := out.(*guardedOutput); ok {
+		out = o.to
+	}
+	if f, ok := out.(*os.File); ok {
+		if _, lines, err := term.GetSize(int(f.Fd())); err == nil && lines > 0 {
+			return lines
+		}
+	}
+	return math.MaxInt
+}
+
 // DiscardTyped discards what was typed ahead and not read, if standard input is a terminal. Else
 // whatever reads that terminal next, such as a shell, would get it.
 func (t *Terminal) DiscardTyped() {

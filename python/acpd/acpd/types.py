@@ -879,6 +879,7 @@ class PingParams(TypedDict):
     parent: NotRequired[str]  # the inbound message that led to this one
     to: str
     timeout_ms: NotRequired[int]  # 0: 5 s
+    pad: NotRequired[int]  # bytes that the ping carries there, and not back
 
 
 class Policy(TypedDict):
@@ -1050,9 +1051,9 @@ class Status(TypedDict):
     tasks_taken: int  # delegations taken that are not over
     questions_open: int  # delegations given whose agent waits for an answer
     messages: MessageCount
+    warnings: list[str]  # for the daemon's owner: what is wrong, and what to do
     ready: bool  # it does its work: see unready
     unready: list[str]  # what keeps it from its work, and what to do; [] if it is ready
-    warnings: list[str]  # for the daemon's owner: what is wrong, and what to do
 
 
 class SubscribeParams(TypedDict):
