@@ -15,7 +15,9 @@ package config
 import (
 	"cmp"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -40,6 +42,7 @@ type Config struct {
 	Channels    Channels        `yaml:"channels" doc:"OpenIntent channels (RFC-0021), which http.sock in the state directory serves."`
 	Agents      Agents          `yaml:"agents" doc:"The folder agent in the state directory, whose sockets serve agents and nothing that administers this daemon; and what single agents may do, by their names."`
 	Spending    Spending        `yaml:"spending" doc:"What headless runs of agent programs (acpctl serve --profile) may cost on one day of the local calendar."`
+	Metrics     Metrics         `yaml:"metrics" doc:"What this daemon does, counted, as text for Prometheus, and whether it is well, over HTTP."`
 	Log         Log             `yaml:"log" doc:"The daemon's log, on standard error."`
 }
 
@@ -173,6 +176,27 @@ func (c *Channels) IsOpenTo(peer identity.ID, name string) bool {
 	}
 	id := peer.String()
 	return slices.ContainsFunc(c.OpenTo, func(s string) bool { return s == star || s == name && name != "" || s == id })
+}
+
+// Metrics holds the settings of metrics and of the checks of health.
+type Metrics struct {
+	Listen string `yaml:"listen" example:"127.0.0.1:7119" doc:"Where /metrics, /healthz and /readyz are served: a TCP address, on loopback if it has no host, or the absolute path of a unix socket, for this user alone. Whoever reaches it needs no key. Default: nowhere, and nothing is counted for it."`
+	Expose bool   `yaml:"expose" example:"true" doc:"true: listen may be an address that other machines reach. Whoever reaches it reads how much is sent and received, of which kind, when and with what outcome, but no payload, and no key. Default: false."`
+	Peers  bool   `yaml:"peers" example:"true" doc:"true: /metrics has series for single peers too, with their names: of at most 64, and of all others together. Default: false."`
+}
+
+// loopback is where metrics are served if no host is named.
+const loopback = "127.0.0.1"
+
+// IsSocket reports whether listen is the path of a unix socket.
+func (m Metrics) IsSocket() bool { return filepath.IsAbs(m.Listen) }
+
+// Addr returns the TCP address that listen means, as host:port.
+func (m Metrics) Addr() string {
+	if strings.HasPrefix(m.Listen, ":") {
+		return loopback + m.Listen
+	}
+	return m.Listen
 }
 
 // Log holds the settings of the log.

@@ -49,6 +49,7 @@ channels:
   max_payload: 1024
   lenient: true
 spending: {usd: 0.5}
+metrics: {listen: "0.0.0.0:7119", expose: true, peers: true}
 log: {format: json, level: debug}
 `
 	keyHash = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
@@ -116,10 +117,22 @@ func TestLoad(t *testing.T) {
 			OpenTo: []string{"laptop", "*"}, HeldList: 1, RequestTTL: 90 * time.Second, Retention: 24 * time.Hour, MaxPayload: 1024, Lenient: true,
 		},
 		Spending: Spending{Runs: 50, Tokens: 2_000_000, USD: 0.5, USDAll: 20},
+		Metrics:  Metrics{Listen: "0.0.0.0:7119", Expose: true, Peers: true},
 		Log:      Log{Format: FormatJSON, Level: LevelDebug},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
+	}
+}
+
+func TestWhereMetricsAreServed(t *testing.T) {
+	for listen, want := range map[string]string{":7119": "127.0.0.1:7119", "127.0.0.2:0": "127.0.0.2:0", "[::1]:7119": "[::1]:7119", "/run/acpd/metrics.sock": ""} {
+		c, err := load(t, "metrics: {listen: \""+listen+"\"}")
+		if err != nil {
+			t.Errorf("%s: %v", listen, err)
+		} else if c.Metrics.IsSocket() != (want == "") || want != "" && c.Metrics.Addr() != want {
+			t.Errorf("%s: socket %v, address %s, want %s", listen, c.Metrics.IsSocket(), c.Metrics.Addr(), want)
+		}
 	}
 }
 
@@ -214,6 +227,14 @@ func TestErrors(t *testing.T) {
 		"channels: {listen: 127.0.0.1:7118}":                                     {`bad "channels.listen": nobody could come there: add keys`},
 		"channels: {listen: 0.0.0.0:7118, keys: [{sha256: " + keyHash + "}]}":    {`bad "channels.listen": "0.0.0.0:7118": use 127.0.0.1 or [::1]`},
 		"channels: {listen: 7118, keys: [{sha256: " + keyHash + "}]}":            {`"channels.listen" must be text`},
+		"metrics: {listen: 0.0.0.0:7119}":                                        {`bad "metrics.listen": "0.0.0.0:7119": other machines can reach it`},
+		"metrics: {listen: \"[::]:7119\", expose: false}":                        {`bad "metrics.listen": "[::]:7119": other machines can reach it`},
+		"metrics: {listen: desk.example:7119, expose: true}":                     {`bad "metrics.listen": "desk.example:7119": write an address, not a name`},
+		"metrics: {listen: localhost:7119}":                                      {`bad "metrics.listen": "localhost:7119": write an address, not a name`},
+		"metrics: {listen: metrics.sock}":                                        {`bad "metrics.listen": "metrics.sock": use host:port, like`},
+		"metrics: {listen: \":99999\"}":                                          {`bad "metrics.listen": ":99999": use a port`},
+		"metrics: {listen: \"\"}":                                                {`bad "metrics.listen": "": use host:port, like`},
+		"metrics: {listen: 7119}":                                                {`"metrics.listen" must be text, not "7119"`},
 		"channels: {keys: [{agent: planner}]}":                                   {`bad "channels.keys[0]": no key: add sha256`},
 		"channels: {keys: [{sha256: secret, agent: \"\"}]}":                      {`bad "channels.keys[0].sha256": use 64 lower-case hex digits`, `bad "channels.keys[0].agent"`},
 		"channels: {held_list: 1}":                                               {`"channels.held_list" must be a time, not "1": write it with its unit`},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -58,6 +59,7 @@ func (p *parser) checkValues(c *Config) {
 	p.checkInterfaces("discovery.exclude", c.Discovery.Exclude)
 	p.AddValueError("oacp.home", checkFolderPath(c.OACP.Home))
 	p.checkChannels(&c.Channels)
+	p.AddValueError("metrics.listen", checkMetricsAddr(c.Metrics))
 	p.checkUIDs(c.Agents.UIDs)
 	p.checkAgents(&c.Agents)
 	p.checkSpending(&c.Spending)
@@ -362,6 +364,26 @@ func checkLoopbackAddr(s string) error {
 	}
 	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
 		return fmt.Errorf("%s: use 127.0.0.1 or [::1]; agents of other machines come through the daemon there", yamldoc.Quote(s))
+	}
+	return nil
+}
+
+// checkMetricsAddr returns an error unless metrics may be served there: an address that only
+// programs of this host can reach, or another one if that is said.
+func checkMetricsAddr(m Metrics) error {
+	if m.IsSocket() {
+		return nil
+	}
+	host, err := splitHost(m.Listen, ":7119, 127.0.0.1:7119 or /run/acpd/metrics.sock")
+	if err != nil {
+		return err
+	}
+	ip, err := netip.ParseAddr(cmp.Or(host, loopback))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: write an address, not a name, like 127.0.0.1:7119", yamldoc.Quote(m.Listen))
+	case !ip.IsLoopback() && !m.Expose:
+		return fmt.Errorf("%s: other machines can reach it, and whoever does reads all metrics: use 127.0.0.1 or [::1], or add expose: true", yamldoc.Quote(m.Listen))
 	}
 	return nil
 }

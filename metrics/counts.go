@@ -1,0 +1,75 @@
+package metrics
+
+import (
+	"slices"
+	"sync/atomic"
+)
+
+// ClosedLabel is a label with all the values that it may have. A value that is none of them is
+// counted as the last one.
+type ClosedLabel struct {
+	Name   string
+	Values []string
+}
+
+// Counts counts by labels: one number for each combination of their values. All combinations
+// are written from the start, so that the first increase of a series is seen. Its methods may be
+// called from any goroutine.
+type Counts struct {
+	grid
+	cells []atomic.Uint64
+}
+
+// NewCounts returns counts by labels, all zero.
+func NewCounts(labels ...ClosedLabel) *Counts {
+	g := newGrid(labels)
+	return &Counts{g, make([]atomic.Uint64, g.size)}
+}
+
+// Add adds n to the number for the values of the labels, which are given in their order.
+func (c *Counts) Add(n uint64, values ...string) { c.cells[c.findCell(values)].Add(n) }
+
+// Get returns the number for the values of the labels.
+func (c *Counts) Get(values ...string) uint64 { return c.cells[c.findCell(values)].Load() }
+
+// Write writes the series.
+func (c *Counts) Write(t *Text) {
+	for i := range c.cells {
+		t.Add(float64(c.cells[i].Load()), c.listLabels(i)...)
+	}
+}
+
+// grid numbers the combinations of the values of labels.
+type grid struct {
+	labels []ClosedLabel
+	size   int
+}
+
+func newGrid(labels []ClosedLabel) grid {
+	size := 1
+	for _, l := range labels {
+		size *= len(l.Values)
+	}
+	return grid{labels, size}
+}
+
+func (g *grid) findCell(values []string) (cell int) {
+	for i, l := range g.labels {
+		at := slices.Index(l.Values, values[i])
+		if at < 0 {
+			at = len(l.Values) - 1
+		}
+		cell = cell*len(l.Values) + at
+	}
+	return cell
+}
+
+// listLabels returns the labels of a cell.
+func (g *grid) listLabels(cell int) []Label {
+	all := make([]Label, len(g.labels), len(g.labels)+1) // a histogram adds one
+	for i, l := range slices.Backward(g.labels) {
+		all[i] = Label{l.Name, l.Values[cell%len(l.Values)]}
+		cell /= len(l.Values)
+	}
+	return all
+}
