@@ -3,7 +3,9 @@
 GO      ?= go
 RELEASE = 0.1.0
 VERSION ?= $(RELEASE)$(shell git describe --always --dirty --exclude '*' 2>/dev/null | sed 's/^/+/')
-LDFLAGS  = -s -w -X main.version=$(VERSION)
+COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null)
+INFO     = github.com/acpd/acpd/internal/buildinfo
+LDFLAGS  = -s -w -X $(INFO).version=$(VERSION) -X $(INFO).commit=$(COMMIT)
 PREFIX  ?= $(HOME)/.local
 FUZZTIME ?= 30s
 STORM ?= 10000

@@ -12,7 +12,7 @@ const module = "github.com/acpd/acpd/"
 // arrows is the import table of docs/architecture.md: a package may import what
 // its line names and what that imports in turn. A new arrow is a visible edit here.
 var arrows = map[string][]string{
-	"cmd/acpd":          {"daemon"},
+	"cmd/acpd":          {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":        {"internal/cli"},
 	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "discovery", "store", "config", "client", "disk"},
 	"daemon/delegation": {"daemon/registry", "store", "client", "budget"},
@@ -51,7 +51,9 @@ var arrows = map[string][]string{
 	"internal/pace":     {},
 	"internal/yamldoc":  {},
 
-	"internal/cli":         {"internal/cli/channel", "internal/cli/oacp", "internal/cli/operate", "mcp", "harness/profile", "harness/setup"},
+	"internal/buildinfo": {"identity"},
+
+	"internal/cli":         {"internal/buildinfo", "internal/cli/channel", "internal/cli/oacp", "internal/cli/operate", "mcp", "harness/profile", "harness/setup"},
 	"internal/cli/channel": {"internal/cli/frame", "client/channels"},
 	"internal/cli/oacp":    {"internal/cli/frame", "oacp/mailbox"},
 	"internal/cli/operate": {"internal/cli/frame"},

@@ -17,12 +17,9 @@ import (
 	"github.com/acpd/acpd/internal/cli"
 )
 
-// version is set by the linker if the build knows better than the module.
-var version string
-
 func main() {
 	cli.ServeHelper()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
-	os.Exit(cli.RunCommandLine(ctx, version, os.Args[1:]))
+	os.Exit(cli.RunCommandLine(ctx, os.Args[1:]))
 }

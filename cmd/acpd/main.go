@@ -15,18 +15,19 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/spf13/pflag"
 
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/buildinfo"
 )
 
 func main() {
@@ -76,7 +77,7 @@ Flags:
 // runFlags does what the flags say.
 func runFlags(args []string, stdout, stderr io.Writer) error {
 	var o daemon.Options
-	var verbose, quiet, settings, showVersion, showHelp bool
+	var verbose, quiet, settings, showVersion, asJSON, showHelp bool
 	f := pflag.NewFlagSet("acpd", pflag.ContinueOnError)
 	f.Usage = func() {} // an error says which flag is wrong, and where to read more
 	f.BoolVarP(&showHelp, "help", "h", false, "help for acpd")
@@ -87,7 +88,8 @@ func runFlags(args []string, stdout, stderr io.Writer) error {
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
 	f.BoolVarP(&quiet, "quiet", "q", false, "log errors only")
 	f.BoolVar(&settings, "settings", false, "print what config.yaml may hold, as a file to start from")
-	f.BoolVar(&showVersion, "version", false, "print the version")
+	f.BoolVar(&showVersion, "version", false, "print the version, and of what this program was built")
+	f.BoolVar(&asJSON, "json", false, "with --version: print JSON")
 	if err := f.Parse(args); err != nil {
 		return explainUnknownFlag(f, err)
 	}
@@ -101,7 +103,13 @@ func runFlags(args []string, stdout, stderr io.Writer) error {
 	case f.NArg() > 0:
 		return fmt.Errorf("%q: flags are all that acpd takes; the verbs are those of acpctl", f.Arg(0))
 	case showVersion:
-		return show("acpd " + programVersion() + "\n")
+		text, err := renderVersion(asJSON)
+		if err != nil {
+			return err
+		}
+		return show(text)
+	case asJSON:
+		return errors.New("--json: goes with --version alone: leave it out")
 	case settings:
 		return show(config.RenderReferenceFile())
 	case verbose && quiet:
@@ -114,7 +122,7 @@ func runFlags(args []string, stdout, stderr io.Writer) error {
 	if err := checkFlags(f, &o); err != nil {
 		return err
 	}
-	o.Version, o.Log, o.Connected = programVersion(), stderr, adjustThreads
+	o.Version, o.Log, o.Connected = buildinfo.Read().Version, stderr, adjustThreads
 	if err := runDaemon(context.Background(), o, stdout); err != nil {
 		return &daemonError{err}
 	}
@@ -215,16 +223,12 @@ func quoteForShell(path string) string {
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
-// version is set by the linker if the build knows better than the module.
-var version string
-
-// programVersion returns the version of the program.
-func programVersion() string {
-	if version != "" {
-		return version
+// renderVersion returns what --version prints.
+func renderVersion(asJSON bool) (string, error) {
+	info := buildinfo.Read()
+	if !asJSON {
+		return "acpd " + info.String() + "\n", nil
 	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
+	text, err := json.Marshal(info)
+	return string(text) + "\n", err
 }

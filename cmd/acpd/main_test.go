@@ -37,7 +37,9 @@ func TestExitCodes(t *testing.T) {
 		out    string // on standard output
 		errors string // on standard error
 	}{
-		{"--version", 0, "acpd ", ""},
+		{"--version", 0, ", protocol acp/1, go1.", ""},
+		{"--version --json", 0, `,"protocol":"acp/1","go":"go1.`, ""},
+		{"--json", 2, "", "--json: goes with --version"},
 		{"--help", 0, "--no-mdns", ""},
 		{"--listne x", 2, "", "--listne: did you mean --listen?"},
 		{"--nam x", 2, "", "--nam: did you mean --name?"},

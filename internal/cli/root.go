@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/harness/run"
+	"github.com/acpd/acpd/internal/buildinfo"
 	"github.com/acpd/acpd/internal/cli/channel"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/oacp"
@@ -27,15 +28,15 @@ type app struct {
 func ServeHelper() { run.ServeHelper() }
 
 // RunCommandLine runs one command line of acpctl with the streams of this process, and returns the exit
-// code. version is the program's; "" stands for the module's.
-func RunCommandLine(ctx context.Context, version string, args []string) int {
+// code.
+func RunCommandLine(ctx context.Context, args []string) int {
 	f := frame.NewFrame()
-	return f.Run(ctx, NewRootCmd(f, version), args)
+	return f.Run(ctx, NewRootCmd(f, buildinfo.Read().Version), args)
 }
 
-// NewRootCmd returns the tree of all verbs.
+// NewRootCmd returns the tree of all verbs. version is what the program calls itself.
 func NewRootCmd(f *frame.Frame, version string) *cobra.Command {
-	a := &app{f, findVersion(version)}
+	a := &app{f, version}
 	root := &cobra.Command{
 		Use:   "acpctl",
 		Short: "Talk to other agents through the daemon acpd",

@@ -1,10 +1,9 @@
 package cli
 
 import (
-	"runtime/debug"
-
 	"github.com/spf13/cobra"
 
+	"github.com/acpd/acpd/internal/buildinfo"
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
@@ -14,8 +13,12 @@ func (a *app) newVersionCmd() *cobra.Command {
 		Short: "Print the version of acpctl",
 		Example: `  acpctl version
   acpctl whoami                     the daemon's version, among others`,
+		Long: `Prints the version of acpctl, the commit of its source, the protocol that daemons of this
+version speak with each other, the version of Go, and the platform. acpd --version prints
+the same of acpd.`,
 		RunE: func(*cobra.Command, []string) error {
-			return a.PrintData(map[string]string{"version": a.version}, func() { a.PrintLine("acpctl %s", a.version) })
+			info := buildinfo.Read()
+			return a.PrintData(info, func() { a.PrintLine("acpctl %s", info) })
 		},
 	}
 }
@@ -29,18 +32,10 @@ func (a *app) addVersionFlag(root *cobra.Command) {
 		if !*wanted {
 			return check(cmd, args)
 		}
-		a.PrintLine("acpctl %s", a.version)
+		info := buildinfo.Read()
+		if err := a.PrintData(info, func() { a.PrintLine("acpctl %s", info) }); err != nil {
+			return err
+		}
 		return frame.Exit(0)
 	}
-}
-
-// findVersion returns version, or the module's if that is "".
-func findVersion(version string) string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }
