@@ -81,6 +81,8 @@ type Account struct {
 	held    map[identity.ID]int64
 	sum     int64
 	refused map[identity.ID]uint64
+
+	allRefused uint64 // also those of peers that are forgotten
 }
 
 // Row returns the row that the account counts.
@@ -92,7 +94,7 @@ func (a *Account) Reserve(who identity.ID, n int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.checkRoom(who, n); err != nil {
-		a.refused[who]++
+		a.countRefusal(who)
 		return err
 	}
 	a.adjustHeld(who, n)
@@ -144,7 +146,13 @@ func (a *Account) HeldBy(who identity.ID) int64 {
 func (a *Account) CountRefusal(who identity.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.countRefusal(who)
+}
+
+// countRefusal counts a refusal. Callers hold mu.
+func (a *Account) countRefusal(who identity.ID) {
 	a.refused[who]++
+	a.allRefused++
 }
 
 // Book holds all accounts of a daemon.
@@ -197,6 +205,33 @@ func (b *Book) ListUsage() []Usage {
 		all = append(all, a.listPeerUsage()...)
 	}
 	return all
+}
+
+// Total says what all peers together hold of one row.
+type Total struct {
+	Row     Row
+	Held    int64
+	Most    int64  // what the peer holds that holds most
+	Refused uint64 // how often a peer got no more; it never falls
+}
+
+// ListTotals returns what all peers together hold and were refused, row by row.
+func (b *Book) ListTotals() []Total {
+	var all []Total
+	for _, a := range b.listAccounts() {
+		all = append(all, a.sumUp())
+	}
+	return all
+}
+
+func (a *Account) sumUp() Total {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	total := Total{Row: a.row, Held: a.sum, Refused: a.allRefused}
+	for _, held := range a.held {
+		total.Most = max(total.Most, held)
+	}
+	return total
 }
 
 func (a *Account) listPeerUsage() []Usage {

@@ -44,6 +44,7 @@ type channels struct {
 	servers   []*http.Server
 	bodies    *jsonrpc.InputLimit // of the requests that agents make
 	listeners []net.Listener
+	count     func(http.Handler) http.Handler // wraps the handler of a server, to count requests
 }
 
 // policyChannel is the word of a policy for the requests about channels that a peer passes
@@ -72,6 +73,7 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 		},
 		OpenTo: func(p identity.Peer) bool { return d.config.Load().Channels.IsOpenTo(p.ID, p.Name) },
 		Admit:  func(from identity.ID) error { return d.checkStreamPermission(from, policyChannel) },
+		Around: func(h http.Handler) http.Handler { return d.measures.countRequestsOf(askedByPeer, h) },
 	})
 	if err != nil {
 		return err
@@ -88,6 +90,7 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	limited := func(l net.Listener, most int) net.Listener {
 		return newLimitListener(wrappingListener{newPatientListener(l, d.log), newWriteTimeoutConn}, most)
 	}
+	c.count = func(h http.Handler) http.Handler { return d.measures.countRequestsOf(askedHere, h) }
 	c.addServer(d.log, limited(own, most), api.IdentifyLocalCaller)
 	guests, err := d.home.openGuestSocket(ctx, client.HTTPSocketName, cfg.Agents.UIDs)
 	if err != nil {
@@ -137,7 +140,7 @@ func (d *Daemon) listChannelHosts() (all []identity.ID) {
 // addServer adds a server for a listener. identify returns who sends a request.
 func (c *channels) addServer(log *slog.Logger, l net.Listener, identify func(*http.Request) (openintent.Caller, error)) {
 	s := &http.Server{
-		Handler: c.API.NewHandler(identify), MaxHeaderBytes: maxHeader,
+		Handler: c.count(c.API.NewHandler(identify)), MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		ErrorLog:    slog.NewLogLogger(log.Handler(), httpBacklog),
 		ConnContext: addConnToContext, ConnState: recordConnState,

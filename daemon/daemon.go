@@ -116,6 +116,8 @@ type Daemon struct {
 	leftovers       *leftovers
 	permissions     *permissions
 	messages        *messageCounts
+	measures        *measures      // nil: nothing is counted for metrics
+	metrics         *metricsServer // nil: nothing is served
 	lastConnections *lastConnections
 	connected       peerCount
 	refusers        sync.Map // ids of trusted peers that have said that they do not trust this daemon, until they are connected
@@ -173,6 +175,10 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.startConfig = cfg
 	d.name = cfg.Name
 	d.log = d.newLogger(cfg)
+	if cfg.Metrics.Listen != "" {
+		d.measures = newMeasures(cfg.Metrics.Peers)
+		d.subscribers.measures = d.measures
+	}
 	trust, warning, err := identity.OpenTrustStore(dir)
 	if err != nil {
 		return err
@@ -210,6 +216,9 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.openDiskSpace(uint64(cfg.Limits.MinFree))
 	if d.store, err = store.OpenDB(ctx, d.home.filePath("state.db")); err != nil {
 		return err
+	}
+	if d.measures != nil {
+		d.store.ObserveCommits(d.measures.countCommit)
 	}
 	if err := schema.Migrate(ctx, d.store); err != nil {
 		return err
@@ -249,8 +258,10 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if d.socket, err = openOwnerSocket(ctx, d.home.ownerSocketPath()); err != nil {
 		return err
 	}
-	d.guests, err = d.home.openGuestSocket(ctx, client.SocketName, cfg.Agents.UIDs)
-	return err
+	if d.guests, err = d.home.openGuestSocket(ctx, client.SocketName, cfg.Agents.UIDs); err != nil {
+		return err
+	}
+	return d.openMetrics(ctx, cfg.Metrics)
 }
 
 // loadConfig reads config.yaml and puts the options of the command line before it.
@@ -284,6 +295,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.serveLocalSocket(local, d.socket, most) })
 	g.Go(func() error { return d.serveLocalSocket(local, d.guests, most) })
 	g.Go(func() error { return d.channels.runServers(local, working) })
+	g.Go(func() error { return d.metrics.run(local) })
 	g.Go(func() error { return d.delegations.Run(working, d.reportLostTask) })
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.reloadOnSignal(working, reload) })
@@ -330,6 +342,9 @@ func (d *Daemon) notifySystemd(state string) {
 // may be called after Run, and twice.
 func (d *Daemon) Close() error {
 	var errs []error
+	if d.metrics != nil {
+		d.metrics.Close()
+	}
 	if d.socket != nil {
 		d.socket.Close() // also removes its file
 	}
@@ -357,7 +372,7 @@ func (d *Daemon) Close() error {
 		}
 		errs = append(errs, d.lock.Close())
 	}
-	d.socket, d.guests, d.channels, d.node, d.refusalLog, d.store, d.lock = nil, nil, nil, nil, nil, nil, nil
+	d.metrics, d.socket, d.guests, d.channels, d.node, d.refusalLog, d.store, d.lock = nil, nil, nil, nil, nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 

@@ -9,8 +9,8 @@ const (
 	ownDescriptors = 64
 
 	// localListeners share what is left to programs of this machine: acp.sock and
-	// http.sock, the same two of agents, and channels.listen.
-	localListeners = 5
+	// http.sock, the same two of agents, channels.listen, and metrics.listen.
+	localListeners = 6
 )
 
 // descriptors says how many of this process's descriptors may serve others.

@@ -27,6 +27,7 @@ func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wi
 	if !ok {
 		return nil, newUntrustedError(env)
 	}
+	began := d.measures.beginCall()
 	d.countAndPublishMessage(client.In, env, "")
 	var answer wire.Payload
 	var err error
@@ -50,6 +51,7 @@ func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wi
 		reply = kinds.NewErrorReply(env, err)
 	}
 	d.countAndPublishMessage(client.Out, reply, "")
+	d.measures.countCall(client.In, env, began, err)
 	return reply, nil
 }
 
@@ -59,8 +61,11 @@ func (d *Daemon) handleMessage(ctx context.Context, message kinds.Checked) (wire
 	if !ok {
 		return 0, newUntrustedError(message.Envelope)
 	}
+	began := d.measures.beginCall()
 	d.countAndPublishMessage(client.In, message.Envelope, message.Topic)
 	out := d.handleMessageOnce(ctx, sender, message)
+	d.measures.countCall(client.In, message.Envelope, began, out.Err)
+	d.measures.countReceiptSent(out.State, out.Err)
 	return out.State, out.Err
 }
 

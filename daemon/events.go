@@ -34,6 +34,8 @@ type subscription struct {
 type subscribers struct {
 	all atomic.Pointer[[]*subscription] // replaced, never changed; nil: none
 	mu  sync.Mutex                      // held while all is replaced
+
+	measures *measures
 }
 
 func (s *subscribers) list() []*subscription {
@@ -64,7 +66,9 @@ func (s *subscribers) sendMessage(env *wire.Envelope, topic string, direction cl
 	for _, sub := range s.list() {
 		if sub.wantsMessage(env, topic, direction) {
 			if text, err := marshalVerbatimJSON(&client.Message{Envelope: *env, Direction: direction}); err == nil {
-				sub.conn.Notify(client.NotificationMessage, text) // lost if the subscriber does not keep up
+				if sub.conn.Notify(client.NotificationMessage, text) != nil { // the subscriber does not keep up
+					s.measures.countLostCopy(copyOfMessage)
+				}
 			}
 		}
 	}
@@ -75,7 +79,9 @@ func (s *subscribers) sendEvent(e client.Event) {
 	for _, sub := range s.list() {
 		f := sub.Events
 		if (f.All || slices.Contains(f.Types, e.Type)) && (len(sub.peers) == 0 || slices.Contains(sub.peers, e.Peer)) {
-			sub.conn.Notify(client.NotificationEvent, &e)
+			if sub.conn.Notify(client.NotificationEvent, &e) != nil {
+				s.measures.countLostCopy(copyOfEvent)
+			}
 		}
 	}
 }

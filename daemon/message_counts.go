@@ -20,6 +20,9 @@ func (d *Daemon) countAndPublishMessage(direction client.MessageDirection, env *
 	if n := counts[env.Kind]; n != nil {
 		n.Add(1)
 	}
+	if d.measures != nil {
+		d.measures.peers.countMessage(direction, peer)
+	}
 	if d.log.Enabled(context.Background(), slog.LevelDebug) {
 		d.log.Debug(string(direction), "kind", env.Kind, "id", env.ID, "peer", peer.Label(), "ref", env.Ref)
 	}

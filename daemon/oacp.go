@@ -23,8 +23,12 @@ const policyMail = "mail"
 
 // openMail opens the transfer of OACP mail; it uses the node only when it runs.
 func (d *Daemon) openMail(ctx context.Context, cfg *config.Config) (err error) {
+	var carried func(bool, string)
+	if d.measures != nil {
+		carried = d.measures.countMail
+	}
 	d.mail, err = transfer.OpenMailer(ctx, transfer.Config{
-		Home: d.mailHome, DB: d.store, Budget: d.budget, Descriptors: int64(d.files.peers), PeerLog: d.refusalLog, Log: d.log, Name: d.peerName, Event: d.handleMailEvent,
+		Home: d.mailHome, DB: d.store, Budget: d.budget, Descriptors: int64(d.files.peers), PeerLog: d.refusalLog, Log: d.log, Name: d.peerName, Event: d.handleMailEvent, Carried: carried,
 		Open: func(ctx context.Context, to identity.ID) (transfer.Stream, error) {
 			return d.node.OpenStream(ctx, to, wire.StreamMail)
 		},

@@ -132,8 +132,10 @@ func (d *Daemon) composeEnvelope(ctx context.Context, s *localConn, kind string,
 
 // sendRequest sends a request and returns its reply.
 func (d *Daemon) sendRequest(ctx context.Context, request kinds.Checked) (*wire.Envelope, time.Duration, error) {
+	began := d.measures.beginCall()
 	d.countAndPublishMessage(client.Out, request.Envelope, "")
 	reply, rtt, err := d.node.Exchange(ctx, request)
+	d.measures.countCall(client.Out, request.Envelope, began, err)
 	if err != nil {
 		return nil, rtt, err
 	}
@@ -152,8 +154,12 @@ func (d *Daemon) sendMessage(ctx context.Context, env *wire.Envelope, wait bool)
 
 // sendChecked sends a message that was checked, as sendMessage does.
 func (d *Daemon) sendChecked(ctx context.Context, message kinds.Checked, wait bool) (peer.Outcome, error) {
+	began := d.measures.beginCall()
 	d.countAndPublishMessage(client.Out, message.Envelope, message.Topic)
-	return d.node.Send(ctx, message, wait)
+	state, err := d.node.Send(ctx, message, wait)
+	d.measures.countCall(client.Out, message.Envelope, began, err)
+	d.measures.countReceiptGot(state, err)
+	return state, err
 }
 
 func newAnswer(env kinds.Checked, reply *wire.Envelope, rtt time.Duration) *client.Answer {

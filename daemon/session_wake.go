@@ -265,6 +265,9 @@ func (d *Daemon) declineTask(t *delegation.Delegation, a *registry.Agent) {
 // callWake tells a session of a message.
 func (d *Daemon) callWake(ctx context.Context, a *registry.Agent, in *client.Inbound) (said client.WakeAnswer, err error) {
 	d.shownChains.add(&in.Envelope)
+	if in.Wake != nil {
+		defer func() { d.measures.countWake(said, err) }()
+	}
 	if err = a.Conn.CallFor(ctx, in.From, confirmTime, client.MethodWake, in, &said); err != nil {
 		d.log.Debug("a session was not told of a message", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)
 	}

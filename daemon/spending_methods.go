@@ -36,8 +36,12 @@ func (d *Daemon) serveBudgetReserve(ctx context.Context, s *localConn, p *client
 	if err != nil { // what was not reserved is no run
 		undoQuery()
 		undoDelegation()
+		if kinds.AsError(err).Code == kinds.Overloaded {
+			d.measures.countRun(runRefused)
+		}
 		return nil, err
 	}
+	d.measures.countRun(runReserved)
 	// An untrust that did not come to disk is seen by the time of the new trust.
 	since, trusted := d.trust.FindPeer(p.Peer)
 	if !trusted {
@@ -53,6 +57,13 @@ func (d *Daemon) serveBudgetSettle(ctx context.Context, s *localConn, p *client.
 	cut, err := d.spending.Settle(ctx, p, d.spendingLimits())
 	if cut {
 		d.log.Warn("a headless run is said to have cost more than its peer may spend on a day: the rest does not count", "agent", s.callerCredential().Name, "cost", p.Cost, "tokens", p.Tokens)
+	}
+	switch {
+	case err != nil:
+	case p.NotBegun:
+		d.measures.countRun(runNotBegun)
+	default:
+		d.measures.countRun(runSettled)
 	}
 	return nil, err
 }

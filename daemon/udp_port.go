@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
 )
@@ -58,13 +59,18 @@ func (d *Daemon) listenUDP(ctx context.Context, cfg *config.Config) (*peer.Node,
 }
 
 func (d *Daemon) listenOnPort(cfg *config.Config, host, port string) (*peer.Node, error) {
+	var dialEnded func(*kinds.Error)
+	if d.measures != nil {
+		dialEnded = d.measures.countDial
+	}
 	n, err := peer.Listen(peer.Config{
 		Key: d.key, Trust: d.trust, Name: d.name, Software: "acpd " + d.options.Version,
 		MaxMessage: cfg.MaxMessage, RequirePQ: cfg.PostQuantum == config.Require,
 		Listen: net.JoinHostPort(host, port), Addrs: d.table.TakeDialAddrs,
 		Exchange: d.handleExchange, Message: d.handleMessage, Event: d.handlePeerEvent,
-		Features: []string{peer.FeatureQuestions},
-		Budget:   d.budget, PeerLog: d.refusalLog, Logger: d.log,
+		Features:  []string{peer.FeatureQuestions},
+		DialEnded: dialEnded,
+		Budget:    d.budget, PeerLog: d.refusalLog, Logger: d.log,
 	})
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):

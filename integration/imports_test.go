@@ -14,7 +14,7 @@ const module = "github.com/acpd/acpd/"
 var arrows = map[string][]string{
 	"cmd/acpd":          {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":        {"internal/cli"},
-	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "discovery", "store", "config", "client", "disk"},
+	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "discovery", "store", "config", "client", "disk", "metrics"},
 	"daemon/delegation": {"daemon/registry", "store", "client", "budget"},
 	"daemon/inbox":      {"daemon/registry", "store", "client", "budget"},
 	"daemon/registry":   {"client", "budget"},
@@ -41,6 +41,7 @@ var arrows = map[string][]string{
 	"openintent/chain":  {},
 	"store":             {"disk"},
 	"disk":              {},
+	"metrics":           {},
 	"oacp/mailbox":      {"oacp/message", "internal/durable"},
 	"oacp/transfer":     {"store", "oacp/message", "kinds", "budget", "internal/durable"},
 	"oacp/message":      {},

@@ -63,7 +63,7 @@ func (t *Text) addSeries(suffix string, value float64, labels []Label) {
 	for i, l := range labels {
 		b = append(b, separators[min(i, 1)])
 		b = append(append(b, l.Name...), `="`...)
-		b = append(append(b, escapeValue.Replace(l.Value)...), '"')
+		b = append(append(b, escapeValue.Replace(strings.ToValidUTF8(l.Value, "\uFFFD"))...), '"')
 	}
 	if len(labels) > 0 {
 		b = append(b, '}')

@@ -41,6 +41,10 @@ type Config struct {
 	// *kinds.Error a refusal. Nil: unknown_kind.
 	Message func(ctx context.Context, message kinds.Checked) (wire.ReceiptState, error)
 
+	// DialEnded is called when a dial that had an address has ended: with nil if a connection to
+	// the peer is ready, whichever side dialled. It must not block. Nil: nobody is told.
+	DialEnded func(*kinds.Error)
+
 	Budget  *budget.Book // what peers may cost; nil: one of its own
 	PeerLog *budget.Log  // for lines that peers cause; nil: one of its own, over Logger
 	Event   func(Event)  // called with each event; must not block. Nil: none is reported

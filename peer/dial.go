@@ -174,6 +174,9 @@ func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duratio
 	}
 	state.mu.Unlock()
 	state.emitQueuedEvents()
+	if tell := state.node.cfg.DialEnded; tell != nil && len(addrs) > 0 {
+		tell(d.err)
+	}
 }
 
 // dialAddr dials one address and blocks until that connection is ready or has failed, or

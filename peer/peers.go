@@ -77,6 +77,16 @@ func (n *Node) Peers() []Peer {
 	return all
 }
 
+// CountStreams returns how many streams of peers are being served, and how many of this node's
+// exchanges and bridges are open.
+func (n *Node) CountStreams() (in, out int) {
+	for _, state := range n.listStates() {
+		in += int(state.streams.Used())
+		out += int(state.callSlots.exchanges.Load() + state.callSlots.bulk.Load())
+	}
+	return in, out
+}
+
 // IsOtherConnected reports whether a peer other than this one is connected.
 func (n *Node) IsOtherConnected(id identity.ID) bool {
 	n.mu.RLock()

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"time"
 )
 
 type requesterKey struct{}
@@ -27,6 +28,17 @@ type Cost struct {
 // ObserveWrites makes the writer call f after every write that was kept or undone, and wait for
 // it. It is for tests and is called before the first write.
 func (db *DB) ObserveWrites(f func(Cost)) { db.writer.observe = f }
+
+// Commit says what one commit was.
+type Commit struct {
+	Writes int // that it holds, the failed ones too
+	Took   time.Duration
+	Failed bool // nothing of it was kept
+}
+
+// ObserveCommits makes the writer call f after every commit, and wait for it. f must be quick. It
+// is called before the first write.
+func (db *DB) ObserveCommits(f func(Commit)) { db.writer.observeCommits = f }
 
 func (c *Cost) addStatement(r sql.Result, args []any) {
 	if n, err := r.RowsAffected(); err == nil {

@@ -18,7 +18,8 @@ type writer struct {
 	conn *conn // used by the leader alone
 	sync bool  // whether conn fsyncs its commits; the leader's
 
-	observe func(Cost) // nil: nobody does
+	observe        func(Cost)   // nil: nobody does
+	observeCommits func(Commit) // nil: nobody does
 
 	mu      sync.Mutex
 	queue   []*write // waiting, in order
@@ -116,7 +117,14 @@ func (db *DB) commitAsLeader(own *write) {
 	// the leader computes, and each of a burst's writes would be a commit of its own.
 	runtime.Gosched()
 	batch := q.pickBatch() // its first is own: the leader is the first in the queue
+	var began time.Time
+	if q.observeCommits != nil {
+		began = time.Now()
+	}
 	n, err := q.commitBatch(batch)
+	if q.observeCommits != nil {
+		q.observeCommits(Commit{Writes: n, Took: time.Since(began), Failed: err != nil})
+	}
 	q.requeue(batch[n:])
 	batch = batch[:n]
 	if err != nil {

@@ -74,10 +74,16 @@ type Config struct {
 	Name func(identity.ID) string
 	// Event receives the events of mail. It must not block.
 	Event func(Event)
+	// Carried is called for each delivery of a mail, to a peer or from one, with the receiver's result
+	// or [Unreachable]. It must not block. Nil: nobody is told.
+	Carried func(toPeer bool, result string)
 
 	rows      budgetRows // other ones than the budget's, for tests
 	unwatched bool       // no folder is watched, for tests in virtual time
 }
+
+// Unreachable is the result of a delivery that did not reach the receiver, or had no answer.
+const Unreachable = "unreachable"
 
 // Event tells of mail that arrived, or of our mail after a change of its state.
 type Event struct {

@@ -61,6 +61,9 @@ func (m *Mailer) Serve(ctx context.Context, from identity.ID, s Stream) {
 	} else if result == wire.MailStored {
 		m.failures.clearFailure(from.String())
 	}
+	if m.cfg.Carried != nil && request != nil && request.Op == wire.MailDeliver {
+		m.cfg.Carried(false, reply.Result)
+	}
 	b, err := wire.AppendMailReply(nil, reply)
 	if err != nil {
 		s.Cancel()

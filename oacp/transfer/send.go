@@ -45,6 +45,7 @@ func waitForSignal(ctx context.Context, signal pace.Signal, d time.Duration) {
 // deliverEntry sends an entry, writes to the store that it was delivered, and moves it on.
 func (m *Mailer) deliverEntry(ctx context.Context, q *peerQueue, e *entry) {
 	reply, err := m.sendEntry(ctx, q, e)
+	m.reportSent(reply, err)
 	now, said := time.Now(), ""
 	if err == nil {
 		said = m.cfg.Name(q.peer) + " says: " + reply.Message + " (" + reply.Code + ")"
@@ -54,6 +55,19 @@ func (m *Mailer) deliverEntry(ctx context.Context, q *peerQueue, e *entry) {
 		m.writeStore(ctx, func(tx *store.Tx) error { return sqlPutDelivery(tx, q.peer, e.mailbox, e.file, e.hash, now) })
 	}
 	m.publishEvents(m.ledger.recordDeliveryOutcome(q, e, reply, said, err, now))
+}
+
+// reportSent tells Config.Carried of a delivery to a peer. One that was not begun, because of its
+// file or a more urgent one, is none.
+func (m *Mailer) reportSent(reply *wire.MailReply, err error) {
+	_, isUnreachable := errors.AsType[*unreachableError](err)
+	switch {
+	case m.cfg.Carried == nil:
+	case err == nil:
+		m.cfg.Carried(true, reply.Result)
+	case isUnreachable || kinds.AsError(err).Code == kinds.Unreachable:
+		m.cfg.Carried(true, Unreachable)
+	}
 }
 
 // unreachableError says that no stream could be opened.

@@ -70,6 +70,8 @@ type Config struct {
 	Open func(ctx context.Context, to identity.ID) (Stream, error)
 	// Admit returns why a peer may not make a request here; nil if it may.
 	Admit func(from identity.ID) error
+	// Around wraps the handler of the requests that other daemons pass on. Nil: nothing does.
+	Around func(http.Handler) http.Handler
 }
 
 // Gateway joins the channels of this daemon to those of others. It passes requests of agents

@@ -51,6 +51,9 @@ func (g *Gateway) newHTTPServer() *http.Server {
 		MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headTime, ReadTimeout: requestTime,
 		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 	}
+	if g.cfg.Around != nil {
+		s.Handler = g.cfg.Around(s.Handler)
+	}
 	s.SetKeepAlivesEnabled(false) // a stream is one request
 	return s
 }

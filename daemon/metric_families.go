@@ -1,0 +1,169 @@
+package daemon
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	rt "runtime/metrics"
+
+	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/metrics"
+)
+
+// listMetricFamilies returns all metrics of this daemon, as docs/operate.md describes them. What
+// is measured for them is measured now. It blocks as checkReadiness does.
+func (d *Daemon) listMetricFamilies(ctx context.Context) []metrics.Family {
+	all := d.listMessageFamilies()
+	all = append(all, d.listNetworkFamilies()...)
+	all = append(all, d.listStateFamilies(ctx)...)
+	all = append(all, d.listAgentFamilies()...)
+	all = append(all, d.listProcessFamilies()...)
+	if d.measures.peers != nil {
+		all = append(all, d.listPeerFamilies()...)
+	}
+	return all
+}
+
+// one returns what writes a family of one series without labels.
+func one[N int | int64 | uint64 | float64](value N) func(*metrics.Text) {
+	return func(t *metrics.Text) { t.Add(float64(value)) }
+}
+
+// inAndOut returns what writes a family of two series, by direction.
+func inAndOut(in, out int) func(*metrics.Text) {
+	return func(t *metrics.Text) {
+		t.Add(float64(in), metrics.Label{Name: "direction", Value: string(client.In)})
+		t.Add(float64(out), metrics.Label{Name: "direction", Value: string(client.Out)})
+	}
+}
+
+func (d *Daemon) listMessageFamilies() []metrics.Family {
+	m := d.measures
+	return []metrics.Family{
+		{Name: "acpd_messages_total", Type: metrics.Counter, Help: "Messages, requests and replies, by direction and kind, whatever became of them.", Write: d.messages.write},
+		{Name: "acpd_calls_total", Type: metrics.Counter, Help: "Requests and messages that have an outcome: ok, or the code of the error.", Write: m.outcomes.Write},
+		{Name: "acpd_call_duration_seconds", Type: metrics.HistogramType, Help: "Time from a request or message to its outcome.", Write: m.durations.Write},
+		{Name: "acpd_receipts_total", Type: metrics.Counter, Help: "Receipts for messages that came (in) and that were sent (out), by what they say.", Write: m.receipts.Write},
+		{Name: "acpd_mails_total", Type: metrics.Counter, Help: "Deliveries of OACP mail, by direction and the receiver's result.", Write: m.mails.Write},
+		{Name: "acpd_channel_requests_total", Type: metrics.Counter, Help: "HTTP requests about channels, by who asks and the class of the answer's status.", Write: m.channels.Write},
+		{Name: "acpd_subscriber_copies_lost_total", Type: metrics.Counter, Help: "Copies of messages and events that a subscriber did not get because it reads too slowly.", Write: m.copiesLost.Write},
+	}
+}
+
+// write writes the counts by direction and kind.
+func (c *messageCounts) write(t *metrics.Text) {
+	for _, k := range kinds.ListKinds() {
+		kind := metrics.Label{Name: "kind", Value: k.Name}
+		t.Add(float64(c.received[k.Name].Load()), metrics.Label{Name: "direction", Value: string(client.In)}, kind)
+		t.Add(float64(c.sent[k.Name].Load()), metrics.Label{Name: "direction", Value: string(client.Out)}, kind)
+	}
+}
+
+func (d *Daemon) listNetworkFamilies() []metrics.Family {
+	totals := d.budget.ListTotals()
+	conns := int64(0)
+	for _, t := range totals {
+		if t.Row.Name == budget.Connections.Name {
+			conns = t.Held
+		}
+	}
+	eachRow := func(value func(budget.Total) (float64, bool)) func(*metrics.Text) {
+		return func(t *metrics.Text) {
+			for _, total := range totals {
+				if v, ok := value(total); ok {
+					t.Add(v, metrics.Label{Name: "row", Value: total.Row.Name})
+				}
+			}
+		}
+	}
+	return []metrics.Family{
+		{Name: "acpd_peers_trusted", Type: metrics.Gauge, Help: "Peers that are trusted.", Write: one(d.trust.Len())},
+		{Name: "acpd_peers_connected", Type: metrics.Gauge, Help: "Peers that are connected.", Write: one(len(d.node.Peers()))},
+		{Name: "acpd_connections", Type: metrics.Gauge, Help: "QUIC connections to peers that are open.", Write: one(conns)},
+		{Name: "acpd_streams", Type: metrics.Gauge, Help: "QUIC streams that are open: those of peers that are served here (in), and those of calls and bridges (out).", Write: inAndOut(d.node.CountStreams())},
+		{Name: "acpd_dials_total", Type: metrics.Counter, Help: "Dials that have ended, by outcome: ok if a connection is ready then, or the code of the error.", Write: d.measures.dials.Write},
+		{Name: "acpd_budget_refusals_total", Type: metrics.Counter, Help: "What peers were refused, by the row of the budget.", Write: eachRow(func(t budget.Total) (float64, bool) {
+			return float64(t.Refused), true
+		})},
+		{Name: "acpd_budget_used_ratio", Type: metrics.Gauge, Help: "What all peers together hold of the row, as part of what they may hold.", Write: eachRow(func(t budget.Total) (float64, bool) {
+			return float64(t.Held) / float64(t.Row.All), t.Row.All > 0
+		})},
+		{Name: "acpd_budget_peer_used_ratio", Type: metrics.Gauge, Help: "What that peer holds of the row that holds most, as part of what one peer may hold.", Write: eachRow(func(t budget.Total) (float64, bool) {
+			return float64(t.Most) / float64(t.Row.Peer), t.Row.Peer > 0
+		})},
+	}
+}
+
+func (d *Daemon) listStateFamilies(ctx context.Context) []metrics.Family {
+	ready := 0
+	if len(d.checkReadiness(ctx)) == 0 {
+		ready = 1
+	}
+	_, stateFree, stateFloor := d.space.state.LastMeasured()
+	_, mailFree, mailFloor := d.space.mail.LastMeasured()
+	ofDisks := func(state, mail uint64) func(*metrics.Text) {
+		return func(t *metrics.Text) {
+			t.Add(float64(state), metrics.Label{Name: "of", Value: "state"})
+			t.Add(float64(mail), metrics.Label{Name: "of", Value: "mail"})
+		}
+	}
+	failed := 0
+	if d.reloadFailure.Load() != nil {
+		failed = 1
+	}
+	return []metrics.Family{
+		{Name: "acpd_ready", Type: metrics.Gauge, Help: "1 if /readyz says ready, else 0.", Write: one(ready)},
+		{Name: "acpd_config_reload_failed", Type: metrics.Gauge, Help: "1 if config.yaml was not taken over when it was reloaded last, else 0.", Write: one(failed)},
+		{Name: "acpd_disk_free_bytes", Type: metrics.Gauge, Help: "Space that is free on the disk of the state directory and of the mailboxes.", Write: ofDisks(stateFree, mailFree)},
+		{Name: "acpd_disk_floor_bytes", Type: metrics.Gauge, Help: "Free space below which peers are refused what would be kept on that disk.", Write: ofDisks(stateFloor, mailFloor)},
+		{Name: "acpd_store_commits_total", Type: metrics.Counter, Help: "Commits of state.db, by outcome.", Write: d.measures.commits.Write},
+		{Name: "acpd_store_commit_duration_seconds", Type: metrics.HistogramType, Help: "Time of a commit of state.db, its writes included.", Write: d.measures.commitTime.Write},
+		{Name: "acpd_store_commit_writes", Type: metrics.HistogramType, Help: "Writes that one commit of state.db holds.", Write: d.measures.commitWrites.Write},
+	}
+}
+
+func (d *Daemon) listAgentFamilies() []metrics.Family {
+	_, active, attached := d.agents.SummarizeLoad()
+	open := d.delegations.CountOpen()
+	return []metrics.Family{
+		{Name: "acpd_agents_attached", Type: metrics.Gauge, Help: "Agents that are attached.", Write: one(attached)},
+		{Name: "acpd_tasks_active", Type: metrics.Gauge, Help: "Queries and delegations on which agents here work.", Write: one(active)},
+		{Name: "acpd_delegations_open", Type: metrics.Gauge, Help: "Delegations that are not over: taken from peers (in), and given to them (out).", Write: inAndOut(open.Taken, open.Given)},
+		{Name: "acpd_wakes_total", Type: metrics.Counter, Help: "Messages of which a session was told to begin a turn, by outcome.", Write: d.measures.wakes.Write},
+		{Name: "acpd_headless_runs_total", Type: metrics.Counter, Help: "Headless runs of agent programs, by state: each is reserved or refused first, and later settled or not begun.", Write: d.measures.runs.Write},
+	}
+}
+
+// listProcessFamilies returns the metrics of the process, under the names that all programs use.
+func (d *Daemon) listProcessFamilies() []metrics.Family {
+	samples := []rt.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
+	rt.Read(samples) // unlike runtime.ReadMemStats it stops nothing
+	usage := measureProcess()
+	return []metrics.Family{
+		{Name: "acpd_build_info", Type: metrics.Gauge, Help: "1; the labels say which program runs.", Write: d.writeBuildInfo},
+		{Name: "process_start_time_seconds", Type: metrics.Gauge, Help: "When the daemon started, in seconds since 1970.", Write: one(float64(d.started.UnixMilli()) / 1000)},
+		{Name: "process_cpu_seconds_total", Type: metrics.Counter, Help: "CPU time, user and system.", Write: usage.write(usage.cpu)},
+		{Name: "process_resident_memory_bytes", Type: metrics.Gauge, Help: "Memory that the process has in RAM.", Write: usage.write(usage.resident)},
+		{Name: "process_open_fds", Type: metrics.Gauge, Help: "Descriptors that are open.", Write: usage.write(usage.descriptors)},
+		{Name: "process_max_fds", Type: metrics.Gauge, Help: "Descriptors that the process may have.", Write: one(readFileDescriptorLimit())},
+		{Name: "go_goroutines", Type: metrics.Gauge, Help: "Goroutines that there are.", Write: one(runtime.NumGoroutine())},
+		{Name: "go_memory_classes_heap_objects_bytes", Type: metrics.Gauge, Help: "Memory of objects that are in use or not collected yet.", Write: one(samples[0].Value.Uint64())},
+		{Name: "go_memory_classes_total_bytes", Type: metrics.Gauge, Help: "Memory that the Go runtime has from the system.", Write: one(samples[1].Value.Uint64())},
+		{Name: "go_gc_cycles_total", Type: metrics.Counter, Help: "Runs of the garbage collector that have ended.", Write: one(samples[2].Value.Uint64())},
+	}
+}
+
+func (d *Daemon) writeBuildInfo(t *metrics.Text) {
+	commit := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				commit = s.Value
+			}
+		}
+	}
+	t.Add(1, metrics.Label{Name: "version", Value: d.options.Version}, metrics.Label{Name: "commit", Value: commit},
+		metrics.Label{Name: "goversion", Value: runtime.Version()}, metrics.Label{Name: "goos", Value: runtime.GOOS}, metrics.Label{Name: "goarch", Value: runtime.GOARCH})
+}

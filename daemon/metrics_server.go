@@ -1,0 +1,196 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/metrics"
+)
+
+const (
+	maxMetricsConns  = 16
+	maxMetricsHeader = 8 << 10
+	metricsReadTime  = 5 * time.Second  // for a request
+	metricsWriteTime = 10 * time.Second // for its answer, from the request on
+	metricsFresh     = time.Second      // for which all scrapes get the same text
+)
+
+// metricsServer serves metrics and the checks of health over HTTP. It is nil unless that is
+// configured.
+type metricsServer struct {
+	daemon   *Daemon
+	listener net.Listener
+	http     *http.Server
+	guarded  bool // only programs of this host reach it
+
+	mu   sync.Mutex // guards the rest; held while a text is made
+	text []byte     // is replaced and never changed
+	at   time.Time  // when it was made
+}
+
+// openMetrics opens the listener of metrics, if one is configured.
+func (d *Daemon) openMetrics(ctx context.Context, cfg config.Metrics) error {
+	if cfg.Listen == "" {
+		return nil
+	}
+	l, err := listenForMetrics(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	s := &metricsServer{daemon: d, listener: newLimitListener(newPatientListener(l, d.log), min(maxMetricsConns, d.files.local))}
+	tcp, isTCP := l.Addr().(*net.TCPAddr)
+	s.guarded = isTCP && tcp.IP.IsLoopback()
+	if isTCP && !s.guarded {
+		d.log.Warn("other machines can read the metrics: metrics.expose in config.yaml", "addr", tcp)
+	}
+	s.http = &http.Server{
+		Handler: s.newHandler(), MaxHeaderBytes: maxMetricsHeader,
+		ReadHeaderTimeout: metricsReadTime, ReadTimeout: metricsReadTime, WriteTimeout: metricsWriteTime, IdleTimeout: idleTime,
+		ErrorLog:  slog.NewLogLogger(d.log.Handler(), httpBacklog),
+		ConnState: recordConnState,
+	}
+	d.metrics = s
+	return nil
+}
+
+// listenForMetrics opens the listener that the settings name.
+func listenForMetrics(ctx context.Context, cfg config.Metrics) (net.Listener, error) {
+	if !cfg.IsSocket() {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Addr())
+		if err != nil {
+			return nil, fmt.Errorf("metrics.listen: %w: choose another address in config.yaml", err)
+		}
+		return l, nil
+	}
+	// Another program may serve there: only what a killed daemon left is removed.
+	c, err := new(net.Dialer).DialContext(ctx, "unix", cfg.Listen)
+	if err == nil {
+		c.Close()
+		return nil, fmt.Errorf("metrics.listen: another program serves %s: choose another path in config.yaml", cfg.Listen)
+	}
+	if len(cfg.Listen) > maxSocketPath {
+		return nil, fmt.Errorf("metrics.listen: the path %s has %d bytes, and this system takes %d: choose a shorter one in config.yaml", cfg.Listen, len(cfg.Listen), maxSocketPath)
+	}
+	l, err := openOwnerSocket(ctx, cfg.Listen)
+	if errors.Is(err, syscall.ENOENT) {
+		return nil, fmt.Errorf("metrics.listen: %w: make its folder, or choose another path in config.yaml", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("metrics.listen: %w", err)
+	}
+	return l, nil
+}
+
+// run serves until ctx ends. It does nothing if s is nil.
+func (s *metricsServer) run(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	// An answer under way is given up: its reader asks again, and the daemon ends at once.
+	defer context.AfterFunc(ctx, func() { s.http.Close() })()
+	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	return nil
+}
+
+// newHandler returns the handler of all paths.
+func (s *metricsServer) newHandler() http.Handler {
+	routes := map[string]func(context.Context) (status int, kind string, body []byte){
+		"/metrics": s.answerScrape,
+		"/healthz": func(context.Context) (int, string, []byte) { return http.StatusOK, plainText, []byte("ok\n") },
+		"/readyz":  s.answerReadiness,
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		if status, why := s.checkRequest(r); status != 0 {
+			h.Set("Connection", "close") // what it sends beside is not read
+			if status == http.StatusMethodNotAllowed {
+				h.Set("Allow", "GET, HEAD")
+			}
+			http.Error(w, why, status)
+			return
+		}
+		answer := routes[r.URL.Path]
+		if answer == nil {
+			http.Error(w, "not found: ask for /metrics, /healthz or /readyz", http.StatusNotFound)
+			return
+		}
+		status, kind, body := answer(r.Context())
+		h.Set("Content-Type", kind)
+		w.WriteHeader(status)
+		if r.Method == http.MethodGet {
+			w.Write(body) // if that fails, nobody reads it
+		}
+	})
+}
+
+const (
+	plainText      = "text/plain; charset=utf-8"
+	prometheusText = "text/plain; version=0.0.4; charset=utf-8"
+)
+
+// checkRequest returns the status with which a request is refused, and why; 0 if it is not.
+func (s *metricsServer) checkRequest(r *http.Request) (status int, why string) {
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		return http.StatusMethodNotAllowed, "only GET and HEAD are served here"
+	case r.ContentLength != 0:
+		return http.StatusRequestEntityTooLarge, "a request here has no body: send none"
+	case s.guarded && !isAddrHost(r.Host):
+		// A page in a browser on this machine may have a name of its own point here (DNS rebinding).
+		return http.StatusMisdirectedRequest, "the Host of the request is a name: ask for 127.0.0.1"
+	}
+	return 0, ""
+}
+
+// isAddrHost reports whether a request's Host, which may be missing in HTTP/1.0, is an IP address
+// or localhost, so that no name server has a say in where the request went.
+func isAddrHost(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	_, err := netip.ParseAddr(host)
+	return host == "" || strings.EqualFold(host, "localhost") || err == nil
+}
+
+// answerReadiness says whether the daemon is ready, or in one line what keeps it from that.
+func (s *metricsServer) answerReadiness(ctx context.Context) (status int, kind string, body []byte) {
+	unready := s.daemon.checkReadiness(ctx)
+	if len(unready) == 0 {
+		return http.StatusOK, plainText, []byte("ready\n")
+	}
+	return http.StatusServiceUnavailable, plainText, []byte("not ready: " + strings.Join(strings.Fields(strings.Join(unready, "; ")), " ") + "\n")
+}
+
+// answerScrape returns the text of all metrics. Scrapes that come within metricsFresh get the
+// same one, so that many cost no more than one.
+func (s *metricsServer) answerScrape(context.Context) (status int, kind string, body []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.text == nil || time.Since(s.at) >= metricsFresh {
+		// Not with the context of one scrape: others wait for the text too.
+		ctx, cancel := context.WithTimeout(context.Background(), metricsReadTime)
+		defer cancel()
+		all := s.daemon.listMetricFamilies(ctx)
+		s.text, s.at = metrics.AppendFamilies(make([]byte, 0, len(s.text)+1<<10), all), time.Now()
+	}
+	return http.StatusOK, prometheusText, s.text
+}
+
+// Close closes the listener.
+func (s *metricsServer) Close() error { return s.listener.Close() }
