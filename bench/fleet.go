@@ -128,19 +128,31 @@ func (f *fleet) runCell(c cell, window time.Duration) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
+	res, err := f.loadCell(c, window)
+	if err != nil {
+		return sample{}, err
+	}
+	after, err := f.sumCPUTime()
+	if err != nil {
+		return sample{}, err
+	}
+	return res.toSample(after - before), nil
+}
+
+// loadCell has the driver load the variant with c for the given time.
+func (f *fleet) loadCell(c cell, window time.Duration) (result, error) {
 	if err := writeOrder(f.lastProcess().stdin, c, window); err != nil {
-		return sample{}, fmt.Errorf("%s: %w", f.variant, err)
+		return result{}, fmt.Errorf("%s: %w", f.variant, err)
 	}
 	line, err := f.lastProcess().readLine(window + patience)
 	if err != nil {
-		return sample{}, fmt.Errorf("%s: the driver gave no result: %w", f.variant, err)
+		return result{}, fmt.Errorf("%s: the driver gave no result: %w", f.variant, err)
 	}
-	after, err := f.sumCPUTime()
-	res, parseErr := parseResult(line)
-	if err = errors.Join(err, parseErr); err != nil {
-		return sample{}, fmt.Errorf("%s: %w", f.variant, err)
+	res, err := parseResult(line)
+	if err != nil {
+		return result{}, fmt.Errorf("%s: %w", f.variant, err)
 	}
-	return res.toSample(after - before), nil
+	return res, nil
 }
 
 // sumCPUTime returns the CPU time that all processes of the fleet have spent so far.

@@ -42,6 +42,9 @@
 // another trusted peer does as much of something as it can: of what its arguments name,
 // or of everything.
 //
+// The subcommand metrics measures what metrics cost the daemons that serve them: CPU time for a
+// message, against daemons that serve none and carry the same load in turn, and memory.
+//
 // The subcommand pgo measures nothing: it writes ../cmd/acpd/default.pgo, a profile of
 // the daemons under such loads, by which the compiler optimises acpd.
 //
@@ -81,7 +84,7 @@ func main() {
 // runCommand runs the subcommand that args name, or measures the variants.
 func runCommand(ctx context.Context, args []string) error {
 	alone := map[string]func(context.Context, io.Writer, io.Writer) error{
-		"idle": benchIdle, "oacp": benchOACP, "channels": benchChannels, "inside": benchInside, "mcp": benchMCP,
+		"idle": benchIdle, "oacp": benchOACP, "channels": benchChannels, "inside": benchInside, "mcp": benchMCP, "metrics": benchMetrics,
 	}
 	switch {
 	case len(args) == 1 && alone[args[0]] != nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -33,9 +34,10 @@ type metricsServer struct {
 	http     *http.Server
 	guarded  bool // only programs of this host reach it
 
-	mu   sync.Mutex // guards the rest; held while a text is made
-	text []byte     // is replaced and never changed
-	at   time.Time  // when it was made
+	mu      sync.Mutex // guards the rest; held while a text is made
+	text    []byte
+	at      time.Time // when it was made
+	readers int       // answers that the text is being written to; meanwhile it does not change
 }
 
 // openMetrics opens the listener of metrics, if one is configured.
@@ -106,10 +108,10 @@ func (s *metricsServer) run(ctx context.Context) error {
 
 // newHandler returns the handler of all paths.
 func (s *metricsServer) newHandler() http.Handler {
-	routes := map[string]func(context.Context) (status int, kind string, body []byte){
-		"/metrics": s.answerScrape,
-		"/healthz": func(context.Context) (int, string, []byte) { return http.StatusOK, plainText, []byte("ok\n") },
-		"/readyz":  s.answerReadiness,
+	routes := map[string]http.HandlerFunc{
+		"/metrics": s.serveMetrics,
+		"/healthz": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") },
+		"/readyz":  s.serveReadiness,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -123,24 +125,15 @@ func (s *metricsServer) newHandler() http.Handler {
 			http.Error(w, why, status)
 			return
 		}
-		answer := routes[r.URL.Path]
-		if answer == nil {
+		serve := routes[r.URL.Path]
+		if serve == nil {
 			http.Error(w, "not found: ask for /metrics, /healthz or /readyz", http.StatusNotFound)
 			return
 		}
-		status, kind, body := answer(r.Context())
-		h.Set("Content-Type", kind)
-		w.WriteHeader(status)
-		if r.Method == http.MethodGet {
-			w.Write(body) // if that fails, nobody reads it
-		}
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		serve(w, r)
 	})
 }
-
-const (
-	plainText      = "text/plain; charset=utf-8"
-	prometheusText = "text/plain; version=0.0.4; charset=utf-8"
-)
 
 // checkRequest returns the status with which a request is refused, and why; 0 if it is not.
 func (s *metricsServer) checkRequest(r *http.Request) (status int, why string) {
@@ -168,28 +161,50 @@ func isAddrHost(hostport string) bool {
 	return host == "" || strings.EqualFold(host, "localhost") || err == nil
 }
 
-// answerReadiness says whether the daemon is ready, or in one line what keeps it from that.
-func (s *metricsServer) answerReadiness(ctx context.Context) (status int, kind string, body []byte) {
-	unready := s.daemon.checkReadiness(ctx)
+// serveReadiness says whether the daemon is ready, or in one line what keeps it from that.
+func (s *metricsServer) serveReadiness(w http.ResponseWriter, r *http.Request) {
+	unready := s.daemon.checkReadiness(r.Context())
 	if len(unready) == 0 {
-		return http.StatusOK, plainText, []byte("ready\n")
+		io.WriteString(w, "ready\n")
+		return
 	}
-	return http.StatusServiceUnavailable, plainText, []byte("not ready: " + strings.Join(strings.Fields(strings.Join(unready, "; ")), " ") + "\n")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	io.WriteString(w, "not ready: "+strings.Join(strings.Fields(strings.Join(unready, "; ")), " ")+"\n")
 }
 
-// answerScrape returns the text of all metrics. Scrapes that come within metricsFresh get the
-// same one, so that many cost no more than one.
-func (s *metricsServer) answerScrape(context.Context) (status int, kind string, body []byte) {
+// serveMetrics answers a scrape.
+func (s *metricsServer) serveMetrics(w http.ResponseWriter, _ *http.Request) {
+	text := s.takeText()
+	defer s.returnText()
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	w.Write(text) // if that fails, nobody reads it
+}
+
+// takeText returns the text of all metrics, which stays as it is until it is returned. Scrapes
+// that come within metricsFresh get the same one, so that many cost no more than one.
+func (s *metricsServer) takeText() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.text == nil || time.Since(s.at) >= metricsFresh {
-		// Not with the context of one scrape: others wait for the text too.
-		ctx, cancel := context.WithTimeout(context.Background(), metricsReadTime)
-		defer cancel()
-		all := s.daemon.listMetricFamilies(ctx)
-		s.text, s.at = metrics.AppendFamilies(make([]byte, 0, len(s.text)+1<<10), all), time.Now()
+	s.readers++
+	if time.Since(s.at) < metricsFresh {
+		return s.text
 	}
-	return http.StatusOK, prometheusText, s.text
+	var text []byte
+	if s.readers == 1 {
+		text = s.text[:0]
+	}
+	// Not with the context of one scrape: others wait for the text too.
+	ctx, cancel := context.WithTimeout(context.Background(), metricsReadTime)
+	defer cancel()
+	s.text, s.at = metrics.AppendFamilies(text, s.daemon.listMetricFamilies(ctx)), time.Now()
+	return s.text
+}
+
+// returnText is called once for each call of takeText.
+func (s *metricsServer) returnText() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.readers--
 }
 
 // Close closes the listener.

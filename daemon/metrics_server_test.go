@@ -113,9 +113,12 @@ func TestManyScrapesCostOne(t *testing.T) {
 	var all sync.WaitGroup
 	texts := make([][]byte, 32)
 	for i := range texts {
-		all.Go(func() { _, _, texts[i] = s.answerScrape(t.Context()) })
+		all.Go(func() { texts[i] = s.takeText() })
 	}
 	all.Wait()
+	for range texts {
+		s.returnText()
+	}
 	made := make(map[*byte]bool)
 	for _, text := range texts {
 		made[&text[0]] = true
@@ -123,6 +126,30 @@ func TestManyScrapesCostOne(t *testing.T) {
 	if len(made) > 4 { // one a second, on a machine that is busy
 		t.Errorf("%d scrapes made %d texts", len(texts), len(made))
 	}
+}
+
+// A text that is being read does not change, and one that nobody reads is written over.
+func TestATextStaysWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	desk, _ := measuredPair(t, "")
+	s := desk.metrics
+	first := s.takeText()
+	was := string(first)
+	s.at = time.Time{}
+	second := s.takeText()
+	if string(first) != was || &first[0] == &second[0] {
+		t.Error("a text changes while it is read")
+	}
+	s.returnText()
+	s.returnText()
+	if s.readers != 0 {
+		t.Errorf("%d read", s.readers)
+	}
+	s.at = time.Time{}
+	if third := s.takeText(); len(third) <= cap(second) && &third[0] != &second[0] {
+		t.Error("each scrape takes new memory")
+	}
+	s.returnText()
 }
 
 // A daemon that is not ready says why in one line.
@@ -246,4 +273,16 @@ func FuzzMetricsRequest(f *testing.F) {
 			t.Errorf("%q %q for %q with %d bytes: %d %q", method, path, host, length, w.Code, w.Body)
 		}
 	})
+}
+
+func BenchmarkScrape(b *testing.B) {
+	dir := stateDir(b)
+	writeConfig(b, dir, "metrics: {listen: \":0\"}\n")
+	s := start(b, dir, "desk").metrics
+	b.ReportAllocs()
+	for b.Loop() {
+		s.at = time.Time{}
+		s.takeText()
+		s.returnText()
+	}
 }

@@ -275,7 +275,7 @@ func TestHealthAndReadiness(t *testing.T) {
 	if answer, body := desk.get("/readyz"); answer.StatusCode != 200 || body != "ready\n" {
 		t.Errorf("readyz: %d %q", answer.StatusCode, body)
 	}
-	if answer, body := desk.get("/metrics"); answer.StatusCode != 200 || answer.Header.Get("Content-Type") != prometheusText || !strings.Contains(body, "\nacpd_ready 1\n") {
+	if answer, body := desk.get("/metrics"); answer.StatusCode != 200 || !strings.Contains(answer.Header.Get("Content-Type"), "version=0.0.4") || !strings.Contains(body, "\nacpd_ready 1\n") {
 		t.Errorf("metrics: %d %v\n%s", answer.StatusCode, answer.Header, body)
 	}
 	if answer, _ := desk.get("/debug/pprof/"); answer.StatusCode != 404 {

@@ -35,7 +35,7 @@ func (c *Counts) Get(values ...string) uint64 { return c.cells[c.findCell(values
 // Write writes the series.
 func (c *Counts) Write(t *Text) {
 	for i := range c.cells {
-		t.Add(float64(c.cells[i].Load()), c.listLabels(i)...)
+		t.addSeries("", float64(c.cells[i].Load()), t.listLabels(&c.grid, i))
 	}
 }
 
@@ -64,12 +64,12 @@ func (g *grid) findCell(values []string) (cell int) {
 	return cell
 }
 
-// listLabels returns the labels of a cell.
-func (g *grid) listLabels(cell int) []Label {
-	all := make([]Label, len(g.labels), len(g.labels)+1) // a histogram adds one
+// listLabels returns the labels of a cell, until it is called again.
+func (t *Text) listLabels(g *grid, cell int) []Label {
+	t.labels = slices.Grow(t.labels[:0], len(g.labels)+1)[:len(g.labels)] // a histogram adds one
 	for i, l := range slices.Backward(g.labels) {
-		all[i] = Label{l.Name, l.Values[cell%len(l.Values)]}
+		t.labels[i] = Label{l.Name, l.Values[cell%len(l.Values)]}
 		cell /= len(l.Values)
 	}
-	return all
+	return t.labels
 }

@@ -11,6 +11,7 @@ import (
 type Histograms struct {
 	grid
 	bounds []float64 // the largest value of each bucket but the last, which has none
+	names  []string  // of the buckets, as text
 	unit   float64   // of an observed value, in that of the metric
 	all    []histogram
 }
@@ -30,6 +31,10 @@ func NewHistograms(unit float64, bounds []float64, labels ...ClosedLabel) *Histo
 	for i := range h.all {
 		h.all[i].buckets = make([]atomic.Uint64, len(bounds)+1)
 	}
+	for _, b := range bounds {
+		h.names = append(h.names, strconv.FormatFloat(b, 'g', -1, 64))
+	}
+	h.names = append(h.names, "+Inf")
 	return h
 }
 
@@ -46,16 +51,12 @@ func (h *Histograms) Observe(value int64, labels ...string) {
 // bucket, or the other way about.
 func (h *Histograms) Write(t *Text) {
 	for i := range h.all {
-		one, labels := &h.all[i], h.listLabels(i)
+		one, labels := &h.all[i], t.listLabels(&h.grid, i)
 		sum := float64(one.sum.Load()) * h.unit
 		var count uint64
 		for at := range one.buckets {
 			count += one.buckets[at].Load()
-			bound := "+Inf"
-			if at < len(h.bounds) {
-				bound = strconv.FormatFloat(h.bounds[at], 'g', -1, 64)
-			}
-			t.addSeries("_bucket", float64(count), append(labels, Label{"le", bound}))
+			t.addSeries("_bucket", float64(count), append(labels, Label{"le", h.names[at]}))
 		}
 		t.addSeries("_sum", sum, labels)
 		t.addSeries("_count", float64(count), labels)

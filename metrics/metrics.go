@@ -31,8 +31,9 @@ type Family struct {
 
 // Text is the text of a scrape while it is written.
 type Text struct {
-	bytes []byte
-	name  string // of the family that is being written
+	bytes  []byte
+	name   string  // of the family that is being written
+	labels []Label // of the series that a grid writes; its room is used again
 }
 
 // AppendFamilies appends the text of families to b, in their order. Families without a series
