@@ -45,6 +45,7 @@ type channels struct {
 	bodies    *jsonrpc.InputLimit // of the requests that agents make
 	listeners []net.Listener
 	count     func(http.Handler) http.Handler // wraps the handler of a server, to count requests
+	accepting []*patientListener              // below them
 }
 
 // policyChannel is the word of a policy for the requests about channels that a peer passes
@@ -88,7 +89,11 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 	}
 	most := min(maxHTTPConns, d.files.local)
 	limited := func(l net.Listener, most int) net.Listener {
-		return newLimitListener(wrappingListener{newPatientListener(l, d.log), newWriteTimeoutConn}, most)
+		patient := newPatientListener(l, d.log)
+		c.accepting = append(c.accepting, patient)
+		limited := newLimitListener(wrappingListener{patient, newWriteTimeoutConn}, most)
+		limited.accepts = patient.state
+		return limited
 	}
 	c.count = func(h http.Handler) http.Handler { return d.measures.countRequestsOf(askedHere, h) }
 	c.addServer(d.log, limited(own, most), api.IdentifyLocalCaller)

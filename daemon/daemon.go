@@ -31,7 +31,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/acpd/acpd/budget"
@@ -306,7 +305,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 		d.draining.Store(true)
 		close(d.leaving)
 		d.log.Info("draining")
-		d.notifySystemd(systemd.SdNotifyStopping)
+		d.tellSystemd(stateStopping)
 	})()
 	for _, p := range d.trust.Peers() {
 		d.node.Connect(p.ID)
@@ -323,18 +322,11 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	d.logUnmatchedSettings()
 	d.log.Info("ready", "id", d.id, "name", d.name, "addr", d.node.Addr(), "socket", d.home.ownerSocketPath(), "took", time.Since(d.started))
 	d.readiness.serving.Store(true)
-	d.notifySystemd(systemd.SdNotifyReady)
+	d.tellSystemd(stateReady)
+	g.Go(func() error { return d.runWatchdog(working) })
 	err := g.Wait()
 	d.calls.Wait()
 	return errors.Join(err, d.Close())
-}
-
-// notifySystemd tells systemd the state of the service. It does nothing if systemd did not
-// start the daemon.
-func (d *Daemon) notifySystemd(state string) {
-	if _, err := systemd.SdNotify(false, state); err != nil {
-		d.log.Warn("systemd was not told", "state", state, "err", err)
-	}
 }
 
 // Close closes everything that OpenDaemon opened: first the sockets, so that nothing new begins,
@@ -394,6 +386,8 @@ func (d *Daemon) reloadOnSignal(ctx context.Context, reload <-chan os.Signal) er
 // stays, and the status says so until a later call succeeds. [immediateSettings] count at
 // once, all others from the next start; the log and the status name those.
 func (d *Daemon) reloadConfig() error {
+	d.tellSystemd(stateReloading())
+	defer d.tellSystemd(stateReady)
 	next, err := d.loadConfig()
 	if err != nil {
 		d.reloadFailure.Store(&reloadFailure{time.Now(), err})

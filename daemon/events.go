@@ -121,6 +121,13 @@ func (c *peerCount) update(up bool, tell func(peers int)) {
 	}
 }
 
+// count returns how many peers are connected.
+func (c *peerCount) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.peers
+}
+
 // handlePeerEvent handles an event of package peer and publishes it. It does not block.
 func (d *Daemon) handlePeerEvent(e peer.Event) {
 	switch e.Type {

@@ -14,6 +14,7 @@ import (
 type limitListener struct {
 	net.Listener
 	maxConns int
+	accepts  *acceptState  // of the loop that calls Accept; nil: nobody asks whether it goes on
 	left     pace.Signal   // there may be a place, or an idle connection; holds one
 	done     chan struct{} // closed by Close
 	end      func()        // closes done
@@ -41,9 +42,15 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	var asked pace.Signal
+	if l.accepts != nil {
+		asked = l.accepts.asked
+	}
 	for !l.reservePlace() {
 		select {
 		case <-l.left:
+		case <-asked: // to wait for a place is no standstill: programs that keep all of them may do so
+			l.accepts.rounds.ComeRound()
 		case <-l.done:
 			c.Close()
 			return nil, net.ErrClosed

@@ -45,13 +45,17 @@ func (d *localSocket) Close() error {
 	return err
 }
 
-// checkUser returns an error unless the user of a connection may come in.
+// Addr returns where programs find the socket.
+func (d *localSocket) Addr() net.Addr { return &net.UnixAddr{Name: d.path, Net: "unix"} }
+
+// checkUser returns an error unless the user of a connection may come in. The owner's sockets
+// let root in too: it can read the key, and so speaks with the daemon of a system unit.
 func (d *localSocket) checkUser(c *net.UnixConn) error {
 	uid, err := readCallerUserID(c)
 	switch {
 	case err != nil:
 		return kinds.Errorf(kinds.Internal, "the kernel does not say who connected: %v", err)
-	case uid == os.Geteuid() || slices.Contains(d.otherUsers, uid):
+	case uid == os.Geteuid() || uid == 0 && !d.guests || slices.Contains(d.otherUsers, uid):
 		return nil
 	case d.guests:
 		return kinds.Errorf(kinds.NotAuthorized, "you are user %d, whom agents.uids in config.yaml does not name: ask whoever runs this daemon", uid)

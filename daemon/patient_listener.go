@@ -24,12 +24,36 @@ const (
 // acceptState shows from outside whether a loop accepts connections.
 type acceptState struct {
 	rounds  pace.Rounds
+	asked   pace.Signal                   // somebody awaits a round, where the loop may wait for more than a connection; may be nil
 	failure atomic.Pointer[acceptFailure] // of the last attempt; nil: it has not failed
 }
 
 type acceptFailure struct {
 	at  time.Time
 	err error
+}
+
+// awaitRound blocks until the loop that accepts from l has come round, or returns ctx's error. It
+// interrupts an Accept that waits for a connection. Nobody who connects can feign or hinder
+// that, since no connection is made.
+func (s *acceptState) awaitRound(ctx context.Context, l net.Listener) error {
+	next := s.rounds.Next()
+	s.asked.Set()
+	setAcceptDeadline(l, time.Unix(1, 0)) // the patient listener takes it back
+	select {
+	case <-next:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// setAcceptDeadline sets from when on Accept does not wait; zero stands for never. It does
+// nothing if l is closed: then nobody accepts.
+func setAcceptDeadline(l net.Listener, from time.Time) {
+	if d, ok := l.(interface{ SetDeadline(time.Time) error }); ok {
+		d.SetDeadline(from)
+	}
 }
 
 // lack returns an error if the last attempt to accept a connection has failed, a moment ago.
@@ -57,7 +81,7 @@ type patientListener struct {
 
 func newPatientListener(l net.Listener, log *slog.Logger) *patientListener {
 	open, end := context.WithCancel(context.Background())
-	return &patientListener{Listener: l, log: log, state: new(acceptState), open: open, close: end}
+	return &patientListener{Listener: l, log: log, state: &acceptState{asked: pace.NewSignal()}, open: open, close: end}
 }
 
 func (l *patientListener) Accept() (net.Conn, error) {
@@ -71,7 +95,7 @@ func (l *patientListener) Accept() (net.Conn, error) {
 		case errors.Is(err, net.ErrClosed):
 			return nil, err
 		case errors.Is(err, os.ErrDeadlineExceeded): // somebody asks whether the loop goes on
-			l.Listener.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Time{})
+			setAcceptDeadline(l.Listener, time.Time{})
 			continue
 		}
 		l.state.failure.Store(&acceptFailure{time.Now(), err})

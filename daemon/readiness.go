@@ -92,25 +92,41 @@ func (d *Daemon) listUnready(ctx context.Context) []string {
 	return unready
 }
 
-// listStuckParts returns those of the loops that accept local connections and peers, and the
-// store's writer, that have not come round since it was called, each with the remedy. It
+// movingPart is a loop of the daemon that has to come round again and again.
+type movingPart struct {
+	name       string
+	awaitRound func(context.Context) error // blocks until it has come round, or ctx ends
+}
+
+// listMovingParts returns the loops that accept local connections and peers, and the store's
+// writer.
+func (d *Daemon) listMovingParts() []movingPart {
+	onSocket := func(s *localSocket) func(context.Context) error {
+		return func(ctx context.Context) error { return s.acceptState.awaitRound(ctx, s.UnixListener) }
+	}
+	all := []movingPart{
+		{"the writer of state.db", d.awaitWriter},
+		{"the UDP socket", d.node.AwaitAcceptRound},
+		{d.socket.path, onSocket(d.socket)},
+		{d.guests.path, onSocket(d.guests)},
+	}
+	for _, l := range d.channels.accepting {
+		all = append(all, movingPart{l.Addr().String(), func(ctx context.Context) error { return l.state.awaitRound(ctx, l.Listener) }})
+	}
+	return all
+}
+
+// listStuckParts returns those of [Daemon.listMovingParts] that have not come round since it was
+// called, each with the remedy. It
 // changes nothing on the disk, and nothing that a peer or a local program sends keeps it
 // waiting. So a part that it names hangs, or its disk does: a watchdog may end the daemon. It
 // blocks until ctx ends, or until all parts have come round.
 func (d *Daemon) listStuckParts(ctx context.Context) []string {
-	parts := []struct {
-		name  string
-		await func(context.Context) error
-	}{
-		{"acp.sock", d.socket.awaitRound},
-		{"acp.sock of the agents' folder", d.guests.awaitRound},
-		{"the UDP socket", d.node.AwaitAcceptRound},
-		{"the writer of state.db", d.awaitWriter},
-	}
+	parts := d.listMovingParts()
 	errs := make([]error, len(parts))
 	var all sync.WaitGroup
 	for i, part := range parts {
-		all.Go(func() { errs[i] = part.await(ctx) })
+		all.Go(func() { errs[i] = part.awaitRound(ctx) })
 	}
 	all.Wait()
 	var stuck []string
@@ -132,18 +148,6 @@ func (d *Daemon) awaitWriter(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done(): // the writer heeds ctx only until it begins
-		return ctx.Err()
-	}
-}
-
-// awaitRound blocks until the loop that accepts connections has come round, or ctx ends.
-func (d *localSocket) awaitRound(ctx context.Context) error {
-	next := d.rounds.Next()
-	d.SetDeadline(time.Unix(1, 0)) // the patient listener takes it back
-	select {
-	case <-next:
-		return nil
-	case <-ctx.Done():
 		return ctx.Err()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -150,7 +151,7 @@ func TestStuckParts(t *testing.T) {
 		t.Error(err)
 	}
 	stuck := d.listStuckParts(ctx)
-	for _, want := range []string{"acp.sock does", "agents' folder", "UDP socket"} {
+	for _, want := range []string{"acp.sock does", filepath.Join(client.AgentFolder, client.SocketName), "UDP socket"} {
 		if !slices.ContainsFunc(stuck, func(s string) bool { return strings.Contains(s, want) }) {
 			t.Errorf("before Run %q is not among %q", want, stuck)
 		}

@@ -3,8 +3,11 @@ package peer
 import (
 	"context"
 	"net"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/acpd/acpd/integration/await"
 )
 
 // TestAcceptRounds: an accept loop that is asked goes round and still accepts; one that does
@@ -27,6 +30,40 @@ func TestAcceptRounds(t *testing.T) {
 		}
 	}
 	a.ask(b, "Are you there?")
+}
+
+// TestAcceptRoundIsHeldUp: the accept loop goes round when it is asked, idle or not, but not while
+// it is held up.
+func TestAcceptRoundIsHeldUp(t *testing.T) {
+	onLoopback := func(c *Config) { c.Listen = "127.0.0.1:0" }
+	desk, laptop := newSide(t, onLoopback).serve(), newSide(t, onLoopback).serve()
+	laptop.trusts(desk, "desk")
+	desk.trusts(laptop, "laptop")
+	moves := func(patience time.Duration) bool {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		return desk.AwaitAcceptRound(ctx) == nil
+	}
+	for range 3 {
+		if !moves(await.Patience) {
+			t.Fatal("an idle one does not move")
+		}
+	}
+	desk.Node.mu.Lock() // which it needs to hand on a connection
+	release := sync.OnceFunc(desk.Node.mu.Unlock)
+	defer release()
+	asked := make(chan error, 1)
+	go func() { asked <- laptop.tryAsk(desk, "are you there?") }()
+	await.Until(t, "it stands still", func() bool { return !moves(100 * time.Millisecond) })
+	release()
+	if !moves(await.Patience) {
+		t.Error("it does not move again")
+	}
+	await.Receive(t, "the call ends", asked)
+	laptop.ask(desk, "what is due today?")
+	if !moves(await.Patience) {
+		t.Error("it does not move beside connections")
+	}
 }
 
 // TestCheckAnswers: a socket that nobody reads is found, whatever the address it listens on.

@@ -1,0 +1,285 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/store"
+)
+
+// systemdSocket is the socket on which systemd hears services.
+type systemdSocket struct {
+	*net.UnixConn
+	t *testing.T
+}
+
+// listenAsSystemd makes the daemons of this test services of a systemd whose watchdog has
+// that period; 0: none.
+func listenAsSystemd(t *testing.T, period time.Duration) *systemdSocket {
+	path := filepath.Join(stateDir(t), "notify")
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	t.Setenv("NOTIFY_SOCKET", path)
+	if period > 0 {
+		t.Setenv("WATCHDOG_USEC", strconv.FormatInt(period.Microseconds(), 10))
+	}
+	return &systemdSocket{c, t}
+}
+
+// next returns what the service says next, "" if it says nothing for so long.
+func (s *systemdSocket) next(patience time.Duration) string {
+	s.t.Helper()
+	s.SetReadDeadline(time.Now().Add(patience))
+	b := make([]byte, 4<<10)
+	n, err := s.Read(b)
+	if e, ok := err.(net.Error); ok && e.Timeout() {
+		return ""
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(b[:n])
+}
+
+// await returns the next message that begins with a state.
+func (s *systemdSocket) await(state string) string {
+	s.t.Helper()
+	for {
+		switch said := s.next(await.Patience); {
+		case said == "":
+			s.t.Fatalf("systemd does not hear %s", state)
+		case strings.HasPrefix(said, state+"\n"):
+			return said
+		}
+	}
+}
+
+// safeBuffer is a log that a test reads while it is written.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(b)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// What a service of Type=notify says from its start to its end, while nobody asks it for
+// anything.
+func TestSystemdHears(t *testing.T) {
+	systemd := listenAsSystemd(t, 200*time.Millisecond)
+	d := start(t, stateDir(t), "desk")
+	if said := systemd.next(await.Patience); said != "READY=1\nSTATUS=0 peers connected; UDP "+d.node.Addr().String() {
+		t.Errorf("at first it says %q", said)
+	}
+	for range 8 {
+		systemd.await("WATCHDOG=1")
+	}
+	writeConfig(t, d.dir, "lisen: x\n")
+	if d.reloadConfig() == nil {
+		t.Error("a broken config.yaml was taken over")
+	}
+	said := systemd.await("RELOADING=1")
+	if _, us, ok := strings.Cut(said, "MONOTONIC_USEC="); !ok || us[0] < '1' || us[0] > '9' {
+		t.Errorf("a reload says %q", said)
+	}
+	if said := systemd.await("READY=1"); !strings.HasSuffix(said, "config.yaml was not taken over: see acpctl status") {
+		t.Errorf("after a reload that failed it says %q", said)
+	}
+	d.stop()
+	if said := systemd.await("STOPPING=1"); !strings.Contains(said, "STATUS=draining;") {
+		t.Errorf("at its end it says %q", said)
+	}
+}
+
+// Without a watchdog nothing feeds it.
+func TestNoWatchdog(t *testing.T) {
+	systemd := listenAsSystemd(t, 0)
+	d := start(t, stateDir(t), "desk")
+	systemd.await("READY=1")
+	d.stop()
+	if said := systemd.next(await.Patience); !strings.HasPrefix(said, "STOPPING=1\n") {
+		t.Errorf("after READY=1 it says %q", said)
+	}
+}
+
+// lockRegistry holds the lock of the attached agents. Whoever accepts a connection, where
+// there is one already and may be one only, asks there whether that one is idle.
+func lockRegistry(d *Daemon) (release func()) {
+	mu := (*sync.Mutex)(unsafe.Pointer(reflect.ValueOf(d.agents).Elem().FieldByName("mu").UnsafeAddr()))
+	mu.Lock()
+	return mu.Unlock
+}
+
+// Each part that stands still starves the watchdog, until it moves again.
+func TestStandstillStarvesWatchdog(t *testing.T) {
+	const period = 200 * time.Millisecond
+	connect := func(t *testing.T, path string) {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	for _, c := range []struct {
+		part  string // as the log names it
+		block func(t *testing.T, d *Daemon) (release func())
+	}{
+		{"the writer of state.db", func(t *testing.T, d *Daemon) func() {
+			begun, end, ended := make(chan bool), make(chan bool), make(chan error)
+			go func() {
+				ended <- d.store.Write(context.Background(), true, func(*store.Tx) error { begun <- true; <-end; return nil })
+			}()
+			<-begun
+			return func() {
+				close(end)
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			}
+		}},
+		{client.SocketName, func(t *testing.T, d *Daemon) func() {
+			release := lockRegistry(d)
+			connect(t, d.home.ownerSocketPath())
+			connect(t, d.home.ownerSocketPath())
+			return release
+		}},
+		{filepath.Join(client.AgentFolder, client.SocketName), func(t *testing.T, d *Daemon) func() {
+			release := lockRegistry(d)
+			connect(t, d.guests.path)
+			connect(t, d.guests.path)
+			return release
+		}},
+		{filepath.Join(client.AgentFolder, client.HTTPSocketName), func(t *testing.T, d *Daemon) func() {
+			l := d.channels.listeners[1].(*limitListener)
+			l.mu.Lock()
+			connect(t, filepath.Join(string(d.home), client.AgentFolder, client.HTTPSocketName))
+			return l.mu.Unlock
+		}},
+	} {
+		t.Run(c.part, func(t *testing.T) {
+			systemd := listenAsSystemd(t, period)
+			log := new(safeBuffer)
+			d, err := OpenDaemon(t.Context(), Options{Home: stateDir(t), Listen: "127.0.0.1:0", NoMDNS: true, Version: "test", Log: log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.files.local = 1
+			ctx, cancel := context.WithCancel(context.Background())
+			ended := make(chan error, 1)
+			go func() { ended <- d.Run(ctx, nil) }()
+			defer func() {
+				cancel()
+				if err := await.Receive(t, "the daemon ends", ended); err != nil {
+					t.Error(err)
+				}
+			}()
+			systemd.await("WATCHDOG=1")
+			release := sync.OnceFunc(c.block(t, d))
+			defer release()
+			await.Until(t, "the log says what stands still", func() bool {
+				return strings.Contains(log.String(), "stands still") && strings.Contains(log.String(), c.part)
+			})
+			for systemd.next(time.Millisecond) != "" { // of before
+			}
+			if said := systemd.next(3 * period); said != "" {
+				t.Errorf("while it stands still it says %q", said)
+			}
+			release()
+			systemd.await("WATCHDOG=1")
+		})
+	}
+}
+
+// Programs that keep all places of a listener do not have the daemon started again.
+func TestFullListenerFeedsWatchdog(t *testing.T) {
+	systemd := listenAsSystemd(t, 100*time.Millisecond)
+	d, err := OpenDaemon(t.Context(), Options{Home: stateDir(t), Listen: "127.0.0.1:0", NoMDNS: true, Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := d.channels.listeners[1].(*limitListener) // that of agents
+	l.maxConns = 1
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx, nil) }()
+	defer func() {
+		cancel()
+		if err := await.Receive(t, "the daemon ends", ended); err != nil {
+			t.Error(err)
+		}
+	}()
+	for range 2 {
+		c, err := net.Dial("unix", filepath.Join(string(d.home), client.AgentFolder, client.HTTPSocketName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	await.Until(t, "one waits for a place", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.wants
+	})
+	for range 8 {
+		systemd.await("WATCHDOG=1")
+	}
+}
+
+// The watchdog is fed four times in its period, and not at all while a part stands still.
+func TestWatchdogPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &Daemon{log: slog.New(slog.DiscardHandler)}
+		ctx, cancel := context.WithCancel(t.Context())
+		fed, hung := 0, make(chan bool, 1)
+		moving := movingPart{"a", func(context.Context) error { return nil }}
+		stuck := movingPart{"b", func(ctx context.Context) error {
+			select {
+			case hung <- true:
+				<-hung
+			case <-ctx.Done():
+			}
+			return nil
+		}}
+		var ended sync.WaitGroup
+		ended.Go(func() { d.feedWatchdog(ctx, time.Minute, []movingPart{moving, stuck}, func() { fed++ }) })
+		step := func(what string, d time.Duration, want int) {
+			time.Sleep(d)
+			synctest.Wait()
+			if fed != want {
+				t.Errorf("%s: fed %d times, want %d", what, fed, want)
+			}
+		}
+		step("while all move", time.Minute+time.Second, 4)
+		hung <- true // the next round waits for its place
+		step("while one stands still", time.Hour, 4)
+		<-hung
+		step("when it moves again", time.Minute-time.Second, 8)
+		cancel()
+		ended.Wait()
+	})
+}
