@@ -91,6 +91,7 @@ type Daemon struct {
 	agentLog   *agentLog   // of agents that come and go
 	store      *store.DB
 	node       *peer.Node
+	udpAddr    string // of node
 	socket     *localSocket
 	guests     *localSocket // acp.sock of the agents' folder
 	files      descriptors
@@ -245,6 +246,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if d.node, err = d.listenUDP(ctx, cfg); err != nil {
 		return err
 	}
+	d.udpAddr = d.node.Addr().String()
 	d.node.Handle(wire.StreamMail, policyMail, func(ctx context.Context, from identity.ID, s *peer.Stream) {
 		d.mail.Serve(store.WithRequester(ctx, from), from, s)
 	})

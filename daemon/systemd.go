@@ -34,7 +34,7 @@ func (d *Daemon) tellSystemd(state string) {
 
 // describeStatus returns one line for systemctl status. It holds no name and no text of a peer.
 func (d *Daemon) describeStatus() string {
-	line := fmt.Sprintf("%d peers connected; UDP %s", d.connected.count(), d.node.Addr())
+	line := fmt.Sprintf("%d peers connected; UDP %s", d.connected.count(), d.udpAddr)
 	if d.draining.Load() {
 		line = "draining; " + line
 	}
