@@ -14,6 +14,7 @@ const (
 	ExitUsage       = 2
 	ExitTimeout     = 3
 	ExitRefused     = 4
+	ExitNoDaemon    = 6
 	ExitFailed      = 7
 	ExitInterrupted = 130
 )

@@ -17,9 +17,8 @@ type verbs struct {
 // NewCmds returns the verbs. version is acpctl's own.
 func NewCmds(f *frame.Frame, version string) []*cobra.Command {
 	v := &verbs{f, version}
-	_ = v
 	return []*cobra.Command{
-		// one line for each verb
 		v.newBenchCmd(),
+		v.newServiceCmd(),
 	}
 }

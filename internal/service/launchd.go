@@ -1,0 +1,200 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// launchd is the manager of macOS. It restarts acpd when that fails, keeps its log in a file
+// that acpd bounds itself, and has no watchdog.
+type launchd struct{ Host }
+
+// label returns the name by which launchd knows a service.
+func label(s Service) string {
+	if s.Instance != "" {
+		return "dev.acpd.acpd." + s.Instance
+	}
+	return "dev.acpd.acpd"
+}
+
+// domain returns where launchd runs a service, launchctl(1).
+func domain(s Service) string {
+	if s.System {
+		return "system"
+	}
+	return "gui/" + strconv.Itoa(os.Getuid())
+}
+
+// plistPath returns where the file that defines a service is written.
+func (m launchd) plistPath(s Service) string {
+	if s.System {
+		return filepath.Join(m.Root, "/Library/LaunchDaemons", label(s)+".plist")
+	}
+	return filepath.Join(m.UserHome, "Library/LaunchAgents", label(s)+".plist")
+}
+
+// home returns the state directory.
+func (m launchd) home(s Service) string {
+	suffix := ""
+	if s.Instance != "" {
+		suffix = "-" + s.Instance
+	}
+	switch {
+	case s.Home != "":
+		return s.Home
+	case s.System:
+		return "/var/db/acpd" + suffix
+	}
+	return filepath.Join(m.UserHome, ".acp"+suffix)
+}
+
+// logPath returns the file of the log. A second one beside it, with the suffix .old, has what
+// was before.
+func (m launchd) logPath(s Service) string {
+	name := "acpd.log"
+	if s.Instance != "" {
+		name = "acpd-" + s.Instance + ".log"
+	}
+	if s.System {
+		return filepath.Join("/Library/Logs", name)
+	}
+	return filepath.Join(m.UserHome, "Library/Logs", name)
+}
+
+// Render returns the property list, launchd.plist(5).
+func (m launchd) Render(s Service) string {
+	args := []string{s.Program, "--home", m.home(s), "--log-file", m.logPath(s)}
+	if s.Instance != "" {
+		args = append(args, "--name", s.Instance)
+	} else if s.Name != "" {
+		args = append(args, "--name", s.Name)
+	}
+	var b strings.Builder
+	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<!-- ` + Marker + ` -->
+<plist version="1.0">
+<dict>
+`)
+	entry := func(key, value string) { fmt.Fprintf(&b, "\t<key>%s</key>\n\t%s\n", key, value) }
+	entry("Label", xmlString(label(s)))
+	words := "<array>\n"
+	for _, arg := range args {
+		words += "\t\t" + xmlString(arg) + "\n"
+	}
+	entry("ProgramArguments", words+"\t</array>")
+	entry("RunAtLoad", "<true/>")
+	entry("KeepAlive", "<dict>\n\t\t<key>SuccessfulExit</key>\n\t\t<false/>\n\t</dict>")
+	entry("ProcessType", xmlString("Adaptive"))
+	entry("Umask", "<integer>63</integer>") // 077
+	entry("SoftResourceLimits", "<dict>\n\t\t<key>NumberOfFiles</key>\n\t\t<integer>8192</integer>\n\t</dict>")
+	entry("StandardOutPath", xmlString("/dev/null"))
+	entry("StandardErrorPath", xmlString("/dev/null"))
+	b.WriteString("</dict>\n</plist>\n")
+	return b.String()
+}
+
+// xmlString returns text as a string of a property list.
+func xmlString(text string) string {
+	var b bytes.Buffer
+	xml.EscapeText(&b, []byte(text)) // it fails only if b does
+	return "<string>" + b.String() + "</string>"
+}
+
+// Install writes the property list and has launchd run it.
+func (m launchd) Install(ctx context.Context, s Service) error {
+	changed, err := m.writeFile(m.plistPath(s), m.Render(s), 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := m.run(ctx, "launchctl", "print", domain(s)+"/"+label(s)); err == nil {
+		if !changed {
+			m.Say("%s runs already", label(s))
+			return nil
+		}
+		if err := m.do(ctx, "launchctl", "bootout", domain(s)+"/"+label(s)); err != nil {
+			return fmt.Errorf("service: %w", err)
+		}
+	}
+	if err := m.do(ctx, "launchctl", "bootstrap", domain(s), m.plistPath(s)); err != nil {
+		return fmt.Errorf("service: %w: for a service of a person, log in at the screen; for one of the machine, run this as root", err)
+	}
+	return nil
+}
+
+// Uninstall ends the service and removes its property list.
+func (m launchd) Uninstall(ctx context.Context, s Service) error {
+	if !exists(m.plistPath(s)) {
+		m.Say("%s is not installed", label(s))
+		return nil
+	}
+	if data, err := os.ReadFile(m.plistPath(s)); err == nil && !isOurs(data) {
+		return fmt.Errorf("service: %s was not written by acpctl, and stays: remove it by hand", m.plistPath(s))
+	}
+	if _, err := m.run(ctx, "launchctl", "print", domain(s)+"/"+label(s)); err == nil {
+		if err := m.do(ctx, "launchctl", "bootout", domain(s)+"/"+label(s)); err != nil {
+			return fmt.Errorf("service: %w", err)
+		}
+	}
+	_, err := m.removeFile(m.plistPath(s))
+	return err
+}
+
+// Inspect returns what launchctl print says.
+func (m launchd) Inspect(ctx context.Context, s Service) (*State, error) {
+	st := &State{Unit: label(s), Home: m.home(s)}
+	if exists(m.plistPath(s)) {
+		st.Installed, st.File = true, m.plistPath(s)
+	}
+	if out, err := m.run(ctx, "launchctl", "print", domain(s)+"/"+label(s)); err == nil {
+		st.parsePrinted(out)
+	}
+	return st, nil
+}
+
+// parsePrinted reads what launchctl print says of a service. Its form is not promised: what is
+// not found stays empty.
+func (st *State) parsePrinted(out string) {
+	for line := range strings.Lines(out) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), " = ")
+		switch {
+		case !ok:
+		case key == "state" && st.Active == "":
+			st.Active, st.Running = value, value == "running"
+		case key == "pid":
+			st.PID, _ = strconv.Atoi(value)
+		case key == "last exit code":
+			st.LastExit = "exit code " + value
+		case key == "runs":
+			if runs, err := strconv.Atoi(value); err == nil {
+				st.Restarts = max(runs-1, 0)
+			}
+		}
+	}
+}
+
+// Logs runs tail on the log, which follows the name when acpd begins a new file.
+func (m launchd) Logs(ctx context.Context, s Service, lines int, follow bool) error {
+	path := m.logPath(s)
+	if !exists(path) {
+		return fmt.Errorf("service: %s is not there: acpctl service status says whether acpd has run", path)
+	}
+	args := []string{"-n", strconv.Itoa(lines), path}
+	if follow {
+		args = append([]string{"-F"}, args...)
+	}
+	cmd := exec.CommandContext(ctx, "tail", args...)
+	cmd.Stdout, cmd.Stderr = m.Out, m.Err
+	if err := cmd.Run(); err != nil && ctx.Err() == nil {
+		return errors.Join(errors.New("service: read "+path), err)
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+// Package service makes acpd a service of the system's own manager, and asks it about that
+// service: systemd on Linux, launchd on macOS.
+//
+// It writes and removes only files that bear its [Marker], says of each what it does, and
+// leaves the state of daemons alone. It runs the manager's own programs, which it finds by
+// PATH. It leaves flags and terminals to package operate.
+package service
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/durable"
+)
+
+// Marker is in the first lines of each file that this package writes. A file without it
+// belongs to somebody else.
+const Marker = "acpctl service install writes this file, and acpctl service uninstall removes it."
+
+// Service says which daemon is meant.
+type Service struct {
+	System   bool   // of the machine, not of the person
+	Instance string // one of several; "": the only one
+	Name     string // what the daemon calls itself; "": the host's name, or the instance's
+	Home     string // state directory, absolute; "": the usual one
+	Program  string // path of acpd, absolute; only Install needs it
+}
+
+// maxSystemInstance bounds the name of an instance of the machine: "acpd-" and it are the name
+// of a user, which has at most 31 bytes.
+const maxSystemInstance = 26
+
+// Check returns an error unless there can be such a service.
+func (s Service) Check() error {
+	if s.Instance != "" {
+		if err := identity.CheckName(s.Instance); err != nil {
+			return fmt.Errorf("--instance: %w", err)
+		}
+	}
+	if s.Name != "" {
+		if err := identity.CheckName(s.Name); err != nil {
+			return fmt.Errorf("--name: %w", err)
+		}
+	}
+	switch {
+	case s.System && len(s.Instance) > maxSystemInstance:
+		return fmt.Errorf("--instance %s: %d bytes long: the user acpd-%[1]s would have too long a name: use at most %[3]d", s.Instance, len(s.Instance), maxSystemInstance)
+	case s.System && s.Home != "":
+		return errors.New("--home: a system service keeps its state where its unit lets it write, in /var/lib/acpd, or in /var/lib/acpd-NAME with --instance NAME: leave --home out")
+	case s.Instance != "" && s.Name != "":
+		return errors.New("--name and --instance: an instance is called by its own name: leave one of them out")
+	}
+	return nil
+}
+
+// Manager runs services.
+type Manager interface {
+	// Render returns the file that defines a service.
+	Render(Service) string
+	// Install makes a service that runs now and after each start of the machine, or each
+	// login. It may be called again.
+	Install(context.Context, Service) error
+	// Uninstall ends a service and removes what Install wrote. The state stays.
+	Uninstall(context.Context, Service) error
+	// Inspect returns what the manager knows of a service.
+	Inspect(context.Context, Service) (*State, error)
+	// Logs writes the last lines of a service's log, and with follow what comes until ctx
+	// ends.
+	Logs(ctx context.Context, s Service, lines int, follow bool) error
+}
+
+// Lingerer is a manager that ends the services of a person with that person's last session,
+// unless told otherwise.
+type Lingerer interface {
+	// IsLingering reports whether they go on, and whether that is known.
+	IsLingering(context.Context) (lingers, known bool)
+	// EnableLinger lets them go on, and begin when the machine starts.
+	EnableLinger(context.Context) error
+}
+
+// State is what a manager knows of a service.
+type State struct {
+	Unit      string        `json:"unit"`
+	Installed bool          `json:"installed"`
+	File      string        `json:"file,omitempty"`
+	DropIns   []string      `json:"drop_ins,omitempty"`
+	Enabled   string        `json:"enabled,omitempty"` // the manager's word
+	Running   bool          `json:"running"`
+	Active    string        `json:"active,omitempty"` // the manager's words
+	Since     string        `json:"since,omitempty"`  // of the process, or of the state
+	PID       int           `json:"pid,omitempty"`
+	LastExit  string        `json:"last_exit,omitempty"`
+	Restarts  int           `json:"restarts"`
+	Watchdog  time.Duration `json:"-"`
+	FedAt     string        `json:"watchdog_fed,omitempty"`
+	Says      string        `json:"says,omitempty"` // the daemon's own line
+	Home      string        `json:"home,omitempty"`
+}
+
+// Host is where services are made.
+type Host struct {
+	Root     string                        // before the paths of the machine; "" outside of tests
+	UserHome string                        // of the person
+	Config   string                        // ~/.config
+	User     string                        // name of the person
+	Say      func(format string, a ...any) // tells what was done, a line each
+	Out, Err io.Writer                     // of the manager's programs
+}
+
+// NewManager returns the manager of this system.
+func NewManager(h Host) (Manager, error) {
+	switch runtime.GOOS {
+	case "linux":
+		return systemd{h}, nil
+	case "darwin":
+		return launchd{h}, nil
+	}
+	return nil, fmt.Errorf("service: %s has no manager of services that acpctl knows: start acpd by what starts programs there", runtime.GOOS)
+}
+
+// run runs a program of the manager and returns its standard output. An error holds what it
+// wrote to standard error.
+func (h Host) run(ctx context.Context, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	var out, problem bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problem
+	err := cmd.Run()
+	if err != nil && ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if err != nil {
+		why := strings.TrimSpace(problem.String())
+		if why == "" {
+			why = err.Error()
+		}
+		return out.String(), fmt.Errorf("%s %s: %s", name, strings.Join(args, " "), why)
+	}
+	return out.String(), nil
+}
+
+// do runs a program that changes something, and says so.
+func (h Host) do(ctx context.Context, name string, args ...string) error {
+	if _, err := h.run(ctx, name, args...); err != nil {
+		return err
+	}
+	h.Say("ran    %s %s", name, strings.Join(args, " "))
+	return nil
+}
+
+// isOurs reports whether a file bears the marker.
+func isOurs(data []byte) bool {
+	first, _, _ := bytes.Cut(data, []byte("\n\n"))
+	return bytes.Contains(first[:min(len(first), 1024)], []byte(Marker))
+}
+
+// writeFile makes a file what it should be, and reports whether it was something else. A file of
+// somebody else stays, and is an error.
+func (h Host) writeFile(path, content string, mode fs.FileMode) (changed bool, err error) {
+	old, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return false, fmt.Errorf("service: %w", err)
+	case string(old) == content:
+		h.Say("kept   %s", path)
+		return false, nil
+	case !isOurs(old):
+		return false, fmt.Errorf("service: %s was not written by acpctl, and stays as it is: move it away, or change it by hand:\n%s", path, diffLines(string(old), content))
+	default:
+		h.Say("changes in %s; put what shall stay into a drop-in:\n%s", path, diffLines(string(old), content))
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return false, fmt.Errorf("service: %w", err)
+	}
+	if err := durable.ReplaceFile(path, path+".new", []byte(content), mode); err != nil {
+		return false, fmt.Errorf("service: %w: run this as the user who may write there; for the service of a person leave --system out", err)
+	}
+	h.Say("wrote  %s", path)
+	return true, nil
+}
+
+// removeFile removes a file that bears the marker, and reports whether it was there. Any other
+// file stays, and is an error.
+func (h Host) removeFile(path string) (removed bool, err error) {
+	data, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("service: %w", err)
+	case !isOurs(data):
+		return false, fmt.Errorf("service: %s was not written by acpctl, and stays: remove it by hand", path)
+	}
+	if err := os.Remove(path); err != nil {
+		return false, fmt.Errorf("service: %w", err)
+	}
+	h.Say("removed %s", path)
+	return true, nil
+}

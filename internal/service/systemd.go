@@ -1,0 +1,363 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/acpd/acpd/packaging"
+)
+
+// systemd is the manager of Linux.
+type systemd struct{ Host }
+
+// unitName returns the name of the unit that runs.
+func unitName(s Service) string {
+	if s.Instance != "" {
+		return "acpd@" + s.Instance + ".service"
+	}
+	return "acpd.service"
+}
+
+// fileName returns the name of the file that defines it: all instances share one, except those
+// whose state is elsewhere.
+func fileName(s Service) string {
+	if s.Instance != "" && s.Home == "" {
+		return "acpd@.service"
+	}
+	return unitName(s)
+}
+
+// flavour returns the folder of units for the person or for the machine.
+func flavour(s Service) string {
+	if s.System {
+		return "system"
+	}
+	return "user"
+}
+
+// unitPath returns where the file that defines a service is written.
+func (m systemd) unitPath(s Service) string {
+	if s.System {
+		return filepath.Join(m.Root, "/etc/systemd/system", fileName(s))
+	}
+	return filepath.Join(m.Config, "systemd/user", fileName(s))
+}
+
+// findPackagedUnit returns the path and content of the file that a package has installed, ""
+// if there is none.
+func (m systemd) findPackagedUnit(s Service) (path string, content []byte) {
+	for _, dir := range []string{"/usr/lib/systemd", "/lib/systemd"} {
+		path := filepath.Join(m.Root, dir, flavour(s), fileName(s))
+		if data, err := os.ReadFile(path); err == nil {
+			return path, data
+		}
+	}
+	return "", nil
+}
+
+// Render returns the unit: that of the packages, with the program, the state directory and the
+// name that are meant.
+func (m systemd) Render(s Service) string {
+	template := "acpd.service"
+	if s.Instance != "" {
+		template = "acpd@.service"
+	}
+	unit := string(packaging.ReadFile("systemd/" + flavour(s) + "/" + template))
+	start := findLine(unit, "ExecStart=")
+	words := strings.Fields(strings.TrimPrefix(start, "ExecStart="))
+	if s.Program != "" {
+		words[0] = quoteForUnit(s.Program)
+	}
+	if i := slices.Index(words, "--home"); s.Home != "" {
+		words[i+1] = quoteForUnit(s.Home)
+	}
+	if s.Name != "" {
+		words = append(words, "--name", s.Name)
+	}
+	return strings.Replace(unit, start, "ExecStart="+strings.Join(words, " "), 1)
+}
+
+// findLine returns the first line that begins so, "" if there is none.
+func findLine(text, begin string) string {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, begin) {
+			return strings.TrimSuffix(line, "\n")
+		}
+	}
+	return ""
+}
+
+// quoteForUnit returns text as one word of a command line in a unit, systemd.service(5): no
+// specifier, no variable.
+func quoteForUnit(text string) string {
+	quoted := strings.NewReplacer("%", "%%", "$", "$$", `\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text)
+	if quoted == text && !strings.ContainsAny(text, " \t';") {
+		return text
+	}
+	return `"` + quoted + `"`
+}
+
+// systemctl returns the arguments of systemctl for the manager of a service.
+func systemctl(s Service, args ...string) []string {
+	if s.System {
+		return args
+	}
+	return append([]string{"--user"}, args...)
+}
+
+// checkRunning returns an error unless the manager of a service runs.
+func (m systemd) checkRunning(ctx context.Context, s Service) error {
+	remedy := "start acpd by what starts programs here; acpctl service install --print shows how systemd would"
+	if _, err := exec.LookPath("systemctl"); err != nil {
+		return fmt.Errorf("service: systemd is not on this machine (no systemctl in PATH): %s", remedy)
+	}
+	if _, err := os.Stat(filepath.Join(m.Root, "/run/systemd/system")); err != nil {
+		return fmt.Errorf("service: systemd does not run this machine (no /run/systemd/system): %s", remedy)
+	}
+	if s.System {
+		return nil
+	}
+	if _, err := m.run(ctx, "systemctl", "--user", "show", "--property=Version"); err != nil {
+		return fmt.Errorf("service: the service manager of %s does not answer (%w): log in as that user, not by su or sudo; or make a service of the machine: --system", m.User, err)
+	}
+	return nil
+}
+
+// Install writes the unit, unless the one of a package does, and enables and starts it.
+func (m systemd) Install(ctx context.Context, s Service) error {
+	if err := m.checkRunning(ctx, s); err != nil {
+		return err
+	}
+	if dir := findHomeDir(s.Program); s.System && dir != "" {
+		return fmt.Errorf("service: %s is below %s, where a service of the machine sees nothing: make install PREFIX=/usr/local", s.Program, dir)
+	}
+	unit, changed := m.Render(s), false
+	if path, packaged := m.findPackagedUnit(s); string(packaged) == unit && !exists(m.unitPath(s)) {
+		m.Say("uses   %s, which a package has installed", path)
+	} else {
+		var err error
+		if changed, err = m.writeFile(m.unitPath(s), unit, 0o644); err != nil {
+			return err
+		}
+	}
+	if s.System && s.Instance == "" {
+		if err := m.ensureUser(ctx); err != nil {
+			return err
+		}
+	}
+	if changed {
+		if err := m.do(ctx, "systemctl", systemctl(s, "daemon-reload")...); err != nil {
+			return err
+		}
+	}
+	if err := m.do(ctx, "systemctl", systemctl(s, "enable", unitName(s))...); err != nil {
+		return err
+	}
+	verb := "start"
+	if changed {
+		verb = "restart"
+	}
+	if err := m.do(ctx, "systemctl", systemctl(s, verb, unitName(s))...); err != nil {
+		return fmt.Errorf("service: %s does not start: %w: acpctl service logs says why; if another acpd has its state directory, end that one", unitName(s), err)
+	}
+	return nil
+}
+
+// findHomeDir returns the folder of homes that holds path, "" if none does. ProtectHome= hides
+// them.
+func findHomeDir(path string) string {
+	for _, dir := range []string{"/home", "/root", "/run/user"} {
+		if strings.HasPrefix(path, dir+"/") {
+			return dir
+		}
+	}
+	return ""
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// ensureUser makes the user of acpd.service, as packages do.
+func (m systemd) ensureUser(ctx context.Context) error {
+	if _, err := user.Lookup("acpd"); err == nil {
+		return nil
+	}
+	line := findLine(string(packaging.ReadFile("systemd/sysusers.d/acpd.conf")), "u ")
+	if err := m.do(ctx, "systemd-sysusers", "--inline", line); err != nil {
+		return fmt.Errorf("service: make the user acpd: %w: make a system user of that name by hand", err)
+	}
+	return nil
+}
+
+// IsLingering reports whether the services of a person run while that person is not logged in,
+// and whether anybody knows.
+func (m systemd) IsLingering(ctx context.Context) (lingers, known bool) {
+	out, err := m.run(ctx, "loginctl", "show-user", m.User, "--property=Linger", "--value")
+	return strings.TrimSpace(out) == "yes", err == nil
+}
+
+// EnableLinger lets the services of a person run while that person is not logged in.
+func (m systemd) EnableLinger(ctx context.Context) error {
+	if err := m.do(ctx, "loginctl", "enable-linger", m.User); err != nil {
+		return fmt.Errorf("service: %w: root may: loginctl enable-linger %s", err, m.User)
+	}
+	return nil
+}
+
+// Uninstall ends and disables the unit, and removes its file if acpctl wrote it and no other
+// instance needs it.
+func (m systemd) Uninstall(ctx context.Context, s Service) error {
+	if err := m.checkRunning(ctx, s); err != nil {
+		return err
+	}
+	path := m.unitPath(s)
+	if s.Instance != "" { // its own file, if its state is elsewhere
+		if own := filepath.Join(filepath.Dir(path), unitName(s)); exists(own) {
+			path = own
+		}
+	}
+	packaged, _ := m.findPackagedUnit(s)
+	if !exists(path) && packaged == "" {
+		m.Say("%s is not installed", unitName(s))
+		return nil
+	}
+	if data, err := os.ReadFile(path); err == nil && !isOurs(data) {
+		return fmt.Errorf("service: %s was not written by acpctl: systemctl disable --now %s ends it, and the file is yours to remove", path, unitName(s))
+	}
+	if err := m.do(ctx, "systemctl", systemctl(s, "disable", "--now", unitName(s))...); err != nil {
+		return fmt.Errorf("service: %w", err)
+	}
+	m.run(ctx, "systemctl", systemctl(s, "reset-failed", unitName(s))...) // it fails if nothing had failed
+	others, err := m.listOtherInstances(ctx, s)
+	switch {
+	case err != nil:
+		return err
+	case filepath.Base(path) == "acpd@.service" && len(others) > 0:
+		m.Say("kept   %s for %s", path, strings.Join(others, ", "))
+		return nil
+	}
+	removed, err := m.removeFile(path)
+	if err != nil {
+		return err
+	}
+	if !removed {
+		m.Say("kept   %s, which belongs to a package", packaged)
+		return nil
+	}
+	return m.do(ctx, "systemctl", systemctl(s, "daemon-reload")...)
+}
+
+// listOtherInstances returns the instances beside s that are enabled or run.
+func (m systemd) listOtherInstances(ctx context.Context, s Service) (names []string, err error) {
+	for _, list := range []string{"list-units", "list-unit-files"} {
+		out, err := m.run(ctx, "systemctl", systemctl(s, list, "--plain", "--no-legend", "--no-pager", "acpd@*.service")...)
+		if err != nil {
+			return nil, fmt.Errorf("service: %w", err)
+		}
+		for line := range strings.Lines(out) {
+			fields := strings.Fields(line)
+			if len(fields) == 0 || fields[0] == unitName(s) || fields[0] == "acpd@.service" || slices.Contains(names, fields[0]) {
+				continue
+			}
+			names = append(names, fields[0])
+		}
+	}
+	return names, nil
+}
+
+// shown are the properties that Inspect asks for.
+var shown = []string{"LoadState", "ActiveState", "SubState", "Result", "MainPID", "ActiveEnterTimestamp", "InactiveEnterTimestamp", "ExecMainStartTimestamp", "ExecMainExitTimestamp",
+	"ExecMainCode", "ExecMainStatus", "NRestarts", "WatchdogUSec", "WatchdogTimestamp", "StatusText", "FragmentPath", "DropInPaths", "UnitFileState", "ExecStart"}
+
+// Inspect returns what systemctl show says.
+func (m systemd) Inspect(ctx context.Context, s Service) (*State, error) {
+	if err := m.checkRunning(ctx, s); err != nil {
+		return nil, err
+	}
+	out, err := m.run(ctx, "systemctl", systemctl(s, "show", "--property="+strings.Join(shown, ","), unitName(s))...)
+	if err != nil {
+		return nil, fmt.Errorf("service: %w", err)
+	}
+	return parseShown(unitName(s), out), nil
+}
+
+// parseShown reads what systemctl show has printed.
+func parseShown(unit, out string) *State {
+	p := make(map[string]string)
+	for line := range strings.Lines(out) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		p[key] = value
+	}
+	st := &State{Unit: unit, Installed: p["LoadState"] == "loaded", File: p["FragmentPath"], DropIns: strings.Fields(p["DropInPaths"]), Enabled: p["UnitFileState"], Says: p["StatusText"]}
+	if !st.Installed {
+		return st
+	}
+	st.Running = p["ActiveState"] == "active" || p["ActiveState"] == "reloading"
+	st.Active = p["ActiveState"] + " (" + p["SubState"] + ")"
+	if p["Result"] != "success" && p["Result"] != "" {
+		st.Active += ", " + p["Result"]
+	}
+	st.PID, _ = strconv.Atoi(p["MainPID"])
+	st.Restarts, _ = strconv.Atoi(p["NRestarts"])
+	st.Since = p["ActiveEnterTimestamp"]
+	if !st.Running {
+		st.Since = p["InactiveEnterTimestamp"]
+	}
+	if p["ExecMainExitTimestamp"] != "" {
+		st.LastExit = describeExit(p["ExecMainCode"], p["ExecMainStatus"]) + ", " + p["ExecMainExitTimestamp"]
+	}
+	st.Watchdog, _ = time.ParseDuration(strings.NewReplacer("min", "m", " ", "").Replace(p["WatchdogUSec"]))
+	if st.Watchdog > 0 && st.Running {
+		st.FedAt = p["WatchdogTimestamp"]
+	}
+	st.Home = findHome(p["ExecStart"])
+	return st
+}
+
+// describeExit returns how a process ended, as waitid(2) says it.
+func describeExit(code, status string) string {
+	switch code {
+	case "1":
+		return "exit code " + status
+	case "2", "3":
+		return "signal " + status
+	}
+	return "unknown"
+}
+
+// findHome returns the state directory in the command line that systemctl show prints.
+func findHome(exec string) string {
+	_, argv, _ := strings.Cut(exec, "argv[]=")
+	argv, _, _ = strings.Cut(argv, " ; ")
+	_, home, _ := strings.Cut(argv, " --home ")
+	home, _, _ = strings.Cut(home, " --name ")
+	return strings.TrimSpace(home)
+}
+
+// Logs runs journalctl.
+func (m systemd) Logs(ctx context.Context, s Service, lines int, follow bool) error {
+	if _, err := exec.LookPath("journalctl"); err != nil {
+		return errors.New("service: there is no journalctl in PATH: read the log where systemd's journal is forwarded to")
+	}
+	args := []string{"--unit", unitName(s), "--lines", strconv.Itoa(lines), "--output", "short-iso", "--no-hostname", "--no-pager"}
+	if follow {
+		args = append(args, "--follow")
+	}
+	cmd := exec.CommandContext(ctx, "journalctl", systemctl(s, args...)...)
+	cmd.Stdout, cmd.Stderr = m.Out, m.Err
+	if err := cmd.Run(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("service: journalctl: %w: root, and members of the group systemd-journal, may read all of it", err)
+	}
+	return nil
+}
