@@ -78,6 +78,7 @@ Flags:
 func runFlags(args []string, stdout, stderr io.Writer) error {
 	var o daemon.Options
 	var verbose, quiet, settings, showVersion, asJSON, showHelp bool
+	var logPath string
 	f := pflag.NewFlagSet("acpd", pflag.ContinueOnError)
 	f.Usage = func() {} // an error says which flag is wrong, and where to read more
 	f.BoolVarP(&showHelp, "help", "h", false, "help for acpd")
@@ -87,6 +88,7 @@ func runFlags(args []string, stdout, stderr io.Writer) error {
 	f.BoolVar(&o.NoMDNS, "no-mdns", false, "do not announce this daemon or look for others by mDNS")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log more")
 	f.BoolVarP(&quiet, "quiet", "q", false, "log errors only")
+	f.StringVar(&logPath, "log-file", "", "write the log to this file, which stays below 8 MiB, beside FILE.old with what was before")
 	f.BoolVar(&settings, "settings", false, "print what config.yaml may hold, as a file to start from")
 	f.BoolVar(&showVersion, "version", false, "print the version, and of what this program was built")
 	f.BoolVar(&asJSON, "json", false, "with --version: print JSON")
@@ -123,7 +125,17 @@ func runFlags(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	o.Version, o.Log, o.Connected = buildinfo.Read().Version, stderr, adjustThreads
+	if logPath != "" {
+		log, err := openLogFile(logPath, maxLogFile)
+		if err != nil {
+			return &daemonError{err}
+		}
+		o.Log = log
+	}
 	if err := runDaemon(context.Background(), o, stdout); err != nil {
+		if logPath != "" {
+			fmt.Fprintln(o.Log, "acpd:", err)
+		}
 		return &daemonError{err}
 	}
 	return nil
