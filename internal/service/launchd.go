@@ -13,8 +13,10 @@ import (
 	"strings"
 )
 
-// launchd is the manager of macOS. It restarts acpd when that fails, keeps its log in a file
-// that acpd bounds itself, and has no watchdog.
+// launchd is the manager of macOS. It restarts acpd when that fails, and has no watchdog. The log
+// is in a file that acpd bounds itself: newsyslog rotates only what root has entered. A service
+// of the machine runs from its start on, as the person who has called sudo, with that person's
+// state directory.
 type launchd struct{ Host }
 
 // label returns the name by which launchd knows a service.
@@ -47,11 +49,8 @@ func (m launchd) home(s Service) string {
 	if s.Instance != "" {
 		suffix = "-" + s.Instance
 	}
-	switch {
-	case s.Home != "":
+	if s.Home != "" {
 		return s.Home
-	case s.System:
-		return "/var/db/acpd" + suffix
 	}
 	return filepath.Join(m.UserHome, ".acp"+suffix)
 }
@@ -62,9 +61,6 @@ func (m launchd) logPath(s Service) string {
 	name := "acpd.log"
 	if s.Instance != "" {
 		name = "acpd-" + s.Instance + ".log"
-	}
-	if s.System {
-		return filepath.Join("/Library/Logs", name)
 	}
 	return filepath.Join(m.UserHome, "Library/Logs", name)
 }
@@ -91,6 +87,9 @@ func (m launchd) Render(s Service) string {
 		words += "\t\t" + xmlString(arg) + "\n"
 	}
 	entry("ProgramArguments", words+"\t</array>")
+	if s.System {
+		entry("UserName", xmlString(m.User))
+	}
 	entry("RunAtLoad", "<true/>")
 	entry("KeepAlive", "<dict>\n\t\t<key>SuccessfulExit</key>\n\t\t<false/>\n\t</dict>")
 	entry("ProcessType", xmlString("Adaptive"))
@@ -111,6 +110,9 @@ func xmlString(text string) string {
 
 // Install writes the property list and has launchd run it.
 func (m launchd) Install(ctx context.Context, s Service) error {
+	if s.System && (m.User == "" || m.User == "root") {
+		return errors.New("service: on macOS a service of the machine runs as the person who calls sudo, and never as root: log in as that person and type sudo acpctl service install --system")
+	}
 	changed, err := m.writeFile(m.plistPath(s), m.Render(s), 0o644)
 	if err != nil {
 		return err

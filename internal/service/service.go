@@ -57,7 +57,7 @@ func (s Service) Check() error {
 	case s.System && len(s.Instance) > maxSystemInstance:
 		return fmt.Errorf("--instance %s: %d bytes long: the user acpd-%[1]s would have too long a name: use at most %[3]d", s.Instance, len(s.Instance), maxSystemInstance)
 	case s.System && s.Home != "":
-		return errors.New("--home: a system service keeps its state where its unit lets it write, in /var/lib/acpd, or in /var/lib/acpd-NAME with --instance NAME: leave --home out")
+		return errors.New("--home: a service of the machine has a state directory of its own, the only place where it may write: leave --home out")
 	case s.Instance != "" && s.Name != "":
 		return errors.New("--name and --instance: an instance is called by its own name: leave one of them out")
 	}
@@ -113,7 +113,7 @@ type Host struct {
 	Root     string                        // before the paths of the machine; "" outside of tests
 	UserHome string                        // of the person
 	Config   string                        // ~/.config
-	User     string                        // name of the person
+	User     string                        // name of the person; for the machine on macOS, of the one who called sudo
 	Say      func(format string, a ...any) // tells what was done, a line each
 	Out, Err io.Writer                     // of the manager's programs
 }

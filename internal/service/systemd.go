@@ -75,7 +75,7 @@ func (m systemd) Render(s Service) string {
 	start := findLine(unit, "ExecStart=")
 	words := strings.Fields(strings.TrimPrefix(start, "ExecStart="))
 	if s.Program != "" {
-		words[0] = quoteForUnit(s.Program)
+		words[0] = strings.ReplaceAll(quoteForUnit(s.Program), "$$", "$") // variables count only behind it
 	}
 	if i := slices.Index(words, "--home"); s.Home != "" {
 		words[i+1] = quoteForUnit(s.Home)
@@ -136,6 +136,9 @@ func (m systemd) checkRunning(ctx context.Context, s Service) error {
 func (m systemd) Install(ctx context.Context, s Service) error {
 	if err := m.checkRunning(ctx, s); err != nil {
 		return err
+	}
+	if strings.ContainsAny(s.Program, "\"'\\\n") {
+		return fmt.Errorf("service: systemd starts no program with a quote, a backslash or a line break in its path, as %q has: move acpd and acpctl to another folder", s.Program)
 	}
 	if dir := findHomeDir(s.Program); s.System && dir != "" {
 		return fmt.Errorf("service: %s is below %s, where a service of the machine sees nothing: make install PREFIX=/usr/local", s.Program, dir)

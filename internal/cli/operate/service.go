@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -62,19 +63,35 @@ func (v *verbs) openManager(s *service.Service) (service.Manager, error) {
 	}
 	h := service.Host{Say: v.printStep, Out: v.Out, Err: v.Err}
 	var err error
-	if h.UserHome, err = os.UserHomeDir(); err != nil {
-		return nil, fmt.Errorf("service: find the home directory: %w: set HOME to it", err)
+	if h.User, h.UserHome, err = findPerson(s.System); err != nil {
+		return nil, err
 	}
 	if h.Config = os.Getenv("XDG_CONFIG_HOME"); !filepath.IsAbs(h.Config) {
 		h.Config = filepath.Join(h.UserHome, ".config")
-	}
-	if u, err := user.Current(); err == nil {
-		h.User = u.Username
 	}
 	if s.Home == filepath.Join(h.UserHome, ".acp") && s.Instance == "" {
 		s.Home = "" // the usual one, by the unit as it is
 	}
 	return service.NewManager(h)
+}
+
+// findPerson returns the name and the home directory of the person whose service is meant. On
+// macOS that of the machine runs as the one who has called sudo.
+func findPerson(system bool) (name, home string, err error) {
+	if caller := os.Getenv("SUDO_USER"); runtime.GOOS == "darwin" && system && caller != "" {
+		u, err := user.Lookup(caller)
+		if err != nil {
+			return "", "", fmt.Errorf("service: %w: log in as the person as whom acpd is to run", err)
+		}
+		return u.Username, u.HomeDir, nil
+	}
+	if home, err = os.UserHomeDir(); err != nil {
+		return "", "", fmt.Errorf("service: find the home directory: %w: set HOME to it", err)
+	}
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return name, home, nil
 }
 
 // printStep prints what was done.

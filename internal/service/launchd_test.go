@@ -1,0 +1,159 @@
+package service
+
+import (
+	"encoding/xml"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// parsePlist reads a property list as launchd does: dictionaries, arrays, strings, integers and
+// truth.
+func parsePlist(t *testing.T, text string) map[string]any {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(text))
+	var parse func(start xml.StartElement) any
+	next := func() xml.Token {
+		for {
+			token, err := d.Token()
+			if err != nil {
+				t.Fatalf("%v in\n%s", err, text)
+			}
+			switch token := token.(type) {
+			case xml.StartElement, xml.EndElement:
+				return token
+			}
+		}
+	}
+	parse = func(start xml.StartElement) any {
+		switch start.Name.Local {
+		case "dict":
+			dict := make(map[string]any)
+			for {
+				token, ok := next().(xml.StartElement)
+				if !ok {
+					return dict
+				}
+				var key string
+				if token.Name.Local != "key" || d.DecodeElement(&key, &token) != nil {
+					t.Fatalf("no key, but %s", token.Name.Local)
+				}
+				dict[key] = parse(next().(xml.StartElement))
+			}
+		case "array":
+			array := []any{}
+			for {
+				token, ok := next().(xml.StartElement)
+				if !ok {
+					return array
+				}
+				array = append(array, parse(token))
+			}
+		case "true", "false":
+			d.Skip()
+			return start.Name.Local == "true"
+		case "string", "integer":
+			var s string
+			if err := d.DecodeElement(&s, &start); err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		t.Fatalf("a property list has no <%s>", start.Name.Local)
+		return nil
+	}
+	if plist := next().(xml.StartElement); plist.Name.Local != "plist" {
+		t.Fatalf("it is a <%s>", plist.Name.Local)
+	}
+	dict, ok := parse(next().(xml.StartElement)).(map[string]any)
+	if !ok {
+		t.Fatal("it is no dictionary")
+	}
+	if _, ok := next().(xml.EndElement); !ok {
+		t.Fatal("more follows")
+	}
+	if _, err := d.Token(); err != nil && err != io.EOF {
+		t.Fatal(err)
+	}
+	return dict
+}
+
+func TestPlist(t *testing.T) {
+	m := launchd{Host{UserHome: "/Users/desk", User: "desk"}}
+	want := map[string]any{
+		"Label":              "dev.acpd.acpd.planner",
+		"ProgramArguments":   []any{"/opt/a & b/acpd", "--home", `/Volumes/"<acp>"`, "--log-file", "/Users/desk/Library/Logs/acpd-planner.log", "--name", "planner"},
+		"RunAtLoad":          true,
+		"KeepAlive":          map[string]any{"SuccessfulExit": false},
+		"ProcessType":        "Adaptive",
+		"Umask":              "63",
+		"SoftResourceLimits": map[string]any{"NumberOfFiles": "8192"},
+		"StandardOutPath":    "/dev/null",
+		"StandardErrorPath":  "/dev/null",
+	}
+	text := m.Render(Service{Program: "/opt/a & b/acpd", Instance: "planner", Home: `/Volumes/"<acp>"`})
+	if diff := cmp.Diff(want, parsePlist(t, text)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if !isOurs([]byte(text)) {
+		t.Error("it lacks the marker")
+	}
+	machine := parsePlist(t, m.Render(Service{Program: "/usr/local/bin/acpd", System: true}))
+	if machine["UserName"] != "desk" || machine["ProgramArguments"].([]any)[2] != "/Users/desk/.acp" {
+		t.Errorf("%v", machine)
+	}
+}
+
+func TestLaunchd(t *testing.T) {
+	h := newFakeHost(t)
+	m, s := launchd{h.Host}, Service{Program: "/usr/local/bin/acpd"}
+	path := filepath.Join(h.UserHome, "Library/LaunchAgents/dev.acpd.acpd.plist")
+	unloaded, loaded := `[ "$1" != print ]`, "echo 'dev.acpd.acpd = {\n\tstate = running\n\tpid = 71\n\truns = 3\n\tlast exit code = 1\n\tendpoints = {\n\t\tstate = active\n'"
+	h.answer("launchctl", unloaded)
+	h.must(m.Install(ctx, s))
+	at := domain(s)
+	h.want("install", "launchctl print "+at+"/dev.acpd.acpd", "launchctl bootstrap "+at+" "+path)
+	if st, err := m.Inspect(ctx, s); err != nil || !st.Installed || st.Running {
+		t.Errorf("%+v, %v", st, err)
+	}
+	h.answer("launchctl", loaded)
+	h.takeCalls()
+	h.must(m.Install(ctx, s))
+	h.want("again", "launchctl print "+at+"/dev.acpd.acpd")
+	s.Name = "planner"
+	h.must(m.Install(ctx, s))
+	h.want("changed", "launchctl print "+at+"/dev.acpd.acpd", "launchctl bootout "+at+"/dev.acpd.acpd", "launchctl bootstrap "+at+" "+path)
+	want := &State{Unit: "dev.acpd.acpd", Installed: true, File: path, Running: true, Active: "running", PID: 71, LastExit: "exit code 1", Restarts: 2, Home: filepath.Join(h.UserHome, ".acp")}
+	if st, err := m.Inspect(ctx, s); err != nil || !cmp.Equal(st, want) {
+		t.Errorf("%+v, %v", st, err)
+	}
+	h.takeCalls()
+	h.must(m.Uninstall(ctx, s))
+	h.want("uninstall", "launchctl print "+at+"/dev.acpd.acpd", "launchctl bootout "+at+"/dev.acpd.acpd")
+	if exists(path) {
+		t.Error("the property list is still there")
+	}
+	h.must(m.Uninstall(ctx, s))
+	h.want("uninstall again")
+	h.write(path, "<plist/>")
+	if err := m.Install(ctx, s); err == nil || !strings.Contains(err.Error(), "stays as it is") {
+		t.Errorf("over one of somebody else: %v", err)
+	}
+	if err := m.Uninstall(ctx, s); err == nil {
+		t.Error("one of somebody else is removed")
+	}
+	if err := (launchd{Host{User: "root"}}).Install(ctx, Service{System: true}); err == nil || !strings.Contains(err.Error(), "sudo") {
+		t.Errorf("as root: %v", err)
+	}
+	if err := m.Logs(ctx, s, 5, true); err == nil {
+		t.Error("logs without a log")
+	}
+	h.write(m.logPath(s), "")
+	h.must(m.Logs(ctx, s, 5, true))
+	h.want("logs", "tail -F -n 5 "+m.logPath(s))
+	os.Remove(path)
+}

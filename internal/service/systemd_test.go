@@ -1,0 +1,340 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// fakeHost is a machine whose systemctl, loginctl and the rest write down how they are called.
+type fakeHost struct {
+	Host
+	t     *testing.T
+	bin   string
+	said  []string
+	calls string // file
+}
+
+func newFakeHost(t *testing.T) *fakeHost {
+	root := t.TempDir()
+	h := &fakeHost{t: t, bin: filepath.Join(root, "bin"), calls: filepath.Join(root, "calls")}
+	h.Host = Host{Root: root, UserHome: filepath.Join(root, "home/desk"), Config: filepath.Join(root, "home/desk/.config"), User: "desk",
+		Say: func(format string, a ...any) { h.said = append(h.said, fmt.Sprintf(format, a...)) }}
+	for _, dir := range []string{h.bin, filepath.Join(root, "run/systemd/system")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"systemctl", "loginctl", "systemd-sysusers", "journalctl", "launchctl", "tail"} {
+		h.answer(name, "")
+	}
+	t.Setenv("PATH", h.bin)
+	return h
+}
+
+// answer has a program do this after it has written down its arguments.
+func (h *fakeHost) answer(name, script string) {
+	h.t.Helper()
+	text := fmt.Sprintf("#!/bin/sh\necho \"%s $*\" >>'%s'\n%s\n", name, h.calls, script)
+	if err := os.WriteFile(filepath.Join(h.bin, name), []byte(text), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// takeCalls returns what was called since it was last called, without the questions.
+func (h *fakeHost) takeCalls() (calls []string) {
+	h.t.Helper()
+	data, err := os.ReadFile(h.calls)
+	if err != nil && !os.IsNotExist(err) {
+		h.t.Fatal(err)
+	}
+	os.Remove(h.calls)
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSpace(line); !strings.Contains(line, " show ") && !strings.Contains(line, " list-unit") {
+			calls = append(calls, line)
+		}
+	}
+	return calls
+}
+
+func (h *fakeHost) want(what string, calls ...string) {
+	h.t.Helper()
+	if diff := cmp.Diff(calls, h.takeCalls()); diff != "" {
+		h.t.Errorf("%s: -want +got\n%s", what, diff)
+	}
+}
+
+func (h *fakeHost) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// write makes a file of the machine.
+func (h *fakeHost) write(path, content string) {
+	h.t.Helper()
+	h.must(os.MkdirAll(filepath.Dir(path), 0o755))
+	h.must(os.WriteFile(path, []byte(content), 0o644))
+}
+
+var ctx = context.Background()
+
+// What is installed twice is installed once; a change is shown, written and takes effect; what
+// is uninstalled is gone, twice.
+func TestInstallTwice(t *testing.T) {
+	h := newFakeHost(t)
+	m, s := systemd{h.Host}, Service{Program: "/usr/local/bin/acpd"}
+	path := filepath.Join(h.Config, "systemd/user/acpd.service")
+	h.must(m.Install(ctx, s))
+	h.want("first", "systemctl --user daemon-reload", "systemctl --user enable acpd.service", "systemctl --user restart acpd.service")
+	if !slices.Contains(h.said, "wrote  "+path) {
+		t.Errorf("it says %q", h.said)
+	}
+	if unit, err := os.ReadFile(path); err != nil || !strings.Contains(string(unit), "\nExecStart=/usr/local/bin/acpd --home %h/.acp\n") {
+		t.Errorf("the unit: %v\n%s", err, unit)
+	}
+	h.must(m.Install(ctx, s))
+	h.want("again", "systemctl --user enable acpd.service", "systemctl --user start acpd.service")
+	h.said, s.Name = nil, "planner"
+	h.must(m.Install(ctx, s))
+	h.want("changed", "systemctl --user daemon-reload", "systemctl --user enable acpd.service", "systemctl --user restart acpd.service")
+	if want := "-ExecStart=/usr/local/bin/acpd --home %h/.acp\n+ExecStart=/usr/local/bin/acpd --home %h/.acp --name planner"; !strings.Contains(strings.Join(h.said, "\n"), want) {
+		t.Errorf("it says %q", h.said)
+	}
+	h.must(m.Uninstall(ctx, s))
+	h.want("uninstall", "systemctl --user disable --now acpd.service", "systemctl --user reset-failed acpd.service", "systemctl --user daemon-reload")
+	if exists(path) {
+		t.Error("the unit is still there")
+	}
+	h.must(m.Uninstall(ctx, s))
+	h.want("uninstall again")
+}
+
+// A unit that acpctl has not written stays, whatever is asked, and nothing is run.
+func TestForeignUnitStays(t *testing.T) {
+	h := newFakeHost(t)
+	m, s := systemd{h.Host}, Service{Program: "/usr/bin/acpd", System: true}
+	path := filepath.Join(h.Root, "etc/systemd/system/acpd.service")
+	const foreign = "[Service]\nExecStart=/opt/acpd\n"
+	h.write(path, foreign)
+	if err := m.Install(ctx, s); err == nil || !strings.Contains(err.Error(), "stays as it is") || !strings.Contains(err.Error(), "-ExecStart=/opt/acpd\n") {
+		t.Errorf("install: %v", err)
+	}
+	if err := m.Uninstall(ctx, s); err == nil || !strings.Contains(err.Error(), "not written by acpctl") {
+		t.Errorf("uninstall: %v", err)
+	}
+	if unit, err := os.ReadFile(path); err != nil || string(unit) != foreign {
+		t.Errorf("%v\n%s", err, unit)
+	}
+	h.want("calls")
+}
+
+// Where a package has installed the unit that is meant, nothing is written, and the unit stays
+// when the service goes.
+func TestPackagedUnit(t *testing.T) {
+	h := newFakeHost(t)
+	m, s := systemd{h.Host}, Service{Program: "/usr/bin/acpd", System: true, Instance: "planner"}
+	h.write(filepath.Join(h.Root, "usr/lib/systemd/system/acpd@.service"), m.Render(s))
+	h.must(m.Install(ctx, s))
+	h.want("install", "systemctl enable acpd@planner.service", "systemctl start acpd@planner.service")
+	h.must(m.Uninstall(ctx, s))
+	h.want("uninstall", "systemctl disable --now acpd@planner.service", "systemctl reset-failed acpd@planner.service")
+	s.Program = "/usr/local/bin/acpd" // not that of the package
+	h.must(m.Install(ctx, s))
+	if !exists(filepath.Join(h.Root, "etc/systemd/system/acpd@.service")) {
+		t.Error("a unit for another program was not written")
+	}
+}
+
+// The file that instances share goes with the last of them. One whose state is elsewhere has
+// its own.
+func TestInstances(t *testing.T) {
+	h := newFakeHost(t)
+	m := systemd{h.Host}
+	planner, reviewer := Service{Program: "/usr/bin/acpd", Instance: "planner"}, Service{Program: "/usr/bin/acpd", Instance: "reviewer", Home: "/srv/reviewer"}
+	shared, own := filepath.Join(h.Config, "systemd/user/acpd@.service"), filepath.Join(h.Config, "systemd/user/acpd@reviewer.service")
+	h.must(m.Install(ctx, planner))
+	h.must(m.Install(ctx, reviewer))
+	if unit, err := os.ReadFile(own); err != nil || !strings.Contains(string(unit), "\nExecStart=/usr/bin/acpd --home /srv/reviewer --name %i\n") {
+		t.Errorf("%v\n%s", err, unit)
+	}
+	h.answer("systemctl", `case "$*" in *list-units*) echo 'acpd@desk.service loaded active running acpd';; esac`)
+	h.must(m.Uninstall(ctx, planner))
+	if !exists(shared) {
+		t.Error("the unit went, which another instance needs")
+	}
+	h.must(m.Uninstall(ctx, Service{Instance: "reviewer"}))
+	if exists(own) {
+		t.Error("the own unit of an instance stays")
+	}
+	h.answer("systemctl", "")
+	h.must(m.Uninstall(ctx, planner))
+	if exists(shared) {
+		t.Error("the unit stays, which no instance needs")
+	}
+}
+
+// Without systemd an error says what to do, and nothing is written.
+func TestNoSystemd(t *testing.T) {
+	for name, take := range map[string]func(h *fakeHost){
+		"no systemctl in PATH":   func(h *fakeHost) { os.Remove(filepath.Join(h.bin, "systemctl")) },
+		"no /run/systemd/system": func(h *fakeHost) { os.Remove(filepath.Join(h.Root, "run/systemd/system")) },
+		"the service manager of desk does not answer (systemctl --user show --property=Version: Failed to connect to bus)": func(h *fakeHost) { h.answer("systemctl", "echo Failed to connect to bus >&2; exit 1") },
+	} {
+		h := newFakeHost(t)
+		take(h)
+		m := systemd{h.Host}
+		if err := m.Install(ctx, Service{Program: "/usr/bin/acpd"}); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "--") {
+			t.Errorf("%s: install: %v", name, err)
+		}
+		if _, err := m.Inspect(ctx, Service{}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: status: %v", name, err)
+		}
+		if exists(h.Config) {
+			t.Errorf("%s: something was written", name)
+		}
+	}
+}
+
+// A start that fails is an error with systemctl's words, and the user of a service of the
+// machine is made before.
+func TestStartFails(t *testing.T) {
+	h := newFakeHost(t)
+	h.answer("systemctl", `[ "$1" != restart ] || { echo 'Job for acpd.service failed.' >&2; exit 1; }`)
+	err := systemd{h.Host}.Install(ctx, Service{Program: "/usr/bin/acpd", System: true})
+	if err == nil || !strings.Contains(err.Error(), "Job for acpd.service failed.") || !strings.Contains(err.Error(), "acpctl service logs") {
+		t.Errorf("%v", err)
+	}
+	if calls := h.takeCalls(); len(calls) == 0 || !strings.HasPrefix(calls[0], "systemd-sysusers --inline u acpd - ") {
+		t.Errorf("calls: %q", calls)
+	}
+	err = systemd{h.Host}.Install(ctx, Service{Program: "/home/desk/.local/bin/acpd", System: true})
+	if err == nil || !strings.Contains(err.Error(), "below /home") {
+		t.Errorf("a program that the unit hides: %v", err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for want, s := range map[string]Service{
+		"--instance": {Instance: "Desk!"}, "--name": {Name: "../x"}, "--home": {System: true, Home: "/x"},
+		"at most 26": {System: true, Instance: "a-very-long-name-of-planners"}, "leave one": {Instance: "a", Name: "b"},
+	} {
+		if err := s.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	if err := (Service{System: true, Instance: strings.Repeat("x", maxSystemInstance)}).Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	h := newFakeHost(t)
+	h.answer("systemctl", `case "$*" in *--property=LoadState*) echo 'WatchdogUSec=3min
+WatchdogTimestamp=Thu 2026-11-26 16:05:24 UTC
+MainPID=1022
+StatusText=2 peers connected; UDP [::]:7117
+Result=success
+NRestarts=1
+ExecMainStartTimestamp=Thu 2026-11-26 16:03:08 UTC
+ExecMainExitTimestamp=Thu 2026-11-26 16:03:02 UTC
+ExecMainCode=2
+ExecMainStatus=9
+ExecStart={ path=/usr/bin/acpd ; argv[]=/usr/bin/acpd --home /srv/my acp --name desk ; ignore_errors=no ; start_time=[n/a] ; stop_time=[n/a] ; pid=0 ; code=(null) ; status=0/0 }
+LoadState=loaded
+ActiveState=active
+SubState=running
+FragmentPath=/etc/systemd/system/acpd.service
+DropInPaths=/etc/systemd/system/acpd.service.d/oacp.conf
+UnitFileState=enabled
+ActiveEnterTimestamp=Thu 2026-11-26 16:03:09 UTC
+InactiveEnterTimestamp=Thu 2026-11-26 16:03:08 UTC';; esac`)
+	got, err := systemd{h.Host}.Inspect(ctx, Service{System: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &State{Unit: "acpd.service", Installed: true, File: "/etc/systemd/system/acpd.service", DropIns: []string{"/etc/systemd/system/acpd.service.d/oacp.conf"}, Enabled: "enabled",
+		Running: true, Active: "active (running)", Since: "Thu 2026-11-26 16:03:09 UTC", PID: 1022, LastExit: "signal 9, Thu 2026-11-26 16:03:02 UTC", Restarts: 1,
+		Watchdog: 3 * time.Minute, FedAt: "Thu 2026-11-26 16:05:24 UTC", Says: "2 peers connected; UDP [::]:7117", Home: "/srv/my acp"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	got = parseShown("acpd.service", "LoadState=loaded\nActiveState=failed\nSubState=failed\nResult=watchdog\nMainPID=0\nExecMainExitTimestamp=now\nExecMainCode=1\nExecMainStatus=2\nInactiveEnterTimestamp=now\n")
+	if got.Running || got.Active != "failed (failed), watchdog" || got.LastExit != "exit code 2, now" || got.Since != "now" {
+		t.Errorf("a failed one: %+v", got)
+	}
+	if got = parseShown("acpd.service", "LoadState=not-found\nActiveState=inactive\n"); got.Installed {
+		t.Errorf("none: %+v", got)
+	}
+}
+
+func TestLogs(t *testing.T) {
+	h := newFakeHost(t)
+	h.must(systemd{h.Host}.Logs(ctx, Service{Instance: "planner"}, 20, true))
+	h.want("logs", "journalctl --user --unit acpd@planner.service --lines 20 --output short-iso --no-hostname --no-pager --follow")
+}
+
+func TestLinger(t *testing.T) {
+	h := newFakeHost(t)
+	h.answer("loginctl", `case "$1" in show-user) echo no;; esac`)
+	if lingers, known := (systemd{h.Host}).IsLingering(ctx); lingers || !known {
+		t.Errorf("%v, %v", lingers, known)
+	}
+	h.takeCalls()
+	h.must(systemd{h.Host}.EnableLinger(ctx))
+	h.want("linger", "loginctl enable-linger desk")
+}
+
+// needSystemdAnalyze skips the test where there is none, but not in continuous integration.
+func needSystemdAnalyze(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+}
+
+// systemd itself finds nothing wrong with any unit that is rendered, whatever the paths are.
+func TestVerify(t *testing.T) {
+	needSystemdAnalyze(t)
+	dir := t.TempDir()
+	runtime := filepath.Join(dir, "runtime")
+	if err := os.Mkdir(runtime, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "a program; of $HOME", "100% sure")
+	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []Service{
+		{Program: program}, {Program: program, Name: "desk", Home: "/srv/my %h $HOME \"acp\""}, {Program: program, Instance: "planner"}, {Program: program, Instance: "planner", Home: "/srv/a b"},
+		{Program: program, System: true}, {Program: program, System: true, Name: "desk"}, {Program: program, System: true, Instance: "planner"},
+	} {
+		folder, err := os.MkdirTemp(dir, "units")
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(folder, unitName(s))
+		if err := os.WriteFile(path, []byte(systemd{}.Render(s)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("systemd-analyze", systemctl(s, "verify", "--man=no", "--recursive-errors=no", path)...)
+		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+runtime)
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%+v: %v\n%s", s, err, out)
+		}
+	}
+}
