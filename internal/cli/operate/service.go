@@ -18,6 +18,9 @@ import (
 	"github.com/acpd/acpd/internal/service"
 )
 
+// machineRoot goes before the paths of the machine in tests.
+var machineRoot string
+
 // newServiceCmd returns the verb service with the verbs below it.
 func (v *verbs) newServiceCmd() *cobra.Command {
 	var s service.Service
@@ -46,7 +49,10 @@ With --system it is the machine's: it has a user of its own and its state in /va
 }
 
 // openManager returns the manager, and completes s by the flags of every verb.
-func (v *verbs) openManager(s *service.Service) (service.Manager, error) {
+func (v *verbs) openManager(cmd *cobra.Command, s *service.Service) (service.Manager, error) {
+	if err := frame.CheckValuesNotEmpty(cmd, nil); err != nil {
+		return nil, err
+	}
 	s.Home = v.Home
 	if home := os.Getenv("ACP_HOME"); s.Home == "" && !s.System && s.Instance == "" {
 		s.Home = home
@@ -61,7 +67,7 @@ func (v *verbs) openManager(s *service.Service) (service.Manager, error) {
 		}
 		s.Home = abs
 	}
-	h := service.Host{Say: v.printStep, Out: v.Out, Err: v.Err}
+	h := service.Host{Root: machineRoot, Say: v.printStep, Out: v.Out, Err: v.Err}
 	var err error
 	if h.User, h.UserHome, err = findPerson(s.System); err != nil {
 		return nil, err
@@ -126,7 +132,7 @@ machine on: with it, all your services do.`,
   acpctl service install --instance reviewer
   acpctl service install --print                show the file, and change nothing`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := v.openManager(s)
+			m, err := v.openManager(cmd, s)
 			if err != nil {
 				return err
 			}
@@ -188,7 +194,7 @@ directory stays, with the identity in it.`,
   acpctl service uninstall --instance reviewer
   sudo acpctl service uninstall --system`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := v.openManager(s)
+			m, err := v.openManager(cmd, s)
 			if err != nil {
 				return err
 			}
@@ -219,7 +225,7 @@ is 6 if it does not run.`,
   acpctl service status --system
   acpctl service status --instance reviewer --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := v.openManager(s)
+			m, err := v.openManager(cmd, s)
 			if err != nil {
 				return err
 			}
@@ -294,7 +300,7 @@ func (v *verbs) newServiceLogsCmd(s *service.Service) *cobra.Command {
 			if lines < 0 {
 				return frame.UsageErrorf("--lines: expected a number of lines")
 			}
-			m, err := v.openManager(s)
+			m, err := v.openManager(cmd, s)
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,103 @@
+package operate
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/cli/frame"
+)
+
+// newServiceDaemon returns a daemon whose command lines run on a machine with systemd, where
+// systemctl does what a script says.
+func newServiceDaemon(t *testing.T, systemctl string) (f *clitest.FakeDaemon, user string) {
+	if runtime.GOOS != "linux" {
+		t.Skip("systemd is the manager of Linux alone")
+	}
+	user = t.TempDir()
+	machineRoot = t.TempDir()
+	t.Cleanup(func() { machineRoot = "" })
+	if err := os.MkdirAll(filepath.Join(machineRoot, "run/systemd/system"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, script := range map[string]string{"systemctl": systemctl, "acpd": "", "loginctl": ""} {
+		if err := os.WriteFile(filepath.Join(user, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, value := range map[string]string{"HOME": user, "PATH": user, "ACP_HOME": "", "XDG_CONFIG_HOME": ""} {
+		t.Setenv(name, value)
+	}
+	return clitest.NewFakeDaemon(t, func(f *frame.Frame) *cobra.Command {
+		root := &cobra.Command{Use: "acpctl"}
+		f.SetUpRoot(root, NewCmds(f, "")...)
+		return root
+	}), user
+}
+
+// What runs is shown with what the daemon says of itself, and the exit code tells a script
+// whether it runs.
+func TestServiceStatus(t *testing.T) {
+	const show = `case "$*" in *StatusText*) echo "LoadState=loaded
+ActiveState=$STATE
+SubState=running
+Result=success
+UnitFileState=enabled
+WatchdogUSec=3min
+MainPID=7
+ExecStart={ path=/usr/bin/acpd ; argv[]=/usr/bin/acpd --home $AT ; pid=0 }";; esac`
+	f, _ := newServiceDaemon(t, show)
+	t.Setenv("AT", f.Home)
+	t.Setenv("STATE", "active")
+	f.SetAnswer(client.MethodStatus, &client.Status{Whoami: client.Whoami{Name: "desk", Version: "1"}, State: "idle", Warnings: []string{"the disk is almost full"}})
+	want := "unit\tacpd.service\ninstalled\tyes, enabled\nstate\tactive (running)\npid\t7\nwatchdog\t3m0s\nhome\t" + f.Home + "\ndaemon\tdesk, idle, acpd 1\nwarning\tthe disk is almost full\n"
+	f.WantResult(f.Run("service", "status"), 0, want, "")
+	var shown serviceStatus
+	if got := f.Run("service", "status", "--json"); got.Code != 0 || json.Unmarshal([]byte(got.Out), &shown) != nil || !shown.Running || shown.Daemon.Name != "desk" || shown.WatchdogSeconds != 180 {
+		t.Errorf("%+v", got)
+	}
+	t.Setenv("STATE", "inactive")
+	if got := f.Run("service", "status"); got.Code != frame.ExitNoDaemon || got.Err != "" || !strings.Contains(got.Out, "state\tinactive (running)\n") {
+		t.Errorf("of one that does not run: %+v", got)
+	}
+}
+
+// install says what it wrote and ran; --print writes nothing.
+func TestServiceInstall(t *testing.T) {
+	f, user := newServiceDaemon(t, "")
+	path := filepath.Join(user, ".config/systemd/user/acpd.service")
+	got := f.Run("service", "install", "--name", "desk", "--print")
+	if start := "\nExecStart=" + user + "/acpd --home " + f.Home + " --name desk\n"; got.Code != 0 || !strings.Contains(got.Out, start) {
+		t.Errorf("--print: %+v, want %s", got, start)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("--print has written a file")
+	}
+	f.WantResult(f.Run("service", "install"), 0, "wrote  "+path+"\nran    systemctl --user daemon-reload\nran    systemctl --user enable acpd.service\nran    systemctl --user restart acpd.service\n", "")
+	f.WantResult(f.Run("service", "install", "--json"), 0, `{"did":"kept   `+path+`"}`+"\n"+`{"did":"ran    systemctl --user enable acpd.service"}`+"\n"+`{"did":"ran    systemctl --user start acpd.service"}`+"\n", "")
+	f.WantResult(f.Run("service", "uninstall", "--json"), 0, `{"did":"ran    systemctl --user disable --now acpd.service"}`+"\n"+`{"did":"removed `+path+`"}`+"\n"+`{"did":"ran    systemctl --user daemon-reload"}`+"\n", "")
+}
+
+func TestServiceUsage(t *testing.T) {
+	f, _ := newServiceDaemon(t, "")
+	for args, want := range map[string]string{
+		"install --system":              "--home: a service of the machine",
+		"install --instance Desk":       "--instance: name",
+		"install --instance=":           "--instance: empty",
+		"status --name x":               "--name",
+		"logs -n -1":                    "--lines",
+		"":                              "name a verb",
+		"install --instance a --name b": "leave one of them out",
+	} {
+		if got := f.Run(append([]string{"service"}, strings.Fields(args)...)...); got.Code != frame.ExitUsage || !strings.Contains(got.Err, want) {
+			t.Errorf("service %s: %+v", args, got)
+		}
+	}
+}
