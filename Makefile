@@ -1,4 +1,4 @@
-# make help lists the targets. All but bench, race, fuzz, faults, netns, programs, interop and agents need Go alone.
+# make help lists the targets. All but bench, race, fuzz, faults, netns, programs, interop, agents and packages need Go alone.
 
 GO      ?= go
 RELEASE = 0.1.0
@@ -11,10 +11,11 @@ FUZZTIME ?= 30s
 STORM ?= 10000
 AGENTS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-agents
 STORMFILE ?=
+DEBIAN ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-debian-bookworm.tar
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents bench pgo demo install
+.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents bench pgo demo install dist packages
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -43,13 +44,15 @@ kills: ## 50 times kill -9 while mail is on its way
 
 lint: ## gofmt, vet (here, for macOS and for 32 bits), staticcheck, tidiness, known vulnerabilities where their database can be reached
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not gofmt'ed: run gofmt -w on these files"; exit 1; }
-	$(GO) vet -tags netns,interop,profile,faults,agents ./...
+	$(GO) vet -tags netns,interop,profile,faults,agents,packages ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
 	GOARCH=386 $(GO) vet ./...
 	cd bench && $(GO) vet ./...
-	$(GO) tool staticcheck -tags netns,interop,faults,agents ./...
+	cd packaging/dist && $(GO) vet ./...
+	$(GO) tool staticcheck -tags netns,interop,faults,agents,packages ./...
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
+	cd packaging/dist && $(GO) mod tidy -diff
 	@if out=$$($(GO) tool govulncheck ./... 2>&1); then echo "$$out" | tail -n 1; \
 	elif echo "$$out" | grep -q '^Vulnerability #'; then echo "$$out"; exit 1; \
 	else echo "govulncheck did not run: $$(echo "$$out" | tail -n 1)"; fi
@@ -80,6 +83,14 @@ interop: ## against the OACP reference tool, the OpenIntent SDK, MCP's Inspector
 agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode, and a model that does as told; installs them in AGENTS (npm; root, or user namespaces)
 	./integration/agents/install.sh '$(AGENTS)'
 	ACPD_AGENTS='$(AGENTS)' $(GO) test -tags agents -count=1 -timeout 15m -parallel 3 -v ./integration/agents
+
+dist: ## what is released, in dist/: archives for Linux and macOS, packages for Debian and Fedora, lists of their contents, the files of a container image, a formula for Homebrew, checksums
+	cd packaging/dist && $(GO) run . --source ../.. --out ../../dist --release $(RELEASE) $(DISTFLAGS)
+
+packages: ## that the packages are built the same twice, install, upgrade, go and are purged in a Debian root: root; debootstrap (once, into DEBIAN), rpm, lintian, mandoc
+	cd packaging/dist && $(GO) test ./...
+	test -f '$(DEBIAN)' || debootstrap --variant=minbase --make-tarball='$(DEBIAN)' bookworm "$$(mktemp -d)"
+	ACPD_DEBIAN='$(DEBIAN)' $(GO) test -tags packages -count=1 -timeout 10m -v ./integration/packages
 
 bench: build ## latency, throughput, CPU and memory against the floor
 	cd bench && $(GO) run . $(BENCHFLAGS)
