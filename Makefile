@@ -11,7 +11,7 @@ FUZZTIME ?= 30s
 STORM ?= 10000
 AGENTS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-agents
 STORMFILE ?=
-DEBIAN ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-debian-bookworm.tar
+DEBIAN ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-debian.tar
 
 .DEFAULT_GOAL := build
 
@@ -85,11 +85,11 @@ agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode,
 	ACPD_AGENTS='$(AGENTS)' $(GO) test -tags agents -count=1 -timeout 15m -parallel 3 -v ./integration/agents
 
 dist: ## what is released, in dist/: archives for Linux and macOS, packages for Debian and Fedora, lists of their contents, the files of a container image, a formula for Homebrew, checksums
-	cd packaging/dist && $(GO) run . --source ../.. --out ../../dist --release $(RELEASE) $(DISTFLAGS)
+	cd packaging/dist && $(GO) run -trimpath . --source ../.. --out ../../dist --release $(RELEASE) $(DISTFLAGS)
 
 packages: ## that the packages are built the same twice, install, upgrade, go and are purged in a Debian root: root; debootstrap (once, into DEBIAN), rpm, lintian, mandoc
 	cd packaging/dist && $(GO) test ./...
-	test -f '$(DEBIAN)' || debootstrap --variant=minbase --make-tarball='$(DEBIAN)' bookworm "$$(mktemp -d)"
+	integration/packages/debian.sh '$(DEBIAN)'
 	ACPD_DEBIAN='$(DEBIAN)' $(GO) test -tags packages -count=1 -timeout 10m -v ./integration/packages
 
 bench: build ## latency, throughput, CPU and memory against the floor

@@ -22,7 +22,7 @@ func renderManual(r *release) (files, error) {
 	if err != nil {
 		return nil, err
 	}
-	help, err := r.run(nil, goCommand(), "run", "./cmd/acpd", "--help")
+	help, err := r.run([]string{"CGO_ENABLED=0"}, goCommand(), "run", "-trimpath", "./cmd/acpd", "--help")
 	if err != nil {
 		return nil, err
 	}
@@ -86,43 +86,37 @@ func (p *page) paragraphs(text string) {
 			p.example(block)
 			continue
 		}
-		for line := range strings.Lines(block) {
-			p.line(line)
-		}
+		p.lines(block)
 	}
 }
 
 // example writes text as it stands.
 func (p *page) example(text string) {
 	p.WriteString(".EX\n")
-	for line := range strings.Lines(strings.Trim(text, "\n")) {
-		p.line(line)
-	}
+	p.lines(strings.Trim(text, "\n"))
 	p.WriteString(".EE\n")
 }
 
-func (p *page) line(text string) {
-	text = strings.TrimRight(text, " \n")
-	p.WriteString(escapeLine(text) + "\n")
+// lines writes lines of text. None of them is a request, whatever it begins with.
+func (p *page) lines(text string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, " \n")
+		if strings.HasPrefix(line, ".") {
+			p.WriteString(`\&`)
+		}
+		p.WriteString(escape(line) + "\n")
+	}
 }
 
 // item writes what is called so, and what it is.
 func (p *page) item(term, text string) {
 	p.WriteString(".TP\n" + term + "\n")
-	p.line(text)
+	p.lines(text)
 }
 
 // escape returns text such that it stands for itself (groff_char(7)).
 func escape(text string) string {
 	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, `"`, `\(dq`).Replace(text)
-}
-
-// escapeLine is escape for a line of its own, which may begin with what is else a request.
-func escapeLine(text string) string {
-	if strings.HasPrefix(text, ".") {
-		return `\&` + escape(text)
-	}
-	return escape(text)
 }
 
 // renderVerbPage returns the page of a verb of acpctl, or of acpctl itself.
@@ -201,7 +195,7 @@ func (r *release) renderDaemonPage(help string) []byte {
 	for line := range strings.Lines(flags) {
 		m := flagLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
 		if m == nil {
-			p.line(strings.TrimSpace(line))
+			p.lines(strings.TrimSpace(line))
 			continue
 		}
 		term := "\\fB" + escape(m[2]) + "\\fR"
@@ -214,7 +208,7 @@ func (r *release) renderDaemonPage(help string) []byte {
 		p.item(term, m[4])
 	}
 	p.section("SETTINGS")
-	p.line("This is all that config.yaml may hold, as acpd --settings prints it.")
+	p.lines("This is all that config.yaml may hold, as acpd --settings prints it.")
 	p.example(config.RenderReferenceFile())
 	p.section("EXAMPLES")
 	p.example(examples)
