@@ -74,10 +74,10 @@ programs: ## install what make interop and make agents run
 	./integration/interop/install.sh .interop
 	./integration/agents/install.sh '$(AGENTS)'
 
-interop: ## against the OACP reference tool, the OpenIntent SDK, MCP's Inspector and conformance suite, and with python/acpd as a wheel, all of which it installs in .interop (needs python3 with venv, PyPI, Node.js with npm, and what netns needs)
+interop: ## against the release before (built from history, or fetched), the OACP reference tool, the OpenIntent SDK, MCP's Inspector and conformance suite, and with python/acpd as a wheel, which it installs in .interop (needs python3 with venv, PyPI, Node.js with npm, and what netns needs)
 	./integration/interop/install.sh .interop
-	$(GO) vet -tags interop ./integration/interop ./openintent
-	$(GO) test -tags interop -shuffle=on -count=1 ./integration/interop ./openintent
+	$(GO) vet -tags interop ./integration/interop ./integration/release ./openintent
+	$(GO) test -tags interop -shuffle=on -count=1 ./integration/interop ./integration/release ./openintent
 	$(GO) test -tags 'netns interop' -count=1 -run SDK ./integration/netns
 
 agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode, and a model that does as told; installs them in AGENTS (npm; root, or user namespaces)

@@ -204,7 +204,7 @@ func (c *Client) callMethod(ctx context.Context, method string, params, result a
 		}
 		e, ok := errors.AsType[*kinds.Error](err)
 		if !ok || !errors.Is(err, jsonrpc.ErrClosed) {
-			return err
+			return explainOlderDaemon(method, err)
 		}
 		if e.Delivered() == kinds.DeliveredUnknown {
 			return kinds.Errorf(kinds.DaemonUnavailable, "%s: the daemon went away before it answered: "+

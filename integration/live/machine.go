@@ -25,6 +25,7 @@ type Machine struct {
 	Flags  []string                 // of acpd, beside those for name and home
 	Env    []string                 // of all its processes
 	In     func(func() error) error // calls what starts a process, where the process shall be
+	Builds map[string]string        // paths of acpd and acpctl where they are not those that Build builds
 	Acpd   *Process                 // the daemon; nil before its first start
 	ID     identity.ID              // ID and Addr are known when the daemon is ready
 	Addr   string
@@ -60,10 +61,19 @@ func MakeTempDir(t *testing.T) string {
 // SocketPath is the path of the daemon's socket.
 func (m *Machine) SocketPath() string { return filepath.Join(m.Home, client.SocketName) }
 
+// ProgramPath is the path of acpd or acpctl on this machine.
+func (m *Machine) ProgramPath(name string) string {
+	m.T.Helper()
+	if path := m.Builds[name]; path != "" {
+		return path
+	}
+	return ProgramPath(m.T, name)
+}
+
 // DaemonCommand is acpd's command line on this machine.
 func (m *Machine) DaemonCommand(more ...string) []string {
 	m.T.Helper()
-	return slices.Concat([]string{ProgramPath(m.T, "acpd"), "--home", m.Home, "--name", m.Name}, m.Flags, more)
+	return slices.Concat([]string{m.ProgramPath("acpd"), "--home", m.Home, "--name", m.Name}, m.Flags, more)
 }
 
 // PrepareProcess prepares a process on this machine.
@@ -85,7 +95,7 @@ func (m *Machine) StartProcess(argv ...string) *Process {
 // StartAcpctl starts acpctl, for this daemon.
 func (m *Machine) StartAcpctl(args ...string) *Process {
 	m.T.Helper()
-	return m.StartProcess(append([]string{ProgramPath(m.T, "acpctl"), "--home", m.Home}, args...)...)
+	return m.StartProcess(append([]string{m.ProgramPath("acpctl"), "--home", m.Home}, args...)...)
 }
 
 // RunAcpctl runs acpctl, which must end with that exit code.

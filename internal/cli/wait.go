@@ -83,6 +83,10 @@ func (a *app) awaitEnd(ctx context.Context, verb string, id wire.MessageID, foll
 	}
 	for {
 		task, err := a.Daemon.Wait(ctx, params)
+		if client.IsOlderDaemon(err) && params.AfterQuestions != nil { // it is of 0.1.0, and nobody asks back
+			params.AfterQuestions = nil
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
