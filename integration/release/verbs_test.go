@@ -16,7 +16,7 @@ func TestNewVerbs(t *testing.T) {
 		{"agents"}, {"agents", "--spent"}, {"approvals"}, {"wake", "list"}, {"wake", "allow", desk.ID.String(), "--kinds", "query"},
 		{"reply", "3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b", "main"},
 	} {
-		if said := desk.RunAcpctl(1, verb...).Stderr.String(); !strings.Contains(said, ": unknown method: the daemon is older than this program: update acpd and start it again") {
+		if said := desk.RunAcpctl(1, verb...).Stderr.String(); !strings.Contains(said, ": the daemon is older than this program: update acpd and start it again") {
 			t.Errorf("acpctl %s: %s", strings.Join(verb, " "), said)
 		}
 	}
