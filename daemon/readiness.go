@@ -65,14 +65,22 @@ func (d *Daemon) checkReadiness(ctx context.Context) []string {
 }
 
 func (d *Daemon) listUnready(ctx context.Context) []string {
+	const leaving = "acpd is shutting down: start it again when it has ended"
 	switch {
 	case d.draining.Load():
-		return []string{"acpd is shutting down: start it again when it has ended"}
+		return []string{leaving}
 	case !d.readiness.serving.Load():
 		return []string{"acpd is starting: try again in a moment"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, readinessWait)
 	defer cancel()
+	go func() { // a shutdown does not wait for loops that have ended
+		select {
+		case <-d.leaving:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	var stuck []string
 	var answer error
 	var checks sync.WaitGroup
@@ -80,6 +88,9 @@ func (d *Daemon) listUnready(ctx context.Context) []string {
 	checks.Go(func() { answer = d.node.CheckAnswers(ctx) })
 	d.measureDiskSpace(ctx)
 	checks.Wait()
+	if d.draining.Load() {
+		return []string{leaving}
+	}
 	unready := append([]string{}, stuck...)
 	for _, err := range []error{d.socket.checkFile(), d.socket.lack(), answer} {
 		if err != nil {

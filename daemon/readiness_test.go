@@ -157,3 +157,31 @@ func TestStuckParts(t *testing.T) {
 		}
 	}
 }
+
+// TestShutdownDuringACheck: a check that is under way when the daemon ends is over then, and says why.
+func TestShutdownDuringACheck(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	desk.awaitReady()
+	begun, end := make(chan struct{}), make(chan struct{})
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		desk.store.Write(t.Context(), false, func(*store.Tx) error { close(begun); <-end; return nil })
+	})
+	<-begun
+	unready := make(chan []string, 1)
+	go func() { unready <- desk.checkReadiness(t.Context()) }()
+	await.Until(t, "the check is under way", func() bool {
+		desk.readiness.mu.Lock()
+		defer desk.readiness.mu.Unlock()
+		return desk.readiness.check != nil
+	})
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); desk.stop() }()
+	if got := await.Receive(t, "the end of the check", unready); len(got) != 1 || !strings.Contains(got[0], "shutting down") {
+		t.Errorf("it says %q", got)
+	}
+	close(end)
+	writing.Wait()
+	<-stopped
+}
