@@ -9,7 +9,7 @@
 // all of them are reported at once.
 //
 // The two decisions that rest on settings alone are here too, as pure
-// functions: [Policy.Decide] and [Limits.RateFor].
+// functions: [Policy.Decide] and [Limits.FindRate].
 package config
 
 import (
@@ -44,7 +44,13 @@ type Config struct {
 	Spending    Spending        `yaml:"spending" doc:"What headless runs of agent programs (acpctl serve --profile) may cost on one day of the local calendar."`
 	Metrics     Metrics         `yaml:"metrics" doc:"What this daemon does, counted, as text for Prometheus, and whether it is well, over HTTP."`
 	Log         Log             `yaml:"log" doc:"The daemon's log, on standard error."`
+
+	Lines Lines `yaml:"-"` // of the file; no setting
 }
+
+// Lines has the line of each key of a configuration file, from 1. A key is written as in
+// limits.rate[0].burst.
+type Lines map[string]int
 
 // PostQuantum says what to do about peers without post-quantum cryptography.
 type PostQuantum string
@@ -223,21 +229,21 @@ const (
 	LevelError Level = "error"
 )
 
-// RateFor returns the rate for messages of kind from a trusted peer, and false
-// if there is none. name is its petname and may be empty.
-func (l Limits) RateFor(peer identity.ID, name, kind string) (Rate, bool) {
+// FindRate returns the index in Rate of the entry that counts for messages of kind from a trusted
+// peer, -1 if none does. name is its petname and may be empty.
+func (l Limits) FindRate(peer identity.ID, name, kind string) int {
 	if len(l.Rate) == 0 {
-		return Rate{}, false // the usual case, on every message: no id as text
+		return -1 // the usual case, on every message: no id as text
 	}
 	for _, who := range []string{peer.String(), name, star} {
 		for _, what := range []string{kind, star} {
 			i := slices.IndexFunc(l.Rate, func(r Rate) bool { return r.Peer == who && r.Kind == what && who != "" })
 			if i >= 0 {
-				return l.Rate[i], true
+				return i
 			}
 		}
 	}
-	return Rate{}, false
+	return -1
 }
 
 // setDefaults sets the settings that are zero to their defaults.

@@ -1,32 +1,72 @@
 package config
 
 import (
+	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/acpd/acpd/internal/yamldoc"
 )
 
-// ListChangedSettings returns the names of the settings in which two configurations differ, as in
-// policy and channels.open_to, in the order of the reference file.
-func (c *Config) ListChangedSettings(o *Config) (names []string) {
-	return listChangedFields("", reflect.ValueOf(c).Elem(), reflect.ValueOf(o).Elem())
+// Change is a setting, or an entry of a setting, in which two configurations differ.
+type Change struct {
+	Setting  string // as in policy and channels.open_to
+	Key      string // the setting, or its entry that differs, as in policy.laptop
+	From, To string // the values, on one line and at most maxShownValue bytes long
 }
 
-func listChangedFields(above string, a, b reflect.Value) (names []string) {
-	for i := range a.NumField() {
-		field := a.Type().Field(i)
+// ListChanges returns in what c differs from an older configuration, in the order of the
+// reference file.
+func (c *Config) ListChanges(old *Config) []Change {
+	return listChangedFields("", reflect.ValueOf(old).Elem(), reflect.ValueOf(c).Elem())
+}
+
+func listChangedFields(above string, from, to reflect.Value) (changes []Change) {
+	for i := range to.NumField() {
+		field, a, b := to.Type().Field(i), from.Field(i), to.Field(i)
 		name := yamldoc.JoinKey(above, field.Tag.Get("yaml"))
-		if field.Tag.Get("yaml") == yamldoc.Inline {
+		switch field.Tag.Get("yaml") {
+		case "-":
+			continue
+		case yamldoc.Inline:
 			name = above
 		}
-		switch {
-		case field.Type.Kind() == reflect.Struct:
-			names = append(names, listChangedFields(name, a.Field(i), b.Field(i))...)
-		case !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()):
-			names = append(names, name)
+		switch field.Type.Kind() {
+		case reflect.Struct:
+			changes = append(changes, listChangedFields(name, a, b)...)
+		case reflect.Map:
+			changes = append(changes, listChangedEntries(name, a, b)...)
+		default:
+			if !reflect.DeepEqual(a.Interface(), b.Interface()) {
+				changes = append(changes, Change{name, name, renderValue(a), renderValue(b)})
+			}
 		}
 	}
-	return names
+	return changes
+}
+
+// listChangedEntries returns in which entries two maps differ, in the order of their keys.
+func listChangedEntries(setting string, from, to reflect.Value) (changes []Change) {
+	keys := make(map[string]bool)
+	for _, k := range slices.Concat(from.MapKeys(), to.MapKeys()) {
+		keys[k.String()] = true
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		a, b := from.MapIndex(reflect.ValueOf(key)), to.MapIndex(reflect.ValueOf(key))
+		if a.IsValid() != b.IsValid() || !reflect.DeepEqual(a.Interface(), b.Interface()) {
+			changes = append(changes, Change{setting, yamldoc.JoinKey(setting, key), renderValue(a), renderValue(b)})
+		}
+	}
+	return changes
+}
+
+// ListChangedSettings returns the names of the settings in which c differs from an older
+// configuration.
+func (c *Config) ListChangedSettings(old *Config) (names []string) {
+	for _, change := range c.ListChanges(old) {
+		names = append(names, change.Setting)
+	}
+	return slices.Compact(names)
 }
 
 // FindPeerRefs returns the settings that name peers, each with the names or ids as they are

@@ -19,3 +19,18 @@ func joinErrors(errs []*yamldoc.Error) error {
 	}
 	return errors.Join(list...)
 }
+
+// ListErrors returns what is wrong with a configuration file, as an error of [LoadConfig] or
+// [ReadConfig] says it, in the order of the file. It returns none if the error says something else.
+func ListErrors(err error) (list []*Error) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil
+	}
+	for _, e := range joined.Unwrap() {
+		if wrong, ok := e.(*Error); ok {
+			list = append(list, wrong)
+		}
+	}
+	return list
+}

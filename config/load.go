@@ -18,16 +18,24 @@ const maxFile = 1 << 20
 // wrong in the file comes as one error that joins an [*Error] for each thing,
 // the first 20 of them.
 func LoadConfig(path string) (*Config, error) {
-	var data []byte
 	f, err := os.Open(path)
-	if err == nil {
-		defer f.Close()
-		data, err = io.ReadAll(io.LimitReader(f, maxFile+1)) // of a longer file the first byte too many
+	if errors.Is(err, fs.ErrNotExist) {
+		return parseFile(path, nil)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	return parseFile(path, data)
+	defer f.Close()
+	return ReadConfig(path, f)
+}
+
+// ReadConfig does what [LoadConfig] does, with what it reads from r. file names that in errors.
+func ReadConfig(file string, r io.Reader) (*Config, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1)) // of a longer file the first byte too many
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return parseFile(file, data)
 }
 
 // parser checks the values of a configuration file that was decoded.
@@ -52,5 +60,6 @@ func parseFile(file string, data []byte) (*Config, error) {
 		return nil, joinErrors(errs)
 	}
 	c.setDefaults()
+	c.Lines = p.ListLines()
 	return &c, nil
 }

@@ -23,6 +23,7 @@ func IsPolicyKind(kind string) bool {
 type Decision struct {
 	Allowed bool
 	Rule    string // the rule that decided and why, for a person
+	Key     string // of the rule in config.yaml, as in policy.laptop; "": no rule decided
 }
 
 // Decide says whether a trusted peer may initiate a message of kind (or
@@ -34,29 +35,29 @@ type Decision struct {
 // none. Results, errors and cancels are allowed always.
 func (p Policy) Decide(peer identity.ID, name, kind, domain string) Decision {
 	if slices.Contains(freeKinds, kind) {
-		return Decision{true, kind + " belongs to a delegation: always allowed"}
+		return Decision{Allowed: true, Rule: kind + " belongs to a delegation: always allowed"}
 	}
 	key, r, ok := p.findRule(peer, name)
 	if !ok {
-		return Decision{true, "no rule in policy for this peer: a trusted peer may initiate everything"}
+		return Decision{Allowed: true, Rule: "no rule in policy for this peer: a trusted peer may initiate everything"}
 	}
 	at := yamldoc.JoinKey("policy", key)
 	if r.Kinds != nil && !slices.Contains(r.Kinds, kind) {
-		return Decision{false, fmt.Sprintf("%s: kinds [%s] do not include %s", at, strings.Join(r.Kinds, ", "), yamldoc.Quote(kind))}
+		return Decision{false, fmt.Sprintf("%s: kinds [%s] do not include %s", at, strings.Join(r.Kinds, ", "), yamldoc.Quote(kind)), at}
 	}
 	if r.Domains == nil {
-		return Decision{true, fmt.Sprintf("%s: allows %s", at, yamldoc.Quote(kind))}
+		return Decision{true, fmt.Sprintf("%s: allows %s", at, yamldoc.Quote(kind)), at}
 	}
 	domains := strings.Join(r.Domains, ", ")
 	if domain == "" {
-		return Decision{false, fmt.Sprintf("%s: domains [%s], and the message names none", at, domains)}
+		return Decision{false, fmt.Sprintf("%s: domains [%s], and the message names none", at, domains), at}
 	}
 	for _, d := range r.Domains {
 		if kinds.IsUnderDomain(domain, d) {
-			return Decision{true, fmt.Sprintf("%s: allows %s in domain %s", at, yamldoc.Quote(kind), d)}
+			return Decision{true, fmt.Sprintf("%s: allows %s in domain %s", at, yamldoc.Quote(kind), d), at}
 		}
 	}
-	return Decision{false, fmt.Sprintf("%s: domains [%s] do not include %s", at, domains, yamldoc.Quote(domain))}
+	return Decision{false, fmt.Sprintf("%s: domains [%s] do not include %s", at, domains, yamldoc.Quote(domain)), at}
 }
 
 // findRule returns the most specific rule for a peer, and its key.
@@ -70,4 +71,14 @@ func (p Policy) findRule(peer identity.ID, name string) (string, Rule, bool) {
 		}
 	}
 	return "", Rule{}, false
+}
+
+// CountRule returns the place of a rule among those in the file, from 1, and how many there are.
+func (c *Config) CountRule(key string) (place, all int) {
+	for other := range c.Policy {
+		if c.Lines[yamldoc.JoinKey("policy", other)] <= c.Lines[key] {
+			place++
+		}
+	}
+	return place, len(c.Policy)
 }

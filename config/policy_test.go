@@ -92,7 +92,7 @@ func TestEveryKindHasItsPlace(t *testing.T) {
 	}
 }
 
-func TestRateFor(t *testing.T) {
+func TestFindRate(t *testing.T) {
 	limits := Limits{Rate: []Rate{
 		{Peer: "*", Kind: "*", Burst: 1},
 		{Peer: "*", Kind: "query", Burst: 2},
@@ -111,17 +111,26 @@ func TestRateFor(t *testing.T) {
 		{laptopID, "planner", "query", 4},
 		{deskID, "planner", "query", 5},
 	} {
-		if got, ok := limits.RateFor(c.peer, c.name, c.kind); !ok || got.Burst != c.want {
-			t.Errorf("%q %s: %+v, want entry %d", c.name, c.kind, got, c.want)
+		if got := limits.FindRate(c.peer, c.name, c.kind); got != c.want-1 {
+			t.Errorf("%q %s: entry %d, want %d", c.name, c.kind, got, c.want-1)
 		}
 	}
 	some := Limits{Rate: []Rate{{Peer: "planner", Kind: "query", Burst: 1}}}
 	for _, kind := range []string{"query", "ping"} {
-		if got, ok := some.RateFor(laptopID, "laptop", kind); ok {
-			t.Errorf("another peer's %s: %+v", kind, got)
+		if got := some.FindRate(laptopID, "laptop", kind); got >= 0 {
+			t.Errorf("another peer's %s: %d", kind, got)
 		}
 	}
-	if got, ok := some.RateFor(laptopID, "planner", "ping"); ok {
-		t.Errorf("another kind: %+v", got)
+	if got := some.FindRate(laptopID, "planner", "ping"); got >= 0 {
+		t.Errorf("another kind: %d", got)
+	}
+}
+
+func TestCountRule(t *testing.T) {
+	c := mustParse(t, "policy:\n  planner: {kinds: []}\n  \"*\": {kinds: []}\n  laptop: {kinds: []}\n")
+	for key, want := range map[string]int{"policy.planner": 1, "policy.*": 2, "policy.laptop": 3} {
+		if place, all := c.CountRule(key); place != want || all != 3 || c.Lines[key] != want+1 {
+			t.Errorf("%s is %d of %d in line %d, want %d of 3 in line %d", key, place, all, c.Lines[key], want, want+1)
+		}
 	}
 }

@@ -41,6 +41,9 @@ func (w *referenceWriter) writeProse(indent, text string) {
 // writeSettings writes the settings that a struct holds.
 func (w *referenceWriter) writeSettings(indent string, t reflect.Type) {
 	for f := range t.Fields() {
+		if f.Tag.Get("yaml") == "-" {
+			continue
+		}
 		if indent == "" {
 			w.WriteString("\n")
 		}

@@ -59,7 +59,7 @@ var arrows = map[string][]string{
 	"internal/cli":         {"internal/buildinfo", "internal/cli/channel", "internal/cli/oacp", "internal/cli/operate", "mcp", "harness/profile", "harness/setup"},
 	"internal/cli/channel": {"internal/cli/frame", "client/channels"},
 	"internal/cli/oacp":    {"internal/cli/frame", "oacp/mailbox"},
-	"internal/cli/operate": {"internal/cli/frame", "internal/service"},
+	"internal/cli/operate": {"internal/cli/frame", "config", "internal/service"},
 	"internal/cli/clitest": {"internal/cli/frame"},
 	"internal/cli/frame":   {"internal/cli/ui"},
 	"internal/cli/ui":      {"client"},

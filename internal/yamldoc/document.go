@@ -44,6 +44,9 @@ func (d *Document) IsEmpty() bool { return len(d.lines) == 0 }
 // FindLine returns the line of a key, 0 if the document does not have it.
 func (d *Document) FindLine(key string) int { return d.lines[key] }
 
+// ListLines returns the line of each key.
+func (d *Document) ListLines() map[string]int { return d.lines }
+
 // AddValueError reports err, if any, about the value of a key, unless the document does not set
 // the key or something was reported there.
 func (d *Document) AddValueError(key string, err error) {
@@ -55,7 +58,7 @@ func (d *Document) AddValueError(key string, err error) {
 
 func (d *Document) addError(line int, key, problem, remedy string) {
 	d.failed[key] = true
-	d.errs = append(d.errs, &Error{File: d.options.File, Line: line, Problem: problem, Remedy: remedy})
+	d.errs = append(d.errs, &Error{File: d.options.File, Line: line, Key: key, Problem: problem, Remedy: remedy})
 }
 
 // MaxErrors bounds the errors that are listed of one document.
@@ -75,7 +78,8 @@ func (d *Document) ListErrors() []*Error {
 // Error is one thing wrong with a document.
 type Error struct {
 	File    string
-	Line    int // from 1; 0: none
+	Line    int    // from 1; 0: none
+	Key     string // which is wrong, or under which it is wrong; "": none
 	Problem string
 	Remedy  string
 }

@@ -20,5 +20,6 @@ func NewCmds(f *frame.Frame, version string) []*cobra.Command {
 	return []*cobra.Command{
 		v.newBenchCmd(),
 		v.newServiceCmd(),
+		v.newConfigCmd(),
 	}
 }

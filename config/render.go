@@ -1,0 +1,76 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxShownValue bounds a value that is shown, in bytes.
+const maxShownValue = 256
+
+// renderValue returns the value of a setting as config.yaml may have it, on one line. It is
+// "none" for an entry or a list that is not there, and "default" for what else is not set. What
+// is over maxShownValue ends with an ellipsis.
+func renderValue(v reflect.Value) string {
+	switch {
+	case !v.IsValid() || v.Kind() == reflect.Slice && v.IsNil():
+		return "none"
+	case v.IsZero() && v.Kind() != reflect.Bool && v.Kind() != reflect.Struct:
+		return "default"
+	}
+	text := renderFlow(v)
+	if len(text) > maxShownValue {
+		text = strings.ToValidUTF8(text[:maxShownValue], "") + " …"
+	}
+	return text
+}
+
+// renderFlow writes a value in the flow style of YAML, without the fields that are not set. Of the
+// hash of a key it writes the beginning alone: who chose a weak key shall not show it with the
+// hash.
+func renderFlow(v reflect.Value) string {
+	if k, ok := v.Interface().(ChannelKey); ok {
+		return fmt.Sprintf("{sha256: %.8s…, agent: %s}", k.SHA256, cmp.Or(k.Agent, "any"))
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return renderWord(v.String())
+	case reflect.Slice:
+		var items []string
+		for i := range v.Len() {
+			items = append(items, renderFlow(v.Index(i)))
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case reflect.Map:
+		var items []string
+		for _, key := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
+			items = append(items, renderWord(key.String())+": "+renderFlow(v.MapIndex(key)))
+		}
+		return "{" + strings.Join(items, ", ") + "}"
+	case reflect.Struct:
+		var items []string
+		for f, field := range v.Fields() {
+			if !field.IsZero() {
+				items = append(items, f.Tag.Get("yaml")+": "+renderFlow(field))
+			}
+		}
+		return "{" + strings.Join(items, ", ") + "}"
+	}
+	if d, ok := v.Interface().(time.Duration); ok {
+		return d.String()
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// renderWord writes a text, in quotes if it holds more than the usual characters.
+func renderWord(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/:~-") == "" && s != "" {
+		return s
+	}
+	return strconv.Quote(s)
+}

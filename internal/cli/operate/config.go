@@ -1,0 +1,107 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/yamldoc"
+)
+
+func (v *verbs) newConfigCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check a configuration file",
+		Example: `  acpctl config check config.yaml
+  acpctl reload                     take the file over`,
+	}
+	frame.RequireVerb(cmd)
+	cmd.AddCommand(v.newConfigCheckCmd())
+	return cmd
+}
+
+func (v *verbs) newConfigCheckCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE",
+		Short: "Say what is wrong in a configuration file, without a daemon",
+		Example: `  acpctl config check ~/.acp/config.yaml
+  acpctl config check - <config.yaml
+  acpd --settings                   what the file may hold`,
+		Long: `Reads FILE, or standard input for -, as acpd would. It prints a line for each thing that is
+wrong: the file, the line, what is wrong and what to write instead; the first 20, and how many
+more there are. The exit code is 0 if acpd would start with the file, else 2.
+
+Whether the peers and interfaces that it names are there, only a daemon knows: acpctl reload and
+acpctl status warn of those that are not.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return v.checkConfig(cmd.Context(), args[0])
+		},
+	}
+}
+
+// configCheck is what config check prints with --json.
+type configCheck struct {
+	File   string        `json:"file"`
+	Valid  bool          `json:"valid"`
+	Errors []configError `json:"errors"`
+}
+
+type configError struct {
+	Line    int    `json:"line,omitzero"` // 0: none
+	Key     string `json:"key,omitzero"`
+	Problem string `json:"problem"`
+	Remedy  string `json:"remedy,omitzero"`
+}
+
+func (v *verbs) checkConfig(ctx context.Context, file string) error {
+	err := v.readConfig(ctx, file)
+	wrong := config.ListErrors(err)
+	if err != nil && len(wrong) == 0 {
+		return err
+	}
+	check := configCheck{File: file, Valid: err == nil, Errors: []configError{}}
+	for _, e := range wrong {
+		check.Errors = append(check.Errors, configError{e.Line, e.Key, e.Problem, e.Remedy})
+	}
+	err = v.PrintData(check, func() {
+		for _, e := range wrong {
+			v.PrintLine("%s", client.Line((*yamldoc.Error)(e).Error()))
+		}
+		if check.Valid {
+			v.PrintForPerson("%s: valid", file)
+		}
+	})
+	if err == nil && !check.Valid {
+		return frame.Exit(frame.ExitUsage)
+	}
+	return err
+}
+
+// readConfig reads a file, or standard input for "-", as the daemon reads config.yaml.
+func (v *verbs) readConfig(ctx context.Context, file string) error {
+	if file == "-" {
+		text, err := v.ReadStdin(ctx)
+		if err == nil {
+			_, err = config.ReadConfig("standard input", strings.NewReader(text))
+		}
+		return err
+	}
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("FILE: %s is not there: acpd runs with the defaults where it has no config.yaml; name a file that is there", file)
+	}
+	if err != nil {
+		return fmt.Errorf("FILE: %w: name a file that you can read", err)
+	}
+	defer f.Close()
+	_, err = config.ReadConfig(file, f)
+	return err
+}
