@@ -36,6 +36,9 @@ type Row struct {
 	Unit Unit
 	Peer int64 // what one peer may hold
 	All  int64 // what all peers together may hold; 0: no more than each of them
+
+	What   string // is counted, for people
+	Remedy string // how it is freed, for people; "": it frees itself
 }
 
 // ExceededError says that a row of the budget has no room for what a peer wants.

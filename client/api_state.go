@@ -44,13 +44,19 @@ type Status struct {
 	TasksTaken     int          `json:"tasks_taken"`    // delegations taken that are not over
 	QuestionsOpen  int          `json:"questions_open"` // delegations given whose agent waits for an answer
 	Messages       MessageCount `json:"messages"`
-	Warnings       []string     `json:"warnings"` // for the daemon's owner: what is wrong, and what to do
-	Ready          bool         `json:"ready"`    // it does its work: see Unready
-	Unready        []string     `json:"unready"`  // what keeps it from its work, and what to do; [] if it is ready
+	Warnings       []string     `json:"warnings"`       // for the daemon's owner: what is wrong, and what to do
+	Ready          bool         `json:"ready"`          // it does its work: see Unready
+	Unready        []string     `json:"unready"`        // what keeps it from its work, and what to do; [] if it is ready
+	Drain          *Drain       `json:"drain,omitzero"` // while it drains; nil: it takes new work, or ends already
 }
 
-// Budget is the result of budget, which has no params: the limits on what peers may use of
-// this daemon, and what each uses now.
+// BudgetParams are the params of budget.
+type BudgetParams struct {
+	Peer string `json:"peer,omitzero"` // whose usage alone is listed; "": that of all
+}
+
+// Budget is the result of budget: the limits on what peers may use of this daemon, and what each
+// uses now.
 type Budget struct {
 	Rows  []BudgetRow   `json:"rows"`
 	Usage []BudgetUsage `json:"usage"` // row by row, the peer that holds most first; without peers that hold nothing and were refused nothing
@@ -64,6 +70,9 @@ type BudgetRow struct {
 	Peer int64  `json:"peer"` // one peer at most; 0: no bound of its own
 	All  int64  `json:"all"`  // all together at most; 0: no sum
 	Held int64  `json:"held"` // by all together
+
+	What   string `json:"what"`            // is counted, for people
+	Remedy string `json:"remedy,omitzero"` // how it is freed, for people; "": it frees itself
 }
 
 // BudgetUsage says how much of a row one peer holds.
@@ -414,5 +423,22 @@ type PolicyParams struct {
 // Policy is the result of policy.
 type Policy struct {
 	Allowed bool   `json:"allowed"`
-	Rule    string `json:"rule"` // the rule that decides
+	Rule    string `json:"rule"` // the rule that decides, and why
+
+	Key   string      `json:"key,omitzero"`   // of the rule in config.yaml, as in policy.laptop; "": no rule decides
+	Line  int         `json:"line,omitzero"`  // of it there
+	Place int         `json:"place,omitzero"` // of it among the Rules of policy, in the order of the file
+	Rules int         `json:"rules,omitzero"`
+	Rate  *PolicyRate `json:"rate,omitzero"` // that counts for the message; nil: none does
+}
+
+// PolicyRate is an entry of limits.rate, and what is left of it for a peer.
+type PolicyRate struct {
+	Key       string  `json:"key"`  // in config.yaml, as in limits.rate[0]
+	Line      int     `json:"line"` // of it there
+	Peer      string  `json:"peer"` // as in config.yaml
+	Kind      string  `json:"kind"` // as in config.yaml: "*" counts all kinds together
+	PerSecond float64 `json:"per_second"`
+	Burst     int     `json:"burst"`
+	Left      int     `json:"left"` // messages that the peer may send at once now
 }

@@ -351,6 +351,11 @@ func (c *Client) Budget(ctx context.Context) (*Budget, error) {
 	return callBounded[Budget](ctx, c, MethodBudget, nil)
 }
 
+// BudgetOf returns what Budget does, and what one peer uses alone.
+func (c *Client) BudgetOf(ctx context.Context, peer string) (*Budget, error) {
+	return callBounded[Budget](ctx, c, MethodBudget, &BudgetParams{Peer: peer})
+}
+
 // ReserveRun takes from the day's budget of a peer what a headless run may cost. If the budget
 // does not hold that, the error is overloaded. [Client.SettleRun] gives back what the run did
 // not use.

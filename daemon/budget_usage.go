@@ -5,14 +5,25 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 )
 
 // serveBudget returns what peers may cost this daemon, and what they cost it now.
-func (d *Daemon) serveBudget(context.Context, *localConn, *noParams) (any, error) {
+func (d *Daemon) serveBudget(_ context.Context, _ *localConn, p *client.BudgetParams) (any, error) {
+	var of identity.Peer
+	if p.Peer != "" {
+		var err error
+		if of, err = d.resolvePeer(p.Peer); err != nil {
+			return nil, err
+		}
+	}
 	b := &client.Budget{Rows: []client.BudgetRow{}, Usage: []client.BudgetUsage{}}
 	held := make(map[string]int64)
 	for _, u := range d.budget.ListUsage() {
 		held[u.Row.Name] += u.Held
+		if p.Peer != "" && u.Peer != of.ID {
+			continue
+		}
 		name := "strangers"
 		if u.Peer != budget.Strangers {
 			name = d.peerName(u.Peer)
@@ -24,7 +35,7 @@ func (d *Daemon) serveBudget(context.Context, *localConn, *noParams) (any, error
 			_, free, bound := d.space.state.Measure()
 			r.Peer, r.All, held[r.Name] = int64(bound), int64(bound), int64(free)
 		}
-		b.Rows = append(b.Rows, client.BudgetRow{Name: r.Name, Unit: string(r.Unit), Peer: r.Peer, All: r.All, Held: held[r.Name]})
+		b.Rows = append(b.Rows, client.BudgetRow{Name: r.Name, Unit: string(r.Unit), Peer: r.Peer, All: r.All, Held: held[r.Name], What: r.What, Remedy: r.Remedy})
 	}
 	return b, nil
 }

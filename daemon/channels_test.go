@@ -155,7 +155,7 @@ func TestAnEventStreamEndsWithTheDaemon(t *testing.T) {
 func (r *running) openTo(names string) {
 	r.t.Helper()
 	writeConfig(r.t, r.dir, "channels: {open_to: ["+names+"]}\n")
-	if err := r.reloadConfig(); err != nil {
+	if _, err := r.reloadConfig(); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -245,7 +245,7 @@ func TestAPolicyMayForbidChannels(t *testing.T) {
 	await.Receive(t, "a message", here)
 	await.Receive(t, "a message elsewhere", there)
 	writeConfig(t, desk.dir, "channels: {open_to: [laptop]}\npolicy: {laptop: {kinds: [query]}}\n")
-	if err := desk.reloadConfig(); err != nil {
+	if _, err := desk.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	send()

@@ -79,9 +79,10 @@ type Daemon struct {
 	started       time.Time
 	config        atomic.Pointer[config.Config]
 	startConfig   *config.Config                // that of the start
+	reloading     sync.Mutex                    // held while config.yaml is read again
 	reloadFailure atomic.Pointer[reloadFailure] // why config.yaml was not taken over, until it is
 	log           *slog.Logger
-	level         slog.LevelVar
+	level         logLevel
 
 	lock       *os.File
 	key        *identity.Key
@@ -131,7 +132,9 @@ type Daemon struct {
 	dialHints     dialHints   // only the goroutine of discovery uses it
 
 	readiness readiness
-	draining  atomic.Bool
+	profiler  profiler
+	drain     *drain
+	draining  atomic.Bool    // the connections of peers are drained, and then the daemon ends
 	leaving   chan struct{}  // closed when draining is set
 	calls     sync.WaitGroup // calls to agents that outlive the message they are for
 }
@@ -144,7 +147,7 @@ func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 		options: o, started: time.Now(), files: divideFileDescriptors(readFileDescriptorLimit()),
 		agents: registry.NewRegistry(), queries: newOpenQueries(), shownChains: newShownChains(), underWay: newMessagesUnderWay(), capabilities: newCapabilityCache(),
 		subscribers: new(subscribers), leftovers: newLeftovers(), messages: newMessageCounts(),
-		rediscover: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
+		drain: newDrain(), rediscover: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
 	}
 	if err := d.openParts(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -279,10 +282,13 @@ func (d *Daemon) loadConfig() (*config.Config, error) {
 	return cfg, nil
 }
 
-// Run serves until ctx ends, then drains for up to 5 s, closes everything and returns nil.
+// Run serves until ctx ends or a drain is over, then drains the connections for up to 5 s, closes
+// everything and returns nil.
 // If a part fails, all parts end and Run returns the error. Each value from reload, which
 // may be nil, makes Run read config.yaml again.
 func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	g, working := errgroup.WithContext(ctx)
 	// The local socket outlives the peers' connections: while these drain, agents
 	// still answer what has come in.
@@ -300,6 +306,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.delegations.Run(working, d.reportLostTask) })
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.reloadOnSignal(working, reload) })
+	g.Go(func() error { return d.runDrain(working, end) })
 	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.watchDiskSpace, d.waker.Run} {
 		g.Go(func() error { return part(working) })
 	}
@@ -377,23 +384,25 @@ func (d *Daemon) reloadOnSignal(ctx context.Context, reload <-chan os.Signal) er
 		case <-ctx.Done():
 			return nil
 		case <-reload:
-			if err := d.reloadConfig(); err != nil {
-				d.log.Error("the old configuration stays", "err", err)
-			}
+			d.reloadConfig() // logs what is wrong
 		}
 	}
 }
 
-// reloadConfig reads config.yaml again. If the file is not valid, the old configuration
-// stays, and the status says so until a later call succeeds. [immediateSettings] count at
-// once, all others from the next start; the log and the status name those.
-func (d *Daemon) reloadConfig() error {
+// reloadConfig reads config.yaml again, and returns what has changed. If the file is not valid,
+// the old configuration stays, and the status says so until a later call succeeds.
+// [immediateSettings] count at once, all others from the next start; the log and the status name
+// those.
+func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
 	d.tellSystemd(stateReloading())
 	defer d.tellSystemd(stateReady)
 	next, err := d.loadConfig()
 	if err != nil {
 		d.reloadFailure.Store(&reloadFailure{time.Now(), err})
-		return err
+		d.log.Error("the old configuration stays", "err", err)
+		return nil, err
 	}
 	d.reloadFailure.Store(nil)
 	old := d.config.Swap(next)
@@ -419,8 +428,8 @@ func (d *Daemon) reloadConfig() error {
 		d.log.Warn("settings have changed that count from the next start: start acpd again for them", "settings", strings.Join(later, ", "))
 	}
 	d.logUnmatchedSettings()
-	d.log.Info("configuration reloaded")
-	return nil
+	d.log.Info("configuration reloaded", "changed", strings.Join(next.ListChangedSettings(old), ", "))
+	return d.describeReload(old, next), nil
 }
 
 // ID returns the daemon's identity.

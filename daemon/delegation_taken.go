@@ -27,6 +27,9 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 	if err := d.permissions.checkAllowed(sender, env.Kind, p.Domain); err != nil {
 		return newRefusedOutcome(err)
 	}
+	if err := d.drain.checkTakesWork(); err != nil {
+		return newRefusedOutcome(err)
+	}
 	if err := d.space.checkRoom(sender.ID); err != nil {
 		return newRefusedOutcome(err)
 	}

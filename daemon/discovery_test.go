@@ -159,7 +159,7 @@ func TestDiscoveryIsReloaded(t *testing.T) {
 	set := func(text string) {
 		t.Helper()
 		writeConfig(t, laptop.dir, text)
-		if err := laptop.reloadConfig(); err != nil {
+		if _, err := laptop.reloadConfig(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -293,7 +293,7 @@ func TestConfiguredAddressesFollow(t *testing.T) {
 		}
 	}
 	writeConfig(t, desk.dir, "peers: {planner: {addrs: [planner.example:1]}, "+id.String()+": {addrs: [planner.example:2]}}")
-	if err := desk.reloadConfig(); err != nil {
+	if _, err := desk.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	expect()
@@ -302,7 +302,7 @@ func TestConfiguredAddressesFollow(t *testing.T) {
 	desk.dial().must("trust", client.TrustParams{Peer: "reviewer", Name: "planner"}, nil)
 	expect("planner.example:2", "planner.example:1", "planner.example:3")
 	writeConfig(t, desk.dir, "peers: {planner: {addrs: [planner.example:4]}}")
-	if err := desk.reloadConfig(); err != nil {
+	if _, err := desk.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	expect("planner.example:4", "planner.example:3")

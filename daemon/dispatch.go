@@ -142,6 +142,9 @@ func (d *Daemon) handlePing(sender identity.Peer) (wire.Payload, error) {
 		return nil, err
 	}
 	state, active, attached := d.agents.SummarizeLoad()
+	if d.drain.hasBegun() {
+		state = client.DaemonOverloaded
+	}
 	return kinds.EncodePayload(&kinds.Pong{
 		Status: string(state), UptimeSecs: uint64(time.Since(d.started).Seconds()), ActiveTasks: uint64(active),
 		AgentName: d.name, Attached: uint64(attached),
@@ -176,6 +179,9 @@ func (d *Daemon) handleQueryOrQuestion(ctx context.Context, sender identity.Peer
 func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query kinds.Checked) (wire.Payload, error) {
 	env := query.Envelope
 	if err := d.permissions.checkAllowed(sender, env.Kind, query.Domain); err != nil {
+		return nil, err
+	}
+	if err := d.drain.checkTakesWork(); err != nil {
 		return nil, err
 	}
 	p, err := d.reserveAgent(sender.ID, env.Kind, query.Domain, env.Agent)

@@ -21,6 +21,9 @@ func (d *Daemon) handleNotify(ctx context.Context, sender identity.Peer, message
 	if err := d.permissions.checkAllowed(sender, env.Kind, ""); err != nil {
 		return newRefusedOutcome(err)
 	}
+	if err := d.drain.checkTakesWork(); err != nil {
+		return newRefusedOutcome(err)
+	}
 	return d.handToAgentOrStore(ctx, sender, env, env.Agent, d.agents.FindTakers(env.Kind, message.Topic, env.Agent), &client.Inbound{Envelope: *env, Name: sender.Name})
 }
 

@@ -134,6 +134,7 @@ func (s *localConn) serve(ctx context.Context) {
 	err := s.conn.Run(ctx)
 	// No handler runs any more, so nothing attaches or subscribes after this.
 	d.subscribers.replace(s.conn, nil)
+	d.profiler.forget(s)
 	d.detachAgent(s, ctx.Err() != nil)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		d.log.Debug("local connection ended", "err", err)

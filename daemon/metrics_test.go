@@ -99,7 +99,7 @@ func TestMetricsCountMessages(t *testing.T) {
 	asker.must("query", client.QueryParams{To: "laptop", Payload: query("Is it safe?")}, nil)
 	asker.must("ping", client.PingParams{To: "laptop"}, nil)
 	writeConfig(t, laptop.dir, "metrics: {listen: \":0\"}\npolicy: {desk: {kinds: [query]}}\n")
-	if err := laptop.reloadConfig(); err != nil {
+	if _, err := laptop.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	notify("", kinds.NotAuthorized)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -30,8 +31,7 @@ type permissions struct {
 	refusalLog         *budget.Log
 
 	mu      sync.Mutex // guards the rest; all of it is replaced by set
-	policy  config.Policy
-	limits  config.Limits
+	config  *config.Config
 	buckets map[bucketKey]*rate.Limiter
 
 	holders map[string]identity.ID // whose key each petname last was
@@ -58,7 +58,7 @@ func newPermissions(trust *identity.TrustStore, cfg *config.Config, book *budget
 func (g *permissions) replaceConfig(cfg *config.Config) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.policy, g.limits = cfg.Policy, cfg.Limits
+	g.config = cfg
 	g.buckets = make(map[bucketKey]*rate.Limiter)
 }
 
@@ -93,7 +93,7 @@ func (d *Daemon) warnOfNewNameHolder(p identity.Peer) string {
 // decideByPolicy returns the rule that allows or forbids a message.
 func (g *permissions) decideByPolicy(peer identity.Peer, kind, domain string) config.Decision {
 	g.mu.Lock()
-	policy := g.policy
+	policy := g.config.Policy
 	g.mu.Unlock()
 	return policy.Decide(peer.ID, peer.Name, kind, domain)
 }
@@ -125,20 +125,21 @@ func (d *Daemon) checkStreamPermission(from identity.ID, kind string) error {
 	if !ok {
 		return kinds.Errorf(kinds.NotAuthorized, "you are not trusted there any more")
 	}
-	return d.permissions.checkAllowed(p, kind, "")
+	if err := d.permissions.checkAllowed(p, kind, ""); err != nil {
+		return err
+	}
+	return d.drain.checkTakesWork()
 }
 
 // takeToken takes a token from the bucket that counts for the message.
 func (g *permissions) takeToken(peer identity.Peer, kind string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.limits.Rate) == 0 {
+	i := g.config.Limits.FindRate(peer.ID, peer.Name, kind)
+	if i < 0 {
 		return nil
 	}
-	r, ok := g.limits.RateFor(peer.ID, peer.Name, kind)
-	if !ok {
-		return nil
-	}
+	r := g.config.Limits.Rate[i]
 	key := bucketKey{peer.ID, r.Kind}
 	b := g.buckets[key]
 	if b == nil {
@@ -164,4 +165,26 @@ func (g *permissions) dropFullBuckets() {
 	if len(g.buckets) >= maxBuckets {
 		clear(g.buckets)
 	}
+}
+
+// describe returns the decision about a message, as checkAllowed would make it now, and neither
+// takes a token nor counts a refusal.
+func (g *permissions) describe(peer identity.Peer, kind, domain string) *client.Policy {
+	decision := g.decideByPolicy(peer, kind, domain)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := &client.Policy{Allowed: decision.Allowed, Rule: decision.Rule, Key: decision.Key, Line: g.config.Lines[decision.Key]}
+	if p.Key != "" {
+		p.Place, p.Rules = g.config.CountRule(p.Key)
+	}
+	i := g.config.Limits.FindRate(peer.ID, peer.Name, kind)
+	if i < 0 {
+		return p
+	}
+	r, key := g.config.Limits.Rate[i], fmt.Sprintf("limits.rate[%d]", i)
+	p.Rate = &client.PolicyRate{Key: key, Line: g.config.Lines[key], Peer: r.Peer, Kind: r.Kind, PerSecond: r.PerSecond, Burst: r.Burst, Left: r.Burst}
+	if b := g.buckets[bucketKey{peer.ID, r.Kind}]; b != nil {
+		p.Rate.Left = max(int(b.Tokens()), 0)
+	}
+	return p
 }

@@ -24,7 +24,7 @@ func TestPolicyAndRates(t *testing.T) {
 policy:
   desk: {kinds: [query, ping], domains: [code]}
 `)
-	if err := laptop.reloadConfig(); err != nil {
+	if _, err := laptop.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	befriend(t, desk, laptop)
@@ -48,7 +48,7 @@ policy:
 	}
 
 	writeConfig(t, laptop.dir, "limits:\n  rate:\n    - {peer: desk, kind: ping, per_second: 0.01, burst: 2}\n")
-	if err := laptop.reloadConfig(); err != nil {
+	if _, err := laptop.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	asker.must("notify", client.NotifyParams{To: client.To("laptop"), Payload: payload(`{"topic":"t"}`)}, nil)
@@ -60,7 +60,7 @@ policy:
 	}
 
 	writeConfig(t, laptop.dir, "polices: {}\n")
-	if err := laptop.reloadConfig(); err == nil {
+	if _, err := laptop.reloadConfig(); err == nil {
 		t.Error("an unknown key was taken")
 	}
 	asker.refused(kinds.Overloaded, "ping", client.PingParams{To: "laptop"}) // the old one stays
@@ -121,7 +121,7 @@ func TestRatesOfMailAndChannels(t *testing.T) {
 	t.Parallel()
 	laptop := start(t, stateDir(t), "laptop")
 	writeConfig(t, laptop.dir, "limits:\n  rate:\n    - {kind: mail, per_second: 0.01, burst: 1}\n    - {kind: channel, per_second: 0.01, burst: 2}\n")
-	if err := laptop.reloadConfig(); err != nil {
+	if _, err := laptop.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	p, err := laptop.trust.Trust(identity.Peer{ID: identity.ID{1}, Name: "desk"})
@@ -145,7 +145,7 @@ func TestNamePassesToAnotherKey(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
 	writeConfig(t, desk.dir, "policy:\n  planner: {kinds: [ping]}\nlimits:\n  rate:\n    - {peer: reviewer, per_second: 1}\npeers:\n  planner: {addrs: [\"planner.example:7117\"]}\nchannels: {open_to: [reviewer]}\n")
-	if err := desk.reloadConfig(); err != nil {
+	if _, err := desk.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	owner := desk.dial()

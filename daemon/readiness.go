@@ -67,7 +67,7 @@ func (d *Daemon) checkReadiness(ctx context.Context) []string {
 func (d *Daemon) listUnready(ctx context.Context) []string {
 	const leaving = "acpd is shutting down: start it again when it has ended"
 	switch {
-	case d.draining.Load():
+	case d.draining.Load() || d.drain.hasBegun():
 		return []string{leaving}
 	case !d.readiness.serving.Load():
 		return []string{"acpd is starting: try again in a moment"}

@@ -117,6 +117,9 @@ func (d *Daemon) composeEnvelope(ctx context.Context, s *localConn, kind string,
 	if err != nil {
 		return nil, p, err
 	}
+	if err := d.checkMayBegin(s, kind, h); err != nil {
+		return nil, p, err
+	}
 	c, err := d.findParentChain(ctx, h)
 	if err != nil {
 		return nil, p, err
@@ -132,6 +135,8 @@ func (d *Daemon) composeEnvelope(ctx context.Context, s *localConn, kind string,
 
 // sendRequest sends a request and returns its reply.
 func (d *Daemon) sendRequest(ctx context.Context, request kinds.Checked) (*wire.Envelope, time.Duration, error) {
+	d.drain.calls.Add(1)
+	defer d.drain.calls.Add(-1)
 	began := d.measures.beginCall()
 	d.countAndPublishMessage(client.Out, request.Envelope, "")
 	reply, rtt, err := d.node.Exchange(ctx, request)
@@ -154,6 +159,8 @@ func (d *Daemon) sendMessage(ctx context.Context, env *wire.Envelope, wait bool)
 
 // sendChecked sends a message that was checked, as sendMessage does.
 func (d *Daemon) sendChecked(ctx context.Context, message kinds.Checked, wait bool) (peer.Outcome, error) {
+	d.drain.calls.Add(1)
+	defer d.drain.calls.Add(-1)
 	began := d.measures.beginCall()
 	d.countAndPublishMessage(client.Out, message.Envelope, message.Topic)
 	state, err := d.node.Send(ctx, message, wait)

@@ -280,7 +280,7 @@ func TestAnAgentNamedWithoutItsPeer(t *testing.T) {
 		t.Error("the error does not name laptop/reviewer where it should, and nowhere else")
 	}
 	writeConfig(t, desk.dir, "agents: {\"*\": {to: []}}\n")
-	if err := desk.reloadConfig(); err != nil {
+	if _, err := desk.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	if !ask(owner, "reviewer") || ask(guest, "reviewer") {

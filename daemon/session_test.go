@@ -193,7 +193,7 @@ func TestASenderIsToldToNameASession(t *testing.T) {
 		t.Error(got)
 	}
 	writeConfig(t, laptop.dir, "policy: {desk: {kinds: [query]}}\n")
-	if err := laptop.reloadConfig(); err != nil {
+	if _, err := laptop.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	if got := ask(); strings.Contains(got, "session") {
@@ -220,7 +220,7 @@ func TestAMistypedAgentIsNamed(t *testing.T) {
 		}
 	}
 	writeConfig(t, laptop.dir, "policy: {desk: {kinds: [query]}}\n")
-	if err := laptop.reloadConfig(); err != nil {
+	if _, err := laptop.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	if got := ask("mien"); strings.Contains(got, "mine") {

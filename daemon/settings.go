@@ -1,13 +1,16 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/kinds"
 )
 
 // immediateSettings are the settings that count on reload. All others count from the next
@@ -18,6 +21,31 @@ var immediateSettings = []string{"peers", "policy", "limits.rate", "discovery.md
 // listDeferredSettings returns the settings that have changed and count from the next start.
 func listDeferredSettings(old, next *config.Config) []string {
 	return slices.DeleteFunc(next.ListChangedSettings(old), func(name string) bool { return slices.Contains(immediateSettings, name) })
+}
+
+// serveReload reads config.yaml again. An error has a line for each thing that is wrong in it.
+func (d *Daemon) serveReload(context.Context, *localConn, *noParams) (any, error) {
+	r, err := d.reloadConfig()
+	if err == nil {
+		return r, nil
+	}
+	lines := []string{"reload: the old configuration stays in force, since this is wrong:"}
+	for _, e := range config.ListErrors(err) {
+		lines = append(lines, strings.TrimPrefix(e.Error(), "config: "))
+	}
+	if len(lines) == 1 { // the file cannot be read
+		lines = append(lines, err.Error())
+	}
+	return nil, kinds.Errorf(kinds.Invalid, "%s", strings.Join(lines, "\n"))
+}
+
+// describeReload returns in what a configuration that counts now differs from the one before.
+func (d *Daemon) describeReload(old, next *config.Config) *client.Reloaded {
+	r := &client.Reloaded{Changed: []client.SettingChange{}, Deferred: append([]string{}, listDeferredSettings(d.startConfig, next)...), Warnings: d.listUnmatchedSettings()}
+	for _, c := range next.ListChanges(old) {
+		r.Changed = append(r.Changed, client.SettingChange{Setting: c.Key, From: c.From, To: c.To, Deferred: !slices.Contains(immediateSettings, c.Setting)})
+	}
+	return r
 }
 
 // maxNamesInWarning bounds the names in a warning.

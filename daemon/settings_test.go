@@ -25,7 +25,7 @@ func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 	reload := func(text string) string {
 		writeConfig(t, dir, text)
 		log.Reset()
-		if err := d.reloadConfig(); err != nil {
+		if _, err := d.reloadConfig(); err != nil {
 			t.Fatal(err)
 		}
 		return log.String()
@@ -45,7 +45,7 @@ func TestStatusWarns(t *testing.T) {
 	t.Parallel()
 	desk, laptop := pair(t)
 	writeConfig(t, desk.dir, "policy: {laptop: {kinds: [ping]}, "+laptop.ID().String()+": {kinds: [ping]}, planner: {kinds: []}}\n")
-	if err := desk.reloadConfig(); err != nil {
+	if _, err := desk.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	var s client.Status
@@ -64,7 +64,7 @@ func TestStatusTellsOfMisnamedAgents(t *testing.T) {
 	t.Parallel()
 	desk, _ := pair(t)
 	writeConfig(t, desk.dir, "agents: {cluade: {to: []}, claude-2: {to: []}, reviewer: {to: []}, \"*\": {to: []}}\n")
-	if err := desk.reloadConfig(); err != nil {
+	if _, err := desk.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	warnings := func() []string {
@@ -93,7 +93,8 @@ func TestStatusTellsOfSettingsThatDoNotCount(t *testing.T) {
 	reload := func(text string) (failed bool, warnings []string) {
 		t.Helper()
 		writeConfig(t, dir, text)
-		failed = desk.reloadConfig() != nil
+		_, err := desk.reloadConfig()
+		failed = err != nil
 		var s client.Status
 		desk.dial().must("status", nil, &s)
 		return failed, s.Warnings

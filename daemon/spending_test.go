@@ -66,7 +66,7 @@ func TestSpending(t *testing.T) {
 	}
 	agent.refused(kinds.Overloaded, "budget.reserve", reserve)
 	writeConfig(t, dir, "spending: {runs: 4}\n")
-	if err := desk.reloadConfig(); err != nil {
+	if _, err := desk.reloadConfig(); err != nil {
 		t.Fatal(err)
 	}
 	agent.must("budget.reserve", reserve, nil)

@@ -2,12 +2,15 @@ package daemon
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 )
 
 func (d *Daemon) describeSelf() client.Whoami {
@@ -28,26 +31,41 @@ func (d *Daemon) serveWhoami(_ context.Context, s *localConn, _ *noParams) (any,
 func (d *Daemon) serveStatus(ctx context.Context, _ *localConn, _ *noParams) (any, error) {
 	unready := d.checkReadiness(ctx)
 	state, active, _ := d.agents.SummarizeLoad()
-	if d.draining.Load() {
+	if d.draining.Load() || d.drain.hasBegun() {
 		state = client.DaemonDraining
 	}
 	open := d.delegations.CountOpen()
 	return &client.Status{
 		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.ListAgents(),
 		TasksActive: active, TasksGiven: open.Given, TasksTaken: open.Taken, QuestionsOpen: open.Questions,
-		Messages: client.MessageCount{In: listNonZeroCounts(d.messages.received), Out: listNonZeroCounts(d.messages.sent)},
-		Ready:    len(unready) == 0, Unready: unready, Warnings: d.listWarnings(),
+		Drain: d.describeDrain(), Messages: client.MessageCount{In: listNonZeroCounts(d.messages.received), Out: listNonZeroCounts(d.messages.sent)},
+		Ready: len(unready) == 0, Unready: unready, Warnings: d.listWarnings(),
 	}, nil
 }
 
+// servePolicy says what would become of a message of a peer, and by which rule.
 func (d *Daemon) servePolicy(_ context.Context, _ *localConn, p *client.PolicyParams) (any, error) {
-	who, err := d.trust.Resolve(p.Peer)
-	if err != nil {
-		return nil, kinds.Errorf(kinds.UnknownPeer, "peer: %s", err)
-	}
 	if !config.IsPolicyKind(p.Kind) {
-		return nil, kinds.Errorf(kinds.Invalid, "policy: kind: %.64q is none: expected one of %s", p.Kind, strings.Join(config.ListPolicyKinds(), ", "))
+		return nil, kinds.Errorf(kinds.Invalid, "kind: %.64q is none: expected one of %s", p.Kind, strings.Join(config.ListPolicyKinds(), ", "))
 	}
-	decision := d.permissions.decideByPolicy(who, p.Kind, p.Domain)
-	return &client.Policy{Allowed: decision.Allowed, Rule: decision.Rule}, nil
+	who, err := d.resolvePeer(p.Peer)
+	if err != nil {
+		return nil, err
+	}
+	return d.permissions.describe(who, p.Kind, p.Domain), nil
+}
+
+// resolvePeer returns the trusted peer that a param names. The error says of others what they are.
+func (d *Daemon) resolvePeer(ref string) (identity.Peer, error) {
+	who, err := d.trust.Resolve(ref)
+	if err == nil {
+		return who, nil
+	}
+	if b, ok := d.findBlockedPeer(ref); ok {
+		return who, newBlockedError("peer", ref, b)
+	}
+	if slices.ContainsFunc(d.listStrangers(), func(s peer.Pending) bool { return s.Claim == ref && ref != "" }) {
+		return who, kinds.Errorf(kinds.UnknownPeer, "peer: %q is what a stranger calls itself, and nothing of a stranger is taken: if it is the one you mean, acpctl trust %[1]s", ref)
+	}
+	return who, kinds.Errorf(kinds.UnknownPeer, "peer: %s", err)
 }

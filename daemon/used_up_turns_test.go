@@ -16,7 +16,7 @@ import (
 func (d *running) configure(text string) {
 	d.t.Helper()
 	writeConfig(d.t, d.dir, text)
-	if err := d.reloadConfig(); err != nil {
+	if _, err := d.reloadConfig(); err != nil {
 		d.t.Fatal(err)
 	}
 }

@@ -100,7 +100,7 @@ func TestSystemdHears(t *testing.T) {
 		systemd.await("WATCHDOG=1")
 	}
 	writeConfig(t, d.dir, "lisen: x\n")
-	if d.reloadConfig() == nil {
+	if _, err := d.reloadConfig(); err == nil {
 		t.Error("a broken config.yaml was taken over")
 	}
 	said := systemd.await("RELOADING=1")

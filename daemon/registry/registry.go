@@ -241,6 +241,17 @@ func (r *Registry) AdjustAcceptedCount(name string, from identity.ID, n int, had
 // countActive counts what an agent has to do. The caller holds mu.
 func (r *Registry) countActive(a *Agent) int { return a.running + r.countAccepted(a.Name) }
 
+// CountActive returns on how many queries and delegations the agent of a name works.
+func (r *Registry) CountActive(name string) int {
+	a := r.FindByName(name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a == nil {
+		return 0
+	}
+	return r.countActive(a)
+}
+
 func (r *Registry) countAccepted(name string) (n int) {
 	for _, m := range r.accepted[name] {
 		n += m

@@ -28,7 +28,15 @@ export interface Methods {
   /** says what whoami does, and the daemon's load, attached agents, counts of messages and warnings */
   status: { params: {}; result: Status };
   /** says what peers may use of the daemon, and what each uses now */
-  budget: { params: {}; result: Budget };
+  budget: { params: BudgetParams; result: Budget };
+  /** reads config.yaml again, and says what has changed; if the file is not valid, what counted before counts on */
+  reload: { params: {}; result: Reloaded };
+  /** sets the level of the log for a time, and returns it */
+  "log.level": { params: LogLevelParams; result: LogLevel };
+  /** takes no new work, waits until what is under way has ended, and ends the daemon */
+  drain: { params: DrainParams; result: Drained };
+  /** returns a profile of the daemon's process, part by part */
+  "debug.pprof": { params: PprofParams; result: Pprof };
   /** takes from the day's budget of a peer what a headless run may cost; overloaded if the budget does not hold it */
   "budget.reserve": { params: ReserveParams; result: Reserved };
   /** says what a run has cost that budget.reserve has reserved */
@@ -291,11 +299,17 @@ export interface Attached {
 /** BindingMode says when the copy here of a mail for a bound agent is removed. */
 export type BindingMode = "mirror" | "on-stored";
 
-/** Budget is the result of budget, which has no params: the limits on what peers may use of this daemon, and what each uses now. */
+/** Budget is the result of budget: the limits on what peers may use of this daemon, and what each uses now. */
 export interface Budget {
   rows: Array<BudgetRow>;
   /** row by row, the peer that holds most first; without peers that hold nothing and were refused nothing */
   usage: Array<BudgetUsage>;
+}
+
+/** BudgetParams are the params of budget. */
+export interface BudgetParams {
+  /** whose usage alone is listed; "": that of all */
+  peer?: string;
 }
 
 /** BudgetRow is the limit on what peers may hold of one thing, such as memory or rows of the store. */
@@ -309,6 +323,10 @@ export interface BudgetRow {
   all: number;
   /** by all together */
   held: number;
+  /** is counted, for people */
+  what: string;
+  /** how it is freed, for people; "": it frees itself */
+  remedy?: string;
 }
 
 /** BudgetUsage says how much of a row one peer holds. */
@@ -424,6 +442,26 @@ export interface DiscoverParams {
   timeout_ms?: number;
   /** ask again, even if an answer is cached */
   fresh?: boolean;
+}
+
+/** Drain says of a daemon that drains what is open. */
+export interface Drain {
+  /** when the daemon ends, whatever is open then */
+  until: string;
+  open: Array<OpenWork>;
+}
+
+/** DrainParams are the params of drain. */
+export interface DrainParams {
+  /** after which the daemon ends, whatever is open; 0: 10 minutes; up to 24 h */
+  timeout_ms?: number;
+}
+
+/** Drained is the result of drain. The daemon ends when it has been sent. */
+export interface Drained {
+  all_ended: boolean;
+  /** what was under way when the time was over */
+  open: Array<OpenWork>;
 }
 
 /** Envelope is one message (protocol, section 4). The same struct is CBOR between daemons and JSON on the local socket. Unknown fields are ignored. */
@@ -769,6 +807,24 @@ export interface JoinParams {
   uri: string;
 }
 
+/** LogLevel is the result of log.level. */
+export interface LogLevel {
+  /** that counts now */
+  level: "debug" | "info" | "warn" | "error";
+  /** that of config.yaml or the command line */
+  usual: "debug" | "info" | "warn" | "error";
+  /** until when level counts instead of usual; null: it is the usual one */
+  until: string | null;
+}
+
+/** LogLevelParams are the params of log.level. */
+export interface LogLevelParams {
+  /** debug, info, warn or error; "": nothing changes */
+  level?: "debug" | "info" | "warn" | "error";
+  /** for how long; 0: 10 minutes; up to 24 h */
+  secs?: number;
+}
+
 /** MailState says how far a mail has come. */
 export type MailState = "waiting" | "delivered" | "parked" | "arrived";
 
@@ -942,6 +998,13 @@ export interface OpenInvitation {
   used_by?: NamedPeer;
 }
 
+/** OpenWork is what somebody here has under way. */
+export interface OpenWork {
+  /** an attached agent that works on queries and delegations; "": calls of this daemon's programs to peers */
+  agent?: string;
+  count: number;
+}
+
 /** Peer is one row of peers. */
 export interface Peer {
   id: string;
@@ -1019,8 +1082,17 @@ export interface PingParams {
 /** Policy is the result of policy. */
 export interface Policy {
   allowed: boolean;
-  /** the rule that decides */
+  /** the rule that decides, and why */
   rule: string;
+  /** of the rule in config.yaml, as in policy.laptop; "": no rule decides */
+  key?: string;
+  /** of it there */
+  line?: number;
+  /** of it among the rules of policy, in the order of the file */
+  place?: number;
+  rules?: number;
+  /** that counts for the message; absent: none does */
+  rate?: PolicyRate;
 }
 
 /** PolicyParams are the params of policy: whether the configuration allows peer to send a message of kind that names domain, or none. */
@@ -1028,6 +1100,22 @@ export interface PolicyParams {
   peer: string;
   kind: string;
   domain?: string;
+}
+
+/** PolicyRate is an entry of limits.rate, and what is left of it for a peer. */
+export interface PolicyRate {
+  /** in config.yaml, as in limits.rate0 */
+  key: string;
+  /** of it there */
+  line: number;
+  /** as in config.yaml */
+  peer: string;
+  /** as in config.yaml: "*" counts all kinds together */
+  kind: string;
+  per_second: number;
+  burst: number;
+  /** messages that the peer may send at once now */
+  left: number;
 }
 
 /** Pong answers ping. */
@@ -1039,6 +1127,26 @@ export interface Pong {
   agent_name?: string;
   /** number of attached agents */
   attached?: number;
+}
+
+/** Pprof is the result of debug.pprof: a part of a profile in the format of pprof, which has names of functions and counts, and nothing of what they worked on. */
+export interface Pprof {
+  /** in base64 */
+  data: string;
+  /** of the whole profile, in bytes */
+  size: number;
+  /** the offset that continues; 0: there is no more */
+  next: number;
+}
+
+/** PprofParams are the params of debug.pprof. */
+export interface PprofParams {
+  /** cpu, heap, allocs, goroutine, threadcreate, block or mutex */
+  profile?: "cpu" | "heap" | "allocs" | "goroutine" | "threadcreate" | "block" | "mutex";
+  /** cpu, block, mutex: how long is measured; 0: 10 s; up to 2 minutes */
+  secs?: number;
+  /** next of the answer that this one continues, on the same connection and without the other params */
+  offset?: number;
 }
 
 /** Query asks a question. */
@@ -1096,6 +1204,16 @@ export interface Receipt {
 
 /** ReceiptState says how far a message came. */
 export type ReceiptState = "handed" | "held" | "sent" | "replaced";
+
+/** Reloaded is the result of reload, which has no params: config.yaml was read, and counts. */
+export interface Reloaded {
+  /** against what counted before, in the order of acpd --settings */
+  changed: Array<SettingChange>;
+  /** settings that differ from those of the start, and count from the next one */
+  deferred: Array<string>;
+  /** names that nobody who is trusted has */
+  warnings: Array<string>;
+}
 
 /** ReserveParams are the params of budget.reserve: a run is to begin, for a query or delegation on which the caller works. What it may cost at most counts as spent from then on. */
 export interface ReserveParams {
@@ -1183,6 +1301,18 @@ export interface SessionState {
   notices: Array<string>;
 }
 
+/** SettingChange is a setting, or an entry of a setting, that has changed. */
+export interface SettingChange {
+  /** as in policy.laptop */
+  setting: string;
+  /** the value on one line, at most 260 bytes; "none" for an entry that is not there, "default" for a value that is not set */
+  from: string;
+  /** the same */
+  to: string;
+  /** it counts from the next start */
+  deferred?: boolean;
+}
+
 /** SettleParams are the params of budget.settle, whose result is {}: what the run has really cost counts from then on instead of what was reserved. A run that is never settled has cost what was reserved. */
 export interface SettleParams {
   id: string;
@@ -1267,6 +1397,8 @@ export interface Status {
   /** delegations given whose agent waits for an answer */
   questions_open: number;
   messages: MessageCount;
+  /** while it drains; absent: it takes new work, or ends already */
+  drain?: Drain;
   /** for the daemon's owner: what is wrong, and what to do */
   warnings: Array<string>;
   /** it does its work: see unready */
@@ -1307,7 +1439,7 @@ export interface Task {
   partial?: Result;
   /** payload of the final result or error */
   result?: Result | ErrorData;
-  /** What partial results said last, until there is result. how much is done, 0 to 1; absent: none said */
+  /** what partial results said last, until there is result. how much is done, 0 to 1; absent: none said */
   progress?: number;
   /** what is being done */
   message?: string;

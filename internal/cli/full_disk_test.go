@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
@@ -85,6 +86,16 @@ func TestFullOutput(t *testing.T) {
 	f.WantDiskFull("", "wake", "answers", "on")
 	f.WantDiskFull("", "approvals")
 	f.WantDiskFull("", "approvals", "yes", "1")
+	f.SetAnswer(client.MethodReload, &client.Reloaded{Deferred: []string{"listen"}})
+	f.WantDiskFull("config.yaml was taken over", "reload")
+	f.SetAnswer(client.MethodLogLevel, &client.LogLevel{Level: "debug", Usual: "info", Until: client.Time{Time: time.Unix(1700000000, 0)}})
+	f.WantDiskFull("", "log-level")
+	f.WantDiskFull("the level is debug until 2023-11-14T22:13:20Z", "log-level", "debug")
+	f.SetAnswer(client.MethodPolicy, &client.Policy{Allowed: true, Rule: "no rule"})
+	f.WantDiskFull("", "policy", "desk", "query")
+	f.SetAnswer(client.MethodBudget, &client.Budget{Rows: []client.BudgetRow{{Name: "inbox"}}, Usage: []client.BudgetUsage{{Row: "inbox", Name: "desk", Held: 1}}})
+	f.WantDiskFull("", "usage")
+	f.WantDiskFull("", "config", "check", os.DevNull)
 	f.WantDiskFull("", "version")
 	f.WantDiskFull("", "ping", "--help")
 	f.WantDiskFull("", "help", "ping")

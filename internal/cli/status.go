@@ -13,6 +13,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/operate"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -59,7 +60,7 @@ its store move, its UDP socket answers, and its disks have room for what peers s
 			}
 			switch {
 			case budget:
-				return a.showBudget(ctx)
+				return operate.ShowBudget(ctx, a.Frame)
 			case watch:
 				return a.watchStatus(ctx, interval)
 			case check:

@@ -76,7 +76,7 @@ func (v *verbs) checkConfig(ctx context.Context, file string) error {
 			v.PrintLine("%s", client.Line((*yamldoc.Error)(e).Error()))
 		}
 		if check.Valid {
-			v.PrintForPerson("%s: valid", file)
+			v.PrintLine("%s: valid", client.Line(file))
 		}
 	})
 	if err == nil && !check.Valid {

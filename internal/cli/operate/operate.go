@@ -18,8 +18,8 @@ type verbs struct {
 func NewCmds(f *frame.Frame, version string) []*cobra.Command {
 	v := &verbs{f, version}
 	return []*cobra.Command{
-		v.newBenchCmd(),
-		v.newServiceCmd(),
-		v.newConfigCmd(),
+		v.newBenchCmd(), v.newServiceCmd(),
+		v.newConfigCmd(), v.newReloadCmd(), v.newLogLevelCmd(), v.newDrainCmd(), v.newDebugCmd(),
+		v.newPolicyCmd(), v.newUsageCmd(),
 	}
 }

@@ -208,6 +208,8 @@ class BudgetRow(TypedDict):
     peer: int  # one peer at most; 0: no bound of its own
     all: int  # all together at most; 0: no sum
     held: int  # by all together
+    what: str  # is counted, for people
+    remedy: NotRequired[str]  # how it is freed, for people; "": it frees itself
 
 
 class BudgetUsage(TypedDict):
@@ -221,10 +223,16 @@ class BudgetUsage(TypedDict):
 
 
 class Budget(TypedDict):
-    """Budget is the result of budget, which has no params: the limits on what peers may use of this daemon, and what each uses now."""
+    """Budget is the result of budget: the limits on what peers may use of this daemon, and what each uses now."""
 
     rows: list[BudgetRow]
     usage: list[BudgetUsage]  # row by row, the peer that holds most first; without peers that hold nothing and were refused nothing
+
+
+class BudgetParams(TypedDict):
+    """BudgetParams are the params of budget."""
+
+    peer: NotRequired[str]  # whose usage alone is listed; "": that of all
 
 
 class Cancel(TypedDict):
@@ -305,6 +313,33 @@ class DiscoverParams(TypedDict):
     to: str
     timeout_ms: NotRequired[int]  # 0: 5 s
     fresh: NotRequired[bool]  # ask again, even if an answer is cached
+
+
+class OpenWork(TypedDict):
+    """OpenWork is what somebody here has under way."""
+
+    agent: NotRequired[str]  # an attached agent that works on queries and delegations; "": calls of this daemon's programs to peers
+    count: int
+
+
+class Drain(TypedDict):
+    """Drain says of a daemon that drains what is open."""
+
+    until: str  # when the daemon ends, whatever is open then
+    open: list[OpenWork]
+
+
+class DrainParams(TypedDict):
+    """DrainParams are the params of drain."""
+
+    timeout_ms: NotRequired[int]  # after which the daemon ends, whatever is open; 0: 10 minutes; up to 24 h
+
+
+class Drained(TypedDict):
+    """Drained is the result of drain. The daemon ends when it has been sent."""
+
+    all_ended: bool
+    open: list[OpenWork]  # what was under way when the time was over
 
 
 Envelope = TypedDict(
@@ -406,7 +441,7 @@ class Task(TypedDict):
     partials: NotRequired[int]  # how many have come
     partial: NotRequired[Result]  # payload of the last partial result, until there is result
     result: NotRequired[Union[Result, ErrorData]]  # payload of the final result or error
-    progress: NotRequired[float]  # What partial results said last, until there is result. how much is done, 0 to 1; absent: none said
+    progress: NotRequired[float]  # what partial results said last, until there is result. how much is done, 0 to 1; absent: none said
     message: NotRequired[str]  # what is being done
     questions: NotRequired[int]  # given: how many the agent that works on it has asked
     question: NotRequired[Question]  # given: the one that waits for an answer; absent: none does
@@ -673,6 +708,21 @@ class JoinParams(TypedDict):
     uri: str
 
 
+class LogLevel(TypedDict):
+    """LogLevel is the result of log.level."""
+
+    level: Literal["debug", "info", "warn", "error"]  # that counts now
+    usual: Literal["debug", "info", "warn", "error"]  # that of config.yaml or the command line
+    until: Union[str, None]  # until when level counts instead of usual; null: it is the usual one
+
+
+class LogLevelParams(TypedDict):
+    """LogLevelParams are the params of log.level."""
+
+    level: NotRequired[Literal["debug", "info", "warn", "error"]]  # debug, info, warn or error; "": nothing changes
+    secs: NotRequired[int]  # for how long; 0: 10 minutes; up to 24 h
+
+
 class Message(TypedDict):
     """Message is the params of the notification message: a copy for a subscriber."""
 
@@ -882,11 +932,28 @@ class PingParams(TypedDict):
     pad: NotRequired[int]  # bytes that the ping carries there, and not back
 
 
+class PolicyRate(TypedDict):
+    """PolicyRate is an entry of limits.rate, and what is left of it for a peer."""
+
+    key: str  # in config.yaml, as in limits.rate0
+    line: int  # of it there
+    peer: str  # as in config.yaml
+    kind: str  # as in config.yaml: "*" counts all kinds together
+    per_second: float
+    burst: int
+    left: int  # messages that the peer may send at once now
+
+
 class Policy(TypedDict):
     """Policy is the result of policy."""
 
     allowed: bool
-    rule: str  # the rule that decides
+    rule: str  # the rule that decides, and why
+    key: NotRequired[str]  # of the rule in config.yaml, as in policy.laptop; "": no rule decides
+    line: NotRequired[int]  # of it there
+    place: NotRequired[int]  # of it among the rules of policy, in the order of the file
+    rules: NotRequired[int]
+    rate: NotRequired[PolicyRate]  # that counts for the message; absent: none does
 
 
 class PolicyParams(TypedDict):
@@ -895,6 +962,22 @@ class PolicyParams(TypedDict):
     peer: str
     kind: str
     domain: NotRequired[str]
+
+
+class Pprof(TypedDict):
+    """Pprof is the result of debug.pprof: a part of a profile in the format of pprof, which has names of functions and counts, and nothing of what they worked on."""
+
+    data: str  # in base64
+    size: int  # of the whole profile, in bytes
+    next: int  # the offset that continues; 0: there is no more
+
+
+class PprofParams(TypedDict):
+    """PprofParams are the params of debug.pprof."""
+
+    profile: NotRequired[Literal["cpu", "heap", "allocs", "goroutine", "threadcreate", "block", "mutex"]]  # cpu, heap, allocs, goroutine, threadcreate, block or mutex
+    secs: NotRequired[int]  # cpu, block, mutex: how long is measured; 0: 10 s; up to 2 minutes
+    offset: NotRequired[int]  # next of the answer that this one continues, on the same connection and without the other params
 
 
 QueryAnswer = TypedDict(
@@ -928,6 +1011,26 @@ class Receipt(TypedDict):
     id: NotRequired[str]
     state: NotRequired[ReceiptState]
     error: NotRequired[ErrorData]
+
+
+SettingChange = TypedDict(
+    "SettingChange",
+    {
+        "setting": str,  # as in policy.laptop
+        "from": str,  # the value on one line, at most 260 bytes; "none" for an entry that is not there, "default" for a value that is not set
+        "to": str,  # the same
+        "deferred": NotRequired[bool],  # it counts from the next start
+    },
+)
+"""SettingChange is a setting, or an entry of a setting, that has changed."""
+
+
+class Reloaded(TypedDict):
+    """Reloaded is the result of reload, which has no params: config.yaml was read, and counts."""
+
+    changed: list[SettingChange]  # against what counted before, in the order of acpd --settings
+    deferred: list[str]  # settings that differ from those of the start, and count from the next one
+    warnings: list[str]  # names that nobody who is trusted has
 
 
 class ReserveParams(TypedDict):
@@ -1051,6 +1154,7 @@ class Status(TypedDict):
     tasks_taken: int  # delegations taken that are not over
     questions_open: int  # delegations given whose agent waits for an answer
     messages: MessageCount
+    drain: NotRequired[Drain]  # while it drains; absent: it takes new work, or ends already
     warnings: list[str]  # for the daemon's owner: what is wrong, and what to do
     ready: bool  # it does its work: see unready
     unready: list[str]  # what keeps it from its work, and what to do; [] if it is ready

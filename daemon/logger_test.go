@@ -1,0 +1,126 @@
+package daemon
+
+import (
+	"bytes"
+	"encoding/base64"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// A level counts for its time, whatever config.yaml says meanwhile, and then the usual one does.
+func TestLogLevelFallsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &Daemon{log: slog.New(slog.DiscardHandler)}
+		set := func(p client.LogLevelParams) *client.LogLevel {
+			t.Helper()
+			l, err := d.serveLogLevel(t.Context(), nil, &p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l.(*client.LogLevel)
+		}
+		if l := set(client.LogLevelParams{}); l.Level != "info" || !l.Until.IsZero() {
+			t.Errorf("%+v", l)
+		}
+		if l := set(client.LogLevelParams{Level: "debug"}); l.Level != "debug" || l.Usual != "info" || time.Until(l.Until.Time) != usualLevelTime {
+			t.Errorf("%+v", l)
+		}
+		set(client.LogLevelParams{Level: "error", Secs: 60})
+		d.setLogLevel(&config.Config{Log: config.Log{Level: config.LevelWarn}})
+		if l := set(client.LogLevelParams{}); l.Level != "error" || l.Usual != "warn" {
+			t.Errorf("%+v", l)
+		}
+		time.Sleep(time.Minute)
+		if d.level.Level() != slog.LevelError {
+			t.Error("the level fell back too early")
+		}
+		time.Sleep(1)
+		if l := set(client.LogLevelParams{}); d.level.Level() != slog.LevelWarn || l.Level != "warn" || !l.Until.IsZero() {
+			t.Errorf("%+v", l)
+		}
+		for _, p := range []client.LogLevelParams{{Level: "trace"}, {Secs: 1}, {Level: "debug", Secs: 24*3600 + 1}} {
+			if _, err := d.serveLogLevel(t.Context(), nil, &p); kinds.AsError(err).Code != kinds.Invalid {
+				t.Errorf("%+v: %v", p, err)
+			}
+		}
+	})
+}
+
+// lockedLog is a log that several goroutines write.
+type lockedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lockedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// The log at level debug tells of every message by its id, and holds no payload, answer, key of an
+// agent, or invitation, whatever goes well or wrong.
+func TestDebugLogHoldsNoSecrets(t *testing.T) {
+	t.Parallel()
+	logs := [2]lockedLog{}
+	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: &logs[0]})
+	laptop := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "laptop", NoMDNS: true, Log: &logs[1]})
+	for _, d := range []*running{desk, laptop} {
+		d.dial().must("log.level", client.LogLevelParams{Level: "debug"}, nil)
+	}
+	var invitation client.Invitation
+	desk.dial().must("invite", client.InviteParams{}, &invitation)
+	laptop.dial().must("join", client.JoinParams{URI: invitation.URI}, nil)
+	await.Until(t, "connected", func() bool { _, ok := desk.node.Peer(laptop.ID()); return ok })
+
+	const secret = "words-that-no-log-has"
+	var attached client.Attached
+	failing := desk.dialWith(say(`{"summary":"` + secret + `","accepted":true}`))
+	failing.must("attach", client.AttachParams{Name: "reviewer"}, &attached)
+	l := laptop.dial()
+	l.must("query", client.QueryParams{To: "desk", Payload: query(secret)}, nil)
+	var task client.DelegateAnswer
+	l.must("delegate", client.DelegateParams{To: "desk", Payload: kinds.EncodePayload(&kinds.Delegate{Task: secret})}, &task)
+	desk.dial().must("result", client.ResultParams{Ref: task.ID, Payload: kinds.EncodePayload(&kinds.Result{Status: "completed", Outcome: secret})}, nil)
+	note := client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(`{"topic":"t","data":"` + secret + `"}`)}
+	l.must("notify", note, nil)
+	l.call("query", client.QueryParams{To: "desk/" + secret, Payload: query(secret)}, nil)
+	l.call("join", client.JoinParams{URI: "acp://" + secret}, nil)
+	desk.agent(client.AttachParams{Name: "liar", Kinds: []string{"query"}, Domains: []string{"lies"}}, say(`{"summary":7,"`+secret+`":"`+secret+`"}`))
+	if err := l.call("query", client.QueryParams{To: "desk/liar", Payload: query(secret)}, nil); err == nil {
+		t.Error("an answer that is none was taken")
+	}
+	raw := desk.raw()
+	raw.line(`{"jsonrpc":"2.0","id":1,"method":"query","params":{"to":"` + secret + `","` + secret + `":1}}`)
+	raw.Write([]byte(`{"` + secret + `"` + "\n"))
+	desk.stop()
+	laptop.stop()
+	for i := range logs {
+		text := logs[i].String()
+		if !strings.Contains(text, "level=DEBUG") || i == 0 && !strings.Contains(text, "kind=query id=") {
+			t.Errorf("nothing is logged at level debug:\n%s", text)
+		}
+		token := invitation.URI[strings.LastIndexAny(invitation.URI, "/?=&")+1:]
+		for _, s := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret)), attached.Key, invitation.URI, token} {
+			if strings.Contains(text, s) {
+				t.Errorf("the log of daemon %d holds %q:\n%s", i, s, text)
+			}
+		}
+	}
+}
