@@ -118,6 +118,9 @@ func TestDebugLogHoldsNoSecrets(t *testing.T) {
 		}
 		token := invitation.URI[strings.LastIndexAny(invitation.URI, "/?=&")+1:]
 		for _, s := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret)), attached.Key, invitation.URI, token} {
+			if len(s) < 16 {
+				t.Fatalf("%q is no secret", s)
+			}
 			if strings.Contains(text, s) {
 				t.Errorf("the log of daemon %d holds %q:\n%s", i, s, text)
 			}

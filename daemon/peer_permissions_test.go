@@ -15,6 +15,7 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 func TestPolicyAndRates(t *testing.T) {
@@ -201,4 +202,96 @@ func TestBucketsAreBounded(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// policy tells what decides about the next message, and it decides so: by the same rule, and as
+// long as the rate leaves something.
+func TestPolicyTellsWhatDecides(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	desk.agent(client.AttachParams{Name: "reviewer"}, say(`{"summary":"here"}`))
+	writeConfig(t, desk.dir, `policy:
+  "*": {kinds: []}
+  laptop:
+    kinds: [ping, query, notify]
+    domains: [code]
+limits:
+  rate:
+    - {peer: laptop, kind: query, per_second: 0.001, burst: 3}
+    - {kind: notify, per_second: 0.5}
+`)
+	l, there := desk.dial(), laptop.dial()
+	l.must("reload", nil, nil)
+	decide := func(kind, domain string) (p client.Policy) {
+		t.Helper()
+		l.must("policy", client.PolicyParams{Peer: "laptop", Kind: kind, Domain: domain}, &p)
+		return p
+	}
+	ask := func(domain string) error {
+		return there.call("query", client.QueryParams{To: "desk", Payload: kinds.EncodePayload(&kinds.Query{Question: "x", Domain: domain})}, nil)
+	}
+	for left := 3; left >= 0; left-- {
+		p := decide("query", "code.go")
+		want := client.PolicyRate{Key: "limits.rate[0]", Line: 8, Peer: "laptop", Kind: "query", PerSecond: 0.001, Burst: 3, Left: left}
+		if !p.Allowed || p.Key != "policy.laptop" || p.Line != 3 || p.Place != 2 || p.Rules != 2 || p.Rate == nil || *p.Rate != want {
+			t.Errorf("%+v %+v, want %+v", p, p.Rate, want)
+		}
+		if again := decide("query", "code.go"); again.Rate.Left != left {
+			t.Errorf("to ask has taken a token: %d left of %d", again.Rate.Left, left)
+		}
+		if err := ask("code.go"); (err == nil) != (left > 0) || left == 0 && kinds.AsError(err).Code != kinds.Overloaded {
+			t.Errorf("%d left: %v", left, err)
+		}
+	}
+	for domain, rule := range map[string]string{"": "names none", "docs": "do not include"} {
+		p, err := decide("query", domain), ask(domain)
+		if p.Allowed || !strings.Contains(p.Rule, rule) || err == nil || !strings.Contains(err.Error(), p.Rule) {
+			t.Errorf("%q: %+v, and the message: %v", domain, p, err)
+		}
+	}
+	if p := decide("notify", ""); p.Allowed || p.Rate == nil || p.Rate.Key != "limits.rate[1]" || p.Rate.Peer != "*" {
+		t.Errorf("%+v", p)
+	}
+	if p := decide("mail", ""); p.Allowed || p.Rate != nil {
+		t.Errorf("%+v", p)
+	}
+	if p := decide("result", ""); !p.Allowed || p.Key != "" || p.Line != 0 || p.Rules != 0 {
+		t.Errorf("%+v", p)
+	}
+	l.refused(kinds.Invalid, "policy", client.PolicyParams{Peer: "laptop", Kind: "pong"})
+	l.refused(kinds.UnknownPeer, "policy", client.PolicyParams{Peer: "nobody", Kind: "query"})
+	l.must("untrust", client.UntrustParams{Peer: "laptop"}, nil)
+	if e := l.refused(kinds.UnknownPeer, "policy", client.PolicyParams{Peer: "laptop", Kind: "query"}); !strings.Contains(e.Message, "is blocked") {
+		t.Error(e)
+	}
+}
+
+// budget tells of one peer, what each row counts, and how what people can free is freed.
+func TestBudgetOfAPeer(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	office := start(t, stateDir(t), "office")
+	befriend(t, desk, office)
+	for _, d := range []*running{laptop, office} {
+		d.dial().must("notify", client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(`{"topic":"t","data":1}`)}, nil)
+	}
+	l := desk.dial()
+	var b client.Budget
+	l.must("budget", client.BudgetParams{Peer: "laptop"}, &b)
+	inbox := false
+	for _, u := range b.Usage {
+		if u.Peer != laptop.ID() {
+			t.Errorf("usage of %s", u.Name)
+		}
+		inbox = inbox || u.Row == "inbox" && u.Held == 1
+	}
+	if !inbox {
+		t.Errorf("the held message is not in %+v", b.Usage)
+	}
+	for _, r := range b.Rows {
+		if r.What == "" || r.Name == "inbox" && (r.Held != 2 || !strings.Contains(r.Remedy, "acpctl inbox")) {
+			t.Errorf("%+v", r)
+		}
+	}
+	l.refused(kinds.UnknownPeer, "budget", client.BudgetParams{Peer: "nobody"})
 }

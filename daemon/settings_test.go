@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
 )
 
 // A setting that names nobody, and one that takes effect at the next start only, is told
@@ -122,5 +124,66 @@ func TestStatusTellsOfSettingsThatDoNotCount(t *testing.T) {
 	}
 	if failed, w := reload("limits: {min_free: 2097152}\n"); failed || len(w) != 0 {
 		t.Errorf("failed is %t, %q", failed, w)
+	}
+}
+
+// reload says what has changed and what counts later; a file that is wrong is refused line by line,
+// and what counted before counts on.
+func TestReloadSaysWhatIsTaken(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	l := desk.dial()
+	writeConfig(t, desk.dir, "policy:\n  laptop: {kinds: [ping]}\n  nobody: {kinds: []}\nlimits: {min_free: 2097152}\n")
+	var r client.Reloaded
+	l.must("reload", nil, &r)
+	want := []client.SettingChange{
+		{Setting: "limits.min_free", From: "default", To: "2097152", Deferred: true},
+		{Setting: "policy.laptop", From: "none", To: "{kinds: [ping]}"},
+		{Setting: "policy.nobody", From: "none", To: "{kinds: []}"},
+	}
+	if !slices.Equal(r.Changed, want) || !slices.Equal(r.Deferred, []string{"limits.min_free"}) || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "names nobody: ") {
+		t.Errorf("%+v", r)
+	}
+	writeConfig(t, desk.dir, "policy:\n  laptop: {kinds: [ping, qury]}\nnme: x\n")
+	e := l.refused(kinds.Invalid, "reload", nil)
+	path := desk.dir + "/config.yaml"
+	if want := "reload: the old configuration stays in force, since this is wrong:\n" + path + ":2: bad \"policy.laptop.kinds[1]\": \"qury\": did you mean \"query\"?\n" +
+		path + ":3: unknown key \"nme\": did you mean \"name\"?"; e.Message != want {
+		t.Errorf("got  %s\nwant %s", e.Message, want)
+	}
+	laptop.dial().must("ping", client.PingParams{To: "desk"}, nil)
+	laptop.dial().refused(kinds.NotAuthorized, "query", client.QueryParams{To: "desk", Payload: query("x")})
+	writeConfig(t, desk.dir, "")
+	r = client.Reloaded{}
+	if l.must("reload", nil, &r); len(r.Changed) != 3 || len(r.Deferred) != 0 || r.Changed[1].To != "none" {
+		t.Errorf("%+v", r)
+	}
+	desk.agent(client.AttachParams{Name: "reviewer"}, say(`{"summary":"here"}`))
+	laptop.dial().must("query", client.QueryParams{To: "desk", Payload: query("x")}, nil)
+}
+
+// Reloads at the same time, by the method and by a signal, end in what the file says.
+func TestReloadsTakeTurns(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	writeConfig(t, desk.dir, "policy: {laptop: {kinds: [ping]}}\n")
+	var all sync.WaitGroup
+	changed := make(chan int, 16)
+	for range cap(changed) {
+		all.Go(func() {
+			var r client.Reloaded
+			if err := desk.dial().call("reload", nil, &r); err != nil {
+				t.Error(err)
+			}
+			changed <- len(r.Changed)
+		})
+	}
+	all.Wait()
+	sum := 0
+	for range cap(changed) {
+		sum += <-changed
+	}
+	if sum != 1 {
+		t.Errorf("%d reloads say that they have changed policy.laptop, want one", sum)
 	}
 }
