@@ -71,7 +71,7 @@ func (d *Daemon) offerToAgents(ctx context.Context, takers []*registry.Agent, in
 	tell := func(a *registry.Agent) error {
 		err := callAgent(ctx, confirmTime, a, in, nil)
 		if err != nil {
-			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)
+			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "code", kinds.AsError(err).Code)
 		}
 		return err
 	}

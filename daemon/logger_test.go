@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"log/slog"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
@@ -100,6 +102,10 @@ func TestDebugLogHoldsNoSecrets(t *testing.T) {
 	desk.dial().must("result", client.ResultParams{Ref: task.ID, Payload: kinds.EncodePayload(&kinds.Result{Status: "completed", Outcome: secret})}, nil)
 	note := client.NotifyParams{To: client.To("desk"), Payload: wire.Payload(`{"topic":"t","data":"` + secret + `"}`)}
 	l.must("notify", note, nil)
+	desk.agent(client.AttachParams{Name: "quoter", Kinds: []string{"notify"}}, func(_ context.Context, r *jsonrpc.Request) {
+		r.RespondError(kinds.Errorf(kinds.Invalid, "no agent takes %s", r.Params))
+	})
+	l.must("notify", note, nil)
 	l.call("query", client.QueryParams{To: "desk/" + secret, Payload: query(secret)}, nil)
 	l.call("join", client.JoinParams{URI: "acp://" + secret}, nil)
 	desk.agent(client.AttachParams{Name: "liar", Kinds: []string{"query"}, Domains: []string{"lies"}}, say(`{"summary":7,"`+secret+`":"`+secret+`"}`))
@@ -113,7 +119,7 @@ func TestDebugLogHoldsNoSecrets(t *testing.T) {
 	laptop.stop()
 	for i := range logs {
 		text := logs[i].String()
-		if !strings.Contains(text, "level=DEBUG") || i == 0 && !strings.Contains(text, "kind=query id=") {
+		if !strings.Contains(text, "level=DEBUG") || i == 0 && !(strings.Contains(text, "kind=query id=") && strings.Contains(text, "not confirmed")) {
 			t.Errorf("nothing is logged at level debug:\n%s", text)
 		}
 		token := invitation.URI[strings.LastIndexAny(invitation.URI, "/?=&")+1:]

@@ -257,7 +257,7 @@ func (d *Daemon) declineTask(t *delegation.Delegation, a *registry.Agent) {
 	stop.Ref = &t.ID
 	d.calls.Go(func() {
 		if err := callAgent(context.Background(), confirmTime, a, &client.Inbound{Envelope: *stop, Name: "your owner"}, nil); err != nil {
-			d.log.Debug("a session was not told that a delegation was declined", "agent", a.Name, "id", t.ID, "err", err)
+			d.log.Debug("a session was not told that a delegation was declined", "agent", a.Name, "id", t.ID, "code", kinds.AsError(err).Code)
 		}
 	})
 }
@@ -269,7 +269,7 @@ func (d *Daemon) callWake(ctx context.Context, a *registry.Agent, in *client.Inb
 		defer func() { d.measures.countWake(said, err) }()
 	}
 	if err = a.Conn.CallFor(ctx, in.From, confirmTime, client.MethodWake, in, &said); err != nil {
-		d.log.Debug("a session was not told of a message", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)
+		d.log.Debug("a session was not told of a message", "agent", a.Name, "kind", in.Kind, "id", in.ID, "code", kinds.AsError(err).Code)
 	}
 	return said, err
 }

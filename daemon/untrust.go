@@ -267,7 +267,7 @@ func (d *Daemon) endUntrustedDelegation(ctx context.Context, t *delegation.Deleg
 	in := &client.Inbound{Name: d.peerName(t.Peer), Delegation: d.describeDelegation(ctx, t, false), Envelope: *env}
 	d.calls.Go(func() {
 		if err := callAgent(context.WithoutCancel(ctx), confirmTime, a, in, nil); err != nil {
-			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "err", err)
+			d.log.Debug("not confirmed", "agent", a.Name, "kind", in.Kind, "id", in.ID, "code", kinds.AsError(err).Code)
 		}
 	})
 	return nil

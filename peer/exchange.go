@@ -190,8 +190,7 @@ func (c *conn) toOpenStreamError(err error) *kinds.Error {
 // or, for an error envelope, the peer's.
 func (c *conn) parseReply(env kinds.Checked, b []byte) (*wire.Envelope, *kinds.Error) {
 	bad := func(problem string) *kinds.Error {
-		// What is wrong may quote the reply, which is the peer's text.
-		c.node.log.Debug("a reply is not valid", "peer", c.id.Label(), "kind", env.Kind, "problem", cleanErrorText(problem))
+		c.node.log.Debug("a reply is not valid", "peer", c.id.Label(), "kind", env.Kind, "problem", cleanErrorText(cutQuote(problem)))
 		return kinds.Errorf(kinds.Internal, "%s: the reply of %s is not valid: update the older of the two daemons, or have its owner look after its agents", env.Kind, c.node.peerName(c.id)).WithDelivered(kinds.DeliveredUnknown)
 	}
 	reply, err := wire.ParseEnvelope(b)

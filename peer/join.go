@@ -132,8 +132,7 @@ func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, inv identity.Invi
 	}
 	var reply joinReply
 	if err := wire.UnmarshalCBOR(in.Bytes(), &reply); err != nil {
-		// What is wrong may quote the answer, which is the inviter's text.
-		n.log.Debug("the answer to a join is not valid", "peer", inv.ID.Label(), "problem", cleanErrorText(err.Error()))
+		n.log.Debug("the answer to a join is not valid", "peer", inv.ID.Label(), "problem", cleanErrorText(cutQuote(err.Error())))
 		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: the answer of %s is not valid: update the older of the two daemons, then run the same command again", inv.ID.Label())
 	}
 	if reply.Code != "" {
@@ -200,6 +199,15 @@ func cleanErrorText(s string) string {
 		return -1
 	}, strings.ToValidUTF8(s, ""))
 	return clipReceiptText(s)
+}
+
+// cutQuote returns what a text says before it quotes something: what it quotes may be of a payload,
+// which no log holds.
+func cutQuote(s string) string {
+	if i := strings.IndexAny(s, "\"'`“"); i >= 0 {
+		return s[:i] + "…"
+	}
+	return s
 }
 
 // recordJoinedPeer reports a peer that is trusted by invitation, and keeps the address at which

@@ -298,9 +298,9 @@ func (g *Gateway) putAgentRecord(ctx context.Context, host identity.ID, agent, r
 	if record == "" {
 		return true, nil
 	}
-	status, answer, err := g.fetchFromHost(ctx, 512, nil, host, openintent.Daemon, http.MethodPut, apiPath+"agents/"+url.PathEscape(agent)+"/record", []byte(record))
+	status, _, err := g.fetchFromHost(ctx, 512, nil, host, openintent.Daemon, http.MethodPut, apiPath+"agents/"+url.PathEscape(agent)+"/record", []byte(record))
 	if err == nil && status >= 300 {
-		g.log.Debug("a host took no record", "host", host.Label(), "agent", agent, "status", status, "answer", string(answer))
+		g.log.Debug("a host took no record", "host", host.Label(), "agent", agent, "status", status)
 	}
 	return err == nil && status < 300, err
 }
