@@ -48,6 +48,7 @@ const (
 	MethodSubscribe   = "subscribe"
 	MethodSession     = "session"
 	MethodUnposted    = "unposted"
+	MethodBackup      = "backup"
 )
 
 // MethodWake is the method by which a daemon tells a session of a message in the inbox, or of

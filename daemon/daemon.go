@@ -46,6 +46,7 @@ import (
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/oacp/transfer"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
@@ -97,6 +98,7 @@ type Daemon struct {
 	guests     *localSocket // acp.sock of the agents' folder
 	files      descriptors
 	space      diskSpace
+	backup     backup
 
 	agents          *registry.Registry
 	attaching       sync.Mutex // held while an agent is attached or detached, so that each step finds what the last one left
@@ -167,6 +169,9 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if d.lock, err = lockHome(ctx, d.home); err != nil {
 		return err
 	}
+	if err := statedir.CheckComplete(dir); err != nil {
+		return err
+	}
 	cfg, err := d.loadConfig()
 	if err != nil {
 		return err
@@ -223,6 +228,9 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if d.measures != nil {
 		d.store.ObserveCommits(d.measures.countCommit)
 	}
+	if err := d.prepareUpgrade(ctx); err != nil {
+		return err
+	}
 	if err := schema.Migrate(ctx, d.store); err != nil {
 		return err
 	}
@@ -254,6 +262,9 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		d.mail.Serve(store.WithRequester(ctx, from), from, s)
 	})
 	if err := d.openChannels(ctx, cfg); err != nil {
+		return err
+	}
+	if err := d.recordWriter(ctx); err != nil {
 		return err
 	}
 	if err := d.findLeftovers(ctx); err != nil {

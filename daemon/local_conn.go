@@ -136,6 +136,7 @@ func (s *localConn) serve(ctx context.Context) {
 	d.subscribers.replace(s.conn, nil)
 	d.profiler.forget(s)
 	d.detachAgent(s, ctx.Err() != nil)
+	d.releaseBackup(s)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		d.log.Debug("local connection ended", "err", err)
 	}

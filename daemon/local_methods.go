@@ -57,11 +57,11 @@ var methods = map[string]method{
 	client.MethodBudgetSettle:  {withDiskReserve(newMethodWithParams((*Daemon).serveBudgetSettle)), forAgents},
 	client.MethodBudgetSpent:   {newMethodWithParams((*Daemon).serveBudgetSpent), forOwner},
 
-	client.MethodReload:   {newMethodWithParams((*Daemon).serveReload), forOwner},
-	client.MethodLogLevel: {newMethodWithParams((*Daemon).serveLogLevel), forOwner},
-	client.MethodDrain:    {serveDrain, forOwner},
-	client.MethodPprof:    {newMethodWithParams((*Daemon).servePprof), forOwner},
-
+	client.MethodReload:      {newMethodWithParams((*Daemon).serveReload), forOwner},
+	client.MethodLogLevel:    {newMethodWithParams((*Daemon).serveLogLevel), forOwner},
+	client.MethodDrain:       {serveDrain, forOwner},
+	client.MethodPprof:       {newMethodWithParams((*Daemon).servePprof), forOwner},
+	client.MethodBackup:      {newMethodWithParams((*Daemon).serveBackup), forOwner},
 	client.MethodInvitations: {newMethodWithParams((*Daemon).serveInvitations), forOwner},
 	client.MethodRevoke:      {newMethodWithParams((*Daemon).serveRevoke), forOwner},
 

@@ -6,26 +6,30 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/statedir"
 )
 
-// LockedError says that another daemon runs on the state directory.
+// LockedError says that another daemon runs on the state directory, or acpctl works on it.
 type LockedError struct {
-	Home string
-	PID  int // 0 if it could not be read
+	Home    string
+	PID     int    // 0 if it could not be read
+	Program string // "" for a daemon
 }
 
 func (e *LockedError) Error() string {
-	who := "another daemon"
-	if e.PID != 0 {
+	who, next := "another daemon", "stop it, or start this one with another --home"
+	switch {
+	case e.Program != "":
+		who, next = e.Program, "wait until it ends"
+	case e.PID != 0:
 		who = "the daemon with pid " + strconv.Itoa(e.PID)
 	}
-	return fmt.Sprintf("lock: %s runs on %s: stop it, or start this one with another --home", who, e.Home)
+	return fmt.Sprintf("lock: %s runs on %s: %s", who, e.Home, next)
 }
 
 // dyingTime bounds how long a killed daemon may take to let go of its lock.
@@ -40,7 +44,7 @@ const dyingTime = time.Second
 // answers on its socket, else after dyingTime. That its process exists proves nothing,
 // because the process of a killed daemon does so for a while.
 func lockHome(ctx context.Context, h home) (*os.File, error) {
-	f, err := os.OpenFile(h.filePath("lock"), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(h.filePath(statedir.LockName), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
@@ -51,16 +55,12 @@ func lockHome(ctx context.Context, h home) (*os.File, error) {
 	if err != nil {
 		defer f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, &LockedError{Home: string(h), PID: readLockPID(f)}
+			pid, program := statedir.ReadHolder(f)
+			return nil, &LockedError{Home: string(h), PID: pid, Program: program}
 		}
 		return nil, fmt.Errorf("lock: %s: %w: keep the state directory on a local disk", f.Name(), err)
 	}
-	// Only the kernel's lock counts. On a full disk the file stays without a pid, which is
-	// better than with that of another daemon.
-	pid := strconv.Itoa(os.Getpid()) + "\n"
-	if _, err := f.WriteAt([]byte(pid), 0); err != nil || f.Truncate(int64(len(pid))) != nil {
-		f.Truncate(0)
-	}
+	statedir.WriteHolder(f, "") // only the kernel's lock counts
 	return f, nil
 }
 
@@ -92,11 +92,4 @@ func retryHomeLock(ctx context.Context, h home, try func() error) error {
 			return err
 		}
 	}
-}
-
-func readLockPID(f *os.File) int {
-	b := make([]byte, 32)
-	n, _ := f.ReadAt(b, 0)
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(b[:n])))
-	return pid
 }

@@ -106,8 +106,11 @@ func TestVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(3)
-	for range 2 {
-		if err := db.WriteVersion(t.Context()); err != nil {
+	for _, mark := range []int{0, 3} {
+		if got, err := db.ReadMark(t.Context()); err != nil || got != mark {
+			t.Errorf("mark %d, %v, want %d", got, err, mark)
+		}
+		if err := db.WriteMark(t.Context(), 3); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,23 +18,20 @@ func (db *DB) ReadVersion(ctx context.Context) (version int, err error) {
 	})
 }
 
-// WriteVersion writes the version of the tables into the header of the file, as user_version,
-// where programs find it that cannot read tables. It writes nothing if it stands there.
-func (db *DB) WriteVersion(ctx context.Context) error {
-	version, err := db.ReadVersion(ctx)
-	if err != nil {
-		return err
-	}
-	written, err := ReadValue(ctx, db, func(tx *Tx) (written int, err error) {
-		err = tx.QueryRow("PRAGMA user_version").Scan(&written)
-		return written, err
+// ReadMark returns the number that [DB.WriteMark] has written, 0 if it was never called.
+func (db *DB) ReadMark(ctx context.Context) (mark int, err error) {
+	return ReadValue(ctx, db, func(tx *Tx) (mark int, err error) {
+		err = tx.QueryRow("PRAGMA user_version").Scan(&mark)
+		return mark, err
 	})
-	if err != nil || written == version {
-		return err
-	}
+}
+
+// WriteMark writes a number into the header of the file, as user_version, where programs find it
+// that cannot read tables.
+func (db *DB) WriteMark(ctx context.Context, mark int) error {
 	return db.Write(ctx, true, func(tx *Tx) error {
 		// Not through the statement cache: a PRAGMA takes no arguments, and this runs once.
-		_, err := tx.conn.ExecContext(context.Background(), fmt.Sprintf("PRAGMA user_version = %d", version))
+		_, err := tx.conn.ExecContext(context.Background(), fmt.Sprintf("PRAGMA user_version = %d", mark))
 		return err
 	})
 }

@@ -94,6 +94,7 @@ var daemonCalls = []call{
 	{client.MethodApprove, owner, of[client.ApproveParams](), of[client.Approval](), "says what becomes of such a message"},
 	{client.MethodAgents, owner, nil, of[client.Agents](), "lists the attached agents, and who woke those that are sessions"},
 	{client.MethodMuteAgent, owner, of[client.MuteAgentParams](), of[client.Muted](), "keeps anything from waking a session for a time"},
+	{client.MethodBackup, owner, nil, of[client.StateCopy](), "copies state.db, as it is when the call begins, into a file that lasts as long as the connection; one at a time"},
 	{client.MethodOACPBind, owner, of[client.OACPBindParams](), of[client.OACPBinding](), "says that an agent lives at a peer from now on, where its OACP mail goes"},
 	{client.MethodOACPUnbind, owner, of[client.OACPUnbindParams](), of[client.OACPBinding](), "says that an agent lives here again"},
 	{client.MethodOACPBindings, owner, of[client.OACPBindingsParams](), of[client.OACPBindings](), "lists the bindings"},

@@ -47,10 +47,14 @@ type Format[S Snapshot] struct {
 
 // newerVersionError says that a file is sound but of a newer version, so that it must not be
 // repaired.
-type newerVersionError struct{ title, name, copyName string }
+type newerVersionError struct {
+	title, name, copyName string
+	version, known        int
+}
 
 func (e *newerVersionError) Error() string {
-	return fmt.Sprintf("%s: written by a newer acpd: use that one, or move %s and %s away to begin anew", e.title, e.name, e.copyName)
+	return fmt.Sprintf("%s: %s was written by a newer acpd (version %d of the file, this acpd knows %d): start that acpd, or restore the backup from before the upgrade (acpctl restore), or move %s and %s away to begin anew",
+		e.title, e.name, e.version, e.known, e.name, e.copyName)
 }
 
 // Encode returns a snapshot as the content of a file, with its checksum.
@@ -87,7 +91,7 @@ func (f *Format[S]) decodeYAML(data []byte, record any) error {
 	}
 	switch {
 	case version.Version > f.Version:
-		return &newerVersionError{f.Title, f.Name, f.CopyName}
+		return &newerVersionError{f.Title, f.Name, f.CopyName, version.Version, f.Version}
 	case version.Version != f.Version:
 		return fmt.Errorf("version %d", version.Version)
 	}

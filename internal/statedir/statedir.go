@@ -1,0 +1,75 @@
+// Package statedir has what the daemon and the programs that work on a state directory without
+// it must agree on: the lock, the mark of a restore that was interrupted, and the versions of the
+// files.
+package statedir
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// The files of a state directory that this package and its users name.
+const (
+	KeyName        = "identity.key"
+	ConfigName     = "config.yaml"
+	TrustName      = "trust.yaml"
+	TrustCopyName  = "trust.copy.yaml"
+	RulesName      = "wake.yaml"
+	RulesCopyName  = "wake.copy.yaml"
+	StateName      = "state.db"
+	StateLogName   = "state.db-wal"
+	LockName       = "lock"
+	CopyName       = "backup.tmp"               // the copy of state.db of a backup that is under way
+	OldStateName   = "state.before-upgrade.db"  // state.db as it was before the last upgrade
+	OldStateTemp   = "state.before-upgrade.tmp" // while that is written
+	IncompleteName = "restore-is-incomplete"    // see CheckComplete
+	ProfilesName   = "profiles"                 // a folder
+)
+
+// The versions of the files that this program writes, and the newest that it reads.
+// integration/backup_test.go: TestVersionsOfTheStateDirectory compares them with what a daemon writes.
+const (
+	StateVersion = 24 // of state.db: the steps of all its users (store.Migrate)
+	TrustVersion = 1
+	RulesVersion = 1
+)
+
+const (
+	headerLen     = 100 // of an SQLite file
+	versionOffset = 60  // of user_version in it
+	magic         = "SQLite format 3\x00"
+)
+
+// ReadStateVersion reads the version of a state.db from its header. It is 0 if an older acpd
+// has written the file, or if the version stands in its log alone.
+func ReadStateVersion(f io.ReaderAt) (int, error) {
+	var header [headerLen]byte
+	if _, err := f.ReadAt(header[:], 0); err != nil || string(header[:len(magic)]) != magic {
+		return 0, fmt.Errorf("%s: it is no SQLite database", StateName)
+	}
+	return int(binary.BigEndian.Uint32(header[versionOffset:])), nil
+}
+
+// IncompleteError says that a restore into a state directory was interrupted.
+type IncompleteError struct{ Dir string }
+
+func (e *IncompleteError) Error() string {
+	return fmt.Sprintf("state directory: a restore into %s was interrupted, and its files are not whole: run acpctl --home %s restore --force FILE again; what was there before lies in the folders before-restore-* of it", e.Dir, e.Dir)
+}
+
+// CheckComplete returns an [*IncompleteError] if a restore into the directory was interrupted.
+func CheckComplete(dir string) error {
+	_, err := os.Lstat(filepath.Join(dir, IncompleteName))
+	switch {
+	case err == nil:
+		return &IncompleteError{dir}
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return fmt.Errorf("state directory: %w", err)
+}
