@@ -50,6 +50,17 @@ func OpenTrustStore(dir string) (*TrustStore, error, error) {
 	return newTrustStore(files), warning, nil
 }
 
+// ReadTrustFiles returns the peers that the store in dir trusts, sorted by name, and the keys that it
+// blocks. It changes nothing, so the daemon may use dir meanwhile. The warning is that of
+// [OpenTrustStore].
+func ReadTrustFiles(dir string) (peers []Peer, blocked []Block, warning, err error) {
+	s, warning, err := sealed.Read(dir, trustFormat)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return s.Peers, s.Blocked, warning, nil
+}
+
 // trustRecord is the content of a trust file. Sequence is the number of its last change;
 // BlockSequence is that of the last change which added a block. Two files show by it
 // whether one lacks blocks that the other has.

@@ -14,7 +14,7 @@ const module = "github.com/acpd/acpd/"
 var arrows = map[string][]string{
 	"cmd/acpd":          {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":        {"internal/cli"},
-	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "discovery", "store", "config", "client", "disk", "metrics"},
+	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "discovery", "store", "config", "client", "disk", "metrics", "internal/statedir"},
 	"daemon/delegation": {"daemon/registry", "store", "client", "budget"},
 	"daemon/inbox":      {"daemon/registry", "store", "client", "budget"},
 	"daemon/registry":   {"client", "budget"},
@@ -47,6 +47,7 @@ var arrows = map[string][]string{
 	"oacp/message":      {},
 	"identity":          {"internal/sealed", "internal/durable", "internal/pace"},
 	"internal/sealed":   {"internal/durable"},
+	"internal/statedir": {},
 	"internal/durable":  {},
 	"internal/jsonscan": {},
 	"internal/pace":     {},
@@ -59,7 +60,8 @@ var arrows = map[string][]string{
 	"internal/cli":         {"internal/buildinfo", "internal/cli/channel", "internal/cli/oacp", "internal/cli/operate", "mcp", "harness/profile", "harness/setup"},
 	"internal/cli/channel": {"internal/cli/frame", "client/channels"},
 	"internal/cli/oacp":    {"internal/cli/frame", "oacp/mailbox"},
-	"internal/cli/operate": {"internal/cli/frame", "config", "internal/service"},
+	"internal/cli/operate": {"internal/cli/frame", "config", "internal/backup", "internal/service"},
+	"internal/backup":      {"client", "internal/statedir", "internal/durable", "disk"},
 	"internal/cli/clitest": {"internal/cli/frame"},
 	"internal/cli/frame":   {"internal/cli/ui"},
 	"internal/cli/ui":      {"client"},
@@ -80,6 +82,7 @@ var importers = map[string][]string{
 	"github.com/spf13/cobra":       {"internal/cli"},
 	"github.com/spf13/pflag":       {"cmd/acpd", "internal/cli"},
 	"golang.org/x/term":            {"internal/cli/ui"},
+	"filippo.io/age":               {"internal/backup"},
 	"rsc.io/qr":                    {"internal/cli/ui"},
 	"github.com/coder/websocket":   {"harness"},
 
@@ -154,6 +157,7 @@ var notInDaemon = []string{
 	"github.com/spf13/cobra",
 	"golang.org/x/term",
 	"rsc.io/qr",
+	"filippo.io/age",
 }
 
 func TestWhatTheDaemonReaches(t *testing.T) {

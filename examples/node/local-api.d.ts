@@ -99,6 +99,8 @@ export interface Methods {
   agents: { params: {}; result: Agents };
   /** keeps anything from waking a session for a time */
   "agents.mute": { params: MuteAgentParams; result: Muted };
+  /** copies state.db, as it is when the call begins, into a file that lasts as long as the connection; one at a time */
+  backup: { params: {}; result: StateCopy };
   /** says that an agent lives at a peer from now on, where its OACP mail goes */
   "oacp.bind": { params: OACPBindParams; result: OACPBinding };
   /** says that an agent lives here again */
@@ -1374,6 +1376,18 @@ export interface SpentRow {
   tokens: number;
   /** in US dollars */
   cost: number;
+}
+
+/** StateCopy is the result of backup. */
+export interface StateCopy {
+  /** of the copy, in the state directory; it lasts as long as the connection */
+  path: string;
+  /** of the copy */
+  bytes: number;
+  /** the version of its tables */
+  schema: number;
+  /** the version of the daemon */
+  program: string;
 }
 
 /** Status is the result of status, which has no params. */

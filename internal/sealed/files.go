@@ -58,14 +58,12 @@ func (w *Warning) Unwrap() error { return w.Err }
 // shows that the other one lacks what is required. Then, and if both are damaged, the files hold
 // what Rescue returns. Damaged files are kept under another name, which the warning gives.
 func Open[S Snapshot](dir string, format *Format[S]) (*Files[S], error, error) {
-	files := [2]file[S]{{path: filepath.Join(dir, format.Name)}, {path: filepath.Join(dir, format.CopyName)}}
-	for i := range files {
-		if err := files[i].read(format); err != nil {
-			return nil, nil, fmt.Errorf("open %s: %w", format.Title, err)
-		}
+	files, err := readFiles(dir, format)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open %s: %w", format.Title, err)
 	}
-	best, lost := chooseNewest(&files, format)
-	warning := newWarning(&files, format, lost)
+	best, lost := chooseNewest(files, format)
+	warning := newWarning(files, format, lost)
 	for i := range files {
 		if files[i].damage == nil && !(lost && files[i].exists()) {
 			continue
@@ -89,6 +87,30 @@ func Open[S Snapshot](dir string, format *Format[S]) (*Files[S], error, error) {
 		return opened, nil, nil
 	}
 	return opened, warning, nil
+}
+
+// Read returns what the files in dir say, and changes nothing. The second result is the warning of
+// [Open]: that repairs what Read only sees.
+func Read[S Snapshot](dir string, format *Format[S]) (state S, warning, err error) {
+	files, err := readFiles(dir, format)
+	if err != nil {
+		return state, nil, fmt.Errorf("read %s: %w", format.Title, err)
+	}
+	state, lost := chooseNewest(files, format)
+	if w := newWarning(files, format, lost); w != nil {
+		warning = w
+	}
+	return state, warning, nil
+}
+
+func readFiles[S Snapshot](dir string, format *Format[S]) (*[2]file[S], error) {
+	files := &[2]file[S]{{path: filepath.Join(dir, format.Name)}, {path: filepath.Join(dir, format.CopyName)}}
+	for i := range files {
+		if err := files[i].read(format); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
 }
 
 // read reads a file. Damage is part of f; the error is for a fault that cannot be repaired.

@@ -21,5 +21,6 @@ func NewCmds(f *frame.Frame, version string) []*cobra.Command {
 		v.newBenchCmd(), v.newServiceCmd(),
 		v.newConfigCmd(), v.newReloadCmd(), v.newLogLevelCmd(), v.newDrainCmd(), v.newDebugCmd(),
 		v.newPolicyCmd(), v.newUsageCmd(),
+		v.newBackupCmd(), v.newRestoreCmd(),
 	}
 }

@@ -1137,6 +1137,15 @@ class SpentParams(TypedDict):
     days: NotRequired[int]  # how many days back, today among them; 0: today alone; at most 31
 
 
+class StateCopy(TypedDict):
+    """StateCopy is the result of backup."""
+
+    path: str  # of the copy, in the state directory; it lasts as long as the connection
+    bytes: int  # of the copy
+    schema: int  # the version of its tables
+    program: str  # the version of the daemon
+
+
 class Status(TypedDict):
     """Status is the result of status, which has no params."""
 

@@ -1,0 +1,153 @@
+// Package backup writes and reads the backup of a state directory: one file, a tar archive
+// without compression.
+//
+// Its first member is manifest.json, which lists all others with their sizes and SHA-256. Then come
+// these, in the order of the list. The identity is in it only if it was asked for, and then only
+// encrypted with a passphrase (age-encryption.org/v1, scrypt), as the program age does it.
+// tar and age read a backup without acpctl.
+//
+// What is read from an archive is not believed: only members of known names and bounded
+// sizes are written, into an empty folder, and nothing of them is used before each
+// byte has been checked against the manifest. Whoever can write an archive decides all the same
+// whom a restored daemon trusts, because a manifest is not signed.
+package backup
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/statedir"
+)
+
+// Format is the version of the archive that this package writes, and the newest that it reads.
+const Format = 1
+
+const (
+	manifestName = "manifest.json"
+	maxManifest  = 256 << 10
+	maxProfiles  = 256
+
+	// IdentityName is the member that has the identity, encrypted.
+	IdentityName = "identity.key.age"
+)
+
+// Manifest says what is in an archive.
+type Manifest struct {
+	Format   int         `json:"format"`
+	Made     time.Time   `json:"made"`
+	Program  string      `json:"program"`       // the version of acpd, or of acpctl where no daemon ran
+	Identity identity.ID `json:"identity"`      // the public half
+	State    int         `json:"state_version"` // of the tables of state.db; 0: not known
+	Files    []File      `json:"files"`
+}
+
+// File is a member of an archive.
+type File struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // hex digits
+}
+
+// HasIdentity reports whether the archive has the identity, encrypted.
+func (m *Manifest) HasIdentity() bool {
+	for _, f := range m.Files {
+		if f.Name == IdentityName {
+			return true
+		}
+	}
+	return false
+}
+
+// Size returns the bytes of all members.
+func (m *Manifest) Size() (sum int64) {
+	for _, f := range m.Files {
+		sum += f.Bytes
+	}
+	return sum
+}
+
+// maxBytes has the members that an archive may have, beside profiles, and how many bytes of
+// each. docs/operate.md says why other files of a state directory are not among them.
+var maxBytes = map[string]int64{
+	statedir.ConfigName:    1 << 20,
+	statedir.TrustName:     64 << 20,
+	statedir.TrustCopyName: 64 << 20,
+	statedir.RulesName:     4 << 20,
+	statedir.RulesCopyName: 4 << 20,
+	statedir.StateName:     maxState,
+	statedir.StateLogName:  maxState,
+	IdentityName:           64 << 10,
+}
+
+// maxState bounds state.db and its log; the disk bounds them long before.
+const maxState = 1 << 40
+
+// profileMember matches the members that are profiles of the owner.
+var profileMember = regexp.MustCompile(`^` + statedir.ProfilesName + `/[a-z0-9][a-z0-9-]{0,31}\.yaml$`)
+
+const maxProfile = 256 << 10
+
+// findMaxBytes returns how many bytes a member may have, and whether there may be one of that
+// name.
+func findMaxBytes(name string) (most int64, ok bool) {
+	if profileMember.MatchString(name) {
+		return maxProfile, true
+	}
+	most, ok = maxBytes[name]
+	return most, ok
+}
+
+// check refuses a manifest that this program did not write, or cannot read.
+func (m *Manifest) check() error {
+	if m.Format != Format {
+		return fmt.Errorf("it has format %d, and this acpctl reads %d: use the acpctl of a newer version", m.Format, Format)
+	}
+	if m.Identity.IsZero() {
+		return fmt.Errorf("its manifest names no identity: use another backup")
+	}
+	if m.State > statedir.StateVersion {
+		return newNewerError(m, statedir.StateName, m.State, statedir.StateVersion)
+	}
+	seen, profiles := make(map[string]bool), 0
+	for _, f := range m.Files {
+		most, ok := findMaxBytes(f.Name)
+		switch {
+		case !ok:
+			return fmt.Errorf("a member %.100q is none of a backup: use another backup", f.Name)
+		case seen[f.Name]:
+			return fmt.Errorf("%s is in it twice: use another backup", f.Name)
+		case f.Bytes < 0 || f.Bytes > most:
+			return fmt.Errorf("%s has %d bytes, and may have %d: use another backup", f.Name, f.Bytes, most)
+		}
+		seen[f.Name] = true
+		if most == maxProfile && profileMember.MatchString(f.Name) {
+			profiles++
+		}
+	}
+	if profiles > maxProfiles {
+		return fmt.Errorf("it has %d profiles, and may have %d: use another backup", profiles, maxProfiles)
+	}
+	for _, name := range []string{statedir.StateName, statedir.TrustName} {
+		if !seen[name] {
+			return fmt.Errorf("%s is not in it: use another backup", name)
+		}
+	}
+	return nil
+}
+
+// NewerError says that a member of an archive was written by a newer acpd.
+type NewerError struct {
+	Name       string
+	Has, Knows int
+	Program    string // the version of acpd that made the archive
+}
+
+func newNewerError(m *Manifest, name string, has, knows int) error {
+	return &NewerError{name, has, knows, m.Program}
+}
+
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("%s in it has version %d, and this acpctl knows %d: install acpd and acpctl %.100s, which made the backup, or later ones, then restore it", e.Name, e.Has, e.Knows, e.Program)
+}

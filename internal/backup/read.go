@@ -1,0 +1,192 @@
+package backup
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/internal/statedir"
+)
+
+// spareBytes is what an archive must leave free on the disk, beside what it needs.
+const spareBytes = 64 << 20
+
+// extract writes the members of an archive into the folder dir, which is empty, and returns its
+// manifest. Every byte has then been checked against it. It reads no further than the last member.
+// An error leaves what was written so far.
+func extract(ctx context.Context, r io.Reader, dir string) (*Manifest, error) {
+	in := tar.NewReader(bufio.NewReaderSize(&contextReader{ctx, r}, 256<<10))
+	m, err := readManifest(in)
+	if err != nil {
+		return nil, err
+	}
+	if left, err := disk.MeasureSpace(dir); err == nil && uint64(m.Size())+spareBytes > left.Free {
+		return nil, fmt.Errorf("%d MiB are needed and %d MiB are free: free some space on the disk of %s", (m.Size()+spareBytes)>>20+1, left.Free>>20, filepath.Dir(dir))
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	for _, f := range m.Files {
+		if err := extractFile(in, root, f); err != nil {
+			return nil, err
+		}
+	}
+	switch _, err := in.Next(); {
+	case err == nil:
+		return nil, errors.New("there is more in it than its manifest lists: use another backup")
+	case err != io.EOF:
+		return nil, readError(err)
+	}
+	return m, m.checkVersions(dir)
+}
+
+// readManifest reads the first member.
+func readManifest(in *tar.Reader) (*Manifest, error) {
+	h, err := in.Next()
+	if err != nil {
+		return nil, readError(err)
+	}
+	if h.Typeflag != tar.TypeReg || h.Name != manifestName || h.Size > maxManifest {
+		return nil, fmt.Errorf("it is no backup of acpctl: its first member is %.100q", h.Name)
+	}
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, readError(err)
+	}
+	// The format first: members of a newer one may have another form.
+	var version struct {
+		Format int `json:"format"`
+	}
+	m := new(Manifest)
+	if err = json.Unmarshal(text, &version); err == nil && version.Format == Format {
+		err = json.Unmarshal(text, m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("its manifest is damaged (%v): use another backup", err)
+	}
+	if m.Format = version.Format; m.Format != Format {
+		return nil, m.check()
+	}
+	return m, m.check()
+}
+
+// extractFile writes the next member, which must be f, and is as f says.
+func extractFile(in *tar.Reader, root *os.Root, f File) error {
+	h, err := in.Next()
+	if err == io.EOF {
+		return fmt.Errorf("it ends before %s: use another backup", f.Name)
+	}
+	if err != nil {
+		return readError(err)
+	}
+	if h.Typeflag != tar.TypeReg || h.Name != f.Name || h.Size != f.Bytes {
+		return fmt.Errorf("where its manifest has %s of %d bytes, there is %.100q of %d: use another backup", f.Name, f.Bytes, h.Name, h.Size)
+	}
+	if folder := filepath.Dir(f.Name); folder != "." {
+		if err := root.Mkdir(folder, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
+	out, err := root.OpenFile(f.Name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	sum := sha256.New()
+	from := &readErrors{r: in}
+	if _, err := io.Copy(io.MultiWriter(out, sum), from); err != nil {
+		if from.err != nil {
+			return readError(from.err)
+		}
+		return fmt.Errorf("write: %w", err)
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != f.SHA256 {
+		return fmt.Errorf("%s is not what its manifest says: it is damaged; use another backup", f.Name)
+	}
+	return out.Sync()
+}
+
+// readErrors keeps the error of a reader, so that it is told from one of writing.
+type readErrors struct {
+	r   io.Reader
+	err error
+}
+
+func (r *readErrors) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if err != nil && err != io.EOF {
+		r.err = err
+	}
+	return n, err
+}
+
+// readError explains an error of reading an archive.
+func readError(err error) error {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("it is cut off: use another backup")
+	case errors.Is(err, tar.ErrHeader):
+		return errors.New("it is damaged, or no backup of acpctl: use another one")
+	}
+	return err
+}
+
+// checkVersions refuses members that a newer acpd has written, whatever the manifest says.
+func (m *Manifest) checkVersions(dir string) error {
+	f, err := os.Open(filepath.Join(dir, statedir.StateName))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	version, err := statedir.ReadStateVersion(f)
+	if err != nil {
+		return fmt.Errorf("%w: use another backup", err)
+	}
+	if version > statedir.StateVersion {
+		return newNewerError(m, statedir.StateName, version, statedir.StateVersion)
+	}
+	for _, f := range m.Files {
+		knows, ok := map[string]int{
+			statedir.TrustName: statedir.TrustVersion, statedir.TrustCopyName: statedir.TrustVersion,
+			statedir.RulesName: statedir.RulesVersion, statedir.RulesCopyName: statedir.RulesVersion,
+		}[f.Name]
+		if !ok {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, f.Name))
+		if err != nil {
+			return err
+		}
+		if has := findYAMLVersion(text); has > knows {
+			return newNewerError(m, f.Name, has, knows)
+		}
+	}
+	return nil
+}
+
+// findYAMLVersion returns the value of the key version at the top of a file that acpd wrote, 0 if
+// there is none.
+func findYAMLVersion(text []byte) int {
+	for line := range bytes.Lines(text) {
+		if value, ok := strings.CutPrefix(string(line), "version: "); ok {
+			version, _ := strconv.Atoi(strings.TrimSpace(value))
+			return version
+		}
+	}
+	return 0
+}
