@@ -39,6 +39,7 @@ type Restore struct {
 	isNew   bool // the state directory was made for this
 	lock    *os.File
 	staging string
+	onStep  func() error // of tests: is called before each change, which an error keeps from being made
 }
 
 // Old is the state directory as it was.
@@ -269,6 +270,9 @@ func (r *Restore) Commit() error {
 		if m.Moving {
 			m.Aside = asidePrefix + time.Now().UTC().Format("20060102T150405.000Z")
 		}
+		if err := r.step(); err != nil {
+			return err
+		}
 		if err := m.write(r.dir); err != nil {
 			return err
 		}
@@ -286,10 +290,21 @@ func (r *Restore) Commit() error {
 	if err := r.place(); err != nil {
 		return err
 	}
+	if err := r.step(); err != nil {
+		return err
+	}
 	if err := os.Remove(filepath.Join(r.dir, statedir.IncompleteName)); err != nil {
 		return err
 	}
 	return durable.SyncDir(r.dir)
+}
+
+// step is called before each change of what a daemon sees.
+func (r *Restore) step() error {
+	if r.onStep == nil {
+		return nil
+	}
+	return r.onStep()
 }
 
 // moveAside moves what was there into its folder. What says who this daemon is and whom it trusts
@@ -305,11 +320,17 @@ func (r *Restore) moveAside(m *mark) error {
 	last := []string{statedir.TrustCopyName, statedir.TrustName, statedir.KeyName}
 	slices.SortStableFunc(names, func(a, b string) int { return slices.Index(last, a) - slices.Index(last, b) })
 	for _, name := range names {
+		if err := r.step(); err != nil {
+			return err
+		}
 		if err := os.Rename(filepath.Join(r.dir, name), filepath.Join(r.Aside, name)); err != nil {
 			return err
 		}
 	}
 	if err := errors.Join(durable.SyncDir(r.Aside), durable.SyncDir(r.dir)); err != nil {
+		return err
+	}
+	if err := r.step(); err != nil {
 		return err
 	}
 	m.Moving = false
@@ -343,6 +364,9 @@ func (r *Restore) place() error {
 				return err
 			}
 			rename = os.Rename // of a folder, never over one with files in it
+		}
+		if err := r.step(); err != nil {
+			return err
 		}
 		if err := rename(from, to); err != nil {
 			return err
