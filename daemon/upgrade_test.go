@@ -1,0 +1,141 @@
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/internal/statedir"
+	"github.com/acpd/acpd/store"
+)
+
+// changeState starts and ends a daemon on a directory, and then changes its state.db.
+func changeState(t *testing.T, dir string, statements ...string) {
+	t.Helper()
+	start(t, dir, "desk").stop()
+	db, err := store.OpenDB(t.Context(), filepath.Join(dir, statedir.StateName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Write(t.Context(), true, func(tx *store.Tx) error {
+		for _, s := range statements {
+			if _, err := tx.Exec(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// takeBack makes a state.db one that has taken a step less, as far as its version says.
+var takeBack = []string{
+	"INSERT INTO store_steps (user, done) VALUES ('test', -1)",
+	"INSERT INTO daemon_setting (name, value) VALUES ('test', 'before')",
+	"PRAGMA user_version = 1",
+}
+
+// readState returns a value of the settings, and the version of the tables.
+func readState(t *testing.T, path string) (setting string, version int) {
+	t.Helper()
+	db, err := store.OpenDB(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if version, err = db.ReadVersion(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Read(t.Context(), func(tx *store.Tx) error {
+		return tx.QueryRow("SELECT value FROM daemon_setting WHERE name = 'test'").Scan(&setting)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return setting, version
+}
+
+// TestOlderStateIsKept: the file as it was before an upgrade can be put back.
+func TestOlderStateIsKept(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	old := filepath.Join(dir, statedir.OldStateName)
+	changeState(t, dir, takeBack...)
+	if isThere(old) {
+		t.Error("a new file counts as an upgrade")
+	}
+	start(t, dir, "desk").stop()
+	if setting, version := readState(t, old); setting != "before" || version != statedir.StateVersion-1 {
+		t.Errorf("the file that is kept has %q and version %d", setting, version)
+	}
+	first, err := os.ReadFile(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, dir, "desk").stop()
+	if again, err := os.ReadFile(old); err != nil || !bytes.Equal(first, again) {
+		t.Errorf("a start without an upgrade writes it again: %v", err)
+	}
+}
+
+// TestInterruptedUpgradeKeepsTheOldState: a crash between two steps does not put half an upgrade
+// in the place of what was before it.
+func TestInterruptedUpgradeKeepsTheOldState(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	changeState(t, dir, append(slices.Clone(takeBack), fmt.Sprintf("PRAGMA user_version = %d", statedir.StateVersion))...)
+	start(t, dir, "desk").stop()
+	if isThere(filepath.Join(dir, statedir.OldStateName)) {
+		t.Error("half an upgrade counts as what was before it")
+	}
+}
+
+func TestUpgradeOnALowDisk(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	changeState(t, dir, takeBack...)
+	var log bytes.Buffer
+	low := startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: &log, measure: func(string) (disk.Space, error) {
+		return disk.Space{Free: 1<<30 + 1, Total: 1 << 41}, nil
+	}})
+	low.stop()
+	if isThere(filepath.Join(dir, statedir.OldStateName)) || !strings.Contains(log.String(), "no copy is kept") {
+		t.Errorf("a copy takes the disk below its floor; the log: %s", log.String())
+	}
+}
+
+// TestNewerStateIsRefused names both versions and what to do, and leaves the file as it is.
+func TestNewerStateIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	changeState(t, dir, "UPDATE store_steps SET done = done + 1 WHERE user = 'openintent'", "UPDATE daemon_setting SET value = '9.9.9' WHERE name = 'writer'")
+	path := filepath.Join(dir, statedir.StateName)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := OpenDaemon(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", Version: "0.1.0"})
+	newer, ok := errors.AsType[*NewerStateError](err)
+	if !ok {
+		t.Errorf("it opens: %v", err)
+		d.Close()
+		return
+	}
+	if newer.Has != statedir.StateVersion+1 || newer.Knows != statedir.StateVersion {
+		t.Errorf("%+v", newer)
+	}
+	for _, want := range []string{"acpd 9.9.9", "acpd 0.1.0", "acpctl restore", path} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file has changed: %v", err)
+	}
+}
