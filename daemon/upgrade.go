@@ -30,13 +30,13 @@ func (e *NewerStateError) Error() string {
 
 // prepareUpgrade refuses a state.db that a newer acpd has written. Before an older one is
 // upgraded, it keeps a copy, if there is room for one above the floor of the disk. It also removes
-// what a crash has left of a copy.
+// what a crash has left of a copy or of a restore that had not begun.
 //
 // The mark in the file is the version to which it was upgraded last, and is written before the
 // upgrade: so one that a crash has interrupted goes on, and does not replace the copy.
 func (d *Daemon) prepareUpgrade(ctx context.Context) error {
-	for _, left := range []string{statedir.OldStateTemp, statedir.CopyName} {
-		if err := removeIfThere(d.home.filePath(left)); err != nil {
+	for _, left := range []string{statedir.OldStateTemp, statedir.CopyName, statedir.StagingName} {
+		if err := os.RemoveAll(d.home.filePath(left)); err != nil {
 			return fmt.Errorf("state directory: %w", err)
 		}
 	}

@@ -108,7 +108,7 @@ func snapshot(t testing.TB, dir string) map[string]string {
 		case err != nil:
 			return err
 		case d.IsDir():
-			if strings.HasPrefix(name, asidePrefix) || name == stagingName {
+			if strings.HasPrefix(name, asidePrefix) || name == statedir.StagingName {
 				return fs.SkipDir
 			}
 			return nil
@@ -333,7 +333,7 @@ func TestHostileArchives(t *testing.T) {
 		archive []byte
 		want    string
 	}{
-		"nothing":              {nil, "cut off"},
+		"nothing":              {nil, "no backup"},
 		"no archive":           {bytes.Repeat([]byte("text"), 1000), "no backup"},
 		"cut off":              {good[:len(good)/2], "cut off"},
 		"cut off at a member":  {good[:1024], "cut off"},

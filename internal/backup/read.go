@@ -58,6 +58,9 @@ func extract(ctx context.Context, r io.Reader, dir string) (*Manifest, error) {
 // readManifest reads the first member.
 func readManifest(in *tar.Reader) (*Manifest, error) {
 	h, err := in.Next()
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, errors.New("it is no backup of acpctl, or all but its beginning is cut off: use another one")
+	}
 	if err != nil {
 		return nil, readError(err)
 	}

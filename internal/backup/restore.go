@@ -20,10 +20,7 @@ import (
 	"github.com/acpd/acpd/internal/statedir"
 )
 
-const (
-	stagingName = "restore.tmp"     // the folder in which an archive is checked
-	asidePrefix = "before-restore-" // the folders that keep what was there before
-)
+const asidePrefix = "before-restore-" // begins the names of the folders that keep what was there before
 
 // Restore is a restore that is under way: the archive is whole and checked, and lies beside the files
 // of the state directory, which is locked. The caller closes it.
@@ -78,7 +75,7 @@ func (e *NotEmptyError) Error() string {
 // Prepare locks the state directory, and reads and checks an archive. It changes nothing but
 // the folder restore.tmp, which Close removes.
 func Prepare(ctx context.Context, archive io.Reader, o Options) (_ *Restore, err error) {
-	r := &Restore{dir: o.Dir, staging: filepath.Join(o.Dir, stagingName)}
+	r := &Restore{dir: o.Dir, staging: filepath.Join(o.Dir, statedir.StagingName)}
 	if err := r.openDir(); err != nil {
 		return nil, err
 	}
@@ -141,7 +138,7 @@ func (r *Restore) openDir() error {
 }
 
 // stays has the files that are no part of the state: a restore neither moves them nor minds them.
-var stays = []string{statedir.LockName, "reserve", client.AgentFolder, client.SocketName, client.HTTPSocketName, stagingName, statedir.IncompleteName}
+var stays = []string{statedir.LockName, "reserve", client.AgentFolder, client.SocketName, client.HTTPSocketName, statedir.StagingName, statedir.IncompleteName}
 
 // listOld returns the names of what is in the state directory, but for what stays.
 func (r *Restore) listOld() (names []string, err error) {
@@ -426,7 +423,7 @@ func (m *mark) write(dir string) error {
 	}
 	text := "A restore of acpctl is under way, or was interrupted. If none is: run acpctl restore again, with --force.\n" + step + m.Aside + "\n"
 	path := filepath.Join(dir, statedir.IncompleteName)
-	return durable.ReplaceFile(path, filepath.Join(dir, stagingName, statedir.IncompleteName), []byte(text), durable.PrivateMode)
+	return durable.ReplaceFile(path, filepath.Join(dir, statedir.StagingName, statedir.IncompleteName), []byte(text), durable.PrivateMode)
 }
 
 // readMark returns the mark in a state directory, nil if there is none.

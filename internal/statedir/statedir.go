@@ -27,6 +27,7 @@ const (
 	CopyName       = "backup.tmp"               // the copy of state.db of a backup that is under way
 	OldStateName   = "state.before-upgrade.db"  // state.db as it was before the last upgrade
 	OldStateTemp   = "state.before-upgrade.tmp" // while that is written
+	StagingName    = "restore.tmp"              // a folder: what a restore has read and checked
 	IncompleteName = "restore-is-incomplete"    // see CheckComplete
 	ProfilesName   = "profiles"                 // a folder
 )
