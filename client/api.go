@@ -42,6 +42,7 @@ const (
 	MethodTrust       = "trust"
 	MethodUntrust     = "untrust"
 	MethodPending     = "pending"
+	MethodProbe       = "probe"
 	MethodPolicy      = "policy"
 	MethodAttach      = "attach"
 	MethodSpeak       = "speak"
@@ -196,7 +197,8 @@ type Answer struct {
 	From    identity.ID    `json:"from"` // the peer that answered
 	Kind    string         `json:"kind"` // pong, capabilities or response
 	RTTUS   uint64         `json:"rtt_us"`
-	Payload wire.Payload   `json:"payload"` // kinds.Pong, kinds.Capabilities or kinds.Response
+	TS      uint64         `json:"ts,omitzero"` // the peer's clock when it answered, in unix milliseconds: no proof
+	Payload wire.Payload   `json:"payload"`     // kinds.Pong, kinds.Capabilities or kinds.Response
 }
 
 // DelegateAnswer is the result of delegate.

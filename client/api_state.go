@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -48,6 +49,19 @@ type Status struct {
 	Ready          bool         `json:"ready"`          // it does its work: see Unready
 	Unready        []string     `json:"unready"`        // what keeps it from its work, and what to do; [] if it is ready
 	Drain          *Drain       `json:"drain,omitzero"` // while it drains; nil: it takes new work, or ends already
+	Process        Process      `json:"process"`
+}
+
+// Process says what the daemon's process has of its machine. 0 stands for what the system does
+// not say.
+type Process struct {
+	PID             int    `json:"pid"`
+	Goroutines      int    `json:"goroutines"`
+	HeapBytes       uint64 `json:"heap_bytes"`  // of live objects, and of dead ones that are not swept yet
+	Descriptors     int    `json:"descriptors"` // that are open
+	MaxDescriptors  int    `json:"max_descriptors"`
+	UDPReceiveBytes int    `json:"udp_receive_bytes"` // that the system keeps for the UDP socket until they are read
+	UDPSendBytes    int    `json:"udp_send_bytes"`    // that it keeps until they are sent
 }
 
 // BudgetParams are the params of budget.
@@ -153,12 +167,32 @@ type Peer struct {
 	LastSeen     Time        `json:"last_seen"`
 	Claim        string      `json:"claim,omitzero"`         // what it calls itself: no proof
 	NameConflict bool        `json:"name_conflict,omitzero"` // the claim is a trusted peer's name
+	Software     string      `json:"software,omitzero"`      // of a connected one, the name and version of its program: no proof
 	Refuses      bool        `json:"refuses,omitzero"`       // a trusted one has said that it does not trust this daemon, and was not connected since
 }
 
 // Peers is the result of peers, which has no params.
 type Peers struct {
 	Peers []Peer `json:"peers"`
+}
+
+// ProbeParams are the params of probe.
+type ProbeParams struct {
+	Peer string `json:"peer"` // a trusted one
+}
+
+// Probe is the result of probe: what answers at the addresses at which a trusted peer may be,
+// those that peers lists. No message goes there.
+type Probe struct {
+	Addrs []ProbedAddr `json:"addrs"`
+}
+
+// ProbedAddr says what answers at one address.
+type ProbedAddr struct {
+	Addr   string       `json:"addr"` // host:port
+	Source AddrSource   `json:"source"`
+	RTTUS  uint64       `json:"rtt_us,omitzero"` // that of a handshake, in which the peer has proved its key; 0: it has not
+	Error  *kinds.Error `json:"error,omitzero"`  // why it has not
 }
 
 // TaskDirection tells who delegated, and so who works.

@@ -480,6 +480,13 @@ func (c *Client) Pending(ctx context.Context) ([]PendingPeer, error) {
 	return r.Pending, err
 }
 
+// Probe dials each address of a trusted peer, and returns what answers there. It blocks for some
+// seconds where nothing does.
+func (c *Client) Probe(ctx context.Context, peer string) ([]ProbedAddr, error) {
+	r, err := callForPeer[Probe](ctx, c, kinds.ProbeDeadline, MethodProbe, &ProbeParams{Peer: peer}, nil)
+	return r.Addrs, err
+}
+
 // Policy returns whether the configuration allows a peer to send a kind of message, and which
 // rule decides.
 func (c *Client) Policy(ctx context.Context, p PolicyParams) (*Policy, error) {

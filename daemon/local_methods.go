@@ -38,6 +38,7 @@ var methods = map[string]method{
 	client.MethodTrust:     {newMethodWithParams((*Daemon).serveTrust), forOwner},
 	client.MethodUntrust:   {newMethodWithParams((*Daemon).serveUntrust), forOwner},
 	client.MethodPending:   {newMethodWithParams((*Daemon).servePending), forOwner},
+	client.MethodProbe:     {newMethodWithParams((*Daemon).serveProbe), forOwner},
 	client.MethodPolicy:    {newMethodWithParams((*Daemon).servePolicy), forOwner},
 	client.MethodAttach:    {newMethodWithParams((*Daemon).serveAttach), forAgents},
 	client.MethodSpeak:     {newMethodWithParams((*Daemon).serveSpeak), forAgents},

@@ -48,7 +48,7 @@ func (d *Daemon) servePeers(_ context.Context, s *localConn, _ *noParams) (any, 
 			row.LastSeen = client.Time{Time: e.LastSeen}
 		}
 		if now, ok := d.node.Peer(row.ID); ok {
-			row.Claim, row.Source = now.Claim, client.SourceWorked
+			row.Claim, row.Software, row.Source = now.Claim, now.Software, client.SourceWorked
 			row.Addrs, _ = listPeerAddrs(e, now.Addr) // a connection may have moved
 		}
 		rows = append(rows, row)

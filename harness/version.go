@@ -58,3 +58,12 @@ func parseVersion(text string) (v version, _ error) {
 }
 
 func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
+
+// CheckVersion returns an error, [ErrUnsupported] in its chain, if sessions of that version of a
+// program are not woken. Of a program that cannot be woken at all it returns none.
+func CheckVersion(program, version string) error {
+	if _, known := tested[program]; !known {
+		return nil
+	}
+	return checkVersion(program, version)
+}

@@ -50,11 +50,10 @@ func OpenTrustStore(dir string) (*TrustStore, error, error) {
 	return newTrustStore(files), warning, nil
 }
 
-// ReadTrustFiles returns the peers that the store in dir trusts, sorted by name, and the keys that it
-// blocks. It changes nothing, so the daemon may use dir meanwhile. The warning is that of
-// [OpenTrustStore].
-func ReadTrustFiles(dir string) (peers []Peer, blocked []Block, warning, err error) {
-	s, warning, err := sealed.Read(dir, trustFormat)
+// InspectTrust returns the peers and blocks that the files in dir show, and the warning that
+// OpenTrustStore would give, nil if none. It changes nothing and needs no lock.
+func InspectTrust(dir string) ([]Peer, []Block, *sealed.Warning, error) {
+	s, warning, err := sealed.Inspect(dir, trustFormat)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -54,14 +54,15 @@ var arrows = map[string][]string{
 	"internal/service":  {"identity", "internal/durable", "packaging"},
 	"internal/yamldoc":  {},
 	"packaging":         {},
+	"internal/doctor":   {"client/channels", "config", "disk", "harness", "harness/setup", "oacp/mailbox", "internal/sealed"},
 
 	"internal/buildinfo": {"identity"},
 
 	"internal/cli":         {"internal/buildinfo", "internal/cli/channel", "internal/cli/oacp", "internal/cli/operate", "mcp", "harness/profile", "harness/setup"},
 	"internal/cli/channel": {"internal/cli/frame", "client/channels"},
 	"internal/cli/oacp":    {"internal/cli/frame", "oacp/mailbox"},
-	"internal/cli/operate": {"internal/cli/frame", "config", "internal/backup", "internal/service"},
-	"internal/backup":      {"client", "internal/statedir", "internal/durable", "disk"},
+	"internal/cli/operate": {"internal/cli/frame", "config", "internal/backup", "internal/doctor", "internal/service"},
+	"internal/backup":      {"client", "internal/sealed", "internal/statedir", "internal/durable", "disk"},
 	"internal/cli/clitest": {"internal/cli/frame"},
 	"internal/cli/frame":   {"internal/cli/ui"},
 	"internal/cli/ui":      {"client"},

@@ -185,4 +185,3 @@ func readFile(t *testing.T, path string) string {
 	}
 	return string(text)
 }
-

@@ -99,6 +99,7 @@ func (c *conn) describePeer() Peer {
 		Addr:     c.remoteAddr(),
 		RTT:      c.qc.ConnectionStats().SmoothedRTT,
 		Claim:    c.claim,
+		Software: c.peerHello.Software,
 		Boot:     c.peerHello.Boot,
 		Features: c.peerHello.Features,
 	}

@@ -61,6 +61,7 @@ type Peer struct {
 	Addr     string // remote address of the connection in use
 	RTT      time.Duration
 	Claim    string // what the peer calls itself
+	Software string // name and version of its program: a claim
 	Boot     wire.Boot
 	Features []string
 }

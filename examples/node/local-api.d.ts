@@ -71,6 +71,8 @@ export interface Methods {
   untrust: { params: UntrustParams; result: Untrusted };
   /** lists the strangers that have called and wait for a decision */
   pending: { params: {}; result: Pending };
+  /** says what answers at each address of a trusted peer, to which it sends no message */
+  probe: { params: ProbeParams; result: Probe };
   /** says whether the configuration allows a peer to send a kind of message, and which rule decides */
   policy: { params: PolicyParams; result: Policy };
   /** makes this connection that of an agent: the daemon calls it from now on, and its calls count as the agent's */
@@ -428,6 +430,8 @@ export interface DiscoverAnswer {
   /** pong, capabilities or response */
   kind: string;
   rtt_us: number;
+  /** the peer's clock when it answered, in unix milliseconds: no proof */
+  ts?: number;
   payload: Capabilities;
 }
 
@@ -1023,6 +1027,8 @@ export interface Peer {
   claim?: string;
   /** the claim is a trusted peer's name */
   name_conflict?: boolean;
+  /** of a connected one, the name and version of its program: no proof */
+  software?: string;
   /** a trusted one has said that it does not trust this daemon, and was not connected since */
   refuses?: boolean;
 }
@@ -1063,6 +1069,8 @@ export interface PingAnswer {
   /** pong, capabilities or response */
   kind: string;
   rtt_us: number;
+  /** the peer's clock when it answered, in unix milliseconds: no proof */
+  ts?: number;
   payload: Pong;
 }
 
@@ -1170,6 +1178,8 @@ export interface QueryAnswer {
   /** pong, capabilities or response */
   kind: string;
   rtt_us: number;
+  /** the peer's clock when it answered, in unix milliseconds: no proof */
+  ts?: number;
   payload: Response;
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/durable"
+	"github.com/acpd/acpd/internal/sealed"
 	"github.com/acpd/acpd/internal/statedir"
 )
 
@@ -28,7 +29,7 @@ type Restore struct {
 	Manifest *Manifest
 	Identity IdentitySource
 	Peers    []identity.Peer // that the backup trusts
-	Warning  error           // what is wrong with the trust store in the backup
+	Warning  *sealed.Warning // nil, or what is wrong with the trust store in the backup
 	Old      *Old            // what is in the state directory now; nil if it is empty
 	Aside    string          // the folder that keeps that; "" before Commit, or if there is none
 
@@ -105,7 +106,7 @@ func Prepare(ctx context.Context, archive io.Reader, o Options) (_ *Restore, err
 	if r.Manifest, err = extract(ctx, archive, r.staging); err != nil {
 		return nil, err
 	}
-	if r.Peers, _, r.Warning, err = identity.ReadTrustFiles(r.staging); err != nil {
+	if r.Peers, _, r.Warning, err = identity.InspectTrust(r.staging); err != nil {
 		return nil, err
 	}
 	return r, r.prepareIdentity(o.Passphrase)
@@ -169,7 +170,7 @@ func (r *Restore) readOld() (*Old, error) {
 		}
 	}
 	if folder, ok := r.findOld(mark, statedir.TrustName); ok {
-		old.Peers, old.Blocked, _, _ = identity.ReadTrustFiles(folder)
+		old.Peers, old.Blocked, _, _ = identity.InspectTrust(folder)
 	}
 	return old, nil
 }

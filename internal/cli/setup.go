@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -126,7 +125,7 @@ func (a *app) findSetupOptions(flags *setupFlags) (o setup.Options, err error) {
 		o.State = dir
 	}
 	o.State = filepath.Join(o.State, "acpctl", "setup")
-	if o.Command, err = findOwnPath(); err != nil {
+	if o.Command, err = frame.FindOwnPath(); err != nil {
 		return o, fmt.Errorf("setup: find the path of acpctl: %w", err)
 	}
 	usual := filepath.Join(o.Home, ".acp", client.AgentFolder, client.SocketName)
@@ -137,23 +136,6 @@ func (a *app) findSetupOptions(flags *setupFlags) (o setup.Options, err error) {
 		o.Socket = ""
 	}
 	return o, nil
-}
-
-// findOwnPath returns the absolute path of this program: that of acpctl in PATH if it is the same
-// file, since a package manager keeps that path and changes where it leads.
-func findOwnPath() (string, error) {
-	own, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	if found, err := exec.LookPath("acpctl"); err == nil && filepath.IsAbs(found) {
-		a, errA := os.Stat(own)
-		b, errB := os.Stat(found)
-		if errA == nil && errB == nil && os.SameFile(a, b) {
-			return found, nil
-		}
-	}
-	return own, nil
 }
 
 // setUp asks for each step of a program's plan, and writes what was accepted.

@@ -29,8 +29,20 @@ type Files[S Snapshot] struct {
 	format *Format[S]
 }
 
+// Condition says what two files are worth.
+type Condition int
+
+const (
+	Sound       Condition = iota // or none is there
+	CopyCounts                   // the main file is damaged or missing
+	CopyDamaged                  // the main file counts
+	Lost                         // no file can be believed
+)
+
 // Warning says that a file was damaged or missing, what counts now, and what a person should do.
 type Warning struct {
+	Condition Condition
+
 	Title   string
 	Problem string
 	Remedy  string
@@ -62,8 +74,8 @@ func Open[S Snapshot](dir string, format *Format[S]) (*Files[S], error, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("open %s: %w", format.Title, err)
 	}
-	best, lost := chooseNewest(files, format)
-	warning := newWarning(files, format, lost)
+	best, lost := chooseNewest(&files, format)
+	warning := newWarning(&files, format, lost)
 	for i := range files {
 		if files[i].damage == nil && !(lost && files[i].exists()) {
 			continue
@@ -89,25 +101,24 @@ func Open[S Snapshot](dir string, format *Format[S]) (*Files[S], error, error) {
 	return opened, warning, nil
 }
 
-// Read returns what the files in dir say, and changes nothing. The second result is the warning of
-// [Open]: that repairs what Read only sees.
-func Read[S Snapshot](dir string, format *Format[S]) (state S, warning, err error) {
+// Inspect returns what counts of the files in dir, and the warning that Open would give; nil if it
+// would give none. It changes nothing and needs no lock: a change that is under way is seen as it
+// was before or after. The error is as that of Open.
+func Inspect[S Snapshot](dir string, format *Format[S]) (S, *Warning, error) {
 	files, err := readFiles(dir, format)
 	if err != nil {
-		return state, nil, fmt.Errorf("read %s: %w", format.Title, err)
+		var none S
+		return none, nil, fmt.Errorf("read %s: %w", format.Title, err)
 	}
-	state, lost := chooseNewest(files, format)
-	if w := newWarning(files, format, lost); w != nil {
-		warning = w
-	}
-	return state, warning, nil
+	best, lost := chooseNewest(&files, format)
+	return best, newWarning(&files, format, lost), nil
 }
 
-func readFiles[S Snapshot](dir string, format *Format[S]) (*[2]file[S], error) {
-	files := &[2]file[S]{{path: filepath.Join(dir, format.Name)}, {path: filepath.Join(dir, format.CopyName)}}
+func readFiles[S Snapshot](dir string, format *Format[S]) (files [2]file[S], err error) {
+	files = [2]file[S]{{path: filepath.Join(dir, format.Name)}, {path: filepath.Join(dir, format.CopyName)}}
 	for i := range files {
 		if err := files[i].read(format); err != nil {
-			return nil, err
+			return files, err
 		}
 	}
 	return files, nil
@@ -155,12 +166,15 @@ func newWarning[S Snapshot](files *[2]file[S], format *Format[S], lost bool) *Wa
 	w := &Warning{Title: format.Title, Err: errors.Join(files[0].damage, files[1].damage)}
 	switch {
 	case lost:
+		w.Condition = Lost
 		w.Problem = fmt.Sprintf("%s and its copy do not show every change for certain, so %s", format.Name, format.Lost)
 		w.Remedy = format.LostRemedy
 	case !files[0].sound && files[1].exists():
+		w.Condition = CopyCounts
 		w.Problem = format.Name + " was damaged or missing, and its copy was used"
 		w.Remedy = "check with " + format.Check + " that the last change is in it"
 	case files[1].damage != nil:
+		w.Condition = CopyDamaged
 		w.Problem = "the copy of " + format.Name + " was damaged, and was written again"
 		w.Remedy = "nothing is lost, but check the disk"
 	default:

@@ -45,14 +45,14 @@ type Format[S Snapshot] struct {
 	Rescue func(sound []S, sequence uint64) S
 }
 
-// newerVersionError says that a file is sound but of a newer version, so that it must not be
+// NewerError says that a file is sound but of a newer version, so that it must not be
 // repaired.
-type newerVersionError struct {
+type NewerError struct {
 	title, name, copyName string
 	version, known        int
 }
 
-func (e *newerVersionError) Error() string {
+func (e *NewerError) Error() string {
 	return fmt.Sprintf("%s: %s was written by a newer acpd (version %d of the file, this acpd knows %d): start that acpd, or restore the backup from before the upgrade (acpctl restore), or move %s and %s away to begin anew",
 		e.title, e.name, e.version, e.known, e.name, e.copyName)
 }
@@ -91,7 +91,7 @@ func (f *Format[S]) decodeYAML(data []byte, record any) error {
 	}
 	switch {
 	case version.Version > f.Version:
-		return &newerVersionError{f.Title, f.Name, f.CopyName, version.Version, f.Version}
+		return &NewerError{f.Title, f.Name, f.CopyName, version.Version, f.Version}
 	case version.Version != f.Version:
 		return fmt.Errorf("version %d", version.Version)
 	}
@@ -134,7 +134,7 @@ func (f *file[S]) examine(format *Format[S], data []byte, err error) error {
 		f.sequence, f.required = f.state.Numbers()
 		return nil
 	}
-	if newer, ok := errors.AsType[*newerVersionError](err); ok {
+	if newer, ok := errors.AsType[*NewerError](err); ok {
 		return newer
 	}
 	f.damage = fmt.Errorf("%s: %w", filepath.Base(f.path), err)

@@ -97,7 +97,7 @@ func (v *verbs) backUp(ctx context.Context, file string, o backupOptions) error 
 	if secret != nil {
 		members = append(members, backup.Member{Name: backup.IdentityName, Text: secret})
 	}
-	if _, _, warning, err := identity.ReadTrustFiles(dir); err != nil {
+	if _, _, warning, err := identity.InspectTrust(dir); err != nil {
 		return err
 	} else if warning != nil {
 		fmt.Fprintf(v.Err, "acpctl backup: warning: %v\n", warning)

@@ -22,5 +22,6 @@ func NewCmds(f *frame.Frame, version string) []*cobra.Command {
 		v.newConfigCmd(), v.newReloadCmd(), v.newLogLevelCmd(), v.newDrainCmd(), v.newDebugCmd(),
 		v.newPolicyCmd(), v.newUsageCmd(),
 		v.newBackupCmd(), v.newRestoreCmd(),
+		v.newDoctorCmd(),
 	}
 }

@@ -298,6 +298,7 @@ DiscoverAnswer = TypedDict(
         "from": str,  # the peer that answered
         "kind": str,  # pong, capabilities or response
         "rtt_us": int,
+        "ts": NotRequired[int],  # the peer's clock when it answered, in unix milliseconds: no proof
         "payload": Capabilities,
     },
 )
@@ -872,6 +873,7 @@ class Peer(TypedDict):
     last_seen: Union[str, None]
     claim: NotRequired[str]  # what it calls itself: no proof
     name_conflict: NotRequired[bool]  # the claim is a trusted peer's name
+    software: NotRequired[str]  # of a connected one, the name and version of its program: no proof
     refuses: NotRequired[bool]  # a trusted one has said that it does not trust this daemon, and was not connected since
 
 
@@ -915,6 +917,7 @@ PingAnswer = TypedDict(
         "from": str,  # the peer that answered
         "kind": str,  # pong, capabilities or response
         "rtt_us": int,
+        "ts": NotRequired[int],  # the peer's clock when it answered, in unix milliseconds: no proof
         "payload": Pong,
     },
 )
@@ -987,6 +990,7 @@ QueryAnswer = TypedDict(
         "from": str,  # the peer that answered
         "kind": str,  # pong, capabilities or response
         "rtt_us": int,
+        "ts": NotRequired[int],  # the peer's clock when it answered, in unix milliseconds: no proof
         "payload": Response,
     },
 )

@@ -1,0 +1,40 @@
+package daemon
+
+import (
+	"context"
+	"sync"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/discovery"
+	"github.com/acpd/acpd/kinds"
+)
+
+// serveProbe dials each address of a trusted peer, all at once, and says what answers there.
+func (d *Daemon) serveProbe(ctx context.Context, _ *localConn, p *client.ProbeParams) (any, error) {
+	who, err := d.trust.Resolve(p.Peer)
+	if err != nil {
+		return nil, explainTrustError("probe", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, kinds.ProbeDeadline)
+	defer cancel()
+	var entry discovery.Entry
+	for _, e := range d.table.Entries() {
+		if e.ID == who.ID {
+			entry = e
+		}
+	}
+	out := &client.Probe{Addrs: []client.ProbedAddr{}}
+	for _, a := range entry.Addrs[:min(len(entry.Addrs), maxListedAddrs)] {
+		out.Addrs = append(out.Addrs, client.ProbedAddr{Addr: a.HostPort, Source: client.AddrSource(a.Source)})
+	}
+	var dials sync.WaitGroup
+	for i := range out.Addrs {
+		dials.Go(func() {
+			a := &out.Addrs[i]
+			rtt, err := d.node.ProbeAddr(ctx, who.ID, a.Addr)
+			a.RTTUS, a.Error = uint64(rtt.Microseconds()), err
+		})
+	}
+	dials.Wait()
+	return out, nil
+}

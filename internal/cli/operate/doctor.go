@@ -1,0 +1,199 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/channels"
+	"github.com/acpd/acpd/harness/setup"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/internal/doctor"
+)
+
+// doctorFlags are the flags of doctor.
+type doctorFlags struct {
+	fix, yes    bool
+	bundle, log string
+}
+
+func (v *verbs) newDoctorCmd() *cobra.Command {
+	var flags doctorFlags
+	cmd := &cobra.Command{
+		Use:   "doctor [PEER]",
+		Short: "Find out what is wrong, and what to do",
+		Example: `  acpctl doctor
+  acpctl doctor desk                each address of one peer, its versions, both policies
+  acpctl doctor --fix               mend modes and leftovers
+  acpctl doctor --bundle bug.tar.gz     what a bug report needs`,
+		Long: `Looks at the state directory, the daemon, the network of this machine, the peers, and at
+what is connected to the daemon. Each finding is one line that says what, and one that
+says what to do. docs/operate.md has the table of the codes in brackets.
+
+It changes nothing without --fix, and works where no daemon runs: then it says what files
+show. With --json, each finding is an object: {code, severity, subject, what, remedy}.
+
+--bundle writes the findings, versions, settings, figures and the end of the log into a new
+file that only you can read, shows the list before, and asks. Names, ids, addresses, paths
+and hashes are masked; keys, tokens and messages are not read.
+
+Exit codes: 0 if nothing failed, also with warnings; 1 if something did.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return v.runDoctor(cmd.Context(), frame.FirstOrEmpty(args), &flags)
+		},
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return v.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
+	}
+	f := cmd.Flags()
+	f.BoolVar(&flags.fix, "fix", false, "mend what is safe: modes of files, the socket of a killed daemon")
+	f.StringVar(&flags.bundle, "bundle", "", "write what a bug report needs into this new file")
+	f.StringVar(&flags.log, "log", "", "with --bundle, the file that has the daemon's log (default: that of its systemd unit)")
+	f.BoolVar(&flags.yes, "yes", false, "with --bundle, do not ask")
+	return cmd
+}
+
+func (v *verbs) runDoctor(ctx context.Context, peer string, flags *doctorFlags) error {
+	switch {
+	case v.AsGuest:
+		return frame.UsageErrorf("doctor is for the daemon's owner, and ACP_SOCKET is an agent's: unset it")
+	case peer != "" && (flags.fix || flags.bundle != ""):
+		return frame.UsageErrorf("--fix and --bundle are about this machine: leave PEER out")
+	case flags.bundle == "" && (flags.log != "" || flags.yes):
+		return frame.UsageErrorf("--log and --yes go with --bundle FILE")
+	case flags.bundle != "" && flags.fix:
+		return frame.UsageErrorf("--bundle and --fix: first the one, then the other")
+	case flags.bundle != "" && !flags.yes && !v.InTTY:
+		return frame.UsageErrorf("--bundle asks a question, and standard input is no terminal: --yes answers it")
+	}
+	o, err := v.findDoctorOptions(peer)
+	if err != nil {
+		return err
+	}
+	v.PrintForPerson("Looking…")
+	findings, err := doctor.Examine(ctx, o)
+	if err != nil {
+		return err
+	}
+	if flags.bundle != "" {
+		return v.writeBundle(ctx, o, findings, flags)
+	}
+	if flags.fix {
+		doctor.Mend(findings)
+	}
+	if err := v.printFindings(findings); err != nil {
+		return err
+	}
+	if doctor.HasFailure(findings) {
+		return frame.Exit(frame.ExitLocal)
+	}
+	return nil
+}
+
+// findDoctorOptions returns what is examined: the daemon that the flags and the environment name,
+// this machine, and the programs and mailboxes of this user.
+func (v *verbs) findDoctorOptions(peer string) (o doctor.Options, err error) {
+	home := v.Home
+	if home == "" {
+		if home, err = client.Home(); err != nil {
+			return o, fmt.Errorf("doctor: %w", err)
+		}
+	}
+	if home, err = filepath.Abs(home); err != nil {
+		return o, fmt.Errorf("doctor: find the state directory: %w", err)
+	}
+	o = doctor.Options{
+		Home: home, Version: v.version, Daemon: &v.Daemon, Machine: doctor.ThisMachine(), Peer: peer,
+		Channels: &channels.Client{Daemon: &v.Daemon, Home: v.Home},
+	}
+	user, err := os.UserHomeDir()
+	if err != nil {
+		return o, nil // a service user without a home has no agent programs
+	}
+	command, err := frame.FindOwnPath()
+	if err != nil {
+		return o, fmt.Errorf("doctor: find the path of acpctl: %w", err)
+	}
+	o.Setup = setup.Options{Home: user, Getenv: os.Getenv, Command: command, State: filepath.Join(user, ".local", "state", "acpctl", "setup")}
+	if home != filepath.Join(user, ".acp") {
+		o.Setup.Socket = filepath.Join(home, client.AgentFolder, client.SocketName)
+	}
+	return o, nil
+}
+
+// marks are what stands before a finding, and in which colour.
+var marks = map[doctor.Severity][2]string{
+	doctor.OK: {ui.Green, "[+]"}, doctor.Note: {"", "[-]"}, doctor.Warning: {ui.Yellow, "[!]"}, doctor.Failure: {ui.Red, "[x]"},
+}
+
+// printFindings prints each finding: as an object, or as a line that says what and one that says
+// what to do.
+func (v *verbs) printFindings(findings []doctor.Finding) error {
+	counts := make(map[doctor.Severity]int)
+	for i := range findings {
+		f := &findings[i]
+		counts[f.Severity]++
+		if v.JSON {
+			if err := v.PrintJSON(f); err != nil {
+				return err
+			}
+			continue
+		}
+		mark := marks[f.Severity]
+		v.PrintLine("%s %s (%s)", v.ColourText(mark[0], mark[1]), client.Line(f.What), f.Code)
+		if f.Fixed != "" {
+			v.PrintLine("    done: %s", client.Line(f.Fixed))
+		}
+		if f.Remedy != "" {
+			v.PrintLine("    %s", client.Line(f.Remedy))
+		}
+	}
+	if v.JSON {
+		return nil
+	}
+	v.PrintLine("")
+	switch failures, warnings := counts[doctor.Failure], counts[doctor.Warning]; {
+	case failures > 0:
+		v.PrintLine("%s", v.ColourText(ui.Red, fmt.Sprintf("%d failed, marked [x]; warnings, marked [!]: %d", failures, warnings)))
+	case warnings > 0:
+		v.PrintLine("%s", v.ColourText(ui.Yellow, fmt.Sprintf("nothing failed; warnings, marked [!]: %d", warnings)))
+	default:
+		v.PrintLine("%s", v.ColourText(ui.Green, "nothing is wrong"))
+	}
+	return nil
+}
+
+// writeBundle shows what the bundle will hold, asks, and writes it.
+func (v *verbs) writeBundle(ctx context.Context, o doctor.Options, findings []doctor.Finding, flags *doctorFlags) error {
+	files, err := doctor.CollectBundle(ctx, o, findings, flags.log)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(v.Err, "%s will hold:\n", client.Line(flags.bundle))
+	for _, f := range files {
+		fmt.Fprintf(v.Err, "  %-14s %7d bytes  %s\n", f.Name, len(f.Content), f.Holds)
+	}
+	if !flags.yes {
+		fmt.Fprint(v.Err, "It is only written, and sent nowhere. Type yes to write it: ")
+		answer, err := v.ReadLine(ctx)
+		if err != nil {
+			return err
+		}
+		if a := strings.ToLower(strings.TrimSpace(answer)); a != "yes" && a != "y" {
+			return fmt.Errorf("doctor: nothing was written: the answer was not yes")
+		}
+	}
+	if err := doctor.WriteBundle(flags.bundle, files, o.Machine.Now()); err != nil {
+		return err
+	}
+	v.SetDoneNote("the bundle is written: %s", flags.bundle)
+	return v.PrintData(struct {
+		Bundle string `json:"bundle"`
+	}{flags.bundle}, func() { v.PrintLine("wrote %s: look into it before you send it (tar xzf)", client.Line(flags.bundle)) })
+}

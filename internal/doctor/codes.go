@@ -1,0 +1,125 @@
+package doctor
+
+// Code names what a finding says. It never changes its meaning.
+type Code string
+
+// CodeInfo is a row of the table of codes.
+type CodeInfo struct {
+	Code     Code
+	Severity Severity
+	Says     string
+	Do       string // "": nothing
+}
+
+// ListCodes returns the table of codes, in the order of the findings. docs/operate.md has it.
+func ListCodes() []CodeInfo { return codeTable[:] }
+
+func (c Code) info() *CodeInfo {
+	for i := range codeTable {
+		if codeTable[i].Code == c {
+			return &codeTable[i]
+		}
+	}
+	panic("doctor: the table has no code " + string(c))
+}
+
+var codeTable = [...]CodeInfo{
+	{"home.ok", OK, "the state directory is its owner's alone", ""},
+	{"home.missing", Failure, "there is no state directory: no daemon was started with it", "start acpd, or name another directory with `--home`"},
+	{"home.owner", Failure, "the state directory belongs to another user", "run acpctl as that user"},
+	{"home.open", Failure, "other users can open the state directory: acpd does not start", "`chmod 700`; `--fix` does it"},
+	{"home.path", Failure, "the path is too long for its sockets", "choose a shorter `--home`"},
+	{"file.ok", OK, "the files in it are their owner's alone", ""},
+	{"file.open", Failure, "other users can open a file", "`chmod 600`; `--fix` does it"},
+	{"file.owner", Failure, "a file belongs to another user", "`chown` it"},
+	{"file.kind", Failure, "a link or folder stands where a file must be", "put the file itself there"},
+	{"disk.ok", OK, "the disk has room", ""},
+	{"disk.near", Warning, "the disk has less than twice what must be left", "free some space"},
+	{"disk.low", Failure, "the disk is so full that peers are refused", "free some space"},
+
+	{"config.ok", OK, "config.yaml is valid, or there is none", ""},
+	{"config.broken", Failure, "config.yaml is not valid; one finding for each error, with its line", "mend the line"},
+	{"record.ok", OK, "the trust store or the wake rules are sound, both copies", ""},
+	{"record.copy", Warning, "the main file is damaged or missing: its copy counts", "check that the last change is in it; look at the disk"},
+	{"record.copy_damaged", Warning, "the copy is damaged: the main file counts", "nothing is lost; look at the disk"},
+	{"record.lost", Failure, "neither file can be believed: nobody is trusted, or may wake a session", "restore both from a backup, or trust and allow anew"},
+	{"record.newer", Failure, "a newer acpd wrote the file", "use that acpd"},
+	{"record.kept", Note, "damaged files of before were kept", "remove them when nothing is missed"},
+	{"state.ok", OK, "state.db begins as a database does, and is whole", ""},
+	{"state.none", Note, "there is no state.db yet", ""},
+	{"state.damaged", Failure, "state.db is damaged: acpd does not start", "move it away, or restore it"},
+
+	{"daemon.ok", OK, "the daemon runs: since when, which version", ""},
+	{"daemon.down", Failure, "no daemon runs", "start acpd"},
+	{"daemon.silent", Failure, "a daemon holds the lock and does not answer", "look at its log; end that process"},
+	{"daemon.socket", Note, "a killed daemon has left its socket", "the next start removes it; so does `--fix`"},
+	{"daemon.version", Warning, "the daemon and acpctl are of different versions", "start acpd again, or update the older one"},
+	{"daemon.draining", Note, "the daemon is ending", "wait, and look again"},
+	{"daemon.warning", Warning, "a warning of the daemon, as `acpctl status` has it", "as it says"},
+	{"identity.ok", OK, "the key is there; its certificate is made at each start and does not expire", ""},
+	{"identity.missing", Failure, "there is no key, though there is state: the next start makes a new identity that no peer knows", "restore identity.key from a backup"},
+	{"identity.damaged", Failure, "the key cannot be read: acpd does not start", "restore identity.key from a backup"},
+
+	{"port.ok", OK, "the UDP port is the daemon's, or free", ""},
+	{"port.taken", Failure, "another program has the configured UDP port: acpd does not start", "stop that program, or choose another port with `listen`"},
+	{"port.other", Note, "another program has UDP port 7117, so the daemon uses another one", "let that one in where a firewall names ports"},
+	{"port.forbidden", Failure, "this user may not use the configured port", "choose one from 1024 up"},
+	{"port.address", Failure, "the configured address is none of this machine's", "correct `listen`"},
+	{"port.loopback", Note, "the daemon listens on loopback alone: no other machine reaches it", "change `listen` if that is not meant"},
+	{"firewall.ok", OK, "no rule that can be read keeps the port closed", ""},
+	{"firewall.closed", Warning, "a firewall is on, and no rule of it lets the UDP port in", "open the port; the finding has the command"},
+	{"firewall.unread", Note, "there is a firewall whose rules this user cannot read", "look as root"},
+	{"buffers.ok", OK, "the UDP socket may buffer enough", ""},
+	{"buffers.small", Warning, "the system lets a UDP socket buffer little: packets are lost under load", "raise net.core.rmem_max and wmem_max; the finding has the line"},
+	{"multicast.ok", OK, "on this interface multicast is heard", ""},
+	{"multicast.off", Note, "discovery is off in config.yaml", "give peers addresses, or turn it on"},
+	{"multicast.none", Warning, "no interface can do multicast: peers are not found by themselves", "look at the network and at `discovery`; or give addresses"},
+	{"multicast.deaf", Warning, "what is sent to the group on this interface is not heard, not even here", "let UDP port 5353 in; or exclude the interface"},
+	{"multicast.taken", Warning, "a program holds UDP port 5353 and does not share it", "stop that program; or give addresses"},
+	{"clock.ok", OK, "the system keeps the clock synchronised, or does not say", ""},
+	{"clock.unsynchronised", Warning, "the kernel says that nothing synchronises the clock", "run chrony, ntpd or systemd-timesyncd"},
+	{"clock.wrong", Failure, "the clock shows a time before the key was made, or one at which no certificate is valid", "set the clock"},
+	{"descriptors.ok", OK, "there are descriptors left", ""},
+	{"descriptors.near", Warning, "four fifths of the descriptors are open", "raise the limit (ulimit -n, LimitNOFILE=), and look at what is connected"},
+	{"descriptors.few", Warning, "the daemon may open few files and sockets", "raise the limit (ulimit -n, LimitNOFILE=)"},
+	{"budget.ok", OK, "no peer is near a bound", ""},
+	{"budget.near", Warning, "a peer, or all together, hold four fifths of a bound", "`acpctl status --budget`"},
+	{"budget.refused", Note, "a peer was refused more than its bound since the start", "`acpctl status --budget`"},
+
+	{"peer.ok", OK, "the peer is connected: where, which version", ""},
+	{"peer.none", Note, "nobody is trusted", "`acpctl invite`"},
+	{"peer.unasked", Note, "no daemon runs, so who is in reach is not known", ""},
+	{"peer.away", Note, "the peer does not answer, or has no address", "start its daemon; `acpctl doctor PEER` tries each address"},
+	{"peer.refuses", Failure, "the peer does not trust this daemon", "trust it there; the finding has the command"},
+	{"peer.conflict", Failure, "another key answers in its place, or another process has this daemon's key", "as it says"},
+	{"peer.incompatible", Failure, "the peer and this daemon speak no common version, or it demands what this one lacks", "update the older side"},
+	{"peer.forbids", Note, "the peer answers, and its policy forbids a ping", ""},
+	{"peer.waiting", Note, "a stranger has called and waits for a decision", "`acpctl trust`, or leave it"},
+	{"peer.version", Note, "the peer runs another version", "update the older side when it suits"},
+	{"peer.clock", Warning, "the peer's clock differs by over a minute", "synchronise both clocks"},
+	{"peer.pinned", OK, "its post-quantum key is pinned", ""},
+	{"peer.unpinned", Note, "no post-quantum key of it is pinned yet", "it is pinned when the peer connects and has one"},
+	{"address.ok", OK, "at this address the peer has proved its key", ""},
+	{"address.dead", Warning, "at this address the peer does not answer", "as it says"},
+	{"address.wrong", Failure, "at this address another key answers", "correct the address"},
+	{"address.none", Warning, "no address of the peer is known", "`acpctl trust PEER --addr HOST:PORT`"},
+	{"policy.here", OK, "what the peer may send here", ""},
+	{"policy.there", Note, "what the peer takes from here, as far as it has shown", "`acpctl policy` there says more"},
+
+	{"agent.ok", OK, "an agent is attached", ""},
+	{"agent.none", Note, "no agent is attached: questions are refused, notices are kept", "`acpctl setup`, or `acpctl serve`"},
+	{"program.ok", OK, "an agent program is connected by `acpctl setup`", ""},
+	{"program.absent", Note, "an agent program is here and not connected", "`acpctl setup PROGRAM`"},
+	{"program.broken", Failure, "its configuration names an acpctl that is gone, or cannot be read", "`acpctl setup PROGRAM`"},
+	{"program.foreign", Warning, "its server acp is not acpctl", "give that one another name"},
+	{"program.elsewhere", Warning, "it is connected to another daemon", "`acpctl setup PROGRAM`"},
+	{"program.untested", Note, "sessions of this version are not woken", "update acpctl or the program"},
+	{"mailbox.ok", OK, "the mailboxes (OACP) are sound, or there are none", ""},
+	{"mailbox.problem", Warning, "the mailboxes of a project have problems", "`acpctl oacp doctor --project PROJECT`"},
+	{"mailbox.elsewhere", Warning, "the daemon carries mail of other mailboxes than the tools use here", "set `oacp.home`, or OACP_HOME"},
+	{"mailbox.parked", Warning, "mail for a peer is not carried", "`acpctl oacp queue` says why"},
+	{"mailbox.twin", Warning, "an agent lives here and at a peer too", "give one of them another name"},
+	{"channel.ok", OK, "channels answer, and nothing waits", ""},
+	{"channel.silent", Failure, "the socket of channels does not answer", "look at the daemon's log"},
+	{"channel.unsent", Note, "messages to channels wait for their machine, or were refused", "`acpctl channel unsent`"},
+}

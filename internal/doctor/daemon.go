@@ -1,0 +1,145 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+)
+
+const subjectDaemon = "daemon"
+
+// examineDaemon says whether a daemon runs, since when, and of which version.
+func (x *examination) examineDaemon() {
+	socket := x.filePath(client.SocketName)
+	if x.status == nil && x.isLocked {
+		x.add("daemon.silent", subjectDaemon, fmt.Sprintf("process %s has the lock of the state directory and does not answer on %s: it starts, hangs or is stopped", x.readLockPID(), socket),
+			"wait a moment; if it stays so, look at its log, end that process and start acpd again", x.Home)
+		return
+	}
+	if x.status == nil {
+		x.add("daemon.down", subjectDaemon, "no daemon runs here: what follows is what files show", "start acpd", x.Home)
+		if info, err := os.Lstat(socket); err == nil && info.Mode().Type() == fs.ModeSocket {
+			f := x.add("daemon.socket", client.SocketName, "a daemon that was killed has left "+socket, "nothing: the next start removes it", x.Home)
+			lock := x.filePath("lock")
+			f.fix = func() (string, error) { return "removed " + socket, removeStaleSocket(lock, socket) }
+		}
+		return
+	}
+	s := x.status
+	since := x.Machine.Now().Add(-time.Duration(s.UptimeSecs) * time.Second)
+	x.add("daemon.ok", subjectDaemon, fmt.Sprintf("acpd %s runs as process %d since %s, as %s", s.Version, s.Process.PID, since.UTC().Format(time.RFC3339), s.Name), "", s.Name)
+	if s.Version != x.Version {
+		x.add("daemon.version", subjectDaemon, fmt.Sprintf("the daemon is acpd %s, and this is acpctl %s", s.Version, x.Version), "start acpd again after an update, or update the older one")
+	}
+	if s.State == client.DaemonDraining {
+		x.add("daemon.draining", subjectDaemon, "the daemon is ending, and finishes what is open", "wait for its end, and look again")
+	}
+	for _, w := range s.Warnings {
+		if strings.HasPrefix(w, "the disk of ") {
+			continue // disk.low
+		}
+		what, remedy := splitRemedy(w)
+		f := x.add("daemon.warning", subjectDaemon, what, remedy)
+		if strings.HasPrefix(w, "config.yaml was not taken over") {
+			f.private = []string{what} // it quotes the file
+		}
+	}
+}
+
+// splitRemedy divides a warning of the daemon, which ends with what to do behind a colon or a
+// semicolon.
+func splitRemedy(w string) (what, remedy string) {
+	at := max(strings.LastIndex(w, "; "), strings.LastIndex(w, ": "))
+	if at < 0 {
+		return w, "acpctl status shows all warnings"
+	}
+	return w[:at], w[at+2:]
+}
+
+const keyName = "identity.key"
+
+// examineIdentity reads the key as acpd does.
+func (x *examination) examineIdentity() {
+	key, err := identity.LoadKey(x.filePath(keyName))
+	switch {
+	case err == nil:
+		x.add("identity.ok", keyName, fmt.Sprintf("this daemon is %s; its certificate is made of the key at each start, and does not expire", key.ID()), "", key.ID().String())
+	case errors.Is(err, fs.ErrNotExist) && (len(x.trusted) > 0 || !x.has("state.none")):
+		x.add("identity.missing", keyName, "identity.key is not there, and other state is: the next start makes a new identity, which no peer knows", "restore identity.key from a backup before acpd starts")
+	case errors.Is(err, fs.ErrNotExist): // as before the first start
+	case x.has("file.open", "file.kind", "file.owner"): // that was said
+	default:
+		x.add("identity.damaged", keyName, fmt.Sprintf("identity.key cannot be used: %v", err), "restore it from a backup while acpd does not run", x.Home)
+	}
+}
+
+// fewDescriptors is the limit below which peers and agents get so few that it is felt.
+const fewDescriptors = 512
+
+// examineDescriptors compares the open descriptors of the daemon with its limit.
+func (x *examination) examineDescriptors() {
+	const remedy = "raise the limit and start acpd again: ulimit -n 8192, or LimitNOFILE=8192 in its unit"
+	most, open, who := x.Machine.MaxDescriptors(), 0, "a process here"
+	if x.status != nil {
+		most, open, who = x.status.Process.MaxDescriptors, x.status.Process.Descriptors, "the daemon"
+	}
+	switch {
+	case most == 0:
+	case open*5 >= most*4:
+		x.add("descriptors.near", subjectDaemon, fmt.Sprintf("%d of the %d descriptors that the daemon may have are open", open, most), remedy+"; acpctl peers and acpctl agents show who is connected")
+	case most < fewDescriptors:
+		x.add("descriptors.few", subjectDaemon, fmt.Sprintf("%s may have %d files and sockets open, of which peers get under half", who, most), remedy)
+	default:
+		x.add("descriptors.ok", subjectDaemon, fmt.Sprintf("%s may have %d files and sockets open, and has %d", who, most, open), "")
+	}
+}
+
+// rowFreeSpace is the row of the budget that examineDisk tells of.
+const rowFreeSpace = "bytes_free"
+
+// examineBudget tells of bounds that are almost reached, and of refusals.
+func (x *examination) examineBudget(ctx context.Context) {
+	if x.status == nil {
+		return
+	}
+	b, err := x.Daemon.Budget(ctx)
+	if err != nil {
+		return // askDaemon has found it alive a moment ago
+	}
+	isNear := func(held, bound int64) bool { return bound > 0 && held >= bound-bound/5 }
+	refused := make(map[string]uint64) // by peer
+	names := make(map[string]bool)
+	for _, r := range b.Rows {
+		if r.Unit == rowFreeSpace {
+			continue
+		}
+		if isNear(r.Held, r.All) {
+			x.add("budget.near", r.Name, fmt.Sprintf("all peers together hold %d of the %d that %s allows them", r.Held, r.All, r.Name), "acpctl status --budget shows who holds what")
+		}
+		for _, u := range b.Usage {
+			if u.Row != r.Name {
+				continue
+			}
+			if isNear(u.Held, r.Peer) {
+				x.add("budget.near", r.Name, fmt.Sprintf("%s holds %d of the %d that %s allows a peer", u.Name, u.Held, r.Peer, r.Name), "acpctl status --budget shows all rows; ask its owner what it does", u.Name)
+			}
+			refused[u.Name] += u.Refused
+		}
+	}
+	for _, u := range b.Usage {
+		if n := refused[u.Name]; n > 0 && !names[u.Name] {
+			names[u.Name] = true
+			x.add("budget.refused", u.Name, fmt.Sprintf("%s was refused more than its bounds %d times since the daemon's start", u.Name, n), "acpctl status --budget shows in which row", u.Name)
+		}
+	}
+	if !x.has("budget.near") {
+		x.add("budget.ok", subjectDaemon, "no peer holds four fifths of a bound", "")
+	}
+}

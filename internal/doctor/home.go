@@ -1,0 +1,167 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/disk"
+)
+
+// The files of a state directory that only its owner may read and write.
+var privateFiles = []string{"identity.key", "trust.yaml", "trust.copy.yaml", "wake.yaml", "wake.copy.yaml", "state.db", "state.db-wal", "state.db-shm", "lock", "config.yaml", "reserve"}
+
+// strictFiles are those of privateFiles that acpd refuses if others can open them. The mode of
+// the rest does no harm in a directory of mode 0700.
+var strictFiles = []string{"identity.key", "trust.yaml", "trust.copy.yaml", "wake.yaml", "wake.copy.yaml"}
+
+// filePath returns the path of a file in the state directory.
+func (x *examination) filePath(name string) string { return filepath.Join(x.Home, name) }
+
+const subjectHome = "state directory"
+
+// examineHome looks at the state directory itself, and reports whether there is one that can be
+// looked into.
+func (x *examination) examineHome() bool {
+	longest := x.filePath(filepath.Join(client.AgentFolder, client.HTTPSocketName))
+	if len(longest) > x.Machine.MaxSocketPath {
+		x.add("home.path", subjectHome, fmt.Sprintf("the socket's path %s has %d bytes, and this system takes %d", longest, len(longest), x.Machine.MaxSocketPath),
+			"choose a shorter directory with --home or ACP_HOME", longest, x.Home)
+	}
+	info, err := os.Stat(x.Home)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		x.add("home.missing", subjectHome, x.Home+" is not there: no daemon was started with it", "start acpd, or name another directory with --home or ACP_HOME", x.Home)
+		return false
+	case err != nil:
+		x.add("home.owner", subjectHome, fmt.Sprintf("%s cannot be looked at: %v", x.Home, err), "run acpctl as the user whose directory it is", x.Home)
+		return false
+	case !info.IsDir():
+		x.add("home.missing", subjectHome, x.Home+" is no directory", "name another one with --home or ACP_HOME", x.Home)
+		return false
+	}
+	if owner := ownerOf(info); owner != x.Machine.UID {
+		x.add("home.owner", subjectHome, fmt.Sprintf("%s belongs to user %d, and this is user %d", x.Home, owner, x.Machine.UID),
+			fmt.Sprintf("run acpctl as user %d, or name a directory of your own with --home", owner), x.Home)
+		return false
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		f := x.add("home.open", subjectHome, fmt.Sprintf("%s is open to other users (mode %04o): acpd does not start", x.Home, mode), "chmod 700 "+x.Home, x.Home)
+		home := x.Home
+		f.fix = func() (string, error) { return "chmod 700 " + home, os.Chmod(home, 0o700) }
+	}
+	if !x.has("home.path", "home.open") {
+		x.add("home.ok", subjectHome, x.Home+" is yours alone", "", x.Home)
+	}
+	return true
+}
+
+// examineFiles looks at the owner, the type and the mode of the files that are their owner's alone.
+func (x *examination) examineFiles() {
+	seen := 0
+	for _, name := range privateFiles {
+		path := x.filePath(name)
+		info, err := os.Lstat(path)
+		if err != nil {
+			continue // whoever needs it says so
+		}
+		seen++
+		switch mode := info.Mode(); {
+		case name == "config.yaml" && mode&fs.ModeSymlink != 0: // acpd follows it
+		case !mode.IsRegular():
+			x.add("file.kind", name, fmt.Sprintf("%s is no regular file (%s)", path, mode.Type()), "put the file itself there", x.Home)
+		case ownerOf(info) != x.Machine.UID:
+			x.add("file.owner", name, fmt.Sprintf("%s belongs to user %d, and this is user %d", path, ownerOf(info), x.Machine.UID), fmt.Sprintf("chown %d %s", x.Machine.UID, path), x.Home)
+		case slices.Contains(strictFiles, name) && mode.Perm()&0o177 != 0:
+			f := x.add("file.open", name, fmt.Sprintf("%s is open to other users (mode %04o)", path, mode.Perm()), "chmod 600 "+path, x.Home)
+			f.fix = func() (string, error) { return "chmod 600 " + path, chmodFile(path, 0o600) }
+		}
+	}
+	if seen > 0 && !x.has("file.open", "file.owner", "file.kind") {
+		x.add("file.ok", subjectHome, fmt.Sprintf("its %d files are yours alone", seen), "")
+	}
+}
+
+// chmodFile changes the mode of a file that is a regular one when it is opened.
+func chmodFile(path string, mode fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is no regular file")
+	}
+	if err != nil {
+		return err
+	}
+	return f.Chmod(mode)
+}
+
+func ownerOf(info fs.FileInfo) int {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return -1
+	}
+	return int(stat.Uid)
+}
+
+// examineDisk compares the space with the floor below which peers are refused.
+func (x *examination) examineDisk() {
+	low, free, bound := disk.NewFloor(x.Home, uint64(x.config.Limits.MinFree), x.Machine.MeasureSpace).Measure()
+	have := fmt.Sprintf("%d MiB are free", free>>20)
+	switch {
+	case low:
+		x.add("disk.low", subjectHome, fmt.Sprintf("%s on its disk: below %d MiB (limits.min_free) what peers send is refused", have, bound>>20), "free some space")
+	case bound > 0 && free < 2*bound:
+		x.add("disk.near", subjectHome, fmt.Sprintf("%s on its disk: below %d MiB (limits.min_free) what peers send is refused", have, bound>>20), "free some space before it comes to that")
+	case bound > 0:
+		x.add("disk.ok", subjectHome, fmt.Sprintf("%s on its disk, and %d MiB must be left", have, bound>>20), "")
+	}
+}
+
+// isLocked reports whether a daemon has the lock. It holds the lock no longer than that takes; a
+// daemon that starts then tries again.
+func isLocked(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // which lets go
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	return errors.Is(err, syscall.EWOULDBLOCK)
+}
+
+// readLockPID returns the process that took the lock last, "" if that is not known.
+func (x *examination) readLockPID() string {
+	b, _ := os.ReadFile(x.filePath("lock"))
+	return strings.TrimSpace(string(b[:min(len(b), 20)]))
+}
+
+// removeStaleSocket removes the socket that a killed daemon has left, while it holds the lock: so
+// no daemon has just made it.
+func removeStaleSocket(lock, socket string) error {
+	f, err := os.OpenFile(lock, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("a daemon is starting: %w", err)
+	}
+	info, err := os.Lstat(socket)
+	if err == nil && info.Mode().Type() != fs.ModeSocket {
+		err = errors.New("it is no socket")
+	}
+	if err != nil {
+		return err
+	}
+	return os.Remove(socket)
+}

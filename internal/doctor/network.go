@@ -1,0 +1,193 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/acpd/acpd/config"
+)
+
+const defaultPort = "7117"
+
+// listenAddr returns the host and port at which the daemon listens, or would.
+func (x *examination) listenAddr() (host, port string) {
+	listen := x.config.Listen
+	if x.status != nil && len(x.status.Listen) > 0 {
+		_, port, _ = net.SplitHostPort(x.status.Listen[0])
+		host, _, _ = net.SplitHostPort(listen)
+		if ip, _, err := net.SplitHostPort(x.status.Listen[0]); err == nil && len(x.status.Listen) == 1 && isLoopback(ip) {
+			host = ip
+		}
+		return host, port
+	}
+	if host, port, _ = net.SplitHostPort(listen); port == "" {
+		port = defaultPort
+	}
+	return host, port
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+// examinePort says whether the UDP port is the daemon's, or would be.
+func (x *examination) examinePort() {
+	host, port := x.listenAddr()
+	subject := "UDP port " + port
+	if isLoopback(host) {
+		x.add("port.loopback", subject, fmt.Sprintf("the daemon listens on %s, where no other machine reaches it", host), "change listen in config.yaml, or --listen, if that is not meant", host)
+	}
+	if x.status != nil {
+		if port == defaultPort || x.config.Listen != "" {
+			x.add("port.ok", subject, "the daemon listens on UDP port "+port, "")
+		} else if who := x.findUDPOwner(defaultPort); who != "" {
+			x.add("port.other", subject, fmt.Sprintf("the daemon uses UDP port %s, as %s has %s", port, who, defaultPort), "let UDP port "+port+" in where a firewall names ports; or stop that program, and set listen in config.yaml", who)
+		} else {
+			x.add("port.ok", subject, fmt.Sprintf("the daemon listens on UDP port %s, which it chose when %s was taken, or as its command line says", port, defaultPort), "")
+		}
+		return
+	}
+	if port == "0" || x.isLocked {
+		return
+	}
+	err := x.Machine.ListenUDP(net.JoinHostPort(host, port))
+	who := x.findUDPOwner(port)
+	if who == "" {
+		who = "another program"
+	}
+	switch {
+	case err == nil:
+		x.add("port.ok", subject, "UDP port "+port+" is free", "")
+	case errors.Is(err, syscall.EADDRINUSE) && x.config.Listen == "":
+		x.add("port.other", subject, fmt.Sprintf("%s has UDP port %s: the daemon will use another one, which it keeps", who, port), "nothing; or stop that program before acpd starts for the first time", who)
+	case errors.Is(err, syscall.EADDRINUSE):
+		x.add("port.taken", subject, fmt.Sprintf("%s has UDP port %s, which listen in config.yaml names: acpd does not start", who, port), "stop that program, or choose another port with listen in config.yaml", who)
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		x.add("port.forbidden", subject, fmt.Sprintf("this user may not use UDP port %s: acpd does not start", port), "choose one from 1024 up with listen in config.yaml")
+	default:
+		x.add("port.address", subject, fmt.Sprintf("nothing can listen on %s: acpd does not start (%v)", net.JoinHostPort(host, port), err), "choose an address of this machine with listen in config.yaml, or none for all", host)
+	}
+}
+
+// findUDPOwner returns the process that has a UDP port, as "NAME (process PID)", as far as the
+// system shows it to this user; "" if none is seen.
+func (x *examination) findUDPOwner(port string) string {
+	n, _ := strconv.Atoi(port)
+	inodes := make(map[string]bool)
+	for _, table := range []string{"proc/net/udp", "proc/net/udp6"} {
+		text, _ := x.Machine.readFile(table)
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Fields(line)
+			if len(fields) > 9 && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", n)) {
+				inodes["socket:["+fields[9]+"]"] = true
+			}
+		}
+	}
+	if len(inodes) == 0 {
+		return ""
+	}
+	found, _ := filepath.Glob(filepath.Join("/", x.Machine.Root, "proc/[0-9]*/fd/*"))
+	for _, fd := range found {
+		if to, err := os.Readlink(fd); err != nil || !inodes[to] {
+			continue
+		}
+		pid := filepath.Base(filepath.Dir(filepath.Dir(fd)))
+		name, _ := x.Machine.readFile(filepath.Join("proc", pid, "comm"))
+		return fmt.Sprintf("%s (process %s)", strings.TrimSpace(string(name)), pid)
+	}
+	return "a program of another user"
+}
+
+// wantedBuffer is what the QUIC library asks the system to buffer for its socket, in bytes:
+// github.com/quic-go/quic-go/wiki/UDP-Buffer-Sizes.
+const wantedBuffer = 7 << 20
+
+// examineBuffers says whether the system lets the UDP socket buffer as much as a burst needs.
+func (x *examination) examineBuffers() {
+	if x.Machine.OS != "linux" {
+		return
+	}
+	const remedy = "as root: sysctl -w net.core.rmem_max=7500000 net.core.wmem_max=7500000, and the same two lines in a file of /etc/sysctl.d; then start acpd again"
+	least, what := x.readSysctl("net/core/rmem_max"), "net.core.rmem_max"
+	if send := x.readSysctl("net/core/wmem_max"); least == 0 || send > 0 && send < least {
+		least, what = send, "net.core.wmem_max"
+	}
+	if x.status != nil && x.status.Process.UDPReceiveBytes > 0 {
+		// Linux tells double what it was asked for (socket(7)). A daemon with CAP_NET_ADMIN may have more than the bounds.
+		least, what = min(x.status.Process.UDPReceiveBytes, x.status.Process.UDPSendBytes)/2, "the daemon's socket"
+	}
+	switch {
+	case least == 0:
+	case least < wantedBuffer:
+		x.add("buffers.small", "UDP buffers", fmt.Sprintf("%s allows %d KiB, and %d KiB are wanted: under load packets are lost and sent again", what, least>>10, wantedBuffer>>10), remedy)
+	default:
+		x.add("buffers.ok", "UDP buffers", fmt.Sprintf("%s allows %d KiB", what, least>>10), "")
+	}
+}
+
+// readSysctl returns a number of the kernel, 0 if it does not say.
+func (x *examination) readSysctl(name string) int {
+	text, _ := x.Machine.readFile("proc/sys/" + name)
+	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return n
+}
+
+// examineMulticast sends a question to the group on each interface that discovery uses, and
+// listens for it.
+func (x *examination) examineMulticast(ctx context.Context) {
+	if x.config.Discovery.MDNS == config.Off {
+		x.add("multicast.off", "discovery", "discovery.mdns is off in config.yaml: peers do not find each other by themselves", "nothing if that is meant; peers are reached by invitations and configured addresses")
+		return
+	}
+	all, err := x.Machine.ListInterfaces()
+	if err != nil {
+		all = nil
+	}
+	host, _ := x.listenAddr()
+	use := slices.DeleteFunc(slices.Clone(all), func(n net.Interface) bool {
+		include := x.config.Discovery.Include
+		return n.Flags&net.FlagUp == 0 || n.Flags&net.FlagMulticast == 0 || n.Flags&net.FlagLoopback != 0 || isLoopback(host) ||
+			slices.Contains(x.config.Discovery.Exclude, n.Name) || len(include) > 0 && !slices.Contains(include, n.Name)
+	})
+	if len(use) == 0 {
+		if !isLoopback(host) {
+			x.add("multicast.none", "discovery", "no interface is up and can do multicast, or include and exclude leave none: daemons of other machines are not found", "look at the network and at discovery in config.yaml; or give peers addresses")
+		}
+		return
+	}
+	use = use[:min(len(use), maxInterfaces)]
+	heard := make([]error, len(use))
+	var probes sync.WaitGroup
+	for i, nic := range use {
+		probes.Go(func() { heard[i] = x.Machine.HearMulticast(ctx, nic) })
+	}
+	probes.Wait()
+	for i, nic := range use {
+		switch err := heard[i]; {
+		case err == nil:
+			x.add("multicast.ok", nic.Name, nic.Name+": multicast is heard", "", nic.Name)
+		case errors.Is(err, syscall.EADDRINUSE):
+			who := x.findUDPOwner("5353")
+			if who == "" {
+				who = "a program"
+			}
+			x.add("multicast.taken", nic.Name, fmt.Sprintf("%s: %s holds UDP port 5353 and does not share it", nic.Name, who), "stop that program (avahi and systemd-resolved do share it); or give peers addresses", nic.Name)
+		default:
+			x.add("multicast.deaf", nic.Name, fmt.Sprintf("%s: what is sent to the group of multicast DNS is not heard (%v)", nic.Name, err), "let UDP port 5353 in there, or exclude the interface: discovery.exclude in config.yaml", nic.Name)
+		}
+	}
+}
+
+// maxInterfaces bounds the interfaces that are tried, as discovery does.
+const maxInterfaces = 32

@@ -1,0 +1,148 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// examinePeer looks at one peer in depth: what answers at each of its addresses, its pin, what its
+// daemon says, its clock, and what each side lets the other one send.
+func (x *examination) examinePeer(ctx context.Context) error {
+	addrs, err := x.Daemon.Probe(ctx, x.Peer)
+	if err != nil {
+		return err
+	}
+	peers, err := x.Daemon.Peers(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(peers, func(p client.Peer) bool {
+		isTrusted := p.State == client.PeerConnected || p.State == client.PeerTrusted
+		return isTrusted && (p.Name == x.Peer || len(x.Peer) >= 6 && strings.HasPrefix(p.ID.String(), strings.ToLower(x.Peer)))
+	})
+	if i < 0 {
+		return fmt.Errorf("doctor: %s has gone from the trusted peers meanwhile", x.Peer)
+	}
+	p := &peers[i]
+	answer := x.ping(ctx, p.ID.String())
+	if now, err := x.Daemon.Peers(ctx); err == nil { // the ping may have connected it
+		if i := slices.IndexFunc(now, func(q client.Peer) bool { return q.ID == p.ID }); i >= 0 {
+			p = &now[i]
+		}
+	}
+	x.addPeer(p, &answer)
+	x.addPeerClock(p, &answer)
+	x.addAddrs(p, addrs)
+	x.addPin(p)
+	x.addPolicies(ctx, p, &answer)
+	return nil
+}
+
+func (x *examination) addAddrs(p *client.Peer, addrs []client.ProbedAddr) {
+	if len(addrs) == 0 {
+		x.add("address.none", p.Name, "no address of "+p.Name+" is known: only it can call", fmt.Sprintf("acpctl trust %s --addr HOST:PORT", p.Name), p.Name)
+	}
+	for _, a := range addrs {
+		e := a.Error
+		switch {
+		case e == nil:
+			x.add("address.ok", a.Addr, fmt.Sprintf("%s (%s): %s has proved its key there; round trip %.1f ms", a.Addr, a.Source, p.Name, float64(a.RTTUS)/1000), "", a.Addr, p.Name)
+		case e.Code == kinds.IdentityConflict:
+			what, remedy := splitRemedyAtSemicolon(e.Message)
+			x.add("address.wrong", a.Addr, fmt.Sprintf("%s (%s): %s", a.Addr, a.Source, what), remedy, a.Addr, p.Name)
+		default:
+			what, remedy := splitRemedyAtSemicolon(e.Message)
+			x.add("address.dead", a.Addr, fmt.Sprintf("%s (%s): %s", a.Addr, a.Source, what), remedy, a.Addr, p.Name)
+		}
+	}
+}
+
+// splitRemedyAtSemicolon divides an error of a dial, whose remedy stands behind a semicolon.
+func splitRemedyAtSemicolon(text string) (what, remedy string) {
+	what, remedy, ok := strings.Cut(text, "; ")
+	if !ok {
+		remedy = "check the address and the network between"
+	}
+	return what, remedy
+}
+
+func (x *examination) addPeerClock(p *client.Peer, answer *pong) {
+	if !answer.timed || answer.ahead.Abs() < clockBound {
+		return
+	}
+	which := "ahead of"
+	if answer.ahead < 0 {
+		which = "behind"
+	}
+	x.add("peer.clock", p.Name, fmt.Sprintf("the clock of %s is %s %s that of this machine", p.Name, answer.ahead.Abs().Round(1e9), which), "synchronise both clocks", p.Name)
+}
+
+// addPin says whether the peer's post-quantum key is pinned. The trust store on disk knows.
+func (x *examination) addPin(p *client.Peer) {
+	trusted, _, _, err := identity.InspectTrust(x.Home)
+	if err != nil {
+		return
+	}
+	for _, t := range trusted {
+		switch {
+		case t.ID != p.ID:
+		case t.PQ.IsZero():
+			x.add("peer.unpinned", p.Name, "no post-quantum key of "+p.Name+" is pinned yet", "nothing: it is pinned when "+p.Name+" connects and has one", p.Name)
+		default:
+			x.add("peer.pinned", p.Name, "the post-quantum key of "+p.Name+" is pinned: another one is refused", "", p.Name)
+		}
+	}
+}
+
+// addPolicies says what the peer may send here, and what it takes from here, as far as it has
+// shown that.
+func (x *examination) addPolicies(ctx context.Context, p *client.Peer, answer *pong) {
+	var allowed, forbidden []string
+	rule := ""
+	for _, kind := range config.ListPolicyKinds() {
+		decision, err := x.Daemon.Policy(ctx, client.PolicyParams{Peer: p.ID.String(), Kind: kind})
+		if err != nil {
+			return
+		}
+		rule = decision.Rule
+		if decision.Allowed {
+			allowed = append(allowed, kind)
+		} else {
+			forbidden = append(forbidden, kind)
+		}
+	}
+	what := fmt.Sprintf("%s may send here: %s", p.Name, orNone(allowed))
+	if len(forbidden) > 0 {
+		what += "; it may not: " + strings.Join(forbidden, ", ")
+	}
+	x.add("policy.here", p.Name, fmt.Sprintf("%s (by %s)", what, rule), "", p.Name, rule)
+
+	shown := "it has not answered"
+	switch e, _ := errors.AsType[*kinds.Error](answer.err); {
+	case answer.err == nil:
+		shown = fmt.Sprintf("it takes a ping, and is %s with %d agents attached", client.Line(answer.pong.Status), answer.pong.Attached)
+		if _, err := x.Daemon.Discover(ctx, client.DiscoverParams{To: p.ID.String(), TimeoutMS: uint64(pingPatience.Milliseconds())}); err == nil {
+			shown += "; it takes a discover"
+		} else if e, _ := errors.AsType[*kinds.Error](err); e != nil && e.Code == kinds.NotAuthorized {
+			shown += "; it refuses a discover"
+		}
+	case e != nil && e.Code == kinds.NotAuthorized:
+		shown = "it refuses a ping"
+	}
+	x.add("policy.there", p.Name, fmt.Sprintf("what %s takes from here: %s", p.Name, shown), fmt.Sprintf("the rest is known only there: acpctl doctor %s on %s", x.status.ID.Label(), p.Name), p.Name, x.status.ID.Label())
+}
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "nothing"
+	}
+	return strings.Join(list, ", ")
+}

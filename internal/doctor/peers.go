@@ -1,0 +1,151 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+const (
+	maxPings     = 16 // peers that are asked in one run, beyond those that are connected
+	maxListed    = 64 // findings of one kind
+	clockBound   = time.Minute
+	pingPatience = 4 * time.Second
+)
+
+// examinePeers says of each trusted peer whether it is connected, and if it is not, why. Who
+// waits for a decision it lists too.
+func (x *examination) examinePeers(ctx context.Context) {
+	if x.status == nil {
+		if len(x.trusted) > 0 {
+			x.add("peer.unasked", "peers", fmt.Sprintf("%d peers are trusted; whether they are in reach only a daemon that runs can say", len(x.trusted)), "start acpd")
+		} else if !x.has("record.lost", "record.newer") {
+			x.addNobody()
+		}
+		return
+	}
+	peers, err := x.Daemon.Peers(ctx)
+	if err != nil {
+		return
+	}
+	var trusted []client.Peer
+	waiting := 0
+	for _, p := range peers {
+		switch p.State {
+		case client.PeerConnected, client.PeerTrusted:
+			trusted = append(trusted, p)
+		case client.PeerPending:
+			if waiting++; waiting <= maxListed {
+				x.add("peer.waiting", p.ID.Label(), fmt.Sprintf("a daemon that calls itself %q has called and waits for a decision", client.Line(p.Claim)), "acpctl trust "+p.ID.String()+" if you know whose it is; else nothing", p.Claim, p.ID.String(), p.ID.Label())
+			}
+		}
+	}
+	if len(trusted) == 0 {
+		x.addNobody()
+	}
+	answers := make([]pong, len(trusted))
+	var pings sync.WaitGroup
+	asked := 0
+	for i, p := range trusted {
+		if p.State == client.PeerConnected {
+			continue
+		}
+		if asked++; asked > maxPings {
+			answers[i].err = kinds.Errorf(kinds.Unreachable, "it is not connected")
+			continue
+		}
+		pings.Go(func() { answers[i] = x.ping(ctx, p.ID.String()) })
+	}
+	pings.Wait()
+	for i := range trusted[:min(len(trusted), maxListed)] {
+		x.addPeer(&trusted[i], &answers[i])
+	}
+}
+
+func (x *examination) addNobody() {
+	x.add("peer.none", "peers", "nobody is trusted: no message comes or goes", "acpctl invite here and acpctl join there; or acpctl peers, and acpctl trust on both sides")
+}
+
+// pong is the answer to a ping.
+type pong struct {
+	err   error
+	rtt   time.Duration
+	ahead time.Duration // of the peer's clock
+	timed bool          // ahead is known
+	pong  kinds.Pong
+}
+
+func (x *examination) ping(ctx context.Context, peer string) (p pong) {
+	a, err := x.Daemon.Ping(ctx, client.PingParams{To: peer, TimeoutMS: uint64(pingPatience.Milliseconds())})
+	if err != nil {
+		return pong{err: err}
+	}
+	p.rtt = time.Duration(a.RTTUS) * time.Microsecond
+	if a.TS > 0 {
+		p.timed, p.ahead = true, time.UnixMilli(int64(min(a.TS, 1<<60))).Sub(x.Machine.Now().Add(-p.rtt/2))
+	}
+	json.Unmarshal(a.Payload, &p.pong) // of another form, it says nothing
+	return p
+}
+
+// addPeer records what is known of a trusted peer: that it is connected, or what a ping said.
+func (x *examination) addPeer(p *client.Peer, answer *pong) {
+	name := p.Name
+	private := append([]string{name, p.Claim, p.ID.String(), p.ID.Label()}, p.Addrs...)
+	me := x.status.ID
+	e, _ := errors.AsType[*kinds.Error](answer.err)
+	switch {
+	case p.Refuses || e != nil && e.Code == kinds.NotTrusted:
+		x.add("peer.refuses", name, name+" is reached, and does not trust this daemon", fmt.Sprintf("on %s: acpctl trust %s", name, me), append(private, me.String())...)
+	case answer.err == nil && (p.State == client.PeerConnected || answer.rtt > 0):
+		at := ""
+		if len(p.Addrs) > 0 {
+			at = " at " + p.Addrs[0]
+		}
+		software := p.Software
+		if software != "" {
+			software = ", " + client.Line(software)
+		}
+		x.add("peer.ok", name, fmt.Sprintf("%s is connected%s%s", name, at, software), "", private...)
+		x.addPeerVersion(p, private)
+	case e != nil && e.Code == kinds.IdentityConflict:
+		what, remedy := splitRemedy(e.Message)
+		x.add("peer.conflict", name, what, remedy, private...)
+	case e != nil && e.Code == kinds.IncompatibleVersion:
+		x.add("peer.incompatible", name, e.Message, "update the older side; post_quantum: require in a config.yaml demands a peer that has it", private...)
+	case e != nil && (e.Code == kinds.NotAuthorized || e.Code == kinds.Overloaded):
+		x.add("peer.forbids", name, fmt.Sprintf("%s answers, and refuses a ping: %s", name, client.Line(e.Message)), "nothing, if its owner means that", append(private, e.Message)...)
+	case len(p.Addrs) == 0:
+		x.add("peer.away", name, "no address of "+name+" is known, and it has not called", fmt.Sprintf("start its daemon; where discovery does not reach: acpctl trust %s --addr HOST:PORT", name), private...)
+	default:
+		why := "it does not answer"
+		if e != nil {
+			why = e.Message
+		}
+		what, remedy := splitRemedy(why)
+		if what == why {
+			remedy = "start its daemon"
+		}
+		seen := ""
+		if !p.LastSeen.IsZero() && p.LastSeen.Unix() > 0 {
+			seen = "; last seen " + p.LastSeen.UTC().Format(time.RFC3339)
+		}
+		x.add("peer.away", name, fmt.Sprintf("%s is not connected: %s%s", name, strings.TrimPrefix(what, name+": "), seen), fmt.Sprintf("%s; acpctl doctor %s tries each address", remedy, name), private...)
+	}
+}
+
+// addPeerVersion tells of a peer whose program is of another version.
+func (x *examination) addPeerVersion(p *client.Peer, private []string) {
+	if p.Software == "" || p.Software == "acpd "+x.status.Version {
+		return
+	}
+	x.add("peer.version", p.Name, fmt.Sprintf("%s runs %s, and this daemon is acpd %s", p.Name, client.Line(p.Software), x.status.Version), "nothing: both sides speak the same protocol; update the older one when it suits", private...)
+}

@@ -1,0 +1,171 @@
+package doctor
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/durable"
+	"github.com/acpd/acpd/internal/sealed"
+)
+
+const configName = "config.yaml"
+
+// examineConfig reads config.yaml as acpd does.
+func (x *examination) examineConfig() {
+	path := x.filePath(configName)
+	c, err := config.LoadConfig(path)
+	if err == nil {
+		x.config = c
+		what := path + " is valid"
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			what = "there is no " + path + ": the defaults count"
+		}
+		x.add("config.ok", configName, what, "", x.Home)
+		return
+	}
+	for _, err := range joinedErrors(err) {
+		what, remedy, line := err.Error(), "mend it", ""
+		if e, ok := errors.AsType[*config.Error](err); ok {
+			what, remedy = e.Problem, e.Remedy
+			if e.Line > 0 {
+				line = fmt.Sprintf("line %d: ", e.Line)
+			}
+		}
+		x.add("config.broken", configName, line+what+": acpd does not start with this file, and a reload does not take it", remedy, what, remedy)
+	}
+}
+
+// examineRecords looks at the files of the trust store and of the wake rules, with their copies.
+func (x *examination) examineRecords() {
+	peers, _, warning, err := identity.InspectTrust(x.Home)
+	x.trusted = peers
+	x.addRecord(record{"trust.yaml", "trust.copy.yaml", "nobody is trusted", "restore both from a backup while acpd does not run, or trust each peer again (acpctl trust)", "acpctl peers"}, warning, err)
+	_, warning, err = sealed.Inspect(x.Home, wakeFormat)
+	x.addRecord(record{wakeFormat.Name, wakeFormat.CopyName, "nobody may wake a session", "restore both from a backup while acpd does not run, or allow each peer again (acpctl wake allow)", "acpctl wake list"}, warning, err)
+	for _, pattern := range []string{"trust*.damaged-*", "wake*.damaged-*"} {
+		if kept, _ := filepath.Glob(x.filePath(pattern)); len(kept) > 0 {
+			x.add("record.kept", filepath.Base(kept[0]), fmt.Sprintf("%d damaged files of before are kept: %s", len(kept), x.filePath(pattern)), "remove them when nothing is missed", x.Home)
+		}
+	}
+}
+
+// record says what a person is told of two files.
+type record struct{ name, copyName, lost, lostRemedy, check string }
+
+func (x *examination) addRecord(r record, warning *sealed.Warning, err error) {
+	newer, isNewer := errors.AsType[*sealed.NewerError](err)
+	unfit, isUnfit := errors.AsType[*durable.FileError](err)
+	count := "the daemon that runs has what was there at its start, and writes both files with the next change"
+	if x.status == nil {
+		count = "the next start puts it in place of the other one"
+	}
+	switch {
+	case isNewer:
+		x.add("record.newer", r.name, newer.Error(), "start the newer acpd again", x.Home)
+	case isUnfit && !x.has("file.open", "file.kind", "file.owner"):
+		x.add("file.kind", r.name, fmt.Sprintf("%s %s (%s)", unfit.Path, unfit.Problem, unfit.Detail), unfit.Remedy, x.Home)
+	case isUnfit: // that was said
+	case err != nil:
+		x.add("record.lost", r.name, fmt.Sprintf("%s and its copy cannot be read: %v", r.name, err), "look at the disk and at the owner of the file", x.Home)
+	case warning == nil:
+		x.add("record.ok", r.name, fmt.Sprintf("%s and %s are sound, or not there yet", r.name, r.copyName), "")
+	case warning.Condition == sealed.CopyCounts:
+		x.add("record.copy", r.name, fmt.Sprintf("%s is damaged or missing%s, so %s counts: %s", r.name, describeDamage(warning), r.copyName, count), fmt.Sprintf("check with %s that the last change is in it, and look at the disk", r.check))
+	case warning.Condition == sealed.CopyDamaged:
+		x.add("record.copy_damaged", r.copyName, fmt.Sprintf("%s is damaged%s, and %s counts: %s", r.copyName, describeDamage(warning), r.name, count), "nothing is lost, but look at the disk")
+	default:
+		x.add("record.lost", r.name, fmt.Sprintf("%s and its copy do not show every change for certain%s: with the next start %s", r.name, describeDamage(warning), r.lost), r.lostRemedy)
+	}
+}
+
+func describeDamage(w *sealed.Warning) string {
+	if w.Err == nil {
+		return ""
+	}
+	return " (" + strings.ReplaceAll(w.Err.Error(), "\n", "; ") + ")"
+}
+
+// wakeFormat reads of the wake rules what their soundness depends on. What they say is the daemon's.
+var wakeFormat = &sealed.Format[wakeHead]{
+	Title: "wake rules", Name: "wake.yaml", CopyName: "wake.copy.yaml", Version: 1, MaxBytes: 4 << 20, RequiredKey: "sequence",
+	Parse:  func(decode func(any) error) (h wakeHead, err error) { return h, decode(&h) },
+	Rescue: func(_ []wakeHead, sequence uint64) wakeHead { return wakeHead{Sequence: sequence} },
+}
+
+type wakeHead struct {
+	Version  int            `yaml:"version"`
+	Sequence uint64         `yaml:"sequence"`
+	Rest     map[string]any `yaml:",inline"`
+}
+
+func (h wakeHead) Numbers() (sequence, required uint64) { return h.Sequence, h.Sequence }
+
+const stateName = "state.db"
+
+// examineState looks at the head and the length of state.db (https://sqlite.org/fileformat2.html,
+// 1.3). Damage further inside is found by acpd at its start, and then it does not start.
+func (x *examination) examineState() {
+	const remedy = "stop acpd, move state.db away together with its -wal and -shm files and start again without what it held; or restore a copy, or try \".recover\" of the sqlite3 tool on it"
+	problem, err := x.findStateDamage()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		x.add("state.none", stateName, "there is no state.db yet: no daemon has come so far here", "")
+	case err != nil:
+		problem = err.Error()
+		fallthrough
+	case problem != "":
+		x.add("state.damaged", stateName, "state.db is damaged: "+problem, remedy, x.Home)
+	case x.status != nil:
+		x.add("state.ok", stateName, "state.db is open, and was checked when the daemon started", "")
+	default:
+		x.add("state.ok", stateName, "state.db begins as a database does, and has the length that it says; acpd checks the rest when it starts", "")
+	}
+}
+
+// findStateDamage returns what is wrong with state.db, "" if nothing is. Its length says nothing
+// while a daemon writes, or if the log has what is missing.
+func (x *examination) findStateDamage() (problem string, err error) {
+	f, err := os.Open(x.filePath(stateName))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "it is no regular file", nil
+	}
+	if info.Size() == 0 {
+		return "", nil // SQLite takes it for a new one
+	}
+	head := make([]byte, 101)
+	if _, err := io.ReadFull(f, head); err != nil {
+		return "it ends within its head", nil
+	}
+	page := int64(binary.BigEndian.Uint16(head[16:]))
+	if page == 1 {
+		page = 64 << 10
+	}
+	pages := int64(binary.BigEndian.Uint32(head[28:]))
+	counted := binary.BigEndian.Uint32(head[24:]) == binary.BigEndian.Uint32(head[92:])
+	switch wal, walErr := os.Stat(x.filePath(stateName + "-wal")); {
+	case string(head[:16]) != "SQLite format 3\x00":
+		return "it does not begin as a database", nil
+	case page < 512 || page&(page-1) != 0 || head[100] != 5 && head[100] != 13:
+		return "its head makes no sense", nil
+	case x.isLocked || walErr == nil && wal.Size() > 0:
+	case info.Size()%page != 0 || counted && info.Size() < pages*page:
+		return fmt.Sprintf("it has %d bytes, and its head says %d", info.Size(), pages*page), nil
+	}
+	return "", nil
+}

@@ -1,0 +1,30 @@
+package doctor
+
+import (
+	"net"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acpd/acpd/disk"
+)
+
+// ThisMachine returns the machine on which this process runs.
+func ThisMachine() Machine {
+	return Machine{
+		OS: runtime.GOOS, UID: os.Geteuid(), Now: time.Now, MeasureSpace: disk.MeasureSpace, ListInterfaces: net.Interfaces,
+		HearMulticast: hearMulticast, IsClockSynced: isClockSynced, ListenUDP: listenUDP, RunProgram: runProgram,
+		MaxDescriptors: readMaxDescriptors, MaxSocketPath: maxSocketPath,
+	}
+}
+
+// readMaxDescriptors returns how many descriptors this process may have, 0 if that is not known.
+func readMaxDescriptors() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return int(min(uint64(limit.Max), 1<<20))
+}
