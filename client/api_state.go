@@ -168,6 +168,7 @@ type Peer struct {
 	Claim        string      `json:"claim,omitzero"`         // what it calls itself: no proof
 	NameConflict bool        `json:"name_conflict,omitzero"` // the claim is a trusted peer's name
 	Software     string      `json:"software,omitzero"`      // of a connected one, the name and version of its program: no proof
+	Pinned       bool        `json:"pinned,omitzero"`        // a trusted one must show the post-quantum key that it showed first
 	Refuses      bool        `json:"refuses,omitzero"`       // a trusted one has said that it does not trust this daemon, and was not connected since
 }
 

@@ -83,6 +83,7 @@ func (d *Daemon) listTrustedPeers() []client.Peer {
 		if now, ok := d.node.Peer(p.ID); ok {
 			row.State, row.RTTUS, row.LastSeen = client.PeerConnected, new(uint64(now.RTT.Microseconds())), client.Time{Time: time.Now()}
 		}
+		row.Pinned = !p.PQ.IsZero()
 		_, row.Refuses = d.refusers.Load(p.ID)
 		rows = append(rows, row)
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/acpd/acpd/client"
@@ -25,6 +26,9 @@ func (d *Daemon) serveProbe(ctx context.Context, _ *localConn, p *client.ProbePa
 	}
 	out := &client.Probe{Addrs: []client.ProbedAddr{}}
 	for _, a := range entry.Addrs[:min(len(entry.Addrs), maxListedAddrs)] {
+		if slices.ContainsFunc(out.Addrs, func(o client.ProbedAddr) bool { return o.Addr == a.HostPort }) {
+			continue // it is known from two sources
+		}
 		out.Addrs = append(out.Addrs, client.ProbedAddr{Addr: a.HostPort, Source: client.AddrSource(a.Source)})
 	}
 	var dials sync.WaitGroup

@@ -1029,6 +1029,8 @@ export interface Peer {
   name_conflict?: boolean;
   /** of a connected one, the name and version of its program: no proof */
   software?: string;
+  /** a trusted one must show the post-quantum key that it showed first */
+  pinned?: boolean;
   /** a trusted one has said that it does not trust this daemon, and was not connected since */
   refuses?: boolean;
 }

@@ -75,11 +75,11 @@ func CollectBundle(ctx context.Context, o Options, findings []Finding, logFile s
 	if x.status != nil {
 		peers, _ = x.Daemon.Peers(ctx)
 	}
-	m := newMask(append(x.listPrivateWords(ctx, findings, peers), words...))
 	log, err := x.readLog(ctx, logFile)
 	if err != nil {
 		return nil, err
 	}
+	m := newMask(slices.Concat(x.listPrivateWords(ctx, findings, peers), words, listLogWords(log)))
 	versions := BundleVersions{Acpctl: o.Version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Peers: []string{}}
 	kernel, _ := o.Machine.readFile("proc/sys/kernel/osrelease")
 	versions.Kernel = strings.TrimSpace(string(kernel))

@@ -70,7 +70,7 @@ var codeTable = [...]CodeInfo{
 	{"firewall.closed", Warning, "a firewall is on, and no rule of it lets the UDP port in", "open the port; the finding has the command"},
 	{"firewall.unread", Note, "there is a firewall whose rules this user cannot read", "look as root"},
 	{"buffers.ok", OK, "the UDP socket may buffer enough", ""},
-	{"buffers.small", Warning, "the system lets a UDP socket buffer little: packets are lost under load", "raise net.core.rmem_max and wmem_max; the finding has the line"},
+	{"buffers.small", Note, "the system lets a UDP socket buffer little: packets are lost under load", "raise net.core.rmem_max and wmem_max; the finding has the line"},
 	{"multicast.ok", OK, "on this interface multicast is heard", ""},
 	{"multicast.off", Note, "discovery is off in config.yaml", "give peers addresses, or turn it on"},
 	{"multicast.none", Warning, "no interface can do multicast: peers are not found by themselves", "look at the network and at `discovery`; or give addresses"},

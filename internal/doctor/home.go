@@ -46,7 +46,7 @@ func (x *examination) examineHome() bool {
 		x.add("home.missing", subjectHome, x.Home+" is no directory", "name another one with --home or ACP_HOME", x.Home)
 		return false
 	}
-	if owner := ownerOf(info); owner != x.Machine.UID {
+	if owner := x.Machine.OwnerOf(info); owner != x.Machine.UID {
 		x.add("home.owner", subjectHome, fmt.Sprintf("%s belongs to user %d, and this is user %d", x.Home, owner, x.Machine.UID),
 			fmt.Sprintf("run acpctl as user %d, or name a directory of your own with --home", owner), x.Home)
 		return false
@@ -76,8 +76,8 @@ func (x *examination) examineFiles() {
 		case name == "config.yaml" && mode&fs.ModeSymlink != 0: // acpd follows it
 		case !mode.IsRegular():
 			x.add("file.kind", name, fmt.Sprintf("%s is no regular file (%s)", path, mode.Type()), "put the file itself there", x.Home)
-		case ownerOf(info) != x.Machine.UID:
-			x.add("file.owner", name, fmt.Sprintf("%s belongs to user %d, and this is user %d", path, ownerOf(info), x.Machine.UID), fmt.Sprintf("chown %d %s", x.Machine.UID, path), x.Home)
+		case x.Machine.OwnerOf(info) != x.Machine.UID:
+			x.add("file.owner", name, fmt.Sprintf("%s belongs to user %d, and this is user %d", path, x.Machine.OwnerOf(info), x.Machine.UID), fmt.Sprintf("chown %d %s", x.Machine.UID, path), x.Home)
 		case slices.Contains(strictFiles, name) && mode.Perm()&0o177 != 0:
 			f := x.add("file.open", name, fmt.Sprintf("%s is open to other users (mode %04o)", path, mode.Perm()), "chmod 600 "+path, x.Home)
 			f.fix = func() (string, error) { return "chmod 600 " + path, chmodFile(path, 0o600) }
@@ -103,14 +103,6 @@ func chmodFile(path string, mode fs.FileMode) error {
 		return err
 	}
 	return f.Chmod(mode)
-}
-
-func ownerOf(info fs.FileInfo) int {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return -1
-	}
-	return int(stat.Uid)
 }
 
 // examineDisk compares the space with the floor below which peers are refused.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -15,9 +16,10 @@ import (
 
 // Machine is what the doctor asks of the machine that it runs on.
 type Machine struct {
-	Root string // the folder in which proc and etc are; "" is /
-	OS   string // runtime.GOOS
-	UID  int
+	Root    string // the folder in which proc and etc are; "" is /
+	OS      string // runtime.GOOS
+	UID     int
+	OwnerOf func(fs.FileInfo) int
 
 	Now            func() time.Time
 	MeasureSpace   func(path string) (disk.Space, error)

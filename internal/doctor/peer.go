@@ -9,7 +9,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
-	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -85,34 +84,30 @@ func (x *examination) addPeerClock(p *client.Peer, answer *pong) {
 	x.add("peer.clock", p.Name, fmt.Sprintf("the clock of %s is %s %s that of this machine", p.Name, answer.ahead.Abs().Round(1e9), which), "synchronise both clocks", p.Name)
 }
 
-// addPin says whether the peer's post-quantum key is pinned. The trust store on disk knows.
+// addPin says whether the peer's post-quantum key is pinned.
 func (x *examination) addPin(p *client.Peer) {
-	trusted, _, _, err := identity.InspectTrust(x.Home)
-	if err != nil {
-		return
-	}
-	for _, t := range trusted {
-		switch {
-		case t.ID != p.ID:
-		case t.PQ.IsZero():
-			x.add("peer.unpinned", p.Name, "no post-quantum key of "+p.Name+" is pinned yet", "nothing: it is pinned when "+p.Name+" connects and has one", p.Name)
-		default:
-			x.add("peer.pinned", p.Name, "the post-quantum key of "+p.Name+" is pinned: another one is refused", "", p.Name)
-		}
+	if p.Pinned {
+		x.add("peer.pinned", p.Name, "the post-quantum key of "+p.Name+" is pinned: another one is refused", "", p.Name)
+	} else {
+		x.add("peer.unpinned", p.Name, "no post-quantum key of "+p.Name+" is pinned yet", "nothing: it is pinned when "+p.Name+" connects and has one", p.Name)
 	}
 }
 
 // addPolicies says what the peer may send here, and what it takes from here, as far as it has
 // shown that.
 func (x *examination) addPolicies(ctx context.Context, p *client.Peer, answer *pong) {
-	var allowed, forbidden []string
-	rule := ""
+	var allowed, forbidden, rules []string
 	for _, kind := range config.ListPolicyKinds() {
+		if slices.Contains(repliesAndEnds, kind) {
+			continue
+		}
 		decision, err := x.Daemon.Policy(ctx, client.PolicyParams{Peer: p.ID.String(), Kind: kind})
 		if err != nil {
 			return
 		}
-		rule = decision.Rule
+		if !slices.Contains(rules, decision.Rule) {
+			rules = append(rules, decision.Rule)
+		}
 		if decision.Allowed {
 			allowed = append(allowed, kind)
 		} else {
@@ -123,7 +118,7 @@ func (x *examination) addPolicies(ctx context.Context, p *client.Peer, answer *p
 	if len(forbidden) > 0 {
 		what += "; it may not: " + strings.Join(forbidden, ", ")
 	}
-	x.add("policy.here", p.Name, fmt.Sprintf("%s (by %s)", what, rule), "", p.Name, rule)
+	x.add("policy.here", p.Name, fmt.Sprintf("%s (%s)", what, strings.Join(rules, "; ")), "", append(rules, p.Name)...)
 
 	shown := "it has not answered"
 	switch e, _ := errors.AsType[*kinds.Error](answer.err); {
@@ -139,6 +134,9 @@ func (x *examination) addPolicies(ctx context.Context, p *client.Peer, answer *p
 	}
 	x.add("policy.there", p.Name, fmt.Sprintf("what %s takes from here: %s", p.Name, shown), fmt.Sprintf("the rest is known only there: acpctl doctor %s on %s", x.status.ID.Label(), p.Name), p.Name, x.status.ID.Label())
 }
+
+// repliesAndEnds are the kinds that no policy forbids.
+var repliesAndEnds = []string{kinds.KindCancel, kinds.KindResult, kinds.KindError}
 
 func orNone(list []string) string {
 	if len(list) == 0 {

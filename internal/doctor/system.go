@@ -1,9 +1,11 @@
 package doctor
 
 import (
+	"io/fs"
 	"net"
 	"os"
 	"runtime"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +16,7 @@ import (
 // ThisMachine returns the machine on which this process runs.
 func ThisMachine() Machine {
 	return Machine{
-		OS: runtime.GOOS, UID: os.Geteuid(), Now: time.Now, MeasureSpace: disk.MeasureSpace, ListInterfaces: net.Interfaces,
+		OS: runtime.GOOS, UID: os.Geteuid(), OwnerOf: ownerOf, Now: time.Now, MeasureSpace: disk.MeasureSpace, ListInterfaces: net.Interfaces,
 		HearMulticast: hearMulticast, IsClockSynced: isClockSynced, ListenUDP: listenUDP, RunProgram: runProgram,
 		MaxDescriptors: readMaxDescriptors, MaxSocketPath: maxSocketPath,
 	}
@@ -27,4 +29,12 @@ func readMaxDescriptors() int {
 		return 0
 	}
 	return int(min(uint64(limit.Max), 1<<20))
+}
+
+func ownerOf(info fs.FileInfo) int {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return -1
+	}
+	return int(stat.Uid)
 }

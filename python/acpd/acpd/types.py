@@ -874,6 +874,7 @@ class Peer(TypedDict):
     claim: NotRequired[str]  # what it calls itself: no proof
     name_conflict: NotRequired[bool]  # the claim is a trusted peer's name
     software: NotRequired[str]  # of a connected one, the name and version of its program: no proof
+    pinned: NotRequired[bool]  # a trusted one must show the post-quantum key that it showed first
     refuses: NotRequired[bool]  # a trusted one has said that it does not trust this daemon, and was not connected since
 
 

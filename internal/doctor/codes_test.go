@@ -1,0 +1,480 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/harness/setup"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/sealed"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/oacp/mailbox"
+)
+
+// reproduction is a machine, a daemon or a state directory with which something is so, and the
+// codes that the doctor must find there.
+type reproduction struct {
+	codes []Code
+	find  func(t *testing.T) []Finding
+}
+
+func codes(all ...Code) []Code { return all }
+
+// home returns a reproduction by a state directory whose daemon has ended, changed by change.
+func ended(change func(s *site, o *Options), found ...Code) reproduction {
+	return reproduction{found, func(t *testing.T) []Finding {
+		s := startSite(t, "desk")
+		o := options(t, s.home)
+		s.stop()
+		change(s, &o)
+		return examine(t, o)
+	}}
+}
+
+// faked returns a reproduction by a daemon that answers as answer says.
+func faked(answer func(d *clitest.FakeDaemon, s *client.Status, o *Options), found ...Code) reproduction {
+	return reproduction{found, func(t *testing.T) []Finding {
+		d := clitest.NewFakeDaemon(t, nil)
+		if err := os.Chmod(d.Home, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s := &client.Status{Whoami: client.Whoami{ID: clitest.MyID, Name: "desk", Version: "1.0.0", Listen: []string{"192.0.2.1:7117"}}}
+		o := options(t, d.Home)
+		d.SetAnswer(client.MethodStatus, s)
+		d.SetAnswer(client.MethodPeers, &client.Peers{})
+		d.SetAnswer(client.MethodBudget, &client.Budget{})
+		d.SetAnswer(client.MethodOACPBindings, &client.OACPBindings{})
+		d.SetAnswer(client.MethodOACPQueue, &client.OACPQueue{})
+		answer(d, s, &o)
+		return examine(t, o)
+	}}
+}
+
+// pinged returns a reproduction by a daemon whose trusted peer answers a ping as answer says.
+func pinged(answer any, found ...Code) reproduction {
+	return faked(func(d *clitest.FakeDaemon, _ *client.Status, o *Options) {
+		d.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "laptop", State: client.PeerTrusted, Addrs: []string{"192.0.2.2:7117"}}}})
+		d.SetAnswer(client.MethodPing, answer)
+	}, found...)
+}
+
+// listening returns a reproduction by a daemon that has ended, with that listen in config.yaml, on
+// a machine that answers an attempt to listen with err.
+func listening(listen string, err error, found ...Code) reproduction {
+	return ended(func(s *site, o *Options) {
+		if listen != "" {
+			s.write("config.yaml", "listen: "+listen+"\n")
+		}
+		if err != nil {
+			o.Machine.ListenUDP = func(string) error { return err }
+		}
+	}, found...)
+}
+
+// program returns a reproduction by an agent program that says to be of a version, set up by
+// change.
+func program(version string, change func(t *testing.T, o *setup.Options), found ...Code) reproduction {
+	return reproduction{found, func(t *testing.T) []Finding {
+		o := options(t, makeHome(t))
+		o.Setup = setupOptions(t)
+		script := fmt.Sprintf("#!/bin/sh\necho %s\n", version)
+		if err := os.WriteFile(filepath.Join(o.Setup.Home, "bin", "codex"), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		change(t, &o.Setup)
+		return examine(t, o)
+	}}
+}
+
+// setUp does what acpctl setup codex --yes does.
+func setUp(t *testing.T, o *setup.Options) {
+	t.Helper()
+	plan, err := setup.NewPlan("codex", *o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan.Accept(&plan.Steps[0])
+	if _, err := plan.Write(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inDepth returns a reproduction by two daemons, one of which examines the other.
+func inDepth(prepare func(desk, laptop *site, o *Options), found ...Code) reproduction {
+	return reproduction{found, func(t *testing.T) []Finding {
+		desk, laptop := startPair(t)
+		o := options(t, desk.home)
+		o.Peer = "laptop"
+		prepare(desk, laptop, &o)
+		return examine(t, o)
+	}}
+}
+
+var reproductions = []reproduction{
+	{codes("home.ok", "file.ok", "disk.ok", "config.ok", "record.ok", "state.ok", "daemon.ok", "identity.ok", "port.ok", "port.loopback",
+		"clock.ok", "descriptors.ok", "budget.ok", "peer.ok", "agent.none", "mailbox.ok", "channel.ok"), func(t *testing.T) []Finding {
+		desk, _ := startPair(t)
+		return examine(t, options(t, desk.home))
+	}},
+
+	// The state directory.
+	{codes("home.missing"), func(t *testing.T) []Finding { return examine(t, options(t, filepath.Join(makeHome(t), "none"))) }},
+	ended(func(_ *site, o *Options) { o.Machine.UID++ }, "home.owner"),
+	ended(func(s *site, _ *Options) { os.Chmod(s.home, 0o755) }, "home.open"),
+	{codes("home.path"), func(t *testing.T) []Finding {
+		dir := filepath.Join(makeHome(t), strings.Repeat("x", 120))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return examine(t, options(t, dir))
+	}},
+	ended(func(s *site, _ *Options) { os.Chmod(filepath.Join(s.home, "identity.key"), 0o644) }, "file.open"),
+	ended(func(_ *site, o *Options) {
+		o.Machine.OwnerOf = func(info fs.FileInfo) int {
+			if info.Name() == "trust.yaml" {
+				return o.Machine.UID + 1
+			}
+			return o.Machine.UID
+		}
+	}, "file.owner"),
+	ended(func(s *site, _ *Options) {
+		s.remove("trust.yaml")
+		os.Symlink("trust.copy.yaml", filepath.Join(s.home, "trust.yaml"))
+	}, "file.kind"),
+	ended(func(_ *site, o *Options) {
+		o.Machine.MeasureSpace = func(string) (disk.Space, error) { return disk.Space{Free: 1500 << 20, Total: 100 << 30}, nil }
+	}, "disk.near"),
+	ended(func(s *site, o *Options) { s.write("config.yaml", "limits: {min_free: 99999999999999}\n") }, "disk.low"),
+
+	// Its files.
+	ended(func(s *site, _ *Options) { s.write("config.yaml", "name: desk\nlog:\n  level: loud\n") }, "config.broken"),
+	ended(func(s *site, _ *Options) { s.damage("trust.yaml") }, "record.copy"),
+	ended(func(s *site, _ *Options) { s.damage("trust.copy.yaml") }, "record.copy_damaged"),
+	ended(func(s *site, _ *Options) { s.damage("trust.yaml"); s.damage("trust.copy.yaml") }, "record.lost"),
+	ended(func(s *site, _ *Options) {
+		s.write("trust.yaml", string(sealed.AppendChecksum([]byte("version: 99\nsequence: 1\n"))))
+	}, "record.newer"),
+	{codes("record.kept"), func(t *testing.T) []Finding {
+		s := startSite(t, "desk")
+		s.stop()
+		s.damage("trust.yaml")
+		s.start() // which keeps it
+		return examine(t, options(t, s.home))
+	}},
+	{codes("state.none"), func(t *testing.T) []Finding { return examine(t, options(t, makeHome(t))) }},
+	ended(func(s *site, _ *Options) { s.write("state.db", strings.Repeat("no database ", 1000)) }, "state.damaged"),
+
+	// The daemon.
+	ended(func(*site, *Options) {}, "daemon.down"),
+	{codes("daemon.silent"), func(t *testing.T) []Finding {
+		s := startSite(t, "desk")
+		s.stop()
+		f, err := os.OpenFile(filepath.Join(s.home, "lock"), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
+		return examine(t, options(t, s.home))
+	}},
+	ended(func(s *site, _ *Options) { leaveSocket(s.t, s.home) }, "daemon.socket"),
+	{codes("daemon.version"), func(t *testing.T) []Finding {
+		o := options(t, startSite(t, "desk").home)
+		o.Version = "2.0.0"
+		return examine(t, o)
+	}},
+	faked(func(_ *clitest.FakeDaemon, s *client.Status, _ *Options) { s.State = client.DaemonDraining }, "daemon.draining"),
+	{codes("daemon.warning"), func(t *testing.T) []Finding {
+		s := newSite(t, "desk")
+		s.write("config.yaml", "policy: {nobody-here: {kinds: [ping]}}\n")
+		s.start()
+		return examine(t, options(t, s.home))
+	}},
+	ended(func(s *site, _ *Options) { s.remove("identity.key") }, "identity.missing"),
+	ended(func(s *site, _ *Options) { s.write("identity.key", "no key\n") }, "identity.damaged"),
+	faked(func(_ *clitest.FakeDaemon, s *client.Status, _ *Options) {
+		s.Process = client.Process{Descriptors: 820, MaxDescriptors: 1024}
+	}, "descriptors.near"),
+	ended(func(_ *site, o *Options) { o.Machine.MaxDescriptors = func() int { return 256 } }, "descriptors.few"),
+	faked(func(d *clitest.FakeDaemon, _ *client.Status, _ *Options) {
+		d.SetAnswer(client.MethodBudget, &client.Budget{
+			Rows:  []client.BudgetRow{{Name: "tasks", Peer: 100, All: 1000, Held: 80}},
+			Usage: []client.BudgetUsage{{Row: "tasks", Peer: clitest.DeskID, Name: "laptop", Held: 80, Refused: 3}},
+		})
+	}, "budget.near", "budget.refused"),
+
+	// The network and the machine.
+	{codes("port.taken"), func(t *testing.T) []Finding {
+		taken, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer taken.Close()
+		s := newSite(t, "desk")
+		s.write("config.yaml", "listen: "+taken.LocalAddr().String()+"\n")
+		o := options(t, s.home)
+		o.Machine.Root, o.Machine.ListenUDP = "", listenUDP
+		all := examine(t, o)
+		if me := fmt.Sprintf("(process %d) has UDP port", os.Getpid()); isLinux() && !strings.Contains(findCode(all, "port.taken").What, me) {
+			t.Errorf("%q, want it to say %q", findCode(all, "port.taken").What, me)
+		}
+		return all
+	}},
+	listening("", syscall.EADDRINUSE, "port.other"),
+	listening("0.0.0.0:80", syscall.EACCES, "port.forbidden"),
+	{codes("port.address"), func(t *testing.T) []Finding {
+		s := newSite(t, "desk")
+		s.write("config.yaml", "listen: 192.0.2.99:7117\n")
+		o := options(t, s.home)
+		o.Machine.ListenUDP = listenUDP
+		return examine(t, o)
+	}},
+	ended(func(s *site, o *Options) {
+		o.Machine.putFile(s.t, "etc/ufw/ufw.conf", "ENABLED=yes\n")
+		o.Machine.putFile(s.t, "etc/ufw/user.rules", "### tuple ### allow tcp 22 0.0.0.0/0 any 0.0.0.0/0 in\n")
+	}, "firewall.closed"),
+	ended(func(_ *site, o *Options) {
+		o.Machine.UID, o.Machine.OwnerOf = 1000, func(fs.FileInfo) int { return 1000 }
+		o.Machine.RunProgram = func(_ context.Context, argv ...string) (string, error) {
+			if argv[0] == "nft" {
+				return "", fmt.Errorf("exit status 1")
+			}
+			return "", os.ErrNotExist
+		}
+	}, "firewall.unread"),
+	ended(func(*site, *Options) {}, "firewall.ok"),
+	ended(func(s *site, o *Options) {
+		o.Machine.putFile(s.t, "proc/sys/net/core/rmem_max", "212992\n")
+		o.Machine.putFile(s.t, "proc/sys/net/core/wmem_max", "212992\n")
+	}, "buffers.small"),
+	ended(func(s *site, o *Options) {
+		o.Machine.putFile(s.t, "proc/sys/net/core/rmem_max", "7500000\n")
+		o.Machine.putFile(s.t, "proc/sys/net/core/wmem_max", "7500000\n")
+	}, "buffers.ok"),
+	ended(func(*site, *Options) {}, "multicast.ok"),
+	ended(func(s *site, _ *Options) { s.write("config.yaml", "discovery: {mdns: off}\n") }, "multicast.off"),
+	ended(func(s *site, _ *Options) { s.write("config.yaml", "discovery: {exclude: [eth0]}\n") }, "multicast.none"),
+	ended(func(_ *site, o *Options) {
+		o.Machine.HearMulticast = func(context.Context, net.Interface) error { return errDeaf }
+	}, "multicast.deaf"),
+	ended(func(_ *site, o *Options) {
+		o.Machine.HearMulticast = func(context.Context, net.Interface) error { return &net.OpError{Op: "listen", Err: syscall.EADDRINUSE} }
+	}, "multicast.taken"),
+	ended(func(_ *site, o *Options) { o.Machine.IsClockSynced = func() (bool, bool) { return false, true } }, "clock.unsynchronised"),
+	ended(func(_ *site, o *Options) { o.Machine.Now = func() time.Time { return time.Now().Add(-anHour) } }, "clock.wrong"),
+
+	// Peers.
+	{codes("peer.none"), func(t *testing.T) []Finding { return examine(t, options(t, startSite(t, "desk").home)) }},
+	{codes("peer.unasked"), func(t *testing.T) []Finding {
+		desk, _ := startPair(t)
+		desk.stop()
+		return examine(t, options(t, desk.home))
+	}},
+	{codes("peer.away"), func(t *testing.T) []Finding {
+		desk, laptop := startPair(t)
+		laptop.stop()
+		desk.awaitState(laptop, client.PeerTrusted)
+		return examine(t, options(t, desk.home))
+	}},
+	{codes("peer.refuses"), func(t *testing.T) []Finding {
+		desk, laptop := startPair(t)
+		if _, err := laptop.client.Untrust(await.NewContext(t), "desk"); err != nil {
+			t.Fatal(err)
+		}
+		desk.awaitState(laptop, client.PeerTrusted)
+		all := examine(t, options(t, desk.home))
+		if f := findCode(all, "peer.refuses"); !strings.Contains(f.Remedy, "on laptop: acpctl trust "+desk.id.String()) {
+			t.Errorf("what to do there: %q", f.Remedy)
+		}
+		return all
+	}},
+	{codes("peer.conflict", "address.wrong"), func(t *testing.T) []Finding {
+		desk, laptop := startPair(t)
+		laptop.stop()
+		laptop.remove("identity.key") // another identity, at the same address
+		laptop.start()
+		o := options(t, desk.home)
+		o.Peer = "laptop"
+		return examine(t, o)
+	}},
+	pinged(kinds.Errorf(kinds.IncompatibleVersion, "laptop speaks another version of the protocol; update the older side"), "peer.incompatible"),
+	pinged(kinds.Errorf(kinds.NotAuthorized, "policy: ping is not allowed"), "peer.forbids"),
+	{codes("peer.waiting"), func(t *testing.T) []Finding {
+		desk, laptop := startSite(t, "desk"), startSite(t, "laptop")
+		laptop.trust(desk, desk.addr)
+		desk.awaitState(laptop, client.PeerPending)
+		return examine(t, options(t, desk.home))
+	}},
+	{codes("peer.version"), func(t *testing.T) []Finding {
+		desk, laptop := startSite(t, "desk"), newSite(t, "laptop")
+		laptop.version = "0.9.0"
+		laptop.start()
+		desk.trust(laptop, laptop.addr)
+		laptop.trust(desk)
+		desk.awaitState(laptop, client.PeerConnected)
+		return examine(t, options(t, desk.home))
+	}},
+	inDepth(func(_, _ *site, o *Options) { o.Machine.Now = func() time.Time { return time.Now().Add(anHour) } },
+		"peer.ok", "peer.clock", "peer.pinned", "address.ok", "policy.here", "policy.there"),
+	{codes("peer.unpinned", "address.none", "peer.away"), func(t *testing.T) []Finding {
+		desk, laptop := startSite(t, "desk"), startSite(t, "laptop")
+		desk.trust(laptop)
+		o := options(t, desk.home)
+		o.Peer = laptop.id.String()[:8]
+		return examine(t, o)
+	}},
+	inDepth(func(desk, laptop *site, _ *Options) {
+		laptop.stop()
+		desk.awaitState(laptop, client.PeerTrusted)
+	}, "address.dead", "peer.away"),
+
+	// What is connected.
+	{codes("agent.ok"), func(t *testing.T) []Finding {
+		s := startSite(t, "desk")
+		ctx, detach := context.WithCancel(t.Context())
+		agent := &client.Client{Socket: filepath.Join(s.home, client.SocketName)}
+		attached := make(chan error, 1)
+		go func() {
+			attached <- agent.Attach(ctx, client.AttachParams{Name: "reviewer"}, client.Handler{Query: func(context.Context, *client.Inbound) (any, error) { return nil, nil }})
+		}()
+		defer func() { detach(); <-attached; agent.Close() }()
+		await.Until(t, "the agent is attached", func() bool {
+			status, err := s.client.Status(await.NewContext(t))
+			return err == nil && len(status.Agents) == 1
+		})
+		return examine(t, options(t, s.home))
+	}},
+	program("codex-cli 0.169.0", setUp, "program.ok"),
+	program("codex-cli 0.169.0", func(*testing.T, *setup.Options) {}, "program.absent"),
+	program("codex-cli 0.169.0", func(t *testing.T, o *setup.Options) { setUp(t, o); os.Remove(o.Command) }, "program.broken"),
+	program("codex-cli 0.169.0", func(t *testing.T, o *setup.Options) {
+		dir := filepath.Join(o.Home, ".codex")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte("[mcp_servers.acp]\ncommand = \"other\"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}, "program.foreign"),
+	program("codex-cli 0.169.0", func(t *testing.T, o *setup.Options) { setUp(t, o); o.Socket = "/elsewhere/agent/acp.sock" }, "program.elsewhere"),
+	program("codex-cli 9.9.9", setUp, "program.untested"),
+	ended(func(s *site, o *Options) {
+		o.OACPHome = s.t.TempDir()
+		if _, _, _, err := mailbox.Home(o.OACPHome).InitProject("demo", mailbox.Workspace{Agents: []string{"planner"}}); err != nil {
+			s.t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Join(o.OACPHome, "projects/demo/agents/planner/inbox")); err != nil {
+			s.t.Fatal(err)
+		}
+	}, "mailbox.problem"),
+	{codes("mailbox.elsewhere"), func(t *testing.T) []Finding {
+		s := newSite(t, "desk")
+		s.write("config.yaml", "oacp: {home: "+t.TempDir()+"}\n")
+		s.start()
+		return examine(t, options(t, s.home))
+	}},
+	faked(func(d *clitest.FakeDaemon, _ *client.Status, _ *Options) {
+		d.SetAnswer(client.MethodOACPQueue, &client.OACPQueue{Entries: []client.OACPQueued{{Project: "demo", Agent: "planner", Peer: "laptop", State: client.MailParked, Reason: "too large"}}})
+		d.SetAnswer(client.MethodOACPBindings, &client.OACPBindings{Twins: []client.OACPTwin{{Project: "demo", Agent: "reviewer", Peer: "laptop"}}})
+	}, "mailbox.parked", "mailbox.twin"),
+	faked(func(*clitest.FakeDaemon, *client.Status, *Options) {}, "channel.silent"), // it has no http.sock
+	faked(func(d *clitest.FakeDaemon, _ *client.Status, _ *Options) {
+		d.SetHTTPAnswers(map[string]string{"GET unsent": `[{"id": "m1", "status": "pending", "seq": 0}]`})
+	}, "channel.unsent"),
+}
+
+// TestEveryCodeIsReproduced finds each code of the table where a test has made it so.
+func TestEveryCodeIsReproduced(t *testing.T) {
+	user := t.TempDir()
+	t.Setenv("HOME", user)
+	t.Setenv("OACP_HOME", filepath.Join(user, "oacp"))
+	reproduced := make(map[Code]bool)
+	for _, r := range reproductions {
+		t.Run(string(r.codes[0]), func(t *testing.T) {
+			all := r.find(t)
+			for _, c := range r.codes {
+				reproduced[c] = true
+				if f := findCode(all, c); f.Code == "" {
+					t.Errorf("%s is not found:\n%s", c, render(all))
+				}
+			}
+			for _, f := range all {
+				checkForm(t, &f)
+			}
+		})
+	}
+	for _, c := range ListCodes() {
+		if !reproduced[c.Code] {
+			t.Errorf("%s: no test makes it", c.Code)
+		}
+	}
+}
+
+// checkForm checks that a finding is one line that says what, and one that says what to do.
+func checkForm(t *testing.T, f *Finding) {
+	t.Helper()
+	row := f.Code.info()
+	switch {
+	case f.What == "" || f.Subject == "" || f.Severity != row.Severity && f.Fixed == "":
+		t.Errorf("a finding without a form: %+v", f)
+	case strings.ContainsAny(f.What+f.Remedy, "\n\r"):
+		t.Errorf("more than a line: %+v", f)
+	case f.Severity != OK && f.Severity != Note && f.Remedy == "":
+		t.Errorf("nothing to do is said: %+v", f)
+	case f.Severity == OK && f.Remedy != "":
+		t.Errorf("something to do about what is well: %+v", f)
+	}
+}
+
+// TestCodeTableHasForm: each code is there once, and says what to do unless nothing is wrong.
+func TestCodeTableHasForm(t *testing.T) {
+	var seen []Code
+	for _, c := range ListCodes() {
+		if slices.Contains(seen, c.Code) || c.Says == "" || c.Severity == OK && c.Do != "" || (c.Severity == Warning || c.Severity == Failure) && c.Do == "" {
+			t.Errorf("the row of %s", c.Code)
+		}
+		seen = append(seen, c.Code)
+	}
+}
+
+// findCode returns the first finding with a code, or none.
+func findCode(all []Finding, c Code) Finding {
+	i := slices.IndexFunc(all, func(f Finding) bool { return f.Code == c })
+	if i < 0 {
+		return Finding{}
+	}
+	return all[i]
+}
+
+func render(all []Finding) string {
+	var b strings.Builder
+	for _, f := range all {
+		fmt.Fprintf(&b, "%s %s: %s / %s\n", f.Severity, f.Code, f.What, f.Remedy)
+	}
+	return b.String()
+}
+
+// leaveSocket leaves a socket as a daemon does that is killed.
+func leaveSocket(t *testing.T, home string) {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(home, client.SocketName)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+}

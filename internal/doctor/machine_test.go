@@ -1,0 +1,211 @@
+package doctor
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/channels"
+	"github.com/acpd/acpd/daemon"
+	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/harness/setup"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+)
+
+// site is a state directory with a daemon that runs in this process, or has run.
+type site struct {
+	t       *testing.T
+	home    string
+	name    string
+	version string
+	client  *client.Client
+	id      identity.ID
+	addr    string
+	stop    func() // ends the daemon; nil: none runs
+}
+
+// makeHome makes a state directory with a path that a socket can have.
+func makeHome(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "acpd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func newSite(t *testing.T, name string) *site {
+	s := &site{t: t, home: makeHome(t), name: name, version: "1.0.0"}
+	s.client = &client.Client{Socket: filepath.Join(s.home, client.SocketName)}
+	t.Cleanup(func() { s.client.Close() })
+	return s
+}
+
+// startSite makes a state directory and starts a daemon on it.
+func startSite(t *testing.T, name string) *site {
+	s := newSite(t, name)
+	s.start()
+	return s
+}
+
+// start starts the daemon, on loopback, at the address that it had before.
+func (s *site) start() {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	d, err := daemon.OpenDaemon(ctx, daemon.Options{Home: s.home, Name: s.name, Version: s.version, Listen: "127.0.0.1:0", NoMDNS: true})
+	if err != nil {
+		cancel()
+		s.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); d.Run(ctx, nil) }()
+	stopped := false
+	s.stop = func() {
+		if !stopped {
+			stopped = true
+			cancel()
+			<-ended
+		}
+	}
+	s.t.Cleanup(s.stop)
+	me, err := s.client.Whoami(await.NewContext(s.t))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.id, s.addr = me.ID, me.Listen[0]
+}
+
+func (s *site) trust(other *site, addrs ...string) {
+	s.t.Helper()
+	if _, err := s.client.Trust(await.NewContext(s.t), client.TrustParams{Peer: other.id.String(), Name: other.name, Addrs: addrs}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) awaitState(other *site, want client.PeerState) {
+	s.t.Helper()
+	await.Until(s.t, s.name+" sees "+other.name+" as "+string(want), func() bool {
+		peers, err := s.client.Peers(await.NewContext(s.t))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, p := range peers {
+			if p.ID == other.id {
+				return p.State == want
+			}
+		}
+		return false
+	})
+}
+
+// startPair starts two daemons that trust each other and are connected.
+func startPair(t *testing.T) (desk, laptop *site) {
+	desk, laptop = startSite(t, "desk"), startSite(t, "laptop")
+	desk.trust(laptop, laptop.addr)
+	laptop.trust(desk, desk.addr)
+	desk.awaitState(laptop, client.PeerConnected)
+	laptop.awaitState(desk, client.PeerConnected)
+	return desk, laptop
+}
+
+func (s *site) write(name, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.home, name), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// damage changes the middle of a file.
+func (s *site) damage(name string) {
+	s.t.Helper()
+	data, err := os.ReadFile(filepath.Join(s.home, name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	s.write(name, string(data))
+}
+
+func (s *site) remove(names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(s.home, name)); err != nil && !os.IsNotExist(err) {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// quietMachine is a machine with which nothing is wrong, whatever that of the test is like.
+func quietMachine(t *testing.T) Machine {
+	m := ThisMachine()
+	m.Root, m.OS = t.TempDir(), "linux"
+	m.HearMulticast = func(context.Context, net.Interface) error { return nil }
+	m.ListInterfaces = func() ([]net.Interface, error) {
+		return []net.Interface{{Index: 2, Name: "eth0", Flags: net.FlagUp | net.FlagMulticast}}, nil
+	}
+	m.IsClockSynced = func() (bool, bool) { return true, true }
+	m.RunProgram = func(context.Context, ...string) (string, error) { return "", exec.ErrNotFound }
+	m.ListenUDP = func(string) error { return nil }
+	m.MaxDescriptors = func() int { return 1024 }
+	m.MeasureSpace = func(string) (disk.Space, error) { return disk.Space{Free: 50 << 30, Total: 100 << 30}, nil }
+	return m
+}
+
+// putFile writes a file of the machine.
+func (m *Machine) putFile(t *testing.T, path, text string) {
+	t.Helper()
+	path = filepath.Join(m.Root, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// options are those of an examination of a state directory, without programs.
+func options(t *testing.T, home string) Options {
+	local := &client.Client{Socket: filepath.Join(home, client.SocketName), Patience: askPatience}
+	t.Cleanup(func() { local.Close() })
+	return Options{
+		Home: home, Version: "1.0.0", Daemon: local, Machine: quietMachine(t),
+		Channels: &channels.Client{Daemon: local, Home: home}, OACPHome: os.Getenv("OACP_HOME"),
+	}
+}
+
+// setupOptions are those of a user's programs, of which none is there.
+func setupOptions(t *testing.T) setup.Options {
+	user := t.TempDir()
+	bin := filepath.Join(user, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin)
+	command := filepath.Join(bin, "acpctl")
+	if err := os.WriteFile(command, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return setup.Options{Home: user, State: filepath.Join(user, "state"), Command: command, Getenv: func(string) string { return "" }}
+}
+
+// examine examines, and fails the test at an error.
+func examine(t *testing.T, o Options) []Finding {
+	t.Helper()
+	all, err := Examine(await.NewContext(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func isLinux() bool { return runtime.GOOS == "linux" }
+
+const anHour = time.Hour
