@@ -197,7 +197,7 @@ type Answer struct {
 	From    identity.ID    `json:"from"` // the peer that answered
 	Kind    string         `json:"kind"` // pong, capabilities or response
 	RTTUS   uint64         `json:"rtt_us"`
-	TS      uint64         `json:"ts,omitzero"` // the peer's clock when it answered, in unix milliseconds: no proof
+	TS      uint64         `json:"ts,omitzero"` // of a pong: the peer's clock when it answered, in unix milliseconds; no proof
 	Payload wire.Payload   `json:"payload"`     // kinds.Pong, kinds.Capabilities or kinds.Response
 }
 

@@ -97,6 +97,9 @@ func (a Answer) WriteMembers(m *jsonrpc.ObjectWriter) {
 	m.WritePeerID("from", a.From)
 	m.WriteString("kind", a.Kind)
 	m.WriteUint("rtt_us", a.RTTUS)
+	if a.TS > 0 {
+		m.WriteUint("ts", a.TS)
+	}
 	m.WritePayload(a.Payload)
 }
 
@@ -110,6 +113,8 @@ func (a *Answer) ReadMember(name []byte, v jsonrpc.Value) error {
 		return v.ReadString(&a.Kind)
 	case "rtt_us":
 		return v.ReadUint(&a.RTTUS)
+	case "ts":
+		return v.ReadUint(&a.TS)
 	case "payload":
 		return v.ReadPayload(&a.Payload)
 	}

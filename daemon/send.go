@@ -170,7 +170,7 @@ func (d *Daemon) sendChecked(ctx context.Context, message kinds.Checked, wait bo
 }
 
 func newAnswer(env kinds.Checked, reply *wire.Envelope, rtt time.Duration) *client.Answer {
-	return &client.Answer{ID: env.ID, From: reply.From, Kind: reply.Kind, RTTUS: uint64(rtt.Microseconds()), TS: reply.TS, Payload: reply.Payload}
+	return &client.Answer{ID: env.ID, From: reply.From, Kind: reply.Kind, RTTUS: uint64(rtt.Microseconds()), Payload: reply.Payload}
 }
 
 // withProbeTimeout limits a call to ms milliseconds, or to kinds.ProbeDeadline if that is 0.
@@ -200,7 +200,9 @@ func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingPara
 	if err != nil {
 		return nil, err
 	}
-	return newAnswer(env, reply, rtt), nil
+	pong := newAnswer(env, reply, rtt)
+	pong.TS = reply.TS
+	return pong, nil
 }
 
 // newPadding returns a payload that means nothing, with so many bytes of text. Whoever gets a

@@ -430,7 +430,7 @@ export interface DiscoverAnswer {
   /** pong, capabilities or response */
   kind: string;
   rtt_us: number;
-  /** the peer's clock when it answered, in unix milliseconds: no proof */
+  /** of a pong: the peer's clock when it answered, in unix milliseconds; no proof */
   ts?: number;
   payload: Capabilities;
 }
@@ -1071,7 +1071,7 @@ export interface PingAnswer {
   /** pong, capabilities or response */
   kind: string;
   rtt_us: number;
-  /** the peer's clock when it answered, in unix milliseconds: no proof */
+  /** of a pong: the peer's clock when it answered, in unix milliseconds; no proof */
   ts?: number;
   payload: Pong;
 }
@@ -1180,7 +1180,7 @@ export interface QueryAnswer {
   /** pong, capabilities or response */
   kind: string;
   rtt_us: number;
-  /** the peer's clock when it answered, in unix milliseconds: no proof */
+  /** of a pong: the peer's clock when it answered, in unix milliseconds; no proof */
   ts?: number;
   payload: Response;
 }

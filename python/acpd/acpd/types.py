@@ -298,7 +298,7 @@ DiscoverAnswer = TypedDict(
         "from": str,  # the peer that answered
         "kind": str,  # pong, capabilities or response
         "rtt_us": int,
-        "ts": NotRequired[int],  # the peer's clock when it answered, in unix milliseconds: no proof
+        "ts": NotRequired[int],  # of a pong: the peer's clock when it answered, in unix milliseconds; no proof
         "payload": Capabilities,
     },
 )
@@ -918,7 +918,7 @@ PingAnswer = TypedDict(
         "from": str,  # the peer that answered
         "kind": str,  # pong, capabilities or response
         "rtt_us": int,
-        "ts": NotRequired[int],  # the peer's clock when it answered, in unix milliseconds: no proof
+        "ts": NotRequired[int],  # of a pong: the peer's clock when it answered, in unix milliseconds; no proof
         "payload": Pong,
     },
 )
@@ -991,7 +991,7 @@ QueryAnswer = TypedDict(
         "from": str,  # the peer that answered
         "kind": str,  # pong, capabilities or response
         "rtt_us": int,
-        "ts": NotRequired[int],  # the peer's clock when it answered, in unix milliseconds: no proof
+        "ts": NotRequired[int],  # of a pong: the peer's clock when it answered, in unix milliseconds; no proof
         "payload": Response,
     },
 )
