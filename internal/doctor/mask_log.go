@@ -67,7 +67,7 @@ func listLogWords(text string) (words []string) {
 }
 
 var (
-	stackLine = regexp.MustCompile(`^(?:goroutine \d+ \[[a-zA-Z ,0-9]*\]:|\s+\S+\.go:\d+( \+0x[0-9a-f]+)?|created by \S+( in goroutine \d+)?|(?:fatal error|panic): (?:runtime error: )?[a-z :\[\]0-9-]*|\[signal .*\])$`)
+	stackLine = regexp.MustCompile(`^(?:goroutine \d+ \[[a-zA-Z ,0-9]*\]:|\s+\S+\.go:\d+( \+0x[0-9a-f]+)?|created by \S+( in goroutine \d+)?|panic: runtime error: [a-zA-Z :\[\]0-9.*-]*|fatal error: [a-z ]*|\[signal .*\])$`)
 	stackCall = regexp.MustCompile(`^([\w./*()\[\]…-]+)\([^ ]*.*\)$`)
 	source    = regexp.MustCompile(`\S*/([\w.-]+/[\w.-]+\.go:\d+)`)
 )
@@ -100,6 +100,8 @@ func (m *mask) maskLog(text string) string {
 			b.WriteString(source.ReplaceAllString(line, "$1"))
 		case call != nil && strings.Contains(call[1], "."):
 			b.WriteString(call[1] + "(…)")
+		case strings.HasPrefix(line, "panic: "):
+			b.WriteString("panic: (…)")
 		default:
 			b.WriteString("(another line)")
 		}
