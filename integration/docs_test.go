@@ -13,6 +13,7 @@ import (
 
 	"github.com/acpd/acpd/internal/cli"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/doctor"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -47,6 +48,34 @@ func TestCodeTable(t *testing.T) {
 	}
 	if !*updateDocs {
 		t.Fatalf("%s: the code table is not that of package kinds; run go test ./integration -run TestCodeTable -update-docs", path)
+	}
+	if err := os.WriteFile(path, []byte(head+begin+table.String()+end+tail), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDoctorTable holds the codes of doctor in the documentation and in the code together.
+func TestDoctorTable(t *testing.T) {
+	const path, begin, end = "../docs/operate.md", "<!-- doctor:begin -->\n", "<!-- doctor:end -->"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	table.WriteString("| code | severity | what it says | what to do |\n| --- | --- | --- | --- |\n")
+	for _, c := range doctor.ListCodes() {
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", c.Code, c.Severity, c.Says, c.Do)
+	}
+	head, rest, ok := strings.Cut(string(text), begin)
+	old, tail, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s: the marks of the table are gone", path)
+	}
+	if old == table.String() {
+		return
+	}
+	if !*updateDocs {
+		t.Fatalf("%s: the table is not that of internal/doctor; run go test ./integration -run TestDoctorTable -update-docs", path)
 	}
 	if err := os.WriteFile(path, []byte(head+begin+table.String()+end+tail), 0o644); err != nil {
 		t.Fatal(err)

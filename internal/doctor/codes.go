@@ -104,7 +104,7 @@ var codeTable = [...]CodeInfo{
 	{"address.wrong", Failure, "at this address another key answers", "correct the address"},
 	{"address.none", Warning, "no address of the peer is known", "`acpctl trust PEER --addr HOST:PORT`"},
 	{"policy.here", OK, "what the peer may send here", ""},
-	{"policy.there", Note, "what the peer takes from here, as far as it has shown", "`acpctl policy` there says more"},
+	{"policy.there", Note, "what the peer takes from here, as far as it has shown", "`acpctl doctor` there says the rest"},
 
 	{"agent.ok", OK, "an agent is attached", ""},
 	{"agent.none", Note, "no agent is attached: questions are refused, notices are kept", "`acpctl setup`, or `acpctl serve`"},

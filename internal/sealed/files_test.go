@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -109,4 +110,51 @@ func FuzzChooseNewest(f *testing.F) {
 			t.Errorf("written and read: %v", err)
 		}
 	})
+}
+
+// TestInspectSaysWhatOpenWould finds what counts of files that are sound, damaged, old or missing,
+// and leaves them as they are.
+func TestInspectSaysWhatOpenWould(t *testing.T) {
+	one, two := encode(t, &counted{1, 1, 1, "one"}), encode(t, &counted{1, 2, 2, "two"})
+	torn := two[:len(two)-9]
+	for _, c := range []struct {
+		main, second []byte
+		want         Condition
+	}{
+		{nil, nil, Sound}, {two, two, Sound}, {one, two, Sound}, {two, nil, Sound}, {nil, two, CopyCounts}, {torn, two, CopyCounts},
+		{two, torn, CopyDamaged}, {torn, torn, Lost}, {torn, one, Lost}, {one, torn, Lost},
+	} {
+		dir := t.TempDir()
+		for name, data := range map[string][]byte{"list": c.main, "list.copy": c.second} {
+			if data == nil {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found, warning, err := Inspect(dir, format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, data := range map[string][]byte{"list": c.main, "list.copy": c.second} {
+			if now, _ := os.ReadFile(filepath.Join(dir, name)); !bytes.Equal(now, data) {
+				t.Errorf("%+v: %s has changed", c, name)
+			}
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "*.*")); len(left) > 1 {
+			t.Errorf("%+v: left %q", c, left)
+		}
+		opened, told, err := Open(dir, format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := Sound
+		if warning != nil {
+			got = warning.Condition
+		}
+		if got != c.want || *found != *opened.Newest || (warning == nil) != (told == nil) {
+			t.Errorf("%q and %q: %d, %+v; opened: %+v, %v", c.main, c.second, got, found, opened.Newest, told)
+		}
+	}
 }
