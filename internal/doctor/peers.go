@@ -16,7 +16,7 @@ import (
 
 const (
 	maxPings     = 16 // peers that are asked in one run, beyond those that are connected
-	maxListed    = 64 // findings of one kind
+	maxListed    = 64 // agents, projects and twins that have findings of their own
 	clockBound   = time.Minute
 	pingPatience = 4 * time.Second
 )
@@ -37,15 +37,12 @@ func (x *examination) examinePeers(ctx context.Context) {
 		return
 	}
 	var trusted []client.Peer
-	waiting := 0
 	for _, p := range peers {
 		switch p.State {
 		case client.PeerConnected, client.PeerTrusted:
 			trusted = append(trusted, p)
 		case client.PeerPending:
-			if waiting++; waiting <= maxListed {
-				x.add("peer.waiting", p.ID.Label(), fmt.Sprintf("a daemon that calls itself %q has called and waits for a decision", client.Line(p.Claim)), "acpctl trust "+p.ID.String()+" if you know whose it is; else nothing", p.Claim, p.ID.String(), p.ID.Label())
-			}
+			x.add("peer.waiting", p.ID.Label(), fmt.Sprintf("a daemon that calls itself %q has called and waits for a decision", client.Line(p.Claim)), "acpctl trust "+p.ID.String()+" if you know whose it is; else nothing", p.Claim, p.ID.String(), p.ID.Label())
 		}
 	}
 	if len(trusted) == 0 {
@@ -65,7 +62,7 @@ func (x *examination) examinePeers(ctx context.Context) {
 		pings.Go(func() { answers[i] = x.ping(ctx, p.ID.String()) })
 	}
 	pings.Wait()
-	for i := range trusted[:min(len(trusted), maxListed)] {
+	for i := range trusted {
 		x.addPeer(&trusted[i], &answers[i])
 	}
 }
