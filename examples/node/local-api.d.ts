@@ -1161,6 +1161,43 @@ export interface PprofParams {
   offset?: number;
 }
 
+/** Probe is the result of probe: what answers at the addresses at which a trusted peer may be, those that peers lists. No message goes there. */
+export interface Probe {
+  addrs: Array<ProbedAddr>;
+}
+
+/** ProbeParams are the params of probe. */
+export interface ProbeParams {
+  /** a trusted one */
+  peer: string;
+}
+
+/** ProbedAddr says what answers at one address. */
+export interface ProbedAddr {
+  /** host:port */
+  addr: string;
+  source: AddrSource;
+  /** that of a handshake, in which the peer has proved its key; 0: it has not */
+  rtt_us?: number;
+  /** why it has not */
+  error?: ErrorData;
+}
+
+/** Process says what the daemon's process has of its machine. 0 stands for what the system does not say. */
+export interface Process {
+  pid: number;
+  goroutines: number;
+  /** of live objects, and of dead ones that are not swept yet */
+  heap_bytes: number;
+  /** that are open */
+  descriptors: number;
+  max_descriptors: number;
+  /** that the system keeps for the UDP socket until they are read */
+  udp_receive_bytes: number;
+  /** that it keeps until they are sent */
+  udp_send_bytes: number;
+}
+
 /** Query asks a question. */
 export interface Query {
   question: string;
@@ -1423,14 +1460,15 @@ export interface Status {
   /** delegations given whose agent waits for an answer */
   questions_open: number;
   messages: MessageCount;
-  /** while it drains; absent: it takes new work, or ends already */
-  drain?: Drain;
   /** for the daemon's owner: what is wrong, and what to do */
   warnings: Array<string>;
   /** it does its work: see unready */
   ready: boolean;
   /** what keeps it from its work, and what to do; [] if it is ready */
   unready: Array<string>;
+  /** while it drains; absent: it takes new work, or ends already */
+  drain?: Drain;
+  process: Process;
 }
 
 /** SubscribeParams are the params of subscribe, whose result is {}. Empty filters match everything. */

@@ -984,6 +984,39 @@ class PprofParams(TypedDict):
     offset: NotRequired[int]  # next of the answer that this one continues, on the same connection and without the other params
 
 
+class ProbedAddr(TypedDict):
+    """ProbedAddr says what answers at one address."""
+
+    addr: str  # host:port
+    source: AddrSource
+    rtt_us: NotRequired[int]  # that of a handshake, in which the peer has proved its key; 0: it has not
+    error: NotRequired[ErrorData]  # why it has not
+
+
+class Probe(TypedDict):
+    """Probe is the result of probe: what answers at the addresses at which a trusted peer may be, those that peers lists. No message goes there."""
+
+    addrs: list[ProbedAddr]
+
+
+class ProbeParams(TypedDict):
+    """ProbeParams are the params of probe."""
+
+    peer: str  # a trusted one
+
+
+class Process(TypedDict):
+    """Process says what the daemon's process has of its machine. 0 stands for what the system does not say."""
+
+    pid: int
+    goroutines: int
+    heap_bytes: int  # of live objects, and of dead ones that are not swept yet
+    descriptors: int  # that are open
+    max_descriptors: int
+    udp_receive_bytes: int  # that the system keeps for the UDP socket until they are read
+    udp_send_bytes: int  # that it keeps until they are sent
+
+
 QueryAnswer = TypedDict(
     "QueryAnswer",
     {
@@ -1168,10 +1201,11 @@ class Status(TypedDict):
     tasks_taken: int  # delegations taken that are not over
     questions_open: int  # delegations given whose agent waits for an answer
     messages: MessageCount
-    drain: NotRequired[Drain]  # while it drains; absent: it takes new work, or ends already
     warnings: list[str]  # for the daemon's owner: what is wrong, and what to do
     ready: bool  # it does its work: see unready
     unready: list[str]  # what keeps it from its work, and what to do; [] if it is ready
+    drain: NotRequired[Drain]  # while it drains; absent: it takes new work, or ends already
+    process: Process
 
 
 class SubscribeParams(TypedDict):
