@@ -183,7 +183,7 @@ func withProbeTimeout(ctx context.Context, ms uint64) (context.Context, context.
 }
 
 func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingParams) (any, error) {
-	padding, err := d.newPadding(p.Pad)
+	padding, err := d.newPadding(s, p.Pad)
 	if err != nil {
 		return nil, err
 	}
@@ -206,10 +206,13 @@ func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingPara
 }
 
 // newPadding returns a payload that means nothing, with so many bytes of text. Whoever gets a
-// ping ignores its payload.
-func (d *Daemon) newPadding(size uint64) (wire.Payload, error) {
-	if size == 0 {
+// ping ignores its payload. A guest gets none: what it sends is bounded by what it writes.
+func (d *Daemon) newPadding(s *localConn, size uint64) (wire.Payload, error) {
+	switch {
+	case size == 0:
 		return nil, nil
+	case s.isGuest:
+		return nil, kinds.Errorf(kinds.NotAuthorized, "pad: this is for whoever the daemon belongs to, and not served to agents: leave it out")
 	}
 	if most := d.config.Load().MaxMessage; size > uint64(most) {
 		return nil, kinds.Errorf(kinds.TooLarge, "pad: %d bytes: at most %d are allowed (max_message); send less", size, most)

@@ -1087,7 +1087,7 @@ export interface PingParams {
   to: string;
   /** 0: 5 s */
   timeout_ms?: number;
-  /** bytes that the ping carries there, and not back */
+  /** bytes that the ping carries there, and not back; not for agents */
   pad?: number;
 }
 

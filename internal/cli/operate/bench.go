@@ -71,6 +71,7 @@ func (v *verbs) newBenchCmd() *cobra.Command {
 of a table for each size. SIZE is the padding that a ping carries there; nothing of it comes
 back. MIN to MAX are times from daemon to daemon and back, without agents; P99 is the time
 that 99 of 100 answers kept. PER SECOND and BYTES/S are what came through this daemon.
+Through the agents' socket there is no padding.
 
 Each size takes a minute at most. If the peer refuses pings, since it has too much to do or
 by its limits.rate, bench waits as long as the peer says, and counts them as REFUSED.
@@ -90,6 +91,9 @@ every size was measured to its end.`,
 				return frame.UsageErrorf("--duration: expected a duration of 1ms to %s", maxBenchTime)
 			case flags.Changed("duration"):
 				p.count = maxBenchPings
+			}
+			if v.AsGuest && !flags.Changed("size") {
+				sizes = "0"
 			}
 			all, err := parseSizes(sizes)
 			if err != nil {

@@ -933,7 +933,7 @@ class PingParams(TypedDict):
     parent: NotRequired[str]  # the inbound message that led to this one
     to: str
     timeout_ms: NotRequired[int]  # 0: 5 s
-    pad: NotRequired[int]  # bytes that the ping carries there, and not back
+    pad: NotRequired[int]  # bytes that the ping carries there, and not back; not for agents
 
 
 class PolicyRate(TypedDict):
