@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/acpd/acpd/internal/pace"
@@ -21,7 +20,9 @@ const (
 	metricsWindow = 300 * time.Millisecond
 	metricsTarget = 1.02 // times the CPU of daemons without metrics
 	metricsRest   = 5    // daemons with, and as many without, whose memory is looked at
-	metricsScrape = 5 * time.Second
+
+	metricsScrapes = 8 // as many as Prometheus makes between two runs of the garbage collector
+	metricsPause   = 1100 * time.Millisecond
 )
 
 // metricsCells are the loads for which it is measured what metrics cost.
@@ -58,30 +59,30 @@ func (h home) metricsPath() string { return filepath.Join(h.dir, "metrics.sock")
 func (h home) configureMetrics(measured bool) error {
 	text := ""
 	if measured {
-		text = fmt.Sprintf("metrics: {listen: %q, peers: true}\n", h.metricsPath())
+		text = fmt.Sprintf("metrics: {listen: %q}\n", h.metricsPath())
 	}
 	return os.WriteFile(filepath.Join(h.dir, "config.yaml"), []byte(text), 0o600)
 }
 
-// scrapeMetrics reads the metrics of the daemon on h, and returns their size.
-func (h home) scrapeMetrics(ctx context.Context) (int, error) {
+// scrapeMetrics reads the metrics of the daemon on h.
+func (h home) scrapeMetrics(ctx context.Context) error {
 	at := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", h.metricsPath())
 	}}}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/metrics", nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	answer, err := at.Do(r)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	_, err = io.Copy(io.Discard, answer.Body)
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = errors.New(answer.Status)
 	}
-	return len(text), err
+	return err
 }
 
 // benchMetrics measures what metrics cost the daemons that serve them: CPU for a message, and memory
@@ -169,66 +170,88 @@ func (f *fleet) sumDaemonCPU() (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// measureMetricsMemory looks at daemons with and without metrics that rest together. Those with metrics
-// are scraped.
+// measureMetricsMemory looks at daemons with and without metrics that rest together, and then scrapes
+// those with metrics.
 func measureMetricsMemory(f *fleet, log io.Writer) ([]figure, error) {
-	const rest = 30 * time.Second
-	without := figure{what: fmt.Sprintf("memory of acpd without metrics %v after ready", rest), unit: "MB"}
-	with := figure{what: fmt.Sprintf("memory of acpd with metrics, scraped every %v", metricsScrape), unit: "MB"}
-	more := figure{what: "– more than without, by the medians", unit: "MB", target: 1}
+	var off, on memoryGroup
+	for i := range metricsRest {
+		for _, group := range []*memoryGroup{&off, &on} {
+			h, err := createHome(f.joinPath(fmt.Sprintf("home%d-%t", i, group == &on)))
+			if err != nil {
+				return nil, err
+			}
+			if err := h.configureMetrics(group == &on); err != nil {
+				return nil, err
+			}
+			if _, err := f.spawnDaemon(h.dir, "--no-mdns"); err != nil {
+				return nil, err
+			}
+			group.homes, group.pids = append(group.homes, h), append(group.pids, f.lastProcess().cmd.Process.Pid)
+		}
+	}
+	if err := pace.Sleep(f.ctx, idleTime); err != nil {
+		return nil, err
+	}
+	without, err := off.measure(residentMemory, fmt.Sprintf("memory of acpd without metrics %v after ready", idleTime))
+	if err != nil {
+		return nil, err
+	}
+	with, err := on.measure(residentMemory, "memory of acpd with metrics")
+	if err != nil {
+		return nil, err
+	}
+	// The first scrape has the kernel map pages of the program, as any call does.
+	before, err := on.measure(anonymousMemory, fmt.Sprintf("own memory of acpd with metrics, before %d scrapes", metricsScrapes))
+	if err != nil {
+		return nil, err
+	}
 	effort := figure{what: "CPU time of a scrape", unit: "ms"}
-	var measured []home
-	for i := range 2 * metricsRest {
-		h, err := createHome(f.joinPath(fmt.Sprint("home", i)))
+	for range metricsScrapes {
+		if err := pace.Sleep(f.ctx, metricsPause); err != nil {
+			return nil, err
+		}
+		for i, h := range on.homes {
+			began, err := cpuTime(on.pids[i])
+			if err != nil {
+				return nil, err
+			}
+			if err := h.scrapeMetrics(f.ctx); err != nil {
+				return nil, err
+			}
+			ended, err := cpuTime(on.pids[i])
+			if err != nil {
+				return nil, err
+			}
+			effort.values = append(effort.values, toMillis(ended-began))
+		}
+	}
+	after, err := on.measure(anonymousMemory, "own memory of acpd with metrics, after them")
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range []figure{without, with, before, after} {
+		fmt.Fprintf(log, "  %s: %.2f MB\n", one.what, one.values)
+	}
+	median := func(f figure) float64 { return summarizeValues(f.values).median }
+	more := figure{what: "– with metrics more than without", unit: "MB", target: 1, values: []float64{max(median(with)-median(without), 0)}}
+	grown := figure{what: "– more than before", unit: "MB", target: 1, values: []float64{max(median(after)-median(before), 0)}}
+	return []figure{without, with, more, before, after, grown, effort}, nil
+}
+
+// memoryGroup is daemons whose memory is looked at together.
+type memoryGroup struct {
+	homes []home
+	pids  []int
+}
+
+func (g *memoryGroup) measure(memory func(pid int) (int64, error), what string) (figure, error) {
+	f := figure{what: what, unit: "MB"}
+	for _, pid := range g.pids {
+		bytes, err := memory(pid)
 		if err != nil {
-			return nil, err
+			return f, err
 		}
-		if err := h.configureMetrics(i%2 == 1); err != nil {
-			return nil, err
-		}
-		if i%2 == 1 {
-			measured = append(measured, h)
-		}
-		if _, err := f.spawnDaemon(h.dir, "--no-mdns"); err != nil {
-			return nil, err
-		}
+		f.values = append(f.values, toMegabytes(bytes))
 	}
-	for end := time.Now().Add(rest); time.Now().Before(end); {
-		if err := pace.Sleep(f.ctx, metricsScrape); err != nil {
-			return nil, err
-		}
-		for i, h := range measured {
-			daemon := f.procs[2*i+1].cmd.Process.Pid
-			before, err := cpuTime(daemon)
-			if err != nil {
-				return nil, err
-			}
-			size, err := h.scrapeMetrics(f.ctx)
-			if err != nil {
-				return nil, err
-			}
-			after, err := cpuTime(daemon)
-			if err != nil {
-				return nil, err
-			}
-			effort.values = append(effort.values, toMillis(after-before))
-			if i == 0 && len(effort.values) == 1 {
-				fmt.Fprintf(log, "  a scrape has %d bytes\n", size)
-			}
-		}
-	}
-	for i, p := range f.procs {
-		bytes, err := residentMemory(p.cmd.Process.Pid)
-		if err != nil {
-			return nil, err
-		}
-		one := &without
-		if i%2 == 1 {
-			one = &with
-		}
-		one.values = append(one.values, toMegabytes(bytes))
-	}
-	fmt.Fprintf(log, "  MB without: %.2f\n  MB with: %.2f\n", slices.Sorted(slices.Values(without.values)), slices.Sorted(slices.Values(with.values)))
-	more.values = []float64{summarizeValues(with.values).median - summarizeValues(without.values).median}
-	return []figure{without, with, more, effort}, nil
+	return f, nil
 }

@@ -32,7 +32,14 @@ func threadTime() time.Duration {
 
 // residentMemory returns how many bytes a process has in memory, its program included.
 // The kernel counts it exactly there; the figures in status and statm may lag.
-func residentMemory(pid int) (int64, error) {
+func residentMemory(pid int) (int64, error) { return readMemory(pid, "Rss") }
+
+// anonymousMemory returns how many bytes of that are the process's own, and no pages of its
+// program.
+func anonymousMemory(pid int) (int64, error) { return readMemory(pid, "Anonymous") }
+
+// readMemory reads a line of the kernel's account of a process's memory.
+func readMemory(pid int, name string) (int64, error) {
 	path := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -40,9 +47,9 @@ func residentMemory(pid int) (int64, error) {
 	}
 	for line := range strings.Lines(string(text)) {
 		var kibibytes int64
-		if n, _ := fmt.Sscanf(line, "Rss: %d kB", &kibibytes); n == 1 {
+		if n, _ := fmt.Sscanf(line, name+": %d kB", &kibibytes); n == 1 {
 			return kibibytes << 10, nil
 		}
 	}
-	return 0, fmt.Errorf("%s has no Rss", path)
+	return 0, fmt.Errorf("%s has no %s", path, name)
 }
