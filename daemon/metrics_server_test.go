@@ -18,7 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // dialMetrics connects to the metrics server.
@@ -284,5 +287,17 @@ func BenchmarkScrape(b *testing.B) {
 		s.at = time.Time{}
 		s.takeText()
 		s.returnText()
+	}
+}
+
+// What counting one call costs a daemon.
+func BenchmarkCountCall(b *testing.B) {
+	for name, m := range map[string]*measures{"off": nil, "on": newMeasures(false)} {
+		env := &wire.Envelope{Kind: kinds.KindQuery}
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				m.countCall(client.In, env, m.beginCall(), nil)
+			}
+		})
 	}
 }

@@ -57,7 +57,7 @@ func startMeasured(t *testing.T) *live.Machine {
 // runPromtool runs promtool, of the package prometheus, with an input.
 func runPromtool(t *testing.T, input string, args ...string) {
 	t.Helper()
-	tool := exec.CommandContext(await.NewContext(t), findTool(t, "promtool"), args...)
+	tool := exec.CommandContext(t.Context(), findTool(t, "promtool"), args...)
 	tool.Stdin = strings.NewReader(input)
 	if out, err := tool.CombinedOutput(); err != nil {
 		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
