@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/acpd/acpd/integration/await"
 )
 
 const visitor = "ACPD_TEST_VISITOR"
@@ -70,5 +72,79 @@ func TestOtherUsersOfTheAgentsFolder(t *testing.T) {
 	}
 	if said := visit(12346); !strings.Contains(said, `"not_authorized"`) || !strings.Contains(said, "you are user 12346, whom agents.uids in config.yaml does not name") {
 		t.Errorf("a user that is not listed: %s", said)
+	}
+}
+
+// rootless names the state directory of a daemon that this process runs as another user.
+const rootless = "DAEMON_TEST_ROOTLESS"
+
+// TestRootlessDaemon is that process; it ends with its standard input.
+func TestRootlessDaemon(t *testing.T) {
+	dir := os.Getenv(rootless)
+	if dir == "" {
+		t.Skip("this is no other user")
+	}
+	d := start(t, dir, "desk")
+	for _, m := range []string{"acp.sock", "http.sock"} {
+		await.Until(t, m, func() bool { _, err := os.Stat(filepath.Join(dir, m)); return err == nil })
+	}
+	fmt.Println("runs:", d.ID())
+	bufio.NewReader(os.Stdin).ReadByte()
+}
+
+// Root speaks with the daemon of any user on the owner's socket, as with that of a system unit,
+// and not on the one of agents.
+func TestRootAtTheOwnersSocket(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("needs to be root: nothing is left out here")
+		}
+		t.Skip("needs to be root")
+	}
+	dir := stateDir(t)
+	if err := os.Chown(dir, 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestRootlessDaemon$", "-test.v")
+	cmd.Env, cmd.Dir = []string{rootless + "=" + dir, "HOME=" + dir}, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer in.Close()
+	var id string
+	for lines := bufio.NewScanner(out); id == "" && lines.Scan(); {
+		_, id, _ = strings.Cut(lines.Text(), "runs: ")
+	}
+	if id == "" {
+		t.Fatal("the daemon does not run")
+	}
+	whoami := func(socket string) string {
+		c, err := net.Dial("unix", filepath.Join(dir, socket))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintln(c, `{"jsonrpc":"2.0","id":1,"method":"whoami"}`)
+		line, err := bufio.NewReader(c).ReadString('\n')
+		if err != nil {
+			t.Error(err)
+		}
+		return line
+	}
+	if said := whoami("acp.sock"); !strings.Contains(said, id) {
+		t.Errorf("on the owner's: %s", said)
+	}
+	if said := whoami("agent/acp.sock"); !strings.Contains(said, `"not_authorized"`) {
+		t.Errorf("on that of agents: %s", said)
 	}
 }
