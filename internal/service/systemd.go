@@ -140,7 +140,7 @@ func (m systemd) Install(ctx context.Context, s Service) error {
 	if strings.ContainsAny(s.Program, "\"'\\\n") {
 		return fmt.Errorf("service: systemd starts no program with a quote, a backslash or a line break in its path, as %q has: move acpd and acpctl to another folder", s.Program)
 	}
-	if dir := findHomeDir(s.Program); s.System && dir != "" {
+	if dir := findHiddenDir(s.Program); s.System && dir != "" {
 		return fmt.Errorf("service: %s is below %s, where a service of the machine sees nothing: make install PREFIX=/usr/local", s.Program, dir)
 	}
 	unit, changed := m.Render(s), false
@@ -175,10 +175,10 @@ func (m systemd) Install(ctx context.Context, s Service) error {
 	return nil
 }
 
-// findHomeDir returns the folder of homes that holds path, "" if none does. ProtectHome= hides
-// them.
-func findHomeDir(path string) string {
-	for _, dir := range []string{"/home", "/root", "/run/user"} {
+// findHiddenDir returns the folder that holds path and that ProtectHome= or PrivateTmp= hides
+// from a service of the machine, "" if none does.
+func findHiddenDir(path string) string {
+	for _, dir := range []string{"/home", "/root", "/run/user", "/tmp", "/var/tmp"} {
 		if strings.HasPrefix(path, dir+"/") {
 			return dir
 		}
