@@ -389,6 +389,11 @@ func TestPurge(t *testing.T) {
 	d.refusePurge("a daemon runs on /var/lib/acpd, and nothing was removed: stop it, then purge again")
 	lock.Close()
 
+	d.run("mkdir", "/var/lib/acpd/mail")
+	must(t, "/", "mount", "--bind", d.path("/home/owner"), d.path("/var/lib/acpd/mail"))
+	d.refusePurge("something is mounted below /var/lib/acpd, and nothing was removed: unmount it, then purge again")
+	must(t, "/", "umount", d.path("/var/lib/acpd/mail"))
+
 	must(t, "/", "mount", "-t", "tmpfs", "-o", "size=4k", "full", d.path("/var/backups"))
 	d.refusePurge("the state could not be saved to /var/backups, and nothing was removed: free some space there, then purge again")
 	must(t, "/", "mount", "-o", "remount,ro", d.path("/var/backups"))
