@@ -71,7 +71,7 @@ func (d *Daemon) checkRoomForCopy(op string) error {
 			size += uint64(info.Size())
 		}
 	}
-	if _, free, bound := d.space.state.Measure(); free > 0 && free < bound+size {
+	if low, free, bound := d.space.state.Measure(); low || free > 0 && free < bound+size { // 0 and not low: the system does not say
 		return kinds.Errorf(kinds.Overloaded, "%s: the disk of %s has %s free, and a copy of state.db needs %s beyond the %s that stay free (limits.min_free): free some space; a backup while acpd is stopped needs no copy",
 			op, d.home, formatMiB(free), formatMiB(size+1<<20-1), formatMiB(bound))
 	}
