@@ -32,7 +32,7 @@ var updateShapes = flag.Bool("update-shapes", false, "add to shapes/*.txt what h
 
 // withoutJSON are the verbs that print nothing of their own with --json.
 var withoutJSON = []string{
-	"help",
+	"channel", "oacp", "wake", // they show the verbs below them
 	"mcp", // it speaks MCP
 }
 
@@ -287,6 +287,13 @@ func runAnsweredVerbs(t *testing.T, all shapes) {
 	})
 	run("wait", "wait ID --follow")
 
+	// reply prints a receipt where it reports on a delegation that was taken.
+	taken := allFields[client.Task]()
+	taken.Direction = client.Taken
+	f.SetAnswer(client.MethodTask, taken)
+	f.SetAnswer(client.MethodTasks, &client.Tasks{Tasks: []client.Task{*taken}})
+	run("reply", "reply ID NAME")
+
 	// An error is one object for all verbs; those of oacp that are the reference's tell it in its way.
 	f.SetAnswer(client.MethodQuery, allFields[kinds.Error]())
 	got := f.Run("query", clitest.DeskID.String(), "Ready?", "--json")
@@ -299,7 +306,13 @@ func runAnsweredVerbs(t *testing.T, all shapes) {
 // runVerbsWithDaemons runs the verbs that print what no method answers: those of channels, of
 // mailboxes, and those that serve and set up.
 func runVerbsWithDaemons(t *testing.T, all shapes) {
-	desk, laptop := friends(t)
+	desk, laptop := newMachine(t, "desk"), newMachine(t, "laptop")
+	if err := os.WriteFile(filepath.Join(laptop.Home, "config.yaml"), []byte("channels: {open_to: [desk]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	desk.StartDaemon()
+	laptop.StartDaemon()
+	befriend(t, desk, laptop)
 	run := func(verb string, args ...string) string {
 		t.Helper()
 		printed := desk.MustOutput(append(append(strings.Fields(verb), args...), "--json")...)
@@ -365,10 +378,11 @@ func runVerbsWithDaemons(t *testing.T, all shapes) {
 		}
 		return names[0]
 	}
+	desk.MustOutput("oacp", "watch", "--agent", "reviewer", "--project", "demo") // what is new from now on
 	send := []string{"demo", "--from", "planner", "--to", "reviewer", "--type", "question", "--subject", "Ready?", "--body", "x", "--priority", "P1", "--expires", "2h", "--channel", "review", "--context-keys", "k", "--related-pr", "1"}
 	run("oacp send", append(send, "--dry-run")...)
 	run("oacp send", send...)
-	run("oacp inbox", "demo")
+	run("oacp inbox", "demo", "--all")
 	run("oacp inbox", "demo", "--agent", "reviewer")
 	run("oacp watch", "--agent", "reviewer", "--project", "demo", "--show-archived")
 	run("oacp read", "demo", "reviewer", filepath.Base(file("reviewer")))
@@ -427,7 +441,7 @@ func fill(v reflect.Value, within []reflect.Type) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for n := range v.NumField() {
-			if v.Field(n).CanSet() {
+			if v.Field(n).CanSet() && v.Type().Field(n).Name != "Next" { // there is no next page
 				fill(v.Field(n), within)
 			}
 		}
