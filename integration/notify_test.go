@@ -188,11 +188,7 @@ func TestBurst(t *testing.T) {
 		}
 		said[answer.Result.ID] = answer.Result.State
 	}
-	took := time.Since(begun)
-	t.Logf("%d notifications in %s", n, took.Round(time.Millisecond))
-	if took > 30*time.Second {
-		t.Errorf("%d notifications took %s", n, took)
-	}
+	t.Logf("%d notifications in %s", n, time.Since(begun).Round(time.Millisecond))
 	if len(said)+refused != n || refused > 0 && len(said) < int(budget.Inbox.Peer) {
 		t.Errorf("%d receipts with an id of their own and %d refusals, want %d", len(said), refused, n)
 	}

@@ -71,7 +71,7 @@ func (o *openCode) request(method, path string, body, result any) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // one that comes before all is up is not answered
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // one that comes before all is up is not answered
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, o.url+path, bytes.NewReader(text))
 	if err != nil {
