@@ -82,7 +82,10 @@ func TestAgentsAreServedWhatAgentsDo(t *testing.T) {
 	for name, p := range map[string]any{
 		"trust": client.TrustParams{Peer: id, Name: "laptop"}, "untrust": client.UntrustParams{Peer: id}, "invite": client.InviteParams{},
 		"join": client.JoinParams{URI: "acp://x"}, "subscribe": client.SubscribeParams{Events: client.EventFilter{All: true}}, "status": nil, "pending": nil,
-		"policy":    client.PolicyParams{Peer: id, Kind: "query"},
+		"policy": client.PolicyParams{Peer: id, Kind: "query"},
+		"budget": client.BudgetParams{Peer: id},
+		"reload": nil, "drain": client.DrainParams{TimeoutMS: 1},
+		"log.level": client.LogLevelParams{Level: "debug"}, "debug.pprof": client.PprofParams{Profile: "heap"},
 		"oacp.bind": client.OACPBindParams{Project: "parser", Agent: "planner", Peer: id},
 	} {
 		e := g.refused(kinds.NotAuthorized, name, p)
@@ -90,8 +93,8 @@ func TestAgentsAreServedWhatAgentsDo(t *testing.T) {
 			t.Errorf("%s: %s", name, e.Message)
 		}
 	}
-	if err := g.call("reload", nil, nil); !errors.As(err, new(*jsonrpc.Error)) {
-		t.Errorf("reload: %v", err)
+	if err := g.call("restart", nil, nil); !errors.As(err, new(*jsonrpc.Error)) {
+		t.Errorf("restart: %v", err)
 	}
 	if after := desk.state(t, owner); after != before || desk.config.Load() != config || desk.subscribers.list() != nil {
 		t.Errorf("an agent changed the daemon: %s, was %s", after, before)
