@@ -162,7 +162,7 @@ func (c *Client) callOnConn(ctx context.Context, conn *jsonrpc.Conn, method stri
 	case errors.Is(err, jsonrpc.ErrClosed):
 		return newUnavailableError(true, "%s: the daemon went away", method)
 	}
-	return err
+	return explainOlderDaemon(method, err)
 }
 
 // Key returns the key of the attached agent. It is a secret: with it in [Client.SpeakAs] another
@@ -200,11 +200,11 @@ func (c *Client) callMethod(ctx context.Context, method string, params, result a
 	for mayRetry := true; ; mayRetry = false {
 		conn, err := c.connect(ctx)
 		if err == nil {
-			err = conn.Call(ctx, method, params, result)
+			err = explainOlderDaemon(method, conn.Call(ctx, method, params, result))
 		}
 		e, ok := errors.AsType[*kinds.Error](err)
 		if !ok || !errors.Is(err, jsonrpc.ErrClosed) {
-			return explainOlderDaemon(method, err)
+			return err
 		}
 		if e.Delivered() == kinds.DeliveredUnknown {
 			return kinds.Errorf(kinds.DaemonUnavailable, "%s: the daemon went away before it answered: "+

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/client/jsonrpc"
@@ -13,7 +14,7 @@ import (
 func TestOlderDaemon(t *testing.T) {
 	s := newServer(t, func(_ context.Context, _ *jsonrpc.Conn, r *jsonrpc.Request) {
 		switch r.Method {
-		case MethodAgents:
+		case MethodAgents, MethodSpeak:
 			r.RespondError(jsonrpc.NewMethodNotFound(r.Method))
 		case MethodWait:
 			r.RespondError(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "wait: params: after_questions: unknown object member name"})
@@ -33,5 +34,12 @@ func TestOlderDaemon(t *testing.T) {
 		if err == nil || err.Error() != want && !isPlain || IsOlderDaemon(err) == isPlain {
 			t.Errorf("%s: %v; of an older daemon: %v", method, err, IsOlderDaemon(err))
 		}
+	}
+
+	// So is what it does not know while a connection is made ready.
+	speaking := &Client{Socket: s.path, SpeakAs: SpeakParams{Name: "reviewer", Key: "k"}}
+	t.Cleanup(func() { speaking.Close() })
+	if _, err := speaking.Whoami(t.Context()); !IsOlderDaemon(err) || !strings.Contains(err.Error(), "speak: unknown method: the daemon is older than this program") {
+		t.Errorf("speaking: %v", err)
 	}
 }
