@@ -553,7 +553,7 @@ func TestAgeDecrypts(t *testing.T) {
 			t.Skipf("%s is not installed", program)
 		}
 	}
-	secret, err := EncryptIdentity([]byte("the key\n"), passphrase)
+	secret, err := encryptIdentity([]byte("the key\n"), passphrase, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
