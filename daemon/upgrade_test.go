@@ -101,10 +101,15 @@ func TestUpgradeOnALowDisk(t *testing.T) {
 	dir := stateDir(t)
 	changeState(t, dir, takeBack...)
 	var log bytes.Buffer
-	low := startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: &log, measure: func(string) (disk.Space, error) {
+	low, err := OpenDaemon(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: &log, measure: func(string) (disk.Space, error) {
 		return disk.Space{Free: 1<<30 + 1, Total: 1 << 41}, nil
 	}})
-	low.stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := low.Close(); err != nil { // it never ran, so nobody writes to the log now
+		t.Fatal(err)
+	}
 	if isThere(filepath.Join(dir, statedir.OldStateName)) || !strings.Contains(log.String(), "no copy is kept") {
 		t.Errorf("a copy takes the disk below its floor; the log: %s", log.String())
 	}
