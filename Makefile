@@ -70,9 +70,10 @@ faults: ## what breaks beneath running daemons, and whether their promises hold:
 netns: ## real daemons on hosts that are network namespaces: root, or user namespaces; iproute2, avahi-daemon, avahi-utils, dbus
 	$(GO) test -tags netns -count=1 -timeout 6m -v ./integration/netns
 
-programs: ## install what make interop and make agents run
+programs: ## install what make interop, make agents and make packages run
 	./integration/interop/install.sh .interop
 	./integration/agents/install.sh '$(AGENTS)'
+	./integration/packages/debian.sh '$(DEBIAN)'
 
 interop: ## against the release before (built from history, or fetched), the OACP reference tool, the OpenIntent SDK, MCP's Inspector and conformance suite, and with python/acpd as a wheel, which it installs in .interop (needs python3 with venv, PyPI, Node.js with npm, and what netns needs)
 	./integration/interop/install.sh .interop
@@ -89,7 +90,7 @@ dist: ## what is released, in dist/: archives for Linux and macOS, packages for 
 
 packages: ## that the packages are built the same twice, install, upgrade, go and are purged in a Debian root: root; debootstrap (once, into DEBIAN), rpm, lintian, mandoc
 	cd packaging/dist && $(GO) test ./...
-	integration/packages/debian.sh '$(DEBIAN)'
+	./integration/packages/debian.sh '$(DEBIAN)'
 	ACPD_DEBIAN='$(DEBIAN)' $(GO) test -tags packages -count=1 -timeout 10m -v ./integration/packages
 
 bench: build ## latency, throughput, CPU and memory against the floor
