@@ -18,11 +18,18 @@ var quarter = obj{"text": strings.Repeat("x", 250_000)}
 
 func held(a *budget.Account, home string) int64 { return a.HeldBy(peerAccountKey(home)) }
 
+// boundsOf returns a row without its words for people.
+func boundsOf(a *budget.Account) budget.Row {
+	row := a.Row()
+	row.What, row.Remedy = "", ""
+	return row
+}
+
 func TestRowsOfChannels(t *testing.T) {
 	h := start(t)
 	for got, want := range map[budget.Row]budget.Row{
-		h.e.unread.Row():  {Name: "answers", Unit: budget.Bytes, Peer: 32 << 20, All: 128 << 20},
-		h.e.entries.Row(): {Name: "stream_entries", Unit: budget.Bytes, Peer: 8 << 20, All: 64 << 20},
+		boundsOf(h.e.unread):  {Name: "answers", Unit: budget.Bytes, Peer: 32 << 20, All: 128 << 20},
+		boundsOf(h.e.entries): {Name: "stream_entries", Unit: budget.Bytes, Peer: 8 << 20, All: 64 << 20},
 	} {
 		if got != want {
 			t.Errorf("%+v, want %+v", got, want)

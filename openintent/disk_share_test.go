@@ -236,7 +236,7 @@ func TestWhoMakesATaskLongerPays(t *testing.T) {
 // is gone.
 func TestDiskIsShared(t *testing.T) {
 	h := start(t, toOthers)
-	if row := h.e.disk.Row(); row != (budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 20, All: 2 << 30}) || h.e.perIntent != (diskShare{64 << 20, 100_000}) {
+	if row := boundsOf(h.e.disk); row != (budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 20, All: 2 << 30}) || h.e.perIntent != (diskShare{64 << 20, 100_000}) {
 		t.Errorf("the row is %+v, of an intent %+v", row, h.e.perIntent)
 	}
 	small := budget.Row{Name: "channel_bytes", Unit: budget.Bytes, Peer: 256 << 10, All: 1 << 20}

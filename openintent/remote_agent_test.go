@@ -21,7 +21,7 @@ func TestWhatOthersMakeIsShared(t *testing.T) {
 		{h.e.guestbook.channels, budget.Row{Name: "channels", Peer: 2000, All: 50_000}},
 		{h.e.guestbook.tasks, budget.Row{Name: "tasks", Peer: 2000, All: 25_000}},
 	} {
-		if r.account.Row() != r.row {
+		if boundsOf(r.account) != r.row {
 			t.Errorf("the row is %+v, want %+v", r.account.Row(), r.row)
 		}
 	}
@@ -75,7 +75,7 @@ func TestWhatOthersMakeIsShared(t *testing.T) {
 // What hosts have relayed is a share of the disk too, of which the oldest goes.
 func TestRelayedEntriesAreShared(t *testing.T) {
 	h := start(t)
-	if row := h.e.relayed.Row(); row != (budget.Row{Name: "relayed_bytes", Unit: budget.Bytes, Peer: 32 << 20, All: 512 << 20}) {
+	if row := boundsOf(h.e.relayed); row != (budget.Row{Name: "relayed_bytes", Unit: budget.Bytes, Peer: 32 << 20, All: 512 << 20}) {
 		t.Errorf("the row is %+v", row)
 	}
 	const peer = 1 << 20
