@@ -191,14 +191,19 @@ func (r Recipients) checkCount() error {
 	return nil
 }
 
-// Answer is the result of ping, discover and query.
+// Answer is the result of discover and query.
 type Answer struct {
 	ID      wire.MessageID `json:"id"`   // of the message that was sent
 	From    identity.ID    `json:"from"` // the peer that answered
 	Kind    string         `json:"kind"` // pong, capabilities or response
 	RTTUS   uint64         `json:"rtt_us"`
-	TS      uint64         `json:"ts,omitzero"` // of a pong: the peer's clock when it answered, in unix milliseconds; no proof
-	Payload wire.Payload   `json:"payload"`     // kinds.Pong, kinds.Capabilities or kinds.Response
+	Payload wire.Payload   `json:"payload"` // kinds.Pong, kinds.Capabilities or kinds.Response
+}
+
+// PingAnswer is the result of ping.
+type PingAnswer struct {
+	Answer
+	TS uint64 `json:"ts,omitzero"` // the peer's clock when it answered, in unix milliseconds: no proof; 0: the daemon does not say
 }
 
 // DelegateAnswer is the result of delegate.

@@ -254,8 +254,8 @@ func checkPayloadIsObject(payload wire.Payload) error {
 
 // Ping asks a peer's daemon for a sign of life, and waits for it as long as p.TimeoutMS says,
 // 5 s if that is 0.
-func (c *Client) Ping(ctx context.Context, p PingParams) (*Answer, error) {
-	return callForPeer[Answer](ctx, c, timeoutOrDefault(p.TimeoutMS, kinds.ProbeDeadline), MethodPing, &p, nil)
+func (c *Client) Ping(ctx context.Context, p PingParams) (*PingAnswer, error) {
+	return callForPeer[PingAnswer](ctx, c, timeoutOrDefault(p.TimeoutMS, kinds.ProbeDeadline), MethodPing, &p, nil)
 }
 
 // Discover asks what a peer's agents can do, and waits for the answer as long as p.TimeoutMS

@@ -126,7 +126,7 @@ func TestMethods(t *testing.T) {
 	}{
 		{"ping", `{"to":"desk","timeout_ms":5}`, answer,
 			func() (any, error) { return c.Ping(ctx, PingParams{To: "desk", TimeoutMS: 5}) },
-			func(r any) bool { return r.(*Answer).RTTUS == 7 }},
+			func(r any) bool { return r.(*PingAnswer).RTTUS == 7 }},
 		{"discover", `{"to":"desk","fresh":true}`, answer,
 			func() (any, error) { return c.Discover(ctx, DiscoverParams{To: "desk", Fresh: true}) },
 			func(r any) bool { return r.(*Answer).From == identity.ID{1} }},

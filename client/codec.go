@@ -97,9 +97,6 @@ func (a Answer) WriteMembers(m *jsonrpc.ObjectWriter) {
 	m.WritePeerID("from", a.From)
 	m.WriteString("kind", a.Kind)
 	m.WriteUint("rtt_us", a.RTTUS)
-	if a.TS > 0 {
-		m.WriteUint("ts", a.TS)
-	}
 	m.WritePayload(a.Payload)
 }
 
@@ -113,12 +110,24 @@ func (a *Answer) ReadMember(name []byte, v jsonrpc.Value) error {
 		return v.ReadString(&a.Kind)
 	case "rtt_us":
 		return v.ReadUint(&a.RTTUS)
-	case "ts":
-		return v.ReadUint(&a.TS)
 	case "payload":
 		return v.ReadPayload(&a.Payload)
 	}
 	return jsonrpc.ErrUnknownMember
+}
+
+func (a PingAnswer) WriteMembers(m *jsonrpc.ObjectWriter) {
+	a.Answer.WriteMembers(m)
+	if a.TS > 0 {
+		m.WriteUint("ts", a.TS)
+	}
+}
+
+func (a *PingAnswer) ReadMember(name []byte, v jsonrpc.Value) error {
+	if string(name) == "ts" {
+		return v.ReadUint(&a.TS)
+	}
+	return a.Answer.ReadMember(name, v)
 }
 
 func (in Inbound) WriteMembers(m *jsonrpc.ObjectWriter) {

@@ -33,6 +33,8 @@ func TestCodecFollowsTags(t *testing.T) {
 		&ResultParams{Head: head, Ref: id, Payload: payload},
 		&Answer{ID: id},
 		&Answer{ID: id, From: identity.ID{1}, Kind: "pong", RTTUS: 17, Payload: payload},
+		&PingAnswer{Answer: Answer{ID: id}},
+		&PingAnswer{Answer: Answer{ID: id, From: identity.ID{1}, Kind: "pong", RTTUS: 17, Payload: payload}, TS: 1 << 60},
 		&Inbound{Envelope: envelope},
 		&Inbound{Envelope: full, Name: "desk", DeadlineMS: 9, Delegation: &Task{ID: id, Peer: "desk", State: TaskAccepted}, Wake: &WakeGrant{Unattended: true}},
 	}

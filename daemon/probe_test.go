@@ -78,7 +78,7 @@ func TestStatusOfTheProcess(t *testing.T) {
 	if row := findRow(peers.Peers, laptop.ID()); row.Software != "acpd test" || !row.Pinned {
 		t.Errorf("%+v", row)
 	}
-	var pong client.Answer
+	var pong client.PingAnswer
 	l.must(client.MethodPing, &client.PingParams{To: "laptop"}, &pong)
 	if pong.TS == 0 {
 		t.Error("a pong without a time")

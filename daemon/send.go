@@ -200,9 +200,7 @@ func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingPara
 	if err != nil {
 		return nil, err
 	}
-	pong := newAnswer(env, reply, rtt)
-	pong.TS = reply.TS
-	return pong, nil
+	return &client.PingAnswer{Answer: *newAnswer(env, reply, rtt), TS: reply.TS}, nil
 }
 
 // newPadding returns a payload that means nothing, with so many bytes of text. Whoever gets a

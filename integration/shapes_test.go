@@ -205,7 +205,7 @@ var answeredVerbs = []string{
 
 // answers are what the methods answer.
 var answers = map[string]any{
-	client.MethodPing:         allFields[client.Answer](),
+	client.MethodPing:         allFields[client.PingAnswer](),
 	client.MethodDiscover:     allFields[client.Answer](),
 	client.MethodQuery:        allFields[client.Answer](),
 	client.MethodDelegate:     allFields[client.DelegateAnswer](),

@@ -430,8 +430,6 @@ export interface DiscoverAnswer {
   /** pong, capabilities or response */
   kind: string;
   rtt_us: number;
-  /** of a pong: the peer's clock when it answered, in unix milliseconds; no proof */
-  ts?: number;
   payload: Capabilities;
 }
 
@@ -1071,9 +1069,9 @@ export interface PingAnswer {
   /** pong, capabilities or response */
   kind: string;
   rtt_us: number;
-  /** of a pong: the peer's clock when it answered, in unix milliseconds; no proof */
-  ts?: number;
   payload: Pong;
+  /** the peer's clock when it answered, in unix milliseconds: no proof; 0: the daemon does not say */
+  ts?: number;
 }
 
 /** PingParams are the params of ping. */
@@ -1217,8 +1215,6 @@ export interface QueryAnswer {
   /** pong, capabilities or response */
   kind: string;
   rtt_us: number;
-  /** of a pong: the peer's clock when it answered, in unix milliseconds; no proof */
-  ts?: number;
   payload: Response;
 }
 

@@ -47,7 +47,7 @@ var nothing = &shape{empty: true}
 // daemonCalls is the local API: what programs call. TestEveryMethodIsDescribed holds it and the
 // daemon's own table together.
 var daemonCalls = []call{
-	{client.MethodPing, agents, of[client.PingParams](), with[client.Answer, kinds.Pong]("PingAnswer"), "asks a peer's daemon for a sign of life"},
+	{client.MethodPing, agents, of[client.PingParams](), with[client.PingAnswer, kinds.Pong]("PingAnswer"), "asks a peer's daemon for a sign of life"},
 	{client.MethodDiscover, agents, of[client.DiscoverParams](), with[client.Answer, kinds.Capabilities]("DiscoverAnswer"), "asks what a peer's agents can do"},
 	{client.MethodQuery, agents, with[client.QueryParams, kinds.Query]("QueryParams"), with[client.Answer, kinds.Response]("QueryAnswer"), "asks a peer's agent a question, and waits for the response"},
 	{client.MethodDelegate, agents, with[client.DelegateParams, kinds.Delegate]("DelegateParams"), with[client.DelegateAnswer, kinds.Ack]("DelegateAnswer"), "gives a peer's agent a task, and waits for its ack; wait waits for the end"},

@@ -121,7 +121,7 @@ func describeLostPing(peer string, e *kinds.Error) string {
 	return client.Line(strings.TrimPrefix(e.Message, peer+": ")) + frame.DescribeDelivery(e)
 }
 
-func (a *app) printPong(peer string, seq int, answer *client.Answer) error {
+func (a *app) printPong(peer string, seq int, answer *client.PingAnswer) error {
 	if a.JSON {
 		return a.PrintJSON(pingResult{seq, answer.RTTUS, answer.Payload})
 	}

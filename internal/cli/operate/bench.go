@@ -249,7 +249,7 @@ func (m *benchMeter) begin(ctx context.Context) bool {
 
 // record notes the answer or the error of a ping. After an error that the next ping will get
 // too, or too many in a row, no further one begins.
-func (m *benchMeter) record(answer *client.Answer, err error) {
+func (m *benchMeter) record(answer *client.PingAnswer, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err == nil {

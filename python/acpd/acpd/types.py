@@ -298,7 +298,6 @@ DiscoverAnswer = TypedDict(
         "from": str,  # the peer that answered
         "kind": str,  # pong, capabilities or response
         "rtt_us": int,
-        "ts": NotRequired[int],  # of a pong: the peer's clock when it answered, in unix milliseconds; no proof
         "payload": Capabilities,
     },
 )
@@ -918,8 +917,8 @@ PingAnswer = TypedDict(
         "from": str,  # the peer that answered
         "kind": str,  # pong, capabilities or response
         "rtt_us": int,
-        "ts": NotRequired[int],  # of a pong: the peer's clock when it answered, in unix milliseconds; no proof
         "payload": Pong,
+        "ts": NotRequired[int],  # the peer's clock when it answered, in unix milliseconds: no proof; 0: the daemon does not say
     },
 )
 """The result of ping."""
@@ -1024,7 +1023,6 @@ QueryAnswer = TypedDict(
         "from": str,  # the peer that answered
         "kind": str,  # pong, capabilities or response
         "rtt_us": int,
-        "ts": NotRequired[int],  # of a pong: the peer's clock when it answered, in unix milliseconds; no proof
         "payload": Response,
     },
 )
