@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -32,8 +33,9 @@ var updateShapes = flag.Bool("update-shapes", false, "add to shapes/*.txt what h
 
 // withoutJSON are the verbs that print nothing of their own with --json.
 var withoutJSON = []string{
-	"channel", "oacp", "wake", // they show the verbs below them
-	"mcp", // it speaks MCP
+	"channel", "config", "debug", "oacp", "service", "wake", // they show the verbs below them
+	"mcp",          // it speaks MCP
+	"service logs", // it shows the log as the system has it
 }
 
 // shapes has, by verbs, the fields of what they print with --json, as lines: path and type.
@@ -129,8 +131,12 @@ func checkShapes(t *testing.T, path string, now []string) {
 
 // What each verb of acpctl prints with --json has what it had before.
 func TestShapesOfVerbs(t *testing.T) {
-	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("what a service is like is what systemd says; all else is the same everywhere")
+	}
 	all := make(shapes)
+	t.Run("of services", func(t *testing.T) { runServiceVerbs(t, all) }) // it sets the environment
+	t.Parallel()
 	t.Run("of answers", func(t *testing.T) { runAnsweredVerbs(t, all) })
 	t.Run("of daemons", func(t *testing.T) { runVerbsWithDaemons(t, all) })
 	if t.Failed() {
@@ -157,8 +163,7 @@ func listVerbs(cmd *cobra.Command, path string) (verbs []string) {
 }
 
 // answeredVerbs are command lines of verbs that print what a method of the local API answers. They
-// run with a daemon that answers with every field filled in. The verb is what stands before a flag
-// or an argument in capitals; ID, PEER and NAME are replaced.
+// run with a daemon that answers with every field filled in. ID, PEER, NAME and FILE are replaced.
 var answeredVerbs = []string{
 	"agents",
 	"agents --spent",
@@ -167,7 +172,9 @@ var answeredVerbs = []string{
 	"approvals always ID",
 	"approvals no ID",
 	"approvals yes ID",
+	"bench PEER -n 1 --size 1k",
 	"cancel ID",
+	"debug pprof heap -o FILE",
 	"delegate PEER NAME",
 	"delegate PEER NAME --wait",
 	"discover PEER",
@@ -178,6 +185,8 @@ var answeredVerbs = []string{
 	"invite --list",
 	"invite --revoke all",
 	"join NAME",
+	"log-level",
+	"log-level debug --for 1m",
 	"notify PEER NAME 1",
 	"oacp bind NAME NAME PEER",
 	"oacp bindings",
@@ -186,14 +195,18 @@ var answeredVerbs = []string{
 	"oacp unbind NAME NAME",
 	"peers",
 	"ping PEER -c 1",
+	"policy PEER query",
 	"query PEER NAME",
+	"reload",
 	"reply ID NAME",
 	"status",
 	"status --budget",
 	"tasks",
 	"trust PEER",
 	"untrust PEER",
+	"usage",
 	"wait ID",
+	"wait PEER/NAME --online",
 	"wake allow PEER",
 	"wake answers on",
 	"wake list",
@@ -245,6 +258,10 @@ var answers = map[string]any{
 	client.MethodOACPBindings: allFields[client.OACPBindings](),
 	client.MethodOACPQueue:    allFields[client.OACPQueue](),
 	client.MethodOACPDrop:     allFields[client.OACPDropped](),
+	client.MethodReload:       allFields[client.Reloaded](),
+	client.MethodLogLevel:     allFields[client.LogLevel](),
+	client.MethodPprof:        &client.Pprof{Data: "bG8=", Size: 2},
+	client.MethodDrain:        &client.Drained{AllEnded: true, Open: allFields[client.Drained]().Open},
 }
 
 func runAnsweredVerbs(t *testing.T, all shapes) {
@@ -252,29 +269,39 @@ func runAnsweredVerbs(t *testing.T, all shapes) {
 	for method, answer := range answers {
 		f.SetAnswer(method, answer)
 	}
-	run := func(verb, line string) {
+	names := strings.NewReplacer("ID", clitest.SomeID.String(), "PEER", clitest.DeskID.String(), "NAME", "desk", "FILE", filepath.Join(t.TempDir(), "heap.pprof"))
+	run := func(line string) {
 		t.Helper()
-		args := strings.Fields(strings.NewReplacer("ID", clitest.SomeID.String(), "PEER", clitest.DeskID.String(), "NAME", "desk").Replace(line))
+		args := strings.Fields(names.Replace(line))
+		verb, _, err := cli.NewRootCmd(frame.NewFrame(), "").Find(args)
+		if err != nil {
+			t.Fatal(err)
+		}
 		got := f.Run(append(args, "--json")...)
-		all.add(t, verb, got.Out)
+		all.add(t, strings.TrimPrefix(verb.CommandPath(), "acpctl "), got.Out)
 		if t.Failed() {
 			t.Fatalf("acpctl %s: %+v", line, got)
 		}
 	}
 	for _, line := range answeredVerbs {
-		verb, _, _ := strings.Cut(line, " --")
-		words := strings.Fields(verb)
-		if n := slices.IndexFunc(words, func(w string) bool { return w == strings.ToUpper(w) }); n >= 0 {
-			words = words[:n]
-		}
-		run(strings.TrimSuffix(strings.TrimSuffix(strings.Join(words, " "), " bash"), " on"), line)
+		run(line)
 	}
 
 	// Several peers are told at once, a ping is lost, and a delegation has a partial result before its final one.
 	f.SetAnswer(client.MethodNotify, []client.Receipt{*allFields[client.Receipt]()})
-	run("notify", "notify PEER,PEER NAME 1")
-	f.SetAnswer(client.MethodPing, allFields[kinds.Error]())
-	run("ping", "ping PEER -c 1")
+	run("notify PEER,PEER NAME 1")
+	lost := allFields[kinds.Error]()
+	f.SetAnswer(client.MethodPing, lost)
+	run("ping PEER -c 1")
+	lost.Code = kinds.Invalid // which ends a benchmark
+	pings := 0
+	f.SetHandler(client.MethodPing, func(*jsonrpc.Request) (any, error) {
+		if pings++; pings > 1 { // the first one only opens the connection
+			return nil, lost
+		}
+		return allFields[client.PingAnswer](), nil
+	})
+	run("bench PEER -n 1")
 	var waits sync.Mutex
 	open := allFields[client.Task]()
 	open.State, open.Result = client.TaskAccepted, nil
@@ -285,14 +312,17 @@ func runAnsweredVerbs(t *testing.T, all shapes) {
 		open = allFields[client.Task]()
 		return task, nil
 	})
-	run("wait", "wait ID --follow")
+	run("wait ID --follow")
 
 	// reply prints a receipt where it reports on a delegation that was taken.
 	taken := allFields[client.Task]()
 	taken.Direction = client.Taken
 	f.SetAnswer(client.MethodTask, taken)
 	f.SetAnswer(client.MethodTasks, &client.Tasks{Tasks: []client.Task{*taken}})
-	run("reply", "reply ID NAME")
+	run("reply ID NAME")
+
+	f.SetAnswer(client.MethodWhoami, kinds.Errorf(kinds.DaemonUnavailable, "gone"))
+	run("drain")
 
 	// An error is one object for all verbs; those of oacp that are the reference's tell it in its way.
 	f.SetAnswer(client.MethodQuery, allFields[kinds.Error]())
@@ -406,6 +436,91 @@ func runVerbsWithDaemons(t *testing.T, all shapes) {
 	run("setup", "claude", "--yes")
 	run("setup", "claude", "--dry-run")
 	run("setup", "claude", "--undo", "--yes")
+
+	folder = t.TempDir()
+	wrong := filepath.Join(folder, "config.yaml")
+	if err := os.WriteFile(wrong, []byte("listen: [nowhere]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check := desk.RunAcpctl(frame.ExitUsage, "config", "check", wrong, "--json")
+	all.add(t, "config check", check.Stdout.String())
+
+	// What else a doctor finds, and so the exit code, is the machine's.
+	if err := os.Chmod(filepath.Join(desk.Home, "trust.yaml"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	examine := desk.StartAcpctl("doctor", "--fix", "--json")
+	examine.AwaitEnd()
+	all.add(t, "doctor", examine.Stdout.String())
+	run("doctor", "--bundle", filepath.Join(folder, "bug.tar.gz"), "--yes")
+
+	// A backup is restored where another daemon was, which did not trust the laptop.
+	passphrase, archive := filepath.Join(folder, "passphrase"), filepath.Join(folder, "desk.tar")
+	if err := os.WriteFile(passphrase, []byte("four words no song has\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("backup", archive, "--identity", "--passphrase-file", passphrase)
+	spare := running(t, "spare")
+	spare.StopDaemon()
+	all.add(t, "restore", spare.MustOutput("restore", archive, "--passphrase-file", passphrase, "--force", "--yes", "--json"))
+}
+
+// runServiceVerbs runs the verbs of services on a machine whose systemd does as it is told, and
+// whose service is a daemon that answers with every field filled in.
+func runServiceVerbs(t *testing.T, all shapes) {
+	root, user := t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f := clitest.NewFakeDaemon(t, func(f *frame.Frame) *cobra.Command {
+		f.MachineRoot = root
+		return cli.NewRootCmd(f, "1.0.0")
+	})
+	f.SetAnswer(client.MethodStatus, allFields[client.Status]())
+	const show = `#!/bin/sh
+case "$*" in *StatusText*) cat <<END
+LoadState=loaded
+ActiveState=active
+SubState=running
+Result=success
+MainPID=7
+ActiveEnterTimestamp=Thu 2026-11-26 16:00:00 UTC
+ExecMainExitTimestamp=Thu 2026-11-26 15:59:00 UTC
+ExecMainCode=1
+ExecMainStatus=1
+NRestarts=1
+WatchdogUSec=3min
+WatchdogTimestamp=Thu 2026-11-26 16:05:00 UTC
+StatusText=1 peer connected
+FragmentPath=/etc/systemd/system/acpd.service
+DropInPaths=/etc/systemd/system/acpd.service.d/local.conf
+UnitFileState=enabled
+ExecStart={ path=/usr/bin/acpd ; argv[]=/usr/bin/acpd --home $AT ; pid=0 }
+END
+esac
+`
+	for name, script := range map[string]string{"systemctl": show, "acpd": "#!/bin/sh\n", "loginctl": "#!/bin/sh\n"} {
+		if err := os.WriteFile(filepath.Join(user, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, value := range map[string]string{"HOME": user, "PATH": user + ":" + os.Getenv("PATH"), "ACP_HOME": "", "XDG_CONFIG_HOME": "", "AT": f.Home} {
+		t.Setenv(name, value)
+	}
+	run := func(verb, flags string, code int) {
+		t.Helper()
+		got := f.Run(append(strings.Fields(verb+" "+flags), "--json")...)
+		all.add(t, verb, got.Out)
+		if got.Code != code {
+			t.Errorf("%s: %+v", verb, got)
+		}
+	}
+	run("service install", "--print", 0)
+	run("service install", "", 0)
+	run("service status", "", 0)
+	f.SetAnswer(client.MethodStatus, allFields[kinds.Error]())
+	run("service status", "", 0)
+	run("service uninstall", "", 0)
 }
 
 // allFields returns a T whose fields are all set.

@@ -119,7 +119,7 @@ func (m launchd) Install(ctx context.Context, s Service) error {
 	}
 	if _, err := m.run(ctx, "launchctl", "print", domain(s)+"/"+label(s)); err == nil {
 		if !changed {
-			m.Say("%s runs already", label(s))
+			m.Say("found", label(s)+" runs already")
 			return nil
 		}
 		if err := m.do(ctx, "launchctl", "bootout", domain(s)+"/"+label(s)); err != nil {
@@ -135,7 +135,7 @@ func (m launchd) Install(ctx context.Context, s Service) error {
 // Uninstall ends the service and removes its property list.
 func (m launchd) Uninstall(ctx context.Context, s Service) error {
 	if !exists(m.plistPath(s)) {
-		m.Say("%s is not installed", label(s))
+		m.Say("found", label(s)+" is not installed")
 		return nil
 	}
 	if data, err := os.ReadFile(m.plistPath(s)); err == nil && !isOurs(data) {

@@ -110,12 +110,12 @@ type State struct {
 
 // Host is where services are made.
 type Host struct {
-	Root     string                        // before the paths of the machine; "" outside of tests
-	UserHome string                        // of the person
-	Config   string                        // ~/.config
-	User     string                        // name of the person; for the machine on macOS, of the one who called sudo
-	Say      func(format string, a ...any) // tells what was done, a line each
-	Out, Err io.Writer                     // of the manager's programs
+	Root     string                  // before the paths of the machine; "" outside of tests
+	UserHome string                  // of the person
+	Config   string                  // ~/.config
+	User     string                  // name of the person; for the machine on macOS, of the one who called sudo
+	Say      func(done, what string) // tells what was done: a word for it, and to what
+	Out, Err io.Writer               // of the manager's programs
 }
 
 // NewManager returns the manager of this system.
@@ -154,7 +154,7 @@ func (h Host) do(ctx context.Context, name string, args ...string) error {
 	if _, err := h.run(ctx, name, args...); err != nil {
 		return err
 	}
-	h.Say("ran    %s %s", name, strings.Join(args, " "))
+	h.Say("ran", name+" "+strings.Join(args, " "))
 	return nil
 }
 
@@ -173,12 +173,12 @@ func (h Host) writeFile(path, content string, mode fs.FileMode) (changed bool, e
 	case err != nil:
 		return false, fmt.Errorf("service: %w", err)
 	case string(old) == content:
-		h.Say("kept   %s", path)
+		h.Say("kept", path)
 		return false, nil
 	case !isOurs(old):
 		return false, fmt.Errorf("service: %s was not written by acpctl, and stays as it is: move it away, or change it by hand:\n%s", path, diffLines(string(old), content))
 	default:
-		h.Say("changes in %s; put what shall stay into a drop-in:\n%s", path, diffLines(string(old), content))
+		h.Say("changed", fmt.Sprintf("%s; put what shall stay into a drop-in:\n%s", path, diffLines(string(old), content)))
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return false, fmt.Errorf("service: %w", err)
@@ -186,7 +186,7 @@ func (h Host) writeFile(path, content string, mode fs.FileMode) (changed bool, e
 	if err := durable.ReplaceFile(path, path+".new", []byte(content), mode); err != nil {
 		return false, fmt.Errorf("service: %w: run this as the user who may write there; for the service of a person leave --system out", err)
 	}
-	h.Say("wrote  %s", path)
+	h.Say("wrote", path)
 	return true, nil
 }
 
@@ -205,6 +205,6 @@ func (h Host) removeFile(path string) (removed bool, err error) {
 	if err := os.Remove(path); err != nil {
 		return false, fmt.Errorf("service: %w", err)
 	}
-	h.Say("removed %s", path)
+	h.Say("removed", path)
 	return true, nil
 }

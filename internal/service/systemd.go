@@ -145,7 +145,7 @@ func (m systemd) Install(ctx context.Context, s Service) error {
 	}
 	unit, changed := m.Render(s), false
 	if path, packaged := m.findPackagedUnit(s); string(packaged) == unit && !exists(m.unitPath(s)) {
-		m.Say("uses   %s, which a package has installed", path)
+		m.Say("uses", path+", which a package has installed")
 	} else {
 		var err error
 		if changed, err = m.writeFile(m.unitPath(s), unit, 0o644); err != nil {
@@ -232,7 +232,7 @@ func (m systemd) Uninstall(ctx context.Context, s Service) error {
 	}
 	packaged, _ := m.findPackagedUnit(s)
 	if !exists(path) && packaged == "" {
-		m.Say("%s is not installed", unitName(s))
+		m.Say("found", unitName(s)+" is not installed")
 		return nil
 	}
 	if data, err := os.ReadFile(path); err == nil && !isOurs(data) {
@@ -247,7 +247,7 @@ func (m systemd) Uninstall(ctx context.Context, s Service) error {
 	case err != nil:
 		return err
 	case filepath.Base(path) == "acpd@.service" && len(others) > 0:
-		m.Say("kept   %s for %s", path, strings.Join(others, ", "))
+		m.Say("kept", path+" for "+strings.Join(others, ", "))
 		return nil
 	}
 	removed, err := m.removeFile(path)
@@ -255,7 +255,7 @@ func (m systemd) Uninstall(ctx context.Context, s Service) error {
 		return err
 	}
 	if !removed {
-		m.Say("kept   %s, which belongs to a package", packaged)
+		m.Say("kept", packaged+", which belongs to a package")
 		return nil
 	}
 	return m.do(ctx, "systemctl", systemctl(s, "daemon-reload")...)

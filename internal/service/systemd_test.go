@@ -27,7 +27,7 @@ func newFakeHost(t *testing.T) *fakeHost {
 	root := t.TempDir()
 	h := &fakeHost{t: t, bin: filepath.Join(root, "bin"), calls: filepath.Join(root, "calls")}
 	h.Host = Host{Root: root, UserHome: filepath.Join(root, "home/desk"), Config: filepath.Join(root, "home/desk/.config"), User: "desk",
-		Say: func(format string, a ...any) { h.said = append(h.said, fmt.Sprintf(format, a...)) }}
+		Say: func(done, what string) { h.said = append(h.said, fmt.Sprintf("%-6s %s", done, what)) }}
 	for _, dir := range []string{h.bin, filepath.Join(root, "run/systemd/system")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)

@@ -30,6 +30,8 @@ type Frame struct {
 	AsGuest bool          // ACP_SOCKET is set: the run goes through the agents' socket
 	Daemon  client.Client // of the daemon that the flags and the environment name
 
+	MachineRoot string // before the paths of the machine; "" outside of tests
+
 	understood bool     // the command line was understood
 	inTaken    bool     // an argument was read from In
 	read       []string // which files and streams were read for arguments, and how much

@@ -54,10 +54,10 @@ type restoreOptions struct {
 type restored struct {
 	Home     string                `json:"home"`
 	Made     time.Time             `json:"made"`
-	ID       identity.ID           `json:"id"`       // that the backup is of
-	Identity backup.IdentitySource `json:"identity"` // where the identity in the directory comes from
-	Peers    []string              `json:"peers"`    // that are trusted now
-	Returned []string              `json:"returned"` // of them, those that the old directory did not trust
+	Identity identity.ID           `json:"identity"`        // that the backup is of
+	Source   backup.IdentitySource `json:"identity_source"` // where the identity in the directory comes from
+	Peers    []string              `json:"peers"`           // that are trusted now
+	Returned []string              `json:"returned"`        // of them, those that the old directory did not trust
 	Aside    string                `json:"aside,omitempty"`
 }
 
@@ -86,7 +86,7 @@ func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) erro
 		return err
 	}
 	defer r.Close()
-	result := &restored{Home: dir, Made: r.Manifest.Made, ID: r.Manifest.Identity, Identity: r.Identity, Peers: []string{}, Returned: []string{}}
+	result := &restored{Home: dir, Made: r.Manifest.Made, Identity: r.Manifest.Identity, Source: r.Identity, Peers: []string{}, Returned: []string{}}
 	for _, p := range r.Peers {
 		result.Peers = append(result.Peers, p.Name)
 	}
@@ -153,11 +153,11 @@ func (v *verbs) confirmReturning(ctx context.Context, returning []identity.Peer,
 func (v *verbs) printRestored(r *restored) {
 	v.PrintLine("%s", r.Home)
 	v.PrintForPerson("The state is that of %s. Trusted peers: %s.", v.FormatTime(r.Made), orNone(r.Peers))
-	switch r.Identity {
+	switch r.Source {
 	case backup.IdentityNone:
 		v.PrintForPerson("The identity is not restored: acpd makes a new one when it starts, and each peer must trust that.")
 	default:
-		v.PrintForPerson("The identity is %s: no other daemon may run with it. Peers would see its connections jump between two machines.", r.ID)
+		v.PrintForPerson("The identity is %s: no other daemon may run with it. Peers would see its connections jump between two machines.", r.Identity)
 	}
 	if r.Aside != "" {
 		v.PrintForPerson("What was there before lies in %s.", r.Aside)

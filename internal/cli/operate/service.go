@@ -16,10 +16,8 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/service"
+	"github.com/acpd/acpd/kinds"
 )
-
-// machineRoot goes before the paths of the machine in tests.
-var machineRoot string
 
 // newServiceCmd returns the verb service with the verbs below it.
 func (v *verbs) newServiceCmd() *cobra.Command {
@@ -67,7 +65,7 @@ func (v *verbs) openManager(cmd *cobra.Command, s *service.Service) (service.Man
 		}
 		s.Home = abs
 	}
-	h := service.Host{Root: machineRoot, Say: v.printStep, Out: v.Out, Err: v.Err}
+	h := service.Host{Root: v.MachineRoot, Say: v.printStep, Out: v.Out, Err: v.Err}
 	var err error
 	if h.User, h.UserHome, err = findPerson(s.System); err != nil {
 		return nil, err
@@ -100,16 +98,14 @@ func findPerson(system bool) (name, home string, err error) {
 	return name, home, nil
 }
 
-// printStep prints what was done.
-func (v *verbs) printStep(format string, args ...any) {
-	step := fmt.Sprintf(format, args...)
-	if v.JSON {
-		v.PrintJSON(struct {
-			Did string `json:"did"`
-		}{step})
-		return
-	}
-	v.PrintLine("%s", step)
+// serviceStep is what install and uninstall print with --json of each thing that they do.
+type serviceStep struct {
+	Done string `json:"done"` // ran, wrote, kept, removed, changed, uses or found
+	What string `json:"what"`
+}
+
+func (v *verbs) printStep(done, what string) {
+	v.PrintData(serviceStep{done, what}, func() { v.PrintLine("%-6s %s", done, what) })
 }
 
 func (v *verbs) newServiceInstallCmd(s *service.Service) *cobra.Command {
@@ -140,8 +136,7 @@ machine on: with it, all your services do.`,
 				return err
 			}
 			if printOnly {
-				_, err := fmt.Fprint(v.Out, m.Render(*s))
-				return err
+				return v.printServiceFile(m.Render(*s))
 			}
 			if err := m.Install(cmd.Context(), *s); err != nil {
 				return err
@@ -163,6 +158,13 @@ machine on: with it, all your services do.`,
 	cmd.Flags().BoolVar(&printOnly, "print", false, "print the file that defines the service, and change nothing")
 	cmd.Flags().BoolVar(&linger, "linger", false, "let your services run while you are not logged in (loginctl enable-linger)")
 	return cmd
+}
+
+// printServiceFile prints the file that defines a service, as it is.
+func (v *verbs) printServiceFile(text string) error {
+	return v.PrintData(struct {
+		Text string `json:"text"`
+	}{text}, func() { fmt.Fprint(v.Out, text) })
 }
 
 // findDaemonProgram returns the path of acpd: beside this program, else in PATH.
@@ -210,9 +212,9 @@ directory stays, with the identity in it.`,
 // serviceStatus is what status prints with --json.
 type serviceStatus struct {
 	service.State
-	WatchdogSeconds float64        `json:"watchdog_seconds,omitempty"`
-	Daemon          *client.Status `json:"daemon,omitempty"`
-	DaemonError     string         `json:"daemon_error,omitempty"`
+	WatchdogSecs float64        `json:"watchdog_secs,omitempty"`
+	Daemon       *client.Status `json:"daemon,omitempty"`
+	DaemonError  *kinds.Error   `json:"daemon_error,omitempty"`
 }
 
 func (v *verbs) newServiceStatusCmd(s *service.Service) *cobra.Command {
@@ -233,12 +235,12 @@ is 6 if it does not run.`,
 			if err != nil {
 				return err
 			}
-			shown := serviceStatus{State: *st, WatchdogSeconds: st.Watchdog.Seconds()}
+			shown := serviceStatus{State: *st, WatchdogSecs: st.Watchdog.Seconds()}
 			if st.Running && st.Home != "" {
 				daemon := client.Client{Socket: filepath.Join(st.Home, client.SocketName), Patience: frame.DaemonPatience}
 				defer daemon.Close()
 				if shown.Daemon, err = daemon.Status(cmd.Context()); err != nil {
-					shown.DaemonError = err.Error()
+					shown.DaemonError, _ = v.ClassifyError(cmd.Context(), err)
 				}
 			}
 			if err := v.PrintData(shown, func() { v.printServiceStatus(&shown) }); err != nil || st.Running {
@@ -268,7 +270,10 @@ func (v *verbs) printServiceStatus(s *serviceStatus) {
 	if s.Watchdog > 0 {
 		rows = append(rows, [2]string{"watchdog", formatWatchdog(s.Watchdog, s.FedAt)})
 	}
-	rows = append(rows, [2]string{"home", s.Home}, [2]string{"says", s.Says}, [2]string{"daemon", s.DaemonError})
+	rows = append(rows, [2]string{"home", s.Home}, [2]string{"says", s.Says})
+	if s.DaemonError != nil {
+		rows = append(rows, [2]string{"daemon", s.DaemonError.Message})
+	}
 	if d := s.Daemon; d != nil {
 		rows = append(rows, [2]string{"daemon", fmt.Sprintf("%s, %s, acpd %s", d.Name, d.State, d.Version)})
 		for _, w := range d.Warnings {
@@ -299,6 +304,9 @@ func (v *verbs) newServiceLogsCmd(s *service.Service) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if lines < 0 {
 				return frame.UsageErrorf("--lines: expected a number of lines")
+			}
+			if v.JSON {
+				return frame.UsageErrorf("--json: the log is shown as the system has it: leave it out")
 			}
 			m, err := v.openManager(cmd, s)
 			if err != nil {

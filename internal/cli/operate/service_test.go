@@ -22,9 +22,8 @@ func newServiceDaemon(t *testing.T, systemctl string) (f *clitest.FakeDaemon, us
 		t.Skip("systemd is the manager of Linux alone")
 	}
 	user = t.TempDir()
-	machineRoot = t.TempDir()
-	t.Cleanup(func() { machineRoot = "" })
-	if err := os.MkdirAll(filepath.Join(machineRoot, "run/systemd/system"), 0o755); err != nil {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for name, script := range map[string]string{"systemctl": systemctl, "acpd": "", "loginctl": ""} {
@@ -36,9 +35,10 @@ func newServiceDaemon(t *testing.T, systemctl string) (f *clitest.FakeDaemon, us
 		t.Setenv(name, value)
 	}
 	return clitest.NewFakeDaemon(t, func(f *frame.Frame) *cobra.Command {
-		root := &cobra.Command{Use: "acpctl"}
-		f.SetUpRoot(root, NewCmds(f, "")...)
-		return root
+		f.MachineRoot = root
+		cmd := &cobra.Command{Use: "acpctl"}
+		f.SetUpRoot(cmd, NewCmds(f, "")...)
+		return cmd
 	}), user
 }
 
@@ -60,7 +60,7 @@ ExecStart={ path=/usr/bin/acpd ; argv[]=/usr/bin/acpd --home $AT ; pid=0 }";; es
 	want := "unit\tacpd.service\ninstalled\tyes, enabled\nstate\tactive (running)\npid\t7\nwatchdog\t3m0s\nhome\t" + f.Home + "\ndaemon\tdesk, idle, acpd 1\nwarning\tthe disk is almost full\n"
 	f.WantResult(f.Run("service", "status"), 0, want, "")
 	var shown serviceStatus
-	if got := f.Run("service", "status", "--json"); got.Code != 0 || json.Unmarshal([]byte(got.Out), &shown) != nil || !shown.Running || shown.Daemon.Name != "desk" || shown.WatchdogSeconds != 180 {
+	if got := f.Run("service", "status", "--json"); got.Code != 0 || json.Unmarshal([]byte(got.Out), &shown) != nil || !shown.Running || shown.Daemon.Name != "desk" || shown.WatchdogSecs != 180 {
 		t.Errorf("%+v", got)
 	}
 	t.Setenv("STATE", "inactive")
@@ -81,8 +81,8 @@ func TestServiceInstall(t *testing.T) {
 		t.Error("--print has written a file")
 	}
 	f.WantResult(f.Run("service", "install"), 0, "wrote  "+path+"\nran    systemctl --user daemon-reload\nran    systemctl --user enable acpd.service\nran    systemctl --user restart acpd.service\n", "")
-	f.WantResult(f.Run("service", "install", "--json"), 0, `{"did":"kept   `+path+`"}`+"\n"+`{"did":"ran    systemctl --user enable acpd.service"}`+"\n"+`{"did":"ran    systemctl --user start acpd.service"}`+"\n", "")
-	f.WantResult(f.Run("service", "uninstall", "--json"), 0, `{"did":"ran    systemctl --user disable --now acpd.service"}`+"\n"+`{"did":"removed `+path+`"}`+"\n"+`{"did":"ran    systemctl --user daemon-reload"}`+"\n", "")
+	f.WantResult(f.Run("service", "install", "--json"), 0, `{"done":"kept","what":"`+path+`"}`+"\n"+`{"done":"ran","what":"systemctl --user enable acpd.service"}`+"\n"+`{"done":"ran","what":"systemctl --user start acpd.service"}`+"\n", "")
+	f.WantResult(f.Run("service", "uninstall", "--json"), 0, `{"done":"ran","what":"systemctl --user disable --now acpd.service"}`+"\n"+`{"done":"removed","what":"`+path+`"}`+"\n"+`{"done":"ran","what":"systemctl --user daemon-reload"}`+"\n", "")
 }
 
 func TestServiceUsage(t *testing.T) {
@@ -93,10 +93,11 @@ func TestServiceUsage(t *testing.T) {
 		"install --instance=":           "--instance: empty",
 		"status --name x":               "--name",
 		"logs -n -1":                    "--lines",
+		"logs --json":                   "--json: the log",
 		"":                              "name a verb",
 		"install --instance a --name b": "leave one of them out",
 	} {
-		if got := f.Run(append([]string{"service"}, strings.Fields(args)...)...); got.Code != frame.ExitUsage || !strings.Contains(got.Err, want) {
+		if got := f.Run(append([]string{"service"}, strings.Fields(args)...)...); got.Code != frame.ExitUsage || !strings.Contains(got.Out+got.Err, want) {
 			t.Errorf("service %s: %+v", args, got)
 		}
 	}
