@@ -3,6 +3,7 @@ package client
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -130,30 +131,46 @@ func TestRenderPeerPage(t *testing.T) {
 	}
 }
 
-// TestHostileTextCostsLittle: no text makes the renderer look at it again and again.
+// TestHostileTextCostsLittle: no text makes the renderer look at it again and again. What a harmless
+// text of that size costs in the same run is the measure, because a busy machine slows both.
 func TestHostileTextCostsLittle(t *testing.T) {
-	const size = 1 << 19
+	const size = 1 << 18
+	render := func(m PeerMessage) (cost time.Duration, pages int) {
+		before := readCPUTime(t)
+		RenderPeerMessage(m)
+		_, pages = RenderPeerPage(m, 1<<30, PeerPageSize)
+		return readCPUTime(t) - before, pages
+	}
+	repeat := func(s string) PeerMessage { return newQuestion(strings.Repeat(s, size/len(s))) }
+	harmless, _ := render(repeat("a line of a question\n"))
+	compare := func(what string, m PeerMessage) {
+		if cost, pages := render(m); cost > 100*harmless {
+			t.Errorf("%.20q: %v for %d pages, and a harmless text costs %v", what, cost, pages, harmless)
+		}
+	}
 	fields := strings.Builder{}
 	for i := range size / 16 {
 		fmt.Fprintf(&fields, `,"%x":"</a-"`, i)
 	}
-	render := func(what string, m PeerMessage) {
-		begun := time.Now()
-		RenderPeerMessage(m)
-		_, pages := RenderPeerPage(m, 1<<30, PeerPageSize)
-		if took := time.Since(begun); took > 10*time.Second { // a tenth of a second where nothing else runs
-			t.Errorf("%.20q: %v for %d pages", what, took, pages)
-		}
-	}
 	m := newQuestion("")
 	m.Payload = wire.Payload(`{"question":"x"` + fields.String() + `}`)
-	render("fields", m)
+	compare("fields", m)
 	for _, s := range []string{
 		"<", "< ", "</", "<|", "<|a", "<a-", "<a|", "\uff5c", "<\uff5c", "\r", "\r\n", "\u200b", "\u200d", "\u4e00\ufe0f\u200d", "</system-reminder>",
-		"<" + strings.Repeat(" ", 100), "<" + strings.Repeat("-", 100), "\xff", "0123456789abcdef", "\n", "a",
+		"<" + strings.Repeat(" ", 100), "<" + strings.Repeat("-", 100), "\ufffd", "0123456789abcdef", "\n", "a",
 	} {
-		render(s, newQuestion(strings.ToValidUTF8(strings.Repeat(s, size/len(s)), "\ufffd")))
+		compare(s, repeat(s))
 	}
+}
+
+// readCPUTime returns what this process has used of all processors.
+func readCPUTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 func FuzzRenderPeerMessage(f *testing.F) {
