@@ -32,12 +32,11 @@ type reproduction struct {
 
 func codes(all ...Code) []Code { return all }
 
-// home returns a reproduction by a state directory whose daemon has ended, changed by change.
+// ended returns a reproduction by a state directory whose daemon has ended, changed by change.
 func ended(change func(s *site, o *Options), found ...Code) reproduction {
 	return reproduction{found, func(t *testing.T) []Finding {
-		s := startSite(t, "desk")
+		s := endedSite(t)
 		o := options(t, s.home)
-		s.stop()
 		change(s, &o)
 		return examine(t, o)
 	}}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,9 +57,61 @@ func startSite(t *testing.T, name string) *site {
 	return s
 }
 
+// endedSite makes a state directory whose daemon has ended. Only the first is of a daemon that ran:
+// the others are copies.
+func endedSite(t *testing.T) *site {
+	t.Helper()
+	s := newSite(t, "desk")
+	firstEnded.Do(func() {
+		first := startSite(t, s.name)
+		first.stop()
+		firstEnded.id, firstEnded.addr = first.id, first.addr
+		firstEnded.files = readFiles(t, first.home)
+	})
+	for name, data := range firstEnded.files {
+		s.write(name, data)
+	}
+	if err := os.Mkdir(filepath.Join(s.home, client.AgentFolder), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.id, s.addr = firstEnded.id, firstEnded.addr
+	return s
+}
+
+var firstEnded struct {
+	sync.Once
+	id    identity.ID
+	addr  string
+	files map[string]string
+}
+
+// readFiles returns the contents of the files that are directly in a folder.
+func readFiles(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[e.Name()] = string(data)
+	}
+	return files
+}
+
 // start starts the daemon, on loopback, at the address that it had before.
 func (s *site) start() {
 	s.t.Helper()
+	if _, err := os.Lstat(filepath.Join(s.home, "state.db")); os.IsNotExist(err) {
+		s.write("state.db", readTables(s.t)) // to make them anew costs most of what a start does
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	d, err := daemon.OpenDaemon(ctx, daemon.Options{Home: s.home, Name: s.name, Version: s.version, Listen: "127.0.0.1:0", NoMDNS: true})
 	if err != nil {
@@ -81,6 +134,28 @@ func (s *site) start() {
 		s.t.Fatal(err)
 	}
 	s.id, s.addr = me.ID, me.Listen[0]
+}
+
+// readTables returns the state.db of a daemon that has all tables and no rows.
+func readTables(t *testing.T) string {
+	t.Helper()
+	tables.Do(func() {
+		home := makeHome(t)
+		d, err := daemon.OpenDaemon(context.Background(), daemon.Options{Home: home, Name: "tables", Version: "1.0.0", Listen: "127.0.0.1:0", NoMDNS: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		tables.db = readFiles(t, home)["state.db"]
+	})
+	return tables.db
+}
+
+var tables struct {
+	sync.Once
+	db string
 }
 
 func (s *site) trust(other *site, addrs ...string) {

@@ -12,8 +12,7 @@ import (
 // TestMend: modes and a leftover socket are mended, each is said, and nothing is left to mend.
 func TestMend(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
-	s := startSite(t, "desk")
-	s.stop()
+	s := endedSite(t)
 	os.Chmod(s.home, 0o755)
 	os.Chmod(filepath.Join(s.home, "trust.yaml"), 0o666)
 	leaveSocket(t, s.home)
@@ -36,8 +35,7 @@ func TestMend(t *testing.T) {
 // TestMendLeavesARunningDaemon: the socket of a daemon that has come meanwhile stays.
 func TestMendLeavesARunningDaemon(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
-	s := startSite(t, "desk")
-	s.stop()
+	s := endedSite(t)
 	leaveSocket(t, s.home)
 	all := examine(t, options(t, s.home))
 	s.start()
@@ -53,8 +51,7 @@ func TestMendLeavesARunningDaemon(t *testing.T) {
 // TestExamineChangesNothing: where no daemon runs, every file stays as it was, also a damaged one.
 func TestExamineChangesNothing(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
-	s := startSite(t, "desk")
-	s.stop()
+	s := endedSite(t)
 	s.damage("trust.yaml")
 	s.write("wake.yaml", "x")
 	s.write("config.yaml", "nonsense: 1\n")
