@@ -115,6 +115,9 @@ func (m *Machine) MustOutput(args ...string) string {
 // LaunchDaemon starts the daemon and does not wait for it; see AwaitReady.
 func (m *Machine) LaunchDaemon(more ...string) {
 	m.T.Helper()
+	if len(m.Builds) == 0 && IsRaceEnabled() {
+		m.addTables()
+	}
 	m.Acpd = m.StartProcess(m.DaemonCommand(more...)...)
 }
 
