@@ -206,7 +206,7 @@ func TestLockedByAcpctl(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = OpenDaemon(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0"})
-	if locked, ok := errors.AsType[*LockedError](err); !ok || locked.Program != "acpctl restore" || !strings.Contains(err.Error(), "wait until it ends") {
+	if locked, ok := errors.AsType[*statedir.HeldError](err); !ok || locked.Program != "acpctl restore" || !strings.Contains(err.Error(), "wait until it ends") {
 		t.Errorf("a directory that acpctl works on: %v", err)
 	}
 	lock.Close()

@@ -194,7 +194,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if warning != nil {
 		d.log.Warn("trust store", "warning", warning)
 	}
-	keyFile := d.home.filePath("identity.key")
+	keyFile := d.home.filePath(statedir.KeyName)
 	if _, err := os.Stat(keyFile); errors.Is(err, fs.ErrNotExist) {
 		// Before the key: so a key without them always tells of a loss.
 		if err := trust.CreateFiles(); err != nil {
@@ -222,7 +222,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		return err
 	}
 	d.openDiskSpace(uint64(cfg.Limits.MinFree))
-	if d.store, err = store.OpenDB(ctx, d.home.filePath("state.db")); err != nil {
+	if d.store, err = store.OpenDB(ctx, d.home.filePath(statedir.StateName)); err != nil {
 		return err
 	}
 	if d.measures != nil {
@@ -281,7 +281,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 
 // loadConfig reads config.yaml and puts the options of the command line before it.
 func (d *Daemon) loadConfig() (*config.Config, error) {
-	cfg, err := config.LoadConfig(d.home.filePath("config.yaml"))
+	cfg, err := config.LoadConfig(d.home.filePath(statedir.ConfigName))
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -113,7 +114,7 @@ func TestSecondDaemonNamesTheFirst(t *testing.T) {
 	first := start(t, stateDir(t), "desk")
 	begun := time.Now()
 	_, err := OpenDaemon(t.Context(), Options{Home: first.dir, Listen: "127.0.0.1:0"})
-	locked, ok := errors.AsType[*LockedError](err)
+	locked, ok := errors.AsType[*statedir.HeldError](err)
 	if !ok || locked.PID != os.Getpid() || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
 		t.Fatalf("%v", err)
 	}
@@ -134,7 +135,7 @@ func TestDyingDaemonIsWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = OpenDaemon(t.Context(), Options{Home: dir, Listen: "127.0.0.1:0"})
-	if _, ok := errors.AsType[*LockedError](err); !ok {
+	if _, ok := errors.AsType[*statedir.HeldError](err); !ok {
 		t.Fatalf("%v", err)
 	}
 	time.AfterFunc(dyingTime/10, func() { dying.Close() })

@@ -9,6 +9,7 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -26,7 +27,7 @@ func (d *Daemon) openDiskSpace(least uint64) {
 	d.space = diskSpace{
 		state:   disk.NewFloor(string(d.home), least, measure),
 		mail:    disk.NewFloor(d.mailHome, least, measure),
-		reserve: disk.OpenReserve(d.home.filePath("reserve"), measure),
+		reserve: disk.OpenReserve(d.home.filePath(statedir.ReserveName), measure),
 		refused: d.budget.OpenAccount(budget.FreeSpace),
 	}
 }

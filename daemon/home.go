@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/statedir"
 )
 
 // home is the absolute path of a state directory.
@@ -42,8 +43,8 @@ func ResolveHome(dir string) (string, error) {
 func openHome(dir string) (home, error) {
 	h := home(dir)
 	longest := filepath.Join(h.filePath(client.AgentFolder), client.HTTPSocketName)
-	if n := len(longest); n > maxSocketPath {
-		return "", fmt.Errorf("state directory: the socket's path %s has %d bytes, and this system takes %d: choose a shorter directory with --home or ACP_HOME", longest, n, maxSocketPath)
+	if n := len(longest); n > statedir.MaxSocketPath {
+		return "", fmt.Errorf("state directory: the socket's path %s has %d bytes, and this system takes %d: choose a shorter directory with --home or ACP_HOME", longest, n, statedir.MaxSocketPath)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("state directory: %w: name another with --home", err)

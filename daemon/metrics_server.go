@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/metrics"
 )
 
@@ -80,8 +81,8 @@ func listenForMetrics(ctx context.Context, cfg config.Metrics) (net.Listener, er
 		c.Close()
 		return nil, fmt.Errorf("metrics.listen: another program serves %s: choose another path in config.yaml", cfg.Listen)
 	}
-	if len(cfg.Listen) > maxSocketPath {
-		return nil, fmt.Errorf("metrics.listen: the path %s has %d bytes, and this system takes %d: choose a shorter one in config.yaml", cfg.Listen, len(cfg.Listen), maxSocketPath)
+	if len(cfg.Listen) > statedir.MaxSocketPath {
+		return nil, fmt.Errorf("metrics.listen: the path %s has %d bytes, and this system takes %d: choose a shorter one in config.yaml", cfg.Listen, len(cfg.Listen), statedir.MaxSocketPath)
 	}
 	l, err := openOwnerSocket(ctx, cfg.Listen)
 	if errors.Is(err, syscall.ENOENT) {

@@ -8,9 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSocketPath is the size of sockaddr_un's path without its zero (unix(4)).
-const maxSocketPath = 103
-
 // makeSocketPrivate has nothing to do: macOS knows no mode of a socket before its file
 // exists, and the state directory, 0700, is what keeps others out of it.
 func makeSocketPrivate(_, _ string, _ syscall.RawConn) error { return nil }

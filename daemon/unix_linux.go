@@ -8,9 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSocketPath is the size of sockaddr_un's path without its zero (unix(7)).
-const maxSocketPath = 107
-
 // makeSocketPrivate makes the socket file 0600 from the first moment: Linux gives it
 // the mode of the socket itself, so no umask of the whole process is involved.
 func makeSocketPrivate(_, _ string, c syscall.RawConn) error {

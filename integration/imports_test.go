@@ -54,7 +54,7 @@ var arrows = map[string][]string{
 	"internal/service":  {"identity", "internal/durable", "packaging"},
 	"internal/yamldoc":  {},
 	"packaging":         {},
-	"internal/doctor":   {"client/channels", "config", "disk", "harness", "harness/setup", "oacp/mailbox", "internal/sealed"},
+	"internal/doctor":   {"client/channels", "config", "disk", "harness", "harness/setup", "oacp/mailbox", "internal/sealed", "internal/statedir"},
 
 	"internal/buildinfo": {"identity"},
 

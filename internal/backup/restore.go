@@ -139,7 +139,7 @@ func (r *Restore) openDir() error {
 }
 
 // stays has the files that are no part of the state: a restore neither moves them nor minds them.
-var stays = []string{statedir.LockName, "reserve", client.AgentFolder, client.SocketName, client.HTTPSocketName, statedir.StagingName, statedir.IncompleteName}
+var stays = []string{statedir.LockName, statedir.ReserveName, client.AgentFolder, client.SocketName, client.HTTPSocketName, statedir.StagingName, statedir.IncompleteName}
 
 // listOld returns the names of what is in the state directory, but for what stays.
 func (r *Restore) listOld() (names []string, err error) {

@@ -21,6 +21,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/durable"
+	"github.com/acpd/acpd/internal/statedir"
 )
 
 const (
@@ -66,9 +67,9 @@ type BundleDaemon struct {
 func CollectBundle(ctx context.Context, o Options, findings []Finding, logFile string) ([]BundleFile, error) {
 	x := &examination{Options: &o}
 	x.askDaemon(ctx)
-	data, _ := durable.ReadPrivateFile(x.filePath(configName), maxBundleFile)
+	data, _ := durable.ReadPrivateFile(x.filePath(statedir.ConfigName), maxBundleFile)
 	if data == nil {
-		data, _ = readTail(x.filePath(configName), maxBundleFile)
+		data, _ = readTail(x.filePath(statedir.ConfigName), maxBundleFile)
 	}
 	maskedConfig, words := maskConfig(data)
 	var peers []client.Peer

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/acpd/acpd/internal/statedir"
 )
 
 // certificateEnd is when certificates of daemons end: package identity makes them so.
@@ -16,7 +18,7 @@ const clockSlack = time.Minute
 // anything keeps it right.
 func (x *examination) examineClock() {
 	now := x.Machine.Now()
-	info, err := os.Stat(x.filePath(keyName))
+	info, err := os.Stat(x.filePath(statedir.KeyName))
 	synced, known := x.Machine.IsClockSynced()
 	shows := "the clock shows " + now.UTC().Format(time.RFC3339)
 	switch {

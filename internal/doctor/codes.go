@@ -28,6 +28,7 @@ var codeTable = [...]CodeInfo{
 	{"home.missing", Failure, "there is no state directory: no daemon was started with it", "start acpd, or name another directory with `--home`"},
 	{"home.owner", Failure, "the state directory belongs to another user", "run acpctl as that user"},
 	{"home.open", Failure, "other users can open the state directory: acpd does not start", "`chmod 700`; `--fix` does it"},
+	{"home.incomplete", Failure, "a restore into the state directory was interrupted: acpd does not start", "`acpctl restore --force FILE`, again"},
 	{"home.path", Failure, "the path is too long for its sockets", "choose a shorter `--home`"},
 	{"file.ok", OK, "the files in it are their owner's alone", ""},
 	{"file.open", Failure, "other users can open a file", "`chmod 600`; `--fix` does it"},
@@ -47,6 +48,7 @@ var codeTable = [...]CodeInfo{
 	{"record.kept", Note, "damaged files of before were kept", "remove them when nothing is missed"},
 	{"state.ok", OK, "state.db begins as a database does, and is whole", ""},
 	{"state.none", Note, "there is no state.db yet", ""},
+	{"state.newer", Failure, "a newer acpd wrote state.db: one of this version does not start", "use that acpd, or restore the backup from before the upgrade"},
 	{"state.damaged", Failure, "state.db is damaged: acpd does not start", "move it away, or restore it"},
 
 	{"daemon.ok", OK, "the daemon runs: since when, which version", ""},
@@ -57,8 +59,8 @@ var codeTable = [...]CodeInfo{
 	{"daemon.draining", Note, "the daemon is ending", "wait, and look again"},
 	{"daemon.warning", Warning, "a warning of the daemon, as `acpctl status` has it", "as it says"},
 	{"identity.ok", OK, "the key is there; its certificate is made at each start and does not expire", ""},
-	{"identity.missing", Failure, "there is no key, though there is state: the next start makes a new identity that no peer knows", "restore identity.key from a backup"},
-	{"identity.damaged", Failure, "the key cannot be read: acpd does not start", "restore identity.key from a backup"},
+	{"identity.missing", Failure, "there is no key, though there is state: the next start makes a new identity that no peer knows", "`acpctl restore --force FILE`, of a backup with the identity"},
+	{"identity.damaged", Failure, "the key cannot be read: acpd does not start", "`acpctl restore --force FILE`, of a backup with the identity"},
 
 	{"port.ok", OK, "the UDP port is the daemon's, or free", ""},
 	{"port.taken", Failure, "another program has the configured UDP port: acpd does not start", "stop that program, or choose another port with `listen`"},

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io/fs"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/sealed"
+	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/oacp/mailbox"
 )
@@ -139,6 +141,7 @@ var reproductions = []reproduction{
 		}
 		return examine(t, options(t, dir))
 	}},
+	ended(func(s *site, _ *Options) { s.write(statedir.IncompleteName, "") }, "home.incomplete"),
 	ended(func(s *site, _ *Options) { os.Chmod(filepath.Join(s.home, "identity.key"), 0o644) }, "file.open"),
 	ended(func(_ *site, o *Options) {
 		o.Machine.OwnerOf = func(info fs.FileInfo) int {
@@ -174,20 +177,39 @@ var reproductions = []reproduction{
 	}},
 	{codes("state.none"), func(t *testing.T) []Finding { return examine(t, options(t, makeHome(t))) }},
 	ended(func(s *site, _ *Options) { s.write("state.db", strings.Repeat("no database ", 1000)) }, "state.damaged"),
+	ended(func(s *site, _ *Options) {
+		text, err := os.ReadFile(filepath.Join(s.home, "state.db"))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		binary.BigEndian.PutUint32(text[60:], statedir.StateVersion+1) // https://sqlite.org/fileformat2.html, 1.3.16
+		s.write("state.db", string(text))
+	}, "state.newer"),
 
 	// The daemon.
 	ended(func(*site, *Options) {}, "daemon.down"),
-	{codes("daemon.silent"), func(t *testing.T) []Finding {
+	{codes("daemon.down"), func(t *testing.T) []Finding {
 		s := startSite(t, "desk")
 		s.stop()
-		f, err := os.OpenFile(filepath.Join(s.home, "lock"), os.O_RDWR, 0)
+		lock, err := statedir.LockDir(s.home, "acpctl backup")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close()
-		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		defer lock.Close()
+		all := examine(t, options(t, s.home))
+		if f := findCode(all, "daemon.down"); !strings.Contains(f.Remedy, fmt.Sprintf("acpctl backup (process %d) has ended", os.Getpid())) {
+			t.Errorf("while acpctl works there: %q", f.Remedy)
+		}
+		return all
+	}},
+	{codes("daemon.silent"), func(t *testing.T) []Finding {
+		s := startSite(t, "desk")
+		s.stop()
+		lock, err := statedir.LockDir(s.home, "")
+		if err != nil {
 			t.Fatal(err)
 		}
+		defer lock.Close()
 		return examine(t, options(t, s.home))
 	}},
 	ended(func(s *site, _ *Options) { leaveSocket(s.t, s.home) }, "daemon.socket"),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/statedir"
 )
 
 const subjectDaemon = "daemon"
@@ -18,17 +19,21 @@ const subjectDaemon = "daemon"
 // examineDaemon says whether a daemon runs, since when, and of which version.
 func (x *examination) examineDaemon() {
 	socket := x.filePath(client.SocketName)
-	if x.status == nil && x.isLocked {
-		x.add("daemon.silent", subjectDaemon, fmt.Sprintf("process %s has the lock of the state directory and does not answer on %s: it starts, hangs or is stopped", x.readLockPID(), socket),
+	if x.holder != nil && x.holder.Program == "" {
+		x.add("daemon.silent", subjectDaemon, fmt.Sprintf("process %d has the lock of the state directory and does not answer on %s: it starts, hangs or is stopped", x.holder.PID, socket),
 			"wait a moment; if it stays so, look at its log, end that process and start acpd again", x.Home)
 		return
 	}
 	if x.status == nil {
-		x.add("daemon.down", subjectDaemon, "no daemon runs here: what follows is what files show", "start acpd", x.Home)
+		remedy := "start acpd"
+		if x.holder != nil {
+			remedy = fmt.Sprintf("start acpd when %s (process %d) has ended, which works on the state directory", x.holder.Program, x.holder.PID)
+		}
+		x.add("daemon.down", subjectDaemon, "no daemon runs here: what follows is what files show", remedy, x.Home)
 		if info, err := os.Lstat(socket); err == nil && info.Mode().Type() == fs.ModeSocket {
 			f := x.add("daemon.socket", client.SocketName, "a daemon that was killed has left "+socket, "nothing: the next start removes it", x.Home)
-			lock := x.filePath("lock")
-			f.fix = func() (string, error) { return "removed " + socket, removeStaleSocket(lock, socket) }
+			home := x.Home
+			f.fix = func() (string, error) { return "removed " + socket, removeDeadSocket(home, socket) }
 		}
 		return
 	}
@@ -63,20 +68,18 @@ func splitRemedy(w string) (what, remedy string) {
 	return w[:at], w[at+2:]
 }
 
-const keyName = "identity.key"
-
 // examineIdentity reads the key as acpd does.
 func (x *examination) examineIdentity() {
-	key, err := identity.LoadKey(x.filePath(keyName))
+	key, err := identity.LoadKey(x.filePath(statedir.KeyName))
 	switch {
 	case err == nil:
-		x.add("identity.ok", keyName, fmt.Sprintf("this daemon is %s; its certificate is made of the key at each start, and does not expire", key.ID()), "", key.ID().String())
+		x.add("identity.ok", statedir.KeyName, fmt.Sprintf("this daemon is %s; its certificate is made of the key at each start, and does not expire", key.ID()), "", key.ID().String())
 	case errors.Is(err, fs.ErrNotExist) && (len(x.trusted) > 0 || !x.has("state.none")):
-		x.add("identity.missing", keyName, "identity.key is not there, and other state is: the next start makes a new identity, which no peer knows", "restore identity.key from a backup before acpd starts")
+		x.add("identity.missing", statedir.KeyName, "identity.key is not there, and other state is: the next start makes a new identity, which no peer knows", "before acpd starts: acpctl restore --force FILE, of a backup with the identity")
 	case errors.Is(err, fs.ErrNotExist): // as before the first start
 	case x.has("file.open", "file.kind", "file.owner"): // that was said
 	default:
-		x.add("identity.damaged", keyName, fmt.Sprintf("identity.key cannot be used: %v", err), "restore it from a backup while acpd does not run", x.Home)
+		x.add("identity.damaged", statedir.KeyName, fmt.Sprintf("identity.key cannot be used: %v", err), "stop acpd, then acpctl restore --force FILE, of a backup with the identity", x.Home)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/harness/setup"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/statedir"
 )
 
 // Options say what is examined.
@@ -31,10 +32,10 @@ type examination struct {
 	*Options
 	findings []Finding
 
-	config   *config.Config // as the file says; the defaults if it is not valid
-	status   *client.Status // nil: no daemon answers
-	isLocked bool           // a daemon has the lock
-	trusted  []identity.Peer
+	config  *config.Config      // as the file says; the defaults if it is not valid
+	status  *client.Status      // nil: no daemon answers
+	holder  *statedir.HeldError // who has the lock; nil: nobody, or the daemon that answers
+	trusted []identity.Peer
 }
 
 // askPatience bounds one question to the daemon.
@@ -79,14 +80,15 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 	return x.findings, nil
 }
 
-// askDaemon asks the daemon for its status, and finds out whether one has the lock.
+// askDaemon asks the daemon for its status, and if none answers, finds out who has the lock.
 func (x *examination) askDaemon(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	if s, err := x.Daemon.Status(ctx); err == nil {
 		x.status = s
+	} else {
+		x.holder = statedir.FindHolder(x.Home)
 	}
-	x.isLocked = x.status != nil || isLocked(x.filePath("lock"))
 }
 
 // add records a finding. private are words in it that no bundle may have: names, addresses, paths.

@@ -7,19 +7,19 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/internal/statedir"
 )
 
 // The files of a state directory that only its owner may read and write.
-var privateFiles = []string{"identity.key", "trust.yaml", "trust.copy.yaml", "wake.yaml", "wake.copy.yaml", "state.db", "state.db-wal", "state.db-shm", "lock", "config.yaml", "reserve"}
+var privateFiles = append([]string{statedir.StateName, statedir.StateLogName, statedir.StateIndexName, statedir.LockName, statedir.ConfigName, statedir.ReserveName}, strictFiles...)
 
 // strictFiles are those of privateFiles that acpd refuses if others can open them. The mode of
 // the rest does no harm in a directory of mode 0700.
-var strictFiles = []string{"identity.key", "trust.yaml", "trust.copy.yaml", "wake.yaml", "wake.copy.yaml"}
+var strictFiles = []string{statedir.KeyName, statedir.TrustName, statedir.TrustCopyName, statedir.RulesName, statedir.RulesCopyName}
 
 // filePath returns the path of a file in the state directory.
 func (x *examination) filePath(name string) string { return filepath.Join(x.Home, name) }
@@ -56,7 +56,11 @@ func (x *examination) examineHome() bool {
 		home := x.Home
 		f.fix = func() (string, error) { return "chmod 700 " + home, os.Chmod(home, 0o700) }
 	}
-	if !x.has("home.path", "home.open") {
+	if _, ok := errors.AsType[*statedir.IncompleteError](statedir.CheckComplete(x.Home)); ok {
+		x.add("home.incomplete", subjectHome, fmt.Sprintf("a restore into %s was interrupted, and its files are not whole: acpd does not start", x.Home),
+			fmt.Sprintf("acpctl --home %s restore --force FILE, again; what was there before lies in the folders before-restore-* of it", x.Home), x.Home)
+	}
+	if !x.has("home.path", "home.open", "home.incomplete") {
 		x.add("home.ok", subjectHome, x.Home+" is yours alone", "", x.Home)
 	}
 	return true
@@ -73,7 +77,7 @@ func (x *examination) examineFiles() {
 		}
 		seen++
 		switch mode := info.Mode(); {
-		case name == "config.yaml" && mode&fs.ModeSymlink != 0: // acpd follows it
+		case name == statedir.ConfigName && mode&fs.ModeSymlink != 0: // acpd follows it
 		case !mode.IsRegular():
 			x.add("file.kind", name, fmt.Sprintf("%s is no regular file (%s)", path, mode.Type()), "put the file itself there", x.Home)
 		case x.Machine.OwnerOf(info) != x.Machine.UID:
@@ -119,35 +123,14 @@ func (x *examination) examineDisk() {
 	}
 }
 
-// isLocked reports whether a daemon has the lock. It holds the lock no longer than that takes; a
-// daemon that starts then tries again.
-func isLocked(path string) bool {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return false
-	}
-	defer f.Close() // which lets go
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
-	return errors.Is(err, syscall.EWOULDBLOCK)
-}
-
-// readLockPID returns the process that took the lock last, "" if that is not known.
-func (x *examination) readLockPID() string {
-	b, _ := os.ReadFile(x.filePath("lock"))
-	return strings.TrimSpace(string(b[:min(len(b), 20)]))
-}
-
-// removeStaleSocket removes the socket that a killed daemon has left, while it holds the lock: so
+// removeDeadSocket removes the socket that a killed daemon has left. It holds the lock meanwhile, so
 // no daemon has just made it.
-func removeStaleSocket(lock, socket string) error {
-	f, err := os.OpenFile(lock, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+func removeDeadSocket(home, socket string) error {
+	lock, err := statedir.LockDir(home, "acpctl doctor")
 	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return fmt.Errorf("a daemon is starting: %w", err)
 	}
+	defer lock.Close()
 	info, err := os.Lstat(socket)
 	if err == nil && info.Mode().Type() != fs.ModeSocket {
 		err = errors.New("it is no socket")

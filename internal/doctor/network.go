@@ -58,7 +58,7 @@ func (x *examination) examinePort() {
 		}
 		return
 	}
-	if port == "0" || x.isLocked {
+	if port == "0" || x.holder != nil {
 		return
 	}
 	err := x.Machine.ListenUDP(net.JoinHostPort(host, port))

@@ -9,18 +9,18 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/internal/sealed"
+	"github.com/acpd/acpd/internal/statedir"
 )
-
-const configName = "config.yaml"
 
 // examineConfig reads config.yaml as acpd does.
 func (x *examination) examineConfig() {
-	path := x.filePath(configName)
+	path := x.filePath(statedir.ConfigName)
 	c, err := config.LoadConfig(path)
 	if err == nil {
 		x.config = c
@@ -28,7 +28,7 @@ func (x *examination) examineConfig() {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			what = "there is no " + path + ": the defaults count"
 		}
-		x.add("config.ok", configName, what, "", x.Home)
+		x.add("config.ok", statedir.ConfigName, what, "", x.Home)
 		return
 	}
 	for _, err := range joinedErrors(err) {
@@ -39,7 +39,7 @@ func (x *examination) examineConfig() {
 				line = fmt.Sprintf("line %d: ", e.Line)
 			}
 		}
-		x.add("config.broken", configName, line+what+": acpd does not start with this file, and a reload does not take it", remedy, what, remedy)
+		x.add("config.broken", statedir.ConfigName, line+what+": acpd does not start with this file, and a reload does not take it", remedy, what, remedy)
 	}
 }
 
@@ -47,7 +47,7 @@ func (x *examination) examineConfig() {
 func (x *examination) examineRecords() {
 	peers, _, warning, err := identity.InspectTrust(x.Home)
 	x.trusted = peers
-	x.addRecord(record{"trust.yaml", "trust.copy.yaml", "nobody is trusted", "restore both from a backup while acpd does not run, or trust each peer again (acpctl trust)", "acpctl peers"}, warning, err)
+	x.addRecord(record{statedir.TrustName, statedir.TrustCopyName, "nobody is trusted", "restore both from a backup while acpd does not run, or trust each peer again (acpctl trust)", "acpctl peers"}, warning, err)
 	_, warning, err = sealed.Inspect(x.Home, wakeFormat)
 	x.addRecord(record{wakeFormat.Name, wakeFormat.CopyName, "nobody may wake a session", "restore both from a backup while acpd does not run, or allow each peer again (acpctl wake allow)", "acpctl wake list"}, warning, err)
 	for _, pattern := range []string{"trust*.damaged-*", "wake*.damaged-*"} {
@@ -95,7 +95,7 @@ func describeDamage(w *sealed.Warning) string {
 
 // wakeFormat reads of the wake rules what their soundness depends on. What they say is the daemon's.
 var wakeFormat = &sealed.Format[wakeHead]{
-	Title: "wake rules", Name: "wake.yaml", CopyName: "wake.copy.yaml", Version: 1, MaxBytes: 4 << 20, RequiredKey: "sequence",
+	Title: "wake rules", Name: statedir.RulesName, CopyName: statedir.RulesCopyName, Version: statedir.RulesVersion, MaxBytes: 4 << 20, RequiredKey: "sequence",
 	Parse:  func(decode func(any) error) (h wakeHead, err error) { return h, decode(&h) },
 	Rescue: func(_ []wakeHead, sequence uint64) wakeHead { return wakeHead{Sequence: sequence} },
 }
@@ -108,49 +108,50 @@ type wakeHead struct {
 
 func (h wakeHead) Numbers() (sequence, required uint64) { return h.Sequence, h.Sequence }
 
-const stateName = "state.db"
-
 // examineState looks at the head and the length of state.db (https://sqlite.org/fileformat2.html,
 // 1.3). Damage further inside is found by acpd at its start, and then it does not start.
 func (x *examination) examineState() {
 	const remedy = "stop acpd, move state.db away together with its -wal and -shm files and start again without what it held; or restore a copy, or try \".recover\" of the sqlite3 tool on it"
-	problem, err := x.findStateDamage()
+	problem, version, err := x.findStateDamage()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		x.add("state.none", stateName, "there is no state.db yet: no daemon has come so far here", "")
+		x.add("state.none", statedir.StateName, "there is no state.db yet: no daemon has come so far here", "")
+	case err == nil && problem == "" && version > statedir.StateVersion:
+		x.add("state.newer", statedir.StateName, fmt.Sprintf("a newer acpd wrote state.db (version %d of its tables, this acpctl knows %d): an acpd of this version does not start", version, statedir.StateVersion),
+			"start the newer acpd again, or restore the backup from before the upgrade (acpctl restore)")
 	case err != nil:
 		problem = err.Error()
 		fallthrough
 	case problem != "":
-		x.add("state.damaged", stateName, "state.db is damaged: "+problem, remedy, x.Home)
+		x.add("state.damaged", statedir.StateName, "state.db is damaged: "+problem, remedy, x.Home)
 	case x.status != nil:
-		x.add("state.ok", stateName, "state.db is open, and was checked when the daemon started", "")
+		x.add("state.ok", statedir.StateName, "state.db is open, and was checked when the daemon started", "")
 	default:
-		x.add("state.ok", stateName, "state.db begins as a database does, and has the length that it says; acpd checks the rest when it starts", "")
+		x.add("state.ok", statedir.StateName, "state.db begins as a database does, and has the length that it says; acpd checks the rest when it starts", "")
 	}
 }
 
-// findStateDamage returns what is wrong with state.db, "" if nothing is. Its length says nothing
-// while a daemon writes, or if the log has what is missing.
-func (x *examination) findStateDamage() (problem string, err error) {
-	f, err := os.Open(x.filePath(stateName))
+// findStateDamage returns what is wrong with state.db, "" if nothing is, and the version of its
+// tables. Its length says nothing while a daemon writes, or if the log has what is missing.
+func (x *examination) findStateDamage() (problem string, version int, err error) {
+	f, err := os.OpenFile(x.filePath(statedir.StateName), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would block
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return "it is no regular file", nil
+		return "it is no regular file", 0, nil
 	}
 	if info.Size() == 0 {
-		return "", nil // SQLite takes it for a new one
+		return "", 0, nil // SQLite takes it for a new one
 	}
 	head := make([]byte, 101)
 	if _, err := io.ReadFull(f, head); err != nil {
-		return "it ends within its head", nil
+		return "it ends within its head", 0, nil
 	}
 	page := int64(binary.BigEndian.Uint16(head[16:]))
 	if page == 1 {
@@ -158,14 +159,15 @@ func (x *examination) findStateDamage() (problem string, err error) {
 	}
 	pages := int64(binary.BigEndian.Uint32(head[28:]))
 	counted := binary.BigEndian.Uint32(head[24:]) == binary.BigEndian.Uint32(head[92:])
-	switch wal, walErr := os.Stat(x.filePath(stateName + "-wal")); {
-	case string(head[:16]) != "SQLite format 3\x00":
-		return "it does not begin as a database", nil
+	version, headErr := statedir.ReadStateVersion(f)
+	switch wal, walErr := os.Stat(x.filePath(statedir.StateLogName)); {
+	case headErr != nil:
+		return "it does not begin as a database", 0, nil
 	case page < 512 || page&(page-1) != 0 || head[100] != 5 && head[100] != 13:
-		return "its head makes no sense", nil
-	case x.isLocked || walErr == nil && wal.Size() > 0:
+		return "its head makes no sense", 0, nil
+	case x.status != nil || x.holder != nil || walErr == nil && wal.Size() > 0:
 	case info.Size()%page != 0 || counted && info.Size() < pages*page:
-		return fmt.Sprintf("it has %d bytes, and its head says %d", info.Size(), pages*page), nil
+		return fmt.Sprintf("it has %d bytes, and its head says %d", info.Size(), pages*page), version, nil
 	}
-	return "", nil
+	return "", version, nil
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/internal/statedir"
 )
 
 // ThisMachine returns the machine on which this process runs.
@@ -18,7 +19,7 @@ func ThisMachine() Machine {
 	return Machine{
 		OS: runtime.GOOS, UID: os.Geteuid(), OwnerOf: ownerOf, Now: time.Now, MeasureSpace: disk.MeasureSpace, ListInterfaces: net.Interfaces,
 		HearMulticast: hearMulticast, IsClockSynced: isClockSynced, ListenUDP: listenUDP, RunProgram: runProgram,
-		MaxDescriptors: readMaxDescriptors, MaxSocketPath: maxSocketPath,
+		MaxDescriptors: readMaxDescriptors, MaxSocketPath: statedir.MaxSocketPath,
 	}
 }
 

@@ -2,9 +2,6 @@ package doctor
 
 import "golang.org/x/sys/unix"
 
-// maxSocketPath is the size of sockaddr_un's path without its zero (unix(7)).
-const maxSocketPath = 107
-
 // isClockSynced asks the kernel whether anything keeps its clock right (adjtimex(2)).
 func isClockSynced() (synced, known bool) {
 	var t unix.Timex

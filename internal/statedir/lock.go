@@ -10,27 +10,30 @@ import (
 	"syscall"
 )
 
-// HeldError says that a program works on a state directory.
+// HeldError says that a daemon runs on a state directory, or that a program works on it.
 type HeldError struct {
 	Dir     string
-	Program string // "" for acpd
+	Program string // "" for a daemon
 	PID     int    // 0 if it could not be read
 }
 
 func (e *HeldError) Error() string {
-	who, next := "acpd", "stop it first"
-	if e.Program != "" {
-		who, next = e.Program, "wait until it ends"
-	}
-	if e.PID != 0 {
-		who += " (pid " + strconv.Itoa(e.PID) + ")"
+	who, next := "another daemon", "stop it, or name another directory with --home"
+	switch {
+	case e.Program != "":
+		who, next = fmt.Sprintf("%s (pid %d)", e.Program, e.PID), "wait until it ends"
+	case e.PID != 0:
+		who = "the daemon with pid " + strconv.Itoa(e.PID)
 	}
 	return fmt.Sprintf("lock: %s runs on %s: %s", who, e.Dir, next)
 }
 
-// LockDir locks a state directory for this process, as the daemon does, until the file that it
-// returns is closed. It does not wait: if the lock is held, it returns a [*HeldError]. The
-// name of the program is for whoever finds the directory locked.
+// LockDir locks a state directory for this process until the file that it returns is closed. It
+// does not wait: if the lock is held, it returns a [*HeldError]. program is the name of this one
+// for whoever finds the directory locked, "" for the daemon.
+//
+// The kernel holds the lock, so a crash leaves nothing behind; what stands in the file is for
+// people. The file stays: if it were removed, two processes could lock two files of the same name.
 func LockDir(dir, program string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -39,29 +42,43 @@ func LockDir(dir, program string) (*os.File, error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			pid, program := ReadHolder(f)
-			return nil, &HeldError{Dir: dir, Program: program, PID: pid}
+			return nil, readHolder(f, dir)
 		}
 		return nil, fmt.Errorf("lock: %s: %w: keep the state directory on a local disk", f.Name(), err)
 	}
-	WriteHolder(f, program)
+	writeHolder(f, program)
 	return f, nil
 }
 
-// WriteHolder writes into a locked file who holds it; program is "" for the daemon. On a full
-// disk it leaves the file empty, which is better than the name of another process.
-func WriteHolder(f *os.File, program string) {
+// FindHolder returns who holds the lock of a state directory, nil if nobody does or that cannot be
+// told. It makes no file, and holds a shared lock for a moment: a daemon that starts then tries
+// again.
+func FindHolder(dir string) *HeldError {
+	f, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	defer f.Close() // which lets go
+	if !errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
+		return nil
+	}
+	return readHolder(f, dir)
+}
+
+// writeHolder writes into a locked file who holds it. On a full disk it leaves the file empty,
+// which is better than the name of another process.
+func writeHolder(f *os.File, program string) {
 	text := strings.TrimSpace(strconv.Itoa(os.Getpid())+" "+program) + "\n"
 	if _, err := f.WriteAt([]byte(text), 0); err != nil || f.Truncate(int64(len(text))) != nil {
 		f.Truncate(0)
 	}
 }
 
-// ReadHolder returns what the process that holds the lock has written there.
-func ReadHolder(f *os.File) (pid int, program string) {
+// readHolder returns what the process that holds the lock has written there.
+func readHolder(f *os.File, dir string) *HeldError {
 	b := make([]byte, 64)
 	n, _ := f.ReadAt(b, 0)
 	first, program, _ := strings.Cut(strings.TrimSpace(string(b[:n])), " ")
-	pid, _ = strconv.Atoi(first)
-	return pid, program
+	pid, _ := strconv.Atoi(first)
+	return &HeldError{Dir: dir, Program: program, PID: pid}
 }

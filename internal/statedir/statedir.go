@@ -23,7 +23,9 @@ const (
 	RulesCopyName  = "wake.copy.yaml"
 	StateName      = "state.db"
 	StateLogName   = "state.db-wal"
+	StateIndexName = "state.db-shm"
 	LockName       = "lock"
+	ReserveName    = "reserve"                  // space that is kept for what frees some
 	CopyName       = "backup.tmp"               // the copy of state.db of a backup that is under way
 	OldStateName   = "state.before-upgrade.db"  // state.db as it was before the last upgrade
 	OldStateTemp   = "state.before-upgrade.tmp" // while that is written
