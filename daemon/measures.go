@@ -206,12 +206,12 @@ func (m *measures) countRequestsOf(from string, next http.Handler) http.Handler 
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(&statusWriter{ResponseWriter: w, tell: func(status int) { m.channels.Add(1, from, describeStatus(status)) }}, r)
+		next.ServeHTTP(&statusWriter{ResponseWriter: w, tell: func(status int) { m.channels.Add(1, from, nameStatusClass(status)) }}, r)
 	})
 }
 
-// describeStatus returns the class of an HTTP status, like 2xx.
-func describeStatus(status int) string {
+// nameStatusClass returns the class of an HTTP status, like 2xx.
+func nameStatusClass(status int) string {
 	if status < 200 || status > 599 {
 		return otherValue
 	}

@@ -3,11 +3,10 @@ package daemon
 import (
 	"context"
 	"runtime"
-	"runtime/debug"
-	rt "runtime/metrics"
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/buildinfo"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/metrics"
 )
@@ -29,6 +28,15 @@ func (d *Daemon) listMetricFamilies(ctx context.Context) []metrics.Family {
 // one returns what writes a family of one series without labels.
 func one[N int | int64 | uint64 | float64](value N) func(*metrics.Text) {
 	return func(t *metrics.Text) { t.Add(float64(value)) }
+}
+
+// oneKnown returns what writes a family of one series, or of none if the value is not known.
+func oneKnown(value float64) func(*metrics.Text) {
+	return func(t *metrics.Text) {
+		if value >= 0 {
+			t.Add(value)
+		}
+	}
 }
 
 // inAndOut returns what writes a family of two series, by direction.
@@ -138,32 +146,22 @@ func (d *Daemon) listAgentFamilies() []metrics.Family {
 
 // listProcessFamilies returns the metrics of the process, under the names that all programs use.
 func (d *Daemon) listProcessFamilies() []metrics.Family {
-	samples := []rt.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
-	rt.Read(samples) // unlike runtime.ReadMemStats it stops nothing
 	usage := measureProcess()
 	return []metrics.Family{
 		{Name: "acpd_build_info", Type: metrics.Gauge, Help: "1; the labels say which program runs.", Write: d.writeBuildInfo},
 		{Name: "process_start_time_seconds", Type: metrics.Gauge, Help: "When the daemon started, in seconds since 1970.", Write: one(float64(d.started.UnixMilli()) / 1000)},
-		{Name: "process_cpu_seconds_total", Type: metrics.Counter, Help: "CPU time, user and system.", Write: usage.write(usage.cpu)},
-		{Name: "process_resident_memory_bytes", Type: metrics.Gauge, Help: "Memory that the process has in RAM.", Write: usage.write(usage.resident)},
-		{Name: "process_open_fds", Type: metrics.Gauge, Help: "Descriptors that are open.", Write: usage.write(usage.descriptors)},
+		{Name: "process_cpu_seconds_total", Type: metrics.Counter, Help: "CPU time, user and system.", Write: oneKnown(usage.cpu)},
+		{Name: "process_resident_memory_bytes", Type: metrics.Gauge, Help: "Memory that the process has in RAM.", Write: oneKnown(usage.resident)},
+		{Name: "process_open_fds", Type: metrics.Gauge, Help: "Descriptors that are open.", Write: oneKnown(usage.descriptors)},
 		{Name: "process_max_fds", Type: metrics.Gauge, Help: "Descriptors that the process may have.", Write: one(readFileDescriptorLimit())},
-		{Name: "go_goroutines", Type: metrics.Gauge, Help: "Goroutines that there are.", Write: one(runtime.NumGoroutine())},
-		{Name: "go_memory_classes_heap_objects_bytes", Type: metrics.Gauge, Help: "Memory of objects that are in use or not collected yet.", Write: one(samples[0].Value.Uint64())},
-		{Name: "go_memory_classes_total_bytes", Type: metrics.Gauge, Help: "Memory that the Go runtime has from the system.", Write: one(samples[1].Value.Uint64())},
-		{Name: "go_gc_cycles_total", Type: metrics.Counter, Help: "Runs of the garbage collector that have ended.", Write: one(samples[2].Value.Uint64())},
+		{Name: "go_goroutines", Type: metrics.Gauge, Help: "Goroutines that there are.", Write: one(usage.goroutines)},
+		{Name: "go_memory_classes_heap_objects_bytes", Type: metrics.Gauge, Help: "Memory of objects that are in use or not collected yet.", Write: one(usage.heap)},
+		{Name: "go_memory_classes_total_bytes", Type: metrics.Gauge, Help: "Memory that the Go runtime has from the system.", Write: one(usage.goTotal)},
+		{Name: "go_gc_cycles_total", Type: metrics.Counter, Help: "Runs of the garbage collector that have ended.", Write: one(usage.gcCycles)},
 	}
 }
 
 func (d *Daemon) writeBuildInfo(t *metrics.Text) {
-	commit := ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				commit = s.Value
-			}
-		}
-	}
-	t.Add(1, metrics.Label{Name: "version", Value: d.options.Version}, metrics.Label{Name: "commit", Value: commit},
+	t.Add(1, metrics.Label{Name: "version", Value: d.options.Version}, metrics.Label{Name: "commit", Value: buildinfo.Read().Commit},
 		metrics.Label{Name: "goversion", Value: runtime.Version()}, metrics.Label{Name: "goos", Value: runtime.GOOS}, metrics.Label{Name: "goarch", Value: runtime.GOARCH})
 }

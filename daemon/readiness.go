@@ -72,15 +72,17 @@ func (d *Daemon) listUnready(ctx context.Context) []string {
 	case !d.readiness.serving.Load():
 		return []string{"acpd is starting: try again in a moment"}
 	}
+	var shutdown sync.WaitGroup
+	defer shutdown.Wait()
 	ctx, cancel := context.WithTimeout(ctx, readinessWait)
 	defer cancel()
-	go func() { // a shutdown does not wait for loops that have ended
+	shutdown.Go(func() { // which does not wait for loops that have ended
 		select {
 		case <-d.leaving:
 			cancel()
 		case <-ctx.Done():
 		}
-	}()
+	})
 	var stuck []string
 	var answer error
 	var checks sync.WaitGroup
@@ -128,10 +130,9 @@ func (d *Daemon) listMovingParts() []movingPart {
 }
 
 // listStuckParts returns those of [Daemon.listMovingParts] that have not come round since it was
-// called, each with the remedy. It
-// changes nothing on the disk, and nothing that a peer or a local program sends keeps it
-// waiting. So a part that it names hangs, or its disk does: a watchdog may end the daemon. It
-// blocks until ctx ends, or until all parts have come round.
+// called, each with the remedy. Nothing that a peer or a local program sends keeps it waiting, so a
+// part that it names hangs, or its disk does. It blocks until all parts have come round, or until
+// ctx ends.
 func (d *Daemon) listStuckParts(ctx context.Context) []string {
 	parts := d.listMovingParts()
 	errs := make([]error, len(parts))
