@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,6 +43,20 @@ type Options struct {
 	Command string // the absolute path of acpctl
 	Agent   string // the name under which sessions attach; "" means one by the program
 	Socket  string // what ACP_SOCKET is to be; "" if acpctl finds the socket by itself
+}
+
+// FindOptions returns options for all of this user's files, without a command.
+func FindOptions() (o Options, err error) {
+	o.Getenv = os.Getenv
+	if o.Home, err = os.UserHomeDir(); err != nil {
+		return Options{}, fmt.Errorf("find the home directory: %w: set HOME to it", err)
+	}
+	state := filepath.Join(o.Home, ".local", "state")
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		state = dir
+	}
+	o.State = filepath.Join(state, "acpctl", "setup")
+	return o, nil
 }
 
 // ListPrograms returns the names of the programs that can be set up.

@@ -75,7 +75,7 @@ func findVerb(root *cobra.Command, path string) *cobra.Command {
 // completeProfiles completes the value of a flag by the names of profiles. It may be a file too.
 func (a *app) completeProfiles(*cobra.Command, []string, string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 	if a.ChooseDaemon() == nil {
-		state, _ := a.findStateDir()
+		state, _ := a.findOwnerDir()
 		names = profile.ListNames(findProfiles(state))
 	}
 	return names, cobra.ShellCompDirectiveDefault

@@ -19,11 +19,8 @@ import (
 func (a *app) findAgentSocket() (string, error) {
 	path, set, err := client.AgentSocket()
 	if err == nil && !set {
-		home := a.Home
-		if home == "" {
-			home, err = client.Home()
-		}
-		path = filepath.Join(home, client.AgentFolder, client.SocketName)
+		path, err = a.FindStateDir()
+		path = filepath.Join(path, client.AgentFolder, client.SocketName)
 	}
 	if err != nil {
 		return "", err

@@ -62,7 +62,7 @@ const (
 // serveProfile serves with an agent program.
 func (s *server) serveProfile(cmd *cobra.Command, p client.AttachParams, h client.Handler) error {
 	o := &s.profile
-	state, err := s.app.findStateDir()
+	state, err := s.app.findOwnerDir()
 	if err != nil {
 		return err
 	}
@@ -95,19 +95,12 @@ func (s *server) serveProfile(cmd *cobra.Command, p client.AttachParams, h clien
 	return s.serveUntilSignal(cmd.Context(), p, h)
 }
 
-// findStateDir returns the daemon's state directory, "" if this process is a guest and has none.
-func (a *app) findStateDir() (string, error) {
+// findOwnerDir returns the daemon's state directory, "" if this process is a guest and has none.
+func (a *app) findOwnerDir() (string, error) {
 	if a.AsGuest {
 		return "", nil
 	}
-	dir := a.Home
-	if dir == "" {
-		var err error
-		if dir, err = client.Home(); err != nil {
-			return "", err
-		}
-	}
-	return filepath.Abs(dir)
+	return a.FindStateDir()
 }
 
 // findProfiles returns the folder of the owner's profiles in a state directory, "" if there is none.

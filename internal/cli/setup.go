@@ -116,15 +116,10 @@ func (a *app) findSetupOptions(flags *setupFlags) (o setup.Options, err error) {
 	if err := checkAgentName(flags.name); err != nil {
 		return o, err
 	}
-	o.Getenv, o.Agent = os.Getenv, flags.name
-	if o.Home, err = os.UserHomeDir(); err != nil {
-		return o, fmt.Errorf("setup: find the home directory: %w: set HOME to it", err)
+	if o, err = setup.FindOptions(); err != nil {
+		return o, fmt.Errorf("setup: %w", err)
 	}
-	o.State = filepath.Join(o.Home, ".local", "state")
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		o.State = dir
-	}
-	o.State = filepath.Join(o.State, "acpctl", "setup")
+	o.Agent = flags.name
 	if o.Command, err = frame.FindOwnPath(); err != nil {
 		return o, fmt.Errorf("setup: find the path of acpctl: %w", err)
 	}

@@ -167,16 +167,11 @@ func (a *app) choosePeerToTrust(ctx context.Context, ref string, p *client.Trust
 func (a *app) confirmTrust(ctx context.Context, peer *client.Peer) error {
 	fmt.Fprintf(a.Err, "name         %s (what it calls itself)\naddress      %s\nid           %s\nfingerprint  %s\n",
 		ui.FormatPeerName(peer), client.Line(strings.Join(peer.Addrs, " ")), peer.ID, peer.ID.Fingerprint())
-	fmt.Fprint(a.Err, "Compare the fingerprint with what `acpctl whoami` shows on that machine. Trust it? Type yes: ")
-	answer, err := a.ReadLine(ctx)
-	if err != nil {
-		return err
-	}
-	if !a.InTTY {
-		fmt.Fprintln(a.Err) // the answer's own end of line is not seen
-	}
+	yes, err := a.Confirm(ctx, "Compare the fingerprint with what `acpctl whoami` shows on that machine. Trust it?")
 	switch {
-	case answer == "yes":
+	case err != nil:
+		return err
+	case yes:
 		return nil
 	case !a.InTTY:
 		return fmt.Errorf("not trusted: the answer was not yes: a script names the full id")

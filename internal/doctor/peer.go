@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,7 +115,7 @@ func (x *examination) addPolicies(ctx context.Context, p *client.Peer, answer *p
 			forbidden = append(forbidden, kind)
 		}
 	}
-	what := fmt.Sprintf("%s may send here: %s", p.Name, orNone(allowed))
+	what := fmt.Sprintf("%s may send here: %s", p.Name, cmp.Or(strings.Join(allowed, ", "), "nothing"))
 	if len(forbidden) > 0 {
 		what += "; it may not: " + strings.Join(forbidden, ", ")
 	}
@@ -137,10 +138,3 @@ func (x *examination) addPolicies(ctx context.Context, p *client.Peer, answer *p
 
 // repliesAndEnds are the kinds that no policy forbids.
 var repliesAndEnds = []string{kinds.KindCancel, kinds.KindResult, kinds.KindError}
-
-func orNone(list []string) string {
-	if len(list) == 0 {
-		return "nothing"
-	}
-	return strings.Join(list, ", ")
-}

@@ -138,6 +138,16 @@ func readUntilCancelled(ctx context.Context, read func() (string, error)) (strin
 	}
 }
 
+// Confirm asks a question on standard error, and reports whether the line that comes is "yes".
+func (f *Frame) Confirm(ctx context.Context, question string) (bool, error) {
+	fmt.Fprintf(f.Err, "%s Type yes: ", question)
+	answer, err := f.ReadLine(ctx)
+	if err == nil && !f.InTTY {
+		fmt.Fprintln(f.Err) // the answer's own end of line is not seen
+	}
+	return answer == "yes", err
+}
+
 // ReadLine reads a line of standard input byte by byte, and leaves what follows there.
 func (f *Frame) ReadLine(ctx context.Context) (string, error) {
 	return readUntilCancelled(ctx, func() (string, error) {

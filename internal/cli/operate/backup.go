@@ -66,7 +66,7 @@ func (v *verbs) backUp(ctx context.Context, file string, o backupOptions) error 
 	if _, err := os.Lstat(file); file != "-" && err == nil && !o.force {
 		return fmt.Errorf("%s is there: name another file, or --force writes over it", file)
 	}
-	dir, err := v.findStateDir()
+	dir, err := v.FindStateDir()
 	if err != nil {
 		return err
 	}
@@ -115,18 +115,6 @@ func (v *verbs) backUp(ctx context.Context, file string, o backupOptions) error 
 			v.PrintForPerson("The identity is not in it: --identity adds it, encrypted.")
 		}
 	})
-}
-
-// findStateDir returns the state directory that the flags and the environment mean.
-func (v *verbs) findStateDir() (string, error) {
-	dir := v.Home
-	if dir == "" {
-		var err error
-		if dir, err = client.Home(); err != nil {
-			return "", err
-		}
-	}
-	return filepath.Abs(dir)
 }
 
 func (v *verbs) encryptIdentity(ctx context.Context, dir, passphraseFile string) ([]byte, error) {

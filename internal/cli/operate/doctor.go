@@ -3,9 +3,7 @@ package operate
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -99,29 +97,21 @@ func (v *verbs) runDoctor(ctx context.Context, peer string, flags *doctorFlags) 
 // findDoctorOptions returns what is examined: the daemon that the flags and the environment name,
 // this machine, and the programs and mailboxes of this user.
 func (v *verbs) findDoctorOptions(peer string) (o doctor.Options, err error) {
-	home := v.Home
-	if home == "" {
-		if home, err = client.Home(); err != nil {
-			return o, fmt.Errorf("doctor: %w", err)
-		}
-	}
-	if home, err = filepath.Abs(home); err != nil {
-		return o, fmt.Errorf("doctor: find the state directory: %w", err)
+	home, err := v.FindStateDir()
+	if err != nil {
+		return o, fmt.Errorf("doctor: %w", err)
 	}
 	o = doctor.Options{
 		Home: home, Version: v.version, Daemon: &v.Daemon, Machine: doctor.ThisMachine(), Peer: peer,
 		Channels: &channels.Client{Daemon: &v.Daemon, Home: v.Home},
 	}
-	user, err := os.UserHomeDir()
-	if err != nil {
+	if o.Setup, err = setup.FindOptions(); err != nil {
 		return o, nil // a service user without a home has no agent programs
 	}
-	command, err := frame.FindOwnPath()
-	if err != nil {
+	if o.Setup.Command, err = frame.FindOwnPath(); err != nil {
 		return o, fmt.Errorf("doctor: find the path of acpctl: %w", err)
 	}
-	o.Setup = setup.Options{Home: user, Getenv: os.Getenv, Command: command, State: filepath.Join(user, ".local", "state", "acpctl", "setup")}
-	if home != filepath.Join(user, ".acp") {
+	if home != filepath.Join(o.Setup.Home, ".acp") {
 		o.Setup.Socket = filepath.Join(home, client.AgentFolder, client.SocketName)
 	}
 	return o, nil
@@ -180,12 +170,11 @@ func (v *verbs) writeBundle(ctx context.Context, o doctor.Options, findings []do
 		fmt.Fprintf(v.Err, "  %-14s %7d bytes  %s\n", f.Name, len(f.Content), f.Holds)
 	}
 	if !flags.yes {
-		fmt.Fprint(v.Err, "It is only written, and sent nowhere. Type yes to write it: ")
-		answer, err := v.ReadLine(ctx)
+		yes, err := v.Confirm(ctx, "It is only written, and sent nowhere. Write it?")
 		if err != nil {
 			return err
 		}
-		if a := strings.ToLower(strings.TrimSpace(answer)); a != "yes" && a != "y" {
+		if !yes {
 			return fmt.Errorf("doctor: nothing was written: the answer was not yes")
 		}
 	}

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -77,7 +78,7 @@ func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) erro
 		defer f.Close()
 		archive = f
 	}
-	dir, err := v.findStateDir()
+	dir, err := v.FindStateDir()
 	if err != nil {
 		return err
 	}
@@ -138,21 +139,17 @@ func (v *verbs) confirmReturning(ctx context.Context, returning []identity.Peer,
 	if !v.InTTY || file == "-" {
 		return frame.UsageErrorf("these peers would be trusted again: --yes says that it is meant; acpctl untrust then ends trust in each")
 	}
-	fmt.Fprint(v.Err, "Restore it, and trust them again? Type yes: ")
-	answer, err := v.ReadLine(ctx)
-	if err != nil {
-		return err
-	}
-	if answer != "yes" {
+	meant, err := v.Confirm(ctx, "Restore it, and trust them again?")
+	if err == nil && !meant {
 		return fmt.Errorf("not restored: the answer was not yes")
 	}
-	return nil
+	return err
 }
 
 // printRestored says what was restored, and what to know before the daemon starts.
 func (v *verbs) printRestored(r *restored) {
 	v.PrintLine("%s", r.Home)
-	v.PrintForPerson("The state is that of %s. Trusted peers: %s.", v.FormatTime(r.Made), orNone(r.Peers))
+	v.PrintForPerson("The state is that of %s. Trusted peers: %s.", v.FormatTime(r.Made), cmp.Or(strings.Join(r.Peers, ", "), "none"))
 	switch r.Source {
 	case backup.IdentityNone:
 		v.PrintForPerson("The identity is not restored: acpd makes a new one when it starts, and each peer must trust that.")
@@ -163,13 +160,6 @@ func (v *verbs) printRestored(r *restored) {
 		v.PrintForPerson("What was there before lies in %s.", r.Aside)
 	}
 	v.PrintForPerson("Untrust whom you have untrusted since: the backup does not know it.")
-}
-
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
 }
 
 // explainFullDisk adds the remedy to an error of a full disk.
