@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime/debug"
 	"sync"
+	"syscall"
 )
 
 // maxLogFile bounds the log file, in bytes. The one before stays beside it.
@@ -32,11 +35,15 @@ func openLogFile(path string, most int64) (*logFile, error) {
 }
 
 func (l *logFile) open() error {
-	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	// What another program waits at, as a FIFO, must not keep acpd from its start.
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return err
 	}
 	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", l.path)
+	}
 	if err != nil {
 		f.Close()
 		return err
@@ -49,15 +56,27 @@ func (l *logFile) open() error {
 	return nil
 }
 
-// Write writes one line. If the file has become too large for it, a new one is begun; if that
-// fails, the line goes into the old one.
+// Write writes one line. If the file has become too large for it, a new one is begun.
 func (l *logFile) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.size > 0 && l.size+int64(len(line)) > l.most && os.Rename(l.path, l.path+".old") == nil {
-		l.open()
+	if l.size > 0 && l.size+int64(len(line)) > l.most {
+		l.beginFile()
 	}
 	n, err := l.file.Write(line)
 	l.size += int64(n)
 	return n, err
+}
+
+// beginFile begins a new file in place of the full one. Somebody may have removed that, or have
+// left no room for another just when it had been renamed: then there is nothing to rename. If no new
+// file can be made, the full one is emptied, so that the bound holds.
+func (l *logFile) beginFile() {
+	err := os.Rename(l.path, l.path+".old")
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = l.open()
+	}
+	if err != nil && l.file.Truncate(0) == nil {
+		l.size = 0
+	}
 }

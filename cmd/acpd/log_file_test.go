@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -61,5 +62,69 @@ func TestLogFileHasTheError(t *testing.T) {
 	}
 	if code := runCommandLine([]string{"--home", home, "--log-file", "/nowhere/acpd.log"}, io.Discard, io.Discard); code != exitFailure {
 		t.Errorf("a log file that cannot be: exit code %d", code)
+	}
+}
+
+// The bound holds when somebody removes the file, and when no new one can be made for a while.
+func TestLogFileIsBoundedWithoutItsName(t *testing.T) {
+	for name, hinder := range map[string]func(t *testing.T, path string) (allow func()){
+		"removed": func(t *testing.T, path string) func() {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			return func() {}
+		},
+		"a folder in its place": func(t *testing.T, path string) func() {
+			if err := os.Rename(path, path+".old"); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(filepath.Join(path, "x"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			return func() { os.RemoveAll(path) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "acpd.log")
+			l, err := openLogFile(path, 1000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.file.Close()
+			write := func(n int) {
+				for i := range n {
+					if _, err := fmt.Fprintf(l, "line %03d\n", i); err != nil {
+						t.Fatal(err)
+					}
+					info, err := l.file.Stat()
+					if err != nil || info.Size() > 1000 {
+						t.Fatalf("line %d: %d bytes, %v", i, info.Size(), err)
+					}
+				}
+			}
+			write(50)
+			allow := hinder(t, path)
+			write(500)
+			allow()
+			write(500)
+			if text, err := os.ReadFile(path); err != nil || !strings.HasSuffix(string(text), "line 499\n") {
+				t.Errorf("%v:\n%s", err, text)
+			}
+		})
+	}
+}
+
+// What is no regular file cannot be bounded, and would be renamed: a device, or a FIFO that nobody
+// reads.
+func TestLogFileIsRegular(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{os.DevNull, fifo} {
+		if l, err := openLogFile(path, 1000); err == nil {
+			l.file.Close()
+			t.Errorf("%s was opened", path)
+		}
 	}
 }
