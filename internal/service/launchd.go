@@ -113,6 +113,9 @@ func (m launchd) Install(ctx context.Context, s Service) error {
 	if s.System && (m.User == "" || m.User == "root") {
 		return errors.New("service: on macOS a service of the machine runs as the person who calls sudo, and never as root: log in as that person and type sudo acpctl service install --system")
 	}
+	if err := s.checkPaths(); err != nil {
+		return fmt.Errorf("service: %w", err)
+	}
 	changed, err := m.writeFile(m.plistPath(s), m.Render(s), 0o644)
 	if err != nil {
 		return err

@@ -19,6 +19,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/durable"
@@ -53,6 +55,9 @@ func (s Service) Check() error {
 			return fmt.Errorf("--name: %w", err)
 		}
 	}
+	if err := s.checkPaths(); err != nil {
+		return err
+	}
 	switch {
 	case s.System && len(s.Instance) > maxSystemInstance:
 		return fmt.Errorf("--instance %s: %d bytes long: the user acpd-%[1]s would have too long a name: use at most %[3]d", s.Instance, len(s.Instance), maxSystemInstance)
@@ -60,6 +65,18 @@ func (s Service) Check() error {
 		return errors.New("--home: a service of the machine has a state directory of its own, the only place where it may write: leave --home out")
 	case s.Instance != "" && s.Name != "":
 		return errors.New("--name and --instance: an instance is called by its own name: leave one of them out")
+	}
+	return nil
+}
+
+// checkPaths returns an error unless the paths can stand in the file that defines a service.
+// systemd ends a line also at a carriage return, so that more would follow it than a path, and
+// ignores a line that is no UTF-8.
+func (s Service) checkPaths() error {
+	for what, path := range map[string]string{"--home": s.Home, "the path of acpd": s.Program} {
+		if !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl) {
+			return fmt.Errorf("%s: %q: a service needs a path in UTF-8, without control characters: choose another one", what, path)
+		}
 	}
 	return nil
 }

@@ -97,9 +97,9 @@ func findLine(text, begin string) string {
 }
 
 // quoteForUnit returns text as one word of a command line in a unit, systemd.service(5): no
-// specifier, no variable.
+// specifier, no variable. It has no line break ([Service.Check]).
 func quoteForUnit(text string) string {
-	quoted := strings.NewReplacer("%", "%%", "$", "$$", `\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text)
+	quoted := strings.NewReplacer("%", "%%", "$", "$$", `\`, `\\`, `"`, `\"`).Replace(text)
 	if quoted == text && !strings.ContainsAny(text, " \t';") {
 		return text
 	}
@@ -137,8 +137,11 @@ func (m systemd) Install(ctx context.Context, s Service) error {
 	if err := m.checkRunning(ctx, s); err != nil {
 		return err
 	}
-	if strings.ContainsAny(s.Program, "\"'\\\n") {
-		return fmt.Errorf("service: systemd starts no program with a quote, a backslash or a line break in its path, as %q has: move acpd and acpctl to another folder", s.Program)
+	if err := s.checkPaths(); err != nil {
+		return fmt.Errorf("service: %w", err)
+	}
+	if strings.ContainsAny(s.Program, "\"'\\") {
+		return fmt.Errorf("service: systemd starts no program with a quote or a backslash in its path, as %q has: move acpd and acpctl to another folder", s.Program)
 	}
 	if dir := findHiddenDir(s.Program); s.System && dir != "" {
 		return fmt.Errorf("service: %s is below %s, where a service of the machine sees nothing: make install PREFIX=/usr/local", s.Program, dir)

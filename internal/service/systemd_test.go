@@ -232,6 +232,22 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
+	for _, path := range []string{"/x\nExecStartPre=/bin/touch /y", "/x\rExecStartPre=/bin/touch /y", "/x\x00", "/x\x1b[2J", "/x\xff", "/x\u0085"} {
+		for what, s := range map[string]Service{"--home": {Home: path}, "the path of acpd": {Program: path}} {
+			if err := s.Check(); err == nil || !strings.HasPrefix(err.Error(), what) {
+				t.Errorf("%q: %v", path, err)
+			}
+			h := newFakeHost(t)
+			for _, m := range []Manager{systemd{h.Host}, launchd{h.Host}} {
+				if err := m.Install(t.Context(), s); err == nil || !strings.Contains(err.Error(), what) {
+					t.Errorf("%T: %q: %v", m, path, err)
+				}
+			}
+			if calls := h.takeCalls(); len(calls) > 0 {
+				t.Errorf("%q: calls: %q", path, calls)
+			}
+		}
+	}
 	if err := (Service{System: true, Instance: strings.Repeat("x", maxSystemInstance)}).Check(); err != nil {
 		t.Error(err)
 	}

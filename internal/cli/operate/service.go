@@ -55,15 +55,15 @@ func (v *verbs) openManager(cmd *cobra.Command, s *service.Service) (service.Man
 	if home := os.Getenv("ACP_HOME"); s.Home == "" && !s.System && s.Instance == "" {
 		s.Home = home
 	}
-	if err := s.Check(); err != nil {
-		return nil, frame.UsageErrorf("%w", err)
-	}
 	if s.Home != "" {
 		abs, err := filepath.Abs(s.Home)
 		if err != nil {
 			return nil, fmt.Errorf("service: %w", err)
 		}
 		s.Home = abs
+	}
+	if err := s.Check(); err != nil {
+		return nil, frame.UsageErrorf("%w", err)
 	}
 	h := service.Host{Root: v.MachineRoot, Say: v.printStep, Out: v.Out, Err: v.Err}
 	var err error
