@@ -85,6 +85,8 @@ agents: {canary-agent: {to: [canary-to]}}
 	log := filepath.Join(t.TempDir(), "acpd.log")
 	if err := os.WriteFile(log, []byte(`time=2026-01-02T03:04:05.678Z level=INFO msg="peer connected" peer=canary-gone addr=198.51.100.7:7117 claim=canary-claim
 {"time":"2026-01-02T03:04:05.678Z","level":"WARN","msg":"peer","name":"canary-json","err":"canary-json: no answer from [2001:db8::7]:7117"}
+time=2026-01-02T03:04:06.678Z level=WARN msg="no answer" err="lookup canary-host.example: no such host"
+time=2026-01-02T03:04:07.678Z level=WARN msg="no answer" err="canary-was.example:7117: lookup canary-was.example on [2001:db8::7]:53: no such host; config.yaml:12 says it"
 canary-line that is none of slog
 panic: canary-panic
 goroutine 1 [running]:
@@ -134,7 +136,7 @@ main.main({0xc000, "canary-argument"})
 				t.Errorf("%s: %s is missing in %s", c.name, want, names)
 			}
 		}
-		for _, want := range []string{`"peer connected"`, "panic: (…)", "goroutine 1 [running]:", "acpd/main.go:12", `"code": "home.ok"`} {
+		for _, want := range []string{`"peer connected"`, "panic: (…)", "goroutine 1 [running]:", "acpd/main.go:12", `"code": "home.ok"`, "lookup <host>", "config.yaml:12"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: %s is missing in\n%s", c.name, want, text)
 			}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/user"
@@ -24,9 +25,15 @@ type mask struct {
 	order []string          // the longest first
 }
 
-// newMask returns the mask for these words. Those of fewer than two bytes are left alone.
+// newMask returns the mask for these words, and for the hosts in those that are HOST:PORT. Words of
+// fewer than two bytes are left alone.
 func newMask(words []string) *mask {
 	m := &mask{words: make(map[string]string)}
+	for _, w := range words {
+		if host, _, err := net.SplitHostPort(w); err == nil { // as an error of the resolver names it
+			words = append(words, host)
+		}
+	}
 	for _, w := range words {
 		if _, known := m.words[w]; !known && len(w) > 1 {
 			m.words[w] = fmt.Sprintf("<masked-%d>", len(m.words)+1)
@@ -42,6 +49,9 @@ var (
 	longHex        = regexp.MustCompile(`[0-9A-Fa-f]{16,}`)
 	longToken      = regexp.MustCompile(`[A-Z2-7]{26,}|[A-Za-z0-9+_=-]{41,}`)
 	addressText    = regexp.MustCompile(`[0-9A-Fa-f.:]*[.:][0-9A-Fa-f.:]*(%[A-Za-z0-9]+)?`)
+	lookedUp       = regexp.MustCompile(`lookup [^\s:]+`) // an error of the resolver, also of a host that is set no more
+	namedAddress   = regexp.MustCompile(`[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+:[0-9]{1,5}`)
+	fileLine       = regexp.MustCompile(`\.(go|ya?ml|json):[0-9]+$`)
 	userFolder     = regexp.MustCompile(`/(home|Users)/[^/\s"']+`)
 )
 
@@ -54,6 +64,13 @@ func (m *mask) text(s string) string {
 	s = userFolder.ReplaceAllString(s, "/<user>")
 	s = longHex.ReplaceAllString(s, "<hex>")
 	s = longToken.ReplaceAllString(s, "<token>")
+	s = lookedUp.ReplaceAllString(s, "lookup <host>")
+	s = namedAddress.ReplaceAllStringFunc(s, func(t string) string {
+		if fileLine.MatchString(t) {
+			return t
+		}
+		return "<address>"
+	})
 	return addressText.ReplaceAllStringFunc(s, func(t string) string {
 		host := strings.Trim(t, ".:")
 		if _, err := netip.ParseAddrPort(host); err == nil {
