@@ -100,7 +100,7 @@ func (v *verbs) backUp(ctx context.Context, file string, o backupOptions) error 
 	if _, _, warning, err := identity.InspectTrust(dir); err != nil {
 		return err
 	} else if warning != nil {
-		fmt.Fprintf(v.Err, "acpctl backup: warning: %v\n", warning)
+		fmt.Fprintf(v.Err, "acpctl backup: warning: %s\n", client.Text(warning.Error()))
 	}
 	if file == "-" {
 		return backup.Write(ctx, v.Out, m, members)

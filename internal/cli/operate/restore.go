@@ -103,7 +103,7 @@ func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) erro
 	}
 	result.Aside = r.Aside
 	if r.Warning != nil {
-		fmt.Fprintf(v.Err, "acpctl restore: warning: %v\n", r.Warning)
+		fmt.Fprintf(v.Err, "acpctl restore: warning: %s\n", client.Text(r.Warning.Error()))
 	}
 	return v.PrintData(result, func() { v.printRestored(result) })
 }
