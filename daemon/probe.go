@@ -35,7 +35,7 @@ func (d *Daemon) serveProbe(ctx context.Context, _ *localConn, p *client.ProbePa
 	for i := range out.Addrs {
 		dials.Go(func() {
 			a := &out.Addrs[i]
-			rtt, err := d.node.ProbeAddr(ctx, who.ID, a.Addr)
+			rtt, err := d.node.TryAddr(ctx, who.ID, a.Addr)
 			a.RTTUS, a.Error = uint64(rtt.Microseconds()), err
 		})
 	}

@@ -2,20 +2,17 @@ package peer
 
 import (
 	"context"
-	"net"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
-// ProbeAddr dials one address, host:port, of a peer, and ends the connection when the peer has
+// TryAddr dials one address, host:port, of a peer, and ends the connection when the peer has
 // proved its key there. It returns the round trip. It sends no hello and asks nothing: whether the
 // peer trusts this node it does not say. Connections that there are stay. It blocks until the
 // peer answers, dialTime at most, or ctx ends.
-func (n *Node) ProbeAddr(ctx context.Context, id identity.ID, addr string) (time.Duration, *kinds.Error) {
+func (n *Node) TryAddr(ctx context.Context, id identity.ID, addr string) (time.Duration, *kinds.Error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	udp, err := resolveAddr(ctx, addr)
@@ -36,22 +33,4 @@ func (n *Node) ProbeAddr(ctx context.Context, id identity.ID, addr string) (time
 		return 0, failure.Error
 	}
 	return <-answers, nil
-}
-
-// SocketBuffers returns how many bytes the system keeps for the socket: what has come and is not
-// read, and what is not sent. Both are 0 for a socket that is not the system's.
-func (n *Node) SocketBuffers() (receive, send int) {
-	s, ok := n.socket.(*net.UDPConn)
-	if !ok {
-		return 0, 0
-	}
-	raw, err := s.SyscallConn()
-	if err != nil {
-		return 0, 0
-	}
-	raw.Control(func(fd uintptr) {
-		receive, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF)
-		send, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF)
-	})
-	return receive, send
 }
