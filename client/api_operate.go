@@ -73,6 +73,12 @@ type Drained struct {
 	Open     []OpenWork `json:"open"` // what was under way when the time was over
 }
 
+// ListMeasuredProfiles returns the profiles of debug.pprof that are measured for a time.
+func ListMeasuredProfiles() []string { return []string{"cpu", "block", "mutex"} }
+
+// ListStateProfiles returns the profiles of debug.pprof of what is there at one moment.
+func ListStateProfiles() []string { return []string{"heap", "allocs", "goroutine", "threadcreate"} }
+
 // PprofParams are the params of debug.pprof.
 type PprofParams struct {
 	Profile string `json:"profile,omitzero"` // cpu, heap, allocs, goroutine, threadcreate, block or mutex

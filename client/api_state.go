@@ -76,6 +76,12 @@ type Budget struct {
 	Usage []BudgetUsage `json:"usage"` // row by row, the peer that holds most first; without peers that hold nothing and were refused nothing
 }
 
+// The units of rows that are no counts.
+const (
+	UnitBytes     = "bytes"
+	UnitBytesFree = "bytes_free"
+)
+
 // BudgetRow is the limit on what peers may hold of one thing, such as memory or rows of the
 // store.
 type BudgetRow struct {

@@ -333,6 +333,9 @@ func checkPeerRef(s string) error {
 	return nil
 }
 
+// DefaultPort is the UDP port of daemons for which none is configured, unless it is taken.
+const DefaultPort = "7117"
+
 // checkListenAddr returns an error unless s is an address to listen on. Unlike an address to
 // dial it may have no host, and port 0.
 func checkListenAddr(s string) error {
@@ -340,7 +343,7 @@ func checkListenAddr(s string) error {
 	if err != nil || host == "" {
 		return err
 	}
-	return identity.CheckAddr(net.JoinHostPort(host, "7117"))
+	return identity.CheckAddr(net.JoinHostPort(host, DefaultPort))
 }
 
 // splitHost returns the host of a host:port, and an error unless the port is a number. like

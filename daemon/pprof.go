@@ -32,12 +32,6 @@ type profiler struct {
 	data []byte     // of it
 }
 
-// measuredProfiles are the profiles of which each measures a time.
-var measuredProfiles = []string{"cpu", "block", "mutex"}
-
-// stateProfiles are the profiles of what is there at one moment.
-var stateProfiles = []string{"heap", "allocs", "goroutine", "threadcreate"}
-
 // servePprof takes a profile and returns its first part, or returns a further part of the last one.
 func (d *Daemon) servePprof(ctx context.Context, s *localConn, p *client.PprofParams) (any, error) {
 	if p.Offset > 0 {
@@ -55,11 +49,11 @@ func (d *Daemon) maxProfilePart() int { return d.config.Load().MaxMessage / 4 * 
 
 // take takes a profile. It blocks while one is measured, until ctx ends.
 func (x *profiler) take(ctx context.Context, p *client.PprofParams) ([]byte, error) {
-	measured := slices.Contains(measuredProfiles, p.Profile)
+	measured := slices.Contains(client.ListMeasuredProfiles(), p.Profile)
 	most := uint64(client.MaxPprofTime.Seconds())
 	switch {
-	case !measured && !slices.Contains(stateProfiles, p.Profile):
-		return nil, kinds.Errorf(kinds.Invalid, "profile: %.64q: use %s", p.Profile, strings.Join(slices.Concat(measuredProfiles, stateProfiles), ", "))
+	case !measured && !slices.Contains(client.ListStateProfiles(), p.Profile):
+		return nil, kinds.Errorf(kinds.Invalid, "profile: %.64q: use %s", p.Profile, strings.Join(slices.Concat(client.ListMeasuredProfiles(), client.ListStateProfiles()), ", "))
 	case !measured && p.Secs > 0:
 		return nil, kinds.Errorf(kinds.Invalid, "secs: %s is what is there at one moment: leave it out", p.Profile)
 	case p.Secs > most:

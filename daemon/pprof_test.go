@@ -64,9 +64,9 @@ func TestProfilesHoldNoPayloads(t *testing.T) {
 	}()
 	held := await.Receive(t, "query", began)
 	l := desk.dial()
-	for _, profile := range append([]string{"cpu", "block", "mutex"}, stateProfiles...) {
+	for _, profile := range append([]string{"cpu", "block", "mutex"}, client.ListStateProfiles()...) {
 		p := client.PprofParams{Profile: profile}
-		if !strings.Contains(strings.Join(stateProfiles, " "), profile) {
+		if !strings.Contains(strings.Join(client.ListStateProfiles(), " "), profile) {
 			p.Secs = 1
 		}
 		text := readProfile(t, l, p)

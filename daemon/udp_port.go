@@ -14,9 +14,6 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// defaultPort is listened on unless it is taken or another is configured.
-const defaultPort = "7117"
-
 // listenUDP opens the UDP socket: on the configured port; else on the one that was
 // chosen before, else on 7117, else on a free one, which is kept for the next start.
 func (d *Daemon) listenUDP(ctx context.Context, cfg *config.Config) (*peer.Node, error) {
@@ -39,7 +36,7 @@ func (d *Daemon) listenUDP(ctx context.Context, cfg *config.Config) (*peer.Node,
 		ports = append(ports, kept)
 	}
 	if cfg.Listen == "" {
-		ports = append(ports, defaultPort)
+		ports = append(ports, config.DefaultPort)
 	}
 	for _, port := range ports {
 		n, err := d.listenOnPort(cfg, host, port)

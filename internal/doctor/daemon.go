@@ -104,9 +104,6 @@ func (x *examination) examineDescriptors() {
 	}
 }
 
-// rowFreeSpace is the row of the budget that examineDisk tells of.
-const rowFreeSpace = "bytes_free"
-
 // examineBudget tells of bounds that are almost reached, and of refusals.
 func (x *examination) examineBudget(ctx context.Context) {
 	if x.status == nil {
@@ -120,8 +117,8 @@ func (x *examination) examineBudget(ctx context.Context) {
 	refused := make(map[string]uint64) // by peer
 	names := make(map[string]bool)
 	for _, r := range b.Rows {
-		if r.Unit == rowFreeSpace {
-			continue
+		if r.Unit == client.UnitBytesFree {
+			continue // examineDisk tells of it
 		}
 		if isNear(r.Held, r.All) {
 			x.add("budget.near", r.Name, fmt.Sprintf("all peers together hold %d of the %d that %s allows them", r.Held, r.All, r.Name), "acpctl status --budget shows who holds what")

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/acpd/acpd/config"
 )
 
 // examineFirewall looks whether a firewall of this machine lets the UDP port in. It knows ufw,
@@ -57,7 +59,7 @@ func (x *examination) examineFirewalld(ctx context.Context, port string) bool {
 	open, err := x.Machine.RunProgram(ctx, "firewall-cmd", "--query-port="+port+"/udp")
 	service, _ := x.Machine.RunProgram(ctx, "firewall-cmd", "--query-service=acpd")
 	switch {
-	case strings.HasPrefix(open, "yes"), strings.HasPrefix(service, "yes") && port == defaultPort:
+	case strings.HasPrefix(open, "yes"), strings.HasPrefix(service, "yes") && port == config.DefaultPort:
 		return x.addFirewall("firewalld", port, true, "")
 	case strings.HasPrefix(open, "no"):
 		return x.addFirewall("firewalld", port, false, remedy)

@@ -17,8 +17,6 @@ import (
 	"github.com/acpd/acpd/config"
 )
 
-const defaultPort = "7117"
-
 // listenAddr returns the host and port at which the daemon listens, or would.
 func (x *examination) listenAddr() (host, port string) {
 	listen := x.config.Listen
@@ -31,7 +29,7 @@ func (x *examination) listenAddr() (host, port string) {
 		return host, port
 	}
 	if host, port, _ = net.SplitHostPort(listen); port == "" {
-		port = defaultPort
+		port = config.DefaultPort
 	}
 	return host, port
 }
@@ -49,12 +47,12 @@ func (x *examination) examinePort() {
 		x.add("port.loopback", subject, fmt.Sprintf("the daemon listens on %s, where no other machine reaches it", host), "change listen in config.yaml, or --listen, if that is not meant", host)
 	}
 	if x.status != nil {
-		if port == defaultPort || x.config.Listen != "" {
+		if port == config.DefaultPort || x.config.Listen != "" {
 			x.add("port.ok", subject, "the daemon listens on UDP port "+port, "")
-		} else if who := x.findUDPOwner(defaultPort); who != "" {
-			x.add("port.other", subject, fmt.Sprintf("the daemon uses UDP port %s, as %s has %s", port, who, defaultPort), "let UDP port "+port+" in where a firewall names ports; or stop that program, and set listen in config.yaml", who)
+		} else if who := x.findUDPOwner(config.DefaultPort); who != "" {
+			x.add("port.other", subject, fmt.Sprintf("the daemon uses UDP port %s, as %s has %s", port, who, config.DefaultPort), "let UDP port "+port+" in where a firewall names ports; or stop that program, and set listen in config.yaml", who)
 		} else {
-			x.add("port.ok", subject, fmt.Sprintf("the daemon listens on UDP port %s, which it chose when %s was taken, or as its command line says", port, defaultPort), "")
+			x.add("port.ok", subject, fmt.Sprintf("the daemon listens on UDP port %s, which it chose when %s was taken, or as its command line says", port, config.DefaultPort), "")
 		}
 		return
 	}

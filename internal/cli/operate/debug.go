@@ -28,15 +28,10 @@ func (v *verbs) newDebugCmd() *cobra.Command {
 	return cmd
 }
 
-// The profiles, in the order of the help.
-var (
-	measuredProfiles = []string{"cpu", "block", "mutex"}
-	stateProfiles    = []string{"heap", "allocs", "goroutine", "threadcreate"}
-)
-
 func (v *verbs) newPprofCmd() *cobra.Command {
 	var seconds int
 	var file string
+	measuredProfiles, stateProfiles := client.ListMeasuredProfiles(), client.ListStateProfiles()
 	cmd := &cobra.Command{
 		Use:   "pprof PROFILE",
 		Short: "Write a profile of the daemon into a file",

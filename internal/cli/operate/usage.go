@@ -62,7 +62,7 @@ func (v *verbs) showUsage(ctx context.Context, peer string) error {
 func listUsedRows(b *client.Budget, all bool) []client.BudgetRow {
 	used := []client.BudgetRow{}
 	for _, r := range b.Rows {
-		short := all && r.Unit == unitFree && r.Held < r.All
+		short := all && r.Unit == client.UnitBytesFree && r.Held < r.All
 		for _, u := range b.Usage {
 			short = short || u.Row == r.Name
 		}
@@ -97,7 +97,7 @@ func formatBudget(b *client.Budget, sums bool) (lines [][]string) {
 			}
 			refused += u.Refused
 			held := formatAmount(r.Unit, u.Held)
-			if r.Unit == unitFree {
+			if r.Unit == client.UnitBytesFree {
 				held = "-" // nobody's
 			}
 			peers = append(peers, []string{r.Name, client.Line(u.Name), held, formatBound(r.Unit, r.Peer), strconv.FormatUint(u.Refused, 10)})
@@ -110,12 +110,6 @@ func formatBudget(b *client.Budget, sums bool) (lines [][]string) {
 	return lines
 }
 
-// The units of rows that are no counts.
-const (
-	unitBytes = "bytes"
-	unitFree  = "bytes_free" // of the disk: what is free is held against what must be left
-)
-
 // formatBound returns a bound of a row, "-" if it has none.
 func formatBound(unit string, n int64) string {
 	if n == 0 {
@@ -127,9 +121,9 @@ func formatBound(unit string, n int64) string {
 // formatAmount returns n in the unit of its row.
 func formatAmount(unit string, n int64) string {
 	switch unit {
-	case unitBytes:
+	case client.UnitBytes:
 		return formatBytes(n)
-	case unitFree:
+	case client.UnitBytesFree:
 		return formatBytes(n) + " free"
 	}
 	return strconv.FormatInt(n, 10)
