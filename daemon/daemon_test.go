@@ -175,8 +175,8 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 	start(t, dir, "desk").dial().must("whoami", nil, nil)
 }
 
+// It runs alone: a daemon of another test could take the port meanwhile.
 func TestChosenPortIsKept(t *testing.T) {
-	t.Parallel()
 	d := start(t, stateDir(t), "desk")
 	first := d.node.Addr().String()
 	d.stop()
