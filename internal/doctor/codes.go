@@ -86,7 +86,7 @@ var codeTable = [...]CodeInfo{
 	{"descriptors.few", Warning, "the daemon may open few files and sockets", "raise the limit (ulimit -n, LimitNOFILE=)"},
 	{"budget.ok", OK, "no peer is near a bound", ""},
 	{"budget.near", Warning, "a peer, or all together, hold four fifths of a bound", "`acpctl status --budget`"},
-	{"budget.refused", Note, "a peer was refused more than its bound since the start", "`acpctl status --budget`"},
+	{"budget.refused", Note, "a peer was refused something since the start, by policy or at a bound", "`acpctl status --budget`"},
 
 	{"peer.ok", OK, "the peer is connected: where, which version", ""},
 	{"peer.none", Note, "nobody is trusted", "`acpctl invite`"},

@@ -75,7 +75,7 @@ func (x *examination) examineIdentity() {
 	case err == nil:
 		x.add("identity.ok", statedir.KeyName, fmt.Sprintf("this daemon is %s; its certificate is made of the key at each start, and does not expire", key.ID()), "", key.ID().String())
 	case errors.Is(err, fs.ErrNotExist) && (len(x.trusted) > 0 || !x.has("state.none")):
-		x.add("identity.missing", statedir.KeyName, "identity.key is not there, and other state is: the next start makes a new identity, which no peer knows", "before acpd starts: acpctl restore --force FILE, of a backup with the identity")
+		x.add("identity.missing", statedir.KeyName, "identity.key is not there, and other state is: the next start makes a new identity, which no peer knows", "before acpd starts: acpctl restore --force FILE, of a backup with the identity; or start it, if a new identity is meant")
 	case errors.Is(err, fs.ErrNotExist): // as before the first start
 	case x.has("file.open", "file.kind", "file.owner"): // that was said
 	default:
@@ -136,7 +136,7 @@ func (x *examination) examineBudget(ctx context.Context) {
 	for _, u := range b.Usage {
 		if n := refused[u.Name]; n > 0 && !names[u.Name] {
 			names[u.Name] = true
-			x.add("budget.refused", u.Name, fmt.Sprintf("%s was refused more than its bounds %d times since the daemon's start", u.Name, n), "acpctl status --budget shows in which row", u.Name)
+			x.add("budget.refused", u.Name, fmt.Sprintf("since the daemon's start, %d requests of %s were refused, by policy or at a bound", n, u.Name), "acpctl status --budget shows in which row", u.Name)
 		}
 	}
 	if !x.has("budget.near") {

@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -110,12 +111,17 @@ func formatOpenWork(open []client.OpenWork) string {
 	return strings.Join(all, ", ")
 }
 
-// awaitEnd waits until no daemon answers.
+// awaitEnd waits until no daemon answers, nor has the state directory: then a restore may begin, or
+// another acpd.
 func (v *verbs) awaitEnd(ctx context.Context) error {
 	const pause = 20 * time.Millisecond
+	dir, err := v.FindStateDir()
+	if err != nil {
+		return err
+	}
 	for end := time.Now().Add(endTime); ; {
 		_, err := v.Daemon.Whoami(ctx)
-		if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.DaemonUnavailable {
+		if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.DaemonUnavailable && statedir.FindHolder(dir) == nil {
 			return nil
 		}
 		if time.Now().After(end) {

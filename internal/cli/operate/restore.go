@@ -73,7 +73,7 @@ func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) erro
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return err
+			return fmt.Errorf("FILE: %w: name a file of acpctl backup", err)
 		}
 		defer f.Close()
 		archive = f

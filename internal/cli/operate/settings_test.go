@@ -14,6 +14,7 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -63,6 +64,28 @@ func TestDrain(t *testing.T) {
 		if got := f.Run("drain", "--timeout", wrong); got.Code != frame.ExitUsage {
 			t.Errorf("--timeout %s: %+v", wrong, got)
 		}
+	}
+}
+
+// The daemon has ended when it has let go of the state directory, not when its socket is closed.
+func TestDrainAwaitsLock(t *testing.T) {
+	f := newDaemon(t)
+	lock, err := statedir.LockDir(f.Home, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	var asked atomic.Int32
+	f.SetHandler(client.MethodWhoami, func(*jsonrpc.Request) (any, error) {
+		if asked.Add(1) == 3 {
+			lock.Close()
+		}
+		return nil, kinds.Errorf(kinds.DaemonUnavailable, "gone")
+	})
+	f.SetAnswer(client.MethodDrain, &client.Drained{AllEnded: true, Open: []client.OpenWork{}})
+	f.WantResult(f.Run("drain"), 0, "all has ended, and so has the daemon\n", "")
+	if n := asked.Load(); n != 3 {
+		t.Errorf("the daemon was asked %d times: drain did not wait for the lock", n)
 	}
 }
 
