@@ -14,7 +14,7 @@ import (
 func (d *Daemon) serveProbe(ctx context.Context, _ *localConn, p *client.ProbeParams) (any, error) {
 	who, err := d.trust.Resolve(p.Peer)
 	if err != nil {
-		return nil, explainTrustError("probe", err)
+		return nil, explainTrustError("peer", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, kinds.ProbeDeadline)
 	defer cancel()

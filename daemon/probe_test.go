@@ -3,6 +3,7 @@ package daemon
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/client"
@@ -46,7 +47,9 @@ func TestProbe(t *testing.T) {
 	if n := len(other.node.Pending()); n != 0 {
 		t.Errorf("%d pending", n)
 	}
-	l.refused(kinds.UnknownPeer, client.MethodProbe, &client.ProbeParams{Peer: "nobody"})
+	if e := l.refused(kinds.UnknownPeer, client.MethodProbe, &client.ProbeParams{Peer: "nobody"}); !strings.HasPrefix(e.Message, "peer: ") {
+		t.Errorf("the error begins with what no user has typed: %v", e)
+	}
 	l.refused(kinds.UnknownPeer, client.MethodProbe, &client.ProbeParams{Peer: other.ID().String()})
 }
 
