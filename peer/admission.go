@@ -103,11 +103,11 @@ func (state *peerState) checkHello(c *conn) *helloRefusal {
 	return nil
 }
 
-// recordRefusalByPeer records that the peer refused this daemon, if that ended c. The peer can
-// refuse after c became ready here. It has no effect while a dial or another connection is
-// there.
-func (state *peerState) recordRefusalByPeer(c *conn) {
-	f := state.node.toDialFailure(state.id, c.remoteAddr(), c.endCause())
+// recordRefusalByPeer records that the peer refused this daemon, if that is the cause for which c
+// ends. The peer can refuse after c became ready here. It has no effect while a dial or another
+// connection is there.
+func (state *peerState) recordRefusalByPeer(c *conn, cause error) {
+	f := state.node.toDialFailure(state.id, c.remoteAddr(), cause)
 	if f.Code != kinds.NotTrusted && f.Code != kinds.IdentityConflict {
 		return
 	}

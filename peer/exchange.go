@@ -181,7 +181,7 @@ func (c *conn) toOpenStreamError(err error) *kinds.Error {
 	if _, ok := errors.AsType[*quic.StreamLimitReachedError](err); ok {
 		return kinds.Errorf(kinds.Overloaded, "%s takes no more streams now; try again", c.node.peerName(c.id)).WithDelivered(kinds.DeliveredNo)
 	}
-	c.peer.recordRefusalByPeer(c)
+	c.peer.recordRefusalByPeer(c, err) // streams hear of the end before endCause does
 	c.markLeaving(closeDead)
 	return errNothingSent
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quic-go/quic-go"
+
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -21,6 +23,25 @@ func TestExchange(t *testing.T) {
 		}
 		if n := len(a.Peers()); n != 1 {
 			t.Errorf("%d peers connected, want 1", n)
+		}
+	})
+}
+
+// TestStreamsHearFirst: streams hear that a connection ends before the connection says why. Then
+// nothing was sent, and the next call goes on.
+func TestStreamsHearFirst(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.pair(nil)
+		a.ask(b, "what is due today?")
+		for _, heard := range []error{&quic.ApplicationError{Remote: true, ErrorCode: closeNotTrusted}, quic.ErrTransportClosed} {
+			c := a.listConns()[0]
+			if c.endCause() != nil {
+				t.Fatal("the connection has ended")
+			}
+			if err := c.toOpenStreamError(heard); err != errNothingSent {
+				t.Errorf("got %v", err)
+			}
+			a.ask(b, "and tomorrow?")
 		}
 	})
 }

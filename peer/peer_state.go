@@ -127,7 +127,7 @@ func (state *peerState) reportConnCount() {
 // removeConn removes a connection that has ended. If it was the last, it reconnects, unless
 // the peer is not to be kept or refused this daemon.
 func (state *peerState) removeConn(c *conn) {
-	state.recordRefusalByPeer(c)
+	state.recordRefusalByPeer(c, c.endCause())
 	state.mu.Lock()
 	before := len(state.conns)
 	state.conns = slices.DeleteFunc(state.conns, func(o *conn) bool { return o == c })
