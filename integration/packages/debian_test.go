@@ -246,7 +246,7 @@ func TestDebianPackage(t *testing.T) {
 		t.Errorf("the answer is %q", got)
 	}
 
-	// Mail, a delegation that goes on and one that waits, and a channel.
+	// A notice, a delegation that goes on, a channel, and mail.
 	if got := desk.MustOutput("notify", laptop, "build.done", `{"commit": "4f2a"}`); !strings.Contains(got, "held") {
 		t.Errorf("the notice is %q", got)
 	}
@@ -256,6 +256,18 @@ func TestDebianPackage(t *testing.T) {
 	task := strings.TrimSpace(d.acpctl("delegate", "desk", "Review the parser."))
 	d.acpctl("channel", "create", "questions", "--title", "Research", "--as", "planner")
 	d.acpctl("channel", "send", "questions", "Which schema?", "--as", "planner")
+	desk.MustOutput("oacp", "init", "demo", "--agents", "planner")
+	desk.MustOutput("oacp", "bind", "demo", "reviewer", laptop)
+	d.acpctl("oacp", "init", "demo", "--agents", "reviewer")
+	d.acpctl("oacp", "bind", "demo", "planner", "desk")
+	mail := func(subject string) {
+		t.Helper()
+		desk.MustOutput("oacp", "send", "demo", "--from", "planner", "--to", "reviewer", "--type", "question", "--subject", subject, "--body", "Say when.", "--wait-delivered")
+		if got := d.acpctl("oacp", "inbox", "demo", "--agent", "reviewer"); !strings.Contains(got, subject) {
+			t.Errorf("the mailbox has %q, not %q", got, subject)
+		}
+	}
+	mail("Ready?")
 
 	check := func() {
 		t.Helper()
@@ -267,6 +279,9 @@ func TestDebianPackage(t *testing.T) {
 		}
 		if got := d.acpctl("channel", "tail", "questions", "--as", "planner"); !strings.Contains(got, "Which schema?") {
 			t.Errorf("the channel has %q", got)
+		}
+		if got := d.acpctl("oacp", "inbox", "demo", "--agent", "reviewer"); !strings.Contains(got, "Ready?") {
+			t.Errorf("the mailbox has %q", got)
 		}
 	}
 	check()
@@ -287,6 +302,7 @@ func TestDebianPackage(t *testing.T) {
 	if got := desk.MustOutput("query", laptop, "--wait-for-peer", "20s", "Still there?"); got != "You asked: Still there?\n" {
 		t.Errorf("the answer is %q", got)
 	}
+	mail("Still there?")
 	if err := os.WriteFile(done, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 package release
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -20,4 +21,12 @@ func TestNewVerbs(t *testing.T) {
 			t.Errorf("acpctl %s: %s", strings.Join(verb, " "), said)
 		}
 	}
+
+	// Its state can be saved before the upgrade all the same.
+	file := filepath.Join(t.TempDir(), "backup.tar")
+	if said := desk.RunAcpctl(1, "backup", file).Stderr.String(); !strings.Contains(said, "stop acpd, and repeat the backup") {
+		t.Errorf("acpctl backup: %s", said)
+	}
+	desk.Acpd.Stop()
+	desk.MustOutput("backup", file)
 }

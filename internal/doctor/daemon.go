@@ -25,7 +25,7 @@ func (x *examination) examineDaemon() {
 		return
 	}
 	if x.status == nil {
-		remedy := "start acpd"
+		remedy := "start acpd: acpd --home " + x.Home
 		if x.holder != nil {
 			remedy = fmt.Sprintf("start acpd when %s (process %d) has ended, which works on the state directory", x.holder.Program, x.holder.PID)
 		}

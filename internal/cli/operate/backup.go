@@ -140,6 +140,9 @@ func (v *verbs) openState(ctx context.Context, dir string, m *backup.Manifest) (
 		got, err := v.Daemon.CopyState(ctx)
 		if err != nil {
 			v.Daemon.Close()
+			if client.IsOlderDaemon(err) { // whose next upgrade may be what the backup is for
+				err = errors.New("the daemon that runs is older than this program and copies nothing: stop acpd, and repeat the backup")
+			}
 			return "", false, nil, err
 		}
 		m.State, m.Program = got.Schema, got.Program
