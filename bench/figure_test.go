@@ -10,6 +10,7 @@ func TestReportFigures(t *testing.T) {
 	err := reportFigures(&b, []figure{
 		{what: "start", unit: "ms", target: 100, values: []float64{90, 104.96, 300}},
 		{what: "memory", unit: "MB", target: 16, values: []float64{16.9}},
+		{what: "share", unit: "times", target: 1.02, strict: true, values: []float64{1.0246}},
 		{what: "effort", unit: "%", values: []float64{0.0123}},
 	})
 	if err != nil {
@@ -20,6 +21,7 @@ func TestReportFigures(t *testing.T) {
 | --- | ---: | ---: | ---: | --- |
 | start | 105 (97.5–202) ms | 3 | ≤ 100 ms | met |
 | memory | 16.9 MB | 1 | ≤ 16 MB | missed |
+| share | 1.025 times | 1 | ≤ 1.02 times | missed |
 | effort | 0.0123 % | 1 |  |  |
 `
 	if table != want {

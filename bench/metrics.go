@@ -98,7 +98,7 @@ func benchMetrics(ctx context.Context, out, log io.Writer) error {
 func measureMetricsCPU(f *fleet, log io.Writer) ([]figure, error) {
 	figures := make([]figure, len(metricsCells))
 	for i, c := range metricsCells {
-		figures[i] = figure{what: fmt.Sprintf("daemons' CPU for a query of %d bytes, %d at a time: with metrics / without", c.size, c.conc), unit: "times", target: metricsTarget}
+		figures[i] = figure{what: fmt.Sprintf("daemons' CPU for a query of %d bytes, %d at a time: with metrics / without", c.size, c.conc), unit: "times", target: metricsTarget, strict: true}
 	}
 	for round := range metricsRounds {
 		if err := measureMetricsRound(f, round, figures, log); err != nil {
