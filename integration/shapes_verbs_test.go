@@ -1,0 +1,382 @@
+package integration
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/internal/cli"
+	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/kinds"
+)
+
+// answeredVerbs are command lines of verbs that print what a method of the local API answers. They
+// run with a daemon that answers with every field filled in. ID, PEER, NAME and FILE are replaced.
+var answeredVerbs = []string{
+	"agents",
+	"agents --spent",
+	"agents mute NAME --for 1h",
+	"approvals",
+	"approvals always ID",
+	"approvals no ID",
+	"approvals yes ID",
+	"bench PEER -n 1 --size 1k",
+	"cancel ID",
+	"debug pprof heap -o FILE",
+	"delegate PEER NAME",
+	"delegate PEER NAME --wait",
+	"discover PEER",
+	"inbox",
+	"inbox --ack 1",
+	"inbox --taken",
+	"invite",
+	"invite --list",
+	"invite --revoke all",
+	"join NAME",
+	"log-level",
+	"log-level debug --for 1m",
+	"notify PEER NAME 1",
+	"oacp bind NAME NAME PEER",
+	"oacp bindings",
+	"oacp queue",
+	"oacp queue drop NAME NAME NAME",
+	"oacp unbind NAME NAME",
+	"peers",
+	"ping PEER -c 1",
+	"policy PEER query",
+	"query PEER NAME",
+	"reload",
+	"reply ID NAME",
+	"status",
+	"status --budget",
+	"tasks",
+	"trust PEER",
+	"untrust PEER",
+	"usage",
+	"wait ID",
+	"wait PEER/NAME --online",
+	"wake allow PEER",
+	"wake answers on",
+	"wake list",
+	"wake revoke PEER",
+	"whoami",
+	"completion bash",
+	"version",
+}
+
+// answers are what the methods answer.
+var answers = map[string]any{
+	client.MethodPing:         allFields[client.PingAnswer](),
+	client.MethodDiscover:     allFields[client.Answer](),
+	client.MethodQuery:        allFields[client.Answer](),
+	client.MethodDelegate:     allFields[client.DelegateAnswer](),
+	client.MethodCancel:       allFields[client.CancelAnswer](),
+	client.MethodAnswer:       allFields[client.Answered](),
+	client.MethodNotify:       allFields[client.Receipt](),
+	client.MethodResult:       allFields[client.Receipt](),
+	client.MethodError:        allFields[client.Receipt](),
+	client.MethodWhoami:       allFields[client.Whoami](),
+	client.MethodStatus:       allFields[client.Status](),
+	client.MethodBudget:       allFields[client.Budget](),
+	client.MethodBudgetSpent:  allFields[client.Spent](),
+	client.MethodPeers:        allFields[client.Peers](),
+	client.MethodTasks:        allFields[client.Tasks](),
+	client.MethodTask:         allFields[client.Task](),
+	client.MethodWait:         allFields[client.Task](),
+	client.MethodInbox:        allFields[client.Inbox](),
+	client.MethodAck:          allFields[client.Acked](),
+	client.MethodInvite:       allFields[client.Invitation](),
+	client.MethodInvitations:  allFields[client.Invitations](),
+	client.MethodRevoke:       allFields[client.Revoked](),
+	client.MethodJoin:         allFields[client.NamedPeer](),
+	client.MethodTrust:        allFields[client.NamedPeer](),
+	client.MethodUntrust:      allFields[client.Untrusted](),
+	client.MethodPending:      allFields[client.Pending](),
+	client.MethodPolicy:       allFields[client.Policy](),
+	client.MethodWakeAllow:    allFields[client.WakeRules](),
+	client.MethodWakeList:     allFields[client.WakeRules](),
+	client.MethodWakeRevoke:   allFields[client.Revoked](),
+	client.MethodWakeAnswers:  allFields[client.WakeRules](),
+	client.MethodApprovals:    allFields[client.Approvals](),
+	client.MethodApprove:      allFields[client.Approval](),
+	client.MethodAgents:       allFields[client.Agents](),
+	client.MethodMuteAgent:    allFields[client.Muted](),
+	client.MethodOACPBind:     allFields[client.OACPBinding](),
+	client.MethodOACPUnbind:   allFields[client.OACPBinding](),
+	client.MethodOACPBindings: allFields[client.OACPBindings](),
+	client.MethodOACPQueue:    allFields[client.OACPQueue](),
+	client.MethodOACPDrop:     allFields[client.OACPDropped](),
+	client.MethodReload:       allFields[client.Reloaded](),
+	client.MethodLogLevel:     allFields[client.LogLevel](),
+	client.MethodPprof:        &client.Pprof{Data: "bG8=", Size: 2},
+	client.MethodDrain:        &client.Drained{AllEnded: true, Open: allFields[client.Drained]().Open},
+}
+
+func runAnsweredVerbs(t *testing.T, all shapes) {
+	f := clitest.NewFakeDaemon(t, func(f *frame.Frame) *cobra.Command { return cli.NewRootCmd(f, "1.0.0") })
+	for method, answer := range answers {
+		f.SetAnswer(method, answer)
+	}
+	names := strings.NewReplacer("ID", clitest.SomeID.String(), "PEER", clitest.DeskID.String(), "NAME", "desk", "FILE", filepath.Join(t.TempDir(), "heap.pprof"))
+	run := func(line string) {
+		t.Helper()
+		args := strings.Fields(names.Replace(line))
+		verb, _, err := cli.NewRootCmd(frame.NewFrame(), "").Find(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := f.Run(append(args, "--json")...)
+		all.add(t, strings.TrimPrefix(verb.CommandPath(), "acpctl "), got.Out)
+		if t.Failed() {
+			t.Fatalf("acpctl %s: %+v", line, got)
+		}
+	}
+	for _, line := range answeredVerbs {
+		run(line)
+	}
+
+	// Several peers are told at once, a ping is lost, and a delegation has a partial result before its final one.
+	f.SetAnswer(client.MethodNotify, []client.Receipt{*allFields[client.Receipt]()})
+	run("notify PEER,PEER NAME 1")
+	lost := allFields[kinds.Error]()
+	f.SetAnswer(client.MethodPing, lost)
+	run("ping PEER -c 1")
+	lost.Code = kinds.Invalid // which ends a benchmark
+	pings := 0
+	f.SetHandler(client.MethodPing, func(*jsonrpc.Request) (any, error) {
+		if pings++; pings > 1 { // the first one only opens the connection
+			return nil, lost
+		}
+		return allFields[client.PingAnswer](), nil
+	})
+	run("bench PEER -n 1")
+	var waits sync.Mutex
+	open := allFields[client.Task]()
+	open.State, open.Result = client.TaskAccepted, nil
+	f.SetHandler(client.MethodWait, func(*jsonrpc.Request) (any, error) {
+		waits.Lock()
+		defer waits.Unlock()
+		task := open
+		open = allFields[client.Task]()
+		return task, nil
+	})
+	run("wait ID --follow")
+
+	// reply prints a receipt where it reports on a delegation that was taken.
+	taken := allFields[client.Task]()
+	taken.Direction = client.Taken
+	f.SetAnswer(client.MethodTask, taken)
+	f.SetAnswer(client.MethodTasks, &client.Tasks{Tasks: []client.Task{*taken}})
+	run("reply ID NAME")
+
+	f.SetAnswer(client.MethodWhoami, kinds.Errorf(kinds.DaemonUnavailable, "gone"))
+	run("drain")
+
+	// An error is one object for all verbs; those of oacp that are the reference's tell it in its way.
+	f.SetAnswer(client.MethodQuery, allFields[kinds.Error]())
+	got := f.Run("query", clitest.DeskID.String(), "Ready?", "--json")
+	all.add(t, "(an error)", got.Out)
+	if got.Code == 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// runVerbsWithDaemons runs the verbs that print what no method answers: those of channels, of
+// mailboxes, and those that serve and set up.
+func runVerbsWithDaemons(t *testing.T, all shapes) {
+	desk, laptop := newMachine(t, "desk"), newMachine(t, "laptop")
+	if err := os.WriteFile(filepath.Join(laptop.Home, "config.yaml"), []byte("channels: {open_to: [desk]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	desk.StartDaemon()
+	laptop.StartDaemon()
+	befriend(t, desk, laptop)
+	run := func(verb string, args ...string) string {
+		t.Helper()
+		printed := desk.MustOutput(append(append(strings.Fields(verb), args...), "--json")...)
+		all.add(t, verb, printed)
+		return printed
+	}
+	id := func(printed string) string {
+		t.Helper()
+		var made struct {
+			ID      string `json:"id"`
+			Channel struct {
+				ID string `json:"id"`
+			} `json:"channel"`
+		}
+		if err := json.Unmarshal([]byte(printed), &made); err != nil {
+			t.Fatal(printed, err)
+		}
+		return cmp.Or(made.ID, made.Channel.ID)
+	}
+
+	channel := id(run("channel create", "review", "--title", "Ship it", "--member", "planner", "--member", "reviewer", "--audit", "--ttl", "1h", "--keep", "5", "--as", "planner"))
+	run("channel send", channel, "hello", "--as", "reviewer")
+	request := id(run("channel send", channel, "Ready?", "--request", "--to", "reviewer", "--expires", "10m", "--as", "planner"))
+	run("channel reply", channel, request, "yes", "--as", "reviewer")
+	asking := desk.StartAcpctl("channel", "ask", channel, "reviewer", "Sure?", "--as", "planner", "--json")
+	var question string
+	await.Until(t, "the reviewer is asked", func() bool {
+		for line := range strings.Lines(desk.MustOutput("channel", "tail", channel, "--as", "reviewer")) {
+			if fields := strings.Split(line, "\t"); strings.Contains(line, "Sure?") {
+				question = fields[4]
+			}
+		}
+		return question != ""
+	})
+	desk.MustOutput("channel", "reply", channel, question, "yes", "--as", "reviewer")
+	all.add(t, "channel ask", asking.AwaitExit(0))
+	run("channel list")
+	run("channel show", channel)
+	run("channel tail", channel)
+	var shown struct {
+		Intent string `json:"intent_id"`
+	}
+	if err := json.Unmarshal([]byte(desk.MustOutput("channel", "show", channel, "--json")), &shown); err != nil {
+		t.Fatal(err)
+	}
+	run("channel homes", shown.Intent)
+	run("channel close", channel)
+
+	theirs := strings.TrimSpace(laptop.MustOutput("channel", "create", "away", "--title", "Elsewhere", "--member", "planner@desk", "--as", "owner"))
+	desk.MustOutput("channel", "send", theirs, "first", "--as", "planner")
+	laptop.StopDaemon()
+	desk.MustOutput("channel", "send", theirs, "later", "--as", "planner")
+	run("channel unsent", "--as", "planner")
+	laptop.StartDaemon()
+
+	folder := desk.Home // its mailboxes
+	run("oacp init", "demo", "--agents", "planner,reviewer")
+	file := func(agent string) string {
+		t.Helper()
+		names, err := filepath.Glob(filepath.Join(folder, "oacp/projects/demo/agents", agent, "inbox/*.yaml"))
+		if err != nil || len(names) == 0 {
+			t.Fatal(names, err)
+		}
+		return names[0]
+	}
+	desk.MustOutput("oacp", "watch", "--agent", "reviewer", "--project", "demo") // what is new from now on
+	send := []string{"demo", "--from", "planner", "--to", "reviewer", "--type", "question", "--subject", "Ready?", "--body", "x", "--priority", "P1", "--expires", "2h", "--channel", "review", "--context-keys", "k", "--related-pr", "1"}
+	run("oacp send", append(send, "--dry-run")...)
+	run("oacp send", send...)
+	run("oacp inbox", "demo", "--all")
+	run("oacp inbox", "demo", "--agent", "reviewer")
+	run("oacp watch", "--agent", "reviewer", "--project", "demo", "--show-archived")
+	run("oacp read", "demo", "reviewer", filepath.Base(file("reviewer")))
+	run("oacp validate", file("reviewer"))
+	run("oacp doctor", "--project", "demo")
+	verify := desk.StartAcpctl("oacp", "verify", file("reviewer"), "--json")
+	verify.AwaitEnd() // the message is not signed
+	all.add(t, "oacp verify", verify.Stdout.String())
+	run("oacp reply", "demo", filepath.Base(file("reviewer")), "--from", "reviewer", "--body", "yes")
+	run("oacp done", "demo", "reviewer", filepath.Base(file("reviewer")))
+
+	serving := desk.StartAcpctl("serve", "--name", "echo", "--json", "--", "sed", "s/question/summary/")
+	await.Until(t, "echo is attached", func() bool { return len(desk.status().Agents) == 1 })
+	await.Until(t, "the laptop is back", func() bool { return laptop.FindPeer(desk.ID).State == client.PeerConnected })
+	laptop.MustOutput("query", "desk/echo", "Ready?")
+	laptop.MustOutput("delegate", "desk/echo", "Build.", "--wait")
+	await.Until(t, "what was served is told", func() bool { return strings.Count(serving.Stdout.String(), "\n") >= 2 })
+	serving.Stop()
+	all.add(t, "serve", serving.Stdout.String())
+
+	run("setup", "claude", "--yes")
+	run("setup", "claude", "--dry-run")
+	run("setup", "claude", "--undo", "--yes")
+
+	folder = t.TempDir()
+	wrong := filepath.Join(folder, "config.yaml")
+	if err := os.WriteFile(wrong, []byte("listen: [nowhere]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check := desk.RunAcpctl(frame.ExitUsage, "config", "check", wrong, "--json")
+	all.add(t, "config check", check.Stdout.String())
+
+	// What else a doctor finds, and so the exit code, is the machine's.
+	if err := os.Chmod(filepath.Join(desk.Home, "trust.yaml"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	examine := desk.StartAcpctl("doctor", "--fix", "--json")
+	examine.AwaitEnd()
+	all.add(t, "doctor", examine.Stdout.String())
+	run("doctor", "--bundle", filepath.Join(folder, "bug.tar.gz"), "--yes")
+
+	// A backup is restored where another daemon was, which did not trust the laptop.
+	passphrase, archive := filepath.Join(folder, "passphrase"), filepath.Join(folder, "desk.tar")
+	if err := os.WriteFile(passphrase, []byte("four words no song has\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("backup", archive, "--identity", "--passphrase-file", passphrase)
+	spare := running(t, "spare")
+	spare.StopDaemon()
+	all.add(t, "restore", spare.MustOutput("restore", archive, "--passphrase-file", passphrase, "--force", "--yes", "--json"))
+}
+
+// runServiceVerbs runs the verbs of services on a machine whose systemd does as it is told, and
+// whose service is a daemon that answers with every field filled in.
+func runServiceVerbs(t *testing.T, all shapes) {
+	root, user := t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "run/systemd/system"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f := clitest.NewFakeDaemon(t, func(f *frame.Frame) *cobra.Command {
+		f.MachineRoot = root
+		return cli.NewRootCmd(f, "1.0.0")
+	})
+	f.SetAnswer(client.MethodStatus, allFields[client.Status]())
+	const show = `#!/bin/sh
+case "$*" in *StatusText*) cat <<END
+LoadState=loaded
+ActiveState=active
+SubState=running
+Result=success
+MainPID=7
+ActiveEnterTimestamp=Thu 2026-11-26 16:00:00 UTC
+ExecMainExitTimestamp=Thu 2026-11-26 15:59:00 UTC
+ExecMainCode=1
+ExecMainStatus=1
+NRestarts=1
+WatchdogUSec=3min
+WatchdogTimestamp=Thu 2026-11-26 16:05:00 UTC
+StatusText=1 peer connected
+FragmentPath=/etc/systemd/system/acpd.service
+DropInPaths=/etc/systemd/system/acpd.service.d/local.conf
+UnitFileState=enabled
+ExecStart={ path=/usr/bin/acpd ; argv[]=/usr/bin/acpd --home $AT ; pid=0 }
+END
+esac
+`
+	for name, script := range map[string]string{"systemctl": show, "acpd": "#!/bin/sh\n", "loginctl": "#!/bin/sh\n"} {
+		if err := os.WriteFile(filepath.Join(user, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, value := range map[string]string{"HOME": user, "PATH": user + ":" + os.Getenv("PATH"), "ACP_HOME": "", "XDG_CONFIG_HOME": "", "AT": f.Home} {
+		t.Setenv(name, value)
+	}
+	run := func(verb, flags string, code int) {
+		t.Helper()
+		got := f.Run(append(strings.Fields(verb+" "+flags), "--json")...)
+		all.add(t, verb, got.Out)
+		if got.Code != code {
+			t.Errorf("%s: %+v", verb, got)
+		}
+	}
+	run("service install", "--print", 0)
+	run("service install", "", 0)
+	run("service status", "", 0)
+	f.SetAnswer(client.MethodStatus, allFields[kinds.Error]())
+	run("service status", "", 0)
+	run("service uninstall", "", 0)
+}
