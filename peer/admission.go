@@ -120,7 +120,7 @@ func (state *peerState) recordRefusalByPeer(c *conn, cause error) {
 }
 
 // refuseHello logs the refusal, tells the owner of it, and closes the connection. A stranger
-// becomes pending first, unless its key is blocked or was trusted meanwhile.
+// becomes pending first, unless its key is blocked.
 func (c *conn) refuseHello(refusal *helloRefusal) {
 	who := c.id
 	if c.peer == nil {
@@ -137,14 +137,26 @@ func (c *conn) refuseHello(refusal *helloRefusal) {
 			c.node.emitEvent(Event{Type: refusal.event, Peer: c.id, Name: c.claim, Addr: c.remoteAddr(), Detail: detail})
 		})
 	case EventPending:
-		p := Pending{ID: c.id, Claim: c.claim, Addr: c.remoteAddr(), PQ: c.peerPQ, At: time.Now()}
-		if c.node.isUndecidedKey(c.id) && c.node.pending.add(p, c.qc.RemoteAddr()) {
-			c.node.peerLog.NotifyLimited(who, func(suppressed uint64) {
-				c.node.emitEvent(Event{Type: refusal.event, Peer: c.id, Name: c.claim, Addr: c.remoteAddr(), Detail: describeOmitted(suppressed)})
-			})
-		}
+		c.addPending(who)
 	}
 	c.close(refusal.code, refusal.reason)
+}
+
+// addPending makes a stranger pending. If its key was trusted meanwhile, it is dialled instead at
+// the address that it came from: it hears now that it is refused, and does not try again.
+func (c *conn) addPending(who identity.ID) {
+	if c.node.cfg.Trust.IsBlocked(c.id) {
+		return
+	}
+	p := Pending{ID: c.id, Claim: c.claim, Addr: c.remoteAddr(), PQ: c.peerPQ, At: time.Now()}
+	added := c.node.pending.add(p, c.qc.RemoteAddr())
+	if _, trusted := c.node.cfg.Trust.FindPeer(c.id); trusted { // so trust has looked for an address too early
+		c.node.Connect(c.id)
+	} else if added {
+		c.node.peerLog.NotifyLimited(who, func(suppressed uint64) {
+			c.node.emitEvent(Event{Type: EventPending, Peer: c.id, Name: c.claim, Addr: p.Addr, Detail: describeOmitted(suppressed)})
+		})
+	}
 }
 
 // describeOmitted returns the note on the last of the events that were suppressed in a minute,

@@ -110,10 +110,21 @@ func TestFloodingStranger(t *testing.T) {
 	})
 }
 
+// It is refused, so it does not dial again. The node dials it then, although nobody has named an
+// address.
 func TestTrustedWhileItsHelloIsAwaited(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b, h := w.facing(nil)
-		c := h.dial(b, newKey(t))
+		key := newKey(t)
+		conf, err := key.ServerTLS(false, func() []string { return []string{identity.ALPN} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := h.tr.Listen(conf, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := h.dial(b, key)
 		time.Sleep(100 * time.Millisecond)
 		b.knows(c.key, "laptop")
 		b.Connect(c.key.ID())
@@ -122,6 +133,11 @@ func TestTrustedWhileItsHelloIsAwaited(t *testing.T) {
 		time.Sleep(time.Second)
 		if len(b.Pending()) != 0 || b.saw(EventIdentityConflict) != 0 {
 			t.Errorf("pending %+v, conflicts %d", b.Pending(), b.saw(EventIdentityConflict))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := back.Accept(ctx); err != nil {
+			t.Errorf("the peer is not dialled: %v", err)
 		}
 	})
 }
