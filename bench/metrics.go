@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	metricsRounds = 5
-	metricsTurns  = 8 // of each pair of daemons in a round
-	metricsWindow = 300 * time.Millisecond
+	metricsRounds = 15 // so many, because the bound is small beside what two daemons differ by
+	metricsTurns  = 8  // of each pair of daemons in a round
+	metricsWindow = 150 * time.Millisecond
 	metricsTarget = 1.02 // times the CPU of daemons without metrics
 	metricsRest   = 5    // daemons with, and as many without, whose memory is looked at
 

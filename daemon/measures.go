@@ -16,11 +16,10 @@ import (
 // measures counts what metrics say and nothing else counts. It is nil unless metrics are served:
 // then its methods do nothing. They may be called from any goroutine, and do not block.
 type measures struct {
-	outcomes     *metrics.Counts     // of calls, by direction, kind and outcome
-	durations    *metrics.Histograms // of calls, by direction and kind
-	receipts     *metrics.Counts     // by direction and state
-	dials        *metrics.Counts     // by outcome
-	commits      *metrics.Counts     // by outcome
+	calls        *metrics.Outcomes // by direction, kind and outcome, with how long they took
+	receipts     *metrics.Counts   // by direction and state
+	dials        *metrics.Counts   // by outcome
+	commits      *metrics.Counts   // by outcome
 	commitTime   *metrics.Histograms
 	commitWrites *metrics.Histograms
 	mails        *metrics.Counts // by direction and result
@@ -56,10 +55,10 @@ const (
 
 // newMeasures returns measures that are all zero; those of single peers too if perPeer is set.
 func newMeasures(perPeer bool) *measures {
-	var calls []string
+	var requests []string
 	for _, k := range kinds.ListKinds() {
 		if k.Class != kinds.Reply {
-			calls = append(calls, k.Name)
+			requests = append(requests, k.Name)
 		}
 	}
 	outcome := metrics.ClosedLabel{Name: "outcome", Values: []string{outcomeOK}}
@@ -70,10 +69,9 @@ func newMeasures(perPeer bool) *measures {
 	label := func(name string, values ...string) metrics.ClosedLabel {
 		return metrics.ClosedLabel{Name: name, Values: values}
 	}
-	direction, kind := label("direction", string(client.In), string(client.Out)), label("kind", calls...)
+	direction, kind := label("direction", string(client.In), string(client.Out)), label("kind", requests...)
 	m := &measures{
-		outcomes:     metrics.NewCounts(direction, kind, outcome),
-		durations:    metrics.NewHistograms(1e-9, callSeconds, direction, kind),
+		calls:        metrics.NewOutcomes(outcome, 1e-9, callSeconds, direction, kind),
 		receipts:     metrics.NewCounts(direction, label("state", string(peer.Handed), string(peer.Held), receiptRefused)),
 		dials:        metrics.NewCounts(outcome),
 		commits:      metrics.NewCounts(label("outcome", outcomeOK, outcomeFailed)),
@@ -117,8 +115,7 @@ func (m *measures) countCall(direction client.MessageDirection, env *wire.Envelo
 	if err != nil {
 		outcome = string(kinds.AsError(err).Code)
 	}
-	m.outcomes.Add(1, string(direction), env.Kind, outcome)
-	m.durations.Observe(int64(time.Since(began)), string(direction), env.Kind)
+	m.calls.Add(int64(time.Since(began)), outcome, string(direction), env.Kind)
 }
 
 // countReceiptSent counts a receipt that goes to the sender of a message.

@@ -51,8 +51,8 @@ func (d *Daemon) listMessageFamilies() []metrics.Family {
 	m := d.measures
 	return []metrics.Family{
 		{Name: "acpd_messages_total", Type: metrics.Counter, Help: "Messages, requests and replies, by direction and kind, whatever became of them.", Write: d.messages.write},
-		{Name: "acpd_calls_total", Type: metrics.Counter, Help: "Requests and messages that have an outcome: ok, or the code of the error.", Write: m.outcomes.Write},
-		{Name: "acpd_call_duration_seconds", Type: metrics.HistogramType, Help: "Time from a request or message to its outcome.", Write: m.durations.Write},
+		{Name: "acpd_calls_total", Type: metrics.Counter, Help: "Requests and messages that have an outcome: ok, or the code of the error.", Write: m.calls.WriteCounts},
+		{Name: "acpd_call_duration_seconds", Type: metrics.HistogramType, Help: "Time from a request or message to its outcome.", Write: m.calls.WriteValues},
 		{Name: "acpd_receipts_total", Type: metrics.Counter, Help: "Receipts for messages that came (in) and that were sent (out), by what they say.", Write: m.receipts.Write},
 		{Name: "acpd_mails_total", Type: metrics.Counter, Help: "Deliveries of OACP mail, by direction and the receiver's result.", Write: m.mails.Write},
 		{Name: "acpd_channel_requests_total", Type: metrics.Counter, Help: "HTTP requests about channels, by who asks and the class of the answer's status.", Write: m.channels.Write},

@@ -12,6 +12,14 @@ type ClosedLabel struct {
 	Values []string
 }
 
+// find returns the place of a value.
+func (l *ClosedLabel) find(value string) int {
+	if at := slices.Index(l.Values, value); at >= 0 {
+		return at
+	}
+	return len(l.Values) - 1
+}
+
 // Counts counts by labels: one number for each combination of their values. All combinations
 // are written from the start, so that the first increase of a series is seen. Its methods may be
 // called from any goroutine.
@@ -55,11 +63,7 @@ func newGrid(labels []ClosedLabel) grid {
 
 func (g *grid) findCell(values []string) (cell int) {
 	for i, l := range g.labels {
-		at := slices.Index(l.Values, values[i])
-		if at < 0 {
-			at = len(l.Values) - 1
-		}
-		cell = cell*len(l.Values) + at
+		cell = cell*len(l.Values) + l.find(values[i])
 	}
 	return cell
 }

@@ -13,12 +13,8 @@ type Histograms struct {
 	bounds []float64 // the largest value of each bucket but the last, which has none
 	names  []string  // of the buckets, as text
 	unit   float64   // of an observed value, in that of the metric
-	all    []histogram
-}
-
-type histogram struct {
-	buckets []atomic.Uint64 // each counts its own values alone
-	sum     atomic.Uint64
+	table  table     // of each row the first number is the sum; each bucket counts its own values alone
+	first  int       // place of the first bucket in a row
 }
 
 // NewHistograms returns histograms by labels; without labels, one. bounds are the upper bounds
@@ -26,39 +22,60 @@ type histogram struct {
 // is what 1 means that is observed, in the unit of the metric: 1e-9 for nanoseconds in a metric
 // of seconds.
 func NewHistograms(unit float64, bounds []float64, labels ...ClosedLabel) *Histograms {
-	g := newGrid(labels)
-	h := &Histograms{grid: g, bounds: bounds, unit: unit, all: make([]histogram, g.size)}
-	for i := range h.all {
-		h.all[i].buckets = make([]atomic.Uint64, len(bounds)+1)
-	}
+	return newHistograms(unit, bounds, labels, 1, 0)
+}
+
+// newHistograms returns histograms whose rows have room for other numbers too: before the first
+// bucket, after the sum, and behind the last.
+func newHistograms(unit float64, bounds []float64, labels []ClosedLabel, first, behind int) *Histograms {
+	h := &Histograms{grid: newGrid(labels), bounds: bounds, unit: unit, first: first}
 	for _, b := range bounds {
 		h.names = append(h.names, strconv.FormatFloat(b, 'g', -1, 64))
 	}
 	h.names = append(h.names, "+Inf")
+	h.table = newTable(h.size, first+len(h.names)+behind)
 	return h
 }
 
 // Observe counts a value for the values of the labels. A negative one counts as 0.
 func (h *Histograms) Observe(value int64, labels ...string) {
-	one := &h.all[h.findCell(labels)]
+	h.observe(h.table.row(h.findCell(labels)), value)
+}
+
+func (h *Histograms) observe(row []atomic.Uint64, value int64) {
 	value = max(value, 0)
 	at, _ := slices.BinarySearch(h.bounds, float64(value)*h.unit)
-	one.buckets[at].Add(1)
-	one.sum.Add(uint64(value))
+	row[h.first+at].Add(1)
+	row[0].Add(uint64(value))
 }
 
 // Write writes the series. What is observed meanwhile may be in the sum and not yet in a
 // bucket, or the other way about.
 func (h *Histograms) Write(t *Text) {
-	for i := range h.all {
-		one, labels := &h.all[i], t.listLabels(&h.grid, i)
-		sum := float64(one.sum.Load()) * h.unit
+	for i := range h.size {
+		row, labels := h.table.row(i), t.listLabels(&h.grid, i)
+		sum := float64(row[0].Load()) * h.unit
 		var count uint64
-		for at := range one.buckets {
-			count += one.buckets[at].Load()
-			t.addSeries("_bucket", float64(count), append(labels, Label{"le", h.names[at]}))
+		for at, name := range h.names {
+			count += row[h.first+at].Load()
+			t.addSeries("_bucket", float64(count), append(labels, Label{"le", name}))
 		}
 		t.addSeries("_sum", sum, labels)
 		t.addSeries("_count", float64(count), labels)
 	}
 }
+
+// table holds rows of numbers that are counted together. A row begins a line of the processor's
+// cache, of 64 bytes: so a count takes few lines from another core that counts too.
+type table struct {
+	numbers []atomic.Uint64
+	width   int // of a row
+}
+
+func newTable(rows, width int) table {
+	const line = 8
+	width = (width + line - 1) / line * line
+	return table{make([]atomic.Uint64, rows*width), width}
+}
+
+func (t *table) row(i int) []atomic.Uint64 { return t.numbers[i*t.width : (i+1)*t.width] }
