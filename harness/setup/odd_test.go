@@ -160,6 +160,24 @@ func TestInterruptedSetup(t *testing.T) {
 	}
 }
 
+// What a newer acpctl has set up is not undone by one that reads its record wrongly.
+func TestNewerRecord(t *testing.T) {
+	o := newOptions(t.TempDir())
+	path := ownPlace(o.Home, "dir", "config").path
+	if err := o.writeState(o.recordPath(path), []byte(`{"version":2}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.readRecord(path); err == nil || !strings.Contains(err.Error(), "newer acpctl") {
+		t.Errorf("%v", err)
+	}
+	if err := o.writeState(o.recordPath(path), []byte(`{"path":"x"}`)); err != nil { // of before there were versions
+		t.Fatal(err)
+	}
+	if r, err := o.readRecord(path); err != nil || r.Path != "x" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // Undoing that ended between the files and their records is done again, and so is setup.
 func TestInterruptedUndo(t *testing.T) {
 	for _, program := range ListPrograms() {

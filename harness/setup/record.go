@@ -20,6 +20,7 @@ import (
 // folder has both, for the user alone to read: a copy in the file's folder could be
 // committed with the secrets in it.
 type record struct {
+	Version  int        `json:"version"` // recordVersion; 0 in records of before there was one, which read the same
 	Path     string     `json:"path"`
 	Programs []string   `json:"programs"`         // that were set up in the file
 	Existed  bool       `json:"existed"`          // before setup
@@ -30,6 +31,9 @@ type record struct {
 	MadeDirs []string   `json:"dirs,omitzero"`    // the folders that setup made
 	Note     string     `json:"note,omitempty"`   // for whoever reads the record
 }
+
+// recordVersion is raised when an older acpctl would undo wrongly what a record says.
+const recordVersion = 1
 
 // maxRecord bounds a record that is read.
 const maxRecord = 1 << 20
@@ -63,6 +67,9 @@ func (o *Options) readRecord(path string) (*record, error) {
 	r := new(record)
 	if err == nil {
 		err = json.Unmarshal(text, r)
+	}
+	if err == nil && r.Version > recordVersion {
+		return nil, fmt.Errorf("%s was written by a newer acpctl (version %d of the record, and this one knows %d): use that one", o.recordPath(path), r.Version, recordVersion)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: remove it, and setup no longer knows what %s was before", o.recordPath(path), err, path)
@@ -99,6 +106,7 @@ func (o *Options) writeState(path string, text []byte) error {
 }
 
 func (o *Options) writeRecord(r *record) error {
+	r.Version = recordVersion
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err

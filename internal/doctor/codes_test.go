@@ -64,6 +64,18 @@ var reproductions = []reproduction{
 
 	// Its files.
 	ended(func(s *site, _ *Options) { s.write("config.yaml", "name: desk\nlog:\n  level: loud\n") }, "config.broken"),
+	{codes("config.broken"), func(t *testing.T) []Finding {
+		s := startSite(t, "desk")
+		s.write("config.yaml", "log: {level: loud}\n")
+		if _, err := s.client.Reload(await.NewContext(t)); err == nil {
+			t.Error("it is taken over")
+		}
+		all := examine(t, options(t, s.home))
+		if f := findCode(all, "daemon.warning"); f.Code != "" {
+			t.Errorf("it is said twice: %+v", f)
+		}
+		return all
+	}},
 	ended(func(s *site, _ *Options) { s.damage("trust.yaml") }, "record.copy"),
 	ended(func(s *site, _ *Options) { s.damage("trust.copy.yaml") }, "record.copy_damaged"),
 	ended(func(s *site, _ *Options) { s.damage("trust.yaml"); s.damage("trust.copy.yaml") }, "record.lost"),

@@ -50,9 +50,13 @@ func (x *examination) examineDaemon() {
 		if strings.HasPrefix(w, "the disk of ") {
 			continue // disk.low
 		}
+		ofConfig := strings.HasPrefix(w, "config.yaml was not taken over")
+		if ofConfig && x.has("config.broken") {
+			continue // that says more
+		}
 		what, remedy := splitRemedy(w)
 		f := x.add("daemon.warning", subjectDaemon, what, remedy)
-		if strings.HasPrefix(w, "config.yaml was not taken over") {
+		if ofConfig {
 			f.private = []string{what} // it quotes the file
 		}
 	}
@@ -136,7 +140,7 @@ func (x *examination) examineBudget(ctx context.Context) {
 	for _, u := range b.Usage {
 		if n := refused[u.Name]; n > 0 && !names[u.Name] {
 			names[u.Name] = true
-			x.add("budget.refused", u.Name, fmt.Sprintf("since the daemon's start, %d requests of %s were refused, by policy or at a bound", n, u.Name), "acpctl status --budget shows in which row", u.Name)
+			x.add("budget.refused", u.Name, fmt.Sprintf("requests of %s that were refused since the daemon's start, by policy or at a bound: %d", u.Name, n), "acpctl status --budget shows in which row", u.Name)
 		}
 	}
 	if !x.has("budget.near") {

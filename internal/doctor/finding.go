@@ -42,8 +42,8 @@ func HasFailure(all []Finding) bool {
 	return slices.ContainsFunc(all, func(f Finding) bool { return f.Severity == Failure })
 }
 
-// Mend applies the fixes of the findings, and says in each what was done: then it is a note. One
-// that cannot be applied says why in its remedy.
+// Mend applies the fixes of the findings, and says in each what was done: then it is a note on what was
+// before. One that cannot be applied says why in its remedy.
 func Mend(all []Finding) {
 	for i := range all {
 		f := &all[i]
@@ -55,6 +55,6 @@ func Mend(all []Finding) {
 			f.Remedy = fmt.Sprintf("--fix could not: %v; %s", err, f.Remedy)
 			continue
 		}
-		f.Severity, f.Fixed, f.Remedy = Note, done, ""
+		f.Severity, f.What, f.Fixed, f.Remedy = Note, "before: "+f.What, done, ""
 	}
 }

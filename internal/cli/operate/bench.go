@@ -17,6 +17,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // Bounds of a benchmark, so that it harms neither side.
@@ -122,6 +123,9 @@ func parseSizes(list string) (sizes []uint64, err error) {
 		n, err := strconv.ParseUint(digits, 10, 32)
 		if err != nil {
 			return nil, frame.UsageErrorf("--size: %.64q: expected numbers of bytes, like 0,512,64k", word)
+		}
+		if n*unit > wire.MaxMaxMessage {
+			return nil, frame.UsageErrorf("--size: %.64s: no message is larger than %d bytes", word, wire.MaxMaxMessage)
 		}
 		sizes = append(sizes, n*unit)
 	}

@@ -82,6 +82,17 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// No message is so large, so no daemon is asked.
+func TestBenchOfSizesThatNoneTakes(t *testing.T) {
+	f := newBenchDaemon(t, func(int, *client.PingParams) (uint64, error) {
+		t.Error("a ping is sent")
+		return 0, nil
+	})
+	if got := f.Run("bench", "desk", "--size", "0,17M"); got.Code != frame.ExitUsage || !strings.Contains(got.Err, "17M: no message is larger than 16777216 bytes") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestBenchOfAPeerThatRefuses: the peer's word is kept, and after some refusals in a row no ping
 // goes out any more.
 func TestBenchOfAPeerThatRefuses(t *testing.T) {

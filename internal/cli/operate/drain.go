@@ -49,6 +49,11 @@ Delegations whose agents are not attached, held messages and mail wait for the n
 }
 
 func (v *verbs) drain(ctx context.Context, p client.DrainParams) error {
+	dir, err := v.FindStateDir()
+	if err != nil {
+		return err
+	}
+	drainer := statedir.FindHolder(dir)
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {
@@ -65,7 +70,7 @@ func (v *verbs) drain(ctx context.Context, p client.DrainParams) error {
 		return err
 	}
 	v.Daemon.Close() // for which the daemon waits
-	if err := v.awaitEnd(ctx); err != nil {
+	if err := v.awaitEnd(ctx, dir, drainer); err != nil {
 		return err
 	}
 	v.SetDoneNote("the daemon has ended")
@@ -111,15 +116,14 @@ func formatOpenWork(open []client.OpenWork) string {
 	return strings.Join(all, ", ")
 }
 
-// awaitEnd waits until no daemon answers, nor has the state directory: then a restore may begin, or
-// another acpd.
-func (v *verbs) awaitEnd(ctx context.Context) error {
+// awaitEnd waits until no daemon answers, nor has the state directory dir: then a restore may begin,
+// or another acpd. If another process than the drainer has it, a service manager was quicker.
+func (v *verbs) awaitEnd(ctx context.Context, dir string, drainer *statedir.HeldError) error {
 	const pause = 20 * time.Millisecond
-	dir, err := v.FindStateDir()
-	if err != nil {
-		return err
-	}
 	for end := time.Now().Add(endTime); ; {
+		if now := statedir.FindHolder(dir); now != nil && drainer != nil && now.PID != drainer.PID && now.PID != 0 && drainer.PID != 0 {
+			return nil
+		}
 		_, err := v.Daemon.Whoami(ctx)
 		if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.DaemonUnavailable && statedir.FindHolder(dir) == nil {
 			return nil

@@ -89,6 +89,24 @@ func TestDrainAwaitsLock(t *testing.T) {
 	}
 }
 
+// A service manager may start the next daemon before drain looks again.
+func TestDrainAndNextDaemon(t *testing.T) {
+	f := newDaemon(t)
+	lock, err := statedir.LockDir(f.Home, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	f.SetHandler(client.MethodWhoami, func(*jsonrpc.Request) (any, error) {
+		if _, err := lock.WriteAt([]byte("1 \n"), 0); err != nil || lock.Truncate(2) != nil { // another process
+			t.Error(err)
+		}
+		return &client.Whoami{}, nil
+	})
+	f.SetAnswer(client.MethodDrain, &client.Drained{AllEnded: true, Open: []client.OpenWork{}})
+	f.WantResult(f.Run("drain"), 0, "all has ended, and so has the daemon\n", "")
+}
+
 // A profile goes into a new file alone, which is there only if it is whole.
 func TestPprofFile(t *testing.T) {
 	f := newDaemon(t)
