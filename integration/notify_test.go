@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -253,6 +254,73 @@ func TestHeldIsKeptThroughCrashes(t *testing.T) {
 			t.Errorf("%s was said to be held and is in the inbox %d times", id, inbox[id])
 		}
 	}
+}
+
+// TestWaitOnlineThroughCrashes: commands wait for a receiver that is killed again and again, and send
+// when it is back. What they print as held is in its inbox once, and what they do not know of is
+// there at most once.
+func TestWaitOnlineThroughCrashes(t *testing.T) {
+	t.Parallel()
+	desk, laptop := friends(t)
+	type outcome struct {
+		ID    wire.MessageID `json:"id"`
+		State string         `json:"state"`
+		Error kinds.Error    `json:"error"`
+	}
+	var mu sync.Mutex
+	var all []outcome
+	var over atomic.Bool
+	var crowd sync.WaitGroup
+	for range 3 {
+		crowd.Go(func() {
+			for !over.Load() {
+				id := wire.NewMessageID()
+				p := laptop.StartAcpctl("notify", "desk", "build.step", "now", "--id", id.String(), "--wait-online", "20s", "--json")
+				p.AwaitEnd()
+				o := outcome{ID: id}
+				if err := json.Unmarshal([]byte(p.Stdout.String()), &o); err != nil || o.ID != id && o.State != "" {
+					t.Errorf("%q: %v", p.Stdout.String(), err)
+				}
+				o.ID = id
+				mu.Lock()
+				all = append(all, o)
+				mu.Unlock()
+			}
+		})
+	}
+	countHeld := func() (n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, o := range all {
+			if o.State == string(client.Held) {
+				n++
+			}
+		}
+		return n
+	}
+	for range 4 {
+		before := countHeld()
+		await.Until(t, "some are held", func() bool { return countHeld() > before+5 })
+		desk.KillDaemon()
+		desk.StartDaemon()
+	}
+	over.Store(true)
+	crowd.Wait()
+	inbox := desk.inbox()
+	held, unknown := 0, 0
+	for _, o := range all {
+		n := inbox[o.ID]
+		switch {
+		case o.State == string(client.Held) && n == 1:
+			held++
+		case o.Error.Delivered() == kinds.DeliveredUnknown && n <= 1:
+			unknown++
+		case o.Error.Delivered() == kinds.DeliveredNo && n == 0:
+		default:
+			t.Errorf("%s, of which was said %q, is in the inbox %d times (%v)", o.ID, o.State, n, &o.Error)
+		}
+	}
+	t.Logf("of %d, %d are held; of %d nothing is known", len(all), held, unknown)
 }
 
 // inbox counts the held messages by their ids.
