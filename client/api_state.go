@@ -358,10 +358,14 @@ type Acked struct {
 // MaxInvitation bounds the life of an invitation.
 const MaxInvitation = 24 * time.Hour
 
+// MaxInvitationUses is how many daemons can join by one invitation at most.
+const MaxInvitationUses = identity.MaxInvitationUses
+
 // InviteParams are the params of invite.
 type InviteParams struct {
 	ExpiresSecs uint64 `json:"expires_secs,omitzero"` // 0: 10 minutes; up to MaxInvitation
-	Name        string `json:"name,omitzero"`         // what the joiner will be called here; "": what it calls itself
+	Name        string `json:"name,omitzero"`         // what the joiner will be called here, a second one with -2; "": what it calls itself
+	Uses        uint64 `json:"uses,omitzero"`         // how many daemons can join by it, up to MaxInvitationUses; 0: one
 }
 
 // Invitation is the result of invite.
@@ -373,10 +377,13 @@ type Invitation struct {
 
 // OpenInvitation is a row of invitations.
 type OpenInvitation struct {
-	ID      string     `json:"id"`
-	Expires time.Time  `json:"expires"`
-	Name    string     `json:"name,omitzero"`    // what the joiner will be called here; "": what it calls itself
-	UsedBy  *NamedPeer `json:"used_by,omitzero"` // who has used it, and alone may use it again; nil: nobody yet
+	ID      string      `json:"id"`
+	Expires time.Time   `json:"expires"`
+	Name    string      `json:"name,omitzero"`    // what the joiner will be called here; "": what it calls itself
+	UsedBy  *NamedPeer  `json:"used_by,omitzero"` // of one for one daemon: who has used it, and alone may use it again; nil: nobody yet
+	Uses    int         `json:"uses"`             // how many daemons can join by it
+	Left    int         `json:"left"`             // how many still can
+	Joined  []NamedPeer `json:"joined,omitzero"`  // those that have, and may repeat it
 }
 
 // Invitations is the result of invitations, which has no params.

@@ -439,7 +439,8 @@ func (c *Client) Ack(ctx context.Context, p AckParams) (*Acked, error) {
 	return callBounded[Acked](ctx, c, MethodAck, &p)
 }
 
-// Invite makes an invitation, which one stranger can use until it expires; see [Client.Join].
+// Invite makes an invitation, which one stranger, or as many as the params say, can use until it
+// expires; see [Client.Join].
 func (c *Client) Invite(ctx context.Context, p InviteParams) (*Invitation, error) {
 	return callBounded[Invitation](ctx, c, MethodInvite, &p)
 }

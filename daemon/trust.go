@@ -25,7 +25,10 @@ func (d *Daemon) serveInvite(_ context.Context, _ *localConn, p *client.InvitePa
 			return nil, kinds.Errorf(kinds.Invalid, "invite: name: %s", err)
 		}
 	}
-	token, opened, err := d.node.Invitations().Issue(time.Duration(p.ExpiresSecs)*time.Second, p.Name)
+	if p.Uses > client.MaxInvitationUses {
+		return nil, kinds.Errorf(kinds.Invalid, "invite: uses: expected at most %d", client.MaxInvitationUses)
+	}
+	token, opened, err := d.node.Invitations().Issue(time.Duration(p.ExpiresSecs)*time.Second, p.Name, max(1, int(p.Uses)))
 	if err != nil {
 		return nil, explainTrustError("invite", err)
 	}
@@ -39,9 +42,12 @@ func (d *Daemon) serveInvite(_ context.Context, _ *localConn, p *client.InvitePa
 func (d *Daemon) serveInvitations(context.Context, *localConn, *noParams) (any, error) {
 	out := &client.Invitations{Invitations: []client.OpenInvitation{}}
 	for _, o := range d.node.Invitations().List() {
-		row := client.OpenInvitation{ID: o.ID, Expires: o.Expires.UTC(), Name: o.Name}
-		if !o.UsedBy.IsZero() {
-			row.UsedBy = &client.NamedPeer{ID: o.UsedBy, Name: d.peerName(o.UsedBy)}
+		row := client.OpenInvitation{ID: o.ID, Expires: o.Expires.UTC(), Name: o.Name, Uses: o.Uses, Left: o.Uses - len(o.UsedBy)}
+		for _, id := range o.UsedBy {
+			row.Joined = append(row.Joined, client.NamedPeer{ID: id, Name: d.peerName(id)})
+		}
+		if o.Uses == 1 && len(row.Joined) == 1 {
+			row.UsedBy = &row.Joined[0]
 		}
 		out.Invitations = append(out.Invitations, row)
 	}

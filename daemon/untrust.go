@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,7 +47,8 @@ func (c *leftovers) get(id identity.ID) (name string, ok bool) {
 	return name, ok
 }
 
-// serveUntrust blocks a key, ends the invitation that it has used, and forgets what it sent.
+// serveUntrust blocks a key, ends the invitation that it has used, also for those who could still
+// join by it, and forgets what it sent.
 // It closes the connections without waiting for a disk. It tries to write every part; what
 // fails is tried again until it is written, and the answer names it. A caller that leaves
 // stops nothing of it.
@@ -130,7 +132,7 @@ func (d *Daemon) forgetPeerInMemory(id identity.ID) {
 	d.waker.ForgetPeer(id)
 	d.shownChains.forgetPeer(id)
 	d.updateAddrTable(id)
-	d.node.Invitations().Revoke(func(o identity.InvitationInfo) bool { return o.UsedBy == id })
+	d.node.Invitations().Revoke(func(o identity.InvitationInfo) bool { return slices.Contains(o.UsedBy, id) })
 }
 
 // deletePeerOnDisk removes from the disk what an untrusted peer has left there: all parts in

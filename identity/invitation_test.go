@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -154,11 +155,11 @@ func TestInvitations(t *testing.T) {
 			t.Error("something is open at first")
 		}
 		start := time.Now()
-		token, opened, err := v.Issue(0, "")
+		token, opened, err := v.Issue(0, "", 1)
 		if err != nil || !v.HasOpen() || opened.Expires.Sub(start.Round(0)) != 10*time.Minute {
 			t.Fatalf("Open: %+v, %v", opened, err)
 		}
-		short, _, err := v.Issue(time.Minute, "")
+		short, _, err := v.Issue(time.Minute, "", 1)
 		if err != nil || short == token {
 			t.Fatalf("Open: %v", err)
 		}
@@ -198,15 +199,15 @@ func TestInvitations(t *testing.T) {
 		}
 
 		for i := range maxInvitations {
-			if _, _, err := v.Issue(time.Duration(i+1)*time.Minute, ""); err != nil {
+			if _, _, err := v.Issue(time.Duration(i+1)*time.Minute, "", 1); err != nil {
 				t.Error(err)
 			}
 		}
-		if _, _, err := v.Issue(0, ""); err != ErrInvitationsFull {
+		if _, _, err := v.Issue(0, "", 1); err != ErrInvitationsFull {
 			t.Errorf("one more: %v", err)
 		}
 		time.Sleep(time.Minute)
-		if _, _, err := v.Issue(0, ""); err != nil {
+		if _, _, err := v.Issue(0, "", 1); err != nil {
 			t.Errorf("after the first expired: %v", err)
 		}
 	})
@@ -222,7 +223,7 @@ func TestInvitationsAreRevoked(t *testing.T) {
 		var opened [3]InvitationInfo
 		for i, name := range []string{"laptop", "", "tablet"} {
 			var err error
-			if tokens[i], opened[i], err = v.Issue(time.Duration(i+1)*time.Hour, name); err != nil {
+			if tokens[i], opened[i], err = v.Issue(time.Duration(i+1)*time.Hour, name, 1); err != nil {
 				t.Fatal(err)
 			}
 			if strings.HasPrefix(fmt.Sprintf("%x", tokens[i]), opened[i].ID) {
@@ -232,11 +233,13 @@ func TestInvitationsAreRevoked(t *testing.T) {
 		if err := v.Redeem(tokens[1], testID(1), admit); err != nil {
 			t.Fatal(err)
 		}
-		opened[1].UsedBy = testID(1)
-		if got := v.List(); !slices.Equal(got, opened[:]) {
+		opened[1].UsedBy = []ID{testID(1)}
+		if got := v.List(); !reflect.DeepEqual(got, opened[:]) {
 			t.Errorf("listed %+v", got)
 		}
-		by := func(id ID) func(InvitationInfo) bool { return func(o InvitationInfo) bool { return o.UsedBy == id } }
+		by := func(id ID) func(InvitationInfo) bool {
+			return func(o InvitationInfo) bool { return slices.Contains(o.UsedBy, id) }
+		}
 		if n := v.Revoke(by(testID(2))); n != 0 {
 			t.Errorf("%d ended that another has used", n)
 		}
@@ -254,7 +257,7 @@ func TestInvitationsAreRevoked(t *testing.T) {
 		if v.HasOpen() || len(v.List()) != 0 {
 			t.Error("an invitation that was revoked keeps joining on offer")
 		}
-		if _, _, err := v.Issue(time.Hour, ""); err != nil || v.Revoke(func(InvitationInfo) bool { return true }) != 1 || v.HasOpen() {
+		if _, _, err := v.Issue(time.Hour, "", 1); err != nil || v.Revoke(func(InvitationInfo) bool { return true }) != 1 || v.HasOpen() {
 			t.Errorf("all are revoked, and yet joining is on offer (%v)", err)
 		}
 	})
@@ -272,7 +275,7 @@ func TestInvitationEndsInSleep(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var v Invitations
-			token, _, err := v.Issue(10*time.Minute, "")
+			token, _, err := v.Issue(10*time.Minute, "", 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -295,7 +298,7 @@ func TestInvitationEndsInSleep(t *testing.T) {
 func TestOneJoinerWins(t *testing.T) {
 	var v Invitations
 	store := NewMemoryTrustStore()
-	token, _, err := v.Issue(0, "")
+	token, _, err := v.Issue(0, "", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +327,7 @@ func TestOneJoinerWins(t *testing.T) {
 // A handshake asks Any and must not wait for a joiner's disk.
 func TestAnyDoesNotWait(t *testing.T) {
 	var v Invitations
-	token, _, err := v.Issue(0, "")
+	token, _, err := v.Issue(0, "", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

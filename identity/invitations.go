@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// MaxInvitationUses is how many keys can redeem one invitation at most.
+const MaxInvitationUses = 64
+
 const (
 	maxInvitations    = 8
 	defaultInvitation = 10 * time.Minute
@@ -22,7 +25,7 @@ var (
 	ErrInvitationsFull = fmt.Errorf("invite: %d invitations are open: wait until one expires, or end some with acpctl invite --revoke", maxInvitations)
 	// ErrNoInvitation says that no open invitation has the token.
 	ErrNoInvitation = errors.New("join: the invitation is unknown, has expired or was revoked: ask for a new one")
-	// ErrInvitationUsed says that another key has redeemed the token.
+	// ErrInvitationUsed says that other keys have redeemed the token, as many as it is for.
 	ErrInvitationUsed = errors.New("join: the invitation was used by somebody else: tell who invited you, and ask for a new one")
 )
 
@@ -41,8 +44,14 @@ type Invitations struct {
 type InvitationInfo struct {
 	ID      string    // 8 hex digits, by which it is revoked
 	Expires time.Time // by the wall clock
-	Name    string    // the petname that the joiner gets; "": what it calls itself
-	UsedBy  ID        // the key that redeemed it; zero: none yet
+	Name    string    // the petname that joiners get, the second one with -2; "": what each calls itself
+	Uses    int       // how many keys can redeem it, 1 to MaxInvitationUses
+	UsedBy  []ID      // the keys that redeemed it, the first one first
+}
+
+// isFor reports whether a key may redeem the invitation.
+func (o *InvitationInfo) isFor(key ID) bool {
+	return len(o.UsedBy) < o.Uses || slices.Contains(o.UsedBy, key)
 }
 
 type invitationEntry struct {
@@ -65,10 +74,13 @@ func (e deadline) isReached() bool {
 	return !now.Before(e.monotonic) || !now.Round(0).Before(e.wall)
 }
 
-// Issue makes an invitation that lasts d, or 10 minutes if d is 0 or less, for a
-// peer that will have the petname name here; "": what it calls itself. With eight
-// open it returns [ErrInvitationsFull].
-func (v *Invitations) Issue(d time.Duration, name string) (token [16]byte, opened InvitationInfo, err error) {
+// Issue makes an invitation that lasts d, or 10 minutes if d is 0 or less, and that as many
+// keys can redeem as uses says. They will have the petname name here, the second one with -2;
+// "": what each calls itself. With eight open it returns [ErrInvitationsFull].
+func (v *Invitations) Issue(d time.Duration, name string, uses int) (token [16]byte, opened InvitationInfo, err error) {
+	if uses < 1 || uses > MaxInvitationUses {
+		return token, opened, fmt.Errorf("invite: %d uses: expected 1 to %d", uses, MaxInvitationUses)
+	}
 	if d <= 0 {
 		d = defaultInvitation
 	}
@@ -82,13 +94,13 @@ func (v *Invitations) Issue(d time.Duration, name string) (token [16]byte, opene
 	var id [4]byte // another one than the token's beginning: it is shown
 	rand.Read(id[:])
 	ends := newDeadline(d)
-	opened = InvitationInfo{ID: hex.EncodeToString(id[:]), Expires: ends.wall, Name: name}
+	opened = InvitationInfo{ID: hex.EncodeToString(id[:]), Expires: ends.wall, Name: name, Uses: uses}
 	v.setOpenEntries(append(v.open, invitationEntry{InvitationInfo: opened, token: token, ends: ends}))
 	return token, opened, nil
 }
 
-// HasOpen reports whether an invitation is open. One that was redeemed still is,
-// until it ends: its joiner may not have heard the answer.
+// HasOpen reports whether an invitation is open. One that was redeemed as often as it can be
+// still is, until it ends: a joiner may not have heard the answer.
 func (v *Invitations) HasOpen() bool {
 	last := v.last.Load()
 	return last != nil && !last.isReached()
@@ -103,6 +115,7 @@ func (v *Invitations) List() []InvitationInfo {
 	all := make([]InvitationInfo, len(v.open))
 	for i, o := range v.open {
 		all[i] = o.InvitationInfo
+		all[i].UsedBy = slices.Clone(o.UsedBy)
 	}
 	return all
 }
@@ -120,9 +133,10 @@ func (v *Invitations) Revoke(match func(InvitationInfo) bool) int {
 
 // Redeem redeems the open invitation that token belongs to, for a key that a handshake
 // has proved. It calls trust, which writes the trust store, with the name that Issue was
-// given. If trust returns nil, the token is bound to the key: the same key may repeat the
-// call until the invitation expires, and trust is called again; any other key gets
-// [ErrInvitationUsed]. A token that belongs to none gets [ErrNoInvitation].
+// given. If trust returns nil, one use of the token is bound to the key: the same key may
+// repeat the call until the invitation expires, and trust is called again. When all uses are
+// bound, any other key gets [ErrInvitationUsed]. A token that belongs to none gets
+// [ErrNoInvitation].
 //
 // Calls wait for each other, and trust must not call v.
 func (v *Invitations) Redeem(token [16]byte, key ID, trust func(name string) error) error {
@@ -139,13 +153,15 @@ func (v *Invitations) Redeem(token [16]byte, key ID, trust func(name string) err
 	switch {
 	case found == nil:
 		return ErrNoInvitation
-	case !found.UsedBy.IsZero() && found.UsedBy != key:
+	case !found.isFor(key):
 		return ErrInvitationUsed
 	}
 	if err := trust(found.Name); err != nil {
 		return err
 	}
-	found.UsedBy = key
+	if !slices.Contains(found.UsedBy, key) {
+		found.UsedBy = append(found.UsedBy, key)
+	}
 	return nil
 }
 

@@ -109,6 +109,26 @@ func TestInvitationIsForOne(t *testing.T) {
 	desk.connected(laptop)
 }
 
+// TestInvitationIsForSeveral: two come in by one line, each under a name of its own; untrust of one
+// keeps a third out.
+func TestInvitationIsForSeveral(t *testing.T) {
+	t.Parallel()
+	desk, laptop, tablet, third := running(t, "desk"), running(t, "laptop"), running(t, "tablet"), running(t, "third")
+	uri := strings.TrimSpace(desk.MustOutput("invite", "--uses", "3", "--name", "build"))
+	laptop.MustOutput("join", uri)
+	tablet.MustOutput("join", uri)
+	laptop.connected(desk)
+	tablet.connected(desk)
+	if said := desk.MustOutput("invite", "--list"); !strings.HasSuffix(said, "\tbuild\tbuild build-2\t1\n") {
+		t.Errorf("listed as %q", said)
+	}
+	desk.MustOutput("untrust", "build-2")
+	third.RunAcpctl(4, "join", uri)
+	if said := desk.MustOutput("peers"); !strings.Contains(said, "build\t"+laptop.ID.Label()+"\tconnected") || strings.Contains(said, third.ID.Label()) {
+		t.Errorf("peers: %s", said)
+	}
+}
+
 // TestNamesThatDoNotDecide: unknown and ambiguous ones, and this daemon's own.
 func TestNamesThatDoNotDecide(t *testing.T) {
 	t.Parallel()

@@ -223,7 +223,7 @@ func TestForger(t *testing.T) {
 				if trusted {
 					b.knows(victim, "planner")
 				}
-				token, _, err := b.Invitations().Issue(0, "")
+				token, _, err := b.Invitations().Issue(0, "", 1)
 				if err != nil {
 					t.Fatal(err)
 				}

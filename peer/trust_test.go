@@ -146,7 +146,7 @@ func TestRequirePQ(t *testing.T) {
 // invite opens an invitation of s.
 func (s *side) invite(d time.Duration, name string) identity.Invitation {
 	s.t.Helper()
-	token, _, err := s.Invitations().Issue(d, name)
+	token, _, err := s.Invitations().Issue(d, name, 1)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -181,7 +181,7 @@ func TestBeforeHello(t *testing.T) {
 func TestJoinersAreWatched(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b, h := w.facing(nil)
-		if _, _, err := b.Invitations().Issue(0, ""); err != nil {
+		if _, _, err := b.Invitations().Issue(0, "", 1); err != nil {
 			t.Fatal(err)
 		}
 		join := func() *raw {

@@ -802,8 +802,10 @@ export interface Invitations {
 export interface InviteParams {
   /** 0: 10 minutes; up to 24 h */
   expires_secs?: number;
-  /** what the joiner will be called here; "": what it calls itself */
+  /** what the joiner will be called here, a second one with -2; "": what it calls itself */
   name?: string;
+  /** how many daemons can join by it, up to 64; 0: one */
+  uses?: number;
 }
 
 /** JoinParams are the params of join. */
@@ -998,8 +1000,14 @@ export interface OpenInvitation {
   expires: string;
   /** what the joiner will be called here; "": what it calls itself */
   name?: string;
-  /** who has used it, and alone may use it again; absent: nobody yet */
+  /** of one for one daemon: who has used it, and alone may use it again; absent: nobody yet */
   used_by?: NamedPeer;
+  /** how many daemons can join by it */
+  uses: number;
+  /** how many still can */
+  left: number;
+  /** those that have, and may repeat it */
+  joined?: Array<NamedPeer>;
 }
 
 /** OpenWork is what somebody here has under way. */

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,23 +20,29 @@ import (
 func (a *app) newInviteCmd() *cobra.Command {
 	var name, revoke string
 	var expires time.Duration
+	var uses int
 	var list, drawsQR bool
 	cmd := &cobra.Command{
 		Use:   "invite",
-		Short: "Invite another daemon to trust each other",
+		Short: "Invite another daemon, or several, to trust each other",
 		Example: `  acpctl invite
   acpctl invite --name laptop --expires 1h
   acpctl invite | ssh laptop.example acpctl join
+  acpctl invite --uses 10 --name build --expires 1h     for ten machines: build, build-2, …
   acpctl invite --list              those that are open, and who has used them
   acpctl invite --revoke all        nobody comes in by one of them any more`,
 		Long: `Prints an invitation for one other daemon, whose owner gives it to acpctl join. It
 is a secret until it is used or expires. --qr shows it as a QR code first.
 
+With --uses N, N daemons can join by it, each with a key of its own: whoever reads it before
+can take a place, so give it a short --expires, and see --list for who came. The second one
+of a name is called NAME-2.
+
 Who has used an invitation may repeat it until it expires, since its answer may have
-been lost; untrust ends that too. --revoke ends one at once; who has come in by it
-stays trusted until untrust.`,
+been lost; untrust of one who came in by it ends it for all. --revoke ends one at once; who
+has come in by it stays trusted until untrust.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opens := cmd.Flags().Changed("expires") || cmd.Flags().Changed("name") || drawsQR
+			opens := cmd.Flags().Changed("expires") || cmd.Flags().Changed("name") || cmd.Flags().Changed("uses") || drawsQR
 			revokes := cmd.Flags().Changed("revoke")
 			switch {
 			case list && revokes, opens && (list || revokes):
@@ -45,11 +52,12 @@ stays trusted until untrust.`,
 			case revokes:
 				return a.revokeInvitations(cmd.Context(), revoke)
 			}
-			return a.createInvitation(cmd, name, expires, drawsQR)
+			return a.createInvitation(cmd, name, expires, uses, drawsQR)
 		},
 	}
 	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it can be used, at most 24h (default 10m)")
 	cmd.Flags().StringVar(&name, "name", "", "name that the other one gets here (default: what it calls itself)")
+	cmd.Flags().IntVar(&uses, "uses", 1, "how many daemons can join by it, at most 64")
 	cmd.Flags().BoolVar(&drawsQR, "qr", false, "show the invitation as a QR code too, about 40 lines high")
 	cmd.Flags().BoolVar(&list, "list", false, "list the open invitations")
 	cmd.Flags().StringVar(&revoke, "revoke", "", "end an open invitation by its `ID`, or all")
@@ -57,16 +65,23 @@ stays trusted until untrust.`,
 	return cmd
 }
 
-func (a *app) createInvitation(cmd *cobra.Command, name string, expires time.Duration, drawsQR bool) error {
+func (a *app) createInvitation(cmd *cobra.Command, name string, expires time.Duration, uses int, drawsQR bool) error {
 	if cmd.Flags().Changed("expires") && (expires < time.Second || expires > client.MaxInvitation) {
 		return frame.UsageErrorf("--expires: expected a duration of 1s to 24h")
+	}
+	if uses < 1 || uses > client.MaxInvitationUses {
+		return frame.UsageErrorf("--uses: expected a number from 1 to %d", client.MaxInvitationUses)
 	}
 	if name != "" {
 		if err := identity.CheckName(name); err != nil {
 			return frame.UsageErrorf("--name: %w", err)
 		}
 	}
-	inv, err := a.Daemon.Invite(cmd.Context(), client.InviteParams{ExpiresSecs: uint64(expires / time.Second), Name: name})
+	p := client.InviteParams{ExpiresSecs: uint64(expires / time.Second), Name: name}
+	if uses > 1 { // an older daemon does not know it
+		p.Uses = uint64(uses)
+	}
+	inv, err := a.Daemon.Invite(cmd.Context(), p)
 	if err != nil {
 		return err
 	}
@@ -78,7 +93,7 @@ func (a *app) createInvitation(cmd *cobra.Command, name string, expires time.Dur
 	return a.PrintData(inv, func() {
 		a.PrintLine("%s", inv.URI)
 		if a.ErrTTY {
-			a.printInvitationHelp(inv)
+			a.printInvitationHelp(inv, uses)
 		}
 	})
 }
@@ -105,13 +120,31 @@ func (a *app) listInvitations(ctx context.Context) error {
 	}
 	var rows [][]string
 	for _, o := range open {
-		used := "-"
-		if o.UsedBy != nil {
-			used = client.Line(o.UsedBy.Name)
+		left := ""
+		if o.Uses > 0 { // else the daemon is older
+			left = strconv.Itoa(o.Left)
 		}
-		rows = append(rows, []string{o.ID, a.FormatTime(o.Expires), ui.DashIfEmpty(o.Name), used})
+		rows = append(rows, []string{o.ID, a.FormatTime(o.Expires), ui.DashIfEmpty(o.Name), ui.DashIfEmpty(formatJoined(&o)), ui.DashIfEmpty(left)})
 	}
-	return a.PrintList(client.Invitations{Invitations: open}, []string{"ID", "EXPIRES", "FOR", "USED BY"}, rows)
+	return a.PrintList(client.Invitations{Invitations: open}, []string{"ID", "EXPIRES", "FOR", "USED BY", "LEFT"}, rows)
+}
+
+// formatJoined returns the names of those who have used an invitation, the first eight if they are
+// more.
+func formatJoined(o *client.OpenInvitation) string {
+	joined := o.Joined
+	if joined == nil && o.UsedBy != nil {
+		joined = []client.NamedPeer{*o.UsedBy}
+	}
+	var names []string
+	for i, p := range joined {
+		if i == maxListed {
+			names = append(names, fmt.Sprintf("and %d more", len(joined)-i))
+			break
+		}
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, " ")
 }
 
 // revokeInvitations ends the invitation with that id, or all.
@@ -156,7 +189,11 @@ func (a *app) showQRCode(uri string) {
 }
 
 // printInvitationHelp tells a person what to do with an invitation.
-func (a *app) printInvitationHelp(inv *client.Invitation) {
-	fmt.Fprintf(a.Err, "\nUntil %s one other machine can join: run there, and paste the line\n\n  acpctl join\n\nWhoever has the line can join: send it as you would send a password.\n",
-		inv.Expires.Local().Format("15:04:05 MST"))
+func (a *app) printInvitationHelp(inv *client.Invitation, uses int) {
+	who := "one other machine"
+	if uses > 1 {
+		who = fmt.Sprintf("%d other machines", uses)
+	}
+	fmt.Fprintf(a.Err, "\nUntil %s %s can join: run there, and paste the line\n\n  acpctl join\n\nWhoever has the line can join: send it as you would send a password.\n",
+		inv.Expires.Local().Format("15:04:05 MST"), who)
 }

@@ -31,6 +31,34 @@ func TestInviteOnATerminal(t *testing.T) {
 	}
 }
 
+// An invitation for several daemons says for how many; one for one says nothing of it to a daemon,
+// which may be older. The list shows who came, the first eight, and how many still can.
+func TestInviteSeveral(t *testing.T) {
+	f := newDaemon(t)
+	var asked client.InviteParams
+	f.SetHandler(client.MethodInvite, func(r *jsonrpc.Request) (any, error) {
+		asked = client.InviteParams{}
+		err := r.ReadParams(&asked)
+		return &client.Invitation{URI: "acp://x", Expires: time.Now()}, err
+	})
+	f.WantResult(f.Run("invite", "--uses", "1"), 0, "acp://x\n", "")
+	if asked.Uses != 0 {
+		t.Errorf("asked for %+v", asked)
+	}
+	if got := f.RunInteractive("", "invite", "--uses", "3", "--name", "build"); asked.Uses != 3 || asked.Name != "build" || !strings.Contains(got.Err, "3 other machines can join") {
+		t.Errorf("asked for %+v: %+v", asked, got)
+	}
+	open := client.OpenInvitation{ID: "0a1b2c3d", Uses: 20, Left: 10, Expires: time.Unix(1e9, 0)}
+	for i := range 10 {
+		open.Joined = append(open.Joined, client.NamedPeer{Name: fmt.Sprintf("build-%d", i)})
+	}
+	older := client.OpenInvitation{ID: "4e5f6071", Expires: time.Unix(1e9, 0), UsedBy: &client.NamedPeer{Name: "desk"}}
+	f.SetAnswer(client.MethodInvitations, client.Invitations{Invitations: []client.OpenInvitation{open, older}})
+	f.WantResult(f.Run("invite", "--list"), 0,
+		"0a1b2c3d\t2001-09-09T01:46:40Z\t-\tbuild-0 build-1 build-2 build-3 build-4 build-5 build-6 build-7 and 2 more\t10\n"+
+			"4e5f6071\t2001-09-09T01:46:40Z\t-\tdesk\t-\n", "")
+}
+
 func TestJoinAsksForTheLine(t *testing.T) {
 	f := newDaemon(t)
 	inv := identity.Invitation{ID: clitest.DeskID, Token: [16]byte{1}}.String()

@@ -35,7 +35,7 @@ func TestTimesNameTheirZone(t *testing.T) {
 	at := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
 	f := newDaemon(t)
 	f.SetAnswer(client.MethodInvitations, client.Invitations{Invitations: []client.OpenInvitation{{ID: "0a1b2c3d", Expires: at}}})
-	f.WantResult(f.Run("invite", "--list"), 0, "0a1b2c3d\t2026-11-20T14:00:00Z\t-\t-\n", "")
+	f.WantResult(f.Run("invite", "--list"), 0, "0a1b2c3d\t2026-11-20T14:00:00Z\t-\t-\t-\n", "")
 	if got, want := f.RunInteractive("", "invite", "--list"), at.Local().Format("Jan _2 15:04:05 MST"); !strings.Contains(got.Out, want) {
 		t.Errorf("%q, want %q", got.Out, want)
 	}

@@ -686,7 +686,10 @@ class OpenInvitation(TypedDict):
     id: str
     expires: str
     name: NotRequired[str]  # what the joiner will be called here; "": what it calls itself
-    used_by: NotRequired[NamedPeer]  # who has used it, and alone may use it again; absent: nobody yet
+    used_by: NotRequired[NamedPeer]  # of one for one daemon: who has used it, and alone may use it again; absent: nobody yet
+    uses: int  # how many daemons can join by it
+    left: int  # how many still can
+    joined: NotRequired[list[NamedPeer]]  # those that have, and may repeat it
 
 
 class Invitations(TypedDict):
@@ -699,7 +702,8 @@ class InviteParams(TypedDict):
     """InviteParams are the params of invite."""
 
     expires_secs: NotRequired[int]  # 0: 10 minutes; up to 24 h
-    name: NotRequired[str]  # what the joiner will be called here; "": what it calls itself
+    name: NotRequired[str]  # what the joiner will be called here, a second one with -2; "": what it calls itself
+    uses: NotRequired[int]  # how many daemons can join by it, up to 64; 0: one
 
 
 class JoinParams(TypedDict):
