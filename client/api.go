@@ -40,6 +40,7 @@ const (
 	MethodRevoke      = "revoke"
 	MethodJoin        = "join"
 	MethodTrust       = "trust"
+	MethodTrustRoster = "trust.roster"
 	MethodUntrust     = "untrust"
 	MethodPending     = "pending"
 	MethodProbe       = "probe"

@@ -414,6 +414,51 @@ type TrustParams struct {
 	Addrs []string `json:"addrs,omitzero"` // host:port, instead of those it had; nil leaves them, empty leaves none
 }
 
+// MaxRoster bounds the peers of one trust.roster.
+const MaxRoster = 1024
+
+// RosterParams are the params of trust.roster: 1 to MaxRoster peers.
+type RosterParams struct {
+	Peers []RosterEntry `json:"peers"`
+	Apply bool          `json:"apply,omitzero"` // false: only say what would change
+}
+
+// RosterEntry is a machine that is to be trusted.
+type RosterEntry struct {
+	ID    identity.ID `json:"id"`
+	Name  string      `json:"name"`           // what it will be called here
+	Addrs []string    `json:"addrs,omitzero"` // host:port, instead of those it had; nil leaves them, empty leaves none
+}
+
+// Roster is the result of trust.roster.
+type Roster struct {
+	Peers   []RosterPeer `json:"peers"`   // one for each entry, in their order
+	Applied bool         `json:"applied"` // all of them are trusted now; else nothing has changed
+}
+
+// RosterPeer says what becomes of one entry.
+type RosterPeer struct {
+	ID      identity.ID  `json:"id"`
+	Name    string       `json:"name"`  // afterwards
+	Addrs   []string     `json:"addrs"` // that it was given, afterwards
+	Change  RosterChange `json:"change"`
+	Was     *RosterEntry `json:"was,omitzero"`     // of a changed one: before
+	Problem string       `json:"problem,omitzero"` // of a refused one: what is in its way, and what to do
+	Warning string       `json:"warning,omitzero"` // as of trust; of applied ones
+}
+
+// RosterChange is what a roster means for one peer.
+type RosterChange string
+
+// The changes. One refused entry keeps all others from being applied.
+const (
+	RosterNew       RosterChange = "new"
+	RosterChanged   RosterChange = "changed" // its name or its addresses
+	RosterUnchanged RosterChange = "unchanged"
+	RosterSelf      RosterChange = "self"    // this daemon, which is skipped
+	RosterRefused   RosterChange = "refused" // blocked, or in conflict with another peer or entry
+)
+
 // UntrustParams are the params of untrust.
 type UntrustParams struct {
 	Peer string `json:"peer"`

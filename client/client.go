@@ -468,6 +468,12 @@ func (c *Client) Trust(ctx context.Context, p TrustParams) (*NamedPeer, error) {
 	return callBounded[NamedPeer](ctx, c, MethodTrust, &p)
 }
 
+// TrustRoster says what a list of peers would change, and, if it is to be applied, makes the daemon
+// trust all of them, or none. It removes nobody.
+func (c *Client) TrustRoster(ctx context.Context, p RosterParams) (*Roster, error) {
+	return callBounded[Roster](ctx, c, MethodTrustRoster, &p)
+}
+
 // Untrust ends trust in a peer, closes its connections and blocks its key. That holds
 // when Untrust returns; the result names what is not on disk yet.
 func (c *Client) Untrust(ctx context.Context, peer string) (*Untrusted, error) {

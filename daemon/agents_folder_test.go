@@ -80,7 +80,7 @@ func TestAgentsAreServedWhatAgentsDo(t *testing.T) {
 		t.Errorf("docs/local-api.md has another list: %.300s", list)
 	}
 	for name, p := range map[string]any{
-		"trust": client.TrustParams{Peer: id, Name: "laptop"}, "untrust": client.UntrustParams{Peer: id}, "invite": client.InviteParams{},
+		"trust": client.TrustParams{Peer: id, Name: "laptop"}, "untrust": client.UntrustParams{Peer: id}, "trust.roster": client.RosterParams{Apply: true}, "invite": client.InviteParams{},
 		"join": client.JoinParams{URI: "acp://x"}, "subscribe": client.SubscribeParams{Events: client.EventFilter{All: true}}, "status": nil, "pending": nil,
 		"policy": client.PolicyParams{Peer: id, Kind: "query"},
 		"budget": client.BudgetParams{Peer: id},

@@ -65,6 +65,7 @@ var methods = map[string]method{
 	client.MethodBackup:      {newMethodWithParams((*Daemon).serveBackup), forOwner},
 	client.MethodInvitations: {newMethodWithParams((*Daemon).serveInvitations), forOwner},
 	client.MethodRevoke:      {newMethodWithParams((*Daemon).serveRevoke), forOwner},
+	client.MethodTrustRoster: {newMethodWithParams((*Daemon).serveTrustRoster), forOwner},
 
 	client.MethodOACPBind:     {newMethodWithParams((*Daemon).serveOACPBind), forOwner},
 	client.MethodOACPUnbind:   {withDiskReserve(newMethodWithParams((*Daemon).serveOACPUnbind)), forOwner},

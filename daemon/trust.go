@@ -106,6 +106,12 @@ func (d *Daemon) serveTrust(ctx context.Context, _ *localConn, p *client.TrustPa
 	if who, err = d.trustAfterCleanup(ctx, who); err != nil {
 		return nil, explainTrustError("trust", err)
 	}
+	return &client.NamedPeer{ID: who.ID, Name: who.Name, Warning: d.beginTrust(who, met)}, nil
+}
+
+// beginTrust tells of a peer that the owner trusts now, and connects to it, also at the address at
+// which it was met. It returns the warning of [Daemon.warnOfNewNameHolder].
+func (d *Daemon) beginTrust(who identity.Peer, met peer.Pending) (warning string) {
 	d.log.Info("trusted", "peer", who.ID.Label(), "name", who.Name)
 	d.publishEvent(client.EventTrust, who.ID, who.Name, time.Now(), nil)
 	met.Addr = cmp.Or(met.Addr, d.lastConnections.takeOldAddr(who.ID))
@@ -114,7 +120,7 @@ func (d *Daemon) serveTrust(ctx context.Context, _ *localConn, p *client.TrustPa
 	}
 	d.updateAddrTable(who.ID)
 	d.node.Connect(who.ID)
-	return &client.NamedPeer{ID: who.ID, Name: who.Name, Warning: d.warnOfNewNameHolder(who)}, nil
+	return d.warnOfNewNameHolder(who)
 }
 
 // findTrustCandidate returns the daemon that a person means by ref: any full id, a trusted peer,
@@ -186,11 +192,12 @@ func explainTrustError(op string, err error) error {
 	_, unknown := errors.AsType[*identity.UnknownPeerError](err)
 	_, ambiguous := errors.AsType[*identity.AmbiguousError](err)
 	_, taken := errors.AsType[*identity.NameTakenError](err)
+	_, blocked := errors.AsType[*identity.BlockedError](err)
 	code := kinds.Internal
 	switch {
 	case unknown, ambiguous:
 		code = kinds.UnknownPeer
-	case taken:
+	case taken, blocked:
 		code = kinds.Invalid
 	case errors.Is(err, identity.ErrTrustFull), errors.Is(err, identity.ErrInvitationsFull), disk.IsFullError(err):
 		code = kinds.Overloaded

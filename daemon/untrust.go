@@ -167,12 +167,39 @@ func (d *Daemon) endDelegationsWith(ctx context.Context, id identity.ID, name st
 func (d *Daemon) trustAfterCleanup(ctx context.Context, p identity.Peer) (_ identity.Peer, err error) {
 	d.leftovers.removing.Lock()
 	defer d.leftovers.removing.Unlock()
-	if name, left := d.leftovers.get(p.ID); left {
-		if failed := d.deletePeerOnDisk(ctx, p.ID, name); len(failed) > 0 {
-			return p, fmt.Errorf("what it sent before it was untrusted cannot be removed: free some space and repeat it: %w", failed[0].err)
-		}
+	if err := d.cleanUpBeforeTrust(ctx, p.ID); err != nil {
+		return p, err
 	}
 	return d.trust.Trust(p)
+}
+
+// trustAllAfterCleanup does with all of peers what trustAfterCleanup does with one, and lifts no
+// block. It trusts all of them by one write, or none.
+func (d *Daemon) trustAllAfterCleanup(ctx context.Context, peers []identity.Peer) ([]identity.Peer, error) {
+	d.leftovers.removing.Lock()
+	defer d.leftovers.removing.Unlock()
+	for _, p := range peers {
+		if d.trust.IsBlocked(p.ID) {
+			continue // TrustAll refuses it
+		}
+		if err := d.cleanUpBeforeTrust(ctx, p.ID); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Name, err)
+		}
+	}
+	return d.trust.TrustAll(peers)
+}
+
+// cleanUpBeforeTrust removes what an untrust has left of a peer. The caller holds
+// leftovers.removing.
+func (d *Daemon) cleanUpBeforeTrust(ctx context.Context, id identity.ID) error {
+	name, left := d.leftovers.get(id)
+	if !left {
+		return nil
+	}
+	if failed := d.deletePeerOnDisk(ctx, id, name); len(failed) > 0 {
+		return fmt.Errorf("what it sent before it was untrusted cannot be removed: free some space and repeat it: %w", failed[0].err)
+	}
+	return nil
 }
 
 // runLeftoverRemoval goes on with what untrust could not write, until ctx ends; what is left

@@ -50,6 +50,16 @@ func (p Peer) withDefaults(old Peer) Peer {
 	return p
 }
 
+// prepareToStore returns p as the store keeps it: with a time, and addresses of its own.
+func (p Peer) prepareToStore() Peer {
+	if p.Since.IsZero() {
+		p.Since = time.Now()
+	}
+	p.Since = p.Since.UTC().Truncate(time.Second)
+	p.Addrs = slices.Clip(slices.Clone(p.Addrs))
+	return p
+}
+
 // ErrNobody says that an id is the zero one.
 var ErrNobody = errors.New("an id of zeros alone is nobody's: copy it again from where it is shown")
 

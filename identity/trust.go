@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/internal/sealed"
@@ -56,7 +55,7 @@ func (e *PinMismatchError) Error() string {
 // concurrent use. Reads take no lock and do no I/O; only [TrustStore.NeverSaved] may wait for a
 // write.
 //
-// [TrustStore.Trust] and [TrustStore.TrustJoined] write the files first: the change takes
+// [TrustStore.Trust], [TrustStore.TrustJoined] and [TrustStore.TrustAll] write the files first: the change takes
 // effect only once it is durable, and a failure leaves memory as it was. If what failed is the
 // last step, the sync of the folder, or a rename that could not be undone, the files have the
 // change until the next Save takes it back; if the process ends before that, the next start has it.
@@ -85,11 +84,7 @@ func newTrustStore(files *sealed.Files[*trustSnapshot]) *TrustStore {
 
 // FindPeer returns the trusted peer with that id.
 func (t *TrustStore) FindPeer(id ID) (Peer, bool) {
-	s := t.current.Load()
-	if i, ok := s.byID[id]; ok {
-		return s.Peers[i], true
-	}
-	return Peer{}, false
+	return t.current.Load().findPeer(id)
 }
 
 // IsBlocked reports whether [TrustStore.Untrust] blocked the id.
@@ -144,7 +139,7 @@ func (t *TrustStore) NeverSaved() bool {
 // number if another peer has it now. A new peer without a name is called "peer-" and its
 // label. A name that another id has gives a [*NameTakenError], a full store [ErrTrustFull].
 func (t *TrustStore) Trust(p Peer) (Peer, error) {
-	return t.applyChange(func(s *trustSnapshot) (trustRecord, Peer, error) { return s.newRecordWithPeer(p) })
+	return applyChange(t, func(s *trustSnapshot) (trustRecord, Peer, error) { return s.newRecordWithPeer(p) })
 }
 
 // TrustJoined trusts a peer that joined by invitation, as [TrustStore.Trust] does, but:
@@ -156,7 +151,7 @@ func (t *TrustStore) Trust(p Peer) (Peer, error) {
 //     if another peer has that name. Where p.Name is "", it gets the name that
 //     [TrustStore.FindNameForClaim] returns for claim in lower case, else "peer-" and its label.
 func (t *TrustStore) TrustJoined(p Peer, claim string) (Peer, error) {
-	return t.applyChange(func(s *trustSnapshot) (trustRecord, Peer, error) {
+	return applyChange(t, func(s *trustSnapshot) (trustRecord, Peer, error) {
 		if _, blocked := s.blocked[p.ID]; blocked {
 			return trustRecord{}, Peer{}, &BlockedError{ID: p.ID}
 		}
@@ -246,27 +241,28 @@ func (t *TrustStore) CreateFiles() error {
 	return t.writeUntilSaved(func() bool { return t.files.Newest.Sequence > 0 && t.current.Load() == t.files.Newest }, "make the trust store")
 }
 
-// applyChange asks apply for the next record, writes it to the files and makes it current.
-// If the current snapshot was replaced meanwhile it starts over, so apply must be
-// repeatable. It writes nothing if apply returns the record that it was given.
-func (t *TrustStore) applyChange(apply func(*trustSnapshot) (trustRecord, Peer, error)) (Peer, error) {
+// applyChange asks apply for the next record and for what is stored in it, writes the record to
+// the files of t and makes it current. If the current snapshot was replaced meanwhile it starts
+// over, so apply must be repeatable. It writes nothing if apply returns the record that it was
+// given.
+func applyChange[T any](t *TrustStore, apply func(*trustSnapshot) (trustRecord, T, error)) (none T, _ error) {
 	t.filesMu.Lock()
 	defer t.filesMu.Unlock()
 	for {
 		s := t.current.Load()
-		next, p, err := apply(s)
+		next, stored, err := apply(s)
 		switch {
 		case err != nil:
-			return Peer{}, fmt.Errorf("trust: %w", err)
+			return none, fmt.Errorf("trust: %w", err)
 		case next.Sequence == s.Sequence: // nothing changes
-			return p, nil
+			return stored, nil
 		}
 		written, err := t.writeRecord(next)
 		if err != nil {
-			return Peer{}, fmt.Errorf("trust: not in effect: %w", err)
+			return none, fmt.Errorf("trust: not in effect: %w", err)
 		}
 		if t.current.CompareAndSwap(s, written) {
-			return p, nil
+			return stored, nil
 		}
 		t.unsaved.Set() // the files now have a change that readers do not see
 	}
@@ -328,11 +324,7 @@ func (s *trustSnapshot) newRecordWithPeer(p Peer) (trustRecord, Peer, error) {
 	if p.Name == "" {
 		p.Name = s.findFreeName("peer-" + p.ID.Label())
 	}
-	if p.Since.IsZero() {
-		p.Since = time.Now()
-	}
-	p.Since = p.Since.UTC().Truncate(time.Second)
-	p.Addrs = slices.Clip(slices.Clone(p.Addrs))
+	p = p.prepareToStore()
 	if err := p.checkFields(); err != nil {
 		return trustRecord{}, Peer{}, err
 	}

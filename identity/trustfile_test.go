@@ -282,7 +282,7 @@ func TestUntrustWaitsForNoDisk(t *testing.T) {
 
 	trust(t, store, Peer{ID: testID(1)})
 	apply := func(during func()) error {
-		return second(store.applyChange(func(s *trustSnapshot) (trustRecord, Peer, error) {
+		return second(applyChange(store, func(s *trustSnapshot) (trustRecord, Peer, error) {
 			if _, blocked := s.blocked[testID(1)]; blocked {
 				return trustRecord{}, Peer{}, &BlockedError{ID: testID(1)}
 			}

@@ -52,13 +52,14 @@ var arrows = map[string][]string{
 	"internal/jsonscan": {},
 	"internal/pace":     {},
 	"internal/service":  {"identity", "internal/durable", "packaging"},
+	"internal/roster":   {"identity", "internal/yamldoc"},
 	"internal/yamldoc":  {},
 	"packaging":         {},
 	"internal/doctor":   {"client/channels", "config", "disk", "harness", "harness/setup", "oacp/mailbox", "internal/sealed", "internal/statedir"},
 
 	"internal/buildinfo": {"identity"},
 
-	"internal/cli":         {"internal/buildinfo", "internal/cli/channel", "internal/cli/oacp", "internal/cli/operate", "mcp", "harness/profile", "harness/setup"},
+	"internal/cli":         {"internal/buildinfo", "internal/roster", "internal/cli/channel", "internal/cli/oacp", "internal/cli/operate", "mcp", "harness/profile", "harness/setup"},
 	"internal/cli/channel": {"internal/cli/frame", "client/channels"},
 	"internal/cli/oacp":    {"internal/cli/frame", "oacp/mailbox"},
 	"internal/cli/operate": {"internal/cli/frame", "config", "internal/backup", "internal/doctor", "internal/service"},

@@ -21,7 +21,7 @@ import (
 )
 
 // answeredVerbs are command lines of verbs that print what a method of the local API answers. They
-// run with a daemon that answers with every field filled in. ID, PEER, NAME and FILE are replaced.
+// run with a daemon that answers with every field filled in. ID, PEER, NAME, FILE and ROSTER are replaced.
 var answeredVerbs = []string{
 	"agents",
 	"agents --spent",
@@ -61,6 +61,7 @@ var answeredVerbs = []string{
 	"status --budget",
 	"tasks",
 	"trust PEER",
+	"trust --file ROSTER --yes",
 	"untrust PEER",
 	"usage",
 	"wait ID",
@@ -70,6 +71,7 @@ var answeredVerbs = []string{
 	"wake list",
 	"wake revoke PEER",
 	"whoami",
+	"whoami --roster",
 	"completion bash",
 	"version",
 }
@@ -100,6 +102,7 @@ var answers = map[string]any{
 	client.MethodRevoke:       allFields[client.Revoked](),
 	client.MethodJoin:         allFields[client.NamedPeer](),
 	client.MethodTrust:        allFields[client.NamedPeer](),
+	client.MethodTrustRoster:  allFields[client.Roster](),
 	client.MethodUntrust:      allFields[client.Untrusted](),
 	client.MethodPending:      allFields[client.Pending](),
 	client.MethodPolicy:       allFields[client.Policy](),
@@ -127,7 +130,11 @@ func runAnsweredVerbs(t *testing.T, all shapes) {
 	for method, answer := range answers {
 		f.SetAnswer(method, answer)
 	}
-	names := strings.NewReplacer("ID", clitest.SomeID.String(), "PEER", clitest.DeskID.String(), "NAME", "desk", "FILE", filepath.Join(t.TempDir(), "heap.pprof"))
+	roster := filepath.Join(t.TempDir(), "roster.yaml")
+	if err := os.WriteFile(roster, []byte("peers:\n- {id: "+clitest.DeskID.String()+", name: desk}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	names := strings.NewReplacer("ROSTER", roster, "ID", clitest.SomeID.String(), "PEER", clitest.DeskID.String(), "NAME", "desk", "FILE", filepath.Join(t.TempDir(), "heap.pprof"))
 	run := func(line string) {
 		t.Helper()
 		args := strings.Fields(names.Replace(line))

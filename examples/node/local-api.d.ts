@@ -67,6 +67,8 @@ export interface Methods {
   join: { params: JoinParams; result: NamedPeer };
   /** trusts a peer from now on, or changes its name and addresses */
   trust: { params: TrustParams; result: NamedPeer };
+  /** says what a list of peers would change; with apply, trusts all of them by one write, or none */
+  "trust.roster": { params: RosterParams; result: Roster };
   /** ends trust in a peer, closes its connections and blocks its key */
   untrust: { params: UntrustParams; result: Untrusted };
   /** lists the strangers that have called and wait for a decision */
@@ -1336,6 +1338,49 @@ export interface RevokeParams {
 export interface Revoked {
   /** how many invitations */
   revoked: number;
+}
+
+/** Roster is the result of trust.roster. */
+export interface Roster {
+  /** one for each entry, in their order */
+  peers: Array<RosterPeer>;
+  /** all of them are trusted now; else nothing has changed */
+  applied: boolean;
+}
+
+/** RosterChange is what a roster means for one peer. */
+export type RosterChange = "new" | "changed" | "unchanged" | "self" | "refused";
+
+/** RosterEntry is a machine that is to be trusted. */
+export interface RosterEntry {
+  id: string;
+  /** what it will be called here */
+  name: string;
+  /** host:port, instead of those it had; absent leaves them, empty leaves none */
+  addrs?: Array<string>;
+}
+
+/** RosterParams are the params of trust.roster: 1 to 1024 peers. */
+export interface RosterParams {
+  peers: Array<RosterEntry>;
+  /** false: only say what would change */
+  apply?: boolean;
+}
+
+/** RosterPeer says what becomes of one entry. */
+export interface RosterPeer {
+  id: string;
+  /** afterwards */
+  name: string;
+  /** that it was given, afterwards */
+  addrs: Array<string>;
+  change: RosterChange;
+  /** of a changed one: before */
+  was?: RosterEntry;
+  /** of a refused one: what is in its way, and what to do */
+  problem?: string;
+  /** as of trust; of applied ones */
+  warning?: string;
 }
 
 /** SessionInfo says which program a session runs in. A notify, result or error for a session goes to the inbox first. Then the daemon calls wake, with which it tells the session of the message. */

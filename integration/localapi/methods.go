@@ -78,6 +78,7 @@ var daemonCalls = []call{
 	{client.MethodRevoke, owner, of[client.RevokeParams](), of[client.Revoked](), "ends open invitations"},
 	{client.MethodJoin, owner, of[client.JoinParams](), of[client.NamedPeer](), "uses an invitation of another daemon: afterwards the two trust each other"},
 	{client.MethodTrust, owner, of[client.TrustParams](), of[client.NamedPeer](), "trusts a peer from now on, or changes its name and addresses"},
+	{client.MethodTrustRoster, owner, of[client.RosterParams](), of[client.Roster](), "says what a list of peers would change; with apply, trusts all of them by one write, or none"},
 	{client.MethodUntrust, owner, of[client.UntrustParams](), of[client.Untrusted](), "ends trust in a peer, closes its connections and blocks its key"},
 	{client.MethodPending, owner, nil, of[client.Pending](), "lists the strangers that have called and wait for a decision"},
 	{client.MethodProbe, owner, of[client.ProbeParams](), of[client.Probe](), "says what answers at each address of a trusted peer, to which it sends no message"},

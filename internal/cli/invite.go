@@ -102,15 +102,17 @@ func (a *app) createInvitation(cmd *cobra.Command, name string, expires time.Dur
 // loopback alone.
 func (a *app) warnLoopbackOnly(ctx context.Context) {
 	me, err := a.Daemon.Whoami(ctx)
-	if err != nil || len(me.Listen) == 0 {
-		return // the invitation is what was asked for
+	if err == nil && isLoopbackOnly(me.Listen) { // else the invitation is what was asked for
+		fmt.Fprintf(a.Err, "acpctl invite: the daemon listens on loopback alone (%s): no other machine can use the invitation\n", client.Line(strings.Join(me.Listen, ", ")))
 	}
-	for _, addr := range me.Listen {
-		if at, err := netip.ParseAddrPort(addr); err != nil || !at.Addr().IsLoopback() {
-			return
-		}
-	}
-	fmt.Fprintf(a.Err, "acpctl invite: the daemon listens on loopback alone (%s): no other machine can use the invitation\n", client.Line(strings.Join(me.Listen, ", ")))
+}
+
+// isLoopbackOnly reports whether there are addresses, and all are of loopback.
+func isLoopbackOnly(addrs []string) bool {
+	return len(addrs) > 0 && !slices.ContainsFunc(addrs, func(addr string) bool {
+		at, err := netip.ParseAddrPort(addr)
+		return err != nil || !at.Addr().IsLoopback()
+	})
 }
 
 func (a *app) listInvitations(ctx context.Context) error {

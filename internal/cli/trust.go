@@ -19,13 +19,16 @@ import (
 func (a *app) newTrustCmd() *cobra.Command {
 	var p client.TrustParams
 	var yes bool
+	var list rosterFlags
 	cmd := &cobra.Command{
-		Use:   "trust ID|NAME",
-		Short: "Trust a stranger, or change a peer's name or addresses",
+		Use:   "trust ID|NAME | --file ROSTER",
+		Short: "Trust a stranger or a roster of machines, or change a peer's name or addresses",
 		Example: `  acpctl trust 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --name desk
   acpctl trust laptop               a stranger in acpctl peers: compare fingerprints, type yes
   acpctl trust desk --addr desk.example:7117 --name office
-  acpctl trust desk --addr none     forgets the addresses that were given`,
+  acpctl trust desk --addr none     forgets the addresses that were given
+  acpctl trust --file roster.yaml   shows what that changes, and asks
+  ssh build.example acpctl trust --file - --yes < roster.yaml`,
 		Long: `Trusts a key. The full id needs no question. A stranger (see peers) may be named by
 what it calls itself, or by the beginning of its id: then its fingerprint
 is shown, to be compared with what acpctl whoami shows there, and a typed yes is
@@ -34,17 +37,42 @@ asked for. Both sides have to trust each other; acpctl invite does that in one g
 Without --name a peer that was trusted before keeps its name; a new one is called what it
 calls itself, with a number if another peer has that name; and where it does not say, or
 not in small letters, digits and hyphens, or a reserved name like user or claude, peer-
-and the first ten digits of its id.`,
-		Args: frame.NamedArgs("ID or NAME"),
+and the first ten digits of its id.
+
+With --file it trusts the machines that a roster lists, all of them or none: peers: and
+below it, for each, what acpctl whoami --roster prints there. It shows what is new, renamed
+or has new addresses, and asks. It skips this daemon's own entry, and removes nobody. A
+blocked key, a name that another key has, or a reserved name keeps all from being changed.
+The same roster again changes nothing, so one file can be applied on every machine.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("file") {
+				return frame.NamedArgs("ID or NAME")(cmd, args)
+			}
+			if len(args) > 0 || countFlags(cmd, "name", "addr") > 0 {
+				return errors.New("--file: the roster says whom to trust, and by which names: leave out what names one peer")
+			}
+			return nil
+		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return a.CompletePeers(cmd, args, begun, client.PeerPending, client.PeerDiscovered)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.trustPeer(cmd.Context(), args[0], yes, p) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if list.file != "" {
+				list.yes = yes
+				return a.trustRoster(cmd.Context(), &list)
+			}
+			if list.dryRun {
+				return frame.UsageErrorf("--dry-run: only with --file")
+			}
+			return a.trustPeer(cmd.Context(), args[0], yes, p)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.Name, "name", "", "the peer's name here (default: that which it has or had, what it calls itself, or peer- and digits of its id)")
 	f.StringSliceVar(&p.Addrs, "addr", nil, "address of the peer, host:port, instead of those given before; several times for several; none to forget them")
 	f.BoolVar(&yes, "yes", false, "never ask: ID must be the full id")
+	f.StringVar(&list.file, "file", "", "trust the machines that this `ROSTER` lists; - is standard input")
+	f.BoolVar(&list.dryRun, "dry-run", false, "with --file: show what would change, and change nothing")
 	return cmd
 }
 

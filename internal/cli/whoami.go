@@ -10,19 +10,26 @@ import (
 )
 
 func (a *app) newWhoamiCmd() *cobra.Command {
-	return &cobra.Command{
+	var asRosterEntry bool
+	cmd := &cobra.Command{
 		Use:   "whoami",
 		Short: "Show the identity of the own daemon",
 		Example: `  acpctl whoami
-  acpctl whoami --json`,
+  acpctl whoami --json
+  acpctl whoami --roster            its entry for a roster: see acpctl trust --file`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			who, err := a.Daemon.Whoami(cmd.Context())
 			if err != nil {
 				return err
 			}
+			if asRosterEntry {
+				return a.printRosterEntry(who)
+			}
 			return a.PrintData(who, func() { a.PrintFields(formatIdentity(who)...) })
 		},
 	}
+	cmd.Flags().BoolVar(&asRosterEntry, "roster", false, "print the entry that names this daemon in a roster, as YAML")
+	return cmd
 }
 
 func formatIdentity(who *client.Whoami) [][2]string {

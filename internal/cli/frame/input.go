@@ -113,6 +113,25 @@ func readBoundedText(r io.Reader) (string, error) {
 	return string(b), err
 }
 
+// ReadFile reads a file, or standard input for "-", and no more than most bytes of it. It ends
+// with ctx.
+func (f *Frame) ReadFile(ctx context.Context, path string, most int64) ([]byte, error) {
+	text, err := readUntilCancelled(ctx, func() (string, error) {
+		from := f.In
+		if path != "-" {
+			file, err := os.Open(path)
+			if err != nil {
+				return "", err
+			}
+			defer file.Close()
+			from = file
+		}
+		b, err := io.ReadAll(io.LimitReader(from, most))
+		return string(b), err
+	})
+	return []byte(text), err
+}
+
 // ReadStdin reads standard input until its end or an interrupt. An interrupt leaves a
 // goroutine blocked in a read that nothing can end; it is the process's last.
 func (f *Frame) ReadStdin(ctx context.Context) (string, error) {

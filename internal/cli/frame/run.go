@@ -51,7 +51,7 @@ func (f *Frame) SetUpRoot(root *cobra.Command, verbs ...*cobra.Command) {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := checkFlagsNotEmpty(cmd, "home", "name", "addr", "revoke", "key-file"); err != nil {
+		if err := checkFlagsNotEmpty(cmd, "home", "name", "addr", "revoke", "key-file", "file"); err != nil {
 			return err
 		}
 		return f.ChooseDaemon()

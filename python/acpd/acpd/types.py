@@ -22,6 +22,8 @@ PeerState = Literal["connected", "trusted", "discovered", "pending", "blocked"]
 
 ReceiptState = Literal["handed", "held", "sent", "replaced"]
 
+RosterChange = Literal["new", "changed", "unchanged", "self", "refused"]
+
 TaskDirection = Literal["given", "taken"]
 
 TaskState = Literal["sent", "accepted", "unknown", "refused", "completed", "failed", "cancelled", "expired"]
@@ -1111,6 +1113,40 @@ class Revoked(TypedDict):
     """Revoked is the result of revoke."""
 
     revoked: int  # how many invitations
+
+
+class RosterEntry(TypedDict):
+    """RosterEntry is a machine that is to be trusted."""
+
+    id: str
+    name: str  # what it will be called here
+    addrs: NotRequired[list[str]]  # host:port, instead of those it had; absent leaves them, empty leaves none
+
+
+class RosterPeer(TypedDict):
+    """RosterPeer says what becomes of one entry."""
+
+    id: str
+    name: str  # afterwards
+    addrs: list[str]  # that it was given, afterwards
+    change: RosterChange
+    was: NotRequired[RosterEntry]  # of a changed one: before
+    problem: NotRequired[str]  # of a refused one: what is in its way, and what to do
+    warning: NotRequired[str]  # as of trust; of applied ones
+
+
+class Roster(TypedDict):
+    """Roster is the result of trust.roster."""
+
+    peers: list[RosterPeer]  # one for each entry, in their order
+    applied: bool  # all of them are trusted now; else nothing has changed
+
+
+class RosterParams(TypedDict):
+    """RosterParams are the params of trust.roster: 1 to 1024 peers."""
+
+    peers: list[RosterEntry]
+    apply: NotRequired[bool]  # false: only say what would change
 
 
 class SessionState(TypedDict):

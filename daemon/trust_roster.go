@@ -1,0 +1,115 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
+)
+
+// maxRefusedTold bounds the refused entries that an error names.
+const maxRefusedTold = 8
+
+// serveTrustRoster says what a roster would change. If it is to be applied, all its peers are
+// trusted by one write of the trust store, or none, and then the error says what is in the way. It
+// removes nobody, lifts no block, and skips this daemon's own entry.
+func (d *Daemon) serveTrustRoster(ctx context.Context, _ *localConn, p *client.RosterParams) (any, error) {
+	if n := len(p.Peers); n == 0 || n > client.MaxRoster {
+		return nil, kinds.Errorf(kinds.Invalid, "trust: peers: %d of them: expected 1 to %d", n, client.MaxRoster)
+	}
+	plan := d.planRoster(p.Peers)
+	if !p.Apply {
+		return &client.Roster{Peers: plan.rows}, nil
+	}
+	if err := plan.checkNoneRefused(); err != nil {
+		return nil, err
+	}
+	trusted, err := d.trustAllAfterCleanup(ctx, plan.peers)
+	if err != nil {
+		return nil, explainTrustError("trust", err)
+	}
+	for i, who := range trusted {
+		if row := plan.peerRows[i]; row.Change != client.RosterUnchanged {
+			row.Warning = d.beginTrust(who, plan.met[who.ID])
+		}
+	}
+	return &client.Roster{Peers: plan.rows, Applied: true}, nil
+}
+
+// rosterPlan is what a roster would change.
+type rosterPlan struct {
+	rows     []client.RosterPeer
+	peers    []identity.Peer              // those to trust: all but this daemon
+	peerRows []*client.RosterPeer         // their rows
+	met      map[identity.ID]peer.Pending // the strangers among them that have called or are on the network
+}
+
+// planRoster finds what each entry changes and what is in its way.
+func (d *Daemon) planRoster(entries []client.RosterEntry) *rosterPlan {
+	plan := &rosterPlan{rows: make([]client.RosterPeer, len(entries)), met: make(map[identity.ID]peer.Pending)}
+	for _, s := range d.listStrangers() {
+		plan.met[s.ID] = s
+	}
+	for i, e := range entries {
+		row := &plan.rows[i]
+		*row = client.RosterPeer{ID: e.ID, Name: e.Name, Addrs: e.Addrs, Change: client.RosterNew}
+		if e.ID == d.id {
+			row.Change = client.RosterSelf
+		} else {
+			who := identity.Peer{ID: e.ID, Name: e.Name, Addrs: e.Addrs}
+			if old, known := d.trust.FindPeer(e.ID); known {
+				compareWithTrusted(row, old)
+			} else {
+				who.PQ = plan.met[e.ID].PQ
+			}
+			plan.peers = append(plan.peers, who)
+			plan.peerRows = append(plan.peerRows, row)
+		}
+		if row.Addrs == nil {
+			row.Addrs = []string{}
+		}
+	}
+	for i, obstacle := range d.trust.FindObstacles(plan.peers) {
+		if obstacle != nil {
+			row := plan.peerRows[i]
+			row.Change, row.Was, row.Problem = client.RosterRefused, nil, obstacle.Error()
+		}
+	}
+	return plan
+}
+
+// compareWithTrusted makes row that of a peer which is trusted already.
+func compareWithTrusted(row *client.RosterPeer, old identity.Peer) {
+	if row.Addrs == nil {
+		row.Addrs = old.Addrs
+	}
+	if row.Name == old.Name && slices.Equal(row.Addrs, old.Addrs) {
+		row.Change = client.RosterUnchanged
+		return
+	}
+	row.Change = client.RosterChanged
+	row.Was = &client.RosterEntry{ID: old.ID, Name: old.Name, Addrs: slices.Concat([]string{}, old.Addrs)}
+}
+
+// checkNoneRefused returns an error that names the refused entries, nil if there are none.
+func (p *rosterPlan) checkNoneRefused() error {
+	var refused []string
+	for _, row := range p.rows {
+		if row.Change == client.RosterRefused {
+			refused = append(refused, fmt.Sprintf("%.64q: %s", row.Name, row.Problem))
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	told := strings.Join(refused[:min(len(refused), maxRefusedTold)], "; ")
+	if more := len(refused) - maxRefusedTold; more > 0 {
+		told += fmt.Sprintf("; and %d more", more)
+	}
+	return kinds.Errorf(kinds.Invalid, "trust: %d of %d peers are refused, so nothing was changed: %s", len(refused), len(p.rows), told)
+}

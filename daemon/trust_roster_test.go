@@ -1,0 +1,144 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+)
+
+// listChanges returns the changes of a roster, in its order.
+func listChanges(r *client.Roster) (changes []client.RosterChange) {
+	for _, p := range r.Peers {
+		changes = append(changes, p.Change)
+	}
+	return changes
+}
+
+// One roster, applied on each of three machines, lets all of them speak with each other. It is
+// shown before, changes nothing by that, and nothing once more.
+func TestRosterOfThreeMachines(t *testing.T) {
+	t.Parallel()
+	var machines []*running
+	var roster []client.RosterEntry
+	for _, name := range []string{"desk", "laptop", "build"} {
+		r := start(t, stateDir(t), name)
+		machines = append(machines, r)
+		roster = append(roster, client.RosterEntry{ID: r.ID(), Name: name, Addrs: []string{r.node.Addr().String()}})
+	}
+	for i, r := range machines {
+		owner := r.dial()
+		want := []client.RosterChange{client.RosterNew, client.RosterNew, client.RosterNew}
+		want[i] = client.RosterSelf
+		for _, apply := range []bool{false, true} {
+			var got client.Roster
+			owner.must("trust.roster", client.RosterParams{Peers: roster, Apply: apply}, &got)
+			if !slices.Equal(listChanges(&got), want) || got.Applied != apply || r.trust.Len() != 0 != apply {
+				t.Errorf("apply %v: %+v, and %d are trusted", apply, got, r.trust.Len())
+			}
+		}
+	}
+	for _, from := range machines {
+		for j, to := range machines {
+			if from != to {
+				from.dial().must("ping", client.PingParams{To: roster[j].Name}, nil)
+			}
+		}
+	}
+	desk := machines[0]
+	events := desk.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventTrust}}})
+	before := readTrustFile(t, desk)
+	var got client.Roster
+	desk.dial().must("trust.roster", client.RosterParams{Peers: roster, Apply: true}, &got)
+	if !slices.Equal(listChanges(&got), []client.RosterChange{client.RosterSelf, client.RosterUnchanged, client.RosterUnchanged}) || readTrustFile(t, desk) != before {
+		t.Errorf("once more: %+v", got)
+	}
+
+	// Another name, and none of the addresses: only that is told. Whom the roster leaves out stays.
+	roster[1].Name, roster[1].Addrs = "notebook", []string{}
+	desk.dial().must("trust.roster", client.RosterParams{Peers: roster[1:2], Apply: true}, &got)
+	if p := got.Peers[0]; p.Change != client.RosterChanged || p.Was == nil || p.Was.Name != "laptop" || len(p.Was.Addrs) != 1 || len(p.Addrs) != 0 {
+		t.Errorf("%+v", got)
+	}
+	if e := await.Receive(t, "event", events); e.Peer != roster[1].ID || e.Name != "notebook" {
+		t.Errorf("%+v", e)
+	}
+	if desk.trust.Len() != 2 {
+		t.Errorf("trusted: %+v", desk.trust.Peers())
+	}
+}
+
+func readTrustFile(t *testing.T, r *running) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.dir, "trust.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// What is in the way of one entry keeps all others out; each such entry is told by its name.
+func TestRosterIsAppliedWholeOrNot(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	owner := desk.dial()
+	id := func(n byte) identity.ID { return identity.ID{n, 31: 1} }
+	owner.must("trust", client.TrustParams{Peer: id(1).String(), Name: "laptop"}, nil)
+	owner.must("trust", client.TrustParams{Peer: id(2).String(), Name: "thief"}, nil)
+	owner.must("untrust", client.UntrustParams{Peer: "thief"}, nil)
+	roster := client.RosterParams{Peers: []client.RosterEntry{
+		{ID: id(3), Name: "build"},
+		{ID: id(2), Name: "tablet"},
+		{ID: id(4), Name: "laptop"},
+		{ID: id(5), Name: "build"},
+	}}
+	var got client.Roster
+	owner.must("trust.roster", roster, &got)
+	if want := []client.RosterChange{client.RosterNew, client.RosterRefused, client.RosterRefused, client.RosterRefused}; !slices.Equal(listChanges(&got), want) || got.Peers[0].Problem != "" {
+		t.Errorf("%+v", got)
+	}
+	roster.Apply = true
+	e := owner.refused(kinds.Invalid, "trust.roster", roster)
+	for _, want := range []string{"3 of 4 peers are refused", `"tablet": ` + id(2).Label() + " was untrusted here", `"laptop": name "laptop" is taken by ` + id(1).Label(), "nothing was changed"} {
+		if !strings.Contains(e.Message, want) {
+			t.Errorf("%v: want %q", e, want)
+		}
+	}
+	if desk.trust.Len() != 1 || !desk.trust.IsBlocked(id(2)) {
+		t.Errorf("trusted: %+v", desk.trust.Peers())
+	}
+	owner.refused(kinds.Invalid, "trust.roster", client.RosterParams{Apply: true})
+	owner.refused(kinds.Invalid, "trust.roster", client.RosterParams{Peers: make([]client.RosterEntry, client.MaxRoster+1)})
+}
+
+// The longest roster, with the longest names and addresses, is taken in one call; and an error
+// about all of it is short.
+func TestTheLongestRoster(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	owner := desk.dial()
+	roster := client.RosterParams{Apply: true}
+	for i := range client.MaxRoster {
+		roster.Peers = append(roster.Peers, client.RosterEntry{
+			ID: identity.ID{byte(i >> 8), byte(i), 31: 1}, Name: fmt.Sprintf("x%0*d", identity.MaxName-1, i), Addrs: []string{fmt.Sprintf("h%d.invalid:7117", i)},
+		})
+	}
+	var got client.Roster
+	owner.must("trust.roster", roster, &got)
+	if !got.Applied || desk.trust.Len() != client.MaxRoster {
+		t.Errorf("%d are trusted", desk.trust.Len())
+	}
+	for i := range roster.Peers {
+		roster.Peers[i].ID[2] = 1
+	}
+	if e := owner.refused(kinds.Invalid, "trust.roster", roster); len(e.Message) > 4<<10 || !strings.Contains(e.Message, "and 1016 more") {
+		t.Errorf("%d bytes: %.2000s", len(e.Message), e.Message)
+	}
+}
