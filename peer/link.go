@@ -1,0 +1,58 @@
+package peer
+
+import (
+	"context"
+	"net"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// Path says how packets travel between this node and a peer.
+type Path string
+
+// The paths, the best first.
+const (
+	Direct   Path = "direct" // from this node's UDP socket to the peer's
+	ViaPipe  Path = "pipe"   // through the standard input and output of a command
+	ViaRelay Path = "relay"  // through a server that passes packets on
+)
+
+// Link carries packets beside the node's own UDP socket. The node has a quic.Transport and a
+// listener of its own on each link.
+//
+// WriteTo must not block: like a socket, a link drops what it cannot take, and returns nil.
+// ReadFrom returns packets with the address of their sender; after Close it returns
+// net.ErrClosed. An address is compared by its String.
+type Link interface {
+	net.PacketConn
+
+	// Name returns what tells this link from the others of the node, and begins the text of
+	// its addresses: relay:NAME or pipe:NAME.
+	Name() string
+
+	// Path returns ViaPipe or ViaRelay.
+	Path() Path
+
+	// Addr returns where the peer is dialled on this link; nil: it is not to be dialled here.
+	Addr(id identity.ID) net.Addr
+
+	// Sender returns the id that the sender of packets from addr claims; the zero ID if the
+	// link does not know. It is a claim, as a UDP source address is.
+	Sender(addr net.Addr) identity.ID
+
+	// Run serves the link until ctx ends, and returns when its goroutines have ended. It
+	// tells n what the link hears. The error is of a link that cannot go on at all; the node
+	// logs it and removes the link.
+	Run(ctx context.Context, n LinkObserver) error
+}
+
+// LinkObserver is told what a link hears. Its methods do not block.
+type LinkObserver interface {
+	// NobodyAt says that the link has just heard that nobody takes packets at addr. A dial to
+	// it ends as if the host had refused the port; on an open connection a proof begins.
+	NobodyAt(addr net.Addr)
+
+	// Interrupted says that packets of the last seconds may be lost: every connection on the
+	// link is proven.
+	Interrupted()
+}
