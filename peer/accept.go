@@ -16,36 +16,48 @@ const (
 	strangerTick  = 5 * time.Millisecond // between looks at how many there are
 )
 
-// acceptConns accepts connections until the node ends. It waits for none of them, since
-// one could stall all others.
-func (n *Node) acceptConns() error {
+// acceptConns accepts connections on a link until the node ends or the link is removed. It waits
+// for none of them, since one could stall all others.
+func (e *endpoint) acceptConns() error {
 	for {
-		ctx, wake := context.WithCancel(n.ctx)
-		n.wakeAccept.Store(&wake)
-		n.acceptRounds.ComeRound()
-		qc, err := n.listener.Accept(ctx)
+		ctx, wake := context.WithCancel(e.accepting)
+		e.wakeAccept.Store(&wake)
+		e.acceptRounds.ComeRound()
+		qc, err := e.listener.Accept(ctx)
 		woken := ctx.Err() != nil
 		wake()
 		switch {
-		case err != nil && n.ctx.Err() != nil:
+		case err != nil && e.accepting.Err() != nil:
 			return nil
 		case err != nil && woken:
 			continue
 		case err != nil:
 			return err
 		}
-		n.handshakes.endHandshake(qc.Context())
-		if !n.startTask(func() { n.acceptConn(qc) }) {
+		e.gates.handshakes.endHandshake(qc.Context())
+		if !e.node.startTask(func() { e.acceptConn(qc) }) {
 			qc.CloseWithError(closeShutdown, "shutting down")
 		}
 	}
 }
 
-// AwaitAcceptRound blocks until the loop that accepts connections has come round, or returns
-// ctx's error. Before [Node.Serve] and after it, there is no such loop.
+// AwaitAcceptRound blocks until the loops that accept connections, one for each link, have come
+// round, or returns ctx's error. Before [Node.Serve] and after it, there are no such loops.
 func (n *Node) AwaitAcceptRound(ctx context.Context) error {
-	next := n.acceptRounds.Next()
-	if wake := n.wakeAccept.Load(); wake != nil {
+	if err := n.udp.awaitAcceptRound(ctx); err != nil {
+		return err
+	}
+	for _, e := range n.links.snapshot() {
+		if err := e.awaitAcceptRound(ctx); err != nil && e.accepting.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *endpoint) awaitAcceptRound(ctx context.Context) error {
+	next := e.acceptRounds.Next()
+	if wake := e.wakeAccept.Load(); wake != nil {
 		(*wake)()
 	}
 	select {
@@ -59,7 +71,8 @@ func (n *Node) AwaitAcceptRound(ctx context.Context) error {
 // acceptConn serves a connection whose client has proved its key. A trusted peer gets
 // our hello. A stranger gets none: its hello is read, it becomes pending, and the
 // connection is closed.
-func (n *Node) acceptConn(qc *quic.Conn) {
+func (e *endpoint) acceptConn(qc *quic.Conn) {
+	n := e.node
 	defer n.closeConnWithNode(qc)()
 	state := qc.ConnectionState().TLS
 	id, err := identity.PeerID(state)
@@ -68,7 +81,7 @@ func (n *Node) acceptConn(qc *quic.Conn) {
 		return
 	}
 	if state.NegotiatedProtocol == identity.ALPNJoin {
-		n.serveJoin(qc, id)
+		e.serveJoin(qc, id)
 		return
 	}
 	if id == n.self {
@@ -80,21 +93,22 @@ func (n *Node) acceptConn(qc *quic.Conn) {
 		return
 	}
 	if _, trusted := n.cfg.Trust.FindPeer(id); trusted {
-		newConn(n, qc, id).run()
+		newConn(e, qc, id).run()
 		return
 	}
-	if !n.strangers.tryAddStranger(qc.RemoteAddr()) {
+	from := e.gates.sourceOf(qc.RemoteAddr())
+	if !e.gates.strangers.tryAddStranger(from) {
 		qc.CloseWithError(closeNotTrusted, "not trusted")
 		return
 	}
-	defer n.strangers.removeStranger(qc.RemoteAddr())
-	n.acceptStranger(qc, id)
+	defer e.gates.strangers.removeStranger(from)
+	e.acceptStranger(qc, id)
 }
 
 // acceptStranger reads a stranger's hello and refuses it.
-func (n *Node) acceptStranger(qc *quic.Conn, id identity.ID) {
-	n.tasks.Go(func() { limitGreetingBytes(qc, nil, closeNotTrusted, "not trusted") })
-	c := &conn{node: n, qc: qc, id: id}
+func (e *endpoint) acceptStranger(qc *quic.Conn, id identity.ID) {
+	e.node.tasks.Go(func() { limitGreetingBytes(qc, nil, closeNotTrusted, "not trusted") })
+	c := &conn{node: e.node, endpoint: e, qc: qc, id: id}
 	if _, err := c.exchangeHellos(strangerTime, false); err != nil {
 		c.closeFailedGreeting(err)
 		return

@@ -76,7 +76,7 @@ func TestCheckAnswers(t *testing.T) {
 	defer silent.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := (&Node{socket: silent, probe: probeAddr}).CheckAnswers(ctx); err == nil {
+	if err := (&Node{udp: &endpoint{socket: silent, prober: hostProber(probeAddr)}}).CheckAnswers(ctx); err == nil {
 		t.Error("a socket that nobody reads answers")
 	}
 	for _, listen := range []string{":0", "127.0.0.1:0", "0.0.0.0:0"} {

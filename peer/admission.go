@@ -35,30 +35,39 @@ type helloRefusal struct {
 // connection.
 func (state *peerState) admitConn(c *conn) (refusal *helloRefusal) {
 	var closing []*conn
-	var surplus *conn
+	var surplus, better *conn
 	state.mu.Lock()
 	refusal = state.checkHello(c)
 	if refusal == nil {
-		if len(state.conns) == 0 {
+		first := len(state.conns) == 0
+		if first {
 			state.upAt = time.Now()
-			state.queueEvent(Event{Type: EventUp, Name: c.claim, Addr: c.remoteAddr()})
-		} else if state.lastGoodAddr != c.remoteAddr() {
-			state.queueEvent(Event{Type: EventMoved, Name: c.claim, Addr: c.remoteAddr()})
+			state.lastAddr, state.lastPath = c.remoteAddr(), c.endpoint.path
+			state.queueEvent(Event{Type: EventUp, Name: c.claim, Addr: c.remoteAddr(), Detail: string(c.endpoint.path)})
 		}
 		closing = state.removeSupersededConns(c)
 		state.conns = append(state.conns, c)
 		if len(state.conns) > int(budget.Connections.Peer) {
 			state.node.accounts.connections.CountRefusal(state.id)
-			closing = append(closing, state.conns[0])
-			state.conns = slices.Delete(state.conns, 0, 1)
+			closing = append(closing, state.removeVictim())
 		}
 		state.reportConnCount()
-		state.lastGoodAddr = c.remoteAddr()
-		state.setProvedAddr(toAddrPort(c.qc.RemoteAddr()))
+		state.rememberAddr(c.endpoint.path, c.remoteAddr())
+		if c.endpoint.path == Direct {
+			state.setProvedAddr(toAddrPort(c.qc.RemoteAddr()))
+		}
 		state.selectCurrentConn()
 		state.finishDial(nil)
 		close(c.ready)
-		surplus = state.findSurplusConn()
+		if current := state.current.Load(); current != nil && current != c {
+			better = current
+		} else {
+			if state.lastAddr != c.remoteAddr() {
+				state.lastAddr = c.remoteAddr()
+				state.queueEvent(newMovedEvent(c))
+			}
+			surplus = state.findSurplusConn()
+		}
 	}
 	state.mu.Unlock()
 
@@ -68,6 +77,9 @@ func (state *peerState) admitConn(c *conn) (refusal *helloRefusal) {
 	if surplus != nil {
 		surplus.sendGoaway(closeReplaced)
 	}
+	if better != nil {
+		state.node.startOnWorker(func() { state.proveBetterConn(better) })
+	}
 	state.emitQueuedEvents()
 	return refusal
 }
@@ -76,17 +88,20 @@ func (state *peerState) admitConn(c *conn) (refusal *helloRefusal) {
 // forgets it, for Disconnect. Callers hold mu.
 func (state *peerState) setProvedAddr(at netip.AddrPort) {
 	if at != state.provedAddr {
-		state.node.handshakes.replaceProvedAddr(state.id, state.provedAddr, at)
+		state.node.proved.replace(state.id, state.provedAddr, at)
 		state.provedAddr = at
 	}
 }
 
-// checkHello returns a refusal if the node is closing, the peer is not trusted, it does not
+// checkHello returns a refusal if the node is closing or the link is being removed, the peer is not trusted, it does not
 // show the pinned post-quantum key, or it is a clone; else nil. Callers hold mu. A stranger that
 // dials in is refused before, in acceptStranger.
 func (state *peerState) checkHello(c *conn) *helloRefusal {
 	if state.node.isClosing() {
 		return &helloRefusal{code: closeShutdown, reason: "shutting down"}
+	}
+	if c.endpoint.removing.Load() {
+		return &helloRefusal{code: closeReplaced, reason: linkRemoved}
 	}
 	p, trusted := state.node.cfg.Trust.FindPeer(state.id)
 	if !trusted {
@@ -107,7 +122,7 @@ func (state *peerState) checkHello(c *conn) *helloRefusal {
 // ends. The peer can refuse after c became ready here. It has no effect while a dial or another
 // connection is there.
 func (state *peerState) recordRefusalByPeer(c *conn, cause error) {
-	f := state.node.toDialFailure(state.id, c.remoteAddr(), cause)
+	f := state.node.toDialFailure(state.id, shortAddr(c.remoteAddr()), cause)
 	if f.Code != kinds.NotTrusted && f.Code != kinds.IdentityConflict {
 		return
 	}
@@ -148,8 +163,8 @@ func (c *conn) addPending(who identity.ID) {
 	if c.node.cfg.Trust.IsBlocked(c.id) {
 		return
 	}
-	p := Pending{ID: c.id, Claim: c.claim, Addr: c.remoteAddr(), PQ: c.peerPQ, At: time.Now()}
-	added := c.node.pending.add(p, c.qc.RemoteAddr())
+	p := Pending{ID: c.id, Claim: c.claim, Addr: c.remoteAddr(), Path: c.endpoint.path, PQ: c.peerPQ, At: time.Now()}
+	added := c.node.pending.add(p, c.endpoint, c.endpoint.gates.sourceOf(c.qc.RemoteAddr()))
 	if _, trusted := c.node.cfg.Trust.FindPeer(c.id); trusted { // so trust has looked for an address too early
 		c.node.Connect(c.id)
 	} else if added {

@@ -27,6 +27,7 @@ type Config struct {
 
 	Listen string         // UDP host:port; "": any free port on all addresses
 	Conn   net.PacketConn // when set, the socket to use instead; the node closes it
+	Links  []Link         // further links that are there from the start; the node closes them
 
 	// Addrs returns where a peer may be dialled, best first, as host:port. It must
 	// not block. Nil: what the trust store says.
@@ -57,7 +58,7 @@ type EventType string
 // The events of a node.
 const (
 	EventUp               EventType = "up"                // the first connection to a peer is ready
-	EventMoved            EventType = "moved"             // a further one is ready, at another address
+	EventMoved            EventType = "moved"             // another one is in use, at another address
 	EventDown             EventType = "down"              // the last one ended
 	EventRefused          EventType = "refused"           // the peer, its key proven, does not trust this node
 	EventPending          EventType = "pending"           // a stranger proved its key and waits for a person
@@ -72,5 +73,5 @@ type Event struct {
 	Name   string // what the peer calls itself: a claim
 	Addr   string
 	At     time.Time
-	Detail string
+	Detail string // up, moved: the path; others: what a person may want to know
 }

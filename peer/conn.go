@@ -19,13 +19,14 @@ import (
 // conn is one QUIC connection to a peer whose key is proven. It is ready when the
 // peer's hello is in and accepted (protocol, section 2).
 //
-// A stranger's connection, which is refused after its hello, is a conn with only node, qc,
-// id and what its hello says.
+// A stranger's connection, which is refused after its hello, is a conn with only node, endpoint,
+// qc, id and what its hello says.
 type conn struct {
-	node *Node
-	peer *peerState // nil: a stranger's
-	qc   *quic.Conn
-	id   identity.ID
+	node     *Node
+	endpoint *endpoint  // of the link that carries it
+	peer     *peerState // nil: a stranger's
+	qc       *quic.Conn
+	id       identity.ID
 
 	ready       chan struct{} // closed when ready
 	runReturned chan struct{} // closed when run returns; what ends with the connection itself is qc's context
@@ -66,10 +67,11 @@ const (
 	lingerDelay  = time.Second
 )
 
-func newConn(n *Node, qc *quic.Conn, id identity.ID) *conn {
+func newConn(e *endpoint, qc *quic.Conn, id identity.ID) *conn {
 	c := &conn{
-		node:         n,
-		peer:         n.findOrCreateState(id),
+		node:         e.node,
+		endpoint:     e,
+		peer:         e.node.findOrCreateState(id),
 		qc:           qc,
 		id:           id,
 		ready:        make(chan struct{}),
@@ -97,6 +99,7 @@ func (c *conn) describePeer() Peer {
 	return Peer{
 		ID:       c.id,
 		Addr:     c.remoteAddr(),
+		Path:     c.endpoint.path,
 		RTT:      c.qc.ConnectionStats().SmoothedRTT,
 		Claim:    c.claim,
 		Software: c.peerHello.Software,
@@ -140,6 +143,7 @@ func (c *conn) run() {
 		c.refuseHello(refusal)
 		return
 	}
+	defer c.endpoint.notices.onNobodyAt(c.qc.RemoteAddr(), c.hearNobody)()
 	c.node.peerLog.WriteLimited(c.id, slog.LevelInfo, "peer connected", "peer", c.id.Label(), "addr", c.remoteAddr(), "claim", c.claim)
 	var loops sync.WaitGroup
 	if refusal := c.pinPQ(); refusal != nil {

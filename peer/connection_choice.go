@@ -31,29 +31,83 @@ func (state *peerState) removeSupersededConns(c *conn) (old []*conn) {
 
 // findSurplusConn returns the connection that has to go because another is ready too; nil:
 // none. Of the two daemons only the one with the smaller id decides, so they cannot
-// disagree: it keeps the connection that became ready last. Callers hold mu.
+// disagree: it keeps the one that selectCurrentConn has chosen. Callers hold mu.
 func (state *peerState) findSurplusConn() *conn {
-	if n := len(state.conns); n > 1 && state.node.self.Compare(state.id) < 0 {
-		return state.conns[n-2]
+	current := state.current.Load()
+	if current == nil || state.node.self.Compare(state.id) > 0 {
+		return nil
+	}
+	for _, c := range slices.Backward(state.conns) {
+		if c != current && !c.leaving.Load() {
+			return c
+		}
 	}
 	return nil
 }
 
-// selectCurrentConn makes the newest connection that is not leaving the one for new streams; if
-// all are, there is none. Callers hold mu.
-func (state *peerState) selectCurrentConn() {
-	for _, c := range slices.Backward(state.conns) {
-		if !c.leaving.Load() {
-			state.current.Store(c)
-			return
+// proveBetterConn proves the current connection, which has the better path, because a further one
+// became ready on a lesser: the peer dials only when it has lost the one before. Then it has the
+// one or the other go.
+func (state *peerState) proveBetterConn(current *conn) {
+	p := current.joinOrStartProof()
+	if p == nil {
+		return
+	}
+	<-p.over
+	if !p.alive {
+		return // and closed
+	}
+	state.mu.Lock()
+	surplus := state.findSurplusConn()
+	state.mu.Unlock()
+	if surplus != nil {
+		surplus.sendGoaway(closeReplaced)
+	}
+}
+
+// removeVictim removes the connection that goes because there are too many: of those on the least
+// path the oldest, and never the newest of all. It returns it for the caller to close. Callers
+// hold mu.
+func (state *peerState) removeVictim() *conn {
+	victim := 0
+	for i, c := range state.conns[:len(state.conns)-1] {
+		if c.endpoint.path.rank() > state.conns[victim].endpoint.path.rank() {
+			victim = i
 		}
 	}
-	state.current.Store(nil)
+	c := state.conns[victim]
+	state.conns = slices.Delete(state.conns, victim, victim+1)
+	return c
+}
+
+// selectCurrentConn makes one of the connections that are not leaving the one for new streams: of
+// those on the best path the newest. If all are leaving, there is none. It tells if the path has
+// changed: callers hold mu, and call emitQueuedEvents after it.
+func (state *peerState) selectCurrentConn() {
+	var best *conn
+	for _, c := range slices.Backward(state.conns) {
+		if !c.leaving.Load() && (best == nil || c.endpoint.path.rank() < best.endpoint.path.rank()) {
+			best = c
+		}
+	}
+	state.current.Store(best)
+	if best != nil && best.endpoint.path != state.lastPath {
+		if state.lastPath != "" {
+			state.queueEvent(newMovedEvent(best))
+			state.lastAddr = best.remoteAddr()
+		}
+		state.lastPath = best.endpoint.path
+	}
+}
+
+func newMovedEvent(c *conn) Event {
+	return Event{Type: EventMoved, Name: c.claim, Addr: c.remoteAddr(), Detail: string(c.endpoint.path)}
 }
 
 // reselectCurrentConn is selectCurrentConn for callers that do not hold mu.
 func (state *peerState) reselectCurrentConn() {
 	state.mu.Lock()
-	defer state.mu.Unlock()
 	state.selectCurrentConn()
+	state.mu.Unlock()
+	state.emitQueuedEvents()
 }

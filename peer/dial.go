@@ -3,7 +3,6 @@ package peer
 import (
 	"context"
 	"errors"
-	"net"
 	"sync"
 	"time"
 
@@ -28,6 +27,7 @@ type dial struct {
 	cancel   context.CancelFunc
 	finished chan struct{} // closed when a connection is ready or all have failed
 	err      *kinds.Error  // set before finished is closed
+	partial  bool          // it leaves out the peer's pipe, as it is of the background
 }
 
 // dialFailure says why there is no connection, and for how long calls share that.
@@ -38,13 +38,19 @@ type dialFailure struct {
 }
 
 // ensureReadyConn returns a connection that answers: the one in use, proven alive if it has
-// been silent, or a new one. It blocks for dialTime at most. The error is of a call of
-// which nothing was sent.
+// been silent, or a new one. It blocks for dialTime at most, for pipeDialTime if the peer has a
+// pipe. The error is of a call of which nothing was sent.
 func (state *peerState) ensureReadyConn(ctx context.Context) (*conn, *kinds.Error) {
 	if c := state.current.Load(); c != nil && !c.isSilentFor(silentAfter) {
 		return c, nil
 	}
-	limited, cancel := context.WithTimeout(ctx, dialTime)
+	return state.ensureProvenConn(ctx, false)
+}
+
+// ensureProvenConn is ensureReadyConn where there is no connection that has been heard lately. In
+// the background no command is started.
+func (state *peerState) ensureProvenConn(ctx context.Context, background bool) (*conn, *kinds.Error) {
+	limited, cancel := context.WithTimeout(ctx, state.dialLimit(background))
 	defer cancel()
 	for began := time.Now(); ; {
 		if c := state.current.Load(); c != nil && c.proveAlive(limited) {
@@ -53,7 +59,7 @@ func (state *peerState) ensureReadyConn(ctx context.Context) (*conn, *kinds.Erro
 		if limited.Err() != nil {
 			return nil, state.newGaveUpError(ctx)
 		}
-		d, err := state.joinOrStartDial(began)
+		d, err := state.joinOrStartDial(began, background)
 		if err != nil {
 			return nil, err
 		}
@@ -73,11 +79,20 @@ func (state *peerState) ensureReadyConn(ctx context.Context) (*conn, *kinds.Erro
 	}
 }
 
-// dialErrorSince returns why a dial that is over failed, or nil if it began before then.
+// dialLimit returns how long a dial takes at most.
+func (state *peerState) dialLimit(background bool) time.Duration {
+	if !background && state.hasPipe() {
+		return pipeDialTime
+	}
+	return dialTime
+}
+
+// dialErrorSince returns why a dial that is over failed, or nil if it began before then or left
+// out what the background does not dial.
 func (state *peerState) dialErrorSince(d *dial, then time.Time) *kinds.Error {
 	state.mu.Lock()
 	defer state.mu.Unlock()
-	if d.began.Before(then) {
+	if d.began.Before(then) || d.partial {
 		return nil
 	}
 	return d.err
@@ -95,7 +110,7 @@ func (state *peerState) newGaveUpError(ctx context.Context) *kinds.Error {
 // before the call began, it returns that error instead. A peer's refusal is not shared,
 // because the peer says nothing when it takes it back; but the next dial waits a little,
 // so that a caller in a loop does not dial in one. Both nil: a connection is ready.
-func (state *peerState) joinOrStartDial(began time.Time) (*dial, *kinds.Error) {
+func (state *peerState) joinOrStartDial(began time.Time, background bool) (*dial, *kinds.Error) {
 	if _, ok := state.node.cfg.Trust.FindPeer(state.id); !ok {
 		return nil, state.node.newUnknownPeerError(state.id)
 	}
@@ -116,14 +131,22 @@ func (state *peerState) joinOrStartDial(began time.Time) (*dial, *kinds.Error) {
 			return nil, v.Error
 		}
 	}
-	ctx, cancel := context.WithTimeout(state.node.ctx, dialTime)
-	d := &dial{cancel: cancel, finished: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(state.node.ctx, state.dialLimit(background))
+	d := &dial{cancel: cancel, finished: make(chan struct{}), partial: background && state.hasPipe()}
 	if !state.node.startTask(func() { state.runDial(ctx, d, pause) }) {
 		cancel()
 		return nil, state.node.newUnreachableError(state.id, kinds.DeliveredNo, "this daemon is shutting down")
 	}
 	state.dial = d
 	return d, nil
+}
+
+// rememberAddr keeps an address where the peer has proved its key, to dial it first. On links
+// other than UDP there is nothing to remember. Callers hold mu.
+func (state *peerState) rememberAddr(p Path, addr string) {
+	if p == Direct {
+		state.lastGoodAddr = addr
+	}
 }
 
 // finishDial ends the running dial, if there is one, and makes failure the shared one. nil means
@@ -154,10 +177,10 @@ func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duratio
 	state.mu.Lock()
 	d.began = time.Now()
 	state.mu.Unlock()
-	addrs := state.listDialAddrs()
+	routes := state.listRoutes(d.partial)
 	var failure *dialFailure
-	if len(addrs) > 0 {
-		failure = state.node.raceAddrs(ctx, state.id, addrs, state.dialAddr)
+	if len(routes) > 0 {
+		failure = state.node.race(ctx, state.id, routes, state.dialLeg)
 	}
 	state.mu.Lock()
 	switch {
@@ -170,40 +193,43 @@ func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duratio
 		failure = &dialFailure{Error: state.node.newUnreachableError(state.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT"), memory: shareVerdict}
 	}
 	if state.dial == d {
+		if d.partial && failure.Code == kinds.Unreachable {
+			failure.memory = 0 // a call may find the peer where this dial did not look
+		}
 		state.finishDial(failure)
 	}
 	state.mu.Unlock()
 	state.emitQueuedEvents()
-	if tell := state.node.cfg.DialEnded; tell != nil && len(addrs) > 0 {
+	if tell := state.node.cfg.DialEnded; tell != nil && len(routes) > 0 {
 		tell(d.err)
 	}
 }
 
-// dialAddr dials one address and blocks until that connection is ready or has failed, or
+// dialLeg dials one address and blocks until that connection is ready or has failed, or
 // ctx ends because another was quicker. That one, whose hello is out, is left to itself.
-func (state *peerState) dialAddr(ctx context.Context, addr string, udp *net.UDPAddr) *dialFailure {
-	qc, err := state.node.dialHandshake(ctx, state.id, identity.ALPN, udp)
+func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
+	qc, err := l.dialHandshake(ctx, state.id, identity.ALPN)
 	if err != nil {
-		return state.node.toDialFailure(state.id, addr, err)
+		return state.node.toDialFailure(state.id, l.text, err)
 	}
-	c := newConn(state.node, qc, state.id)
+	c := newConn(l.on, qc, state.id)
 	if !state.node.startTask(func() { defer state.node.closeConnWithNode(qc)(); c.run() }) {
 		qc.CloseWithError(closeShutdown, "shutting down")
-		return state.node.toDialFailure(state.id, addr, quic.ErrTransportClosed)
+		return state.node.toDialFailure(state.id, l.text, quic.ErrTransportClosed)
 	}
 	select {
 	case <-c.ready:
 		return nil
 	case <-c.runReturned:
-		f := state.node.toDialFailure(state.id, addr, c.endCause())
+		f := state.node.toDialFailure(state.id, l.text, c.endCause())
 		if f.refused { // it is there, whoever named the address
 			state.mu.Lock()
-			state.lastGoodAddr = c.remoteAddr()
+			state.rememberAddr(l.on.path, c.remoteAddr())
 			state.mu.Unlock()
 		}
 		return f
 	case <-ctx.Done():
-		return state.node.toDialFailure(state.id, addr, ctx.Err())
+		return state.node.toDialFailure(state.id, l.text, ctx.Err())
 	}
 }
 
@@ -222,9 +248,10 @@ func (n *Node) toDialFailure(id identity.ID, addr string, err error) *dialFailur
 	return f
 }
 
-// dialHandshake dials one address and checks that the key there is id. Meanwhile it asks the
-// host whether anything listens at that port.
-func (n *Node) dialHandshake(ctx context.Context, id identity.ID, alpn string, addr *net.UDPAddr) (*quic.Conn, error) {
+// dialHandshake dials one address and checks that the key there is id. Meanwhile it finds out
+// whether anybody is there.
+func (l leg) dialHandshake(ctx context.Context, id identity.ID, alpn string) (*quic.Conn, error) {
+	n := l.on.node
 	conf, err := n.cfg.Key.ClientTLS(id, n.cfg.RequirePQ, alpn)
 	if err != nil {
 		return nil, err
@@ -232,14 +259,14 @@ func (n *Node) dialHandshake(ctx context.Context, id identity.ID, alpn string, a
 	ctx, cancel := context.WithCancel(ctx)
 	var probing sync.WaitGroup
 	var found probeResult
-	if n.probe != nil {
+	if prober := l.on.prober; prober != nil {
 		probing.Go(func() {
-			if found = n.probe(ctx, addr); found == probeRefused || found == probeNoRoute {
+			if found = prober.probeAddr(ctx, l.addr); found == probeRefused || found == probeNoRoute {
 				cancel()
 			}
 		})
 	}
-	qc, err := n.transport.Dial(ctx, addr, conf, n.config)
+	qc, err := l.on.transport.Dial(ctx, l.addr, conf, l.on.config)
 	cancel()
 	probing.Wait()
 	switch {

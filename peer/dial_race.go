@@ -13,21 +13,24 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// raceAddrs calls try with each address, dialStagger apart, and so with the addresses of
-// a host name. It returns nil as soon as one call of try does, else the failure that says
-// most. All calls have returned then.
-func (n *Node) raceAddrs(ctx context.Context, id identity.ID, addrs []string, try func(context.Context, string, *net.UDPAddr) *dialFailure) *dialFailure {
-	return raceCalls(ctx, len(addrs), func(ctx context.Context, i int) *dialFailure {
-		udp, err := resolveAddr(ctx, addrs[i])
+// race dials the legs of all routes, and calls try with each. It returns nil as soon as one call
+// does, else the failure that says most. All calls have returned then.
+func (n *Node) race(ctx context.Context, id identity.ID, routes []route, try func(context.Context, leg) *dialFailure) *dialFailure {
+	delay := func(i int) time.Duration { return routes[i].delay }
+	return raceCalls(ctx, len(routes), delay, func(ctx context.Context, i int) *dialFailure {
+		legs, err := routes[i].resolve(ctx)
 		if err != nil {
-			return &dialFailure{Error: n.newUnreachableError(id, kinds.DeliveredNo, "address %s: %v", addrs[i], err), memory: shareVerdict}
+			return &dialFailure{Error: n.newUnreachableError(id, kinds.DeliveredNo, "address %s: %v", routes[i].text, err), memory: shareVerdict}
 		}
-		return raceCalls(ctx, len(udp), func(ctx context.Context, j int) *dialFailure { return try(ctx, addrs[i], udp[j]) })
+		return raceCalls(ctx, len(legs), stagger, func(ctx context.Context, j int) *dialFailure { return try(ctx, legs[j]) })
 	})
 }
 
-// raceCalls calls try for 0 to n-1, dialStagger apart, as [Node.raceAddrs] does.
-func raceCalls(ctx context.Context, n int, try func(ctx context.Context, i int) *dialFailure) *dialFailure {
+// stagger returns when the i-th address of a host name is dialled.
+func stagger(i int) time.Duration { return time.Duration(i) * dialStagger }
+
+// raceCalls calls try for 0 to n-1, each after its delay, as [Node.race] does.
+func raceCalls(ctx context.Context, n int, delay func(i int) time.Duration, try func(ctx context.Context, i int) *dialFailure) *dialFailure {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -35,7 +38,7 @@ func raceCalls(ctx context.Context, n int, try func(ctx context.Context, i int) 
 	results := make(chan *dialFailure, n)
 	for i := range n {
 		running.Go(func() {
-			_ = pace.Sleep(ctx, time.Duration(i)*dialStagger)
+			_ = pace.Sleep(ctx, delay(i))
 			results <- try(ctx, i)
 		})
 	}

@@ -414,7 +414,7 @@ func TestMissingRouteIsNotRemembered(t *testing.T) {
 		a.trust.Trust(identity.Peer{ID: b.ID(), Name: "reviewer", Addrs: []string{b.Addr().String()}})
 		b.trusts(a, "planner")
 		found := probeNoRoute
-		a.probe = func(context.Context, net.Addr) probeResult { return found }
+		a.udp.prober = hostProber(func(context.Context, net.Addr) probeResult { return found })
 		w.start()
 		a.serve()
 		b.serve()

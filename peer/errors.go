@@ -134,6 +134,8 @@ func (n *Node) toConnectionError(id identity.ID, cause error) *kinds.Error {
 		return n.newUnreachableError(id, kinds.DeliveredUnknown, "it shut down; repeat with the same id when it is back")
 	case closed && app.ErrorCode == closeShutdown:
 		return n.newUnreachableError(id, kinds.DeliveredUnknown, "this daemon is shutting down")
+	case closed && !app.Remote && app.ErrorMessage == linkRemoved:
+		return n.newUnreachableError(id, kinds.DeliveredUnknown, "the link that led to it was removed; repeat with the same id")
 	case reset, closed && app.ErrorCode == closeReplaced && !app.Remote:
 		return n.newUnreachableError(id, kinds.DeliveredUnknown, "its daemon restarted; repeat with the same id")
 	case closed && app.ErrorCode == closeDead, idle:
@@ -180,6 +182,8 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 		}
 	case errors.Is(err, errNoRoute):
 		return n.newUnreachableError(id, kinds.DeliveredNo, "this machine has no route to %s; check its network, or correct the address", addr)
+	case errors.Is(err, errRefused) && isLinkAddr(addr):
+		return n.newUnreachableError(id, kinds.DeliveredNo, "nobody takes its packets at %s; start its daemon, and check its link there", addr)
 	case errors.Is(err, errRefused):
 		return n.newUnreachableError(id, kinds.DeliveredNo, "nothing listens at %s; start its daemon", addr)
 	case isNetwork && network.Timeout():

@@ -89,7 +89,7 @@ func TestHandshakesOfAProvenSource(t *testing.T) {
 			flood.Go(func() { begin(100 * time.Millisecond) })
 			time.Sleep(time.Millisecond / 2)
 		}
-		if n := b.handshakes.open.Load(); n > 3*provedPerSourcePerSecond {
+		if n := b.udp.gates.handshakes.open.Load(); n > 3*provedPerSourcePerSecond {
 			t.Errorf("%d handshakes of one source are half open", n)
 		}
 		other.Disconnect(b.ID())
@@ -115,7 +115,7 @@ func TestHandshakesOfAProvenSource(t *testing.T) {
 			t.Errorf("%d of %d handshakes were refused", n, 3*provedPerSourcePerSecond)
 		}
 		time.Sleep(10 * time.Second)
-		if n := b.handshakes.open.Load(); n != 0 {
+		if n := b.udp.gates.handshakes.open.Load(); n != 0 {
 			t.Errorf("%d handshakes still count", n)
 		}
 		if err := begin(time.Second); err != nil {
@@ -128,12 +128,13 @@ func TestHandshakesOfAProvenSource(t *testing.T) {
 // handshakes: a known peer still comes in, at the address where it proved its key.
 func TestHalfOpenHandshakesOfManySources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHandshakeLimits()
+		var proved provedAddrs
+		h := newHandshakeLimits(newHandshakeSource, proved.knownPeer)
 		from := func(n int, proved bool) *quic.ClientInfo {
 			return &quic.ClientInfo{RemoteAddr: &net.UDPAddr{IP: net.IPv4(10, 0, byte(n>>8), byte(n)), Port: 7117}, AddrVerified: proved}
 		}
 		known := from(9999, true)
-		h.replaceProvedAddr(identity.ID{1}, toAddrPort(nil), toAddrPort(known.RemoteAddr))
+		proved.replace(identity.ID{1}, toAddrPort(nil), toAddrPort(known.RemoteAddr))
 		var all []context.CancelFunc
 		begun := func(i *quic.ClientInfo) bool {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -167,7 +168,7 @@ func TestHalfOpenHandshakesOfManySources(t *testing.T) {
 		if n := h.open.Load(); n > maxHalfOpen+provedPerSourcePerSecond+1 {
 			t.Errorf("a known peer that floods: %d half open", n)
 		}
-		if h.replaceProvedAddr(identity.ID{1}, toAddrPort(known.RemoteAddr), toAddrPort(nil)); begun(known) {
+		if proved.replace(identity.ID{1}, toAddrPort(known.RemoteAddr), toAddrPort(nil)); begun(known) {
 			t.Error("an address is known though its peer is not trusted any more")
 		}
 		for _, end := range all {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -49,7 +48,7 @@ type joinReply struct {
 }
 
 // Join redeems an invitation: both sides trust each other when it returns. It dials the
-// addresses in the invitation and those that [Config.Addrs] has of the inviter. It blocks
+// addresses in the invitation, those that [Config.Addrs] has of the inviter, and the links. It blocks
 // for 10 s at most. The error is a *kinds.Error; repeating the call is safe.
 func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer, error) {
 	if inv.ID == n.self {
@@ -63,18 +62,23 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 			addrs = append(addrs, a)
 		}
 	}
-	if len(addrs) == 0 {
+	routes := n.listRoutes(inv.ID, addrs, false)
+	if len(routes) == 0 {
 		return identity.Peer{}, kinds.Errorf(kinds.Invalid, "join: the invitation names no address, and none is known of %s: ask for one with an address", inv.ID.Label())
 	}
-	connected := make(chan *quic.Conn, 1)
+	type connection struct {
+		*quic.Conn
+		path Path
+	}
+	connected := make(chan connection, 1)
 	dialing, stop := context.WithTimeout(ctx, dialTime)
-	fail := n.raceAddrs(dialing, inv.ID, addrs, func(ctx context.Context, addr string, udp *net.UDPAddr) *dialFailure {
-		qc, err := n.dialHandshake(ctx, inv.ID, identity.ALPNJoin, udp)
+	fail := n.race(dialing, inv.ID, routes, func(ctx context.Context, l leg) *dialFailure {
+		qc, err := l.dialHandshake(ctx, inv.ID, identity.ALPNJoin)
 		if err != nil {
-			return &dialFailure{Error: n.toJoinError(inv, addr, err)}
+			return &dialFailure{Error: n.toJoinError(inv, l.text, err)}
 		}
 		select {
-		case connected <- qc:
+		case connected <- connection{qc, l.on.path}:
 		default:
 			qc.CloseWithError(closeJoinClosed, "another address was quicker")
 		}
@@ -85,8 +89,8 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 		return identity.Peer{}, fail.Error
 	}
 	qc := <-connected
-	defer n.closeConnWithNode(qc)()
-	p, err := n.requestJoin(ctx, qc, inv)
+	defer n.closeConnWithNode(qc.Conn)()
+	p, err := n.requestJoin(ctx, qc.Conn, qc.path, inv)
 	qc.CloseWithError(closeJoinClosed, "joined")
 	return p, err
 }
@@ -103,7 +107,7 @@ func (n *Node) toJoinError(inv identity.Invitation, addr string, err error) *kin
 
 // requestJoin sends the token on a connection to the inviter, and trusts it if the reply
 // does.
-func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, inv identity.Invitation) (identity.Peer, error) {
+func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, path Path, inv identity.Invitation) (identity.Peer, error) {
 	unreachable := func(err error) error {
 		return kinds.Errorf(kinds.Unreachable, "join: the connection to %s was lost; run the same command again (%s)", inv.ID.Label(), describeCause(err)).WithDelivered(kinds.DeliveredUnknown)
 	}
@@ -148,7 +152,7 @@ func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, inv identity.Invi
 	if n.cfg.RequirePQ && inv.PQ.IsZero() && pq.IsZero() {
 		return identity.Peer{}, kinds.Errorf(kinds.NotTrusted, "join: a post-quantum identity is required here and %s proves none; update it", inv.ID.Label())
 	}
-	p, err := n.cfg.Trust.TrustJoined(identity.Peer{ID: inv.ID, Addrs: inv.Addrs, PQ: cmp.Or(inv.PQ, pq)}, cmp.Or(reply.Name, inv.Name))
+	p, err := n.cfg.Trust.TrustJoined(identity.Peer{ID: inv.ID, Addrs: slices.DeleteFunc(slices.Clone(inv.Addrs), isLinkAddr), PQ: cmp.Or(inv.PQ, pq)}, cmp.Or(reply.Name, inv.Name))
 	if blocked, ok := errors.AsType[*identity.BlockedError](err); ok {
 		return p, kinds.Errorf(kinds.NotTrusted, "join: %v", blocked)
 	}
@@ -158,7 +162,7 @@ func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, inv identity.Invi
 	if err != nil {
 		return p, fmt.Errorf("join: %w", err) // its cause may be the disk, which has a code where that is known
 	}
-	n.recordJoinedPeer(p, qc.RemoteAddr().String())
+	n.recordJoinedPeer(p, path, qc.RemoteAddr().String())
 	n.Connect(p.ID)
 	return p, nil
 }
@@ -212,22 +216,24 @@ func cutQuote(s string) string {
 
 // recordJoinedPeer reports a peer that is trusted by invitation, and keeps the address at which
 // it proved its key.
-func (n *Node) recordJoinedPeer(p identity.Peer, addr string) {
+func (n *Node) recordJoinedPeer(p identity.Peer, path Path, addr string) {
 	state := n.findOrCreateState(p.ID)
 	state.mu.Lock()
-	state.lastGoodAddr = addr
+	state.rememberAddr(path, addr)
 	state.mu.Unlock()
 	n.emitEvent(Event{Type: EventTrust, Peer: p.ID, Name: p.Name})
 }
 
 // serveJoin answers the request on a connection under the joining ALPN, and closes it.
-func (n *Node) serveJoin(qc *quic.Conn, id identity.ID) {
+func (e *endpoint) serveJoin(qc *quic.Conn, id identity.ID) {
+	n := e.node
 	defer qc.CloseWithError(closeJoinClosed, "joined")
-	if !n.joiners.tryAddStranger(qc.RemoteAddr()) {
+	from := e.gates.sourceOf(qc.RemoteAddr())
+	if !e.gates.joiners.tryAddStranger(from) {
 		qc.CloseWithError(closeOverloaded, "too many joining")
 		return
 	}
-	defer n.joiners.removeStranger(qc.RemoteAddr())
+	defer e.gates.joiners.removeStranger(from)
 	n.tasks.Go(func() { limitGreetingBytes(qc, nil, closeOverloaded, "joining takes less") })
 	ctx, cancel := context.WithTimeout(n.ctx, kinds.JoinDeadline)
 	defer cancel()
@@ -242,7 +248,7 @@ func (n *Node) serveJoin(qc *quic.Conn, id identity.ID) {
 	})
 	deadline, _ := ctx.Deadline()
 	s.SetDeadline(deadline)
-	reply := n.answerJoin(ctx, s, qc, id)
+	reply := e.answerJoin(ctx, s, qc, id)
 	body, err := wire.MarshalCBOR(reply)
 	if err != nil {
 		return
@@ -261,7 +267,8 @@ func (n *Node) serveJoin(qc *quic.Conn, id identity.ID) {
 }
 
 // answerJoin reads a request to join, redeems its token and returns the reply.
-func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id identity.ID) joinReply {
+func (e *endpoint) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id identity.ID) joinReply {
+	n := e.node
 	var in bytes.Buffer
 	if err := readLimited(s, &in, joinBytes, func(int) error { return nil }); err != nil || in.Len() == 0 {
 		return joinReply{Code: string(kinds.Invalid), Message: "the request did not arrive whole"}
@@ -294,7 +301,7 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 	_, pinned := errors.AsType[*identity.PinMismatchError](err)
 	switch {
 	case err == nil:
-		n.recordJoinedPeer(p, qc.RemoteAddr().String()) // where it calls from it listens too
+		n.recordJoinedPeer(p, e.path, qc.RemoteAddr().String()) // where it calls from it listens too
 		sig, err := n.signJoin(qc, id)
 		if err != nil { // the hellos tell
 			n.log.Error("join: no post-quantum signature", "peer", id.Label(), "err", err)
@@ -306,19 +313,19 @@ func (n *Node) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id id
 		return joinReply{Code: string(kinds.NotAuthorized), Message: "this key was untrusted here; its owner's trust with the full id lifts that"}
 	case errors.Is(err, identity.ErrNoInvitation), errors.Is(err, identity.ErrInvitationUsed):
 		n.peerLog.WriteLimited(budget.Strangers, slog.LevelWarn, "join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)
-		n.delayWrongToken(ctx)
+		e.gates.delayWrongToken(ctx)
 		return joinReply{Code: string(kinds.NotAuthorized), Message: err.Error()}
 	}
 	n.peerLog.WriteLimited(budget.Strangers, slog.LevelError, "join", "peer", id.Label(), "err", err)
 	return joinReply{Code: string(kinds.Overloaded), Message: "join: the trust store of who invited could not be written: its log says why; then run the same command again"}
 }
 
-// delayWrongToken blocks so long that of all wrong tokens one is answered in a second,
+// delayWrongToken blocks so long that of all wrong tokens on a link one is answered in a second,
 // which limits guessing.
-func (n *Node) delayWrongToken(ctx context.Context) {
+func (g *gates) delayWrongToken(ctx context.Context) {
 	select {
-	case n.wrongToken <- struct{}{}:
-		defer func() { <-n.wrongToken }()
+	case g.wrongToken <- struct{}{}:
+		defer func() { <-g.wrongToken }()
 	case <-ctx.Done():
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 
+	"github.com/quic-go/quic-go"
+
 	"github.com/acpd/acpd/identity"
 )
 
@@ -16,6 +18,17 @@ const (
 	ViaPipe  Path = "pipe"   // through the standard input and output of a command
 	ViaRelay Path = "relay"  // through a server that passes packets on
 )
+
+// rank orders paths: the lower, the better.
+func (p Path) rank() int {
+	switch p {
+	case Direct:
+		return 0
+	case ViaPipe:
+		return 1
+	}
+	return 2
+}
 
 // Link carries packets beside the node's own UDP socket. The node has a quic.Transport and a
 // listener of its own on each link.
@@ -55,4 +68,47 @@ type LinkObserver interface {
 	// Interrupted says that packets of the last seconds may be lost: every connection on the
 	// link is proven.
 	Interrupted()
+}
+
+const (
+	// A connection takes 64 streams whose readers push back, and 256 KiB of others.
+	// That is three quarters of its window: QUIC gives credit back when a quarter of
+	// it has been read.
+	streamWindow     = 128 << 10
+	connectionWindow = (64*streamWindow + 256<<10) * 4 / 3
+
+	// On links it is the same with smaller windows, as a server that passes packets on keeps
+	// what waits in memory. A stream's window grows to streamWindow while its reader keeps up.
+	linkStreamWindow     = 16 << 10
+	linkConnectionWindow = 2 << 20
+
+	pipeHandshakeTimeout = pipeDialTime // what a command asks of its user comes before
+)
+
+// newQUICConfig returns the configuration of connections on a path.
+func newQUICConfig(p Path) *quic.Config {
+	config := &quic.Config{
+		HandshakeIdleTimeout:           handshakeTimeout,
+		MaxIdleTimeout:                 idleTimeout,
+		KeepAlivePeriod:                keepAlive,
+		MaxIncomingStreams:             maxIncomingExchanges,
+		MaxIncomingUniStreams:          maxIncomingMessages,
+		RequireStreamCreditRelease:     true,
+		InitialStreamReceiveWindow:     streamWindow,
+		MaxStreamReceiveWindow:         streamWindow,
+		InitialConnectionReceiveWindow: connectionWindow,
+		MaxConnectionReceiveWindow:     connectionWindow,
+		InitialPacketSize:              1200,
+	}
+	if p == Direct {
+		return config
+	}
+	config.InitialStreamReceiveWindow = linkStreamWindow
+	config.InitialConnectionReceiveWindow = linkConnectionWindow
+	config.MaxConnectionReceiveWindow = linkConnectionWindow
+	config.DisablePathMTUDiscovery = true
+	if p == ViaPipe {
+		config.HandshakeIdleTimeout = pipeHandshakeTimeout
+	}
+	return config
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -23,16 +24,20 @@ type liveness struct {
 	packetAt time.Time
 	asking   bool // the host, whether anything listens there
 	askedAt  time.Time
+	nobodyAt time.Time // when a proof was last started because the link says that nobody is there
 	proof    *proof
 }
 
 // proof is a ping on whose answer calls wait. The goroutine that removes it from liveness
 // decides it.
 type proof struct {
-	n       uint64
-	packets uint64        // received before
-	over    chan struct{} // closed when it is decided
-	alive   bool          // set before over is closed
+	n           uint64
+	began       time.Time
+	packets     uint64        // received before
+	packetsSent uint64        // sent before
+	nobody      pace.Signal   // the link says that nobody is there
+	over        chan struct{} // closed when it is decided
+	alive       bool          // set before over is closed
 }
 
 // startTimer starts the timer, if it does not run. Callers hold mu.
@@ -71,7 +76,7 @@ func (c *conn) checkAlive() {
 	var (
 		dead = now.Sub(l.packetAt) >= deadAfter || l.pings-l.pongs > 2
 		ping = !dead && now.Sub(l.lastPing) >= pingEvery
-		ask  = !dead && now.Sub(l.packetAt) >= firstTick && !l.asking && now.Sub(l.askedAt) >= askEvery && c.node.probe != nil
+		ask  = !dead && now.Sub(l.packetAt) >= firstTick && !l.asking && now.Sub(l.askedAt) >= c.endpoint.askEvery && c.endpoint.prober != nil
 		n    uint64
 	)
 	if ping {
@@ -89,21 +94,42 @@ func (c *conn) checkAlive() {
 		c.sendPing(n)
 	}
 	if ask {
-		c.node.startOnWorker(c.probeHost)
+		c.node.startOnWorker(func() { c.endpoint.prober.askHost(c) })
 	}
 }
 
-// probeHost closes the connection if the host says that nothing listens at the port. A
-// silent host proves nothing.
-func (c *conn) probeHost() {
-	ctx, cancel := context.WithTimeout(c.qc.Context(), proofTime)
-	defer cancel()
-	if isRefusalCredible(c.qc.RemoteAddr()) && c.node.probe(ctx, c.qc.RemoteAddr()) == probeRefused {
-		c.close(closeDead, "nothing listens there any more")
-	}
+// stopAsking says that the host has been asked.
+func (c *conn) stopAsking() {
 	c.mu.Lock()
 	c.live.asking = false
 	c.mu.Unlock()
+}
+
+// hearNobody is told by the link that nobody is at the peer's address. It starts a proof, once
+// in a second at most; one that runs hears of it.
+func (c *conn) hearNobody() {
+	c.mu.Lock()
+	now := time.Now()
+	p := c.live.proof
+	start := p == nil && now.Sub(c.live.nobodyAt) >= nobodyEvery
+	if start {
+		c.live.nobodyAt = now
+	}
+	c.mu.Unlock()
+	switch {
+	case p != nil:
+		p.nobody.Set()
+	case start:
+		c.joinOrStartProof()
+	}
+}
+
+// isInUse reports whether a stream of this node is open on the connection, or one of the peer is
+// being served, on this connection or another.
+func (c *conn) isInUse() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ownOpenStreams > 0 || c.peer.streams.Used() > 0
 }
 
 // nextPingNumber returns the number of a ping that is sent now. Callers hold mu.
@@ -158,10 +184,14 @@ func (c *conn) joinOrStartProof() *proof {
 		c.mu.Unlock()
 		return p
 	}
+	now, stats := time.Now(), c.qc.ConnectionStats()
 	p := &proof{
-		n:       c.live.nextPingNumber(time.Now()),
-		packets: c.qc.ConnectionStats().PacketsReceived,
-		over:    make(chan struct{}),
+		n:           c.live.nextPingNumber(now),
+		began:       now,
+		packets:     stats.PacketsReceived,
+		packetsSent: stats.PacketsSent,
+		nobody:      pace.NewSignal(),
+		over:        make(chan struct{}),
 	}
 	c.live.proof = p
 	c.mu.Unlock()
@@ -181,12 +211,12 @@ func (c *conn) runProof(p *proof) {
 	ctx, cancel := context.WithTimeout(c.qc.Context(), proofTime)
 	defer cancel()
 	refusals := make(chan struct{})
-	if c.node.probe != nil {
+	if prober := c.endpoint.prober; prober != nil {
 		var asking sync.WaitGroup
 		defer asking.Wait()
 		defer cancel()
 		asking.Go(func() {
-			if c.node.probe(ctx, c.qc.RemoteAddr()) == probeRefused {
+			if prober.probeConn(ctx, c, p) == probeRefused {
 				close(refusals)
 			}
 		})

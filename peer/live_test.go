@@ -362,12 +362,8 @@ func TestCloseDuringHello(t *testing.T) {
 // second makes another connection from a to b, as a simultaneous dial does.
 func second(t *testing.T, a, b *side) {
 	t.Helper()
-	udps, err := resolveAddr(t.Context(), b.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	state := a.findOrCreateState(b.ID())
-	if f := state.dialAddr(t.Context(), b.Addr().String(), udps[0]); f != nil {
+	to := leg{a.udp, b.Addr(), b.Addr().String()}
+	if f := a.findOrCreateState(b.ID()).dialLeg(t.Context(), to); f != nil {
 		t.Fatal(f.Error)
 	}
 }

@@ -224,7 +224,7 @@ func FuzzConnection(f *testing.F) {
 					t.Errorf("%d %s still count", held, name)
 				}
 			}
-			if n := b.handshakes.open.Load(); n != 0 {
+			if n := b.udp.gates.handshakes.open.Load(); n != 0 {
 				t.Errorf("%d handshakes still count", n)
 			}
 		})

@@ -2,7 +2,8 @@
 // ACP/1 protocol prescribes: mutually authenticated, fail-fast, and never
 // "delivered" without the other side's word.
 //
-// A [Node] is one identity on one UDP socket. It dials and accepts, exchanges
+// A [Node] is one identity on one UDP socket and, where that does not lead to every peer, on
+// further links ([Link]). It dials and accepts, exchanges
 // hellos, decides trust when a peer's key is proven, and keeps at most one
 // connection to each peer in use. [Node.Exchange] sends a message and returns its
 // reply; [Node.Send] sends one and returns its receipt; [Node.OpenStream] and
@@ -29,7 +30,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -40,7 +40,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Node is one identity on one socket. It is safe for concurrent use.
+// Node is one identity on its links. It is safe for concurrent use.
 type Node struct {
 	cfg      Config
 	self     identity.ID
@@ -54,23 +54,14 @@ type Node struct {
 	// time.Time does not.
 	epoch time.Time
 
-	socket    net.PacketConn
-	transport *quic.Transport
-	listener  *quic.Listener
-	config    *quic.Config
-	probe     func(ctx context.Context, addr net.Addr) probeResult // nil on a socket that is not the system's
+	udp    *endpoint   // of the UDP socket
+	links  linkList    // further ones
+	proved provedAddrs // where peers last proved their keys
 
-	acceptRounds pace.Rounds
-	wakeAccept   atomic.Pointer[context.CancelFunc] // has acceptConns go round
-
-	handshakes  *handshakeLimits
 	accounts    budgetAccounts
 	unread      unreadWatch
 	invitations identity.Invitations
 	pending     pendingTable
-	strangers   strangerLimit // strangers whose hello is being read
-	joiners     strangerLimit // invitations being redeemed
-	wrongToken  chan struct{} // holds one while a wrong token waits for its answer
 
 	ctx     context.Context // ends when everything must
 	cancel  context.CancelFunc
@@ -88,12 +79,6 @@ const (
 
 	maxIncomingExchanges = 512
 	maxIncomingMessages  = 256
-
-	// A connection takes 64 streams whose readers push back, and 256 KiB of others.
-	// That is three quarters of its window: QUIC gives credit back when a quarter of
-	// it has been read.
-	streamWindow     = 128 << 10
-	connectionWindow = (64*streamWindow + 256<<10) * 4 / 3
 )
 
 // budgetAccounts holds the accounts of what peers may cost a node.
@@ -118,18 +103,13 @@ func Listen(cfg Config) (*Node, error) {
 		}
 	}
 	n := &Node{
-		cfg:        cfg,
-		epoch:      time.Now(),
-		self:       cfg.Key.ID(),
-		handlers:   make(map[wire.StreamType]func(context.Context, identity.ID, *Stream)),
-		features:   slices.Clone(cfg.Features),
-		log:        cfg.Logger,
-		peers:      make(map[identity.ID]*peerState),
-		handshakes: newHandshakeLimits(),
-		strangers:  strangerLimit{all: 8, perSource: 2},
-		joiners:    strangerLimit{all: 8, perSource: 4},
-
-		wrongToken: make(chan struct{}, 1),
+		cfg:      cfg,
+		epoch:    time.Now(),
+		self:     cfg.Key.ID(),
+		handlers: make(map[wire.StreamType]func(context.Context, identity.ID, *Stream)),
+		features: slices.Clone(cfg.Features),
+		log:      cfg.Logger,
+		peers:    make(map[identity.ID]*peerState),
 	}
 	n.cfg.Budget = cmp.Or(n.cfg.Budget, new(budget.Book))
 	n.log = cmp.Or(n.log, slog.New(slog.DiscardHandler))
@@ -139,7 +119,7 @@ func Listen(cfg Config) (*Node, error) {
 	rand.Read(n.boot[:])
 	n.workers = newWorkers()
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	if err := n.openSocket(); err != nil {
+	if err := n.openUDP(); err != nil {
 		n.cancel()
 		return nil, err
 	}
@@ -152,54 +132,13 @@ func Listen(cfg Config) (*Node, error) {
 		greeting:    b.OpenAccount(budget.Greeting),
 	}
 	n.unread = unreadWatch{account: b.OpenAccount(budget.Unread), sooner: pace.NewSignal()}
+	for _, link := range cfg.Links {
+		if err := n.openLink(link); err != nil {
+			n.Close()
+			return nil, err
+		}
+	}
 	return n, nil
-}
-
-// openSocket opens the socket, unless Config.Conn is set, and listens on it.
-func (n *Node) openSocket() error {
-	n.socket = n.cfg.Conn
-	if n.socket == nil {
-		addr, err := net.ResolveUDPAddr("udp", n.cfg.Listen)
-		if err != nil {
-			return fmt.Errorf("listen: address %q: %w; write host:port, for example 127.0.0.1:0", n.cfg.Listen, err)
-		}
-		if n.socket, err = net.ListenUDP("udp", addr); err != nil {
-			return fmt.Errorf("listen on UDP %s: %w", n.cfg.Listen, err)
-		}
-		n.probe = probeAddr
-	}
-	reset := quic.StatelessResetKey(n.cfg.Key.DeriveSecret("acp stateless reset v1"))
-	token := quic.TokenGeneratorKey(n.cfg.Key.DeriveSecret("acp address token v1"))
-	n.transport = &quic.Transport{
-		Conn:                n.socket,
-		ConnectionIDLength:  8,
-		StatelessResetKey:   &reset,
-		TokenGeneratorKey:   &token,
-		VerifySourceAddress: n.handshakes.mustProveAddr,
-		ConnContext:         n.handshakes.beginHandshake,
-	}
-	n.config = &quic.Config{
-		HandshakeIdleTimeout:           handshakeTimeout,
-		MaxIdleTimeout:                 idleTimeout,
-		KeepAlivePeriod:                keepAlive,
-		MaxIncomingStreams:             maxIncomingExchanges,
-		MaxIncomingUniStreams:          maxIncomingMessages,
-		RequireStreamCreditRelease:     true,
-		InitialStreamReceiveWindow:     streamWindow,
-		MaxStreamReceiveWindow:         streamWindow,
-		InitialConnectionReceiveWindow: connectionWindow,
-		MaxConnectionReceiveWindow:     connectionWindow,
-		InitialPacketSize:              1200,
-	}
-	conf, err := n.cfg.Key.ServerTLS(n.cfg.RequirePQ, n.listOfferedALPN)
-	if err == nil {
-		n.listener, err = n.transport.Listen(conf, n.config)
-	}
-	if err != nil {
-		n.socket.Close()
-		return fmt.Errorf("listen: %w", err)
-	}
-	return nil
 }
 
 // listOfferedALPN returns the protocols that the node accepts: joining only while an
@@ -222,8 +161,8 @@ func (n *Node) Handle(t wire.StreamType, feature string, h func(ctx context.Cont
 // ID returns the node's identity.
 func (n *Node) ID() identity.ID { return n.self }
 
-// Addr returns the socket's address.
-func (n *Node) Addr() net.Addr { return n.socket.LocalAddr() }
+// Addr returns the UDP socket's address.
+func (n *Node) Addr() net.Addr { return n.udp.socket.LocalAddr() }
 
 // Invitations returns the open invitations.
 func (n *Node) Invitations() *identity.Invitations { return &n.invitations }
@@ -233,8 +172,9 @@ func (n *Node) Invitations() *identity.Invitations { return &n.invitations }
 // if that failed before.
 func (n *Node) Serve(ctx context.Context) error {
 	failed := make(chan error, 1)
-	n.tasks.Go(func() { failed <- n.acceptConns() })
+	n.tasks.Go(func() { failed <- n.udp.acceptConns() })
 	n.tasks.Go(n.watchUnreadFrames)
+	n.startLinks()
 	var err error
 	select {
 	case <-ctx.Done():
@@ -249,12 +189,16 @@ func (n *Node) Serve(ctx context.Context) error {
 // Close ends the node at once, without draining; calls in flight fail.
 func (n *Node) Close() {
 	// First nothing may begin any more. Then the goroutines lose their contexts, and
-	// every connection ends with them. They are waited for; only then the socket closes.
-	n.setClosing()
+	// every connection ends with them. They are waited for; only then the links close.
+	n.mu.Lock()
+	n.closing = true
 	n.cancel()
+	n.mu.Unlock()
 	n.tasks.Wait()
-	n.transport.Close()
-	n.socket.Close()
+	for _, e := range n.links.takeAll() {
+		e.close()
+	}
+	n.udp.close()
 	if n.cfg.PeerLog == nil {
 		n.peerLog.Close()
 	}

@@ -20,7 +20,7 @@ type peerState struct {
 	node *Node
 	id   identity.ID
 
-	current   atomic.Pointer[conn] // the newest of conns that is not leaving; nil: none
+	current   atomic.Pointer[conn] // of conns, the one for new streams; nil: none
 	callSlots callSlots
 
 	envelopes *budget.Share // bytes of envelopes that are being received or answered
@@ -38,8 +38,10 @@ type peerState struct {
 	sharedFailure   *dialFailure   // why there is no connection, by the last dial, Disconnect or the peer's refusal; nil: one became ready since, or the next dial is due
 	sharedFailureAt time.Time      // when sharedFailure was last set
 	lastDialFailure *kinds.Error   // why the last dial that had an address failed; nil: it did not
-	lastGoodAddr    string         // address where the peer last proved its key; dialled first
-	provedAddr      netip.AddrPort // address of the last connection that became ready; zero: none since Disconnect
+	lastAddr        string         // address of the connection in use, as the last event told
+	lastPath        Path           // its path
+	lastGoodAddr    string         // UDP address where the peer last proved its key; dialled first
+	provedAddr      netip.AddrPort // UDP address of the last direct connection that became ready; zero: none since Disconnect
 	keep            bool           // reconnect in the background
 	backoff         time.Duration  // bounds the pause before the next dial of the background
 	retry           pace.Signal    // wakes the reconnecting goroutine; nil: none runs

@@ -59,6 +59,7 @@ func (n *Node) findTrustedState(id identity.ID) (*peerState, *kinds.Error) {
 type Peer struct {
 	ID       identity.ID
 	Addr     string // remote address of the connection in use
+	Path     Path   // its path
 	RTT      time.Duration
 	Claim    string // what the peer calls itself
 	Software string // name and version of its program: a claim
@@ -120,7 +121,7 @@ func (n *Node) Connect(id identity.ID) {
 	state.sharedFailure = nil
 	state.backoff = 0
 	if waited && state.lastGoodAddr == "" {
-		state.lastGoodAddr = p.Addr
+		state.rememberAddr(p.Path, p.Addr)
 	}
 	state.mu.Unlock()
 	state.ensureReconnecting()

@@ -1,8 +1,6 @@
 package peer
 
 import (
-	"net"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +13,7 @@ type Pending struct {
 	ID    identity.ID
 	Claim string // what it calls itself
 	Addr  string // where it came from, which is also where it listens
+	Path  Path   // on which it came
 	PQ    identity.PQHash
 	At    time.Time // last seen
 }
@@ -25,8 +24,8 @@ const (
 	pendingInterval     = 30 * time.Second
 )
 
-// pendingTable holds the pending strangers, bounded in all and of each source. A new one
-// displaces the oldest.
+// pendingTable holds the pending strangers, bounded on each link, in all and of each source. A new
+// one displaces the oldest of its link.
 type pendingTable struct {
 	mu      sync.Mutex // guards entries
 	entries []pendingEntry
@@ -34,12 +33,13 @@ type pendingTable struct {
 
 type pendingEntry struct {
 	Pending
-	source netip.Prefix
+	link   *endpoint
+	source source
 }
 
 // add adds or updates p and reports whether it did: a key is updated every 30 s at most.
-func (t *pendingTable) add(p Pending, addr net.Addr) bool {
-	e := pendingEntry{p, toSourcePrefix(addr)}
+func (t *pendingTable) add(p Pending, link *endpoint, from source) bool {
+	e := pendingEntry{p, link, from}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i := slices.IndexFunc(t.entries, func(o pendingEntry) bool { return o.ID == p.ID }); i >= 0 {
@@ -48,25 +48,24 @@ func (t *pendingTable) add(p Pending, addr net.Addr) bool {
 		}
 		t.entries = slices.Delete(t.entries, i, i+1)
 	}
-	same := 0
-	for _, o := range t.entries {
-		if o.source == e.source {
-			same++
-		}
-	}
-	if same >= maxPendingPerSource {
-		t.dropOldest(func(o pendingEntry) bool { return o.source == e.source })
-	}
-	if len(t.entries) >= maxPending {
-		t.dropOldest(func(pendingEntry) bool { return true })
-	}
+	onLink := func(o pendingEntry) bool { return o.link == e.link }
+	ofSource := func(o pendingEntry) bool { return onLink(o) && o.source == e.source }
+	t.dropOldest(ofSource, maxPendingPerSource)
+	t.dropOldest(onLink, maxPending)
 	t.entries = append(t.entries, e)
 	return true
 }
 
-// dropOldest removes the oldest that matches.
-func (t *pendingTable) dropOldest(match func(pendingEntry) bool) {
-	if i := slices.IndexFunc(t.entries, match); i >= 0 {
+// dropOldest removes the oldest that matches, if so many do. Callers hold mu.
+func (t *pendingTable) dropOldest(match func(pendingEntry) bool, most int) {
+	n := 0
+	for _, o := range t.entries {
+		if match(o) {
+			n++
+		}
+	}
+	if n >= most {
+		i := slices.IndexFunc(t.entries, match)
 		t.entries = slices.Delete(t.entries, i, i+1)
 	}
 }

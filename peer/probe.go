@@ -26,6 +26,41 @@ var (
 	errNoRoute = errors.New("no route")
 )
 
+// prober finds out whether anybody is at an address of a link.
+type prober interface {
+	// probeAddr does so beside a dial. It blocks until something is known or ctx ends.
+	probeAddr(ctx context.Context, addr net.Addr) probeResult
+
+	// probeConn does so beside a proof of c. It blocks until something is known or ctx ends.
+	probeConn(ctx context.Context, c *conn, p *proof) probeResult
+
+	// askHost does so while calls wait on c and no packet comes, and closes c if nobody is
+	// there. In the end it calls c.stopAsking. It blocks for proofTime at most.
+	askHost(c *conn)
+}
+
+// hostProber asks the host at an address.
+type hostProber func(ctx context.Context, addr net.Addr) probeResult
+
+func (ask hostProber) probeAddr(ctx context.Context, addr net.Addr) probeResult {
+	return ask(ctx, addr)
+}
+
+func (ask hostProber) probeConn(ctx context.Context, c *conn, _ *proof) probeResult {
+	return ask(ctx, c.qc.RemoteAddr())
+}
+
+// askHost closes the connection if the host says that nothing listens at the port. A silent host
+// proves nothing.
+func (ask hostProber) askHost(c *conn) {
+	defer c.stopAsking()
+	ctx, cancel := context.WithTimeout(c.qc.Context(), proofTime)
+	defer cancel()
+	if isRefusalCredible(c.qc.RemoteAddr()) && ask(ctx, c.qc.RemoteAddr()) == probeRefused {
+		c.close(closeDead, "nothing listens there any more")
+	}
+}
+
 // probeAddr asks addr, from a socket of its own, for a version negotiation packet
 // (RFC 9000, section 6), which any QUIC server sends to a client of an unknown
 // version; a connected socket also hears the host's ICMP refusal, which the
@@ -80,14 +115,14 @@ func probeAddr(ctx context.Context, addr net.Addr) probeResult {
 // that cannot be found out, as without a loopback interface.
 func (n *Node) CheckAnswers(ctx context.Context) error {
 	udp, ok := n.Addr().(*net.UDPAddr)
-	if !ok || n.probe == nil {
+	if !ok || n.udp.prober == nil {
 		return nil
 	}
 	at := *udp
 	if at.IP.IsUnspecified() {
 		at.IP, at.Zone = net.IPv4(127, 0, 0, 1), ""
 	}
-	switch n.probe(ctx, &at) {
+	switch n.udp.prober.probeAddr(ctx, &at) {
 	case probeAnswered, probeNoRoute:
 		return nil
 	}

@@ -34,7 +34,7 @@ func (state *peerState) ensureReconnecting() {
 func (state *peerState) runReconnect(retry <-chan struct{}) {
 	for {
 		state.waitBackoff(retry)
-		_, err := state.ensureReadyConn(state.node.ctx)
+		_, err := state.ensureProvenConn(state.node.ctx, true)
 		state.mu.Lock()
 		stop := err == nil || !state.keep || state.node.ctx.Err() != nil || err.Code == kinds.NotTrusted || err.Code == kinds.UnknownPeer
 		if stop && len(retry) == 0 {

@@ -71,7 +71,7 @@ func TestNothingListens(t *testing.T) {
 
 // kill ends a node as the end of its process would: without a word.
 func (s *side) kill() {
-	s.socket.Close()
+	s.udp.socket.Close()
 	<-s.done
 	s.stop()
 	s.stop = nil
@@ -265,7 +265,7 @@ func TestAbuse(t *testing.T) {
 // stream, or a second one, may end the connection, and nothing the node.
 func FuzzStreams(f *testing.F) {
 	n := newSide(f, loopback(nil)).serve()
-	for _, r := range []*handshakeRate{n.handshakes.unproved, n.handshakes.proved, n.handshakes.known} { // each input may need a connection
+	for _, r := range []*handshakeRate{n.udp.gates.handshakes.unproved, n.udp.gates.handshakes.proved, n.udp.gates.handshakes.known} { // each input may need a connection
 		r.mu.Lock()
 		r.perSource, r.all = 1<<20, rate.NewLimiter(rate.Inf, 0)
 		r.mu.Unlock()

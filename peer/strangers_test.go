@@ -149,7 +149,7 @@ func TestPendingTable(t *testing.T) {
 	v4 := func(n int) net.Addr { return &net.UDPAddr{IP: net.IPv4(10, 0, byte(n>>8), byte(n))} }
 	v6 := func(s string) net.Addr { return &net.UDPAddr{IP: net.ParseIP(s)} }
 	add := func(n int, at time.Duration, from net.Addr) bool {
-		return table.add(Pending{ID: id(n), At: now.Add(at)}, from)
+		return table.add(Pending{ID: id(n), At: now.Add(at)}, nil, newHostSource(from))
 	}
 	if !add(1, 0, v4(1)) || add(1, 29*time.Second, v4(1)) || !add(1, 30*time.Second, v4(2)) {
 		t.Error("a key is news at most every 30 s")

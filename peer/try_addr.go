@@ -8,22 +8,22 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// TryAddr dials one address, host:port, of a peer, and ends the connection when the peer has
+// TryAddr dials one address of a peer, host:port or one on a link, and ends the connection when the peer has
 // proved its key there. It returns the round trip. It sends no hello and asks nothing: whether the
 // peer trusts this node it does not say. Connections that there are stay. It blocks until the
 // peer answers, dialTime at most, or ctx ends.
 func (n *Node) TryAddr(ctx context.Context, id identity.ID, addr string) (time.Duration, *kinds.Error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	udp, err := resolveAddr(ctx, addr)
+	to, err := n.findRoute(id, addr)
 	if err != nil {
 		return 0, n.newUnreachableError(id, kinds.DeliveredNo, "address %s: %v", addr, err)
 	}
-	answers := make(chan time.Duration, len(udp))
-	failure := raceCalls(ctx, len(udp), func(ctx context.Context, i int) *dialFailure {
-		qc, err := n.dialHandshake(ctx, id, identity.ALPN, udp[i])
+	answers := make(chan time.Duration, maxDialIPs)
+	failure := n.race(ctx, id, []route{to}, func(ctx context.Context, l leg) *dialFailure {
+		qc, err := l.dialHandshake(ctx, id, identity.ALPN)
 		if err != nil {
-			return n.toDialFailure(id, addr, err)
+			return n.toDialFailure(id, l.text, err)
 		}
 		answers <- max(qc.ConnectionStats().SmoothedRTT, time.Microsecond)
 		qc.CloseWithError(closeShutdown, "only a probe")

@@ -1,0 +1,56 @@
+package peer
+
+import "net"
+
+// gates bounds what strangers may cost on one link. Each link has its own, so that a flood on one
+// takes nothing from the strangers and joiners of another.
+type gates struct {
+	handshakes *handshakeLimits
+	strangers  strangerLimit // strangers whose hello is being read
+	joiners    strangerLimit // invitations being redeemed
+	wrongToken chan struct{} // holds one while a wrong token waits for its answer
+
+	sourceOf func(net.Addr) source // of a stranger
+}
+
+func newGates(handshakes *handshakeLimits, sourceOf func(net.Addr) source) gates {
+	return gates{
+		handshakes: handshakes,
+		strangers:  strangerLimit{all: 8, perSource: 2},
+		joiners:    strangerLimit{all: 8, perSource: 4},
+		wrongToken: make(chan struct{}, 1),
+		sourceOf:   sourceOf,
+	}
+}
+
+// newUDPGates returns the gates of the UDP socket. A peer is known at the address where it last
+// proved its key.
+func (n *Node) newUDPGates() gates {
+	return newGates(newHandshakeLimits(newHandshakeSource, n.proved.knownPeer), newHostSource)
+}
+
+// newLinkGates returns the gates of a link. What its senders claim to be is their source. Those
+// who claim no trusted id share one rate of handshakes, since ids are there for the asking; a
+// trusted id is a known peer once its address is proved.
+func (n *Node) newLinkGates(link Link) gates {
+	claimed := func(addr net.Addr) source {
+		if id := link.Sender(addr); !id.IsZero() {
+			return source{text: id.String()}
+		}
+		return source{text: addr.String()}
+	}
+	knownPeer := func(addr net.Addr) (source, bool) {
+		_, trusted := n.cfg.Trust.FindPeer(link.Sender(addr))
+		return claimed(addr), trusted
+	}
+	handshakeSource := func(addr net.Addr) source {
+		s, trusted := knownPeer(addr)
+		if !trusted && !link.Sender(addr).IsZero() {
+			return source{}
+		}
+		return s
+	}
+	limits := newHandshakeLimits(handshakeSource, knownPeer)
+	limits.maxUnproved, limits.maxHalfOpen = maxUnprovedOnLink, maxHalfOpenOnLink
+	return newGates(limits, claimed)
+}

@@ -1,0 +1,95 @@
+package peer
+
+import (
+	"context"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/internal/pace"
+)
+
+// notices passes on what a link says of its addresses: that nobody takes packets there.
+type notices struct {
+	mu      sync.Mutex // guards waiting
+	waiting map[string]map[*func()]struct{}
+}
+
+// onNobodyAt has f called whenever nobody is at addr, until stop is called. f must not block.
+func (s *notices) onNobodyAt(addr net.Addr, f func()) (stop func()) {
+	key := addr.String()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting == nil {
+		s.waiting = make(map[string]map[*func()]struct{})
+	}
+	if s.waiting[key] == nil {
+		s.waiting[key] = make(map[*func()]struct{})
+	}
+	s.waiting[key][&f] = struct{}{}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if delete(s.waiting[key], &f); len(s.waiting[key]) == 0 {
+			delete(s.waiting, key)
+		}
+	}
+}
+
+// tell calls the functions that wait for addr.
+func (s *notices) tell(addr net.Addr) {
+	s.mu.Lock()
+	all := slices.Collect(maps.Keys(s.waiting[addr.String()]))
+	s.mu.Unlock()
+	for _, f := range all {
+		(*f)()
+	}
+}
+
+// noticeProber learns from a link whether anybody is at an address. It sends nothing of its own:
+// the packets beside which it is asked are what the link answers.
+type noticeProber struct{ notices *notices }
+
+func (p noticeProber) probeAddr(ctx context.Context, addr net.Addr) probeResult {
+	nobody := pace.NewSignal()
+	defer p.notices.onNobodyAt(addr, nobody.Set)()
+	select {
+	case <-nobody:
+		return probeRefused
+	case <-ctx.Done():
+		return probeSilent
+	}
+}
+
+// probeConn believes the link only if nothing is lost when it is wrong, and only when the pong has
+// had the time to come: whoever passes packets on can say of anybody that it is away.
+func (noticeProber) probeConn(ctx context.Context, c *conn, p *proof) probeResult {
+	for {
+		select {
+		case <-p.nobody:
+		case <-ctx.Done():
+			return probeSilent
+		}
+		if c.qc.ConnectionStats().PacketsSent == p.packetsSent || c.isInUse() {
+			continue
+		}
+		wait := time.Until(p.began.Add(c.qc.ConnectionStats().SmoothedRTT * 3 / 2))
+		if err := pace.Sleep(ctx, wait); err != nil {
+			return probeSilent
+		}
+		if !c.isInUse() {
+			return probeRefused
+		}
+	}
+}
+
+// askHost sends a ping that counts for nothing: it provokes a packet of the peer, or the link's
+// notice. It does so for calls alone, since bridges keep streams open for days.
+func (noticeProber) askHost(c *conn) {
+	if c.peer.callSlots.exchanges.Load() > 0 || c.countReceiptsOwed() > 0 {
+		c.sendPing(0)
+	}
+	c.stopAsking()
+}

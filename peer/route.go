@@ -1,0 +1,121 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// leg is one address of a race, on one of the node's links.
+type leg struct {
+	on   *endpoint
+	addr net.Addr
+	text string // for people
+}
+
+// route is what stands for one leg or, as a host name, for several.
+type route struct {
+	text    string
+	delay   time.Duration // after the race begins
+	resolve func(context.Context) ([]leg, error)
+}
+
+// listRoutes returns the ways to a peer in the order in which they are dialled: the addresses on
+// UDP, dialStagger apart; then its pipes, unless background is set, and its relays, linkDelay after
+// the first. known are addresses as text; those on links it leaves out, as it asks the links.
+func (n *Node) listRoutes(id identity.ID, known []string, background bool) []route {
+	var routes []route
+	for _, text := range known {
+		if isLinkAddr(text) {
+			continue
+		}
+		routes = append(routes, route{text, time.Duration(len(routes)) * dialStagger, func(ctx context.Context) ([]leg, error) {
+			return n.resolveUDP(ctx, text)
+		}})
+	}
+	var delay time.Duration
+	if len(routes) > 0 {
+		delay = linkDelay
+	}
+	links := n.links.snapshot()
+	slices.SortStableFunc(links, func(a, b *endpoint) int { return a.path.rank() - b.path.rank() })
+	for _, e := range links {
+		if addr := e.link.Addr(id); addr != nil && !(background && e.path == ViaPipe) {
+			routes = append(routes, newLinkRoute(e, addr, delay))
+			delay += dialStagger
+		}
+	}
+	return routes
+}
+
+func newLinkRoute(e *endpoint, addr net.Addr, delay time.Duration) route {
+	l := leg{e, addr, shortAddr(addr.String())}
+	return route{l.text, delay, func(context.Context) ([]leg, error) { return []leg{l}, nil }}
+}
+
+// findRoute returns the way to a peer that a text names: host:port, the address of the peer on a
+// link, or the link's name. The error says what to write instead.
+func (n *Node) findRoute(id identity.ID, text string) (route, error) {
+	for _, e := range n.links.snapshot() {
+		addr := e.link.Addr(id)
+		if addr != nil && (text == addr.String() || text == shortAddr(addr.String())) {
+			return newLinkRoute(e, addr, 0), nil
+		}
+	}
+	if isLinkAddr(text) {
+		return route{}, errors.New("there is no such link here; see acpctl relay list")
+	}
+	return route{text, 0, func(ctx context.Context) ([]leg, error) { return n.resolveUDP(ctx, text) }}, nil
+}
+
+// isLinkAddr reports whether a text is an address on a link, or a link's name, and no host:port.
+func isLinkAddr(text string) bool {
+	kind, name, _ := strings.Cut(text, ":")
+	return (kind == string(ViaRelay) || kind == string(ViaPipe)) && strings.Trim(name, "0123456789") != ""
+}
+
+// shortAddr returns an address as people see it: on a relay without the id.
+func shortAddr(addr string) string {
+	if isLinkAddr(addr) {
+		addr, _, _ = strings.Cut(addr, "/")
+	}
+	return addr
+}
+
+// resolveUDP returns the legs of host:port.
+func (n *Node) resolveUDP(ctx context.Context, text string) ([]leg, error) {
+	udp, err := resolveAddr(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	legs := make([]leg, len(udp))
+	for i := range udp {
+		legs[i] = leg{n.udp, udp[i], text}
+	}
+	return legs, nil
+}
+
+// listRoutes returns the ways to the peer: first the address where it last proved its key, then
+// those of [Config.Addrs], then the links.
+func (state *peerState) listRoutes(background bool) []route {
+	known := state.node.cfg.Addrs(state.id)
+	state.mu.Lock()
+	good := state.lastGoodAddr
+	state.mu.Unlock()
+	if good != "" {
+		known = append([]string{good}, slices.DeleteFunc(slices.Clone(known), func(a string) bool { return a == good })...)
+	}
+	return state.node.listRoutes(state.id, known, background)
+}
+
+// hasPipe reports whether the peer can be reached through a command.
+func (state *peerState) hasPipe() bool {
+	return slices.ContainsFunc(state.node.links.snapshot(), func(e *endpoint) bool {
+		return e.path == ViaPipe && e.link.Addr(state.id) != nil
+	})
+}

@@ -1,0 +1,38 @@
+package peer
+
+import "sync"
+
+// strangerLimit bounds how many strangers of a link are served at a time, in all and of each
+// source.
+type strangerLimit struct {
+	all, perSource int
+
+	mu   sync.Mutex // guards what follows
+	in   int
+	from map[source]int
+}
+
+// tryAddStranger counts a stranger and reports whether there is room. If there is, the
+// caller calls removeStranger in the end.
+func (g *strangerLimit) tryAddStranger(p source) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.in >= g.all || g.from[p] >= g.perSource {
+		return false
+	}
+	if g.from == nil {
+		g.from = make(map[source]int)
+	}
+	g.in++
+	g.from[p]++
+	return true
+}
+
+func (g *strangerLimit) removeStranger(p source) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.in--
+	if g.from[p]--; g.from[p] == 0 {
+		delete(g.from, p)
+	}
+}
