@@ -40,8 +40,9 @@ type endpoint struct {
 	runCtx  context.Context
 	stopRun context.CancelFunc
 
-	removing atomic.Bool   // nothing is dialled or admitted here any more
-	closed   chan struct{} // closed when all of it has ended
+	closeOnce sync.Once
+	removing  atomic.Bool   // nothing is dialled or admitted here any more
+	closed    chan struct{} // closed when all of it has ended
 }
 
 // openEndpoint makes a transport and a listener on the endpoint's socket. If that fails, the
@@ -104,21 +105,31 @@ func (n *Node) openUDP() error {
 	return nil
 }
 
+// linkSocket is a link as QUIC reads and writes it. The buffers whose sizes QUIC sets are the
+// link's own affair; without these methods quic-go would print a warning.
+type linkSocket struct{ net.PacketConn }
+
+func (linkSocket) SetReadBuffer(int) error  { return nil }
+func (linkSocket) SetWriteBuffer(int) error { return nil }
+
 // newLinkEndpoint makes the endpoint of a link, and listens there.
 func (n *Node) newLinkEndpoint(link Link) (*endpoint, error) {
-	e := &endpoint{name: link.Name(), path: link.Path(), link: link, socket: link, askEvery: linkAskEvery, gates: n.newLinkGates(link)}
+	e := &endpoint{name: link.Name(), path: link.Path(), link: link, socket: linkSocket{link}, askEvery: linkAskEvery, gates: n.newLinkGates(link)}
 	e.prober = noticeProber{&e.notices}
 	return e, n.openEndpoint(e)
 }
 
-// close ends the endpoint at once. Connections that are left are lost.
+// close ends the endpoint at once, and returns when it has ended. Connections that are left are
+// lost.
 func (e *endpoint) close() {
-	e.stopAccept()
-	e.stopRun()
-	e.running.Wait()
-	e.socket.Close() // first, so that nothing waits in ReadFrom
-	e.transport.Close()
-	close(e.closed)
+	e.closeOnce.Do(func() {
+		e.stopAccept()
+		e.stopRun()
+		e.running.Wait()
+		e.socket.Close() // first, so that nothing waits in ReadFrom
+		e.transport.Close()
+		close(e.closed)
+	})
 }
 
 // NobodyAt implements [LinkObserver].

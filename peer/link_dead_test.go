@@ -1,0 +1,203 @@
+package peer
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/acpd/acpd/kinds"
+)
+
+// TestKilledOnTheRelayWhileIdle: the next call to a peer that was killed proves the connection in
+// little more than a round trip, and the dial takes one to the relay.
+func TestKilledOnTheRelayWhileIdle(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		r := newRelayNet("corp")
+		a, b := w.relayed(r, nil)
+		a.ask(b, "before")
+		time.Sleep(time.Second)
+		b.killed(r)
+		time.Sleep(time.Second)
+		start := time.Now()
+		err := a.tryAsk(b, "nobody there?")
+		outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredNo, relayRTT, 2*peerRTT+hop)
+	})
+}
+
+// TestKilledOnTheRelayUnderACall: whenever a peer is killed, the calls to it end soon, and say that
+// they do not know.
+func TestKilledOnTheRelayUnderACall(t *testing.T) {
+	for _, after := range []time.Duration{0, 90 * time.Millisecond, 800 * time.Millisecond, 3900 * time.Millisecond, 4010 * time.Millisecond, time.Minute} {
+		bubble(t, nil, func(t *testing.T, w *network) {
+			r := newRelayNet("corp")
+			a, b := w.relayed(r, slowly)
+			a.ask(b, "before")
+			call := a.start(b, lasting(5*time.Minute))
+			time.Sleep(after)
+			b.killed(r)
+			killed := time.Now()
+			o := <-call
+			outcome{o.err, time.Since(killed)}.want(t, kinds.Unreachable, kinds.DeliveredUnknown, 0, 3500*time.Millisecond)
+		})
+	}
+}
+
+// TestSilentRelayUnderACall: without any notice a call ends as on UDP.
+func TestSilentRelayUnderACall(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		r := newRelayNet("corp")
+		a, b := w.relayed(r, slowly)
+		a.ask(b, "before")
+		call := a.start(b, lasting(5*time.Minute))
+		time.Sleep(time.Second)
+		r.set(func() { r.out = true })
+		lost := time.Now()
+		o := <-call
+		outcome{o.err, time.Since(lost)}.want(t, kinds.Unreachable, kinds.DeliveredUnknown, 0, 8*time.Second)
+	})
+}
+
+// TestFalseNotices has a relay that says of every packet that nobody took it: calls go on, open or
+// not, busy or after a pause, and each connection is proven once a second at most.
+func TestFalseNotices(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		r := newRelayNet("corp")
+		a, b := w.relayed(r, slowly)
+		a.ask(b, "before")
+		long := a.start(b, lasting(time.Minute))
+		r.set(func() { r.lies = true })
+		const span = 60
+		c := a.listConns()[0]
+		pings := func() uint64 {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.live.pings
+		}
+		before, start := pings(), time.Now()
+		for i := 0; time.Since(start) < span*time.Second; i++ {
+			a.ask(b, "busy")
+			if i%50 == 0 {
+				time.Sleep(2 * silentAfter)
+			}
+			time.Sleep(hop)
+		}
+		// Beside those of proofs, a ping goes out every 4 s.
+		if n := pings() - before; n > span+span/4+2 || n < span/2 {
+			t.Errorf("%d pings in %d s", n, span)
+		}
+		(<-long).answered(t, time.Minute, time.Minute+peerRTT)
+		for range 20 {
+			time.Sleep(2 * silentAfter) // nothing is open: now a notice could end the connection
+			a.ask(b, "after a pause")
+		}
+		if n, _ := r.count(); n < 1000 || a.saw(EventUp) != 1 || len(a.listConns()) != 1 || a.listConns()[0] != c {
+			t.Errorf("%d notices; the connection has changed", n)
+		}
+	})
+}
+
+// TestNoticeOfABriefAbsence: what the relay said of a packet before is no word on a peer that has come back.
+func TestNoticeOfABriefAbsence(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		r := newRelayNet("corp")
+		a, b := w.relayed(r, nil)
+		a.ask(b, "before")
+		l := r.at[b.ID()]
+		r.cut(b.ID())
+		a.listConns()[0].sendPing(0) // it is lost, and provokes a notice
+		time.Sleep(hop + hop/2)
+		l.attach(l.node)
+		time.Sleep(10 * time.Second)
+		a.ask(b, "after")
+		if a.saw(EventUp) != 1 || a.saw(EventDown) != 0 {
+			t.Error("the connection has changed")
+		}
+	})
+}
+
+// TestInterruption: after a word of the link that packets were lost, connections are proven; those
+// whose peer is gone end though nobody asks for them.
+func TestInterruption(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		r := newRelayNet("corp")
+		r.silent = true
+		a, b, c := w.side(r.joined(nil)), w.side(r.joined(nil)), w.side(r.joined(nil))
+		for _, s := range []*side{b, c} {
+			a.knows(s.cfg.Key, "peer-"+s.ID().Label())
+			s.knows(a.cfg.Key, "planner")
+		}
+		w.start()
+		for _, s := range []*side{a, b, c} {
+			s.serve()
+		}
+		a.ask(b, "there?")
+		a.ask(c, "there?")
+		time.Sleep(time.Second)
+		b.killed(r)
+		r.interrupt(a.ID())
+		time.Sleep(proofTime + peerRTT)
+		if _, ok := a.Peer(b.ID()); ok {
+			t.Error("the peer that is gone is connected")
+		}
+		if _, ok := a.Peer(c.ID()); !ok {
+			t.Error("the other is not")
+		}
+	})
+}
+
+// TestOutage has the relay away for a moment, twice as long as a proof takes, and for long, while
+// calls are made: each ends, and the peers are back soon after the relay.
+func TestOutage(t *testing.T) {
+	for _, span := range []time.Duration{time.Second, 2 * proofTime, time.Minute} {
+		bubble(t, nil, func(t *testing.T, w *network) {
+			r := newRelayNet("corp")
+			a, b := w.relayed(r, nil)
+			a.Connect(b.ID())
+			b.Connect(a.ID())
+			a.ask(b, "before")
+			r.set(func() { r.out = true })
+			start := time.Now()
+			var calls sync.WaitGroup
+			for time.Since(start) < span {
+				calls.Go(func() {
+					began := time.Now()
+					err := a.tryAsk(b, "?")
+					if took := time.Since(began); took > deadAfter+liveTick {
+						t.Errorf("a call took %v: %v", took, err)
+					}
+					if e := kinds.AsError(err); err != nil && e.Code != kinds.Unreachable {
+						t.Errorf("got %v", err)
+					}
+				})
+				time.Sleep(200 * time.Millisecond)
+			}
+			r.set(func() { r.out = false })
+			r.interrupt(a.ID())
+			r.interrupt(b.ID())
+			calls.Wait()
+			time.Sleep(3 * time.Second)
+			a.ask(b, "after")
+		})
+	}
+}
+
+// TestCloseOfALinkIsHeard: the last packets of a node that closes still leave.
+func TestCloseOfALinkIsHeard(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		r := newRelayNet("corp")
+		a, b := w.relayed(r, nil)
+		a.ask(b, "before")
+		c := a.listConns()[0]
+		b.Close()
+		time.Sleep(peerRTT)
+		if app, ok := errors.AsType[*quic.ApplicationError](c.endCause()); !ok || !app.Remote || app.ErrorCode != closeShutdown {
+			t.Errorf("the peer closed, and the connection ended with %v", c.endCause())
+		}
+		<-b.done
+		b.stop()
+		b.stop = nil
+	})
+}
