@@ -20,6 +20,7 @@ func TestCallsOverARelay(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		r := newRelayNet("corp")
 		a, b := w.relayed(r, slowly)
+		a.ask(b, "first")
 		call := a.start(b, lasting(time.Second))
 		b.ask(a, "from the other side")
 		if got, err := a.Send(t.Context(), b.ID(), notify("build.done"), true); err != nil || got != Handed {
