@@ -51,7 +51,7 @@ func (r *relayNet) count() (notices, passed int) {
 
 // link makes a link of the relay for a node.
 func (r *relayNet) link(id identity.ID) *relayLink {
-	return &relayLink{net: r, id: id, in: make(chan relayPacket, 1024), closed: make(chan struct{})}
+	return &relayLink{net: r, id: id, as: id, in: make(chan relayPacket, 1024), closed: make(chan struct{})}
 }
 
 // joined makes a configuration have a link of the relay.
@@ -129,6 +129,7 @@ var _ Link = (*relayLink)(nil)
 type relayLink struct {
 	net    *relayNet
 	id     identity.ID
+	as     identity.ID // claimed as the sender of its packets
 	in     chan relayPacket
 	node   LinkObserver // nil: of a host that speaks by hand
 	ended  error        // with which Run ends by itself
@@ -177,7 +178,7 @@ func (l *relayLink) ReadFrom(b []byte) (int, net.Addr, error) {
 }
 
 func (l *relayLink) WriteTo(b []byte, addr net.Addr) (int, error) {
-	l.net.send(l, relayPacket{from: l.id, to: addr.(relayAddr).id, data: append([]byte(nil), b...)})
+	l.net.send(l, relayPacket{from: l.as, to: addr.(relayAddr).id, data: append([]byte(nil), b...)})
 	return len(b), nil
 }
 
@@ -205,7 +206,9 @@ func (w *network) relayed(r *relayNet, edit func(*Config)) (a, b *side) {
 func (r *relayNet) host(t testing.TB, claim identity.ID) *host {
 	l := r.link(claim)
 	l.attach(nil)
-	return newHost(t, l)
+	h := newHost(t, l)
+	t.Cleanup(func() { l.Close() }) // before the transport, which would wait for a read deadline
+	return h
 }
 
 // killed ends a node as the loss of its power would, also for the relay.
