@@ -67,12 +67,28 @@ func (r *relayNet) joined(edit func(*Config)) func(*Config) {
 // cut has the relay forget an id, as when its process or host goes down.
 func (r *relayNet) cut(id identity.ID) { r.set(func() { delete(r.at, id) }) }
 
+// forget has the relay forget an id until again is called, as when a node comes back at another
+// server of a cluster.
+func (r *relayNet) forget(id identity.ID) (again func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.at[id]
+	delete(r.at, id)
+	return func() {
+		if l != nil {
+			l.attach(l.node)
+		}
+	}
+}
+
 // interrupt tells a node that packets may have been lost.
 func (r *relayNet) interrupt(id identity.ID) {
 	r.mu.Lock()
 	l := r.at[id]
 	r.mu.Unlock()
-	l.node.Interrupted()
+	if l != nil {
+		l.node.Interrupted()
+	}
 }
 
 func (r *relayNet) send(l *relayLink, p relayPacket) {

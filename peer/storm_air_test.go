@@ -22,10 +22,21 @@ const (
 	untrusting
 	restart
 	panics
-	faults // how many there are
+	faults // how many there are without a relay
+)
+
+// These are of a relay.
+const (
+	outage fault = faults + iota
+	lies
+	forgetting
+	unlinking
+	relayFaults
 )
 
 var faultNames = [faults]string{"partition", "loss", "reordering", "duplication", "corruption", "closed connections", "goaway", "reset streams", "untrust", "restarts", "panics"}
+
+var relayFaultNames = append(faultNames[:], "outages", "false notices", "forgotten peers", "removed links")
 
 // air carries packets, and does to them what the weather is like.
 type air struct {
@@ -33,7 +44,7 @@ type air struct {
 	w *weather
 
 	mu sync.Mutex
-	is [faults]bool
+	is [faults]bool // of the network
 }
 
 func (a *air) set(f fault, on bool) {

@@ -24,8 +24,7 @@ import (
 // deadline.
 func TestWhatCallsSayIsTrue(t *testing.T) {
 	storm.RunStorm(t, 500, faultNames[:], func(t *testing.T, sw *storm.Weather) {
-		w := &weather{Weather: sw, log: make(map[wire.MessageID]fate)}
-		w.air.w = w
+		w := newWeather(sw)
 		bubble(t, &w.air, func(t *testing.T, n *network) { w.pass(t, n) })
 	})
 }
@@ -33,7 +32,10 @@ func TestWhatCallsSayIsTrue(t *testing.T) {
 // weather is one span of time in which a node calls another.
 type weather struct {
 	*storm.Weather
-	air air
+	air    air
+	relay  *relayNet // on which both sides are; nil: there is none
+	kinds  int       // of faults
+	direct bool      // the far side's UDP address is known
 
 	mu  sync.Mutex
 	log map[wire.MessageID]fate // what the far side knows; under mu
@@ -41,9 +43,15 @@ type weather struct {
 
 // fate holds the facts that the far side knows of a message.
 type fate struct {
-	came bool
+	came int               // how often
 	kept wire.ReceiptState // the handler returned it
 	did  bool              // the handler returned without an error
+}
+
+func newWeather(sw *storm.Weather) *weather {
+	w := &weather{Weather: sw, kinds: int(faults), direct: true, log: make(map[wire.MessageID]fate)}
+	w.air.w = w
+	return w
 }
 
 func (w *weather) ms(most int) time.Duration {
@@ -74,16 +82,17 @@ const (
 
 // pass lets the weather pass: calls and faults until the last process has ended.
 func (w *weather) pass(t *testing.T, n *network) {
-	near, key, trust := n.side(nil), newKey(t), identity.NewMemoryTrustStore()
+	near, key, trust := n.side(w.join), newKey(t), identity.NewMemoryTrustStore()
 	var fars []*side
 	for range boots {
 		fars = append(fars, n.side(func(c *Config) {
 			c.Key, c.Trust, c.Exchange, c.Message = key, trust, w.exchange, w.message
+			w.join(c)
 		}))
 	}
 	var now atomic.Pointer[side]
 	now.Store(fars[0])
-	near.cfg.Addrs = func(identity.ID) []string { return []string{now.Load().Addr().String()} }
+	near.cfg.Addrs = func(identity.ID) []string { return w.addrs(now.Load()) }
 	near.knows(key, "reviewer")
 	fars[0].trusts(near, "planner")
 	n.start()
@@ -118,18 +127,23 @@ func (w *weather) pass(t *testing.T, n *network) {
 			if w.DrawBelow(2) == 0 {
 				far.shutdown()
 			} else {
-				far.kill()
+				w.kill(far)
 			}
 		}
 	}
-	w.air.clear()
+	w.clear()
 	busy.Wait()
+	for id, f := range w.log {
+		if f.came > 1 {
+			t.Errorf("%v came %d times", id, f.came)
+		}
+	}
 }
 
 // exchange and message are what the far side does with what comes. Now and then they
 // panic.
 func (w *weather) exchange(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
-	w.note(env.ID, func(f *fate) { f.came = true })
+	w.note(env.ID, func(f *fate) { f.came++ })
 	q, err := kinds.ParsePayload[kinds.Query](env.Payload)
 	if err != nil {
 		return nil, err
@@ -145,7 +159,7 @@ func (w *weather) exchange(ctx context.Context, env kinds.Checked) (*wire.Envelo
 }
 
 func (w *weather) message(_ context.Context, env kinds.Checked) (wire.ReceiptState, error) {
-	w.note(env.ID, func(f *fate) { f.came = true })
+	w.note(env.ID, func(f *fate) { f.came++ })
 	time.Sleep(w.ms(100))
 	w.mayPanic()
 	state := wire.Held
@@ -210,13 +224,13 @@ func (w *weather) call(t *testing.T, near *side, to identity.ID) {
 	switch {
 	case unproven:
 		ended(storm.Succeeded)
-	case err == nil && !(far.came && far.did):
+	case err == nil && !(far.came > 0 && far.did):
 		t.Errorf("%s: a success of which the other side knows nothing", what)
 	case err == nil:
 		ended(storm.Succeeded)
 	case kinds.AsError(err).Delivered() == kinds.DeliveredNo:
 		time.Sleep(10 * time.Second) // nor afterwards
-		if w.fate(id).came {
+		if w.fate(id).came > 0 {
 			t.Errorf("%s: it came, in spite of %v", what, err)
 		}
 		ended(storm.NotDelivered)
@@ -238,11 +252,14 @@ func (w *weather) trouble(t *testing.T, near, far *side) {
 		defer w.BeginFault(int(f))()
 		do()
 	}
-	switch f := fault(w.DrawBelow(int(faults))); f {
+	switch f := fault(w.DrawBelow(w.kinds)); f {
 	case partition:
 		during(f, w.ms(3000))
 	case loss, reordering, duplication, corruption:
 		during(f, w.ms(2000))
+	case outage, lies, forgetting, unlinking:
+		defer w.BeginFault(int(f))()
+		w.troubleRelay(f, one)
 	case closing:
 		at(f, func() {
 			for _, c := range one.listConns() {
