@@ -15,7 +15,7 @@ DEBIAN ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-debian.tar
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents bench pgo demo install dist packages
+.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents reach bench pgo demo install dist packages
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -50,10 +50,12 @@ lint: ## gofmt, vet (here, for macOS and for 32 bits), staticcheck, tidiness, kn
 	GOARCH=386 $(GO) vet ./...
 	cd bench && $(GO) vet ./...
 	cd packaging/dist && $(GO) vet ./...
+	cd integration/relay && $(GO) vet ./...
 	$(GO) tool staticcheck -tags netns,interop,faults,agents,packages ./...
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
 	cd packaging/dist && $(GO) mod tidy -diff
+	cd integration/relay && $(GO) mod tidy -diff
 	@if out=$$($(GO) tool govulncheck ./... 2>&1); then echo "$$out" | tail -n 1; \
 	elif echo "$$out" | grep -q '^Vulnerability #'; then echo "$$out"; exit 1; \
 	else echo "govulncheck did not run: $$(echo "$$out" | tail -n 1)"; fi
@@ -81,6 +83,9 @@ interop: ## against the release before (built from history, or fetched), the OAC
 	$(GO) vet -tags interop ./integration/interop ./integration/release ./openintent
 	$(GO) test -tags interop -shuffle=on -count=1 ./integration/interop ./integration/release ./openintent
 	$(GO) test -tags 'netns interop' -count=1 -run SDK ./integration/netns
+
+reach: ## the link over a relay with real NATS servers, which are built into the tests
+	cd integration/relay && $(GO) test -shuffle=on -timeout 10m ./...
 
 agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode, and a model that does as told; installs them in AGENTS (npm; root, or user namespaces)
 	./integration/agents/install.sh '$(AGENTS)'

@@ -42,6 +42,7 @@ var arrows = map[string][]string{
 	"store":             {"disk"},
 	"disk":              {},
 	"metrics":           {},
+	"relay":             {"identity", "internal/pace", "kinds"},
 	"oacp/mailbox":      {"oacp/message", "internal/durable"},
 	"oacp/transfer":     {"store", "oacp/message", "kinds", "budget", "internal/durable"},
 	"oacp/message":      {},
@@ -87,6 +88,10 @@ var importers = map[string][]string{
 	"filippo.io/age":               {"internal/backup"},
 	"rsc.io/qr":                    {"internal/cli/ui"},
 	"github.com/coder/websocket":   {"harness"},
+
+	"github.com/nats-io/nats.go": {"relay"},
+	"github.com/nats-io/nkeys":   {"relay"},
+	"golang.org/x/net/http":      {"relay"},
 
 	"github.com/modelcontextprotocol/go-sdk": {"mcp"},
 	"github.com/coreos/go-systemd/v22":       {"daemon"},

@@ -1,0 +1,115 @@
+package relay
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/acpd/acpd/kinds"
+)
+
+// Credentials says how a link authenticates to the server. The zero value stands for the
+// nkey of [Config.Key]. It prints without its secrets.
+type Credentials struct {
+	File     string // a .creds file (JWT and seed), which is read at each connection
+	Token    string
+	User     string
+	Password string
+}
+
+// String says which kind of credentials these are.
+func (c Credentials) String() string {
+	switch {
+	case c.File != "":
+		return "credentials " + c.File
+	case c.Token != "":
+		return "a token"
+	case c.User != "":
+		return "user " + c.User
+	}
+	return "the derived nkey"
+}
+
+// Format prints String for every verb of fmt.
+func (c Credentials) Format(f fmt.State, _ rune) { fmt.Fprint(f, c.String()) }
+
+// LogValue keeps the secrets out of logs.
+func (c Credentials) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+// check reports whether more than one kind is set, or half of one.
+func (c Credentials) check() error {
+	kindsSet := 0
+	for _, set := range []bool{c.File != "", c.Token != "", c.User != "" || c.Password != ""} {
+		if set {
+			kindsSet++
+		}
+	}
+	switch {
+	case kindsSet > 1:
+		return kinds.Errorf(kinds.Invalid, "credentials: more than one of file, token and user: write one of them")
+	case (c.User == "") != (c.Password == ""):
+		return kinds.Errorf(kinds.Invalid, "credentials: user and password belong together: write both")
+	}
+	return nil
+}
+
+// PublicKey returns the public half of the nkey that is made of secret, as a NATS server's
+// configuration has it: U and 55 characters.
+func PublicKey(secret [32]byte) (string, error) {
+	pair, err := nkeys.FromRawSeed(nkeys.PrefixByteUser, secret[:])
+	if err != nil {
+		return "", fmt.Errorf("relay nkey: %w", err)
+	}
+	defer pair.Wipe()
+	return pair.PublicKey()
+}
+
+// authentication is how the link authenticates, with its secrets behind closures, so that no
+// verb of fmt prints them.
+type authentication struct {
+	publicKey string // of the derived nkey, also when it is not used
+	what      string
+	apply     func(*nats.Options) error
+}
+
+// newAuthentication checks both places where credentials may stand.
+func newAuthentication(c, inURL Credentials, secret [32]byte) (authentication, error) {
+	if c != (Credentials{}) && inURL != (Credentials{}) {
+		return authentication{}, kinds.Errorf(kinds.Invalid, "credentials: in the URL and beside it: write one of them")
+	}
+	if c == (Credentials{}) {
+		c = inURL
+	}
+	if err := c.check(); err != nil {
+		return authentication{}, err
+	}
+	if secret == [32]byte{} {
+		return authentication{}, kinds.Errorf(kinds.Invalid, "key: missing: expected the identity's secret of the label %q", KeyLabel)
+	}
+	public, err := PublicKey(secret)
+	if err != nil {
+		return authentication{}, err
+	}
+	a := authentication{publicKey: public, what: c.String()}
+	switch {
+	case c.File != "":
+		if _, err := os.Stat(c.File); err != nil {
+			return authentication{}, kinds.Errorf(kinds.Invalid, "credentials: %s: name a .creds file that acpd may read", err)
+		}
+		a.apply = func(o *nats.Options) error { return nats.UserCredentials(c.File)(o) }
+	case c.Token != "":
+		a.apply = nats.Token(c.Token)
+	case c.User != "":
+		a.apply = nats.UserInfo(c.User, c.Password)
+	default:
+		a.what = "nkey " + public
+		private := ed25519.NewKeyFromSeed(secret[:])
+		sign := func(nonce []byte) ([]byte, error) { return ed25519.Sign(private, nonce), nil }
+		a.apply = nats.Nkey(public, sign)
+	}
+	return a, nil
+}

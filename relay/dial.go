@@ -1,0 +1,225 @@
+package relay
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	maxInfo = 64 << 10 // bytes of the line by which a server introduces itself
+	maxHead = 16 << 10 // bytes of an HTTP answer's head
+)
+
+// dialer connects to one endpoint, and to nothing else: the address that nats.go hands it is
+// not looked at. It goes through the proxy, does TLS itself and bounds what the server
+// sends. nats.go calls Dial once.
+type dialer struct {
+	ctx      context.Context
+	endpoint endpoint
+	proxy    Proxy
+	roots    *x509.CertPool
+
+	mu     sync.Mutex
+	raw    net.Conn // to the server or the proxy
+	via    string   // host and port of the proxy
+	err    error
+	closed bool
+}
+
+func newDialer(ctx context.Context, e endpoint, p Proxy, roots *x509.CertPool) *dialer {
+	return &dialer{ctx: ctx, endpoint: e, proxy: p, roots: roots}
+}
+
+// SkipTLSHandshake tells nats.go that the connection is encrypted as far as it is to be.
+func (d *dialer) SkipTLSHandshake() bool { return true }
+
+// Dial connects within [connectTime], after the proxy's command if there is one.
+func (d *dialer) Dial(_, _ string) (net.Conn, error) {
+	conn, err := d.connect()
+	if err == nil {
+		// nats.go reads the head of a WebSocket without a deadline of its own.
+		err = conn.SetDeadline(time.Now().Add(connectTime))
+	}
+	if err != nil {
+		d.mu.Lock()
+		d.err = err
+		d.mu.Unlock()
+		d.close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (d *dialer) connect() (net.Conn, error) {
+	proxy, err := d.proxy.find(d.ctx, d.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, connectTime)
+	defer cancel()
+	address := d.endpoint.hostPort()
+	if proxy != nil {
+		address = proxy.address
+	}
+	var plain net.Dialer
+	raw, err := plain.DialContext(ctx, "tcp", address)
+	if err != nil {
+		if proxy != nil {
+			err = fmt.Errorf("proxy %s: %w", proxy.address, err)
+		}
+		return nil, err
+	}
+	if !d.keep(raw, proxy) {
+		return nil, net.ErrClosed
+	}
+	deadline, _ := ctx.Deadline()
+	if err := raw.SetDeadline(deadline); err != nil {
+		return nil, err
+	}
+	conn := raw
+	if proxy != nil {
+		if conn, err = proxy.connect(ctx, raw, d.endpoint.hostPort(), d.roots); err != nil {
+			return nil, fmt.Errorf("proxy %s: %w", proxy.address, err)
+		}
+	}
+	return d.beginServer(ctx, conn)
+}
+
+// beginServer does TLS with the server if the endpoint has it. A NATS server says INFO first,
+// in the clear: that line is read here and handed on.
+func (d *dialer) beginServer(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	server := &serverConn{Conn: conn, guard: newGuard(d.endpoint.isWebSocket())}
+	if !d.endpoint.isEncrypted() {
+		return server, nil
+	}
+	if !d.endpoint.isWebSocket() {
+		info, rest, err := readInfo(conn)
+		if err != nil {
+			return nil, err
+		}
+		server.replay = info
+		conn = &replayConn{Conn: conn, replay: rest}
+	}
+	encrypted := tls.Client(conn, &tls.Config{ServerName: d.endpoint.host, RootCAs: d.roots, MinVersion: tls.VersionTLS12})
+	if err := encrypted.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	server.Conn = encrypted
+	return server, nil
+}
+
+// readInfo returns the line with which a NATS server begins, and what came behind it.
+func readInfo(conn net.Conn) (info, rest []byte, err error) {
+	r := bufio.NewReaderSize(conn, maxInfo)
+	info, err = r.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return nil, nil, fmt.Errorf("the server's first line has more than %d bytes", maxInfo)
+	case err != nil && len(info) == 0:
+		return nil, nil, fmt.Errorf("the server said nothing: %w", err)
+	case err != nil:
+		return nil, nil, err
+	case !bytes.HasPrefix(info, []byte("INFO ")):
+		return nil, nil, errNoNATS
+	}
+	info = bytes.Clone(info)
+	rest, _ = r.Peek(r.Buffered())
+	return info, bytes.Clone(rest), nil
+}
+
+// keep records the connection, so that close can end it; false: close was called before.
+func (d *dialer) keep(raw net.Conn, proxy *httpProxy) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		raw.Close()
+		return false
+	}
+	d.raw = raw
+	if proxy != nil {
+		d.via = proxy.address
+	}
+	return true
+}
+
+// close ends the connection at once, whatever is under way on it.
+func (d *dialer) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	if d.raw != nil {
+		d.raw.Close()
+	}
+}
+
+// failure returns why Dial failed; nil: it did not.
+func (d *dialer) failure() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
+}
+
+func (d *dialer) proxyInUse() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.via
+}
+
+// remoteIP returns the address of the server; invalid behind a proxy.
+func (d *dialer) remoteIP() netip.Addr {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.raw == nil || d.via != "" {
+		return netip.Addr{}
+	}
+	a, _ := netip.ParseAddrPort(d.raw.RemoteAddr().String())
+	return a.Addr().Unmap()
+}
+
+// replayConn reads what was read too early first.
+type replayConn struct {
+	net.Conn
+	replay []byte
+}
+
+func (c *replayConn) Read(p []byte) (int, error) {
+	if len(c.replay) > 0 {
+		n := copy(p, c.replay)
+		c.replay = c.replay[n:]
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}
+
+// serverConn is a connection whose bytes are checked before nats.go reads them.
+type serverConn struct {
+	net.Conn
+	replay []byte
+	guard  guard
+}
+
+func (c *serverConn) Read(p []byte) (int, error) {
+	var (
+		n   int
+		err error
+	)
+	if len(c.replay) > 0 {
+		n = copy(p, c.replay)
+		c.replay = c.replay[n:]
+	} else {
+		n, err = c.Conn.Read(p)
+	}
+	if bad := c.guard.check(p[:n]); bad != nil {
+		return 0, bad
+	}
+	return n, err
+}

@@ -1,0 +1,130 @@
+package relay
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// isTerminal reports whether the server ends the connection after this error.
+func isTerminal(err error) bool {
+	for _, terminal := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired} {
+		if errors.Is(err, terminal) {
+			return true
+		}
+	}
+	return false
+}
+
+// isSubscriptionRefused reports whether the server refused one of the own subjects.
+func isSubscriptionRefused(err error) bool {
+	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(strings.ToLower(err.Error()), "subscription") ||
+		errors.Is(err, nats.ErrMaxSubscriptionsExceeded)
+}
+
+// ErrRefused is in the chain of an error by which the server refuses this daemon: its
+// credentials, or what they permit. Somebody has to change a configuration.
+var ErrRefused = errors.New("refused by the relay")
+
+type refusal struct{ error }
+
+func (refusal) Is(target error) bool { return target == ErrRefused }
+
+// describeError returns err with the operation before it and a remedy behind it, without a
+// secret. Text of the server is cut and stripped as that of a peer is.
+func (l *Link) describeError(e endpoint, err error) error {
+	if remedy := l.findRefusal(err); remedy != "" {
+		return refusal{fmt.Errorf("relay %s: %s: %s", l.config.Name, e, remedy)}
+	}
+	text := cleanText(err.Error())
+	if remedy := findRemedy(e, err); remedy != "" {
+		text += ": " + remedy
+	}
+	return fmt.Errorf("relay %s: %s: %s", l.config.Name, e, text)
+}
+
+// findRefusal returns what the server refuses and what to do; "" if err is no refusal.
+func (l *Link) findRefusal(err error) string {
+	own := l.replies.ownSubject()
+	switch {
+	case isSubscriptionRefused(err):
+		return "the server permits no subscription to this daemon's subjects, so nothing comes in: have it permit subscribe to " + own + " and " + own + ".*"
+	case errors.Is(err, nats.ErrPermissionViolation):
+		return "the server permits no packets to peers: have it permit publish to acp1.>"
+	case errors.Is(err, nats.ErrAuthorization):
+		return "the server refuses " + l.auth.what + ": have " + l.auth.publicKey + " put into the users of its configuration, or set the credentials that it wants"
+	case errors.Is(err, nats.ErrNkeysNotSupported):
+		return "the server knows no nkeys: have " + l.auth.publicKey + " put into the users of its configuration, or set the credentials that it wants"
+	case errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAccountAuthExpired):
+		return "the credentials have expired: get new ones from whoever runs the server"
+	case errors.Is(err, nats.ErrAuthRevoked):
+		return "the credentials were revoked: get new ones from whoever runs the server"
+	}
+	return ""
+}
+
+// findRemedy returns what to do about an error that is no refusal.
+func findRemedy(e endpoint, err error) string {
+	switch {
+	case errors.Is(err, nats.ErrSlowConsumer):
+		return "packets came faster than this machine took them, and some are lost: nothing is to be done if that passes"
+	case errors.Is(err, nats.ErrMaxPayload):
+		return "the server takes no messages of 1,484 bytes: set its max_payload to 4KB or more"
+	case errors.Is(err, nats.ErrStaleConnection):
+		return "the server has not answered pings for half a minute: it is tried again"
+	case errors.Is(err, errNoNATS):
+		return "check host and port"
+	case isA[tls.RecordHeaderError](err):
+		return "the server speaks no TLS at this port: set up tls in its configuration, or check the port"
+	case isA[x509.UnknownAuthorityError](err), isA[x509.HostnameError](err), isA[x509.CertificateInvalidError](err):
+		return "the certificate must be valid for " + e.host + " and of an authority that this machine trusts"
+	case isA[*net.DNSError](err):
+		return "check the host name"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens there: start the server, or check the port"
+	case isTimeout(err):
+		return "nothing answers in time: check host, port and firewall"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, nats.ErrConnectionClosed):
+		return "the server closed the connection, and its log says why: it is tried again"
+	}
+	return ""
+}
+
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+func isTimeout(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout() || errors.Is(err, nats.ErrTimeout)
+}
+
+const maxErrorText = 200 // bytes, of what a server or proxy has said
+
+// cleanText makes text in which a server may have had a say fit to be shown: printable, in one line, cut.
+func cleanText(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if b.Len() >= maxErrorText {
+			b.WriteString("…")
+			break
+		}
+		if r == '\uFFFD' || !isShown(r) {
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func isShown(r rune) bool { return r == ' ' || identity.CleanClaim(string(r)) != "" }

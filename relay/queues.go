@@ -1,0 +1,193 @@
+package relay
+
+import (
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+)
+
+// What waits for ReadFrom, in packets.
+const (
+	maxOfTrusted = 64   // of one trusted id
+	maxOfRest    = 128  // of all others together
+	maxWaiting   = 4096 // of all ids that have one waiting already; an id with none has room up to twice as many
+	keptQueues   = 64   // empty queues that are used again
+)
+
+// inPacket is a packet that waits for ReadFrom.
+type inPacket struct {
+	data []byte
+	from net.Addr
+}
+
+// queue is what waits of one trusted id, or of all others: a ring that grows to its bound.
+type queue struct {
+	id      identity.ID // zero: of the rest
+	packets []inPacket
+	first   int
+	count   int
+}
+
+func (q *queue) push(p inPacket) {
+	if q.count == len(q.packets) {
+		grown := make([]inPacket, max(4, 2*len(q.packets)))
+		for i := range q.count {
+			grown[i] = q.packets[(q.first+i)%len(q.packets)]
+		}
+		q.packets, q.first = grown, 0
+	}
+	q.packets[(q.first+q.count)%len(q.packets)] = p
+	q.count++
+}
+
+func (q *queue) pop() inPacket {
+	p := q.packets[q.first]
+	q.packets[q.first] = inPacket{}
+	q.first = (q.first + 1) % len(q.packets)
+	q.count--
+	return p
+}
+
+// queues has what came in and was not read: one queue for each trusted id that has a packet
+// waiting, and one for the rest. They are read in turn, a packet each, so that whoever floods
+// delays the others by one packet a turn.
+type queues struct {
+	mu       sync.Mutex
+	changed  *sync.Cond
+	trusted  map[identity.ID]*queue // those that are not empty
+	rest     queue
+	turn     []*queue // not empty, the next to read first; from head on
+	head     int
+	waiting  int
+	free     []*queue
+	closed   bool
+	deadline time.Time
+	timer    *time.Timer
+}
+
+func newQueues() *queues {
+	q := &queues{trusted: make(map[identity.ID]*queue)}
+	q.changed = sync.NewCond(&q.mu)
+	return q
+}
+
+// push adds a packet, or reports that there is no room for it. trusted says whether the
+// sender has a queue of its own.
+func (q *queues) push(id identity.ID, trusted bool, p inPacket) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	own, limit := &q.rest, maxOfRest
+	if trusted {
+		own, limit = q.trusted[id], maxOfTrusted
+		if own == nil && q.waiting < 2*maxWaiting {
+			own = q.takeFree()
+			own.id = id
+			q.trusted[id] = own
+		}
+	}
+	if own == nil || own.count >= limit || own.count > 0 && q.waiting >= maxWaiting {
+		return false
+	}
+	if own.count == 0 {
+		q.turn = append(q.turn, own)
+	}
+	own.push(p)
+	q.waiting++
+	q.changed.Signal()
+	return true
+}
+
+// pop waits for a packet. The error is net.ErrClosed or os.ErrDeadlineExceeded.
+func (q *queues) pop() (inPacket, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		switch {
+		case q.closed:
+			return inPacket{}, net.ErrClosed
+		case !q.deadline.IsZero() && !time.Now().Before(q.deadline):
+			return inPacket{}, os.ErrDeadlineExceeded
+		case q.waiting > 0:
+			return q.popNext(), nil
+		}
+		q.changed.Wait()
+	}
+}
+
+// popNext takes a packet of the queue whose turn it is. The caller holds mu.
+func (q *queues) popNext() inPacket {
+	own := q.turn[q.head]
+	q.turn[q.head] = nil
+	q.head++
+	p := own.pop()
+	q.waiting--
+	switch {
+	case own.count > 0:
+		q.turn = append(q.turn, own)
+	case own != &q.rest:
+		delete(q.trusted, own.id)
+		if len(q.free) < keptQueues {
+			q.free = append(q.free, own)
+		}
+	}
+	if q.head == len(q.turn) {
+		q.turn, q.head = q.turn[:0], 0
+	} else if q.head >= 64 && q.head*2 >= len(q.turn) {
+		n := copy(q.turn, q.turn[q.head:])
+		clear(q.turn[n:])
+		q.turn, q.head = q.turn[:n], 0
+	}
+	return p
+}
+
+// takeFree returns an empty queue. The caller holds mu.
+func (q *queues) takeFree() *queue {
+	if n := len(q.free); n > 0 {
+		own := q.free[n-1]
+		q.free = q.free[:n-1]
+		return own
+	}
+	return new(queue)
+}
+
+func (q *queues) setDeadline(t time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.timer != nil {
+		q.timer.Stop()
+		q.timer = nil
+	}
+	q.deadline = t
+	if wait := time.Until(t); !t.IsZero() && wait > 0 && !q.closed {
+		q.timer = time.AfterFunc(wait, q.wake)
+	}
+	q.changed.Broadcast()
+}
+
+// wake has all that wait look again.
+func (q *queues) wake() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.changed.Broadcast()
+}
+
+// close drops what waits, and ends every pop.
+func (q *queues) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.turn, q.head, q.waiting, q.free = nil, 0, 0, nil
+	clear(q.trusted)
+	q.rest = queue{}
+	if q.timer != nil {
+		q.timer.Stop()
+		q.timer = nil
+	}
+	q.changed.Broadcast()
+}

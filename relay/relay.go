@@ -1,0 +1,235 @@
+// Package relay carries packets between daemons through a NATS server: a [Link] is a
+// net.PacketConn whose addresses are the ids of peers.
+//
+// A packet to a peer is published to the subject acp1.<id of the peer>; its payload is the
+// sender's id and the packet. The server answers a message that nobody hears with a 503, on
+// the reply subject that the link made for this peer: so a peer that is away is found in one
+// round trip. The server sees who sends how much to whom, and ciphertext: everything that
+// daemons promise each other lives in QUIC, above. It may drop, copy, delay and inject packets,
+// as any network may.
+//
+// The sender's id in a payload is a claim, as a UDP source address is. [Config.Admit] is
+// asked about it before the packet is queued; QUIC proves it.
+//
+// A link authenticates to the server with an nkey that is derived from the identity for that
+// purpose alone. The identity key signs nothing that a server chooses.
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/kinds"
+)
+
+// MTU is the largest packet that a link carries, in bytes: what quic-go sends at most.
+const MTU = 1452
+
+// KeyLabel is the label for [identity.Key.DeriveSecret] of which [Config.Key] is made.
+const KeyLabel = "acp nats nkey v1"
+
+// Admission says whether packets of a sender may reach QUIC.
+type Admission int
+
+// The admissions.
+const (
+	Refused Admission = iota // dropped unread
+	Invited                  // an open invitation or an authority could admit it: shares one queue with all others of its kind
+	Trusted                  // has a queue of its own
+)
+
+// Config says which server a link uses, and how. Name, URL, Self, Key and Admit are needed.
+type Config struct {
+	Name string // [a-z][a-z0-9-]{0,31}; tells the relays of a daemon apart
+
+	// URL is tls://HOST[:4222] or wss://HOST[:443][/PATH], on loopback also nats:// and ws://;
+	// several of one cluster are separated by commas. A token or USER:PASSWORD before the
+	// host is the same as in Credentials.
+	URL         string
+	Credentials Credentials // the zero value: the nkey of Key
+	Proxy       Proxy       // the zero value: none
+
+	Self identity.ID
+	Key  [32]byte // the secret of [KeyLabel]: never the identity key
+
+	// Admit is asked about the claimed sender of each packet. It must not block.
+	Admit func(identity.ID) Admission
+
+	// Changed is called after the state of the link has changed, but not for counts. It must
+	// not block. nil: nobody is told.
+	Changed func()
+
+	Logger *slog.Logger   // nil: silence
+	Roots  *x509.CertPool // nil: those of the system
+}
+
+// Link is the connection to one relay. It is safe for concurrent use. It carries packets
+// while [Link.Run] runs.
+type Link struct {
+	config    Config
+	addr      Addr // own
+	endpoints []endpoint
+	auth      authentication
+	log       *slog.Logger
+
+	out     chan *outPacket
+	queues  *queues
+	replies *replies
+
+	errorPace errorPace
+
+	session atomic.Pointer[session] // nil while there is no connection to the server
+	counts  counts
+
+	mu     sync.Mutex
+	state  State // without counts
+	everUp bool
+
+	closed chan struct{}
+	once   sync.Once
+}
+
+// Observer is told what a link hears. Its methods must not block.
+type Observer interface {
+	// NobodyAt says that the server has just answered that nobody takes packets at addr.
+	NobodyAt(addr net.Addr)
+
+	// Interrupted says that packets of the last seconds may be lost.
+	Interrupted()
+}
+
+// Open checks the configuration and returns a link, which does nothing before [Link.Run].
+// The error names the part that is wrong, and what to write instead; it has the code
+// invalid, and contains no secret.
+func Open(c Config) (*Link, error) {
+	if err := CheckName(c.Name); err != nil {
+		return nil, err
+	}
+	operation := "relay " + c.Name
+	endpoints, inURL, err := parseURLs(c.URL)
+	if err != nil {
+		return nil, kinds.Errorf(kinds.Invalid, "%s: url: %s", operation, err)
+	}
+	c.URL = "" // may hold a secret
+	auth, err := newAuthentication(c.Credentials, inURL, c.Key)
+	if err != nil {
+		return nil, kinds.Errorf(kinds.Invalid, "%s: %s", operation, err)
+	}
+	if err := c.Proxy.check(); err != nil {
+		return nil, kinds.Errorf(kinds.Invalid, "%s: proxy: %s", operation, err)
+	}
+	switch {
+	case c.Self.IsZero():
+		return nil, kinds.Errorf(kinds.Invalid, "%s: self: missing: expected the id of this daemon", operation)
+	case c.Admit == nil:
+		return nil, kinds.Errorf(kinds.Invalid, "%s: admit: missing: expected the function that says whose packets are read", operation)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	var secret [32]byte
+	rand.Read(secret[:])
+	l := &Link{
+		config:    c,
+		addr:      newAddr(c.Name, c.Self),
+		endpoints: endpoints,
+		auth:      auth,
+		log:       c.Logger.With("relay", c.Name),
+		out:       make(chan *outPacket, maxWaitingOut),
+		queues:    newQueues(),
+		replies:   newReplies(c.Name, c.Self, secret),
+		closed:    make(chan struct{}),
+	}
+	l.state = State{Name: c.Name, URL: joinEndpoints(endpoints), Account: auth.what, PublicKey: auth.publicKey, Standing: Connecting}
+	return l, nil
+}
+
+// Name returns "relay:" and the name of the relay, which begins the text of its addresses.
+func (l *Link) Name() string { return addrPrefix + l.config.Name }
+
+// LocalAddr returns the address at which peers find this daemon on the relay.
+func (l *Link) LocalAddr() net.Addr { return l.addr }
+
+// Addr returns where a peer is on this relay; nil for this daemon's own id and for none.
+func (l *Link) Addr(id identity.ID) net.Addr {
+	if id == l.config.Self || id.IsZero() {
+		return nil
+	}
+	return newAddr(l.config.Name, id)
+}
+
+// Sender returns the id that an address of this relay names; zero for any other address.
+func (l *Link) Sender(addr net.Addr) identity.ID {
+	if a, ok := addr.(Addr); ok && a.relay == l.config.Name {
+		return a.id
+	}
+	return identity.ID{}
+}
+
+// Close ends Run and every ReadFrom. It does not wait for Run.
+func (l *Link) Close() error {
+	l.once.Do(func() {
+		close(l.closed)
+		l.queues.close()
+	})
+	return nil
+}
+
+// SetDeadline sets the deadline of ReadFrom; WriteTo never waits.
+func (l *Link) SetDeadline(t time.Time) error { return l.SetReadDeadline(t) }
+
+// SetReadDeadline has ReadFrom return os.ErrDeadlineExceeded from t on; the zero time: never.
+func (l *Link) SetReadDeadline(t time.Time) error {
+	l.queues.setDeadline(t)
+	return nil
+}
+
+// SetWriteDeadline does nothing: WriteTo never waits.
+func (l *Link) SetWriteDeadline(time.Time) error { return nil }
+
+// SetReadBuffer does nothing: the queues have their sizes. quic-go warns of a connection without it.
+func (l *Link) SetReadBuffer(int) error { return nil }
+
+// SetWriteBuffer does nothing: the queue has its size. quic-go warns of a connection without it.
+func (l *Link) SetWriteBuffer(int) error { return nil }
+
+// Run keeps a connection to the server until ctx ends or the link is closed, and returns nil
+// when its goroutines have ended; then the link is closed. It never gives up: what is wrong
+// stands in [Link.State].
+func (l *Link) Run(ctx context.Context, observer Observer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() {
+		select {
+		case <-l.closed:
+			cancel()
+		case <-ctx.Done():
+			l.Close()
+		}
+	})
+	running.Go(func() { l.publishLoop(ctx) })
+
+	o := newOutage(observer)
+	defer o.stop()
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		up, err := l.serveSession(ctx, l.endpoints[attempt%len(l.endpoints)], observer, o)
+		if ctx.Err() != nil {
+			break
+		}
+		o.begin(up)
+		l.noteLost(err)
+		pace.Sleep(ctx, o.pickPause())
+	}
+	l.setStanding(Closed)
+	return nil
+}

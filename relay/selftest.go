@@ -1,0 +1,210 @@
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/acpd/acpd/identity"
+)
+
+const (
+	testTime  = 30 * time.Second
+	checkTime = 3 * time.Second // for an answer
+)
+
+// Verdict says how a check went.
+type Verdict string
+
+// The verdicts.
+const (
+	Passed Verdict = "ok"
+	Warned Verdict = "warning" // works, but not as it should
+	Failed Verdict = "failed"
+)
+
+// Check is one result of [Link.Test].
+type Check struct {
+	Code    string // which check: connect, round_trip, receive, publish, nobody, foreign_subscribe
+	What    string // what was found
+	Remedy  string // what to do; "" if nothing, or if What ends with it
+	Verdict Verdict
+	Took    time.Duration // what was measured; 0: nothing
+}
+
+// Test tries the relay on a connection of its own, with the same configuration, whether Run
+// runs or not: whether the server lets this daemon in, passes packets to it and from it, and
+// says who is absent. It takes milliseconds, half a minute at most, and ends earlier with ctx.
+func (l *Link) Test(ctx context.Context) []Check {
+	ctx, cancel := context.WithTimeout(ctx, testTime)
+	defer cancel()
+	began := time.Now()
+	t := &tester{link: l, token: newQuestion(), arrived: make(chan struct{}, 1), nobody: make(chan struct{}, 1)}
+	if err := t.connect(ctx); err != nil {
+		return []Check{{Code: "connect", What: err.Error(), Verdict: Failed, Took: time.Since(began)}}
+	}
+	defer t.close()
+	conn := t.session.conn
+	what := "connected to " + identity.CleanClaim(conn.ConnectedServerName()+" "+conn.ConnectedServerVersion()) + " with " + l.auth.what
+	if via := t.session.dialer.proxyInUse(); via != "" {
+		what += " through the proxy " + via
+	}
+	checks := []Check{{Code: "connect", What: what, Verdict: Passed, Took: time.Since(began)}}
+	for _, check := range []func(context.Context) Check{t.checkRoundTrip, t.checkReceive, t.checkPublish, t.checkNobody, t.checkForeignSubscribe} {
+		if checks = append(checks, check(ctx)); conn.IsClosed() {
+			checks = append(checks, Check{Code: "connect", What: t.session.explain(conn.LastError()).Error(), Verdict: Failed})
+			break
+		}
+	}
+	return checks
+}
+
+// tester has the connection of one test.
+type tester struct {
+	link    *Link
+	session *session
+	token   string        // of the reply subject, and in the packet to the own subject
+	arrived chan struct{} // the packet to the own subject came back
+	nobody  chan struct{} // the server said that nobody is there
+	absent  identity.ID
+}
+
+// connect tries the servers in their order.
+func (t *tester) connect(ctx context.Context) (err error) {
+	rand.Read(t.absent[:])
+	for _, e := range t.link.endpoints {
+		s := &session{link: t.link, endpoint: e, ended: make(chan struct{})}
+		s.dialer = newDialer(ctx, e, t.link.config.Proxy, t.link.config.Roots)
+		if err = s.connect(ctx); err == nil {
+			t.session = s
+			return nil
+		}
+		s.dialer.close()
+	}
+	return err
+}
+
+func (t *tester) close() {
+	t.session.conn.Close()
+	<-t.session.ended
+	t.session.dialer.close()
+}
+
+// findRefusal waits until the server has taken what was sent, and returns its refusal of subject.
+func (t *tester) findRefusal(ctx context.Context, subject string) error {
+	if _, err := t.session.measure(ctx); err != nil {
+		return err
+	}
+	err := t.session.conn.LastError()
+	if errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `"`+subject+`"`) {
+		return err
+	}
+	return nil
+}
+
+func (t *tester) checkRoundTrip(ctx context.Context) Check {
+	took, err := t.session.measure(ctx)
+	if err != nil {
+		return Check{Code: "round_trip", What: "the server does not answer: " + cleanText(err.Error()), Remedy: "look at its load and at the network", Verdict: Failed}
+	}
+	return Check{Code: "round_trip", What: "the server answers", Verdict: Passed, Took: took}
+}
+
+// checkReceive sends a packet to the own subject. The link of a daemon that runs drops it.
+func (t *tester) checkReceive(ctx context.Context) Check {
+	replies := t.link.replies
+	failed := func(what string) Check {
+		return Check{Code: "receive", What: what, Verdict: Failed,
+			Remedy: "have the server permit subscribe to " + replies.ownSubject() + " and " + replies.prefix + "*, and publish to acp1.>"}
+	}
+	payload := append(t.link.config.Self[:], t.token...)
+	for subject, take := range map[string]nats.MsgHandler{
+		replies.ownSubject(): func(m *nats.Msg) {
+			if string(m.Data) == string(payload) {
+				signal(t.arrived)
+			}
+		},
+		replies.prefix + "*": func(m *nats.Msg) {
+			if m.Subject == replies.prefix+t.token && m.Header.Get("Status") == statusNobody {
+				signal(t.nobody)
+			}
+		},
+	} {
+		_, err := t.session.conn.Subscribe(subject, take)
+		if err == nil {
+			err = t.findRefusal(ctx, subject)
+		}
+		if err != nil {
+			return failed("the server refuses the subscription to this daemon's subjects: " + cleanText(err.Error()))
+		}
+	}
+	began := time.Now()
+	t.session.conn.Publish(replies.ownSubject(), payload)
+	if !await(ctx, t.arrived) {
+		return failed("a packet to this daemon's subject does not come back")
+	}
+	return Check{Code: "receive", What: "a packet to this daemon's subject comes back", Verdict: Passed, Took: time.Since(began)}
+}
+
+// checkPublish sends an empty message to an id that nobody has.
+func (t *tester) checkPublish(ctx context.Context) Check {
+	subject := subjectPrefix + t.absent.String()
+	err := t.session.conn.Publish(subject, nil)
+	if err == nil {
+		err = t.findRefusal(ctx, subject)
+	}
+	if err != nil {
+		return Check{Code: "publish", What: "the server refuses packets to peers: " + cleanText(err.Error()), Verdict: Failed,
+			Remedy: "have the server permit publish to acp1.>"}
+	}
+	return Check{Code: "publish", What: "packets to peers are permitted", Verdict: Passed}
+}
+
+// checkNobody waits for the answer to a message that nobody hears.
+func (t *tester) checkNobody(ctx context.Context) Check {
+	began := time.Now()
+	t.session.conn.PublishRequest(subjectPrefix+t.absent.String(), t.link.replies.prefix+t.token, nil)
+	if !await(ctx, t.nobody) {
+		return Check{Code: "nobody", What: "the server does not say that a peer is absent", Verdict: Warned,
+			Remedy: "calls to absent peers take 3 s: use nats-server 2.2 or later, and permit subscribe to " + t.link.replies.prefix + "*"}
+	}
+	return Check{Code: "nobody", What: "the server says at once that a peer is absent", Verdict: Passed, Took: time.Since(began)}
+}
+
+// checkForeignSubscribe asks for the packets of an id that nobody has, and takes none.
+func (t *tester) checkForeignSubscribe(ctx context.Context) Check {
+	subject := subjectPrefix + t.absent.String()
+	sub, err := t.session.conn.Subscribe(subject, func(*nats.Msg) {})
+	if err == nil {
+		err = t.findRefusal(ctx, subject)
+		sub.Unsubscribe()
+	}
+	if err != nil {
+		return Check{Code: "foreign_subscribe", What: "the server refuses subscriptions to other daemons' subjects", Verdict: Passed}
+	}
+	return Check{Code: "foreign_subscribe", Verdict: Warned,
+		What:   "the server permits subscriptions to other daemons' subjects: who has these credentials can copy ciphertext, and sees who talks to whom",
+		Remedy: "give each daemon an nkey of its own, and permit it subscribe to " + t.link.replies.ownSubject() + " and " + t.link.replies.prefix + "* alone"}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// await reports whether c was signalled in time.
+func await(ctx context.Context, c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	case <-time.After(checkTime):
+	case <-ctx.Done():
+	}
+	return false
+}

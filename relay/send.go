@@ -1,0 +1,90 @@
+package relay
+
+import (
+	"context"
+	"net"
+	"sync"
+)
+
+const (
+	maxWaitingOut = 512 // packets
+	headerLen     = 32  // the sender's id
+)
+
+// outPacket is a packet that waits to be published: its payload and for whom it is.
+type outPacket struct {
+	to   *target
+	len  int
+	data [headerLen + MTU]byte
+}
+
+var outPackets = sync.Pool{New: func() any { return new(outPacket) }}
+
+// WriteTo queues a packet for the peer at addr, and never blocks: what the link cannot take is
+// dropped, as by a socket, and counted. The error is net.ErrClosed, or of an address that
+// is none of this relay.
+func (l *Link) WriteTo(p []byte, addr net.Addr) (int, error) {
+	a, ok := addr.(Addr)
+	if !ok || a.relay != l.config.Name {
+		return 0, &net.OpError{Op: "write", Net: "relay", Source: l.addr, Addr: addr, Err: net.InvalidAddrError("no address of this relay")}
+	}
+	select {
+	case <-l.closed:
+		return 0, net.ErrClosed
+	default:
+	}
+	if len(p) > MTU || l.session.Load() == nil {
+		l.counts.droppedOut.Add(1)
+		return len(p), nil
+	}
+	packet := outPackets.Get().(*outPacket)
+	packet.to = l.replies.findTarget(a.id)
+	copy(packet.data[:headerLen], l.config.Self[:])
+	packet.len = headerLen + copy(packet.data[headerLen:], p)
+	select {
+	case l.out <- packet:
+	default:
+		outPackets.Put(packet)
+		l.counts.droppedOut.Add(1)
+	}
+	return len(p), nil
+}
+
+// publishLoop hands to the server what WriteTo queued, until ctx ends.
+func (l *Link) publishLoop(ctx context.Context) {
+	for {
+		select {
+		case packet := <-l.out:
+			l.publish(l.session.Load(), packet)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// publish hands one packet to a connection to the server; nil: drops it. It blocks while the
+// server takes none.
+func (l *Link) publish(s *session, packet *outPacket) {
+	defer outPackets.Put(packet)
+	if s == nil || s.conn.PublishRequest(packet.to.subject, packet.to.reply, packet.data[:packet.len]) != nil {
+		l.counts.droppedOut.Add(1)
+		return
+	}
+	l.counts.packetsOut.Add(1)
+	l.counts.bytesOut.Add(uint64(packet.len - headerLen))
+}
+
+// publishWaiting hands what is queued to a connection that is about to end.
+func (l *Link) publishWaiting(s *session) {
+	for {
+		select {
+		case packet := <-l.out:
+			l.publish(s, packet)
+		default:
+			return
+		}
+	}
+}
+
+// dropWaiting drops what is queued.
+func (l *Link) dropWaiting() { l.publishWaiting(nil) }

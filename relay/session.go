@@ -1,0 +1,220 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/acpd/acpd/identity"
+)
+
+const (
+	connectTime  = 10 * time.Second // for dialling with proxy and TLS, and again for INFO to PONG
+	pingEvery    = 10 * time.Second
+	pingsOut     = 2
+	writeTime    = 10 * time.Second // for a write that the server does not take
+	farewellTime = time.Second      // to hand over what is queued, at the end
+	measureEvery = 30 * time.Second
+
+	maxPendingMessages = 1024 // of a subscription, in nats.go: more are dropped
+	maxPendingBytes    = 4 << 20
+)
+
+// session is one connection to one server.
+type session struct {
+	link     *Link
+	endpoint endpoint
+	dialer   *dialer
+	conn     *nats.Conn
+	question string
+	answers  gate
+	ended    chan struct{}
+
+	reason atomic.Pointer[error] // for which the server ends the connection
+	deaf   atomic.Bool           // the server refused a subscription
+}
+
+// serveSession connects to a server and stays until the connection ends or ctx does. It
+// returns how long the connection lasted, and why it ended or was not made.
+func (l *Link) serveSession(ctx context.Context, e endpoint, observer Observer, o *outage) (up time.Duration, err error) {
+	s := &session{link: l, endpoint: e, question: newQuestion(), answers: gate{pause: questionPause}, ended: make(chan struct{})}
+	s.dialer = newDialer(ctx, e, l.config.Proxy, l.config.Roots)
+	defer s.dialer.close()
+	if err := s.connect(ctx); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	defer s.end(ctx)
+	if err := s.subscribe(observer); err != nil {
+		return 0, s.explain(err)
+	}
+	rtt, err := s.measure(ctx) // refusals of the subscriptions have come before its answer
+	if err != nil {
+		return 0, s.explain(err)
+	}
+	l.begin(s, rtt)
+	defer l.session.Store(nil)
+	o.end()
+	l.askClone(s)
+	ticker := time.NewTicker(measureEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.ended:
+			return time.Since(began), s.explain(s.conn.LastError())
+		case <-ctx.Done():
+			return time.Since(began), ctx.Err()
+		case <-ticker.C:
+			if rtt, err := s.measure(ctx); err == nil {
+				l.updateState(func(state *State) { state.RTT = rtt })
+			}
+		}
+	}
+}
+
+// measure returns the time to the server and back.
+func (s *session) measure(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	began := time.Now()
+	err := s.conn.FlushWithContext(ctx)
+	return time.Since(began), err
+}
+
+// newOptions returns what all connections to the server have in common. Reconnecting is the
+// link's: nats.go ends a connection for good after some errors, and its own attempts hold the
+// lock that publishing needs.
+func (l *Link) newOptions(e endpoint, d *dialer) (nats.Options, error) {
+	o := nats.GetDefaultOptions()
+	o.Url = e.plainURL()
+	o.Name = "acpd"
+	o.AllowReconnect = false
+	o.IgnoreDiscoveredServers = true
+	o.SkipHostLookup = true
+	o.CustomDialer = d
+	o.Timeout = connectTime
+	o.PingInterval, o.MaxPingsOut = pingEvery, pingsOut
+	o.FlusherTimeout, o.ReconnectOnFlusherError = writeTime, true
+	o.SkipSubjectValidation = true // they are all made here, of hex digits
+	o.AsyncErrorCB = func(*nats.Conn, *nats.Subscription, error) {}
+	err := l.auth.apply(&o)
+	return o, err
+}
+
+// connect blocks until the server has accepted the credentials, or not.
+func (s *session) connect(ctx context.Context) error {
+	o, err := s.link.newOptions(s.endpoint, s.dialer)
+	if err != nil {
+		return s.explain(err)
+	}
+	o.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { s.noteError(err) }
+	o.ClosedCB = func(*nats.Conn) { close(s.ended) }
+	stop := context.AfterFunc(ctx, s.dialer.close)
+	defer stop()
+	s.conn, err = o.Connect()
+	if err != nil {
+		return s.explain(err)
+	}
+	return nil
+}
+
+// subscribe asks for what comes to this daemon's subjects. Whether the server allows it is
+// known after the next round trip.
+func (s *session) subscribe(observer Observer) error {
+	replies := s.link.replies
+	for subject, take := range map[string]nats.MsgHandler{
+		replies.prefix + "*": func(m *nats.Msg) { s.link.receiveReply(s, observer, m) },
+		replies.ownSubject(): func(m *nats.Msg) { s.link.receive(s, m) },
+	} {
+		sub, err := s.conn.Subscribe(subject, take)
+		if err != nil {
+			return err
+		}
+		if err := sub.SetPendingLimits(maxPendingMessages, maxPendingBytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin makes s the connection on which packets go.
+func (l *Link) begin(s *session, rtt time.Duration) {
+	l.dropWaiting() // it was meant for the connection before
+	l.session.Store(s)
+	server := identity.CleanClaim(s.conn.ConnectedServerName() + " " + s.conn.ConnectedServerVersion())
+	client := s.findClientIP()
+	l.updateState(func(state *State) {
+		if l.everUp {
+			state.Reconnects++
+		}
+		l.everUp = true
+		state.Standing, state.Since = Connected, time.Now()
+		if s.deaf.Load() {
+			state.Standing = Deaf
+		}
+		state.Server, state.RTT, state.ClientIP, state.Proxy = server, rtt, client, s.dialer.proxyInUse()
+	})
+	l.log.Info("relay: connected", "server", s.endpoint.String(), "rtt", rtt)
+	if s.conn.MaxPayload() < headerLen+MTU {
+		l.noteError(l.describeError(s.endpoint, nats.ErrMaxPayload))
+	}
+}
+
+// end hands over what is queued, and waits until nats.go has ended the connection.
+func (s *session) end(ctx context.Context) {
+	timer := time.AfterFunc(farewellTime, s.dialer.close)
+	defer timer.Stop()
+	if ctx.Err() != nil {
+		s.link.publishWaiting(s)
+	}
+	s.conn.Close()
+	<-s.ended
+}
+
+// findClientIP returns this host's address as the server sees it, if a host elsewhere could
+// reach it: global unicast, public, and not the server's own.
+func (s *session) findClientIP() netip.Addr {
+	said, err := s.conn.GetClientIP()
+	if err != nil {
+		return netip.Addr{}
+	}
+	ip, ok := netip.AddrFromSlice(said)
+	ip = ip.Unmap()
+	if !ok || !ip.IsGlobalUnicast() || ip.IsPrivate() || ip == s.dialer.remoteIP() {
+		return netip.Addr{}
+	}
+	return ip
+}
+
+// noteError takes what nats.go reports beside calls: refusals of the server, lost messages.
+func (s *session) noteError(err error) {
+	if isTerminal(err) {
+		s.reason.CompareAndSwap(nil, &err)
+	}
+	s.link.noteError(s.link.describeError(s.endpoint, err))
+	if !isSubscriptionRefused(err) {
+		return
+	}
+	s.deaf.Store(true)
+	if s.link.session.Load() == s {
+		s.link.setStanding(Deaf)
+	}
+}
+
+// explain returns why the connection ended or was not made, in the words of a remedy.
+func (s *session) explain(err error) error {
+	reason := s.reason.Load()
+	switch failed := s.dialer.failure(); {
+	case reason != nil:
+		err = *reason
+	case failed != nil:
+		err = failed
+	case err == nil:
+		err = errors.New("the server closed the connection")
+	}
+	return s.link.describeError(s.endpoint, err)
+}
