@@ -27,6 +27,7 @@ type dialer struct {
 	endpoint endpoint
 	proxy    Proxy
 	roots    *x509.CertPool
+	dialTCP  dialFunc
 
 	mu     sync.Mutex
 	raw    net.Conn // to the server or the proxy
@@ -35,8 +36,11 @@ type dialer struct {
 	closed bool
 }
 
-func newDialer(ctx context.Context, e endpoint, p Proxy, roots *x509.CertPool) *dialer {
-	return &dialer{ctx: ctx, endpoint: e, proxy: p, roots: roots}
+// dialFunc opens a TCP connection.
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+func (l *Link) newDialer(ctx context.Context, e endpoint) *dialer {
+	return &dialer{ctx: ctx, endpoint: e, proxy: l.config.Proxy, roots: l.config.Roots, dialTCP: l.dialTCP}
 }
 
 // SkipTLSHandshake tells nats.go that the connection is encrypted as far as it is to be.
@@ -70,8 +74,7 @@ func (d *dialer) connect() (net.Conn, error) {
 	if proxy != nil {
 		address = proxy.address
 	}
-	var plain net.Dialer
-	raw, err := plain.DialContext(ctx, "tcp", address)
+	raw, err := d.dialTCP(ctx, "tcp", address)
 	if err != nil {
 		if proxy != nil {
 			err = fmt.Errorf("proxy %s: %w", proxy.address, err)

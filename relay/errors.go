@@ -17,8 +17,15 @@ import (
 
 // isTerminal reports whether the server ends the connection after this error.
 func isTerminal(err error) bool {
-	for _, terminal := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired} {
-		if errors.Is(err, terminal) {
+	return says(err, "authorization violation", "authentication expired", "authentication revoked")
+}
+
+// says reports whether err has one of these texts of the server. nats.go has errors for
+// them, but not for those that come before the connection is made.
+func says(err error, texts ...string) bool {
+	lower := strings.ToLower(err.Error())
+	for _, text := range texts {
+		if strings.Contains(lower, text) {
 			return true
 		}
 	}
@@ -27,7 +34,7 @@ func isTerminal(err error) bool {
 
 // isSubscriptionRefused reports whether the server refused one of the own subjects.
 func isSubscriptionRefused(err error) bool {
-	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(strings.ToLower(err.Error()), "subscription") ||
+	return errors.Is(err, nats.ErrPermissionViolation) && says(err, "subscription") ||
 		errors.Is(err, nats.ErrMaxSubscriptionsExceeded)
 }
 
@@ -60,13 +67,13 @@ func (l *Link) findRefusal(err error) string {
 		return "the server permits no subscription to this daemon's subjects, so nothing comes in: have it permit subscribe to " + own + " and " + own + ".*"
 	case errors.Is(err, nats.ErrPermissionViolation):
 		return "the server permits no packets to peers: have it permit publish to acp1.>"
-	case errors.Is(err, nats.ErrAuthorization):
+	case says(err, "authorization violation"):
 		return "the server refuses " + l.auth.what + ": have " + l.auth.publicKey + " put into the users of its configuration, or set the credentials that it wants"
 	case errors.Is(err, nats.ErrNkeysNotSupported):
 		return "the server knows no nkeys: have " + l.auth.publicKey + " put into the users of its configuration, or set the credentials that it wants"
-	case errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAccountAuthExpired):
+	case says(err, "authentication expired"):
 		return "the credentials have expired: get new ones from whoever runs the server"
-	case errors.Is(err, nats.ErrAuthRevoked):
+	case says(err, "authentication revoked"):
 		return "the credentials were revoked: get new ones from whoever runs the server"
 	}
 	return ""

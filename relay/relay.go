@@ -79,6 +79,7 @@ type Link struct {
 	endpoints []endpoint
 	auth      authentication
 	log       *slog.Logger
+	dialTCP   dialFunc // tests have a network of their own
 
 	out     chan *outPacket
 	queues  *queues
@@ -143,6 +144,7 @@ func Open(c Config) (*Link, error) {
 		endpoints: endpoints,
 		auth:      auth,
 		log:       c.Logger.With("relay", c.Name),
+		dialTCP:   new(net.Dialer).DialContext,
 		out:       make(chan *outPacket, maxWaitingOut),
 		queues:    newQueues(),
 		replies:   newReplies(c.Name, c.Self, secret),

@@ -78,7 +78,7 @@ func (t *tester) connect(ctx context.Context) (err error) {
 	rand.Read(t.absent[:])
 	for _, e := range t.link.endpoints {
 		s := &session{link: t.link, endpoint: e, ended: make(chan struct{})}
-		s.dialer = newDialer(ctx, e, t.link.config.Proxy, t.link.config.Roots)
+		s.dialer = t.link.newDialer(ctx, e)
 		if err = s.connect(ctx); err == nil {
 			t.session = s
 			return nil

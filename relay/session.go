@@ -42,7 +42,7 @@ type session struct {
 // returns how long the connection lasted, and why it ended or was not made.
 func (l *Link) serveSession(ctx context.Context, e endpoint, observer Observer, o *outage) (up time.Duration, err error) {
 	s := &session{link: l, endpoint: e, question: newQuestion(), answers: gate{pause: questionPause}, ended: make(chan struct{})}
-	s.dialer = newDialer(ctx, e, l.config.Proxy, l.config.Roots)
+	s.dialer = l.newDialer(ctx, e)
 	defer s.dialer.close()
 	if err := s.connect(ctx); err != nil {
 		return 0, err
@@ -207,6 +207,9 @@ func (s *session) noteError(err error) {
 
 // explain returns why the connection ended or was not made, in the words of a remedy.
 func (s *session) explain(err error) error {
+	if s.conn != nil && s.conn.LastError() != nil && errors.Is(err, nats.ErrConnectionClosed) {
+		err = s.conn.LastError()
+	}
 	reason := s.reason.Load()
 	switch failed := s.dialer.failure(); {
 	case reason != nil:
