@@ -288,3 +288,43 @@ func readAll(t *testing.T, l *Link) (packets []string) {
 		packets = append(packets, hex.EncodeToString(sender[:2])+" "+string(p[:n]))
 	}
 }
+
+// newFakeConn returns the server's end of a connection outside of a bubble.
+func newFakeConn(c net.Conn) *fakeConn { return &fakeConn{Conn: c, r: bufio.NewReader(c)} }
+
+// liveLink is a link that runs outside of a bubble.
+type liveLink struct {
+	*Link
+	changed chan struct{}
+	stop    func() // ends Run and waits for it
+}
+
+// runLink runs a link until the test ends.
+func runLink(t *testing.T, l *Link, o Observer) *liveLink {
+	t.Helper()
+	live := &liveLink{Link: l, changed: make(chan struct{}, 1)}
+	l.config.Changed = func() { signal(live.changed) }
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { l.Run(ctx, o) })
+	live.stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(live.stop)
+	return live
+}
+
+// await waits until the link's state is as wanted.
+func (l *liveLink) await(t *testing.T, want func(State) bool) State {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		s := l.State()
+		if want(s) {
+			return s
+		}
+		select {
+		case <-l.changed:
+		case <-deadline:
+			t.Fatalf("the state is still %+v", s)
+		}
+	}
+}
