@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -315,7 +316,7 @@ func runLink(t *testing.T, l *Link, o Observer) *liveLink {
 // await waits until the link's state is as wanted.
 func (l *liveLink) await(t *testing.T, want func(State) bool) State {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(await.Patience)
 	for {
 		s := l.State()
 		if want(s) {

@@ -144,7 +144,7 @@ func (t *tester) checkReceive(ctx context.Context) Check {
 	}
 	began := time.Now()
 	t.session.conn.Publish(replies.ownSubject(), payload)
-	if !await(ctx, t.arrived) {
+	if !awaitSignal(ctx, t.arrived) {
 		return failed("a packet to this daemon's subject does not come back")
 	}
 	return Check{Code: "receive", What: "a packet to this daemon's subject comes back", Verdict: Passed, Took: time.Since(began)}
@@ -168,7 +168,7 @@ func (t *tester) checkPublish(ctx context.Context) Check {
 func (t *tester) checkNobody(ctx context.Context) Check {
 	began := time.Now()
 	t.session.conn.PublishRequest(subjectPrefix+t.absent.String(), t.link.replies.prefix+t.token, nil)
-	if !await(ctx, t.nobody) {
+	if !awaitSignal(ctx, t.nobody) {
 		return Check{Code: "nobody", What: "the server does not say that a peer is absent", Verdict: Warned,
 			Remedy: "calls to absent peers take 3 s: use nats-server 2.2 or later, and permit subscribe to " + t.link.replies.prefix + "*"}
 	}
@@ -198,8 +198,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// await reports whether c was signalled in time.
-func await(ctx context.Context, c chan struct{}) bool {
+// awaitSignal reports whether c was signalled in time.
+func awaitSignal(ctx context.Context, c chan struct{}) bool {
 	select {
 	case <-c:
 		return true

@@ -150,7 +150,11 @@ func TestQueues(t *testing.T) {
 	packet := inPacket{data: []byte("x")}
 	// Ids fill what all may have; then an id with none waiting still gets one in, up to the second bound.
 	for i := range 2 * maxWaiting {
-		for j := range maxOfTrusted + 1 {
+		most := 2
+		if i < maxWaiting/maxOfTrusted {
+			most = maxOfTrusted + 1
+		}
+		for j := range most {
 			q.push(id(i), true, inPacket{data: fmt.Appendf(nil, "%d %d", i, j)})
 		}
 	}

@@ -1,0 +1,106 @@
+package relay
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// frame returns a WebSocket frame of a server.
+func frame(first byte, payload string) string {
+	switch n := len(payload); {
+	case n < 126:
+		return string([]byte{first, byte(n)}) + payload
+	case n < 1<<16:
+		return string([]byte{first, 126, byte(n >> 8), byte(n)}) + payload
+	default:
+		return string([]byte{first, 127, 0, 0, 0, 0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}) + payload
+	}
+}
+
+const switching = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
+
+func TestGuard(t *testing.T) {
+	long := strings.Repeat("x", 70_000)
+	for name, c := range map[string]struct {
+		webSocket bool
+		text      string
+		want      string // of the error
+	}{
+		"session":              {false, plainInfo + "PONG\r\n+OK\r\nMSG a 1 5\r\nhello\r\nMSG a 1 r 0\r\n\r\nHMSG a 1 12 17\r\nNATS/1.0\r\n\r\nhello\r\n-ERR 'x'\r\nPING\r\n", ""},
+		"payload like a line":  {false, "MSG a 1 28\r\nMSG b 2 999999999999999999\r\n\r\nPING\r\n", ""},
+		"large message":        {false, "MSG a 1 70000\r\n" + long + "\r\nPING\r\n", ""},
+		"long INFO":            {false, "INFO " + long[:60_000] + "\r\n", ""},
+		"longer INFO":          {false, "INFO " + long + "\r\n", "line of more"},
+		"long line":            {false, "PING" + long[:5000] + "\r\n", "line of more"},
+		"unknown":              {false, "FOO\r\n", "no line of NATS"},
+		"lower case":           {false, "msg a 1 5\r\nhello\r\n", "no line of NATS"},
+		"tab":                  {false, "MSG a\t1 1 5\r\nhello\r\n", "malformed"},
+		"two blanks":           {false, "MSG a  1 5\r\nhello\r\n", "malformed"},
+		"few words":            {false, "MSG a 5\r\nhello\r\n", "malformed"},
+		"many words":           {false, "MSG a 1 r r 5\r\nhello\r\n", "malformed"},
+		"sign":                 {false, "MSG a 1 +5\r\nhello\r\n", "expected digits"},
+		"huge":                 {false, "MSG a 1 8388609\r\n", "are the most"},
+		"overflow":             {false, "MSG a 1 18446744073709551617\r\n", "are the most"},
+		"header over all":      {false, "HMSG a 1 6 5\r\nhello\r\n", "malformed"},
+		"message too long":     {false, "MSG a 1 5\r\nhelloMSG b 2 9\r\n", "longer than it announced"},
+		"web socket":           {true, switching + frame(0x82, "MSG a 1 5\r\nhel") + frame(0x89, "ping") + frame(0x82, "lo\r\n") + frame(0x88, "bye"), ""},
+		"large frame":          {true, switching + frame(0x82, "MSG a 1 70000\r\n"+long+"\r\n"), ""},
+		"fragments":            {true, switching + frame(0x02, "PI") + frame(0x80, "NG\r\n"), ""},
+		"unknown in a frame":   {true, switching + frame(0x82, "FOO\r\n"), "no line of NATS"},
+		"huge across frames":   {true, switching + frame(0x02, "MSG a 1 99") + frame(0x80, "999999\r\n"), "are the most"},
+		"masked":               {true, switching + "\x82\x85", "masked"},
+		"compressed":           {true, switching + "\xc2\x05", "masked"},
+		"long control frame":   {true, switching + frame(0x89, long[:200]), "malformed WebSocket"},
+		"unknown frame":        {true, switching + frame(0x83, ""), "malformed WebSocket"},
+		"endless head":         {true, "HTTP/1.1 200 OK\r\n" + long, "head of more"},
+		"refused, not NATS":    {true, "HTTP/1.1 403 Forbidden\r\n\r\n" + frame(0x81, "PING\r\n"), ""},
+		"no line end anywhere": {false, long, "line of more"},
+	} {
+		for _, step := range []int{1, 7, len(c.text)} {
+			if err := checkInSteps(c.webSocket, []byte(c.text), step); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s, %d bytes at a time: %v, want %q", name, step, err, c.want)
+			}
+		}
+	}
+}
+
+func checkInSteps(webSocket bool, b []byte, step int) error {
+	g := newGuard(webSocket)
+	for len(b) > 0 {
+		n := min(step, len(b))
+		if err := g.check(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// What the guard says does not depend on how the bytes come, and it keeps little of them.
+func FuzzGuard(f *testing.F) {
+	f.Add(false, []byte(plainInfo+"MSG a 1 5\r\nhello\r\nHMSG a 1 12 17\r\nNATS/1.0\r\n\r\nhello\r\n"))
+	f.Add(true, []byte(switching+frame(0x82, "MSG a 1 5\r\nhel")+frame(0x89, "ping")+frame(0x82, "lo\r\n")))
+	f.Add(true, []byte(switching+"\x82\x7f\xff\xff\xff\xff\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, webSocket bool, b []byte) {
+		whole := newGuard(webSocket)
+		err := whole.check(b)
+		if pieces := checkInSteps(webSocket, b, 1); (err == nil) != (pieces == nil) {
+			t.Errorf("%q: whole %v, in pieces %v", b, err, pieces)
+		}
+		if len(whole.line) > max(maxInfo, len(b)) || whole.skip > maxMessage+2 {
+			t.Errorf("%d bytes kept, %d to skip", len(whole.line), whole.skip)
+		}
+	})
+}
+
+func FuzzConnectAnswer(f *testing.F) {
+	f.Add([]byte("HTTP/1.1 200 OK\r\n\r\nINFO"))
+	f.Add([]byte("HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		conn, err := readConnectAnswer(readerConn{Reader: bytes.NewReader(b)})
+		if (conn == nil) == (err == nil) {
+			t.Errorf("%q: %v, %v", b, conn, err)
+		}
+	})
+}
