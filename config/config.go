@@ -35,6 +35,7 @@ type Config struct {
 	MaxMessage  int             `yaml:"max_message" example:"1048576" doc:"The largest message to accept and to send, in bytes, from 65536 (64 KiB) to 16777216 (16 MiB). Default: 1048576 (1 MiB)."`
 	PostQuantum PostQuantum     `yaml:"post_quantum" example:"prefer" doc:"prefer: use post-quantum key exchange and signatures wherever the peer has them. require: refuse peers that do not. Default: prefer."`
 	Discovery   Discovery       `yaml:"discovery" doc:"How this daemon and others on the local network find each other. It trusts nobody whom it finds."`
+	Reach       Reach           `yaml:"reach" doc:"How this daemon and its peers reach each other where their networks do not let them."`
 	Peers       map[string]Peer `yaml:"peers" key:"planner" doc:"Fixed addresses of trusted peers, by name or id, for where discovery does not reach. An entry here trusts nobody."`
 	Limits      Limits          `yaml:"limits" doc:"Limits beyond those that are built in."`
 	Policy      Policy          `yaml:"policy" key:"reviewer" doc:"What a trusted peer may initiate, by its name or id; \"*\" (in quotes) is for every peer without a rule of its own. One rule decides: that of the id, else of the name, else of \"*\". Replies, and results, errors and cancels of a delegation, are always allowed. Default: no rule; trusted peers may initiate everything."`
@@ -255,6 +256,9 @@ func (c *Config) setDefaults() {
 	c.MaxMessage = cmp.Or(c.MaxMessage, wire.DefaultMaxMessage)
 	c.PostQuantum = cmp.Or(c.PostQuantum, Prefer)
 	c.Discovery.MDNS = cmp.Or(c.Discovery.MDNS, On)
+	if c.Reach.Proxy.Text == "" && len(c.Reach.Proxy.Command) == 0 {
+		c.Reach.Proxy.Text = ProxyEnvironment
+	}
 	c.Channels.HeldList = cmp.Or(c.Channels.HeldList, time.Second)
 	c.Channels.RequestTTL = cmp.Or(c.Channels.RequestTTL, 10*time.Minute)
 	c.Channels.Retention = cmp.Or(c.Channels.Retention, 24*time.Hour)

@@ -26,6 +26,12 @@ listen: ":7117"
 max_message: 65536
 post_quantum: require
 discovery: {mdns: off, include: [eth0, wlan0], exclude: [docker0]}
+reach:
+  relays:
+  - {url: tls://nats.example.org, credentials: nats.creds}
+  - {name: hub, url: "wss://hub.example.net:443/acp/", token: 0123, share: true}
+  - {name: own, url: "nats://127.0.0.1:4222", user: acp, password: s3cret}
+  proxy: {command: [print-proxy, --once]}
 oacp: {home: ~/oacp}
 peers:
   planner:
@@ -99,7 +105,12 @@ func TestLoad(t *testing.T) {
 		MaxMessage:  64 << 10,
 		PostQuantum: Require,
 		Discovery:   Discovery{MDNS: Off, Include: []string{"eth0", "wlan0"}, Exclude: []string{"docker0"}},
-		OACP:        OACP{Home: "~/oacp"},
+		Reach: Reach{Relays: []Relay{
+			{Name: "nats-example-org", URL: "tls://nats.example.org:4222", Credentials: "nats.creds"},
+			{Name: "hub", URL: "wss://hub.example.net:443/acp", Token: "0123", Share: true},
+			{Name: "own", URL: "nats://127.0.0.1:4222", User: "acp", Password: "s3cret"},
+		}, Proxy: Proxy{Command: []string{"print-proxy", "--once"}}},
+		OACP: OACP{Home: "~/oacp"},
 		Peers: map[string]Peer{
 			"planner":       {Addrs: []string{"planner.example:7117", "[2001:db8::1]:7117"}},
 			deskID.String(): {Addrs: []string{"192.0.2.1:7117"}},
@@ -148,7 +159,7 @@ func TestDefaults(t *testing.T) {
 	if err := identity.CheckName(missing.Name); err != nil {
 		t.Errorf("the default name: %v", err)
 	}
-	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Discovery: Discovery{MDNS: On}, Log: Log{Format: FormatText, Level: LevelInfo},
+	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Discovery: Discovery{MDNS: On}, Reach: Reach{Proxy: Proxy{Text: "environment"}}, Log: Log{Format: FormatText, Level: LevelInfo},
 		Channels: Channels{HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 256 << 10},
 		Spending: Spending{Runs: 50, Tokens: 2_000_000, USD: 5, USDAll: 20}}
 	missing.Lines = nil
@@ -357,10 +368,13 @@ func TestReference(t *testing.T) {
 			t.Errorf("%s: no example", at)
 			return
 		}
+		if _, isText := reflect.New(v.Type()).Interface().(yamldoc.TextSetter); isText {
+			return
+		}
 		switch v.Kind() {
 		case reflect.Struct:
 			for f, field := range v.Fields() {
-				if f.Tag.Get("yaml") == "-" {
+				if f.Tag.Get("yaml") == "-" || f.Tag.Get("instead") != "" && field.IsZero() {
 					continue
 				}
 				key := yamldoc.JoinKey(at, f.Tag.Get("yaml"))

@@ -31,10 +31,11 @@ func listChangedFields(above string, from, to reflect.Value) (changes []Change) 
 		case yamldoc.Inline:
 			name = above
 		}
-		switch field.Type.Kind() {
-		case reflect.Struct:
+		_, isText := b.Addr().Interface().(yamldoc.TextSetter)
+		switch kind := field.Type.Kind(); {
+		case kind == reflect.Struct && !isText:
 			changes = append(changes, listChangedFields(name, a, b)...)
-		case reflect.Map:
+		case kind == reflect.Map:
 			changes = append(changes, listChangedEntries(name, a, b)...)
 		default:
 			if !reflect.DeepEqual(a.Interface(), b.Interface()) {

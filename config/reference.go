@@ -9,7 +9,8 @@ import (
 
 // RenderReferenceFile returns a commented configuration file that shows every setting
 // with its documentation and an example. Nothing in it is in force; with the
-// first # of each line removed it is a file that does what the examples say.
+// first # of each line removed it is a file that does what the examples say. A setting with the tag
+// instead, which excludes the one that it names, has one # more.
 func RenderReferenceFile() string {
 	var w referenceWriter
 	w.writeProse("", "Settings of acpd. Each is shown with an example; to use one, remove the first # of its line and of the lines that it stands under.")
@@ -53,6 +54,8 @@ func (w *referenceWriter) writeSettings(indent string, t reflect.Type) {
 		case name == yamldoc.Inline:
 			w.writeLine(indent, f.Tag.Get("key"), ":")
 			w.writeSettings(below, f.Type.Elem())
+		case f.Tag.Get("instead") != "":
+			w.writeLine(indent, "# ", name, ": ", f.Tag.Get("example"))
 		case f.Tag.Get("example") != "":
 			w.writeLine(indent, name, ": ", f.Tag.Get("example"))
 		case f.Type.Kind() == reflect.Struct:

@@ -32,10 +32,16 @@ func renderValue(v reflect.Value) string {
 
 // renderFlow writes a value in the flow style of YAML, without the fields that are not set. Of the
 // hash of a key it writes the beginning alone: who chose a weak key shall not show it with the
-// hash.
+// hash. Of a secret it writes nothing.
 func renderFlow(v reflect.Value) string {
 	if k, ok := v.Interface().(ChannelKey); ok {
 		return fmt.Sprintf("{sha256: %.8s…, agent: %s}", k.SHA256, cmp.Or(k.Agent, "any"))
+	}
+	switch known := v.Interface().(type) {
+	case Secret:
+		return known.String()
+	case Proxy:
+		return known.describe()
 	}
 	switch v.Kind() {
 	case reflect.String:

@@ -57,6 +57,7 @@ func (p *parser) checkValues(c *Config) {
 	p.checkOneOf("discovery.mdns", string(c.Discovery.MDNS), string(On), string(Off))
 	p.checkInterfaces("discovery.include", c.Discovery.Include)
 	p.checkInterfaces("discovery.exclude", c.Discovery.Exclude)
+	p.checkReach(&c.Reach)
 	p.AddValueError("oacp.home", checkFolderPath(c.OACP.Home))
 	p.checkChannels(&c.Channels)
 	p.AddValueError("metrics.listen", checkMetricsAddr(c.Metrics))

@@ -17,22 +17,25 @@ const (
 // Invitation is what one person hands another so that their daemons come to trust each
 // other. Its text is:
 //
-//	acp://<id>?addr=<host:port>&addr=…&name=…&pq=<hash>&token=<32 hex digits>
+//	acp://<id>?addr=<host:port>&addr=…&relay=<url>&name=…&pq=<hash>&token=<32 hex digits>
+//
+// A daemon that knows no parameter relay refuses an invitation with one.
 //
 // Whoever has it can use its token, once: it is a secret until it expires.
 type Invitation struct {
-	ID    ID
-	Addrs []string // at most 8; if empty, discovery has to find the id
-	Name  string   // what the inviter calls itself, a claim; may be empty
-	PQ    PQHash   // of the inviter's post-quantum key; zero: none given
-	Token [16]byte // the secret; never zero after ParseInvitation
+	ID     ID
+	Addrs  []string       // at most 8; if empty, discovery or a relay has to find the id
+	Relays []InvitedRelay // at most MaxInvitedRelays
+	Name   string         // what the inviter calls itself, a claim; may be empty
+	PQ     PQHash         // of the inviter's post-quantum key; zero: none given
+	Token  [16]byte       // the secret; never zero after ParseInvitation
 }
 
-var invitationKeys = []string{"addr", "name", "pq", "token"}
+var invitationKeys = []string{"addr", "relay", "name", "pq", "token"}
 
 // ParseInvitation parses an invitation of at most 4 KiB. White space around it is ignored
 // and not counted. An unknown, empty or malformed parameter is an error, and so is a
-// repeated one except addr. Errors quote nothing of uri, which has the token: where a character
+// repeated one except addr and relay. Errors quote nothing of uri, which has the token: where a character
 // was lost or changed, it may stand anywhere.
 func ParseInvitation(uri string) (Invitation, error) {
 	inv, err := parseInvitationURI(strings.TrimSpace(uri))
@@ -92,7 +95,7 @@ func parseInvitationURI(uri string) (inv Invitation, err error) {
 	return inv, nil
 }
 
-// setParameter sets the field that key names. A key other than addr may come once. Errors quote
+// setParameter sets the field that key names. A key other than addr and relay may come once. Errors quote
 // neither key nor value.
 func (inv *Invitation) setParameter(key, value string) error {
 	repeated := false
@@ -103,6 +106,8 @@ func (inv *Invitation) setParameter(key, value string) error {
 		}
 		inv.Addrs = append(inv.Addrs, value)
 		return CheckAddrs(inv.Addrs) // which quotes nothing more: only their number can be wrong
+	case "relay":
+		return inv.addRelay(value)
 	case "name":
 		repeated = inv.Name != ""
 		inv.Name = value
@@ -135,6 +140,9 @@ func (inv Invitation) String() string {
 	for _, addr := range inv.Addrs {
 		b.WriteString("addr=" + escapeParameter(addr) + "&")
 	}
+	for _, r := range inv.Relays {
+		b.WriteString("relay=" + escapeParameter(r.String()) + "&")
+	}
 	if inv.Name != "" {
 		b.WriteString("name=" + escapeParameter(inv.Name) + "&")
 	}
@@ -151,7 +159,7 @@ func (inv Invitation) LogValue() slog.Value {
 }
 
 // escapeParameter percent-encodes a value. It leaves colons as they are, so that people can
-// read addresses; RFC 3986, section 3.4, allows that.
+// read addresses, and so slashes and @; RFC 3986, section 3.4, allows that.
 func escapeParameter(value string) string {
-	return strings.NewReplacer("+", "%20", "%3A", ":").Replace(url.QueryEscape(value))
+	return strings.NewReplacer("+", "%20", "%3A", ":", "%2F", "/", "%40", "@").Replace(url.QueryEscape(value))
 }

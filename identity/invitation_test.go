@@ -30,7 +30,7 @@ func testInvitation() Invitation {
 }
 
 func (inv Invitation) equal(other Invitation) bool {
-	return inv.ID == other.ID && slices.Equal(inv.Addrs, other.Addrs) && inv.Name == other.Name && inv.PQ == other.PQ && inv.Token == other.Token
+	return inv.ID == other.ID && slices.Equal(inv.Addrs, other.Addrs) && slices.Equal(inv.Relays, other.Relays) && inv.Name == other.Name && inv.PQ == other.PQ && inv.Token == other.Token
 }
 
 func TestInvitationText(t *testing.T) {
@@ -130,6 +130,7 @@ func FuzzParseInvitation(f *testing.F) {
 	f.Add(testInvitation().String())
 	f.Add(Invitation{ID: ID{1}, Token: [16]byte{1}}.String())
 	f.Add("acp://" + ID{1}.String() + "?addr=[::1]:1&name=a%20b&token=" + tokenHex)
+	f.Add("acp://" + ID{1}.String() + "?relay=wss://token@nats.example.org/acp&relay=tls%3A%2F%2F[::1]&token=" + tokenHex)
 	f.Add("acp://")
 	f.Fuzz(func(t *testing.T, text string) {
 		inv, err := ParseInvitation(text)
@@ -140,7 +141,7 @@ func FuzzParseInvitation(f *testing.F) {
 		if err != nil || !again.equal(inv) {
 			t.Errorf("%q comes back as %+v, %v", text, again, err)
 		}
-		if inv.ID.IsZero() || len(inv.Addrs) > MaxAddrs || CleanClaim(inv.Name) != inv.Name {
+		if inv.ID.IsZero() || len(inv.Addrs) > MaxAddrs || len(inv.Relays) > MaxInvitedRelays || CleanClaim(inv.Name) != inv.Name {
 			t.Errorf("%q gives %+v", text, inv)
 		}
 	})
@@ -350,7 +351,7 @@ func TestInvitationErrorsNameWhatIsWrong(t *testing.T) {
 		"?name=desk":              "no token",
 		"?name=&" + token:         "name: empty",
 		"?name=%zz&" + token:      "name: badly encoded",
-		"?" + token + "&nam=desk": "parameter 2: not one of addr, name, pq, token",
+		"?" + token + "&nam=desk": "parameter 2: not one of addr, relay, name, pq, token",
 		"?" + token + "&" + token: "token: it stands there twice",
 	} {
 		if _, err := ParseInvitation("acp://" + id + rest); err == nil || !strings.Contains(err.Error(), want) {
