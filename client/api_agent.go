@@ -165,11 +165,12 @@ const (
 	EventMail             EventType = "mail"              // mail came or went, or was parked; the details are a MailEvent
 	EventBudget           EventType = "budget"            // a bound kept a session from being woken, or a message of its own from leaving
 	EventApproval         EventType = "approval"          // a message waits for the owner's word before it wakes a session
+	EventRelay            EventType = "relay"             // a relay is in use, or no longer; the details are a RelayEvent
 )
 
 // EventTypes returns all types of events.
 func EventTypes() []EventType {
-	return []EventType{EventUp, EventDown, EventRefused, EventDiscovered, EventLost, EventPending, EventTrust, EventIdentityConflict, EventMail, EventBudget, EventApproval}
+	return []EventType{EventUp, EventDown, EventRefused, EventDiscovered, EventLost, EventPending, EventTrust, EventIdentityConflict, EventMail, EventBudget, EventApproval, EventRelay}
 }
 
 // Event is the params of the notification event.

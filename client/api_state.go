@@ -45,6 +45,7 @@ type Status struct {
 	TasksTaken     int          `json:"tasks_taken"`    // delegations taken that are not over
 	QuestionsOpen  int          `json:"questions_open"` // delegations given whose agent waits for an answer
 	Messages       MessageCount `json:"messages"`
+	Relays         []Relay      `json:"relays"`
 	Warnings       []string     `json:"warnings"`       // for the daemon's owner: what is wrong, and what to do
 	Ready          bool         `json:"ready"`          // it does its work: see Unready
 	Unready        []string     `json:"unready"`        // what keeps it from its work, and what to do; [] if it is ready
@@ -135,6 +136,16 @@ const (
 	PeerBlocked    PeerState = "blocked"    // its key is
 )
 
+// PeerPath says how packets travel between two daemons.
+type PeerPath string
+
+// The paths.
+const (
+	PathDirect PeerPath = "direct" // from one UDP socket to the other
+	PathPipe   PeerPath = "pipe"   // through the standard input and output of a command
+	PathRelay  PeerPath = "relay"  // through a server
+)
+
 // AddrSource says from where a daemon knows an address.
 type AddrSource string
 
@@ -168,8 +179,9 @@ type Peer struct {
 	Name         string      `json:"name"` // petname; trusted peers have one, and blocked ones that had
 	State        PeerState   `json:"state"`
 	Addrs        []string    `json:"addrs"`
-	RTTUS        *uint64     `json:"rtt_us"` // nil: not connected
-	Source       AddrSource  `json:"source"` // where the first address comes from; "": there is none
+	Path         PeerPath    `json:"path,omitzero"` // of a connected one, how packets travel
+	RTTUS        *uint64     `json:"rtt_us"`        // nil: not connected
+	Source       AddrSource  `json:"source"`        // where the first address comes from; "": there is none
 	LastSeen     Time        `json:"last_seen"`
 	Claim        string      `json:"claim,omitzero"`         // what it calls itself: no proof
 	NameConflict bool        `json:"name_conflict,omitzero"` // the claim is a trusted peer's name
@@ -366,6 +378,9 @@ type InviteParams struct {
 	ExpiresSecs uint64 `json:"expires_secs,omitzero"` // 0: 10 minutes; up to MaxInvitation
 	Name        string `json:"name,omitzero"`         // what the joiner will be called here, a second one with -2; "": what it calls itself
 	Uses        uint64 `json:"uses,omitzero"`         // how many daemons can join by it, up to MaxInvitationUses; 0: one
+
+	NoRelay        bool `json:"no_relay,omitzero"`        // name no relay, for a daemon that is too old for them
+	WithCredential bool `json:"with_credential,omitzero"` // give the tokens of relays away that are marked for it
 }
 
 // Invitation is the result of invite.
@@ -373,6 +388,9 @@ type Invitation struct {
 	URI     string    `json:"uri"` // a secret until it expires
 	Expires time.Time `json:"expires"`
 	ID      string    `json:"id"` // names it to revoke; not a secret
+
+	Relays []string `json:"relays,omitzero"` // URLs of relays that it names, without secrets
+	Shared []string `json:"shared,omitzero"` // of these, those whose token is in it: that cannot be taken back
 }
 
 // OpenInvitation is a row of invitations.
@@ -404,8 +422,18 @@ type Revoked struct {
 
 // JoinParams are the params of join.
 type JoinParams struct {
-	URI string `json:"uri"`
+	URI   string    `json:"uri"`
+	Relay JoinRelay `json:"relay,omitzero"` // what becomes of relays in it that the daemon does not use; "": the call is invalid if there are any
 }
+
+// JoinRelay says what becomes of relays in an invitation.
+type JoinRelay string
+
+// The values of JoinRelay.
+const (
+	JoinKeepsRelay JoinRelay = "keep" // use them for joining, and keep them if that succeeds
+	JoinSkipsRelay JoinRelay = "skip" // do without them
+)
 
 // TrustParams are the params of trust.
 type TrustParams struct {
@@ -487,7 +515,8 @@ type Untrusted struct {
 type NamedPeer struct {
 	ID      identity.ID `json:"id"`
 	Name    string      `json:"name"`
-	Warning string      `json:"warning,omitzero"` // of trust: settings that name the peer by its name meant another key before
+	Warning string      `json:"warning,omitzero"` // of trust: settings that name the peer by its name meant another key before; of join: a relay that was kept cannot be used yet
+	Kept    []string    `json:"kept,omitzero"`    // of join: names of the relays that it has kept
 }
 
 // PendingPeer is a stranger that called and proved its key.

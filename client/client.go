@@ -459,7 +459,16 @@ func (c *Client) Revoke(ctx context.Context, p RevokeParams) (*Revoked, error) {
 // Join uses an invitation of another daemon. Afterwards that daemon and the caller's own trust
 // each other. It waits 10 s at most.
 func (c *Client) Join(ctx context.Context, uri string) (*NamedPeer, error) {
-	return callForPeer[NamedPeer](ctx, c, kinds.JoinDeadline, MethodJoin, &JoinParams{URI: uri}, nil)
+	return c.JoinWith(ctx, JoinParams{URI: uri})
+}
+
+// JoinWith does what Join does, also with an invitation that names relays.
+func (c *Client) JoinWith(ctx context.Context, p JoinParams) (*NamedPeer, error) {
+	patience := kinds.JoinDeadline
+	if p.Relay == JoinKeepsRelay {
+		patience += RelayPatience
+	}
+	return callForPeer[NamedPeer](ctx, c, patience, MethodJoin, &p, nil)
 }
 
 // Trust makes the daemon trust a peer from now on. For a peer that it trusts already, it

@@ -103,12 +103,11 @@ func (p *parser) checkReach(r *Reach) {
 			p.AddValueError("reach.proxy", CheckProxyURL(text))
 		}
 	}
-	p.CheckRelays("reach.relays", r.Relays)
+	p.checkRelays("reach.relays", r.Relays)
 }
 
-// CheckRelays reports relays that cannot be used, and fills in names and the form of URLs. It is for
-// the daemon's own list of relays too, which is written as that of config.yaml.
-func (p *parser) CheckRelays(at string, relays []Relay) {
+// checkRelays reports relays that cannot be used, and fills in names and the form of URLs.
+func (p *parser) checkRelays(at string, relays []Relay) {
 	if len(relays) > MaxRelays {
 		p.AddValueError(at, fmt.Errorf("%d relays: give at most %d", len(relays), MaxRelays))
 	}

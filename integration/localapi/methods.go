@@ -97,6 +97,11 @@ var daemonCalls = []call{
 	{client.MethodAgents, owner, nil, of[client.Agents](), "lists the attached agents, and who woke those that are sessions"},
 	{client.MethodMuteAgent, owner, of[client.MuteAgentParams](), of[client.Muted](), "keeps anything from waking a session for a time"},
 	{client.MethodBackup, owner, nil, of[client.StateCopy](), "copies state.db, as it is when the call begins, into a file that lasts as long as the connection; one at a time"},
+	{client.MethodRelayAdd, owner, of[client.RelayAddParams](), of[client.RelayAdded](), "uses a relay from now on, a server that passes packets on between daemons; tries it first, unless told otherwise"},
+	{client.MethodRelayRemove, owner, of[client.RelayRemoveParams](), nothing, "uses a relay no more that relay.add or join has added"},
+	{client.MethodRelayList, owner, nil, of[client.Relays](), "lists the relays, and how the daemon stands to each"},
+	{client.MethodRelayTest, owner, of[client.RelayTestParams](), of[client.RelayChecks](), "tries relays, and says what is wrong with each"},
+	{client.MethodRelayNkey, owner, nil, of[client.RelayNkey](), "returns the public half of the nkey with which the daemon logs in at relays"},
 	{client.MethodOACPBind, owner, of[client.OACPBindParams](), of[client.OACPBinding](), "says that an agent lives at a peer from now on, where its OACP mail goes"},
 	{client.MethodOACPUnbind, owner, of[client.OACPUnbindParams](), of[client.OACPBinding](), "says that an agent lives here again"},
 	{client.MethodOACPBindings, owner, of[client.OACPBindingsParams](), of[client.OACPBindings](), "lists the bindings"},
@@ -118,7 +123,7 @@ var agentCalls = []call{
 // daemonNotifications is what the daemon tells those that have subscribed.
 var daemonNotifications = []call{
 	{client.NotificationMessage, owner, of[client.Message](), nil, "a copy of a message that came or went"},
-	{client.NotificationEvent, owner, of[client.Event](), nil, "something that happened to a peer"},
+	{client.NotificationEvent, owner, of[client.Event](), nil, "something that happened to a peer, or to a relay"},
 }
 
 // cancelNotification is the notification, both ways, that a request is given up.

@@ -21,7 +21,7 @@ func (a *app) newInviteCmd() *cobra.Command {
 	var name, revoke string
 	var expires time.Duration
 	var uses int
-	var list, drawsQR bool
+	var list, drawsQR, noRelay, withCredential bool
 	cmd := &cobra.Command{
 		Use:   "invite",
 		Short: "Invite another daemon, or several, to trust each other",
@@ -40,52 +40,67 @@ of a name is called NAME-2.
 
 Who has used an invitation may repeat it until it expires, since its answer may have
 been lost; untrust of one who came in by it ends it for all. --revoke ends one at once; who
-has come in by it stays trusted until untrust.`,
+has come in by it stays trusted until untrust.
+
+It names the first two relays of this daemon (see relay list), so that the other one comes
+here from any network. --no-relay leaves them out, for a daemon older than relays, which
+refuses such an invitation. --with-credential also gives the token away of each that is
+marked for it (relay add --share): who has seen it can use the relay until its operator
+changes the token.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opens := cmd.Flags().Changed("expires") || cmd.Flags().Changed("name") || cmd.Flags().Changed("uses") || drawsQR
+			opens := cmd.Flags().Changed("expires") || cmd.Flags().Changed("name") || cmd.Flags().Changed("uses") || drawsQR || noRelay || withCredential
 			revokes := cmd.Flags().Changed("revoke")
 			switch {
 			case list && revokes, opens && (list || revokes):
 				return frame.UsageErrorf("--list, --revoke and what is for a new invitation: expected one of them")
+			case noRelay && withCredential:
+				return frame.UsageErrorf("--no-relay and --with-credential: leave one of them out")
 			case list:
 				return a.listInvitations(cmd.Context())
 			case revokes:
 				return a.revokeInvitations(cmd.Context(), revoke)
 			}
-			return a.createInvitation(cmd, name, expires, uses, drawsQR)
+			if uses < 1 || uses > client.MaxInvitationUses {
+				return frame.UsageErrorf("--uses: expected a number from 1 to %d", client.MaxInvitationUses)
+			}
+			p := client.InviteParams{ExpiresSecs: uint64(expires / time.Second), Name: name, NoRelay: noRelay, WithCredential: withCredential}
+			if uses > 1 { // an older daemon does not know it
+				p.Uses = uint64(uses)
+			}
+			return a.createInvitation(cmd, p, expires, drawsQR)
 		},
 	}
 	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it can be used, at most 24h (default 10m)")
 	cmd.Flags().StringVar(&name, "name", "", "name that the other one gets here (default: what it calls itself)")
 	cmd.Flags().IntVar(&uses, "uses", 1, "how many daemons can join by it, at most 64")
 	cmd.Flags().BoolVar(&drawsQR, "qr", false, "show the invitation as a QR code too, about 40 lines high")
+	cmd.Flags().BoolVar(&noRelay, "no-relay", false, "name no relay, for a daemon older than relays")
+	cmd.Flags().BoolVar(&withCredential, "with-credential", false, "give the tokens of relays away that are marked for it, for good")
 	cmd.Flags().BoolVar(&list, "list", false, "list the open invitations")
 	cmd.Flags().StringVar(&revoke, "revoke", "", "end an open invitation by its `ID`, or all")
 	cmd.RegisterFlagCompletionFunc("revoke", a.completeInvitations)
 	return cmd
 }
 
-func (a *app) createInvitation(cmd *cobra.Command, name string, expires time.Duration, uses int, drawsQR bool) error {
+func (a *app) createInvitation(cmd *cobra.Command, p client.InviteParams, expires time.Duration, drawsQR bool) error {
 	if cmd.Flags().Changed("expires") && (expires < time.Second || expires > client.MaxInvitation) {
 		return frame.UsageErrorf("--expires: expected a duration of 1s to 24h")
 	}
-	if uses < 1 || uses > client.MaxInvitationUses {
-		return frame.UsageErrorf("--uses: expected a number from 1 to %d", client.MaxInvitationUses)
-	}
-	if name != "" {
-		if err := identity.CheckName(name); err != nil {
+	if p.Name != "" {
+		if err := identity.CheckName(p.Name); err != nil {
 			return frame.UsageErrorf("--name: %w", err)
 		}
-	}
-	p := client.InviteParams{ExpiresSecs: uint64(expires / time.Second), Name: name}
-	if uses > 1 { // an older daemon does not know it
-		p.Uses = uint64(uses)
 	}
 	inv, err := a.Daemon.Invite(cmd.Context(), p)
 	if err != nil {
 		return err
 	}
-	a.warnLoopbackOnly(cmd.Context())
+	if len(inv.Relays) == 0 {
+		a.warnLoopbackOnly(cmd.Context())
+	}
+	for _, url := range inv.Shared {
+		fmt.Fprintf(a.Err, "acpctl invite: it has the token of %s: who has seen it can use that relay until its operator changes the token; that cannot be taken back\n", client.Line(url))
+	}
 	a.SetDoneNote("the invitation is open: acpctl invite --revoke %s ends it", inv.ID)
 	if drawsQR {
 		a.showQRCode(inv.URI)
@@ -93,7 +108,7 @@ func (a *app) createInvitation(cmd *cobra.Command, name string, expires time.Dur
 	return a.PrintData(inv, func() {
 		a.PrintLine("%s", inv.URI)
 		if a.ErrTTY {
-			a.printInvitationHelp(inv, uses)
+			a.printInvitationHelp(inv, p.Uses)
 		}
 	})
 }
@@ -191,7 +206,13 @@ func (a *app) showQRCode(uri string) {
 }
 
 // printInvitationHelp tells a person what to do with an invitation.
-func (a *app) printInvitationHelp(inv *client.Invitation, uses int) {
+func (a *app) printInvitationHelp(inv *client.Invitation, uses uint64) {
+	for _, url := range inv.Relays {
+		fmt.Fprintf(a.Err, "\nIt names the relay %s. A daemon older than relays refuses it: for one, --no-relay.", client.Line(url))
+	}
+	if len(inv.Relays) > 0 {
+		fmt.Fprintln(a.Err)
+	}
 	who := "one other machine"
 	if uses > 1 {
 		who = fmt.Sprintf("%d other machines", uses)

@@ -1,25 +1,38 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
 func (a *app) newJoinCmd() *cobra.Command {
-	return &cobra.Command{
+	var keepRelay, noRelay bool
+	cmd := &cobra.Command{
 		Use:   "join [URI]",
 		Short: "Accept an invitation of another daemon",
 		Example: `  acpctl join                       then paste the line that acpctl invite printed
-  ssh desk.example acpctl invite | acpctl join`,
+  ssh desk.example acpctl invite | acpctl join
+  acpctl invite | ssh laptop.example acpctl join --keep-relay`,
 		Long: `Accepts an invitation: from then on the two daemons trust each other. Give it on
 standard input rather than as an argument: other users of this machine can read
 command lines, and shells remember them. A script reads the peer's name on standard output;
-what to do next goes to standard error.`,
+what to do next goes to standard error.
+
+An invitation may name a relay, a server that passes packets on between daemons. If this
+daemon does not use it yet, a person is asked, and a script says it: --keep-relay uses it
+from now on, --no-relay joins without it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if keepRelay && noRelay {
+				return frame.UsageErrorf("--keep-relay and --no-relay: leave one of them out")
+			}
 			uri := frame.FirstOrEmpty(args)
 			if len(args) == 0 {
 				if a.InTTY {
@@ -33,24 +46,87 @@ what to do next goes to standard error.`,
 			if uri == "" {
 				return frame.UsageErrorf("URI: empty: give the line that acpctl invite printed on the other machine")
 			}
-			if _, err := identity.ParseInvitation(uri); err != nil {
+			inv, err := identity.ParseInvitation(uri)
+			if err != nil {
 				return frame.UsageErrorf("%w", err)
 			}
-			peer, err := a.Daemon.Join(cmd.Context(), uri)
+			p := client.JoinParams{URI: uri}
+			switch {
+			case noRelay:
+				p = withoutRelays(inv)
+			case keepRelay:
+				p.Relay = client.JoinKeepsRelay
+			case len(inv.Relays) > 0:
+				if p, err = a.chooseJoinRelay(cmd.Context(), inv); err != nil {
+					return err
+				}
+			}
+			peer, err := a.Daemon.JoinWith(cmd.Context(), p)
 			if err != nil {
 				return err
 			}
+			if peer.Warning != "" {
+				fmt.Fprintf(a.Err, "acpctl join: %s\n", client.Line(peer.Warning))
+			}
 			return a.PrintData(peer, func() {
 				a.printTrusted(peer)
-				a.tellOfJoin(peer.Name)
+				a.tellOfJoin(peer)
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&keepRelay, "keep-relay", false, "use the relay that the invitation names, from now on")
+	cmd.Flags().BoolVar(&noRelay, "no-relay", false, "do without it")
+	return cmd
+}
+
+// withoutRelays returns the params that join by an invitation as if it named no relay. An older
+// daemon takes them too.
+func withoutRelays(inv identity.Invitation) client.JoinParams {
+	inv.Relays = nil
+	return client.JoinParams{URI: inv.String()}
+}
+
+// chooseJoinRelay asks a person whether the daemon is to use the relays that an invitation names,
+// unless it does already. It returns a usage error if no person can be asked.
+func (a *app) chooseJoinRelay(ctx context.Context, inv identity.Invitation) (client.JoinParams, error) {
+	p := client.JoinParams{URI: inv.String()}
+	used, err := a.Daemon.Relays(ctx)
+	if err != nil && !client.IsOlderDaemon(err) {
+		return p, err
+	}
+	var unknown []string
+	for _, r := range inv.Relays {
+		if !slices.ContainsFunc(used, func(u client.Relay) bool { return u.URL == r.URL && u.State != client.RelayUnused }) {
+			unknown = append(unknown, r.URL)
+		}
+	}
+	names := client.Line(strings.Join(unknown, " and "))
+	switch {
+	case len(unknown) == 0:
+		return p, nil
+	case !a.InTTY:
+		return p, frame.UsageErrorf("the invitation names the relay %s, which this daemon does not use: --keep-relay uses it from now on, --no-relay joins without it", names)
+	}
+	yes, err := a.Confirm(ctx, fmt.Sprintf("The invitation names the relay %s, which this daemon does not use yet.\n"+
+		"A relay passes packets on. It sees who sends how much to whom, and nothing of what.\nUse it from now on?", names))
+	if err != nil {
+		return p, err
+	}
+	if !yes {
+		a.PrintForPerson("The answer was not yes: joining without it.")
+		return withoutRelays(inv), nil
+	}
+	p.Relay = client.JoinKeepsRelay
+	return p, nil
 }
 
 // tellOfJoin tells what holds after a join, and what to do next. It is told also if no person reads:
 // join often runs through ssh, without a terminal.
-func (a *app) tellOfJoin(name string) {
+func (a *app) tellOfJoin(peer *client.NamedPeer) {
+	name := peer.Name
+	for _, relay := range peer.Kept {
+		a.tell(fmt.Sprintf("This daemon uses the relay %s from now on: acpctl relay remove %[1]s takes it out.", client.Line(relay)))
+	}
 	a.tell(fmt.Sprintf("This daemon and %s trust each other now: agents on both sides may send messages.", name))
 	a.tell(fmt.Sprintf("Next: acpctl ping %s; and acpctl setup, on each side, to connect an agent program.", name))
 }

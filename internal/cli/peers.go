@@ -16,8 +16,8 @@ func (a *app) newPeersCmd() *cobra.Command {
 		Short: "List the peers, and the strangers that called or were discovered",
 		Example: `  acpctl peers
   acpctl peers --json`,
-		Long: `Lists trusted peers (connected, or just trusted; refuses us: it does not trust this
-daemon), strangers (pending: they called and wait to be trusted; discovered: they are on
+		Long: `Lists trusted peers (connected, via a relay or pipe where it says so, or just trusted;
+refuses us: it does not trust this daemon), strangers (pending: they called and wait to be trusted; discovered: they are on
 the network) and blocked keys. What a stranger calls itself stands in quotes: it proves
 nothing. SOURCE says where the first address comes from: worked (connected there; worked
 before: SEEN says when), static (config.yaml, trust --addr, an invitation), mdns (heard
@@ -37,6 +37,9 @@ func (a *app) printPeers(peers []client.Peer) {
 	var rows [][]string
 	for _, p := range peers {
 		state, rtt := string(p.State), "-"
+		if p.Path == client.PathRelay || p.Path == client.PathPipe {
+			state += " via " + string(p.Path)
+		}
 		if p.Refuses {
 			state += ", refuses us"
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/operate"
+	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -116,11 +117,39 @@ func formatStatus(s *client.Status) [][2]string {
 		}
 		rows = append(rows, [2]string{"agent", what})
 	}
+	for i := range s.Relays {
+		rows = append(rows, [2]string{"relay", formatRelay(&s.Relays[i])})
+	}
 	rows = append(rows, formatUnready(s)...)
 	for _, w := range s.Warnings {
 		rows = append(rows, [2]string{"warning", client.Line(w)})
 	}
 	return rows
+}
+
+// formatRelay returns how the daemon stands to a relay, and what is wrong with it.
+func formatRelay(r *client.Relay) string {
+	text := client.Line(r.Name) + ": " + string(r.State)
+	if !r.Since.IsZero() {
+		text += " since " + r.Since.UTC().Format(time.RFC3339)
+	}
+	if r.State == client.RelayUp {
+		if r.Server != "" {
+			text += ", " + client.Line(r.Server)
+		}
+		if r.RTTUS > 0 {
+			text += ", " + ui.FormatMilliseconds(r.RTTUS)
+		}
+	} else if r.Error != "" {
+		text += ": " + client.Line(r.Error)
+	}
+	if r.Dropped > 0 {
+		text += fmt.Sprintf("; %d packets dropped", r.Dropped)
+	}
+	if r.Clone {
+		text += "; another process uses it with this daemon's identity: stop one of the two"
+	}
+	return text
 }
 
 // formatOpenTasks returns how many delegations are open, and that some wait for an answer.

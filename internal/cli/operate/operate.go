@@ -23,5 +23,6 @@ func NewCmds(f *frame.Frame, version string) []*cobra.Command {
 		v.newPolicyCmd(), v.newUsageCmd(),
 		v.newBackupCmd(), v.newRestoreCmd(),
 		v.newDoctorCmd(),
+		v.newRelayCmd(),
 	}
 }
