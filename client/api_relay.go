@@ -34,19 +34,39 @@ type RelayAddParams struct {
 
 // RelayAdded is the result of relay.add.
 type RelayAdded struct {
-	Relay Relay      `json:"relay"`
-	Check RelayCheck `json:"check,omitzero"` // zero: it was not tried
+	Relay Relay       `json:"relay"`
+	Steps []RelayStep `json:"steps,omitzero"` // what was tried; nil: nothing was
 }
 
 // RelayCheck says what came of trying a relay.
 type RelayCheck struct {
-	Name     string       `json:"name"`
-	URL      string       `json:"url"`
-	Server   string       `json:"server,omitzero"`   // what the server says that it is
-	RTTUS    uint64       `json:"rtt_us,omitzero"`   // to the server and back; 0: not known
-	Warnings []string     `json:"warnings,omitzero"` // for the daemon's owner: what its operator should change
-	Error    *kinds.Error `json:"error,omitzero"`    // why it cannot be used, and what to do; nil: it can
+	Name  string       `json:"name"`
+	URL   string       `json:"url"`
+	Steps []RelayStep  `json:"steps"`
+	Error *kinds.Error `json:"error,omitzero"` // why it cannot be used, and what to do; nil: it can
 }
+
+// RelayStep is one thing that was tried.
+type RelayStep struct {
+	Step    string      `json:"step"` // connect, round_trip, receive, publish, nobody or foreign_subscribe
+	Verdict StepVerdict `json:"verdict"`
+	What    string      `json:"what"`            // was found
+	Remedy  string      `json:"remedy,omitzero"` // what to do; "": nothing, or What ends with it
+	TookUS  uint64      `json:"took_us,omitzero"`
+}
+
+// StepVerdict says how a step of a RelayCheck went.
+type StepVerdict string
+
+// The verdicts.
+const (
+	StepOK      StepVerdict = "ok"
+	StepWarning StepVerdict = "warning" // the relay can be used, and its operator should change something
+	StepFailed  StepVerdict = "failed"
+)
+
+// StepForeignSubscribe tries whether the account may listen to what is for others.
+const StepForeignSubscribe = "foreign_subscribe"
 
 // RelayRemoveParams are the params of relay.remove.
 type RelayRemoveParams struct {
@@ -109,7 +129,7 @@ type Relay struct {
 	Share      bool        `json:"share,omitzero"` // invite may give its token away
 	State      RelayState  `json:"state"`
 	Since      Time        `json:"since"`           // when the state began; null: it is unused
-	Server     string      `json:"server,omitzero"` // the host:port that it is connected to
+	Server     string      `json:"server,omitzero"` // what the server that it is, or was, connected to says that it is
 	RTTUS      uint64      `json:"rtt_us,omitzero"` // to the server and back; 0: not known
 	Error      string      `json:"error,omitzero"`  // why it is not up, or what went wrong last, and what to do
 	PacketsIn  uint64      `json:"packets_in"`      // since the daemon uses it

@@ -110,12 +110,13 @@ func (v *verbs) addRelay(cmd *cobra.Command, p client.RelayAddParams, login rela
 		return err
 	}
 	v.SetDoneNote("the relay %s is used from now on: acpctl relay remove %[1]s takes it out", added.Relay.Name)
-	for _, w := range added.Check.Warnings {
-		fmt.Fprintf(v.Err, "%s: %s\n", cmd.CommandPath(), client.Line(w))
-	}
+	v.printRemedies(cmd, "", added.Steps)
 	return v.PrintData(added, func() {
 		v.PrintLine("%s", client.Line(added.Relay.Name))
-		v.PrintForPerson("used from now on: %s%s", client.Line(added.Relay.URL), describeCheck(&added.Check))
+		for _, s := range added.Steps {
+			v.PrintForPerson("%s: %s", s.Verdict, client.Line(s.What))
+		}
+		v.PrintForPerson("%s is used from now on.", client.Line(added.Relay.URL))
 		v.PrintForPerson("acpctl invite names it, and the other side keeps it when it joins.")
 	})
 }
@@ -133,16 +134,19 @@ func (v *verbs) readRelayLogin(ctx context.Context, login relayLogin, p *client.
 	return err
 }
 
-// describeCheck returns what is known of a relay that was tried, behind a comma, "" if it was not.
-func describeCheck(c *client.RelayCheck) string {
-	text := ""
-	if c.Server != "" {
-		text += ", " + client.Line(c.Server)
+// printRemedies prints on standard error what to do about steps that did not go well. before stands before
+// each.
+func (v *verbs) printRemedies(cmd *cobra.Command, before string, steps []client.RelayStep) {
+	for _, s := range steps {
+		if s.Verdict == client.StepOK || v.JSON {
+			continue
+		}
+		what := s.What
+		if s.Remedy != "" {
+			what += ": " + s.Remedy
+		}
+		fmt.Fprintf(v.Err, "%s: %s%s\n", cmd.CommandPath(), before, client.Line(what))
 	}
-	if c.RTTUS > 0 {
-		text += ", " + ui.FormatMilliseconds(c.RTTUS)
-	}
-	return text
 }
 
 func (v *verbs) newRelayRemoveCmd() *cobra.Command {
@@ -214,10 +218,10 @@ func (v *verbs) newRelayTestCmd() *cobra.Command {
 		Short: "Try a relay, or all of them",
 		Example: `  acpctl relay test
   acpctl relay test hub`,
-		Long: `Logs in a second time beside what the daemon has open, sends a message to itself and one to
-nobody, and measures the round trip. For each relay it says ok, or what is wrong and what to do.
-It also warns if the account may listen to what is for others. It takes 10 s at most. Exits 0
-if all can be used, else as the first error says.`,
+		Long: `Logs in a second time beside what the daemon has open, sends a packet to itself and one to
+nobody, and measures the round trip. Each step is ok, a warning or failed; what to do about the
+latter two goes to standard error. A warning comes if the account may listen to what is for
+others. It takes 10 s at most. Exits 0 if all relays can be used, else as the first error says.`,
 		ValidArgsFunction: v.completeRelays,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {
@@ -232,36 +236,31 @@ if all can be used, else as the first error says.`,
 	}
 }
 
-// printChecks prints what came of trying relays: the table on standard output, and what to do on
-// standard error. The exit code is that of the first error.
+// printChecks prints what came of trying relays: a row for each step on standard output, and what to
+// do on standard error. The exit code is that of the first error.
 func (v *verbs) printChecks(cmd *cobra.Command, checks []client.RelayCheck) error {
 	var rows [][]string
 	code := 0
 	for _, c := range checks {
-		result, rtt := "ok", "-"
-		if c.RTTUS > 0 {
-			rtt = ui.FormatMilliseconds(c.RTTUS)
-		}
-		if c.Error != nil {
-			result = string(c.Error.Code)
-			if code == 0 {
-				code = frame.FindExitCode(c.Error)
+		for _, s := range c.Steps {
+			took := "-"
+			if s.TookUS > 0 {
+				took = ui.FormatMilliseconds(s.TookUS)
 			}
+			rows = append(rows, []string{c.Name, s.Step, string(s.Verdict), took, s.What})
 		}
-		rows = append(rows, []string{c.Name, result, ui.DashIfEmpty(c.Server), rtt})
+		if c.Error != nil && code == 0 {
+			code = frame.FindExitCode(c.Error)
+		}
 	}
-	if err := v.PrintList(client.RelayChecks{Checks: checks}, []string{"NAME", "RESULT", "SERVER", "RTT"}, rows); err != nil {
+	if err := v.PrintList(client.RelayChecks{Checks: checks}, []string{"NAME", "STEP", "RESULT", "TOOK", "WHAT"}, rows); err != nil {
 		return err
 	}
 	for _, c := range checks {
-		if c.Error != nil && !v.JSON {
+		if c.Error != nil && len(c.Steps) == 0 && !v.JSON {
 			fmt.Fprintf(v.Err, "%s: %s: %s\n", cmd.CommandPath(), client.Line(c.Name), client.Line(c.Error.Message))
 		}
-		for _, w := range c.Warnings {
-			if !v.JSON {
-				fmt.Fprintf(v.Err, "%s: %s: %s\n", cmd.CommandPath(), client.Line(c.Name), client.Line(w))
-			}
-		}
+		v.printRemedies(cmd, client.Line(c.Name)+": ", c.Steps)
 	}
 	if code != 0 {
 		return frame.Exit(code)

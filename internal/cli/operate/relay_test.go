@@ -25,14 +25,16 @@ func TestRelayAdd(t *testing.T) {
 		if err := r.ReadParams(&got); err != nil {
 			return nil, err
 		}
-		return &client.RelayAdded{Relay: client.Relay{Name: "hub", URL: got.URL, State: client.RelayUp}, Check: client.RelayCheck{Name: "hub", Server: "nats 2.15.2", RTTUS: 1500, Warnings: []string{"its account may listen to others"}}}, nil
+		return &client.RelayAdded{Relay: client.Relay{Name: "hub", URL: got.URL, State: client.RelayUp}, Steps: []client.RelayStep{
+			{Step: "connect", Verdict: client.StepOK, What: "connected"},
+			{Step: "foreign_subscribe", Verdict: client.StepWarning, What: "its account may listen to others", Remedy: "do this"}}}, nil
 	})
 	dir := t.TempDir()
 	token := filepath.Join(dir, "token")
 	if err := os.WriteFile(token, []byte(secretText+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const warned = "acpctl relay add: its account may listen to others\n"
+	const warned = "acpctl relay add: its account may listen to others: do this\n"
 	for _, c := range []struct {
 		stdin string
 		args  []string
@@ -55,7 +57,7 @@ func TestRelayAdd(t *testing.T) {
 		}
 	}
 	if got := f.RunInteractive("", "relay", "add", "tls://nats.example.org"); got.Out != "hub\n" ||
-		got.Err != warned+"used from now on: tls://nats.example.org:4222, nats 2.15.2, 1.500 ms\nacpctl invite names it, and the other side keeps it when it joins.\n" {
+		got.Err != warned+"ok: connected\nwarning: its account may listen to others\ntls://nats.example.org:4222 is used from now on.\nacpctl invite names it, and the other side keeps it when it joins.\n" {
 		t.Errorf("%+v", got)
 	}
 	f.SetAnswer(client.MethodRelayAdd, kinds.Errorf(kinds.NotAuthorized, "relay.add: hub: it refuses the login: do this"))
@@ -116,12 +118,12 @@ func TestRelayLists(t *testing.T) {
 	f.WantResult(f.RunAtTerminal(ui.Terminal{ErrTTY: true}, "", "relay", "list"), 0, "", "none\nto use one: acpctl relay add URL\n")
 
 	f.SetAnswer(client.MethodRelayTest, &client.RelayChecks{Checks: []client.RelayCheck{
-		{Name: "hub", Server: "nats 2.15.2", RTTUS: 1500, Warnings: []string{"its account may listen to others"}},
-		{Name: "two", Error: kinds.Errorf(kinds.Unreachable, "nobody answers there: do this")},
-		{Name: "three", Error: kinds.Errorf(kinds.NotAuthorized, "it refuses the login")},
+		{Name: "hub", Steps: []client.RelayStep{{Step: "connect", Verdict: client.StepOK, What: "connected", TookUS: 1500}, {Step: "foreign_subscribe", Verdict: client.StepWarning, What: "it listens", Remedy: "do this"}}},
+		{Name: "two", Steps: []client.RelayStep{{Step: "connect", Verdict: client.StepFailed, What: "nobody answers there: do that"}}, Error: kinds.Errorf(kinds.Unreachable, "nobody answers there: do that")},
+		{Name: "three", Steps: []client.RelayStep{}, Error: kinds.Errorf(kinds.NotAuthorized, "its settings cannot be used")},
 	}})
-	f.WantResult(f.Run("relay", "test"), 5, "hub\tok\tnats 2.15.2\t1.500 ms\ntwo\tunreachable\t-\t-\nthree\tnot_authorized\t-\t-\n",
-		"acpctl relay test: hub: its account may listen to others\nacpctl relay test: two: nobody answers there: do this\nacpctl relay test: three: it refuses the login\n")
+	f.WantResult(f.Run("relay", "test"), 5, "hub\tconnect\tok\t1.500 ms\tconnected\nhub\tforeign_subscribe\twarning\t-\tit listens\ntwo\tconnect\tfailed\t-\tnobody answers there: do that\n",
+		"acpctl relay test: hub: it listens: do this\nacpctl relay test: two: nobody answers there: do that\nacpctl relay test: three: its settings cannot be used\n")
 	if got := f.Run("relay", "test", ""); got.Code != frame.ExitUsage {
 		t.Errorf("a test of no name: %+v", got)
 	}
