@@ -155,6 +155,7 @@ const (
 	SourceStatic AddrSource = "static" // config.yaml, the trust store
 	SourceMDNS   AddrSource = "mdns"   // somebody on the network says so
 	SourceCall   AddrSource = "call"   // a stranger called from there
+	SourceRelay  AddrSource = "relay"  // it is a relay that this daemon uses, and the peer may use too
 )
 
 // Time is a time that may be none: the zero value, null in JSON.

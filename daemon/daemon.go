@@ -127,6 +127,7 @@ type Daemon struct {
 	mail            *transfer.Mailer
 	mailHome        string // of the mailboxes whose mail is carried
 	channels        *channels
+	relays          *relays
 
 	table         *discovery.Table
 	updatingTable sync.Mutex  // held while the addresses of a peer are read and entered in the table
@@ -149,7 +150,7 @@ func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 		options: o, started: time.Now(), files: divideFileDescriptors(readFileDescriptorLimit()),
 		agents: registry.NewRegistry(), queries: newOpenQueries(), shownChains: newShownChains(), underWay: newMessagesUnderWay(), capabilities: newCapabilityCache(),
 		subscribers: new(subscribers), leftovers: newLeftovers(), messages: newMessageCounts(),
-		drain: newDrain(), rediscover: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
+		relays: newRelays(), drain: newDrain(), rediscover: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
 	}
 	if err := d.openParts(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -258,6 +259,8 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		return err
 	}
 	d.udpAddr = d.node.Addr().String()
+	d.loadKeptRelays()
+	d.applyRelays()
 	d.node.Handle(wire.StreamMail, policyMail, func(ctx context.Context, from identity.ID, s *peer.Stream) {
 		d.mail.Serve(store.WithRequester(ctx, from), from, s)
 	})
@@ -318,7 +321,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.reloadOnSignal(working, reload) })
 	g.Go(func() error { return d.runDrain(working, end) })
-	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.watchDiskSpace, d.waker.Run} {
+	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.watchDiskSpace, d.waker.Run, d.runRelays} {
 		g.Go(func() error { return part(working) })
 	}
 	defer context.AfterFunc(working, func() {
@@ -435,6 +438,8 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 	if !reflect.DeepEqual(old.Discovery, next.Discovery) {
 		d.rediscover.Set()
 	}
+	d.loadKeptRelays() // a person may have mended it
+	d.calls.Go(d.applyRelays)
 	if later := listDeferredSettings(old, next); len(later) > 0 {
 		d.log.Warn("settings have changed that count from the next start: start acpd again for them", "settings", strings.Join(later, ", "))
 	}

@@ -130,18 +130,22 @@ func (c *peerCount) count() int {
 
 // handlePeerEvent handles an event of package peer and publishes it. It does not block.
 func (d *Daemon) handlePeerEvent(e peer.Event) {
+	seenAt := e.Addr // where it is found again: on a link that is asked
+	if isLinkAddr(e.Addr) {
+		seenAt, e.Addr = "", shortenLinkAddr(e.Addr)
+	}
 	switch e.Type {
 	case peer.EventUp, peer.EventDown:
 		if e.Type == peer.EventUp {
 			d.refusers.Delete(e.Peer)
 		}
 		d.connected.update(e.Type == peer.EventUp, d.options.Connected)
-		d.lastConnections.record(e.Peer, e.Addr, e.At)
+		d.lastConnections.record(e.Peer, seenAt, e.At)
 		d.updateAddrTable(e.Peer)
 		d.mail.SetConnected(e.Peer, e.Type == peer.EventUp)
 		d.channels.SetPeerConnected(e.Peer, e.Type == peer.EventUp)
 	case peer.EventMoved:
-		d.lastConnections.record(e.Peer, e.Addr, e.At)
+		d.lastConnections.record(e.Peer, seenAt, e.At)
 		d.updateAddrTable(e.Peer)
 		return // it is in reach as before
 	case peer.EventTrust:
@@ -169,6 +173,19 @@ func (d *Daemon) handlePeerEvent(e peer.Event) {
 		details["detail"] = e.Detail
 	}
 	d.publishEvent(client.EventType(e.Type), e.Peer, name, e.At, details)
+}
+
+// isLinkAddr reports whether an address of package peer is one on a link, and no IP address with a port.
+func isLinkAddr(addr string) bool {
+	return strings.HasPrefix(addr, "relay:") || strings.HasPrefix(addr, "pipe:")
+}
+
+// shortenLinkAddr returns an address as people see it: on a relay without the peer's id.
+func shortenLinkAddr(addr string) string {
+	if isLinkAddr(addr) {
+		addr, _, _ = strings.Cut(addr, "/")
+	}
+	return addr
 }
 
 func (d *Daemon) publishEvent(typ client.EventType, id identity.ID, name string, at time.Time, details any) {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -48,9 +49,11 @@ func openLastConnections(ctx context.Context, db *store.DB) (*lastConnections, e
 	return &lastConnections{db: db, changed: pace.NewSignal(), last: last, oldAddrs: make(map[identity.ID]string), dirty: make(map[identity.ID]bool)}, err
 }
 
+// record notes that a peer was connected. If addr is "", its last address stays.
 func (s *lastConnections) record(id identity.ID, addr string, t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	addr = cmp.Or(addr, s.last[id].addr)
 	if s.last[id].addr != addr {
 		s.markDirty(id)
 	}

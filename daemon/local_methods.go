@@ -67,6 +67,12 @@ var methods = map[string]method{
 	client.MethodRevoke:      {newMethodWithParams((*Daemon).serveRevoke), forOwner},
 	client.MethodTrustRoster: {newMethodWithParams((*Daemon).serveTrustRoster), forOwner},
 
+	client.MethodRelayAdd:    {newMethodWithParams((*Daemon).serveRelayAdd), forOwner},
+	client.MethodRelayRemove: {withDiskReserve(newMethodWithParams((*Daemon).serveRelayRemove)), forOwner},
+	client.MethodRelayList:   {newMethodWithParams((*Daemon).serveRelayList), forOwner},
+	client.MethodRelayTest:   {newMethodWithParams((*Daemon).serveRelayTest), forOwner},
+	client.MethodRelayNkey:   {newMethodWithParams((*Daemon).serveRelayNkey), forOwner},
+
 	client.MethodOACPBind:     {newMethodWithParams((*Daemon).serveOACPBind), forOwner},
 	client.MethodOACPUnbind:   {withDiskReserve(newMethodWithParams((*Daemon).serveOACPUnbind)), forOwner},
 	client.MethodOACPBindings: {newMethodWithParams((*Daemon).serveOACPBindings), forOwner},

@@ -18,7 +18,7 @@ func (d *Daemon) servePending(context.Context, *localConn, *noParams) (any, erro
 	out := &client.Pending{Pending: []client.PendingPeer{}}
 	for _, w := range d.node.Pending() {
 		out.Pending = append(out.Pending, client.PendingPeer{
-			ID: w.ID, Claim: w.Claim, Addr: w.Addr, Since: w.At.UTC(), PQ: w.PQ, NameConflict: d.isNameTaken(w.Claim),
+			ID: w.ID, Claim: w.Claim, Addr: shortenLinkAddr(w.Addr), Since: w.At.UTC(), PQ: w.PQ, NameConflict: d.isNameTaken(w.Claim),
 		})
 	}
 	return out, nil
@@ -49,13 +49,14 @@ func (d *Daemon) servePeers(_ context.Context, s *localConn, _ *noParams) (any, 
 		}
 		if now, ok := d.node.Peer(row.ID); ok {
 			row.Claim, row.Software, row.Source = now.Claim, now.Software, client.SourceWorked
-			row.Addrs, _ = listPeerAddrs(e, now.Addr) // a connection may have moved
+			row.Path = client.PeerPath(now.Path)
+			row.Addrs, _ = listPeerAddrs(e, shortenLinkAddr(now.Addr)) // a connection may have moved
 		}
 		rows = append(rows, row)
 	}
 	for _, w := range d.node.Pending() {
 		row := client.Peer{ID: w.ID, State: client.PeerPending, Source: client.SourceCall, LastSeen: client.Time{Time: w.At}, Claim: cmp.Or(w.Claim, known[w.ID].Claim)}
-		row.Addrs, _ = listPeerAddrs(known[w.ID], w.Addr)
+		row.Addrs, _ = listPeerAddrs(known[w.ID], shortenLinkAddr(w.Addr))
 		rows = append(rows, row)
 		delete(known, w.ID)
 	}

@@ -31,6 +31,11 @@ func (d *Daemon) serveProbe(ctx context.Context, _ *localConn, p *client.ProbePa
 		}
 		out.Addrs = append(out.Addrs, client.ProbedAddr{Addr: a.HostPort, Source: client.AddrSource(a.Source)})
 	}
+	for _, u := range d.relays.list() {
+		if u.link != nil && len(out.Addrs) < 2*maxListedAddrs {
+			out.Addrs = append(out.Addrs, client.ProbedAddr{Addr: u.link.Name(), Source: client.SourceRelay})
+		}
+	}
 	var dials sync.WaitGroup
 	for i := range out.Addrs {
 		dials.Go(func() {

@@ -15,7 +15,7 @@ import (
 
 // immediateSettings are the settings that count on reload. All others count from the next
 // start.
-var immediateSettings = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "channels.open_to", "agents", "log.level",
+var immediateSettings = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "reach.relays", "reach.proxy", "channels.open_to", "agents", "log.level",
 	"spending.runs", "spending.tokens", "spending.usd", "spending.usd_all"}
 
 // listDeferredSettings returns the settings that have changed and count from the next start.
@@ -80,6 +80,9 @@ func (d *Daemon) listWarnings() []string {
 	}
 	if r := d.reloadFailure.Load(); r != nil {
 		all = append(all, r.String())
+	}
+	if _, failure := d.relays.getKept(); failure != nil {
+		all = append(all, fmt.Sprintf("relays.yaml cannot be used (%v): none of its relays is used; mend or remove it, then acpctl reload", failure))
 	}
 	if later := listDeferredSettings(d.startConfig, d.config.Load()); len(later) > 0 {
 		all = append(all, "settings in config.yaml that have changed count from the next start: "+strings.Join(later, ", ")+"; start acpd again for them")

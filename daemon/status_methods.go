@@ -39,7 +39,7 @@ func (d *Daemon) serveStatus(ctx context.Context, _ *localConn, _ *noParams) (an
 		Whoami: d.describeSelf(), State: state, PeersConnected: len(d.node.Peers()), Agents: d.agents.ListAgents(),
 		TasksActive: active, TasksGiven: open.Given, TasksTaken: open.Taken, QuestionsOpen: open.Questions,
 		Drain: d.describeDrain(), Messages: client.MessageCount{In: listNonZeroCounts(d.messages.received), Out: listNonZeroCounts(d.messages.sent)},
-		Ready: len(unready) == 0, Unready: unready, Warnings: d.listWarnings(),
+		Ready: len(unready) == 0, Unready: unready, Relays: d.listRelays(), Warnings: d.listWarnings(),
 		Process: d.describeProcess(),
 	}, nil
 }

@@ -28,13 +28,24 @@ func (d *Daemon) serveInvite(_ context.Context, _ *localConn, p *client.InvitePa
 	if p.Uses > client.MaxInvitationUses {
 		return nil, kinds.Errorf(kinds.Invalid, "invite: uses: expected at most %d", client.MaxInvitationUses)
 	}
+	relays, err := d.listInvitedRelays(p)
+	if err != nil {
+		return nil, err
+	}
 	token, opened, err := d.node.Invitations().Issue(time.Duration(p.ExpiresSecs)*time.Second, p.Name, max(1, int(p.Uses)))
 	if err != nil {
 		return nil, explainTrustError("invite", err)
 	}
 	addrs := d.node.LocalAddrs()
-	inv := identity.Invitation{ID: d.id, Addrs: addrs[:min(len(addrs), maxInvited)], Name: d.name, PQ: identity.HashPQ(d.key.PublicPQ()), Token: token}
-	return &client.Invitation{URI: inv.String(), ID: opened.ID, Expires: opened.Expires.UTC()}, nil
+	inv := identity.Invitation{ID: d.id, Addrs: addrs[:min(len(addrs), maxInvited)], Relays: relays, Name: d.name, PQ: identity.HashPQ(d.key.PublicPQ()), Token: token}
+	out := &client.Invitation{URI: inv.String(), ID: opened.ID, Expires: opened.Expires.UTC()}
+	for _, r := range relays {
+		out.Relays = append(out.Relays, r.URL)
+		if r.Token != "" {
+			out.Shared = append(out.Shared, r.URL)
+		}
+	}
+	return out, nil
 }
 
 // serveInvitations lists the open invitations, without their tokens, which only invite
@@ -72,11 +83,7 @@ func (d *Daemon) serveJoin(ctx context.Context, _ *localConn, p *client.JoinPara
 	if err != nil {
 		return nil, kinds.Errorf(kinds.Invalid, "join: %s", err)
 	}
-	who, err := d.node.Join(ctx, inv)
-	if err != nil {
-		return nil, err
-	}
-	return &client.NamedPeer{ID: who.ID, Name: who.Name}, nil
+	return d.joinOverRelays(ctx, inv, p.Relay)
 }
 
 // serveTrust trusts a stranger, or changes the name or addresses of a trusted peer. The
@@ -114,6 +121,9 @@ func (d *Daemon) serveTrust(ctx context.Context, _ *localConn, p *client.TrustPa
 func (d *Daemon) beginTrust(who identity.Peer, met peer.Pending) (warning string) {
 	d.log.Info("trusted", "peer", who.ID.Label(), "name", who.Name)
 	d.publishEvent(client.EventTrust, who.ID, who.Name, time.Now(), nil)
+	if isLinkAddr(met.Addr) {
+		met.Addr = ""
+	}
 	met.Addr = cmp.Or(met.Addr, d.lastConnections.takeOldAddr(who.ID))
 	if met.Addr != "" {
 		d.lastConnections.record(who.ID, met.Addr, met.At)

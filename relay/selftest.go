@@ -33,6 +33,7 @@ type Check struct {
 	What    string // what was found
 	Remedy  string // what to do; "" if nothing, or if What ends with it
 	Verdict Verdict
+	Refused bool          // Failed because the server refuses it
 	Took    time.Duration // what was measured; 0: nothing
 }
 
@@ -45,7 +46,7 @@ func (l *Link) Test(ctx context.Context) []Check {
 	began := time.Now()
 	t := &tester{link: l, token: newQuestion(), arrived: make(chan struct{}, 1), nobody: make(chan struct{}, 1)}
 	if err := t.connect(ctx); err != nil {
-		return []Check{{Code: "connect", What: err.Error(), Verdict: Failed, Took: time.Since(began)}}
+		return []Check{{Code: "connect", What: err.Error(), Verdict: Failed, Refused: errors.Is(err, ErrRefused), Took: time.Since(began)}}
 	}
 	defer t.close()
 	conn := t.session.conn
@@ -56,7 +57,8 @@ func (l *Link) Test(ctx context.Context) []Check {
 	checks := []Check{{Code: "connect", What: what, Verdict: Passed, Took: time.Since(began)}}
 	for _, check := range []func(context.Context) Check{t.checkRoundTrip, t.checkReceive, t.checkPublish, t.checkNobody, t.checkForeignSubscribe} {
 		if checks = append(checks, check(ctx)); conn.IsClosed() {
-			checks = append(checks, Check{Code: "connect", What: t.session.explain(conn.LastError()).Error(), Verdict: Failed})
+			err := t.session.explain(conn.LastError())
+			checks = append(checks, Check{Code: "connect", What: err.Error(), Verdict: Failed, Refused: errors.Is(err, ErrRefused)})
 			break
 		}
 	}
@@ -139,7 +141,9 @@ func (t *tester) checkReceive(ctx context.Context) Check {
 			err = t.findRefusal(ctx, subject)
 		}
 		if err != nil {
-			return failed("the server refuses the subscription to this daemon's subjects: " + cleanText(err.Error()))
+			refused := failed("the server refuses the subscription to this daemon's subjects: " + cleanText(err.Error()))
+			refused.Refused = true
+			return refused
 		}
 	}
 	began := time.Now()
@@ -158,7 +162,7 @@ func (t *tester) checkPublish(ctx context.Context) Check {
 		err = t.findRefusal(ctx, subject)
 	}
 	if err != nil {
-		return Check{Code: "publish", What: "the server refuses packets to peers: " + cleanText(err.Error()), Verdict: Failed,
+		return Check{Code: "publish", What: "the server refuses packets to peers: " + cleanText(err.Error()), Verdict: Failed, Refused: true,
 			Remedy: "have the server permit publish to acp1.>"}
 	}
 	return Check{Code: "publish", What: "packets to peers are permitted", Verdict: Passed}

@@ -21,6 +21,8 @@ const (
 	TrustCopyName  = "trust.copy.yaml"
 	RulesName      = "wake.yaml"
 	RulesCopyName  = "wake.copy.yaml"
+	RelaysName     = "relays.yaml" // relays that the daemon keeps, with what it logs in with
+	RelaysTemp     = "relays.tmp"  // while that is written
 	StateName      = "state.db"
 	StateLogName   = "state.db-wal"
 	StateIndexName = "state.db-shm"

@@ -1,0 +1,170 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// listInvitedRelays returns the relays that an invitation names: the first two that are used, those
+// first that are up.
+func (d *Daemon) listInvitedRelays(p *client.InviteParams) ([]identity.InvitedRelay, error) {
+	if p.NoRelay && p.WithCredential {
+		return nil, kinds.Errorf(kinds.Invalid, "invite: no_relay and with_credential: leave one of them out")
+	}
+	var invited []identity.InvitedRelay
+	if p.NoRelay {
+		return nil, nil
+	}
+	var used []*usedRelay
+	for _, u := range d.relays.list() {
+		if u.link != nil && !(p.WithCredential && !u.Share) {
+			used = append(used, u)
+		}
+	}
+	rank := func(u *usedRelay) int {
+		if d.describeRelay(u).State == client.RelayUp {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(used, func(a, b *usedRelay) int { return rank(a) - rank(b) })
+	for _, u := range used[:min(len(used), identity.MaxInvitedRelays)] {
+		r := identity.InvitedRelay{URL: u.URL}
+		if p.WithCredential {
+			r.Token = string(u.Token)
+		}
+		invited = append(invited, r)
+	}
+	if p.WithCredential && len(invited) == 0 {
+		return nil, kinds.Errorf(kinds.Invalid, "with_credential: no relay's token may be given away: add one with acpctl relay add --token-file FILE --share, or share: true in config.yaml")
+	}
+	return invited, nil
+}
+
+// relayTime is how long a join waits for a relay of its invitation to be up.
+const relayTime = 5 * time.Second
+
+// joinOverRelays redeems an invitation. Relays that it names and that are not used yet are used for that
+// if the caller says so, and kept if it succeeds.
+func (d *Daemon) joinOverRelays(ctx context.Context, inv identity.Invitation, choice client.JoinRelay) (*client.NamedPeer, error) {
+	unknown := d.listUnknownRelays(inv)
+	switch {
+	case choice != "" && choice != client.JoinKeepsRelay && choice != client.JoinSkipsRelay:
+		return nil, kinds.Errorf(kinds.Invalid, "join: relay: expected keep or skip")
+	case choice == client.JoinSkipsRelay:
+		unknown = nil
+	case choice == "" && len(unknown) > 0:
+		return nil, kinds.Errorf(kinds.Invalid, "join: the invitation names the relay %s, which this daemon does not use: say keep, to use it from now on, or skip", unknown[0].URL)
+	}
+	var names []string
+	if len(unknown) > 0 {
+		if _, failure := d.relays.getKept(); failure != nil {
+			return nil, kinds.Errorf(kinds.Internal, "join: relays.yaml cannot be used, so no relay can be kept: %v: mend or remove the file, then acpctl reload", failure)
+		}
+		for _, s := range unknown {
+			names = append(names, s.Name)
+		}
+		d.relays.addInvited(unknown)
+		d.applyRelays()
+		defer func() {
+			d.relays.removeInvited(unknown)
+			d.calls.Go(d.applyRelays)
+		}()
+		waiting, cancel := context.WithTimeout(ctx, relayTime)
+		d.awaitRelays(waiting, names)
+		cancel()
+	}
+	d.relays.joining.Store(inv.ID, true)
+	defer d.relays.joining.Delete(inv.ID)
+	who, err := d.node.Join(ctx, inv)
+	problem := d.describeRelayProblem(names)
+	if err != nil {
+		return nil, addRelayProblem(err, problem)
+	}
+	p := &client.NamedPeer{ID: who.ID, Name: who.Name}
+	for _, s := range unknown {
+		if err := d.keepRelay(s); err != nil {
+			p.Warning = "the two trust each other, and the relay " + s.Name + " is not kept: " + err.Error()
+			return p, nil
+		}
+		p.Kept = append(p.Kept, s.Name)
+	}
+	if problem != "" {
+		p.Warning = "the relay is kept, and cannot be used yet: " + problem
+	}
+	return p, nil
+}
+
+// listUnknownRelays returns the relays of an invitation that this daemon does not use, each with a name.
+func (d *Daemon) listUnknownRelays(inv identity.Invitation) []config.Relay {
+	wanted := d.listWantedRelays()
+	var unknown []config.Relay
+	for _, r := range inv.Relays {
+		if slices.ContainsFunc(wanted, func(w relaySettings) bool { return w.URL == r.URL && w.unused == nil }) {
+			continue
+		}
+		s := config.Relay{Name: d.pickRelayName(r.URL), URL: r.URL, Token: config.Secret(r.Token)}
+		if len(unknown) > 0 && unknown[0].Name == s.Name { // two of one host
+			s.Name = s.Name[:min(len(s.Name), identity.MaxName-2)] + "-b"
+		}
+		unknown = append(unknown, s)
+	}
+	return unknown
+}
+
+func (r *relays) addInvited(all []config.Relay) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.invited = append(r.invited, all...)
+}
+
+// removeInvited takes each of all out once: another join may have the same.
+func (r *relays) removeInvited(all []config.Relay) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range all {
+		if i := slices.Index(r.invited, s); i >= 0 {
+			r.invited = slices.Delete(slices.Clone(r.invited), i, i+1)
+		}
+	}
+}
+
+// describeRelayProblem returns why none of the relays is up, "" if one is. Where one refuses the login it
+// says what the operator needs: the errors of package relay name this daemon's nkey.
+func (d *Daemon) describeRelayProblem(names []string) string {
+	var problems []string
+	for _, u := range d.relays.list() {
+		if !slices.Contains(names, u.Name) {
+			continue
+		}
+		row := d.describeRelay(u)
+		switch {
+		case row.State == client.RelayUp:
+			return ""
+		case row.Error == "":
+			problems = append(problems, u.URL+": no answer within "+relayTime.String())
+		default:
+			problems = append(problems, row.Error)
+		}
+	}
+	return strings.Join(problems, "; ")
+}
+
+// addRelayProblem adds to the error of a join why the relay of the invitation was no help.
+func addRelayProblem(err error, problem string) error {
+	e, ok := errors.AsType[*kinds.Error](err)
+	if !ok || problem == "" || e.From != "" {
+		return err
+	}
+	told := *e
+	told.Message += "; and the relay of the invitation: " + problem
+	return &told
+}

@@ -1,0 +1,82 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/durable"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/relay"
+)
+
+// relayLink is a relay as a link of package peer. Only runRelays uses told and toldClone.
+type relayLink struct {
+	*relay.Link
+	told      client.RelayState // in the last event
+	toldClone time.Time
+}
+
+// Path implements [peer.Link].
+func (*relayLink) Path() peer.Path { return peer.ViaRelay }
+
+// Run implements [peer.Link].
+func (l *relayLink) Run(ctx context.Context, n peer.LinkObserver) error { return l.Link.Run(ctx, n) }
+
+const maxCredentialsFile = 64 << 10 // bytes
+
+// openRelay returns the link for a relay, which nothing runs yet. The error says which of its settings
+// cannot be used.
+func (d *Daemon) openRelay(s relaySettings) (*relayLink, error) {
+	c := relay.Config{
+		Name: s.Name, URL: s.URL, Self: d.id, Key: d.key.DeriveSecret(relay.KeyLabel),
+		Credentials: relay.Credentials{Token: string(s.Token), User: s.User, Password: string(s.Password)},
+		Proxy:       newRelayProxy(s.proxy),
+		Admit:       d.admitRelayed, Changed: d.relays.changed.Set, Logger: d.log,
+	}
+	if s.Credentials != "" {
+		c.Credentials.File = s.Credentials
+		if !filepath.IsAbs(s.Credentials) {
+			c.Credentials.File = d.home.filePath(s.Credentials)
+		}
+		if _, err := durable.ReadPrivateFile(c.Credentials.File, maxCredentialsFile); err != nil {
+			return nil, fmt.Errorf("relay %s: credentials: %w", s.Name, err)
+		}
+	}
+	l, err := relay.Open(c)
+	if err != nil {
+		return nil, err
+	}
+	return &relayLink{Link: l}, nil
+}
+
+func newRelayProxy(p config.Proxy) relay.Proxy {
+	switch {
+	case len(p.Command) > 0:
+		return relay.Proxy{Command: p.Command}
+	case p.Text == config.ProxyEnvironment:
+		return relay.Proxy{Environment: true}
+	case p.Text == config.ProxyOff:
+		return relay.Proxy{}
+	}
+	return relay.Proxy{URL: p.Text}
+}
+
+// admitRelayed says whether packets that a relay brings may reach QUIC: those of trusted peers; while an
+// invitation is open those of anybody; and those of the daemon that this one is joining.
+func (d *Daemon) admitRelayed(id identity.ID) relay.Admission {
+	if _, ok := d.trust.FindPeer(id); ok {
+		return relay.Trusted
+	}
+	if d.trust.IsBlocked(id) {
+		return relay.Refused
+	}
+	if _, joining := d.relays.joining.Load(id); joining || d.node.Invitations().HasOpen() {
+		return relay.Invited
+	}
+	return relay.Refused
+}

@@ -1,0 +1,197 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/relay"
+)
+
+func (d *Daemon) serveRelayList(context.Context, *localConn, *noParams) (any, error) {
+	return &client.Relays{Relays: d.listRelays()}, nil
+}
+
+func (d *Daemon) serveRelayNkey(context.Context, *localConn, *noParams) (any, error) {
+	nkey, err := relay.PublicKey(d.key.DeriveSecret(relay.KeyLabel))
+	if err != nil {
+		return nil, kinds.Errorf(kinds.Internal, "relay.nkey: %v", err)
+	}
+	return &client.RelayNkey{Nkey: nkey}, nil
+}
+
+// serveRelayAdd uses a relay from now on. It tries the relay first, unless it is told not to, and then
+// adds it only if it can be used.
+func (d *Daemon) serveRelayAdd(ctx context.Context, _ *localConn, p *client.RelayAddParams) (any, error) {
+	const op = "relay.add"
+	url, err := identity.ParseRelayURL(p.URL)
+	if err != nil {
+		return nil, kinds.Errorf(kinds.Invalid, "%s: url: %v", op, err)
+	}
+	s := config.Relay{Name: p.Name, URL: url, Credentials: p.Credentials, Token: config.Secret(p.Token), User: p.User, Password: config.Secret(p.Password), Share: p.Share}
+	if s.Credentials != "" && !filepath.IsAbs(s.Credentials) {
+		return nil, kinds.Errorf(kinds.Invalid, "%s: credentials: a relative path: write where the file is from / on", op)
+	}
+	if s.Name == "" {
+		s.Name = d.pickRelayName(url)
+	}
+	if _, err := config.RenderKeptRelays([]config.Relay{s}); err != nil {
+		return nil, kinds.Errorf(kinds.Invalid, "%s: %s", op, strings.Replace(err.Error(), "relays[0]", s.Name, 1))
+	}
+	if err := d.checkRelayIsNew(s, d.listWantedRelays()); err != nil {
+		return nil, kinds.Errorf(kinds.Invalid, "%s: %v", op, err)
+	}
+	added := &client.RelayAdded{}
+	if !p.NoCheck {
+		check := d.tryRelay(ctx, s)
+		if check.Error != nil {
+			return nil, kinds.Errorf(check.Error.Code, "%s: %s is not added, since it cannot be used: %s; --no-check adds it untried", op, s.Name, check.Error.Message)
+		}
+		added.Steps = check.Steps
+	}
+	if err := d.keepRelay(s); err != nil {
+		return nil, explainRelayError(op, err)
+	}
+	d.applyRelays()
+	for _, u := range d.relays.list() {
+		if u.Name == s.Name && u.source == client.RelayKept {
+			added.Relay = d.describeRelay(u)
+		}
+	}
+	return added, nil
+}
+
+// pickRelayName returns the name for a relay that is given none: that of its host, with a number if
+// there is one of that name.
+func (d *Daemon) pickRelayName(url string) string {
+	base := identity.MakeRelayName(url)
+	name := base
+	wanted := d.listWantedRelays()
+	for n := 2; slices.ContainsFunc(wanted, func(w relaySettings) bool { return w.Name == name }); n++ {
+		number := fmt.Sprintf("-%d", n)
+		name = base[:min(len(base), identity.MaxName-len(number))] + number
+	}
+	return name
+}
+
+// checkRelayIsNew returns an error if there is a relay of the same name or URL, or if there are as many as
+// there may be.
+func (d *Daemon) checkRelayIsNew(s config.Relay, wanted []relaySettings) error {
+	for _, w := range wanted {
+		switch {
+		case w.URL == s.URL:
+			return fmt.Errorf("the relay %s has this URL: acpctl relay remove %[1]s first, to change how it is used", w.Name)
+		case w.Name == s.Name:
+			return fmt.Errorf("there is a relay %s: choose another name, or acpctl relay remove %[1]s first", s.Name)
+		}
+	}
+	if len(wanted) >= config.MaxRelays {
+		return fmt.Errorf("there are %d relays: remove one first", len(wanted))
+	}
+	return nil
+}
+
+// keepRelay adds a relay to relays.yaml.
+func (d *Daemon) keepRelay(s config.Relay) error {
+	return d.changeKeptRelays(func(kept []config.Relay) ([]config.Relay, error) {
+		for _, k := range kept { // one that came meanwhile
+			if k.Name == s.Name || k.URL == s.URL {
+				return nil, kinds.Errorf(kinds.Invalid, "there is a relay %s with the same name or URL: acpctl relay remove %[1]s first", k.Name)
+			}
+		}
+		return append(kept, s), nil
+	})
+}
+
+// serveRelayRemove uses a relay no more that was kept. Connections on it drain after the answer.
+func (d *Daemon) serveRelayRemove(_ context.Context, _ *localConn, p *client.RelayRemoveParams) (any, error) {
+	const op = "relay.remove"
+	err := d.changeKeptRelays(func(kept []config.Relay) ([]config.Relay, error) {
+		i := slices.IndexFunc(kept, func(k config.Relay) bool { return k.Name == p.Name })
+		if i >= 0 {
+			return slices.Delete(kept, i, i+1), nil
+		}
+		if slices.ContainsFunc(d.config.Load().Reach.Relays, func(c config.Relay) bool { return c.Name == p.Name }) {
+			return nil, kinds.Errorf(kinds.Invalid, "%.64s stands in config.yaml: take it out there, then acpctl reload", p.Name)
+		}
+		return nil, kinds.Errorf(kinds.NotFound, "there is no relay %.64q: acpctl relay list shows those that there are", p.Name)
+	})
+	if err != nil {
+		return nil, explainRelayError(op, err)
+	}
+	d.calls.Go(d.applyRelays)
+	return nil, nil
+}
+
+// explainRelayError returns an error of relays.yaml as one of the local API.
+func explainRelayError(op string, err error) error {
+	code := kinds.Internal
+	switch known := kinds.AsError(err); {
+	case known.Code != kinds.Internal:
+		code = known.Code
+	case disk.IsFullError(err):
+		return kinds.Errorf(kinds.Overloaded, "%s: %v: free some space on the disk of the state directory, then try again", op, err)
+	}
+	return kinds.Errorf(code, "%s: %v", op, err)
+}
+
+// serveRelayTest tries one relay, or all.
+func (d *Daemon) serveRelayTest(ctx context.Context, _ *localConn, p *client.RelayTestParams) (any, error) {
+	var tried []*usedRelay
+	for _, u := range d.relays.list() {
+		if p.Name == "" && u.unused == nil || u.Name == p.Name {
+			tried = append(tried, u)
+		}
+	}
+	switch {
+	case len(tried) == 0 && p.Name != "":
+		return nil, kinds.Errorf(kinds.NotFound, "relay.test: there is no relay %.64q: acpctl relay list shows those that there are", p.Name)
+	case len(tried) == 0:
+		return nil, kinds.Errorf(kinds.NotFound, "relay.test: this daemon uses no relay: acpctl relay add URL")
+	}
+	out := &client.RelayChecks{Checks: make([]client.RelayCheck, len(tried))}
+	var tests sync.WaitGroup
+	for i, u := range tried {
+		tests.Go(func() { out.Checks[i] = d.tryRelay(ctx, u.Relay) })
+	}
+	tests.Wait()
+	return out, nil
+}
+
+// tryRelay tries a relay on a connection of its own.
+func (d *Daemon) tryRelay(ctx context.Context, s config.Relay) client.RelayCheck {
+	ctx, cancel := context.WithTimeout(ctx, client.RelayPatience)
+	defer cancel()
+	out := client.RelayCheck{Name: s.Name, URL: s.URL, Steps: []client.RelayStep{}}
+	link, err := d.openRelay(relaySettings{Relay: s, proxy: d.config.Load().Reach.Proxy})
+	if err != nil {
+		out.Error = kinds.Errorf(kinds.Invalid, "%s", trimRelayName(s.Name, err.Error()))
+		return out
+	}
+	defer link.Close()
+	for _, c := range link.Test(ctx) {
+		step := client.RelayStep{Step: c.Code, Verdict: client.StepVerdict(c.Verdict), What: trimRelayName(s.Name, c.What), Remedy: c.Remedy, TookUS: uint64(c.Took.Microseconds())}
+		out.Steps = append(out.Steps, step)
+		if c.Verdict != relay.Failed || out.Error != nil {
+			continue
+		}
+		what := step.What
+		if step.Remedy != "" {
+			what += ": " + step.Remedy
+		}
+		code := kinds.Unreachable
+		if c.Refused {
+			code = kinds.NotAuthorized
+		}
+		out.Error = kinds.Errorf(code, "%s", what)
+	}
+	return out
+}

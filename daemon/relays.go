@@ -1,0 +1,313 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/relay"
+)
+
+// relays holds the relays that this daemon uses: those of config.yaml, and those that it keeps in
+// relays.yaml.
+type relays struct {
+	changed pace.Signal // set if the state of a link may have changed
+	joining sync.Map    // ids of daemons that this one is joining
+
+	keeping  sync.Mutex // held while relays.yaml is read or written
+	applying sync.Mutex // held while links are added and removed
+
+	mu          sync.Mutex // guards the rest
+	kept        []config.Relay
+	keptFailure error          // why relays.yaml cannot be used
+	invited     []config.Relay // of invitations by which this daemon is joining
+	used        []*usedRelay   // in the order of listWantedRelays
+	news        chan struct{}  // closed when the state of a link may have changed
+}
+
+func newRelays() *relays {
+	return &relays{changed: pace.NewSignal(), news: make(chan struct{})}
+}
+
+func (r *relays) getKept() ([]config.Relay, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kept, r.keptFailure
+}
+
+func (r *relays) setKept(kept []config.Relay, failure error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept, r.keptFailure = kept, failure
+}
+
+// list returns the relays that there are, those of config.yaml first.
+func (r *relays) list() []*usedRelay {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.used)
+}
+
+// relaySettings are what a link is opened with.
+type relaySettings struct {
+	config.Relay
+	proxy  config.Proxy
+	source client.RelaySource
+	unused error // why it is not used
+}
+
+// isSameLink reports whether a link that was opened with other does for s.
+func (s relaySettings) isSameLink(other relaySettings) bool {
+	s.Share, s.source = other.Share, other.source
+	return reflect.DeepEqual(s, other)
+}
+
+// usedRelay is a relay that there is.
+type usedRelay struct {
+	relaySettings
+	link    *relayLink // nil: it is not used
+	failure error      // why not
+}
+
+// listWantedRelays returns the relays that are to be used, in an order in which the first of a name or URL
+// counts: config.yaml, relays.yaml, invitations.
+func (d *Daemon) listWantedRelays() []relaySettings {
+	reach := d.config.Load().Reach
+	r := d.relays
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var wanted []relaySettings
+	add := func(s config.Relay, source client.RelaySource) {
+		next := relaySettings{Relay: s, proxy: reach.Proxy, source: source}
+		for _, other := range wanted {
+			switch {
+			case other.unused != nil:
+			case other.Name == s.Name && other.source != source:
+				next.unused = fmt.Errorf("config.yaml has another relay of this name, which counts: acpctl relay remove %s takes this one out", s.Name)
+			case other.URL == s.URL:
+				next.unused = fmt.Errorf("%s has the same URL, and counts: acpctl relay remove %s takes this one out", other.Name, s.Name)
+			}
+		}
+		if next.unused == nil && countUsable(wanted) == config.MaxRelays {
+			next.unused = fmt.Errorf("there are %d relays before it, and no more are used: remove some", config.MaxRelays)
+		}
+		wanted = append(wanted, next)
+	}
+	for _, s := range reach.Relays {
+		add(s, client.RelayOfConfig)
+	}
+	for _, s := range r.kept {
+		add(s, client.RelayKept)
+	}
+	for _, s := range r.invited {
+		if !slices.ContainsFunc(wanted, func(w relaySettings) bool { return w.URL == s.URL && w.unused == nil }) {
+			add(s, client.RelayKept)
+		}
+	}
+	return wanted
+}
+
+func countUsable(all []relaySettings) (n int) {
+	for _, s := range all {
+		if s.unused == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// applyRelays makes the node's links those of the relays that are wanted. A link whose settings are as
+// before stays. It blocks for up to 5 s while connections on others drain.
+func (d *Daemon) applyRelays() {
+	r := d.relays
+	r.applying.Lock()
+	defer r.applying.Unlock()
+	wanted := d.listWantedRelays()
+	before := r.list()
+	next := make([]*usedRelay, len(wanted))
+	for i, w := range wanted {
+		next[i] = &usedRelay{relaySettings: w, failure: w.unused}
+		for _, u := range before {
+			if u.link != nil && w.unused == nil && w.isSameLink(u.relaySettings) {
+				next[i].link = u.link
+			}
+		}
+	}
+	var removals sync.WaitGroup
+	for _, u := range before {
+		if u.link != nil && !slices.ContainsFunc(next, func(n *usedRelay) bool { return n.link == u.link }) {
+			d.log.Info("relay: used no more", "relay", u.Name)
+			removals.Go(func() { d.node.RemoveLink(u.link.Name()) })
+		}
+	}
+	removals.Wait()
+	for _, u := range next {
+		if u.link != nil || u.unused != nil {
+			continue
+		}
+		link, err := d.openRelay(u.relaySettings)
+		if err == nil {
+			err = d.node.AddLink(link)
+		}
+		if err != nil {
+			u.failure = err
+			d.log.Error("relay: it cannot be used", "relay", u.Name, "err", err)
+			continue
+		}
+		u.link = link
+		d.log.Info("relay: used from now on", "relay", u.Name, "url", u.URL)
+	}
+	r.mu.Lock()
+	r.used = next
+	r.mu.Unlock()
+	r.changed.Set()
+}
+
+// runRelays tells of the relays' states until ctx ends, and has peers dialled when a relay is up.
+func (d *Daemon) runRelays(ctx context.Context) error {
+	r := d.relays
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.changed:
+		}
+		for _, u := range r.list() {
+			d.tellOfRelay(u)
+		}
+		r.mu.Lock()
+		close(r.news)
+		r.news = make(chan struct{})
+		r.mu.Unlock()
+	}
+}
+
+// tellOfRelay publishes what has changed since it was called last.
+func (d *Daemon) tellOfRelay(u *usedRelay) {
+	if u.link == nil {
+		return
+	}
+	row := d.describeRelay(u)
+	if row.State != u.link.told && row.State != client.RelayConnecting {
+		u.link.told = row.State
+		d.publishEvent(client.EventRelay, identity.ID{}, "", row.Since.Time, &client.RelayEvent{Relay: u.Name, State: row.State, Reason: row.Error})
+		if row.State == client.RelayUp {
+			d.dialAbsentPeers()
+		}
+	}
+	if at := u.link.State().Clone; at.After(u.link.toldClone) {
+		u.link.toldClone = at
+		d.publishEvent(client.EventIdentityConflict, d.id, d.name, at, map[string]string{
+			"addr": u.link.Name(), "detail": "another process uses the relay with this daemon's identity: stop one of the two",
+		})
+	}
+}
+
+// dialAbsentPeers dials the trusted peers that are not connected.
+func (d *Daemon) dialAbsentPeers() {
+	for _, p := range d.trust.Peers() {
+		if _, connected := d.node.Peer(p.ID); !connected {
+			d.node.Connect(p.ID)
+		}
+	}
+}
+
+// cloneTime is how long the status tells of another process with this identity.
+const cloneTime = 10 * time.Minute
+
+// describeRelay returns a row of relay.list.
+func (d *Daemon) describeRelay(u *usedRelay) client.Relay {
+	row := client.Relay{Name: u.Name, URL: u.URL, Source: u.source, Login: u.login(), Share: u.Share, State: client.RelayUnused}
+	if u.link == nil {
+		if u.failure != nil {
+			row.Error = trimRelayName(u.Name, u.failure.Error())
+		}
+		return row
+	}
+	s := u.link.State()
+	row.Since, row.Server, row.RTTUS = client.Time{Time: s.Since}, s.Server, uint64(s.RTT.Microseconds())
+	row.PacketsIn, row.PacketsOut, row.Dropped = s.In.Packets, s.Out.Packets, s.DroppedIn+s.DroppedOut
+	row.Clone = !s.Clone.IsZero() && time.Since(s.Clone) < cloneTime
+	isNew := s.LastError != nil && !s.LastErrorAt.Before(s.Since)
+	switch refused := isNew && errors.Is(s.LastError, relay.ErrRefused); {
+	case refused, s.Standing == relay.Deaf:
+		row.State = client.RelayRefused
+	case s.Standing == relay.Connected:
+		row.State = client.RelayUp
+	case isNew:
+		row.State = client.RelayDown
+	default:
+		row.State = client.RelayConnecting
+	}
+	if s.LastError != nil {
+		row.Error = trimRelayName(u.Name, s.LastError.Error())
+	}
+	return row
+}
+
+// trimRelayName returns what is wrong with a relay without its name, which stands beside it.
+func trimRelayName(name, text string) string { return strings.TrimPrefix(text, "relay "+name+": ") }
+
+// login returns how this daemon logs in.
+func (s relaySettings) login() client.RelayLogin {
+	switch {
+	case s.Credentials != "":
+		return client.LoginCredentials
+	case s.Token != "":
+		return client.LoginToken
+	case s.User != "":
+		return client.LoginPassword
+	}
+	return client.LoginNkey
+}
+
+// listRelays returns the rows of relay.list.
+func (d *Daemon) listRelays() []client.Relay {
+	rows := []client.Relay{}
+	for _, u := range d.relays.list() {
+		rows = append(rows, d.describeRelay(u))
+	}
+	return rows
+}
+
+// awaitRelays waits until one of the relays is up, or all have failed, or ctx ends. names are theirs.
+func (d *Daemon) awaitRelays(ctx context.Context, names []string) {
+	r := d.relays
+	for {
+		r.mu.Lock()
+		news := r.news
+		r.mu.Unlock()
+		pending := false
+		for _, u := range r.list() {
+			if !slices.Contains(names, u.Name) {
+				continue
+			}
+			switch d.describeRelay(u).State {
+			case client.RelayUp:
+				return
+			case client.RelayConnecting:
+				pending = true
+			}
+		}
+		if !pending {
+			return
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+var _ peer.Link = (*relayLink)(nil)
