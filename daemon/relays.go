@@ -51,6 +51,12 @@ func (r *relays) setKept(kept []config.Relay, failure error) {
 	r.kept, r.keptFailure = kept, failure
 }
 
+func (r *relays) setUsed(all []*usedRelay) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.used = all
+}
+
 // list returns the relays that there are, those of config.yaml first.
 func (r *relays) list() []*usedRelay {
 	r.mu.Lock()
@@ -143,6 +149,7 @@ func (d *Daemon) applyRelays() {
 			}
 		}
 	}
+	r.setUsed(slices.DeleteFunc(slices.Clone(next), func(n *usedRelay) bool { return n.link == nil && n.unused == nil }))
 	var removals sync.WaitGroup
 	for _, u := range before {
 		if u.link != nil && !slices.ContainsFunc(next, func(n *usedRelay) bool { return n.link == u.link }) {
@@ -167,9 +174,7 @@ func (d *Daemon) applyRelays() {
 		u.link = link
 		d.log.Info("relay: used from now on", "relay", u.Name, "url", u.URL)
 	}
-	r.mu.Lock()
-	r.used = next
-	r.mu.Unlock()
+	r.setUsed(next)
 	r.changed.Set()
 }
 

@@ -105,6 +105,16 @@ export interface Methods {
   "agents.mute": { params: MuteAgentParams; result: Muted };
   /** copies state.db, as it is when the call begins, into a file that lasts as long as the connection; one at a time */
   backup: { params: {}; result: StateCopy };
+  /** uses a relay from now on, a server that passes packets on between daemons; tries it first, unless told otherwise */
+  "relay.add": { params: RelayAddParams; result: RelayAdded };
+  /** uses a relay no more that relay.add or join has added */
+  "relay.remove": { params: RelayRemoveParams; result: {} };
+  /** lists the relays, and how the daemon stands to each */
+  "relay.list": { params: {}; result: Relays };
+  /** tries relays, and says what is wrong with each */
+  "relay.test": { params: RelayTestParams; result: RelayChecks };
+  /** returns the public half of the nkey with which the daemon logs in at relays */
+  "relay.nkey": { params: {}; result: RelayNkey };
   /** says that an agent lives at a peer from now on, where its OACP mail goes */
   "oacp.bind": { params: OACPBindParams; result: OACPBinding };
   /** says that an agent lives here again */
@@ -139,7 +149,7 @@ export interface AgentMethods {
 export interface Notifications {
   /** a copy of a message that came or went */
   message: Message;
-  /** something that happened to a peer */
+  /** something that happened to a peer, or to a relay */
   event: Event;
 }
 
@@ -193,7 +203,7 @@ export interface Acked {
 }
 
 /** AddrSource says from where a daemon knows an address. */
-export type AddrSource = "worked" | "static" | "mdns" | "call";
+export type AddrSource = "worked" | "static" | "mdns" | "call" | "relay";
 
 /** Agent is one attached agent. */
 export interface Agent {
@@ -528,7 +538,7 @@ export interface Event {
 }
 
 /** EventType says what an event tells. */
-export type EventType = "up" | "down" | "refused" | "discovered" | "lost" | "pending" | "trust" | "identity_conflict" | "mail" | "budget" | "approval";
+export type EventType = "up" | "down" | "refused" | "discovered" | "lost" | "pending" | "trust" | "identity_conflict" | "mail" | "budget" | "approval" | "relay";
 
 /** HeldMessage is a message that waits in the inbox, or one that an agent took from it. */
 export interface HeldMessage {
@@ -793,6 +803,10 @@ export interface Invitation {
   expires: string;
   /** names it to revoke; not a secret */
   id: string;
+  /** URLs of relays that it names, without secrets */
+  relays?: Array<string>;
+  /** of these, those whose token is in it: that cannot be taken back */
+  shared?: Array<string>;
 }
 
 /** Invitations is the result of invitations, which has no params. */
@@ -808,12 +822,21 @@ export interface InviteParams {
   name?: string;
   /** how many daemons can join by it, up to 64; 0: one */
   uses?: number;
+  /** name no relay, for a daemon that is too old for them */
+  no_relay?: boolean;
+  /** give the tokens of relays away that are marked for it */
+  with_credential?: boolean;
 }
 
 /** JoinParams are the params of join. */
 export interface JoinParams {
   uri: string;
+  /** what becomes of relays in it that the daemon does not use; "": the call is invalid if there are any */
+  relay?: JoinRelay;
 }
+
+/** JoinRelay says what becomes of relays in an invitation. */
+export type JoinRelay = "keep" | "skip";
 
 /** LogLevel is the result of log.level. */
 export interface LogLevel {
@@ -869,8 +892,10 @@ export interface Muted {
 export interface NamedPeer {
   id: string;
   name: string;
-  /** of trust: settings that name the peer by its name meant another key before */
+  /** of trust: settings that name the peer by its name meant another key before; of join: a relay that was kept cannot be used yet */
   warning?: string;
+  /** of join: names of the relays that it has kept */
+  kept?: Array<string>;
 }
 
 /** Notify tells agents of something that concerns a topic. */
@@ -1026,6 +1051,8 @@ export interface Peer {
   name: string;
   state: PeerState;
   addrs: Array<string>;
+  /** of a connected one, how packets travel */
+  path?: PeerPath;
   /** null: not connected */
   rtt_us: number | null;
   /** where the first address comes from; "": there is none */
@@ -1042,6 +1069,9 @@ export interface Peer {
   /** a trusted one has said that it does not trust this daemon, and was not connected since */
   refuses?: boolean;
 }
+
+/** PeerPath says how packets travel between two daemons. */
+export type PeerPath = "direct" | "pipe" | "relay";
 
 /** PeerState says how a daemon stands to a peer now. */
 export type PeerState = "connected" | "trusted" | "discovered" | "pending" | "blocked";
@@ -1261,6 +1291,113 @@ export interface Receipt {
 
 /** ReceiptState says how far a message came. */
 export type ReceiptState = "handed" | "held" | "sent" | "replaced";
+
+/** Relay is a row of relay.list, and of status. */
+export interface Relay {
+  name: string;
+  /** without secrets */
+  url: string;
+  source: RelaySource;
+  login: RelayLogin;
+  /** invite may give its token away */
+  share?: boolean;
+  state: RelayState;
+  /** when the state began; null: it is unused */
+  since: string | null;
+  /** what the server that it is, or was, connected to says that it is */
+  server?: string;
+  /** to the server and back; 0: not known */
+  rtt_us?: number;
+  /** why it is not up, or what went wrong last, and what to do */
+  error?: string;
+  /** since the daemon uses it */
+  packets_in: number;
+  packets_out: number;
+  /** packets, in both directions */
+  dropped: number;
+  /** another process uses it with this daemon's identity */
+  clone?: boolean;
+}
+
+/** RelayAddParams are the params of relay.add. Of credentials, token, and user with password one may be given; without them the daemon logs in with its nkey. */
+export interface RelayAddParams {
+  url: string;
+  /** "": its host, with hyphens */
+  name?: string;
+  /** the absolute path of a file of NATS credentials, which the daemon reads at each login */
+  credentials?: string;
+  token?: string;
+  user?: string;
+  password?: string;
+  /** invite may give the token away */
+  share?: boolean;
+  /** keep it untried */
+  no_check?: boolean;
+}
+
+/** RelayAdded is the result of relay.add. */
+export interface RelayAdded {
+  relay: Relay;
+  /** what was tried; absent: nothing was */
+  steps?: Array<RelayStep>;
+}
+
+/** RelayCheck says what came of trying a relay. */
+export interface RelayCheck {
+  name: string;
+  url: string;
+  steps: Array<RelayStep>;
+  /** why it cannot be used, and what to do; absent: it can */
+  error?: ErrorData;
+}
+
+/** RelayChecks is the result of relay.test. */
+export interface RelayChecks {
+  checks: Array<RelayCheck>;
+}
+
+/** RelayLogin says how the daemon logs in at a relay. */
+export type RelayLogin = "nkey" | "credentials" | "token" | "password";
+
+/** RelayNkey is the result of relay.nkey, which has no params. */
+export interface RelayNkey {
+  /** the public half of the daemon's nkey, for the configuration of a server */
+  nkey: string;
+}
+
+/** RelayRemoveParams are the params of relay.remove. */
+export interface RelayRemoveParams {
+  name: string;
+}
+
+/** RelaySource says where a relay is configured. */
+export type RelaySource = "config" | "kept";
+
+/** RelayState says how a daemon stands to a relay. */
+export type RelayState = "connecting" | "up" | "down" | "refused" | "unused";
+
+/** RelayStep is one thing that was tried. */
+export interface RelayStep {
+  /** connect, round_trip, receive, publish, nobody or foreign_subscribe */
+  step: string;
+  verdict: StepVerdict;
+  /** was found */
+  what: string;
+  /** what to do; "": nothing, or what ends with it */
+  remedy?: string;
+  took_us?: number;
+}
+
+/** RelayTestParams are the params of relay.test. */
+export interface RelayTestParams {
+  /** "": every relay */
+  name?: string;
+}
+
+/** Relays is the result of relay.list, which has no params. */
+export interface Relays {
+  relays: Array<Relay>;
+}
 
 /** Reloaded is the result of reload, which has no params: config.yaml was read, and counts. */
 export interface Reloaded {
@@ -1509,6 +1646,7 @@ export interface Status {
   /** delegations given whose agent waits for an answer */
   questions_open: number;
   messages: MessageCount;
+  relays: Array<Relay>;
   /** for the daemon's owner: what is wrong, and what to do */
   warnings: Array<string>;
   /** it does its work: see unready */
@@ -1519,6 +1657,9 @@ export interface Status {
   drain?: Drain;
   process: Process;
 }
+
+/** StepVerdict says how a step of a RelayCheck went. */
+export type StepVerdict = "ok" | "warning" | "failed";
 
 /** SubscribeParams are the params of subscribe, whose result is {}. Empty filters match everything. */
 export interface SubscribeParams {

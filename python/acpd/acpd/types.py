@@ -6,23 +6,35 @@ A daemon that is newer than this file may send more fields and other values.
 
 from typing import Any, Literal, NotRequired, TypedDict, Union
 
-AddrSource = Literal["worked", "static", "mdns", "call"]
+AddrSource = Literal["worked", "static", "mdns", "call", "relay"]
 
 BindingMode = Literal["mirror", "on-stored"]
 
 DaemonState = Literal["idle", "busy", "overloaded", "draining"]
 
-EventType = Literal["up", "down", "refused", "discovered", "lost", "pending", "trust", "identity_conflict", "mail", "budget", "approval"]
+EventType = Literal["up", "down", "refused", "discovered", "lost", "pending", "trust", "identity_conflict", "mail", "budget", "approval", "relay"]
+
+JoinRelay = Literal["keep", "skip"]
 
 MailState = Literal["waiting", "delivered", "parked", "arrived"]
 
 MessageDirection = Literal["in", "out"]
 
+PeerPath = Literal["direct", "pipe", "relay"]
+
 PeerState = Literal["connected", "trusted", "discovered", "pending", "blocked"]
 
 ReceiptState = Literal["handed", "held", "sent", "replaced"]
 
+RelayLogin = Literal["nkey", "credentials", "token", "password"]
+
+RelaySource = Literal["config", "kept"]
+
+RelayState = Literal["connecting", "up", "down", "refused", "unused"]
+
 RosterChange = Literal["new", "changed", "unchanged", "self", "refused"]
+
+StepVerdict = Literal["ok", "warning", "failed"]
 
 TaskDirection = Literal["given", "taken"]
 
@@ -672,6 +684,8 @@ class Invitation(TypedDict):
     uri: str  # a secret until it expires
     expires: str
     id: str  # names it to revoke; not a secret
+    relays: NotRequired[list[str]]  # URLs of relays that it names, without secrets
+    shared: NotRequired[list[str]]  # of these, those whose token is in it: that cannot be taken back
 
 
 class NamedPeer(TypedDict):
@@ -679,7 +693,8 @@ class NamedPeer(TypedDict):
 
     id: str
     name: str
-    warning: NotRequired[str]  # of trust: settings that name the peer by its name meant another key before
+    warning: NotRequired[str]  # of trust: settings that name the peer by its name meant another key before; of join: a relay that was kept cannot be used yet
+    kept: NotRequired[list[str]]  # of join: names of the relays that it has kept
 
 
 class OpenInvitation(TypedDict):
@@ -706,12 +721,15 @@ class InviteParams(TypedDict):
     expires_secs: NotRequired[int]  # 0: 10 minutes; up to 24 h
     name: NotRequired[str]  # what the joiner will be called here, a second one with -2; "": what it calls itself
     uses: NotRequired[int]  # how many daemons can join by it, up to 64; 0: one
+    no_relay: NotRequired[bool]  # name no relay, for a daemon that is too old for them
+    with_credential: NotRequired[bool]  # give the tokens of relays away that are marked for it
 
 
 class JoinParams(TypedDict):
     """JoinParams are the params of join."""
 
     uri: str
+    relay: NotRequired[JoinRelay]  # what becomes of relays in it that the daemon does not use; "": the call is invalid if there are any
 
 
 class LogLevel(TypedDict):
@@ -873,6 +891,7 @@ class Peer(TypedDict):
     name: str  # petname; trusted peers have one, and blocked ones that had
     state: PeerState
     addrs: list[str]
+    path: NotRequired[PeerPath]  # of a connected one, how packets travel
     rtt_us: Union[int, None]  # null: not connected
     source: AddrSource  # where the first address comes from; "": there is none
     last_seen: Union[str, None]
@@ -1053,6 +1072,94 @@ class Receipt(TypedDict):
     id: NotRequired[str]
     state: NotRequired[ReceiptState]
     error: NotRequired[ErrorData]
+
+
+class Relay(TypedDict):
+    """Relay is a row of relay.list, and of status."""
+
+    name: str
+    url: str  # without secrets
+    source: RelaySource
+    login: RelayLogin
+    share: NotRequired[bool]  # invite may give its token away
+    state: RelayState
+    since: Union[str, None]  # when the state began; null: it is unused
+    server: NotRequired[str]  # what the server that it is, or was, connected to says that it is
+    rtt_us: NotRequired[int]  # to the server and back; 0: not known
+    error: NotRequired[str]  # why it is not up, or what went wrong last, and what to do
+    packets_in: int  # since the daemon uses it
+    packets_out: int
+    dropped: int  # packets, in both directions
+    clone: NotRequired[bool]  # another process uses it with this daemon's identity
+
+
+class RelayAddParams(TypedDict):
+    """RelayAddParams are the params of relay.add. Of credentials, token, and user with password one may be given; without them the daemon logs in with its nkey."""
+
+    url: str
+    name: NotRequired[str]  # "": its host, with hyphens
+    credentials: NotRequired[str]  # the absolute path of a file of NATS credentials, which the daemon reads at each login
+    token: NotRequired[str]
+    user: NotRequired[str]
+    password: NotRequired[str]
+    share: NotRequired[bool]  # invite may give the token away
+    no_check: NotRequired[bool]  # keep it untried
+
+
+class RelayStep(TypedDict):
+    """RelayStep is one thing that was tried."""
+
+    step: str  # connect, round_trip, receive, publish, nobody or foreign_subscribe
+    verdict: StepVerdict
+    what: str  # was found
+    remedy: NotRequired[str]  # what to do; "": nothing, or what ends with it
+    took_us: NotRequired[int]
+
+
+class RelayAdded(TypedDict):
+    """RelayAdded is the result of relay.add."""
+
+    relay: Relay
+    steps: NotRequired[list[RelayStep]]  # what was tried; absent: nothing was
+
+
+class RelayCheck(TypedDict):
+    """RelayCheck says what came of trying a relay."""
+
+    name: str
+    url: str
+    steps: list[RelayStep]
+    error: NotRequired[ErrorData]  # why it cannot be used, and what to do; absent: it can
+
+
+class RelayChecks(TypedDict):
+    """RelayChecks is the result of relay.test."""
+
+    checks: list[RelayCheck]
+
+
+class RelayNkey(TypedDict):
+    """RelayNkey is the result of relay.nkey, which has no params."""
+
+    nkey: str  # the public half of the daemon's nkey, for the configuration of a server
+
+
+class RelayRemoveParams(TypedDict):
+    """RelayRemoveParams are the params of relay.remove."""
+
+    name: str
+
+
+class RelayTestParams(TypedDict):
+    """RelayTestParams are the params of relay.test."""
+
+    name: NotRequired[str]  # "": every relay
+
+
+class Relays(TypedDict):
+    """Relays is the result of relay.list, which has no params."""
+
+    relays: list[Relay]
 
 
 SettingChange = TypedDict(
@@ -1239,6 +1346,7 @@ class Status(TypedDict):
     tasks_taken: int  # delegations taken that are not over
     questions_open: int  # delegations given whose agent waits for an answer
     messages: MessageCount
+    relays: list[Relay]
     warnings: list[str]  # for the daemon's owner: what is wrong, and what to do
     ready: bool  # it does its work: see unready
     unready: list[str]  # what keeps it from its work, and what to do; [] if it is ready
