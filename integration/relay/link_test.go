@@ -1,31 +1,255 @@
 package relay
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/relay"
 )
 
-func TestPacketsAndNobody(t *testing.T) {
-	url := urlOf(startServer(t, "listen: 127.0.0.1:-1\nauthorization { token: secret }"))
-	a, b := newDaemon(t, url), newDaemon(t, url)
-	a.Credentials.Token, b.Credentials.Token = "secret", "secret"
+// ownSubjects returns a server's configuration for daemons by their nkeys, each with what it needs and no more.
+func ownSubjects(t testing.TB, daemons ...daemon) string {
+	var b strings.Builder
+	for _, d := range daemons {
+		fmt.Fprintf(&b, `{ nkey: %s, permissions: { subscribe: ["acp1.%s", "acp1.%s.*"], publish: "acp1.>" } }`+"\n", d.nkey(t), d.Self, d.Self)
+	}
+	return "authorization { users: [\n" + b.String() + "] }\n"
+}
+
+// Each way to authenticate works, with packets both ways and an answer about who is absent.
+func TestWaysIn(t *testing.T) {
+	certificates, roots := newCertificates(t)
+	for name, c := range map[string]struct {
+		conf   string
+		scheme string
+		change func(*relay.Config)
+	}{
+		"token":     {"authorization { token: s3cret }", "nats", func(c *relay.Config) { c.Credentials.Token = "s3cret" }},
+		"user":      {"authorization { user: desk, password: s3cret }", "nats", func(c *relay.Config) { c.Credentials.User, c.Credentials.Password = "desk", "s3cret" }},
+		"in URL":    {"authorization { user: desk, password: s3cret }", "nats", func(c *relay.Config) { c.URL = strings.Replace(c.URL, "://", "://desk:s3cret@", 1) }},
+		"nkey":      {"", "nats", func(*relay.Config) {}},
+		"tls":       {certificates, "tls", func(c *relay.Config) { c.Roots = roots }},
+		"websocket": {"websocket { listen: \"127.0.0.1:-1\", no_tls: true }", "ws", func(*relay.Config) {}},
+		"wss":       {"websocket { listen: \"127.0.0.1:-1\", " + certificates + " }", "wss", func(c *relay.Config) { c.Roots = roots }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := newDaemon(t, ""), newDaemon(t, "")
+			conf := "listen: 127.0.0.1:-1\n" + c.conf + "\n"
+			if !strings.Contains(conf, "authorization") {
+				conf += ownSubjects(t, a, b)
+			}
+			s := startServer(t, conf)
+			url := fmt.Sprintf("%s://127.0.0.1:%d", c.scheme, portOf(s))
+			if strings.HasPrefix(c.scheme, "ws") {
+				url = fmt.Sprintf("%s://%s", c.scheme, webSocketAddr(t, s))
+			}
+			a.URL, b.URL = url, url
+			c.change(&a.Config)
+			c.change(&b.Config)
+			la, lb := start(t, a.Config), start(t, b.Config)
+			la.awaitConnected(t)
+			lb.awaitConnected(t)
+			exchange(t, la, lb)
+			la.awaitNobody(t, identity.ID{1})
+			if text := fmt.Sprintf("%+v", la.State()); strings.Contains(text, "s3cret") {
+				t.Errorf("the state has the secret: %s", text)
+			}
+		})
+	}
+}
+
+// A server does not know the credentials at first, and then does, without a restart of the link.
+func TestRefusedCredentials(t *testing.T) {
+	a, other := newDaemon(t, ""), newDaemon(t, "")
+	s := startServer(t, "listen: 127.0.0.1:-1\n"+ownSubjects(t, other))
+	a.URL = urlOf(s)
+	la := start(t, a.Config)
+	state := la.await(t, "refused", func(s relay.State) bool { return s.LastError != nil })
+	if !errors.Is(state.LastError, relay.ErrRefused) || !strings.Contains(state.LastError.Error(), a.nkey(t)) {
+		t.Errorf("%v: does not name the nkey that is to be allowed", state.LastError)
+	}
+	reload(t, s, "listen: 127.0.0.1:-1\n"+ownSubjects(t, other, a))
+	la.awaitConnected(t)
+
+	// Revoked while connected: the server ends the connection, and the state says so.
+	reload(t, s, "listen: 127.0.0.1:-1\n"+ownSubjects(t, other))
+	state = la.await(t, "revoked", func(s relay.State) bool { return s.Standing == relay.Connecting })
+	state = la.await(t, "why", func(s relay.State) bool { return errors.Is(s.LastError, relay.ErrRefused) })
+	reload(t, s, "listen: 127.0.0.1:-1\n"+ownSubjects(t, other, a))
+	la.await(t, "back", func(s relay.State) bool { return s.Standing == relay.Connected && s.Reconnects > 0 })
+}
+
+// What the server does not permit is said, with what to permit.
+func TestPermissions(t *testing.T) {
+	for name, c := range map[string]struct {
+		permissions string // %s: the own id
+		standing    relay.Standing
+		want        string
+	}{
+		"no subscription":     {`subscribe: "other", publish: "acp1.>"`, relay.Deaf, "permit subscribe to acp1."},
+		"no reply subject":    {`subscribe: "acp1.%[1]s", publish: "acp1.>"`, relay.Deaf, ".*"},
+		"no publishing":       {`subscribe: ["acp1.%[1]s", "acp1.%[1]s.*"], publish: "acp1.%[1]s"`, relay.Connected, "permit publish to acp1.>"},
+		"nothing permitted":   {`subscribe: "other", publish: "other"`, relay.Deaf, "permit"},
+		"all that is needed":  {`subscribe: ["acp1.%[1]s", "acp1.%[1]s.*"], publish: "acp1.>"`, relay.Connected, ""},
+		"more than is needed": {`subscribe: ">", publish: ">"`, relay.Connected, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newDaemon(t, "")
+			permissions := c.permissions
+			if strings.Contains(permissions, "%") {
+				permissions = fmt.Sprintf(permissions, a.Self)
+			}
+			a.URL = urlOf(startServer(t, fmt.Sprintf("listen: 127.0.0.1:-1\nauthorization { users: [ { nkey: %s, permissions: { %s } } ] }", a.nkey(t), permissions)))
+			la := start(t, a.Config)
+			la.await(t, string(c.standing), func(s relay.State) bool { return s.Standing == c.standing })
+			if c.want == "" {
+				la.awaitNobody(t, identity.ID{1})
+				if err := la.State().LastError; err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			la.await(t, c.want, func(s relay.State) bool {
+				la.send(t, "x", identity.ID{1})
+				return s.LastError != nil && strings.Contains(s.LastError.Error(), c.want) && errors.Is(s.LastError, relay.ErrRefused)
+			})
+		})
+	}
+}
+
+// Test says of each part whether it works.
+func TestSelfTest(t *testing.T) {
+	for name, c := range map[string]struct {
+		permissions string
+		want        []string
+	}{
+		"own subjects": {`subscribe: ["acp1.%[2]s", "acp1.%[2]s.*"], publish: "acp1.>"`,
+			[]string{"connect ok", "round_trip ok", "receive ok", "publish ok", "nobody ok", "foreign_subscribe ok"}},
+		"everything": {`subscribe: ">", publish: ">"%.0[2]s`,
+			[]string{"connect ok", "round_trip ok", "receive ok", "publish ok", "nobody ok", "foreign_subscribe warning"}},
+		"deaf": {`subscribe: "other", publish: "acp1.>"%.0[2]s`,
+			[]string{"connect ok", "round_trip ok", "receive failed", "publish ok", "nobody warning", "foreign_subscribe ok"}},
+		"dumb": {`subscribe: ["acp1.%[2]s", "acp1.%[2]s.*"], publish: "acp1.%[2]s"`,
+			[]string{"connect ok", "round_trip ok", "receive ok", "publish failed", "nobody warning", "foreign_subscribe ok"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // some wait 3 s for what does not come
+			a := newDaemon(t, "")
+			a.URL = urlOf(startServer(t, fmt.Sprintf("listen: 127.0.0.1:-1\nauthorization { users: [ { nkey: %s, permissions: { "+c.permissions+" } } ] }", a.nkey(t), a.Self)))
+			la := start(t, a.Config) // Test works beside a link that runs
+			la.await(t, "connected", func(s relay.State) bool { return s.Standing != relay.Connecting })
+			var got []string
+			for _, check := range la.Test(t.Context()) {
+				got = append(got, check.Code+" "+string(check.Verdict))
+				if (check.Verdict == relay.Passed) != (check.Remedy == "") || check.What == "" {
+					t.Errorf("%+v: what is wrong has a remedy, and nothing else has one", check)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+	a := newDaemon(t, "nats://127.0.0.1:1")
+	link, err := relay.Open(a.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checks := link.Test(t.Context()); len(checks) != 1 || checks[0].Verdict != relay.Failed || !strings.Contains(checks[0].What, "start the server") {
+		t.Errorf("without a server: %+v", checks)
+	}
+}
+
+// A daemon whose server has a limit below what packets need hears of it.
+func TestMaxPayload(t *testing.T) {
+	a := newDaemon(t, "")
+	a.URL = urlOf(startServer(t, "listen: 127.0.0.1:-1\nmax_payload: 1KB\n"+ownSubjects(t, a)))
+	start(t, a.Config).await(t, "told", func(s relay.State) bool {
+		return s.LastError != nil && strings.Contains(s.LastError.Error(), "max_payload to 4KB")
+	})
+}
+
+// Two processes with one identity both learn of it; one process that reconnects does not see itself.
+func TestClone(t *testing.T) {
+	a := newDaemon(t, "")
+	s := startServer(t, "listen: 127.0.0.1:-1\n"+ownSubjects(t, a))
+	a.URL = urlOf(s)
+	first := start(t, a.Config)
+	first.awaitConnected(t)
+	if checks := first.Test(t.Context()); len(checks) != 6 || !first.State().Clone.IsZero() {
+		t.Errorf("a test beside the link is taken for a clone: %+v", checks)
+	}
+	second := start(t, a.Config)
+	for _, r := range []*running{first, second} {
+		r.await(t, "clone seen", func(s relay.State) bool { return !s.Clone.IsZero() })
+	}
+}
+
+// A member of the account that floods and forges keeps nobody out.
+func TestHostileMember(t *testing.T) {
+	a, b := newDaemon(t, ""), newDaemon(t, "")
+	a.Admit = func(id identity.ID) relay.Admission {
+		if id == b.Self {
+			return relay.Trusted
+		}
+		return relay.Refused
+	}
+	s := startServer(t, "listen: 127.0.0.1:-1\nauthorization { token: s3cret }")
+	a.URL, b.URL = urlOf(s), urlOf(s)
+	a.Credentials.Token, b.Credentials.Token = "s3cret", "s3cret"
 	la, lb := start(t, a.Config), start(t, b.Config)
 	la.awaitConnected(t)
 	lb.awaitConnected(t)
-	exchange(t, la, lb)
+	serveEcho(t, la)
+	c := dial(t, lb, lb.Addr(a.Self))
 
-	absent := identity.ID{1}
-	began := time.Now()
-	la.send(t, "anybody?", absent)
-	select {
-	case addr := <-la.nobody:
-		t.Logf("503 after %s", time.Since(began))
-		if addr.String() != la.Addr(absent).String() {
-			t.Errorf("nobody is at %s, which was %s", addr, la.Addr(absent))
+	member, err := nats.Connect(urlOf(s), nats.Token("s3cret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer member.Close()
+	forged := append([]byte{9}, make([]byte, 1231)...)
+	stop := make(chan struct{})
+	ended := make(chan int)
+	go func() {
+		sent := 0
+		for ; ; sent++ {
+			select {
+			case <-stop:
+				ended <- sent
+				return
+			default:
+			}
+			member.Publish("acp1."+a.Self.String(), forged)
+			member.Publish("acp1."+a.Self.String()+".0123456789abcdef", nil)
+			if sent%1000 == 0 {
+				member.Publish("acp1."+a.Self.String(), make([]byte, 900_000))
+			}
+			if sent%100 == 0 {
+				time.Sleep(10 * time.Millisecond) // about 10,000 a second
+			}
 		}
-	case <-time.After(patience):
-		t.Fatalf("no 503; the state is %+v", la.State())
+	}()
+	var took []time.Duration
+	for until := time.Now().Add(2 * time.Second); time.Now().Before(until); {
+		began := time.Now()
+		if err := echo(c, randomBytes(200)); err != nil {
+			t.Fatal(err)
+		}
+		took = append(took, time.Since(began))
+	}
+	close(stop)
+	sent := <-ended
+	slices.Sort(took)
+	t.Logf("%d forged packets; echo of 200 bytes meanwhile p50 %s, p99 %s", sent, took[len(took)/2], took[len(took)*99/100])
+	if s := la.State(); s.DroppedIn == 0 || s.Refusals != 0 || s.Standing != relay.Connected {
+		t.Errorf("state %+v", s)
 	}
 }

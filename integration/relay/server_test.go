@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +25,11 @@ const patience = 20 * time.Second // for what takes milliseconds
 // startServer starts a server with a configuration, as a file has it. It ends with the test.
 func startServer(t testing.TB, conf string) *server.Server {
 	t.Helper()
+	return runServer(t, parseConf(t, conf))
+}
+
+func parseConf(t testing.TB, conf string) *server.Options {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "nats.conf")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
@@ -33,7 +39,24 @@ func startServer(t testing.TB, conf string) *server.Server {
 		t.Fatal(err)
 	}
 	o.NoSigs, o.NoLog = true, true
-	return runServer(t, o)
+	o.ConfigFile = "" // a reload wants the same
+	return o
+}
+
+// reload gives a server another configuration, as nats-server --signal reload does.
+func reload(t testing.TB, s *server.Server, conf string) {
+	t.Helper()
+	o := parseConf(t, conf)
+	o.Port = portOf(s)
+	if err := s.ReloadOptions(o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func webSocketAddr(t testing.TB, s *server.Server) string {
+	t.Helper()
+	_, hostPort, _ := strings.Cut(s.WebsocketURL(), "://")
+	return hostPort
 }
 
 func runServer(t testing.TB, o *server.Options) *server.Server {
@@ -173,6 +196,24 @@ func (r *running) send(t testing.TB, text string, to identity.ID) {
 	t.Helper()
 	if _, err := r.WriteTo([]byte(text), r.Addr(to)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// awaitNobody sends to an id that nobody has, and waits until the link tells that
+// nobody is there.
+func (r *running) awaitNobody(t testing.TB, absent identity.ID) {
+	t.Helper()
+	for len(r.nobody) > 0 { // what was told before
+		<-r.nobody
+	}
+	r.send(t, "anybody?", absent)
+	select {
+	case addr := <-r.nobody:
+		if addr.String() != r.Addr(absent).String() {
+			t.Errorf("nobody is at %s, which was %s", addr, r.Addr(absent))
+		}
+	case <-time.After(patience):
+		t.Fatalf("no 503; the state is %+v", r.State())
 	}
 }
 
