@@ -219,7 +219,6 @@ var (
 	trusted1 = identity.ID{0xbb, 1}
 	trusted2 = identity.ID{0xbb, 2}
 	invited1 = identity.ID{0xcc, 1}
-	invited2 = identity.ID{0xcc, 2}
 	stranger = identity.ID{0xdd, 1}
 )
 
