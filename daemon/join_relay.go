@@ -92,7 +92,7 @@ func (d *Daemon) joinOverRelays(ctx context.Context, inv identity.Invitation, ch
 	p := &client.NamedPeer{ID: who.ID, Name: who.Name}
 	for _, s := range unknown {
 		if err := d.keepRelay(s); err != nil {
-			p.Warning = "the two trust each other, and the relay " + s.Name + " is not kept: " + err.Error()
+			p.Warning = "the relay " + s.Name + " is not kept: " + kinds.AsError(explainRelayError("join", err)).Message
 			return p, nil
 		}
 		p.Kept = append(p.Kept, s.Name)

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"time"
 
@@ -29,14 +30,14 @@ func (l *relayLink) Run(ctx context.Context, n peer.LinkObserver) error { return
 
 const maxCredentialsFile = 64 << 10 // bytes
 
-// openRelay returns the link for a relay, which nothing runs yet. The error says which of its settings
-// cannot be used.
-func (d *Daemon) openRelay(s relaySettings) (*relayLink, error) {
+// openRelay returns the link for a relay, which nothing runs yet. It logs to log, nil for nowhere. The
+// error says which of its settings cannot be used.
+func (d *Daemon) openRelay(s relaySettings, log *slog.Logger) (*relayLink, error) {
 	c := relay.Config{
 		Name: s.Name, URL: s.URL, Self: d.id, Key: d.key.DeriveSecret(relay.KeyLabel),
 		Credentials: relay.Credentials{Token: string(s.Token), User: s.User, Password: string(s.Password)},
 		Proxy:       newRelayProxy(s.proxy),
-		Admit:       d.admitRelayed, Changed: d.relays.changed.Set, Logger: d.log,
+		Admit:       d.admitRelayed, Changed: d.relays.changed.Set, Logger: log,
 	}
 	if s.Credentials != "" {
 		c.Credentials.File = s.Credentials

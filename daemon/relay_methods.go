@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -133,14 +134,13 @@ func (d *Daemon) serveRelayRemove(_ context.Context, _ *localConn, p *client.Rel
 
 // explainRelayError returns an error of relays.yaml as one of the local API.
 func explainRelayError(op string, err error) error {
-	code := kinds.Internal
-	switch known := kinds.AsError(err); {
-	case known.Code != kinds.Internal:
-		code = known.Code
-	case disk.IsFullError(err):
+	if known, ok := errors.AsType[*kinds.Error](err); ok {
+		return kinds.Errorf(known.Code, "%s: %s", op, known.Message)
+	}
+	if disk.IsFullError(err) {
 		return kinds.Errorf(kinds.Overloaded, "%s: %v: free some space on the disk of the state directory, then try again", op, err)
 	}
-	return kinds.Errorf(code, "%s: %v", op, err)
+	return kinds.Errorf(kinds.Internal, "%s: %v", op, err)
 }
 
 // serveRelayTest tries one relay, or all.
@@ -171,7 +171,7 @@ func (d *Daemon) tryRelay(ctx context.Context, s config.Relay) client.RelayCheck
 	ctx, cancel := context.WithTimeout(ctx, client.RelayPatience)
 	defer cancel()
 	out := client.RelayCheck{Name: s.Name, URL: s.URL, Steps: []client.RelayStep{}}
-	link, err := d.openRelay(relaySettings{Relay: s, proxy: d.config.Load().Reach.Proxy})
+	link, err := d.openRelay(relaySettings{Relay: s, proxy: d.config.Load().Reach.Proxy}, nil)
 	if err != nil {
 		out.Error = kinds.Errorf(kinds.Invalid, "%s", trimRelayName(s.Name, err.Error()))
 		return out

@@ -162,7 +162,7 @@ func (d *Daemon) applyRelays() {
 		if u.link != nil || u.unused != nil {
 			continue
 		}
-		link, err := d.openRelay(u.relaySettings)
+		link, err := d.openRelay(u.relaySettings, d.log)
 		if err == nil {
 			err = d.node.AddLink(link)
 		}
