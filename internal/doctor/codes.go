@@ -108,6 +108,14 @@ var codeTable = [...]CodeInfo{
 	{"policy.here", OK, "what the peer may send here", ""},
 	{"policy.there", Note, "what the peer takes from here, as far as it has shown", "`acpctl doctor` there says the rest"},
 
+	{"relay.ok", OK, "a relay is connected", ""},
+	{"relay.down", Warning, "a relay cannot be reached: peers that are reached in another way stay", "as it says; `acpctl relay test`"},
+	{"relay.refused", Failure, "a relay refuses the login, or what the daemon has to do there", "as it says; `acpctl relay test`"},
+	{"relay.unused", Failure, "a relay is not used: its settings cannot be, or another one has its name or URL", "correct it, or `acpctl relay remove NAME`"},
+	{"relay.file", Failure, "relays.yaml cannot be read: none of its relays is used", "mend or remove it, then `acpctl reload`"},
+	{"relay.clone", Failure, "another process uses a relay with this daemon's identity", "stop one of the two for good"},
+	{"relay.snoop", Warning, "the account at a relay may listen to what is for others", "permissions for each daemon: [reach.md](reach.md#a-server-for-a-company)"},
+
 	{"agent.ok", OK, "an agent is attached", ""},
 	{"agent.none", Note, "no agent is attached: questions are refused, notices are kept", "`acpctl setup`, or `acpctl serve`"},
 	{"program.ok", OK, "an agent program is connected by `acpctl setup`", ""},

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/harness/setup"
 	"github.com/acpd/acpd/integration/await"
@@ -322,6 +323,27 @@ var reproductions = []reproduction{
 		s.start()
 		return examine(t, options(t, s.home))
 	}},
+	// Relays.
+	faked(func(d *clitest.FakeDaemon, s *client.Status, _ *Options) {
+		s.Relays = []client.Relay{
+			{Name: "hub", URL: "tls://nats.example.org:4222", State: client.RelayUp, Server: "hub 2.15.2", Clone: true},
+			{Name: "two", URL: "tls://nats.example.net:4222", State: client.RelayDown, Error: "nothing listens there: start the server"},
+			{Name: "three", URL: "tls://nats.example.com:4222", State: client.RelayRefused, Error: "the server refuses a token"},
+			{Name: "four", URL: "tls://nats.example.com:4223", State: client.RelayUnused, Error: "hub has the same URL"},
+			{Name: "five", URL: "tls://nats.example.com:4224", State: client.RelayConnecting},
+		}
+		d.SetHandler(client.MethodRelayTest, func(r *jsonrpc.Request) (any, error) {
+			var p client.RelayTestParams
+			if err := r.ReadParams(&p); err != nil || p.Name != "hub" { // no other one is tried
+				return nil, fmt.Errorf("%v: %s", err, p.Name)
+			}
+			return &client.RelayChecks{Checks: []client.RelayCheck{{Name: "hub", Steps: []client.RelayStep{
+				{Step: "connect", Verdict: client.StepOK}, {Step: client.StepForeignSubscribe, Verdict: client.StepWarning, What: "it may listen", Remedy: "permit less"},
+			}}}}, nil
+		})
+	}, "relay.ok", "relay.down", "relay.refused", "relay.unused", "relay.clone", "relay.snoop"),
+	ended(func(s *site, _ *Options) { s.write(statedir.RelaysName, "relays: [{url: nowhere}]\n") }, "relay.file"),
+
 	faked(func(d *clitest.FakeDaemon, _ *client.Status, _ *Options) {
 		d.SetAnswer(client.MethodOACPQueue, &client.OACPQueue{Entries: []client.OACPQueued{{Project: "demo", Agent: "planner", Peer: "laptop", State: client.MailParked, Reason: "too large"}}})
 		d.SetAnswer(client.MethodOACPBindings, &client.OACPBindings{Twins: []client.OACPTwin{{Project: "demo", Agent: "reviewer", Peer: "laptop"}}})

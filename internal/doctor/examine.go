@@ -72,6 +72,7 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 		x.examineDescriptors()
 		x.examineBudget(ctx)
 		x.examinePeers(ctx)
+		x.examineRelays(ctx)
 		x.examineAgents()
 	}
 	x.examinePrograms(ctx)

@@ -19,7 +19,7 @@ var privateFiles = append([]string{statedir.StateName, statedir.StateLogName, st
 
 // strictFiles are those of privateFiles that acpd refuses if others can open them. The mode of
 // the rest does no harm in a directory of mode 0700.
-var strictFiles = []string{statedir.KeyName, statedir.TrustName, statedir.TrustCopyName, statedir.RulesName, statedir.RulesCopyName}
+var strictFiles = []string{statedir.KeyName, statedir.TrustName, statedir.TrustCopyName, statedir.RulesName, statedir.RulesCopyName, statedir.RelaysName}
 
 // filePath returns the path of a file in the state directory.
 func (x *examination) filePath(name string) string { return filepath.Join(x.Home, name) }
