@@ -155,6 +155,7 @@ type EventType string
 // The types of events.
 const (
 	EventUp               EventType = "up"                // a peer is connected
+	EventMoved            EventType = "moved"             // it is connected at another address, or by another path
 	EventDown             EventType = "down"              // it is no longer
 	EventRefused          EventType = "refused"           // the peer does not trust this daemon
 	EventDiscovered       EventType = "discovered"        // the network tells of a daemon
@@ -170,7 +171,7 @@ const (
 
 // EventTypes returns all types of events.
 func EventTypes() []EventType {
-	return []EventType{EventUp, EventDown, EventRefused, EventDiscovered, EventLost, EventPending, EventTrust, EventIdentityConflict, EventMail, EventBudget, EventApproval, EventRelay}
+	return []EventType{EventUp, EventMoved, EventDown, EventRefused, EventDiscovered, EventLost, EventPending, EventTrust, EventIdentityConflict, EventMail, EventBudget, EventApproval, EventRelay}
 }
 
 // Event is the params of the notification event.

@@ -136,14 +136,14 @@ const (
 	PeerBlocked    PeerState = "blocked"    // its key is
 )
 
-// PeerPath says how packets travel between two daemons.
-type PeerPath string
+// Path says how packets travel between a daemon and a peer that is connected.
+type Path string
 
-// The paths.
+// The paths, the best first.
 const (
-	PathDirect PeerPath = "direct" // from one UDP socket to the other
-	PathPipe   PeerPath = "pipe"   // through the standard input and output of a command
-	PathRelay  PeerPath = "relay"  // through a server
+	PathDirect Path = "direct" // from one UDP socket to the other
+	PathPipe   Path = "pipe"   // through the standard input and output of a command
+	PathRelay  Path = "relay"  // through a server that passes packets on
 )
 
 // AddrSource says from where a daemon knows an address.
@@ -180,8 +180,8 @@ type Peer struct {
 	Name         string      `json:"name"` // petname; trusted peers have one, and blocked ones that had
 	State        PeerState   `json:"state"`
 	Addrs        []string    `json:"addrs"`
-	Path         PeerPath    `json:"path,omitzero"` // of a connected one, how packets travel
 	RTTUS        *uint64     `json:"rtt_us"`        // nil: not connected
+	Path         Path        `json:"path,omitzero"` // "": not connected
 	Source       AddrSource  `json:"source"`        // where the first address comes from; "": there is none
 	LastSeen     Time        `json:"last_seen"`
 	Claim        string      `json:"claim,omitzero"`         // what it calls itself: no proof

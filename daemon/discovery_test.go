@@ -258,13 +258,18 @@ func TestPeerThatMovesIsRemembered(t *testing.T) {
 	desk := start(t, stateDir(t), "desk")
 	id := identity.ID{0xaa, 31: 3}
 	desk.dial().must("trust", client.TrustParams{Peer: id.String()}, nil)
+	var last string
 	for _, e := range []peer.Event{
 		{Type: peer.EventUp, Addr: "192.0.2.1:7117"}, {Type: peer.EventMoved, Addr: "192.0.2.2:7117"},
+		{Type: peer.EventMoved, Addr: "relay:corp/" + id.String(), Detail: string(peer.ViaRelay)},
 	} {
 		e.Peer, e.At = id, time.Now()
+		if e.Detail == "" {
+			e.Detail, last = string(peer.Direct), e.Addr
+		}
 		desk.handlePeerEvent(e)
-		if got := desk.table.TakeDialAddrs(id); !slices.Equal(got, []string{e.Addr}) {
-			t.Errorf("%s: %v", e.Type, got)
+		if got := desk.table.TakeDialAddrs(id); !slices.Equal(got, []string{last}) {
+			t.Errorf("%s by %s: %v", e.Type, e.Detail, got)
 		}
 	}
 }
@@ -275,7 +280,7 @@ func TestConnectedPeerIsWhereItsConnectionIs(t *testing.T) {
 	desk, laptop := pair(t)
 	desk.lastConnections.record(laptop.ID(), "192.0.2.1:7117", time.Now())
 	desk.updateAddrTable(laptop.ID())
-	if p := desk.row(laptop); p.Source != client.SourceWorked || !slices.Equal(p.Addrs, []string{laptop.node.Addr().String(), "192.0.2.1:7117"}) {
+	if p := desk.row(laptop); p.Source != client.SourceWorked || p.Path != client.PathDirect || !slices.Equal(p.Addrs, []string{laptop.node.Addr().String(), "192.0.2.1:7117"}) {
 		t.Errorf("%+v", p)
 	}
 }

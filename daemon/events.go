@@ -130,24 +130,24 @@ func (c *peerCount) count() int {
 
 // handlePeerEvent handles an event of package peer and publishes it. It does not block.
 func (d *Daemon) handlePeerEvent(e peer.Event) {
-	seenAt := e.Addr // where it is found again: on a link that is asked
-	if isLinkAddr(e.Addr) {
-		seenAt, e.Addr = "", shortenLinkAddr(e.Addr)
+	var udpAddr string
+	if e.Detail == string(peer.Direct) {
+		udpAddr = e.Addr
 	}
+	e.Addr = shortenLinkAddr(e.Addr)
 	switch e.Type {
 	case peer.EventUp, peer.EventDown:
 		if e.Type == peer.EventUp {
 			d.refusers.Delete(e.Peer)
 		}
 		d.connected.update(e.Type == peer.EventUp, d.options.Connected)
-		d.lastConnections.record(e.Peer, seenAt, e.At)
+		d.lastConnections.record(e.Peer, udpAddr, e.At)
 		d.updateAddrTable(e.Peer)
 		d.mail.SetConnected(e.Peer, e.Type == peer.EventUp)
 		d.channels.SetPeerConnected(e.Peer, e.Type == peer.EventUp)
 	case peer.EventMoved:
-		d.lastConnections.record(e.Peer, seenAt, e.At)
+		d.lastConnections.record(e.Peer, udpAddr, e.At)
 		d.updateAddrTable(e.Peer)
-		return // it is in reach as before
 	case peer.EventTrust:
 		d.log.Info("trusted by invitation", "peer", e.Peer.Label(), "name", e.Name)
 		d.warnOfNewNameHolder(identity.Peer{ID: e.Peer, Name: e.Name})
@@ -175,14 +175,9 @@ func (d *Daemon) handlePeerEvent(e peer.Event) {
 	d.publishEvent(client.EventType(e.Type), e.Peer, name, e.At, details)
 }
 
-// isLinkAddr reports whether an address of package peer is one on a link, and no IP address with a port.
-func isLinkAddr(addr string) bool {
-	return strings.HasPrefix(addr, "relay:") || strings.HasPrefix(addr, "pipe:")
-}
-
 // shortenLinkAddr returns an address as people see it: on a relay without the peer's id.
 func shortenLinkAddr(addr string) string {
-	if isLinkAddr(addr) {
+	if strings.HasPrefix(addr, "relay:") {
 		addr, _, _ = strings.Cut(addr, "/")
 	}
 	return addr

@@ -15,7 +15,7 @@ func TestSubscribeRefusesWhatNeverComes(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk").dial()
 	e := desk.refused(kinds.Invalid, "subscribe", payload(`{"events":["up","nope"]}`))
-	if !strings.Contains(e.Message, `"nope"`) || !strings.Contains(e.Message, "up, down, refused") {
+	if !strings.Contains(e.Message, `"nope"`) || !strings.Contains(e.Message, "up, moved, down, refused") {
 		t.Errorf("%v", e)
 	}
 	desk.must("subscribe", client.SubscribeParams{Events: client.EventFilter{Types: client.EventTypes()}}, nil)

@@ -49,7 +49,8 @@ func openLastConnections(ctx context.Context, db *store.DB) (*lastConnections, e
 	return &lastConnections{db: db, changed: pace.NewSignal(), last: last, oldAddrs: make(map[identity.ID]string), dirty: make(map[identity.ID]bool)}, err
 }
 
-// record notes that a peer was connected. If addr is "", its last address stays.
+// record notes that a peer was connected at a UDP address; "": on another link, of which no
+// address is remembered.
 func (s *lastConnections) record(id identity.ID, addr string, t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -49,7 +49,6 @@ func (d *Daemon) servePeers(_ context.Context, s *localConn, _ *noParams) (any, 
 		}
 		if now, ok := d.node.Peer(row.ID); ok {
 			row.Claim, row.Software, row.Source = now.Claim, now.Software, client.SourceWorked
-			row.Path = client.PeerPath(now.Path)
 			row.Addrs, _ = listPeerAddrs(e, shortenLinkAddr(now.Addr)) // a connection may have moved
 		}
 		rows = append(rows, row)
@@ -83,6 +82,7 @@ func (d *Daemon) listTrustedPeers() []client.Peer {
 		row := client.Peer{ID: p.ID, Name: p.Name, State: client.PeerTrusted, Addrs: []string{}, LastSeen: client.Time{Time: d.lastConnections.get(p.ID).at}}
 		if now, ok := d.node.Peer(p.ID); ok {
 			row.State, row.RTTUS, row.LastSeen = client.PeerConnected, new(uint64(now.RTT.Microseconds())), client.Time{Time: time.Now()}
+			row.Path = client.Path(now.Path)
 		}
 		row.Pinned = !p.PQ.IsZero()
 		_, row.Refuses = d.refusers.Load(p.ID)

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -121,12 +120,12 @@ func (d *Daemon) serveTrust(ctx context.Context, _ *localConn, p *client.TrustPa
 func (d *Daemon) beginTrust(who identity.Peer, met peer.Pending) (warning string) {
 	d.log.Info("trusted", "peer", who.ID.Label(), "name", who.Name)
 	d.publishEvent(client.EventTrust, who.ID, who.Name, time.Now(), nil)
-	if isLinkAddr(met.Addr) {
-		met.Addr = ""
+	addr := d.lastConnections.takeOldAddr(who.ID)
+	if met.Path == peer.Direct {
+		addr = met.Addr
 	}
-	met.Addr = cmp.Or(met.Addr, d.lastConnections.takeOldAddr(who.ID))
-	if met.Addr != "" {
-		d.lastConnections.record(who.ID, met.Addr, met.At)
+	if addr != "" {
+		d.lastConnections.record(who.ID, addr, met.At)
 	}
 	d.updateAddrTable(who.ID)
 	d.node.Connect(who.ID)

@@ -73,5 +73,5 @@ type Event struct {
 	Name   string // what the peer calls itself: a claim
 	Addr   string
 	At     time.Time
-	Detail string // up, moved: the path; others: what a person may want to know
+	Detail string // up, moved, down: the connection's path; others: what a person may want to know
 }

@@ -141,7 +141,7 @@ func (state *peerState) removeConn(c *conn) {
 		if time.Since(state.upAt) >= steadyTime {
 			state.backoff = 0
 		}
-		state.queueEvent(Event{Type: EventDown, Name: c.claim, Addr: c.remoteAddr()})
+		state.queueEvent(Event{Type: EventDown, Name: c.claim, Addr: c.remoteAddr(), Detail: string(c.endpoint.path)})
 	}
 	state.mu.Unlock()
 	state.emitQueuedEvents()

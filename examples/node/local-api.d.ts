@@ -538,7 +538,7 @@ export interface Event {
 }
 
 /** EventType says what an event tells. */
-export type EventType = "up" | "down" | "refused" | "discovered" | "lost" | "pending" | "trust" | "identity_conflict" | "mail" | "budget" | "approval" | "relay";
+export type EventType = "up" | "moved" | "down" | "refused" | "discovered" | "lost" | "pending" | "trust" | "identity_conflict" | "mail" | "budget" | "approval" | "relay";
 
 /** HeldMessage is a message that waits in the inbox, or one that an agent took from it. */
 export interface HeldMessage {
@@ -1044,6 +1044,9 @@ export interface OpenWork {
   count: number;
 }
 
+/** Path says how packets travel between a daemon and a peer that is connected. */
+export type Path = "direct" | "pipe" | "relay";
+
 /** Peer is one row of peers. */
 export interface Peer {
   id: string;
@@ -1051,10 +1054,10 @@ export interface Peer {
   name: string;
   state: PeerState;
   addrs: Array<string>;
-  /** of a connected one, how packets travel */
-  path?: PeerPath;
   /** null: not connected */
   rtt_us: number | null;
+  /** "": not connected */
+  path?: Path;
   /** where the first address comes from; "": there is none */
   source: AddrSource;
   last_seen: string | null;
@@ -1069,9 +1072,6 @@ export interface Peer {
   /** a trusted one has said that it does not trust this daemon, and was not connected since */
   refuses?: boolean;
 }
-
-/** PeerPath says how packets travel between two daemons. */
-export type PeerPath = "direct" | "pipe" | "relay";
 
 /** PeerState says how a daemon stands to a peer now. */
 export type PeerState = "connected" | "trusted" | "discovered" | "pending" | "blocked";

@@ -16,8 +16,8 @@ func (a *app) newPeersCmd() *cobra.Command {
 		Short: "List the peers, and the strangers that called or were discovered",
 		Example: `  acpctl peers
   acpctl peers --json`,
-		Long: `Lists trusted peers (connected, via a relay or pipe where it says so, or just trusted;
-refuses us: it does not trust this daemon), strangers (pending: they called and wait to be trusted; discovered: they are on
+		Long: `Lists trusted peers (connected, by relay or by pipe where no direct path is, or just
+trusted; refuses us: it does not trust this daemon), strangers (pending: they called and wait to be trusted; discovered: they are on
 the network) and blocked keys. What a stranger calls itself stands in quotes: it proves
 nothing. SOURCE says where the first address comes from: worked (connected there; worked
 before: SEEN says when), static (config.yaml, trust --addr, an invitation), mdns (heard
@@ -37,16 +37,16 @@ func (a *app) printPeers(peers []client.Peer) {
 	var rows [][]string
 	for _, p := range peers {
 		state, rtt := string(p.State), "-"
-		if p.Path == client.PathRelay || p.Path == client.PathPipe {
-			state += " via " + string(p.Path)
-		}
 		if p.Refuses {
 			state += ", refuses us"
+		}
+		if p.Path != "" && p.Path != client.PathDirect {
+			state += " by " + string(p.Path)
 		}
 		if p.RTTUS != nil {
 			rtt = ui.FormatMilliseconds(*p.RTTUS)
 		}
-		rows = append(rows, []string{ui.FormatPeerName(&p), p.ID.Label(), state, rtt, a.FormatAge(p.LastSeen.Time), formatAddrSource(&p), client.Line(strings.Join(p.Addrs, " "))})
+		rows = append(rows, []string{ui.FormatPeerName(&p), p.ID.Label(), state, rtt, a.FormatAge(p.LastSeen.Time), formatAddrSource(&p), client.Line(formatAddrs(p.Addrs))})
 	}
 	a.PrintTable([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows)
 	for _, p := range peers {
@@ -69,6 +69,17 @@ func formatAddrSource(p *client.Peer) string {
 		return "worked before"
 	}
 	return ui.DashIfEmpty(string(p.Source))
+}
+
+// formatAddrs returns addresses in a line. One on a relay it shows without the id, which the line
+// has already.
+func formatAddrs(addrs []string) string {
+	var short []string
+	for _, addr := range addrs {
+		addr, _, _ = strings.Cut(addr, "/")
+		short = append(short, addr)
+	}
+	return strings.Join(short, " ")
 }
 
 // isStranger reports whether a peer is neither trusted nor blocked.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,21 @@ func TestPeersThatAreAway(t *testing.T) {
 	got := f.Run("peers")
 	for i, want := range []string{"worked before", "worked", "static"} {
 		if line := strings.Split(got.Out, "\n")[i]; !strings.Contains(line, "\t"+want+"\t") {
+			t.Errorf("%q: want %s", line, want)
+		}
+	}
+}
+
+// A path that is not the direct one is named; the id in an address on a relay is not repeated.
+func TestPeersByOtherPaths(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{
+		{ID: clitest.DeskID, Name: "desk", State: client.PeerConnected, Path: client.PathRelay, Addrs: []string{"relay:corp/" + clitest.DeskID.String(), "192.0.2.1:7117"}},
+		{ID: clitest.MyID, Name: "office", State: client.PeerConnected, Path: client.PathDirect, Addrs: []string{"[2001:db8::1]:7117"}},
+	}})
+	got := f.Run("peers")
+	for i, want := range []string{"\tconnected by relay\t.*\trelay:corp 192.0.2.1:7117$", "\tconnected\t.*\t\\[2001:db8::1\\]:7117$"} {
+		if line := strings.Split(got.Out, "\n")[i]; !regexp.MustCompile(want).MatchString(line) {
 			t.Errorf("%q: want %s", line, want)
 		}
 	}

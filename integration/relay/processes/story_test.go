@@ -97,9 +97,7 @@ func TestCompanyRelay(t *testing.T) {
 		p.AwaitEnd()
 		return p.Cmd.ProcessState.ExitCode() == 0
 	})
-	if p := laptop.FindPeer(desk.ID); p.Path != client.PathRelay {
-		t.Errorf("the laptop sees %+v", p)
-	}
+	await.Until(t, "the two are connected", func() bool { return laptop.FindPeer(desk.ID).Path == client.PathRelay })
 
 	// Both ways, and a notice that nobody takes.
 	for _, m := range []*live.Machine{desk, laptop} {
@@ -120,8 +118,8 @@ func TestCompanyRelay(t *testing.T) {
 	}
 
 	// A relay is no address to remember: it is asked.
-	if stored := desk.FindPeer(laptop.ID).Addrs; !slices.Equal(stored, []string{"relay:hub"}) {
-		t.Errorf("the desk knows the laptop at %q", stored)
+	if at := desk.FindPeer(laptop.ID).Addrs; !slices.Equal(at, []string{"relay:hub"}) {
+		t.Errorf("the desk knows the laptop at %q", at)
 	}
 
 	// One is killed: at the latest when it is found out that its connection is dead, the relay says that

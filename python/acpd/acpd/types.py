@@ -12,7 +12,7 @@ BindingMode = Literal["mirror", "on-stored"]
 
 DaemonState = Literal["idle", "busy", "overloaded", "draining"]
 
-EventType = Literal["up", "down", "refused", "discovered", "lost", "pending", "trust", "identity_conflict", "mail", "budget", "approval", "relay"]
+EventType = Literal["up", "moved", "down", "refused", "discovered", "lost", "pending", "trust", "identity_conflict", "mail", "budget", "approval", "relay"]
 
 JoinRelay = Literal["keep", "skip"]
 
@@ -20,7 +20,7 @@ MailState = Literal["waiting", "delivered", "parked", "arrived"]
 
 MessageDirection = Literal["in", "out"]
 
-PeerPath = Literal["direct", "pipe", "relay"]
+Path = Literal["direct", "pipe", "relay"]
 
 PeerState = Literal["connected", "trusted", "discovered", "pending", "blocked"]
 
@@ -891,8 +891,8 @@ class Peer(TypedDict):
     name: str  # petname; trusted peers have one, and blocked ones that had
     state: PeerState
     addrs: list[str]
-    path: NotRequired[PeerPath]  # of a connected one, how packets travel
     rtt_us: Union[int, None]  # null: not connected
+    path: NotRequired[Path]  # "": not connected
     source: AddrSource  # where the first address comes from; "": there is none
     last_seen: Union[str, None]
     claim: NotRequired[str]  # what it calls itself: no proof
