@@ -90,7 +90,12 @@ type Conn struct {
 	waiting         []*Request
 	waitingBytes    int // of the waiting requests' params
 
+	takenOver bool // see Request.TakeOver
+
 	requestLoad requestLoad // guarded by Options.RequestLimit
+
+	readEnded chan struct{} // closed when nothing more is read
+	readErr   error         // why; set before readEnded is closed
 }
 
 // NewConn returns a connection over conn and starts nothing: see [Conn.Run].
@@ -101,6 +106,7 @@ func NewConn(conn net.Conn, o Options) *Conn {
 		conn:         conn,
 		opts:         o,
 		done:         make(chan struct{}),
+		readEnded:    make(chan struct{}),
 		parkedWork:   make(chan *Request, maxParked),
 		calls:        make(map[uint64]*pendingCall),
 		requestsByID: make(map[string]*Request),
@@ -120,8 +126,13 @@ func (c *Conn) Run(ctx context.Context) error {
 
 	err := c.readLines(ctx)
 	close(c.parkedWork)
+	c.readErr = err
+	close(c.readEnded)
 	refused, isRefused := err.(unreadError)
 	switch {
+	case err == errTakenOver:
+		c.handlers.Wait()
+		err = io.EOF
 	case err == io.EOF:
 		c.failCalls(err)
 		c.answerRemaining(cancel)
@@ -249,6 +260,9 @@ func (c *Conn) readLines(ctx context.Context) error {
 	}
 	for {
 		line, err := in.readLine()
+		if c.isTakenOver() {
+			return in.endForTakeOver(err)
+		}
 		if err == errLongLine {
 			err = kinds.Errorf(kinds.TooLarge, "more than the %d bytes that one call may have: send less, or a reference to it", c.opts.MaxLine)
 		}

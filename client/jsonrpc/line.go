@@ -156,9 +156,8 @@ func (l *lineReader) readLine() ([]byte, error) {
 			return nil, errLongLine
 		}
 		if l.err != nil {
-			line := l.buf[l.start:l.end]
-			l.start = l.end
-			if len(line) > 0 && l.err == io.EOF {
+			if line := l.buf[l.start:l.end]; len(line) > 0 && l.err == io.EOF {
+				l.start = l.end
 				return line, nil
 			}
 			return nil, l.err

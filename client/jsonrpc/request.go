@@ -104,6 +104,13 @@ func (c *Conn) startRequest(ctx context.Context, m *parsedLine, size int) error 
 
 	c.underWay.Add(1)
 	c.mu.Lock()
+	if c.takenOver { // since this line was read
+		c.mu.Unlock()
+		r.cancel(nil)
+		c.underWay.Add(-1)
+		c.opts.RequestLimit.adjustLoad(&c.requestLoad, requestLoad{-1, -r.lineBytes})
+		return unreadError{errReadAhead}
+	}
 	run := c.handlersRunning < c.opts.MaxInFlight
 	parked := run && c.handlersParked > 0
 	full := !run && (len(c.waiting) >= maxWaiting || c.waitingBytes >= maxWaitingBytes)

@@ -1,0 +1,111 @@
+package jsonrpc
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/acpd/acpd/kinds"
+)
+
+// maxOnlyAnswer bounds the answer that [CallOnly] reads, in bytes.
+const maxOnlyAnswer = 64 << 10
+
+var (
+	errTakenOver = errors.New("the connection carries something else now")
+	errReadAhead = kinds.Errorf(kinds.Invalid, "more came behind a call that makes the connection carry something else: wait for its answer, and use a connection for it alone")
+)
+
+// TakeOver answers with result, and ends JSON-RPC on the connection: from then on its bytes are
+// the handler's, which reads and writes the net.Conn that TakeOver returns. When the handler
+// returns, or the connection is closed, the net.Conn is closed.
+//
+// The error, which the handler responds with, says that the other end uses the connection for
+// other calls too, or did not wait for the answer; or that it has gone. A connection with an
+// InputLimit cannot be taken over.
+func (r *Request) TakeOver(result any) (net.Conn, error) {
+	c := r.conn
+	c.mu.Lock()
+	alone := c.err == nil && r.id != nil && c.opts.InputLimit == nil &&
+		c.handlersRunning == 1 && len(c.waiting) == 0 && len(c.calls) == 0
+	if alone {
+		c.takenOver = true
+	}
+	c.mu.Unlock()
+	if !alone {
+		return nil, kinds.Errorf(kinds.Invalid, "%s: other calls are under way on this connection: open one for this call alone", r.Method)
+	}
+	c.conn.SetReadDeadline(time.Unix(1, 0)) // ends the read that is under way
+	<-c.readEnded
+	if c.readErr != errTakenOver {
+		return nil, c.readErr
+	}
+	c.conn.SetReadDeadline(time.Time{})
+	if err := r.respondOnce(result, nil); err != nil {
+		return nil, err
+	}
+	c.queue.waitUntilWritten()
+	c.queue.failFurtherSends(errTakenOver)
+	return c.conn, c.Err()
+}
+
+func (c *Conn) isTakenOver() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.takenOver
+}
+
+// endForTakeOver returns why nothing more is read of a connection that is taken over. err is what
+// the last read gave.
+func (l *lineReader) endForTakeOver(err error) error {
+	switch {
+	case err == nil, l.start < l.end:
+		return unreadError{errReadAhead}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errTakenOver
+	}
+	return err
+}
+
+// CallOnly calls a method without params on a connection that carries something else afterwards,
+// and blocks until the answer is in or a deadline of the connection passes. It reads no byte
+// behind the answer. The errors are those of [Conn.Call]; with [ErrClosed] if the other end says
+// nothing.
+func CallOnly(conn net.Conn, method string) error {
+	request := append(append([]byte(`{"jsonrpc":"2.0","id":1,"method":"`), method...), "\"}\n"...)
+	if _, err := conn.Write(request); err != nil {
+		return newClosedError(err, kinds.DeliveredNo)
+	}
+	line, err := readOnlyLine(conn)
+	if err != nil {
+		return newClosedError(err, kinds.DeliveredUnknown)
+	}
+	var m parsedLine
+	fail := m.parseLine(line)
+	switch {
+	case fail != nil:
+		return fail
+	case !m.isResponse:
+		return &Error{Code: CodeInvalidRequest, Message: "the answer to " + method + " is none"}
+	case m.errorText != nil:
+		return readErrorObject(m.errorText)
+	}
+	return nil
+}
+
+// readOnlyLine reads a line, byte by byte: what follows it belongs to somebody else.
+func readOnlyLine(in io.Reader) ([]byte, error) {
+	var line []byte
+	for b := make([]byte, 1); len(line) < maxOnlyAnswer; {
+		if _, err := io.ReadFull(in, b); err != nil {
+			return nil, err
+		}
+		if b[0] == '\n' {
+			return line, nil
+		}
+		line = append(line, b[0])
+	}
+	return nil, errLongLine
+}
