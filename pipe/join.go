@@ -1,0 +1,28 @@
+package pipe
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+)
+
+// runJoined serves a pipe that came in, to its end.
+func (l *Link) runJoined(p *pipe, conn net.Conn) {
+	err := l.carry(p, conn, true)
+	conn.Close()
+	switch {
+	case p.isUnwanted():
+		err = nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = fmt.Errorf("pipe: nothing has come for %v", l.times.silence)
+	case errors.Is(err, errSilent):
+		err = fmt.Errorf("pipe: nothing has come for %v", l.times.firstByte)
+	case err != nil:
+		err = fmt.Errorf("pipe: the other end %w", err)
+	}
+	l.tellNobodyAt(p)
+	l.log.Debug("pipe ended", "pipe", p.addr.text, "cause", err)
+	p.settle(err)
+	l.removePipe(p)
+}

@@ -1,0 +1,280 @@
+package pipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+)
+
+const fakeMark = "fake-command"
+
+// This binary is also the command.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == fakeMark {
+		fake(os.Args[2], os.Args[3:])
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const hello = "acp-pipe 1\n"
+
+// fake is a command of each kind that a link must stand.
+func fake(what string, args []string) {
+	say := func(text string) { os.Stdout.WriteString(text) }
+	switch what {
+	case "echo": // every packet comes back
+		say(hello)
+		in := os.Stdin
+		io.ReadFull(in, make([]byte, len(hello)))
+		io.Copy(os.Stdout, in)
+	case "burst": // as echo, but in bursts that split frames anywhere
+		say(hello[:3])
+		time.Sleep(10 * time.Millisecond)
+		say(hello[3:])
+		io.ReadFull(os.Stdin, make([]byte, len(hello)))
+		var held []byte
+		part := make([]byte, 1)
+		for i := 0; ; i++ {
+			if _, err := os.Stdin.Read(part); err != nil {
+				os.Stdout.Write(held)
+				return
+			}
+			if held = append(held, part...); len(held) >= 1+i%1999 {
+				os.Stdout.Write(held)
+				held = held[:0]
+			}
+		}
+	case "banner":
+		say(args[0])
+		if len(args) > 1 {
+			time.Sleep(50 * time.Millisecond)
+			say(args[1])
+		}
+		io.Copy(io.Discard, os.Stdin)
+	case "silent":
+		fmt.Fprint(os.Stderr, strings.Join(args, " "))
+		io.Copy(io.Discard, os.Stdin)
+	case "exit":
+		for _, line := range args[1:] {
+			fmt.Fprintln(os.Stderr, line)
+		}
+		code, _ := strconv.Atoi(args[0])
+		os.Exit(code)
+	case "version":
+		say("acp-pipe " + args[0] + "\n")
+		io.Copy(io.Discard, os.Stdin)
+	case "deaf": // says hello and reads nothing
+		say(hello)
+		time.Sleep(time.Hour)
+	case "shut": // says hello and closes what it prints
+		say(hello)
+		os.Stdout.Close()
+		time.Sleep(time.Hour)
+	case "send": // its argument, as it is
+		say(hello + unquote(args[0]))
+		io.Copy(io.Discard, os.Stdin)
+	case "sendAndEnd":
+		say(hello + unquote(args[0]))
+	case "stubborn": // with a child in its group, both of which ignore what they can
+		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
+		startAgain("stubbornChild", args[0])
+		say(hello)
+		time.Sleep(time.Hour)
+	case "stubbornChild":
+		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
+		os.WriteFile(args[0], []byte(strconv.Itoa(os.Getpid())), 0o600)
+		time.Sleep(time.Hour)
+	case "leaves": // a child that holds its output open, and ends
+		startAgain("stubbornChild", args[0])
+		for i := 0; i < 500; i++ {
+			if _, err := os.Stat(args[0]); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		say(hello)
+	case "shout": // on standard error, without end
+		go func() {
+			line := []byte(strings.Repeat("x", 1<<16))
+			for {
+				os.Stderr.Write(line)
+			}
+		}()
+		fake("echo", nil)
+	case "motd": // as sshd's, on standard error
+		fmt.Fprintln(os.Stderr, "Welcome to build-box!\nLast login: yesterday")
+		fake("echo", nil)
+	case "where": // says by a file what the command is given
+		sid, _ := syscall.Getpgid(0)
+		_, tty := os.Open("/dev/tty")
+		text := fmt.Sprintf("%v\n%d %d\n%v\n%s\n", os.Args[4:], os.Getpid(), sid, tty, strings.Join(os.Environ(), "\n"))
+		os.WriteFile(args[0]+".part", []byte(text), 0o600)
+		os.Rename(args[0]+".part", args[0])
+		fake("echo", nil)
+	case "daemon": // opens a pipe to the command in its arguments, says its pid, and waits to be killed
+		l := NewLink(Options{Command: func(identity.ID) (string, []string) { return "build", args }})
+		go l.Run(context.Background(), &observer{})
+		for {
+			if _, err := l.Open(context.Background(), l.Addr(identity.ID{1})); err == nil {
+				break
+			} else if !errors.Is(err, errEnding) {
+				fmt.Println(err)
+				return
+			}
+		}
+		say("open\n")
+		time.Sleep(time.Hour)
+	}
+}
+
+// unquote returns what an argument stands for, which may have a NUL.
+func unquote(arg string) string {
+	text, err := strconv.Unquote(`"` + arg + `"`)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// startAgain starts this program anew, in the same process group, with the same output.
+func startAgain(args ...string) {
+	cmd := exec.Command("/proc/self/exe", append([]string{fakeMark}, args...)...)
+	if exe, err := os.Executable(); err == nil {
+		cmd.Path = exe
+	}
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Start()
+}
+
+// observer counts what it is told.
+type observer struct {
+	mu   sync.Mutex
+	gone []string
+}
+
+func (o *observer) NobodyAt(addr net.Addr) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.gone = append(o.gone, addr.String())
+}
+
+func (o *observer) Interrupted() {}
+
+func (o *observer) list() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return append([]string{}, o.gone...)
+}
+
+var buildID = identity.ID{1}
+
+// lab is a link that runs, with a command for buildID.
+type lab struct {
+	*Link
+	t    *testing.T
+	told observer
+	log  *lastLine // its last line
+	stop func()
+}
+
+// startLab runs a link whose command is a fake. change may set its times.
+func startLab(t *testing.T, change func(*Link), command ...string) *lab {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	argv := append([]string{exe, fakeMark}, command...)
+	return startLabWith(t, change, func(id identity.ID) (string, []string) {
+		if id != buildID {
+			return "", nil
+		}
+		return "build", argv
+	})
+}
+
+func startLabWith(t *testing.T, change func(*Link), command func(identity.ID) (string, []string)) *lab {
+	t.Helper()
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // a second at the end of each command
+	log := &lastLine{}
+	l := &lab{Link: NewLink(Options{Command: command, Log: slog.New(slog.NewTextHandler(log, nil))}), t: t, log: log}
+	l.times.startPause = 0
+	if change != nil {
+		change(l.Link)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); l.Run(ctx, &l.told) }()
+	await.Until(t, "running", func() bool {
+		l.mu.RLock()
+		defer l.mu.RUnlock()
+		return l.ctx != nil
+	})
+	l.stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case <-ended:
+		case <-time.After(await.Patience):
+			t.Error("Run does not end")
+		}
+		l.Close()
+	})
+	t.Cleanup(l.stop)
+	return l
+}
+
+// open opens the pipe to build.
+func (l *lab) open() (net.Addr, func()) {
+	l.t.Helper()
+	addr := l.Addr(buildID)
+	release, err := l.Open(l.t.Context(), addr)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return addr, release
+}
+
+// fails opens the pipe to build, which must fail with all words.
+func (l *lab) fails(words ...string) string {
+	l.t.Helper()
+	_, err := l.Open(l.t.Context(), l.Addr(buildID))
+	if err == nil {
+		l.t.Fatal("it opens")
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			l.t.Errorf("%q does not say %q", err, w)
+		}
+	}
+	return err.Error()
+}
+
+// receive returns the next packet.
+func (l *lab) receive() (string, net.Addr) {
+	l.t.Helper()
+	l.SetReadDeadline(time.Now().Add(await.Patience))
+	b := make([]byte, 2000)
+	n, from, err := l.ReadFrom(b)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return string(b[:n]), from
+}

@@ -1,0 +1,147 @@
+package pipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// attempt is the last start of a command: when, and why packets did not get through. After a
+// failure, at is when it failed.
+type attempt struct {
+	at  time.Time
+	err error // nil: it started, or runs
+}
+
+// Open starts the command that leads to the peer at addr, unless it runs, and blocks until the
+// other end's preamble is in, ctx ends, or that fails. A command has 15 s for it. One that has
+// failed is not started again for 30 s, in which Open returns the same error.
+//
+// The caller calls release when it needs the pipe no more. When all have, the command ends: its
+// standard input does, then it gets TERM, and 2 s later its process group gets KILL.
+func (l *Link) Open(ctx context.Context, addr net.Addr) (release func(), err error) {
+	a, ok := addr.(Addr)
+	if !ok || a.id.IsZero() {
+		return nil, fmt.Errorf("%s is not dialled", addr)
+	}
+	for {
+		p, again, err := l.startOrShare(a)
+		switch {
+		case err != nil:
+			return nil, err
+		case p == nil:
+			select {
+			case <-again:
+				continue
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		release := sync.OnceFunc(func() { l.release(p) })
+		select {
+		case <-p.opened:
+			return release, nil
+		case <-p.settled:
+			return nil, p.err
+		case <-ctx.Done():
+			release()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// startOrShare returns the pipe at addr with one reference more. If there is none it starts one.
+// No pipe and no error: it may not be started yet, and again is closed when that has changed.
+func (l *Link) startOrShare(addr Addr) (p *pipe, again <-chan struct{}, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.pipes[addr.text]; p != nil {
+		if p.ctx.Err() != nil { // it must be gone before the next one begins
+			return nil, p.ended, nil
+		}
+		p.refs++
+		return p, nil, nil
+	}
+	now := time.Now()
+	maps.DeleteFunc(l.attempts, func(_ string, a attempt) bool { return now.Sub(a.at) >= l.times.retryPause })
+	if last, ok := l.attempts[addr.text]; ok {
+		age := now.Sub(last.at)
+		if last.err != nil {
+			return nil, nil, fmt.Errorf("%w (%v ago; it is not tried again for %v)", last.err, age.Round(time.Second), (l.times.retryPause - age).Round(time.Second))
+		}
+		if age < l.times.startPause {
+			passed := make(chan struct{})
+			time.AfterFunc(l.times.startPause-age, func() { close(passed) })
+			return nil, passed, nil
+		}
+	}
+	_, argv := l.options.Command(addr.id)
+	if len(argv) == 0 {
+		return nil, nil, errors.New("no command leads there any more; see peers in config.yaml")
+	}
+	p, err = l.addPipe(addr, func(p *pipe) { l.runCommand(p, argv) })
+	if err != nil {
+		return nil, nil, err
+	}
+	p.refs = 1
+	l.attempts[addr.text] = attempt{at: now}
+	return p, nil, nil
+}
+
+// release gives back a reference of a pipe, and ends it with the last.
+func (l *Link) release(p *pipe) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.refs--; p.refs == 0 {
+		p.cancel(errUnwanted)
+	}
+}
+
+// runCommand serves a pipe that is dialled, to the end of its command.
+func (l *Link) runCommand(p *pipe, argv []string) {
+	defer l.removePipe(p)
+	name := quoteWords([]byte(filepath.Base(argv[0])))
+	command, err := l.start(argv)
+	if err != nil {
+		l.settleFailed(p, fmt.Errorf("%s cannot be started: %w; correct the peer's pipe in config.yaml", name, err))
+		return
+	}
+	err = l.carry(p, command, false)
+	l.tellNobodyAt(p)
+	if p.isUnwanted() {
+		p.settle(errUnwanted)
+		command.end()
+		l.log.Debug("pipe ended", "pipe", p.addr.text)
+		return
+	}
+	byHand := ""
+	if err == nil || errors.Is(err, errSilent) {
+		byHand = "; run the command by hand to see it"
+	}
+	if err == nil { // how it ended says why
+		err = errors.New(command.end())
+	}
+	if words := command.words(); words != "" {
+		err = fmt.Errorf("%w, and last said %s on standard error", err, words)
+	}
+	l.settleFailed(p, fmt.Errorf("%s %w%s", name, err, byHand))
+	command.end()
+}
+
+// settleFailed says why a pipe that is dialled has ended by itself. One that never opened is not
+// tried again for a time.
+func (l *Link) settleFailed(p *pipe, why error) {
+	if p.isOpen() {
+		l.log.Info("pipe ended", "pipe", p.addr.text, "cause", why)
+	} else {
+		l.mu.Lock()
+		l.attempts[p.addr.text] = attempt{time.Now(), why}
+		l.mu.Unlock()
+	}
+	p.settle(why)
+}

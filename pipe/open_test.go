@@ -1,0 +1,418 @@
+package pipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+)
+
+func TestPacketsTravel(t *testing.T) {
+	for _, command := range []string{"echo", "burst", "motd", "shout"} {
+		t.Run(command, func(t *testing.T) {
+			l := startLab(t, nil, command)
+			addr, release := l.open()
+			if addr.String() != "pipe:build" || addr.Network() != "pipe" || l.Sender(addr) != buildID {
+				t.Errorf("the address is %s", addr)
+			}
+			for size := 1; size <= maxPacket; size = size*3 + 1 {
+				sent := strings.Repeat(string(rune('a'+size%26)), size)
+				l.WriteTo([]byte(sent), addr)
+			}
+			big := strings.Repeat("b", maxPacket)
+			l.WriteTo([]byte(big), addr)
+			l.WriteTo([]byte("last"), addr)
+			var got []string
+			for len(got) == 0 || got[len(got)-1] != "last" {
+				if command == "burst" { // which gives nothing away until it has more
+					l.WriteTo([]byte(strings.Repeat("filler", 200)), addr)
+				}
+				packet, from := l.receive()
+				if from != addr {
+					t.Fatalf("from %s", from)
+				}
+				if !strings.HasPrefix(packet, "filler") {
+					got = append(got, packet)
+				}
+			}
+			size := 1
+			for i, packet := range got[:len(got)-2] {
+				if len(packet) != size {
+					t.Errorf("packet %d has %d bytes, want %d", i, len(packet), size)
+				}
+				size = size*3 + 1
+			}
+			if got[len(got)-2] != big || size <= maxPacket {
+				t.Errorf("%d packets", len(got))
+			}
+			release()
+			await.Until(t, "ended", func() bool { return len(l.Pipes()) == 0 && len(l.told.list()) == 1 })
+		})
+	}
+}
+
+// What says why a pipe does not open: in the command's own words, cut and cleaned.
+func TestOpenFails(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		command []string
+		words   []string
+	}{
+		{"exit", []string{"exit", "255", "debug", "ssh: connect to host build-box port 22: \x1b[31mConnection refused"},
+			[]string{`ended with exit code 255, and last said "ssh: connect to host build-box port 22: Connection refused" on standard error`, "by hand"}},
+		{"exit without a word", []string{"exit", "0"}, []string{"ended with exit code 0", "by hand"}},
+		{"banner", []string{"banner", "Last login: \x1b[1mtoday", " at noon\nmore"}, []string{`printed "Last login: today at noon" before the first packet`, "start-up files"}},
+		{"long banner", []string{"banner", strings.Repeat("x", 1000)}, []string{strings.Repeat("x", 200) + "…\" before the first packet"}},
+		{"line feeds", []string{"banner", "\n\nHello\n"}, []string{`printed "Hello" before`}},
+		{"version", []string{"version", "2"}, []string{"speaks version 2 of pipes", "update acpd here"}},
+		{"unknown", []string{"nothing"}, []string{"ended with exit code 0"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := startLab(t, nil, test.command...)
+			said := l.fails(test.words...)
+			if !strings.HasPrefix(said, `"`+filepath.Base(os.Args[0])+`" `) || len(said) > 700 {
+				t.Errorf("%s", said)
+			}
+			if gone := l.told.list(); len(gone) > 0 {
+				t.Errorf("NobodyAt of what was never open: %q", gone)
+			}
+			began := time.Now()
+			if again := l.fails("not tried again"); !strings.HasPrefix(again, said) || time.Since(began) > time.Second {
+				t.Errorf("the next says %q", again)
+			}
+		})
+	}
+}
+
+func TestSilentCommand(t *testing.T) {
+	l := startLab(t, func(l *Link) { l.times.firstByte = 200 * time.Millisecond }, "silent", "Enter", "passphrase:")
+	l.fails("printed nothing for 200ms", `last said "Enter passphrase:"`)
+}
+
+func TestUnknownCommand(t *testing.T) {
+	l := startLabWith(t, nil, func(identity.ID) (string, []string) { return "build", []string{"no-such-command"} })
+	l.fails(`"no-such-command" cannot be started`, "not found", "config.yaml")
+}
+
+func TestRetryPause(t *testing.T) {
+	l := startLab(t, func(l *Link) { l.times.retryPause = 300 * time.Millisecond }, "exit", "1")
+	l.fails("exit code 1")
+	l.fails("not tried again")
+	await.Until(t, "it is tried again", func() bool {
+		_, err := l.Open(t.Context(), l.Addr(buildID))
+		return !strings.Contains(err.Error(), "not tried again")
+	})
+}
+
+// A command that fails again and again after it has begun is started once a second.
+func TestStartPause(t *testing.T) {
+	l := startLab(t, func(l *Link) { l.times.startPause = 400 * time.Millisecond }, "sendAndEnd", "")
+	began := time.Now()
+	for range 3 {
+		_, release := l.open()
+		release()
+	}
+	if took := time.Since(began); took < 800*time.Millisecond {
+		t.Errorf("three starts took %v", took)
+	}
+}
+
+func TestOpenIsShared(t *testing.T) {
+	starts := 0
+	l := startLab(t, func(l *Link) {
+		start := l.start
+		l.start = func(argv []string) (process, error) { starts++; return start(argv) }
+	}, "echo")
+	var opening sync.WaitGroup
+	releases := make(chan func(), 20)
+	for range 20 {
+		opening.Go(func() {
+			release, err := l.Open(t.Context(), l.Addr(buildID))
+			if err != nil {
+				t.Error(err)
+			}
+			releases <- release
+		})
+	}
+	opening.Wait()
+	for range 19 {
+		release := <-releases
+		release()
+		release() // counts once
+	}
+	addr := l.Addr(buildID)
+	l.WriteTo([]byte("still there"), addr)
+	if got, _ := l.receive(); got != "still there" || starts != 1 {
+		t.Errorf("%q after %d starts", got, starts)
+	}
+	(<-releases)()
+	_, release := l.open() // waits until the first is gone
+	release()
+	if starts != 2 {
+		t.Errorf("%d starts", starts)
+	}
+}
+
+// Who gives up does not leave a command behind.
+func TestOpenGivesUp(t *testing.T) {
+	l := startLab(t, nil, "silent")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := l.Open(ctx, l.Addr(buildID)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Open: %v", err)
+	}
+	await.Until(t, "ended", func() bool {
+		l.mu.RLock()
+		defer l.mu.RUnlock()
+		return len(l.pipes) == 0
+	})
+	if len(l.attempts) != 1 || l.attempts["pipe:build"].err != nil {
+		t.Errorf("that counts as a failure: %v", l.attempts)
+	}
+}
+
+func TestCommandEnds(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		command []string
+		kill    bool
+		word    string // in the log
+	}{
+		{"killed", []string{"echo"}, true, "was ended by a signal (killed)"},
+		{"ended", []string{"sendAndEnd", `\x00\x01a`}, false, "ended with exit code 0"},
+		{"half a frame", []string{"sendAndEnd", `\x00\x05ab`}, false, "ended within a packet"},
+		{"shut", []string{"shut"}, false, "closed its standard output"},
+		{"empty packet", []string{"send", `\x00\x01a\x00\x00`}, false, "sent a packet of 0 bytes"},
+		{"large packet", []string{"send", `\xff\xff`}, false, "sent a packet of 65535 bytes"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := startLab(t, nil, test.command...)
+			pids := make(chan int, 1)
+			l.start = func(argv []string) (process, error) {
+				p, err := startProcess(argv)
+				if err == nil {
+					pids <- p.(*systemProcess).cmd.Process.Pid
+				}
+				return p, err
+			}
+			_, release := l.open()
+			defer release()
+			if pid := <-pids; test.kill {
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+			await.Until(t, "NobodyAt", func() bool { return slices.Equal(l.told.list(), []string{"pipe:build"}) })
+			await.Until(t, "logged", func() bool { return l.log.words() != "" })
+			if said := l.log.words(); !strings.Contains(said, test.word) {
+				t.Errorf("the log says %s", said)
+			}
+			_, again := l.open() // at once
+			again()
+		})
+	}
+}
+
+// A command that ignores TERM, and its children, are killed; also those that outlive it.
+func TestNothingIsLeft(t *testing.T) {
+	for _, command := range []string{"stubborn", "leaves"} {
+		t.Run(command, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "pid")
+			l := startLab(t, nil, command, file)
+			_, release := l.open()
+			var pid int
+			await.Until(t, "the child runs", func() bool {
+				text, err := os.ReadFile(file)
+				pid, _ = strconv.Atoi(string(text))
+				return err == nil && pid > 0
+			})
+			began := time.Now()
+			release()
+			l.stop()
+			if took := time.Since(began); took > 6*time.Second {
+				t.Errorf("the end took %v", took)
+			}
+			await.Until(t, "the child is gone", func() bool { return !isRunning(pid) })
+		})
+	}
+}
+
+// isRunning reports whether a process is there and no zombie.
+func isRunning(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(after, "Z") && !strings.HasPrefix(after, "X")
+}
+
+// The daemon that is killed takes its commands with it, also one that reads nothing.
+func TestKilledDaemon(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "pid")
+	cmd := exec.Command(exe, fakeMark, "daemon", exe, fakeMark, "stubborn", file)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, 5)
+	if _, err := out.Read(line); err != nil || string(line) != "open\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	child := 0
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", cmd.Process.Pid, cmd.Process.Pid))
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		stat, _ := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if _, after, ok := strings.Cut(string(stat), ") "); ok && strings.Fields(after)[1] == strconv.Itoa(cmd.Process.Pid) {
+			child, _ = strconv.Atoi(e.Name())
+		}
+	}
+	if child == 0 {
+		t.Fatalf("no command runs: %s", children)
+	}
+	await.Until(t, "the grandchild runs", func() bool { text, err := os.ReadFile(file); return err == nil && len(text) > 0 })
+	cmd.Process.Kill()
+	cmd.Wait()
+	await.Until(t, "the command is gone", func() bool { return !isRunning(child) })
+	text, _ := os.ReadFile(file)
+	if pid, _ := strconv.Atoi(string(text)); pid > 0 {
+		syscall.Kill(pid, syscall.SIGKILL) // which the kernel leaves: it is not the daemon's child
+	}
+}
+
+func TestWhatCommandIsGiven(t *testing.T) {
+	t.Setenv("ACP_HOME", "/elsewhere")
+	t.Setenv("NOTIFY_SOCKET", "/run/notify")
+	t.Setenv("SSH_ASKPASS_REQUIRE", "force")
+	t.Setenv("SSH_AUTH_SOCK", "/run/agent")
+	file := filepath.Join(t.TempDir(), "given")
+	l := startLab(t, nil, "where", file, "$HOME;id", "*", "")
+	_, release := l.open()
+	defer release()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	if want := fmt.Sprint([]string{"$HOME;id", "*", ""}); lines[0] != want {
+		t.Errorf("its arguments are %s, want %s", lines[0], want)
+	}
+	if ids := strings.Fields(lines[1]); ids[0] != ids[1] {
+		t.Errorf("pid %s is in group %s", ids[0], ids[1])
+	}
+	if lines[2] == "<nil>" {
+		t.Error("it has a terminal")
+	}
+	env := lines[3:]
+	if !slices.Contains(env, "SSH_ASKPASS_REQUIRE=never") || !slices.Contains(env, "SSH_AUTH_SOCK=/run/agent") {
+		t.Errorf("its environment: %q", env)
+	}
+	for _, v := range env {
+		if strings.HasPrefix(v, "ACP_") || strings.HasPrefix(v, "NOTIFY_SOCKET") || v == "SSH_ASKPASS_REQUIRE=force" {
+			t.Errorf("its environment has %s", v)
+		}
+	}
+}
+
+// Towards a command that reads nothing 512 packets wait; more are dropped, and nobody waits.
+func TestWriteToNeverBlocks(t *testing.T) {
+	l := startLab(t, nil, "deaf")
+	addr, release := l.open()
+	packet := make([]byte, maxPacket)
+	began := time.Now()
+	for range 20000 {
+		if n, err := l.WriteTo(packet, addr); n != len(packet) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("20,000 packets took %v", took)
+	}
+	l.WriteTo(make([]byte, maxPacket+1), addr)
+	l.WriteTo(nil, addr)
+	l.WriteTo(packet, Addr{text: "pipe:other"})
+	release()
+	began = time.Now()
+	l.stop()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the end took %v", took)
+	}
+}
+
+func TestEndsWithRun(t *testing.T) {
+	l := startLab(t, nil, "echo")
+	addr, release := l.open()
+	defer release()
+	l.stop()
+	if _, err := l.Open(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "shutting down") {
+		t.Errorf("Open: %v", err)
+	}
+	if _, _, err := l.ReadFrom(make([]byte, 10)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("ReadFrom: %v", err)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	names := map[identity.ID]string{{1}: "build", {2}: "in-3", {3}: ""}
+	l := NewLink(Options{Command: func(id identity.ID) (string, []string) {
+		if name, ok := names[id]; ok {
+			return name, []string{"ssh"}
+		}
+		return "", nil
+	}})
+	for id, want := range map[identity.ID]string{{1}: "pipe:build", {2}: "pipe:" + identity.ID{2}.String(), {3}: "pipe:" + identity.ID{3}.String()} {
+		addr := l.Addr(id)
+		if addr.String() != want || l.Sender(addr) != id || addr != l.Addr(id) {
+			t.Errorf("the address of %s is %s", names[id], addr)
+		}
+	}
+	if addr := l.Addr(identity.ID{4}); addr != nil {
+		t.Errorf("a peer without a command has the address %s", addr)
+	}
+	if addr := NewLink(Options{}).Addr(buildID); addr != nil {
+		t.Errorf("without commands there is the address %s", addr)
+	}
+	if _, err := l.Open(t.Context(), Addr{text: "pipe:in-1"}); err == nil {
+		t.Error("a pipe that came in is dialled")
+	}
+}
+
+func TestReadDeadline(t *testing.T) {
+	l := startLab(t, nil, "echo")
+	l.SetReadDeadline(time.Now().Add(-time.Second))
+	for range 2 {
+		if _, _, err := l.ReadFrom(make([]byte, 10)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a deadline that has passed: %v", err)
+		}
+	}
+	l.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+	if _, _, err := l.ReadFrom(make([]byte, 10)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a deadline that passes: %v", err)
+	}
+	l.SetReadDeadline(time.Time{})
+	addr, release := l.open()
+	defer release()
+	l.WriteTo([]byte("x"), addr)
+	if n, _, err := l.ReadFrom(make([]byte, 10)); n != 1 || err != nil {
+		t.Errorf("without a deadline: %d, %v", n, err)
+	}
+}
