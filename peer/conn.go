@@ -35,6 +35,8 @@ type conn struct {
 	peerPQ    identity.PQHash // of the peer's post-quantum key, proven; zero: it showed none
 	claim     string          // the name that the peer says of itself, by CleanClaim
 
+	uses *atomic.Uint64 // streams that have begun, of either side; nil: the connection stays without any
+
 	control   controlWriter
 	outbox    outbox
 	credit    creditBatcher
@@ -131,6 +133,9 @@ func (c *conn) endCause() error { return context.Cause(c.qc.Context()) }
 // connection has ended and its loops have returned.
 func (c *conn) run() {
 	defer close(c.runReturned)
+	if c.endpoint.path == ViaPipe {
+		defer c.endpoint.notices.onNobodyAt(c.qc.RemoteAddr(), c.hearPipeEnd)()
+	}
 	c.peer.addGreeting(c)
 	c.node.tasks.Go(func() { limitGreetingBytes(c.qc, c.ready, closeOverloaded, "more bytes than a hello takes") })
 	controlReader, err := c.exchangeHellos(helloTimeout, true)
@@ -143,7 +148,9 @@ func (c *conn) run() {
 		c.refuseHello(refusal)
 		return
 	}
-	defer c.endpoint.notices.onNobodyAt(c.qc.RemoteAddr(), c.hearNobody)()
+	if c.endpoint.path != ViaPipe {
+		defer c.endpoint.notices.onNobodyAt(c.qc.RemoteAddr(), c.hearNobody)()
+	}
 	c.node.peerLog.WriteLimited(c.id, slog.LevelInfo, "peer connected", "peer", c.id.Label(), "addr", c.remoteAddr(), "claim", c.claim)
 	var loops sync.WaitGroup
 	if refusal := c.pinPQ(); refusal != nil {
@@ -151,6 +158,9 @@ func (c *conn) run() {
 	} else {
 		loops.Go(c.acceptBidiStreams)
 		loops.Go(c.acceptUniStreams)
+		if c.uses != nil {
+			loops.Go(c.endUnused)
+		}
 	}
 	if err := c.readControlItems(controlReader); err != nil {
 		c.close(closeProtocolError, err.Error())
@@ -171,6 +181,7 @@ func (c *conn) tryAddOwnStream() bool {
 		return false
 	}
 	c.ownOpenStreams++
+	c.countUse()
 	c.live.startTimer(c)
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -81,10 +82,10 @@ func (state *peerState) ensureProvenConn(ctx context.Context, background bool) (
 
 // dialLimit returns how long a dial takes at most.
 func (state *peerState) dialLimit(background bool) time.Duration {
-	if !background && state.hasPipe() {
-		return pipeDialTime
+	if background {
+		return dialTime
 	}
-	return dialTime
+	return state.node.dialLimit(state.id)
 }
 
 // dialErrorSince returns why a dial that is over failed, or nil if it began before then or left
@@ -132,7 +133,7 @@ func (state *peerState) joinOrStartDial(began time.Time, background bool) (*dial
 		}
 	}
 	ctx, cancel := context.WithTimeout(state.node.ctx, state.dialLimit(background))
-	d := &dial{cancel: cancel, finished: make(chan struct{}), partial: background && state.hasPipe()}
+	d := &dial{cancel: cancel, finished: make(chan struct{}), partial: background && state.node.hasPipe(state.id)}
 	if !state.node.startTask(func() { state.runDial(ctx, d, pause) }) {
 		cancel()
 		return nil, state.node.newUnreachableError(state.id, kinds.DeliveredNo, "this daemon is shutting down")
@@ -213,6 +214,9 @@ func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
 		return state.node.toDialFailure(state.id, l.text, err)
 	}
 	c := newConn(l.on, qc, state.id)
+	if l.isOpened() {
+		c.uses = new(atomic.Uint64)
+	}
 	if !state.node.startTask(func() { defer state.node.closeConnWithNode(qc)(); c.run() }) {
 		qc.CloseWithError(closeShutdown, "shutting down")
 		return state.node.toDialFailure(state.id, l.text, quic.ErrTransportClosed)
@@ -248,9 +252,25 @@ func (n *Node) toDialFailure(id identity.ID, addr string, err error) *dialFailur
 	return f
 }
 
-// dialHandshake dials one address and checks that the key there is id. Meanwhile it finds out
-// whether anybody is there.
+// dialHandshake opens and dials one address, and checks that the key there is id. What is opened
+// ends with the connection.
 func (l leg) dialHandshake(ctx context.Context, id identity.ID, alpn string) (*quic.Conn, error) {
+	release, err := l.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	qc, err := l.dialOpen(ctx, id, alpn)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	context.AfterFunc(qc.Context(), release)
+	return qc, nil
+}
+
+// dialOpen dials one address and checks that the key there is id. Meanwhile it finds out whether
+// anybody is there.
+func (l leg) dialOpen(ctx context.Context, id identity.ID, alpn string) (*quic.Conn, error) {
 	n := l.on.node
 	conf, err := n.cfg.Key.ClientTLS(id, n.cfg.RequirePQ, alpn)
 	if err != nil {

@@ -71,7 +71,7 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 		path Path
 	}
 	connected := make(chan connection, 1)
-	dialing, stop := context.WithTimeout(ctx, dialTime)
+	dialing, stop := context.WithTimeout(ctx, n.dialLimit(inv.ID))
 	fail := n.race(dialing, inv.ID, routes, func(ctx context.Context, l leg) *dialFailure {
 		qc, err := l.dialHandshake(ctx, inv.ID, identity.ALPNJoin)
 		if err != nil {

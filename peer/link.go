@@ -81,8 +81,6 @@ const (
 	// what waits in memory. A stream's window grows to streamWindow while its reader keeps up.
 	linkStreamWindow     = 16 << 10
 	linkConnectionWindow = 2 << 20
-
-	pipeHandshakeTimeout = pipeDialTime // what a command asks of its user comes before
 )
 
 // newQUICConfig returns the configuration of connections on a path.
@@ -107,8 +105,5 @@ func newQUICConfig(p Path) *quic.Config {
 	config.InitialConnectionReceiveWindow = linkConnectionWindow
 	config.MaxConnectionReceiveWindow = linkConnectionWindow
 	config.DisablePathMTUDiscovery = true
-	if p == ViaPipe {
-		config.HandshakeIdleTimeout = pipeHandshakeTimeout
-	}
 	return config
 }

@@ -113,9 +113,17 @@ func (state *peerState) listRoutes(background bool) []route {
 	return state.node.listRoutes(state.id, known, background)
 }
 
-// hasPipe reports whether the peer can be reached through a command.
-func (state *peerState) hasPipe() bool {
-	return slices.ContainsFunc(state.node.links.snapshot(), func(e *endpoint) bool {
-		return e.path == ViaPipe && e.link.Addr(state.id) != nil
+// hasPipe reports whether a peer can be reached through a command.
+func (n *Node) hasPipe(id identity.ID) bool {
+	return slices.ContainsFunc(n.links.snapshot(), func(e *endpoint) bool {
+		return e.path == ViaPipe && e.link.Addr(id) != nil
 	})
+}
+
+// dialLimit returns how long a dial takes at most on which a caller waits.
+func (n *Node) dialLimit(id identity.ID) time.Duration {
+	if n.hasPipe(id) {
+		return pipeDialTime
+	}
+	return dialTime
 }

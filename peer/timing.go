@@ -18,7 +18,11 @@ const (
 	dialStagger      = 100 * time.Millisecond  // between the addresses of a race
 	handshakeTimeout = 2 * time.Second         // of one address
 	linkDelay        = 250 * time.Millisecond  // after the first address on UDP, links are dialled
-	pipeDialTime     = 15 * time.Second        // dialTime where a command is started, which may log in first
+	pipeOpenTime     = 15 * time.Second        // for the first byte of a command, which may log in before
+	pipeDialTime     = pipeOpenTime + dialTime // dialTime where a command is started
+	pipeEndTime      = 100 * time.Millisecond  // for what a pipe that has ended had carried
+	pipeIdleTime     = time.Minute             // after its last stream, a connection through a command ends
+	pipeIdleTicks    = 12                      // looks in that time
 
 	silentAfter = 500 * time.Millisecond  // without a word; then a connection is proven before it is used
 	proofTime   = 2500 * time.Millisecond // for the answer

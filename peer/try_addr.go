@@ -11,9 +11,9 @@ import (
 // TryAddr dials one address of a peer, host:port or one on a link, and ends the connection when the peer has
 // proved its key there. It returns the round trip. It sends no hello and asks nothing: whether the
 // peer trusts this node it does not say. Connections that there are stay. It blocks until the
-// peer answers, dialTime at most, or ctx ends.
+// peer answers, dialTime at most (pipeDialTime if it has a pipe), or ctx ends.
 func (n *Node) TryAddr(ctx context.Context, id identity.ID, addr string) (time.Duration, *kinds.Error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	ctx, cancel := context.WithTimeout(ctx, n.dialLimit(id))
 	defer cancel()
 	to, err := n.findRoute(id, addr)
 	if err != nil {

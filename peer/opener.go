@@ -1,0 +1,77 @@
+package peer
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// Opener is a Link whose addresses are opened before they are dialled: a pipe, which starts a
+// command.
+type Opener interface {
+	Link
+
+	// Open makes addr take packets, and blocks until it does, ctx ends, or it cannot. The error
+	// says why, in words for the caller. release ends what Open has begun. It is called once,
+	// when the connection that was dialled at addr has ended, or the dial has failed.
+	//
+	// Open is called for dials on which a call waits, never in the background.
+	Open(ctx context.Context, addr net.Addr) (release func(), err error)
+}
+
+// open opens the leg's address, if it has to be. The caller calls release.
+func (l leg) open(ctx context.Context) (release func(), err error) {
+	if o, ok := l.on.link.(Opener); ok {
+		return o.Open(ctx, l.addr)
+	}
+	return func() {}, nil
+}
+
+// isOpened reports whether the leg's address was opened for the connection, and so ends with it.
+func (l leg) isOpened() bool {
+	_, ok := l.on.link.(Opener)
+	return ok
+}
+
+// hearPipeEnd is told by the link that the pipe of this connection has ended: nothing can come any
+// more but what has come already and waits to be read.
+func (c *conn) hearPipeEnd() {
+	c.node.startOnWorker(func() {
+		read := time.NewTimer(pipeEndTime)
+		defer read.Stop()
+		select {
+		case <-c.qc.Context().Done():
+		case <-read.C:
+			c.close(closeDead, "its pipe has ended")
+		}
+	})
+}
+
+// countUse notes that a stream of either side begins.
+func (c *conn) countUse() {
+	if c.uses != nil {
+		c.uses.Add(1)
+	}
+}
+
+// endUnused ends the connection pipeIdleTime after its last stream, so that the command ends which
+// carries it. It returns when the connection has ended.
+func (c *conn) endUnused() {
+	tick := time.NewTicker(pipeIdleTime / pipeIdleTicks)
+	defer tick.Stop()
+	for seen, idle := c.uses.Load(), 0; ; {
+		select {
+		case <-c.qc.Context().Done():
+			return
+		case <-tick.C:
+		}
+		switch now := c.uses.Load(); {
+		case now != seen || c.isInUse():
+			seen, idle = now, 0
+		case idle < pipeIdleTicks:
+			idle++
+		default:
+			c.sendGoaway(closeShutdown)
+		}
+	}
+}
