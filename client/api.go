@@ -51,6 +51,7 @@ const (
 	MethodSession     = "session"
 	MethodUnposted    = "unposted"
 	MethodBackup      = "backup"
+	MethodPipe        = "pipe"
 )
 
 // MethodWake is the method by which a daemon tells a session of a message in the inbox, or of

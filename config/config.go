@@ -36,7 +36,7 @@ type Config struct {
 	PostQuantum PostQuantum     `yaml:"post_quantum" example:"prefer" doc:"prefer: use post-quantum key exchange and signatures wherever the peer has them. require: refuse peers that do not. Default: prefer."`
 	Discovery   Discovery       `yaml:"discovery" doc:"How this daemon and others on the local network find each other. It trusts nobody whom it finds."`
 	Reach       Reach           `yaml:"reach" doc:"How this daemon and its peers reach each other where their networks do not let them."`
-	Peers       map[string]Peer `yaml:"peers" key:"planner" doc:"Fixed addresses of trusted peers, by name or id, for where discovery does not reach. An entry here trusts nobody."`
+	Peers       map[string]Peer `yaml:"peers" key:"planner" doc:"Fixed ways to trusted peers, by name or id, for where discovery does not reach. An entry here trusts nobody."`
 	Limits      Limits          `yaml:"limits" doc:"Limits beyond those that are built in."`
 	Policy      Policy          `yaml:"policy" key:"reviewer" doc:"What a trusted peer may initiate, by its name or id; \"*\" (in quotes) is for every peer without a rule of its own. One rule decides: that of the id, else of the name, else of \"*\". Replies, and results, errors and cancels of a delegation, are always allowed. Default: no rule; trusted peers may initiate everything."`
 	OACP        OACP            `yaml:"oacp" doc:"OACP mailboxes whose mail is carried to and from other machines."`
@@ -76,9 +76,10 @@ const (
 	Off Switch = "off"
 )
 
-// Peer holds the fixed addresses of a trusted peer.
+// Peer holds the fixed ways to a trusted peer, of which at least one is given.
 type Peer struct {
 	Addrs []string `yaml:"addrs" example:"[\"planner.example:7117\"]" doc:"Where it may be reached, as host:port, at most 8. They are tried beside those that discovery finds."`
+	Pipe  []string `yaml:"pipe" example:"[ssh, planner.example, acpctl, pipe]" doc:"A command whose standard input and output lead to acpctl pipe on the peer's machine, word by word: no shell reads it. It runs while calls need it, and has no terminal to ask anything. At most 64 words and 8192 bytes. Default: none."`
 }
 
 // Limits bounds what trusted peers may send.

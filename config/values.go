@@ -33,6 +33,9 @@ const (
 	maxInterfaces = 64
 	maxOpenTo     = 256 // they are looked through for each request of another daemon's agent; "*" is all
 	maxInterface  = 64  // bytes of a name; systems allow less
+
+	maxWords   = 64      // of a command
+	maxCommand = 8 << 10 // bytes of its words
 )
 
 // A rule may name policedKinds, kinds and words for what a peer initiates. No rule stops
@@ -69,7 +72,7 @@ func (p *parser) checkValues(c *Config) {
 	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
 		at := yamldoc.JoinKey("peers", name)
 		p.AddValueError(at, checkPeerRef(name))
-		p.checkAddrs(at, c.Peers[name].Addrs)
+		p.checkPeer(at, c.Peers[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Policy)) {
 		at := yamldoc.JoinKey("policy", name)
@@ -96,16 +99,42 @@ func (p *parser) checkOneOf(key, value string, words ...string) {
 	p.AddValueError(key, err)
 }
 
-func (p *parser) checkAddrs(at string, addrs []string) {
-	switch key := yamldoc.JoinKey(at, "addrs"); {
-	case !p.IsSet(key):
-		p.AddValueError(at, fmt.Errorf("no addresses: add addrs, or remove the entry"))
-	case len(addrs) == 0 || len(addrs) > identity.MaxAddrs:
-		p.AddValueError(key, fmt.Errorf("%d addresses: give 1 to %d", len(addrs), identity.MaxAddrs))
+// checkPeer reports ways to a peer that cannot be gone.
+func (p *parser) checkPeer(at string, way Peer) {
+	addrs, pipe := yamldoc.JoinKey(at, "addrs"), yamldoc.JoinKey(at, "pipe")
+	if !p.IsSet(addrs) && !p.IsSet(pipe) {
+		p.AddValueError(at, fmt.Errorf("no addresses: add addrs or pipe, or remove the entry"))
 	}
-	for i, addr := range addrs {
-		p.AddValueError(fmt.Sprintf("%s.addrs[%d]", at, i), identity.CheckAddr(addr))
+	if n := len(way.Addrs); p.IsSet(addrs) && (n == 0 || n > identity.MaxAddrs) {
+		p.AddValueError(addrs, fmt.Errorf("%d addresses: give 1 to %d", n, identity.MaxAddrs))
 	}
+	for i, addr := range way.Addrs {
+		p.AddValueError(fmt.Sprintf("%s[%d]", addrs, i), identity.CheckAddr(addr))
+	}
+	if p.IsSet(pipe) {
+		p.AddValueError(pipe, checkCommand(way.Pipe))
+	}
+}
+
+// checkCommand returns an error unless the words can be a command, which means the same wherever
+// the daemon is started.
+func checkCommand(argv []string) error {
+	size := 0
+	for _, word := range argv {
+		if strings.ContainsRune(word, 0) {
+			return fmt.Errorf("%s: no word of a command has a NUL: leave it out", yamldoc.Quote(word))
+		}
+		size += len(word) + 1
+	}
+	switch {
+	case len(argv) == 0 || len(argv) > maxWords || size > maxCommand:
+		return fmt.Errorf("%d words of %d bytes: give a command of 1 to %d words and at most %d bytes, like [ssh, planner.example, acpctl, pipe]", len(argv), size, maxWords, maxCommand)
+	case argv[0] == "" || strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]):
+		return fmt.Errorf("%s: use the name of a program, which is looked for in PATH, or a path that begins with /", yamldoc.Quote(argv[0]))
+	case len(argv) == 1 && strings.ContainsAny(argv[0], " \t"):
+		return fmt.Errorf("%s: no shell divides it: write a list of words, like [ssh, planner.example, acpctl, pipe]", yamldoc.Quote(argv[0]))
+	}
+	return nil
 }
 
 func (p *parser) checkInterfaces(at string, names []string) {

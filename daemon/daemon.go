@@ -49,6 +49,7 @@ import (
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/oacp/transfer"
 	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/pipe"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
@@ -93,7 +94,8 @@ type Daemon struct {
 	agentLog   *agentLog   // of agents that come and go
 	store      *store.DB
 	node       *peer.Node
-	udpAddr    string // of node
+	pipes      *pipe.Link // a link of node
+	udpAddr    string     // of node
 	socket     *localSocket
 	guests     *localSocket // acp.sock of the agents' folder
 	files      descriptors
@@ -261,6 +263,9 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	d.udpAddr = d.node.Addr().String()
 	d.loadKeptRelays()
 	d.applyRelays()
+	if err := d.openPipes(); err != nil {
+		return err
+	}
 	d.node.Handle(wire.StreamMail, policyMail, func(ctx context.Context, from identity.ID, s *peer.Stream) {
 		d.mail.Serve(store.WithRequester(ctx, from), from, s)
 	})

@@ -63,6 +63,7 @@ var methods = map[string]method{
 	client.MethodDrain:       {serveDrain, forOwner},
 	client.MethodPprof:       {newMethodWithParams((*Daemon).servePprof), forOwner},
 	client.MethodBackup:      {newMethodWithParams((*Daemon).serveBackup), forOwner},
+	client.MethodPipe:        {servePipe, forOwner},
 	client.MethodInvitations: {newMethodWithParams((*Daemon).serveInvitations), forOwner},
 	client.MethodRevoke:      {newMethodWithParams((*Daemon).serveRevoke), forOwner},
 	client.MethodTrustRoster: {newMethodWithParams((*Daemon).serveTrustRoster), forOwner},

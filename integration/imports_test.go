@@ -14,7 +14,7 @@ const module = "github.com/acpd/acpd/"
 var arrows = map[string][]string{
 	"cmd/acpd":          {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":        {"internal/cli"},
-	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
+	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "pipe", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
 	"daemon/delegation": {"daemon/registry", "store", "client", "budget"},
 	"daemon/inbox":      {"daemon/registry", "store", "client", "budget"},
 	"daemon/registry":   {"client", "budget"},

@@ -66,11 +66,6 @@ func (l *Link) SetReadDeadline(t time.Time) error {
 // SetWriteDeadline does nothing: WriteTo never blocks.
 func (l *Link) SetWriteDeadline(time.Time) error { return nil }
 
-// SetReadBuffer and SetWriteBuffer do nothing. quic-go asks for large buffers, and writes to the
-// process's log where it cannot.
-func (l *Link) SetReadBuffer(int) error  { return nil }
-func (l *Link) SetWriteBuffer(int) error { return nil }
-
 // deadline is a moment that whoever waits can wait for, and that can be set again.
 type deadline struct {
 	mu     sync.Mutex // guards the rest

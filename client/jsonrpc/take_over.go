@@ -71,14 +71,16 @@ func (l *lineReader) endForTakeOver(err error) error {
 
 // CallOnly calls a method without params on a connection that carries something else afterwards,
 // and blocks until the answer is in or a deadline of the connection passes. It reads no byte
-// behind the answer. The errors are those of [Conn.Call]; with [ErrClosed] if the other end says
-// nothing.
+// behind the answer. The errors are those of [Conn.Call], and os.ErrDeadlineExceeded.
 func CallOnly(conn net.Conn, method string) error {
 	request := append(append([]byte(`{"jsonrpc":"2.0","id":1,"method":"`), method...), "\"}\n"...)
 	if _, err := conn.Write(request); err != nil {
 		return newClosedError(err, kinds.DeliveredNo)
 	}
 	line, err := readOnlyLine(conn)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
 	if err != nil {
 		return newClosedError(err, kinds.DeliveredUnknown)
 	}

@@ -103,6 +103,8 @@ export interface Methods {
   agents: { params: {}; result: Agents };
   /** keeps anything from waking a session for a time */
   "agents.mute": { params: MuteAgentParams; result: Muted };
+  /** makes the connection a pipe for packets of another daemon (docs/protocol.md): behind the answer it carries no lines any more */
+  pipe: { params: {}; result: {} };
   /** copies state.db, as it is when the call begins, into a file that lasts as long as the connection; one at a time */
   backup: { params: {}; result: StateCopy };
   /** uses a relay from now on, a server that passes packets on between daemons; tries it first, unless told otherwise */

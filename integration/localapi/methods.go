@@ -96,6 +96,7 @@ var daemonCalls = []call{
 	{client.MethodApprove, owner, of[client.ApproveParams](), of[client.Approval](), "says what becomes of such a message"},
 	{client.MethodAgents, owner, nil, of[client.Agents](), "lists the attached agents, and who woke those that are sessions"},
 	{client.MethodMuteAgent, owner, of[client.MuteAgentParams](), of[client.Muted](), "keeps anything from waking a session for a time"},
+	{client.MethodPipe, owner, nil, nothing, "makes the connection a pipe for packets of another daemon (docs/protocol.md): behind the answer it carries no lines any more"},
 	{client.MethodBackup, owner, nil, of[client.StateCopy](), "copies state.db, as it is when the call begins, into a file that lasts as long as the connection; one at a time"},
 	{client.MethodRelayAdd, owner, of[client.RelayAddParams](), of[client.RelayAdded](), "uses a relay from now on, a server that passes packets on between daemons; tries it first, unless told otherwise"},
 	{client.MethodRelayRemove, owner, of[client.RelayRemoveParams](), nothing, "uses a relay no more that relay.add or join has added"},

@@ -62,7 +62,7 @@ unreachable, or no such peer or agent, 6 no daemon, 7 any other error of the pee
 		a.newPingCmd(), a.newQueryCmd(), a.newDelegateCmd(), a.newNotifyCmd(), a.newCancelCmd(), a.newDiscoverCmd(),
 		a.newTasksCmd(), a.newWaitCmd(), a.newReplyCmd(), a.newInboxCmd(), a.newServeCmd(), a.newMCPCmd(), a.newSetupCmd(),
 		a.addSpentFlag(a.newAgentsCmd()), a.newWakeCmd(), a.newApprovalsCmd(),
-		a.newInviteCmd(), a.newJoinCmd(), a.newTrustCmd(), a.newUntrustCmd(),
+		a.newInviteCmd(), a.newJoinCmd(), a.newPipeCmd(), a.newTrustCmd(), a.newUntrustCmd(),
 		channel.NewChannelCmd(f), oacp.NewOACPCmd(f),
 		a.newCompletionCmd(), a.newVersionCmd(),
 	)...)

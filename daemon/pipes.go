@@ -1,0 +1,50 @@
+package daemon
+
+import (
+	"context"
+	"net"
+
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
+	"github.com/acpd/acpd/pipe"
+)
+
+// pipeLink is the link of all pipes, as package peer takes it.
+type pipeLink struct{ *pipe.Link }
+
+var _ peer.Opener = pipeLink{}
+
+func (l pipeLink) Path() peer.Path { return peer.ViaPipe }
+
+func (l pipeLink) Run(ctx context.Context, o peer.LinkObserver) error { return l.Link.Run(ctx, o) }
+
+// openPipes gives the node its link of pipes.
+func (d *Daemon) openPipes() error {
+	d.pipes = pipe.NewLink(pipe.Options{Command: d.findPipe, Log: d.log})
+	return d.node.AddLink(pipeLink{d.pipes})
+}
+
+// findPipe returns the command that config.yaml has for a peer, and the peer's name; none if it
+// has none.
+func (d *Daemon) findPipe(id identity.ID) (name string, argv []string) {
+	peers := d.config.Load().Peers
+	p, trusted := d.trust.FindPeer(id)
+	if argv = peers[id.String()].Pipe; len(argv) == 0 && trusted {
+		argv = peers[p.Name].Pipe
+	}
+	return p.Name, argv
+}
+
+// servePipe makes the connection a pipe, until it ends.
+func servePipe(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, error) {
+	if err := r.ReadParams(nil); err != nil {
+		return nil, err
+	}
+	d := s.daemon
+	if d.agents.FindByConn(s.conn) != nil || d.subscribers.isSubscribed(s.conn) {
+		return nil, kinds.Errorf(kinds.Invalid, "pipe: an agent or a subscription has this connection: open one for this call alone")
+	}
+	return nil, d.pipes.Join(ctx, func() (net.Conn, error) { return r.TakeOver(nil) })
+}
