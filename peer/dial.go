@@ -71,7 +71,7 @@ func (state *peerState) ensureProvenConn(ctx context.Context, background bool) (
 		case <-d.finished:
 			// If a dial failed that began before the call, that says little: its last packet
 			// may have left before the network came back, or before the peer trusted this node.
-			if err := state.dialErrorSince(d, began); err != nil {
+			if err := state.dialErrorSince(d, began, background); err != nil {
 				return nil, err
 			}
 		case <-limited.Done():
@@ -88,12 +88,12 @@ func (state *peerState) dialLimit(background bool) time.Duration {
 	return state.node.dialLimit(state.id)
 }
 
-// dialErrorSince returns why a dial that is over failed, or nil if it began before then or left
-// out what the background does not dial.
-func (state *peerState) dialErrorSince(d *dial, then time.Time) *kinds.Error {
+// dialErrorSince returns why a dial that is over failed, or nil if it began before then or, for a
+// call, left out what the background does not dial.
+func (state *peerState) dialErrorSince(d *dial, then time.Time, background bool) *kinds.Error {
 	state.mu.Lock()
 	defer state.mu.Unlock()
-	if d.began.Before(then) || d.partial {
+	if d.began.Before(then) || d.partial && !background {
 		return nil
 	}
 	return d.err

@@ -21,6 +21,9 @@ type Opener interface {
 
 // open opens the leg's address, if it has to be. The caller calls release.
 func (l leg) open(ctx context.Context) (release func(), err error) {
+	if err := ctx.Err(); err != nil { // another leg was quicker
+		return nil, err
+	}
 	if o, ok := l.on.link.(Opener); ok {
 		return o.Open(ctx, l.addr)
 	}

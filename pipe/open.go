@@ -29,7 +29,7 @@ func (l *Link) Open(ctx context.Context, addr net.Addr) (release func(), err err
 	if !ok || a.id.IsZero() {
 		return nil, fmt.Errorf("%s is not dialled", addr)
 	}
-	for {
+	for ctx.Err() == nil {
 		p, again, err := l.startOrShare(a)
 		switch {
 		case err != nil:
@@ -37,10 +37,9 @@ func (l *Link) Open(ctx context.Context, addr net.Addr) (release func(), err err
 		case p == nil:
 			select {
 			case <-again:
-				continue
 			case <-ctx.Done():
-				return nil, ctx.Err()
 			}
+			continue
 		}
 		release := sync.OnceFunc(func() { l.release(p) })
 		select {
@@ -50,9 +49,9 @@ func (l *Link) Open(ctx context.Context, addr net.Addr) (release func(), err err
 			return nil, p.err
 		case <-ctx.Done():
 			release()
-			return nil, ctx.Err()
 		}
 	}
+	return nil, ctx.Err()
 }
 
 // startOrShare returns the pipe at addr with one reference more. If there is none it starts one.

@@ -1,0 +1,257 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// pipeEnd is an end of a pipe in memory: a relayLink whose address is opened before it is dialled.
+type pipeEnd struct {
+	*relayLink
+	to               identity.ID                 // who is dialled; zero: nobody
+	opens            func(context.Context) error // what happens in Open
+	opened, released atomic.Int32
+}
+
+func (*pipeEnd) Path() Path { return ViaPipe }
+
+func (p *pipeEnd) Addr(id identity.ID) net.Addr {
+	if p.to.IsZero() || id != p.to {
+		return nil
+	}
+	return p.relayLink.Addr(id)
+}
+
+func (p *pipeEnd) Open(ctx context.Context, addr net.Addr) (func(), error) {
+	p.opened.Add(1)
+	if p.opens != nil {
+		if err := p.opens(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return func() { p.released.Add(1) }, nil
+}
+
+// nobodyAt is told to the node.
+func (p *pipeEnd) nobodyAt(id identity.ID) {
+	p.net.mu.Lock()
+	node := p.node
+	p.net.mu.Unlock()
+	node.NobodyAt(p.relayLink.Addr(id))
+}
+
+// breaks is the end of the command, of which both sides hear.
+func (p *pipeEnd) breaks(t *testing.T, far *pipeEnd) {
+	t.Helper()
+	p.net.set(func() { p.net.out = true })
+	time.Sleep(4 * hop) // what is on its way is lost
+	p.nobodyAt(far.id)
+	far.nobodyAt(p.id)
+	p.net.set(func() { p.net.out = false })
+}
+
+// piped is two nodes that know each other only by a pipe, which a dials; served.
+func (w *network) piped(opens func(context.Context) error) (a, b *side, near, far *pipeEnd) {
+	w.t.Helper()
+	r := newRelayNet("pipe")
+	a = w.side(func(c *Config) {
+		slowly(c)
+		near = &pipeEnd{relayLink: r.link(c.Key.ID()), opens: opens}
+		c.Links = []Link{near}
+	})
+	b = w.side(func(c *Config) {
+		slowly(c)
+		far = &pipeEnd{relayLink: r.link(c.Key.ID())}
+		c.Links = []Link{far}
+	})
+	near.to = b.ID()
+	a.knows(b.cfg.Key, "build")
+	b.knows(a.cfg.Key, "desk")
+	w.start()
+	return a.serve(), b.serve(), near, far
+}
+
+func TestPipeIsOpenedForCalls(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b, near, _ := w.piped(nil)
+		a.Connect(b.ID())
+		b.Connect(a.ID())
+		time.Sleep(time.Minute)
+		if n := near.opened.Load(); n != 0 {
+			t.Fatalf("the background opens it %d times", n)
+		}
+		if err := b.tryAsk(a, "?"); code(err) != kinds.Unreachable || near.opened.Load() != 0 {
+			t.Errorf("the other way: %v", err)
+		}
+		a.ask(b, "who is it?")
+		b.ask(a, "and you?") // by the same connection
+		if got, err := a.Send(t.Context(), b.ID(), notify("build.done"), true); err != nil || got != Handed {
+			t.Errorf("a message: %q, %v", got, err)
+		}
+		p, ok := a.Peer(b.ID())
+		if !ok || p.Path != ViaPipe || near.opened.Load() != 1 || near.released.Load() != 0 {
+			t.Errorf("connected %v by %s, opened %d, released %d", ok, p.Path, near.opened.Load(), near.released.Load())
+		}
+		if state := a.findState(b.ID()); state.lastGoodAddr != "" {
+			t.Errorf("remembered: %q", state.lastGoodAddr)
+		}
+		a.shutdown()
+		synctest.Wait()
+		if n := near.released.Load(); n != 1 {
+			t.Errorf("released %d times", n)
+		}
+	})
+}
+
+// A call waits for a command that logs in first, and hears why it fails, in its words.
+func TestPipeOpensSlowlyOrNot(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		var fail error
+		takes := 14 * time.Second
+		a, b, near, _ := w.piped(func(ctx context.Context) error {
+			select {
+			case <-time.After(takes):
+				return fail
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		(<-a.start(b, query("after a login"))).answered(t, takes, takes+time.Second)
+
+		a.Disconnect(b.ID())
+		b.Disconnect(a.ID())
+		time.Sleep(20 * time.Second)
+		takes = 15 * time.Second
+		fail = errors.New(`"ssh" ended with exit code 255, and last said "Permission denied" on standard error`)
+		o := <-a.start(b, query("refused"))
+		o.want(t, kinds.Unreachable, kinds.DeliveredNo, takes, takes+time.Second)
+		if !strings.Contains(o.err.Error(), fail.Error()) {
+			t.Errorf("got %v", o.err)
+		}
+		if opened, released := near.opened.Load(), near.released.Load(); opened != 2 || released != 1 {
+			t.Errorf("opened %d times, released %d times", opened, released)
+		}
+
+		// Who gives up does not end what others may use in a moment.
+		time.Sleep(2 * time.Second)
+		takes, fail = 10*time.Second, nil
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, _, err := a.Exchange(ctx, b.ID(), query("in a second?")); code(err) != kinds.Timeout {
+			t.Errorf("got %v", err)
+		}
+		(<-a.start(b, query("then?"))).answered(t, 8*time.Second, 9*time.Second+time.Second)
+		if opened := near.opened.Load(); opened != 3 {
+			t.Errorf("opened %d times", opened)
+		}
+	})
+}
+
+// A connection through a command ends a minute after its last stream, of either side.
+func TestUnusedPipeEnds(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b, near, _ := w.piped(nil)
+		a.ask(b, "?")
+		for range 5 {
+			time.Sleep(50 * time.Second)
+			b.ask(a, "from there")
+			time.Sleep(50 * time.Second)
+			a.ask(b, "from here")
+		}
+		long := a.start(b, lasting(5*time.Minute))
+		(<-long).answered(t, 5*time.Minute, 5*time.Minute+time.Second)
+		if near.opened.Load() != 1 || near.released.Load() != 0 {
+			t.Fatalf("opened %d times, released %d times", near.opened.Load(), near.released.Load())
+		}
+		time.Sleep(58 * time.Second)
+		if near.released.Load() != 0 {
+			t.Error("released too early")
+		}
+		time.Sleep(10 * time.Second)
+		if _, ok := a.Peer(b.ID()); ok || near.released.Load() != 1 {
+			t.Errorf("connected %v, released %d times", ok, near.released.Load())
+		}
+		if _, ok := b.Peer(a.ID()); ok {
+			t.Error("the other side is connected")
+		}
+		a.ask(b, "again")
+		if near.opened.Load() != 2 {
+			t.Errorf("opened %d times", near.opened.Load())
+		}
+	})
+}
+
+// When the command ends, what was under way is unknown at once, and the next call starts anew.
+func TestPipeBreaks(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b, near, far := w.piped(nil)
+		call := a.start(b, lasting(time.Minute))
+		time.Sleep(time.Second)
+		back := b.start(a, lasting(time.Minute))
+		time.Sleep(time.Second)
+		near.breaks(t, far)
+		began := time.Now()
+		(<-call).want(t, kinds.Unreachable, kinds.DeliveredUnknown, 0, 3*time.Second)
+		(<-back).want(t, kinds.Unreachable, kinds.DeliveredUnknown, 0, 3*time.Second)
+		if took := time.Since(began); took > 2*pipeEndTime {
+			t.Errorf("the calls ended after %v", took)
+		}
+		synctest.Wait()
+		if near.released.Load() != 1 {
+			t.Errorf("released %d times", near.released.Load())
+		}
+		a.ask(b, "again")
+		if near.opened.Load() != 2 {
+			t.Errorf("opened %d times", near.opened.Load())
+		}
+	})
+}
+
+// The command that ends during the handshake ends the dial.
+func TestPipeBreaksWhileDialled(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b, near, _ := w.piped(nil)
+		near.net.set(func() { near.net.out = true })
+		call := a.start(b, query("?"))
+		time.Sleep(100*time.Millisecond - 10*latency)
+		near.nobodyAt(b.ID())
+		(<-call).want(t, kinds.Unreachable, kinds.DeliveredNo, 100*time.Millisecond, time.Second)
+		synctest.Wait()
+		if near.opened.Load() != 1 || near.released.Load() != 1 {
+			t.Errorf("opened %d times, released %d times", near.opened.Load(), near.released.Load())
+		}
+	})
+}
+
+// Where the peer answers on UDP, no command is started.
+func TestDirectPathNeedsNoPipe(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		var near *pipeEnd
+		a := w.side(func(c *Config) {
+			near = &pipeEnd{relayLink: newRelayNet("pipe").link(c.Key.ID())}
+			c.Links = []Link{near}
+		})
+		b := w.side(func(*Config) {})
+		near.to = b.ID()
+		a.trusts(b, "build")
+		b.trusts(a, "desk")
+		w.start()
+		a.serve()
+		b.serve()
+		a.ask(b, "?")
+		time.Sleep(5 * time.Minute)
+		a.ask(b, "still?")
+		if p, _ := a.Peer(b.ID()); p.Path != Direct || near.opened.Load() != 0 {
+			t.Errorf("by %s, opened %d times", p.Path, near.opened.Load())
+		}
+	})
+}
