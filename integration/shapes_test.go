@@ -24,6 +24,7 @@ var updateShapes = flag.Bool("update-shapes", false, "add to shapes/*.txt what h
 var withoutJSON = []string{
 	"channel", "config", "debug", "oacp", "relay", "service", "wake", // they show the verbs below them
 	"mcp",          // it speaks MCP
+	"pipe",         // it carries packets
 	"service logs", // it shows the log as the system has it
 }
 

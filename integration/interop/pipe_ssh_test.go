@@ -1,0 +1,239 @@
+//go:build interop
+
+package interop
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
+)
+
+// sshServer is OpenSSH's sshd on loopback, with a host key, a configuration and a client's key of
+// its own.
+type sshServer struct {
+	dir, port string
+	sshd      *live.Process
+}
+
+// startSSHServer starts a server into which the user of this process may log in.
+func startSSHServer(t *testing.T) *sshServer {
+	t.Helper()
+	program, err := exec.LookPath("sshd")
+	if err != nil {
+		if program, err = exec.LookPath("/usr/sbin/sshd"); err != nil {
+			t.Fatalf("sshd is missing: install openssh-server (%v)", err)
+		}
+	}
+	s := &sshServer{dir: live.MakeTempDir(t)}
+	for _, name := range []string{"host", "client"} {
+		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(s.dir, name)).CombinedOutput(); err != nil {
+			t.Fatalf("ssh-keygen: %v\n%s", err, out)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, s.port, _ = net.SplitHostPort(l.Addr().String())
+	l.Close()
+	host, err := os.ReadFile(filepath.Join(s.dir, "host.pub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write(t, "known_hosts", "[127.0.0.1]:"+s.port+" "+string(host))
+	s.write(t, "sshd_config", strings.Join([]string{
+		"ListenAddress 127.0.0.1:" + s.port, "HostKey " + s.path("host"), "AuthorizedKeysFile " + s.path("client.pub"),
+		"PidFile none", "StrictModes no", "PasswordAuthentication no", "KbdInteractiveAuthentication no", "UsePAM no",
+		"PermitRootLogin prohibit-password", "Banner " + s.path("banner"),
+	}, "\n")+"\n")
+	s.write(t, "banner", "All use of this machine is welcome.\n")
+	if os.Geteuid() == 0 { // where sshd drops its rights
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.sshd = live.StartProcess(t, os.Environ(), program, "-D", "-e", "-f", s.path("sshd_config"))
+	await.Until(t, "sshd listens", func() bool {
+		if !s.sshd.IsRunning() {
+			t.Fatalf("sshd ended: %s", s.sshd.Stderr.String())
+		}
+		c, err := net.Dial("tcp", "127.0.0.1:"+s.port)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return s
+}
+
+func (s *sshServer) path(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *sshServer) write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(s.path(name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// command is ssh into the server, and there acpctl pipe of a machine. Of options the first counts:
+// more goes first.
+func (s *sshServer) command(t *testing.T, to *live.Machine, more ...string) []string {
+	t.Helper()
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	argv := append([]string{"ssh", "-F", "none", "-p", s.port, "-i", s.path("client")}, more...)
+	return append(argv, "-o", "IdentitiesOnly=yes", "-o", "UserKnownHostsFile="+s.path("known_hosts"), "-l", me.Username, "127.0.0.1", to.ProgramPath("acpctl"), "--home", to.Home, "pipe")
+}
+
+// writePipe has a machine reach another one by a command.
+func writePipe(t *testing.T, m *live.Machine, other string, argv []string) {
+	t.Helper()
+	var words []string
+	for _, word := range argv {
+		words = append(words, strconv.Quote(word))
+	}
+	text := fmt.Sprintf("peers: {%s: {pipe: [%s]}}\n", other, strings.Join(words, ", "))
+	if err := os.WriteFile(filepath.Join(m.Home, "config.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// findChildren returns the processes that a process has started.
+func findChildren(t *testing.T, parent int) (all []int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		stat, _ := os.ReadFile("/proc/" + e.Name() + "/stat")
+		_, after, ok := strings.Cut(string(stat), ") ")
+		if fields := strings.Fields(after); ok && len(fields) > 1 && fields[0] != "Z" && fields[1] == strconv.Itoa(parent) {
+			pid, _ := strconv.Atoi(e.Name())
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// TestCallsThroughSSH: two daemons that know each other by ssh alone, and by their ids.
+func TestCallsThroughSSH(t *testing.T) {
+	server := startSSHServer(t)
+	desk, build := live.NewMachine(t, "desk"), live.NewMachine(t, "build")
+	build.StartDaemon()
+	writePipe(t, desk, "build", server.command(t, build))
+	desk.StartDaemon()
+	desk.Trust(build)
+	build.Trust(desk)
+	begun := filepath.Join(live.MakeTempDir(t), "begun")
+	for m, script := range map[*live.Machine]string{
+		build: `read q; test "$q" != slow || { echo >"$1"; sleep 60; }; echo "done: $q"`, desk: `read q; echo "seen: $q"`,
+	} {
+		m.StartAcpctl("serve", "--name", "worker", "--prompt", "--", "sh", "-c", script, "sh", begun)
+		await.Until(t, "attached", func() bool {
+			s, err := m.Client.Status(await.NewContext(t))
+			return err == nil && len(s.Agents) == 1
+		})
+	}
+	if said := desk.MustOutput("query", "build", "tests"); said != "done: tests\n" {
+		t.Errorf("query: %q", said)
+	}
+	if said := build.MustOutput("query", "desk", "back"); said != "seen: back\n" {
+		t.Errorf("query back: %q", said)
+	}
+	desk.RunAcpctl(0, "notify", "build", "ci.done", "{}")
+	id := strings.TrimSpace(desk.MustOutput("delegate", "build", "Tidy up."))
+	if said := desk.MustOutput("wait", id); said != "done: Tidy up.\n" {
+		t.Errorf("delegation: %q", said)
+	}
+
+	// acpctl pipe, which sshd has started, is killed in the middle of a call.
+	call := desk.StartAcpctl("query", "build", "slow")
+	await.Until(t, "the call is there", func() bool { _, err := os.Stat(begun); return err == nil })
+	for _, pid := range findPipes(t, build.Home) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if said := call.AwaitFailure(5); !strings.Contains(said, "delivered: unknown") {
+		t.Errorf("the call says %q", said)
+	}
+	if said := desk.MustOutput("query", "build", "again"); said != "done: again\n" {
+		t.Errorf("the next call says %q", said)
+	}
+	children := findChildren(t, desk.Acpd.Cmd.Process.Pid)
+	if len(children) != 1 {
+		t.Errorf("the daemon has %d children, want ssh alone", len(children))
+	}
+	desk.StopDaemon()
+	await.Until(t, "nothing is left on build", func() bool { return len(findPipes(t, build.Home)) == 0 })
+	for _, pid := range children {
+		if syscall.Kill(pid, 0) == nil {
+			t.Errorf("ssh (%d) has outlived the daemon", pid)
+		}
+	}
+}
+
+// findPipes returns the processes of acpctl pipe for a home, but for ssh that names it.
+func findPipes(t *testing.T, home string) (all []int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		text, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		words := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
+		if len(words) == 4 && words[2] == home && words[3] == "pipe" {
+			pid, _ := strconv.Atoi(e.Name())
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// TestSSHSaysWhy a call through it is unreachable, in ssh's own words.
+func TestSSHSaysWhy(t *testing.T) {
+	server := startSSHServer(t)
+	build := live.NewMachine(t, "build")
+	build.StartDaemon()
+	good := server.command(t, build)
+	closed := append([]string{}, good...)
+	closed[4] = "1"
+	other := live.MakeTempDir(t)
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "secret", "-f", filepath.Join(other, "key")).CombinedOutput(); err != nil {
+		t.Fatalf("ssh-keygen: %v\n%s", err, out)
+	}
+	locked := append([]string{}, good...)
+	locked[6] = filepath.Join(other, "key")
+	for name, test := range map[string]struct {
+		argv  []string
+		words string
+	}{
+		"refused":         {closed, "Connection refused"},
+		"unknown host":    {server.command(t, build, "-o", "UserKnownHostsFile=/dev/null"), "Host key verification failed."},
+		"another key":     {locked, "Permission denied (publickey)."},
+		"no such command": {append(good[:len(good)-4:len(good)-4], "no-such-program"), "no-such-program"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			desk := live.NewMachine(t, "desk")
+			writePipe(t, desk, "build", test.argv)
+			desk.StartDaemon()
+			desk.Trust(build)
+			said := desk.StartAcpctl("query", "build", "?").AwaitFailure(5)
+			if !strings.Contains(said, test.words) || !strings.Contains(said, "delivered: no") {
+				t.Errorf("%q does not say %q", said, test.words)
+			}
+		})
+	}
+}
