@@ -8,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -28,7 +29,7 @@ func (e *WrongIDError) Error() string {
 }
 
 // ServerTLS returns a listener's configuration: TLS 1.3, no session tickets, a
-// certificate from every client. alpn is called in each handshake for the
+// certificate from every client. alpn is called now and in each handshake, for the
 // protocols on offer then, and must be safe for concurrent use. requireHybrid
 // refuses key exchange without X25519MLKEM768; else it is merely preferred. The
 // handshake checks the form of the client's certificate and nothing more: [PeerID]
@@ -44,10 +45,15 @@ func (k *Key) ServerTLS(requireHybrid bool, alpn func() []string) (*tls.Config, 
 	}
 	config.Certificates = []tls.Certificate{*certificate}
 	config.ClientAuth = tls.RequireAnyClientCert
+	config.NextProtos = alpn()
 	listener := config.Clone()
 	listener.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		protocols := alpn()
+		if slices.Equal(protocols, config.NextProtos) {
+			return nil, nil // the listener's serves, and the connection keeps none of its own
+		}
 		offered := config.Clone()
-		offered.NextProtos = alpn()
+		offered.NextProtos = protocols
 		return offered, nil
 	}
 	return listener, nil

@@ -134,12 +134,7 @@ func TestHandshakeKeyExchange(t *testing.T) {
 	// The dialler's own requirement.
 	_, cc := configs(t, server, client, true)
 	sc, _ := configs(t, server, client, false)
-	get := sc.GetConfigForClient
-	sc.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-		config, err := get(h)
-		config.CurvePreferences = []tls.CurveID{tls.X25519}
-		return config, err
-	}
+	sc.CurvePreferences = []tls.CurveID{tls.X25519}
 	if _, _, serverErr, clientErr := handshake(t, sc, cc); serverErr == nil || clientErr == nil {
 		t.Error("dialler accepts X25519 alone although it requires hybrid")
 	}
