@@ -79,15 +79,31 @@ func (h *handshakeLimits) beginHandshake(ctx context.Context, from *quic.ClientI
 		return nil, errTooMany
 	}
 	h.open.Add(1)
-	end := sync.OnceFunc(func() { h.open.Add(-1) })
-	context.AfterFunc(ctx, end)
-	return context.WithValue(ctx, handshakeKey{}, end), nil
+	o := &openHandshake{all: &h.open}
+	o.stop = context.AfterFunc(ctx, o.end)
+	return context.WithValue(ctx, handshakeKey{}, o), nil
 }
 
 // endHandshake counts the handshake of a connection as complete.
 func (h *handshakeLimits) endHandshake(ctx context.Context) {
-	if end, ok := ctx.Value(handshakeKey{}).(func()); ok {
-		end()
+	if o, ok := ctx.Value(handshakeKey{}).(*openHandshake); ok {
+		o.stop()
+		o.stop = nil // the context lasts as long as the connection, and what stop holds need not
+		o.end()
+	}
+}
+
+// openHandshake is a handshake that is counted.
+type openHandshake struct {
+	all   *atomic.Int32 // the number of those that are open
+	ended atomic.Bool
+	stop  func() bool // has end not be called when the context is done
+}
+
+// end takes it off the number, once.
+func (o *openHandshake) end() {
+	if !o.ended.Swap(true) {
+		o.all.Add(-1)
 	}
 }
 
