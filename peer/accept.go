@@ -93,7 +93,7 @@ func (e *endpoint) acceptConn(qc *quic.Conn) {
 		return
 	}
 	if _, trusted := n.cfg.Trust.FindPeer(id); trusted {
-		newConn(e, qc, id).run()
+		n.startConn(newConn(e, qc, id))
 		return
 	}
 	from := e.gates.sourceOf(qc.RemoteAddr())

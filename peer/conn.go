@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"log/slog"
@@ -129,47 +130,77 @@ func (c *conn) closeFailedGreeting(err error) {
 // endCause returns why the connection ended; nil while it is open.
 func (c *conn) endCause() error { return context.Cause(c.qc.Context()) }
 
-// run exchanges hellos, makes the connection ready and serves it. It returns when the
-// connection has ended and its loops have returned.
+// run exchanges hellos, makes the connection ready and serves it. It returns when the connection
+// has ended and its loops have returned. Its goroutine lasts as long as the connection, so what
+// takes much stack is done in greet.
 func (c *conn) run() {
 	defer close(c.runReturned)
 	if c.endpoint.path == ViaPipe {
 		defer c.endpoint.notices.onNobodyAt(c.qc.RemoteAddr(), c.hearPipeEnd)()
 	}
+	greeted := make(chan *bufio.Reader)
+	c.node.tasks.Go(func() { greeted <- c.greet() })
+	controlReader := <-greeted
+	if controlReader == nil {
+		return
+	}
+	if c.endpoint.path != ViaPipe {
+		defer c.endpoint.notices.onNobodyAt(c.qc.RemoteAddr(), c.hearNobody)()
+	}
+	var loops sync.WaitGroup
+	loops.Go(c.acceptBidiStreams)
+	loops.Go(c.acceptUniStreams)
+	if c.uses != nil {
+		loops.Go(c.endUnused)
+	}
+	if err := c.readControlItems(controlReader); err != nil {
+		c.close(closeProtocolError, err.Error())
+	}
+	<-c.qc.Context().Done()
+	c.leave()
+	loops.Wait()
+}
+
+// greet exchanges hellos and makes the connection ready. It returns the reader of the control
+// stream, or nil if the connection is closed and did not become ready. It runs in a goroutine of
+// its own, because a stack that has grown is not given back, or late, before its goroutine ends.
+func (c *conn) greet() *bufio.Reader {
 	c.peer.addGreeting(c)
 	c.node.tasks.Go(func() { limitGreetingBytes(c.qc, c.ready, closeOverloaded, "more bytes than a hello takes") })
 	controlReader, err := c.exchangeHellos(helloTimeout, true)
 	c.peer.removeGreeting(c)
 	if err != nil {
 		c.closeFailedGreeting(err)
-		return
+		return nil
 	}
 	if refusal := c.peer.admitConn(c); refusal != nil {
 		c.refuseHello(refusal)
-		return
-	}
-	if c.endpoint.path != ViaPipe {
-		defer c.endpoint.notices.onNobodyAt(c.qc.RemoteAddr(), c.hearNobody)()
+		return nil
 	}
 	c.node.peerLog.WriteLimited(c.id, slog.LevelInfo, "peer connected", "peer", c.id.Label(), "addr", c.remoteAddr(), "claim", c.claim)
-	var loops sync.WaitGroup
 	if refusal := c.pinPQ(); refusal != nil {
-		c.refuseHello(refusal) // it was admitted, so it goes on below, where it leaves conns
-	} else {
-		loops.Go(c.acceptBidiStreams)
-		loops.Go(c.acceptUniStreams)
-		if c.uses != nil {
-			loops.Go(c.endUnused)
-		}
+		c.refuseHello(refusal) // it was admitted, so run goes on, to have it leave conns
 	}
-	if err := c.readControlItems(controlReader); err != nil {
-		c.close(closeProtocolError, err.Error())
-	}
-	<-c.qc.Context().Done()
+	return controlReader
+}
+
+// leave takes the connection, which has ended, from those of its peer.
+func (c *conn) leave() {
 	c.live.stopTimer(c)
 	c.peer.removeConn(c)
-	loops.Wait()
 	c.node.peerLog.WriteLimited(c.id, slog.LevelInfo, "peer disconnected", "peer", c.id.Label(), "cause", c.endCause())
+}
+
+// startConn runs c in a goroutine of the node and reports whether it did. It closes c when the
+// node is closed, or is closing already.
+func (n *Node) startConn(c *conn) bool {
+	stop := n.closeConnWithNode(c.qc)
+	if n.startTask(func() { c.run(); stop() }) {
+		return true
+	}
+	stop()
+	c.qc.CloseWithError(closeShutdown, "shutting down")
+	return false
 }
 
 // tryAddOwnStream counts a stream as open before this node opens it, and reports true. The

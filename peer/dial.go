@@ -217,8 +217,7 @@ func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
 	if l.isOpened() {
 		c.uses = new(atomic.Uint64)
 	}
-	if !state.node.startTask(func() { defer state.node.closeConnWithNode(qc)(); c.run() }) {
-		qc.CloseWithError(closeShutdown, "shutting down")
+	if !state.node.startConn(c) {
 		return state.node.toDialFailure(state.id, l.text, quic.ErrTransportClosed)
 	}
 	select {
