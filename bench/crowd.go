@@ -20,6 +20,15 @@ const (
 	crowdAtOnce   = 16              // handshakes: many more would wait for each other until they time out
 )
 
+// spawnCrowd starts a crowd and returns it when the hub, which does not run yet, trusts it.
+func (f *fleet) spawnCrowd(hub home) (*proc, error) {
+	if _, err := f.spawnRole("crowd", hub.dir); err != nil {
+		return nil, err
+	}
+	crowd := f.lastProcess()
+	return crowd, crowd.awaitWord(trustedWord, crowdPatience)
+}
+
 // serveCrowd is many peers of one daemon, each a node with a key and a socket of its
 // own. It enters them into the trust store of the daemon's home and says so; it
 // connects them once the daemon runs, and says when all are.

@@ -23,14 +23,14 @@ const (
 var idleVariant = variant{
 	name:     "idle",
 	programs: []string{"acpd", "acpctl"},
-	roles:    map[string]role{"crowd": {serve: serveCrowd}},
+	roles:    map[string]role{"crowd": {serve: serveCrowd}, "hub": {obey: obeyHub}},
 }
 
 // benchIdle measures what a daemon costs that has nothing to do, and how long a person
 // waits for it.
 func benchIdle(ctx context.Context, out, log io.Writer) error {
 	return measureParts(ctx, idleVariant, out, log,
-		part{"start and rest", measureIdleDaemons}, part{"ping", measurePing}, part{"burst", measureBurst}, part{"crowd", measureCrowd})
+		part{"start and rest", measureIdleDaemons}, part{"ping", measurePing}, part{"burst", measureBurst}, part{"crowd", measureCrowd}, part{"peer of a crowd", measureCrowdPeer})
 }
 
 // measureIdleDaemons starts daemons, one after the other, for the first time and again,
@@ -95,17 +95,14 @@ func measureCrowd(f *fleet) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := f.spawnRole("crowd", hub.dir); err != nil {
-		return nil, err
-	}
-	peers := f.procs[0]
-	if err := peers.awaitWord(trustedWord, crowdPatience); err != nil {
+	peers, err := f.spawnCrowd(hub)
+	if err != nil {
 		return nil, err
 	}
 	if _, err := f.spawnDaemon(hub.dir, "--no-mdns"); err != nil {
 		return nil, err
 	}
-	daemon := f.procs[1]
+	daemon := f.lastProcess()
 	if err := peers.awaitWord(connectedWord, crowdPatience); err != nil {
 		return nil, err
 	}
