@@ -33,8 +33,14 @@ func (state *peerState) ensureReconnecting() {
 // growing.
 func (state *peerState) runReconnect(retry <-chan struct{}) {
 	for {
-		state.waitBackoff(retry)
-		_, err := state.ensureProvenConn(state.node.ctx, true)
+		before := state.current.Load()
+		passed := state.waitBackoff(retry)
+		var err *kinds.Error
+		// A connection that came about in the pause has proved itself by its hello. A thousand
+		// proofs after a start would have a thousand readers grow their stacks.
+		if c := state.current.Load(); !passed || c == nil || c == before {
+			_, err = state.ensureProvenConn(state.node.ctx, true)
+		}
 		state.mu.Lock()
 		stop := err == nil || !state.keep || state.node.ctx.Err() != nil || err.Code == kinds.NotTrusted || err.Code == kinds.UnknownPeer
 		if stop && len(retry) == 0 {
@@ -46,8 +52,9 @@ func (state *peerState) runReconnect(retry <-chan struct{}) {
 	}
 }
 
-// waitBackoff blocks for the pause before a dial of the background; retry ends it.
-func (state *peerState) waitBackoff(retry <-chan struct{}) {
+// waitBackoff blocks for the pause before a dial of the background; retry ends it. It reports
+// whether the pause has passed.
+func (state *peerState) waitBackoff(retry <-chan struct{}) (passed bool) {
 	state.mu.Lock()
 	var pause time.Duration
 	if state.backoff > 0 {
@@ -61,6 +68,7 @@ func (state *peerState) waitBackoff(retry <-chan struct{}) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		passed = true
 	case <-retry:
 	case <-state.node.ctx.Done():
 	}
@@ -70,4 +78,5 @@ func (state *peerState) waitBackoff(retry <-chan struct{}) {
 	if v := state.sharedFailure; v != nil && v.memory <= shareVerdict {
 		state.sharedFailure = nil // it was for calls; this dial has had its own pause
 	}
+	return passed
 }
