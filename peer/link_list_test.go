@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/acpd/acpd/kinds"
@@ -63,6 +64,7 @@ func TestRemovedLinkDrains(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		synctest.Wait() // both links run on both sides
 		a.ask(b, "before")
 		if p, _ := a.Peer(b.ID()); shortAddr(p.Addr) != "relay:corp" {
 			t.Fatalf("connected at %s", p.Addr)
