@@ -99,6 +99,34 @@ func TestFalseNotices(t *testing.T) {
 	})
 }
 
+// TestFalseNoticesWhileSlow has the relay say so while it takes long to pass packets on: a call that
+// is open is worth the wait, from here or from the peer.
+func TestFalseNoticesWhileSlow(t *testing.T) {
+	for _, ours := range []bool{true, false} {
+		bubble(t, nil, func(t *testing.T, w *network) {
+			r := newRelayNet("corp")
+			a, b := w.relayed(r, slowly)
+			a.ask(b, "before")
+			from, to := a, b
+			if !ours {
+				from, to = b, a
+			}
+			call := from.start(to, lasting(20*time.Second))
+			r.set(func() {
+				r.lies = true
+				r.mangle = func(*relayPacket) []time.Duration { return []time.Duration{500 * time.Millisecond} }
+			})
+			for range 10 {
+				time.Sleep(time.Second)
+				for _, c := range a.listConns() {
+					c.joinOrStartProof()
+				}
+			}
+			(<-call).answered(t, 20*time.Second, 21*time.Second)
+		})
+	}
+}
+
 // TestNoticeOfABriefAbsence: what the relay said of a packet before is no word on a peer that has come back.
 func TestNoticeOfABriefAbsence(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {

@@ -75,6 +75,12 @@ func TestFloodThroughTheRelay(t *testing.T) {
 		if n := corp.gates.handshakes.open.Load(); n > maxHalfOpenOnLink {
 			t.Errorf("%d handshakes are half open on the relay", n)
 		}
+		unproved := corp.gates.handshakes.unproved
+		unproved.mu.Lock()
+		if n := len(unproved.sources); n > 2 { // that of the peer, and one for all others
+			t.Errorf("%d sources have a rate of their own", n)
+		}
+		unproved.mu.Unlock()
 		if n := b.udp.gates.handshakes.open.Load(); n > 0 {
 			t.Errorf("%d handshakes are half open on UDP", n)
 		}

@@ -72,7 +72,7 @@ func (noticeProber) probeConn(ctx context.Context, c *conn, p *proof) probeResul
 		case <-ctx.Done():
 			return probeSilent
 		}
-		if c.qc.ConnectionStats().PacketsSent == p.packetsSent || c.isInUse() {
+		if c.qc.ConnectionStats().PacketsSent == p.packetsSent {
 			continue
 		}
 		wait := time.Until(p.began.Add(c.qc.ConnectionStats().SmoothedRTT * 3 / 2))

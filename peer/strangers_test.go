@@ -172,11 +172,16 @@ func TestPendingTable(t *testing.T) {
 	if _, ok := table.remove(id(25)); !ok {
 		t.Error("another /56 is missing")
 	}
+	other := new(endpoint)
+	table.add(Pending{ID: id(900), At: now}, other, source{text: "of another link"})
 	for n := range 200 {
 		add(1000+n, 0, v4(1000+n))
 	}
-	if n := len(table.entries); n != maxPending {
-		t.Errorf("%d entries, want %d", n, maxPending)
+	if n := len(table.entries); n != maxPending+1 {
+		t.Errorf("%d entries, want %d and one of another link", n, maxPending)
+	}
+	if _, ok := table.remove(id(900)); !ok {
+		t.Error("a flood on one link displaced a stranger of another")
 	}
 	if _, ok := table.remove(id(1000 + 199)); !ok {
 		t.Error("the newest is missing")
