@@ -12,6 +12,12 @@ import "time"
 //	call open      answers               askEvery, and a round trip
 //	call open      is silent             deadAfter, and a liveTick
 //
+// On a link that says of an address that nobody is there:
+//
+//	none           a round trip to where that is known
+//	ready, silent  1.5 round trips to the peer, then a dial
+//	call open      linkAskEvery and proofTime, and a round trip
+//
 // Without any call an idle connection is found dead after idleTimeout.
 const (
 	dialTime         = 2800 * time.Millisecond // of all addresses: a call has its answer within 3 s
