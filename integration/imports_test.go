@@ -22,7 +22,7 @@ var arrows = map[string][]string{
 	"daemon/waking":     {"config", "client", "store", "internal/sealed", "internal/pace"},
 	"daemon/spending":   {"client", "store"},
 	"peer":              {"kinds", "budget"},
-	"pipe":              {"kinds", "identity"},
+	"pipe":              {"kinds"},
 	"budget":            {"identity"},
 	"client":            {"client/jsonrpc"},
 	"client/channels":   {"client"},

@@ -80,6 +80,10 @@ func (e *endpoint) acceptConn(qc *quic.Conn) {
 		qc.CloseWithError(closeProtocolError, err.Error())
 		return
 	}
+	if !e.mayCome(qc.RemoteAddr(), id) {
+		qc.CloseWithError(closeNotTrusted, "not trusted")
+		return
+	}
 	if state.NegotiatedProtocol == identity.ALPNJoin {
 		e.serveJoin(qc, id)
 		return

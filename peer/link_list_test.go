@@ -160,7 +160,7 @@ func TestLinksComeAndGoUnderLoad(t *testing.T) {
 		}
 		for i := 0; time.Since(start) < span; i++ {
 			s, r := []*side{a, b}[i%2], []*relayNet{corp, home}[i/2%2]
-			if !s.RemoveLink("relay:" + r.name) {
+			if !s.RemoveLink(r.name) {
 				if err := s.AddLink(r.link(s.ID())); err != nil {
 					t.Error(err)
 				}

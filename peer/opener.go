@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"time"
+
+	"github.com/acpd/acpd/identity"
 )
 
 // Opener is a Link whose addresses are opened before they are dialled: a pipe, which starts a
@@ -34,6 +36,16 @@ func (l leg) open(ctx context.Context) (release func(), err error) {
 func (l leg) isOpened() bool {
 	_, ok := l.on.link.(Opener)
 	return ok
+}
+
+// mayCome reports whether a connection with that key may come from addr. A pipe that this node has
+// opened leads to one peer, and nobody else comes by it.
+func (e *endpoint) mayCome(addr net.Addr, id identity.ID) bool {
+	if e.path != ViaPipe {
+		return true
+	}
+	bound := e.link.Sender(addr)
+	return bound.IsZero() || bound == id
 }
 
 // hearPipeEnd is told by the link that the pipe of this connection has ended: nothing can come any

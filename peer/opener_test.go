@@ -18,6 +18,7 @@ import (
 type pipeEnd struct {
 	*relayLink
 	to               identity.ID                 // who is dialled; zero: nobody
+	bound            identity.ID                 // who alone comes by it; zero: anybody
 	opens            func(context.Context) error // what happens in Open
 	opened, released atomic.Int32
 }
@@ -30,6 +31,8 @@ func (p *pipeEnd) Addr(id identity.ID) net.Addr {
 	}
 	return p.relayLink.Addr(id)
 }
+
+func (p *pipeEnd) Sender(net.Addr) identity.ID { return p.bound }
 
 func (p *pipeEnd) Open(ctx context.Context, addr net.Addr) (func(), error) {
 	p.opened.Add(1)
@@ -229,6 +232,20 @@ func TestPipeBreaksWhileDialled(t *testing.T) {
 		if near.opened.Load() != 1 || near.released.Load() != 1 {
 			t.Errorf("opened %d times, released %d times", near.opened.Load(), near.released.Load())
 		}
+	})
+}
+
+// By a pipe that was dialled to one peer no other comes.
+func TestPipeIsBoundToItsPeer(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b, _, far := w.piped(nil)
+		far.bound = newKey(t).ID()
+		if err := a.tryAsk(b, "?"); code(err) != kinds.NotTrusted || b.saw(EventUp) != 0 {
+			t.Errorf("another key: %v", err)
+		}
+		far.bound = a.ID()
+		time.Sleep(time.Second)
+		a.ask(b, "the right one")
 	})
 }
 

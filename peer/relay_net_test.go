@@ -16,7 +16,8 @@ const hop = 5 * time.Millisecond
 // relayNet is a relay in memory: a switch by id, for use inside a synctest bubble. What it does
 // to packets and says about them is set while it runs.
 type relayNet struct {
-	name string
+	name string // with its kind
+	path Path
 
 	mu      sync.Mutex // guards what follows
 	at      map[identity.ID]*relayLink
@@ -25,6 +26,7 @@ type relayNet struct {
 	silent  bool                                        // of addresses where nobody is, nothing is said
 	mangle  func(*relayPacket) (delays []time.Duration) // when the packet arrives, after 2 hops: so often; nil: once, at once
 	notices int                                         // told
+	tried   int                                         // packets
 	passed  int                                         // packets
 }
 
@@ -34,13 +36,20 @@ type relayPacket struct {
 }
 
 func newRelayNet(name string) *relayNet {
-	return &relayNet{name: name, at: make(map[identity.ID]*relayLink)}
+	return &relayNet{name: "relay:" + name, path: ViaRelay, at: make(map[identity.ID]*relayLink)}
 }
 
 func (r *relayNet) set(change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change()
+}
+
+// attempts returns how many packets were sent, passed on or not.
+func (r *relayNet) attempts() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.tried
 }
 
 func (r *relayNet) count() (notices, passed int) {
@@ -94,6 +103,7 @@ func (r *relayNet) interrupt(id identity.ID) {
 func (r *relayNet) send(l *relayLink, p relayPacket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.tried++
 	if r.out || r.at[l.id] != l {
 		return
 	}
@@ -137,7 +147,7 @@ type relayAddr struct {
 }
 
 func (relayAddr) Network() string  { return "relay" }
-func (a relayAddr) String() string { return "relay:" + a.name + "/" + a.id.String() }
+func (a relayAddr) String() string { return a.name + "/" + a.id.String() }
 
 var _ Link = (*relayLink)(nil)
 
@@ -154,8 +164,8 @@ type relayLink struct {
 	closed chan struct{}
 }
 
-func (l *relayLink) Name() string                     { return "relay:" + l.net.name }
-func (l *relayLink) Path() Path                       { return ViaRelay }
+func (l *relayLink) Name() string                     { return l.net.name }
+func (l *relayLink) Path() Path                       { return l.net.path }
 func (l *relayLink) Addr(id identity.ID) net.Addr     { return relayAddr{l.net.name, id} }
 func (l *relayLink) Sender(addr net.Addr) identity.ID { return addr.(relayAddr).id }
 

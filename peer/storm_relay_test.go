@@ -68,7 +68,7 @@ func (w *weather) troubleRelay(f fault, one *side) {
 		time.Sleep(w.ms(1000))
 		again()
 	case unlinking:
-		one.RemoveLink("relay:" + r.name)
+		one.RemoveLink(r.name)
 		time.Sleep(w.ms(1000))
 		if err := one.AddLink(r.link(one.ID())); err != nil {
 			one.t.Error(err)

@@ -48,8 +48,9 @@ type Link struct {
 	log      *slog.Logger
 	start    func(argv []string) (process, error)
 	times    times
-	received chan *frame // of all pipes; those that wait to send take turns
-	deadline deadline    // of ReadFrom
+	received chan *frame   // of all pipes; those that wait to send take turns
+	deadline deadline      // of ReadFrom
+	running  chan struct{} // closed when Run has begun
 	closed   chan struct{}
 	close    func() // closes closed; may be called often
 	tasks    sync.WaitGroup
@@ -89,7 +90,7 @@ const (
 func NewLink(o Options) *Link {
 	l := &Link{
 		options: o, log: o.Log, start: startProcess, times: usualTimes,
-		received: make(chan *frame, maxReceived), closed: make(chan struct{}),
+		received: make(chan *frame, maxReceived), running: make(chan struct{}), closed: make(chan struct{}),
 		pipes: make(map[string]*pipe), attempts: make(map[string]attempt),
 	}
 	if l.log == nil {
@@ -104,14 +105,15 @@ func NewLink(o Options) *Link {
 func (l *Link) Name() string { return network }
 
 // Run serves the link until ctx ends or the link is closed. Then it ends all pipes and returns
-// when their commands and goroutines have ended, after 3 s at most. Before Run no pipe begins. It
-// is called once, and returns nil.
+// when their commands and goroutines have ended, after 3 s at most. Pipes wait until Run has begun.
+// It is called once, and returns nil.
 func (l *Link) Run(ctx context.Context, o Observer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l.mu.Lock()
 	l.ctx, l.observer = ctx, o
 	l.mu.Unlock()
+	close(l.running)
 	select {
 	case <-ctx.Done():
 	case <-l.closed:
@@ -157,11 +159,23 @@ func (l *Link) Pipes() []string {
 	return all
 }
 
+// awaitRun blocks until Run has begun, or returns why it does not.
+func (l *Link) awaitRun(ctx context.Context) error {
+	select {
+	case <-l.running:
+		return nil
+	case <-l.closed:
+		return errEnding
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 var errEnding = errors.New("this daemon is shutting down")
 
 // addPipe makes a pipe whose task is run. Callers hold mu.
 func (l *Link) addPipe(addr Addr, run func(*pipe)) (*pipe, error) {
-	if l.ending || l.ctx == nil || l.ctx.Err() != nil {
+	if l.ending || l.ctx.Err() != nil {
 		return nil, errEnding
 	}
 	p := &pipe{addr: addr, out: make(chan *frame, maxQueued), opened: make(chan struct{}), settled: make(chan struct{}), ended: make(chan struct{})}
@@ -195,14 +209,17 @@ func (l *Link) tellNobodyAt(p *pipe) {
 // The error before that is overloaded, or daemon_unavailable while the daemon shuts down; after it, it
 // says why the pipe ended, nil if the other end finished.
 func (l *Link) Join(ctx context.Context, take func() (net.Conn, error)) error {
+	if err := l.awaitRun(ctx); err != nil {
+		return newEndingError(err)
+	}
 	l.mu.Lock()
 	if l.joined >= maxJoined {
 		l.mu.Unlock()
 		return kinds.Errorf(kinds.Overloaded, "pipe: %d pipes have come in, the most there can be: end some of the commands that hold them", maxJoined)
 	}
-	if l.ending || l.ctx == nil {
+	if l.ending {
 		l.mu.Unlock()
-		return kinds.Errorf(kinds.DaemonUnavailable, "pipe: %v: try again when it is back", errEnding)
+		return newEndingError(errEnding)
 	}
 	l.joined++
 	l.lastJoin++
@@ -227,4 +244,8 @@ func (l *Link) Join(ctx context.Context, take func() (net.Conn, error)) error {
 	defer context.AfterFunc(ctx, func() { p.cancel(context.Canceled) })()
 	<-p.ended
 	return p.err
+}
+
+func newEndingError(why error) error {
+	return kinds.Errorf(kinds.DaemonUnavailable, "pipe: %v: try again when it is back", why)
 }

@@ -2,7 +2,6 @@ package pipe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -132,13 +131,9 @@ func fake(what string, args []string) {
 	case "daemon": // opens a pipe to the command in its arguments, says its pid, and waits to be killed
 		l := NewLink(Options{Command: func(identity.ID) (string, []string) { return "build", args }})
 		go l.Run(context.Background(), &observer{})
-		for {
-			if _, err := l.Open(context.Background(), l.Addr(identity.ID{1})); err == nil {
-				break
-			} else if !errors.Is(err, errEnding) {
-				fmt.Println(err)
-				return
-			}
+		if _, err := l.Open(context.Background(), l.Addr(identity.ID{1})); err != nil {
+			fmt.Println(err)
+			return
 		}
 		say("open\n")
 		time.Sleep(time.Hour)
@@ -223,11 +218,6 @@ func startLabWith(t *testing.T, change func(*Link), command func(identity.ID) (s
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); l.Run(ctx, &l.told) }()
-	await.Until(t, "running", func() bool {
-		l.mu.RLock()
-		defer l.mu.RUnlock()
-		return l.ctx != nil
-	})
 	l.stop = sync.OnceFunc(func() {
 		cancel()
 		select {

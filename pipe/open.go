@@ -29,6 +29,9 @@ func (l *Link) Open(ctx context.Context, addr net.Addr) (release func(), err err
 	if !ok || a.id.IsZero() {
 		return nil, fmt.Errorf("%s is not dialled", addr)
 	}
+	if err := l.awaitRun(ctx); err != nil {
+		return nil, err
+	}
 	for ctx.Err() == nil {
 		p, again, err := l.startOrShare(a)
 		switch {
