@@ -30,13 +30,28 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
+	if os.Getenv(natsServerPath) == "" { // it is set inside the namespaces
+		dir, err := buildNATSServer()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "netns:", err)
+			os.Exit(1)
+		}
+		code := runTests(m)
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}
+	os.Exit(runTests(m))
+}
+
+// runTests runs the tests in namespaces and returns the code to exit with.
+func runTests(m *testing.M) int {
 	// The tests wait, they do not compute.
 	flag.Set("test.parallel", "64")
-	os.Exit(live.RunInNamespaces(syscall.CLONE_NEWNET, true, func() int {
+	return live.RunInNamespaces(syscall.CLONE_NEWNET, true, func() int {
 		if err := os.Mkdir(avahiRun, 0o755); err != nil {
 			fmt.Fprintln(os.Stderr, "netns:", err)
 			return 1
 		}
 		return m.Run()
-	}))
+	})
 }

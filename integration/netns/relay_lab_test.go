@@ -1,0 +1,174 @@
+//go:build netns
+
+package netns
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
+)
+
+// natsServerPath is an environment variable: the NATS server that buildNATSServer has built.
+const natsServerPath = "ACPD_NATS_SERVER"
+
+// buildNATSServer builds the NATS server that the module integration/relay names, in a directory
+// that the caller removes.
+func buildNATSServer() (dir string, _ error) {
+	dir, err := os.MkdirTemp("", "acpd-nats")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "nats-server")
+	cmd := exec.Command("go", "build", "-o", path, "github.com/nats-io/nats-server/v2")
+	cmd.Dir = "../relay"
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		os.RemoveAll(dir)
+		return "", fmt.Errorf("build the NATS server: %w\n%s", err, out)
+	}
+	return dir, os.Setenv(natsServerPath, path)
+}
+
+// natsServer is a NATS server on the hub, which takes one token, at two addresses: over TLS, and
+// over WebSocket on TLS.
+type natsServer struct {
+	host      *host
+	dir       string
+	authority string // a file: who signs the server's certificate
+	token     string // a file
+	tls, wss  string // URLs
+	process   *live.Process
+}
+
+const natsConf = `
+listen: "%[1]s:4222"
+tls { cert_file: "%[2]s/cert.pem", key_file: "%[2]s/key.pem" }
+websocket {
+  listen: "%[1]s:443"
+  tls { cert_file: "%[2]s/cert.pem", key_file: "%[2]s/key.pem" }
+}
+authorization { token: "5d0f8a3c71be4926" }
+ping_interval: "20s"
+ping_max: 2
+`
+
+// nats starts a NATS server on a host.
+func (h *host) nats(addr string) *natsServer {
+	t := h.l.t
+	t.Helper()
+	dir := live.MakeTempDir(t)
+	s := &natsServer{
+		host: h, dir: dir, authority: filepath.Join(dir, "cert.pem"), token: filepath.Join(dir, "token"),
+		tls: "tls://" + addr + ":4222", wss: "wss://" + addr + ":443",
+	}
+	writeCertificate(t, dir, addr)
+	for name, text := range map[string]string{"nats.conf": fmt.Sprintf(natsConf, addr, dir), "token": "5d0f8a3c71be4926\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.start()
+	return s
+}
+
+// start starts the server, and returns when it takes connections.
+func (s *natsServer) start() {
+	t := s.host.l.t
+	t.Helper()
+	s.process = s.host.begin(nil, os.Getenv(natsServerPath), "-c", filepath.Join(s.dir, "nats.conf"))
+	await.Until(t, "the NATS server takes connections", func() bool {
+		if !s.process.IsRunning() {
+			t.Fatalf("the NATS server has ended: %s", s.process.Stderr.String())
+		}
+		return s.host.in(func() error {
+			conn, err := net.Dial("tcp4", s.tls[len("tls://"):])
+			if err == nil {
+				conn.Close()
+			}
+			return err
+		}) == nil
+	})
+}
+
+// kill ends the server as a power cut would.
+func (s *natsServer) kill() {
+	s.process.Signal(syscall.SIGKILL)
+	<-s.process.Ended
+}
+
+// writeCertificate writes cert.pem, a certificate for an address that is its own authority, and
+// key.pem.
+func writeCertificate(t *testing.T, dir, addr string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	made := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "nats.example.org"}, IPAddresses: []net.IP{net.ParseIP(addr)},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, made, made, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: cert}, "key.pem": {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// relayed starts a daemon that knows the authority of a server, and no other way to find anybody.
+// config is its config.yaml; "": none.
+func (h *host) relayed(name string, s *natsServer, config string) *daemon {
+	h.l.t.Helper()
+	d := h.daemon(name)
+	d.Flags, d.Env = []string{"--no-mdns"}, []string{"SSL_CERT_FILE=" + s.authority}
+	if config != "" {
+		if err := os.WriteFile(filepath.Join(d.Home, "config.yaml"), []byte(config), 0o600); err != nil {
+			h.l.t.Fatal(err)
+		}
+	}
+	d.start()
+	return d
+}
+
+// joinOverRelay lets one daemon use a relay and invite the other one, which takes the relay over
+// with the invitation. It returns when both are connected.
+func joinOverRelay(desk, laptop *daemon, s *natsServer, url string) {
+	desk.T.Helper()
+	desk.MustOutput("relay", "add", url, "--name", "hub", "--token-file", s.token, "--share")
+	line := desk.MustOutput("invite", "--with-credential")
+	laptop.told(line, "join", "--keep-relay").AwaitExit(0)
+	laptop.connects(desk, time.Now(), await.Patience)
+	desk.connects(laptop, time.Now(), await.Patience)
+}
+
+// findPath returns how packets travel to a peer.
+func (d *daemon) findPath(to *daemon) client.Path {
+	d.T.Helper()
+	return d.FindPeer(to.ID).Path
+}
