@@ -478,10 +478,14 @@ func (c *Client) Trust(ctx context.Context, p TrustParams) (*NamedPeer, error) {
 }
 
 // TrustRoster says what a list of peers would change, and, if it is to be applied, makes the daemon
-// trust all of them, or none. It removes nobody.
+// trust all of them, or none. It removes nobody. It waits 30 s at most, while the daemon lives.
 func (c *Client) TrustRoster(ctx context.Context, p RosterParams) (*Roster, error) {
-	return callBounded[Roster](ctx, c, MethodTrustRoster, &p)
+	r := new(Roster)
+	return r, c.callWhileDaemonAlive(ctx, rosterTime, MethodTrustRoster, &p, r)
 }
+
+// rosterTime bounds trust.roster: a busy machine begins to dial a thousand peers.
+const rosterTime = 30 * time.Second
 
 // Untrust ends trust in a peer, closes its connections and blocks its key. That holds
 // when Untrust returns; the result names what is not on disk yet.

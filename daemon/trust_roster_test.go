@@ -118,17 +118,15 @@ func TestRosterIsAppliedWholeOrNot(t *testing.T) {
 	owner.refused(kinds.Invalid, "trust.roster", client.RosterParams{Peers: make([]client.RosterEntry, client.MaxRoster+1)})
 }
 
-// The longest roster, with the longest names and addresses, is taken in one call; and an error
-// about all of it is short.
+// The longest roster, with the longest names, is taken in one call; and an error about all of it is
+// short. No entry has an address, so that nobody is dialled.
 func TestTheLongestRoster(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
 	owner := desk.dial()
 	roster := client.RosterParams{Apply: true}
 	for i := range client.MaxRoster {
-		roster.Peers = append(roster.Peers, client.RosterEntry{
-			ID: identity.ID{byte(i >> 8), byte(i), 31: 1}, Name: fmt.Sprintf("x%0*d", identity.MaxName-1, i), Addrs: []string{fmt.Sprintf("h%d.invalid:7117", i)},
-		})
+		roster.Peers = append(roster.Peers, client.RosterEntry{ID: identity.ID{byte(i >> 8), byte(i), 31: 1}, Name: fmt.Sprintf("x%0*d", identity.MaxName-1, i)})
 	}
 	var got client.Roster
 	owner.must("trust.roster", roster, &got)
