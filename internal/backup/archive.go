@@ -76,6 +76,7 @@ var maxBytes = map[string]int64{
 	statedir.TrustCopyName: 64 << 20,
 	statedir.RulesName:     4 << 20,
 	statedir.RulesCopyName: 4 << 20,
+	statedir.RelaysName:    64 << 10,
 	statedir.StateName:     maxState,
 	statedir.StateLogName:  maxState,
 	IdentityName:           64 << 10,

@@ -40,7 +40,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil || info.Mode() != 0o600 {
 			t.Errorf("%s: state.db has mode %v, %v", name, info.Mode(), err)
 		}
-		if left, _ := filepath.Glob(filepath.Join(dir, "re*")); left != nil {
+		if left, _ := filepath.Glob(filepath.Join(dir, "res*")); left != nil {
 			t.Errorf("%s: it leaves %v", name, left)
 		}
 	}

@@ -50,7 +50,7 @@ func makeHome(t testing.TB, state string, names ...string) (dir string, id ident
 		}
 	}
 	for name, text := range map[string]string{
-		"config.yaml": "name: desk\n", "state.db": state, "reserve": "x", "lock": "",
+		"config.yaml": "name: desk\n", "relays.yaml": "relays: []\n", "state.db": state, "reserve": "x", "lock": "",
 		"profiles/review.yaml": "program: x\n", "profiles/.review.yaml.swp": "x", "state.db-shm": "x",
 	} {
 		path := filepath.Join(dir, name)

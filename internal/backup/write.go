@@ -35,7 +35,8 @@ type Member struct {
 // The small files are read at once, because a daemon may replace them meanwhile.
 func ListMembers(dir, state string, withLog bool) ([]Member, error) {
 	members := []Member{}
-	names := []string{statedir.ConfigName, statedir.TrustName, statedir.TrustCopyName, statedir.RulesName, statedir.RulesCopyName}
+	own := []string{statedir.ConfigName, statedir.TrustName, statedir.TrustCopyName, statedir.RulesName, statedir.RulesCopyName, statedir.RelaysName}
+	names := slices.Clone(own)
 	profiles, err := os.ReadDir(filepath.Join(dir, statedir.ProfilesName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -45,8 +46,8 @@ func ListMembers(dir, state string, withLog bool) ([]Member, error) {
 			names = append(names, name)
 		}
 	}
-	if len(names) > maxProfiles+5 {
-		return nil, fmt.Errorf("%s has %d profiles, and a backup holds %d: move some away", filepath.Join(dir, statedir.ProfilesName), len(names)-5, maxProfiles)
+	if len(names) > maxProfiles+len(own) {
+		return nil, fmt.Errorf("%s has %d profiles, and a backup holds %d: move some away", filepath.Join(dir, statedir.ProfilesName), len(names)-len(own), maxProfiles)
 	}
 	for _, name := range names {
 		text, err := readSmallFile(filepath.Join(dir, name), name)

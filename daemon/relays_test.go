@@ -1,0 +1,292 @@
+package daemon
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/relay"
+)
+
+// deadURL is the URL of a relay of which the host refuses connections.
+func deadURL(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return "nats://" + l.Addr().String()
+}
+
+// syncBuffer is a log that goroutines write.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+const relaySecret = "canary-5f2e"
+
+// A relay that cannot be used is not added, unless the owner wants it; it is kept over a restart, and
+// its secret is in its file alone.
+func TestRelaysAreKept(t *testing.T) {
+	t.Parallel()
+	dir, url := stateDir(t), deadURL(t)
+	log := new(syncBuffer)
+	desk := startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: log})
+	owner := desk.dial()
+	file := filepath.Join(dir, "relays.yaml")
+	e := owner.refused(kinds.Unreachable, "relay.add", client.RelayAddParams{URL: url, Name: "hub", Token: relaySecret})
+	if !strings.HasPrefix(e.Message, "relay.add: hub is not added, since it cannot be used: "+url) || !strings.Contains(e.Message, "start the server") {
+		t.Errorf("%v", e)
+	}
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("relays.yaml is there: %v", err)
+	}
+	events := desk.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventRelay}}})
+	var added client.RelayAdded
+	owner.must("relay.add", client.RelayAddParams{URL: url, Name: "hub", Token: relaySecret, Share: true, NoCheck: true}, &added)
+	if added.Steps != nil || added.Relay.Name != "hub" || added.Relay.Source != client.RelayKept || added.Relay.Login != client.LoginToken || !added.Relay.Share {
+		t.Errorf("%+v", added)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+		t.Errorf("relays.yaml: %v, %v", info.Mode(), err)
+	}
+	list := func(o *local) []client.Relay {
+		var r client.Relays
+		o.must("relay.list", nil, &r)
+		return r.Relays
+	}
+	await.Until(t, "the relay is down", func() bool {
+		all := list(owner)
+		return len(all) == 1 && all[0].State == client.RelayDown && strings.HasPrefix(all[0].Error, url)
+	})
+	if e := <-events; e.Type != client.EventRelay || !strings.HasPrefix(string(e.Details), `{"relay":"hub","state":"down","reason":"`+url) {
+		t.Errorf("%+v: %s", e, e.Details)
+	}
+	desk.stop()
+
+	desk = startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: log})
+	owner = desk.dial()
+	if all := list(owner); len(all) != 1 || all[0].Name != "hub" || all[0].URL != url || !all[0].Share {
+		t.Errorf("after a restart: %+v", all)
+	}
+	var s client.Status
+	owner.must("status", nil, &s)
+	if len(s.Relays) != 1 || !s.Ready || len(s.Warnings) != 0 {
+		t.Errorf("%+v", s)
+	}
+	e = owner.refused(kinds.NotFound, "relay.remove", client.RelayRemoveParams{Name: "hubb"})
+	if !strings.Contains(e.Message, `no relay "hubb"`) {
+		t.Errorf("%v", e)
+	}
+	owner.must("relay.remove", client.RelayRemoveParams{Name: "hub"}, nil)
+	await.Until(t, "the relay is gone", func() bool { return len(list(owner)) == 0 })
+	if strings.Contains(log.String(), relaySecret) {
+		t.Errorf("the log has the token:\n%s", log)
+	}
+	if _, refused := desk.trust.FindPeer(identity.ID{1}); refused || desk.admitRelayed(identity.ID{1}) != relay.Refused {
+		t.Error("a stranger's packets are read")
+	}
+}
+
+// What cannot be added is refused, and says why without the secret.
+func TestRelaysThatAreRefused(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	owner := desk.dial()
+	add := func(p client.RelayAddParams) { owner.must("relay.add", p, nil) }
+	add(client.RelayAddParams{URL: "tls://127.0.0.1:1", Name: "one", NoCheck: true})
+	for name, c := range map[string]struct {
+		p    client.RelayAddParams
+		want string
+	}{
+		"no URL":    {client.RelayAddParams{}, "url: not the URL of a relay"},
+		"plain":     {client.RelayAddParams{URL: "nats://nats.example.org"}, "url: without encryption"},
+		"secret":    {client.RelayAddParams{URL: "tls://" + relaySecret + "@nats.example.org"}, "url: a URL with a user or token"},
+		"name":      {client.RelayAddParams{URL: "tls://nats.example.org", Name: "Hub"}, "use lower-case"},
+		"same name": {client.RelayAddParams{URL: "tls://nats.example.org", Name: "one"}, "there is a relay one"},
+		"same URL":  {client.RelayAddParams{URL: "tls://127.0.0.1:1", Name: "two"}, "the relay one has this URL"},
+		"two ways":  {client.RelayAddParams{URL: "tls://nats.example.org", Token: relaySecret, User: "acp", Password: relaySecret}, "several ways to log in"},
+		"password":  {client.RelayAddParams{URL: "tls://nats.example.org", User: "acp"}, "a user has a password"},
+		"share":     {client.RelayAddParams{URL: "tls://nats.example.org", Share: true}, "only a token can be shared"},
+		"relative":  {client.RelayAddParams{URL: "tls://nats.example.org", Credentials: "nats.creds"}, "a relative path"},
+		"no file":   {client.RelayAddParams{URL: "tls://nats.example.org", Credentials: "/none/nats.creds"}, "no such file"},
+	} {
+		if e := owner.refused(kinds.Invalid, "relay.add", c.p); !strings.Contains(e.Message, c.want) || strings.Contains(e.Message, relaySecret) || strings.Contains(e.Message, "relays[") {
+			t.Errorf("%s: %v, want %s", name, e, c.want)
+		}
+	}
+	for i := range 7 {
+		add(client.RelayAddParams{URL: fmt.Sprintf("tls://127.0.0.1:%d", i+2), NoCheck: true})
+	}
+	if e := owner.refused(kinds.Invalid, "relay.add", client.RelayAddParams{URL: "tls://nats.example.org", NoCheck: true}); !strings.Contains(e.Message, "there are 8 relays: remove one first") {
+		t.Errorf("%v", e)
+	}
+	var nkey, again client.RelayNkey
+	owner.must("relay.nkey", nil, &nkey)
+	owner.must("relay.nkey", nil, &again)
+	if len(nkey.Nkey) != 56 || nkey.Nkey[0] != 'U' || nkey != again {
+		t.Errorf("%+v, then %+v", nkey, again)
+	}
+}
+
+// A relays.yaml that cannot be read is told of, stays as it is, and counts when it is mended.
+func TestDamagedRelaysFile(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	file := filepath.Join(dir, "relays.yaml")
+	write := func(text string, mode os.FileMode) {
+		t.Helper()
+		os.Remove(file)
+		if err := os.WriteFile(file, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("relays: [{url: nowhere, token: "+relaySecret+"}]\n", 0o600)
+	desk := start(t, dir, "desk")
+	owner := desk.dial()
+	for _, want := range []string{"relays.yaml:1: bad \"relays[0].url\"", "is open to others"} {
+		var s client.Status
+		owner.must("status", nil, &s)
+		if len(s.Warnings) != 1 || !strings.HasPrefix(s.Warnings[0], "relays.yaml cannot be used (") || !strings.Contains(s.Warnings[0], want) || strings.Contains(s.Warnings[0], relaySecret) {
+			t.Errorf("%q, want %s", s.Warnings, want)
+		}
+		e := owner.refused(kinds.Internal, "relay.add", client.RelayAddParams{URL: "tls://127.0.0.1:1", NoCheck: true})
+		if !strings.Contains(e.Message, want) || !strings.Contains(e.Message, "mend or remove the file") {
+			t.Errorf("%v", e)
+		}
+		write("relays: [{url: \"tls://127.0.0.1:1\"}]\n", 0o644)
+		owner.must("reload", nil, nil)
+	}
+	write("relays: [{url: \"tls://127.0.0.1:1\"}]\n", 0o600)
+	owner.must("reload", nil, nil)
+	await.Until(t, "its relay is used", func() bool {
+		var r client.Relays
+		owner.must("relay.list", nil, &r)
+		return len(r.Relays) == 1 && r.Relays[0].Name == "relay-127-0-0-1"
+	})
+}
+
+// Of two relays with one name or URL the one of config.yaml counts, and the other is told of.
+func TestConfigGoesBeforeKeptRelays(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	desk := start(t, dir, "desk")
+	owner := desk.dial()
+	for i, name := range []string{"hub", "two"} {
+		owner.must("relay.add", client.RelayAddParams{URL: fmt.Sprintf("tls://127.0.0.1:%d", i+1), Name: name, NoCheck: true}, nil)
+	}
+	writeConfig(t, dir, "reach: {relays: [{name: hub, url: \"tls://127.0.0.1:3\", token: "+relaySecret+"}, {name: three, url: \"tls://127.0.0.1:2\"}]}\n")
+	var reloaded client.Reloaded
+	owner.must("reload", nil, &reloaded)
+	if len(reloaded.Changed) != 1 || reloaded.Changed[0].Setting != "reach.relays" || reloaded.Changed[0].Deferred || strings.Contains(reloaded.Changed[0].To, relaySecret) {
+		t.Errorf("%+v", reloaded)
+	}
+	var r client.Relays
+	await.Until(t, "the relays are those of config.yaml", func() bool {
+		r = client.Relays{}
+		owner.must("relay.list", nil, &r)
+		return len(r.Relays) == 4
+	})
+	var got []string
+	for _, row := range r.Relays {
+		got = append(got, fmt.Sprintf("%s %s %t", row.Name, row.Source, row.State == client.RelayUnused))
+	}
+	if want := []string{"hub config false", "three config false", "hub kept true", "two kept true"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if e := r.Relays[2].Error; !strings.Contains(e, "config.yaml has another relay of this name") {
+		t.Error(e)
+	}
+	if e := r.Relays[3].Error; !strings.Contains(e, "three has the same URL") {
+		t.Error(e)
+	}
+}
+
+// An invitation names relays without their tokens, unless the owner gives those away, and is as it always
+// was if there are none.
+func TestInvitationsNameRelays(t *testing.T) {
+	t.Parallel()
+	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
+	owner := desk.dial()
+	invite := func(p client.InviteParams) (client.Invitation, identity.Invitation) {
+		t.Helper()
+		var out client.Invitation
+		owner.must("invite", p, &out)
+		inv, err := identity.ParseInvitation(out.URI)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out, inv
+	}
+	if out, inv := invite(client.InviteParams{}); strings.Contains(out.URI, "relay=") || out.Relays != nil || inv.Relays != nil {
+		t.Errorf("without relays: %+v", out)
+	}
+	if e := owner.refused(kinds.Invalid, "invite", client.InviteParams{WithCredential: true}); !strings.Contains(e.Message, "with_credential: no relay's token may be given away") {
+		t.Errorf("%v", e)
+	}
+	const first, second, third = "tls://127.0.0.1:1", "tls://127.0.0.1:2", "tls://127.0.0.1:3"
+	for url, share := range map[string]bool{first: false, second: true} {
+		owner.must("relay.add", client.RelayAddParams{URL: url, Token: relaySecret, Share: share, NoCheck: true}, nil)
+	}
+	owner.must("relay.add", client.RelayAddParams{URL: third, NoCheck: true}, nil)
+	out, inv := invite(client.InviteParams{})
+	if len(out.Relays) != 2 || len(inv.Relays) != 2 || strings.Contains(out.URI, relaySecret) || out.Shared != nil {
+		t.Errorf("%+v", out)
+	}
+	if out, inv = invite(client.InviteParams{NoRelay: true}); strings.Contains(out.URI, "relay=") || inv.Relays != nil {
+		t.Errorf("no relay: %+v", out)
+	}
+	out, inv = invite(client.InviteParams{WithCredential: true})
+	if !slices.Equal(out.Relays, []string{second}) || !slices.Equal(out.Shared, []string{second}) || len(inv.Relays) != 1 || inv.Relays[0].Token != relaySecret {
+		t.Errorf("with the token: %+v", out)
+	}
+	owner.refused(kinds.Invalid, "invite", client.InviteParams{WithCredential: true, NoRelay: true})
+	if desk.admitRelayed(identity.ID{1}) != relay.Invited {
+		t.Error("while an invitation is open a stranger's packets are not read")
+	}
+
+	// The joiner says what becomes of the relay; what it does not keep, it does not use afterwards.
+	joiner := laptop.dial()
+	if e := joiner.refused(kinds.Invalid, "join", client.JoinParams{URI: out.URI}); !strings.Contains(e.Message, "names the relay "+second+", which this daemon does not use") || strings.Contains(e.Message, relaySecret) {
+		t.Errorf("%v", e)
+	}
+	joiner.refused(kinds.Invalid, "join", client.JoinParams{URI: out.URI, Relay: "perhaps"})
+	var peer client.NamedPeer
+	joiner.must("join", client.JoinParams{URI: out.URI, Relay: client.JoinSkipsRelay}, &peer)
+	if peer.Name != "desk" || peer.Kept != nil || peer.Warning != "" {
+		t.Errorf("%+v", peer)
+	}
+	joiner.must("join", client.JoinParams{URI: out.URI, Relay: client.JoinKeepsRelay}, &peer)
+	if !slices.Equal(peer.Kept, []string{"relay-127-0-0-1"}) || !strings.HasPrefix(peer.Warning, "the relay is kept, and cannot be used yet: "+second) {
+		t.Errorf("%+v", peer)
+	}
+	text, err := os.ReadFile(filepath.Join(laptop.dir, "relays.yaml"))
+	if err != nil || !strings.Contains(string(text), relaySecret) || strings.Contains(string(text), "share") {
+		t.Errorf("%s, %v", text, err)
+	}
+	joiner.must("join", client.JoinParams{URI: out.URI}, nil) // it uses the relay already
+}
