@@ -14,7 +14,7 @@ const module = "github.com/acpd/acpd/"
 var arrows = map[string][]string{
 	"cmd/acpd":          {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":        {"internal/cli"},
-	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "pipe", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
+	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "pipe", "relay", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
 	"daemon/delegation": {"daemon/registry", "store", "client", "budget"},
 	"daemon/inbox":      {"daemon/registry", "store", "client", "budget"},
 	"daemon/registry":   {"client", "budget"},
@@ -57,7 +57,7 @@ var arrows = map[string][]string{
 	"internal/roster":   {"identity", "internal/yamldoc"},
 	"internal/yamldoc":  {},
 	"packaging":         {},
-	"internal/doctor":   {"client/channels", "config", "disk", "harness", "harness/setup", "oacp/mailbox", "internal/sealed", "internal/statedir"},
+	"internal/doctor":   {"client/channels", "config", "disk", "harness", "harness/setup", "oacp/mailbox", "internal/durable", "internal/sealed", "internal/statedir"},
 
 	"internal/buildinfo": {"identity"},
 

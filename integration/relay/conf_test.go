@@ -11,7 +11,7 @@ import (
 	"github.com/acpd/acpd/relay"
 )
 
-// The configurations in testdata, which docs/reach.md shows, do what it says of them.
+// Servers of two accounts, and those of one person, keep daemons apart and bring them together as they are to.
 func TestConfigurations(t *testing.T) {
 	for _, name := range []string{"person.conf", "company.conf"} {
 		t.Run(name, func(t *testing.T) {
