@@ -134,6 +134,9 @@ func (x *examination) listPrivateWords(ctx context.Context, findings []Finding, 
 		return words
 	}
 	words = append(append(words, x.status.Name, x.status.ID.String(), x.status.ID.Label()), x.status.Listen...)
+	for _, r := range x.status.Relays {
+		words = append(words, r.Name, r.URL, hostOf(r.URL), r.Server)
+	}
 	agents, _ := x.Daemon.Agents(ctx)
 	for _, a := range agents {
 		words = append(append(append(words, a.Name), a.Domains...), a.Topics...)

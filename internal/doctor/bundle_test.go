@@ -40,7 +40,13 @@ policy: {canary-policy: {kinds: [query], domains: [canary-domain]}}
 limits: {min_free: 1048576}
 channels: {keys: [{sha256: "`+strings.Repeat("ca", 32)+`", agent: canary-key-agent}]}
 agents: {canary-agent: {to: [canary-to]}}
+reach:
+  relays:
+  - {name: canary-relay, url: "tls://canary-relay.example:4222", token: canary-relay-token}
+  - {name: canary-two, url: "tls://127.0.0.1:1", user: canary-relay-user, password: 31415926}
+  proxy: {command: [canary-proxy, "27182818"]}
 `)
+	desk.write("relays.yaml", "relays: [{name: canary-kept, url: \"tls://canary-kept.example:4222\", token: canary-kept-token}]\n")
 	desk.start()
 	desk.trust(laptop, laptop.addr)
 	laptop.trust(desk, desk.addr)
@@ -126,7 +132,7 @@ main.main({0xc000, "canary-argument"})
 		}
 		names, text := readBundle(t, path)
 		for _, secret := range append(strings.Fields(string(secret))[3:4], canary, desk.id.String(), laptop.id.String(), desk.id.Label(), laptop.id.Label(), desk.addr, laptop.addr, invited.URI,
-			strings.Repeat("ca", 32), "198.51.100.7", "2001:db8", desk.home, user, "BEGIN PRIVATE KEY") {
+			strings.Repeat("ca", 32), "198.51.100.7", "2001:db8", desk.home, user, "31415926", "27182818", "BEGIN PRIVATE KEY") {
 			if at := strings.Index(text, secret); at >= 0 {
 				t.Errorf("%s: the bundle has %q: …%s…", c.name, secret, text[max(0, at-80):min(len(text), at+80)])
 			}

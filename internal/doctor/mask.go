@@ -162,14 +162,14 @@ func maskConfig(data []byte) (masked []byte, words []string) {
 		}
 		return []byte("# It is no YAML, so nothing of it is here.\n"), words
 	}
-	var walk func(n *yaml.Node, isKey bool)
-	walk = func(n *yaml.Node, isKey bool) {
+	var walk func(n *yaml.Node, isKey, isSecret bool)
+	walk = func(n *yaml.Node, isKey, isSecret bool) {
 		n.HeadComment, n.LineComment, n.FootComment, n.Anchor = "", "", "", ""
 		if n.Kind == yaml.AliasNode {
 			*n = yaml.Node{Kind: yaml.ScalarNode, Value: "<masked>"}
 			return
 		}
-		if n.Kind == yaml.ScalarNode && n.Value != "" && !isHarmless(n.Value) && !(isKey && settingNames[n.Value]) {
+		if n.Kind == yaml.ScalarNode && n.Value != "" && (isSecret || !isHarmless(n.Value)) && !(isKey && settingNames[n.Value]) {
 			words = append(words, n.Value)
 			*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: fmt.Sprintf("masked-%d", len(words))}
 		}
@@ -177,13 +177,14 @@ func maskConfig(data []byte) (masked []byte, words []string) {
 			n.Tag = ""
 		}
 		for i, c := range n.Content {
-			walk(c, n.Kind == yaml.MappingNode && i%2 == 0)
+			isKey := n.Kind == yaml.MappingNode && i%2 == 0
+			walk(c, isKey, !isKey && (isSecret || n.Kind == yaml.MappingNode && slices.Contains(secretSettings, n.Content[i-1].Value)))
 		}
 		if n.Kind != yaml.ScalarNode {
 			n.Tag = ""
 		}
 	}
-	walk(&doc, false)
+	walk(&doc, false, false)
 	if doc.Kind == 0 {
 		return nil, nil // an empty file
 	}
@@ -193,6 +194,9 @@ func maskConfig(data []byte) (masked []byte, words []string) {
 	}
 	return masked, words
 }
+
+// secretSettings are those of which the bundle has no value, not even a number.
+var secretSettings = []string{"token", "password", "user", "credentials", "command"}
 
 func isHarmless(value string) bool {
 	return harmlessValue.MatchString(value) || slices.Contains(settingWords, value)
