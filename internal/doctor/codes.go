@@ -114,7 +114,7 @@ var codeTable = [...]CodeInfo{
 	{"relay.unused", Failure, "a relay is not used: its settings cannot be, or another one has its name or URL", "correct it, or `acpctl relay remove NAME`"},
 	{"relay.file", Failure, "relays.yaml cannot be read: none of its relays is used", "mend or remove it, then `acpctl reload`"},
 	{"relay.clone", Failure, "another process uses a relay with this daemon's identity", "stop one of the two for good"},
-	{"relay.snoop", Warning, "the account at a relay may listen to what is for others", "permissions for each daemon: [reach.md](reach.md#a-server-for-a-company)"},
+	{"relay.snoop", Note, "the account at a relay may listen to what is for others", "permissions for each daemon: [reach.md](reach.md#a-server-for-a-company)"},
 
 	{"agent.ok", OK, "an agent is attached", ""},
 	{"agent.none", Note, "no agent is attached: questions are refused, notices are kept", "`acpctl setup`, or `acpctl serve`"},

@@ -113,8 +113,8 @@ func (v *verbs) addRelay(cmd *cobra.Command, p client.RelayAddParams, login rela
 	v.printRemedies(cmd, "", added.Steps)
 	return v.PrintData(added, func() {
 		v.PrintLine("%s", client.Line(added.Relay.Name))
-		for _, s := range added.Steps {
-			v.PrintForPerson("%s: %s", s.Verdict, client.Line(s.What))
+		if len(added.Steps) > 0 {
+			v.PrintForPerson("%s", client.Line(added.Steps[0].What))
 		}
 		v.PrintForPerson("%s is used from now on.", client.Line(added.Relay.URL))
 		v.PrintForPerson("acpctl invite names it, and the other side keeps it when it joins.")

@@ -57,7 +57,7 @@ func TestRelayAdd(t *testing.T) {
 		}
 	}
 	if got := f.RunInteractive("", "relay", "add", "tls://nats.example.org"); got.Out != "hub\n" ||
-		got.Err != warned+"ok: connected\nwarning: its account may listen to others\ntls://nats.example.org:4222 is used from now on.\nacpctl invite names it, and the other side keeps it when it joins.\n" {
+		got.Err != warned+"connected\ntls://nats.example.org:4222 is used from now on.\nacpctl invite names it, and the other side keeps it when it joins.\n" {
 		t.Errorf("%+v", got)
 	}
 	f.SetAnswer(client.MethodRelayAdd, kinds.Errorf(kinds.NotAuthorized, "relay.add: hub: it refuses the login: do this"))
