@@ -169,6 +169,8 @@ func itemMeans(item wire.Item) any {
 		return map[string]any{"pong": map[string]any{"n": i.N, "pad": hex.EncodeToString(i.Pad)}}
 	case *wire.Done:
 		return map[string]any{"done": map[string]any{}}
+	case *wire.Paths:
+		return map[string]any{"paths": map[string]any{"round": i.Round, "addrs": i.Addrs}}
 	case *wire.Unknown:
 		return map[string]any{"unknown": map[string]any{"type": i.Type}}
 	}

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Item is one control item: *Hello, *Receipt, *Goaway, *Ping, *Pong, *Done, or
-// *Unknown for a type of a later version.
+// Item is one control item: *Hello, *Receipt, *Goaway, *Ping, *Pong, *Done, *Paths,
+// or *Unknown for a type of a later version.
 type Item interface {
 	listElements() []any // as it is encoded
 	checkFields() error  // what its fields may hold
@@ -21,7 +21,7 @@ type Hello struct {
 	Boot       Boot     `cbor:"boot"`        // drawn at each start of the process
 	Software   string   `cbor:"software"`    // name and version of the program
 	MaxMessage uint64   `cbor:"max_message"` // bytes of the largest envelope that it takes
-	Features   []string `cbor:"features"`    // beyond the core: "mail", "channel", "questions"
+	Features   []string `cbor:"features"`    // beyond the core: "mail", "channel", "questions", "paths"
 	PQ         *HelloPQ `cbor:"pq,omitempty"`
 }
 
@@ -85,6 +85,14 @@ type Pong struct {
 // Done says that every stream that its sender opened has its reply or receipt.
 type Done struct{}
 
+// Paths names the addresses, each as ip:port, at which its sender may be dialled directly.
+// It begins a round, or answers the one with its number (protocol, section 2). The
+// addresses are claims: whoever reads them decides which it dials.
+type Paths struct {
+	Round uint64
+	Addrs []string
+}
+
 // Unknown is an item of a type that this version does not know; it is ignored.
 type Unknown struct{ Type uint64 }
 
@@ -95,6 +103,7 @@ const (
 	itemPing
 	itemPong
 	itemDone
+	itemPaths
 )
 
 func (h *Hello) listElements() []any { return []any{itemHello, h} }
@@ -114,6 +123,7 @@ func (g *Goaway) listElements() []any  { return []any{itemGoaway, g.Code} }
 func (p *Ping) listElements() []any    { return []any{itemPing, p.N, p.Pad} }
 func (p *Pong) listElements() []any    { return []any{itemPong, p.N, p.Pad} }
 func (*Done) listElements() []any      { return []any{itemDone} }
+func (p *Paths) listElements() []any   { return []any{itemPaths, p.Round, p.Addrs} }
 func (u *Unknown) listElements() []any { return []any{u.Type} }
 
 func (h *Hello) checkFields() error {
@@ -149,6 +159,18 @@ func (r *Receipt) checkFields() error {
 		return newFormatError("receipt.code", "missing in a refusal")
 	case !utf8.ValidString(r.Code) || !utf8.ValidString(r.Message):
 		return newFormatError("receipt.message", "invalid UTF-8")
+	}
+	return nil
+}
+
+func (p *Paths) checkFields() error {
+	if len(p.Addrs) > MaxPaths {
+		return newFormatError("paths.addrs", fmt.Sprintf("%d entries: the limit is %d", len(p.Addrs), MaxPaths))
+	}
+	for _, a := range p.Addrs {
+		if err := checkLabel("paths.addrs", a, MaxLabel); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -252,6 +274,8 @@ func (e *elementReader) readItemFields(typ uint64) Item {
 		return &Pong{N: e.readUint("pong.n"), Pad: e.readBytes("pong.pad")}
 	case itemDone:
 		return &Done{}
+	case itemPaths:
+		return &Paths{Round: e.readUint("paths.round"), Addrs: readElement(e, "paths.addrs", cborValue.readTexts)}
 	}
 	return &Unknown{Type: typ}
 }

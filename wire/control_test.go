@@ -22,6 +22,7 @@ func items() []Item {
 		&Receipt{Stream: 6, State: Refused, Code: "overloaded", Message: "wait", RetryAfterMS: 250},
 		&Receipt{Stream: 6, State: Refused, Code: "invalid"},
 		&Goaway{Code: 1}, &Ping{N: 7, Pad: make([]byte, 64)}, &Pong{N: 7, Pad: []byte{}}, &Done{},
+		&Paths{Round: 2, Addrs: []string{}}, &Paths{Round: 1 << 62, Addrs: []string{"192.0.2.7:7117", "[2001:db8::7]:7117"}},
 	}
 }
 
@@ -75,6 +76,9 @@ func TestAppendItemChecks(t *testing.T) {
 	refused(t, "receipt.state", &Receipt{State: 3})
 	refused(t, "receipt.code", &Receipt{State: Refused})
 	refused(t, "receipt.message", &Receipt{State: Refused, Code: "invalid", Message: "\xff"})
+	refused(t, "paths.addrs", &Paths{Addrs: make([]string, MaxPaths+1)})
+	refused(t, "paths.addrs", &Paths{Addrs: []string{strings.Repeat("a", MaxLabel+1)}})
+	refused(t, "paths.addrs", &Paths{Addrs: []string{"\xff"}})
 	if b, err := AppendControlItem([]byte{1}, &Ping{Pad: make([]byte, MaxItem)}); err == nil || !bytes.Equal(b, []byte{1}) {
 		t.Errorf("over MaxItem: %d bytes, %v", len(b), err)
 	}
@@ -130,6 +134,7 @@ func FuzzReadItem(f *testing.F) {
 	}
 	f.Add([]byte("\x02\x81\x18"))
 	f.Add([]byte("\x80\x00\x00\x02\x81\x07"))
+	f.Add([]byte("\x06\x84\x06\x01\x81\x61a\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := bufio.NewReader(bytes.NewReader(b))
 		for {
