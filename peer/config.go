@@ -29,6 +29,10 @@ type Config struct {
 	Conn   net.PacketConn // when set, the socket to use instead; the node closes it
 	Links  []Link         // further links that are there from the start; the node closes them
 
+	// STUN names servers, host:port, that say at which address the world sees the UDP socket
+	// (RFC 8489), at most 4. They learn that address. None: nobody is asked.
+	STUN []string
+
 	// Addrs returns where a peer may be dialled, best first, as host:port. It must
 	// not block. Nil: what the trust store says.
 	Addrs func(identity.ID) []string

@@ -102,6 +102,7 @@ func (n *Node) openUDP() error {
 		return err
 	}
 	n.udp = e
+	n.stun = stunClient{servers: n.cfg.STUN, socket: e.transport}
 	return nil
 }
 

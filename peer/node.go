@@ -68,6 +68,8 @@ type Node struct {
 	tasks   sync.WaitGroup // every goroutine of the node
 	workers workers        // of them, those that handle streams
 
+	stun stunClient
+
 	mu      sync.RWMutex // guards peers, closing
 	peers   map[identity.ID]*peerState
 	closing bool
@@ -110,6 +112,9 @@ func Listen(cfg Config) (*Node, error) {
 		features: slices.Clone(cfg.Features),
 		log:      cfg.Logger,
 		peers:    make(map[identity.ID]*peerState),
+	}
+	if len(cfg.STUN) > maxSTUNServers {
+		return nil, fmt.Errorf("listen: %d STUN servers: name at most %d", len(cfg.STUN), maxSTUNServers)
 	}
 	n.cfg.Budget = cmp.Or(n.cfg.Budget, new(budget.Book))
 	n.log = cmp.Or(n.log, slog.New(slog.DiscardHandler))
