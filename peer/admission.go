@@ -54,6 +54,7 @@ func (state *peerState) admitConn(c *conn) (refusal *helloRefusal) {
 		state.reportConnCount()
 		state.rememberAddr(c.endpoint.path, c.remoteAddr())
 		if c.endpoint.path == Direct {
+			state.rounds.noteDirect()
 			state.setProvedAddr(toAddrPort(c.qc.RemoteAddr()))
 		}
 		state.selectCurrentConn()

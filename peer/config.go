@@ -33,6 +33,10 @@ type Config struct {
 	// (RFC 8489), at most 4. They learn that address. None: nobody is asked.
 	STUN []string
 
+	// NoUpgrade has connections stay on the relay on which they became ready: peers are told no
+	// addresses of this machine, and none of theirs is dialled.
+	NoUpgrade bool
+
 	// Addrs returns where a peer may be dialled, best first, as host:port. It must
 	// not block. Nil: what the trust store says.
 	Addrs func(identity.ID) []string

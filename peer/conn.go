@@ -153,6 +153,9 @@ func (c *conn) run() {
 	if c.uses != nil {
 		loops.Go(c.endUnused)
 	}
+	if c.canUpgrade() {
+		loops.Go(c.upgradePath)
+	}
 	if err := c.readControlItems(controlReader); err != nil {
 		c.close(closeProtocolError, err.Error())
 	}

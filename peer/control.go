@@ -199,6 +199,8 @@ func (c *conn) readControlItems(r *bufio.Reader) error {
 			c.mu.Unlock()
 			c.markLeaving(quic.ApplicationErrorCode(item.Code))
 			c.advanceDrain()
+		case *wire.Paths:
+			c.handlePaths(item)
 		case *wire.Done:
 			c.mu.Lock()
 			c.doneReceived = true

@@ -138,6 +138,7 @@ func (e *endpoint) NobodyAt(addr net.Addr) { e.notices.tell(addr) }
 
 // Interrupted implements [LinkObserver].
 func (e *endpoint) Interrupted() {
+	e.node.AddrsChanged() // its server may see another one
 	for _, c := range e.listConns() {
 		c.joinOrStartProof()
 	}

@@ -28,6 +28,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -68,11 +69,13 @@ type Node struct {
 	tasks   sync.WaitGroup // every goroutine of the node
 	workers workers        // of them, those that handle streams
 
-	stun stunClient
+	stun         stunClient
+	localNetwork func() localNetwork // what the rules of paths ask of this host
 
-	mu      sync.RWMutex // guards peers, closing
-	peers   map[identity.ID]*peerState
-	closing bool
+	mu         sync.RWMutex // guards what follows
+	peers      map[identity.ID]*peerState
+	closing    bool
+	localPaths []netip.AddrPort // listLocalPaths as AddrsChanged last saw it
 }
 
 const (
@@ -112,9 +115,14 @@ func Listen(cfg Config) (*Node, error) {
 		features: slices.Clone(cfg.Features),
 		log:      cfg.Logger,
 		peers:    make(map[identity.ID]*peerState),
+
+		localNetwork: readLocalNetwork,
 	}
 	if len(cfg.STUN) > maxSTUNServers {
 		return nil, fmt.Errorf("listen: %d STUN servers: name at most %d", len(cfg.STUN), maxSTUNServers)
+	}
+	if !cfg.NoUpgrade {
+		n.features = append(n.features, FeaturePaths)
 	}
 	n.cfg.Budget = cmp.Or(n.cfg.Budget, new(budget.Book))
 	n.log = cmp.Or(n.log, slog.New(slog.DiscardHandler))

@@ -44,7 +44,8 @@ func readLocalNetwork() (l localNetwork) {
 type pathTargets map[netip.AddrPort]time.Time
 
 // chooseTargets returns the addresses to dial in a round that begins now, of those that the
-// peer names, in their order. They are counted as dialled.
+// peer names: those of an attached network first, as the way there is the shortest. They are
+// counted as dialled.
 func (t pathTargets) chooseTargets(named []string, local localNetwork, now time.Time) (chosen []netip.AddrPort) {
 	for a, at := range t {
 		if now.Sub(at) >= targetMemory {
@@ -74,6 +75,7 @@ func (t pathTargets) chooseTargets(named []string, local localNetwork, now time.
 		t[a] = now
 		chosen = append(chosen, a)
 	}
+	slices.SortStableFunc(chosen, func(a, b netip.AddrPort) int { return local.distance(a) - local.distance(b) })
 	return chosen
 }
 
@@ -88,14 +90,20 @@ func (l localNetwork) isTarget(a netip.AddrPort) bool {
 	if !isPublicAddr(ip) && !isPrivateAddr(ip) {
 		return false
 	}
-	attached := false
 	for _, p := range l.prefixes {
 		if p.Addr().Unmap() == ip || isBroadcastAddr(p, ip) {
 			return false
 		}
-		attached = attached || !p.Addr().IsLoopback() && p.Contains(ip)
 	}
-	return attached || isPublicAddr(ip)
+	return isPublicAddr(ip) || l.distance(a) == 0
+}
+
+// distance returns 0 for an address on an attached prefix, else 1.
+func (l localNetwork) distance(a netip.AddrPort) int {
+	if slices.ContainsFunc(l.prefixes, func(p netip.Prefix) bool { return !p.Addr().IsLoopback() && p.Contains(a.Addr()) }) {
+		return 0
+	}
+	return 1
 }
 
 // isBroadcastAddr reports whether ip is the first or the last address of an IPv4 prefix

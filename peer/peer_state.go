@@ -22,6 +22,7 @@ type peerState struct {
 
 	current   atomic.Pointer[conn] // of conns, the one for new streams; nil: none
 	callSlots callSlots
+	rounds    *pathRounds
 
 	envelopes *budget.Share // bytes of envelopes that are being received or answered
 	replies   *budget.Share // bytes of replies to calls from here that are being read
@@ -134,6 +135,9 @@ func (state *peerState) removeConn(c *conn) {
 	before := len(state.conns)
 	state.conns = slices.DeleteFunc(state.conns, func(o *conn) bool { return o == c })
 	state.reportConnCount()
+	if c.endpoint.path == Direct && !slices.ContainsFunc(state.conns, func(o *conn) bool { return o.endpoint.path == Direct }) {
+		state.rounds.noteNoDirect(c.wasLost())
+	}
 	state.selectCurrentConn()
 	down := before > 0 && len(state.conns) == 0
 	reconnect := down && state.keep && (state.sharedFailure == nil || !state.sharedFailure.refused)

@@ -33,6 +33,7 @@ func (n *Node) findOrCreateState(id identity.ID) *peerState {
 		envelopes: n.accounts.envelopes.NewShare(id, envelopeChunk),
 		replies:   n.accounts.replies.NewShare(id, envelopeChunk),
 		streams:   n.accounts.streams.NewShare(id, streamChunk),
+		rounds:    newPathRounds(n.self, id),
 	}
 	n.peers[id] = state
 	return state

@@ -126,6 +126,13 @@ type stunQuery struct {
 	id     stunID
 }
 
+// forget has the next call ask anew.
+func (s *stunClient) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = time.Time{}
+}
+
 // query asks each server, again after each of stunWaits, and returns the answers when all are
 // in, stunGrace after the first, or at the end of ctx. An answer counts if it comes from the
 // server that was asked and has the id of the request.

@@ -1,0 +1,244 @@
+package peer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
+)
+
+// rawLab is a node on a relay, and a trusted peer there that follows no rule. The node has a public
+// address, and is attached to its /24.
+type rawLab struct {
+	*natLab
+	node *side
+	key  *identity.Key // of the peer
+}
+
+func newRawLab(t *testing.T, peerIsSmaller bool, keys func() *identity.Key) *rawLab {
+	l := &rawLab{natLab: &natLab{router: newNATRouter(), relay: newRelayNet("home"), far: latency}}
+	l.network = newNetwork(t, l.router)
+	own, other := keys(), keys()
+	if (other.ID().Compare(own.ID()) < 0) != peerIsSmaller {
+		own, other = other, own
+	}
+	l.node = l.natLab.node("203.0.113.10:7117", func(c *Config) { c.Key, c.STUN = own, nil })
+	l.key = other
+	l.node.knows(other, "planner")
+	l.start()
+	l.node.serve()
+	return l
+}
+
+// connect makes the peer's connection on the relay, with both hellos out.
+func (l *rawLab) connect() *raw {
+	l.t.Helper()
+	link := l.relay.link(l.key.ID())
+	link.attach(nil)
+	h := newHost(l.t, link)
+	l.t.Cleanup(func() { link.Close() }) // first, so that nothing waits in ReadFrom
+	conf, err := l.key.ClientTLS(l.node.ID(), false, identity.ALPN)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	qc, err := h.tr.Dial(l.t.Context(), relayAddr{l.relay.name, l.node.ID()}, conf, &quic.Config{KeepAlivePeriod: 5 * time.Second})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	c := &raw{t: l.t, key: l.key, to: l.node.ID(), qc: qc}
+	c.sendHello(func(h *wire.Hello) { h.Features = []string{FeaturePaths} })
+	c.readHello()
+	return c
+}
+
+// dialled returns where the node has sent packets.
+func (l *rawLab) dialled() []netip.AddrPort { return l.router.targets(l.node.Addr()) }
+
+// checkDialled fails for what may not be dialled in an hour.
+func (l *rawLab) checkDialled() {
+	l.t.Helper()
+	all := l.dialled()
+	if len(all) > 32 {
+		l.t.Errorf("packets went to %d addresses", len(all))
+	}
+	for _, a := range all {
+		ip := a.Addr()
+		attached := netip.MustParsePrefix("203.0.113.0/24").Contains(ip)
+		if a.Port() < 1024 || ip.IsLoopback() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsPrivate() ||
+			ip == netip.MustParseAddr("255.255.255.255") || attached && (ip.As4()[3] == 0 || ip.As4()[3] == 10 || ip.As4()[3] == 255) {
+			l.t.Errorf("a packet went to %s", a)
+		}
+	}
+}
+
+// hostileAddrs returns eight addresses: some that may be dialled, of hosts that are always others,
+// and some that may not.
+func hostileAddrs(rnd *rand.Rand) []string {
+	forbidden := []string{
+		"127.0.0.1:7117", "[::1]:7117", "224.0.0.251:5353", "255.255.255.255:7117", "203.0.113.255:7117", "203.0.113.0:7117", "203.0.113.10:7117", "203.0.113.10:22222",
+		"0.0.0.0:7117", "10.0.0.1:7117", "192.168.1.1:7117", "169.254.1.1:7117", "198.51.100.7:53", "203.0.113.9:22", "[fe80::1]:7117", "[::ffff:127.0.0.1]:7117", "nats.example.org:4222", "",
+	}
+	all := make([]string, wire.MaxPaths)
+	for i := range all {
+		switch rnd.IntN(3) {
+		case 0:
+			all[i] = forbidden[rnd.IntN(len(forbidden))]
+		case 1:
+			all[i] = fmt.Sprintf("203.0.113.%d:%d", rnd.IntN(256), 1000+rnd.IntN(100))
+		default:
+			all[i] = fmt.Sprintf("198.51.%d.%d:%d", rnd.IntN(256), rnd.IntN(256), rnd.IntN(65536))
+		}
+	}
+	return all
+}
+
+// TestHostilePeerIsNoPortScanner has a trusted peer name other addresses every second for ten
+// minutes, begin rounds, answer those of the node, and connect anew each minute.
+func TestHostilePeerIsNoPortScanner(t *testing.T) {
+	for _, smaller := range []bool{false, true} {
+		t.Run(fmt.Sprintf("its id is the smaller one: %v", smaller), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newRawLab(t, smaller, func() *identity.Key { return newKey(t) })
+				rnd := rand.New(rand.NewPCG(1, 2))
+				answers := 0
+				for range 10 {
+					c := l.connect()
+					go func() { // answers the node's rounds with other addresses, and counts its answers
+						seen := rand.New(rand.NewPCG(3, 4))
+						for {
+							i, err := wire.ReadControlItem(c.in)
+							if err != nil {
+								return
+							}
+							if p, ok := i.(*wire.Paths); ok && p.Round >= 1000 {
+								if len(p.Addrs) > 0 {
+									answers++
+								}
+							} else if ok {
+								b, _ := wire.AppendControlItem(nil, &wire.Paths{Round: p.Round, Addrs: hostileAddrs(seen)})
+								c.qc.OpenUniStream() // so that the connection is not idle
+								c.out.Write(b)
+							}
+						}
+					}()
+					parity := uint64(1)
+					if smaller {
+						parity = 0
+					}
+					for second := range 60 {
+						time.Sleep(time.Second)
+						b, err := wire.AppendControlItem(nil, &wire.Paths{Round: 1000 + 2*uint64(second) + parity, Addrs: hostileAddrs(rnd)})
+						if err != nil {
+							t.Fatal(err)
+						}
+						c.write(b)
+					}
+					c.qc.CloseWithError(0, "")
+				}
+				l.checkDialled()
+				if n := len(l.dialled()); n < 20 {
+					t.Errorf("packets went to %d addresses alone: the test shows nothing", n)
+				}
+				if answers < 2 || answers > 21 {
+					t.Errorf("%d rounds were answered in 10 minutes", answers)
+				}
+			})
+		})
+	}
+}
+
+// TestEarlyRound has a peer begin a second round too soon: it gets no addresses, and none of its
+// is dialled.
+func TestEarlyRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newRawLab(t, true, func() *identity.Key { return newKey(t) })
+		c := l.connect()
+		round := func(number uint64, addr string) []string {
+			t.Helper()
+			c.write(item(t, &wire.Paths{Round: number, Addrs: []string{addr}}))
+			p := next[*wire.Paths](c)
+			if p.Round != number {
+				t.Fatalf("the answer is to round %d", p.Round)
+			}
+			return p.Addrs
+		}
+		if own := round(2, "198.51.100.1:7117"); !slices.Equal(own, []string{"203.0.113.10:7117"}) {
+			t.Errorf("the first answer is %v", own)
+		}
+		for _, early := range []time.Duration{time.Second, 28 * time.Second} {
+			time.Sleep(early)
+			if own := round(4, "198.51.100.2:7117"); len(own) > 0 {
+				t.Errorf("the answer to an early round is %v", own)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if own := round(6, "198.51.100.3:7117"); len(own) != 1 {
+			t.Errorf("the answer after 30 s is %v", own)
+		}
+		time.Sleep(4 * time.Second)
+		var to []string
+		for _, a := range l.dialled() {
+			to = append(to, a.String())
+		}
+		if strings.Join(to, " ") != "198.51.100.1:7117 198.51.100.3:7117" {
+			t.Errorf("packets went to %v", to)
+		}
+		c.alive()
+	})
+}
+
+// TestPathsOnADirectConnection are ignored.
+func TestPathsOnADirectConnection(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		b, h := w.facing(nil)
+		c := h.trusted(b)
+		c.write(item(t, &wire.Paths{Round: 2, Addrs: []string{"198.51.100.1:7117"}}))
+		c.write(item(t, &wire.Paths{Round: 3, Addrs: []string{"198.51.100.1:7117"}}))
+		c.alive()
+		time.Sleep(5 * time.Second)
+		if len(c.held) > 0 {
+			t.Errorf("answered with %v", c.held)
+		}
+	})
+}
+
+// FuzzPaths has a trusted peer on a relay send items of paths as the input says: the node dials
+// what it may and no more, and goes on serving.
+func FuzzPaths(f *testing.F) {
+	f.Add(true, []byte("\x02\x00198.51.100.1:7117 198.51.100.2:7117\n\x01\x10198.51.100.3:7117"))
+	f.Add(false, []byte("\x03\x0010.0.0.1:7117 [2001:db8::1]:7117 127.0.0.1:7117\n\x03\xff203.0.113.11:7117\n\x02\x00"))
+	f.Fuzz(func(t *testing.T, smaller bool, text []byte) {
+		if len(text) > 1024 {
+			return
+		}
+		synctest.Test(t, func(t *testing.T) {
+			keys := fuzzKeys()
+			n := 0
+			l := newRawLab(t, smaller, func() *identity.Key { n++; return keys[n-1] })
+			c := l.connect()
+			for line := range strings.SplitSeq(string(text), "\n") {
+				if len(line) < 2 {
+					continue
+				}
+				b, err := wire.AppendControlItem(nil, &wire.Paths{Round: uint64(line[0]), Addrs: strings.Split(line[2:], " ")})
+				if err != nil {
+					continue
+				}
+				c.out.Write(b)
+				time.Sleep(time.Duration(line[1]) * 200 * time.Millisecond)
+			}
+			time.Sleep(5 * time.Second)
+			c.alive()
+			l.checkDialled()
+		})
+	})
+}
