@@ -70,7 +70,7 @@ fuzz: ## every fuzz target for FUZZTIME (30s)
 faults: ## what breaks beneath running daemons, and whether their promises hold: root; FAULTS=-short takes a few minutes less
 	$(GO) test -tags faults -count=1 -timeout 30m -v $(FAULTS) ./integration/faults
 
-netns: ## real daemons on hosts that are network namespaces: root, or user namespaces; iproute2, nftables, avahi-daemon, avahi-utils, dbus
+netns: ## real daemons on hosts that are network namespaces: root, or user namespaces; iproute2, nftables, avahi-daemon, avahi-utils, dbus, coturn
 	$(GO) test -tags netns -count=1 -timeout 6m -v ./integration/netns
 
 programs: ## install what make interop, make agents and make packages run
