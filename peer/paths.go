@@ -114,8 +114,10 @@ func (c *conn) punch(round *pathRound, named []string, own []netip.AddrPort) {
 	defer cancel()
 	local := c.node.localNetwork()
 	local.own = own
+	targets := c.peer.rounds.chooseTargets(named, local)
+	c.node.log.Debug("try a direct path", "peer", c.id.Label(), "named", len(named), "dialled", len(targets))
 	var dialling sync.WaitGroup
-	for i, target := range c.peer.rounds.chooseTargets(named, local) {
+	for i, target := range targets {
 		dialling.Go(func() {
 			if pace.Sleep(ctx, time.Duration(i)*punchStagger) == nil {
 				c.peer.dialBeside(ctx, target)
@@ -135,9 +137,7 @@ func (state *peerState) dialBeside(ctx context.Context, target netip.AddrPort) {
 	if err != nil {
 		return
 	}
-	config := n.udp.config.Clone()
-	config.HandshakeIdleTimeout = punchTime // the first packets may be dropped, until the other side has sent some
-	qc, err := n.udp.transport.Dial(ctx, net.UDPAddrFromAddrPort(target), conf, config)
+	qc, err := n.udp.transport.Dial(ctx, net.UDPAddrFromAddrPort(target), conf, n.udp.config)
 	if err != nil {
 		return
 	}

@@ -24,14 +24,19 @@ type rawLab struct {
 	key  *identity.Key // of the peer
 }
 
-func newRawLab(t *testing.T, peerIsSmaller bool, keys func() *identity.Key) *rawLab {
+func newRawLab(t *testing.T, peerIsSmaller bool, keys func() *identity.Key, edit func(*Config)) *rawLab {
 	l := &rawLab{natLab: &natLab{router: newNATRouter(), relay: newRelayNet("home"), far: latency}}
 	l.network = newNetwork(t, l.router)
 	own, other := keys(), keys()
 	if (other.ID().Compare(own.ID()) < 0) != peerIsSmaller {
 		own, other = other, own
 	}
-	l.node = l.natLab.node("203.0.113.10:7117", func(c *Config) { c.Key, c.STUN = own, nil })
+	l.node = l.natLab.node("203.0.113.10:7117", func(c *Config) {
+		c.Key, c.STUN = own, nil
+		if edit != nil {
+			edit(c)
+		}
+	})
 	l.key = other
 	l.node.knows(other, "planner")
 	l.start()
@@ -107,7 +112,7 @@ func TestHostilePeerIsNoPortScanner(t *testing.T) {
 	for _, smaller := range []bool{false, true} {
 		t.Run(fmt.Sprintf("its id is the smaller one: %v", smaller), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newRawLab(t, smaller, func() *identity.Key { return newKey(t) })
+				l := newRawLab(t, smaller, func() *identity.Key { return newKey(t) }, nil)
 				rnd := rand.New(rand.NewPCG(1, 2))
 				answers := 0
 				for range 10 {
@@ -160,7 +165,7 @@ func TestHostilePeerIsNoPortScanner(t *testing.T) {
 // is dialled.
 func TestEarlyRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newRawLab(t, true, func() *identity.Key { return newKey(t) })
+		l := newRawLab(t, true, func() *identity.Key { return newKey(t) }, nil)
 		c := l.connect()
 		round := func(number uint64, addr string) []string {
 			t.Helper()
@@ -196,17 +201,40 @@ func TestEarlyRound(t *testing.T) {
 	})
 }
 
-// TestPathsOnADirectConnection are ignored.
-func TestPathsOnADirectConnection(t *testing.T) {
+// ignoresPaths expects that no item of paths is answered.
+func (c *raw) ignoresPaths() {
+	c.t.Helper()
+	for round := range uint64(4) {
+		c.write(item(c.t, &wire.Paths{Round: round, Addrs: []string{"198.51.100.1:7117"}}))
+	}
+	time.Sleep(5 * time.Second)
+	c.write(item(c.t, &wire.Ping{N: 1, Pad: []byte{}}))
+	next[*wire.Pong](c)
+	if len(c.held) > 0 {
+		c.t.Errorf("answered with %v", c.held)
+	}
+	c.alive()
+}
+
+func TestPathsOnADirectConnectionAreIgnored(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		b, h := w.facing(nil)
-		c := h.trusted(b)
-		c.write(item(t, &wire.Paths{Round: 2, Addrs: []string{"198.51.100.1:7117"}}))
-		c.write(item(t, &wire.Paths{Round: 3, Addrs: []string{"198.51.100.1:7117"}}))
-		c.alive()
-		time.Sleep(5 * time.Second)
-		if len(c.held) > 0 {
-			t.Errorf("answered with %v", c.held)
+		key := newKey(t)
+		b.knows(key, "planner")
+		c := h.dial(b, key)
+		c.sendHello(func(h *wire.Hello) { h.Features = []string{FeaturePaths} })
+		c.readHello()
+		c.ignoresPaths()
+	})
+}
+
+// TestNoUpgradeIgnoresPaths has a peer begin rounds with a node that is told to stay on relays.
+func TestNoUpgradeIgnoresPaths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newRawLab(t, true, func() *identity.Key { return newKey(t) }, func(c *Config) { c.NoUpgrade = true })
+		l.connect().ignoresPaths()
+		if to := l.dialled(); len(to) > 0 {
+			t.Errorf("packets went to %v", to)
 		}
 	})
 }
@@ -223,7 +251,7 @@ func FuzzPaths(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) {
 			keys := fuzzKeys()
 			n := 0
-			l := newRawLab(t, smaller, func() *identity.Key { n++; return keys[n-1] })
+			l := newRawLab(t, smaller, func() *identity.Key { n++; return keys[n-1] }, nil)
 			c := l.connect()
 			for line := range strings.SplitSeq(string(text), "\n") {
 				if len(line) < 2 {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/testutils/simnet"
+
+	"github.com/acpd/acpd/identity"
 )
 
 // newSTUNResponse answers a request as a server does (RFC 8489, section 14.2), with an
@@ -248,4 +250,40 @@ func TestSTUNEndsWithItsContext(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	})
+}
+
+// TestAddrsChangedForgetsSTUN has a node ask again after its addresses have changed, and only then.
+func TestAddrsChangedForgetsSTUN(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newNetwork(t, nil)
+		server := w.conn(net.UDPAddrFromAddrPort(netip.MustParseAddrPort(stunServer)))
+		defer server.Close()
+		requests := serveSTUN(server, 0)
+		n := w.side(func(c *Config) { c.STUN = []string{stunServer} })
+		w.start()
+		n.serve()
+		for want := range int32(2) {
+			n.AddrsChanged() // which it hears for the first time
+			synctest.Wait()
+			for range 3 {
+				n.stun.listReflexiveAddrs(t.Context())
+			}
+			n.AddrsChanged() // they are the same
+			synctest.Wait()
+			n.stun.listReflexiveAddrs(t.Context())
+			if got := requests.Load(); got != want+1 {
+				t.Errorf("asked %d times, expected %d", got, want+1)
+			}
+			n.mu.Lock()
+			n.localPaths = nil // as if it had been another one
+			n.mu.Unlock()
+		}
+	})
+}
+
+func TestTooManySTUNServers(t *testing.T) {
+	_, err := Listen(Config{Key: newKey(t), Trust: identity.NewMemoryTrustStore(), STUN: make([]string, maxSTUNServers+1)})
+	if err == nil || !strings.Contains(err.Error(), "at most 4") {
+		t.Errorf("got %v", err)
+	}
 }
