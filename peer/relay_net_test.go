@@ -63,13 +63,14 @@ func (r *relayNet) link(id identity.ID) *relayLink {
 	return &relayLink{net: r, id: id, as: id, in: make(chan relayPacket, 1024), closed: make(chan struct{})}
 }
 
-// joined makes a configuration have a link of the relay.
+// joined makes a configuration have a link of the relay, on which connections stay.
 func (r *relayNet) joined(edit func(*Config)) func(*Config) {
 	return func(c *Config) {
 		if edit != nil {
 			edit(c)
 		}
 		c.Links = append(c.Links, r.link(c.Key.ID()))
+		c.NoUpgrade = true
 	}
 }
 
