@@ -80,7 +80,7 @@ func TestStreams(t *testing.T) {
 		if _, err := b.OpenStream(t.Context(), a.ID(), wire.StreamMail); code(err) != kinds.UnknownKind {
 			t.Errorf("a feature that the other side has not: %v", err)
 		}
-		if p, ok := a.Peer(b.ID()); !ok || !slices.Equal(p.Features, []string{"mail"}) {
+		if p, ok := a.Peer(b.ID()); !ok || !slices.Equal(p.Features, []string{FeaturePaths, "mail"}) {
 			t.Errorf("features %v", p.Features)
 		}
 
