@@ -50,6 +50,9 @@ type endpoint struct {
 func (n *Node) openEndpoint(e *endpoint) error {
 	e.node = n
 	e.config = newQUICConfig(e.path)
+	if _, opens := e.link.(Opener); opens {
+		e.config.HandshakeIdleTimeout = handshakeTimeout // it begins when the link is open
+	}
 	e.closed = make(chan struct{})
 	e.accepting, e.stopAccept = context.WithCancel(n.ctx)
 	e.runCtx, e.stopRun = context.WithCancel(context.Background()) // it outlasts the connections, whose last packets are to leave

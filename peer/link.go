@@ -105,5 +105,8 @@ func newQUICConfig(p Path) *quic.Config {
 	config.InitialConnectionReceiveWindow = linkConnectionWindow
 	config.MaxConnectionReceiveWindow = linkConnectionWindow
 	config.DisablePathMTUDiscovery = true
+	if p == ViaPipe {
+		config.HandshakeIdleTimeout = pipeOpenTime // what a command asks of its user comes before
+	}
 	return config
 }
