@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/acpd/acpd/identity"
@@ -226,7 +227,10 @@ func (w *network) relayed(r *relayNet, edit func(*Config)) (a, b *side) {
 	a.knows(b.cfg.Key, "reviewer")
 	b.knows(a.cfg.Key, "planner")
 	w.start()
-	return a.serve(), b.serve()
+	a.serve()
+	b.serve()
+	synctest.Wait() // until both are on the relay
+	return a, b
 }
 
 // host makes a host that speaks by hand on the relay, under an id that is claimed alone.
