@@ -257,6 +257,7 @@ func (c *Config) setDefaults() {
 	c.MaxMessage = cmp.Or(c.MaxMessage, wire.DefaultMaxMessage)
 	c.PostQuantum = cmp.Or(c.PostQuantum, Prefer)
 	c.Discovery.MDNS = cmp.Or(c.Discovery.MDNS, On)
+	c.Reach.Direct = cmp.Or(c.Reach.Direct, On)
 	if c.Reach.Proxy.Text == "" && len(c.Reach.Proxy.Command) == 0 {
 		c.Reach.Proxy.Text = ProxyEnvironment
 	}

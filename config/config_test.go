@@ -32,6 +32,8 @@ reach:
   - {name: hub, url: "wss://hub.example.net:443/acp/", token: 0123, share: true}
   - {name: own, url: "nats://127.0.0.1:4222", user: acp, password: s3cret}
   proxy: {command: [print-proxy, --once]}
+  stun: ["stun.example.org:3478", "[2001:db8::1]:3478"]
+  direct: off
 oacp: {home: ~/oacp}
 peers:
   planner:
@@ -109,7 +111,7 @@ func TestLoad(t *testing.T) {
 			{Name: "nats-example-org", URL: "tls://nats.example.org:4222", Credentials: "nats.creds"},
 			{Name: "hub", URL: "wss://hub.example.net:443/acp", Token: "0123", Share: true},
 			{Name: "own", URL: "nats://127.0.0.1:4222", User: "acp", Password: "s3cret"},
-		}, Proxy: Proxy{Command: []string{"print-proxy", "--once"}}},
+		}, Proxy: Proxy{Command: []string{"print-proxy", "--once"}}, STUN: []string{"stun.example.org:3478", "[2001:db8::1]:3478"}, Direct: Off},
 		OACP: OACP{Home: "~/oacp"},
 		Peers: map[string]Peer{
 			"planner":       {Addrs: []string{"planner.example:7117", "[2001:db8::1]:7117"}},
@@ -159,7 +161,7 @@ func TestDefaults(t *testing.T) {
 	if err := identity.CheckName(missing.Name); err != nil {
 		t.Errorf("the default name: %v", err)
 	}
-	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Discovery: Discovery{MDNS: On}, Reach: Reach{Proxy: Proxy{Text: "environment"}}, Log: Log{Format: FormatText, Level: LevelInfo},
+	want := &Config{Name: missing.Name, MaxMessage: 1 << 20, PostQuantum: Prefer, Discovery: Discovery{MDNS: On}, Reach: Reach{Proxy: Proxy{Text: "environment"}, Direct: On}, Log: Log{Format: FormatText, Level: LevelInfo},
 		Channels: Channels{HeldList: time.Second, RequestTTL: 10 * time.Minute, Retention: 24 * time.Hour, MaxPayload: 256 << 10},
 		Spending: Spending{Runs: 50, Tokens: 2_000_000, USD: 5, USDAll: 20}}
 	missing.Lines = nil

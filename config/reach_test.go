@@ -38,12 +38,16 @@ func TestRelayErrors(t *testing.T) {
 		"proxy: \"\"": `bad "reach.proxy": write environment`,
 		"proxy: \"http://u:s3cret@proxy.example.net/path\"": `bad "reach.proxy": the URL of a proxy ends behind its port`,
 		"proxy: \"socks5://u:s3cret@proxy.example.net\"":    `bad "reach.proxy": write environment`,
-		"proxy: [a]":               `"reach.proxy" must be text or settings`,
-		"proxy: {}":                `bad "reach.proxy": write environment`,
-		"proxy: {command: []}":     `bad "reach.proxy.command": write a program`,
-		"proxy: {command: [\"\"]}": `bad "reach.proxy.command": write a program`,
-		"proxy: {comand: [a]}":     `unknown key "reach.proxy.comand": did you mean "reach.proxy.command"?`,
-		"stun: []":                 `unknown key "reach.stun"`,
+		"proxy: [a]":                  `"reach.proxy" must be text or settings`,
+		"proxy: {}":                   `bad "reach.proxy": write environment`,
+		"proxy: {command: []}":        `bad "reach.proxy.command": write a program`,
+		"proxy: {command: [\"\"]}":    `bad "reach.proxy.command": write a program`,
+		"proxy: {comand: [a]}":        `unknown key "reach.proxy.comand": did you mean "reach.proxy.command"?`,
+		"stun: stun.example.org:3478": `"reach.stun" must be a list`,
+		"stun: [stun.example.org]":    `bad "reach.stun[0]": address "stun.example.org": use host:port`,
+		"stun: [\"stun:0\"]":          `bad "reach.stun[0]": address "stun:0": use a port`,
+		"stun: [" + strings.Repeat("\"stun.example.org:3478\", ", 5) + "]": `bad "reach.stun": 5 servers: give at most 4`,
+		"direct: no": `bad "reach.direct": "no": did you mean "on"?`,
 	} {
 		c, err := load(t, "reach:\n  "+text+"\n")
 		if err == nil {

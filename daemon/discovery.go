@@ -81,8 +81,10 @@ func (d *Daemon) handleDiscoveryChange(c discovery.Change) {
 }
 
 // handleInterfaceChange checks the connections to all trusted peers, or dials them: after a
-// change of interfaces, connections may be dead and peers in reach again.
+// change of interfaces, connections may be dead and peers in reach again. Peers on a relay are
+// told the new addresses.
 func (d *Daemon) handleInterfaceChange() {
+	d.node.AddrsChanged()
 	for _, p := range d.trust.Peers() {
 		d.dialOnHint(p.ID)
 	}

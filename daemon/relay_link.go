@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 	"time"
 
@@ -27,6 +28,16 @@ func (*relayLink) Path() peer.Path { return peer.ViaRelay }
 
 // Run implements [peer.Link].
 func (l *relayLink) Run(ctx context.Context, n peer.LinkObserver) error { return l.Link.Run(ctx, n) }
+
+// PublicAddr returns the address at which the relay's server sees this machine, for paths: not that of a
+// proxy.
+func (l *relayLink) PublicAddr() netip.Addr {
+	state := l.State()
+	if state.Proxy != "" {
+		return netip.Addr{}
+	}
+	return state.ClientIP
+}
 
 const maxCredentialsFile = 64 << 10 // bytes
 

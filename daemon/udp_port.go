@@ -65,7 +65,8 @@ func (d *Daemon) listenOnPort(cfg *config.Config, host, port string) (*peer.Node
 		MaxMessage: cfg.MaxMessage, RequirePQ: cfg.PostQuantum == config.Require,
 		Listen: net.JoinHostPort(host, port), Addrs: d.table.TakeDialAddrs,
 		Exchange: d.handleExchange, Message: d.handleMessage, Event: d.handlePeerEvent,
-		Features:  []string{peer.FeatureQuestions},
+		Features: []string{peer.FeatureQuestions},
+		STUN:     cfg.Reach.STUN, NoUpgrade: cfg.Reach.Direct == config.Off,
 		DialEnded: dialEnded,
 		Budget:    d.budget, PeerLog: d.refusalLog, Logger: d.log,
 	})
