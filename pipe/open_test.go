@@ -108,7 +108,7 @@ func TestUnknownCommand(t *testing.T) {
 }
 
 func TestRetryPause(t *testing.T) {
-	l := startLab(t, func(l *Link) { l.times.retryPause = 300 * time.Millisecond }, "exit", "1")
+	l := startLab(t, func(l *Link) { l.times.retryPause = 2 * time.Second }, "exit", "1")
 	l.fails("exit code 1")
 	l.fails("not tried again")
 	await.Until(t, "it is tried again", func() bool {
