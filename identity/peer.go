@@ -15,6 +15,10 @@ type Peer struct {
 	Addrs []string  `yaml:"addrs,omitempty,flow"` // host:port, at most 8; shared with the store, not to be modified
 	PQ    PQHash    `yaml:"pq,omitempty"`         // zero: not pinned yet
 	Since time.Time `yaml:"since"`                // UTC, whole seconds
+
+	// Certificate is set if the key is not in the store, and counts by the word of an authority. It is
+	// not to be modified.
+	Certificate *Certificate `yaml:"-"`
 }
 
 func (p Peer) isEqual(q Peer) bool {
