@@ -44,6 +44,8 @@ type Certificate struct {
 	NotBefore time.Time // UTC; zero: since ever
 	NotAfter  time.Time // UTC; zero: for ever
 	PQ        PQHash    // of the daemon's post-quantum key; zero: not said
+
+	signer AuthorityKey // zero from InspectCertificate
 }
 
 // IsValidAt reports whether the certificate is valid at a time, with [ClockTolerance].
@@ -138,7 +140,7 @@ func CheckCertificate(raw []byte, id ID, authorities []Authority, now time.Time)
 	if err := checker.CheckCert(parsed.ValidPrincipals[0], parsed); err != nil {
 		return nil, fmt.Errorf("certificate: %s: have it signed again", strings.TrimPrefix(err.Error(), "ssh: "))
 	}
-	c.Authority = a.Name
+	c.Authority, c.signer = a.Name, a.Key
 	c.Name += "." + a.Name
 	for i := range c.Groups {
 		c.Groups[i] += "." + a.Name

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -29,13 +30,17 @@ func (p Peer) isEqual(q Peer) bool {
 // is trusted again. A pinned post-quantum key is forgotten.
 type Block struct {
 	ID    ID       `yaml:"id"`
-	Name  string   `yaml:"name,omitempty"`       // "" where it was never trusted
+	Name  string   `yaml:"name,omitempty"`       // "" where it was never trusted; that of its certificate, which is blocked too, where it counted by one
 	Addrs []string `yaml:"addrs,omitempty,flow"` // shared with the store, not to be modified
 }
 
 func (b Block) checkFields() error {
+	check := CheckName
+	if strings.Contains(b.Name, ".") {
+		check = CheckCertifiedName
+	}
 	if b.Name != "" {
-		if err := CheckName(b.Name); err != nil {
+		if err := check(b.Name); err != nil {
 			return err
 		}
 	}

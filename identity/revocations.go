@@ -77,8 +77,8 @@ func (r *Revocations) addLine(line string) error {
 // Len returns how many entries there are.
 func (r *Revocations) Len() int { return len(r.ids) + len(r.names) + len(r.serials) }
 
-// isRevokedBy reports whether r names the key, the name or the serial number of a certificate, whose
-// name is without authority yet.
+// isRevokedBy reports whether r names the key, the name or the serial number of a certificate.
 func (c *Certificate) isRevokedBy(r *Revocations) bool {
-	return r != nil && (r.ids[c.ID] || r.names[c.Name] || r.serials[c.Serial])
+	name, _, _ := strings.Cut(c.Name, ".")
+	return r != nil && (r.ids[c.ID] || r.names[name] || r.serials[c.Serial])
 }
