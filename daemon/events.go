@@ -143,8 +143,12 @@ func (d *Daemon) handlePeerEvent(e peer.Event) {
 		d.connected.update(e.Type == peer.EventUp, d.options.Connected)
 		d.lastConnections.record(e.Peer, udpAddr, e.At)
 		d.updateAddrTable(e.Peer)
-		d.mail.SetConnected(e.Peer, e.Type == peer.EventUp)
-		d.channels.SetPeerConnected(e.Peer, e.Type == peer.EventUp)
+		if e.Type == peer.EventDown || d.isNamedFor(e.Peer, policyMail) {
+			d.mail.SetConnected(e.Peer, e.Type == peer.EventUp)
+		}
+		if e.Type == peer.EventDown || d.isNamedFor(e.Peer, policyChannel) {
+			d.channels.SetPeerConnected(e.Peer, e.Type == peer.EventUp)
+		}
 	case peer.EventMoved:
 		d.lastConnections.record(e.Peer, udpAddr, e.At)
 		d.updateAddrTable(e.Peer)
@@ -181,6 +185,13 @@ func shortenLinkAddr(addr string) string {
 		addr, _, _ = strings.Cut(addr, "/")
 	}
 	return addr
+}
+
+// isNamedFor reports whether a bridge has to do with a peer: the owner trusts it, or a rule of policy
+// that is for its certificate allows it what the bridge carries.
+func (d *Daemon) isNamedFor(id identity.ID, kind string) bool {
+	p, ok := d.trust.FindPeer(id)
+	return ok && (p.Certificate == nil || d.permissions.decideByPolicy(p, kind, "").Allowed)
 }
 
 func (d *Daemon) publishEvent(typ client.EventType, id identity.ID, name string, at time.Time, details any) {

@@ -16,7 +16,7 @@ import (
 // immediateSettings are the settings that count on reload. All others count from the next
 // start.
 var immediateSettings = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "reach.relays", "reach.proxy", "channels.open_to", "agents", "log.level",
-	"spending.runs", "spending.tokens", "spending.usd", "spending.usd_all"}
+	"spending.runs", "spending.tokens", "spending.usd", "spending.usd_all", "organisation.certificate", "organisation.authorities"}
 
 // listDeferredSettings returns the settings that have changed and count from the next start.
 func listDeferredSettings(old, next *config.Config) []string {
@@ -77,6 +77,9 @@ func (d *Daemon) listWarnings() []string {
 	}
 	if full := d.describeFullDisk(); full != "" {
 		all = append(all, full)
+	}
+	if notice := d.describeOwnCertificate(time.Now()); notice != "" {
+		all = append(all, notice)
 	}
 	if r := d.reloadFailure.Load(); r != nil {
 		all = append(all, r.String())

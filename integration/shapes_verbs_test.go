@@ -110,6 +110,7 @@ var answers = map[string]any{
 	client.MethodTrustRoster:  allFields[client.Roster](),
 	client.MethodUntrust:      allFields[client.Untrusted](),
 	client.MethodPending:      allFields[client.Pending](),
+	client.MethodCertificate:  allFields[client.Certificates](),
 	client.MethodPolicy:       allFields[client.Policy](),
 	client.MethodWakeAllow:    allFields[client.WakeRules](),
 	client.MethodWakeList:     allFields[client.WakeRules](),
