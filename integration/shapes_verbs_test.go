@@ -32,7 +32,10 @@ var answeredVerbs = []string{
 	"approvals yes ID",
 	"bench PEER -n 1 --size 1k",
 	"cancel ID",
+	"cert request",
+	"cert show",
 	"debug pprof heap -o FILE",
+	"cert check FILE", // which is there now
 	"delegate PEER NAME",
 	"delegate PEER NAME --wait",
 	"discover PEER",
