@@ -70,7 +70,7 @@ func (d *running) write(name, text string) {
 // configuration.
 func (d *running) joinFleet(a *authority, more string, principals ...string) {
 	d.t.Helper()
-	d.write("acpd-cert.pub", a.sign(d.ID(), time.Hour, principals...))
+	d.write("acpd-cert.pub", a.sign(d.ID(), 300*24*time.Hour, principals...))
 	d.write("config.yaml", "organisation:\n  certificate: acpd-cert.pub\n  authorities:\n    corp:\n      key: "+a.line+"\n      revoked: revoked.txt\n"+more)
 	if _, err := os.Stat(filepath.Join(d.dir, "revoked.txt")); err != nil {
 		d.write("revoked.txt", "")
@@ -116,6 +116,11 @@ func TestPeersByCertificateAlone(t *testing.T) {
 	}
 	if err := desk.checkStreamPermission(build.ID(), policyChannel); err == nil {
 		t.Error("channels are open")
+	}
+
+	var status client.Status
+	if l.must("status", nil, &status); len(status.Warnings) > 0 {
+		t.Errorf("%q", status.Warnings)
 	}
 
 	// It is listed, and stands in no file.

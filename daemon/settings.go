@@ -10,6 +10,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -120,7 +121,15 @@ func (d *Daemon) listUnmatchedSettings() []string {
 	for _, p := range d.trust.Peers() {
 		known[p.Name], known[p.ID.String()] = true, true
 	}
-	unmatched := d.config.Load().FindPeerRefs(func(ref string) bool { return !known[ref] })
+	fleet := d.trust.HasAuthorities()
+	unmatched := d.config.Load().FindPeerRefs(func(ref string) bool {
+		if fleet { // a key may show a certificate at any time
+			if id, err := identity.ParseID(ref); err == nil && !d.trust.IsBlocked(id) {
+				return false
+			}
+		}
+		return !known[ref]
+	})
 	all := []string{}
 	for _, setting := range slices.Sorted(maps.Keys(unmatched)) {
 		refs := slices.Compact(slices.Sorted(slices.Values(unmatched[setting])))
