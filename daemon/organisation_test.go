@@ -151,12 +151,23 @@ func TestPeersByCertificateAlone(t *testing.T) {
 	})
 	desk.stop()
 	desk = start(t, desk.dir, "desk")
+	if last := desk.lastConnections.get(build.ID()); last.addr != "" {
+		t.Errorf("its address was on disk: %+v", last)
+	}
 	if p, ok := desk.trust.FindPeer(build.ID()); ok {
 		t.Errorf("known before it has come: %+v", p)
 	}
 	desk.dial().must("ping", client.PingParams{To: "build-7.corp"}, nil)
 	if p, _ := desk.trust.FindPeer(build.ID()); p.PQ != identity.HashPQ(build.key.PublicPQ()) {
 		t.Errorf("%+v", p)
+	}
+
+	// Once the owner trusts it, all of that is on disk.
+	desk.dial().must("trust", client.TrustParams{Peer: "build-7.corp", Name: "builder"}, nil)
+	desk.stop()
+	desk = start(t, desk.dir, "desk")
+	if p, _ := desk.trust.FindPeer(build.ID()); p.Name != "builder" || p.PQ.IsZero() || desk.lastConnections.get(build.ID()).addr == "" {
+		t.Errorf("%+v, %+v", p, desk.lastConnections.get(build.ID()))
 	}
 }
 

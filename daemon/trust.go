@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -123,6 +124,9 @@ func (d *Daemon) beginTrust(who identity.Peer, met peer.Pending) (warning string
 	addr := d.lastConnections.takeOldAddr(who.ID)
 	if met.Path == peer.Direct {
 		addr = met.Addr
+	}
+	if last := d.lastConnections.get(who.ID); last.inMemory { // it has counted by its certificate
+		addr, met.At = cmp.Or(addr, last.addr), last.at
 	}
 	if addr != "" {
 		d.lastConnections.record(who.ID, addr, met.At)
