@@ -96,9 +96,6 @@ type Authority struct {
 	Allow   []string `yaml:"allow" example:"[ping, discover, query]" doc:"What its peers may initiate where policy has no rule for their id, their name or a group of theirs: ping, discover, query, delegate and notify. The rule of \"*\" is not for them. Default: ping and discover."`
 }
 
-// Allows reports whether the authority's peers may initiate messages of kind without a rule.
-func (a Authority) Allows(kind string) bool { return slices.Contains(a.ListAllowed(), kind) }
-
 // ListAllowed returns the kinds that the authority's peers may initiate without a rule.
 func (a Authority) ListAllowed() []string {
 	if a.Allow == nil {
