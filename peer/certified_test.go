@@ -412,3 +412,35 @@ func TestAFleetComesAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestCertifiedPeersMeetAtARelay: a certificate counts on a relay as on the network, and what is read
+// there of others makes nobody a peer.
+func TestCertifiedPeersMeetAtARelay(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		r, corp := newRelayNet("hub"), newAuthority(t, "corp")
+		a, b, other := w.side(r.joined(nil)), w.side(r.joined(nil)), w.side(r.joined(nil))
+		w.start()
+		a.joins(corp, time.Hour, "acp:desk")
+		b.joins(corp, time.Hour, "acp:build-7")
+		other.joins(newAuthority(t, "corp"), time.Hour, "acp:laptop")
+		for _, s := range []*side{a, b, other} {
+			s.serve()
+		}
+		synctest.Wait() // until all are on the relay
+		if err := a.Introduce(t.Context(), b.ID()); err != nil {
+			t.Fatal(err)
+		}
+		if p, ok := b.trust.FindPeer(a.ID()); !ok || p.Name != "desk.corp" {
+			t.Errorf("%v %v", p, ok)
+		}
+		if p, ok := a.Peer(b.ID()); !ok || p.Path != ViaRelay {
+			t.Errorf("%+v, %v", p, ok)
+		}
+		if err := other.Introduce(t.Context(), b.ID()); err == nil {
+			t.Error("a certificate of another authority counts")
+		}
+		if _, ok := b.trust.FindPeer(other.ID()); ok {
+			t.Error("it is a peer")
+		}
+	})
+}
