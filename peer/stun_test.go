@@ -287,3 +287,21 @@ func TestTooManySTUNServers(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A caller who gives up leaves nothing that others take for the servers' word.
+func TestSTUNOfACallerWhoGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newNetwork(t, nil)
+		own := w.conn(w.addr())
+		tr := &quic.Transport{Conn: own}
+		defer own.Close()
+		defer tr.Close()
+		client := &stunClient{servers: []string{"192.0.2.100:3478"}, socket: tr}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		client.listReflexiveAddrs(ctx)
+		if !client.asked.IsZero() {
+			t.Error("it counts as an answer")
+		}
+	})
+}

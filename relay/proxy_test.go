@@ -321,3 +321,23 @@ func TestProxyCommandIsKilled(t *testing.T) {
 		return err != nil || strings.Contains(string(state), ") Z ")
 	})
 }
+
+// What a command has started and left ends with it, and it hears nothing that the service manager says
+// to the daemon.
+func TestProxyCommandLeavesNothing(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "/run/notify")
+	pids := filepath.Join(t.TempDir(), "pids")
+	said, err := runProxyCommand(t.Context(), []string{writeScript(t, "sleep 600 >/dev/null 2>&1 & echo $! > "+pids+"; echo http://proxy.example:3128/$NOTIFY_SOCKET")})
+	if err != nil || said != "http://proxy.example:3128/" {
+		t.Fatalf("%q, %v", said, err)
+	}
+	var pid int
+	b, err := os.ReadFile(pids)
+	if _, err := fmt.Sscan(string(b), &pid); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "what it started has ended", func() bool {
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err != nil || strings.Contains(string(state), ") Z ")
+	})
+}
