@@ -6,9 +6,12 @@
 package live
 
 import (
+	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -38,12 +41,28 @@ type Machine struct {
 func NewMachine(t *testing.T, name string) *Machine {
 	t.Helper()
 	m := &Machine{
-		Name: name, Home: MakeTempDir(t), Flags: []string{"--no-mdns", "--listen", "127.0.0.1:0"},
+		Name: name, Home: MakeTempDir(t), Flags: []string{"--no-mdns", "--listen", pickAddr(t)},
 		In: func(start func() error) error { return start() }, T: t,
 	}
 	m.Client = &client.Client{Socket: m.SocketPath()}
 	t.Cleanup(func() { m.Client.Close() })
 	return m
+}
+
+// pickAddr returns a free UDP address on loopback, whose port no system gives to sockets that ask for
+// any. So no other process takes it while the daemon is started again.
+func pickAddr(t *testing.T) string {
+	t.Helper()
+	const first, number = 10_000, 20_000
+	for range 100 {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.N(number)))
+		if s, err := net.ListenPacket("udp", addr); err == nil {
+			s.Close()
+			return addr
+		}
+	}
+	t.Fatal("no UDP port is free")
+	return ""
 }
 
 // MakeTempDir is a temporary directory whose path leaves room for a socket's name, which
