@@ -333,6 +333,9 @@ func TestProxyCommandLeavesNothing(t *testing.T) {
 	}
 	var pid int
 	b, err := os.ReadFile(pids)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := fmt.Sscan(string(b), &pid); err != nil {
 		t.Fatal(err)
 	}
