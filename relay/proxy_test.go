@@ -219,14 +219,14 @@ func TestProxyCommandAndRotation(t *testing.T) {
 			}
 			proxy.password.Store(new("second"))
 			(*natsConn.Load()).Close()
-			s := live.await(t, failedWith("407"))
+			s := live.await(t, failedWith("status 407"))
 			if strings.Contains(s.LastError.Error(), "first") {
 				t.Errorf("%v has the password", s.LastError)
 			}
 			setPassword("second")
 			live.await(t, func(s State) bool { return s.Reconnects == 1 && isConnected(s) })
 			if proxy.passed.Load() != 2 || proxy.refused.Load() == 0 {
-				t.Errorf("the proxy made %d connections and refused %d", proxy.passed.Load(), proxy.refused.Load())
+				t.Errorf("the proxy made %d connections and refused %d, after %v", proxy.passed.Load(), proxy.refused.Load(), s.LastError)
 			}
 		})
 	}
