@@ -63,6 +63,9 @@ type Config struct {
 	// Admit is asked about the claimed sender of each packet. It must not block.
 	Admit func(identity.ID) Admission
 
+	// Questions are shared by all links of the daemon. nil: the link has its own.
+	Questions *Questions
+
 	// Changed is called after the state of the link has changed, but not for counts. It must
 	// not block. nil: nobody is told.
 	Changed func()
@@ -135,6 +138,9 @@ func Open(c Config) (*Link, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Questions == nil {
+		c.Questions = new(Questions)
 	}
 	var secret [32]byte
 	rand.Read(secret[:])
