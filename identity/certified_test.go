@@ -279,6 +279,41 @@ func TestCertifiedPeersAreBounded(t *testing.T) {
 	f.mustEnd(key(3 - 1))
 }
 
+// All authorities together have room for so many; what comes beyond takes the place of an idle one of
+// that which has most, and of no other.
+func TestCertifiedPeersOfAllAuthoritiesAreBounded(t *testing.T) {
+	f := newFleet(t)
+	c := &f.store.certified
+	n := 0
+	add := func(authority string, isIdle func(ID) bool) error {
+		n++
+		_, err := c.add(&Certificate{ID: ID{1, byte(n), byte(n >> 8)}, Name: fmt.Sprintf("build-%d.%s", n, authority), Authority: authority}, testNow.Add(time.Duration(n)), isIdle)
+		return err
+	}
+	busy := func(ID) bool { return false }
+	for _, some := range []struct {
+		authority string
+		n         int
+	}{{"small", 10}, {"corp", maxCertified / 2}, {"lab", maxCertified/2 - 10}} {
+		for range some.n {
+			if err := add(some.authority, busy); err != nil {
+				t.Fatal(some.authority, err)
+			}
+		}
+	}
+	if err := add("late", busy); !errors.Is(err, ErrCertifiedFull) {
+		t.Errorf("beyond the bound of all: %v", err)
+	}
+	for range 100 {
+		if err := add("late", allIdle); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(c.byID) != maxCertified || c.byAuthority["small"] != 10 || c.byAuthority["late"] != 100 {
+		t.Errorf("%d in all, %v", len(c.byID), c.byAuthority)
+	}
+}
+
 func TestPinsOfCertifiedPeers(t *testing.T) {
 	f := newFleet(t)
 	id, said, hash, other := f.newID(), f.newID(), HashPQ([]byte("a")), HashPQ([]byte("b"))

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,6 +100,12 @@ func (n *Node) Introduce(ctx context.Context, id identity.ID) error {
 		return fail
 	}
 	return n.newUnknownPeerError(id) // it has lost its certificate since
+}
+
+// HasLinkTo reports whether there is a link, such as a relay, on which a key can be dialled without an
+// address.
+func (n *Node) HasLinkTo(id identity.ID) bool {
+	return slices.ContainsFunc(n.links.snapshot(), func(e *endpoint) bool { return e.link.Addr(id) != nil })
 }
 
 // mayDial reports whether a key may be dialled: it is a peer, or could show that it is one.

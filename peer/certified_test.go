@@ -413,6 +413,56 @@ func TestAFleetComesAtOnce(t *testing.T) {
 	})
 }
 
+// Where an authority is configured, 64 strangers are heard at a time, and two of a source; without
+// one, eight. A stranger beyond is closed at once, and those that go make room.
+func TestManyStrangersAtATime(t *testing.T) {
+	for name, most := range map[string]int{"without an authority": 8, "of a fleet": 64} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, w *network) {
+				corp, b := newAuthority(t, "corp"), w.side(nil)
+				hosts := make([]*host, most/2+1)
+				for i := range hosts {
+					hosts[i] = w.host()
+				}
+				w.start()
+				if b.serve(); most > 8 {
+					b.joins(corp, time.Hour, "acp:build-7")
+				}
+				silent := make([]*raw, most)
+				var dials sync.WaitGroup
+				began := time.Now()
+				for i := range silent {
+					dials.Go(func() { silent[i] = hosts[i/2].dial(b, newKey(t)) })
+				}
+				dials.Wait()
+				if took := time.Since(began); took > strangerTime/2 {
+					t.Fatalf("the dials took %v", took)
+				}
+				time.Sleep(20 * time.Millisecond) // until their connections are accepted
+				beyond := hosts[most/2].dial(b, newKey(t))
+				if got := beyond.closed(); got != closeNotTrusted || time.Since(began) > strangerTime {
+					t.Errorf("one more: close code %d after %v", got, time.Since(began))
+				}
+				for i, c := range silent {
+					if got := c.closed(); got != closeHelloTimeout {
+						t.Errorf("stranger %d, who says nothing: close code %d", i, got)
+					}
+				}
+				late := hosts[most/2].dial(b, newKey(t))
+				late.sendHello(func(h *wire.Hello) { h.Cert = corp.sign(late.key.ID(), time.Hour, nil, "acp:desk") })
+				if most == 8 {
+					if got := late.closed(); got != closeNotTrusted || len(b.Pending()) != 1 {
+						t.Errorf("after that: close code %d, pending %v", got, b.Pending())
+					}
+					return
+				}
+				late.readHello()
+				late.alive()
+			})
+		})
+	}
+}
+
 // TestCertifiedPeersMeetAtARelay: a certificate counts on a relay as on the network, and what is read
 // there of others makes nobody a peer.
 func TestCertifiedPeersMeetAtARelay(t *testing.T) {
