@@ -199,6 +199,13 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, ref string) (identity.P
 	return p, err
 }
 
+// isNameOfAuthority reports whether a configured authority could give that name.
+func (d *Daemon) isNameOfAuthority(ref string) bool {
+	_, authority, ok := strings.Cut(ref, ".")
+	_, known := d.config.Load().Organisation.Authorities[authority]
+	return ok && known
+}
+
 // listCandidates returns the keys that are no peers, and could be the one that ref means by a
 // certificate: an id, or the name of one.
 func (d *Daemon) listCandidates(ref string) (all []identity.ID) {
@@ -215,10 +222,10 @@ func (d *Daemon) listCandidates(ref string) (all []identity.ID) {
 		}
 		return all
 	}
-	claim, authority, ok := strings.Cut(ref, ".")
-	if _, known := d.config.Load().Organisation.Authorities[authority]; !ok || !known {
+	if !d.isNameOfAuthority(ref) {
 		return nil
 	}
+	claim, _, _ := strings.Cut(ref, ".")
 	configured := d.config.Load().Peers
 	for _, id := range listIDsForName(entries, claim, func(id identity.ID) bool { _, ok := configured[id.String()]; return ok }) {
 		add(id)

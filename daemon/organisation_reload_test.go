@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +33,7 @@ func TestACertificateThatCannotBeReadLeavesTheOneBefore(t *testing.T) {
 	}
 	desk.dial().must("ping", client.PingParams{To: "build-7.corp"}, nil)
 	var c client.Certificates
-	if l.must("certificate", nil, &c); c.Certificate == nil || c.Certificate.Name != "build-7.corp" || !strings.Contains(c.Problem, "of this daemon") {
+	if l.must("certificate", nil, &c); c.Certificate == nil || c.Certificate.Name != "build-7.corp" || !strings.Contains(c.Problem, "the one before is shown") {
 		t.Errorf("%+v", c)
 	}
 	if err := os.Remove(filepath.Join(build.dir, "acpd-cert.pub")); err != nil {
@@ -134,6 +135,24 @@ func TestWhoIsDialledForAName(t *testing.T) {
 	desk.dial().must("relay.add", client.RelayAddParams{URL: deadURL(t), Name: "hub", NoCheck: true}, nil)
 	if got := desk.listCandidates(identity.ID{8}.String()); !slices.Equal(got, []identity.ID{{8}}) {
 		t.Errorf("with a relay: %v", got)
+	}
+}
+
+// The log says once of each certificate that counts whose it is, by whose word and until when.
+func TestCertificatesThatCountAreLogged(t *testing.T) {
+	t.Parallel()
+	log := new(syncBuffer)
+	desk, build := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: log}), start(t, stateDir(t), "build-7")
+	a := newAuthority(t)
+	desk.joinFleet(a, "", "acp:desk")
+	build.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", desk.ID(), desk.node.Addr()), "acp:build-7", "acp:group:ci")
+	for range 3 {
+		build.dial().must("ping", client.PingParams{To: "desk.corp"}, nil)
+		build.node.Disconnect(desk.ID())
+	}
+	line := `msg="certificate taken" peer=` + build.ID().Label() + ` name=build-7.corp groups=ci.corp serial=7 key_id="" until=`
+	if n := strings.Count(log.String(), line); n != 1 {
+		t.Errorf("%d lines in\n%s", n, log)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -124,7 +125,12 @@ func (c *conn) certify(raw []byte) error {
 	if len(raw) == 0 {
 		return kinds.Errorf(kinds.NotTrusted, "it shows no certificate")
 	}
-	_, err := trust.Certify(raw, c.id, time.Now(), c.node.isIdle)
+	before, _ := trust.FindPeer(c.id)
+	p, err := trust.Certify(raw, c.id, time.Now(), c.node.isIdle)
+	if err == nil && (before.Certificate == nil || !p.Certificate.IsSameAs(before.Certificate)) {
+		is := p.Certificate
+		c.node.peerLog.WriteLimited(c.id, slog.LevelInfo, "certificate taken", "peer", c.id.Label(), "name", p.Name, "groups", strings.Join(is.Groups, ","), "serial", is.Serial, "key_id", is.KeyID, "until", is.NotAfter)
+	}
 	return err
 }
 
