@@ -222,12 +222,16 @@ func (t *TrustStore) TakeDecertified(now time.Time) (ended []ID, next time.Time)
 		}
 	}
 	clear(c.ended)
+	c.pins.sweep(now, func(id ID) bool { _, ok := c.byID[id]; return ok })
 	return ended, next
 }
 
 // CertifiedSignal returns a channel on which a value comes when [TrustStore.TakeDecertified] may
 // return something else than before. It has room for one, and is for one receiver.
 func (t *TrustStore) CertifiedSignal() <-chan struct{} { return t.certified.changed }
+
+// HasCertified reports whether there are peers with certificates.
+func (t *TrustStore) HasCertified() bool { return t.certified.number.Load() > 0 }
 
 // CertifiedPeers returns the peers that count by their certificates alone, sorted by name and id.
 func (t *TrustStore) CertifiedPeers() []Peer {

@@ -349,7 +349,16 @@ func TestPinsOfCertifiedPeers(t *testing.T) {
 		t.Errorf("%v", deleted)
 	}
 
-	// An authority has half of the pins.
+	// Also if the peer does not come again; but not of one that is there.
+	gone := f.newID()
+	written[0].Seen = testNow.Add(-PinTTL - 1)
+	next.store.LoadCertifiedPins([]CertifiedPin{written[0], {ID: gone, PQ: other, Authority: "corp", Seen: written[0].Seen}})
+	next.store.TakeDecertified(testNow)
+	if _, deleted := next.store.TakeUnsavedPins(); !slices.Equal(deleted, []ID{gone}) {
+		t.Errorf("swept: %v", deleted)
+	}
+
+	// An authority has half of the pins, and all together twice as many.
 	pins := newCertifiedPins()
 	for i := range maxPins/2 + 1 {
 		pins.set(CertifiedPin{ID: ID{1, byte(i), byte(i >> 8)}, PQ: hash, Authority: "corp", Seen: testNow.Add(time.Duration(i))})
@@ -357,6 +366,12 @@ func TestPinsOfCertifiedPeers(t *testing.T) {
 	pins.set(CertifiedPin{ID: id, PQ: hash, Authority: "lab", Seen: testNow})
 	if len(pins.byID) != maxPins/2+1 || !pins.use(ID{1, 0, 0}, testNow).IsZero() || pins.use(ID{1, 1, 0}, testNow) != hash {
 		t.Errorf("%d pins", len(pins.byID))
+	}
+	for i := range maxPins/2 + 3 {
+		pins.set(CertifiedPin{ID: ID{2, byte(i), byte(i >> 8)}, PQ: hash, Authority: fmt.Sprintf("of-%d", i%16), Seen: testNow.Add(time.Hour)})
+	}
+	if len(pins.byID) != maxPins || !pins.use(id, testNow).IsZero() {
+		t.Errorf("%d pins of all", len(pins.byID))
 	}
 }
 

@@ -224,6 +224,7 @@ func (c *conn) greetBack(controlReader *bufio.Reader) *bufio.Reader {
 func (n *Node) watchCertificates() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var looked time.Time // at idle connections: certificates may come by the hundred
 	for {
 		select {
 		case <-n.ctx.Done():
@@ -236,9 +237,11 @@ func (n *Node) watchCertificates() {
 		for _, id := range ended {
 			n.endCertified(id)
 		}
-		certified := n.cfg.Trust.CertifiedPeers()
-		for _, p := range certified {
-			n.releaseIdleConns(p.ID)
+		if now := time.Now(); now.Sub(looked) >= certifiedTick {
+			looked = now
+			for _, p := range n.cfg.Trust.CertifiedPeers() {
+				n.releaseIdleConns(p.ID)
+			}
 		}
 		left := n.lapsed.forget(n.tryForgetState)
 		pause := certifiedTick
@@ -246,7 +249,7 @@ func (n *Node) watchCertificates() {
 			pause = max(min(pause, time.Until(next)), time.Second)
 		}
 		timer.Stop()
-		if len(certified) > 0 || left {
+		if n.cfg.Trust.HasCertified() || left {
 			timer.Reset(pause)
 		}
 	}
