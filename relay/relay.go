@@ -63,6 +63,10 @@ type Config struct {
 	// Admit is asked about the claimed sender of each packet. It must not block.
 	Admit func(identity.ID) Admission
 
+	// Answer returns what is answered to an asker, as it claims to be, who asks about the name of
+	// [Link.SetName]; nil: nothing. It must not block, nor keep question. nil: nobody is answered.
+	Answer func(asker identity.ID, question []byte) []byte
+
 	// Changed is called after the state of the link has changed, but not for counts. It must
 	// not block. nil: nobody is told.
 	Changed func()
@@ -86,6 +90,12 @@ type Link struct {
 	replies *replies
 
 	errorPace errorPace
+
+	asks        asks
+	asksOut     chan *ask
+	answerPace  answerPace
+	name        atomic.Pointer[string] // of SetName; "": none
+	nameChanged pace.Signal            // set by SetName
 
 	session atomic.Pointer[session] // nil while there is no connection to the server
 	counts  counts
@@ -133,6 +143,9 @@ func Open(c Config) (*Link, error) {
 	case c.Admit == nil:
 		return nil, kinds.Errorf(kinds.Invalid, "%s: admit: missing: expected the function that says whose packets are read", operation)
 	}
+	if c.Answer == nil {
+		c.Answer = func(identity.ID, []byte) []byte { return nil }
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -149,7 +162,11 @@ func Open(c Config) (*Link, error) {
 		queues:    newQueues(),
 		replies:   newReplies(c.Name, c.Self, secret),
 		closed:    make(chan struct{}),
+
+		asksOut:     make(chan *ask, maxAsks),
+		nameChanged: pace.NewSignal(),
 	}
+	l.name.Store(new(string))
 	l.state = State{Name: c.Name, URL: joinEndpoints(endpoints), Account: auth.what, PublicKey: auth.publicKey, Standing: Connecting}
 	return l, nil
 }
