@@ -18,6 +18,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -117,7 +118,11 @@ var readTables = sync.OnceValues(func() ([]byte, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	d, err := OpenDaemon(context.Background(), Options{Home: dir, Listen: "127.0.0.1:0", Name: "tables", NoMDNS: true, Version: "test"})
+	addr, err := live.PickAddr() // else all would try to have the port that this one has kept
+	if err != nil {
+		return nil, err
+	}
+	d, err := OpenDaemon(context.Background(), Options{Home: dir, Listen: addr, Name: "tables", NoMDNS: true, Version: "test"})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -113,5 +114,44 @@ func TestFloodThroughTheRelay(t *testing.T) {
 		quick("a call of a peer on the relay", time.Second, func() error { return relayed.tryAsk(b, "?") })
 		stop()
 		flood.Wait()
+	})
+}
+
+// TestClaimOnARelayMustBeProved: whoever comes in by the claim to be another, which a relay lets pass,
+// gets nothing of what a stranger gets.
+func TestClaimOnARelayMustBeProved(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		r := newRelayNet("corp")
+		b := w.side(r.joined(nil))
+		friend := newKey(t)
+		b.knows(friend, "planner")
+		h := r.host(t, friend.ID())
+		w.start()
+		b.serve()
+		synctest.Wait()
+		for _, alpn := range []string{identity.ALPN, identity.ALPNJoin} {
+			if alpn == identity.ALPNJoin {
+				b.invite(0, "")
+			}
+			key := newKey(t)
+			conf, err := key.ClientTLS(b.ID(), false, alpn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			qc, err := h.tr.Dial(t.Context(), relayAddr{r.name, b.ID()}, conf, &quic.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &raw{t: t, key: key, to: b.ID(), qc: qc}
+			if alpn == identity.ALPN {
+				c.sendHello(nil)
+			}
+			if got := c.closed(); got != closeNotTrusted {
+				t.Errorf("%s: close code %d", alpn, got)
+			}
+		}
+		if len(b.Pending()) != 0 || b.saw(EventPending) != 0 {
+			t.Errorf("pending %+v", b.Pending())
+		}
 	})
 }

@@ -39,9 +39,10 @@ func (l leg) isOpened() bool {
 }
 
 // mayCome reports whether a connection with that key may come from addr. A pipe that this node has
-// opened leads to one peer, and nobody else comes by it.
+// opened leads to one peer, and nobody else comes by it. On a relay whoever claims an id must
+// prove it: the link has let the packets in because of the claim.
 func (e *endpoint) mayCome(addr net.Addr, id identity.ID) bool {
-	if e.path != ViaPipe {
+	if e.link == nil {
 		return true
 	}
 	bound := e.link.Sender(addr)

@@ -252,7 +252,7 @@ func (w *weather) trouble(t *testing.T, near, far *side) {
 		defer w.BeginFault(int(f))()
 		do()
 	}
-	switch f := fault(w.DrawBelow(w.kinds)); f {
+	switch f := fault(w.DrawFault(w.kinds)); f {
 	case partition:
 		during(f, w.ms(3000))
 	case loss, reordering, duplication, corruption:

@@ -112,10 +112,13 @@ func (s *stunClient) listReflexiveAddrs(ctx context.Context) []netip.AddrPort {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asked.IsZero() || time.Since(s.asked) >= stunMemory {
-		ctx, cancel := context.WithTimeout(ctx, stunTime)
+		limited, cancel := context.WithTimeout(ctx, stunTime)
 		defer cancel()
-		s.known = s.query(ctx, resolveServers(ctx, s.servers))
-		s.asked = time.Now()
+		found := s.query(limited, resolveServers(limited, s.servers))
+		if ctx.Err() != nil {
+			return found // for other callers it may be too little
+		}
+		s.known, s.asked = found, time.Now()
 	}
 	return slices.Clone(s.known)
 }

@@ -63,7 +63,7 @@ func (l *Link) startOrShare(addr Addr) (p *pipe, again <-chan struct{}, err erro
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p := l.pipes[addr.text]; p != nil {
-		if p.ctx.Err() != nil { // it must be gone before the next one begins
+		if p.ctx.Err() != nil || p.addr.id != addr.id { // it must be gone before the next one begins, also if another peer has its name now
 			return nil, p.ended, nil
 		}
 		p.refs++

@@ -166,6 +166,18 @@ func TestOpenIsShared(t *testing.T) {
 	}
 }
 
+// A peer that has got the name of another one does not get that one's command.
+func TestOpenUnderANameThatMoved(t *testing.T) {
+	l := startLab(t, nil, "echo")
+	addr, release := l.open()
+	defer release()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := l.Open(ctx, Addr{text: addr.String(), id: identity.ID{7}}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it shares the pipe: %v", err)
+	}
+}
+
 // Who gives up does not leave a command behind.
 func TestOpenGivesUp(t *testing.T) {
 	l := startLab(t, nil, "silent")

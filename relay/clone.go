@@ -20,11 +20,42 @@ const questionPause = time.Minute
 // from the identity: nobody else can give it. A connection of this process that the server
 // has not yet missed answers nothing.
 
-// newQuestion returns the last part of the reply subject of this connection's question.
-func newQuestion() string {
+// Questions are the open questions of all links of a daemon: what one link asks another one must
+// not answer, whoever carries it there. Its methods may be called from any goroutine.
+type Questions struct {
+	mu     sync.Mutex // guards tokens
+	tokens map[string]bool
+}
+
+// newToken returns the last part of a reply subject.
+func newToken() string {
 	var b [tokenLen / 2]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
+}
+
+// open returns a new question, which the caller closes.
+func (q *Questions) open() string {
+	token := newToken()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.tokens == nil {
+		q.tokens = make(map[string]bool)
+	}
+	q.tokens[token] = true
+	return token
+}
+
+func (q *Questions) close(token string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.tokens, token)
+}
+
+func (q *Questions) isOpen(token string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.tokens[token]
 }
 
 // makeCloneAnswer returns what proves that the answerer has the identity.
@@ -40,10 +71,10 @@ func (l *Link) askClone(s *session) {
 	s.conn.PublishRequest(l.replies.ownSubject(), l.replies.prefix+s.question, nil)
 }
 
-// answerClone answers a question that this connection has not asked, and asks itself.
+// answerClone answers a question that no link of this process has asked, and asks itself.
 func (l *Link) answerClone(s *session, reply string) {
 	token, ok := l.replies.parseToken(reply)
-	if !ok || token == s.question || !s.answers.mayGo(time.Now()) {
+	if !ok || l.config.Questions.isOpen(token) || !s.answers.mayGo(time.Now()) {
 		return
 	}
 	s.conn.Publish(reply, makeCloneAnswer(l.config.Key, token))

@@ -8,19 +8,21 @@ import (
 
 const (
 	maxControlLine = 4096    // bytes, of lines other than INFO: what a NATS server takes itself
+	maxErrorLines  = 64      // of a connection: nats.go keeps each until it is told of
 	maxMessage     = 8 << 20 // bytes: larger ones NATS advises against, and a server sends them only if configured so
 )
 
 var errNoNATS = errors.New("no NATS server: it does not begin with INFO")
 
-// guard bounds what a server makes nats.go keep: the length of its lines, and the size that
-// it says of a message, for which nats.go takes memory before a byte has come. It
-// follows the NATS client protocol, within a WebSocket the frames of RFC 6455, and
+// guard bounds what a server makes nats.go keep: the length of its lines, the number of its
+// errors, and the size that it says of a message, for which nats.go takes memory before a byte has
+// come. It follows the NATS client protocol, within a WebSocket the frames of RFC 6455, and
 // reads strictly, so that nats.go cannot read the same bytes another way.
 type guard struct {
 	frames *frameReader // nil: no WebSocket
 	line   []byte       // the begin of a line whose end has not come
 	skip   int          // bytes of a message that have not come, with its line end
+	errors int          // lines that say an error
 }
 
 func newGuard(webSocket bool) guard {
@@ -73,6 +75,11 @@ func (g *guard) checkProtocol(b []byte) error {
 		size, err := parseControlLine(bytes.TrimSuffix(line, []byte{'\r'}))
 		if err != nil {
 			return err
+		}
+		if bytes.HasPrefix(line, []byte("-ERR")) {
+			if g.errors++; g.errors > maxErrorLines {
+				return fmt.Errorf("the server says more than %d errors", maxErrorLines)
+			}
 		}
 		g.skip = size
 		g.line = g.line[:0]

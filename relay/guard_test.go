@@ -55,6 +55,8 @@ func TestGuard(t *testing.T) {
 		"unknown frame":        {true, switching + frame(0x83, ""), "malformed WebSocket"},
 		"endless head":         {true, "HTTP/1.1 200 OK\r\n" + long, "head of more"},
 		"refused, not NATS":    {true, "HTTP/1.1 403 Forbidden\r\n\r\n" + frame(0x81, "PING\r\n"), ""},
+		"errors":               {false, strings.Repeat("-ERR 'x'\r\n", maxErrorLines), ""},
+		"many errors":          {false, strings.Repeat("-ERR 'x'\r\n", maxErrorLines+1), "more than 64 errors"},
 		"no line end anywhere": {false, long, "line of more"},
 	} {
 		for _, step := range []int{1, 7, len(c.text)} {

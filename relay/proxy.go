@@ -12,7 +12,9 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -233,18 +235,22 @@ func explainProxyStatus(code int) error {
 	return fmt.Errorf("status %d for CONNECT: ask whoever runs the proxy", code)
 }
 
-// runProxyCommand returns the first line that the command prints. It and what it
-// started are killed after 10 s.
+// runProxyCommand returns the first line that the command prints. It is killed after 10 s, and what
+// it started when it has ended.
 func runProxyCommand(ctx context.Context, argv []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, proxyCommandTime)
 	defer cancel()
 	command := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	out := &boundedBuffer{limit: maxProxyOutput}
 	command.Stdout = out
+	command.Env = slices.DeleteFunc(os.Environ(), isForDaemonAlone)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = time.Second
 	err := command.Run()
+	if command.Process != nil {
+		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("took longer than %s", proxyCommandTime)
@@ -274,4 +280,10 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	}
 	b.data = append(b.data, p...)
 	return len(p), nil
+}
+
+// isForDaemonAlone reports whether a variable of the environment, name=value, is the service
+// manager's word to the daemon.
+func isForDaemonAlone(variable string) bool {
+	return strings.HasPrefix(variable, "NOTIFY_SOCKET=") || strings.HasPrefix(variable, "WATCHDOG_") || strings.HasPrefix(variable, "LISTEN_")
 }

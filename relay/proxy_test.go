@@ -219,14 +219,14 @@ func TestProxyCommandAndRotation(t *testing.T) {
 			}
 			proxy.password.Store(new("second"))
 			(*natsConn.Load()).Close()
-			s := live.await(t, failedWith("407"))
+			s := live.await(t, failedWith("status 407"))
 			if strings.Contains(s.LastError.Error(), "first") {
 				t.Errorf("%v has the password", s.LastError)
 			}
 			setPassword("second")
 			live.await(t, func(s State) bool { return s.Reconnects == 1 && isConnected(s) })
 			if proxy.passed.Load() != 2 || proxy.refused.Load() == 0 {
-				t.Errorf("the proxy made %d connections and refused %d", proxy.passed.Load(), proxy.refused.Load())
+				t.Errorf("the proxy made %d connections and refused %d, after %v", proxy.passed.Load(), proxy.refused.Load(), s.LastError)
 			}
 		})
 	}
@@ -317,6 +317,29 @@ func TestProxyCommandIsKilled(t *testing.T) {
 	}
 	await.Until(t, "what it started has ended", func() bool {
 		// It is gone, or a zombie whose new parent has not asked.
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err != nil || strings.Contains(string(state), ") Z ")
+	})
+}
+
+// What a command has started and left ends with it, and it hears nothing that the service manager says
+// to the daemon.
+func TestProxyCommandLeavesNothing(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "/run/notify")
+	pids := filepath.Join(t.TempDir(), "pids")
+	said, err := runProxyCommand(t.Context(), []string{writeScript(t, "sleep 600 >/dev/null 2>&1 & echo $! > "+pids+"; echo http://proxy.example:3128/$NOTIFY_SOCKET")})
+	if err != nil || said != "http://proxy.example:3128/" {
+		t.Fatalf("%q, %v", said, err)
+	}
+	var pid int
+	b, err := os.ReadFile(pids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(string(b), &pid); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "what it started has ended", func() bool {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || strings.Contains(string(state), ") Z ")
 	})

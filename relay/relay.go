@@ -67,6 +67,9 @@ type Config struct {
 	// [Link.SetName]; nil: nothing. It must not block, nor keep question. nil: nobody is answered.
 	Answer func(asker identity.ID, question []byte) []byte
 
+	// Questions are shared by all links of the daemon. nil: the link has its own.
+	Questions *Questions
+
 	// Changed is called after the state of the link has changed, but not for counts. It must
 	// not block. nil: nobody is told.
 	Changed func()
@@ -148,6 +151,9 @@ func Open(c Config) (*Link, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Questions == nil {
+		c.Questions = new(Questions)
 	}
 	var secret [32]byte
 	rand.Read(secret[:])

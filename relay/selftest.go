@@ -44,7 +44,7 @@ func (l *Link) Test(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()
 	began := time.Now()
-	t := &tester{link: l, token: newQuestion(), arrived: make(chan struct{}, 1), nobody: make(chan struct{}, 1)}
+	t := &tester{link: l, token: newToken(), arrived: make(chan struct{}, 1), nobody: make(chan struct{}, 1)}
 	if err := t.connect(ctx); err != nil {
 		return []Check{{Code: "connect", What: err.Error(), Verdict: Failed, Refused: errors.Is(err, ErrRefused), Took: time.Since(began)}}
 	}

@@ -44,7 +44,8 @@ type session struct {
 // serveSession connects to a server and stays until the connection ends or ctx does. It
 // returns how long the connection lasted, and why it ended or was not made.
 func (l *Link) serveSession(ctx context.Context, e endpoint, observer Observer, o *outage) (up time.Duration, err error) {
-	s := &session{link: l, endpoint: e, question: newQuestion(), answers: gate{pause: questionPause}, ended: make(chan struct{})}
+	s := &session{link: l, endpoint: e, question: l.config.Questions.open(), answers: gate{pause: questionPause}, ended: make(chan struct{})}
+	defer l.config.Questions.close(s.question)
 	s.dialer = l.newDialer(ctx, e)
 	defer s.dialer.close()
 	if err := s.connect(ctx); err != nil {
@@ -118,7 +119,13 @@ func (s *session) connect(ctx context.Context) error {
 	if err != nil {
 		return s.explain(err)
 	}
-	o.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { s.noteError(err) }
+	o.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if errors.Is(err, nats.ErrBadHeaderMsg) { // anybody's message, and nats.go keeps each error until this returns
+			s.link.counts.droppedIn.Add(1)
+			return
+		}
+		s.noteError(err)
+	}
 	o.ClosedCB = func(*nats.Conn) { close(s.ended) }
 	stop := context.AfterFunc(ctx, s.dialer.close)
 	defer stop()

@@ -245,6 +245,7 @@ func TestClone(t *testing.T) {
 		answer(nil)
 		answer(makeCloneAnswer([32]byte{8}, question.reply[len(own)+1:]))
 		s.conn.nobody(question.reply, s.sids[own+".*"])
+		ask(own + "." + l.config.Questions.open()) // another link's of this process, which somebody has carried here
 		ask("acp1.elsewhere")
 		ask(own + ".short")
 		synctest.Wait()

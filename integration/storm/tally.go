@@ -27,7 +27,8 @@ var (
 const shown = 10_000
 
 // RunStorm calls pass with one weather after the other until they have made as many calls as
-// the flag says, or few.
+// the flag says, or few. Where that is enough to show every fault and some hardly came, it goes
+// on up to twice as many.
 func RunStorm(t *testing.T, few int, faults []string, pass func(*testing.T, *Weather)) {
 	most := *calls
 	if most == 0 {
@@ -38,7 +39,11 @@ func RunStorm(t *testing.T, few int, faults []string, pass func(*testing.T, *Wea
 		next = rand.Uint64()
 	}
 	total := readTally(t, faults)
-	for ; total.CountCalls() < most; next++ {
+	isEnough := func() bool {
+		n := total.CountCalls()
+		return n >= 2*most || n >= most && (n < shown || len(total.listUnshown()) == 0)
+	}
+	for ; !isEnough(); next++ {
 		t.Logf("-storm.seed %d", next)
 		w := &Weather{Tally: newTally(faults), rnd: rand.New(rand.NewPCG(next, 0)), is: make([]bool, len(faults))}
 		if !t.Run("", func(t *testing.T) { pass(t, w) }) {
@@ -49,7 +54,9 @@ func RunStorm(t *testing.T, few int, faults []string, pass func(*testing.T, *Wea
 	}
 	t.Log(total)
 	if total.CountCalls() >= shown {
-		total.checkFaults(t)
+		for _, what := range total.listUnshown() {
+			t.Error(what)
+		}
 	}
 }
 
@@ -71,6 +78,7 @@ type Weather struct {
 	mu  sync.Mutex // guards the rest
 	rnd *rand.Rand
 	is  []bool // by fault: it is there
+	due []int  // faults that DrawFault has yet to draw
 }
 
 // DrawBelow draws a number below most.
@@ -83,6 +91,18 @@ func (w *Weather) DrawBelow(most int) int {
 // DrawMillis draws a time below so many milliseconds.
 func (w *Weather) DrawMillis(most int) time.Duration {
 	return time.Duration(w.DrawBelow(most)) * time.Millisecond
+}
+
+// DrawFault draws one of the first n faults: each comes once before any comes again.
+func (w *Weather) DrawFault(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.due) == 0 {
+		w.due = w.rnd.Perm(n)
+	}
+	f := w.due[0]
+	w.due = w.due[1:]
+	return f
 }
 
 // SetFault says whether a fault is there.
@@ -208,19 +228,20 @@ func (t *Tally) String() string {
 	return s
 }
 
-// checkFaults fails where a fault, or an end, hardly ever came: then nothing was shown
-// of it.
-func (t *Tally) checkFaults(tb testing.TB) {
-	for f, name := range t.Faults {
-		if t.Met[f]*100 < t.CountCalls() {
-			tb.Errorf("%s: during %d of %d calls, want 1 %% at least", name, t.Met[f], t.CountCalls())
+// listUnshown names the faults and the ends that hardly ever came: nothing was shown of them.
+func (t *Tally) listUnshown() (unshown []string) {
+	check := func(what string, n int) {
+		if n*100 < t.CountCalls() {
+			unshown = append(unshown, fmt.Sprintf("%s: %d of %d calls, want 1 %% at least", what, n, t.CountCalls()))
 		}
+	}
+	for f, name := range t.Faults {
+		check("during "+name, t.Met[f])
 	}
 	for e, n := range t.Ends {
-		if n*100 < t.CountCalls() {
-			tb.Errorf("ending %d: %d of %d calls, want 1 %% at least", e, n, t.CountCalls())
-		}
+		check(fmt.Sprint("ending ", e), n)
 	}
+	return unshown
 }
 
 // readTally returns the tally of the runs before.

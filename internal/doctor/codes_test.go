@@ -243,6 +243,10 @@ var reproductions = []reproduction{
 		laptop.stop()
 		laptop.remove("identity.key") // another identity, at the same address
 		laptop.start()
+		await.Until(t, "desk hears of another key there", func() bool {
+			_, err := desk.client.Ping(await.NewContext(t), client.PingParams{To: "laptop"})
+			return kinds.AsError(err).Code == kinds.IdentityConflict
+		})
 		o := options(t, desk.home)
 		o.Peer = "laptop"
 		return examine(t, o)

@@ -18,6 +18,7 @@ import (
 	"github.com/acpd/acpd/harness/setup"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
 )
 
 // site is a state directory with a daemon that runs in this process, or has run.
@@ -141,7 +142,11 @@ func readTables(t *testing.T) string {
 	t.Helper()
 	tables.Do(func() {
 		home := makeHome(t)
-		d, err := daemon.OpenDaemon(context.Background(), daemon.Options{Home: home, Name: "tables", Version: "1.0.0", Listen: "127.0.0.1:0", NoMDNS: true})
+		addr, err := live.PickAddr() // else all would try to have the port that this one has kept
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := daemon.OpenDaemon(context.Background(), daemon.Options{Home: home, Name: "tables", Version: "1.0.0", Listen: addr, NoMDNS: true})
 		if err != nil {
 			t.Fatal(err)
 		}
