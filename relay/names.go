@@ -18,10 +18,10 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// MaxQuestion and MaxAnswer are the most bytes of a question about a name and of its answer.
+// MaxRequest and MaxAnswer are the most bytes of a request for a name and of its answer.
 const (
-	MaxQuestion = 64
-	MaxAnswer   = 4096
+	MaxRequest = 64
+	MaxAnswer  = 4096
 )
 
 const (
@@ -32,7 +32,7 @@ const (
 	maxAnswersIn     = 256         // to one ask, in all
 	askAgain         = time.Second // without an answer, since the answerer answers a few a second only
 	answersPerSecond = 5
-	maxQuestions     = 64 // that wait in nats.go: more are dropped
+	maxRequests      = 64 // that wait in nats.go: more are dropped
 )
 
 // Why an ask has no answer.
@@ -63,14 +63,14 @@ func (l *Link) SetName(name string) error {
 // Ask blocks until take returns false, and then returns nil; or ctx ends, whose error it returns. It
 // returns early with [ErrNobody] or [ErrDown], if nothing was answered before; with an error of the code
 // overloaded, if 64 ask at a time; and with one that is [ErrRefused], if the server does not permit to ask.
-func (l *Link) Ask(ctx context.Context, name string, question []byte, take func(answer []byte) bool) error {
+func (l *Link) Ask(ctx context.Context, name string, request []byte, take func(answer []byte) bool) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	if len(question) > MaxQuestion {
-		return kinds.Errorf(kinds.Invalid, "relay: a question of %d bytes about a name: %d are the most", len(question), MaxQuestion)
+	if len(request) > MaxRequest {
+		return kinds.Errorf(kinds.Invalid, "relay: a request of %d bytes for a name: %d are the most", len(request), MaxRequest)
 	}
-	a := l.asks.begin(l.config.Self, name, question)
+	a := l.asks.begin(l.config.Self, name, request)
 	if a == nil {
 		return kinds.Errorf(kinds.Overloaded, "relay %s: %d names are being asked for: try again", l.config.Name, maxAsks)
 	}
@@ -104,7 +104,7 @@ func (l *Link) Ask(ctx context.Context, name string, question []byte, take func(
 	}
 }
 
-// publishAsk queues the question. A full queue drops it, as it does packets.
+// publishAsk queues the request. A full queue drops it, as it does packets.
 func (l *Link) publishAsk(a *ask) {
 	select {
 	case l.asksOut <- a:
@@ -113,11 +113,11 @@ func (l *Link) publishAsk(a *ask) {
 	}
 }
 
-// ask is a question about a name that waits for answers.
+// ask is a request for a name that waits for answers.
 type ask struct {
 	name    string
 	token   string // of its reply subject
-	payload []byte // the own id, the token in binary, the question
+	payload []byte // the own id, the token in binary, the request
 	answers chan []byte
 	failed  chan error   // has room for one
 	came    atomic.Int32 // answers
@@ -130,11 +130,11 @@ type asks struct {
 }
 
 // begin returns a new ask; nil if there are too many.
-func (all *asks) begin(self identity.ID, name string, question []byte) *ask {
+func (all *asks) begin(self identity.ID, name string, request []byte) *ask {
 	var token [tokenLen / 2]byte
 	rand.Read(token[:])
 	a := &ask{
-		name: name, token: hex.EncodeToString(token[:]), payload: slices.Concat(self[:], token[:], question),
+		name: name, token: hex.EncodeToString(token[:]), payload: slices.Concat(self[:], token[:], request),
 		answers: make(chan []byte, maxAnswers), failed: make(chan error, 1),
 	}
 	all.mu.Lock()
@@ -214,24 +214,24 @@ func (s *session) subscribeName() error {
 	if name == "" {
 		return nil
 	}
-	sub, err := s.conn.Subscribe(nameSubject+name, func(m *nats.Msg) { s.link.receiveQuestion(s, m) })
+	sub, err := s.conn.Subscribe(nameSubject+name, func(m *nats.Msg) { s.link.receiveRequest(s, m) })
 	if err != nil {
 		return err
 	}
 	s.naming, s.named = sub, name
-	return sub.SetPendingLimits(maxQuestions, maxPendingBytes)
+	return sub.SetPendingLimits(maxRequests, maxPendingBytes)
 }
 
-// receiveQuestion answers what somebody asks about the own name. The answer goes to the reply subject
+// receiveRequest answers what somebody asks about the own name. The answer goes to the reply subject
 // of the id in the payload, which the asker cannot choose otherwise: so nobody has this
 // daemon write to a subject that is not one of acp1.
-func (l *Link) receiveQuestion(s *session, m *nats.Msg) {
-	from, token, question, ok := parseQuestion(m.Data, l.config.Self)
+func (l *Link) receiveRequest(s *session, m *nats.Msg) {
+	from, token, request, ok := parseRequest(m.Data, l.config.Self)
 	if !ok || m.Header != nil || !l.answerPace.mayGo(time.Now()) {
 		l.counts.droppedIn.Add(1)
 		return
 	}
-	answer := l.config.Answer(from, question)
+	answer := l.config.Answer(from, request)
 	if len(answer) == 0 || len(answer) > MaxAnswer {
 		return
 	}
@@ -240,10 +240,10 @@ func (l *Link) receiveQuestion(s *session, m *nats.Msg) {
 	}
 }
 
-// parseQuestion splits the payload of a message to the subject of the own name. It is refused if it is too
+// parseRequest splits the payload of a message to the subject of the own name. It is refused if it is too
 // short or too long, or names no asker, or this daemon.
-func parseQuestion(payload []byte, self identity.ID) (from identity.ID, token string, question []byte, ok bool) {
-	if len(payload) < askHeaderLen || len(payload) > askHeaderLen+MaxQuestion {
+func parseRequest(payload []byte, self identity.ID) (from identity.ID, token string, request []byte, ok bool) {
+	if len(payload) < askHeaderLen || len(payload) > askHeaderLen+MaxRequest {
 		return identity.ID{}, "", nil, false
 	}
 	from = identity.ID(payload[:headerLen])

@@ -106,7 +106,7 @@ func TestAskThatFails(t *testing.T) {
 		before := len(s.asked())
 		a = startAsk(t, l, "")
 		if a.wg.Wait(); !errors.Is(a.err, context.DeadlineExceeded) || len(s.asked())-before < 3 || len(s.asked())-before > 4 {
-			t.Errorf("%v after %d questions", a.err, len(s.asked())-before)
+			t.Errorf("%v after %d requests", a.err, len(s.asked())-before)
 		}
 
 		// The server forbids it: that counts for names, and for nothing else.
@@ -130,7 +130,7 @@ func TestAskThatFails(t *testing.T) {
 				t.Errorf("the name %q is taken", name)
 			}
 		}
-		if err := l.Ask(t.Context(), "build-7", make([]byte, MaxQuestion+1), nil); kinds.AsError(err).Code != kinds.Invalid {
+		if err := l.Ask(t.Context(), "build-7", make([]byte, MaxRequest+1), nil); kinds.AsError(err).Code != kinds.Invalid {
 			t.Error(err)
 		}
 
@@ -187,17 +187,17 @@ func TestAsksAreBounded(t *testing.T) {
 	})
 }
 
-// question is the payload of one, as others make it.
-func question(from identity.ID, text string) string { return string(from[:]) + "token 78" + text }
+// request is the payload of one, as others make it.
+func request(from identity.ID, text string) string { return string(from[:]) + "token 78" + text }
 
 func TestAnswersGoToTheAskerAlone(t *testing.T) {
 	c := testConfig()
 	var s serverOf
-	c.Answer = func(asker identity.ID, question []byte) []byte {
+	c.Answer = func(asker identity.ID, request []byte) []byte {
 		if asker == stranger {
 			return nil
 		}
-		return []byte(asker.Label() + string(question))
+		return []byte(asker.Label() + string(request))
 	}
 	withLink(t, c, s.serve, func(t *testing.T, l *Link, network *fakeNetwork, _ *testObserver) {
 		if err := l.SetName("desk"); err != nil {
@@ -222,7 +222,7 @@ func TestAnswersGoToTheAskerAlone(t *testing.T) {
 		// Whatever the reply subject is, the answer goes to one of acp1.
 		const token = "746f6b656e203738"
 		for _, reply := range []string{"", "orders.cancel ", "acp1." + trusted2.String() + " ", "_GR_.x.y.acp1.z "} {
-			ask(question(trusted1, "?"), reply)
+			ask(request(trusted1, "?"), reply)
 			time.Sleep(time.Second)
 			got := answered()
 			if len(got) != 1 || got[0].subject != subjectPrefix+trusted1.String()+"."+token || got[0].reply != "" || got[0].payload != trusted1.Label()+"?" {
@@ -230,8 +230,8 @@ func TestAnswersGoToTheAskerAlone(t *testing.T) {
 			}
 		}
 		for _, payload := range []string{
-			"", question(identity.ID{}, "?"), question(self, "?"), question(stranger, "?"),
-			question(trusted1, strings.Repeat("x", MaxQuestion+1)), question(trusted1, "")[:askHeaderLen-1],
+			"", request(identity.ID{}, "?"), request(self, "?"), request(stranger, "?"),
+			request(trusted1, strings.Repeat("x", MaxRequest+1)), request(trusted1, "")[:askHeaderLen-1],
 		} {
 			ask(payload, "orders.cancel ")
 			time.Sleep(time.Second)
@@ -244,7 +244,7 @@ func TestAnswersGoToTheAskerAlone(t *testing.T) {
 		most := 0
 		for range 300 {
 			for range 3 {
-				ask(question(trusted1, "?"), "")
+				ask(request(trusted1, "?"), "")
 			}
 			time.Sleep(10 * time.Millisecond)
 			synctest.Wait()
@@ -278,19 +278,19 @@ func TestAnswersGoToTheAskerAlone(t *testing.T) {
 }
 
 // What an ask writes is read as its parts; what is read is written so.
-func FuzzQuestion(f *testing.F) {
+func FuzzRequest(f *testing.F) {
 	var all asks
 	f.Add(all.begin(trusted1, "build-7", []byte("which?")).payload)
 	f.Add([]byte{})
 	f.Add(make([]byte, askHeaderLen))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		from, token, question, ok := parseQuestion(payload, self)
+		from, token, request, ok := parseRequest(payload, self)
 		if !ok {
 			return
 		}
 		binary, err := hex.DecodeString(token)
-		if err != nil || string(from[:])+string(binary)+string(question) != string(payload) || from == self || len(question) > MaxQuestion {
-			t.Errorf("%q: %s, %q, %q", payload, from, token, question)
+		if err != nil || string(from[:])+string(binary)+string(request) != string(payload) || from == self || len(request) > MaxRequest {
+			t.Errorf("%q: %s, %q, %q", payload, from, token, request)
 		}
 	})
 }

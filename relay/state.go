@@ -40,7 +40,7 @@ type State struct {
 	In, Out    Traffic
 	DroppedIn  uint64 // packets of refused senders, of full queues, and what is no packet
 	DroppedOut uint64 // packets while there was no connection, beyond the queue, or larger than MTU
-	Answered   uint64 // questions about the own name that were answered
+	Answered   uint64 // requests for the own name that were answered
 	Refusals   uint64 // answers of the server that nobody takes packets at an address
 }
 
