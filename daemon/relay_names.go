@@ -60,7 +60,8 @@ func (d *Daemon) isOwnCertifiedName(name string) bool {
 
 // mayAskForName reports whether relays are asked who has a name.
 func (d *Daemon) mayAskForName(name string) bool {
-	return d.names.IsAskable(name) && !d.isOwnCertifiedName(name) && len(d.listNameRelays()) > 0
+	_, blocked := d.findBlockedPeer(name)
+	return !blocked && d.names.IsAskable(name) && !d.isOwnCertifiedName(name) && len(d.listNameRelays()) > 0
 }
 
 // introduceByName returns the peer that has a name on a relay, after it has proved its key and shown the

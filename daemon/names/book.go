@@ -196,11 +196,12 @@ func (b *Book) countShared(before, after int) {
 	}
 }
 
-// note remembers an answer that counts. A key that was heard of more than an hour ago gives way to
-// another one.
-func (b *Book) note(c *identity.Certificate, now time.Time) {
+// note remembers the answer to a lookup that counts. A key that was heard of more than an hour ago gives way
+// to another one.
+func (b *Book) note(l *lookup, c *identity.Certificate, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.forget(l)
 	delete(b.missing, c.Name)
 	e := b.found[c.Name]
 	if e == nil {

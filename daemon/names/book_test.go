@@ -287,7 +287,7 @@ func TestSharedNames(t *testing.T) {
 		setAuthority(t, trust, a, "")
 
 		// Within an hour a second one makes it ambiguous; after one hour it is asked for again.
-		b.note(mustCheck(t, trust, first), time.Now())
+		b.note(new(lookup), mustCheck(t, trust, first), time.Now())
 		if err := b.CheckShared("build-7.corp"); err == nil {
 			t.Error("two keys, and not shared")
 		}
@@ -297,7 +297,7 @@ func TestSharedNames(t *testing.T) {
 
 		// One that was heard of more than an hour ago gives way.
 		time.Sleep(sharedTime)
-		b.note(mustCheck(t, trust, second), time.Now())
+		b.note(new(lookup), mustCheck(t, trust, second), time.Now())
 		mustFind(t, b, "build-7.corp", other)
 	})
 }
@@ -309,6 +309,17 @@ func mustCheck(t *testing.T, trust *identity.TrustStore, raw []byte) *identity.C
 		t.Fatal(err)
 	}
 	return c
+}
+
+// What a lookup found counts no more once it is revoked, also while that lookup waits for other answers.
+func TestRevokedWhileOthersMayAnswer(t *testing.T) {
+	hub := &fakeRelay{delay: 100 * time.Millisecond}
+	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a authority, trust *identity.TrustStore) {
+		hub.answer(a.sign(t, build, time.Hour, "acp:build-7"))
+		mustFind(t, b, "build-7.corp", build)
+		setAuthority(t, trust, a, "name build-7")
+		mustMiss(t, b, "build-7.corp", "corp has revoked it")
+	})
 }
 
 // A program that asks for a million names is slowed down, and keeps no memory.
@@ -348,7 +359,7 @@ func TestManyNames(t *testing.T) {
 		// Names that there are, more than are kept.
 		now := time.Now()
 		for i := range maxNames + 10 {
-			b.note(&identity.Certificate{ID: build, Name: fmt.Sprintf("z-%d.corp", i)}, now.Add(time.Duration(i)))
+			b.note(new(lookup), &identity.Certificate{ID: build, Name: fmt.Sprintf("z-%d.corp", i)}, now.Add(time.Duration(i)))
 		}
 		if _, oldest := b.found["z-0.corp"]; len(b.found) != maxNames || oldest {
 			t.Errorf("%d names are kept", len(b.found))

@@ -65,13 +65,21 @@ func (b *Book) run(l *lookup) {
 	failed := !l.isDone
 	l.mu.Unlock()
 	b.mu.Lock()
-	delete(b.lookups, l.name)
+	b.forget(l)
 	if failed && b.ctx.Err() == nil {
 		b.noteMissing(l.name, l.err, time.Now())
 	}
 	b.mu.Unlock()
 	if failed {
 		close(l.done)
+	}
+}
+
+// forget has no other caller share a lookup: it has found what it was for, or is over. Callers hold mu
+// of the book.
+func (b *Book) forget(l *lookup) {
+	if b.lookups[l.name] == l {
+		delete(b.lookups, l.name)
 	}
 }
 
@@ -148,7 +156,7 @@ func (b *Book) take(l *lookup, answer []byte) (more bool) {
 		l.refusal = err
 		return true
 	}
-	b.note(c, now)
+	b.note(l, c, now)
 	if !l.isDone {
 		l.isDone, l.cert = true, c
 		close(l.done)
