@@ -36,12 +36,12 @@ func (d *Daemon) nameRelays() {
 }
 
 // answerNameRequest returns this daemon's certificate, if the authority that is asked for has signed it.
-func (d *Daemon) answerNameRequest(asker identity.ID, request []byte) []byte {
+func (d *Daemon) answerNameRequest(asker identity.ID, question []byte) []byte {
 	own := d.ownCertificate.Load()
 	if own == nil || len(own.raw) == 0 || !own.says.IsValidAt(time.Now()) || d.trust.IsBlocked(asker) {
 		return nil
 	}
-	if wanted := own.says.Signer().Hash(); !bytes.Equal(request, wanted[:]) {
+	if wanted := own.says.Signer().Hash(); !bytes.Equal(question, wanted[:]) {
 		return nil
 	}
 	return own.raw

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,10 +17,10 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// MaxRequest and MaxAnswer are the most bytes of a request for a name and of its answer.
+// MaxQuestion and MaxAnswer are the most bytes of what a request for a name says to who has it, and of its answer.
 const (
-	MaxRequest = 64
-	MaxAnswer  = 4096
+	MaxQuestion = 64
+	MaxAnswer   = 4096
 )
 
 const (
@@ -63,14 +62,14 @@ func (l *Link) SetName(name string) error {
 // Ask blocks until take returns false, and then returns nil; or ctx ends, whose error it returns. It
 // returns early with [ErrNobody] or [ErrDown], if nothing was answered before; with an error of the code
 // overloaded, if 64 ask at a time; and with one that is [ErrRefused], if the server does not permit to ask.
-func (l *Link) Ask(ctx context.Context, name string, request []byte, take func(answer []byte) bool) error {
+func (l *Link) Ask(ctx context.Context, name string, question []byte, take func(answer []byte) bool) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
-	if len(request) > MaxRequest {
-		return kinds.Errorf(kinds.Invalid, "relay: a request of %d bytes for a name: %d are the most", len(request), MaxRequest)
+	if len(question) > MaxQuestion {
+		return kinds.Errorf(kinds.Invalid, "relay: a question of %d bytes to a name: %d are the most", len(question), MaxQuestion)
 	}
-	a := l.asks.begin(l.config.Self, name, request)
+	a := l.asks.begin(l.config.Self, name, question)
 	if a == nil {
 		return kinds.Errorf(kinds.Overloaded, "relay %s: %d names are being asked for: try again", l.config.Name, maxAsks)
 	}
@@ -117,7 +116,7 @@ func (l *Link) publishAsk(a *ask) {
 type ask struct {
 	name    string
 	token   string // of its reply subject
-	payload []byte // the own id, the token in binary, the request
+	payload []byte // a Request
 	answers chan []byte
 	failed  chan error   // has room for one
 	came    atomic.Int32 // answers
@@ -130,11 +129,11 @@ type asks struct {
 }
 
 // begin returns a new ask; nil if there are too many.
-func (all *asks) begin(self identity.ID, name string, request []byte) *ask {
-	var token [tokenLen / 2]byte
-	rand.Read(token[:])
+func (all *asks) begin(self identity.ID, name string, question []byte) *ask {
+	r := Request{Asker: self, Question: question}
+	rand.Read(r.Token[:])
 	a := &ask{
-		name: name, token: hex.EncodeToString(token[:]), payload: slices.Concat(self[:], token[:], request),
+		name: name, token: hex.EncodeToString(r.Token[:]), payload: AppendRequest(nil, &r),
 		answers: make(chan []byte, maxAnswers), failed: make(chan error, 1),
 	}
 	all.mu.Lock()
@@ -226,31 +225,50 @@ func (s *session) subscribeName() error {
 // of the id in the payload, which the asker cannot choose otherwise: so nobody has this
 // daemon write to a subject that is not one of acp1.
 func (l *Link) receiveRequest(s *session, m *nats.Msg) {
-	from, token, request, ok := parseRequest(m.Data, l.config.Self)
-	if !ok || m.Header != nil || !l.answerPace.mayGo(time.Now()) {
+	r, err := ParseRequest(m.Data)
+	if err != nil || r.Asker == l.config.Self || m.Header != nil || !l.answerPace.mayGo(time.Now()) {
 		l.counts.droppedIn.Add(1)
 		return
 	}
-	answer := l.config.Answer(from, request)
+	answer := l.config.Answer(r.Asker, r.Question)
 	if len(answer) == 0 || len(answer) > MaxAnswer {
 		return
 	}
-	if s.conn.Publish(subjectPrefix+from.String()+"."+token, answer) == nil {
+	if s.conn.Publish(r.replySubject(), answer) == nil {
 		l.counts.answered.Add(1)
 	}
 }
 
-// parseRequest splits the payload of a message to the subject of the own name. It is refused if it is too
-// short or too long, or names no asker, or this daemon.
-func parseRequest(payload []byte, self identity.ID) (from identity.ID, token string, request []byte, ok bool) {
-	if len(payload) < askHeaderLen || len(payload) > askHeaderLen+MaxRequest {
-		return identity.ID{}, "", nil, false
+// Request is the payload of a message to the subject of a name.
+type Request struct {
+	Asker    identity.ID        // as it claims to be
+	Token    [tokenLen / 2]byte // of the reply subject: acp1.<asker>.<token in hex>
+	Question []byte             // at most MaxQuestion bytes
+}
+
+// ParseRequest reads a payload. Question is part of it. The error has the code invalid.
+func ParseRequest(payload []byte) (r Request, err error) {
+	switch n := len(payload); {
+	case n < askHeaderLen:
+		return r, kinds.Errorf(kinds.Invalid, "request: %d bytes: at least %d are one", n, askHeaderLen)
+	case n > askHeaderLen+MaxQuestion:
+		return r, kinds.Errorf(kinds.Invalid, "request: question: %d bytes: %d are the most", n-askHeaderLen, MaxQuestion)
 	}
-	from = identity.ID(payload[:headerLen])
-	if from.IsZero() || from == self {
-		return identity.ID{}, "", nil, false
+	r = Request{identity.ID(payload), [tokenLen / 2]byte(payload[headerLen:]), payload[askHeaderLen:]}
+	if r.Asker.IsZero() {
+		return Request{}, kinds.Errorf(kinds.Invalid, "request: asker: zero: no daemon has it")
 	}
-	return from, hex.EncodeToString(payload[headerLen:askHeaderLen]), payload[askHeaderLen:], true
+	return r, nil
+}
+
+// AppendRequest appends the payload that says r.
+func AppendRequest(b []byte, r *Request) []byte {
+	return append(append(append(b, r.Asker[:]...), r.Token[:]...), r.Question...)
+}
+
+// replySubject returns where the answer goes.
+func (r *Request) replySubject() string {
+	return subjectPrefix + r.Asker.String() + "." + hex.EncodeToString(r.Token[:])
 }
 
 // answerPace lets answersPerSecond through in any second.

@@ -130,7 +130,7 @@ func TestAskThatFails(t *testing.T) {
 				t.Errorf("the name %q is taken", name)
 			}
 		}
-		if err := l.Ask(t.Context(), "build-7", make([]byte, MaxRequest+1), nil); kinds.AsError(err).Code != kinds.Invalid {
+		if err := l.Ask(t.Context(), "build-7", make([]byte, MaxQuestion+1), nil); kinds.AsError(err).Code != kinds.Invalid {
 			t.Error(err)
 		}
 
@@ -187,17 +187,17 @@ func TestAsksAreBounded(t *testing.T) {
 	})
 }
 
-// request is the payload of one, as others make it.
-func request(from identity.ID, text string) string { return string(from[:]) + "token 78" + text }
+// makeRequest is the payload of one, as others make it.
+func makeRequest(from identity.ID, text string) string { return string(from[:]) + "token 78" + text }
 
 func TestAnswersGoToTheAskerAlone(t *testing.T) {
 	c := testConfig()
 	var s serverOf
-	c.Answer = func(asker identity.ID, request []byte) []byte {
+	c.Answer = func(asker identity.ID, question []byte) []byte {
 		if asker == stranger {
 			return nil
 		}
-		return []byte(asker.Label() + string(request))
+		return []byte(asker.Label() + string(question))
 	}
 	withLink(t, c, s.serve, func(t *testing.T, l *Link, network *fakeNetwork, _ *testObserver) {
 		if err := l.SetName("desk"); err != nil {
@@ -222,7 +222,7 @@ func TestAnswersGoToTheAskerAlone(t *testing.T) {
 		// Whatever the reply subject is, the answer goes to one of acp1.
 		const token = "746f6b656e203738"
 		for _, reply := range []string{"", "orders.cancel ", "acp1." + trusted2.String() + " ", "_GR_.x.y.acp1.z "} {
-			ask(request(trusted1, "?"), reply)
+			ask(makeRequest(trusted1, "?"), reply)
 			time.Sleep(time.Second)
 			got := answered()
 			if len(got) != 1 || got[0].subject != subjectPrefix+trusted1.String()+"."+token || got[0].reply != "" || got[0].payload != trusted1.Label()+"?" {
@@ -230,8 +230,8 @@ func TestAnswersGoToTheAskerAlone(t *testing.T) {
 			}
 		}
 		for _, payload := range []string{
-			"", request(identity.ID{}, "?"), request(self, "?"), request(stranger, "?"),
-			request(trusted1, strings.Repeat("x", MaxRequest+1)), request(trusted1, "")[:askHeaderLen-1],
+			"", makeRequest(identity.ID{}, "?"), makeRequest(self, "?"), makeRequest(stranger, "?"),
+			makeRequest(trusted1, strings.Repeat("x", MaxQuestion+1)), makeRequest(trusted1, "")[:askHeaderLen-1],
 		} {
 			ask(payload, "orders.cancel ")
 			time.Sleep(time.Second)
@@ -244,7 +244,7 @@ func TestAnswersGoToTheAskerAlone(t *testing.T) {
 		most := 0
 		for range 300 {
 			for range 3 {
-				ask(request(trusted1, "?"), "")
+				ask(makeRequest(trusted1, "?"), "")
 			}
 			time.Sleep(10 * time.Millisecond)
 			synctest.Wait()
@@ -284,13 +284,15 @@ func FuzzRequest(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(make([]byte, askHeaderLen))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		from, token, request, ok := parseRequest(payload, self)
-		if !ok {
+		r, err := ParseRequest(payload)
+		if err != nil {
 			return
 		}
-		binary, err := hex.DecodeString(token)
-		if err != nil || string(from[:])+string(binary)+string(request) != string(payload) || from == self || len(request) > MaxRequest {
-			t.Errorf("%q: %s, %q, %q", payload, from, token, request)
+		if string(AppendRequest(nil, &r)) != string(payload) || r.Asker.IsZero() || len(r.Question) > MaxQuestion {
+			t.Errorf("%q: %+v", payload, r)
+		}
+		if s := r.replySubject(); len(s) != len(subjectPrefix)+64+1+tokenLen || !strings.HasPrefix(s, subjectPrefix+r.Asker.String()+".") {
+			t.Errorf("%q is answered at %s", payload, s)
 		}
 	})
 }

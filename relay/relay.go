@@ -64,8 +64,8 @@ type Config struct {
 	Admit func(identity.ID) Admission
 
 	// Answer returns what is answered to an asker, as it claims to be, who asks for the name of
-	// [Link.SetName]; nil: nothing. It must not block, nor keep request. nil: nobody is answered.
-	Answer func(asker identity.ID, request []byte) []byte
+	// [Link.SetName]; nil: nothing. It must not block, nor keep question. nil: nobody is answered.
+	Answer func(asker identity.ID, question []byte) []byte
 
 	// Questions are shared by all links of the daemon. nil: the link has its own.
 	Questions *Questions

@@ -34,7 +34,7 @@ const (
 type Relay interface {
 	// Ask hands answers to take until it returns false, or ctx ends. It returns early if it is sure
 	// that nobody will answer, with the reason.
-	Ask(ctx context.Context, name string, request []byte, take func(answer []byte) bool) error
+	Ask(ctx context.Context, name string, question []byte, take func(answer []byte) bool) error
 }
 
 // Trust says which certificates count. [identity.TrustStore] does.

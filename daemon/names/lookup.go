@@ -101,7 +101,7 @@ func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
 	case len(relays) == 0:
 		return "there is no relay that could be asked: see acpctl relay list"
 	}
-	request := key.Hash()
+	question := key.Hash()
 	var (
 		asking sync.WaitGroup
 		mu     sync.Mutex
@@ -109,7 +109,7 @@ func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
 	)
 	for name, r := range relays {
 		asking.Go(func() {
-			err := r.Ask(ctx, own, request[:], func(answer []byte) bool { return b.take(l, answer) })
+			err := r.Ask(ctx, own, question[:], func(answer []byte) bool { return b.take(l, answer) })
 			mu.Lock()
 			defer mu.Unlock()
 			wrong[name] = err

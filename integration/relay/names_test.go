@@ -43,9 +43,9 @@ func TestNames(t *testing.T) {
 	s := startServer(t, named(t, a, b))
 	a.URL, b.URL = urlOf(s), urlOf(s)
 	largest := bytes.Repeat([]byte{'x'}, relay.MaxAnswer)
-	b.Answer = func(asker identity.ID, request []byte) []byte {
-		if asker != a.Self || string(request) != "which?" {
-			t.Errorf("%s asks %q", asker.Label(), request)
+	b.Answer = func(asker identity.ID, question []byte) []byte {
+		if asker != a.Self || string(question) != "which?" {
+			t.Errorf("%s asks %q", asker.Label(), question)
 		}
 		return largest
 	}
