@@ -252,11 +252,11 @@ func ParseRequest(payload []byte) (r Request, err error) {
 	case n < askHeaderLen:
 		return r, kinds.Errorf(kinds.Invalid, "request: %d bytes: at least %d are one", n, askHeaderLen)
 	case n > askHeaderLen+MaxQuestion:
-		return r, kinds.Errorf(kinds.Invalid, "request: question: %d bytes: %d are the most", n-askHeaderLen, MaxQuestion)
+		return r, kinds.Errorf(kinds.Invalid, "request.question: %d bytes: %d are the most", n-askHeaderLen, MaxQuestion)
 	}
 	r = Request{identity.ID(payload), [tokenLen / 2]byte(payload[headerLen:]), payload[askHeaderLen:]}
 	if r.Asker.IsZero() {
-		return Request{}, kinds.Errorf(kinds.Invalid, "request: asker: zero: no daemon has it")
+		return Request{}, kinds.Errorf(kinds.Invalid, "request.asker: zero: no daemon has it")
 	}
 	return r, nil
 }
