@@ -221,7 +221,8 @@ func (d *Daemon) listCandidates(ref string) (all []identity.ID) {
 	}
 	entries := d.table.Entries()
 	if id, err := identity.ParseID(strings.ToLower(ref)); err == nil {
-		if slices.ContainsFunc(entries, func(e discovery.Entry) bool { return e.ID == id }) {
+		onRelay := len(d.listNameRelays()) > 0
+		if onRelay || slices.ContainsFunc(entries, func(e discovery.Entry) bool { return e.ID == id }) {
 			add(id)
 		}
 		return all
