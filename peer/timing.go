@@ -30,6 +30,8 @@ const (
 	pipeEndTime      = 100 * time.Millisecond  // for what a pipe that has ended had carried
 	pipeIdleTime     = time.Minute             // after its last stream, a connection through a command ends
 	pipeIdleTicks    = 12                      // looks in that time
+	pipeAwaitTime    = time.Hour               // the same, while work with the peer is open
+	pipeAwaitTicks   = int(pipeAwaitTime / (pipeIdleTime / pipeIdleTicks))
 
 	silentAfter = 500 * time.Millisecond  // without a word; then a connection is proven before it is used
 	proofTime   = 2500 * time.Millisecond // for the answer
