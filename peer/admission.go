@@ -140,7 +140,7 @@ func (state *peerState) recordRefusalByPeer(c *conn, cause error) {
 func (c *conn) refuseHello(refusal *helloRefusal) {
 	who := c.id
 	if c.peer == nil {
-		who = budget.Strangers
+		who = budget.StrangersOn(c.endpoint.name)
 	}
 	c.node.peerLog.WriteLimited(who, slog.LevelInfo, "peer refused", "peer", c.id.Label(), "addr", c.remoteAddr(), "reason", refusal.reason)
 	switch refusal.event {
