@@ -1380,7 +1380,7 @@ export type RelayState = "connecting" | "up" | "down" | "refused" | "unused";
 
 /** RelayStep is one thing that was tried. */
 export interface RelayStep {
-  /** connect, round_trip, receive, publish, nobody or foreign_subscribe */
+  /** connect, round_trip, receive, publish, nobody, foreign_subscribe or nat */
   step: string;
   verdict: StepVerdict;
   /** was found */
