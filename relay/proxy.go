@@ -20,8 +20,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/acpd/acpd/kinds"
 )
 
 const (
@@ -35,19 +33,6 @@ type Proxy struct {
 	Environment bool     // HTTPS_PROXY and NO_PROXY, as they are at the first connection of the process
 	URL         string   // http://[USER:PASSWORD@]HOST:PORT or https://
 	Command     []string // a program and its arguments, run at each connection without a shell; the first line that it prints is the URL
-}
-
-// ParseProxy reads the text form of a proxy that is no command: "", "environment" or a URL.
-// The error has the code invalid and quotes no secret.
-func ParseProxy(text string) (Proxy, error) {
-	p := Proxy{URL: text}
-	if text == "environment" {
-		p = Proxy{Environment: true}
-	}
-	if err := p.check(); err != nil {
-		return Proxy{}, kinds.Errorf(kinds.Invalid, "proxy: %s", err)
-	}
-	return p, nil
 }
 
 // String says which proxy this is.
