@@ -22,7 +22,7 @@ const parallelRecipients = 16
 
 // resolveRecipient returns the peer, and the agent, that a caller names as PEER or
 // PEER/AGENT.
-func (d *Daemon) resolveRecipient(s *localConn, to string) (p identity.Peer, agent string, err error) {
+func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to string) (p identity.Peer, agent string, err error) {
 	if to == "" {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: missing: name a trusted peer, or one of its agents as peer/agent; peers lists them")
 	}
@@ -33,9 +33,12 @@ func (d *Daemon) resolveRecipient(s *localConn, to string) (p identity.Peer, age
 	if one && agent == "" {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q names no agent after the /: write peer/agent, or the peer alone", to)
 	}
-	p, err = d.trust.Resolve(name)
+	p, err = d.resolveOrIntroduce(ctx, name)
 	if err == nil {
 		return p, agent, nil
+	}
+	if kinds.AsError(err).Code == kinds.Unreachable {
+		return p, "", err
 	}
 	switch {
 	case name == d.name:
@@ -113,7 +116,7 @@ func (d *Daemon) checkOutgoing(env *wire.Envelope) (kinds.Checked, error) {
 // composeEnvelope returns the envelope of a call, to which the caller may add, and its
 // receiver.
 func (d *Daemon) composeEnvelope(ctx context.Context, s *localConn, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
-	p, agent, err := d.resolveRecipient(s, to)
+	p, agent, err := d.resolveRecipient(ctx, s, to)
 	if err != nil {
 		return nil, p, err
 	}

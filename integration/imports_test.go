@@ -87,6 +87,7 @@ var importers = map[string][]string{
 	"github.com/spf13/pflag":       {"cmd/acpd", "internal/cli"},
 	"golang.org/x/term":            {"internal/cli/ui"},
 	"filippo.io/age":               {"internal/backup"},
+	"golang.org/x/crypto/ssh":      {"identity"},
 	"rsc.io/qr":                    {"internal/cli/ui"},
 	"github.com/coder/websocket":   {"harness"},
 

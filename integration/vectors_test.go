@@ -154,6 +154,9 @@ func itemMeans(item wire.Item) any {
 		if i.PQ != nil {
 			m["pq"] = map[string]any{"key": hex.EncodeToString(i.PQ.Key), "sig": hex.EncodeToString(i.PQ.Sig)}
 		}
+		if len(i.Cert) > 0 {
+			m["cert"] = hex.EncodeToString(i.Cert)
+		}
 		return map[string]any{"hello": m}
 	case *wire.Receipt:
 		m := map[string]any{"stream": i.Stream, "state": i.State.String()}
@@ -171,6 +174,8 @@ func itemMeans(item wire.Item) any {
 		return map[string]any{"done": map[string]any{}}
 	case *wire.Paths:
 		return map[string]any{"paths": map[string]any{"round": i.Round, "addrs": i.Addrs}}
+	case *wire.Renewal:
+		return map[string]any{"cert": map[string]any{"cert": hex.EncodeToString(i.Cert)}}
 	case *wire.Unknown:
 		return map[string]any{"unknown": map[string]any{"type": i.Type}}
 	}

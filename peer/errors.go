@@ -173,6 +173,8 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 		case closeOverloaded:
 			return markRemoteError(id, kinds.Errorf(kinds.Overloaded, "%s takes no connection now; try again later", name)).WithDelivered(kinds.DeliveredNo)
 		}
+	case closed && app.ErrorCode == closeNotTrusted: // it showed no certificate that counts here, or was untrusted meanwhile
+		return n.newUnknownPeerError(id)
 	case failed && transport.ErrorCode.IsCryptoError():
 		switch tls.AlertError(transport.ErrorCode - 0x100) {
 		case 120: // no_application_protocol (RFC 7301, section 3.2)
