@@ -38,6 +38,7 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/names"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/daemon/spending"
@@ -130,6 +131,7 @@ type Daemon struct {
 	mailHome        string // of the mailboxes whose mail is carried
 	channels        *channels
 	relays          *relays
+	names           *names.Book
 
 	ownCertificate      atomic.Pointer[ownCertificate]
 	organisationChanged pace.Signal // set if ownCertificate was set
@@ -273,6 +275,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		return err
 	}
 	d.udpAddr = d.node.Addr().String()
+	d.names = names.NewBook(d.trust, d.listNameRelays)
 	d.applyOrganisation(cfg, authorities, own)
 	d.loadKeptRelays()
 	d.applyRelays()
@@ -386,6 +389,9 @@ func (d *Daemon) Close() error {
 	}
 	if d.channels != nil {
 		d.channels.closeListeners()
+	}
+	if d.names != nil {
+		d.names.Close()
 	}
 	if d.node != nil {
 		d.node.Close()

@@ -144,6 +144,7 @@ func (d *Daemon) applyOrganisation(cfg *config.Config, authorities []identity.Au
 			d.updateAddrTable(id)
 		}
 	}
+	d.nameRelays()
 	d.organisationChanged.Set()
 }
 
@@ -168,7 +169,7 @@ func (d *Daemon) isTrustedByOwner(id identity.ID) bool {
 // findFleetName is [budget.Book.Certified]: it reports whether a key is that of another daemon which the
 // owner does not trust, and the name in its certificate, "" if it has none now.
 func (d *Daemon) findFleetName(id identity.ID) (name string, ok bool) {
-	if id == budget.Strangers || id == d.id || d.isTrustedByOwner(id) {
+	if budget.AreStrangers(id) || id == d.id || d.isTrustedByOwner(id) {
 		return "", false
 	}
 	name, _ = d.trust.IsCertified(id)
@@ -176,29 +177,56 @@ func (d *Daemon) findFleetName(id identity.ID) (name string, ok bool) {
 }
 
 // resolveOrIntroduce returns the peer that ref means. If none is known, it dials those keys that could
-// be it by a certificate: the one with that id, those that have an address in config.yaml, and those
-// on the network that call themselves so. It blocks as a call does.
+// be it by a certificate: the one with that id, those that have an address in config.yaml, those
+// on the network that call themselves so, and the one that has that name on a relay. It blocks as a call
+// does, until one is the peer.
 func (d *Daemon) resolveOrIntroduce(ctx context.Context, ref string) (identity.Peer, error) {
 	p, err := d.trust.Resolve(ref)
+	if err == nil && p.Certificate != nil && p.Name == ref {
+		if err = d.names.CheckShared(ref); err != nil {
+			return identity.Peer{}, err
+		}
+	}
 	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); !unknown || !d.trust.HasAuthorities() {
 		return p, err
 	}
-	candidates := d.listCandidates(ref)
-	if len(candidates) == 0 {
+	candidates, ask := d.listCandidates(ref), d.mayAskForName(ref)
+	if len(candidates) == 0 && !ask {
 		return p, err
 	}
+	dialling, stop := context.WithCancel(ctx)
+	defer stop()
 	var dials errgroup.Group
 	failures := make([]error, len(candidates))
 	for i, id := range candidates {
 		dials.Go(func() error {
-			failures[i] = d.node.Introduce(ctx, id)
+			failures[i] = d.node.Introduce(dialling, id)
+			if _, err := d.trust.Resolve(ref); err == nil {
+				stop()
+			}
+			return nil
+		})
+	}
+	var named identity.Peer
+	var namedErr error
+	if ask {
+		dials.Go(func() error {
+			if named, namedErr = d.introduceByName(dialling, ref); namedErr == nil {
+				stop()
+			}
 			return nil
 		})
 	}
 	_ = dials.Wait()
+	if !named.ID.IsZero() {
+		return named, nil
+	}
 	p, err = d.trust.Resolve(ref)
 	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); !unknown {
 		return p, err
+	}
+	if namedErr != nil {
+		return p, namedErr
 	}
 	for _, failure := range failures { // one may be the peer that is meant, and not be there
 		if failure != nil && kinds.AsError(failure).Code != kinds.UnknownPeer {

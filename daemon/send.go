@@ -37,11 +37,11 @@ func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to string) 
 	if err == nil {
 		return p, agent, nil
 	}
-	if kinds.AsError(err).Code == kinds.Unreachable {
+	if code := kinds.AsError(err).Code; code == kinds.Unreachable || code == kinds.Overloaded {
 		return p, "", err
 	}
 	switch {
-	case name == d.name:
+	case name == d.name || d.isOwnCertifiedName(name):
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q is this daemon itself: name a peer, or peer/agent; peers lists them", name)
 	case !one && d.agents.FindByName(name) != nil && !s.isGuest:
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q is an agent of this daemon: name a peer, or an agent of one as peer/agent; peers lists them", name)
@@ -196,6 +196,8 @@ func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingPara
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := withProbeTimeout(ctx, p.TimeoutMS) // it may take time to find the peer
+	defer cancel()
 	env, err := d.composeRequest(ctx, s, kinds.KindPing, &p.Head, p.To, padding)
 	if err != nil {
 		return nil, err
@@ -203,8 +205,6 @@ func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingPara
 	if env.Agent != "" {
 		return nil, kinds.Errorf(kinds.Invalid, "to: %q names an agent, and a ping is answered by the daemon: leave out /%s", p.To, env.Agent)
 	}
-	ctx, cancel := withProbeTimeout(ctx, p.TimeoutMS)
-	defer cancel()
 	reply, rtt, err := d.sendRequest(ctx, env)
 	if err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ type Certificate struct {
 	NotAfter  time.Time // UTC; zero: for ever
 	PQ        PQHash    // of the daemon's post-quantum key; zero: not said
 
-	signer AuthorityKey // zero from InspectCertificate
+	signer AuthorityKey // as it says, from InspectCertificate
 }
 
 // IsValidAt reports whether the certificate is valid at a time, with [ClockTolerance].
@@ -130,8 +130,7 @@ func CheckCertificate(raw []byte, id ID, authorities []Authority, now time.Time)
 	if c.ID != id {
 		return nil, fmt.Errorf("certificate: it is for the key %s, and not for %s: have the right key signed", c.ID.Label(), id.Label())
 	}
-	signer := AuthorityKey{string(parsed.SignatureKey.Marshal())}
-	i := slices.IndexFunc(authorities, func(a Authority) bool { return a.Key == signer })
+	i := slices.IndexFunc(authorities, func(a Authority) bool { return a.Key == c.signer })
 	if i < 0 {
 		return nil, errors.New("certificate: no authority that is configured here has signed it: see organisation.authorities in config.yaml")
 	}
@@ -147,7 +146,7 @@ func CheckCertificate(raw []byte, id ID, authorities []Authority, now time.Time)
 	if err := checker.CheckCert(parsed.ValidPrincipals[0], parsed); err != nil {
 		return nil, fmt.Errorf("certificate: %s: have it signed again", strings.TrimPrefix(err.Error(), "ssh: "))
 	}
-	c.Authority, c.signer = a.Name, a.Key
+	c.Authority = a.Name
 	c.Name += "." + a.Name
 	for i := range c.Groups {
 		c.Groups[i] += "." + a.Name
@@ -176,7 +175,7 @@ func parseCertificate(raw []byte) (*ssh.Certificate, *Certificate, error) {
 		return nil, nil, fmt.Errorf("certificate: %s: have it signed again", strings.TrimPrefix(err.Error(), "ssh: "))
 	}
 	parsed := key.(*ssh.Certificate) // by its type
-	c := &Certificate{Serial: parsed.Serial, KeyID: CleanClaim(parsed.KeyId)}
+	c := &Certificate{Serial: parsed.Serial, KeyID: CleanClaim(parsed.KeyId), signer: AuthorityKey{string(parsed.SignatureKey.Marshal())}}
 	public, ok := parsed.Key.(ssh.CryptoPublicKey).CryptoPublicKey().(ed25519.PublicKey)
 	switch {
 	case !ok || len(public) != len(c.ID):

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/relay"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -128,6 +129,18 @@ func run(v vector, raw []byte) (means any, again []byte, err error) {
 		}
 		again, err := wire.AppendMailReply(nil, m)
 		return replyMeans(m), again, err
+	case "name request":
+		r, err := relay.ParseRequest(raw)
+		if err != nil {
+			return nil, nil, err
+		}
+		return requestMeans(&r), relay.AppendRequest(nil, &r), nil
+	case "name answer":
+		c, err := parseAnswer(raw)
+		if err != nil {
+			return nil, nil, err
+		}
+		return answerMeans(c), raw, nil
 	}
 	return nil, nil, fmt.Errorf("no such thing as %q", v.Is)
 }

@@ -247,6 +247,7 @@ func mustOpen(t *testing.T, c Config) *Link {
 }
 
 // withLink runs a link in a bubble against servers that serve describes, and then test.
+// The clock is virtual: a sleep ends when all else waits, so what is due by then has happened.
 func withLink(t *testing.T, c Config, serve func(*fakeConn), test func(*testing.T, *Link, *fakeNetwork, *testObserver)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
