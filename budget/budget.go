@@ -83,7 +83,7 @@ type Account struct {
 	mu      sync.Mutex // guards what follows
 	held    map[identity.ID]int64
 	sum     int64
-	names   map[identity.ID]string // of holders that count by a certificate: that which they had when they held nothing yet
+	names   map[identity.ID]string // of holders that the owner does not trust
 	byName  map[string]int64       // what all holders with such a name hold
 	refused map[identity.ID]uint64
 
@@ -170,9 +170,10 @@ type Book struct {
 	// not block. Nil: one.
 	Peers func() int
 
-	// Certified returns the name of a peer that counts by a certificate alone. All keys with one
-	// name hold together what one peer may, and of the half that is set aside they have no part.
-	// It must not block, nor call the book. Nil: there are none.
+	// Certified reports whether a peer is none that the owner trusts, and the name in its certificate;
+	// "" for one that has left something here, and has no certificate now. All keys with one name hold
+	// together what one peer may, and of the half that is set aside they have no part. It must not
+	// block, nor call the book. Nil: there are none.
 	Certified func(who identity.ID) (name string, ok bool)
 
 	mu       sync.Mutex

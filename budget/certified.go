@@ -2,17 +2,30 @@ package budget
 
 import "github.com/acpd/acpd/identity"
 
-// noteName notes under which name a peer that counts by a certificate is counted, until it holds
-// nothing. Callers hold mu.
+// noteName notes under which name a peer counts that the owner does not trust, with all that it
+// holds. A peer that has lost its certificate keeps the name that it had. Callers hold mu.
 func (a *Account) noteName(who identity.ID) {
-	name, ok := a.book.findCertifiedName(who)
-	if !ok {
+	name, counts := a.book.findCertifiedName(who)
+	noted, known := a.names[who]
+	if counts == known && (name == noted || name == "") {
+		return
+	}
+	held := a.held[who]
+	if known {
+		delete(a.names, who)
+		a.adjustByName(noted, -held)
+	}
+	if !counts {
 		return
 	}
 	if a.names == nil {
 		a.names, a.byName = make(map[identity.ID]string), make(map[string]int64)
 	}
+	if name == "" {
+		name = who.String()
+	}
 	a.names[who] = name
+	a.adjustByName(name, held)
 }
 
 // adjustHeldByName adds n to what the name of a holder has, if it has one. Callers hold mu, and have
@@ -22,19 +35,27 @@ func (a *Account) adjustHeldByName(who identity.ID, n int64) {
 	if !ok {
 		return
 	}
-	if a.byName[name] += n; a.byName[name] == 0 {
-		delete(a.byName, name)
-	}
+	a.adjustByName(name, n)
 	if a.held[who] == 0 {
 		delete(a.names, who)
+	}
+}
+
+// adjustByName adds n to what a name has. Callers hold mu.
+func (a *Account) adjustByName(name string, n int64) {
+	if a.byName[name] += n; a.byName[name] == 0 {
+		delete(a.byName, name)
 	}
 }
 
 // findHolder returns what counts for a peer's own bound: what it holds, or what all keys with the name
 // of its certificate hold. Callers hold mu.
 func (a *Account) findHolder(who identity.ID) (held int64, certified bool) {
-	name, certified := a.names[who]
-	if !certified && a.held[who] == 0 {
+	var name string
+	if a.held[who] > 0 {
+		a.noteName(who)
+		name, certified = a.names[who]
+	} else {
 		name, certified = a.book.findCertifiedName(who)
 	}
 	if !certified {
@@ -43,7 +64,7 @@ func (a *Account) findHolder(who identity.ID) (held int64, certified bool) {
 	return a.byName[name], true
 }
 
-// findCertifiedName returns the name of a peer that counts by a certificate alone.
+// findCertifiedName returns the name of a peer that the owner does not trust.
 func (b *Book) findCertifiedName(who identity.ID) (string, bool) {
 	if b.Certified == nil {
 		return "", false

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/acpd/acpd/identity"
@@ -75,22 +76,55 @@ func TestKeysOfOneNameShareWhatOnePeerMayHave(t *testing.T) {
 	}
 }
 
-// What a peer holds counts under the name with which it came, also if that changes meanwhile.
+// What a peer holds counts under the name that it has now, or had last.
 func TestNamesThatChangeMeanwhile(t *testing.T) {
 	name, certified := "build-7.corp", true
 	b := trusting(1)
 	b.Certified = func(identity.ID) (string, bool) { return name, certified }
 	a := b.OpenAccount(Inbox)
-	if err := a.Reserve(id(1), 5); err != nil {
-		t.Fatal(err)
+	reserve := func(want map[string]int64) {
+		t.Helper()
+		if err := a.Reserve(id(1), 1); err != nil || !maps.Equal(a.byName, want) {
+			t.Errorf("%v, expected %v; %v", a.byName, want, err)
+		}
 	}
+	reserve(map[string]int64{"build-7.corp": 1})
 	name = "build-8.corp"
-	if err := a.Reserve(id(1), 1); err != nil || a.byName["build-7.corp"] != 6 {
-		t.Errorf("%v, %v", a.byName, err)
+	reserve(map[string]int64{"build-8.corp": 2})
+	name = "" // it has no certificate any more
+	reserve(map[string]int64{"build-8.corp": 3})
+	certified = false // the owner trusts it
+	reserve(nil)
+	if len(a.names) != 0 || a.sum != 4 {
+		t.Errorf("%v, %d in all", a.names, a.sum)
 	}
-	certified = false
-	a.Release(id(1), 6)
-	if err := a.Reserve(id(1), 1); err != nil || len(a.byName) != 0 || a.sum != 1 {
-		t.Errorf("%v, %v", a.byName, err)
+	name, certified = "build-7.corp", true
+	reserve(map[string]int64{"build-7.corp": 5})
+	a.Release(id(1), 5)
+	if len(a.names) != 0 || len(a.byName) != 0 || a.sum != 0 {
+		t.Errorf("%v, %v, %d in all", a.names, a.byName, a.sum)
+	}
+}
+
+// What certified peers have left on the disk counts as theirs after a restart too, when their
+// certificates have not come yet.
+func TestWhatCertifiedPeersLeftCountsAfterARestart(t *testing.T) {
+	name := ""
+	b := fleetBook(4, func(identity.ID) string { return name })
+	a := b.OpenAccount(Inbox)
+	half := Inbox.All - Inbox.All/2
+	for n := range 1000 {
+		a.AddUnchecked(certifiedID(n), half/1000)
+	}
+	name = "build-7.corp"
+	for n := range 2000 {
+		if got := fill(t, a, certifiedID(n)); got != 0 {
+			t.Fatalf("key %d got %d beyond the half", n, got)
+		}
+	}
+	for n := range 4 {
+		if got := fill(t, a, id(n)); got < Inbox.All/8 {
+			t.Errorf("trusted peer %d got %d", n, got)
+		}
 	}
 }

@@ -218,7 +218,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		d.log.Warn("new identity", "warning", fmt.Sprintf("identity.key was not there: the %d peers that are trusted here do not know the new one; restore the key from a backup, or have each of them trust this one", n))
 	}
 	d.trust = trust
-	d.budget = &budget.Book{Peers: trust.Len, Certified: trust.IsCertified}
+	d.budget = &budget.Book{Peers: trust.Len, Certified: d.findFleetName}
 	d.refusalLog = d.budget.OpenLog(d.log)
 	d.agentLog = &agentLog{to: d.log}
 	d.agentPlaces = d.budget.OpenAccount(budget.Places)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/discovery"
@@ -32,8 +34,8 @@ const (
 // ownCertificate is what this daemon shows of itself to others.
 type ownCertificate struct {
 	raw  []byte                // nil: none is shown
-	says *identity.Certificate // nil: none is configured, or its file holds none
-	err  error                 // why it is not shown
+	says *identity.Certificate // what raw says
+	err  error                 // what is wrong with the file that is configured
 }
 
 // readOrganisation reads the files that the settings of certificates name. The error is of those of
@@ -118,8 +120,13 @@ func (d *Daemon) readStateFile(name string, most int64) ([]byte, error) {
 }
 
 // applyOrganisation makes what readOrganisation has read count. Connections of peers that lose their
-// certificate by it end soon after.
+// certificate by it end soon after. In the place of a certificate that cannot be read, as one that is
+// being written, this daemon shows the one that it showed before: to show none would end connections.
 func (d *Daemon) applyOrganisation(cfg *config.Config, authorities []identity.Authority, own ownCertificate) {
+	if before := d.ownCertificate.Load(); own.err != nil && before != nil && before.raw != nil {
+		own.raw, own.says = before.raw, before.says
+		own.err = fmt.Errorf("%w; until then the one before is shown", own.err)
+	}
 	d.ownCertificate.Store(&own)
 	d.trust.SetAuthorities(authorities)
 	d.node.SetCertificate(own.raw)
@@ -135,7 +142,7 @@ func (d *Daemon) applyOrganisation(cfg *config.Config, authorities []identity.Au
 // handleDecertified forgets what is kept in memory of a key that has lost its certificate. What it has
 // sent stays, as the work of a peer does that is not connected.
 func (d *Daemon) handleDecertified(id identity.ID) {
-	d.log.Info("certificate ended", "peer", id.Label())
+	d.refusalLog.WriteLimited(id, slog.LevelInfo, "certificate ended", "peer", id.Label())
 	d.budget.ForgetRefusals(id)
 	d.repeats.ForgetPeer(id)
 	d.refusers.Delete(id)
@@ -148,6 +155,16 @@ func (d *Daemon) handleDecertified(id identity.ID) {
 func (d *Daemon) isTrustedByOwner(id identity.ID) bool {
 	p, ok := d.trust.FindPeer(id)
 	return ok && p.Certificate == nil
+}
+
+// findFleetName is [budget.Book.Certified]: it reports whether a key is that of another daemon which the
+// owner does not trust, and the name in its certificate, "" if it has none now.
+func (d *Daemon) findFleetName(id identity.ID) (name string, ok bool) {
+	if id == budget.Strangers || id == d.id || d.isTrustedByOwner(id) {
+		return "", false
+	}
+	name, _ = d.trust.IsCertified(id)
+	return name, true
 }
 
 // resolveOrIntroduce returns the peer that ref means. If none is known, it dials those keys that could
@@ -210,6 +227,13 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, ref string) (identity.P
 	return p, err
 }
 
+// isNameOfAuthority reports whether a configured authority could give that name.
+func (d *Daemon) isNameOfAuthority(ref string) bool {
+	_, authority, ok := strings.Cut(ref, ".")
+	_, known := d.config.Load().Organisation.Authorities[authority]
+	return ok && known
+}
+
 // listCandidates returns the keys that are no peers, and could be the one that ref means by a
 // certificate: an id, or the name of one.
 func (d *Daemon) listCandidates(ref string) (all []identity.ID) {
@@ -221,27 +245,34 @@ func (d *Daemon) listCandidates(ref string) (all []identity.ID) {
 	}
 	entries := d.table.Entries()
 	if id, err := identity.ParseID(strings.ToLower(ref)); err == nil {
-		onRelay := len(d.listNameRelays()) > 0
-		if onRelay || slices.ContainsFunc(entries, func(e discovery.Entry) bool { return e.ID == id }) {
+		if d.node.HasLinkTo(id) || slices.ContainsFunc(entries, func(e discovery.Entry) bool { return e.ID == id }) {
 			add(id)
 		}
 		return all
 	}
-	claim, authority, ok := strings.Cut(ref, ".")
-	if _, known := d.config.Load().Organisation.Authorities[authority]; !ok || !known {
+	if !d.isNameOfAuthority(ref) {
 		return nil
 	}
-	for _, e := range entries {
-		if strings.EqualFold(e.Claim, claim) {
-			add(e.ID)
-		}
-	}
-	for _, e := range entries {
-		if _, configured := d.config.Load().Peers[e.ID.String()]; configured {
-			add(e.ID)
-		}
+	claim, _, _ := strings.Cut(ref, ".")
+	configured := d.config.Load().Peers
+	for _, id := range listIDsForName(entries, claim, func(id identity.ID) bool { _, ok := configured[id.String()]; return ok }) {
+		add(id)
 	}
 	return all
+}
+
+// listIDsForName returns the keys to which the owner has given an address, and then those that call
+// themselves so, as anybody on the network may.
+func listIDsForName(entries []discovery.Entry, claim string, isConfigured func(identity.ID) bool) (ids []identity.ID) {
+	var callThemselves []identity.ID
+	for _, e := range entries {
+		if isConfigured(e.ID) {
+			ids = append(ids, e.ID)
+		} else if strings.EqualFold(e.Claim, claim) {
+			callThemselves = append(callThemselves, e.ID)
+		}
+	}
+	return append(ids, callThemselves...)
 }
 
 // describeOwnCertificate returns what the owner should know of this daemon's certificate, "" if
@@ -294,25 +325,21 @@ func (d *Daemon) serveCertificate(_ context.Context, _ *localConn, p *client.Cer
 	}
 	answer := &client.Certificates{Request: d.id.RenderPublicKey(), Authorities: []client.Authority{}}
 	now := time.Now()
-	authorities, own, err := d.readOrganisation(d.config.Load())
-	if err != nil {
-		answer.Problem = err.Error()
-	}
-	var raw []byte
-	switch shown := d.ownCertificate.Load(); {
-	case p.File != "":
+	authorities := d.trust.Authorities()
+	raw, says := d.ownCertificate.Load().raw, d.ownCertificate.Load().says
+	if p.File == "" {
+		answer.Problem = d.describeOwnCertificate(now)
+	} else {
+		var err error
 		if raw, err = identity.ParseCertificateFile([]byte(p.File)); err != nil {
 			return nil, kinds.Errorf(kinds.Invalid, "%s", err)
 		}
-		if own.says, err = identity.InspectCertificate(raw); err != nil {
+		if says, err = identity.InspectCertificate(raw); err != nil {
 			return nil, kinds.Errorf(kinds.Invalid, "%s", err)
 		}
-	case shown != nil:
-		raw, own = shown.raw, *shown
-		answer.Problem = d.describeOwnCertificate(now)
 	}
-	if own.says != nil {
-		answer.Certificate = describeCertificate(own.says)
+	if says != nil {
+		answer.Certificate = describeCertificate(says)
 		if checked, err := identity.CheckCertificate(raw, d.id, authorities, now); err == nil {
 			answer.Certificate = describeCertificate(checked)
 		} else if p.File != "" {

@@ -305,3 +305,21 @@ func TestStrangersOnARelayMayShowCertificates(t *testing.T) {
 		desk.joinFleet(newAuthority(t), "", "acp:desk")
 	}
 }
+
+// Errors about names that only a certificate could give say what to do.
+func TestNamesThatNoCertificateHasShown(t *testing.T) {
+	t.Parallel()
+	_, desk, _ := fleet(t, "", "")
+	l := desk.dial()
+	if e := l.refused(kinds.UnknownPeer, "untrust", client.UntrustParams{Peer: "build-9.corp"}); !strings.Contains(e.Message, "revoked") {
+		t.Error(e)
+	}
+	desk.write("config.yaml", strings.Replace(desk.read("config.yaml"), "peers:", "# ", 1))
+	l.must("reload", nil, nil)
+	if e := l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: "build-7.corp"}); !strings.Contains(e.Message, "give its id an address under peers in config.yaml") {
+		t.Error(e)
+	}
+	if e := l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: "build-7.lab"}); strings.Contains(e.Message, "certificate") {
+		t.Error(e)
+	}
+}

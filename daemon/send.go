@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -62,6 +63,9 @@ func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to string) 
 	}
 	if b, ok := d.findBlockedPeer(name); ok {
 		return p, "", newBlockedError("to", name, b)
+	}
+	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); unknown && d.isNameOfAuthority(name) {
+		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s; no key with a certificate of that name has called, and none is known here to be dialled: give its id an address under peers in config.yaml, or call it by its full id", err)
 	}
 	return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
 }

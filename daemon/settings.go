@@ -43,6 +43,9 @@ func (d *Daemon) serveReload(context.Context, *localConn, *noParams) (any, error
 // describeReload returns in what a configuration that counts now differs from the one before.
 func (d *Daemon) describeReload(old, next *config.Config) *client.Reloaded {
 	r := &client.Reloaded{Changed: []client.SettingChange{}, Deferred: append([]string{}, listDeferredSettings(d.startConfig, next)...), Warnings: d.listUnmatchedSettings()}
+	if notice := d.describeOwnCertificate(time.Now()); notice != "" {
+		r.Warnings = append(r.Warnings, notice)
+	}
 	for _, c := range next.ListChanges(old) {
 		r.Changed = append(r.Changed, client.SettingChange{Setting: c.Key, From: c.From, To: c.To, Deferred: !slices.Contains(immediateSettings, c.Setting)})
 	}

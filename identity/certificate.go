@@ -58,6 +58,12 @@ func (c *Certificate) HasEndedAt(at time.Time) bool {
 	return !c.NotAfter.IsZero() && !at.Before(c.NotAfter.Add(ClockTolerance))
 }
 
+// IsSameAs reports whether two certificates say the same, whoever has signed them when.
+func (c *Certificate) IsSameAs(o *Certificate) bool {
+	return c.ID == o.ID && c.Name == o.Name && slices.Equal(c.Groups, o.Groups) && c.Serial == o.Serial && c.KeyID == o.KeyID &&
+		c.NotBefore.Equal(o.NotBefore) && c.NotAfter.Equal(o.NotAfter) && c.PQ == o.PQ && c.signer == o.signer
+}
+
 // Authority signs certificates. What it signs counts for keys that are neither trusted nor blocked.
 type Authority struct {
 	Name    string

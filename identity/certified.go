@@ -13,8 +13,8 @@ import (
 	"github.com/acpd/acpd/internal/pace"
 )
 
-// maxCertified bounds the peers that count by their certificates. Those of one authority are half of
-// them at most, and keysOfName of them can have one name.
+// maxCertified bounds the peers that count by their certificates, of all authorities together. Those of
+// one authority are half of them at most, and keysOfName of them can have one name.
 const (
 	maxCertified = 4096
 	keysOfName   = 4
@@ -22,7 +22,7 @@ const (
 
 // ErrCertifiedFull says that as many peers of an authority, or keys with one name, are connected as
 // there can be at a time.
-var ErrCertifiedFull = fmt.Errorf("certificate: %d peers of its authority are connected, or %d with its name: try again later", maxCertified/2, keysOfName)
+var ErrCertifiedFull = fmt.Errorf("certificate: %d peers of its authority are connected, or %d of all, or %d with its name: try again later", maxCertified/2, maxCertified, keysOfName)
 
 // SharedNameError says that several keys have a valid certificate with one name.
 type SharedNameError struct {
@@ -58,6 +58,13 @@ func newCertifiedPeers() certifiedPeers {
 	return certifiedPeers{changed: pace.NewSignal(), byID: make(map[ID]Peer), byName: make(map[string][]ID), byAuthority: make(map[string]int), ended: make(map[ID]bool), pins: newCertifiedPins()}
 }
 
+// Authorities returns those whose word counts. It is not to be modified.
+func (t *TrustStore) Authorities() []Authority {
+	t.certified.mu.RLock()
+	defer t.certified.mu.RUnlock()
+	return t.certified.authorities
+}
+
 // HasAuthorities reports whether certificates count.
 func (t *TrustStore) HasAuthorities() bool { return t.certified.configured.Load() }
 
@@ -86,9 +93,7 @@ func (t *TrustStore) SetAuthorities(authorities []Authority) {
 // [ErrCertifiedFull]. isIdle must not block, nor call t.
 func (t *TrustStore) Certify(raw []byte, id ID, now time.Time, isIdle func(ID) bool) (Peer, error) {
 	c := &t.certified
-	c.mu.RLock()
-	authorities := c.authorities
-	c.mu.RUnlock()
+	authorities := t.Authorities()
 	for {
 		checked, err := CheckCertificate(raw, id, authorities, now)
 		if err != nil {
@@ -121,9 +126,10 @@ func (t *TrustStore) isNameOrKeyBlocked(name string, id ID) bool {
 // add enters a peer, or replaces what is known of it. Callers hold mu.
 func (c *certifiedPeers) add(cert *Certificate, now time.Time, isIdle func(ID) bool) (Peer, error) {
 	old, known := c.byID[cert.ID]
+	sameAuthority := func(p Peer) bool { return p.Certificate.Authority == cert.Authority }
 	if !slices.Contains(c.byName[cert.Name], cert.ID) && len(c.byName[cert.Name]) >= keysOfName && !c.makeRoom(isIdle, func(p Peer) bool { return p.Name == cert.Name }) ||
-		(!known || old.Certificate.Authority != cert.Authority) && c.byAuthority[cert.Authority] >= maxCertified/2 &&
-			!c.makeRoom(isIdle, func(p Peer) bool { return p.Certificate.Authority == cert.Authority }) {
+		(!known || !sameAuthority(old)) && c.byAuthority[cert.Authority] >= maxCertified/2 && !c.makeRoom(isIdle, sameAuthority) ||
+		!known && len(c.byID) >= maxCertified && !c.makeRoom(isIdle, c.isOfLargestAuthority) {
 		return Peer{}, ErrCertifiedFull
 	}
 	c.remove(cert.ID)
@@ -137,6 +143,13 @@ func (c *certifiedPeers) add(cert *Certificate, now time.Time, isIdle func(ID) b
 	c.number.Store(int64(len(c.byID)))
 	c.changed.Set()
 	return p, nil
+}
+
+// isOfLargestAuthority reports whether no authority has more peers than that of p: so one takes no room
+// from another that has fewer. Callers hold mu.
+func (c *certifiedPeers) isOfLargestAuthority(p Peer) bool {
+	most := slices.Max(slices.Collect(maps.Values(c.byAuthority)))
+	return c.byAuthority[p.Certificate.Authority] == most
 }
 
 // makeRoom ends the certificate of the idle peer that matches and has shown its own longest ago, and
@@ -209,12 +222,16 @@ func (t *TrustStore) TakeDecertified(now time.Time) (ended []ID, next time.Time)
 		}
 	}
 	clear(c.ended)
+	c.pins.sweep(now, func(id ID) bool { _, ok := c.byID[id]; return ok })
 	return ended, next
 }
 
 // CertifiedSignal returns a channel on which a value comes when [TrustStore.TakeDecertified] may
 // return something else than before. It has room for one, and is for one receiver.
 func (t *TrustStore) CertifiedSignal() <-chan struct{} { return t.certified.changed }
+
+// HasCertified reports whether there are peers with certificates.
+func (t *TrustStore) HasCertified() bool { return t.certified.number.Load() > 0 }
 
 // CertifiedPeers returns the peers that count by their certificates alone, sorted by name and id.
 func (t *TrustStore) CertifiedPeers() []Peer {

@@ -279,6 +279,41 @@ func TestCertifiedPeersAreBounded(t *testing.T) {
 	f.mustEnd(key(3 - 1))
 }
 
+// All authorities together have room for so many; what comes beyond takes the place of an idle one of
+// that which has most, and of no other.
+func TestCertifiedPeersOfAllAuthoritiesAreBounded(t *testing.T) {
+	f := newFleet(t)
+	c := &f.store.certified
+	n := 0
+	add := func(authority string, isIdle func(ID) bool) error {
+		n++
+		_, err := c.add(&Certificate{ID: ID{1, byte(n), byte(n >> 8)}, Name: fmt.Sprintf("build-%d.%s", n, authority), Authority: authority}, testNow.Add(time.Duration(n)), isIdle)
+		return err
+	}
+	busy := func(ID) bool { return false }
+	for _, some := range []struct {
+		authority string
+		n         int
+	}{{"small", 10}, {"corp", maxCertified / 2}, {"lab", maxCertified/2 - 10}} {
+		for range some.n {
+			if err := add(some.authority, busy); err != nil {
+				t.Fatal(some.authority, err)
+			}
+		}
+	}
+	if err := add("late", busy); !errors.Is(err, ErrCertifiedFull) {
+		t.Errorf("beyond the bound of all: %v", err)
+	}
+	for range 100 {
+		if err := add("late", allIdle); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(c.byID) != maxCertified || c.byAuthority["small"] != 10 || c.byAuthority["late"] != 100 {
+		t.Errorf("%d in all, %v", len(c.byID), c.byAuthority)
+	}
+}
+
 func TestPinsOfCertifiedPeers(t *testing.T) {
 	f := newFleet(t)
 	id, said, hash, other := f.newID(), f.newID(), HashPQ([]byte("a")), HashPQ([]byte("b"))
@@ -314,7 +349,16 @@ func TestPinsOfCertifiedPeers(t *testing.T) {
 		t.Errorf("%v", deleted)
 	}
 
-	// An authority has half of the pins.
+	// Also if the peer does not come again; but not of one that is there.
+	gone := f.newID()
+	written[0].Seen = testNow.Add(-PinTTL - 1)
+	next.store.LoadCertifiedPins([]CertifiedPin{written[0], {ID: gone, PQ: other, Authority: "corp", Seen: written[0].Seen}})
+	next.store.TakeDecertified(testNow)
+	if _, deleted := next.store.TakeUnsavedPins(); !slices.Equal(deleted, []ID{gone}) {
+		t.Errorf("swept: %v", deleted)
+	}
+
+	// An authority has half of the pins, and all together twice as many.
 	pins := newCertifiedPins()
 	for i := range maxPins/2 + 1 {
 		pins.set(CertifiedPin{ID: ID{1, byte(i), byte(i >> 8)}, PQ: hash, Authority: "corp", Seen: testNow.Add(time.Duration(i))})
@@ -322,6 +366,12 @@ func TestPinsOfCertifiedPeers(t *testing.T) {
 	pins.set(CertifiedPin{ID: id, PQ: hash, Authority: "lab", Seen: testNow})
 	if len(pins.byID) != maxPins/2+1 || !pins.use(ID{1, 0, 0}, testNow).IsZero() || pins.use(ID{1, 1, 0}, testNow) != hash {
 		t.Errorf("%d pins", len(pins.byID))
+	}
+	for i := range maxPins/2 + 3 {
+		pins.set(CertifiedPin{ID: ID{2, byte(i), byte(i >> 8)}, PQ: hash, Authority: fmt.Sprintf("of-%d", i%16), Seen: testNow.Add(time.Hour)})
+	}
+	if len(pins.byID) != maxPins || !pins.use(id, testNow).IsZero() {
+		t.Errorf("%d pins of all", len(pins.byID))
 	}
 }
 

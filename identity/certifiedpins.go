@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"maps"
 	"time"
 
 	"github.com/acpd/acpd/internal/pace"
@@ -13,6 +14,7 @@ const (
 	maxPins = 16384
 
 	pinRefresh = 24 * time.Hour // a pin is written again if it was last seen so long ago
+	pinSweep   = time.Hour      // between two looks for pins that are too old
 )
 
 // CertifiedPin is the post-quantum key of a peer with a certificate that does not name it, taken at
@@ -30,6 +32,7 @@ type certifiedPins struct {
 	byID        map[ID]CertifiedPin
 	byAuthority map[string]int
 	changed     map[ID]bool
+	swept       time.Time
 }
 
 func newCertifiedPins() certifiedPins {
@@ -50,13 +53,14 @@ func (s *certifiedPins) use(id ID, now time.Time) PQHash {
 	return pin.PQ
 }
 
-// set enters a pin. If its authority has as many as there can be, that which was seen longest ago goes.
+// set enters a pin. If its authority has as many as there can be, that which was seen longest ago goes;
+// if all have, that of all.
 func (s *certifiedPins) set(pin CertifiedPin) {
 	s.forget(pin.ID)
-	if s.byAuthority[pin.Authority] >= maxPins/2 {
+	if own := s.byAuthority[pin.Authority] >= maxPins/2; own || len(s.byID) >= maxPins {
 		var oldest CertifiedPin
 		for _, p := range s.byID {
-			if p.Authority == pin.Authority && (oldest.ID.IsZero() || p.Seen.Before(oldest.Seen)) {
+			if (!own || p.Authority == pin.Authority) && (oldest.ID.IsZero() || p.Seen.Before(oldest.Seen)) {
 				oldest = p
 			}
 		}
@@ -79,6 +83,20 @@ func (s *certifiedPins) forget(id ID) {
 	s.mark(id)
 }
 
+// sweep forgets the pins that were last seen too long ago, but for those in use, unless it has done so
+// lately.
+func (s *certifiedPins) sweep(now time.Time, inUse func(ID) bool) {
+	if now.Sub(s.swept).Abs() < pinSweep {
+		return
+	}
+	s.swept = now
+	for id, pin := range s.byID {
+		if now.Sub(pin.Seen) > PinTTL && !inUse(id) {
+			s.forget(id)
+		}
+	}
+}
+
 func (s *certifiedPins) mark(id ID) {
 	s.changed[id] = true
 	s.unsaved.Set()
@@ -91,7 +109,7 @@ func (t *TrustStore) LoadCertifiedPins(pins []CertifiedPin) {
 	for _, pin := range pins {
 		t.certified.pins.set(pin)
 	}
-	clear(t.certified.pins.changed)
+	maps.DeleteFunc(t.certified.pins.changed, func(id ID, _ bool) bool { _, there := t.certified.pins.byID[id]; return there })
 }
 
 // UnsavedPins returns a channel on which a value comes when [TrustStore.TakeUnsavedPins] may have

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,6 +103,12 @@ func (n *Node) Introduce(ctx context.Context, id identity.ID) error {
 	return n.newUnknownPeerError(id) // it has lost its certificate since
 }
 
+// HasLinkTo reports whether there is a link, such as a relay, on which a key can be dialled without an
+// address.
+func (n *Node) HasLinkTo(id identity.ID) bool {
+	return slices.ContainsFunc(n.links.snapshot(), func(e *endpoint) bool { return e.link.Addr(id) != nil })
+}
+
 // mayDial reports whether a key may be dialled: it is a peer, or could show that it is one.
 func (n *Node) mayDial(id identity.ID) bool {
 	_, ok := n.cfg.Trust.FindPeer(id)
@@ -117,7 +125,12 @@ func (c *conn) certify(raw []byte) error {
 	if len(raw) == 0 {
 		return kinds.Errorf(kinds.NotTrusted, "it shows no certificate")
 	}
-	_, err := trust.Certify(raw, c.id, time.Now(), c.node.isIdle)
+	before, _ := trust.FindPeer(c.id)
+	p, err := trust.Certify(raw, c.id, time.Now(), c.node.isIdle)
+	if err == nil && (before.Certificate == nil || !p.Certificate.IsSameAs(before.Certificate)) {
+		is := p.Certificate
+		c.node.peerLog.WriteLimited(c.id, slog.LevelInfo, "certificate taken", "peer", c.id.Label(), "name", p.Name, "groups", strings.Join(is.Groups, ","), "serial", is.Serial, "key_id", is.KeyID, "until", is.NotAfter)
+	}
 	return err
 }
 
@@ -211,6 +224,7 @@ func (c *conn) greetBack(controlReader *bufio.Reader) *bufio.Reader {
 func (n *Node) watchCertificates() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var looked time.Time // at idle connections: certificates may come by the hundred
 	for {
 		select {
 		case <-n.ctx.Done():
@@ -223,9 +237,11 @@ func (n *Node) watchCertificates() {
 		for _, id := range ended {
 			n.endCertified(id)
 		}
-		certified := n.cfg.Trust.CertifiedPeers()
-		for _, p := range certified {
-			n.releaseIdleConns(p.ID)
+		if now := time.Now(); now.Sub(looked) >= certifiedTick {
+			looked = now
+			for _, p := range n.cfg.Trust.CertifiedPeers() {
+				n.releaseIdleConns(p.ID)
+			}
 		}
 		left := n.lapsed.forget(n.tryForgetState)
 		pause := certifiedTick
@@ -233,7 +249,7 @@ func (n *Node) watchCertificates() {
 			pause = max(min(pause, time.Until(next)), time.Second)
 		}
 		timer.Stop()
-		if len(certified) > 0 || left {
+		if n.cfg.Trust.HasCertified() || left {
 			timer.Reset(pause)
 		}
 	}

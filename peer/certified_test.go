@@ -306,6 +306,49 @@ func TestRevocationEndsConnections(t *testing.T) {
 	})
 }
 
+// A call that is under way when a certificate is revoked ends at once, on both sides, and says that it
+// may have been handled.
+func TestRevocationInTheMiddleOfACall(t *testing.T) {
+	for _, by := range []string{"the side that called", "the side that answers"} {
+		t.Run(by, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, w *network) {
+				begun, ended := make(chan struct{}, 1), make(chan struct{}, 1)
+				corp, a, b := w.fleet(time.Hour, func(c *Config) {
+					c.Exchange = func(ctx context.Context, env kinds.Checked) (*wire.Envelope, error) {
+						begun <- struct{}{}
+						<-ctx.Done()
+						ended <- struct{}{}
+						return nil, ctx.Err()
+					}
+				})
+				a.introduce(b)
+				called := make(chan error, 1)
+				go func() { called <- a.tryAsk(b, "hello") }()
+				<-begun
+				at := time.Now()
+				revoker, revoked := a, "name build-7"
+				if by == "the side that answers" {
+					revoker, revoked = b, "name desk"
+				}
+				r, err := identity.ParseRevocations([]byte(revoked))
+				if err != nil {
+					t.Fatal(err)
+				}
+				revoker.trust.SetAuthorities([]identity.Authority{{Name: "corp", Key: corp.Key, Revoked: r}})
+				err = <-called
+				<-ended
+				if took := time.Since(at); took > time.Second || kinds.AsError(err).Delivered() != kinds.DeliveredUnknown {
+					t.Errorf("after %v: %v, delivered %q", took, err, kinds.AsError(err).Delivered())
+				}
+				time.Sleep(time.Second)
+				if len(a.Peers())+len(b.Peers()) != 0 {
+					t.Errorf("still connected: %v, %v", a.Peers(), b.Peers())
+				}
+			})
+		})
+	}
+}
+
 // A connection to a certified peer is let go by the side that dialled it, and dialled again on demand.
 func TestIdleConnectionsAreLetGo(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
@@ -346,70 +389,6 @@ func TestTrustingSideKeepsItsConnection(t *testing.T) {
 			t.Errorf("%d up, %d down, %v", a.saw(EventUp), a.saw(EventDown), b.Peers())
 		}
 		b.ask(a, "in use")
-	})
-}
-
-// Of keys that come and go nothing stays.
-func TestStatesOfCertifiedPeersAreForgotten(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		corp := newAuthority(t, "corp")
-		b, h := w.side(nil), w.host()
-		w.start()
-		b.serve().joins(corp, 24*time.Hour, "acp:hub")
-		for range 20 {
-			c := h.dial(b, newKey(t))
-			c.sendHello(func(hello *wire.Hello) { hello.Cert = corp.sign(c.key.ID(), 10*time.Minute, nil, "acp:build-7") })
-			c.readHello()
-			c.alive()
-			c.qc.CloseWithError(0, "")
-			time.Sleep(time.Second)
-		}
-		if n := len(b.trust.CertifiedPeers()); n != 4 {
-			t.Errorf("%d keys have one name", n)
-		}
-		time.Sleep(20 * time.Minute)
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.Node.mu.RLock()
-		defer b.Node.mu.RUnlock()
-		if len(b.peers) != 0 || len(b.trust.CertifiedPeers()) != 0 {
-			t.Errorf("%d states, %v", len(b.peers), b.trust.CertifiedPeers())
-		}
-		for _, total := range b.cfg.Budget.ListTotals() {
-			if total.Held != 0 && total.Row.Name != "log_lines" {
-				t.Errorf("%s: %d held", total.Row.Name, total.Held)
-			}
-		}
-	})
-}
-
-// A fleet that starts again finds its hub at once, although only two strangers of a source are heard at
-// a time.
-func TestAFleetComesAtOnce(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *network) {
-		corp := newAuthority(t, "corp")
-		hub := w.side(nil)
-		var fleet []*side
-		for range 40 {
-			at := hub.Addr().String()
-			fleet = append(fleet, w.side(func(c *Config) { c.Addrs = func(identity.ID) []string { return []string{at} } }))
-		}
-		w.start()
-		hub.serve().joins(corp, time.Hour, "acp:hub")
-		var calls sync.WaitGroup
-		began := time.Now()
-		for i, s := range fleet {
-			s.serve().joins(corp, time.Hour, "acp:build-"+string(rune('a'+i%26))+string(rune('a'+i/26)))
-			calls.Go(func() {
-				if err := s.Introduce(context.Background(), hub.ID()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		calls.Wait()
-		if took := time.Since(began); len(hub.Peers()) != 40 || took > time.Second {
-			t.Errorf("%d are connected after %v", len(hub.Peers()), took)
-		}
 	})
 }
 

@@ -1458,7 +1458,7 @@ export interface Reloaded {
   changed: Array<SettingChange>;
   /** settings that differ from those of the start, and count from the next one */
   deferred: Array<string>;
-  /** names that nobody who is trusted has */
+  /** names that nobody who is trusted has; what is wrong with the certificate of the daemon */
   warnings: Array<string>;
 }
 

@@ -56,7 +56,7 @@ func (v *verbs) newCertShowCmd() *cobra.Command {
 		Example: `  acpctl cert show`,
 		Long: `Shows the certificate that the daemon shows to others, what is wrong with it or will be soon,
 and the authorities under organisation in config.yaml. The exit code is 0 also if something is
-wrong: acpctl status --check and acpctl doctor say that too.`,
+wrong: acpctl status and acpctl doctor say that too.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := v.Daemon.Certificate(cmd.Context(), client.CertificateParams{})
 			if err != nil {

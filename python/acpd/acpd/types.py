@@ -1217,7 +1217,7 @@ class Reloaded(TypedDict):
 
     changed: list[SettingChange]  # against what counted before, in the order of acpd --settings
     deferred: list[str]  # settings that differ from those of the start, and count from the next one
-    warnings: list[str]  # names that nobody who is trusted has
+    warnings: list[str]  # names that nobody who is trusted has; what is wrong with the certificate of the daemon
 
 
 class ReserveParams(TypedDict):
