@@ -170,6 +170,9 @@ func (d *Daemon) sendChecked(ctx context.Context, message kinds.Checked, wait bo
 	defer d.drain.calls.Add(-1)
 	began := d.measures.beginCall()
 	d.countAndPublishMessage(client.Out, message.Envelope, message.Topic)
+	if _, known := d.trust.FindPeer(message.To); !known && d.trust.HasAuthorities() {
+		_ = d.node.Introduce(ctx, message.To) // a report may be for a peer whose certificate has not come since the start
+	}
 	state, err := d.node.Send(ctx, message, wait)
 	d.measures.countCall(client.Out, message.Envelope, began, err)
 	d.measures.countReceiptGot(state, err)
