@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,13 +15,15 @@ import (
 // attempt is the last start of a command: when, and why packets did not get through. After a
 // failure, at is when it failed.
 type attempt struct {
-	at  time.Time
-	err error // nil: it started, or runs
+	argv []string // of the command
+	at   time.Time
+	err  error // nil: it started, or runs
 }
 
 // Open starts the command that leads to the peer at addr, unless it runs, and blocks until the
 // other end's preamble is in, ctx ends, or that fails. A command has 15 s for it. One that has
-// failed is not started again for 30 s, in which Open returns the same error.
+// failed is not started again for 30 s, in which Open returns the same error, unless the peer has
+// another command now.
 //
 // The caller calls release when it needs the pipe no more. When all have, the command ends: its
 // standard input does, then it gets TERM, and 2 s later its process group gets KILL.
@@ -69,9 +72,13 @@ func (l *Link) startOrShare(addr Addr) (p *pipe, again <-chan struct{}, err erro
 		p.refs++
 		return p, nil, nil
 	}
+	_, argv := l.options.Command(addr.id)
+	if len(argv) == 0 {
+		return nil, nil, errors.New("no command leads there any more; see peers in config.yaml")
+	}
 	now := time.Now()
 	maps.DeleteFunc(l.attempts, func(_ string, a attempt) bool { return now.Sub(a.at) >= l.times.retryPause })
-	if last, ok := l.attempts[addr.text]; ok {
+	if last, ok := l.attempts[addr.text]; ok && slices.Equal(last.argv, argv) {
 		age := now.Sub(last.at)
 		if last.err != nil {
 			return nil, nil, fmt.Errorf("%w (%v ago; it is not tried again for %v)", last.err, age.Round(time.Second), (l.times.retryPause - age).Round(time.Second))
@@ -82,16 +89,12 @@ func (l *Link) startOrShare(addr Addr) (p *pipe, again <-chan struct{}, err erro
 			return nil, passed, nil
 		}
 	}
-	_, argv := l.options.Command(addr.id)
-	if len(argv) == 0 {
-		return nil, nil, errors.New("no command leads there any more; see peers in config.yaml")
-	}
 	p, err = l.addPipe(addr, func(p *pipe) { l.runCommand(p, argv) })
 	if err != nil {
 		return nil, nil, err
 	}
 	p.refs = 1
-	l.attempts[addr.text] = attempt{at: now}
+	l.attempts[addr.text] = attempt{argv: argv, at: now}
 	return p, nil, nil
 }
 
@@ -110,7 +113,7 @@ func (l *Link) runCommand(p *pipe, argv []string) {
 	name := quoteWords([]byte(filepath.Base(argv[0])))
 	command, err := l.start(argv)
 	if err != nil {
-		l.settleFailed(p, fmt.Errorf("%s cannot be started: %w; correct the peer's pipe in config.yaml", name, err))
+		l.settleFailed(p, argv, fmt.Errorf("%s cannot be started: %w; correct the peer's pipe in config.yaml", name, err))
 		return
 	}
 	err = l.carry(p, command, false)
@@ -131,18 +134,18 @@ func (l *Link) runCommand(p *pipe, argv []string) {
 	if words := command.words(); words != "" {
 		err = fmt.Errorf("%w, and last said %s on standard error", err, words)
 	}
-	l.settleFailed(p, fmt.Errorf("%s %w%s", name, err, byHand))
+	l.settleFailed(p, argv, fmt.Errorf("%s %w%s", name, err, byHand))
 	command.end()
 }
 
 // settleFailed says why a pipe that is dialled has ended by itself. One that never opened is not
-// tried again for a time.
-func (l *Link) settleFailed(p *pipe, why error) {
+// tried again for a time, by the same command.
+func (l *Link) settleFailed(p *pipe, argv []string, why error) {
 	if p.isOpen() {
 		l.log.Info("pipe ended", "pipe", p.addr.text, "cause", why)
 	} else {
 		l.mu.Lock()
-		l.attempts[p.addr.text] = attempt{time.Now(), why}
+		l.attempts[p.addr.text] = attempt{argv, time.Now(), why}
 		l.mu.Unlock()
 	}
 	p.settle(why)

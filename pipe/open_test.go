@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -115,6 +116,26 @@ func TestRetryPause(t *testing.T) {
 		_, err := l.Open(t.Context(), l.Addr(buildID))
 		return !strings.Contains(err.Error(), "not tried again")
 	})
+}
+
+// What another command said counts no more: the one that took its place is tried at once, also
+// before the pause between two starts.
+func TestChangedCommandIsTried(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var argv atomic.Pointer[[]string]
+	set := func(command ...string) { argv.Store(new(append([]string{exe, fakeMark}, command...))) }
+	set("exit", "127", "acpctl: command not found")
+	l := startLabWith(t, func(l *Link) { l.times.startPause = time.Hour }, func(identity.ID) (string, []string) { return "build", *argv.Load() })
+	l.fails("exit code 127")
+	set("exit", "126")
+	l.fails("exit code 126")
+	l.fails("exit code 126", "not tried again")
+	set("echo")
+	_, release := l.open()
+	release()
 }
 
 // A command that fails again and again after it has begun is started once a second.
