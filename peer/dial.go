@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"time"
 
@@ -34,7 +35,10 @@ type dial struct {
 type dialFailure struct {
 	*kinds.Error
 	memory  time.Duration
-	refused bool // by the peer itself, which proved its key: it does not trust us
+	refused bool    // by the peer itself, which proved its key: it does not trust us
+	addr    string  // of the leg, for people
+	silence bool    // it says nothing of the peer: unheard says all
+	unheard unheard // of all addresses of the race
 }
 
 // ensureReadyConn returns a connection that answers: the one in use, proven alive if it has
@@ -52,16 +56,20 @@ func (state *peerState) ensureReadyConn(ctx context.Context) (*conn, *kinds.Erro
 func (state *peerState) ensureProvenConn(ctx context.Context, background bool) (*conn, *kinds.Error) {
 	limited, cancel := context.WithTimeout(ctx, state.dialLimit(background))
 	defer cancel()
+	var silent *conn
 	for began := time.Now(); ; {
-		if c := state.current.Load(); c != nil && c.proveAlive(limited) {
-			return c, nil
+		if c := state.current.Load(); c != nil {
+			if c.proveAlive(limited) {
+				return c, nil
+			}
+			silent = c
 		}
 		if limited.Err() != nil {
-			return nil, state.newGaveUpError(ctx)
+			return nil, state.newGaveUpError(ctx, silent)
 		}
 		d, err := state.joinOrStartDial(began, background)
 		if err != nil {
-			return nil, err
+			return nil, state.recallRefusal(err, background)
 		}
 		if d == nil {
 			continue // a connection became ready meanwhile
@@ -71,10 +79,10 @@ func (state *peerState) ensureProvenConn(ctx context.Context, background bool) (
 			// If a dial failed that began before the call, that says little: its last packet
 			// may have left before the network came back, or before the peer trusted this node.
 			if err := state.dialErrorSince(d, began, background); err != nil {
-				return nil, err
+				return nil, state.recallRefusal(err, background)
 			}
 		case <-limited.Done():
-			return nil, state.newGaveUpError(ctx)
+			return nil, state.newGaveUpError(ctx, silent)
 		}
 	}
 }
@@ -98,10 +106,20 @@ func (state *peerState) dialErrorSince(d *dial, then time.Time, background bool)
 	return d.err
 }
 
-// newGaveUpError says why ensureReadyConn gave up: the caller's ctx ended, or dialTime passed.
-func (state *peerState) newGaveUpError(ctx context.Context) *kinds.Error {
+// newGaveUpError says why ensureReadyConn gave up: the caller's ctx ended, or dialTime passed. Then it says
+// what a dial has found that ended meanwhile, or where the connection was that did not answer, if any.
+func (state *peerState) newGaveUpError(ctx context.Context, silent *conn) *kinds.Error {
 	if ctx.Err() != nil {
 		return newContextError(state.node, ctx, state.id, kinds.DeliveredNo)
+	}
+	state.mu.Lock()
+	last, age := state.lastDialFailure, time.Since(state.sharedFailureAt)
+	state.mu.Unlock()
+	switch {
+	case last != nil && last.Code == kinds.Unreachable && age < dialTime:
+		return last
+	case silent != nil:
+		return state.node.newUnheardError(state.id, silent.endpoint.noteUnheard(shortAddr(silent.remoteAddr())))
 	}
 	return state.node.newUnreachableError(state.id, kinds.DeliveredNo, "no answer; check that its daemon runs and the network between")
 }
@@ -156,8 +174,9 @@ func (state *peerState) finishDial(failure *dialFailure) {
 	state.sharedFailure, state.sharedFailureAt = failure, time.Now()
 	switch {
 	case failure == nil:
-		state.lastDialFailure = nil
+		state.lastDialFailure, state.refusesUs = nil, false
 	case failure.refused:
+		state.refusesUs = true
 		state.queueEvent(Event{Type: EventRefused})
 	}
 	if state.dial == nil {
@@ -210,7 +229,7 @@ func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duratio
 func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
 	qc, err := l.dialHandshake(ctx, state.id, identity.ALPN)
 	if err != nil {
-		return state.node.toDialFailure(state.id, l.text, err)
+		return l.toDialFailure(state.id, err)
 	}
 	c := newConn(l.on, qc, state.id)
 	c.dialled, c.endsUnused = true, l.isOpened()
@@ -229,8 +248,43 @@ func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
 		}
 		return f
 	case <-ctx.Done():
-		return state.node.toDialFailure(state.id, l.text, ctx.Err())
+		return l.toDialFailure(state.id, ctx.Err())
 	}
+}
+
+// toDialFailure returns the failure that an error of a dial of the leg means.
+func (l leg) toDialFailure(id identity.ID, err error) *dialFailure {
+	f := l.on.node.toDialFailure(id, l.text, err)
+	f.addr = l.text
+	timeout, ok := errors.AsType[net.Error](err)
+	switch {
+	case f.Code != kinds.Unreachable:
+		return f
+	case errors.Is(err, errNoRoute):
+		f.unheard.routeless = []string{l.text}
+	case ok && timeout.Timeout():
+		f.unheard = l.on.noteUnheard(l.text)
+	default:
+		return f
+	}
+	f.silence = true
+	f.Error = l.on.node.newUnheardError(id, f.unheard)
+	return f
+}
+
+// recallRefusal returns the error of a dial, or that the peer does not trust this node: if that was the
+// peer's last word, and it is silent now on a relay that works, as one is there that refuses. The
+// background goes on dialling all the same, as a relay could drop the packets too.
+func (state *peerState) recallRefusal(err *kinds.Error, background bool) *kinds.Error {
+	if background {
+		return err
+	}
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	if f := state.sharedFailure; state.refusesUs && f != nil && f.Error == err && f.unheard.isSilentRelay() {
+		return newNotTrustedError(state.node.peerName(state.id)).WithDelivered(kinds.DeliveredNo)
+	}
+	return err
 }
 
 // toDialFailure returns the failure that an error of a dial means, with how long calls

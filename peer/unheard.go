@@ -1,0 +1,111 @@
+package peer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// Troubled is a [Link] that may know by itself that it carries nothing at the moment.
+type Troubled interface {
+	// Trouble returns what is wrong, which follows the link's name, and what to do; both "": packets
+	// come and go as far as the link knows. It does not block.
+	Trouble() (what, remedy string)
+}
+
+const maxUnheardShown = 4 // addresses in one error
+
+// unheard is where a dial heard nothing, of the peer or from its host.
+type unheard struct {
+	silent    []string  // addresses for people
+	routeless []string  // the same, to which this host has no route
+	impeded   []impeded // links that carry nothing
+}
+
+type impeded struct{ name, what, remedy string }
+
+// noteUnheard returns what a leg on which nothing was heard says.
+func (e *endpoint) noteUnheard(addr string) (u unheard) {
+	if troubled, ok := e.link.(Troubled); ok {
+		if what, remedy := troubled.Trouble(); what != "" {
+			u.impeded = []impeded{{e.name, what, remedy}}
+			return u
+		}
+	}
+	u.silent = []string{addr}
+	return u
+}
+
+// add adds what other legs say.
+func (u *unheard) add(other unheard) {
+	addNew := func(to *[]string, addrs []string) {
+		for _, addr := range addrs {
+			if !slices.Contains(*to, addr) { // else of one host name
+				*to = append(*to, addr)
+			}
+		}
+	}
+	addNew(&u.silent, other.silent)
+	addNew(&u.routeless, other.routeless)
+	u.impeded = append(u.impeded, other.impeded...)
+}
+
+// isSilentRelay reports whether a relay that works brought no answer and no word that the peer is away. So is a
+// peer that does not trust this node: it drops its packets there before they reach QUIC.
+func (u *unheard) isSilentRelay() bool {
+	return slices.ContainsFunc(u.silent, func(addr string) bool { return strings.HasPrefix(addr, string(ViaRelay)+":") })
+}
+
+// describe returns what was not heard where, and what to do, with one semicolon between the two.
+func (u *unheard) describe(isJoining bool) string {
+	var what, remedies []string
+	if len(u.silent) > 0 {
+		what = append(what, "no answer from "+joinAddrs(u.silent))
+	}
+	switch {
+	case u.isSilentRelay() && isJoining:
+		remedies = append(remedies, "either the daemon there is off, or its invitation has expired, was used or revoked, or went with a restart: start the daemon, or ask for a new one")
+	case u.isSilentRelay():
+		remedies = append(remedies, "either its daemon is off, or it does not trust this one: start it, or have its owner run acpctl trust there")
+	case len(u.silent) > 0 && len(u.impeded)+len(u.routeless) == 0:
+		remedies = append(remedies, "check the address and the network between")
+	}
+	if len(u.routeless) > 0 {
+		what = append(what, "this machine has no route to "+joinAddrs(u.routeless))
+		remedies = append(remedies, "check its network, or correct the address")
+	}
+	for _, i := range u.impeded {
+		what = append(what, i.name+" "+i.what)
+		remedies = append(remedies, i.remedy)
+	}
+	return strings.Join(what, ", and ") + "; " + strings.Join(remedies, ", and ")
+}
+
+// addImpeded adds the links that carry nothing to the text of an error that does not name them.
+func (u *unheard) addImpeded(text string) string {
+	for _, i := range u.impeded {
+		text += fmt.Sprintf("; and %s %s: %s", i.name, i.what, i.remedy)
+	}
+	return text
+}
+
+// joinAddrs returns addresses for people, the first few and the last one if they are many: that is on a
+// link, of which a user thinks last.
+func joinAddrs(all []string) string {
+	shown := all
+	if len(all) > maxUnheardShown {
+		shown = append(slices.Clone(all[:maxUnheardShown-1]), fmt.Sprintf("%d others", len(all)-maxUnheardShown), all[len(all)-1])
+	}
+	if len(shown) == 1 {
+		return shown[0]
+	}
+	return strings.Join(shown[:len(shown)-1], ", ") + " or " + shown[len(shown)-1]
+}
+
+// newUnheardError returns the error of a dial on which nothing was heard.
+func (n *Node) newUnheardError(id identity.ID, u unheard) *kinds.Error {
+	return n.newUnreachableError(id, kinds.DeliveredNo, "%s", u.describe(false))
+}
