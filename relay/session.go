@@ -159,7 +159,7 @@ func (l *Link) begin(s *session, rtt time.Duration) {
 			state.Reconnects++
 		}
 		l.everUp = true
-		state.Standing, state.Since = Connected, time.Now()
+		state.Standing, state.Since, state.Refused = Connected, time.Now(), time.Time{}
 		if s.deaf.Load() {
 			state.Standing = Deaf
 		}
