@@ -1,7 +1,9 @@
 package peer
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -108,4 +110,39 @@ func joinAddrs(all []string) string {
 // newUnheardError returns the error of a dial on which nothing was heard.
 func (n *Node) newUnheardError(id identity.ID, u unheard) *kinds.Error {
 	return n.newUnreachableError(id, kinds.DeliveredNo, "%s", u.describe(false))
+}
+
+// toDialFailure returns the failure that an error of a dial of the leg means.
+func (l leg) toDialFailure(id identity.ID, err error) *dialFailure {
+	f := l.on.node.toDialFailure(id, l.text, err)
+	f.addr = l.text
+	timeout, ok := errors.AsType[net.Error](err)
+	switch {
+	case f.Code != kinds.Unreachable:
+		return f
+	case errors.Is(err, errNoRoute):
+		f.unheard.routeless = []string{l.text}
+	case ok && timeout.Timeout():
+		f.unheard = l.on.noteUnheard(l.text)
+	default:
+		return f
+	}
+	f.silence = true
+	f.Error = l.on.node.newUnheardError(id, f.unheard)
+	return f
+}
+
+// recallRefusal returns the error of a dial, or that the peer does not trust this node: if that was the
+// peer's last word, and it is silent now on a relay that works, as one is there that refuses. The
+// background goes on dialling all the same, as a relay could drop the packets too.
+func (state *peerState) recallRefusal(err *kinds.Error, background bool) *kinds.Error {
+	if background {
+		return err
+	}
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	if f := state.sharedFailure; state.refusesUs && f != nil && f.Error == err && f.unheard.isSilentRelay() {
+		return newNotTrustedError(state.node.peerName(state.id)).WithDelivered(kinds.DeliveredNo)
+	}
+	return err
 }
