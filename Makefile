@@ -15,7 +15,7 @@ DEBIAN ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-debian.tar
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents reach bench pgo demo install dist packages
+.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents reach crowd bench pgo demo install dist packages
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -86,6 +86,9 @@ interop: ## against the release before (built from history, or fetched), the OAC
 
 reach: ## the link over a relay with real NATS servers, which are built into the tests
 	cd integration/relay && $(GO) test -shuffle=on -timeout 10m ./...
+
+crowd: ## a thousand daemons on one relay that is restarted, and hostile members of its account and trusted peers, with bounds of time: the machine to itself
+	cd integration/relay && $(GO) test -count=1 -timeout 20m -v ./processes -run '^(TestCrowd|TestHostileAccount|TestHostileTrustedPeer)$$' -crowd 1000 -rounds 20 -bounds
 
 agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode, and a model that does as told; installs them in AGENTS (npm; root, or user namespaces)
 	./integration/agents/install.sh '$(AGENTS)'

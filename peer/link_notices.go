@@ -75,7 +75,7 @@ func (noticeProber) probeConn(ctx context.Context, c *conn, p *proof) probeResul
 		if c.qc.ConnectionStats().PacketsSent == p.packetsSent {
 			continue
 		}
-		wait := time.Until(p.began.Add(c.qc.ConnectionStats().SmoothedRTT * 3 / 2))
+		wait := time.Until(p.began.Add(c.noticePatience()))
 		if err := pace.Sleep(ctx, wait); err != nil {
 			return probeSilent
 		}

@@ -33,13 +33,17 @@ const (
 	silentAfter = 500 * time.Millisecond  // without a word; then a connection is proven before it is used
 	proofTime   = 2500 * time.Millisecond // for the answer
 
-	firstTick    = 100 * time.Millisecond  // after a stream is open: by then its packet should be acknowledged
-	liveTick     = 250 * time.Millisecond  // between checks of an open connection from then on
-	askEvery     = time.Second             // between questions to a silent peer's host
-	linkAskEvery = 750 * time.Millisecond  // the same on links other than UDP, where a proof follows
-	nobodyEvery  = time.Second             // between proofs that a link's word starts
-	pingEvery    = 4 * time.Second         // while a stream is open
-	deadAfter    = 7400 * time.Millisecond // without a packet, while a stream is open
+	firstTick    = 100 * time.Millisecond // after a stream is open: by then its packet should be acknowledged
+	liveTick     = 250 * time.Millisecond // between checks of an open connection from then on
+	askEvery     = time.Second            // between questions to a silent peer's host
+	linkAskEvery = 750 * time.Millisecond // the same on links other than UDP, where a proof follows
+	nobodyEvery  = time.Second            // between proofs that a link's word starts
+
+	falseNoticeWait   = 1500 * time.Millisecond // for the answer, before a link that was wrong is believed
+	falseNoticeMemory = 10 * time.Minute        // of that
+
+	pingEvery = 4 * time.Second         // while a stream is open
+	deadAfter = 7400 * time.Millisecond // without a packet, while a stream is open
 
 	keepAlive   = 6 * time.Second // QUIC's own, without streams
 	idleTimeout = 14 * time.Second

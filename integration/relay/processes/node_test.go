@@ -96,7 +96,7 @@ func (n *node) count(e peer.Event) {
 // answer answers a query with what was asked, and by whom.
 func (n *node) answer(_ context.Context, request kinds.Checked) (*wire.Envelope, error) {
 	if request.Kind == kinds.KindPing {
-		return wire.NewReply(request.Envelope, kinds.KindPong, nil), nil
+		return wire.NewReply(request.Envelope, kinds.KindPong, kinds.EncodePayload(&kinds.Pong{Status: "idle"})), nil
 	}
 	q, err := kinds.ParsePayload[kinds.Query](request.Payload)
 	if err != nil {
@@ -114,13 +114,18 @@ func (n *node) trusts(t *testing.T, id identity.ID, name string) {
 	}
 }
 
+// newRequest returns a request of a node, checked.
+func newRequest(from *node, to identity.ID, kind string, payload wire.Payload) kinds.Checked {
+	request, err := kinds.CheckEnvelope(wire.NewEnvelope(from.ID(), to, kind, payload))
+	if err != nil {
+		panic(err)
+	}
+	return request
+}
+
 // ask asks another node, whose answer must say what was asked, and by whom.
 func (n *node) ask(ctx context.Context, to identity.ID, question string) error {
-	request, err := kinds.CheckEnvelope(wire.NewEnvelope(n.ID(), to, kinds.KindQuery, kinds.EncodePayload(&kinds.Query{Question: question})))
-	if err != nil {
-		return err
-	}
-	reply, _, err := n.Exchange(ctx, request)
+	reply, _, err := n.Exchange(ctx, newRequest(n, to, kinds.KindQuery, kinds.EncodePayload(&kinds.Query{Question: question})))
 	if err != nil {
 		return err
 	}
@@ -136,12 +141,8 @@ func (n *node) ask(ctx context.Context, to identity.ID, question string) error {
 
 // ping returns how long an exchange with a daemon took.
 func (n *node) ping(ctx context.Context, to identity.ID) (time.Duration, error) {
-	request, err := kinds.CheckEnvelope(wire.NewEnvelope(n.ID(), to, kinds.KindPing, nil))
-	if err != nil {
-		return 0, err
-	}
 	began := time.Now()
-	_, _, err = n.Exchange(ctx, request)
+	_, _, err := n.Exchange(ctx, newRequest(n, to, kinds.KindPing, nil))
 	return time.Since(began), err
 }
 
