@@ -176,6 +176,7 @@ func (d *Daemon) applyRelays() {
 		d.log.Info("relay: used from now on", "relay", u.Name, "url", u.URL)
 	}
 	r.setUsed(next)
+	d.nameRelays()
 	r.changed.Set()
 }
 

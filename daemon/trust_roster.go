@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -62,10 +63,10 @@ func (d *Daemon) planRoster(entries []client.RosterEntry) *rosterPlan {
 			row.Change = client.RosterSelf
 		} else {
 			who := identity.Peer{ID: e.ID, Name: e.Name, Addrs: e.Addrs}
-			if old, known := d.trust.FindPeer(e.ID); known {
+			if old, known := d.trust.FindPeer(e.ID); known && old.Certificate == nil {
 				compareWithTrusted(row, old)
 			} else {
-				who.PQ = plan.met[e.ID].PQ
+				who.PQ = cmp.Or(old.PQ, plan.met[e.ID].PQ) // old counts by a certificate
 			}
 			plan.peers = append(plan.peers, who)
 			plan.peerRows = append(plan.peerRows, row)

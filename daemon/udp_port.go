@@ -67,8 +67,8 @@ func (d *Daemon) listenOnPort(cfg *config.Config, host, port string) (*peer.Node
 		Exchange: d.handleExchange, Message: d.handleMessage, Event: d.handlePeerEvent,
 		Features: []string{peer.FeatureQuestions},
 		STUN:     cfg.Reach.STUN, NoUpgrade: cfg.Reach.Direct == config.Off,
-		DialEnded: dialEnded,
-		Budget:    d.budget, PeerLog: d.refusalLog, Logger: d.log,
+		DialEnded: dialEnded, Decertified: d.handleDecertified,
+		Budget: d.budget, PeerLog: d.refusalLog, Logger: d.log,
 	})
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):

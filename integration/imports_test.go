@@ -14,9 +14,10 @@ const module = "github.com/acpd/acpd/"
 var arrows = map[string][]string{
 	"cmd/acpd":          {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":        {"internal/cli"},
-	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "pipe", "relay", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
+	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/names", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "pipe", "relay", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
 	"daemon/delegation": {"daemon/registry", "store", "client", "budget"},
 	"daemon/inbox":      {"daemon/registry", "store", "client", "budget"},
+	"daemon/names":      {"kinds"},
 	"daemon/registry":   {"client", "budget"},
 	"daemon/schema":     {"store"},
 	"daemon/waking":     {"config", "client", "store", "internal/sealed", "internal/pace"},
@@ -87,6 +88,7 @@ var importers = map[string][]string{
 	"github.com/spf13/pflag":       {"cmd/acpd", "internal/cli"},
 	"golang.org/x/term":            {"internal/cli/ui"},
 	"filippo.io/age":               {"internal/backup"},
+	"golang.org/x/crypto/ssh":      {"identity"},
 	"rsc.io/qr":                    {"internal/cli/ui"},
 	"github.com/coder/websocket":   {"harness"},
 

@@ -63,13 +63,6 @@ func (c *conn) hearPipeEnd() {
 	})
 }
 
-// countUse notes that a stream of either side begins.
-func (c *conn) countUse() {
-	if c.uses != nil {
-		c.uses.Add(1)
-	}
-}
-
 // endUnused ends the connection pipeIdleTime after its last stream, so that the command ends which
 // carries it. It returns when the connection has ended.
 func (c *conn) endUnused() {

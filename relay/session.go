@@ -34,6 +34,9 @@ type session struct {
 	answers  gate
 	ended    chan struct{}
 
+	named  string             // the name that is subscribed to; only serveSession uses it, and naming
+	naming *nats.Subscription // nil: none
+
 	reason atomic.Pointer[error] // for which the server ends the connection
 	deaf   atomic.Bool           // the server refused a subscription
 }
@@ -69,6 +72,10 @@ func (l *Link) serveSession(ctx context.Context, e endpoint, observer Observer, 
 			return time.Since(began), s.explain(s.conn.LastError())
 		case <-ctx.Done():
 			return time.Since(began), ctx.Err()
+		case <-l.nameChanged:
+			if err := s.subscribeName(); err != nil {
+				l.noteError(l.describeError(e, err))
+			}
 		case <-ticker.C:
 			if rtt, err := s.measure(ctx); err == nil {
 				l.updateState(func(state *State) { state.RTT = rtt })
@@ -145,7 +152,7 @@ func (s *session) subscribe(observer Observer) error {
 			return err
 		}
 	}
-	return nil
+	return s.subscribeName()
 }
 
 // begin makes s the connection on which packets go.
@@ -203,6 +210,10 @@ func (s *session) noteError(err error) {
 		s.reason.CompareAndSwap(nil, &err)
 	}
 	s.link.noteError(s.link.describeError(s.endpoint, err))
+	if name := findNameOf(err); name != "" {
+		s.link.asks.fail(name, errAskRefused)
+		return
+	}
 	if !isSubscriptionRefused(err) {
 		return
 	}
