@@ -24,6 +24,8 @@ type peerState struct {
 	callSlots callSlots
 	rounds    *pathRounds
 
+	falseNotice atomic.Int64 // when a link last said falsely that nobody is there, in Unix nanoseconds; 0: never
+
 	envelopes *budget.Share // bytes of envelopes that are being received or answered
 	replies   *budget.Share // bytes of replies to calls from here that are being read
 	streams   *budget.Share // streams of the peer that are being served
