@@ -83,6 +83,8 @@ type Account struct {
 	mu      sync.Mutex // guards what follows
 	held    map[identity.ID]int64
 	sum     int64
+	names   map[identity.ID]string // of holders that the owner does not trust
+	byName  map[string]int64       // what all holders with such a name hold
 	refused map[identity.ID]uint64
 
 	allRefused uint64 // also those of peers that are forgotten
@@ -122,9 +124,13 @@ func (a *Account) AddUnchecked(who identity.ID, n int64) {
 // adjustHeld adds n, which may be negative, to what who holds. Callers hold mu.
 func (a *Account) adjustHeld(who identity.ID, n int64) {
 	a.sum += n
+	if a.held[who] == 0 && n > 0 {
+		a.noteName(who)
+	}
 	if a.held[who] += n; a.held[who] == 0 {
 		delete(a.held, who)
 	}
+	a.adjustHeldByName(who, n)
 }
 
 // Release subtracts n from what who holds. It panics if that is less.
@@ -163,6 +169,12 @@ type Book struct {
 	// Peers returns how many peers are trusted. A sum is shared in so many parts. It must
 	// not block. Nil: one.
 	Peers func() int
+
+	// Certified reports whether a peer is none that the owner trusts, and the name in its certificate;
+	// "" for one that has left something here, and has no certificate now. All keys with one name hold
+	// together what one peer may, and of the half that is set aside they have no part. It must not
+	// block, nor call the book. Nil: there are none.
+	Certified func(who identity.ID) (name string, ok bool)
 
 	mu       sync.Mutex
 	accounts []*Account // in the order in which they were opened

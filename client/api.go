@@ -45,6 +45,7 @@ const (
 	MethodPending     = "pending"
 	MethodProbe       = "probe"
 	MethodPolicy      = "policy"
+	MethodCertificate = "certificate"
 	MethodAttach      = "attach"
 	MethodSpeak       = "speak"
 	MethodSubscribe   = "subscribe"

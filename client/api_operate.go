@@ -20,7 +20,7 @@ const (
 type Reloaded struct {
 	Changed  []SettingChange `json:"changed"`  // against what counted before, in the order of acpd --settings
 	Deferred []string        `json:"deferred"` // settings that differ from those of the start, and count from the next one
-	Warnings []string        `json:"warnings"` // names that nobody who is trusted has
+	Warnings []string        `json:"warnings"` // names that nobody who is trusted has; what is wrong with the certificate of the daemon
 }
 
 // SettingChange is a setting, or an entry of a setting, that has changed.

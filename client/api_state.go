@@ -189,6 +189,41 @@ type Peer struct {
 	Software     string      `json:"software,omitzero"`      // of a connected one, the name and version of its program: no proof
 	Pinned       bool        `json:"pinned,omitzero"`        // a trusted one must show the post-quantum key that it showed first
 	Refuses      bool        `json:"refuses,omitzero"`       // a trusted one has said that it does not trust this daemon, and was not connected since
+
+	Certificate *Certificate `json:"certificate,omitzero"` // of a peer that the owner does not trust, and an authority vouches for; nil: the owner trusts it, or it is none
+}
+
+// Certificate is what an authority says of a key.
+type Certificate struct {
+	ID        identity.ID `json:"id"`
+	Name      string      `json:"name"`               // as in build-7.corp; without an authority here, as in build-7
+	Groups    []string    `json:"groups"`             // likewise
+	Authority string      `json:"authority,omitzero"` // "": none here has signed it
+	Serial    uint64      `json:"serial,omitzero"`
+	KeyID     string      `json:"key_id,omitzero"` // what the authority wrote for itself
+	NotBefore Time        `json:"not_before"`      // null: since ever
+	NotAfter  Time        `json:"not_after"`       // null: for ever
+}
+
+// CertificateParams are the params of certificate.
+type CertificateParams struct {
+	File string `json:"file,omitzero"` // the text of a certificate file to look at; "": what this daemon shows
+}
+
+// Certificates is the result of certificate.
+type Certificates struct {
+	Request     string       `json:"request"`              // the line that an authority signs
+	Certificate *Certificate `json:"certificate,omitzero"` // nil: there is none
+	Problem     string       `json:"problem,omitzero"`     // what is wrong with it, or will be soon
+	Authorities []Authority  `json:"authorities"`          // whose certificates count here
+}
+
+// Authority is an entry of organisation.authorities.
+type Authority struct {
+	Name    string   `json:"name"`
+	Allow   []string `json:"allow"`   // what its peers may initiate without a rule
+	Revoked int      `json:"revoked"` // entries of its file of revocations
+	Peers   int      `json:"peers"`   // that count by its certificates, and are known
 }
 
 // Peers is the result of peers, which has no params.

@@ -451,3 +451,9 @@ func (c *Client) Probe(ctx context.Context, peer string) ([]ProbedAddr, error) {
 func (c *Client) Policy(ctx context.Context, p PolicyParams) (*Policy, error) {
 	return callBounded[Policy](ctx, c, MethodPolicy, &p)
 }
+
+// Certificate returns what the daemon shows to others as its certificate, and whose certificates count
+// there; with a file, what that says.
+func (c *Client) Certificate(ctx context.Context, p CertificateParams) (*Certificates, error) {
+	return callBounded[Certificates](ctx, c, MethodCertificate, &p)
+}

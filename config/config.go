@@ -30,21 +30,22 @@ const star = "*"
 // Config holds every setting. LoadConfig returns it with the defaults filled in.
 // A program that makes its own may leave anything zero; zero means default.
 type Config struct {
-	Name        string          `yaml:"name" example:"desk" doc:"What this daemon calls itself. Others see it as a claim and may take it as its name: lower-case letters, digits and hyphens, a letter first, at most 32. Default: the host name, made to fit."`
-	Listen      string          `yaml:"listen" example:"0.0.0.0:7117" doc:"The UDP address to listen on, as host:port; without a host, on all addresses. If it is taken, the daemon does not start. Default: port 7117, or a free port if that is taken, chosen once and kept."`
-	MaxMessage  int             `yaml:"max_message" example:"1048576" doc:"The largest message to accept and to send, in bytes, from 65536 (64 KiB) to 16777216 (16 MiB). Default: 1048576 (1 MiB)."`
-	PostQuantum PostQuantum     `yaml:"post_quantum" example:"prefer" doc:"prefer: use post-quantum key exchange and signatures wherever the peer has them. require: refuse peers that do not. Default: prefer."`
-	Discovery   Discovery       `yaml:"discovery" doc:"How this daemon and others on the local network find each other. It trusts nobody whom it finds."`
-	Reach       Reach           `yaml:"reach" doc:"How this daemon and its peers reach each other where their networks do not let them."`
-	Peers       map[string]Peer `yaml:"peers" key:"planner" doc:"Fixed ways to trusted peers, by name or id, for where discovery does not reach. An entry here trusts nobody."`
-	Limits      Limits          `yaml:"limits" doc:"Limits beyond those that are built in."`
-	Policy      Policy          `yaml:"policy" key:"reviewer" doc:"What a trusted peer may initiate, by its name or id; \"*\" (in quotes) is for every peer without a rule of its own. One rule decides: that of the id, else of the name, else of \"*\". Replies, and results, errors and cancels of a delegation, are always allowed. Default: no rule; trusted peers may initiate everything."`
-	OACP        OACP            `yaml:"oacp" doc:"OACP mailboxes whose mail is carried to and from other machines."`
-	Channels    Channels        `yaml:"channels" doc:"OpenIntent channels (RFC-0021), which http.sock in the state directory serves."`
-	Agents      Agents          `yaml:"agents" doc:"The folder agent in the state directory, whose sockets serve agents and nothing that administers this daemon; and what single agents may do, by their names."`
-	Spending    Spending        `yaml:"spending" doc:"What headless runs of agent programs (acpctl serve --profile) may cost on one day of the local calendar."`
-	Metrics     Metrics         `yaml:"metrics" doc:"What this daemon does, counted, as text for Prometheus, and whether it is well, over HTTP."`
-	Log         Log             `yaml:"log" doc:"The daemon's log, on standard error."`
+	Name         string          `yaml:"name" example:"desk" doc:"What this daemon calls itself. Others see it as a claim and may take it as its name: lower-case letters, digits and hyphens, a letter first, at most 32. Default: the host name, made to fit."`
+	Listen       string          `yaml:"listen" example:"0.0.0.0:7117" doc:"The UDP address to listen on, as host:port; without a host, on all addresses. If it is taken, the daemon does not start. Default: port 7117, or a free port if that is taken, chosen once and kept."`
+	MaxMessage   int             `yaml:"max_message" example:"1048576" doc:"The largest message to accept and to send, in bytes, from 65536 (64 KiB) to 16777216 (16 MiB). Default: 1048576 (1 MiB)."`
+	PostQuantum  PostQuantum     `yaml:"post_quantum" example:"prefer" doc:"prefer: use post-quantum key exchange and signatures wherever the peer has them. require: refuse peers that do not. Default: prefer."`
+	Discovery    Discovery       `yaml:"discovery" doc:"How this daemon and others on the local network find each other. It trusts nobody whom it finds."`
+	Reach        Reach           `yaml:"reach" doc:"How this daemon and its peers reach each other where their networks do not let them."`
+	Peers        map[string]Peer `yaml:"peers" key:"planner" doc:"Fixed ways to trusted peers, by name or id, for where discovery does not reach. An entry here trusts nobody."`
+	Limits       Limits          `yaml:"limits" doc:"Limits beyond those that are built in."`
+	Policy       Policy          `yaml:"policy" key:"reviewer" doc:"What a trusted peer may initiate, by its name or id; \"*\" (in quotes) is for every peer without a rule of its own. One rule decides: that of the id, else of the name, else of \"*\". For a peer with a certificate it is that of the id, else of the name, as in build-7.corp, else those of its groups together, as in group:ci.corp, else allow of the authority. Replies, and results, errors and cancels of a delegation, are always allowed. Default: no rule; trusted peers may initiate everything."`
+	Organisation Organisation    `yaml:"organisation" doc:"Daemons that are known by certificates, and not by the owner's word on each. Where no authority is configured, none is."`
+	OACP         OACP            `yaml:"oacp" doc:"OACP mailboxes whose mail is carried to and from other machines."`
+	Channels     Channels        `yaml:"channels" doc:"OpenIntent channels (RFC-0021), which http.sock in the state directory serves."`
+	Agents       Agents          `yaml:"agents" doc:"The folder agent in the state directory, whose sockets serve agents and nothing that administers this daemon; and what single agents may do, by their names."`
+	Spending     Spending        `yaml:"spending" doc:"What headless runs of agent programs (acpctl serve --profile) may cost on one day of the local calendar."`
+	Metrics      Metrics         `yaml:"metrics" doc:"What this daemon does, counted, as text for Prometheus, and whether it is well, over HTTP."`
+	Log          Log             `yaml:"log" doc:"The daemon's log, on standard error."`
 
 	Lines Lines `yaml:"-"` // of the file; no setting
 }
@@ -80,6 +81,28 @@ const (
 type Peer struct {
 	Addrs []string `yaml:"addrs" example:"[\"planner.example:7117\"]" doc:"Where it may be reached, as host:port, at most 8. They are tried beside those that discovery finds."`
 	Pipe  []string `yaml:"pipe" example:"[ssh, planner.example, acpctl, pipe]" doc:"A command whose standard input and output lead to acpctl pipe on the peer's machine, word by word: no shell reads it. It runs while calls need it, and has no terminal to ask anything. At most 64 words and 8192 bytes. Default: none."`
+}
+
+// Organisation holds the settings of certificates (docs/reach.md).
+type Organisation struct {
+	Certificate string               `yaml:"certificate" example:"acpd-cert.pub" doc:"The certificate of this daemon, as ssh-keygen -s makes it of the line that acpctl cert request prints: a file in the state directory, or a path that begins with / or ~/. It is shown to every daemon that this one dials. Default: none."`
+	Authorities map[string]Authority `yaml:"authorities" key:"corp" doc:"Whose certificates count here, at most 16. What an authority has signed is a peer under the name NAME.AUTHORITY for as long as it is valid, unless its key is trusted or blocked. The name of an authority is chosen here: lower-case letters, digits and hyphens, a letter first."`
+}
+
+// Authority is a key that signs certificates.
+type Authority struct {
+	Key     string   `yaml:"key" example:"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICWWUXJxLQJe24EA1pwijSLOFOwyH2Z7MGuvQG6G0rUR" doc:"Its public key, as ssh-keygen writes it into a .pub file: ed25519, ed25519-sk or ecdsa on P-256. Use a key of its own, and not one that signs for ssh. Required."`
+	NextKey string   `yaml:"next_key" example:"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKpnsMAaO+YCpzmsiS1Hkw5iKPVoALkcmPBiF9cjuLcN" doc:"A second public key whose certificates count under the same name, while it takes the place of key. Default: none."`
+	Revoked string   `yaml:"revoked" example:"revoked.txt" doc:"What counts no more before it expires: a file in the state directory, or a path that begins with / or ~/, with lines like id and 64 hex digits, name build-7 or serial 17. It is read again on reload. Default: none."`
+	Allow   []string `yaml:"allow" example:"[ping, discover, query]" doc:"What its peers may initiate where policy has no rule for their id, their name or a group of theirs: ping, discover, query, delegate and notify. The rule of \"*\" is not for them. Default: ping and discover."`
+}
+
+// ListAllowed returns the kinds that the authority's peers may initiate without a rule.
+func (a Authority) ListAllowed() []string {
+	if a.Allow == nil {
+		return defaultAllow
+	}
+	return a.Allow
 }
 
 // Limits bounds what trusted peers may send.
@@ -176,14 +199,16 @@ type ChannelKey struct {
 	Agent  string `yaml:"agent" example:"planner" doc:"The agent that the key is for. Default: any that its user names, and everything an operator may do."`
 }
 
-// IsOpenTo reports whether open_to names a trusted peer. name is its petname and may be
-// empty.
-func (c *Channels) IsOpenTo(peer identity.ID, name string) bool {
+// IsOpenTo reports whether open_to names a peer. Its name may be empty. "*" is not for a peer that has
+// no more than a certificate.
+func (c *Channels) IsOpenTo(peer identity.Peer) bool {
 	if len(c.OpenTo) == 0 {
 		return false // the usual case: no id as text
 	}
-	id := peer.String()
-	return slices.ContainsFunc(c.OpenTo, func(s string) bool { return s == star || s == name && name != "" || s == id })
+	id := peer.ID.String()
+	return slices.ContainsFunc(c.OpenTo, func(s string) bool {
+		return s == star && peer.Certificate == nil || s == peer.Name && s != "" || s == id
+	})
 }
 
 // Metrics holds the settings of metrics and of the checks of health.

@@ -89,7 +89,7 @@ func TestOpenTo(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, p := range []identity.Peer{{ID: deskID, Name: "laptop"}, {ID: deskID}, {ID: other, Name: "laptop"}, {ID: other, Name: "lamp"}} {
-			if got := cfg.Channels.IsOpenTo(p.ID, p.Name); got != c.want[i] {
+			if got := cfg.Channels.IsOpenTo(p); got != c.want[i] {
 				t.Errorf("%s: %v %q: %v", c.open, p.ID, p.Name, got)
 			}
 		}
@@ -359,7 +359,7 @@ func TestReference(t *testing.T) {
 	text := RenderReferenceFile()
 	var inForce strings.Builder
 	for line := range strings.Lines(text) {
-		if len(line) > 81 || !strings.HasPrefix(line, "#") && line != "\n" {
+		if len(line) > 81 && !strings.Contains(line, "ssh-ed25519 ") || !strings.HasPrefix(line, "#") && line != "\n" {
 			t.Errorf("line %q", line)
 		}
 		inForce.WriteString(strings.TrimPrefix(line, "#"))

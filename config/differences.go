@@ -71,11 +71,12 @@ func (c *Config) ListChangedSettings(old *Config) (names []string) {
 }
 
 // FindPeerRefs returns the settings that name peers, each with the names or ids as they are
-// written. wanted reports whether a name or id is wanted; "*" never is.
+// written. wanted reports whether a name or id is wanted; "*" never is, and no name or group that a
+// configured authority gives.
 func (c *Config) FindPeerRefs(wanted func(ref string) bool) map[string][]string {
 	found := make(map[string][]string)
 	add := func(setting, ref string) {
-		if ref != star && ref != "" && wanted(ref) {
+		if ref != star && ref != "" && !c.isOfAuthority(ref) && wanted(ref) {
 			found[setting] = append(found[setting], ref)
 		}
 	}

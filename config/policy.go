@@ -35,12 +35,22 @@ type Decision struct {
 // none. Results, errors and cancels are allowed always.
 func (p Policy) Decide(peer identity.ID, name, kind, domain string) Decision {
 	if slices.Contains(freeKinds, kind) {
-		return Decision{Allowed: true, Rule: kind + " belongs to a delegation: always allowed"}
+		return newFreeDecision(kind)
 	}
 	key, r, ok := p.findRule(peer, name)
 	if !ok {
 		return Decision{Allowed: true, Rule: "no rule in policy for this peer: a trusted peer may initiate everything"}
 	}
+	return r.decide(key, kind, domain)
+}
+
+// newFreeDecision returns the decision about a kind that no rule stops.
+func newFreeDecision(kind string) Decision {
+	return Decision{Allowed: true, Rule: kind + " belongs to a delegation: always allowed"}
+}
+
+// decide says what the rule that has key in the policy makes of a message.
+func (r Rule) decide(key, kind, domain string) Decision {
 	at := yamldoc.JoinKey("policy", key)
 	if r.Kinds != nil && !slices.Contains(r.Kinds, kind) {
 		return Decision{false, fmt.Sprintf("%s: kinds [%s] do not include %s", at, strings.Join(r.Kinds, ", "), yamldoc.Quote(kind)), at}

@@ -61,6 +61,7 @@ func (p *parser) checkValues(c *Config) {
 	p.checkInterfaces("discovery.include", c.Discovery.Include)
 	p.checkInterfaces("discovery.exclude", c.Discovery.Exclude)
 	p.checkReach(&c.Reach)
+	p.checkOrganisation(&c.Organisation)
 	p.AddValueError("oacp.home", checkFolderPath(c.OACP.Home))
 	p.checkChannels(&c.Channels)
 	p.AddValueError("metrics.listen", checkMetricsAddr(c.Metrics))
@@ -71,12 +72,14 @@ func (p *parser) checkValues(c *Config) {
 	p.checkOneOf("log.level", string(c.Log.Level), string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError))
 	for _, name := range slices.Sorted(maps.Keys(c.Peers)) {
 		at := yamldoc.JoinKey("peers", name)
-		p.AddValueError(at, checkPeerRef(name))
+		p.AddValueError(at, checkPetnameOrID(name))
 		p.checkPeer(at, c.Peers[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Policy)) {
 		at := yamldoc.JoinKey("policy", name)
-		if name != star {
+		if group, ok := strings.CutPrefix(name, identity.GroupRefPrefix); ok {
+			p.AddValueError(at, identity.CheckCertifiedName(group))
+		} else if name != star {
 			p.AddValueError(at, checkPeerRef(name))
 		}
 		p.checkRule(at, c.Policy[name])
@@ -354,6 +357,14 @@ func (p *parser) checkRates(rates []Rate) {
 
 // checkPeerRef returns an error unless s can name a peer in a setting.
 func checkPeerRef(s string) error {
+	if strings.Contains(s, ".") {
+		return identity.CheckCertifiedName(s)
+	}
+	return checkPetnameOrID(s)
+}
+
+// checkPetnameOrID returns an error unless s can name a peer without a certificate.
+func checkPetnameOrID(s string) error {
 	if _, err := identity.ParseID(s); err == nil {
 		return nil
 	}

@@ -72,7 +72,7 @@ func (d *Daemon) openChannels(ctx context.Context, cfg *config.Config) (err erro
 		Open: func(ctx context.Context, to identity.ID) (remote.Stream, error) {
 			return d.node.OpenStream(ctx, to, wire.StreamHTTP)
 		},
-		OpenTo: func(p identity.Peer) bool { return d.config.Load().Channels.IsOpenTo(p.ID, p.Name) },
+		OpenTo: func(p identity.Peer) bool { return d.config.Load().Channels.IsOpenTo(p) },
 		Admit:  func(from identity.ID) error { return d.checkStreamPermission(from, policyChannel) },
 		Around: func(h http.Handler) http.Handler { return d.measures.countRequestsOf(askedByPeer, h) },
 	})

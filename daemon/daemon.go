@@ -38,6 +38,7 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
+	"github.com/acpd/acpd/daemon/names"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/daemon/spending"
@@ -130,6 +131,10 @@ type Daemon struct {
 	mailHome        string // of the mailboxes whose mail is carried
 	channels        *channels
 	relays          *relays
+	names           *names.Book
+
+	ownCertificate      atomic.Pointer[ownCertificate]
+	organisationChanged pace.Signal // set if ownCertificate was set
 
 	table         *discovery.Table
 	updatingTable sync.Mutex  // held while the addresses of a peer are read and entered in the table
@@ -152,7 +157,7 @@ func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 		options: o, started: time.Now(), files: divideFileDescriptors(readFileDescriptorLimit()),
 		agents: registry.NewRegistry(), queries: newOpenQueries(), shownChains: newShownChains(), underWay: newMessagesUnderWay(), capabilities: newCapabilityCache(),
 		subscribers: new(subscribers), leftovers: newLeftovers(), messages: newMessageCounts(),
-		relays: newRelays(), drain: newDrain(), rediscover: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
+		relays: newRelays(), drain: newDrain(), rediscover: pace.NewSignal(), organisationChanged: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
 	}
 	if err := d.openParts(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -213,7 +218,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		d.log.Warn("new identity", "warning", fmt.Sprintf("identity.key was not there: the %d peers that are trusted here do not know the new one; restore the key from a backup, or have each of them trust this one", n))
 	}
 	d.trust = trust
-	d.budget = &budget.Book{Peers: trust.Len}
+	d.budget = &budget.Book{Peers: trust.Len, Certified: d.findFleetName}
 	d.refusalLog = d.budget.OpenLog(d.log)
 	d.agentLog = &agentLog{to: d.log}
 	d.agentPlaces = d.budget.OpenAccount(budget.Places)
@@ -241,7 +246,16 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	if d.lastConnections, err = openLastConnections(ctx, d.store); err != nil {
 		return err
 	}
-	d.table = discovery.NewTable(func(id identity.ID) bool { _, ok := trust.FindPeer(id); return ok }, d.handleDiscoveryChange)
+	pins, err := store.ReadValue(ctx, d.store, readCertifiedPins)
+	if err != nil {
+		return err
+	}
+	trust.LoadCertifiedPins(pins)
+	authorities, own, err := d.readOrganisation(cfg)
+	if err != nil {
+		return err
+	}
+	d.table = discovery.NewTable(d.isTrustedByOwner, d.handleDiscoveryChange)
 	for _, p := range trust.Peers() {
 		d.updateAddrTable(p.ID)
 	}
@@ -261,6 +275,8 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		return err
 	}
 	d.udpAddr = d.node.Addr().String()
+	d.names = names.NewBook(d.trust, d.listNameRelays)
+	d.applyOrganisation(cfg, authorities, own)
 	d.loadKeptRelays()
 	d.applyRelays()
 	if err := d.openPipes(); err != nil {
@@ -326,7 +342,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.reloadOnSignal(working, reload) })
 	g.Go(func() error { return d.runDrain(working, end) })
-	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.watchDiskSpace, d.waker.Run, d.runRelays} {
+	for _, part := range []func(context.Context) error{d.runTrustSaver, d.runLeftoverRemoval, d.runDiscovery, d.mail.Run, d.watchDiskSpace, d.waker.Run, d.runRelays, d.runPinSaver, d.watchOwnCertificate} {
 		g.Go(func() error { return part(working) })
 	}
 	defer context.AfterFunc(working, func() {
@@ -373,6 +389,9 @@ func (d *Daemon) Close() error {
 	}
 	if d.channels != nil {
 		d.channels.closeListeners()
+	}
+	if d.names != nil {
+		d.names.Close()
 	}
 	if d.node != nil {
 		d.node.Close()
@@ -423,9 +442,16 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 		d.log.Error("the old configuration stays", "err", err)
 		return nil, err
 	}
+	authorities, own, err := d.readOrganisation(next)
+	if err != nil {
+		d.reloadFailure.Store(&reloadFailure{time.Now(), err})
+		d.log.Error("the old configuration stays", "err", err)
+		return nil, err
+	}
 	d.reloadFailure.Store(nil)
 	old := d.config.Swap(next)
 	d.permissions.replaceConfig(next)
+	d.applyOrganisation(next, authorities, own)
 	d.channels.CancelStreamsUnless(func(id identity.ID) bool {
 		p, ok := d.trust.FindPeer(id)
 		return ok && d.permissions.decideByPolicy(p, policyChannel, "").Allowed

@@ -75,7 +75,7 @@ func (d *Daemon) handleDiscoveryChange(c discovery.Change) {
 		d.publishEvent(client.EventLost, id, name, time.Now(), nil)
 	}
 	d.log.Debug("discovery", "event", c.Event, "peer", id.Label(), "name", name, "addrs", len(c.Entry.Addrs))
-	if trusted && c.Event != discovery.Lost {
+	if trusted && p.Certificate == nil && c.Event != discovery.Lost { // others are dialled on demand
 		d.dialOnHint(id)
 	}
 }
@@ -112,8 +112,8 @@ func (h dialHints) allowDial(id identity.ID, now time.Time) bool {
 }
 
 // updateAddrTable enters the addresses of a peer in the table, apart from those that the
-// network tells of. If the peer is not trusted it has none, and its last address is
-// forgotten. Callers call it after a change of any of that.
+// network tells of. If the peer is not trusted it has none, but for those that config.yaml gives its id
+// where certificates count, and its last address is forgotten. Callers call it after a change of any of that.
 func (d *Daemon) updateAddrTable(id identity.ID) {
 	d.updatingTable.Lock()
 	defer d.updatingTable.Unlock()
@@ -125,6 +125,9 @@ func (d *Daemon) updateAddrTable(id identity.ID) {
 		}
 	} else {
 		d.lastConnections.forgetPeer(id)
+		if d.trust.HasAuthorities() && !d.trust.IsBlocked(id) {
+			configured = d.config.Load().Peers[id.String()].Addrs // where it may show that it is a peer
+		}
 	}
 	d.table.SetAddrs(id, discovery.Static, configured...)
 	d.table.SetAddrs(id, discovery.Worked, worked...)

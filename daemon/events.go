@@ -141,12 +141,16 @@ func (d *Daemon) handlePeerEvent(e peer.Event) {
 			d.refusers.Delete(e.Peer)
 		}
 		d.connected.update(e.Type == peer.EventUp, d.options.Connected)
-		d.lastConnections.record(e.Peer, udpAddr, e.At)
+		d.recordConnection(e.Peer, udpAddr, e.At)
 		d.updateAddrTable(e.Peer)
-		d.mail.SetConnected(e.Peer, e.Type == peer.EventUp)
-		d.channels.SetPeerConnected(e.Peer, e.Type == peer.EventUp)
+		if e.Type == peer.EventDown || d.isNamedFor(e.Peer, policyMail) {
+			d.mail.SetConnected(e.Peer, e.Type == peer.EventUp)
+		}
+		if e.Type == peer.EventDown || d.isNamedFor(e.Peer, policyChannel) {
+			d.channels.SetPeerConnected(e.Peer, e.Type == peer.EventUp)
+		}
 	case peer.EventMoved:
-		d.lastConnections.record(e.Peer, udpAddr, e.At)
+		d.recordConnection(e.Peer, udpAddr, e.At)
 		d.updateAddrTable(e.Peer)
 	case peer.EventTrust:
 		d.log.Info("trusted by invitation", "peer", e.Peer.Label(), "name", e.Name)
@@ -181,6 +185,22 @@ func shortenLinkAddr(addr string) string {
 		addr, _, _ = strings.Cut(addr, "/")
 	}
 	return addr
+}
+
+// recordConnection remembers where a peer is or was connected.
+func (d *Daemon) recordConnection(id identity.ID, addr string, at time.Time) {
+	if _, certified := d.trust.IsCertified(id); certified {
+		d.lastConnections.recordInMemory(id, addr, at)
+	} else {
+		d.lastConnections.record(id, addr, at)
+	}
+}
+
+// isNamedFor reports whether a bridge has to do with a peer: the owner trusts it, or a rule of policy
+// that is for its certificate allows it what the bridge carries.
+func (d *Daemon) isNamedFor(id identity.ID, kind string) bool {
+	p, ok := d.trust.FindPeer(id)
+	return ok && (p.Certificate == nil || d.permissions.decideByPolicy(p, kind, "").Allowed)
 }
 
 func (d *Daemon) publishEvent(typ client.EventType, id identity.ID, name string, at time.Time, details any) {

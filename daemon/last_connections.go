@@ -24,8 +24,9 @@ const maxForgottenAddrs = 256
 // lastConnection holds the time at which a peer was last connected in this run of the
 // daemon, zero for never, and its last address in any run.
 type lastConnection struct {
-	at   time.Time
-	addr string
+	at       time.Time
+	addr     string
+	inMemory bool // and not on disk: the peer counts by its certificate
 }
 
 // lastConnections remembers when and where trusted peers were last connected. The addresses
@@ -55,11 +56,22 @@ func (s *lastConnections) record(id identity.ID, addr string, t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	addr = cmp.Or(addr, s.last[id].addr)
-	if s.last[id].addr != addr {
+	if was := s.last[id]; was.addr != addr || was.inMemory {
 		s.markDirty(id)
 	}
-	s.last[id] = lastConnection{t, addr}
+	s.last[id] = lastConnection{at: t, addr: addr}
 	delete(s.oldAddrs, id)
+}
+
+// recordInMemory is record for a peer that counts by its certificate, of which there may be many: its
+// address does not go to the disk.
+func (s *lastConnections) recordInMemory(id identity.ID, addr string, t time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if was, ok := s.last[id]; ok && !was.inMemory {
+		s.markDirty(id) // it was a trusted one
+	}
+	s.last[id] = lastConnection{at: t, addr: addr, inMemory: true}
 }
 
 func (s *lastConnections) get(id identity.ID) lastConnection {
@@ -130,7 +142,11 @@ func (s *lastConnections) save(ctx context.Context) error {
 	s.mu.Lock()
 	addrs := make(map[identity.ID]string, len(s.dirty))
 	for id := range s.dirty {
-		addrs[id] = s.last[id].addr
+		if last := s.last[id]; last.inMemory {
+			addrs[id] = ""
+		} else {
+			addrs[id] = last.addr
+		}
 	}
 	clear(s.dirty)
 	s.mu.Unlock()

@@ -98,7 +98,7 @@ func TestNotifyToSeveral(t *testing.T) {
 func TestBurstOfNotifies(t *testing.T) {
 	n := 10000
 	if raceEnabled {
-		n = 2000 // at a tenth of the speed
+		n = 500 // at a tenth of the speed, and each has 10 s
 	}
 	burst := func(t *testing.T, n int, state client.ReceiptState, desk *running) {
 		asker := desk.dial()

@@ -75,10 +75,11 @@ func (d *Daemon) servePeers(_ context.Context, s *localConn, _ *noParams) (any, 
 	return &client.Peers{Peers: rows}, nil
 }
 
-// listTrustedPeers returns the trusted peers, without addresses, as guests see them.
+// listTrustedPeers returns the peers that the owner trusts, and then those that have a certificate,
+// without addresses, as guests see them.
 func (d *Daemon) listTrustedPeers() []client.Peer {
 	rows := []client.Peer{}
-	for _, p := range d.trust.Peers() {
+	for _, p := range slices.Concat(d.trust.Peers(), d.trust.CertifiedPeers()) {
 		row := client.Peer{ID: p.ID, Name: p.Name, State: client.PeerTrusted, Addrs: []string{}, LastSeen: client.Time{Time: d.lastConnections.get(p.ID).at}}
 		if now, ok := d.node.Peer(p.ID); ok {
 			row.State, row.RTTUS, row.LastSeen = client.PeerConnected, new(uint64(now.RTT.Microseconds())), client.Time{Time: time.Now()}
@@ -86,6 +87,9 @@ func (d *Daemon) listTrustedPeers() []client.Peer {
 		}
 		row.Pinned = !p.PQ.IsZero()
 		_, row.Refuses = d.refusers.Load(p.ID)
+		if p.Certificate != nil {
+			row.Certificate = describeCertificate(p.Certificate)
+		}
 		rows = append(rows, row)
 	}
 	return rows

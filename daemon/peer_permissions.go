@@ -93,9 +93,9 @@ func (d *Daemon) warnOfNewNameHolder(p identity.Peer) string {
 // decideByPolicy returns the rule that allows or forbids a message.
 func (g *permissions) decideByPolicy(peer identity.Peer, kind, domain string) config.Decision {
 	g.mu.Lock()
-	policy := g.config.Policy
+	cfg := g.config
 	g.mu.Unlock()
-	return policy.Decide(peer.ID, peer.Name, kind, domain)
+	return cfg.Decide(peer, kind, domain)
 }
 
 // checkAllowed returns nil, or the error that refuses the message, which is counted and logged.

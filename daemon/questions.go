@@ -26,7 +26,7 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that was taken here: see tasks", p.Ref)
 	}
 	if p.To != "" {
-		switch whom, agent, err := d.resolveRecipient(s, p.To); {
+		switch whom, agent, err := d.resolveRecipient(ctx, s, p.To); {
 		case err != nil:
 			return nil, err
 		case whom.ID != t.Peer || agent != "":

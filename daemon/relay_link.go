@@ -23,6 +23,8 @@ type relayLink struct {
 	toldClone time.Time
 }
 
+var _ peer.Link = (*relayLink)(nil)
+
 // Path implements [peer.Link].
 func (*relayLink) Path() peer.Path { return peer.ViaRelay }
 
@@ -48,7 +50,7 @@ func (d *Daemon) openRelay(s relaySettings, log *slog.Logger) (*relayLink, error
 		Name: s.Name, URL: s.URL, Self: d.id, Key: d.key.DeriveSecret(relay.KeyLabel),
 		Credentials: relay.Credentials{Token: string(s.Token), User: s.User, Password: string(s.Password)},
 		Proxy:       newRelayProxy(s.proxy),
-		Admit:       d.admitRelayed, Changed: d.relays.changed.Set, Questions: &d.relays.questions, Logger: log,
+		Admit:       d.admitRelayed, Answer: d.answerNameRequest, Changed: d.relays.changed.Set, Questions: &d.relays.questions, Logger: log,
 	}
 	if s.Credentials != "" {
 		c.Credentials.File = s.Credentials
@@ -78,8 +80,9 @@ func newRelayProxy(p config.Proxy) relay.Proxy {
 	return relay.Proxy{URL: p.Text}
 }
 
-// admitRelayed says whether packets that a relay brings may reach QUIC: those of trusted peers; while an
-// invitation is open those of anybody; and those of the daemon that this one is joining.
+// admitRelayed says whether packets that a relay brings may reach QUIC: those of peers; while an
+// invitation is open, or a certificate can make a key a peer, those of anybody; and those of the daemon
+// that this one is joining.
 func (d *Daemon) admitRelayed(id identity.ID) relay.Admission {
 	if _, ok := d.trust.FindPeer(id); ok {
 		return relay.Trusted
@@ -87,7 +90,7 @@ func (d *Daemon) admitRelayed(id identity.ID) relay.Admission {
 	if d.trust.IsBlocked(id) {
 		return relay.Refused
 	}
-	if _, joining := d.relays.joining.Load(id); joining || d.node.Invitations().HasOpen() {
+	if _, joining := d.relays.joining.Load(id); joining || d.trust.HasAuthorities() || d.node.Invitations().HasOpen() {
 		return relay.Invited
 	}
 	return relay.Refused

@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ const parallelRecipients = 16
 
 // resolveRecipient returns the peer, and the agent, that a caller names as PEER or
 // PEER/AGENT.
-func (d *Daemon) resolveRecipient(s *localConn, to string) (p identity.Peer, agent string, err error) {
+func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to string) (p identity.Peer, agent string, err error) {
 	if to == "" {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: missing: name a trusted peer, or one of its agents as peer/agent; peers lists them")
 	}
@@ -33,12 +34,15 @@ func (d *Daemon) resolveRecipient(s *localConn, to string) (p identity.Peer, age
 	if one && agent == "" {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q names no agent after the /: write peer/agent, or the peer alone", to)
 	}
-	p, err = d.trust.Resolve(name)
+	p, err = d.resolveOrIntroduce(ctx, name)
 	if err == nil {
 		return p, agent, nil
 	}
+	if code := kinds.AsError(err).Code; code == kinds.Unreachable || code == kinds.Overloaded {
+		return p, "", err
+	}
 	switch {
-	case name == d.name:
+	case name == d.name || d.isOwnCertifiedName(name):
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q is this daemon itself: name a peer, or peer/agent; peers lists them", name)
 	case !one && d.agents.FindByName(name) != nil && !s.isGuest:
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q is an agent of this daemon: name a peer, or an agent of one as peer/agent; peers lists them", name)
@@ -59,6 +63,9 @@ func (d *Daemon) resolveRecipient(s *localConn, to string) (p identity.Peer, age
 	}
 	if b, ok := d.findBlockedPeer(name); ok {
 		return p, "", newBlockedError("to", name, b)
+	}
+	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); unknown && d.isNameOfAuthority(name) {
+		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s; no key with a certificate of that name has called, and none is known here to be dialled: give its id an address under peers in config.yaml, call it by its full id, or use a relay that it uses", err)
 	}
 	return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
 }
@@ -113,7 +120,7 @@ func (d *Daemon) checkOutgoing(env *wire.Envelope) (kinds.Checked, error) {
 // composeEnvelope returns the envelope of a call, to which the caller may add, and its
 // receiver.
 func (d *Daemon) composeEnvelope(ctx context.Context, s *localConn, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
-	p, agent, err := d.resolveRecipient(s, to)
+	p, agent, err := d.resolveRecipient(ctx, s, to)
 	if err != nil {
 		return nil, p, err
 	}
@@ -163,6 +170,9 @@ func (d *Daemon) sendChecked(ctx context.Context, message kinds.Checked, wait bo
 	defer d.drain.calls.Add(-1)
 	began := d.measures.beginCall()
 	d.countAndPublishMessage(client.Out, message.Envelope, message.Topic)
+	if _, known := d.trust.FindPeer(message.To); !known && d.trust.HasAuthorities() {
+		_ = d.node.Introduce(ctx, message.To) // a report may be for a peer whose certificate has not come since the start
+	}
 	state, err := d.node.Send(ctx, message, wait)
 	d.measures.countCall(client.Out, message.Envelope, began, err)
 	d.measures.countReceiptGot(state, err)
@@ -187,6 +197,8 @@ func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingPara
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := withProbeTimeout(ctx, p.TimeoutMS) // it may take time to find the peer
+	defer cancel()
 	env, err := d.composeRequest(ctx, s, kinds.KindPing, &p.Head, p.To, padding)
 	if err != nil {
 		return nil, err
@@ -194,8 +206,6 @@ func (d *Daemon) servePing(ctx context.Context, s *localConn, p *client.PingPara
 	if env.Agent != "" {
 		return nil, kinds.Errorf(kinds.Invalid, "to: %q names an agent, and a ping is answered by the daemon: leave out /%s", p.To, env.Agent)
 	}
-	ctx, cancel := withProbeTimeout(ctx, p.TimeoutMS)
-	defer cancel()
 	reply, rtt, err := d.sendRequest(ctx, env)
 	if err != nil {
 		return nil, err
@@ -247,6 +257,8 @@ func queryTimeout(query kinds.Checked) time.Duration {
 }
 
 func (d *Daemon) serveDiscover(ctx context.Context, s *localConn, p *client.DiscoverParams) (any, error) {
+	ctx, cancel := withProbeTimeout(ctx, p.TimeoutMS) // it may take time to find the peer
+	defer cancel()
 	env, err := d.composeRequest(ctx, s, kinds.KindDiscover, &p.Head, p.To, nil)
 	if err != nil {
 		return nil, err
@@ -258,8 +270,6 @@ func (d *Daemon) serveDiscover(ctx context.Context, s *localConn, p *client.Disc
 			return known, nil
 		}
 	}
-	ctx, cancel := withProbeTimeout(ctx, p.TimeoutMS)
-	defer cancel()
 	reply, rtt, err := d.sendRequest(ctx, env)
 	if err != nil {
 		return nil, err

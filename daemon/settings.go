@@ -10,13 +10,14 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
 // immediateSettings are the settings that count on reload. All others count from the next
 // start.
 var immediateSettings = []string{"peers", "policy", "limits.rate", "discovery.mdns", "discovery.include", "discovery.exclude", "reach.relays", "reach.proxy", "channels.open_to", "agents", "log.level",
-	"spending.runs", "spending.tokens", "spending.usd", "spending.usd_all"}
+	"spending.runs", "spending.tokens", "spending.usd", "spending.usd_all", "organisation.certificate", "organisation.authorities"}
 
 // listDeferredSettings returns the settings that have changed and count from the next start.
 func listDeferredSettings(old, next *config.Config) []string {
@@ -42,6 +43,9 @@ func (d *Daemon) serveReload(context.Context, *localConn, *noParams) (any, error
 // describeReload returns in what a configuration that counts now differs from the one before.
 func (d *Daemon) describeReload(old, next *config.Config) *client.Reloaded {
 	r := &client.Reloaded{Changed: []client.SettingChange{}, Deferred: append([]string{}, listDeferredSettings(d.startConfig, next)...), Warnings: d.listUnmatchedSettings()}
+	if notice := d.describeOwnCertificate(time.Now()); notice != "" {
+		r.Warnings = append(r.Warnings, notice)
+	}
 	for _, c := range next.ListChanges(old) {
 		r.Changed = append(r.Changed, client.SettingChange{Setting: c.Key, From: c.From, To: c.To, Deferred: !slices.Contains(immediateSettings, c.Setting)})
 	}
@@ -77,6 +81,9 @@ func (d *Daemon) listWarnings() []string {
 	}
 	if full := d.describeFullDisk(); full != "" {
 		all = append(all, full)
+	}
+	if notice := d.describeOwnCertificate(time.Now()); notice != "" {
+		all = append(all, notice)
 	}
 	if r := d.reloadFailure.Load(); r != nil {
 		all = append(all, r.String())
@@ -117,7 +124,15 @@ func (d *Daemon) listUnmatchedSettings() []string {
 	for _, p := range d.trust.Peers() {
 		known[p.Name], known[p.ID.String()] = true, true
 	}
-	unmatched := d.config.Load().FindPeerRefs(func(ref string) bool { return !known[ref] })
+	fleet := d.trust.HasAuthorities()
+	unmatched := d.config.Load().FindPeerRefs(func(ref string) bool {
+		if fleet { // a key may show a certificate at any time
+			if id, err := identity.ParseID(ref); err == nil && !d.trust.IsBlocked(id) {
+				return false
+			}
+		}
+		return !known[ref]
+	})
 	all := []string{}
 	for _, setting := range slices.Sorted(maps.Keys(unmatched)) {
 		refs := slices.Compact(slices.Sorted(slices.Values(unmatched[setting])))

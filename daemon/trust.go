@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -124,6 +125,9 @@ func (d *Daemon) beginTrust(who identity.Peer, met peer.Pending) (warning string
 	if met.Path == peer.Direct {
 		addr = met.Addr
 	}
+	if last := d.lastConnections.get(who.ID); last.inMemory { // it has counted by its certificate
+		addr, met.At = cmp.Or(addr, last.addr), last.at
+	}
 	if addr != "" {
 		d.lastConnections.record(who.ID, addr, met.At)
 	}
@@ -162,6 +166,9 @@ func (d *Daemon) findTrustCandidate(op, ref string) (peer.Pending, error) {
 		if unknown, ok := errors.AsType[*identity.UnknownPeerError](err); !ok || len(unknown.Near) > 0 {
 			return peer.Pending{}, explainTrustError(op, err) // a trusted peer was meant
 		}
+		if d.isNameOfAuthority(ref) && op == "untrust" {
+			return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: no key with the certificate %q is known now: give its full id, or write a line with the name into the file that revoked names in config.yaml", op, ref)
+		}
 		return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names nobody who has called or is on the network: give the full id, 64 hex digits, or see acpctl peers", op, ref)
 	case 1:
 		return found[0], nil
@@ -191,20 +198,26 @@ func newBlockedError(op, ref string, b identity.Block) error {
 }
 
 // newPeerToTrust returns a stranger as a peer to trust: under the name that its claim may give
-// it, and with the post-quantum key that it showed when it called.
+// it, and with the post-quantum key that it showed when it called. One that counts by its certificate has both from that.
 func (d *Daemon) newPeerToTrust(s peer.Pending) identity.Peer {
-	return identity.Peer{ID: s.ID, PQ: s.PQ, Name: d.trust.FindNameForClaim(s.Claim)}
+	p := identity.Peer{ID: s.ID, PQ: s.PQ, Name: d.trust.FindNameForClaim(s.Claim)}
+	if known, ok := d.trust.FindPeer(s.ID); ok && known.Certificate != nil { // what the authority said of it goes on
+		own, _, _ := strings.Cut(known.Name, ".")
+		p.PQ, p.Name = known.PQ, d.trust.FindFreeName(own)
+	}
+	return p
 }
 
 // explainTrustError returns an error of the trust store as one of the local API.
 func explainTrustError(op string, err error) error {
 	_, unknown := errors.AsType[*identity.UnknownPeerError](err)
 	_, ambiguous := errors.AsType[*identity.AmbiguousError](err)
+	_, shared := errors.AsType[*identity.SharedNameError](err)
 	_, taken := errors.AsType[*identity.NameTakenError](err)
 	_, blocked := errors.AsType[*identity.BlockedError](err)
 	code := kinds.Internal
 	switch {
-	case unknown, ambiguous:
+	case unknown, ambiguous, shared:
 		code = kinds.UnknownPeer
 	case taken, blocked:
 		code = kinds.Invalid

@@ -61,6 +61,9 @@ func (d *Daemon) resolveWaker(op, ref string) (identity.Peer, error) {
 	if err != nil {
 		return p, kinds.Errorf(kinds.UnknownPeer, "%s: peer: %s", op, err)
 	}
+	if p.Certificate != nil {
+		return p, kinds.Errorf(kinds.Invalid, "%s: peer: %s has no more than a certificate, and a rule outlasts that: name it under agents in config.yaml, with wake", op, p.Name)
+	}
 	return p, nil
 }
 

@@ -40,6 +40,22 @@ func CheckName(name string) error {
 	return nil
 }
 
+// GroupRefPrefix begins what names a group in a policy, as in group:ci.corp.
+const GroupRefPrefix = "group:"
+
+// CheckCertifiedName returns an error unless name is one that a certificate gives: a petname, a dot
+// and the name of the authority, as in build-7.corp.
+func CheckCertifiedName(name string) error {
+	own, authority, ok := strings.Cut(name, ".")
+	if !ok {
+		return fmt.Errorf("name %q: no authority: write NAME.AUTHORITY, as in build-7.corp", CleanClaim(name))
+	}
+	if err := CheckName(own); err != nil {
+		return err
+	}
+	return CheckName(authority)
+}
+
 // roleNames are the names that a model or a person could take for who is at the keyboard, or for a
 // role in a conversation. They are in lower case.
 var roleNames = []string{

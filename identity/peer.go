@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -15,6 +16,10 @@ type Peer struct {
 	Addrs []string  `yaml:"addrs,omitempty,flow"` // host:port, at most 8; shared with the store, not to be modified
 	PQ    PQHash    `yaml:"pq,omitempty"`         // zero: not pinned yet
 	Since time.Time `yaml:"since"`                // UTC, whole seconds
+
+	// Certificate is set if the key is not in the store, and counts by the word of an authority. It is
+	// not to be modified.
+	Certificate *Certificate `yaml:"-"`
 }
 
 func (p Peer) isEqual(q Peer) bool {
@@ -25,13 +30,17 @@ func (p Peer) isEqual(q Peer) bool {
 // is trusted again. A pinned post-quantum key is forgotten.
 type Block struct {
 	ID    ID       `yaml:"id"`
-	Name  string   `yaml:"name,omitempty"`       // "" where it was never trusted
+	Name  string   `yaml:"name,omitempty"`       // "" where it was never trusted; that of its certificate, which is blocked too, where it counted by one
 	Addrs []string `yaml:"addrs,omitempty,flow"` // shared with the store, not to be modified
 }
 
 func (b Block) checkFields() error {
+	check := CheckName
+	if strings.Contains(b.Name, ".") {
+		check = CheckCertifiedName
+	}
 	if b.Name != "" {
-		if err := CheckName(b.Name); err != nil {
+		if err := check(b.Name); err != nil {
 			return err
 		}
 	}

@@ -30,10 +30,10 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%q begins the ids of %s: use a name or more digits", e.Ref, strings.Join(names, ", "))
 }
 
-// Resolve finds the trusted peer that ref means: by its exact petname, else by its id or
-// a prefix of six digits or more that no other trusted peer's id has. A person may type
-// the digits in upper case. Errors are [*UnknownPeerError] and [*AmbiguousError]. An exact
-// name costs no allocation.
+// Resolve finds the peer that ref means: by its exact petname, or the name that its certificate gives
+// it, else by its id or a prefix of six digits or more that no other peer's id has. A person may type
+// the digits in upper case. Errors are [*UnknownPeerError], [*AmbiguousError] and
+// [*SharedNameError]. An exact petname costs no allocation.
 func (t *TrustStore) Resolve(ref string) (Peer, error) {
 	s := t.current.Load()
 	if i, ok := s.byName[ref]; ok {
@@ -47,11 +47,19 @@ func (t *TrustStore) Resolve(ref string) (Peer, error) {
 			}
 		}
 	}
+	found = append(found, t.resolveCertified(ref)...)
 	switch len(found) {
 	case 0:
 		return Peer{}, &UnknownPeerError{Ref: ref, Near: SuggestNames(ref, s.listNames())}
 	case 1:
 		return found[0], nil
+	}
+	if found[0].Name == ref {
+		shared := &SharedNameError{Name: ref}
+		for _, p := range found {
+			shared.IDs = append(shared.IDs, p.ID)
+		}
+		return Peer{}, shared
 	}
 	return Peer{}, &AmbiguousError{Ref: ref, Peers: found}
 }

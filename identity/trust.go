@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/internal/sealed"
@@ -68,6 +69,8 @@ type TrustStore struct {
 
 	filesMu sync.Mutex                    // held while files are written; Untrust, PinPQ and all reads but NeverSaved do not take it
 	files   *sealed.Files[*trustSnapshot] // guarded by filesMu
+
+	certified certifiedPeers // peers by the word of an authority: what current says of a key outranks that
 }
 
 // NewMemoryTrustStore returns an empty store without files, for programs that keep trust
@@ -77,14 +80,18 @@ func NewMemoryTrustStore() *TrustStore {
 }
 
 func newTrustStore(files *sealed.Files[*trustSnapshot]) *TrustStore {
-	t := &TrustStore{unsaved: pace.NewSignal(), files: files}
+	t := &TrustStore{unsaved: pace.NewSignal(), files: files, certified: newCertifiedPeers()}
 	t.current.Store(files.Newest)
 	return t
 }
 
-// FindPeer returns the trusted peer with that id.
+// FindPeer returns the peer with that id: one that the owner trusts, else one that has a certificate
+// and is not blocked.
 func (t *TrustStore) FindPeer(id ID) (Peer, bool) {
-	return t.current.Load().findPeer(id)
+	if p, ok := t.current.Load().findPeer(id); ok {
+		return p, true
+	}
+	return t.findCertified(id)
 }
 
 // IsBlocked reports whether [TrustStore.Untrust] blocked the id.
@@ -105,10 +112,10 @@ func (t *TrustStore) FindBlock(id ID) (Block, bool) {
 // Blocks returns the blocked keys in the order in which they were blocked, the oldest first.
 func (t *TrustStore) Blocks() []Block { return slices.Clone(t.current.Load().Blocked) }
 
-// Peers returns the trusted peers, sorted by name.
+// Peers returns the peers that the owner trusts, sorted by name.
 func (t *TrustStore) Peers() []Peer { return slices.Clone(t.current.Load().Peers) }
 
-// Len returns how many peers are trusted.
+// Len returns how many peers the owner trusts.
 func (t *TrustStore) Len() int { return len(t.current.Load().Peers) }
 
 // FindFreeName returns the first of name, name-2, name-3 … that no peer has. If name is a
@@ -174,21 +181,27 @@ func (t *TrustStore) TrustJoined(p Peer, claim string) (Peer, error) {
 // it. The block takes effect before Untrust returns. Untrust does no I/O: call
 // [TrustStore.Save], or a restart forgets the block. An id that is blocked already is no
 // error. The store keeps 16,384 blocks and drops the oldest; that key is then a stranger's.
+//
+// If the key counts by its certificate, its name there is blocked with it: no certificate with that
+// name counts for any key.
 func (t *TrustStore) Untrust(id ID) error {
 	if id.IsZero() {
 		return fmt.Errorf("untrust: %w", ErrNobody)
 	}
+	certified, _ := t.IsCertified(id)
 	for {
 		s := t.current.Load()
-		if _, blocked := s.blocked[id]; blocked {
+		if i, blocked := s.blocked[id]; blocked {
+			t.untrustCertified(s.Blocked[i])
 			return nil
 		}
-		next, err := newSnapshot(s.newRecordWithBlock(id))
+		next, err := newSnapshot(s.newRecordWithBlock(id, certified))
 		if err != nil {
 			return fmt.Errorf("untrust: %w", err)
 		}
 		if t.current.CompareAndSwap(s, next) {
 			t.unsaved.Set()
+			t.untrustCertified(next.Blocked[next.blocked[id]])
 			return nil
 		}
 	}
@@ -207,7 +220,7 @@ func (t *TrustStore) PinPQ(id ID, hash PQHash) error {
 		i, ok := s.byID[id]
 		switch {
 		case !ok:
-			return fmt.Errorf("pin: %w", &UnknownPeerError{Ref: id.String()})
+			return t.pinCertified(id, hash, time.Now())
 		case hash.IsZero():
 			return errors.New("pin: no hash given")
 		case s.Peers[i].PQ == hash:
@@ -315,7 +328,8 @@ func (s *trustSnapshot) newRecordWithPeer(p Peer) (trustRecord, Peer, error) {
 	if j, blocked := s.blocked[p.ID]; blocked {
 		b := s.Blocked[j]
 		if p.Name == "" && b.Name != "" {
-			p.Name = s.findFreeName(b.Name)
+			own, _, _ := strings.Cut(b.Name, ".") // what a certificate gave is no petname
+			p.Name = s.findFreeName(own)
 		}
 		if p.Addrs == nil {
 			p.Addrs = b.Addrs
@@ -341,9 +355,10 @@ func (s *trustSnapshot) newRecordWithPeer(p Peer) (trustRecord, Peer, error) {
 	return next, p, nil
 }
 
-// newRecordWithBlock returns the record in which an id is blocked.
-func (s *trustSnapshot) newRecordWithBlock(id ID) trustRecord {
-	block := Block{ID: id}
+// newRecordWithBlock returns the record in which an id is blocked. name is that of its certificate, ""
+// if it does not count by one.
+func (s *trustSnapshot) newRecordWithBlock(id ID, name string) trustRecord {
+	block := Block{ID: id, Name: name}
 	if i, known := s.byID[id]; known {
 		block.Name, block.Addrs = s.Peers[i].Name, s.Peers[i].Addrs
 	}

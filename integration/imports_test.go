@@ -14,9 +14,10 @@ const module = "github.com/acpd/acpd/"
 var arrows = map[string][]string{
 	"cmd/acpd":          {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":        {"internal/cli"},
-	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "pipe", "relay", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
+	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/names", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "pipe", "relay", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
 	"daemon/delegation": {"daemon/registry", "store", "client", "budget"},
 	"daemon/inbox":      {"daemon/registry", "store", "client", "budget"},
+	"daemon/names":      {"kinds"},
 	"daemon/registry":   {"client", "budget"},
 	"daemon/schema":     {"store"},
 	"daemon/waking":     {"config", "client", "store", "internal/sealed", "internal/pace"},
@@ -87,12 +88,12 @@ var importers = map[string][]string{
 	"github.com/spf13/pflag":       {"cmd/acpd", "internal/cli"},
 	"golang.org/x/term":            {"internal/cli/ui"},
 	"filippo.io/age":               {"internal/backup"},
+	"golang.org/x/crypto/ssh":      {"identity"},
 	"rsc.io/qr":                    {"internal/cli/ui"},
 	"github.com/coder/websocket":   {"harness"},
 
 	"github.com/nats-io/nats.go": {"relay"},
 	"github.com/nats-io/nkeys":   {"relay"},
-	"golang.org/x/net/http":      {"relay"},
 
 	"github.com/modelcontextprotocol/go-sdk": {"mcp"},
 	"github.com/coreos/go-systemd/v22":       {"daemon"},
@@ -101,7 +102,7 @@ var importers = map[string][]string{
 }
 
 // speakers may import net/http: HTTP is theirs.
-var speakers = []string{"openintent/api", "openintent/remote", "daemon", "client/channels", "internal/cli", "harness", "mcp"}
+var speakers = []string{"openintent/api", "openintent/remote", "daemon", "client/channels", "internal/cli", "harness", "mcp", "relay"}
 
 func TestImports(t *testing.T) {
 	allowed := make(map[string][]string)

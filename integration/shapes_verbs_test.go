@@ -32,7 +32,10 @@ var answeredVerbs = []string{
 	"approvals yes ID",
 	"bench PEER -n 1 --size 1k",
 	"cancel ID",
+	"cert request",
+	"cert show",
 	"debug pprof heap -o FILE",
+	"cert check FILE", // which is there now
 	"delegate PEER NAME",
 	"delegate PEER NAME --wait",
 	"discover PEER",
@@ -110,6 +113,7 @@ var answers = map[string]any{
 	client.MethodTrustRoster:  allFields[client.Roster](),
 	client.MethodUntrust:      allFields[client.Untrusted](),
 	client.MethodPending:      allFields[client.Pending](),
+	client.MethodCertificate:  allFields[client.Certificates](),
 	client.MethodPolicy:       allFields[client.Policy](),
 	client.MethodWakeAllow:    allFields[client.WakeRules](),
 	client.MethodWakeList:     allFields[client.WakeRules](),

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/relay"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -128,6 +129,18 @@ func run(v vector, raw []byte) (means any, again []byte, err error) {
 		}
 		again, err := wire.AppendMailReply(nil, m)
 		return replyMeans(m), again, err
+	case "name request":
+		r, err := relay.ParseRequest(raw)
+		if err != nil {
+			return nil, nil, err
+		}
+		return requestMeans(&r), relay.AppendRequest(nil, &r), nil
+	case "name answer":
+		c, err := parseAnswer(raw)
+		if err != nil {
+			return nil, nil, err
+		}
+		return answerMeans(c), raw, nil
 	}
 	return nil, nil, fmt.Errorf("no such thing as %q", v.Is)
 }
@@ -154,6 +167,9 @@ func itemMeans(item wire.Item) any {
 		if i.PQ != nil {
 			m["pq"] = map[string]any{"key": hex.EncodeToString(i.PQ.Key), "sig": hex.EncodeToString(i.PQ.Sig)}
 		}
+		if len(i.Cert) > 0 {
+			m["cert"] = hex.EncodeToString(i.Cert)
+		}
 		return map[string]any{"hello": m}
 	case *wire.Receipt:
 		m := map[string]any{"stream": i.Stream, "state": i.State.String()}
@@ -171,6 +187,8 @@ func itemMeans(item wire.Item) any {
 		return map[string]any{"done": map[string]any{}}
 	case *wire.Paths:
 		return map[string]any{"paths": map[string]any{"round": i.Round, "addrs": i.Addrs}}
+	case *wire.Renewal:
+		return map[string]any{"cert": map[string]any{"cert": hex.EncodeToString(i.Cert)}}
 	case *wire.Unknown:
 		return map[string]any{"unknown": map[string]any{"type": i.Type}}
 	}

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bufio"
 	"context"
 	"time"
 
@@ -70,7 +71,7 @@ func (e *endpoint) awaitAcceptRound(ctx context.Context) error {
 
 // acceptConn serves a connection whose client has proved its key. A trusted peer gets
 // our hello. A stranger gets none: its hello is read, it becomes pending, and the
-// connection is closed.
+// connection is closed. If its hello makes it a peer, by a certificate, it gets our hello then.
 func (e *endpoint) acceptConn(qc *quic.Conn) {
 	n := e.node
 	defer n.closeConnWithNode(qc)()
@@ -97,7 +98,8 @@ func (e *endpoint) acceptConn(qc *quic.Conn) {
 		return
 	}
 	if _, trusted := n.cfg.Trust.FindPeer(id); trusted {
-		n.startConn(newConn(e, qc, id))
+		c := newConn(e, qc, id)
+		n.startConn(c, c.greet)
 		return
 	}
 	from := e.gates.sourceOf(qc.RemoteAddr())
@@ -105,19 +107,23 @@ func (e *endpoint) acceptConn(qc *quic.Conn) {
 		qc.CloseWithError(closeNotTrusted, "not trusted")
 		return
 	}
-	defer e.gates.strangers.removeStranger(from)
-	e.acceptStranger(qc, id)
+	c, reader := e.acceptStranger(qc, id)
+	e.gates.strangers.removeStranger(from)
+	if c != nil {
+		n.startConn(c, func() *bufio.Reader { return c.greetBack(reader) })
+	}
 }
 
-// acceptStranger reads a stranger's hello and refuses it.
-func (e *endpoint) acceptStranger(qc *quic.Conn, id identity.ID) {
-	e.node.tasks.Go(func() { limitGreetingBytes(qc, nil, closeNotTrusted, "not trusted") })
+// acceptStranger reads a stranger's hello and refuses it, unless a certificate makes it a peer.
+func (e *endpoint) acceptStranger(qc *quic.Conn, id identity.ID) (*conn, *bufio.Reader) {
 	c := &conn{node: e.node, endpoint: e, qc: qc, id: id}
-	if _, err := c.exchangeHellos(strangerTime, false); err != nil {
-		c.closeFailedGreeting(err)
-		return
+	var admitted chan struct{} // nil while no certificate counts
+	if e.node.cfg.Trust.HasAuthorities() {
+		admitted = make(chan struct{})
+		defer close(admitted)
 	}
-	c.refuseHello(&helloRefusal{code: closeNotTrusted, reason: "not trusted", event: EventPending})
+	e.node.tasks.Go(func() { limitGreetingBytes(qc, admitted, closeNotTrusted, "not trusted") })
+	return e.greetStranger(c)
 }
 
 // limitGreetingBytes closes a connection on which more comes than a hello or a request

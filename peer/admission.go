@@ -105,8 +105,13 @@ func (state *peerState) checkHello(c *conn) *helloRefusal {
 		return &helloRefusal{code: closeReplaced, reason: linkRemoved}
 	}
 	p, trusted := state.node.cfg.Trust.FindPeer(state.id)
-	if !trusted {
+	switch {
+	case !trusted && c.dialled: // by Introduce: it waits for nobody's decision
+		return &helloRefusal{code: closeNotTrusted, reason: "not trusted"}
+	case !trusted:
 		return &helloRefusal{code: closeNotTrusted, reason: "not trusted", event: EventPending}
+	case state.gone:
+		return &helloRefusal{code: closeShutdown, reason: "forgotten meanwhile: dial again"}
 	}
 	if refusal := c.checkPQ(p); refusal != nil {
 		return refusal
@@ -138,10 +143,7 @@ func (state *peerState) recordRefusalByPeer(c *conn, cause error) {
 // refuseHello logs the refusal, tells the owner of it, and closes the connection. A stranger
 // becomes pending first, unless its key is blocked.
 func (c *conn) refuseHello(refusal *helloRefusal) {
-	who := c.id
-	if c.peer == nil {
-		who = budget.StrangersOn(c.endpoint.name)
-	}
+	who := c.logHolder()
 	c.node.peerLog.WriteLimited(who, slog.LevelInfo, "peer refused", "peer", c.id.Label(), "addr", c.remoteAddr(), "reason", refusal.reason)
 	switch refusal.event {
 	case EventIdentityConflict:
@@ -173,6 +175,14 @@ func (c *conn) addPending(who identity.ID) {
 			c.node.emitEvent(Event{Type: EventPending, Peer: c.id, Name: c.claim, Addr: p.Addr, Detail: describeOmitted(suppressed)})
 		})
 	}
+}
+
+// logHolder returns whose share of the log the lines about a connection count to.
+func (c *conn) logHolder() identity.ID {
+	if c.peer == nil {
+		return budget.StrangersOn(c.endpoint.name)
+	}
+	return c.id
 }
 
 // describeOmitted returns the note on the last of the events that were suppressed in a minute,

@@ -59,6 +59,10 @@ type Config struct {
 	// the peer is ready, whichever side dialled. It must not block. Nil: nobody is told.
 	DialEnded func(*kinds.Error)
 
+	// Decertified is called when a key has lost the certificate by which it was a peer, and its
+	// connections are closed. It must not block. Nil: nobody is told.
+	Decertified func(identity.ID)
+
 	Budget  *budget.Book // what peers may cost; nil: one of its own
 	PeerLog *budget.Log  // for lines that peers cause; nil: one of its own, over Logger
 	Event   func(Event)  // called with each event; must not block. Nil: none is reported

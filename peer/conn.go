@@ -36,7 +36,8 @@ type conn struct {
 	peerPQ    identity.PQHash // of the peer's post-quantum key, proven; zero: it showed none
 	claim     string          // the name that the peer says of itself, by CleanClaim
 
-	uses *atomic.Uint64 // streams that have begun, of either side; nil: the connection stays without any
+	uses       atomic.Uint64 // streams that have begun, of either side
+	endsUnused bool          // the connection ends when it has long been without any
 
 	doubt     doubt
 	control   controlWriter
@@ -50,6 +51,9 @@ type conn struct {
 	leaving      atomic.Bool
 	leavingBegan chan struct{} // nil on a stranger's connection
 
+	renewal renewal // of this node's certificate
+	dialled bool    // by this node
+
 	mu             sync.Mutex                             // guards what follows, down to live
 	ownOpenStreams int                                    // streams that this node opened and has not finished
 	receipts       map[quic.StreamID]chan<- *wire.Receipt // by stream; a nil channel where nobody waits
@@ -61,6 +65,14 @@ type conn struct {
 	doneReceived   bool
 	lingerTimer    *time.Timer // closes the connection lingerDelay after both dones; nil: not started
 	live           liveness
+
+	// Used by the reader of control items alone:
+	renewals      int // since renewalsSince
+	renewalsSince time.Time
+
+	// Used by watchCertificates alone:
+	usesSeen    uint64 // at the last look
+	unusedSince time.Time
 
 	// Used by the unread watch alone:
 	bytesAtCount uint64 // received when unread frames were last counted
@@ -133,16 +145,17 @@ func (c *conn) closeFailedGreeting(err error) {
 // endCause returns why the connection ended; nil while it is open.
 func (c *conn) endCause() error { return context.Cause(c.qc.Context()) }
 
-// run exchanges hellos, makes the connection ready and serves it. It returns when the connection
-// has ended and its loops have returned. Its goroutine lasts as long as the connection, so what
-// takes much stack is done in greet.
-func (c *conn) run() {
+// run has greet exchange hellos and make the connection ready, and serves it. It returns when the
+// connection has ended and its loops have returned. Its goroutine lasts as long as the connection, so
+// what takes much stack is done in greet, which returns the reader of the control stream, or nil if
+// the connection is closed and did not become ready.
+func (c *conn) run(greet func() *bufio.Reader) {
 	defer close(c.runReturned)
 	if c.endpoint.path == ViaPipe {
 		defer c.endpoint.notices.onNobodyAt(c.qc.RemoteAddr(), c.hearPipeEnd)()
 	}
 	greeted := make(chan *bufio.Reader)
-	c.node.tasks.Go(func() { greeted <- c.greet() })
+	c.node.tasks.Go(func() { greeted <- greet() })
 	controlReader := <-greeted
 	if controlReader == nil {
 		return
@@ -153,12 +166,13 @@ func (c *conn) run() {
 	var loops sync.WaitGroup
 	loops.Go(c.acceptBidiStreams)
 	loops.Go(c.acceptUniStreams)
-	if c.uses != nil {
+	if c.endsUnused {
 		loops.Go(c.endUnused)
 	}
 	if c.canUpgrade() {
 		loops.Go(c.upgradePath)
 	}
+	c.startRenewal() // if it has changed since hello
 	if err := c.readControlItems(controlReader); err != nil {
 		c.close(closeProtocolError, err.Error())
 	}
@@ -167,9 +181,8 @@ func (c *conn) run() {
 	loops.Wait()
 }
 
-// greet exchanges hellos and makes the connection ready. It returns the reader of the control
-// stream, or nil if the connection is closed and did not become ready. It runs in a goroutine of
-// its own, because a stack that has grown is not given back, or late, before its goroutine ends.
+// greet exchanges hellos and makes the connection ready, for run. It runs in a goroutine of its
+// own, because a stack that has grown is not given back, or late, before its goroutine ends.
 func (c *conn) greet() *bufio.Reader {
 	c.peer.addGreeting(c)
 	c.node.tasks.Go(func() { limitGreetingBytes(c.qc, c.ready, closeOverloaded, "more bytes than a hello takes") })
@@ -179,6 +192,13 @@ func (c *conn) greet() *bufio.Reader {
 		c.closeFailedGreeting(err)
 		return nil
 	}
+	c.certifyHello()
+	return c.becomeReady(controlReader)
+}
+
+// becomeReady makes a connection ready on which both hellos are through. It returns controlReader, or
+// nil if the connection is closed and did not become ready.
+func (c *conn) becomeReady(controlReader *bufio.Reader) *bufio.Reader {
 	if refusal := c.peer.admitConn(c); refusal != nil {
 		c.refuseHello(refusal)
 		return nil
@@ -197,11 +217,11 @@ func (c *conn) leave() {
 	c.node.peerLog.WriteLimited(c.id, slog.LevelInfo, "peer disconnected", "peer", c.id.Label(), "cause", c.endCause())
 }
 
-// startConn runs c in a goroutine of the node and reports whether it did. It closes c when the
-// node is closed, or is closing already.
-func (n *Node) startConn(c *conn) bool {
+// startConn runs c in a goroutine of the node and reports whether it did; greet is for run. It
+// closes c when the node is closed, or is closing already.
+func (n *Node) startConn(c *conn, greet func() *bufio.Reader) bool {
 	stop := n.closeConnWithNode(c.qc)
-	if n.startTask(func() { c.run(); stop() }) {
+	if n.startTask(func() { c.run(greet); stop() }) {
 		return true
 	}
 	stop()
@@ -218,7 +238,7 @@ func (c *conn) tryAddOwnStream() bool {
 		return false
 	}
 	c.ownOpenStreams++
-	c.countUse()
+	c.uses.Add(1)
 	c.live.startTimer(c)
 	return true
 }

@@ -145,7 +145,9 @@ func (c *conn) sendHello() error {
 		MaxMessage: uint64(c.node.cfg.MaxMessage),
 		Features:   c.node.features,
 		PQ:         &wire.HelloPQ{Key: c.node.cfg.Key.PublicPQ(), Sig: sig},
+		Cert:       c.node.ownCertificate(),
 	}
+	c.renewal.sent.Store(&hello.Cert)
 	b, err := wire.AppendControlItem([]byte{byte(wire.StreamControl)}, hello)
 	if err != nil {
 		return err
@@ -218,6 +220,8 @@ func (c *conn) readControlItems(r *bufio.Reader) error {
 			c.control.sendItem(&wire.Pong{N: item.N, Pad: item.Pad})
 		case *wire.Pong:
 			c.live.handlePong(c, item.N)
+		case *wire.Renewal:
+			c.handleRenewal(item.Cert)
 		case *wire.Goaway:
 			c.mu.Lock()
 			c.goawayReceived = true

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -112,7 +111,7 @@ func (state *peerState) newGaveUpError(ctx context.Context) *kinds.Error {
 // because the peer says nothing when it takes it back; but the next dial waits a little,
 // so that a caller in a loop does not dial in one. Both nil: a connection is ready.
 func (state *peerState) joinOrStartDial(began time.Time, background bool) (*dial, *kinds.Error) {
-	if _, ok := state.node.cfg.Trust.FindPeer(state.id); !ok {
+	if !state.node.mayDial(state.id) {
 		return nil, state.node.newUnknownPeerError(state.id)
 	}
 	state.mu.Lock()
@@ -214,10 +213,8 @@ func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
 		return state.node.toDialFailure(state.id, l.text, err)
 	}
 	c := newConn(l.on, qc, state.id)
-	if l.isOpened() {
-		c.uses = new(atomic.Uint64)
-	}
-	if !state.node.startConn(c) {
+	c.dialled, c.endsUnused = true, l.isOpened()
+	if !state.node.startConn(c, c.greet) {
 		return state.node.toDialFailure(state.id, l.text, quic.ErrTransportClosed)
 	}
 	select {

@@ -138,7 +138,7 @@ func (n *Node) toConnectionError(id identity.ID, cause error) *kinds.Error {
 	switch {
 	case closed && app.ErrorCode == closeNotTrusted:
 		if app.Remote {
-			return newNotTrustedError(name).WithDelivered(kinds.DeliveredUnknown)
+			return n.newNotTrustedError(name).WithDelivered(kinds.DeliveredUnknown)
 		}
 		return kinds.Errorf(kinds.NotTrusted, "%s is no longer trusted here; acpctl trust it to go on", name).WithDelivered(kinds.DeliveredUnknown)
 	case isClosedWith(cause, closeIdentityConflict):
@@ -157,7 +157,10 @@ func (n *Node) toConnectionError(id identity.ID, cause error) *kinds.Error {
 	return n.newUnreachableError(id, kinds.DeliveredUnknown, "the connection was lost; repeat with the same id (%s)", describeCause(cause))
 }
 
-func newNotTrustedError(name string) *kinds.Error {
+func (n *Node) newNotTrustedError(name string) *kinds.Error {
+	if len(n.ownCertificate()) > 0 {
+		return kinds.Errorf(kinds.NotTrusted, "%s does not trust this daemon, nor its certificate; see acpctl cert show, or ask its owner to run acpctl trust there", name)
+	}
 	return kinds.Errorf(kinds.NotTrusted, "%s does not trust this daemon; ask its owner to run acpctl trust there", name)
 }
 
@@ -178,7 +181,7 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 	case closed && app.Remote:
 		switch app.ErrorCode {
 		case closeNotTrusted:
-			return newNotTrustedError(name).WithDelivered(kinds.DeliveredNo)
+			return n.newNotTrustedError(name).WithDelivered(kinds.DeliveredNo)
 		case closeIdentityConflict:
 			return newIdentityConflictError(name).WithDelivered(kinds.DeliveredNo)
 		case closeIncompatibleVersion:
@@ -186,6 +189,8 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 		case closeOverloaded:
 			return markRemoteError(id, kinds.Errorf(kinds.Overloaded, "%s takes no connection now; try again later", name)).WithDelivered(kinds.DeliveredNo)
 		}
+	case closed && app.ErrorCode == closeNotTrusted: // it showed no certificate that counts here, or was untrusted meanwhile
+		return n.newUnknownPeerError(id)
 	case failed && transport.ErrorCode.IsCryptoError():
 		switch tls.AlertError(transport.ErrorCode - 0x100) {
 		case 120: // no_application_protocol (RFC 7301, section 3.2)

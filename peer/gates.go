@@ -13,10 +13,12 @@ type gates struct {
 	sourceOf func(net.Addr) source // of a stranger
 }
 
-func newGates(handshakes *handshakeLimits, sourceOf func(net.Addr) source) gates {
+// newGates returns the gates of a link. hasAuthorities reports whether strangers may show certificates
+// that count.
+func newGates(handshakes *handshakeLimits, sourceOf func(net.Addr) source, hasAuthorities func() bool) gates {
 	return gates{
 		handshakes: handshakes,
-		strangers:  strangerLimit{all: 8, perSource: 2},
+		strangers:  strangerLimit{all: 8, perSource: 2, ofFleet: 64, isFleet: hasAuthorities},
 		joiners:    strangerLimit{all: 8, perSource: 4},
 		wrongToken: make(chan struct{}, 1),
 		sourceOf:   sourceOf,
@@ -26,7 +28,7 @@ func newGates(handshakes *handshakeLimits, sourceOf func(net.Addr) source) gates
 // newUDPGates returns the gates of the UDP socket. A peer is known at the address where it last
 // proved its key.
 func (n *Node) newUDPGates() gates {
-	return newGates(newHandshakeLimits(newHandshakeSource, n.proved.knownPeer), newHostSource)
+	return newGates(newHandshakeLimits(newHandshakeSource, n.proved.knownPeer), newHostSource, n.cfg.Trust.HasAuthorities)
 }
 
 // newLinkGates returns the gates of a link. What its senders claim to be is their source. Those
@@ -52,5 +54,5 @@ func (n *Node) newLinkGates(link Link) gates {
 	}
 	limits := newHandshakeLimits(handshakeSource, knownPeer)
 	limits.maxUnproved, limits.maxHalfOpen = maxUnprovedOnLink, maxHalfOpenOnLink
-	return newGates(limits, claimed)
+	return newGates(limits, claimed, n.cfg.Trust.HasAuthorities)
 }

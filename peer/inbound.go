@@ -65,7 +65,7 @@ const manyStreams = 32
 // gets its turn after all goroutines that are ready to run: otherwise the requests of
 // others would wait behind each of its streams.
 func (c *conn) reserveStream() error {
-	c.countUse()
+	c.uses.Add(1)
 	err := c.peer.streams.Reserve(1)
 	used := c.peer.streams.Used()
 	if used >= manyStreams {

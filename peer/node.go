@@ -31,6 +31,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -63,6 +64,8 @@ type Node struct {
 	unread      unreadWatch
 	invitations identity.Invitations
 	pending     pendingTable
+	certificate atomic.Pointer[[]byte] // see SetCertificate
+	lapsed      lapsedPeers
 
 	ctx     context.Context // ends when everything must
 	cancel  context.CancelFunc
@@ -115,6 +118,7 @@ func Listen(cfg Config) (*Node, error) {
 		features: slices.Clone(cfg.Features),
 		log:      cfg.Logger,
 		peers:    make(map[identity.ID]*peerState),
+		lapsed:   newLapsedPeers(),
 
 		localNetwork: readLocalNetwork,
 	}
@@ -187,6 +191,7 @@ func (n *Node) Serve(ctx context.Context) error {
 	failed := make(chan error, 1)
 	n.tasks.Go(func() { failed <- n.udp.acceptConns() })
 	n.tasks.Go(n.watchUnreadFrames)
+	n.tasks.Go(n.watchCertificates)
 	n.startLinks()
 	var err error
 	select {

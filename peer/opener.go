@@ -63,13 +63,6 @@ func (c *conn) hearPipeEnd() {
 	})
 }
 
-// countUse notes that a stream of either side begins.
-func (c *conn) countUse() {
-	if c.uses != nil {
-		c.uses.Add(1)
-	}
-}
-
 // awaitsWork reports whether something is open between this node and the peer of which either will
 // tell the other by a stream of its own.
 func (c *conn) awaitsWork() bool {

@@ -142,8 +142,8 @@ func (state *peerState) dialBeside(ctx context.Context, target netip.AddrPort) {
 		return
 	}
 	c := newConn(n.udp, qc, state.id)
-	if !n.startTask(func() { defer n.closeConnWithNode(qc)(); c.run() }) {
-		qc.CloseWithError(closeShutdown, "shutting down")
+	c.dialled = true
+	if !n.startConn(c, c.greet) {
 		return
 	}
 	select {

@@ -48,6 +48,8 @@ type peerState struct {
 	retry           pace.Signal    // wakes the reconnecting goroutine; nil: none runs
 	events          []Event        // still to be emitted, in their order
 	emitting        bool           // a call of emitQueuedEvents passes them on
+	uncertified     string         // why the last hello of the peer brought no certificate that counts
+	gone            bool           // another state takes its place: the node has forgotten this one
 }
 
 // pastBoot is the boot of an earlier process of the peer, and when a later one superseded it.

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -37,6 +38,11 @@ func (n *Node) findOrCreateState(id identity.ID) *peerState {
 	}
 	n.peers[id] = state
 	return state
+}
+
+// listShares returns what the peer has of the rows that are counted for every message.
+func (state *peerState) listShares() []*budget.Share {
+	return []*budget.Share{state.envelopes, state.replies, state.streams}
 }
 
 const (

@@ -7,6 +7,11 @@ import "sync"
 type strangerLimit struct {
 	all, perSource int
 
+	// Of strangers that may turn out to be peers there are more: a fleet that starts again comes all
+	// at once.
+	ofFleet int
+	isFleet func() bool // nil: they never do
+
 	mu   sync.Mutex // guards what follows
 	in   int
 	from map[source]int
@@ -17,7 +22,11 @@ type strangerLimit struct {
 func (g *strangerLimit) tryAddStranger(p source) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.in >= g.all || g.from[p] >= g.perSource {
+	all := g.all
+	if g.isFleet != nil && g.isFleet() {
+		all = g.ofFleet
+	}
+	if g.in >= all || g.from[p] >= g.perSource {
 		return false
 	}
 	if g.from == nil {

@@ -63,6 +63,8 @@ func (l *Link) describeError(e endpoint, err error) error {
 func (l *Link) findRefusal(err error) string {
 	own := l.replies.ownSubject()
 	switch {
+	case findNameOf(err) != "":
+		return "" // all but names works
 	case isSubscriptionRefused(err):
 		return "the server permits no subscription to this daemon's subjects, so nothing comes in: have it permit subscribe to " + own + " and " + own + ".*"
 	case errors.Is(err, nats.ErrPermissionViolation):
@@ -81,7 +83,12 @@ func (l *Link) findRefusal(err error) string {
 
 // findRemedy returns what to do about an error that is no refusal.
 func findRemedy(e endpoint, err error) string {
+	name := findNameOf(err)
 	switch {
+	case name != "" && says(err, "subscription"):
+		return "nobody finds this daemon by its name here: have the server permit subscribe to " + nameSubject + name
+	case name != "":
+		return "names are not found here: have the server permit publish to acp1.>"
 	case errors.Is(err, nats.ErrSlowConsumer):
 		return "packets came faster than this machine took them, and some are lost: nothing is to be done if that passes"
 	case errors.Is(err, nats.ErrMaxPayload):

@@ -67,8 +67,8 @@ func (l *Link) findAddr(id identity.ID, admission Admission) net.Addr {
 	return newAddr(l.config.Name, id)
 }
 
-// receiveReply takes a message to a reply subject: that nobody is at an address, or the
-// answer of another process with this identity. What this process has not asked is dropped.
+// receiveReply takes a message to a reply subject: that nobody is at an address, the
+// answer of another process with this identity, or one to an ask. What this process has not asked is dropped.
 func (l *Link) receiveReply(s *session, observer Observer, m *nats.Msg) {
 	token, ok := l.replies.parseToken(m.Subject)
 	if !ok {
@@ -77,6 +77,12 @@ func (l *Link) receiveReply(s *session, observer Observer, m *nats.Msg) {
 	}
 	if token == s.question {
 		l.takeCloneAnswer(s, m)
+		return
+	}
+	if a := l.asks.find(token); a != nil {
+		if !l.receiveAnswer(a, m) {
+			l.counts.droppedIn.Add(1)
+		}
 		return
 	}
 	peer := l.replies.findPeer(token)

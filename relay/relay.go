@@ -63,6 +63,10 @@ type Config struct {
 	// Admit is asked about the claimed sender of each packet. It must not block.
 	Admit func(identity.ID) Admission
 
+	// Answer returns what is answered to an asker, as it claims to be, who asks for the name of
+	// [Link.SetName]; nil: nothing. It must not block, nor keep question. nil: nobody is answered.
+	Answer func(asker identity.ID, question []byte) []byte
+
 	// Questions are shared by all links of the daemon. nil: the link has its own.
 	Questions *Questions
 
@@ -90,6 +94,12 @@ type Link struct {
 
 	errorPace errorPace
 
+	asks        asks
+	asksOut     chan *ask
+	answerPace  answerPace
+	name        atomic.Pointer[string] // of SetName; "": none
+	nameChanged pace.Signal            // set by SetName
+
 	session atomic.Pointer[session] // nil while there is no connection to the server
 	counts  counts
 
@@ -106,7 +116,8 @@ type Observer interface {
 	// NobodyAt says that the server has just answered that nobody takes packets at addr.
 	NobodyAt(addr net.Addr)
 
-	// Interrupted says that packets of the last seconds may be lost.
+	// Interrupted says that packets of the last seconds may be lost, or that the server sees this
+	// host at another address than before.
 	Interrupted()
 }
 
@@ -136,6 +147,9 @@ func Open(c Config) (*Link, error) {
 	case c.Admit == nil:
 		return nil, kinds.Errorf(kinds.Invalid, "%s: admit: missing: expected the function that says whose packets are read", operation)
 	}
+	if c.Answer == nil {
+		c.Answer = func(identity.ID, []byte) []byte { return nil }
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -155,7 +169,11 @@ func Open(c Config) (*Link, error) {
 		queues:    newQueues(),
 		replies:   newReplies(c.Name, c.Self, secret),
 		closed:    make(chan struct{}),
+
+		asksOut:     make(chan *ask, maxAsks),
+		nameChanged: pace.NewSignal(),
 	}
+	l.name.Store(new(string))
 	l.state = State{Name: c.Name, URL: joinEndpoints(endpoints), Account: auth.what, PublicKey: auth.publicKey, Standing: Connecting}
 	return l, nil
 }

@@ -50,12 +50,16 @@ func (l *Link) WriteTo(p []byte, addr net.Addr) (int, error) {
 	return len(p), nil
 }
 
-// publishLoop hands to the server what WriteTo queued, until ctx ends.
+// publishLoop hands to the server what WriteTo and Ask queued, until ctx ends.
 func (l *Link) publishLoop(ctx context.Context) {
 	for {
 		select {
 		case packet := <-l.out:
 			l.publish(l.session.Load(), packet)
+		case a := <-l.asksOut:
+			if s := l.session.Load(); s == nil || s.conn.PublishRequest(nameSubject+a.name, l.replies.prefix+a.token, a.payload) != nil {
+				l.counts.droppedOut.Add(1)
+			}
 		case <-ctx.Done():
 			return
 		}

@@ -34,6 +34,9 @@ type session struct {
 	answers  gate
 	ended    chan struct{}
 
+	named  string             // the name that is subscribed to; only serveSession uses it, and naming
+	naming *nats.Subscription // nil: none
+
 	reason atomic.Pointer[error] // for which the server ends the connection
 	deaf   atomic.Bool           // the server refused a subscription
 }
@@ -57,9 +60,12 @@ func (l *Link) serveSession(ctx context.Context, e endpoint, observer Observer, 
 	if err != nil {
 		return 0, s.explain(err)
 	}
-	l.begin(s, rtt)
+	moved := l.begin(s, rtt)
 	defer l.session.Store(nil)
 	o.end()
+	if moved {
+		observer.Interrupted()
+	}
 	l.askClone(s)
 	ticker := time.NewTicker(measureEvery)
 	defer ticker.Stop()
@@ -69,6 +75,10 @@ func (l *Link) serveSession(ctx context.Context, e endpoint, observer Observer, 
 			return time.Since(began), s.explain(s.conn.LastError())
 		case <-ctx.Done():
 			return time.Since(began), ctx.Err()
+		case <-l.nameChanged:
+			if err := s.subscribeName(); err != nil {
+				l.noteError(l.describeError(e, err))
+			}
 		case <-ticker.C:
 			if rtt, err := s.measure(ctx); err == nil {
 				l.updateState(func(state *State) { state.RTT = rtt })
@@ -145,11 +155,12 @@ func (s *session) subscribe(observer Observer) error {
 			return err
 		}
 	}
-	return nil
+	return s.subscribeName()
 }
 
-// begin makes s the connection on which packets go.
-func (l *Link) begin(s *session, rtt time.Duration) {
+// begin makes s the connection on which packets go. It reports whether the server sees this host at
+// another address than before.
+func (l *Link) begin(s *session, rtt time.Duration) (moved bool) {
 	l.dropWaiting() // it was meant for the connection before
 	l.session.Store(s)
 	server := identity.CleanClaim(s.conn.ConnectedServerName() + " " + s.conn.ConnectedServerVersion())
@@ -159,6 +170,7 @@ func (l *Link) begin(s *session, rtt time.Duration) {
 			state.Reconnects++
 		}
 		l.everUp = true
+		moved = client.IsValid() && client != state.ClientIP
 		state.Standing, state.Since = Connected, time.Now()
 		if s.deaf.Load() {
 			state.Standing = Deaf
@@ -169,6 +181,7 @@ func (l *Link) begin(s *session, rtt time.Duration) {
 	if s.conn.MaxPayload() < headerLen+MTU {
 		l.noteError(l.describeError(s.endpoint, nats.ErrMaxPayload))
 	}
+	return moved
 }
 
 // end hands over what is queued, and waits until nats.go has ended the connection.
@@ -203,6 +216,10 @@ func (s *session) noteError(err error) {
 		s.reason.CompareAndSwap(nil, &err)
 	}
 	s.link.noteError(s.link.describeError(s.endpoint, err))
+	if name := findNameOf(err); name != "" {
+		s.link.asks.fail(name, errAskRefused)
+		return
+	}
 	if !isSubscriptionRefused(err) {
 		return
 	}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"unicode/utf8"
+
+	"github.com/acpd/acpd/identity"
 )
 
 // Item is one control item: *Hello, *Receipt, *Goaway, *Ping, *Pong, *Done, *Paths,
-// or *Unknown for a type of a later version.
+// *Renewal, or *Unknown for a type of a later version.
 type Item interface {
 	listElements() []any // as it is encoded
 	checkFields() error  // what its fields may hold
@@ -23,6 +25,7 @@ type Hello struct {
 	MaxMessage uint64   `cbor:"max_message"` // bytes of the largest envelope that it takes
 	Features   []string `cbor:"features"`    // beyond the core: "mail", "channel", "questions", "paths"
 	PQ         *HelloPQ `cbor:"pq,omitempty"`
+	Cert       []byte   `cbor:"cert,omitempty"` // OpenSSH's certificate of the daemon's key, in binary form; empty: none
 }
 
 // Boot identifies one run of a daemon.
@@ -93,6 +96,9 @@ type Paths struct {
 	Addrs []string
 }
 
+// Renewal takes the place of the certificate that its sender has shown before.
+type Renewal struct{ Cert []byte } // empty: it has none any more
+
 // Unknown is an item of a type that this version does not know; it is ignored.
 type Unknown struct{ Type uint64 }
 
@@ -104,6 +110,7 @@ const (
 	itemPong
 	itemDone
 	itemPaths
+	itemRenewal
 )
 
 func (h *Hello) listElements() []any { return []any{itemHello, h} }
@@ -124,6 +131,7 @@ func (p *Ping) listElements() []any    { return []any{itemPing, p.N, p.Pad} }
 func (p *Pong) listElements() []any    { return []any{itemPong, p.N, p.Pad} }
 func (*Done) listElements() []any      { return []any{itemDone} }
 func (p *Paths) listElements() []any   { return []any{itemPaths, p.Round, p.Addrs} }
+func (r *Renewal) listElements() []any { return []any{itemRenewal, r.Cert} }
 func (u *Unknown) listElements() []any { return []any{u.Type} }
 
 func (h *Hello) checkFields() error {
@@ -147,6 +155,8 @@ func (h *Hello) checkFields() error {
 		return newFormatError("hello.features", fmt.Sprintf("over %d entries", MaxFeatures))
 	case h.PQ != nil && (len(h.PQ.Key) == 0 || len(h.PQ.Sig) == 0):
 		return newFormatError("hello.pq", "key or sig is empty")
+	case len(h.Cert) > identity.MaxCertificate:
+		return newFormatError("hello.cert", fmt.Sprintf("over %d bytes", identity.MaxCertificate))
 	}
 	return nil
 }
@@ -171,6 +181,13 @@ func (p *Paths) checkFields() error {
 		if err := checkLabel("paths.addrs", a, MaxLabel); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func (r *Renewal) checkFields() error {
+	if len(r.Cert) > identity.MaxCertificate {
+		return newFormatError("cert.cert", fmt.Sprintf("over %d bytes", identity.MaxCertificate))
 	}
 	return nil
 }
@@ -276,6 +293,8 @@ func (e *elementReader) readItemFields(typ uint64) Item {
 		return &Done{}
 	case itemPaths:
 		return &Paths{Round: e.readUint("paths.round"), Addrs: readElement(e, "paths.addrs", cborValue.readTexts)}
+	case itemRenewal:
+		return &Renewal{Cert: e.readBytes("cert.cert")}
 	}
 	return &Unknown{Type: typ}
 }
@@ -335,6 +354,10 @@ func (e *elementReader) readHello() *Hello {
 				h.Features, err = v.readTexts()
 			case "pq":
 				h.PQ, err = readHelloPQ(v)
+			case "cert":
+				if h.Cert, err = v.readBytes(); len(h.Cert) == 0 {
+					h.Cert = nil // as if the field were not there
+				}
 			}
 			return err
 		}, "name", "boot", "software", "max_message", "features")

@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/acpd/acpd/identity"
 )
 
 func hello() *Hello {
-	return &Hello{Name: "desk", Boot: Boot{1}, Software: "acpd 1.0.0", MaxMessage: DefaultMaxMessage, Features: []string{"mail", "channel"}, PQ: &HelloPQ{Key: []byte{1}, Sig: []byte{2}}}
+	return &Hello{Name: "desk", Boot: Boot{1}, Software: "acpd 1.0.0", MaxMessage: DefaultMaxMessage, Features: []string{"mail", "channel"}, PQ: &HelloPQ{Key: []byte{1}, Sig: []byte{2}}, Cert: []byte{3}}
 }
 
 func items() []Item {
@@ -23,6 +25,7 @@ func items() []Item {
 		&Receipt{Stream: 6, State: Refused, Code: "invalid"},
 		&Goaway{Code: 1}, &Ping{N: 7, Pad: make([]byte, 64)}, &Pong{N: 7, Pad: []byte{}}, &Done{},
 		&Paths{Round: 2, Addrs: []string{}}, &Paths{Round: 1 << 62, Addrs: []string{"192.0.2.7:7117", "[2001:db8::7]:7117"}},
+		&Renewal{Cert: []byte{}}, &Renewal{Cert: make([]byte, 4096)},
 	}
 }
 
@@ -68,6 +71,7 @@ func TestAppendItemChecks(t *testing.T) {
 		"hello.max_message": func(h *Hello) { h.MaxMessage = MinMaxMessage - 1 },
 		"hello.features":    func(h *Hello) { h.Features = make([]string, MaxFeatures+1) },
 		"hello.pq":          func(h *Hello) { h.PQ.Sig = nil },
+		"hello.cert":        func(h *Hello) { h.Cert = make([]byte, identity.MaxCertificate+1) },
 	} {
 		h := hello()
 		spoil(h)
@@ -75,6 +79,7 @@ func TestAppendItemChecks(t *testing.T) {
 	}
 	refused(t, "receipt.state", &Receipt{State: 3})
 	refused(t, "receipt.code", &Receipt{State: Refused})
+	refused(t, "cert.cert", &Renewal{Cert: make([]byte, identity.MaxCertificate+1)})
 	refused(t, "receipt.message", &Receipt{State: Refused, Code: "invalid", Message: "\xff"})
 	refused(t, "paths.addrs", &Paths{Addrs: make([]string, MaxPaths+1)})
 	refused(t, "paths.addrs", &Paths{Addrs: []string{strings.Repeat("a", MaxLabel+1)}})

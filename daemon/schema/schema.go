@@ -137,5 +137,11 @@ INSERT INTO daemon_turn_by_peer (agent, peer, message, sent, cause, at) SELECT a
 DROP TABLE daemon_turn;
 
 ALTER TABLE daemon_turn_by_peer RENAME TO daemon_turn;`, `
-CREATE INDEX daemon_inbox_by_agent ON daemon_inbox (agent, peer, kind);`,
+CREATE INDEX daemon_inbox_by_agent ON daemon_inbox (agent, peer, kind);`, `
+CREATE TABLE daemon_certified_pin (
+	peer      BLOB PRIMARY KEY,
+	pq        BLOB NOT NULL,
+	authority TEXT NOT NULL,
+	seen      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;`,
 }

@@ -75,6 +75,8 @@ export interface Methods {
   pending: { params: {}; result: Pending };
   /** says what answers at each address of a trusted peer, to which it sends no message */
   probe: { params: ProbeParams; result: Probe };
+  /** says what this daemon shows as its certificate, or what a certificate file says, and whose certificates count */
+  certificate: { params: CertificateParams; result: Certificates };
   /** says whether the configuration allows a peer to send a kind of message, and which rule decides */
   policy: { params: PolicyParams; result: Policy };
   /** makes this connection that of an agent: the daemon calls it from now on, and its calls count as the agent's */
@@ -314,6 +316,17 @@ export interface Attached {
   key: string;
 }
 
+/** Authority is an entry of organisation.authorities. */
+export interface Authority {
+  name: string;
+  /** what its peers may initiate without a rule */
+  allow: Array<string>;
+  /** entries of its file of revocations */
+  revoked: number;
+  /** that count by its certificates, and are known */
+  peers: number;
+}
+
 /** BindingMode says when the copy here of a mail for a bound agent is removed. */
 export type BindingMode = "mirror" | "on-stored";
 
@@ -396,6 +409,42 @@ export interface Capabilities {
   tools?: Array<string>;
   max_concurrent_tasks?: number;
   model?: string;
+}
+
+/** Certificate is what an authority says of a key. */
+export interface Certificate {
+  id: string;
+  /** as in build-7.corp; without an authority here, as in build-7 */
+  name: string;
+  /** likewise */
+  groups: Array<string>;
+  /** "": none here has signed it */
+  authority?: string;
+  serial?: number;
+  /** what the authority wrote for itself */
+  key_id?: string;
+  /** null: since ever */
+  not_before: string | null;
+  /** null: for ever */
+  not_after: string | null;
+}
+
+/** CertificateParams are the params of certificate. */
+export interface CertificateParams {
+  /** the text of a certificate file to look at; "": what this daemon shows */
+  file?: string;
+}
+
+/** Certificates is the result of certificate. */
+export interface Certificates {
+  /** the line that an authority signs */
+  request: string;
+  /** absent: there is none */
+  certificate?: Certificate;
+  /** what is wrong with it, or will be soon */
+  problem?: string;
+  /** whose certificates count here */
+  authorities: Array<Authority>;
 }
 
 /** DaemonState says how busy a daemon is. */
@@ -1073,6 +1122,8 @@ export interface Peer {
   pinned?: boolean;
   /** a trusted one has said that it does not trust this daemon, and was not connected since */
   refuses?: boolean;
+  /** of a peer that the owner does not trust, and an authority vouches for; absent: the owner trusts it, or it is none */
+  certificate?: Certificate;
 }
 
 /** PeerState says how a daemon stands to a peer now. */
@@ -1380,7 +1431,7 @@ export type RelayState = "connecting" | "up" | "down" | "refused" | "unused";
 
 /** RelayStep is one thing that was tried. */
 export interface RelayStep {
-  /** connect, round_trip, receive, publish, nobody or foreign_subscribe */
+  /** connect, round_trip, receive, publish, nobody, foreign_subscribe or nat */
   step: string;
   verdict: StepVerdict;
   /** was found */
@@ -1407,7 +1458,7 @@ export interface Reloaded {
   changed: Array<SettingChange>;
   /** settings that differ from those of the start, and count from the next one */
   deferred: Array<string>;
-  /** names that nobody who is trusted has */
+  /** names that nobody who is trusted has; what is wrong with the certificate of the daemon */
   warnings: Array<string>;
 }
 
@@ -1485,6 +1536,8 @@ export interface Roster {
   peers: Array<RosterPeer>;
   /** all of them are trusted now; else nothing has changed */
   applied: boolean;
+  /** relays are at most 8 that entries name and this daemon does not use; relay.add adds one. */
+  relays?: Array<string>;
 }
 
 /** RosterChange is what a roster means for one peer. */
@@ -1497,6 +1550,8 @@ export interface RosterEntry {
   name: string;
   /** host:port, instead of those it had; absent leaves them, empty leaves none */
   addrs?: Array<string>;
+  /** relays are the URLs of relays at which it is, at most 2. The daemon adds none: a relay wants a login. */
+  relays?: Array<string>;
 }
 
 /** RosterParams are the params of trust.roster: 1 to 1024 peers. */

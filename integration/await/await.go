@@ -9,7 +9,7 @@ import (
 )
 
 // Patience bounds how long a test waits for an event that must come.
-const Patience = 20 * time.Second
+const Patience = time.Minute
 
 // NewContext returns a context that ends with the test, or after Patience.
 func NewContext(t testing.TB) context.Context {

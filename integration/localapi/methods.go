@@ -82,6 +82,7 @@ var daemonCalls = []call{
 	{client.MethodUntrust, owner, of[client.UntrustParams](), of[client.Untrusted](), "ends trust in a peer, closes its connections and blocks its key"},
 	{client.MethodPending, owner, nil, of[client.Pending](), "lists the strangers that have called and wait for a decision"},
 	{client.MethodProbe, owner, of[client.ProbeParams](), of[client.Probe](), "says what answers at each address of a trusted peer, to which it sends no message"},
+	{client.MethodCertificate, owner, of[client.CertificateParams](), of[client.Certificates](), "says what this daemon shows as its certificate, or what a certificate file says, and whose certificates count"},
 	{client.MethodPolicy, owner, of[client.PolicyParams](), of[client.Policy](), "says whether the configuration allows a peer to send a kind of message, and which rule decides"},
 	{client.MethodAttach, agents, of[client.AttachParams](), of[client.Attached](), "makes this connection that of an agent: the daemon calls it from now on, and its calls count as the agent's"},
 	{client.MethodSpeak, agents, of[client.SpeakParams](), nothing, "makes this connection call as an agent that another connection has attached"},

@@ -17,7 +17,8 @@ func (a *app) newPeersCmd() *cobra.Command {
 		Example: `  acpctl peers
   acpctl peers --json`,
 		Long: `Lists trusted peers (connected, by relay or by pipe where no direct path is, or just
-trusted; refuses us: it does not trust this daemon), strangers (pending: they called and wait to be trusted; discovered: they are on
+trusted; refuses us: it does not trust this daemon), those that an authority of config.yaml
+vouches for (by certificate: they are dialled when they are called), strangers (pending: they called and wait to be trusted; discovered: they are on
 the network) and blocked keys. What a stranger calls itself stands in quotes: it proves
 nothing. SOURCE says where the first address comes from: worked (connected there; worked
 before: SEEN says when), static (config.yaml, trust --addr, an invitation), mdns (heard
@@ -37,6 +38,9 @@ func (a *app) printPeers(peers []client.Peer) {
 	var rows [][]string
 	for _, p := range peers {
 		state, rtt := string(p.State), "-"
+		if p.Certificate != nil {
+			state += " by certificate"
+		}
 		if p.Refuses {
 			state += ", refuses us"
 		}

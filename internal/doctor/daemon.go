@@ -77,7 +77,7 @@ func (x *examination) examineIdentity() {
 	key, err := identity.LoadKey(x.filePath(statedir.KeyName))
 	switch {
 	case err == nil:
-		x.add("identity.ok", statedir.KeyName, fmt.Sprintf("this daemon is %s; its certificate is made of the key at each start, and does not expire", key.ID()), "", key.ID().String())
+		x.add("identity.ok", statedir.KeyName, fmt.Sprintf("this daemon is %s; its TLS certificate is made of the key at each start, and does not expire", key.ID()), "", key.ID().String())
 	case errors.Is(err, fs.ErrNotExist) && (len(x.trusted) > 0 || !x.has("state.none")):
 		x.add("identity.missing", statedir.KeyName, "identity.key is not there, and other state is: the next start makes a new identity, which no peer knows", "before acpd starts: acpctl restore --force FILE, of a backup with the identity; or start it, if a new identity is meant")
 	case errors.Is(err, fs.ErrNotExist): // as before the first start

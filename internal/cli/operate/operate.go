@@ -20,7 +20,7 @@ func NewCmds(f *frame.Frame, version string) []*cobra.Command {
 	return []*cobra.Command{
 		v.newBenchCmd(), v.newServiceCmd(),
 		v.newConfigCmd(), v.newReloadCmd(), v.newLogLevelCmd(), v.newDrainCmd(), v.newDebugCmd(),
-		v.newPolicyCmd(), v.newUsageCmd(),
+		v.newPolicyCmd(), v.newUsageCmd(), v.newCertCmd(),
 		v.newBackupCmd(), v.newRestoreCmd(),
 		v.newDoctorCmd(),
 		v.newRelayCmd(),

@@ -69,6 +69,9 @@ func formatRulePlace(p *client.Policy) string {
 	if p.Key == "" {
 		return ""
 	}
+	if p.Place == 0 { // what an authority allows is no rule of policy
+		return fmt.Sprintf("config.yaml:%d", p.Line)
+	}
 	return fmt.Sprintf("config.yaml:%d, rule %d of %d", p.Line, p.Place, p.Rules)
 }
 

@@ -214,6 +214,15 @@ class Attached(TypedDict):
     key: str  # a secret: with it the agent comes back to its name and to what is its own
 
 
+class Authority(TypedDict):
+    """Authority is an entry of organisation.authorities."""
+
+    name: str
+    allow: list[str]  # what its peers may initiate without a rule
+    revoked: int  # entries of its file of revocations
+    peers: int  # that count by its certificates, and are known
+
+
 class BudgetRow(TypedDict):
     """BudgetRow is the limit on what peers may hold of one thing, such as memory or rows of the store."""
 
@@ -271,6 +280,34 @@ class CancelParams(TypedDict):
     to: NotRequired[str]  # "": the daemon knows whom the delegation went to
     ref: str  # the delegation
     payload: NotRequired[Cancel]
+
+
+class Certificate(TypedDict):
+    """Certificate is what an authority says of a key."""
+
+    id: str
+    name: str  # as in build-7.corp; without an authority here, as in build-7
+    groups: list[str]  # likewise
+    authority: NotRequired[str]  # "": none here has signed it
+    serial: NotRequired[int]
+    key_id: NotRequired[str]  # what the authority wrote for itself
+    not_before: Union[str, None]  # null: since ever
+    not_after: Union[str, None]  # null: for ever
+
+
+class CertificateParams(TypedDict):
+    """CertificateParams are the params of certificate."""
+
+    file: NotRequired[str]  # the text of a certificate file to look at; "": what this daemon shows
+
+
+class Certificates(TypedDict):
+    """Certificates is the result of certificate."""
+
+    request: str  # the line that an authority signs
+    certificate: NotRequired[Certificate]  # absent: there is none
+    problem: NotRequired[str]  # what is wrong with it, or will be soon
+    authorities: list[Authority]  # whose certificates count here
 
 
 class Delegate(TypedDict):
@@ -900,6 +937,7 @@ class Peer(TypedDict):
     software: NotRequired[str]  # of a connected one, the name and version of its program: no proof
     pinned: NotRequired[bool]  # a trusted one must show the post-quantum key that it showed first
     refuses: NotRequired[bool]  # a trusted one has said that it does not trust this daemon, and was not connected since
+    certificate: NotRequired[Certificate]  # of a peer that the owner does not trust, and an authority vouches for; absent: the owner trusts it, or it is none
 
 
 class Peers(TypedDict):
@@ -1109,7 +1147,7 @@ class RelayAddParams(TypedDict):
 class RelayStep(TypedDict):
     """RelayStep is one thing that was tried."""
 
-    step: str  # connect, round_trip, receive, publish, nobody or foreign_subscribe
+    step: str  # connect, round_trip, receive, publish, nobody, foreign_subscribe or nat
     verdict: StepVerdict
     what: str  # was found
     remedy: NotRequired[str]  # what to do; "": nothing, or what ends with it
@@ -1179,7 +1217,7 @@ class Reloaded(TypedDict):
 
     changed: list[SettingChange]  # against what counted before, in the order of acpd --settings
     deferred: list[str]  # settings that differ from those of the start, and count from the next one
-    warnings: list[str]  # names that nobody who is trusted has
+    warnings: list[str]  # names that nobody who is trusted has; what is wrong with the certificate of the daemon
 
 
 class ReserveParams(TypedDict):
@@ -1228,6 +1266,7 @@ class RosterEntry(TypedDict):
     id: str
     name: str  # what it will be called here
     addrs: NotRequired[list[str]]  # host:port, instead of those it had; absent leaves them, empty leaves none
+    relays: NotRequired[list[str]]  # relays are the URLs of relays at which it is, at most 2. The daemon adds none: a relay wants a login.
 
 
 class RosterPeer(TypedDict):
@@ -1247,6 +1286,7 @@ class Roster(TypedDict):
 
     peers: list[RosterPeer]  # one for each entry, in their order
     applied: bool  # all of them are trusted now; else nothing has changed
+    relays: NotRequired[list[str]]  # relays are at most 8 that entries name and this daemon does not use; relay.add adds one.
 
 
 class RosterParams(TypedDict):

@@ -1,0 +1,402 @@
+package names
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// authority signs certificates.
+type authority struct{ ssh.Signer }
+
+func newAuthority(t testing.TB) authority {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority{signer}
+}
+
+// sign returns a certificate that is valid from now until d from now.
+func (a authority) sign(t testing.TB, id identity.ID, d time.Duration, principals ...string) []byte {
+	t.Helper()
+	key, err := ssh.NewPublicKey(ed25519.PublicKey(id[:]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	c := &ssh.Certificate{Key: key, CertType: ssh.HostCert, ValidPrincipals: principals,
+		ValidAfter: uint64(now.Add(min(0, d) - time.Hour).Unix()), ValidBefore: uint64(now.Add(d).Unix())}
+	if err := c.SignCert(rand.Reader, a.Signer); err != nil {
+		t.Fatal(err)
+	}
+	return c.Marshal()
+}
+
+func newTrust(t testing.TB, a authority, revoked string) *identity.TrustStore {
+	t.Helper()
+	trust := identity.NewMemoryTrustStore()
+	setAuthority(t, trust, a, revoked)
+	return trust
+}
+
+func setAuthority(t testing.TB, trust *identity.TrustStore, a authority, revoked string) {
+	t.Helper()
+	key, err := identity.ParseAuthorityKey(string(ssh.MarshalAuthorizedKey(a.PublicKey())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := identity.ParseRevocations([]byte(revoked))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust.SetAuthorities([]identity.Authority{{Name: "corp", Key: key, Revoked: r}})
+}
+
+var errNobody = errors.New("relay hub: nobody on the relay has that name")
+
+// fakeRelay answers each ask with its answers, as far as more are wanted; without any, nobody is there.
+type fakeRelay struct {
+	delay   time.Duration // before each answer
+	asked   atomic.Int64
+	request []byte
+
+	mu      sync.Mutex
+	answers [][]byte
+}
+
+func (r *fakeRelay) Ask(ctx context.Context, name string, request []byte, take func([]byte) bool) error {
+	r.asked.Add(1)
+	r.mu.Lock()
+	r.request = request
+	answers := r.answers
+	r.mu.Unlock()
+	if len(answers) == 0 && r.delay == 0 {
+		return errNobody
+	}
+	for _, answer := range answers {
+		select {
+		case <-time.After(r.delay):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if !take(answer) {
+			return nil
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (r *fakeRelay) answer(all ...[]byte) *fakeRelay {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answers = all
+	return r
+}
+
+// bubble runs test with a book that asks the relays.
+func bubble(t *testing.T, relays map[string]*fakeRelay, test func(*testing.T, *Book, authority, *identity.TrustStore)) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAuthority(t)
+		trust := newTrust(t, a, "")
+		b := NewBook(trust, func() map[string]Relay {
+			all := make(map[string]Relay)
+			for name, r := range relays {
+				all[name] = r
+			}
+			return all
+		})
+		test(t, b, a, trust)
+		b.Close()
+		if _, err := b.Find(t.Context(), "new.corp"); kinds.AsError(err).Code != kinds.Unreachable {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}
+
+func mustFind(t *testing.T, b *Book, name string, want identity.ID) {
+	t.Helper()
+	c, err := b.Find(t.Context(), name)
+	if err != nil || c.ID != want || c.Name != name {
+		t.Errorf("%s: %+v, %v", name, c, err)
+	}
+}
+
+func mustMiss(t *testing.T, b *Book, name, why string) {
+	t.Helper()
+	_, err := b.Find(t.Context(), name)
+	if e := kinds.AsError(err); err == nil || e.Code != kinds.Unreachable || e.Delivered() != kinds.DeliveredNo || !strings.Contains(e.Message, why) {
+		t.Errorf("%s: %v, want %q", name, err, why)
+	}
+}
+
+var build, other, third = identity.ID{1}, identity.ID{2}, identity.ID{3}
+
+func TestFirstAnswerThatCountsIsKept(t *testing.T) {
+	hub := new(fakeRelay)
+	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a authority, trust *identity.TrustStore) {
+		began := time.Now()
+		mustMiss(t, b, "build-7.corp", "relay hub: nobody on the relay has that name")
+		hub.answer(a.sign(t, build, 24*time.Hour, "acp:build-7"))
+		mustMiss(t, b, "build-7.corp", "nobody") // as a moment ago
+		if hub.asked.Load() != 1 || time.Since(began) != 0 {
+			t.Errorf("asked %d times in %s", hub.asked.Load(), time.Since(began))
+		}
+		time.Sleep(missingTime)
+		mustFind(t, b, "build-7.corp", build)
+		key, _ := trust.FindAuthority("corp")
+		if want := key.Hash(); string(hub.request) != string(want[:]) {
+			t.Errorf("asked with %x", hub.request)
+		}
+		time.Sleep(23 * time.Hour)
+		mustFind(t, b, "build-7.corp", build)
+		if hub.asked.Load() != 2 {
+			t.Errorf("asked %d times", hub.asked.Load())
+		}
+		time.Sleep(time.Hour + identity.ClockTolerance)
+		mustMiss(t, b, "build-7.corp", "does not count: certificate: it expired")
+	})
+}
+
+func TestCallersShareALookup(t *testing.T) {
+	hub := &fakeRelay{delay: time.Second}
+	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a authority, _ *identity.TrustStore) {
+		hub.answer(a.sign(t, build, time.Hour, "acp:build-7"))
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() { mustFind(t, b, "build-7.corp", build) })
+		}
+		all.Go(func() { // whose time is over earlier
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			if _, err := b.Find(ctx, "build-7.corp"); kinds.AsError(err).Code != kinds.Unreachable {
+				t.Error(err)
+			}
+		})
+		all.Wait()
+		if hub.asked.Load() != 1 {
+			t.Errorf("asked %d times", hub.asked.Load())
+		}
+	})
+}
+
+func TestAnswersThatDoNotCount(t *testing.T) {
+	hub := new(fakeRelay)
+	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a authority, trust *identity.TrustStore) {
+		right := a.sign(t, build, time.Hour, "acp:build-7")
+		tampered := append([]byte(nil), right...)
+		tampered[len(tampered)-1] ^= 1
+		setAuthority(t, trust, a, "id "+third.String())
+		if err := trust.Untrust(other); err != nil {
+			t.Fatal(err)
+		}
+		for why, answer := range map[string][]byte{
+			"no authority that is configured here":            newAuthority(t).sign(t, build, time.Hour, "acp:build-7"),
+			"it expired":                                      a.sign(t, build, -time.Hour, "acp:build-7"),
+			"corp has revoked it":                             a.sign(t, third, time.Hour, "acp:build-7"),
+			"was untrusted here":                              a.sign(t, other, time.Hour, "acp:build-7"),
+			"it is of build-8, and not of build-7":            a.sign(t, build, time.Hour, "acp:build-8"),
+			"does not begin with acp:":                        a.sign(t, build, time.Hour, "build-7"),
+			"two names":                                       a.sign(t, build, time.Hour, "acp:build-7", "acp:build-8"),
+			"certificate: ":                                   tampered,
+			"not of type ssh-ed25519-cert-v01@openssh.com":    []byte("garbage"),
+			"not of type ssh-ed25519-cert-v01@openssh.com: h": make([]byte, identity.MaxCertificate),
+		} {
+			hub.answer(answer)
+			began := time.Now()
+			mustMiss(t, b, "build-7.corp", "what answers for it on the relays does not count: ")
+			mustMiss(t, b, "build-7.corp", why)
+			if took := time.Since(began); took != lookupTime {
+				t.Errorf("%s: after %s", why, took)
+			}
+			time.Sleep(missingTime)
+
+			// Behind it, the right one counts.
+			hub.answer(answer, right)
+			mustFind(t, b, "build-7.corp", build)
+			clear(b.found)
+			time.Sleep(lookupTime)
+		}
+
+		// Garbage ten thousand times, and then the right one: what costs a signature is bounded.
+		many := make([][]byte, 10_000)
+		for i := range many {
+			many[i] = fmt.Appendf(nil, "garbage %d", i)
+		}
+		hub.answer(append(many, right)...)
+		mustFind(t, b, "build-7.corp", build)
+		clear(b.found)
+		time.Sleep(lookupTime)
+		many = many[:0]
+		for range maxSignatures {
+			many = append(many, newAuthority(t).sign(t, build, time.Hour, "acp:build-7"))
+		}
+		hub.answer(append(append(many, many...), right)...)
+		mustMiss(t, b, "build-7.corp", "no authority")
+	})
+}
+
+func TestSharedNames(t *testing.T) {
+	hub, lab := &fakeRelay{delay: 100 * time.Millisecond}, &fakeRelay{delay: 200 * time.Millisecond}
+	bubble(t, map[string]*fakeRelay{"hub": hub, "lab": lab}, func(t *testing.T, b *Book, a authority, trust *identity.TrustStore) {
+		first, second := a.sign(t, build, 9*time.Hour, "acp:build-7"), a.sign(t, other, 9*time.Hour, "acp:build-7")
+		hub.answer(first, first)
+		lab.answer(second)
+		mustFind(t, b, "build-7.corp", build)
+		if err := b.CheckShared("build-7.corp"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(gatherTime)
+		var shared *SharedError
+		if _, err := b.Find(t.Context(), "build-7.corp"); !errors.As(err, &shared) || len(shared.IDs) != 2 ||
+			!strings.Contains(err.Error(), build.String()) || !strings.Contains(err.Error(), "untrust") {
+			t.Fatal(err)
+		}
+		if err := b.CheckShared("build-7.corp"); !errors.As(err, &shared) {
+			t.Error(err)
+		}
+		if b.CheckShared("build-8.corp") != nil {
+			t.Error("another name is shared")
+		}
+
+		// One is revoked: the other has the name.
+		setAuthority(t, trust, a, "id "+build.String())
+		mustFind(t, b, "build-7.corp", other)
+		if b.CheckShared("build-7.corp") != nil || b.shared.Load() != 0 {
+			t.Error("it is shared still")
+		}
+		setAuthority(t, trust, a, "")
+
+		// Within an hour a second one makes it ambiguous; after one hour it is asked for again.
+		b.note(new(lookup), mustCheck(t, trust, first), time.Now())
+		if err := b.CheckShared("build-7.corp"); err == nil {
+			t.Error("two keys, and not shared")
+		}
+		time.Sleep(sharedTime)
+		lab.answer()
+		mustFind(t, b, "build-7.corp", build)
+
+		// One that was heard of more than an hour ago gives way.
+		time.Sleep(sharedTime)
+		b.note(new(lookup), mustCheck(t, trust, second), time.Now())
+		mustFind(t, b, "build-7.corp", other)
+	})
+}
+
+func mustCheck(t *testing.T, trust *identity.TrustStore, raw []byte) *identity.Certificate {
+	t.Helper()
+	c, err := trust.CheckNamed(raw, "build-7.corp", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// What a lookup found counts no more once it is revoked, also while that lookup waits for other answers.
+func TestRevokedWhileOthersMayAnswer(t *testing.T) {
+	hub := &fakeRelay{delay: 100 * time.Millisecond}
+	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a authority, trust *identity.TrustStore) {
+		hub.answer(a.sign(t, build, time.Hour, "acp:build-7"))
+		mustFind(t, b, "build-7.corp", build)
+		setAuthority(t, trust, a, "name build-7")
+		mustMiss(t, b, "build-7.corp", "corp has revoked it")
+	})
+}
+
+// A program that asks for a million names is slowed down, and keeps no memory.
+func TestManyNames(t *testing.T) {
+	hub := new(fakeRelay)
+	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a authority, _ *identity.TrustStore) {
+		began := time.Now()
+		const asked = 10_000
+		for i := range asked {
+			mustMiss(t, b, fmt.Sprintf("x-%d.corp", i), "nobody")
+		}
+		if most := 1 + asked*int(slotTime)/maxSlots; time.Since(began) < time.Duration(most)-2*slotTime {
+			t.Errorf("%d names in %s", asked, time.Since(began))
+		}
+		if len(b.missing) > maxMissing || len(b.lookups) != 0 {
+			t.Errorf("%d missing, %d lookups", len(b.missing), len(b.lookups))
+		}
+
+		// At a time, most are refused; no lookup is longer than its time.
+		hub.delay = time.Hour
+		var refused atomic.Int64
+		var all sync.WaitGroup
+		for i := range 2 * maxLookups {
+			all.Go(func() {
+				_, err := b.Find(t.Context(), fmt.Sprintf("y-%d.corp", i))
+				if kinds.AsError(err).Code == kinds.Overloaded {
+					refused.Add(1)
+				}
+			})
+		}
+		began = time.Now()
+		all.Wait()
+		if refused.Load() != maxLookups || time.Since(began) != lookupTime {
+			t.Errorf("%d refused, all done after %s", refused.Load(), time.Since(began))
+		}
+
+		// Names that there are, more than are kept.
+		now := time.Now()
+		for i := range maxNames + 10 {
+			b.note(new(lookup), &identity.Certificate{ID: build, Name: fmt.Sprintf("z-%d.corp", i)}, now.Add(time.Duration(i)))
+		}
+		if _, oldest := b.found["z-0.corp"]; len(b.found) != maxNames || oldest {
+			t.Errorf("%d names are kept", len(b.found))
+		}
+	})
+}
+
+func TestRelaysThatCannotBeAsked(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, b *Book, _ authority, _ *identity.TrustStore) {
+		mustMiss(t, b, "build-7.corp", "no relay that could be asked")
+		for name, want := range map[string]bool{"build-7.corp": true, "build-7": false, "build-7.lab": false, "build-7.corp.x": false, "*.corp": false, "": false, "BUILD.corp": false} {
+			if got := b.IsAskable(name); got != want {
+				t.Errorf("%q: %v", name, got)
+			}
+		}
+	})
+}
+
+// Whatever answers, nothing is found but what the authority has signed for that name.
+func FuzzAnswer(f *testing.F) {
+	a := newAuthority(f)
+	trust := newTrust(f, a, "")
+	right := a.sign(f, build, time.Hour, "acp:build-7")
+	f.Add(right)
+	f.Add(a.sign(f, build, time.Hour, "acp:build-8"))
+	f.Add(newAuthority(f).sign(f, build, time.Hour, "acp:build-7"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		b := NewBook(trust, nil)
+		defer b.Close()
+		l := &lookup{name: "build-7.corp", done: make(chan struct{}), seen: make(map[[32]byte]bool), cancel: func() {}}
+		b.take(l, answer)
+		if l.isDone != (string(answer) == string(right)) || (l.refusal == nil) != l.isDone {
+			t.Errorf("%x: %v, %v", answer, l.cert, l.refusal)
+		}
+		if l.gatherTill != nil {
+			l.gatherTill.Stop()
+		}
+	})
+}

@@ -1,0 +1,166 @@
+package names
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// lookup asks all relays for one name.
+type lookup struct {
+	name string
+	done chan struct{} // closed when cert or err is set
+	cert *identity.Certificate
+	err  error
+
+	mu         sync.Mutex // guards the rest, and cert and err until done is closed
+	isDone     bool
+	seen       map[[sha256.Size]byte]bool // answers whose signature was checked
+	refusal    error                      // why the last answer that did not count did not
+	cancel     context.CancelFunc
+	gatherTill *time.Timer
+}
+
+// joinOrStart returns the lookup for a name that runs, or starts one. Callers hold mu.
+func (b *Book) joinOrStart(name string) (*lookup, error) {
+	if l := b.lookups[name]; l != nil {
+		return l, nil
+	}
+	if b.ctx.Err() != nil {
+		return nil, newUnreachableError(name, "this daemon is shutting down")
+	}
+	if len(b.lookups) >= maxLookups {
+		return nil, kinds.Errorf(kinds.Overloaded, "%d names are being asked for: try again", maxLookups).WithDelivered(kinds.DeliveredNo)
+	}
+	l := &lookup{name: name, done: make(chan struct{}), seen: make(map[[sha256.Size]byte]bool)}
+	b.lookups[name] = l
+	b.running.Go(func() { b.run(l) })
+	return l, nil
+}
+
+// run asks, and ends when no other key can answer any more.
+func (b *Book) run(l *lookup) {
+	ctx, cancel := context.WithTimeout(b.ctx, lookupTime)
+	defer cancel()
+	l.cancel = cancel
+	why := b.ask(ctx, l)
+	l.mu.Lock()
+	if l.gatherTill != nil {
+		l.gatherTill.Stop()
+	}
+	if !l.isDone {
+		if l.refusal != nil {
+			why = fmt.Sprintf("what answers for it on the relays does not count: %s", l.refusal)
+		}
+		l.err = newUnreachableError(l.name, why)
+	}
+	failed := !l.isDone
+	l.mu.Unlock()
+	b.mu.Lock()
+	b.forget(l)
+	if failed && b.ctx.Err() == nil {
+		b.noteMissing(l.name, l.err, time.Now())
+	}
+	b.mu.Unlock()
+	if failed {
+		close(l.done)
+	}
+}
+
+// forget has no other caller share a lookup: it has found what it was for, or is over. Callers hold mu
+// of the book.
+func (b *Book) forget(l *lookup) {
+	if b.lookups[l.name] == l {
+		delete(b.lookups, l.name)
+	}
+}
+
+// ask returns why nobody has answered.
+func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
+	select {
+	case b.slots <- struct{}{}:
+	case <-ctx.Done():
+		return "too many names are being asked for: try again"
+	}
+	free := time.Now().Add(slotTime)
+	defer func() { time.AfterFunc(time.Until(free), func() { <-b.slots }) }()
+	own, authority, _ := strings.Cut(l.name, ".")
+	key, ok := b.trust.FindAuthority(authority)
+	relays := b.relays()
+	switch {
+	case !ok:
+		return "its authority counts no more here"
+	case len(relays) == 0:
+		return "there is no relay that could be asked: see acpctl relay list"
+	}
+	question := key.Hash()
+	var (
+		asking sync.WaitGroup
+		mu     sync.Mutex
+		wrong  = make(map[string]error)
+	)
+	for name, r := range relays {
+		asking.Go(func() {
+			err := r.Ask(ctx, own, question[:], func(answer []byte) bool { return b.take(l, answer) })
+			mu.Lock()
+			defer mu.Unlock()
+			wrong[name] = err
+		})
+	}
+	asking.Wait()
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(wrong)) {
+		switch err := wrong[name]; {
+		case err == nil:
+		case ctx.Err() != nil:
+			all = append(all, fmt.Sprintf("relay %s: nobody answers for it", name))
+		default:
+			all = append(all, fmt.Sprintf("relay %s: %s", name, strings.TrimPrefix(err.Error(), "relay "+name+": ")))
+		}
+	}
+	return strings.Join(all, "; ") + ": check the name, and that its daemon runs and uses the same relay"
+}
+
+// take looks at an answer, and reports whether others are wanted.
+func (b *Book) take(l *lookup, answer []byte) (more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	own, _, _ := strings.Cut(l.name, ".")
+	says, err := identity.InspectCertificate(answer)
+	if err == nil && says.Name != own {
+		err = fmt.Errorf("certificate: it is of %s, and not of %s", says.Name, own)
+	}
+	if err != nil {
+		l.refusal = err
+		return true
+	}
+	hash := sha256.Sum256(answer)
+	if l.seen[hash] {
+		return true
+	}
+	if len(l.seen) >= maxSignatures {
+		return false
+	}
+	l.seen[hash] = true
+	now := time.Now()
+	c, err := b.trust.CheckNamed(answer, l.name, now)
+	if err != nil {
+		l.refusal = err
+		return true
+	}
+	b.note(l, c, now)
+	if !l.isDone {
+		l.isDone, l.cert = true, c
+		close(l.done)
+		l.gatherTill = time.AfterFunc(gatherTime, l.cancel)
+	}
+	return true
+}

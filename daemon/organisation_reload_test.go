@@ -1,0 +1,221 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/discovery"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+)
+
+// A certificate that cannot be read, as one that is being written, leaves the one before in its place:
+// connections stay, and the owner is told.
+func TestACertificateThatCannotBeReadLeavesTheOneBefore(t *testing.T) {
+	t.Parallel()
+	a, desk, build := fleet(t, "", "")
+	desk.dial().must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	good := a.sign(build.ID(), 300*24*time.Hour, "acp:build-8")
+	l := build.dial()
+	for name, text := range map[string]string{"half": good[:len(good)/2], "empty": "", "of another key": a.sign(desk.ID(), time.Hour, "acp:desk")} {
+		build.write("acpd-cert.pub", text)
+		var r client.Reloaded
+		l.must("reload", nil, &r)
+		if all := strings.Join(r.Warnings, "\n"); !strings.Contains(all, "organisation.certificate: acpd-cert.pub: certificate") || !strings.Contains(all, "until then the one before is shown") {
+			t.Errorf("%s: %q", name, all)
+		}
+	}
+	desk.dial().must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	var c client.Certificates
+	if l.must("certificate", nil, &c); c.Certificate == nil || c.Certificate.Name != "build-7.corp" || !strings.Contains(c.Problem, "the one before is shown") {
+		t.Errorf("%+v", c)
+	}
+	if err := os.Remove(filepath.Join(build.dir, "acpd-cert.pub")); err != nil {
+		t.Fatal(err)
+	}
+	l.must("reload", nil, nil)
+	build.write("acpd-cert.pub", good)
+	l.must("reload", nil, nil)
+	await.Until(t, "renewed", func() bool { p, _ := desk.trust.FindPeer(build.ID()); return p.Name == "build-8.corp" })
+
+	// Without the setting it shows none.
+	build.write("config.yaml", strings.Replace(build.read("config.yaml"), "  certificate: acpd-cert.pub\n", "", 1))
+	l.must("reload", nil, nil)
+	await.Until(t, "withdrawn", func() bool { _, ok := desk.trust.FindPeer(build.ID()); return !ok })
+}
+
+// While a file of revocations is damaged, the last good one counts, and a daemon without one does not
+// start: nothing that was revoked counts again.
+func TestRevocationsThatCannotBeReadOpenNothing(t *testing.T) {
+	t.Parallel()
+	_, desk, build := fleet(t, "", "")
+	l := desk.dial()
+	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	desk.write("revoked.txt", "serial 7\n")
+	l.must("reload", nil, nil)
+	file := filepath.Join(desk.dir, "revoked.txt")
+	for name, spoil := range map[string]func() error{
+		"missing":     func() error { return nil },
+		"no file":     func() error { return os.Mkdir(file, 0o700) },
+		"half a line": func() error { desk.write("revoked.txt", "seri"); return nil },
+		"too long": func() error {
+			desk.write("revoked.txt", strings.Repeat("#", identity.MaxRevocationFile+1))
+			return nil
+		},
+	} {
+		if err := os.RemoveAll(file); err != nil {
+			t.Fatal(err)
+		}
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.call("reload", nil, nil); err == nil {
+			t.Errorf("%s: reload takes it", name)
+		}
+		if err := l.call("ping", client.PingParams{To: build.ID().String()}, nil); err == nil {
+			t.Errorf("%s: what was revoked counts", name)
+		}
+		if d, err := OpenDaemon(t.Context(), Options{Home: stateDirOf(t, desk.dir), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true}); err == nil {
+			t.Errorf("%s: a daemon starts", name)
+			_ = d.Close()
+		}
+	}
+}
+
+func (d *running) read(name string) string {
+	d.t.Helper()
+	data, err := os.ReadFile(filepath.Join(d.dir, name))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// stateDirOf returns a state directory with the configuration, and what that names, of another.
+func stateDirOf(t *testing.T, dir string) string {
+	t.Helper()
+	to := stateDir(t)
+	for _, name := range []string{"config.yaml", "acpd-cert.pub", "revoked.txt"} {
+		if data, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
+			if err := os.WriteFile(filepath.Join(to, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return to
+}
+
+// Whom the owner has given an address is dialled for a name before those who call themselves so.
+func TestWhoIsDialledForAName(t *testing.T) {
+	t.Parallel()
+	_, desk, build := fleet(t, "", "")
+	if got := desk.listCandidates("build-7.corp"); !slices.Equal(got, []identity.ID{build.ID()}) {
+		t.Errorf("%v", got)
+	}
+	var entries []discovery.Entry
+	for i := range 2 * maxIntroduced {
+		entries = append(entries, discovery.Entry{ID: identity.ID{byte(i)}, Claim: "Build-7"})
+	}
+	entries = append(entries, discovery.Entry{ID: identity.ID{0xaa}, Claim: "desk"}, discovery.Entry{ID: identity.ID{0xbb}})
+	got := listIDsForName(entries, "build-7", func(id identity.ID) bool { return id == identity.ID{0xbb} || id == identity.ID{7} })
+	if len(got) != 2*maxIntroduced+1 || got[0] != (identity.ID{7}) || got[1] != (identity.ID{0xbb}) || slices.Contains(got, identity.ID{0xaa}) {
+		t.Errorf("%v", got)
+	}
+
+	// On a relay any key can be dialled, by its id.
+	if got := desk.listCandidates(identity.ID{8}.String()); len(got) != 0 {
+		t.Errorf("without an address: %v", got)
+	}
+	desk.dial().must("relay.add", client.RelayAddParams{URL: deadURL(t), Name: "hub", NoCheck: true}, nil)
+	if got := desk.listCandidates(identity.ID{8}.String()); !slices.Equal(got, []identity.ID{{8}}) {
+		t.Errorf("with a relay: %v", got)
+	}
+}
+
+// The log says once of each certificate that counts whose it is, by whose word and until when.
+func TestCertificatesThatCountAreLogged(t *testing.T) {
+	t.Parallel()
+	log := new(syncBuffer)
+	desk, build := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: log}), start(t, stateDir(t), "build-7")
+	a := newAuthority(t)
+	desk.joinFleet(a, "", "acp:desk")
+	build.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", desk.ID(), desk.node.Addr()), "acp:build-7", "acp:group:ci")
+	for range 3 {
+		build.dial().must("ping", client.PingParams{To: "desk.corp"}, nil)
+		build.node.Disconnect(desk.ID())
+	}
+	line := `msg="certificate taken" peer=` + build.ID().Label() + ` name=build-7.corp groups=ci.corp serial=7 key_id="" until=`
+	if n := strings.Count(log.String(), line); n != 1 {
+		t.Errorf("%d lines in\n%s", n, log)
+	}
+}
+
+// A key that shows a certificate and takes it back again and again writes no more into the log than
+// another peer does.
+func TestCertificatesThatEndFillNoLog(t *testing.T) {
+	t.Parallel()
+	log := new(syncBuffer)
+	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: log})
+	for range 1000 {
+		desk.handleDecertified(identity.ID{1})
+	}
+	if n := strings.Count(log.String(), "certificate ended"); n == 0 || n > 10 {
+		t.Errorf("%d lines", n)
+	}
+	for i := range 5000 {
+		desk.handleDecertified(identity.ID{2, byte(i), byte(i >> 8)})
+	}
+	if n := strings.Count(log.String(), "certificate ended"); n > 600 {
+		t.Errorf("%d lines of 5000 keys", n)
+	}
+}
+
+// An authority that changes its key keeps its names and its rules, and no connection ends.
+func TestAnAuthorityChangesItsKey(t *testing.T) {
+	t.Parallel()
+	old, desk, build := fleet(t, "", "")
+	next := newAuthority(t)
+	l := desk.dial()
+	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	before, _ := desk.node.Peer(build.ID())
+	both := []*running{desk, build}
+	for _, d := range both {
+		d.write("config.yaml", strings.Replace(d.read("config.yaml"), "      key: "+old.line+"\n", "      key: "+old.line+"\n      next_key: "+next.line+"\n", 1))
+		d.dial().must("reload", nil, nil)
+	}
+	var c client.Certificates
+	if l.must("certificate", nil, &c); len(c.Authorities) != 1 || c.Authorities[0].Peers != 1 {
+		t.Errorf("%+v", c.Authorities)
+	}
+	for i, d := range both {
+		d.write("acpd-cert.pub", next.sign(d.ID(), 200*24*time.Hour, []string{"acp:desk", "acp:build-7"}[i]))
+		d.dial().must("reload", nil, nil)
+	}
+	hasNext := func(d, of *running) bool {
+		p, ok := d.trust.FindPeer(of.ID())
+		return ok && p.Certificate.NotAfter.Before(time.Now().Add(201*24*time.Hour))
+	}
+	await.Until(t, "renewed", func() bool { return hasNext(desk, build) && hasNext(build, desk) })
+	for _, d := range both {
+		d.write("config.yaml", strings.Replace(d.read("config.yaml"), "      key: "+old.line+"\n      next_key: ", "      key: ", 1))
+		d.dial().must("reload", nil, nil)
+	}
+	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	if after, _ := desk.node.Peer(build.ID()); after.Boot != before.Boot || after.Addr != before.Addr {
+		t.Errorf("%+v before, %+v after", before, after)
+	}
+	if e := l.refused(kinds.Invalid, "certificate", client.CertificateParams{File: "x"}); e == nil {
+		t.Error("x is a certificate")
+	}
+	l.must("certificate", client.CertificateParams{File: old.sign(desk.ID(), time.Hour, "acp:desk")}, &c)
+	if !strings.Contains(c.Problem, "no authority that is configured here") {
+		t.Errorf("the old key counts: %+v", c)
+	}
+}

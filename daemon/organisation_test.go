@@ -1,0 +1,346 @@
+package daemon
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/relay"
+	"github.com/acpd/acpd/store"
+)
+
+// authority signs certificates.
+type authority struct {
+	t      testing.TB
+	signer ssh.Signer
+	line   string // its public key
+}
+
+func newAuthority(t testing.TB) *authority {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &authority{t, signer, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))}
+}
+
+// sign returns the text of a certificate file that is valid until d from now.
+func (a *authority) sign(id identity.ID, d time.Duration, principals ...string) string {
+	a.t.Helper()
+	key, err := ssh.NewPublicKey(ed25519.PublicKey(id[:]))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	c := &ssh.Certificate{Key: key, CertType: ssh.HostCert, ValidPrincipals: principals, Serial: 7,
+		ValidAfter: uint64(time.Now().Add(-60 * 24 * time.Hour).Unix()), ValidBefore: uint64(time.Now().Add(d).Unix())}
+	if err := c.SignCert(rand.Reader, a.signer); err != nil {
+		a.t.Fatal(err)
+	}
+	return "ssh-ed25519-cert-v01@openssh.com " + base64.StdEncoding.EncodeToString(c.Marshal()) + "\n"
+}
+
+func readPins(d *running) ([]identity.CertifiedPin, error) {
+	return store.ReadValue(d.t.Context(), d.store, readCertifiedPins)
+}
+
+func (d *running) write(name, text string) {
+	d.t.Helper()
+	if err := os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// joinFleet has the authority's word count at a daemon, which gets a certificate. more is further
+// configuration.
+func (d *running) joinFleet(a *authority, more string, principals ...string) {
+	d.t.Helper()
+	d.write("acpd-cert.pub", a.sign(d.ID(), 300*24*time.Hour, principals...))
+	d.write("config.yaml", "organisation:\n  certificate: acpd-cert.pub\n  authorities:\n    corp:\n      key: "+a.line+"\n      revoked: revoked.txt\n"+more)
+	if _, err := os.Stat(filepath.Join(d.dir, "revoked.txt")); err != nil {
+		d.write("revoked.txt", "")
+	}
+	d.dial().must("reload", nil, nil)
+}
+
+// fleet runs desk and build, which know each other by certificates alone. desk has build's address.
+func fleet(t testing.TB, deskMore, buildMore string) (a *authority, desk, build *running) {
+	t.Helper()
+	a = newAuthority(t)
+	desk, build = start(t, stateDir(t), "desk"), start(t, stateDir(t), "build-7")
+	build.joinFleet(a, buildMore, "acp:build-7", "acp:group:ci")
+	desk.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n%s", build.ID(), build.node.Addr(), deskMore), "acp:desk")
+	return a, desk, build
+}
+
+func TestPeersByCertificateAlone(t *testing.T) {
+	t.Parallel()
+	_, desk, build := fleet(t, "", "policy: {desk.corp: {kinds: [ping, query]}}\n")
+	build.agent(client.AttachParams{Name: "builder", Kinds: []string{"query"}}, say(`{"summary":"green"}`))
+	l := desk.dial()
+	var reply client.Answer
+	l.must("query", client.QueryParams{To: "build-7.corp", Payload: query("Which tests fail?")}, &reply)
+	if got := parse[kinds.Response](t, reply.Payload); got.Summary != "green" {
+		t.Errorf("%+v", got)
+	}
+
+	// What nobody has named for it is not for it; back, the authority allows a ping.
+	e := l.refused(kinds.NotAuthorized, "notify", client.NotifyParams{To: client.To("build-7.corp"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "build"})})
+	if !strings.Contains(e.Message, "policy.desk.corp") {
+		t.Error(e)
+	}
+	back := build.dial()
+	back.must("ping", client.PingParams{To: "desk.corp"}, nil)
+	back.must("ping", client.PingParams{To: desk.ID().String()}, nil)
+	e = back.refused(kinds.NotAuthorized, "query", client.QueryParams{To: "desk.corp", Payload: query("May I?")})
+	if !strings.Contains(e.Message, "organisation.authorities.corp: allow [ping, discover] does not include") {
+		t.Error(e)
+	}
+	if err := desk.checkStreamPermission(build.ID(), policyMail); err == nil {
+		t.Error("mail is taken")
+	}
+	if err := desk.checkStreamPermission(build.ID(), policyChannel); err == nil {
+		t.Error("channels are open")
+	}
+
+	var status client.Status
+	if l.must("status", nil, &status); len(status.Warnings) > 0 {
+		t.Errorf("%q", status.Warnings)
+	}
+
+	// It is listed, and stands in no file.
+	var peers client.Peers
+	l.must("peers", nil, &peers)
+	if len(peers.Peers) != 1 || peers.Peers[0].Name != "build-7.corp" || peers.Peers[0].State != client.PeerConnected || peers.Peers[0].Certificate == nil || peers.Peers[0].Certificate.Groups[0] != "ci.corp" {
+		t.Errorf("%+v", peers.Peers)
+	}
+	if n := desk.trust.Len(); n != 0 {
+		t.Errorf("%d peers are trusted", n)
+	}
+	var decision client.Policy
+	l.must("policy", client.PolicyParams{Peer: "build-7.corp", Kind: "query"}, &decision)
+	if decision.Allowed || decision.Key != "organisation.authorities.corp" || decision.Line == 0 {
+		t.Errorf("%+v", decision)
+	}
+	l.refused(kinds.Invalid, "wake.allow", client.WakeAllowParams{Agent: "claude", Peer: "build-7.corp"})
+	for _, name := range []string{"build-9.corp", "build-7.lab", "build-7"} {
+		if e := l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: name}); !strings.Contains(e.Message, name) {
+			t.Error(e)
+		}
+	}
+
+	// The key that was seen stays pinned over a restart.
+	await.Until(t, "pinned", func() bool {
+		pins, err := readPins(desk)
+		return err == nil && len(pins) == 1 && pins[0].ID == build.ID() && pins[0].PQ == identity.HashPQ(build.key.PublicPQ())
+	})
+	desk.stop()
+	desk = start(t, desk.dir, "desk")
+	if last := desk.lastConnections.get(build.ID()); last.addr != "" {
+		t.Errorf("its address was on disk: %+v", last)
+	}
+	if p, ok := desk.trust.FindPeer(build.ID()); ok {
+		t.Errorf("known before it has come: %+v", p)
+	}
+	desk.dial().must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	if p, _ := desk.trust.FindPeer(build.ID()); p.PQ != identity.HashPQ(build.key.PublicPQ()) {
+		t.Errorf("%+v", p)
+	}
+
+	// Once the owner trusts it, all of that is on disk.
+	desk.dial().must("trust", client.TrustParams{Peer: "build-7.corp", Name: "builder"}, nil)
+	desk.stop()
+	desk = start(t, desk.dir, "desk")
+	if p, _ := desk.trust.FindPeer(build.ID()); p.Name != "builder" || p.PQ.IsZero() || desk.lastConnections.get(build.ID()).addr == "" {
+		t.Errorf("%+v, %+v", p, desk.lastConnections.get(build.ID()))
+	}
+}
+
+func TestUntrustOfACertifiedPeer(t *testing.T) {
+	t.Parallel()
+	a, desk, build := fleet(t, "", "")
+	l := desk.dial()
+	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	l.must("untrust", client.UntrustParams{Peer: "build-7.corp"}, nil)
+	if e := l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: "build-7.corp"}); !strings.Contains(e.Message, "acpctl trust "+build.ID().String()) {
+		t.Error(e)
+	}
+	// Another key under that name is none either.
+	other := start(t, stateDir(t), "build-7")
+	other.joinFleet(a, "", "acp:build-7")
+	desk.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", other.ID(), other.node.Addr()), "acp:desk")
+	l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: other.ID().String()})
+	// To trust the key lifts both.
+	var trusted client.NamedPeer
+	l.must("trust", client.TrustParams{Peer: build.ID().String()}, &trusted)
+	if trusted.Name != "build-7" {
+		t.Errorf("%+v", trusted)
+	}
+	l.must("ping", client.PingParams{To: other.ID().String()}, nil)
+	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+}
+
+func TestReloadTakesCertificatesOver(t *testing.T) {
+	t.Parallel()
+	a, desk, build := fleet(t, "", "")
+	l := desk.dial()
+	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+
+	// What is wrong changes nothing.
+	desk.write("revoked.txt", "serial 0\n")
+	if e := l.refused(kinds.Invalid, "reload", nil); !strings.Contains(e.Message, "organisation.authorities.corp.revoked: revoked.txt: line 1: serial") {
+		t.Error(e)
+	}
+	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+
+	// A renewed certificate gets to the other side without a new connection.
+	before, _ := desk.node.Peer(build.ID())
+	build.write("acpd-cert.pub", a.sign(build.ID(), 20*24*time.Hour, "acp:build-8"))
+	build.dial().must("reload", nil, nil)
+	await.Until(t, "renewed", func() bool { p, _ := desk.trust.FindPeer(build.ID()); return p.Name == "build-8.corp" })
+	if after, _ := desk.node.Peer(build.ID()); after.Boot != before.Boot || after.Addr != before.Addr {
+		t.Errorf("%+v before, %+v after", before, after)
+	}
+
+	// What is revoked is gone, without a restart.
+	desk.write("revoked.txt", "serial 7\n")
+	l.must("reload", nil, nil)
+	await.Until(t, "revoked", func() bool { _, there := build.node.Peer(desk.ID()); return !there })
+	if e := l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: build.ID().String()}); e.Message == "" {
+		t.Error(e)
+	}
+
+	// Without the setting nobody counts.
+	desk.write("config.yaml", "")
+	l.must("reload", nil, nil)
+	if desk.trust.HasAuthorities() {
+		t.Error("an authority is left")
+	}
+}
+
+func TestOwnCertificateIsLookedAt(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	desk := start(t, stateDir(t), "desk")
+	l := desk.dial()
+	warnings := func() string {
+		var s client.Status
+		l.must("status", nil, &s)
+		return strings.Join(s.Warnings, "\n")
+	}
+	var c client.Certificates
+	l.must("certificate", nil, &c)
+	if c.Request != desk.ID().RenderPublicKey() || c.Certificate != nil || len(c.Authorities) != 0 || c.Problem != "" {
+		t.Errorf("%+v", c)
+	}
+	if e := l.refused(kinds.Invalid, "certificate", client.CertificateParams{File: "ssh"}); !strings.Contains(e.Message, "certificate file") {
+		t.Error(e)
+	}
+	desk.joinFleet(a, "", "acp:desk")
+	for name, test := range map[string]struct {
+		file, warning string
+	}{
+		"good for long":      {a.sign(desk.ID(), 300*24*time.Hour, "acp:desk"), ""},
+		"ends soon":          {a.sign(desk.ID(), 13*24*time.Hour, "acp:desk"), "the certificate of this daemon expires at"},
+		"has ended":          {a.sign(desk.ID(), -time.Hour, "acp:desk"), "the certificate of this daemon expired at"},
+		"is for another key": {a.sign(identity.ID{1}, time.Hour, "acp:desk"), "it is for the key 0100000000"},
+		"is for ssh":         {a.sign(desk.ID(), time.Hour, "desk.example.org"), "does not begin with acp:"},
+		"is none":            {"x", "not one line that begins with"},
+	} {
+		desk.write("acpd-cert.pub", test.file)
+		l.must("reload", nil, nil)
+		if got := warnings(); test.warning == "" && strings.Contains(got, "certificate") || !strings.Contains(got, test.warning) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if err := os.Remove(filepath.Join(desk.dir, "acpd-cert.pub")); err != nil {
+		t.Fatal(err)
+	}
+	l.must("reload", nil, nil)
+	if got := warnings(); !strings.Contains(got, "there is no file") {
+		t.Errorf("missing: %q", got)
+	}
+	l.must("certificate", client.CertificateParams{File: a.sign(desk.ID(), time.Hour, "acp:desk", "acp:group:ci")}, &c)
+	if c.Certificate == nil || c.Certificate.Name != "desk.corp" || c.Certificate.Authority != "corp" || c.Problem != "" || len(c.Authorities) != 1 || c.Authorities[0].Name != "corp" {
+		t.Errorf("%+v", c)
+	}
+	l.must("certificate", client.CertificateParams{File: newAuthority(t).sign(desk.ID(), time.Hour, "acp:desk")}, &c)
+	if c.Certificate == nil || c.Certificate.Name != "desk" || !strings.Contains(c.Problem, "no authority that is configured here") {
+		t.Errorf("%+v", c)
+	}
+}
+
+// While an authority is configured, whoever sends over a relay may show a certificate, unless its key
+// is blocked.
+func TestStrangersOnARelayMayShowCertificates(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	stranger, blocked := identity.ID{1}, identity.ID{2}
+	if err := desk.trust.Untrust(blocked); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []relay.Admission{relay.Refused, relay.Invited} {
+		if got := desk.admitRelayed(stranger); got != want {
+			t.Errorf("a stranger: %v, want %v", got, want)
+		}
+		if got := desk.admitRelayed(blocked); got != relay.Refused {
+			t.Errorf("a blocked key: %v", got)
+		}
+		desk.joinFleet(newAuthority(t), "", "acp:desk")
+	}
+}
+
+// The result of what a certified peer has delegated gets to it also after a restart, when its
+// certificate has not come again.
+func TestAResultFindsACertifiedPeerAfterARestart(t *testing.T) {
+	t.Parallel()
+	_, desk, build := fleet(t, "", "policy: {desk.corp: {kinds: [ping, delegate]}}\n")
+	build.agent(client.AttachParams{Name: "builder"}, say(`{"accepted":true}`))
+	var given client.DelegateAnswer
+	l := desk.dial()
+	l.must("delegate", client.DelegateParams{To: "build-7.corp", Payload: task1("")}, &given)
+	build.write("config.yaml", build.read("config.yaml")+fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", desk.ID(), desk.node.Addr()))
+	build.stop()
+	build = start(t, build.dir, "build-7")
+	if _, known := build.trust.FindPeer(desk.ID()); known {
+		t.Fatal("known before it has come")
+	}
+	build.dial().must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
+	if s := l.state(given.ID); s.State != client.TaskCompleted {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Errors about names that only a certificate could give say what to do.
+func TestNamesThatNoCertificateHasShown(t *testing.T) {
+	t.Parallel()
+	_, desk, _ := fleet(t, "", "")
+	l := desk.dial()
+	if e := l.refused(kinds.UnknownPeer, "untrust", client.UntrustParams{Peer: "build-9.corp"}); !strings.Contains(e.Message, "revoked") {
+		t.Error(e)
+	}
+	desk.write("config.yaml", strings.Replace(desk.read("config.yaml"), "peers:", "# ", 1))
+	l.must("reload", nil, nil)
+	if e := l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: "build-7.corp"}); !strings.Contains(e.Message, "give its id an address under peers in config.yaml") {
+		t.Error(e)
+	}
+	if e := l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: "build-7.lab"}); strings.Contains(e.Message, "certificate") {
+		t.Error(e)
+	}
+}

@@ -1,0 +1,82 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/acpd/acpd/daemon/names"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// listNameRelays returns the relays that are asked for names.
+func (d *Daemon) listNameRelays() map[string]names.Relay {
+	all := make(map[string]names.Relay)
+	for _, u := range d.relays.list() {
+		if u.link != nil {
+			all[u.Name] = u.link
+		}
+	}
+	return all
+}
+
+// nameRelays has the relays find this daemon by the name in its certificate.
+func (d *Daemon) nameRelays() {
+	var name string
+	if own := d.ownCertificate.Load(); own != nil && len(own.raw) > 0 {
+		name = own.says.Name
+	}
+	for _, u := range d.relays.list() {
+		if u.link != nil {
+			_ = u.link.SetName(name) // it has the form of a name, since it is in a certificate
+		}
+	}
+}
+
+// answerNameRequest returns this daemon's certificate, if the authority that is asked for has signed it.
+func (d *Daemon) answerNameRequest(asker identity.ID, question []byte) []byte {
+	own := d.ownCertificate.Load()
+	if own == nil || len(own.raw) == 0 || !own.says.IsValidAt(time.Now()) || d.trust.IsBlocked(asker) {
+		return nil
+	}
+	if wanted := own.says.Signer().Hash(); !bytes.Equal(question, wanted[:]) {
+		return nil
+	}
+	return own.raw
+}
+
+// isOwnCertifiedName reports whether this daemon has the name by its own certificate.
+func (d *Daemon) isOwnCertifiedName(name string) bool {
+	own := d.ownCertificate.Load()
+	if own == nil || len(own.raw) == 0 {
+		return false
+	}
+	short, authority, _ := strings.Cut(name, ".")
+	key, ok := d.trust.FindAuthority(authority)
+	return ok && key == own.says.Signer() && short == own.says.Name
+}
+
+// mayAskForName reports whether relays are asked who has a name.
+func (d *Daemon) mayAskForName(name string) bool {
+	_, blocked := d.findBlockedPeer(name)
+	return !blocked && d.names.IsAskable(name) && !d.isOwnCertifiedName(name) && len(d.listNameRelays()) > 0
+}
+
+// introduceByName returns the peer that has a name on a relay, after it has proved its key and shown the
+// certificate. It blocks as a call does.
+func (d *Daemon) introduceByName(ctx context.Context, name string) (identity.Peer, error) {
+	c, err := d.names.Find(ctx, name)
+	if err != nil {
+		return identity.Peer{}, err
+	}
+	if err := d.node.Introduce(ctx, c.ID); err != nil {
+		return identity.Peer{}, err
+	}
+	p, ok := d.trust.FindPeer(c.ID)
+	if !ok || p.Certificate != nil && p.Name != name {
+		return identity.Peer{}, kinds.Errorf(kinds.Unreachable, "no peer %q is known: the key %s, which had that name on a relay, shows another certificate now", name, c.ID.Label()).WithDelivered(kinds.DeliveredNo)
+	}
+	return p, nil
+}

@@ -1,0 +1,61 @@
+package identity
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Hash returns the SHA-256 of the key in the binary form of OpenSSH, as ssh-keygen -l shows it in
+// base64.
+func (k AuthorityKey) Hash() [sha256.Size]byte { return sha256.Sum256([]byte(k.wire)) }
+
+// Signer returns the key that has signed the certificate: as it says, from [InspectCertificate].
+func (c *Certificate) Signer() AuthorityKey { return c.signer }
+
+// FindAuthority returns the key of the authority that has this name here.
+func (t *TrustStore) FindAuthority(name string) (AuthorityKey, bool) {
+	c := &t.certified
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	i := slices.IndexFunc(c.authorities, func(a Authority) bool { return a.Name == name })
+	if i < 0 {
+		return AuthorityKey{}, false
+	}
+	return c.authorities[i].Key, true
+}
+
+// CheckNamed returns a certificate, whosever key it is for, if it counts here and gives that key a
+// name, as in build-7.corp. raw is its binary form. That the key is where the certificate came
+// from is not said: its peer has to prove it.
+func (t *TrustStore) CheckNamed(raw []byte, name string, now time.Time) (*Certificate, error) {
+	says, err := InspectCertificate(raw)
+	if err != nil {
+		return nil, err
+	}
+	c := &t.certified
+	c.mu.RLock()
+	authorities := c.authorities
+	c.mu.RUnlock()
+	checked, err := CheckCertificate(raw, says.ID, authorities, now)
+	switch {
+	case err != nil:
+		return nil, err
+	case checked.Name != name:
+		return nil, fmt.Errorf("certificate: it is of %s, and not of %s", checked.Name, CleanClaim(name))
+	case t.isNameOrKeyBlocked(checked.Name, checked.ID):
+		return nil, fmt.Errorf("certificate: %s was untrusted here", checked.Name)
+	}
+	return checked, nil
+}
+
+// IsStillGood reports whether a certificate that counted here once does so now.
+func (t *TrustStore) IsStillGood(cert *Certificate, now time.Time) bool {
+	c := &t.certified
+	c.mu.RLock()
+	i := slices.IndexFunc(c.authorities, func(a Authority) bool { return a.Key == cert.signer && a.Name == cert.Authority })
+	good := i >= 0 && !cert.isRevokedBy(c.authorities[i].Revoked)
+	c.mu.RUnlock()
+	return good && cert.IsValidAt(now) && !t.isNameOrKeyBlocked(cert.Name, cert.ID)
+}

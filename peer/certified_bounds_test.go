@@ -1,0 +1,125 @@
+package peer
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
+)
+
+// Of keys that come and go nothing stays.
+func TestStatesOfCertifiedPeersAreForgotten(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		corp := newAuthority(t, "corp")
+		b, h := w.side(nil), w.host()
+		w.start()
+		b.serve().joins(corp, 24*time.Hour, "acp:hub")
+		for range 20 {
+			c := h.dial(b, newKey(t))
+			c.sendHello(func(hello *wire.Hello) { hello.Cert = corp.sign(c.key.ID(), 10*time.Minute, nil, "acp:build-7") })
+			c.readHello()
+			c.alive()
+			c.qc.CloseWithError(0, "")
+			time.Sleep(time.Second)
+		}
+		if n := len(b.trust.CertifiedPeers()); n != 4 {
+			t.Errorf("%d keys have one name", n)
+		}
+		time.Sleep(20 * time.Minute)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.Node.mu.RLock()
+		defer b.Node.mu.RUnlock()
+		if len(b.peers) != 0 || len(b.trust.CertifiedPeers()) != 0 {
+			t.Errorf("%d states, %v", len(b.peers), b.trust.CertifiedPeers())
+		}
+		for _, total := range b.cfg.Budget.ListTotals() {
+			if total.Held != 0 && total.Row.Name != "log_lines" {
+				t.Errorf("%s: %d held", total.Row.Name, total.Held)
+			}
+		}
+	})
+}
+
+// A fleet that starts again finds its hub at once, although only two strangers of a source are heard at
+// a time. It is smaller than QUIC's queue of connections to be accepted, which has 32.
+func TestAFleetComesAtOnce(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		corp := newAuthority(t, "corp")
+		hub := w.side(nil)
+		var fleet []*side
+		for range 30 {
+			at := hub.Addr().String()
+			fleet = append(fleet, w.side(func(c *Config) { c.Addrs = func(identity.ID) []string { return []string{at} } }))
+		}
+		w.start()
+		hub.serve().joins(corp, time.Hour, "acp:hub")
+		var calls sync.WaitGroup
+		began := time.Now()
+		for i, s := range fleet {
+			s.serve().joins(corp, time.Hour, "acp:build-"+string(rune('a'+i%26))+string(rune('a'+i/26)))
+			calls.Go(func() {
+				if err := s.Introduce(context.Background(), hub.ID()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		if took := time.Since(began); len(hub.Peers()) != 30 || took > time.Second {
+			t.Errorf("%d are connected after %v", len(hub.Peers()), took)
+		}
+	})
+}
+
+// Where an authority is configured, 64 strangers are heard at a time, and two of a source; without
+// one, eight. A stranger beyond is closed at once, and those that go make room.
+func TestManyStrangersAtATime(t *testing.T) {
+	for name, most := range map[string]int{"without an authority": 8, "of a fleet": 64} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, w *network) {
+				corp, b := newAuthority(t, "corp"), w.side(nil)
+				hosts := make([]*host, most/2+1)
+				for i := range hosts {
+					hosts[i] = w.host()
+				}
+				w.start()
+				if b.serve(); most > 8 {
+					b.joins(corp, time.Hour, "acp:build-7")
+				}
+				silent := make([]*raw, most)
+				var dials sync.WaitGroup
+				began := time.Now()
+				for i := range silent {
+					dials.Go(func() { silent[i] = hosts[i/2].dial(b, newKey(t)) })
+				}
+				dials.Wait()
+				if took := time.Since(began); took > strangerTime/2 {
+					t.Fatalf("the dials took %v", took)
+				}
+				time.Sleep(20 * time.Millisecond) // until their connections are accepted
+				beyond := hosts[most/2].dial(b, newKey(t))
+				if got := beyond.closed(); got != closeNotTrusted || time.Since(began) > strangerTime {
+					t.Errorf("one more: close code %d after %v", got, time.Since(began))
+				}
+				for i, c := range silent {
+					if got := c.closed(); got != closeHelloTimeout {
+						t.Errorf("stranger %d, who says nothing: close code %d", i, got)
+					}
+				}
+				late := hosts[most/2].dial(b, newKey(t))
+				late.sendHello(func(h *wire.Hello) { h.Cert = corp.sign(late.key.ID(), time.Hour, nil, "acp:desk") })
+				if most == 8 {
+					if got := late.closed(); got != closeNotTrusted || len(b.Pending()) != 1 {
+						t.Errorf("after that: close code %d, pending %v", got, b.Pending())
+					}
+					return
+				}
+				late.readHello()
+				late.alive()
+			})
+		})
+	}
+}

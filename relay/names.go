@@ -1,0 +1,303 @@
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// MaxQuestion and MaxAnswer are the most bytes of what a request for a name says to who has it, and of its answer.
+const (
+	MaxQuestion = 64
+	MaxAnswer   = 4096
+)
+
+const (
+	nameSubject      = subjectPrefix + "name."
+	askHeaderLen     = headerLen + tokenLen/2
+	maxAsks          = 64          // that wait for answers at a time
+	maxAnswers       = 32          // to one ask, that wait to be looked at
+	maxAnswersIn     = 256         // to one ask, in all
+	askAgain         = time.Second // without an answer, since the answerer answers a few a second only
+	answersPerSecond = 5
+	maxRequests      = 64 // that wait in nats.go: more are dropped
+)
+
+// Why an ask has no answer.
+var (
+	ErrNobody     = errors.New("nobody on the relay has that name")
+	ErrDown       = errors.New("there is no connection to the relay")
+	errAskRefused = refusal{errors.New("the relay permits no requests for names: have it permit publish to acp1.>")}
+)
+
+// SetName makes others find this daemon by a name, until it is called again; "" for by none. What they
+// ask is answered by [Config.Answer]. It does not block. The error is of the name's form, with the code
+// invalid.
+func (l *Link) SetName(name string) error {
+	if name != "" {
+		if err := CheckName(name); err != nil {
+			return err
+		}
+	}
+	l.name.Store(&name)
+	l.nameChanged.Set()
+	return nil
+}
+
+// Ask asks those who have a name on this relay, and hands what they answer to take, until take returns
+// false. An answer proves nothing: who may publish on the relay may answer. take must not keep
+// it, and gets 256 at most.
+//
+// Ask blocks until take returns false, and then returns nil; or ctx ends, whose error it returns. It
+// returns early with [ErrNobody] or [ErrDown], if nothing was answered before; with an error of the code
+// overloaded, if 64 ask at a time; and with one that is [ErrRefused], if the server does not permit to ask.
+func (l *Link) Ask(ctx context.Context, name string, question []byte, take func(answer []byte) bool) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if len(question) > MaxQuestion {
+		return kinds.Errorf(kinds.Invalid, "relay: a question of %d bytes to a name: %d are the most", len(question), MaxQuestion)
+	}
+	a := l.asks.begin(l.config.Self, name, question)
+	if a == nil {
+		return kinds.Errorf(kinds.Overloaded, "relay %s: %d names are being asked for: try again", l.config.Name, maxAsks)
+	}
+	defer l.asks.end(a)
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	l.publishAsk(a)
+	for answered := false; ; {
+		if s := l.session.Load(); !answered && (s == nil || s.deaf.Load()) {
+			return ErrDown
+		}
+		select {
+		case answer := <-a.answers:
+			answered = true
+			if !take(answer) {
+				return nil
+			}
+		case err := <-a.failed:
+			if !answered {
+				return err
+			}
+		case <-again.C:
+			if !answered {
+				l.publishAsk(a)
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.closed:
+			return net.ErrClosed
+		}
+	}
+}
+
+// publishAsk queues the request. A full queue drops it, as it does packets.
+func (l *Link) publishAsk(a *ask) {
+	select {
+	case l.asksOut <- a:
+	default:
+		l.counts.droppedOut.Add(1)
+	}
+}
+
+// ask is a request for a name that waits for answers.
+type ask struct {
+	name    string
+	token   string // of its reply subject
+	payload []byte // a Request
+	answers chan []byte
+	failed  chan error   // has room for one
+	came    atomic.Int32 // answers
+}
+
+// asks are those that wait.
+type asks struct {
+	mu      sync.Mutex
+	byToken map[string]*ask
+}
+
+// begin returns a new ask; nil if there are too many.
+func (all *asks) begin(self identity.ID, name string, question []byte) *ask {
+	r := Request{Asker: self, Question: question}
+	rand.Read(r.Token[:])
+	a := &ask{
+		name: name, token: hex.EncodeToString(r.Token[:]), payload: AppendRequest(nil, &r),
+		answers: make(chan []byte, maxAnswers), failed: make(chan error, 1),
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if len(all.byToken) >= maxAsks {
+		return nil
+	}
+	if all.byToken == nil {
+		all.byToken = make(map[string]*ask)
+	}
+	all.byToken[a.token] = a
+	return a
+}
+
+func (all *asks) end(a *ask) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	delete(all.byToken, a.token)
+}
+
+func (all *asks) find(token string) *ask {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.byToken[token]
+}
+
+// fail ends the asks for a name, unless they have an answer.
+func (all *asks) fail(name string, err error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, a := range all.byToken {
+		if a.name == name {
+			a.fail(err)
+		}
+	}
+}
+
+func (a *ask) fail(err error) {
+	select {
+	case a.failed <- err:
+	default:
+	}
+}
+
+// receiveAnswer takes a message to the reply subject of an ask: an answer, or that nobody is there. It
+// keeps the message's bytes. It reports whether it has taken the message.
+func (l *Link) receiveAnswer(a *ask, m *nats.Msg) bool {
+	if len(m.Data) == 0 {
+		if m.Header.Get("Status") != statusNobody {
+			return false
+		}
+		a.fail(ErrNobody)
+		return true
+	}
+	if a.came.Add(1) > maxAnswersIn || len(m.Data) > MaxAnswer || m.Header != nil {
+		return false
+	}
+	select {
+	case a.answers <- m.Data:
+		return true
+	default:
+		return false
+	}
+}
+
+// subscribeName has the server hand this connection what others ask about the own name. Whether the
+// server allows it is known after the next round trip.
+func (s *session) subscribeName() error {
+	name := *s.link.name.Load()
+	if name == s.named {
+		return nil
+	}
+	if s.naming != nil {
+		s.naming.Unsubscribe()
+		s.naming, s.named = nil, ""
+	}
+	if name == "" {
+		return nil
+	}
+	sub, err := s.conn.Subscribe(nameSubject+name, func(m *nats.Msg) { s.link.receiveRequest(s, m) })
+	if err != nil {
+		return err
+	}
+	s.naming, s.named = sub, name
+	return sub.SetPendingLimits(maxRequests, maxPendingBytes)
+}
+
+// receiveRequest answers what somebody asks about the own name. The answer goes to the reply subject
+// of the id in the payload, which the asker cannot choose otherwise: so nobody has this
+// daemon write to a subject that is not one of acp1.
+func (l *Link) receiveRequest(s *session, m *nats.Msg) {
+	r, err := ParseRequest(m.Data)
+	if err != nil || r.Asker == l.config.Self || m.Header != nil || !l.answerPace.mayGo(time.Now()) {
+		l.counts.droppedIn.Add(1)
+		return
+	}
+	answer := l.config.Answer(r.Asker, r.Question)
+	if len(answer) == 0 || len(answer) > MaxAnswer {
+		return
+	}
+	if s.conn.Publish(r.replySubject(), answer) == nil {
+		l.counts.answered.Add(1)
+	}
+}
+
+// Request is the payload of a message to the subject of a name.
+type Request struct {
+	Asker    identity.ID        // as it claims to be
+	Token    [tokenLen / 2]byte // of the reply subject: acp1.<asker>.<token in hex>
+	Question []byte             // at most MaxQuestion bytes
+}
+
+// ParseRequest reads a payload. Question is part of it. The error has the code invalid.
+func ParseRequest(payload []byte) (r Request, err error) {
+	switch n := len(payload); {
+	case n < askHeaderLen:
+		return r, kinds.Errorf(kinds.Invalid, "request: %d bytes: at least %d are one", n, askHeaderLen)
+	case n > askHeaderLen+MaxQuestion:
+		return r, kinds.Errorf(kinds.Invalid, "request.question: %d bytes: %d are the most", n-askHeaderLen, MaxQuestion)
+	}
+	r = Request{identity.ID(payload), [tokenLen / 2]byte(payload[headerLen:]), payload[askHeaderLen:]}
+	if r.Asker.IsZero() {
+		return Request{}, kinds.Errorf(kinds.Invalid, "request.asker: zero: no daemon has it")
+	}
+	return r, nil
+}
+
+// AppendRequest appends the payload that says r.
+func AppendRequest(b []byte, r *Request) []byte {
+	return append(append(append(b, r.Asker[:]...), r.Token[:]...), r.Question...)
+}
+
+// replySubject returns where the answer goes.
+func (r *Request) replySubject() string {
+	return subjectPrefix + r.Asker.String() + "." + hex.EncodeToString(r.Token[:])
+}
+
+// answerPace lets answersPerSecond through in any second.
+type answerPace struct {
+	mu   sync.Mutex
+	last [answersPerSecond]time.Time // a ring
+	next int
+}
+
+func (p *answerPace) mayGo(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if oldest := p.last[p.next]; !oldest.IsZero() && now.Sub(oldest) < time.Second {
+		return false
+	}
+	p.last[p.next] = now
+	p.next = (p.next + 1) % answersPerSecond
+	return true
+}
+
+// findNameOf returns the name whose subject the server refuses in err; "" for any other error.
+func findNameOf(err error) string {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return ""
+	}
+	_, rest, _ := strings.Cut(err.Error(), `"`+nameSubject)
+	name, _, _ := strings.Cut(rest, `"`)
+	if CheckName(name) != nil {
+		return ""
+	}
+	return name
+}
