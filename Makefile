@@ -1,10 +1,11 @@
-# make help lists the targets. All but bench, race, fuzz, faults, netns, programs, interop, agents and packages need Go alone.
+# make help lists the targets. All but bench, race, fuzz, faults, netns, programs, interop, agents, reach-wide and packages need Go alone.
 
 GO      ?= go
 RELEASE = 0.1.0
 VERSION ?= $(RELEASE)$(shell git describe --always --dirty --exclude '*' 2>/dev/null | sed 's/^/+/')
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null)
 INFO     = github.com/acpd/acpd/internal/buildinfo
+TAGS     = nethttpomithttp2
 LDFLAGS  = -s -w -X $(INFO).version=$(VERSION) -X $(INFO).commit=$(COMMIT)
 PREFIX  ?= $(HOME)/.local
 FUZZTIME ?= 30s
@@ -12,16 +13,17 @@ STORM ?= 10000
 AGENTS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-agents
 STORMFILE ?=
 DEBIAN ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-debian.tar
+NATS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-nats-server
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents reach bench pgo demo install dist packages
+.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents reach reach-wide bench pgo demo install dist packages
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 build: ## bin/acpd and bin/acpctl
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/acpd ./cmd/acpctl
+	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/acpd ./cmd/acpctl
 
 test: ## all tests, on loopback and a virtual network
 	$(GO) test -shuffle=on ./...
@@ -50,7 +52,7 @@ lint: ## gofmt, vet (here, for macOS and for 32 bits), staticcheck, tidiness, kn
 	GOARCH=386 $(GO) vet ./...
 	cd bench && $(GO) vet ./...
 	cd packaging/dist && $(GO) vet ./...
-	cd integration/relay && $(GO) vet ./...
+	cd integration/relay && $(GO) vet -tags wide ./...
 	$(GO) tool staticcheck -tags netns,interop,faults,agents,packages ./...
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
@@ -86,6 +88,10 @@ interop: ## against the release before (built from history, or fetched), the OAC
 
 reach: ## the link over a relay with real NATS servers, which are built into the tests
 	cd integration/relay && $(GO) test -shuffle=on -timeout 10m ./...
+
+reach-wide: ## two daemons at the ends of a cluster, of two clusters with gateways and of a leaf node, with Debian's older nats-server too, which it fetches into NATS (apt-get, dpkg-deb)
+	./integration/relay/older.sh '$(abspath $(NATS))'
+	cd integration/relay && ACPD_OLD_NATS_SERVER='$(abspath $(NATS))' $(GO) test -tags wide -count=1 -timeout 10m -v -run TestWide ./processes
 
 agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode, and a model that does as told; installs them in AGENTS (npm; root, or user namespaces)
 	./integration/agents/install.sh '$(AGENTS)'

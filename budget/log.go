@@ -1,7 +1,9 @@
 package budget
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"log/slog"
 	"maps"
 	"slices"
@@ -11,9 +13,28 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
-// Strangers is the id under which all strangers are counted together: keys cost nothing,
-// so a share for each of them would be no bound.
+// Strangers is the id under which all strangers on the UDP socket are counted together: keys cost
+// nothing, so a share for each of them would be no bound.
 var Strangers identity.ID
+
+// strangersPrefix begins the ids under which strangers on links are counted. Nobody has the time
+// to find a key whose id begins so.
+const strangersPrefix = "strangers on "
+
+// StrangersOn returns the id under which all strangers on a link are counted together, so that a
+// flood on one link takes nothing from the strangers of another. "" is the UDP socket.
+func StrangersOn(link string) identity.ID {
+	if link == "" {
+		return Strangers
+	}
+	hash := sha256.Sum256([]byte(link))
+	return identity.ID(append([]byte(strangersPrefix), hash[len(strangersPrefix):]...))
+}
+
+// AreStrangers reports whether an id is that of all strangers on a link.
+func AreStrangers(id identity.ID) bool {
+	return id == Strangers || bytes.HasPrefix(id[:], []byte(strangersPrefix))
+}
 
 // Log writes lines that peers cause to a log and passes on events that they cause,
 // [LogLines] of each peer at most in a minute. It counts what it leaves out, and says so
@@ -97,7 +118,7 @@ func (l *Log) endMinute(who identity.ID) {
 	l.account.Release(who, m.taken)
 	if m.lines > 0 {
 		name := "strangers"
-		if who != Strangers {
+		if !AreStrangers(who) {
 			name = who.Label()
 		}
 		l.to.Warn("lines left out", "peer", name, "lines", m.lines, "in", time.Minute)

@@ -136,3 +136,13 @@ func TestCloseWaitsForWhatIsBeingTold(t *testing.T) {
 		}
 	})
 }
+
+func TestStrangersOn(t *testing.T) {
+	udp, corp, home := StrangersOn(""), StrangersOn("relay:corp"), StrangersOn("relay:home")
+	if udp != Strangers || corp == udp || corp == home || corp != StrangersOn("relay:corp") {
+		t.Errorf("%v, %v, %v", udp, corp, home)
+	}
+	if !AreStrangers(udp) || !AreStrangers(corp) || AreStrangers(id(1)) {
+		t.Error("peers are taken for strangers, or strangers for peers")
+	}
+}

@@ -97,12 +97,18 @@ type RosterEntry struct {
 	ID    identity.ID `json:"id"`
 	Name  string      `json:"name"`           // what it will be called here
 	Addrs []string    `json:"addrs,omitzero"` // host:port, instead of those it had; nil leaves them, empty leaves none
+
+	// Relays are the URLs of relays at which it is, at most 2. The daemon adds none: a relay wants a login.
+	Relays []string `json:"relays,omitzero"`
 }
 
 // Roster is the result of trust.roster.
 type Roster struct {
 	Peers   []RosterPeer `json:"peers"`   // one for each entry, in their order
 	Applied bool         `json:"applied"` // all of them are trusted now; else nothing has changed
+
+	// Relays are at most 8 that entries name and this daemon does not use; relay.add adds one.
+	Relays []string `json:"relays,omitzero"`
 }
 
 // RosterPeer says what becomes of one entry.

@@ -25,7 +25,7 @@ func (d *Daemon) serveBudget(_ context.Context, _ *localConn, p *client.BudgetPa
 			continue
 		}
 		name := "strangers"
-		if u.Peer != budget.Strangers {
+		if !budget.AreStrangers(u.Peer) {
 			name = d.peerName(u.Peer)
 		}
 		b.Usage = append(b.Usage, client.BudgetUsage{Row: u.Row.Name, Peer: u.Peer, Name: name, Held: u.Held, Refused: u.Refused})

@@ -62,6 +62,10 @@ func TestDelegateIsAckedAndItsResultReceived(t *testing.T) {
 		}
 	}
 
+	if !desk.delegations.HasOpenWith(laptop.ID()) || !laptop.delegations.HasOpenWith(desk.ID()) {
+		t.Error("no work is open between the two")
+	}
+
 	waited := make(chan *client.Task, 2)
 	wait := func(after *uint64) {
 		out := new(client.Task)

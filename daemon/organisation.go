@@ -169,7 +169,7 @@ func (d *Daemon) isTrustedByOwner(id identity.ID) bool {
 // findFleetName is [budget.Book.Certified]: it reports whether a key is that of another daemon which the
 // owner does not trust, and the name in its certificate, "" if it has none now.
 func (d *Daemon) findFleetName(id identity.ID) (name string, ok bool) {
-	if id == budget.Strangers || id == d.id || d.isTrustedByOwner(id) {
+	if budget.AreStrangers(id) || id == d.id || d.isTrustedByOwner(id) {
 		return "", false
 	}
 	name, _ = d.trust.IsCertified(id)

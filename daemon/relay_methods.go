@@ -162,7 +162,11 @@ func (d *Daemon) serveRelayTest(ctx context.Context, _ *localConn, p *client.Rel
 	for i, u := range tried {
 		tests.Go(func() { out.Checks[i] = d.tryRelay(ctx, u.Relay) })
 	}
+	nat := d.tryNAT(ctx)
 	tests.Wait()
+	for i := range out.Checks {
+		out.Checks[i].Steps = append(out.Checks[i].Steps, nat...)
+	}
 	return out, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
@@ -23,9 +24,13 @@ func (d *Daemon) serveTrustRoster(ctx context.Context, _ *localConn, p *client.R
 	if n := len(p.Peers); n == 0 || n > client.MaxRoster {
 		return nil, kinds.Errorf(kinds.Invalid, "trust: peers: %d of them: expected 1 to %d", n, client.MaxRoster)
 	}
+	missing, err := d.listMissingRelays(p.Peers)
+	if err != nil {
+		return nil, err
+	}
 	plan := d.planRoster(p.Peers)
 	if !p.Apply {
-		return &client.Roster{Peers: plan.rows}, nil
+		return &client.Roster{Peers: plan.rows, Relays: missing}, nil
 	}
 	if err := plan.checkNoneRefused(); err != nil {
 		return nil, err
@@ -39,7 +44,29 @@ func (d *Daemon) serveTrustRoster(ctx context.Context, _ *localConn, p *client.R
 			row.Warning = d.beginTrust(who, plan.met[who.ID])
 		}
 	}
-	return &client.Roster{Peers: plan.rows, Applied: true}, nil
+	return &client.Roster{Peers: plan.rows, Applied: true, Relays: missing}, nil
+}
+
+// listMissingRelays returns relays that entries name and that this daemon does not use, as many as it can
+// use at all. It refuses what is no URL of a relay.
+func (d *Daemon) listMissingRelays(entries []client.RosterEntry) (missing []string, err error) {
+	used := d.listWantedRelays()
+	for i, e := range entries {
+		if n := len(e.Relays); n > identity.MaxInvitedRelays {
+			return nil, kinds.Errorf(kinds.Invalid, "trust: peers[%d].relays: %d of them: give at most %d", i, n, identity.MaxInvitedRelays)
+		}
+		for j, text := range e.Relays {
+			url, err := identity.ParseRelayURL(text)
+			if err != nil {
+				return nil, kinds.Errorf(kinds.Invalid, "trust: peers[%d].relays[%d]: %s", i, j, err)
+			}
+			isUsed := slices.ContainsFunc(used, func(w relaySettings) bool { return w.URL == url && w.unused == nil })
+			if e.ID != d.id && !isUsed && len(missing) < config.MaxRelays && !slices.Contains(missing, url) {
+				missing = append(missing, url)
+			}
+		}
+	}
+	return missing, nil
 }
 
 // rosterPlan is what a roster would change.

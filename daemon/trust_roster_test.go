@@ -140,3 +140,43 @@ func TestTheLongestRoster(t *testing.T) {
 		t.Errorf("%d bytes: %.2000s", len(e.Message), e.Message)
 	}
 }
+
+// Relays that a roster names are told if the daemon does not use them, each once and eight at most. None is
+// added, and what is no relay's URL is refused.
+func TestRelaysOfARoster(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	owner := desk.dial()
+	used := deadURL(t)
+	owner.must("relay.add", client.RelayAddParams{URL: used, Name: "hub", NoCheck: true}, nil)
+	peers := []client.RosterEntry{
+		{ID: identity.ID{1}, Name: "laptop", Relays: []string{used, "tls://NATS.example.org"}},
+		{ID: identity.ID{2}, Name: "build", Relays: []string{"tls://nats.example.org:4222"}},
+		{ID: desk.ID(), Name: "desk", Relays: []string{"tls://own.example.org:4222"}},
+	}
+	for _, apply := range []bool{false, true} {
+		var got client.Roster
+		owner.must("trust.roster", client.RosterParams{Peers: peers, Apply: apply}, &got)
+		if want := []string{"tls://nats.example.org:4222"}; !slices.Equal(got.Relays, want) || got.Applied != apply {
+			t.Errorf("apply %v: %+v, want the relays %q", apply, got, want)
+		}
+	}
+	var relays client.Relays
+	if owner.must("relay.list", nil, &relays); len(relays.Relays) != 1 {
+		t.Errorf("the daemon uses %+v", relays.Relays)
+	}
+	var many []client.RosterEntry
+	for i := range byte(20) {
+		many = append(many, client.RosterEntry{ID: identity.ID{3, i}, Name: fmt.Sprint("m-", i), Relays: []string{fmt.Sprintf("tls://r%d.example.org", i)}})
+	}
+	var got client.Roster
+	if owner.must("trust.roster", client.RosterParams{Peers: many}, &got); len(got.Relays) != 8 {
+		t.Errorf("%d relays are told", len(got.Relays))
+	}
+	for _, relays := range [][]string{{"tls://token@nats.example.org"}, {"nats.example.org"}, {"tls://a.example", "tls://b.example", "tls://c.example"}} {
+		peers[1].Relays = relays
+		if e := owner.refused(kinds.Invalid, "trust.roster", client.RosterParams{Peers: peers, Apply: true}); !strings.HasPrefix(e.Message, "trust: peers[1].relays") || strings.Contains(e.Message, "token@") {
+			t.Errorf("%q: %v", relays, e)
+		}
+	}
+}

@@ -67,7 +67,7 @@ func (d *Daemon) listenOnPort(cfg *config.Config, host, port string) (*peer.Node
 		Exchange: d.handleExchange, Message: d.handleMessage, Event: d.handlePeerEvent,
 		Features: []string{peer.FeatureQuestions},
 		STUN:     cfg.Reach.STUN, NoUpgrade: cfg.Reach.Direct == config.Off,
-		DialEnded: dialEnded, Decertified: d.handleDecertified,
+		DialEnded: dialEnded, Decertified: d.handleDecertified, AwaitsWork: d.delegations.HasOpenWith,
 		Budget: d.budget, PeerLog: d.refusalLog, Logger: d.log,
 	})
 	switch {

@@ -180,7 +180,7 @@ func (c *conn) addPending(who identity.ID) {
 // logHolder returns whose share of the log the lines about a connection count to.
 func (c *conn) logHolder() identity.ID {
 	if c.peer == nil {
-		return budget.Strangers
+		return budget.StrangersOn(c.endpoint.name)
 	}
 	return c.id
 }

@@ -50,6 +50,11 @@ type Config struct {
 	// *kinds.Error a refusal. Nil: unknown_kind.
 	Message func(ctx context.Context, message kinds.Checked) (wire.ReceiptState, error)
 
+	// AwaitsWork reports whether work is open between this node and a peer that ends with a stream
+	// of either, as a delegation does. Meanwhile a connection through a command stays, for an hour
+	// after its last stream at most. It must not block. Nil: nothing is ever open.
+	AwaitsWork func(identity.ID) bool
+
 	// DialEnded is called when a dial that had an address has ended: with nil if a connection to
 	// the peer is ready, whichever side dialled. It must not block. Nil: nobody is told.
 	DialEnded func(*kinds.Error)

@@ -39,6 +39,7 @@ type conn struct {
 	uses       atomic.Uint64 // streams that have begun, of either side
 	endsUnused bool          // the connection ends when it has long been without any
 
+	doubt     doubt
 	control   controlWriter
 	outbox    outbox
 	credit    creditBatcher
@@ -57,6 +58,7 @@ type conn struct {
 	ownOpenStreams int                                    // streams that this node opened and has not finished
 	receipts       map[quic.StreamID]chan<- *wire.Receipt // by stream; a nil channel where nobody waits
 	inbound        map[quic.StreamID]*inboundStream       // bidirectional streams of the peer, not answered yet
+	unheard        map[*unheardCall]struct{}              // calls on a relay that have not ended
 	leavingCode    quic.ApplicationErrorCode              // with which leaving was set
 	goawayReceived bool
 	doneSent       bool
@@ -95,6 +97,7 @@ func newConn(e *endpoint, qc *quic.Conn, id identity.ID) *conn {
 		control:      newControlWriter(),
 		receipts:     make(map[quic.StreamID]chan<- *wire.Receipt),
 		inbound:      make(map[quic.StreamID]*inboundStream),
+		unheard:      make(map[*unheardCall]struct{}),
 	}
 	c.markHeard()
 	return c

@@ -16,12 +16,18 @@ import (
 
 // controlWriter writes this node's control stream. A stranger gets none.
 type controlWriter struct {
-	turn   chan struct{} // holds one while an item is written
+	turn   chan struct{}  // holds one while an item is written
+	late   chan wire.Item // of trySendItem, while another item was written
 	stream *quic.SendStream
 	buf    []byte
 }
 
-func newControlWriter() controlWriter { return controlWriter{turn: make(chan struct{}, 1)} }
+// maxLate bounds the items that wait for the one that is being written.
+const maxLate = 4
+
+func newControlWriter() controlWriter {
+	return controlWriter{turn: make(chan struct{}, 1), late: make(chan wire.Item, maxLate)}
+}
 
 // sendItem queues an item. It blocks while the peer's window for the stream is full;
 // a connection on which that lasts is found dead. It returns no error: if the connection
@@ -29,20 +35,39 @@ func newControlWriter() controlWriter { return controlWriter{turn: make(chan str
 func (w *controlWriter) sendItem(item wire.Item) {
 	w.turn <- struct{}{}
 	w.writeItem(item, func(b []byte) { w.stream.Write(b) })
+	<-w.turn
+	w.sendLate()
 }
 
-// trySendItem queues an item if that takes no waiting, and drops it otherwise.
+// trySendItem queues an item, and drops it if the peer's window for the stream is full. It does not
+// block: if another item is being written, whoever does that writes this one too.
 func (w *controlWriter) trySendItem(item wire.Item) {
 	select {
-	case w.turn <- struct{}{}:
-		w.writeItem(item, func(b []byte) { w.stream.TryWriteAll(b) })
+	case w.late <- item:
+		w.sendLate()
 	default:
 	}
 }
 
-// writeItem encodes an item and calls write with it. The caller has the turn, which writeItem gives back.
+// sendLate writes what trySendItem has left, unless somebody has the turn, who calls it then.
+func (w *controlWriter) sendLate() {
+	for len(w.late) > 0 {
+		select {
+		case w.turn <- struct{}{}:
+		default:
+			return
+		}
+		select {
+		case item := <-w.late:
+			w.writeItem(item, func(b []byte) { w.stream.TryWriteAll(b) })
+		default:
+		}
+		<-w.turn
+	}
+}
+
+// writeItem encodes an item and calls write with it. The caller has the turn.
 func (w *controlWriter) writeItem(item wire.Item, write func([]byte)) {
-	defer func() { <-w.turn }()
 	if b, err := wire.AppendControlItem(w.buf[:0], item); err == nil {
 		w.buf = b
 		write(b)

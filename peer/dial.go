@@ -41,7 +41,7 @@ type dialFailure struct {
 // been silent, or a new one. It blocks for dialTime at most, for pipeDialTime if the peer has a
 // pipe. The error is of a call of which nothing was sent.
 func (state *peerState) ensureReadyConn(ctx context.Context) (*conn, *kinds.Error) {
-	if c := state.current.Load(); c != nil && !c.isSilentFor(silentAfter) {
+	if c := state.current.Load(); c != nil && !c.isDoubtful() {
 		return c, nil
 	}
 	return state.ensureProvenConn(ctx, false)

@@ -86,8 +86,21 @@ func (n *Node) toCallError(ctx context.Context, c *conn, err error) *kinds.Error
 	return n.toConnectionError(c.id, err) // of which streams hear before the context does
 }
 
+// toWriteError returns the error of a call whose message was not written whole. The peer does
+// nothing with a message before it has read the end, and the end has not left.
+func (n *Node) toWriteError(ctx context.Context, c *conn, err error) *kinds.Error {
+	e := n.toCallError(ctx, c, err)
+	if e.From == "" && e.Delivered() == kinds.DeliveredUnknown {
+		return e.WithDelivered(kinds.DeliveredNo)
+	}
+	return e
+}
+
 // newContextError returns the error of a call whose ctx ended.
 func newContextError(n *Node, ctx context.Context, id identity.ID, d kinds.Delivered) *kinds.Error {
+	if errors.Is(context.Cause(ctx), errUnheard) {
+		return n.newUnreachableError(id, d, "nobody takes its packets any more; repeat with the same id when it is back")
+	}
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return kinds.Errorf(kinds.Timeout, "%s gave no answer before the deadline; allow more time, or repeat with the same id", n.peerName(id)).WithDelivered(d)
 	}

@@ -117,6 +117,8 @@ func (c *conn) sendRequest(ctx context.Context, env kinds.Checked, out *encodedE
 	if env.Ref != nil && env.Kind == kinds.KindQuery && !slices.Contains(c.peerHello.Features, FeatureQuestions) {
 		return nil, 0, kinds.Errorf(kinds.UnknownKind, "query: ref: %s takes no questions about delegations: update acpd there, or go on without an answer", c.node.peerName(c.id)).WithDelivered(kinds.DeliveredNo)
 	}
+	ctx, forget := c.watchUnheard(ctx)
+	defer forget()
 	if !c.tryAddOwnStream() {
 		return nil, 0, errNothingSent
 	}
@@ -130,13 +132,12 @@ func (c *conn) sendRequest(ctx context.Context, env kinds.Checked, out *encodedE
 	defer recycleBuffer(in)
 	stop := context.AfterFunc(ctx, func() { resetStream(s, streamCancelled) })
 	defer stop()
-	if err = c.outbox.writeMessage(s, out.takeBuffer()); err == nil {
-		var size int64
-		size, err = c.readReply(s, in)
-		defer c.peer.replies.Release(size)
-	} else {
+	if err := c.outbox.writeMessage(s, out.takeBuffer()); err != nil {
 		s.CancelRead(streamCancelled)
+		return nil, time.Since(start), c.node.toWriteError(ctx, c, err)
 	}
+	size, err := c.readReply(s, in)
+	defer c.peer.replies.Release(size)
 	rtt := time.Since(start)
 	if err != nil {
 		switch over, ok := errors.AsType[*budget.ExceededError](err); {

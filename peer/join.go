@@ -312,11 +312,11 @@ func (e *endpoint) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, i
 	case blocked:
 		return joinReply{Code: string(kinds.NotAuthorized), Message: "this key was untrusted here; its owner's trust with the full id lifts that"}
 	case errors.Is(err, identity.ErrNoInvitation), errors.Is(err, identity.ErrInvitationUsed):
-		n.peerLog.WriteLimited(budget.Strangers, slog.LevelWarn, "join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)
+		n.peerLog.WriteLimited(budget.StrangersOn(e.name), slog.LevelWarn, "join refused", "peer", id.Label(), "addr", qc.RemoteAddr().String(), "err", err)
 		e.gates.delayWrongToken(ctx)
 		return joinReply{Code: string(kinds.NotAuthorized), Message: err.Error()}
 	}
-	n.peerLog.WriteLimited(budget.Strangers, slog.LevelError, "join", "peer", id.Label(), "err", err)
+	n.peerLog.WriteLimited(budget.StrangersOn(e.name), slog.LevelError, "join", "peer", id.Label(), "err", err)
 	return joinReply{Code: string(kinds.Overloaded), Message: "join: the trust store of who invited could not be written: its log says why; then run the same command again"}
 }
 

@@ -65,8 +65,8 @@ type LinkObserver interface {
 	// it ends as if the host had refused the port; on an open connection a proof begins.
 	NobodyAt(addr net.Addr)
 
-	// Interrupted says that packets of the last seconds may be lost: every connection on the
-	// link is proven.
+	// Interrupted says that packets of the last seconds may be lost, or that this host has another
+	// address: every connection on the link is proven, and direct paths are tried at new addresses.
 	Interrupted()
 }
 

@@ -6,7 +6,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/acpd/acpd/internal/pace"
 )
@@ -63,8 +62,10 @@ func (p noticeProber) probeAddr(ctx context.Context, addr net.Addr) probeResult 
 	}
 }
 
-// probeConn believes the link only if nothing is lost when it is wrong, and only when the pong has
-// had the time to come: whoever passes packets on can say of anybody that it is away.
+// probeConn believes the link only when the pong has had the time to come, since whoever passes
+// packets on can say of anybody that it is away; and it has the connection end only if nothing is
+// lost when the link is wrong. Of the calls that are open, it ends those of which the peer has
+// acknowledged nothing.
 func (noticeProber) probeConn(ctx context.Context, c *conn, p *proof) probeResult {
 	for {
 		select {
@@ -75,12 +76,14 @@ func (noticeProber) probeConn(ctx context.Context, c *conn, p *proof) probeResul
 		if c.qc.ConnectionStats().PacketsSent == p.packetsSent {
 			continue
 		}
-		wait := time.Until(p.began.Add(c.qc.ConnectionStats().SmoothedRTT * 3 / 2))
-		if err := pace.Sleep(ctx, wait); err != nil {
+		if !p.waitFor(ctx, c.qc.ConnectionStats().SmoothedRTT*3/2) {
 			return probeSilent
 		}
 		if !c.isInUse() {
 			return probeRefused
+		}
+		if c.awaitWord(ctx, p) {
+			c.endUnheardCalls(p)
 		}
 	}
 }

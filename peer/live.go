@@ -115,6 +115,7 @@ func (c *conn) hearNobody() {
 	if start {
 		c.live.nobodyAt = now
 	}
+	c.doubt.told.Store(start || p != nil)
 	c.mu.Unlock()
 	switch {
 	case p != nil:
@@ -162,7 +163,7 @@ func (l *liveness) handlePong(c *conn, n uint64) {
 // proveAlive reports whether the peer answers on this connection, and closes it as dead if
 // not. It blocks for one round trip, proofTime at most; calls share the proof.
 func (c *conn) proveAlive(ctx context.Context) bool {
-	if !c.isSilentFor(silentAfter) {
+	if !c.isDoubtful() {
 		return true
 	}
 	p := c.joinOrStartProof()
@@ -172,6 +173,8 @@ func (c *conn) proveAlive(ctx context.Context) bool {
 	select {
 	case <-p.over:
 		return p.alive
+	case <-c.leavingBegan: // another connection may be ready sooner
+		return false
 	case <-ctx.Done():
 		return false
 	}
@@ -249,5 +252,6 @@ func (c *conn) removeProof(p *proof) bool {
 		return false
 	}
 	c.live.proof = nil
+	c.doubt.told.Store(false)
 	return true
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -460,6 +461,28 @@ func TestDeadReplacedConnection(t *testing.T) {
 		again.alive()
 		if took := time.Since(start); took > 10*latency {
 			t.Errorf("served after %v", took)
+		}
+	})
+}
+
+// TestProofBesideAnotherItem: the ping of a proof leaves although another item is being written when
+// the proof begins.
+func TestProofBesideAnotherItem(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.pair(nil)
+		a.ask(b, "before")
+		time.Sleep(time.Second)
+		c := a.listConns()[0]
+		c.control.turn <- struct{}{}
+		go c.control.sendItem(&wire.Pong{N: 1})
+		synctest.Wait()
+		p := c.joinOrStartProof()
+		synctest.Wait()
+		<-c.control.turn
+		began := time.Now()
+		<-p.over
+		if took := time.Since(began); !p.alive || took > 2*latency {
+			t.Errorf("alive %v, after %v", p.alive, took)
 		}
 	})
 }

@@ -58,6 +58,8 @@ func (c *conn) sendMessage(ctx context.Context, kind string, out *encodedEnvelop
 	if c.countReceiptsOwed() >= maxReceiptsOwed {
 		return "", kinds.Errorf(kinds.Overloaded, "%s owes %d receipts; try again later", c.node.peerName(c.id), maxReceiptsOwed).WithDelivered(kinds.DeliveredNo)
 	}
+	ctx, forget := c.watchUnheard(ctx)
+	defer forget()
 	if !c.tryAddOwnStream() {
 		return "", errNothingSent
 	}
@@ -83,12 +85,16 @@ func (c *conn) sendMessage(ctx context.Context, kind string, out *encodedEnvelop
 	defer stop()
 	if wait {
 		err = c.outbox.writeMessage(s, out.takeBuffer())
-	} else if err = (outgoingMessage{s, out.takeBuffer()}).writeAndClose(); err == nil && !stop() {
-		err = ctx.Err() // and the stream was reset
+	} else {
+		err = outgoingMessage{s, out.takeBuffer()}.writeAndClose()
 	}
 	if err != nil {
 		c.stopAwaitingReceipt(s.StreamID())
-		return "", c.node.toCallError(ctx, c, err)
+		return "", c.node.toWriteError(ctx, c, err)
+	}
+	if !wait && !stop() { // the stream was reset
+		c.stopAwaitingReceipt(s.StreamID())
+		return "", c.node.toCallError(ctx, c, ctx.Err())
 	}
 	if !wait {
 		return Sent, nil

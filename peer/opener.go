@@ -63,8 +63,16 @@ func (c *conn) hearPipeEnd() {
 	})
 }
 
+// awaitsWork reports whether something is open between this node and the peer of which either will
+// tell the other by a stream of its own.
+func (c *conn) awaitsWork() bool {
+	awaits := c.node.cfg.AwaitsWork
+	return awaits != nil && awaits(c.id)
+}
+
 // endUnused ends the connection pipeIdleTime after its last stream, so that the command ends which
-// carries it. It returns when the connection has ended.
+// carries it; pipeAwaitTime after it at the latest, while work between the two is open. It returns
+// when the connection has ended.
 func (c *conn) endUnused() {
 	tick := time.NewTicker(pipeIdleTime / pipeIdleTicks)
 	defer tick.Stop()
@@ -77,7 +85,7 @@ func (c *conn) endUnused() {
 		switch now := c.uses.Load(); {
 		case now != seen || c.isInUse():
 			seen, idle = now, 0
-		case idle < pipeIdleTicks:
+		case idle < pipeIdleTicks, idle < pipeAwaitTicks && c.awaitsWork():
 			idle++
 		default:
 			c.sendGoaway(closeShutdown)

@@ -193,6 +193,47 @@ func TestUnusedPipeEnds(t *testing.T) {
 	})
 }
 
+// A connection through a command stays while work is open between the two, and so its end arrives;
+// not for ever.
+func TestPipeStaysForOpenWork(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b, near, _ := w.piped(nil)
+		var open atomic.Bool
+		a.cfg.AwaitsWork = func(id identity.ID) bool { return open.Load() && id == b.ID() }
+
+		open.Store(true)
+		a.ask(b, "a task")
+		time.Sleep(10 * time.Minute)
+		if got, err := b.Send(t.Context(), a.ID(), notify("the.result"), true); err != nil || got != Handed {
+			t.Fatalf("the result: %q, %v", got, err)
+		}
+		open.Store(false)
+		time.Sleep(2 * time.Minute)
+		if n := near.released.Load(); n != 1 || near.opened.Load() != 1 {
+			t.Fatalf("opened %d times, released %d times", near.opened.Load(), n)
+		}
+
+		open.Store(true)
+		a.ask(b, "a task without an end")
+		time.Sleep(pipeAwaitTime - time.Minute)
+		if near.released.Load() != 1 {
+			t.Error("released too early")
+		}
+		time.Sleep(2 * time.Minute)
+		if near.released.Load() != 2 {
+			t.Error("it is kept for ever")
+		}
+
+		a.ask(b, "a task that ends with its deadline")
+		time.Sleep(10 * time.Minute)
+		open.Store(false)
+		time.Sleep(2 * pipeIdleTime / pipeIdleTicks)
+		if near.released.Load() != 3 {
+			t.Error("it is kept for nothing")
+		}
+	})
+}
+
 // When the command ends, what was under way is unknown at once, and the next call starts anew.
 func TestPipeBreaks(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {

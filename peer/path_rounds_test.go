@@ -172,18 +172,23 @@ func (l *watchingLink) PublicAddr() netip.Addr {
 	return netip.Addr{}
 }
 
+// watchRelay makes the links of a lab's nodes, which do not run yet, such links.
+func watchRelay(l *natLab) (links [2]*watchingLink) {
+	for i, s := range []*side{l.a, l.b} {
+		e := s.links.all[0]
+		links[i] = &watchingLink{relayLink: e.link.(*relayLink)}
+		e.link = links[i]
+	}
+	return links
+}
+
 // TestRoundForNewAddress has two nodes without a STUN server behind NATs that keep ports. They
 // stay relayed, until the relay tells each at which address it sees it.
 func TestRoundForNewAddress(t *testing.T) {
 	for _, later := range []bool{false, true} { // which of the two hears it later
 		synctest.Test(t, func(t *testing.T) {
 			l := newNATLab(t, natPair{portKeeping, portKeeping}, latency, func(c *Config) { c.STUN = nil })
-			links := make([]*watchingLink, 2)
-			for i, s := range []*side{l.a, l.b} {
-				e := s.links.all[0]
-				links[i] = &watchingLink{relayLink: e.link.(*relayLink)}
-				e.link = links[i]
-			}
+			links := watchRelay(l)
 			l.run()
 			l.a.ask(l.b, "first")
 			time.Sleep(20 * time.Minute) // the next round would be in an hour
@@ -214,4 +219,33 @@ func TestRoundForNewAddress(t *testing.T) {
 			l.awaitPath(Direct, roundGap+5*time.Second)
 		})
 	}
+}
+
+// TestRelayThatChangesItsMind has a relay say each second that it sees a node at another address, for ten
+// minutes: rounds keep their distance all the same, and the path works when the relay says the truth.
+func TestRelayThatChangesItsMind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newNATLab(t, natPair{portKeeping, portKeeping}, latency, func(c *Config) { c.STUN = nil })
+		links := watchRelay(l)
+		l.run()
+		tell := func(i int, s *side, addr netip.Addr) {
+			links[i].seen.Store(&addr)
+			l.relay.interrupt(s.ID())
+		}
+		tell(1, l.b, netip.MustParseAddr("198.51.100.2"))
+		l.a.ask(l.b, "first")
+		const long = 10 * time.Minute
+		for i := range int(long / time.Second) {
+			tell(0, l.a, netip.AddrFrom4([4]byte{192, 0, 2, byte(1 + i%250)}))
+			time.Sleep(time.Second)
+		}
+		if n, most := l.a.countRounds(l.b)+l.b.countRounds(l.a), int(long/roundGap)+1; n < 2 || n > most {
+			t.Errorf("%d rounds in %v, expected 2 to %d", n, long, most)
+		}
+		if p := l.a.path(l.b); p != ViaRelay {
+			t.Errorf("the path is %q", p)
+		}
+		tell(0, l.a, netip.MustParseAddr("198.51.100.1"))
+		l.awaitPath(Direct, roundGap+5*time.Second)
+	})
 }

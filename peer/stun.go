@@ -33,6 +33,9 @@ const (
 // requests (RFC 8489, section 6.2.1).
 var stunWaits = [...]time.Duration{500 * time.Millisecond, 700 * time.Millisecond}
 
+// STUNAnswer is at which address a STUN server sees the UDP socket.
+type STUNAnswer struct{ Server, Mapped netip.AddrPort }
+
 // stunID is a transaction id (RFC 8489, section 5). Only who saw the request can know it.
 type stunID [12]byte
 
@@ -89,11 +92,11 @@ func parseXORMapped(value, mask []byte) (netip.AddrPort, bool) {
 // for stunMemory.
 type stunClient struct {
 	servers []string // host:port
+	socket  stunSocket
 
-	mu     sync.Mutex // guards the reading of packets that are not QUIC's, and what follows
-	known  []netip.AddrPort
-	asked  time.Time
-	socket stunSocket
+	mu    sync.Mutex // held during a query, as only one may read from socket; guards what follows
+	known []STUNAnswer
+	asked time.Time
 }
 
 // stunSocket is the part of quic.Transport that a query uses. One goroutine at a time may call
@@ -103,9 +106,25 @@ type stunSocket interface {
 	ReadNonQUICPacket(ctx context.Context, b []byte) (int, net.Addr, error)
 }
 
+// AskSTUN returns the answers of the servers of [Config.STUN], one of each that has answered and of each
+// of its address families. They are at most 10 s old. It blocks for 1.2 s at most, and that long again if
+// another query is under way.
+func (n *Node) AskSTUN(ctx context.Context) []STUNAnswer { return n.stun.ask(ctx) }
+
 // listReflexiveAddrs returns the addresses at which the servers see the socket, each once. It
-// blocks for stunTime at most, and that long again if another query is under way.
-func (s *stunClient) listReflexiveAddrs(ctx context.Context) []netip.AddrPort {
+// blocks as ask does.
+func (s *stunClient) listReflexiveAddrs(ctx context.Context) (addrs []netip.AddrPort) {
+	for _, a := range s.ask(ctx) {
+		if !slices.Contains(addrs, a.Mapped) {
+			addrs = append(addrs, a.Mapped)
+		}
+	}
+	return addrs
+}
+
+// ask returns the servers' answers. It blocks for stunTime at most, and that long again if another
+// query is under way.
+func (s *stunClient) ask(ctx context.Context) []STUNAnswer {
 	if len(s.servers) == 0 {
 		return nil
 	}
@@ -123,12 +142,6 @@ func (s *stunClient) listReflexiveAddrs(ctx context.Context) []netip.AddrPort {
 	return slices.Clone(s.known)
 }
 
-// stunQuery is a request that waits for its answer.
-type stunQuery struct {
-	server netip.AddrPort
-	id     stunID
-}
-
 // forget has the next call ask anew.
 func (s *stunClient) forget() {
 	s.mu.Lock()
@@ -136,10 +149,16 @@ func (s *stunClient) forget() {
 	s.asked = time.Time{}
 }
 
+// stunQuery is a request that waits for its answer.
+type stunQuery struct {
+	server netip.AddrPort
+	id     stunID
+}
+
 // query asks each server, again after each of stunWaits, and returns the answers when all are
 // in, stunGrace after the first, or at the end of ctx. An answer counts if it comes from the
 // server that was asked and has the id of the request.
-func (s *stunClient) query(ctx context.Context, servers []netip.AddrPort) (found []netip.AddrPort) {
+func (s *stunClient) query(ctx context.Context, servers []netip.AddrPort) (found []STUNAnswer) {
 	open := make([]stunQuery, len(servers))
 	for i := range servers {
 		open[i].server = servers[i]
@@ -162,9 +181,7 @@ func (s *stunClient) query(ctx context.Context, servers []netip.AddrPort) (found
 			if len(found) == 0 {
 				until = time.Now().Add(stunGrace)
 			}
-			if !slices.Contains(found, mapped) {
-				found = append(found, mapped)
-			}
+			found = append(found, STUNAnswer{from, mapped})
 		}
 		if len(open) == 0 || len(found) > 0 || ctx.Err() != nil {
 			break

@@ -310,3 +310,25 @@ func TestSTUNOfACallerWhoGivesUp(t *testing.T) {
 		}
 	})
 }
+
+// AskSTUN tells NATs that keep one port from those that take another for each server.
+func TestAskSTUNBehindNATs(t *testing.T) {
+	for kind, ports := range map[natKind]int{portKeeping: 1, symmetric: 2, noNAT: 1} {
+		const second = "203.0.113.2:3478"
+		synctest.Test(t, func(t *testing.T) {
+			l := newNATLab(t, natPair{kind, portKeeping}, latency, func(c *Config) { c.STUN = []string{stunServer, second} })
+			server := l.socket(second)
+			serveSTUN(server, 0)
+			l.run()
+			defer server.Close()
+			answers := l.a.AskSTUN(t.Context())
+			seen := make(map[netip.AddrPort]bool)
+			for _, a := range answers {
+				seen[a.Mapped] = true
+			}
+			if len(answers) != 2 || answers[0].Server == answers[1].Server || len(seen) != ports {
+				t.Errorf("%s: %v, want %d addresses", kind, answers, ports)
+			}
+		})
+	}
+}

@@ -16,6 +16,7 @@ import "time"
 //
 //	none           a round trip to where that is known
 //	ready, silent  1.5 round trips to the peer, then a dial
+//	call unheard   unheardRTTs round trips to the peer, from the first notice
 //	call open      linkAskEvery and proofTime, and a round trip
 //
 // Without any call an idle connection is found dead after idleTimeout.
@@ -29,9 +30,21 @@ const (
 	pipeEndTime      = 100 * time.Millisecond  // for what a pipe that has ended had carried
 	pipeIdleTime     = time.Minute             // after its last stream, a connection through a command ends
 	pipeIdleTicks    = 12                      // looks in that time
+	pipeAwaitTime    = time.Hour               // the same, while work with the peer is open
+	pipeAwaitTicks   = int(pipeAwaitTime / (pipeIdleTime / pipeIdleTicks))
 
 	silentAfter = 500 * time.Millisecond  // without a word; then a connection is proven before it is used
 	proofTime   = 2500 * time.Millisecond // for the answer
+
+	// On a relay a connection is proven after less silence, so that more calls to a peer that is
+	// gone have sent nothing. Calls that come closer together than this pay no round trip for it.
+	silentRTTs   = 2
+	leastSilence = 50 * time.Millisecond
+
+	// How long a proof runs before calls end of which the peer has acknowledged nothing, if the link
+	// says that nobody is there.
+	unheardRTTs  = 3
+	leastUnheard = 50 * time.Millisecond
 
 	firstTick    = 100 * time.Millisecond  // after a stream is open: by then its packet should be acknowledged
 	liveTick     = 250 * time.Millisecond  // between checks of an open connection from then on

@@ -16,7 +16,8 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// bubble runs a link in a bubble with a clock of its own.
+// bubble runs a link in a bubble. The clock is virtual: a sleep ends when all else waits, so what is
+// due by then has happened.
 func bubble(t *testing.T, test func(t *testing.T, l *Link, told *observer)) {
 	synctest.Test(t, func(t *testing.T) {
 		l, told := NewLink(Options{}), &observer{}

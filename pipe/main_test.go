@@ -46,7 +46,7 @@ func fake(what string, args []string) {
 		io.Copy(os.Stdout, in)
 	case "burst": // as echo, but in bursts that split frames anywhere
 		say(hello[:3])
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // so that the link reads the first part alone
 		say(hello[3:])
 		io.ReadFull(os.Stdin, make([]byte, len(hello)))
 		var held []byte
@@ -64,7 +64,7 @@ func fake(what string, args []string) {
 	case "banner":
 		say(args[0])
 		if len(args) > 1 {
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond) // so that the link reads the first part alone, and waits for the rest of the line
 			say(args[1])
 		}
 		io.Copy(io.Discard, os.Stdin)
@@ -82,11 +82,11 @@ func fake(what string, args []string) {
 		io.Copy(io.Discard, os.Stdin)
 	case "deaf": // says hello and reads nothing
 		say(hello)
-		time.Sleep(time.Hour)
+		stay()
 	case "shut": // says hello and closes what it prints
 		say(hello)
 		os.Stdout.Close()
-		time.Sleep(time.Hour)
+		stay()
 	case "send": // its argument, as it is
 		say(hello + unquote(args[0]))
 		io.Copy(io.Discard, os.Stdin)
@@ -96,18 +96,18 @@ func fake(what string, args []string) {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
 		startAgain("stubbornChild", args[0])
 		say(hello)
-		time.Sleep(time.Hour)
+		stay()
 	case "stubbornChild":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
 		os.WriteFile(args[0], []byte(strconv.Itoa(os.Getpid())), 0o600)
-		time.Sleep(time.Hour)
+		stay()
 	case "leaves": // a child that holds its output open, and ends
 		startAgain("stubbornChild", args[0])
 		for i := 0; i < 500; i++ {
 			if _, err := os.Stat(args[0]); err == nil {
 				break
 			}
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // between looks: a file is all that the child tells
 		}
 		say(hello)
 	case "shout": // on standard error, without end
@@ -136,9 +136,12 @@ func fake(what string, args []string) {
 			return
 		}
 		say("open\n")
-		time.Sleep(time.Hour)
+		stay()
 	}
 }
+
+// stay waits until the process is killed. A select without cases would end it as a deadlock.
+func stay() { time.Sleep(time.Hour) }
 
 // unquote returns what an argument stands for, which may have a NUL.
 func unquote(arg string) string {

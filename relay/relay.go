@@ -116,7 +116,8 @@ type Observer interface {
 	// NobodyAt says that the server has just answered that nobody takes packets at addr.
 	NobodyAt(addr net.Addr)
 
-	// Interrupted says that packets of the last seconds may be lost.
+	// Interrupted says that packets of the last seconds may be lost, or that the server sees this
+	// host at another address than before.
 	Interrupted()
 }
 

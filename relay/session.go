@@ -60,9 +60,12 @@ func (l *Link) serveSession(ctx context.Context, e endpoint, observer Observer, 
 	if err != nil {
 		return 0, s.explain(err)
 	}
-	l.begin(s, rtt)
+	moved := l.begin(s, rtt)
 	defer l.session.Store(nil)
 	o.end()
+	if moved {
+		observer.Interrupted()
+	}
 	l.askClone(s)
 	ticker := time.NewTicker(measureEvery)
 	defer ticker.Stop()
@@ -155,8 +158,9 @@ func (s *session) subscribe(observer Observer) error {
 	return s.subscribeName()
 }
 
-// begin makes s the connection on which packets go.
-func (l *Link) begin(s *session, rtt time.Duration) {
+// begin makes s the connection on which packets go. It reports whether the server sees this host at
+// another address than before.
+func (l *Link) begin(s *session, rtt time.Duration) (moved bool) {
 	l.dropWaiting() // it was meant for the connection before
 	l.session.Store(s)
 	server := identity.CleanClaim(s.conn.ConnectedServerName() + " " + s.conn.ConnectedServerVersion())
@@ -166,6 +170,7 @@ func (l *Link) begin(s *session, rtt time.Duration) {
 			state.Reconnects++
 		}
 		l.everUp = true
+		moved = client.IsValid() && client != state.ClientIP
 		state.Standing, state.Since = Connected, time.Now()
 		if s.deaf.Load() {
 			state.Standing = Deaf
@@ -176,6 +181,7 @@ func (l *Link) begin(s *session, rtt time.Duration) {
 	if s.conn.MaxPayload() < headerLen+MTU {
 		l.noteError(l.describeError(s.endpoint, nats.ErrMaxPayload))
 	}
+	return moved
 }
 
 // end hands over what is queued, and waits until nats.go has ended the connection.

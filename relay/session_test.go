@@ -181,6 +181,34 @@ func TestInterruptions(t *testing.T) {
 	})
 }
 
+// A server that sees this host at another address than before is told of, however short the connection
+// was away.
+func TestNewClientIP(t *testing.T) {
+	var ip atomic.Pointer[string]
+	see := func(addr string) { ip.Store(&addr) }
+	see("198.51.100.7")
+	withLink(t, testConfig(), func(c *fakeConn) {
+		if c.accept(`INFO {"headers":true,"max_payload":1048576,"nonce":"abc","client_ip":"`+*ip.Load()+`"}`+"\r\n") == nil {
+			c.follow(nil, nil)
+		}
+	}, func(t *testing.T, l *Link, n *fakeNetwork, o *testObserver) {
+		for i, c := range []struct {
+			addr string
+			told int
+		}{{"198.51.100.7", 1}, {"198.51.100.7", 1}, {"198.51.100.8", 2}, {"10.0.0.1", 2}, {"198.51.100.8", 3}, {"2001:db8::7", 4}} {
+			if see(c.addr); i > 0 {
+				n.hangUp()
+				time.Sleep(2500 * time.Millisecond) // below toldAfter
+			}
+			synctest.Wait()
+			if _, told := o.told(); len(told) != c.told || l.State().Reconnects != uint64(i) {
+				t.Errorf("connection %d, seen at %s: told %d times, expected %d; %d reconnects", i, c.addr, len(told), c.told, l.State().Reconnects)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
 // Neither the state nor the log ever has a secret, and the log is not filled by one error.
 func TestSecretsAndLog(t *testing.T) {
 	var log bytes.Buffer

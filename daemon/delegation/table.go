@@ -281,6 +281,18 @@ func (ts *Table) CountOpen() (n OpenCount) {
 	return n
 }
 
+// HasOpenWith reports whether a delegation is not over that a peer was given, or gave.
+func (ts *Table) HasOpenWith(peer identity.ID) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for key, t := range ts.table {
+		if key.peer == peer && !t.isOverNow() {
+			return true
+		}
+	}
+	return false
+}
+
 // NewNotFoundError returns the error for a ref that names no delegation between two peers.
 func NewNotFoundError(ref wire.MessageID) *kinds.Error {
 	return kinds.Errorf(kinds.NotFound, "ref: %s names no delegation between these two: it never came, or was long ago", ref)

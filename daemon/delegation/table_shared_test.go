@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/acpd/acpd/budget"
@@ -96,4 +97,32 @@ func TestStatesAreWrittenFirst(t *testing.T) {
 			t.Errorf("%s: after a restart %+v", state, again)
 		}
 	}
+}
+
+// Work is open with a peer, in either direction, until the last delegation is over.
+func TestOpenWithAPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := table(t)
+		ts.clock(t, never)
+		peer := identity.ID{1}
+		want := func(when string, open bool) {
+			t.Helper()
+			if ts.HasOpenWith(peer) != open || ts.HasOpenWith(identity.ID{2}) {
+				t.Errorf("%s: open %v, with another %v", when, ts.HasOpenWith(peer), ts.HasOpenWith(identity.ID{2}))
+			}
+		}
+		want("at first", false)
+		ts.enter(t, client.Given, 10*time.Minute)
+		want("given", true)
+		time.Sleep(10*time.Minute - time.Nanosecond)
+		want("before its deadline", true)
+		time.Sleep(time.Nanosecond)
+		want("at its deadline", false)
+		e := ts.enter(t, client.Taken, 0)
+		want("taken", true)
+		if _, err := ts.EndDelegation(t.Context(), e, Ending{State: client.TaskCompleted, Outcome: "mended"}); err != nil {
+			t.Fatal(err)
+		}
+		want("ended", false)
+	})
 }

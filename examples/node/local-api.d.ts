@@ -1431,7 +1431,7 @@ export type RelayState = "connecting" | "up" | "down" | "refused" | "unused";
 
 /** RelayStep is one thing that was tried. */
 export interface RelayStep {
-  /** connect, round_trip, receive, publish, nobody or foreign_subscribe */
+  /** connect, round_trip, receive, publish, nobody, foreign_subscribe or nat */
   step: string;
   verdict: StepVerdict;
   /** was found */
@@ -1536,6 +1536,8 @@ export interface Roster {
   peers: Array<RosterPeer>;
   /** all of them are trusted now; else nothing has changed */
   applied: boolean;
+  /** relays are at most 8 that entries name and this daemon does not use; relay.add adds one. */
+  relays?: Array<string>;
 }
 
 /** RosterChange is what a roster means for one peer. */
@@ -1548,6 +1550,8 @@ export interface RosterEntry {
   name: string;
   /** host:port, instead of those it had; absent leaves them, empty leaves none */
   addrs?: Array<string>;
+  /** relays are the URLs of relays at which it is, at most 2. The daemon adds none: a relay wants a login. */
+  relays?: Array<string>;
 }
 
 /** RosterParams are the params of trust.roster: 1 to 1024 peers. */

@@ -3,20 +3,12 @@
 package netns
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -77,7 +69,7 @@ func (h *host) nats(addr string) *natsServer {
 		host: h, dir: dir, authority: filepath.Join(dir, "cert.pem"), token: filepath.Join(dir, "token"),
 		tls: "tls://" + addr + ":4222", wss: "wss://" + addr + ":443",
 	}
-	writeCertificate(t, dir, addr)
+	live.WriteCertificate(t, dir, addr)
 	for name, text := range map[string]string{"nats.conf": fmt.Sprintf(natsConf, addr, dir), "token": "5d0f8a3c71be4926\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -110,35 +102,6 @@ func (s *natsServer) start() {
 func (s *natsServer) kill() {
 	s.process.Signal(syscall.SIGKILL)
 	<-s.process.Ended
-}
-
-// writeCertificate writes cert.pem, a certificate for an address that is its own authority, and
-// key.pem.
-func writeCertificate(t *testing.T, dir, addr string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	made := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "nats.example.org"}, IPAddresses: []net.IP{net.ParseIP(addr)},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, made, made, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: cert}, "key.pem": {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // relayed starts a daemon that knows the authority of a server, and no other way to find anybody.

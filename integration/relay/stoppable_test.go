@@ -55,7 +55,7 @@ func (p *stoppable) pass(to, from net.Conn, stopped func() bool, done chan struc
 		default:
 		}
 		if stopped() {
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // between looks: nobody tells when it goes on
 			continue
 		}
 		from.SetReadDeadline(time.Now().Add(50 * time.Millisecond))

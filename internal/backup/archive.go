@@ -116,7 +116,7 @@ func (m *Manifest) check() error {
 		most, ok := findMaxBytes(f.Name)
 		switch {
 		case !ok:
-			return fmt.Errorf("a member %.100q is none of a backup: use another backup", f.Name)
+			return fmt.Errorf("this acpctl knows no member %.100q: restore it with acpctl %.100q, which made the backup, or a later one; if that is this one, use another backup", f.Name, m.Program)
 		case seen[f.Name]:
 			return fmt.Errorf("%s is in it twice: use another backup", f.Name)
 		case f.Bytes < 0 || f.Bytes > most:

@@ -67,6 +67,8 @@ func TestHostileArchives(t *testing.T) {
 	newer.State, newer.Program = statedir.StateVersion+1, "9.9.9"
 	format := *manifest()
 	format.Format = Format + 1
+	later := *manifest(file("later.yaml", 1))
+	later.Program = "9.9.9"
 	nobody := *manifest()
 	nobody.Identity = identity.ID{}
 	for name, c := range map[string]struct {
@@ -80,7 +82,8 @@ func TestHostileArchives(t *testing.T) {
 		"damaged":              {flip, "damaged"},
 		"a path upwards":       {rawArchive(t, manifest(file("../x", 1)), with(reg("../x"))...), `"../x"`},
 		"a path from the root": {rawArchive(t, manifest(file("/etc/x", 1)), with(reg("/etc/x"))...), `"/etc/x"`},
-		"a profile upwards":    {rawArchive(t, manifest(file("profiles/../x.yaml", 1)), with(reg("profiles/../x.yaml"))...), "none of a backup"},
+		"a member of later":    {rawArchive(t, &later, with(reg("later.yaml"))...), `restore it with acpctl "9.9.9", which made the backup, or a later one`},
+		"a profile upwards":    {rawArchive(t, manifest(file("profiles/../x.yaml", 1)), with(reg("profiles/../x.yaml"))...), "knows no member"},
 		"the lock":             {rawArchive(t, manifest(file("lock", 1)), with(reg("lock"))...), `"lock"`},
 		"a key as it is":       {rawArchive(t, manifest(file("identity.key", 1)), with(reg("identity.key"))...), `"identity.key"`},
 		"not listed":           {rawArchive(t, manifest(), with(reg("config.yaml"))...), "more in it"},

@@ -170,6 +170,9 @@ func (a *app) tellOfRoster(r *client.Roster) {
 			fmt.Fprintf(a.Err, "acpctl trust: %s\n", client.Line(p.Warning))
 		}
 	}
+	for _, url := range r.Relays {
+		fmt.Fprintf(a.Err, "acpctl trust: the relay %s is not used here, and peers of the roster are at it: acpctl relay add %[1]s\n", client.Line(url))
+	}
 	n := countChanges(r)
 	if n[client.RosterNew]+n[client.RosterChanged] == 0 {
 		a.tell("Nothing changes.")
@@ -180,14 +183,23 @@ func (a *app) tellOfRoster(r *client.Roster) {
 }
 
 // printRosterEntry prints the daemon's own entry for a roster.
-func (a *app) printRosterEntry(who *client.Whoami) error {
+func (a *app) printRosterEntry(ctx context.Context, who *client.Whoami) error {
+	used, err := a.Daemon.Relays(ctx)
+	if err != nil {
+		return err
+	}
 	addrs := who.Listen[:min(len(who.Listen), identity.MaxAddrs)]
 	e := roster.Entry{ID: who.ID, Name: strings.ToLower(who.Name), Addrs: addrs}
 	if identity.CheckName(e.Name) != nil || identity.IsReservedName(e.Name) {
 		e.Name = "peer-" + who.ID.Label()
 		fmt.Fprintf(a.Err, "acpctl whoami: --roster: the name %q cannot be a peer's: the entry says %s, change it as you like\n", client.Line(who.Name), e.Name)
 	}
-	if isLoopbackOnly(addrs) {
+	for _, r := range used {
+		if r.State != client.RelayUnused && len(e.Relays) < identity.MaxInvitedRelays {
+			e.Relays = append(e.Relays, r.URL)
+		}
+	}
+	if isLoopbackOnly(addrs) && len(e.Relays) == 0 {
 		fmt.Fprintf(a.Err, "acpctl whoami: --roster: the daemon listens on loopback alone (%s): no other machine can reach it there\n", client.Line(strings.Join(addrs, ", ")))
 	}
 	return a.PrintData(client.RosterEntry(e), func() { fmt.Fprint(a.Out, e.String()) })

@@ -146,6 +146,7 @@ func TestRosterThatIsRefused(t *testing.T) {
 // A daemon's own entry can be pasted into a roster, whatever the daemon calls itself.
 func TestWhoamiForARoster(t *testing.T) {
 	f := newDaemon(t)
+	f.SetAnswer(client.MethodRelayList, client.Relays{Relays: []client.Relay{}})
 	for claim, name := range map[string]string{"desk": "desk", "Laptop": "laptop", "Büro": "peer-acdc000000", "claude": "peer-acdc000000", "": "peer-acdc000000"} {
 		me := client.Whoami{ID: clitest.MyID, Name: claim, Listen: []string{"192.0.2.1:7117"}}
 		for range identity.MaxAddrs {
@@ -164,4 +165,34 @@ func TestWhoamiForARoster(t *testing.T) {
 	f.SetAnswer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID, Name: "desk", Listen: []string{"127.0.0.1:7117"}})
 	f.WantResult(f.Run("whoami", "--roster", "--json"), 0, `{"id":"`+clitest.MyID.String()+`","name":"desk","addrs":["127.0.0.1:7117"]}`+"\n",
 		"acpctl whoami: --roster: the daemon listens on loopback alone (127.0.0.1:7117): no other machine can reach it there\n")
+	f.SetAnswer(client.MethodRelayList, client.Relays{Relays: []client.Relay{
+		{Name: "old", URL: "tls://old.example.org:4222", State: client.RelayUnused}, {Name: "hub", URL: "tls://nats.example.org:4222", State: client.RelayUp},
+		{Name: "spare", URL: "wss://nats.example.org:443", State: client.RelayDown}, {Name: "more", URL: "tls://more.example.org:4222", State: client.RelayUp},
+	}})
+	f.WantResult(f.Run("whoami", "--roster"), 0, `- id: "`+clitest.MyID.String()+`"
+  name: "desk"
+  addrs: ["127.0.0.1:7117"]
+  relays: ["tls://nats.example.org:4222", "wss://nats.example.org:443"]
+`, "")
+}
+
+// The relays of a roster go to the daemon, and the answer names those that are to be added.
+func TestRosterWithRelays(t *testing.T) {
+	f := newDaemon(t)
+	const hub = "tls://nats.example.org:4222"
+	path := rosterOf(t, roster.Entry{ID: clitest.DeskID, Name: "desk", Relays: []string{hub}})
+	var got []client.RosterParams
+	f.SetHandler(client.MethodTrustRoster, func(r *jsonrpc.Request) (any, error) {
+		var p client.RosterParams
+		err := r.ReadParams(&p)
+		got = append(got, p)
+		return &client.Roster{Peers: []client.RosterPeer{{ID: clitest.DeskID, Name: "desk", Change: client.RosterUnchanged}}, Applied: p.Apply, Relays: []string{hub}}, err
+	})
+	r := f.Run("trust", "--file", path, "--yes")
+	if r.Code != 0 || !strings.Contains(r.Err, "the relay "+hub+" is not used here, and peers of the roster are at it: acpctl relay add "+hub+"\n") {
+		t.Errorf("%+v", r)
+	}
+	if len(got) != 2 || !slices.Equal(got[1].Peers[0].Relays, []string{hub}) {
+		t.Errorf("asked for %+v", got)
+	}
 }

@@ -23,7 +23,7 @@ func (a *app) newWhoamiCmd() *cobra.Command {
 				return err
 			}
 			if asRosterEntry {
-				return a.printRosterEntry(who)
+				return a.printRosterEntry(cmd.Context(), who)
 			}
 			return a.PrintData(who, func() { a.PrintFields(formatIdentity(who)...) })
 		},

@@ -2,7 +2,7 @@
 // acpctl trust --file.
 //
 // A roster is settings with the one key peers, a list. Each entry has an id, a name, and, unless
-// discovery finds the machine, addrs.
+// discovery finds the machine, addrs or relays.
 package roster
 
 import (
@@ -28,6 +28,10 @@ type Entry struct {
 	ID    identity.ID
 	Name  string   // a petname, and no reserved name
 	Addrs []string // host:port, at most 8; nil: the roster gives none; empty: it has none
+
+	// Relays are the URLs of relays at which the machine is, at most 2, as identity.ParseRelayURL
+	// returns them.
+	Relays []string
 }
 
 // Roster is what a document lists.
@@ -44,9 +48,10 @@ type document struct {
 }
 
 type entry struct {
-	ID    string   `yaml:"id"`
-	Name  string   `yaml:"name"`
-	Addrs []string `yaml:"addrs"`
+	ID     string   `yaml:"id"`
+	Name   string   `yaml:"name"`
+	Addrs  []string `yaml:"addrs"`
+	Relays []string `yaml:"relays"`
 }
 
 // Parse reads a roster. file names it in errors. What is wrong comes as one error that joins a
@@ -93,13 +98,20 @@ func (e Entry) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "- id: %s\n  name: %s\n", strconv.Quote(e.ID.String()), strconv.Quote(e.Name))
 	if e.Addrs != nil {
-		quoted := make([]string, len(e.Addrs))
-		for i, addr := range e.Addrs {
-			quoted[i] = strconv.Quote(addr)
-		}
-		fmt.Fprintf(&b, "  addrs: [%s]\n", strings.Join(quoted, ", "))
+		fmt.Fprintf(&b, "  addrs: %s\n", formatList(e.Addrs))
+	}
+	if len(e.Relays) > 0 {
+		fmt.Fprintf(&b, "  relays: %s\n", formatList(e.Relays))
 	}
 	return b.String()
+}
+
+func formatList(all []string) string {
+	quoted := make([]string, len(all))
+	for i, text := range all {
+		quoted[i] = strconv.Quote(text)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
 func formatKey(i int) string { return fmt.Sprintf("peers[%d]", i) }
@@ -150,6 +162,14 @@ func (p *parser) checkEntry(key string, given *entry) Entry {
 	}
 	if len(given.Addrs) > identity.MaxAddrs {
 		p.AddValueError(at("addrs"), fmt.Errorf("%d addresses: give at most %d", len(given.Addrs), identity.MaxAddrs))
+	}
+	for i, text := range given.Relays {
+		whole, err := identity.ParseRelayURL(text)
+		p.AddValueError(fmt.Sprintf("%s[%d]", at("relays"), i), err)
+		e.Relays = append(e.Relays, whole)
+	}
+	if len(given.Relays) > identity.MaxInvitedRelays {
+		p.AddValueError(at("relays"), fmt.Errorf("%d relays: give at most %d", len(given.Relays), identity.MaxInvitedRelays))
 	}
 	return e
 }

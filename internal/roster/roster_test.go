@@ -12,14 +12,14 @@ import (
 func testID(n byte) identity.ID { return identity.ID{n, 31: 1} }
 
 func isEqual(a, b Entry) bool {
-	return a.ID == b.ID && a.Name == b.Name && slices.Equal(a.Addrs, b.Addrs) && (a.Addrs == nil) == (b.Addrs == nil)
+	return a.ID == b.ID && a.Name == b.Name && slices.Equal(a.Addrs, b.Addrs) && slices.Equal(a.Relays, b.Relays) && (a.Addrs == nil) == (b.Addrs == nil)
 }
 
 // Entries come back as they were written, below peers and in any layout.
 func TestEntriesComeBack(t *testing.T) {
 	entries := []Entry{
 		{ID: testID(1), Name: "desk", Addrs: []string{"192.0.2.1:7117", "[2001:db8::1]:7117"}},
-		{ID: testID(2), Name: "laptop"},
+		{ID: testID(2), Name: "laptop", Relays: []string{"tls://nats.example.org:4222", "wss://nats.example.org:443/acp"}},
 		{ID: testID(3), Name: "null", Addrs: []string{}},
 	}
 	var text strings.Builder
@@ -53,6 +53,7 @@ func TestParseTellsAllThatIsWrong(t *testing.T) {
 - hello
 - &a {id: "` + testID(2).String() + `", name: build}
 - {id: "` + testID(3).String() + `", name: tablet, addrs: [a:1, a:2, a:3, a:4, a:5, a:6, a:7, a:8, a:9]}
+- {id: "` + testID(4).String() + `", name: phone, relays: [tls://token@nats.example.org, tls://a.example, tls://b.example]}
 relays: []
 `
 	_, err := Parse("roster.yaml", []byte(text))
@@ -75,13 +76,15 @@ relays: []
 		`11: "peers[6]" must be settings, not "hello"`,
 		`12: "peers[7]" uses an anchor or alias`,
 		`13: bad "peers[8].addrs": 9 addresses: give at most 8`,
-		`14: unknown key "relays": valid here: peers`,
+		`14: bad "peers[9].relays[0]": a URL with a user or token in it`,
+		`14: bad "peers[9].relays": 3 relays: give at most 2`,
+		`15: unknown key "relays": valid here: peers`,
 	} {
 		if i >= len(lines) || !strings.HasPrefix(lines[i], "roster.yaml:"+want) {
 			t.Errorf("got %q, want %q", lines[min(i, len(lines)-1)], want)
 		}
 	}
-	if len(lines) != 15 {
+	if len(lines) != 17 {
 		t.Errorf("%d errors:\n%v", len(lines), err)
 	}
 }
@@ -117,6 +120,7 @@ func TestParseBounds(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("peers:\n" + Entry{ID: testID(1), Name: "desk", Addrs: []string{"desk.example:7117"}}.String())
 	f.Add("peers:\n- {id: \"" + testID(1).String() + "\", name: desk}\n- {id: \"" + testID(2).String() + "\", name: desk}\n")
+	f.Add("peers:\n" + Entry{ID: testID(1), Name: "desk", Relays: []string{"wss://nats.example.org:443"}}.String())
 	f.Add("peers: [&a {}, *a]")
 	f.Add("- id: 1")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -133,7 +137,7 @@ func FuzzParse(f *testing.F) {
 		ids, names := make(map[identity.ID]bool), make(map[string]bool)
 		again := "peers:\n"
 		for _, e := range r.Entries {
-			if ids[e.ID] || names[e.Name] || e.ID.IsZero() || identity.CheckName(e.Name) != nil || identity.IsReservedName(e.Name) || identity.CheckAddrs(e.Addrs) != nil {
+			if ids[e.ID] || names[e.Name] || e.ID.IsZero() || identity.CheckName(e.Name) != nil || identity.IsReservedName(e.Name) || identity.CheckAddrs(e.Addrs) != nil || len(e.Relays) > identity.MaxInvitedRelays {
 				t.Errorf("accepted %+v", e)
 			}
 			ids[e.ID], names[e.Name] = true, true

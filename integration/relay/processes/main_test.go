@@ -3,22 +3,16 @@
 package processes
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
@@ -65,39 +59,41 @@ type server struct {
 	t       *testing.T
 	conf    string // its file
 	addr    string // host:port
+	wss     string // host:port of its WebSocket, if it has one
 	cert    string // the file of its certificate, which is its own authority
+	program string // its path; "": the one that go.mod names
 	process *live.Process
 }
 
-var confOf = map[string]*regexp.Regexp{
-	"a person":  regexp.MustCompile("(?s)<!-- nats.conf of a person -->\n```\n(.*?)```"),
-	"a company": regexp.MustCompile("(?s)<!-- nats.conf of a company -->\n```\n(.*?)```"),
-}
+// natsConf finds what docs/reach.md writes into a nats.conf: of whom or for what, and the text.
+var natsConf = regexp.MustCompile("(?s)<!-- nats.conf (.*?) -->\n```\n(.*?)```")
 
-// newServer writes the configuration that docs/reach.md gives to whom, with these words replaced, and
-// starts nothing.
-func newServer(t *testing.T, whom string, replace ...string) *server {
+// newServer writes a configuration of those parts that docs/reach.md gives, such as "of a person", with
+// these words replaced. It starts nothing.
+func newServer(t *testing.T, parts []string, replace ...string) *server {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "docs/reach.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf := confOf[whom].FindSubmatch(text)
-	if conf == nil {
-		t.Fatalf("docs/reach.md has no nats.conf of %s", whom)
+	given := make(map[string]string)
+	for _, found := range natsConf.FindAllStringSubmatch(string(text), -1) {
+		given[found[1]] = found[2]
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	conf := ""
+	for _, part := range parts {
+		if given[part] == "" {
+			t.Fatalf("docs/reach.md has no nats.conf %s", part)
+		}
+		conf += given[part]
 	}
-	addr := free.Addr().String()
-	free.Close()
+	s := &server{t: t, addr: pickAddr(t), wss: pickAddr(t)}
 	dir := t.TempDir()
-	s := &server{t: t, conf: filepath.Join(dir, "nats.conf"), addr: addr, cert: filepath.Join(dir, "cert.pem")}
-	key := filepath.Join(dir, "key.pem")
-	writeCert(t, s.cert, key)
-	edited := strings.NewReplacer(append([]string{"0.0.0.0:4222", addr}, replace...)...).Replace(string(conf[1]))
-	edited = regexp.MustCompile(`cert_file: "[^"]*"`).ReplaceAllString(edited, `cert_file: "`+s.cert+`"`)
+	s.conf = filepath.Join(dir, "nats.conf")
+	cert, key := live.WriteCertificate(t, dir, "127.0.0.1")
+	s.cert = cert
+	edited := strings.NewReplacer(append([]string{"0.0.0.0:4222", s.addr, "0.0.0.0:443", s.wss}, replace...)...).Replace(conf)
+	edited = regexp.MustCompile(`cert_file: "[^"]*"`).ReplaceAllString(edited, `cert_file: "`+cert+`"`)
 	edited = regexp.MustCompile(`key_file: "[^"]*"`).ReplaceAllString(edited, `key_file: "`+key+`"`)
 	if err := os.WriteFile(s.conf, []byte(edited), 0o600); err != nil {
 		t.Fatal(err)
@@ -105,10 +101,28 @@ func newServer(t *testing.T, whom string, replace ...string) *server {
 	return s
 }
 
+// pickAddr returns a TCP address on loopback at which nothing listens, whose port no system gives to
+// sockets that ask for any.
+func pickAddr(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(10_000+rand.N(20_000)))
+		if free, err := net.Listen("tcp", addr); err == nil {
+			free.Close()
+			return addr
+		}
+	}
+	t.Fatal("no TCP port is free")
+	return ""
+}
+
 // start starts the server and waits until it takes connections.
 func (s *server) start() {
 	s.t.Helper()
-	s.process = live.StartProcess(s.t, live.NewEnviron(s.t, "/"), filepath.Join(os.Getenv(live.Built), "nats-server"), "-c", s.conf)
+	if s.program == "" {
+		s.program = filepath.Join(os.Getenv(live.Built), "nats-server")
+	}
+	s.process = live.StartProcess(s.t, live.NewEnviron(s.t, "/"), s.program, "-c", s.conf)
 	await.Until(s.t, "the server listens", func() bool {
 		if !s.process.IsRunning() {
 			s.t.Fatal(s.process.Stderr.String())
@@ -122,33 +136,6 @@ func (s *server) start() {
 }
 
 func (s *server) url() string { return "tls://" + s.addr }
-
-// writeCert makes a certificate for 127.0.0.1 that is its own authority.
-func writeCert(t *testing.T, certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "relay"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: der}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // newMachine returns a machine that trusts the server's certificate. Its daemon is not started.
 func newMachine(t *testing.T, name string, s *server) *live.Machine {

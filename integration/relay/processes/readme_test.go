@@ -33,7 +33,7 @@ func TestReadmeAcrossTheInternet(t *testing.T) {
 		t.Fatalf("README.md has %q, and docs/reach.md %q", block, same)
 	}
 	const token = "a-token-of-48-hex-digits"
-	s := newServer(t, "a person", "TOKEN", token)
+	s := newServer(t, []string{"of a person"}, "TOKEN", token)
 	s.start()
 	machines := map[string]*live.Machine{"desk": newMachine(t, "desk", s), "laptop": newMachine(t, "laptop", s)}
 	for _, m := range machines {

@@ -49,7 +49,7 @@ func awaitRelay(t *testing.T, m *live.Machine, state client.RelayState) client.R
 // TestCompanyRelay follows two daemons over the server that docs/reach.md configures for a company:
 // refused at first, joined, talking, one killed, the server gone and back.
 func TestCompanyRelay(t *testing.T) {
-	plain := newServer(t, "a company")
+	plain := newServer(t, []string{"of a company"})
 	desk, laptop := newMachine(t, "desk", plain), newMachine(t, "laptop", plain)
 	desk.StartDaemon()
 	laptop.StartDaemon()
@@ -180,7 +180,7 @@ func relaysOf(t *testing.T, m *live.Machine) []client.Relay {
 // the same name waits.
 func TestReloadOfRelays(t *testing.T) {
 	const token = "a-token"
-	s := newServer(t, "a person", "TOKEN", token)
+	s := newServer(t, []string{"of a person"}, "TOKEN", token)
 	s.start()
 	desk := newMachine(t, "desk", s)
 	desk.StartDaemon()
@@ -214,7 +214,7 @@ func TestReloadOfRelays(t *testing.T) {
 // TestTwoDaemonsOfOneIdentity: the relay shows it to both.
 func TestTwoDaemonsOfOneIdentity(t *testing.T) {
 	const token = "a-token"
-	s := newServer(t, "a person", "TOKEN", token)
+	s := newServer(t, []string{"of a person"}, "TOKEN", token)
 	s.start()
 	desk := newMachine(t, "desk", s)
 	if err := os.WriteFile(filepath.Join(desk.Home, "config.yaml"), []byte("reach: {relays: [{url: \""+s.url()+"\", token: "+token+"}]}\n"), 0o600); err != nil {

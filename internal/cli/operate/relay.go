@@ -221,7 +221,9 @@ func (v *verbs) newRelayTestCmd() *cobra.Command {
 		Long: `Logs in a second time beside what the daemon has open, sends a packet to itself and one to
 nobody, and measures the round trip. Each step is ok, a warning or failed; what to do about the
 latter two goes to standard error. A warning comes if the account may listen to what is for
-others. It takes 10 s at most. Exits 0 if all relays can be used, else as the first error says.`,
+others. With reach.stun in config.yaml it says too what kind of NAT this machine is behind: that
+of one port for all peers, or of another for each, is known from two STUN servers. It takes 10 s
+at most. Exits 0 if all relays can be used, else as the first error says.`,
 		ValidArgsFunction: v.completeRelays,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {

@@ -1147,7 +1147,7 @@ class RelayAddParams(TypedDict):
 class RelayStep(TypedDict):
     """RelayStep is one thing that was tried."""
 
-    step: str  # connect, round_trip, receive, publish, nobody or foreign_subscribe
+    step: str  # connect, round_trip, receive, publish, nobody, foreign_subscribe or nat
     verdict: StepVerdict
     what: str  # was found
     remedy: NotRequired[str]  # what to do; "": nothing, or what ends with it
@@ -1266,6 +1266,7 @@ class RosterEntry(TypedDict):
     id: str
     name: str  # what it will be called here
     addrs: NotRequired[list[str]]  # host:port, instead of those it had; absent leaves them, empty leaves none
+    relays: NotRequired[list[str]]  # relays are the URLs of relays at which it is, at most 2. The daemon adds none: a relay wants a login.
 
 
 class RosterPeer(TypedDict):
@@ -1285,6 +1286,7 @@ class Roster(TypedDict):
 
     peers: list[RosterPeer]  # one for each entry, in their order
     applied: bool  # all of them are trusted now; else nothing has changed
+    relays: NotRequired[list[str]]  # relays are at most 8 that entries name and this daemon does not use; relay.add adds one.
 
 
 class RosterParams(TypedDict):

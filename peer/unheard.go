@@ -1,0 +1,99 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// On a relay the link says within a round trip to it that nobody takes a peer's packets. That is
+// the word of a third party. It can be false, and it can be true of one packet and not of the one
+// before: the peer may have read a call, and gone then. So a call whose last byte has left never
+// ends as "not delivered" because of a notice. What a notice does is to make calls wait before
+// they send anything, and to shorten the time until others end as "unknown".
+
+// doubt says whether a connection is to be proven before a call sends on it.
+type doubt struct {
+	told atomic.Bool // the link has said that nobody is there, and a proof of that runs
+}
+
+// isDoubtful reports whether the connection is to be proven before it is used: it has been silent,
+// or the link says that nobody is there.
+func (c *conn) isDoubtful() bool {
+	if c.endpoint.path != ViaRelay {
+		return c.isSilentFor(silentAfter)
+	}
+	if c.doubt.told.Load() {
+		return true
+	}
+	return c.isSilentFor(leastSilence) && c.isSilentFor(min(silentAfter, max(leastSilence, silentRTTs*c.qc.ConnectionStats().SmoothedRTT)))
+}
+
+// errUnheard is the cause for which a call ends of which the peer has acknowledged nothing.
+var errUnheard = errors.New("nobody takes its packets")
+
+// unheardCall is a call that the peer may not have heard of.
+type unheardCall struct {
+	packets uint64 // received on the connection before it began
+	end     context.CancelCauseFunc
+}
+
+// watchUnheard has ctx end with errUnheard when the link says that nobody takes packets at the
+// peer, a proof confirms it, and no packet has come since the call began. It does so on relays
+// alone. It is called before the call counts its stream. The caller calls forget when the call
+// has ended.
+func (c *conn) watchUnheard(ctx context.Context) (_ context.Context, forget func()) {
+	if c.endpoint.path != ViaRelay {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	call := &unheardCall{c.qc.ConnectionStats().PacketsReceived, cancel}
+	c.mu.Lock()
+	c.unheard[call] = struct{}{}
+	c.mu.Unlock()
+	return ctx, func() {
+		c.mu.Lock()
+		delete(c.unheard, call)
+		c.mu.Unlock()
+		cancel(nil)
+	}
+}
+
+// awaitWord sends a further ping, so that one that is lost decides nothing, and waits until the
+// peer has had the time to answer either. It reports whether no packet has come since the proof
+// began.
+func (c *conn) awaitWord(ctx context.Context, p *proof) bool {
+	c.sendPing(0)
+	rtt := c.qc.ConnectionStats().SmoothedRTT
+	return p.waitFor(ctx, max(leastUnheard, unheardRTTs*rtt)) && c.qc.ConnectionStats().PacketsReceived == p.packets
+}
+
+// endUnheardCalls makes the connection leave, so that calls that have sent nothing look for
+// another, and ends those of which the peer has acknowledged nothing. Those that it has
+// acknowledged go on as long as the proof does: it may work on them, and come back.
+func (c *conn) endUnheardCalls(p *proof) {
+	c.sendGoaway(closeReplaced)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live.proof != p {
+		return
+	}
+	for call := range c.unheard {
+		if call.packets == p.packets {
+			call.end(errUnheard)
+		}
+	}
+}
+
+// waitFor blocks until d has passed since the proof began, and reports whether ctx lasted so long.
+func (p *proof) waitFor(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(time.Until(p.began.Add(d)))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
