@@ -5,6 +5,7 @@ RELEASE = 0.1.0
 VERSION ?= $(RELEASE)$(shell git describe --always --dirty --exclude '*' 2>/dev/null | sed 's/^/+/')
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null)
 INFO     = github.com/acpd/acpd/internal/buildinfo
+TAGS     = nethttpomithttp2
 LDFLAGS  = -s -w -X $(INFO).version=$(VERSION) -X $(INFO).commit=$(COMMIT)
 PREFIX  ?= $(HOME)/.local
 FUZZTIME ?= 30s
@@ -22,7 +23,7 @@ help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 build: ## bin/acpd and bin/acpctl
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/acpd ./cmd/acpctl
+	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/acpd ./cmd/acpctl
 
 test: ## all tests, on loopback and a virtual network
 	$(GO) test -shuffle=on ./...

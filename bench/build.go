@@ -9,13 +9,18 @@ import (
 	"path/filepath"
 )
 
-// buildPrograms builds a variant's programs below bin, as the Makefile does.
+// buildPrograms builds a variant's programs below bin, as the Makefile does; where
+// ACPD_PROFILES is set, so that daemons write their profiles there.
 // The main module is the folder above this one, where go.mod says that it is too.
 func buildPrograms(ctx context.Context, bin string, v variant) error {
 	if len(v.programs) == 0 {
 		return nil
 	}
-	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", v.binDir(bin) + string(filepath.Separator)}
+	tags := "nethttpomithttp2"
+	if os.Getenv("ACPD_PROFILES") != "" {
+		tags += ",profile"
+	}
+	args := []string{"build", "-trimpath", "-tags", tags, "-ldflags", "-s -w", "-o", v.binDir(bin) + string(filepath.Separator)}
 	for _, p := range v.programs {
 		args = append(args, "./cmd/"+p)
 	}

@@ -37,7 +37,7 @@ func writeProfile(ctx context.Context, file string, log io.Writer, load func(con
 	}
 	defer os.RemoveAll(dir)
 	// Builds and daemons inherit it; this process does nothing else.
-	os.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -tags=profile -pgo=off")
+	os.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -pgo=off")
 	os.Setenv("ACPD_PROFILES", dir)
 	if err := load(ctx, log); err != nil {
 		return err

@@ -92,6 +92,7 @@ type Organisation struct {
 // Authority is a key that signs certificates.
 type Authority struct {
 	Key     string   `yaml:"key" example:"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICWWUXJxLQJe24EA1pwijSLOFOwyH2Z7MGuvQG6G0rUR" doc:"Its public key, as ssh-keygen writes it into a .pub file: ed25519, ed25519-sk or ecdsa on P-256. Use a key of its own, and not one that signs for ssh. Required."`
+	NextKey string   `yaml:"next_key" example:"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKpnsMAaO+YCpzmsiS1Hkw5iKPVoALkcmPBiF9cjuLcN" doc:"A second public key whose certificates count under the same name, while it takes the place of key. Default: none."`
 	Revoked string   `yaml:"revoked" example:"revoked.txt" doc:"What counts no more before it expires: a file in the state directory, or a path that begins with / or ~/, with lines like id and 64 hex digits, name build-7 or serial 17. It is read again on reload. Default: none."`
 	Allow   []string `yaml:"allow" example:"[ping, discover, query]" doc:"What its peers may initiate where policy has no rule for their id, their name or a group of theirs: ping, discover, query, delegate and notify. The rule of \"*\" is not for them. Default: ping and discover."`
 }

@@ -35,12 +35,10 @@ func (p *parser) checkOrganisation(o *Organisation) {
 			p.AddValueError(at, fmt.Errorf("no key: add key"))
 			continue
 		}
-		key, err := identity.ParseAuthorityKey(a.Key)
-		if err == nil && of[key] != "" {
-			err = fmt.Errorf("the key of %s: one key is one authority: remove one", of[key])
+		p.AddValueError(at+".key", checkAuthorityKey(of, name, a.Key))
+		if a.NextKey != "" {
+			p.AddValueError(at+".next_key", checkAuthorityKey(of, name, a.NextKey))
 		}
-		p.AddValueError(at+".key", err)
-		of[key] = name
 		p.AddValueError(at+".revoked", checkStatePath(a.Revoked))
 		for i, kind := range a.Allow {
 			item := fmt.Sprintf("%s.allow[%d]", at, i)
@@ -51,6 +49,16 @@ func (p *parser) checkOrganisation(o *Organisation) {
 			p.checkOneOf(item, kind, allowKinds...)
 		}
 	}
+}
+
+// checkAuthorityKey returns an error unless the line is a key that no authority has yet, and enters it.
+func checkAuthorityKey(of map[identity.AuthorityKey]string, name, line string) error {
+	key, err := identity.ParseAuthorityKey(line)
+	if err == nil && of[key] != "" {
+		return fmt.Errorf("the key of %s: one key is one authority: remove one", of[key])
+	}
+	of[key] = name
+	return err
 }
 
 // checkStatePath returns an error unless the path means the same wherever the daemon is started: a

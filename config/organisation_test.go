@@ -30,6 +30,8 @@ func TestOrganisationIsChecked(t *testing.T) {
 		"organisation:\n authorities:\n  corp:" + corp + "    allow: [cancel]":                         `"cancel": use ping, discover, query, delegate, notify`,
 		"organisation:\n authorities:\n  corp:" + corp + "    revoked: a/b":                            `5: bad "organisation.authorities.corp.revoked"`,
 		"organisation:\n authorities:\n  corp:" + corp + "  lab:" + corp:                               `bad "organisation.authorities.lab.key": the key of corp`,
+		"organisation:\n authorities:\n  corp:" + corp + "    next_key: " + corpKey:                    `bad "organisation.authorities.corp.next_key": the key of corp`,
+		"organisation:\n authorities:\n  corp:" + corp + "    next_key: x":                             `bad "organisation.authorities.corp.next_key": not a public key`,
 		"organisation:\n authorities:\n  corp:" + corp + "    keys: x":                                 `unknown key "organisation.authorities.corp.keys"`,
 		"policy: {build-7.corp: {kinds: []}, \"group:ci.corp\": {kinds: []}}":                          "",
 		"policy: {\"group:ci\": {kinds: []}}":                                                          `bad "policy.group:ci": name "ci": no authority`,

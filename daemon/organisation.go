@@ -44,9 +44,6 @@ func (d *Daemon) readOrganisation(cfg *config.Config) (authorities []identity.Au
 	o := &cfg.Organisation
 	for _, name := range slices.Sorted(maps.Keys(o.Authorities)) {
 		a := identity.Authority{Name: name}
-		if a.Key, err = identity.ParseAuthorityKey(o.Authorities[name].Key); err != nil {
-			return nil, own, fmt.Errorf("organisation.authorities.%s.key: %w", name, err)
-		}
 		if file := o.Authorities[name].Revoked; file != "" {
 			at := fmt.Sprintf("organisation.authorities.%s.revoked", name)
 			data, err := d.readStateFile(file, identity.MaxRevocationFile)
@@ -57,7 +54,15 @@ func (d *Daemon) readOrganisation(cfg *config.Config) (authorities []identity.Au
 				return nil, own, fmt.Errorf("%s: %s: %w", at, file, err)
 			}
 		}
-		authorities = append(authorities, a)
+		for _, line := range []string{o.Authorities[name].Key, o.Authorities[name].NextKey} {
+			if line == "" {
+				continue
+			}
+			if a.Key, err = identity.ParseAuthorityKey(line); err != nil {
+				return nil, own, fmt.Errorf("organisation.authorities.%s: %w", name, err)
+			}
+			authorities = append(authorities, a)
+		}
 	}
 	if o.Certificate != "" {
 		own = d.readOwnCertificate(o.Certificate)
@@ -101,17 +106,21 @@ func (d *Daemon) readStateFile(name string, most int64) ([]byte, error) {
 	case !filepath.IsAbs(name):
 		path = d.home.filePath(name)
 	}
-	f, err := os.Open(path)
+	info, err := os.Stat(path) // first: to open a named pipe waits for its other end
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no file %s", path)
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no file", path)
 	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(data)) > most {
 		err = fmt.Errorf("%s is over %d bytes", path, most)
@@ -347,7 +356,10 @@ func (d *Daemon) serveCertificate(_ context.Context, _ *localConn, p *client.Cer
 		}
 	}
 	certified := d.trust.CertifiedPeers()
-	for _, a := range authorities {
+	for i, a := range authorities {
+		if i > 0 && authorities[i-1].Name == a.Name { // its next key
+			continue
+		}
 		row := client.Authority{Name: a.Name, Allow: d.config.Load().Organisation.Authorities[a.Name].ListAllowed()}
 		if a.Revoked != nil {
 			row.Revoked = a.Revoked.Len()

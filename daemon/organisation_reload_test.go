@@ -13,6 +13,7 @@ import (
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
 )
 
 // A certificate that cannot be read, as one that is being written, leaves the one before in its place:
@@ -173,5 +174,48 @@ func TestCertificatesThatEndFillNoLog(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "certificate ended"); n > 600 {
 		t.Errorf("%d lines of 5000 keys", n)
+	}
+}
+
+// An authority that changes its key keeps its names and its rules, and no connection ends.
+func TestAnAuthorityChangesItsKey(t *testing.T) {
+	t.Parallel()
+	old, desk, build := fleet(t, "", "")
+	next := newAuthority(t)
+	l := desk.dial()
+	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	before, _ := desk.node.Peer(build.ID())
+	both := []*running{desk, build}
+	for _, d := range both {
+		d.write("config.yaml", strings.Replace(d.read("config.yaml"), "      key: "+old.line+"\n", "      key: "+old.line+"\n      next_key: "+next.line+"\n", 1))
+		d.dial().must("reload", nil, nil)
+	}
+	var c client.Certificates
+	if l.must("certificate", nil, &c); len(c.Authorities) != 1 || c.Authorities[0].Peers != 1 {
+		t.Errorf("%+v", c.Authorities)
+	}
+	for i, d := range both {
+		d.write("acpd-cert.pub", next.sign(d.ID(), 200*24*time.Hour, []string{"acp:desk", "acp:build-7"}[i]))
+		d.dial().must("reload", nil, nil)
+	}
+	hasNext := func(d, of *running) bool {
+		p, ok := d.trust.FindPeer(of.ID())
+		return ok && p.Certificate.NotAfter.Before(time.Now().Add(201*24*time.Hour))
+	}
+	await.Until(t, "renewed", func() bool { return hasNext(desk, build) && hasNext(build, desk) })
+	for _, d := range both {
+		d.write("config.yaml", strings.Replace(d.read("config.yaml"), "      key: "+old.line+"\n      next_key: ", "      key: ", 1))
+		d.dial().must("reload", nil, nil)
+	}
+	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	if after, _ := desk.node.Peer(build.ID()); after.Boot != before.Boot || after.Addr != before.Addr {
+		t.Errorf("%+v before, %+v after", before, after)
+	}
+	if e := l.refused(kinds.Invalid, "certificate", client.CertificateParams{File: "x"}); e == nil {
+		t.Error("x is a certificate")
+	}
+	l.must("certificate", client.CertificateParams{File: old.sign(desk.ID(), time.Hour, "acp:desk")}, &c)
+	if !strings.Contains(c.Problem, "no authority that is configured here") {
+		t.Errorf("the old key counts: %+v", c)
 	}
 }

@@ -306,6 +306,27 @@ func TestStrangersOnARelayMayShowCertificates(t *testing.T) {
 	}
 }
 
+// The result of what a certified peer has delegated gets to it also after a restart, when its
+// certificate has not come again.
+func TestAResultFindsACertifiedPeerAfterARestart(t *testing.T) {
+	t.Parallel()
+	_, desk, build := fleet(t, "", "policy: {desk.corp: {kinds: [ping, delegate]}}\n")
+	build.agent(client.AttachParams{Name: "builder"}, say(`{"accepted":true}`))
+	var given client.DelegateAnswer
+	l := desk.dial()
+	l.must("delegate", client.DelegateParams{To: "build-7.corp", Payload: task1("")}, &given)
+	build.write("config.yaml", build.read("config.yaml")+fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", desk.ID(), desk.node.Addr()))
+	build.stop()
+	build = start(t, build.dir, "build-7")
+	if _, known := build.trust.FindPeer(desk.ID()); known {
+		t.Fatal("known before it has come")
+	}
+	build.dial().must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
+	if s := l.state(given.ID); s.State != client.TaskCompleted {
+		t.Errorf("%+v", s)
+	}
+}
+
 // Errors about names that only a certificate could give say what to do.
 func TestNamesThatNoCertificateHasShown(t *testing.T) {
 	t.Parallel()

@@ -23,6 +23,8 @@ type relayLink struct {
 	toldClone time.Time
 }
 
+var _ peer.Link = (*relayLink)(nil)
+
 // Path implements [peer.Link].
 func (*relayLink) Path() peer.Path { return peer.ViaRelay }
 

@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -63,8 +64,8 @@ func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to string) 
 	if b, ok := d.findBlockedPeer(name); ok {
 		return p, "", newBlockedError("to", name, b)
 	}
-	if d.isNameOfAuthority(name) {
-		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s; no key with a certificate of that name has called, and none is known here to be dialled: give its id an address under peers in config.yaml, or call it by its full id", err)
+	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); unknown && d.isNameOfAuthority(name) {
+		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s; no key with a certificate of that name has called, and none is known here to be dialled: give its id an address under peers in config.yaml, call it by its full id, or use a relay that it uses", err)
 	}
 	return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
 }
@@ -169,6 +170,9 @@ func (d *Daemon) sendChecked(ctx context.Context, message kinds.Checked, wait bo
 	defer d.drain.calls.Add(-1)
 	began := d.measures.beginCall()
 	d.countAndPublishMessage(client.Out, message.Envelope, message.Topic)
+	if _, known := d.trust.FindPeer(message.To); !known && d.trust.HasAuthorities() {
+		_ = d.node.Introduce(ctx, message.To) // a report may be for a peer whose certificate has not come since the start
+	}
 	state, err := d.node.Send(ctx, message, wait)
 	d.measures.countCall(client.Out, message.Envelope, began, err)
 	d.measures.countReceiptGot(state, err)
@@ -253,6 +257,8 @@ func queryTimeout(query kinds.Checked) time.Duration {
 }
 
 func (d *Daemon) serveDiscover(ctx context.Context, s *localConn, p *client.DiscoverParams) (any, error) {
+	ctx, cancel := withProbeTimeout(ctx, p.TimeoutMS) // it may take time to find the peer
+	defer cancel()
 	env, err := d.composeRequest(ctx, s, kinds.KindDiscover, &p.Head, p.To, nil)
 	if err != nil {
 		return nil, err
@@ -264,8 +270,6 @@ func (d *Daemon) serveDiscover(ctx context.Context, s *localConn, p *client.Disc
 			return known, nil
 		}
 	}
-	ctx, cancel := withProbeTimeout(ctx, p.TimeoutMS)
-	defer cancel()
 	reply, rtt, err := d.sendRequest(ctx, env)
 	if err != nil {
 		return nil, err

@@ -64,7 +64,8 @@ func (c *Certificate) IsSameAs(o *Certificate) bool {
 		c.NotBefore.Equal(o.NotBefore) && c.NotAfter.Equal(o.NotAfter) && c.PQ == o.PQ && c.signer == o.signer
 }
 
-// Authority signs certificates. What it signs counts for keys that are neither trusted nor blocked.
+// Authority signs certificates. What it signs counts for keys that are neither trusted nor blocked. One
+// that changes its key is there twice, under one name.
 type Authority struct {
 	Name    string
 	Key     AuthorityKey

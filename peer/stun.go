@@ -92,11 +92,11 @@ func parseXORMapped(value, mask []byte) (netip.AddrPort, bool) {
 // for stunMemory.
 type stunClient struct {
 	servers []string // host:port
+	socket  stunSocket
 
-	mu     sync.Mutex // guards the reading of packets that are not QUIC's, and what follows
-	known  []STUNAnswer
-	asked  time.Time
-	socket stunSocket
+	mu    sync.Mutex // held during a query, as only one may read from socket; guards what follows
+	known []STUNAnswer
+	asked time.Time
 }
 
 // stunSocket is the part of quic.Transport that a query uses. One goroutine at a time may call
@@ -142,17 +142,17 @@ func (s *stunClient) ask(ctx context.Context) []STUNAnswer {
 	return slices.Clone(s.known)
 }
 
-// stunQuery is a request that waits for its answer.
-type stunQuery struct {
-	server netip.AddrPort
-	id     stunID
-}
-
 // forget has the next call ask anew.
 func (s *stunClient) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = time.Time{}
+}
+
+// stunQuery is a request that waits for its answer.
+type stunQuery struct {
+	server netip.AddrPort
+	id     stunID
 }
 
 // query asks each server, again after each of stunWaits, and returns the answers when all are

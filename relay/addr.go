@@ -1,8 +1,6 @@
 package relay
 
 import (
-	"strings"
-
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
@@ -29,32 +27,6 @@ func (Addr) Network() string { return "relay" }
 
 // String returns relay:NAME/ID with the whole id.
 func (a Addr) String() string { return a.text }
-
-// Relay returns the name of the relay.
-func (a Addr) Relay() string { return a.relay }
-
-// ID returns the id of the peer.
-func (a Addr) ID() identity.ID { return a.id }
-
-// ParseAddr reads what [Addr.String] returns. The error has the code invalid.
-func ParseAddr(s string) (Addr, error) {
-	rest, ok := strings.CutPrefix(s, addrPrefix)
-	name, digits, whole := strings.Cut(rest, "/")
-	if !ok || !whole {
-		return Addr{}, kinds.Errorf(kinds.Invalid, "relay address %.120q: expected relay:NAME/ID", s)
-	}
-	if err := CheckName(name); err != nil {
-		return Addr{}, err
-	}
-	id, err := identity.ParseID(digits)
-	if err == nil && id.IsZero() {
-		err = kinds.Errorf(kinds.Invalid, "zero: no peer has it")
-	}
-	if err != nil {
-		return Addr{}, kinds.Errorf(kinds.Invalid, "relay address %.120q: %s", s, err)
-	}
-	return newAddr(name, id), nil
-}
 
 // CheckName reports what is wrong with the name of a relay. The error has the code invalid.
 func CheckName(name string) error {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/internal/pace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -296,15 +297,15 @@ func newFakeConn(c net.Conn) *fakeConn { return &fakeConn{Conn: c, r: bufio.NewR
 // liveLink is a link that runs outside of a bubble.
 type liveLink struct {
 	*Link
-	changed chan struct{}
+	changed pace.Signal
 	stop    func() // ends Run and waits for it
 }
 
 // runLink runs a link until the test ends.
 func runLink(t *testing.T, l *Link, o Observer) *liveLink {
 	t.Helper()
-	live := &liveLink{Link: l, changed: make(chan struct{}, 1)}
-	l.config.Changed = func() { signal(live.changed) }
+	live := &liveLink{Link: l, changed: pace.NewSignal()}
+	l.config.Changed = live.changed.Set
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { l.Run(ctx, o) })

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -19,10 +20,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/net/http/httpproxy"
-
-	"github.com/acpd/acpd/kinds"
 )
 
 const (
@@ -33,22 +30,9 @@ const (
 // Proxy says through which HTTP proxy a server is reached, by CONNECT (RFC 9110, section
 // 9.3.6). The zero value: through none. It prints without its secrets.
 type Proxy struct {
-	Environment bool     // HTTPS_PROXY and NO_PROXY, read at each connection
+	Environment bool     // HTTPS_PROXY and NO_PROXY, as they are at the first connection of the process
 	URL         string   // http://[USER:PASSWORD@]HOST:PORT or https://
 	Command     []string // a program and its arguments, run at each connection without a shell; the first line that it prints is the URL
-}
-
-// ParseProxy reads the text form of a proxy that is no command: "", "environment" or a URL.
-// The error has the code invalid and quotes no secret.
-func ParseProxy(text string) (Proxy, error) {
-	p := Proxy{URL: text}
-	if text == "environment" {
-		p = Proxy{Environment: true}
-	}
-	if err := p.check(); err != nil {
-		return Proxy{}, kinds.Errorf(kinds.Invalid, "proxy: %s", err)
-	}
-	return p, nil
 }
 
 // String says which proxy this is.
@@ -110,7 +94,7 @@ func (p Proxy) find(ctx context.Context, e endpoint) (*httpProxy, error) {
 		if e.isEncrypted() {
 			scheme = "https"
 		}
-		u, err := httpproxy.FromEnvironment().ProxyFunc()(&url.URL{Scheme: scheme, Host: e.hostPort()})
+		u, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: scheme, Host: e.hostPort()}})
 		if err != nil {
 			return nil, errors.New("proxy: HTTPS_PROXY is no URL: write http://HOST:PORT") // its error quotes the value
 		}

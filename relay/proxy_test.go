@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -264,34 +265,39 @@ func TestProxyFailures(t *testing.T) {
 	}
 }
 
+// TestProxyOfEnvironment looks at each environment in a process of its own: net/http reads it once.
 func TestProxyOfEnvironment(t *testing.T) {
-	t.Setenv("HTTPS_PROXY", "http://u:pw@proxy.example.org:3128")
-	t.Setenv("NO_PROXY", "inside.example.org")
-	find := func(url string) *httpProxy {
+	const which = "ACPD_TEST_PROXY"
+	find := func(url string) (*httpProxy, error) {
 		endpoints, _, err := parseURLs(url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := Proxy{Environment: true}.find(context.Background(), endpoints[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
+		return Proxy{Environment: true}.find(context.Background(), endpoints[0])
 	}
-	for _, url := range []string{"wss://nats.example.org", "tls://nats.example.org"} {
-		if p := find(url); p == nil || p.address != "proxy.example.org:3128" || p.basic == "" {
-			t.Errorf("%s goes through %+v", url, p)
+	switch os.Getenv(which) {
+	case "right":
+		for url, through := range map[string]bool{
+			"wss://nats.example.org": true, "tls://nats.example.org": true,
+			"wss://inside.example.org": false, "ws://127.0.0.1": false, "nats://localhost": false,
+		} {
+			p, err := find(url)
+			if err != nil || (p != nil) != through || through && (p.address != "proxy.example.org:3128" || p.basic == "") {
+				t.Errorf("%s goes through %+v (%v)", url, p, err)
+			}
 		}
-	}
-	for _, url := range []string{"wss://inside.example.org", "ws://127.0.0.1", "nats://localhost"} {
-		if p := find(url); p != nil {
-			t.Errorf("%s goes through %s", url, p.address)
+	case "wrong":
+		if _, err := find("wss://nats.example.org"); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("a wrong HTTPS_PROXY: %v", err)
 		}
-	}
-	t.Setenv("HTTPS_PROXY", "://u:hunter2@x")
-	endpoints, _, _ := parseURLs("wss://nats.example.org")
-	if _, err := (Proxy{Environment: true}).find(context.Background(), endpoints[0]); err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("a wrong HTTPS_PROXY: %v", err)
+	default:
+		for name, proxy := range map[string]string{"right": "http://u:pw@proxy.example.org:3128", "wrong": "://u:hunter2@x"} {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestProxyOfEnvironment$", "-test.v")
+			cmd.Env = append(os.Environ(), which+"="+name, "HTTPS_PROXY="+proxy, "NO_PROXY=inside.example.org")
+			if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestProxyOfEnvironment") {
+				t.Errorf("%s: %v\n%s", name, err, out)
+			}
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/pace"
 )
 
 const (
@@ -44,7 +45,7 @@ func (l *Link) Test(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()
 	began := time.Now()
-	t := &tester{link: l, token: newToken(), arrived: make(chan struct{}, 1), nobody: make(chan struct{}, 1)}
+	t := &tester{link: l, token: newToken(), arrived: pace.NewSignal(), nobody: pace.NewSignal()}
 	if err := t.connect(ctx); err != nil {
 		return []Check{{Code: "connect", What: err.Error(), Verdict: Failed, Refused: errors.Is(err, ErrRefused), Took: time.Since(began)}}
 	}
@@ -69,9 +70,9 @@ func (l *Link) Test(ctx context.Context) []Check {
 type tester struct {
 	link    *Link
 	session *session
-	token   string        // of the reply subject, and in the packet to the own subject
-	arrived chan struct{} // the packet to the own subject came back
-	nobody  chan struct{} // the server said that nobody is there
+	token   string      // of the reply subject, and in the packet to the own subject
+	arrived pace.Signal // the packet to the own subject came back
+	nobody  pace.Signal // the server said that nobody is there
 	absent  identity.ID
 }
 
@@ -127,12 +128,12 @@ func (t *tester) checkReceive(ctx context.Context) Check {
 	for subject, take := range map[string]nats.MsgHandler{
 		replies.ownSubject(): func(m *nats.Msg) {
 			if string(m.Data) == string(payload) {
-				signal(t.arrived)
+				t.arrived.Set()
 			}
 		},
 		replies.prefix + "*": func(m *nats.Msg) {
 			if m.Subject == replies.prefix+t.token && m.Header.Get("Status") == statusNobody {
-				signal(t.nobody)
+				t.nobody.Set()
 			}
 		},
 	} {
@@ -195,15 +196,8 @@ func (t *tester) checkForeignSubscribe(ctx context.Context) Check {
 		Remedy: "give each daemon an nkey of its own, and permit it subscribe to " + t.link.replies.ownSubject() + " and " + t.link.replies.prefix + "* alone"}
 }
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// awaitSignal reports whether c was signalled in time.
-func awaitSignal(ctx context.Context, c chan struct{}) bool {
+// awaitSignal waits until c is set, for checkTime at most, and reports whether it was.
+func awaitSignal(ctx context.Context, c pace.Signal) bool {
 	select {
 	case <-c:
 		return true

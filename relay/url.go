@@ -33,22 +33,7 @@ func (e endpoint) plainURL() string {
 	return "nats://" + e.hostPort()
 }
 
-// CheckURL reports what is wrong with the URL of a relay, without a part of it that could be
-// a secret. The error has the code invalid.
-func CheckURL(text string) error {
-	_, _, err := parseURLs(text)
-	return err
-}
-
-// RedactURL returns the URL of a relay without what stands before its hosts; "" if it is none.
-func RedactURL(text string) string {
-	endpoints, _, err := parseURLs(text)
-	if err != nil {
-		return ""
-	}
-	return joinEndpoints(endpoints)
-}
-
+// joinEndpoints returns the servers as the URL of one relay, without credentials.
 func joinEndpoints(endpoints []endpoint) string {
 	var b strings.Builder
 	for i, e := range endpoints {

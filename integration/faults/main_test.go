@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	flag.Parse()
-	live.Tags = "faults"
+	live.Tags += ",faults"
 	flag.Set("test.parallel", "8") // the tests wait more than they compute
 	os.Exit(live.RunInNamespaces(0, false, m.Run))
 }

@@ -15,9 +15,9 @@ import (
 // so that processes which this one starts do not build them again.
 const Built = "ACPD_BUILT"
 
-// Tags are build tags of acpd and acpctl, for a package of tests that sets them before
-// anything is built.
-var Tags string
+// Tags are the build tags of acpd and acpctl: those of the Makefile, to which a package of tests
+// may add its own before anything is built.
+var Tags = "nethttpomithttp2"
 
 // Build builds acpd and acpctl, once, and returns their directory, which any user may
 // read; see RemovePrograms. Where the race detector watches the tests it watches them too.

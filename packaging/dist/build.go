@@ -9,6 +9,9 @@ import (
 // programNames are the programs of a release.
 var programNames = []string{"acpctl", "acpd"}
 
+// buildTags are those of the Makefile: net/http without HTTP/2, which neither program speaks.
+const buildTags = "nethttpomithttp2"
+
 // build has the programs for one platform.
 type build struct {
 	platform platform
@@ -28,7 +31,7 @@ func buildPrograms(r *release, p platform, dir string) (*build, error) {
 		"GOFLAGS=-mod=readonly", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off",
 	}
 	ldflags := "-s -w -X " + info + ".version=" + r.version + " -X " + info + ".commit=" + r.commit
-	if _, err := r.run(env, goCommand(), "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", dir+"/", "./cmd/acpd", "./cmd/acpctl"); err != nil {
+	if _, err := r.run(env, goCommand(), "build", "-trimpath", "-buildvcs=false", "-tags", buildTags, "-ldflags", ldflags, "-o", dir+"/", "./cmd/acpd", "./cmd/acpctl"); err != nil {
 		return nil, err
 	}
 	b := &build{platform: p, dir: dir, modules: make(map[string]*buildinfo.BuildInfo)}

@@ -1,0 +1,68 @@
+package daemon
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/relay"
+)
+
+// cloneTime is how long the status tells of another process with this identity.
+const cloneTime = 10 * time.Minute
+
+// describeRelay returns a row of relay.list.
+func (d *Daemon) describeRelay(u *usedRelay) client.Relay {
+	row := client.Relay{Name: u.Name, URL: u.URL, Source: u.source, Login: u.login(), Share: u.Share, State: client.RelayUnused}
+	if u.link == nil {
+		if u.failure != nil {
+			row.Error = trimRelayName(u.Name, u.failure.Error())
+		}
+		return row
+	}
+	s := u.link.State()
+	row.Since, row.Server, row.RTTUS = client.Time{Time: s.Since}, s.Server, uint64(s.RTT.Microseconds())
+	row.PacketsIn, row.PacketsOut, row.Dropped = s.In.Packets, s.Out.Packets, s.DroppedIn+s.DroppedOut
+	row.Clone = !s.Clone.IsZero() && time.Since(s.Clone) < cloneTime
+	isNew := s.LastError != nil && !s.LastErrorAt.Before(s.Since)
+	switch refused := isNew && errors.Is(s.LastError, relay.ErrRefused); {
+	case refused, s.Standing == relay.Deaf:
+		row.State = client.RelayRefused
+	case s.Standing == relay.Connected:
+		row.State = client.RelayUp
+	case isNew:
+		row.State = client.RelayDown
+	default:
+		row.State = client.RelayConnecting
+	}
+	if s.LastError != nil {
+		row.Error = trimRelayName(u.Name, s.LastError.Error())
+	}
+	return row
+}
+
+// trimRelayName returns what is wrong with a relay without its name, which stands beside it.
+func trimRelayName(name, text string) string { return strings.TrimPrefix(text, "relay "+name+": ") }
+
+// login returns how this daemon logs in.
+func (s relaySettings) login() client.RelayLogin {
+	switch {
+	case s.Credentials != "":
+		return client.LoginCredentials
+	case s.Token != "":
+		return client.LoginToken
+	case s.User != "":
+		return client.LoginPassword
+	}
+	return client.LoginNkey
+}
+
+// listRelays returns the rows of relay.list.
+func (d *Daemon) listRelays() []client.Relay {
+	rows := []client.Relay{}
+	for _, u := range d.relays.list() {
+		rows = append(rows, d.describeRelay(u))
+	}
+	return rows
+}
