@@ -17,7 +17,7 @@ NATS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-nats-server
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents reach reach-wide bench pgo demo install dist packages
+.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents reach reach-wide crowd bench pgo demo install dist packages
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -92,6 +92,9 @@ reach: ## the link over a relay with real NATS servers, which are built into the
 reach-wide: ## two daemons at the ends of a cluster, of two clusters with gateways and of a leaf node, with Debian's older nats-server too, which it fetches into NATS (apt-get, dpkg-deb)
 	./integration/relay/older.sh '$(abspath $(NATS))'
 	cd integration/relay && ACPD_OLD_NATS_SERVER='$(abspath $(NATS))' $(GO) test -tags wide -count=1 -timeout 10m -v -run TestWide ./processes
+
+crowd: ## a thousand daemons on one relay that is restarted, and hostile members of its account and trusted peers, with bounds of time: the machine to itself
+	cd integration/relay && $(GO) test -count=1 -timeout 20m -v ./processes -run '^(TestCrowd|TestHostileAccount|TestHostileTrustedPeer)$$' -crowd 1000 -rounds 20 -bounds
 
 agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode, and a model that does as told; installs them in AGENTS (npm; root, or user namespaces)
 	./integration/agents/install.sh '$(AGENTS)'

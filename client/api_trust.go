@@ -64,7 +64,7 @@ type Revoked struct {
 // JoinParams are the params of join.
 type JoinParams struct {
 	URI   string    `json:"uri"`
-	Relay JoinRelay `json:"relay,omitzero"` // what becomes of relays in it that the daemon does not use; "": the call is invalid if there are any
+	Relay JoinRelay `json:"relay,omitzero"` // what becomes of relays in it that the daemon does not use, and of tokens for kept ones that refuse it; "": the call is invalid if there are any of the former, and does without the latter
 }
 
 // JoinRelay says what becomes of relays in an invitation.
@@ -163,7 +163,7 @@ type NamedPeer struct {
 	ID      identity.ID `json:"id"`
 	Name    string      `json:"name"`
 	Warning string      `json:"warning,omitzero"` // of trust: settings that name the peer by its name meant another key before; of join: a relay that was kept cannot be used yet
-	Kept    []string    `json:"kept,omitzero"`    // of join: names of the relays that it has kept
+	Kept    []string    `json:"kept,omitzero"`    // of join: names of the relays that it has kept, or whose new token
 }
 
 // PendingPeer is a stranger that called and proved its key.

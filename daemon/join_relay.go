@@ -53,7 +53,7 @@ func (d *Daemon) listInvitedRelays(p *client.InviteParams) ([]identity.InvitedRe
 const relayTime = 5 * time.Second
 
 // joinOverRelays redeems an invitation. Relays that it names and that are not used yet are used for that
-// if the caller says so, and kept if it succeeds.
+// if the caller says so, and kept if it succeeds; so are new tokens for relays that refuse this daemon.
 func (d *Daemon) joinOverRelays(ctx context.Context, inv identity.Invitation, choice client.JoinRelay) (*client.NamedPeer, error) {
 	unknown := d.listUnknownRelays(inv)
 	switch {
@@ -64,18 +64,22 @@ func (d *Daemon) joinOverRelays(ctx context.Context, inv identity.Invitation, ch
 	case choice == "" && len(unknown) > 0:
 		return nil, kinds.Errorf(kinds.Invalid, "join: the invitation names the relay %s, which this daemon does not use: say keep, to use it from now on, or skip", unknown[0].URL)
 	}
+	renewed := d.listRenewedRelays(inv)
+	if choice != client.JoinKeepsRelay {
+		renewed = nil
+	}
 	var names []string
-	if len(unknown) > 0 {
+	if len(unknown)+len(renewed) > 0 {
 		if _, failure := d.relays.getKept(); failure != nil {
 			return nil, kinds.Errorf(kinds.Internal, "join: relays.yaml cannot be used, so no relay can be kept: %v: mend or remove the file, then acpctl reload", failure)
 		}
-		for _, s := range unknown {
+		for _, s := range slices.Concat(unknown, renewed) {
 			names = append(names, s.Name)
 		}
-		d.relays.addInvited(unknown)
+		d.relays.addInvited(unknown, renewed)
 		d.applyRelays()
 		defer func() {
-			d.relays.removeInvited(unknown)
+			d.relays.removeInvited(unknown, renewed)
 			d.calls.Go(d.applyRelays)
 		}()
 		waiting, cancel := context.WithTimeout(ctx, relayTime)
@@ -87,7 +91,7 @@ func (d *Daemon) joinOverRelays(ctx context.Context, inv identity.Invitation, ch
 	who, err := d.node.Join(ctx, inv)
 	problem := d.describeRelayProblem(names)
 	if err != nil {
-		return nil, addRelayProblem(err, problem)
+		return nil, addRelayProblem(err, strings.Join(slices.DeleteFunc([]string{problem, d.describeOldRelayProblem(inv, names)}, func(s string) bool { return s == "" }), "; "))
 	}
 	p := &client.NamedPeer{ID: who.ID, Name: who.Name}
 	for _, s := range unknown {
@@ -97,10 +101,89 @@ func (d *Daemon) joinOverRelays(ctx context.Context, inv identity.Invitation, ch
 		}
 		p.Kept = append(p.Kept, s.Name)
 	}
-	if problem != "" {
+	for _, s := range renewed {
+		if !d.isRelayUp(s.Name) {
+			continue // the new token is of no more use than the old one
+		}
+		if err := d.keepToken(s); err != nil {
+			p.Warning = "the new token of the relay " + s.Name + " is not kept: " + kinds.AsError(explainRelayError("join", err)).Message
+			return p, nil
+		}
+		p.Kept = append(p.Kept, s.Name)
+	}
+	switch old := d.describeOldRelayProblem(inv, names); {
+	case problem != "" && len(unknown) > 0:
 		p.Warning = "the relay is kept, and cannot be used yet: " + problem
+	case problem != "":
+		p.Warning = "the token of the invitation is not kept, as the relay cannot be used with it: " + problem
+	case old != "":
+		p.Warning = "a relay of the invitation cannot be used: " + old
 	}
 	return p, nil
+}
+
+// listRenewedRelays returns the kept relays for which an invitation has a token, and which refuse this daemon
+// as it logs in now. One that works, that the owner gave credentials or a user, or that stands in config.yaml
+// is none of them.
+func (d *Daemon) listRenewedRelays(inv identity.Invitation) []config.Relay {
+	var renewed []config.Relay
+	for _, u := range d.relays.list() {
+		i := slices.IndexFunc(inv.Relays, func(r identity.InvitedRelay) bool { return r.URL == u.URL })
+		if i < 0 || inv.Relays[i].Token == "" || u.source != client.RelayKept || u.link == nil || d.describeRelay(u).State != client.RelayRefused {
+			continue
+		}
+		if login := u.login(); login != client.LoginToken && login != client.LoginNkey || string(u.Token) == inv.Relays[i].Token {
+			continue
+		}
+		next := u.Relay
+		next.Token = config.Secret(inv.Relays[i].Token)
+		renewed = append(renewed, next)
+	}
+	return renewed
+}
+
+// keepToken writes the token of a kept relay to relays.yaml.
+func (d *Daemon) keepToken(s config.Relay) error {
+	return d.changeKeptRelays(func(kept []config.Relay) ([]config.Relay, error) {
+		for i := range kept {
+			if kept[i].Name == s.Name && kept[i].URL == s.URL {
+				kept[i].Token = s.Token
+				return kept, nil
+			}
+		}
+		return nil, kinds.Errorf(kinds.NotFound, "there is no relay %s any more: acpctl relay add it again", s.Name)
+	})
+}
+
+func (d *Daemon) isRelayUp(name string) bool {
+	return slices.ContainsFunc(d.relays.list(), func(u *usedRelay) bool {
+		return u.Name == name && d.describeRelay(u).State == client.RelayUp
+	})
+}
+
+// describeOldRelayProblem returns what is wrong with the relays of an invitation that this daemon used before
+// and that refuse it, and what to do; "" if nothing is. Those called names it leaves out.
+func (d *Daemon) describeOldRelayProblem(inv identity.Invitation, names []string) string {
+	renewed := d.listRenewedRelays(inv)
+	var problems []string
+	for _, u := range d.relays.list() {
+		isInvited := slices.ContainsFunc(inv.Relays, func(r identity.InvitedRelay) bool { return r.URL == u.URL })
+		if !isInvited || u.link == nil || slices.Contains(names, u.Name) {
+			continue
+		}
+		row := d.describeRelay(u)
+		switch {
+		case row.State != client.RelayRefused:
+			continue
+		case slices.ContainsFunc(renewed, func(n config.Relay) bool { return n.Name == u.Name }):
+			problems = append(problems, u.Name+" refuses this daemon, and the invitation has a token for it: acpctl join --keep-relay takes it")
+		case u.source == client.RelayOfConfig:
+			problems = append(problems, u.Name+": "+row.Error+"; it stands in config.yaml: correct it there, then acpctl reload")
+		default:
+			problems = append(problems, u.Name+": "+row.Error)
+		}
+	}
+	return strings.Join(problems, "; ")
 }
 
 // listUnknownRelays returns the relays of an invitation that this daemon does not use, each with a name.
@@ -120,21 +203,28 @@ func (d *Daemon) listUnknownRelays(inv identity.Invitation) []config.Relay {
 	return unknown
 }
 
-func (r *relays) addInvited(all []config.Relay) {
+func (r *relays) addInvited(unknown, renewed []config.Relay) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.invited = append(r.invited, all...)
+	r.invited = append(r.invited, unknown...)
+	r.renewed = append(r.renewed, renewed...)
 }
 
-// removeInvited takes each of all out once: another join may have the same.
-func (r *relays) removeInvited(all []config.Relay) {
+// removeInvited takes each out once: another join may have the same.
+func (r *relays) removeInvited(unknown, renewed []config.Relay) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.invited = removeEach(r.invited, unknown)
+	r.renewed = removeEach(r.renewed, renewed)
+}
+
+func removeEach(from, all []config.Relay) []config.Relay {
 	for _, s := range all {
-		if i := slices.Index(r.invited, s); i >= 0 {
-			r.invited = slices.Delete(slices.Clone(r.invited), i, i+1)
+		if i := slices.Index(from, s); i >= 0 {
+			from = slices.Delete(slices.Clone(from), i, i+1)
 		}
 	}
+	return from
 }
 
 // describeRelayProblem returns why none of the relays is up, "" if one is. Where one refuses the login it

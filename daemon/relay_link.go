@@ -31,6 +31,22 @@ func (*relayLink) Path() peer.Path { return peer.ViaRelay }
 // Run implements [peer.Link].
 func (l *relayLink) Run(ctx context.Context, n peer.LinkObserver) error { return l.Link.Run(ctx, n) }
 
+// Trouble implements [peer.Troubled].
+func (l *relayLink) Trouble() (what, remedy string) {
+	s := l.State()
+	switch toRelayState(&s) {
+	case client.RelayRefused:
+		what = "refuses this daemon"
+	case client.RelayDown:
+		what = "is down"
+	case client.RelayConnecting:
+		what = "is not connected yet"
+	default:
+		return "", ""
+	}
+	return what, "acpctl relay test " + s.Name + " says why"
+}
+
 // PublicAddr returns the address at which the relay's server sees this machine, for paths: not that of a
 // proxy.
 func (l *relayLink) PublicAddr() netip.Addr {

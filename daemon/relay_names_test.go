@@ -33,6 +33,9 @@ func TestAnswersToNameRequests(t *testing.T) {
 	if got := desk.answerNameRequest(asker, question[:]); !bytes.Equal(got, desk.ownCertificate.Load().raw) || len(got) == 0 {
 		t.Errorf("%x", got)
 	}
+	if got := desk.answerNameRequest(asker, append(make([]byte, 32), question[:]...)); len(got) == 0 {
+		t.Error("an authority that changes its key is not answered")
+	}
 	other := newAuthority(t)
 	otherKey, err := identity.ParseAuthorityKey(other.line)
 	if err != nil {
@@ -43,7 +46,7 @@ func TestAnswersToNameRequests(t *testing.T) {
 		"a blocked key":     desk.answerNameRequest(blocked, question[:]),
 		"another authority": desk.answerNameRequest(asker, foreign[:]),
 		"nothing":           desk.answerNameRequest(asker, nil),
-		"more":              desk.answerNameRequest(asker, append(question[:], 0)),
+		"a part":            desk.answerNameRequest(asker, question[:31]),
 	} {
 		if got != nil {
 			t.Errorf("%s: %x", what, got)

@@ -25,21 +25,28 @@ func (d *Daemon) describeRelay(u *usedRelay) client.Relay {
 	row.Since, row.Server, row.RTTUS = client.Time{Time: s.Since}, s.Server, uint64(s.RTT.Microseconds())
 	row.PacketsIn, row.PacketsOut, row.Dropped = s.In.Packets, s.Out.Packets, s.DroppedIn+s.DroppedOut
 	row.Clone = !s.Clone.IsZero() && time.Since(s.Clone) < cloneTime
-	isNew := s.LastError != nil && !s.LastErrorAt.Before(s.Since)
-	switch refused := isNew && errors.Is(s.LastError, relay.ErrRefused); {
-	case refused, s.Standing == relay.Deaf:
-		row.State = client.RelayRefused
-	case s.Standing == relay.Connected:
-		row.State = client.RelayUp
-	case isNew:
-		row.State = client.RelayDown
-	default:
-		row.State = client.RelayConnecting
+	row.State = toRelayState(&s)
+	if row.State == client.RelayRefused && s.Refused.After(s.Since) {
+		row.Since = client.Time{Time: s.Refused} // before that it was down
 	}
 	if s.LastError != nil {
 		row.Error = trimRelayName(u.Name, s.LastError.Error())
 	}
 	return row
+}
+
+// toRelayState returns how this daemon stands to a relay.
+func toRelayState(s *relay.State) client.RelayState {
+	isNew := s.LastError != nil && !s.LastErrorAt.Before(s.Since)
+	switch refused := isNew && errors.Is(s.LastError, relay.ErrRefused); {
+	case refused, s.Standing == relay.Deaf:
+		return client.RelayRefused
+	case s.Standing == relay.Connected:
+		return client.RelayUp
+	case isNew:
+		return client.RelayDown
+	}
+	return client.RelayConnecting
 }
 
 // trimRelayName returns what is wrong with a relay without its name, which stands beside it.

@@ -28,6 +28,7 @@ type relays struct {
 	kept        []config.Relay
 	keptFailure error          // why relays.yaml cannot be used
 	invited     []config.Relay // of invitations by which this daemon is joining
+	renewed     []config.Relay // those of kept that such an invitation has a new token for, with that token
 	used        []*usedRelay   // in the order of listWantedRelays
 	news        chan struct{}  // closed when the state of a link may have changed
 }
@@ -110,6 +111,11 @@ func (d *Daemon) listWantedRelays() []relaySettings {
 		add(s, client.RelayOfConfig)
 	}
 	for _, s := range r.kept {
+		for _, n := range r.renewed {
+			if n.Name == s.Name && n.URL == s.URL {
+				s = n
+			}
+		}
 		add(s, client.RelayKept)
 	}
 	for _, s := range r.invited {

@@ -14,16 +14,18 @@ func (k AuthorityKey) Hash() [sha256.Size]byte { return sha256.Sum256([]byte(k.w
 // Signer returns the key that has signed the certificate: as it says, from [InspectCertificate].
 func (c *Certificate) Signer() AuthorityKey { return c.signer }
 
-// FindAuthority returns the key of the authority that has this name here.
-func (t *TrustStore) FindAuthority(name string) (AuthorityKey, bool) {
+// ListAuthorityKeys returns the keys of the authority that has this name here: two while it changes its
+// key, none if there is no such authority.
+func (t *TrustStore) ListAuthorityKeys(name string) (keys []AuthorityKey) {
 	c := &t.certified
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	i := slices.IndexFunc(c.authorities, func(a Authority) bool { return a.Name == name })
-	if i < 0 {
-		return AuthorityKey{}, false
+	for _, a := range c.authorities {
+		if a.Name == name {
+			keys = append(keys, a.Key)
+		}
 	}
-	return c.authorities[i].Key, true
+	return keys
 }
 
 // CheckNamed returns a certificate, whosever key it is for, if it counts here and gives that key a

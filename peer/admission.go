@@ -129,7 +129,7 @@ func (state *peerState) checkHello(c *conn) *helloRefusal {
 // connection is there.
 func (state *peerState) recordRefusalByPeer(c *conn, cause error) {
 	f := state.node.toDialFailure(state.id, shortAddr(c.remoteAddr()), cause)
-	if f.Code != kinds.NotTrusted && f.Code != kinds.IdentityConflict {
+	if f.Code != kinds.NotTrusted && !isClosedWith(cause, closeIdentityConflict) {
 		return
 	}
 	state.mu.Lock()

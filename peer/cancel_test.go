@@ -44,7 +44,8 @@ func TestCancelReachesTheHandler(t *testing.T) {
 	})
 }
 
-// TestCancelBehindAClosedWindow gives up what could not be written.
+// TestCancelBehindAClosedWindow gives up what could not be written: its end has not left, so it is
+// not delivered.
 func TestCancelBehindAClosedWindow(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		a, h := w.facing(nil)
@@ -55,7 +56,7 @@ func TestCancelBehindAClosedWindow(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		_, _, err := a.Exchange(ctx, c.key.ID(), large)
-		outcome{err, time.Since(start)}.want(t, kinds.Timeout, kinds.DeliveredUnknown, time.Second, time.Second)
+		outcome{err, time.Since(start)}.want(t, kinds.Timeout, kinds.DeliveredNo, time.Second, time.Second)
 		s, err := c.qc.AcceptStream(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +71,7 @@ func TestCancelBehindAClosedWindow(t *testing.T) {
 		time.AfterFunc(time.Second, cancel)
 		start = time.Now()
 		_, err = a.Send(ctx, c.key.ID(), large, false)
-		outcome{err, time.Since(start)}.want(t, kinds.Cancelled, kinds.DeliveredUnknown, time.Second, time.Second)
+		outcome{err, time.Since(start)}.want(t, kinds.Cancelled, kinds.DeliveredNo, time.Second, time.Second)
 		m, err := c.qc.AcceptUniStream(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -33,8 +33,11 @@ type dial struct {
 // dialFailure says why there is no connection, and for how long calls share that.
 type dialFailure struct {
 	*kinds.Error
-	memory  time.Duration
-	refused bool // by the peer itself, which proved its key: it does not trust us
+	memory   time.Duration
+	refused  bool    // by the peer itself, which proved its key: it does not trust us
+	addr     string  // of the leg, for people
+	isSilent bool    // it says nothing of the peer: silence says all
+	silence  silence // of all addresses of the race
 }
 
 // ensureReadyConn returns a connection that answers: the one in use, proven alive if it has
@@ -52,16 +55,20 @@ func (state *peerState) ensureReadyConn(ctx context.Context) (*conn, *kinds.Erro
 func (state *peerState) ensureProvenConn(ctx context.Context, background bool) (*conn, *kinds.Error) {
 	limited, cancel := context.WithTimeout(ctx, state.dialLimit(background))
 	defer cancel()
+	var silent *conn
 	for began := time.Now(); ; {
-		if c := state.current.Load(); c != nil && c.proveAlive(limited) {
-			return c, nil
+		if c := state.current.Load(); c != nil {
+			if c.proveAlive(limited) {
+				return c, nil
+			}
+			silent = c
 		}
 		if limited.Err() != nil {
-			return nil, state.newGaveUpError(ctx)
+			return nil, state.newGaveUpError(ctx, silent)
 		}
 		d, err := state.joinOrStartDial(began, background)
 		if err != nil {
-			return nil, err
+			return nil, state.recallRefusal(err, background)
 		}
 		if d == nil {
 			continue // a connection became ready meanwhile
@@ -71,10 +78,10 @@ func (state *peerState) ensureProvenConn(ctx context.Context, background bool) (
 			// If a dial failed that began before the call, that says little: its last packet
 			// may have left before the network came back, or before the peer trusted this node.
 			if err := state.dialErrorSince(d, began, background); err != nil {
-				return nil, err
+				return nil, state.recallRefusal(err, background)
 			}
 		case <-limited.Done():
-			return nil, state.newGaveUpError(ctx)
+			return nil, state.newGaveUpError(ctx, silent)
 		}
 	}
 }
@@ -98,10 +105,20 @@ func (state *peerState) dialErrorSince(d *dial, then time.Time, background bool)
 	return d.err
 }
 
-// newGaveUpError says why ensureReadyConn gave up: the caller's ctx ended, or dialTime passed.
-func (state *peerState) newGaveUpError(ctx context.Context) *kinds.Error {
+// newGaveUpError says why ensureReadyConn gave up: the caller's ctx ended, or dialTime passed. Then it says
+// what a dial has found that ended meanwhile, or where the connection was that did not answer, if any.
+func (state *peerState) newGaveUpError(ctx context.Context, silent *conn) *kinds.Error {
 	if ctx.Err() != nil {
 		return newContextError(state.node, ctx, state.id, kinds.DeliveredNo)
+	}
+	state.mu.Lock()
+	last, age := state.lastDialFailure, time.Since(state.sharedFailureAt)
+	state.mu.Unlock()
+	switch {
+	case last != nil && last.Code == kinds.Unreachable && age < dialTime:
+		return last
+	case silent != nil:
+		return state.node.newSilenceError(state.id, silent.endpoint.noteSilence(shortAddr(silent.remoteAddr())))
 	}
 	return state.node.newUnreachableError(state.id, kinds.DeliveredNo, "no answer; check that its daemon runs and the network between")
 }
@@ -156,8 +173,9 @@ func (state *peerState) finishDial(failure *dialFailure) {
 	state.sharedFailure, state.sharedFailureAt = failure, time.Now()
 	switch {
 	case failure == nil:
-		state.lastDialFailure = nil
+		state.lastDialFailure, state.refusesUs = nil, false
 	case failure.refused:
+		state.refusesUs = true
 		state.queueEvent(Event{Type: EventRefused})
 	}
 	if state.dial == nil {
@@ -210,7 +228,7 @@ func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duratio
 func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
 	qc, err := l.dialHandshake(ctx, state.id, identity.ALPN)
 	if err != nil {
-		return state.node.toDialFailure(state.id, l.text, err)
+		return l.toDialFailure(state.id, err)
 	}
 	c := newConn(l.on, qc, state.id)
 	c.dialled, c.endsUnused = true, l.isOpened()
@@ -229,7 +247,7 @@ func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
 		}
 		return f
 	case <-ctx.Done():
-		return state.node.toDialFailure(state.id, l.text, ctx.Err())
+		return l.toDialFailure(state.id, ctx.Err())
 	}
 }
 

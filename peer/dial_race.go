@@ -14,16 +14,27 @@ import (
 )
 
 // race dials the legs of all routes, and calls try with each. It returns nil as soon as one call
-// does, else the failure that says most. All calls have returned then.
+// does, else the failure that says most. If nothing was heard at all, that names every leg, and in any
+// case the links that carry nothing. All calls have returned then.
 func (n *Node) race(ctx context.Context, id identity.ID, routes []route, try func(context.Context, leg) *dialFailure) *dialFailure {
 	delay := func(i int) time.Duration { return routes[i].delay }
-	return raceCalls(ctx, len(routes), delay, func(ctx context.Context, i int) *dialFailure {
+	verdict := raceCalls(ctx, len(routes), delay, func(ctx context.Context, i int) *dialFailure {
 		legs, err := routes[i].resolve(ctx)
 		if err != nil {
 			return &dialFailure{Error: n.newUnreachableError(id, kinds.DeliveredNo, "address %s: %v", routes[i].text, err), memory: shareVerdict}
 		}
 		return raceCalls(ctx, len(legs), stagger, func(ctx context.Context, j int) *dialFailure { return try(ctx, legs[j]) })
 	})
+	switch {
+	case verdict == nil || verdict.Code != kinds.Unreachable:
+	case verdict.isSilent:
+		verdict.Error = n.newSilenceError(id, verdict.silence)
+	default:
+		told := *verdict.Error
+		told.Message = verdict.silence.addImpeded(told.Message)
+		verdict.Error = &told
+	}
+	return verdict
 }
 
 // stagger returns when the i-th address of a host name is dialled.
@@ -48,8 +59,18 @@ func raceCalls(ctx context.Context, n int, delay func(i int) time.Duration, try 
 		if f == nil {
 			return nil
 		}
-		if verdict == nil || rankError(f.Error) > rankError(verdict.Error) {
+		switch {
+		case verdict == nil:
 			verdict = f
+		case f.rank() > verdict.rank():
+			f.silence, verdict.silence = verdict.silence, f.silence // in the order in which they came
+			f.silence.add(verdict.silence)
+			verdict = f
+		default:
+			verdict.silence.add(f.silence)
+			if f.isSilent && verdict.isSilent {
+				verdict.memory = max(verdict.memory, f.memory)
+			}
 		}
 		if f.Code == kinds.NotTrusted {
 			break // the peer's word is final: no other address will say otherwise
@@ -58,15 +79,19 @@ func raceCalls(ctx context.Context, n int, delay func(i int) time.Duration, try 
 	return verdict
 }
 
-// rankError orders errors by how much they say: the word of a peer outweighs the network's.
-func rankError(err *kinds.Error) int {
-	switch err.Code {
+// rank orders failures by how much they say: the word of a peer outweighs the network's, and that
+// outweighs silence.
+func (f *dialFailure) rank() int {
+	switch f.Code {
 	case kinds.NotTrusted:
 		return 4
 	case kinds.IncompatibleVersion, kinds.Overloaded:
 		return 3
 	case kinds.IdentityConflict:
 		return 2
+	}
+	if f.isSilent {
+		return 0
 	}
 	return 1
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 
 	"github.com/quic-go/quic-go"
 
@@ -174,7 +173,7 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 	wrong, isWrong := errors.AsType[*identity.WrongIDError](err)
 	app, closed := errors.AsType[*quic.ApplicationError](err)
 	transport, failed := errors.AsType[*quic.TransportError](err)
-	network, isNetwork := errors.AsType[net.Error](err)
+	_, reset := errors.AsType[*quic.StatelessResetError](err)
 	switch {
 	case isWrong:
 		return kinds.Errorf(kinds.IdentityConflict, "%s: another key (%s) answers at %s; correct the address, or trust the new key if %s really changed it", name, wrong.Got.Label(), addr, name).WithDelivered(kinds.DeliveredNo)
@@ -189,6 +188,10 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 		case closeOverloaded:
 			return markRemoteError(id, kinds.Errorf(kinds.Overloaded, "%s takes no connection now; try again later", name)).WithDelivered(kinds.DeliveredNo)
 		}
+	case closed && app.ErrorCode == closeIdentityConflict:
+		return kinds.Errorf(kinds.IdentityConflict, "%s: two processes there use one key; have its owner stop the wrong one, then start the other one again", name).WithDelivered(kinds.DeliveredNo)
+	case reset:
+		return n.newUnreachableError(id, kinds.DeliveredNo, "%s: a process answers there that does not know the connection; try again, and if that happens again, two daemons there use one key: have its owner stop one", addr)
 	case closed && app.ErrorCode == closeNotTrusted: // it showed no certificate that counts here, or was untrusted meanwhile
 		return n.newUnknownPeerError(id)
 	case failed && transport.ErrorCode.IsCryptoError():
@@ -198,14 +201,10 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 		case 40: // handshake_failure (RFC 8446, section 6.2)
 			return kinds.Errorf(kinds.NotTrusted, "%s at %s requires a post-quantum key exchange; update this side", name, addr).WithDelivered(kinds.DeliveredNo)
 		}
-	case errors.Is(err, errNoRoute):
-		return n.newUnreachableError(id, kinds.DeliveredNo, "this machine has no route to %s; check its network, or correct the address", addr)
 	case errors.Is(err, errRefused) && isLinkAddr(addr):
 		return n.newUnreachableError(id, kinds.DeliveredNo, "nobody takes its packets at %s; start its daemon, and check its link there", addr)
 	case errors.Is(err, errRefused):
 		return n.newUnreachableError(id, kinds.DeliveredNo, "nothing listens at %s; start its daemon", addr)
-	case isNetwork && network.Timeout():
-		return n.newUnreachableError(id, kinds.DeliveredNo, "no answer from %s; check the address and the network between", addr)
 	}
 	return n.newUnreachableError(id, kinds.DeliveredNo, "%s: %s", addr, describeCause(err))
 }

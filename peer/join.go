@@ -75,7 +75,7 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 	fail := n.race(dialing, inv.ID, routes, func(ctx context.Context, l leg) *dialFailure {
 		qc, err := l.dialHandshake(ctx, inv.ID, identity.ALPNJoin)
 		if err != nil {
-			return &dialFailure{Error: n.toJoinError(inv, l.text, err)}
+			return l.toDialFailure(inv.ID, err)
 		}
 		select {
 		case connected <- connection{qc, l.on.path}:
@@ -86,7 +86,7 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 	})
 	stop()
 	if len(connected) == 0 { // one address may have refused while another connected
-		return identity.Peer{}, fail.Error
+		return identity.Peer{}, n.toJoinError(inv.ID, fail)
 	}
 	qc := <-connected
 	defer n.closeConnWithNode(qc.Conn)()
@@ -95,14 +95,17 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 	return p, err
 }
 
-// toJoinError returns the error of an address at which joining failed.
-func (n *Node) toJoinError(inv identity.Invitation, addr string, err error) *kinds.Error {
-	e := n.toDialError(inv.ID, addr, err)
-	if e.Code == kinds.IncompatibleVersion {
-		return kinds.Errorf(kinds.NotAuthorized, "join: no invitation is open at %s; it has expired, was used or revoked, or the daemon there was started anew: ask for a new one", addr)
+// toJoinError returns the error of a join that made no connection.
+func (n *Node) toJoinError(id identity.ID, fail *dialFailure) *kinds.Error {
+	switch {
+	case fail.Code == kinds.IncompatibleVersion:
+		return kinds.Errorf(kinds.NotAuthorized, "join: no invitation is open at %s; it has expired, was used or revoked, or the daemon there was started anew: ask for a new one", fail.addr)
+	case fail.isSilent:
+		return kinds.Errorf(kinds.Unreachable, "join: %s: %s", n.peerName(id), fail.silence.describe(true)).WithDelivered(kinds.DeliveredNo)
 	}
-	e.Message = "join: " + e.Message
-	return e
+	told := *fail.Error
+	told.Message = "join: " + told.Message
+	return &told
 }
 
 // requestJoin sends the token on a connection to the inviter, and trusts it if the reply

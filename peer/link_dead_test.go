@@ -130,6 +130,36 @@ func TestFalseNoticesWhileSlow(t *testing.T) {
 	}
 }
 
+// TestFalseNoticesMeetAStall: once a false word has been refuted, one that meets a peer that is slow for
+// a moment ends no connection, though no call is open.
+func TestFalseNoticesMeetAStall(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		r := newRelayNet("corp")
+		a, b := w.relayed(r, nil)
+		a.ask(b, "before")
+		r.set(func() { r.lies = true })
+		c := a.listConns()[0]
+		for _, stall := range []time.Duration{0, time.Second / 2, 0, time.Second / 2} {
+			r.set(func() {
+				r.mangle = func(*relayPacket) []time.Duration { return []time.Duration{stall} }
+			})
+			c.joinOrStartProof()
+			time.Sleep(5 * time.Second)
+		}
+		if len(a.listConns()) != 1 || a.listConns()[0] != c || a.saw(EventUp) != 1 || a.saw(EventDown) != 0 {
+			t.Error("the connection has changed")
+		}
+		r.set(func() { r.lies, r.mangle = false, nil })
+		a.ask(b, "as before")
+		time.Sleep(time.Second)
+		b.killed(r) // and the word is true now
+		time.Sleep(time.Second)
+		start := time.Now()
+		err := a.tryAsk(b, "nobody there?")
+		outcome{err, time.Since(start)}.want(t, kinds.Unreachable, kinds.DeliveredNo, falseNoticeWait, falseNoticeWait+2*peerRTT)
+	})
+}
+
 // TestNoticeOfABriefAbsence: what the relay said of a packet before is no word on a peer that has come back.
 func TestNoticeOfABriefAbsence(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {

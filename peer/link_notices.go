@@ -76,7 +76,7 @@ func (noticeProber) probeConn(ctx context.Context, c *conn, p *proof) probeResul
 		if c.qc.ConnectionStats().PacketsSent == p.packetsSent {
 			continue
 		}
-		if !p.waitFor(ctx, c.qc.ConnectionStats().SmoothedRTT*3/2) {
+		if !p.waitFor(ctx, c.noticePatience()) {
 			return probeSilent
 		}
 		if !c.isInUse() {

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/acpd/acpd/internal/pace"
@@ -38,6 +39,7 @@ type proof struct {
 	nobody      pace.Signal   // the link says that nobody is there
 	over        chan struct{} // closed when it is decided
 	alive       bool          // set before over is closed
+	told        atomic.Bool   // the link has said so, now or before
 }
 
 // startTimer starts the timer, if it does not run. Callers hold mu.
@@ -119,9 +121,12 @@ func (c *conn) hearNobody() {
 	c.mu.Unlock()
 	switch {
 	case p != nil:
+		p.told.Store(true)
 		p.nobody.Set()
 	case start:
-		c.joinOrStartProof()
+		if p := c.joinOrStartProof(); p != nil {
+			p.told.Store(true)
+		}
 	}
 }
 
@@ -155,6 +160,9 @@ func (l *liveness) handlePong(c *conn, n uint64) {
 	p := l.proof
 	c.mu.Unlock()
 	if p != nil && n >= p.n && c.removeProof(p) {
+		if p.told.Load() {
+			c.peer.noteFalseNotice()
+		}
 		p.alive = true
 		close(p.over)
 	}

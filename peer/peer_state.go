@@ -24,6 +24,8 @@ type peerState struct {
 	callSlots callSlots
 	rounds    *pathRounds
 
+	falseNotice atomic.Int64 // when a link last said falsely that nobody is there, in Unix nanoseconds; 0: never
+
 	envelopes *budget.Share // bytes of envelopes that are being received or answered
 	replies   *budget.Share // bytes of replies to calls from here that are being read
 	streams   *budget.Share // streams of the peer that are being served
@@ -38,6 +40,7 @@ type peerState struct {
 	dial            *dial          // the running one; nil: none
 	sharedFailure   *dialFailure   // why there is no connection, by the last dial, Disconnect or the peer's refusal; nil: one became ready since, or the next dial is due
 	sharedFailureAt time.Time      // when sharedFailure was last set
+	refusesUs       bool           // its last word, with its key proved, was that it does not trust this node
 	lastDialFailure *kinds.Error   // why the last dial that had an address failed; nil: it did not
 	lastAddr        string         // address of the connection in use, as the last event told
 	lastPath        Path           // its path

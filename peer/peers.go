@@ -148,7 +148,7 @@ func (n *Node) Disconnect(id identity.ID) {
 	}
 	state.mu.Lock()
 	state.keep = false
-	state.lastGoodAddr, state.lastDialFailure = "", nil
+	state.lastGoodAddr, state.lastDialFailure, state.refusesUs = "", nil, false
 	state.setProvedAddr(netip.AddrPort{})
 	conns := slices.Clone(state.conns)
 	state.finishDial(&dialFailure{Error: failure})

@@ -54,6 +54,9 @@ const (
 	pingEvery    = 4 * time.Second         // while a stream is open
 	deadAfter    = 7400 * time.Millisecond // without a packet, while a stream is open
 
+	falseNoticeWait   = 1500 * time.Millisecond // for the answer, before a link that was wrong is believed
+	falseNoticeMemory = 10 * time.Minute        // of that
+
 	keepAlive   = 6 * time.Second // QUIC's own, without streams
 	idleTimeout = 14 * time.Second
 )

@@ -23,7 +23,7 @@ func (n *Node) TryAddr(ctx context.Context, id identity.ID, addr string) (time.D
 	failure := n.race(ctx, id, []route{to}, func(ctx context.Context, l leg) *dialFailure {
 		qc, err := l.dialHandshake(ctx, id, identity.ALPN)
 		if err != nil {
-			return n.toDialFailure(id, l.text, err)
+			return l.toDialFailure(id, err)
 		}
 		answers <- max(qc.ConnectionStats().SmoothedRTT, time.Microsecond)
 		qc.CloseWithError(closeShutdown, "only a probe")

@@ -73,6 +73,8 @@ func PublicKey(secret [32]byte) (string, error) {
 type authentication struct {
 	publicKey string // of the derived nkey, also when it is not used
 	what      string
+	file      string // of credentials; "": none
+	isNkey    bool   // the derived nkey is used
 	apply     func(*nats.Options) error
 }
 
@@ -100,16 +102,33 @@ func newAuthentication(c, inURL Credentials, secret [32]byte) (authentication, e
 		if _, err := os.Stat(c.File); err != nil {
 			return authentication{}, kinds.Errorf(kinds.Invalid, "credentials: %s: name a .creds file that acpd may read", err)
 		}
+		a.file = c.File
 		a.apply = func(o *nats.Options) error { return nats.UserCredentials(c.File)(o) }
 	case c.Token != "":
 		a.apply = nats.Token(c.Token)
 	case c.User != "":
 		a.apply = nats.UserInfo(c.User, c.Password)
 	default:
-		a.what = "nkey " + public
+		a.what, a.isNkey = "nkey "+public, true
 		private := ed25519.NewKeyFromSeed(secret[:])
 		sign := func(nonce []byte) ([]byte, error) { return ed25519.Sign(private, nonce), nil }
 		a.apply = nats.Nkey(public, sign)
 	}
 	return a, nil
+}
+
+// remedy returns what to do if the server refuses the login at the relay of this name.
+func (a authentication) remedy(name string) string {
+	switch {
+	case a.isNkey:
+		return "have " + a.publicKey + " put into the users of its configuration; or, if it wants a token, user or credentials, " + replaceLogin(name)
+	case a.file != "":
+		return "they are wrong, or were changed there: put new ones into the file"
+	}
+	return "wrong, or changed there: get the new one, and " + replaceLogin(name)
+}
+
+// replaceLogin says how a login is replaced, also one that is being tried and not kept yet.
+func replaceLogin(name string) string {
+	return "acpctl relay remove " + name + ", if it is there, then acpctl relay add with it"
 }

@@ -14,10 +14,7 @@ import (
 	"time"
 )
 
-const (
-	maxInfo = 64 << 10 // bytes of the line by which a server introduces itself
-	maxHead = 16 << 10 // bytes of an HTTP answer's head
-)
+const maxHead = 16 << 10 // bytes of an HTTP answer's head
 
 // dialer connects to one endpoint, and to nothing else: the address that nats.go hands it is
 // not looked at. It goes through the proxy, does TLS itself and bounds what the server
@@ -114,6 +111,9 @@ func (d *dialer) beginServer(ctx context.Context, conn net.Conn) (net.Conn, erro
 	}
 	encrypted := tls.Client(conn, &tls.Config{ServerName: d.endpoint.host, RootCAs: d.roots, MinVersion: tls.VersionTLS12})
 	if err := encrypted.HandshakeContext(ctx); err != nil {
+		if isA[*tls.CertificateVerificationError](err) {
+			return nil, err // it says tls itself
+		}
 		return nil, fmt.Errorf("tls: %w", err)
 	}
 	server.Conn = encrypted
@@ -122,11 +122,11 @@ func (d *dialer) beginServer(ctx context.Context, conn net.Conn) (net.Conn, erro
 
 // readInfo returns the line with which a NATS server begins, and what came behind it.
 func readInfo(conn net.Conn) (info, rest []byte, err error) {
-	r := bufio.NewReaderSize(conn, maxInfo)
+	r := bufio.NewReaderSize(conn, maxLine)
 	info, err = r.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, nil, fmt.Errorf("the server's first line has more than %d bytes", maxInfo)
+		return nil, nil, fmt.Errorf("the server's first line has more than %d bytes", maxLine)
 	case err != nil && len(info) == 0:
 		return nil, nil, fmt.Errorf("the server said nothing: %w", err)
 	case err != nil:

@@ -70,9 +70,9 @@ func (l *Link) findRefusal(err error) string {
 	case errors.Is(err, nats.ErrPermissionViolation):
 		return "the server permits no packets to peers: have it permit publish to acp1.>"
 	case says(err, "authorization violation"):
-		return "the server refuses " + l.auth.what + ": have " + l.auth.publicKey + " put into the users of its configuration, or set the credentials that it wants"
+		return "the server refuses " + l.auth.what + ": " + l.auth.remedy(l.config.Name)
 	case errors.Is(err, nats.ErrNkeysNotSupported):
-		return "the server knows no nkeys: have " + l.auth.publicKey + " put into the users of its configuration, or set the credentials that it wants"
+		return "the server knows no nkeys: get the token, user or credentials that it takes, and " + replaceLogin(l.config.Name)
 	case says(err, "authentication expired"):
 		return "the credentials have expired: get new ones from whoever runs the server"
 	case says(err, "authentication revoked"):
@@ -99,10 +99,14 @@ func findRemedy(e endpoint, err error) string {
 		return "check host and port"
 	case isA[tls.RecordHeaderError](err):
 		return "the server speaks no TLS at this port: set up tls in its configuration, or check the port"
-	case isA[x509.UnknownAuthorityError](err), isA[x509.HostnameError](err), isA[x509.CertificateInvalidError](err):
-		return "the certificate must be valid for " + e.host + " and of an authority that this machine trusts"
+	case isA[x509.UnknownAuthorityError](err):
+		return "the certificate must be of an authority that this machine trusts: for one of your own, set SSL_CERT_FILE to its certificate where acpd starts, on each machine"
+	case isA[x509.HostnameError](err), isA[x509.CertificateInvalidError](err):
+		return "the certificate must be valid for " + e.host + ", now"
 	case isA[*net.DNSError](err):
 		return "check the host name"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "this machine has no way to it: check its network and the address"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there: start the server, or check the port"
 	case isTimeout(err):

@@ -7,21 +7,27 @@ import (
 )
 
 const (
-	maxControlLine = 4096    // bytes, of lines other than INFO: what a NATS server takes itself
-	maxErrorLines  = 64      // of a connection: nats.go keeps each until it is told of
-	maxMessage     = 8 << 20 // bytes: larger ones NATS advises against, and a server sends them only if configured so
+	// maxLine bounds the lines of a server, in bytes. Servers take lines of 4,096 bytes, if their
+	// max_control_line says nothing else. The line that they make of one is longer. A bound at 4,096 would let
+	// any member of the account end the connection, by a reply subject that is as long as may be.
+	maxLine       = 64 << 10
+	maxErrorLines = 64      // of a connection: nats.go keeps each until it is told of
+	maxMessage    = 8 << 20 // bytes: larger ones NATS advises against, and a server sends them only if configured so
+	maxHeader     = 1 << 10 // bytes of a message's header that nats.go reads: a 503 has less than 200
 )
 
 var errNoNATS = errors.New("no NATS server: it does not begin with INFO")
 
 // guard bounds what a server makes nats.go keep: the length of its lines, the number of its
 // errors, and the size that it says of a message, for which nats.go takes memory before a byte has
-// come. It follows the NATS client protocol, within a WebSocket the frames of RFC 6455, and
+// come. Members of an account bound each other in nothing, and nats.go makes a map of any header: of
+// a long one the guard overwrites the first byte, and nats.go throws it away as malformed. It follows the NATS client protocol, within a WebSocket the frames of RFC 6455, and
 // reads strictly, so that nats.go cannot read the same bytes another way.
 type guard struct {
 	frames *frameReader // nil: no WebSocket
 	line   []byte       // the begin of a line whose end has not come
 	skip   int          // bytes of a message that have not come, with its line end
+	spoil  bool         // the next byte begins a header that is too long
 	errors int          // lines that say an error
 }
 
@@ -32,7 +38,7 @@ func newGuard(webSocket bool) guard {
 	return guard{}
 }
 
-// check looks at the next bytes from the server. After an error the connection is to be ended.
+// check looks at the next bytes from the server, and spoils headers in them that are too long. After an error the connection is to be ended.
 func (g *guard) check(b []byte) error {
 	if g.frames == nil {
 		return g.checkProtocol(b)
@@ -44,6 +50,9 @@ func (g *guard) checkProtocol(b []byte) error {
 	for len(b) > 0 {
 		switch {
 		case g.skip > len("\r\n"):
+			if g.spoil {
+				b[0], g.spoil = 0, false
+			}
 			n := min(g.skip-len("\r\n"), len(b))
 			g.skip -= n
 			b = b[n:]
@@ -66,13 +75,13 @@ func (g *guard) checkProtocol(b []byte) error {
 			g.line = append(g.line, part...)
 			line = g.line
 		}
-		if len(line) > maxControlLine && (len(line) > maxInfo || !bytes.HasPrefix(line, []byte("INFO "))) {
-			return fmt.Errorf("the server sends a line of more than %d bytes", maxControlLine)
+		if len(line) > maxLine {
+			return fmt.Errorf("the server sends a line of more than %d bytes", maxLine)
 		}
 		if end < 0 {
 			return nil
 		}
-		size, err := parseControlLine(bytes.TrimSuffix(line, []byte{'\r'}))
+		header, size, err := parseControlLine(bytes.TrimSuffix(line, []byte{'\r'}))
 		if err != nil {
 			return err
 		}
@@ -81,25 +90,26 @@ func (g *guard) checkProtocol(b []byte) error {
 				return fmt.Errorf("the server says more than %d errors", maxErrorLines)
 			}
 		}
-		g.skip = size
+		g.skip, g.spoil = size, header > maxHeader
 		g.line = g.line[:0]
 		b = b[end+1:]
 	}
 	return nil
 }
 
-// parseControlLine returns how many bytes of a message follow a line, with their line end.
-func parseControlLine(line []byte) (int, error) {
+// parseControlLine returns how many bytes of a message follow a line, with their line end, and how many
+// of them are its header.
+func parseControlLine(line []byte) (header, size int, err error) {
 	operation, rest, _ := bytes.Cut(line, []byte{' '})
 	least, most := 3, 4 // words behind the operation: subject, number, reply subject if any, size
 	switch string(operation) {
 	case "INFO", "PING", "PONG", "+OK", "-ERR":
-		return 0, nil
+		return 0, 0, nil
 	case "MSG":
 	case "HMSG":
 		least, most = 4, 5
 	default:
-		return 0, fmt.Errorf("the server sends what is no line of NATS: %.20q", line)
+		return 0, 0, fmt.Errorf("the server sends what is no line of NATS: %.20q", line)
 	}
 	words := 0
 	var word, before []byte // the last two
@@ -107,20 +117,22 @@ func parseControlLine(line []byte) (int, error) {
 		before = word
 		word, rest, more = bytes.Cut(rest, []byte{' '})
 		if len(word) == 0 || bytes.ContainsAny(word, "\t\r") {
-			return 0, fmt.Errorf("the server sends a malformed %s line", operation)
+			return 0, 0, fmt.Errorf("the server sends a malformed %s line", operation)
 		}
 	}
 	size, sizeErr := parseSize(word)
-	header, headerErr := parseSize(before)
+	if least == 4 {
+		header, err = parseSize(before)
+	}
 	switch {
 	case words < least || words > most:
-		return 0, fmt.Errorf("the server sends a malformed %s line", operation)
+		return 0, 0, fmt.Errorf("the server sends a malformed %s line", operation)
 	case sizeErr != nil:
-		return 0, sizeErr
-	case least == 4 && (headerErr != nil || header > size):
-		return 0, fmt.Errorf("the server sends a malformed %s line", operation)
+		return 0, 0, sizeErr
+	case err != nil || header > size:
+		return 0, 0, fmt.Errorf("the server sends a malformed %s line", operation)
 	}
-	return size + len("\r\n"), nil
+	return header, size + len("\r\n"), nil
 }
 
 // parseSize reads digits, without sign, up to maxMessage.

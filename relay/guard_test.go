@@ -2,8 +2,12 @@ package relay
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 )
 
 // frame returns a WebSocket frame of a server.
@@ -32,7 +36,8 @@ func TestGuard(t *testing.T) {
 		"large message":        {false, "MSG a 1 70000\r\n" + long + "\r\nPING\r\n", ""},
 		"long INFO":            {false, "INFO " + long[:60_000] + "\r\n", ""},
 		"longer INFO":          {false, "INFO " + long + "\r\n", "line of more"},
-		"long line":            {false, "PING" + long[:5000] + "\r\n", "line of more"},
+		"long reply subject":   {false, "MSG a 1 " + long[:5000] + " 5\r\nhello\r\n", ""}, // a member of the account chooses it
+		"longer reply subject": {false, "MSG a 1 " + long + " 5\r\nhello\r\n", "line of more"},
 		"unknown":              {false, "FOO\r\n", "no line of NATS"},
 		"lower case":           {false, "msg a 1 5\r\nhello\r\n", "no line of NATS"},
 		"tab":                  {false, "MSG a\t1 1 5\r\nhello\r\n", "malformed"},
@@ -60,23 +65,50 @@ func TestGuard(t *testing.T) {
 		"no line end anywhere": {false, long, "line of more"},
 	} {
 		for _, step := range []int{1, 7, len(c.text)} {
-			if err := checkInSteps(c.webSocket, []byte(c.text), step); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			if _, err := checkInSteps(c.webSocket, []byte(c.text), step); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %d bytes at a time: %v, want %q", name, step, err, c.want)
 			}
 		}
 	}
 }
 
-func checkInSteps(webSocket bool, b []byte, step int) error {
+// checkInSteps has a guard check b so many bytes at a time, and returns what it lets through.
+func checkInSteps(webSocket bool, b []byte, step int) ([]byte, error) {
 	g := newGuard(webSocket)
-	for len(b) > 0 {
-		n := min(step, len(b))
-		if err := g.check(b[:n]); err != nil {
-			return err
+	through := bytes.Clone(b)
+	for left := through; len(left) > 0; {
+		n := min(step, len(left))
+		if err := g.check(left[:n]); err != nil {
+			return nil, err
 		}
-		b = b[n:]
+		left = left[n:]
 	}
-	return nil
+	return through, nil
+}
+
+// A header that is too long is spoilt, and nothing else is.
+func TestLongHeader(t *testing.T) {
+	header := "NATS/1.0\r\n" + strings.Repeat("x", maxHeader) + ":\r\n\r\n"
+	long := fmt.Sprintf("HMSG a 1 %d %d\r\n%shello\r\n", len(header), len(header)+5, header)
+	rest := "HMSG a 1 12 17\r\nNATS/1.0\r\n\r\nhello\r\nMSG a 1 5\r\nhello\r\n"
+	spoilt := strings.Replace(long, "NATS/1.0", "\x00ATS/1.0", 1)
+	for _, c := range []struct {
+		webSocket  bool
+		text, want string
+	}{
+		{false, long + rest, spoilt + rest},
+		{true, switching + frame(0x82, long+rest), switching + frame(0x82, spoilt+rest)},
+		{true, switching + frame(0x02, long[:30]) + frame(0x80, long[30:]+rest), switching + frame(0x02, spoilt[:30]) + frame(0x80, spoilt[30:]+rest)},
+	} {
+		for _, step := range []int{1, 7, len(c.text)} {
+			if got, err := checkInSteps(c.webSocket, []byte(c.text), step); err != nil || string(got) != c.want {
+				t.Errorf("%d bytes at a time: %v, %.80q", step, err, got)
+			}
+		}
+	}
+	if _, err := nats.DecodeHeadersMsg([]byte(spoilt[strings.IndexByte(spoilt, '\n')+1:])); !errors.Is(err, nats.ErrBadHeaderMsg) {
+		t.Errorf("nats.go reads a spoilt header: %v", err)
+	}
 }
 
 // What the guard says does not depend on how the bytes come, and it keeps little of them.
@@ -86,11 +118,13 @@ func FuzzGuard(f *testing.F) {
 	f.Add(true, []byte(switching+"\x82\x7f\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, webSocket bool, b []byte) {
 		whole := newGuard(webSocket)
-		err := whole.check(b)
-		if pieces := checkInSteps(webSocket, b, 1); (err == nil) != (pieces == nil) {
-			t.Errorf("%q: whole %v, in pieces %v", b, err, pieces)
+		through := bytes.Clone(b)
+		err := whole.check(through)
+		pieces, stepErr := checkInSteps(webSocket, b, 1)
+		if (err == nil) != (stepErr == nil) || err == nil && !bytes.Equal(pieces, through) {
+			t.Errorf("%q: whole %v, in pieces %v", b, err, stepErr)
 		}
-		if len(whole.line) > max(maxInfo, len(b)) || whole.skip > maxMessage+2 {
+		if len(whole.line) > max(maxLine, len(b)) || whole.skip > maxMessage+2 {
 			t.Errorf("%d bytes kept, %d to skip", len(whole.line), whole.skip)
 		}
 	})

@@ -1,10 +1,12 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -134,8 +136,8 @@ func TestGarbage(t *testing.T) {
 	for name, c := range map[string]struct{ sent, want string }{
 		"another protocol":   {"SSH-2.0-OpenSSH_9.2\r\n", "no line of NATS"},
 		"control characters": {"\x1b[31m\x00\r\n", "no line of NATS"},
-		"endless line":       {"INFO " + strings.Repeat("x", 2*maxInfo), "line of more than"},
-		"endless other line": {plainInfo + strings.Repeat("x", 2*maxControlLine), "line of more than"},
+		"endless line":       {"INFO " + strings.Repeat("x", 2*maxLine), "line of more than"},
+		"endless other line": {plainInfo + strings.Repeat("x", 2*maxLine), "line of more than"},
 		"huge message":       {plainInfo + "PONG\r\nMSG acp1.x 1 2147483647\r\n", "announces a message"},
 		"negative size":      {plainInfo + "PONG\r\nMSG acp1.x 1 -1\r\n", "announces a message"},
 		"odd INFO":           {"INFO {\"nonce\":7}\r\n", "relay vps"},
@@ -264,4 +266,43 @@ func TestWriteNeverWaits(t *testing.T) {
 	if took := time.Since(began); took > farewellTime+2*time.Second {
 		t.Errorf("the end took %s", took)
 	}
+}
+
+// Messages with malformed headers, which any member of the account can send, are counted as dropped and
+// said nowhere: not in the state, not in the log. Packets come on.
+func TestMalformedHeaders(t *testing.T) {
+	var log bytes.Buffer
+	c := testConfig()
+	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	const rounds = 500
+	malformed := []string{"\r\n\r\n", "NATS/1.0\r\nx\r\n\r\n", "NATS/1.0 5\r\n\r\n", "NATS/1.0\r\nx:y\r\n", "HTTP/1.1 200 OK\r\n\r\n", "NATS/1.0\r\n" + strings.Repeat("x:y\r\n", maxHeader) + "\r\n"}
+	withLink(t, c, func(c *fakeConn) {
+		if c.accept(plainInfo) != nil {
+			return
+		}
+		c.follow(nil, func(subject, sid string) {
+			if strings.HasSuffix(subject, ".*") {
+				return
+			}
+			c.network.wg.Go(func() {
+				for range rounds {
+					for _, header := range malformed {
+						c.say("HMSG %s %s %d %d\r\n%s%s\r\n", subject, sid, len(header), len(header)+len("payload"), header, "payload")
+					}
+				}
+				c.message(subject, sid, string(trusted1[:])+"packet")
+			})
+		})
+	}, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
+		synctest.Wait()
+		if got := readAll(t, l); len(got) != 1 || !strings.HasSuffix(got[0], " packet") {
+			t.Errorf("%q came", got)
+		}
+		if s := l.State(); s.DroppedIn < rounds*uint64(len(malformed)) || s.LastError != nil || s.Standing != Connected {
+			t.Errorf("%+v", s)
+		}
+		if lines := strings.Count(log.String(), "\n"); lines > 1 {
+			t.Errorf("%d lines in the log: %.500s", lines, log.String())
+		}
+	})
 }

@@ -170,7 +170,7 @@ func TestTLS(t *testing.T) {
 	runLink(t, mustOpen(t, c), new(testObserver)).await(t, isConnected)
 
 	c.Roots = x509.NewCertPool()
-	runLink(t, mustOpen(t, c), new(testObserver)).await(t, failedWith("of an authority that this machine trusts"))
+	runLink(t, mustOpen(t, c), new(testObserver)).await(t, failedWith("of an authority that this machine trusts: for one of your own, set SSL_CERT_FILE"))
 
 	c.Roots, c.URL = roots, strings.Replace(c.URL, "127.0.0.1", "localhost", 1)
 	runLink(t, mustOpen(t, c), new(testObserver)).await(t, failedWith("must be valid for localhost"))

@@ -171,7 +171,7 @@ func (l *Link) begin(s *session, rtt time.Duration) (moved bool) {
 		}
 		l.everUp = true
 		moved = client.IsValid() && client != state.ClientIP
-		state.Standing, state.Since = Connected, time.Now()
+		state.Standing, state.Since, state.Refused = Connected, time.Now(), time.Time{}
 		if s.deaf.Load() {
 			state.Standing = Deaf
 		}

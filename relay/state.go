@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,7 @@ type State struct {
 
 	LastError   error // of the connection, or what the server has said since; nil: none yet
 	LastErrorAt time.Time
+	Refused     time.Time // since when each error has been one of ErrRefused; zero: the last is none, or there was a connection since
 	Reconnects  uint64    // connections after the first
 	Clone       time.Time // when another process with this identity last answered; zero: never
 
@@ -86,7 +88,15 @@ func (l *Link) setStanding(standing Standing) {
 
 // noteError records what went wrong. The log has each text once a minute at most.
 func (l *Link) noteError(err error) {
-	l.updateState(func(s *State) { s.LastError, s.LastErrorAt = err, time.Now() })
+	l.updateState(func(s *State) {
+		s.LastError, s.LastErrorAt = err, time.Now()
+		switch refused := errors.Is(err, ErrRefused); {
+		case !refused:
+			s.Refused = time.Time{}
+		case s.Refused.IsZero():
+			s.Refused = s.LastErrorAt
+		}
+	})
 	if l.errorPace.mayTell(err.Error(), time.Now()) {
 		l.log.Warn("relay", "error", err)
 	}

@@ -39,7 +39,7 @@ type Relay interface {
 
 // Trust says which certificates count. [identity.TrustStore] does.
 type Trust interface {
-	FindAuthority(name string) (identity.AuthorityKey, bool)
+	ListAuthorityKeys(name string) []identity.AuthorityKey
 	CheckNamed(raw []byte, name string, now time.Time) (*identity.Certificate, error)
 	IsStillGood(c *identity.Certificate, now time.Time) bool
 }
@@ -97,11 +97,7 @@ func (b *Book) Close() {
 // configured.
 func (b *Book) IsAskable(name string) bool {
 	_, authority, _ := strings.Cut(name, ".")
-	if identity.CheckCertifiedName(name) != nil {
-		return false
-	}
-	_, ok := b.trust.FindAuthority(authority)
-	return ok
+	return identity.CheckCertifiedName(name) == nil && len(b.trust.ListAuthorityKeys(authority)) > 0
 }
 
 // Find returns the certificate of the key that has a name, as in build-7.corp. If it is not known, it

@@ -93,15 +93,19 @@ func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
 	free := time.Now().Add(slotTime)
 	defer func() { time.AfterFunc(time.Until(free), func() { <-b.slots }) }()
 	own, authority, _ := strings.Cut(l.name, ".")
-	key, ok := b.trust.FindAuthority(authority)
+	keys := b.trust.ListAuthorityKeys(authority)
 	relays := b.relays()
 	switch {
-	case !ok:
+	case len(keys) == 0:
 		return "its authority counts no more here"
 	case len(relays) == 0:
 		return "there is no relay that could be asked: see acpctl relay list"
 	}
-	question := key.Hash()
+	var question []byte
+	for _, key := range keys {
+		hash := key.Hash()
+		question = append(question, hash[:]...)
+	}
 	var (
 		asking sync.WaitGroup
 		mu     sync.Mutex
@@ -109,7 +113,7 @@ func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
 	)
 	for name, r := range relays {
 		asking.Go(func() {
-			err := r.Ask(ctx, own, question[:], func(answer []byte) bool { return b.take(l, answer) })
+			err := r.Ask(ctx, own, question, func(answer []byte) bool { return b.take(l, answer) })
 			mu.Lock()
 			defer mu.Unlock()
 			wrong[name] = err

@@ -882,7 +882,7 @@ export interface InviteParams {
 /** JoinParams are the params of join. */
 export interface JoinParams {
   uri: string;
-  /** what becomes of relays in it that the daemon does not use; "": the call is invalid if there are any */
+  /** what becomes of relays in it that the daemon does not use, and of tokens for kept ones that refuse it; "": the call is invalid if there are any of the former, and does without the latter */
   relay?: JoinRelay;
 }
 
@@ -945,7 +945,7 @@ export interface NamedPeer {
   name: string;
   /** of trust: settings that name the peer by its name meant another key before; of join: a relay that was kept cannot be used yet */
   warning?: string;
-  /** of join: names of the relays that it has kept */
+  /** of join: names of the relays that it has kept, or whose new token */
   kept?: Array<string>;
 }
 

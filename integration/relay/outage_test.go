@@ -147,7 +147,7 @@ func TestCluster(t *testing.T) {
 	t.Logf("the connection went on %s after the peer was on another server", time.Since(began))
 	b.stop()
 	began = time.Now()
-	a.awaitNobody(t, b.LocalAddr().(relay.Addr).ID())
+	a.awaitNobody(t, b.Sender(b.LocalAddr()))
 	t.Logf("503 %s after the peer left", time.Since(began))
 }
 

@@ -101,6 +101,7 @@ func (a *app) createInvitation(cmd *cobra.Command, p client.InviteParams, expire
 	for _, url := range inv.Shared {
 		fmt.Fprintf(a.Err, "acpctl invite: it has the token of %s: who has seen it can use that relay until its operator changes the token; that cannot be taken back\n", client.Line(url))
 	}
+	a.warnRelaysDown(cmd.Context(), inv)
 	a.SetDoneNote("the invitation is open: acpctl invite --revoke %s ends it", inv.ID)
 	if drawsQR {
 		a.showQRCode(inv.URI)
@@ -119,6 +120,26 @@ func (a *app) warnLoopbackOnly(ctx context.Context) {
 	me, err := a.Daemon.Whoami(ctx)
 	if err == nil && isLoopbackOnly(me.Listen) { // else the invitation is what was asked for
 		fmt.Fprintf(a.Err, "acpctl invite: the daemon listens on loopback alone (%s): no other machine can use the invitation\n", client.Line(strings.Join(me.Listen, ", ")))
+	}
+}
+
+// warnRelaysDown tells of each relay that the invitation names and that is not up: nobody comes in over it.
+func (a *app) warnRelaysDown(ctx context.Context, inv *client.Invitation) {
+	if len(inv.Relays) == 0 {
+		return
+	}
+	relays, err := a.Daemon.Relays(ctx)
+	if err != nil {
+		return // the invitation is what was asked for
+	}
+	for _, r := range relays {
+		if slices.Contains(inv.Relays, r.URL) && r.State != client.RelayUp && r.State != client.RelayUnused {
+			why := ""
+			if r.Error != "" {
+				why = ": " + r.Error
+			}
+			fmt.Fprintf(a.Err, "acpctl invite: warning: nobody can join over %s while it is %s%s\n", client.Line(r.Name), r.State, client.Line(why))
+		}
 	}
 }
 

@@ -28,7 +28,8 @@ what to do next goes to standard error.
 
 An invitation may name a relay, a server that passes packets on between daemons. If this
 daemon does not use it yet, a person is asked, and a script says it: --keep-relay uses it
-from now on, --no-relay joins without it.`,
+from now on, --no-relay joins without it. So it is with a token for a relay that an earlier
+join has kept and that refuses this daemon. A relay of config.yaml stays as it is there.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keepRelay && noRelay {
 				return frame.UsageErrorf("--keep-relay and --no-relay: leave one of them out")
@@ -74,7 +75,7 @@ from now on, --no-relay joins without it.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&keepRelay, "keep-relay", false, "use the relay that the invitation names, from now on")
+	cmd.Flags().BoolVar(&keepRelay, "keep-relay", false, "use the relay that the invitation names, and its token, from now on")
 	cmd.Flags().BoolVar(&noRelay, "no-relay", false, "do without it")
 	return cmd
 }
@@ -94,14 +95,23 @@ func (a *app) chooseJoinRelay(ctx context.Context, inv identity.Invitation) (cli
 	if err != nil && !client.IsOlderDaemon(err) {
 		return p, err
 	}
-	var unknown []string
+	var unknown, refused []string
 	for _, r := range inv.Relays {
+		if r.Token != "" {
+			for _, u := range used {
+				if u.URL == r.URL && takesNewToken(&u) {
+					refused = append(refused, u.Name)
+				}
+			}
+		}
 		if !slices.ContainsFunc(used, func(u client.Relay) bool { return u.URL == r.URL && u.State != client.RelayUnused }) {
 			unknown = append(unknown, r.URL)
 		}
 	}
 	names := client.Line(strings.Join(unknown, " and "))
 	switch {
+	case len(unknown) == 0 && len(refused) > 0 && a.InTTY:
+		return a.chooseNewToken(ctx, inv, client.Line(strings.Join(refused, " and ")))
 	case len(unknown) == 0:
 		return p, nil
 	case !a.InTTY:
@@ -117,6 +127,28 @@ func (a *app) chooseJoinRelay(ctx context.Context, inv identity.Invitation) (cli
 		return withoutRelays(inv), nil
 	}
 	p.Relay = client.JoinKeepsRelay
+	return p, nil
+}
+
+// takesNewToken reports whether the daemon would log in at a relay with the token of an invitation, if its
+// owner wants it.
+func takesNewToken(r *client.Relay) bool {
+	return r.State == client.RelayRefused && r.Source == client.RelayKept && (r.Login == client.LoginToken || r.Login == client.LoginNkey)
+}
+
+// chooseNewToken asks a person whether the daemon is to log in at relays that refuse it with the tokens of an
+// invitation.
+func (a *app) chooseNewToken(ctx context.Context, inv identity.Invitation, names string) (client.JoinParams, error) {
+	p := client.JoinParams{URI: inv.String()}
+	yes, err := a.Confirm(ctx, fmt.Sprintf("The relay %s refuses this daemon, and the invitation has a token for it.\nUse that token from now on?", names))
+	switch {
+	case err != nil:
+		return p, err
+	case yes:
+		p.Relay = client.JoinKeepsRelay
+	default:
+		a.PrintForPerson("The answer was not yes: joining without it.")
+	}
 	return p, nil
 }
 

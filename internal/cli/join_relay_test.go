@@ -62,6 +62,25 @@ func TestJoinAsksForTheRelay(t *testing.T) {
 	}
 	use(client.Relay{Name: "hub", URL: relay, State: client.RelayDown})
 	want("the relay is in use", f.Run("join", inv.String()), asIs, "", question)
+
+	// A relay that refuses the login gets the token of the invitation, if its owner says so.
+	stale := client.Relay{Name: "hub", URL: relay, State: client.RelayRefused, Source: client.RelayKept, Login: client.LoginToken}
+	const renewal = "The relay hub refuses this daemon, and the invitation has a token for it.\nUse that token from now on? Type yes: "
+	use(stale)
+	want("a new token, yes", f.RunInteractive("yes\n", "join", inv.String()), keeps, renewal, "names the relay")
+	want("a new token, no", f.RunInteractive("no\n", "join", inv.String()), asIs, renewal+"The answer was not yes: joining without it.\n", "")
+	want("a new token, a script", f.RunAtTerminal(ui.Terminal{}, inv.String(), "join"), asIs, "", renewal)
+	want("a new token, a script that takes it", f.RunAtTerminal(ui.Terminal{}, inv.String(), "join", "--keep-relay"), keeps, "", renewal)
+	for name, change := range map[string]func(*client.Relay){
+		"it works":         func(r *client.Relay) { r.State = client.RelayUp },
+		"of config.yaml":   func(r *client.Relay) { r.Source = client.RelayOfConfig },
+		"with credentials": func(r *client.Relay) { r.Login = client.LoginCredentials },
+	} {
+		other := stale
+		change(&other)
+		use(other)
+		want(name, f.RunInteractive("", "join", inv.String()), asIs, "", renewal)
+	}
 }
 
 // The owner is told which relays an invitation names, and what cannot be taken back.
@@ -86,6 +105,11 @@ func TestInviteNamesRelays(t *testing.T) {
 	if !got.WithCredential || got.NoRelay {
 		t.Errorf("%+v", got)
 	}
+	f.SetAnswer(client.MethodRelayList, &client.Relays{Relays: []client.Relay{
+		{Name: "hub", URL: inv.Relays[0], State: client.RelayDown, Error: "nothing listens there: start the server"},
+		{Name: "two", URL: "tls://nats.example.net:4222", State: client.RelayRefused, Error: "it is not in the invitation"},
+	}})
+	f.WantResult(f.Run("invite", "--with-credential"), 0, "acp://…\n", shared+"acpctl invite: warning: nobody can join over hub while it is down: nothing listens there: start the server\n")
 	if r := f.RunInteractive("", "invite"); !strings.Contains(r.Err, "It names the relay tls://nats.example.org:4222. A daemon older than relays refuses it: for one, --no-relay.\n") {
 		t.Errorf("%+v", r)
 	}

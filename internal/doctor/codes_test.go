@@ -277,6 +277,25 @@ var reproductions = []reproduction{
 		o.Peer = laptop.id.String()[:8]
 		return examine(t, o)
 	}},
+	{codes("peer.away", "address.dead"), func(t *testing.T) []Finding { // on a relay nobody needs an address
+		desk, laptop := newSite(t, "desk"), startSite(t, "laptop")
+		desk.write(statedir.RelaysName, "relays: [{name: hub, url: \"tls://127.0.0.1:1\"}]\n")
+		desk.start()
+		desk.trust(laptop)
+		await.Until(t, "the relay is found to be down", func() bool {
+			status, err := desk.client.Status(await.NewContext(t))
+			return err == nil && len(status.Relays) == 1 && status.Relays[0].State == client.RelayDown
+		})
+		o := options(t, desk.home)
+		o.Peer = "laptop"
+		all := examine(t, o)
+		for _, code := range []Code{"peer.away", "address.dead"} {
+			if f := findCode(all, code); !strings.Contains(f.What, "relay:hub is down") || !strings.Contains(f.Remedy, "acpctl relay test hub") || strings.Contains(f.Remedy, "--addr") {
+				t.Errorf("%+v", f)
+			}
+		}
+		return all
+	}},
 	inDepth(func(desk, laptop *site, _ *Options) {
 		laptop.stop()
 		desk.awaitState(laptop, client.PeerTrusted)

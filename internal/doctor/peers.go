@@ -120,7 +120,7 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 		x.add("peer.incompatible", name, e.Message, "update the older side; post_quantum: require in a config.yaml demands a peer that has it", private...)
 	case e != nil && (e.Code == kinds.NotAuthorized || e.Code == kinds.Overloaded):
 		x.add("peer.forbids", name, fmt.Sprintf("%s answers, and refuses a ping: %s", name, client.Line(e.Message)), "nothing, if its owner means that", append(private, e.Message)...)
-	case len(p.Addrs) == 0:
+	case len(p.Addrs) == 0 && !x.usesRelays():
 		x.add("peer.away", name, "no address of "+name+" is known, and it has not called", fmt.Sprintf("start its daemon; where discovery does not reach: acpctl trust %s --addr HOST:PORT", name), private...)
 	default:
 		why := "it does not answer"

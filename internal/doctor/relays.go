@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"slices"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
@@ -62,6 +63,11 @@ func (x *examination) addRelay(ctx context.Context, r *client.Relay) {
 	if r.Clone {
 		x.add("relay.clone", subject, "another process uses "+r.Name+" with this daemon's identity", "stop one of the two for good; docs/operate.md says what to send again", private...)
 	}
+}
+
+// usesRelays reports whether peers may be reached over a relay, if one is up: none needs an address then.
+func (x *examination) usesRelays() bool {
+	return x.status != nil && slices.ContainsFunc(x.status.Relays, func(r client.Relay) bool { return r.State != client.RelayUnused })
 }
 
 // tryRelay has the daemon try a relay, and tells if its account may listen to what is for others.

@@ -36,7 +36,7 @@ func newCompany(t *testing.T) *company {
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
 		t.Skip("ssh-keygen (Debian: openssh-client) is not installed")
 	}
-	c := &company{t: t, server: newServer(t, "a company"), key: filepath.Join(t.TempDir(), "corp")}
+	c := &company{t: t, server: newServer(t, []string{"of a company"}), key: filepath.Join(t.TempDir(), "corp")}
 	c.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "corp", "-f", c.key)
 	line, err := os.ReadFile(c.key + ".pub")
 	if err != nil {
@@ -208,7 +208,7 @@ func TestNamesOnARelay(t *testing.T) {
 func TestHostileNames(t *testing.T) {
 	c := newCompany(t)
 	const token = "a-token"
-	c.server, c.login = newServer(t, "a person", "TOKEN", token), ", token: "+token
+	c.server, c.login = newServer(t, []string{"of a person"}, "TOKEN", token), ", token: "+token
 	c.server.start()
 	desk, laptop, build := newMachine(t, "desk", c.server), newMachine(t, "laptop", c.server), newMachine(t, "build", c.server)
 	for _, m := range []*live.Machine{desk, laptop, build} {

@@ -75,7 +75,7 @@ func TestCompanyRelay(t *testing.T) {
 	}
 	plain.start()
 	added := desk.RunAcpctl(0, "relay", "add", plain.url(), "--name", "hub")
-	if added.Stdout.String() != "hub\n" || added.Stderr.String() != "" {
+	if added.Stdout.String() != "hub added\n" || added.Stderr.String() != "" {
 		t.Errorf("relay add says %q and %q", added.Stdout.String(), added.Stderr.String())
 	}
 	if out := desk.MustOutput("relay", "test"); strings.Count(out, "\tok\t") != 6 || strings.Contains(out, "warning") {

@@ -110,15 +110,16 @@ func (v *verbs) addRelay(cmd *cobra.Command, p client.RelayAddParams, login rela
 		return err
 	}
 	v.SetDoneNote("the relay %s is used from now on: acpctl relay remove %[1]s takes it out", added.Relay.Name)
-	v.printRemedies(cmd, "", added.Steps)
-	return v.PrintData(added, func() {
-		v.PrintLine("%s", client.Line(added.Relay.Name))
+	err = v.PrintData(added, func() {
+		v.PrintLine("%s added", client.Line(added.Relay.Name))
 		if len(added.Steps) > 0 {
 			v.PrintForPerson("%s", client.Line(added.Steps[0].What))
 		}
 		v.PrintForPerson("%s is used from now on.", client.Line(added.Relay.URL))
 		v.PrintForPerson("acpctl invite names it, and the other side keeps it when it joins.")
 	})
+	v.printRemedies(cmd, "", added.Steps)
+	return err
 }
 
 // readRelayLogin reads the secrets that the flags name, and makes the path of credentials absolute.
@@ -144,6 +145,9 @@ func (v *verbs) printRemedies(cmd *cobra.Command, before string, steps []client.
 		what := s.What
 		if s.Remedy != "" {
 			what += ": " + s.Remedy
+		}
+		if s.Verdict == client.StepWarning {
+			what = "warning: " + what
 		}
 		fmt.Fprintf(v.Err, "%s: %s%s\n", cmd.CommandPath(), before, client.Line(what))
 	}
@@ -179,7 +183,7 @@ func (v *verbs) newRelayListCmd() *cobra.Command {
   acpctl relay list --json          with counts of packets`,
 		Long: `STATE is up, connecting, down (it cannot be reached), refused (it refuses the login, or what
 the daemon has to do there) or unused (config.yaml has another one of the name, or its settings
-cannot be used). The daemon goes on trying. SOURCE is config (config.yaml) or kept (relay add, join).`,
+cannot be used); why, standard error has. The daemon goes on trying. SOURCE is config (config.yaml) or kept (relay add, join).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			relays, err := v.Daemon.Relays(cmd.Context())
 			if err != nil {
@@ -198,10 +202,10 @@ cannot be used). The daemon goes on trying. SOURCE is config (config.yaml) or ke
 			}
 			for _, r := range relays {
 				if r.State != client.RelayUp && r.Error != "" {
-					v.PrintForPerson("%s: %s", client.Line(r.Name), client.Line(r.Error))
+					v.tellOfRelay(cmd, r.Name, r.Error)
 				}
 				if r.Clone {
-					v.PrintForPerson("%s: another process uses it with this daemon's identity: stop one of the two", client.Line(r.Name))
+					v.tellOfRelay(cmd, r.Name, "another process uses it with this daemon's identity: stop one of the two")
 				}
 			}
 			if len(relays) == 0 {
@@ -209,6 +213,14 @@ cannot be used). The daemon goes on trying. SOURCE is config (config.yaml) or ke
 			}
 			return nil
 		},
+	}
+}
+
+// tellOfRelay says on standard error what is wrong with a relay, also where no person reads: the list does
+// not.
+func (v *verbs) tellOfRelay(cmd *cobra.Command, name, what string) {
+	if !v.JSON {
+		fmt.Fprintf(v.Err, "%s: %s: %s\n", cmd.CommandPath(), client.Line(name), client.Line(what))
 	}
 }
 

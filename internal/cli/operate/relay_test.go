@@ -34,7 +34,7 @@ func TestRelayAdd(t *testing.T) {
 	if err := os.WriteFile(token, []byte(secretText+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const warned = "acpctl relay add: its account may listen to others: do this\n"
+	const warned = "acpctl relay add: warning: its account may listen to others: do this\n"
 	for _, c := range []struct {
 		stdin string
 		args  []string
@@ -48,7 +48,7 @@ func TestRelayAdd(t *testing.T) {
 		{"", []string{"tls://nats.example.org", "--credentials", filepath.Join(dir, "..", filepath.Base(dir), "nats.creds")}, client.RelayAddParams{URL: "tls://nats.example.org:4222", Credentials: filepath.Join(dir, "nats.creds")}},
 	} {
 		args := append([]string{"relay", "add"}, c.args...)
-		f.WantResult(f.RunAtTerminal(ui.Terminal{}, c.stdin, args...), 0, "hub\n", warned)
+		f.WantResult(f.RunAtTerminal(ui.Terminal{}, c.stdin, args...), 0, "hub added\n", warned)
 		if got != c.want {
 			t.Errorf("%q: the daemon got %+v, want %+v", c.args, got, c.want)
 		}
@@ -56,8 +56,8 @@ func TestRelayAdd(t *testing.T) {
 			t.Errorf("%q: %+v", c.args, json)
 		}
 	}
-	if got := f.RunInteractive("", "relay", "add", "tls://nats.example.org"); got.Out != "hub\n" ||
-		got.Err != warned+"connected\ntls://nats.example.org:4222 is used from now on.\nacpctl invite names it, and the other side keeps it when it joins.\n" {
+	if got := f.RunInteractive("", "relay", "add", "tls://nats.example.org"); got.Out != "hub added\n" ||
+		got.Err != "connected\ntls://nats.example.org:4222 is used from now on.\nacpctl invite names it, and the other side keeps it when it joins.\n"+warned {
 		t.Errorf("%+v", got)
 	}
 	f.SetAnswer(client.MethodRelayAdd, kinds.Errorf(kinds.NotAuthorized, "relay.add: hub: it refuses the login: do this"))
@@ -108,9 +108,10 @@ func TestRelayLists(t *testing.T) {
 		{Name: "hub", URL: "tls://nats.example.org:4222", Source: client.RelayKept, Login: client.LoginNkey, State: client.RelayUp, Since: client.Time{Time: time.Unix(1700000000, 0)}, RTTUS: 1500},
 		{Name: "two", URL: "wss://nats.example.net:443", Source: client.RelayOfConfig, Login: client.LoginToken, State: client.RelayRefused, RTTUS: 9, Error: "it refuses the login: do this", Clone: true},
 	}})
+	const why = "acpctl relay list: two: it refuses the login: do this\nacpctl relay list: two: another process uses it with this daemon's identity: stop one of the two\n"
 	f.WantResult(f.Run("relay", "list"), 0, "hub\tup\t2023-11-14T22:13:20Z\t1.500 ms\tnkey\tkept\ttls://nats.example.org:4222\n"+
-		"two\trefused\t-\t-\ttoken\tconfig\twss://nats.example.net:443\n", "")
-	if got := f.RunInteractive("", "relay", "list"); got.Err != "two: it refuses the login: do this\ntwo: another process uses it with this daemon's identity: stop one of the two\n" {
+		"two\trefused\t-\t-\ttoken\tconfig\twss://nats.example.net:443\n", why)
+	if got := f.RunInteractive("", "relay", "list"); got.Err != why {
 		t.Errorf("%+v", got)
 	}
 	f.SetAnswer(client.MethodRelayList, &client.Relays{Relays: []client.Relay{}})
@@ -123,7 +124,7 @@ func TestRelayLists(t *testing.T) {
 		{Name: "three", Steps: []client.RelayStep{}, Error: kinds.Errorf(kinds.NotAuthorized, "its settings cannot be used")},
 	}})
 	f.WantResult(f.Run("relay", "test"), 5, "hub\tconnect\tok\t1.500 ms\tconnected\nhub\tforeign_subscribe\twarning\t-\tit listens\ntwo\tconnect\tfailed\t-\tnobody answers there: do that\n",
-		"acpctl relay test: hub: it listens: do this\nacpctl relay test: two: nobody answers there: do that\nacpctl relay test: three: its settings cannot be used\n")
+		"acpctl relay test: hub: warning: it listens: do this\nacpctl relay test: two: nobody answers there: do that\nacpctl relay test: three: its settings cannot be used\n")
 	if got := f.Run("relay", "test", ""); got.Code != frame.ExitUsage {
 		t.Errorf("a test of no name: %+v", got)
 	}

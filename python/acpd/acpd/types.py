@@ -731,7 +731,7 @@ class NamedPeer(TypedDict):
     id: str
     name: str
     warning: NotRequired[str]  # of trust: settings that name the peer by its name meant another key before; of join: a relay that was kept cannot be used yet
-    kept: NotRequired[list[str]]  # of join: names of the relays that it has kept
+    kept: NotRequired[list[str]]  # of join: names of the relays that it has kept, or whose new token
 
 
 class OpenInvitation(TypedDict):
@@ -766,7 +766,7 @@ class JoinParams(TypedDict):
     """JoinParams are the params of join."""
 
     uri: str
-    relay: NotRequired[JoinRelay]  # what becomes of relays in it that the daemon does not use; "": the call is invalid if there are any
+    relay: NotRequired[JoinRelay]  # what becomes of relays in it that the daemon does not use, and of tokens for kept ones that refuse it; "": the call is invalid if there are any of the former, and does without the latter
 
 
 class LogLevel(TypedDict):

@@ -1,0 +1,148 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// Troubled is a [Link] that may know by itself that it carries nothing at the moment.
+type Troubled interface {
+	// Trouble returns what is wrong, which follows the link's name, and what to do; both "": packets
+	// come and go as far as the link knows. It does not block.
+	Trouble() (what, remedy string)
+}
+
+const maxSilentShown = 4 // addresses in one error
+
+// silence is where a dial heard nothing, of the peer or from its host.
+type silence struct {
+	silent    []string  // addresses for people
+	routeless []string  // the same, to which this host has no route
+	impeded   []impeded // links that carry nothing
+}
+
+type impeded struct{ name, what, remedy string }
+
+// noteSilence returns what a leg on which nothing was heard says.
+func (e *endpoint) noteSilence(addr string) (u silence) {
+	if troubled, ok := e.link.(Troubled); ok {
+		if what, remedy := troubled.Trouble(); what != "" {
+			u.impeded = []impeded{{e.name, what, remedy}}
+			return u
+		}
+	}
+	u.silent = []string{addr}
+	return u
+}
+
+// add adds what other legs say.
+func (u *silence) add(other silence) {
+	addNew := func(to *[]string, addrs []string) {
+		for _, addr := range addrs {
+			if !slices.Contains(*to, addr) { // else of one host name
+				*to = append(*to, addr)
+			}
+		}
+	}
+	addNew(&u.silent, other.silent)
+	addNew(&u.routeless, other.routeless)
+	u.impeded = append(u.impeded, other.impeded...)
+}
+
+// isSilentRelay reports whether a relay that works brought no answer and no word that the peer is away. So is a
+// peer that does not trust this node: it drops its packets there before they reach QUIC.
+func (u *silence) isSilentRelay() bool {
+	return slices.ContainsFunc(u.silent, func(addr string) bool { return strings.HasPrefix(addr, string(ViaRelay)+":") })
+}
+
+// describe returns what was not heard where, and what to do, with one semicolon between the two.
+func (u *silence) describe(isJoining bool) string {
+	var what, remedies []string
+	if len(u.silent) > 0 {
+		what = append(what, "no answer from "+joinAddrs(u.silent))
+	}
+	switch {
+	case u.isSilentRelay() && isJoining:
+		remedies = append(remedies, "either the daemon there is off, or its invitation has expired, was used or revoked, or went with a restart: start the daemon, or ask for a new one")
+	case u.isSilentRelay():
+		remedies = append(remedies, "either its daemon is off, or it does not trust this one: start it, or have its owner run acpctl trust there")
+	case len(u.silent) > 0 && len(u.impeded)+len(u.routeless) == 0:
+		remedies = append(remedies, "check the address and the network between")
+	}
+	if len(u.routeless) > 0 {
+		what = append(what, "this machine has no route to "+joinAddrs(u.routeless))
+		remedies = append(remedies, "check its network, or correct the address")
+	}
+	for _, i := range u.impeded {
+		what = append(what, i.name+" "+i.what)
+		remedies = append(remedies, i.remedy)
+	}
+	return strings.Join(what, ", and ") + "; " + strings.Join(remedies, ", and ")
+}
+
+// addImpeded adds the links that carry nothing to the text of an error that does not name them.
+func (u *silence) addImpeded(text string) string {
+	for _, i := range u.impeded {
+		text += fmt.Sprintf("; and %s %s: %s", i.name, i.what, i.remedy)
+	}
+	return text
+}
+
+// joinAddrs returns addresses for people, the first few and the last one if they are many: that is on a
+// link, of which a user thinks last.
+func joinAddrs(all []string) string {
+	shown := all
+	if len(all) > maxSilentShown {
+		shown = append(slices.Clone(all[:maxSilentShown-1]), fmt.Sprintf("%d others", len(all)-maxSilentShown), all[len(all)-1])
+	}
+	if len(shown) == 1 {
+		return shown[0]
+	}
+	return strings.Join(shown[:len(shown)-1], ", ") + " or " + shown[len(shown)-1]
+}
+
+// newSilenceError returns the error of a dial on which nothing was heard.
+func (n *Node) newSilenceError(id identity.ID, u silence) *kinds.Error {
+	return n.newUnreachableError(id, kinds.DeliveredNo, "%s", u.describe(false))
+}
+
+// toDialFailure returns the failure that an error of a dial of the leg means.
+func (l leg) toDialFailure(id identity.ID, err error) *dialFailure {
+	f := l.on.node.toDialFailure(id, l.text, err)
+	f.addr = l.text
+	timeout, ok := errors.AsType[net.Error](err)
+	switch {
+	case f.Code != kinds.Unreachable:
+		return f
+	case errors.Is(err, errNoRoute):
+		f.silence.routeless = []string{l.text}
+	case ok && timeout.Timeout():
+		f.silence = l.on.noteSilence(l.text)
+	default:
+		return f
+	}
+	f.isSilent = true
+	f.Error = l.on.node.newSilenceError(id, f.silence)
+	return f
+}
+
+// recallRefusal returns the error of a dial, or that the peer does not trust this node: if that was the
+// peer's last word, and it is silent now on a relay that works, as one is there that refuses. The
+// background goes on dialling all the same, as a relay could drop the packets too.
+func (state *peerState) recallRefusal(err *kinds.Error, background bool) *kinds.Error {
+	if background {
+		return err
+	}
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	if f := state.sharedFailure; state.refusesUs && f != nil && f.Error == err && f.silence.isSilentRelay() {
+		return state.node.newNotTrustedError(state.node.peerName(state.id)).WithDelivered(kinds.DeliveredNo)
+	}
+	return err
+}

@@ -1,0 +1,21 @@
+package peer
+
+import "time"
+
+// noteFalseNotice records that the peer has answered though its link said that nobody is there.
+func (state *peerState) noteFalseNotice() {
+	state.falseNotice.Store(time.Now().UnixNano())
+}
+
+// noticePatience returns for how long the answer to a proof is awaited, from its begin, before a
+// link's word that nobody is there ends the connection: one and a half round trips. For
+// falseNoticeMemory after such a word was false it is falseNoticeWait at least, because whoever has an
+// account at a relay, and may hear what others send there, can say so too, again and again; in
+// time one of these words meets a machine that is just slow to answer.
+func (c *conn) noticePatience() time.Duration {
+	patience := c.qc.ConnectionStats().SmoothedRTT * 3 / 2
+	if at := c.peer.falseNotice.Load(); at != 0 && time.Since(time.Unix(0, at)) < falseNoticeMemory {
+		return max(patience, falseNoticeWait)
+	}
+	return patience
+}
