@@ -25,7 +25,6 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -461,7 +460,7 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 		d.waker.ReadSettings()
 	}
 	for _, p := range d.trust.Peers() {
-		if !slices.Equal(old.Peers[p.Name].Addrs, next.Peers[p.Name].Addrs) || !slices.Equal(old.Peers[p.ID.String()].Addrs, next.Peers[p.ID.String()].Addrs) {
+		if !reflect.DeepEqual(old.Peers[p.Name], next.Peers[p.Name]) || !reflect.DeepEqual(old.Peers[p.ID.String()], next.Peers[p.ID.String()]) {
 			d.updateAddrTable(p.ID)
 			d.node.Connect(p.ID)
 		}

@@ -147,6 +147,26 @@ func TestPipeThatFails(t *testing.T) {
 	}
 }
 
+// TestPipeAfterReload: the first call after a reload goes through the command that it took, whatever
+// was found out before: by the background, or by a call with the command that stood there.
+func TestPipeAfterReload(t *testing.T) {
+	t.Parallel()
+	desk, build := running(t, "desk"), running(t, "build")
+	build.Trust(desk.Machine)
+	desk.Trust(build.Machine)
+	if said := desk.StartAcpctl("query", "build", "?").AwaitFailure(5); !strings.Contains(said, "there is no address to try") {
+		t.Errorf("without a pipe: %q", said)
+	}
+	desk.writePipe(build, "echo acpctl: command not found >&2; exit 127")
+	desk.MustOutput("reload")
+	if said := desk.StartAcpctl("query", "build", "?").AwaitFailure(5); !strings.Contains(said, "exit code 127") {
+		t.Errorf("with a wrong command: %q", said)
+	}
+	desk.writePipe(build, toTheOther)
+	desk.MustOutput("reload")
+	desk.MustOutput("ping", "build", "-c", "1")
+}
+
 // TestPipesThatComeIn are for the owner, and 32.
 func TestPipesThatComeIn(t *testing.T) {
 	t.Parallel()

@@ -189,7 +189,8 @@ func (state *peerState) finishDial(failure *dialFailure) {
 	state.dial = nil
 }
 
-// runDial races the addresses, after a pause, and finishes the dial.
+// runDial races the addresses, after a pause, and finishes the dial. That there was no address is
+// remembered for no time: to look for one costs nothing, and there may be one at any moment.
 func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duration) {
 	_ = pace.Sleep(ctx, pause)
 	state.mu.Lock()
@@ -206,9 +207,9 @@ func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duratio
 	case failure != nil:
 		state.lastDialFailure = failure.Error
 	case state.lastDialFailure != nil: // there were addresses a moment ago, and they are not to be tried again yet
-		failure = &dialFailure{Error: state.lastDialFailure, memory: shareVerdict}
+		failure = &dialFailure{Error: state.lastDialFailure}
 	default:
-		failure = &dialFailure{Error: state.node.newUnreachableError(state.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT"), memory: shareVerdict}
+		failure = &dialFailure{Error: state.node.newUnreachableError(state.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT")}
 	}
 	if state.dial == d {
 		if d.partial && failure.Code == kinds.Unreachable {

@@ -119,7 +119,8 @@ func (n *Node) Peer(id identity.ID) (Peer, bool) {
 }
 
 // Connect keeps a connection to a trusted peer: it dials now, and again whenever
-// the last connection ends. Call it too when a new address is known.
+// the last connection ends. Call it too when a new address or another way to the peer is known:
+// calls from then on do not fail by what was found out before.
 func (n *Node) Connect(id identity.ID) {
 	state := n.findOrCreateState(id)
 	p, waited := n.pending.remove(id)
