@@ -156,6 +156,7 @@ const (
 	SourceMDNS   AddrSource = "mdns"   // somebody on the network says so
 	SourceCall   AddrSource = "call"   // a stranger called from there
 	SourceRelay  AddrSource = "relay"  // it is a relay that this daemon uses, and the peer may use too
+	SourcePipe   AddrSource = "pipe"   // config.yaml has a command that leads to the peer
 )
 
 // Time is a time that may be none: the zero value, null in JSON.

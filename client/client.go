@@ -439,10 +439,10 @@ func (c *Client) Ack(ctx context.Context, p AckParams) (*Acked, error) {
 	return callBounded[Acked](ctx, c, MethodAck, &p)
 }
 
-// Probe dials each address of a trusted peer, and returns what answers there. It blocks for some
-// seconds where nothing does.
+// Probe dials each address of a trusted peer, and returns what answers there. If it has a pipe, that
+// is started. It blocks for some seconds where nothing answers, for up to 20 where a command logs in.
 func (c *Client) Probe(ctx context.Context, peer string) ([]ProbedAddr, error) {
-	r, err := callForPeer[Probe](ctx, c, kinds.ProbeDeadline, MethodProbe, &ProbeParams{Peer: peer}, nil)
+	r, err := callForPeer[Probe](ctx, c, kinds.PipeProbeDeadline, MethodProbe, &ProbeParams{Peer: peer}, nil)
 	return r.Addrs, err
 }
 

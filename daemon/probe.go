@@ -10,14 +10,13 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// serveProbe dials each address of a trusted peer, all at once, and says what answers there.
+// serveProbe dials each address of a trusted peer, its pipe and all relays, all at once, and says
+// what answers there.
 func (d *Daemon) serveProbe(ctx context.Context, _ *localConn, p *client.ProbeParams) (any, error) {
 	who, err := d.trust.Resolve(p.Peer)
 	if err != nil {
 		return nil, explainTrustError("peer", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, kinds.ProbeDeadline)
-	defer cancel()
 	var entry discovery.Entry
 	for _, e := range d.table.Entries() {
 		if e.ID == who.ID {
@@ -36,10 +35,19 @@ func (d *Daemon) serveProbe(ctx context.Context, _ *localConn, p *client.ProbePa
 			out.Addrs = append(out.Addrs, client.ProbedAddr{Addr: u.link.Name(), Source: client.SourceRelay})
 		}
 	}
+	if pipe := d.pipes.Addr(who.ID); pipe != nil {
+		out.Addrs = append(out.Addrs, client.ProbedAddr{Addr: pipe.String(), Source: client.SourcePipe})
+	}
 	var dials sync.WaitGroup
 	for i := range out.Addrs {
 		dials.Go(func() {
 			a := &out.Addrs[i]
+			limit := kinds.ProbeDeadline
+			if a.Source == client.SourcePipe {
+				limit = kinds.PipeProbeDeadline
+			}
+			ctx, cancel := context.WithTimeout(ctx, limit)
+			defer cancel()
 			rtt, err := d.node.TryAddr(ctx, who.ID, a.Addr)
 			a.RTTUS, a.Error = uint64(rtt.Microseconds()), err
 		})

@@ -6,6 +6,7 @@ import "time"
 // the daemon.
 const (
 	ProbeDeadline        = 5 * time.Second     // ping and discover, unless the caller names another
+	PipeProbeDeadline    = 20 * time.Second    // where a command leads to the peer, which may log in before
 	DefaultQueryDeadline = 30 * time.Second    // a query whose payload names none
 	MaxQueryDeadline     = 600 * time.Second   // that a payload may name
 	MaxTaskDeadline      = 30 * 24 * time.Hour // that a payload may name

@@ -207,7 +207,7 @@ export interface Acked {
 }
 
 /** AddrSource says from where a daemon knows an address. */
-export type AddrSource = "worked" | "static" | "mdns" | "call" | "relay";
+export type AddrSource = "worked" | "static" | "mdns" | "call" | "relay" | "pipe";
 
 /** Agent is one attached agent. */
 export interface Agent {

@@ -105,6 +105,8 @@ var codeTable = [...]CodeInfo{
 	{"address.dead", Warning, "at this address the peer does not answer", "as it says"},
 	{"address.wrong", Failure, "at this address another key answers", "correct the address"},
 	{"address.none", Warning, "no address of the peer is known", "`acpctl trust PEER --addr HOST:PORT`"},
+	{"pipe.ok", OK, "through this command the peer has proved its key", ""},
+	{"pipe.dead", Warning, "the peer's command in config.yaml does not lead to it", "as it says; [reach.md](reach.md#pipe) has what a command may say"},
 	{"policy.here", OK, "what the peer may send here", ""},
 	{"policy.there", Note, "what the peer takes from here, as far as it has shown", "`acpctl doctor` there says the rest"},
 

@@ -383,7 +383,7 @@ func TestEveryCodeIsReproduced(t *testing.T) {
 	t.Setenv("HOME", user)
 	t.Setenv("OACP_HOME", filepath.Join(user, "oacp"))
 	reproduced := make(map[Code]bool)
-	for _, r := range reproductions {
+	for _, r := range slices.Concat(reproductions, pipeReproductions) {
 		t.Run(string(r.codes[0]), func(t *testing.T) {
 			all := r.find(t)
 			for _, c := range r.codes {

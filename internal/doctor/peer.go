@@ -10,12 +10,16 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
 )
 
 // examinePeer looks at one peer in depth: what answers at each of its addresses, its pin, what its
 // daemon says, its clock, and what each side lets the other one send.
 func (x *examination) examinePeer(ctx context.Context) error {
+	if c, err := config.LoadConfig(x.filePath(statedir.ConfigName)); err == nil {
+		x.config = c
+	}
 	addrs, err := x.Daemon.Probe(ctx, x.Peer)
 	if err != nil {
 		return err
@@ -32,7 +36,7 @@ func (x *examination) examinePeer(ctx context.Context) error {
 		return fmt.Errorf("doctor: %s has gone from the trusted peers meanwhile", x.Peer)
 	}
 	p := &peers[i]
-	answer := x.ping(ctx, p.ID.String())
+	answer := x.ping(ctx, p)
 	if now, err := x.Daemon.Peers(ctx); err == nil { // the ping may have connected it
 		if i := slices.IndexFunc(now, func(q client.Peer) bool { return q.ID == p.ID }); i >= 0 {
 			p = &now[i]
@@ -47,12 +51,22 @@ func (x *examination) examinePeer(ctx context.Context) error {
 }
 
 func (x *examination) addAddrs(p *client.Peer, addrs []client.ProbedAddr) {
-	if len(addrs) == 0 {
-		x.add("address.none", p.Name, "no address of "+p.Name+" is known: only it can call", fmt.Sprintf("acpctl trust %s --addr HOST:PORT", p.Name), p.Name)
+	switch give := fmt.Sprintf("acpctl trust %s --addr HOST:PORT", p.Name); {
+	case len(addrs) > 0:
+	case x.hasPipe(p):
+		x.addUnreadPipe(p)
+	case p.Path == client.PathPipe:
+		x.add("address.none", p.Name, "no address of "+p.Name+" is known: only it can call, and has, at "+p.Addrs[0], "nothing, if that does; else "+give+", or a pipe to it in config.yaml", p.Name)
+	default:
+		x.add("address.none", p.Name, "no address of "+p.Name+" is known: only it can call", give, p.Name)
 	}
 	for _, a := range addrs {
 		e := a.Error
 		switch {
+		case a.Source == client.SourcePipe && e == nil:
+			x.add("pipe.ok", a.Addr, fmt.Sprintf("%s: %s has proved its key there; round trip %.1f ms", a.Addr, p.Name, float64(a.RTTUS)/1000), "", a.Addr, p.Name)
+		case a.Source == client.SourcePipe && e.Code != kinds.IdentityConflict:
+			x.addDeadPipe(p, e)
 		case e == nil:
 			x.add("address.ok", a.Addr, fmt.Sprintf("%s (%s): %s has proved its key there; round trip %.1f ms", a.Addr, a.Source, p.Name, float64(a.RTTUS)/1000), "", a.Addr, p.Name)
 		case e.Code == kinds.IdentityConflict:

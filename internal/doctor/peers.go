@@ -59,7 +59,7 @@ func (x *examination) examinePeers(ctx context.Context) {
 			answers[i].err = kinds.Errorf(kinds.Unreachable, "it is not connected")
 			continue
 		}
-		pings.Go(func() { answers[i] = x.ping(ctx, p.ID.String()) })
+		pings.Go(func() { answers[i] = x.ping(ctx, &p) })
 	}
 	pings.Wait()
 	for i := range trusted {
@@ -80,8 +80,12 @@ type pong struct {
 	pong  kinds.Pong
 }
 
-func (x *examination) ping(ctx context.Context, peer string) (p pong) {
-	a, err := x.Daemon.Ping(ctx, client.PingParams{To: peer, TimeoutMS: uint64(pingPatience.Milliseconds())})
+func (x *examination) ping(ctx context.Context, peer *client.Peer) (p pong) {
+	patience := pingPatience
+	if x.hasPipe(peer) {
+		patience = kinds.PipeProbeDeadline
+	}
+	a, err := x.Daemon.Ping(ctx, client.PingParams{To: peer.ID.String(), TimeoutMS: uint64(patience.Milliseconds())})
 	if err != nil {
 		return pong{err: err}
 	}
@@ -120,6 +124,10 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 		x.add("peer.incompatible", name, e.Message, "update the older side; post_quantum: require in a config.yaml demands a peer that has it", private...)
 	case e != nil && (e.Code == kinds.NotAuthorized || e.Code == kinds.Overloaded):
 		x.add("peer.forbids", name, fmt.Sprintf("%s answers, and refuses a ping: %s", name, client.Line(e.Message)), "nothing, if its owner means that", append(private, e.Message)...)
+	case x.isByPipe(p, e):
+		if x.Peer == "" { // else addAddrs tells of it
+			x.addDeadPipe(p, e)
+		}
 	case len(p.Addrs) == 0 && !x.usesRelays():
 		x.add("peer.away", name, "no address of "+name+" is known, and it has not called", fmt.Sprintf("start its daemon; where discovery does not reach: acpctl trust %s --addr HOST:PORT", name), private...)
 	default:

@@ -6,7 +6,7 @@ A daemon that is newer than this file may send more fields and other values.
 
 from typing import Any, Literal, NotRequired, TypedDict, Union
 
-AddrSource = Literal["worked", "static", "mdns", "call", "relay"]
+AddrSource = Literal["worked", "static", "mdns", "call", "relay", "pipe"]
 
 BindingMode = Literal["mirror", "on-stored"]
 
