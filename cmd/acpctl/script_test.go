@@ -48,7 +48,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			env.Defer(func() { os.RemoveAll(home) })
-			for _, name := range []string{"A", "B", "C", "D"} {
+			for _, name := range []string{"A", "B", "C", "D", "E"} {
 				env.Setenv(name, filepath.Join(home, name))
 			}
 			// With -race every process would sleep for a second at its end.

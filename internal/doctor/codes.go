@@ -113,7 +113,7 @@ var codeTable = [...]CodeInfo{
 	{"relay.ok", OK, "a relay is connected", ""},
 	{"relay.down", Warning, "a relay cannot be reached: peers that are reached in another way stay", "as it says; `acpctl relay test`"},
 	{"relay.refused", Failure, "a relay refuses the login, or what the daemon has to do there", "as it says; `acpctl relay test`"},
-	{"relay.unused", Failure, "a relay is not used: its settings cannot be, or another one has its name or URL", "correct it, or `acpctl relay remove NAME`"},
+	{"relay.unused", Failure, "a relay is not used: its settings cannot be, or another one has its name or URL", "correct it, or remove it where it stands: config.yaml, or `acpctl relay remove NAME`"},
 	{"relay.file", Failure, "relays.yaml cannot be read: none of its relays is used", "mend or remove it, then `acpctl reload`"},
 	{"relay.clone", Failure, "another process uses a relay with this daemon's identity", "stop one of the two for good"},
 	{"relay.snoop", Note, "the account at a relay may listen to what is for others", "permissions for each daemon: [reach.md](reach.md#a-server-for-a-company)"},

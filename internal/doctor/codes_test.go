@@ -365,6 +365,16 @@ var reproductions = []reproduction{
 			}}}}, nil
 		})
 	}, "relay.ok", "relay.down", "relay.refused", "relay.unused", "relay.clone", "relay.snoop"),
+	{codes("relay.unused"), func(t *testing.T) []Finding { // one of config.yaml, which acpctl relay remove does not take out
+		s := newSite(t, "desk")
+		s.write("config.yaml", "reach: {relays: [{name: two, url: \"tls://127.0.0.1:1\", credentials: nats.creds}]}\n")
+		s.start()
+		all := examine(t, options(t, s.home))
+		if f := findCode(all, "relay.unused"); !strings.Contains(f.Remedy, "config.yaml") || strings.Contains(f.Remedy, "relay remove") {
+			t.Errorf("%+v", f)
+		}
+		return all
+	}},
 	ended(func(s *site, _ *Options) { s.write(statedir.RelaysName, "relays: [{url: nowhere}]\n") }, "relay.file"),
 
 	faked(func(d *clitest.FakeDaemon, _ *client.Status, _ *Options) {

@@ -56,7 +56,11 @@ func (x *examination) addRelay(ctx context.Context, r *client.Relay) {
 	case client.RelayRefused:
 		x.add("relay.refused", subject, client.Line(r.Error), "as it says; acpctl relay test "+r.Name+" tries it step by step", private...)
 	case client.RelayUnused:
-		x.add("relay.unused", subject, client.Line(r.Error), "correct it, or acpctl relay remove "+r.Name, private...)
+		remedy := "correct what it says, then acpctl reload; or acpctl relay remove " + r.Name
+		if r.Source == client.RelayOfConfig {
+			remedy = "correct what it says, or take it out of config.yaml; then acpctl reload"
+		}
+		x.add("relay.unused", subject, client.Line(r.Error), remedy, private...)
 	case client.RelayDown:
 		x.add("relay.down", subject, client.Line(r.Error), "as it says; acpctl relay test "+r.Name+" tries it step by step", private...)
 	}

@@ -34,6 +34,8 @@ The state is as old as the backup. Whom you have untrusted since is trusted agai
 lists those peers and asks, if it finds in the old directory whom it trusts. Messages and
 work that came since are not known: a peer that repeats one has it done twice.
 
+A new identity has a new key for relays: restore says which of them must be told.
+
 Never run two daemons with one identity. docs/operate.md says what happens then, and
 what to do if a machine was lost or stolen.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return v.restore(cmd.Context(), args[0], o) },
@@ -104,6 +106,9 @@ func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) erro
 	result.Aside = r.Aside
 	if r.Warning != nil {
 		fmt.Fprintf(v.Err, "acpctl restore: warning: %s\n", client.Text(r.Warning.Error()))
+	}
+	for _, note := range listRelayNotes(dir, r.Identity) {
+		fmt.Fprintf(v.Err, "acpctl restore: note: %s\n", note)
 	}
 	return v.PrintData(result, func() { v.printRestored(result) })
 }
