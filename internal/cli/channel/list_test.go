@@ -78,7 +78,8 @@ func TestChannelsOfASilentMachine(t *testing.T) {
 	if got := run("show", "questions"); got.Code != 0 || got.Err != "" {
 		t.Errorf("what is here: %+v", got)
 	}
-	if got := run("show", "far"); got.Code != 5 || !strings.Contains(got.Err, one+late) || !strings.Contains(got.Err, "which is connected and gave no list: try again, or name it by its id, or ask its owner") {
+	if got := run("show", "far"); got.Code != 5 || !strings.Contains(got.Err, one+late) || !strings.Contains(got.Err, "which is connected and gave no list: try again, or name it by its id, or ask its owner") ||
+		!strings.Contains(got.Err, "channels.open_to there") || !strings.Contains(got.Err, "INTENT/far") {
 		t.Errorf("by its name: %+v", got)
 	}
 	for _, intent := range []string{one, other} {
