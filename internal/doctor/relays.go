@@ -83,7 +83,7 @@ func (x *examination) tryRelay(ctx context.Context, r *client.Relay, subject str
 	for _, c := range checks {
 		for _, s := range c.Steps {
 			if s.Step == client.StepForeignSubscribe && s.Verdict == client.StepWarning {
-				x.add("relay.snoop", subject, client.Line(s.What), client.Line(s.Remedy), append(private, x.status.ID.String())...)
+				x.add("relay.snoop", subject, client.Line(s.What), client.Line(s.Remedy)+"; docs/reach.md, A server for a company, has a configuration", append(private, x.status.ID.String())...)
 			}
 		}
 	}
