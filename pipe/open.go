@@ -22,8 +22,8 @@ type attempt struct {
 
 // Open starts the command that leads to the peer at addr, unless it runs, and blocks until the
 // other end's preamble is in, ctx ends, or that fails. A command has 15 s for it. One that has
-// failed is not started again for 30 s, in which Open returns the same error, unless the peer has
-// another command now.
+// failed is not started again for 30 s, in which Open returns the same error. If the peer has another
+// command now, that is started at once, also in the place of one that leads nowhere yet.
 //
 // The caller calls release when it needs the pipe no more. When all have, the command ends: its
 // standard input does, then it gets TERM, and 2 s later its process group gets KILL.
@@ -65,14 +65,17 @@ func (l *Link) Open(ctx context.Context, addr net.Addr) (release func(), err err
 func (l *Link) startOrShare(addr Addr) (p *pipe, again <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	_, argv := l.options.Command(addr.id)
 	if p := l.pipes[addr.text]; p != nil {
+		if p.addr.id == addr.id && !p.isOpen() && len(argv) > 0 && !slices.Equal(p.argv, argv) {
+			p.cancel(errChanged)
+		}
 		if p.ctx.Err() != nil || p.addr.id != addr.id { // it must be gone before the next one begins, also if another peer has its name now
 			return nil, p.ended, nil
 		}
 		p.refs++
 		return p, nil, nil
 	}
-	_, argv := l.options.Command(addr.id)
 	if len(argv) == 0 {
 		return nil, nil, errors.New("no command leads there any more; see peers in config.yaml")
 	}
@@ -93,7 +96,7 @@ func (l *Link) startOrShare(addr Addr) (p *pipe, again <-chan struct{}, err erro
 	if err != nil {
 		return nil, nil, err
 	}
-	p.refs = 1
+	p.refs, p.argv = 1, argv
 	l.attempts[addr.text] = attempt{argv: argv, at: now}
 	return p, nil, nil
 }

@@ -133,9 +133,20 @@ func TestChangedCommandIsTried(t *testing.T) {
 	set("exit", "126")
 	l.fails("exit code 126")
 	l.fails("exit code 126", "not tried again")
+	set("silent", "passphrase:")
+	waits := make(chan error)
+	go func() { _, err := l.Open(t.Context(), l.Addr(buildID)); waits <- err }()
+	await.Until(t, "it waits", func() bool {
+		l.mu.RLock()
+		defer l.mu.RUnlock()
+		return len(l.pipes) == 1
+	})
 	set("echo")
 	_, release := l.open()
-	release()
+	defer release()
+	if err := <-waits; err == nil || !strings.Contains(err.Error(), errChanged.Error()) {
+		t.Errorf("the call that waited for the one before: %v", err)
+	}
 }
 
 // A command that fails again and again after it has begun is started once a second.

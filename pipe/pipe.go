@@ -15,6 +15,7 @@ import (
 // pipe is one pipe, from its start to its end.
 type pipe struct {
 	addr   Addr
+	argv   []string        // of its command; nil: it came in
 	ctx    context.Context // ends when the pipe is to end
 	cancel context.CancelCauseFunc
 	out    chan *frame // to be written
@@ -56,6 +57,7 @@ var (
 	errSilent   = errors.New("printed nothing")
 	errUnwanted = errors.New("nobody waits for it any more")
 	errOver     = errors.New("nothing more is read")
+	errChanged  = errors.New("was to be started, and the peer has another command now")
 )
 
 // carry exchanges preambles over d and then carries packets, until either fails or the pipe's
