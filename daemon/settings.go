@@ -91,6 +91,10 @@ func (d *Daemon) listWarnings() []string {
 	if _, failure := d.relays.getKept(); failure != nil {
 		all = append(all, fmt.Sprintf("relays.yaml cannot be used (%v): none of its relays is used; mend or remove it, then acpctl reload", failure))
 	}
+	failures := d.pipes.Failures()
+	for _, f := range failures[:min(len(failures), maxNamesInWarning)] {
+		all = append(all, fmt.Sprintf("%s led nowhere at %s: %v", f.Addr, f.At.UTC().Format(time.RFC3339), f.Why))
+	}
 	if later := listDeferredSettings(d.startConfig, d.config.Load()); len(later) > 0 {
 		all = append(all, "settings in config.yaml that have changed count from the next start: "+strings.Join(later, ", ")+"; start acpd again for them")
 	}

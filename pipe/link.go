@@ -60,7 +60,7 @@ type Link struct {
 	observer Observer
 	ending   bool
 	pipes    map[string]*pipe   // by the text of their addresses
-	attempts map[string]attempt // the last start of each command, for retryPause at least
+	attempts map[string]attempt // the last start of each command, for failureMemory at least
 	joined   int                // pipes that came in
 	lastJoin uint64             // number of the last of them
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -15,9 +16,38 @@ import (
 // attempt is the last start of a command: when, and why packets did not get through. After a
 // failure, at is when it failed.
 type attempt struct {
+	addr Addr
 	argv []string // of the command
 	at   time.Time
 	err  error // nil: it started, or runs
+}
+
+// failureMemory is how long [Link.Failures] tells of a failure.
+const failureMemory = 10 * time.Minute
+
+// Failure tells of a command that did not lead to its peer.
+type Failure struct {
+	Addr string // as "pipe:build"
+	At   time.Time
+	Why  error // in words of the command too, on one line
+}
+
+// Failures returns the commands whose last start has failed, if that was in the last 10 minutes and
+// the peer has the same command now, in the order of their addresses.
+func (l *Link) Failures() []Failure {
+	l.mu.RLock()
+	failed := slices.DeleteFunc(slices.Collect(maps.Values(l.attempts)), func(a attempt) bool {
+		return a.err == nil || time.Since(a.at) >= failureMemory
+	})
+	l.mu.RUnlock()
+	var all []Failure
+	for _, a := range failed {
+		if _, argv := l.options.Command(a.addr.id); slices.Equal(argv, a.argv) {
+			all = append(all, Failure{a.addr.text, a.at, a.err})
+		}
+	}
+	slices.SortFunc(all, func(a, b Failure) int { return strings.Compare(a.Addr, b.Addr) })
+	return all
 }
 
 // Open starts the command that leads to the peer at addr, unless it runs, and blocks until the
@@ -80,8 +110,8 @@ func (l *Link) startOrShare(addr Addr) (p *pipe, again <-chan struct{}, err erro
 		return nil, nil, errors.New("no command leads there any more; see peers in config.yaml")
 	}
 	now := time.Now()
-	maps.DeleteFunc(l.attempts, func(_ string, a attempt) bool { return now.Sub(a.at) >= l.times.retryPause })
-	if last, ok := l.attempts[addr.text]; ok && slices.Equal(last.argv, argv) {
+	maps.DeleteFunc(l.attempts, func(_ string, a attempt) bool { return now.Sub(a.at) >= max(l.times.retryPause, failureMemory) })
+	if last, ok := l.attempts[addr.text]; ok && slices.Equal(last.argv, argv) && now.Sub(last.at) < l.times.retryPause {
 		age := now.Sub(last.at)
 		if last.err != nil {
 			return nil, nil, fmt.Errorf("%w (%v ago; it is not tried again for %v)", last.err, age.Round(time.Second), (l.times.retryPause - age).Round(time.Second))
@@ -97,7 +127,7 @@ func (l *Link) startOrShare(addr Addr) (p *pipe, again <-chan struct{}, err erro
 		return nil, nil, err
 	}
 	p.refs, p.argv = 1, argv
-	l.attempts[addr.text] = attempt{argv: argv, at: now}
+	l.attempts[addr.text] = attempt{addr: addr, argv: argv, at: now}
 	return p, nil, nil
 }
 
@@ -148,7 +178,7 @@ func (l *Link) settleFailed(p *pipe, argv []string, why error) {
 		l.log.Info("pipe ended", "pipe", p.addr.text, "cause", why)
 	} else {
 		l.mu.Lock()
-		l.attempts[p.addr.text] = attempt{argv, time.Now(), why}
+		l.attempts[p.addr.text] = attempt{p.addr, argv, time.Now(), why}
 		l.mu.Unlock()
 	}
 	p.settle(why)

@@ -133,6 +133,9 @@ func TestChangedCommandIsTried(t *testing.T) {
 	set("exit", "126")
 	l.fails("exit code 126")
 	l.fails("exit code 126", "not tried again")
+	if all := l.Failures(); len(all) != 1 || all[0].Addr != "pipe:build" || !strings.Contains(all[0].Why.Error(), "exit code 126") {
+		t.Errorf("failures: %v", all)
+	}
 	set("silent", "passphrase:")
 	waits := make(chan error)
 	go func() { _, err := l.Open(t.Context(), l.Addr(buildID)); waits <- err }()
@@ -144,6 +147,9 @@ func TestChangedCommandIsTried(t *testing.T) {
 	set("echo")
 	_, release := l.open()
 	defer release()
+	if all := l.Failures(); len(all) > 0 {
+		t.Errorf("failures of a command that works: %v", all)
+	}
 	if err := <-waits; err == nil || !strings.Contains(err.Error(), errChanged.Error()) {
 		t.Errorf("the call that waited for the one before: %v", err)
 	}

@@ -50,6 +50,9 @@ func (x *examination) examineDaemon() {
 		if strings.HasPrefix(w, "the disk of ") {
 			continue // disk.low
 		}
+		if strings.HasPrefix(w, "pipe:") {
+			continue // pipe.dead, if it is so now
+		}
 		ofConfig := strings.HasPrefix(w, "config.yaml was not taken over")
 		if ofConfig && x.has("config.broken") {
 			continue // that says more

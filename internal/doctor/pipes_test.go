@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
 )
 
 const asPipe = "as-pipe"
@@ -92,7 +93,10 @@ var pipeReproductions = []reproduction{
 			if !strings.Contains(f.What, "exit code 127, and last said \""+said+"\"") || !strings.Contains(f.Remedy, "docs/reach.md") {
 				t.Errorf("%+v", f)
 			}
-			for _, code := range []Code{"address.none", "peer.away"} {
+			if s, err := desk.client.Status(await.NewContext(t)); err != nil || len(s.Warnings) != 1 || !strings.HasPrefix(s.Warnings[0], "pipe:build led nowhere at ") || !strings.Contains(s.Warnings[0], said) {
+				t.Errorf("status: %+v, %v", s, err)
+			}
+			for _, code := range []Code{"address.none", "peer.away", "daemon.warning"} {
 				if f := findCode(mode, code); f.Code != "" {
 					t.Errorf("beside it: %+v", f)
 				}
