@@ -110,15 +110,17 @@ func parseControlLine(line []byte) (int, error) {
 			return 0, fmt.Errorf("the server sends a malformed %s line", operation)
 		}
 	}
-	size, sizeErr := parseSize(word)
-	header, headerErr := parseSize(before)
+	size, err := parseSize(word)
 	switch {
 	case words < least || words > most:
 		return 0, fmt.Errorf("the server sends a malformed %s line", operation)
-	case sizeErr != nil:
-		return 0, sizeErr
-	case least == 4 && (headerErr != nil || header > size):
-		return 0, fmt.Errorf("the server sends a malformed %s line", operation)
+	case err != nil:
+		return 0, err
+	}
+	if least == 4 { // the word before is that of the headers, and otherwise a subject
+		if header, err := parseSize(before); err != nil || header > size {
+			return 0, fmt.Errorf("the server sends a malformed %s line", operation)
+		}
 	}
 	return size + len("\r\n"), nil
 }
