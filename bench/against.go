@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
 	"github.com/acpd/acpd/internal/pace"
@@ -24,11 +26,21 @@ var againstCells = []cell{{200, 1}, {200, 16}, {1024, 64}, {61440, 1}}
 // benchAgainst measures what daemons of this checkout cost against those of another one, which carry
 // the same load in turn. The other's daemons take part twice: how far these two differ is what
 // the measurement cannot tell apart.
-func benchAgainst(ctx context.Context, source string, out, log io.Writer) error {
+func benchAgainst(ctx context.Context, args []string, out, log io.Writer) error {
+	fs := flag.NewFlagSet("bench against", flag.ExitOnError)
+	rounds := fs.Int("rounds", againstRounds, "`number` of rounds")
+	fs.Parse(args)
+	if fs.NArg() != 1 || *rounds < 1 {
+		return errors.New("against: name the folder of another checkout, and at least one round: bench against [-rounds 15] FOLDER")
+	}
+	source, err := filepath.Abs(fs.Arg(0))
+	if err != nil {
+		return err
+	}
 	other := newBeforeVariant(source)
 	return measureParts(ctx, acpdVariant, out, log,
 		part{"calls", func(f *fleet) ([]figure, error) {
-			return measureAgainst(f, other, againstRounds, againstTurns, againstWindow, log)
+			return measureAgainst(f, other, *rounds, againstTurns, againstWindow, log)
 		}},
 		part{"rest", func(f *fleet) ([]figure, error) {
 			return measureMemoryAgainst(f, other, againstRest, idleTime, log)

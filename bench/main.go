@@ -103,8 +103,8 @@ func runCommand(ctx context.Context, args []string) error {
 		return writeProfile(ctx, defaultPGO, os.Stderr, runProfiledLoad)
 	case len(args) == 2 && args[0] == "sdk":
 		return benchSDK(ctx, args[1], os.Stdout, os.Stderr)
-	case len(args) == 2 && args[0] == "against":
-		return benchAgainst(ctx, args[1], os.Stdout, os.Stderr)
+	case len(args) >= 1 && args[0] == "against":
+		return benchAgainst(ctx, args[1:], os.Stdout, os.Stderr)
 	}
 	return benchVariants(ctx, args)
 }

@@ -21,8 +21,7 @@ const (
 	relayTurns  = 6
 	relayRest   = 5 // daemons with a relay, and as many without, whose memory is looked at
 
-	silence  = 10 * time.Second
-	silences = 3 // in a round
+	silence = 10 * time.Second
 
 	absentCalls = 20                     // in a round
 	absentPause = 150 * time.Millisecond // a failure is shared for 100 ms with calls that come after it
@@ -209,26 +208,24 @@ func (r *relayFigures) measureRound(f *fleet, round, turns int, window, silence 
 	r.large.add(1e6 / large[1].p50)
 
 	echo /= 1000 // ms
-	for i := range silences {
-		if err := pace.Sleep(f.ctx, silence); err != nil {
+	if err := pace.Sleep(f.ctx, silence); err != nil {
+		return err
+	}
+	for i := range 2 {
+		g, to := udp, &r.silentUDP
+		if (i+round)%2 == 1 {
+			g, to = relay, &r.silent
+		}
+		first, err := g.loadCell(relayCells.single, 1) // the window is over after one call
+		if err != nil {
 			return err
 		}
-		for j := range 2 {
-			g, to := udp, &r.silentUDP
-			if (i+j+round)%2 == 1 {
-				g, to = relay, &r.silent
-			}
-			first, err := g.loadCell(relayCells.single, 1) // the window is over after one call
-			if err != nil {
-				return err
-			}
-			if first.requests != 1 {
-				return fmt.Errorf("%d calls after the silence", first.requests)
-			}
-			to.add(toMillis(first.p50))
+		if first.requests != 1 {
+			return fmt.Errorf("%d calls after the silence", first.requests)
 		}
-		r.silentMore.add(r.silent.values[len(r.silent.values)-1] - 2*echo)
+		to.add(toMillis(first.p50))
 	}
+	r.silentMore.add(r.silent.values[round] - 2*echo)
 
 	absent, err := relay.callAbsent()
 	if err != nil {
