@@ -6,21 +6,26 @@ import (
 	"strings"
 )
 
-// A figure is something measured once or several times that should be low.
+// A figure is something measured once or several times that should be low, or high.
 type figure struct {
 	what   string
 	unit   string
 	values []float64
 	target float64 // 0: none
+	high   bool    // it should be high: the target is the least
 	strict bool    // the target counts without tolerance, which would be larger than what it allows
 }
 
 func (f figure) isMet() bool {
-	atMost := f.target
-	if !f.strict {
-		atMost *= 1 + tolerance
+	slack := 1 + tolerance
+	if f.strict {
+		slack = 1
 	}
-	return summarizeValues(f.values).median <= atMost
+	median := summarizeValues(f.values).median
+	if f.high {
+		return median*slack >= f.target
+	}
+	return median <= f.target*slack
 }
 
 // reportFigures writes figures as a Markdown table.
@@ -40,7 +45,11 @@ func reportFigures(w io.Writer, figures []figure) error {
 		}
 		goal, outcome := "", ""
 		if f.target > 0 {
-			goal, outcome = fmt.Sprintf("≤ %g %s", f.target, f.unit), verdict{met: f.isMet()}.String()
+			sign := "≤"
+			if f.high {
+				sign = "≥"
+			}
+			goal, outcome = fmt.Sprintf("%s %g %s", sign, f.target, f.unit), verdict{met: f.isMet()}.String()
 		}
 		writeRow(&b, f.what, text+" "+f.unit, fmt.Sprint(len(f.values)), goal, outcome)
 	}

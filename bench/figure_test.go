@@ -11,6 +11,8 @@ func TestReportFigures(t *testing.T) {
 		{what: "start", unit: "ms", target: 100, values: []float64{90, 104.96, 300}},
 		{what: "memory", unit: "MB", target: 16, values: []float64{16.9}},
 		{what: "share", unit: "times", target: 1.02, strict: true, values: []float64{1.0246}},
+		{what: "rate", unit: "MiB/s", target: 25, high: true, values: []float64{23.9}},
+		{what: "share kept", unit: "times", target: 0.35, high: true, strict: true, values: []float64{0.349}},
 		{what: "effort", unit: "%", values: []float64{0.0123}},
 	})
 	if err != nil {
@@ -22,6 +24,8 @@ func TestReportFigures(t *testing.T) {
 | start | 105 (97.5–202) ms | 3 | ≤ 100 ms | met |
 | memory | 16.9 MB | 1 | ≤ 16 MB | missed |
 | share | 1.025 times | 1 | ≤ 1.02 times | missed |
+| rate | 23.9 MiB/s | 1 | ≥ 25 MiB/s | met |
+| share kept | 0.349 times | 1 | ≥ 0.35 times | missed |
 | effort | 0.0123 % | 1 |  |  |
 `
 	if table != want {

@@ -45,6 +45,13 @@
 // The subcommand metrics measures what metrics cost the daemons that serve them: CPU time for a
 // message, against daemons that serve none and carry the same load in turn, and memory.
 //
+// The subcommand relay measures calls over a relay, a NATS server of its own process, beside the same
+// calls over UDP and beside the server's bare echo, and what a relay costs a daemon that rests.
+//
+// The subcommand against, with the folder of another checkout, measures whether calls, CPU and memory
+// have become worse than there, closely enough for a percent: in short turns, and with the other's
+// daemons twice, which tells how far equal ones differ.
+//
 // The subcommand pgo measures nothing: it writes ../cmd/acpd/default.pgo, a profile of
 // the daemons under such loads, by which the compiler optimises acpd.
 //
@@ -85,6 +92,7 @@ func main() {
 func runCommand(ctx context.Context, args []string) error {
 	alone := map[string]func(context.Context, io.Writer, io.Writer) error{
 		"idle": benchIdle, "oacp": benchOACP, "channels": benchChannels, "inside": benchInside, "mcp": benchMCP, "metrics": benchMetrics,
+		"relay": benchRelay,
 	}
 	switch {
 	case len(args) == 1 && alone[args[0]] != nil:
@@ -95,6 +103,8 @@ func runCommand(ctx context.Context, args []string) error {
 		return writeProfile(ctx, defaultPGO, os.Stderr, runProfiledLoad)
 	case len(args) == 2 && args[0] == "sdk":
 		return benchSDK(ctx, args[1], os.Stdout, os.Stderr)
+	case len(args) >= 1 && args[0] == "against":
+		return benchAgainst(ctx, args[1:], os.Stdout, os.Stderr)
 	}
 	return benchVariants(ctx, args)
 }

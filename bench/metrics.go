@@ -109,84 +109,32 @@ func measureMetricsCPU(f *fleet, log io.Writer) ([]figure, error) {
 }
 
 func measureMetricsRound(f *fleet, round int, figures []figure, log io.Writer) (err error) {
-	var both [2]*fleet // without, with
-	defer func() {
-		for _, g := range both {
-			if g != nil {
-				err = errors.Join(err, g.stopAll())
-			}
-		}
-	}()
-	for i := range both {
-		if both[i], err = startFleet(f.ctx, metricsVariant(i == 1), f.bin); err != nil {
+	both, err := startTogether(f, f.bin, []variant{metricsVariant(false), metricsVariant(true)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopTogether(both)) }()
+	for i, c := range metricsCells {
+		samples, err := takeTurns(both, c, metricsTurns, round, metricsWindow)
+		if err != nil {
 			return err
 		}
-	}
-	for i, c := range metricsCells {
-		var cpu [2]time.Duration
-		var requests [2]float64
-		for turn := range 2 * metricsTurns {
-			which := (turn + (turn/2)%2 + round) % 2 // 0 1 1 0 …, and from round to round the other way
-			g := both[which]
-			if turn < 2 { // warm-up
-				if _, err := g.loadCell(c, metricsWindow); err != nil {
-					return err
-				}
-			}
-			before, err := g.sumDaemonCPU()
-			if err != nil {
-				return err
-			}
-			res, err := g.loadCell(c, metricsWindow)
-			if err != nil {
-				return err
-			}
-			after, err := g.sumDaemonCPU()
-			if err != nil {
-				return err
-			}
-			cpu[which] += after - before
-			requests[which] += float64(res.requests)
-		}
-		without, with := toMicros(cpu[0])/requests[0], toMicros(cpu[1])/requests[1]
+		without, with := samples[0].cpu, samples[1].cpu
 		fmt.Fprintf(log, "  round %d, %d bytes, %d at a time: %.2f µs without, %.2f µs with metrics: %.3f\n", round+1, c.size, c.conc, without, with, with/without)
 		figures[i].values = append(figures[i].values, with/without)
 	}
 	return nil
 }
 
-// sumDaemonCPU returns the CPU time that the daemons of the fleet have spent so far.
-func (f *fleet) sumDaemonCPU() (sum time.Duration, err error) {
-	for _, p := range f.procs {
-		if p.stdin != nil { // a role
-			continue
-		}
-		d, err := cpuTime(p.cmd.Process.Pid)
-		if err != nil {
-			return 0, err
-		}
-		sum += d
-	}
-	return sum, nil
-}
-
 // measureMetricsMemory looks at daemons with and without metrics that rest together, and then scrapes
 // those with metrics.
 func measureMetricsMemory(f *fleet, log io.Writer) ([]figure, error) {
 	var off, on memoryGroup
-	for i := range metricsRest {
+	for range metricsRest {
 		for _, group := range []*memoryGroup{&off, &on} {
-			h, err := createHome(f.joinPath(fmt.Sprintf("home%d-%t", i, group == &on)))
-			if err != nil {
+			if err := group.spawn(f, func(h home) error { return h.configureMetrics(group == &on) }); err != nil {
 				return nil, err
 			}
-			if err := h.configureMetrics(group == &on); err != nil {
-				return nil, err
-			}
-			if _, err := f.spawnDaemon(h.dir, "--no-mdns"); err != nil {
-				return nil, err
-			}
-			group.homes, group.pids = append(group.homes, h), append(group.pids, f.lastProcess().cmd.Process.Pid)
 		}
 	}
 	if err := pace.Sleep(f.ctx, idleTime); err != nil {
@@ -236,22 +184,4 @@ func measureMetricsMemory(f *fleet, log io.Writer) ([]figure, error) {
 	more := figure{what: "– with metrics more than without", unit: "MB", target: 1, values: []float64{max(median(with)-median(without), 0)}}
 	grown := figure{what: "– more than before", unit: "MB", target: 1, values: []float64{max(median(after)-median(before), 0)}}
 	return []figure{without, with, more, before, after, grown, effort}, nil
-}
-
-// memoryGroup is daemons whose memory is looked at together.
-type memoryGroup struct {
-	homes []home
-	pids  []int
-}
-
-func (g *memoryGroup) measure(memory func(pid int) (int64, error), what string) (figure, error) {
-	f := figure{what: what, unit: "MB"}
-	for _, pid := range g.pids {
-		bytes, err := memory(pid)
-		if err != nil {
-			return f, err
-		}
-		f.values = append(f.values, toMegabytes(bytes))
-	}
-	return f, nil
 }

@@ -24,7 +24,7 @@ type role struct {
 // runRole is main for a child process; it returns the exit status.
 func runRole(variantName, roleName string, args []string) int {
 	err := func() error {
-		all := slices.Concat(variants, []variant{idleVariant, besideVariant, newBeforeVariant("")})
+		all := slices.Concat(variants, []variant{idleVariant, besideVariant, newBeforeVariant(""), newNATSVariant("")})
 		i := slices.IndexFunc(all, func(v variant) bool { return v.name == variantName })
 		if i < 0 {
 			return fmt.Errorf("unknown variant")

@@ -24,8 +24,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"reflect"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -412,70 +410,6 @@ func (d *Daemon) Close() error {
 	}
 	d.metrics, d.socket, d.guests, d.channels, d.node, d.refusalLog, d.store, d.lock = nil, nil, nil, nil, nil, nil, nil, nil
 	return errors.Join(errs...)
-}
-
-// reloadOnSignal reads config.yaml again whenever reload says so, until ctx ends.
-func (d *Daemon) reloadOnSignal(ctx context.Context, reload <-chan os.Signal) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-reload:
-			d.reloadConfig() // logs what is wrong
-		}
-	}
-}
-
-// reloadConfig reads config.yaml again, and returns what has changed. If the file is not valid,
-// the old configuration stays, and the status says so until a later call succeeds.
-// [immediateSettings] count at once, all others from the next start; the log and the status name
-// those.
-func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
-	d.reloading.Lock()
-	defer d.reloading.Unlock()
-	d.tellSystemd(stateReloading())
-	defer d.tellSystemd(stateReady)
-	next, err := d.loadConfig()
-	if err != nil {
-		d.reloadFailure.Store(&reloadFailure{time.Now(), err})
-		d.log.Error("the old configuration stays", "err", err)
-		return nil, err
-	}
-	authorities, own, err := d.readOrganisation(next)
-	if err != nil {
-		d.reloadFailure.Store(&reloadFailure{time.Now(), err})
-		d.log.Error("the old configuration stays", "err", err)
-		return nil, err
-	}
-	d.reloadFailure.Store(nil)
-	old := d.config.Swap(next)
-	d.permissions.replaceConfig(next)
-	d.applyOrganisation(next, authorities, own)
-	d.channels.CancelStreamsUnless(func(id identity.ID) bool {
-		p, ok := d.trust.FindPeer(id)
-		return ok && d.permissions.decideByPolicy(p, policyChannel, "").Allowed
-	})
-	d.setLogLevel(next)
-	if !reflect.DeepEqual(old.Agents.Named, next.Agents.Named) {
-		d.waker.ReadSettings()
-	}
-	for _, p := range d.trust.Peers() {
-		if !reflect.DeepEqual(old.Peers[p.Name], next.Peers[p.Name]) || !reflect.DeepEqual(old.Peers[p.ID.String()], next.Peers[p.ID.String()]) {
-			d.updateAddrTable(p.ID)
-			d.node.Connect(p.ID)
-		}
-	}
-	if !reflect.DeepEqual(old.Discovery, next.Discovery) {
-		d.rediscover.Set()
-	}
-	d.loadKeptRelays() // a person may have mended it
-	d.calls.Go(d.applyRelays)
-	if later := listDeferredSettings(old, next); len(later) > 0 {
-		d.log.Warn("settings have changed that count from the next start: start acpd again for them", "settings", strings.Join(later, ", "))
-	}
-	d.logUnmatchedSettings()
-	d.log.Info("configuration reloaded", "changed", strings.Join(next.ListChangedSettings(old), ", "))
-	return d.describeReload(old, next), nil
 }
 
 // ID returns the daemon's identity.

@@ -140,3 +140,20 @@ func FuzzConnectAnswer(f *testing.F) {
 		}
 	})
 }
+
+// The line of a message, which comes with each packet, costs no memory.
+func TestGuardTakesNoMemory(t *testing.T) {
+	for _, text := range []string{
+		"MSG acp1.9f86 1 acp1.9f86.0123456789abcdef 3\r\nabc\r\n",
+		"HMSG acp1.9f86.0123456789abcdef 2 16 16\r\nNATS/1.0 503\r\n\r\n\r\n",
+	} {
+		g, message := newGuard(false), []byte(text)
+		if n := testing.AllocsPerRun(100, func() {
+			if err := g.check(message); err != nil {
+				t.Fatal(err)
+			}
+		}); n > 0 {
+			t.Errorf("%q: %v allocations", text, n)
+		}
+	}
+}

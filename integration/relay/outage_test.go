@@ -155,7 +155,7 @@ func TestCluster(t *testing.T) {
 func awaitPath(t testing.TB, from, to *running) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; {
-		from.send(t, "path", to.LocalAddr().(relay.Addr).ID())
+		from.send(t, "path", to.Sender(to.LocalAddr()))
 		to.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
 		if _, _, err := to.ReadFrom(make([]byte, 100)); err == nil {
 			break

@@ -223,7 +223,7 @@ func exchange(t testing.TB, a, b *running) {
 	for _, way := range [][2]*running{{a, b}, {b, a}} {
 		from, to := way[0], way[1]
 		text := fmt.Sprintf("packet %x", sha256.Sum256([]byte(from.LocalAddr().String())))
-		from.send(t, text, to.LocalAddr().(relay.Addr).ID())
+		from.send(t, text, to.Sender(to.LocalAddr()))
 		if got, sender := to.receive(t); got != text || sender.String() != from.LocalAddr().String() {
 			t.Fatalf("%s got %q from %s, sent was %q by %s", to.Name(), got, sender, text, from.LocalAddr())
 		}

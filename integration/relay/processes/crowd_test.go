@@ -34,7 +34,7 @@ const (
 // comes back. All are back then, by the word of whom they ask, and the server sees no storm of connections.
 func TestCrowd(t *testing.T) {
 	const token = "a-token"
-	s := newServer(t, "a person", "TOKEN", token)
+	s := newServer(t, []string{"of a person"}, "TOKEN", token)
 	s.start()
 	before := readKiB(t, os.Getpid(), "VmRSS")
 	serverBefore := readKiB(t, s.process.Cmd.Process.Pid, "VmRSS")

@@ -34,7 +34,7 @@ type assault struct {
 
 func newAssault(t *testing.T) *assault {
 	a := &assault{t: t, token: "a-token"}
-	a.server = newServer(t, "a person", "TOKEN", a.token)
+	a.server = newServer(t, []string{"of a person"}, "TOKEN", a.token)
 	a.server.start()
 	a.desk = newMachine(t, "desk", a.server)
 	config := fmt.Sprintf("reach: {relays: [{name: hub, url: %q, token: %s}], direct: off}\n", a.server.url(), a.token)

@@ -18,7 +18,7 @@ import (
 // joins fail over a relay that works.
 func TestTokenChanges(t *testing.T) {
 	const first, second = "the-first-token", "the-second-token"
-	s := newServer(t, "a person", "TOKEN", first)
+	s := newServer(t, []string{"of a person"}, "TOKEN", first)
 	s.start()
 	desk, laptop := newMachine(t, "desk", s), newMachine(t, "laptop", s)
 	desk.StartDaemon()

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/acpd/acpd/internal/pace"
+)
+
+const (
+	againstRounds = 15
+	againstTurns  = 8 // of each in a round
+	againstWindow = 150 * time.Millisecond
+	againstTarget = 1.01 // times the other checkout's
+	againstRest   = 5
+)
+
+// againstCells are the loads of the targets that acpd has against the floor.
+var againstCells = []cell{{200, 1}, {200, 16}, {1024, 64}, {61440, 1}}
+
+// benchAgainst measures what daemons of this checkout cost against those of another one, which carry
+// the same load in turn. The other's daemons take part twice: how far these two differ is what
+// the measurement cannot tell apart.
+func benchAgainst(ctx context.Context, args []string, out, log io.Writer) error {
+	fs := flag.NewFlagSet("bench against", flag.ExitOnError)
+	rounds := fs.Int("rounds", againstRounds, "`number` of rounds")
+	fs.Parse(args)
+	if fs.NArg() != 1 || *rounds < 1 {
+		return errors.New("against: name the folder of another checkout, and at least one round: bench against [-rounds 15] FOLDER")
+	}
+	source, err := filepath.Abs(fs.Arg(0))
+	if err != nil {
+		return err
+	}
+	other := newBeforeVariant(source)
+	return measureParts(ctx, acpdVariant, out, log,
+		part{"calls", func(f *fleet) ([]figure, error) {
+			return measureAgainst(f, other, *rounds, againstTurns, againstWindow, log)
+		}},
+		part{"rest", func(f *fleet) ([]figure, error) {
+			return measureMemoryAgainst(f, other, againstRest, idleTime, log)
+		}})
+}
+
+// againstRatios are the quotients that are compared, as they should be low.
+var againstRatios = []struct {
+	what  string
+	ratio func(sample, other sample) float64
+}{
+	{"p50", func(s, other sample) float64 { return s.p50 / other.p50 }},
+	{"time for a request (1 / rate)", func(s, other sample) float64 { return other.rate / s.rate }},
+	{"daemons' CPU for a request", func(s, other sample) float64 { return s.cpu / other.cpu }},
+}
+
+func measureAgainst(f *fleet, other variant, rounds, turns int, window time.Duration, log io.Writer) ([]figure, error) {
+	if err := buildPrograms(f.ctx, f.bin, other); err != nil {
+		return nil, err
+	}
+	var figures []figure
+	for _, c := range againstCells {
+		for _, r := range againstRatios {
+			what := fmt.Sprintf("%d bytes, %d at a time, %s: ", c.size, c.conc, r.what)
+			figures = append(figures,
+				figure{what: what + "this / other", unit: "times", target: againstTarget, strict: true},
+				figure{what: what + "other / other", unit: "times"})
+		}
+	}
+	for round := range rounds {
+		if err := measureAgainstRound(f, other, round, turns, window, figures, log); err != nil {
+			return nil, err
+		}
+	}
+	return figures, nil
+}
+
+func measureAgainstRound(f *fleet, other variant, round, turns int, window time.Duration, figures []figure, log io.Writer) (err error) {
+	fleets, err := startTogether(f, f.bin, []variant{other, acpdVariant, other})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopTogether(fleets)) }()
+	for i, c := range againstCells {
+		s, err := takeTurns(fleets, c, turns, round, window)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(log, "  round %d, %d bytes, %d at a time:", round+1, c.size, c.conc)
+		for j, r := range againstRatios {
+			to := figures[2*(i*len(againstRatios)+j):]
+			to[0].add(r.ratio(s[1], s[0]))
+			to[1].add(r.ratio(s[2], s[0]))
+			fmt.Fprintf(log, " %s %.3f, other %.3f;", r.what, r.ratio(s[1], s[0]), r.ratio(s[2], s[0]))
+		}
+		fmt.Fprintln(log)
+	}
+	return nil
+}
+
+// measureMemoryAgainst looks at daemons of both checkouts that rest together.
+func measureMemoryAgainst(f *fleet, other variant, each int, rest time.Duration, log io.Writer) (figures []figure, err error) {
+	if err := buildPrograms(f.ctx, f.bin, other); err != nil {
+		return nil, err
+	}
+	g, err := newFleet(f.ctx, other, f.bin)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.stopAll()) }()
+	var here, there memoryGroup
+	for range each {
+		plain := func(home) error { return nil }
+		if err := errors.Join(here.spawn(f, plain), there.spawn(g, plain)); err != nil {
+			return nil, err
+		}
+	}
+	if err := pace.Sleep(f.ctx, rest); err != nil {
+		return nil, err
+	}
+	for _, kind := range []struct {
+		what   string
+		memory func(int) (int64, error)
+	}{{"memory", residentMemory}, {"own memory", anonymousMemory}} {
+		of, err := here.measure(kind.memory, fmt.Sprintf("%s of acpd %v after ready", kind.what, rest))
+		if err != nil {
+			return nil, err
+		}
+		others, err := there.measure(kind.memory, kind.what+" of the other")
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(log, "  %s: %.2f MB, other %.2f MB\n", kind.what, of.values, others.values)
+		more := figure{what: "– more than the other", unit: "MB"}
+		more.add(summarizeValues(of.values).median - summarizeValues(others.values).median)
+		figures = append(figures, of, others, more)
+	}
+	return figures, nil
+}
