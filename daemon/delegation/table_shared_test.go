@@ -117,6 +117,7 @@ func TestOpenWithAPeer(t *testing.T) {
 		time.Sleep(10*time.Minute - time.Nanosecond)
 		want("before its deadline", true)
 		time.Sleep(time.Nanosecond)
+		synctest.Wait() // both wake at the deadline
 		want("at its deadline", false)
 		e := ts.enter(t, client.Taken, 0)
 		want("taken", true)
