@@ -25,10 +25,9 @@ import (
 )
 
 const (
-	expiryNotice       = 14 * 24 * time.Hour // before the end of this daemon's certificate, from which on the owner is told
-	expiryRepeat       = 24 * time.Hour      // between two lines of the log about it
-	maxCertificateFile = 8 << 10
-	maxIntroduced      = 8 // keys that are dialled for a name that no peer has yet
+	expiryNotice  = 14 * 24 * time.Hour // before the end of this daemon's certificate, from which on the owner is told
+	expiryRepeat  = 24 * time.Hour      // between two lines of the log about it
+	maxIntroduced = 8                   // keys that are dialled for a name that no peer has yet
 )
 
 // ownCertificate is what this daemon shows of itself to others.
@@ -73,7 +72,7 @@ func (d *Daemon) readOrganisation(cfg *config.Config) (authorities []identity.Au
 // readOwnCertificate reads this daemon's certificate. One that others would refuse is shown all the
 // same if it is for this key: they may have another clock.
 func (d *Daemon) readOwnCertificate(file string) (own ownCertificate) {
-	data, err := d.readStateFile(file, maxCertificateFile)
+	data, err := d.readStateFile(file, identity.MaxCertificateFile)
 	if err != nil {
 		own.err = fmt.Errorf("organisation.certificate: %w; have the line signed that acpctl cert request prints, and reload", err)
 		return own
@@ -144,7 +143,7 @@ func (d *Daemon) applyOrganisation(cfg *config.Config, authorities []identity.Au
 			d.updateAddrTable(id)
 		}
 	}
-	d.nameRelays()
+	d.setNameOnRelays()
 	d.organisationChanged.Set()
 }
 
@@ -236,13 +235,6 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, ref string) (identity.P
 	return p, err
 }
 
-// isNameOfAuthority reports whether a configured authority could give that name.
-func (d *Daemon) isNameOfAuthority(ref string) bool {
-	_, authority, ok := strings.Cut(ref, ".")
-	_, known := d.config.Load().Organisation.Authorities[authority]
-	return ok && known
-}
-
 // listCandidates returns the keys that are no peers, and could be the one that ref means by a
 // certificate: an id, or the name of one.
 func (d *Daemon) listCandidates(ref string) (all []identity.ID) {
@@ -259,7 +251,7 @@ func (d *Daemon) listCandidates(ref string) (all []identity.ID) {
 		}
 		return all
 	}
-	if !d.isNameOfAuthority(ref) {
+	if !d.config.Load().IsOfAuthority(ref) {
 		return nil
 	}
 	claim, _, _ := strings.Cut(ref, ".")
@@ -329,8 +321,8 @@ func (d *Daemon) watchOwnCertificate(ctx context.Context) error {
 // serveCertificate says what this daemon shows to others, and whose certificates count here. With a
 // file, it says what that would be.
 func (d *Daemon) serveCertificate(_ context.Context, _ *localConn, p *client.CertificateParams) (any, error) {
-	if len(p.File) > maxCertificateFile {
-		return nil, kinds.Errorf(kinds.Invalid, "certificate: file: over %d bytes: give the text of the file that ssh-keygen -s has made", maxCertificateFile)
+	if len(p.File) > identity.MaxCertificateFile {
+		return nil, kinds.Errorf(kinds.Invalid, "certificate: file: over %d bytes: give the text of the file that ssh-keygen -s has made", identity.MaxCertificateFile)
 	}
 	answer := &client.Certificates{Request: d.id.RenderPublicKey(), Authorities: []client.Authority{}}
 	now := time.Now()
