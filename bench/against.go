@@ -79,7 +79,7 @@ func measureAgainst(f *fleet, other variant, rounds, turns int, window time.Dura
 }
 
 func measureAgainstRound(f *fleet, other variant, round, turns int, window time.Duration, figures []figure, log io.Writer) (err error) {
-	fleets, err := startTogether(f, f.bin, []variant{other, acpdVariant, other})
+	fleets, err := startTogether(f, []variant{other, acpdVariant, other})
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func measureMetricsCPU(f *fleet, log io.Writer) ([]figure, error) {
 }
 
 func measureMetricsRound(f *fleet, round int, figures []figure, log io.Writer) (err error) {
-	both, err := startTogether(f, f.bin, []variant{metricsVariant(false), metricsVariant(true)})
+	both, err := startTogether(f, []variant{metricsVariant(false), metricsVariant(true)})
 	if err != nil {
 		return err
 	}

@@ -177,7 +177,7 @@ func (r *relayFigures) measureRound(f *fleet, round, turns int, window, silence 
 		return err
 	}
 	defer func() { err = errors.Join(err, f.stopLast()) }()
-	fleets, err := startTogether(f, f.bin, []variant{pathVariant(""), pathVariant(url), newNATSVariant(url)})
+	fleets, err := startTogether(f, []variant{pathVariant(""), pathVariant(url), newNATSVariant(url)})
 	if err != nil {
 		return err
 	}

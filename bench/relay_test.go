@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"math"
 	"testing"
 	"time"
 )
@@ -35,8 +36,8 @@ func TestAgainst(t *testing.T) {
 			switch {
 			case len(got.values) == 0:
 				t.Errorf("%s: not measured", got.what)
-			case got.unit == "times" && (got.values[0] < 0.1 || got.values[0] > 10):
-				t.Errorf("%s: implausible: %v", got.what, got.values)
+			case got.unit == "times" && !(got.values[0] > 0 && got.values[0] < math.Inf(1)): // a busy machine makes any other
+				t.Errorf("%s: no quotient: %v", got.what, got.values)
 			}
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// startTogether starts a fleet of each variant; the caller stops them.
-func startTogether(f *fleet, bin string, all []variant) (fleets []*fleet, err error) {
+// startTogether starts a fleet of each variant, with the programs of f; the caller stops them.
+func startTogether(f *fleet, all []variant) (fleets []*fleet, err error) {
 	for _, v := range all {
-		one, err := startFleet(f.ctx, v, bin)
+		one, err := startFleet(f.ctx, v, f.bin)
 		if err != nil {
 			return nil, errors.Join(err, stopTogether(fleets))
 		}

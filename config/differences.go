@@ -76,7 +76,7 @@ func (c *Config) ListChangedSettings(old *Config) (names []string) {
 func (c *Config) FindPeerRefs(wanted func(ref string) bool) map[string][]string {
 	found := make(map[string][]string)
 	add := func(setting, ref string) {
-		if ref != star && ref != "" && !c.isOfAuthority(ref) && wanted(ref) {
+		if ref != star && ref != "" && !c.IsOfAuthority(ref) && wanted(ref) {
 			found[setting] = append(found[setting], ref)
 		}
 	}

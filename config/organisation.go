@@ -110,9 +110,9 @@ func (c *Config) Decide(who identity.Peer, kind, domain string) Decision {
 	return Decision{false, fmt.Sprintf("%s: allow [%s] does not include %s, and policy has no rule for %s or its groups", at, strings.Join(allowed, ", "), yamldoc.Quote(kind), who.Name), at}
 }
 
-// isOfAuthority reports whether a name or group in a setting is one that a configured authority
+// IsOfAuthority reports whether a name or group in a setting is one that a configured authority
 // gives, so that a certificate with it may come at any time.
-func (c *Config) isOfAuthority(ref string) bool {
+func (c *Config) IsOfAuthority(ref string) bool {
 	_, authority, ok := strings.Cut(ref, ".")
 	_, known := c.Organisation.Authorities[authority]
 	return ok && known

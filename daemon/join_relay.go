@@ -162,7 +162,7 @@ func (d *Daemon) isRelayUp(name string) bool {
 }
 
 // describeOldRelayProblem returns what is wrong with the relays of an invitation that this daemon used before
-// and that refuse it, and what to do; "" if nothing is. Those called names it leaves out.
+// and that refuse it, and what to do; "" if nothing is. It leaves out the relays that names lists.
 func (d *Daemon) describeOldRelayProblem(inv identity.Invitation, names []string) string {
 	renewed := d.listRenewedRelays(inv)
 	var problems []string

@@ -30,18 +30,18 @@ func (d *Daemon) isNameTaken(claim string) bool {
 	return d.trust.FindFreeName(name) != name
 }
 
-// servePeers lists the trusted peers, the pending ones, the strangers on the network, and
+// servePeers lists the trusted and the certified peers, the pending ones, the strangers on the network, and
 // the blocked keys.
 func (d *Daemon) servePeers(_ context.Context, s *localConn, _ *noParams) (any, error) {
 	if s.isGuest {
-		return &client.Peers{Peers: d.listTrustedPeers()}, nil
+		return &client.Peers{Peers: d.listPeerRows()}, nil
 	}
 	rows := []client.Peer{}
 	known := make(map[identity.ID]discovery.Entry)
 	for _, e := range d.table.Entries() {
 		known[e.ID] = e
 	}
-	for _, row := range d.listTrustedPeers() {
+	for _, row := range d.listPeerRows() {
 		e := known[row.ID]
 		row.Addrs, row.Source = listPeerAddrs(e)
 		if e.LastSeen.After(row.LastSeen.Time) {
@@ -75,9 +75,9 @@ func (d *Daemon) servePeers(_ context.Context, s *localConn, _ *noParams) (any, 
 	return &client.Peers{Peers: rows}, nil
 }
 
-// listTrustedPeers returns the peers that the owner trusts, and then those that have a certificate,
+// listPeerRows returns the peers that the owner trusts, and then those that have a certificate,
 // without addresses, as guests see them.
-func (d *Daemon) listTrustedPeers() []client.Peer {
+func (d *Daemon) listPeerRows() []client.Peer {
 	rows := []client.Peer{}
 	for _, p := range slices.Concat(d.trust.Peers(), d.trust.CertifiedPeers()) {
 		row := client.Peer{ID: p.ID, Name: p.Name, State: client.PeerTrusted, Addrs: []string{}, LastSeen: client.Time{Time: d.lastConnections.get(p.ID).at}}

@@ -23,8 +23,8 @@ func (d *Daemon) listNameRelays() map[string]names.Relay {
 	return all
 }
 
-// nameRelays has the relays find this daemon by the name in its certificate.
-func (d *Daemon) nameRelays() {
+// setNameOnRelays lets others find this daemon on each relay by the name in its certificate.
+func (d *Daemon) setNameOnRelays() {
 	var name string
 	if own := d.ownCertificate.Load(); own != nil && len(own.raw) > 0 {
 		name = own.says.Name

@@ -178,7 +178,7 @@ func (d *Daemon) applyRelays() {
 		d.log.Info("relay: used from now on", "relay", u.Name, "url", u.URL)
 	}
 	r.setUsed(next)
-	d.nameRelays()
+	d.setNameOnRelays()
 	r.changed.Set()
 }
 

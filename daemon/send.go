@@ -64,7 +64,7 @@ func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to string) 
 	if b, ok := d.findBlockedPeer(name); ok {
 		return p, "", newBlockedError("to", name, b)
 	}
-	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); unknown && d.isNameOfAuthority(name) {
+	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); unknown && d.config.Load().IsOfAuthority(name) {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s; no key with a certificate of that name has called, and none is known here to be dialled: give its id an address under peers in config.yaml, call it by its full id, or use a relay that it uses", err)
 	}
 	return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)

@@ -166,7 +166,7 @@ func (d *Daemon) findTrustCandidate(op, ref string) (peer.Pending, error) {
 		if unknown, ok := errors.AsType[*identity.UnknownPeerError](err); !ok || len(unknown.Near) > 0 {
 			return peer.Pending{}, explainTrustError(op, err) // a trusted peer was meant
 		}
-		if d.isNameOfAuthority(ref) && op == "untrust" {
+		if d.config.Load().IsOfAuthority(ref) && op == "untrust" {
 			return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: no key with the certificate %q is known now: give its full id, or write a line with the name into the file that revoked names in config.yaml", op, ref)
 		}
 		return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names nobody who has called or is on the network: give the full id, 64 hex digits, or see acpctl peers", op, ref)

@@ -19,6 +19,9 @@ import (
 // (PROTOCOL.certkeys).
 const MaxCertificate = 4096
 
+// MaxCertificateFile is the length in bytes of the longest file that [ParseCertificateFile] reads.
+const MaxCertificateFile = 8 << 10
+
 // ClockTolerance is by how much the clock of this machine may be wrong when the validity of a
 // certificate is checked.
 const ClockTolerance = 5 * time.Minute
@@ -105,11 +108,10 @@ func (id ID) RenderPublicKey() string {
 // ParseCertificateFile returns the certificate in a file of OpenSSH, which has one line, in its
 // binary form.
 func ParseCertificateFile(data []byte) ([]byte, error) {
-	const most = 8 << 10
-	fields := strings.Fields(string(data[:min(len(data), most)]))
+	fields := strings.Fields(string(data[:min(len(data), MaxCertificateFile)]))
 	switch {
-	case len(data) > most:
-		return nil, fmt.Errorf("certificate file: over %d bytes: give it the file that ssh-keygen -s has made", most)
+	case len(data) > MaxCertificateFile:
+		return nil, fmt.Errorf("certificate file: over %d bytes: give it the file that ssh-keygen -s has made", MaxCertificateFile)
 	case len(fields) < 2 || fields[0] != certificateType || strings.Contains(strings.TrimSpace(string(data)), "\n"):
 		return nil, fmt.Errorf("certificate file: not one line that begins with %s: give it the file that ssh-keygen -s has made of an Ed25519 key, whose name ends with -cert.pub", certificateType)
 	}

@@ -24,20 +24,6 @@ const (
 // there can be at a time.
 var ErrCertifiedFull = fmt.Errorf("certificate: %d peers of its authority are connected, or %d of all, or %d with its name: try again later", maxCertified/2, maxCertified, keysOfName)
 
-// SharedNameError says that several keys have a valid certificate with one name.
-type SharedNameError struct {
-	Name string
-	IDs  []ID
-}
-
-func (e *SharedNameError) Error() string {
-	ids := make([]string, len(e.IDs))
-	for i, id := range e.IDs {
-		ids[i] = id.String()
-	}
-	return fmt.Sprintf("%q is the name of %d keys with a certificate: give the id, one of %s", e.Name, len(e.IDs), strings.Join(ids, ", "))
-}
-
 // certifiedPeers are the peers that count by the word of an authority alone, in memory. A
 // [TrustStore] shows them beside those that the owner trusted.
 type certifiedPeers struct {
@@ -278,36 +264,6 @@ func (t *TrustStore) findCertified(id ID) (Peer, bool) {
 	defer c.mu.RUnlock()
 	p, ok := c.byID[id]
 	return p, ok
-}
-
-// resolveCertified finds what ref means among the peers that count by their certificates alone: the
-// ones with that name, or those whose ids begin so.
-func (t *TrustStore) resolveCertified(ref string) (found []Peer) {
-	c := &t.certified
-	if c.number.Load() == 0 {
-		return nil
-	}
-	digits := strings.ToLower(ref)
-	if !strings.Contains(ref, ".") {
-		if id, err := ParseID(digits); err == nil {
-			if p, ok := t.findCertified(id); ok {
-				found = append(found, p)
-			}
-		} else if isHexPrefix(digits) {
-			found = slices.DeleteFunc(t.CertifiedPeers(), func(p Peer) bool { return !p.ID.hasHexPrefix(digits) })
-		}
-		return found
-	}
-	c.mu.RLock()
-	ids := slices.Clone(c.byName[ref])
-	c.mu.RUnlock()
-	slices.SortFunc(ids, ID.Compare)
-	for _, id := range ids {
-		if p, ok := t.findCertified(id); ok {
-			found = append(found, p)
-		}
-	}
-	return found
 }
 
 // untrustCertified ends the certificates of a key that is blocked now, and of all others with the

@@ -36,11 +36,7 @@ func (t *TrustStore) CheckNamed(raw []byte, name string, now time.Time) (*Certif
 	if err != nil {
 		return nil, err
 	}
-	c := &t.certified
-	c.mu.RLock()
-	authorities := c.authorities
-	c.mu.RUnlock()
-	checked, err := CheckCertificate(raw, says.ID, authorities, now)
+	checked, err := CheckCertificate(raw, says.ID, t.Authorities(), now)
 	switch {
 	case err != nil:
 		return nil, err

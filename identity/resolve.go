@@ -2,6 +2,7 @@ package identity
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +29,20 @@ func (e *AmbiguousError) Error() string {
 		names = append(names, p.Name+" ("+p.ID.Label()+")")
 	}
 	return fmt.Sprintf("%q begins the ids of %s: use a name or more digits", e.Ref, strings.Join(names, ", "))
+}
+
+// SharedNameError says that several keys have a valid certificate with one name.
+type SharedNameError struct {
+	Name string
+	IDs  []ID
+}
+
+func (e *SharedNameError) Error() string {
+	ids := make([]string, len(e.IDs))
+	for i, id := range e.IDs {
+		ids[i] = id.String()
+	}
+	return fmt.Sprintf("%q is the name of %d keys with a certificate: give the id, one of %s", e.Name, len(e.IDs), strings.Join(ids, ", "))
 }
 
 // Resolve finds the peer that ref means: by its exact petname, or the name that its certificate gives
@@ -62,6 +77,36 @@ func (t *TrustStore) Resolve(ref string) (Peer, error) {
 		return Peer{}, shared
 	}
 	return Peer{}, &AmbiguousError{Ref: ref, Peers: found}
+}
+
+// resolveCertified finds what ref means among the peers that count by their certificates alone: the
+// ones with that name, or those whose ids begin so.
+func (t *TrustStore) resolveCertified(ref string) (found []Peer) {
+	c := &t.certified
+	if c.number.Load() == 0 {
+		return nil
+	}
+	digits := strings.ToLower(ref)
+	if !strings.Contains(ref, ".") {
+		if id, err := ParseID(digits); err == nil {
+			if p, ok := t.findCertified(id); ok {
+				found = append(found, p)
+			}
+		} else if isHexPrefix(digits) {
+			found = slices.DeleteFunc(t.CertifiedPeers(), func(p Peer) bool { return !p.ID.hasHexPrefix(digits) })
+		}
+		return found
+	}
+	c.mu.RLock()
+	ids := slices.Clone(c.byName[ref])
+	c.mu.RUnlock()
+	slices.SortFunc(ids, ID.Compare)
+	for _, id := range ids {
+		if p, ok := t.findCertified(id); ok {
+			found = append(found, p)
+		}
+	}
+	return found
 }
 
 func (s *trustSnapshot) listNames() []string {

@@ -39,8 +39,9 @@ func (w *controlWriter) sendItem(item wire.Item) {
 	w.sendLate()
 }
 
-// trySendItem queues an item, and drops it if the peer's window for the stream is full. It does not
-// block: if another item is being written, whoever does that writes this one too.
+// trySendItem queues an item, and drops it if the peer's window for the stream is full, or if maxLate
+// items wait already. It does not block: if another item is being written, whoever does that writes
+// this one too.
 func (w *controlWriter) trySendItem(item wire.Item) {
 	select {
 	case w.late <- item:

@@ -30,19 +30,19 @@ type silence struct {
 type impeded struct{ name, what, remedy string }
 
 // noteSilence returns what a leg on which nothing was heard says.
-func (e *endpoint) noteSilence(addr string) (u silence) {
+func (e *endpoint) noteSilence(addr string) (s silence) {
 	if troubled, ok := e.link.(Troubled); ok {
 		if what, remedy := troubled.Trouble(); what != "" {
-			u.impeded = []impeded{{e.name, what, remedy}}
-			return u
+			s.impeded = []impeded{{e.name, what, remedy}}
+			return s
 		}
 	}
-	u.silent = []string{addr}
-	return u
+	s.silent = []string{addr}
+	return s
 }
 
 // add adds what other legs say.
-func (u *silence) add(other silence) {
+func (s *silence) add(other silence) {
 	addNew := func(to *[]string, addrs []string) {
 		for _, addr := range addrs {
 			if !slices.Contains(*to, addr) { // else of one host name
@@ -50,36 +50,36 @@ func (u *silence) add(other silence) {
 			}
 		}
 	}
-	addNew(&u.silent, other.silent)
-	addNew(&u.routeless, other.routeless)
-	u.impeded = append(u.impeded, other.impeded...)
+	addNew(&s.silent, other.silent)
+	addNew(&s.routeless, other.routeless)
+	s.impeded = append(s.impeded, other.impeded...)
 }
 
-// isSilentRelay reports whether a relay that works brought no answer and no word that the peer is away. So is a
-// peer that does not trust this node: it drops its packets there before they reach QUIC.
-func (u *silence) isSilentRelay() bool {
-	return slices.ContainsFunc(u.silent, func(addr string) bool { return strings.HasPrefix(addr, string(ViaRelay)+":") })
+// isSilentRelay reports whether a relay that works brought no answer and no word that the peer is away. A peer
+// that does not trust this node is silent so: it drops this node's packets there before they reach QUIC.
+func (s *silence) isSilentRelay() bool {
+	return slices.ContainsFunc(s.silent, func(addr string) bool { return strings.HasPrefix(addr, string(ViaRelay)+":") })
 }
 
 // describe returns what was not heard where, and what to do, with one semicolon between the two.
-func (u *silence) describe(isJoining bool) string {
+func (s *silence) describe(isJoining bool) string {
 	var what, remedies []string
-	if len(u.silent) > 0 {
-		what = append(what, "no answer from "+joinAddrs(u.silent))
+	if len(s.silent) > 0 {
+		what = append(what, "no answer from "+joinAddrs(s.silent))
 	}
 	switch {
-	case u.isSilentRelay() && isJoining:
+	case s.isSilentRelay() && isJoining:
 		remedies = append(remedies, "either the daemon there is off, or its invitation has expired, was used or revoked, or went with a restart: start the daemon, or ask for a new one")
-	case u.isSilentRelay():
+	case s.isSilentRelay():
 		remedies = append(remedies, "either its daemon is off, or it does not trust this one: start it, or have its owner run acpctl trust there")
-	case len(u.silent) > 0 && len(u.impeded)+len(u.routeless) == 0:
+	case len(s.silent) > 0 && len(s.impeded)+len(s.routeless) == 0:
 		remedies = append(remedies, "check the address and the network between")
 	}
-	if len(u.routeless) > 0 {
-		what = append(what, "this machine has no route to "+joinAddrs(u.routeless))
+	if len(s.routeless) > 0 {
+		what = append(what, "this machine has no route to "+joinAddrs(s.routeless))
 		remedies = append(remedies, "check its network, or correct the address")
 	}
-	for _, i := range u.impeded {
+	for _, i := range s.impeded {
 		what = append(what, i.name+" "+i.what)
 		remedies = append(remedies, i.remedy)
 	}
@@ -87,8 +87,8 @@ func (u *silence) describe(isJoining bool) string {
 }
 
 // addImpeded adds the links that carry nothing to the text of an error that does not name them.
-func (u *silence) addImpeded(text string) string {
-	for _, i := range u.impeded {
+func (s *silence) addImpeded(text string) string {
+	for _, i := range s.impeded {
 		text += fmt.Sprintf("; and %s %s: %s", i.name, i.what, i.remedy)
 	}
 	return text
@@ -108,8 +108,8 @@ func joinAddrs(all []string) string {
 }
 
 // newSilenceError returns the error of a dial on which nothing was heard.
-func (n *Node) newSilenceError(id identity.ID, u silence) *kinds.Error {
-	return n.newUnreachableError(id, kinds.DeliveredNo, "%s", u.describe(false))
+func (n *Node) newSilenceError(id identity.ID, s silence) *kinds.Error {
+	return n.newUnreachableError(id, kinds.DeliveredNo, "%s", s.describe(false))
 }
 
 // toDialFailure returns the failure that an error of a dial of the leg means.

@@ -9,7 +9,7 @@ import (
 const (
 	// maxLine bounds the lines of a server, in bytes. Servers take lines of 4,096 bytes, if their
 	// max_control_line says nothing else. The line that they make of one is longer. A bound at 4,096 would let
-	// any member of the account end the connection, by a reply subject that is as long as may be.
+	// any member of the account end the connection, by the longest reply subject that the server takes.
 	maxLine       = 64 << 10
 	maxErrorLines = 64      // of a connection: nats.go keeps each until it is told of
 	maxMessage    = 8 << 20 // bytes: larger ones NATS advises against, and a server sends them only if configured so
@@ -20,8 +20,9 @@ var errNoNATS = errors.New("no NATS server: it does not begin with INFO")
 
 // guard bounds what a server makes nats.go keep: the length of its lines, the number of its
 // errors, and the size that it says of a message, for which nats.go takes memory before a byte has
-// come. Members of an account bound each other in nothing, and nats.go makes a map of any header: of
-// a long one the guard overwrites the first byte, and nats.go throws it away as malformed. It follows the NATS client protocol, within a WebSocket the frames of RFC 6455, and
+// come. A server passes on whatever header a member of the account sends, and nats.go makes a map of
+// it: of a long header the guard overwrites the first byte, and nats.go throws the message away as
+// malformed. The guard follows the NATS client protocol, within a WebSocket the frames of RFC 6455, and
 // reads strictly, so that nats.go cannot read the same bytes another way.
 type guard struct {
 	frames *frameReader // nil: no WebSocket
@@ -38,7 +39,8 @@ func newGuard(webSocket bool) guard {
 	return guard{}
 }
 
-// check looks at the next bytes from the server, and spoils headers in them that are too long. After an error the connection is to be ended.
+// check looks at the next bytes from the server, and spoils headers in them that are too long. After an
+// error the connection is to be ended.
 func (g *guard) check(b []byte) error {
 	if g.frames == nil {
 		return g.checkProtocol(b)

@@ -41,9 +41,9 @@ var (
 	errAskRefused = refusal{errors.New("the relay permits no requests for names: have it permit publish to acp1.>")}
 )
 
-// SetName makes others find this daemon by a name, until it is called again; "" for by none. What they
-// ask is answered by [Config.Answer]. It does not block. The error is of the name's form, with the code
-// invalid.
+// SetName lets others find this daemon by a name, in the place of the one before; "": by none.
+// [Config.Answer] answers what they ask. SetName does not block. The error is about the form of the name,
+// and has the code invalid.
 func (l *Link) SetName(name string) error {
 	if name != "" {
 		if err := CheckName(name); err != nil {
@@ -56,8 +56,8 @@ func (l *Link) SetName(name string) error {
 }
 
 // Ask asks those who have a name on this relay, and hands what they answer to take, until take returns
-// false. An answer proves nothing: who may publish on the relay may answer. take must not keep
-// it, and gets 256 at most.
+// false. An answer proves nothing: whoever may publish on the relay may answer. take must not keep
+// the answer, and is called 256 times at most.
 //
 // Ask blocks until take returns false, and then returns nil; or ctx ends, whose error it returns. It
 // returns early with [ErrNobody] or [ErrDown], if nothing was answered before; with an error of the code
@@ -234,9 +234,7 @@ func (l *Link) receiveRequest(s *session, m *nats.Msg) {
 	if len(answer) == 0 || len(answer) > MaxAnswer {
 		return
 	}
-	if s.conn.Publish(r.replySubject(), answer) == nil {
-		l.counts.answered.Add(1)
-	}
+	s.conn.Publish(r.replySubject(), answer) // what is lost is asked for again
 }
 
 // Request is the payload of a message to the subject of a name.

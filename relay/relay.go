@@ -63,8 +63,9 @@ type Config struct {
 	// Admit is asked about the claimed sender of each packet. It must not block.
 	Admit func(identity.ID) Admission
 
-	// Answer returns what is answered to an asker, as it claims to be, who asks for the name of
-	// [Link.SetName]; nil: nothing. It must not block, nor keep question. nil: nobody is answered.
+	// Answer returns the answer to a daemon that asks for the name of [Link.SetName]; without bytes,
+	// there is none. asker is who it claims to be. Answer must not block, nor keep question. If the
+	// field is nil, nobody is answered.
 	Answer func(asker identity.ID, question []byte) []byte
 
 	// Questions are shared by all links of the daemon. nil: the link has its own.

@@ -42,7 +42,6 @@ type State struct {
 	In, Out    Traffic
 	DroppedIn  uint64 // packets of refused senders, of full queues, and what is no packet
 	DroppedOut uint64 // packets while there was no connection, beyond the queue, or larger than MTU
-	Answered   uint64 // requests for the own name that were answered
 	Refusals   uint64 // answers of the server that nobody takes packets at an address
 }
 
@@ -53,7 +52,7 @@ type Traffic struct{ Packets, Bytes uint64 }
 type counts struct {
 	packetsIn, bytesIn, droppedIn    atomic.Uint64
 	packetsOut, bytesOut, droppedOut atomic.Uint64
-	refusals, answered               atomic.Uint64
+	refusals                         atomic.Uint64
 }
 
 // State returns what the link knows of itself now. It does not block.
@@ -64,7 +63,7 @@ func (l *Link) State() State {
 	s.In = Traffic{l.counts.packetsIn.Load(), l.counts.bytesIn.Load()}
 	s.Out = Traffic{l.counts.packetsOut.Load(), l.counts.bytesOut.Load()}
 	s.DroppedIn, s.DroppedOut = l.counts.droppedIn.Load(), l.counts.droppedOut.Load()
-	s.Refusals, s.Answered = l.counts.refusals.Load(), l.counts.answered.Load()
+	s.Refusals = l.counts.refusals.Load()
 	return s
 }
 

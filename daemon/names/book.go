@@ -144,7 +144,7 @@ func (b *Book) CheckShared(name string) error {
 // findKnown returns what is remembered of a name; both nil: nothing. Callers hold mu.
 func (b *Book) findKnown(name string, now time.Time) (*identity.Certificate, error) {
 	if e := b.found[name]; e != nil {
-		b.tidy(name, e, now)
+		b.forgetEnded(name, e, now)
 		switch len(e.keys) {
 		case 0:
 		case 1:
@@ -159,12 +159,12 @@ func (b *Book) findKnown(name string, now time.Time) (*identity.Certificate, err
 	return nil, nil
 }
 
-// tidy forgets the keys whose certificates do not count any more, and all of them if they have shared
+// forgetEnded forgets the keys whose certificates do not count any more, and all of them if they have shared
 // the name for so long that it is to be asked for again. Callers hold mu.
-func (b *Book) tidy(name string, e *entry, now time.Time) {
+func (b *Book) forgetEnded(name string, e *entry, now time.Time) {
 	before := len(e.keys)
 	e.keys = slices.DeleteFunc(e.keys, func(k heard) bool { return !b.trust.IsStillGood(k.cert, now) })
-	if len(e.keys) > 1 && now.Sub(e.latest()) >= sharedTime {
+	if len(e.keys) > 1 && now.Sub(e.lastHeard()) >= sharedTime {
 		e.keys = nil
 	}
 	b.countShared(before, len(e.keys))
@@ -173,7 +173,8 @@ func (b *Book) tidy(name string, e *entry, now time.Time) {
 	}
 }
 
-func (e *entry) latest() (at time.Time) {
+// lastHeard returns when any key last answered for the name.
+func (e *entry) lastHeard() (at time.Time) {
 	for _, k := range e.keys {
 		if k.at.After(at) {
 			at = k.at
@@ -192,9 +193,9 @@ func (b *Book) countShared(before, after int) {
 	}
 }
 
-// note remembers the answer to a lookup that counts. A key that was heard of more than an hour ago gives way
+// noteAnswer remembers the answer to a lookup that counts. A key that was heard of more than an hour ago gives way
 // to another one.
-func (b *Book) note(l *lookup, c *identity.Certificate, now time.Time) {
+func (b *Book) noteAnswer(l *lookup, c *identity.Certificate, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.forget(l)
@@ -229,8 +230,8 @@ func (b *Book) makeRoom() {
 	var oldest string
 	var at time.Time
 	for name, e := range b.found {
-		if latest := e.latest(); oldest == "" || latest.Before(at) {
-			oldest, at = name, latest
+		if heard := e.lastHeard(); oldest == "" || heard.Before(at) {
+			oldest, at = name, heard
 		}
 	}
 	b.countShared(len(b.found[oldest].keys), 0)

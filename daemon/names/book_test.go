@@ -286,7 +286,7 @@ func TestSharedNames(t *testing.T) {
 		setAuthority(t, trust, a, "")
 
 		// Within an hour a second one makes it ambiguous; after one hour it is asked for again.
-		b.note(new(lookup), mustCheck(t, trust, first), time.Now())
+		b.noteAnswer(new(lookup), mustCheck(t, trust, first), time.Now())
 		if err := b.CheckShared("build-7.corp"); err == nil {
 			t.Error("two keys, and not shared")
 		}
@@ -296,7 +296,7 @@ func TestSharedNames(t *testing.T) {
 
 		// One that was heard of more than an hour ago gives way.
 		time.Sleep(sharedTime)
-		b.note(new(lookup), mustCheck(t, trust, second), time.Now())
+		b.noteAnswer(new(lookup), mustCheck(t, trust, second), time.Now())
 		mustFind(t, b, "build-7.corp", other)
 	})
 }
@@ -358,7 +358,7 @@ func TestManyNames(t *testing.T) {
 		// Names that there are, more than are kept.
 		now := time.Now()
 		for i := range maxNames + 10 {
-			b.note(new(lookup), &identity.Certificate{ID: build, Name: fmt.Sprintf("z-%d.corp", i)}, now.Add(time.Duration(i)))
+			b.noteAnswer(new(lookup), &identity.Certificate{ID: build, Name: fmt.Sprintf("z-%d.corp", i)}, now.Add(time.Duration(i)))
 		}
 		if _, oldest := b.found["z-0.corp"]; len(b.found) != maxNames || oldest {
 			t.Errorf("%d names are kept", len(b.found))
@@ -394,8 +394,8 @@ func FuzzAnswer(f *testing.F) {
 		if l.isDone != (string(answer) == string(right)) || (l.refusal == nil) != l.isDone {
 			t.Errorf("%x: %v, %v", answer, l.cert, l.refusal)
 		}
-		if l.gatherTill != nil {
-			l.gatherTill.Stop()
+		if l.gathering != nil {
+			l.gathering.Stop()
 		}
 	})
 }

@@ -21,12 +21,12 @@ type lookup struct {
 	cert *identity.Certificate
 	err  error
 
-	mu         sync.Mutex // guards the rest, and cert and err until done is closed
-	isDone     bool
-	seen       map[[sha256.Size]byte]bool // answers whose signature was checked
-	refusal    error                      // why the last answer that did not count did not
-	cancel     context.CancelFunc
-	gatherTill *time.Timer
+	mu        sync.Mutex // guards the rest, and cert and err until done is closed
+	isDone    bool
+	seen      map[[sha256.Size]byte]bool // answers whose signature was checked
+	refusal   error                      // why the last answer that did not count did not
+	cancel    context.CancelFunc
+	gathering *time.Timer // ends the wait for other keys
 }
 
 // joinOrStart returns the lookup for a name that runs, or starts one. Callers hold mu.
@@ -53,8 +53,8 @@ func (b *Book) run(l *lookup) {
 	l.cancel = cancel
 	why := b.ask(ctx, l)
 	l.mu.Lock()
-	if l.gatherTill != nil {
-		l.gatherTill.Stop()
+	if l.gathering != nil {
+		l.gathering.Stop()
 	}
 	if !l.isDone {
 		if l.refusal != nil {
@@ -160,11 +160,11 @@ func (b *Book) take(l *lookup, answer []byte) (more bool) {
 		l.refusal = err
 		return true
 	}
-	b.note(l, c, now)
+	b.noteAnswer(l, c, now)
 	if !l.isDone {
 		l.isDone, l.cert = true, c
 		close(l.done)
-		l.gatherTill = time.AfterFunc(gatherTime, l.cancel)
+		l.gathering = time.AfterFunc(gatherTime, l.cancel)
 	}
 	return true
 }

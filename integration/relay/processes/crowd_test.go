@@ -25,7 +25,7 @@ var (
 )
 
 const (
-	crowdAtOnce   = 16              // first handshakes: that many at a time is what an orderly start has
+	crowdAtOnce   = 64              // calls: many more at a time would wait for each other until they time out
 	crowdPatience = 2 * time.Minute // for all of a crowd together; -bounds judges times
 	crowdDaemons  = 3               // of them are acpd
 )
@@ -161,7 +161,7 @@ func (c *crowd) askAll(t *testing.T, word string) {
 		}
 	}
 	var asking sync.WaitGroup
-	atOnce := make(chan struct{}, 4*crowdAtOnce)
+	atOnce := make(chan struct{}, crowdAtOnce)
 	start := func(ask func(ctx context.Context) error) {
 		atOnce <- struct{}{}
 		asking.Go(func() {

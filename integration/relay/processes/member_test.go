@@ -100,8 +100,8 @@ func (m *member) listenTo(subject string) {
 	}
 }
 
-// takeHeard returns what came to a subject.
-func (m *member) takeHeard(subject string) (all []heardMessage) {
+// findHeard returns what came to a subject.
+func (m *member) findHeard(subject string) (all []heardMessage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, h := range m.heard {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -23,12 +24,13 @@ func TestHostileTrustedPeer(t *testing.T) {
 	}
 	own := "acp1." + a.desk.ID.String()
 	initials := newInitials(t, hostile.key, a.desk.ID, 400)
-	replays := slices.DeleteFunc(a.member.takeHeard(own), func(h heardMessage) bool {
-		return identity.ID([]byte(h.payload[:32])) != hostile.ID()
+	var replays []heardMessage
+	await.Until(t, "the member has seen a packet of the hostile peer", func() bool {
+		replays = slices.DeleteFunc(a.member.findHeard(own), func(h heardMessage) bool {
+			return identity.ID([]byte(h.payload[:32])) != hostile.ID()
+		})
+		return len(replays) > 0
 	})
-	if len(replays) == 0 {
-		t.Fatal("no packet of the hostile peer was seen")
-	}
 	garbage := make([]byte, 1200)
 	var calls atomic.Int64
 	quiet, loud := a.endure(func(ctx context.Context) int {

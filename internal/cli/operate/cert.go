@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/frame"
 )
 
@@ -98,9 +99,6 @@ func (v *verbs) checkCertificate(ctx context.Context, file string) error {
 	return nil
 }
 
-// maxCertificateText bounds what is read of a certificate file, and is more than any has.
-const maxCertificateText = 8 << 10
-
 func (v *verbs) readCertificateFile(ctx context.Context, file string) (string, error) {
 	if file == "-" {
 		return v.ReadStdin(ctx)
@@ -109,7 +107,7 @@ func (v *verbs) readCertificateFile(ctx context.Context, file string) (string, e
 	if err != nil {
 		return "", fmt.Errorf("FILE: %w: name the file that ssh-keygen -s has made", err)
 	}
-	if !info.Mode().IsRegular() || info.Size() == 0 || info.Size() > maxCertificateText {
+	if !info.Mode().IsRegular() || info.Size() == 0 || info.Size() > identity.MaxCertificateFile {
 		return "", fmt.Errorf("FILE: %s is no certificate: name the file that ssh-keygen -s has made, whose name ends with -cert.pub", file)
 	}
 	text, err := os.ReadFile(file)

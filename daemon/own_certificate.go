@@ -1,0 +1,148 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+const (
+	expiryNotice = 14 * 24 * time.Hour // before the end of this daemon's certificate, from which on the owner is told
+	expiryRepeat = 24 * time.Hour      // between two lines of the log about it
+)
+
+// ownCertificate is what this daemon shows of itself to others.
+type ownCertificate struct {
+	raw  []byte                // nil: none is shown
+	says *identity.Certificate // what raw says
+	err  error                 // what is wrong with the file that is configured
+}
+
+// readOwnCertificate reads this daemon's certificate. One that others would refuse is shown all the
+// same if it is for this key: they may have another clock.
+func (d *Daemon) readOwnCertificate(file string) (own ownCertificate) {
+	data, err := d.readStateFile(file, identity.MaxCertificateFile)
+	if err != nil {
+		own.err = fmt.Errorf("organisation.certificate: %w; have the line signed that acpctl cert request prints, and reload", err)
+		return own
+	}
+	raw, err := identity.ParseCertificateFile(data)
+	if err == nil {
+		own.says, err = identity.InspectCertificate(raw)
+	}
+	if err == nil && own.says.ID != d.id {
+		err = fmt.Errorf("certificate: it is for the key %s, and not for that of this daemon: have the line signed that acpctl cert request prints", own.says.ID.Label())
+	}
+	if err != nil {
+		own.err = fmt.Errorf("organisation.certificate: %s: %w", file, err)
+		return own
+	}
+	own.raw = raw
+	return own
+}
+
+// describeOwnCertificate returns what the owner should know of this daemon's certificate, "" if
+// nothing.
+func (d *Daemon) describeOwnCertificate(now time.Time) string {
+	own := d.ownCertificate.Load()
+	switch {
+	case own == nil:
+		return ""
+	case own.err != nil:
+		return own.err.Error()
+	case own.says == nil:
+		return ""
+	case own.says.HasEndedAt(now):
+		return fmt.Sprintf("the certificate of this daemon expired at %s, so that it is a stranger where only that counted: have it signed again, and reload", own.says.NotAfter.Format(time.RFC3339))
+	case !own.says.IsValidAt(now):
+		return fmt.Sprintf("the certificate of this daemon is not valid before %s: check the clock", own.says.NotBefore.Format(time.RFC3339))
+	case !own.says.NotAfter.IsZero() && own.says.NotAfter.Sub(now) < expiryNotice && own.says.NotAfter.Sub(now) < own.says.NotAfter.Sub(own.says.NotBefore)/3:
+		return fmt.Sprintf("the certificate of this daemon expires at %s: have it signed again, and reload", own.says.NotAfter.Format(time.RFC3339))
+	}
+	return ""
+}
+
+// watchOwnCertificate logs once a day what describeOwnCertificate says, and at once when that is
+// something else than before, until ctx ends.
+func (d *Daemon) watchOwnCertificate(ctx context.Context) error {
+	var told string
+	var at time.Time
+	for {
+		now := time.Now()
+		if notice := d.describeOwnCertificate(now); notice != told || notice != "" && now.Sub(at) >= expiryRepeat {
+			if told, at = notice, now; notice != "" {
+				d.log.Warn("certificate", "warning", notice)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.organisationChanged:
+		case <-time.After(time.Minute):
+		}
+	}
+}
+
+// serveCertificate says what this daemon shows to others, and whose certificates count here. With a
+// file, it says what that would be.
+func (d *Daemon) serveCertificate(_ context.Context, _ *localConn, p *client.CertificateParams) (any, error) {
+	if len(p.File) > identity.MaxCertificateFile {
+		return nil, kinds.Errorf(kinds.Invalid, "certificate: file: over %d bytes: give the text of the file that ssh-keygen -s has made", identity.MaxCertificateFile)
+	}
+	answer := &client.Certificates{Request: d.id.RenderPublicKey(), Authorities: []client.Authority{}}
+	now := time.Now()
+	authorities := d.trust.Authorities()
+	raw, says := d.ownCertificate.Load().raw, d.ownCertificate.Load().says
+	if p.File == "" {
+		answer.Problem = d.describeOwnCertificate(now)
+	} else {
+		var err error
+		if raw, err = identity.ParseCertificateFile([]byte(p.File)); err != nil {
+			return nil, kinds.Errorf(kinds.Invalid, "%s", err)
+		}
+		if says, err = identity.InspectCertificate(raw); err != nil {
+			return nil, kinds.Errorf(kinds.Invalid, "%s", err)
+		}
+	}
+	if says != nil {
+		answer.Certificate = describeCertificate(says)
+		if checked, err := identity.CheckCertificate(raw, d.id, authorities, now); err == nil {
+			answer.Certificate = describeCertificate(checked)
+		} else if p.File != "" {
+			answer.Problem = err.Error()
+		}
+	}
+	certified := d.trust.CertifiedPeers()
+	for i, a := range authorities {
+		if i > 0 && authorities[i-1].Name == a.Name { // its next key
+			continue
+		}
+		row := client.Authority{Name: a.Name, Allow: d.config.Load().Organisation.Authorities[a.Name].ListAllowed()}
+		if a.Revoked != nil {
+			row.Revoked = a.Revoked.Len()
+		}
+		for _, peer := range certified {
+			if peer.Certificate.Authority == a.Name {
+				row.Peers++
+			}
+		}
+		answer.Authorities = append(answer.Authorities, row)
+	}
+	return answer, nil
+}
+
+// describeCertificate returns what a certificate says.
+func describeCertificate(c *identity.Certificate) *client.Certificate {
+	out := &client.Certificate{ID: c.ID, Name: c.Name, Groups: append([]string{}, c.Groups...), Authority: c.Authority, Serial: c.Serial, KeyID: c.KeyID}
+	if !c.NotBefore.IsZero() {
+		out.NotBefore = client.Time{Time: c.NotBefore}
+	}
+	if !c.NotAfter.IsZero() {
+		out.NotAfter = client.Time{Time: c.NotAfter}
+	}
+	return out
+}
