@@ -210,6 +210,7 @@ func (e *endpoint) greetStranger(c *conn) (*conn, *bufio.Reader) {
 // be.
 func (c *conn) greetBack(controlReader *bufio.Reader) *bufio.Reader {
 	c.peer.addGreeting(c)
+	c.limitBytesUntilReady()
 	err := c.sendHello()
 	c.peer.removeGreeting(c)
 	if err != nil {
