@@ -34,6 +34,7 @@ type conn struct {
 
 	peerHello *wire.Hello     // the peer's hello; nil until exchangeHellos has accepted it, which is before the connection is ready
 	peerPQ    identity.PQHash // of the peer's post-quantum key, proven; zero: it showed none
+	noRoom    bool            // the certificate in its hello would count, but for identity.ErrCertifiedFull
 	claim     string          // the name that the peer says of itself, by CleanClaim
 
 	uses       atomic.Uint64 // streams that have begun, of either side
