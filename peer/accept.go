@@ -104,7 +104,11 @@ func (e *endpoint) acceptConn(qc *quic.Conn) {
 	}
 	from := e.gates.sourceOf(qc.RemoteAddr())
 	if !e.gates.strangers.tryAddStranger(from) {
-		qc.CloseWithError(closeNotTrusted, "not trusted")
+		if n.cfg.Trust.HasAuthorities() { // it may be a peer, which not_trusted would have given up
+			qc.CloseWithError(closeOverloaded, "too many strangers at a time")
+		} else {
+			qc.CloseWithError(closeNotTrusted, "not trusted")
+		}
 		return
 	}
 	c, reader := e.acceptStranger(qc, id)

@@ -26,6 +26,12 @@ type helloRefusal struct {
 	event  EventType // that tells the owner of it; "": none does
 }
 
+// newNoRoomRefusal returns the refusal of a peer whose certificate would count if there were fewer
+// others. It may try again, so it is no stranger that waits for a decision.
+func newNoRoomRefusal() *helloRefusal {
+	return &helloRefusal{code: closeOverloaded, reason: "too many peers by certificate"}
+}
+
 // admitConn makes c, whose hello is in, ready and returns nil, or returns why the hello is
 // refused; the caller then calls refuseHello. No other function makes a connection ready. (A
 // stranger who dials in is refused before, in accept.go.)
@@ -106,6 +112,8 @@ func (state *peerState) checkHello(c *conn) *helloRefusal {
 	}
 	p, trusted := state.node.cfg.Trust.FindPeer(state.id)
 	switch {
+	case !trusted && c.noRoom:
+		return newNoRoomRefusal()
 	case !trusted && c.dialled: // by Introduce: it waits for nobody's decision
 		return &helloRefusal{code: closeNotTrusted, reason: "not trusted"}
 	case !trusted:

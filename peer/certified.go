@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -149,6 +150,7 @@ func (c *conn) certifyHello() {
 	if err == nil {
 		return
 	}
+	c.noRoom = errors.Is(err, identity.ErrCertifiedFull)
 	if len(raw) > 0 {
 		c.node.peerLog.WriteLimited(c.logHolder(), slog.LevelInfo, "certificate refused", "peer", c.id.Label(), "reason", err)
 	}
@@ -198,7 +200,11 @@ func (e *endpoint) greetStranger(c *conn) (*conn, *bufio.Reader) {
 	}
 	c.certifyHello()
 	if p, ok := e.node.cfg.Trust.FindPeer(c.id); !ok || p.Certificate == nil {
-		c.refuseHello(&helloRefusal{code: closeNotTrusted, reason: "not trusted", event: EventPending})
+		if !ok && c.noRoom {
+			c.refuseHello(newNoRoomRefusal())
+		} else {
+			c.refuseHello(&helloRefusal{code: closeNotTrusted, reason: "not trusted", event: EventPending})
+		}
 		return nil, nil
 	}
 	greeted := newConn(e, c.qc, c.id)
@@ -210,6 +216,7 @@ func (e *endpoint) greetStranger(c *conn) (*conn, *bufio.Reader) {
 // be.
 func (c *conn) greetBack(controlReader *bufio.Reader) *bufio.Reader {
 	c.peer.addGreeting(c)
+	c.limitBytesUntilReady()
 	err := c.sendHello()
 	c.peer.removeGreeting(c)
 	if err != nil {

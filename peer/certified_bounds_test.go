@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quic-go/quic-go"
+
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/wire"
 )
@@ -44,7 +46,7 @@ func TestStatesOfCertifiedPeersAreForgotten(t *testing.T) {
 	})
 }
 
-// A fleet that starts again finds its hub at once, although only two strangers of a source are heard at
+// A fleet that starts again finds its hub at once, although only eight strangers of a source are heard at
 // a time. It is smaller than QUIC's queue of connections to be accepted, which has 32.
 func TestAFleetComesAtOnce(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
@@ -74,14 +76,21 @@ func TestAFleetComesAtOnce(t *testing.T) {
 	})
 }
 
-// Where an authority is configured, 64 strangers are heard at a time, and two of a source; without
-// one, eight. A stranger beyond is closed at once, and those that go make room.
+// Where an authority is configured, 64 strangers are heard at a time, and eight of a source; without
+// one, eight and two. A stranger beyond is closed at once, and hears that it may try again if it could
+// be a peer. Those that go make room.
 func TestManyStrangersAtATime(t *testing.T) {
-	for name, most := range map[string]int{"without an authority": 8, "of a fleet": 64} {
+	for name, is := range map[string]struct {
+		most, perSource int
+		code            quic.ApplicationErrorCode
+	}{
+		"without an authority": {8, 2, closeNotTrusted},
+		"of a fleet":           {64, 8, closeOverloaded},
+	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, w *network) {
-				corp, b := newAuthority(t, "corp"), w.side(nil)
-				hosts := make([]*host, most/2+1)
+				corp, b, most := newAuthority(t, "corp"), w.side(nil), is.most
+				hosts := make([]*host, most/is.perSource+1)
 				for i := range hosts {
 					hosts[i] = w.host()
 				}
@@ -93,7 +102,7 @@ func TestManyStrangersAtATime(t *testing.T) {
 				var dials sync.WaitGroup
 				began := time.Now()
 				for i := range silent {
-					dials.Go(func() { silent[i] = hosts[i/2].dial(b, newKey(t)) })
+					dials.Go(func() { silent[i] = hosts[i/is.perSource].dial(b, newKey(t)) })
 					if i%8 == 7 { // QUIC's queue of connections to be accepted has 32
 						dials.Wait()
 						time.Sleep(5 * latency)
@@ -102,8 +111,8 @@ func TestManyStrangersAtATime(t *testing.T) {
 				if took := time.Since(began); took > strangerTime*3/4 {
 					t.Fatalf("the dials took %v", took)
 				}
-				beyond := hosts[most/2].dial(b, newKey(t))
-				if got := beyond.closed(); got != closeNotTrusted || time.Since(began) > strangerTime {
+				beyond := hosts[most/is.perSource].dial(b, newKey(t))
+				if got := beyond.closed(); got != is.code || time.Since(began) > strangerTime {
 					t.Errorf("one more: close code %d after %v", got, time.Since(began))
 				}
 				for i, c := range silent {
@@ -111,7 +120,14 @@ func TestManyStrangersAtATime(t *testing.T) {
 						t.Errorf("stranger %d, who says nothing: close code %d", i, got)
 					}
 				}
-				late := hosts[most/2].dial(b, newKey(t))
+				var ofOne []*raw // while there is room for others
+				for range is.perSource + 1 {
+					ofOne = append(ofOne, hosts[0].dial(b, newKey(t)))
+				}
+				if got := ofOne[is.perSource].closed(); got != is.code {
+					t.Errorf("one more of a source: close code %d", got)
+				}
+				late := hosts[most/is.perSource].dial(b, newKey(t))
 				late.sendHello(func(h *wire.Hello) { h.Cert = corp.sign(late.key.ID(), time.Hour, nil, "acp:desk") })
 				if most == 8 {
 					if got := late.closed(); got != closeNotTrusted || len(b.Pending()) != 1 {
@@ -124,4 +140,72 @@ func TestManyStrangersAtATime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A daemon whose owner trusts a hub, where it counts by its certificate alone, comes while strangers who
+// say nothing have all places. It goes on trying, and is there when they are gone.
+func TestStrangersKeepOutNoFleetForGood(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		corp := newAuthority(t, "corp")
+		hub, a := w.side(nil), w.side(nil)
+		a.trusts(hub, "hub")
+		hosts := make([]*host, 32)
+		for i := range hosts {
+			hosts[i] = w.host()
+		}
+		w.start()
+		hub.serve().joins(corp, time.Hour, "acp:hub")
+		a.SetCertificate(corp.sign(a.ID(), time.Hour, nil, "acp:desk"))
+		a.serve()
+		for round := range 3 {
+			var dials sync.WaitGroup
+			for range 2 {
+				for _, h := range hosts {
+					dials.Go(func() { h.dial(hub, newKey(t)) })
+				}
+				dials.Wait()
+				time.Sleep(5 * latency)
+			}
+			if round == 0 {
+				a.Connect(hub.ID())
+			}
+			time.Sleep(strangerTime + 20*latency)
+		}
+		time.Sleep(maxBackoff + dialTime)
+		if len(a.Peers()) != 1 || a.saw(EventRefused) != 0 {
+			t.Errorf("peers %v, refused %d times", a.Peers(), a.saw(EventRefused))
+		}
+	})
+}
+
+// Beyond the keys that one name can have, a certificate that counts brings overloaded, and not what a
+// stranger hears. When one of them goes, there is room.
+func TestCertifiedPeersBeyondTheirNumber(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		corp := newAuthority(t, "corp")
+		b, h := w.facing(nil)
+		b.joins(corp, time.Hour, "acp:hub")
+		come := func(key *identity.Key) *raw {
+			c := h.dial(b, key)
+			c.sendHello(func(hello *wire.Hello) { hello.Cert = corp.sign(key.ID(), time.Hour, nil, "acp:build-7") })
+			return c
+		}
+		var there []*raw
+		for range 4 {
+			c := come(newKey(t))
+			c.readHello()
+			c.alive()
+			there = append(there, c)
+			time.Sleep(time.Second)
+		}
+		fifth := newKey(t)
+		if got := come(fifth).closed(); got != closeOverloaded || len(b.Pending()) != 0 || b.saw(EventPending) != 0 {
+			t.Errorf("close code %d, pending %v", got, b.Pending())
+		}
+		there[0].qc.CloseWithError(0, "")
+		time.Sleep(time.Second)
+		c := come(fifth)
+		c.readHello()
+		c.alive()
+	})
 }

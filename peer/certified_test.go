@@ -165,7 +165,7 @@ func TestStrangersAmongCertified(t *testing.T) {
 			t.Errorf("peers %v, pending %v", b.Peers(), b.Pending())
 		}
 
-		// Two of one source are heard, and more than eight in all.
+		// With a certificate that counts it is a peer.
 		c := hosts[1].dial(b, newKey(t))
 		c.sendHello(func(h *wire.Hello) { h.Cert = hour(corp, c.key.ID(), nil) })
 		c.readHello()

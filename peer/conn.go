@@ -34,6 +34,7 @@ type conn struct {
 
 	peerHello *wire.Hello     // the peer's hello; nil until exchangeHellos has accepted it, which is before the connection is ready
 	peerPQ    identity.PQHash // of the peer's post-quantum key, proven; zero: it showed none
+	noRoom    bool            // the certificate in its hello would count, but for identity.ErrCertifiedFull
 	claim     string          // the name that the peer says of itself, by CleanClaim
 
 	uses       atomic.Uint64 // streams that have begun, of either side
@@ -185,7 +186,7 @@ func (c *conn) run(greet func() *bufio.Reader) {
 // own, because a stack that has grown is not given back, or late, before its goroutine ends.
 func (c *conn) greet() *bufio.Reader {
 	c.peer.addGreeting(c)
-	c.node.tasks.Go(func() { limitGreetingBytes(c.qc, c.ready, closeOverloaded, "more bytes than a hello takes") })
+	c.limitBytesUntilReady()
 	controlReader, err := c.exchangeHellos(helloTimeout, true)
 	c.peer.removeGreeting(c)
 	if err != nil {
@@ -194,6 +195,12 @@ func (c *conn) greet() *bufio.Reader {
 	}
 	c.certifyHello()
 	return c.becomeReady(controlReader)
+}
+
+// limitBytesUntilReady has the connection closed if more comes than a hello takes before it is ready.
+// From then on the unread watch counts what comes. It does not block.
+func (c *conn) limitBytesUntilReady() {
+	c.node.tasks.Go(func() { limitGreetingBytes(c.qc, c.ready, closeOverloaded, "more bytes than a hello takes") })
 }
 
 // becomeReady makes a connection ready on which both hellos are through. It returns controlReader, or

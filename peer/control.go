@@ -76,9 +76,8 @@ func (w *controlWriter) writeItem(item wire.Item, write func([]byte)) {
 }
 
 // exchangeHellos reads the peer's hello, after it has sent this node's if send is set. Reading
-// takes limit at most; the error is context.DeadlineExceeded then. Sending has no limit: it
-// blocks while the peer grants no window for it, until the connection ends. The reader has what
-// follows on the control stream.
+// takes limit at most; the error is context.DeadlineExceeded then. The reader has what follows on
+// the control stream.
 func (c *conn) exchangeHellos(limit time.Duration, send bool) (*bufio.Reader, error) {
 	if send {
 		if err := c.sendHello(); err != nil {
@@ -130,6 +129,8 @@ func asDeadlineExceeded(err error) error {
 	return err
 }
 
+// sendHello opens the control stream and sends this node's hello. It blocks while the peer grants
+// no window for it, for helloTimeout at most; the error is context.DeadlineExceeded then.
 func (c *conn) sendHello() error {
 	exporter, err := exportKeyingMaterial(c.qc)
 	if err != nil {
@@ -158,9 +159,11 @@ func (c *conn) sendHello() error {
 		return err
 	}
 	s.SetPriority(0, false) // receipts and pings go before payloads
+	s.SetWriteDeadline(time.Now().Add(helloTimeout))
 	if _, err := s.Write(b); err != nil {
-		return err
+		return asDeadlineExceeded(err)
 	}
+	s.SetWriteDeadline(time.Time{})
 	c.control.stream = s
 	return nil
 }

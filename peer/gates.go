@@ -13,12 +13,20 @@ type gates struct {
 	sourceOf func(net.Addr) source // of a stranger
 }
 
+// Strangers whose hello is read at a time, while an authority is configured. A source may begin
+// provedPerSourcePerSecond handshakes. So a NAT's machines find a place if each says hello within 0.4 s
+// of its handshake, and silent strangers of one source take an eighth of the places.
+const (
+	ofFleet          = 64
+	ofFleetPerSource = 8
+)
+
 // newGates returns the gates of a link. hasAuthorities reports whether strangers may show certificates
 // that count.
 func newGates(handshakes *handshakeLimits, sourceOf func(net.Addr) source, hasAuthorities func() bool) gates {
 	return gates{
 		handshakes: handshakes,
-		strangers:  strangerLimit{all: 8, perSource: 2, ofFleet: 64, isFleet: hasAuthorities},
+		strangers:  strangerLimit{all: 8, perSource: 2, ofFleet: ofFleet, ofFleetPerSource: ofFleetPerSource, isFleet: hasAuthorities},
 		joiners:    strangerLimit{all: 8, perSource: 4},
 		wrongToken: make(chan struct{}, 1),
 		sourceOf:   sourceOf,

@@ -135,8 +135,8 @@ func (n *Node) Connect(id identity.ID) {
 	state.ensureReconnecting()
 }
 
-// Disconnect closes every connection to a peer at once and keeps none. Call it
-// after the trust store has been told: the peer hears what stands there.
+// Disconnect closes every connection to a peer at once and keeps none, also those whose hello is
+// awaited. Call it after the trust store has been told: the peer hears what stands there.
 func (n *Node) Disconnect(id identity.ID) {
 	n.pending.remove(id)
 	state := n.findState(id)
@@ -151,10 +151,16 @@ func (n *Node) Disconnect(id identity.ID) {
 	state.keep = false
 	state.lastGoodAddr, state.lastDialFailure, state.refusesUs = "", nil, false
 	state.setProvedAddr(netip.AddrPort{})
-	conns := slices.Clone(state.conns)
+	conns, greeting := slices.Clone(state.conns), slices.Clone(state.greeting)
 	state.finishDial(&dialFailure{Error: failure})
 	state.mu.Unlock()
 	for _, c := range conns {
+		c.close(code, reason)
+	}
+	if code == closeNotTrusted && n.mayDial(id) {
+		code, reason = closeOverloaded, "dial again" // its hello may show a certificate that counts
+	}
+	for _, c := range greeting {
 		c.close(code, reason)
 	}
 }

@@ -8,8 +8,9 @@ type strangerLimit struct {
 	all, perSource int
 
 	// Of strangers that may turn out to be peers there are more: a fleet that starts again comes all
-	// at once.
-	ofFleet int
+	// at once, and many of it from behind one NAT.
+	ofFleet, ofFleetPerSource int
+
 	isFleet func() bool // nil: they never do
 
 	mu   sync.Mutex // guards what follows
@@ -22,11 +23,11 @@ type strangerLimit struct {
 func (g *strangerLimit) tryAddStranger(p source) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	all := g.all
+	all, perSource := g.all, g.perSource
 	if g.isFleet != nil && g.isFleet() {
-		all = g.ofFleet
+		all, perSource = g.ofFleet, g.ofFleetPerSource
 	}
-	if g.in >= all || g.from[p] >= g.perSource {
+	if g.in >= all || g.from[p] >= perSource {
 		return false
 	}
 	if g.from == nil {

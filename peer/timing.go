@@ -54,6 +54,7 @@ const (
 	pingEvery    = 4 * time.Second         // while a stream is open
 	deadAfter    = 7400 * time.Millisecond // without a packet, while a stream is open
 
+	leastNotice       = 20 * time.Millisecond   // for the answer to a proof, before a link is believed
 	falseNoticeWait   = 1500 * time.Millisecond // for the answer, before a link that was wrong is believed
 	falseNoticeMemory = 10 * time.Minute        // of that
 

@@ -66,7 +66,7 @@ func (c *conn) watchUnheard(ctx context.Context) (_ context.Context, forget func
 func (c *conn) awaitWord(ctx context.Context, p *proof) bool {
 	c.sendPing(0)
 	rtt := c.qc.ConnectionStats().SmoothedRTT
-	return p.waitFor(ctx, max(leastUnheard, unheardRTTs*rtt)) && c.qc.ConnectionStats().PacketsReceived == p.packets
+	return p.waitFor(ctx, max(leastUnheard, unheardRTTs*rtt, time.Since(p.began)+rtt*3/2)) && c.qc.ConnectionStats().PacketsReceived == p.packets
 }
 
 // endUnheardCalls makes the connection leave, so that calls that have sent nothing look for
