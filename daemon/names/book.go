@@ -27,7 +27,7 @@ const (
 	maxNames      = 1024                   // names that are remembered
 	maxKeys       = 4                      // with one name
 	maxMissing    = 256                    // names that nobody has
-	maxSignatures = 16                     // that one lookup checks
+	maxSignatures = 16                     // that one lookup checks of what one relay brings
 )
 
 // Relay is where names are asked for.

@@ -246,11 +246,49 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 		clear(b.found)
 		time.Sleep(lookupTime)
 		many = many[:0]
-		for range maxSignatures {
+		for range maxSignatures + 1 { // of no authority here: none of them costs a signature
 			many = append(many, newAuthority(t).sign(t, build, time.Hour, "acp:build-7"))
 		}
-		hub.answer(append(append(many, many...), right)...)
-		mustMiss(t, b, "build-7.corp", "no authority")
+		hub.answer(append(many, right)...)
+		mustFind(t, b, "build-7.corp", build)
+		clear(b.found)
+		time.Sleep(lookupTime)
+		hub.answer(append(forge(t, a, maxSignatures), right)...)
+		mustMiss(t, b, "build-7.corp", "signature")
+	})
+}
+
+// forge returns certificates for build-7 that name the authority's key, and that it has not signed.
+func forge(t *testing.T, a authority, n int) (all [][]byte) {
+	t.Helper()
+	for i := range n {
+		forged := a.sign(t, identity.ID{9, byte(i)}, time.Hour, "acp:build-7")
+		forged[len(forged)-1] ^= 1
+		all = append(all, forged)
+	}
+	return all
+}
+
+// What one relay brings before the others takes nothing from them.
+func TestOneRelayHidesNoNameOnAnother(t *testing.T) {
+	liar, hub := new(fakeRelay), &fakeRelay{delay: 100 * time.Millisecond}
+	bubble(t, map[string]*fakeRelay{"liar": liar, "hub": hub}, func(t *testing.T, b *Book, a authority, _ *identity.TrustStore) {
+		right := a.sign(t, build, time.Hour, "acp:build-7")
+		hub.answer(right)
+		var foreign [][]byte
+		for range 2 * maxSignatures {
+			foreign = append(foreign, newAuthority(t).sign(t, build, time.Hour, "acp:build-7"))
+		}
+		for what, lies := range map[string][][]byte{"of other authorities": foreign, "forged": forge(t, a, 2*maxSignatures)} {
+			liar.answer(lies...)
+			began := time.Now()
+			mustFind(t, b, "build-7.corp", build)
+			if took := time.Since(began); took != hub.delay {
+				t.Errorf("%s: found after %s", what, took)
+			}
+			clear(b.found)
+			time.Sleep(lookupTime)
+		}
 	})
 }
 
@@ -389,8 +427,8 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		b := NewBook(trust, nil)
 		defer b.Close()
-		l := &lookup{name: "build-7.corp", done: make(chan struct{}), seen: make(map[[32]byte]bool), cancel: func() {}}
-		b.take(l, answer)
+		l := &lookup{name: "build-7.corp", done: make(chan struct{}), seen: make(map[[32]byte]bool), checked: make(map[string]int), cancel: func() {}}
+		b.take(l, "hub", answer)
 		if l.isDone != (string(answer) == string(right)) || (l.refusal == nil) != l.isDone {
 			t.Errorf("%x: %v, %v", answer, l.cert, l.refusal)
 		}
