@@ -339,6 +339,47 @@ func TestSharedNames(t *testing.T) {
 	})
 }
 
+// A key that is not there gives way, also long before its certificate ends: the machine may have been set up anew.
+// The relays are not asked more often than every 2 s for it.
+func TestAKeyThatIsNotThereIsAskedForAgain(t *testing.T) {
+	hub := new(fakeRelay)
+	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a authority, trust *identity.TrustStore) {
+		old, anew := a.sign(t, build, 24*time.Hour, "acp:build-7"), a.sign(t, other, 24*time.Hour, "acp:build-7")
+		hub.answer(old)
+		mustFind(t, b, "build-7.corp", build)
+		b.Doubt(mustCheck(t, trust, anew)) // another one: this says nothing of the first
+		time.Sleep(12 * time.Hour)
+		mustFind(t, b, "build-7.corp", build)
+		if hub.asked.Load() != 1 {
+			t.Errorf("asked %d times", hub.asked.Load())
+		}
+		hub.answer(anew)
+		b.Doubt(mustCheck(t, trust, old))
+		mustFind(t, b, "build-7.corp", other)
+
+		// While it fails again and again, it is not asked for all the time.
+		asked := hub.asked.Load()
+		for range 100 {
+			b.Doubt(mustCheck(t, trust, anew))
+			mustFind(t, b, "build-7.corp", other)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := hub.asked.Load() - asked; n < 3 || n > 5 {
+			t.Errorf("asked %d times in 10 s", n)
+		}
+		time.Sleep(lookupTime)
+
+		// Of two keys none goes because it is away: nobody takes a name so.
+		b.note(new(lookup), mustCheck(t, trust, old), time.Now())
+		b.Doubt(mustCheck(t, trust, old))
+		b.Doubt(mustCheck(t, trust, anew))
+		time.Sleep(missingTime)
+		if err := b.CheckShared("build-7.corp"); err == nil {
+			t.Error("two keys, and not shared")
+		}
+	})
+}
+
 func mustCheck(t *testing.T, trust *identity.TrustStore, raw []byte) *identity.Certificate {
 	t.Helper()
 	c, err := trust.CheckNamed(raw, "build-7.corp", time.Now())

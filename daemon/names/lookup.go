@@ -146,7 +146,7 @@ func (b *Book) take(l *lookup, relay string, answer []byte) (more bool) {
 	case says.Name != own:
 		err = fmt.Errorf("certificate: it is of %s, and not of %s", says.Name, own)
 	case !slices.Contains(b.trust.ListAuthorityKeys(authority), says.Signer()):
-		err = fmt.Errorf("certificate: no authority that is configured here as %s has signed it", authority)
+		err = fmt.Errorf("certificate: no authority that is configured here as %s has signed it: see organisation.authorities in config.yaml", authority)
 	}
 	if err != nil {
 		l.refusal = err
