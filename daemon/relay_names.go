@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -68,17 +69,21 @@ func (d *Daemon) mayAskForName(name string) bool {
 }
 
 // introduceByName returns the peer that has a name on a relay, after it has proved its key and shown the
-// certificate. It blocks as a call does.
+// certificate. If it does not, relays are asked for the name again by a later call. It blocks as a call does.
 func (d *Daemon) introduceByName(ctx context.Context, name string) (identity.Peer, error) {
 	c, err := d.names.Find(ctx, name)
 	if err != nil {
 		return identity.Peer{}, err
 	}
 	if err := d.node.Introduce(ctx, c.ID); err != nil {
+		if !errors.Is(ctx.Err(), context.Canceled) { // that would say nothing of the key
+			d.names.Doubt(c)
+		}
 		return identity.Peer{}, err
 	}
 	p, ok := d.trust.FindPeer(c.ID)
 	if !ok || p.Certificate != nil && p.Name != name {
+		d.names.Doubt(c)
 		return identity.Peer{}, kinds.Errorf(kinds.Unreachable, "no peer %q is known: the key %s, which had that name on a relay, shows another certificate now", name, c.ID.Label()).WithDelivered(kinds.DeliveredNo)
 	}
 	return p, nil

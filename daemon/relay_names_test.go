@@ -2,12 +2,17 @@ package daemon
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/names"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -80,4 +85,57 @@ func TestNamesThatAreAskedFor(t *testing.T) {
 	if e := l.refused(kinds.Invalid, "ping", client.PingParams{To: "desk.corp"}); !strings.Contains(e.Message, "this daemon itself") {
 		t.Error(e)
 	}
+}
+
+// certificateRelay answers each question with a certificate.
+type certificateRelay struct{ raw atomic.Pointer[[]byte] }
+
+func (r *certificateRelay) Ask(_ context.Context, _ string, _ []byte, take func([]byte) bool) error {
+	take(*r.raw.Load())
+	return nil
+}
+
+// A machine that was set up anew under its old name is found, though the certificate of its old key is still valid.
+func TestAMachineThatWasSetUpAnewIsFound(t *testing.T) {
+	t.Parallel()
+	a, desk, build := fleet(t, "", "")
+	hub := new(certificateRelay)
+	answer := func(text string) {
+		raw, err := identity.ParseCertificateFile([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hub.raw.Store(&raw)
+	}
+	book := desk.names
+	desk.names = names.NewBook(desk.trust, func() map[string]names.Relay { return map[string]names.Relay{"hub": hub} })
+	defer book.Close()
+	const name = "build-7.corp"
+	old, err := identity.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer(a.sign(old.ID(), time.Hour, "acp:build-7"))
+	if p, err := desk.introduceByName(t.Context(), name); err == nil {
+		t.Fatalf("%+v", p)
+	}
+	answer(build.read("acpd-cert.pub"))
+	await.Until(t, "the new key is found", func() bool {
+		p, err := desk.introduceByName(t.Context(), name)
+		return err == nil && p.ID == build.ID() && p.Name == name
+	})
+
+	// A key that shows another certificate than the relay has.
+	answer(a.sign(build.ID(), time.Hour, "acp:build-8"))
+	if p, err := desk.introduceByName(t.Context(), "build-8.corp"); err == nil || !strings.Contains(err.Error(), "shows another certificate now") {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	third := start(t, stateDir(t), "build-8")
+	third.joinFleet(a, "", "acp:build-8")
+	desk.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", third.ID(), third.node.Addr()), "acp:desk")
+	answer(third.read("acpd-cert.pub"))
+	await.Until(t, "the other key is found", func() bool {
+		p, err := desk.introduceByName(t.Context(), "build-8.corp")
+		return err == nil && p.ID == third.ID()
+	})
 }

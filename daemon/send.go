@@ -58,7 +58,7 @@ func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to string) 
 	if len(name) >= 6 && strings.HasPrefix(d.id.String(), strings.ToLower(name)) {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %s is this daemon itself: name a peer", name)
 	}
-	if slices.ContainsFunc(d.listStrangers(), func(s peer.Pending) bool { return s.Claim == name && name != "" }) {
+	if slices.ContainsFunc(d.listStrangers(), func(s peer.Pending) bool { return identity.MatchesClaim(name, s.Claim) }) {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %q is what a stranger calls itself: if it is the one you mean, acpctl trust %[1]s", name)
 	}
 	if b, ok := d.findBlockedPeer(name); ok {

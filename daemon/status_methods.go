@@ -65,7 +65,7 @@ func (d *Daemon) resolvePeer(ref string) (identity.Peer, error) {
 	if b, ok := d.findBlockedPeer(ref); ok {
 		return who, newBlockedError("peer", ref, b)
 	}
-	if slices.ContainsFunc(d.listStrangers(), func(s peer.Pending) bool { return s.Claim == ref && ref != "" }) {
+	if slices.ContainsFunc(d.listStrangers(), func(s peer.Pending) bool { return identity.MatchesClaim(ref, s.Claim) }) {
 		return who, kinds.Errorf(kinds.UnknownPeer, "peer: %q is what a stranger calls itself, and nothing of a stranger is taken: if it is the one you mean, acpctl trust %[1]s", ref)
 	}
 	return who, kinds.Errorf(kinds.UnknownPeer, "peer: %s", err)

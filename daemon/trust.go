@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -137,8 +138,8 @@ func (d *Daemon) beginTrust(who identity.Peer, met peer.Pending) (warning string
 }
 
 // findTrustCandidate returns the daemon that a person means by ref: any full id, a trusted peer,
-// or the one stranger with that claim or prefix of its id. Of all but strangers it returns
-// only the id.
+// or the one stranger with that claim or prefix of its id. No claim is the name of an authority's
+// certificate. Of all but strangers it returns only the id.
 func (d *Daemon) findTrustCandidate(op, ref string) (peer.Pending, error) {
 	var found []peer.Pending
 	digits := strings.ToLower(ref)
@@ -147,7 +148,7 @@ func (d *Daemon) findTrustCandidate(op, ref string) (peer.Pending, error) {
 		if noID == nil && s.ID == whole {
 			return s, nil
 		}
-		if s.Claim == ref || len(ref) >= 6 && strings.HasPrefix(s.ID.String(), digits) {
+		if identity.MatchesClaim(ref, s.Claim) || len(ref) >= 6 && strings.HasPrefix(s.ID.String(), digits) {
 			found = append(found, s)
 		}
 	}
@@ -166,8 +167,8 @@ func (d *Daemon) findTrustCandidate(op, ref string) (peer.Pending, error) {
 		if unknown, ok := errors.AsType[*identity.UnknownPeerError](err); !ok || len(unknown.Near) > 0 {
 			return peer.Pending{}, explainTrustError(op, err) // a trusted peer was meant
 		}
-		if d.config.Load().IsOfAuthority(ref) && op == "untrust" {
-			return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: no key with the certificate %q is known now: give its full id, or write a line with the name into the file that revoked names in config.yaml", op, ref)
+		if d.config.Load().IsOfAuthority(ref) {
+			return peer.Pending{}, newNoCertificateError(op, ref)
 		}
 		return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names nobody who has called or is on the network: give the full id, 64 hex digits, or see acpctl peers", op, ref)
 	case 1:
@@ -178,6 +179,17 @@ func (d *Daemon) findTrustCandidate(op, ref string) (peer.Pending, error) {
 		ids[i] = s.ID.String()
 	}
 	return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names several strangers: give the full id, one of %s", op, ref, strings.Join(ids, ", "))
+}
+
+// newNoCertificateError returns the error for a name of an authority while no key with a certificate of that name is
+// known: what somebody calls itself is none.
+func newNoCertificateError(op, ref string) error {
+	remedy := "give the full id, 64 hex digits"
+	if op == "untrust" {
+		own, _, _ := strings.Cut(ref, ".")
+		remedy = fmt.Sprintf("its full id blocks that key; to have the name count for no key, write the line \"name %s\" into the file that revoked names in config.yaml, then acpctl reload", own)
+	}
+	return kinds.Errorf(kinds.UnknownPeer, "%s: no key shows a certificate with the name %q now: %s", op, ref, remedy)
 }
 
 // findBlockedPeer finds the blocked key that ref means: by the name that it had, or by the

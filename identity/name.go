@@ -56,6 +56,12 @@ func CheckCertifiedName(name string) error {
 	return CheckName(authority)
 }
 
+// MatchesClaim reports whether ref means a stranger that calls itself claim. With a dot in it ref means none: it is a
+// name that an authority gives, and who calls itself so has not shown its certificate.
+func MatchesClaim(ref, claim string) bool {
+	return ref != "" && ref == claim && !strings.Contains(ref, ".")
+}
+
 // roleNames are the names that a model or a person could take for who is at the keyboard, or for a
 // role in a conversation. They are in lower case.
 var roleNames = []string{

@@ -20,14 +20,14 @@ const (
 	lookupTime    = 3 * time.Second        // for the first answer that counts
 	gatherTime    = time.Second            // after it, for one of another key
 	sharedTime    = time.Hour              // within which an answer of another key makes a name ambiguous
-	missingTime   = 2 * time.Second        // how long it counts that nobody has a name
+	missingTime   = 2 * time.Second        // how long it counts that nobody has a name, or a key that is not there
 	slotTime      = 500 * time.Millisecond // the least time for which a lookup takes a slot
 	maxSlots      = 32                     // lookups that ask at a time: 64 a second
 	maxLookups    = 256                    // lookups, with those that wait for a slot
 	maxNames      = 1024                   // names that are remembered
 	maxKeys       = 4                      // with one name
 	maxMissing    = 256                    // names that nobody has
-	maxSignatures = 16                     // that one lookup checks
+	maxSignatures = 16                     // that one lookup checks of what one relay brings
 )
 
 // Relay is where names are asked for.
@@ -68,8 +68,9 @@ type entry struct {
 
 // heard is a certificate that a lookup found.
 type heard struct {
-	cert *identity.Certificate
-	at   time.Time // of the last answer
+	cert   *identity.Certificate
+	at     time.Time // of the last answer
+	failed bool      // since then it was not found behind the name
 }
 
 // missing is a name that nobody has.
@@ -159,12 +160,22 @@ func (b *Book) findKnown(name string, now time.Time) (*identity.Certificate, err
 	return nil, nil
 }
 
-// forgetEnded forgets the keys whose certificates do not count any more, and all of them if they have shared
-// the name for so long that it is to be asked for again. Callers hold mu.
+// Doubt says that the key which Find has returned was not there, or did not show that certificate: relays are asked
+// for its name again, once its answer is 2 s old. A name that several keys have stays theirs.
+func (b *Book) Doubt(c *identity.Certificate) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e := b.found[c.Name]; e != nil && len(e.keys) == 1 && e.keys[0].cert.ID == c.ID {
+		e.keys[0].failed = true
+	}
+}
+
+// forgetEnded forgets the keys whose certificates do not count any more, the one that was not there, and all of them if
+// they have shared the name for so long that it is to be asked for again. Callers hold mu.
 func (b *Book) forgetEnded(name string, e *entry, now time.Time) {
 	before := len(e.keys)
 	e.keys = slices.DeleteFunc(e.keys, func(k heard) bool { return !b.trust.IsStillGood(k.cert, now) })
-	if len(e.keys) > 1 && now.Sub(e.lastHeard()) >= sharedTime {
+	if len(e.keys) > 1 && now.Sub(e.lastHeard()) >= sharedTime || len(e.keys) == 1 && e.keys[0].failed && now.Sub(e.lastHeard()) >= missingTime {
 		e.keys = nil
 	}
 	b.countShared(before, len(e.keys))
@@ -208,7 +219,7 @@ func (b *Book) noteAnswer(l *lookup, c *identity.Certificate, now time.Time) {
 	}
 	before := len(e.keys)
 	if i := slices.IndexFunc(e.keys, func(k heard) bool { return k.cert.ID == c.ID }); i >= 0 {
-		e.keys[i].at = now
+		e.keys[i].at, e.keys[i].failed = now, false
 		if end := e.keys[i].cert.NotAfter; !end.IsZero() && (c.NotAfter.IsZero() || c.NotAfter.After(end)) {
 			e.keys[i].cert = c
 		}
@@ -216,7 +227,7 @@ func (b *Book) noteAnswer(l *lookup, c *identity.Certificate, now time.Time) {
 	}
 	e.keys = slices.DeleteFunc(e.keys, func(k heard) bool { return now.Sub(k.at) >= sharedTime || !b.trust.IsStillGood(k.cert, now) })
 	if len(e.keys) < maxKeys {
-		e.keys = append(e.keys, heard{c, now})
+		e.keys = append(e.keys, heard{cert: c, at: now})
 	}
 	b.countShared(before, len(e.keys))
 }

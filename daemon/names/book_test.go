@@ -246,11 +246,49 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 		clear(b.found)
 		time.Sleep(lookupTime)
 		many = many[:0]
-		for range maxSignatures {
+		for range maxSignatures + 1 { // of no authority here: none of them costs a signature
 			many = append(many, newAuthority(t).sign(t, build, time.Hour, "acp:build-7"))
 		}
-		hub.answer(append(append(many, many...), right)...)
-		mustMiss(t, b, "build-7.corp", "no authority")
+		hub.answer(append(many, right)...)
+		mustFind(t, b, "build-7.corp", build)
+		clear(b.found)
+		time.Sleep(lookupTime)
+		hub.answer(append(forge(t, a, maxSignatures), right)...)
+		mustMiss(t, b, "build-7.corp", "signature")
+	})
+}
+
+// forge returns certificates for build-7 that name the authority's key, and that it has not signed.
+func forge(t *testing.T, a authority, n int) (all [][]byte) {
+	t.Helper()
+	for i := range n {
+		forged := a.sign(t, identity.ID{9, byte(i)}, time.Hour, "acp:build-7")
+		forged[len(forged)-1] ^= 1
+		all = append(all, forged)
+	}
+	return all
+}
+
+// What one relay brings before the others takes nothing from them.
+func TestOneRelayHidesNoNameOnAnother(t *testing.T) {
+	liar, hub := new(fakeRelay), &fakeRelay{delay: 100 * time.Millisecond}
+	bubble(t, map[string]*fakeRelay{"liar": liar, "hub": hub}, func(t *testing.T, b *Book, a authority, _ *identity.TrustStore) {
+		right := a.sign(t, build, time.Hour, "acp:build-7")
+		hub.answer(right)
+		var foreign [][]byte
+		for range 2 * maxSignatures {
+			foreign = append(foreign, newAuthority(t).sign(t, build, time.Hour, "acp:build-7"))
+		}
+		for what, lies := range map[string][][]byte{"of other authorities": foreign, "forged": forge(t, a, 2*maxSignatures)} {
+			liar.answer(lies...)
+			began := time.Now()
+			mustFind(t, b, "build-7.corp", build)
+			if took := time.Since(began); took != hub.delay {
+				t.Errorf("%s: found after %s", what, took)
+			}
+			clear(b.found)
+			time.Sleep(lookupTime)
+		}
 	})
 }
 
@@ -298,6 +336,47 @@ func TestSharedNames(t *testing.T) {
 		time.Sleep(sharedTime)
 		b.noteAnswer(new(lookup), mustCheck(t, trust, second), time.Now())
 		mustFind(t, b, "build-7.corp", other)
+	})
+}
+
+// A key that is not there gives way, also long before its certificate ends: the machine may have been set up anew.
+// The relays are not asked more often than every 2 s for it.
+func TestAKeyThatIsNotThereIsAskedForAgain(t *testing.T) {
+	hub := new(fakeRelay)
+	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a authority, trust *identity.TrustStore) {
+		old, anew := a.sign(t, build, 24*time.Hour, "acp:build-7"), a.sign(t, other, 24*time.Hour, "acp:build-7")
+		hub.answer(old)
+		mustFind(t, b, "build-7.corp", build)
+		b.Doubt(mustCheck(t, trust, anew)) // another one: this says nothing of the first
+		time.Sleep(12 * time.Hour)
+		mustFind(t, b, "build-7.corp", build)
+		if hub.asked.Load() != 1 {
+			t.Errorf("asked %d times", hub.asked.Load())
+		}
+		hub.answer(anew)
+		b.Doubt(mustCheck(t, trust, old))
+		mustFind(t, b, "build-7.corp", other)
+
+		// While it fails again and again, it is not asked for all the time.
+		asked := hub.asked.Load()
+		for range 100 {
+			b.Doubt(mustCheck(t, trust, anew))
+			mustFind(t, b, "build-7.corp", other)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := hub.asked.Load() - asked; n < 3 || n > 5 {
+			t.Errorf("asked %d times in 10 s", n)
+		}
+		time.Sleep(lookupTime)
+
+		// Of two keys none goes because it is away: nobody takes a name so.
+		b.noteAnswer(new(lookup), mustCheck(t, trust, old), time.Now())
+		b.Doubt(mustCheck(t, trust, old))
+		b.Doubt(mustCheck(t, trust, anew))
+		time.Sleep(missingTime)
+		if err := b.CheckShared("build-7.corp"); err == nil {
+			t.Error("two keys, and not shared")
+		}
 	})
 }
 
@@ -389,8 +468,8 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		b := NewBook(trust, nil)
 		defer b.Close()
-		l := &lookup{name: "build-7.corp", done: make(chan struct{}), seen: make(map[[32]byte]bool), cancel: func() {}}
-		b.take(l, answer)
+		l := &lookup{name: "build-7.corp", done: make(chan struct{}), seen: make(map[[32]byte]bool), checked: make(map[string]int), cancel: func() {}}
+		b.take(l, "hub", answer)
 		if l.isDone != (string(answer) == string(right)) || (l.refusal == nil) != l.isDone {
 			t.Errorf("%x: %v, %v", answer, l.cert, l.refusal)
 		}

@@ -24,6 +24,7 @@ type lookup struct {
 	mu        sync.Mutex // guards the rest, and cert and err until done is closed
 	isDone    bool
 	seen      map[[sha256.Size]byte]bool // answers whose signature was checked
+	checked   map[string]int             // how many of them a relay has brought, by its name
 	refusal   error                      // why the last answer that did not count did not
 	cancel    context.CancelFunc
 	gathering *time.Timer // ends the wait for other keys
@@ -40,7 +41,7 @@ func (b *Book) joinOrStart(name string) (*lookup, error) {
 	if len(b.lookups) >= maxLookups {
 		return nil, kinds.Errorf(kinds.Overloaded, "%d names are being asked for: try again", maxLookups).WithDelivered(kinds.DeliveredNo)
 	}
-	l := &lookup{name: name, done: make(chan struct{}), seen: make(map[[sha256.Size]byte]bool)}
+	l := &lookup{name: name, done: make(chan struct{}), seen: make(map[[sha256.Size]byte]bool), checked: make(map[string]int)}
 	b.lookups[name] = l
 	b.running.Go(func() { b.run(l) })
 	return l, nil
@@ -113,7 +114,7 @@ func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
 	)
 	for name, r := range relays {
 		asking.Go(func() {
-			err := r.Ask(ctx, own, question, func(answer []byte) bool { return b.take(l, answer) })
+			err := r.Ask(ctx, own, question, func(answer []byte) bool { return b.take(l, name, answer) })
 			mu.Lock()
 			defer mu.Unlock()
 			wrong[name] = err
@@ -133,14 +134,19 @@ func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
 	return strings.Join(all, "; ") + ": check the name, and that its daemon runs and uses the same relay"
 }
 
-// take looks at an answer, and reports whether others are wanted.
-func (b *Book) take(l *lookup, answer []byte) (more bool) {
+// take looks at an answer that a relay has brought, and reports whether others from there are wanted: what one brings
+// takes nothing from the others.
+func (b *Book) take(l *lookup, relay string, answer []byte) (more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	own, _, _ := strings.Cut(l.name, ".")
+	own, authority, _ := strings.Cut(l.name, ".")
 	says, err := identity.InspectCertificate(answer)
-	if err == nil && says.Name != own {
+	switch {
+	case err != nil:
+	case says.Name != own:
 		err = fmt.Errorf("certificate: it is of %s, and not of %s", says.Name, own)
+	case !slices.Contains(b.trust.ListAuthorityKeys(authority), says.Signer()):
+		err = fmt.Errorf("certificate: no authority that is configured here as %s has signed it: see organisation.authorities in config.yaml", authority)
 	}
 	if err != nil {
 		l.refusal = err
@@ -150,9 +156,10 @@ func (b *Book) take(l *lookup, answer []byte) (more bool) {
 	if l.seen[hash] {
 		return true
 	}
-	if len(l.seen) >= maxSignatures {
+	if l.checked[relay] >= maxSignatures {
 		return false
 	}
+	l.checked[relay]++
 	l.seen[hash] = true
 	now := time.Now()
 	c, err := b.trust.CheckNamed(answer, l.name, now)

@@ -164,7 +164,7 @@ func (a *app) choosePeerToTrust(ctx context.Context, ref string, p *client.Trust
 		case peer.Name == ref && peer.Name != "":
 			p.Peer = peer.ID.String()
 			return nil
-		case isStranger(peer) && (peer.Claim == ref || byID), peer.Name != "" && byID:
+		case isStranger(peer) && (identity.MatchesClaim(ref, peer.Claim) || byID), peer.Name != "" && byID:
 			found = append(found, peer)
 		}
 	}

@@ -65,6 +65,12 @@ func TestTrustOfANameThatOthersHave(t *testing.T) {
 	if got := f.RunAtTerminal(ui.Terminal{}, "yes\n", "trust", "desk"); got.Code != 0 || trusted != clitest.MyID.String() || !strings.Contains(got.Err, clitest.MyID.Fingerprint()) {
 		t.Errorf("%+v, trusted %s", got, trusted)
 	}
+	decoy := stranger // which calls itself like a machine of a fleet
+	decoy.Claim, trusted = "build-7.corp", ""
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{decoy}})
+	if got := f.RunAtTerminal(ui.Terminal{}, "yes\n", "trust", "build-7.corp"); got.Code != kinds.UnknownPeer.Info().Exit || trusted != "" {
+		t.Errorf("%+v, trusted %s", got, trusted)
+	}
 	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{blocked}})
 	if got := f.Run("trust", "desk"); got.Code != kinds.UnknownPeer.Info().Exit || !strings.Contains(got.Err, "blocked") {
 		t.Errorf("%+v", got)
