@@ -105,11 +105,11 @@ func (d *Daemon) applyOrganisation(cfg *config.Config, authorities []identity.Au
 }
 
 // handleDecertified forgets what is kept in memory of a key that has lost its certificate. What it has
-// sent stays, as the work of a peer does that is not connected.
+// sent stays, as the work of a peer does that is not connected, and so do the outcomes for its repeats:
+// it may renew its certificate, and repeat a message whose receipt was lost.
 func (d *Daemon) handleDecertified(id identity.ID) {
 	d.refusalLog.WriteLimited(id, slog.LevelInfo, "certificate ended", "peer", id.Label())
 	d.budget.ForgetRefusals(id)
-	d.repeats.ForgetPeer(id)
 	d.refusers.Delete(id)
 	d.capabilities.forgetPeer(id)
 	d.shownChains.forgetPeer(id)

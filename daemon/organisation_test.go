@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
@@ -8,17 +9,20 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/relay"
 	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/wire"
 )
 
 // authority signs certificates.
@@ -324,6 +328,37 @@ func TestAResultFindsACertifiedPeerAfterARestart(t *testing.T) {
 	build.dial().must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
 	if s := l.state(given.ID); s.State != client.TaskCompleted {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A message that was handed before the certificate of its sender ended is not handed again when the
+// sender, certified anew, repeats it.
+func TestARepeatAfterACertificateHasEnded(t *testing.T) {
+	t.Parallel()
+	_, desk, build := fleet(t, "", "policy: {desk.corp: {kinds: [ping, notify]}}\n")
+	var handed atomic.Int32
+	build.agent(client.AttachParams{Name: "builder", Kinds: []string{"notify"}}, func(_ context.Context, r *jsonrpc.Request) {
+		handed.Add(1)
+		r.Respond(wire.Payload("{}"))
+	})
+	l := desk.dial()
+	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	note := client.NotifyParams{Head: client.Head{ID: wire.NewMessageID()}, To: client.To("build-7.corp"), Payload: wire.Payload(`{"topic":"t"}`)}
+	l.notify(note)
+	await.Until(t, "handed", func() bool { return handed.Load() == 1 })
+	for _, revoked := range []string{"name desk\n", ""} {
+		build.write("revoked.txt", revoked)
+		build.dial().must("reload", nil, nil)
+		if revoked != "" {
+			await.Until(t, "revoked", func() bool { _, there := build.node.Peer(desk.ID()); return !there })
+		}
+	}
+	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	l.notify(note)
+	l.notify(client.NotifyParams{To: client.To("build-7.corp"), Payload: wire.Payload(`{"topic":"another"}`)})
+	await.Until(t, "the next one", func() bool { return handed.Load() >= 2 })
+	if n := handed.Load(); n != 2 {
+		t.Errorf("%d messages were handed", n)
 	}
 }
 

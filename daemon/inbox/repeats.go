@@ -15,6 +15,9 @@ import (
 // repeatsFor is the time for which inbound messages are remembered (protocol, section 5).
 const repeatsFor = 10 * time.Minute
 
+// sweepEvery is the least time between looks at the messages of peers that send no more.
+const sweepEvery = time.Minute
+
 // Digest is the SHA-256 of a message's content: kind, ref and payload.
 type Digest [sha256.Size]byte
 
@@ -63,9 +66,10 @@ type Run struct {
 type Repeats struct {
 	kept *budget.Account // never refuses: the oldest go
 
-	mu    sync.Mutex
-	peers map[identity.ID]*history
-	n     int // runs in all peers
+	mu    sync.Mutex               // guards what follows
+	peers map[identity.ID]*history // each has a run at least
+	n     int                      // runs in all peers
+	swept time.Time                // when dropExpired was last called for all
 }
 
 // history holds the messages of one peer. The oldest is the first in order.
@@ -86,10 +90,15 @@ func (r *Repeats) BeginRun(from identity.ID, env *wire.Envelope) (run *Run, fres
 	hash, now := HashMessage(env), time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if now.Sub(r.swept) >= sweepEvery {
+		r.swept = now
+		for _, h := range r.peers {
+			r.dropExpired(h, now)
+		}
+	}
 	h := r.peers[from]
 	if h == nil {
 		h = &history{peer: from, runs: make(map[wire.MessageID]*Run)}
-		r.peers[from] = h
 	}
 	r.dropExpired(h, now)
 	if old := h.runs[env.ID]; old != nil {
@@ -107,6 +116,7 @@ func (r *Repeats) BeginRun(from identity.ID, env *wire.Envelope) (run *Run, fres
 	run = &Run{id: env.ID, Content: hash, chain: env.Chain(), begun: now}
 	h.runs[env.ID] = run
 	h.order = append(h.order, run)
+	r.peers[from] = h
 	r.n++
 	r.kept.AddUnchecked(from, 1)
 	return run, true, nil
@@ -168,6 +178,7 @@ func (r *Repeats) ForgetRun(from identity.ID, of *Run, out Outcome) {
 			h.order = append(h.order[:i], h.order[i+1:]...)
 			r.n--
 			r.kept.Release(from, 1)
+			r.removeIfEmpty(h)
 			return
 		}
 	}
@@ -217,8 +228,14 @@ func (r *Repeats) dropOldest(h *history, n int) {
 	h.order = h.order[n:]
 	r.n -= n
 	r.kept.Release(h.peer, int64(n))
-	if len(h.order) == 0 { // give back what a burst has taken
+	r.removeIfEmpty(h)
+}
+
+// removeIfEmpty forgets a peer of which nothing is remembered, and gives back what a burst has taken.
+func (r *Repeats) removeIfEmpty(h *history) {
+	if len(h.order) == 0 {
 		h.order, h.runs = nil, make(map[wire.MessageID]*Run)
+		delete(r.peers, h.peer)
 	}
 }
 

@@ -88,6 +88,29 @@ func TestRefusalsAreForgotten(t *testing.T) {
 	}
 }
 
+// Of peers that send no more nothing stays, as of keys whose certificates have ended.
+func TestRepeatsOfPeersThatHaveGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRepeats(new(budget.Book))
+		for n := range 100 {
+			id := identity.ID{1, byte(n)}
+			run, _, _ := r.BeginRun(id, notifyOf("kept"))
+			r.FinishRun(run, Outcome{State: wire.Handed})
+			time.Sleep(time.Second)
+		}
+		run, _, _ := r.BeginRun(identity.ID{2}, notifyOf("refused"))
+		r.ForgetRun(identity.ID{2}, run, Outcome{})
+		if len(r.peers) != 100 || r.n != 100 {
+			t.Errorf("%d peers, %d messages", len(r.peers), r.n)
+		}
+		time.Sleep(repeatsFor)
+		r.BeginRun(identity.ID{3}, notifyOf("later"))
+		if len(r.peers) != 1 || r.n != 1 || r.kept.HeldBy(identity.ID{1, 7}) != 0 || r.kept.HeldBy(identity.ID{3}) != 1 {
+			t.Errorf("%d peers and %d messages are kept", len(r.peers), r.n)
+		}
+	})
+}
+
 func notifyOf(text string) *wire.Envelope {
 	return &wire.Envelope{ID: wire.NewMessageID(), Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"` + text + `"}`), Thread: "t", Hops: 3}
 }
