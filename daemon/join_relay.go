@@ -191,15 +191,13 @@ func (d *Daemon) describeOldRelayProblem(inv identity.Invitation, names []string
 func (d *Daemon) listUnknownRelays(inv identity.Invitation) []config.Relay {
 	wanted := d.listWantedRelays()
 	var unknown []config.Relay
+	var taken []string // by those before it: two may be of one host
 	for _, r := range inv.Relays {
 		if slices.ContainsFunc(wanted, func(w relaySettings) bool { return w.URL == r.URL && w.unused == nil }) {
 			continue
 		}
-		s := config.Relay{Name: d.pickRelayName(r.URL), URL: r.URL, Token: config.Secret(r.Token)}
-		if len(unknown) > 0 && unknown[0].Name == s.Name { // two of one host
-			s.Name = s.Name[:min(len(s.Name), identity.MaxName-2)] + "-b"
-		}
-		unknown = append(unknown, s)
+		s := config.Relay{Name: d.pickRelayName(r.URL, taken...), URL: r.URL, Token: config.Secret(r.Token)}
+		unknown, taken = append(unknown, s), append(taken, s.Name)
 	}
 	return unknown
 }
