@@ -102,7 +102,7 @@ func (d *Daemon) joinOverRelays(ctx context.Context, inv identity.Invitation, ch
 		p.Kept = append(p.Kept, s.Name)
 	}
 	for _, s := range renewed {
-		if !d.isRelayUp(s.Name) {
+		if !d.isRelayUp(s) {
 			continue // the new token is of no more use than the old one
 		}
 		if err := d.keepToken(s); err != nil {
@@ -136,18 +136,18 @@ func (d *Daemon) listRenewedRelays(inv identity.Invitation) []config.Relay {
 			continue
 		}
 		next := u.Relay
-		next.Token = config.Secret(inv.Relays[i].Token)
+		next.Token, next.Share = config.Secret(inv.Relays[i].Token), false // it is the inviter's to give away
 		renewed = append(renewed, next)
 	}
 	return renewed
 }
 
-// keepToken writes the token of a kept relay to relays.yaml.
+// keepToken writes the token of a kept relay to relays.yaml, and whether it may be shared.
 func (d *Daemon) keepToken(s config.Relay) error {
 	return d.changeKeptRelays(func(kept []config.Relay) ([]config.Relay, error) {
 		for i := range kept {
 			if kept[i].Name == s.Name && kept[i].URL == s.URL {
-				kept[i].Token = s.Token
+				kept[i].Token, kept[i].Share = s.Token, s.Share
 				return kept, nil
 			}
 		}
@@ -155,9 +155,10 @@ func (d *Daemon) keepToken(s config.Relay) error {
 	})
 }
 
-func (d *Daemon) isRelayUp(name string) bool {
+// isRelayUp reports whether a relay is up with the token of s: another join may have had another one tried.
+func (d *Daemon) isRelayUp(s config.Relay) bool {
 	return slices.ContainsFunc(d.relays.list(), func(u *usedRelay) bool {
-		return u.Name == name && d.describeRelay(u).State == client.RelayUp
+		return u.Name == s.Name && u.URL == s.URL && u.Token == s.Token && d.describeRelay(u).State == client.RelayUp
 	})
 }
 
@@ -190,15 +191,13 @@ func (d *Daemon) describeOldRelayProblem(inv identity.Invitation, names []string
 func (d *Daemon) listUnknownRelays(inv identity.Invitation) []config.Relay {
 	wanted := d.listWantedRelays()
 	var unknown []config.Relay
+	var taken []string // by those before it: two may be of one host
 	for _, r := range inv.Relays {
 		if slices.ContainsFunc(wanted, func(w relaySettings) bool { return w.URL == r.URL && w.unused == nil }) {
 			continue
 		}
-		s := config.Relay{Name: d.pickRelayName(r.URL), URL: r.URL, Token: config.Secret(r.Token)}
-		if len(unknown) > 0 && unknown[0].Name == s.Name { // two of one host
-			s.Name = s.Name[:min(len(s.Name), identity.MaxName-2)] + "-b"
-		}
-		unknown = append(unknown, s)
+		s := config.Relay{Name: d.pickRelayName(r.URL, taken...), URL: r.URL, Token: config.Secret(r.Token)}
+		unknown, taken = append(unknown, s), append(taken, s.Name)
 	}
 	return unknown
 }

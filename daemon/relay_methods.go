@@ -71,12 +71,14 @@ func (d *Daemon) serveRelayAdd(ctx context.Context, _ *localConn, p *client.Rela
 }
 
 // pickRelayName returns the name for a relay that is given none: that of its host, with a number if
-// there is one of that name.
-func (d *Daemon) pickRelayName(url string) string {
+// there is one of that name, or it is among taken.
+func (d *Daemon) pickRelayName(url string, taken ...string) string {
 	base := identity.MakeRelayName(url)
 	name := base
-	wanted := d.listWantedRelays()
-	for n := 2; slices.ContainsFunc(wanted, func(w relaySettings) bool { return w.Name == name }); n++ {
+	for _, w := range d.listWantedRelays() {
+		taken = append(taken, w.Name)
+	}
+	for n := 2; slices.Contains(taken, name); n++ {
 		number := fmt.Sprintf("-%d", n)
 		name = base[:min(len(base), identity.MaxName-len(number))] + number
 	}

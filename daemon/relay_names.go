@@ -13,25 +13,30 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// listNameRelays returns the relays that are asked for names.
+// listNameRelays returns the relays that are asked for names. Those of invitations are not, until they are kept:
+// they would see whom this daemon looks for.
 func (d *Daemon) listNameRelays() map[string]names.Relay {
 	all := make(map[string]names.Relay)
 	for _, u := range d.relays.list() {
-		if u.link != nil {
+		if u.link != nil && !u.invited {
 			all[u.Name] = u.link
 		}
 	}
 	return all
 }
 
-// setNameOnRelays lets others find this daemon on each relay by the name in its certificate.
+// setNameOnRelays has the relays of listNameRelays find this daemon by the name in its certificate.
 func (d *Daemon) setNameOnRelays() {
 	var name string
 	if own := d.ownCertificate.Load(); own != nil && len(own.raw) > 0 {
 		name = own.says.Name
 	}
 	for _, u := range d.relays.list() {
-		if u.link != nil {
+		switch {
+		case u.link == nil:
+		case u.invited:
+			_ = u.link.SetName("")
+		default:
 			_ = u.link.SetName(name) // it has the form of a name, since it is in a certificate
 		}
 	}

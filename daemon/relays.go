@@ -65,14 +65,15 @@ func (r *relays) list() []*usedRelay {
 // relaySettings are what a link is opened with.
 type relaySettings struct {
 	config.Relay
-	proxy  config.Proxy
-	source client.RelaySource
-	unused error // why it is not used
+	proxy   config.Proxy
+	source  client.RelaySource
+	invited bool  // of an invitation by which this daemon is joining: its owner has not kept it yet
+	unused  error // why it is not used
 }
 
 // isSameLink reports whether a link that was opened with other does for s.
 func (s relaySettings) isSameLink(other relaySettings) bool {
-	s.Share, s.source = other.Share, other.source
+	s.Share, s.source, s.invited = other.Share, other.source, other.invited
 	return reflect.DeepEqual(s, other)
 }
 
@@ -121,6 +122,7 @@ func (d *Daemon) listWantedRelays() []relaySettings {
 	for _, s := range r.invited {
 		if !slices.ContainsFunc(wanted, func(w relaySettings) bool { return w.URL == s.URL && w.unused == nil }) {
 			add(s, client.RelayKept)
+			wanted[len(wanted)-1].invited = true
 		}
 	}
 	return wanted

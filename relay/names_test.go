@@ -240,6 +240,17 @@ func TestAnswersGoToTheAskerAlone(t *testing.T) {
 			}
 		}
 
+		// Those who get no answer take none from others.
+		for range 10 * answersPerSecond {
+			ask(makeRequest(stranger, "?"), "")
+		}
+		ask(makeRequest(trusted1, "?"), "")
+		synctest.Wait()
+		if got := answered(); len(got) != 1 || got[0].subject != subjectPrefix+trusted1.String()+"."+token {
+			t.Errorf("after others who get none: %q", got)
+		}
+		time.Sleep(time.Second)
+
 		// Five a second.
 		most := 0
 		for range 300 {

@@ -28,8 +28,9 @@ what to do next goes to standard error.
 
 An invitation may name a relay, a server that passes packets on between daemons. If this
 daemon does not use it yet, a person is asked, and a script says it: --keep-relay uses it
-from now on, --no-relay joins without it. So it is with a token for a relay that an earlier
-join has kept and that refuses this daemon. A relay of config.yaml stays as it is there.`,
+from now on, --no-relay joins without it. So it is, by a question of its own, with a token
+for a relay that was kept before and that refuses this daemon. A relay of config.yaml stays
+as it is there.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keepRelay && noRelay {
 				return frame.UsageErrorf("--keep-relay and --no-relay: leave one of them out")
@@ -87,46 +88,59 @@ func withoutRelays(inv identity.Invitation) client.JoinParams {
 	return client.JoinParams{URI: inv.String()}
 }
 
-// chooseJoinRelay asks a person whether the daemon is to use the relays that an invitation names,
-// unless it does already. It returns a usage error if no person can be asked.
+// chooseJoinRelay asks a person whether the daemon is to use the relays that an invitation names, unless it does
+// already, and then whether it is to log in with tokens of the invitation at those that refuse it. A no to the one is
+// no answer to the other. It returns a usage error if no person can be asked for a relay.
 func (a *app) chooseJoinRelay(ctx context.Context, inv identity.Invitation) (client.JoinParams, error) {
 	p := client.JoinParams{URI: inv.String()}
 	used, err := a.Daemon.Relays(ctx)
 	if err != nil && !client.IsOlderDaemon(err) {
 		return p, err
 	}
-	var unknown, refused []string
+	var unknown, refused, agreed []string // URLs, and the names of the second
+	var names []string
 	for _, r := range inv.Relays {
-		if r.Token != "" {
-			for _, u := range used {
-				if u.URL == r.URL && takesNewToken(&u) {
-					refused = append(refused, u.Name)
-				}
+		i := slices.IndexFunc(used, func(u client.Relay) bool { return u.URL == r.URL && u.State != client.RelayUnused })
+		switch {
+		case i < 0:
+			unknown = append(unknown, r.URL)
+		case r.Token != "" && takesNewToken(&used[i]):
+			refused, names = append(refused, r.URL), append(names, used[i].Name)
+		}
+	}
+	if text := client.Line(strings.Join(unknown, " and ")); len(unknown) > 0 && !a.InTTY {
+		return p, frame.UsageErrorf("the invitation names the relay %s, which this daemon does not use: --keep-relay uses it from now on, --no-relay joins without it", text)
+	} else if len(unknown) > 0 {
+		yes, err := a.confirmRelay(ctx, fmt.Sprintf("The invitation names the relay %s, which this daemon does not use yet.\n"+
+			"A relay passes packets on. It sees who sends how much to whom, and nothing of what.\nUse it from now on?", text))
+		if err != nil {
+			return p, err
+		}
+		if yes {
+			agreed = append(agreed, unknown...)
+		} else {
+			inv.Relays = slices.DeleteFunc(slices.Clone(inv.Relays), func(r identity.InvitedRelay) bool { return slices.Contains(unknown, r.URL) })
+		}
+	}
+	if len(refused) > 0 && a.InTTY {
+		yes, err := a.confirmRelay(ctx, fmt.Sprintf("The relay %s refuses this daemon, and the invitation has a token for it.\nUse that token from now on?", client.Line(strings.Join(names, " and "))))
+		if err != nil {
+			return p, err
+		}
+		if yes {
+			agreed = append(agreed, refused...)
+		}
+	}
+	if len(agreed) > 0 {
+		p.Relay = client.JoinKeepsRelay
+		inv.Relays = slices.Clone(inv.Relays)
+		for i, r := range inv.Relays {
+			if !slices.Contains(agreed, r.URL) { // keep would take its token too, if it refuses the daemon by then
+				inv.Relays[i].Token = ""
 			}
 		}
-		if !slices.ContainsFunc(used, func(u client.Relay) bool { return u.URL == r.URL && u.State != client.RelayUnused }) {
-			unknown = append(unknown, r.URL)
-		}
 	}
-	names := client.Line(strings.Join(unknown, " and "))
-	switch {
-	case len(unknown) == 0 && len(refused) > 0 && a.InTTY:
-		return a.chooseNewToken(ctx, inv, client.Line(strings.Join(refused, " and ")))
-	case len(unknown) == 0:
-		return p, nil
-	case !a.InTTY:
-		return p, frame.UsageErrorf("the invitation names the relay %s, which this daemon does not use: --keep-relay uses it from now on, --no-relay joins without it", names)
-	}
-	yes, err := a.Confirm(ctx, fmt.Sprintf("The invitation names the relay %s, which this daemon does not use yet.\n"+
-		"A relay passes packets on. It sees who sends how much to whom, and nothing of what.\nUse it from now on?", names))
-	if err != nil {
-		return p, err
-	}
-	if !yes {
-		a.PrintForPerson("The answer was not yes: joining without it.")
-		return withoutRelays(inv), nil
-	}
-	p.Relay = client.JoinKeepsRelay
+	p.URI = inv.String()
 	return p, nil
 }
 
@@ -136,20 +150,12 @@ func takesNewToken(r *client.Relay) bool {
 	return r.State == client.RelayRefused && r.Source == client.RelayKept && (r.Login == client.LoginToken || r.Login == client.LoginNkey)
 }
 
-// chooseNewToken asks a person whether the daemon is to log in at relays that refuse it with the tokens of an
-// invitation.
-func (a *app) chooseNewToken(ctx context.Context, inv identity.Invitation, names string) (client.JoinParams, error) {
-	p := client.JoinParams{URI: inv.String()}
-	yes, err := a.Confirm(ctx, fmt.Sprintf("The relay %s refuses this daemon, and the invitation has a token for it.\nUse that token from now on?", names))
-	switch {
-	case err != nil:
-		return p, err
-	case yes:
-		p.Relay = client.JoinKeepsRelay
-	default:
+// confirmRelay asks a person a question about relays, and says what a no means.
+func (a *app) confirmRelay(ctx context.Context, question string) (yes bool, err error) {
+	if yes, err = a.Confirm(ctx, question); err == nil && !yes {
 		a.PrintForPerson("The answer was not yes: joining without it.")
 	}
-	return p, nil
+	return yes, err
 }
 
 // tellOfJoin tells what holds after a join, and what to do next. It is told also if no person reads:

@@ -83,6 +83,45 @@ func TestJoinAsksForTheRelay(t *testing.T) {
 	}
 }
 
+// A relay that the daemon does not use and a token for one that refuses it are two questions, and a yes to the one is
+// none to the other.
+func TestJoinAsksForEachTokenThatItReplaces(t *testing.T) {
+	const known, other = "tls://nats.example.org:4222", "tls://nats.example.net:4222"
+	inv := func(relays ...identity.InvitedRelay) string {
+		return (&identity.Invitation{ID: clitest.DeskID, Relays: relays, Token: [16]byte{1}}).String()
+	}
+	knownWith, otherWith := identity.InvitedRelay{URL: known, Token: "t0ken"}, identity.InvitedRelay{URL: other, Token: "0ther"}
+	knownBare := identity.InvitedRelay{URL: known}
+	f := newDaemon(t)
+	var got client.JoinParams
+	f.SetHandler(client.MethodJoin, func(r *jsonrpc.Request) (any, error) {
+		got = client.JoinParams{}
+		return &client.NamedPeer{ID: clitest.DeskID, Name: "desk"}, r.ReadParams(&got)
+	})
+	hub := client.Relay{Name: "hub", URL: known, State: client.RelayRefused, Source: client.RelayKept, Login: client.LoginToken}
+	const useOther, useToken = "names the relay " + other + ", which", "The relay hub refuses this daemon, and the invitation has a token for it.\nUse that token from now on?"
+	for _, c := range []struct {
+		answers string
+		state   client.RelayState
+		want    client.JoinParams
+		asked   bool // for the token too
+	}{
+		{"yes\nyes\n", client.RelayRefused, client.JoinParams{URI: inv(knownWith, otherWith), Relay: client.JoinKeepsRelay}, true},
+		{"yes\nno\n", client.RelayRefused, client.JoinParams{URI: inv(knownBare, otherWith), Relay: client.JoinKeepsRelay}, true},
+		{"no\nyes\n", client.RelayRefused, client.JoinParams{URI: inv(knownWith), Relay: client.JoinKeepsRelay}, true},
+		{"no\nno\n", client.RelayRefused, client.JoinParams{URI: inv(knownWith)}, true},
+		{"yes\n", client.RelayUp, client.JoinParams{URI: inv(knownBare, otherWith), Relay: client.JoinKeepsRelay}, false}, // it may refuse a moment later
+	} {
+		hub.State = c.state
+		f.SetAnswer(client.MethodRelayList, &client.Relays{Relays: []client.Relay{hub}})
+		got = client.JoinParams{}
+		r := f.RunInteractive(c.answers, "join", inv(knownWith, otherWith))
+		if r.Code != 0 || got != c.want || !strings.Contains(r.Err, useOther) || strings.Contains(r.Err, useToken) != c.asked || strings.Contains(r.Out+r.Err, "t0ken") {
+			t.Errorf("%q, %s: %+v\nthe daemon got %+v, want %+v", c.answers, c.state, r, got, c.want)
+		}
+	}
+}
+
 // The owner is told which relays an invitation names, and what cannot be taken back.
 func TestInviteNamesRelays(t *testing.T) {
 	f := newDaemon(t)

@@ -42,6 +42,7 @@ func newAssault(t *testing.T) *assault {
 		t.Fatal(err)
 	}
 	a.desk.StartDaemon()
+	awaitRelay(t, a.desk, "up")
 	a.caller = a.newTrusted("planner")
 	a.member = newMember(t, a.server, a.server.roots(), a.token)
 	a.member.listenTo("acp1.>")

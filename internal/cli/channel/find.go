@@ -69,7 +69,7 @@ func (c *verbs) lookUpChannel(ctx context.Context, arg string) (id, closed strin
 	}
 	if !own {
 		if err := c.explainNotFound(ctx, arg, all.MissingHosts); err != nil {
-			return "", "", frame.WithHint(err, fmt.Sprintf(`A machine in reach shows a channel only to agents that have an access entry there, and to machines in channels.open_to there.
+			return "", "", frame.WithHint(err, fmt.Sprintf(`a machine in reach shows a channel only to agents that have an access entry there, and to machines in channels.open_to there.
 A send waits for a machine that is away if it names the channel by its id, or as INTENT/%s.`, client.Line(name)))
 		}
 	}

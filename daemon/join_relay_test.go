@@ -1,0 +1,163 @@
+package daemon
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+)
+
+// tokenServer speaks as much of NATS as a link needs to be up, with those who have one of the tokens, and hands the
+// lines of clients to heard. It returns its URL.
+func tokenServer(t *testing.T, heard func(line string), tokens ...string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	serve := func(c net.Conn) {
+		defer c.Close()
+		fmt.Fprint(c, `INFO {"server_id":"FAKE","server_name":"fake","version":"2.15.2","headers":true,"max_payload":1048576,"proto":1,"nonce":"abcdefghijk","auth_required":true}`+"\r\n")
+		lines := bufio.NewScanner(c)
+		for lines.Scan() {
+			line := lines.Text()
+			heard(line)
+			switch {
+			case strings.HasPrefix(line, "CONNECT ") && !slices.ContainsFunc(tokens, func(token string) bool { return strings.Contains(line, `"auth_token":"`+token+`"`) }):
+				fmt.Fprint(c, "-ERR 'Authorization Violation'\r\n")
+				return
+			case line == "PING":
+				fmt.Fprint(c, "PONG\r\n")
+			}
+		}
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(c)
+		}
+	}()
+	return "nats://" + l.Addr().String()
+}
+
+// A join that gives a kept relay another token takes from its owner's words that the token may be given away, and
+// keeps none that was not the one which works.
+func TestATokenOfAnInvitationIsNotShared(t *testing.T) {
+	t.Parallel()
+	desk, laptop := start(t, stateDir(t), "desk"), start(t, stateDir(t), "laptop")
+	url := tokenServer(t, func(string) {}, "t0ken-good", "t0ken-better")
+	owner := laptop.dial()
+	owner.must("relay.add", client.RelayAddParams{Name: "hub", URL: url, Token: "t0ken-old", Share: true, NoCheck: true}, nil)
+	state := func(token config.Secret, want client.RelayState) {
+		t.Helper()
+		await.Until(t, string(want), func() bool {
+			all := laptop.relays.list()
+			return len(all) == 1 && all[0].link != nil && all[0].Token == token && laptop.describeRelay(all[0]).State == want
+		})
+	}
+	state("t0ken-old", client.RelayRefused)
+	join := func(token string) (peer client.NamedPeer) {
+		t.Helper()
+		var out client.Invitation
+		desk.dial().must("invite", nil, &out)
+		inv, err := identity.ParseInvitation(out.URI)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inv.Relays = []identity.InvitedRelay{{URL: url, Token: token}}
+		owner.must("join", client.JoinParams{URI: inv.String(), Relay: client.JoinKeepsRelay}, &peer)
+		return peer
+	}
+	kept := func() string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(laptop.dir, "relays.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if p := join("t0ken-bad"); p.Kept != nil || !strings.Contains(kept(), "t0ken-old") || !strings.Contains(kept(), "share: true") {
+		t.Errorf("%+v\n%s", p, kept())
+	}
+	state("t0ken-old", client.RelayRefused)
+	if p := join("t0ken-good"); !slices.Equal(p.Kept, []string{"hub"}) || !strings.Contains(kept(), "t0ken-good") || strings.Contains(kept(), "share") {
+		t.Errorf("%+v\n%s", p, kept())
+	}
+	state("t0ken-good", client.RelayUp)
+	for token, want := range map[string]bool{"t0ken-good": true, "t0ken-better": false, "": false} {
+		if got := laptop.isRelayUp(config.Relay{Name: "hub", URL: url, Token: config.Secret(token)}); got != want {
+			t.Errorf("up with %q: %t", token, got)
+		}
+	}
+	if p := join("t0ken-better"); p.Kept != nil || !strings.Contains(kept(), "t0ken-good") { // the relay works
+		t.Errorf("%+v\n%s", p, kept())
+	}
+}
+
+// A relay of an invitation is not asked for names, and does not get this daemon's, before it is kept.
+func TestRelaysOfInvitationsLearnNoNames(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	desk.joinFleet(newAuthority(t), "", "acp:desk")
+	var named atomic.Int64
+	s := config.Relay{Name: "hub", Token: "t0ken", URL: tokenServer(t, func(line string) {
+		if strings.Contains(line, "acp1.name.") {
+			named.Add(1)
+		}
+	}, "t0ken")}
+	desk.relays.addInvited([]config.Relay{s}, nil)
+	desk.applyRelays()
+	await.Until(t, "the relay is up", func() bool { return desk.isRelayUp(s) })
+	l := desk.dial()
+	l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: "build-7.corp"})
+	l.must("reload", nil, nil)
+	if n := len(desk.listNameRelays()); n != 0 || named.Load() != 0 || desk.mayAskForName("build-7.corp") {
+		t.Errorf("%d relays are asked; the relay has heard %d names", n, named.Load())
+	}
+	if err := desk.keepRelay(s); err != nil {
+		t.Fatal(err)
+	}
+	desk.relays.removeInvited([]config.Relay{s}, nil)
+	before := desk.relays.list()[0].link
+	desk.applyRelays()
+	await.Until(t, "the relay has this daemon's name", func() bool { return named.Load() > 0 })
+	if all := desk.relays.list(); len(desk.listNameRelays()) != 1 || len(all) != 1 || all[0].link != before {
+		t.Errorf("%+v", all)
+	}
+}
+
+// Each relay of an invitation gets a name that is free, whatever others are called.
+func TestRelaysOfInvitationsGetFreeNames(t *testing.T) {
+	t.Parallel()
+	laptop := start(t, stateDir(t), "laptop")
+	taken := make(map[string]bool)
+	for i, name := range []string{"relay-127-0-0-1-b", "relay-127-0-0-1-2"} {
+		laptop.dial().must("relay.add", client.RelayAddParams{Name: name, URL: fmt.Sprintf("tls://127.0.0.1:%d", i+1), NoCheck: true}, nil)
+		taken[name] = true
+	}
+	inv := identity.Invitation{Relays: []identity.InvitedRelay{{URL: "tls://127.0.0.1:3"}, {URL: "tls://127.0.0.1:4"}}}
+	for _, s := range laptop.listUnknownRelays(inv) {
+		if taken[s.Name] || identity.CheckName(s.Name) != nil {
+			t.Errorf("%q", s.Name)
+		}
+		taken[s.Name] = true
+	}
+	if len(taken) != 4 {
+		t.Errorf("%v", taken)
+	}
+}
