@@ -173,7 +173,13 @@ func (c *captured) SetReadDeadline(time.Time) error  { return nil }
 func (c *captured) SetWriteDeadline(time.Time) error { return nil }
 func (c *captured) SetReadBuffer(int) error          { return nil }
 func (c *captured) SetWriteBuffer(int) error         { return nil }
-func (c *captured) count() int                       { c.mu.Lock(); defer c.mu.Unlock(); return len(c.packets) }
+func (c *captured) count() int                       { return len(c.list()) }
+
+func (c *captured) list() [][]byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.packets)
+}
 
 // newInitials returns the first packets of so many handshakes with a daemon, which never go on.
 func newInitials(t *testing.T, key *identity.Key, to identity.ID, handshakes int) [][]byte {
@@ -195,7 +201,7 @@ func newInitials(t *testing.T, key *identity.Key, to identity.ID, handshakes int
 			time.Sleep(50 * time.Microsecond) // between looks
 		}
 	}
-	initials := slices.Clone(sink.packets[:sink.count()])
+	initials := sink.list()
 	cancel()
 	dials.Wait()
 	sink.Close() // first, as the transport waits for its reader
