@@ -80,8 +80,7 @@ func (n *Node) Introduce(ctx context.Context, id identity.ID) error {
 	if !n.mayDial(id) || id == n.self {
 		return n.newUnknownPeerError(id)
 	}
-	state := n.findOrCreateState(id)
-	state.mu.Lock()
+	state := n.lockState(id)
 	state.uncertified = ""
 	state.mu.Unlock()
 	_, fail := state.ensureReadyConn(ctx)

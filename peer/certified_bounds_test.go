@@ -2,6 +2,8 @@ package peer
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -207,5 +209,74 @@ func TestCertifiedPeersBeyondTheirNumber(t *testing.T) {
 		c := come(fifth)
 		c.readHello()
 		c.alive()
+	})
+}
+
+// A key is trusted and connected at the moment when its state is to be forgotten. The state that the
+// node has of it then is one that lasts.
+func TestTrustedWhileItsStateIsForgotten(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		b := w.side(nil)
+		w.start()
+		b.serve()
+		key := newKey(t)
+		for n := range 100 {
+			p := identity.Peer{ID: key.ID(), Name: fmt.Sprintf("laptop-%d", n)}
+			p.ID[0], p.ID[1] = byte(n), byte(n>>8)
+			state := b.findOrCreateState(p.ID)
+			var both sync.WaitGroup
+			state.mu.Lock()
+			both.Go(func() { b.tryForgetState(p.ID) })
+			for range 100 { // it comes to the lock
+				runtime.Gosched()
+			}
+			_, err := b.trust.Trust(p)
+			both.Go(func() { b.Connect(p.ID) })
+			for range 100 {
+				runtime.Gosched()
+			}
+			state.mu.Unlock()
+			both.Wait()
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := b.findState(p.ID)
+			if now == nil {
+				t.Fatal("the peer has no state")
+			}
+			now.mu.Lock()
+			gone, kept := now.gone, now.keep
+			now.mu.Unlock()
+			if gone || !kept {
+				t.Fatalf("gone %v, kept %v", gone, kept)
+			}
+		}
+	})
+}
+
+// One that Connect has got hold of, and that was forgotten before it had its lock, is not used.
+func TestConnectTakesNoStateThatIsGone(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		b := w.side(nil)
+		w.start()
+		b.serve()
+		key := newKey(t)
+		b.knows(key, "laptop")
+		state := b.findOrCreateState(key.ID())
+		state.mu.Lock()
+		var connecting sync.WaitGroup
+		connecting.Go(func() { b.Connect(key.ID()) })
+		for range 1000 { // it comes to the lock
+			runtime.Gosched()
+		}
+		state.gone = true // as tryForgetState does, if it is called before that
+		b.Node.mu.Lock()
+		delete(b.peers, key.ID())
+		b.Node.mu.Unlock()
+		state.mu.Unlock()
+		connecting.Wait()
+		if now := b.findState(key.ID()); now == nil || now == state {
+			t.Error("the peer has no state that lasts")
+		}
 	})
 }

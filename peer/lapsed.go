@@ -44,17 +44,17 @@ func (l *lapsedPeers) forget(try func(identity.ID) bool) bool {
 
 // tryForgetState drops the state of a key that is no peer, and reports whether nothing is left to do:
 // nothing uses the state, or the key is a peer. A connection that got hold of the state before is
-// refused by checkHello.
+// refused by checkHello, and lockState takes no state that is gone.
 func (n *Node) tryForgetState(id identity.ID) bool {
 	state := n.findState(id)
 	if state == nil {
 		return true
 	}
-	if _, ok := n.cfg.Trust.FindPeer(id); ok {
-		return true
-	}
 	state.mu.Lock()
 	defer state.mu.Unlock()
+	if _, ok := n.cfg.Trust.FindPeer(id); ok { // if it becomes one from here on, Connect waits for the lock
+		return true
+	}
 	if len(state.conns) > 0 || len(state.greeting) > 0 || state.dial != nil || state.retry != nil || state.emitting || len(state.events) > 0 {
 		return false
 	}

@@ -40,6 +40,19 @@ func (n *Node) findOrCreateState(id identity.ID) *peerState {
 	return state
 }
 
+// lockState is findOrCreateState for a caller to whom it matters that the node has not forgotten the
+// state. The caller unlocks its mu.
+func (n *Node) lockState(id identity.ID) *peerState {
+	for {
+		state := n.findOrCreateState(id)
+		state.mu.Lock()
+		if !state.gone {
+			return state
+		}
+		state.mu.Unlock() // it is out of n.peers, for it was taken out under this lock
+	}
+}
+
 // listShares returns what the peer has of the rows that are counted for every message.
 func (state *peerState) listShares() []*budget.Share {
 	return []*budget.Share{state.envelopes, state.replies, state.streams}
@@ -122,9 +135,8 @@ func (n *Node) Peer(id identity.ID) (Peer, bool) {
 // the last connection ends. Call it too when a new address or another way to the peer is known:
 // calls from then on do not fail by what was found out before.
 func (n *Node) Connect(id identity.ID) {
-	state := n.findOrCreateState(id)
 	p, waited := n.pending.remove(id)
-	state.mu.Lock()
+	state := n.lockState(id)
 	state.keep = true
 	state.sharedFailure = nil
 	state.backoff = 0
