@@ -169,7 +169,7 @@ func TestStateWritesStopAnywhere(t *testing.T) {
 		m.Home = folder(t, first.Home)
 		m.Client = &client.Client{Socket: m.SocketPath()}
 		t.Cleanup(func() { m.Client.Close() })
-		m.ID, m.Addr = first.ID, first.Addr
+		m.ID, m.Addr, m.Flags = first.ID, first.Addr, first.Flags
 		s := &subject{Machine: m.Machine, laptop: laptop, intent: s.intent, seen: make(map[string]string)}
 		p, err := runStoppable(m.Home, live.NewEnviron(t, m.Home), 0, false, m.DaemonCommand()...)
 		if err != nil {
