@@ -262,6 +262,9 @@ func TestRevocationFiles(t *testing.T) {
 // TestCertificatesOfOpenSSH has the real ssh-keygen sign the line that RenderPublicKey returns.
 func TestCertificatesOfOpenSSH(t *testing.T) {
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("ssh-keygen (Debian: openssh-client) is not installed: nothing is left out here")
+		}
 		t.Skip("ssh-keygen (Debian: openssh-client) is not installed")
 	}
 	key, err := GenerateKey()

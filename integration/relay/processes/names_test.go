@@ -34,6 +34,9 @@ type company struct {
 func newCompany(t *testing.T) *company {
 	t.Helper()
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("ssh-keygen (Debian: openssh-client) is not installed: nothing is left out here")
+		}
 		t.Skip("ssh-keygen (Debian: openssh-client) is not installed")
 	}
 	c := &company{t: t, server: newServer(t, []string{"of a company"}), key: filepath.Join(t.TempDir(), "corp")}
