@@ -41,7 +41,9 @@ func (n *Node) newUDPGates() gates {
 
 // newLinkGates returns the gates of a link. What its senders claim to be is their source. Those
 // who claim no trusted id share one rate of handshakes, since ids are there for the asking; a
-// trusted id is a known peer once its address is proved.
+// trusted id is a known peer once its address is proved. While an authority is configured, an id that
+// is not blocked has a rate of its own then, under one for all such: so one sender keeps out no fleet,
+// and many ids cost no more than strangers on UDP.
 func (n *Node) newLinkGates(link Link) gates {
 	claimed := func(addr net.Addr) source {
 		if id := link.Sender(addr); !id.IsZero() {
@@ -61,6 +63,10 @@ func (n *Node) newLinkGates(link Link) gates {
 		return s
 	}
 	limits := newHandshakeLimits(handshakeSource, knownPeer)
+	limits.maybePeer = func(addr net.Addr) (source, bool) {
+		id := link.Sender(addr)
+		return claimed(addr), !id.IsZero() && n.mayDial(id)
+	}
 	limits.maxUnproved, limits.maxHalfOpen = maxUnprovedOnLink, maxHalfOpenOnLink
 	return newGates(limits, claimed, n.cfg.Trust.HasAuthorities)
 }

@@ -16,10 +16,16 @@ import (
 type handshakeLimits struct {
 	unproved, proved, known *handshakeRate
 
-	sourceOf    func(net.Addr) source         // what has one rate
-	knownPeer   func(net.Addr) (source, bool) // the source of a known peer, if one is at that address; the address is proved
-	maxUnproved int32                         // half open; from then on addresses are to be proved first
-	maxHalfOpen int32                         // half open, of which known peers have twice as many
+	sourceOf  func(net.Addr) source         // what has one rate
+	knownPeer func(net.Addr) (source, bool) // the source of a known peer, if one is at that address; the address is proved
+
+	// Of those that may turn out to be peers each has a rate of its own once it has proved its address,
+	// also where others share one.
+	maybePeers *handshakeRate
+	maybePeer  func(net.Addr) (source, bool) // nil: there are none
+
+	maxUnproved int32 // half open; from then on addresses are to be proved first
+	maxHalfOpen int32 // half open, of which known peers have twice as many
 
 	open atomic.Int32 // begun, and neither complete nor given up
 }
@@ -47,6 +53,7 @@ func newHandshakeLimits(sourceOf func(net.Addr) source, knownPeer func(net.Addr)
 		unproved:    newHandshakeRate(handshakesPerSourcePerSecond, handshakesPerSecond),
 		proved:      newHandshakeRate(provedPerSourcePerSecond, rate.Inf),
 		known:       newHandshakeRate(provedPerSourcePerSecond, rate.Inf),
+		maybePeers:  newHandshakeRate(handshakesPerSourcePerSecond, handshakesPerSecond),
 		sourceOf:    sourceOf,
 		knownPeer:   knownPeer,
 		maxUnproved: maxUnproved,
@@ -73,6 +80,10 @@ func (h *handshakeLimits) beginHandshake(ctx context.Context, from *quic.ClientI
 	if from.AddrVerified {
 		if known, ok := h.knownPeer(from.RemoteAddr); ok {
 			limit, most, s = h.known, 2*h.maxHalfOpen, known
+		} else if h.maybePeer != nil {
+			if maybe, ok := h.maybePeer(from.RemoteAddr); ok {
+				limit, s = h.maybePeers, maybe
+			}
 		}
 	}
 	if h.open.Load() >= most || from.AddrVerified && limit.countAndCheckExceeded(s) {
