@@ -146,7 +146,7 @@ func (s *Server) serveOpen(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, s.gate.newCookie())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	folder := html.EscapeString(s.gate.folder)
-	fmt.Fprintf(w, "<!doctype html><title>acpd</title><meta http-equiv=refresh content=\"0;url=%s\"><p><a href=\"%s\">Go on</a></p>\n", folder, folder)
+	fmt.Fprintf(w, "<!doctype html><title>acpd</title><link rel=icon href=\"%[1]sicon.svg\"><meta http-equiv=refresh content=\"0;url=%[1]s\"><p><a href=\"%[1]s\">Go on</a></p>\n", folder)
 }
 
 // end ends the server for a reason.

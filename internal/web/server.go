@@ -49,7 +49,8 @@ type Server struct {
 	board    *board
 	readers  *readers
 	watcher  *watcher
-	ended    chan error // the reason for which nobody may get anything any more
+	linkTime time.Duration // in which the link must be opened
+	ended    chan error    // the reason for which nobody may get anything any more
 }
 
 // Open listens. [Server.Run] serves and closes the listener.
@@ -65,6 +66,7 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 		board:    b,
 		readers:  newReaders(),
 		watcher:  newWatcher(o, b),
+		linkTime: linkTime,
 		ended:    make(chan error, 1),
 	}
 	return s, nil
@@ -99,7 +101,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer h.Close()
 	defer cancel()
 
-	unopened := time.NewTimer(linkTime)
+	unopened := time.NewTimer(s.linkTime)
 	defer unopened.Stop()
 	for {
 		select {
@@ -111,7 +113,7 @@ func (s *Server) Run(ctx context.Context) error {
 			return err
 		case <-unopened.C:
 			if s.gate.endLink() {
-				return kinds.Errorf(kinds.Timeout, "web: nobody has opened the link within %s: run acpctl web again", linkTime)
+				return kinds.Errorf(kinds.Timeout, "web: nobody has opened the link within %s: run acpctl web again", s.linkTime)
 			}
 		}
 	}

@@ -227,7 +227,7 @@
   function drawPeers() {
     const all = rows("peers");
     const order = (p) => p.state === "connected" ? 0 : 1;
-    const known = all.filter((p) => p.state === "connected" || p.state === "trusted").sort((a, b) => order(a) - order(b) || (labelOf(a) < labelOf(b) ? -1 : 1));
+    const known = all.filter((p) => p.state === "connected" || p.state === "trusted").sort((a, b) => order(a) - order(b) || labelOf(a).localeCompare(labelOf(b), "en", { numeric: true }));
     const calling = all.filter((p) => p.state === "pending").length;
     const around = all.filter((p) => p.state === "discovered").length;
     const strangers = [calling ? count(calling, "stranger has", "strangers have") + " called" : "", around ? count(around, "daemon is", "daemons are") + " on the network" : ""].filter(Boolean);
@@ -251,7 +251,7 @@
     box.toggleAttribute("data-narrow", narrow);
     const pillH = dense ? 26 : 46, gap = dense ? 4 : 14, right = Math.ceil(n / 2), left = n - right;
     const H = Math.max(n > 2 ? 200 : 150, right * (pillH + gap) + 12);
-    const pillW = narrow ? Math.min(130, (W - 72) / 2) : Math.min(dense ? 200 : 190, (W - 200) / 2);
+    const pillW = narrow ? Math.min(124, (W - 104) / 2) : Math.min(dense ? 200 : 190, (W - 200) / 2);
     box.style.height = H + "px";
     $("hub").style.top = H / 2 + "px";
     $("lines").setAttribute("viewBox", "0 0 " + W + " " + H);
@@ -382,6 +382,7 @@
     log.shown = chosen + only;
     unseen = 0;
     $("newest").hidden = true;
+    log.closest(".talk").toggleAttribute("data-empty", !all.length);
     if (!lines.length) {
       fill(log, [{ k: "none" }], () => [h("p", { class: "empty" }, "Messages show up here as they pass, from now on. ", h("code", {}, "history"), " in config.yaml keeps some from before.")]);
       return;
@@ -433,7 +434,7 @@
         h("div", { class: "route" }, ...route(l), tag(l.kind), l.topic ? h("span", { class: "tag" }, said(l.topic)) : ""),
         l.text ? h("div", { class: "text", dir: "auto" }, l.text) : "",
         l.answer ? h("div", { class: "words" }, "↳ ", said(l.answer)) : ""),
-      h("div", { class: "out num " + (toneOf(l.outcome) ? "tone-" + toneOf(l.outcome) : "soft") }, l.outcome, h("br"), took(l.took_us || 0)));
+      h("div", { class: "out num " + (toneOf(l.outcome) ? "tone-" + toneOf(l.outcome) : "soft") }, h("span", {}, l.outcome), h("span", {}, took(l.took_us || 0))));
   }
   function drawBubbles(l) {
     const mine = l.dir === "out";
