@@ -32,7 +32,7 @@ type TrafficParams struct {
 	Threads []string `json:"threads,omitempty"`
 	Agents  []string `json:"agents,omitempty"` // the agent that sent it, or that it is for
 
-	Payload bool `json:"payload,omitzero"` // entries have payloads
+	Payload bool `json:"payload,omitzero"` // entries have payloads: those of a history, and of what passes after the first such call
 	Open    bool `json:"open,omitzero"`    // the answer has the open calls
 }
 
@@ -65,7 +65,7 @@ type TrafficEntry struct {
 	Text      string           `json:"text"`            // the beginning of what it says, on one line, without what a terminal would obey
 	Answer    string           `json:"answer,omitzero"` // likewise of its reply, or of the error that it ended with
 	Bytes     int              `json:"bytes"`           // of the payload
-	Outcome   string           `json:"outcome"`         // ok, handed, held or sent, or the code of the error; "": it is open
+	Outcome   string           `json:"outcome"`         // ok, handed, held, sent or refused, or the code of the error; "": it is open
 	TookUS    uint64           `json:"took_us"`         // from At until there was an outcome, or until now
 
 	Payload       wire.Payload `json:"payload,omitzero"`        // if it was asked for, and Bytes is at most 64 KiB
@@ -78,6 +78,8 @@ const (
 	TrafficHanded = string(Handed) // as of a receipt
 	TrafficHeld   = string(Held)
 	TrafficSent   = string(Sent)
+
+	TrafficRefused = string(TaskRefused) // the ack of a delegate or cancel says no
 )
 
 // Traffic returns messages that have passed the daemon, as p selects them. With p.WaitMS it blocks
