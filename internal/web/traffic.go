@@ -13,9 +13,10 @@ const (
 	trafficPause = 100 * time.Millisecond // after entries, to gather the next ones
 )
 
-// watchTraffic puts messages on the board, and who waits for whom, until ctx ends.
+// watchTraffic puts messages on the board, and who waits for whom, until ctx ends. A later call goes
+// on where this one ended, as far as the daemon has kept what passed meanwhile.
 func (w *watcher) watchTraffic(ctx context.Context) {
-	p := &client.TrafficParams{Open: true}
+	p := &client.TrafficParams{After: w.cursor, Open: true} // the first call waits for nothing
 	for ctx.Err() == nil {
 		a, err := w.watching.Traffic(ctx, p)
 		if ctx.Err() != nil {
@@ -27,34 +28,19 @@ func (w *watcher) watchTraffic(ctx context.Context) {
 				w.board.setProblem(partLines, showLine(err.Error(), maxShown))
 			}
 			w.setWork(func(k *work) { k.open = nil })
-			w.watching.Close() // what comes next is a new watch
-			p = &client.TrafficParams{Open: true}
+			p.WaitMS = 0
 			pace.Sleep(ctx, awayPause)
 			continue
 		}
 		w.board.setProblem(partLines, "")
-		entries := a.Entries
-		if p.After == 0 {
-			entries = w.dropSeen(entries)
-		}
-		w.addEntries(entries, a.Lost)
+		w.addEntries(a.Entries, a.Lost)
 		w.setWork(func(k *work) { k.open = a.Open })
+		w.cursor = a.Next
 		p.After, p.WaitMS = a.Next, uint64(trafficWait.Milliseconds())
-		if len(entries) > 0 {
+		if len(a.Entries) > 0 {
 			pace.Sleep(ctx, trafficPause)
 		}
 	}
-}
-
-// dropSeen returns the entries of a new watch that are not on the board yet. If the daemon keeps a
-// history, a new watch begins with what an older one has seen.
-func (w *watcher) dropSeen(entries []client.TrafficEntry) []client.TrafficEntry {
-	for i := range entries {
-		if e := &entries[i]; e.Seq == w.seen.Seq && e.ID == w.seen.ID && e.Direction == w.seen.Direction {
-			return entries[i+1:]
-		}
-	}
-	return entries
 }
 
 // addEntries puts entries on the board, behind a line that says how many nobody has read in time.
@@ -67,7 +53,4 @@ func (w *watcher) addEntries(entries []client.TrafficEntry, lost uint64) {
 		lines = append(lines, newMessageLine(&entries[i]))
 	}
 	addLines(w.board, lines)
-	if len(entries) > 0 {
-		w.seen = entries[len(entries)-1]
-	}
 }

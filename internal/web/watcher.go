@@ -26,14 +26,14 @@ type watcher struct {
 	watching *client.Client // its connection is the one that watches the traffic
 	channels *channels.Client
 	soon     pace.Signal // a poll is due now
+	cursor   uint64      // of the traffic; watchTraffic alone uses it
 
 	mu    sync.Mutex // guards the rest
 	due   map[string]time.Time
 	work  work
 	names map[identity.ID]string // petnames
 	pid   int
-	since time.Time           // when the daemon of that pid began
-	seen  client.TrafficEntry // the last one that was put on the board
+	since time.Time // when the daemon of that pid began
 }
 
 func newWatcher(o Options, b *board) *watcher {

@@ -52,7 +52,7 @@ type webPage struct {
 	Port int    `json:"port"`
 }
 
-// serveWeb serves the page until ctx ends.
+// serveWeb serves the page until ctx ends, which is no error.
 func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 	if _, err := v.Daemon.Whoami(ctx); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 	if err := s.Run(ctx); ctx.Err() == nil {
 		return err
 	}
-	return frame.Exit(frame.ExitInterrupted)
+	return nil // that is how the page usually ends
 }
 
 // openBrowser has the desktop open a link, and reports whether there is a desktop that can. The
