@@ -75,7 +75,7 @@ func newWorld(t *testing.T) *world {
 		defer w.mu.Unlock()
 		w.decided = append(w.decided, p)
 		w.wait = nil
-		return &client.Approval{ID: p.ID}, nil
+		return &client.Approval{ID: p.ID, Message: clitest.SomeID}, nil
 	})
 	w.SetHandler(client.MethodMuteAgent, func(r *jsonrpc.Request) (any, error) {
 		var p client.MuteAgentParams

@@ -3,6 +3,7 @@
 package web
 
 import (
+	"strings"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -50,7 +51,7 @@ func (w *world) fill(words func(string) string) {
 	w.held = []client.HeldMessage{{Seq: 7, Agent: s("planner"), Envelope: wire.Envelope{ID: wire.NewMessageID(), From: peerID(1), Kind: kinds.KindNotify, FromAgent: s("runner"), TS: uint64(ago(time.Minute).UnixMilli()),
 		Payload: kinds.EncodePayload(&kinds.Notify{Topic: "ci.nightly"})}}}
 	w.bindings = []client.OACPBinding{{Project: "demo", Agent: "reviewer", Peer: s("desk"), Mode: client.ModeMirror}}
-	w.mail = []client.OACPQueued{{Project: "demo", Agent: "reviewer", Peer: s("desk"), File: s("20261127-0031-planner-review.yaml"), Size: 2140, State: client.MailWaiting, Reason: s("the peer is away"), Since: ago(40 * time.Second)}}
+	w.mail = []client.OACPQueued{{Project: "demo", Agent: "reviewer", Peer: s("desk"), File: clipName(s("20261127-0031-planner-review.yaml")), Size: 2140, State: client.MailWaiting, Reason: s("the peer is away"), Since: ago(40 * time.Second)}}
 	w.budget = client.Budget{
 		Rows:  []client.BudgetRow{{Name: "inbox", Peer: 2500, All: 10000, Held: 1, What: "held messages"}, {Name: "delegations", Peer: 256, All: 1024, Held: 240, What: "delegations that were taken and are not final", Remedy: "acpctl cancel ends them"}, {Name: "answers", Unit: client.UnitBytes, Peer: 32 << 20, All: 128 << 20, Held: 9 << 20, What: "answers in channels"}},
 		Usage: []client.BudgetUsage{{Row: "delegations", Peer: peerID(0), Name: s("desk"), Held: 231, Refused: 3}, {Row: "answers", Peer: peerID(2), Name: s("planner-host"), Held: 9 << 20}, {Row: "inbox", Peer: peerID(1), Name: s("build"), Held: 1}},
@@ -77,5 +78,8 @@ func talk(words func(string) string) (all []client.TrafficEntry) {
 	next(client.Out, 0, "desk", "planner", "reviewer", "query", "parser", "", "And the empty frame?", "It is valid, and keeps the stream open", "ok", 1300*time.Millisecond)
 	return all
 }
+
+// clipName returns a name as long as that of a file may be.
+func clipName(s string) string { return strings.ToValidUTF8(s[:min(len(s), 255)], "") }
 
 func plain(s string) string { return s }

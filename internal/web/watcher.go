@@ -48,6 +48,9 @@ func newWatcher(o Options, b *board) *watcher {
 
 // run reads until ctx ends. Then no connection to the daemon is left but one of what the page does.
 func (w *watcher) run(ctx context.Context) {
+	w.mu.Lock()
+	clear(w.due) // what the board has may be old
+	w.mu.Unlock()
 	var running sync.WaitGroup
 	running.Go(func() { w.watchTraffic(ctx) })
 	running.Go(func() { w.watchEvents(ctx) })

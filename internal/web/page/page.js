@@ -2,7 +2,7 @@
 // The page of acpctl web. The server says what has changed (EventSource "events"); this draws it.
 // Whatever a peer wrote becomes text nodes and nothing else.
 (() => {
-  const MAX_LOG = 200;      // messages that are drawn
+  const MAX_LOG = 150;      // messages that are drawn
   const MAX_KEPT = 300;     // of all messages, and of one conversation
   const MAX_THREADS = 80;
   const MAX_PEERS = 60;     // in the picture
@@ -250,7 +250,7 @@
     box.toggleAttribute("data-dense", dense);
     box.toggleAttribute("data-narrow", narrow);
     const pillH = dense ? 26 : 46, gap = dense ? 4 : 14, right = Math.ceil(n / 2), left = n - right;
-    const H = Math.max(n > 2 ? 200 : 150, right * (pillH + gap) + 12);
+    const H = Math.max(120, right * (pillH + gap) + 12);
     const pillW = narrow ? Math.min(124, (W - 104) / 2) : Math.min(dense ? 200 : 190, (W - 200) / 2);
     box.style.height = H + "px";
     $("hub").style.top = H / 2 + "px";
@@ -344,7 +344,9 @@
   const log = $("log");
   const isAtEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight < 48;
   let follows = true;       // the log shows the newest
+  let placed = 0;           // where it was scrolled to for that
   log.addEventListener("scroll", () => {
+    if (log.scrollTop === placed) return;
     follows = isAtEnd();
     if (follows && unseen) dirty("messages");
   });
@@ -389,6 +391,7 @@
     }
     fill(log, lines.map((l) => ({ k: (t ? "b" : "r") + l.k, l })), (r) => [t ? drawBubbles(r.l) : drawRow(r.l)], null, (r, e) => e.line !== r.l && (e.line = r.l, true));
     log.scrollTop = log.scrollHeight;
+    placed = log.scrollTop;
   }
 
   function drawThreads() {
@@ -578,21 +581,25 @@
     spent: drawSpent, tasks: drawTasks, held: drawHeld, channels: drawChannels, bindings: drawMail, mail: drawMail, budget: drawBudget, notes: drawNotes,
   };
   const due = new Set();
-  let planned = false, drawn = 0;
+  let planned = false, drawn = 0, pause = DRAW_PAUSE;
   function dirty(...names) {
     for (const n of names) due.add(n);
     if (!planned) { planned = true; setTimeout(draw, 0); }
   }
   function draw() {
     planned = false;
-    const early = performance.now() - drawn < DRAW_PAUSE;
+    const early = performance.now() - drawn < pause;
     for (const name of [...due]) {
       if (name === "messages" && early) continue;
       due.delete(name);
-      if (name === "messages") drawn = performance.now();
+      const began = performance.now();
       if (draws[name]) draws[name]();
+      if (name === "messages") {
+        drawn = performance.now();
+        pause = Math.max(DRAW_PAUSE, 5 * (drawn - began)); // on a slow machine drawing leaves time for all else
+      }
     }
-    if (due.size && !planned) { planned = true; setTimeout(draw, DRAW_PAUSE); }
+    if (due.size && !planned) { planned = true; setTimeout(draw, pause); }
   }
 
   function take(u) {
