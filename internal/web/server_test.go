@@ -390,6 +390,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Error("one more connection is served")
 	}
 	conns[0].Close()
+	await.Until(t, "its place is free", func() bool { return len(f.listener.places) < maxConns })
 	f.letIn()
 }
 
