@@ -137,10 +137,11 @@ func (s *Server) serveOpen(w http.ResponseWriter, r *http.Request) {
 	if use == tokenTwice && !isCallerProven(r.Context()) {
 		// Another user of this machine may have read the link from the list of processes, and used it first.
 		s.gate.shutOut()
-		s.end(errTwice)
+		defer s.end(errTwice)
 	}
 	if use != tokenUsed {
 		http.Error(w, noCookieText, http.StatusForbidden)
+		http.NewResponseController(w).Flush() // the server may end now
 		return
 	}
 	http.SetCookie(w, s.gate.newCookie())
