@@ -28,7 +28,8 @@ const (
 	headerTime     = 5 * time.Second  // for the head of a request
 	requestTime    = 10 * time.Second // for a request, and for its answer
 	idleTime       = time.Minute
-	linkTime       = time.Minute // in which the link must be opened
+	linkTime       = time.Minute            // in which the link must be opened
+	lastAnswerTime = 500 * time.Millisecond // for answers under way when the server ends
 )
 
 // Options say what a [Server] serves.
@@ -98,8 +99,14 @@ func (s *Server) Run(ctx context.Context) error {
 	running.Go(func() { s.watchWhileRead(ctx) })
 	failed := make(chan error, 1)
 	running.Go(func() { failed <- h.Serve(s.listener) })
-	defer h.Close()
-	defer cancel()
+	defer func() {
+		cancel() // which ends the streams
+		ending, done := context.WithTimeout(context.Background(), lastAnswerTime)
+		defer done()
+		if h.Shutdown(ending) != nil {
+			h.Close()
+		}
+	}()
 
 	unopened := time.NewTimer(s.linkTime)
 	defer unopened.Stop()
