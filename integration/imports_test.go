@@ -55,6 +55,7 @@ var arrows = map[string][]string{
 	"internal/jsonscan": {},
 	"internal/pace":     {},
 	"internal/service":  {"identity", "internal/durable", "packaging"},
+	"internal/picture":  {},
 	"internal/roster":   {"identity", "internal/yamldoc"},
 	"internal/yamldoc":  {},
 	"packaging":         {},
