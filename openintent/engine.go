@@ -115,7 +115,7 @@ type Engine struct {
 
 // NewEngine returns an Engine for the intents in the store. [Engine.Run] runs its timers.
 func NewEngine(ctx context.Context, cfg Config) (*Engine, error) {
-	if !homeForm.MatchString(cfg.Self) {
+	if !isHome(cfg.Self) {
 		return nil, fmt.Errorf("openintent: %q is no daemon's id: give its %d hex digits", cfg.Self, homeDigits)
 	}
 	if cfg.Log == nil {

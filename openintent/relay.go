@@ -106,7 +106,7 @@ func (r *relayedEntry) checkRelayedBy(host string) error {
 	if !isIDMadeBy(host, r.IntentID) {
 		return fmt.Errorf("openintent: relay: %s tells of an intent that is not its own", host)
 	}
-	if !eventForm.MatchString(r.Event) || r.Data.Kind() != '{' || jsonscan.IsNestedDeeper(r.Data, 2*MaxDepth) || len(r.For) > 10*maxEntries || len(r.Own) > 10*maxEntries {
+	if !isEventType(r.Event) || r.Data.Kind() != '{' || jsonscan.IsNestedDeeper(r.Data, 2*MaxDepth) || len(r.For) > 10*maxEntries || len(r.Own) > 10*maxEntries {
 		return fmt.Errorf("openintent: relay: %s tells what is no event", host)
 	}
 	var said struct {
