@@ -46,8 +46,8 @@ var (
 // and has the code invalid.
 func (l *Link) SetName(name string) error {
 	if name != "" {
-		if err := CheckName(name); err != nil {
-			return err
+		if err := identity.CheckName(name); err != nil {
+			return kinds.Errorf(kinds.Invalid, "relay: %s", err)
 		}
 	}
 	l.name.Store(&name)
@@ -63,8 +63,8 @@ func (l *Link) SetName(name string) error {
 // returns early with [ErrNobody] or [ErrDown], if nothing was answered before; with an error of the code
 // overloaded, if 64 ask at a time; and with one that is [ErrRefused], if the server does not permit to ask.
 func (l *Link) Ask(ctx context.Context, name string, question []byte, take func(answer []byte) bool) error {
-	if err := CheckName(name); err != nil {
-		return err
+	if err := identity.CheckName(name); err != nil {
+		return kinds.Errorf(kinds.Invalid, "relay: %s", err)
 	}
 	if len(question) > MaxQuestion {
 		return kinds.Errorf(kinds.Invalid, "relay: a question of %d bytes to a name: %d are the most", len(question), MaxQuestion)
@@ -298,7 +298,7 @@ func findNameOf(err error) string {
 	}
 	_, rest, _ := strings.Cut(err.Error(), `"`+nameSubject)
 	name, _, _ := strings.Cut(rest, `"`)
-	if CheckName(name) != nil {
+	if identity.CheckName(name) != nil {
 		return ""
 	}
 	return name

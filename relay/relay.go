@@ -126,8 +126,8 @@ type Observer interface {
 // The error names the part that is wrong, and what to write instead; it has the code
 // invalid, and contains no secret.
 func Open(c Config) (*Link, error) {
-	if err := CheckName(c.Name); err != nil {
-		return nil, err
+	if err := identity.CheckRelayName(c.Name); err != nil {
+		return nil, kinds.Errorf(kinds.Invalid, "relay: %s", err)
 	}
 	operation := "relay " + c.Name
 	endpoints, inURL, err := parseURLs(c.URL)
