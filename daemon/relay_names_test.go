@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/names"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/authority"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
@@ -20,46 +21,38 @@ import (
 // the one that is asked for.
 func TestAnswersToNameRequests(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
-	key, err := identity.ParseAuthorityKey(a.line)
-	if err != nil {
-		t.Fatal(err)
-	}
-	question := key.Hash()
+	a := authority.New(t, "corp")
+	want := a.Key.Hash()
 	asker, blocked := identity.ID{1}, identity.ID{2}
 	desk := start(t, stateDir(t), "desk")
 	if err := desk.trust.Untrust(blocked); err != nil {
 		t.Fatal(err)
 	}
-	if got := desk.answerNameRequest(asker, question[:]); got != nil {
+	if got := desk.answerNameRequest(asker, want[:]); got != nil {
 		t.Errorf("without a certificate: %x", got)
 	}
 	desk.joinFleet(a, "", "acp:desk", "acp:group:ci")
-	if got := desk.answerNameRequest(asker, question[:]); !bytes.Equal(got, desk.ownCertificate.Load().raw) || len(got) == 0 {
+	if got := desk.answerNameRequest(asker, want[:]); !bytes.Equal(got, desk.ownCertificate.Load().raw) || len(got) == 0 {
 		t.Errorf("%x", got)
 	}
-	if got := desk.answerNameRequest(asker, append(make([]byte, 32), question[:]...)); len(got) == 0 {
+	if got := desk.answerNameRequest(asker, append(make([]byte, 32), want[:]...)); len(got) == 0 {
 		t.Error("an authority that changes its key is not answered")
 	}
-	other := newAuthority(t)
-	otherKey, err := identity.ParseAuthorityKey(other.line)
-	if err != nil {
-		t.Fatal(err)
-	}
-	foreign := otherKey.Hash()
+	other := authority.New(t, "corp")
+	foreign := other.Key.Hash()
 	for what, got := range map[string][]byte{
-		"a blocked key":     desk.answerNameRequest(blocked, question[:]),
+		"a blocked key":     desk.answerNameRequest(blocked, want[:]),
 		"another authority": desk.answerNameRequest(asker, foreign[:]),
 		"nothing":           desk.answerNameRequest(asker, nil),
-		"a part":            desk.answerNameRequest(asker, question[:31]),
+		"a part":            desk.answerNameRequest(asker, want[:31]),
 	} {
 		if got != nil {
 			t.Errorf("%s: %x", what, got)
 		}
 	}
-	desk.write("acpd-cert.pub", a.sign(desk.ID(), -time.Hour, "acp:desk"))
+	desk.write("acpd-cert.pub", a.SignFile(desk.ID(), -time.Hour, "acp:desk"))
 	desk.dial().must("reload", nil, nil)
-	if got := desk.answerNameRequest(asker, question[:]); got != nil {
+	if got := desk.answerNameRequest(asker, want[:]); got != nil {
 		t.Errorf("after its end: %x", got)
 	}
 }
@@ -67,7 +60,7 @@ func TestAnswersToNameRequests(t *testing.T) {
 // Only names that an authority here can give are asked for, and only where there is a relay.
 func TestNamesThatAreAskedFor(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
+	a := authority.New(t, "corp")
 	desk := start(t, stateDir(t), "desk")
 	desk.joinFleet(a, "", "acp:desk")
 	l := desk.dial()
@@ -115,7 +108,7 @@ func TestAMachineThatWasSetUpAnewIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer(a.sign(old.ID(), time.Hour, "acp:build-7"))
+	answer(a.SignFile(old.ID(), time.Hour, "acp:build-7"))
 	if p, err := desk.introduceByName(t.Context(), name); err == nil {
 		t.Fatalf("%+v", p)
 	}
@@ -126,7 +119,7 @@ func TestAMachineThatWasSetUpAnewIsFound(t *testing.T) {
 	})
 
 	// A key that shows another certificate than the relay has.
-	answer(a.sign(build.ID(), time.Hour, "acp:build-8"))
+	answer(a.SignFile(build.ID(), time.Hour, "acp:build-8"))
 	if p, err := desk.introduceByName(t.Context(), "build-8.corp"); err == nil || !strings.Contains(err.Error(), "shows another certificate now") {
 		t.Fatalf("%+v, %v", p, err)
 	}
