@@ -264,7 +264,7 @@ func TestSharedNames(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(gatherTime)
-		var shared *SharedError
+		var shared *identity.SharedNameError
 		if _, err := b.Find(t.Context(), "build-7.corp"); !errors.As(err, &shared) || len(shared.IDs) != 2 ||
 			!strings.Contains(err.Error(), build.String()) || !strings.Contains(err.Error(), "untrust") {
 			t.Fatal(err)
