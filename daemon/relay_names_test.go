@@ -64,7 +64,7 @@ func TestNamesThatAreAskedFor(t *testing.T) {
 	desk := start(t, stateDir(t), "desk")
 	desk.joinFleet(a, "", "acp:desk")
 	l := desk.dial()
-	if e := l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: "build-7.corp"}); !strings.Contains(e.Message, "no trusted peer") {
+	if e := l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: "build-7.corp"}); !strings.Contains(e.Message, "no peer \"build-7.corp\" is known") {
 		t.Error(e)
 	}
 	l.must("relay.add", client.RelayAddParams{URL: "tls://127.0.0.1:1", Name: "hub", NoCheck: true}, nil)

@@ -49,7 +49,7 @@ func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to string) 
 	}
 	if !one {
 		if near := d.listPeersWithAgent(s, name); len(near) > 0 {
-			return p, "", kinds.Errorf(kinds.UnknownPeer, "to: no trusted peer %q: did you mean %s?", name, strings.Join(near, " or "))
+			return p, "", kinds.Errorf(kinds.UnknownPeer, "to: no peer %q is known: did you mean %s?", name, strings.Join(near, " or "))
 		}
 	}
 	if s.isGuest { // of strangers and blocked keys it hears nothing

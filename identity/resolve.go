@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// UnknownPeerError says that a reference names no trusted peer. Near are up to
+// UnknownPeerError says that a reference names no peer. Near are up to
 // three petnames that may have been meant.
 type UnknownPeerError struct {
 	Ref  string
@@ -14,7 +14,7 @@ type UnknownPeerError struct {
 }
 
 func (e *UnknownPeerError) Error() string {
-	return fmt.Sprintf("no trusted peer %q: %s", CleanClaim(e.Ref), formatNear(e.Near, "acpctl peers lists those that are trusted"))
+	return fmt.Sprintf("no peer %q is known: %s", CleanClaim(e.Ref), formatNear(e.Near, "acpctl peers lists those that are"))
 }
 
 // AmbiguousError says that a reference is the beginning of several peers' ids.
