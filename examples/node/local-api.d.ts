@@ -363,6 +363,7 @@ export interface BudgetRow {
 /** BudgetUsage says how much of a row one peer holds. */
 export interface BudgetUsage {
   row: string;
+  /** all digits 0: strangers, on the link that the name says */
   peer: string;
   name: string;
   held: number;
