@@ -62,6 +62,7 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 			d.node.Connect(p.ID)
 		}
 	}
+	d.pipes.RetryFailed()
 	if !reflect.DeepEqual(old.Discovery, next.Discovery) {
 		d.rediscover.Set()
 	}
