@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
@@ -95,18 +96,19 @@ func (d *Daemon) composeQuestion(ctx context.Context, s *localConn, t *delegatio
 // handleQuestion takes a question of a peer about a delegation that was given to it, and waits
 // for the answer until the deadline of the query. The question stays open after that, and a repeat
 // gets an answer that was given meanwhile.
-func (d *Daemon) handleQuestion(ctx context.Context, sender identity.Peer, query kinds.Checked) (wire.Payload, error) {
+func (d *Daemon) handleQuestion(ctx context.Context, sender identity.Peer, query kinds.Checked, call *traffic.Call) (wire.Payload, error) {
 	env := query.Envelope
-	answer, err := d.waitForAnswer(store.WithRequester(ctx, sender.ID), sender, query)
+	answer, err := d.waitForAnswer(store.WithRequester(ctx, sender.ID), sender, query, call)
 	return answer, d.maskLocalError(env, err)
 }
 
-func (d *Daemon) waitForAnswer(ctx context.Context, sender identity.Peer, query kinds.Checked) (wire.Payload, error) {
+func (d *Daemon) waitForAnswer(ctx context.Context, sender identity.Peer, query kinds.Checked, call *traffic.Call) (wire.Payload, error) {
 	env := query.Envelope
 	t := d.delegations.Find(client.Given, sender.ID, *env.Ref)
 	if t == nil {
 		return nil, delegation.NewNotFoundError(*env.Ref)
 	}
+	call.SetAgent(&t.Agent)
 	if err := d.permissions.checkAllowed(sender, env.Kind, query.Domain); err != nil {
 		return nil, err
 	}

@@ -162,10 +162,11 @@ func (d *Daemon) composeEnvelope(ctx context.Context, s *localConn, kind string,
 func (d *Daemon) sendRequest(ctx context.Context, request kinds.Checked) (*wire.Envelope, time.Duration, error) {
 	d.drain.calls.Add(1)
 	defer d.drain.calls.Add(-1)
-	began := d.measures.beginCall()
+	p := d.beginPassing(client.Out, request)
+	defer d.removeOpenCall(&p)
 	d.countAndPublishMessage(client.Out, request.Envelope, "")
 	reply, rtt, err := d.node.Exchange(ctx, request)
-	d.measures.countCall(client.Out, request.Envelope, began, err)
+	d.endPassing(&p, reply, client.TrafficOK, err)
 	if err != nil {
 		return nil, rtt, err
 	}
@@ -186,7 +187,7 @@ func (d *Daemon) sendMessage(ctx context.Context, env *wire.Envelope, wait bool)
 func (d *Daemon) sendChecked(ctx context.Context, message kinds.Checked, wait bool) (peer.Outcome, error) {
 	d.drain.calls.Add(1)
 	defer d.drain.calls.Add(-1)
-	began := d.measures.beginCall()
+	p := d.beginPassing(client.Out, message)
 	d.countAndPublishMessage(client.Out, message.Envelope, message.Topic)
 	if _, known := d.trust.FindPeer(message.To); !known && d.trust.HasAuthorities() {
 		var cancel context.CancelFunc
@@ -195,7 +196,7 @@ func (d *Daemon) sendChecked(ctx context.Context, message kinds.Checked, wait bo
 		_ = d.node.Introduce(ctx, message.To) // a report may be for a peer whose certificate has not come since the start
 	}
 	state, err := d.node.Send(ctx, message, wait)
-	d.measures.countCall(client.Out, message.Envelope, began, err)
+	d.endPassing(&p, nil, string(state), err)
 	d.measures.countReceiptGot(state, err)
 	return state, err
 }

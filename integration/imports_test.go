@@ -14,7 +14,7 @@ const module = "github.com/acpd/acpd/"
 var arrows = map[string][]string{
 	"cmd/acpd":          {"daemon", "internal/buildinfo"},
 	"cmd/acpctl":        {"internal/cli"},
-	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/names", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "pipe", "relay", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
+	"daemon":            {"daemon/delegation", "daemon/inbox", "daemon/names", "daemon/registry", "daemon/schema", "daemon/spending", "daemon/traffic", "daemon/waking", "openintent/remote", "oacp/transfer", "peer", "pipe", "relay", "discovery", "store", "config", "client", "disk", "metrics", "internal/buildinfo", "internal/statedir"},
 	"daemon/delegation": {"daemon/registry", "store", "client", "budget"},
 	"daemon/inbox":      {"daemon/registry", "store", "client", "budget"},
 	"daemon/names":      {"kinds"},
@@ -22,6 +22,7 @@ var arrows = map[string][]string{
 	"daemon/schema":     {"store"},
 	"daemon/waking":     {"config", "client", "store", "internal/sealed", "internal/pace"},
 	"daemon/spending":   {"client", "store"},
+	"daemon/traffic":    {"client", "internal/pace"},
 	"peer":              {"kinds", "budget"},
 	"pipe":              {"internal/commandenv", "kinds"},
 	"budget":            {"identity"},
