@@ -348,6 +348,6 @@ var largestInputs = []largestInput{
 		far := strings.Replace(h.intent, insideHere[:openintent.HostDigits], insidePeer[:openintent.HostDigits], 1)
 		line := fmt.Sprintf("data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"planner\"],\"own\":[],\"data\":{\"intent_id\":%q,\"a\":%q}}\nid: %d\n\n",
 			far, far, strings.Repeat("x", 500_000), h.n)
-		return h.engine.ReceiveHostStream(h.ctx, insidePeer, strings.NewReader(line))
+		return h.engine.ReceiveHostStream(h.ctx, insidePeer, strings.NewReader(line), nil)
 	}},
 }

@@ -38,9 +38,9 @@ func Text(s string) string {
 }
 
 // Line is [Text] on one line: line feeds and tabs become spaces.
-func Line(s string) string {
-	return strings.NewReplacer("\n", " ", "\t", " ").Replace(Text(s))
-}
+func Line(s string) string { return lineBreaks.Replace(Text(s)) }
+
+var lineBreaks = strings.NewReplacer("\n", " ", "\t", " ")
 
 // JSON makes a JSON text fit for a terminal: what [Text] takes out of a string is written
 // as \uXXXX there, which means the same.

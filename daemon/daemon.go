@@ -39,6 +39,7 @@ import (
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/daemon/spending"
+	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/daemon/waking"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/disk"
@@ -112,11 +113,14 @@ type Daemon struct {
 	agentPlaces     *budget.Account
 	partials        *budget.Account // counts refusals alone
 	queries         *openQueries
+	openCalls       *traffic.OpenCalls
+	traffic         *traffic.Recorder
 	shownChains     *shownChains
 	underWay        *messagesUnderWay
 	capabilities    *capabilityCache
 	subscribers     *subscribers
 	leftovers       *leftovers
+	pins            pinSaver
 	permissions     *permissions
 	messages        *messageCounts
 	measures        *measures      // nil: nothing is counted for metrics
@@ -152,10 +156,11 @@ type Daemon struct {
 func OpenDaemon(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		options: o, started: time.Now(), files: divideFileDescriptors(readFileDescriptorLimit()),
-		agents: registry.NewRegistry(), queries: newOpenQueries(), shownChains: newShownChains(), underWay: newMessagesUnderWay(), capabilities: newCapabilityCache(),
+		agents: registry.NewRegistry(), queries: newOpenQueries(), openCalls: traffic.NewOpenCalls(), shownChains: newShownChains(), underWay: newMessagesUnderWay(), capabilities: newCapabilityCache(),
 		subscribers: new(subscribers), leftovers: newLeftovers(), messages: newMessageCounts(),
 		relays: newRelays(), drain: newDrain(), rediscover: pace.NewSignal(), organisationChanged: pace.NewSignal(), dialHints: make(dialHints), leaving: make(chan struct{}),
 	}
+	d.traffic = traffic.NewRecorder(d.findPetname)
 	if err := d.openParts(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -186,6 +191,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	}
 	d.config.Store(cfg)
 	d.startConfig = cfg
+	d.setHistory(cfg.History)
 	d.name = cfg.Name
 	d.log = d.newLogger(cfg)
 	if cfg.Metrics.Listen != "" {
@@ -397,6 +403,7 @@ func (d *Daemon) Close() error {
 		d.refusalLog.Close()
 	}
 	if d.store != nil {
+		d.savePins() // no connection brings another one
 		errs = append(errs, d.store.Close())
 	}
 	if d.lock != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -27,13 +28,14 @@ func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wi
 	if !ok {
 		return nil, newUntrustedError(env)
 	}
-	began := d.measures.beginCall()
+	p := d.beginPassing(client.In, request)
+	defer d.removeOpenCall(&p)
 	d.countAndPublishMessage(client.In, env, "")
 	var answer wire.Payload
 	var err error
 	switch env.Kind {
 	case kinds.KindQuery:
-		answer, err = d.handleQueryOrQuestion(ctx, sender, request)
+		answer, err = d.handleQueryOrQuestion(ctx, sender, request, p.call)
 	case kinds.KindDelegate, kinds.KindCancel:
 		out := d.handleMessageOnce(ctx, sender, request)
 		answer, err = out.Ack, out.Err
@@ -51,7 +53,7 @@ func (d *Daemon) handleExchange(ctx context.Context, request kinds.Checked) (*wi
 		reply = kinds.NewErrorReply(env, err)
 	}
 	d.countAndPublishMessage(client.Out, reply, "")
-	d.measures.countCall(client.In, env, began, err)
+	d.endPassing(&p, reply, client.TrafficOK, err)
 	return reply, nil
 }
 
@@ -61,10 +63,14 @@ func (d *Daemon) handleMessage(ctx context.Context, message kinds.Checked) (wire
 	if !ok {
 		return 0, newUntrustedError(message.Envelope)
 	}
-	began := d.measures.beginCall()
+	p := d.beginPassing(client.In, message)
 	d.countAndPublishMessage(client.In, message.Envelope, message.Topic)
 	out := d.handleMessageOnce(ctx, sender, message)
-	d.measures.countCall(client.In, message.Envelope, began, out.Err)
+	outcome := client.TrafficHanded
+	if out.State == wire.Held {
+		outcome = client.TrafficHeld
+	}
+	d.endPassing(&p, nil, outcome, out.Err)
 	d.measures.countReceiptSent(out.State, out.Err)
 	return out.State, out.Err
 }
@@ -164,19 +170,20 @@ func (d *Daemon) handleDiscover(sender identity.Peer, env *wire.Envelope) (wire.
 	return kinds.EncodePayload(c), nil
 }
 
-func (d *Daemon) handleQueryOrQuestion(ctx context.Context, sender identity.Peer, query kinds.Checked) (wire.Payload, error) {
+func (d *Daemon) handleQueryOrQuestion(ctx context.Context, sender identity.Peer, query kinds.Checked, call *traffic.Call) (wire.Payload, error) {
 	if err := d.beginMessage(sender, query); err != nil {
 		return nil, err
 	}
 	defer d.underWay.end(query.ID)
 	if query.Ref != nil {
-		return d.handleQuestion(ctx, sender, query)
+		return d.handleQuestion(ctx, sender, query, call)
 	}
-	return d.handleQuery(ctx, sender, query)
+	return d.handleQuery(ctx, sender, query, call)
 }
 
-// handleQuery passes a query to an agent. If the sender gives up, the agent is told.
-func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query kinds.Checked) (wire.Payload, error) {
+// handleQuery passes a query to an agent, which it names in call. If the sender gives up, the agent is
+// told.
+func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query kinds.Checked, call *traffic.Call) (wire.Payload, error) {
 	env := query.Envelope
 	if err := d.permissions.checkAllowed(sender, env.Kind, query.Domain); err != nil {
 		return nil, err
@@ -189,6 +196,7 @@ func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query ki
 		return nil, err
 	}
 	defer d.agents.ReleasePlace(p)
+	call.SetAgent(&p.Agent.Name)
 	d.queries.add(env, p.Agent)
 	defer d.queries.remove(env)
 	deadline := queryTimeout(query)

@@ -125,15 +125,16 @@ func (s *localConn) Close() error { return s.conn.Close() }
 // isIdle reports whether nothing is under way on the connection, and nobody is to be
 // reached by it.
 func (s *localConn) isIdle() bool {
-	return !s.conn.IsBusy() && s.daemon.agents.FindByConn(s.conn) == nil && !s.daemon.subscribers.isSubscribed(s.conn)
+	return !s.conn.IsBusy() && s.daemon.agents.FindByConn(s.conn) == nil && !s.daemon.subscribers.isSubscribed(s.conn) && !s.daemon.traffic.IsWatching(s)
 }
 
 // serve serves the connection to its end.
 func (s *localConn) serve(ctx context.Context) {
 	d := s.daemon
 	err := s.conn.Run(ctx)
-	// No handler runs any more, so nothing attaches or subscribes after this.
+	// No handler runs any more, so nothing attaches, subscribes or watches after this.
 	d.subscribers.replace(s.conn, nil)
+	d.traffic.EndWatch(s)
 	d.profiler.forget(s)
 	d.detachAgent(s, ctx.Err() != nil)
 	d.releaseBackup(s)

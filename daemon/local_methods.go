@@ -44,6 +44,7 @@ var methods = map[string]method{
 	client.MethodAttach:      {newMethodWithParams((*Daemon).serveAttach), forAgents},
 	client.MethodSpeak:       {newMethodWithParams((*Daemon).serveSpeak), forAgents},
 	client.MethodSubscribe:   {newMethodWithParams((*Daemon).serveSubscribe), forOwner},
+	client.MethodTraffic:     {withVerbatimPayloads(newMethodWithParams((*Daemon).serveTraffic)), forOwner},
 
 	client.MethodSession:       {newMethodWithParams((*Daemon).serveSession), forAgents},
 	client.MethodUnposted:      {newMethodWithParams((*Daemon).serveUnposted), forAgents},

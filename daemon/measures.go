@@ -55,12 +55,6 @@ const (
 
 // newMeasures returns measures that are all zero; those of single peers too if perPeer is set.
 func newMeasures(perPeer bool) *measures {
-	var requests []string
-	for _, k := range kinds.ListKinds() {
-		if k.Class != kinds.Reply {
-			requests = append(requests, k.Name)
-		}
-	}
 	outcome := metrics.ClosedLabel{Name: "outcome", Values: []string{outcomeOK}}
 	for _, c := range kinds.ListCodes() {
 		outcome.Values = append(outcome.Values, string(c.Code))
@@ -69,7 +63,7 @@ func newMeasures(perPeer bool) *measures {
 	label := func(name string, values ...string) metrics.ClosedLabel {
 		return metrics.ClosedLabel{Name: name, Values: values}
 	}
-	direction, kind := label("direction", string(client.In), string(client.Out)), label("kind", requests...)
+	direction, kind := label("direction", string(client.In), string(client.Out)), label("kind", listRequestKinds()...)
 	m := &measures{
 		calls:        metrics.NewOutcomes(outcome, 1e-9, callSeconds, direction, kind),
 		receipts:     metrics.NewCounts(direction, label("state", string(peer.Handed), string(peer.Held), receiptRefused)),
@@ -95,14 +89,6 @@ var (
 	commitSeconds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5}
 	commitSizes   = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256}
 )
-
-// beginCall returns the time, for countCall.
-func (m *measures) beginCall() (began time.Time) {
-	if m != nil {
-		began = time.Now()
-	}
-	return began
-}
 
 // countCall counts a request or a message, and how long it took from when it began until there
 // was an outcome: for one that was sent, the reply or receipt; for one that came, what is

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -31,7 +32,7 @@ func TestATimeoutSaysThatTheSessionWasNotWoken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = laptop.handleQuery(t.Context(), sender, query)
+		_, err = laptop.handleQuery(t.Context(), sender, query, new(traffic.Call))
 		if !errors.Is(err, &kinds.Error{Code: kinds.Timeout}) {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/inbox"
 	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
@@ -21,12 +22,13 @@ import (
 // serveQuestion asks the agent that gave a delegation back, by a query that refers to it. It
 // ends when the delegation does.
 func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Request, p *client.QueryParams) (any, error) {
+	began := time.Now()
 	t := d.delegations.FindByID(s.guestCredential(), p.Ref, client.Taken)
 	if t == nil {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that was taken here: see tasks", p.Ref)
 	}
 	if p.To != "" {
-		switch whom, agent, err := d.resolveRecipient(ctx, s, p.To); {
+		switch whom, agent, err := d.resolveRecipient(ctx, s, p.To, kinds.KindQuery, p.Payload); {
 		case err != nil:
 			return nil, err
 		case whom.ID != t.Peer || agent != "":
@@ -55,7 +57,8 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 	if err := d.countSend(ctx, &head, env); err != nil {
 		return nil, err
 	}
-	defer r.CancelAfter(queryTimeout(query))()
+	left := queryTimeout(query) - time.Since(began)
+	defer r.CancelAfter(left)()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	d.calls.Go(func() {
@@ -93,18 +96,19 @@ func (d *Daemon) composeQuestion(ctx context.Context, s *localConn, t *delegatio
 // handleQuestion takes a question of a peer about a delegation that was given to it, and waits
 // for the answer until the deadline of the query. The question stays open after that, and a repeat
 // gets an answer that was given meanwhile.
-func (d *Daemon) handleQuestion(ctx context.Context, sender identity.Peer, query kinds.Checked) (wire.Payload, error) {
+func (d *Daemon) handleQuestion(ctx context.Context, sender identity.Peer, query kinds.Checked, call *traffic.Call) (wire.Payload, error) {
 	env := query.Envelope
-	answer, err := d.waitForAnswer(store.WithRequester(ctx, sender.ID), sender, query)
+	answer, err := d.waitForAnswer(store.WithRequester(ctx, sender.ID), sender, query, call)
 	return answer, d.maskLocalError(env, err)
 }
 
-func (d *Daemon) waitForAnswer(ctx context.Context, sender identity.Peer, query kinds.Checked) (wire.Payload, error) {
+func (d *Daemon) waitForAnswer(ctx context.Context, sender identity.Peer, query kinds.Checked, call *traffic.Call) (wire.Payload, error) {
 	env := query.Envelope
 	t := d.delegations.Find(client.Given, sender.ID, *env.Ref)
 	if t == nil {
 		return nil, delegation.NewNotFoundError(*env.Ref)
 	}
+	call.SetAgent(&t.Agent)
 	if err := d.permissions.checkAllowed(sender, env.Kind, query.Domain); err != nil {
 		return nil, err
 	}

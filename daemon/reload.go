@@ -53,6 +53,7 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 		return ok && d.permissions.decideByPolicy(p, policyChannel, "").Allowed
 	})
 	d.setLogLevel(next)
+	d.setHistory(next.History)
 	if !reflect.DeepEqual(old.Agents.Named, next.Agents.Named) {
 		d.waker.ReadSettings()
 	}
@@ -62,6 +63,7 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 			d.node.Connect(p.ID)
 		}
 	}
+	d.pipes.RetryFailed()
 	if !reflect.DeepEqual(old.Discovery, next.Discovery) {
 		d.rediscover.Set()
 	}

@@ -1,6 +1,9 @@
 package delegation
 
 import (
+	"database/sql"
+	"errors"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/store"
@@ -100,4 +103,13 @@ func readDelegationTexts(tx *store.Tx, row int64, t *client.Task, payloads bool)
 		column, into = "final", &t.Result
 	}
 	return tx.QueryRow("SELECT "+column+" FROM daemon_task WHERE row = ?", row).Scan((*[]byte)(into))
+}
+
+// readTaskText returns the beginning of what is to be done, "" while that is being written.
+func readTaskText(tx *store.Tx, row int64) (text string, err error) {
+	err = tx.QueryRow("SELECT task FROM daemon_task WHERE row = ?", row).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return text, err
 }

@@ -85,6 +85,8 @@ export interface Methods {
   speak: { params: SpeakParams; result: {} };
   /** asks for copies of messages, and for events, as notifications */
   subscribe: { params: SubscribeParams; result: {} };
+  /** returns messages that have passed, when they have their outcome, and on demand the calls that are open; the first call on a connection begins to watch */
+  traffic: { params: TrafficParams; result: TrafficAnswer };
   /** says that the session that calls was not woken for a message for which it might be, and will not be: no turn counts for it */
   unposted: { params: UnpostedParams; result: {} };
   /** says what waits for the agent that calls, and what the daemon's owner should know of it */
@@ -174,7 +176,7 @@ export type Code =
   | "internal" // the receiver failed
   | "unreachable" // no answer from the peer; details.delivered is no or unknown
   | "daemon_unavailable" // no daemon answers on the socket
-  | "unknown_peer" // no trusted peer has that name or id
+  | "unknown_peer" // no peer has that name or id, or several have it
   | "not_trusted" // the peer does not trust this daemon
   | "identity_conflict" // another process shows the same identity, or a peer another key
   | (string & {});
@@ -363,6 +365,7 @@ export interface BudgetRow {
 /** BudgetUsage says how much of a row one peer holds. */
 export interface BudgetUsage {
   row: string;
+  /** all digits 0: strangers, on the link that the name says */
   peer: string;
   name: string;
   held: number;
@@ -1784,6 +1787,75 @@ export interface TasksParams {
   limit?: number;
   /** next of the answer that this one continues */
   after?: number;
+}
+
+/** TrafficAnswer is the result of traffic. */
+export interface TrafficAnswer {
+  /** in the order in which they ended */
+  entries: Array<TrafficEntry>;
+  /** the after that continues; never 0 */
+  next: number;
+  /** entries behind after that were overwritten before this call, whatever the filter */
+  lost: number;
+  /** open has the queries and delegations that are open now, the oldest first, at most 1000, also those that began when nobody watched. absent: they were not asked for. */
+  open?: Array<TrafficEntry>;
+}
+
+/** TrafficEntry is one message that has passed the daemon, with what became of it; or in TrafficAnswer.open a call that has no outcome yet. */
+export interface TrafficEntry {
+  /** 0: the call is open */
+  seq?: number;
+  /** when it began */
+  at: string;
+  direction: MessageDirection;
+  /** who sent it, or to whom it went */
+  peer: string;
+  /** petname of the peer; "": it has none any more */
+  name: string;
+  /** the agent that it is for; in: the one that was chosen, if that is known */
+  agent?: string;
+  /** the agent that sent it; in: a claim of the peer's daemon */
+  from_agent?: string;
+  kind: string;
+  id: string;
+  ref?: string;
+  thread?: string;
+  topic?: string;
+  /** the beginning of what it says, on one line, without what a terminal would obey */
+  text: string;
+  /** likewise of its reply, or of the error that it ended with */
+  answer?: string;
+  /** of the payload */
+  bytes: number;
+  /** ok, handed, held, sent or refused, or the code of the error; "": it is open */
+  outcome: string;
+  /** from at until there was an outcome, or until now */
+  took_us: number;
+  /** if it was asked for, and bytes is at most 64 KiB */
+  payload?: Record<string, unknown>;
+  /** likewise of the reply */
+  answer_payload?: Record<string, unknown>;
+}
+
+/** TrafficParams are the params of traffic. Empty filters match everything. The first call on a connection begins to watch: what passed before is there only if config.yaml sets history. The end of the connection ends it. */
+export interface TrafficParams {
+  /** next of the answer that this one continues; 0: from now on or, with history, from the oldest entry that is kept */
+  after?: number;
+  /** of entries; 0: 1000, which is also the most */
+  limit?: number;
+  /** answer when an entry has come, or after so long; up to 30 s; 0: at once */
+  wait_ms?: number;
+  kinds?: Array<string>;
+  /** of notifies; "ci" is also "ci.test" */
+  topics?: Array<string>;
+  peers?: Array<string>;
+  threads?: Array<string>;
+  /** the agent that sent it, or that it is for */
+  agents?: Array<string>;
+  /** entries have payloads: those of a history, and of what passes after the first such call */
+  payload?: boolean;
+  /** the answer has the open calls */
+  open?: boolean;
 }
 
 /** TrustParams are the params of trust. */

@@ -87,6 +87,7 @@ var daemonCalls = []call{
 	{client.MethodAttach, agents, of[client.AttachParams](), of[client.Attached](), "makes this connection that of an agent: the daemon calls it from now on, and its calls count as the agent's"},
 	{client.MethodSpeak, agents, of[client.SpeakParams](), nothing, "makes this connection call as an agent that another connection has attached"},
 	{client.MethodSubscribe, owner, of[client.SubscribeParams](), nothing, "asks for copies of messages, and for events, as notifications"},
+	{client.MethodTraffic, owner, of[client.TrafficParams](), of[client.TrafficAnswer](), "returns messages that have passed, when they have their outcome, and on demand the calls that are open; the first call on a connection begins to watch"},
 	{client.MethodUnposted, agents, of[client.UnpostedParams](), nothing, "says that the session that calls was not woken for a message for which it might be, and will not be: no turn counts for it"},
 	{client.MethodSession, agents, nil, of[client.SessionState](), "says what waits for the agent that calls, and what the daemon's owner should know of it"},
 	{client.MethodWakeAllow, owner, of[client.WakeAllowParams](), of[client.WakeRules](), "lets messages of a peer wake sessions; the result has the rules of that peer"},
@@ -165,5 +166,5 @@ var (
 		"Task.result":  {reflect.TypeFor[kinds.Result](), reflect.TypeFor[kinds.Error]()},
 	}
 	// values are what names of constants mean that are no literals.
-	values = map[string]string{"MaxInvitation": "24 h", "MaxMute": "30 days", "MaxLogLevelTime": "24 h", "MaxDrain": "24 h", "MaxPprofTime": "2 minutes"}
+	values = map[string]string{"MaxInvitation": "24 h", "MaxMute": "30 days", "MaxLogLevelTime": "24 h", "MaxDrain": "24 h", "MaxPprofTime": "2 minutes", "MaxTrafficWait": "30 s"}
 )

@@ -46,16 +46,27 @@ func (t *Terminal) ErrWidth() int {
 
 // OutHeight returns the lines of the terminal on standard output, math.MaxInt if it is none.
 func (t *Terminal) OutHeight() int {
+	_, lines := t.outSize()
+	return lines
+}
+
+// OutWidth returns the columns of the terminal on standard output, math.MaxInt if it is none.
+func (t *Terminal) OutWidth() int {
+	columns, _ := t.outSize()
+	return columns
+}
+
+func (t *Terminal) outSize() (columns, lines int) {
 	out := t.Out
 	if o, ok := out.(*guardedOutput); ok {
 		out = o.to
 	}
 	if f, ok := out.(*os.File); ok {
-		if _, lines, err := term.GetSize(int(f.Fd())); err == nil && lines > 0 {
-			return lines
+		if columns, lines, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 && lines > 0 {
+			return columns, lines
 		}
 	}
-	return math.MaxInt
+	return math.MaxInt, math.MaxInt
 }
 
 // DiscardTyped discards what was typed ahead and not read, if standard input is a terminal. Else

@@ -239,7 +239,7 @@ class BudgetUsage(TypedDict):
     """BudgetUsage says how much of a row one peer holds."""
 
     row: str
-    peer: str
+    peer: str  # all digits 0: strangers, on the link that the name says
     name: str
     held: int
     refused: int  # how often it was refused more, since the daemon's start
@@ -1421,6 +1421,54 @@ class TasksParams(TypedDict):
 
     limit: NotRequired[int]  # 0: the daemon's default
     after: NotRequired[int]  # next of the answer that this one continues
+
+
+class TrafficEntry(TypedDict):
+    """TrafficEntry is one message that has passed the daemon, with what became of it; or in TrafficAnswer.open a call that has no outcome yet."""
+
+    seq: NotRequired[int]  # 0: the call is open
+    at: str  # when it began
+    direction: MessageDirection
+    peer: str  # who sent it, or to whom it went
+    name: str  # petname of the peer; "": it has none any more
+    agent: NotRequired[str]  # the agent that it is for; in: the one that was chosen, if that is known
+    from_agent: NotRequired[str]  # the agent that sent it; in: a claim of the peer's daemon
+    kind: str
+    id: str
+    ref: NotRequired[str]
+    thread: NotRequired[str]
+    topic: NotRequired[str]
+    text: str  # the beginning of what it says, on one line, without what a terminal would obey
+    answer: NotRequired[str]  # likewise of its reply, or of the error that it ended with
+    bytes: int  # of the payload
+    outcome: str  # ok, handed, held, sent or refused, or the code of the error; "": it is open
+    took_us: int  # from at until there was an outcome, or until now
+    payload: NotRequired[dict[str, Any]]  # if it was asked for, and bytes is at most 64 KiB
+    answer_payload: NotRequired[dict[str, Any]]  # likewise of the reply
+
+
+class TrafficAnswer(TypedDict):
+    """TrafficAnswer is the result of traffic."""
+
+    entries: list[TrafficEntry]  # in the order in which they ended
+    next: int  # the after that continues; never 0
+    lost: int  # entries behind after that were overwritten before this call, whatever the filter
+    open: NotRequired[list[TrafficEntry]]  # open has the queries and delegations that are open now, the oldest first, at most 1000, also those that began when nobody watched. absent: they were not asked for.
+
+
+class TrafficParams(TypedDict):
+    """TrafficParams are the params of traffic. Empty filters match everything. The first call on a connection begins to watch: what passed before is there only if config.yaml sets history. The end of the connection ends it."""
+
+    after: NotRequired[int]  # next of the answer that this one continues; 0: from now on or, with history, from the oldest entry that is kept
+    limit: NotRequired[int]  # of entries; 0: 1000, which is also the most
+    wait_ms: NotRequired[int]  # answer when an entry has come, or after so long; up to 30 s; 0: at once
+    kinds: NotRequired[list[str]]
+    topics: NotRequired[list[str]]  # of notifies; "ci" is also "ci.test"
+    peers: NotRequired[list[str]]
+    threads: NotRequired[list[str]]
+    agents: NotRequired[list[str]]  # the agent that sent it, or that it is for
+    payload: NotRequired[bool]  # entries have payloads: those of a history, and of what passes after the first such call
+    open: NotRequired[bool]  # the answer has the open calls
 
 
 class TrustParams(TypedDict):

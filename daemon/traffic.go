@@ -1,0 +1,179 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/daemon/traffic"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// passing is a message on its way through the daemon, until there is an outcome.
+type passing struct {
+	direction client.MessageDirection
+	message   kinds.Checked
+	began     time.Time
+	call      *traffic.Call // of a query, which is an open call until then; else nil
+}
+
+// beginPassing notes that a message begins its way. The caller calls endPassing, and removeOpenCall
+// also if it panics. Unless it is a query, began stays zero while nobody wants to know it.
+func (d *Daemon) beginPassing(direction client.MessageDirection, message kinds.Checked) passing {
+	p := passing{direction: direction, message: message}
+	switch {
+	case message.Kind == kinds.KindQuery:
+		p.call = d.openCalls.Begin(direction, message)
+		p.began = p.call.Began
+	case d.measures != nil || d.traffic.IsOn():
+		p.began = time.Now()
+	}
+	return p
+}
+
+func (d *Daemon) removeOpenCall(p *passing) {
+	if p.call != nil {
+		d.openCalls.End(p.call)
+	}
+}
+
+// endPassing counts a message for metrics, and records it for those who watch, with what became of it:
+// its reply, if it is a request; outcome or err.
+func (d *Daemon) endPassing(p *passing, reply *wire.Envelope, outcome string, err error) {
+	d.removeOpenCall(p) // before it is an entry: nobody sees it as both
+	d.measures.countCall(p.direction, p.message.Envelope, p.began, err)
+	if !d.traffic.IsOn() || p.began.IsZero() {
+		return
+	}
+	agent := ""
+	if p.call != nil {
+		agent = p.call.Agent()
+	} else if p.direction == client.In && p.message.Kind == kinds.KindDelegate {
+		if t := d.delegations.Find(client.Taken, p.message.From, p.message.ID); t != nil {
+			agent = t.Agent
+		}
+	}
+	d.traffic.Record(&traffic.Message{
+		Direction: p.direction, Request: p.message, Began: p.began, Agent: agent, Reply: reply, Outcome: outcome, Err: err,
+	})
+}
+
+// setHistory has as many messages kept as the configuration says.
+func (d *Daemon) setHistory(h config.History) {
+	d.traffic.SetHistory(traffic.Bounds{Entries: h.Messages, Bytes: int(h.Bytes)})
+}
+
+// findPetname returns the petname of a trusted peer, "" of any other.
+func (d *Daemon) findPetname(id identity.ID) string {
+	p, _ := d.trust.FindPeer(id)
+	return p.Name
+}
+
+// serveTraffic returns messages that have passed, and those that are open.
+func (d *Daemon) serveTraffic(ctx context.Context, s *localConn, p *client.TrafficParams) (any, error) {
+	q, err := d.readTrafficParams(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.traffic.Watch(s, p.Payload); err != nil {
+		return nil, err
+	}
+	a, err := d.traffic.Read(ctx, q)
+	if err != nil {
+		return nil, explainContextCause(err)
+	}
+	if p.Open {
+		a.Open, err = d.listOpenCalls(ctx, &q.Filter)
+	}
+	return a, err
+}
+
+func (d *Daemon) readTrafficParams(p *client.TrafficParams) (*traffic.Query, error) {
+	for _, list := range []struct {
+		name  string
+		items int
+	}{{"kinds", len(p.Kinds)}, {"topics", len(p.Topics)}, {"peers", len(p.Peers)}, {"threads", len(p.Threads)}, {"agents", len(p.Agents)}} {
+		if list.items > client.MaxTrafficFilter {
+			return nil, kinds.Errorf(kinds.Invalid, "%s: %d are too many: at most %d", list.name, list.items, client.MaxTrafficFilter)
+		}
+	}
+	most := uint64(client.MaxTrafficWait.Milliseconds())
+	switch {
+	case p.Limit < 0 || p.Limit > client.MaxTrafficEntries:
+		return nil, kinds.Errorf(kinds.Invalid, "limit: %d: expected 1 to %d", p.Limit, client.MaxTrafficEntries)
+	case p.WaitMS > most:
+		return nil, kinds.Errorf(kinds.Invalid, "wait_ms: %d: at most %d; call again to wait longer", p.WaitMS, most)
+	}
+	all := listRequestKinds()
+	for _, kind := range p.Kinds {
+		if !slices.Contains(all, kind) {
+			return nil, kinds.Errorf(kinds.Invalid, "kinds: %.64q: %s", kind, identity.FormatSuggestion(kind, all, "expected some of "+strings.Join(all, ", ")))
+		}
+	}
+	peers, err := d.resolvePeers(p.Peers)
+	if err != nil {
+		return nil, err
+	}
+	// Half of a line is for entries, and half for open calls.
+	return &traffic.Query{
+		After: p.After, Limit: cmp.Or(p.Limit, client.MaxTrafficEntries), Room: d.maxListBytes() / 2, Wait: time.Duration(p.WaitMS) * time.Millisecond,
+		Filter:   traffic.Filter{Kinds: p.Kinds, Topics: p.Topics, Threads: p.Threads, Agents: p.Agents, Peers: peers},
+		Payloads: p.Payload,
+	}, nil
+}
+
+// listRequestKinds returns the kinds that are no replies.
+func listRequestKinds() (names []string) {
+	for _, k := range kinds.ListKinds() {
+		if k.Class != kinds.Reply {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+// listOpenCalls returns the queries and delegations that are open, the oldest first, as many as fit half
+// of a line.
+func (d *Daemon) listOpenCalls(ctx context.Context, f *traffic.Filter) ([]client.TrafficEntry, error) {
+	all := d.openCalls.List(f, client.MaxTrafficEntries)
+	given, err := d.delegations.ListOpen(ctx, client.MaxTrafficEntries, func(t *delegation.Delegation) bool {
+		e := describeOpenDelegation(t)
+		return f.Selects(&e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range given {
+		e := describeOpenDelegation(t.Delegation)
+		e.Text = traffic.ClipLine(t.Task)
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b client.TrafficEntry) int { return a.At.Compare(b.At) })
+	room := d.maxListBytes() / 2
+	for i := range all {
+		if room -= traffic.MeasureEntry(&all[i]); i == client.MaxTrafficEntries || room < 0 {
+			return all[:i], nil
+		}
+		all[i].Name = d.findPetname(all[i].Peer)
+	}
+	return all, nil
+}
+
+// describeOpenDelegation returns a delegation that is not over as an open call, without its text.
+func describeOpenDelegation(t *delegation.Delegation) client.TrafficEntry {
+	e := client.TrafficEntry{
+		At: t.Created, Direction: client.In, Peer: t.Peer, Agent: t.Agent, FromAgent: t.FromAgent, Kind: kinds.KindDelegate, ID: t.ID,
+		Thread: t.Chain.Thread, TookUS: uint64(max(time.Since(t.Created), 0).Microseconds()),
+	}
+	if t.Direction == client.Given {
+		e.Direction, e.Agent, e.FromAgent = client.Out, "", t.Agent
+	}
+	return e
+}

@@ -1,0 +1,71 @@
+package traffic
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// BenchmarkRecord records queries with their answers, while nobody watches and while somebody does.
+func BenchmarkRecord(b *testing.B) {
+	for _, size := range []struct {
+		name  string
+		bytes int
+	}{{"200B", 200}, {"16KiB", 16 << 10}, {"1MiB", 1<<20 - 100}} {
+		env := wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": strings.Repeat("x", size.bytes)}))
+		m := message(b, env)
+		m.Reply = wire.NewReply(env, kinds.KindResponse, kinds.EncodePayload(map[string]string{"summary": strings.Repeat("x", size.bytes)}))
+		for _, watched := range []bool{false, true} {
+			name := size.name + "/unwatched"
+			if watched {
+				name = size.name + "/watched"
+			}
+			b.Run(name, func(b *testing.B) {
+				r := newTestRecorder()
+				if watched {
+					r.Watch("a", false)
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					r.Record(m)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkRead reads entries, a thousand at a time.
+func BenchmarkRead(b *testing.B) {
+	r := newTestRecorder()
+	r.Watch("a", false)
+	begin := r.next - 1
+	env := wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": strings.Repeat("x", 200)}))
+	m := message(b, env)
+	m.Reply = wire.NewReply(env, kinds.KindResponse, kinds.EncodePayload(map[string]string{"summary": strings.Repeat("x", 200)}))
+	for range client.MaxTrafficEntries {
+		r.Record(m)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if a, err := r.Read(b.Context(), &Query{After: begin, Limit: client.MaxTrafficEntries, Room: 4 << 20}); err != nil || len(a.Entries) != client.MaxTrafficEntries {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/client.MaxTrafficEntries, "ns/entry")
+}
+
+// BenchmarkOpenCall makes a call known while it is open.
+func BenchmarkOpenCall(b *testing.B) {
+	o := NewOpenCalls()
+	m := message(b, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": "x"})))
+	for range 100 {
+		o.Begin(client.In, m.Request)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		o.End(o.Begin(client.In, m.Request))
+	}
+}

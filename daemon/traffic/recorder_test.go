@@ -1,0 +1,333 @@
+package traffic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+var (
+	desk   = identity.ID{0xde, 0x5c}
+	laptop = identity.ID{0x1a, 0x70}
+)
+
+func newTestRecorder() *Recorder {
+	return NewRecorder(func(id identity.ID) string {
+		if id == laptop {
+			return "laptop"
+		}
+		return ""
+	})
+}
+
+// passed returns a notify from laptop that was handed over.
+func passed(t testing.TB, text string) *Message {
+	t.Helper()
+	return message(t, wire.NewEnvelope(laptop, desk, kinds.KindNotify, kinds.EncodePayload(map[string]string{"topic": "build.status", "data": text})))
+}
+
+func message(t testing.TB, env *wire.Envelope) *Message {
+	t.Helper()
+	c, err := kinds.CheckEnvelope(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Message{Direction: client.In, Request: c, Began: time.Now(), Outcome: client.TrafficHanded}
+}
+
+// all reads everything that is behind a cursor.
+func (r *Recorder) all(t testing.TB, after uint64) (texts []string, next, lost uint64) {
+	t.Helper()
+	for next = after; ; {
+		a, err := r.Read(t.Context(), &Query{After: next, Limit: 1000, Room: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range a.Entries {
+			if i > 0 && e.Seq != a.Entries[i-1].Seq+1 {
+				t.Errorf("number %d follows on %d", e.Seq, a.Entries[i-1].Seq)
+			}
+			texts = append(texts, e.Text)
+		}
+		lost += a.Lost
+		if next = a.Next; len(a.Entries) == 0 {
+			return texts, next, lost
+		}
+	}
+}
+
+func TestNothingIsKeptForNobody(t *testing.T) {
+	r := newTestRecorder()
+	for range 3 {
+		r.Record(passed(t, "unseen"))
+	}
+	if r.IsOn() || r.next != r.oldest || r.ring != nil {
+		t.Errorf("kept: %+v", r)
+	}
+	if n := testing.AllocsPerRun(100, func() { r.Record(&Message{}) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if err := r.Watch("a", false); err != nil {
+		t.Fatal(err)
+	}
+	_, begin, _ := r.all(t, 0)
+	r.Record(passed(t, "seen"))
+	if texts, next, lost := r.all(t, begin); !slices.Equal(texts, []string{"seen"}) || next != begin+1 || lost != 0 {
+		t.Error(texts, next, lost)
+	}
+	if err := r.Watch("a", false); err != nil { // again
+		t.Fatal(err)
+	}
+	r.EndWatch("a")
+	r.EndWatch("a")
+	r.Record(passed(t, "unseen"))
+	if r.IsOn() || r.ring != nil || r.bytes != 0 {
+		t.Errorf("kept: %+v", r)
+	}
+	// Its cursor counts on: what it has not read is gone.
+	if texts, next, lost := r.all(t, begin); texts != nil || next != begin+1 || lost != 1 {
+		t.Error(texts, next, lost)
+	}
+}
+
+func TestWhatIsOverwrittenIsCounted(t *testing.T) {
+	r := newTestRecorder()
+	r.SetHistory(Bounds{5, 1 << 20})
+	begin := r.next - 1
+	for i := range 12 {
+		r.Record(passed(t, fmt.Sprint(i)))
+		if n := r.next - r.oldest; n > 5 {
+			t.Fatalf("%d entries", n)
+		}
+	}
+	last := []string{"7", "8", "9", "10", "11"}
+	for _, c := range []struct {
+		after uint64
+		want  []string
+		lost  uint64
+	}{
+		{0, last, 0}, // the oldest that is kept
+		{begin, last, 7},
+		{begin + 3, last, 4},
+		{begin + 7, last, 0},
+		{begin + 10, last[3:], 0},
+		{begin + 12, nil, 0},
+		{begin + 13, last, 0}, // of another process
+		{1, last, 7},          // of an earlier one
+	} {
+		texts, next, lost := r.all(t, c.after)
+		if !slices.Equal(texts, c.want) || lost != c.lost || next != begin+12 {
+			t.Errorf("after %d: %q, next %d, lost %d; want %q, lost %d", int64(c.after-begin), texts, next-begin, lost, c.want, c.lost)
+		}
+	}
+	r.SetHistory(Bounds{2, 1 << 20})
+	if texts, _, lost := r.all(t, begin+7); !slices.Equal(texts, last[3:]) || lost != 3 || len(r.ring) > 2 {
+		t.Error(texts, lost, len(r.ring))
+	}
+	r.SetHistory(Bounds{})
+	if texts, _, lost := r.all(t, begin+7); texts != nil || lost != 5 || r.ring != nil {
+		t.Error(texts, lost)
+	}
+}
+
+func TestBytesAreBounded(t *testing.T) {
+	r := newTestRecorder()
+	r.SetHistory(Bounds{1000, MinBytes})
+	begin, sent := r.next-1, 0
+	for _, size := range []int{10, maxWhole - 40, 1 << 20, 1, maxWhole + 1, 3000} {
+		for range 9 {
+			m := passed(t, strings.Repeat("x", size))
+			m.Reply = wire.NewReply(m.Request.Envelope, kinds.KindResponse, m.Request.Payload)
+			m.Request.Thread = strings.Repeat("t", 255)
+			r.Record(m)
+			sent++
+			if r.bytes > MinBytes || r.oldest == r.next {
+				t.Fatalf("%d entries of %d bytes", r.next-r.oldest, r.bytes)
+			}
+		}
+	}
+	sum := 0
+	for n := r.oldest; n < r.next; n++ {
+		sum += r.ring[n&uint64(len(r.ring)-1)].cost
+	}
+	texts, _, lost := r.all(t, begin)
+	if sum != r.bytes || len(texts)+int(lost) != sent || len(texts) < 9 {
+		t.Errorf("%d of %d bytes, %d of %d entries, %d lost", sum, r.bytes, len(texts), sent, lost)
+	}
+}
+
+// A reader that stands still for long is told exactly how much it has lost, and reads on.
+func TestAReaderThatStandsStill(t *testing.T) {
+	r := newTestRecorder()
+	if err := r.Watch("slow", false); err != nil {
+		t.Fatal(err)
+	}
+	_, begin, _ := r.all(t, 0)
+	sent := watched.Entries*2 + 123
+	for i := range sent {
+		r.Record(passed(t, fmt.Sprint(i)))
+	}
+	texts, next, lost := r.all(t, begin)
+	if len(texts)+int(lost) != sent || lost == 0 || texts[0] != fmt.Sprint(lost) || texts[len(texts)-1] != fmt.Sprint(sent-1) || next != begin+uint64(sent) {
+		t.Errorf("%d read, %d lost of %d, from %s to %s", len(texts), lost, sent, texts[0], texts[len(texts)-1])
+	}
+	r.Record(passed(t, "after"))
+	if texts, _, lost := r.all(t, next); !slices.Equal(texts, []string{"after"}) || lost != 0 {
+		t.Error(texts, lost)
+	}
+}
+
+// Whoever records waits for no reader: readers and writers run beside each other, and of every reader what
+// it has read and lost is what was recorded.
+func TestReadersBesideWriters(t *testing.T) {
+	r := newTestRecorder()
+	r.SetHistory(Bounds{64, MinBytes})
+	begin, done := r.next-1, make(chan struct{})
+	const writers, each = 4, 3000
+	var writing, reading sync.WaitGroup
+	for range writers {
+		m := passed(t, "x")
+		writing.Go(func() {
+			for range each {
+				r.Record(m)
+			}
+		})
+	}
+	for i := range 4 {
+		reading.Go(func() {
+			q, got := &Query{After: begin, Limit: 7 << i, Room: 1 << 20, Wait: time.Millisecond}, uint64(0)
+			for ended := false; ; {
+				a, err := r.Read(t.Context(), q)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				q.After = a.Next
+				if got += uint64(len(a.Entries)) + a.Lost; len(a.Entries) == 0 && ended {
+					break
+				}
+				select {
+				case <-done:
+					ended = true
+				default:
+				}
+			}
+			if got != writers*each {
+				t.Errorf("reader %d: %d entries of %d", i, got, writers*each)
+			}
+		})
+	}
+	writing.Wait()
+	close(done)
+	reading.Wait()
+}
+
+func TestReadersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTestRecorder()
+		if err := r.Watch("a", false); err != nil {
+			t.Fatal(err)
+		}
+		_, begin, _ := r.all(t, 0)
+		read := func(ctx context.Context, after uint64, wait time.Duration, f Filter) (*client.TrafficAnswer, time.Duration, error) {
+			began := time.Now()
+			a, err := r.Read(ctx, &Query{After: after, Limit: 1000, Room: 1 << 20, Wait: wait, Filter: f})
+			return a, time.Since(began), err
+		}
+		if a, took, err := read(t.Context(), begin, 7*time.Second, Filter{}); err != nil || len(a.Entries) != 0 || took != 7*time.Second {
+			t.Error(a, took, err)
+		}
+		go func() {
+			time.Sleep(5 * time.Second)
+			for i := range 3 {
+				r.Record(passed(t, fmt.Sprint(i)))
+				time.Sleep(4 * time.Millisecond)
+			}
+		}()
+		// It is woken once for what comes together.
+		a, took, err := read(t.Context(), begin, 30*time.Second, Filter{})
+		if err != nil || len(a.Entries) != 3 || took != 5*time.Second+gatherTime {
+			t.Error(a, took, err)
+		}
+		if a, took, err := read(t.Context(), begin, 30*time.Second, Filter{}); err != nil || len(a.Entries) != 3 || took > gatherTime {
+			t.Error("what is there:", a, took, err)
+		}
+		// Nothing that it wants comes.
+		go func() {
+			time.Sleep(time.Second)
+			r.Record(passed(t, "other"))
+		}()
+		a, took, err = read(t.Context(), a.Next, 3*time.Second, Filter{Kinds: []string{kinds.KindQuery}})
+		if err != nil || len(a.Entries) != 0 || took != 3*time.Second || a.Next != r.next-1 {
+			t.Error(a, took, err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		gone := errors.New("gone")
+		time.AfterFunc(time.Second, func() { cancel(gone) })
+		if a, took, err := read(ctx, r.next-1, 30*time.Second, Filter{}); !errors.Is(err, gone) || took != time.Second {
+			t.Error(a, took, err)
+		}
+	})
+}
+
+func TestWatchersAreBounded(t *testing.T) {
+	r := newTestRecorder()
+	for i := range maxWatchers {
+		if err := r.Watch(i, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Watch("one more", false); kinds.AsError(err).Code != kinds.Overloaded || r.IsWatching("one more") {
+		t.Error(err)
+	}
+	if err := r.Watch(7, false); err != nil {
+		t.Error("one that watches:", err)
+	}
+	r.EndWatch(7)
+	if err := r.Watch("one more", false); err != nil || !r.IsWatching("one more") || r.IsWatching(7) {
+		t.Error(err)
+	}
+}
+
+func TestFilter(t *testing.T) {
+	e := client.TrafficEntry{Peer: laptop, Kind: kinds.KindNotify, Topic: "ci.test", Thread: "release 7", Agent: "reviewer", FromAgent: "planner"}
+	for _, c := range []struct {
+		f    Filter
+		want bool
+	}{
+		{Filter{}, true},
+		{Filter{Kinds: []string{"query", "notify"}}, true},
+		{Filter{Kinds: []string{"query"}}, false},
+		{Filter{Peers: []identity.ID{desk, laptop}}, true},
+		{Filter{Peers: []identity.ID{desk}}, false},
+		{Filter{Threads: []string{"release 7"}}, true},
+		{Filter{Threads: []string{"release"}}, false},
+		{Filter{Agents: []string{"reviewer"}}, true},
+		{Filter{Agents: []string{"planner"}}, true},
+		{Filter{Agents: []string{"build"}}, false},
+		{Filter{Topics: []string{"ci"}}, true},
+		{Filter{Topics: []string{"ci.test"}}, true},
+		{Filter{Topics: []string{"c", "ci.test.unit"}}, false},
+		{Filter{Topics: []string{"ci"}, Kinds: []string{"notify"}, Peers: []identity.ID{laptop}, Threads: []string{"release 7"}, Agents: []string{"planner"}}, true},
+		{Filter{Topics: []string{"ci"}, Kinds: []string{"notify"}, Peers: []identity.ID{laptop}, Threads: []string{"release 7"}, Agents: []string{"build"}}, false},
+	} {
+		if got := c.f.Selects(&e); got != c.want {
+			t.Errorf("%+v: %v", c.f, got)
+		}
+	}
+	q := client.TrafficEntry{Kind: kinds.KindQuery}
+	if f := (Filter{Topics: []string{""}}); f.Selects(&q) {
+		t.Error("a query has no topic")
+	}
+}

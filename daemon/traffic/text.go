@@ -1,0 +1,112 @@
+package traffic
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+// spokenFields names the fields of a payload that say what its message says. The topic of a notify is
+// a field of the entry.
+var spokenFields = map[string][]string{
+	kinds.KindQuery:        {"question"},
+	kinds.KindResponse:     {"summary"},
+	kinds.KindDelegate:     {"task"},
+	kinds.KindAck:          {"code", "message"},
+	kinds.KindResult:       {"status", "outcome", "message"},
+	kinds.KindNotify:       {"data"},
+	kinds.KindCancel:       {"reason"},
+	kinds.KindError:        {"code", "message"},
+	kinds.KindPong:         {"status"},
+	kinds.KindCapabilities: {"agents"},
+}
+
+// beginText returns the beginning of what a payload says, which may end anywhere: on one line, fit for a
+// terminal, and at most [client.MaxTrafficText] bytes long. A payload of no kind is plain text.
+func beginText(kind string, payload []byte) string {
+	payload = payload[:min(len(payload), maxHead)]
+	if kind == "" {
+		return ClipLine(string(payload))
+	}
+	wanted := spokenFields[kind]
+	if len(wanted) == 0 || len(payload) == 0 {
+		return ""
+	}
+	dec := decoders.Get().(*jsontext.Decoder)
+	defer decoders.Put(dec)
+	dec.Reset(bytes.NewBuffer(payload), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	if _, err := dec.ReadToken(); err != nil {
+		return ""
+	}
+	var said [3]string // of the wanted fields
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadValue()
+		if err != nil {
+			break
+		}
+		i := slices.IndexFunc(wanted, func(w string) bool { return string(name[1:len(name)-1]) == w })
+		value, err := dec.ReadValue()
+		if err != nil { // the payload was cut here
+			value = bytes.TrimLeft(payload[dec.InputOffset():], ": \t\r\n")
+		}
+		if i >= 0 {
+			said[i] = decodeText(value)
+		}
+		if err != nil {
+			break
+		}
+	}
+	text := said[0]
+	for _, more := range said[1:] {
+		if more != "" {
+			text = strings.TrimPrefix(text+" "+more, " ")
+		}
+	}
+	return ClipLine(text)
+}
+
+// decoders has decoders that nobody uses.
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
+// decodeText returns a text decoded, also one whose end was cut off, nothing for null, and any other
+// value as it was written.
+func decodeText(value []byte) string {
+	switch {
+	case string(value) == "null":
+		return ""
+	case len(value) == 0 || value[0] != '"':
+		return string(value)
+	}
+	if s, err := jsontext.AppendUnquote(nil, value); err == nil {
+		return string(s)
+	}
+	const longestEscape = len(`\ud83d\ude00`)
+	for cut := 0; cut <= longestEscape && cut < len(value); cut++ {
+		if s, err := jsontext.AppendUnquote(nil, append(slices.Clip(value[:len(value)-cut]), '"')); err == nil {
+			return string(s)
+		}
+	}
+	return ""
+}
+
+// ClipLine returns the beginning of a text on one line, fit for a terminal and at most
+// [client.MaxTrafficText] bytes long, with an ellipsis if there is more.
+func ClipLine(text string) string {
+	text = strings.TrimSpace(client.Line(text))
+	if len(text) <= client.MaxTrafficText {
+		return text
+	}
+	const more = "…"
+	end := client.MaxTrafficText - len(more)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + more
+}

@@ -1,0 +1,304 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// watcher reads the traffic of a daemon.
+type watcher struct {
+	*local
+	after uint64
+}
+
+// watch begins to watch.
+func (d *running) watch() *watcher {
+	d.t.Helper()
+	w := &watcher{local: d.dial()}
+	w.read(client.TrafficParams{})
+	return w
+}
+
+// read reads what has come since the last call.
+func (w *watcher) read(p client.TrafficParams) *client.TrafficAnswer {
+	w.t.Helper()
+	a := new(client.TrafficAnswer)
+	p.After = w.after
+	w.must("traffic", p, a)
+	w.after = a.Next
+	return a
+}
+
+// await reads until there are n entries, and returns each in short.
+func (w *watcher) await(n int) (short []string) {
+	w.t.Helper()
+	for len(short) < n {
+		a := w.read(client.TrafficParams{WaitMS: 10_000})
+		for _, e := range a.Entries {
+			short = append(short, shorten(&e))
+		}
+		if len(a.Entries) == 0 {
+			w.t.Fatalf("%q: no more comes", short)
+		}
+	}
+	return short
+}
+
+func shorten(e *client.TrafficEntry) string {
+	return strings.Join(strings.Fields(fmt.Sprint(e.Direction, " ", e.Name, " ", e.FromAgent, ">", e.Agent, " ", e.Kind, " ", e.Topic, " ", e.Text, " = ", e.Answer, " ", e.Outcome)), " ")
+}
+
+// Each message is one entry at each end, when it has its outcome.
+func TestTrafficShowsWhatPasses(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	here, there := desk.watch(), laptop.watch()
+	planner := desk.agent(client.AttachParams{Name: "planner"}, say(`{}`))
+	both := func(sent, came string) {
+		t.Helper()
+		if got := here.await(1); !slices.Equal(got, []string{sent}) {
+			t.Errorf("here %q, want %q", got, sent)
+		}
+		if got := there.await(1); !slices.Equal(got, []string{came}) {
+			t.Errorf("there %q, want %q", got, came)
+		}
+	}
+	ask := client.QueryParams{Head: client.Head{Thread: "release 7"}, To: "laptop", Payload: query("Which\nbranch?")}
+	planner.refused(kinds.NoAgent, "query", ask)
+	both("out laptop planner> query Which branch? = no agent is attached that takes a query: try again when one has attached no_agent", "in desk planner> query Which branch? = no agent is attached that takes a query: try again when one has attached no_agent")
+	notify := client.NotifyParams{To: client.To("laptop"), Payload: wire.Payload(`{"topic":"ci.test","data":"green"}`)}
+	planner.must("notify", notify, nil)
+	both("out laptop planner> notify ci.test green = held", "in desk planner> notify ci.test green = held")
+
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
+		switch r.Method {
+		case "query":
+			r.Respond(wire.Payload(`{"summary":"main"}`))
+		case "delegate":
+			r.Respond(wire.Payload(accepted))
+		default:
+			r.Respond(nil)
+		}
+	})
+	var answer client.Answer
+	planner.must("query", ask, &answer)
+	both("out laptop planner> query Which branch? = main ok", "in desk planner>reviewer query Which branch? = main ok") // the agent that was chosen
+	planner.must("notify", notify, nil)
+	both("out laptop planner> notify ci.test green = handed", "in desk planner> notify ci.test green = handed")
+	given := delegateTo(planner, "laptop/reviewer", task1(""))
+	both("out laptop planner>reviewer delegate mend it = ok", "in desk planner>reviewer delegate mend it = ok")
+	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("mended")}, nil)
+	both("in laptop reviewer> result completed mended = handed", "out desk reviewer> result completed mended = handed")
+	planner.must("ping", client.PingParams{To: "laptop"}, nil)
+	both("out laptop planner> ping = idle ok", "in desk planner> ping = idle ok")
+
+	// All of it again, on a connection that began to watch in time and reads now.
+	a := here.read(client.TrafficParams{})
+	if len(a.Entries) != 0 || a.Lost != 0 || a.Open != nil {
+		t.Errorf("%+v", a)
+	}
+	here.after -= 7
+	want := here.after + 3
+	a = here.read(client.TrafficParams{Threads: []string{"release 7"}, Agents: []string{"planner"}, Peers: []string{"laptop"}, Kinds: []string{"query"}, Payload: true})
+	if len(a.Entries) != 2 {
+		t.Fatalf("%+v", a)
+	}
+	e := a.Entries[1]
+	if e.Seq != want || e.ID != answer.ID || e.Thread != "release 7" || string(e.Payload) != string(ask.Payload) || string(e.AnswerPayload) != `{"summary":"main"}` ||
+		e.Bytes != len(ask.Payload) || e.TookUS == 0 || time.Since(e.At) > time.Minute || e.Peer != laptop.ID() {
+		t.Errorf("%+v", e)
+	}
+	here.after -= 7
+	if a = here.read(client.TrafficParams{Topics: []string{"ci"}, Limit: 1}); len(a.Entries) != 1 || a.Entries[0].Topic != "ci.test" || a.Entries[0].Payload != nil {
+		t.Errorf("%+v", a)
+	}
+}
+
+// Whoever begins to watch sees the calls that are open already, both ways, and since when.
+func TestTrafficShowsOpenCalls(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	taken, release := make(chan *client.Inbound, 4), make(chan struct{})
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, func(ctx context.Context, r *jsonrpc.Request) {
+		if r.Method == "delegate" {
+			r.Respond(wire.Payload(accepted))
+			return
+		}
+		taken <- bind(t, r)
+		<-release
+		r.Respond(wire.Payload(`{"summary":"main"}`))
+	})
+	planner := desk.agent(client.AttachParams{Name: "planner"}, say(`{}`))
+	given := delegateTo(planner, "laptop", task1(""))
+	asked := make(chan error, 1)
+	go func() {
+		asked <- planner.call("query", client.QueryParams{To: "laptop", Payload: query("Which branch?")}, nil)
+	}()
+	in := await.Receive(t, "query", taken)
+	open := func(w *watcher) (short []string) {
+		t.Helper()
+		for _, e := range w.read(client.TrafficParams{Open: true}).Open {
+			short = append(short, shorten(&e))
+			if e.Kind == "query" && e.ID != in.ID || e.Kind == "delegate" && e.ID != given.ID || e.Seq != 0 || time.Duration(e.TookUS)*time.Microsecond > time.Since(e.At) || time.Since(e.At) > time.Minute {
+				t.Errorf("%+v", e)
+			}
+		}
+		return short
+	}
+	here, there := desk.watch(), laptop.watch()
+	if got := open(here); !slices.Equal(got, []string{"out laptop planner> delegate mend it =", "out laptop planner> query Which branch? ="}) {
+		t.Errorf("here %q", got)
+	}
+	if got := open(there); !slices.Equal(got, []string{"in desk planner>reviewer delegate mend it =", "in desk planner>reviewer query Which branch? ="}) {
+		t.Errorf("there %q", got)
+	}
+	if a := here.read(client.TrafficParams{Open: true, Kinds: []string{"query"}}); len(a.Open) != 1 || a.Open[0].Kind != "query" {
+		t.Errorf("%+v", a.Open)
+	}
+	if a := here.read(client.TrafficParams{Open: true, Agents: []string{"nobody"}}); a.Open == nil || len(a.Open) != 0 {
+		t.Errorf("%+v", a.Open)
+	}
+	close(release)
+	if err := await.Receive(t, "answer", asked); err != nil {
+		t.Fatal(err)
+	}
+	// A query that began when nobody watched is an entry all the same, with its duration.
+	if got := here.await(1); !slices.Equal(got, []string{"out laptop planner> query Which branch? = main ok"}) {
+		t.Errorf("%q", got)
+	}
+	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("mended")}, nil)
+	await.Until(t, "nothing is open", func() bool { return len(open(here)) == 0 && len(open(there)) == 0 })
+}
+
+// It is for the owner alone, its params are bounded, and so is the number of those who watch. With the
+// connection the watching ends.
+func TestTrafficIsBounded(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	guest, _ := desk.guestAgent(client.AttachParams{Name: "planner"}, say(`{}`))
+	guest.refused(kinds.NotAuthorized, "traffic", client.TrafficParams{})
+	owner := desk.dial()
+	many := slices.Repeat([]string{"query"}, client.MaxTrafficFilter+1)
+	for want, p := range map[string]client.TrafficParams{
+		"kinds: 65 are too many: at most 64":                       {Kinds: many},
+		"topics: 65 are too many: at most 64":                      {Topics: many},
+		"peers: 65 are too many: at most 64":                       {Peers: many},
+		"threads: 65 are too many: at most 64":                     {Threads: many},
+		"agents: 65 are too many: at most 64":                      {Agents: many},
+		"limit: -1: expected 1 to 1000":                            {Limit: -1},
+		"limit: 1001: expected 1 to 1000":                          {Limit: 1001},
+		"wait_ms: 30001: at most 30000; call again to wait longer": {WaitMS: 30_001},
+		`kinds: "querry": did you mean query?`:                     {Kinds: []string{"querry"}},
+	} {
+		if e := owner.refused(kinds.Invalid, "traffic", p); e.Message != want {
+			t.Errorf("%q, want %q", e.Message, want)
+		}
+	}
+	owner.refused(kinds.UnknownPeer, "traffic", client.TrafficParams{Peers: []string{"nobody"}})
+	if desk.traffic.IsOn() {
+		t.Error("who was refused watches")
+	}
+	var all []*watcher
+	for range 64 {
+		all = append(all, desk.watch())
+	}
+	owner.refused(kinds.Overloaded, "traffic", client.TrafficParams{})
+	for _, w := range all {
+		w.Close()
+	}
+	await.Until(t, "nobody watches", func() bool { return !desk.traffic.IsOn() })
+	waiting := desk.dial()
+	ended := make(chan error, 1)
+	go func() { ended <- waiting.call("traffic", client.TrafficParams{WaitMS: 30_000}, nil) }()
+	await.Until(t, "somebody watches", desk.traffic.IsOn)
+	waiting.Close()
+	if err := await.Receive(t, "the end", ended); err == nil {
+		t.Error("it was answered")
+	}
+	await.Until(t, "nobody watches", func() bool { return !desk.traffic.IsOn() })
+}
+
+// A history is kept from when it is configured until it is no more; without one only those who watch see
+// anything.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	owner := desk.dial()
+	pings := func(n int) {
+		t.Helper()
+		for range n {
+			owner.must("ping", client.PingParams{To: "laptop"}, nil)
+		}
+	}
+	kept := func() int {
+		t.Helper()
+		w := &watcher{local: desk.dial()}
+		defer w.Close()
+		return len(w.read(client.TrafficParams{}).Entries)
+	}
+	pings(2)
+	if n := kept(); n != 0 {
+		t.Errorf("without a history: %d", n)
+	}
+	changed := func(text string) []client.SettingChange {
+		t.Helper()
+		writeConfig(t, desk.dir, text)
+		r, err := desk.reloadConfig()
+		if err != nil || len(r.Deferred) > 0 {
+			t.Fatal(r, err)
+		}
+		return r.Changed
+	}
+	if c := changed("history: {messages: 3, bytes: 1MiB}"); len(c) != 2 || c[0] != (client.SettingChange{Setting: "history.messages", From: "default", To: "3"}) || c[1].To != "1048576" {
+		t.Errorf("%+v", c)
+	}
+	pings(2)
+	if n := kept(); n != 2 {
+		t.Errorf("%d of 2", n)
+	}
+	pings(4)
+	await.Until(t, "three are kept", func() bool { return kept() == 3 }) // more while somebody watches
+	changed("history: {messages: 1}")
+	await.Until(t, "one is kept", func() bool { return kept() == 1 })
+	changed("")
+	await.Until(t, "none is kept", func() bool { return kept() == 0 && !desk.traffic.IsOn() })
+	if laptop.traffic.IsOn() {
+		t.Error("laptop keeps a history too")
+	}
+}
+
+// A watcher that reads nothing keeps nothing up: every message passes, and it hears afterwards how many it
+// has lost.
+func TestAWatcherThatReadsNothing(t *testing.T) {
+	t.Parallel()
+	desk, _ := pair(t)
+	deaf := desk.watch()
+	deaf.read(client.TrafficParams{Payload: true})
+	owner := desk.dial()
+	const passed, padding = 200, 60 << 10 // more bytes than are kept
+	for range passed {
+		owner.must("ping", client.PingParams{To: "laptop", Pad: padding}, nil)
+	}
+	read, lost := 0, uint64(0)
+	for {
+		a := deaf.read(client.TrafficParams{})
+		read += len(a.Entries)
+		lost += a.Lost
+		if len(a.Entries) == 0 {
+			break
+		}
+	}
+	if read+int(lost) != passed || lost == 0 {
+		t.Errorf("%d read and %d lost of %d", read, lost, passed)
+	}
+}

@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/kinds"
+)
+
+func (a *app) newTailCmd() *cobra.Command {
+	t := &tail{app: a}
+	cmd := &cobra.Command{
+		Use:   "tail [PEER]",
+		Short: "Show messages and events as they pass",
+		Example: `  acpctl tail
+  acpctl tail desk --kind query,delegate
+  acpctl tail --topic ci --payload
+  acpctl tail --json | jq 'select(.entry.outcome == "timeout")'`,
+		Long: `Shows a line for each message that passes the daemon, when it has its outcome: time, agent
+here, direction (→ to a peer, ← from one), peer and agent there, kind, the beginning of
+what it says and of the answer, outcome and duration; and events of peers (·), unless
+flags select messages. A topic is also those below it. It begins now or, with history in
+config.yaml, with what is kept. Who reads more slowly than messages pass loses some: "lost 12". It ends
+with ^C, and goes on after the daemon was away. Mail of OACP is told as an event; channels have
+a tail of their own.`,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return a.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {
+				return err
+			}
+			t.params.Peers = args
+			return t.follow(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&t.params.Kinds, "kind", nil, "messages of these kinds alone")
+	f.StringSliceVar(&t.params.Topics, "topic", nil, "notifications with these topics alone")
+	f.StringArrayVar(&t.params.Threads, "thread", nil, "messages of this conversation alone")
+	f.StringSliceVar(&t.params.Agents, "agent", nil, "messages of these agents, or for them, alone")
+	f.BoolVar(&t.params.Payload, "payload", false, "with the whole payload, up to 64 KiB")
+	return cmd
+}
+
+// tail shows what passes the daemon. What it is told lies in held for holdTime, so that messages and
+// events, which come by two ways, stand in one order.
+type tail struct {
+	*app
+	params client.TrafficParams
+	held   []tailItem
+}
+
+// holdTime is longer than any of the two ways takes, as a rule.
+const holdTime = 50 * time.Millisecond
+
+// tailItem is something to print. One of its fields beside at is set.
+type tailItem struct {
+	at    time.Time // when it ended
+	entry *client.TrafficEntry
+	event *client.Event
+	lost  uint64
+}
+
+// follow prints what passes until ctx ends, which is how a tail usually ends.
+func (t *tail) follow(ctx context.Context) error {
+	answer, err := t.Daemon.Traffic(ctx, &t.params)
+	if err != nil {
+		return err
+	}
+	t.holdAnswer(answer)
+	ctx, cancel := context.WithCancel(ctx)
+	answers, events, failed := make(chan *client.TrafficAnswer), make(chan tailItem, 1024), make(chan error, 2)
+	ended := make(chan struct{}, 2)
+	go func() {
+		defer func() { ended <- struct{}{} }()
+		failed <- t.readAnswers(ctx, answer.Next, answers)
+	}()
+	go func() {
+		defer func() { ended <- struct{}{} }()
+		if err := t.readEvents(ctx, events); err != nil {
+			failed <- err
+		}
+	}()
+	defer func() { cancel(); <-ended; <-ended }()
+	for {
+		select {
+		case a := <-answers:
+			t.holdAnswer(a)
+		case e := <-events:
+			t.held = append(t.held, e)
+		case <-t.nextRelease():
+		case err := <-failed:
+			t.printHeld(time.Time{})
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		t.printHeld(time.Now().Add(-holdTime))
+		if err := t.CheckOutput(); err != nil {
+			return err
+		}
+	}
+}
+
+// readAnswers passes on what the daemon answers, again and again, until ctx ends or another error than
+// that the daemon is away.
+func (t *tail) readAnswers(ctx context.Context, after uint64, to chan<- *client.TrafficAnswer) error {
+	p := t.params
+	p.WaitMS = uint64(client.MaxTrafficWait.Milliseconds())
+	for p.After = after; ; {
+		var a *client.TrafficAnswer
+		told := false
+		isAway := func(err error) bool {
+			e, ok := errors.AsType[*kinds.Error](err)
+			if !ok || e.Code != kinds.DaemonUnavailable || ctx.Err() != nil {
+				return false
+			}
+			if !told {
+				told = true
+				fmt.Fprintf(t.Err, "acpctl tail: %s (still trying)\n", client.Text(e.Message))
+			}
+			return true
+		}
+		err := frame.RetryWhile(ctx, tailPatience, 2*time.Second, isAway, func() (err error) {
+			a, err = t.Daemon.Traffic(ctx, &p)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if told {
+			t.PrintForPerson("the daemon is back")
+		}
+		select {
+		case to <- a:
+			p.After = a.Next
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// tailPatience bounds how long a tail tries again while the daemon is away.
+const tailPatience = 24 * time.Hour
+
+// readEvents passes on the events that are wanted until ctx ends. It never waits for whoever prints:
+// what that cannot take is counted as lost.
+func (t *tail) readEvents(ctx context.Context, to chan<- tailItem) error {
+	p := &t.params
+	if len(p.Kinds)+len(p.Topics)+len(p.Threads)+len(p.Agents) > 0 {
+		return nil
+	}
+	lost := uint64(0)
+	return t.Daemon.Subscribe(ctx, client.SubscribeParams{
+		Kinds: []string{"none"}, // copies of messages are not wanted
+		Peers: p.Peers, Events: client.EventFilter{All: true},
+	}, nil, func(e *client.Event) {
+		if lost > 0 {
+			select {
+			case to <- tailItem{at: e.At, lost: lost}:
+				lost = 0
+			default:
+			}
+		}
+		select {
+		case to <- tailItem{at: e.At, event: e}:
+		default:
+			lost++
+		}
+	})
+}
+
+// holdAnswer holds what the daemon has answered.
+func (t *tail) holdAnswer(a *client.TrafficAnswer) {
+	first := time.Now()
+	if len(a.Entries) > 0 {
+		first = findEnd(&a.Entries[0])
+	}
+	if a.Lost > 0 {
+		t.held = append(t.held, tailItem{at: first, lost: a.Lost})
+	}
+	for i := range a.Entries {
+		e := &a.Entries[i]
+		t.held = append(t.held, tailItem{at: findEnd(e), entry: e})
+	}
+}
+
+// findEnd returns when a message had its outcome.
+func findEnd(e *client.TrafficEntry) time.Time {
+	return e.At.Add(time.Duration(e.TookUS) * time.Microsecond)
+}
+
+// nextRelease returns a channel that gets something when the oldest that is held may be printed; nil if
+// nothing is held.
+func (t *tail) nextRelease() <-chan time.Time {
+	if len(t.held) == 0 {
+		return nil
+	}
+	return time.After(time.Until(t.held[0].at.Add(holdTime)))
+}
+
+// printHeld prints what is held and ended before a time, in its order; zero: all of it.
+func (t *tail) printHeld(before time.Time) {
+	slices.SortStableFunc(t.held, func(a, b tailItem) int { return a.at.Compare(b.at) })
+	n := len(t.held)
+	if !before.IsZero() {
+		n, _ = slices.BinarySearchFunc(t.held, before, func(i tailItem, before time.Time) int { return i.at.Compare(before) })
+	}
+	for i := range t.held[:n] {
+		t.printItem(&t.held[i])
+	}
+	t.held = slices.Delete(t.held, 0, n)
+}

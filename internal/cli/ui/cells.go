@@ -1,0 +1,50 @@
+package ui
+
+import (
+	"strings"
+	"unicode"
+)
+
+// FitCells returns a line of text in so many cells of a terminal: cut with an ellipsis, or with spaces
+// behind it. Text of [client.Line] is what it takes.
+func FitCells(text string, cells int) string {
+	used, fit := 0, 0 // cells of text so far; bytes of text that leave a cell for the ellipsis
+	for i, r := range text {
+		n := countCells(r)
+		if used+n > cells {
+			return text[:fit] + "…" + strings.Repeat(" ", max(cells-1-measureCells(text[:fit]), 0))
+		}
+		used += n
+		if used < cells {
+			fit = i + len(string(r))
+		}
+	}
+	return text + strings.Repeat(" ", cells-used)
+}
+
+func measureCells(text string) (cells int) {
+	for _, r := range text {
+		cells += countCells(r)
+	}
+	return cells
+}
+
+// wide has the characters that take two cells, roughly: those of East Asian scripts (UAX #11) and
+// emoji.
+var wide = &unicode.RangeTable{
+	R16: []unicode.Range16{{0x1100, 0x115f, 1}, {0x2e80, 0x303e, 1}, {0x3041, 0xa4cf, 1}, {0xa960, 0xa97c, 1}, {0xac00, 0xd7a3, 1}, {0xf900, 0xfaff, 1}, {0xfe30, 0xfe6f, 1}, {0xff01, 0xff60, 1}, {0xffe0, 0xffe6, 1}},
+	R32: []unicode.Range32{{0x1f300, 0x1f64f, 1}, {0x1f680, 0x1f6ff, 1}, {0x1f900, 0x1faff, 1}, {0x20000, 0x3fffd, 1}},
+}
+
+// countCells returns how many cells a terminal uses for a character.
+func countCells(r rune) int {
+	switch {
+	case r < 0x300:
+		return 1
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		return 0
+	case unicode.Is(wide, r):
+		return 2
+	}
+	return 1
+}
