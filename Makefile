@@ -17,7 +17,7 @@ NATS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-nats-server
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents reach reach-wide crowd bench pgo demo install dist packages
+.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents reach reach-wide crowd bench pgo demo pictures install dist packages
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -113,6 +113,10 @@ bench: build ## latency, throughput, CPU and memory against the floor
 
 pgo: ## cmd/acpd/default.pgo anew, from the daemons of the benchmarks
 	cd bench && $(GO) run . pgo
+
+pictures: ## docs/pictures/demo.svg from make demo, and the plots and tables of docs/benchmarks.md from its records; other pictures are drawn by hand
+	$(GO) test ./integration -run TestDemoPicture -count=1 -update-pictures
+	cd bench && $(GO) run . draw
 
 demo: build ## two daemons on this machine, and everything that they say
 	./integration/demo.sh

@@ -120,6 +120,7 @@ type Daemon struct {
 	capabilities    *capabilityCache
 	subscribers     *subscribers
 	leftovers       *leftovers
+	pins            pinSaver
 	permissions     *permissions
 	messages        *messageCounts
 	measures        *measures      // nil: nothing is counted for metrics
@@ -402,6 +403,7 @@ func (d *Daemon) Close() error {
 		d.refusalLog.Close()
 	}
 	if d.store != nil {
+		d.savePins() // no connection brings another one
 		errs = append(errs, d.store.Close())
 	}
 	if d.lock != nil {
