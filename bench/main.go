@@ -45,6 +45,9 @@
 // The subcommand metrics measures what metrics cost the daemons that serve them: CPU time for a
 // message, against daemons that serve none and carry the same load in turn, and memory.
 //
+// The subcommand tail measures what it costs daemons to be watched: CPU time for a message with a tail that
+// keeps up, throughput with one that stalls, and memory.
+//
 // The subcommand relay measures calls over a relay, a NATS server of its own process, beside the same
 // calls over UDP and beside the server's bare echo, and what a relay costs a daemon that rests.
 //
@@ -100,7 +103,7 @@ func main() {
 // partsAlone are the subcommands without arguments.
 var partsAlone = map[string]func(context.Context, *report, io.Writer) error{
 	"idle": benchIdle, "oacp": benchOACP, "channels": benchChannels, "inside": benchInside, "mcp": benchMCP, "metrics": benchMetrics,
-	"relay": benchRelay,
+	"relay": benchRelay, "tail": benchTail,
 }
 
 // runCommand runs the subcommand that args name, or measures the variants.
