@@ -86,6 +86,7 @@ func TestPartialResultsAreCoalesced(t *testing.T) {
 	given := delegateTo(planner, "laptop", task1(""))
 	states := make(chan client.ReceiptState, 100)
 	var calls sync.WaitGroup
+	reported := time.Now()
 	for i := range 50 {
 		calls.Go(func() {
 			var r client.Receipt
@@ -103,8 +104,9 @@ func TestPartialResultsAreCoalesced(t *testing.T) {
 	for s := range states {
 		count[s]++
 	}
-	if count[client.Handed] > 10 || count[client.Handed]+count[client.Replaced] != 50 {
-		t.Errorf("%v", count)
+	most := 2 + int(time.Since(reported)/(time.Second/4)) // the first, and the last, for which the end waits
+	if count[client.Handed] > most || count[client.Handed]+count[client.Replaced] != 50 {
+		t.Errorf("%v, want at most %d handed", count, most)
 	}
 	var last string
 	for range count[client.Handed] {
