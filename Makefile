@@ -1,4 +1,4 @@
-# make help lists the targets. All but bench, race, fuzz, faults, netns, programs, interop, agents, web, picture, reach-wide and packages need Go alone.
+# make help lists the targets. All but bench, race, fuzz, faults, netns, programs, interop, agents, web, web-picture, reach-wide and packages need Go alone.
 
 GO      ?= go
 RELEASE = 0.1.0
@@ -17,7 +17,7 @@ NATS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-nats-server
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents web picture reach reach-wide crowd bench pgo demo install dist packages
+.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents web web-picture reach reach-wide crowd bench pgo demo pictures install dist packages
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -100,7 +100,7 @@ web: ## the page of acpctl web in a real browser (chromium)
 	$(GO) vet -tags web ./integration/web
 	$(GO) test -tags web -count=1 -timeout 10m ./integration/web
 
-picture: build ## docs/pictures/web.png anew, from daemons at work (chromium)
+web-picture: build ## docs/pictures/web.png anew, from daemons at work (chromium)
 	ACPD_BUILT='$(CURDIR)/bin' $(GO) test -tags web -count=1 ./integration/web -run '^TestPicture$$' -update-picture
 
 agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode, and a model that does as told; installs them in AGENTS (npm; root, or user namespaces)
@@ -120,6 +120,10 @@ bench: build ## latency, throughput, CPU and memory against the floor
 
 pgo: ## cmd/acpd/default.pgo anew, from the daemons of the benchmarks
 	cd bench && $(GO) run . pgo
+
+pictures: ## docs/pictures/demo.svg from make demo, and the plots and tables of docs/benchmarks.md from its records; other pictures are drawn by hand
+	$(GO) test ./integration -run TestDemoPicture -count=1 -update-pictures
+	cd bench && $(GO) run . draw
 
 demo: build ## two daemons on this machine, and everything that they say
 	./integration/demo.sh

@@ -26,7 +26,7 @@ var againstCells = []cell{{200, 1}, {200, 16}, {1024, 64}, {61440, 1}}
 // benchAgainst measures what daemons of this checkout cost against those of another one, which carry
 // the same load in turn. The other's daemons take part twice: how far these two differ is what
 // the measurement cannot tell apart.
-func benchAgainst(ctx context.Context, args []string, out, log io.Writer) error {
+func benchAgainst(ctx context.Context, args []string, to *report, log io.Writer) error {
 	fs := flag.NewFlagSet("bench against", flag.ExitOnError)
 	rounds := fs.Int("rounds", againstRounds, "`number` of rounds")
 	fs.Parse(args)
@@ -38,7 +38,9 @@ func benchAgainst(ctx context.Context, args []string, out, log io.Writer) error 
 		return err
 	}
 	other := newBeforeVariant(source)
-	return measureParts(ctx, acpdVariant, out, log,
+	to.command = fmt.Sprintf("against -rounds %d FOLDER", *rounds)
+	to.versions = map[string]string{"other": describeCommit(source)}
+	return measureParts(ctx, acpdVariant, to, log,
 		part{"calls", func(f *fleet) ([]figure, error) {
 			return measureAgainst(f, other, *rounds, againstTurns, againstWindow, log)
 		}},
@@ -64,10 +66,10 @@ func measureAgainst(f *fleet, other variant, rounds, turns int, window time.Dura
 	var figures []figure
 	for _, c := range againstCells {
 		for _, r := range againstRatios {
-			what := fmt.Sprintf("%d bytes, %d at a time, %s: ", c.size, c.conc, r.what)
+			group := fmt.Sprintf("%d bytes, %d at a time", c.size, c.conc)
 			figures = append(figures,
-				figure{what: what + "this / other", unit: "times", target: againstTarget, strict: true},
-				figure{what: what + "other / other", unit: "times"})
+				figure{group: group, what: r.what + ": this / other", unit: "times", target: againstTarget, strict: true, change: true},
+				figure{group: group, what: r.what + ": other / other", unit: "times", change: true, control: true})
 		}
 	}
 	for round := range rounds {

@@ -41,7 +41,7 @@ var besideVariant = variant{
 // benchBeside measures how much later a peer's calls are answered while another trusted peer
 // does one thing as often as it can: the 99th percentile of each kind of call, as a
 // multiple of what it is while nobody else calls. Both take turns.
-func benchBeside(ctx context.Context, names []string, out, log io.Writer) error {
+func benchBeside(ctx context.Context, names []string, to *report, log io.Writer) error {
 	if len(names) == 0 {
 		names = listMills()
 	}
@@ -54,7 +54,7 @@ func benchBeside(ctx context.Context, names []string, out, log io.Writer) error 
 			return measureBeside(f, name, besideRounds, besideWindow, log)
 		}})
 	}
-	return measureParts(ctx, besideVariant, out, log, parts...)
+	return measureParts(ctx, besideVariant, to, log, parts...)
 }
 
 // measureBeside starts the daemon, its agent and its two peers, and returns a figure for

@@ -34,8 +34,8 @@ var channelsVariant = variant{name: "channels", programs: []string{"acpd"}}
 
 // benchChannels measures OpenIntent's channels on http.sock: how fast a message, an answer
 // and a list are there, and what daemons hold in memory.
-func benchChannels(ctx context.Context, out, log io.Writer) error {
-	return measureParts(ctx, channelsVariant, out, log,
+func benchChannels(ctx context.Context, to *report, log io.Writer) error {
+	return measureParts(ctx, channelsVariant, to, log,
 		part{"speed", newForumMeasure((*forum).measureSpeed)}, part{"history", newForumMeasure((*forum).measureHistory)}, part{"between machines", newForumMeasure((*forum).measureBetweenMachines)},
 		part{"streams", newForumMeasure((*forum).measureStreams)}, part{"memory", newForumMeasure((*forum).measureMemory)})
 }

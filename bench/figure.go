@@ -8,32 +8,64 @@ import (
 
 // A figure is something measured once or several times that should be low, or high.
 type figure struct {
+	group  string // what it has in common with its neighbours; "": nothing
 	what   string
 	unit   string
 	values []float64
 	target float64 // 0: none
 	high   bool    // it should be high: the target is the least
 	strict bool    // the target counts without tolerance, which would be larger than what it allows
+	// change says that it is a quotient of which 1 means no difference: a plot shows how many percent
+	// it is more, as nothing of that is seen on an axis that begins at 0.
+	change bool
+	// control says that it is what the figure before it would be if nothing differed.
+	control bool
+}
+
+// label names the figure where its group does not stand above it.
+func (f figure) label() string {
+	if f.group == "" {
+		return f.what
+	}
+	return f.group + ", " + f.what
+}
+
+// slack is how many times its target a figure may be, and is met.
+func (f figure) slack() float64 {
+	if f.strict {
+		return 1
+	}
+	return 1 + tolerance
 }
 
 func (f figure) isMet() bool {
-	slack := 1 + tolerance
-	if f.strict {
-		slack = 1
-	}
 	median := summarizeValues(f.values).median
 	if f.high {
-		return median*slack >= f.target
+		return median*f.slack() >= f.target
 	}
-	return median <= f.target*slack
+	return median <= f.target*f.slack()
+}
+
+// formatTarget is the target with its sign.
+func (f figure) formatTarget() string {
+	if f.high {
+		return fmt.Sprintf("≥ %g", f.target)
+	}
+	return fmt.Sprintf("≤ %g", f.target)
 }
 
 // reportFigures writes figures as a Markdown table.
 func reportFigures(w io.Writer, figures []figure) error {
 	var b strings.Builder
 	b.WriteString("Medians, quartiles in brackets where there are several values. 1 MB is 1,000,000 bytes.\n\n")
-	writeRow(&b, "what", "figure", "values", "target", "verdict")
-	writeRow(&b, "---", "---:", "---:", "---:", "---")
+	writeFigureRows(&b, figures)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeFigureRows(b *strings.Builder, figures []figure) {
+	writeRow(b, "what", "figure", "values", "target", "verdict")
+	writeRow(b, "---", "---:", "---:", "---:", "---")
 	for _, f := range figures {
 		s := summarizeValues(f.values)
 		text := fmt.Sprintf("%.3g", s.median)
@@ -45,14 +77,8 @@ func reportFigures(w io.Writer, figures []figure) error {
 		}
 		goal, outcome := "", ""
 		if f.target > 0 {
-			sign := "≤"
-			if f.high {
-				sign = "≥"
-			}
-			goal, outcome = fmt.Sprintf("%s %g %s", sign, f.target, f.unit), verdict{met: f.isMet()}.String()
+			goal, outcome = f.formatTarget()+" "+f.unit, verdict{met: f.isMet()}.String()
 		}
-		writeRow(&b, f.what, text+" "+f.unit, fmt.Sprint(len(f.values)), goal, outcome)
+		writeRow(b, f.label(), text+" "+f.unit, fmt.Sprint(len(f.values)), goal, outcome)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

@@ -23,6 +23,7 @@ type fleet struct {
 	bin     string // where the built programs are
 	dir     string // for sockets and state, removed by stop
 	procs   []*proc
+	rate    int // of the requests that load it, a second; 0: as many as come through
 }
 
 // A proc is one child process.
@@ -141,7 +142,7 @@ func (f *fleet) runCell(c cell, window time.Duration) (sample, error) {
 
 // loadCell has the driver load the variant with c for the given time.
 func (f *fleet) loadCell(c cell, window time.Duration) (result, error) {
-	if err := writeOrder(f.lastProcess().stdin, c, window); err != nil {
+	if err := writeOrder(f.lastProcess().stdin, c, window, f.rate); err != nil {
 		return result{}, fmt.Errorf("%s: %w", f.variant, err)
 	}
 	line, err := f.lastProcess().readLine(window + patience)

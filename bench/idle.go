@@ -28,8 +28,8 @@ var idleVariant = variant{
 
 // benchIdle measures what a daemon costs that has nothing to do, and how long a person
 // waits for it.
-func benchIdle(ctx context.Context, out, log io.Writer) error {
-	return measureParts(ctx, idleVariant, out, log,
+func benchIdle(ctx context.Context, to *report, log io.Writer) error {
+	return measureParts(ctx, idleVariant, to, log,
 		part{"start and rest", measureIdleDaemons}, part{"ping", measurePing}, part{"burst", measureBurst}, part{"crowd", measureCrowd}, part{"peer of a crowd", measureCrowdPeer})
 }
 

@@ -57,7 +57,7 @@ type channelServer struct {
 
 // benchInside measures how long the longest write of each of the largest inputs of a peer's
 // agents holds up all other writes of the daemon, without its commit.
-func benchInside(ctx context.Context, out, log io.Writer) error {
+func benchInside(ctx context.Context, to *report, log io.Writer) error {
 	var figures []figure
 	for _, in := range largestInputs {
 		f := figure{what: in.what, unit: "ms", target: insideTarget}
@@ -80,7 +80,7 @@ func benchInside(ctx context.Context, out, log io.Writer) error {
 			summarizeValues(f.values).median, slices.Max(f.values), summarizeValues(cpu.values).median, slices.Max(cpu.values))
 		figures = append(figures, f, cpu)
 	}
-	return reportFigures(out, figures)
+	return to.writeFigures(figures)
 }
 
 func newChannelServer(ctx context.Context) (h *channelServer, err error) {
@@ -348,6 +348,6 @@ var largestInputs = []largestInput{
 		far := strings.Replace(h.intent, insideHere[:openintent.HostDigits], insidePeer[:openintent.HostDigits], 1)
 		line := fmt.Sprintf("data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"planner\"],\"own\":[],\"data\":{\"intent_id\":%q,\"a\":%q}}\nid: %d\n\n",
 			far, far, strings.Repeat("x", 500_000), h.n)
-		return h.engine.ReceiveHostStream(h.ctx, insidePeer, strings.NewReader(line))
+		return h.engine.ReceiveHostStream(h.ctx, insidePeer, strings.NewReader(line), nil)
 	}},
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -51,18 +52,19 @@ func toMicros(d time.Duration) float64 { return float64(d) / float64(time.Micros
 func driveLoad(in io.Reader, out io.Writer, call newCall) error {
 	return answerOrders(in, out, func(order string) (string, error) {
 		var c cell
+		var rate int
 		var window time.Duration
-		if _, err := fmt.Sscan(order, &c.size, &c.conc, &window); err != nil {
+		if _, err := fmt.Sscan(order, &c.size, &c.conc, &rate, &window); err != nil {
 			return "", fmt.Errorf("order %q: %w", order, err)
 		}
-		r, err := c.runLoad(call, window)
+		r, err := c.runLoad(call, window, rate)
 		return fmt.Sprint(r.requests, " ", int64(r.elapsed), " ", int64(r.p50), " ", int64(r.p99)), err
 	})
 }
 
 // writeOrder and parseResult are the parent's side of drive.
-func writeOrder(w io.Writer, c cell, window time.Duration) error {
-	_, err := fmt.Fprintln(w, c.size, c.conc, int64(window))
+func writeOrder(w io.Writer, c cell, window time.Duration, rate int) error {
+	_, err := fmt.Fprintln(w, c.size, c.conc, rate, int64(window))
 	return err
 }
 
@@ -75,16 +77,20 @@ func parseResult(line string) (result, error) {
 }
 
 // runLoad keeps c.conc requests in flight until the window is over, then lets those
-// under way finish.
-func (c cell) runLoad(call newCall, window time.Duration) (result, error) {
+// under way finish. With a rate it begins so many a second, as far as c.conc in flight allow.
+func (c cell) runLoad(call newCall, window time.Duration, rate int) (result, error) {
 	payload := makeQuestionPayload(c.size)
 	latencies := make([][]time.Duration, c.conc)
 	start := time.Now()
+	var begun atomic.Int64
 	var workers errgroup.Group
 	for i := range c.conc {
 		do := call()
 		workers.Go(func() error {
 			for now := start; now.Sub(start) < window; {
+				if rate > 0 {
+					time.Sleep(time.Until(start.Add(time.Duration(begun.Add(1)-1) * time.Second / time.Duration(rate))))
+				}
 				sent := time.Now()
 				echo, err := do(payload)
 				if err != nil {

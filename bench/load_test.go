@@ -39,7 +39,7 @@ func TestDrive(t *testing.T) {
 	}
 	var orders, results strings.Builder
 	for range 2 {
-		if err := writeOrder(&orders, cell{size: 200, conc: 3}, time.Millisecond); err != nil {
+		if err := writeOrder(&orders, cell{size: 200, conc: 3}, time.Millisecond, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,7 +69,7 @@ func TestLoadComparesEchoes(t *testing.T) {
 	wrong := func() func([]byte) ([]byte, error) {
 		return func([]byte) ([]byte, error) { return []byte("{}"), nil }
 	}
-	if _, err := (cell{200, 2}).runLoad(wrong, time.Second); err == nil {
+	if _, err := (cell{200, 2}).runLoad(wrong, time.Second, 0); err == nil {
 		t.Error("load took a wrong echo for an answer")
 	}
 }

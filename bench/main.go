@@ -45,6 +45,9 @@
 // The subcommand metrics measures what metrics cost the daemons that serve them: CPU time for a
 // message, against daemons that serve none and carry the same load in turn, and memory.
 //
+// The subcommand tail measures what it costs daemons to be watched: CPU time for a message with a tail that
+// keeps up, throughput with one that stalls, and memory.
+//
 // The subcommand relay measures calls over a relay, a NATS server of its own process, beside the same
 // calls over UDP and beside the server's bare echo, and what a relay costs a daemon that rests.
 //
@@ -55,6 +58,12 @@
 // The subcommand pgo measures nothing: it writes ../cmd/acpd/default.pgo, a profile of
 // the daemons under such loads, by which the compiler optimises acpd.
 //
+// With -record FILE.json before the rest of the line, a run also keeps every value of its figures, with
+// the versions of what took part; of the variants, those ratios that have a target.
+//
+// The subcommand draw measures nothing either: of the records in ../docs/benchmarks it makes the
+// plots there, and the tables in ../docs/benchmarks.md.
+//
 // The tables go to standard output as Markdown, progress to standard error.
 // It needs Linux, whose kernel tells one process the CPU time of another.
 package main
@@ -64,8 +73,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -88,30 +100,43 @@ func main() {
 	}
 }
 
+// partsAlone are the subcommands without arguments.
+var partsAlone = map[string]func(context.Context, *report, io.Writer) error{
+	"idle": benchIdle, "oacp": benchOACP, "channels": benchChannels, "inside": benchInside, "mcp": benchMCP, "metrics": benchMetrics,
+	"relay": benchRelay, "tail": benchTail,
+}
+
 // runCommand runs the subcommand that args name, or measures the variants.
 func runCommand(ctx context.Context, args []string) error {
-	alone := map[string]func(context.Context, io.Writer, io.Writer) error{
-		"idle": benchIdle, "oacp": benchOACP, "channels": benchChannels, "inside": benchInside, "mcp": benchMCP, "metrics": benchMetrics,
-		"relay": benchRelay,
+	to := &report{out: os.Stdout}
+	if len(args) >= 2 && args[0] == "-record" {
+		to.file, args = args[1], args[2:]
+		if _, err := os.Stat(filepath.Dir(to.file)); err != nil { // before the time is spent
+			return fmt.Errorf("-record: %w: name a file in a folder that is there", err)
+		}
 	}
+	to.command = strings.Join(args, " ")
 	switch {
-	case len(args) == 1 && alone[args[0]] != nil:
-		return alone[args[0]](ctx, os.Stdout, os.Stderr)
+	case len(args) == 1 && partsAlone[args[0]] != nil:
+		return partsAlone[args[0]](ctx, to, os.Stderr)
 	case len(args) >= 1 && args[0] == "beside":
-		return benchBeside(ctx, args[1:], os.Stdout, os.Stderr)
+		return benchBeside(ctx, args[1:], to, os.Stderr)
+	case len(args) == 1 && args[0] == "draw":
+		return drawRecords(recordFolder, recordPage)
 	case len(args) == 1 && args[0] == "pgo":
 		return writeProfile(ctx, defaultPGO, os.Stderr, runProfiledLoad)
 	case len(args) == 2 && args[0] == "sdk":
-		return benchSDK(ctx, args[1], os.Stdout, os.Stderr)
+		return benchSDK(ctx, args[1], to, os.Stderr)
 	case len(args) >= 1 && args[0] == "against":
-		return benchAgainst(ctx, args[1:], os.Stdout, os.Stderr)
+		return benchAgainst(ctx, args[1:], to, os.Stderr)
 	}
-	return benchVariants(ctx, args)
+	return benchVariants(ctx, args, to)
 }
 
-func benchVariants(ctx context.Context, args []string) error {
+func benchVariants(ctx context.Context, args []string, to *report) error {
 	fs := flag.NewFlagSet("bench", flag.ExitOnError)
 	var (
+		_      = fs.String("record", "", "the first flag of a line, with or without a part: keep all figures in `FILE.json`")
 		quick  = fs.Bool("quick", false, "3 rounds of 300ms windows instead of 9 of 1s, where not said otherwise")
 		rounds = fs.Int("rounds", 9, "`number` of rounds")
 		window = fs.Duration("window", time.Second, "`duration` of one cell in one round, after a fifth of it as warm-up")
@@ -120,9 +145,16 @@ func benchVariants(ctx context.Context, args []string) error {
 		names  = fs.String("variants", listVariants(), "`variants` to measure")
 		source = fs.String("before", "", "another checkout's `folder`: its daemons are measured too, as the variant before")
 	)
+	fs.Usage = func() {
+		fmt.Fprintf(fs.Output(), "bench [-record FILE.json] [flags] measures the variants. Other parts: %s, beside [LOAD...], sdk VENV, against [-rounds N] FOLDER, pgo, draw.\n", strings.Join(slices.Sorted(maps.Keys(partsAlone)), ", "))
+		fs.PrintDefaults()
+	}
 	fs.Parse(args)
 	if fs.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q: see -help", fs.Arg(0))
+	}
+	if given := fs.Lookup("record").Value.String(); given != "" {
+		return fmt.Errorf("-record %s: write it before everything else", given)
 	}
 	given := map[string]bool{}
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -159,12 +191,17 @@ func benchVariants(ctx context.Context, args []string) error {
 	}
 	if *source != "" {
 		p.variants = append(p.variants, newBeforeVariant(*source))
+		to.command = strings.ReplaceAll(to.command, *source, "FOLDER")
+		to.versions = map[string]string{"before": describeCommit(*source)}
 	}
 	m, err := p.runPlan(ctx, os.Stderr)
 	if err != nil {
 		return err
 	}
-	return m.writeReport(os.Stdout)
+	if err := m.writeReport(to.out); err != nil {
+		return err
+	}
+	return to.recordFigures(m.listJudged())
 }
 
 const maxConc = 64

@@ -27,8 +27,8 @@ var mcpVariant = variant{name: "mcp", programs: []string{"acpd", "acpctl"}}
 
 // benchMCP measures what the tools of acpctl mcp cost beside the Go client, the process, and how
 // soon it wakes a session.
-func benchMCP(ctx context.Context, out, log io.Writer) error {
-	return measureParts(ctx, mcpVariant, out, log, part{"acp_query and the client's query", measureToolQuery}, part{"start", measureToolStart}, part{"wake", measureWake})
+func benchMCP(ctx context.Context, to *report, log io.Writer) error {
+	return measureParts(ctx, mcpVariant, to, log, part{"acp_query and the client's query", measureToolQuery}, part{"start", measureToolStart}, part{"wake", measureWake})
 }
 
 // measureToolQuery asks by the tool and by the Go client in turn. An agent of this process

@@ -87,8 +87,8 @@ func (h home) scrapeMetrics(ctx context.Context) error {
 
 // benchMetrics measures what metrics cost the daemons that serve them: CPU for a message, and memory
 // while they rest.
-func benchMetrics(ctx context.Context, out, log io.Writer) error {
-	return measureParts(ctx, acpdVariant, out, log,
+func benchMetrics(ctx context.Context, to *report, log io.Writer) error {
+	return measureParts(ctx, acpdVariant, to, log,
 		part{"CPU for a message", func(f *fleet) ([]figure, error) { return measureMetricsCPU(f, log) }},
 		part{"rest", func(f *fleet) ([]figure, error) { return measureMetricsMemory(f, log) }})
 }
@@ -98,7 +98,7 @@ func benchMetrics(ctx context.Context, out, log io.Writer) error {
 func measureMetricsCPU(f *fleet, log io.Writer) ([]figure, error) {
 	figures := make([]figure, len(metricsCells))
 	for i, c := range metricsCells {
-		figures[i] = figure{what: fmt.Sprintf("daemons' CPU for a query of %d bytes, %d at a time: with metrics / without", c.size, c.conc), unit: "times", target: metricsTarget, strict: true}
+		figures[i] = figure{what: fmt.Sprintf("daemons' CPU for a query of %d bytes, %d at a time: with metrics / without", c.size, c.conc), unit: "times", target: metricsTarget, strict: true, change: true}
 	}
 	for round := range metricsRounds {
 		if err := measureMetricsRound(f, round, figures, log); err != nil {

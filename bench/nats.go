@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -17,19 +18,32 @@ import (
 
 const (
 	natsServer = "nats-server"
-	natsToken  = "s3cret" // a daemon without credentials logs in by a key, which the server would have to know
+	natsModule = "github.com/nats-io/nats-server/v2"
+	relayTests = "../integration/relay" // the module that has the server
+	natsToken  = "s3cret"               // a daemon without credentials logs in by a key, which the server would have to know
 )
 
 // buildServer builds nats-server below bin, of the version that the tests of relays have in a
 // module of their own.
 func buildServer(ctx context.Context, bin string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(bin, natsServer), "github.com/nats-io/nats-server/v2")
-	cmd.Dir = "../integration/relay"
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(bin, natsServer), natsModule)
+	cmd.Dir = relayTests
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w: run the benchmark in its own folder\n%s", natsServer, err, out)
 	}
 	return nil
+}
+
+// findServerVersion returns the version that buildServer builds.
+func findServerVersion(ctx context.Context) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", natsModule)
+	cmd.Dir = relayTests
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("the version of %s: %w: run the benchmark in its own folder", natsServer, err)
+	}
+	return strings.TrimPrefix(strings.TrimSpace(string(out)), "v"), nil
 }
 
 // spawnServer starts a NATS server on a port of loopback, for those who have the token, and

@@ -29,8 +29,8 @@ var oacpVariant = variant{name: "oacp", programs: []string{"acpd", "acpctl"}}
 
 // benchOACP measures how fast mail is carried, against a loop that copies the same files
 // as durably, how fast it is listed, and what watching inboxes costs.
-func benchOACP(ctx context.Context, out, log io.Writer) error {
-	return measureParts(ctx, oacpVariant, out, log, part{"mail", func(f *fleet) ([]figure, error) {
+func benchOACP(ctx context.Context, to *report, log io.Writer) error {
+	return measureParts(ctx, oacpVariant, to, log, part{"mail", func(f *fleet) ([]figure, error) {
 		m := &mailDaemons{fleet: f}
 		return m.measureMail(log)
 	}})

@@ -15,8 +15,8 @@ type part struct {
 }
 
 // measureParts builds a variant's programs, has each part measured in a fleet of its
-// own, and writes a Markdown table of all figures to out and progress to log.
-func measureParts(ctx context.Context, v variant, out, log io.Writer, parts ...part) error {
+// own, and reports all figures and writes progress to log.
+func measureParts(ctx context.Context, v variant, to *report, log io.Writer, parts ...part) error {
 	bin, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return err
@@ -42,5 +42,5 @@ func measureParts(ctx context.Context, v variant, out, log io.Writer, parts ...p
 		}
 		all = append(all, figures...)
 	}
-	return reportFigures(out, all)
+	return to.writeFigures(all)
 }

@@ -25,7 +25,7 @@ func runProfiledLoad(ctx context.Context, log io.Writer) error {
 	if _, err := p.runPlan(ctx, log); err != nil {
 		return err
 	}
-	return measureParts(ctx, channelsVariant, io.Discard, log, part{"channels", newForumMeasure((*forum).measureSpeed)}, part{"channels between machines", newForumMeasure((*forum).measureBetweenMachines)})
+	return measureParts(ctx, channelsVariant, &report{out: io.Discard}, log, part{"channels", newForumMeasure((*forum).measureSpeed)}, part{"channels between machines", newForumMeasure((*forum).measureBetweenMachines)})
 }
 
 // writeProfile writes to file one CPU profile of all daemons that load starts. They are

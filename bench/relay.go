@@ -112,8 +112,13 @@ func (f *fleet) spawnRelayedPair(near, far home) error {
 
 // benchRelay measures what calls over a relay take beside calls over UDP and beside the relay's own
 // echo, and what a relay costs a daemon that rests.
-func benchRelay(ctx context.Context, out, log io.Writer) error {
-	return measureParts(ctx, acpdVariant, out, log,
+func benchRelay(ctx context.Context, to *report, log io.Writer) error {
+	version, err := findServerVersion(ctx)
+	if err != nil {
+		return err
+	}
+	to.versions = map[string]string{natsServer: version}
+	return measureParts(ctx, acpdVariant, to, log,
 		part{"calls", func(f *fleet) ([]figure, error) {
 			return measureRelayCalls(f, relayRounds, relayTurns, relayWindow, silence, log)
 		}},

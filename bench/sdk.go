@@ -28,12 +28,13 @@ const sdkKey = "any"
 // benchSDK measures the published OpenIntent SDK against acpd on loopback TCP and against
 // OpenIntent's reference server. venv is the virtual environment that has both:
 // .interop/openintent, once make interop has run.
-func benchSDK(ctx context.Context, venv string, out, log io.Writer) error {
+func benchSDK(ctx context.Context, venv string, to *report, log io.Writer) error {
 	venv, err := filepath.Abs(venv)
 	if err != nil {
 		return err
 	}
-	return measureParts(ctx, channelsVariant, out, log, part{"SDK", func(f *fleet) ([]figure, error) { return f.measureSDK(venv, log) }})
+	to.command = "sdk VENV"
+	return measureParts(ctx, channelsVariant, to, log, part{"SDK", func(f *fleet) ([]figure, error) { return f.measureSDK(venv, log) }})
 }
 
 func (f *fleet) measureSDK(venv string, log io.Writer) ([]figure, error) {

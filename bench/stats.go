@@ -46,11 +46,16 @@ func (m metric) summarizeRounds(samples []sample) spread {
 	return summarizeValues(values)
 }
 
-// summarizeRatios summarises the quotients of one figure, each taken within a round.
-func (m metric) summarizeRatios(over, under []sample) spread {
+// divideRounds returns the quotients of one figure, each taken within a round.
+func (m metric) divideRounds(over, under []sample) []float64 {
 	values := make([]float64, len(over))
 	for i := range over {
 		values[i] = m(over[i]) / m(under[i])
 	}
-	return summarizeValues(values)
+	return values
+}
+
+// summarizeRatios summarises these quotients.
+func (m metric) summarizeRatios(over, under []sample) spread {
+	return summarizeValues(m.divideRounds(over, under))
 }

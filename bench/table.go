@@ -71,3 +71,36 @@ func formatSize(bytes int) string {
 	}
 	return fmt.Sprintf("%d B", bytes)
 }
+
+// listJudged lists the ratios that have a target, each where its verdict comes from: the CPU time, if
+// the rounds scatter.
+func (m *measurement) listJudged() []figure {
+	var figures []figure
+	for _, p := range pairs {
+		for _, c := range m.cells {
+			over, under := m.samples[key{p.variant, c}], m.samples[key{p.base, c}]
+			t, ok := findTarget(p, c)
+			if !ok || len(over) == 0 || len(under) == 0 {
+				continue
+			}
+			latency, throughput, effort := metric(pickP50).summarizeRatios(over, under), metric(pickRate).summarizeRatios(over, under), metric(pickCPU).summarizeRatios(over, under)
+			judged := figure{what: "p50", unit: "times", target: t.p50}
+			pick := metric(pickP50)
+			if t.rate > 0 {
+				judged, pick = figure{what: "requests/s", unit: "times", target: t.rate, high: true}, pickRate
+			}
+			if t.judgeRatios(latency, throughput, effort).byCPU {
+				atMost := t.p50
+				if t.rate > 0 {
+					atMost = 1 / t.rate
+				}
+				judged, pick = figure{what: "CPU/request, as the rounds of " + judged.what + " scatter", unit: "times", target: atMost}, pickCPU
+			}
+			judged.group = p.variant + " / " + p.base
+			judged.what = fmt.Sprintf("%s, %d in flight: %s", formatSize(c.size), c.conc, judged.what)
+			judged.values = pick.divideRounds(over, under)
+			figures = append(figures, judged)
+		}
+	}
+	return figures
+}

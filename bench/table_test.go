@@ -1,6 +1,7 @@
 package main
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -55,5 +56,52 @@ func TestReportOfOneVariantHasNoRatios(t *testing.T) {
 	}
 	if strings.Contains(b.String(), "ratio") {
 		t.Errorf("report has ratios of one variant:\n%s", b.String())
+	}
+}
+
+// What is recorded has the verdicts of the table.
+func TestListJudged(t *testing.T) {
+	small, many, large := cell{200, 1}, cell{200, 16}, cell{61440, 16}
+	m := measurement{
+		plan: plan{variants: []variant{{name: "floor"}, {name: "acpd"}}, cells: []cell{small, many, large, {16384, 1}}},
+		samples: map[key][]sample{
+			{"floor", small}: {{p50: 100, cpu: 200, rate: 9000}, {p50: 100, cpu: 200, rate: 9000}},
+			{"acpd", small}:  {{p50: 130, cpu: 260, rate: 7000}, {p50: 132, cpu: 262, rate: 7000}},
+			{"floor", many}:  {{p50: 100, cpu: 200, rate: 10000}, {p50: 100, cpu: 200, rate: 10000}},
+			{"acpd", many}:   {{p50: 100, cpu: 200, rate: 6000}, {p50: 100, cpu: 200, rate: 6100}},
+			{"floor", large}: {{p50: 1000, cpu: 800, rate: 900}, {p50: 1000, cpu: 800, rate: 900}},
+			{"acpd", large}:  {{p50: 1000, cpu: 1640, rate: 300}, {p50: 2500, cpu: 1640, rate: 300}},
+			// No target:
+			{"floor", cell{16384, 1}}: {{p50: 100, cpu: 200, rate: 9000}, {p50: 100, cpu: 200, rate: 9000}},
+			{"acpd", cell{16384, 1}}:  {{p50: 100, cpu: 200, rate: 9000}, {p50: 100, cpu: 200, rate: 9000}},
+		},
+	}
+	want := []figure{
+		{group: "acpd / floor", what: "200 B, 1 in flight: p50", unit: "times", target: 1.4, values: []float64{1.3, 1.32}},
+		{group: "acpd / floor", what: "200 B, 16 in flight: requests/s", unit: "times", target: 0.65, high: true, values: []float64{0.6, 0.61}},
+		{group: "acpd / floor", what: "60 KiB, 16 in flight: CPU/request, as the rounds of p50 scatter", unit: "times", target: 2, values: []float64{2.05, 2.05}},
+	}
+	got := m.listJudged()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("listed:\n%+v\nwant:\n%+v", got, want)
+	}
+	var b strings.Builder
+	if err := m.writeReport(&b); err != nil {
+		t.Fatal(err)
+	}
+	for i, verdict := range []string{"| p50 ≤ 1.40 | met |", "| requests/s ≥ 0.65 | missed |", "| p50 ≤ 2.00 | met (by CPU) |"} {
+		if !strings.Contains(b.String(), verdict) || got[i].isMet() != strings.Contains(verdict, "met") {
+			t.Errorf("%s: met is %v, and the table has not %q:\n%s", got[i].what, got[i].isMet(), verdict, b.String())
+		}
+	}
+}
+
+// A run must not take its time before it says that what it measures will not be kept.
+func TestRecordFlagComesFirst(t *testing.T) {
+	if err := runCommand(t.Context(), []string{"-quick", "-record", "some.json"}); err == nil || !strings.Contains(err.Error(), "before everything else") {
+		t.Errorf("-record behind another flag: %v", err)
+	}
+	if err := runCommand(t.Context(), []string{"-record", "nowhere/some.json", "idle"}); err == nil || !strings.Contains(err.Error(), "a folder that is there") {
+		t.Errorf("-record into no folder: %v", err)
 	}
 }

@@ -99,7 +99,7 @@ type BudgetRow struct {
 // BudgetUsage says how much of a row one peer holds.
 type BudgetUsage struct {
 	Row     string      `json:"row"`
-	Peer    identity.ID `json:"peer"`
+	Peer    identity.ID `json:"peer"` // all digits 0: strangers, on the link that the name says
 	Name    string      `json:"name"`
 	Held    int64       `json:"held"`
 	Refused uint64      `json:"refused"` // how often it was refused more, since the daemon's start

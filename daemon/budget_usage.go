@@ -24,11 +24,13 @@ func (d *Daemon) serveBudget(_ context.Context, _ *localConn, p *client.BudgetPa
 		if p.Peer != "" && u.Peer != of.ID {
 			continue
 		}
-		name := "strangers"
-		if !budget.AreStrangers(u.Peer) {
-			name = d.peerName(u.Peer)
+		row := client.BudgetUsage{Row: u.Row.Name, Peer: u.Peer, Held: u.Held, Refused: u.Refused}
+		if budget.AreStrangers(u.Peer) {
+			row.Peer, row.Name = identity.ID{}, d.describeStrangers(u.Peer)
+		} else {
+			row.Name = d.peerName(u.Peer)
 		}
-		b.Usage = append(b.Usage, client.BudgetUsage{Row: u.Row.Name, Peer: u.Peer, Name: name, Held: u.Held, Refused: u.Refused})
+		b.Usage = append(b.Usage, row)
 	}
 	for _, r := range d.budget.ListRows() {
 		if r.Name == budget.FreeSpace.Name {
@@ -38,4 +40,23 @@ func (d *Daemon) serveBudget(_ context.Context, _ *localConn, p *client.BudgetPa
 		b.Rows = append(b.Rows, client.BudgetRow{Name: r.Name, Unit: string(r.Unit), Peer: r.Peer, All: r.All, Held: held[r.Name], What: r.What, Remedy: r.Remedy})
 	}
 	return b, nil
+}
+
+// describeStrangers says which strangers are counted under an id that is nobody's.
+func (d *Daemon) describeStrangers(id identity.ID) string {
+	if id == budget.Strangers {
+		return "strangers"
+	}
+	links := []string{d.pipes.Name()}
+	for _, u := range d.relays.list() {
+		if u.link != nil {
+			links = append(links, u.link.Name())
+		}
+	}
+	for _, link := range links {
+		if budget.StrangersOn(link) == id {
+			return "strangers on " + link
+		}
+	}
+	return "strangers on a relay that was removed"
 }

@@ -33,42 +33,59 @@ func writeCertifiedPin(tx *store.Tx, pin identity.CertifiedPin) error {
 	return err
 }
 
+// pinSaver has the post-quantum keys of peers with certificates that the disk has not taken yet. The goroutine
+// of runPinSaver alone uses it, and Close after that.
+type pinSaver struct {
+	left    map[identity.ID]identity.CertifiedPin
+	failing bool
+}
+
 // runPinSaver writes the post-quantum keys of peers with certificates that are not on disk yet, until
-// ctx ends, and once more then. It tries again what the disk does not take.
+// ctx ends. Close then writes the rest. It tries again what the disk does not take.
 func (d *Daemon) runPinSaver(ctx context.Context) error {
-	left := make(map[identity.ID]identity.CertifiedPin)
-	for failing := false; ctx.Err() == nil; {
+	for {
 		select {
 		case <-ctx.Done():
-		case <-d.trust.UnsavedPins():
-			_ = pace.Sleep(ctx, pinsPause)
-		}
-		written, deleted := d.trust.TakeUnsavedPins()
-		for _, pin := range written {
-			left[pin.ID] = pin
-		}
-		for _, id := range deleted {
-			left[id] = identity.CertifiedPin{ID: id}
-		}
-		if len(left) == 0 {
-			continue
-		}
-		err := d.store.Write(context.WithoutCancel(ctx), false, func(tx *store.Tx) error {
-			for pin := range maps.Values(left) {
-				if err := writeCertifiedPin(tx, pin); err != nil {
-					return err
-				}
-			}
 			return nil
-		})
-		switch {
-		case err == nil:
-			clear(left)
-			failing = false
-		case !failing:
-			failing = true
-			d.log.Warn("post-quantum keys of peers with certificates are not on disk, and will be tried again with the next one", "err", err)
+		case <-d.trust.UnsavedPins():
 		}
+		if pace.Sleep(ctx, pinsPause) != nil {
+			return nil
+		}
+		d.savePins()
 	}
-	return nil
+}
+
+// savePins writes what has changed since the last call, and what could not be written then.
+func (d *Daemon) savePins() {
+	s := &d.pins
+	if s.left == nil {
+		s.left = make(map[identity.ID]identity.CertifiedPin)
+	}
+	written, deleted := d.trust.TakeUnsavedPins()
+	for _, pin := range written {
+		s.left[pin.ID] = pin
+	}
+	for _, id := range deleted {
+		s.left[id] = identity.CertifiedPin{ID: id}
+	}
+	if len(s.left) == 0 {
+		return
+	}
+	err := d.store.Write(context.Background(), false, func(tx *store.Tx) error {
+		for pin := range maps.Values(s.left) {
+			if err := writeCertifiedPin(tx, pin); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	switch {
+	case err == nil:
+		clear(s.left)
+		s.failing = false
+	case !s.failing:
+		s.failing = true
+		d.log.Warn("post-quantum keys of peers with certificates are not on disk, and will be tried again with the next one", "err", err)
+	}
 }

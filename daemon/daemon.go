@@ -120,6 +120,7 @@ type Daemon struct {
 	capabilities    *capabilityCache
 	subscribers     *subscribers
 	leftovers       *leftovers
+	pins            pinSaver
 	permissions     *permissions
 	messages        *messageCounts
 	measures        *measures      // nil: nothing is counted for metrics
@@ -175,7 +176,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		return err
 	}
 	// The lock before everything else: what follows may write.
-	if d.lock, err = lockHome(ctx, d.home); err != nil {
+	if d.lock, err = lockHome(ctx, d.home, dyingTime); err != nil {
 		return err
 	}
 	if err := statedir.CheckComplete(dir); err != nil {
@@ -402,6 +403,7 @@ func (d *Daemon) Close() error {
 		d.refusalLog.Close()
 	}
 	if d.store != nil {
+		d.savePins() // no connection brings another one
 		errs = append(errs, d.store.Close())
 	}
 	if d.lock != nil {

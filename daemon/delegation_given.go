@@ -20,6 +20,7 @@ import (
 // and the ack is on disk before the caller has it. A repeat of a call whose ack is
 // known gets that; any other is sent again, and the peer knows it by its id.
 func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.DelegateParams) (any, error) {
+	began := time.Now()
 	request, err := d.composeRequest(ctx, s, kinds.KindDelegate, &p.Head, p.To, p.Payload)
 	if err != nil {
 		return nil, err
@@ -58,8 +59,11 @@ func (d *Daemon) serveDelegate(ctx context.Context, s *localConn, p *client.Dele
 		}
 	}
 
-	end := time.Now().Add(kinds.AckDeadline)
-	if !t.Deadline.IsZero() && t.Deadline.Before(end) {
+	end := began.Add(kinds.AckDeadline)
+	if request.Deadline > 0 {
+		end = began.Add(min(kinds.AckDeadline, request.Deadline))
+	}
+	if !t.Deadline.IsZero() && t.Deadline.Before(end) { // it was given before
 		end = t.Deadline
 	}
 	ctx, cancel := context.WithDeadline(ctx, end)
@@ -123,6 +127,8 @@ func (d *Daemon) serveCancel(ctx context.Context, s *localConn, p *client.Cancel
 		}
 		to = cmp.Or(to, t.Peer.String())
 	}
+	ctx, cancel := context.WithTimeout(ctx, kinds.AckDeadline)
+	defer cancel()
 	env, whom, err := d.composeEnvelope(ctx, s, kinds.KindCancel, &p.Head, to, p.Payload)
 	if err != nil {
 		return nil, err
@@ -144,8 +150,6 @@ func (d *Daemon) serveCancel(ctx context.Context, s *localConn, p *client.Cancel
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, kinds.AckDeadline)
-	defer cancel()
 	reply, _, err := d.sendRequest(ctx, request)
 	if e, ok := errors.AsType[*kinds.Error](err); t != nil && ok && e.Code == kinds.NotFound && e.From != "" {
 		// Nobody works on it there: it never came, or is forgotten.

@@ -62,8 +62,9 @@ func TestDelegateIsAckedAndItsResultReceived(t *testing.T) {
 		}
 	}
 
-	if !desk.delegations.HasOpenWith(laptop.ID()) || !laptop.delegations.HasOpenWith(desk.ID()) {
-		t.Error("no work is open between the two")
+	awaitsWork := func(d *running, of identity.ID) bool { return d.newNodeConfig(d.startConfig, "").AwaitsWork(of) }
+	if !awaitsWork(desk, laptop.ID()) || !awaitsWork(laptop, desk.ID()) || awaitsWork(desk, identity.ID{1}) {
+		t.Error("the nodes do not know which work is open: a pipe would end before the result")
 	}
 
 	waited := make(chan *client.Task, 2)
@@ -101,6 +102,9 @@ func TestDelegateIsAckedAndItsResultReceived(t *testing.T) {
 	}
 	if s := worker.state(given.ID); s.State != client.TaskCompleted || s.Direction != client.Taken {
 		t.Errorf("%+v", s)
+	}
+	if awaitsWork(desk, laptop.ID()) || awaitsWork(laptop, desk.ID()) {
+		t.Error("the nodes wait for work that is over")
 	}
 	// The first end wins, on both sides.
 	worker.refused(kinds.NotFound, "result", client.ResultParams{Ref: given.ID, Payload: final})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -19,8 +20,8 @@ const maxIntroduced = 8
 // resolveOrIntroduce returns the peer that ref means. If none is known, it dials those keys that could
 // be it by a certificate: the one with that id, those that have an address in config.yaml, those
 // on the network that call themselves so, and the one that has that name on a relay. It blocks as a call
-// does, until one is the peer.
-func (d *Daemon) resolveOrIntroduce(ctx context.Context, ref string) (identity.Peer, error) {
+// does, until one is the peer, for searchTime() at most.
+func (d *Daemon) resolveOrIntroduce(ctx context.Context, ref string, searchTime func() time.Duration) (identity.Peer, error) {
 	p, err := d.trust.Resolve(ref)
 	if err == nil && p.Certificate != nil && p.Name == ref {
 		if err = d.names.CheckShared(ref); err != nil {
@@ -34,7 +35,7 @@ func (d *Daemon) resolveOrIntroduce(ctx context.Context, ref string) (identity.P
 	if len(candidates) == 0 && !ask {
 		return p, err
 	}
-	dialling, stop := context.WithCancel(ctx)
+	dialling, stop := context.WithTimeout(ctx, searchTime())
 	defer stop()
 	var dials errgroup.Group
 	failures := make([]error, len(candidates))

@@ -14,6 +14,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/authority"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
@@ -113,7 +114,7 @@ func TestATokenOfAnInvitationIsNotShared(t *testing.T) {
 func TestRelaysOfInvitationsLearnNoNames(t *testing.T) {
 	t.Parallel()
 	desk := start(t, stateDir(t), "desk")
-	desk.joinFleet(newAuthority(t), "", "acp:desk")
+	desk.joinFleet(authority.New(t, "corp"), "", "acp:desk")
 	var named atomic.Int64
 	s := config.Relay{Name: "hub", Token: "t0ken", URL: tokenServer(t, func(line string) {
 		if strings.Contains(line, "acp1.name.") {

@@ -49,18 +49,23 @@ func (d *Daemon) readOrganisation(cfg *config.Config) (authorities []identity.Au
 	return authorities, own, nil
 }
 
-// readStateFile reads a file of the state directory, or at another path, of at most so many bytes.
-func (d *Daemon) readStateFile(name string, most int64) ([]byte, error) {
-	path := name
-	switch rest, inHome := strings.CutPrefix(name, "~/"); {
-	case inHome:
+// findStateFile returns the path of a file that a setting names: in the state directory, or elsewhere.
+func (d *Daemon) findStateFile(name string) (string, error) {
+	if rest, inHome := strings.CutPrefix(name, "~/"); inHome {
 		user, err := os.UserHomeDir()
-		if err != nil {
-			return nil, err
-		}
-		path = filepath.Join(user, rest)
-	case !filepath.IsAbs(name):
-		path = d.home.filePath(name)
+		return filepath.Join(user, rest), err
+	}
+	if filepath.IsAbs(name) {
+		return name, nil
+	}
+	return d.home.filePath(name), nil
+}
+
+// readStateFile reads a file that a setting names, of at most so many bytes.
+func (d *Daemon) readStateFile(name string, most int64) ([]byte, error) {
+	path, err := d.findStateFile(name)
+	if err != nil {
+		return nil, err
 	}
 	info, err := os.Stat(path) // first: to open a named pipe waits for its other end
 	if errors.Is(err, fs.ErrNotExist) {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestAClaimIsNoNameOfAnAuthority(t *testing.T) {
 		return len(all) == 1 && all[0].ID == decoy.ID() && all[0].Claim == "build-7.corp"
 	})
 	const none = `no key shows a certificate with the name "build-7.corp" now: `
-	if e := l.refused(kinds.UnknownPeer, "untrust", client.UntrustParams{Peer: "build-7.corp"}); !strings.Contains(e.Message, none) || !strings.Contains(e.Message, `the line "name build-7" into the file that revoked names`) {
+	if e := l.refused(kinds.UnknownPeer, "untrust", client.UntrustParams{Peer: "build-7.corp"}); !strings.Contains(e.Message, none) || !strings.Contains(e.Message, `write the line "name build-7" into `+filepath.Join(desk.dir, "revoked.txt")) {
 		t.Error(e)
 	}
 	if e := l.refused(kinds.UnknownPeer, "trust", client.TrustParams{Peer: "build-7.corp"}); !strings.Contains(e.Message, none+"give the full id") {
@@ -60,4 +61,27 @@ func TestAClaimIsNoNameOfAnAuthority(t *testing.T) {
 	if !identity.MatchesClaim("build-7", "build-7") || identity.MatchesClaim("", "") || identity.MatchesClaim("a.b", "a.b") {
 		t.Error("claims")
 	}
+}
+
+// What untrust says of a name that nobody shows now has that name refused, before it calls.
+func TestANameIsRefusedBeforeItCalls(t *testing.T) {
+	t.Parallel()
+	_, desk, build := fleet(t, "", "")
+	l := desk.dial()
+	withFile := desk.read("config.yaml")
+	desk.write("config.yaml", strings.Replace(withFile, "      revoked: revoked.txt\n", "", 1))
+	l.must("reload", nil, nil)
+	e := l.refused(kinds.UnknownPeer, "untrust", client.UntrustParams{Peer: "build-7.corp"})
+	if want := `write "revoked: revoked.txt" under organisation.authorities.corp in config.yaml, and the line "name build-7" into ` + filepath.Join(desk.dir, "revoked.txt"); !strings.Contains(e.Message, want) {
+		t.Error(e)
+	}
+	desk.write("config.yaml", withFile)
+	desk.write("revoked.txt", "name build-7\n")
+	l.must("reload", nil, nil)
+	for _, to := range []string{"build-7.corp", build.ID().String()} {
+		l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: to})
+	}
+	desk.write("revoked.txt", "")
+	l.must("reload", nil, nil)
+	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/discovery"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/authority"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 )
@@ -22,9 +23,9 @@ func TestACertificateThatCannotBeReadLeavesTheOneBefore(t *testing.T) {
 	t.Parallel()
 	a, desk, build := fleet(t, "", "")
 	desk.dial().must("ping", client.PingParams{To: "build-7.corp"}, nil)
-	good := a.sign(build.ID(), 300*24*time.Hour, "acp:build-8")
+	good := a.SignFile(build.ID(), 300*24*time.Hour, "acp:build-8")
 	l := build.dial()
-	for name, text := range map[string]string{"half": good[:len(good)/2], "empty": "", "of another key": a.sign(desk.ID(), time.Hour, "acp:desk")} {
+	for name, text := range map[string]string{"half": good[:len(good)/2], "empty": "", "of another key": a.SignFile(desk.ID(), time.Hour, "acp:desk")} {
 		build.write("acpd-cert.pub", text)
 		var r client.Reloaded
 		l.must("reload", nil, &r)
@@ -144,7 +145,7 @@ func TestCertificatesThatCountAreLogged(t *testing.T) {
 	t.Parallel()
 	log := new(syncBuffer)
 	desk, build := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: log}), start(t, stateDir(t), "build-7")
-	a := newAuthority(t)
+	a := authority.New(t, "corp")
 	desk.joinFleet(a, "", "acp:desk")
 	build.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", desk.ID(), desk.node.Addr()), "acp:build-7", "acp:group:ci")
 	for range 3 {
@@ -181,13 +182,13 @@ func TestCertificatesThatEndFillNoLog(t *testing.T) {
 func TestAnAuthorityChangesItsKey(t *testing.T) {
 	t.Parallel()
 	old, desk, build := fleet(t, "", "")
-	next := newAuthority(t)
+	next := authority.New(t, "corp")
 	l := desk.dial()
 	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
 	before, _ := desk.node.Peer(build.ID())
 	both := []*running{desk, build}
 	for _, d := range both {
-		d.write("config.yaml", strings.Replace(d.read("config.yaml"), "      key: "+old.line+"\n", "      key: "+old.line+"\n      next_key: "+next.line+"\n", 1))
+		d.write("config.yaml", strings.Replace(d.read("config.yaml"), "      key: "+old.Line()+"\n", "      key: "+old.Line()+"\n      next_key: "+next.Line()+"\n", 1))
 		d.dial().must("reload", nil, nil)
 	}
 	var c client.Certificates
@@ -195,7 +196,7 @@ func TestAnAuthorityChangesItsKey(t *testing.T) {
 		t.Errorf("%+v", c.Authorities)
 	}
 	for i, d := range both {
-		d.write("acpd-cert.pub", next.sign(d.ID(), 200*24*time.Hour, []string{"acp:desk", "acp:build-7"}[i]))
+		d.write("acpd-cert.pub", next.SignFile(d.ID(), 200*24*time.Hour, []string{"acp:desk", "acp:build-7"}[i]))
 		d.dial().must("reload", nil, nil)
 	}
 	hasNext := func(d, of *running) bool {
@@ -204,7 +205,7 @@ func TestAnAuthorityChangesItsKey(t *testing.T) {
 	}
 	await.Until(t, "renewed", func() bool { return hasNext(desk, build) && hasNext(build, desk) })
 	for _, d := range both {
-		d.write("config.yaml", strings.Replace(d.read("config.yaml"), "      key: "+old.line+"\n      next_key: ", "      key: ", 1))
+		d.write("config.yaml", strings.Replace(d.read("config.yaml"), "      key: "+old.Line()+"\n      next_key: ", "      key: ", 1))
 		d.dial().must("reload", nil, nil)
 	}
 	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
@@ -214,7 +215,7 @@ func TestAnAuthorityChangesItsKey(t *testing.T) {
 	if e := l.refused(kinds.Invalid, "certificate", client.CertificateParams{File: "x"}); e == nil {
 		t.Error("x is a certificate")
 	}
-	l.must("certificate", client.CertificateParams{File: old.sign(desk.ID(), time.Hour, "acp:desk")}, &c)
+	l.must("certificate", client.CertificateParams{File: old.SignFile(desk.ID(), time.Hour, "acp:desk")}, &c)
 	if !strings.Contains(c.Problem, "no authority that is configured here") {
 		t.Errorf("the old key counts: %+v", c)
 	}

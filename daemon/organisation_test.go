@@ -2,9 +2,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,52 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/authority"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/relay"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
-
-// authority signs certificates.
-type authority struct {
-	t      testing.TB
-	signer ssh.Signer
-	line   string // its public key
-}
-
-func newAuthority(t testing.TB) *authority {
-	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &authority{t, signer, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))}
-}
-
-// sign returns the text of a certificate file that is valid until d from now.
-func (a *authority) sign(id identity.ID, d time.Duration, principals ...string) string {
-	a.t.Helper()
-	key, err := ssh.NewPublicKey(ed25519.PublicKey(id[:]))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	c := &ssh.Certificate{Key: key, CertType: ssh.HostCert, ValidPrincipals: principals, Serial: 7,
-		ValidAfter: uint64(time.Now().Add(-60 * 24 * time.Hour).Unix()), ValidBefore: uint64(time.Now().Add(d).Unix())}
-	if err := c.SignCert(rand.Reader, a.signer); err != nil {
-		a.t.Fatal(err)
-	}
-	return "ssh-ed25519-cert-v01@openssh.com " + base64.StdEncoding.EncodeToString(c.Marshal()) + "\n"
-}
 
 func readPins(d *running) ([]identity.CertifiedPin, error) {
 	return store.ReadValue(d.t.Context(), d.store, readCertifiedPins)
@@ -73,10 +34,10 @@ func (d *running) write(name, text string) {
 
 // joinFleet has the authority's word count at a daemon, which gets a certificate. more is further
 // configuration.
-func (d *running) joinFleet(a *authority, more string, principals ...string) {
+func (d *running) joinFleet(a *authority.Authority, more string, principals ...string) {
 	d.t.Helper()
-	d.write("acpd-cert.pub", a.sign(d.ID(), 300*24*time.Hour, principals...))
-	d.write("config.yaml", "organisation:\n  certificate: acpd-cert.pub\n  authorities:\n    corp:\n      key: "+a.line+"\n      revoked: revoked.txt\n"+more)
+	d.write("acpd-cert.pub", a.SignFile(d.ID(), 300*24*time.Hour, principals...))
+	d.write("config.yaml", "organisation:\n  certificate: acpd-cert.pub\n  authorities:\n    corp:\n      key: "+a.Line()+"\n      revoked: revoked.txt\n"+more)
 	if _, err := os.Stat(filepath.Join(d.dir, "revoked.txt")); err != nil {
 		d.write("revoked.txt", "")
 	}
@@ -84,9 +45,9 @@ func (d *running) joinFleet(a *authority, more string, principals ...string) {
 }
 
 // fleet runs desk and build, which know each other by certificates alone. desk has build's address.
-func fleet(t testing.TB, deskMore, buildMore string) (a *authority, desk, build *running) {
+func fleet(t testing.TB, deskMore, buildMore string) (a *authority.Authority, desk, build *running) {
 	t.Helper()
-	a = newAuthority(t)
+	a = authority.New(t, "corp")
 	desk, build = start(t, stateDir(t), "desk"), start(t, stateDir(t), "build-7")
 	build.joinFleet(a, buildMore, "acp:build-7", "acp:group:ci")
 	desk.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n%s", build.ID(), build.node.Addr(), deskMore), "acp:desk")
@@ -215,7 +176,7 @@ func TestReloadTakesCertificatesOver(t *testing.T) {
 
 	// A renewed certificate gets to the other side without a new connection.
 	before, _ := desk.node.Peer(build.ID())
-	build.write("acpd-cert.pub", a.sign(build.ID(), 20*24*time.Hour, "acp:build-8"))
+	build.write("acpd-cert.pub", a.SignFile(build.ID(), 20*24*time.Hour, "acp:build-8"))
 	build.dial().must("reload", nil, nil)
 	await.Until(t, "renewed", func() bool { p, _ := desk.trust.FindPeer(build.ID()); return p.Name == "build-8.corp" })
 	if after, _ := desk.node.Peer(build.ID()); after.Boot != before.Boot || after.Addr != before.Addr {
@@ -240,7 +201,7 @@ func TestReloadTakesCertificatesOver(t *testing.T) {
 
 func TestOwnCertificateIsLookedAt(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
+	a := authority.New(t, "corp")
 	desk := start(t, stateDir(t), "desk")
 	l := desk.dial()
 	warnings := func() string {
@@ -260,11 +221,11 @@ func TestOwnCertificateIsLookedAt(t *testing.T) {
 	for name, test := range map[string]struct {
 		file, warning string
 	}{
-		"good for long":      {a.sign(desk.ID(), 300*24*time.Hour, "acp:desk"), ""},
-		"ends soon":          {a.sign(desk.ID(), 13*24*time.Hour, "acp:desk"), "the certificate of this daemon expires at"},
-		"has ended":          {a.sign(desk.ID(), -time.Hour, "acp:desk"), "the certificate of this daemon expired at"},
-		"is for another key": {a.sign(identity.ID{1}, time.Hour, "acp:desk"), "it is for the key 0100000000"},
-		"is for ssh":         {a.sign(desk.ID(), time.Hour, "desk.example.org"), "does not begin with acp:"},
+		"good for long":      {a.SignFile(desk.ID(), 300*24*time.Hour, "acp:desk"), ""},
+		"ends soon":          {a.SignFile(desk.ID(), 13*24*time.Hour, "acp:desk"), "the certificate of this daemon expires at"},
+		"has ended":          {a.SignFile(desk.ID(), -time.Hour, "acp:desk"), "the certificate of this daemon expired at"},
+		"is for another key": {a.SignFile(identity.ID{1}, time.Hour, "acp:desk"), "it is for the key 0100000000"},
+		"is for ssh":         {a.SignFile(desk.ID(), time.Hour, "desk.example.org"), "does not begin with acp:"},
 		"is none":            {"x", "not one line that begins with"},
 	} {
 		desk.write("acpd-cert.pub", test.file)
@@ -280,11 +241,11 @@ func TestOwnCertificateIsLookedAt(t *testing.T) {
 	if got := warnings(); !strings.Contains(got, "there is no file") {
 		t.Errorf("missing: %q", got)
 	}
-	l.must("certificate", client.CertificateParams{File: a.sign(desk.ID(), time.Hour, "acp:desk", "acp:group:ci")}, &c)
+	l.must("certificate", client.CertificateParams{File: a.SignFile(desk.ID(), time.Hour, "acp:desk", "acp:group:ci")}, &c)
 	if c.Certificate == nil || c.Certificate.Name != "desk.corp" || c.Certificate.Authority != "corp" || c.Problem != "" || len(c.Authorities) != 1 || c.Authorities[0].Name != "corp" {
 		t.Errorf("%+v", c)
 	}
-	l.must("certificate", client.CertificateParams{File: newAuthority(t).sign(desk.ID(), time.Hour, "acp:desk")}, &c)
+	l.must("certificate", client.CertificateParams{File: authority.New(t, "corp").SignFile(desk.ID(), time.Hour, "acp:desk")}, &c)
 	if c.Certificate == nil || c.Certificate.Name != "desk" || !strings.Contains(c.Problem, "no authority that is configured here") {
 		t.Errorf("%+v", c)
 	}
@@ -306,7 +267,7 @@ func TestStrangersOnARelayMayShowCertificates(t *testing.T) {
 		if got := desk.admitRelayed(blocked); got != relay.Refused {
 			t.Errorf("a blocked key: %v", got)
 		}
-		desk.joinFleet(newAuthority(t), "", "acp:desk")
+		desk.joinFleet(authority.New(t, "corp"), "", "acp:desk")
 	}
 }
 

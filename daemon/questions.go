@@ -22,12 +22,13 @@ import (
 // serveQuestion asks the agent that gave a delegation back, by a query that refers to it. It
 // ends when the delegation does.
 func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Request, p *client.QueryParams) (any, error) {
+	began := time.Now()
 	t := d.delegations.FindByID(s.guestCredential(), p.Ref, client.Taken)
 	if t == nil {
 		return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation that was taken here: see tasks", p.Ref)
 	}
 	if p.To != "" {
-		switch whom, agent, err := d.resolveRecipient(ctx, s, p.To); {
+		switch whom, agent, err := d.resolveRecipient(ctx, s, p.To, kinds.KindQuery, p.Payload); {
 		case err != nil:
 			return nil, err
 		case whom.ID != t.Peer || agent != "":
@@ -56,7 +57,8 @@ func (d *Daemon) serveQuestion(ctx context.Context, s *localConn, r *jsonrpc.Req
 	if err := d.countSend(ctx, &head, env); err != nil {
 		return nil, err
 	}
-	defer r.CancelAfter(queryTimeout(query))()
+	left := queryTimeout(query) - time.Since(began)
+	defer r.CancelAfter(left)()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	d.calls.Go(func() {

@@ -66,7 +66,7 @@ func (d *Daemon) openRelay(s relaySettings, log *slog.Logger) (*relayLink, error
 		Name: s.Name, URL: s.URL, Self: d.id, Key: d.key.DeriveSecret(relay.KeyLabel),
 		Credentials: relay.Credentials{Token: string(s.Token), User: s.User, Password: string(s.Password)},
 		Proxy:       newRelayProxy(s.proxy),
-		Admit:       d.admitRelayed, Answer: d.answerNameRequest, Changed: d.relays.changed.Set, Questions: &d.relays.questions, Logger: log,
+		Admit:       d.admitRelayed, Answer: d.answerNameRequest, Changed: d.relays.changed.Set, Challenges: &d.relays.challenges, Logger: log,
 	}
 	if s.Credentials != "" {
 		c.Credentials.File = s.Credentials

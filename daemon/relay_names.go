@@ -42,14 +42,14 @@ func (d *Daemon) setNameOnRelays() {
 	}
 }
 
-// answerNameRequest returns this daemon's certificate, if a key has signed it whose hash is in the question.
-func (d *Daemon) answerNameRequest(asker identity.ID, question []byte) []byte {
+// answerNameRequest returns this daemon's certificate, if a key has signed it whose hash is in want.
+func (d *Daemon) answerNameRequest(asker identity.ID, want []byte) []byte {
 	own := d.ownCertificate.Load()
 	if own == nil || len(own.raw) == 0 || !own.says.IsValidAt(time.Now()) || d.trust.IsBlocked(asker) {
 		return nil
 	}
 	signer := own.says.Signer().Hash()
-	for hash := range slices.Chunk(question, len(signer)) {
+	for hash := range slices.Chunk(want, len(signer)) {
 		if bytes.Equal(hash, signer[:]) {
 			return own.raw
 		}

@@ -10,56 +10,52 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/names"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/authority"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // A daemon answers for its name with its certificate, to those whom it does not block, and where the authority is
 // the one that is asked for.
 func TestAnswersToNameRequests(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
-	key, err := identity.ParseAuthorityKey(a.line)
-	if err != nil {
-		t.Fatal(err)
-	}
-	question := key.Hash()
+	a := authority.New(t, "corp")
+	want := a.Key.Hash()
 	asker, blocked := identity.ID{1}, identity.ID{2}
 	desk := start(t, stateDir(t), "desk")
 	if err := desk.trust.Untrust(blocked); err != nil {
 		t.Fatal(err)
 	}
-	if got := desk.answerNameRequest(asker, question[:]); got != nil {
+	if got := desk.answerNameRequest(asker, want[:]); got != nil {
 		t.Errorf("without a certificate: %x", got)
 	}
 	desk.joinFleet(a, "", "acp:desk", "acp:group:ci")
-	if got := desk.answerNameRequest(asker, question[:]); !bytes.Equal(got, desk.ownCertificate.Load().raw) || len(got) == 0 {
+	if got := desk.answerNameRequest(asker, want[:]); !bytes.Equal(got, desk.ownCertificate.Load().raw) || len(got) == 0 {
 		t.Errorf("%x", got)
 	}
-	if got := desk.answerNameRequest(asker, append(make([]byte, 32), question[:]...)); len(got) == 0 {
+	if got := desk.answerNameRequest(asker, append(make([]byte, 32), want[:]...)); len(got) == 0 {
 		t.Error("an authority that changes its key is not answered")
 	}
-	other := newAuthority(t)
-	otherKey, err := identity.ParseAuthorityKey(other.line)
-	if err != nil {
-		t.Fatal(err)
-	}
-	foreign := otherKey.Hash()
+	other := authority.New(t, "corp")
+	foreign := other.Key.Hash()
 	for what, got := range map[string][]byte{
-		"a blocked key":     desk.answerNameRequest(blocked, question[:]),
+		"a blocked key":     desk.answerNameRequest(blocked, want[:]),
 		"another authority": desk.answerNameRequest(asker, foreign[:]),
 		"nothing":           desk.answerNameRequest(asker, nil),
-		"a part":            desk.answerNameRequest(asker, question[:31]),
+		"a part":            desk.answerNameRequest(asker, want[:31]),
 	} {
 		if got != nil {
 			t.Errorf("%s: %x", what, got)
 		}
 	}
-	desk.write("acpd-cert.pub", a.sign(desk.ID(), -time.Hour, "acp:desk"))
+	desk.write("acpd-cert.pub", a.SignFile(desk.ID(), -time.Hour, "acp:desk"))
 	desk.dial().must("reload", nil, nil)
-	if got := desk.answerNameRequest(asker, question[:]); got != nil {
+	if got := desk.answerNameRequest(asker, want[:]); got != nil {
 		t.Errorf("after its end: %x", got)
 	}
 }
@@ -67,11 +63,11 @@ func TestAnswersToNameRequests(t *testing.T) {
 // Only names that an authority here can give are asked for, and only where there is a relay.
 func TestNamesThatAreAskedFor(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
+	a := authority.New(t, "corp")
 	desk := start(t, stateDir(t), "desk")
 	desk.joinFleet(a, "", "acp:desk")
 	l := desk.dial()
-	if e := l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: "build-7.corp"}); !strings.Contains(e.Message, "no trusted peer") {
+	if e := l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: "build-7.corp"}); !strings.Contains(e.Message, "no peer \"build-7.corp\" is known") {
 		t.Error(e)
 	}
 	l.must("relay.add", client.RelayAddParams{URL: "tls://127.0.0.1:1", Name: "hub", NoCheck: true}, nil)
@@ -87,12 +83,84 @@ func TestNamesThatAreAskedFor(t *testing.T) {
 	}
 }
 
-// certificateRelay answers each question with a certificate.
-type certificateRelay struct{ raw atomic.Pointer[[]byte] }
+// certificateRelay answers each request with a certificate; without one it is silent.
+type certificateRelay struct {
+	before func(context.Context) // the answer; nil: nothing
+	raw    atomic.Pointer[[]byte]
+}
 
-func (r *certificateRelay) Ask(_ context.Context, _ string, _ []byte, take func([]byte) bool) error {
-	take(*r.raw.Load())
+func (r *certificateRelay) Ask(ctx context.Context, _ string, _ []byte, take func([]byte) bool) error {
+	raw := r.raw.Load()
+	if raw == nil {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if r.before != nil {
+		r.before(ctx)
+	}
+	take(*raw)
 	return nil
+}
+
+// answer has the relay answer with the certificate in a file.
+func (r *certificateRelay) answer(t testing.TB, file string) {
+	t.Helper()
+	raw, err := identity.ParseCertificateFile([]byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.raw.Store(&raw)
+}
+
+// askFor has a daemon ask a relay for names, and nothing else.
+func (d *running) askFor(hub *certificateRelay) {
+	d.t.Helper()
+	d.dial().must("relay.add", client.RelayAddParams{URL: "tls://127.0.0.1:1", Name: "hub", NoCheck: true}, nil)
+	d.names.Close()
+	d.names = names.NewBook(d.trust, func() map[string]names.Relay { return map[string]names.Relay{"hub": hub} })
+}
+
+// The deadline of a call holds for all of it: also for the search for a peer by its name.
+func TestTheDeadlineHoldsForTheSearch(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	desk.joinFleet(authority.New(t, "corp"), "", "acp:desk")
+	desk.askFor(new(certificateRelay))
+	l := desk.dial()
+	for name, call := range map[string]struct {
+		method string
+		params any
+	}{
+		"a query": {"query", client.QueryParams{To: "build-7.corp", Payload: wire.Payload(`{"question":"?","deadline_ms":50}`)}},
+		"a task":  {"delegate", client.DelegateParams{To: "build-8.corp", Payload: task1(`,"deadline_ms":50`)}},
+	} {
+		began := time.Now()
+		e := l.refused(kinds.Unreachable, call.method, call.params)
+		if took := time.Since(began); took > 2*time.Second || e.Delivered() != kinds.DeliveredNo { // a search alone takes 3 s
+			t.Errorf("%s: after %s %+v", name, took, e)
+		}
+	}
+}
+
+// The 5 s of a notification begin with the search for its receiver.
+func TestTheSearchTakesTimeOfANotification(t *testing.T) {
+	t.Parallel()
+	a, desk, build := authority.New(t, "corp"), start(t, stateDir(t), "desk"), start(t, stateDir(t), "build-7")
+	desk.joinFleet(a, "", "acp:desk")
+	build.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\npolicy: {desk.corp: {kinds: [notify]}}\n", desk.ID(), desk.node.Addr()), "acp:build-7")
+	hub := &certificateRelay{before: func(ctx context.Context) {
+		if err := build.dial().call("ping", client.PingParams{To: desk.ID().String()}, nil); err != nil {
+			t.Error(err)
+		}
+		_ = pace.Sleep(ctx, 2*time.Second)
+	}}
+	hub.answer(t, build.read("acpd-cert.pub"))
+	desk.askFor(hub)
+	build.agent(client.AttachParams{Name: "builder"}, func(ctx context.Context, _ *jsonrpc.Request) { <-ctx.Done() }) // held after 4 s
+	e := desk.dial().refused(kinds.Timeout, "notify", client.NotifyParams{To: client.To("build-7.corp"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "build"})})
+	if e.Delivered() != kinds.DeliveredUnknown {
+		t.Error(e)
+	}
 }
 
 // A machine that was set up anew under its old name is found, though the certificate of its old key is still valid.
@@ -100,13 +168,6 @@ func TestAMachineThatWasSetUpAnewIsFound(t *testing.T) {
 	t.Parallel()
 	a, desk, build := fleet(t, "", "")
 	hub := new(certificateRelay)
-	answer := func(text string) {
-		raw, err := identity.ParseCertificateFile([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		hub.raw.Store(&raw)
-	}
 	book := desk.names
 	desk.names = names.NewBook(desk.trust, func() map[string]names.Relay { return map[string]names.Relay{"hub": hub} })
 	defer book.Close()
@@ -115,25 +176,25 @@ func TestAMachineThatWasSetUpAnewIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer(a.sign(old.ID(), time.Hour, "acp:build-7"))
+	hub.answer(t, a.SignFile(old.ID(), time.Hour, "acp:build-7"))
 	if p, err := desk.introduceByName(t.Context(), name); err == nil {
 		t.Fatalf("%+v", p)
 	}
-	answer(build.read("acpd-cert.pub"))
+	hub.answer(t, build.read("acpd-cert.pub"))
 	await.Until(t, "the new key is found", func() bool {
 		p, err := desk.introduceByName(t.Context(), name)
 		return err == nil && p.ID == build.ID() && p.Name == name
 	})
 
 	// A key that shows another certificate than the relay has.
-	answer(a.sign(build.ID(), time.Hour, "acp:build-8"))
+	hub.answer(t, a.SignFile(build.ID(), time.Hour, "acp:build-8"))
 	if p, err := desk.introduceByName(t.Context(), "build-8.corp"); err == nil || !strings.Contains(err.Error(), "shows another certificate now") {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	third := start(t, stateDir(t), "build-8")
 	third.joinFleet(a, "", "acp:build-8")
 	desk.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", third.ID(), third.node.Addr()), "acp:desk")
-	answer(third.read("acpd-cert.pub"))
+	hub.answer(t, third.read("acpd-cert.pub"))
 	await.Until(t, "the other key is found", func() bool {
 		p, err := desk.introduceByName(t.Context(), "build-8.corp")
 		return err == nil && p.ID == third.ID()

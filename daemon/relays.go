@@ -17,9 +17,9 @@ import (
 // relays holds the relays that this daemon uses: those of config.yaml, and those that it keeps in
 // relays.yaml.
 type relays struct {
-	changed   pace.Signal     // set if the state of a link may have changed
-	questions relay.Questions // of all links
-	joining   sync.Map        // ids of daemons that this one is joining
+	changed    pace.Signal      // set if the state of a link may have changed
+	challenges relay.Challenges // of all links
+	joining    sync.Map         // ids of daemons that this one is joining
 
 	keeping  sync.Mutex // held while relays.yaml is read or written
 	applying sync.Mutex // held while links are added and removed

@@ -63,6 +63,7 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 			d.node.Connect(p.ID)
 		}
 	}
+	d.pipes.RetryFailed()
 	if !reflect.DeepEqual(old.Discovery, next.Discovery) {
 		d.rediscover.Set()
 	}

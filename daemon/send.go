@@ -22,8 +22,8 @@ import (
 const parallelRecipients = 16
 
 // resolveRecipient returns the peer, and the agent, that a caller names as PEER or
-// PEER/AGENT.
-func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to string) (p identity.Peer, agent string, err error) {
+// PEER/AGENT. It searches for a peer that is not known, for the time that a message of that kind has.
+func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to, kind string, payload wire.Payload) (p identity.Peer, agent string, err error) {
 	if to == "" {
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: missing: name a trusted peer, or one of its agents as peer/agent; peers lists them")
 	}
@@ -34,7 +34,7 @@ func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to string) 
 	if one && agent == "" {
 		return p, "", kinds.Errorf(kinds.Invalid, "to: %q names no agent after the /: write peer/agent, or the peer alone", to)
 	}
-	p, err = d.resolveOrIntroduce(ctx, name)
+	p, err = d.resolveOrIntroduce(ctx, name, func() time.Duration { return readCallTime(kind, payload) })
 	if err == nil {
 		return p, agent, nil
 	}
@@ -49,7 +49,7 @@ func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to string) 
 	}
 	if !one {
 		if near := d.listPeersWithAgent(s, name); len(near) > 0 {
-			return p, "", kinds.Errorf(kinds.UnknownPeer, "to: no trusted peer %q: did you mean %s?", name, strings.Join(near, " or "))
+			return p, "", kinds.Errorf(kinds.UnknownPeer, "to: no peer %q is known: did you mean %s?", name, strings.Join(near, " or "))
 		}
 	}
 	if s.isGuest { // of strangers and blocked keys it hears nothing
@@ -68,6 +68,24 @@ func (d *Daemon) resolveRecipient(ctx context.Context, s *localConn, to string) 
 		return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s; no key with a certificate of that name has called, and none is known here to be dialled: give its id an address under peers in config.yaml, call it by its full id, or use a relay that it uses", err)
 	}
 	return p, "", kinds.Errorf(kinds.UnknownPeer, "to: %s", err)
+}
+
+// readCallTime returns how long a call takes at most, by its payload, of which nothing has been checked yet.
+func readCallTime(kind string, payload wire.Payload) time.Duration {
+	most := kinds.AckDeadline
+	switch kind {
+	case kinds.KindNotify:
+		return kinds.ReceiptDeadline
+	case kinds.KindQuery:
+		most = kinds.MaxQueryDeadline
+	}
+	named, err := kinds.ParsePayload[struct {
+		DeadlineMS uint64 `json:"deadline_ms"`
+	}](payload)
+	if err != nil || named.DeadlineMS == 0 {
+		return kinds.DefaultQueryDeadline // which is that of an ack too
+	}
+	return time.Duration(min(named.DeadlineMS, uint64(most.Milliseconds()))) * time.Millisecond
 }
 
 // listPeersWithAgent returns as peer/agent the agents of a name at the peers that the caller may
@@ -120,7 +138,7 @@ func (d *Daemon) checkOutgoing(env *wire.Envelope) (kinds.Checked, error) {
 // composeEnvelope returns the envelope of a call, to which the caller may add, and its
 // receiver.
 func (d *Daemon) composeEnvelope(ctx context.Context, s *localConn, kind string, h *client.Head, to string, payload wire.Payload) (*wire.Envelope, identity.Peer, error) {
-	p, agent, err := d.resolveRecipient(ctx, s, to)
+	p, agent, err := d.resolveRecipient(ctx, s, to, kind, payload)
 	if err != nil {
 		return nil, p, err
 	}
@@ -172,6 +190,9 @@ func (d *Daemon) sendChecked(ctx context.Context, message kinds.Checked, wait bo
 	p := d.beginPassing(client.Out, message)
 	d.countAndPublishMessage(client.Out, message.Envelope, message.Topic)
 	if _, known := d.trust.FindPeer(message.To); !known && d.trust.HasAuthorities() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, kinds.ReceiptDeadline)
+		defer cancel()
 		_ = d.node.Introduce(ctx, message.To) // a report may be for a peer whose certificate has not come since the start
 	}
 	state, err := d.node.Send(ctx, message, wait)
@@ -238,6 +259,7 @@ func serveQuery(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, err
 	if !p.Ref.IsZero() {
 		return d.serveQuestion(ctx, s, r, p)
 	}
+	began := time.Now()
 	env, err := d.composeRequest(ctx, s, kinds.KindQuery, &p.Head, p.To, p.Payload)
 	if err != nil {
 		return nil, err
@@ -245,7 +267,8 @@ func serveQuery(ctx context.Context, s *localConn, r *jsonrpc.Request) (any, err
 	if err := d.countSend(ctx, &p.Head, env.Envelope); err != nil {
 		return nil, err
 	}
-	defer r.CancelAfter(queryTimeout(env))()
+	left := queryTimeout(env) - time.Since(began)
+	defer r.CancelAfter(left)()
 	reply, rtt, err := d.sendRequest(ctx, env)
 	if err != nil {
 		return nil, err
@@ -316,9 +339,15 @@ func (d *Daemon) serveNotify(ctx context.Context, s *localConn, p *client.Notify
 }
 
 func (d *Daemon) sendNotify(ctx context.Context, s *localConn, h *client.Head, name string, payload wire.Payload, wait bool) (*client.Receipt, error) {
-	env, _, err := d.composeEnvelope(ctx, s, kinds.KindNotify, h, name, payload)
+	began := time.Now()
+	env, to, err := d.composeEnvelope(ctx, s, kinds.KindNotify, h, name, payload)
 	if err != nil {
 		return nil, err
+	}
+	if to.Certificate != nil { // the search for it may have taken time
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, began.Add(kinds.ReceiptDeadline))
+		defer cancel()
 	}
 	if err := d.countSend(ctx, h, env); err != nil {
 		return nil, err

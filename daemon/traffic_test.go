@@ -3,6 +3,10 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -300,5 +304,44 @@ func TestAWatcherThatReadsNothing(t *testing.T) {
 	}
 	if read+int(lost) != passed || lost == 0 {
 		t.Errorf("%d read and %d lost of %d", read, lost, passed)
+	}
+}
+
+// What a history keeps is in memory alone: not in the state directory, a backup of state.db or the log.
+func TestHistoryIsNowhereOnDisk(t *testing.T) {
+	t.Parallel()
+	var log lockedBuffer
+	level := slog.LevelDebug
+	dir := stateDir(t)
+	writeConfig(t, dir, "history: {messages: 100}\n")
+	desk := startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: &log, Level: &level})
+	laptop := start(t, stateDir(t), "laptop")
+	befriend(t, desk, laptop)
+	const secret = "sunflower"
+	desk.agent(client.AttachParams{Name: "reviewer"}, say(`{"summary":"`+secret+`"}`))
+	laptop.dial().must("query", client.QueryParams{To: "desk", Payload: query(secret)}, nil)
+	w := &watcher{local: desk.dial()}
+	if a := w.read(client.TrafficParams{Payload: true}); len(a.Entries) != 1 || a.Entries[0].Text != secret || a.Entries[0].Answer != secret || string(a.Entries[0].Payload) != string(query(secret)) {
+		t.Fatalf("%+v", a)
+	}
+	copied := new(client.StateCopy)
+	w.must("backup", nil, copied)
+	files := 0
+	err := filepath.WalkDir(dir, func(path string, f fs.DirEntry, err error) error {
+		if err != nil || !f.Type().IsRegular() {
+			return err
+		}
+		files++
+		text, err := os.ReadFile(path)
+		if strings.Contains(string(text), secret) {
+			t.Errorf("%s has it", path)
+		}
+		return err
+	})
+	if err != nil || files < 5 || copied.Path == "" {
+		t.Error(files, copied, err)
+	}
+	if strings.Contains(log.String(), secret) || !strings.Contains(log.String(), "kind=query") {
+		t.Errorf("the log: %s", log.String())
 	}
 }

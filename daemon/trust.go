@@ -168,7 +168,7 @@ func (d *Daemon) findTrustCandidate(op, ref string) (peer.Pending, error) {
 			return peer.Pending{}, explainTrustError(op, err) // a trusted peer was meant
 		}
 		if d.config.Load().IsOfAuthority(ref) {
-			return peer.Pending{}, newNoCertificateError(op, ref)
+			return peer.Pending{}, d.newNoCertificateError(op, ref)
 		}
 		return peer.Pending{}, kinds.Errorf(kinds.UnknownPeer, "%s: %q names nobody who has called or is on the network: give the full id, 64 hex digits, or see acpctl peers", op, ref)
 	case 1:
@@ -183,11 +183,17 @@ func (d *Daemon) findTrustCandidate(op, ref string) (peer.Pending, error) {
 
 // newNoCertificateError returns the error for a name of an authority while no key with a certificate of that name is
 // known: what somebody calls itself is none.
-func newNoCertificateError(op, ref string) error {
+func (d *Daemon) newNoCertificateError(op, ref string) error {
 	remedy := "give the full id, 64 hex digits"
 	if op == "untrust" {
-		own, _, _ := strings.Cut(ref, ".")
-		remedy = fmt.Sprintf("its full id blocks that key; to have the name count for no key, write the line \"name %s\" into the file that revoked names in config.yaml, then acpctl reload", own)
+		own, authority, _ := strings.Cut(ref, ".")
+		line := "name " + own
+		todo := fmt.Sprintf("write \"revoked: revoked.txt\" under organisation.authorities.%s in config.yaml, and the line %q into %s", authority, line, d.home.filePath("revoked.txt"))
+		if file := d.config.Load().Organisation.Authorities[authority].Revoked; file != "" {
+			path, _ := d.findStateFile(file) // it was read
+			todo = fmt.Sprintf("write the line %q into %s", line, path)
+		}
+		remedy = fmt.Sprintf("to refuse that name, whatever key has it, %s, then acpctl reload; its full id blocks that key", todo)
 	}
 	return kinds.Errorf(kinds.UnknownPeer, "%s: no key shows a certificate with the name %q now: %s", op, ref, remedy)
 }

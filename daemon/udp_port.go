@@ -55,21 +55,26 @@ func (d *Daemon) listenUDP(ctx context.Context, cfg *config.Config) (*peer.Node,
 	return n, nil
 }
 
-func (d *Daemon) listenOnPort(cfg *config.Config, host, port string) (*peer.Node, error) {
+// newNodeConfig returns how this daemon speaks with peers, on an address of UDP.
+func (d *Daemon) newNodeConfig(cfg *config.Config, addr string) peer.Config {
 	var dialEnded func(*kinds.Error)
 	if d.measures != nil {
 		dialEnded = d.measures.countDial
 	}
-	n, err := peer.Listen(peer.Config{
+	return peer.Config{
 		Key: d.key, Trust: d.trust, Name: d.name, Software: "acpd " + d.options.Version,
 		MaxMessage: cfg.MaxMessage, RequirePQ: cfg.PostQuantum == config.Require,
-		Listen: net.JoinHostPort(host, port), Addrs: d.table.TakeDialAddrs,
+		Listen: addr, Addrs: d.table.TakeDialAddrs,
 		Exchange: d.handleExchange, Message: d.handleMessage, Event: d.handlePeerEvent,
 		Features: []string{peer.FeatureQuestions},
 		STUN:     cfg.Reach.STUN, NoUpgrade: cfg.Reach.Direct == config.Off,
 		DialEnded: dialEnded, Decertified: d.handleDecertified, AwaitsWork: d.delegations.HasOpenWith,
 		Budget: d.budget, PeerLog: d.refusalLog, Logger: d.log,
-	})
+	}
+}
+
+func (d *Daemon) listenOnPort(cfg *config.Config, host, port string) (*peer.Node, error) {
+	n, err := peer.Listen(d.newNodeConfig(cfg, net.JoinHostPort(host, port)))
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil, fmt.Errorf("listen: %s is no address of this host: choose one of those, or none for all, with listen in config.yaml or --listen: %w", host, err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// UnknownPeerError says that a reference names no trusted peer. Near are up to
+// UnknownPeerError says that a reference names no peer. Near are up to
 // three petnames that may have been meant.
 type UnknownPeerError struct {
 	Ref  string
@@ -14,7 +14,7 @@ type UnknownPeerError struct {
 }
 
 func (e *UnknownPeerError) Error() string {
-	return fmt.Sprintf("no trusted peer %q: %s", CleanClaim(e.Ref), formatNear(e.Near, "acpctl peers lists those that are trusted"))
+	return fmt.Sprintf("no peer %q is known: %s", CleanClaim(e.Ref), formatNear(e.Near, "acpctl peers lists those that are"))
 }
 
 // AmbiguousError says that a reference is the beginning of several peers' ids.
@@ -31,10 +31,10 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%q begins the ids of %s: use a name or more digits", e.Ref, strings.Join(names, ", "))
 }
 
-// SharedNameError says that several keys have a valid certificate with one name.
+// SharedNameError says that several keys have a valid certificate with one name, as in build-7.corp.
 type SharedNameError struct {
 	Name string
-	IDs  []ID
+	IDs  []ID // in their order
 }
 
 func (e *SharedNameError) Error() string {
@@ -42,7 +42,9 @@ func (e *SharedNameError) Error() string {
 	for i, id := range e.IDs {
 		ids[i] = id.String()
 	}
-	return fmt.Sprintf("%q is the name of %d keys with a certificate: give the id, one of %s", e.Name, len(e.IDs), strings.Join(ids, ", "))
+	_, authority, _ := strings.Cut(e.Name, ".")
+	return fmt.Sprintf("%q is the name of %d keys with a certificate, %s: name the right one by its id, and have the other's certificate revoked by %s, or acpctl untrust its id",
+		e.Name, len(e.IDs), strings.Join(ids, " and "), authority)
 }
 
 // Resolve finds the peer that ref means: by its exact petname, or the name that its certificate gives

@@ -63,8 +63,8 @@ show desk acpctl invite
 echo "${uri%%token=*}token=…"
 show laptop acpctl join acp://…
 echo "$uri" | ACP_HOME=$laptop "$bin/acpctl" join
-on "$laptop" acpctl peers
 on "$laptop" acpctl ping desk -c 3 -i 100ms
+on "$laptop" acpctl peers # connected by now
 
 say "Any program can be an agent: here a shell script, behind acpctl serve."
 cat >"$dir/reviewer" <<'SCRIPT'

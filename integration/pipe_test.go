@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
@@ -165,6 +166,27 @@ func TestPipeAfterReload(t *testing.T) {
 	desk.writePipe(build, toTheOther)
 	desk.MustOutput("reload")
 	desk.MustOutput("ping", "build", "-c", "1")
+}
+
+// TestPipeIsMended: after a reload the same command is tried at once, and not after 30 s.
+func TestPipeIsMended(t *testing.T) {
+	t.Parallel()
+	desk, build, _ := piped(t, `test -e "$2/mended" || { echo "Host key verification failed." >&2; exit 255; }; `+toTheOther)
+	if said := desk.StartAcpctl("query", "build", "?").AwaitFailure(5); !strings.Contains(said, "Host key verification failed.") {
+		t.Errorf("unmended: %q", said)
+	}
+	if err := os.WriteFile(filepath.Join(build.Home, "mended"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	failed := time.Now()
+	desk.MustOutput("reload")
+	await.Until(t, "the command leads there", func() bool {
+		_, err := desk.Client.Ping(await.NewContext(t), client.PingParams{To: "build"})
+		return err == nil
+	})
+	if took := time.Since(failed); took > 20*time.Second {
+		t.Errorf("after %s", took)
+	}
 }
 
 // TestPipesThatComeIn are for the owner, and 32.

@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"github.com/acpd/acpd/internal/cli"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -194,6 +197,8 @@ func runAnsweredVerbs(t *testing.T, all shapes) {
 	})
 	run("wait ID --follow")
 
+	all.add(t, "tail", runTail(t, f))
+
 	// reply prints a receipt where it reports on a delegation that was taken.
 	taken := allFields[client.Task]()
 	taken.Direction = client.Taken
@@ -212,6 +217,42 @@ func runAnsweredVerbs(t *testing.T, all shapes) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// runTail runs a tail until it has printed what was lost, an entry and an event.
+func runTail(t *testing.T, f *clitest.FakeDaemon) string {
+	ctx, stop := context.WithCancel(t.Context())
+	asked, ended := 0, make(chan struct{})
+	defer close(ended)
+	f.SetHandler(client.MethodTraffic, func(*jsonrpc.Request) (any, error) {
+		if asked++; asked > 1 {
+			<-ended
+		}
+		return allFields[client.TrafficAnswer](), nil
+	})
+	f.SetHandler(client.MethodSubscribe, func(*jsonrpc.Request) (any, error) {
+		e := allFields[client.Event]()
+		e.Type = client.EventUp
+		go f.SubscribedConn().Notify(client.NotificationEvent, e)
+		return struct{}{}, nil
+	})
+	var out strings.Builder
+	var stderr bytes.Buffer
+	left := 3
+	terminal := ui.Terminal{In: strings.NewReader(""), Err: &stderr, Out: writerFunc(func(b []byte) (int, error) {
+		if left--; left == 0 {
+			stop()
+		}
+		return out.Write(b)
+	})}
+	if code := f.RunWithoutHome(ctx, terminal, "--home", f.Home, "tail", "--json"); code != 0 {
+		t.Fatalf("exit code %d, %s", code, &stderr)
+	}
+	return out.String()
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 // runVerbsWithDaemons runs the verbs that print what no method answers: those of channels, of
 // mailboxes, and those that serve and set up.

@@ -337,3 +337,28 @@ func TestNameOfAnAgentIsTaken(t *testing.T) {
 		t.Error("the first one is gone")
 	}
 }
+
+// TestDaemonBeginsSmall: what the packages of acpd allocate before main, which every daemon pays for
+// what it may never use. A regular expression with a bounded repetition costs as many copies of what is
+// repeated.
+func TestDaemonBeginsSmall(t *testing.T) {
+	t.Parallel()
+	const most, mostOfOne = 400_000, 48 << 10 // bytes
+	p := live.StartProcess(t, live.NewEnviron(t, t.TempDir(), "GODEBUG=inittrace=1"), live.ProgramPath(t, "acpd"), "--version")
+	p.AwaitExit(0)
+	var sum, packages int
+	for line := range strings.Lines(p.Stderr.String()) {
+		var name string
+		var at, clock float64
+		var bytes, count int
+		if n, _ := fmt.Sscanf(line, "init %s @%f ms, %f ms clock, %d bytes, %d allocs", &name, &at, &clock, &bytes, &count); n != 5 {
+			t.Fatalf("expected what a package allocates: %q", line)
+		}
+		if sum, packages = sum+bytes, packages+1; bytes > mostOfOne {
+			t.Errorf("%s allocates %d bytes, of at most %d", name, bytes, mostOfOne)
+		}
+	}
+	if packages == 0 || sum > most {
+		t.Errorf("%d packages allocate %d bytes, of at most %d", packages, sum, most)
+	}
+}

@@ -16,13 +16,13 @@ import (
 
 // requestMeans is a request for a name as its vector shows it.
 func requestMeans(r *relay.Request) any {
-	return map[string]any{"asker": r.Asker.String(), "token": hex.EncodeToString(r.Token[:]), "question": hex.EncodeToString(r.Question)}
+	return map[string]any{"asker": r.Asker.String(), "token": hex.EncodeToString(r.Token[:]), "want": hex.EncodeToString(r.Want)}
 }
 
-// answerMeans is the answer to one: a certificate, and the question that it answers.
+// answerMeans is the answer to one: a certificate, and what is wanted of it in a request.
 func answerMeans(c *identity.Certificate) any {
-	question := c.Signer().Hash()
-	return map[string]any{"id": c.ID.String(), "name": c.Name, "groups": c.Groups, "question": hex.EncodeToString(question[:])}
+	want := c.Signer().Hash()
+	return map[string]any{"id": c.ID.String(), "name": c.Name, "groups": c.Groups, "want": hex.EncodeToString(want[:])}
 }
 
 // parseAnswer refuses with the one code that the daemon has for what does not count.
@@ -63,12 +63,12 @@ func byName() []vector {
 	}
 	const request, answer = "name request", "name answer"
 	header := append(id(0x10, 32), id(0x80, 8)...)
-	means := fmt.Sprintf(`{"asker":"%x","token":"%x","question":"%%x"}`, id(0x10, 32), id(0x80, 8))
-	question := id(0x40, 32)
-	ok(request, "for a name of an authority", append(header, question...), fmt.Sprintf(means, question))
+	means := fmt.Sprintf(`{"asker":"%x","token":"%x","want":"%%x"}`, id(0x10, 32), id(0x80, 8))
+	want := id(0x40, 32)
+	ok(request, "for a name of an authority", append(header, want...), fmt.Sprintf(means, want))
 	ok(request, "empty", header, fmt.Sprintf(means, ""))
 	ok(request, "of 64 bytes", append(header, id(0x40, 64)...), fmt.Sprintf(means, id(0x40, 64)))
-	no(request, "of 65 bytes", append(header, id(0x40, 65)...), "request.question")
+	no(request, "of 65 bytes", append(header, id(0x40, 65)...), "request.want")
 	no(request, "of nobody", append(make([]byte, 32), header[32:]...), "request.asker")
 	no(request, "cut in its token", header[:39], "request")
 	no(request, "of no bytes", nil, "request")
@@ -78,7 +78,7 @@ func byName() []vector {
 	if err != nil {
 		panic(err)
 	}
-	ok(answer, "a certificate", right, fmt.Sprintf(`{"id":"%x","name":"build-7","groups":["ci"],"question":"%x"}`, id(0x20, 32), key.Signer().Hash()))
+	ok(answer, "a certificate", right, fmt.Sprintf(`{"id":"%x","name":"build-7","groups":["ci"],"want":"%x"}`, id(0x20, 32), key.Signer().Hash()))
 	no(answer, "a certificate and a byte", append(right, 0), "certificate")
 	no(answer, "a certificate that is cut", right[:len(right)-1], "certificate")
 	no(answer, "of another type", bytes.Replace(right, []byte("ssh-ed25519-cert-v01"), []byte("ssh-ed25519-cert-v02"), 1), "certificate")

@@ -52,7 +52,7 @@ var codeTable = [...]CodeInfo{
 	{Internal, false, false, 7, "the receiver failed"},
 	{Unreachable, true, true, 5, "no answer from the peer; details.delivered is no or unknown"},
 	{DaemonUnavailable, true, true, 6, "no daemon answers on the socket"},
-	{UnknownPeer, false, true, 5, "no trusted peer has that name or id"},
+	{UnknownPeer, false, true, 5, "no peer has that name or id, or several have it"},
 	{NotTrusted, false, true, 4, "the peer does not trust this daemon"},
 	{IdentityConflict, false, true, 5, "another process shows the same identity, or a peer another key"},
 }

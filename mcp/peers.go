@@ -70,7 +70,7 @@ func (s *Server) callPeers(ctx context.Context, call *toolCall) (*result, error)
 		return p.State != client.PeerConnected && p.State != client.PeerTrusted || a.Peer != "" && p.Name != a.Peer && p.ID.String() != a.Peer
 	})
 	if a.Peer != "" && len(peers) == 0 {
-		return nil, kinds.Errorf(kinds.UnknownPeer, "peer: no trusted peer is called %q", cutText(a.Peer, 64))
+		return nil, kinds.Errorf(kinds.UnknownPeer, "peer: no peer is called %q", cutText(a.Peer, 64))
 	}
 	slices.SortFunc(peers, func(a, b client.Peer) int { return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.Name, b.Name)) })
 	me := self{Daemon: client.Line(who.Name), ID: who.ID.String(), Agent: cmp.Or(s.agent.currentName(), s.Daemon.SpeakAs.Name)}

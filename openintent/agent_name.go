@@ -17,15 +17,26 @@ type agentKey struct{ home, id string } // home: "" is here
 
 const homeDigits = 64
 
-var (
-	homeForm    = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	petnameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`) // of the names that people give to daemons
-)
+// petnameForm matches the names that people give to daemons, up to maxPetname bytes. A bound in the
+// expression itself would cost every daemon the memory of as many copies of it.
+var petnameForm = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+
+const maxPetname = 32
+
+func isPetname(s string) bool { return len(s) <= maxPetname && petnameForm.MatchString(s) }
+
+// isHome reports whether s is the id of a daemon.
+func isHome(s string) bool { return isHex(s, homeDigits) }
+
+// isHex reports whether s is a number of so many lower-case hexadecimal digits.
+func isHex(s string, digits int) bool {
+	return len(s) == digits && strings.Trim(s, "0123456789abcdef") == ""
+}
 
 // splitAgentName splits the name of another daemon's agent. far reports whether name is one.
 func splitAgentName(name string) (id, home string, far bool) {
 	at := len(name) - homeDigits - 1
-	if at < 1 || name[at] != '@' || !homeForm.MatchString(name[at+1:]) {
+	if at < 1 || name[at] != '@' || !isHome(name[at+1:]) {
 		return name, "", false
 	}
 	return name[:at], name[at+1:], true
@@ -85,7 +96,7 @@ func (w *world) fillCallerName(who Caller) Caller {
 // is read-locked, or this is a write.
 func (e *Engine) resolveAgent(in *intentRecord, field, text, home string) (k agentKey, said bool, err error) {
 	if home != "" {
-		if !homeForm.MatchString(home) {
+		if !isHome(home) {
 			return k, false, newHomeByNameError("home")
 		}
 		if !IsAgentID(text) {
@@ -101,7 +112,7 @@ func (e *Engine) resolveAgent(in *intentRecord, field, text, home string) (k age
 	switch here := e.isAgentIDUsedHere(in, text); {
 	case here && (said || e.cfg.Petname != nil && e.cfg.Petname(text[sign+1:])):
 		return k, false, NewError("ambiguous", "%s: an agent here is called so, all of it: say home, the 64 digits of its daemon, with the id alone", field)
-	case !here && !said && petnameForm.MatchString(text[sign+1:]):
+	case !here && !said && isPetname(text[sign+1:]):
 		return k, false, newHomeByNameError(field)
 	}
 	return e.newAgentKey(id, home), said, nil

@@ -29,7 +29,7 @@ func (d *messageDraft) readProofAndTrace(audit bool) (err error) {
 	}
 	// Metadata is the sender's own, so anything else there is no error.
 	if json.Unmarshal(d.metadata, &trace) == nil {
-		if traceForm.MatchString(trace.TraceID) {
+		if isHex(trace.TraceID, traceDigits) {
 			d.trace = trace.TraceID
 		}
 		if len(trace.Parent) <= maxAgentID {

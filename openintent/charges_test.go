@@ -174,7 +174,7 @@ func TestEntriesThatWaitAreCharged(t *testing.T) {
 		fast := h.follow(h.as("reviewer"), "/subscribe/agents/reviewer")
 		r, w := io.Pipe()
 		relayed := make(chan error)
-		go func() { relayed <- h.e.ReceiveHostStream(t.Context(), farID, r) }()
+		go func() { relayed <- h.e.ReceiveHostStream(t.Context(), farID, r, nil) }()
 		for i := range 84 {
 			fmt.Fprintf(w, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[],\"own\":[\"reviewer\"],\"data\":{\"intent_id\":%q,\"n\":%d,\"text\":%q}}\nid: %d\n\n", far, far, i, text, i+1)
 			if f := fast.next(); f.data["n"] != float64(i) {

@@ -53,9 +53,10 @@ type Config struct {
 
 	// Follow begins to follow a host, if that has not begun: the body of the host's
 	// subscribe/home goes to [Engine.ReceiveHostStream]. Without a host it does so for all that
-	// are in reach, now or later. It does not block. Each channel that it returns is closed
-	// once a host's stream has begun, or could not. nil: no host is followed.
-	Follow func(host string) (tried []<-chan struct{})
+	// are in reach, now or later. If now is true, a stream that has ended is tried again at
+	// once. Follow does not block. Each channel that it returns is closed once the place in a
+	// host's feed is kept, or its stream could not begin. nil: no host is followed.
+	Follow func(host string, now bool) (tried []<-chan struct{})
 
 	// Gather gets a path below /api/v1/ from the other hosts in reach, as an agent here. It
 	// returns the bodies by the hosts' ids, and the ids of the hosts that did not answer in
@@ -115,7 +116,7 @@ type Engine struct {
 
 // NewEngine returns an Engine for the intents in the store. [Engine.Run] runs its timers.
 func NewEngine(ctx context.Context, cfg Config) (*Engine, error) {
-	if !homeForm.MatchString(cfg.Self) {
+	if !isHome(cfg.Self) {
 		return nil, fmt.Errorf("openintent: %q is no daemon's id: give its %d hex digits", cfg.Self, homeDigits)
 	}
 	if cfg.Log == nil {

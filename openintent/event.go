@@ -84,10 +84,15 @@ type PostEvent struct {
 
 const maxEvent = 256 << 10 // bytes of an event's payload
 
-var (
-	eventForm = regexp.MustCompile(`^[a-z][a-z0-9_.]{0,63}$`)
-	traceForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
+const (
+	maxEventType = 64
+	traceDigits  = 32
 )
+
+var eventForm = regexp.MustCompile(`^[a-z][a-z0-9_.]*$`)
+
+// isEventType reports whether s may be the type of an event.
+func isEventType(s string) bool { return len(s) <= maxEventType && eventForm.MatchString(s) }
 
 // LogEvent appends an event to the intent's log.
 func (e *Engine) LogEvent(c *Call, intentID string, want *PostEvent) (doc *chain.Event, err error) {
@@ -95,7 +100,7 @@ func (e *Engine) LogEvent(c *Call, intentID string, want *PostEvent) (doc *chain
 	if err != nil {
 		return nil, err
 	}
-	if !eventForm.MatchString(want.Type) {
+	if !isEventType(want.Type) {
 		return nil, NewFieldError("event_type", "lower-case letters, digits, _ and . are needed, at most 64")
 	}
 	if slices.Contains(ownKinds, want.Type) {
@@ -113,7 +118,7 @@ func (e *Engine) LogEvent(c *Call, intentID string, want *PostEvent) (doc *chain
 	}
 	ev.actor = who.name
 	if want.TraceID != nil {
-		if ev.trace = *want.TraceID; ev.trace != "" && !traceForm.MatchString(ev.trace) {
+		if ev.trace = *want.TraceID; ev.trace != "" && !isHex(ev.trace, traceDigits) {
 			return nil, NewFieldError("trace_id", "32 lower-case hex digits are needed")
 		}
 	}

@@ -149,7 +149,7 @@ func TestRelayIsPaced(t *testing.T) {
 			fmt.Fprintf(&places, "id: %d\n\n", i+1)
 		}
 		began := time.Now()
-		if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(places.String())); err != nil {
+		if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(places.String()), nil); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != n/relayRate*time.Second || writes > n/relayRate+2 {
@@ -164,7 +164,7 @@ func TestRelayIsPaced(t *testing.T) {
 			fmt.Fprintf(&entries, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q}}\nid: %d\n\n", far, far, i+1)
 		}
 		began = time.Now()
-		if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(entries.String())); err != nil {
+		if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(entries.String()), nil); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != n/relayRate*time.Second {

@@ -46,7 +46,7 @@ func TestRelayKeepsNothingForNobody(t *testing.T) {
 		for n := from; n <= to; n++ {
 			b.WriteString(told(farID, n, who, strings.Repeat("x", 10_000)))
 		}
-		if err := h.e.ReceiveHostStream(t.Context(), farID+idRest, strings.NewReader(b.String())); err != nil {
+		if err := h.e.ReceiveHostStream(t.Context(), farID+idRest, strings.NewReader(b.String()), nil); err != nil {
 			t.Fatal(err)
 		}
 		if cursor, err := h.e.ReadStreamCursor(t.Context(), farID); cursor != fmt.Sprint(to) || err != nil {
@@ -91,7 +91,7 @@ func TestForgetRemovesWhatAHostHasRelayed(t *testing.T) {
 		h.relay(farID, b.String())
 		r, w := io.Pipe()
 		ended := make(chan error)
-		go func() { ended <- h.e.ReceiveHostStream(t.Context(), farID+idRest, r) }()
+		go func() { ended <- h.e.ReceiveHostStream(t.Context(), farID+idRest, r, nil) }()
 		io.WriteString(w, ": ok\n\n")
 		resumed := func() (all []any) {
 			t.Helper()
@@ -114,7 +114,7 @@ func TestForgetRemovesWhatAHostHasRelayed(t *testing.T) {
 		if got := resumed(); len(got) != 1 {
 			t.Errorf("%d entries, also of a host that is trusted no more", len(got))
 		}
-		if err := h.e.ReceiveHostStream(t.Context(), farID+idRest, strings.NewReader("")); err == nil {
+		if err := h.e.ReceiveHostStream(t.Context(), farID+idRest, strings.NewReader(""), nil); err == nil {
 			t.Error("a stream has begun before what the host has told is gone")
 		}
 		if err := h.e.ForgetHost(t.Context(), farID+idRest); err != nil {
@@ -150,7 +150,7 @@ func TestForgetRemovesWhatAHostHasRelayed(t *testing.T) {
 // relay hands what a host tells to the engine.
 func (h *host) relay(digits, stream string) {
 	h.t.Helper()
-	if err := h.e.ReceiveHostStream(h.t.Context(), digits+idRest, strings.NewReader(stream)); err != nil {
+	if err := h.e.ReceiveHostStream(h.t.Context(), digits+idRest, strings.NewReader(stream), nil); err != nil {
 		h.t.Fatal(err)
 	}
 }

@@ -58,7 +58,7 @@ func TestWhatComesWithoutRoomIsToldToOpenStreams(t *testing.T) {
 					b.WriteString(told(farID, n, `"reviewer"`, "text"))
 					want = append(want, n)
 				}
-				if err := h.e.ReceiveHostStream(t.Context(), farID+idRest, strings.NewReader(b.String())); err != nil {
+				if err := h.e.ReceiveHostStream(t.Context(), farID+idRest, strings.NewReader(b.String()), nil); err != nil {
 					t.Fatal(err)
 				}
 				if got := there.numbers(len(want)); !slices.Equal(got, want) {

@@ -106,7 +106,7 @@ func (r *relayedEntry) checkRelayedBy(host string) error {
 	if !isIDMadeBy(host, r.IntentID) {
 		return fmt.Errorf("openintent: relay: %s tells of an intent that is not its own", host)
 	}
-	if !eventForm.MatchString(r.Event) || r.Data.Kind() != '{' || jsonscan.IsNestedDeeper(r.Data, 2*MaxDepth) || len(r.For) > 10*maxEntries || len(r.Own) > 10*maxEntries {
+	if !isEventType(r.Event) || r.Data.Kind() != '{' || jsonscan.IsNestedDeeper(r.Data, 2*MaxDepth) || len(r.For) > 10*maxEntries || len(r.Own) > 10*maxEntries {
 		return fmt.Errorf("openintent: relay: %s tells what is no event", host)
 	}
 	var said struct {
@@ -142,19 +142,21 @@ func (r *relayedEntry) concernsStream(s *subscriber) bool {
 }
 
 // FollowHost calls Config.Follow, if there is one.
-func (e *Engine) FollowHost(host string) (tried []<-chan struct{}) {
-	if e.cfg.Follow == nil {
-		return nil
+func (e *Engine) FollowHost(host string) {
+	if e.cfg.Follow != nil {
+		e.cfg.Follow(host, false)
 	}
-	return e.cfg.Follow(host)
 }
 
 // FollowHostBriefly follows a host, or all, for a stream that should miss nothing from its start. It
 // waits for them for a few seconds at most.
 func (e *Engine) FollowHostBriefly(ctx context.Context, host string) {
+	if e.cfg.Follow == nil {
+		return
+	}
 	timer := time.NewTimer(followTime)
 	defer timer.Stop()
-	for _, t := range e.FollowHost(host) {
+	for _, t := range e.cfg.Follow(host, true) {
 		select {
 		case <-t:
 		case <-timer.C:
@@ -180,9 +182,10 @@ func (e *Engine) ReadStreamCursor(ctx context.Context, host string) (cursor stri
 }
 
 // ReceiveHostStream reads the body of the subscribe/home of the host with that id, requested by this
-// daemon as the agent [Daemon], and hands its entries to the streams of the agents here. It
+// daemon as the agent [Daemon], and hands its entries to the streams of the agents here. Once the
+// place in the host's feed is kept for the first time, it calls begun, unless that is nil. It
 // blocks until the stream ends, and returns an error if the host tells what it must not.
-func (e *Engine) ReceiveHostStream(ctx context.Context, host string, stream io.Reader) error {
+func (e *Engine) ReceiveHostStream(ctx context.Context, host string, stream io.Reader, begun func()) error {
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(make([]byte, 0, 4096), maxRelayed)
 	var r *relayedEntry
@@ -193,8 +196,14 @@ func (e *Engine) ReceiveHostStream(ctx context.Context, host string, stream io.R
 	if err != nil {
 		return err
 	}
-	var cursor, saved int64 // the place in the host's feed, and the one that is written
+	cursor, saved := int64(-1), int64(-1) // the place in the host's feed, and the one that is written
 	var savedAt time.Time
+	markSaved := func() {
+		if saved < 0 && begun != nil {
+			begun()
+		}
+		saved, savedAt = cursor, time.Now()
+	}
 	defer func() {
 		if cursor != saved {
 			e.saveStreamCursor(context.WithoutCancel(ctx), turn, cursor)
@@ -239,7 +248,7 @@ func (e *Engine) ReceiveHostStream(ctx context.Context, host string, stream io.R
 			if err := e.saveStreamCursor(ctx, turn, cursor); err != nil {
 				return err
 			}
-			saved, savedAt = cursor, time.Now()
+			markSaved()
 			continue
 		}
 		n := feedEntry{relayed: r}
@@ -271,7 +280,8 @@ func (e *Engine) ReceiveHostStream(ctx context.Context, host string, stream io.R
 		kept.dropOldest(gone)
 		kept.addEntry(n.seq, len(doc))
 		setAccountHolding(e.relayed, payer, int64(kept.bytes))
-		cursor, saved, savedAt = at, at, time.Now()
+		cursor = at
+		markSaved()
 	}
 	return lines.Err()
 }

@@ -32,7 +32,7 @@ func newPair(t *testing.T) *pair {
 	p := &pair{cut: func() {}}
 	p.far = start(t, func(c *Config) { c.Self, c.OpenTo = farID+idRest, func(home string) bool { return home == nearHome } })
 	p.near = start(t, func(c *Config) {
-		c.Follow = func(host string) (tried []<-chan struct{}) {
+		c.Follow = func(string, bool) (tried []<-chan struct{}) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if p.follows++; p.cutOff == nil {
@@ -79,7 +79,7 @@ func (p *pair) follow(t *testing.T) {
 	}()
 	go func(done chan struct{}) {
 		defer close(done)
-		if err := p.near.e.ReceiveHostStream(context.Background(), farID, r); err != nil {
+		if err := p.near.e.ReceiveHostStream(context.Background(), farID, r, nil); err != nil {
 			t.Error(err)
 		}
 		<-served
@@ -187,7 +187,7 @@ func TestRelayRefusesWhatIsNotTheHosts(t *testing.T) {
 	here := h.intent("planner")
 	far, ch := strings.Replace(here, hostID, farID, 1), strings.Replace(here, "intent_", "chan_", 1)
 	good := `data: {"event":"comment","intent_id":"` + far + `","for":["reviewer"],"own":[],"data":{"intent_id":"` + far + `","a":1}}` + "\nid: 7\n\n"
-	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(": ok\n\nevent: relay\n"+good)); err != nil {
+	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(": ok\n\nevent: relay\n"+good), nil); err != nil {
 		t.Fatal(err)
 	}
 	if cursor, err := h.e.ReadStreamCursor(t.Context(), farID); cursor != "7" || err != nil {
@@ -201,7 +201,7 @@ func TestRelayRefusesWhatIsNotTheHosts(t *testing.T) {
 		strings.Replace(good, `"a":1`, `"a":`+nested(2*MaxDepth), 1),
 		strings.Replace(good, "id: 7", "id: x", 1), strings.Replace(good, "id: 7", "id: -1", 1), "data: {\n", "data: []\n", strings.Repeat("x", maxRelayed+1),
 	} {
-		if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(bad)); err == nil {
+		if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(bad), nil); err == nil {
 			t.Errorf("%.200q was taken", bad)
 		}
 	}
@@ -226,15 +226,47 @@ func TestRelayLosesNothingThatWasNotKept(t *testing.T) {
 	entry := func(n int) string {
 		return fmt.Sprintf("data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q,\"n\":%d}}\nid: %d\n\n", far, far, n, n)
 	}
-	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(entry(7))); err != nil {
+	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(entry(7)), nil); err != nil {
 		t.Fatal(err)
 	}
 	fail = true
-	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(entry(8))); !errors.Is(err, lost) {
+	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(entry(8)), nil); !errors.Is(err, lost) {
 		t.Fatal(err)
 	}
 	if cursor, err := h.e.ReadStreamCursor(t.Context(), farID); cursor != "7" || err != nil {
 		t.Errorf("cursor %q, %v: what was lost does not come again", cursor, err)
+	}
+}
+
+// A stream has begun once its place is kept, also if the host's feed is empty.
+func TestRelayBeginsOnceItsPlaceIsKept(t *testing.T) {
+	lost, fail := errors.New("lost"), true
+	h := start(t, func(c *Config) {
+		c.Inside = func(run func() error) error {
+			if fail {
+				return lost
+			}
+			return run()
+		}
+	})
+	begun := 0
+	receive := func() error {
+		return h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(": ok\n\nid: 0\n\nid: 1\n\n"), func() {
+			if cursor, err := h.e.ReadStreamCursor(t.Context(), farID); cursor != "0" || err != nil {
+				t.Errorf("it has begun, and its place is %q, %v", cursor, err)
+			}
+			begun++
+		})
+	}
+	if err := receive(); !errors.Is(err, lost) || begun != 0 {
+		t.Errorf("without a write it has begun %d times: %v", begun, err)
+	}
+	fail = false
+	if err := receive(); err != nil || begun != 1 {
+		t.Errorf("it has begun %d times: %v", begun, err)
+	}
+	if cursor, err := h.e.ReadStreamCursor(t.Context(), farID); cursor != "1" || err != nil {
+		t.Errorf("cursor %q, %v", cursor, err)
 	}
 }
 
@@ -245,7 +277,7 @@ func FuzzRelay(f *testing.F) {
 	f.Add("data: {\"event\":\"channel_message\",\"intent_id\":\"" + far + "\",\"channel_id\":\"c\",\"for\":null,\"own\":[\"x\"],\"data\":{\"intent_id\":\"" + far + "\",\"channel_id\":\"c\"}}\nid: 9223372036854775807\n\nid: 1\n\n")
 	f.Fuzz(func(t *testing.T, stream string) {
 		before := h.e.feed.next
-		err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(stream))
+		err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(stream), nil)
 		if told := h.e.feed.next - before; told > int64(strings.Count(stream, "id: ")) {
 			t.Errorf("%d entries from %q, %v", told, stream, err)
 		}
@@ -260,7 +292,7 @@ func TestRelayedEntriesAreBounded(t *testing.T) {
 	for i := range n {
 		fmt.Fprintf(&b, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q,\"a\":%q}}\nid: %d\n\n", far, far, strings.Repeat("x", size), i+1)
 	}
-	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(b.String())); err != nil {
+	if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(b.String()), nil); err != nil {
 		t.Fatal(err)
 	}
 	var kept int

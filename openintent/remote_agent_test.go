@@ -86,7 +86,7 @@ func TestRelayedEntriesAreShared(t *testing.T) {
 		for i := range 30 {
 			fmt.Fprintf(&b, "data: {\"event\":\"comment\",\"intent_id\":%q,\"for\":[\"reviewer\"],\"own\":[],\"data\":{\"intent_id\":%q,\"a\":%q}}\nid: %d\n\n", far, far, strings.Repeat("x", 100_000), 30*part+i+1)
 		}
-		if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(b.String())); err != nil {
+		if err := h.e.ReceiveHostStream(t.Context(), farID, strings.NewReader(b.String()), nil); err != nil {
 			t.Fatal(err)
 		}
 		var kept int64

@@ -11,19 +11,20 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/authority"
 	"github.com/acpd/acpd/wire"
 )
 
 // Of keys that come and go nothing stays.
 func TestStatesOfCertifiedPeersAreForgotten(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		corp := newAuthority(t, "corp")
+		corp := authority.New(t, "corp")
 		b, h := w.side(nil), w.host()
 		w.start()
 		b.serve().joins(corp, 24*time.Hour, "acp:hub")
 		for range 20 {
 			c := h.dial(b, newKey(t))
-			c.sendHello(func(hello *wire.Hello) { hello.Cert = corp.sign(c.key.ID(), 10*time.Minute, nil, "acp:build-7") })
+			c.sendHello(func(hello *wire.Hello) { hello.Cert = corp.Sign(c.key.ID(), 10*time.Minute, "acp:build-7") })
 			c.readHello()
 			c.alive()
 			c.qc.CloseWithError(0, "")
@@ -52,7 +53,7 @@ func TestStatesOfCertifiedPeersAreForgotten(t *testing.T) {
 // a time. It is smaller than QUIC's queue of connections to be accepted, which has 32.
 func TestAFleetComesAtOnce(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		corp := newAuthority(t, "corp")
+		corp := authority.New(t, "corp")
 		hub := w.side(nil)
 		var fleet []*side
 		for range 30 {
@@ -91,7 +92,7 @@ func TestManyStrangersAtATime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, w *network) {
-				corp, b, most := newAuthority(t, "corp"), w.side(nil), is.most
+				corp, b, most := authority.New(t, "corp"), w.side(nil), is.most
 				hosts := make([]*host, most/is.perSource+1)
 				for i := range hosts {
 					hosts[i] = w.host()
@@ -130,7 +131,7 @@ func TestManyStrangersAtATime(t *testing.T) {
 					t.Errorf("one more of a source: close code %d", got)
 				}
 				late := hosts[most/is.perSource].dial(b, newKey(t))
-				late.sendHello(func(h *wire.Hello) { h.Cert = corp.sign(late.key.ID(), time.Hour, nil, "acp:desk") })
+				late.sendHello(func(h *wire.Hello) { h.Cert = corp.Sign(late.key.ID(), time.Hour, "acp:desk") })
 				if most == 8 {
 					if got := late.closed(); got != closeNotTrusted || len(b.Pending()) != 1 {
 						t.Errorf("after that: close code %d, pending %v", got, b.Pending())
@@ -148,7 +149,7 @@ func TestManyStrangersAtATime(t *testing.T) {
 // say nothing have all places. It goes on trying, and is there when they are gone.
 func TestStrangersKeepOutNoFleetForGood(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		corp := newAuthority(t, "corp")
+		corp := authority.New(t, "corp")
 		hub, a := w.side(nil), w.side(nil)
 		a.trusts(hub, "hub")
 		hosts := make([]*host, 32)
@@ -157,7 +158,7 @@ func TestStrangersKeepOutNoFleetForGood(t *testing.T) {
 		}
 		w.start()
 		hub.serve().joins(corp, time.Hour, "acp:hub")
-		a.SetCertificate(corp.sign(a.ID(), time.Hour, nil, "acp:desk"))
+		a.SetCertificate(corp.Sign(a.ID(), time.Hour, "acp:desk"))
 		a.serve()
 		for round := range 3 {
 			var dials sync.WaitGroup
@@ -184,12 +185,12 @@ func TestStrangersKeepOutNoFleetForGood(t *testing.T) {
 // stranger hears. When one of them goes, there is room.
 func TestCertifiedPeersBeyondTheirNumber(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		corp := newAuthority(t, "corp")
+		corp := authority.New(t, "corp")
 		b, h := w.facing(nil)
 		b.joins(corp, time.Hour, "acp:hub")
 		come := func(key *identity.Key) *raw {
 			c := h.dial(b, key)
-			c.sendHello(func(hello *wire.Hello) { hello.Cert = corp.sign(key.ID(), time.Hour, nil, "acp:build-7") })
+			c.sendHello(func(hello *wire.Hello) { hello.Cert = corp.Sign(key.ID(), time.Hour, "acp:build-7") })
 			return c
 		}
 		var there []*raw

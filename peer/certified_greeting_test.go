@@ -7,11 +7,12 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/authority"
 	"github.com/acpd/acpd/wire"
 )
 
 // takingNoHello dials with a certificate that counts, says hello, and grants the node one byte for its own.
-func (h *host) takingNoHello(to *side, corp *authority) *raw {
+func (h *host) takingNoHello(to *side, corp *authority.Authority) *raw {
 	h.t.Helper()
 	key := newKey(h.t)
 	conf, err := key.ClientTLS(to.ID(), false, identity.ALPN)
@@ -24,7 +25,7 @@ func (h *host) takingNoHello(to *side, corp *authority) *raw {
 	}
 	h.t.Cleanup(func() { qc.CloseWithError(0, "") })
 	c := &raw{t: h.t, key: key, to: to.ID(), qc: qc}
-	c.sendHello(func(hello *wire.Hello) { hello.Cert = corp.sign(key.ID(), time.Hour, nil, "acp:desk") })
+	c.sendHello(func(hello *wire.Hello) { hello.Cert = corp.Sign(key.ID(), time.Hour, "acp:desk") })
 	return c
 }
 
@@ -33,7 +34,7 @@ func (h *host) takingNoHello(to *side, corp *authority) *raw {
 // the certificate is revoked. Nothing stays of it.
 func TestCertifiedPeerThatTakesNoHello(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		corp := newAuthority(t, "corp")
+		corp := authority.New(t, "corp")
 		b, h := w.facing(nil)
 		b.joins(corp, time.Hour, "acp:hub")
 		within := func(what string, c *raw, want quic.ApplicationErrorCode, least, most time.Duration) {

@@ -2,8 +2,6 @@ package peer
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"io"
 	"slices"
 	"strings"
@@ -15,65 +13,22 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/authority"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
-// authority signs certificates of nodes.
-type authority struct {
-	t      testing.TB
-	signer ssh.Signer
-	identity.Authority
-}
-
-func newAuthority(t testing.TB, name string) *authority {
-	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &authority{t: t}
-	if a.signer, err = ssh.NewSignerFromKey(private); err != nil {
-		t.Fatal(err)
-	}
-	a.Name = name
-	if a.Key, err = identity.ParseAuthorityKey(string(ssh.MarshalAuthorizedKey(a.signer.PublicKey()))); err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-// sign returns a certificate that is valid for d from now.
-func (a *authority) sign(id identity.ID, d time.Duration, change func(*ssh.Certificate), principals ...string) []byte {
-	a.t.Helper()
-	key, err := ssh.NewPublicKey(ed25519.PublicKey(id[:]))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	c := &ssh.Certificate{
-		Key: key, CertType: ssh.HostCert, ValidPrincipals: principals,
-		ValidAfter: uint64(time.Now().Unix()), ValidBefore: uint64(time.Now().Add(d).Unix()),
-	}
-	if change != nil {
-		change(c)
-	}
-	if err := c.SignCert(rand.Reader, a.signer); err != nil {
-		a.t.Fatal(err)
-	}
-	return c.Marshal()
-}
-
 // joins has the authority's word count at s, and gives s a certificate for d.
-func (s *side) joins(a *authority, d time.Duration, principals ...string) *side {
+func (s *side) joins(a *authority.Authority, d time.Duration, principals ...string) *side {
 	s.t.Helper()
 	s.trust.SetAuthorities([]identity.Authority{a.Authority})
-	s.SetCertificate(a.sign(s.ID(), d, nil, principals...))
+	s.SetCertificate(a.Sign(s.ID(), d, principals...))
 	return s
 }
 
 // fleet makes two nodes that know each other by certificates alone. a knows where b is.
-func (w *network) fleet(d time.Duration, edit func(*Config)) (corp *authority, a, b *side) {
-	corp = newAuthority(w.t, "corp")
+func (w *network) fleet(d time.Duration, edit func(*Config)) (corp *authority.Authority, a, b *side) {
+	corp = authority.New(w.t, "corp")
 	b = w.side(edit)
 	at := b.Addr().String()
 	a = w.side(func(c *Config) {
@@ -128,13 +83,13 @@ func TestCertifiedPeersTalk(t *testing.T) {
 
 func TestStrangersAmongCertified(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		corp, foreign := newAuthority(t, "corp"), newAuthority(t, "foreign")
+		corp, foreign := authority.New(t, "corp"), authority.New(t, "foreign")
 		b := w.side(nil)
 		hosts := []*host{w.host(), w.host(), w.host()}
 		w.start()
 		b.serve().joins(corp, time.Hour, "acp:build-7")
-		hour := func(a *authority, id identity.ID, change func(*ssh.Certificate)) []byte {
-			return a.sign(id, time.Hour, change, "acp:desk")
+		hour := func(a *authority.Authority, id identity.ID, change func(*ssh.Certificate)) []byte {
+			return a.SignChanged(id, time.Hour, change, "acp:desk")
 		}
 		for name, cert := range map[string]func(id identity.ID) []byte{
 			"none":           func(identity.ID) []byte { return nil },
@@ -147,7 +102,9 @@ func TestStrangersAmongCertified(t *testing.T) {
 			"expired": func(id identity.ID) []byte {
 				return hour(corp, id, func(c *ssh.Certificate) { c.ValidAfter, c.ValidBefore = 0, 1 })
 			},
-			"another pq half": func(id identity.ID) []byte { return corp.sign(id, time.Hour, withPQ(identity.HashPQ(nil)), "acp:desk") },
+			"another pq half": func(id identity.ID) []byte {
+				return corp.SignChanged(id, time.Hour, withPQ(identity.HashPQ(nil)), "acp:desk")
+			},
 		} {
 			c := hosts[0].dial(b, newKey(t))
 			c.sendHello(func(h *wire.Hello) { h.Cert = cert(c.key.ID()) })
@@ -196,7 +153,7 @@ func TestExpiryEndsConnections(t *testing.T) {
 			c.Decertified = func(id identity.ID) { mu.Lock(); gone = append(gone, id); mu.Unlock() }
 		})
 		a.introduce(b)
-		a.SetCertificate(corp.sign(a.ID(), 3*time.Hour, nil, "acp:desk")) // b's alone ends
+		a.SetCertificate(corp.Sign(a.ID(), 3*time.Hour, "acp:desk")) // b's alone ends
 		time.Sleep(time.Hour + identity.ClockTolerance - time.Second)
 		a.introduce(b)
 		a.ask(b, "in time")
@@ -211,7 +168,7 @@ func TestExpiryEndsConnections(t *testing.T) {
 		mu.Unlock()
 
 		// With a new one it is a peer again.
-		b.SetCertificate(corp.sign(b.ID(), time.Hour, nil, "acp:build-8"))
+		b.SetCertificate(corp.Sign(b.ID(), time.Hour, "acp:build-8"))
 		a.introduce(b)
 		a.ask(b, "again")
 	})
@@ -220,7 +177,7 @@ func TestExpiryEndsConnections(t *testing.T) {
 func TestRenewalOnAnOpenConnection(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		corp, a, b := w.fleet(time.Hour, nil)
-		foreign := newAuthority(t, "foreign")
+		foreign := authority.New(t, "foreign")
 		a.introduce(b)
 		hold := func() {
 			for range 12 {
@@ -229,11 +186,11 @@ func TestRenewalOnAnOpenConnection(t *testing.T) {
 			}
 		}
 		hold()
-		b.SetCertificate(foreign.sign(b.ID(), time.Hour, nil, "acp:build-7")) // counts nowhere, and changes nothing
+		b.SetCertificate(foreign.Sign(b.ID(), time.Hour, "acp:build-7")) // counts nowhere, and changes nothing
 		time.Sleep(time.Second)
 		a.ask(b, "the old one counts")
-		b.SetCertificate(corp.sign(b.ID(), 2*time.Hour, nil, "acp:build-8"))
-		a.SetCertificate(corp.sign(a.ID(), 2*time.Hour, nil, "acp:desk"))
+		b.SetCertificate(corp.Sign(b.ID(), 2*time.Hour, "acp:build-8"))
+		a.SetCertificate(corp.Sign(a.ID(), 2*time.Hour, "acp:desk"))
 		time.Sleep(time.Second)
 		if _, err := a.trust.Resolve("build-8.corp"); err != nil {
 			t.Error(err)
@@ -259,23 +216,23 @@ func TestRenewalOnAnOpenConnection(t *testing.T) {
 // Renewals that come too often are not looked at, and do no harm.
 func TestManyRenewals(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		corp := newAuthority(t, "corp")
+		corp := authority.New(t, "corp")
 		b, h := w.side(nil), w.host()
 		w.start()
 		b.serve().joins(corp, time.Hour, "acp:build-7")
 		c := h.dial(b, newKey(t))
-		c.sendHello(func(hello *wire.Hello) { hello.Cert = corp.sign(c.key.ID(), time.Hour, nil, "acp:desk") })
+		c.sendHello(func(hello *wire.Hello) { hello.Cert = corp.Sign(c.key.ID(), time.Hour, "acp:desk") })
 		c.readHello()
 		for i := range 100 {
 			name := "acp:desk-" + string(rune('a'+i%26))
-			c.write(item(t, &wire.Renewal{Cert: corp.sign(c.key.ID(), time.Hour, nil, name)}))
+			c.write(item(t, &wire.Renewal{Cert: corp.Sign(c.key.ID(), time.Hour, name)}))
 		}
 		c.alive()
 		if p, ok := b.trust.FindPeer(c.key.ID()); !ok || p.Name != "desk-f.corp" {
 			t.Errorf("%+v", p)
 		}
 		time.Sleep(2 * time.Minute)
-		c.write(item(t, &wire.Renewal{Cert: corp.sign(c.key.ID(), time.Hour, nil, "acp:laptop")}))
+		c.write(item(t, &wire.Renewal{Cert: corp.Sign(c.key.ID(), time.Hour, "acp:laptop")}))
 		c.alive()
 		if p, _ := b.trust.FindPeer(c.key.ID()); p.Name != "laptop.corp" {
 			t.Errorf("%+v", p)
@@ -376,12 +333,12 @@ func TestIdleConnectionsAreLetGo(t *testing.T) {
 // A daemon whose owner trusts this one keeps its connection, although it counts by a certificate here.
 func TestTrustingSideKeepsItsConnection(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		corp := newAuthority(t, "corp")
+		corp := authority.New(t, "corp")
 		a, b := w.side(nil), w.side(nil)
 		a.trusts(b, "hub")
 		w.start()
 		b.serve().joins(corp, 24*time.Hour, "acp:hub")
-		a.SetCertificate(corp.sign(a.ID(), 24*time.Hour, nil, "acp:desk"))
+		a.SetCertificate(corp.Sign(a.ID(), 24*time.Hour, "acp:desk"))
 		a.serve()
 		a.Connect(b.ID())
 		time.Sleep(time.Hour)
@@ -396,12 +353,12 @@ func TestTrustingSideKeepsItsConnection(t *testing.T) {
 // there of others makes nobody a peer.
 func TestCertifiedPeersMeetAtARelay(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		r, corp := newRelayNet("hub"), newAuthority(t, "corp")
+		r, corp := newRelayNet("hub"), authority.New(t, "corp")
 		a, b, other := w.side(r.joined(nil)), w.side(r.joined(nil)), w.side(r.joined(nil))
 		w.start()
 		a.joins(corp, time.Hour, "acp:desk")
 		b.joins(corp, time.Hour, "acp:build-7")
-		other.joins(newAuthority(t, "corp"), time.Hour, "acp:laptop")
+		other.joins(authority.New(t, "corp"), time.Hour, "acp:laptop")
 		for _, s := range []*side{a, b, other} {
 			s.serve()
 		}

@@ -40,7 +40,7 @@ type conn struct {
 	uses       atomic.Uint64 // streams that have begun, of either side
 	endsUnused bool          // the connection ends when it has long been without any
 
-	doubt     doubt
+	nobody    atomic.Bool // the link has said that nobody is at the peer's address, and a proof of that runs
 	control   controlWriter
 	outbox    outbox
 	credit    creditBatcher

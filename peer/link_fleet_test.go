@@ -10,13 +10,14 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/authority"
 )
 
 // TestAFleetComesThroughTheRelay has a member of a relay, who can show no certificate, begin handshakes
 // without end. A fleet that comes over the relay at that time finds its hub all the same.
 func TestAFleetComesThroughTheRelay(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
-		r, corp := newRelayNet("corp"), newAuthority(t, "corp")
+		r, corp := newRelayNet("corp"), authority.New(t, "corp")
 		hub := w.side(r.joined(nil))
 		var fleet []*side
 		for range 10 {
@@ -91,7 +92,7 @@ func TestHandshakesOfIDsOnALink(t *testing.T) {
 		if n := begun(1000, many); n != provedPerSourcePerSecond {
 			t.Errorf("without an authority: %d", n)
 		}
-		b.joins(newAuthority(t, "corp"), time.Hour, "acp:hub")
+		b.joins(authority.New(t, "corp"), time.Hour, "acp:hub")
 		if n := begun(1000, one); n != handshakesPerSourcePerSecond {
 			t.Errorf("one id: %d", n)
 		}

@@ -117,7 +117,7 @@ func (c *conn) hearNobody() {
 	if start {
 		c.live.nobodyAt = now
 	}
-	c.doubt.told.Store(start || p != nil)
+	c.nobody.Store(start || p != nil)
 	c.mu.Unlock()
 	switch {
 	case p != nil:
@@ -260,6 +260,6 @@ func (c *conn) removeProof(p *proof) bool {
 		return false
 	}
 	c.live.proof = nil
-	c.doubt.told.Store(false)
+	c.nobody.Store(false)
 	return true
 }

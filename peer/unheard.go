@@ -3,7 +3,6 @@ package peer
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 )
 
@@ -13,18 +12,13 @@ import (
 // ends as "not delivered" because of a notice. What a notice does is to make calls wait before
 // they send anything, and to shorten the time until others end as "unknown".
 
-// doubt says whether a connection is to be proven before a call sends on it.
-type doubt struct {
-	told atomic.Bool // the link has said that nobody is there, and a proof of that runs
-}
-
 // isDoubtful reports whether the connection is to be proven before it is used: it has been silent,
 // or the link says that nobody is there.
 func (c *conn) isDoubtful() bool {
 	if c.endpoint.path != ViaRelay {
 		return c.isSilentFor(silentAfter)
 	}
-	if c.doubt.told.Load() {
+	if c.nobody.Load() {
 		return true
 	}
 	return c.isSilentFor(leastSilence) && c.isSilentFor(min(silentAfter, max(leastSilence, silentRTTs*c.qc.ConnectionStats().SmoothedRTT)))

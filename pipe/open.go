@@ -20,6 +20,7 @@ type attempt struct {
 	argv []string // of the command
 	at   time.Time
 	err  error // nil: it started, or runs
+	mend bool  // what failed may be mended: it is started at the next call
 }
 
 // failureMemory is how long [Link.Failures] tells of a failure.
@@ -50,9 +51,20 @@ func (l *Link) Failures() []Failure {
 	return all
 }
 
+// RetryFailed has the next call start a command that has failed, without the pause: whoever owns the daemon says that
+// what it failed at may be mended.
+func (l *Link) RetryFailed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at, a := range l.attempts {
+		a.mend = a.err != nil
+		l.attempts[at] = a
+	}
+}
+
 // Open starts the command that leads to the peer at addr, unless it runs, and blocks until the
 // other end's preamble is in, ctx ends, or that fails. A command has 15 s for it. One that has
-// failed is not started again for 30 s, in which Open returns the same error. If the peer has another
+// failed is not started again for 30 s, in which Open returns the same error, unless RetryFailed is called. If the peer has another
 // command now, that is started at once, also in the place of one that leads nowhere yet.
 //
 // The caller calls release when it needs the pipe no more. When all have, the command ends: its
@@ -111,10 +123,10 @@ func (l *Link) startOrShare(addr Addr) (p *pipe, again <-chan struct{}, err erro
 	}
 	now := time.Now()
 	maps.DeleteFunc(l.attempts, func(_ string, a attempt) bool { return now.Sub(a.at) >= max(l.times.retryPause, failureMemory) })
-	if last, ok := l.attempts[addr.text]; ok && slices.Equal(last.argv, argv) && now.Sub(last.at) < l.times.retryPause {
+	if last, ok := l.attempts[addr.text]; ok && slices.Equal(last.argv, argv) && !last.mend && now.Sub(last.at) < l.times.retryPause {
 		age := now.Sub(last.at)
 		if last.err != nil {
-			return nil, nil, fmt.Errorf("%w (%v ago; it is not tried again for %v)", last.err, age.Round(time.Second), (l.times.retryPause - age).Round(time.Second))
+			return nil, nil, fmt.Errorf("%w (%v ago; it is not tried again for %v, or until acpctl reload)", last.err, age.Round(time.Second), (l.times.retryPause - age).Round(time.Second))
 		}
 		if age < l.times.startPause {
 			passed := make(chan struct{})
@@ -178,7 +190,7 @@ func (l *Link) settleFailed(p *pipe, argv []string, why error) {
 		l.log.Info("pipe ended", "pipe", p.addr.text, "cause", why)
 	} else {
 		l.mu.Lock()
-		l.attempts[p.addr.text] = attempt{p.addr, argv, time.Now(), why}
+		l.attempts[p.addr.text] = attempt{addr: p.addr, argv: argv, at: time.Now(), err: why}
 		l.mu.Unlock()
 	}
 	p.settle(why)

@@ -117,6 +117,21 @@ func TestRetryPause(t *testing.T) {
 	})
 }
 
+// When the owner says that it may be mended, what failed is started at the next call, once.
+func TestRetryFailed(t *testing.T) {
+	l := startLab(t, nil, "exit", "1")
+	l.fails("exit code 1")
+	l.fails("not tried again")
+	l.RetryFailed()
+	if all := l.Failures(); len(all) != 1 {
+		t.Errorf("the failure is forgotten: %+v", all)
+	}
+	if _, err := l.Open(t.Context(), l.Addr(buildID)); strings.Contains(err.Error(), "not tried again") {
+		t.Error(err)
+	}
+	l.fails("not tried again")
+}
+
 // What another command said counts no more: the one that took its place is tried at once, also
 // before the pause between two starts.
 func TestChangedCommandIsTried(t *testing.T) {
@@ -156,7 +171,7 @@ func TestChangedCommandIsTried(t *testing.T) {
 
 // A command that fails again and again after it has begun is started once a second.
 func TestStartPause(t *testing.T) {
-	l := startLab(t, func(l *Link) { l.times.startPause = 400 * time.Millisecond }, "sendAndEnd", "")
+	l := startLab(t, func(l *Link) { l.times.startPause = 400 * time.Millisecond }, "send", "")
 	began := time.Now()
 	for range 3 {
 		_, release := l.open()

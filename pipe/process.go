@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/acpd/acpd/internal/commandenv"
 )
 
 // process is a command that runs: what it reads and prints, and its end.
@@ -33,31 +35,6 @@ const (
 	lookAgain = 10 * time.Millisecond  // between looks at a process group
 	leftTime  = 100 * time.Millisecond // for what lies in its pipes when it has ended
 )
-
-// notForCommands are variables of the daemon's own environment that say what a command must not
-// believe: where this daemon is, and by which systemd it was started (sd_notify(3)).
-var notForCommands = []string{"ACP_", "NOTIFY_SOCKET=", "WATCHDOG_USEC=", "WATCHDOG_PID=", "LISTEN_", "SSH_ASKPASS_REQUIRE="}
-
-// buildEnv returns the environment of a command. ssh asks for nothing by a window
-// (SSH_ASKPASS_REQUIRE in ssh(1)).
-func buildEnv() []string {
-	env := []string{"SSH_ASKPASS_REQUIRE=never"}
-	for _, v := range os.Environ() {
-		if !hasAnyPrefix(v, notForCommands) {
-			env = append(env, v)
-		}
-	}
-	return env
-}
-
-func hasAnyPrefix(s string, prefixes []string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(s, p) {
-			return true
-		}
-	}
-	return false
-}
 
 // systemProcess is a process of the system. Its first one leads a session of its own, which has
 // no terminal.
@@ -101,7 +78,8 @@ func startProcess(argv []string) (process, error) {
 		}
 	}
 	p.cmd = &exec.Cmd{
-		Path: path, Args: argv, Env: buildEnv(), Dir: "/",
+		Path: path, Args: argv, Dir: "/",
+		Env:   append(commandenv.Environ(), "SSH_ASKPASS_REQUIRE=never"), // ssh(1) asks for nothing by a window
 		Stdin: theirs[0], Stdout: theirs[1], Stderr: theirs[2], SysProcAttr: newAttributes(),
 	}
 	started := make(chan error)

@@ -11,18 +11,18 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// questionPause is the least time between two questions, and between two answers.
-const questionPause = time.Minute
+// challengePause is the least time between two challenges, and between two answers.
+const challengePause = time.Minute
 
 // A process asks on its own subject, by an empty message, whether another one has its
-// identity. It asks when a connection is made, and when it hears such a question that it has
-// not asked, so both of two learn it. The answer is an HMAC under the secret that both derive
+// identity: that is a challenge. It does so when a connection is made, and when it hears a challenge
+// that is none of its own, so both of two learn it. The answer is an HMAC under the secret that both derive
 // from the identity: nobody else can give it. A connection of this process that the server
 // has not yet missed answers nothing.
 
-// Questions are the open questions of all links of a daemon: what one link asks another one must
-// not answer, whoever carries it there. Its methods may be called from any goroutine.
-type Questions struct {
+// Challenges are the open ones of all links of a daemon: that of one link another one must not
+// answer, whoever carries it there. Its methods may be called from any goroutine.
+type Challenges struct {
 	mu     sync.Mutex // guards tokens
 	tokens map[string]bool
 }
@@ -34,28 +34,28 @@ func newToken() string {
 	return hex.EncodeToString(b[:])
 }
 
-// open returns a new question, which the caller closes.
-func (q *Questions) open() string {
+// open returns the token of a new challenge, which the caller closes.
+func (all *Challenges) open() string {
 	token := newToken()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.tokens == nil {
-		q.tokens = make(map[string]bool)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.tokens == nil {
+		all.tokens = make(map[string]bool)
 	}
-	q.tokens[token] = true
+	all.tokens[token] = true
 	return token
 }
 
-func (q *Questions) close(token string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.tokens, token)
+func (all *Challenges) close(token string) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	delete(all.tokens, token)
 }
 
-func (q *Questions) isOpen(token string) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.tokens[token]
+func (all *Challenges) isOpen(token string) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.tokens[token]
 }
 
 // makeCloneAnswer returns what proves that the answerer has the identity.
@@ -66,24 +66,24 @@ func makeCloneAnswer(secret [32]byte, token string) []byte {
 	return mac.Sum(nil)
 }
 
-// askClone publishes the question.
-func (l *Link) askClone(s *session) {
-	s.conn.PublishRequest(l.replies.ownSubject(), l.replies.prefix+s.question, nil)
+// challengeClone publishes the challenge of this connection.
+func (l *Link) challengeClone(s *session) {
+	s.conn.PublishRequest(l.replies.ownSubject(), l.replies.prefix+s.challenge, nil)
 }
 
-// answerClone answers a question that no link of this process has asked, and asks itself.
+// answerClone answers a challenge that is none of this process, and challenges itself.
 func (l *Link) answerClone(s *session, reply string) {
 	token, ok := l.replies.parseToken(reply)
-	if !ok || l.config.Questions.isOpen(token) || !s.answers.mayGo(time.Now()) {
+	if !ok || l.config.Challenges.isOpen(token) || !s.answers.mayGo(time.Now()) {
 		return
 	}
 	s.conn.Publish(reply, makeCloneAnswer(l.config.Key, token))
-	l.askClone(s)
+	l.challengeClone(s)
 }
 
 // takeCloneAnswer records that another process has this identity, if the answer proves it.
 func (l *Link) takeCloneAnswer(s *session, m *nats.Msg) {
-	if !hmac.Equal(m.Data, makeCloneAnswer(l.config.Key, s.question)) {
+	if !hmac.Equal(m.Data, makeCloneAnswer(l.config.Key, s.challenge)) {
 		l.counts.droppedIn.Add(1)
 		return
 	}

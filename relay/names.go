@@ -17,10 +17,10 @@ import (
 	"github.com/acpd/acpd/kinds"
 )
 
-// MaxQuestion and MaxAnswer are the most bytes of what a request for a name says to who has it, and of its answer.
+// MaxWant and MaxAnswer are the most bytes of what a request for a name wants of the answer, and of that answer.
 const (
-	MaxQuestion = 64
-	MaxAnswer   = 4096
+	MaxWant   = 64
+	MaxAnswer = 4096
 )
 
 const (
@@ -46,8 +46,8 @@ var (
 // and has the code invalid.
 func (l *Link) SetName(name string) error {
 	if name != "" {
-		if err := CheckName(name); err != nil {
-			return err
+		if err := identity.CheckName(name); err != nil {
+			return kinds.Errorf(kinds.Invalid, "relay: %s", err)
 		}
 	}
 	l.name.Store(&name)
@@ -62,14 +62,14 @@ func (l *Link) SetName(name string) error {
 // Ask blocks until take returns false, and then returns nil; or ctx ends, whose error it returns. It
 // returns early with [ErrNobody] or [ErrDown], if nothing was answered before; with an error of the code
 // overloaded, if 64 ask at a time; and with one that is [ErrRefused], if the server does not permit to ask.
-func (l *Link) Ask(ctx context.Context, name string, question []byte, take func(answer []byte) bool) error {
-	if err := CheckName(name); err != nil {
-		return err
+func (l *Link) Ask(ctx context.Context, name string, want []byte, take func(answer []byte) bool) error {
+	if err := identity.CheckName(name); err != nil {
+		return kinds.Errorf(kinds.Invalid, "relay: %s", err)
 	}
-	if len(question) > MaxQuestion {
-		return kinds.Errorf(kinds.Invalid, "relay: a question of %d bytes to a name: %d are the most", len(question), MaxQuestion)
+	if len(want) > MaxWant {
+		return kinds.Errorf(kinds.Invalid, "relay: %d bytes of what is wanted of a name: %d are the most", len(want), MaxWant)
 	}
-	a := l.asks.begin(l.config.Self, name, question)
+	a := l.asks.begin(l.config.Self, name, want)
 	if a == nil {
 		return kinds.Errorf(kinds.Overloaded, "relay %s: %d names are being asked for: try again", l.config.Name, maxAsks)
 	}
@@ -129,8 +129,8 @@ type asks struct {
 }
 
 // begin returns a new ask; nil if there are too many.
-func (all *asks) begin(self identity.ID, name string, question []byte) *ask {
-	r := Request{Asker: self, Question: question}
+func (all *asks) begin(self identity.ID, name string, want []byte) *ask {
+	r := Request{Asker: self, Want: want}
 	rand.Read(r.Token[:])
 	a := &ask{
 		name: name, token: hex.EncodeToString(r.Token[:]), payload: AppendRequest(nil, &r),
@@ -230,7 +230,7 @@ func (l *Link) receiveRequest(s *session, m *nats.Msg) {
 		l.counts.droppedIn.Add(1)
 		return
 	}
-	answer := l.config.Answer(r.Asker, r.Question)
+	answer := l.config.Answer(r.Asker, r.Want)
 	if len(answer) == 0 || len(answer) > MaxAnswer {
 		return
 	}
@@ -243,18 +243,18 @@ func (l *Link) receiveRequest(s *session, m *nats.Msg) {
 
 // Request is the payload of a message to the subject of a name.
 type Request struct {
-	Asker    identity.ID        // as it claims to be
-	Token    [tokenLen / 2]byte // of the reply subject: acp1.<asker>.<token in hex>
-	Question []byte             // at most MaxQuestion bytes
+	Asker identity.ID        // as it claims to be
+	Token [tokenLen / 2]byte // of the reply subject: acp1.<asker>.<token in hex>
+	Want  []byte             // of the answer, at most MaxWant bytes
 }
 
-// ParseRequest reads a payload. Question is part of it. The error has the code invalid.
+// ParseRequest reads a payload. Want is part of it. The error has the code invalid.
 func ParseRequest(payload []byte) (r Request, err error) {
 	switch n := len(payload); {
 	case n < askHeaderLen:
 		return r, kinds.Errorf(kinds.Invalid, "request: %d bytes: at least %d are one", n, askHeaderLen)
-	case n > askHeaderLen+MaxQuestion:
-		return r, kinds.Errorf(kinds.Invalid, "request.question: %d bytes: %d are the most", n-askHeaderLen, MaxQuestion)
+	case n > askHeaderLen+MaxWant:
+		return r, kinds.Errorf(kinds.Invalid, "request.want: %d bytes: %d are the most", n-askHeaderLen, MaxWant)
 	}
 	r = Request{identity.ID(payload), [tokenLen / 2]byte(payload[headerLen:]), payload[askHeaderLen:]}
 	if r.Asker.IsZero() {
@@ -265,7 +265,7 @@ func ParseRequest(payload []byte) (r Request, err error) {
 
 // AppendRequest appends the payload that says r.
 func AppendRequest(b []byte, r *Request) []byte {
-	return append(append(append(b, r.Asker[:]...), r.Token[:]...), r.Question...)
+	return append(append(append(b, r.Asker[:]...), r.Token[:]...), r.Want...)
 }
 
 // replySubject returns where the answer goes.
@@ -298,7 +298,7 @@ func findNameOf(err error) string {
 	}
 	_, rest, _ := strings.Cut(err.Error(), `"`+nameSubject)
 	name, _, _ := strings.Cut(rest, `"`)
-	if CheckName(name) != nil {
+	if identity.CheckName(name) != nil {
 		return ""
 	}
 	return name

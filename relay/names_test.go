@@ -48,7 +48,7 @@ func startAsk(t *testing.T, l *Link, enough string) *asking {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		began := time.Now()
-		a.err = l.Ask(ctx, "build-7", []byte("which?"), func(answer []byte) bool {
+		a.err = l.Ask(ctx, "build-7", []byte("this"), func(answer []byte) bool {
 			a.answers = append(a.answers, string(answer))
 			return string(answer) != enough
 		})
@@ -69,7 +69,7 @@ func TestAskGoesOutAndAnswersCome(t *testing.T) {
 		}
 		token := strings.TrimPrefix(asked[0].reply, subjectPrefix+self.String()+".")
 		binary, err := hex.DecodeString(token)
-		if err != nil || len(token) != tokenLen || asked[0].payload != string(self[:])+string(binary)+"which?" {
+		if err != nil || len(token) != tokenLen || asked[0].payload != string(self[:])+string(binary)+"this" {
 			t.Errorf("asked %q", asked[0])
 		}
 		s.conn.message(asked[0].reply, s.replySID(), "wrong")
@@ -130,7 +130,7 @@ func TestAskThatFails(t *testing.T) {
 				t.Errorf("the name %q is taken", name)
 			}
 		}
-		if err := l.Ask(t.Context(), "build-7", make([]byte, MaxQuestion+1), nil); kinds.AsError(err).Code != kinds.Invalid {
+		if err := l.Ask(t.Context(), "build-7", make([]byte, MaxWant+1), nil); kinds.AsError(err).Code != kinds.Invalid {
 			t.Error(err)
 		}
 
@@ -193,11 +193,11 @@ func makeRequest(from identity.ID, text string) string { return string(from[:]) 
 func TestAnswersGoToTheAskerAlone(t *testing.T) {
 	c := testConfig()
 	var s serverOf
-	c.Answer = func(asker identity.ID, question []byte) []byte {
+	c.Answer = func(asker identity.ID, want []byte) []byte {
 		if asker == stranger {
 			return nil
 		}
-		return []byte(asker.Label() + string(question))
+		return []byte(asker.Label() + string(want))
 	}
 	withLink(t, c, s.serve, func(t *testing.T, l *Link, network *fakeNetwork, _ *testObserver) {
 		if err := l.SetName("desk"); err != nil {
@@ -231,7 +231,7 @@ func TestAnswersGoToTheAskerAlone(t *testing.T) {
 		}
 		for _, payload := range []string{
 			"", makeRequest(identity.ID{}, "?"), makeRequest(self, "?"), makeRequest(stranger, "?"),
-			makeRequest(trusted1, strings.Repeat("x", MaxQuestion+1)), makeRequest(trusted1, "")[:askHeaderLen-1],
+			makeRequest(trusted1, strings.Repeat("x", MaxWant+1)), makeRequest(trusted1, "")[:askHeaderLen-1],
 		} {
 			ask(payload, "orders.cancel ")
 			time.Sleep(time.Second)
@@ -291,7 +291,7 @@ func TestAnswersGoToTheAskerAlone(t *testing.T) {
 // What an ask writes is read as its parts; what is read is written so.
 func FuzzRequest(f *testing.F) {
 	var all asks
-	f.Add(all.begin(trusted1, "build-7", []byte("which?")).payload)
+	f.Add(all.begin(trusted1, "build-7", []byte("this")).payload)
 	f.Add([]byte{})
 	f.Add(make([]byte, askHeaderLen))
 	f.Fuzz(func(t *testing.T, payload []byte) {
@@ -299,7 +299,7 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if string(AppendRequest(nil, &r)) != string(payload) || r.Asker.IsZero() || len(r.Question) > MaxQuestion {
+		if string(AppendRequest(nil, &r)) != string(payload) || r.Asker.IsZero() || len(r.Want) > MaxWant {
 			t.Errorf("%q: %+v", payload, r)
 		}
 		if s := r.replySubject(); len(s) != len(subjectPrefix)+64+1+tokenLen || !strings.HasPrefix(s, subjectPrefix+r.Asker.String()+".") {

@@ -13,13 +13,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/acpd/acpd/internal/commandenv"
 )
 
 const (
@@ -227,7 +227,7 @@ func runProxyCommand(ctx context.Context, argv []string) (string, error) {
 	command := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	out := &boundedBuffer{limit: maxProxyOutput}
 	command.Stdout = out
-	command.Env = slices.DeleteFunc(os.Environ(), isForDaemonAlone)
+	command.Env = commandenv.Environ()
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = time.Second
@@ -264,10 +264,4 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	}
 	b.data = append(b.data, p...)
 	return len(p), nil
-}
-
-// isForDaemonAlone reports whether a variable of the environment, name=value, is the service
-// manager's word to the daemon.
-func isForDaemonAlone(variable string) bool {
-	return strings.HasPrefix(variable, "NOTIFY_SOCKET=") || strings.HasPrefix(variable, "WATCHDOG_") || strings.HasPrefix(variable, "LISTEN_")
 }

@@ -34,7 +34,7 @@ func parsePayload(payload []byte, self identity.ID) (from identity.ID, packet []
 	return from, payload[headerLen:], true
 }
 
-// receive takes a message to the own subject: a packet, or the question of another process
+// receive takes a message to the own subject: a packet, or the challenge of another process
 // with this identity. It keeps the message's bytes.
 func (l *Link) receive(s *session, m *nats.Msg) {
 	if len(m.Data) == 0 && m.Header == nil {
@@ -75,7 +75,7 @@ func (l *Link) receiveReply(s *session, observer Observer, m *nats.Msg) {
 		l.counts.droppedIn.Add(1)
 		return
 	}
-	if token == s.question {
+	if token == s.challenge {
 		l.takeCloneAnswer(s, m)
 		return
 	}

@@ -64,12 +64,12 @@ type Config struct {
 	Admit func(identity.ID) Admission
 
 	// Answer returns the answer to a daemon that asks for the name of [Link.SetName]; without bytes,
-	// there is none. asker is who it claims to be. Answer must not block, nor keep question. If the
+	// there is none. asker is who it claims to be. Answer must not block, nor keep want. If the
 	// field is nil, nobody is answered.
-	Answer func(asker identity.ID, question []byte) []byte
+	Answer func(asker identity.ID, want []byte) []byte
 
-	// Questions are shared by all links of the daemon. nil: the link has its own.
-	Questions *Questions
+	// Challenges are shared by all links of the daemon. nil: the link has its own.
+	Challenges *Challenges
 
 	// Changed is called after the state of the link has changed, but not for counts. It must
 	// not block. nil: nobody is told.
@@ -126,8 +126,8 @@ type Observer interface {
 // The error names the part that is wrong, and what to write instead; it has the code
 // invalid, and contains no secret.
 func Open(c Config) (*Link, error) {
-	if err := CheckName(c.Name); err != nil {
-		return nil, err
+	if err := identity.CheckRelayName(c.Name); err != nil {
+		return nil, kinds.Errorf(kinds.Invalid, "relay: %s", err)
 	}
 	operation := "relay " + c.Name
 	endpoints, inURL, err := parseURLs(c.URL)
@@ -154,8 +154,8 @@ func Open(c Config) (*Link, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.Questions == nil {
-		c.Questions = new(Questions)
+	if c.Challenges == nil {
+		c.Challenges = new(Challenges)
 	}
 	var secret [32]byte
 	rand.Read(secret[:])

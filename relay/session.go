@@ -26,13 +26,13 @@ const (
 
 // session is one connection to one server.
 type session struct {
-	link     *Link
-	endpoint endpoint
-	dialer   *dialer
-	conn     *nats.Conn
-	question string
-	answers  gate
-	ended    chan struct{}
+	link      *Link
+	endpoint  endpoint
+	dialer    *dialer
+	conn      *nats.Conn
+	challenge string
+	answers   gate
+	ended     chan struct{}
 
 	named  string             // the name that is subscribed to; only serveSession uses it, and naming
 	naming *nats.Subscription // nil: none
@@ -44,8 +44,8 @@ type session struct {
 // serveSession connects to a server and stays until the connection ends or ctx does. It
 // returns how long the connection lasted, and why it ended or was not made.
 func (l *Link) serveSession(ctx context.Context, e endpoint, observer Observer, o *outage) (up time.Duration, err error) {
-	s := &session{link: l, endpoint: e, question: l.config.Questions.open(), answers: gate{pause: questionPause}, ended: make(chan struct{})}
-	defer l.config.Questions.close(s.question)
+	s := &session{link: l, endpoint: e, challenge: l.config.Challenges.open(), answers: gate{pause: challengePause}, ended: make(chan struct{})}
+	defer l.config.Challenges.close(s.challenge)
 	s.dialer = l.newDialer(ctx, e)
 	defer s.dialer.close()
 	if err := s.connect(ctx); err != nil {
@@ -66,7 +66,7 @@ func (l *Link) serveSession(ctx context.Context, e endpoint, observer Observer, 
 	if moved {
 		observer.Interrupted()
 	}
-	l.askClone(s)
+	l.challengeClone(s)
 	ticker := time.NewTicker(measureEvery)
 	defer ticker.Stop()
 	for {

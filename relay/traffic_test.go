@@ -66,7 +66,7 @@ func TestPackets(t *testing.T) {
 			t.Error("an address of another relay takes a packet")
 		}
 		synctest.Wait()
-		if s.published = s.published[1:]; len(s.published) != 2 { // the first is the question of clones
+		if s.published = s.published[1:]; len(s.published) != 2 { // the first is the challenge to clones
 			t.Fatalf("published %v", s.published)
 		}
 		for i, want := range []string{"x", largest} {
@@ -219,33 +219,33 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// Of two processes with one identity each learns of the other; a forged question or answer
+// Of two processes with one identity each learns of the other; a forged challenge or answer
 // convinces nobody.
 func TestClone(t *testing.T) {
 	var s serverOf
 	withLink(t, testConfig(), s.serve, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
 		synctest.Wait()
 		own := subjectPrefix + self.String()
-		question := s.published[0]
-		if question.subject != own || question.payload != "" || !strings.HasPrefix(question.reply, own+".") {
-			t.Fatalf("the first message is %q", question)
+		challenge := s.published[0]
+		if challenge.subject != own || challenge.payload != "" || !strings.HasPrefix(challenge.reply, own+".") {
+			t.Fatalf("the first message is %q", challenge)
 		}
 		ask := func(reply string) {
 			s.conn.say("MSG %s %s %s 0\r\n\r\n", own, s.sids[own], reply)
 			synctest.Wait()
 		}
 		answer := func(text []byte) {
-			s.conn.message(question.reply, s.sids[own+".*"], string(text))
+			s.conn.message(challenge.reply, s.sids[own+".*"], string(text))
 			synctest.Wait()
 		}
-		ask(question.reply) // its own, as the server hands it back
+		ask(challenge.reply) // its own, as the server hands it back
 		if len(s.published) != 1 {
 			t.Fatalf("it answers itself: %q", s.published[1:])
 		}
 		answer(nil)
-		answer(makeCloneAnswer([32]byte{8}, question.reply[len(own)+1:]))
-		s.conn.nobody(question.reply, s.sids[own+".*"])
-		ask(own + "." + l.config.Questions.open()) // another link's of this process, which somebody has carried here
+		answer(makeCloneAnswer([32]byte{8}, challenge.reply[len(own)+1:]))
+		s.conn.nobody(challenge.reply, s.sids[own+".*"])
+		ask(own + "." + l.config.Challenges.open()) // another link's of this process, which somebody has carried here
 		ask("acp1.elsewhere")
 		ask(own + ".short")
 		synctest.Wait()
@@ -256,10 +256,10 @@ func TestClone(t *testing.T) {
 		for range 10 {
 			ask(own + "." + foreign)
 		}
-		if len(s.published) != 3 || !bytes.Equal([]byte(s.published[1].payload), makeCloneAnswer(l.config.Key, foreign)) || s.published[2] != question {
-			t.Fatalf("to another process's question it published %q", s.published[1:])
+		if len(s.published) != 3 || !bytes.Equal([]byte(s.published[1].payload), makeCloneAnswer(l.config.Key, foreign)) || s.published[2] != challenge {
+			t.Fatalf("to another process's challenge it published %q", s.published[1:])
 		}
-		answer(makeCloneAnswer(l.config.Key, question.reply[len(own)+1:]))
+		answer(makeCloneAnswer(l.config.Key, challenge.reply[len(own)+1:]))
 		if l.State().Clone.IsZero() {
 			t.Error("the answer of another process is not told")
 		}

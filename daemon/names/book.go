@@ -5,7 +5,6 @@ package names
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -34,7 +33,7 @@ const (
 type Relay interface {
 	// Ask hands answers to take until it returns false, or ctx ends. It returns early if it is sure
 	// that nobody will answer, with the reason.
-	Ask(ctx context.Context, name string, question []byte, take func(answer []byte) bool) error
+	Ask(ctx context.Context, name string, want []byte, take func(answer []byte) bool) error
 }
 
 // Trust says which certificates count. [identity.TrustStore] does.
@@ -103,7 +102,7 @@ func (b *Book) IsAskable(name string) bool {
 
 // Find returns the certificate of the key that has a name, as in build-7.corp. If it is not known, it
 // asks all relays, and takes the first answer that counts; it blocks for 3 s at most, and ends with ctx.
-// Callers that want one name at a time share a lookup. The errors are [*SharedError]; unreachable,
+// Callers that want one name at a time share a lookup. The errors are [*identity.SharedNameError]; unreachable,
 // delivered no, if nobody answers or ctx ends; and overloaded.
 func (b *Book) Find(ctx context.Context, name string) (*identity.Certificate, error) {
 	b.mu.Lock()
@@ -125,7 +124,7 @@ func (b *Book) Find(ctx context.Context, name string) (*identity.Certificate, er
 	}
 }
 
-// CheckShared returns a [*SharedError] if several keys have a name, as far as relays were asked for it.
+// CheckShared returns a [*identity.SharedNameError] if several keys have a name, as far as relays were asked for it.
 func (b *Book) CheckShared(name string) error {
 	if b.shared.Load() == 0 {
 		return nil
@@ -136,7 +135,7 @@ func (b *Book) CheckShared(name string) error {
 		return nil
 	}
 	_, err := b.findKnown(name, time.Now())
-	if shared, ok := errors.AsType[*SharedError](err); ok {
+	if shared, ok := errors.AsType[*identity.SharedNameError](err); ok {
 		return shared
 	}
 	return nil
@@ -261,29 +260,13 @@ func (b *Book) noteMissing(name string, err error, now time.Time) {
 	b.missing[name] = missing{err, now}
 }
 
-// SharedError says that several keys have a valid certificate with one name.
-type SharedError struct {
-	Name string
-	IDs  []identity.ID
-}
-
-func (e *entry) newSharedError(name string) *SharedError {
-	s := &SharedError{Name: name}
+func (e *entry) newSharedError(name string) *identity.SharedNameError {
+	s := &identity.SharedNameError{Name: name}
 	for _, k := range e.keys {
 		s.IDs = append(s.IDs, k.cert.ID)
 	}
 	slices.SortFunc(s.IDs, identity.ID.Compare)
 	return s
-}
-
-func (e *SharedError) Error() string {
-	ids := make([]string, len(e.IDs))
-	for i, id := range e.IDs {
-		ids[i] = id.String()
-	}
-	_, authority, _ := strings.Cut(e.Name, ".")
-	return fmt.Sprintf("%q is the name of %d keys with a certificate, %s: call the right one by its id, and have the other's certificate revoked by %s, or acpctl untrust its id",
-		e.Name, len(e.IDs), strings.Join(ids, " and "), authority)
 }
 
 func newUnreachableError(name, why string) *kinds.Error {

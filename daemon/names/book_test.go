@@ -2,8 +2,6 @@ package names
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,62 +11,25 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/authority"
 	"github.com/acpd/acpd/kinds"
 )
 
-// authority signs certificates.
-type authority struct{ ssh.Signer }
-
-func newAuthority(t testing.TB) authority {
-	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return authority{signer}
-}
-
-// sign returns a certificate that is valid from now until d from now.
-func (a authority) sign(t testing.TB, id identity.ID, d time.Duration, principals ...string) []byte {
-	t.Helper()
-	key, err := ssh.NewPublicKey(ed25519.PublicKey(id[:]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	c := &ssh.Certificate{Key: key, CertType: ssh.HostCert, ValidPrincipals: principals,
-		ValidAfter: uint64(now.Add(min(0, d) - time.Hour).Unix()), ValidBefore: uint64(now.Add(d).Unix())}
-	if err := c.SignCert(rand.Reader, a.Signer); err != nil {
-		t.Fatal(err)
-	}
-	return c.Marshal()
-}
-
-func newTrust(t testing.TB, a authority, revoked string) *identity.TrustStore {
+func newTrust(t testing.TB, a *authority.Authority, revoked string) *identity.TrustStore {
 	t.Helper()
 	trust := identity.NewMemoryTrustStore()
 	setAuthority(t, trust, a, revoked)
 	return trust
 }
 
-func setAuthority(t testing.TB, trust *identity.TrustStore, a authority, revoked string) {
+func setAuthority(t testing.TB, trust *identity.TrustStore, a *authority.Authority, revoked string) {
 	t.Helper()
-	key, err := identity.ParseAuthorityKey(string(ssh.MarshalAuthorizedKey(a.PublicKey())))
-	if err != nil {
-		t.Fatal(err)
-	}
 	r, err := identity.ParseRevocations([]byte(revoked))
 	if err != nil {
 		t.Fatal(err)
 	}
-	trust.SetAuthorities([]identity.Authority{{Name: "corp", Key: key, Revoked: r}})
+	trust.SetAuthorities([]identity.Authority{{Name: a.Name, Key: a.Key, Revoked: r}})
 }
 
 var errNobody = errors.New("relay hub: nobody on the relay has that name")
@@ -114,9 +75,9 @@ func (r *fakeRelay) answer(all ...[]byte) *fakeRelay {
 }
 
 // bubble runs test with a book that asks the relays.
-func bubble(t *testing.T, relays map[string]*fakeRelay, test func(*testing.T, *Book, authority, *identity.TrustStore)) {
+func bubble(t *testing.T, relays map[string]*fakeRelay, test func(*testing.T, *Book, *authority.Authority, *identity.TrustStore)) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAuthority(t)
+		a := authority.New(t, "corp")
 		trust := newTrust(t, a, "")
 		b := NewBook(trust, func() map[string]Relay {
 			all := make(map[string]Relay)
@@ -153,10 +114,10 @@ var build, other, third = identity.ID{1}, identity.ID{2}, identity.ID{3}
 
 func TestFirstAnswerThatCountsIsKept(t *testing.T) {
 	hub := new(fakeRelay)
-	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a authority, trust *identity.TrustStore) {
+	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, trust *identity.TrustStore) {
 		began := time.Now()
 		mustMiss(t, b, "build-7.corp", "relay hub: nobody on the relay has that name")
-		hub.answer(a.sign(t, build, 24*time.Hour, "acp:build-7"))
+		hub.answer(a.Sign(build, 24*time.Hour, "acp:build-7"))
 		mustMiss(t, b, "build-7.corp", "nobody") // as a moment ago
 		if hub.asked.Load() != 1 || time.Since(began) != 0 {
 			t.Errorf("asked %d times in %s", hub.asked.Load(), time.Since(began))
@@ -178,8 +139,8 @@ func TestFirstAnswerThatCountsIsKept(t *testing.T) {
 
 func TestCallersShareALookup(t *testing.T) {
 	hub := &fakeRelay{delay: time.Second}
-	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a authority, _ *identity.TrustStore) {
-		hub.answer(a.sign(t, build, time.Hour, "acp:build-7"))
+	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, _ *identity.TrustStore) {
+		hub.answer(a.Sign(build, time.Hour, "acp:build-7"))
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() { mustFind(t, b, "build-7.corp", build) })
@@ -200,8 +161,8 @@ func TestCallersShareALookup(t *testing.T) {
 
 func TestAnswersThatDoNotCount(t *testing.T) {
 	hub := new(fakeRelay)
-	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a authority, trust *identity.TrustStore) {
-		right := a.sign(t, build, time.Hour, "acp:build-7")
+	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, trust *identity.TrustStore) {
+		right := a.Sign(build, time.Hour, "acp:build-7")
 		tampered := append([]byte(nil), right...)
 		tampered[len(tampered)-1] ^= 1
 		setAuthority(t, trust, a, "id "+third.String())
@@ -209,13 +170,13 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 			t.Fatal(err)
 		}
 		for why, answer := range map[string][]byte{
-			"no authority that is configured here":            newAuthority(t).sign(t, build, time.Hour, "acp:build-7"),
-			"it expired":                                      a.sign(t, build, -time.Hour, "acp:build-7"),
-			"corp has revoked it":                             a.sign(t, third, time.Hour, "acp:build-7"),
-			"was untrusted here":                              a.sign(t, other, time.Hour, "acp:build-7"),
-			"it is of build-8, and not of build-7":            a.sign(t, build, time.Hour, "acp:build-8"),
-			"does not begin with acp:":                        a.sign(t, build, time.Hour, "build-7"),
-			"two names":                                       a.sign(t, build, time.Hour, "acp:build-7", "acp:build-8"),
+			"no authority that is configured here":            authority.New(t, "corp").Sign(build, time.Hour, "acp:build-7"),
+			"it expired":                                      a.Sign(build, -time.Hour, "acp:build-7"),
+			"corp has revoked it":                             a.Sign(third, time.Hour, "acp:build-7"),
+			"was untrusted here":                              a.Sign(other, time.Hour, "acp:build-7"),
+			"it is of build-8, and not of build-7":            a.Sign(build, time.Hour, "acp:build-8"),
+			"does not begin with acp:":                        a.Sign(build, time.Hour, "build-7"),
+			"two names":                                       a.Sign(build, time.Hour, "acp:build-7", "acp:build-8"),
 			"certificate: ":                                   tampered,
 			"not of type ssh-ed25519-cert-v01@openssh.com":    []byte("garbage"),
 			"not of type ssh-ed25519-cert-v01@openssh.com: h": make([]byte, identity.MaxCertificate),
@@ -247,7 +208,7 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 		time.Sleep(lookupTime)
 		many = many[:0]
 		for range maxSignatures + 1 { // of no authority here: none of them costs a signature
-			many = append(many, newAuthority(t).sign(t, build, time.Hour, "acp:build-7"))
+			many = append(many, authority.New(t, "corp").Sign(build, time.Hour, "acp:build-7"))
 		}
 		hub.answer(append(many, right)...)
 		mustFind(t, b, "build-7.corp", build)
@@ -259,10 +220,10 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 }
 
 // forge returns certificates for build-7 that name the authority's key, and that it has not signed.
-func forge(t *testing.T, a authority, n int) (all [][]byte) {
+func forge(t *testing.T, a *authority.Authority, n int) (all [][]byte) {
 	t.Helper()
 	for i := range n {
-		forged := a.sign(t, identity.ID{9, byte(i)}, time.Hour, "acp:build-7")
+		forged := a.Sign(identity.ID{9, byte(i)}, time.Hour, "acp:build-7")
 		forged[len(forged)-1] ^= 1
 		all = append(all, forged)
 	}
@@ -272,12 +233,12 @@ func forge(t *testing.T, a authority, n int) (all [][]byte) {
 // What one relay brings before the others takes nothing from them.
 func TestOneRelayHidesNoNameOnAnother(t *testing.T) {
 	liar, hub := new(fakeRelay), &fakeRelay{delay: 100 * time.Millisecond}
-	bubble(t, map[string]*fakeRelay{"liar": liar, "hub": hub}, func(t *testing.T, b *Book, a authority, _ *identity.TrustStore) {
-		right := a.sign(t, build, time.Hour, "acp:build-7")
+	bubble(t, map[string]*fakeRelay{"liar": liar, "hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, _ *identity.TrustStore) {
+		right := a.Sign(build, time.Hour, "acp:build-7")
 		hub.answer(right)
 		var foreign [][]byte
 		for range 2 * maxSignatures {
-			foreign = append(foreign, newAuthority(t).sign(t, build, time.Hour, "acp:build-7"))
+			foreign = append(foreign, authority.New(t, "corp").Sign(build, time.Hour, "acp:build-7"))
 		}
 		for what, lies := range map[string][][]byte{"of other authorities": foreign, "forged": forge(t, a, 2*maxSignatures)} {
 			liar.answer(lies...)
@@ -294,8 +255,8 @@ func TestOneRelayHidesNoNameOnAnother(t *testing.T) {
 
 func TestSharedNames(t *testing.T) {
 	hub, lab := &fakeRelay{delay: 100 * time.Millisecond}, &fakeRelay{delay: 200 * time.Millisecond}
-	bubble(t, map[string]*fakeRelay{"hub": hub, "lab": lab}, func(t *testing.T, b *Book, a authority, trust *identity.TrustStore) {
-		first, second := a.sign(t, build, 9*time.Hour, "acp:build-7"), a.sign(t, other, 9*time.Hour, "acp:build-7")
+	bubble(t, map[string]*fakeRelay{"hub": hub, "lab": lab}, func(t *testing.T, b *Book, a *authority.Authority, trust *identity.TrustStore) {
+		first, second := a.Sign(build, 9*time.Hour, "acp:build-7"), a.Sign(other, 9*time.Hour, "acp:build-7")
 		hub.answer(first, first)
 		lab.answer(second)
 		mustFind(t, b, "build-7.corp", build)
@@ -303,7 +264,7 @@ func TestSharedNames(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(gatherTime)
-		var shared *SharedError
+		var shared *identity.SharedNameError
 		if _, err := b.Find(t.Context(), "build-7.corp"); !errors.As(err, &shared) || len(shared.IDs) != 2 ||
 			!strings.Contains(err.Error(), build.String()) || !strings.Contains(err.Error(), "untrust") {
 			t.Fatal(err)
@@ -343,8 +304,8 @@ func TestSharedNames(t *testing.T) {
 // The relays are not asked more often than every 2 s for it.
 func TestAKeyThatIsNotThereIsAskedForAgain(t *testing.T) {
 	hub := new(fakeRelay)
-	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a authority, trust *identity.TrustStore) {
-		old, anew := a.sign(t, build, 24*time.Hour, "acp:build-7"), a.sign(t, other, 24*time.Hour, "acp:build-7")
+	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, trust *identity.TrustStore) {
+		old, anew := a.Sign(build, 24*time.Hour, "acp:build-7"), a.Sign(other, 24*time.Hour, "acp:build-7")
 		hub.answer(old)
 		mustFind(t, b, "build-7.corp", build)
 		b.Doubt(mustCheck(t, trust, anew)) // another one: this says nothing of the first
@@ -392,8 +353,8 @@ func mustCheck(t *testing.T, trust *identity.TrustStore, raw []byte) *identity.C
 // What a lookup found counts no more once it is revoked, also while that lookup waits for other answers.
 func TestRevokedWhileOthersMayAnswer(t *testing.T) {
 	hub := &fakeRelay{delay: 100 * time.Millisecond}
-	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a authority, trust *identity.TrustStore) {
-		hub.answer(a.sign(t, build, time.Hour, "acp:build-7"))
+	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, trust *identity.TrustStore) {
+		hub.answer(a.Sign(build, time.Hour, "acp:build-7"))
 		mustFind(t, b, "build-7.corp", build)
 		setAuthority(t, trust, a, "name build-7")
 		mustMiss(t, b, "build-7.corp", "corp has revoked it")
@@ -403,7 +364,7 @@ func TestRevokedWhileOthersMayAnswer(t *testing.T) {
 // A program that asks for a million names is slowed down, and keeps no memory.
 func TestManyNames(t *testing.T) {
 	hub := new(fakeRelay)
-	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a authority, _ *identity.TrustStore) {
+	bubble(t, map[string]*fakeRelay{"hub": hub}, func(t *testing.T, b *Book, a *authority.Authority, _ *identity.TrustStore) {
 		began := time.Now()
 		const asked = 10_000
 		for i := range asked {
@@ -446,7 +407,7 @@ func TestManyNames(t *testing.T) {
 }
 
 func TestRelaysThatCannotBeAsked(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, b *Book, _ authority, _ *identity.TrustStore) {
+	bubble(t, nil, func(t *testing.T, b *Book, _ *authority.Authority, _ *identity.TrustStore) {
 		mustMiss(t, b, "build-7.corp", "no relay that could be asked")
 		for name, want := range map[string]bool{"build-7.corp": true, "build-7": false, "build-7.lab": false, "build-7.corp.x": false, "*.corp": false, "": false, "BUILD.corp": false} {
 			if got := b.IsAskable(name); got != want {
@@ -458,12 +419,12 @@ func TestRelaysThatCannotBeAsked(t *testing.T) {
 
 // Whatever answers, nothing is found but what the authority has signed for that name.
 func FuzzAnswer(f *testing.F) {
-	a := newAuthority(f)
+	a := authority.New(f, "corp")
 	trust := newTrust(f, a, "")
-	right := a.sign(f, build, time.Hour, "acp:build-7")
+	right := a.Sign(build, time.Hour, "acp:build-7")
 	f.Add(right)
-	f.Add(a.sign(f, build, time.Hour, "acp:build-8"))
-	f.Add(newAuthority(f).sign(f, build, time.Hour, "acp:build-7"))
+	f.Add(a.Sign(build, time.Hour, "acp:build-8"))
+	f.Add(authority.New(f, "corp").Sign(build, time.Hour, "acp:build-7"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		b := NewBook(trust, nil)

@@ -102,10 +102,10 @@ func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
 	case len(relays) == 0:
 		return "there is no relay that could be asked: see acpctl relay list"
 	}
-	var question []byte
+	var want []byte
 	for _, key := range keys {
 		hash := key.Hash()
-		question = append(question, hash[:]...)
+		want = append(want, hash[:]...)
 	}
 	var (
 		asking sync.WaitGroup
@@ -114,7 +114,7 @@ func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
 	)
 	for name, r := range relays {
 		asking.Go(func() {
-			err := r.Ask(ctx, own, question, func(answer []byte) bool { return b.take(l, name, answer) })
+			err := r.Ask(ctx, own, want, func(answer []byte) bool { return b.take(l, name, answer) })
 			mu.Lock()
 			defer mu.Unlock()
 			wrong[name] = err

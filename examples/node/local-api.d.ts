@@ -176,7 +176,7 @@ export type Code =
   | "internal" // the receiver failed
   | "unreachable" // no answer from the peer; details.delivered is no or unknown
   | "daemon_unavailable" // no daemon answers on the socket
-  | "unknown_peer" // no trusted peer has that name or id
+  | "unknown_peer" // no peer has that name or id, or several have it
   | "not_trusted" // the peer does not trust this daemon
   | "identity_conflict" // another process shows the same identity, or a peer another key
   | (string & {});
@@ -365,6 +365,7 @@ export interface BudgetRow {
 /** BudgetUsage says how much of a row one peer holds. */
 export interface BudgetUsage {
   row: string;
+  /** all digits 0: strangers, on the link that the name says */
   peer: string;
   name: string;
   held: number;

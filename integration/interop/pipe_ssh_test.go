@@ -3,19 +3,24 @@
 package interop
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/wire"
 )
 
 // sshServer is OpenSSH's sshd on loopback, with a host key, a configuration and a client's key of
@@ -181,6 +186,37 @@ func TestCallsThroughSSH(t *testing.T) {
 		if syscall.Kill(pid, 0) == nil {
 			t.Errorf("ssh (%d) has outlived the daemon", pid)
 		}
+	}
+}
+
+// TestLongTaskThroughSSH: the command, which else ends a minute after the last message, runs until the
+// result of a delegation is there, which the other side could not dial to bring.
+func TestLongTaskThroughSSH(t *testing.T) {
+	server := startSSHServer(t)
+	desk, build := live.NewMachine(t, "desk"), live.NewMachine(t, "build")
+	build.StartDaemon()
+	writePipe(t, desk, "build", server.command(t, build))
+	desk.StartDaemon()
+	desk.Trust(build)
+	build.Trust(desk)
+	build.StartAcpctl("serve", "--name", "worker", "--prompt", "--", "sh", "-c", "sleep 75; echo done")
+	await.Until(t, "attached", func() bool {
+		s, err := build.Client.Status(await.NewContext(t))
+		return err == nil && len(s.Agents) == 1
+	})
+	id, err := wire.ParseMessageID(strings.TrimSpace(desk.MustOutput("delegate", "build", "Tidy up.")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := findChildren(t, desk.Acpd.Cmd.Process.Pid)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	task, err := desk.Client.Wait(ctx, client.WaitParams{ID: id})
+	if err != nil || task.Outcome != "done" {
+		t.Fatalf("%+v, %v", task, err)
+	}
+	if after := findChildren(t, desk.Acpd.Cmd.Process.Pid); len(before) != 1 || !slices.Equal(before, after) {
+		t.Errorf("the command was started again: %v, then %v", before, after)
 	}
 }
 

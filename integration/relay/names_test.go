@@ -29,7 +29,7 @@ func named(t *testing.T, daemons ...daemon) string {
 func askOnce(t *testing.T, l *running, name string) (answer string, err error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	err = l.Ask(ctx, name, []byte("which?"), func(b []byte) bool {
+	err = l.Ask(ctx, name, []byte("this"), func(b []byte) bool {
 		answer = string(b)
 		return false
 	})
@@ -43,9 +43,9 @@ func TestNames(t *testing.T) {
 	s := startServer(t, named(t, a, b))
 	a.URL, b.URL = urlOf(s), urlOf(s)
 	largest := bytes.Repeat([]byte{'x'}, relay.MaxAnswer)
-	b.Answer = func(asker identity.ID, question []byte) []byte {
-		if asker != a.Self || string(question) != "which?" {
-			t.Errorf("%s asks %q", asker.Label(), question)
+	b.Answer = func(asker identity.ID, want []byte) []byte {
+		if asker != a.Self || string(want) != "this" {
+			t.Errorf("%s wants %q", asker.Label(), want)
 		}
 		return largest
 	}
@@ -100,7 +100,7 @@ func TestNoReflector(t *testing.T) {
 	asker := identity.ID{1}
 	began := time.Now()
 	for range 1000 {
-		program.PublishRequest("acp1.name.build", "orders.cancel", append(asker[:], "12345678which?"...))
+		program.PublishRequest("acp1.name.build", "orders.cancel", append(asker[:], "12345678this"...))
 	}
 	answers := 0
 	for {

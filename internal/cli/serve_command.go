@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/commandenv"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -110,10 +109,6 @@ func stopProcessGroup(group int, kill time.Time) {
 	syscall.Kill(-group, syscall.SIGKILL)
 }
 
-// notForCommands are variables that are acpctl's own: where the daemon of its user is, and by
-// which it would speak to systemd as a service (sd_notify(3)).
-var notForCommands = []string{"ACP_HOME", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}
-
 // buildEnv returns the environment of a command, with what it may know of its message. What
 // a peer wrote is put on one line, because a variable cannot hold a NUL.
 func (s *server) buildEnv(in *client.Inbound, domain string, limit time.Duration) []string {
@@ -125,11 +120,7 @@ func (s *server) buildEnv(in *client.Inbound, domain string, limit time.Duration
 	if client.IsPlainAgentName(in.FromAgent) {
 		fromAgent = in.FromAgent
 	}
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains(notForCommands, name)
-	})
-	return append(env,
+	return append(commandenv.Environ(),
 		"ACP_ID="+in.ID.String(),
 		"ACP_FROM="+in.From.String(),
 		"ACP_FROM_NAME="+in.Name,

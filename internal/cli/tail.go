@@ -63,7 +63,7 @@ const holdTime = 50 * time.Millisecond
 
 // tailItem is something to print. One of its fields beside at is set.
 type tailItem struct {
-	at    time.Time // when it ended
+	at    time.Time // its place in the order: when it ended, but not later than when it came
 	entry *client.TrafficEntry
 	event *client.Event
 	lost  uint64
@@ -160,20 +160,23 @@ func (t *tail) readEvents(ctx context.Context, to chan<- tailItem) error {
 		return nil
 	}
 	lost := uint64(0)
+	pass := func(i tailItem) bool {
+		select {
+		case to <- i:
+			return true
+		default:
+			return false
+		}
+	}
 	return t.Daemon.Subscribe(ctx, client.SubscribeParams{
 		Kinds: []string{"none"}, // copies of messages are not wanted
 		Peers: p.Peers, Events: client.EventFilter{All: true},
 	}, nil, func(e *client.Event) {
-		if lost > 0 {
-			select {
-			case to <- tailItem{at: e.At, lost: lost}:
-				lost = 0
-			default:
-			}
+		at := clampToNow(e.At)
+		if lost > 0 && pass(tailItem{at: at, lost: lost}) {
+			lost = 0
 		}
-		select {
-		case to <- tailItem{at: e.At, event: e}:
-		default:
+		if !pass(tailItem{at: at, event: e}) {
 			lost++
 		}
 	})
@@ -183,20 +186,28 @@ func (t *tail) readEvents(ctx context.Context, to chan<- tailItem) error {
 func (t *tail) holdAnswer(a *client.TrafficAnswer) {
 	first := time.Now()
 	if len(a.Entries) > 0 {
-		first = findEnd(&a.Entries[0])
+		first = clampToNow(findEnd(&a.Entries[0]))
 	}
 	if a.Lost > 0 {
 		t.held = append(t.held, tailItem{at: first, lost: a.Lost})
 	}
 	for i := range a.Entries {
 		e := &a.Entries[i]
-		t.held = append(t.held, tailItem{at: findEnd(e), entry: e})
+		t.held = append(t.held, tailItem{at: clampToNow(findEnd(e)), entry: e})
 	}
 }
 
 // findEnd returns when a message had its outcome.
 func findEnd(e *client.TrafficEntry) time.Time {
 	return e.At.Add(time.Duration(e.TookUS) * time.Microsecond)
+}
+
+// clampToNow returns a time, but not one that is still to come: the clock may have been set back.
+func clampToNow(at time.Time) time.Time {
+	if now := time.Now(); at.After(now) {
+		return now
+	}
+	return at
 }
 
 // nextRelease returns a channel that gets something when the oldest that is held may be printed; nil if

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -15,14 +16,20 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// The cells that columns of a tail take on a terminal.
+// tailColumns has the cells that the columns of a tail take on a terminal, beside the text.
+type tailColumns struct {
+	clock                            string // layout of the time
+	here, there, kind, outcome, took int
+}
+
+var (
+	wideTail   = tailColumns{"15:04:05.000", 10, 20, 8, 11, 8}
+	narrowTail = tailColumns{"15:04:05", 0, 16, 8, 8, 7}
+)
+
 const (
-	tailHere    = 10 // the agent here
-	tailThere   = 20 // the peer, and the agent there
-	tailKind    = 8
-	tailOutcome = 11
-	tailTook    = 9
-	tailText    = 20 // at least
+	widestNarrow = 109 // columns of a terminal that gets narrowTail
+	leastText    = 8   // cells of the text
 )
 
 // tailLine is a line of a tail.
@@ -45,22 +52,22 @@ func (t *tail) printItem(i *tailItem) {
 		t.PrintLine("%s", t.ColourText(ui.Yellow, "lost "+strconv.FormatUint(i.lost, 10)))
 	case i.event != nil:
 		e := i.event
-		l := &tailLine{at: i.at, sign: "·", there: client.Line(e.Name), kind: client.Line(string(e.Type)), text: describeDetails(e.Details)}
+		l := &tailLine{at: e.At, sign: "·", there: client.Line(e.Name), kind: client.Line(string(e.Type)), text: describeDetails(e.Details)}
 		if l.there == "" && !e.Peer.IsZero() {
 			l.there = e.Peer.Label()
 		}
 		t.printLine(l)
 	default:
 		e := i.entry
-		t.printLine(newEntryLine(e, i.at))
+		t.printLine(newEntryLine(e))
 		t.printPayload("  ", e.Payload)
 		t.printPayload("  ⇒ ", e.AnswerPayload)
 	}
 }
 
-func newEntryLine(e *client.TrafficEntry, end time.Time) *tailLine {
+func newEntryLine(e *client.TrafficEntry) *tailLine {
 	l := &tailLine{
-		at: end, here: e.FromAgent, sign: "→", there: e.Agent, kind: e.Kind, text: e.Text, answer: e.Answer,
+		at: findEnd(e), here: e.FromAgent, sign: "→", there: e.Agent, kind: e.Kind, text: e.Text, answer: e.Answer,
 		outcome: e.Outcome, took: formatTook(time.Duration(e.TookUS) * time.Microsecond),
 	}
 	if e.Direction == client.In {
@@ -80,43 +87,56 @@ func newEntryLine(e *client.TrafficEntry, end time.Time) *tailLine {
 	return l
 }
 
-// printLine prints a line: on a terminal in columns and as wide as that, else with tabs between the
-// fields.
+// printLine prints a line: on a terminal in columns, else with tabs between the fields.
 func (t *tail) printLine(l *tailLine) {
-	if !t.OutTTY {
-		fields := []string{l.at.UTC().Format("2006-01-02T15:04:05.000Z"), l.here, l.sign, l.there, l.kind, l.text, l.answer, l.outcome, l.took}
-		for i := range fields {
-			fields[i] = ui.DashIfEmpty(fields[i])
-		}
-		t.PrintLine("%s", strings.Join(fields, "\t"))
+	if t.OutTTY {
+		t.PrintLine("%s", t.layOut(l, t.OutWidth()))
 		return
 	}
+	fields := []string{l.at.UTC().Format("2006-01-02T15:04:05.000Z"), l.here, l.sign, l.there, l.kind, l.text, l.answer, l.outcome, l.took}
+	for i := range fields {
+		fields[i] = ui.DashIfEmpty(fields[i])
+	}
+	t.PrintLine("%s", strings.Join(fields, "\t"))
+}
+
+// layOut returns a line for a terminal of that width, [math.MaxInt] if it is not known.
+func (t *tail) layOut(l *tailLine, width int) string {
+	c := &wideTail
+	if width <= widestNarrow {
+		c = &narrowTail
+	}
+	head := l.at.Local().Format(c.clock) + " "
+	if c.here > 0 {
+		head += ui.FitCells(l.here, c.here) + " "
+	}
+	head += l.sign + " "
+	there, kind := ui.FitCells(l.there, c.there), " "+ui.FitCells(l.kind, c.kind)+" "
+	outcome, took := ui.FitCells(l.outcome, c.outcome), fmt.Sprintf(" %*s", c.took, l.took)
 	text := l.text
 	if l.answer != "" {
 		text = strings.TrimPrefix(text+" ⇒ "+l.answer, " ")
 	}
-	at := l.at.Local().Format("15:04:05.000")
-	head := len(at) + len(" ") + tailHere + len(" ? ") + tailThere + len(" ") + tailKind + len(" ")
-	switch width := t.OutWidth(); {
-	case width == math.MaxInt:
-	default:
-		text = ui.FitCells(text, max(width-head-len("  ")-tailOutcome-tailTook, tailText))
+	if width < math.MaxInt {
+		room := width - ui.CountCells(head+there+kind+" "+outcome+took)
+		text = ui.FitCells(text, max(room, leastText))
+		if room < leastText { // outcome and duration have no room
+			return ui.FitCells(head+there+kind+text, width)
+		}
 	}
-	t.PrintLine("%s %s %s %s %s %s %s %*s", at, ui.FitCells(l.here, tailHere), l.sign, t.ColourText(ui.Bold, ui.FitCells(l.there, tailThere)),
-		ui.FitCells(l.kind, tailKind), text, t.colourOutcome(l.outcome), tailTook, l.took)
+	return head + t.ColourText(ui.Bold, there) + kind + text + " " + t.ColourText(findOutcomeColour(l.outcome), outcome) + took
 }
 
-func (t *tail) colourOutcome(outcome string) string {
-	shown := ui.FitCells(outcome, tailOutcome)
+func findOutcomeColour(outcome string) string {
 	switch outcome {
 	case "":
-		return shown
+		return ""
 	case client.TrafficOK, client.TrafficHanded:
-		return t.ColourText(ui.Green, shown)
+		return ui.Green
 	case client.TrafficHeld, client.TrafficSent:
-		return t.ColourText(ui.Yellow, shown)
+		return ui.Yellow
 	}
-	return t.ColourText(ui.Red, shown)
+	return ui.Red
 }
 
 // printPayload prints a payload on a line below its message.

@@ -90,7 +90,7 @@ func TestWaitForPeerThatNeverComes(t *testing.T) {
 		err  *kinds.Error
 		code int
 	}{
-		{kinds.Errorf(kinds.UnknownPeer, "to: no trusted peer"), 5},
+		{kinds.Errorf(kinds.UnknownPeer, "to: no peer"), 5},
 		{kinds.Errorf(kinds.NotTrusted, "desk does not trust this daemon"), frame.ExitRefused},
 		{newPeerError(kinds.NotAuthorized), frame.ExitRefused},
 		{kinds.Errorf(kinds.DaemonUnavailable, "no daemon"), 6},

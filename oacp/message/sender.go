@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -163,9 +164,11 @@ func (d *Document) checkLineBreaks(from string) error {
 
 var (
 	// senderLine matches the text from the key on if every reader finds the same sender in it.
-	senderLine = regexp.MustCompile(`^(?:from|"from"|'from')[ \t]*:[ \t]*["']?([A-Za-z0-9._-]+)["']?(?:[ \t]*[,}]|[ \t]*$|[ \t]+#)`)
+	senderLine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:from|"from"|'from')[ \t]*:[ \t]*["']?([A-Za-z0-9._-]+)["']?(?:[ \t]*[,}]|[ \t]*$|[ \t]+#)`)
+	})
 	// senderLike matches text before the key in which a reader may find a sender.
-	senderLike = regexp.MustCompile(`(?i)from[^\pL\pN]*:`)
+	senderLike = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)from[^\pL\pN]*:`) })
 )
 
 // checkSenderLine refuses a file in which a reader of lines finds another sender. "from" and
@@ -187,8 +190,8 @@ func (d *Document) checkSenderLine(from string) error {
 	for n, line := range numberLines(strings.TrimPrefix(string(d.raw), bom)) {
 		if n == sender.Line {
 			before, after := cutLineAtColumn(line.text, sender.Column)
-			m := senderLine.FindStringSubmatch(after)
-			if m == nil || m[1] != from || !line.whole || senderLike.MatchString(before) {
+			m := senderLine().FindStringSubmatch(after)
+			if m == nil || m[1] != from || !line.whole || senderLike().MatchString(before) {
 				return fmt.Errorf("line %d: field 'from' and the name must stand in one line, in plain letters: from: %s", n, from)
 			}
 			found = true

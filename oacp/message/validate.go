@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -200,14 +201,23 @@ func (f *findings) checkTelemetry(typ string) {
 	}
 }
 
-var conversationForm = regexp.MustCompile(`^conv-[0-9]{8}-[A-Za-z0-9._-]{1,64}-[0-9]{1,6}$`)
+// conversationForm matches the id of a conversation, whose agent has at most maxConversationAgent bytes. A bound in
+// the expression itself would cost every daemon the memory of as many copies of it.
+var conversationForm = regexp.MustCompile(`^conv-[0-9]{8}-([A-Za-z0-9._-]+)-[0-9]{1,6}$`)
+
+const maxConversationAgent = 64
+
+func isConversation(id string) bool {
+	m := conversationForm.FindStringSubmatch(id)
+	return m != nil && len(m[1]) <= maxConversationAgent
+}
 
 // checkReferences checks the fields that point elsewhere.
 func (f *findings) checkReferences() {
 	if pr := f.readOptionalField("related_pr"); pr != "" && !isAllDigits(pr) {
 		f.addFinding("field 'related_pr' must be empty or a numeric PR id")
 	}
-	if c := f.readOptionalField("conversation_id"); c != "" && !conversationForm.MatchString(c) {
+	if c := f.readOptionalField("conversation_id"); c != "" && !isConversation(c) {
 		f.addFinding("field 'conversation_id' must match pattern conv-<YYYYMMDD>-<agent>-<seq>")
 	}
 	f.checkLength("parent_message_id", f.readOptionalField("parent_message_id"), maxID)
@@ -239,10 +249,12 @@ func isLegalChannelName(s string) bool {
 func isAllDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // numberForm matches what Python reads as a finite float.
-var numberForm = regexp.MustCompile(`^[+-]?([0-9](_?[0-9])*(\.([0-9](_?[0-9])*)?)?|\.[0-9](_?[0-9])*)([eE][+-]?[0-9](_?[0-9])*)?$`)
+var numberForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[+-]?([0-9](_?[0-9])*(\.([0-9](_?[0-9])*)?)?|\.[0-9](_?[0-9])*)([eE][+-]?[0-9](_?[0-9])*)?$`)
+})
 
 func isNonNegativeNumber(s string) bool {
-	if !numberForm.MatchString(s) {
+	if !numberForm().MatchString(s) {
 		return false
 	}
 	v, _ := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)

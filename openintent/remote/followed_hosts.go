@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -14,9 +15,10 @@ import (
 )
 
 const (
-	followIdle  = time.Minute      // without a ping from the host, after which the stream ends
-	followAgain = time.Second      // after a stream that ended
-	followRetry = 15 * time.Second // after one that did not begin, unless the host comes into reach
+	followIdle  = time.Minute            // without a ping from the host, after which the stream ends
+	followNext  = 100 * time.Millisecond // after one whose connection takes no more streams: another one does
+	followAgain = time.Second            // after a stream that ended
+	followRetry = 15 * time.Second       // after one that did not begin, unless the host comes into reach
 )
 
 // followedHosts keeps one stream for each host of which agents here want to hear, and opens it
@@ -30,26 +32,44 @@ type followedHosts struct {
 	ended bool
 }
 
-// followedHost is a host that is followed.
+// followedHost is a host that is followed. Its mutex is that of followedHosts.
 type followedHost struct {
-	wake  pace.Signal
-	tried chan struct{} // closed once the first stream has begun, or could not begin
+	wake   pace.Signal
+	tried  chan struct{} // closed once a stream has begun, or could not begin; guarded by mu
+	paused bool          // no stream goes on, and the next one waits; guarded by mu
 }
 
-// startFollowing follows a host, unless it is followed already. It returns a channel that is closed
-// once the first stream has begun, or could not begin.
-func (f *followedHosts) startFollowing(host identity.ID) (tried <-chan struct{}) {
+// startFollowing follows a host, unless it is followed already. If its stream has ended and now is
+// true, the next one is tried at once. startFollowing returns a channel that is closed once the
+// stream has begun, or could not begin.
+func (f *followedHosts) startFollowing(host identity.ID, now bool) (tried <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := f.hosts[host]
-	if h == nil {
+	switch {
+	case h == nil:
 		h = &followedHost{wake: pace.NewSignal(), tried: make(chan struct{})}
 		f.hosts[host] = h
 		if !f.ended {
 			f.tasks.Go(func() { f.followUntilEnd(host, h) })
 		}
+	case now && h.paused && f.g.ctx.Err() == nil:
+		h.tried, h.paused = make(chan struct{}), false
+		h.wake.Set()
 	}
 	return h.tried
+}
+
+// endTry notes that a stream has begun, or that there is none and the next one waits.
+func (f *followedHosts) endTry(h *followedHost, paused bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h.paused = paused
+	select {
+	case <-h.tried:
+	default:
+		close(h.tried)
+	}
 }
 
 // waitForStreams waits until the streams have ended with the context. None begins any more.
@@ -69,27 +89,30 @@ func (f *followedHosts) handleHostInReach(host identity.ID) {
 	case h != nil:
 		h.wake.Set()
 	case every:
-		f.startFollowing(host)
+		f.startFollowing(host, false)
 	}
 }
 
 // followUntilEnd follows a host until the context or trust ends.
 func (f *followedHosts) followUntilEnd(host identity.ID, h *followedHost) {
-	tried := sync.OnceFunc(func() { close(h.tried) })
 	for {
 		wait := followRetry
 		err := f.g.readHostEvents(f.g.ctx, host, func() {
 			wait = followAgain
-			tried()
+			f.endTry(h, false)
 		})
-		tried()
-		if f.g.ctx.Err() != nil {
-			return
-		}
 		if err == errUntrusted {
 			f.mu.Lock()
-			defer f.mu.Unlock()
 			delete(f.hosts, host)
+			f.mu.Unlock()
+		}
+		ended := err == errUntrusted || f.g.ctx.Err() != nil
+		if !ended && errors.Is(err, errConnectionLeaves) {
+			wait = followNext // who waits for a stream waits for that one
+		} else {
+			f.endTry(h, true)
+		}
+		if ended {
 			return
 		}
 		f.g.log.Debug("following a host of channels", "host", host.Label(), "again_in", wait, "err", err)
@@ -101,12 +124,11 @@ func (f *followedHosts) followUntilEnd(host identity.ID, h *followedHost) {
 	}
 }
 
-// followHosts follows the host with the digits, or all hosts if digits is "". Each channel is closed
-// once the first stream of a host has begun, or could not begin.
-func (g *Gateway) followHosts(digits string) (tried []<-chan struct{}) {
+// followHosts follows the host with the digits, or all hosts if digits is "", as startFollowing does.
+func (g *Gateway) followHosts(digits string, now bool) (tried []<-chan struct{}) {
 	if digits != "" {
 		if host, refusal := g.findHostByDigits(digits); refusal == nil {
-			tried = append(tried, g.followed.startFollowing(host.ID))
+			tried = append(tried, g.followed.startFollowing(host.ID, now))
 		}
 		return tried
 	}
@@ -114,13 +136,15 @@ func (g *Gateway) followHosts(digits string) (tried []<-chan struct{}) {
 	g.followed.all = true
 	g.followed.mu.Unlock()
 	for _, host := range g.cfg.Hosts() {
-		tried = append(tried, g.followed.startFollowing(host))
+		tried = append(tried, g.followed.startFollowing(host, now))
 	}
 	return tried
 }
 
 // readHostEvents passes on to the engine what a host tells of its intents, until the stream ends. It
-// calls begun when the stream has begun.
+// calls begun when the stream has begun and the place in the host's feed is kept: what the host
+// tells from then on comes, if not by this stream then by a later one. begun may be called twice.
+// The error is errConnectionLeaves if another connection may be tried.
 func (g *Gateway) readHostEvents(ctx context.Context, host identity.ID, begun func()) error {
 	if _, ok := g.cfg.Trusted(host); !ok {
 		return errUntrusted
@@ -145,13 +169,17 @@ func (g *Gateway) readHostEvents(ctx context.Context, host identity.ID, begun fu
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("it answered %s", answer.Status)
 	}
-	begun()
+	if cursor != "" {
+		begun()
+	}
+	s := answer.Body.(streamBody).s
 	g.followed.tasks.Go(func() { // else the stream would keep a connection that another has replaced
 		select {
-		case <-answer.Body.(streamBody).s.Leaving():
+		case <-s.Leaving():
 			cancel()
 		case <-ctx.Done():
 		}
 	})
-	return g.Engine.ReceiveHostStream(ctx, host.String(), idleBody{answer.Body, silence, followIdle})
+	err = g.Engine.ReceiveHostStream(ctx, host.String(), idleBody{answer.Body, silence, followIdle}, begun)
+	return errors.Join(err, checkConnection(s))
 }

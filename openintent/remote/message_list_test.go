@@ -18,7 +18,6 @@ import (
 
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/api"
 )
 
@@ -185,47 +184,4 @@ func TestPollingOverAnAbsence(t *testing.T) {
 	await.Until(t, "the request", func() bool { return find(planner.list(channel+"/messages?wait=0"), "id", request["id"]) != nil })
 	planner.must(201, "POST", channel+"/messages/"+request["id"].(string)+"/reply", object{"payload": object{}})
 	await.Until(t, "the response", answered)
-}
-
-// leaving is a stream of a connection that another replaces.
-type leaving struct {
-	piped
-	left <-chan struct{}
-}
-
-func (l leaving) Leaving() <-chan struct{} { return l.left }
-
-// The stream by which a host is followed ends when another connection has replaced its
-// own, which would go on for it alone, and another one goes on where it was.
-func TestFollowingMovesToTheNextConnection(t *testing.T) {
-	t.Parallel()
-	left := make(chan struct{})
-	asked := make(chan string, 2)
-	c := home(t, func(ctx context.Context) (Stream, error) {
-		here, there := net.Pipe()
-		context.AfterFunc(ctx, func() { here.Close() })
-		go func() {
-			defer there.Close()
-			r, err := http.ReadRequest(bufio.NewReader(there))
-			if err != nil {
-				return
-			}
-			asked <- r.Header.Get("Last-Event-ID")
-			io.WriteString(there, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nid: 7\n\n")
-			io.Copy(io.Discard, there)
-		}()
-		return leaving{piped{here}, left}, nil
-	})
-	<-c.followed.startFollowing(desk.ID)
-	if first := <-asked; first != "" {
-		t.Errorf("it begins at %q", first)
-	}
-	await.Until(t, "where the host is is known", func() bool {
-		cursor, err := c.Engine.ReadStreamCursor(t.Context(), desk.ID.String()[:openintent.HostDigits])
-		return err == nil && cursor == "7"
-	})
-	close(left)
-	if next := <-asked; next != "7" {
-		t.Errorf("it goes on at %q", next)
-	}
 }

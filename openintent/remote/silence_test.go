@@ -48,7 +48,7 @@ func TestASilentHostIsGivenUp(t *testing.T) {
 	})
 	const channel = "channels/chan_0102030405_01M7WK708745SZDSQ20JGH2Z1P"
 	const message = channel + "/messages/msg_0102030405_01M7WK708745SZDSQ20JGH2Z1P"
-	c.followed.startFollowing(desk.ID) // whose goroutine belongs to no bubble, and may wait as it is
+	c.followed.startFollowing(desk.ID, false) // whose goroutine belongs to no bubble, and may wait as it is
 	await.Until(t, "its try", func() bool { return tries.Load() == 1 })
 	c.ctx.Done()
 	nothing := func(net.Conn) {}

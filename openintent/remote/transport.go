@@ -30,6 +30,19 @@ const (
 // errUntrusted says that a host is no longer trusted.
 var errUntrusted = kinds.Errorf(kinds.NotTrusted, "it is not trusted here any more")
 
+// errConnectionLeaves says that a stream ended after its connection began to take no more streams.
+var errConnectionLeaves = errors.New("the connection takes no more streams")
+
+// checkConnection returns errConnectionLeaves if the connection of s takes no more streams.
+func checkConnection(s Stream) error {
+	select {
+	case <-s.Leaving():
+		return errConnectionLeaves
+	default:
+		return nil
+	}
+}
+
 // sendHostRequest makes a request to a host as an agent here. headers are pairs of a name and a value;
 // those with the value "" are left out. The caller closes the answer's body.
 func (g *Gateway) sendHostRequest(ctx context.Context, host identity.ID, agent, method, path string, body []byte, headers ...string) (*http.Response, error) {
@@ -77,7 +90,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := readAnswerHead(s, r)
 	if err != nil {
 		s.Cancel()
-		return nil, errors.Join(err, unsaid)
+		return nil, errors.Join(err, unsaid, checkConnection(s))
 	}
 	// Trailers are read into the answer that came, not into this copy.
 	alone := *answer

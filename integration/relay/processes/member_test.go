@@ -19,6 +19,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 )
 
 // member is a client of the relay's server that follows no rule of this project: it has an account there,
@@ -197,8 +198,10 @@ func newInitials(t *testing.T, key *identity.Key, to identity.ID, handshakes int
 		dials.Go(func() {
 			transport.Dial(ctx, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2}, config, &quic.Config{InitialPacketSize: 1200})
 		})
-		for sink.count() == before {
-			time.Sleep(50 * time.Microsecond) // between looks
+		for end := time.Now().Add(await.Patience); sink.count() == before; time.Sleep(50 * time.Microsecond) { // between looks
+			if time.Now().After(end) {
+				t.Fatalf("no first packet of a handshake within %s", await.Patience)
+			}
 		}
 	}
 	initials := sink.list()

@@ -78,7 +78,7 @@ func (c *verbs) resolveAgent(ctx context.Context, arg string) (string, error) {
 			}
 		}
 	}
-	return "", frame.WithHint(kinds.Errorf(kinds.UnknownPeer, "%s: no trusted peer is called %s", arg, arg[sign+1:]), "acpctl peers lists those that there are")
+	return "", frame.WithHint(kinds.Errorf(kinds.UnknownPeer, "%s: no peer is called %s", arg, arg[sign+1:]), "acpctl peers lists those that there are")
 }
 
 // isLocalAgent reports whether an agent of this daemon is registered under the id.

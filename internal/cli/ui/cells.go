@@ -10,9 +10,9 @@ import (
 func FitCells(text string, cells int) string {
 	used, fit := 0, 0 // cells of text so far; bytes of text that leave a cell for the ellipsis
 	for i, r := range text {
-		n := countCells(r)
+		n := widthOf(r)
 		if used+n > cells {
-			return text[:fit] + "…" + strings.Repeat(" ", max(cells-1-measureCells(text[:fit]), 0))
+			return text[:fit] + "…" + strings.Repeat(" ", max(cells-1-CountCells(text[:fit]), 0))
 		}
 		used += n
 		if used < cells {
@@ -22,9 +22,10 @@ func FitCells(text string, cells int) string {
 	return text + strings.Repeat(" ", cells-used)
 }
 
-func measureCells(text string) (cells int) {
+// CountCells returns how many cells of a terminal a line of text takes.
+func CountCells(text string) (cells int) {
 	for _, r := range text {
-		cells += countCells(r)
+		cells += widthOf(r)
 	}
 	return cells
 }
@@ -36,8 +37,8 @@ var wide = &unicode.RangeTable{
 	R32: []unicode.Range32{{0x1f300, 0x1f64f, 1}, {0x1f680, 0x1f6ff, 1}, {0x1f900, 0x1faff, 1}, {0x20000, 0x3fffd, 1}},
 }
 
-// countCells returns how many cells a terminal uses for a character.
-func countCells(r rune) int {
+// widthOf returns how many cells a terminal uses for a character.
+func widthOf(r rune) int {
 	switch {
 	case r < 0x300:
 		return 1

@@ -102,7 +102,7 @@ class DaemonUnavailable(Error, ConnectionError):
 
 
 class UnknownPeer(Error):
-    """No trusted peer has that name or id. Only the daemon here, or this package, raises it."""
+    """No peer has that name or id, or several have it. Only the daemon here, or this package, raises it."""
 
     code = "unknown_peer"
 

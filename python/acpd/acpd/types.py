@@ -239,7 +239,7 @@ class BudgetUsage(TypedDict):
     """BudgetUsage says how much of a row one peer holds."""
 
     row: str
-    peer: str
+    peer: str  # all digits 0: strangers, on the link that the name says
     name: str
     held: int
     refused: int  # how often it was refused more, since the daemon's start

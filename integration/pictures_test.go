@@ -1,0 +1,134 @@
+package integration
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/internal/picture"
+)
+
+// TestPictures: a picture in the documents is what a page may show from anywhere, says in words what
+// it is, has the colours of all, and is shown by a page.
+func TestPictures(t *testing.T) {
+	pictures := slices.Concat(glob(t, "../docs/pictures/*.svg"), glob(t, "../docs/benchmarks/*.svg"))
+	if len(pictures) < 5 {
+		t.Errorf("%d pictures found: have their folders moved?", len(pictures))
+	}
+	shown := ""
+	for _, page := range append(glob(t, "../docs/*.md"), "../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown += string(text)
+	}
+	for _, path := range pictures {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, problem := range findPictureProblems(string(text)) {
+			t.Errorf("%s: %s", path, problem)
+		}
+		if !strings.Contains(shown, filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path)+")") {
+			t.Errorf("%s: no page shows it", path)
+		}
+	}
+}
+
+// pictureElements are those that draw, and what describes them: nothing that runs, links or loads.
+var pictureElements = []string{"svg", "title", "desc", "style", "rect", "line", "circle", "path", "text", "tspan", "g"}
+
+// findPictureProblems says what is wrong with an SVG file.
+func findPictureProblems(text string) (problems []string) {
+	const namespace = "http://www.w3.org/2000/svg"
+	said := map[string]string{}
+	var open []string
+	for d := xml.NewDecoder(strings.NewReader(text)); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return append(problems, "it is no XML: "+err.Error())
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			name := token.Name.Local
+			if !slices.Contains(pictureElements, name) || token.Name.Space != namespace {
+				problems = append(problems, "it has an element "+name)
+			}
+			attrs := map[string]string{}
+			for _, a := range token.Attr {
+				attrs[a.Name.Local] = a.Value
+				if strings.HasPrefix(a.Name.Local, "on") || a.Name.Local == "href" || a.Name.Local == "style" {
+					problems = append(problems, "it has an attribute "+a.Name.Local)
+				}
+			}
+			if len(open) == 0 && (attrs["viewBox"] == "" || attrs["width"] == "" || attrs["height"] == "" || attrs["role"] != "img" || attrs["aria-labelledby"] != "title description") {
+				problems = append(problems, "it lacks a viewBox, a size, or what screen readers read")
+			}
+			open = append(open, name)
+		case xml.EndElement:
+			open = open[:len(open)-1]
+		case xml.CharData:
+			if len(open) > 0 {
+				said[open[len(open)-1]] += string(token)
+			}
+		case xml.ProcInst, xml.Directive:
+			problems = append(problems, "it has instructions for XML")
+		}
+	}
+	if strings.TrimSpace(said["title"]) == "" || strings.TrimSpace(said["desc"]) == "" {
+		problems = append(problems, "it has no title or no desc")
+	}
+	if strings.TrimSpace(said["style"]) != strings.TrimSpace(picture.Style) {
+		problems = append(problems, "its style is not internal/picture/style.css: copy that")
+	}
+	rest := strings.ReplaceAll(text, `xmlns="`+namespace+`"`, "")
+	if found := regexp.MustCompile(`https?:|url\(|@import|@font-face|data:`).FindString(rest); found != "" {
+		problems = append(problems, "it fetches: "+found)
+	}
+	if found := regexp.MustCompile(`/(home|root|tmp|work|usr|var|Users|private)/[^ <]*`).FindString(rest); found != "" {
+		problems = append(problems, "it has a path of one machine: "+found)
+	}
+	return problems
+}
+
+func TestFindPictureProblems(t *testing.T) {
+	good := string(picture.New("A title", "A description", 10, 10).Encode())
+	if problems := findPictureProblems(good); problems != nil {
+		t.Errorf("of a good picture: %q", problems)
+	}
+	for want, text := range map[string]string{
+		"it is no XML":               strings.TrimSuffix(good, "</svg>\n"),
+		"an element script":          strings.Replace(good, "</svg>", "<script>alert(1)</script></svg>", 1),
+		"an element image":           strings.Replace(good, "</svg>", "<image/></svg>", 1),
+		"an attribute onload":        strings.Replace(good, "role=", `onload="alert(1)" role=`, 1),
+		"no title or no desc":        strings.Replace(good, "A description", "", 1),
+		"its style is not":           strings.Replace(good, ".ink{", ".inc{", 1),
+		"it fetches: https:":         strings.Replace(good, "A title", "https://nats.example.org", 1),
+		"a path of one machine: /tm": strings.Replace(good, "A title", "it lies in /tmp/acpd", 1),
+		"what screen readers read":   strings.Replace(good, ` role="img"`, "", 1),
+	} {
+		if problems := findPictureProblems(text); !strings.Contains(strings.Join(problems, "; "), want) {
+			t.Errorf("found %q, want %q", problems, want)
+		}
+	}
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}

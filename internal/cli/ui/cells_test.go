@@ -1,0 +1,45 @@
+package ui
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestFitCells(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		cells int
+		want  string
+	}{
+		{"", 3, "   "},
+		{"abc", 5, "abc  "},
+		{"abc", 3, "abc"},
+		{"abcd", 3, "ab…"},
+		{"äöüß", 3, "äö…"},
+		{"日本語", 6, "日本語"},
+		{"日本語", 5, "日本…"},
+		{"日本語", 4, "日… "},
+		{"日本語", 7, "日本語 "},
+		{"e\u0301a", 2, "e\u0301a"},
+		{"😀😀", 3, "😀…"},
+		{"abc", 1, "…"},
+	} {
+		got := FitCells(c.text, c.cells)
+		if got != c.want || CountCells(got) != c.cells {
+			t.Errorf("%q in %d cells: %q, which takes %d", c.text, c.cells, got, CountCells(got))
+		}
+	}
+}
+
+func FuzzFitCells(f *testing.F) {
+	f.Add("日本語 e\u0301 😀", 4)
+	f.Add(strings.Repeat("\u0301", 9), 2)
+	f.Fuzz(func(t *testing.T, text string, cells int) {
+		if cells < 1 || cells > 200 {
+			return
+		}
+		if got := FitCells(text, cells); CountCells(got) != cells {
+			t.Errorf("%q takes %d cells, not %d", got, CountCells(got), cells)
+		}
+	})
+}
