@@ -176,7 +176,7 @@ func (d *Daemon) openParts(ctx context.Context) error {
 		return err
 	}
 	// The lock before everything else: what follows may write.
-	if d.lock, err = lockHome(ctx, d.home); err != nil {
+	if d.lock, err = lockHome(ctx, d.home, dyingTime); err != nil {
 		return err
 	}
 	if err := statedir.CheckComplete(dir); err != nil {

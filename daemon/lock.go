@@ -17,12 +17,12 @@ const dyingTime = time.Second
 
 // lockHome locks a state directory as [statedir.LockDir] does. If another daemon has the lock, it
 // returns a [*statedir.HeldError]: at once if that daemon answers on its socket, else after
-// dyingTime. That its process exists proves nothing, because the process of a killed daemon does
+// patience. That its process exists proves nothing, because the process of a killed daemon does
 // so for a while.
-func lockHome(ctx context.Context, h home) (*os.File, error) {
+func lockHome(ctx context.Context, h home, patience time.Duration) (*os.File, error) {
 	lock, err := statedir.LockDir(string(h), "")
 	if isHeld(err) {
-		return retryHomeLock(ctx, h)
+		return retryHomeLock(ctx, h, patience)
 	}
 	return lock, err
 }
@@ -33,9 +33,9 @@ func isHeld(err error) bool {
 }
 
 // retryHomeLock tries to lock a state directory until nobody has the lock, the other daemon shows
-// that it lives, or dyingTime is over.
-func retryHomeLock(ctx context.Context, h home) (*os.File, error) {
-	ctx, cancel := context.WithTimeout(ctx, dyingTime)
+// that it lives, or patience is over.
+func retryHomeLock(ctx context.Context, h home, patience time.Duration) (*os.File, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	asking, stop := context.WithCancel(ctx)
 	var asker sync.WaitGroup

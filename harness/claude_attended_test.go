@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/acpd/acpd/integration/await"
 )
 
 func TestClaudeUnattended(t *testing.T) {
@@ -120,12 +122,12 @@ func TestClaudeSaysNothing(t *testing.T) {
 	p := newPost()
 	p.Unattended = true
 	began := time.Now()
-	_, err := f.find(f.environment(), newFamily()).Post(t.Context(), p)
+	_, err := f.find(f.environment(), newFamily()).Post(await.NewContext(t), p)
 	if frames := f.list(typeUser); err != nil || len(frames) != 1 || frames[0].Priority != "later" {
 		t.Errorf("Post: %v, %+v", err, frames)
 	}
-	if took := time.Since(began); took < modeTime || took > modeTime+2*time.Second {
-		t.Errorf("took %s", took)
+	if took := time.Since(began); took < modeTime {
+		t.Errorf("it is posted after %s", took)
 	}
 }
 

@@ -31,7 +31,8 @@ type codex struct {
 	processes *processes
 	posts     gate
 	loads     codexLoads
-	changed   pace.Signal // the thread has become known
+	changed   pace.Signal   // the thread has become known
+	callTime  time.Duration // bounds one call
 
 	mu      sync.Mutex // guards what follows
 	version string     // as the app-server said at the latest connection
@@ -45,7 +46,7 @@ func findCodex(ctx context.Context, env *Environment, ps *processes) (Session, e
 	fail := func(saw string) (Session, error) {
 		return nil, &Error{Harness: codexName, Version: env.Version, Err: ErrUnsupported, Saw: saw}
 	}
-	c := &codex{lifetime: newLifetime(), dir: env.Dir, processes: ps, posts: newGate(), loads: newCodexLoads(), changed: pace.NewSignal()}
+	c := &codex{lifetime: newLifetime(), dir: env.Dir, processes: ps, posts: newGate(), loads: newCodexLoads(), changed: pace.NewSignal(), callTime: codexTime}
 	var err error
 	if c.socket, err = findCodexSocket(env, ps); err != nil {
 		return fail(err.Error())
@@ -168,7 +169,7 @@ func (c *codex) connect(ctx context.Context) (*codexConn, error) {
 	if err != nil {
 		return nil, c.fail(ErrGone, err)
 	}
-	conn, err := newCodexConn(ctx, stream)
+	conn, err := newCodexConn(ctx, stream, c.callTime)
 	if err != nil {
 		return nil, c.fail(ErrGone, err)
 	}

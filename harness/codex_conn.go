@@ -29,6 +29,7 @@ const (
 // others, are for the client that the user looks at.
 type codexConn struct {
 	socket  *websocket.Conn
+	limit   time.Duration    // of one call
 	server  int              // the process of the app-server
 	notices chan codexNotice // closed at the connection's end
 	ended   chan struct{}
@@ -94,13 +95,13 @@ const (
 	noticeClosed  = "thread/closed"
 )
 
-// newCodexConn speaks over a connection that is open, which it closes.
-func newCodexConn(ctx context.Context, conn net.Conn) (*codexConn, error) {
+// newCodexConn speaks over a connection that is open, which it closes. limit bounds one call.
+func newCodexConn(ctx context.Context, conn net.Conn, limit time.Duration) (*codexConn, error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		DialContext:       func(context.Context, string, string) (net.Conn, error) { return conn, nil },
 	}
-	dialing, cancel := context.WithTimeout(ctx, codexTime)
+	dialing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	socket, _, err := websocket.Dial(dialing, "ws://localhost/", &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
 	if err != nil {
@@ -110,7 +111,7 @@ func newCodexConn(ctx context.Context, conn net.Conn) (*codexConn, error) {
 	socket.SetReadLimit(maxCodexFrame)
 	reading, stop := context.WithCancel(context.Background())
 	c := &codexConn{
-		socket: socket, notices: make(chan codexNotice, maxNotices), ended: make(chan struct{}), stop: stop,
+		socket: socket, limit: limit, notices: make(chan codexNotice, maxNotices), ended: make(chan struct{}), stop: stop,
 		calls: make(map[uint64]chan<- codexMessage),
 	}
 	go c.read(reading)
@@ -208,7 +209,7 @@ var errNotSent = errors.New("not sent")
 
 // call calls a method. The error is a *codexError if the server refused.
 func (c *codexConn) call(ctx context.Context, method string, params, result any) error {
-	ctx, cancel := context.WithTimeout(ctx, codexTime)
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	response := make(chan codexMessage, 1)
 	c.mu.Lock()

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/integration/await"
 )
 
 func TestCodexIsWoken(t *testing.T) {
@@ -337,7 +339,8 @@ func TestCodexRefuses(t *testing.T) {
 	}
 }
 
-// What the app-server says that makes no sense ends a post at most, and soon.
+// What the app-server says that makes no sense ends a post at most, and before a call has taken too
+// long.
 func TestCodexSendsGarbage(t *testing.T) {
 	for name, garbage := range map[string]string{
 		"no JSON":            "garbage\n[]\n7\nnull\n{}\n" + `{"id":"x","result":1}` + "\n" + `{"id":999}` + "\n" + `{"method":7}` + "\n" + `{"method":"item/completed","params":[]}` + "\n",
@@ -349,23 +352,20 @@ func TestCodexSendsGarbage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFakeCodex(t)
-			s := f.mustFind()
+			s := f.mustFind().(*codex)
+			s.callTime = await.Patience // longer than any of it takes on a slow machine
 			p := newPost()
 			p.Untrusted = "what a peer wrote"
 			f.change(func() {
 				f.before["turn/start"] = garbage
 				f.after["turn/start"] = proof(ownThread, p.Message.String())
 			})
-			began := time.Now()
 			_, err := s.Post(t.Context(), p)
-			if err != nil && !errors.Is(err, ErrGone) {
+			if err != nil && (!errors.Is(err, ErrGone) || strings.Contains(err.Error(), context.DeadlineExceeded.Error())) {
 				t.Errorf("Post: %v", err)
 			}
 			if err == nil != slices.Contains([]string{"no JSON", "a long line", "deep nesting"}, name) {
 				t.Errorf("Post: %v", err)
-			}
-			if took := time.Since(began); took > codexTime {
-				t.Errorf("took %s", took)
 			}
 			p = newPost()
 			f.change(func() {
