@@ -71,13 +71,25 @@ func (l *Link) askClone(s *session) {
 	s.conn.PublishRequest(l.replies.ownSubject(), l.replies.prefix+s.question, nil)
 }
 
-// answerClone answers a question that no link of this process has asked, and asks itself.
-func (l *Link) answerClone(s *session, reply string) {
+// noteQuestion hands a question that no link of this process has asked to who answers it: answering
+// may block, and this is called by who reads packets.
+func (l *Link) noteQuestion(s *session, reply string) {
 	token, ok := l.replies.parseToken(reply)
-	if !ok || l.config.Questions.isOpen(token) || !s.answers.mayGo(time.Now()) {
+	if !ok || l.config.Questions.isOpen(token) {
 		return
 	}
-	s.conn.Publish(reply, makeCloneAnswer(l.config.Key, token))
+	select {
+	case s.asked <- token:
+	default: // one waits already, and no second one would be answered
+	}
+}
+
+// answerClone answers a question of another process, and asks itself.
+func (l *Link) answerClone(s *session, token string) {
+	if !s.answers.mayGo(time.Now()) {
+		return
+	}
+	s.conn.Publish(l.replies.prefix+token, makeCloneAnswer(l.config.Key, token))
 	l.askClone(s)
 }
 

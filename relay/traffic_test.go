@@ -166,9 +166,9 @@ func TestQueues(t *testing.T) {
 	}
 	last := make(map[string]int)
 	for range 2 * maxWaiting {
-		p, err := q.pop()
-		if err != nil {
-			t.Fatal(err)
+		p, ok := q.pop()
+		if !ok {
+			t.Fatal("less can be read")
 		}
 		var i, j int
 		fmt.Sscanf(string(p.data), "%d %d", &i, &j)
@@ -225,6 +225,7 @@ func TestClone(t *testing.T) {
 	var s serverOf
 	withLink(t, testConfig(), s.serve, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
 		synctest.Wait()
+		go readFor(t, l, time.Hour)
 		own := subjectPrefix + self.String()
 		question := s.published[0]
 		if question.subject != own || question.payload != "" || !strings.HasPrefix(question.reply, own+".") {
