@@ -9,10 +9,10 @@ import (
 
 // What waits for ReadFrom, in packets.
 const (
-	maxOfTrusted = 64   // of one trusted id
+	maxOfTrusted = 256  // of one trusted id: two streams that fill their windows; quic-go keeps as many of a connection
 	maxOfRest    = 128  // of all others together
 	maxWaiting   = 4096 // of all ids that have one waiting already; an id with none has room up to twice as many
-	keptQueues   = 64   // empty queues that are used again
+	keptQueues   = 16   // empty queues that are used again
 )
 
 // inPacket is a packet that waits for ReadFrom.
