@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
@@ -344,4 +346,33 @@ func TestHistoryIsNowhereOnDisk(t *testing.T) {
 	if strings.Contains(log.String(), secret) || !strings.Contains(log.String(), "kind=query") {
 		t.Errorf("the log: %s", log.String())
 	}
+}
+
+// FuzzTrafficParams has an owner's program ask anything: what is taken is bounded, and all else is refused with
+// a code.
+func FuzzTrafficParams(f *testing.F) {
+	desk := start(f, stateDir(f), "desk")
+	for _, seed := range []string{`{}`, `{"after":18446744073709551615,"limit":1000,"wait_ms":30000,"open":true}`, `{"limit":-1}`, `{"wait_ms":18446744073709551615}`, `{"kinds":["query","x"],"peers":["","desk"],"topics":[""],"threads":["\u0000"],"agents":[""]}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var p client.TrafficParams
+		if json.Unmarshal(text, &p) != nil {
+			return
+		}
+		q, err := desk.readTrafficParams(&p)
+		if err != nil {
+			if code := kinds.AsError(err).Code; code != kinds.Invalid && code != kinds.UnknownPeer {
+				t.Errorf("%s: %v", text, err)
+			}
+			return
+		}
+		if q.Limit < 1 || q.Limit > client.MaxTrafficEntries || q.Wait < 0 || q.Wait > client.MaxTrafficWait || q.Room <= 0 || len(q.Filter.Agents)+len(q.Filter.Kinds) > 2*client.MaxTrafficFilter {
+			t.Errorf("%s: %+v", text, q)
+		}
+		q.Wait = 0
+		if a, err := desk.traffic.Read(t.Context(), q); err != nil || a.Next == 0 || len(a.Entries) > 0 {
+			t.Errorf("%s: %+v, %v", text, a, err)
+		}
+	})
 }

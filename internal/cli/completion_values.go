@@ -21,6 +21,7 @@ var wakingKinds = []string{kinds.KindQuery, kinds.KindDelegate, kinds.KindNotify
 // flag's name.
 var flagValues = map[string]map[string][]string{
 	"notify": {"importance": {"low", "medium", "high"}},
+	"tail":   {"kind": {kinds.KindPing, kinds.KindDiscover, kinds.KindQuery, kinds.KindDelegate, kinds.KindCancel, kinds.KindNotify, kinds.KindResult, kinds.KindError}},
 	"serve": {
 		"kinds":       {kinds.KindQuery, kinds.KindDelegate},
 		"stderr":      {stderrNone, stderrLast},

@@ -3,6 +3,7 @@ package ui
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // FitCells returns a line of text in so many cells of a terminal: cut with an ellipsis, or with spaces
@@ -16,7 +17,8 @@ func FitCells(text string, cells int) string {
 		}
 		used += n
 		if used < cells {
-			fit = i + len(string(r))
+			_, size := utf8.DecodeRuneInString(text[i:])
+			fit = i + size
 		}
 	}
 	return text + strings.Repeat(" ", cells-used)
