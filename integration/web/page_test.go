@@ -28,7 +28,7 @@ func pictureDir(t *testing.T) string {
 }
 
 // TestLooks draws the page on a wide and a narrow screen, light and dark, with nothing, one peer,
-// much, and sixty peers.
+// much, a conversation, what is hostile, and sixty peers.
 func TestLooks(t *testing.T) {
 	b := startBrowser(t)
 	dir := pictureDir(t)
@@ -39,6 +39,14 @@ func TestLooks(t *testing.T) {
 		{"empty", func(*world) {}},
 		{"one", func(w *world) { w.peers = append(w.peers, newPeer(1, "desk")) }},
 		{"full", func(w *world) { w.fill(plain); w.pass(talk(plain)...) }},
+		{"talk", func(w *world) { w.fill(plain); w.pass(talk(plain)...) }},
+		{"hostile", func(w *world) {
+			long := func(s string) string {
+				return pageAttacks["long word"][:40] + pageAttacks["right to left"] + pageAttacks["ligature"] + pageAttacks["script"] + s
+			}
+			w.fill(long)
+			w.pass(talk(long)...)
+		}},
 		{"sixty", func(w *world) {
 			w.fill(plain)
 			w.peers = nil
@@ -62,6 +70,10 @@ func TestLooks(t *testing.T) {
 					scene.fill(w)
 					p := show(t, b, w.serve(t), size.width, size.height, dark)
 					p.until("everything is read", `!document.querySelector("[data-empty=channels]").hidden || document.querySelectorAll("#channels-list li").length > 0`)
+					if scene.name == "talk" {
+						eval[bool](p, `([...document.querySelectorAll("#threads button")].find((b) => b.textContent.startsWith("parser")).click(), true)`)
+						p.until("the conversation is there", `document.querySelectorAll(".bubble").length === 6`)
+					}
 					p.checkLayout(t)
 					if err := os.WriteFile(filepath.Join(dir, name+".png"), p.picture(true), 0o600); err != nil {
 						t.Fatal(err)
