@@ -22,6 +22,7 @@ type passing struct {
 	message   kinds.Checked
 	began     time.Time
 	call      *traffic.Call // of a query, which is an open call until then; else nil
+	agent     string        // that was chosen for it, when it is no more
 }
 
 // beginPassing notes that a message begins its way. The caller calls endPassing, and removeOpenCall
@@ -40,7 +41,7 @@ func (d *Daemon) beginPassing(direction client.MessageDirection, message kinds.C
 
 func (d *Daemon) removeOpenCall(p *passing) {
 	if p.call != nil {
-		d.openCalls.End(p.call)
+		p.agent, p.call = d.openCalls.End(p.call), nil
 	}
 }
 
@@ -49,19 +50,16 @@ func (d *Daemon) removeOpenCall(p *passing) {
 func (d *Daemon) endPassing(p *passing, reply *wire.Envelope, outcome string, err error) {
 	d.removeOpenCall(p) // before it is an entry: nobody sees it as both
 	d.measures.countCall(p.direction, p.message.Envelope, p.began, err)
-	if !d.traffic.IsOn() || p.began.IsZero() {
+	if p.began.IsZero() || !d.traffic.IsOn() {
 		return
 	}
-	agent := ""
-	if p.call != nil {
-		agent = p.call.Agent()
-	} else if p.direction == client.In && p.message.Kind == kinds.KindDelegate {
+	if p.direction == client.In && p.message.Kind == kinds.KindDelegate {
 		if t := d.delegations.Find(client.Taken, p.message.From, p.message.ID); t != nil {
-			agent = t.Agent
+			p.agent = t.Agent
 		}
 	}
 	d.traffic.Record(&traffic.Message{
-		Direction: p.direction, Request: p.message, Began: p.began, Agent: agent, Reply: reply, Outcome: outcome, Err: err,
+		Direction: p.direction, Request: p.message, Began: p.began, Agent: p.agent, Reply: reply, Outcome: outcome, Err: err,
 	})
 }
 

@@ -207,17 +207,25 @@ func TestOpenCalls(t *testing.T) {
 	if got := list(Filter{}, 2); got != "first second " {
 		t.Error(got)
 	}
-	if got := list(Filter{Agents: []string{"reviewer"}}, 9); got != "second " || calls[1].Agent() != "reviewer" || calls[0].Agent() != "" {
+	if got := list(Filter{Agents: []string{"reviewer"}}, 9); got != "second " {
 		t.Error(got)
 	}
-	o.End(calls[1])
-	o.End(calls[1])
+	if agent := o.End(calls[1]); agent != "reviewer" {
+		t.Error(agent)
+	}
 	if got := list(Filter{}, 9); got != "first third " {
 		t.Error(got)
 	}
-	o.End(calls[2])
+	if agent := o.End(calls[2]); agent != "" {
+		t.Error(agent)
+	}
 	o.End(calls[0])
 	if got := list(Filter{}, 9); got != "" {
 		t.Error(got)
+	}
+	m := message(t, wire.NewEnvelope(laptop, desk, kinds.KindQuery, wire.Payload(`{"question":"again"}`)))
+	o.Begin(client.Out, m.Request) // in the place of one that has ended: nothing of that is left
+	if all := o.List(new(Filter), 9); len(all) != 1 || all[0].Text != "again" || all[0].Agent != "" || all[0].Direction != client.Out {
+		t.Errorf("%+v", all)
 	}
 }

@@ -12,18 +12,19 @@ import (
 // OpenCalls knows the calls that have no outcome yet, whether anybody watches or not. The zero value is
 // not ready.
 type OpenCalls struct {
-	mu   sync.Mutex
-	ends Call // its next is the oldest call, its previous the newest
+	mu     sync.Mutex
+	ends   Call      // its next is the oldest call, its previous the newest
+	unused sync.Pool // of *Call, since every query takes one
 }
 
-// Call is a call that is open.
+// Call is a call that is open. After OpenCalls.End nobody uses it.
 type Call struct {
 	Began     time.Time
 	direction client.MessageDirection
 	request   kinds.Checked
 	agent     atomic.Pointer[string]
 
-	previous, next *Call // guarded by OpenCalls.mu; nil: the call has ended
+	previous, next *Call // guarded by OpenCalls.mu
 }
 
 // NewOpenCalls returns that there are none.
@@ -35,7 +36,11 @@ func NewOpenCalls() *OpenCalls {
 
 // Begin makes a call known until End is called.
 func (o *OpenCalls) Begin(direction client.MessageDirection, request kinds.Checked) *Call {
-	c := &Call{Began: time.Now(), direction: direction, request: request}
+	c, ok := o.unused.Get().(*Call)
+	if !ok {
+		c = new(Call)
+	}
+	c.Began, c.direction, c.request = time.Now(), direction, request
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c.previous, c.next = o.ends.previous, &o.ends
@@ -43,21 +48,22 @@ func (o *OpenCalls) Begin(direction client.MessageDirection, request kinds.Check
 	return c
 }
 
-// End makes a call unknown. It may be called twice.
-func (o *OpenCalls) End(c *Call) {
+// End makes a call unknown, and returns the agent that was chosen for it, "" if none was.
+func (o *OpenCalls) End(c *Call) (agent string) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if c.next != nil {
-		c.previous.next, c.next.previous = c.next, c.previous
-		c.previous, c.next = nil, nil
-	}
+	c.previous.next, c.next.previous = c.next, c.previous
+	o.mu.Unlock()
+	agent = c.chosenAgent()
+	c.previous, c.next, c.request = nil, nil, kinds.Checked{}
+	c.agent.Store(nil)
+	o.unused.Put(c)
+	return agent
 }
 
 // SetAgent says which agent was chosen for a call. The text must not change.
 func (c *Call) SetAgent(name *string) { c.agent.Store(name) }
 
-// Agent returns the agent that was chosen, "" if none was.
-func (c *Call) Agent() string {
+func (c *Call) chosenAgent() string {
 	if name := c.agent.Load(); name != nil {
 		return *name
 	}
@@ -70,7 +76,7 @@ func (o *OpenCalls) List(f *Filter, most int) []client.TrafficEntry {
 	var found []*entry
 	o.mu.Lock()
 	for c := o.ends.next; c != &o.ends && len(found) < most; c = c.next {
-		e := newEntry(&Message{Direction: c.direction, Request: c.request, Began: c.Began, Agent: c.Agent()}, 0)
+		e := newEntry(&Message{Direction: c.direction, Request: c.request, Began: c.Began, Agent: c.chosenAgent()}, 0)
 		if f.Selects(&e.TrafficEntry) {
 			found = append(found, e)
 		}
