@@ -34,6 +34,8 @@ type watcher struct {
 	names map[identity.ID]string // petnames
 	pid   int
 	since time.Time // when the daemon of that pid began
+
+	openTasks int // delegations that are not over, as status counts them
 }
 
 func newWatcher(o Options, b *board) *watcher {
