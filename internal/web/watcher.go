@@ -109,8 +109,11 @@ func (w *watcher) pollParts(ctx context.Context) {
 		switch {
 		case !w.noteAnswer(ctx, err):
 			pace.Sleep(ctx, awayPause)
-		case err != nil && ctx.Err() == nil:
+		case ctx.Err() != nil:
+		case err != nil:
 			w.board.setProblem(p.shown(), showLine(err.Error(), maxShown))
+		default:
+			w.board.setProblem(p.shown(), "")
 		}
 	}
 }
