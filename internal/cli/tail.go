@@ -169,8 +169,7 @@ func (t *tail) readEvents(ctx context.Context, to chan<- tailItem) error {
 		}
 	}
 	return t.Daemon.Subscribe(ctx, client.SubscribeParams{
-		Kinds: []string{"none"}, // copies of messages are not wanted
-		Peers: p.Peers, Events: client.EventFilter{All: true},
+		Kinds: []string{client.NoKind}, Peers: p.Peers, Events: client.EventFilter{All: true},
 	}, nil, func(e *client.Event) {
 		at := clampToNow(e.At)
 		if lost > 0 && pass(tailItem{at: at, lost: lost}) {
