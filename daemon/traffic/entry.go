@@ -30,19 +30,7 @@ type entry struct {
 // of longer ones.
 func newEntry(m *Message, most int) *entry {
 	env := m.Request.Envelope
-	e := &entry{TrafficEntry: client.TrafficEntry{
-		At: m.Began, Direction: m.Direction, Agent: env.Agent, FromAgent: env.FromAgent, Kind: m.Request.Spec.Name,
-		ID: env.ID, Thread: env.Thread, Topic: m.Request.Topic, Bytes: len(env.Payload),
-	}}
-	if e.Peer = env.From; m.Direction == client.Out {
-		e.Peer = env.To
-	}
-	if m.Agent != "" {
-		e.Agent = m.Agent
-	}
-	if env.Ref != nil {
-		e.Ref = *env.Ref
-	}
+	e := &entry{TrafficEntry: describeRequest(m)}
 	payload, whole := cutPayload(env.Payload, most)
 	var answer []byte
 	e.Outcome = m.Outcome
@@ -59,6 +47,25 @@ func newEntry(m *Message, most int) *entry {
 	e.payload, e.answer, e.whole = kept[:len(payload):len(payload)], kept[len(payload):], whole
 	e.cost = entryCost + len(kept) + len(e.Agent) + len(e.FromAgent) + len(e.Thread) + len(e.Topic)
 	e.TookUS = uint64(max(time.Since(m.Began), 0).Microseconds())
+	return e
+}
+
+// describeRequest returns what the head of a request says.
+func describeRequest(m *Message) client.TrafficEntry {
+	env := m.Request.Envelope
+	e := client.TrafficEntry{
+		At: m.Began, Direction: m.Direction, Agent: env.Agent, FromAgent: env.FromAgent, Kind: m.Request.Spec.Name,
+		ID: env.ID, Thread: env.Thread, Topic: m.Request.Topic, Bytes: len(env.Payload),
+	}
+	if e.Peer = env.From; m.Direction == client.Out {
+		e.Peer = env.To
+	}
+	if m.Agent != "" {
+		e.Agent = m.Agent
+	}
+	if env.Ref != nil {
+		e.Ref = *env.Ref
+	}
 	return e
 }
 

@@ -65,20 +65,41 @@ func (c *Call) Agent() string {
 }
 
 // List returns the open calls that a filter selects, the oldest first, at most so many, without names
-// and payloads. What it returns is copied: the memory of a request is used anew when the call ends.
+// and payloads. Calls that begin and end wait for no more than one copy of one call.
 func (o *OpenCalls) List(f *Filter, most int) []client.TrafficEntry {
-	var found []*entry
-	o.mu.Lock()
-	for c := o.ends.next; c != &o.ends && len(found) < most; c = c.next {
-		e := newEntry(&Message{Direction: c.direction, Request: c.request, Began: c.Began, Agent: c.Agent()}, 0)
-		if f.Selects(&e.TrafficEntry) {
-			found = append(found, e)
+	all := []client.TrafficEntry{}
+	for _, c := range o.listCalls() {
+		if len(all) == most {
+			break
+		}
+		if e := o.copyCall(c, f); e != nil {
+			all = append(all, e.describe("", false))
 		}
 	}
-	o.mu.Unlock()
-	all := make([]client.TrafficEntry, len(found))
-	for i, e := range found {
-		all[i] = e.describe("", false)
-	}
 	return all
+}
+
+// listCalls returns the calls that are open now, the oldest first.
+func (o *OpenCalls) listCalls() (calls []*Call) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for c := o.ends.next; c != &o.ends; c = c.next {
+		calls = append(calls, c)
+	}
+	return calls
+}
+
+// copyCall returns what is told of a call; nil if it has ended, when the memory of its request is used
+// anew, or the filter does not select it.
+func (o *OpenCalls) copyCall(c *Call, f *Filter) *entry {
+	m := &Message{Direction: c.direction, Request: c.request, Began: c.Began, Agent: c.Agent()}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c.next == nil {
+		return nil
+	}
+	if head := describeRequest(m); !f.Selects(&head) {
+		return nil
+	}
+	return newEntry(m, 0)
 }
