@@ -26,14 +26,15 @@ type passing struct {
 }
 
 // beginPassing notes that a message begins its way. The caller calls endPassing, and removeOpenCall
-// also if it panics. Unless it is a query, began stays zero while nobody wants to know it.
+// also if it panics. Unless it is a query, began stays zero while nobody wants to know it: without
+// metrics, before anybody has watched.
 func (d *Daemon) beginPassing(direction client.MessageDirection, message kinds.Checked) passing {
 	p := passing{direction: direction, message: message}
 	switch {
 	case message.Kind == kinds.KindQuery:
 		p.call = d.openCalls.Begin(direction, message)
 		p.began = p.call.Began
-	case d.measures != nil || d.traffic.IsOn():
+	case d.measures != nil || d.traffic.IsOn() || d.traffic.HasBegun():
 		p.began = time.Now()
 	}
 	return p
@@ -51,7 +52,7 @@ func (d *Daemon) removeOpenCall(p *passing) {
 func (d *Daemon) endPassing(p *passing, reply *wire.Envelope, outcome string, err error) {
 	d.removeOpenCall(p) // before it is an entry: nobody sees it as both
 	d.measures.countCall(p.direction, p.message.Envelope, p.began, err)
-	if p.began.IsZero() || !d.traffic.IsOn() {
+	if p.began.IsZero() || !d.traffic.IsOn() && d.traffic.Skip() {
 		return
 	}
 	if p.direction == client.In && p.message.Kind == kinds.KindDelegate {

@@ -25,6 +25,8 @@ const (
 
 // board has what pages show: parts, each of them rows by key, and lines, which are what has passed.
 type board struct {
+	proof string // tells pages that they read this board still
+
 	mu    sync.Mutex // guards the rest
 	parts map[string]*boardPart
 	last  uint64 // version of the newest row
@@ -58,7 +60,7 @@ type boardLine struct {
 }
 
 func newBoard() *board {
-	return &board{parts: make(map[string]*boardPart), readers: make(map[*boardReader]bool)}
+	return &board{proof: drawSecret(), parts: make(map[string]*boardPart), readers: make(map[*boardReader]bool)}
 }
 
 // keyed is a row, with a key that no other row of its part has.
@@ -209,6 +211,7 @@ func (b *board) removeReader(r *boardReader) {
 // update is what a page gets at once: what has changed.
 type update struct {
 	Reset   bool             `json:"reset,omitzero"` // the page forgets what it has
+	Proof   string           `json:"proof,omitzero"` // with Reset: a page that had another one believes nothing
 	Now     time.Time        `json:"now"`
 	Away    *awayUpdate      `json:"away,omitzero"`
 	Parts   []partUpdate     `json:"parts,omitempty"`
@@ -238,6 +241,9 @@ func (b *board) next(r *boardReader) *update {
 	u := &update{Now: time.Now(), Reset: !r.begun}
 	if r.away != b.awayAt || !r.begun {
 		u.Away, r.away = &awayUpdate{b.away, b.awaySince}, b.awayAt
+	}
+	if u.Reset {
+		u.Proof = b.proof
 	}
 	room := maxUpdateBytes
 	for _, name := range slices.Sorted(maps.Keys(b.parts)) {

@@ -29,10 +29,15 @@ type taskRow struct {
 
 func newTaskRow(t *client.Task, place int) taskRow {
 	return taskRow{
-		rowKey{t.ID.String()}, t.ID.String(), showName(t.Peer), string(t.Direction), showName(t.FromAgent), showName(t.Agent),
+		rowKey{keyTask(t)}, t.ID.String(), showName(t.Peer), string(t.Direction), showName(t.FromAgent), showName(t.Agent),
 		showLine(t.Task, maxShown), string(t.State), isOver(t), t.Deadline, showLine(t.Outcome, maxShown),
 		t.Progress, showLine(t.Message, maxShown), place,
 	}
+}
+
+// keyTask returns a key that no other delegation has: several peers may choose one id.
+func keyTask(t *client.Task) string {
+	return string(t.Direction) + " " + t.Peer + " " + t.ID.String()
 }
 
 func isOver(t *client.Task) bool { return t.Over || t.State.IsFinal() }

@@ -91,7 +91,6 @@ func (s *Server) Run(ctx context.Context) error {
 		Handler: s, MaxHeaderBytes: maxHeaderBytes,
 		ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: requestTime, IdleTimeout: idleTime,
 		BaseContext: func(net.Listener) context.Context { return ctx },
-		ConnContext: noteCaller,
 		ErrorLog:    quietLog,
 	}
 	defer s.watcher.acting.Close()

@@ -429,7 +429,7 @@
   function drawRow(l) {
     const when = h("span", { class: "when num" }, clock(l.at));
     if (l.skipped || l.lost) {
-      return h("div", { class: "row", "data-quiet": true }, when, h("div", { class: "what" }, "… " + count(l.skipped || l.lost, "message") + (l.lost ? " lost: more than the daemon keeps" : " not shown: too many at once")));
+      return h("div", { class: "row", "data-quiet": true }, when, h("div", { class: "what" }, "… " + count(l.skipped || l.lost, "message") + (l.lost ? " not shown: they passed while no page was open, or were more than the daemon keeps" : " not shown: too many at once")));
     }
     if (l.event) {
       return h("div", { class: "row", "data-quiet": true }, when, h("div", { class: "what" }, l.peer ? said(l.peer, "title") : "", l.peer ? " " : "", eventWords[l.event] || l.event, l.text ? " · " : "", l.text ? said(l.text) : ""));
@@ -638,20 +638,30 @@
     $("link-state").setAttribute("data-tone", tone);
     setText($("link-text"), text);
   }
-  let failures = 0;
+  let failures = 0, proof = "";
+  function end() {
+    setLink("bad", "ended");
+    $("away").hidden = false;
+    setText($("away"), "acpctl web has ended. Start it again, and open the link that it prints.");
+  }
   function connect() {
     const source = new EventSource("events");
-    source.onopen = () => { failures = 0; setLink("good", "live"); };
-    source.onmessage = (e) => take(JSON.parse(e.data));
+    let proven = false;
+    source.onmessage = (e) => {
+      const u = JSON.parse(e.data);
+      if (!proven) { // when acpctl web has ended, another program may have its port
+        if (!u.proof || (proof && u.proof !== proof)) { source.close(); end(); return; }
+        proven = true;
+        proof = u.proof;
+        failures = 0;
+        setLink("good", "live");
+      }
+      take(u);
+    };
     source.onerror = () => {
       source.close();
       failures++;
-      if (failures > 30) {
-        setLink("bad", "ended");
-        $("away").hidden = false;
-        setText($("away"), "acpctl web has ended. Start it again, and open the link that it prints.");
-        return;
-      }
+      if (failures > 30) { end(); return; }
       setLink("warn", failures > 3 ? "acpctl web does not answer" : "connecting again");
       setTimeout(connect, Math.min(5000, 500 * failures));
     };
