@@ -1,4 +1,4 @@
-# make help lists the targets. All but bench, race, fuzz, faults, netns, programs, interop, agents, reach-wide and packages need Go alone.
+# make help lists the targets. All but bench, race, fuzz, faults, netns, programs, interop, agents, web, web-picture, reach-wide and packages need Go alone.
 
 GO      ?= go
 RELEASE = 0.1.0
@@ -17,7 +17,7 @@ NATS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/acpd-nats-server
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents reach reach-wide crowd bench pgo demo pictures install dist packages
+.PHONY: help build test race seeds storm kills lint fuzz faults netns programs interop agents web web-picture reach reach-wide crowd bench pgo demo pictures install dist packages
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -47,13 +47,13 @@ kills: ## 50 times kill -9 while mail is on its way
 
 lint: ## gofmt, vet (here, for macOS and for 32 bits), staticcheck, tidiness, known vulnerabilities where their database can be reached
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not gofmt'ed: run gofmt -w on these files"; exit 1; }
-	$(GO) vet -tags netns,interop,profile,faults,agents,packages ./...
+	$(GO) vet -tags netns,interop,profile,faults,agents,web,packages ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
 	GOARCH=386 $(GO) vet ./...
 	cd bench && $(GO) vet ./...
 	cd packaging/dist && $(GO) vet ./...
 	cd integration/relay && $(GO) vet -tags wide ./...
-	$(GO) tool staticcheck -tags netns,interop,faults,agents,packages ./...
+	$(GO) tool staticcheck -tags netns,interop,faults,agents,web,packages ./...
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
 	cd packaging/dist && $(GO) mod tidy -diff
@@ -95,6 +95,13 @@ reach-wide: ## two daemons at the ends of a cluster, of two clusters with gatewa
 
 crowd: ## a thousand daemons on one relay that is restarted, and hostile members of its account and trusted peers, with bounds of time: the machine to itself
 	cd integration/relay && $(GO) test -count=1 -timeout 20m -v ./processes -run '^(TestCrowd|TestHostileAccount|TestHostileTrustedPeer)$$' -crowd 1000 -rounds 20 -bounds
+
+web: ## the page of acpctl web in a real browser (chromium)
+	$(GO) vet -tags web ./integration/web
+	$(GO) test -tags web -count=1 -timeout 10m ./integration/web
+
+web-picture: build ## docs/pictures/web.png anew, from daemons at work (chromium)
+	ACPD_BUILT='$(CURDIR)/bin' $(GO) test -tags web -count=1 ./integration/web -run '^TestPicture$$' -update-picture
 
 agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode, and a model that does as told; installs them in AGENTS (npm; root, or user namespaces)
 	./integration/agents/install.sh '$(AGENTS)'

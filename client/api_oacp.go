@@ -170,7 +170,7 @@ func (c *Client) OACPHome(ctx context.Context) (string, error) {
 func (c *Client) OACPQueue(ctx context.Context, project string) ([]OACPQueued, error) {
 	var all []OACPQueued
 	for p := (OACPQueueParams{Project: project}); ; {
-		r, err := callBounded[OACPQueue](ctx, c, MethodOACPQueue, &p)
+		r, err := c.OACPQueuePage(ctx, p)
 		if err != nil {
 			return nil, err
 		}
@@ -179,6 +179,12 @@ func (c *Client) OACPQueue(ctx context.Context, project string) ([]OACPQueued, e
 			return all, nil
 		}
 	}
+}
+
+// OACPQueuePage returns a page of what OACPQueue returns. For the page that follows, set p.After to its
+// Next.
+func (c *Client) OACPQueuePage(ctx context.Context, p OACPQueueParams) (*OACPQueue, error) {
+	return callBounded[OACPQueue](ctx, c, MethodOACPQueue, &p)
 }
 
 // OACPFile returns what became of a file that was put into the inbox of a bound agent;

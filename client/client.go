@@ -385,7 +385,7 @@ func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
 func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
 	var all []Task
 	for p := (TasksParams{}); ; {
-		r, err := callBounded[Tasks](ctx, c, MethodTasks, &p)
+		r, err := c.TasksPage(ctx, p)
 		if err != nil {
 			return nil, err
 		}
@@ -394,6 +394,11 @@ func (c *Client) Tasks(ctx context.Context) ([]Task, error) {
 			return all, nil
 		}
 	}
+}
+
+// TasksPage returns a page of what Tasks returns. For the page that follows, set p.After to its Next.
+func (c *Client) TasksPage(ctx context.Context, p TasksParams) (*Tasks, error) {
+	return callBounded[Tasks](ctx, c, MethodTasks, &p)
 }
 
 // Task returns one delegation, with its payloads.

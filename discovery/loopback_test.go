@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 )
 
 // Two that listen on loopback find each other there, whatever else the host has, and
@@ -47,7 +48,7 @@ func TestLoopback(t *testing.T) {
 	}
 	hears := func(d *daemon, event Event, of *daemon) Entry {
 		t.Helper()
-		timeout := time.After(5 * time.Second)
+		timeout := time.After(await.Patience)
 		for {
 			select {
 			case c := <-d.told:
@@ -97,6 +98,6 @@ func listenOnLoopback(t *testing.T) *net.UDPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(await.Patience))
 	return conn
 }

@@ -105,11 +105,7 @@ func TestClaudeIsAskedAgain(t *testing.T) {
 		_, err := s.Post(t.Context(), newPost())
 		done <- err
 	}()
-	for end := time.Now().Add(5 * time.Second); len(f.list(string(actionTellIdle))) < 2; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the session is asked once")
-		}
-	}
+	await.Until(t, "the session is asked twice", func() bool { return len(f.list(string(actionTellIdle))) >= 2 })
 	f.setMode(modePrompting)
 	if err := <-done; err != nil || len(f.list(typeUser)) != 1 {
 		t.Errorf("Post: %v", err)

@@ -3,13 +3,14 @@ package harness
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -46,11 +47,7 @@ func TestClaudeReplies(t *testing.T) {
 	refusals := func() []claudeFrame { return f.list(string(actionStatus)) }
 	awaitRefusals := func(n int) {
 		t.Helper()
-		for end := time.Now().Add(5 * time.Second); len(refusals()) < n; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%d refusals, want %d", len(refusals()), n)
-			}
-		}
+		await.Until(t, fmt.Sprintf("%d refusals", n), func() bool { return len(refusals()) >= n })
 	}
 	send("a1", "no message named")
 	awaitRefusals(1)
@@ -61,14 +58,11 @@ func TestClaudeReplies(t *testing.T) {
 	send("a4", "fail "+p.Message.String())
 	awaitRefusals(4)
 	send("a5", "to "+strings.ToUpper(q.Message.String())+": done")
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	await.Until(t, "a reply", func() bool {
 		mu.Lock()
-		n := len(replies)
-		mu.Unlock()
-		if n == 1 || time.Now().After(end) {
-			break
-		}
-	}
+		defer mu.Unlock()
+		return len(replies) > 0
+	})
 	mu.Lock()
 	defer mu.Unlock()
 	if want := (reply{q.Message, "to " + strings.ToUpper(q.Message.String()) + ": done"}); len(replies) != 1 || replies[0] != want {

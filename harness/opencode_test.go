@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/acpd/acpd/integration/await"
 )
 
 // fakeOpenCode is an OpenCode that is not there.
@@ -135,16 +137,15 @@ func TestOpenCodeIsWoken(t *testing.T) {
 		t.Helper()
 		f.change(func() { f.busy = busy })
 		s.NoteCall(nil)
-		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		var got string
+		await.Until(t, "OpenCode has said who called", func() bool {
 			s.mu.Lock()
-			asking, got := s.asking, s.session
-			s.mu.Unlock()
-			if !asking {
-				if got != want {
-					t.Errorf("busy %s: it is %q that called, want %q", busy, got, want)
-				}
-				return
-			}
+			defer s.mu.Unlock()
+			got = s.session
+			return !s.asking
+		})
+		if got != want {
+			t.Errorf("busy %s: it is %q that called, want %q", busy, got, want)
 		}
 	}
 	call(`{"ses_child":{"type":"busy"},"ses_x":{"type":"busy"}}`, "")

@@ -68,8 +68,9 @@ var arrows = map[string][]string{
 	"internal/cli":         {"internal/buildinfo", "internal/commandenv", "internal/roster", "internal/cli/channel", "internal/cli/oacp", "internal/cli/operate", "mcp", "harness/profile", "harness/setup"},
 	"internal/cli/channel": {"internal/cli/frame", "client/channels"},
 	"internal/cli/oacp":    {"internal/cli/frame", "oacp/mailbox"},
-	"internal/cli/operate": {"internal/cli/frame", "config", "internal/backup", "internal/doctor", "internal/service"},
+	"internal/cli/operate": {"internal/cli/frame", "config", "internal/backup", "internal/doctor", "internal/service", "internal/web"},
 	"internal/backup":      {"client", "internal/sealed", "internal/statedir", "internal/durable", "disk"},
+	"internal/web":         {"client/channels", "internal/pace"},
 	"internal/cli/clitest": {"internal/cli/frame"},
 	"internal/cli/frame":   {"internal/cli/ui"},
 	"internal/cli/ui":      {"client"},
@@ -105,7 +106,7 @@ var importers = map[string][]string{
 }
 
 // speakers may import net/http: HTTP is theirs.
-var speakers = []string{"openintent/api", "openintent/remote", "daemon", "client/channels", "internal/cli", "harness", "mcp", "relay"}
+var speakers = []string{"openintent/api", "openintent/remote", "daemon", "client/channels", "internal/cli", "harness", "mcp", "relay", "internal/web"}
 
 func TestImports(t *testing.T) {
 	allowed := make(map[string][]string)

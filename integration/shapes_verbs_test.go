@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -352,6 +353,11 @@ func runVerbsWithDaemons(t *testing.T, all shapes) {
 	await.Until(t, "what was served is told", func() bool { return strings.Count(serving.Stdout.String(), "\n") >= 2 })
 	serving.Stop()
 	all.add(t, "serve", serving.Stdout.String())
+
+	page := desk.StartAcpctl("web", "--no-open", "--json")
+	await.Until(t, "the link is printed", func() bool { return strings.HasSuffix(page.Stdout.String(), "\n") })
+	page.Signal(syscall.SIGINT)
+	all.add(t, "web", page.AwaitExit(0))
 
 	run("setup", "claude", "--yes")
 	run("setup", "claude", "--dry-run")

@@ -81,6 +81,12 @@ const (
 	// what waits in memory. A stream's window grows to streamWindow while its reader keeps up.
 	linkStreamWindow     = 16 << 10
 	linkConnectionWindow = 2 << 20
+
+	// linkPacketSize are the bytes of packets on links. Links carry 1,452, but quic-go's pacer reckons with
+	// 1,280 until path MTU discovery, which links have none of, says otherwise (v0.65.0,
+	// internal/congestion/pacer.go: newPacer). With larger packets it sets no timer while it may send
+	// 1,280 bytes and no whole packet, and the connection spins until then.
+	linkPacketSize = 1280
 )
 
 // newQUICConfig returns the configuration of connections on a path.
@@ -104,6 +110,7 @@ func newQUICConfig(p Path) *quic.Config {
 	config.InitialStreamReceiveWindow = linkStreamWindow
 	config.InitialConnectionReceiveWindow = linkConnectionWindow
 	config.MaxConnectionReceiveWindow = linkConnectionWindow
+	config.InitialPacketSize = linkPacketSize
 	config.DisablePathMTUDiscovery = true
 	if p == ViaPipe {
 		config.HandshakeIdleTimeout = pipeOpenTime // what a command asks of its user comes before

@@ -71,13 +71,25 @@ func (l *Link) challengeClone(s *session) {
 	s.conn.PublishRequest(l.replies.ownSubject(), l.replies.prefix+s.challenge, nil)
 }
 
-// answerClone answers a challenge that is none of this process, and challenges itself.
-func (l *Link) answerClone(s *session, reply string) {
+// noteChallenge hands a challenge that no link of this process has made to who answers it: answering
+// may block, and this is called by who reads packets.
+func (l *Link) noteChallenge(s *session, reply string) {
 	token, ok := l.replies.parseToken(reply)
-	if !ok || l.config.Challenges.isOpen(token) || !s.answers.mayGo(time.Now()) {
+	if !ok || l.config.Challenges.isOpen(token) {
 		return
 	}
-	s.conn.Publish(reply, makeCloneAnswer(l.config.Key, token))
+	select {
+	case s.challenged <- token:
+	default: // one waits already, and no second one would be answered
+	}
+}
+
+// answerClone answers the challenge of another process, and challenges itself.
+func (l *Link) answerClone(s *session, token string) {
+	if !s.answers.mayGo(time.Now()) {
+		return
+	}
+	s.conn.Publish(l.replies.prefix+token, makeCloneAnswer(l.config.Key, token))
 	l.challengeClone(s)
 }
 

@@ -276,19 +276,30 @@ func withLink(t *testing.T, c Config, serve func(*fakeConn), test func(*testing.
 	})
 }
 
-// readAll returns what waits, by its claimed sender.
+// readAll returns what waits.
 func readAll(t *testing.T, l *Link) (packets []string) {
 	t.Helper()
+	return readFor(t, l, time.Millisecond)
+}
+
+// readFor has packets read for so long, and returns them.
+func readFor(t *testing.T, l *Link, d time.Duration) (packets []string) {
+	t.Helper()
 	p := make([]byte, MTU)
+	l.SetReadDeadline(time.Now().Add(d))
 	for {
-		l.SetReadDeadline(time.Now().Add(time.Millisecond))
 		n, from, err := l.ReadFrom(p)
 		if err != nil {
 			return packets
 		}
-		sender := l.Sender(from)
-		packets = append(packets, hex.EncodeToString(sender[:2])+" "+string(p[:n]))
+		packets = append(packets, describePacket(l, from, p[:n]))
 	}
+}
+
+// describePacket returns a packet behind the begin of the id that its sender claims.
+func describePacket(l *Link, from net.Addr, packet []byte) string {
+	sender := l.Sender(from)
+	return hex.EncodeToString(sender[:2]) + " " + string(packet)
 }
 
 // newFakeConn returns the server's end of a connection outside of a bubble.

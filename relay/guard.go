@@ -10,6 +10,7 @@ const (
 	// maxLine bounds the lines of a server, in bytes. Servers take lines of 4,096 bytes, if their
 	// max_control_line says nothing else. The line that they make of one is longer. A bound at 4,096 would let
 	// any member of the account end the connection, by the longest reply subject that the server takes.
+	// With a max_control_line of more than this one can (docs/reach.md); INFO does not say it.
 	maxLine       = 64 << 10
 	maxErrorLines = 64      // of a connection: nats.go keeps each until it is told of
 	maxMessage    = 8 << 20 // bytes: larger ones NATS advises against, and a server sends them only if configured so

@@ -295,8 +295,7 @@ func TestMalformedHeaders(t *testing.T) {
 			})
 		})
 	}, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
-		time.Sleep(2 * rounds * time.Millisecond)
-		if got := readAll(t, l); len(got) != 1 || !strings.HasSuffix(got[0], " packet") {
+		if got := readFor(t, l, 2*rounds*time.Millisecond); len(got) != 1 || !strings.HasSuffix(got[0], " packet") {
 			t.Errorf("%q came", got)
 		}
 		if s := l.State(); s.DroppedIn < rounds*uint64(len(malformed)) || s.LastError != nil || s.Standing != Connected {

@@ -2,19 +2,17 @@ package relay
 
 import (
 	"net"
-	"os"
 	"sync"
-	"time"
 
 	"github.com/acpd/acpd/identity"
 )
 
 // What waits for ReadFrom, in packets.
 const (
-	maxOfTrusted = 64   // of one trusted id
+	maxOfTrusted = 256  // of one trusted id: two streams that fill their windows; quic-go keeps as many of a connection
 	maxOfRest    = 128  // of all others together
 	maxWaiting   = 4096 // of all ids that have one waiting already; an id with none has room up to twice as many
-	keptQueues   = 64   // empty queues that are used again
+	keptQueues   = 16   // empty queues that are used again
 )
 
 // inPacket is a packet that waits for ReadFrom.
@@ -55,24 +53,17 @@ func (q *queue) pop() inPacket {
 // waiting, and one for the rest. They are read in turn, a packet each, so that whoever floods
 // delays the others by one packet a turn.
 type queues struct {
-	mu       sync.Mutex
-	changed  *sync.Cond
-	trusted  map[identity.ID]*queue // those that are not empty
-	rest     queue
-	turn     []*queue // not empty, the next to read first; from head on
-	head     int
-	waiting  int
-	free     []*queue
-	closed   bool
-	deadline time.Time
-	timer    *time.Timer
+	mu      sync.Mutex
+	trusted map[identity.ID]*queue // those that are not empty
+	rest    queue
+	turn    []*queue // not empty, the next to read first; from head on
+	head    int
+	waiting int
+	free    []*queue
+	closed  bool
 }
 
-func newQueues() *queues {
-	q := &queues{trusted: make(map[identity.ID]*queue)}
-	q.changed = sync.NewCond(&q.mu)
-	return q
-}
+func newQueues() *queues { return &queues{trusted: make(map[identity.ID]*queue)} }
 
 // push adds a packet, or reports that there is no room for it. trusted says whether the
 // sender has a queue of its own.
@@ -99,33 +90,20 @@ func (q *queues) push(id identity.ID, trusted bool, p inPacket) bool {
 	}
 	own.push(p)
 	q.waiting++
-	q.changed.Signal()
 	return true
 }
 
-// pop waits for a packet. The error is net.ErrClosed or os.ErrDeadlineExceeded.
-func (q *queues) pop() (inPacket, error) {
+// pop takes a packet of the queue whose turn it is; false: none waits.
+func (q *queues) pop() (p inPacket, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for {
-		switch {
-		case q.closed:
-			return inPacket{}, net.ErrClosed
-		case !q.deadline.IsZero() && !time.Now().Before(q.deadline):
-			return inPacket{}, os.ErrDeadlineExceeded
-		case q.waiting > 0:
-			return q.popNext(), nil
-		}
-		q.changed.Wait()
+	if q.waiting == 0 {
+		return inPacket{}, false
 	}
-}
-
-// popNext takes a packet of the queue whose turn it is. The caller holds mu.
-func (q *queues) popNext() inPacket {
 	own := q.turn[q.head]
 	q.turn[q.head] = nil
 	q.head++
-	p := own.pop()
+	p = own.pop()
 	q.waiting--
 	switch {
 	case own.count > 0:
@@ -143,7 +121,7 @@ func (q *queues) popNext() inPacket {
 		clear(q.turn[n:])
 		q.turn, q.head = q.turn[:n], 0
 	}
-	return p
+	return p, true
 }
 
 // takeFree returns an empty queue. The caller holds mu.
@@ -156,28 +134,7 @@ func (q *queues) takeFree() *queue {
 	return new(queue)
 }
 
-func (q *queues) setDeadline(t time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.timer != nil {
-		q.timer.Stop()
-		q.timer = nil
-	}
-	q.deadline = t
-	if wait := time.Until(t); !t.IsZero() && wait > 0 && !q.closed {
-		q.timer = time.AfterFunc(wait, q.wake)
-	}
-	q.changed.Broadcast()
-}
-
-// wake has all that wait look again.
-func (q *queues) wake() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.changed.Broadcast()
-}
-
-// close drops what waits, and ends every pop.
+// close drops what waits, and takes no more.
 func (q *queues) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -185,9 +142,4 @@ func (q *queues) close() {
 	q.turn, q.head, q.waiting, q.free = nil, 0, 0, nil
 	clear(q.trusted)
 	q.rest = queue{}
-	if q.timer != nil {
-		q.timer.Stop()
-		q.timer = nil
-	}
-	q.changed.Broadcast()
 }

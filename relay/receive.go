@@ -12,9 +12,10 @@ const statusNobody = "503" // of a message that nobody hears
 
 // ReadFrom returns the next packet and its sender, as it claims to be. It waits until there is
 // one, the deadline passes (os.ErrDeadlineExceeded) or the link is closed (net.ErrClosed). Of a
-// packet that is longer than p the rest is lost.
+// packet that is longer than p the rest is lost. While nobody calls it, the link also hears no question
+// of another process with this identity.
 func (l *Link) ReadFrom(p []byte) (int, net.Addr, error) {
-	packet, err := l.queues.pop()
+	packet, err := l.inbound.read()
 	if err != nil {
 		return 0, nil, &net.OpError{Op: "read", Net: "relay", Source: l.addr, Err: err}
 	}
@@ -35,10 +36,10 @@ func parsePayload(payload []byte, self identity.ID) (from identity.ID, packet []
 }
 
 // receive takes a message to the own subject: a packet, or the challenge of another process
-// with this identity. It keeps the message's bytes.
+// with this identity. It keeps the message's bytes, and does not block.
 func (l *Link) receive(s *session, m *nats.Msg) {
 	if len(m.Data) == 0 && m.Header == nil {
-		l.answerClone(s, m.Reply)
+		l.noteChallenge(s, m.Reply)
 		return
 	}
 	from, packet, ok := parsePayload(m.Data, l.config.Self)

@@ -91,6 +91,7 @@ type Link struct {
 
 	out     chan *outPacket
 	queues  *queues
+	inbound *inbound
 	replies *replies
 
 	errorPace errorPace
@@ -174,6 +175,7 @@ func Open(c Config) (*Link, error) {
 		asksOut:     make(chan *ask, maxAsks),
 		nameChanged: pace.NewSignal(),
 	}
+	l.inbound = newInbound(l)
 	l.name.Store(new(string))
 	l.state = State{Name: c.Name, URL: joinEndpoints(endpoints), Account: auth.what, PublicKey: auth.publicKey, Standing: Connecting}
 	return l, nil
@@ -205,7 +207,7 @@ func (l *Link) Sender(addr net.Addr) identity.ID {
 func (l *Link) Close() error {
 	l.once.Do(func() {
 		close(l.closed)
-		l.queues.close()
+		l.inbound.close()
 	})
 	return nil
 }
@@ -215,7 +217,7 @@ func (l *Link) SetDeadline(t time.Time) error { return l.SetReadDeadline(t) }
 
 // SetReadDeadline has ReadFrom return os.ErrDeadlineExceeded from t on; the zero time: never.
 func (l *Link) SetReadDeadline(t time.Time) error {
-	l.queues.setDeadline(t)
+	l.inbound.setDeadline(t)
 	return nil
 }
 

@@ -26,13 +26,16 @@ const (
 
 // session is one connection to one server.
 type session struct {
-	link      *Link
-	endpoint  endpoint
-	dialer    *dialer
-	conn      *nats.Conn
-	challenge string
-	answers   gate
-	ended     chan struct{}
+	link       *Link
+	endpoint   endpoint
+	dialer     *dialer
+	conn       *nats.Conn
+	challenge  string
+	challenged chan string // tokens of other processes' challenges
+	answers    gate
+	ended      chan struct{}
+
+	packets *nats.Subscription // of the own subject; the link's inbound reads it
 
 	named  string             // the name that is subscribed to; only serveSession uses it, and naming
 	naming *nats.Subscription // nil: none
@@ -44,7 +47,7 @@ type session struct {
 // serveSession connects to a server and stays until the connection ends or ctx does. It
 // returns how long the connection lasted, and why it ended or was not made.
 func (l *Link) serveSession(ctx context.Context, e endpoint, observer Observer, o *outage) (up time.Duration, err error) {
-	s := &session{link: l, endpoint: e, challenge: l.config.Challenges.open(), answers: gate{pause: challengePause}, ended: make(chan struct{})}
+	s := &session{link: l, endpoint: e, challenge: l.config.Challenges.open(), challenged: make(chan string, 1), answers: gate{pause: challengePause}, ended: make(chan struct{})}
 	defer l.config.Challenges.close(s.challenge)
 	s.dialer = l.newDialer(ctx, e)
 	defer s.dialer.close()
@@ -53,6 +56,7 @@ func (l *Link) serveSession(ctx context.Context, e endpoint, observer Observer, 
 	}
 	began := time.Now()
 	defer s.end(ctx)
+	defer l.inbound.leave(s)
 	if err := s.subscribe(observer); err != nil {
 		return 0, s.explain(err)
 	}
@@ -75,6 +79,8 @@ func (l *Link) serveSession(ctx context.Context, e endpoint, observer Observer, 
 			return time.Since(began), s.explain(s.conn.LastError())
 		case <-ctx.Done():
 			return time.Since(began), ctx.Err()
+		case token := <-s.challenged:
+			l.answerClone(s, token)
 		case <-l.nameChanged:
 			if err := s.subscribeName(); err != nil {
 				l.noteError(l.describeError(e, err))
@@ -110,6 +116,7 @@ func (l *Link) newOptions(e endpoint, d *dialer) (nats.Options, error) {
 	o.Timeout = connectTime
 	o.PingInterval, o.MaxPingsOut = pingEvery, pingsOut
 	o.FlusherTimeout, o.ReconnectOnFlusherError = writeTime, true
+	o.SubChanLen = maxPendingMessages
 	o.SkipSubjectValidation = true // they are all made here, of hex digits
 	o.AsyncErrorCB = func(*nats.Conn, *nats.Subscription, error) {}
 	err := l.auth.apply(&o)
@@ -140,21 +147,23 @@ func (s *session) connect(ctx context.Context) error {
 }
 
 // subscribe asks for what comes to this daemon's subjects. Whether the server allows it is
-// known after the next round trip.
-func (s *session) subscribe(observer Observer) error {
+// known after the next round trip. Packets wait in nats.go until ReadFrom takes them; what comes to
+// reply subjects has a goroutine of its own, so that a 503 is heard however many packets wait.
+func (s *session) subscribe(observer Observer) (err error) {
 	replies := s.link.replies
-	for subject, take := range map[string]nats.MsgHandler{
-		replies.prefix + "*": func(m *nats.Msg) { s.link.receiveReply(s, observer, m) },
-		replies.ownSubject(): func(m *nats.Msg) { s.link.receive(s, m) },
-	} {
-		sub, err := s.conn.Subscribe(subject, take)
-		if err != nil {
-			return err
-		}
+	answers, err := s.conn.Subscribe(replies.prefix+"*", func(m *nats.Msg) { s.link.receiveReply(s, observer, m) })
+	if err != nil {
+		return err
+	}
+	if s.packets, err = s.conn.SubscribeSync(replies.ownSubject()); err != nil {
+		return err
+	}
+	for _, sub := range []*nats.Subscription{answers, s.packets} {
 		if err := sub.SetPendingLimits(maxPendingMessages, maxPendingBytes); err != nil {
 			return err
 		}
 	}
+	s.link.inbound.enter(s)
 	return s.subscribeName()
 }
 

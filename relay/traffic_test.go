@@ -144,6 +144,22 @@ func TestFlood(t *testing.T) {
 	})
 }
 
+// Two streams of one trusted id that fill their windows at once, 128 KiB each, lose no packet.
+func TestBulkOfOnePeer(t *testing.T) {
+	var s serverOf
+	withLink(t, testConfig(), s.serve, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
+		synctest.Wait()
+		const packets = 2 * (128 << 10) / 1200
+		for range packets {
+			s.packet(trusted1, strings.Repeat("p", 1200))
+		}
+		synctest.Wait()
+		if got := readAll(t, l); len(got) != packets {
+			t.Errorf("%d of %d packets are read", len(got), packets)
+		}
+	})
+}
+
 func TestQueues(t *testing.T) {
 	q := newQueues()
 	id := func(i int) identity.ID { return identity.ID{0xbb, byte(i), byte(i >> 8)} }
@@ -166,9 +182,9 @@ func TestQueues(t *testing.T) {
 	}
 	last := make(map[string]int)
 	for range 2 * maxWaiting {
-		p, err := q.pop()
-		if err != nil {
-			t.Fatal(err)
+		p, ok := q.pop()
+		if !ok {
+			t.Fatal("less can be read")
 		}
 		var i, j int
 		fmt.Sscanf(string(p.data), "%d %d", &i, &j)
@@ -225,6 +241,7 @@ func TestClone(t *testing.T) {
 	var s serverOf
 	withLink(t, testConfig(), s.serve, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
 		synctest.Wait()
+		go readFor(t, l, time.Hour)
 		own := subjectPrefix + self.String()
 		challenge := s.published[0]
 		if challenge.subject != own || challenge.payload != "" || !strings.HasPrefix(challenge.reply, own+".") {

@@ -209,6 +209,7 @@ func TestLongTaskThroughSSH(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := findChildren(t, desk.Acpd.Cmd.Process.Pid)
+	t.Parallel() // other tests run while the task does
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	task, err := desk.Client.Wait(ctx, client.WaitParams{ID: id})

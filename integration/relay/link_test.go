@@ -188,6 +188,9 @@ func TestClone(t *testing.T) {
 	}
 	second := start(t, a.Config)
 	for _, r := range []*running{first, second} {
+		go r.ReadFrom(make([]byte, relay.MTU)) // questions come with packets
+	}
+	for _, r := range []*running{first, second} {
 		r.await(t, "clone seen", func(s relay.State) bool { return !s.Clone.IsZero() })
 	}
 }

@@ -98,6 +98,7 @@ func TestFullOutput(t *testing.T) {
 	f.WantDiskFull("", "policy", "desk", "query")
 	f.SetAnswer(client.MethodBudget, &client.Budget{Rows: []client.BudgetRow{{Name: "inbox"}}, Usage: []client.BudgetUsage{{Row: "inbox", Name: "desk", Held: 1}}})
 	f.WantDiskFull("", "usage")
+	f.WantDiskFull("", "web", "--no-open")
 	f.WantDiskFull("", "config", "check", os.DevNull)
 	f.WantDiskFull("", "version")
 	f.WantDiskFull("", "ping", "--help")

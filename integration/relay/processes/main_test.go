@@ -93,7 +93,8 @@ func newServer(t *testing.T, parts []string, replace ...string) *server {
 	cert, key := live.WriteCertificate(t, dir, "127.0.0.1")
 	s.cert = cert
 	edited := strings.NewReplacer(append([]string{"0.0.0.0:4222", s.addr, "0.0.0.0:443", s.wss}, replace...)...).Replace(conf)
-	edited = regexp.MustCompile(`cert_file: "[^"]*"`).ReplaceAllString(edited, `cert_file: "`+cert+`"`)
+	// Unless told otherwise, a server hangs up on who has not logged in after 3 s, which a busy machine may need.
+	edited = regexp.MustCompile(`cert_file: "[^"]*"`).ReplaceAllString(edited, `timeout: 60, cert_file: "`+cert+`"`)
 	edited = regexp.MustCompile(`key_file: "[^"]*"`).ReplaceAllString(edited, `key_file: "`+key+`"`)
 	if err := os.WriteFile(s.conf, []byte(edited), 0o600); err != nil {
 		t.Fatal(err)

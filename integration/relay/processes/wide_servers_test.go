@@ -39,7 +39,7 @@ func newWideServer(t *testing.T, name, program, more string) *server {
 	conf := fmt.Sprintf(`
 server_name: %q
 listen: %q
-tls { cert_file: %q, key_file: %q }
+tls { timeout: 60, cert_file: %q, key_file: %q }
 ping_interval: "20s"
 ping_max: 2
 authorization { token: %q }

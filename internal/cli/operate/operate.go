@@ -23,6 +23,6 @@ func NewCmds(f *frame.Frame, version string) []*cobra.Command {
 		v.newPolicyCmd(), v.newUsageCmd(), v.newCertCmd(),
 		v.newBackupCmd(), v.newRestoreCmd(),
 		v.newDoctorCmd(),
-		v.newRelayCmd(),
+		v.newRelayCmd(), v.newWebCmd(),
 	}
 }

@@ -1,0 +1,3 @@
+// Package web tests the page of acpctl web in a real browser, Chromium. The tests need the tag web
+// (make web).
+package web

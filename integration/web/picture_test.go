@@ -1,0 +1,247 @@
+//go:build web
+
+package web
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"image"
+	"image/color"
+	"image/png"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
+	"github.com/acpd/acpd/kinds"
+)
+
+var updatePicture = flag.Bool("update-picture", false, "write docs/pictures/web.png anew")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := os.Getenv(live.Built) != ""
+	code := m.Run()
+	if !given {
+		live.RemovePrograms()
+	}
+	os.Exit(code)
+}
+
+// attach attaches an agent until the test ends.
+func attach(t *testing.T, m *live.Machine, p client.AttachParams, h client.Handler) *client.Client {
+	t.Helper()
+	c := &client.Client{Socket: m.SocketPath()}
+	attached := make(chan struct{})
+	h.OnAttached = sync.OnceFunc(func() { close(attached) })
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); c.Attach(ctx, p, h) }()
+	t.Cleanup(func() { cancel(); <-ended; c.Close() })
+	await.Receive(t, p.Name+" is attached", attached)
+	return c
+}
+
+// startScene starts four daemons, of which laptop is watched, and has their agents talk.
+func startScene(t *testing.T) (laptop *live.Machine) {
+	laptop = live.NewMachine(t, "laptop")
+	desk, build, archive := live.NewMachine(t, "desk"), live.NewMachine(t, "build"), live.NewMachine(t, "archive")
+	config := "history: {messages: 1000}\npeers: {build: {pipe: [" + laptop.ProgramPath("acpctl") + ", --home, " + build.Home + ", pipe]}}\n"
+	if err := os.WriteFile(filepath.Join(laptop.Home, "config.yaml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	laptop.Env = append(laptop.Env, "OACP_HOME="+filepath.Join(laptop.Home, "oacp"))
+	for _, m := range []*live.Machine{desk, build, archive, laptop} {
+		m.StartDaemon()
+	}
+	for _, m := range []*live.Machine{desk, archive} {
+		m.Trust(laptop, laptop.Addr)
+		laptop.Trust(m, m.Addr)
+		await.Until(t, m.Name+" is connected", func() bool { return laptop.FindPeer(m.ID).State == client.PeerConnected })
+	}
+	build.Trust(laptop)
+	laptop.Trust(build)
+	ctx := await.NewContext(t)
+
+	hold := make(chan struct{})
+	t.Cleanup(func() { close(hold) })
+	answers := strings.NewReplacer("Which branch has the new frame reader?", "parser-2; it is ready for a look", "And an empty frame?", "It is valid, and keeps the stream open")
+	reviewer := attach(t, desk, client.AttachParams{Name: "reviewer", Domains: []string{"code.review"}}, client.Handler{
+		Query: func(ctx context.Context, in *client.Inbound) (any, error) {
+			q, err := kinds.ParsePayload[kinds.Query](in.Payload)
+			if err != nil {
+				return nil, err
+			}
+			if answer := answers.Replace(q.Question); answer != q.Question {
+				return &kinds.Response{Summary: answer}, nil
+			}
+			select { // it thinks
+			case <-hold:
+			case <-ctx.Done():
+			}
+			return nil, kinds.Errorf(kinds.Cancelled, "it is over")
+		},
+	})
+	tester := attach(t, build, client.AttachParams{Name: "tester"}, client.Handler{
+		Delegate: func(context.Context, *client.Inbound) (*kinds.Ack, error) { return nil, nil },
+		Cancel:   func(context.Context, *client.Inbound) (*kinds.Ack, error) { return nil, nil },
+	})
+	planner := attach(t, laptop, client.AttachParams{Name: "planner", Session: &client.SessionInfo{Harness: "claude", Version: "2.1"}}, client.Handler{
+		Query: func(ctx context.Context, in *client.Inbound) (any, error) {
+			select { // nobody has said yet that it may wake the session
+			case <-hold:
+			case <-ctx.Done():
+			}
+			return nil, kinds.Errorf(kinds.Cancelled, "it is over")
+		},
+		Result: func(context.Context, *client.Inbound) error { return nil },
+		Notify: func(context.Context, *client.Inbound) error { return nil },
+		Wake:   func(context.Context, *client.Inbound) (*client.WakeAnswer, error) { return nil, nil },
+	})
+	if _, err := laptop.Client.AllowWake(ctx, client.WakeAllowParams{Peer: "desk", Kinds: []string{"query"}, Ask: true}); err != nil {
+		t.Fatal(err)
+	}
+
+	ask := func(from *client.Client, to, thread, text string) error {
+		_, err := from.Query(ctx, client.QueryParams{Head: client.Head{Thread: thread}, To: to, Payload: kinds.EncodePayload(&kinds.Query{Question: text, DeadlineMS: 600_000})})
+		return err
+	}
+	delegate := func(text string) *client.DelegateAnswer {
+		t.Helper()
+		given, err := planner.Delegate(ctx, client.DelegateParams{Head: client.Head{Thread: "release"}, To: "build/tester", Payload: kinds.EncodePayload(&kinds.Delegate{Task: text, DeadlineMS: 3_600_000})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return given
+	}
+	report := func(given *client.DelegateAnswer, r kinds.Result) {
+		t.Helper()
+		if _, err := tester.SendResult(ctx, client.ResultParams{Ref: given.ID, Payload: kinds.EncodePayload(&r)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ask(planner, "desk/reviewer", "parser", "Which branch has the new frame reader?"); err != nil {
+		t.Fatal(err)
+	}
+	report(delegate("Fuzz the frame reader for a minute"), kinds.Result{Status: "completed", Outcome: "no crash in 41 million inputs"})
+	built, part := delegate("Build the release and run the long tests"), 0.62
+	report(built, kinds.Result{Status: "partial", Outcome: "", Progress: &part, Message: "tests of the peer package"})
+	if err := ask(planner, "desk/reviewer", "parser", "And an empty frame?"); err != nil {
+		t.Fatal(err)
+	}
+	for topic, data := range map[string]string{"ci.nightly": `{"branch":"main","passed":true}`} {
+		if _, err := reviewer.Notify(ctx, client.NotifyParams{To: client.To("laptop/planner"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: topic, Data: []byte(data)})}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var calls sync.WaitGroup
+	t.Cleanup(calls.Wait)
+	calls.Go(func() {
+		ask(reviewer, "laptop/planner", "", "May I merge the parser branch, or do you still change it?")
+	})
+	await.Until(t, "the owner is asked", func() bool { a, err := laptop.Client.Approvals(ctx); return err == nil && len(a) == 1 })
+	calls.Go(func() { ask(planner, "desk/reviewer", "parser", "Is line 214 safe for an input of no bytes?") })
+
+	channel := strings.TrimSpace(laptop.MustOutput("channel", "create", "review", "--title", "Ship 0.2", "--member", "planner", "--member", "reviewer", "--as", "planner"))
+	for _, text := range []string{"The parser is first", "Then the release notes"} {
+		laptop.MustOutput("channel", "send", channel, text, "--as", "planner")
+	}
+	laptop.MustOutput("oacp", "init", "demo", "--agents", "planner,reviewer")
+	archive.StopDaemon()
+	laptop.MustOutput("oacp", "bind", "demo", "reviewer", "archive")
+	laptop.MustOutput("oacp", "send", "demo", "--from", "planner", "--to", "reviewer", "--type", "question", "--subject", "The old figures?", "--body", "Which release were they of?")
+	await.Until(t, "the archive is away", func() bool { return laptop.FindPeer(archive.ID).State == client.PeerTrusted })
+	return laptop
+}
+
+// serveReal runs acpctl web for a daemon, and returns the link.
+func serveReal(t *testing.T, m *live.Machine) (link string) {
+	t.Helper()
+	p := m.StartAcpctl("web", "--no-open")
+	await.Until(t, "the link is printed", func() bool { return strings.HasSuffix(p.Stdout.String(), "\n") })
+	t.Cleanup(func() { p.Signal(syscall.SIGINT); p.AwaitExit(0) })
+	return strings.TrimSpace(p.Stdout.String())
+}
+
+// TestPicture shows four daemons at work as the README shows them, and finds there what everybody
+// has said. With -update-picture it writes docs/pictures/web.png.
+func TestPicture(t *testing.T) {
+	b := startBrowser(t)
+	laptop := startScene(t)
+	p := show(t, b, serveReal(t, laptop), 1360, 1180, false)
+	p.until("all is there", `document.querySelectorAll("#waiting-list > li").length === 3 && document.querySelectorAll("#log .row").length > 5 && document.querySelectorAll("#mail-list > li").length === 1 && document.querySelector("#peers [data-path=direct]") && document.querySelector("#peers [data-path=pipe]") && document.querySelectorAll("#channels-list > li").length === 1`)
+	text := eval[string](p, `document.body.innerText`)
+	for _, want := range []string{
+		"desk/reviewer", "build/tester", "62 %", "tests of the peer package", "May I merge the parser branch", "1 waits for your word", "parser-2; it is ready for a look",
+		"no crash in 41 million inputs", "topic: ci.nightly", "Ship 0.2", "lives at archive", "not connected",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not on the page", want)
+		}
+	}
+	p.checkLayout(t)
+	for _, problem := range p.takeProblems() {
+		t.Error(problem)
+	}
+	if *updatePicture {
+		p.until("it has lasted a while", `Date.now() - document.querySelector("#waiting-list [data-since]").dataset.since > 25000`)
+		p.until("it says so", `document.querySelector("#waiting-list [data-since]").textContent === "26 s"`)
+	}
+	picture := shrink(t, p.picture(false))
+	if most := 200 << 10; len(picture) > most {
+		t.Errorf("the picture has %d bytes, want %d at most", len(picture), most)
+	}
+	if *updatePicture {
+		if err := os.MkdirAll("../../docs/pictures", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("../../docs/pictures/web.png", picture, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// shrink writes a picture anew, with the 256 colours that it has most: the page has few, and shades of
+// them at the edges of letters.
+func shrink(t *testing.T, picture []byte) []byte {
+	t.Helper()
+	in, err := png.Decode(bytes.NewReader(picture))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := make(map[color.Color]int)
+	size := in.Bounds()
+	for y := range size.Dy() {
+		for x := range size.Dx() {
+			count[in.At(x, y)]++
+		}
+	}
+	colours := slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] })
+	palette := color.Palette(colours[:min(len(colours), 256)])
+	nearest := make(map[color.Color]uint8)
+	out := image.NewPaletted(size, palette)
+	for y := range size.Dy() {
+		for x := range size.Dx() {
+			c := in.At(x, y)
+			i, known := nearest[c]
+			if !known {
+				i = uint8(palette.Index(c))
+				nearest[c] = i
+			}
+			out.SetColorIndex(x, y, i)
+		}
+	}
+	var b bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, out); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}

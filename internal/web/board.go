@@ -1,0 +1,309 @@
+package web
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/internal/pace"
+)
+
+// Bounds of what is kept of the daemon, and of what goes to a page.
+const (
+	maxRows        = 400       // of a part
+	maxRowBytes    = 4 << 10   // of a row
+	maxLines       = 1000      // messages and events
+	maxLineBytes   = 1 << 20   // of them
+	maxUpdateLines = 250       // in one update
+	maxUpdateBytes = 256 << 10 // of the rows in one update
+)
+
+// board has what pages show: parts, each of them rows by key, and lines, which are what has passed.
+type board struct {
+	mu    sync.Mutex // guards the rest
+	parts map[string]*boardPart
+	last  uint64 // version of the newest row
+
+	lines     []boardLine // the oldest first
+	lineBytes int
+	lastLine  uint64
+
+	away      string // why the daemon does not answer; "": it does
+	awaySince time.Time
+	awayAt    uint64 // last, when that changed
+
+	readers map[*boardReader]bool
+}
+
+type boardPart struct {
+	version uint64 // when anything of it changed last
+	rows    map[string]boardRow
+	more    int    // rows that are not here
+	problem string // why it could not be read; "": it could
+}
+
+type boardRow struct {
+	version uint64
+	text    jsontext.Value
+}
+
+type boardLine struct {
+	n    uint64
+	text jsontext.Value
+}
+
+func newBoard() *board {
+	return &board{parts: make(map[string]*boardPart), readers: make(map[*boardReader]bool)}
+}
+
+// keyed is a row, with a key that no other row of its part has.
+type keyed interface{ key() string }
+
+// setRows replaces the rows of a part, as far as they fit. more says how many the daemon has beside
+// them.
+func setRows[R keyed](b *board, part string, rows []R, more int) {
+	texts := make(map[string]jsontext.Value, len(rows))
+	for _, r := range rows {
+		text, err := json.Marshal(r)
+		if err != nil || len(text) > maxRowBytes || len(texts) == maxRows {
+			more++
+			continue
+		}
+		texts[r.key()] = text
+	}
+	b.replace(part, texts, more)
+}
+
+func (b *board) replace(part string, texts map[string]jsontext.Value, more int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.part(part)
+	changed := p.more != more || p.problem != "" || p.version == 0
+	p.more, p.problem = more, ""
+	for key := range p.rows {
+		if texts[key] == nil {
+			delete(p.rows, key)
+			changed = true
+		}
+	}
+	for key, text := range texts {
+		if bytes.Equal(p.rows[key].text, text) {
+			continue
+		}
+		b.last++
+		p.rows[key] = boardRow{b.last, text}
+		changed = true
+	}
+	if changed {
+		b.touch(p)
+	}
+}
+
+// setProblem says why a part cannot be read.
+func (b *board) setProblem(part, why string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.part(part); p.problem != why {
+		p.problem = why
+		b.touch(p)
+	}
+}
+
+// part is called with b.mu held.
+func (b *board) part(name string) *boardPart {
+	p := b.parts[name]
+	if p == nil {
+		p = &boardPart{rows: make(map[string]boardRow)}
+		b.parts[name] = p
+	}
+	return p
+}
+
+// touch is called with b.mu held.
+func (b *board) touch(p *boardPart) {
+	b.last++
+	p.version = b.last
+	b.wake()
+}
+
+func (b *board) wake() {
+	for r := range b.readers {
+		r.changed.Set()
+	}
+}
+
+// setAway says why the daemon does not answer, "" if it does, and reports whether that is news.
+func (b *board) setAway(why string) (news bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	news = (b.away == "") != (why == "")
+	if news {
+		b.awaySince = time.Now()
+	}
+	if b.away != why {
+		b.last++
+		b.away, b.awayAt = why, b.last
+		b.wake()
+	}
+	return news
+}
+
+// numbered is a line; its number is its place among all lines.
+type numbered interface{ setNumber(uint64) }
+
+// addLines adds what has passed. The oldest lines go.
+func addLines[L numbered](b *board, lines []L) {
+	if len(lines) == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range lines {
+		b.lastLine++
+		l.setNumber(b.lastLine)
+		text, err := json.Marshal(l)
+		if err != nil || len(text) > maxRowBytes {
+			continue
+		}
+		b.lines = append(b.lines, boardLine{b.lastLine, text})
+		b.lineBytes += len(text)
+	}
+	for len(b.lines) > maxLines || b.lineBytes > maxLineBytes {
+		b.lineBytes -= len(b.lines[0].text)
+		b.lines[0].text = nil
+		b.lines = b.lines[1:]
+	}
+	b.wake()
+}
+
+// boardReader is a page that reads a board: what it has seen of it.
+type boardReader struct {
+	changed pace.Signal
+	seen    map[string]map[string]uint64 // versions of rows, by part and key
+	parts   map[string]uint64            // versions of parts
+	line    uint64                       // number of the last line
+	away    uint64
+	begun   bool
+}
+
+func (b *board) addReader() *boardReader {
+	r := &boardReader{changed: pace.NewSignal(), seen: make(map[string]map[string]uint64), parts: make(map[string]uint64)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.readers[r] = true
+	r.changed.Set()
+	return r
+}
+
+func (b *board) removeReader(r *boardReader) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.readers, r)
+}
+
+// update is what a page gets at once: what has changed.
+type update struct {
+	Reset   bool             `json:"reset,omitzero"` // the page forgets what it has
+	Now     time.Time        `json:"now"`
+	Away    *awayUpdate      `json:"away,omitzero"`
+	Parts   []partUpdate     `json:"parts,omitempty"`
+	Lines   []jsontext.Value `json:"lines,omitempty"`  // the oldest first
+	Skipped uint64           `json:"skipped,omitzero"` // lines before them that the page does not get
+}
+
+// awayUpdate says whether the daemon answers.
+type awayUpdate struct {
+	Why   string    `json:"why"` // "": it does
+	Since time.Time `json:"since"`
+}
+
+type partUpdate struct {
+	Part    string           `json:"part"`
+	Set     []jsontext.Value `json:"set,omitempty"`
+	Gone    []string         `json:"gone,omitempty"` // keys
+	More    int              `json:"more"`
+	Problem string           `json:"problem"`
+}
+
+// next returns what has changed since the last call, nil if nothing has. If there is more than an
+// update holds, it sets r.changed again.
+func (b *board) next(r *boardReader) *update {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u := &update{Now: time.Now(), Reset: !r.begun}
+	if r.away != b.awayAt || !r.begun {
+		u.Away, r.away = &awayUpdate{b.away, b.awaySince}, b.awayAt
+	}
+	room := maxUpdateBytes
+	for _, name := range slices.Sorted(maps.Keys(b.parts)) {
+		if p := b.parts[name]; p.version > r.parts[name] {
+			u.Parts = append(u.Parts, p.diff(name, r, &room))
+		}
+		if room <= 0 {
+			r.changed.Set()
+			break
+		}
+	}
+	b.takeLines(r, u)
+	r.begun = true
+	if !u.Reset && u.Away == nil && u.Parts == nil && u.Lines == nil {
+		return nil
+	}
+	return u
+}
+
+// diff returns what has changed of a part, as far as room lasts.
+func (p *boardPart) diff(name string, r *boardReader, room *int) partUpdate {
+	d := partUpdate{Part: name, More: p.more, Problem: p.problem}
+	seen := r.seen[name]
+	if seen == nil {
+		seen = make(map[string]uint64)
+		r.seen[name] = seen
+	}
+	for key := range seen {
+		if _, there := p.rows[key]; !there {
+			d.Gone = append(d.Gone, key)
+			delete(seen, key)
+		}
+	}
+	for key, row := range p.rows {
+		if row.version == seen[key] {
+			continue
+		}
+		if *room -= len(row.text); *room <= 0 {
+			return d // r.parts stays: the rest comes with the next update
+		}
+		d.Set = append(d.Set, row.text)
+		seen[key] = row.version
+	}
+	r.parts[name] = p.version
+	return d
+}
+
+// takeLines adds the newest lines that r has not seen to u.
+func (b *board) takeLines(r *boardReader, u *update) {
+	fresh := b.lines
+	if i := slices.IndexFunc(fresh, func(l boardLine) bool { return l.n > r.line }); i >= 0 {
+		fresh = fresh[i:]
+	} else {
+		fresh = nil
+	}
+	if skip := len(fresh) - maxUpdateLines; skip > 0 {
+		fresh = fresh[skip:]
+	}
+	if len(fresh) == 0 {
+		return
+	}
+	if r.begun { // a page that has just been opened misses nothing
+		u.Skipped = fresh[0].n - r.line - 1
+	}
+	for _, l := range fresh {
+		u.Lines = append(u.Lines, l.text)
+	}
+	r.line = b.lastLine
+}

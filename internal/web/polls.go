@@ -1,0 +1,244 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/channels"
+	"github.com/acpd/acpd/identity"
+)
+
+// poll reads a part of the board from the daemon again and again.
+type poll struct {
+	part  string
+	pause time.Duration // at least, between two reads
+	read  func(*watcher, context.Context) error
+}
+
+// shown returns the part that the poll's error is shown with.
+func (p poll) shown() string {
+	if p.part == partApprovals {
+		return partWaiting
+	}
+	return p.part
+}
+
+// polls are read in this order at first.
+var polls = []poll{
+	{partDaemon, time.Second, (*watcher).readStatus},
+	{partPeers, time.Second, (*watcher).readPeers},
+	{partApprovals, time.Second, (*watcher).readApprovals},
+	{partTasks, time.Second, (*watcher).readTasks},
+	{partAgents, 2 * time.Second, (*watcher).readAgents},
+	{partHeld, 3 * time.Second, (*watcher).readInbox},
+	{partBudget, 5 * time.Second, (*watcher).readBudget},
+	{partMail, 5 * time.Second, (*watcher).readMail},
+	{partSpent, 10 * time.Second, (*watcher).readSpent},
+	{partChannels, 15 * time.Second, (*watcher).readChannels},
+}
+
+// mapRows returns the row of each item.
+func mapRows[T any, R keyed](items []T, row func(*T) R) []R {
+	rows := make([]R, 0, len(items))
+	for i := range items {
+		rows = append(rows, row(&items[i]))
+	}
+	return rows
+}
+
+func (w *watcher) readStatus(ctx context.Context) error {
+	s, err := w.reading.Status(ctx)
+	if err != nil {
+		return err
+	}
+	// The uptime is in whole seconds: taken anew each time, the beginning would change all the time.
+	w.mu.Lock()
+	since := time.Now().Add(-time.Duration(s.UptimeSecs) * time.Second)
+	if w.pid != s.Process.PID || since.Sub(w.since).Abs() > 3*time.Second {
+		w.pid, w.since = s.Process.PID, since
+	}
+	since = w.since
+	w.mu.Unlock()
+	setRows(w.board, partDaemon, []daemonRow{newDaemonRow(s, since)}, 0)
+	setRows(w.board, partWarnings, listWarnings(s), 0)
+	setRows(w.board, partRelays, mapRows(s.Relays, newRelayRow), 0)
+	return nil
+}
+
+func (w *watcher) readPeers(ctx context.Context) error {
+	all, err := w.reading.Peers(ctx)
+	if err != nil {
+		return err
+	}
+	names := make(map[identity.ID]string)
+	for _, p := range all {
+		names[p.ID] = p.Name
+	}
+	w.mu.Lock()
+	w.names = names
+	w.mu.Unlock()
+	all = slices.DeleteFunc(all, func(p client.Peer) bool { return p.State == client.PeerBlocked })
+	slices.SortFunc(all, comparePeers)
+	setRows(w.board, partPeers, mapRows(all, newPeerRow), 0)
+	return nil
+}
+
+func (w *watcher) readAgents(ctx context.Context) error {
+	all, err := w.reading.Agents(ctx)
+	if err != nil {
+		return err
+	}
+	setRows(w.board, partAgents, mapRows(all, newAgentRow), 0)
+	return nil
+}
+
+func (w *watcher) readSpent(ctx context.Context) error {
+	s, err := w.reading.Spent(ctx, client.SpentParams{})
+	if err != nil {
+		return err
+	}
+	setRows(w.board, partSpent, listSpent(s), 0)
+	return nil
+}
+
+func (w *watcher) readApprovals(ctx context.Context) error {
+	all, err := w.reading.Approvals(ctx)
+	if err != nil {
+		return err
+	}
+	w.setWork(func(k *work) { k.approvals = all })
+	return nil
+}
+
+// readTasks reads the newest delegations, and further back as long as some may be open there.
+func (w *watcher) readTasks(ctx context.Context) error {
+	const newest, mostPages = 100, 10
+	s, err := w.reading.Status(ctx)
+	if err != nil {
+		return err
+	}
+	open := s.TasksGiven + s.TasksTaken
+	var all []client.Task
+	p := client.TasksParams{Limit: newest}
+	for range mostPages {
+		page, err := w.reading.TasksPage(ctx, p)
+		if err != nil {
+			return err
+		}
+		for i := range page.Tasks {
+			if !isOver(&page.Tasks[i]) {
+				open--
+			}
+		}
+		all = append(all, page.Tasks...)
+		if p.After = page.Next; p.After == 0 || open <= 0 {
+			break
+		}
+	}
+	rows := make([]taskRow, 0, newest)
+	for i := range all[:min(len(all), newest)] {
+		rows = append(rows, newTaskRow(&all[i], i))
+	}
+	setRows(w.board, partTasks, rows, len(all)-len(rows))
+	w.setWork(func(k *work) { k.tasks = all })
+	return nil
+}
+
+// readInbox looks at what is held. Nothing counts as shown by that.
+func (w *watcher) readInbox(ctx context.Context) error {
+	const most = 50
+	held, err := w.reading.Inbox(ctx, client.InboxParams{Limit: most, Peek: true})
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	names := w.names
+	w.mu.Unlock()
+	more := 0
+	if held.Next != 0 {
+		more = 1
+	}
+	setRows(w.board, partHeld, mapRows(held.Messages, func(m *client.HeldMessage) heldRow { return newHeldRow(m, names) }), more)
+	return nil
+}
+
+func (w *watcher) readBudget(ctx context.Context) error {
+	b, err := w.reading.Budget(ctx)
+	if err != nil {
+		return err
+	}
+	rows, more := listBudget(b)
+	setRows(w.board, partBudget, rows, more)
+	return nil
+}
+
+func (w *watcher) readMail(ctx context.Context) error {
+	bindings, err := w.reading.OACPBindings(ctx, "")
+	if err != nil {
+		return err
+	}
+	queue, err := w.reading.OACPQueuePage(ctx, client.OACPQueueParams{})
+	if err != nil {
+		return err
+	}
+	more := 0
+	if queue.Next != "" {
+		more = 1
+	}
+	setRows(w.board, partBindings, mapRows(bindings, newBindingRow), 0)
+	setRows(w.board, partMail, mapRows(queue.Entries, newMailRow), more)
+	return nil
+}
+
+type channelRow struct {
+	rowKey
+	ID      string        `json:"id"`
+	Name    string        `json:"name"`
+	Intent  string        `json:"intent"`
+	Open    bool          `json:"open"`
+	Members []string      `json:"members"` // of one that has a list of them
+	Count   int64         `json:"count"`   // messages
+	Last    channels.Time `json:"last"`    // zero: there was none
+}
+
+// readChannels reads the channels of the newest intents of this daemon.
+func (w *watcher) readChannels(ctx context.Context) error {
+	const mostIntents, mostChannels = 30, 50
+	var intents channels.IntentList
+	if err := w.getChannels(ctx, channels.JoinURL("intents")+"?limit=30", &intents); err != nil {
+		return err
+	}
+	rows := []channelRow{}
+	for _, in := range intents.Intents[:min(len(intents.Intents), mostIntents)] {
+		var list []channels.Channel
+		if err := w.getChannels(ctx, channels.JoinURL("intents", in.ID, "channels")+"?limit=50", &list); err != nil {
+			return err
+		}
+		for _, c := range list[:min(len(list), mostChannels)] {
+			rows = append(rows, channelRow{
+				rowKey{c.ID}, c.ID, showName(c.Name), showName(in.Title), c.Status == channels.StatusOpen, showNames(c.Members), c.MessageCount, c.LastMessageAt,
+			})
+		}
+	}
+	more := 0
+	if len(intents.Intents) >= mostIntents {
+		more = 1
+	}
+	setRows(w.board, partChannels, rows, more)
+	return nil
+}
+
+// getChannels makes a request of the channels' API. An error of it says nothing of the daemon's own socket.
+func (w *watcher) getChannels(ctx context.Context, url string, into any) error {
+	answer, err := w.channels.Do(ctx, channels.Request{Method: http.MethodGet, URL: url})
+	if err != nil {
+		return fmt.Errorf("channels: %v", err)
+	}
+	return json.Unmarshal(answer.Text, into)
+}

@@ -1,0 +1,69 @@
+package web
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client"
+)
+
+// line is a message or an event that has passed.
+type line struct {
+	N    uint64    `json:"n"`
+	At   time.Time `json:"at"`
+	Peer string    `json:"peer"` // its name, or the beginning of its id
+	ID   string    `json:"id"`   // of the peer
+
+	// Of a message.
+	Direction string `json:"dir,omitzero"`
+	From      string `json:"from,omitzero"` // agents
+	To        string `json:"to,omitzero"`
+	Kind      string `json:"kind,omitzero"`
+	Thread    string `json:"thread,omitzero"`
+	Topic     string `json:"topic,omitzero"`
+	Text      string `json:"text"`
+	Answer    string `json:"answer,omitzero"`
+	Outcome   string `json:"outcome,omitzero"`
+	TookUS    uint64 `json:"took_us,omitzero"`
+
+	Event string `json:"event,omitzero"` // its type; "": a message
+	Lost  uint64 `json:"lost,omitzero"`  // messages that nobody read in time; then this is no message
+}
+
+func (l *line) setNumber(n uint64) { l.N = n }
+
+func newMessageLine(e *client.TrafficEntry) *line {
+	return &line{
+		At: e.At, Peer: showName(cmp.Or(e.Name, e.Peer.Label())), ID: e.Peer.String(), Direction: string(e.Direction),
+		From: showName(e.FromAgent), To: showName(e.Agent), Kind: showName(e.Kind), Thread: showName(e.Thread), Topic: showName(e.Topic),
+		Text: showLine(e.Text, maxShown), Answer: showLine(e.Answer, maxShown), Outcome: showName(e.Outcome), TookUS: e.TookUS,
+	}
+}
+
+func newEventLine(e *client.Event) *line {
+	l := &line{At: e.At, Event: showName(string(e.Type)), Text: describeEvent(e.Details)}
+	if !e.Peer.IsZero() {
+		l.Peer, l.ID = showName(cmp.Or(e.Name, e.Peer.Label())), e.Peer.String()
+	}
+	return l
+}
+
+// describeEvent puts the texts of an event's details into a line, in the daemon's order.
+func describeEvent(details jsontext.Value) string {
+	var fields map[string]jsontext.Value
+	if json.Unmarshal(details, &fields) != nil {
+		return ""
+	}
+	var words []string
+	for _, name := range []string{"relay", "state", "project", "agent", "file", "kind", "detail", "addr", "reason", "until"} {
+		var text string
+		if v := fields[name]; v != nil && json.Unmarshal(v, &text) == nil && text != "" {
+			words = append(words, text)
+		}
+	}
+	return showLine(strings.Join(words, " · "), maxShown)
+}

@@ -1,0 +1,148 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+var (
+	deskID = identity.ID{0xde, 0x5c, 31: 1}
+	began  = time.Date(2026, 11, 27, 0, 30, 0, 0, time.UTC)
+)
+
+// describe returns a row as a person would say it.
+func describe(r waitingRow) string {
+	name := func(p party) string {
+		if p.Here {
+			return "here:" + p.Agent
+		}
+		return p.Peer + "/" + p.Agent
+	}
+	s := fmt.Sprintf("%s waits for %s: %s %s", name(r.Who), name(r.Whom), r.Kind, r.Text)
+	if !r.Since.IsZero() {
+		s += " since " + r.Since.Sub(began).String()
+	}
+	if r.Progress != nil {
+		s += fmt.Sprintf(" %.2f %s", *r.Progress, r.Message)
+	}
+	if r.IsAsked {
+		s += " (asked back)"
+	}
+	if r.Approval != "" {
+		s += fmt.Sprintf(" (approval %s, %v)", r.Approval, r.Approved)
+	}
+	return s
+}
+
+// TestWaiting: who waits for whom follows from what is open, whoever has told of it, and each call is there
+// once.
+func TestWaiting(t *testing.T) {
+	id := func(n byte) wire.MessageID { return wire.MessageID{15: n} }
+	half := 0.5
+	at := func(minutes int) time.Time { return began.Add(time.Duration(minutes) * time.Minute) }
+	w := work{
+		open: []client.TrafficEntry{
+			{At: at(5), Direction: client.In, Peer: deskID, Name: "desk", FromAgent: "reviewer", Agent: "planner", Kind: kinds.KindQuery, ID: id(1), Text: "merge?"},
+			{At: at(2), Direction: client.Out, Peer: deskID, Name: "desk", FromAgent: "planner", Kind: kinds.KindDelegate, ID: id(2), Text: "build"},
+			{At: at(7), Direction: client.Out, Peer: deskID, Kind: kinds.KindQuery, ID: id(3), Text: "hello"},
+			{At: at(8), Direction: client.In, Peer: deskID, Name: "desk", FromAgent: "builder", Agent: "planner", Kind: kinds.KindQuery, ID: id(9), Ref: id(2), Text: "which one?"},
+		},
+		tasks: []client.Task{
+			{ID: id(2), Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Task: "build", Progress: &half, Message: "linking", Question: &client.Question{ID: id(9), Text: "which one?"}},
+			{ID: id(4), Peer: "desk", Direction: client.Given, State: client.TaskCompleted, Task: "done"},
+			{ID: id(5), Peer: "desk", Direction: client.Taken, FromAgent: "planner", Agent: "tester", State: client.TaskAccepted, Task: "test"},
+			{ID: id(6), Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Over: true, Task: "no report is wanted"},
+			{ID: id(7), Peer: "laptop", Direction: client.Given, State: client.TaskAccepted, Task: "look", Question: &client.Question{ID: id(8), Text: "where?", Since: client.Time{Time: at(9)}}},
+		},
+		approvals: []client.Approval{
+			{ID: "a1", Agent: "planner", Peer: deskID, Name: "desk", Kind: kinds.KindQuery, Message: id(1), Text: "merge?", Since: at(5)},
+			{ID: "a2", Agent: "planner", Peer: deskID, Name: "desk", Kind: kinds.KindNotify, Message: id(10), Text: "news", Since: at(1), Approved: true},
+		},
+	}
+	var got []string
+	for _, r := range w.listWaiting() {
+		got = append(got, describe(r))
+	}
+	want := []string{
+		"desk/planner waits for here:tester: delegate test",
+		"here: waits for laptop/: delegate look",
+		"desk/ waits for here:planner: notify news since 1m0s (approval a2, true)",
+		"here:planner waits for desk/: delegate build since 2m0s 0.50 linking",
+		"desk/reviewer waits for here:planner: query merge? since 5m0s (approval a1, false)",
+		"here: waits for de5c000000/: query hello since 7m0s",
+		"desk/builder waits for here:planner: query which one? since 8m0s (asked back)",
+		"laptop/ waits for here:: query where? since 9m0s (asked back)",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestShowLine(t *testing.T) {
+	for _, s := range []string{"", "desk", "a\nb\tc", "\x1b[31mred\x1b[0m", strings.Repeat("é", 200), "\u202egpj.exe", string([]byte{0xff, 0xfe}), strings.Repeat("\u200b", 9000) + "x", strings.Repeat("👩‍👩‍👧‍👦", 99)} {
+		for _, most := range []int{maxName, maxShown} {
+			got := showLine(s, most)
+			if len(got) > most || !utf8.ValidString(got) || strings.ContainsAny(got, "\n\t\x1b\u202e") {
+				t.Errorf("%q became %q", s, got)
+			}
+		}
+	}
+	if got := showLine("desk", maxName); got != "desk" {
+		t.Error(got)
+	}
+	if got := showNames(strings.Split("a,b,c,d,e,f,g,h,i,j", ",")); len(got) != 9 || got[8] != "+2" {
+		t.Error(got)
+	}
+}
+
+// TestBudgetRows: what is nearest to its bound comes first, and what has no bound last.
+func TestBudgetRows(t *testing.T) {
+	rows, more := listBudget(&client.Budget{
+		Rows: []client.BudgetRow{
+			{Name: "inbox", Peer: 100, All: 1000, Held: 90}, {Name: "streams", Peer: 10, All: 0, Held: 1}, {Name: "disk", Unit: client.UnitBytesFree, All: 100, Held: 50}, {Name: "free", Unit: client.UnitBytesFree, All: 100, Held: 500},
+			{Name: "results", All: 100, Held: 60},
+		},
+		Usage: []client.BudgetUsage{{Row: "inbox", Peer: deskID, Name: "desk", Held: 90}, {Row: "streams", Peer: deskID, Name: "desk", Held: 1, Refused: 4}, {Row: "results", Peer: deskID, Held: 3}},
+	})
+	var got []string
+	for _, r := range rows {
+		got = append(got, fmt.Sprintf("%s %s %.2f", r.Row, r.Peer, r.Part))
+	}
+	want := []string{"disk  1.00", "inbox desk 0.90", "results  0.60", "streams desk 0.10", "results de5c000000 0.00"}
+	if diff := cmp.Diff(want, got); diff != "" || more != 0 {
+		t.Error(diff, more)
+	}
+}
+
+func TestEventLines(t *testing.T) {
+	for details, want := range map[string]string{
+		``: "", `{}`: "", `[]`: "", `{"addr":"192.0.2.1:7117","detail":"relay"}`: "relay · 192.0.2.1:7117",
+		`{"project":"demo","agent":"reviewer","file":"a.yaml","state":"parked","reason":"no room","sha256":"0"}`: "parked · demo · reviewer · a.yaml · no room",
+		`{"relay":7,"state":"up\u001b[31m"}`: "up",
+	} {
+		if got := describeEvent([]byte(details)); got != want {
+			t.Errorf("%s: %q, want %q", details, got, want)
+		}
+	}
+}
+
+func TestRoundRTT(t *testing.T) {
+	for us, want := range map[uint64]uint64{0: 0, 7: 7, 99: 99, 101: 100, 1234: 1200, 98765: 98000} {
+		if got := roundRTT(&us); *got != want {
+			t.Errorf("%d: %d", us, *got)
+		}
+	}
+	if roundRTT(nil) != nil {
+		t.Error("none became one")
+	}
+}

@@ -1,0 +1,149 @@
+package web
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+// waitingRow says who waits for whom, and since when.
+type waitingRow struct {
+	rowKey
+	Since    client.Time `json:"since"` // null: it is not known
+	Kind     string      `json:"kind"`  // query, delegate, or that of a message that waits to wake a session
+	Who      party       `json:"who"`
+	Whom     party       `json:"whom"`
+	Text     string      `json:"text"`
+	Thread   string      `json:"thread"`
+	IsAsked  bool        `json:"asked"` // it is a question back about a delegation
+	State    string      `json:"state"` // of a delegation
+	Progress *float64    `json:"progress"`
+	Message  string      `json:"message"` // what is being done
+	Deadline client.Time `json:"deadline"`
+
+	// Of a message that waits for the owner's word, or has it and waits for its turn.
+	Approval  string      `json:"approval"` // its id; "": it waits for none
+	Session   string      `json:"session"`
+	Approved  bool        `json:"approved"`
+	KeptBy    string      `json:"kept_by"`
+	KeptUntil client.Time `json:"kept_until"`
+}
+
+// party is one of the two that a call is between.
+type party struct {
+	Here  bool   `json:"here"`  // it belongs to this daemon
+	Peer  string `json:"peer"`  // of one that does not
+	Agent string `json:"agent"` // "": it is not named
+}
+
+// work is what is open with a daemon, as it was last read.
+type work struct {
+	open      []client.TrafficEntry
+	tasks     []client.Task
+	approvals []client.Approval
+}
+
+// listWaiting returns who waits for whom, those that have waited longest first.
+func (w *work) listWaiting() []waitingRow {
+	rows := make([]waitingRow, 0, len(w.open))
+	place := make(map[string]int) // of each call, by direction and id
+	for i := range w.open {
+		r := newOpenRow(&w.open[i])
+		place[string(w.open[i].Direction)+w.open[i].ID.String()] = len(rows)
+		rows = append(rows, r)
+	}
+	for i := range w.tasks {
+		t := &w.tasks[i]
+		if isOver(t) {
+			continue
+		}
+		at, known := place[string(findDirection(t))+t.ID.String()]
+		if !known {
+			at = len(rows)
+			rows = append(rows, newTaskWait(t))
+		}
+		r := &rows[at]
+		r.State, r.Progress, r.Message, r.Deadline = string(t.State), t.Progress, showLine(t.Message, maxShown), t.Deadline
+		if t.Direction == client.Taken && t.Agent != "" {
+			r.Whom.Agent = showName(t.Agent)
+		}
+		if q := t.Question; q != nil && !has(place, string(client.In)+q.ID.String()) {
+			rows = append(rows, newQuestionWait(t, q, rows[at]))
+		}
+	}
+	for i := range w.approvals {
+		a := &w.approvals[i]
+		at, known := place[string(client.In)+a.Message.String()]
+		if !known {
+			at = len(rows)
+			rows = append(rows, waitingRow{
+				rowKey: rowKey{"approval " + a.ID}, Since: client.Time{Time: a.Since}, Kind: showName(a.Kind),
+				Who: party{Peer: showName(cmp.Or(a.Name, a.Peer.Label()))}, Whom: party{Here: true, Agent: showName(a.Agent)}, Text: showLine(a.Text, maxShown),
+			})
+		}
+		r := &rows[at]
+		r.Approval, r.Session, r.Approved = a.ID, showName(a.Agent), a.Approved
+		r.KeptBy, r.KeptUntil = showLine(a.KeptBy, maxShown), a.KeptUntil
+	}
+	slices.SortStableFunc(rows, func(a, b waitingRow) int {
+		return cmp.Or(a.Since.Compare(b.Since.Time), strings.Compare(a.Key, b.Key))
+	})
+	return rows
+}
+
+func has(place map[string]int, key string) bool {
+	_, there := place[key]
+	return there
+}
+
+// newOpenRow describes a call that has no outcome yet.
+func newOpenRow(e *client.TrafficEntry) waitingRow {
+	r := waitingRow{
+		rowKey: rowKey{string(e.Direction) + " " + e.Peer.String() + " " + e.ID.String()}, Since: client.Time{Time: e.At}, Kind: showName(e.Kind),
+		Text: showLine(e.Text, maxShown), Thread: showName(e.Thread),
+	}
+	r.Who, r.Whom = findParties(e)
+	r.IsAsked = e.Kind == kinds.KindQuery && !e.Ref.IsZero()
+	return r
+}
+
+// findParties returns who sent a message, and to whom.
+func findParties(e *client.TrafficEntry) (from, to party) {
+	peer := showName(cmp.Or(e.Name, e.Peer.Label()))
+	from, to = party{Agent: showName(e.FromAgent)}, party{Agent: showName(e.Agent)}
+	if e.Direction == client.Out {
+		from.Here, to.Peer = true, peer
+	} else {
+		from.Peer, to.Here = peer, true
+	}
+	return from, to
+}
+
+func findDirection(t *client.Task) client.MessageDirection {
+	if t.Direction == client.Given {
+		return client.Out
+	}
+	return client.In
+}
+
+// newTaskWait describes a delegation of which it is not known when it began.
+func newTaskWait(t *client.Task) waitingRow {
+	r := waitingRow{rowKey: rowKey{"task " + t.ID.String()}, Kind: kinds.KindDelegate, Text: showLine(t.Task, maxShown)}
+	r.Who, r.Whom = party{Here: true}, party{Peer: showName(t.Peer)}
+	if t.Direction == client.Taken {
+		r.Who, r.Whom = party{Peer: showName(t.Peer), Agent: showName(t.FromAgent)}, party{Here: true, Agent: showName(t.Agent)}
+	}
+	return r
+}
+
+// newQuestionWait describes a question back about a delegation: whoever works on it waits for whoever
+// gave it.
+func newQuestionWait(t *client.Task, q *client.Question, about waitingRow) waitingRow {
+	return waitingRow{
+		rowKey: rowKey{"question " + q.ID.String()}, Since: q.Since, Kind: kinds.KindQuery, IsAsked: true,
+		Who: about.Whom, Whom: about.Who, Text: showLine(q.Text, maxShown), Thread: about.Thread,
+	}
+}

@@ -1,0 +1,139 @@
+package web
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+)
+
+type taskRow struct {
+	rowKey
+	ID        string      `json:"id"`
+	Peer      string      `json:"peer"`
+	Direction string      `json:"direction"`
+	FromAgent string      `json:"from_agent"`
+	Agent     string      `json:"agent"`
+	Task      string      `json:"task"`
+	State     string      `json:"state"`
+	Over      bool        `json:"over"`
+	Deadline  client.Time `json:"deadline"`
+	Outcome   string      `json:"outcome"`
+	Progress  *float64    `json:"progress"`
+	Message   string      `json:"message"`
+	Place     int         `json:"place"` // the newest has 0
+}
+
+func newTaskRow(t *client.Task, place int) taskRow {
+	return taskRow{
+		rowKey{t.ID.String()}, t.ID.String(), showName(t.Peer), string(t.Direction), showName(t.FromAgent), showName(t.Agent),
+		showLine(t.Task, maxShown), string(t.State), isOver(t), t.Deadline, showLine(t.Outcome, maxShown),
+		t.Progress, showLine(t.Message, maxShown), place,
+	}
+}
+
+func isOver(t *client.Task) bool { return t.Over || t.State.IsFinal() }
+
+type heldRow struct {
+	rowKey
+	From  string    `json:"from"`
+	Agent string    `json:"agent"` // of the sender
+	For   string    `json:"for"`   // the agent that it waits for; "": any
+	Kind  string    `json:"kind"`
+	Text  string    `json:"text"`
+	Sent  time.Time `json:"sent"` // as the sender says
+}
+
+// newHeldRow describes a message of the inbox. names has petnames.
+func newHeldRow(m *client.HeldMessage, names map[identity.ID]string) heldRow {
+	e := &m.Envelope
+	return heldRow{
+		rowKey{strconv.FormatUint(m.Seq, 10)}, showName(cmp.Or(names[e.From], e.From.Label())), showName(e.FromAgent), showName(m.Agent),
+		showName(e.Kind), showLine(client.BeginPeerText(e.Kind, e.Payload), maxShown), time.UnixMilli(int64(min(e.TS, 1<<52))).UTC(),
+	}
+}
+
+type budgetRow struct {
+	rowKey
+	Row     string  `json:"row"`
+	Peer    string  `json:"peer"` // "": all together
+	Unit    string  `json:"unit"`
+	Held    int64   `json:"held"`
+	Bound   int64   `json:"bound"`
+	Part    float64 `json:"part"` // of the bound that is held
+	Refused uint64  `json:"refused"`
+	What    string  `json:"what"`
+	Remedy  string  `json:"remedy"`
+}
+
+// listBudget returns what peers hold, those nearest to their bounds first. What is far from its bound
+// and was never refused is left out: more counts it.
+func listBudget(b *client.Budget) (rows []budgetRow, more int) {
+	bounds := make(map[string]client.BudgetRow)
+	for _, r := range b.Rows {
+		bounds[r.Name] = r
+		row := budgetRow{rowKey{r.Name + " "}, showName(r.Name), "", r.Unit, r.Held, r.All, share(r.Held, r.All), 0, showLine(r.What, maxShown), showLine(r.Remedy, maxShown)}
+		switch {
+		case r.Unit == client.UnitBytesFree && r.Held < r.All:
+			row.Part = 1
+		case r.Unit == client.UnitBytesFree, row.Part < 0.25:
+			continue
+		}
+		rows = append(rows, row)
+	}
+	for _, u := range b.Usage {
+		r := bounds[u.Row]
+		rows = append(rows, budgetRow{
+			rowKey{u.Row + " " + u.Peer.String()}, showName(u.Row), showName(cmp.Or(u.Name, u.Peer.Label())), r.Unit, u.Held, r.Peer,
+			share(u.Held, r.Peer), u.Refused, showLine(r.What, maxShown), showLine(r.Remedy, maxShown),
+		})
+	}
+	slices.SortStableFunc(rows, func(a, b budgetRow) int {
+		return cmp.Or(cmp.Compare(b.Part, a.Part), cmp.Compare(b.Refused, a.Refused), cmp.Compare(a.Row, b.Row))
+	})
+	const most = 60
+	more = max(0, len(rows)-most)
+	return rows[:min(len(rows), most)], more
+}
+
+// share returns which part of a bound is held, in hundredths; 0 if there is no bound.
+func share(held, bound int64) float64 {
+	if bound <= 0 {
+		return 0
+	}
+	return float64(min(held, bound)*100/bound) / 100
+}
+
+type bindingRow struct {
+	rowKey
+	Project string `json:"project"`
+	Agent   string `json:"agent"`
+	Peer    string `json:"peer"`
+	Mode    string `json:"mode"`
+}
+
+type mailRow struct {
+	rowKey
+	Project string    `json:"project"`
+	Agent   string    `json:"agent"`
+	Peer    string    `json:"peer"`
+	File    string    `json:"file"`
+	Size    int64     `json:"size"`
+	State   string    `json:"state"`
+	Reason  string    `json:"reason"`
+	Since   time.Time `json:"since"`
+}
+
+func newBindingRow(b *client.OACPBinding) bindingRow {
+	return bindingRow{rowKey{b.Project + "/" + b.Agent}, showName(b.Project), showName(b.Agent), showName(b.Peer), string(b.Mode)}
+}
+
+func newMailRow(m *client.OACPQueued) mailRow {
+	return mailRow{
+		rowKey{m.Project + "/" + m.Agent + "/" + m.File}, showName(m.Project), showName(m.Agent), showName(m.Peer), showLine(m.File, maxShown),
+		m.Size, string(m.State), showLine(m.Reason, maxShown), m.Since,
+	}
+}

@@ -1,0 +1,198 @@
+// Package web serves the page of acpctl web: what a daemon knows of peers, calls, sessions and mail,
+// as it changes.
+//
+// It listens on loopback and reads the daemon through its owner's socket, and only while somebody has
+// the page open. The page decides approvals and mutes sessions; all else of it reads. Whoever has
+// neither the link, which works once, nor the cookie that it becomes, gets nothing ([gate]).
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/acpd/acpd/kinds"
+)
+
+// Bounds of what a program of this machine may cost the server.
+const (
+	maxConns       = 64
+	maxReaders     = 8 // event streams
+	maxHeaderBytes = 16 << 10
+	maxBodyBytes   = 4 << 10
+	headerTime     = 5 * time.Second  // for the head of a request
+	requestTime    = 10 * time.Second // for a request, and for its answer
+	idleTime       = time.Minute
+	linkTime       = time.Minute            // in which the link must be opened
+	lastAnswerTime = 500 * time.Millisecond // for answers under way when the server ends
+)
+
+// Options say what a [Server] serves.
+type Options struct {
+	Socket string // of the daemon's owner; "": as in client.Client
+	Home   string // the daemon's state directory, for channels; "": as in channels.Client
+	Port   int    // on 127.0.0.1; 0: the system chooses one
+
+	// Tell is told, in a line for a person, that the daemon is away or back. One goroutine at a time calls
+	// it, and none after Run has returned.
+	Tell func(line string)
+}
+
+// Server serves the page. Several browsers may have it open.
+type Server struct {
+	gate     *gate
+	listener *guardedListener
+	board    *board
+	readers  *readers
+	watcher  *watcher
+	linkTime time.Duration // in which the link must be opened
+	ended    chan error    // the reason for which nobody may get anything any more
+}
+
+// Open listens. [Server.Run] serves and closes the listener.
+func Open(ctx context.Context, o Options) (*Server, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)))
+	if err != nil {
+		return nil, fmt.Errorf("web: %w: choose another --port, or leave it out", err)
+	}
+	b := newBoard()
+	s := &Server{
+		gate:     newGate(l.Addr().(*net.TCPAddr).Port),
+		listener: newGuardedListener(l),
+		board:    b,
+		readers:  newReaders(),
+		watcher:  newWatcher(o, b),
+		linkTime: linkTime,
+		ended:    make(chan error, 1),
+	}
+	return s, nil
+}
+
+// Close closes the listener of a server that does not run.
+func (s *Server) Close() error { return s.listener.Close() }
+
+// Port returns the port on 127.0.0.1.
+func (s *Server) Port() int { return s.gate.port }
+
+// Link returns the address that lets one browser in, once, within a minute of [Server.Run].
+func (s *Server) Link() string { return s.gate.link() }
+
+// Run serves until ctx ends, whose error it returns. It ends sooner, with the reason, if nobody opens
+// the link in time, or if two did and cannot be told apart.
+func (s *Server) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	h := &http.Server{
+		Handler: s, MaxHeaderBytes: maxHeaderBytes,
+		ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: requestTime, IdleTimeout: idleTime,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: noteCaller,
+		ErrorLog:    quietLog,
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { s.watchWhileRead(ctx) })
+	failed := make(chan error, 1)
+	running.Go(func() { failed <- h.Serve(s.listener) })
+	defer func() {
+		cancel() // which ends the streams
+		ending, done := context.WithTimeout(context.Background(), lastAnswerTime)
+		defer done()
+		if h.Shutdown(ending) != nil {
+			h.Close()
+		}
+	}()
+
+	unopened := time.NewTimer(s.linkTime)
+	defer unopened.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-failed:
+			return fmt.Errorf("web: %w", err)
+		case err := <-s.ended:
+			return err
+		case <-unopened.C:
+			if s.gate.endLink() {
+				return kinds.Errorf(kinds.Timeout, "web: nobody has opened the link within %s: run acpctl web again", s.linkTime)
+			}
+		}
+	}
+}
+
+// watchWhileRead reads the daemon while the page is open somewhere, until ctx ends.
+func (s *Server) watchWhileRead(ctx context.Context) {
+	for s.readers.awaitSome(ctx) {
+		watching, cancel := context.WithCancel(ctx)
+		var running sync.WaitGroup
+		running.Go(func() { s.watcher.run(watching) })
+		s.readers.awaitNone(ctx)
+		cancel()
+		running.Wait()
+	}
+}
+
+// readers counts the event streams that are open.
+type readers struct {
+	mu      sync.Mutex
+	n       int
+	changed chan struct{} // closed when n changes
+}
+
+func newReaders() *readers { return &readers{changed: make(chan struct{})} }
+
+// add counts one more, unless there are as many as may be.
+func (r *readers) add() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.n == maxReaders {
+		return false
+	}
+	r.change(1)
+	return true
+}
+
+func (r *readers) remove() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.change(-1)
+}
+
+func (r *readers) change(by int) {
+	r.n += by
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// awaitSome waits until there is one, and reports whether ctx has not ended before.
+func (r *readers) awaitSome(ctx context.Context) bool {
+	return r.await(ctx, func(n int) bool { return n > 0 })
+}
+
+// awaitNone waits until there is none, or ctx ends.
+func (r *readers) awaitNone(ctx context.Context) { r.await(ctx, func(n int) bool { return n == 0 }) }
+
+func (r *readers) await(ctx context.Context, fits func(int) bool) bool {
+	for {
+		r.mu.Lock()
+		n, changed := r.n, r.changed
+		r.mu.Unlock()
+		if fits(n) {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// errTwice ends a server whose link was opened by two that cannot be told apart.
+var errTwice = errors.New("web: the link was opened twice: nobody gets anything by it any more; run acpctl web again")

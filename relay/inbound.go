@@ -1,0 +1,147 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// inbound is the way of packets from the server to ReadFrom. nats.go keeps what comes to the own
+// subject, up to the bounds of its subscription; whoever reads takes all of it into the queues
+// before each packet. So no goroutine stands in between, a flood is dropped as it comes, and a
+// link that nobody reads keeps no more than these bounds.
+type inbound struct {
+	link    *Link
+	reading chan struct{} // full while somebody reads
+
+	mu       sync.Mutex // guards what follows
+	source   *session   // whose subscription is read; nil: none
+	closed   bool
+	deadline time.Time
+	timer    *time.Timer
+	changed  context.Context // ends when any of these changes
+	wake     context.CancelFunc
+}
+
+func newInbound(l *Link) *inbound {
+	in := &inbound{link: l, reading: make(chan struct{}, 1)}
+	in.changed, in.wake = context.WithCancel(context.Background())
+	return in
+}
+
+// read waits for a packet. The error is net.ErrClosed or os.ErrDeadlineExceeded.
+func (in *inbound) read() (inPacket, error) {
+	in.reading <- struct{}{}
+	defer func() { <-in.reading }()
+	for {
+		s, changed, err := in.look()
+		if err != nil {
+			return inPacket{}, err
+		}
+		in.takeWaiting(changed, s)
+		if p, ok := in.link.queues.pop(); ok {
+			return p, nil
+		}
+		if s == nil {
+			<-changed.Done()
+			continue
+		}
+		in.takeNext(changed, s)
+	}
+}
+
+// look returns the session to read from, and a context that ends when that is another one, or an
+// error is due.
+func (in *inbound) look() (*session, context.Context, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	switch {
+	case in.closed:
+		return nil, nil, net.ErrClosed
+	case !in.deadline.IsZero() && !time.Now().Before(in.deadline):
+		return nil, nil, os.ErrDeadlineExceeded
+	}
+	return in.source, in.changed, nil
+}
+
+// takeWaiting takes what the session has now: nats.go's bound at most, so that a flood keeps no
+// packet back that is in the queues.
+func (in *inbound) takeWaiting(changed context.Context, s *session) {
+	if s == nil {
+		return
+	}
+	for waiting, _, _ := s.packets.Pending(); waiting > 0 && in.takeNext(changed, s); waiting-- {
+	}
+}
+
+// takeNext waits for the next message of a session, or until changed ends. It reports whether there may
+// be more.
+func (in *inbound) takeNext(changed context.Context, s *session) bool {
+	m, err := s.packets.NextMsgWithContext(changed)
+	switch {
+	case err == nil:
+		in.link.receive(s, m)
+	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrBadSubscription):
+		in.leave(s)
+		return false
+	case errors.Is(err, nats.ErrNoResponders): // a message that says 503, which nats.go has taken
+		in.link.counts.droppedIn.Add(1)
+	case changed.Err() != nil:
+		return false
+	}
+	return true // also after ErrSlowConsumer, which [session.noteError] has been told of
+}
+
+// enter has ReadFrom read what comes on a session.
+func (in *inbound) enter(s *session) { in.change(func() { in.source = s }) }
+
+// leave has ReadFrom read nothing more of a session.
+func (in *inbound) leave(s *session) {
+	in.change(func() {
+		if in.source == s {
+			in.source = nil
+		}
+	})
+}
+
+// setDeadline has read end from t on; the zero time: never.
+func (in *inbound) setDeadline(t time.Time) {
+	in.change(func() {
+		in.stopTimer()
+		in.deadline = t
+		if wait := time.Until(t); !t.IsZero() && wait > 0 && !in.closed {
+			in.timer = time.AfterFunc(wait, func() { in.change(func() {}) })
+		}
+	})
+}
+
+// close drops what waits, and ends every read.
+func (in *inbound) close() {
+	in.change(func() {
+		in.stopTimer()
+		in.closed, in.source = true, nil
+	})
+	in.link.queues.close()
+}
+
+// change has whoever reads look again.
+func (in *inbound) change(f func()) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	f()
+	in.wake()
+	in.changed, in.wake = context.WithCancel(context.Background())
+}
+
+// stopTimer ends the timer of the deadline before. The caller holds mu.
+func (in *inbound) stopTimer() {
+	if in.timer != nil {
+		in.timer.Stop()
+		in.timer = nil
+	}
+}
