@@ -99,8 +99,8 @@ func serveConnection(args []string) error {
 
 // benchTail measures what those who watch cost the daemons: CPU for a message if they keep up, throughput
 // if they stall, and memory while nothing passes.
-func benchTail(ctx context.Context, out *report, log io.Writer) error {
-	return measureParts(ctx, acpdVariant, out, log,
+func benchTail(ctx context.Context, to *report, log io.Writer) error {
+	return measureParts(ctx, acpdVariant, to, log,
 		part{"CPU for a message with a tail that keeps up", func(f *fleet) ([]figure, error) { return measureTail(f, log) }},
 		part{"throughput with a tail that stalls", func(f *fleet) ([]figure, error) { return measureStalledTail(f, log) }},
 		part{"rest", func(f *fleet) ([]figure, error) { return measureTailMemory(f, log) }})

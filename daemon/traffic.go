@@ -39,6 +39,7 @@ func (d *Daemon) beginPassing(direction client.MessageDirection, message kinds.C
 	return p
 }
 
+// removeOpenCall has a message be no open call any more, if it is one. It may be called twice.
 func (d *Daemon) removeOpenCall(p *passing) {
 	if p.call != nil {
 		p.agent, p.call = d.openCalls.End(p.call), nil

@@ -77,7 +77,7 @@ func cutPayload(p wire.Payload, most int) (kept []byte, whole bool) {
 
 // MeasureEntry returns about how many bytes of JSON an entry takes, not fewer.
 func MeasureEntry(t *client.TrafficEntry) int {
-	return 768 + 2*len(t.Text+t.Answer) + wire.MaxJSONLength(t.Agent+t.FromAgent+t.Thread+t.Topic) + len(t.Payload) + len(t.AnswerPayload)
+	return 768 + 2*(len(t.Text)+len(t.Answer)) + wire.MaxJSONLength(t.Agent+t.FromAgent+t.Thread+t.Topic) + len(t.Payload) + len(t.AnswerPayload)
 }
 
 // describe returns the entry as readers get it.

@@ -19,14 +19,12 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Bounds says how many entries are kept, and how many bytes of memory they may take together.
+// Bounds says how many entries are kept, and how many bytes of memory they may take together. An entry
+// needs at most 256 KiB, the least that config.yaml allows, however much its message says.
 type Bounds struct{ Entries, Bytes int }
 
 // watched bounds what is kept while somebody watches.
 var watched = Bounds{8192, 4 << 20}
-
-// MinBytes is the least of Bounds.Bytes: an entry has room in it, however much its message says.
-const MinBytes = 256 << 10
 
 // maxWatchers bounds those who watch at a time.
 const maxWatchers = 64

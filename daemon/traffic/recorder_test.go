@@ -31,6 +31,9 @@ func newTestRecorder() *Recorder {
 	})
 }
 
+// leastBytes is the least of Bounds.Bytes.
+const leastBytes = 256 << 10
+
 // passed returns a notify from laptop that was handed over.
 func passed(t testing.TB, text string) *Message {
 	t.Helper()
@@ -143,7 +146,7 @@ func TestWhatIsOverwrittenIsCounted(t *testing.T) {
 
 func TestBytesAreBounded(t *testing.T) {
 	r := newTestRecorder()
-	r.SetHistory(Bounds{1000, MinBytes})
+	r.SetHistory(Bounds{1000, leastBytes})
 	begin, sent := r.next-1, 0
 	for _, size := range []int{10, maxWhole - 40, 1 << 20, 1, maxWhole + 1, 3000} {
 		for range 9 {
@@ -152,7 +155,7 @@ func TestBytesAreBounded(t *testing.T) {
 			m.Request.Thread = strings.Repeat("t", 255)
 			r.Record(m)
 			sent++
-			if r.bytes > MinBytes || r.oldest == r.next {
+			if r.bytes > leastBytes || r.oldest == r.next {
 				t.Fatalf("%d entries of %d bytes", r.next-r.oldest, r.bytes)
 			}
 		}
@@ -192,7 +195,7 @@ func TestAReaderThatStandsStill(t *testing.T) {
 // it has read and lost is what was recorded.
 func TestReadersBesideWriters(t *testing.T) {
 	r := newTestRecorder()
-	r.SetHistory(Bounds{64, MinBytes})
+	r.SetHistory(Bounds{64, leastBytes})
 	begin, done := r.next-1, make(chan struct{})
 	const writers, each = 4, 3000
 	var writing, reading sync.WaitGroup

@@ -71,6 +71,7 @@ func TestLooks(t *testing.T) {
 					p := show(t, b, w.serve(t), size.width, size.height, dark)
 					p.until("everything is read", `!document.querySelector("[data-empty=channels]").hidden || document.querySelectorAll("#channels-list li").length > 0`)
 					if scene.name == "talk" {
+						p.until("the conversations are there", `document.querySelectorAll("#threads button").length > 5`)
 						eval[bool](p, `([...document.querySelectorAll("#threads button")].find((b) => b.textContent.startsWith("parser")).click(), true)`)
 						p.until("the conversation is there", `document.querySelectorAll(".bubble").length === 6`)
 					}

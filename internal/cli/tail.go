@@ -27,9 +27,9 @@ func (a *app) newTailCmd() *cobra.Command {
 here, direction (→ to a peer, ← from one), peer and agent there, kind, the beginning of
 what it says and of the answer, outcome and duration; and events of peers (·), unless
 flags select messages. A topic is also those below it. It begins now or, with history in
-config.yaml, with what is kept. Who reads more slowly than messages pass loses some: "lost 12". It ends
-with ^C, and goes on after the daemon was away. Mail of OACP is told as an event; channels have
-a tail of their own.`,
+config.yaml, with what is kept. Who reads more slowly than messages pass loses some: "lost 12".
+It ends with ^C, and goes on after the daemon was away. Mail of OACP is told as an event;
+channels have a tail of their own.`,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return a.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
 		},
@@ -169,8 +169,7 @@ func (t *tail) readEvents(ctx context.Context, to chan<- tailItem) error {
 		}
 	}
 	return t.Daemon.Subscribe(ctx, client.SubscribeParams{
-		Kinds: []string{"none"}, // copies of messages are not wanted
-		Peers: p.Peers, Events: client.EventFilter{All: true},
+		Kinds: []string{client.NoKind}, Peers: p.Peers, Events: client.EventFilter{All: true},
 	}, nil, func(e *client.Event) {
 		at := clampToNow(e.At)
 		if lost > 0 && pass(tailItem{at: at, lost: lost}) {

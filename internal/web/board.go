@@ -83,8 +83,8 @@ func (b *board) replace(part string, texts map[string]jsontext.Value, more int) 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.part(part)
-	changed := p.more != more || p.problem != "" || p.version == 0
-	p.more, p.problem = more, ""
+	changed := p.more != more || p.version == 0
+	p.more = more
 	for key := range p.rows {
 		if texts[key] == nil {
 			delete(p.rows, key)
@@ -104,7 +104,7 @@ func (b *board) replace(part string, texts map[string]jsontext.Value, more int) 
 	}
 }
 
-// setProblem says why a part cannot be read.
+// setProblem says why a part cannot be read, "" if it can.
 func (b *board) setProblem(part, why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

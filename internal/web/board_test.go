@@ -90,6 +90,10 @@ func TestBoard(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	setRows(b, "peers", []testRow{row("b", "2"), row("c", "1")}, 3)
+	if u := b.next(r); u != nil {
+		t.Errorf("rows came from elsewhere, and the problem is gone: %+v", u)
+	}
+	b.setProblem("peers", "")
 	if p.take(t, b.next(r)); p.about["peers"].Problem != "" {
 		t.Errorf("%+v", p.about)
 	}

@@ -21,7 +21,7 @@ type poll struct {
 	read  func(*watcher, context.Context) error
 }
 
-// shown returns the part that the poll's error is shown with.
+// shown returns the part whose problem the poll's error is.
 func (p poll) shown() string {
 	if p.part == partApprovals {
 		return partWaiting
@@ -63,7 +63,7 @@ func (w *watcher) readStatus(ctx context.Context) error {
 	if w.pid != s.Process.PID || since.Sub(w.since).Abs() > 3*time.Second {
 		w.pid, w.since = s.Process.PID, since
 	}
-	since = w.since
+	since, w.openTasks = w.since, s.TasksGiven+s.TasksTaken
 	w.mu.Unlock()
 	setRows(w.board, partDaemon, []daemonRow{newDaemonRow(s, since)}, 0)
 	setRows(w.board, partWarnings, listWarnings(s), 0)
@@ -119,11 +119,9 @@ func (w *watcher) readApprovals(ctx context.Context) error {
 // readTasks reads the newest delegations, and further back as long as some may be open there.
 func (w *watcher) readTasks(ctx context.Context) error {
 	const newest, mostPages = 100, 10
-	s, err := w.reading.Status(ctx)
-	if err != nil {
-		return err
-	}
-	open := s.TasksGiven + s.TasksTaken
+	w.mu.Lock()
+	open := w.openTasks
+	w.mu.Unlock()
 	var all []client.Task
 	p := client.TasksParams{Limit: newest}
 	for range mostPages {

@@ -69,8 +69,8 @@ type budgetRow struct {
 	Remedy  string  `json:"remedy"`
 }
 
-// listBudget returns what peers hold, those nearest to their bounds first. What is far from its bound
-// and was never refused is left out: more counts it.
+// listBudget returns what each peer holds, and what all together do where that is a quarter of the bound
+// or more, those nearest to their bounds first. more counts what is too much to show.
 func listBudget(b *client.Budget) (rows []budgetRow, more int) {
 	bounds := make(map[string]client.BudgetRow)
 	for _, r := range b.Rows {

@@ -94,6 +94,7 @@ func (s *Server) Run(ctx context.Context) error {
 		ConnContext: noteCaller,
 		ErrorLog:    quietLog,
 	}
+	defer s.watcher.acting.Close()
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { s.watchWhileRead(ctx) })

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -433,6 +434,24 @@ func TestDaemonAway(t *testing.T) {
 	if got := await.Receive(t, "the terminal says so", f.told); got != "the daemon is back" {
 		t.Error(got)
 	}
+}
+
+// TestAProblemIsTold: what cannot be read is told, and that it can be again.
+func TestAProblemIsTold(t *testing.T) {
+	f := newFixture(t, nil)
+	f.daemon.SetHandler(client.MethodApprovals, func(*jsonrpc.Request) (any, error) {
+		return nil, kinds.Errorf(kinds.Internal, "the approvals cannot be read")
+	})
+	browser, page := f.letIn()
+	s, _ := f.openStream(browser, page)
+	tells := func(problem bool) func(*update) bool {
+		return func(u *update) bool {
+			return slices.ContainsFunc(u.Parts, func(p partUpdate) bool { return p.Part == partWaiting && (p.Problem != "") == problem })
+		}
+	}
+	s.until(tells(true))
+	f.setAnswers(nil)
+	s.until(tells(false))
 }
 
 // TestActions: what the page does reaches the daemon, and what the daemon says of it the page.

@@ -11,7 +11,7 @@
   const parts = new Map();  // part -> Map of key -> row
   const about = new Map();  // part -> {more, problem}
   let skew = 0;             // milliseconds that the server's clock is ahead
-  let wide = new Set();     // lists that are shown whole
+  const wide = new Set();   // lists that are shown whole
   const sure = new Set();   // approvals of which "always" was chosen, and not yet confirmed
   const busy = new Set();   // what was sent and not answered yet
 
@@ -23,17 +23,21 @@
   // h makes an element. Strings among the children become text.
   function h(tag, attributes, ...children) {
     const e = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes || {})) {
-      if (value === true) e.setAttribute(name, "");
-      else if (value !== false && value != null) e.setAttribute(name, value);
-    }
+    setAttributes(e, attributes || {});
     e.append(...children.filter((c) => c != null && c !== false && c !== ""));
     return e;
   }
   function svg(tag, attributes) {
     const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, value);
+    setAttributes(e, attributes);
     return e;
+  }
+  // setAttributes sets attributes, with true as one that has no value; with false or null it removes one.
+  function setAttributes(e, attributes) {
+    for (const [name, value] of Object.entries(attributes)) {
+      if (value === false || value == null) e.removeAttribute(name);
+      else e.setAttribute(name, value === true ? "" : value);
+    }
   }
   // said is text that somebody else wrote, which has a direction of its own.
   const said = (text, cls) => h("span", { class: "said-by " + (cls || ""), dir: "auto" }, text);
@@ -58,7 +62,7 @@
         const focused = e.contains(document.activeElement) ? document.activeElement.dataset.act : "";
         e.row = row;
         e.replaceChildren(...draw(row, e).filter(Boolean));
-        for (const [name, value] of Object.entries(attributes ? attributes(row) : {})) e.toggleAttribute(name, !!value), value && e.setAttribute(name, value === true ? "" : value);
+        if (attributes) setAttributes(e, attributes(row));
         if (focused) for (const b of e.querySelectorAll("[data-act]")) if (b.dataset.act === focused) b.focus();
       }
       if (list.children[i] !== e) list.insertBefore(e, list.children[i] || null);
@@ -109,7 +113,7 @@
 
   const nameOf = (p) => p.here ? p.agent || "a program here" : p.agent ? p.peer + "/" + p.agent : p.peer;
   const party = (p) => h("span", {}, said(nameOf(p), "party"), p.here ? h("span", { class: "soft" }, " (here)") : "");
-  const isMine = (r) => r.approval && !r.approved;
+  const isMine = (r) => !!r.approval && !r.approved;
 
   function drawWaiting() {
     const all = rows("waiting").sort((a, b) => (Date.parse(a.since) || 0) - (Date.parse(b.since) || 0) || (a.k < b.k ? -1 : 1));
@@ -263,10 +267,9 @@
       const x = W / 2 + side * (near + (far - near) * Math.sqrt(1 - t * t));
       p.at = { x, y, side, edge: x - side * pillW / 2, pillW, pillH };
     });
-    fill($("peers"), known, drawPeer, (p) => ({ class: "peer", "data-path": p.path || false, "data-refuses": p.refuses }), (p, e) => e.only !== (only === p.k));
+    fill($("peers"), known, drawPeer, (p) => ({ class: "peer", "data-path": p.path, "data-refuses": p.refuses }), (p, e) => e.only !== (only === p.k));
     for (const p of known) {
       const e = $("peers").kept.get(p.k);
-      if (!p.path) e.setAttribute("data-path", "");
       e.style.width = p.at.pillW + "px";
       e.style.height = p.at.pillH + "px";
       e.style.left = p.at.x - p.at.pillW / 2 + "px";
@@ -305,7 +308,7 @@
 
   // ---------------------------------------------------------------- messages
 
-  let all = [];             // the newest lines
+  let recent = [];          // the newest lines
   const threads = new Map();
   let chosen = "";          // key of the conversation that is shown; "": all messages
   let only = "";            // id of the peer whose messages are shown; "": all
@@ -313,11 +316,11 @@
   let started = null;
 
   function addLines(lines, skipped) {
-    if (skipped) all.push({ k: "s" + lines[0].n, at: lines[0].at, skipped });
+    if (skipped) recent.push({ k: "s" + lines[0].n, at: lines[0].at, skipped });
     const ids = new Set();
     for (const l of lines) {
       l.k = "l" + l.n;
-      all.push(l);
+      recent.push(l);
       if (!started) started = l.at;
       if (!l.dir) continue;
       ids.add(l.id);
@@ -331,7 +334,7 @@
       threads.delete(key); // the newest is last
       threads.set(key, t);
     }
-    if (all.length > MAX_KEPT) all.splice(0, all.length - MAX_KEPT);
+    if (recent.length > MAX_KEPT) recent.splice(0, recent.length - MAX_KEPT);
     for (const key of threads.keys()) {
       if (threads.size <= MAX_THREADS) break;
       if (key !== chosen) threads.delete(key);
@@ -370,12 +373,11 @@
     drawThreads();
     const t = threads.get(chosen);
     if (chosen && !t) chosen = "";
-    const lines = (t ? t.lines : only ? all.filter((l) => l.id === only) : all).slice(-MAX_LOG);
+    const lines = (t ? t.lines : only ? recent.filter((l) => l.id === only) : recent).slice(-MAX_LOG);
     const peer = only && (parts.get("peers") || new Map()).get(only);
     $("only").hidden = !only;
     if (only) setText($("only"), "only " + (peer ? labelOf(peer) : "one peer") + " ✕");
     setText($("messages-since"), started ? "since " + clock(started) : "");
-    log.toggleAttribute("data-all", !t);
     if (!follows && log.shown === chosen + only) {
       $("newest").hidden = !unseen;
       setText($("newest"), count(unseen, "new message"));
@@ -384,7 +386,7 @@
     log.shown = chosen + only;
     unseen = 0;
     $("newest").hidden = true;
-    log.closest(".talk").toggleAttribute("data-empty", !all.length);
+    log.closest(".talk").toggleAttribute("data-empty", !recent.length);
     if (!lines.length) {
       fill(log, [{ k: "none" }], () => [h("p", { class: "empty" }, "Messages show up here as they pass, from now on. ", h("code", {}, "history"), " in config.yaml keeps some from before.")]);
       return;
@@ -553,13 +555,20 @@
     return wide.has(part) ? list : list.slice(0, most);
   }
   for (const part of ["tasks", "budget"]) {
-    $(part + "-all").addEventListener("click", () => { wide.has(part) ? wide.delete(part) : wide.add(part); dirty(part); });
+    $(part + "-all").addEventListener("click", () => {
+      if (!wide.delete(part)) wide.add(part);
+      dirty(part);
+    });
   }
-  function setEmpty(part, n, known = parts.has(part)) { document.querySelector(`[data-empty=${part}]`).hidden = n > 0 || !known; }
+  // setEmpty says that a part has nothing, if that is known: it was read, and can be.
+  function setEmpty(part, n, known = parts.has(part)) {
+    const a = about.get(part);
+    document.querySelector(`[data-empty=${part}]`).hidden = n > 0 || !known || !!(a && a.problem);
+  }
   function setCount(part, n, tone) {
     const e = document.querySelector(`[data-count=${part}]`);
     setText(e, n ? String(n) : "");
-    tone && n ? e.setAttribute("data-tone", tone) : e.removeAttribute("data-tone");
+    setAttributes(e, { "data-tone": n && tone ? tone : null });
   }
   function drawNotes() {
     for (const e of document.querySelectorAll("[data-problem]")) {
@@ -605,7 +614,7 @@
   function take(u) {
     skew = Date.parse(u.now) - Date.now();
     if (u.reset) {
-      parts.clear(); about.clear(); threads.clear(); all = []; started = null; unseen = 0; follows = true;
+      parts.clear(); about.clear(); threads.clear(); recent = []; started = null; unseen = 0; follows = true;
       dirty(...Object.keys(draws));
     }
     if (u.away) {
