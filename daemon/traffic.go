@@ -169,7 +169,7 @@ func (d *Daemon) listOpenCalls(ctx context.Context, f *traffic.Filter) ([]client
 // describeOpenDelegation returns a delegation that is not over as an open call, without its text.
 func describeOpenDelegation(t *delegation.Delegation) client.TrafficEntry {
 	e := client.TrafficEntry{
-		At: t.Created, Direction: client.In, Peer: t.Peer, Agent: t.Agent, FromAgent: t.FromAgent, Kind: kinds.KindDelegate, ID: t.ID,
+		At: t.Created.UTC(), Direction: client.In, Peer: t.Peer, Agent: t.Agent, FromAgent: t.FromAgent, Kind: kinds.KindDelegate, ID: t.ID,
 		Thread: t.Chain.Thread, TookUS: uint64(max(time.Since(t.Created), 0).Microseconds()),
 	}
 	if t.Direction == client.Given {
