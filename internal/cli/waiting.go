@@ -14,7 +14,7 @@ import (
 
 func (a *app) newWaitingCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:   "waiting [PEER]",
+		Use:   "waiting [PEER[/AGENT]]",
 		Short: "Show who waits for whom, and since when",
 		Example: `  acpctl waiting
   acpctl waiting desk
