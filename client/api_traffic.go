@@ -74,7 +74,7 @@ type TrafficEntry struct {
 
 // The outcomes of a TrafficEntry that are no code of an error.
 const (
-	TrafficOK     = "ok"           // a request has its reply
+	TrafficOK     = "ok"           // a request has its reply; a partial result that no agent took is with its delegation
 	TrafficHanded = string(Handed) // as of a receipt
 	TrafficHeld   = string(Held)
 	TrafficSent   = string(Sent)

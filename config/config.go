@@ -44,7 +44,7 @@ type Config struct {
 	Channels     Channels        `yaml:"channels" doc:"OpenIntent channels (RFC-0021), which http.sock in the state directory serves."`
 	Agents       Agents          `yaml:"agents" doc:"The folder agent in the state directory, whose sockets serve agents and nothing that administers this daemon; and what single agents may do, by their names."`
 	Spending     Spending        `yaml:"spending" doc:"What headless runs of agent programs (acpctl serve --profile) may cost on one day of the local calendar."`
-	History      History         `yaml:"history" doc:"The messages that have passed, kept in memory for acpctl tail and acpctl web to show what was before they were started. Never on disk."`
+	History      History         `yaml:"history" doc:"The messages that have passed, kept in memory for acpctl tail and acpctl web to show what was before they were started. While one of them runs, the last 8192, and 4 MiB of them, are kept also if this says less. Never on disk."`
 	Metrics      Metrics         `yaml:"metrics" doc:"What this daemon does, counted, as text for Prometheus, and whether it is well, over HTTP."`
 	Log          Log             `yaml:"log" doc:"The daemon's log, on standard error."`
 

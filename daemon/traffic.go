@@ -60,9 +60,21 @@ func (d *Daemon) endPassing(p *passing, reply *wire.Envelope, outcome string, er
 			p.agent = t.Agent
 		}
 	}
+	if outcome == client.TrafficHeld && isPartialResult(p.message.Envelope) {
+		outcome = client.TrafficOK // it lies in no inbox: the delegation has it
+	}
 	d.traffic.Record(&traffic.Message{
 		Direction: p.direction, Request: p.message, Began: p.began, Agent: p.agent, Reply: reply, Outcome: outcome, Err: err,
 	})
+}
+
+// isPartialResult reports whether a message says how far a delegation has come.
+func isPartialResult(env *wire.Envelope) bool {
+	if env.Kind != kinds.KindResult {
+		return false
+	}
+	what, err := parseReport(env)
+	return err == nil && what.isPartial
 }
 
 // setHistory has as many messages kept as the configuration says.

@@ -130,6 +130,25 @@ func TestTrafficShowsWhatPasses(t *testing.T) {
 	}
 }
 
+// A partial result that no agent took is with its delegation: it is not shown as held, at neither end.
+func TestTrafficOfAPartialResult(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	given := delegateTo(desk.dial(), "laptop", task1(""))
+	here, there := desk.watch(), laptop.watch()
+	worker.must("result", client.ResultParams{Ref: given.ID, Payload: partial("half", "")}, nil)
+	worker.must("result", client.ResultParams{Ref: given.ID, Payload: completed("mended")}, nil)
+	for w, want := range map[*watcher][]string{
+		here:  {"in laptop reviewer> result partial half = ok", "in laptop reviewer> result completed mended = held"},
+		there: {"out desk reviewer> result partial half = ok", "out desk reviewer> result completed mended = held"},
+	} {
+		if got := w.await(2); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // Whoever begins to watch sees the calls that are open already, both ways, and since when.
 func TestTrafficShowsOpenCalls(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,7 @@ if [ "${1-}" = --work ]; then
 	query) printf 'You asked: %s\n' "$(cat)" ;;
 	delegate)
 		for part in 'half done' 'nearly done'; do
-			acpctl reply "$ACP_ID" --partial "$part" >/dev/null
+			acpctl reply "$ACP_ID" --partial "$part"
 		done
 		printf 'You delegated: %s\n' "$(cat)"
 		;;

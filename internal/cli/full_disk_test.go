@@ -67,7 +67,7 @@ func TestFullOutput(t *testing.T) {
 	f.SetAnswer(client.MethodAnswer, &client.Answered{ID: clitest.SomeID, Delegation: clitest.SomeID})
 	f.WantDiskFull("the question "+id+" is answered", "reply", id, "main")
 	f.SetAnswer(client.MethodResult, &client.Receipt{ID: clitest.SomeID, State: client.Handed})
-	f.WantDiskFull("the result is handed, and its id is "+id, "reply", id, "--partial", "half")
+	f.WantDiskFull("the result is handed, and its id is "+id, "reply", id, "--failed", "half")
 	f.WantDiskFull("", "status")
 	f.WantDiskFull("", "status", "--watch", "--interval", "100ms")
 	f.SetAnswer(client.MethodTraffic, &client.TrafficAnswer{Next: 1, Lost: 1})

@@ -35,7 +35,8 @@ func (a *app) newReplyCmd() *cobra.Command {
 delegation given from here, TEXT answers what its agent asks: TEXT is kept, and
 reaches the agent as soon as it asks again. For one taken here, TEXT is the result,
 with --partial one of several before it. TEXT and --data may be - (standard input)
-or @file. Four partial results leave in a second: of more, the newest.`,
+or @file. Four partial results leave in a second: of more, the newest. Of one nothing is
+printed but with --json: the output of a program under acpctl serve is its result.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			id, err := parseMessageID("ID", args[0])
@@ -153,9 +154,13 @@ func (a *app) sendReplyAsResult(ctx context.Context, ref wire.MessageID, r *repl
 	}
 	a.SetDoneNote("the result is %s, and its id is %s", client.Line(string(receipt.State)), receipt.ID)
 	return a.PrintData(receipt, func() {
-		a.printReceipt(receipt.State)
-		if r.isPartial {
-			a.PrintForPerson("The delegation is open still. Next: acpctl reply %s TEXT ends it.", ref)
+		if !r.isPartial { // of a partial one nothing, as standard output is the result under acpctl serve
+			a.printReceipt(receipt.State)
+			return
 		}
+		if receipt.State == client.Replaced {
+			a.PrintForPerson("%s", receiptMeanings[client.Replaced])
+		}
+		a.PrintForPerson("The delegation is open still. Next: acpctl reply %s TEXT ends it.", ref)
 	})
 }
