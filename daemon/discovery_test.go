@@ -280,7 +280,7 @@ func TestConnectedPeerIsWhereItsConnectionIs(t *testing.T) {
 	desk, laptop := pair(t)
 	desk.lastConnections.record(laptop.ID(), "192.0.2.1:7117", time.Now())
 	desk.updateAddrTable(laptop.ID())
-	if p := desk.row(laptop); p.Source != client.SourceWorked || p.Path != client.PathDirect || !slices.Equal(p.Addrs, []string{laptop.node.Addr().String(), "192.0.2.1:7117"}) {
+	if p := desk.becomes(client.PeerConnected, laptop); p.Source != client.SourceWorked || p.Path != client.PathDirect || !slices.Equal(p.Addrs, []string{laptop.node.Addr().String(), "192.0.2.1:7117"}) {
 		t.Errorf("%+v", p)
 	}
 }

@@ -84,7 +84,15 @@ func TestUntrustCutsCalls(t *testing.T) {
 	// A restart forgets no block; the full id lifts it.
 	desk.KillDaemon()
 	desk.StartDaemon()
-	laptop.RunAcpctl(4, "query", "desk", "again?")
+	await.Until(t, "refused again", func() bool { // a dial that reached the daemon before is unreachable
+		p := laptop.StartAcpctl("query", "desk", "again?")
+		p.AwaitEnd()
+		code := p.Cmd.ProcessState.ExitCode()
+		if code != 4 && code != 5 {
+			t.Fatalf("exit code %d: %s", code, p.Stderr.String())
+		}
+		return code == 4
+	})
 	desk.MustOutput("trust", laptop.ID.String(), "--name", "laptop", "--addr", laptop.Addr, "--yes")
 	desk.connected(laptop)
 }
