@@ -206,7 +206,7 @@ func TestNamesOnARelay(t *testing.T) {
 		return false
 	})
 	e := pingFails(desk, "build.corp")
-	if e.Code != kinds.UnknownPeer || !strings.Contains(e.Message, laptop.ID.String()) || !strings.Contains(e.Message, build.ID.String()) || !strings.Contains(e.Message, "call the right one by its id") {
+	if e.Code != kinds.UnknownPeer || !strings.Contains(e.Message, laptop.ID.String()) || !strings.Contains(e.Message, build.ID.String()) || !strings.Contains(e.Message, "name the right one by its id") {
 		t.Errorf("%+v", e)
 	}
 	desk.MustOutput("ping", build.ID.String(), "-c", "1")
