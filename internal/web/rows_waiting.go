@@ -23,6 +23,12 @@ type waitingRow struct {
 	Progress *float64    `json:"progress"`
 	Message  string      `json:"message"` // what is being done
 	Deadline client.Time `json:"deadline"`
+	IsNotice bool        `json:"notice"` // it is no call: nobody waits for an answer to it
+
+	// Of a call with a peer that is not connected.
+	Missing      string      `json:"missing"`       // its name; "": it is connected
+	MissingSince client.Time `json:"missing_since"` // null: it was not connected when it was looked at first
+	MissingSeen  client.Time `json:"missing_seen"`  // when it was seen last; null: never
 
 	// Of a message that waits for the owner's word, or has it and waits for its turn.
 	Approval  string      `json:"approval"` // its id; "": it waits for none
@@ -44,6 +50,8 @@ type work struct {
 	open      []client.TrafficEntry
 	tasks     []client.Task
 	approvals []client.Approval
+	peers     map[string]peerState // by name, and by id; nil: they are not known yet
+	agents    agentsOfTasks
 }
 
 // listWaiting returns who waits for whom, those that have waited longest first.
@@ -52,6 +60,7 @@ func (w *work) listWaiting() []waitingRow {
 	place := make(map[string]int) // of each call, by direction and id
 	for i := range w.open {
 		r := newOpenRow(&w.open[i])
+		w.noteMissing(&r, w.open[i].Peer.String())
 		place[string(w.open[i].Direction)+w.open[i].ID.String()] = len(rows)
 		rows = append(rows, r)
 	}
@@ -63,12 +72,17 @@ func (w *work) listWaiting() []waitingRow {
 		at, known := place[string(findDirection(t))+t.ID.String()]
 		if !known {
 			at = len(rows)
-			rows = append(rows, newTaskWait(t))
+			r := newTaskWait(t)
+			w.noteMissing(&r, t.Peer)
+			rows = append(rows, r)
 		}
 		r := &rows[at]
 		r.State, r.Progress, r.Message, r.Deadline = string(t.State), t.Progress, showLine(t.Message, maxShown), t.Deadline
 		if t.Direction == client.Taken && t.Agent != "" {
 			r.Whom.Agent = showName(t.Agent)
+		}
+		if t.Direction == client.Given && r.Whom.Agent == "" {
+			r.Whom.Agent = showName(w.findAgent(t))
 		}
 		if q := t.Question; q != nil && !has(place, string(client.In)+q.ID.String()) {
 			rows = append(rows, newQuestionWait(t, q, rows[at]))
@@ -79,10 +93,12 @@ func (w *work) listWaiting() []waitingRow {
 		at, known := place[string(client.In)+a.Message.String()]
 		if !known {
 			at = len(rows)
-			rows = append(rows, waitingRow{
-				rowKey: rowKey{"approval " + a.ID}, Since: client.Time{Time: a.Since}, Kind: showName(a.Kind),
+			r := waitingRow{
+				rowKey: rowKey{"approval " + a.ID}, Since: client.Time{Time: a.Since}, Kind: showName(a.Kind), IsNotice: a.Kind != kinds.KindQuery && a.Kind != kinds.KindDelegate,
 				Who: party{Peer: showName(cmp.Or(a.Name, a.Peer.Label()))}, Whom: party{Here: true, Agent: showName(a.Agent)}, Text: showLine(a.Text, maxShown),
-			})
+			}
+			w.noteMissing(&r, a.Peer.String())
+			rows = append(rows, r)
 		}
 		r := &rows[at]
 		r.Approval, r.Session, r.Approved = a.ID, showName(a.Agent), a.Approved
@@ -145,5 +161,6 @@ func newQuestionWait(t *client.Task, q *client.Question, about waitingRow) waiti
 	return waitingRow{
 		rowKey: rowKey{"question " + q.ID.String()}, Since: q.Since, Kind: kinds.KindQuery, IsAsked: true,
 		Who: about.Whom, Whom: about.Who, Text: showLine(q.Text, maxShown), Thread: about.Thread,
+		Missing: about.Missing, MissingSince: about.MissingSince, MissingSeen: about.MissingSeen,
 	}
 }

@@ -16,7 +16,8 @@
   const busy = new Set();   // what was sent and not answered yet
 
   const $ = (id) => document.getElementById(id);
-  const now = () => Date.now() + skew;
+  let stopped = 0;          // when what is shown ceased to be true, in milliseconds; 0: it is true
+  const now = () => stopped || Date.now() + skew;
 
   // ---------------------------------------------------------------- making elements
 
@@ -98,7 +99,7 @@
   const isTime = (at) => !!at && !at.startsWith("0001-");
 
   setInterval(() => {
-    if (document.hidden) return;
+    if (document.hidden || stopped) return;
     for (const e of document.querySelectorAll("[data-since]")) setText(e, age(now() - e.dataset.since));
   }, 1000);
 
@@ -108,41 +109,51 @@
   // ---------------------------------------------------------------- who waits for whom
 
   const nameOf = (p) => p.here ? p.agent || "a program here" : p.agent ? p.peer + "/" + p.agent : p.peer;
-  const party = (p) => h("span", {}, said(nameOf(p), "party"), p.here ? h("span", { class: "soft" }, " (here)") : "");
+  const party = (p) => h("span", {}, said(nameOf(p), "party"), p.here && p.agent ? h("span", { class: "soft" }, " (here)") : "");
+  const notice = (r) => (r.kind === "notify" ? "notice" : r.kind) + " of ";
   const isMine = (r) => r.approval && !r.approved;
 
   function drawWaiting() {
     const all = rows("waiting").sort((a, b) => (Date.parse(a.since) || 0) - (Date.parse(b.since) || 0) || (a.k < b.k ? -1 : 1));
     const mine = all.filter(isMine).length;
+    const calls = all.filter((r) => !r.notice), notices = all.filter((r) => r.notice && isMine(r));
+    const ours = mine - notices.length, missing = calls.filter((r) => r.missing).length;
     const sum = $("waiting-sum");
     if (!parts.has("waiting")) setText(sum, "…");
-    else if (!all.length) {
-      sum.replaceChildren("Nobody is waiting. ", h("span", { class: "soft" }, "Questions, delegations and approvals are here as long as they are open."));
-    } else {
-      const r = all[0];
+    else {
+      const r = calls[0];
       sum.replaceChildren(
-        all.length > 1 ? h("span", {}, h("strong", {}, String(all.length)), " calls wait. The longest: ") : "",
-        h("strong", {}, said(nameOf(r.who))), " waits for ", h("strong", {}, said(nameOf(r.whom))),
-        r.since ? ", for " : "", r.since ? since(r.since) : "", ".",
-        mine ? h("span", { class: "tone-warn" }, " " + count(mine, "waits", "wait") + " for your word.") : "");
+        r ? "" : "Nobody is waiting. ",
+        all.length ? "" : h("span", { class: "soft" }, "Queries, delegations and approvals are here as long as they are open."),
+        calls.length > 1 ? h("span", {}, h("strong", {}, String(calls.length)), " calls wait. The longest: ") : "",
+        r ? h("span", {}, h("strong", {}, said(nameOf(r.who))), " waits for ", h("strong", {}, said(nameOf(r.whom))),
+          r.since ? ", for " : "", r.since ? since(r.since) : "", r.missing ? h("span", { class: "tone-warn" }, ", and ", said(r.missing), " is not connected") : "", ".") : "",
+        missing && calls.length > 1 ? h("span", { class: "tone-warn" }, " " + count(missing, "is", "are") + " with a peer that is not connected.") : "",
+        ours ? h("span", { class: "tone-warn" }, " " + count(ours, "waits", "wait") + " for your word.") : "",
+        notices.length ? h("span", { class: "tone-warn" }, " ", notices.length > 1 ? notices.length + " notices wait" : h("span", {}, "A " + notice(notices[0]), said(nameOf(notices[0].who)), " waits"), " for your word.") : "");
     }
-    fill($("waiting-list"), all, drawWait, (r) => ({ "data-mine": isMine(r) }), (r) => r.approval);
-    setCount("waiting", all.length, mine ? "warn" : "");
+    fill($("waiting-list"), all, drawWait, (r) => ({ "data-mine": isMine(r), "data-missing": r.missing !== "" }), (r) => r.approval);
+    setCount("waiting", all.length, mine || missing ? "warn" : "");
     document.title = (mine ? "(" + mine + ") " : "") + ($("name").textContent || "acpd") + " · acpd";
   }
 
   function drawWait(r) {
     const late = r.deadline && Date.parse(r.deadline) < now();
     const old = r.since && now() - Date.parse(r.since) > 60e3;
-    const what = r.kind === "query" ? (r.asked ? "asks back" : "question") : r.kind === "delegate" ? "delegation" : r.kind;
-    const detail = [tag(what), r.state && r.state !== "accepted" ? tag(r.state, "warn") : "", r.thread ? h("span", { class: "tag" }, "thread ", said(r.thread)) : ""];
+    const detail = [tag(r.kind), r.asked ? tag("question back") : "", r.state && r.state !== "accepted" ? tag(r.state, "warn") : "", r.thread ? h("span", { class: "tag" }, "thread ", said(r.thread)) : ""];
     if (r.progress != null) detail.push(h("progress", { max: 1, value: r.progress, "aria-label": "progress" }), h("span", { class: "num" }, Math.round(r.progress * 100) + " %"));
     if (r.message) detail.push(said(r.message));
     if (late) detail.push(tag("past its deadline", "bad"));
+    if (r.missing) {
+      detail.push(h("span", { class: "tone-warn" }, "⚠ ", said(r.missing), " is not connected",
+        r.missing_since ? " since " + clock(r.missing_since) : r.missing_seen ? ", seen last at " + clock(r.missing_seen) : ""));
+    }
     if (r.approval) detail.push(...drawApproval(r));
     return [
-      h("div", { class: "pair" }, party(r.who), h("span", { class: "soft" }, "waits for"), party(r.whom)),
-      h("div", { class: "age", "data-tone": old ? "warn" : "" }, r.since ? since(r.since) : "", h("small", {}, r.since ? "since " + clock(r.since) : "since before")),
+      r.notice
+        ? h("div", { class: "pair" }, h("span", {}, "a " + notice(r), said(nameOf(r.who), "party")), h("span", { class: "soft" }, "for"), party(r.whom), h("span", { class: "soft" }, r.approved ? "waits for its turn" : "waits for your word"))
+        : h("div", { class: "pair" }, party(r.who), h("span", { class: "soft" }, "waits for"), party(r.whom)),
+      h("div", { class: "age", "data-tone": old || r.missing ? "warn" : "" }, r.since ? since(r.since) : "", h("small", {}, r.since ? "since " + clock(r.since) : "since before")),
       r.text ? h("div", { class: "text", dir: "auto" }, r.text) : null,
       h("div", { class: "detail" }, ...detail.filter(Boolean)),
     ];
@@ -156,7 +167,7 @@
       return [tag("has your yes", "good"), h("span", { class: "soft" }, r.kept_by ? "waits for room: " + r.kept_by + (r.kept_until ? ", until " + clock(r.kept_until) : "") : "waits for its turn"),
         button("no", "Take it back", "Take the yes for " + of + " back", "quiet", () => send("no"))];
     }
-    const off = busy.has(r.approval);
+    const off = busy.has(r.approval) || stopped;
     const ask = sure.has(r.approval);
     const buttons = ask
       ? [h("span", {}, "Every ", said(r.kind), " of ", said(nameOf(r.who)), " wakes ", said(r.session), " without asking?"),
@@ -165,7 +176,7 @@
       : [button("yes", "Yes", "Yes: " + of + " wakes it", "main", () => send("yes")),
         button("no", "No", "No: " + of + " does not wake it", "", () => send("no")),
         button("always", "Always…", "Always let such messages wake it; this is asked once more", "quiet", () => { sure.add(r.approval); drawWaiting(); focusOn(r.k, "back"); })];
-    for (const b of buttons) if (b.tagName === "BUTTON") b.disabled = off;
+    for (const b of buttons) if (b.tagName === "BUTTON") b.disabled = !!off;
     return [tag("may it wake " + r.session + "?", "warn"), h("span", { class: "buttons" }, ...buttons)];
   }
 
@@ -226,8 +237,8 @@
   const labelOf = (p) => p.name || p.claim || p.id;
   function drawPeers() {
     const all = rows("peers");
-    const order = (p) => p.state === "connected" ? 0 : 1;
-    const known = all.filter((p) => p.state === "connected" || p.state === "trusted").sort((a, b) => order(a) - order(b) || labelOf(a).localeCompare(labelOf(b), "en", { numeric: true }));
+    const byName = (a, b) => labelOf(a).localeCompare(labelOf(b), "en", { numeric: true }) || (a.k < b.k ? -1 : 1);
+    const known = all.filter((p) => p.state === "connected" || p.state === "trusted").sort(byName);
     const calling = all.filter((p) => p.state === "pending").length;
     const around = all.filter((p) => p.state === "discovered").length;
     const strangers = [calling ? count(calling, "stranger has", "strangers have") + " called" : "", around ? count(around, "daemon is", "daemons are") + " on the network" : ""].filter(Boolean);
@@ -239,7 +250,9 @@
     $("legend").hidden = !known.length;
     const connected = known.filter((p) => p.state === "connected").length;
     setCount("peers", known.length ? connected + "/" + known.length : "");
-    layOut(known.slice(0, MAX_PEERS));
+    // A peer keeps its place whatever its state, unless there are more than fit: then those go that are not connected.
+    const order = (p) => p.state === "connected" ? 0 : 1;
+    layOut(known.length <= MAX_PEERS ? known : [...known].sort((a, b) => order(a) - order(b) || byName(a, b)).slice(0, MAX_PEERS).sort(byName));
     if (known.length > MAX_PEERS) { $("strangers").hidden = false; $("strangers").prepend(count(known.length - MAX_PEERS, "peer") + " more. "); }
   }
 
