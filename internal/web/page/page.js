@@ -164,8 +164,9 @@
     const send = (answer) => act("decide", { id: r.approval, answer, sure: answer === "always" }, r.approval,
       { yes: "Yes: it wakes " + r.session + ".", no: "No: it wakes nobody.", always: "Always: such messages wake " + r.session + " from now on." }[answer]);
     if (r.approved) {
-      return [tag("has your yes", "good"), h("span", { class: "soft" }, r.kept_by ? "waits for room: " + r.kept_by + (r.kept_until ? ", until " + clock(r.kept_until) : "") : "waits for its turn"),
-        button("no", "Take it back", "Take the yes for " + of + " back", "quiet", () => send("no"))];
+      const back = button("no", "Take it back", "Take the yes for " + of + " back", "quiet", () => send("no"));
+      back.disabled = !!stopped;
+      return [tag("has your yes", "good"), h("span", { class: "soft" }, r.kept_by ? "waits for room: " + r.kept_by + (r.kept_until ? ", until " + clock(r.kept_until) : "") : "waits for its turn"), back];
     }
     const off = busy.has(r.approval) || stopped;
     const ask = sure.has(r.approval);
@@ -469,17 +470,21 @@
 
   function drawAgents() {
     const list = rows("agents").sort((a, b) => !!b.harness - !!a.harness || (a.name < b.name ? -1 : 1));
-    fill($("agents-list"), list, drawAgent, null, (a) => a.muted || busy.has(a.name));
+    fill($("agents-list"), list, drawAgent, null, (a, e) => a.muted || busy.has(a.name) || e.stopped !== !!stopped);
     setEmpty("agents", list.length);
     setCount("agents", list.length || "");
     setText($("hub-sub"), count(list.length, "agent"));
   }
-  function drawAgent(a) {
+  function drawAgent(a, e) {
+    e.stopped = !!stopped;
     const muted = a.muted && Date.parse(a.muted) > now();
     const does = [...(a.domains || []), ...(a.topics || []).map((t) => "topic " + t)];
     const woken = [a.hour ? count(a.hour, "time") + " in the last hour" : "", a.day ? count(a.day, "time") + " in a day" : ""].filter(Boolean);
     const by = (a.by || []).map((b) => b.name + " " + b.day + (b.used_up ? ", whose share is used up until " + clock(b.used_up) : ""));
     const mute = (secs, done) => act("mute", { name: a.k, secs }, a.name, done);
+    const change = muted ? button("unmute", "Unmute", "Unmute " + a.name, "quiet", () => mute(0, a.name + " may be woken again."))
+      : button("mute", "Mute for an hour", "Mute " + a.name + " for an hour", "quiet", () => mute(3600, "Nothing wakes " + a.name + " for an hour."));
+    change.disabled = !!stopped;
     return [
       h("div", { class: "line1" }, said(a.name, "title"), a.harness ? tag(a.harness, "good") : "", muted ? tag("muted", "warn") : "",
         h("span", { class: "right num soft small" }, a.active ? a.active + " of " + a.most + " at work" : "idle")),
@@ -489,8 +494,7 @@
       a.refused ? h("div", { class: "line2 tone-warn" }, "was not woken: ", said(a.refused)) : null,
       a.harness ? h("div", { class: "buttons line2" },
         muted ? h("span", {}, "nothing wakes it until ", h("span", { class: "num" }, clock(a.muted))) : "",
-        muted ? button("unmute", "Unmute", "Unmute " + a.name, "quiet", () => mute(0, a.name + " may be woken again."))
-          : button("mute", "Mute for an hour", "Mute " + a.name + " for an hour", "quiet", () => mute(3600, "Nothing wakes " + a.name + " for an hour."))) : null,
+        change) : null,
     ];
   }
   function drawSpent() {
@@ -622,8 +626,8 @@
       dirty(...Object.keys(draws));
     }
     if (u.away) {
-      $("away").hidden = !u.away.why;
-      setText($("away"), u.away.why ? "The daemon is away since " + clock(u.away.since) + ": " + u.away.why + ". What is shown here is from before; it goes on by itself." : "");
+      away = u.away;
+      drawLink();
     }
     for (const p of u.parts || []) {
       let m = parts.get(p.part);
@@ -638,26 +642,43 @@
 
   // ---------------------------------------------------------------- the stream
 
-  function setLink(tone, text) {
+  let away = { why: "" };   // why the daemon does not answer, and since when
+  let failures = 0;         // of the stream, one after the other
+  let silent = 0;           // when the stream ceased, in milliseconds; 0: it has not
+  const MAX_FAILURES = 30;
+
+  // drawLink says whether what is shown is true now, in the chip and everywhere else: ages stop, parts are
+  // grey and described by what is wrong, and nothing can be done.
+  function drawLink() {
+    const ended = failures > MAX_FAILURES;
+    const [tone, text, why] = ended ? ["bad", "ended", "acpctl web has ended. Start it again, and open the link that it prints. What is shown here is from before."]
+      : failures ? ["warn", failures > 3 ? "acpctl web does not answer" : "connecting again", ""]
+      : away.why ? ["bad", "away", "The daemon is away since " + clock(away.since) + ": " + away.why + ". What is shown here is from before; it goes on by itself."]
+      : ["good", "live", ""];
     $("link-state").setAttribute("data-tone", tone);
     setText($("link-text"), text);
+    $("away").hidden = !why;
+    setText($("away"), why);
+    const before = stopped;
+    stopped = failures ? silent : away.why ? Date.parse(away.since) : 0;
+    const main = document.querySelector("main");
+    main.toggleAttribute("data-old", !!stopped);
+    $("about").toggleAttribute("data-old", !!stopped);
+    for (const e of main.querySelectorAll("section")) {
+      if (stopped) e.setAttribute("aria-describedby", why ? "away" : "link-text");
+      else e.removeAttribute("aria-describedby");
+    }
+    if (!!stopped !== !!before) dirty("waiting", "agents");
   }
-  let failures = 0;
   function connect() {
     const source = new EventSource("events");
-    source.onopen = () => { failures = 0; setLink("good", "live"); };
+    source.onopen = () => { failures = silent = 0; drawLink(); };
     source.onmessage = (e) => take(JSON.parse(e.data));
     source.onerror = () => {
       source.close();
-      failures++;
-      if (failures > 30) {
-        setLink("bad", "ended");
-        $("away").hidden = false;
-        setText($("away"), "acpctl web has ended. Start it again, and open the link that it prints.");
-        return;
-      }
-      setLink("warn", failures > 3 ? "acpctl web does not answer" : "connecting again");
-      setTimeout(connect, Math.min(5000, 500 * failures));
+      if (!failures++) silent = now();
+      drawLink();
+      if (failures <= MAX_FAILURES) setTimeout(connect, Math.min(5000, 500 * failures));
     };
   }
   connect();
