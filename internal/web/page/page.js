@@ -398,9 +398,12 @@
     log.shown = chosen + only;
     unseen = 0;
     $("newest").hidden = true;
-    log.closest(".talk").toggleAttribute("data-empty", !all.length);
+    $("messages-empty").hidden = threads.size > 0;
+    const talk = log.closest(".talk");
+    talk.hidden = !all.length;
+    talk.toggleAttribute("data-events", !threads.size); // and no message
     if (!lines.length) {
-      fill(log, [{ k: "none" }], () => [h("p", { class: "empty" }, "Messages show up here as they pass, from now on. ", h("code", {}, "history"), " in config.yaml keeps some from before.")]);
+      fill(log, [{ k: "none" }], () => [h("p", { class: "empty" }, "No message is here.")]);
       return;
     }
     fill(log, lines.map((l) => ({ k: (t ? "b" : "r") + l.k, l })), (r) => [t ? drawBubbles(r.l) : drawRow(r.l)], null, (r, e) => e.line !== r.l && (e.line = r.l, true));
@@ -458,12 +461,12 @@
     const here = mine ? l.from : l.to, there = mine ? l.to : l.from;
     const who = (own) => h("b", {}, said((own ? here : there ? l.peer + "/" + there : l.peer) || "here"));
     const first = h("div", { class: "bubble" + (mine ? " mine" : "") },
-      h("div", { class: "meta" }, who(mine), tag(l.kind), l.topic ? said(l.topic) : "", h("span", { class: "num" }, clock(l.at)),
+      h("div", { class: "meta" }, who(mine), tag(l.kind), l.topic ? said(l.topic) : "", l.answer ? "" : h("span", { class: "num" }, clock(l.at)),
         h("span", { class: "num " + (toneOf(l.outcome) ? "tone-" + toneOf(l.outcome) : "") }, l.outcome + (l.answer ? "" : " · " + took(l.took_us || 0)))),
       h("div", { dir: "auto" }, l.text));
     if (!l.answer) return h("div", {}, first);
     return h("div", {}, first, h("div", { class: "bubble" + (mine ? "" : " mine") },
-      h("div", { class: "meta" }, who(!mine), h("span", { class: "num" }, "after " + took(l.took_us || 0))), h("div", { dir: "auto" }, l.answer)));
+      h("div", { class: "meta" }, who(!mine), h("span", { class: "num" }, clock(l.at)), h("span", { class: "num" }, "after " + took(l.took_us || 0))), h("div", { dir: "auto" }, l.answer)));
   }
 
   // ---------------------------------------------------------------- agents, delegations and the rest
@@ -515,10 +518,11 @@
       const there = t.from_agent ? t.peer + "/" + t.from_agent : t.peer;
       const good = t.state === "completed", bad = ["failed", "refused", "expired"].includes(t.state);
       return [
-        h("div", { class: "line1" }, t.direction === "given" ? h("span", { class: "title" }, "to ", said(t.peer)) : h("span", { class: "title" }, "from ", said(there), t.agent ? " for " : "", t.agent ? said(t.agent) : ""),
+        h("div", { class: "line1" }, t.direction === "given" ? h("span", { class: "title" }, "to ", said(t.agent ? t.peer + "/" + t.agent : t.peer)) : h("span", { class: "title" }, "from ", said(there), t.agent ? " for " : "", t.agent ? said(t.agent) : ""),
           tag(t.state, good ? "good" : bad ? "bad" : t.over ? "" : "warn"), h("span", { class: "right mono soft" }, t.id.slice(0, 8))),
         h("div", { class: "text", dir: "auto" }, t.task),
-        t.progress != null && !t.over ? h("div", { class: "detail" }, h("progress", { max: 1, value: t.progress, "aria-label": "progress" }), h("span", { class: "num" }, Math.round(t.progress * 100) + " %"), t.message ? said(t.message) : "") : null,
+        t.over ? null : h("div", { class: "line2" }, t.since ? h("span", {}, "since ", h("span", { class: "num" }, clock(t.since)), ", for ", since(t.since)) : "",
+          t.progress != null ? (t.since ? " · " : "") + Math.round(t.progress * 100) + " %" : ""), // the bar stands with who waits
         t.outcome ? h("div", { class: "line2" }, "↳ ", said(t.outcome)) : null,
       ];
     });
@@ -572,7 +576,11 @@
   for (const part of ["tasks", "budget"]) {
     $(part + "-all").addEventListener("click", () => { wide.has(part) ? wide.delete(part) : wide.add(part); dirty(part); });
   }
-  function setEmpty(part, n, known = parts.has(part)) { document.querySelector(`[data-empty=${part}]`).hidden = n > 0 || !known; }
+  function setEmpty(part, n, known = parts.has(part)) {
+    const e = document.querySelector(`[data-empty=${part}]`);
+    e.hidden = n > 0 || !known;
+    e.closest(".card").toggleAttribute("data-none", !e.hidden);
+  }
   function setCount(part, n, tone) {
     const e = document.querySelector(`[data-count=${part}]`);
     setText(e, n ? String(n) : "");
