@@ -220,6 +220,13 @@ func TestEventLines(t *testing.T) {
 	}
 }
 
+// TestTimeOfMessage: a message has the time at which it ended, as messages stand in that order.
+func TestTimeOfMessage(t *testing.T) {
+	if got := newMessageLine(&client.TrafficEntry{At: began, TookUS: 2_500_000}).At.Sub(began); got != 2500*time.Millisecond {
+		t.Errorf("%v after it began", got)
+	}
+}
+
 func TestRoundRTT(t *testing.T) {
 	for us, want := range map[uint64]uint64{0: 0, 7: 7, 99: 99, 101: 100, 1234: 1200, 98765: 98000} {
 		if got := roundRTT(&us); *got != want {
