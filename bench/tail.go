@@ -99,8 +99,8 @@ func serveConnection(args []string) error {
 
 // benchTail measures what those who watch cost the daemons: CPU for a message if they keep up, throughput
 // if they stall, and memory while nothing passes.
-func benchTail(ctx context.Context, out *report, log io.Writer) error {
-	return measureParts(ctx, acpdVariant, out, log,
+func benchTail(ctx context.Context, to *report, log io.Writer) error {
+	return measureParts(ctx, acpdVariant, to, log,
 		part{"CPU for a message with a tail that keeps up", func(f *fleet) ([]figure, error) { return measureTail(f, log) }},
 		part{"throughput with a tail that stalls", func(f *fleet) ([]figure, error) { return measureStalledTail(f, log) }},
 		part{"rest", func(f *fleet) ([]figure, error) { return measureTailMemory(f, log) }})
@@ -179,7 +179,7 @@ func measureTailMemory(f *fleet, log io.Writer) ([]figure, error) {
 			}
 		}
 	}
-	// The first call has the kernel map pages of the program, whichever it is: so each gets one.
+	// The first call makes what all calls need: so each gets one.
 	for i := range tailRest {
 		for _, one := range []struct {
 			home home
@@ -196,11 +196,12 @@ func measureTailMemory(f *fleet, log io.Writer) ([]figure, error) {
 	if err := pace.Sleep(f.ctx, idleTime); err != nil {
 		return nil, err
 	}
-	without, err := off.measure(residentMemory, fmt.Sprintf("memory of acpd to which somebody is connected, %v after ready", idleTime))
+	// Its own memory: which pages of the program are mapped differs by megabytes from one start to the next.
+	without, err := off.measure(anonymousMemory, fmt.Sprintf("own memory of acpd to which somebody is connected, %v after ready", idleTime))
 	if err != nil {
 		return nil, err
 	}
-	with, err := on.measure(residentMemory, "memory of acpd that a tail watches")
+	with, err := on.measure(anonymousMemory, "own memory of acpd that a tail watches")
 	if err != nil {
 		return nil, err
 	}

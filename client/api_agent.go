@@ -104,6 +104,9 @@ type SubscribeParams struct {
 	Events EventFilter `json:"events,omitzero"`
 }
 
+// NoKind is the kind of no message: who subscribes to it alone gets events, and no messages.
+const NoKind = "none"
+
 // EventFilter says which events a subscriber gets: all (JSON true), those of the
 // listed types, or none (the zero value).
 type EventFilter struct {

@@ -279,14 +279,15 @@ const (
 // there, at a character, with an ellipsis.
 const MaxBeginning = 256
 
-// ClipText returns the beginning of a text, as long as MaxBeginning allows.
-func ClipText(text string) string {
-	if len(text) <= MaxBeginning {
+// ClipText returns the beginning of a text, of at most so many bytes: what is longer ends at a character, with an
+// ellipsis. most has room for that.
+func ClipText(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
 	const more = "…"
-	end := MaxBeginning - len(more)
-	for !utf8.RuneStart(text[end]) {
+	end := most - len(more)
+	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
 	}
 	return text[:end] + more

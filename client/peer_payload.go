@@ -83,7 +83,7 @@ const maxBegun = 16 << 10
 // that is fit for a terminal.
 func BeginPeerText(kind string, p wire.Payload) string {
 	text := formatPeerPayload(kind, p)
-	return ClipText(Line(text[:min(len(text), maxBegun)]))
+	return ClipText(Line(text[:min(len(text), maxBegun)]), MaxBeginning)
 }
 
 // readPayloadFields returns the fields of a payload in its order, without those that are null.

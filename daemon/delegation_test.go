@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -187,7 +188,16 @@ func TestWaitEnds(t *testing.T) {
 	given := delegateTo(asker, "laptop", task1(""))
 	asker.refused(kinds.Timeout, "wait", client.WaitParams{ID: given.ID, TimeoutMS: 20})
 	asker.refused(kinds.NotFound, "wait", client.WaitParams{ID: wire.NewMessageID()})
-	brief := delegateTo(asker, "laptop", task1(`,"deadline_ms":100`))
+	var brief client.DelegateAnswer
+	for ms := 100; ; ms *= 4 { // until a busy machine accepts it before its deadline
+		err := asker.call("delegate", client.DelegateParams{To: "laptop", Payload: task1(fmt.Sprintf(`,"deadline_ms":%d`, ms))}, &brief)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, &kinds.Error{Code: kinds.Timeout}) || ms > int(await.Patience.Milliseconds()) {
+			t.Fatal(err)
+		}
+	}
 	var s client.Task
 	asker.must("wait", client.WaitParams{ID: brief.ID}, &s)
 	if s.State != client.TaskExpired || !s.Over {

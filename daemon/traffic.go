@@ -26,19 +26,21 @@ type passing struct {
 }
 
 // beginPassing notes that a message begins its way. The caller calls endPassing, and removeOpenCall
-// also if it panics. Unless it is a query, began stays zero while nobody wants to know it.
+// also if it panics. Unless it is a query, began stays zero while nobody wants to know it: without
+// metrics, before anybody has watched.
 func (d *Daemon) beginPassing(direction client.MessageDirection, message kinds.Checked) passing {
 	p := passing{direction: direction, message: message}
 	switch {
 	case message.Kind == kinds.KindQuery:
 		p.call = d.openCalls.Begin(direction, message)
 		p.began = p.call.Began
-	case d.measures != nil || d.traffic.IsOn():
+	case d.measures != nil || d.traffic.IsOn() || d.traffic.HasBegun():
 		p.began = time.Now()
 	}
 	return p
 }
 
+// removeOpenCall has a message be no open call any more, if it is one. It may be called twice.
 func (d *Daemon) removeOpenCall(p *passing) {
 	if p.call != nil {
 		p.agent, p.call = d.openCalls.End(p.call), nil
@@ -50,7 +52,7 @@ func (d *Daemon) removeOpenCall(p *passing) {
 func (d *Daemon) endPassing(p *passing, reply *wire.Envelope, outcome string, err error) {
 	d.removeOpenCall(p) // before it is an entry: nobody sees it as both
 	d.measures.countCall(p.direction, p.message.Envelope, p.began, err)
-	if p.began.IsZero() || !d.traffic.IsOn() {
+	if p.began.IsZero() || !d.traffic.IsOn() && d.traffic.Skip() {
 		return
 	}
 	if p.direction == client.In && p.message.Kind == kinds.KindDelegate {
@@ -167,7 +169,7 @@ func (d *Daemon) listOpenCalls(ctx context.Context, f *traffic.Filter) ([]client
 // describeOpenDelegation returns a delegation that is not over as an open call, without its text.
 func describeOpenDelegation(t *delegation.Delegation) client.TrafficEntry {
 	e := client.TrafficEntry{
-		At: t.Created, Direction: client.In, Peer: t.Peer, Agent: t.Agent, FromAgent: t.FromAgent, Kind: kinds.KindDelegate, ID: t.ID,
+		At: t.Created.UTC(), Direction: client.In, Peer: t.Peer, Agent: t.Agent, FromAgent: t.FromAgent, Kind: kinds.KindDelegate, ID: t.ID,
 		Thread: t.Chain.Thread, TookUS: uint64(max(time.Since(t.Created), 0).Microseconds()),
 	}
 	if t.Direction == client.Given {

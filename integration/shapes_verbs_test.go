@@ -78,6 +78,7 @@ var answeredVerbs = []string{
 	"usage",
 	"wait ID",
 	"wait PEER/NAME --online",
+	"waiting",
 	"wake allow PEER",
 	"wake answers on",
 	"wake list",
@@ -139,6 +140,7 @@ var answers = map[string]any{
 	client.MethodRelayTest:    allFields[client.RelayChecks](),
 	client.MethodReload:       allFields[client.Reloaded](),
 	client.MethodLogLevel:     allFields[client.LogLevel](),
+	client.MethodTraffic:      allFields[client.TrafficAnswer](),
 	client.MethodPprof:        &client.Pprof{Data: "bG8=", Size: 2},
 	client.MethodDrain:        &client.Drained{AllEnded: true, Open: allFields[client.Drained]().Open},
 }

@@ -12,7 +12,7 @@ const statusNobody = "503" // of a message that nobody hears
 
 // ReadFrom returns the next packet and its sender, as it claims to be. It waits until there is
 // one, the deadline passes (os.ErrDeadlineExceeded) or the link is closed (net.ErrClosed). Of a
-// packet that is longer than p the rest is lost. While nobody calls it, the link also hears no question
+// packet that is longer than p the rest is lost. While nobody calls it, the link also hears no challenge
 // of another process with this identity.
 func (l *Link) ReadFrom(p []byte) (int, net.Addr, error) {
 	packet, err := l.inbound.read()

@@ -78,7 +78,7 @@ func readQuestionText(tx *store.Tx, row int64, q *client.Question, whole bool) e
 		return err
 	}
 	if q.Text = asked.Question; !whole {
-		q.Text = client.ClipText(q.Text)
+		q.Text = client.ClipText(q.Text, client.MaxBeginning)
 	}
 	return nil
 }

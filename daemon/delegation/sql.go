@@ -29,7 +29,7 @@ func insertDelegation(tx *store.Tx, t *Delegation, text string) error {
 	_, err := tx.Exec(`INSERT OR REPLACE INTO daemon_task (row, direction, peer, id, hash, state, agent, thread, hops, trace, reports, created, deadline, task, holder, from_agent)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.Row, t.Direction, t.Peer[:], t.ID[:], t.Content[:], client.TaskSent, t.Agent, t.Chain.Thread, t.Chain.Hops, t.Chain.Trace, t.Reports,
-		store.Millis(t.Created), store.Millis(t.Deadline), client.ClipText(text), t.KeyHash[:], t.FromAgent)
+		store.Millis(t.Created), store.Millis(t.Deadline), client.ClipText(text, client.MaxBeginning), t.KeyHash[:], t.FromAgent)
 	return err
 }
 
@@ -47,7 +47,7 @@ func updateDelegationState(tx *store.Tx, row int64, state client.TaskState) erro
 }
 
 func updateDelegationRefusal(tx *store.Tx, row int64, why string) error {
-	_, err := tx.Exec("UPDATE daemon_task SET state = 'refused', outcome = ? WHERE row = ? AND state IN ('sent', 'unknown')", client.ClipText(why), row)
+	_, err := tx.Exec("UPDATE daemon_task SET state = 'refused', outcome = ? WHERE row = ? AND state IN ('sent', 'unknown')", client.ClipText(why, client.MaxBeginning), row)
 	return err
 }
 
@@ -61,7 +61,7 @@ func insertDelegationPartial(tx *store.Tx, row int64, p Partial) error {
 // written.
 func updateDelegationEnd(tx *store.Tx, row int64, e Ending) error {
 	_, err := tx.Exec("UPDATE daemon_task SET state = ?, outcome = ?, final_id = ?, final = ?, owed = ? WHERE row = ? AND state <> 'expired'",
-		e.State, client.ClipText(e.Outcome), e.ID[:], []byte(e.Payload), e.owed, row)
+		e.State, client.ClipText(e.Outcome, client.MaxBeginning), e.ID[:], []byte(e.Payload), e.owed, row)
 	if err != nil {
 		return err
 	}

@@ -421,7 +421,7 @@ func TestBeginning(t *testing.T) {
 		strings.Repeat("x", client.MaxBeginning-6) + "語語": strings.Repeat("x", client.MaxBeginning-6) + "語語",
 		strings.Repeat("é", client.MaxBeginning/2):        strings.Repeat("é", client.MaxBeginning/2),
 	} {
-		if got := client.ClipText(text); got != want {
+		if got := client.ClipText(text, client.MaxBeginning); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

@@ -69,3 +69,20 @@ func BenchmarkOpenCall(b *testing.B) {
 		o.End(o.Begin(client.In, m.Request))
 	}
 }
+
+// BenchmarkListOpenCalls lists a thousand of 4,000 open calls, and looks for some that are not there.
+func BenchmarkListOpenCalls(b *testing.B) {
+	o := NewOpenCalls()
+	m := message(b, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": strings.Repeat("x", 1<<16)})))
+	for range 4000 {
+		o.Begin(client.In, m.Request)
+	}
+	for name, f := range map[string]*Filter{"all": {}, "none": {Threads: []string{"release"}}} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				o.List(f, client.MaxTrafficEntries)
+			}
+		})
+	}
+}

@@ -26,15 +26,14 @@ type entry struct {
 	allAnswer  bool   // answer is, and a payload
 }
 
-// newEntry returns the entry of a message, with copies of payloads up to a size, and of the beginnings
-// of longer ones.
-func newEntry(m *Message, most int) *entry {
+// newHead returns what an entry says of a message without its texts, outcome and payloads.
+func newHead(m *Message) client.TrafficEntry {
 	env := m.Request.Envelope
-	e := &entry{TrafficEntry: client.TrafficEntry{
-		At: m.Began, Direction: m.Direction, Agent: env.Agent, FromAgent: env.FromAgent, Kind: m.Request.Spec.Name,
+	e := client.TrafficEntry{
+		At: m.Began.UTC(), Direction: m.Direction, Peer: env.From, Agent: env.Agent, FromAgent: env.FromAgent, Kind: m.Request.Spec.Name,
 		ID: env.ID, Thread: env.Thread, Topic: m.Request.Topic, Bytes: len(env.Payload),
-	}}
-	if e.Peer = env.From; m.Direction == client.Out {
+	}
+	if m.Direction == client.Out {
 		e.Peer = env.To
 	}
 	if m.Agent != "" {
@@ -43,7 +42,15 @@ func newEntry(m *Message, most int) *entry {
 	if env.Ref != nil {
 		e.Ref = *env.Ref
 	}
-	payload, whole := cutPayload(env.Payload, most)
+	e.TookUS = uint64(max(time.Since(m.Began), 0).Microseconds())
+	return e
+}
+
+// newEntry returns the entry of a message, with copies of payloads up to a size, and of the beginnings
+// of longer ones.
+func newEntry(m *Message, most int) *entry {
+	e := &entry{TrafficEntry: newHead(m)}
+	payload, whole := cutPayload(m.Request.Payload, most)
 	var answer []byte
 	e.Outcome = m.Outcome
 	if m.Err != nil {
@@ -58,7 +65,6 @@ func newEntry(m *Message, most int) *entry {
 	kept = append(append(kept, payload...), answer...)
 	e.payload, e.answer, e.whole = kept[:len(payload):len(payload)], kept[len(payload):], whole
 	e.cost = entryCost + len(kept) + len(e.Agent) + len(e.FromAgent) + len(e.Thread) + len(e.Topic)
-	e.TookUS = uint64(max(time.Since(m.Began), 0).Microseconds())
 	return e
 }
 
@@ -71,7 +77,7 @@ func cutPayload(p wire.Payload, most int) (kept []byte, whole bool) {
 
 // MeasureEntry returns about how many bytes of JSON an entry takes, not fewer.
 func MeasureEntry(t *client.TrafficEntry) int {
-	return 768 + 2*len(t.Text+t.Answer) + wire.MaxJSONLength(t.Agent+t.FromAgent+t.Thread+t.Topic) + len(t.Payload) + len(t.AnswerPayload)
+	return 768 + 2*(len(t.Text)+len(t.Answer)) + wire.MaxJSONLength(t.Agent+t.FromAgent+t.Thread+t.Topic) + len(t.Payload) + len(t.AnswerPayload)
 }
 
 // describe returns the entry as readers get it.

@@ -34,7 +34,8 @@ func TestAnEntry(t *testing.T) {
 		env.Agent, env.FromAgent, env.Thread, env.Ref = "reviewer", "planner", "release 7", &ref
 		m := message(t, env)
 		m.Direction, m.Outcome = client.Out, client.TrafficOK
-		began := m.Began
+		began := m.Began.UTC()
+		m.Began = began.In(time.FixedZone("", 3600))
 		time.Sleep(1500 * time.Microsecond)
 		m.Reply = wire.NewReply(env, kinds.KindResponse, wire.Payload(`{"summary":"main"}`))
 		r.Record(m)

@@ -76,9 +76,9 @@ func (o *OpenCalls) List(f *Filter, most int) []client.TrafficEntry {
 	var found []*entry
 	o.mu.Lock()
 	for c := o.ends.next; c != &o.ends && len(found) < most; c = c.next {
-		e := newEntry(&Message{Direction: c.direction, Request: c.request, Began: c.Began, Agent: c.chosenAgent()}, 0)
-		if f.Selects(&e.TrafficEntry) {
-			found = append(found, e)
+		m := Message{Direction: c.direction, Request: c.request, Began: c.Began, Agent: c.chosenAgent()}
+		if e := newHead(&m); f.Selects(&e) {
+			found = append(found, newEntry(&m, 0))
 		}
 	}
 	o.mu.Unlock()

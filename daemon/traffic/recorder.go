@@ -3,7 +3,8 @@
 //
 // A reader has a cursor and fetches what is behind it. What is not fetched in time is overwritten, and
 // the reader is told how much that was. So a reader that stalls costs nothing, and whoever records
-// never waits for one. While nobody watches and there is no history, recording is one atomic load.
+// never waits for one. While nobody watches and there is no history, messages are only counted, so that a
+// reader whose connection broke is told how many it has missed; before anybody has watched, not even that.
 package traffic
 
 import (
@@ -19,14 +20,12 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Bounds says how many entries are kept, and how many bytes of memory they may take together.
+// Bounds says how many entries are kept, and how many bytes of memory they may take together. An entry
+// needs at most 256 KiB, the least that config.yaml allows, however much its message says.
 type Bounds struct{ Entries, Bytes int }
 
 // watched bounds what is kept while somebody watches.
 var watched = Bounds{8192, 4 << 20}
-
-// MinBytes is the least of Bounds.Bytes: an entry has room in it, however much its message says.
-const MinBytes = 256 << 10
 
 // maxWatchers bounds those who watch at a time.
 const maxWatchers = 64
@@ -35,6 +34,7 @@ const maxWatchers = 64
 type Recorder struct {
 	nameOf func(identity.ID) string
 	keeps  atomic.Int64 // bytes of a payload that are kept; 0: nothing is, since nobody watches and there is no history. It is set with mu held
+	begun  atomic.Bool  // somebody has watched: there may be cursors
 
 	mu       sync.Mutex // guards what follows
 	history  Bounds
@@ -58,6 +58,25 @@ func NewRecorder(nameOf func(identity.ID) string) *Recorder {
 // IsOn reports whether entries are kept.
 func (r *Recorder) IsOn() bool { return r.keeps.Load() > 0 }
 
+// HasBegun reports whether anybody has watched since the process began.
+func (r *Recorder) HasBegun() bool { return r.begun.Load() }
+
+// Skip counts a message that is not kept, and reports that. It returns false, and does nothing, if
+// messages are kept.
+func (r *Recorder) Skip() bool {
+	if !r.begun.Load() && !r.IsOn() {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.bounds().Entries > 0 {
+		return false
+	}
+	r.oldest++
+	r.next++
+	return true
+}
+
 // SetHistory sets what is kept while nobody watches. It drops what is kept beyond that.
 func (r *Recorder) SetHistory(b Bounds) {
 	r.mu.Lock()
@@ -75,6 +94,7 @@ func (r *Recorder) Watch(who any, payloads bool) error {
 		return kinds.Errorf(kinds.Overloaded, "traffic: %d connections watch already, the most there can be: end one of them", maxWatchers)
 	}
 	r.watchers[who] = payloads
+	r.begun.Store(true)
 	r.adjust()
 	return nil
 }
@@ -160,17 +180,18 @@ type Message struct {
 }
 
 // Record keeps what m says, if anything is kept, and drops old entries for it. It copies what it keeps.
-// It never waits for a reader.
+// It never waits for a reader. What is not kept it skips.
 func (r *Recorder) Record(m *Message) {
-	keeps := int(r.keeps.Load())
-	if keeps == 0 {
+	if !r.IsOn() && r.Skip() {
 		return
 	}
-	e := newEntry(m, keeps)
+	e := newEntry(m, max(int(r.keeps.Load()), maxHead))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b := r.bounds()
 	if b.Entries == 0 { // since the last moment
+		r.oldest++
+		r.next++
 		return
 	}
 	for r.oldest < r.next && (r.next-r.oldest >= uint64(b.Entries) || r.bytes+e.cost > b.Bytes) {

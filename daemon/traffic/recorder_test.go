@@ -31,6 +31,9 @@ func newTestRecorder() *Recorder {
 	})
 }
 
+// leastBytes is the least of Bounds.Bytes.
+const leastBytes = 256 << 10
+
 // passed returns a notify from laptop that was handed over.
 func passed(t testing.TB, text string) *Message {
 	t.Helper()
@@ -95,9 +98,65 @@ func TestNothingIsKeptForNobody(t *testing.T) {
 	if r.IsOn() || r.ring != nil || r.bytes != 0 {
 		t.Errorf("kept: %+v", r)
 	}
-	// Its cursor counts on: what it has not read is gone.
-	if texts, next, lost := r.all(t, begin); texts != nil || next != begin+1 || lost != 1 {
+	// Its cursor counts on: what it has not read is gone, and what passed since is counted.
+	if texts, next, lost := r.all(t, begin); texts != nil || next != begin+2 || lost != 2 {
 		t.Error(texts, next, lost)
+	}
+	if err := r.Watch("b", false); err != nil {
+		t.Fatal(err)
+	}
+	r.Record(passed(t, "seen"))
+	if texts, next, lost := r.all(t, begin); !slices.Equal(texts, []string{"seen"}) || next != begin+3 || lost != 2 {
+		t.Error(texts, next, lost)
+	}
+}
+
+// A reader whose connection breaks again and again, as that of one that stands still does, is told of
+// each message that it has not read, while others record.
+func TestAConnectionThatBreaks(t *testing.T) {
+	r := newTestRecorder()
+	if err := r.Watch(0, false); err != nil {
+		t.Fatal(err)
+	}
+	q, got := &Query{Limit: 1000, Room: 1 << 20}, uint64(0)
+	read := func() (entries int) {
+		a, err := r.Read(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.After = a.Next
+		got += uint64(len(a.Entries)) + a.Lost
+		return len(a.Entries)
+	}
+	read()
+	const writers, each = 4, 1000
+	var writing sync.WaitGroup
+	for range writers {
+		m := passed(t, "x")
+		writing.Go(func() {
+			for range each {
+				r.Record(m)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { writing.Wait(); close(done) }()
+	for i, ended := 0, false; !ended; i++ {
+		select {
+		case <-done:
+			ended = true
+		default:
+		}
+		read()
+		r.EndWatch(i)
+		if err := r.Watch(i+1, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for read() > 0 {
+	}
+	if got != writers*each {
+		t.Errorf("%d of %d are known of", got, writers*each)
 	}
 }
 
@@ -143,7 +202,7 @@ func TestWhatIsOverwrittenIsCounted(t *testing.T) {
 
 func TestBytesAreBounded(t *testing.T) {
 	r := newTestRecorder()
-	r.SetHistory(Bounds{1000, MinBytes})
+	r.SetHistory(Bounds{1000, leastBytes})
 	begin, sent := r.next-1, 0
 	for _, size := range []int{10, maxWhole - 40, 1 << 20, 1, maxWhole + 1, 3000} {
 		for range 9 {
@@ -152,7 +211,7 @@ func TestBytesAreBounded(t *testing.T) {
 			m.Request.Thread = strings.Repeat("t", 255)
 			r.Record(m)
 			sent++
-			if r.bytes > MinBytes || r.oldest == r.next {
+			if r.bytes > leastBytes || r.oldest == r.next {
 				t.Fatalf("%d entries of %d bytes", r.next-r.oldest, r.bytes)
 			}
 		}
@@ -192,7 +251,7 @@ func TestAReaderThatStandsStill(t *testing.T) {
 // it has read and lost is what was recorded.
 func TestReadersBesideWriters(t *testing.T) {
 	r := newTestRecorder()
-	r.SetHistory(Bounds{64, MinBytes})
+	r.SetHistory(Bounds{64, leastBytes})
 	begin, done := r.next-1, make(chan struct{})
 	const writers, each = 4, 3000
 	var writing, reading sync.WaitGroup

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -99,14 +98,5 @@ func decodeText(value []byte) string {
 // ClipLine returns the beginning of a text on one line, fit for a terminal and at most
 // [client.MaxTrafficText] bytes long, with an ellipsis if there is more.
 func ClipLine(text string) string {
-	text = strings.TrimSpace(client.Line(text))
-	if len(text) <= client.MaxTrafficText {
-		return text
-	}
-	const more = "…"
-	end := client.MaxTrafficText - len(more)
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + more
+	return client.ClipText(strings.TrimSpace(client.Line(text)), client.MaxTrafficText)
 }

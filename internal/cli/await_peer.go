@@ -79,8 +79,8 @@ func (a *app) followPeer(ctx context.Context, to string) (news pace.Signal, stop
 	go func() {
 		defer close(ended)
 		wanted := client.SubscribeParams{
-			Kinds: []string{"none"}, // events alone are wanted
-			Peers: []string{name}, Events: client.EventFilter{Types: []client.EventType{client.EventUp, client.EventTrust, client.EventRefused}},
+			Kinds: []string{client.NoKind}, Peers: []string{name},
+			Events: client.EventFilter{Types: []client.EventType{client.EventUp, client.EventTrust, client.EventRefused}},
 		}
 		a.Daemon.Subscribe(ctx, wanted, nil, func(*client.Event) { news.Set() }) // without it, the pauses pass
 	}()

@@ -73,6 +73,8 @@ func TestFullOutput(t *testing.T) {
 	f.SetAnswer(client.MethodTraffic, &client.TrafficAnswer{Next: 1, Lost: 1})
 	f.SetAnswer(client.MethodSubscribe, struct{}{})
 	f.WantDiskFull("", "tail")
+	f.SetAnswer(client.MethodTraffic, &client.TrafficAnswer{Next: 1, Open: []client.TrafficEntry{{ID: clitest.SomeID, Kind: kinds.KindQuery}}})
+	f.WantDiskFull("", "waiting")
 	f.SetAnswer(client.MethodStatus, &client.Status{Ready: true, Unready: []string{}})
 	f.WantDiskFull("", "status", "--check")
 	f.SetAnswer(client.MethodDiscover, answer(kinds.KindCapabilities, &kinds.Capabilities{Agents: []string{"reviewer"}}))

@@ -58,7 +58,7 @@ unreachable, or no such peer or agent, 6 no daemon, 7 any other error of the pee
   acpctl serve --prompt -- ./answer.sh                answer what others ask`,
 	}
 	f.SetUpRoot(root, append(operate.NewCmds(f, a.version),
-		a.newStatusCmd(), a.newWhoamiCmd(), a.newPeersCmd(), a.newTailCmd(),
+		a.newStatusCmd(), a.newWhoamiCmd(), a.newPeersCmd(), a.newTailCmd(), a.newWaitingCmd(),
 		a.newPingCmd(), a.newQueryCmd(), a.newDelegateCmd(), a.newNotifyCmd(), a.newCancelCmd(), a.newDiscoverCmd(),
 		a.newTasksCmd(), a.newWaitCmd(), a.newReplyCmd(), a.newInboxCmd(), a.newServeCmd(), a.newMCPCmd(), a.newSetupCmd(),
 		a.addSpentFlag(a.newAgentsCmd()), a.newWakeCmd(), a.newApprovalsCmd(),

@@ -17,27 +17,29 @@ import (
 func (a *app) newTailCmd() *cobra.Command {
 	t := &tail{app: a}
 	cmd := &cobra.Command{
-		Use:   "tail [PEER]",
+		Use:   "tail [PEER[/AGENT]]",
 		Short: "Show messages and events as they pass",
 		Example: `  acpctl tail
   acpctl tail desk --kind query,delegate
+  acpctl tail desk/reviewer         an agent there
   acpctl tail --topic ci --payload
   acpctl tail --json | jq 'select(.entry.outcome == "timeout")'`,
 		Long: `Shows a line for each message that passes the daemon, when it has its outcome: time, agent
 here, direction (→ to a peer, ← from one), peer and agent there, kind, the beginning of
 what it says and of the answer, outcome and duration; and events of peers (·), unless
 flags select messages. A topic is also those below it. It begins now or, with history in
-config.yaml, with what is kept. Who reads more slowly than messages pass loses some: "lost 12". It ends
-with ^C, and goes on after the daemon was away. Mail of OACP is told as an event; channels have
-a tail of their own.`,
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return a.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
-		},
+config.yaml, with what is kept. Who reads more slowly than messages pass loses some: "lost 12".
+It ends with ^C, and goes on after the daemon was away. Mail of OACP is told as an event;
+channels have a tail of their own.`,
+		ValidArgsFunction: a.completeTrusted,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {
 				return err
 			}
-			t.params.Peers = args
+			var err error
+			if t.there, err = selectPeer(&t.params, args); err != nil {
+				return err
+			}
 			return t.follow(cmd.Context())
 		},
 	}
@@ -46,7 +48,7 @@ a tail of their own.`,
 	f.StringSliceVar(&t.params.Topics, "topic", nil, "notifications with these topics alone")
 	f.StringArrayVar(&t.params.Threads, "thread", nil, "messages of this conversation alone")
 	f.StringSliceVar(&t.params.Agents, "agent", nil, "messages of these agents, or for them, alone")
-	f.BoolVar(&t.params.Payload, "payload", false, "with the whole payload, up to 64 KiB")
+	f.BoolVar(&t.params.Payload, "payload", false, "with the whole payload, up to 64 KiB, below the id and the thread")
 	return cmd
 }
 
@@ -55,6 +57,7 @@ a tail of their own.`,
 type tail struct {
 	*app
 	params client.TrafficParams
+	there  string // the agent of the peer whose messages are wanted; "": all
 	held   []tailItem
 }
 
@@ -126,7 +129,7 @@ func (t *tail) readAnswers(ctx context.Context, after uint64, to chan<- *client.
 			}
 			if !told {
 				told = true
-				fmt.Fprintf(t.Err, "acpctl tail: %s (still trying)\n", client.Text(e.Message))
+				fmt.Fprintln(t.Err, "acpctl tail: the daemon is away; tail goes on when it is back")
 			}
 			return true
 		}
@@ -138,7 +141,7 @@ func (t *tail) readAnswers(ctx context.Context, after uint64, to chan<- *client.
 			return err
 		}
 		if told {
-			t.PrintForPerson("the daemon is back")
+			fmt.Fprintln(t.Err, "acpctl tail: the daemon is back")
 		}
 		select {
 		case to <- a:
@@ -169,8 +172,7 @@ func (t *tail) readEvents(ctx context.Context, to chan<- tailItem) error {
 		}
 	}
 	return t.Daemon.Subscribe(ctx, client.SubscribeParams{
-		Kinds: []string{"none"}, // copies of messages are not wanted
-		Peers: p.Peers, Events: client.EventFilter{All: true},
+		Kinds: []string{client.NoKind}, Peers: p.Peers, Events: client.EventFilter{All: true},
 	}, nil, func(e *client.Event) {
 		at := clampToNow(e.At)
 		if lost > 0 && pass(tailItem{at: at, lost: lost}) {
@@ -193,6 +195,9 @@ func (t *tail) holdAnswer(a *client.TrafficAnswer) {
 	}
 	for i := range a.Entries {
 		e := &a.Entries[i]
+		if t.there != "" && findAgentThere(e) != t.there {
+			continue
+		}
 		t.held = append(t.held, tailItem{at: clampToNow(findEnd(e)), entry: e})
 	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -24,7 +23,7 @@ type tailColumns struct {
 
 var (
 	wideTail   = tailColumns{"15:04:05.000", 10, 20, 8, 11, 8}
-	narrowTail = tailColumns{"15:04:05", 0, 16, 8, 8, 7}
+	narrowTail = tailColumns{"15:04:05", 8, 16, 8, 8, 7}
 )
 
 const (
@@ -60,6 +59,9 @@ func (t *tail) printItem(i *tailItem) {
 	default:
 		e := i.entry
 		t.printLine(newEntryLine(e))
+		if t.params.Payload {
+			t.PrintLine("  %s", client.Line(describeIDs(e)))
+		}
 		t.printPayload("  ", e.Payload)
 		t.printPayload("  ⇒ ", e.AnswerPayload)
 	}
@@ -73,11 +75,7 @@ func newEntryLine(e *client.TrafficEntry) *tailLine {
 	if e.Direction == client.In {
 		l.here, l.sign, l.there = e.Agent, "←", e.FromAgent
 	}
-	peer := cmp.Or(e.Name, e.Peer.Label())
-	if l.there != "" {
-		peer += "/" + l.there
-	}
-	l.there = peer
+	l.there = joinAgent(formatPeerOf(e), l.there)
 	if e.Topic != "" {
 		l.text = strings.TrimSuffix(e.Topic+" "+e.Text, " ")
 	}
@@ -100,25 +98,28 @@ func (t *tail) printLine(l *tailLine) {
 	t.PrintLine("%s", strings.Join(fields, "\t"))
 }
 
-// layOut returns a line for a terminal of that width, [math.MaxInt] if it is not known.
+// layOut returns a line for a terminal of that width, [math.MaxInt] if it is not known. Where there is
+// little room the text is cut first, then the agent here is left out, and then the outcome.
 func (t *tail) layOut(l *tailLine, width int) string {
 	c := &wideTail
 	if width <= widestNarrow {
 		c = &narrowTail
 	}
-	head := l.at.Local().Format(c.clock) + " "
-	if c.here > 0 {
-		head += ui.FitCells(l.here, c.here) + " "
-	}
-	head += l.sign + " "
+	clock, here := l.at.Local().Format(c.clock)+" ", ui.FitCells(l.here, c.here)+" "
 	there, kind := ui.FitCells(l.there, c.there), " "+ui.FitCells(l.kind, c.kind)+" "
 	outcome, took := ui.FitCells(l.outcome, c.outcome), fmt.Sprintf(" %*s", c.took, l.took)
 	text := l.text
 	if l.answer != "" {
 		text = strings.TrimPrefix(text+" ⇒ "+l.answer, " ")
 	}
+	head := clock + here + l.sign + " "
 	if width < math.MaxInt {
-		room := width - ui.CountCells(head+there+kind+" "+outcome+took)
+		rest := there + kind + " " + outcome + took
+		room := width - ui.CountCells(head+rest)
+		if room < leastText { // the agent here has no room
+			head = clock + l.sign + " "
+			room = width - ui.CountCells(head+rest)
+		}
 		text = ui.FitCells(text, max(room, leastText))
 		if room < leastText { // outcome and duration have no room
 			return ui.FitCells(head+there+kind+text, width)
@@ -137,6 +138,18 @@ func findOutcomeColour(outcome string) string {
 		return ui.Yellow
 	}
 	return ui.Red
+}
+
+// describeIDs returns the id of a message, what it refers to, and its thread.
+func describeIDs(e *client.TrafficEntry) string {
+	text := "id " + e.ID.String()
+	if !e.Ref.IsZero() {
+		text += " ref " + e.Ref.String()
+	}
+	if e.Thread != "" {
+		text += " thread " + e.Thread
+	}
+	return text
 }
 
 // printPayload prints a payload on a line below its message.

@@ -78,16 +78,17 @@ func TestTailPrintsWhatPasses(t *testing.T) {
 		&client.TrafficAnswer{Next: 7},
 		&client.TrafficAnswer{Next: 12, Lost: 3, Entries: []client.TrafficEntry{
 			at(5, client.TrafficEntry{Direction: client.Out, Peer: clitest.DeskID, Name: "desk", FromAgent: "planner", Agent: "reviewer", Kind: "query", Text: "Which branch?", Answer: "main", Outcome: "ok", TookUS: 1_234_567}),
-			at(9, client.TrafficEntry{Direction: client.In, Peer: clitest.DeskID, Kind: "notify", Topic: "ci.test", Text: "green", Outcome: "held", TookUS: 7}),
+			at(9, client.TrafficEntry{Direction: client.In, Peer: clitest.DeskID, Kind: "notify", Thread: "release\n7", Topic: "ci.test", Text: "green", Outcome: "held", TookUS: 7}),
 		}},
 		&client.TrafficAnswer{Next: 13, Entries: []client.TrafficEntry{
-			at(20, client.TrafficEntry{Direction: client.In, Peer: clitest.DeskID, Name: "desk", Kind: "delegate", Outcome: "timeout", TookUS: 90_000_000, Payload: wire.Payload("{\"task\":\n\"x\"}"), AnswerPayload: wire.Payload("{}")}),
+			at(20, client.TrafficEntry{Direction: client.In, Peer: clitest.DeskID, Name: "desk", Kind: "delegate", Ref: clitest.SomeID, Outcome: "timeout", TookUS: 90_000_000, Payload: wire.Payload("{\"task\":\n\"x\"}"), AnswerPayload: wire.Payload("{}")}),
 		}})
-	out, stderr, code := runUntil(t, f, ui.Terminal{}, 6, "tail", "desk", "--kind", "query,notify", "--kind", "delegate", "--topic", "ci", "--thread", "a,b", "--agent", "planner", "--payload")
+	out, stderr, code := runUntil(t, f, ui.Terminal{}, 9, "tail", "desk", "--kind", "query,notify", "--kind", "delegate", "--topic", "ci", "--thread", "a,b", "--agent", "planner", "--payload")
+	const id = "  id 3f2b8c1e-6f0a-4d3c-9e57-010203040506"
 	const want = "lost 3\n" +
-		"2026-11-27T12:00:00.005Z\tplanner\t→\tdesk/reviewer\tquery\tWhich branch?\tmain\tok\t1.2s\n" +
-		"2026-11-27T12:00:00.009Z\t-\t←\tde5c000000\tnotify\tci.test green\t-\theld\t10µs\n" +
-		"2026-11-27T12:00:00.020Z\t-\t←\tdesk\tdelegate\t-\t-\ttimeout\t1m30s\n" +
+		"2026-11-27T12:00:00.005Z\tplanner\t→\tdesk/reviewer\tquery\tWhich branch?\tmain\tok\t1.2s\n" + id + "\n" +
+		"2026-11-27T12:00:00.009Z\t-\t←\tde5c000000\tnotify\tci.test green\t-\theld\t10µs\n" + id + " thread release 7\n" +
+		"2026-11-27T12:00:00.020Z\t-\t←\tdesk\tdelegate\t-\t-\ttimeout\t1m30s\n" + id + " ref 3f2b8c1e-6f0a-4d3c-9e57-010203040506\n" +
 		"  {\"task\":\"x\"}\n  ⇒ {}\n"
 	if out != want || stderr != "" || code != 0 {
 		t.Errorf("exit code %d, %s\n%s\nwant %s", code, stderr, out, want)
@@ -143,6 +144,23 @@ func TestTailPrintsEvents(t *testing.T) {
 	}
 }
 
+// PEER/AGENT is an agent there alone, also if one here has its name.
+func TestTailOfAnAgent(t *testing.T) {
+	entry := func(d client.MessageDirection, from, to string) client.TrafficEntry {
+		return at(1, client.TrafficEntry{Direction: d, Peer: clitest.DeskID, Name: "desk", FromAgent: from, Agent: to, Kind: "query", Outcome: "ok"})
+	}
+	f, asked := tailed(t, &client.TrafficAnswer{Next: 5, Entries: []client.TrafficEntry{
+		entry(client.Out, "planner", "reviewer"), entry(client.In, "tester", "reviewer"), entry(client.In, "reviewer", "planner"),
+	}})
+	out, _, code := runUntil(t, f, ui.Terminal{}, 2, "tail", "desk/reviewer")
+	if strings.Count(out, "\tdesk/reviewer\t") != 2 || strings.Contains(out, "tester") || code != 0 {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	if p := asked()[0]; len(p.Peers) != 1 || p.Peers[0] != "desk" || len(p.Agents) != 1 || p.Agents[0] != "reviewer" {
+		t.Errorf("%+v", p)
+	}
+}
+
 func TestTailAsJSON(t *testing.T) {
 	e := client.TrafficEntry{Seq: 9, At: noon, Direction: client.In, Peer: clitest.DeskID, Name: "desk", Kind: "query", ID: clitest.SomeID, Text: "\u202e", Outcome: "ok", Payload: wire.Payload(`{"question":"\u202e"}`)}
 	f, _ := tailed(t, &client.TrafficAnswer{Next: 9, Lost: 2, Entries: []client.TrafficEntry{e}})
@@ -159,8 +177,8 @@ func TestTailAsJSON(t *testing.T) {
 func TestTailWithoutADaemon(t *testing.T) {
 	away := kinds.Errorf(kinds.DaemonUnavailable, "no daemon: start acpd")
 	f, asked := tailed(t, &client.TrafficAnswer{Next: 5}, away, away, &client.TrafficAnswer{Next: 6, Lost: 1})
-	out, stderr, code := runUntil(t, f, ui.Terminal{ErrTTY: true}, 1, "tail")
-	if out != "lost 1\n" || stderr != "acpctl tail: no daemon: start acpd (still trying)\nthe daemon is back\n" || code != 0 {
+	out, stderr, code := runUntil(t, f, ui.Terminal{}, 1, "tail")
+	if out != "lost 1\n" || stderr != "acpctl tail: the daemon is away; tail goes on when it is back\nacpctl tail: the daemon is back\n" || code != 0 {
 		t.Errorf("exit code %d, %s, %q", code, out, stderr)
 	}
 	for _, p := range asked()[1:4] {
@@ -174,7 +192,7 @@ func TestTailWithoutADaemon(t *testing.T) {
 	if got := f.Run("tail"); got.Code == 0 || got.Err != "acpctl tail: no more\n" {
 		t.Errorf("%+v", got)
 	}
-	for _, args := range [][]string{{"tail", ""}, {"tail", "--kind", ""}, {"tail", "--thread", ""}, {"tail", "desk", "laptop"}} {
+	for _, args := range [][]string{{"tail", ""}, {"tail", "--kind", ""}, {"tail", "--thread", ""}, {"tail", "desk", "laptop"}, {"tail", "desk/"}} {
 		if got := f.Run(args...); got.Code != frame.ExitUsage {
 			t.Errorf("%q: %+v", args, got)
 		}
@@ -199,7 +217,8 @@ func TestTailOnATerminal(t *testing.T) {
 	l := newEntryLine(&e)
 	clock := l.at.Local().Format("15:04:05")
 	for width, want := range map[int]string{
-		80:          clock + " ← desk             query    Which branch? ⇒ main       ok          1.2s",
+		64:          clock + " ← desk             query    Which bra… ok          1.2s",
+		80:          clock + " reviewer ← desk             query    Which branch? ⇒ … ok          1.2s",
 		120:         clock + ".234 reviewer   ← desk                 query    Which branch? ⇒ main                        ok              1.2s",
 		math.MaxInt: clock + ".234 reviewer   ← desk                 query    Which branch? ⇒ main ok              1.2s",
 	} {

@@ -25,6 +25,8 @@ const (
 
 // board has what pages show: parts, each of them rows by key, and lines, which are what has passed.
 type board struct {
+	proof string // tells pages that they read this board still
+
 	mu    sync.Mutex // guards the rest
 	parts map[string]*boardPart
 	last  uint64 // version of the newest row
@@ -58,7 +60,7 @@ type boardLine struct {
 }
 
 func newBoard() *board {
-	return &board{parts: make(map[string]*boardPart), readers: make(map[*boardReader]bool)}
+	return &board{proof: drawSecret(), parts: make(map[string]*boardPart), readers: make(map[*boardReader]bool)}
 }
 
 // keyed is a row, with a key that no other row of its part has.
@@ -83,8 +85,8 @@ func (b *board) replace(part string, texts map[string]jsontext.Value, more int) 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.part(part)
-	changed := p.more != more || p.problem != "" || p.version == 0
-	p.more, p.problem = more, ""
+	changed := p.more != more || p.version == 0
+	p.more = more
 	for key := range p.rows {
 		if texts[key] == nil {
 			delete(p.rows, key)
@@ -104,7 +106,7 @@ func (b *board) replace(part string, texts map[string]jsontext.Value, more int) 
 	}
 }
 
-// setProblem says why a part cannot be read.
+// setProblem says why a part cannot be read, "" if it can.
 func (b *board) setProblem(part, why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -209,6 +211,7 @@ func (b *board) removeReader(r *boardReader) {
 // update is what a page gets at once: what has changed.
 type update struct {
 	Reset   bool             `json:"reset,omitzero"` // the page forgets what it has
+	Proof   string           `json:"proof,omitzero"` // with Reset: a page that had another one believes nothing
 	Now     time.Time        `json:"now"`
 	Away    *awayUpdate      `json:"away,omitzero"`
 	Parts   []partUpdate     `json:"parts,omitempty"`
@@ -238,6 +241,9 @@ func (b *board) next(r *boardReader) *update {
 	u := &update{Now: time.Now(), Reset: !r.begun}
 	if r.away != b.awayAt || !r.begun {
 		u.Away, r.away = &awayUpdate{b.away, b.awaySince}, b.awayAt
+	}
+	if u.Reset {
+		u.Proof = b.proof
 	}
 	room := maxUpdateBytes
 	for _, name := range slices.Sorted(maps.Keys(b.parts)) {

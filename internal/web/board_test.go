@@ -65,9 +65,12 @@ func TestBoard(t *testing.T) {
 	if !u.Reset || u.Away == nil || u.Away.Why != "" {
 		t.Errorf("the first update: %+v", u)
 	}
+	if len(u.Proof) != 43 || b.next(b.addReader()).Proof != u.Proof || newBoard().proof == u.Proof {
+		t.Errorf("proof: %+v", u)
+	}
 	setRows(b, "peers", []testRow{row("a", "1"), row("b", "1")}, 0)
 	u = b.next(r)
-	if p.take(t, u); u.Reset || len(u.Parts) != 1 || len(u.Parts[0].Set) != 2 {
+	if p.take(t, u); u.Reset || u.Proof != "" || len(u.Parts) != 1 || len(u.Parts[0].Set) != 2 {
 		t.Errorf("%+v", u)
 	}
 	if u := b.next(r); u != nil {
@@ -90,6 +93,10 @@ func TestBoard(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	setRows(b, "peers", []testRow{row("b", "2"), row("c", "1")}, 3)
+	if u := b.next(r); u != nil {
+		t.Errorf("rows came from elsewhere, and the problem is gone: %+v", u)
+	}
+	b.setProblem("peers", "")
 	if p.take(t, b.next(r)); p.about["peers"].Problem != "" {
 		t.Errorf("%+v", p.about)
 	}

@@ -21,6 +21,7 @@ type gate struct {
 	cookie string // the name of the cookie
 	secret string // its value
 	folder string // the path of the page, with a slash at both ends
+	opener string // the value of the cookie that says who has opened the link
 
 	mu    sync.Mutex // guards the rest
 	token string     // "": it was used, or has ended
@@ -31,7 +32,7 @@ type gate struct {
 func newGate(port int) *gate {
 	return &gate{
 		port: port, cookie: "acpd-" + strconv.Itoa(port),
-		secret: drawSecret(), token: drawSecret(), folder: "/" + drawSecret()[:22] + "/",
+		secret: drawSecret(), token: drawSecret(), folder: "/" + drawSecret()[:22] + "/", opener: drawSecret(),
 	}
 }
 
@@ -102,6 +103,18 @@ func (g *gate) hasCookie(r *http.Request) bool {
 // newCookie returns the cookie of a browser that is let in. It ends with the browser's session.
 func (g *gate) newCookie() *http.Cookie {
 	return &http.Cookie{Name: g.cookie, Value: g.secret, Path: g.folder, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+}
+
+// newOpenerCookie returns a cookie by which a browser that was let in is known if it opens the link once
+// more. It lets nobody in: servers at other ports may see it.
+func (g *gate) newOpenerCookie() *http.Cookie {
+	return &http.Cookie{Name: g.cookie + "-opened", Value: g.opener, Path: openPath, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+}
+
+// isOpener reports whether a request comes from the browser that has opened the link.
+func (g *gate) isOpener(r *http.Request) bool {
+	c, err := r.Cookie(g.cookie + "-opened")
+	return err == nil && isSame(c.Value, g.opener)
 }
 
 // isSame compares secrets, in a time that tells nothing of them. No secret is "".

@@ -61,6 +61,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // noCookieText is what a browser without the cookie reads.
 const noCookieText = "This page needs the link that acpctl web prints. The link works once: run acpctl web again for another."
 
+// openerText is what the browser reads that has opened the link before. It names no folder, since
+// another server may have the cookie of that browser's.
+const openerText = "This browser has opened the link already: go to the page that it has open."
+
 // route finds what answers a request that may have an answer.
 func (s *Server) route(r *http.Request) (http.HandlerFunc, *refusal) {
 	if !s.gate.isOwnHost(r) {
@@ -134,17 +138,24 @@ func (s *Server) serveOpen(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	use := s.gate.useToken(r.URL.Query().Get("token"))
-	if use == tokenTwice && !isCallerProven(r.Context()) {
-		// Another user of this machine may have read the link from the list of processes, and used it first.
+	why := noCookieText
+	switch {
+	case use == tokenTwice && s.gate.isOpener(r):
+		why = openerText
+	case use == tokenTwice:
+		// Somebody may have read the link from the list of processes, and used it first: another user, or,
+		// which the system does not tell apart, a confined agent of this user, or whoever reaches the other
+		// end of ssh -L.
 		s.gate.shutOut()
 		defer s.end(errTwice)
 	}
 	if use != tokenUsed {
-		http.Error(w, noCookieText, http.StatusForbidden)
+		http.Error(w, why, http.StatusForbidden)
 		http.NewResponseController(w).Flush() // the server may end now
 		return
 	}
 	http.SetCookie(w, s.gate.newCookie())
+	http.SetCookie(w, s.gate.newOpenerCookie())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	folder := html.EscapeString(s.gate.folder)
 	fmt.Fprintf(w, "<!doctype html><title>acpd</title><link rel=icon href=\"%[1]sicon.svg\"><meta http-equiv=refresh content=\"0;url=%[1]s\"><p><a href=\"%[1]s\">Go on</a></p>\n", folder)

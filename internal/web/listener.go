@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"io"
 	"log"
 	"net"
@@ -39,14 +38,13 @@ func (l *guardedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		caller := l.findCaller(c)
-		if caller == callerOther {
+		if l.findCaller(c) == callerOther {
 			c.Close()
 			continue
 		}
 		select {
 		case l.places <- struct{}{}:
-			return &guardedConn{Conn: c, caller: caller, leave: sync.OnceFunc(func() { <-l.places })}, nil
+			return &guardedConn{Conn: c, leave: sync.OnceFunc(func() { <-l.places })}, nil
 		default:
 			c.Close()
 		}
@@ -55,28 +53,11 @@ func (l *guardedListener) Accept() (net.Conn, error) {
 
 type guardedConn struct {
 	net.Conn
-	caller callerCheck
-	leave  func() // gives the connection's place back
+	leave func() // gives the connection's place back
 }
 
 func (c *guardedConn) Close() error {
 	err := c.Conn.Close()
 	c.leave()
 	return err
-}
-
-type callerKey struct{}
-
-// noteCaller keeps in the context of a connection's requests whose it is.
-func noteCaller(ctx context.Context, c net.Conn) context.Context {
-	if g, ok := c.(*guardedConn); ok {
-		return context.WithValue(ctx, callerKey{}, g.caller)
-	}
-	return ctx
-}
-
-// isCallerProven reports whether the system has said that a request is this user's.
-func isCallerProven(ctx context.Context) bool {
-	caller, _ := ctx.Value(callerKey{}).(callerCheck)
-	return caller == callerOwner
 }

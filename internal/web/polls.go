@@ -21,7 +21,7 @@ type poll struct {
 	read  func(*watcher, context.Context) error
 }
 
-// shown returns the part that the poll's error is shown with.
+// shown returns the part whose problem the poll's error is.
 func (p poll) shown() string {
 	if p.part == partApprovals {
 		return partWaiting

@@ -35,15 +35,7 @@ const (
 
 // showLine makes what somebody else wrote fit to be shown, on one line of at most so many bytes.
 func showLine(s string, most int) string {
-	s = client.Line(s[:min(len(s), 16*most)]) // much of a text may be characters that are not shown
-	if len(s) <= most {
-		return s
-	}
-	end := most - len("…")
-	for end > 0 && s[end]&0xc0 == 0x80 { // not within a character
-		end--
-	}
-	return s[:end] + "…"
+	return client.ClipText(client.Line(s[:min(len(s), 16*most)]), most) // much of a text may be characters that are not shown
 }
 
 func showName(s string) string { return showLine(s, maxName) }

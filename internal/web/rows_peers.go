@@ -81,7 +81,9 @@ func (w *work) noteAgent(e *client.TrafficEntry) {
 	if _, known := w.agents[key]; !known && len(w.agents) >= maxAgentsOfTasks {
 		open := make(map[wire.MessageID]bool)
 		for i := range w.tasks {
-			open[w.tasks[i].ID] = !isOver(&w.tasks[i])
+			if t := &w.tasks[i]; t.Direction == client.Given && !isOver(t) {
+				open[t.ID] = true
+			}
 		}
 		maps.DeleteFunc(w.agents, func(k taskKey, _ string) bool { return !open[k.id] })
 		if len(w.agents) >= maxAgentsOfTasks {
@@ -99,7 +101,7 @@ func (w *work) findAgent(t *client.Task) string {
 // findBegin returns when a delegation that is not over began; null if that is not known.
 func (w *work) findBegin(t *client.Task) client.Time {
 	for i := range w.open {
-		if e := &w.open[i]; e.ID == t.ID && e.Direction == findDirection(t) && !isOver(t) {
+		if e := &w.open[i]; keyCall(e) == keyDelegation(t) && !isOver(t) {
 			return client.Time{Time: e.At}
 		}
 	}

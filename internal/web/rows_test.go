@@ -85,11 +85,11 @@ func TestWaiting(t *testing.T) {
 		got = append(got, describe(r))
 	}
 	want := []string{
-		"desk/planner waits for here:tester: delegate test",
-		"here: waits for laptop/: delegate look",
 		"desk/ waits for here:planner: notify news since 1m0s (notice) (approval a2, true)",
-		"here:planner waits for desk/: delegate build since 2m0s 0.50 linking",
 		"desk/reviewer waits for here:planner: query merge? since 5m0s (approval a1, false)",
+		"here: waits for laptop/: delegate look",
+		"desk/planner waits for here:tester: delegate test",
+		"here:planner waits for desk/: delegate build since 2m0s 0.50 linking",
 		"here: waits for de5c000000/: query hello since 7m0s",
 		"desk/builder waits for here:planner: query which one? since 8m0s (asked back)",
 		"laptop/ waits for here:: query where? since 9m0s (asked back)",
@@ -120,8 +120,10 @@ func TestMissing(t *testing.T) {
 		}
 		return got
 	}
-	if got := w.listWaiting(); got[2].Missing != "" {
-		t.Errorf("nobody knows of peers yet: %+v", got[2])
+	for _, r := range w.listWaiting() {
+		if r.Missing != "" {
+			t.Errorf("nobody knows of peers yet: %+v", r)
+		}
 	}
 	if got := look(1); len(got) != 1 || got[0] != "here: waits for build/: query  since 0s (without build)" {
 		t.Errorf("%q", got)
@@ -168,6 +170,72 @@ func TestAgentsOfTasks(t *testing.T) {
 	}
 	if got := note(client.TrafficEntry{Direction: client.In, Peer: deskID, Kind: kinds.KindResult, Ref: first, FromAgent: "builder"}); got != "builder" {
 		t.Error(got)
+	}
+}
+
+// TestWaitingSharesNoID: ids are the peers' choice. What stands beside an approval's buttons is said of
+// the message that they are about, and no call hides another one.
+func TestWaitingSharesNoID(t *testing.T) {
+	id, laptopID := wire.MessageID{15: 1}, identity.ID{0x1a, 0x70, 31: 1}
+	w := work{
+		open: []client.TrafficEntry{
+			{At: began, Direction: client.In, Peer: deskID, Name: "desk", Kind: kinds.KindQuery, ID: id, Text: "another peer's"},
+			{At: began, Direction: client.In, Peer: laptopID, Name: "laptop", Kind: kinds.KindQuery, ID: id, Text: "of another kind"},
+			{At: began, Direction: client.In, Peer: laptopID, Name: "laptop", Kind: kinds.KindDelegate, ID: id, Text: "not what wakes it"},
+		},
+		tasks: []client.Task{
+			{ID: id, Peer: "desk", Direction: client.Taken, State: client.TaskAccepted, Task: "test"},
+			{ID: id, Peer: "build", Direction: client.Taken, State: client.TaskAccepted, Task: "build"},
+			{ID: id, Peer: "laptop", Direction: client.Given, State: client.TaskAccepted, Task: "look"},
+		},
+		approvals: []client.Approval{
+			{ID: "a1", Agent: "planner", Peer: laptopID, Name: "laptop", Kind: kinds.KindNotify, Message: id, Text: "news", Since: began},
+			{ID: "a2", Agent: "planner", Peer: laptopID, Name: "laptop", Kind: kinds.KindDelegate, Message: id, Text: "what wakes it", Since: began},
+		},
+	}
+	got, keys := make(map[string]bool), make(map[string]bool)
+	for _, r := range w.listWaiting() {
+		got[describe(r)], keys[r.Key] = true, true
+	}
+	want := map[string]bool{
+		"laptop/ waits for here:planner: notify news since 0s (notice) (approval a1, false)": true,
+		"laptop/ waits for here:: delegate what wakes it since 0s (approval a2, false)":      true,
+		"desk/ waits for here:: query another peer's since 0s":                               true,
+		"laptop/ waits for here:: query of another kind since 0s":                            true,
+		"desk/ waits for here:: delegate test":                                               true,
+		"build/ waits for here:: delegate build":                                             true,
+		"here: waits for laptop/: delegate look":                                             true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(keys) != len(want) {
+		t.Error(diff, len(keys))
+	}
+	rows := make(map[string]bool)
+	for i := range w.tasks {
+		rows[newTaskRow(&w.tasks[i], i).Key] = true
+		if begin := w.findBegin(&w.tasks[i]); !begin.IsZero() {
+			t.Errorf("%+v has the time of another call", w.tasks[i])
+		}
+	}
+	if begin := w.findBegin(&client.Task{ID: id, Peer: "laptop", Direction: client.Taken, State: client.TaskAccepted}); !begin.Equal(began) {
+		t.Error(begin)
+	}
+	if len(rows) != len(w.tasks) {
+		t.Errorf("%d rows of %d delegations", len(rows), len(w.tasks))
+	}
+}
+
+// TestApprovalsAreShown: however many calls have been open for longer, what waits for the owner's word is
+// on the page.
+func TestApprovalsAreShown(t *testing.T) {
+	w := work{approvals: []client.Approval{{ID: "a1", Peer: deskID, Name: "desk", Kind: kinds.KindNotify, Message: wire.MessageID{1}, Since: began}}}
+	for i := range 2 * maxRows {
+		w.open = append(w.open, client.TrafficEntry{At: began.Add(-time.Hour), Direction: client.In, Peer: deskID, Kind: kinds.KindQuery, ID: wire.MessageID{14: byte(i >> 8), 15: byte(i)}})
+	}
+	b := newBoard()
+	setRows(b, partWaiting, w.listWaiting(), 0)
+	p := b.parts[partWaiting]
+	if _, there := p.rows["approval a1"]; !there || len(p.rows) != maxRows || p.more != maxRows+1 {
+		t.Errorf("%v, %d rows and %d more", there, len(p.rows), p.more)
 	}
 }
 

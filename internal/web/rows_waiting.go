@@ -7,6 +7,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 // waitingRow says who waits for whom, and since when.
@@ -54,14 +55,33 @@ type work struct {
 	agents    agentsOfTasks
 }
 
-// listWaiting returns who waits for whom, those that have waited longest first.
+// callKey is what tells a call from all others: peers choose ids, and may choose that of another's
+// message, or one of their own again for another kind.
+type callKey struct {
+	direction client.MessageDirection
+	peer      string // petname, or the id if it has none
+	kind      string
+	id        wire.MessageID
+}
+
+func keyCall(e *client.TrafficEntry) callKey {
+	return callKey{e.Direction, cmp.Or(e.Name, e.Peer.String()), e.Kind, e.ID}
+}
+
+func keyDelegation(t *client.Task) callKey {
+	return callKey{findDirection(t), t.Peer, kinds.KindDelegate, t.ID}
+}
+
+// listWaiting returns who waits for whom: first what waits for the owner's word, which no number of
+// calls may keep from the page, then those that have waited longest.
 func (w *work) listWaiting() []waitingRow {
 	rows := make([]waitingRow, 0, len(w.open))
-	place := make(map[string]int) // of each call, by direction and id
+	place := make(map[callKey]int) // of each call
 	for i := range w.open {
-		r := newOpenRow(&w.open[i])
-		w.noteMissing(&r, w.open[i].Peer.String())
-		place[string(w.open[i].Direction)+w.open[i].ID.String()] = len(rows)
+		e := &w.open[i]
+		r := newOpenRow(e)
+		w.noteMissing(&r, e.Peer.String())
+		place[keyCall(e)] = len(rows)
 		rows = append(rows, r)
 	}
 	for i := range w.tasks {
@@ -69,7 +89,7 @@ func (w *work) listWaiting() []waitingRow {
 		if isOver(t) {
 			continue
 		}
-		at, known := place[string(findDirection(t))+t.ID.String()]
+		at, known := place[keyDelegation(t)]
 		if !known {
 			at = len(rows)
 			r := newTaskWait(t)
@@ -84,33 +104,40 @@ func (w *work) listWaiting() []waitingRow {
 		if t.Direction == client.Given && r.Whom.Agent == "" {
 			r.Whom.Agent = showName(w.findAgent(t))
 		}
-		if q := t.Question; q != nil && !has(place, string(client.In)+q.ID.String()) {
+		if q := t.Question; q != nil && !has(place, callKey{client.In, t.Peer, kinds.KindQuery, q.ID}) {
 			rows = append(rows, newQuestionWait(t, q, rows[at]))
 		}
 	}
 	for i := range w.approvals {
 		a := &w.approvals[i]
-		at, known := place[string(client.In)+a.Message.String()]
+		at, known := place[callKey{client.In, cmp.Or(a.Name, a.Peer.String()), a.Kind, a.Message}]
 		if !known {
 			at = len(rows)
 			r := waitingRow{
 				rowKey: rowKey{"approval " + a.ID}, Since: client.Time{Time: a.Since}, Kind: showName(a.Kind), IsNotice: a.Kind != kinds.KindQuery && a.Kind != kinds.KindDelegate,
-				Who: party{Peer: showName(cmp.Or(a.Name, a.Peer.Label()))}, Whom: party{Here: true, Agent: showName(a.Agent)}, Text: showLine(a.Text, maxShown),
+				Who: party{Peer: showName(cmp.Or(a.Name, a.Peer.Label()))}, Whom: party{Here: true, Agent: showName(a.Agent)},
 			}
 			w.noteMissing(&r, a.Peer.String())
 			rows = append(rows, r)
 		}
 		r := &rows[at]
+		r.Text = showLine(a.Text, maxShown) // of the message that the answer is about
 		r.Approval, r.Session, r.Approved = a.ID, showName(a.Agent), a.Approved
 		r.KeptBy, r.KeptUntil = showLine(a.KeptBy, maxShown), a.KeptUntil
 	}
 	slices.SortStableFunc(rows, func(a, b waitingRow) int {
+		if mine := a.Approval != ""; mine != (b.Approval != "") {
+			if mine {
+				return -1
+			}
+			return 1
+		}
 		return cmp.Or(a.Since.Compare(b.Since.Time), strings.Compare(a.Key, b.Key))
 	})
 	return rows
 }
 
-func has(place map[string]int, key string) bool {
+func has(place map[callKey]int, key callKey) bool {
 	_, there := place[key]
 	return there
 }
@@ -118,7 +145,7 @@ func has(place map[string]int, key string) bool {
 // newOpenRow describes a call that has no outcome yet.
 func newOpenRow(e *client.TrafficEntry) waitingRow {
 	r := waitingRow{
-		rowKey: rowKey{string(e.Direction) + " " + e.Peer.String() + " " + e.ID.String()}, Since: client.Time{Time: e.At}, Kind: showName(e.Kind),
+		rowKey: rowKey{string(e.Direction) + " " + e.Kind + " " + e.Peer.String() + " " + e.ID.String()}, Since: client.Time{Time: e.At}, Kind: showName(e.Kind),
 		Text: showLine(e.Text, maxShown), Thread: showName(e.Thread),
 	}
 	r.Who, r.Whom = findParties(e)
@@ -147,7 +174,7 @@ func findDirection(t *client.Task) client.MessageDirection {
 
 // newTaskWait describes a delegation of which it is not known when it began.
 func newTaskWait(t *client.Task) waitingRow {
-	r := waitingRow{rowKey: rowKey{"task " + t.ID.String()}, Kind: kinds.KindDelegate, Text: showLine(t.Task, maxShown)}
+	r := waitingRow{rowKey: rowKey{"task " + keyTask(t)}, Kind: kinds.KindDelegate, Text: showLine(t.Task, maxShown)}
 	r.Who, r.Whom = party{Here: true}, party{Peer: showName(t.Peer)}
 	if t.Direction == client.Taken {
 		r.Who, r.Whom = party{Peer: showName(t.Peer), Agent: showName(t.FromAgent)}, party{Here: true, Agent: showName(t.Agent)}
@@ -159,7 +186,7 @@ func newTaskWait(t *client.Task) waitingRow {
 // gave it.
 func newQuestionWait(t *client.Task, q *client.Question, about waitingRow) waitingRow {
 	return waitingRow{
-		rowKey: rowKey{"question " + q.ID.String()}, Since: q.Since, Kind: kinds.KindQuery, IsAsked: true,
+		rowKey: rowKey{"question " + t.Peer + " " + q.ID.String()}, Since: q.Since, Kind: kinds.KindQuery, IsAsked: true,
 		Who: about.Whom, Whom: about.Who, Text: showLine(q.Text, maxShown), Thread: about.Thread,
 		Missing: about.Missing, MissingSince: about.MissingSince, MissingSeen: about.MissingSeen,
 	}

@@ -30,10 +30,15 @@ type taskRow struct {
 
 func newTaskRow(t *client.Task, place int) taskRow {
 	return taskRow{
-		rowKey: rowKey{t.ID.String()}, ID: t.ID.String(), Peer: showName(t.Peer), Direction: string(t.Direction),
+		rowKey: rowKey{keyTask(t)}, ID: t.ID.String(), Peer: showName(t.Peer), Direction: string(t.Direction),
 		FromAgent: showName(t.FromAgent), Agent: showName(t.Agent), Task: showLine(t.Task, maxShown), State: string(t.State), Over: isOver(t),
 		Deadline: t.Deadline, Outcome: showLine(t.Outcome, maxShown), Progress: t.Progress, Message: showLine(t.Message, maxShown), Place: place,
 	}
+}
+
+// keyTask returns a key that no other delegation has: several peers may choose one id.
+func keyTask(t *client.Task) string {
+	return string(t.Direction) + " " + t.Peer + " " + t.ID.String()
 }
 
 func isOver(t *client.Task) bool { return t.Over || t.State.IsFinal() }
@@ -71,8 +76,8 @@ type budgetRow struct {
 }
 
 // listBudget returns what peers that are connected hold or were refused, those nearest to their bounds
-// first, and the sums that are not far from theirs. peers has states by ids as text; nil: they are not
-// known. more counts what does not fit.
+// first, and what all together do where that is a quarter of the bound or more. peers has states by ids
+// as text; nil: they are not known. more counts what is too much to show.
 func listBudget(b *client.Budget, peers map[string]peerState) (rows []budgetRow, more int) {
 	bounds := make(map[string]client.BudgetRow)
 	for _, r := range b.Rows {

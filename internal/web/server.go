@@ -91,9 +91,9 @@ func (s *Server) Run(ctx context.Context) error {
 		Handler: s, MaxHeaderBytes: maxHeaderBytes,
 		ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: requestTime, IdleTimeout: idleTime,
 		BaseContext: func(net.Listener) context.Context { return ctx },
-		ConnContext: noteCaller,
 		ErrorLog:    quietLog,
 	}
+	defer s.watcher.acting.Close()
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { s.watchWhileRead(ctx) })

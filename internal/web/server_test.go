@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -141,8 +142,11 @@ func TestLinkWorksOnce(t *testing.T) {
 	if status, text := f.ask(browser, "GET", page, ""); status != http.StatusOK || !strings.Contains(text, "<h2") {
 		t.Errorf("the page: %d", status)
 	}
-	if status, _ := f.ask(other, "GET", link, ""); status != http.StatusForbidden {
-		t.Errorf("the second time: %d", status)
+	if status, text := f.ask(browser, "GET", link, ""); status != http.StatusForbidden || strings.Contains(text, f.gate.folder) {
+		t.Errorf("the second time: %d, %s", status, text)
+	}
+	if status, _ := f.ask(other, "GET", link+"x", ""); status != http.StatusForbidden {
+		t.Errorf("another token: %d", status)
 	}
 	if status, _ := f.ask(other, "GET", fmt.Sprintf("http://127.0.0.1:%d/open?token=", f.Port()), ""); status != http.StatusForbidden {
 		t.Errorf("without a token: %d", status)
@@ -151,7 +155,7 @@ func TestLinkWorksOnce(t *testing.T) {
 		t.Error("the token is in the address of the page")
 	}
 	if status, _ := f.ask(browser, "GET", page, ""); status != http.StatusOK {
-		t.Errorf("the browser that was let in, after somebody else has tried the link: %d", status)
+		t.Errorf("the browser that was let in, after it and somebody else have tried links: %d", status)
 	}
 }
 
@@ -163,8 +167,12 @@ func TestCookie(t *testing.T) {
 	}
 	answer.Body.Close()
 	cookies := answer.Cookies()
-	if len(cookies) != 1 {
+	if len(cookies) != 2 {
 		t.Fatal(cookies)
+	}
+	// The second one lets nobody in, for servers at other ports may see it: it is of a path that is no secret.
+	if o := cookies[1]; o.Path != openPath || o.Value == cookies[0].Value || len(o.Value) != 43 || !o.HttpOnly || o.SameSite != http.SameSiteStrictMode {
+		t.Errorf("%+v", o)
 	}
 	c := cookies[0]
 	if c.Name != fmt.Sprintf("acpd-%d", f.Port()) || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.MaxAge != 0 || !c.Expires.IsZero() || c.Domain != "" {
@@ -185,10 +193,10 @@ func TestLinkEnds(t *testing.T) {
 	f.ended <- err // for the end of the test
 }
 
-// TestLinkTwice: where the system does not say whose a connection is, two that open the link cannot
-// be told apart, and nobody gets anything any more.
+// TestLinkTwice: two that open the link cannot be told apart, also if both are this user's: a confined
+// agent may be one. Nobody gets anything any more.
 func TestLinkTwice(t *testing.T) {
-	f := newFixture(t, func(s *Server) { s.listener.findCaller = func(net.Conn) callerCheck { return callerUnknown } })
+	f := newFixture(t, func(s *Server) { s.listener.findCaller = func(net.Conn) callerCheck { return callerOwner } })
 	link := f.Link()
 	browser, page := f.letIn()
 	f.ask(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, "GET", link, "")
@@ -433,6 +441,24 @@ func TestDaemonAway(t *testing.T) {
 	if got := await.Receive(t, "the terminal says so", f.told); got != "the daemon is back" {
 		t.Error(got)
 	}
+}
+
+// TestAProblemIsTold: what cannot be read is told, and that it can be again.
+func TestAProblemIsTold(t *testing.T) {
+	f := newFixture(t, nil)
+	f.daemon.SetHandler(client.MethodApprovals, func(*jsonrpc.Request) (any, error) {
+		return nil, kinds.Errorf(kinds.Internal, "the approvals cannot be read")
+	})
+	browser, page := f.letIn()
+	s, _ := f.openStream(browser, page)
+	tells := func(problem bool) func(*update) bool {
+		return func(u *update) bool {
+			return slices.ContainsFunc(u.Parts, func(p partUpdate) bool { return p.Part == partWaiting && (p.Problem != "") == problem })
+		}
+	}
+	s.until(tells(true))
+	f.setAnswers(nil)
+	s.until(tells(false))
 }
 
 // TestActions: what the page does reaches the daemon, and what the daemon says of it the page.

@@ -111,8 +111,11 @@ func (w *watcher) pollParts(ctx context.Context) {
 		switch {
 		case !w.noteAnswer(ctx, err):
 			pace.Sleep(ctx, awayPause)
-		case err != nil && ctx.Err() == nil:
+		case ctx.Err() != nil:
+		case err != nil:
 			w.board.setProblem(p.shown(), showLine(err.Error(), maxShown))
+		default:
+			w.board.setProblem(p.shown(), "")
 		}
 	}
 }
@@ -150,8 +153,7 @@ var partsOfEvents = map[client.EventType][]string{
 // watchEvents puts events on the board until ctx ends.
 func (w *watcher) watchEvents(ctx context.Context) {
 	events := client.Client{Socket: w.reading.Socket, Patience: daemonPatience}
-	const noKind = "(none)" // messages come as traffic
-	params := client.SubscribeParams{Kinds: []string{noKind}, Events: client.EventFilter{All: true}}
+	params := client.SubscribeParams{Kinds: []string{client.NoKind}, Events: client.EventFilter{All: true}} // messages come as traffic
 	for ctx.Err() == nil {
 		events.Subscribe(ctx, params, nil, func(e *client.Event) {
 			addLines(w.board, []*line{newEventLine(e)})

@@ -154,6 +154,10 @@ func translateParam(cmd *cobra.Command, message string) string {
 		return "ACP_ID: " + rest
 	case cmd.Flags().Lookup(flag) != nil:
 		return "--" + flag + ": " + rest
+	case cmd.Flags().Lookup(strings.TrimSuffix(flag, "s")) != nil: // a flag that is given for each of a list
+		return "--" + strings.TrimSuffix(flag, "s") + ": " + rest
+	case param == "peers" && slices.Contains(splitUsage(cmd), "PEER"):
+		return "PEER: " + rest
 	case param == "to" && !slices.Contains(splitUsage(cmd), "PEER"):
 		return "AGENT: " + rest
 	case param == "to":

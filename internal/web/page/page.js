@@ -11,7 +11,7 @@
   const parts = new Map();  // part -> Map of key -> row
   const about = new Map();  // part -> {more, problem}
   let skew = 0;             // milliseconds that the server's clock is ahead
-  let wide = new Set();     // lists that are shown whole
+  const wide = new Set();   // lists that are shown whole
   const sure = new Set();   // approvals of which "always" was chosen, and not yet confirmed
   const busy = new Set();   // what was sent and not answered yet
 
@@ -24,17 +24,21 @@
   // h makes an element. Strings among the children become text.
   function h(tag, attributes, ...children) {
     const e = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes || {})) {
-      if (value === true) e.setAttribute(name, "");
-      else if (value !== false && value != null) e.setAttribute(name, value);
-    }
+    setAttributes(e, attributes || {});
     e.append(...children.filter((c) => c != null && c !== false && c !== ""));
     return e;
   }
   function svg(tag, attributes) {
     const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, value);
+    setAttributes(e, attributes);
     return e;
+  }
+  // setAttributes sets attributes, with true as one that has no value; with false or null it removes one.
+  function setAttributes(e, attributes) {
+    for (const [name, value] of Object.entries(attributes)) {
+      if (value === false || value == null) e.removeAttribute(name);
+      else e.setAttribute(name, value === true ? "" : value);
+    }
   }
   // said is text that somebody else wrote, which has a direction of its own.
   const said = (text, cls) => h("span", { class: "said-by " + (cls || ""), dir: "auto" }, text);
@@ -59,7 +63,7 @@
         const focused = e.contains(document.activeElement) ? document.activeElement.dataset.act : "";
         e.row = row;
         e.replaceChildren(...draw(row, e).filter(Boolean));
-        for (const [name, value] of Object.entries(attributes ? attributes(row) : {})) e.toggleAttribute(name, !!value), value && e.setAttribute(name, value === true ? "" : value);
+        if (attributes) setAttributes(e, attributes(row));
         if (focused) for (const b of e.querySelectorAll("[data-act]")) if (b.dataset.act === focused) b.focus();
       }
       if (list.children[i] !== e) list.insertBefore(e, list.children[i] || null);
@@ -111,7 +115,7 @@
   const nameOf = (p) => p.here ? p.agent || "a program here" : p.agent ? p.peer + "/" + p.agent : p.peer;
   const party = (p) => h("span", {}, said(nameOf(p), "party"), p.here && p.agent ? h("span", { class: "soft" }, " (here)") : "");
   const notice = (r) => (r.kind === "notify" ? "notice" : r.kind) + " of ";
-  const isMine = (r) => r.approval && !r.approved;
+  const isMine = (r) => !!r.approval && !r.approved;
 
   function drawWaiting() {
     const all = rows("waiting").sort((a, b) => (Date.parse(a.since) || 0) - (Date.parse(b.since) || 0) || (a.k < b.k ? -1 : 1));
@@ -277,10 +281,9 @@
       const x = W / 2 + side * (near + (far - near) * Math.sqrt(1 - t * t));
       p.at = { x, y, side, edge: x - side * pillW / 2, pillW, pillH };
     });
-    fill($("peers"), known, drawPeer, (p) => ({ class: "peer", "data-path": p.path || false, "data-refuses": p.refuses }), (p, e) => e.only !== (only === p.k));
+    fill($("peers"), known, drawPeer, (p) => ({ class: "peer", "data-path": p.path, "data-refuses": p.refuses }), (p, e) => e.only !== (only === p.k));
     for (const p of known) {
       const e = $("peers").kept.get(p.k);
-      if (!p.path) e.setAttribute("data-path", "");
       e.style.width = p.at.pillW + "px";
       e.style.height = p.at.pillH + "px";
       e.style.left = p.at.x - p.at.pillW / 2 + "px";
@@ -319,7 +322,7 @@
 
   // ---------------------------------------------------------------- messages
 
-  let all = [];             // the newest lines
+  let recent = [];          // the newest lines
   const threads = new Map();
   let chosen = "";          // key of the conversation that is shown; "": all messages
   let only = "";            // id of the peer whose messages are shown; "": all
@@ -327,11 +330,11 @@
   let started = null;
 
   function addLines(lines, skipped) {
-    if (skipped) all.push({ k: "s" + lines[0].n, at: lines[0].at, skipped });
+    if (skipped) recent.push({ k: "s" + lines[0].n, at: lines[0].at, skipped });
     const ids = new Set();
     for (const l of lines) {
       l.k = "l" + l.n;
-      all.push(l);
+      recent.push(l);
       if (!started) started = l.at;
       if (!l.dir) continue;
       ids.add(l.id);
@@ -345,7 +348,7 @@
       threads.delete(key); // the newest is last
       threads.set(key, t);
     }
-    if (all.length > MAX_KEPT) all.splice(0, all.length - MAX_KEPT);
+    if (recent.length > MAX_KEPT) recent.splice(0, recent.length - MAX_KEPT);
     for (const key of threads.keys()) {
       if (threads.size <= MAX_THREADS) break;
       if (key !== chosen) threads.delete(key);
@@ -384,12 +387,11 @@
     drawThreads();
     const t = threads.get(chosen);
     if (chosen && !t) chosen = "";
-    const lines = (t ? t.lines : only ? all.filter((l) => l.id === only) : all).slice(-MAX_LOG);
+    const lines = (t ? t.lines : only ? recent.filter((l) => l.id === only) : recent).slice(-MAX_LOG);
     const peer = only && (parts.get("peers") || new Map()).get(only);
     $("only").hidden = !only;
     if (only) setText($("only"), "only " + (peer ? labelOf(peer) : "one peer") + " ✕");
     setText($("messages-since"), started ? "since " + clock(started) : "");
-    log.toggleAttribute("data-all", !t);
     if (!follows && log.shown === chosen + only) {
       $("newest").hidden = !unseen;
       setText($("newest"), count(unseen, "new message"));
@@ -398,9 +400,9 @@
     log.shown = chosen + only;
     unseen = 0;
     $("newest").hidden = true;
-    $("messages-empty").hidden = threads.size > 0;
+    setEmpty("lines", threads.size, true);
     const talk = log.closest(".talk");
-    talk.hidden = !all.length;
+    talk.hidden = !recent.length;
     talk.toggleAttribute("data-events", !threads.size); // and no message
     if (!lines.length) {
       fill(log, [{ k: "none" }], () => [h("p", { class: "empty" }, "No message is here.")]);
@@ -444,7 +446,7 @@
   function drawRow(l) {
     const when = h("span", { class: "when num" }, clock(l.at));
     if (l.skipped || l.lost) {
-      return h("div", { class: "row", "data-quiet": true }, when, h("div", { class: "what" }, "… " + count(l.skipped || l.lost, "message") + (l.lost ? " lost: more than the daemon keeps" : " not shown: too many at once")));
+      return h("div", { class: "row", "data-quiet": true }, when, h("div", { class: "what" }, "… " + count(l.skipped || l.lost, "message") + (l.lost ? " not shown: they passed while no page was open, or were more than the daemon keeps" : " not shown: too many at once")));
     }
     if (l.event) {
       return h("div", { class: "row", "data-quiet": true }, when, h("div", { class: "what" }, l.peer ? said(l.peer, "title") : "", l.peer ? " " : "", eventWords[l.event] || l.event, l.text ? " · " : "", l.text ? said(l.text) : ""));
@@ -574,17 +576,21 @@
     return wide.has(part) ? list : list.slice(0, most);
   }
   for (const part of ["tasks", "budget"]) {
-    $(part + "-all").addEventListener("click", () => { wide.has(part) ? wide.delete(part) : wide.add(part); dirty(part); });
+    $(part + "-all").addEventListener("click", () => {
+      if (!wide.delete(part)) wide.add(part);
+      dirty(part);
+    });
   }
+  // setEmpty says that a part has nothing, if that is known: it was read, and can be.
   function setEmpty(part, n, known = parts.has(part)) {
-    const e = document.querySelector(`[data-empty=${part}]`);
-    e.hidden = n > 0 || !known;
+    const e = document.querySelector(`[data-empty=${part}]`), a = about.get(part);
+    e.hidden = n > 0 || !known || !!(a && a.problem);
     e.closest(".card").toggleAttribute("data-none", !e.hidden);
   }
   function setCount(part, n, tone) {
     const e = document.querySelector(`[data-count=${part}]`);
     setText(e, n ? String(n) : "");
-    tone && n ? e.setAttribute("data-tone", tone) : e.removeAttribute("data-tone");
+    setAttributes(e, { "data-tone": n && tone ? tone : null });
   }
   function drawNotes() {
     for (const e of document.querySelectorAll("[data-problem]")) {
@@ -602,7 +608,7 @@
   // ---------------------------------------------------------------- drawing what has changed
 
   const draws = {
-    daemon: drawDaemon, warnings: drawWarnings, relays: drawRelays, waiting: drawWaiting, peers: drawPeers, messages: drawMessages, agents: drawAgents,
+    daemon: drawDaemon, warnings: drawWarnings, relays: drawRelays, waiting: drawWaiting, peers: drawPeers, messages: drawMessages, lines: drawMessages, agents: drawAgents,
     spent: drawSpent, tasks: drawTasks, held: drawHeld, channels: drawChannels, bindings: drawMail, mail: drawMail, budget: drawBudget, notes: drawNotes,
   };
   const due = new Set();
@@ -630,7 +636,7 @@
   function take(u) {
     skew = Date.parse(u.now) - Date.now();
     if (u.reset) {
-      parts.clear(); about.clear(); threads.clear(); all = []; started = null; unseen = 0; follows = true;
+      parts.clear(); about.clear(); threads.clear(); recent = []; started = null; unseen = 0; follows = true;
       dirty(...Object.keys(draws));
     }
     if (u.away) {
@@ -653,6 +659,7 @@
   let away = { why: "" };   // why the daemon does not answer, and since when
   let failures = 0;         // of the stream, one after the other
   let silent = 0;           // when the stream ceased, in milliseconds; 0: it has not
+  let proof = "";           // what the first stream began with
   const MAX_FAILURES = 30;
 
   // drawLink says whether what is shown is true now, in the chip and everywhere else: ages stop, parts are
@@ -678,15 +685,30 @@
     }
     if (!!stopped !== !!before) dirty("waiting", "agents");
   }
+  // fail notes that the stream has failed, so many times: after too many, acpctl web has ended.
+  function fail(times) {
+    if (!failures) silent = now();
+    failures += times;
+    drawLink();
+    if (failures <= MAX_FAILURES) setTimeout(connect, Math.min(5000, 500 * failures));
+  }
   function connect() {
     const source = new EventSource("events");
-    source.onopen = () => { failures = silent = 0; drawLink(); };
-    source.onmessage = (e) => take(JSON.parse(e.data));
+    let proven = false;
+    source.onmessage = (e) => {
+      const u = JSON.parse(e.data);
+      if (!proven) { // when acpctl web has ended, another program may have its port
+        if (!u.proof || (proof && u.proof !== proof)) { source.close(); fail(Infinity); return; }
+        proven = true;
+        proof = u.proof;
+        failures = silent = 0;
+        drawLink();
+      }
+      take(u);
+    };
     source.onerror = () => {
       source.close();
-      if (!failures++) silent = now();
-      drawLink();
-      if (failures <= MAX_FAILURES) setTimeout(connect, Math.min(5000, 500 * failures));
+      fail(1);
     };
   }
   connect();

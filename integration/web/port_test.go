@@ -1,0 +1,45 @@
+//go:build web
+
+package web
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"testing"
+)
+
+// TestAnotherProgramAtThePort: when acpctl web has ended, another program may have its port, and the page
+// that is open still asks there. It believes nothing of what it is told.
+func TestAnotherProgramAtThePort(t *testing.T) {
+	b := startBrowser(t)
+	w := newWorld(t)
+	w.fill(plain)
+	var p *tab
+	var address string
+	t.Run("acpctl web runs", func(serving *testing.T) {
+		link, err := url.Parse(w.serve(serving))
+		if err != nil {
+			t.Fatal(err)
+		}
+		address = link.Host
+		p = show(t, b, link.String(), 800, 600, false)
+	})
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, "data: {\"reset\":true,\"proof\":\"guessed\",\"now\":\"2026-11-27T00:30:00Z\",\"parts\":[{\"part\":\"daemon\",\"set\":[{\"k\":\"daemon\",\"name\":\"forged\"}],\"more\":0,\"problem\":\"\"}]}\n\n")
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})}
+	go other.Serve(l)
+	defer other.Close()
+	p.until("the page says that it has ended", `document.getElementById("link-text").textContent === "ended"`)
+	if name := eval[string](p, `document.getElementById("name").textContent`); name == "forged" || name == "" {
+		t.Errorf("the page shows %q", name)
+	}
+}

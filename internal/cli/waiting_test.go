@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/internal/cli/clitest"
+	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/kinds"
+)
+
+// What is open is listed with who waits on the left, whoever called whom.
+func TestWaiting(t *testing.T) {
+	f := newDaemon(t)
+	var asked client.TrafficParams
+	answer := &client.TrafficAnswer{Next: 1, Open: []client.TrafficEntry{
+		{At: noon, ID: clitest.SomeID, Direction: client.Out, Peer: clitest.DeskID, Name: "desk", FromAgent: "planner", Agent: "reviewer", Kind: "query", Text: "Which\x1b[2J branch?"},
+		{At: noon.Add(time.Second), ID: clitest.SomeID, Direction: client.In, Peer: clitest.DeskID, Name: "desk", FromAgent: "tester", Agent: "reviewer", Kind: "delegate", Text: "Build."},
+		{At: noon.Add(2 * time.Second), ID: clitest.SomeID, Direction: client.Out, Peer: clitest.DeskID, Kind: "query"},
+	}}
+	f.SetHandler(client.MethodTraffic, func(r *jsonrpc.Request) (any, error) {
+		asked = client.TrafficParams{}
+		return answer, r.ReadParams(&asked)
+	})
+	const first = "2026-11-27T12:00:00Z\there/planner\tdesk/reviewer\tquery\tWhich branch?\n"
+	f.WantResult(f.Run("waiting"), 0, first+
+		"2026-11-27T12:00:01Z\tdesk/tester\there/reviewer\tdelegate\tBuild.\n"+
+		"2026-11-27T12:00:02Z\there\tde5c000000\tquery\t-\n", "")
+	if !asked.Open || asked.Limit != 1 || len(asked.Peers)+len(asked.Agents) > 0 {
+		t.Errorf("%+v", asked)
+	}
+	f.WantResult(f.Run("waiting", "desk/reviewer"), 0, first, "") // reviewer here is another one
+	if len(asked.Peers) != 1 || asked.Peers[0] != "desk" || len(asked.Agents) != 1 || asked.Agents[0] != "reviewer" {
+		t.Errorf("%+v", asked)
+	}
+	if got := f.Run("waiting", "--json"); strings.Count(got.Out, `"direction":`) != 3 || !strings.HasPrefix(got.Out, `{"open":[{"at":"2026-11-27T12:00:00Z"`) {
+		t.Errorf("%+v", got)
+	}
+	answer.Open[0].At = time.Now().Add(-61 * time.Second)
+	if got := f.RunAtTerminal(ui.Terminal{OutTTY: true}, "", "waiting"); !strings.HasPrefix(got.Out, "SINCE ") || !strings.Contains(got.Out, "\n1m ago  ") {
+		t.Errorf("%+v", got)
+	}
+
+	answer = &client.TrafficAnswer{Next: 1}
+	f.WantResult(f.Run("waiting"), 0, "", "")
+	f.WantResult(f.Run("waiting", "--json"), 0, `{"open":[]}`+"\n", "")
+	f.WantResult(f.RunInteractive("", "waiting"), 0, "", "nobody waits: no query and no delegation is open\n")
+	for _, args := range [][]string{{"waiting", ""}, {"waiting", "/reviewer"}, {"waiting", "desk/"}, {"waiting", "desk", "laptop"}} {
+		if got := f.Run(args...); got.Code != frame.ExitUsage {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+	f.SetAnswer(client.MethodTraffic, kinds.Errorf(kinds.UnknownPeer, `peers: no peer "dsek" is known: did you mean desk?`))
+	f.WantResult(f.Run("waiting", "dsek"), 5, "", `acpctl waiting: PEER: no peer "dsek" is known: did you mean desk?`+"\n")
+}
