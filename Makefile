@@ -100,6 +100,7 @@ web: ## the page of acpctl web in a real browser (chromium)
 	$(GO) vet -tags web ./integration/web
 	$(GO) test -tags web -count=1 -timeout 10m ./integration/web
 
+web-picture: VERSION = $(RELEASE)
 web-picture: build ## docs/pictures/web.png anew, from daemons at work (chromium)
 	ACPD_BUILT='$(CURDIR)/bin' $(GO) test -tags web -count=1 ./integration/web -run '^TestPicture$$' -update-picture
 

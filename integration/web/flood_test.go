@@ -4,6 +4,7 @@ package web
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -158,10 +159,25 @@ func TestAway(t *testing.T) {
 	}
 	p.until("it says so", `!document.getElementById("away").hidden && document.getElementById("away").textContent.includes("no daemon: start acpd")`)
 	p.checkLayout(t)
+	if chip := eval[string](p, `document.getElementById("link-text").textContent`); chip != "away" {
+		t.Errorf("the chip says %q", chip)
+	}
+	kept := func() string { return eval[string](p, `document.getElementById("waiting").innerText`) }
+	before := kept()
+	if n := strings.Count(before, "since "); n != 3 || strings.Contains(before, "since before") {
+		t.Errorf("rows have lost since when they wait: %s", before)
+	}
+	if !eval[bool](p, `document.querySelector("main").hasAttribute("data-old") && [...document.querySelectorAll("main section")].every((e) => e.getAttribute("aria-describedby") === "away") && [...document.querySelectorAll("[data-act=yes], [data-act=no], [data-act=always], [data-act=mute]")].every((b) => b.disabled)`) {
+		t.Error("parts are not grey, or can be used")
+	}
+	eval[bool](p, `new Promise((done) => setTimeout(() => done(true), 2100))`) // two beats
+	if after := kept(); after != before {
+		t.Errorf("ages go on: %s, then %s", before, after)
+	}
 	w.SetAnswer(client.MethodStatus, &w.status)
 	for _, method := range []string{client.MethodPeers, client.MethodApprovals, client.MethodTasks, client.MethodAgents, client.MethodInbox, client.MethodBudget} {
 		w.SetAnswer(method, struct{}{})
 	}
 	w.SetHandler(client.MethodTraffic, w.answerTraffic)
-	p.until("it is back", `document.getElementById("away").hidden`)
+	p.until("it is back", `document.getElementById("away").hidden && document.getElementById("link-text").textContent === "live" && !document.querySelector("main").hasAttribute("data-old") && !document.querySelector("main section").hasAttribute("aria-describedby")`)
 }

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -192,6 +193,9 @@ func TestPicture(t *testing.T) {
 		t.Error(problem)
 	}
 	if *updatePicture {
+		if found := regexp.MustCompile(`\+[0-9a-f]{7,}|-dirty`).FindString(text); found != "" {
+			t.Fatalf("the picture would show a commit, %s: use make web-picture", found)
+		}
 		p.until("it has lasted a while", `Date.now() - document.querySelector("#waiting-list [data-since]").dataset.since > 25000`)
 		p.until("it says so", `document.querySelector("#waiting-list [data-since]").textContent === "26 s"`)
 	}

@@ -83,6 +83,7 @@ func (w *watcher) readPeers(ctx context.Context) error {
 	w.mu.Lock()
 	w.names = names
 	w.mu.Unlock()
+	w.setWork(func(k *work) { k.peers = mapPeers(all, k.peers, time.Now()) })
 	all = slices.DeleteFunc(all, func(p client.Peer) bool { return p.State == client.PeerBlocked })
 	slices.SortFunc(all, comparePeers)
 	setRows(w.board, partPeers, mapRows(all, newPeerRow), 0)
@@ -140,11 +141,17 @@ func (w *watcher) readTasks(ctx context.Context) error {
 		}
 	}
 	rows := make([]taskRow, 0, newest)
-	for i := range all[:min(len(all), newest)] {
-		rows = append(rows, newTaskRow(&all[i], i))
-	}
+	w.setWork(func(k *work) {
+		k.tasks = all
+		for i := range all[:min(len(all), newest)] {
+			r := newTaskRow(&all[i], i)
+			if r.Since = k.findBegin(&all[i]); all[i].Direction == client.Given {
+				r.Agent = showName(k.findAgent(&all[i]))
+			}
+			rows = append(rows, r)
+		}
+	})
 	setRows(w.board, partTasks, rows, len(all)-len(rows))
-	w.setWork(func(k *work) { k.tasks = all })
 	return nil
 }
 
@@ -171,7 +178,10 @@ func (w *watcher) readBudget(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rows, more := listBudget(b)
+	w.mu.Lock()
+	peers := w.work.peers
+	w.mu.Unlock()
+	rows, more := listBudget(b, peers)
 	setRows(w.board, partBudget, rows, more)
 	return nil
 }

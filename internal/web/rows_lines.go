@@ -14,7 +14,7 @@ import (
 // line is a message or an event that has passed.
 type line struct {
 	N    uint64    `json:"n"`
-	At   time.Time `json:"at"`
+	At   time.Time `json:"at"`   // of a message: when it ended, as lines come in that order
 	Peer string    `json:"peer"` // its name, or the beginning of its id
 	ID   string    `json:"id"`   // of the peer
 
@@ -38,7 +38,7 @@ func (l *line) setNumber(n uint64) { l.N = n }
 
 func newMessageLine(e *client.TrafficEntry) *line {
 	return &line{
-		At: e.At, Peer: showName(cmp.Or(e.Name, e.Peer.Label())), ID: e.Peer.String(), Direction: string(e.Direction),
+		At: e.At.Add(time.Duration(e.TookUS) * time.Microsecond), Peer: showName(cmp.Or(e.Name, e.Peer.Label())), ID: e.Peer.String(), Direction: string(e.Direction),
 		From: showName(e.FromAgent), To: showName(e.Agent), Kind: showName(e.Kind), Thread: showName(e.Thread), Topic: showName(e.Topic),
 		Text: showLine(e.Text, maxShown), Answer: showLine(e.Answer, maxShown), Outcome: showName(e.Outcome), TookUS: e.TookUS,
 	}

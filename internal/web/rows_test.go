@@ -16,8 +16,9 @@ import (
 )
 
 var (
-	deskID = identity.ID{0xde, 0x5c, 31: 1}
-	began  = time.Date(2026, 11, 27, 0, 30, 0, 0, time.UTC)
+	deskID  = identity.ID{0xde, 0x5c, 31: 1}
+	buildID = identity.ID{0xb1, 0xd0, 31: 1}
+	began   = time.Date(2026, 11, 27, 0, 30, 0, 0, time.UTC)
 )
 
 // describe returns a row as a person would say it.
@@ -37,6 +38,16 @@ func describe(r waitingRow) string {
 	}
 	if r.IsAsked {
 		s += " (asked back)"
+	}
+	if r.Missing != "" {
+		s += " (without " + r.Missing
+		if !r.MissingSince.IsZero() {
+			s += " since " + r.MissingSince.Sub(began).String()
+		}
+		s += ")"
+	}
+	if r.IsNotice {
+		s += " (notice)"
 	}
 	if r.Approval != "" {
 		s += fmt.Sprintf(" (approval %s, %v)", r.Approval, r.Approved)
@@ -74,7 +85,7 @@ func TestWaiting(t *testing.T) {
 		got = append(got, describe(r))
 	}
 	want := []string{
-		"desk/ waits for here:planner: notify news since 1m0s (approval a2, true)",
+		"desk/ waits for here:planner: notify news since 1m0s (notice) (approval a2, true)",
 		"desk/reviewer waits for here:planner: query merge? since 5m0s (approval a1, false)",
 		"here: waits for laptop/: delegate look",
 		"desk/planner waits for here:tester: delegate test",
@@ -85,6 +96,80 @@ func TestWaiting(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestMissing: a call with a peer that is not connected says so, and since when if it was seen to go; a
+// notice has nobody who waits.
+func TestMissing(t *testing.T) {
+	desk, build := client.Peer{ID: deskID, Name: "desk", State: client.PeerConnected}, client.Peer{ID: buildID, Name: "build", State: client.PeerTrusted}
+	w := work{
+		open: []client.TrafficEntry{
+			{At: began, Direction: client.Out, Peer: deskID, Name: "desk", Kind: kinds.KindQuery, ID: wire.MessageID{1}},
+			{At: began, Direction: client.Out, Peer: buildID, Name: "build", Kind: kinds.KindQuery, ID: wire.MessageID{2}},
+		},
+		tasks:     []client.Task{{ID: wire.MessageID{3}, Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Question: &client.Question{ID: wire.MessageID{4}}}},
+		approvals: []client.Approval{{ID: "a1", Agent: "planner", Peer: deskID, Name: "desk", Kind: kinds.KindNotify, Since: began}},
+	}
+	look := func(minutes int) (got []string) {
+		w.peers = mapPeers([]client.Peer{desk, build}, w.peers, began.Add(time.Duration(minutes)*time.Minute))
+		for _, r := range w.listWaiting() {
+			if r.Missing != "" {
+				got = append(got, describe(r))
+			}
+		}
+		return got
+	}
+	for _, r := range w.listWaiting() {
+		if r.Missing != "" {
+			t.Errorf("nobody knows of peers yet: %+v", r)
+		}
+	}
+	if got := look(1); len(got) != 1 || got[0] != "here: waits for build/: query  since 0s (without build)" {
+		t.Errorf("%q", got)
+	}
+	desk.State = client.PeerTrusted
+	look(2)
+	want := []string{
+		"desk/ waits for here:: query  (asked back) (without desk since 2m0s)", "here: waits for desk/: delegate  (without desk since 2m0s)",
+		"here: waits for build/: query  since 0s (without build)", "here: waits for desk/: query  since 0s (without desk since 2m0s)",
+	}
+	if diff := cmp.Diff(want, look(3)); diff != "" {
+		t.Error(diff)
+	}
+	desk.State, build.State = client.PeerConnected, client.PeerConnected
+	if got := look(4); got != nil {
+		t.Errorf("all are connected: %q", got)
+	}
+}
+
+// TestAgentsOfTasks: the agent that a delegation went to is known from messages of its own peer, however
+// many there are.
+func TestAgentsOfTasks(t *testing.T) {
+	first := wire.MessageID{15: 1}
+	w := work{tasks: []client.Task{{ID: first, Peer: "desk", Direction: client.Given, State: client.TaskAccepted}}}
+	w.peers = mapPeers([]client.Peer{{ID: deskID, Name: "desk", State: client.PeerConnected}}, nil, began)
+	note := func(e client.TrafficEntry) string {
+		w.noteAgent(&e)
+		return w.findAgent(&w.tasks[0])
+	}
+	if got := note(client.TrafficEntry{Direction: client.In, Peer: buildID, Kind: kinds.KindResult, Ref: first, FromAgent: "liar"}); got != "" {
+		t.Errorf("another peer has named it %s", got)
+	}
+	if got := note(client.TrafficEntry{Direction: client.Out, Peer: deskID, Kind: kinds.KindDelegate, ID: first, Agent: "tester"}); got != "tester" {
+		t.Error(got)
+	}
+	for i := range 3 * maxAgentsOfTasks {
+		note(client.TrafficEntry{Direction: client.Out, Peer: deskID, Kind: kinds.KindDelegate, ID: wire.MessageID{1, byte(i), byte(i >> 8)}, Agent: "other"})
+	}
+	if got := w.findAgent(&w.tasks[0]); got != "tester" || len(w.agents) > maxAgentsOfTasks {
+		t.Errorf("%q, and %d are known", got, len(w.agents))
+	}
+	if row := w.listWaiting()[0]; row.Whom != (party{Peer: "desk", Agent: "tester"}) {
+		t.Errorf("%+v", row.Whom)
+	}
+	if got := note(client.TrafficEntry{Direction: client.In, Peer: deskID, Kind: kinds.KindResult, Ref: first, FromAgent: "builder"}); got != "builder" {
+		t.Error(got)
 	}
 }
 
@@ -113,13 +198,13 @@ func TestWaitingSharesNoID(t *testing.T) {
 		got[describe(r)], keys[r.Key] = true, true
 	}
 	want := map[string]bool{
-		"laptop/ waits for here:planner: notify news since 0s (approval a1, false)":     true,
-		"laptop/ waits for here:: delegate what wakes it since 0s (approval a2, false)": true,
-		"desk/ waits for here:: query another peer's since 0s":                          true,
-		"laptop/ waits for here:: query of another kind since 0s":                       true,
-		"desk/ waits for here:: delegate test":                                          true,
-		"build/ waits for here:: delegate build":                                        true,
-		"here: waits for laptop/: delegate look":                                        true,
+		"laptop/ waits for here:planner: notify news since 0s (notice) (approval a1, false)": true,
+		"laptop/ waits for here:: delegate what wakes it since 0s (approval a2, false)":      true,
+		"desk/ waits for here:: query another peer's since 0s":                               true,
+		"laptop/ waits for here:: query of another kind since 0s":                            true,
+		"desk/ waits for here:: delegate test":                                               true,
+		"build/ waits for here:: delegate build":                                             true,
+		"here: waits for laptop/: delegate look":                                             true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(keys) != len(want) {
 		t.Error(diff, len(keys))
@@ -127,6 +212,12 @@ func TestWaitingSharesNoID(t *testing.T) {
 	rows := make(map[string]bool)
 	for i := range w.tasks {
 		rows[newTaskRow(&w.tasks[i], i).Key] = true
+		if begin := w.findBegin(&w.tasks[i]); !begin.IsZero() {
+			t.Errorf("%+v has the time of another call", w.tasks[i])
+		}
+	}
+	if begin := w.findBegin(&client.Task{ID: id, Peer: "laptop", Direction: client.Taken, State: client.TaskAccepted}); !begin.Equal(began) {
+		t.Error(begin)
 	}
 	if len(rows) != len(w.tasks) {
 		t.Errorf("%d rows of %d delegations", len(rows), len(w.tasks))
@@ -165,15 +256,16 @@ func TestShowLine(t *testing.T) {
 	}
 }
 
-// TestBudgetRows: what is nearest to its bound comes first, and what has no bound last.
+// TestBudgetRows: what is nearest to its bound comes first, and what has no bound last; what is not used
+// is left out, and so are peers that are not connected.
 func TestBudgetRows(t *testing.T) {
 	rows, more := listBudget(&client.Budget{
 		Rows: []client.BudgetRow{
 			{Name: "inbox", Peer: 100, All: 1000, Held: 90}, {Name: "streams", Peer: 10, All: 0, Held: 1}, {Name: "disk", Unit: client.UnitBytesFree, All: 100, Held: 50}, {Name: "free", Unit: client.UnitBytesFree, All: 100, Held: 500},
 			{Name: "results", All: 100, Held: 60},
 		},
-		Usage: []client.BudgetUsage{{Row: "inbox", Peer: deskID, Name: "desk", Held: 90}, {Row: "streams", Peer: deskID, Name: "desk", Held: 1, Refused: 4}, {Row: "results", Peer: deskID, Held: 3}},
-	})
+		Usage: []client.BudgetUsage{{Row: "inbox", Peer: deskID, Name: "desk", Held: 90}, {Row: "streams", Peer: deskID, Name: "desk", Held: 1, Refused: 4}, {Row: "results", Peer: deskID, Held: 3}, {Row: "results", Peer: buildID, Held: 99}, {Row: "held", Peer: deskID}},
+	}, map[string]peerState{deskID.String(): {connected: true}, buildID.String(): {}})
 	var got []string
 	for _, r := range rows {
 		got = append(got, fmt.Sprintf("%s %s %.2f", r.Row, r.Peer, r.Part))
@@ -193,6 +285,13 @@ func TestEventLines(t *testing.T) {
 		if got := describeEvent([]byte(details)); got != want {
 			t.Errorf("%s: %q, want %q", details, got, want)
 		}
+	}
+}
+
+// TestTimeOfMessage: a message has the time at which it ended, as messages stand in that order.
+func TestTimeOfMessage(t *testing.T) {
+	if got := newMessageLine(&client.TrafficEntry{At: began, TookUS: 2_500_000}).At.Sub(began); got != 2500*time.Millisecond {
+		t.Errorf("%v after it began", got)
 	}
 }
 

@@ -24,6 +24,12 @@ type waitingRow struct {
 	Progress *float64    `json:"progress"`
 	Message  string      `json:"message"` // what is being done
 	Deadline client.Time `json:"deadline"`
+	IsNotice bool        `json:"notice"` // it is no call: nobody waits for an answer to it
+
+	// Of a call with a peer that is not connected.
+	Missing      string      `json:"missing"`       // its name; "": it is connected
+	MissingSince client.Time `json:"missing_since"` // null: it was not connected when it was looked at first
+	MissingSeen  client.Time `json:"missing_seen"`  // when it was seen last; null: never
 
 	// Of a message that waits for the owner's word, or has it and waits for its turn.
 	Approval  string      `json:"approval"` // its id; "": it waits for none
@@ -45,6 +51,8 @@ type work struct {
 	open      []client.TrafficEntry
 	tasks     []client.Task
 	approvals []client.Approval
+	peers     map[string]peerState // by name, and by id; nil: they are not known yet
+	agents    agentsOfTasks
 }
 
 // callKey is what tells a call from all others: peers choose ids, and may choose that of another's
@@ -56,6 +64,14 @@ type callKey struct {
 	id        wire.MessageID
 }
 
+func keyCall(e *client.TrafficEntry) callKey {
+	return callKey{e.Direction, cmp.Or(e.Name, e.Peer.String()), e.Kind, e.ID}
+}
+
+func keyDelegation(t *client.Task) callKey {
+	return callKey{findDirection(t), t.Peer, kinds.KindDelegate, t.ID}
+}
+
 // listWaiting returns who waits for whom: first what waits for the owner's word, which no number of
 // calls may keep from the page, then those that have waited longest.
 func (w *work) listWaiting() []waitingRow {
@@ -63,23 +79,30 @@ func (w *work) listWaiting() []waitingRow {
 	place := make(map[callKey]int) // of each call
 	for i := range w.open {
 		e := &w.open[i]
-		place[callKey{e.Direction, cmp.Or(e.Name, e.Peer.String()), e.Kind, e.ID}] = len(rows)
-		rows = append(rows, newOpenRow(e))
+		r := newOpenRow(e)
+		w.noteMissing(&r, e.Peer.String())
+		place[keyCall(e)] = len(rows)
+		rows = append(rows, r)
 	}
 	for i := range w.tasks {
 		t := &w.tasks[i]
 		if isOver(t) {
 			continue
 		}
-		at, known := place[callKey{findDirection(t), t.Peer, kinds.KindDelegate, t.ID}]
+		at, known := place[keyDelegation(t)]
 		if !known {
 			at = len(rows)
-			rows = append(rows, newTaskWait(t))
+			r := newTaskWait(t)
+			w.noteMissing(&r, t.Peer)
+			rows = append(rows, r)
 		}
 		r := &rows[at]
 		r.State, r.Progress, r.Message, r.Deadline = string(t.State), t.Progress, showLine(t.Message, maxShown), t.Deadline
 		if t.Direction == client.Taken && t.Agent != "" {
 			r.Whom.Agent = showName(t.Agent)
+		}
+		if t.Direction == client.Given && r.Whom.Agent == "" {
+			r.Whom.Agent = showName(w.findAgent(t))
 		}
 		if q := t.Question; q != nil && !has(place, callKey{client.In, t.Peer, kinds.KindQuery, q.ID}) {
 			rows = append(rows, newQuestionWait(t, q, rows[at]))
@@ -90,10 +113,12 @@ func (w *work) listWaiting() []waitingRow {
 		at, known := place[callKey{client.In, cmp.Or(a.Name, a.Peer.String()), a.Kind, a.Message}]
 		if !known {
 			at = len(rows)
-			rows = append(rows, waitingRow{
-				rowKey: rowKey{"approval " + a.ID}, Since: client.Time{Time: a.Since}, Kind: showName(a.Kind),
+			r := waitingRow{
+				rowKey: rowKey{"approval " + a.ID}, Since: client.Time{Time: a.Since}, Kind: showName(a.Kind), IsNotice: a.Kind != kinds.KindQuery && a.Kind != kinds.KindDelegate,
 				Who: party{Peer: showName(cmp.Or(a.Name, a.Peer.Label()))}, Whom: party{Here: true, Agent: showName(a.Agent)},
-			})
+			}
+			w.noteMissing(&r, a.Peer.String())
+			rows = append(rows, r)
 		}
 		r := &rows[at]
 		r.Text = showLine(a.Text, maxShown) // of the message that the answer is about
@@ -163,5 +188,6 @@ func newQuestionWait(t *client.Task, q *client.Question, about waitingRow) waiti
 	return waitingRow{
 		rowKey: rowKey{"question " + t.Peer + " " + q.ID.String()}, Since: q.Since, Kind: kinds.KindQuery, IsAsked: true,
 		Who: about.Whom, Whom: about.Who, Text: showLine(q.Text, maxShown), Thread: about.Thread,
+		Missing: about.Missing, MissingSince: about.MissingSince, MissingSeen: about.MissingSeen,
 	}
 }

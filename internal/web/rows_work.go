@@ -25,13 +25,14 @@ type taskRow struct {
 	Progress  *float64    `json:"progress"`
 	Message   string      `json:"message"`
 	Place     int         `json:"place"` // the newest has 0
+	Since     client.Time `json:"since"` // null: it is over, or it is not known when it began
 }
 
 func newTaskRow(t *client.Task, place int) taskRow {
 	return taskRow{
-		rowKey{keyTask(t)}, t.ID.String(), showName(t.Peer), string(t.Direction), showName(t.FromAgent), showName(t.Agent),
-		showLine(t.Task, maxShown), string(t.State), isOver(t), t.Deadline, showLine(t.Outcome, maxShown),
-		t.Progress, showLine(t.Message, maxShown), place,
+		rowKey: rowKey{keyTask(t)}, ID: t.ID.String(), Peer: showName(t.Peer), Direction: string(t.Direction),
+		FromAgent: showName(t.FromAgent), Agent: showName(t.Agent), Task: showLine(t.Task, maxShown), State: string(t.State), Over: isOver(t),
+		Deadline: t.Deadline, Outcome: showLine(t.Outcome, maxShown), Progress: t.Progress, Message: showLine(t.Message, maxShown), Place: place,
 	}
 }
 
@@ -74,9 +75,10 @@ type budgetRow struct {
 	Remedy  string  `json:"remedy"`
 }
 
-// listBudget returns what each peer holds, and what all together do where that is a quarter of the bound
-// or more, those nearest to their bounds first. more counts what is too much to show.
-func listBudget(b *client.Budget) (rows []budgetRow, more int) {
+// listBudget returns what peers that are connected hold or were refused, those nearest to their bounds
+// first, and what all together do where that is a quarter of the bound or more. peers has states by ids
+// as text; nil: they are not known. more counts what is too much to show.
+func listBudget(b *client.Budget, peers map[string]peerState) (rows []budgetRow, more int) {
 	bounds := make(map[string]client.BudgetRow)
 	for _, r := range b.Rows {
 		bounds[r.Name] = r
@@ -84,12 +86,16 @@ func listBudget(b *client.Budget) (rows []budgetRow, more int) {
 		switch {
 		case r.Unit == client.UnitBytesFree && r.Held < r.All:
 			row.Part = 1
-		case r.Unit == client.UnitBytesFree, row.Part < 0.25:
+		case r.Unit == client.UnitBytesFree, row.Part < 0.25, r.Held == 0:
 			continue
 		}
 		rows = append(rows, row)
 	}
 	for _, u := range b.Usage {
+		isGone := peers != nil && !u.Peer.IsZero() && !peers[u.Peer.String()].connected
+		if isGone || u.Held == 0 && u.Refused == 0 {
+			continue
+		}
 		r := bounds[u.Row]
 		rows = append(rows, budgetRow{
 			rowKey{u.Row + " " + u.Peer.String()}, showName(u.Row), showName(cmp.Or(u.Name, u.Peer.Label())), r.Unit, u.Held, r.Peer,

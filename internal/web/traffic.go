@@ -24,17 +24,23 @@ func (w *watcher) watchTraffic(ctx context.Context) {
 		}
 		if err != nil {
 			// The polls tell of a daemon that is away. An older one has no traffic to show.
+			// What was open when it went stays on the board.
 			if client.IsOlderDaemon(err) {
 				w.board.setProblem(partLines, showLine(err.Error(), maxShown))
+				w.setWork(func(k *work) { k.open = nil })
 			}
-			w.setWork(func(k *work) { k.open = nil })
 			p.WaitMS = 0
 			pace.Sleep(ctx, awayPause)
 			continue
 		}
 		w.board.setProblem(partLines, "")
 		w.addEntries(a.Entries, a.Lost)
-		w.setWork(func(k *work) { k.open = a.Open })
+		w.setWork(func(k *work) {
+			k.open = a.Open
+			for i := range a.Entries {
+				k.noteAgent(&a.Entries[i])
+			}
+		})
 		w.cursor = a.Next
 		p.After, p.WaitMS = a.Next, uint64(trafficWait.Milliseconds())
 		if len(a.Entries) > 0 {

@@ -16,7 +16,8 @@
   const busy = new Set();   // what was sent and not answered yet
 
   const $ = (id) => document.getElementById(id);
-  const now = () => Date.now() + skew;
+  let stopped = 0;          // when what is shown ceased to be true, in milliseconds; 0: it is true
+  const now = () => stopped || Date.now() + skew;
 
   // ---------------------------------------------------------------- making elements
 
@@ -102,7 +103,7 @@
   const isTime = (at) => !!at && !at.startsWith("0001-");
 
   setInterval(() => {
-    if (document.hidden) return;
+    if (document.hidden || stopped) return;
     for (const e of document.querySelectorAll("[data-since]")) setText(e, age(now() - e.dataset.since));
   }, 1000);
 
@@ -112,41 +113,51 @@
   // ---------------------------------------------------------------- who waits for whom
 
   const nameOf = (p) => p.here ? p.agent || "a program here" : p.agent ? p.peer + "/" + p.agent : p.peer;
-  const party = (p) => h("span", {}, said(nameOf(p), "party"), p.here ? h("span", { class: "soft" }, " (here)") : "");
+  const party = (p) => h("span", {}, said(nameOf(p), "party"), p.here && p.agent ? h("span", { class: "soft" }, " (here)") : "");
+  const notice = (r) => (r.kind === "notify" ? "notice" : r.kind) + " of ";
   const isMine = (r) => !!r.approval && !r.approved;
 
   function drawWaiting() {
     const all = rows("waiting").sort((a, b) => (Date.parse(a.since) || 0) - (Date.parse(b.since) || 0) || (a.k < b.k ? -1 : 1));
     const mine = all.filter(isMine).length;
+    const calls = all.filter((r) => !r.notice), notices = all.filter((r) => r.notice && isMine(r));
+    const ours = mine - notices.length, missing = calls.filter((r) => r.missing).length;
     const sum = $("waiting-sum");
     if (!parts.has("waiting")) setText(sum, "…");
-    else if (!all.length) {
-      sum.replaceChildren("Nobody is waiting. ", h("span", { class: "soft" }, "Questions, delegations and approvals are here as long as they are open."));
-    } else {
-      const r = all[0];
+    else {
+      const r = calls[0];
       sum.replaceChildren(
-        all.length > 1 ? h("span", {}, h("strong", {}, String(all.length)), " calls wait. The longest: ") : "",
-        h("strong", {}, said(nameOf(r.who))), " waits for ", h("strong", {}, said(nameOf(r.whom))),
-        r.since ? ", for " : "", r.since ? since(r.since) : "", ".",
-        mine ? h("span", { class: "tone-warn" }, " " + count(mine, "waits", "wait") + " for your word.") : "");
+        r ? "" : "Nobody is waiting. ",
+        all.length ? "" : h("span", { class: "soft" }, "Queries, delegations and approvals are here as long as they are open."),
+        calls.length > 1 ? h("span", {}, h("strong", {}, String(calls.length)), " calls wait. The longest: ") : "",
+        r ? h("span", {}, h("strong", {}, said(nameOf(r.who))), " waits for ", h("strong", {}, said(nameOf(r.whom))),
+          r.since ? ", for " : "", r.since ? since(r.since) : "", r.missing ? h("span", { class: "tone-warn" }, ", and ", said(r.missing), " is not connected") : "", ".") : "",
+        missing && calls.length > 1 ? h("span", { class: "tone-warn" }, " " + count(missing, "is", "are") + " with a peer that is not connected.") : "",
+        ours ? h("span", { class: "tone-warn" }, " " + count(ours, "waits", "wait") + " for your word.") : "",
+        notices.length ? h("span", { class: "tone-warn" }, " ", notices.length > 1 ? notices.length + " notices wait" : h("span", {}, "A " + notice(notices[0]), said(nameOf(notices[0].who)), " waits"), " for your word.") : "");
     }
-    fill($("waiting-list"), all, drawWait, (r) => ({ "data-mine": isMine(r) }), (r) => r.approval);
-    setCount("waiting", all.length, mine ? "warn" : "");
+    fill($("waiting-list"), all, drawWait, (r) => ({ "data-mine": isMine(r), "data-missing": r.missing !== "" }), (r) => r.approval);
+    setCount("waiting", all.length, mine || missing ? "warn" : "");
     document.title = (mine ? "(" + mine + ") " : "") + ($("name").textContent || "acpd") + " · acpd";
   }
 
   function drawWait(r) {
     const late = r.deadline && Date.parse(r.deadline) < now();
     const old = r.since && now() - Date.parse(r.since) > 60e3;
-    const what = r.kind === "query" ? (r.asked ? "asks back" : "question") : r.kind === "delegate" ? "delegation" : r.kind;
-    const detail = [tag(what), r.state && r.state !== "accepted" ? tag(r.state, "warn") : "", r.thread ? h("span", { class: "tag" }, "thread ", said(r.thread)) : ""];
+    const detail = [tag(r.kind), r.asked ? tag("question back") : "", r.state && r.state !== "accepted" ? tag(r.state, "warn") : "", r.thread ? h("span", { class: "tag" }, "thread ", said(r.thread)) : ""];
     if (r.progress != null) detail.push(h("progress", { max: 1, value: r.progress, "aria-label": "progress" }), h("span", { class: "num" }, Math.round(r.progress * 100) + " %"));
     if (r.message) detail.push(said(r.message));
     if (late) detail.push(tag("past its deadline", "bad"));
+    if (r.missing) {
+      detail.push(h("span", { class: "tone-warn" }, "⚠ ", said(r.missing), " is not connected",
+        r.missing_since ? " since " + clock(r.missing_since) : r.missing_seen ? ", seen last at " + clock(r.missing_seen) : ""));
+    }
     if (r.approval) detail.push(...drawApproval(r));
     return [
-      h("div", { class: "pair" }, party(r.who), h("span", { class: "soft" }, "waits for"), party(r.whom)),
-      h("div", { class: "age", "data-tone": old ? "warn" : "" }, r.since ? since(r.since) : "", h("small", {}, r.since ? "since " + clock(r.since) : "since before")),
+      r.notice
+        ? h("div", { class: "pair" }, h("span", {}, "a " + notice(r), said(nameOf(r.who), "party")), h("span", { class: "soft" }, "for"), party(r.whom), h("span", { class: "soft" }, r.approved ? "waits for its turn" : "waits for your word"))
+        : h("div", { class: "pair" }, party(r.who), h("span", { class: "soft" }, "waits for"), party(r.whom)),
+      h("div", { class: "age", "data-tone": old || r.missing ? "warn" : "" }, r.since ? since(r.since) : "", h("small", {}, r.since ? "since " + clock(r.since) : "since before")),
       r.text ? h("div", { class: "text", dir: "auto" }, r.text) : null,
       h("div", { class: "detail" }, ...detail.filter(Boolean)),
     ];
@@ -157,10 +168,11 @@
     const send = (answer) => act("decide", { id: r.approval, answer, sure: answer === "always" }, r.approval,
       { yes: "Yes: it wakes " + r.session + ".", no: "No: it wakes nobody.", always: "Always: such messages wake " + r.session + " from now on." }[answer]);
     if (r.approved) {
-      return [tag("has your yes", "good"), h("span", { class: "soft" }, r.kept_by ? "waits for room: " + r.kept_by + (r.kept_until ? ", until " + clock(r.kept_until) : "") : "waits for its turn"),
-        button("no", "Take it back", "Take the yes for " + of + " back", "quiet", () => send("no"))];
+      const back = button("no", "Take it back", "Take the yes for " + of + " back", "quiet", () => send("no"));
+      back.disabled = !!stopped;
+      return [tag("has your yes", "good"), h("span", { class: "soft" }, r.kept_by ? "waits for room: " + r.kept_by + (r.kept_until ? ", until " + clock(r.kept_until) : "") : "waits for its turn"), back];
     }
-    const off = busy.has(r.approval);
+    const off = busy.has(r.approval) || stopped;
     const ask = sure.has(r.approval);
     const buttons = ask
       ? [h("span", {}, "Every ", said(r.kind), " of ", said(nameOf(r.who)), " wakes ", said(r.session), " without asking?"),
@@ -169,7 +181,7 @@
       : [button("yes", "Yes", "Yes: " + of + " wakes it", "main", () => send("yes")),
         button("no", "No", "No: " + of + " does not wake it", "", () => send("no")),
         button("always", "Always…", "Always let such messages wake it; this is asked once more", "quiet", () => { sure.add(r.approval); drawWaiting(); focusOn(r.k, "back"); })];
-    for (const b of buttons) if (b.tagName === "BUTTON") b.disabled = off;
+    for (const b of buttons) if (b.tagName === "BUTTON") b.disabled = !!off;
     return [tag("may it wake " + r.session + "?", "warn"), h("span", { class: "buttons" }, ...buttons)];
   }
 
@@ -230,8 +242,8 @@
   const labelOf = (p) => p.name || p.claim || p.id;
   function drawPeers() {
     const all = rows("peers");
-    const order = (p) => p.state === "connected" ? 0 : 1;
-    const known = all.filter((p) => p.state === "connected" || p.state === "trusted").sort((a, b) => order(a) - order(b) || labelOf(a).localeCompare(labelOf(b), "en", { numeric: true }));
+    const byName = (a, b) => labelOf(a).localeCompare(labelOf(b), "en", { numeric: true }) || (a.k < b.k ? -1 : 1);
+    const known = all.filter((p) => p.state === "connected" || p.state === "trusted").sort(byName);
     const calling = all.filter((p) => p.state === "pending").length;
     const around = all.filter((p) => p.state === "discovered").length;
     const strangers = [calling ? count(calling, "stranger has", "strangers have") + " called" : "", around ? count(around, "daemon is", "daemons are") + " on the network" : ""].filter(Boolean);
@@ -243,7 +255,9 @@
     $("legend").hidden = !known.length;
     const connected = known.filter((p) => p.state === "connected").length;
     setCount("peers", known.length ? connected + "/" + known.length : "");
-    layOut(known.slice(0, MAX_PEERS));
+    // A peer keeps its place whatever its state, unless there are more than fit: then those go that are not connected.
+    const order = (p) => p.state === "connected" ? 0 : 1;
+    layOut(known.length <= MAX_PEERS ? known : [...known].sort((a, b) => order(a) - order(b) || byName(a, b)).slice(0, MAX_PEERS).sort(byName));
     if (known.length > MAX_PEERS) { $("strangers").hidden = false; $("strangers").prepend(count(known.length - MAX_PEERS, "peer") + " more. "); }
   }
 
@@ -386,9 +400,12 @@
     log.shown = chosen + only;
     unseen = 0;
     $("newest").hidden = true;
-    log.closest(".talk").toggleAttribute("data-empty", !recent.length);
+    setEmpty("lines", threads.size, true);
+    const talk = log.closest(".talk");
+    talk.hidden = !recent.length;
+    talk.toggleAttribute("data-events", !threads.size); // and no message
     if (!lines.length) {
-      fill(log, [{ k: "none" }], () => [h("p", { class: "empty" }, "Messages show up here as they pass, from now on. ", h("code", {}, "history"), " in config.yaml keeps some from before.")]);
+      fill(log, [{ k: "none" }], () => [h("p", { class: "empty" }, "No message is here.")]);
       return;
     }
     fill(log, lines.map((l) => ({ k: (t ? "b" : "r") + l.k, l })), (r) => [t ? drawBubbles(r.l) : drawRow(r.l)], null, (r, e) => e.line !== r.l && (e.line = r.l, true));
@@ -446,29 +463,33 @@
     const here = mine ? l.from : l.to, there = mine ? l.to : l.from;
     const who = (own) => h("b", {}, said((own ? here : there ? l.peer + "/" + there : l.peer) || "here"));
     const first = h("div", { class: "bubble" + (mine ? " mine" : "") },
-      h("div", { class: "meta" }, who(mine), tag(l.kind), l.topic ? said(l.topic) : "", h("span", { class: "num" }, clock(l.at)),
+      h("div", { class: "meta" }, who(mine), tag(l.kind), l.topic ? said(l.topic) : "", l.answer ? "" : h("span", { class: "num" }, clock(l.at)),
         h("span", { class: "num " + (toneOf(l.outcome) ? "tone-" + toneOf(l.outcome) : "") }, l.outcome + (l.answer ? "" : " · " + took(l.took_us || 0)))),
       h("div", { dir: "auto" }, l.text));
     if (!l.answer) return h("div", {}, first);
     return h("div", {}, first, h("div", { class: "bubble" + (mine ? "" : " mine") },
-      h("div", { class: "meta" }, who(!mine), h("span", { class: "num" }, "after " + took(l.took_us || 0))), h("div", { dir: "auto" }, l.answer)));
+      h("div", { class: "meta" }, who(!mine), h("span", { class: "num" }, clock(l.at)), h("span", { class: "num" }, "after " + took(l.took_us || 0))), h("div", { dir: "auto" }, l.answer)));
   }
 
   // ---------------------------------------------------------------- agents, delegations and the rest
 
   function drawAgents() {
     const list = rows("agents").sort((a, b) => !!b.harness - !!a.harness || (a.name < b.name ? -1 : 1));
-    fill($("agents-list"), list, drawAgent, null, (a) => a.muted || busy.has(a.name));
+    fill($("agents-list"), list, drawAgent, null, (a, e) => a.muted || busy.has(a.name) || e.stopped !== !!stopped);
     setEmpty("agents", list.length);
     setCount("agents", list.length || "");
     setText($("hub-sub"), count(list.length, "agent"));
   }
-  function drawAgent(a) {
+  function drawAgent(a, e) {
+    e.stopped = !!stopped;
     const muted = a.muted && Date.parse(a.muted) > now();
     const does = [...(a.domains || []), ...(a.topics || []).map((t) => "topic " + t)];
     const woken = [a.hour ? count(a.hour, "time") + " in the last hour" : "", a.day ? count(a.day, "time") + " in a day" : ""].filter(Boolean);
     const by = (a.by || []).map((b) => b.name + " " + b.day + (b.used_up ? ", whose share is used up until " + clock(b.used_up) : ""));
     const mute = (secs, done) => act("mute", { name: a.k, secs }, a.name, done);
+    const change = muted ? button("unmute", "Unmute", "Unmute " + a.name, "quiet", () => mute(0, a.name + " may be woken again."))
+      : button("mute", "Mute for an hour", "Mute " + a.name + " for an hour", "quiet", () => mute(3600, "Nothing wakes " + a.name + " for an hour."));
+    change.disabled = !!stopped;
     return [
       h("div", { class: "line1" }, said(a.name, "title"), a.harness ? tag(a.harness, "good") : "", muted ? tag("muted", "warn") : "",
         h("span", { class: "right num soft small" }, a.active ? a.active + " of " + a.most + " at work" : "idle")),
@@ -478,8 +499,7 @@
       a.refused ? h("div", { class: "line2 tone-warn" }, "was not woken: ", said(a.refused)) : null,
       a.harness ? h("div", { class: "buttons line2" },
         muted ? h("span", {}, "nothing wakes it until ", h("span", { class: "num" }, clock(a.muted))) : "",
-        muted ? button("unmute", "Unmute", "Unmute " + a.name, "quiet", () => mute(0, a.name + " may be woken again."))
-          : button("mute", "Mute for an hour", "Mute " + a.name + " for an hour", "quiet", () => mute(3600, "Nothing wakes " + a.name + " for an hour."))) : null,
+        change) : null,
     ];
   }
   function drawSpent() {
@@ -500,10 +520,11 @@
       const there = t.from_agent ? t.peer + "/" + t.from_agent : t.peer;
       const good = t.state === "completed", bad = ["failed", "refused", "expired"].includes(t.state);
       return [
-        h("div", { class: "line1" }, t.direction === "given" ? h("span", { class: "title" }, "to ", said(t.peer)) : h("span", { class: "title" }, "from ", said(there), t.agent ? " for " : "", t.agent ? said(t.agent) : ""),
+        h("div", { class: "line1" }, t.direction === "given" ? h("span", { class: "title" }, "to ", said(t.agent ? t.peer + "/" + t.agent : t.peer)) : h("span", { class: "title" }, "from ", said(there), t.agent ? " for " : "", t.agent ? said(t.agent) : ""),
           tag(t.state, good ? "good" : bad ? "bad" : t.over ? "" : "warn"), h("span", { class: "right mono soft" }, t.id.slice(0, 8))),
         h("div", { class: "text", dir: "auto" }, t.task),
-        t.progress != null && !t.over ? h("div", { class: "detail" }, h("progress", { max: 1, value: t.progress, "aria-label": "progress" }), h("span", { class: "num" }, Math.round(t.progress * 100) + " %"), t.message ? said(t.message) : "") : null,
+        t.over ? null : h("div", { class: "line2" }, t.since ? h("span", {}, "since ", h("span", { class: "num" }, clock(t.since)), ", for ", since(t.since)) : "",
+          t.progress != null ? (t.since ? " · " : "") + Math.round(t.progress * 100) + " %" : ""), // the bar stands with who waits
         t.outcome ? h("div", { class: "line2" }, "↳ ", said(t.outcome)) : null,
       ];
     });
@@ -562,8 +583,9 @@
   }
   // setEmpty says that a part has nothing, if that is known: it was read, and can be.
   function setEmpty(part, n, known = parts.has(part)) {
-    const a = about.get(part);
-    document.querySelector(`[data-empty=${part}]`).hidden = n > 0 || !known || !!(a && a.problem);
+    const e = document.querySelector(`[data-empty=${part}]`), a = about.get(part);
+    e.hidden = n > 0 || !known || !!(a && a.problem);
+    e.closest(".card").toggleAttribute("data-none", !e.hidden);
   }
   function setCount(part, n, tone) {
     const e = document.querySelector(`[data-count=${part}]`);
@@ -586,7 +608,7 @@
   // ---------------------------------------------------------------- drawing what has changed
 
   const draws = {
-    daemon: drawDaemon, warnings: drawWarnings, relays: drawRelays, waiting: drawWaiting, peers: drawPeers, messages: drawMessages, agents: drawAgents,
+    daemon: drawDaemon, warnings: drawWarnings, relays: drawRelays, waiting: drawWaiting, peers: drawPeers, messages: drawMessages, lines: drawMessages, agents: drawAgents,
     spent: drawSpent, tasks: drawTasks, held: drawHeld, channels: drawChannels, bindings: drawMail, mail: drawMail, budget: drawBudget, notes: drawNotes,
   };
   const due = new Set();
@@ -618,8 +640,8 @@
       dirty(...Object.keys(draws));
     }
     if (u.away) {
-      $("away").hidden = !u.away.why;
-      setText($("away"), u.away.why ? "The daemon is away since " + clock(u.away.since) + ": " + u.away.why + ". What is shown here is from before; it goes on by itself." : "");
+      away = u.away;
+      drawLink();
     }
     for (const p of u.parts || []) {
       let m = parts.get(p.part);
@@ -634,15 +656,41 @@
 
   // ---------------------------------------------------------------- the stream
 
-  function setLink(tone, text) {
+  let away = { why: "" };   // why the daemon does not answer, and since when
+  let failures = 0;         // of the stream, one after the other
+  let silent = 0;           // when the stream ceased, in milliseconds; 0: it has not
+  let proof = "";           // what the first stream began with
+  const MAX_FAILURES = 30;
+
+  // drawLink says whether what is shown is true now, in the chip and everywhere else: ages stop, parts are
+  // grey and described by what is wrong, and nothing can be done.
+  function drawLink() {
+    const ended = failures > MAX_FAILURES;
+    const [tone, text, why] = ended ? ["bad", "ended", "acpctl web has ended. Start it again, and open the link that it prints. What is shown here is from before."]
+      : failures ? ["warn", failures > 3 ? "acpctl web does not answer" : "connecting again", ""]
+      : away.why ? ["bad", "away", "The daemon is away since " + clock(away.since) + ": " + away.why + ". What is shown here is from before; it goes on by itself."]
+      : ["good", "live", ""];
     $("link-state").setAttribute("data-tone", tone);
     setText($("link-text"), text);
+    $("away").hidden = !why;
+    setText($("away"), why);
+    const before = stopped;
+    stopped = failures ? silent : away.why ? Date.parse(away.since) : 0;
+    const main = document.querySelector("main");
+    main.toggleAttribute("data-old", !!stopped);
+    $("about").toggleAttribute("data-old", !!stopped);
+    for (const e of main.querySelectorAll("section")) {
+      if (stopped) e.setAttribute("aria-describedby", why ? "away" : "link-text");
+      else e.removeAttribute("aria-describedby");
+    }
+    if (!!stopped !== !!before) dirty("waiting", "agents");
   }
-  let failures = 0, proof = "";
-  function end() {
-    setLink("bad", "ended");
-    $("away").hidden = false;
-    setText($("away"), "acpctl web has ended. Start it again, and open the link that it prints.");
+  // fail notes that the stream has failed, so many times: after too many, acpctl web has ended.
+  function fail(times) {
+    if (!failures) silent = now();
+    failures += times;
+    drawLink();
+    if (failures <= MAX_FAILURES) setTimeout(connect, Math.min(5000, 500 * failures));
   }
   function connect() {
     const source = new EventSource("events");
@@ -650,20 +698,17 @@
     source.onmessage = (e) => {
       const u = JSON.parse(e.data);
       if (!proven) { // when acpctl web has ended, another program may have its port
-        if (!u.proof || (proof && u.proof !== proof)) { source.close(); end(); return; }
+        if (!u.proof || (proof && u.proof !== proof)) { source.close(); fail(Infinity); return; }
         proven = true;
         proof = u.proof;
-        failures = 0;
-        setLink("good", "live");
+        failures = silent = 0;
+        drawLink();
       }
       take(u);
     };
     source.onerror = () => {
       source.close();
-      failures++;
-      if (failures > 30) { end(); return; }
-      setLink("warn", failures > 3 ? "acpctl web does not answer" : "connecting again");
-      setTimeout(connect, Math.min(5000, 500 * failures));
+      fail(1);
     };
   }
   connect();
