@@ -188,12 +188,12 @@ func (d *Daemon) newNoCertificateError(op, ref string) error {
 	if op == "untrust" {
 		own, authority, _ := strings.Cut(ref, ".")
 		line := "name " + own
-		todo := fmt.Sprintf("write \"revoked: revoked.txt\" under organisation.authorities.%s in config.yaml, and the line %q into %s", authority, line, d.home.filePath("revoked.txt"))
+		refusal := fmt.Sprintf("write \"revoked: revoked.txt\" under organisation.authorities.%s in config.yaml, and the line %q into %s", authority, line, d.home.filePath("revoked.txt"))
 		if file := d.config.Load().Organisation.Authorities[authority].Revoked; file != "" {
 			path, _ := d.findStateFile(file) // it was read
-			todo = fmt.Sprintf("write the line %q into %s", line, path)
+			refusal = fmt.Sprintf("write the line %q into %s", line, path)
 		}
-		remedy = fmt.Sprintf("to refuse that name, whatever key has it, %s, then acpctl reload; its full id blocks that key", todo)
+		remedy = fmt.Sprintf("to refuse that name, whatever key has it, %s, then acpctl reload; its full id blocks that key", refusal)
 	}
 	return kinds.Errorf(kinds.UnknownPeer, "%s: no key shows a certificate with the name %q now: %s", op, ref, remedy)
 }
