@@ -116,12 +116,17 @@ func writePipe(t *testing.T, m *live.Machine, other string, argv []string) {
 }
 
 // findChildren returns the processes that a process has started.
-func findChildren(t *testing.T, parent int) (all []int) {
+func findChildren(t *testing.T, parent int) []int {
 	t.Helper()
-	entries, err := os.ReadDir("/proc")
+	all, err := listChildren(parent)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return all
+}
+
+func listChildren(parent int) (all []int, err error) {
+	entries, err := os.ReadDir("/proc")
 	for _, e := range entries {
 		stat, _ := os.ReadFile("/proc/" + e.Name() + "/stat")
 		_, after, ok := strings.Cut(string(stat), ") ")
@@ -130,7 +135,7 @@ func findChildren(t *testing.T, parent int) (all []int) {
 			all = append(all, pid)
 		}
 	}
-	return all
+	return all, err
 }
 
 // TestCallsThroughSSH: two daemons that know each other by ssh alone, and by their ids.
@@ -208,16 +213,30 @@ func TestLongTaskThroughSSH(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := findChildren(t, desk.Acpd.Cmd.Process.Pid)
-	t.Parallel() // other tests run while the task does
+	pid := desk.Acpd.Cmd.Process.Pid
+	before := findChildren(t, pid)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	task, err := desk.Client.Wait(ctx, client.WaitParams{ID: id})
-	if err != nil || task.Outcome != "done" {
-		t.Fatalf("%+v, %v", task, err)
+	type ending struct {
+		task     *client.Task
+		err      error
+		children []int
 	}
-	if after := findChildren(t, desk.Acpd.Cmd.Process.Pid); len(before) != 1 || !slices.Equal(before, after) {
-		t.Errorf("the command was started again: %v, then %v", before, after)
+	ended := make(chan ending, 1)
+	go func() { // beside the test, which t.Parallel may hold up for longer than a command lives when all is said
+		var e ending
+		if e.task, e.err = desk.Client.Wait(ctx, client.WaitParams{ID: id}); e.err == nil {
+			e.children, e.err = listChildren(pid)
+		}
+		ended <- e
+	}()
+	t.Parallel() // other tests run while the task does
+	e := <-ended
+	if e.err != nil || e.task.Outcome != "done" {
+		t.Fatalf("%+v, %v", e.task, e.err)
+	}
+	if len(before) != 1 || !slices.Equal(before, e.children) {
+		t.Errorf("the command was started again: %v, then %v", before, e.children)
 	}
 }
 
