@@ -91,7 +91,7 @@ func TestOpenIntentRestart(t *testing.T) {
 	ids := strings.Fields(d.run(machines, "create", d.url, "planner", "work", "talk"))
 	intent, channel := ids[0], ids[1]
 	d.python(machines, "echo", d.url, "reviewer", intent)
-	d.run(machines, "ask", d.url, "planner", channel, "reviewer", "5", "20")
+	d.run(machines, "ask", d.url, "planner", channel, "reviewer", "5", "60")
 	before := d.run(machines, "send", d.url, "planner", channel, "1", "20")
 	if want := strings.Repeat("delivered\n", 20); before != want {
 		t.Errorf("sent: %q", before)
@@ -104,7 +104,7 @@ func TestOpenIntentRestart(t *testing.T) {
 			t.Errorf("after %s: %q, was %q", by, got, list)
 		}
 	}
-	d.run(machines, "ask", d.url, "planner", channel, "reviewer", "5", "30")
+	d.run(machines, "ask", d.url, "planner", channel, "reviewer", "5", "60")
 	d.run(machines, "lifecycle", d.url, "planner", channel)
 }
 
