@@ -44,7 +44,9 @@ type TrafficAnswer struct {
 
 	// Open has the queries and delegations that are open now, the oldest first, at most
 	// MaxTrafficEntries, also those that began when nobody watched. nil: they were not asked for.
-	Open []TrafficEntry `json:"open,omitzero"`
+	// OpenMore is how many there are besides: then peers have had turns.
+	Open     []TrafficEntry `json:"open,omitzero"`
+	OpenMore int            `json:"open_more,omitzero"`
 }
 
 // TrafficEntry is one message that has passed the daemon, with what became of it; or in
