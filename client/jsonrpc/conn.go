@@ -254,6 +254,7 @@ func (c *Conn) reportReadError(cause unreadError) {
 // readLines serves lines until there are no more, and returns why.
 func (c *Conn) readLines(ctx context.Context) error {
 	in := lineReader{source: c.conn, maxLine: c.opts.MaxLine}
+	defer in.release()
 	if c.opts.InputLimit != nil {
 		in.input = c.opts.InputLimit.NewPartialInput(c.conn.SetReadDeadline)
 		defer in.input.Finish()
@@ -275,9 +276,8 @@ func (c *Conn) readLines(ctx context.Context) error {
 		if jsonscan.SkipSpace(line, 0) == len(line) {
 			continue
 		}
-		// One copy, which the values of the line alias for as long as they live.
 		m := parsedLines.Get().(*parsedLine)
-		fail := m.parseLine(append([]byte(nil), line...))
+		fail := m.parseLine(line) // whose memory its values alias for as long as they live
 		switch {
 		case m.isResponse:
 			err = c.completeCall(m, fail)

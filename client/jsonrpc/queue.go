@@ -22,8 +22,9 @@ const (
 	maxQueueBytes      = 4 << 20
 	stallLimit         = 5 * time.Second
 	maxWrite           = 256 << 10
-	maxBatch           = 32 << 10 // lines up to this are written together
-	maxWritesForOthers = 16       // of a sender that writes lines of others
+	maxBatch           = 32 << 10  // lines up to this are written together
+	maxWritesForOthers = 16        // of a sender that writes lines of others
+	maxKeptBuffer      = 256 << 10 // a larger buffer of a line is given back
 )
 
 // lineBatch is a buffer of whole lines on their way out.
