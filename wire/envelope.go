@@ -107,15 +107,9 @@ func checkDepth(v []byte) error {
 	return nil
 }
 
-// AppendWithType appends the stream type and the encoded envelope, which go out in one write. The
-// error says that a text is not UTF-8, which is a bug of the caller.
-func (e *Envelope) AppendWithType(buf *bytes.Buffer, t StreamType) error {
-	buf.WriteByte(byte(t))
-	return e.AppendReply(buf)
-}
-
 // AppendReply appends the encoded envelope alone, as it stands on the reply half
-// of an exchange. The coding is deterministic (RFC 8949, section 4.2.1).
+// of an exchange. The coding is deterministic (RFC 8949, section 4.2.1). The error says that a text is not
+// UTF-8, which is a bug of the caller.
 func (e *Envelope) AppendReply(buf *bytes.Buffer) error {
 	_, err := e.append(buf, e.Payload)
 	return err
