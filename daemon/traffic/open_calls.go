@@ -83,7 +83,7 @@ func (c *Call) describe() client.TrafficEntry {
 	env := c.request.Envelope
 	e := client.TrafficEntry{
 		At: c.Began.UTC(), Direction: c.direction, Peer: env.From, Agent: env.Agent, FromAgent: env.FromAgent, Kind: c.request.Spec.Name,
-		ID: env.ID, Thread: env.Thread, Topic: c.request.Topic, Bytes: len(env.Payload), TookUS: measureTook(c.Began),
+		ID: env.ID, Thread: env.Thread, Hops: env.Hops, Topic: c.request.Topic, Bytes: len(env.Payload), TookUS: measureTook(c.Began),
 	}
 	if c.direction == client.Out {
 		e.Peer = env.To
