@@ -129,6 +129,9 @@ func (l *lineReader) makeRoom() error {
 	}
 	isFull := l.usesPiece() && l.end == pieceBytes
 	held := l.countFull() + size
+	if size == pieceBytes {
+		held += len(l.own) // which rests meanwhile
+	}
 	if isFull {
 		held += pieceBytes
 	}

@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"runtime"
@@ -82,24 +83,31 @@ func TestLinesInPieces(t *testing.T) {
 	}
 }
 
-// An unfinished line takes memory for what has come and a piece, and the account knows of it.
+// An unfinished line takes memory for what has come, a piece and the connection's buffer, and the
+// account knows of all beyond what is free.
 func TestUnfinishedLineTakesWhatCame(t *testing.T) {
 	all := NewInputLimit(10 << 20)
-	near, far := unixPair(t)
-	in := lineReader{source: near, maxLine: 4 << 20, input: all.NewPartialInput(near.SetReadDeadline)}
-	far.Close()
-	for _, came := range []int{1, maxReadBuffer, maxReadBuffer + 1, pieceBytes + 1, 1 << 20} {
-		in.source = strings.NewReader(strings.Repeat("x", came))
-		in.start, in.end, in.err = 0, 0, nil
-		got, err := in.readLine()
-		if err != nil || len(got) != came { // the text before the end is a line
-			t.Fatal(err, len(got))
+	for _, came := range []int{1, minReadBuffer, minReadBuffer + 1, maxReadBuffer - 1, maxReadBuffer, maxReadBuffer + 1, pieceBytes - 1, pieceBytes, pieceBytes + 1, 1 << 20} {
+		input := all.NewPartialInput(func(time.Time) error { return nil })
+		broken := errors.New("broken")
+		in := lineReader{source: io.MultiReader(strings.NewReader("x\n"+strings.Repeat("x", came)), iotest.ErrReader(broken)), maxLine: 4 << 20, input: input}
+		if line, err := in.readLine(); err != nil || string(line) != "x" {
+			t.Fatal(err, len(line))
 		}
-		in.returnFull()
-		if held := all.HeldBytes() + FreeInput; held > max(came+pieceBytes+maxReadBuffer, FreeInput) || held < came && came > FreeInput {
-			t.Errorf("%d bytes are held for %d that came", held, came)
+		if _, err := in.readLine(); err != broken || in.countWaiting() != came {
+			t.Fatal(err, in.countWaiting())
 		}
-		in.input.Finish()
+		taken := len(in.own) + len(in.full)*pieceBytes
+		if in.usesPiece() {
+			taken += pieceBytes
+		}
+		if held := all.HeldBytes(); held != max(taken-FreeInput, 0) || taken > came+pieceBytes+maxReadBuffer {
+			t.Errorf("%d bytes are taken for %d that came, %d are held", taken, came, held)
+		}
+		in.release()
+		if input.Finish(); all.HeldBytes() != 0 {
+			t.Errorf("%d bytes are held for nothing", all.HeldBytes())
+		}
 	}
 }
 
