@@ -94,6 +94,7 @@ func TestHostileAccount(t *testing.T) {
 	at := a.newTarget()
 	elsewhere := at.copyTo(a.newSink())
 	attacks := a.newAttacks()
+	a.expectForgeries(at)
 	a.judge(t, func(at *target, i int) { attacks[i%len(attacks)].send(at, i/len(attacks)) }, at, elsewhere)
 	if *bounds { // each by itself, too
 		for _, attack := range attacks {
