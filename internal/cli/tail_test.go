@@ -148,12 +148,13 @@ func TestTailPrintsEvents(t *testing.T) {
 func TestTailHoldsAnOrder(t *testing.T) {
 	var out strings.Builder
 	tl := &tail{app: &app{Frame: &frame.Frame{Terminal: ui.Terminal{Out: &out}}}}
+	begun := time.Now().Add(-time.Hour).Truncate(time.Second)
 	event := func(ms int) tailItem {
-		at := noon.Add(time.Duration(ms) * time.Millisecond)
+		at := begun.Add(time.Duration(ms) * time.Millisecond)
 		return tailItem{at: at, event: &client.Event{Type: client.EventUp, Name: "desk", At: at}}
 	}
 	entry := func(ms int) client.TrafficEntry {
-		return at(ms, client.TrafficEntry{Peer: clitest.DeskID, Name: "desk", Kind: "query", Outcome: "ok", TookUS: 1000})
+		return client.TrafficEntry{At: begun.Add(time.Duration(ms-1) * time.Millisecond), Peer: clitest.DeskID, Name: "desk", Kind: "query", Outcome: "ok", TookUS: 1000}
 	}
 	tl.held = append(tl.held, event(30), event(10))
 	tl.holdAnswer(&client.TrafficAnswer{Next: 4, Entries: []client.TrafficEntry{entry(5), entry(20), entry(40)}})
@@ -166,7 +167,7 @@ func TestTailHoldsAnOrder(t *testing.T) {
 		}
 		return times
 	}
-	if got := strings.Join(printed(noon.Add(30*time.Millisecond)), ", "); got != "005Z query, 010Z up, 020Z query" {
+	if got := strings.Join(printed(begun.Add(30*time.Millisecond)), ", "); got != "005Z query, 010Z up, 020Z query" {
 		t.Error(got)
 	}
 	if got := strings.Join(printed(time.Time{}), ", "); got != "030Z up, 040Z query" {
