@@ -164,7 +164,7 @@ func (d *Daemon) listOpenCalls(ctx context.Context, f *traffic.Filter) ([]client
 	}
 	for _, t := range given {
 		e := describeOpenDelegation(t.Delegation)
-		e.Text = traffic.ClipLine(t.Task)
+		e.Text, e.AgentAwaySince = traffic.ClipLine(t.Task), d.delegations.AgentAwaySince(t.Delegation)
 		all = append(all, e)
 	}
 	slices.SortFunc(all, func(a, b client.TrafficEntry) int { return a.At.Compare(b.At) })

@@ -142,10 +142,17 @@ func (t *Delegation) nextDue() time.Time {
 		return over // that passes, whatever is being written
 	case t.ending:
 		return forgotten
-	case !t.agentAwaySince.IsZero() && t.Deadline.IsZero():
-		if lost := t.agentAwaySince.Add(orphanedFor); lost.Before(over) {
-			return lost
-		}
+	case !t.agentAwaySince.IsZero():
+		return t.awaitedUntil()
+	}
+	return over
+}
+
+// awaitedUntil returns until when a task whose agent is away waits for it. The caller holds Table.mu.
+func (t *Delegation) awaitedUntil() time.Time {
+	over, _ := t.deadlines()
+	if lost := t.agentAwaySince.Add(orphanedFor); t.Deadline.IsZero() && lost.Before(over) {
+		return lost
 	}
 	return over
 }

@@ -242,6 +242,9 @@ func (ts *Table) DescribeTask(ctx context.Context, t *Delegation, payloads bool)
 	if t.countsAsWork {
 		shown.Agent = t.Agent
 	}
+	if away := t.findAgentAwaySince(); !away.IsZero() {
+		shown.AgentAwaySince, shown.AgentAwaitedUntil = away, client.Time{Time: t.awaitedUntil()}
+	}
 	shown.Questions = uint64(t.asked)
 	if q := t.findUnanswered(); q != nil && q.isOpen() {
 		shown.Question = &client.Question{ID: q.ID, Since: client.Time{Time: q.since}}

@@ -36,6 +36,7 @@ failed because its agent would not do it; with --json that is failed, with decli
 				if t.Outcome != "" {
 					what += ": " + client.Line(t.Outcome)
 				}
+				what += a.describeAgentAway(t.AgentAwaySince)
 				rows = append(rows, []string{t.ID.String(), string(t.Direction), formatDelegator(&t), formatTaskState(&t), a.FormatTime(t.Deadline.Time), what})
 			}
 			return a.PrintList(map[string][]client.Task{"tasks": tasks}, []string{"ID", "DIRECTION", "PEER", "STATE", "DEADLINE", "TASK"}, rows)

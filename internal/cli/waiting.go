@@ -44,7 +44,7 @@ how far it has come. acpctl tail shows a message when it has its outcome.`,
 			}
 			return a.PrintData(struct {
 				Open []client.TrafficEntry `json:"open"`
-			}{open}, func() { a.printWaiting(open) })
+			}{open}, func() { a.printWaiting(a.noteAgentsAway(open)) })
 		},
 	}
 }
