@@ -300,6 +300,7 @@ type Task struct {
 	Peer      string         `json:"peer"` // petname, or the id if it has none any more
 	Direction TaskDirection  `json:"direction"`
 	FromAgent string         `json:"from_agent,omitzero"` // taken: the agent that delegated, as the peer claims; Peer/FromAgent names it in a message to it
+	ToAgent   string         `json:"to_agent,omitzero"`   // given: the agent of the peer that it is for; "": any
 	Agent     string         `json:"agent,omitzero"`      // taken, accepted and open: the agent that works on it
 	Task      string         `json:"task"`                // its beginning
 	State     TaskState      `json:"state"`

@@ -238,7 +238,7 @@ func (ts *Table) evictIfFull(direction client.TaskDirection, peer identity.ID) (
 // fails, the text is left out.
 func (ts *Table) DescribeTask(ctx context.Context, t *Delegation, payloads bool) (*client.Task, error) {
 	ts.mu.Lock()
-	shown := client.Task{ID: t.ID, Direction: t.Direction, FromAgent: t.FromAgent, State: t.state, Over: t.isOverNow(), Deadline: client.Time{Time: t.Deadline}, Partials: t.partials}
+	shown := client.Task{ID: t.ID, Direction: t.Direction, FromAgent: t.FromAgent, ToAgent: t.ToAgent, State: t.state, Over: t.isOverNow(), Deadline: client.Time{Time: t.Deadline}, Partials: t.partials}
 	if t.countsAsWork {
 		shown.Agent = t.Agent
 	}

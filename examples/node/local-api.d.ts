@@ -1737,6 +1737,8 @@ export interface Task {
   direction: TaskDirection;
   /** taken: the agent that delegated, as the peer claims; peer/from_agent names it in a message to it */
   from_agent?: string;
+  /** given: the agent of the peer that it is for; "": any */
+  to_agent?: string;
   /** taken, accepted and open: the agent that works on it */
   agent?: string;
   /** its beginning */

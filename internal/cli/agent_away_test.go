@@ -12,7 +12,7 @@ import (
 func TestAwayAgentIsTold(t *testing.T) {
 	f := newDaemon(t)
 	since := client.Time{Time: noon}
-	const said = " (its agent is not attached since 2026-11-27T12:00:00Z: acpctl doctor)\n"
+	const said = " (reviewer is not attached since 2026-11-27T12:00:00Z: acpctl doctor)\n"
 	f.SetAnswer(client.MethodTasks, &client.Tasks{Tasks: []client.Task{
 		{ID: clitest.SomeID, Peer: "desk", Direction: client.Taken, Agent: "reviewer", State: client.TaskAccepted, Task: "Build.", AgentAwaySince: since, AgentAwaitedUntil: since},
 		{ID: clitest.SomeID, Peer: "desk", Direction: client.Taken, Agent: "tester", State: client.TaskAccepted, Task: "Test."},

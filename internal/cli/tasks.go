@@ -36,7 +36,7 @@ failed because its agent would not do it; with --json that is failed, with decli
 				if t.Outcome != "" {
 					what += ": " + client.Line(t.Outcome)
 				}
-				what += a.describeAgentAway(t.AgentAwaySince)
+				what += a.describeAgentAway(t.Agent, t.AgentAwaySince)
 				rows = append(rows, []string{t.ID.String(), string(t.Direction), formatDelegator(&t), formatTaskState(&t), a.FormatTime(t.Deadline.Time), what})
 			}
 			return a.PrintList(map[string][]client.Task{"tasks": tasks}, []string{"ID", "DIRECTION", "PEER", "STATE", "DEADLINE", "TASK"}, rows)
@@ -53,13 +53,17 @@ func formatTaskState(t *client.Task) string {
 	return string(t.State)
 }
 
-// formatDelegator returns the peer of a delegation, and the agent there that gave it if the peer
-// claims a plain name.
+// formatDelegator returns the peer of a delegation, and the agent there: the one that it is for, or the
+// one that gave it if the peer claims a plain name.
 func formatDelegator(t *client.Task) string {
-	if t.Direction != client.Taken || !client.IsPlainAgentName(t.FromAgent) {
+	agent := t.ToAgent
+	if t.Direction == client.Taken {
+		agent = t.FromAgent
+	}
+	if !client.IsPlainAgentName(agent) {
 		return t.Peer
 	}
-	return t.Peer + "/" + t.FromAgent
+	return t.Peer + "/" + agent
 }
 
 // describePartial returns what a partial result says, on one line: how far the task has come, and what

@@ -483,6 +483,7 @@ class Task(TypedDict):
     peer: str  # petname, or the id if it has none any more
     direction: TaskDirection
     from_agent: NotRequired[str]  # taken: the agent that delegated, as the peer claims; peer/from_agent names it in a message to it
+    to_agent: NotRequired[str]  # given: the agent of the peer that it is for; "": any
     agent: NotRequired[str]  # taken, accepted and open: the agent that works on it
     task: str  # its beginning
     state: TaskState
