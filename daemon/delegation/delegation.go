@@ -88,3 +88,13 @@ type Ending struct {
 	Payload wire.Payload   // of that message
 	owed    bool           // the peer has not been told
 }
+
+// NewAbandonedEnding returns the end of a given task of which the peer has said nothing. The peer is told,
+// by a message of that id, when it can be.
+func NewAbandonedEnding(id wire.MessageID, reason string) Ending {
+	outcome := "abandoned"
+	if reason != "" {
+		outcome += ": " + reason
+	}
+	return Ending{State: client.TaskCancelled, ID: id, Outcome: outcome, owed: true}
+}

@@ -382,7 +382,9 @@ export interface Cancel {
 export interface CancelAnswer {
   /** the delegation */
   ref: string;
-  payload: Ack;
+  payload?: Ack;
+  /** why there is no word of the peer; the delegation has ended here alone. "": there is one */
+  abandoned?: string;
 }
 
 /** The params of cancel. */
@@ -398,6 +400,8 @@ export interface CancelParams {
   /** the delegation */
   ref: string;
   payload?: Cancel;
+  /** abandon ends the delegation here alone if the peer says nothing of it within 5 s. The peer is told when it is back. */
+  abandon?: boolean;
 }
 
 /** Capabilities answers discover. */

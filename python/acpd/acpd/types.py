@@ -268,7 +268,8 @@ class CancelAnswer(TypedDict):
     """The result of cancel."""
 
     ref: str  # the delegation
-    payload: Ack
+    payload: NotRequired[Ack]
+    abandoned: NotRequired[str]  # why there is no word of the peer; the delegation has ended here alone. "": there is one
 
 
 class CancelParams(TypedDict):
@@ -280,6 +281,7 @@ class CancelParams(TypedDict):
     to: NotRequired[str]  # "": the daemon knows whom the delegation went to
     ref: str  # the delegation
     payload: NotRequired[Cancel]
+    abandon: NotRequired[bool]  # abandon ends the delegation here alone if the peer says nothing of it within 5 s. The peer is told when it is back.
 
 
 class Certificate(TypedDict):
