@@ -61,6 +61,7 @@ type TrafficEntry struct {
 	ID        wire.MessageID   `json:"id"`
 	Ref       wire.MessageID   `json:"ref,omitzero"`
 	Thread    string           `json:"thread,omitzero"`
+	Hops      uint64           `json:"hops,omitzero"` // of an open call: messages that led to it; in: as the sender says
 	Topic     string           `json:"topic,omitzero"`
 	Text      string           `json:"text"`            // the beginning of what it says, on one line, without what a terminal would obey
 	Answer    string           `json:"answer,omitzero"` // likewise of its reply, or of the error that it ended with

@@ -78,7 +78,9 @@ func (o *OpenCalls) List(f *Filter, most int) []client.TrafficEntry {
 	for c := o.ends.next; c != &o.ends && len(found) < most; c = c.next {
 		m := Message{Direction: c.direction, Request: c.request, Began: c.Began, Agent: c.chosenAgent()}
 		if e := newHead(&m); f.Selects(&e) {
-			found = append(found, newEntry(&m, 0))
+			kept := newEntry(&m, 0)
+			kept.Hops = m.Request.Hops
+			found = append(found, kept)
 		}
 	}
 	o.mu.Unlock()

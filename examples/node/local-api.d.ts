@@ -1820,6 +1820,8 @@ export interface TrafficEntry {
   id: string;
   ref?: string;
   thread?: string;
+  /** of an open call: messages that led to it; in: as the sender says */
+  hops?: number;
   topic?: string;
   /** the beginning of what it says, on one line, without what a terminal would obey */
   text: string;

@@ -1437,6 +1437,7 @@ class TrafficEntry(TypedDict):
     id: str
     ref: NotRequired[str]
     thread: NotRequired[str]
+    hops: NotRequired[int]  # of an open call: messages that led to it; in: as the sender says
     topic: NotRequired[str]
     text: str  # the beginning of what it says, on one line, without what a terminal would obey
     answer: NotRequired[str]  # likewise of its reply, or of the error that it ended with
