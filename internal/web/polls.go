@@ -16,14 +16,6 @@ type poll struct {
 	read  func(*watcher, context.Context) error
 }
 
-// shown returns the part whose problem the poll's error is.
-func (p poll) shown() string {
-	if p.part == partApprovals {
-		return partWaiting
-	}
-	return p.part
-}
-
 // polls are read in this order at first.
 var polls = []poll{
 	{partDaemon, time.Second, (*watcher).readStatus},
