@@ -145,7 +145,7 @@ func (w *watcher) setWork(change func(*work)) {
 	defer w.mu.Unlock()
 	change(&w.work)
 	setRows(w.board, partApprovals, w.work.listApprovals(), 0)
-	setRows(w.board, partWaiting, w.work.listWaiting(), 0)
+	setRows(w.board, partWaiting, w.work.listWaiting(), w.work.openMore)
 }
 
 // partsOfEvents says which parts change with an event. Those that are not listed change peers.

@@ -49,7 +49,7 @@ function layOut(known) {
   box.toggleAttribute("data-narrow", narrow);
   const pillH = dense ? 23 : 42, gap = dense ? 3 : 12, right = Math.ceil(n / 2), left = n - right;
   const H = Math.max(96, right * (pillH + gap) + 8);
-  const pillW = narrow ? Math.min(124, (W - 104) / 2) : Math.min(180, (W - 130) / 2);
+  const pillW = narrow ? Math.min(124, (W - 104) / 2) : Math.min(180, (W - 190) / 2);
   box.style.height = H + "px";
   $("hub").style.top = H / 2 + "px";
   $("lines").setAttribute("viewBox", "0 0 " + W + " " + H);
