@@ -16,6 +16,16 @@ type poll struct {
 	read  func(*watcher, context.Context) error
 }
 
+// pauseAfter returns how long after a read the next one is due. What takes long is read more rarely, so that
+// reading never takes more than a twentieth of the time; what cannot be read is tried again soon.
+func (p poll) pauseAfter(took time.Duration, err error) time.Duration {
+	pause := p.pause
+	if err != nil {
+		pause = min(pause, failedPause)
+	}
+	return max(pause, 20*took)
+}
+
 // polls are read in this order at first.
 var polls = []poll{
 	{partDaemon, time.Second, (*watcher).readStatus},

@@ -91,8 +91,7 @@ func (w *watcher) readSoon(parts ...string) {
 	w.soon.Set()
 }
 
-// pollParts reads each part in its turn, one after the other, until ctx ends. What takes long is read
-// more rarely, so that reading never takes more than a twentieth of the time.
+// pollParts reads each part in its turn, one after the other, until ctx ends.
 func (w *watcher) pollParts(ctx context.Context) {
 	for ctx.Err() == nil {
 		p, wait := w.nextPoll()
@@ -106,12 +105,8 @@ func (w *watcher) pollParts(ctx context.Context) {
 		}
 		began := time.Now()
 		err := p.read(w, ctx)
-		pause := p.pause
-		if err != nil {
-			pause = min(pause, failedPause)
-		}
 		w.mu.Lock()
-		w.due[p.part] = time.Now().Add(max(pause, 20*time.Since(began)))
+		w.due[p.part] = time.Now().Add(p.pauseAfter(time.Since(began), err))
 		w.mu.Unlock()
 		switch {
 		case !w.noteAnswer(ctx, err):
