@@ -28,6 +28,7 @@ type gate struct {
 	mu    sync.Mutex // guards the rest
 	token string     // "": it was used, or has ended
 	used  string     // the token when it was used
+	late  bool       // the link's time is over
 	shut  bool       // nobody gets anything any more
 	typed bool       // the number was typed
 }
@@ -60,7 +61,8 @@ type tokenUse int
 const (
 	tokenWrong tokenUse = iota
 	tokenUsed           // now, for the first time
-	tokenTwice          // it was used before
+	tokenTwice          // it was used before, within its time
+	tokenLate           // it was used, and its time is over
 )
 
 // useToken tries a token.
@@ -70,6 +72,8 @@ func (g *gate) useToken(token string) tokenUse {
 	switch {
 	case g.shut || token == "":
 		return tokenWrong
+	case isSame(token, g.used) && g.late:
+		return tokenLate
 	case isSame(token, g.used):
 		return tokenTwice
 	case !isSame(token, g.token):
@@ -79,12 +83,12 @@ func (g *gate) useToken(token string) tokenUse {
 	return tokenUsed
 }
 
-// endLink ends the link if nobody has opened it, and reports whether that was so.
+// endLink ends the link's time, and reports whether nobody has opened it.
 func (g *gate) endLink() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	unused := g.used == ""
-	g.token = ""
+	g.token, g.late = "", true
 	return unused
 }
 

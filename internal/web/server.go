@@ -22,8 +22,9 @@ import (
 
 // Bounds of what a program of this machine may cost the server.
 const (
-	maxConns       = 64
-	maxReaders     = 8 // event streams
+	maxStrange     = 32 // connections that have not shown the cookie
+	maxKnown       = 32 // connections that have, and make way for none
+	maxReaders     = 8  // event streams
 	maxHeaderBytes = 16 << 10
 	maxBodyBytes   = 4 << 10
 	headerTime     = 5 * time.Second  // for the head of a request
@@ -107,6 +108,7 @@ func (s *Server) Run(ctx context.Context) error {
 		Handler: s, MaxHeaderBytes: maxHeaderBytes,
 		ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: requestTime, IdleTimeout: idleTime,
 		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: addConn,
 		ErrorLog:    quietLog,
 	}
 	defer s.watcher.acting.Close()
