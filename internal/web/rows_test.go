@@ -239,6 +239,15 @@ func TestApprovalsAreShown(t *testing.T) {
 	}
 }
 
+// TestWaitingHasMore: the page is told of open calls for which the daemon's answer had no room.
+func TestWaitingHasMore(t *testing.T) {
+	b := newBoard()
+	newWatcher(Options{Socket: "/nowhere/acp.sock"}, b).setWork(func(k *work) { k.open, k.openMore = []client.TrafficEntry{{At: began, Peer: deskID}}, 3 })
+	if p := b.parts[partWaiting]; len(p.rows) != 1 || p.more != 3 {
+		t.Errorf("%d rows, and %d more", len(p.rows), p.more)
+	}
+}
+
 func TestShowLine(t *testing.T) {
 	for _, s := range []string{"", "desk", "a\nb\tc", "\x1b[31mred\x1b[0m", strings.Repeat("é", 200), "\u202egpj.exe", string([]byte{0xff, 0xfe}), strings.Repeat("\u200b", 9000) + "x", strings.Repeat("👩‍👩‍👧‍👦", 99)} {
 		for _, most := range []int{maxName, maxShown} {
