@@ -135,7 +135,7 @@ func TestTailPrintsEvents(t *testing.T) {
 		return struct{}{}, nil
 	})
 	out, stderr, code := runUntil(t, f, ui.Terminal{}, 3, "tail", "desk")
-	if strings.Count(out, "\n") != 3 || !strings.Contains(out, "\tfirst\t") || !strings.Contains(out, "Z\t-\t·\tdesk\tup\taddr 192.0.2.1:7117 n [1]\t-\t-\t-\n") || !strings.Contains(out, "\tlast\t") {
+	if strings.Count(out, "\n") != 3 || !strings.Contains(out, "\tfirst\t") || !strings.Contains(out, "Z\t-\t·\tdesk\tup\t192.0.2.1:7117 · n [1]\t-\t-\t-\n") || !strings.Contains(out, "\tlast\t") {
 		t.Errorf("%q", out)
 	}
 	if code != 0 || stderr != "" || !wanted.Events.All || len(wanted.Peers) != 1 || wanted.Peers[0] != "desk" || len(wanted.Kinds) != 1 {
