@@ -76,12 +76,18 @@ func (a *app) printWaiting(open []client.TrafficEntry) {
 		ids[i] = c.ID
 	}
 	shown := a.shortenIDs(ids)
+	head := []string{"SINCE", "WHO", "WAITS FOR", "KIND", "ID", "TEXT"}
 	rows := make([][]string, len(calls))
 	for i, c := range calls {
 		who := indent(c.depth) + findWho(c.TrafficEntry).String()
-		rows[i] = []string{a.FormatAge(c.At), who, findWhom(c.TrafficEntry).String(), c.Kind, shown[i], ui.DashIfEmpty(c.Text)}
+		rows[i] = []string{a.FormatAge(c.At), who, findWhom(c.TrafficEntry).String(), c.Kind, shown[i]}
 	}
-	a.PrintTextTable([]string{"SINCE", "WHO", "WAITS FOR", "KIND", "ID", "TEXT"}, rows)
+	room := a.MeasureTextRoom(head, rows)
+	for i, c := range calls {
+		text, away := ui.ShareCells(ui.DashIfEmpty(c.Text), a.describeAgentAway(c.Agent, c.AgentAwaySince), room)
+		rows[i] = append(rows[i], text+away)
+	}
+	a.PrintTextTable(head, rows)
 }
 
 // selectPeer has p select the messages of the peer that the first argument names, if there is one. Of

@@ -171,6 +171,10 @@ func TestAgentsOfTasks(t *testing.T) {
 	if got := note(client.TrafficEntry{Direction: client.In, Peer: deskID, Kind: kinds.KindResult, Ref: first, FromAgent: "builder"}); got != "builder" {
 		t.Error(got)
 	}
+	w.tasks[0].ToAgent, w.agents = "reviewer", nil
+	if row := w.listWaiting()[0]; row.Whom != (party{Peer: "desk", Agent: "reviewer"}) {
+		t.Errorf("the daemon knows the agent, and the page says %+v", row.Whom)
+	}
 }
 
 // TestWaitingSharesNoID: ids are the peers' choice. What stands beside an approval's buttons is said of
@@ -236,6 +240,15 @@ func TestApprovalsAreShown(t *testing.T) {
 	p := b.parts[partWaiting]
 	if _, there := p.rows["approval a1"]; !there || len(p.rows) != maxRows || p.more != maxRows+1 {
 		t.Errorf("%v, %d rows and %d more", there, len(p.rows), p.more)
+	}
+}
+
+// TestWaitingHasMore: the page is told of open calls for which the daemon's answer had no room.
+func TestWaitingHasMore(t *testing.T) {
+	b := newBoard()
+	newWatcher(Options{Socket: "/nowhere/acp.sock"}, b).setWork(func(k *work) { k.open, k.openMore = []client.TrafficEntry{{At: began, Peer: deskID}}, 3 })
+	if p := b.parts[partWaiting]; len(p.rows) != 1 || p.more != 3 {
+		t.Errorf("%d rows, and %d more", len(p.rows), p.more)
 	}
 }
 

@@ -54,6 +54,7 @@ type party struct {
 // work is what is open with a daemon, as it was last read.
 type work struct {
 	open      []client.TrafficEntry
+	openMore  int // open calls beside, for which the daemon's answer had no room
 	tasks     []client.Task
 	approvals []client.Approval
 	peers     map[string]peerState // by name, and by id; nil: they are not known yet

@@ -139,7 +139,7 @@ func (w *watcher) setWork(change func(*work)) {
 	defer w.mu.Unlock()
 	change(&w.work)
 	rows := w.work.listWaiting()
-	setRows(w.board, partWaiting, rows, 0)
+	setRows(w.board, partWaiting, rows, w.work.openMore)
 }
 
 // partsOfEvents says which parts change with an event. Those that are not listed change peers.
