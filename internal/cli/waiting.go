@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -24,7 +25,7 @@ func (a *app) newWaitingCmd() *cobra.Command {
 		Long: `Lists the queries and delegations that are open now, also those that began before, the
 longest first, 1,000 at most: WHO waits for the one in the next column. "here" is this daemon, and
 "here/planner" an agent of it. Below a call stands (└) what the one it waits for has asked
-for its sake, as far as that can be told here: the same agent, the same conversation, later.
+for its sake, as far as that can be told here: the same agent, the same conversation, a hop further, later.
 A delegation is there until its outcome: acpctl tasks shows how far it has come, and cancel
 takes its ID. On a terminal the text is cut to the width. acpctl tail shows a message when it
 has its outcome.`,
@@ -47,8 +48,14 @@ has its outcome.`,
 				open = []client.TrafficEntry{}
 			}
 			return a.PrintData(struct {
-				Open []client.TrafficEntry `json:"open"`
-			}{open}, func() { a.printWaiting(open) })
+				Open     []client.TrafficEntry `json:"open"`
+				OpenMore int                   `json:"open_more,omitzero"`
+			}{open, answer.OpenMore}, func() {
+				a.printWaiting(open)
+				if answer.OpenMore > 0 {
+					fmt.Fprintf(a.Err, "acpctl waiting: %d more calls are open than have room in one answer: name a peer, as acpctl waiting PEER does\n", answer.OpenMore)
+				}
+			})
 		},
 	}
 }
