@@ -26,7 +26,7 @@ build: ## bin/acpd and bin/acpctl
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/acpd ./cmd/acpctl
 
 test: ## all tests, on loopback and a virtual network
-	$(GO) test -shuffle=on ./...
+	$(GO) test -shuffle=on -timeout 20m ./...
 	cd bench && $(GO) test -shuffle=on ./...
 
 race: ## the same under the race detector (needs a C compiler)
@@ -73,7 +73,7 @@ faults: ## what breaks beneath running daemons, and whether their promises hold:
 	$(GO) test -tags faults -count=1 -timeout 30m -v $(FAULTS) ./integration/faults
 
 netns: ## real daemons on hosts that are network namespaces: root, or user namespaces; iproute2, nftables, avahi-daemon, avahi-utils, dbus, coturn
-	$(GO) test -tags netns -count=1 -timeout 6m -v ./integration/netns
+	$(GO) test -tags netns -count=1 -timeout 20m -v ./integration/netns
 
 programs: ## install what make interop, make agents and make packages run
 	./integration/interop/install.sh .interop
@@ -83,11 +83,11 @@ programs: ## install what make interop, make agents and make packages run
 interop: ## against the release before (built from history, or fetched), the OACP reference tool, the OpenIntent SDK, MCP's Inspector and conformance suite, and with python/acpd as a wheel, which it installs in .interop (needs python3 with venv, PyPI, Node.js with npm, and what netns needs)
 	./integration/interop/install.sh .interop
 	$(GO) vet -tags interop ./integration/interop ./integration/release ./openintent
-	$(GO) test -tags interop -shuffle=on -count=1 ./integration/interop ./integration/release ./openintent
+	$(GO) test -tags interop -shuffle=on -count=1 -timeout 30m ./integration/interop ./integration/release ./openintent
 	$(GO) test -tags 'netns interop' -count=1 -run SDK ./integration/netns
 
 reach: ## the link over a relay with real NATS servers, which are built into the tests
-	cd integration/relay && $(GO) test -shuffle=on -timeout 10m ./...
+	cd integration/relay && $(GO) test -shuffle=on -timeout 20m ./...
 
 reach-wide: ## two daemons at the ends of a cluster, of two clusters with gateways and of a leaf node, with Debian's older nats-server too, which it fetches into NATS (apt-get, dpkg-deb)
 	./integration/relay/older.sh '$(abspath $(NATS))'
@@ -98,7 +98,7 @@ crowd: ## a thousand daemons on one relay that is restarted, and hostile members
 
 web: ## the page of acpctl web in a real browser (chromium)
 	$(GO) vet -tags web ./integration/web
-	$(GO) test -tags web -count=1 -timeout 10m ./integration/web
+	$(GO) test -tags web -count=1 -timeout 20m ./integration/web
 
 web-picture: VERSION = $(RELEASE)
 web-picture: build ## docs/pictures/web.png anew, from daemons at work (chromium)
@@ -106,7 +106,7 @@ web-picture: build ## docs/pictures/web.png anew, from daemons at work (chromium
 
 agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode, and a model that does as told; installs them in AGENTS (npm; root, or user namespaces)
 	./integration/agents/install.sh '$(AGENTS)'
-	ACPD_AGENTS='$(AGENTS)' $(GO) test -tags agents -count=1 -timeout 15m -parallel 3 -v ./integration/agents
+	ACPD_AGENTS='$(AGENTS)' $(GO) test -tags agents -count=1 -timeout 30m -parallel 3 -v ./integration/agents
 
 dist: ## what is released, in dist/: archives for Linux and macOS, packages for Debian and Fedora, lists of their contents, the files of a container image, a formula for Homebrew, checksums
 	cd packaging/dist && $(GO) run -trimpath . --source ../.. --out ../../dist --release $(RELEASE) $(DISTFLAGS)
@@ -114,7 +114,7 @@ dist: ## what is released, in dist/: archives for Linux and macOS, packages for 
 packages: ## that the packages are built the same twice, install, upgrade, go and are purged in a Debian root: root; debootstrap (once, into DEBIAN), rpm, lintian, mandoc
 	cd packaging/dist && $(GO) test ./...
 	./integration/packages/debian.sh '$(DEBIAN)'
-	ACPD_DEBIAN='$(DEBIAN)' $(GO) test -tags packages -count=1 -timeout 10m -v ./integration/packages
+	ACPD_DEBIAN='$(DEBIAN)' $(GO) test -tags packages -count=1 -timeout 20m -v ./integration/packages
 
 bench: build ## latency, throughput, CPU and memory against the floor
 	cd bench && $(GO) run . $(BENCHFLAGS)

@@ -103,7 +103,7 @@ func main() {
 // partsAlone are the subcommands without arguments.
 var partsAlone = map[string]func(context.Context, *report, io.Writer) error{
 	"idle": benchIdle, "oacp": benchOACP, "channels": benchChannels, "inside": benchInside, "mcp": benchMCP, "metrics": benchMetrics,
-	"relay": benchRelay, "tail": benchTail,
+	"relay": benchRelay,
 }
 
 // runCommand runs the subcommand that args name, or measures the variants.
@@ -127,6 +127,8 @@ func runCommand(ctx context.Context, args []string) error {
 		return writeProfile(ctx, defaultPGO, os.Stderr, runProfiledLoad)
 	case len(args) == 2 && args[0] == "sdk":
 		return benchSDK(ctx, args[1], to, os.Stderr)
+	case len(args) >= 1 && args[0] == "tail":
+		return benchTail(ctx, args[1:], to, os.Stderr)
 	case len(args) >= 1 && args[0] == "against":
 		return benchAgainst(ctx, args[1:], to, os.Stderr)
 	}
@@ -146,7 +148,7 @@ func benchVariants(ctx context.Context, args []string, to *report) error {
 		source = fs.String("before", "", "another checkout's `folder`: its daemons are measured too, as the variant before")
 	)
 	fs.Usage = func() {
-		fmt.Fprintf(fs.Output(), "bench [-record FILE.json] [flags] measures the variants. Other parts: %s, beside [LOAD...], sdk VENV, against [-rounds N] FOLDER, pgo, draw.\n", strings.Join(slices.Sorted(maps.Keys(partsAlone)), ", "))
+		fmt.Fprintf(fs.Output(), "bench [-record FILE.json] [flags] measures the variants. Other parts: %s, beside [LOAD...], sdk VENV, against [-rounds N] FOLDER, tail [-rounds N] [-before FOLDER], pgo, draw.\n", strings.Join(slices.Sorted(maps.Keys(partsAlone)), ", "))
 		fs.PrintDefaults()
 	}
 	fs.Parse(args)

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"path/filepath"
+	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/internal/pace"
 )
 
 const (
@@ -15,7 +17,9 @@ const (
 	tailRounds = 9
 	tailTurns  = 8 // of each pair of daemons in a round
 	tailWindow = metricsWindow
-	tailRest   = 5 // daemons that are watched, and as many that are not, whose memory is looked at
+	tailRest   = 9 // daemons that are watched, and as many that are not, whose memory is looked at
+
+	stalledPause = 3 * time.Second
 
 	tailTarget    = 1.10 // times the CPU for a message without a tail
 	stalledTarget = .97  // times the throughput without one
@@ -30,13 +34,12 @@ var (
 // Roles that watch a daemon, and one that does not.
 const (
 	roleTail      = "tail"      // reads on and on, as acpctl tail does
-	roleStalled   = "stalled"   // reads once
+	roleStalled   = "stalled"   // reads an entry now and then, so that it is not taken for one that is gone
 	roleConnected = "connected" // is just there, after a call as large
 )
 
-// tailVariant is acpdVariant with daemons that are both watched by a role; "": by none.
-func tailVariant(watcher string) variant {
-	v := acpdVariant
+// tailVariant is a variant with daemons that are both watched by a role; "": by none.
+func tailVariant(v variant, watcher string) variant {
 	v.start = func(f *fleet) error {
 		near, far, err := f.spawnPair()
 		if err != nil {
@@ -77,14 +80,21 @@ func serveTail(args []string) error {
 	}
 }
 
-// serveStalledTail watches a daemon and reads nothing, until the process ends.
+// serveStalledTail watches a daemon, and reads one entry of thousands, until the process ends. The daemon
+// would forget one that reads nothing at all for 10 s.
 func serveStalledTail(args []string) error {
 	daemon := client.Client{Socket: args[0]}
-	if _, err := daemon.Traffic(context.Background(), &client.TrafficParams{}); err != nil {
-		return err
+	for p := (&client.TrafficParams{Limit: 1}); ; p.After++ {
+		a, err := daemon.Traffic(context.Background(), p)
+		if err != nil {
+			return err
+		}
+		if p.After == 0 {
+			p.After = a.Next
+			printReady("")
+		}
+		time.Sleep(stalledPause)
 	}
-	printReady("")
-	select {}
 }
 
 // serveConnection asks a daemon something else, and stays connected until the process ends.
@@ -99,27 +109,57 @@ func serveConnection(args []string) error {
 
 // benchTail measures what those who watch cost the daemons: CPU for a message if they keep up, throughput
 // if they stall, and memory while nothing passes.
-func benchTail(ctx context.Context, to *report, log io.Writer) error {
+func benchTail(ctx context.Context, args []string, to *report, log io.Writer) error {
+	fs := flag.NewFlagSet("bench tail", flag.ExitOnError)
+	rounds := fs.Int("rounds", tailRounds, "`number` of rounds")
+	before := fs.String("before", "", "another checkout's `folder`: its daemons are measured too, in the same turns")
+	fs.Parse(args)
+	if fs.NArg() > 0 || *rounds < 1 {
+		return errors.New("tail: it takes no arguments, and at least one round: bench tail [-rounds 9] [-before FOLDER]")
+	}
+	checkouts := []variant{acpdVariant}
+	if *before != "" {
+		source, err := filepath.Abs(*before)
+		if err != nil {
+			return err
+		}
+		checkouts = append(checkouts, newBeforeVariant(source))
+		to.command = fmt.Sprintf("tail -rounds %d -before FOLDER", *rounds)
+		to.versions = map[string]string{"before": describeCommit(source)}
+	}
 	return measureParts(ctx, acpdVariant, to, log,
-		part{"CPU for a message with a tail that keeps up", func(f *fleet) ([]figure, error) { return measureTail(f, log) }},
-		part{"throughput with a tail that stalls", func(f *fleet) ([]figure, error) { return measureStalledTail(f, log) }},
+		part{"CPU for a message with a tail that keeps up", func(f *fleet) ([]figure, error) { return measureTail(f, checkouts, *rounds, log) }},
+		part{"throughput with a tail that stalls", func(f *fleet) ([]figure, error) { return measureStalledTail(f, checkouts, *rounds, log) }},
 		part{"rest", func(f *fleet) ([]figure, error) { return measureTailMemory(f, log) }})
+}
+
+// nameCheckout returns what a figure of a checkout ends with.
+func nameCheckout(v variant) string {
+	if v.source == "" {
+		return ""
+	}
+	return ", " + v.name
 }
 
 // measureTail has daemons with and without a tail carry the same load in turn, at one pace, and compares the
 // CPU time that they spend on a message.
-func measureTail(f *fleet, log io.Writer) ([]figure, error) {
+func measureTail(f *fleet, checkouts []variant, rounds int, log io.Writer) ([]figure, error) {
 	var figures []figure
 	for _, c := range tailCells {
-		figures = append(figures,
-			figure{what: fmt.Sprintf("daemons' CPU for a query of %d bytes, %d a second: with a tail at both / without", c.size, tailRate), unit: "times", target: tailTarget, strict: true},
-			figure{what: "– queries a second that were reached", unit: "/s"})
+		for _, v := range checkouts {
+			f := figure{what: fmt.Sprintf("daemons' CPU for a query of %d bytes, %d a second: with a tail at both / without%s", c.size, tailRate, nameCheckout(v)), unit: "times"}
+			if v.source == "" {
+				f.target, f.strict = tailTarget, true
+			}
+			figures = append(figures, f, figure{what: "– queries a second that were reached" + nameCheckout(v), unit: "/s"})
+		}
 	}
-	for round := range tailRounds {
-		err := compareTurns(f, roleTail, tailRate, tailCells, round, func(i int, without, with sample) {
-			fmt.Fprintf(log, "  round %d, %d bytes: %.2f µs without at %.0f/s, %.2f µs with a tail at %.0f/s: %.3f\n", round+1, tailCells[i].size, without.cpu, without.rate, with.cpu, with.rate, with.cpu/without.cpu)
-			figures[2*i].values = append(figures[2*i].values, with.cpu/without.cpu)
-			figures[2*i+1].values = append(figures[2*i+1].values, with.rate)
+	for round := range rounds {
+		err := compareTurns(f, checkouts, roleTail, tailRate, tailCells, round, func(i, checkout int, without, with sample) {
+			at := 2 * (i*len(checkouts) + checkout)
+			fmt.Fprintf(log, "  round %d, %d bytes%s: %.2f µs without at %.0f/s, %.2f µs with a tail at %.0f/s: %.3f\n", round+1, tailCells[i].size, nameCheckout(checkouts[checkout]), without.cpu, without.rate, with.cpu, with.rate, with.cpu/without.cpu)
+			figures[at].values = append(figures[at].values, with.cpu/without.cpu)
+			figures[at+1].values = append(figures[at+1].values, with.rate)
 		})
 		if err != nil {
 			return nil, err
@@ -128,17 +168,23 @@ func measureTail(f *fleet, log io.Writer) ([]figure, error) {
 	return figures, nil
 }
 
-// measureStalledTail has daemons with and without a tail that reads nothing carry as much as they can in
-// turn.
-func measureStalledTail(f *fleet, log io.Writer) ([]figure, error) {
-	figures := make([]figure, len(stalledCells))
-	for i, c := range stalledCells {
-		figures[i] = figure{what: fmt.Sprintf("queries of %d bytes a second, %d at a time: with a stalled tail at both / without", c.size, c.conc), unit: "times", target: stalledTarget, high: true, strict: true}
+// measureStalledTail has daemons with and without a tail that stalls carry as much as they can in turn.
+func measureStalledTail(f *fleet, checkouts []variant, rounds int, log io.Writer) ([]figure, error) {
+	var figures []figure
+	for _, c := range stalledCells {
+		for _, v := range checkouts {
+			f := figure{what: fmt.Sprintf("queries of %d bytes a second, %d at a time: with a stalled tail at both / without%s", c.size, c.conc, nameCheckout(v)), unit: "times", high: true}
+			if v.source == "" {
+				f.target, f.strict = stalledTarget, true
+			}
+			figures = append(figures, f)
+		}
 	}
-	for round := range tailRounds {
-		err := compareTurns(f, roleStalled, 0, stalledCells, round, func(i int, without, with sample) {
-			fmt.Fprintf(log, "  round %d, %d bytes: %.0f/s without, %.0f/s with a stalled tail: %.3f\n", round+1, stalledCells[i].size, without.rate, with.rate, with.rate/without.rate)
-			figures[i].values = append(figures[i].values, with.rate/without.rate)
+	for round := range rounds {
+		err := compareTurns(f, checkouts, roleStalled, 0, stalledCells, round, func(i, checkout int, without, with sample) {
+			fmt.Fprintf(log, "  round %d, %d bytes%s: %.0f/s without, %.0f/s with a stalled tail: %.3f\n", round+1, stalledCells[i].size, nameCheckout(checkouts[checkout]), without.rate, with.rate, with.rate/without.rate)
+			at := i*len(checkouts) + checkout
+			figures[at].values = append(figures[at].values, with.rate/without.rate)
 		})
 		if err != nil {
 			return nil, err
@@ -148,66 +194,33 @@ func measureStalledTail(f *fleet, log io.Writer) ([]figure, error) {
 }
 
 // compareTurns starts daemons that nobody watches and others that a role watches, loads them in turn with
-// each cell at a rate, and calls take with the samples of both.
-func compareTurns(f *fleet, watcher string, rate int, cells []cell, round int, take func(i int, without, with sample)) (err error) {
-	both, err := startTogether(f, []variant{tailVariant(""), tailVariant(watcher)})
+// each cell at a rate, and calls take with the samples of both of each checkout.
+func compareTurns(f *fleet, checkouts []variant, watcher string, rate int, cells []cell, round int, take func(i, checkout int, without, with sample)) (err error) {
+	var variants []variant
+	for _, v := range checkouts {
+		if v.source != "" && round == 0 {
+			if err := buildPrograms(f.ctx, f.bin, v); err != nil {
+				return err
+			}
+		}
+		variants = append(variants, tailVariant(v, ""), tailVariant(v, watcher))
+	}
+	all, err := startTogether(f, variants)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopTogether(both)) }()
-	for _, one := range both {
+	defer func() { err = errors.Join(err, stopTogether(all)) }()
+	for _, one := range all {
 		one.rate = rate
 	}
 	for i, c := range cells {
-		samples, err := takeTurns(both, c, tailTurns, round, tailWindow)
+		samples, err := takeTurns(all, c, tailTurns, round, tailWindow)
 		if err != nil {
 			return err
 		}
-		take(i, samples[0], samples[1])
+		for checkout := range checkouts {
+			take(i, checkout, samples[2*checkout], samples[2*checkout+1])
+		}
 	}
 	return nil
-}
-
-// measureTailMemory looks at daemons that rest, some of which are watched.
-func measureTailMemory(f *fleet, log io.Writer) ([]figure, error) {
-	var off, on memoryGroup
-	plain := func(home) error { return nil }
-	for range tailRest {
-		for _, group := range []*memoryGroup{&off, &on} {
-			if err := group.spawn(f, plain); err != nil {
-				return nil, err
-			}
-		}
-	}
-	// The first call makes what all calls need: so each gets one.
-	for i := range tailRest {
-		for _, one := range []struct {
-			home home
-			role string
-		}{{off.homes[i], roleConnected}, {on.homes[i], roleTail}} {
-			if _, err := one.home.awaitWhoami(f.ctx); err != nil {
-				return nil, err
-			}
-			if _, err := f.spawnRole(one.role, one.home.socketPath()); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if err := pace.Sleep(f.ctx, idleTime); err != nil {
-		return nil, err
-	}
-	// Its own memory: which pages of the program are mapped differs by megabytes from one start to the next.
-	without, err := off.measure(anonymousMemory, fmt.Sprintf("own memory of acpd to which somebody is connected, %v after ready", idleTime))
-	if err != nil {
-		return nil, err
-	}
-	with, err := on.measure(anonymousMemory, "own memory of acpd that a tail watches")
-	if err != nil {
-		return nil, err
-	}
-	for _, one := range []figure{without, with} {
-		fmt.Fprintf(log, "  %s: %.2f MB\n", one.what, one.values)
-	}
-	more := max(summarizeValues(with.values).median-summarizeValues(without.values).median, 0)
-	return []figure{without, with, {what: "– with a tail more than without", unit: "MB", target: 1, values: []float64{more}}}, nil
 }

@@ -38,6 +38,17 @@ func residentMemory(pid int) (int64, error) { return readMemory(pid, "Rss") }
 // program.
 func anonymousMemory(pid int) (int64, error) { return readMemory(pid, "Anonymous") }
 
+// fileMemory returns how many bytes of that are pages of files, which are those of its program: they
+// are in memory once for all processes, and the kernel may drop them.
+func fileMemory(pid int) (int64, error) {
+	all, err := residentMemory(pid)
+	if err != nil {
+		return 0, err
+	}
+	own, err := anonymousMemory(pid)
+	return all - own, err
+}
+
 // readMemory reads a line of the kernel's account of a process's memory.
 func readMemory(pid int, name string) (int64, error) {
 	path := fmt.Sprintf("/proc/%d/smaps_rollup", pid)

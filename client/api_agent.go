@@ -170,11 +170,18 @@ const (
 	EventBudget           EventType = "budget"            // a bound kept a session from being woken, or a message of its own from leaving
 	EventApproval         EventType = "approval"          // a message waits for the owner's word before it wakes a session
 	EventRelay            EventType = "relay"             // a relay is in use, or no longer; the details are a RelayEvent
+	EventMissed           EventType = "missed"            // this subscriber reads too slowly; the details are a Missed. It comes whatever was selected
 )
 
 // EventTypes returns all types of events.
 func EventTypes() []EventType {
-	return []EventType{EventUp, EventMoved, EventDown, EventRefused, EventDiscovered, EventLost, EventPending, EventTrust, EventIdentityConflict, EventMail, EventBudget, EventApproval, EventRelay}
+	return []EventType{EventUp, EventMoved, EventDown, EventRefused, EventDiscovered, EventLost, EventPending, EventTrust, EventIdentityConflict, EventMail, EventBudget, EventApproval, EventRelay, EventMissed}
+}
+
+// Missed is what a subscriber was not sent, since it read too slowly.
+type Missed struct {
+	Messages uint64 `json:"messages"` // copies
+	Events   uint64 `json:"events"`
 }
 
 // Event is the params of the notification event.

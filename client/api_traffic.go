@@ -20,7 +20,8 @@ const (
 
 // TrafficParams are the params of traffic. Empty filters match everything. The first call on a
 // connection begins to watch: what passed before is there only if config.yaml sets history. The end
-// of the connection ends it.
+// of the connection ends it, and so does not calling for 10 s while entries are overwritten; a call
+// begins it anew.
 type TrafficParams struct {
 	After  uint64 `json:"after,omitzero"`   // Next of the answer that this one continues; 0: from now on or, with history, from the oldest entry that is kept
 	Limit  int    `json:"limit,omitzero"`   // of entries; 0: MaxTrafficEntries, which is also the most
@@ -44,7 +45,8 @@ type TrafficAnswer struct {
 
 	// Open has the queries and delegations that are open now, the oldest first, at most
 	// MaxTrafficEntries, also those that began when nobody watched. nil: they were not asked for.
-	Open []TrafficEntry `json:"open,omitzero"`
+	Open     []TrafficEntry `json:"open,omitzero"`
+	OpenMore int            `json:"open_more,omitzero"` // open calls that are not there for want of room: peers have turns then
 }
 
 // TrafficEntry is one message that has passed the daemon, with what became of it; or in
@@ -61,6 +63,7 @@ type TrafficEntry struct {
 	ID        wire.MessageID   `json:"id"`
 	Ref       wire.MessageID   `json:"ref,omitzero"`
 	Thread    string           `json:"thread,omitzero"`
+	Hops      uint64           `json:"hops,omitzero"` // of an open call: messages that led to it; in: as the sender says
 	Topic     string           `json:"topic,omitzero"`
 	Text      string           `json:"text"`            // the beginning of what it says, on one line, without what a terminal would obey
 	Answer    string           `json:"answer,omitzero"` // likewise of its reply, or of the error that it ended with

@@ -1,106 +1,16 @@
 package daemon
 
 import (
-	"context"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/client/jsonrpc"
-	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
-	"github.com/acpd/acpd/wire"
 )
-
-// maxFilterItems bounds each list of a filter.
-const maxFilterItems = 64
-
-// subscription is the wish of one connection for copies of messages, and for events.
-type subscription struct {
-	client.SubscribeParams
-	conn  *jsonrpc.Conn
-	peers []identity.ID
-}
-
-// subscribers holds the subscriptions, one for each connection. A copy never counts as
-// delivery. A subscriber that reads slowly loses some copies, and nobody waits for it.
-type subscribers struct {
-	all atomic.Pointer[[]*subscription] // replaced, never changed; nil: none
-	mu  sync.Mutex                      // held while all is replaced
-
-	measures *measures
-}
-
-func (s *subscribers) list() []*subscription {
-	if all := s.all.Load(); all != nil {
-		return *all
-	}
-	return nil
-}
-
-// replace sets the subscription of a connection; nil ends it.
-func (s *subscribers) replace(conn *jsonrpc.Conn, sub *subscription) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next := slices.DeleteFunc(slices.Clone(s.list()), func(old *subscription) bool { return old.conn == conn })
-	if sub != nil {
-		next = append(next, sub)
-	}
-	s.all.Store(&next)
-}
-
-// isSubscribed reports whether a connection has a subscription.
-func (s *subscribers) isSubscribed(conn *jsonrpc.Conn) bool {
-	return slices.ContainsFunc(s.list(), func(sub *subscription) bool { return sub.conn == conn })
-}
-
-// sendMessage sends a message to the subscribers that want it. topic is that of a notify.
-func (s *subscribers) sendMessage(env *wire.Envelope, topic string, direction client.MessageDirection) {
-	for _, sub := range s.list() {
-		if sub.wantsMessage(env, topic, direction) {
-			if text, err := marshalVerbatimJSON(&client.Message{Envelope: *env, Direction: direction}); err == nil {
-				if sub.conn.Notify(client.NotificationMessage, text) != nil { // the subscriber does not keep up
-					s.measures.countLostCopy(copyOfMessage)
-				}
-			}
-		}
-	}
-}
-
-// sendEvent sends an event to the subscribers that want it.
-func (s *subscribers) sendEvent(e client.Event) {
-	for _, sub := range s.list() {
-		f := sub.Events
-		if (f.All || slices.Contains(f.Types, e.Type)) && (len(sub.peers) == 0 || slices.Contains(sub.peers, e.Peer)) {
-			if sub.conn.Notify(client.NotificationEvent, &e) != nil {
-				s.measures.countLostCopy(copyOfEvent)
-			}
-		}
-	}
-}
-
-func (sub *subscription) wantsMessage(env *wire.Envelope, topic string, direction client.MessageDirection) bool {
-	other := env.From
-	if direction == client.Out {
-		other = env.To
-	}
-	switch {
-	case len(sub.Kinds) > 0 && !slices.Contains(sub.Kinds, env.Kind):
-		return false
-	case len(sub.peers) > 0 && !slices.Contains(sub.peers, other):
-		return false
-	case len(sub.Topics) == 0:
-		return true
-	}
-	return env.Kind == kinds.KindNotify && registry.MatchLongestDomain(sub.Topics, topic) >= 0
-}
 
 // peerCount counts the connected peers.
 type peerCount struct {
@@ -212,25 +122,4 @@ func (d *Daemon) publishEvent(typ client.EventType, id identity.ID, name string,
 		text = []byte("{}")
 	}
 	d.subscribers.sendEvent(client.Event{Type: typ, Peer: id, Name: name, At: at.UTC(), Details: text})
-}
-
-func (d *Daemon) serveSubscribe(_ context.Context, s *localConn, p *client.SubscribeParams) (any, error) {
-	if len(p.Kinds) > maxFilterItems || len(p.Topics) > maxFilterItems || len(p.Events.Types) > maxFilterItems {
-		return nil, kinds.Errorf(kinds.Invalid, "subscribe: at most %d kinds, topics and types", maxFilterItems)
-	}
-	for _, typ := range p.Events.Types {
-		if all := client.EventTypes(); !slices.Contains(all, typ) {
-			var names []string
-			for _, t := range all {
-				names = append(names, string(t))
-			}
-			return nil, kinds.Errorf(kinds.Invalid, "subscribe: events: %.64q: expected true, or some of %s", typ, strings.Join(names, ", "))
-		}
-	}
-	peers, err := d.resolvePeers(p.Peers)
-	if err != nil {
-		return nil, err
-	}
-	d.subscribers.replace(s.conn, &subscription{SubscribeParams: *p, conn: s.conn, peers: peers})
-	return nil, nil
 }

@@ -76,7 +76,7 @@ agents:
 	s.refused(kinds.Timeout, "query", client.QueryParams{Ref: given.ID, Payload: wire.Payload(brief)}) // it asks back
 	s.must("result", client.ResultParams{Ref: given.ID, Payload: completed("done")}, nil)
 	other := delegateTo(planner.dial(), "laptop/free", task1(""))
-	own.refused(kinds.NotAuthorized, "query", client.QueryParams{Ref: other.ID, Payload: wire.Payload(brief)})
+	own.refused(kinds.NotAuthorized, "query", client.QueryParams{Ref: other.ID, Payload: wire.Payload(which)})
 	own.refused(kinds.NotAuthorized, "result", client.ResultParams{Ref: other.ID, Payload: completed("done")})
 	own.refused(kinds.NotAuthorized, "error", client.ResultParams{Ref: other.ID, Payload: kinds.EncodePayload(kinds.Errorf(kinds.Internal, "x"))})
 

@@ -58,7 +58,7 @@ func TestRevocationsThatCannotBeReadOpenNothing(t *testing.T) {
 	t.Parallel()
 	_, desk, build := fleet(t, "", "")
 	l := desk.dial()
-	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	l.must("ping", client.PingParams{To: "build-7.corp", TimeoutMS: uint64(await.Patience.Milliseconds())}, nil)
 	desk.write("revoked.txt", "serial 7\n")
 	l.must("reload", nil, nil)
 	file := filepath.Join(desk.dir, "revoked.txt")

@@ -102,26 +102,29 @@ func addTables(t testing.TB, dir string) {
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm() != 0o700 {
 		return // open to others: the daemon mends that only if the directory is empty
 	}
-	tables, err := readTables()
-	if err != nil {
-		t.Fatal(err)
+	tables.Do(func() { tables.db, tables.err = makeTables(live.PickAddr(t)) }) // else all would try to have the port that this one has kept
+	if tables.err != nil {
+		t.Fatal(tables.err)
 	}
-	if err := os.WriteFile(path, tables, 0o600); err != nil {
+	if err := os.WriteFile(path, tables.db, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// readTables returns the state.db that a daemon has made and closed.
-var readTables = sync.OnceValues(func() ([]byte, error) {
+// tables is the state.db that makeTables has made.
+var tables struct {
+	sync.Once
+	db  []byte
+	err error
+}
+
+// makeTables returns the state.db that a daemon at an address has made and closed.
+func makeTables(addr string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "acpd")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	addr, err := live.PickAddr() // else all would try to have the port that this one has kept
-	if err != nil {
-		return nil, err
-	}
 	d, err := OpenDaemon(context.Background(), Options{Home: dir, Listen: addr, Name: "tables", NoMDNS: true, Version: "test"})
 	if err != nil {
 		return nil, err
@@ -130,7 +133,7 @@ var readTables = sync.OnceValues(func() ([]byte, error) {
 		return nil, err
 	}
 	return os.ReadFile(filepath.Join(dir, "state.db"))
-})
+}
 
 // logTo shows a daemon's log where a test asks for it.
 func logTo(t testing.TB) *testLog {

@@ -189,7 +189,7 @@ func TestInterruptedQueryIsCancelledAtTheAgent(t *testing.T) {
 	})
 	t.Run("by the deadline", func(t *testing.T) {
 		asker := desk.dial()
-		asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop", Payload: wire.Payload(`{"question":"?","deadline_ms":50}`)})
+		asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop", Payload: wire.Payload(`{"question":"?","deadline_ms":1000}`)})
 		await.Receive(t, "query", began)
 		await.Receive(t, "the agent's rpc.cancel", ended)
 	})

@@ -235,7 +235,7 @@ func TestASessionTakesWhatNamesIt(t *testing.T) {
 	desk, laptop := pair(t)
 	s := laptop.session("claude")
 	asker := desk.dial()
-	asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":50}`)})
+	asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":1000}`)})
 	s.next(false)
 	await.Until(t, "the session has given it up", func() bool { return s.working.Load() == 0 })
 	s.release <- wire.Payload(`{"summary":"later"}`)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
-	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/daemon/traffic"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -97,12 +96,13 @@ func (d *Daemon) serveTraffic(ctx context.Context, s *localConn, p *client.Traff
 	if err := d.traffic.Watch(s, p.Payload); err != nil {
 		return nil, err
 	}
+	q.Who = s
 	a, err := d.traffic.Read(ctx, q)
 	if err != nil {
 		return nil, explainContextCause(err)
 	}
 	if p.Open {
-		a.Open, err = d.listOpenCalls(ctx, &q.Filter)
+		a.Open, a.OpenMore, err = d.listOpenCalls(ctx, &q.Filter)
 	}
 	return a, err
 }
@@ -149,43 +149,4 @@ func listRequestKinds() (names []string) {
 		}
 	}
 	return names
-}
-
-// listOpenCalls returns the queries and delegations that are open, the oldest first, as many as fit half
-// of a line.
-func (d *Daemon) listOpenCalls(ctx context.Context, f *traffic.Filter) ([]client.TrafficEntry, error) {
-	all := d.openCalls.List(f, client.MaxTrafficEntries)
-	given, err := d.delegations.ListOpen(ctx, client.MaxTrafficEntries, func(t *delegation.Delegation) bool {
-		e := describeOpenDelegation(t)
-		return f.Selects(&e)
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range given {
-		e := describeOpenDelegation(t.Delegation)
-		e.Text, e.AgentAwaySince = traffic.ClipLine(t.Task), d.delegations.AgentAwaySince(t.Delegation)
-		all = append(all, e)
-	}
-	slices.SortFunc(all, func(a, b client.TrafficEntry) int { return a.At.Compare(b.At) })
-	room := d.maxListBytes() / 2
-	for i := range all {
-		if room -= traffic.MeasureEntry(&all[i]); i == client.MaxTrafficEntries || room < 0 {
-			return all[:i], nil
-		}
-		all[i].Name = d.findPetname(all[i].Peer)
-	}
-	return all, nil
-}
-
-// describeOpenDelegation returns a delegation that is not over as an open call, without its text.
-func describeOpenDelegation(t *delegation.Delegation) client.TrafficEntry {
-	e := client.TrafficEntry{
-		At: t.Created.UTC(), Direction: client.In, Peer: t.Peer, Agent: t.Agent, FromAgent: t.FromAgent, Kind: kinds.KindDelegate, ID: t.ID,
-		Thread: t.Chain.Thread, Bytes: t.Bytes, TookUS: uint64(max(time.Since(t.Created), 0).Microseconds()),
-	}
-	if t.Direction == client.Given {
-		e.Direction, e.Agent, e.FromAgent = client.Out, t.ToAgent, t.Agent
-	}
-	return e
 }

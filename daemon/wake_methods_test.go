@@ -85,7 +85,7 @@ func TestApprovals(t *testing.T) {
 	s.release <- wire.Payload(`{"summary":"x"}`)
 
 	// What nobody waits for any more is no question to the owner.
-	desk.dial().refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":50}`)})
+	desk.dial().refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":1000}`)})
 	s.next(false)
 	await.Until(t, "the approval is gone", func() bool { return len(pending()) == 0 })
 	time.Sleep(300 * time.Millisecond)

@@ -216,7 +216,7 @@ func TestTurnsThatNeverBeginDoNotCount(t *testing.T) {
 		t.Error("a turn that was none counts")
 	}
 	pause()
-	asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":500}`)})
+	asker.refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":2000}`)})
 	s.must("unposted", client.UnpostedParams{Peer: desk.ID(), ID: s.nextRequest().ID}, nil)
 	if turns() != 0 {
 		t.Error("a query that was withdrawn before its turn counts")
@@ -272,7 +272,7 @@ func TestAQueryCountsIfItIsPosted(t *testing.T) {
 	writing, release := make(chan struct{}), make(chan struct{})
 	go laptop.store.Write(t.Context(), false, func(*store.Tx) error { close(writing); <-release; return nil })
 	await.Receive(t, "the store to be busy", writing)
-	desk.dial().refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":100}`)})
+	desk.dial().refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":1000}`)})
 	await.Until(t, "the query is over here too", func() bool {
 		laptop.queries.mu.Lock()
 		defer laptop.queries.mu.Unlock()
@@ -297,7 +297,7 @@ func TestAQueryCountsIfItIsPosted(t *testing.T) {
 		}
 		<-ctx.Done()
 	})
-	desk.dial().refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":500}`)})
+	desk.dial().refused(kinds.Timeout, "query", client.QueryParams{To: "laptop/claude", Payload: wire.Payload(`{"question":"?","deadline_ms":2000}`)})
 	if a, b := await.Receive(t, "a call", asked), await.Receive(t, "a call", asked); a == b {
 		t.Errorf("%s twice", a)
 	}

@@ -50,7 +50,7 @@ fails() {
 start() {
 	echo "$(basename "$1")\$ acpd --name $(basename "$1") &"
 	"$bin/acpd" --home "$1" --name "$(basename "$1")" --listen 127.0.0.1:0 --no-mdns 2>"$1.log" &
-	ACP_HOME=$1 "$bin/acpctl" status --wait 5s >/dev/null
+	ACP_HOME=$1 "$bin/acpctl" status --wait 1m >/dev/null
 }
 
 say "Two machines, a daemon on each."

@@ -2,10 +2,8 @@ package integration
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -14,8 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/internal/picture"
 )
 
@@ -127,7 +124,7 @@ accepted: 6d9b2f04-…`
 // seen there.
 func runInTerminal(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	master, slave, err := openTerminal(demoColumns)
+	master, slave, err := live.OpenTerminal(50, demoColumns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,31 +155,4 @@ func runInTerminal(t *testing.T, name string, args ...string) string {
 		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, text)
 	}
 	return text
-}
-
-// openTerminal makes a pseudo-terminal (pts(4)) that is so wide.
-func openTerminal(columns uint16) (master, slave *os.File, err error) {
-	if master, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0); err != nil {
-		return nil, nil, err
-	}
-	raw, err := master.SyscallConn() // Fd would make reads block for ever
-	if err != nil {
-		return nil, nil, err
-	}
-	var number int
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		if failed = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); failed != nil {
-			return
-		}
-		if number, failed = unix.IoctlGetInt(int(fd), unix.TIOCGPTN); failed != nil {
-			return
-		}
-		failed = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: columns})
-	})
-	if err = cmp.Or(err, failed); err != nil {
-		return nil, nil, err
-	}
-	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	return master, slave, err
 }

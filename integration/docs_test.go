@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -182,6 +183,32 @@ func TestLinks(t *testing.T) {
 	}
 	if found < 5 {
 		t.Errorf("%d links found: has their form changed?", found)
+	}
+}
+
+// TestNoMergeIsUnresolved: no text, in a document or elsewhere, has the marks that a merge left.
+func TestNoMergeIsUnresolved(t *testing.T) {
+	mark := regexp.MustCompile(`(?m)^(<{7}|>{7}) \S`)
+	read := 0
+	err := filepath.WalkDir("..", func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := e.Name(); e.IsDir() && (name == "node_modules" || strings.HasPrefix(name, ".") && name != "..") {
+			return filepath.SkipDir
+		}
+		if !slices.Contains([]string{".md", ".yaml", ".yml", ".html", ".css", ".js", ".py", ".sh", ".json"}, filepath.Ext(path)) {
+			return nil // Go does not compile with them
+		}
+		text, err := os.ReadFile(path)
+		if found := mark.FindIndex(text); found != nil {
+			t.Errorf("%s:%d: an unresolved merge", path, 1+bytes.Count(text[:found[0]], []byte("\n")))
+		}
+		read++
+		return err
+	})
+	if err != nil || read < 50 {
+		t.Errorf("%d files read: %v", read, err)
 	}
 }
 

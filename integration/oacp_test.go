@@ -124,7 +124,7 @@ func longer(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(4 * await.Patience); time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(2 * await.Patience); time.Now().Before(end); <-tick.C {
 		if holds() {
 			return
 		}

@@ -83,15 +83,25 @@ func fake(what string, args []string) {
 	case "deaf": // says hello and reads nothing
 		say(hello)
 		stay()
-	case "shut": // says hello and closes what it prints
+	case "shut": // says hello, and closes what it prints when a packet has come
 		say(hello)
+		awaitPacket()
 		os.Stdout.Close()
 		stay()
-	case "send": // its argument, as it is
-		say(hello + unquote(args[0]))
+	case "hello": // and nothing more
+		say(hello)
+		io.Copy(io.Discard, os.Stdin)
+	case "helloAndEnd":
+		say(hello)
+	case "send": // its argument, as it is, when a packet has come
+		say(hello)
+		awaitPacket()
+		say(unquote(args[0]))
 		io.Copy(io.Discard, os.Stdin)
 	case "sendAndEnd":
-		say(hello + unquote(args[0]))
+		say(hello)
+		awaitPacket()
+		say(unquote(args[0]))
 	case "stubborn": // with a child in its group, both of which ignore what they can
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE)
 		startAgain("stubbornChild", args[0])
@@ -110,6 +120,7 @@ func fake(what string, args []string) {
 			time.Sleep(10 * time.Millisecond) // between looks: a file is all that the child tells
 		}
 		say(hello)
+		awaitPacket()
 	case "shout": // on standard error, without end
 		go func() {
 			line := []byte(strings.Repeat("x", 1<<16))
@@ -139,6 +150,9 @@ func fake(what string, args []string) {
 		stay()
 	}
 }
+
+// awaitPacket reads until a packet begins: whoever sends it has seen the pipe open.
+func awaitPacket() { io.ReadFull(os.Stdin, make([]byte, len(hello)+1)) }
 
 // stay waits until the process is killed. A select without cases would end it as a deadlock.
 func stay() { time.Sleep(time.Hour) }

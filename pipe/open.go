@@ -63,7 +63,8 @@ func (l *Link) RetryFailed() {
 }
 
 // Open starts the command that leads to the peer at addr, unless it runs, and blocks until the
-// other end's preamble is in, ctx ends, or that fails. A command has 15 s for it. One that has
+// other end's preamble is in, ctx ends, or that fails. A pipe that opened and ended before Open saw it has
+// failed: its end is not told again. A command has 15 s for it. One that has
 // failed is not started again for 30 s, in which Open returns the same error, unless RetryFailed is called. If the peer has another
 // command now, that is started at once, also in the place of one that leads nowhere yet.
 //
@@ -90,14 +91,13 @@ func (l *Link) Open(ctx context.Context, addr net.Addr) (release func(), err err
 			continue
 		}
 		release := sync.OnceFunc(func() { l.release(p) })
-		select {
-		case <-p.opened:
+		switch p.awaitOpen(ctx) {
+		case carries:
 			return release, nil
-		case <-p.settled:
+		case over:
 			return nil, p.err
-		case <-ctx.Done():
-			release()
 		}
+		release()
 	}
 	return nil, ctx.Err()
 }

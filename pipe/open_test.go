@@ -3,13 +3,10 @@ package pipe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -98,8 +95,8 @@ func TestOpenFails(t *testing.T) {
 }
 
 func TestSilentCommand(t *testing.T) {
-	l := startLab(t, func(l *Link) { l.times.firstByte = 2 * time.Second }, "silent", "Enter", "passphrase:")
-	l.fails("printed nothing for 2s", `last said "Enter passphrase:"`)
+	l := startLab(t, func(l *Link) { l.times.firstByte = 4 * time.Second }, "silent", "Enter", "passphrase:")
+	l.fails("printed nothing for 4s", `last said "Enter passphrase:"`)
 }
 
 func TestUnknownCommand(t *testing.T) {
@@ -171,7 +168,7 @@ func TestChangedCommandIsTried(t *testing.T) {
 
 // A command that fails again and again after it has begun is started once a second.
 func TestStartPause(t *testing.T) {
-	l := startLab(t, func(l *Link) { l.times.startPause = 400 * time.Millisecond }, "send", "")
+	l := startLab(t, func(l *Link) { l.times.startPause = 400 * time.Millisecond }, "hello")
 	began := time.Now()
 	for range 3 {
 		_, release := l.open()
@@ -248,6 +245,37 @@ func TestOpenGivesUp(t *testing.T) {
 	}
 }
 
+// lateContext lets who waits for its end look only when awaited has returned.
+type lateContext struct {
+	context.Context
+	asked   int
+	awaited func()
+}
+
+func (c *lateContext) Done() <-chan struct{} {
+	if c.asked++; c.asked == 2 { // first for the link to run
+		c.awaited()
+	}
+	return c.Context.Done()
+}
+
+// Who opens a pipe that has opened and ended by then is told why: nothing else will tell that nobody is there.
+func TestOpenOfWhatHasEnded(t *testing.T) {
+	l := startLab(t, nil, "helloAndEnd")
+	for range 20 { // a choice by chance would be right in half of them
+		over := func() {
+			await.Until(t, "nothing is left of it", func() bool {
+				l.mu.RLock()
+				defer l.mu.RUnlock()
+				return len(l.pipes) == 0
+			})
+		}
+		if _, err := l.Open(&lateContext{Context: t.Context(), awaited: over}, l.Addr(buildID)); err == nil || !strings.Contains(err.Error(), "ended with exit code 0") {
+			t.Fatalf("Open: %v", err)
+		}
+	}
+}
+
 func TestCommandEnds(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -272,10 +300,12 @@ func TestCommandEnds(t *testing.T) {
 				}
 				return p, err
 			}
-			_, release := l.open()
+			addr, release := l.open()
 			defer release()
 			if pid := <-pids; test.kill {
 				syscall.Kill(pid, syscall.SIGKILL)
+			} else {
+				l.WriteTo([]byte("end"), addr)
 			}
 			await.Until(t, "NobodyAt", func() bool { return slices.Equal(l.told.list(), []string{"pipe:build"}) })
 			await.Until(t, "logged", func() bool { return l.log.words() != "" })
@@ -285,115 +315,6 @@ func TestCommandEnds(t *testing.T) {
 			_, again := l.open() // at once
 			again()
 		})
-	}
-}
-
-// A command that ignores TERM, and its children, are killed; also those that outlive it.
-func TestNothingIsLeft(t *testing.T) {
-	for _, command := range []string{"stubborn", "leaves"} {
-		t.Run(command, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "pid")
-			l := startLab(t, nil, command, file)
-			_, release := l.open()
-			var pid int
-			await.Until(t, "the child runs", func() bool {
-				text, err := os.ReadFile(file)
-				pid, _ = strconv.Atoi(string(text))
-				return err == nil && pid > 0
-			})
-			began := time.Now()
-			release()
-			l.stop()
-			if took := time.Since(began); took > 6*time.Second {
-				t.Errorf("the end took %v", took)
-			}
-			await.Until(t, "the child is gone", func() bool { return !isRunning(pid) })
-		})
-	}
-}
-
-// isRunning reports whether a process is there and no zombie.
-func isRunning(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	_, after, _ := strings.Cut(string(stat), ") ")
-	return !strings.HasPrefix(after, "Z") && !strings.HasPrefix(after, "X")
-}
-
-// The daemon that is killed takes its commands with it, also one that reads nothing.
-func TestKilledDaemon(t *testing.T) {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "pid")
-	cmd := exec.Command(exe, fakeMark, "daemon", exe, fakeMark, "stubborn", file)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line := make([]byte, 5)
-	if _, err := out.Read(line); err != nil || string(line) != "open\n" {
-		t.Fatalf("%q, %v", line, err)
-	}
-	child := 0
-	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", cmd.Process.Pid, cmd.Process.Pid))
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		stat, _ := os.ReadFile("/proc/" + e.Name() + "/stat")
-		if _, after, ok := strings.Cut(string(stat), ") "); ok && strings.Fields(after)[1] == strconv.Itoa(cmd.Process.Pid) {
-			child, _ = strconv.Atoi(e.Name())
-		}
-	}
-	if child == 0 {
-		t.Fatalf("no command runs: %s", children)
-	}
-	await.Until(t, "the grandchild runs", func() bool { text, err := os.ReadFile(file); return err == nil && len(text) > 0 })
-	cmd.Process.Kill()
-	cmd.Wait()
-	await.Until(t, "the command is gone", func() bool { return !isRunning(child) })
-	text, _ := os.ReadFile(file)
-	if pid, _ := strconv.Atoi(string(text)); pid > 0 {
-		syscall.Kill(pid, syscall.SIGKILL) // which the kernel leaves: it is not the daemon's child
-	}
-}
-
-func TestWhatCommandIsGiven(t *testing.T) {
-	t.Setenv("ACP_HOME", "/elsewhere")
-	t.Setenv("NOTIFY_SOCKET", "/run/notify")
-	t.Setenv("SSH_ASKPASS_REQUIRE", "force")
-	t.Setenv("SSH_AUTH_SOCK", "/run/agent")
-	file := filepath.Join(t.TempDir(), "given")
-	l := startLab(t, nil, "where", file, "$HOME;id", "*", "")
-	_, release := l.open()
-	defer release()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(string(text), "\n")
-	if want := fmt.Sprint([]string{"$HOME;id", "*", ""}); lines[0] != want {
-		t.Errorf("its arguments are %s, want %s", lines[0], want)
-	}
-	if ids := strings.Fields(lines[1]); ids[0] != ids[1] {
-		t.Errorf("pid %s is in group %s", ids[0], ids[1])
-	}
-	if lines[2] == "<nil>" {
-		t.Error("it has a terminal")
-	}
-	env := lines[3:]
-	if !slices.Contains(env, "SSH_ASKPASS_REQUIRE=never") || !slices.Contains(env, "SSH_AUTH_SOCK=/run/agent") {
-		t.Errorf("its environment: %q", env)
-	}
-	for _, v := range env {
-		if strings.HasPrefix(v, "ACP_") || strings.HasPrefix(v, "NOTIFY_SOCKET") || v == "SSH_ASKPASS_REQUIRE=force" {
-			t.Errorf("its environment has %s", v)
-		}
 	}
 }
 
@@ -408,7 +329,7 @@ func TestWriteToNeverBlocks(t *testing.T) {
 			t.Fatal(n, err)
 		}
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("20,000 packets took %v", took)
 	}
 	l.WriteTo(make([]byte, maxPacket+1), addr)
@@ -417,7 +338,7 @@ func TestWriteToNeverBlocks(t *testing.T) {
 	release()
 	began = time.Now()
 	l.stop()
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("the end took %v", took)
 	}
 }

@@ -38,6 +38,35 @@ func (p *pipe) isOpen() bool {
 	}
 }
 
+// standing is what a pipe has come to.
+type standing int
+
+const (
+	starts  standing = iota // its preamble is not in, or it is not known yet why it ends
+	carries                 // packets
+	over                    // why stands in err
+)
+
+// awaitOpen blocks until the pipe carries packets, it is known why it does not, or ctx ends.
+func (p *pipe) awaitOpen(ctx context.Context) standing {
+	select {
+	case <-p.opened:
+		if p.ctx.Err() == nil {
+			return carries
+		}
+	case <-p.settled:
+		return over
+	case <-ctx.Done():
+		return starts
+	}
+	select { // it has opened and ends, and NobodyAt may have been told
+	case <-p.settled:
+		return over
+	case <-ctx.Done():
+		return starts
+	}
+}
+
 // duplex is what a pipe reads and writes: the ends of a command, or a local connection.
 type duplex interface {
 	io.ReadWriter

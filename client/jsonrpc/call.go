@@ -52,7 +52,7 @@ func (c *Conn) CallFor(ctx context.Context, peer identity.ID, limit time.Duratio
 	c.calls[id] = w
 	c.mu.Unlock()
 
-	err := c.writeRequest(ctx, peer, id, method, params)
+	err := c.writeRequest(ctx, peer, id, c.whenRequestsAreFull(), method, params)
 	if err != nil {
 		if c.removeCall(id) == nil {
 			if <-w.done; !errors.Is(w.err, ErrClosed) { // abandoned meanwhile
@@ -100,36 +100,48 @@ func (c *Conn) CanCall() bool {
 
 // Notify sends a notification. A nil error does not mean that it arrived.
 func (c *Conn) Notify(method string, params any) error {
-	return c.writeRequest(context.Background(), identity.ID{}, 0, method, params)
+	return c.writeRequest(context.Background(), identity.ID{}, 0, c.whenRequestsAreFull(), method, params)
+}
+
+// NotifyWhenRoom is Notify, but waits until the other end has read enough for it, also with
+// Options.PushBack. It blocks until then, until ctx ends, or until the connection does.
+func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) error {
+	return c.writeRequest(ctx, identity.ID{}, 0, waitWhenFull, method, params)
+}
+
+// whenRequestsAreFull returns what requests and notifications do if the queue is full.
+func (c *Conn) whenRequestsAreFull() whenFull {
+	if c.opts.PushBack {
+		return failWhenFull
+	}
+	return waitWhenFull
 }
 
 // writeRequest writes a request, or a notification if id is 0.
-func (c *Conn) writeRequest(ctx context.Context, peer identity.ID, id uint64, method string, params any) error {
-	mode := waitWhenFull
-	if c.opts.PushBack {
-		mode = failWhenFull
-	}
-	return c.writeLine(ctx, peer, mode, func(b []byte) ([]byte, error) {
-		b = append(b, `{"jsonrpc":"2.0"`...)
+func (c *Conn) writeRequest(ctx context.Context, peer identity.ID, id uint64, mode whenFull, method string, params any) error {
+	return c.writeLine(ctx, peer, mode, func(line *lineBatch) error {
+		b := append(line.text, `{"jsonrpc":"2.0"`...)
 		if id != 0 {
 			b = append(b, `,"id":`...)
 			b = strconv.AppendUint(b, id, 10)
 		}
 		b = append(b, `,"method":"`...)
 		b = append(b, method...)
-		b = append(b, '"')
+		line.text = append(b, '"')
 		if params == nil {
-			return b, nil
+			return nil
 		}
-		return AppendValue(append(b, `,"params":`...), params)
+		line.text = append(line.text, `,"params":`...)
+		return line.appendValue(params, c.opts.SplicePayloads)
 	})
 }
 
 // writeCancel tells the other end that nobody waits for the response to id any more.
 func (c *Conn) writeCancel(peer identity.ID, id uint64) {
-	c.writeLine(context.Background(), peer, insertWhenFull, func(b []byte) ([]byte, error) {
-		b = append(b, `{"jsonrpc":"2.0","method":"rpc.cancel","params":{"id":`...)
-		return append(strconv.AppendUint(b, id, 10), '}'), nil
+	c.writeLine(context.Background(), peer, insertWhenFull, func(line *lineBatch) error {
+		b := append(line.text, `{"jsonrpc":"2.0","method":"rpc.cancel","params":{"id":`...)
+		line.text = append(strconv.AppendUint(b, id, 10), '}')
+		return nil
 	})
 }
 

@@ -7,34 +7,34 @@ import (
 	"github.com/acpd/acpd/store"
 )
 
-// Open is a delegation that is not over, with the beginning of its text.
-type Open struct {
-	*Delegation
-	Task string
-}
-
-// ListOpen returns the delegations that are not over and match, the oldest first, at most so many.
-// match calls nothing of the table.
-func (ts *Table) ListOpen(ctx context.Context, most int, match func(*Delegation) bool) ([]Open, error) {
+// ListOpen returns the delegations that are not over and match, the oldest first. match calls nothing of
+// the table.
+func (ts *Table) ListOpen(match func(*Delegation) bool) (all []*Delegation) {
 	ts.mu.Lock()
-	var all []Open
 	for _, t := range ts.table {
 		if !t.isOverNow() && match(t) {
-			all = append(all, Open{Delegation: t})
+			all = append(all, t)
 		}
 	}
 	ts.mu.Unlock()
-	slices.SortFunc(all, func(a, b Open) int { return a.Created.Compare(b.Created) })
-	all = all[:min(len(all), most)]
-	if len(all) == 0 {
+	slices.SortFunc(all, func(a, b *Delegation) int { return a.Created.Compare(b.Created) })
+	return all
+}
+
+// ReadTasks returns the beginnings of the texts of delegations. It may wait for the database.
+func (ts *Table) ReadTasks(ctx context.Context, of []*Delegation) (tasks []string, err error) {
+	if len(of) == 0 {
 		return nil, nil
 	}
-	return all, ts.db.Read(ctx, func(tx *store.Tx) (err error) {
-		for i := range all {
-			if all[i].Task, err = readTaskText(tx, all[i].Row); err != nil {
+	err = ts.db.Read(ctx, func(tx *store.Tx) error {
+		for _, t := range of {
+			text, err := readTaskText(tx, t.Row)
+			if err != nil {
 				return err
 			}
+			tasks = append(tasks, text)
 		}
 		return nil
 	})
+	return tasks, err
 }

@@ -1,78 +1,177 @@
 package traffic
 
 import (
+	"encoding/binary"
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
 const (
-	maxWhole  = 64 << 10 // bytes of a payload that is kept whole
-	maxHead   = 1 << 10  // bytes that are kept of a longer one, or while nobody wants payloads, for its text
-	entryCost = 640      // bytes of an entry without texts and payloads, and of its place in the ring
+	maxWhole = 64 << 10 // bytes of a payload that is kept whole
+	maxHead  = 1 << 10  // bytes that are kept of a longer one, or while nobody wants payloads, for its text; and of any other text
 )
 
-// entry is what is kept of a message. It never changes once it is in the ring.
-type entry struct {
-	client.TrafficEntry // without Name, Text, Answer and payloads
+// The texts of an entry that are not payloads.
+const (
+	kindText = iota
+	agentText
+	fromAgentText
+	threadText
+	topicText
+	outcomeText
+	answerKindText // "": the answer is plain text
+	manyTexts
+)
 
-	cost       int    // bytes of memory
+// headBytes is the size of an entry without its texts: number, peer, time, duration, size of the payload,
+// id, ref, flags, and how long each text, what is kept of the payload and of the answer are.
+const headBytes = 8 + 32 + 8 + 8 + 8 + 16 + 16 + 1 + 2*manyTexts + 4 + 4
+
+const (
+	flagOut       = 1 << iota // the message went out
+	flagWhole                 // the payload is kept whole
+	flagAllAnswer             // the answer is, and is a payload
+)
+
+// draft is what an entry is to say. Its texts are the message's.
+type draft struct {
+	texts      [manyTexts]string
 	payload    []byte // whole, or its head
-	answer     []byte // likewise of the reply; with an error its text
-	answerKind string // "": answer is plain text
-	whole      bool   // payload is
-	allAnswer  bool   // answer is, and a payload
+	answer     []byte // likewise of the reply
+	errText    string // the answer, if there is an error
+	flags      byte
+	peer       identity.ID
+	id, ref    wire.MessageID
+	began      int64 // Unix nanoseconds
+	tookUS     uint64
+	size       int // of the payload, in bytes
+	entryBytes int // of the whole entry
 }
 
-// newHead returns what an entry says of a message without its texts, outcome and payloads.
-func newHead(m *Message) client.TrafficEntry {
+// draftEntry returns what the entry of a message says, with payloads up to a size, and the beginnings of
+// longer ones.
+func draftEntry(m *Message, most int) (d draft) {
 	env := m.Request.Envelope
-	e := client.TrafficEntry{
-		At: m.Began.UTC(), Direction: m.Direction, Peer: env.From, Agent: env.Agent, FromAgent: env.FromAgent, Kind: m.Request.Spec.Name,
-		ID: env.ID, Thread: env.Thread, Topic: m.Request.Topic, Bytes: len(env.Payload),
-	}
-	if m.Direction == client.Out {
-		e.Peer = env.To
+	d.texts = [manyTexts]string{
+		kindText: m.Request.Spec.Name, agentText: env.Agent, fromAgentText: env.FromAgent, threadText: env.Thread, topicText: m.Request.Topic, outcomeText: m.Outcome,
 	}
 	if m.Agent != "" {
-		e.Agent = m.Agent
+		d.texts[agentText] = m.Agent
+	}
+	d.peer, d.id, d.size = env.From, env.ID, len(env.Payload)
+	if m.Direction == client.Out {
+		d.peer, d.flags = env.To, flagOut
 	}
 	if env.Ref != nil {
-		e.Ref = *env.Ref
+		d.ref = *env.Ref
 	}
-	e.TookUS = uint64(max(time.Since(m.Began), 0).Microseconds())
-	return e
-}
-
-// newEntry returns the entry of a message, with copies of payloads up to a size, and of the beginnings
-// of longer ones.
-func newEntry(m *Message, most int) *entry {
-	e := &entry{TrafficEntry: newHead(m)}
+	d.began, d.tookUS = m.Began.UnixNano(), measureTook(m.Began)
 	payload, whole := cutPayload(m.Request.Payload, most)
-	var answer []byte
-	e.Outcome = m.Outcome
+	if d.payload = payload; whole {
+		d.flags |= flagWhole
+	}
 	if m.Err != nil {
 		err := kinds.AsError(m.Err)
-		e.Outcome = string(err.Code)
-		answer = []byte(err.Message[:min(len(err.Message), maxHead)])
+		d.texts[outcomeText], d.errText = string(err.Code), clipText(err.Message)
 	} else if m.Reply != nil {
-		answer, e.allAnswer = cutPayload(m.Reply.Payload, most)
-		e.answerKind = m.Reply.Kind
+		if d.answer, whole = cutPayload(m.Reply.Payload, most); whole {
+			d.flags |= flagAllAnswer
+		}
+		d.texts[answerKindText] = m.Reply.Kind
 	}
-	kept := make([]byte, 0, len(payload)+len(answer))
-	kept = append(append(kept, payload...), answer...)
-	e.payload, e.answer, e.whole = kept[:len(payload):len(payload)], kept[len(payload):], whole
-	e.cost = entryCost + len(kept) + len(e.Agent) + len(e.FromAgent) + len(e.Thread) + len(e.Topic)
-	return e
+	d.entryBytes = headBytes + len(d.payload) + len(d.answer) + len(d.errText)
+	for i := range d.texts {
+		d.texts[i] = clipText(d.texts[i])
+		d.entryBytes += len(d.texts[i])
+	}
+	return d
 }
+
+func measureTook(began time.Time) uint64 { return uint64(max(time.Since(began), 0).Microseconds()) }
+
+func clipText(s string) string { return s[:min(len(s), maxHead)] }
 
 func cutPayload(p wire.Payload, most int) (kept []byte, whole bool) {
 	if len(p) <= most {
 		return p, true
 	}
 	return p[:min(len(p), maxHead)], false
+}
+
+// writeTo writes the entry with a number.
+func (d *draft) writeTo(w *writer, number uint64) {
+	var head [headBytes]byte
+	b := binary.LittleEndian.AppendUint64(head[:0], number)
+	b = append(b, d.peer[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(d.began))
+	b = binary.LittleEndian.AppendUint64(b, d.tookUS)
+	b = binary.LittleEndian.AppendUint64(b, uint64(d.size))
+	b = append(append(b, d.id[:]...), d.ref[:]...)
+	b = append(b, d.flags)
+	for i := range d.texts {
+		b = binary.LittleEndian.AppendUint16(b, uint16(len(d.texts[i])))
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(d.payload)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(d.answer)+len(d.errText)))
+	write(w, b)
+	for i := range d.texts {
+		write(w, d.texts[i])
+	}
+	write(w, d.payload)
+	write(w, d.answer)
+	write(w, d.errText)
+}
+
+// readPeer returns the peer of an entry.
+func readPeer(data []byte) identity.ID { return identity.ID(data[8:40]) }
+
+// entry is one that was read. Payload and answer lie in the memory of the data.
+type entry struct {
+	client.TrafficEntry // without Name, Text, Answer and payloads
+
+	payload, answer []byte
+	answerKind      string
+	flags           byte
+}
+
+// readEntry reads what draft.writeTo has written.
+func readEntry(data []byte) (e entry) {
+	number := func() (n uint64) {
+		n, data = binary.LittleEndian.Uint64(data), data[8:]
+		return n
+	}
+	next := func(n int) (b []byte) {
+		b, data = data[:n], data[n:]
+		return b
+	}
+	e.Seq = number()
+	e.Peer = identity.ID(next(32))
+	e.At = time.Unix(0, int64(number())).UTC()
+	e.TookUS = number()
+	e.Bytes = int(number())
+	e.ID, e.Ref = wire.MessageID(next(16)), wire.MessageID(next(16))
+	e.flags = next(1)[0]
+	e.Direction = client.In
+	if e.flags&flagOut != 0 {
+		e.Direction = client.Out
+	}
+	var lengths [manyTexts]int
+	sum := 0
+	for i := range lengths {
+		lengths[i] = int(binary.LittleEndian.Uint16(next(2)))
+		sum += lengths[i]
+	}
+	payload, answer := binary.LittleEndian.Uint32(next(4)), binary.LittleEndian.Uint32(next(4))
+	all := string(next(sum))
+	for i, to := range [manyTexts]*string{&e.Kind, &e.Agent, &e.FromAgent, &e.Thread, &e.Topic, &e.Outcome, &e.answerKind} {
+		*to, all = all[:lengths[i]], all[lengths[i]:]
+	}
+	e.payload, e.answer = next(int(payload)), next(int(answer))
+	return e
 }
 
 // MeasureEntry returns about how many bytes of JSON an entry takes, not fewer.
@@ -91,11 +190,11 @@ func (e *entry) describe(name string, payloads bool) client.TrafficEntry {
 			t.Outcome = client.TrafficRefused
 		}
 	}
-	if payloads && e.whole && len(e.payload) > 0 {
-		t.Payload = e.payload
+	if payloads && e.flags&flagWhole != 0 && len(e.payload) > 0 {
+		t.Payload = append(wire.Payload(nil), e.payload...)
 	}
-	if payloads && e.allAnswer && len(e.answer) > 0 {
-		t.AnswerPayload = e.answer
+	if payloads && e.flags&flagAllAnswer != 0 && len(e.answer) > 0 {
+		t.AnswerPayload = append(wire.Payload(nil), e.answer...)
 	}
 	return t
 }

@@ -79,11 +79,12 @@ func TestAnEntryKeepsCopies(t *testing.T) {
 		r.Record(m)
 		text := string(m.Request.Payload)
 		clear(m.Request.Payload)
-		e, kept := r.last(t, true), r.ring[(r.next-1)&uint64(len(r.ring)-1)]
+		e := r.last(t, true)
 		if e.Text == "" || strings.Trim(e.Text, "x…") != "" || e.Bytes != len(text) || whole && string(e.Payload) != text || !whole && e.Payload != nil {
 			t.Errorf("%d bytes: %q, payload of %d", size, e.Text, len(e.Payload))
 		}
-		if n := cap(kept.payload) + cap(kept.answer); n > kept.cost || !whole && n > maxHead {
+		newest := r.kept.order.at(r.kept.order.count - 1).first
+		if n := len(r.kept.arena.appendTo(nil, newest)); whole && n < len(text) || !whole && n > 2*maxHead {
 			t.Errorf("%d bytes: %d are kept", size, n)
 		}
 	}
@@ -182,51 +183,4 @@ func FuzzBeginText(f *testing.F) {
 			t.Error("the payload has changed")
 		}
 	})
-}
-
-func TestOpenCalls(t *testing.T) {
-	o := NewOpenCalls()
-	var calls []*Call
-	for _, text := range []string{"first", "second", "third"} {
-		m := message(t, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": text})))
-		calls = append(calls, o.Begin(client.In, m.Request))
-	}
-	name := "reviewer"
-	calls[1].SetAgent(&name)
-	list := func(f Filter, most int) (texts string) {
-		for _, e := range o.List(&f, most) {
-			if e.Peer != laptop || e.Outcome != "" || e.Seq != 0 || e.Payload != nil {
-				t.Errorf("%+v", e)
-			}
-			texts += e.Text + " "
-		}
-		return texts
-	}
-	if got := list(Filter{}, 9); got != "first second third " {
-		t.Error(got)
-	}
-	if got := list(Filter{}, 2); got != "first second " {
-		t.Error(got)
-	}
-	if got := list(Filter{Agents: []string{"reviewer"}}, 9); got != "second " {
-		t.Error(got)
-	}
-	if agent := o.End(calls[1]); agent != "reviewer" {
-		t.Error(agent)
-	}
-	if got := list(Filter{}, 9); got != "first third " {
-		t.Error(got)
-	}
-	if agent := o.End(calls[2]); agent != "" {
-		t.Error(agent)
-	}
-	o.End(calls[0])
-	if got := list(Filter{}, 9); got != "" {
-		t.Error(got)
-	}
-	m := message(t, wire.NewEnvelope(laptop, desk, kinds.KindQuery, wire.Payload(`{"question":"again"}`)))
-	o.Begin(client.Out, m.Request) // in the place of one that has ended: nothing of that is left
-	if all := o.List(new(Filter), 9); len(all) != 1 || all[0].Text != "again" || all[0].Agent != "" || all[0].Direction != client.Out {
-		t.Errorf("%+v", all)
-	}
 }

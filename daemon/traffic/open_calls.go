@@ -1,11 +1,13 @@
 package traffic
 
 import (
+	"bytes"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -21,7 +23,7 @@ type OpenCalls struct {
 type Call struct {
 	Began     time.Time
 	direction client.MessageDirection
-	request   kinds.Checked
+	request   kinds.Checked // without an envelope: a mark in the list, and no call
 	agent     atomic.Pointer[string]
 
 	previous, next *Call // guarded by OpenCalls.mu
@@ -43,15 +45,14 @@ func (o *OpenCalls) Begin(direction client.MessageDirection, request kinds.Check
 	c.Began, c.direction, c.request = time.Now(), direction, request
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	c.previous, c.next = o.ends.previous, &o.ends
-	c.previous.next, c.next.previous = c, c
+	c.insertBehind(o.ends.previous)
 	return c
 }
 
 // End makes a call unknown, and returns the agent that was chosen for it, "" if none was.
 func (o *OpenCalls) End(c *Call) (agent string) {
 	o.mu.Lock()
-	c.previous.next, c.next.previous = c.next, c.previous
+	c.remove()
 	o.mu.Unlock()
 	agent = c.chosenAgent()
 	c.previous, c.next, c.request = nil, nil, kinds.Checked{}
@@ -59,6 +60,13 @@ func (o *OpenCalls) End(c *Call) (agent string) {
 	o.unused.Put(c)
 	return agent
 }
+
+func (c *Call) insertBehind(other *Call) {
+	c.previous, c.next = other, other.next
+	c.previous.next, c.next.previous = c, c
+}
+
+func (c *Call) remove() { c.previous.next, c.next.previous = c.next, c.previous }
 
 // SetAgent says which agent was chosen for a call. The text must not change.
 func (c *Call) SetAgent(name *string) { c.agent.Store(name) }
@@ -70,21 +78,75 @@ func (c *Call) chosenAgent() string {
 	return ""
 }
 
+// describe returns the call as readers get it, without its text.
+func (c *Call) describe() client.TrafficEntry {
+	env := c.request.Envelope
+	e := client.TrafficEntry{
+		At: c.Began.UTC(), Direction: c.direction, Peer: env.From, Agent: env.Agent, FromAgent: env.FromAgent, Kind: c.request.Spec.Name,
+		ID: env.ID, Thread: env.Thread, Hops: env.Hops, Topic: c.request.Topic, Bytes: len(env.Payload), TookUS: measureTook(c.Began),
+	}
+	if c.direction == client.Out {
+		e.Peer = env.To
+	}
+	if agent := c.chosenAgent(); agent != "" {
+		e.Agent = agent
+	}
+	if env.Ref != nil {
+		e.Ref = *env.Ref
+	}
+	return e
+}
+
 // List returns the open calls that a filter selects, the oldest first, at most so many, without names
-// and payloads. What it returns is copied: the memory of a request is used anew when the call ends.
-func (o *OpenCalls) List(f *Filter, most int) []client.TrafficEntry {
-	var found []*entry
+// and payloads, and how many there are besides. If there are more than so many, peers have turns: so none
+// hides those of another. What it returns is copied: the memory of a request is used anew when the call
+// ends.
+func (o *OpenCalls) List(f *Filter, most int) (all []client.TrafficEntry, more int) {
+	counts := make(map[identity.ID]int)
+	o.walk(f, func(e *client.TrafficEntry, _ []byte) {
+		counts[e.Peer]++
+		more++
+	})
+	left := shareOut(counts, most)
+	var payloads [][]byte
+	o.walk(f, func(e *client.TrafficEntry, payload []byte) {
+		if left[e.Peer] > 0 {
+			left[e.Peer]--
+			all, payloads = append(all, *e), append(payloads, bytes.Clone(payload[:min(len(payload), maxHead)]))
+		}
+	})
+	for i := range all {
+		all[i].Text = beginText(all[i].Kind, payloads[i])
+	}
+	return all, max(more-len(all), 0)
+}
+
+// walkedCalls is how many calls are looked at before the lock is free for those that begin and end.
+const walkedCalls = 64
+
+// walk calls visit with each call that a filter selects and that is open since the walk began, the
+// oldest first. The entry and the payload are good until visit returns.
+func (o *OpenCalls) walk(f *Filter, visit func(e *client.TrafficEntry, payload []byte)) {
+	now, mark, e := time.Now(), new(Call), new(client.TrafficEntry)
 	o.mu.Lock()
-	for c := o.ends.next; c != &o.ends && len(found) < most; c = c.next {
-		m := Message{Direction: c.direction, Request: c.request, Began: c.Began, Agent: c.chosenAgent()}
-		if e := newHead(&m); f.Selects(&e) {
-			found = append(found, newEntry(&m, 0))
+	defer o.mu.Unlock()
+	mark.insertBehind(&o.ends)
+	defer mark.remove()
+	for seen := 1; ; seen++ {
+		c := mark.next
+		if c == &o.ends || c.Began.After(now) {
+			return
+		}
+		mark.remove()
+		mark.insertBehind(c)
+		if c.request.Envelope != nil {
+			if *e = c.describe(); f.Selects(e) {
+				visit(e, c.request.Payload)
+			}
+		}
+		if seen%walkedCalls == 0 {
+			o.mu.Unlock()
+			o.mu.Lock()
 		}
 	}
-	o.mu.Unlock()
-	all := make([]client.TrafficEntry, len(found))
-	for i, e := range found {
-		all[i] = e.describe("", false)
-	}
-	return all
 }

@@ -2,14 +2,64 @@ package traffic
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
+
+func TestOpenCalls(t *testing.T) {
+	o := NewOpenCalls()
+	var calls []*Call
+	for _, text := range []string{"first", "second", "third"} {
+		m := message(t, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": text})))
+		calls = append(calls, o.Begin(client.In, m.Request))
+	}
+	name := "reviewer"
+	calls[1].SetAgent(&name)
+	list := func(f Filter, most int) (texts string) {
+		all, _ := o.List(&f, most)
+		for _, e := range all {
+			if e.Peer != laptop || e.Outcome != "" || e.Seq != 0 || e.Payload != nil {
+				t.Errorf("%+v", e)
+			}
+			texts += e.Text + " "
+		}
+		return texts
+	}
+	if got := list(Filter{}, 9); got != "first second third " {
+		t.Error(got)
+	}
+	if got := list(Filter{}, 2); got != "first second " {
+		t.Error(got)
+	}
+	if got := list(Filter{Agents: []string{"reviewer"}}, 9); got != "second " {
+		t.Error(got)
+	}
+	if agent := o.End(calls[1]); agent != "reviewer" {
+		t.Error(agent)
+	}
+	if got := list(Filter{}, 9); got != "first third " {
+		t.Error(got)
+	}
+	if agent := o.End(calls[2]); agent != "" {
+		t.Error(agent)
+	}
+	o.End(calls[0])
+	if got := list(Filter{}, 9); got != "" {
+		t.Error(got)
+	}
+	m := message(t, wire.NewEnvelope(laptop, desk, kinds.KindQuery, wire.Payload(`{"question":"again"}`)))
+	o.Begin(client.Out, m.Request) // in the place of one that has ended: nothing of that is left
+	if all, more := o.List(new(Filter), 9); len(all) != 1 || more != 0 || all[0].Text != "again" || all[0].Agent != "" || all[0].Direction != client.Out {
+		t.Errorf("%+v", all)
+	}
+}
 
 // Calls that nobody asked for cost no memory: whoever lists may be one of many, and so may the calls.
 func TestCallsThatAreNotWantedAreNotCopied(t *testing.T) {
@@ -47,18 +97,47 @@ func TestCallsEndWhileTheyAreListed(t *testing.T) {
 	}
 	go func() { running.Wait(); close(done) }()
 	for {
-		for _, e := range o.List(&Filter{}, client.MaxTrafficEntries) {
+		all, _ := o.List(&Filter{}, client.MaxTrafficEntries)
+		for _, e := range all {
 			if e.Text != "mine" {
 				t.Errorf("%q", e.Text)
 			}
 		}
 		select {
 		case <-done:
-			if all := o.List(&Filter{}, 10); len(all) != 0 {
+			if all, _ := o.List(&Filter{}, 10); len(all) != 0 {
 				t.Errorf("%d are open", len(all))
 			}
 			return
 		default:
 		}
+	}
+}
+
+// If not all calls have room, peers have turns: who has many open hides nobody's.
+func TestPeersHaveTurnsInOpenCalls(t *testing.T) {
+	o := NewOpenCalls()
+	begin := func(peer identity.ID, text string) {
+		m := message(t, wire.NewEnvelope(peer, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": text})))
+		o.Begin(client.In, m.Request)
+	}
+	for i := range 3000 {
+		begin(identity.ID{1}, fmt.Sprint("flood ", i))
+	}
+	begin(laptop, "late")
+	for i := range 5 {
+		begin(identity.ID{2}, fmt.Sprint("some ", i))
+		begin(identity.ID{1}, "last")
+	}
+	all, more := o.List(&Filter{}, 100)
+	said := make(map[string]int)
+	for i, e := range all {
+		said[strings.Fields(e.Text)[0]]++
+		if i > 0 && e.At.Before(all[i-1].At) {
+			t.Errorf("%d: an older one", i)
+		}
+	}
+	if len(all) != 100 || more != 3011-100 || said["late"] != 1 || said["some"] != 5 || said["flood"] != 94 || all[0].Text != "flood 0" {
+		t.Errorf("%d, %d more: %v", len(all), more, said)
 	}
 }

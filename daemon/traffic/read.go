@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -14,6 +15,7 @@ const gatherTime = 10 * time.Millisecond
 
 // Query says what a reader wants.
 type Query struct {
+	Who      any    // who watches, as in Recorder.Watch; nil: nobody does
 	After    uint64 // number of the last entry that was read; 0: begin
 	Limit    int    // of entries
 	Room     int    // for them, in bytes of JSON
@@ -26,7 +28,13 @@ type Query struct {
 // they could be read. With q.Wait it blocks until there is one, or that time has passed. It returns the
 // cause of ctx if that ends before.
 func (r *Recorder) Read(ctx context.Context, q *Query) (*client.TrafficAnswer, error) {
-	a := &client.TrafficAnswer{Entries: []client.TrafficEntry{}, Next: r.beginAfter(q.After)}
+	a := &client.TrafficAnswer{Entries: []client.TrafficEntry{}}
+	begin := r.beginRead(q, a)
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.watchers.endRead(q.Who, a.Next)
+	}()
 	end := time.Now().Add(q.Wait)
 	for {
 		left := time.Until(end)
@@ -38,24 +46,27 @@ func (r *Recorder) Read(ctx context.Context, q *Query) (*client.TrafficAnswer, e
 				return nil, context.Cause(ctx)
 			}
 		}
-		r.collect(q, a)
+		r.collect(q, a, begin)
 		if len(a.Entries) > 0 || a.Lost > 0 || left <= 0 {
 			return a, nil
 		}
 	}
 }
 
-// beginAfter returns the cursor that a reader means by after.
-func (r *Recorder) beginAfter(after uint64) uint64 {
+// beginRead sets the cursor of a that a reader means by q.After, and returns up to which number
+// it has lost nothing: that of the last entry when it began without a cursor.
+func (r *Recorder) beginRead(q *Query, a *client.TrafficAnswer) (begin uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case after == 0 && r.history.Entries == 0:
-		return r.next - 1
-	case after == 0, after >= r.next: // from another process, whose clock was ahead
-		return r.oldest - 1
+	case q.After == 0 && r.history.Entries == 0:
+		a.Next, begin = r.next-1, r.next-1
+	case q.After == 0, q.After >= r.next: // from another process, whose clock was ahead
+		a.Next, begin = r.start, r.next-1
+	default:
+		a.Next = max(q.After, r.start)
 	}
-	return max(after, r.start)
+	return r.watchers.beginRead(q.Who, begin)
 }
 
 // hasMany reports whether so many entries are behind a cursor.
@@ -90,14 +101,21 @@ func (r *Recorder) awaitNews(ctx context.Context, after uint64, limit time.Durat
 }
 
 // collect adds to a what is behind its cursor, and moves that on.
-func (r *Recorder) collect(q *Query, a *client.TrafficAnswer) {
+func (r *Recorder) collect(q *Query, a *client.TrafficAnswer, begin uint64) {
+	// moveTo moves the cursor, and counts what it passes over that is not there any more.
+	moveTo := func(number, passed uint64) {
+		a.Lost += max(passed, begin, a.Next) - max(begin, a.Next)
+		a.Next = number
+	}
+	c := copies.Get().(*copied)
+	defer copies.Put(c)
 	room := q.Room
-	var some [64]*entry
 	for {
-		n := r.copyEntries(a, some[:])
-		for _, e := range some[:n] {
+		newest := r.copyEntries(a.Next, c)
+		for i := range c.ends {
+			e := readEntry(c.data[c.ends[i].from:c.ends[i].to])
 			if !q.Filter.Selects(&e.TrafficEntry) {
-				a.Next = e.Seq
+				moveTo(e.Seq, e.Seq-1)
 				continue
 			}
 			t := e.describe(r.nameOf(e.Peer), q.Payloads)
@@ -108,28 +126,53 @@ func (r *Recorder) collect(q *Query, a *client.TrafficAnswer) {
 			if len(a.Entries) >= q.Limit || len(a.Entries) > 0 && size > room {
 				return
 			}
-			a.Entries, a.Next = append(a.Entries, t), e.Seq
+			moveTo(e.Seq, e.Seq-1)
+			a.Entries = append(a.Entries, t)
 			room -= size
 		}
-		if n < len(some) {
+		if c.isAll {
+			moveTo(newest, newest)
 			return
 		}
 	}
 }
 
-// copyEntries copies the entries behind the cursor of a to some, and returns how many. It counts those
-// that were overwritten, and moves the cursor behind them. Readers look at them without the lock, for
-// which those that record wait.
-func (r *Recorder) copyEntries(a *client.TrafficAnswer, some []*entry) (n int) {
+// copied is the data of some entries. Readers look at it without the lock, for which those that record
+// wait.
+type copied struct {
+	data  []byte
+	ends  []span
+	isAll bool // it has all entries behind the cursor
+}
+
+type span struct{ from, to int } // in data
+
+const (
+	mostCopied  = 64       // entries at a time
+	copiedBytes = 32 << 10 // after which no further entry is copied at a time
+)
+
+// copies has memory that nobody uses.
+var copies = sync.Pool{New: func() any { return new(copied) }}
+
+// copyEntries copies the first entries behind a cursor, and returns the number of the last one that was recorded.
+func (r *Recorder) copyEntries(after uint64, c *copied) (newest uint64) {
+	c.data, c.ends, c.isAll = c.data[:0], c.ends[:0], false
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a.Next < r.oldest-1 {
-		a.Lost += r.oldest - 1 - a.Next
-		a.Next = r.oldest - 1
+	o := &r.kept.order
+	for i := o.search(after); i < o.count; i++ {
+		p := o.at(i)
+		if p.first == 0 {
+			continue
+		}
+		if len(c.ends) == mostCopied || len(c.data) >= copiedBytes {
+			return r.next - 1
+		}
+		from := len(c.data)
+		c.data = r.kept.arena.appendTo(c.data, p.first)
+		c.ends = append(c.ends, span{from, len(c.data)})
 	}
-	for n < len(some) && a.Next+1+uint64(n) < r.next {
-		some[n] = r.ring[(a.Next+1+uint64(n))&uint64(len(r.ring)-1)]
-		n++
-	}
-	return n
+	c.isAll = true
+	return r.next - 1
 }

@@ -596,7 +596,7 @@ export interface Event {
 }
 
 /** EventType says what an event tells. */
-export type EventType = "up" | "moved" | "down" | "refused" | "discovered" | "lost" | "pending" | "trust" | "identity_conflict" | "mail" | "budget" | "approval" | "relay";
+export type EventType = "up" | "moved" | "down" | "refused" | "discovered" | "lost" | "pending" | "trust" | "identity_conflict" | "mail" | "budget" | "approval" | "relay" | "missed";
 
 /** HeldMessage is a message that waits in the inbox, or one that an agent took from it. */
 export interface HeldMessage {
@@ -1808,6 +1808,8 @@ export interface TrafficAnswer {
   lost: number;
   /** open has the queries and delegations that are open now, the oldest first, at most 1000, also those that began when nobody watched. absent: they were not asked for. */
   open?: Array<TrafficEntry>;
+  /** open calls that are not there for want of room: peers have turns then */
+  open_more?: number;
 }
 
 /** TrafficEntry is one message that has passed the daemon, with what became of it; or in TrafficAnswer.open a call that has no outcome yet. */
@@ -1829,6 +1831,8 @@ export interface TrafficEntry {
   id: string;
   ref?: string;
   thread?: string;
+  /** of an open call: messages that led to it; in: as the sender says */
+  hops?: number;
   topic?: string;
   /** the beginning of what it says, on one line, without what a terminal would obey */
   text: string;
@@ -1848,7 +1852,7 @@ export interface TrafficEntry {
   answer_payload?: Record<string, unknown>;
 }
 
-/** TrafficParams are the params of traffic. Empty filters match everything. The first call on a connection begins to watch: what passed before is there only if config.yaml sets history. The end of the connection ends it. */
+/** TrafficParams are the params of traffic. Empty filters match everything. The first call on a connection begins to watch: what passed before is there only if config.yaml sets history. The end of the connection ends it, and so does not calling for 10 s while entries are overwritten; a call begins it anew. */
 export interface TrafficParams {
   /** next of the answer that this one continues; 0: from now on or, with history, from the oldest entry that is kept */
   after?: number;

@@ -217,7 +217,7 @@ func TestClaudeRefuses(t *testing.T) {
 	if r := child.post(post); r.Err != "unattended" {
 		t.Errorf("post: %+v", r)
 	}
-	post.Unattended = true
+	post.Unattended, post.Limit = true, patience
 	if r := child.post(post); r.Err != "refused" {
 		t.Errorf("post: %+v", r)
 	}
@@ -283,9 +283,7 @@ func TestClaudeInATerminal(t *testing.T) {
 	p.model.awaitRequest("user", post.Pointer)
 	p.model.awaitRequest("result", inboxText)
 	c.awaitScreen("Message from @acpd")
-	c.press("ft")
-	time.Sleep(100 * time.Millisecond) // a return that comes with text is pasted
-	c.press("\r")
+	c.enter("ft")
 	p.model.awaitRequest("user", "a half-typed draft")
 }
 
@@ -302,9 +300,7 @@ func TestClaudeApprovalStaysTheUsers(t *testing.T) {
 	p.model.on("make it", call("Bash", map[string]any{"command": "touch " + file, "description": "to have it made"}))
 	p.model.on("waits, id", call("acp_inbox", nil))
 	c, child := p.startClaudeInATerminal("--permission-mode", "default")
-	c.press("make it")
-	time.Sleep(300 * time.Millisecond) // a return that comes with text is pasted
-	c.press("\r")
+	c.enter("make it")
 	c.awaitScreen("Do you want to proceed")
 	post := newPost()
 	posted := goPost(child, post)

@@ -25,7 +25,7 @@ var codexPackages = sync.OnceValues(func() (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	master, slave, err := openTerminal()
+	master, slave, err := live.OpenTerminal(50, 160)
 	if err != nil {
 		return "", err
 	}
@@ -153,9 +153,7 @@ func (p *person) endCodex() {
 // say types a line.
 func (c *codexTerminal) say(text string) {
 	c.t.Helper()
-	c.press(text)
-	time.Sleep(300 * time.Millisecond) // a return that comes with text is pasted
-	c.press("\r")
+	c.enter(text)
 }
 
 // An idle thread is woken: the model is given the line as the user's, and what the peer wrote

@@ -77,7 +77,7 @@ func (p *person) serve(desk, asker *live.Machine, program string, flags ...strin
 // ask asks the agent and returns its answer.
 func (s *served) ask(question string, flags ...string) string {
 	s.t.Helper()
-	q := s.asker.StartAcpctl(append([]string{"query", s.desk.Name + "/" + s.name, question, "--deadline", "60s"}, flags...)...)
+	q := s.asker.StartAcpctl(append([]string{"query", s.desk.Name + "/" + s.name, question, "--deadline", "5m"}, flags...)...)
 	<-q.Ended // by its deadline; a machine with two processors is slow when all tests run
 	return q.AwaitExit(0)
 }
@@ -213,7 +213,7 @@ func TestHeadlessIgnoresTheFolder(t *testing.T) {
 			if program == "opencode" {
 				p.write("work/.opencode/plugin/planted.js", "")
 				asked := len(p.model.list())
-				laptop.RunAcpctl(7, "query", "desk/"+s.name, "just-say-it", "--deadline", "60s")
+				laptop.RunAcpctl(7, "query", "desk/"+s.name, "just-say-it", "--deadline", "3m")
 				if len(p.model.list()) != asked {
 					t.Error("it runs in a folder that has got a plugin")
 				}
@@ -257,7 +257,7 @@ func TestHeadlessEnds(t *testing.T) {
 			until(t, "the program has ended", func() bool { return len(processesIn(t, p.home)) == 0 })
 			p.model.server.Close()
 			if program != "opencode" {
-				laptop.RunAcpctl(7, "query", "desk/"+s.name, "anybody there?", "--deadline", "60s")
+				laptop.RunAcpctl(7, "query", "desk/"+s.name, "anybody there?", "--deadline", "3m")
 			} else { // it tries again for a minute, and cannot be told not to
 				laptop.RunAcpctl(3, "query", "desk/"+s.name, "anybody there?", "--deadline", "8s")
 			}

@@ -7,13 +7,16 @@ dir=$1
 for tool in node npm; do
 	command -v $tool >/dev/null || { echo "agents: $tool is missing: install it (Node.js 20 or later)" >&2; exit 1; }
 done
+# retry runs a command that fetches something, up to three times: a network may fail for a moment.
+retry() { "$@" || { sleep 5 && "$@"; } || { sleep 20 && "$@"; }; }
+
 install_program() { # name, package, version
 	target=$dir/$1
 	if [ -x "$target/node_modules/.bin/$1" ] && [ "$(cat "$target/installed" 2>/dev/null)" = "$2@$3" ]; then
 		return
 	fi
 	rm -rf "$target" && mkdir -p "$target"
-	npm install --prefix "$target" --no-audit --no-fund --loglevel=error "$2@$3" >"$target/log" 2>&1 &&
+	retry npm install --prefix "$target" --no-audit --no-fund --loglevel=error "$2@$3" >"$target/log" 2>&1 &&
 		[ -x "$target/node_modules/.bin/$1" ] || {
 		cat "$target/log" >&2
 		echo "agents: $2@$3 cannot be installed" >&2

@@ -24,7 +24,10 @@ type openCode struct {
 	url    string
 }
 
-const openCodePassword = "dummy"
+const (
+	openCodePassword = "dummy"
+	openCodeStatus   = "/session/status"
+)
 
 // configureOpenCode writes OpenCode's configuration.
 func (p *person) configureOpenCode(server []string) {
@@ -44,15 +47,10 @@ func (p *person) configureOpenCode(server []string) {
 func (p *person) startOpenCode(server []string) (o *openCode) {
 	p.t.Helper()
 	p.configureOpenCode(server)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
+	_, port, _ := net.SplitHostPort(live.PickTCPAddr(p.t))
 	env := p.environment("OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_SERVER_PASSWORD="+openCodePassword)
 	o = &openCode{p.start(env, programs["opencode"], "serve", "--hostname", "127.0.0.1", "--port", port), p, "http://127.0.0.1:" + port}
-	until(p.t, "OpenCode answers", func() bool { return o.request(http.MethodGet, "/session/status", nil, nil) == nil })
+	until(p.t, "OpenCode answers", func() bool { return o.request(http.MethodGet, openCodeStatus, nil, nil) == nil })
 	var s struct {
 		ID string `json:"id"`
 	}
@@ -65,13 +63,18 @@ func (p *person) startOpenCode(server []string) (o *openCode) {
 	return o
 }
 
-// request makes a request as a client of OpenCode that its user has.
+// request makes a request as a client of OpenCode that its user has. One for its status has 5 s, and is to be made
+// again: one that comes before all is up is not answered.
 func (o *openCode) request(method, path string, body, result any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // one that comes before all is up is not answered
+	limit := patience
+	if path == openCodeStatus {
+		limit = 5 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, o.url+path, bytes.NewReader(text))
 	if err != nil {
@@ -109,7 +112,7 @@ func (o *openCode) awaitIdle() {
 	o.t.Helper()
 	until(o.t, "OpenCode is idle", func() bool {
 		var busy map[string]any
-		return o.request(http.MethodGet, "/session/status", nil, &busy) == nil && len(busy) == 0
+		return o.request(http.MethodGet, openCodeStatus, nil, &busy) == nil && len(busy) == 0
 	})
 }
 

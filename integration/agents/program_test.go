@@ -4,12 +4,11 @@ package agents
 
 import (
 	"bufio"
-	"cmp"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,8 +16,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"golang.org/x/sys/unix"
 
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/live"
 )
 
@@ -91,7 +90,7 @@ func (p *person) start(env []string, argv ...string) *program {
 // startInTerminal starts a program on a terminal of its own, at which nobody sits but the test.
 func (p *person) startInTerminal(env []string, argv ...string) *program {
 	p.t.Helper()
-	master, slave, err := openTerminal()
+	master, slave, err := live.OpenTerminal(50, 160)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -113,52 +112,31 @@ func (p *person) startInTerminal(env []string, argv ...string) *program {
 	return t
 }
 
+// terminalAnswers are what a terminal answers when a program asks it.
+var terminalAnswers = map[string]string{
+	"\x1b[6n": "\x1b[1;1R", "\x1b[c": "\x1b[?62;c", "\x1b[?u": "\x1b[?0u",
+	"\x1b]10;?": "\x1b]10;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;?": "\x1b]11;rgb:0000/0000/0000\x1b\\",
+}
+
+var terminalQuery = regexp.MustCompile(`\x1b(\[6n|\[c|\[\?u|\]1[01];\?)`)
+
 // show keeps what is on the screen, and answers as a terminal does when it is asked.
 func (p *program) show(master *os.File) {
-	buf := make([]byte, 64<<10)
+	const longest = 6 // bytes of a query
+	buf, text := make([]byte, 64<<10), ""
 	for {
 		n, err := master.Read(buf)
 		if err != nil {
 			return
 		}
-		text := string(buf[:n])
 		p.Stdout.Write(buf[:n])
-		for query, answer := range map[string]string{
-			"\x1b[6n": "\x1b[1;1R", "\x1b[c": "\x1b[?62;c", "\x1b[?u": "\x1b[?0u",
-			"\x1b]10;?": "\x1b]10;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;?": "\x1b]11;rgb:0000/0000/0000\x1b\\",
-		} {
-			for range strings.Count(text, query) {
-				master.WriteString(answer)
-			}
+		text += string(buf[:n])
+		for at := terminalQuery.FindStringIndex(text); at != nil; at = terminalQuery.FindStringIndex(text) {
+			master.WriteString(terminalAnswers[text[at[0]:at[1]]])
+			text = text[at[1]:]
 		}
+		text = text[max(0, len(text)-longest+1):] // which a query may begin
 	}
-}
-
-// openTerminal makes a pseudo-terminal (pts(4)).
-func openTerminal() (master, slave *os.File, err error) {
-	if master, err = os.OpenFile("/dev/ptmx", os.O_RDWR, 0); err != nil {
-		return nil, nil, err
-	}
-	raw, err := master.SyscallConn() // Fd would make reads block for ever
-	if err != nil {
-		return nil, nil, err
-	}
-	var number int
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		if failed = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); failed != nil {
-			return
-		}
-		if number, failed = unix.IoctlGetInt(int(fd), unix.TIOCGPTN); failed != nil {
-			return
-		}
-		failed = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 160})
-	})
-	if err = cmp.Or(err, failed); err != nil {
-		return nil, nil, err
-	}
-	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	return master, slave, err
 }
 
 // press types keys.
@@ -167,6 +145,21 @@ func (p *program) press(keys string) {
 	if _, err := io.WriteString(p.input, keys); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// enter types a text and a return, which by itself ends the line: one that comes with text is pasted. So the
+// program has to have read the text before; what it shows of it tells that, where it shows it as it is.
+func (p *program) enter(text string) {
+	p.t.Helper()
+	before, seen := len(p.Stdout.String()), strings.ReplaceAll(text, " ", "")
+	p.press(text)
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if drawn := controls.ReplaceAllString(p.Stdout.String()[before:], ""); strings.Contains(strings.ReplaceAll(drawn, " ", ""), seen) {
+			break
+		}
+	}
+	time.Sleep(300 * time.Millisecond) // for which a program may wait for more of what is pasted
+	p.press("\r")
 }
 
 // plain is what was printed, without what moves and colours it.
@@ -199,26 +192,16 @@ func (p *program) countLines(kind string) (n int) {
 
 // patience bounds how long a test waits for what a program must do. These programs take seconds
 // to start, and more where others compute.
-const patience = time.Minute
+const patience = await.Patience
 
 // until waits until holds returns true. It fails the test after patience.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", patience, what)
-		}
-	}
+	await.Until(t, what, holds)
 }
 
 // receive returns the next value of a channel. It fails the test after patience.
 func receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("not within %s: %s", patience, what)
-		panic("unreachable")
-	}
+	return await.Receive(t, what, from)
 }

@@ -107,9 +107,9 @@ func TestSetup(t *testing.T) {
 			setup := func(args ...string) string { return run(append(append(acpctl, "setup"), args...)...) }
 
 			setup(name, "--yes")
-			if all := setup(); !strings.Contains(all, name+"\t"+c.version+"\tyes\t"+config+"\n") {
-				t.Errorf("the programs:\n%s", all)
-			}
+			until(t, "the program is listed as set up, with its version, for which it has 5 s", func() bool {
+				return strings.Contains(setup(), name+"\t"+c.version+"\tyes\t"+config+"\n")
+			})
 			if again := setup(name, "--yes"); again != "nothing to change\n" {
 				t.Errorf("set up again: %s", again)
 			}

@@ -25,6 +25,9 @@ type sent struct {
 	answer  <-chan answered
 }
 
+// questionTime is how long a question has: a session takes seconds to be woken and to answer, and more on a busy machine.
+const questionTime = 2 * time.Minute
+
 // answered is the end of a query.
 type answered struct {
 	text string
@@ -65,7 +68,7 @@ func repeat(from *live.Machine, to string, s sent) sent {
 	s.answer = answer
 	go func() {
 		a, err := from.Client.Query(context.Background(), client.QueryParams{
-			Head: client.Head{ID: s.id}, To: to, Payload: kinds.EncodePayload(&kinds.Query{Question: s.text}),
+			Head: client.Head{ID: s.id}, To: to, Payload: kinds.EncodePayload(&kinds.Query{Question: s.text, DeadlineMS: uint64(questionTime.Milliseconds())}),
 		})
 		end := answered{err: err, at: time.Now()}
 		if err == nil {
@@ -88,7 +91,7 @@ func (s sent) expectReceipt(t *testing.T, want client.ReceiptState) {
 // that a notice is read; a machine that computes something else may let a session take longer.
 func handOver(t *testing.T, from *live.Machine, to string, reader *model) sent {
 	t.Helper()
-	const most = 3
+	const most = 8
 	for n := range most {
 		s := notify(from, to)
 		r := receive(t, "a receipt", s.receipt)
@@ -402,9 +405,9 @@ func TestSessionsAnswerEachOther(t *testing.T) {
 		return a.Woken.Hour + b.Woken.Hour
 	}
 	var told []string
-	for end := time.Now().Add(time.Minute); len(told) == 0; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(patience); len(told) == 0; time.Sleep(100 * time.Millisecond) {
 		if told = append(findRefusals(one.model), findRefusals(two.model)...); time.Now().After(end) {
-			t.Fatalf("no bound within a minute and %d woken turns", countTurns())
+			t.Fatalf("no bound within %s and %d woken turns", patience, countTurns())
 		}
 	}
 	n := countTurns()

@@ -17,7 +17,7 @@ import (
 )
 
 // slack is the time that a loaded machine may add to a promised one.
-const slack = 2 * time.Second
+const slack = 10 * time.Second
 
 // check is two daemons that trust each other, desk and laptop, and what they have
 // promised while faults were about: agents of both make calls of all kinds all the

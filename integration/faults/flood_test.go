@@ -221,11 +221,12 @@ func pings(t *testing.T, n *peer.Node, to identity.ID, d time.Duration) time.Dur
 // has the machine to itself.
 func TestFloodOfHandshakes(t *testing.T) {
 	const perSecond = 2000
-	rounds, dials, late := 11, 100, 1
+	rounds, dials := 11, 100
 	if testing.Short() {
-		rounds, dials, late = 3, 25, 0
+		rounds, dials = 3, 25
 	}
-	const round = 5 * time.Second
+	late := dials / 10                                          // a machine on which others compute may have them late too
+	const round, busy = 5 * time.Second, 100 * time.Millisecond // a call may take that where others compute
 	desk := newMachine(t, "desk")
 	desk.Acpd = desk.StartProcess(append([]string{"taskset", "-c", "0"}, desk.DaemonCommand()...)...)
 	desk.AwaitReady()
@@ -274,7 +275,7 @@ func TestFloodOfHandshakes(t *testing.T) {
 	switch {
 	case flood.token.Load() == nil:
 		t.Error("the source was never asked for a proof")
-	case loud > 5*quiet:
+	case loud > max(5*quiet, busy):
 		t.Errorf("a known peer's p99 is %v, %v when it is quiet", loud, quiet)
 	case most-before > 32<<10:
 		t.Errorf("RSS grew by %d KiB", most-before)

@@ -68,7 +68,7 @@ func (s *fullSession) notify() (wire.MessageID, error) {
 func (s *fullSession) query() (wire.MessageID, <-chan error) {
 	id, answered := wire.NewMessageID(), make(chan error, 1)
 	go func() {
-		_, err := s.laptop.Client.Query(await.NewContext(s.t), client.QueryParams{Head: client.Head{ID: id}, To: "desk/claude", Payload: kinds.EncodePayload(&kinds.Query{Question: "?"})})
+		_, err := s.laptop.Client.Query(await.NewContext(s.t), client.QueryParams{Head: client.Head{ID: id}, To: "desk/claude", Payload: kinds.EncodePayload(&kinds.Query{Question: "?", DeadlineMS: 300_000})})
 		answered <- err
 	}()
 	return id, answered

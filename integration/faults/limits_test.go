@@ -249,7 +249,7 @@ func TestLittleMemory(t *testing.T) {
 	var held []wire.MessageID
 	calls := 0
 	for ctx.Err() == nil {
-		within, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		within, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		if _, _, err := good.Exchange(within, message(good, desk.ID, kinds.KindPing, nil)); err != nil {
 			t.Errorf("ping %d: %v", calls, err)
 		}

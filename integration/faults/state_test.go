@@ -261,7 +261,7 @@ func (s *subject) changes() (all []change) {
 	add("trust again", trust("forge"), fact, "trusted forge 192.0.2.7:7117")
 	for _, topic := range []string{"build", "test"} {
 		add("notify "+topic, func() error {
-			within, cancel := context.WithTimeout(ctx(), 2*time.Second)
+			within, cancel := context.WithTimeout(ctx(), 10*time.Second)
 			defer cancel()
 			r, err := s.laptop.Client.Notify(within, client.NotifyParams{
 				Head: client.Head{ID: wire.NewMessageID()}, To: client.To(s.ID.String()), Payload: kinds.EncodePayload(&kinds.Notify{Topic: topic}),

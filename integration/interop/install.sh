@@ -8,6 +8,9 @@
 set -eu
 dir=$1 pinned=0.4.0
 
+# retry runs a command that fetches something, up to three times: a network may fail for a moment.
+retry() { "$@" || { sleep 5 && "$@"; } || { sleep 20 && "$@"; }; }
+
 have() { "$1/bin/oacp" --help >/dev/null 2>&1; }
 
 if ! command -v python3 >/dev/null; then
@@ -21,14 +24,14 @@ for which in pinned newest; do
 		exit 1
 	}
 done
-have "$dir/pinned" || "$dir/pinned/bin/pip" install -q --disable-pip-version-check "oacp-cli[crypto]==$pinned"
+have "$dir/pinned" || retry "$dir/pinned/bin/pip" install -q --disable-pip-version-check "oacp-cli[crypto]==$pinned"
 sdk=$dir/openintent
 "$sdk/bin/python" -c 'import openintent.server.app, openapi_spec_validator' 2>/dev/null || {
 	rm -rf "$sdk" && python3 -m venv "$sdk"
-	"$sdk/bin/pip" install -q --disable-pip-version-check "openintent[server]==0.17.0" openapi-spec-validator==0.9.0
+	retry "$sdk/bin/pip" install -q --disable-pip-version-check "openintent[server]==0.17.0" openapi-spec-validator==0.9.0
 }
-"$sdk/bin/pip" install -q --disable-pip-version-check --no-deps --force-reinstall "$(dirname "$0")/../../python/acp_openintent"
-"$dir/newest/bin/pip" install -q --disable-pip-version-check --upgrade "oacp-cli[crypto]"
+retry "$sdk/bin/pip" install -q --disable-pip-version-check --no-deps --force-reinstall "$(dirname "$0")/../../python/acp_openintent"
+retry "$dir/newest/bin/pip" install -q --disable-pip-version-check --upgrade "oacp-cli[crypto]" || have "$dir/newest" # if not the latest, a recent one
 for tool in node npm; do
 	command -v $tool >/dev/null || { echo "interop: $tool is missing: install it (nodejs, npm)" >&2; exit 1; }
 done
@@ -39,7 +42,7 @@ install_npm() {
 	shift
 	[ "$(cat "$folder/installed" 2>/dev/null)" != "$*" ] || return 0
 	rm -rf "$folder" && mkdir -p "$folder"
-	npm install --prefix "$folder" --no-audit --no-fund --loglevel=error "$@" >"$folder/log" 2>&1 || {
+	retry npm install --prefix "$folder" --no-audit --no-fund --loglevel=error "$@" >"$folder/log" 2>&1 || {
 		cat "$folder/log" >&2
 		echo "interop: $* cannot be installed" >&2
 		exit 1
@@ -54,11 +57,11 @@ install_npm "$dir/typescript" typescript@5.9.3 @types/node@22.20.5
 here=$(cd "$(dirname "$0")/../.." && pwd)
 "$dir/checks/bin/python" -c 'import mypy, build' 2>/dev/null || {
 	rm -rf "$dir/checks" && python3 -m venv "$dir/checks"
-	"$dir/checks/bin/pip" install -q --disable-pip-version-check mypy==2.4.1 build==1.6.1
+	retry "$dir/checks/bin/pip" install -q --disable-pip-version-check mypy==2.4.1 build==1.6.1
 }
 rm -rf "$dir/wheel" "$dir/acpd" && mkdir -p "$dir/wheel" && python3 -m venv "$dir/acpd"
 cp -R "$here/python/acpd" "$dir/wheel/sources" # the build writes nothing into the repository
-"$dir/checks/bin/python" -m build --wheel --outdir "$dir/wheel" "$dir/wheel/sources" >"$dir/wheel/log" 2>&1 || {
+retry "$dir/checks/bin/python" -m build --wheel --outdir "$dir/wheel" "$dir/wheel/sources" >"$dir/wheel/log" 2>&1 || {
 	cat "$dir/wheel/log" >&2
 	exit 1
 }

@@ -6,6 +6,7 @@ Its exit code is 1 if a line was not as the description says.
 """
 
 import json
+import os
 import socket
 import sys
 import threading
@@ -68,8 +69,9 @@ def serve(agent):
 for schema in description["components"]["schemas"].values():
     jsonschema.Draft7Validator.check_schema(schema)
 listener = socket.socket(socket.AF_UNIX)
-listener.bind(sys.argv[3])
+listener.bind(sys.argv[3] + ".new")
 listener.listen()
+os.rename(sys.argv[3] + ".new", sys.argv[3])  # who sees it may connect
 
 
 def accept():

@@ -62,8 +62,16 @@ func friends(t *testing.T) (desk, laptop *live.Machine) {
 // The MCP Inspector's command line lists the tools and calls each of them.
 func TestInspectorCallsEveryTool(t *testing.T) {
 	desk, laptop := friends(t)
+	awaitNobody := func() { // the Inspector ends before the session that it has begun
+		t.Helper()
+		await.Until(t, "the session before has ended", func() bool {
+			status, err := laptop.Client.Status(await.NewContext(t))
+			return err == nil && len(status.Agents) == 0
+		})
+	}
 	inspect := func(args ...string) string {
 		t.Helper()
+		awaitNobody()
 		out, errs, exit := runNode(t, "mcp-inspector", append([]string{"--cli", live.ProgramPath(t, "acpctl"), "mcp", "--home", laptop.Home, "--attach", "--name", "planner"}, args...)...)
 		if exit != 0 {
 			t.Fatalf("inspector %q: exit code %d\n%s%s", args, exit, out, errs)
@@ -113,6 +121,7 @@ func TestInspectorCallsEveryTool(t *testing.T) {
 	expect("delegation", text, "You asked: Review it.")
 	call("listed", "acp_task") // each call is a session of its own, which knows no other's work
 	call("held", "acp_notify", `to=["desk"]`, "topic=build.done", "data=green")
+	awaitNobody()
 	receipt, err := desk.Client.Notify(await.NewContext(t), client.NotifyParams{To: client.To("laptop/planner"), Payload: kinds.EncodePayload(&kinds.Notify{Topic: "build.done"})})
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	addr := freeAddr(t)
+	addr := live.PickTCPAddr(t)
 	d := &desk{live.NewMachine(t, "desk"), "http://" + addr}
 	config := fmt.Sprintf("channels:\n  listen: %s\n  keys:\n  - {sha256: %s}\n  - {sha256: %s, agent: planner}\n", addr, api.HashAPIKey("any"), api.HashAPIKey("bound"))
 	if err := os.WriteFile(filepath.Join(d.Home, "config.yaml"), []byte(config), 0o600); err != nil {
@@ -49,16 +49,6 @@ func newDesk(t *testing.T) *desk {
 	}
 	d.StartDaemon()
 	return d
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // run runs a Python program, which must succeed, and returns what it printed.
@@ -101,7 +91,7 @@ func TestOpenIntentRestart(t *testing.T) {
 	ids := strings.Fields(d.run(machines, "create", d.url, "planner", "work", "talk"))
 	intent, channel := ids[0], ids[1]
 	d.python(machines, "echo", d.url, "reviewer", intent)
-	d.run(machines, "ask", d.url, "planner", channel, "reviewer", "5", "20")
+	d.run(machines, "ask", d.url, "planner", channel, "reviewer", "5", "60")
 	before := d.run(machines, "send", d.url, "planner", channel, "1", "20")
 	if want := strings.Repeat("delivered\n", 20); before != want {
 		t.Errorf("sent: %q", before)
@@ -114,7 +104,7 @@ func TestOpenIntentRestart(t *testing.T) {
 			t.Errorf("after %s: %q, was %q", by, got, list)
 		}
 	}
-	d.run(machines, "ask", d.url, "planner", channel, "reviewer", "5", "30")
+	d.run(machines, "ask", d.url, "planner", channel, "reviewer", "5", "60")
 	d.run(machines, "lifecycle", d.url, "planner", channel)
 }
 
@@ -178,7 +168,7 @@ func TestOpenIntentRules(t *testing.T) {
 // referenceServer starts OpenIntent's own server and returns its URL.
 func referenceServer(t *testing.T) string {
 	t.Helper()
-	host, port, _ := net.SplitHostPort(freeAddr(t))
+	host, port, _ := net.SplitHostPort(live.PickTCPAddr(t))
 	live.StartProcess(t, os.Environ(), filepath.Join(filepath.Dir(sdk(t)), "openintent-server"),
 		"--host", host, "--port", port, "--api-keys", "any", "--log-level", "error", "--database-url", "sqlite:///"+filepath.Join(t.TempDir(), "reference.db"))
 	url := "http://" + net.JoinHostPort(host, port)

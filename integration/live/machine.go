@@ -6,13 +6,9 @@
 package live
 
 import (
-	"errors"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -41,32 +37,13 @@ type Machine struct {
 // is told of: it listens on loopback.
 func NewMachine(t *testing.T, name string) *Machine {
 	t.Helper()
-	addr, err := PickAddr()
-	if err != nil {
-		t.Fatal(err)
-	}
 	m := &Machine{
-		Name: name, Home: MakeTempDir(t), Flags: []string{"--no-mdns", "--listen", addr},
+		Name: name, Home: MakeTempDir(t), Flags: []string{"--no-mdns", "--listen", PickAddr(t)},
 		In: func(start func() error) error { return start() }, T: t,
 	}
 	m.Client = &client.Client{Socket: m.SocketPath()}
 	t.Cleanup(func() { m.Client.Close() })
 	return m
-}
-
-// PickAddr returns a free UDP address on loopback, whose port no system gives to sockets that ask for
-// any. So no other process takes it while a daemon is started again. A daemon that is told a port
-// keeps none in its state.db.
-func PickAddr() (string, error) {
-	const first, number = 10_000, 20_000
-	for range 100 {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.N(number)))
-		if s, err := net.ListenPacket("udp", addr); err == nil {
-			s.Close()
-			return addr, nil
-		}
-	}
-	return "", errors.New("no UDP port is free")
 }
 
 // MakeTempDir is a temporary directory whose path leaves room for a socket's name, which

@@ -181,5 +181,5 @@ func TestAvahiMany(t *testing.T) {
 	}
 	h[1].avahi(services)
 	desk := h[0].acpd("desk")
-	t.Logf("all %d after %s", count, eventually(t, desk.Acpd.Begun, 5*time.Second, "all services", func() bool { return len(desk.ListPeers()) == count }))
+	t.Logf("all %d after %s", count, eventually(t, desk.Acpd.Begun, await.Patience, "all services", func() bool { return len(desk.ListPeers()) == count }))
 }

@@ -51,9 +51,9 @@ func TestChannelsOfTheSDK(t *testing.T) {
 	intent, channel := ids[0], ids[1]
 	laptop.sdk("reviewer", "echo", intent)
 	laptop.python("-c", agentOfOurs, intent)
-	desk.sdk("planner", "ask", channel, "reviewer", "20", "20").AwaitExit(0)
-	desk.sdk("planner", "ask", channel, "critic", "20", "20").AwaitExit(0)
-	laptop.sdk("tester", "ask", channel, "reviewer", "5", "20").AwaitExit(0) // both of them across the link
+	desk.sdk("planner", "ask", channel, "reviewer", "20", "60").AwaitExit(0)
+	desk.sdk("planner", "ask", channel, "critic", "20", "60").AwaitExit(0)
+	laptop.sdk("tester", "ask", channel, "reviewer", "5", "60").AwaitExit(0) // both of them across the link
 
 	numbers := func(from, to int, status string) string {
 		var b strings.Builder
@@ -72,7 +72,7 @@ func TestChannelsOfTheSDK(t *testing.T) {
 		t.Errorf("sent without a link: %q", said)
 	}
 	// One failure of 8 s, and not ten; the SDK takes its time to start.
-	await.CheckDuration(t, "ten messages without a link", time.Since(cut), 25*time.Second)
+	await.CheckDuration(t, "ten messages without a link", time.Since(cut), 40*time.Second)
 	if said := laptop.sdk("tester", "fail", channel, "reviewer").AwaitExit(0); said != "TimeoutError \n" { // the request waits, and goes when the link is back
 		t.Errorf("an ask without a link: %q", said)
 	}
@@ -91,8 +91,8 @@ func TestChannelsOfTheSDK(t *testing.T) {
 	if got != want {
 		t.Errorf("after the cut: %q", got)
 	}
-	desk.sdk("planner", "ask", channel, "reviewer", "20", "30").AwaitExit(0)
-	desk.sdk("planner", "ask", channel, "critic", "20", "30").AwaitExit(0)
+	desk.sdk("planner", "ask", channel, "reviewer", "20", "60").AwaitExit(0)
+	desk.sdk("planner", "ask", channel, "critic", "20", "60").AwaitExit(0)
 	if got := laptop.sdk("reviewer", "numbers", channel).AwaitExit(0); got != want {
 		t.Errorf("from the other side: %q", got)
 	}

@@ -70,13 +70,13 @@ func TestCut(t *testing.T) {
 
 			at = time.Now()
 			l.bridge.ip(up)
-			answered := eventually(t, at, 2*time.Second, "an answer after the network is back", func() bool {
+			answered := eventually(t, at, 2*time.Second+slack, "an answer after the network is back", func() bool {
 				first := laptop.StartAcpctl("query", "desk", "there?")
 				<-first.Ended
 				return first.Stdout.String() == "here: there?\n"
 			})
 			t.Logf("answer after the network is back: %s", answered.Round(time.Millisecond))
-			t.Logf("the others are connected again after %s", tablet.connects(desk, at, 30*time.Second))
+			t.Logf("the others are connected again after %s", tablet.connects(desk, at, 30*time.Second+slack))
 		})
 	}
 }

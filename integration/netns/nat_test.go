@@ -93,10 +93,10 @@ func TestNATThatDropsUDP(t *testing.T) {
 	}
 	hears(t, hub, false)
 	n.hub.serveText(hubAddr+":443", "hub")
-	if err := n.desk.dialText(hubAddr+":443", "hub"); err != nil {
+	if err := n.desk.dialText(hubAddr+":443", "hub", await.Patience); err != nil {
 		t.Errorf("TCP: %v", err)
 	}
-	if err := n.hub.dialText(natAAddr+":443", "hub"); err == nil {
+	if err := n.hub.dialText(natAAddr+":443", "hub", unheard); err == nil {
 		t.Error("somebody outside has connected to it")
 	}
 
@@ -116,7 +116,7 @@ func TestNATWithAProxy(t *testing.T) {
 	t.Parallel()
 	n := newInternet(t, onlyProxy, keepsPort)
 	n.hub.serveText(hubAddr+":443", "hub")
-	if err := n.desk.dialText(hubAddr+":443", "hub"); err == nil {
+	if err := n.desk.dialText(hubAddr+":443", "hub", unheard); err == nil {
 		t.Error("it connects without the proxy")
 	}
 	p := n.natA.proxy(innerAAddr+":3128", "desk:first")
@@ -197,10 +197,10 @@ func (h *host) serveText(addr, text string) {
 	}()
 }
 
-// dialText connects to an address, and returns an error unless that answers with text.
-func (h *host) dialText(addr, text string) error {
+// dialText connects to an address within a time, and returns an error unless that answers with text.
+func (h *host) dialText(addr, text string, within time.Duration) error {
 	return h.in(func() error {
-		conn, err := net.DialTimeout("tcp4", addr, unheard)
+		conn, err := net.DialTimeout("tcp4", addr, within)
 		if err != nil {
 			return err
 		}

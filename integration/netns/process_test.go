@@ -11,8 +11,9 @@ import (
 )
 
 // slack is the time that a loaded machine may add to a promised one. What breaks a promise takes 20 s
-// and more: a connection that has to be found dead, a peer that is lost without a goodbye.
-const slack = 2 * time.Second
+// and more: a connection that has to be found dead, a peer that is lost without a goodbye, or not seen
+// before it announces itself again.
+const slack = 8 * time.Second
 
 // begin starts a program on the host, which ends with the test.
 func (h *host) begin(env []string, argv ...string) *live.Process {

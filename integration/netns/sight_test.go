@@ -73,10 +73,12 @@ func TestFirstSight(t *testing.T) {
 					byes = append(byes, o.hears(client.EventLost, laptop.ID, at, await.Patience))
 				}
 			}
-			await.CheckDuration(t, "first sight, 95 of 100", percentile(sights, 95), sightTime)
+			await.CheckDuration(t, "first sight, 95 of 100", percentile(sights, 95), sightTime+slack)
 			await.CheckDuration(t, "goodbye, 95 of 100", percentile(byes, 95), byeTime+slack)
 			for _, o := range []*daemon{desk, tablet} {
-				if d, l := o.heard(client.EventDiscovered, laptop.ID), o.heard(client.EventLost, laptop.ID); d != rounds || l != rounds {
+				// Where it is heard in two ways, a goodbye may be read before what was announced earlier: it is seen
+				// for a moment more. That is rare.
+				if d, l := o.heard(client.EventDiscovered, laptop.ID), o.heard(client.EventLost, laptop.ID); d != l || d < rounds || d > rounds+rounds/10 {
 					t.Errorf("%s: %d discovered, %d lost, want %d each", o.Name, d, l, rounds)
 				}
 				if n := len(o.ListPeers()); n != beside {
@@ -112,25 +114,25 @@ func TestAddresses(t *testing.T) {
 
 	at := time.Now()
 	h[1].addrs("eth0", "10.77.0.22/24")
-	t.Logf("one more address: %s", desk.sees(laptop.ID, "10.77.0.22:7117", at, moveTime))
+	t.Logf("one more address: %s", desk.sees(laptop.ID, "10.77.0.22:7117", at, moveTime+slack))
 	at = time.Now()
 	h[1].ip("addr del 10.77.0.2/24 dev eth0", "addr add 10.77.0.23/24 dev eth0")
-	t.Logf("another address: %s", desk.sees(laptop.ID, "10.77.0.23:7117", at, moveTime))
+	t.Logf("another address: %s", desk.sees(laptop.ID, "10.77.0.23:7117", at, moveTime+slack))
 
 	at = time.Now()
 	h[1].ip("link set eth0 down", "link set eth0 up")
 	tablet := h[2].acpd("tablet")
-	t.Logf("down and up: sees after %s, is seen after %s", laptop.sees(tablet.ID, "", at, rewired), tablet.sees(laptop.ID, "", at, rewired))
+	t.Logf("down and up: sees after %s, is seen after %s", laptop.sees(tablet.ID, "", at, rewired+slack), tablet.sees(laptop.ID, "", at, rewired+slack))
 	tablet.StopDaemon()
 
 	h[1].ip("link del eth0")
 	laptop.warns(1, time.Now(), await.Patience)
 	at = time.Now()
 	h[1].wire("eth0", "lan", "10.77.0.24/24", "fd77::24/64")
-	t.Logf("made again: seen after %s", desk.sees(laptop.ID, "10.77.0.24:7117", at, rewired))
-	desk.sees(laptop.ID, "[fd77::24]:7117", at, rewired)
+	t.Logf("made again: seen after %s", desk.sees(laptop.ID, "10.77.0.24:7117", at, rewired+slack))
+	desk.sees(laptop.ID, "[fd77::24]:7117", at, rewired+slack)
 	tablet.start()
-	t.Logf("and sees after %s", laptop.sees(tablet.ID, "", tablet.Acpd.Begun, rewired))
+	t.Logf("and sees after %s", laptop.sees(tablet.ID, "", tablet.Acpd.Begun, rewired+slack))
 	laptop.warned(1)
 }
 
@@ -146,7 +148,7 @@ func TestMove(t *testing.T) {
 			<-time.After(silence)
 			at := time.Now()
 			h[1].ip("addr del 10.77.0.2/24 dev eth0", "addr add 10.77.0.9/24 dev eth0")
-			t.Logf("seen at the new address: %s", desk.sees(laptop.ID, "10.77.0.9:7117", at, moveTime))
+			t.Logf("seen at the new address: %s", desk.sees(laptop.ID, "10.77.0.9:7117", at, moveTime+slack))
 			for _, ping := range []*live.Process{desk.StartAcpctl("ping", "laptop", "-c", "1"), laptop.StartAcpctl("ping", "desk", "-c", "1")} {
 				ping.AwaitExit(0)
 				await.CheckDuration(t, "ping after the move", ping.Took, moveTime+slack)

@@ -22,7 +22,7 @@ func TestStory(t *testing.T) {
 	laptop.start()
 	for _, side := range [][2]*daemon{{desk, laptop}, {laptop, desk}} {
 		d, other := side[0], side[1]
-		t.Logf("%s sees %s after %s", d.Name, other.Name, d.sees(other.ID, "", laptop.Acpd.Begun, sightTime))
+		t.Logf("%s sees %s after %s", d.Name, other.Name, d.sees(other.ID, "", laptop.Acpd.Begun, sightTime+slack))
 		var listed client.Peers
 		if err := json.Unmarshal([]byte(d.StartAcpctl("peers", "--json").AwaitExit(0)), &listed); err != nil {
 			t.Fatal(err)
@@ -46,7 +46,7 @@ func TestStory(t *testing.T) {
 			t.Errorf("%s was not shown the fingerprint:\n%s", d.Name, asked)
 		}
 	}
-	t.Logf("connected after %s", laptop.connects(desk, time.Now(), time.Second))
+	t.Logf("connected after %s", laptop.connects(desk, time.Now(), time.Second+slack))
 	laptop.StartAcpctl("ping", "desk", "-c", "3").AwaitExit(0)
 
 	desk.StartAcpctl("serve", "--name", "reviewer", "--prompt", "--", "sed", "s/^/You asked: /")

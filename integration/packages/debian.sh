@@ -9,7 +9,11 @@ suite=${SUITE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
 mirror=$(apt-get indextargets --format '$(SITE) $(CODENAME) $(COMPONENT)' 'Created-By: Packages' | awk -v suite="$suite" '$2 == suite && $3 == "main" { print $1; exit }')
 work=$(mktemp -d)
 trap 'rm -rf "$work" "$file.new"' EXIT
-debootstrap --variant=minbase "$suite" "$work/root" ${mirror:+"$mirror"} >"$work/log" || {
+bootstrap() {
+	rm -rf "$work/root"
+	debootstrap --variant=minbase "$suite" "$work/root" ${mirror:+"$mirror"} >"$work/log"
+}
+bootstrap || bootstrap || bootstrap || { # it fetches packages, and a network may fail for a moment
 	tail -n 20 "$work/log" >&2
 	exit 1
 }

@@ -49,7 +49,7 @@ func newDebian(t *testing.T, name string, systemd bool) *debian {
 	d := &debian{t: t, dir: live.MakeTempDir(t), netns: name}
 	must(t, "/", "tar", "--extract", "--numeric-owner", "--file", os.Getenv("ACPD_DEBIAN"), "--directory", d.dir)
 	must(t, "/", "mount", "-t", "proc", "proc", d.path("/proc"))
-	t.Cleanup(func() { must(t, "/", "umount", d.path("/proc")) })
+	t.Cleanup(func() { must(t, "/", "umount", "--lazy", d.path("/proc")) })
 	if systemd {
 		d.write("/usr/bin/systemctl", systemctl, 0o755)
 		if err := os.MkdirAll(d.path("/run/systemd/system"), 0o755); err != nil {
@@ -169,7 +169,7 @@ func (d *debian) startUnit() {
 	}
 	argv := append(d.asUser(setting("User")), strings.Fields(setting("ExecStart"))...)
 	d.daemon = live.StartProcess(d.t, environ, d.command(argv...)...)
-	d.acpctl("status", "--wait", "20s")
+	d.acpctl("status", "--wait", "2m")
 	if !d.daemon.IsRunning() {
 		d.t.Fatalf("acpd ended: %s", &d.daemon.Stderr)
 	}
@@ -299,7 +299,7 @@ func TestDebianPackage(t *testing.T) {
 	}
 	check()
 	await.Until(t, "the reviewer is attached again", func() bool { return strings.Contains(d.acpctl("status"), "reviewer") })
-	if got := desk.MustOutput("query", laptop, "--wait-for-peer", "20s", "Still there?"); got != "You asked: Still there?\n" {
+	if got := desk.MustOutput("query", laptop, "--wait-for-peer", "2m", "Still there?"); got != "You asked: Still there?\n" {
 		t.Errorf("the answer is %q", got)
 	}
 	mail("Still there?")

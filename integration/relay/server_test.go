@@ -17,10 +17,11 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/relay"
 )
 
-const patience = 20 * time.Second // for what takes milliseconds
+const patience = await.Patience // for what takes milliseconds
 
 // startServer starts a server with a configuration, as a file has it. It ends with the test.
 func startServer(t testing.TB, conf string) *server.Server {
@@ -39,7 +40,8 @@ func parseConf(t testing.TB, conf string) *server.Options {
 		t.Fatal(err)
 	}
 	o.NoSigs, o.NoLog = true, true
-	o.ConfigFile = "" // a reload wants the same
+	o.AuthTimeout, o.TLSTimeout = 60, 60 // seconds; unless told otherwise, it hangs up after 2 s, which a busy machine may need
+	o.ConfigFile = ""                    // a reload wants the same
 	return o
 }
 

@@ -95,6 +95,14 @@ func buildCommit(commit, version, sources, bin string) error {
 	if err := run(sources, "tar", "-xf", archive); err != nil {
 		return err
 	}
+	for range 3 { // it fetches modules, which may fail for a moment
+		if err = run(sources, "go", "mod", "download"); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
 	return run(sources, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+version, "-o", bin+"/", "./cmd/acpd", "./cmd/acpctl")
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
 )
 
 // browser is a headless Chromium with a profile of its own. It speaks the Chrome DevTools Protocol
@@ -69,7 +70,7 @@ func startBrowser(t *testing.T) *browser {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-pipe",
-		"--hide-scrollbars", "--force-device-scale-factor=1", "--user-data-dir="+t.TempDir(), "about:blank")
+		"--hide-scrollbars", "--force-device-scale-factor=1", "--user-data-dir="+live.MakeTempDir(t), "about:blank")
 	cmd.ExtraFiles = []*os.File{inRead, outWrite}
 	cmd.Env = append(os.Environ(), "TZ=UTC", "LANG=C.UTF-8")
 	if err := cmd.Start(); err != nil {

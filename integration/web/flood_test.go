@@ -48,7 +48,7 @@ func TestFlood(t *testing.T) {
 	worst, half := late[len(late)-1], late[len(late)/2]
 	nodes := eval[int](p, `document.querySelectorAll("*").length`)
 	t.Logf("10,000 messages in %s: timers were late by %.0f ms in half of the cases, %.0f ms at worst; %d elements", took.Round(time.Millisecond), half, worst, nodes)
-	if half > 100 || worst > 2000 { // it is 2 and 60 on a machine that does nothing else
+	if half > 500 || worst > 10_000 { // it is 2 and 60 on a machine that does nothing else
 		t.Errorf("the page stood still: half of the timers were late by %.0f ms, one by %.0f ms", half, worst)
 	}
 	if nodes > 6000 {

@@ -39,6 +39,7 @@ func TestLooks(t *testing.T) {
 		{"empty", func(*world) {}},
 		{"one", func(w *world) { w.peers = append(w.peers, newPeer(1, "desk")) }},
 		{"full", func(w *world) { w.fill(plain); w.pass(talk(plain)...) }},
+		{"chains", func(w *world) { w.fill(plain); w.openChains(); w.pass(talk(plain)...) }},
 		{"talk", func(w *world) { w.fill(plain); w.pass(talk(plain)...) }},
 		{"hostile", func(w *world) {
 			long := func(s string) string {
@@ -61,7 +62,7 @@ func TestLooks(t *testing.T) {
 			width, height int
 		}{{"wide", 1440, 1000}, {"narrow", 360, 740}} {
 			for _, dark := range []bool{false, true} {
-				if dark && scene.name != "full" {
+				if dark && scene.name != "full" && scene.name != "talk" && scene.name != "chains" {
 					continue
 				}
 				name := fmt.Sprintf("%s-%s-%s", scene.name, size.name, map[bool]string{false: "light", true: "dark"}[dark])
@@ -70,6 +71,9 @@ func TestLooks(t *testing.T) {
 					scene.fill(w)
 					p := show(t, b, w.serve(t), size.width, size.height, dark)
 					p.until("everything is read", `!document.querySelector("[data-empty=channels]").hidden || document.querySelectorAll("#channels-list li").length > 0`)
+					if scene.name == "full" || scene.name == "chains" {
+						p.until("the messages are there", `document.querySelectorAll("#log .row").length > 6`)
+					}
 					if scene.name == "talk" {
 						p.until("the conversations are there", `document.querySelectorAll("#threads button").length > 5`)
 						eval[bool](p, `([...document.querySelectorAll("#threads button")].find((b) => b.textContent.startsWith("parser")).click(), true)`)

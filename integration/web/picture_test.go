@@ -74,6 +74,13 @@ func startScene(t *testing.T) (laptop *live.Machine) {
 
 	hold := make(chan struct{})
 	t.Cleanup(func() { close(hold) })
+	think := func(ctx context.Context) error {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+		}
+		return kinds.Errorf(kinds.Cancelled, "it is over")
+	}
 	answers := strings.NewReplacer("Which branch has the new frame reader?", "parser-2; it is ready for a look", "And an empty frame?", "It is valid, and keeps the stream open")
 	reviewer := attach(t, desk, client.AttachParams{Name: "reviewer", Domains: []string{"code.review"}}, client.Handler{
 		Query: func(ctx context.Context, in *client.Inbound) (any, error) {
@@ -84,28 +91,27 @@ func startScene(t *testing.T) (laptop *live.Machine) {
 			if answer := answers.Replace(q.Question); answer != q.Question {
 				return &kinds.Response{Summary: answer}, nil
 			}
-			select { // it thinks
-			case <-hold:
-			case <-ctx.Done():
-			}
-			return nil, kinds.Errorf(kinds.Cancelled, "it is over")
+			return nil, think(ctx)
 		},
 	})
 	tester := attach(t, build, client.AttachParams{Name: "tester"}, client.Handler{
+		Query:    func(ctx context.Context, in *client.Inbound) (any, error) { return nil, think(ctx) },
 		Delegate: func(context.Context, *client.Inbound) (*kinds.Ack, error) { return nil, nil },
 		Cancel:   func(context.Context, *client.Inbound) (*kinds.Ack, error) { return nil, nil },
 	})
 	planner := attach(t, laptop, client.AttachParams{Name: "planner", Session: &client.SessionInfo{Harness: "claude", Version: "2.1"}}, client.Handler{
 		Query: func(ctx context.Context, in *client.Inbound) (any, error) {
-			select { // nobody has said yet that it may wake the session
-			case <-hold:
-			case <-ctx.Done():
-			}
-			return nil, kinds.Errorf(kinds.Cancelled, "it is over")
+			return nil, think(ctx) // nobody has said yet that it may wake the session
 		},
 		Result: func(context.Context, *client.Inbound) error { return nil },
 		Notify: func(context.Context, *client.Inbound) error { return nil },
 		Wake:   func(context.Context, *client.Inbound) (*client.WakeAnswer, error) { return nil, nil },
+	})
+	var releaser *client.Client
+	releaser = attach(t, laptop, client.AttachParams{Name: "releaser"}, client.Handler{
+		Query: func(ctx context.Context, in *client.Inbound) (any, error) {
+			return releaser.Query(ctx, client.QueryParams{Head: client.Head{Parent: in.ID}, To: "build/tester", Payload: kinds.EncodePayload(&kinds.Query{Question: "Do the long tests pass on main?", DeadlineMS: 500_000})})
+		},
 	})
 	if _, err := laptop.Client.AllowWake(ctx, client.WakeAllowParams{Peer: "desk", Kinds: []string{"query"}, Ask: true}); err != nil {
 		t.Fatal(err)
@@ -145,6 +151,11 @@ func startScene(t *testing.T) (laptop *live.Machine) {
 	}
 	var calls sync.WaitGroup
 	t.Cleanup(calls.Wait)
+	calls.Go(func() { ask(reviewer, "laptop/releaser", "ship", "May 0.2 be released today?") })
+	await.Until(t, "it has asked on", func() bool {
+		a, err := laptop.Client.Traffic(ctx, &client.TrafficParams{Open: true, Limit: 1})
+		return err == nil && slices.ContainsFunc(a.Open, func(e client.TrafficEntry) bool { return e.Hops == 1 && e.FromAgent == "releaser" })
+	})
 	calls.Go(func() {
 		ask(reviewer, "laptop/planner", "", "May I merge the parser branch, or do you still change it?")
 	})
@@ -177,8 +188,11 @@ func serveReal(t *testing.T, m *live.Machine) (link string) {
 func TestPicture(t *testing.T) {
 	b := startBrowser(t)
 	laptop := startScene(t)
-	p := show(t, b, serveReal(t, laptop), 1360, 1180, false)
-	p.until("all is there", `document.querySelectorAll("#waiting-list > li").length === 3 && document.querySelectorAll("#log .row").length > 5 && document.querySelectorAll("#mail-list > li").length === 1 && document.querySelector("#peers [data-path=direct]") && document.querySelector("#peers [data-path=pipe]") && document.querySelectorAll("#channels-list > li").length === 1`)
+	p := show(t, b, serveReal(t, laptop), 1360, 1000, false)
+	p.until("all is there", `document.querySelectorAll("#waiting-list > li").length === 4 && document.querySelectorAll("#log .row").length > 5 && document.querySelectorAll("#mail-list > li").length === 1 && document.querySelector("#peers [data-path=direct]") && document.querySelector("#peers [data-path=pipe]") && document.querySelectorAll("#channels-list > li").length === 1`)
+	if chain := eval[[]string](p, `[...document.querySelectorAll("#waiting-list .path")].map((e) => e.innerText.replace(/\s+/g, ""))`); !slices.Contains(chain, "desk/reviewerwaitsforhere/releaserwaitsforbuild/tester") {
+		t.Errorf("no chain from desk to build: %q", chain)
+	}
 	text := eval[string](p, `document.body.innerText`)
 	for _, want := range []string{
 		"desk/reviewer", "build/tester", "62 %", "tests of the peer package", "May I merge the parser branch", "1 waits for your word", "parser-2; it is ready for a look",

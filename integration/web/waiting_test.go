@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -33,8 +35,8 @@ func TestWaitingWords(t *testing.T) {
 		}
 	}
 	says("nobody waits", "#waiting-sum", "Nobody is waiting. A notice of desk waits for your word.")
-	says("the row says so", "#waiting-list li", "a notice of desk for planner (here) waits for your word")
-	lacks("#waiting", "waits for planner")
+	says("the row says so", "#waiting-list li", "a notice of desk for here/planner waits for your word")
+	lacks("#waiting", "waits for here/planner")
 
 	places := func() string {
 		return eval[string](p, `[...document.querySelectorAll("#peers > li")].map((e) => e.querySelector(".name").textContent + " " + e.style.left + " " + e.style.top).join("; ")`)
@@ -47,17 +49,63 @@ func TestWaitingWords(t *testing.T) {
 	})
 	p.until("the notice is gone", `document.querySelectorAll("#waiting-list > li").length === 1 && !document.getElementById("waiting-sum").textContent.includes("notice")`)
 	says("a program waits", "#waiting-list li", "a program here waits for build")
-	lacks("#waiting", "(here)")
+	lacks("#waiting-list", "here/")
 	lacks("#waiting", "not connected")
 	w.change(func() { w.peers[1].State, w.peers[1].Path, w.peers[1].RTTUS = client.PeerTrusted, "", nil })
 	says("the row says that the peer is away", "#waiting-list li[data-missing]", "build is not connected since ")
-	says("the headline says so", "#waiting-sum", "and build is not connected.")
+	says("the headline says so", "#waiting-sum", "build is not connected.")
 	p.until("the count warns", `document.querySelector("[data-count=waiting]").dataset.tone === "warn"`)
 	says("the picture says so", "#peers > li", "not connected")
 	if after := places(); after != before {
 		t.Errorf("peers have moved from %s to %s", before, after)
 	}
 	p.checkLayout(t)
+	for _, problem := range p.takeProblems() {
+		t.Error(problem)
+	}
+}
+
+// TestChains: calls that led to others stand as one chain, with all that wait for each other on one line, and
+// programs that only look who is there are one quiet row.
+func TestChains(t *testing.T) {
+	b := startBrowser(t)
+	w := newWorld(t)
+	w.peers = []client.Peer{newPeer(0, "desk"), newPeer(1, "build"), newPeer(4, "archive")}
+	w.openChains()
+	p := show(t, b, w.serve(t), 1280, 900, false)
+	p.until("all is there", `document.querySelectorAll("#waiting-list > li").length === 2 && document.querySelectorAll("#waiting-list .call").length === 6`)
+	lines := func(selector string) []string {
+		return eval[[]string](p, fmt.Sprintf(`[...document.querySelectorAll(%q)].map((e) => e.innerText.replace(/\s+/g, " ").replace(/ ?\/ ?/g, "/").trim())`, selector))
+	}
+	want := []string{
+		"here/clerk waits for desk/reviewer waits for here/tester waits for build/runner and 1 call beside",
+		"here/scribe waits for build/writer waits for here/scribe",
+	}
+	if diff := cmp.Diff(want, lines("#waiting-list .path")); diff != "" {
+		t.Error(diff)
+	}
+	if got := lines("#waiting-list .age"); len(got) != 2 || !strings.HasPrefix(got[0], "41 min") || !strings.HasPrefix(got[1], "7 min") {
+		t.Errorf("%q", got)
+	}
+	p.checkLayout(t)
+
+	probe := func(kind string, n int) (all []client.TrafficEntry) {
+		for range n {
+			all = append(all, client.TrafficEntry{Direction: client.Out, Peer: peerID(0), Name: "desk", Kind: kind, Outcome: client.TrafficOK})
+		}
+		return all
+	}
+	w.pass(talk(plain)[0])
+	w.pass(probe(kinds.KindCapabilities, 40)...)
+	w.pass(probe(kinds.KindPing, 2)...)
+	w.pass(client.TrafficEntry{Direction: client.Out, Peer: peerID(4), Name: "archive", Kind: kinds.KindPing, Outcome: "unreachable"})
+	p.until("what has failed is there", `document.getElementById("log").textContent.includes("unreachable")`)
+	if got := lines("#log .row .what"); len(got) != 3 || !strings.Contains(got[0], "Which branch") || got[1] != "discover to desk ×40, ping to desk ×2" || !strings.Contains(got[2], "archive") {
+		t.Errorf("%q", got)
+	}
+	if got := lines("#threads .t"); len(got) != 3 { // all messages, parser, and what has failed
+		t.Errorf("%q", got)
+	}
 	for _, problem := range p.takeProblems() {
 		t.Error(problem)
 	}

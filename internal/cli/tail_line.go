@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/ui"
@@ -51,7 +48,7 @@ func (t *tail) printItem(i *tailItem) {
 		t.PrintLine("%s", t.ColourText(ui.Yellow, "lost "+strconv.FormatUint(i.lost, 10)))
 	case i.event != nil:
 		e := i.event
-		l := &tailLine{at: e.At, sign: "·", there: client.Line(e.Name), kind: client.Line(string(e.Type)), text: describeDetails(e.Details)}
+		l := &tailLine{at: e.At, sign: "·", there: client.Line(e.Name), kind: client.Line(string(e.Type)), text: e.DescribeDetails()}
 		if l.there == "" && !e.Peer.IsZero() {
 			l.there = e.Peer.Label()
 		}
@@ -170,30 +167,4 @@ func formatTook(d time.Duration) string {
 		return d.Round(100 * time.Millisecond).String()
 	}
 	return d.Round(time.Second).String()
-}
-
-// describeDetails returns the details of an event as names and values on one line.
-func describeDetails(details jsontext.Value) string {
-	var words []string
-	dec := jsontext.NewDecoder(bytes.NewReader(details))
-	if _, err := dec.ReadToken(); err != nil {
-		return ""
-	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			break
-		}
-		words = append(words, name.String())
-		value, err := dec.ReadValue()
-		if err != nil {
-			break
-		}
-		text := string(value)
-		if unquoted, err := jsontext.AppendUnquote(nil, value); value.Kind() == '"' && err == nil {
-			text = string(unquoted)
-		}
-		words = append(words, text)
-	}
-	return client.Line(strings.Join(words, " "))
 }

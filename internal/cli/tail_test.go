@@ -136,7 +136,7 @@ func TestTailPrintsEvents(t *testing.T) {
 	})
 	out, stderr, code := runUntil(t, f, ui.Terminal{}, 3, "tail", "desk")
 	lines := strings.Split(out, "\n")
-	if len(lines) != 4 || !strings.Contains(lines[0], "\tfirst\t") || !strings.HasSuffix(lines[1], "Z\t-\t·\tdesk\tup\taddr 192.0.2.1:7117 n [1]\t-\t-\t-") || !strings.Contains(lines[2], "\tlast\t") {
+	if len(lines) != 4 || !strings.Contains(lines[0], "\tfirst\t") || !strings.HasSuffix(lines[1], "Z\t-\t·\tdesk\tup\t192.0.2.1:7117 · n [1]\t-\t-\t-") || !strings.Contains(lines[2], "\tlast\t") {
 		t.Errorf("%q", lines)
 	}
 	if code != 0 || stderr != "" || !wanted.Events.All || len(wanted.Peers) != 1 || wanted.Peers[0] != "desk" || len(wanted.Kinds) != 1 {

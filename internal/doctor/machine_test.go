@@ -142,10 +142,7 @@ func readTables(t *testing.T) string {
 	t.Helper()
 	tables.Do(func() {
 		home := makeHome(t)
-		addr, err := live.PickAddr() // else all would try to have the port that this one has kept
-		if err != nil {
-			t.Fatal(err)
-		}
+		addr := live.PickAddr(t) // else all would try to have the port that this one has kept
 		d, err := daemon.OpenDaemon(context.Background(), daemon.Options{Home: home, Name: "tables", Version: "1.0.0", Listen: addr, NoMDNS: true})
 		if err != nil {
 			t.Fatal(err)

@@ -19,22 +19,44 @@ const maxTable = 64 << 20
 
 var errNoCaller = errors.New("the connection is in no table of the system")
 
-// findCaller asks the system whose the other end of a loopback connection is (proc(5), /proc/net/tcp).
-func findCaller(c net.Conn) callerCheck {
-	from, ok1 := c.RemoteAddr().(*net.TCPAddr)
-	to, ok2 := c.LocalAddr().(*net.TCPAddr)
-	if !ok1 || !ok2 {
-		return callerUnknown
+// newCallerFinder returns what asks the system whose the other end of a loopback connection is, which l has
+// accepted. It asks the kernel (sock_diag(7)) or, where that does not answer, reads the table of all connections
+// (proc(5), /proc/net/tcp), which takes longer the more there are.
+func newCallerFinder(l net.Listener) func(net.Conn) callerCheck {
+	at, ok := l.Addr().(*net.TCPAddr)
+	find := findByTable
+	if ok && canAsk(at.AddrPort()) {
+		find = findByKernel
 	}
-	uid, err := findConnOwner("/proc/net/", from.AddrPort(), to.AddrPort())
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
-		return callerUnknown // there is no proc here
-	case err == nil && (uid == os.Getuid() || uid == 0):
+	return func(c net.Conn) callerCheck {
+		from, ok1 := c.RemoteAddr().(*net.TCPAddr)
+		to, ok2 := c.LocalAddr().(*net.TCPAddr)
+		if !ok1 || !ok2 {
+			return callerUnknown
+		}
+		return find(from.AddrPort(), to.AddrPort())
+	}
+}
+
+func findByKernel(from, to netip.AddrPort) callerCheck {
+	if uid, err := askConnOwner(from, to); err == nil && isOwner(uid) {
 		return callerOwner
 	}
 	return callerOther
 }
+
+func findByTable(from, to netip.AddrPort) callerCheck {
+	uid, err := findConnOwner("/proc/net/", from, to)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		return callerUnknown // there is no proc here
+	case err == nil && isOwner(uid):
+		return callerOwner
+	}
+	return callerOther
+}
+
+func isOwner(uid int) bool { return uid == os.Getuid() || uid == 0 }
 
 // findConnOwner returns the user of the socket at from that is connected to to. dir has the tables. A
 // client's socket may be of IPv6, with an address that stands for one of IPv4.

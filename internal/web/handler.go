@@ -16,12 +16,25 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
+const typeScript = "text/javascript; charset=utf-8"
+
 // pageTypes are the files of the page and what they are.
 var pageTypes = map[string]string{
-	"index.html": "text/html; charset=utf-8",
-	"page.css":   "text/css; charset=utf-8",
-	"page.js":    "text/javascript; charset=utf-8",
-	"icon.svg":   "image/svg+xml",
+	"index.html":  "text/html; charset=utf-8",
+	"page.css":    "text/css; charset=utf-8",
+	"icon.svg":    "image/svg+xml",
+	"page.js":     typeScript, // which imports the others
+	"actions.js":  typeScript,
+	"agents.js":   typeScript,
+	"board.js":    typeScript,
+	"drawing.js":  typeScript,
+	"elements.js": typeScript,
+	"lists.js":    typeScript,
+	"messages.js": typeScript,
+	"network.js":  typeScript,
+	"sections.js": typeScript,
+	"waiting.js":  typeScript,
+	"words.js":    typeScript,
 }
 
 // pageHeaders go with every answer. Nothing but files from here runs or is shown, nobody puts the page

@@ -28,7 +28,7 @@ type guardedListener struct {
 }
 
 func newGuardedListener(l net.Listener) *guardedListener {
-	return &guardedListener{Listener: l, findCaller: findCaller, places: make(chan struct{}, maxConns)}
+	return &guardedListener{Listener: l, findCaller: newCallerFinder(l), places: make(chan struct{}, maxConns)}
 }
 
 // Accept waits for the next connection that may speak, and closes others.

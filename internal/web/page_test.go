@@ -2,82 +2,154 @@ package web
 
 import (
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestPageMakesNoHTML: what a peer wrote can become nothing but text, as the script has no way to make
-// anything else of it.
-func TestPageMakesNoHTML(t *testing.T) {
-	script, err := pageFiles.ReadFile("page/page.js")
+// readPage returns the texts of the page's files by their names.
+func readPage(t *testing.T) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	err := fs.WalkDir(pageFiles, "page", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := pageFiles.ReadFile(name)
+		files[path.Base(name)] = string(text)
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{
-		"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "DOMParser", "createContextualFragment", "setHTML", "srcdoc",
-		"parseFromString", "importScripts", "localStorage", "sessionStorage", "document.cookie", "import(", "javascript:", ".href", ".src",
-	} {
-		if strings.Contains(string(script), word) {
-			t.Errorf("page.js has %s", word)
-		}
+	return files
+}
+
+// readScripts returns the page's scripts by their names.
+func readScripts(t *testing.T) map[string]string {
+	t.Helper()
+	scripts := readPage(t)
+	maps.DeleteFunc(scripts, func(name, _ string) bool { return path.Ext(name) != ".js" })
+	if scripts["page.js"] == "" {
+		t.Fatal("there is no page.js")
 	}
-	if found := regexp.MustCompile(`setTimeout\(["'\x60]`).Find(script); found != nil {
-		t.Errorf("a timer with text: %s", found)
+	return scripts
+}
+
+// TestPageMakesNoHTML: what a peer wrote can become nothing but text, as no script has a way to make
+// anything else of it.
+func TestPageMakesNoHTML(t *testing.T) {
+	for name, script := range readScripts(t) {
+		for _, word := range []string{
+			"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "DOMParser", "createContextualFragment", "setHTML", "srcdoc",
+			"parseFromString", "importScripts", "localStorage", "sessionStorage", "document.cookie", "import(", "javascript:", ".href", ".src",
+		} {
+			if strings.Contains(script, word) {
+				t.Errorf("%s has %s", name, word)
+			}
+		}
+		if found := regexp.MustCompile(`setTimeout\(["'\x60]`).FindString(script); found != "" {
+			t.Errorf("%s: a timer with text: %s", name, found)
+		}
 	}
 }
 
-// TestPageIsWhole: the page has all that it names, runs nothing that is not in page.js, and names no
+// TestPageIsWhole: the page has all that it names, runs nothing that is not in its scripts, and names no
 // other host.
 func TestPageIsWhole(t *testing.T) {
-	page, err := pageFiles.ReadFile("page/index.html")
-	if err != nil {
-		t.Fatal(err)
-	}
-	script, err := pageFiles.ReadFile("page/page.js")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(string(page), -1) {
+	files := readPage(t)
+	page := files["index.html"]
+	for _, m := range regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		name := m[1]
 		if id, ok := strings.CutPrefix(name, "#"); ok {
-			if !strings.Contains(string(page), `id="`+id+`"`) {
+			if !strings.Contains(page, `id="`+id+`"`) {
 				t.Errorf("%s leads nowhere", name)
 			}
 		} else if pageTypes[name] == "" {
 			t.Errorf("%s is not served", name)
 		}
 	}
-	if found := regexp.MustCompile(`(?i)\son[a-z]+=|\sstyle=|<style|<script>`).Find(page); found != nil {
+	if found := regexp.MustCompile(`(?i)\son[a-z]+=|\sstyle=|<style|<script>`).FindString(page); found != "" {
 		t.Errorf("index.html has %s", found)
 	}
-	for _, m := range regexp.MustCompile(`\$\("([a-z-]+)"\)`).FindAllStringSubmatch(string(script), -1) {
-		if !strings.Contains(string(page), `id="`+m[1]+`"`) {
-			t.Errorf("page.js asks for #%s, which is not in index.html", m[1])
+	for name, text := range files {
+		if pageTypes[name] == "" {
+			t.Errorf("%s has no type, and is not served", name)
 		}
-	}
-	files := 0
-	err = fs.WalkDir(pageFiles, "page", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		files++
-		text, err := pageFiles.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		for _, url := range regexp.MustCompile(`(?:https?:)?//[a-z0-9.-]+\.[a-z]+[^ "')]*`).FindAllString(string(text), -1) {
+		for _, url := range regexp.MustCompile(`(?:https?:)?//[a-z0-9.-]+\.[a-z]+[^ "')]*`).FindAllString(text, -1) {
 			if !strings.HasPrefix(url, "http://www.w3.org/") { // a name of XML, which nobody asks for
-				t.Errorf("%s names %s", path.Base(name), url)
+				t.Errorf("%s names %s", name, url)
 			}
 		}
-		if strings.Contains(string(text), "@import") || strings.Contains(string(text), "url(") {
+		if strings.Contains(text, "@import") || strings.Contains(text, "url(") {
 			t.Errorf("%s loads something", name)
 		}
-		return nil
-	})
-	if err != nil || files != len(pageTypes) {
-		t.Errorf("%d files, %v; %d are served", files, err, len(pageTypes))
+	}
+	if len(files) != len(pageTypes) {
+		t.Errorf("%d files; %d are served", len(files), len(pageTypes))
+	}
+}
+
+// TestScriptsFitTogether: each script has what others import of it, all are reached from page.js, and what
+// they ask the page for is there.
+func TestScriptsFitTogether(t *testing.T) {
+	scripts, page := readScripts(t), readPage(t)["index.html"]
+	reached := map[string]bool{"page.js": true}
+	for todo := []string{"page.js"}; len(todo) > 0; todo = todo[1:] {
+		for _, m := range regexp.MustCompile(`(?m)^import (?:\{ ([^}]*) \} from )?"\./([a-z]+\.js)";$`).FindAllStringSubmatch(scripts[todo[0]], -1) {
+			names, from := m[1], m[2]
+			for name := range strings.SplitSeq(names, ", ") {
+				if exported := regexp.MustCompile(`(?m)^export (?:const|(?:async )?function) ` + regexp.QuoteMeta(name) + `(?:\b| )`); name != "" && !exported.MatchString(scripts[from]) {
+					t.Errorf("%s imports %s of %s, which does not export it", todo[0], name, from)
+				}
+				if uses := regexp.MustCompile(regexp.QuoteMeta(name)+`\b`).FindAllString(scripts[todo[0]], 2); name != "" && name != "$" && len(uses) < 2 {
+					t.Errorf("%s imports %s, and does not use it", todo[0], name)
+				}
+			}
+			if !reached[from] {
+				reached[from], todo = true, append(todo, from)
+			}
+		}
+	}
+	for name, script := range scripts {
+		if !reached[name] {
+			t.Errorf("nothing imports %s", name)
+		}
+		for _, m := range regexp.MustCompile(`\$\("([a-z-]+)"\)`).FindAllStringSubmatch(script, -1) {
+			if !strings.Contains(page, `id="`+m[1]+`"`) {
+				t.Errorf("%s asks for #%s, which is not in index.html", name, m[1])
+			}
+		}
+	}
+}
+
+// TestEachPartIsOnThePage: the page says of each poll why it cannot be read, and draws each part.
+func TestEachPartIsOnThePage(t *testing.T) {
+	page := readPage(t)["index.html"]
+	var draws []string
+	for _, script := range readScripts(t) {
+		for _, m := range regexp.MustCompile(`setDraw\("([a-z]+)"`).FindAllStringSubmatch(script, -1) {
+			draws = append(draws, m[1])
+		}
+	}
+	shown := []string{partWarnings, partRelays, partBindings, partLines} // which come with others
+	for _, p := range polls {
+		shown = append(shown, p.shown())
+		if hook := `data-problem="` + p.shown() + `"`; !strings.Contains(page, hook) {
+			t.Errorf("index.html has no %s, for the problem of %s", hook, p.part)
+		}
+	}
+	for _, part := range shown {
+		if !slices.Contains(draws, part) {
+			t.Errorf("no script draws %s", part)
+		}
+	}
+	for _, m := range regexp.MustCompile(`data-(?:problem|more)="([a-z]+)"`).FindAllStringSubmatch(page, -1) {
+		if !slices.Contains(shown, m[1]) {
+			t.Errorf("index.html has a place for %s, which nobody reads", m[1])
+		}
 	}
 }

@@ -2,15 +2,10 @@ package web
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/identity"
 )
 
@@ -202,51 +197,4 @@ func (w *watcher) readMail(ctx context.Context) error {
 	setRows(w.board, partBindings, mapRows(bindings, newBindingRow), 0)
 	setRows(w.board, partMail, mapRows(queue.Entries, newMailRow), more)
 	return nil
-}
-
-type channelRow struct {
-	rowKey
-	ID      string        `json:"id"`
-	Name    string        `json:"name"`
-	Intent  string        `json:"intent"`
-	Open    bool          `json:"open"`
-	Members []string      `json:"members"` // of one that has a list of them
-	Count   int64         `json:"count"`   // messages
-	Last    channels.Time `json:"last"`    // zero: there was none
-}
-
-// readChannels reads the channels of the newest intents of this daemon.
-func (w *watcher) readChannels(ctx context.Context) error {
-	const mostIntents, mostChannels = 30, 50
-	var intents channels.IntentList
-	if err := w.getChannels(ctx, channels.JoinURL("intents")+"?limit=30", &intents); err != nil {
-		return err
-	}
-	rows := []channelRow{}
-	for _, in := range intents.Intents[:min(len(intents.Intents), mostIntents)] {
-		var list []channels.Channel
-		if err := w.getChannels(ctx, channels.JoinURL("intents", in.ID, "channels")+"?limit=50", &list); err != nil {
-			return err
-		}
-		for _, c := range list[:min(len(list), mostChannels)] {
-			rows = append(rows, channelRow{
-				rowKey{c.ID}, c.ID, showName(c.Name), showName(in.Title), c.Status == channels.StatusOpen, showNames(c.Members), c.MessageCount, c.LastMessageAt,
-			})
-		}
-	}
-	more := 0
-	if len(intents.Intents) >= mostIntents {
-		more = 1
-	}
-	setRows(w.board, partChannels, rows, more)
-	return nil
-}
-
-// getChannels makes a request of the channels' API. An error of it says nothing of the daemon's own socket.
-func (w *watcher) getChannels(ctx context.Context, url string, into any) error {
-	answer, err := w.channels.Do(ctx, channels.Request{Method: http.MethodGet, URL: url})
-	if err != nil {
-		return fmt.Errorf("channels: %v", err)
-	}
-	return json.Unmarshal(answer.Text, into)
 }

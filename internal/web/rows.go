@@ -102,7 +102,7 @@ func listWarnings(s *client.Status) (rows []warningRow) {
 	for _, w := range slices.Concat(s.Unready, s.Warnings) {
 		text := showLine(w, 1024)
 		if !slices.ContainsFunc(rows, func(r warningRow) bool { return r.Text == text }) {
-			rows = append(rows, warningRow{rowKey{text}, text, len(rows)})
+			rows = append(rows, warningRow{rowKey: rowKey{text}, Text: text, Place: len(rows)})
 		}
 	}
 	return rows
@@ -118,7 +118,9 @@ type relayRow struct {
 }
 
 func newRelayRow(r *client.Relay) relayRow {
-	return relayRow{rowKey{r.Name}, showName(r.Name), showLine(r.URL, maxShown), string(r.State), r.Since, showLine(r.Error, maxShown)}
+	return relayRow{
+		rowKey: rowKey{r.Name}, Name: showName(r.Name), URL: showLine(r.URL, maxShown), State: string(r.State), Since: r.Since, Error: showLine(r.Error, maxShown),
+	}
 }
 
 type peerRow struct {
@@ -210,7 +212,7 @@ func newAgentRow(a *client.AgentState) agentRow {
 	if w := a.Woken; w != nil {
 		r.Hour, r.Day, r.Waiting, r.Muted, r.Refused = w.Hour, w.Day, w.Waiting, w.MutedUntil, showLine(w.Refused, maxShown)
 		for _, by := range w.By[:min(len(w.By), 8)] {
-			r.By = append(r.By, wokenBy{showName(cmp.Or(by.Name, by.Peer.Label())), by.Hour, by.Day, by.UsedUpUntil})
+			r.By = append(r.By, wokenBy{Name: showName(cmp.Or(by.Name, by.Peer.Label())), Hour: by.Hour, Day: by.Day, UsedUp: by.UsedUpUntil})
 		}
 	}
 	return r
@@ -233,8 +235,8 @@ type spentRow struct {
 func listSpent(s *client.Spent) (rows []spentRow) {
 	for _, r := range s.Rows {
 		rows = append(rows, spentRow{
-			rowKey{r.Day + r.Peer.String() + r.Profile}, showName(cmp.Or(r.Name, r.Peer.Label())), showName(r.Profile), r.Runs, r.Tokens, r.Cost,
-			s.Limits.Runs, s.Limits.Tokens, s.Limits.Cost,
+			rowKey: rowKey{r.Day + r.Peer.String() + r.Profile}, Name: showName(cmp.Or(r.Name, r.Peer.Label())), Profile: showName(r.Profile),
+			Runs: r.Runs, Tokens: r.Tokens, Cost: r.Cost, MostRuns: s.Limits.Runs, MostTokens: s.Limits.Tokens, MostCost: s.Limits.Cost,
 		})
 	}
 	slices.SortStableFunc(rows, func(a, b spentRow) int { return cmp.Compare(b.Cost, a.Cost) })

@@ -2,11 +2,7 @@ package web
 
 import (
 	"cmp"
-	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
 )
@@ -45,25 +41,9 @@ func newMessageLine(e *client.TrafficEntry) *line {
 }
 
 func newEventLine(e *client.Event) *line {
-	l := &line{At: e.At, Event: showName(string(e.Type)), Text: describeEvent(e.Details)}
+	l := &line{At: e.At, Event: showName(string(e.Type)), Text: showLine(e.DescribeDetails(), maxShown)}
 	if !e.Peer.IsZero() {
 		l.Peer, l.ID = showName(cmp.Or(e.Name, e.Peer.Label())), e.Peer.String()
 	}
 	return l
-}
-
-// describeEvent puts the texts of an event's details into a line, in the daemon's order.
-func describeEvent(details jsontext.Value) string {
-	var fields map[string]jsontext.Value
-	if json.Unmarshal(details, &fields) != nil {
-		return ""
-	}
-	var words []string
-	for _, name := range []string{"relay", "state", "project", "agent", "file", "kind", "detail", "addr", "reason", "until"} {
-		var text string
-		if v := fields[name]; v != nil && json.Unmarshal(v, &text) == nil && text != "" {
-			words = append(words, text)
-		}
-	}
-	return showLine(strings.Join(words, " · "), maxShown)
 }

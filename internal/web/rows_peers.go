@@ -62,7 +62,7 @@ type taskKey struct {
 // maxAgentsOfTasks bounds how many are known.
 const maxAgentsOfTasks = 1000
 
-// noteAgent learns from a message that has passed to which agent a delegation from here went: from the
+// noteAgent learns from a message that has passed, or a call that is open, to which agent a delegation from here went: from the
 // delegation itself, and from what the peer says about it.
 func (w *work) noteAgent(e *client.TrafficEntry) {
 	key, agent := taskKey{peer: e.Peer}, ""

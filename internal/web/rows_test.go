@@ -280,15 +280,11 @@ func TestBudgetRows(t *testing.T) {
 	}
 }
 
-func TestEventLines(t *testing.T) {
-	for details, want := range map[string]string{
-		``: "", `{}`: "", `[]`: "", `{"addr":"192.0.2.1:7117","detail":"relay"}`: "relay · 192.0.2.1:7117",
-		`{"project":"demo","agent":"reviewer","file":"a.yaml","state":"parked","reason":"no room","sha256":"0"}`: "parked · demo · reviewer · a.yaml · no room",
-		`{"relay":7,"state":"up\u001b[31m"}`: "up",
-	} {
-		if got := describeEvent([]byte(details)); got != want {
-			t.Errorf("%s: %q, want %q", details, got, want)
-		}
+// TestEventLine: what an event says is one harmless line of the page's length.
+func TestEventLine(t *testing.T) {
+	l := newEventLine(&client.Event{Type: client.EventDown, Peer: deskID, Details: []byte(`{"reason":"\u001b[31m` + strings.Repeat("x", 2*maxShown) + `"}`)})
+	if l.Peer != deskID.Label() || len(l.Text) > maxShown || !strings.HasPrefix(l.Text, "xxx") {
+		t.Errorf("%+v", l)
 	}
 }
 

@@ -25,6 +25,7 @@ type waitingRow struct {
 	Message  string      `json:"message"` // what is being done
 	Deadline client.Time `json:"deadline"`
 	IsNotice bool        `json:"notice"` // it is no call: nobody waits for an answer to it
+	After    string      `json:"after"`  // key of the call that it follows from; "": none is known
 
 	// Of a call with a peer that is not connected.
 	Missing      string      `json:"missing"`       // its name; "": it is connected
@@ -37,6 +38,10 @@ type waitingRow struct {
 	Approved  bool        `json:"approved"`
 	KeptBy    string      `json:"kept_by"`
 	KeptUntil client.Time `json:"kept_until"`
+
+	hops  uint64  // messages that led to it
+	call  callKey // zero: it is known by its approval alone
+	about callKey // the delegation that it is a question about
 }
 
 // party is one of the two that a call is between.
@@ -125,6 +130,7 @@ func (w *work) listWaiting() []waitingRow {
 		r.Approval, r.Session, r.Approved = a.ID, showName(a.Agent), a.Approved
 		r.KeptBy, r.KeptUntil = showLine(a.KeptBy, maxShown), a.KeptUntil
 	}
+	joinChains(rows)
 	slices.SortStableFunc(rows, func(a, b waitingRow) int {
 		if mine := a.Approval != ""; mine != (b.Approval != "") {
 			if mine {
@@ -149,7 +155,10 @@ func newOpenRow(e *client.TrafficEntry) waitingRow {
 		Text: showLine(e.Text, maxShown), Thread: showName(e.Thread),
 	}
 	r.Who, r.Whom = findParties(e)
-	r.IsAsked = e.Kind == kinds.KindQuery && !e.Ref.IsZero()
+	r.call, r.hops = keyCall(e), e.Hops
+	if r.IsAsked = e.Kind == kinds.KindQuery && !e.Ref.IsZero(); r.IsAsked {
+		r.about = callKey{turn(e.Direction), cmp.Or(e.Name, e.Peer.String()), kinds.KindDelegate, e.Ref}
+	}
 	return r
 }
 
@@ -165,6 +174,13 @@ func findParties(e *client.TrafficEntry) (from, to party) {
 	return from, to
 }
 
+func turn(d client.MessageDirection) client.MessageDirection {
+	if d == client.Out {
+		return client.In
+	}
+	return client.Out
+}
+
 func findDirection(t *client.Task) client.MessageDirection {
 	if t.Direction == client.Given {
 		return client.Out
@@ -174,7 +190,7 @@ func findDirection(t *client.Task) client.MessageDirection {
 
 // newTaskWait describes a delegation of which it is not known when it began.
 func newTaskWait(t *client.Task) waitingRow {
-	r := waitingRow{rowKey: rowKey{"task " + keyTask(t)}, Kind: kinds.KindDelegate, Text: showLine(t.Task, maxShown)}
+	r := waitingRow{rowKey: rowKey{"task " + keyTask(t)}, call: keyDelegation(t), Kind: kinds.KindDelegate, Text: showLine(t.Task, maxShown)}
 	r.Who, r.Whom = party{Here: true}, party{Peer: showName(t.Peer)}
 	if t.Direction == client.Taken {
 		r.Who, r.Whom = party{Peer: showName(t.Peer), Agent: showName(t.FromAgent)}, party{Here: true, Agent: showName(t.Agent)}
@@ -187,7 +203,7 @@ func newTaskWait(t *client.Task) waitingRow {
 func newQuestionWait(t *client.Task, q *client.Question, about waitingRow) waitingRow {
 	return waitingRow{
 		rowKey: rowKey{"question " + t.Peer + " " + q.ID.String()}, Since: q.Since, Kind: kinds.KindQuery, IsAsked: true,
-		Who: about.Whom, Whom: about.Who, Text: showLine(q.Text, maxShown), Thread: about.Thread,
+		Who: about.Whom, Whom: about.Who, about: keyDelegation(t), Text: showLine(q.Text, maxShown), Thread: about.Thread,
 		Missing: about.Missing, MissingSince: about.MissingSince, MissingSeen: about.MissingSeen,
 	}
 }

@@ -57,8 +57,8 @@ type heldRow struct {
 func newHeldRow(m *client.HeldMessage, names map[identity.ID]string) heldRow {
 	e := &m.Envelope
 	return heldRow{
-		rowKey{strconv.FormatUint(m.Seq, 10)}, showName(cmp.Or(names[e.From], e.From.Label())), showName(e.FromAgent), showName(m.Agent),
-		showName(e.Kind), showLine(client.BeginPeerText(e.Kind, e.Payload), maxShown), time.UnixMilli(int64(min(e.TS, 1<<52))).UTC(),
+		rowKey: rowKey{strconv.FormatUint(m.Seq, 10)}, From: showName(cmp.Or(names[e.From], e.From.Label())), Agent: showName(e.FromAgent), For: showName(m.Agent),
+		Kind: showName(e.Kind), Text: showLine(client.BeginPeerText(e.Kind, e.Payload), maxShown), Sent: time.UnixMilli(int64(min(e.TS, 1<<52))).UTC(),
 	}
 }
 
@@ -82,7 +82,10 @@ func listBudget(b *client.Budget, peers map[string]peerState) (rows []budgetRow,
 	bounds := make(map[string]client.BudgetRow)
 	for _, r := range b.Rows {
 		bounds[r.Name] = r
-		row := budgetRow{rowKey{r.Name + " "}, showName(r.Name), "", r.Unit, r.Held, r.All, share(r.Held, r.All), 0, showLine(r.What, maxShown), showLine(r.Remedy, maxShown)}
+		row := budgetRow{
+			rowKey: rowKey{r.Name + " "}, Row: showName(r.Name), Unit: r.Unit, Held: r.Held, Bound: r.All, Part: share(r.Held, r.All),
+			What: showLine(r.What, maxShown), Remedy: showLine(r.Remedy, maxShown),
+		}
 		switch {
 		case r.Unit == client.UnitBytesFree && r.Held < r.All:
 			row.Part = 1
@@ -98,8 +101,8 @@ func listBudget(b *client.Budget, peers map[string]peerState) (rows []budgetRow,
 		}
 		r := bounds[u.Row]
 		rows = append(rows, budgetRow{
-			rowKey{u.Row + " " + u.Peer.String()}, showName(u.Row), showName(cmp.Or(u.Name, u.Peer.Label())), r.Unit, u.Held, r.Peer,
-			share(u.Held, r.Peer), u.Refused, showLine(r.What, maxShown), showLine(r.Remedy, maxShown),
+			rowKey: rowKey{u.Row + " " + u.Peer.String()}, Row: showName(u.Row), Peer: showName(cmp.Or(u.Name, u.Peer.Label())), Unit: r.Unit, Held: u.Held, Bound: r.Peer,
+			Part: share(u.Held, r.Peer), Refused: u.Refused, What: showLine(r.What, maxShown), Remedy: showLine(r.Remedy, maxShown),
 		})
 	}
 	slices.SortStableFunc(rows, func(a, b budgetRow) int {
@@ -139,12 +142,12 @@ type mailRow struct {
 }
 
 func newBindingRow(b *client.OACPBinding) bindingRow {
-	return bindingRow{rowKey{b.Project + "/" + b.Agent}, showName(b.Project), showName(b.Agent), showName(b.Peer), string(b.Mode)}
+	return bindingRow{rowKey: rowKey{b.Project + "/" + b.Agent}, Project: showName(b.Project), Agent: showName(b.Agent), Peer: showName(b.Peer), Mode: string(b.Mode)}
 }
 
 func newMailRow(m *client.OACPQueued) mailRow {
 	return mailRow{
-		rowKey{m.Project + "/" + m.Agent + "/" + m.File}, showName(m.Project), showName(m.Agent), showName(m.Peer), showLine(m.File, maxShown),
-		m.Size, string(m.State), showLine(m.Reason, maxShown), m.Since,
+		rowKey: rowKey{m.Project + "/" + m.Agent + "/" + m.File}, Project: showName(m.Project), Agent: showName(m.Agent), Peer: showName(m.Peer),
+		File: showLine(m.File, maxShown), Size: m.Size, State: string(m.State), Reason: showLine(m.Reason, maxShown), Since: m.Since,
 	}
 }

@@ -329,27 +329,28 @@ func (f *fixture) openStream(browser *http.Client, page string) (*stream, int) {
 // next returns the next update.
 func (s *stream) next() *update {
 	s.t.Helper()
-	for s.lines.Scan() {
-		if text, ok := strings.CutPrefix(s.lines.Text(), "data: "); ok {
-			u := new(update)
-			if err := json.Unmarshal([]byte(text), u); err != nil {
-				s.t.Fatalf("%s: %v", text, err)
-			}
-			return u
-		}
-	}
-	s.t.Fatal("the stream has ended: ", s.lines.Err())
-	return nil
+	return s.until("an update comes", func(*update) bool { return true })
 }
 
-// until returns the first update for which holds is true.
-func (s *stream) until(holds func(*update) bool) *update {
+// until returns the first update for which holds is true. It fails the test after await.Patience.
+func (s *stream) until(what string, holds func(*update) bool) *update {
 	s.t.Helper()
-	for {
-		if u := s.next(); holds(u) {
+	defer time.AfterFunc(await.Patience, s.close).Stop()
+	for s.lines.Scan() {
+		text, ok := strings.CutPrefix(s.lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		u := new(update)
+		if err := json.Unmarshal([]byte(text), u); err != nil {
+			s.t.Fatalf("%s: %v", text, err)
+		}
+		if holds(u) {
 			return u
 		}
 	}
+	s.t.Fatalf("%s: the stream has ended, at the latest after %s: %v", what, await.Patience, s.lines.Err())
+	return nil
 }
 
 func TestReadersAreBounded(t *testing.T) {
@@ -411,7 +412,7 @@ func TestNobodyLooks(t *testing.T) {
 		t.Errorf("nobody looks, and the daemon was asked %d times", n)
 	}
 	s, _ := f.openStream(browser, page)
-	s.until(func(u *update) bool { return len(u.Parts) > 0 })
+	s.until("a part is read", func(u *update) bool { return len(u.Parts) > 0 })
 	s.close()
 	await.Until(t, "the daemon is asked nothing any more", func() bool {
 		before := f.calls.Load()
@@ -427,9 +428,9 @@ func TestDaemonAway(t *testing.T) {
 	if u := s.next(); !u.Reset {
 		t.Errorf("the first update: %+v", u)
 	}
-	s.until(func(u *update) bool { return len(u.Parts) > 0 })
+	s.until("a part is read", func(u *update) bool { return len(u.Parts) > 0 })
 	f.setAnswers(kinds.Errorf(kinds.DaemonUnavailable, "no daemon: start acpd"))
-	u := s.until(func(u *update) bool { return u.Away != nil && u.Away.Why != "" })
+	u := s.until("the daemon is away", func(u *update) bool { return u.Away != nil && u.Away.Why != "" })
 	if u.Away.Why != "no daemon: start acpd" || u.Away.Since.IsZero() {
 		t.Errorf("%+v", u.Away)
 	}
@@ -437,7 +438,7 @@ func TestDaemonAway(t *testing.T) {
 		t.Error(got)
 	}
 	f.setAnswers(nil)
-	s.until(func(u *update) bool { return u.Away != nil && u.Away.Why == "" })
+	s.until("the daemon is back", func(u *update) bool { return u.Away != nil && u.Away.Why == "" })
 	if got := await.Receive(t, "the terminal says so", f.told); got != "the daemon is back" {
 		t.Error(got)
 	}
@@ -456,9 +457,9 @@ func TestAProblemIsTold(t *testing.T) {
 			return slices.ContainsFunc(u.Parts, func(p partUpdate) bool { return p.Part == partWaiting && (p.Problem != "") == problem })
 		}
 	}
-	s.until(tells(true))
+	s.until("it is told", tells(true))
 	f.setAnswers(nil)
-	s.until(tells(false))
+	s.until("it can be read again", tells(false))
 }
 
 // TestActions: what the page does reaches the daemon, and what the daemon says of it the page.

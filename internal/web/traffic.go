@@ -40,6 +40,9 @@ func (w *watcher) watchTraffic(ctx context.Context) {
 			for i := range a.Entries {
 				k.noteAgent(&a.Entries[i])
 			}
+			for i := range a.Open {
+				k.noteAgent(&a.Open[i])
+			}
 		})
 		w.cursor = a.Next
 		p.After, p.WaitMS = a.Next, uint64(trafficWait.Milliseconds())

@@ -38,14 +38,14 @@ with SSESubscription(f"{url}/api/v1/agents/reviewer/subscribe", {"X-API-Key": "a
     took = []
     for n in range(20):
         began = time.monotonic()
-        assert planner.ask(channel, "planner", "reviewer", {"n": n}, timeout=10)["payload"] == {"got": {"n": n}}
+        assert planner.ask(channel, "planner", "reviewer", {"n": n}, timeout=60)["payload"] == {"got": {"n": n}}
         took.append(time.monotonic() - began)
     print(f"ask: median {statistics.median(took) * 1000:.1f} ms, most {max(took) * 1000:.1f} ms")
 
     answers = [None] * 20
 
     def ask(n):
-        answers[n] = OpenIntentClient(url, "any", "planner").ask(channel, "planner", "reviewer", {"n": n}, timeout=20)
+        answers[n] = OpenIntentClient(url, "any", "planner").ask(channel, "planner", "reviewer", {"n": n}, timeout=60)
 
     threads = [threading.Thread(target=ask, args=(n,)) for n in range(20)]
     for t in threads:
@@ -56,7 +56,7 @@ with SSESubscription(f"{url}/api/v1/agents/reviewer/subscribe", {"X-API-Key": "a
 
     async def asks():
         async with AsyncOpenIntentClient(url, "any", "planner") as client:
-            return await asyncio.gather(*[client.ask(channel, "planner", "reviewer", {"n": n}, timeout=20) for n in range(20)])
+            return await asyncio.gather(*[client.ask(channel, "planner", "reviewer", {"n": n}, timeout=60) for n in range(20)])
 
     assert [a["payload"]["got"]["n"] for a in asyncio.run(asks())] == list(range(20))
     try:

@@ -4,13 +4,11 @@ package processes
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -87,7 +85,7 @@ func newServer(t *testing.T, parts []string, replace ...string) *server {
 		}
 		conf += given[part]
 	}
-	s := &server{t: t, addr: pickAddr(t), wss: pickAddr(t)}
+	s := &server{t: t, addr: live.PickTCPAddr(t), wss: live.PickTCPAddr(t)}
 	dir := t.TempDir()
 	s.conf = filepath.Join(dir, "nats.conf")
 	cert, key := live.WriteCertificate(t, dir, "127.0.0.1")
@@ -100,21 +98,6 @@ func newServer(t *testing.T, parts []string, replace ...string) *server {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// pickAddr returns a TCP address on loopback at which nothing listens, whose port no system gives to
-// sockets that ask for any.
-func pickAddr(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(10_000+rand.N(20_000)))
-		if free, err := net.Listen("tcp", addr); err == nil {
-			free.Close()
-			return addr
-		}
-	}
-	t.Fatal("no TCP port is free")
-	return ""
 }
 
 // start starts the server and waits until it takes connections.

@@ -140,7 +140,7 @@ func TestCompanyRelay(t *testing.T) {
 		return strings.Contains(e.Error.Message, "nobody takes its packets at relay:hub") && e.Error.Delivered() == kinds.DeliveredNo
 	})
 	laptop.StartDaemon()
-	desk.MustOutput("wait", "laptop", "--online", "--timeout", "20s")
+	desk.MustOutput("wait", "laptop", "--online", "--timeout", "2m")
 
 	// The server goes, and comes back.
 	plain.process.Stop()
@@ -155,7 +155,7 @@ func TestCompanyRelay(t *testing.T) {
 	plain.start()
 	awaitRelay(t, desk, client.RelayUp)
 	awaitRelay(t, laptop, client.RelayUp)
-	desk.MustOutput("wait", "laptop", "--online", "--timeout", "20s")
+	desk.MustOutput("wait", "laptop", "--online", "--timeout", "2m")
 	if state := desk.MustOutput("notify", "laptop", "build.done", "3"); state != "held\n" {
 		t.Errorf("the notice is %q", state)
 	}

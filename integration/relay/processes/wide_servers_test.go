@@ -35,7 +35,7 @@ func newWideServer(t *testing.T, name, program, more string) *server {
 	t.Helper()
 	dir := t.TempDir()
 	cert, key := live.WriteCertificate(t, dir, "127.0.0.1")
-	s := &server{t: t, conf: filepath.Join(dir, "nats.conf"), addr: pickAddr(t), cert: cert, program: program}
+	s := &server{t: t, conf: filepath.Join(dir, "nats.conf"), addr: live.PickTCPAddr(t), cert: cert, program: program}
 	conf := fmt.Sprintf(`
 server_name: %q
 listen: %q
@@ -64,7 +64,7 @@ func startAll(all ...*server) {
 
 // newGateways returns two clusters of one server each, which gateways join.
 func newGateways(t *testing.T, deskProgram, laptopProgram string) wide {
-	east, west := pickAddr(t), pickAddr(t)
+	east, west := live.PickTCPAddr(t), live.PickTCPAddr(t)
 	gateway := func(name, listen string) string {
 		return fmt.Sprintf(`gateway { name: %s, listen: %q, gateways: [ { name: east, url: "nats://%s" }, { name: west, url: "nats://%s" } ] }`, name, listen, east, west)
 	}
@@ -75,7 +75,7 @@ func newGateways(t *testing.T, deskProgram, laptopProgram string) wide {
 
 // newLeaf returns a hub, and a leaf node of it.
 func newLeaf(t *testing.T, hubProgram, leafProgram string) wide {
-	at := pickAddr(t)
+	at := live.PickTCPAddr(t)
 	hub := newWideServer(t, "hub", hubProgram, fmt.Sprintf(`leafnodes { listen: %q, authorization { user: leaf, password: "a-password" } }`, at))
 	leaf := newWideServer(t, "leaf", leafProgram, fmt.Sprintf(`leafnodes { remotes: [ { url: "nats-leaf://leaf:a-password@%s" } ] }`, at))
 	startAll(hub, leaf)
@@ -86,7 +86,7 @@ func newLeaf(t *testing.T, hubProgram, leafProgram string) wide {
 func newCluster(t *testing.T, program string) wide {
 	var at, routes []string
 	for range 3 {
-		listen := pickAddr(t)
+		listen := live.PickTCPAddr(t)
 		at, routes = append(at, listen), append(routes, fmt.Sprintf("%q", "nats://"+listen))
 	}
 	var all []*server

@@ -20,7 +20,7 @@ from openintent.exceptions import ConflictError, NotFoundError, OpenIntentError
 from openintent.models import EventType, IntentStatus
 from openintent.streaming import SSEEvent, SSEEventType
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 @Agent("reviewer")
@@ -222,7 +222,7 @@ class OverTheSocket(unittest.TestCase):
         began = time.monotonic()
         with self.assertRaises(MessageTimeoutError):
             self.planner.ask(channel, "planner", "nobody", {}, timeout=0.2)
-        self.assertLess(time.monotonic() - began, 5)
+        self.assertLess(time.monotonic() - began, 30)
         with self.assertRaises(OpenIntentError) as caught:
             self.planner.ask(channel, "planner", "*", {})
         self.assertEqual(caught.exception.status_code, 422)

@@ -12,7 +12,7 @@ BindingMode = Literal["mirror", "on-stored"]
 
 DaemonState = Literal["idle", "busy", "overloaded", "draining"]
 
-EventType = Literal["up", "moved", "down", "refused", "discovered", "lost", "pending", "trust", "identity_conflict", "mail", "budget", "approval", "relay"]
+EventType = Literal["up", "moved", "down", "refused", "discovered", "lost", "pending", "trust", "identity_conflict", "mail", "budget", "approval", "relay", "missed"]
 
 JoinRelay = Literal["keep", "skip"]
 
@@ -1442,6 +1442,7 @@ class TrafficEntry(TypedDict):
     id: str
     ref: NotRequired[str]
     thread: NotRequired[str]
+    hops: NotRequired[int]  # of an open call: messages that led to it; in: as the sender says
     topic: NotRequired[str]
     text: str  # the beginning of what it says, on one line, without what a terminal would obey
     answer: NotRequired[str]  # likewise of its reply, or of the error that it ended with
@@ -1460,10 +1461,11 @@ class TrafficAnswer(TypedDict):
     next: int  # the after that continues; never 0
     lost: int  # entries behind after that were overwritten before this call, whatever the filter
     open: NotRequired[list[TrafficEntry]]  # open has the queries and delegations that are open now, the oldest first, at most 1000, also those that began when nobody watched. absent: they were not asked for.
+    open_more: NotRequired[int]  # open calls that are not there for want of room: peers have turns then
 
 
 class TrafficParams(TypedDict):
-    """TrafficParams are the params of traffic. Empty filters match everything. The first call on a connection begins to watch: what passed before is there only if config.yaml sets history. The end of the connection ends it."""
+    """TrafficParams are the params of traffic. Empty filters match everything. The first call on a connection begins to watch: what passed before is there only if config.yaml sets history. The end of the connection ends it, and so does not calling for 10 s while entries are overwritten; a call begins it anew."""
 
     after: NotRequired[int]  # next of the answer that this one continues; 0: from now on or, with history, from the oldest entry that is kept
     limit: NotRequired[int]  # of entries; 0: 1000, which is also the most

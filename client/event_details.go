@@ -1,0 +1,39 @@
+package client
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// DescribeDetails returns the details of an event on one line, in the daemon's order: texts as they
+// are, and any other value behind its name. It leaves out ids and checksums, which programs alone
+// want. What a terminal would obey is taken out, as by [Line]. The line is as long as the details.
+func (e *Event) DescribeDetails() string {
+	dec := jsontext.NewDecoder(bytes.NewReader(e.Details))
+	if begin, err := dec.ReadToken(); err != nil || begin.Kind() != '{' {
+		return ""
+	}
+	var words []string
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			break
+		}
+		word := name.String()
+		value, err := dec.ReadValue()
+		if err != nil {
+			break
+		}
+		if word == "id" || word == "sha256" {
+			continue
+		}
+		if value.Kind() != '"' {
+			words = append(words, word+" "+string(value))
+		} else if text, err := jsontext.AppendUnquote(nil, value); err == nil && len(text) > 0 {
+			words = append(words, string(text))
+		}
+	}
+	return Line(strings.Join(words, " · "))
+}

@@ -1,0 +1,131 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/acpd/acpd/wire"
+)
+
+// someReader gives what it has in parts of random sizes.
+type someReader struct {
+	text []byte
+	most int
+}
+
+func (r *someReader) Read(b []byte) (int, error) {
+	if len(r.text) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, r.text[:min(len(r.text), 1+rand.IntN(r.most))])
+	r.text = r.text[n:]
+	return n, nil
+}
+
+// Lines of all sizes come out as they came, in memory that no other line uses, and none lies in
+// pieces once it is whole.
+func TestLinesInPieces(t *testing.T) {
+	var sizes []int
+	for _, edge := range []int{minReadBuffer, maxReadBuffer, pieceBytes, maxReadBuffer + pieceBytes, 2 * pieceBytes, 5 * pieceBytes} {
+		sizes = append(sizes, 1, edge-2, edge-1, edge, 7, edge+1, edge+2)
+	}
+	rand.Shuffle(len(sizes), func(i, j int) { sizes[i], sizes[j] = sizes[j], sizes[i] })
+	var text []byte
+	var want []string
+	for i, n := range sizes {
+		line := strings.Repeat(string(rune('a'+i%26)), n)
+		want = append(want, line)
+		text = append(append(text, line...), '\n')
+	}
+	all := NewInputLimit(1 << 20)
+	for name, source := range map[string]io.Reader{
+		"at once": bytes.NewReader(text), "halves": iotest.HalfReader(bytes.NewReader(text)), "with its end": iotest.DataErrReader(bytes.NewReader(text)),
+		"some": &someReader{text, 100_000}, "few": &someReader{text, 3000},
+	} {
+		for _, input := range []*PartialInput{nil, all.NewPartialInput(func(time.Time) error { return nil })} {
+			if r, ok := source.(*bytes.Reader); ok {
+				r.Seek(0, io.SeekStart)
+			} else if input != nil {
+				continue // it is read already
+			}
+			in := lineReader{source: source, maxLine: 5*pieceBytes + 2, input: input}
+			var got [][]byte
+			for range want {
+				line, err := in.readLine()
+				if err != nil || len(in.full) > 0 {
+					t.Fatalf("%s: %v, %d pieces are left", name, err, len(in.full))
+				}
+				got = append(got, line)
+			}
+			if _, err := in.readLine(); err != io.EOF {
+				t.Errorf("%s: at the end: %v", name, err)
+			}
+			if name != "with its end" && len(in.buf) > maxReadBuffer { // it has waited for more
+				t.Errorf("%s: a buffer of %d bytes stays", name, len(in.buf))
+			}
+			in.release()
+			for i := range want {
+				if string(got[i]) != want[i] {
+					t.Errorf("%s: line %d, of %d bytes, is %.20q… of %d", name, i, len(want[i]), got[i], len(got[i]))
+				}
+			}
+		}
+	}
+	if all.HeldBytes() != 0 {
+		t.Errorf("%d bytes are held", all.HeldBytes())
+	}
+}
+
+// An unfinished line takes memory for what has come and a piece, and the account knows of it.
+func TestUnfinishedLineTakesWhatCame(t *testing.T) {
+	all := NewInputLimit(10 << 20)
+	near, far := unixPair(t)
+	in := lineReader{source: near, maxLine: 4 << 20, input: all.NewPartialInput(near.SetReadDeadline)}
+	far.Close()
+	for _, came := range []int{1, maxReadBuffer, maxReadBuffer + 1, pieceBytes + 1, 1 << 20} {
+		in.source = strings.NewReader(strings.Repeat("x", came))
+		in.start, in.end, in.err = 0, 0, nil
+		got, err := in.readLine()
+		if err != nil || len(got) != came { // the text before the end is a line
+			t.Fatal(err, len(got))
+		}
+		in.returnFull()
+		if held := all.HeldBytes() + FreeInput; held > max(came+pieceBytes+maxReadBuffer, FreeInput) || held < came && came > FreeInput {
+			t.Errorf("%d bytes are held for %d that came", held, came)
+		}
+		in.input.Finish()
+	}
+}
+
+// TestLongLinesTakeLittleMemory: of what is read and written, in memory that has to be made, there is
+// once the size; pieces may have to be made too, if the collector has taken them.
+func TestLongLinesTakeLittleMemory(t *testing.T) {
+	const size = 1 << 20
+	text := strings.Repeat("x", size) + "\n"
+	payload := wire.Payload(`{"a":"` + strings.Repeat("x", size) + `"}`)
+	least := uint64(1 << 62)
+	for range 5 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		in := lineReader{source: strings.NewReader(text), maxLine: 2 * size}
+		if line, err := in.readLine(); err != nil || len(line) != size {
+			t.Fatal(err, len(line))
+		}
+		in.release()
+		var out lineBatch
+		if err := out.appendValue(reply{Payload: payload}, true); err != nil || out.size() < size {
+			t.Fatal(err, out.size())
+		}
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+	}
+	if least > 5*size/2 {
+		t.Errorf("%d bytes were allocated for a line of %d that came and went", least, size)
+	}
+}

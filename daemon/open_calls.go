@@ -1,0 +1,69 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/daemon/traffic"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// listOpenCalls returns the queries and delegations that are open, the oldest first, as many as fit half
+// of a line, and how many there are besides. If not all fit, peers have turns.
+func (d *Daemon) listOpenCalls(ctx context.Context, f *traffic.Filter) (open []client.TrafficEntry, more int, err error) {
+	type call struct {
+		entry      client.TrafficEntry
+		delegation *delegation.Delegation // nil: a query
+	}
+	var all []call
+	queries, more := d.openCalls.List(f, client.MaxTrafficEntries)
+	for _, e := range queries {
+		all = append(all, call{entry: e})
+	}
+	for _, t := range d.delegations.ListOpen(func(t *delegation.Delegation) bool {
+		e := describeOpenDelegation(t)
+		return f.Selects(&e)
+	}) {
+		all = append(all, call{describeOpenDelegation(t), t})
+	}
+	slices.SortStableFunc(all, func(a, b call) int { return a.entry.At.Compare(b.entry.At) })
+	taken := traffic.TakeTurns(len(all), client.MaxTrafficEntries, d.maxListBytes()/2, func(i int) (identity.ID, int) {
+		return all[i].entry.Peer, traffic.MeasureEntry(&all[i].entry) + 2*client.MaxTrafficText // a delegation's text is yet to come
+	})
+	open = make([]client.TrafficEntry, len(taken))
+	var delegations []*delegation.Delegation
+	for to, i := range taken {
+		open[to] = all[i].entry
+		open[to].Name = d.findPetname(open[to].Peer)
+		if t := all[i].delegation; t != nil {
+			delegations = append(delegations, t)
+		}
+	}
+	tasks, err := d.delegations.ReadTasks(ctx, delegations)
+	if err != nil {
+		return nil, 0, err
+	}
+	for to, i := range taken {
+		if all[i].delegation != nil {
+			open[to].Text, tasks = traffic.ClipLine(tasks[0]), tasks[1:]
+			open[to].AgentAwaySince = d.delegations.AgentAwaySince(all[i].delegation)
+		}
+	}
+	return open, more + len(all) - len(taken), nil
+}
+
+// describeOpenDelegation returns a delegation that is not over as an open call, without its text.
+func describeOpenDelegation(t *delegation.Delegation) client.TrafficEntry {
+	e := client.TrafficEntry{
+		At: t.Created.UTC(), Direction: client.In, Peer: t.Peer, Agent: t.Agent, FromAgent: t.FromAgent, Kind: kinds.KindDelegate, ID: t.ID,
+		Thread: t.Chain.Thread, Hops: t.Chain.Hops, Bytes: t.Bytes, TookUS: uint64(max(time.Since(t.Created), 0).Microseconds()),
+	}
+	if t.Direction == client.Given {
+		e.Direction, e.Agent, e.FromAgent = client.Out, t.ToAgent, t.Agent
+	}
+	return e
+}

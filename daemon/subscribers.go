@@ -1,0 +1,170 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// maxFilterItems bounds each list of a filter.
+const maxFilterItems = 64
+
+// subscription is the wish of one connection for copies of messages, and for events.
+type subscription struct {
+	client.SubscribeParams
+	conn   *jsonrpc.Conn
+	peers  []identity.ID
+	missed missed
+}
+
+// subscribers holds the subscriptions, one for each connection. A copy never counts as
+// delivery. A subscriber that reads slowly loses some copies, and is told how many; nobody
+// waits for it.
+type subscribers struct {
+	all atomic.Pointer[[]*subscription] // replaced, never changed; nil: none
+	mu  sync.Mutex                      // held while all is replaced
+
+	measures *measures
+}
+
+func (s *subscribers) list() []*subscription {
+	if all := s.all.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// replace sets the subscription of a connection; nil ends it.
+func (s *subscribers) replace(conn *jsonrpc.Conn, sub *subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := slices.DeleteFunc(slices.Clone(s.list()), func(old *subscription) bool { return old.conn == conn })
+	if sub != nil {
+		next = append(next, sub)
+	}
+	s.all.Store(&next)
+}
+
+// isSubscribed reports whether a connection has a subscription.
+func (s *subscribers) isSubscribed(conn *jsonrpc.Conn) bool {
+	return slices.ContainsFunc(s.list(), func(sub *subscription) bool { return sub.conn == conn })
+}
+
+// sendMessage sends a message to the subscribers that want it. topic is that of a notify.
+func (s *subscribers) sendMessage(env *wire.Envelope, topic string, direction client.MessageDirection) {
+	for _, sub := range s.list() {
+		if sub.wantsMessage(env, topic, direction) {
+			if text, err := marshalVerbatimJSON(&client.Message{Envelope: *env, Direction: direction}); err == nil {
+				if sub.conn.Notify(client.NotificationMessage, text) != nil { // the subscriber does not keep up
+					s.measures.countLostCopy(copyOfMessage)
+					sub.miss(client.Missed{Messages: 1})
+				}
+			}
+		}
+	}
+}
+
+// sendEvent sends an event to the subscribers that want it.
+func (s *subscribers) sendEvent(e client.Event) {
+	for _, sub := range s.list() {
+		f := sub.Events
+		if (f.All || slices.Contains(f.Types, e.Type)) && (len(sub.peers) == 0 || slices.Contains(sub.peers, e.Peer)) {
+			if sub.conn.Notify(client.NotificationEvent, &e) != nil {
+				s.measures.countLostCopy(copyOfEvent)
+				sub.miss(client.Missed{Events: 1})
+			}
+		}
+	}
+}
+
+func (sub *subscription) wantsMessage(env *wire.Envelope, topic string, direction client.MessageDirection) bool {
+	other := env.From
+	if direction == client.Out {
+		other = env.To
+	}
+	switch {
+	case len(sub.Kinds) > 0 && !slices.Contains(sub.Kinds, env.Kind):
+		return false
+	case len(sub.peers) > 0 && !slices.Contains(sub.peers, other):
+		return false
+	case len(sub.Topics) == 0:
+		return true
+	}
+	return env.Kind == kinds.KindNotify && registry.MatchLongestDomain(sub.Topics, topic) >= 0
+}
+
+// missed is what a subscriber has not got, and does not know of yet.
+type missed struct {
+	mu        sync.Mutex
+	untold    client.Missed
+	isTelling bool // a goroutine tells it
+}
+
+// miss notes what a subscriber did not get, and has it told when it has read enough. It does not block.
+func (sub *subscription) miss(more client.Missed) {
+	m := &sub.missed
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.untold.Messages += more.Messages
+	m.untold.Events += more.Events
+	if !m.isTelling {
+		m.isTelling = true
+		go sub.tellMissed()
+	}
+}
+
+// tellMissed tells a subscriber what it has missed, until it knows all or its connection has ended.
+func (sub *subscription) tellMissed() {
+	for {
+		untold, any := sub.missed.take()
+		if !any {
+			return
+		}
+		e := client.Event{Type: client.EventMissed, At: time.Now().UTC(), Details: jsontext.Value(kinds.EncodePayload(&untold))}
+		if sub.conn.NotifyWhenRoom(context.Background(), client.NotificationEvent, &e) != nil {
+			return // with the connection: nothing more is told on it
+		}
+	}
+}
+
+// take returns what is to be told, and false if that is nothing: then isTelling ends.
+func (m *missed) take() (untold client.Missed, any bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	untold, m.untold = m.untold, client.Missed{}
+	m.isTelling = untold != client.Missed{}
+	return untold, m.isTelling
+}
+
+func (d *Daemon) serveSubscribe(_ context.Context, s *localConn, p *client.SubscribeParams) (any, error) {
+	if len(p.Kinds) > maxFilterItems || len(p.Topics) > maxFilterItems || len(p.Events.Types) > maxFilterItems {
+		return nil, kinds.Errorf(kinds.Invalid, "subscribe: at most %d kinds, topics and types", maxFilterItems)
+	}
+	for _, typ := range p.Events.Types {
+		if all := client.EventTypes(); !slices.Contains(all, typ) {
+			var names []string
+			for _, t := range all {
+				names = append(names, string(t))
+			}
+			return nil, kinds.Errorf(kinds.Invalid, "subscribe: events: %.64q: expected true, or some of %s", typ, strings.Join(names, ", "))
+		}
+	}
+	peers, err := d.resolvePeers(p.Peers)
+	if err != nil {
+		return nil, err
+	}
+	d.subscribers.replace(s.conn, &subscription{SubscribeParams: *p, conn: s.conn, peers: peers})
+	return nil, nil
+}

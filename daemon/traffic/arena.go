@@ -1,0 +1,92 @@
+package traffic
+
+import "encoding/binary"
+
+const (
+	blockBytes  = 256
+	blockData   = blockBytes - 8
+	chunkBlocks = 64
+)
+
+// block is a part of what an entry says. It has no pointers, so that the garbage collector never looks
+// at what is kept.
+type block struct {
+	next  uint32 // the next of the entry, or the next that is free; 0: there is none
+	newer uint32 // in the first of an entry: the first of the next entry of the same peer; 0: there is none
+	data  [blockData]byte
+}
+
+// arena gives out blocks by number, from 1, and takes them back. It makes them by the chunk, when one is
+// wanted.
+type arena struct {
+	chunks []*[chunkBlocks]block
+	made   uint32 // blocks that were given out at least once
+	free   uint32 // one that is free; 0: there is none
+}
+
+func (a *arena) at(n uint32) *block { return &a.chunks[(n-1)/chunkBlocks][(n-1)%chunkBlocks] }
+
+// take gives out a block that ends its entry.
+func (a *arena) take() uint32 {
+	if n := a.free; n != 0 {
+		b := a.at(n)
+		a.free, b.next = b.next, 0
+		return n
+	}
+	if int(a.made) == len(a.chunks)*chunkBlocks {
+		a.chunks = append(a.chunks, new([chunkBlocks]block))
+	}
+	a.made++
+	return a.made
+}
+
+// giveBack takes the blocks of an entry back, and returns how many they were.
+func (a *arena) giveBack(first uint32) (blocks int) {
+	last := a.at(first)
+	for blocks = 1; last.next != 0; blocks++ {
+		last = a.at(last.next)
+	}
+	a.free, last.next = first, a.free
+	return blocks
+}
+
+// numberOf returns the number of an entry, with which its data begins.
+func (a *arena) numberOf(first uint32) uint64 {
+	return binary.LittleEndian.Uint64(a.at(first).data[:])
+}
+
+// appendTo appends the data of an entry to data, with what lies behind it in its last block.
+func (a *arena) appendTo(data []byte, first uint32) []byte {
+	for n := first; n != 0; n = a.at(n).next {
+		data = append(data, a.at(n).data[:]...)
+	}
+	return data
+}
+
+// writer writes the data of an entry into blocks.
+type writer struct {
+	arena *arena
+	last  *block
+	used  int // bytes of last
+}
+
+// begin takes the first block of an entry, and returns it with a writer to it.
+func (a *arena) begin() (first uint32, w writer) {
+	first = a.take()
+	last := a.at(first)
+	last.newer = 0
+	return first, writer{a, last, 0}
+}
+
+// write appends text to the entry of w.
+func write[T []byte | string](w *writer, text T) {
+	for len(text) > 0 {
+		if w.used == blockData {
+			w.last.next = w.arena.take()
+			w.last, w.used = w.arena.at(w.last.next), 0
+		}
+		n := copy(w.last.data[w.used:], text)
+		w.used += n
+		text = text[n:]
+	}
+}

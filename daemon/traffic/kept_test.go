@@ -1,0 +1,200 @@
+package traffic
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// isEmpty reports whether no memory is taken.
+func (r *Recorder) isEmpty() bool { return r.kept.memory() == 0 && r.kept.bytes == 0 }
+
+// memory returns how many bytes the entries take, free ones included: but for the unused end of the last
+// chunk, the places that an empty list has, and maps.
+func (k *kept) memory() int {
+	places := len(k.order.places)
+	if places == leastPlaces {
+		places = 0
+	}
+	return int(k.arena.made)*blockBytes + places*int(unsafe.Sizeof(place{})) + cap(k.shares.all)*8 + len(k.shares.all)*int(unsafe.Sizeof(share{}))
+}
+
+// check reports what does not agree.
+func (k *kept) check(t testing.TB) {
+	t.Helper()
+	var blocks, entries, last = 0, 0, uint64(0)
+	chain := func(first uint32) (blocks int) {
+		for n := first; n != 0; n = k.arena.at(n).next {
+			blocks++
+		}
+		return blocks
+	}
+	byPeer := make(map[identity.ID][]uint64)
+	for i := range k.order.count {
+		p := k.order.at(i)
+		if p.number <= last {
+			t.Fatalf("number %d follows on %d", p.number, last)
+		}
+		if last = p.number; p.first == 0 {
+			continue
+		}
+		e := readEntry(k.arena.appendTo(nil, p.first))
+		if e.Seq != p.number {
+			t.Fatalf("number %d is at %d", e.Seq, p.number)
+		}
+		byPeer[e.Peer] = append(byPeer[e.Peer], e.Seq)
+		blocks += chain(p.first)
+		entries++
+	}
+	if free := chain(k.arena.free); int(k.arena.made) != blocks+free {
+		t.Fatalf("%d blocks, of which %d are used and %d free", k.arena.made, blocks, free)
+	}
+	if want := blocks*blockBytes + entries*entryCost + len(byPeer)*shareCost; entries != k.order.entries() || k.bytes != want || len(byPeer) != len(k.shares.all) || len(byPeer) != len(k.shares.byPeer) {
+		t.Fatalf("%d entries, %d are said; %d bytes of %d; %d peers of %d", entries, k.order.entries(), k.bytes, want, len(k.shares.all), len(byPeer))
+	}
+	for i, one := range k.shares.all {
+		var numbers []uint64
+		for n := one.oldest; n != 0; n = k.arena.at(n).newer {
+			numbers = append(numbers, k.arena.numberOf(n))
+		}
+		if !slices.Equal(numbers, byPeer[one.peer]) || one.entries != len(numbers) || one.at != i || i > 0 && k.shares.Less(i, (i-1)/2) {
+			t.Fatalf("peer %d: %d of %d entries", i, len(numbers), one.entries)
+		}
+	}
+	if k.order.entries() > k.bounds.Entries || k.bytes > k.bounds.Bytes {
+		t.Fatalf("%d entries of %d bytes, the bounds are %v", k.order.entries(), k.bytes, k.bounds)
+	}
+}
+
+// said returns what a peer says.
+func said(t testing.TB, peer identity.ID, text string) *Message {
+	t.Helper()
+	return message(t, wire.NewEnvelope(peer, desk, kinds.KindNotify, kinds.EncodePayload(map[string]string{"topic": "build.status", "data": text})))
+}
+
+// A peer that floods pushes out its own messages, and none of the others: by their number, by their size,
+// and both at a time.
+func TestAFloodPushesOutItsOwn(t *testing.T) {
+	quiet, small, large := identity.ID{1}, identity.ID{2}, identity.ID{3}
+	for _, flood := range []map[identity.ID]int{{small: 10}, {large: 60_000}, {small: 10, large: 60_000}} {
+		r := newTestRecorder()
+		r.SetHistory(Bounds{300, 1 << 20})
+		begin := r.next - 1
+		for i := range 40 {
+			r.Record(said(t, quiet, fmt.Sprint("quiet ", i)))
+		}
+		for range 1000 {
+			for peer, size := range flood {
+				r.Record(said(t, peer, strings.Repeat("x", size)))
+			}
+		}
+		r.kept.check(t)
+		texts, next, lost := r.all(t, begin)
+		heard := slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return !strings.HasPrefix(text, "quiet ") })
+		if len(heard) != 40 || heard[0] != "quiet 0" || len(texts)+int(lost) != 40+1000*len(flood) || next != r.next-1 {
+			t.Errorf("%d of the quiet one's, %d in all, %d lost", len(heard), len(texts), lost)
+		}
+		for peer := range flood {
+			if one := r.kept.shares.byPeer[peer]; one == nil || len(flood) == 2 && 3*r.kept.shares.measure(one) < uint64(r.history.Entries)*uint64(r.history.Bytes) {
+				t.Errorf("of %v are kept %+v", peer, one)
+			}
+		}
+		// Nobody who begins now is told that it has lost what was gone before.
+		if all, _, lost := r.all(t, 0); lost != 0 || len(all) != len(texts) {
+			t.Errorf("%d entries for one who begins, %d lost", len(all), lost)
+		}
+	}
+}
+
+// Whatever is kept, whoever says it, and however the bounds change: all lists agree, the memory is bounded,
+// and each reader knows of each message.
+func TestWhatIsKeptAgrees(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	r := newTestRecorder()
+	r.SetHistory(Bounds{50, leastBytes})
+	begin, sent, cursor, known := r.next-1, 0, r.next-1, 0
+	for i := range 3000 {
+		size := []int{0, 10, 200, 1000, 5000, 40_000}[random.IntN(6)]
+		m := said(t, identity.ID{1 + byte(random.ExpFloat64()*4)}, strings.Repeat("x", size))
+		if random.IntN(2) == 0 {
+			m.Reply = wire.NewReply(m.Request.Envelope, kinds.KindResponse, m.Request.Payload)
+		}
+		r.Record(m)
+		sent++
+		switch random.IntN(200) {
+		case 0:
+			r.SetHistory(Bounds{1 + random.IntN(500), leastBytes << random.IntN(4)})
+		case 1:
+			if err := r.Watch("a", true); err != nil {
+				t.Fatal(err)
+			}
+		case 2:
+			r.EndWatch("a")
+		case 3:
+			texts, next, lost := r.all(t, cursor)
+			known += len(texts) + int(lost)
+			cursor = next
+		}
+		if r.kept.memory() > r.kept.bounds.Bytes {
+			t.Fatalf("%d bytes of memory, bounds %v", r.kept.memory(), r.kept.bounds)
+		}
+		if i%10 == 0 {
+			r.kept.check(t)
+		}
+	}
+	texts, _, lost := r.all(t, cursor)
+	if known += len(texts) + int(lost); known != sent || cursor <= begin {
+		t.Errorf("%d of %d are known of", known, sent)
+	}
+}
+
+// What was taken for those who watched is given back when they are gone.
+func TestMemoryIsGivenBack(t *testing.T) {
+	r := newTestRecorder()
+	r.SetHistory(Bounds{10, leastBytes})
+	r.Watch("a", true)
+	for i := range 5000 {
+		r.Record(said(t, identity.ID{1 + byte(i%3)}, fmt.Sprint(i, strings.Repeat(" x", 500))))
+	}
+	if n := r.kept.memory(); n < watched.Bytes/2 {
+		t.Errorf("%d bytes", n)
+	}
+	r.EndWatch("a")
+	r.kept.check(t)
+	texts, _, _ := r.all(t, 0)
+	if n := len(r.kept.arena.chunks) * chunkBlocks * blockBytes; n > leastBytes || len(texts) != 10 || !strings.HasPrefix(texts[9], "4999 ") {
+		t.Errorf("%d bytes for %q", n, texts)
+	}
+	r.SetHistory(Bounds{})
+	if !r.isEmpty() {
+		t.Errorf("%+v", r.kept)
+	}
+}
+
+// When there is no room left, an entry takes the place of one that goes: it costs no memory.
+func TestAnEntryAllocatesNothing(t *testing.T) {
+	r := newTestRecorder()
+	r.Watch("a", false)
+	var all []*Message
+	for i := range 5 {
+		all = append(all, said(t, identity.ID{1 + byte(i)}, strings.Repeat("x", 300*i)))
+	}
+	record := func() {
+		for _, m := range all {
+			r.Record(m)
+		}
+	}
+	for range watched.Entries {
+		record()
+	}
+	if n := testing.AllocsPerRun(1000, record); n != 0 {
+		t.Errorf("%v allocations for %d entries", n, len(all))
+	}
+}

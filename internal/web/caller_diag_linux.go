@@ -1,0 +1,107 @@
+package web
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// errNoDiag says that the kernel, or a sandbox, refuses to answer, or that it knows no socket at that address.
+var errNoDiag = errors.New("the kernel names no socket there")
+
+// canAsk reports whether the kernel answers by sock_diag(7), of a socket of this process that listens.
+func canAsk(listening netip.AddrPort) bool {
+	_, err := askConnOwner(listening, listening)
+	return err == errNoCaller
+}
+
+// diagID is struct inet_diag_sockid of linux/inet_diag.h: numbers in the network's order.
+type diagID struct {
+	sport, dport [2]byte
+	src, dst     [16]byte
+	device       uint32
+	cookie       [2]uint32
+}
+
+// diagRequest is struct inet_diag_req_v2 after the head of a message.
+type diagRequest struct {
+	unix.NlMsghdr
+	family, protocol, ext, _ uint8
+	states                   uint32
+	id                       diagID
+}
+
+// diagAnswer is struct inet_diag_msg after the head of a message.
+type diagAnswer struct {
+	unix.NlMsghdr
+	family, state, timer, retrans uint8
+	id                            diagID
+	expires, rqueue, wqueue       uint32
+	uid, inode                    uint32
+}
+
+// askConnOwner asks the kernel for the user of the socket at from that is connected to to, both of IPv4.
+// It costs the same however many sockets there are. A socket of IPv6 with such an address is found too.
+// A socket that its program has closed has no inode, and says nothing of whose it was: errNoCaller, as
+// for one that is not connected to to.
+func askConnOwner(from, to netip.AddrPort) (uid int, err error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	patience := unix.Timeval{Sec: 1}
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
+		return 0, err
+	}
+	r := diagRequest{
+		NlMsghdr: unix.NlMsghdr{Type: unix.SOCK_DIAG_BY_FAMILY, Flags: unix.NLM_F_REQUEST},
+		family:   unix.AF_INET, protocol: unix.IPPROTO_TCP, states: ^uint32(0), id: newDiagID(from, to),
+	}
+	r.Len = uint32(unsafe.Sizeof(r))
+	if err := unix.Sendto(fd, unsafe.Slice((*byte)(unsafe.Pointer(&r)), r.Len), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return 0, err
+	}
+	var a diagAnswer
+	buf := make([]byte, 4<<10) // attributes may follow the answer
+	n, _, err := unix.Recvfrom(fd, buf, 0)
+	switch {
+	case err != nil:
+		return 0, err
+	case n < int(unsafe.Sizeof(a)):
+		return 0, errNoDiag // an error, in most cases ENOENT
+	}
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&a)), unsafe.Sizeof(a)), buf)
+	switch {
+	case a.Type != unix.SOCK_DIAG_BY_FAMILY:
+		return 0, errNoDiag
+	case !isSameConn(&a, from, to): // without that connection, the kernel tells of a socket that listens at from
+		return 0, errNoCaller
+	case a.inode == 0:
+		return 0, errNoCaller
+	}
+	return int(a.uid), nil
+}
+
+// isSameConn reports whether an answer is about the end at from of a connection to to.
+func isSameConn(a *diagAnswer, from, to netip.AddrPort) bool {
+	id := newDiagID(from, to)
+	if a.family == unix.AF_INET6 {
+		id.src, id.dst = from.Addr().As16(), to.Addr().As16() // which stand for those of IPv4
+	}
+	return a.id.sport == id.sport && a.id.dport == id.dport && a.id.src == id.src && a.id.dst == id.dst
+}
+
+// newDiagID returns what the kernel calls a connection, as its end at from has it.
+func newDiagID(from, to netip.AddrPort) (id diagID) {
+	binary.BigEndian.PutUint16(id.sport[:], from.Port())
+	binary.BigEndian.PutUint16(id.dport[:], to.Port())
+	src, dst := from.Addr().Unmap().As4(), to.Addr().Unmap().As4()
+	copy(id.src[:], src[:])
+	copy(id.dst[:], dst[:])
+	id.cookie = [2]uint32{^uint32(0), ^uint32(0)} // none (INET_DIAG_NOCOOKIE)
+	return id
+}

@@ -1,0 +1,29 @@
+// What the page does: it decides approvals and mutes sessions, and says what came of it.
+
+import { $, setText } from "./elements.js";
+import { dirty } from "./drawing.js";
+
+export const busy = new Set(); // what was sent and not answered yet
+
+// act has the server do something, and says what came of it.
+export async function act(path, body, key, done) {
+  busy.add(key);
+  dirty("waiting", "agents");
+  let text = done;
+  try {
+    const answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    if (!answer.ok) text = "That did not work: " + await answer.text();
+  } catch {
+    text = "That did not work: acpctl web does not answer.";
+  }
+  busy.delete(key);
+  dirty("waiting", "agents");
+  announce(text);
+}
+
+let silence;
+function announce(text) {
+  setText($("said"), text);
+  clearTimeout(silence);
+  silence = setTimeout(() => setText($("said"), ""), 6000);
+}

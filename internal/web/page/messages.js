@@ -1,0 +1,192 @@
+// Messages and events as they pass, all together and by conversation.
+
+import { $, button, fill, h, party, said, tag } from "./elements.js";
+import { findRow, view } from "./board.js";
+import { clock, count, took } from "./words.js";
+import { dirty, setDraw } from "./drawing.js";
+import { flash, labelOf, showOnly } from "./network.js";
+import { setEmpty } from "./sections.js";
+
+const MAX_LOG = 150;     // messages that are drawn
+const MAX_KEPT = 300;    // of all messages, and of one conversation
+const MAX_THREADS = 80;
+const MAX_PROBES = 4;    // routes that a row of probes names
+
+let recent = [];         // the newest lines
+const threads = new Map();
+let unseen = 0;          // messages that came while somebody reads older ones
+let started = null;      // when the first one passed
+
+export function forgetMessages() {
+  recent = [];
+  threads.clear();
+  unseen = 0;
+  started = null;
+  view.follows = true;
+}
+
+// addLines takes lines of the server; skipped counts those before them that it has left out.
+export function addLines(lines, skipped) {
+  if (skipped) recent.push({ k: "s" + lines[0].n, at: lines[0].at, skipped });
+  const ids = new Set();
+  for (const l of lines) {
+    l.k = "l" + l.n;
+    if (!started) started = l.at;
+    if (l.dir) ids.add(l.id);
+    if (isProbe(l)) { addProbe(l); continue; }
+    recent.push(l);
+    if (l.dir) addToThread(l);
+  }
+  if (recent.length > MAX_KEPT) recent.splice(0, recent.length - MAX_KEPT);
+  for (const key of threads.keys()) {
+    if (threads.size <= MAX_THREADS) break;
+    if (key !== view.chosen) threads.delete(key);
+  }
+  unseen += lines.length;
+  flash(ids);
+  dirty("messages");
+}
+
+function addToThread(l) {
+  const key = l.thread ? "t" + l.id + " " + l.thread : "p" + l.id;
+  let t = threads.get(key);
+  if (!t) threads.set(key, t = { k: key, id: l.id, name: l.thread || l.peer, sub: l.thread ? l.peer : "", lines: [], count: 0 });
+  t.lines.push(l);
+  t.count++;
+  t.last = l;
+  if (t.lines.length > MAX_KEPT) t.lines.splice(0, t.lines.length - MAX_KEPT);
+  threads.delete(key); // the newest is last
+  threads.set(key, t);
+}
+
+// Probes are what programs ask each other without anybody's word: who is there, and what they can do. Those that
+// pass one after the other, with nothing else between them, are one row.
+const probeWords = { ping: "ping", capabilities: "discover" };
+const isProbe = (l) => Object.hasOwn(probeWords, l.kind || "") && !toneOf(l.outcome);
+function addProbe(l) {
+  let row = recent[recent.length - 1];
+  if (!row || !row.probes) recent.push(row = { k: l.k, probes: [] });
+  const same = row.probes.find((p) => p.kind === l.kind && p.dir === l.dir && p.id === l.id);
+  if (same) same.times++;
+  else row.probes.push({ kind: l.kind, dir: l.dir, id: l.id, peer: l.peer, times: 1 });
+  row.at = l.at;
+  row.version = l.n;
+}
+
+const log = $("log");
+const isAtEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight < 48;
+let placed = 0;          // where the log was scrolled to, to show the newest
+log.addEventListener("scroll", () => {
+  if (log.scrollTop === placed) return;
+  view.follows = isAtEnd();
+  if (view.follows && unseen) dirty("messages");
+});
+$("newest").addEventListener("click", () => { view.follows = true; drawMessages(); log.focus(); });
+$("only").addEventListener("click", () => showOnly(""));
+
+function choose(key) {
+  view.chosen = key;
+  view.follows = true;
+  drawMessages();
+}
+
+const isOf = (l, peer) => l.id === peer || (l.probes && l.probes.some((p) => p.id === peer));
+
+function drawMessages() {
+  drawThreads();
+  const t = threads.get(view.chosen);
+  if (view.chosen && !t) view.chosen = "";
+  const lines = (t ? t.lines : view.only ? recent.filter((l) => isOf(l, view.only)) : recent).slice(-MAX_LOG);
+  const peer = view.only && findRow("peers", view.only);
+  $("only").hidden = !view.only;
+  if (view.only) $("only").replaceChildren("only ", said(peer ? labelOf(peer) : "one peer"), " ✕");
+  $("messages-since").replaceChildren(started ? "since " + clock(started) : "");
+  if (!view.follows && log.shown === view.chosen + view.only) {
+    $("newest").hidden = !unseen;
+    $("newest").replaceChildren(count(unseen, "new message"));
+    return;
+  }
+  log.shown = view.chosen + view.only;
+  unseen = 0;
+  $("newest").hidden = true;
+  setEmpty("lines", threads.size, true);
+  const talk = log.closest(".talk");
+  talk.hidden = !recent.length;
+  talk.toggleAttribute("data-events", !threads.size); // and no message
+  if (!lines.length) {
+    fill(log, [{ k: "none" }], () => [h("p", { class: "empty" }, "No message is here.")]);
+    return;
+  }
+  fill(log, lines.map((l) => ({ k: (t ? "b" : "r") + l.k, l, version: l.version })), (r) => [t ? drawBubbles(r.l) : drawRow(r.l)], null,
+    (r, before) => r.l !== before.l || r.version !== before.version);
+  log.scrollTop = log.scrollHeight;
+  placed = log.scrollTop;
+}
+setDraw("messages", drawMessages);
+setDraw("lines", drawMessages);
+
+function drawThreads() {
+  const list = $("threads");
+  const found = [...threads.values()].reverse().filter((t) => !view.only || t.id === view.only);
+  // Nothing moves beneath a pointer or the focus.
+  if (list.kept && list.matches(":hover, :focus-within")) {
+    const place = new Map([...list.kept.keys()].map((k, i) => [k, i]));
+    found.sort((a, b) => (place.get("c" + a.k) ?? 1e6) - (place.get("c" + b.k) ?? 1e6));
+  }
+  const items = [{ k: "c", name: "All messages", sub: "as they pass", key: "" }].concat(found.map((t) => ({ k: "c" + t.k, key: t.k, name: t.name, sub: t.sub, count: t.count, last: t.last })));
+  for (const t of items) t.pressed = view.chosen === t.key;
+  fill(list, items, (t) => {
+    const b = button("choose", "", null, "", () => choose(t.key));
+    b.setAttribute("aria-pressed", String(t.pressed));
+    b.append(h("span", { class: "t" }, said(t.name), t.count ? h("span", { class: "c num" }, String(t.count)) : ""));
+    b.append(h("span", { class: "l" }, said([t.sub, t.last && (t.last.answer || t.last.text)].filter(Boolean).join(" · "))));
+    return [b];
+  }, null, (t, before) => t.count !== before.count || t.last !== before.last || t.pressed !== before.pressed);
+}
+
+const toneOf = (outcome) => ["ok", "handed", "sent"].includes(outcome) ? "" : outcome === "held" ? "warn" : "bad";
+// endOf is what became of a message, if that is not what everybody expects, and how long it took.
+const endOf = (l) => h("span", { class: "num " + (toneOf(l.outcome) ? "tone-" + toneOf(l.outcome) : "soft") }, (toneOf(l.outcome) ? l.outcome + " · " : "") + took(l.took_us || 0));
+
+// ends are the two that a message is between: [who sent it, for whom].
+function ends(l) {
+  const own = { here: true, agent: l.dir === "out" ? l.from : l.to }, theirs = { peer: l.peer, agent: l.dir === "out" ? l.to : l.from };
+  return l.dir === "out" ? [own, theirs] : [theirs, own];
+}
+const route = (l) => { const [from, to] = ends(l); return [party(from), h("span", { class: "to" }, h("span", { class: "unseen" }, "to")), party(to)]; };
+
+const eventWords = {
+  up: "is connected", down: "is no longer connected", moved: "has another path", refused: "does not trust this daemon", discovered: "is on the network", lost: "has left the network",
+  pending: "is a stranger that called", trust: "is trusted, or its name has changed", identity_conflict: "shows another key", mail: "mail", budget: "a bound was reached", relay: "relay", approval: "waits for your word",
+};
+const wordsOf = (event) => Object.hasOwn(eventWords, event) ? eventWords[event] : event;
+
+function drawRow(l) {
+  const when = h("span", { class: "when num" }, clock(l.at));
+  const quiet = (...what) => h("div", { class: "row", "data-quiet": true }, when, h("div", { class: "what" }, ...what));
+  if (l.skipped || l.lost) {
+    return quiet("… " + count(l.skipped || l.lost, "message") + (l.lost ? " not shown: they passed while no page was open, or were more than the daemon keeps" : " not shown: too many at once"));
+  }
+  if (l.probes) {
+    const some = l.probes.slice(0, MAX_PROBES).flatMap((p, i) => [i ? ", " : "", probeWords[p.kind], p.dir === "out" ? " to " : " of ", said(p.peer), p.times > 1 ? " ×" + p.times : ""]);
+    return quiet(...some, l.probes.length > MAX_PROBES ? ", and " + (l.probes.length - MAX_PROBES) + " more" : "");
+  }
+  if (l.event) return quiet(l.peer ? said(l.peer, "title") : "", l.peer ? " " : "", wordsOf(l.event), l.text ? " · " : "", l.text ? said(l.text) : "");
+  return h("div", { class: "row" }, when,
+    h("div", { class: "what" },
+      h("div", { class: "route" }, ...route(l), tag(l.kind), l.topic ? h("span", { class: "tag" }, said(l.topic)) : ""),
+      l.text ? h("div", { class: "text", dir: "auto" }, l.text) : "",
+      l.answer ? h("div", { class: "words" }, "↳ ", said(l.answer)) : ""),
+    h("div", { class: "out" }, endOf(l)));
+}
+
+function drawBubbles(l) {
+  const [from, to] = ends(l), mine = l.dir === "out";
+  const at = () => h("span", { class: "num" }, clock(l.at));
+  const first = h("div", { class: "bubble" + (mine ? " mine" : "") },
+    h("div", { class: "meta" }, party(from), tag(l.kind), l.topic ? said(l.topic) : "", l.answer ? "" : at(), l.answer && !toneOf(l.outcome) ? "" : endOf(l)),
+    h("div", { dir: "auto" }, l.text));
+  if (!l.answer) return h("div", {}, first);
+  return h("div", {}, first, h("div", { class: "bubble" + (mine ? "" : " mine") },
+    h("div", { class: "meta" }, party(to), at(), h("span", { class: "num" }, "after " + took(l.took_us || 0))), h("div", { dir: "auto" }, l.answer)));
+}

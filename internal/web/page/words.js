@@ -1,0 +1,51 @@
+// Numbers and times in words.
+
+import { h, setText } from "./elements.js";
+import { now, truth } from "./board.js";
+
+const two = (n) => String(n).padStart(2, "0");
+
+export function age(ms) {
+  const s = Math.max(0, Math.floor(ms / 1000));
+  if (s < 60) return s + " s";
+  if (s < 3600) return Math.floor(s / 60) + " min " + two(s % 60) + " s";
+  if (s < 86400) return Math.floor(s / 3600) + " h " + two(Math.floor(s / 60) % 60) + " min";
+  return Math.floor(s / 86400) + " d " + Math.floor(s / 3600) % 24 + " h";
+}
+export function took(us) {
+  if (us < 1000) return us + " µs";
+  if (us < 1e6) return Math.round(us / 1000) + " ms";
+  if (us < 6e7) return (us / 1e6).toFixed(1) + " s";
+  return age(us / 1000);
+}
+export function clock(at) {
+  const d = new Date(at);
+  const time = two(d.getHours()) + ":" + two(d.getMinutes()) + ":" + two(d.getSeconds());
+  return Math.abs(now() - d) < 20 * 3600e3 ? time : d.getFullYear() + "-" + two(d.getMonth() + 1) + "-" + two(d.getDate()) + " " + time;
+}
+export function bytes(n) {
+  for (const [unit, size] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) {
+    if (n >= size) return (n / size).toFixed(n % size ? 1 : 0) + " " + unit;
+  }
+  return n + (n === 1 ? " byte" : " bytes");
+}
+export const number = (n) => n.toLocaleString("en");
+export const count = (n, one, more) => number(n) + " " + (n === 1 ? one : more || one + "s");
+
+// since is an age that goes on. It stands out after so many milliseconds, if that is given.
+export function since(at, patience = Infinity) {
+  const e = h("span", { class: "num", "data-since": Date.parse(at), "data-patience": patience });
+  drawAge(e);
+  return e;
+}
+function drawAge(e) {
+  const ms = now() - e.dataset.since;
+  setText(e, age(ms));
+  e.toggleAttribute("data-long", ms > e.dataset.patience);
+}
+export const isTime = (at) => !!at && !at.startsWith("0001-");
+
+setInterval(() => {
+  if (document.hidden || truth.stopped) return;
+  for (const e of document.querySelectorAll("[data-since]")) drawAge(e);
+}, 1000);
