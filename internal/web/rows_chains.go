@@ -1,10 +1,10 @@
 package web
 
-// joinChains says of each call from which other one it follows. A question about a delegation names it. Any
-// other call has the hops of the chain that led to it: it follows from the call, one hop before and in the
-// same thread, for whose answer its caller is waited for. If several may be that, none is said to be: what
-// the daemon knows does not tell them apart. Peers choose threads and hops, so a chain says no more than who
-// waits for whom.
+// joinChains says of each call from which other one it follows, as acpctl waiting does. A question about a
+// delegation names it. Any other call follows from the one that waits for its caller, if that began before, in
+// the same thread, and one hop before if its caller has named a parent. If several are so, it follows from none:
+// what the daemon knows does not tell them apart. Peers choose threads and hops, so a chain says no more than
+// who waits for whom.
 func joinChains(rows []waitingRow) {
 	calls, called := make(map[callKey]int), make(map[party][]int)
 	for i := range rows {
@@ -26,12 +26,12 @@ func joinChains(rows []waitingRow) {
 // findBefore returns which one of some rows, which wait for r's caller, r follows from; -1: it is not known.
 func findBefore(rows []waitingRow, some []int, r *waitingRow) int {
 	found := -1
-	if r.hops == 0 || r.Who.Agent == "" || r.Since.IsZero() {
+	if r.Who.Agent == "" || r.Since.IsZero() {
 		return found
 	}
 	for _, at := range some {
 		b := &rows[at]
-		if b.hops != r.hops-1 || b.Thread != r.Thread || b.Since.IsZero() || !b.Since.Before(r.Since.Time) {
+		if r.hops > 0 && b.hops != r.hops-1 || b.thread != r.thread || b.Since.IsZero() || !b.Since.Before(r.Since.Time) {
 			continue
 		}
 		if found >= 0 {

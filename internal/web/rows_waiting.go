@@ -39,9 +39,10 @@ type waitingRow struct {
 	KeptBy    string      `json:"kept_by"`
 	KeptUntil client.Time `json:"kept_until"`
 
-	hops  uint64  // messages that led to it
-	call  callKey // zero: it is known by its approval alone
-	about callKey // the delegation that it is a question about
+	hops   uint64  // messages that led to it
+	thread string  // as it was sent
+	call   callKey // zero: it is known by its approval alone
+	about  callKey // the delegation that it is a question about
 }
 
 // party is one of the two that a call is between.
@@ -156,7 +157,7 @@ func newOpenRow(e *client.TrafficEntry) waitingRow {
 		Text: showLine(e.Text, maxShown), Thread: showName(e.Thread),
 	}
 	r.Who, r.Whom = findParties(e)
-	r.call, r.hops = keyCall(e), e.Hops
+	r.call, r.hops, r.thread = keyCall(e), e.Hops, e.Thread
 	if r.IsAsked = e.Kind == kinds.KindQuery && !e.Ref.IsZero(); r.IsAsked {
 		r.about = callKey{turn(e.Direction), cmp.Or(e.Name, e.Peer.String()), kinds.KindDelegate, e.Ref}
 	}
