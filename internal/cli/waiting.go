@@ -51,6 +51,10 @@ has its outcome.`,
 				Open     []client.TrafficEntry `json:"open"`
 				OpenMore int                   `json:"open_more,omitzero"`
 			}{open, answer.OpenMore}, func() {
+				if len(open) == 0 && len(args) > 0 {
+					a.PrintForPerson("nobody waits for %s, and nobody there waits for anybody here: acpctl waiting lists all", args[0])
+					return
+				}
 				a.printWaiting(open)
 				if answer.OpenMore > 0 {
 					fmt.Fprintf(a.Err, "acpctl waiting: %d more calls are open than have room in one answer: name a peer, as acpctl waiting PEER does\n", answer.OpenMore)

@@ -57,6 +57,7 @@ func TestWaiting(t *testing.T) {
 	f.WantResult(f.Run("waiting"), 0, "", "")
 	f.WantResult(f.Run("waiting", "--json"), 0, `{"open":[]}`+"\n", "")
 	f.WantResult(f.RunInteractive("", "waiting"), 0, "", "nobody waits: no query and no delegation is open\n")
+	f.WantResult(f.RunInteractive("", "waiting", "desk/x"), 0, "", "nobody waits for desk/x, and nobody there waits for anybody here: acpctl waiting lists all\n")
 	for _, args := range [][]string{{"waiting", ""}, {"waiting", "/reviewer"}, {"waiting", "desk/"}, {"waiting", "desk", "laptop"}} {
 		if got := f.Run(args...); got.Code != frame.ExitUsage {
 			t.Errorf("%q: %+v", args, got)

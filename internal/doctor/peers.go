@@ -143,8 +143,16 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 		if !p.LastSeen.IsZero() && p.LastSeen.Unix() > 0 {
 			seen = "; last seen " + p.LastSeen.UTC().Format(time.RFC3339)
 		}
-		x.add("peer.away", name, fmt.Sprintf("%s is not connected: %s%s", name, strings.TrimPrefix(what, name+": "), seen), fmt.Sprintf("%s; acpctl doctor %s tries each address", remedy, name), private...)
+		x.add("peer.away", name, fmt.Sprintf("%s is not connected: %s%s", name, strings.TrimPrefix(what, name+": "), seen), remedy+x.adviseAddresses(name), private...)
 	}
+}
+
+// adviseAddresses returns what follows the remedy for a peer that does not answer, unless that is what runs.
+func (x *examination) adviseAddresses(name string) string {
+	if x.Peer != "" {
+		return ""
+	}
+	return "; acpctl doctor " + name + " tries each address"
 }
 
 // addPeerVersion tells of a peer whose program is of another version.

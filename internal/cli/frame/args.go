@@ -38,7 +38,7 @@ func NamedArgs(names ...string) cobra.PositionalArgs {
 		case len(names) == 0 && cmd.HasAvailableSubCommands():
 			return checkNoUnknownVerb(cmd, args)
 		case len(args) > len(names):
-			return fmt.Errorf("%q is one argument too many: put what contains spaces in quotes", args[len(names)])
+			return fmt.Errorf("%q is one argument too many: %s", args[len(names)], adviseTooMany(names))
 		case len(args) < len(names) && names[len(args)][0] != '[':
 			return fmt.Errorf("%s is missing", names[len(args)])
 		}
@@ -119,4 +119,19 @@ func ReadMilliseconds(cmd *cobra.Command, name string, d, most time.Duration) (u
 		return 0, UsageErrorf("--%s: expected a duration of 1ms to %s", name, most)
 	}
 	return uint64(d.Milliseconds()), nil
+}
+
+// textArgs are the arguments that are words of a person's, which a shell takes apart at spaces.
+var textArgs = []string{"QUESTION", "TASK", "TEXT", "REASON", "DATA", "NAME"}
+
+// adviseTooMany returns what to do if a verb with these arguments gets one more.
+func adviseTooMany(names []string) string {
+	if len(names) == 0 {
+		return "leave it out"
+	}
+	last := strings.Trim(names[len(names)-1], "[]")
+	if slices.Contains(textArgs, last) {
+		return "put what contains spaces in quotes"
+	}
+	return "the last one is " + last
 }
