@@ -48,9 +48,9 @@ func (d *Daemon) listOpenCalls(ctx context.Context, f *traffic.Filter) (open []c
 		return nil, 0, err
 	}
 	for to, i := range taken {
-		if all[i].delegation != nil {
+		if t := all[i].delegation; t != nil {
 			open[to].Text, tasks = traffic.ClipLine(tasks[0]), tasks[1:]
-			open[to].AgentAwaySince = d.delegations.AgentAwaySince(all[i].delegation)
+			open[to].AgentAwaySince = d.delegations.AgentAwaySince(t)
 		}
 	}
 	return open, more + len(all) - len(taken), nil

@@ -11,7 +11,7 @@ import (
 
 const (
 	firstBytes = 4<<10 - 64 // most envelopes have fewer; a received has 4 KiB
-	pieceBytes = 16 << 10   // the largest part of a received that may hold nothing yet
+	pieceBytes = 8 << 10    // the largest part of a received that may hold nothing yet
 )
 
 // received is what has come of a message of a peer. Beyond the first bytes it lies in pieces that

@@ -28,7 +28,7 @@ func TestLines(t *testing.T) {
 	if _, err := in.readLine(); err != io.EOF {
 		t.Errorf("got %v", err)
 	}
-	if len(in.buf) > maxReadBuffer || len(in.full) > 0 {
+	if len(in.buf) > minReadBuffer || len(in.full) > 0 {
 		t.Errorf("a buffer of %d bytes and %d pieces stay", len(in.buf), len(in.full))
 	}
 	small := strings.Repeat("x", 99) + "\n"

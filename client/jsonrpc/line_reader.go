@@ -9,11 +9,11 @@ import (
 
 const (
 	minReadBuffer = 4 << 10
-	maxReadBuffer = 32 << 10 // of a connection; a longer line lies in pieces
-	pieceBytes    = 64 << 10 // the largest part of the memory for a long line that may hold nothing yet
+	maxReadBuffer = 32 << 10 // a buffer is not made larger for small lines
+	pieceBytes    = 64 << 10 // the largest part of the memory for a line that may hold nothing yet
 )
 
-// pieces hold long lines that have not come whole. Many lines use them in turn.
+// pieces hold long lines. Many connections use them in turn.
 var pieces = sync.Pool{New: func() any { return new([pieceBytes]byte) }}
 
 func returnPiece(piece []byte) { pieces.Put((*[pieceBytes]byte)(piece)) }
@@ -23,20 +23,20 @@ var errLongLine = errors.New("a line is over the limit")
 // unreadError says why a line was not read to its end. The other end is told.
 type unreadError struct{ error }
 
-// lineReader cuts what it reads into lines. Short ones lie in a buffer that grows as they need it. A
-// long one lies in pieces until it is whole: nothing is copied or cleared as it grows.
+// lineReader cuts what it reads into lines, in a buffer that grows as they need it, up to a piece. A
+// longer line lies in several pieces until it is whole: nothing is copied or cleared as it grows.
 type lineReader struct {
 	source  io.Reader
 	maxLine int
 	input   *PartialInput // of the line that is not whole; nil: it is not bounded with others
-	own     []byte        // the connection's buffer
 	full    [][]byte      // pieces before buf, all of them of the line that is not whole
-	buf     []byte        // what is read into: own, or a piece
+	buf     []byte        // a piece, or smaller
 	start   int           // buf[start:end] is not cut yet; 0 if a piece is full
 	end     int
 	err     error
 
 	cutSinceRead bool // a line was cut since the last read
+	cutLong      bool // a line of several pieces was cut since buf was empty
 }
 
 // readLine returns a line without its line feed, in memory that is the caller's. Text before
@@ -91,6 +91,7 @@ func (l *lineReader) cutLine(end int) []byte {
 	}
 	line := bytes.Join(append(l.full, last), nil) // which clears nothing beforehand
 	l.returnFull()
+	l.cutLong = true
 	return line
 }
 
@@ -107,7 +108,7 @@ func (l *lineReader) release() {
 	if l.usesPiece() {
 		returnPiece(l.buf)
 	}
-	l.own, l.buf, l.start, l.end = nil, nil, 0, 0
+	l.buf, l.start, l.end = nil, 0, 0
 }
 
 func (l *lineReader) usesPiece() bool { return len(l.buf) == pieceBytes }
@@ -117,17 +118,16 @@ func (l *lineReader) usesPiece() bool { return len(l.buf) == pieceBytes }
 func (l *lineReader) makeRoom() error {
 	filled := l.end == len(l.buf)
 	l.start, l.end = 0, copy(l.buf, l.buf[l.start:l.end])
-	size := len(l.buf)
+	size, isFull := len(l.buf), l.usesPiece() && l.end == pieceBytes
 	switch {
-	case l.usesPiece() && len(l.full) == 0 && l.end < len(l.own):
-		size = len(l.own) // the long line was cut
+	case l.end == 0 && l.cutLong:
+		size, l.cutLong = minReadBuffer, false // a connection that rests keeps little
 	case filled && l.end == size && size >= maxReadBuffer:
 		size = pieceBytes
 	case filled && size < maxReadBuffer:
 		// No line needs more than max and its end.
 		size = max(minReadBuffer, min(2*size, l.maxLine+1))
 	}
-	isFull := l.usesPiece() && l.end == pieceBytes
 	held := l.countFull() + size
 	if isFull {
 		held += pieceBytes
@@ -139,16 +139,10 @@ func (l *lineReader) makeRoom() error {
 	case isFull:
 		l.full = append(l.full, l.buf)
 		l.buf, l.end = takePiece(), 0
-	case size == len(l.buf):
-	case size == pieceBytes:
+	case size == pieceBytes && !l.usesPiece():
 		l.replaceBuffer(takePiece())
-	case l.usesPiece():
-		piece := l.buf
-		l.replaceBuffer(l.own)
-		returnPiece(piece)
-	default:
-		l.own = make([]byte, size)
-		l.replaceBuffer(l.own)
+	case size != len(l.buf):
+		l.replaceBuffer(make([]byte, size))
 	}
 	return nil
 }
@@ -158,6 +152,9 @@ func takePiece() []byte { return pieces.Get().(*[pieceBytes]byte)[:] }
 // replaceBuffer has what is not cut lie in another buffer, which has room for it.
 func (l *lineReader) replaceBuffer(buf []byte) {
 	copy(buf, l.buf[:l.end])
+	if l.usesPiece() {
+		returnPiece(l.buf)
+	}
 	l.buf = buf
 }
 

@@ -118,12 +118,15 @@ func (r *Recorder) collect(q *Query, a *client.TrafficAnswer, begin uint64) {
 				moveTo(e.Seq, e.Seq-1)
 				continue
 			}
+			if len(a.Entries) >= q.Limit {
+				return
+			}
 			t := e.describe(r.nameOf(e.Peer), q.Payloads)
 			size := MeasureEntry(&t)
 			if len(a.Entries) == 0 && size > room { // it would never fit
 				t.Payload, t.AnswerPayload = nil, nil
 			}
-			if len(a.Entries) >= q.Limit || len(a.Entries) > 0 && size > room {
+			if len(a.Entries) > 0 && size > room {
 				return
 			}
 			moveTo(e.Seq, e.Seq-1)

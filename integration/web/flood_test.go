@@ -74,6 +74,39 @@ func TestFlood(t *testing.T) {
 	p.until("it is shown", `document.getElementById("log").textContent.includes("one more")`)
 }
 
+// TestNobodyTakesTheLog: however many messages a peer sends, each in a conversation of its own, those of another
+// peer are on the page, in the log, as conversations and alone, and the page says that older ones are not kept.
+func TestNobodyTakesTheLog(t *testing.T) {
+	b := startBrowser(t)
+	w := newWorld(t)
+	w.peers = []client.Peer{newPeer(0, "desk"), newPeer(1, "build")}
+	p := show(t, b, w.serve(t), 1280, 900, false)
+	for i := range 5 {
+		w.pass(client.TrafficEntry{Direction: client.In, Peer: peerID(0), Name: "desk", Kind: kinds.KindNotify, Thread: fmt.Sprintf("plan %d", i), Text: fmt.Sprintf("step %d of desk", i), Outcome: "handed"})
+	}
+	p.until("the messages are there", `document.getElementById("log").textContent.includes("step 4 of desk")`)
+	const messages = 1500
+	for i := range messages {
+		w.pass(client.TrafficEntry{Direction: client.In, Peer: peerID(1), Name: "build", Kind: kinds.KindNotify, Thread: fmt.Sprintf("flood %d", i), Text: fmt.Sprintf("message %d ", i), Outcome: "handed"})
+	}
+	p.until("the last message is there", fmt.Sprintf(`document.getElementById("log").textContent.includes("message %d ")`, messages-1))
+	check := func(when string) {
+		t.Helper()
+		if log := eval[string](p, `document.getElementById("log").innerText`); strings.Count(log, "of desk") != 5 || !strings.Contains(log, "of older ones only some are kept") {
+			t.Errorf("%s: the log shows %.300s", when, log)
+		}
+		if n := eval[int](p, `[...document.querySelectorAll("#threads button")].filter((b) => b.textContent.startsWith("plan ")).length`); n != 5 {
+			t.Errorf("%s: %d conversations", when, n)
+		}
+	}
+	check("a page that was there")
+	p.call("Page.reload", nil, nil)
+	p.until("the page is there again", fmt.Sprintf(`document.getElementById("log")?.textContent.includes("message %d ")`, messages-1))
+	check("a page that was opened later")
+	eval[bool](p, `([...document.querySelectorAll("#peers button")].find((b) => b.textContent.includes("desk")).click(), true)`)
+	p.until("it is alone", `document.querySelectorAll("#log .row").length === 5 && document.querySelectorAll("#threads button").length === 6`)
+}
+
 // TestReachesTheDaemon: what is done at the page, by keyboard, reaches the daemon; always does only after
 // a second step.
 func TestReachesTheDaemon(t *testing.T) {
@@ -104,7 +137,7 @@ func TestReachesTheDaemon(t *testing.T) {
 		t.Errorf("the first stop is %q", focused())
 	}
 	p.press("Enter", 13)
-	p.until("the skip link leads on", `location.hash === "#waiting"`)
+	p.until("the skip link leads on", `location.hash === "#main"`)
 	tabTo("always")
 	p.press("Enter", 13)
 	p.until("it asks once more", `document.activeElement.dataset.act === "back"`)

@@ -206,6 +206,14 @@ func TestPicture(t *testing.T) {
 	for _, problem := range p.takeProblems() {
 		t.Error(problem)
 	}
+	for name, size := range map[string][2]int{"real-wide-dark": {1360, 1000}, "real-narrow-light": {360, 740}, "real-narrow-dark": {390, 844}} {
+		p.look(size[0], size[1], strings.HasSuffix(name, "dark"))
+		p.checkLayout(t)
+		if err := os.WriteFile(filepath.Join(pictureDir(t), name+".png"), p.picture(true), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.look(1360, 1000, false)
 	if *updatePicture {
 		if found := regexp.MustCompile(`\+[0-9a-f]{7,}|-dirty`).FindString(text); found != "" {
 			t.Fatalf("the picture would show a commit, %s: use make web-picture", found)

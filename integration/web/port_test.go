@@ -10,6 +10,22 @@ import (
 	"testing"
 )
 
+// TestWebEnds: when acpctl web has ended, a page that is open says so, and what to do.
+func TestWebEnds(t *testing.T) {
+	b := startBrowser(t)
+	w := newWorld(t)
+	w.ask("11", "desk", 0)
+	var p *tab
+	t.Run("acpctl web runs", func(serving *testing.T) {
+		p = show(t, b, w.serve(serving), 800, 600, false)
+		p.until("a row asks", yesOf("11"))
+	})
+	p.until("the page says so", `!document.getElementById("away").hidden && document.getElementById("away").textContent.includes("run acpctl web again")`)
+	if !eval[bool](p, `document.querySelector("main").hasAttribute("data-old") && `+yesOf("11")+`.disabled && document.getElementById("waiting").getAttribute("aria-describedby") === "away"`) {
+		t.Error("the page looks as if it were true")
+	}
+}
+
 // TestAnotherProgramAtThePort: when acpctl web has ended, another program may have its port, and the page
 // that is open still asks there. It believes nothing of what it is told.
 func TestAnotherProgramAtThePort(t *testing.T) {

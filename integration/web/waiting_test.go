@@ -34,8 +34,9 @@ func TestWaitingWords(t *testing.T) {
 			t.Errorf("%q is in %q", word, text)
 		}
 	}
-	says("nobody waits", "#waiting-sum", "Nobody is waiting. A notice of desk waits for your word.")
-	says("the row says so", "#waiting-list li", "a notice of desk for here/planner waits for your word")
+	says("nobody waits", "#waiting-sum", "Nobody is waiting.")
+	says("the row says what it is", "#approvals-list li", "a notice of desk for here/planner")
+	says("the row asks", "#approvals-list li", "May it wake planner?")
 	lacks("#waiting", "waits for here/planner")
 
 	places := func() string {
@@ -47,7 +48,7 @@ func TestWaitingWords(t *testing.T) {
 		w.wait = nil
 		w.open = []client.TrafficEntry{{At: since, Direction: client.Out, Peer: peerID(1), Name: "build", Kind: kinds.KindQuery, ID: wire.NewMessageID(), Text: "Is it built?"}}
 	})
-	p.until("the notice is gone", `document.querySelectorAll("#waiting-list > li").length === 1 && !document.getElementById("waiting-sum").textContent.includes("notice")`)
+	p.until("the notice is gone", `document.querySelectorAll("#waiting-list > li").length === 1 && document.getElementById("approvals").hidden`)
 	says("a program waits", "#waiting-list li", "a program here waits for build")
 	lacks("#waiting-list", "here/")
 	lacks("#waiting", "not connected")

@@ -1,32 +1,12 @@
 package cli
 
-import (
-	"slices"
-	"time"
+import "github.com/acpd/acpd/client"
 
-	"github.com/acpd/acpd/client"
-)
-
-// describeAgentAway returns what a line about an open delegation says if the agent that has accepted it
-// is not attached: "" if it is.
+// describeAgentAway returns what a line about an open delegation says after its text, if the agent that
+// has accepted it is not attached: "" if one is.
 func (a *app) describeAgentAway(agent string, since client.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	at := a.FormatTime(since.Time)
-	if a.OutTTY && time.Since(since.Time) < 24*time.Hour {
-		at = since.Local().Format("15:04:05")
-	}
-	return client.Line(agent) + " is not attached since " + at + ": acpctl doctor"
-}
-
-// noteAgentsAway returns open calls with texts that begin with it where an agent is not attached.
-func (a *app) noteAgentsAway(open []client.TrafficEntry) []client.TrafficEntry {
-	noted := slices.Clone(open)
-	for i := range noted {
-		if away := a.describeAgentAway(noted[i].Agent, noted[i].AgentAwaySince); away != "" {
-			noted[i].Text = "(" + away + ") " + noted[i].Text
-		}
-	}
-	return noted
+	return " (" + client.Line(agent) + " is not attached since " + a.FormatTime(since.Time) + ": acpctl doctor)"
 }

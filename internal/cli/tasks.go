@@ -58,9 +58,7 @@ func (a *app) printTasks(tasks []client.Task) {
 		if t.Outcome != "" {
 			became += ": " + client.Line(t.Outcome)
 		}
-		if away := a.describeAgentAway(t.Agent, t.AgentAwaySince); away != "" {
-			became += " (" + away + ")"
-		}
+		became += a.describeAgentAway(t.Agent, t.AgentAwaySince)
 		what, became = ui.ShareCells(what, became, room)
 		rows[i] = append(rows[i], what+became)
 	}

@@ -31,9 +31,7 @@ type board struct {
 	parts map[string]*boardPart
 	last  uint64 // version of the newest row
 
-	lines     []boardLine // the oldest first
-	lineBytes int
-	lastLine  uint64
+	lines boardLines
 
 	away      string // why the daemon does not answer; "": it does
 	awaySince time.Time
@@ -54,25 +52,21 @@ type boardRow struct {
 	text    jsontext.Value
 }
 
-type boardLine struct {
-	n    uint64
-	text jsontext.Value
-}
-
 func newBoard() *board {
-	return &board{proof: drawSecret(), parts: make(map[string]*boardPart), readers: make(map[*boardReader]bool)}
+	return &board{proof: drawSecret(), parts: make(map[string]*boardPart), lines: newBoardLines(), readers: make(map[*boardReader]bool)}
 }
 
 // keyed is a row, with a key that no other row of its part has.
 type keyed interface{ key() string }
 
-// setRows replaces the rows of a part, as far as they fit. more says how many the daemon has beside
-// them.
+// setRows replaces the rows of a part, as far as they fit, and each key once. more says how many the
+// daemon has beside them.
 func setRows[R keyed](b *board, part string, rows []R, more int) {
 	texts := make(map[string]jsontext.Value, len(rows))
 	for _, r := range rows {
 		text, err := json.Marshal(r)
-		if err != nil || len(text) > maxRowBytes || len(texts) == maxRows {
+		_, taken := texts[r.key()]
+		if err != nil || taken || len(text) > maxRowBytes || len(texts) == maxRows {
 			more++
 			continue
 		}
@@ -155,34 +149,6 @@ func (b *board) setAway(why string) (news bool) {
 	return news
 }
 
-// numbered is a line; its number is its place among all lines.
-type numbered interface{ setNumber(uint64) }
-
-// addLines adds what has passed. The oldest lines go.
-func addLines[L numbered](b *board, lines []L) {
-	if len(lines) == 0 {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, l := range lines {
-		b.lastLine++
-		l.setNumber(b.lastLine)
-		text, err := json.Marshal(l)
-		if err != nil || len(text) > maxRowBytes {
-			continue
-		}
-		b.lines = append(b.lines, boardLine{b.lastLine, text})
-		b.lineBytes += len(text)
-	}
-	for len(b.lines) > maxLines || b.lineBytes > maxLineBytes {
-		b.lineBytes -= len(b.lines[0].text)
-		b.lines[0].text = nil
-		b.lines = b.lines[1:]
-	}
-	b.wake()
-}
-
 // boardReader is a page that reads a board: what it has seen of it.
 type boardReader struct {
 	changed pace.Signal
@@ -216,7 +182,7 @@ type update struct {
 	Away    *awayUpdate      `json:"away,omitzero"`
 	Parts   []partUpdate     `json:"parts,omitempty"`
 	Lines   []jsontext.Value `json:"lines,omitempty"`  // the oldest first
-	Skipped uint64           `json:"skipped,omitzero"` // lines before them that the page does not get
+	Skipped uint64           `json:"skipped,omitzero"` // lines that the page does not get; with Reset: older ones, which are not kept or are too many
 }
 
 // awayUpdate says whether the daemon answers.
@@ -255,7 +221,8 @@ func (b *board) next(r *boardReader) *update {
 			break
 		}
 	}
-	b.takeLines(r, u)
+	u.Lines, u.Skipped = b.lines.takeSince(r.line, maxUpdateLines)
+	r.line = b.lines.last
 	r.begun = true
 	if !u.Reset && u.Away == nil && u.Parts == nil && u.Lines == nil {
 		return nil
@@ -289,27 +256,4 @@ func (p *boardPart) diff(name string, r *boardReader, room *int) partUpdate {
 	}
 	r.parts[name] = p.version
 	return d
-}
-
-// takeLines adds the newest lines that r has not seen to u.
-func (b *board) takeLines(r *boardReader, u *update) {
-	fresh := b.lines
-	if i := slices.IndexFunc(fresh, func(l boardLine) bool { return l.n > r.line }); i >= 0 {
-		fresh = fresh[i:]
-	} else {
-		fresh = nil
-	}
-	if skip := len(fresh) - maxUpdateLines; skip > 0 {
-		fresh = fresh[skip:]
-	}
-	if len(fresh) == 0 {
-		return
-	}
-	if r.begun { // a page that has just been opened misses nothing
-		u.Skipped = fresh[0].n - r.line - 1
-	}
-	for _, l := range fresh {
-		u.Lines = append(u.Lines, l.text)
-	}
-	r.line = b.lastLine
 }

@@ -100,6 +100,10 @@ func TestBoard(t *testing.T) {
 	if p.take(t, b.next(r)); p.about["peers"].Problem != "" {
 		t.Errorf("%+v", p.about)
 	}
+	setRows(b, "peers", []testRow{row("b", "2"), row("c", "1"), row("b", "3")}, 3)
+	if p.take(t, b.next(r)); p.rows["peers"]["b"] != "2" || p.about["peers"].More != 4 {
+		t.Errorf("a key twice: %+v", p)
+	}
 	setRows(b, "agents", []testRow{}, 0)
 	if u := b.next(r); u == nil || u.Parts[0].Part != "agents" {
 		t.Errorf("a part that is empty is known: %+v", u)
@@ -142,7 +146,7 @@ func TestBoardIsBounded(t *testing.T) {
 	}
 }
 
-// TestLines: a page that is slow gets the newest lines and the number of the others; a new page misses none.
+// TestLines: a page that is slow gets the newest lines and the number of the others, and so does a new page.
 func TestLines(t *testing.T) {
 	b := newBoard()
 	r := b.addReader()
@@ -163,13 +167,13 @@ func TestLines(t *testing.T) {
 		t.Errorf("%d lines, %d skipped", len(u.Lines), u.Skipped)
 	}
 	add(5 * maxLines)
-	if len(b.lines) > maxLines || b.lineBytes > maxLineBytes {
-		t.Errorf("%d lines of %d bytes are kept", len(b.lines), b.lineBytes)
+	if b.lines.n > maxLines || b.lines.bytes > maxLineBytes {
+		t.Errorf("%d lines of %d bytes are kept", b.lines.n, b.lines.bytes)
 	}
 	if u := b.next(r); len(u.Lines) != maxUpdateLines || u.Skipped != 5*maxLines-maxUpdateLines {
 		t.Errorf("%d lines, %d skipped", len(u.Lines), u.Skipped)
 	}
-	if u := b.next(b.addReader()); len(u.Lines) != maxUpdateLines || u.Skipped != 0 || !u.Reset {
+	if u := b.next(b.addReader()); len(u.Lines) != maxUpdateLines || u.Skipped != b.lines.last-maxUpdateLines || !u.Reset {
 		t.Errorf("a new page: %d lines, %d skipped", len(u.Lines), u.Skipped)
 	}
 }

@@ -20,21 +20,22 @@ const typeScript = "text/javascript; charset=utf-8"
 
 // pageTypes are the files of the page and what they are.
 var pageTypes = map[string]string{
-	"index.html":  "text/html; charset=utf-8",
-	"page.css":    "text/css; charset=utf-8",
-	"icon.svg":    "image/svg+xml",
-	"page.js":     typeScript, // which imports the others
-	"actions.js":  typeScript,
-	"agents.js":   typeScript,
-	"board.js":    typeScript,
-	"drawing.js":  typeScript,
-	"elements.js": typeScript,
-	"lists.js":    typeScript,
-	"messages.js": typeScript,
-	"network.js":  typeScript,
-	"sections.js": typeScript,
-	"waiting.js":  typeScript,
-	"words.js":    typeScript,
+	"index.html":   "text/html; charset=utf-8",
+	"page.css":     "text/css; charset=utf-8",
+	"icon.svg":     "image/svg+xml",
+	"page.js":      typeScript, // which imports the others
+	"actions.js":   typeScript,
+	"agents.js":    typeScript,
+	"approvals.js": typeScript,
+	"board.js":     typeScript,
+	"drawing.js":   typeScript,
+	"elements.js":  typeScript,
+	"lists.js":     typeScript,
+	"messages.js":  typeScript,
+	"network.js":   typeScript,
+	"sections.js":  typeScript,
+	"waiting.js":   typeScript,
+	"words.js":     typeScript,
 }
 
 // pageHeaders go with every answer. Nothing but files from here runs or is shown, nobody puts the page
@@ -74,9 +75,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // noCookieText is what a browser without the cookie reads.
 const noCookieText = "This page needs the link that acpctl web prints. The link works once: run acpctl web again for another."
 
+// noNumberText is what a browser reads that is not let in yet.
+const noNumberText = "The number that this page shows was not typed yet where acpctl web runs."
+
 // openerText is what the browser reads that has opened the link before. It names no folder, since
 // another server may have the cookie of that browser's.
 const openerText = "This browser has opened the link already: go to the page that it has open."
+
+// lateText is what another browser reads that opens the link when its time is over.
+const lateText = "This link was opened by another browser, and its minute is over. If that was not you, end acpctl web with ^C; run it again for another link."
 
 // route finds what answers a request that may have an answer.
 func (s *Server) route(r *http.Request) (http.HandlerFunc, *refusal) {
@@ -89,7 +96,14 @@ func (s *Server) route(r *http.Request) (http.HandlerFunc, *refusal) {
 	if !strings.HasPrefix(r.URL.Path, s.gate.folder) || !s.gate.hasCookie(r) {
 		return nil, &refusal{http.StatusUnauthorized, noCookieText}
 	}
+	noteCookie(r)
 	name := strings.TrimPrefix(r.URL.Path, s.gate.folder)
+	if !s.gate.isConfirmed() {
+		if name != "" {
+			return nil, &refusal{http.StatusUnauthorized, noNumberText}
+		}
+		return allowMethod(r, http.MethodGet, s.serveNumber)
+	}
 	if name == "" {
 		name = "index.html"
 	}
@@ -153,14 +167,21 @@ func (s *Server) serveOpen(w http.ResponseWriter, r *http.Request) {
 	use := s.gate.useToken(r.URL.Query().Get("token"))
 	why := noCookieText
 	switch {
-	case use == tokenTwice && s.gate.isOpener(r):
+	case (use == tokenTwice || use == tokenLate) && s.gate.isOpener(r):
 		why = openerText
+	case use == tokenLate:
+		// Whoever is to have the page had a minute for it. The link may be in a history or a log by now: that
+		// somebody finds it there is no reason to end the page.
+		why = lateText
 	case use == tokenTwice:
 		// Somebody may have read the link from the list of processes, and used it first: another user, or,
 		// which the system does not tell apart, a confined agent of this user, or whoever reaches the other
 		// end of ssh -L.
 		s.gate.shutOut()
 		defer s.end(errTwice)
+	}
+	if use == tokenUsed {
+		s.opened.Set()
 	}
 	if use != tokenUsed {
 		http.Error(w, why, http.StatusForbidden)

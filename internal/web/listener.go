@@ -1,9 +1,12 @@
 package web
 
 import (
+	"context"
 	"io"
 	"log"
 	"net"
+	"net/http"
+	"slices"
 	"sync"
 )
 
@@ -19,16 +22,20 @@ const (
 	callerOther
 )
 
-// guardedListener accepts connections of this user alone, where the system says whose they are, and
-// no more than maxConns.
+// guardedListener accepts connections of this user alone, where the system says whose they are. While
+// there are maxStrange that have not shown the cookie, the oldest of them makes way for a new one: so a
+// program that leaves connections open keeps no browser out.
 type guardedListener struct {
 	net.Listener
 	findCaller func(net.Conn) callerCheck
-	places     chan struct{}
+
+	mu      sync.Mutex     // guards the rest
+	strange []*guardedConn // that have not shown the cookie; the oldest first
+	known   int            // that have
 }
 
 func newGuardedListener(l net.Listener) *guardedListener {
-	return &guardedListener{Listener: l, findCaller: newCallerFinder(l), places: make(chan struct{}, maxConns)}
+	return &guardedListener{Listener: l, findCaller: newCallerFinder(l)}
 }
 
 // Accept waits for the next connection that may speak, and closes others.
@@ -42,22 +49,66 @@ func (l *guardedListener) Accept() (net.Conn, error) {
 			c.Close()
 			continue
 		}
-		select {
-		case l.places <- struct{}{}:
-			return &guardedConn{Conn: c, leave: sync.OnceFunc(func() { <-l.places })}, nil
-		default:
-			c.Close()
-		}
+		return l.add(c), nil
 	}
+}
+
+func (l *guardedListener) add(c net.Conn) *guardedConn {
+	added := &guardedConn{Conn: c, of: l}
+	l.mu.Lock()
+	var oldest *guardedConn
+	if len(l.strange) == maxStrange {
+		oldest = l.strange[0]
+	}
+	l.strange = append(l.strange, added)
+	l.mu.Unlock()
+	if oldest != nil {
+		oldest.Close()
+	}
+	return added
 }
 
 type guardedConn struct {
 	net.Conn
-	leave func() // gives the connection's place back
+	of    *guardedListener
+	known bool // guarded by of.mu
+}
+
+// noteCookie says that the cookie was shown: the connection makes way for none from now on, unless there
+// are maxKnown of them.
+func (c *guardedConn) noteCookie() {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	if i := slices.Index(c.of.strange, c); i >= 0 && c.of.known < maxKnown {
+		c.of.strange = slices.Delete(c.of.strange, i, i+1)
+		c.known = true
+		c.of.known++
+	}
 }
 
 func (c *guardedConn) Close() error {
-	err := c.Conn.Close()
-	c.leave()
-	return err
+	c.of.mu.Lock()
+	if i := slices.Index(c.of.strange, c); i >= 0 {
+		c.of.strange = slices.Delete(c.of.strange, i, i+1)
+	}
+	if c.known {
+		c.known = false
+		c.of.known--
+	}
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+func addConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// noteCookie says of a request's connection that it has shown the cookie.
+func noteCookie(r *http.Request) {
+	if c, ok := r.Context().Value(connKey{}).(*guardedConn); ok {
+		c.noteCookie()
+	}
 }

@@ -135,10 +135,10 @@ func TestEachPartIsOnThePage(t *testing.T) {
 			draws = append(draws, m[1])
 		}
 	}
-	shown := []string{partWarnings, partRelays, partBindings, partLines} // which come with others
+	shown := []string{partWaiting, partWarnings, partRelays, partBindings, partLines} // which come with others
 	for _, p := range polls {
-		shown = append(shown, p.shown())
-		if hook := `data-problem="` + p.shown() + `"`; !strings.Contains(page, hook) {
+		shown = append(shown, p.part)
+		if hook := `data-problem="` + p.part + `"`; !strings.Contains(page, hook) {
 			t.Errorf("index.html has no %s, for the problem of %s", hook, p.part)
 		}
 	}

@@ -16,12 +16,14 @@ type poll struct {
 	read  func(*watcher, context.Context) error
 }
 
-// shown returns the part whose problem the poll's error is.
-func (p poll) shown() string {
-	if p.part == partApprovals {
-		return partWaiting
+// pauseAfter returns how long after a read the next one is due. What takes long is read more rarely, so that
+// reading never takes more than a twentieth of the time; what cannot be read is tried again soon.
+func (p poll) pauseAfter(took time.Duration, err error) time.Duration {
+	pause := p.pause
+	if err != nil {
+		pause = min(pause, failedPause)
 	}
-	return p.part
+	return max(pause, 20*took)
 }
 
 // polls are read in this order at first.

@@ -8,7 +8,7 @@ package web
 func joinChains(rows []waitingRow) {
 	calls, called := make(map[callKey]int), make(map[party][]int)
 	for i := range rows {
-		if r := &rows[i]; !r.IsNotice && r.call != (callKey{}) {
+		if r := &rows[i]; r.call != (callKey{}) {
 			calls[r.call] = i
 			called[r.Whom] = append(called[r.Whom], i)
 		}

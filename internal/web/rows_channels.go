@@ -2,12 +2,14 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/client/channels"
+	"github.com/acpd/acpd/kinds"
 )
 
 type channelRow struct {
@@ -54,9 +56,15 @@ func (w *watcher) readChannels(ctx context.Context) error {
 	return nil
 }
 
+// errNoChannels is the error of a daemon that begins or ends: its other socket says whether it is away.
+var errNoChannels = errors.New("the daemon does not answer about channels now: it is asked again in a moment")
+
 // getChannels makes a request of the channels' API. An error of it says nothing of the daemon's own socket.
 func (w *watcher) getChannels(ctx context.Context, url string, into any) error {
 	answer, err := w.channels.Do(ctx, channels.Request{Method: http.MethodGet, URL: url})
+	if e, ok := asCoded(err); ok && e.Code == kinds.DaemonUnavailable {
+		return errNoChannels
+	}
 	if err != nil {
 		return fmt.Errorf("channels: %v", err)
 	}

@@ -28,13 +28,17 @@ type line struct {
 
 	Event string `json:"event,omitzero"` // its type; "": a message
 	Lost  uint64 `json:"lost,omitzero"`  // messages that nobody read in time; then this is no message
+
+	Of string `json:"of,omitzero"` // whose room it takes; "": that of all strangers, of whom there may be any number
 }
 
 func (l *line) setNumber(n uint64) { l.N = n }
 
+func (l *line) of() string { return l.Of }
+
 func newMessageLine(e *client.TrafficEntry) *line {
 	return &line{
-		At: e.At.Add(time.Duration(e.TookUS) * time.Microsecond), Peer: showName(cmp.Or(e.Name, e.Peer.Label())), ID: e.Peer.String(), Direction: string(e.Direction),
+		At: e.At.Add(time.Duration(e.TookUS) * time.Microsecond), Peer: showName(cmp.Or(e.Name, e.Peer.Label())), ID: e.Peer.String(), Of: e.Peer.String(), Direction: string(e.Direction),
 		From: showName(e.FromAgent), To: showName(e.Agent), Kind: showName(e.Kind), Thread: showName(e.Thread), Topic: showName(e.Topic),
 		Text: showLine(e.Text, maxShown), Answer: showLine(e.Answer, maxShown), Outcome: showName(e.Outcome), TookUS: e.TookUS,
 	}
@@ -44,6 +48,9 @@ func newEventLine(e *client.Event) *line {
 	l := &line{At: e.At, Event: showName(string(e.Type)), Text: showLine(e.DescribeDetails(), maxShown)}
 	if !e.Peer.IsZero() {
 		l.Peer, l.ID = showName(cmp.Or(e.Name, e.Peer.Label())), e.Peer.String()
+	}
+	if e.Name != "" {
+		l.Of = l.ID
 	}
 	return l
 }

@@ -43,7 +43,7 @@ func mapPeers(all []client.Peer, before map[string]peerState, now time.Time) map
 // or its id as text.
 func (w *work) noteMissing(r *waitingRow, peer string) {
 	s := w.peers[peer]
-	if s.connected || w.peers == nil || r.IsNotice {
+	if s.connected || w.peers == nil {
 		return
 	}
 	r.Missing = cmp.Or(r.Who.Peer, r.Whom.Peer)

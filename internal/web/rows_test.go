@@ -46,11 +46,8 @@ func describe(r waitingRow) string {
 		}
 		s += ")"
 	}
-	if r.IsNotice {
-		s += " (notice)"
-	}
-	if r.Approval != "" {
-		s += fmt.Sprintf(" (approval %s, %v)", r.Approval, r.Approved)
+	if r.IsAsking {
+		s += " (asks the owner)"
 	}
 	return s
 }
@@ -85,11 +82,10 @@ func TestWaiting(t *testing.T) {
 		got = append(got, describe(r))
 	}
 	want := []string{
-		"desk/ waits for here:planner: notify news since 1m0s (notice) (approval a2, true)",
-		"desk/reviewer waits for here:planner: query merge? since 5m0s (approval a1, false)",
 		"here: waits for laptop/: delegate look",
 		"desk/planner waits for here:tester: delegate test",
 		"here:planner waits for desk/: delegate build since 2m0s 0.50 linking",
+		"desk/reviewer waits for here:planner: query merge? since 5m0s (asks the owner)",
 		"here: waits for de5c000000/: query hello since 7m0s",
 		"desk/builder waits for here:planner: query which one? since 8m0s (asked back)",
 		"laptop/ waits for here:: query where? since 9m0s (asked back)",
@@ -99,8 +95,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// TestMissing: a call with a peer that is not connected says so, and since when if it was seen to go; a
-// notice has nobody who waits.
+// TestMissing: a call with a peer that is not connected says so, and since when if it was seen to go.
 func TestMissing(t *testing.T) {
 	desk, build := client.Peer{ID: deskID, Name: "desk", State: client.PeerConnected}, client.Peer{ID: buildID, Name: "build", State: client.PeerTrusted}
 	w := work{
@@ -108,8 +103,7 @@ func TestMissing(t *testing.T) {
 			{At: began, Direction: client.Out, Peer: deskID, Name: "desk", Kind: kinds.KindQuery, ID: wire.MessageID{1}},
 			{At: began, Direction: client.Out, Peer: buildID, Name: "build", Kind: kinds.KindQuery, ID: wire.MessageID{2}},
 		},
-		tasks:     []client.Task{{ID: wire.MessageID{3}, Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Question: &client.Question{ID: wire.MessageID{4}}}},
-		approvals: []client.Approval{{ID: "a1", Agent: "planner", Peer: deskID, Name: "desk", Kind: kinds.KindNotify, Since: began}},
+		tasks: []client.Task{{ID: wire.MessageID{3}, Peer: "desk", Direction: client.Given, State: client.TaskAccepted, Question: &client.Question{ID: wire.MessageID{4}}}},
 	}
 	look := func(minutes int) (got []string) {
 		w.peers = mapPeers([]client.Peer{desk, build}, w.peers, began.Add(time.Duration(minutes)*time.Minute))
@@ -177,15 +171,15 @@ func TestAgentsOfTasks(t *testing.T) {
 	}
 }
 
-// TestWaitingSharesNoID: ids are the peers' choice. What stands beside an approval's buttons is said of
-// the message that they are about, and no call hides another one.
+// TestWaitingSharesNoID: ids are the peers' choice, and no call hides another one.
 func TestWaitingSharesNoID(t *testing.T) {
 	id, laptopID := wire.MessageID{15: 1}, identity.ID{0x1a, 0x70, 31: 1}
 	w := work{
 		open: []client.TrafficEntry{
 			{At: began, Direction: client.In, Peer: deskID, Name: "desk", Kind: kinds.KindQuery, ID: id, Text: "another peer's"},
 			{At: began, Direction: client.In, Peer: laptopID, Name: "laptop", Kind: kinds.KindQuery, ID: id, Text: "of another kind"},
-			{At: began, Direction: client.In, Peer: laptopID, Name: "laptop", Kind: kinds.KindDelegate, ID: id, Text: "not what wakes it"},
+			{At: began, Direction: client.In, Peer: laptopID, Name: "laptop", Agent: "planner", Kind: kinds.KindDelegate, ID: id, Text: "for a session"},
+			{At: began, Direction: client.In, Peer: laptopID, Name: "laptop", Agent: "tester", Kind: kinds.KindDelegate, ID: id, Text: "for another agent"},
 		},
 		tasks: []client.Task{
 			{ID: id, Peer: "desk", Direction: client.Taken, State: client.TaskAccepted, Task: "test"},
@@ -193,8 +187,8 @@ func TestWaitingSharesNoID(t *testing.T) {
 			{ID: id, Peer: "laptop", Direction: client.Given, State: client.TaskAccepted, Task: "look"},
 		},
 		approvals: []client.Approval{
-			{ID: "a1", Agent: "planner", Peer: laptopID, Name: "laptop", Kind: kinds.KindNotify, Message: id, Text: "news", Since: began},
-			{ID: "a2", Agent: "planner", Peer: laptopID, Name: "laptop", Kind: kinds.KindDelegate, Message: id, Text: "what wakes it", Since: began},
+			{ID: "a1", Agent: "planner", Peer: laptopID, Name: "laptop", Kind: kinds.KindNotify, Message: id, Since: began},
+			{ID: "a2", Agent: "planner", Peer: laptopID, Name: "laptop", Kind: kinds.KindDelegate, Message: id, Since: began},
 		},
 	}
 	got, keys := make(map[string]bool), make(map[string]bool)
@@ -202,13 +196,13 @@ func TestWaitingSharesNoID(t *testing.T) {
 		got[describe(r)], keys[r.Key] = true, true
 	}
 	want := map[string]bool{
-		"laptop/ waits for here:planner: notify news since 0s (notice) (approval a1, false)": true,
-		"laptop/ waits for here:: delegate what wakes it since 0s (approval a2, false)":      true,
-		"desk/ waits for here:: query another peer's since 0s":                               true,
-		"laptop/ waits for here:: query of another kind since 0s":                            true,
-		"desk/ waits for here:: delegate test":                                               true,
-		"build/ waits for here:: delegate build":                                             true,
-		"here: waits for laptop/: delegate look":                                             true,
+		"laptop/ waits for here:planner: delegate for a session since 0s (asks the owner)": true,
+		"laptop/ waits for here:tester: delegate for another agent since 0s":               true,
+		"desk/ waits for here:: query another peer's since 0s":                             true,
+		"laptop/ waits for here:: query of another kind since 0s":                          true,
+		"desk/ waits for here:: delegate test":                                             true,
+		"build/ waits for here:: delegate build":                                           true,
+		"here: waits for laptop/: delegate look":                                           true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(keys) != len(want) {
 		t.Error(diff, len(keys))
@@ -228,18 +222,12 @@ func TestWaitingSharesNoID(t *testing.T) {
 	}
 }
 
-// TestApprovalsAreShown: however many calls have been open for longer, what waits for the owner's word is
-// on the page.
-func TestApprovalsAreShown(t *testing.T) {
-	w := work{approvals: []client.Approval{{ID: "a1", Peer: deskID, Name: "desk", Kind: kinds.KindNotify, Message: wire.MessageID{1}, Since: began}}}
-	for i := range 2 * maxRows {
-		w.open = append(w.open, client.TrafficEntry{At: began.Add(-time.Hour), Direction: client.In, Peer: deskID, Kind: kinds.KindQuery, ID: wire.MessageID{14: byte(i >> 8), 15: byte(i)}})
-	}
+// TestWaitingHasMore: the page is told of open calls for which the daemon's answer had no room.
+func TestWaitingHasMore(t *testing.T) {
 	b := newBoard()
-	setRows(b, partWaiting, w.listWaiting(), 0)
-	p := b.parts[partWaiting]
-	if _, there := p.rows["approval a1"]; !there || len(p.rows) != maxRows || p.more != maxRows+1 {
-		t.Errorf("%v, %d rows and %d more", there, len(p.rows), p.more)
+	newWatcher(Options{Socket: "/nowhere/acp.sock"}, b).setWork(func(k *work) { k.open, k.openMore = []client.TrafficEntry{{At: began, Peer: deskID}}, 3 })
+	if p := b.parts[partWaiting]; len(p.rows) != 1 || p.more != 3 {
+		t.Errorf("%d rows, and %d more", len(p.rows), p.more)
 	}
 }
 
@@ -254,6 +242,15 @@ func TestShowLine(t *testing.T) {
 	}
 	if got := showLine("desk", maxName); got != "desk" {
 		t.Error(got)
+	}
+	// A syllable of Hebrew with all its points, one of Thai and one of Tibetan are whole; a tower is not.
+	for said, want := range map[string]string{
+		"n" + strings.Repeat("\u0323", 31) + "ext": "n\u0323\u0323\u0323ext", "\u0323\u0323\u0323\u20dd\u0323": "\u0323\u0323\u0323",
+		"\u05e9\u05c1\u05bc\u05b8": "\u05e9\u05c1\u05bc\u05b8", "\u0e17\u0e35\u0e48": "\u0e17\u0e35\u0e48", "\u0f66\u0f92\u0fb2\u0f74": "\u0f66\u0f92\u0fb2\u0f74",
+	} {
+		if got := showLine(said, maxName); got != want {
+			t.Errorf("%+q became %+q", said, got)
+		}
 	}
 	if got := showNames(strings.Split("a,b,c,d,e,f,g,h,i,j", ",")); len(got) != 9 || got[8] != "+2" {
 		t.Error(got)

@@ -14,7 +14,7 @@ import (
 type waitingRow struct {
 	rowKey
 	Since    client.Time `json:"since"` // null: it is not known
-	Kind     string      `json:"kind"`  // query, delegate, or that of a message that waits to wake a session
+	Kind     string      `json:"kind"`  // query or delegate
 	Who      party       `json:"who"`
 	Whom     party       `json:"whom"`
 	Text     string      `json:"text"`
@@ -24,7 +24,7 @@ type waitingRow struct {
 	Progress *float64    `json:"progress"`
 	Message  string      `json:"message"` // what is being done
 	Deadline client.Time `json:"deadline"`
-	IsNotice bool        `json:"notice"` // it is no call: nobody waits for an answer to it
+	IsAsking bool        `json:"asking"` // it waits for the owner's word
 	After    string      `json:"after"`  // key of the call that it follows from; "": none is known
 
 	// Of a call with a peer that is not connected.
@@ -32,15 +32,8 @@ type waitingRow struct {
 	MissingSince client.Time `json:"missing_since"` // null: it was not connected when it was looked at first
 	MissingSeen  client.Time `json:"missing_seen"`  // when it was seen last; null: never
 
-	// Of a message that waits for the owner's word, or has it and waits for its turn.
-	Approval  string      `json:"approval"` // its id; "": it waits for none
-	Session   string      `json:"session"`
-	Approved  bool        `json:"approved"`
-	KeptBy    string      `json:"kept_by"`
-	KeptUntil client.Time `json:"kept_until"`
-
 	hops  uint64  // messages that led to it
-	call  callKey // zero: it is known by its approval alone
+	call  callKey // zero: a question back that is not among the open calls
 	about callKey // the delegation that it is a question about
 }
 
@@ -54,6 +47,7 @@ type party struct {
 // work is what is open with a daemon, as it was last read.
 type work struct {
 	open      []client.TrafficEntry
+	openMore  int // open calls beside, for which the daemon's answer had no room
 	tasks     []client.Task
 	approvals []client.Approval
 	peers     map[string]peerState // by name, and by id; nil: they are not known yet
@@ -77,14 +71,15 @@ func keyDelegation(t *client.Task) callKey {
 	return callKey{findDirection(t), t.Peer, kinds.KindDelegate, t.ID}
 }
 
-// listWaiting returns who waits for whom: first what waits for the owner's word, which no number of
-// calls may keep from the page, then those that have waited longest.
+// listWaiting returns who waits for whom, those first that have waited longest. What waits for the
+// owner's word is beside them (listApprovals).
 func (w *work) listWaiting() []waitingRow {
 	rows := make([]waitingRow, 0, len(w.open))
 	place := make(map[callKey]int) // of each call
 	for i := range w.open {
 		e := &w.open[i]
 		r := newOpenRow(e)
+		r.IsAsking = w.isAsking(e)
 		w.noteMissing(&r, e.Peer.String())
 		place[keyCall(e)] = len(rows)
 		rows = append(rows, r)
@@ -113,31 +108,8 @@ func (w *work) listWaiting() []waitingRow {
 			rows = append(rows, newQuestionWait(t, q, rows[at]))
 		}
 	}
-	for i := range w.approvals {
-		a := &w.approvals[i]
-		at, known := place[callKey{client.In, cmp.Or(a.Name, a.Peer.String()), a.Kind, a.Message}]
-		if !known {
-			at = len(rows)
-			r := waitingRow{
-				rowKey: rowKey{"approval " + a.ID}, Since: client.Time{Time: a.Since}, Kind: showName(a.Kind), IsNotice: a.Kind != kinds.KindQuery && a.Kind != kinds.KindDelegate,
-				Who: party{Peer: showName(cmp.Or(a.Name, a.Peer.Label()))}, Whom: party{Here: true, Agent: showName(a.Agent)},
-			}
-			w.noteMissing(&r, a.Peer.String())
-			rows = append(rows, r)
-		}
-		r := &rows[at]
-		r.Text = showLine(a.Text, maxShown) // of the message that the answer is about
-		r.Approval, r.Session, r.Approved = a.ID, showName(a.Agent), a.Approved
-		r.KeptBy, r.KeptUntil = showLine(a.KeptBy, maxShown), a.KeptUntil
-	}
 	joinChains(rows)
 	slices.SortStableFunc(rows, func(a, b waitingRow) int {
-		if mine := a.Approval != ""; mine != (b.Approval != "") {
-			if mine {
-				return -1
-			}
-			return 1
-		}
 		return cmp.Or(a.Since.Compare(b.Since.Time), strings.Compare(a.Key, b.Key))
 	})
 	return rows
@@ -151,7 +123,7 @@ func has(place map[callKey]int, key callKey) bool {
 // newOpenRow describes a call that has no outcome yet.
 func newOpenRow(e *client.TrafficEntry) waitingRow {
 	r := waitingRow{
-		rowKey: rowKey{string(e.Direction) + " " + e.Kind + " " + e.Peer.String() + " " + e.ID.String()}, Since: client.Time{Time: e.At}, Kind: showName(e.Kind),
+		rowKey: rowKey{string(e.Direction) + " " + e.Kind + " " + e.Peer.String() + " " + e.ID.String() + " " + showName(e.Agent)}, Since: client.Time{Time: e.At}, Kind: showName(e.Kind),
 		Text: showLine(e.Text, maxShown), Thread: showName(e.Thread),
 	}
 	r.Who, r.Whom = findParties(e)

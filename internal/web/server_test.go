@@ -211,6 +211,32 @@ func TestLinkTwice(t *testing.T) {
 	}
 }
 
+// TestLinkIsNoSwitch: a link that was opened, and is found when its minute is over, neither lets anybody in
+// nor ends the page.
+func TestLinkIsNoSwitch(t *testing.T) {
+	f := newFixture(t, nil)
+	link := f.Link()
+	browser, page := f.letIn()
+	if f.gate.endLink() {
+		t.Error("nobody has opened the link")
+	}
+	other := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for range 2 {
+		if status, text := f.ask(other, "GET", link, ""); status != http.StatusForbidden || text != lateText+"\n" {
+			t.Errorf("another browser: %d, %s", status, text)
+		}
+	}
+	if status, text := f.ask(browser, "GET", link, ""); status != http.StatusForbidden || text != openerText+"\n" {
+		t.Errorf("the same browser: %d, %s", status, text)
+	}
+	if status, _ := f.ask(browser, "GET", page, ""); status != http.StatusOK {
+		t.Errorf("the page: %d", status)
+	}
+	if len(f.Server.ended) > 0 {
+		t.Error(<-f.Server.ended)
+	}
+}
+
 func TestWhoGetsNothing(t *testing.T) {
 	f, elsewhere := newFixture(t, nil), newFixture(t, nil)
 	browser, page := f.letIn()
@@ -376,33 +402,6 @@ func TestReadersAreBounded(t *testing.T) {
 	})
 }
 
-func TestConnectionsAreBounded(t *testing.T) {
-	f := newFixture(t, nil)
-	address := fmt.Sprintf("127.0.0.1:%d", f.Port())
-	var conns []net.Conn
-	for range maxConns {
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		conns = append(conns, c)
-	}
-	await.Until(t, "all are accepted", func() bool { return len(f.listener.places) == maxConns })
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	c.SetReadDeadline(time.Now().Add(await.Patience))
-	if _, err := c.Read(make([]byte, 1)); err == nil {
-		t.Error("one more connection is served")
-	}
-	conns[0].Close()
-	await.Until(t, "its place is free", func() bool { return len(f.listener.places) < maxConns })
-	f.letIn()
-}
-
 // TestNobodyLooks: without a page that is open, the daemon is asked nothing and has no connection.
 func TestNobodyLooks(t *testing.T) {
 	f := newFixture(t, nil)
@@ -454,7 +453,7 @@ func TestAProblemIsTold(t *testing.T) {
 	s, _ := f.openStream(browser, page)
 	tells := func(problem bool) func(*update) bool {
 		return func(u *update) bool {
-			return slices.ContainsFunc(u.Parts, func(p partUpdate) bool { return p.Part == partWaiting && (p.Problem != "") == problem })
+			return slices.ContainsFunc(u.Parts, func(p partUpdate) bool { return p.Part == partApprovals && (p.Problem != "") == problem })
 		}
 	}
 	s.until("it is told", tells(true))

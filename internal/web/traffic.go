@@ -27,7 +27,7 @@ func (w *watcher) watchTraffic(ctx context.Context) {
 			// What was open when it went stays on the board.
 			if client.IsOlderDaemon(err) {
 				w.board.setProblem(partLines, showLine(err.Error(), maxShown))
-				w.setWork(func(k *work) { k.open = nil })
+				w.setWork(func(k *work) { k.open, k.openMore = nil, 0 })
 			}
 			p.WaitMS = 0
 			pace.Sleep(ctx, awayPause)
@@ -36,7 +36,7 @@ func (w *watcher) watchTraffic(ctx context.Context) {
 		w.board.setProblem(partLines, "")
 		w.addEntries(a.Entries, a.Lost)
 		w.setWork(func(k *work) {
-			k.open = a.Open
+			k.open, k.openMore = a.Open, a.OpenMore
 			for i := range a.Entries {
 				k.noteAgent(&a.Entries[i])
 			}

@@ -15,6 +15,7 @@ import (
 const (
 	daemonPatience = 5 * time.Second // for what the daemon answers by itself
 	awayPause      = time.Second     // between two tries to reach a daemon that is away
+	failedPause    = 2 * time.Second // after which a part that could not be read is tried again
 )
 
 // watcher reads the daemon and puts what it finds on a board.
@@ -90,8 +91,7 @@ func (w *watcher) readSoon(parts ...string) {
 	w.soon.Set()
 }
 
-// pollParts reads each part in its turn, one after the other, until ctx ends. What takes long is read
-// more rarely, so that reading never takes more than a twentieth of the time.
+// pollParts reads each part in its turn, one after the other, until ctx ends.
 func (w *watcher) pollParts(ctx context.Context) {
 	for ctx.Err() == nil {
 		p, wait := w.nextPoll()
@@ -106,16 +106,16 @@ func (w *watcher) pollParts(ctx context.Context) {
 		began := time.Now()
 		err := p.read(w, ctx)
 		w.mu.Lock()
-		w.due[p.part] = time.Now().Add(max(p.pause, 20*time.Since(began)))
+		w.due[p.part] = time.Now().Add(p.pauseAfter(time.Since(began), err))
 		w.mu.Unlock()
 		switch {
 		case !w.noteAnswer(ctx, err):
 			pace.Sleep(ctx, awayPause)
 		case ctx.Err() != nil:
 		case err != nil:
-			w.board.setProblem(p.shown(), showLine(err.Error(), maxShown))
+			w.board.setProblem(p.part, showLine(err.Error(), maxShown))
 		default:
-			w.board.setProblem(p.shown(), "")
+			w.board.setProblem(p.part, "")
 		}
 	}
 }
@@ -133,13 +133,14 @@ func (w *watcher) nextPoll() (next poll, wait time.Duration) {
 	return next, time.Until(w.due[next.part])
 }
 
-// setWork changes what is known of open work, and puts who waits for whom on the board.
+// setWork changes what is known of open work, and puts who waits for whom, and for the owner's word, on
+// the board.
 func (w *watcher) setWork(change func(*work)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change(&w.work)
-	rows := w.work.listWaiting()
-	setRows(w.board, partWaiting, rows, 0)
+	setRows(w.board, partApprovals, w.work.listApprovals(), 0)
+	setRows(w.board, partWaiting, w.work.listWaiting(), w.work.openMore)
 }
 
 // partsOfEvents says which parts change with an event. Those that are not listed change peers.

@@ -5,10 +5,10 @@ import { dirty } from "./drawing.js";
 
 export const busy = new Set(); // what was sent and not answered yet
 
-// act has the server do something, and says what came of it.
-export async function act(path, body, key, done) {
+// act has the server do something, and says what came of it. key is what it is done to, in a part.
+export async function act(path, body, key, done, part) {
   busy.add(key);
-  dirty("waiting", "agents");
+  dirty(part);
   let text = done;
   try {
     const answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
@@ -17,12 +17,13 @@ export async function act(path, body, key, done) {
     text = "That did not work: acpctl web does not answer.";
   }
   busy.delete(key);
-  dirty("waiting", "agents");
+  dirty(part);
   announce(text);
 }
 
+// announce says something for a few seconds.
 let silence;
-function announce(text) {
+export function announce(text) {
   setText($("said"), text);
   clearTimeout(silence);
   silence = setTimeout(() => setText($("said"), ""), 6000);

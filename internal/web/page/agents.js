@@ -35,7 +35,7 @@ const isMuted = (a) => a.muted && Date.parse(a.muted) > now();
 function drawSession(a) {
   const woken = [a.hour ? count(a.hour, "time") + " in the last hour" : "", a.day ? count(a.day, "time") + " in a day" : ""].filter(Boolean);
   const by = (a.by || []).map((b) => b.name + " " + b.day + (b.used_up ? ", whose share is used up until " + clock(b.used_up) : ""));
-  const mute = (secs, done) => act("mute", { name: a.k, secs }, a.k, done);
+  const mute = (secs, done) => act("mute", { name: a.k, secs }, a.k, done, "agents");
   const change = isMuted(a) ? button("unmute", "Unmute", "Unmute " + a.name, "quiet", () => mute(0, a.name + " may be woken again."))
     : button("mute", "Mute for an hour", "Mute " + a.name + " for an hour", "quiet", () => mute(3600, "Nothing wakes " + a.name + " for an hour."));
   change.disabled = isOff(a);

@@ -9,6 +9,10 @@ let planned = false, drawn = 0, pause = DRAW_PAUSE;
 // setDraw says what draws a part.
 export function setDraw(part, draw) { draws.set(part, draw); }
 
+// afterDrawing has something done whenever parts have been drawn.
+const after = [];
+export function afterDrawing(what) { after.push(what); }
+
 // dirty has parts drawn soon.
 export function dirty(...parts) {
   for (const part of parts) due.add(part);
@@ -29,5 +33,6 @@ function drawDue() {
       pause = Math.max(DRAW_PAUSE, 5 * (drawn - began)); // on a slow machine drawing leaves time for all else
     }
   }
+  for (const what of after) what();
   if (due.size && !planned) { planned = true; setTimeout(drawDue, pause); }
 }

@@ -8,7 +8,8 @@ import { flash, labelOf, showOnly } from "./network.js";
 import { setEmpty } from "./sections.js";
 
 const MAX_LOG = 150;     // messages that are drawn
-const MAX_KEPT = 300;    // of all messages, and of one conversation
+const MAX_KEPT = 600;    // of all messages
+const MAX_TALK = 300;    // of those of one conversation
 const MAX_THREADS = 80;
 const MAX_PROBES = 4;    // routes that a row of probes names
 
@@ -16,18 +17,45 @@ let recent = [];         // the newest lines
 const threads = new Map();
 let unseen = 0;          // messages that came while somebody reads older ones
 let started = null;      // when the first one passed
+let isCut = false;       // lines have passed that are not kept, of whom is not known
+const cutOf = new Set(); // of whom lines, or conversations, were kept and had to go
+
+// keep returns at most so many of a list whose oldest come first. Whoever has most makes room, so that one who
+// sends much takes no place of another's. ownerOf says whose each is; dropped is called with what goes.
+function keep(list, most, ownerOf, dropped) {
+  const held = new Map(), drop = new Map();
+  for (const x of list) held.set(ownerOf(x), (held.get(ownerOf(x)) || 0) + 1);
+  for (let over = list.length - most; over > 0; over--) {
+    let largest;
+    for (const [owner, n] of held) if (largest === undefined || n > held.get(largest)) largest = owner;
+    held.set(largest, held.get(largest) - 1);
+    drop.set(largest, (drop.get(largest) || 0) + 1);
+  }
+  return list.filter((x) => {
+    const owner = ownerOf(x), n = drop.get(owner) || 0;
+    if (!n) return true;
+    drop.set(owner, n - 1);
+    dropped(x);
+    return false;
+  });
+}
+const ownerOf = (l) => l.of || ""; // the server's word: all strangers are as one
 
 export function forgetMessages() {
   recent = [];
   threads.clear();
   unseen = 0;
   started = null;
+  isCut = false;
+  cutOf.clear();
   view.follows = true;
 }
 
-// addLines takes lines of the server; skipped counts those before them that it has left out.
-export function addLines(lines, skipped) {
-  if (skipped) recent.push({ k: "s" + lines[0].n, at: lines[0].at, skipped });
+// addLines takes lines of the server; skipped counts those that it has left out. isFirst: before the first of all
+// that is only what is older.
+export function addLines(lines, skipped, isFirst) {
+  if (skipped) isCut = true;
+  if (skipped && !isFirst) recent.push({ k: "s" + lines[0].n, at: lines[0].at, skipped });
   const ids = new Set();
   for (const l of lines) {
     l.k = "l" + l.n;
@@ -37,11 +65,12 @@ export function addLines(lines, skipped) {
     recent.push(l);
     if (l.dir) addToThread(l);
   }
-  if (recent.length > MAX_KEPT) recent.splice(0, recent.length - MAX_KEPT);
-  for (const key of threads.keys()) {
-    if (threads.size <= MAX_THREADS) break;
-    if (key !== view.chosen) threads.delete(key);
-  }
+  recent = keep(recent, MAX_KEPT, ownerOf, (l) => cutOf.add(ownerOf(l)));
+  keep([...threads.values()], MAX_THREADS, (t) => t.id, (t) => {
+    if (t.k === view.chosen) return;
+    threads.delete(t.k);
+    cutOf.add(t.id);
+  });
   unseen += lines.length;
   flash(ids);
   dirty("messages");
@@ -54,7 +83,7 @@ function addToThread(l) {
   t.lines.push(l);
   t.count++;
   t.last = l;
-  if (t.lines.length > MAX_KEPT) t.lines.splice(0, t.lines.length - MAX_KEPT);
+  if (t.lines.length > MAX_TALK) t.lines.splice(0, t.lines.length - MAX_TALK);
   threads.delete(key); // the newest is last
   threads.set(key, t);
 }
@@ -96,7 +125,9 @@ function drawMessages() {
   drawThreads();
   const t = threads.get(view.chosen);
   if (view.chosen && !t) view.chosen = "";
-  const lines = (t ? t.lines : view.only ? recent.filter((l) => isOf(l, view.only)) : recent).slice(-MAX_LOG);
+  const all = t ? t.lines : view.only ? recent.filter((l) => isOf(l, view.only)) : recent;
+  const lines = keep(all, MAX_LOG - 1, ownerOf, () => {});
+  const older = lines.length < all.length || isCut || (t ? t.count > all.length : view.only ? cutOf.has(view.only) : cutOf.size > 0);
   const peer = view.only && findRow("peers", view.only);
   $("only").hidden = !view.only;
   if (view.only) $("only").replaceChildren("only ", said(peer ? labelOf(peer) : "one peer"), " ✕");
@@ -114,10 +145,11 @@ function drawMessages() {
   talk.hidden = !recent.length;
   talk.toggleAttribute("data-events", !threads.size); // and no message
   if (!lines.length) {
-    fill(log, [{ k: "none" }], () => [h("p", { class: "empty" }, "No message is here.")]);
+    fill(log, [{ k: "none" }], () => [h("p", { class: "empty" }, older ? "No message is here: of older ones only some are kept." : "No message is here.")]);
     return;
   }
-  fill(log, lines.map((l) => ({ k: (t ? "b" : "r") + l.k, l, version: l.version })), (r) => [t ? drawBubbles(r.l) : drawRow(r.l)], null,
+  const drawn = lines.map((l) => ({ k: (t ? "b" : "r") + l.k, l, version: l.version }));
+  fill(log, older ? [{ k: "older" }, ...drawn] : drawn, (r) => [r.l ? t ? drawBubbles(r.l) : drawRow(r.l) : drawOlder()], null,
     (r, before) => r.l !== before.l || r.version !== before.version);
   log.scrollTop = log.scrollHeight;
   placed = log.scrollTop;
@@ -160,6 +192,8 @@ const eventWords = {
   pending: "is a stranger that called", trust: "is trusted, or its name has changed", identity_conflict: "shows another key", mail: "mail", budget: "a bound was reached", relay: "relay", approval: "waits for your word",
 };
 const wordsOf = (event) => Object.hasOwn(eventWords, event) ? eventWords[event] : event;
+
+const drawOlder = () => h("p", { class: "empty" }, "… of older ones only some are kept here");
 
 function drawRow(l) {
   const when = h("span", { class: "when num" }, clock(l.at));

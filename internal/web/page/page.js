@@ -7,6 +7,7 @@ import { dirty, dirtyAll, setDraw } from "./drawing.js";
 import { setHub } from "./network.js";
 import { addLines, forgetMessages } from "./messages.js";
 import { setCount } from "./sections.js";
+import "./approvals.js";
 import "./waiting.js";
 import "./agents.js";
 import "./lists.js";
@@ -19,7 +20,7 @@ setDraw("daemon", () => {
     h("span", { class: "mono" }, d.id), " · ", d.version, " · ", d.drain ? "draining" : d.ready ? d.state : "not ready", " · up ", since(d.since), " · ",
     h("span", { class: "num" }, number(d.in)), " in, ", h("span", { class: "num" }, number(d.out)), " out");
   setHub(d.name || d.id);
-  dirty("waiting"); // the title of the page has the name
+  dirty("approvals"); // the title of the page has the name
 });
 
 setDraw("warnings", () => {
@@ -46,7 +47,7 @@ function take(u) {
     takePart(p);
     dirty(p.part, "notes");
   }
-  if (u.lines) addLines(u.lines, u.skipped);
+  if (u.lines) addLines(u.lines, u.skipped, u.reset);
 }
 
 let away = { why: "" };   // why the daemon does not answer, and since when
@@ -59,8 +60,9 @@ const MAX_FAILURES = 30;
 // grey and described by what is wrong, and nothing can be done.
 function drawLink() {
   const ended = failures > MAX_FAILURES;
-  const [tone, text, why] = ended ? ["bad", "ended", "acpctl web has ended. Start it again, and open the link that it prints. What is shown here is from before."]
-    : failures ? ["warn", failures > 3 ? "acpctl web does not answer" : "connecting again", ""]
+  const [tone, text, why] = ended ? ["bad", "ended", "acpctl web has ended. Run acpctl web again, and open the link that it prints. What is shown here is from before."]
+    : failures > 2 ? ["bad", "no answer", "acpctl web does not answer since " + clock(silent) + ". If it has ended, run acpctl web again, and open the link that it prints. What is shown here is from before."]
+    : failures ? ["warn", "connecting again", ""]
     : away.why ? ["bad", "away", "The daemon is away since " + clock(away.since) + ": " + away.why + ". What is shown here is from before; it goes on by itself."]
     : ["good", "live", ""];
   $("link-state").setAttribute("data-tone", tone);
@@ -76,7 +78,7 @@ function drawLink() {
     if (truth.stopped) e.setAttribute("aria-describedby", why ? "away" : "link-text");
     else e.removeAttribute("aria-describedby");
   }
-  if (!!truth.stopped !== !!before) dirty("waiting", "agents");
+  if (!!truth.stopped !== !!before) dirty("approvals", "waiting", "agents");
 }
 
 // fail notes that the stream has failed, so many times: after too many, acpctl web has ended.

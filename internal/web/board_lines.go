@@ -1,0 +1,121 @@
+package web
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// boardLines has what has passed, up to maxLines and maxLineBytes. Whoever has most lines makes room: a
+// peer that sends much takes none of another's place.
+type boardLines struct {
+	byPeer map[string][]boardLine // by who they are of (numbered); the oldest first
+	n      int
+	bytes  int
+	last   uint64 // number of the newest
+}
+
+type boardLine struct {
+	n    uint64
+	text jsontext.Value
+}
+
+func newBoardLines() boardLines { return boardLines{byPeer: make(map[string][]boardLine)} }
+
+// numbered is a line; its number is its place among all lines.
+type numbered interface {
+	setNumber(uint64)
+	of() string // the peer who can make such lines; "": no peer that is known
+}
+
+// addLines adds what has passed.
+func addLines[L numbered](b *board, lines []L) {
+	if len(lines) == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range lines {
+		b.lines.last++
+		l.setNumber(b.lines.last)
+		if text, err := json.Marshal(l); err == nil && len(text) <= maxRowBytes {
+			b.lines.add(l.of(), boardLine{b.lines.last, text})
+		}
+	}
+	b.wake()
+}
+
+func (ls *boardLines) add(of string, l boardLine) {
+	ls.byPeer[of] = append(ls.byPeer[of], l)
+	ls.n++
+	ls.bytes += len(l.text)
+	for ls.n > maxLines || ls.bytes > maxLineBytes {
+		ls.dropOldest(ls.findLargest())
+	}
+}
+
+// findLargest returns who has most lines; of several, whose oldest line is the oldest of all.
+func (ls *boardLines) findLargest() (of string) {
+	most := 0
+	for peer, lines := range ls.byPeer {
+		if d := cmp.Compare(len(lines), most); d > 0 || d == 0 && lines[0].n < ls.byPeer[of][0].n {
+			of, most = peer, len(lines)
+		}
+	}
+	return of
+}
+
+func (ls *boardLines) dropOldest(of string) {
+	lines := ls.byPeer[of]
+	ls.n--
+	ls.bytes -= len(lines[0].text)
+	lines[0].text = nil // the array below may last
+	if ls.byPeer[of] = lines[1:]; len(lines) == 1 {
+		delete(ls.byPeer, of)
+	}
+}
+
+// takeSince returns lines after that number, at most so many, the oldest first: of each peer the newest, by
+// turns, so that one who sends much leaves room for the others. skipped counts those that it leaves out, or
+// that are not kept.
+func (ls *boardLines) takeSince(after uint64, most int) (texts []jsontext.Value, skipped uint64) {
+	var fresh [][]boardLine
+	total := 0
+	for _, lines := range ls.byPeer {
+		i := len(lines)
+		for i > 0 && len(lines)-i < most && lines[i-1].n > after {
+			i--
+		}
+		if total += len(lines) - i; i < len(lines) {
+			fresh = append(fresh, lines[i:])
+		}
+	}
+	share := shareOut(fresh, min(total, most))
+	var taken []boardLine
+	for i, lines := range fresh {
+		taken = append(taken, lines[len(lines)-share[i]:]...)
+	}
+	slices.SortFunc(taken, func(a, b boardLine) int { return cmp.Compare(a.n, b.n) })
+	for _, l := range taken {
+		texts = append(texts, l.text)
+	}
+	return texts, ls.last - after - uint64(len(taken))
+}
+
+// shareOut divides n, which is no more than there are lines, by turns: those who want little have it, and
+// the others as much as each other, but for one. What is left over goes to those whose newest line is newer.
+func shareOut(lists [][]boardLine, n int) (share []int) {
+	slices.SortFunc(lists, func(a, b []boardLine) int { return cmp.Compare(b[len(b)-1].n, a[len(a)-1].n) })
+	share = make([]int, len(lists))
+	for n > 0 {
+		for i, list := range lists {
+			if n > 0 && share[i] < len(list) {
+				share[i]++
+				n--
+			}
+		}
+	}
+	return share
+}

@@ -1,0 +1,103 @@
+package web
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// lines returns messages of a peer.
+func lines(peer identity.ID, n int, text string) (all []*line) {
+	for range n {
+		all = append(all, newMessageLine(&client.TrafficEntry{Peer: peer, Direction: client.In, Kind: kinds.KindNotify, Text: text, Answer: text}))
+	}
+	return all
+}
+
+// countOf returns how many lines of an update are of a peer. They must be in their order.
+func countOf(t *testing.T, u *update, peer identity.ID) (n int) {
+	t.Helper()
+	last := uint64(0)
+	for _, text := range u.Lines {
+		var l line
+		if err := json.Unmarshal(text, &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.N <= last {
+			t.Errorf("%d after %d", l.N, last)
+		}
+		if last = l.N; l.ID == peer.String() {
+			n++
+		}
+	}
+	return n
+}
+
+// TestNobodyTakesAnothersLines: however much a peer sends, what another one has sent is kept, and goes to
+// pages, to those that are there and to new ones.
+func TestNobodyTakesAnothersLines(t *testing.T) {
+	for _, size := range []int{1, maxShown} { // what bounds them is their number, or their bytes
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			b := newBoard()
+			r := b.addReader()
+			b.next(r)
+			addLines(b, lines(deskID, 20, "hello"))
+			for range 30 {
+				addLines(b, lines(buildID, 100, strings.Repeat(`"`, size))) // which JSON writes as two characters
+			}
+			for name, u := range map[string]*update{"a page that is there": b.next(r), "a new page": b.next(b.addReader())} {
+				if n := countOf(t, u, deskID); n != 20 || len(u.Lines) != maxUpdateLines || u.Skipped != 3020-maxUpdateLines {
+					t.Errorf("%s: %d lines of the other peer, of %d; %d are skipped", name, n, len(u.Lines), u.Skipped)
+				}
+			}
+			if isFull := size > 1; isFull != (b.lines.n < maxLines) || b.lines.n > maxLines || b.lines.bytes > maxLineBytes {
+				t.Errorf("%d lines of %d bytes", b.lines.n, b.lines.bytes)
+			}
+		})
+	}
+}
+
+// TestStrangersShareLines: any number of strangers takes no more room than one peer.
+func TestStrangersShareLines(t *testing.T) {
+	b := newBoard()
+	addLines(b, lines(deskID, 20, "hello"))
+	for i := range 3 * maxLines {
+		addLines(b, []*line{newEventLine(&client.Event{Type: client.EventPending, Peer: identity.ID{byte(i), byte(i >> 8), 31: 1}})})
+	}
+	if n := len(b.lines.byPeer); n != 2 || len(b.lines.byPeer[deskID.String()]) != 20 {
+		t.Errorf("%d have lines, the peer %d", n, len(b.lines.byPeer[deskID.String()]))
+	}
+	if l := newEventLine(&client.Event{Type: client.EventUp, Peer: deskID, Name: "desk"}); l.of() != deskID.String() {
+		t.Errorf("an event of a peer is of %q", l.of())
+	}
+}
+
+// TestLinesAreShared: those who have little to say have it, the others the same.
+func TestLinesAreShared(t *testing.T) {
+	b := newBoard()
+	for i, n := range []int{5, 300, 1, 100, 300} {
+		addLines(b, lines(identity.ID{byte(i + 1)}, n, "hello"))
+	}
+	u := b.next(b.addReader())
+	var got []int
+	for i := range 5 {
+		got = append(got, countOf(t, u, identity.ID{byte(i + 1)}))
+	}
+	if want := []int{5, 81, 1, 81, 82}; !slices.Equal(got, want) {
+		t.Errorf("%d, want %d", got, want)
+	}
+	for i, n := range got { // the newest of each
+		held := b.lines.byPeer[identity.ID{byte(i + 1)}.String()]
+		if !slices.ContainsFunc(u.Lines, func(text jsontext.Value) bool { return string(text) == string(held[len(held)-n].text) }) {
+			t.Errorf("of %d not the newest", i)
+		}
+	}
+}
