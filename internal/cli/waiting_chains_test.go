@@ -83,6 +83,14 @@ func TestChains(t *testing.T) {
 			[]client.TrafficEntry{in(1, "planner", "reviewer"), in(2, "tester", "reviewer"), out(3, "reviewer", "builder")},
 			"laptop/planner here/reviewer\nlaptop/tester here/reviewer\nhere/reviewer build/builder\n",
 		},
+		"hops tell which of two": {
+			[]client.TrafficEntry{in(1, "planner", "reviewer"), with(in(2, "tester", "reviewer"), hops(2)), with(out(3, "reviewer", "builder"), hops(3))},
+			"laptop/planner here/reviewer\nlaptop/tester here/reviewer\n>here/reviewer build/builder\n",
+		},
+		"hops that do not fit": {
+			[]client.TrafficEntry{in(1, "planner", "reviewer"), with(out(2, "reviewer", "builder"), hops(3))},
+			"laptop/planner here/reviewer\nhere/reviewer build/builder\n",
+		},
 		"agents of one name at two peers": {
 			[]client.TrafficEntry{with(out(1, "planner", "reviewer"), hops(0)), with(in(2, "reviewer", "writer"), hops(1))},
 			"here/planner build/reviewer\nlaptop/reviewer here/writer\n",
