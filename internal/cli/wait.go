@@ -27,9 +27,9 @@ func (a *app) newWaitCmd() *cobra.Command {
   acpctl wait desk --online --timeout 5m
   acpctl wait desk/reviewer --idle && acpctl delegate desk/reviewer 'Run the test suite'`,
 		Long: `Waits until a delegation, given or taken, has ended: of its id, six or more characters that
-begin it are enough. Exits 0 if it was completed,
-7 if it failed or was cancelled, 3 if its deadline passed or it has not ended after --timeout, 4 if it was refused or declined,
-5 if its agent is gone. The result of one that you gave leaves the inbox when it is printed.
+begin it are enough. Exits 0 if it was completed, 7 if it failed or was cancelled, 3 if its
+deadline passed or it has not ended after --timeout, 4 if it was refused or declined, 5 if its
+agent is gone. The result of one that you gave leaves the inbox when it is printed.
 What its agent asks meanwhile goes to standard error: acpctl reply answers. With
 --follow, so do partial results, each on one line. With --json, a question is a line of its own before the
 last one: the task, with {"question": {"id", "text", "since"}}; acpctl reply ID TEXT

@@ -40,6 +40,7 @@ func (p *peerWait) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&p.timeout, "timeout", 0, "how long to wait (default: until interrupted)")
 }
 
+// checkTimeout returns an error if --timeout leaves no time to wait.
 func (p *peerWait) checkTimeout(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("timeout") && p.timeout <= 0 {
 		return frame.UsageErrorf("--timeout: expected a duration like 5m")
