@@ -94,7 +94,7 @@ reach-wide: ## two daemons at the ends of a cluster, of two clusters with gatewa
 	cd integration/relay && ACPD_OLD_NATS_SERVER='$(abspath $(NATS))' $(GO) test -tags wide -count=1 -timeout 10m -v -run TestWide ./processes
 
 crowd: ## a thousand daemons on one relay that is restarted, and hostile members of its account and trusted peers, with bounds of time: the machine to itself
-	cd integration/relay && $(GO) test -count=1 -timeout 20m -v ./processes -run '^(TestCrowd|TestHostileAccount|TestHostileTrustedPeer)$$' -crowd 1000 -rounds 20 -bounds
+	cd integration/relay && $(GO) test -count=1 -timeout 20m -v ./processes -run '^(TestCrowd|TestHostileAccount|TestHostileLargeMessages|TestHostileTrustedPeer)$$' -crowd 1000 -rounds 20 -bounds
 
 web: ## the page of acpctl web in a real browser (chromium)
 	$(GO) vet -tags web ./integration/web

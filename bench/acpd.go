@@ -14,7 +14,7 @@ import (
 var acpdVariant = variant{
 	name:     "acpd",
 	programs: []string{"acpd"},
-	roles:    map[string]role{"asker": {connect: connectAcpdAsker}, "answerer": {serve: serveAcpdAnswerer}, roleTail: {serve: serveTail}, roleStalled: {serve: serveStalledTail}, roleConnected: {serve: serveConnection}},
+	roles:    map[string]role{"asker": {connect: connectAcpdAsker}, "answerer": {serve: serveAcpdAnswerer}, roleTail: {serve: serveTail}, roleStalled: {serve: serveStalledTail}, roleConnected: {serve: serveConnection}, roleStatus: {serve: serveStatus}},
 	start: func(f *fleet) error {
 		near, far, err := f.spawnPair()
 		if err != nil {

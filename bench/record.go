@@ -104,20 +104,21 @@ func findCPU(info string) string {
 	return ""
 }
 
-// save writes the record to a file. The title of a record that is there stays.
-func (r record) save(path string) error {
+// save writes the record to a file. What a person has written of a record that is there stays: its title, and
+// its note, which it returns.
+func (r record) save(path string) (note string, err error) {
 	old, err := readRecord(path)
 	switch {
 	case err == nil:
-		r.Title = old.Title
+		r.Title, r.Note = old.Title, old.Note
 	case !errors.Is(err, fs.ErrNotExist):
-		return err
+		return "", err
 	}
 	text, err := r.encode()
 	if err != nil {
-		return err
+		return "", err
 	}
-	return os.WriteFile(path, text, 0o644)
+	return r.Note, os.WriteFile(path, text, 0o644)
 }
 
 // encode writes the head with a line for each field, and each figure on a line of its own.

@@ -36,7 +36,11 @@ func TestRecord(t *testing.T) {
 		t.Errorf("the head is %+v", r.recordHead)
 	}
 
-	// A title that a person has written outlasts the next run; a note is about one run.
+	if strings.Contains(out.String(), "note") {
+		t.Errorf("a note is told of, and there is none: %s", out.String())
+	}
+
+	// What a person has written outlasts the next run, which tells of the note.
 	r.Title, r.Note = "What a relay costs", "The machine was busy."
 	text, err := r.encode()
 	if err != nil {
@@ -48,7 +52,7 @@ func TestRecord(t *testing.T) {
 	if err := to.writeFigures(figures); err != nil {
 		t.Fatal(err)
 	}
-	if r, err = readRecord(path); err != nil || r.Title != "What a relay costs" || r.Note != "" {
+	if r, err = readRecord(path); err != nil || r.Title != "What a relay costs" || r.Note != "The machine was busy." || !strings.Contains(out.String(), path+` keeps the note of an earlier run: "The machine was busy.": edit it`) {
 		t.Errorf("after the next run: %q, %q, %v", r.Title, r.Note, err)
 	}
 }

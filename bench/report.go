@@ -22,17 +22,22 @@ func (r *report) writeFigures(figures []figure) error {
 	return r.recordFigures(figures)
 }
 
-// recordFigures records figures where the run was told to.
+// recordFigures records figures where the run was told to. It tells of a note that stays from an earlier run,
+// since a person must say whether it holds for this one.
 func (r *report) recordFigures(figures []figure) error {
 	if r.file == "" {
 		return nil
 	}
 	taken, err := newRecord(r.command, r.versions, figures)
+	note := ""
 	if err == nil {
-		err = taken.save(r.file)
+		note, err = taken.save(r.file)
 	}
 	if err != nil {
 		return fmt.Errorf("recording what was measured: %w", err)
+	}
+	if note != "" {
+		fmt.Fprintf(r.out, "\n%s keeps the note of an earlier run: %q: edit it there if it does not hold for this one.\n", r.file, note)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ const (
 	tailRounds = 9
 	tailTurns  = 8 // of each pair of daemons in a round
 	tailWindow = metricsWindow
-	tailRest   = 9 // daemons that are watched, and as many that are not, whose memory is looked at
+	tailRest   = 5 // daemons that are watched, and as many that are not, whose memory is looked at
 
 	stalledPause = 3 * time.Second
 
@@ -36,6 +36,7 @@ const (
 	roleTail      = "tail"      // reads on and on, as acpctl tail does
 	roleStalled   = "stalled"   // reads an entry now and then, so that it is not taken for one that is gone
 	roleConnected = "connected" // is just there, after a call as large
+	roleStatus    = "status"    // asks for the status as often as a tail that waits in vain
 )
 
 // tailVariant is a variant with daemons that are both watched by a role; "": by none.
@@ -105,6 +106,20 @@ func serveConnection(args []string) error {
 	}
 	printReady("")
 	select {}
+}
+
+// serveStatus asks a daemon for its status now and then, until it ends.
+func serveStatus(args []string) error {
+	daemon := client.Client{Socket: args[0]}
+	for ready := false; ; ready = true {
+		if _, err := daemon.Status(context.Background()); err != nil {
+			return err
+		}
+		if !ready {
+			printReady("")
+		}
+		time.Sleep(client.MaxTrafficWait)
+	}
 }
 
 // benchTail measures what those who watch cost the daemons: CPU for a message if they keep up, throughput
@@ -177,14 +192,15 @@ func measureStalledTail(f *fleet, checkouts []variant, rounds int, log io.Writer
 			if v.source == "" {
 				f.target, f.strict = stalledTarget, true
 			}
-			figures = append(figures, f)
+			figures = append(figures, f, figure{what: "– daemons' CPU for one" + nameCheckout(v), unit: "times"})
 		}
 	}
 	for round := range rounds {
 		err := compareTurns(f, checkouts, roleStalled, 0, stalledCells, round, func(i, checkout int, without, with sample) {
-			fmt.Fprintf(log, "  round %d, %d bytes%s: %.0f/s without, %.0f/s with a stalled tail: %.3f\n", round+1, stalledCells[i].size, nameCheckout(checkouts[checkout]), without.rate, with.rate, with.rate/without.rate)
-			at := i*len(checkouts) + checkout
+			fmt.Fprintf(log, "  round %d, %d bytes%s: %.0f/s without, %.0f/s with a stalled tail: %.3f; CPU for one %.2f and %.2f µs: %.3f\n", round+1, stalledCells[i].size, nameCheckout(checkouts[checkout]), without.rate, with.rate, with.rate/without.rate, without.cpu, with.cpu, with.cpu/without.cpu)
+			at := 2 * (i*len(checkouts) + checkout)
 			figures[at].values = append(figures[at].values, with.rate/without.rate)
+			figures[at+1].values = append(figures[at+1].values, with.cpu/without.cpu)
 		})
 		if err != nil {
 			return nil, err

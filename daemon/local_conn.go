@@ -110,11 +110,12 @@ func (d *Daemon) newLocalConn(ctx context.Context, c net.Conn, at *localSocket) 
 		rand.Read(s.key[:])
 	}
 	s.conn = jsonrpc.NewConn(c, jsonrpc.Options{
-		MaxLine:      d.config.Load().MaxMessage + jsonrpc.LineMargin,
-		InputLimit:   at.inputLimit,
-		RequestLimit: at.requestLimit,
-		Handler:      s.answerRequest,
-		PushBack:     true,
+		SplicePayloads: true,
+		MaxLine:        d.config.Load().MaxMessage + jsonrpc.LineMargin,
+		InputLimit:     at.inputLimit,
+		RequestLimit:   at.requestLimit,
+		Handler:        s.answerRequest,
+		PushBack:       true,
 	})
 	return s
 }

@@ -1,12 +1,10 @@
 package peer
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -26,7 +24,7 @@ func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire
 	if err != nil {
 		return nil, 0, err
 	}
-	defer out.releaseBuffer()
+	defer out.release()
 	state, fail := n.findTrustedState(request.To)
 	if fail != nil {
 		return nil, 0, fail
@@ -40,7 +38,7 @@ func (n *Node) Exchange(ctx context.Context, request kinds.Checked) (reply *wire
 	}
 	defer state.callSlots.exchanges.Add(-1)
 	fail = state.sendOnReadyConn(ctx, func(c *conn) (err *kinds.Error) {
-		reply, rtt, err = c.sendRequest(ctx, request, out)
+		reply, rtt, err = c.sendRequest(ctx, request, &out)
 		return err
 	})
 	if fail != nil {
@@ -68,49 +66,31 @@ func (state *peerState) sendOnReadyConn(ctx context.Context, send func(*conn) *k
 	return state.node.newUnreachableError(state.id, kinds.DeliveredNo, "its connections go away as fast as they come; try again")
 }
 
-// encodedEnvelope holds an encoded envelope until it is sent.
-type encodedEnvelope struct{ buf *bytes.Buffer }
-
-// takeBuffer returns the buffer, which the outbox owns from then on.
-func (s *encodedEnvelope) takeBuffer() *bytes.Buffer {
-	buf := s.buf
-	s.buf = nil
-	return buf
-}
-
-// releaseBuffer gives the buffer back if it was not handed over.
-func (s *encodedEnvelope) releaseBuffer() {
-	if s.buf != nil {
-		recycleBuffer(s.takeBuffer())
-	}
-}
-
-// encodeEnvelope returns the stream type and an envelope of this node, encoded. The caller frees
-// the result.
-func (n *Node) encodeEnvelope(env kinds.Checked, class kinds.Class, t wire.StreamType) (*encodedEnvelope, error) {
+// encodeEnvelope returns the stream type and an envelope of this node, encoded. The caller takes or
+// releases the result.
+func (n *Node) encodeEnvelope(env kinds.Checked, class kinds.Class, t wire.StreamType) (outgoing, error) {
 	switch {
 	case env.From != n.self:
-		return nil, kinds.Errorf(kinds.Invalid, "%s: from: it is not this daemon", env.Kind)
+		return outgoing{}, kinds.Errorf(kinds.Invalid, "%s: from: it is not this daemon", env.Kind)
 	case env.To == n.self:
-		return nil, kinds.Errorf(kinds.Invalid, "%s: to: a message to oneself; name a peer", env.Kind)
+		return outgoing{}, kinds.Errorf(kinds.Invalid, "%s: to: a message to oneself; name a peer", env.Kind)
 	case env.Spec.Class != class:
-		return nil, kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel this way", env.Kind)
+		return outgoing{}, kinds.Errorf(kinds.Invalid, "%s: kind: it does not travel this way", env.Kind)
 	}
-	out := &encodedEnvelope{buffers.Get().(*bytes.Buffer)}
-	if err := env.AppendWithType(out.buf, t); err != nil {
-		out.releaseBuffer()
-		return nil, kinds.Errorf(kinds.Internal, "%s: %v", env.Kind, err)
+	out, err := encodeWithType(env.Envelope, t)
+	if err != nil {
+		return outgoing{}, kinds.Errorf(kinds.Internal, "%s: %v", env.Kind, err)
 	}
 	if err := out.checkSize(env.Kind, n.cfg.MaxMessage); err != nil {
-		out.releaseBuffer()
-		return nil, err
+		out.release()
+		return outgoing{}, err
 	}
 	return out, nil
 }
 
 // sendRequest sends a request on this connection and blocks until its reply is in. The error
 // is errNothingSent if another connection may be tried.
-func (c *conn) sendRequest(ctx context.Context, env kinds.Checked, out *encodedEnvelope) (*wire.Envelope, time.Duration, *kinds.Error) {
+func (c *conn) sendRequest(ctx context.Context, env kinds.Checked, out *outgoing) (*wire.Envelope, time.Duration, *kinds.Error) {
 	if err := out.checkSize(env.Kind, int(c.peerHello.MaxMessage)); err != nil {
 		return nil, 0, err.(*kinds.Error)
 	}
@@ -128,11 +108,11 @@ func (c *conn) sendRequest(ctx context.Context, env kinds.Checked, out *encodedE
 		return nil, 0, c.toOpenStreamError(err)
 	}
 	start := time.Now()
-	in := buffers.Get().(*bytes.Buffer)
-	defer recycleBuffer(in)
+	in := newReceived()
+	defer in.release()
 	stop := context.AfterFunc(ctx, func() { resetStream(s, streamCancelled) })
 	defer stop()
-	if err := c.outbox.writeMessage(s, out.takeBuffer()); err != nil {
+	if err := c.outbox.writeMessage(s, out.take()); err != nil {
 		s.CancelRead(streamCancelled)
 		return nil, time.Since(start), c.node.toWriteError(ctx, c, err)
 	}
@@ -151,15 +131,15 @@ func (c *conn) sendRequest(ctx context.Context, env kinds.Checked, out *encodedE
 		return nil, rtt, c.node.toCallError(ctx, c, err)
 	}
 	c.markHeard()
-	reply, fail := c.parseReply(env, in.Bytes())
+	reply, fail := c.parseReply(env, in)
 	return reply, rtt, fail
 }
 
 // readReply reads a reply, bounded by max_message and the peer's share of the budget. The
 // caller gives size back to the share, whatever the error. It does not wait for room:
 // calls that hold a part each would wait for each other.
-func (c *conn) readReply(s io.Reader, buf *bytes.Buffer) (size int64, err error) {
-	err = readLimited(s, buf, c.node.cfg.MaxMessage, func(n int) error {
+func (c *conn) readReply(s io.Reader, in *received) (size int64, err error) {
+	err = in.readLimited(s, c.node.cfg.MaxMessage, func(n int) error {
 		if err := c.peer.replies.Reserve(int64(n)); err != nil {
 			return err
 		}
@@ -189,12 +169,12 @@ func (c *conn) toOpenStreamError(err error) *kinds.Error {
 
 // parseReply decodes a reply and checks that it answers env. The error is of this node,
 // or, for an error envelope, the peer's.
-func (c *conn) parseReply(env kinds.Checked, b []byte) (*wire.Envelope, *kinds.Error) {
+func (c *conn) parseReply(env kinds.Checked, in *received) (*wire.Envelope, *kinds.Error) {
 	bad := func(problem string) *kinds.Error {
 		c.node.log.Debug("a reply is not valid", "peer", c.id.Label(), "kind", env.Kind, "problem", cleanErrorText(cutQuote(problem)))
 		return kinds.Errorf(kinds.Internal, "%s: the reply of %s is not valid: update the older of the two daemons, or have its owner look after its agents", env.Kind, c.node.peerName(c.id)).WithDelivered(kinds.DeliveredUnknown)
 	}
-	reply, err := wire.ParseEnvelope(b)
+	reply, err := in.parseEnvelope()
 	if err != nil {
 		return nil, bad(err.Error())
 	}
@@ -217,16 +197,4 @@ func (c *conn) parseReply(env kinds.Checked, b []byte) (*wire.Envelope, *kinds.E
 		return nil, markRemoteError(c.id, e.SanitizeForPeer())
 	}
 	return reply, nil
-}
-
-// buffers holds buffers for encoded envelopes; those over keepBuffer are not kept.
-var buffers = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0, 4<<10)) }}
-
-const keepBuffer = 256 << 10
-
-func recycleBuffer(b *bytes.Buffer) {
-	if b.Cap() <= keepBuffer {
-		b.Reset()
-		buffers.Put(b)
-	}
 }

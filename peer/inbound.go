@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -139,16 +138,10 @@ func (c *conn) dispatchStream(inbound *inboundStream) quic.StreamErrorCode {
 		st.Close()
 		return streamNone
 	}
-	in := buffers.Get().(*bytes.Buffer)
-	defer recycleBuffer(in)
-	size, err := c.readEnvelope(s, in)
+	env, size, err := c.readEnvelope(s)
 	defer c.peer.envelopes.Release(size)
 	if err != nil {
 		return toResetCode(err)
-	}
-	env, err := wire.ParseEnvelope(in.Bytes())
-	if err != nil {
-		return streamInvalid
 	}
 	if !inbound.tryDecide() {
 		return streamGoingAway
@@ -157,13 +150,17 @@ func (c *conn) dispatchStream(inbound *inboundStream) quic.StreamErrorCode {
 	if s.Context().Err() != nil {
 		return streamCancelled // the sender gave up
 	}
-	out := buffers.Get().(*bytes.Buffer)
-	if err := reply.AppendReply(out); err != nil || out.Len() > int(c.peerHello.MaxMessage) {
-		reply = kinds.NewErrorReply(env, kinds.Errorf(kinds.TooLarge, "%s: the reply has %d bytes, %d are allowed; ask for less", env.Kind, out.Len(), c.peerHello.MaxMessage))
-		out.Reset()
-		reply.AppendReply(out)
+	out, err := encodeReply(reply)
+	if err != nil {
+		out, err = encodeReply(kinds.NewErrorReply(env, err))
+	} else if size := out.size(); size > int(c.peerHello.MaxMessage) {
+		out.release()
+		out, err = encodeReply(kinds.NewErrorReply(env, kinds.Errorf(kinds.TooLarge, "%s: the reply has %d bytes, %d are allowed; ask for less", env.Kind, size, c.peerHello.MaxMessage)))
 	}
-	if out.Len() > onePacket {
+	if err != nil {
+		return streamInternal
+	}
+	if out.size() > onePacket {
 		s.SetWriteDeadline(time.Now().Add(envelopeTime))
 	}
 	if err := c.outbox.writeMessage(s, out); err != nil {
@@ -215,39 +212,40 @@ func (c *conn) checkEnvelope(env *wire.Envelope, class kinds.Class) (kinds.Check
 	return checked, err
 }
 
-// deadlineReader is a stream of the peer: one direction of it, or both.
-type deadlineReader interface {
-	io.Reader
-	SetReadDeadline(time.Time) error
-}
-
-// readEnvelope reads one envelope, bounded by the deadlines, max_message and the peer's
-// share of the budget. The caller gives size back to the share, whatever the error.
-func (c *conn) readEnvelope(s deadlineReader, buf *bytes.Buffer) (size int64, err error) {
-	end := time.Now().Add(envelopeTime)
-	err = readLimited(s, buf, c.node.cfg.MaxMessage, func(n int) error {
+// readEnvelope reads one envelope, bounded by the deadlines, max_message and the peer's share of
+// the budget, and decodes it. s has a read deadline of byteTime already. The caller gives size back
+// to the share, whatever the error. That of an envelope that came whole is a [wire.FormatError].
+func (c *conn) readEnvelope(s deadlineReader) (env *wire.Envelope, size int64, err error) {
+	in := newReceived()
+	defer in.release()
+	now := time.Now()
+	steady := &steadyReader{stream: s, heard: now, end: now.Add(envelopeTime)}
+	err = in.readLimited(steady, c.node.cfg.MaxMessage, func(n int) error {
 		if err := c.peer.envelopes.Reserve(int64(n)); err != nil {
 			return err
 		}
 		size += int64(n)
-		next := time.Now().Add(byteTime)
-		if next.After(end) {
-			next = end
-		}
-		return s.SetReadDeadline(next)
+		return nil
 	})
-	return size, err
+	if err == nil {
+		env, err = in.parseEnvelope()
+	}
+	return env, size, err
 }
 
 // toResetCode returns the stream code for the error of an envelope that was not read.
 func toResetCode(err error) quic.StreamErrorCode {
-	switch _, over := errors.AsType[*budget.ExceededError](err); {
+	_, over := errors.AsType[*budget.ExceededError](err)
+	_, malformed := errors.AsType[*wire.FormatError](err)
+	switch {
 	case errors.Is(err, errTooLarge):
 		return streamTooLarge
 	case over:
 		return streamOverloaded
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return streamTimeout
+	case malformed:
+		return streamInvalid
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return streamInvalid
 	}

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -133,12 +132,12 @@ func (n *Node) requestJoin(ctx context.Context, qc *quic.Conn, path Path, inv id
 		return identity.Peer{}, unreachable(err)
 	}
 	s.Close()
-	var in bytes.Buffer
-	if err := readLimited(s, &in, joinBytes, func(int) error { return nil }); err != nil {
+	answer, err := readAll(s, joinBytes)
+	if err != nil {
 		return identity.Peer{}, unreachable(err)
 	}
 	var reply joinReply
-	if err := wire.UnmarshalCBOR(in.Bytes(), &reply); err != nil {
+	if err := wire.UnmarshalCBOR(answer, &reply); err != nil {
 		n.log.Debug("the answer to a join is not valid", "peer", inv.ID.Label(), "problem", cleanErrorText(cutQuote(err.Error())))
 		return identity.Peer{}, kinds.Errorf(kinds.Internal, "join: the answer of %s is not valid: update the older of the two daemons, then run the same command again", inv.ID.Label())
 	}
@@ -272,13 +271,12 @@ func (e *endpoint) serveJoin(qc *quic.Conn, id identity.ID) {
 // answerJoin reads a request to join, redeems its token and returns the reply.
 func (e *endpoint) answerJoin(ctx context.Context, s io.Reader, qc *quic.Conn, id identity.ID) joinReply {
 	n := e.node
-	var in bytes.Buffer
-	if err := readLimited(s, &in, joinBytes, func(int) error { return nil }); err != nil || in.Len() == 0 {
+	b, err := readAll(s, joinBytes)
+	if err != nil || len(b) == 0 {
 		return joinReply{Code: string(kinds.Invalid), Message: "the request did not arrive whole"}
 	}
 	var req joinRequest
-	b := in.Bytes()
-	err := wire.UnmarshalCBOR(b[1:], &req)
+	err = wire.UnmarshalCBOR(b[1:], &req)
 	switch {
 	case wire.StreamType(b[0]) != wire.StreamJoin:
 		return joinReply{Code: string(kinds.Invalid), Message: fmt.Sprintf("stream type %#x: expected %#x", b[0], byte(wire.StreamJoin))}

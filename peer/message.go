@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -33,14 +32,14 @@ func (n *Node) Send(ctx context.Context, message kinds.Checked, wait bool) (Outc
 	if err != nil {
 		return "", err
 	}
-	defer out.releaseBuffer()
+	defer out.release()
 	state, fail := n.findTrustedState(message.To)
 	if fail != nil {
 		return "", fail
 	}
 	var outcome Outcome
 	fail = state.sendOnReadyConn(ctx, func(c *conn) (err *kinds.Error) {
-		outcome, err = c.sendMessage(ctx, message.Kind, out, wait)
+		outcome, err = c.sendMessage(ctx, message.Kind, &out, wait)
 		return err
 	})
 	if fail != nil {
@@ -51,7 +50,7 @@ func (n *Node) Send(ctx context.Context, message kinds.Checked, wait bool) (Outc
 
 // sendMessage sends a message on this connection, as [Node.Send] does. The error is
 // errNothingSent if another connection may be tried.
-func (c *conn) sendMessage(ctx context.Context, kind string, out *encodedEnvelope, wait bool) (Outcome, *kinds.Error) {
+func (c *conn) sendMessage(ctx context.Context, kind string, out *outgoing, wait bool) (Outcome, *kinds.Error) {
 	if err := out.checkSize(kind, int(c.peerHello.MaxMessage)); err != nil {
 		return "", err.(*kinds.Error)
 	}
@@ -84,9 +83,9 @@ func (c *conn) sendMessage(ctx context.Context, kind string, out *encodedEnvelop
 	stop := context.AfterFunc(ctx, func() { s.CancelWrite(streamCancelled) })
 	defer stop()
 	if wait {
-		err = c.outbox.writeMessage(s, out.takeBuffer())
+		err = c.outbox.writeMessage(s, out.take())
 	} else {
-		err = outgoingMessage{s, out.takeBuffer()}.writeAndClose()
+		err = out.writeAndClose(s)
 	}
 	if err != nil {
 		c.stopAwaitingReceipt(s.StreamID())
@@ -223,8 +222,6 @@ var errSecondControl = errors.New("a second control stream")
 // receiveMessage reads one message, checks it and calls the handler. The error becomes
 // the receipt's, but for errSecondControl, which ends the connection.
 func (c *conn) receiveMessage(s *quic.ReceiveStream) (wire.ReceiptState, error) {
-	in := buffers.Get().(*bytes.Buffer)
-	defer recycleBuffer(in)
 	s.SetReadDeadline(time.Now().Add(byteTime))
 	var typ [1]byte
 	if _, err := io.ReadFull(s, typ[:]); err != nil {
@@ -241,16 +238,15 @@ func (c *conn) receiveMessage(s *quic.ReceiveStream) (wire.ReceiptState, error) 
 		s.CancelRead(streamUnknown)
 		return 0, kinds.Errorf(kinds.UnknownKind, "stream type %#x is not known in this direction", typ[0])
 	}
-	size, err := c.readEnvelope(s, in)
+	env, size, err := c.readEnvelope(s)
 	defer c.peer.envelopes.Release(size)
+	if _, malformed := errors.AsType[*wire.FormatError](err); malformed {
+		return 0, kinds.Errorf(kinds.Invalid, "%v", err)
+	}
 	if err != nil {
 		code := toResetCode(err)
 		s.CancelRead(code)
 		return 0, c.newUnreadError(code, err)
-	}
-	env, err := wire.ParseEnvelope(in.Bytes())
-	if err != nil {
-		return 0, kinds.Errorf(kinds.Invalid, "%v", err)
 	}
 	message, err := c.checkEnvelope(env, kinds.Message)
 	if err != nil {

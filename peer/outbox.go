@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"bytes"
 	"runtime"
 	"sync"
 )
@@ -19,7 +18,7 @@ type outbox struct {
 
 type outgoingMessage struct {
 	stream halfCloser
-	buf    *bytes.Buffer
+	outgoing
 }
 
 type halfCloser interface {
@@ -32,17 +31,17 @@ const (
 	maxBatch  = 32   // what nobody waits for to become more
 )
 
-// writeMessage writes buf to the stream and ends it. The outbox owns buf from then on.
+// writeMessage writes out to the stream and ends it. The outbox owns out from then on.
 // A message that fits one packet may be written by another goroutine a moment later. Its
 // error shows to the caller that waits for the stream's answer. A larger message is
 // written when writeMessage returns.
-func (o *outbox) writeMessage(stream halfCloser, buf *bytes.Buffer) error {
-	if buf.Len() > onePacket {
-		return outgoingMessage{stream, buf}.writeAndClose()
+func (o *outbox) writeMessage(stream halfCloser, out outgoing) error {
+	if out.size() > onePacket {
+		return out.writeAndClose(stream)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.queue = append(o.queue, outgoingMessage{stream, buf})
+	o.queue = append(o.queue, outgoingMessage{stream, out})
 	switch {
 	case !o.due:
 		o.due = true
@@ -65,17 +64,9 @@ func (o *outbox) writeBatch() {
 	o.queue, o.spare = o.spare[:0], nil
 	o.mu.Unlock()
 	for _, m := range batch {
-		m.writeAndClose()
+		m.writeAndClose(m.stream)
 	}
 	clear(batch)
 	o.mu.Lock()
 	o.spare = batch
-}
-
-func (m outgoingMessage) writeAndClose() error {
-	defer recycleBuffer(m.buf)
-	if _, err := m.stream.Write(m.buf.Bytes()); err != nil {
-		return err
-	}
-	return m.stream.Close()
 }

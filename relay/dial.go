@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,6 +26,7 @@ type dialer struct {
 	proxy    Proxy
 	roots    *x509.CertPool
 	dialTCP  dialFunc
+	dropped  *atomic.Uint64 // messages that are too long to be read
 
 	mu     sync.Mutex
 	raw    net.Conn // to the server or the proxy
@@ -37,7 +39,7 @@ type dialer struct {
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 func (l *Link) newDialer(ctx context.Context, e endpoint) *dialer {
-	return &dialer{ctx: ctx, endpoint: e, proxy: l.config.Proxy, roots: l.config.Roots, dialTCP: l.dialTCP}
+	return &dialer{ctx: ctx, endpoint: e, proxy: l.config.Proxy, roots: l.config.Roots, dialTCP: l.dialTCP, dropped: &l.counts.droppedIn}
 }
 
 // SkipTLSHandshake tells nats.go that the connection is encrypted as far as it is to be.
@@ -97,7 +99,7 @@ func (d *dialer) connect() (net.Conn, error) {
 // beginServer does TLS with the server if the endpoint has it. A NATS server says INFO first,
 // in the clear: that line is read here and handed on.
 func (d *dialer) beginServer(ctx context.Context, conn net.Conn) (net.Conn, error) {
-	server := &serverConn{Conn: conn, guard: newGuard(d.endpoint.isWebSocket())}
+	server := &serverConn{Conn: conn, guard: newGuard(d.endpoint.isWebSocket(), d.dropped)}
 	if !d.endpoint.isEncrypted() {
 		return server, nil
 	}
@@ -203,26 +205,39 @@ func (c *replayConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// serverConn is a connection whose bytes are checked before nats.go reads them.
+// serverConn is a connection of whose bytes nats.go reads what a guard lets through.
 type serverConn struct {
 	net.Conn
 	replay []byte
 	guard  guard
+
+	passed []byte // what the guard has let through
+	read   int    // bytes of it that were read
+	err    error  // of the connection, behind that
 }
 
 func (c *serverConn) Read(p []byte) (int, error) {
-	var (
-		n   int
-		err error
-	)
-	if len(c.replay) > 0 {
-		n = copy(p, c.replay)
-		c.replay = c.replay[n:]
-	} else {
-		n, err = c.Conn.Read(p)
+	if len(p) == 0 {
+		return 0, nil
 	}
-	if bad := c.guard.check(p[:n]); bad != nil {
-		return 0, bad
+	for c.read == len(c.passed) {
+		if c.err != nil {
+			return 0, c.err
+		}
+		var n int
+		if len(c.replay) > 0 {
+			n = copy(p, c.replay)
+			c.replay = c.replay[n:]
+		} else {
+			n, c.err = c.Conn.Read(p)
+		}
+		var bad error
+		if c.passed, bad = c.guard.filter(c.passed[:0], p[:n]); bad != nil {
+			c.passed, c.err = nil, bad
+		}
+		c.read = 0
 	}
-	return n, err
+	n := copy(p, c.passed[c.read:])
+	c.read += n
+	return n, nil
 }

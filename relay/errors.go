@@ -92,7 +92,7 @@ func findRemedy(e endpoint, err error) string {
 	case errors.Is(err, nats.ErrSlowConsumer):
 		return "packets came faster than this machine took them, and some are lost: nothing is to be done if that passes"
 	case errors.Is(err, nats.ErrMaxPayload):
-		return "the server takes no messages of 1,484 bytes: set its max_payload to 4KB or more"
+		return "the server takes no messages of 1,484 bytes: set its max_payload to 8KB"
 	case errors.Is(err, nats.ErrStaleConnection):
 		return "the server has not answered pings for half a minute: it is tried again"
 	case errors.Is(err, errNoNATS):

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
 const (
@@ -12,60 +13,64 @@ const (
 	// any member of the account end the connection, by the longest reply subject that the server takes.
 	// With a max_control_line of more than this one can (docs/reach.md); INFO does not say it.
 	maxLine       = 64 << 10
-	maxErrorLines = 64      // of a connection: nats.go keeps each until it is told of
-	maxMessage    = 8 << 20 // bytes: larger ones NATS advises against, and a server sends them only if configured so
-	maxHeader     = 1 << 10 // bytes of a message's header that nats.go reads: a 503 has less than 200
+	maxErrorLines = 64       // of a connection: nats.go keeps each until it is told of
+	maxMessage    = 64 << 20 // bytes: the most that nats-server takes as its max_payload
+	maxHeader     = 1 << 10  // bytes of a message's header that nats.go reads: a 503 has less than 200
+
+	// maxRead bounds a message that nats.go reads, with its header, in bytes. The longest that
+	// anybody here takes is an answer to an ask.
+	maxRead = maxHeader + MaxAnswer
 )
 
 var errNoNATS = errors.New("no NATS server: it does not begin with INFO")
 
-// guard bounds what a server makes nats.go keep: the length of its lines, the number of its
-// errors, and the size that it says of a message, for which nats.go takes memory before a byte has
-// come. A server passes on whatever header a member of the account sends, and nats.go makes a map of
-// it: of a long header the guard overwrites the first byte, and nats.go throws the message away as
-// malformed. The guard follows the NATS client protocol, within a WebSocket the frames of RFC 6455, and
+// guard stands between a server and nats.go, which keeps whatever comes: it bounds the length of lines and
+// the number of errors. A server passes on whatever a member of the account sends; for a message nats.go
+// takes memory before a byte has come, and of a header it makes a map. So the guard drops each message
+// that is longer than anybody here reads, or whose header is, as its bytes come, and keeps none of
+// them. It follows the NATS client protocol, within a WebSocket the frames of RFC 6455, and
 // reads strictly, so that nats.go cannot read the same bytes another way.
 type guard struct {
-	frames *frameReader // nil: no WebSocket
-	line   []byte       // the begin of a line whose end has not come
-	skip   int          // bytes of a message that have not come, with its line end
-	spoil  bool         // the next byte begins a header that is too long
-	errors int          // lines that say an error
+	frames  *frameReader   // nil: no WebSocket
+	dropped *atomic.Uint64 // messages
+
+	line   []byte // the begin of a line whose end has not come
+	skip   int    // bytes of a message that have not come, with its line end
+	drop   bool   // the message is one to drop
+	errors int    // lines that say an error
 }
 
-func newGuard(webSocket bool) guard {
+func newGuard(webSocket bool, dropped *atomic.Uint64) guard {
+	g := guard{dropped: dropped}
 	if webSocket {
-		return guard{frames: new(frameReader)}
+		g.frames = new(frameReader)
 	}
-	return guard{}
+	return g
 }
 
-// check looks at the next bytes from the server, and spoils headers in them that are too long. After an
-// error the connection is to be ended.
-func (g *guard) check(b []byte) error {
+// filter appends to out what nats.go is to read of the next bytes from the server: whole lines, and
+// messages as they come. After an error the connection is to be ended.
+func (g *guard) filter(out, b []byte) ([]byte, error) {
 	if g.frames == nil {
-		return g.checkProtocol(b)
+		return g.filterProtocol(out, b)
 	}
-	return g.frames.read(b, g.checkProtocol)
+	return g.frames.filter(out, b, g.filterProtocol)
 }
 
-func (g *guard) checkProtocol(b []byte) error {
+func (g *guard) filterProtocol(out, b []byte) ([]byte, error) {
 	for len(b) > 0 {
-		switch {
-		case g.skip > len("\r\n"):
-			if g.spoil {
-				b[0], g.spoil = 0, false
+		if g.skip > 0 {
+			n := 1
+			if g.skip > len("\r\n") {
+				n = min(g.skip-len("\r\n"), len(b))
+			} else if b[0] != "\n\r"[g.skip-1] {
+				return out, errors.New("the server sends a message that is longer than it announced")
 			}
-			n := min(g.skip-len("\r\n"), len(b))
+			if !g.drop {
+				out = append(out, b[:n]...)
+			}
 			g.skip -= n
 			b = b[n:]
-			continue
-		case g.skip > 0:
-			if b[0] != "\n\r"[g.skip-1] {
-				return errors.New("the server sends a message that is longer than it announced")
-			}
-			g.skip--
-			b = b[1:]
 			continue
 		}
 		end := bytes.IndexByte(b, '\n')
@@ -79,25 +84,30 @@ func (g *guard) checkProtocol(b []byte) error {
 			line = g.line
 		}
 		if len(line) > maxLine {
-			return fmt.Errorf("the server sends a line of more than %d bytes", maxLine)
+			return out, fmt.Errorf("the server sends a line of more than %d bytes", maxLine)
 		}
 		if end < 0 {
-			return nil
+			return out, nil
 		}
 		header, size, err := parseControlLine(bytes.TrimSuffix(line, []byte{'\r'}))
 		if err != nil {
-			return err
+			return out, err
 		}
 		if bytes.HasPrefix(line, []byte("-ERR")) {
 			if g.errors++; g.errors > maxErrorLines {
-				return fmt.Errorf("the server says more than %d errors", maxErrorLines)
+				return out, fmt.Errorf("the server says more than %d errors", maxErrorLines)
 			}
 		}
-		g.skip, g.spoil = size, header > maxHeader
+		if g.drop = header > maxHeader || size-len("\r\n") > maxRead; g.drop {
+			g.dropped.Add(1)
+		} else {
+			out = append(append(out, line...), '\n')
+		}
+		g.skip = size
 		g.line = g.line[:0]
 		b = b[end+1:]
 	}
-	return nil
+	return out, nil
 }
 
 // parseControlLine returns how many bytes of a message follow a line, with their line end, and how many
@@ -150,85 +160,4 @@ func parseSize(word []byte) (int, error) {
 		}
 	}
 	return size, nil
-}
-
-// frameReader takes the payloads out of what the server of a WebSocket sends: the head of its
-// HTTP answer, then frames (RFC 6455, section 5.2).
-type frameReader struct {
-	head   int    // bytes of the HTTP answer so far; -1: it has ended
-	tail   []byte // its last bytes
-	header []byte // of a frame, as far as it has come
-	left   uint64 // bytes of the frame's payload that have not come
-	data   bool   // it is one of data
-}
-
-// read hands the payloads of data frames in b to take.
-func (r *frameReader) read(b []byte, take func([]byte) error) error {
-	for len(b) > 0 {
-		switch {
-		case r.head >= 0:
-			r.tail = append(r.tail, b[0])
-			b = b[1:]
-			if r.head++; r.head > maxHead {
-				return fmt.Errorf("the server's HTTP answer has a head of more than %d bytes", maxHead)
-			}
-			if bytes.HasSuffix(r.tail, []byte("\r\n\r\n")) || bytes.HasSuffix(r.tail, []byte("\n\n")) {
-				r.head, r.tail = -1, nil
-			} else if len(r.tail) > 4 {
-				r.tail = append(r.tail[:0], r.tail[len(r.tail)-4:]...)
-			}
-		case r.left > 0:
-			n := int(min(r.left, uint64(len(b))))
-			if r.data {
-				if err := take(b[:n]); err != nil {
-					return err
-				}
-			}
-			r.left -= uint64(n)
-			b = b[n:]
-		default:
-			r.header = append(r.header, b[0])
-			b = b[1:]
-			if err := r.beginFrame(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// beginFrame reads the header of a frame once it is whole.
-func (r *frameReader) beginFrame() error {
-	if len(r.header) < 2 {
-		return nil
-	}
-	first, second := r.header[0], r.header[1]
-	more := 0
-	switch size := second & 0x7f; {
-	case size == 126:
-		more = 2
-	case size == 127:
-		more = 8
-	default:
-		r.left = uint64(size)
-	}
-	switch opcode := first & 0x0f; {
-	case first&0x70 != 0 || second&0x80 != 0:
-		return errors.New("the server sends a WebSocket frame that is masked or has an extension's bits")
-	case opcode > 2 && (opcode < 8 || opcode > 10) || opcode >= 8 && (first&0x80 == 0 || more > 0):
-		return errors.New("the server sends a malformed WebSocket frame")
-	default:
-		r.data = opcode < 8
-	}
-	if len(r.header) < 2+more {
-		return nil
-	}
-	if more > 0 {
-		r.left = 0
-		for _, c := range r.header[2:] {
-			r.left = r.left<<8 | uint64(c)
-		}
-	}
-	r.header = r.header[:0]
-	return nil
 }

@@ -2,12 +2,12 @@ package relay
 
 import (
 	"bytes"
-	"errors"
+	"encoding/binary"
 	"fmt"
+	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
-
-	"github.com/nats-io/nats.go"
 )
 
 // frame returns a WebSocket frame of a server.
@@ -34,6 +34,7 @@ func TestGuard(t *testing.T) {
 		"session":              {false, plainInfo + "PONG\r\n+OK\r\nMSG a 1 5\r\nhello\r\nMSG a 1 r 0\r\n\r\nHMSG a 1 12 17\r\nNATS/1.0\r\n\r\nhello\r\n-ERR 'x'\r\nPING\r\n", ""},
 		"payload like a line":  {false, "MSG a 1 28\r\nMSG b 2 999999999999999999\r\n\r\nPING\r\n", ""},
 		"large message":        {false, "MSG a 1 70000\r\n" + long + "\r\nPING\r\n", ""},
+		"long header":          {false, "HMSG a 1 69999 70000\r\n" + long + "\r\nPING\r\n", ""},
 		"long INFO":            {false, "INFO " + long[:60_000] + "\r\n", ""},
 		"longer INFO":          {false, "INFO " + long + "\r\n", "line of more"},
 		"long reply subject":   {false, "MSG a 1 " + long[:5000] + " 5\r\nhello\r\n", ""}, // a member of the account chooses it
@@ -45,10 +46,11 @@ func TestGuard(t *testing.T) {
 		"few words":            {false, "MSG a 5\r\nhello\r\n", "malformed"},
 		"many words":           {false, "MSG a 1 r r 5\r\nhello\r\n", "malformed"},
 		"sign":                 {false, "MSG a 1 +5\r\nhello\r\n", "expected digits"},
-		"huge":                 {false, "MSG a 1 8388609\r\n", "are the most"},
+		"huge":                 {false, "MSG a 1 67108865\r\n", "are the most"},
 		"overflow":             {false, "MSG a 1 18446744073709551617\r\n", "are the most"},
 		"header over all":      {false, "HMSG a 1 6 5\r\nhello\r\n", "malformed"},
 		"message too long":     {false, "MSG a 1 5\r\nhelloMSG b 2 9\r\n", "longer than it announced"},
+		"large one too long":   {false, "MSG a 1 69999\r\n" + long + "\r\n", "longer than it announced"},
 		"web socket":           {true, switching + frame(0x82, "MSG a 1 5\r\nhel") + frame(0x89, "ping") + frame(0x82, "lo\r\n") + frame(0x88, "bye"), ""},
 		"large frame":          {true, switching + frame(0x82, "MSG a 1 70000\r\n"+long+"\r\n"), ""},
 		"fragments":            {true, switching + frame(0x02, "PI") + frame(0x80, "NG\r\n"), ""},
@@ -65,67 +67,106 @@ func TestGuard(t *testing.T) {
 		"no line end anywhere": {false, long, "line of more"},
 	} {
 		for _, step := range []int{1, 7, len(c.text)} {
-			if _, err := checkInSteps(c.webSocket, []byte(c.text), step); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			if _, _, err := filterInSteps(c.webSocket, []byte(c.text), step); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %d bytes at a time: %v, want %q", name, step, err, c.want)
 			}
 		}
 	}
 }
 
-// checkInSteps has a guard check b so many bytes at a time, and returns what it lets through.
-func checkInSteps(webSocket bool, b []byte, step int) ([]byte, error) {
-	g := newGuard(webSocket)
-	through := bytes.Clone(b)
-	for left := through; len(left) > 0; {
-		n := min(step, len(left))
-		if err := g.check(left[:n]); err != nil {
-			return nil, err
+// filterInSteps hands b to a guard so many bytes at a time. It returns what the guard lets through, and
+// how many messages it drops.
+func filterInSteps(webSocket bool, b []byte, step int) (through []byte, dropped uint64, err error) {
+	var count atomic.Uint64
+	g := newGuard(webSocket, &count)
+	for len(b) > 0 {
+		n := min(step, len(b))
+		if through, err = g.filter(through, b[:n]); err != nil {
+			return nil, 0, err
 		}
-		left = left[n:]
+		b = b[n:]
 	}
-	return through, nil
+	return through, count.Load(), nil
 }
 
-// A header that is too long is spoilt, and nothing else is.
-func TestLongHeader(t *testing.T) {
+var headOfHTTP = regexp.MustCompile(`(?s)^.*?(\n\n|\r\n\r\n)`)
+
+// unframe returns the payloads of data frames in what a guard has let through of a WebSocket, and the length of
+// the longest.
+func unframe(t *testing.T, b []byte) (payloads []byte, longest int) {
+	t.Helper()
+	b = headOfHTTP.ReplaceAll(b, nil)
+	for len(b) > 0 {
+		if b[0]&0x0f >= 8 { // a control frame
+			b = b[min(2+int(b[1]), len(b)):]
+			continue
+		}
+		if len(b) < 10 || b[0] != 0x82 || b[1] != 127 {
+			t.Fatalf("no frame as guards make them: %.20x", b)
+		}
+		n := int(binary.BigEndian.Uint64(b[2:]))
+		payloads, b, longest = append(payloads, b[10:10+n]...), b[10+n:], max(longest, n)
+	}
+	return payloads, longest
+}
+
+// A message that is longer than anybody reads is dropped, or whose header is, and nothing else is.
+func TestLongMessages(t *testing.T) {
 	header := "NATS/1.0\r\n" + strings.Repeat("x", maxHeader) + ":\r\n\r\n"
-	long := fmt.Sprintf("HMSG a 1 %d %d\r\n%shello\r\n", len(header), len(header)+5, header)
+	longHeader := fmt.Sprintf("HMSG a 1 %d %d\r\n%shello\r\n", len(header), len(header)+5, header)
+	long := fmt.Sprintf("MSG a 1 r %d\r\n%s\r\n", maxRead+1, strings.Repeat("\n", maxRead+1))
+	longest := fmt.Sprintf("MSG a 1 r %d\r\n%s\r\n", maxRead, strings.Repeat("\n", maxRead))
 	rest := "HMSG a 1 12 17\r\nNATS/1.0\r\n\r\nhello\r\nMSG a 1 5\r\nhello\r\n"
-	spoilt := strings.Replace(long, "NATS/1.0", "\x00ATS/1.0", 1)
-	for _, c := range []struct {
-		webSocket  bool
-		text, want string
-	}{
-		{false, long + rest, spoilt + rest},
-		{true, switching + frame(0x82, long+rest), switching + frame(0x82, spoilt+rest)},
-		{true, switching + frame(0x02, long[:30]) + frame(0x80, long[30:]+rest), switching + frame(0x02, spoilt[:30]) + frame(0x80, spoilt[30:]+rest)},
-	} {
-		for _, step := range []int{1, 7, len(c.text)} {
-			if got, err := checkInSteps(c.webSocket, []byte(c.text), step); err != nil || string(got) != c.want {
-				t.Errorf("%d bytes at a time: %v, %.80q", step, err, got)
+	all, want := "PING\r\n"+longHeader+longest+long+long+rest+longHeader, "PING\r\n"+longest+rest
+	half := len(all) / 2
+	for _, text := range []string{all, switching + frame(0x82, all), switching + frame(0x02, all[:half]) + frame(0x89, "ping") + frame(0x80, all[half:])} {
+		for _, step := range []int{1, 7, len(text)} {
+			webSocket := len(text) > len(all)
+			got, dropped, err := filterInSteps(webSocket, []byte(text), step)
+			if webSocket {
+				if bytes.Contains([]byte(text), []byte("\x89")) != bytes.Contains(got, []byte("\x89\x04ping")) {
+					t.Error("no control frame comes through")
+				}
+				got, _ = unframe(t, got)
+			}
+			if err != nil || string(got) != want || dropped != 4 {
+				t.Errorf("%d bytes at a time: %v, %d dropped, %.80q", step, err, dropped, got)
 			}
 		}
 	}
-	if _, err := nats.DecodeHeadersMsg([]byte(spoilt[strings.IndexByte(spoilt, '\n')+1:])); !errors.Is(err, nats.ErrBadHeaderMsg) {
-		t.Errorf("nats.go reads a spoilt header: %v", err)
-	}
 }
 
-// What the guard says does not depend on how the bytes come, and it keeps little of them.
+// What the guard says does not depend on how the bytes come, it keeps little of them, and lets through what it
+// lets through a second time.
 func FuzzGuard(f *testing.F) {
 	f.Add(false, []byte(plainInfo+"MSG a 1 5\r\nhello\r\nHMSG a 1 12 17\r\nNATS/1.0\r\n\r\nhello\r\n"))
+	f.Add(false, []byte("MSG a 1 5121\r\n"+strings.Repeat("x", 5121)+"\r\nPING\r\n"))
 	f.Add(true, []byte(switching+frame(0x82, "MSG a 1 5\r\nhel")+frame(0x89, "ping")+frame(0x82, "lo\r\n")))
 	f.Add(true, []byte(switching+"\x82\x7f\xff\xff\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, webSocket bool, b []byte) {
-		whole := newGuard(webSocket)
-		through := bytes.Clone(b)
-		err := whole.check(through)
-		pieces, stepErr := checkInSteps(webSocket, b, 1)
-		if (err == nil) != (stepErr == nil) || err == nil && !bytes.Equal(pieces, through) {
-			t.Errorf("%q: whole %v, in pieces %v", b, err, stepErr)
+		var dropped atomic.Uint64
+		whole := newGuard(webSocket, &dropped)
+		through, err := whole.filter(nil, b)
+		pieces, stepDropped, stepErr := filterInSteps(webSocket, b, 1)
+		if (err == nil) != (stepErr == nil) {
+			t.Fatalf("%q: whole %v, in pieces %v", b, err, stepErr)
 		}
 		if len(whole.line) > max(maxLine, len(b)) || whole.skip > maxMessage+2 {
 			t.Errorf("%d bytes kept, %d to skip", len(whole.line), whole.skip)
+		}
+		if err != nil || webSocket && whole.frames.head >= 0 {
+			return
+		}
+		if webSocket {
+			through, _ = unframe(t, through)
+			pieces, _ = unframe(t, pieces)
+		}
+		if !bytes.Equal(pieces, through) || stepDropped != dropped.Load() {
+			t.Errorf("%q: whole %q, in pieces %q", b, through, pieces)
+		}
+		again, stillDropped, err := filterInSteps(false, through, len(through)+1)
+		if err != nil || stillDropped > 0 || !bytes.Equal(again, through) {
+			t.Errorf("%q: %q comes through, and of that %q, %v", b, through, again, err)
 		}
 	})
 }
@@ -141,19 +182,28 @@ func FuzzConnectAnswer(f *testing.F) {
 	})
 }
 
-// The line of a message, which comes with each packet, costs no memory.
+// What comes with each packet costs no memory, nor what is dropped.
 func TestGuardTakesNoMemory(t *testing.T) {
 	for _, text := range []string{
 		"MSG acp1.9f86 1 acp1.9f86.0123456789abcdef 3\r\nabc\r\n",
 		"HMSG acp1.9f86.0123456789abcdef 2 16 16\r\nNATS/1.0 503\r\n\r\n\r\n",
+		"MSG acp1.9f86 1 6000\r\n" + strings.Repeat("x", 6000) + "\r\n",
 	} {
-		g, message := newGuard(false), []byte(text)
-		if n := testing.AllocsPerRun(100, func() {
-			if err := g.check(message); err != nil {
-				t.Fatal(err)
+		for _, webSocket := range []bool{false, true} {
+			g, message := newGuard(webSocket, new(atomic.Uint64)), []byte(text)
+			if webSocket {
+				message = []byte(frame(0x82, text))
+				g.filter(nil, []byte(switching))
 			}
-		}); n > 0 {
-			t.Errorf("%q: %v allocations", text, n)
+			var out []byte
+			if n := testing.AllocsPerRun(100, func() {
+				var err error
+				if out, err = g.filter(out[:0], message); err != nil {
+					t.Fatal(err)
+				}
+			}); n > 0 {
+				t.Errorf("%q, WebSocket %t: %v allocations", text, webSocket, n)
+			}
 		}
 	}
 }

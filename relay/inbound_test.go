@@ -43,7 +43,7 @@ func TestFloodWhileReading(t *testing.T) {
 func TestUnreadLinkIsBounded(t *testing.T) {
 	for name, payload := range map[string]string{
 		"packets": string(trusted1[:]) + "x",
-		"garbage": strings.Repeat("z", 20_000),
+		"garbage": strings.Repeat("z", maxRead),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s serverOf

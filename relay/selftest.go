@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 const (
 	testTime  = 30 * time.Second
 	checkTime = 3 * time.Second // for an answer
+
+	largePayload = 64 << 10 // bytes: a server that takes more can be kept busy with few messages
 )
 
 // Verdict says how a check went.
@@ -30,7 +33,7 @@ const (
 
 // Check is one result of [Link.Test].
 type Check struct {
-	Code    string // which check: connect, round_trip, receive, publish, nobody, foreign_subscribe
+	Code    string // which check: connect, round_trip, receive, publish, nobody, foreign_subscribe, max_payload
 	What    string // what was found
 	Remedy  string // what to do; "" if nothing, or if What ends with it
 	Verdict Verdict
@@ -56,7 +59,7 @@ func (l *Link) Test(ctx context.Context) []Check {
 		what += " through the proxy " + via
 	}
 	checks := []Check{{Code: "connect", What: what, Verdict: Passed, Took: time.Since(began)}}
-	for _, check := range []func(context.Context) Check{t.checkRoundTrip, t.checkReceive, t.checkPublish, t.checkNobody, t.checkForeignSubscribe} {
+	for _, check := range []func(context.Context) Check{t.checkRoundTrip, t.checkReceive, t.checkPublish, t.checkNobody, t.checkForeignSubscribe, t.checkMaxPayload} {
 		if checks = append(checks, check(ctx)); conn.IsClosed() {
 			err := t.session.explain(conn.LastError())
 			checks = append(checks, Check{Code: "connect", What: err.Error(), Verdict: Failed, Refused: errors.Is(err, ErrRefused)})
@@ -194,6 +197,18 @@ func (t *tester) checkForeignSubscribe(ctx context.Context) Check {
 	return Check{Code: "foreign_subscribe", Verdict: Warned,
 		What:   "the server permits subscriptions to other daemons' subjects: who has these credentials can copy ciphertext, and sees who talks to whom",
 		Remedy: "give each daemon an nkey of its own, and permit it subscribe to " + t.link.replies.ownSubject() + " and " + t.link.replies.prefix + "* alone"}
+}
+
+// checkMaxPayload looks at how long messages may be, as the server says it.
+func (t *tester) checkMaxPayload(context.Context) Check {
+	c := Check{Code: "max_payload", What: fmt.Sprintf("the server takes messages of up to %d bytes", t.session.conn.MaxPayload()), Verdict: Passed}
+	switch most := t.session.conn.MaxPayload(); {
+	case most < headerLen+MTU:
+		c.Verdict, c.Remedy = Failed, findRemedy(t.session.endpoint, nats.ErrMaxPayload)
+	case most > largePayload:
+		c.Verdict, c.Remedy = Warned, "set max_payload to 8KB, in its configuration or in the limits of the account: packets have 1,484 bytes, and a member of the account that sends large messages takes the server's time from the others"
+	}
+	return c
 }
 
 // awaitSignal waits until c is set, for checkTime at most, and reports whether it was.

@@ -27,7 +27,7 @@ func BenchmarkEnvelope(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				out.Reset()
-				if err := e.AppendWithType(&out, wire.StreamExchange); err != nil {
+				if err := e.AppendReply(&out); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -107,22 +107,29 @@ func checkDepth(v []byte) error {
 	return nil
 }
 
-// AppendWithType appends the stream type and the encoded envelope, which go out in one write. The
-// error says that a text is not UTF-8, which is a bug of the caller.
-func (e *Envelope) AppendWithType(buf *bytes.Buffer, t StreamType) error {
-	buf.WriteByte(byte(t))
-	return e.AppendReply(buf)
+// AppendReply appends the encoded envelope alone, as it stands on the reply half
+// of an exchange. The coding is deterministic (RFC 8949, section 4.2.1). The error says that a text is not
+// UTF-8, which is a bug of the caller.
+func (e *Envelope) AppendReply(buf *bytes.Buffer) error {
+	_, err := e.append(buf, e.Payload)
+	return err
 }
 
-// AppendReply appends the encoded envelope alone, as it stands on the reply half
-// of an exchange. The coding is deterministic (RFC 8949, section 4.2.1).
-func (e *Envelope) AppendReply(buf *bytes.Buffer) error {
+// AppendAroundPayload appends what [Envelope.AppendReply] does, without the bytes of the payload. They
+// belong before buf.Bytes()[at].
+func (e *Envelope) AppendAroundPayload(buf *bytes.Buffer) (at int, err error) {
+	return e.append(buf, nil)
+}
+
+// append appends the encoded envelope, with written in place of the payload's bytes, and returns where
+// in buf these end.
+func (e *Envelope) append(buf *bytes.Buffer, written []byte) (at int, err error) {
 	for _, s := range [...]string{e.Kind, e.Agent, e.Trace, e.Thread, e.FromAgent} {
 		if !utf8.ValidString(s) {
-			return fmt.Errorf("encode envelope: %.40q is not UTF-8: expected text", s)
+			return 0, fmt.Errorf("encode envelope: %.40q is not UTF-8: expected text", s)
 		}
 	}
-	buf.Grow(256 + len(e.Kind) + len(e.Agent) + len(e.Trace) + len(e.Thread) + len(e.FromAgent) + len(e.Payload))
+	buf.Grow(256 + len(e.Kind) + len(e.Agent) + len(e.Trace) + len(e.Thread) + len(e.FromAgent) + len(written))
 	p := newMapWriter(buf.AvailableBuffer())
 	p.addUint("v", e.V) // the shorter key first, then the lower
 	p.addBytes("id", e.ID[:])
@@ -149,18 +156,19 @@ func (e *Envelope) AppendReply(buf *bytes.Buffer) error {
 		p.addKey("payload")
 		p = appendCBORHead(p, majorBytes, uint64(len(e.Payload)))
 	}
-	if e.FromAgent == "" {
-		buf.Write(p)
-		buf.Write(e.Payload)
-		return nil
+	if e.FromAgent != "" {
+		p.countPair() // it follows the payload
 	}
-	p.countPair() // it follows the payload
 	buf.Write(p)
-	buf.Write(e.Payload)
+	buf.Write(written)
+	at = buf.Len()
+	if e.FromAgent == "" {
+		return at, nil
+	}
 	last := appendCBORHead(buf.AvailableBuffer(), majorText, uint64(len(fromAgentKey)))
 	last = appendCBORHead(append(last, fromAgentKey...), majorText, uint64(len(e.FromAgent)))
 	buf.Write(append(last, e.FromAgent...))
-	return nil
+	return at, nil
 }
 
 const fromAgentKey = "from_agent"
@@ -169,6 +177,16 @@ const fromAgentKey = "from_agent"
 // nothing of b. What the payload means is for package kinds to check, which also
 // validates its JSON: until then treat it as bytes.
 func ParseEnvelope(b []byte) (*Envelope, error) {
+	e, err := ParseOwnEnvelope(b)
+	if err == nil {
+		e.Payload = bytes.Clone(e.Payload)
+	}
+	return e, err
+}
+
+// ParseOwnEnvelope is [ParseEnvelope] of bytes that nobody else uses from then on: the payload
+// aliases them.
+func ParseOwnEnvelope(b []byte) (*Envelope, error) {
 	whole, err := parseValue(b)
 	if err != nil {
 		return nil, err
@@ -205,7 +223,7 @@ func (e *Envelope) readField(key []byte, v cborValue) (err error) {
 		if p, err = v.readBytes(); err == nil && len(p) == 0 {
 			return newFormatError("", "empty: expected a JSON object, or leave it out")
 		}
-		e.Payload = bytes.Clone(p)
+		e.Payload = p
 	case "trace":
 		e.Trace, err = v.readText()
 	case "agent":

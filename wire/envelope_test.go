@@ -59,16 +59,49 @@ func TestEnvelopeSurvivesBothCodings(t *testing.T) {
 	}
 }
 
-func TestAppendPutsTheStreamTypeFirst(t *testing.T) {
-	var b bytes.Buffer
-	if err := full().AppendWithType(&b, wire.StreamMessage); err != nil {
-		t.Fatal(err)
+// What stands around a payload, with the payload in its place, is the whole.
+func TestAppendAroundPayload(t *testing.T) {
+	for _, edit := range []func(*wire.Envelope){
+		func(*wire.Envelope) {},
+		func(e *wire.Envelope) { e.FromAgent = "" },
+		func(e *wire.Envelope) { e.Payload = nil },
+		func(e *wire.Envelope) { e.Payload = wire.Payload(`{"a":"` + strings.Repeat("x", 70_000) + `"}`) },
+	} {
+		e := full()
+		edit(e)
+		whole, around := bytes.NewBufferString("before"), bytes.NewBufferString("before")
+		at, err := e.AppendAroundPayload(around)
+		if err := errors.Join(err, e.AppendReply(whole)); err != nil {
+			t.Fatal(err)
+		}
+		b := around.Bytes()
+		if got := string(b[:at]) + string(e.Payload) + string(b[at:]); got != whole.String() {
+			t.Errorf("got %x, want %x", got, whole)
+		}
 	}
-	if got := wire.StreamType(b.Next(1)[0]); got != wire.StreamMessage {
-		t.Errorf("stream type %#x", got)
-	}
-	if _, err := wire.ParseEnvelope(b.Bytes()); err != nil {
-		t.Error(err)
+}
+
+// ParseEnvelope leaves its bytes to the caller, and ParseOwnEnvelope does not copy the payload.
+func TestWhoOwnsTheBytes(t *testing.T) {
+	for name, c := range map[string]struct {
+		parse  func([]byte) (*wire.Envelope, error)
+		copied bool
+	}{"ParseEnvelope": {wire.ParseEnvelope, true}, "ParseOwnEnvelope": {wire.ParseOwnEnvelope, false}} {
+		want, b := full(), new(bytes.Buffer)
+		if err := want.AppendReply(b); err != nil {
+			t.Fatal(err)
+		}
+		e, err := c.parse(b.Bytes())
+		if err != nil || !cmp.Equal(want, e) {
+			t.Fatal(err, cmp.Diff(want, e))
+		}
+		clear(b.Bytes())
+		if copied := bytes.Equal(e.Payload, want.Payload); copied != c.copied {
+			t.Errorf("%s: the payload is copied: %v", name, copied)
+		}
+		if e.Payload = want.Payload; !cmp.Equal(want, e) {
+			t.Errorf("%s: %s", name, cmp.Diff(want, e))
+		}
 	}
 }
 

@@ -117,7 +117,14 @@ type ObjectWriter struct {
 	b     []byte
 	start int
 	err   error
+
+	splices   bool   // a large payload is not copied
+	spliced   []byte // which one; nil: none
+	splicedAt int    // where in b it belongs
 }
+
+// splicedBytes is the size of a payload from which writes more cost less than a copy.
+const splicedBytes = maxBatch
 
 // beginMember begins a member.
 func (m *ObjectWriter) beginMember(name string) {
@@ -189,8 +196,14 @@ func (m *ObjectWriter) WritePeerID(name string, id identity.ID) {
 }
 
 func (m *ObjectWriter) WritePayload(p wire.Payload) {
-	m.b = slices.Grow(m.b, len(p)+64)
+	if len(p) < splicedBytes {
+		m.b = slices.Grow(m.b, len(p)+64)
+	}
 	m.beginMember("payload")
+	if m.splices && len(p) >= splicedBytes && m.spliced == nil && bytes.IndexByte(p, '\n') < 0 && bytes.IndexByte(p, '\r') < 0 {
+		m.spliced, m.splicedAt = p, len(m.b)
+		return
+	}
 	m.b = appendOnOneLine(m.b, p.Object())
 }
 

@@ -28,8 +28,8 @@ func TestLines(t *testing.T) {
 	if _, err := in.readLine(); err != io.EOF {
 		t.Errorf("got %v", err)
 	}
-	if len(in.buf) > maxKeptBuffer {
-		t.Errorf("a buffer of %d bytes stays", len(in.buf))
+	if len(in.buf) > minReadBuffer || len(in.full) > 0 {
+		t.Errorf("a buffer of %d bytes and %d pieces stay", len(in.buf), len(in.full))
 	}
 	small := strings.Repeat("x", 99) + "\n"
 	in = lineReader{source: strings.NewReader(strings.Repeat(small, 10000)), maxLine: 1 << 20}
@@ -38,8 +38,8 @@ func TestLines(t *testing.T) {
 			t.Fatalf("got %.20q, %v", line, err)
 		}
 	}
-	if len(in.buf) != maxSharedReadBuffer {
-		t.Errorf("a buffer of %d bytes for many small lines, want %d", len(in.buf), maxSharedReadBuffer)
+	if len(in.buf) != maxReadBuffer {
+		t.Errorf("a buffer of %d bytes for many small lines, want %d", len(in.buf), maxReadBuffer)
 	}
 	for n, want := range map[int]error{10: nil, 11: errLongLine, 30: errLongLine} {
 		for name, r := range map[string]io.Reader{"at once": strings.NewReader(strings.Repeat("x", n) + "\n"), "bytewise": iotest.OneByteReader(strings.NewReader(strings.Repeat("x", n) + "\n"))} {

@@ -1,10 +1,7 @@
 package jsonrpc
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,13 +12,7 @@ import (
 // LineMargin is the size in bytes that a line may have beyond the largest envelope.
 const LineMargin = 64 << 10
 
-const (
-	maxID         = 256 // bytes of a request's id
-	minReadBuffer = 4 << 10
-	maxKeptBuffer = 256 << 10 // a larger buffer is given back
-
-	maxSharedReadBuffer = 32 << 10 // a read buffer is not made larger than this for small lines
-)
+const maxID = 256 // bytes of a request's id
 
 // parsedLine is one line that came: a request or notification if hasMethod, a response if
 // isResponse. Its values alias the line. Only the id is validated.
@@ -118,107 +109,4 @@ func isValidID(id []byte) bool {
 		return true // skip has validated it
 	}
 	return false
-}
-
-var errLongLine = errors.New("a line is over the limit")
-
-// unreadError says why a line was not read to its end. The other end is told.
-type unreadError struct{ error }
-
-// lineReader cuts what it reads into lines, in one buffer that grows as they need it.
-type lineReader struct {
-	source  io.Reader
-	maxLine int
-	input   *PartialInput // of the line that is not whole; nil: it is not bounded with others
-	buf     []byte
-	start   int // buf[from:to] is not cut yet
-	end     int
-	err     error
-
-	cutSinceRead bool // a line was cut since the last read
-}
-
-// readLine returns a line without its line feed. The line is valid until the next call.
-// Text before the end of the input is a line too. After the last line the error is
-// io.EOF.
-func (l *lineReader) readLine() ([]byte, error) {
-	scanned := l.start
-	for {
-		if i := bytes.IndexByte(l.buf[scanned:l.end], '\n'); i >= 0 {
-			line := l.buf[l.start : scanned+i]
-			if len(line) > l.maxLine {
-				return nil, errLongLine
-			}
-			l.start, l.cutSinceRead = scanned+i+1, true
-			return line, nil
-		}
-		if l.end-l.start > l.maxLine {
-			return nil, errLongLine
-		}
-		if l.err != nil {
-			if line := l.buf[l.start:l.end]; len(line) > 0 && l.err == io.EOF {
-				l.start = l.end
-				return line, nil
-			}
-			return nil, l.err
-		}
-		if err := l.makeRoom(); err != nil {
-			return nil, err
-		}
-		scanned = l.end
-		var n int
-		n, l.err = l.source.Read(l.buf[l.end:])
-		l.end += n
-		if l.err != nil && l.input != nil {
-			l.err = l.input.ExplainError(l.err)
-		}
-	}
-}
-
-// makeRoom makes space to read into, behind what is not cut yet. If a read filled the
-// buffer, there is more in the socket, and a larger buffer takes it at once.
-func (l *lineReader) makeRoom() error {
-	filled := l.end == len(l.buf)
-	l.start, l.end = 0, copy(l.buf, l.buf[l.start:l.end])
-	size, keep := len(l.buf), maxKeptBuffer
-	if l.input != nil {
-		keep = FreeInput
-	}
-	switch {
-	case filled && (l.end == size || size < maxSharedReadBuffer):
-		// No line needs more than max and its end.
-		size = max(minReadBuffer, min(2*size, l.maxLine+1))
-	case l.end == 0 && size > keep:
-		size = minReadBuffer
-	case l.input != nil && l.end < keep && size > keep:
-		size = keep
-	}
-	if err := l.allowRead(size); err != nil || size == len(l.buf) {
-		return err
-	}
-	buf := make([]byte, size)
-	copy(buf, l.buf[:l.end])
-	l.buf = buf
-	return nil
-}
-
-// allowRead reserves size bytes of Options.InputLimit for an unfinished line, and sets
-// the deadline of the next read.
-func (l *lineReader) allowRead(size int) error {
-	if l.input == nil {
-		return nil
-	}
-	if l.cutSinceRead || l.end == 0 {
-		l.input.Finish()
-		l.cutSinceRead = false
-	}
-	if l.end == 0 {
-		return nil
-	}
-	if size > FreeInput {
-		if err := l.input.Reserve(size); err != nil {
-			return err
-		}
-	}
-	return l.input.AllowRead()
 }

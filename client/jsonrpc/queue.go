@@ -22,24 +22,56 @@ const (
 	maxQueueBytes      = 4 << 20
 	stallLimit         = 5 * time.Second
 	maxWrite           = 256 << 10
-	maxBatch           = 32 << 10 // lines up to this are written together
-	maxWritesForOthers = 16       // of a sender that writes lines of others
+	maxBatch           = 32 << 10  // lines up to this are written together
+	maxWritesForOthers = 16        // of a sender that writes lines of others
+	maxKeptBuffer      = 256 << 10 // a larger buffer of a line is given back
 )
 
 // lineBatch is a buffer of whole lines on their way out.
 type lineBatch struct {
-	text  []byte
-	lines int
-	turn  uint64 // of its first line
+	text      []byte
+	spliced   []byte // a payload that is written from where it lies; nil: none
+	splicedAt int    // before which byte of text
+	lines     int
+	turn      uint64 // of its first line
 }
 
 var lineBatches = sync.Pool{New: func() any { return new(lineBatch) }}
 
 func (b *lineBatch) returnToPool() {
 	if cap(b.text) <= maxKeptBuffer {
-		b.text, b.lines, b.turn = b.text[:0], 0, 0
+		*b = lineBatch{text: b.text[:0]}
 		lineBatches.Put(b)
 	}
+}
+
+// size is that of all lines in bytes.
+func (b *lineBatch) size() int { return len(b.text) + len(b.spliced) }
+
+// sliceFrom returns what follows the first n bytes, up to where it lies elsewhere. It is not
+// empty unless n is the size.
+func (b *lineBatch) sliceFrom(n int) []byte {
+	switch behind := b.splicedAt + len(b.spliced); {
+	case n >= behind:
+		return b.text[n-len(b.spliced):]
+	case n >= b.splicedAt:
+		return b.spliced[n-b.splicedAt:]
+	}
+	return b.text[n:b.splicedAt]
+}
+
+// appendValue appends a value, as [AppendValue] does. With splice, a large payload is not copied.
+func (b *lineBatch) appendValue(v any, splice bool) (err error) {
+	w, ok := v.(MemberWriter)
+	if !ok || !splice {
+		b.text, err = AppendValue(b.text, v)
+		return err
+	}
+	m := ObjectWriter{b: b.text, start: len(b.text), splices: true}
+	w.WriteMembers(&m)
+	b.text, err = m.closeObject()
+	b.spliced, b.splicedAt = m.spliced, m.splicedAt
+	return err
 }
 
 // lineQueue writes lines to a connection. A sender that queues a line while nobody writes
@@ -104,7 +136,7 @@ func (q *lineQueue) isFullFor(peer identity.ID) bool {
 // does if the queue is full; while it waits for room, ctx ends the wait. othersSend says
 // that other goroutines may be about to send too.
 func (q *lineQueue) enqueueAndWrite(ctx context.Context, peer identity.ID, line *lineBatch, mode whenFull, othersSend bool) error {
-	yieldFirst := othersSend && len(line.text) < maxBatch
+	yieldFirst := othersSend && line.size() < maxBatch
 	q.mu.Lock()
 	if err := q.waitForRoom(ctx, peer, mode); err != nil {
 		q.mu.Unlock()
@@ -162,8 +194,8 @@ const (
 func (q *lineQueue) insertByTurn(peer identity.ID, line *lineBatch) {
 	at := len(q.batches)
 	switch {
-	case q.byteCount > maxBatch || len(line.text) > maxBatch:
-		line.turn = q.assignTurn(peer, len(line.text))
+	case q.byteCount > maxBatch || line.size() > maxBatch:
+		line.turn = q.assignTurn(peer, line.size())
 		for at > 1 && q.batches[at-1].turn > line.turn {
 			at--
 		}
@@ -172,9 +204,9 @@ func (q *lineQueue) insertByTurn(peer identity.ID, line *lineBatch) {
 		line.turn = q.turn
 	}
 	q.lineCount++
-	q.byteCount += len(line.text)
+	q.byteCount += line.size()
 	if at > 0 {
-		if last := q.batches[at-1]; len(last.text)+len(line.text) <= maxBatch {
+		if last := q.batches[at-1]; last.size()+line.size() <= maxBatch {
 			last.text = append(last.text, line.text...)
 			last.lines++
 			line.returnToPool()
@@ -206,7 +238,7 @@ func (q *lineQueue) writeWithoutBlocking() {
 			q.stopWriting()
 			return
 		}
-		text := q.batches[0].text[q.firstWritten:]
+		text := q.batches[0].sliceFrom(q.firstWritten)
 		q.mu.Unlock()
 		n := q.tryWrite(text)
 		q.mu.Lock()
@@ -234,7 +266,7 @@ func (q *lineQueue) writeUntilEmpty() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.err == nil && len(q.batches) > 0 {
-		text := q.batches[0].text[q.firstWritten:]
+		text := q.batches[0].sliceFrom(q.firstWritten)
 		q.mu.Unlock()
 		n, err := q.writeWithinStallLimit(text[:min(len(text), maxWrite)])
 		if err != nil {
@@ -251,7 +283,7 @@ func (q *lineQueue) writeUntilEmpty() {
 func (q *lineQueue) removeWritten(n int) {
 	q.firstWritten += n
 	q.byteCount -= n
-	if first := q.batches[0]; q.firstWritten == len(first.text) {
+	if first := q.batches[0]; q.firstWritten == first.size() {
 		q.lineCount -= first.lines
 		q.batches, q.firstWritten = slices.Delete(q.batches, 0, 1), 0
 		first.returnToPool()

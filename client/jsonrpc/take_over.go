@@ -61,7 +61,7 @@ func (c *Conn) isTakenOver() bool {
 // the last read gave.
 func (l *lineReader) endForTakeOver(err error) error {
 	switch {
-	case err == nil, l.start < l.end:
+	case err == nil, l.countWaiting() > 0:
 		return unreadError{errReadAhead}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errTakenOver

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"unsafe"
 
 	"github.com/acpd/acpd/identity"
@@ -90,9 +91,13 @@ func TestAFloodPushesOutItsOwn(t *testing.T) {
 		for i := range 40 {
 			r.Record(said(t, quiet, fmt.Sprint("quiet ", i)))
 		}
+		var all []*Message
+		for peer, size := range flood {
+			all = append(all, said(t, peer, strings.Repeat("x", size)))
+		}
 		for range 1000 {
-			for peer, size := range flood {
-				r.Record(said(t, peer, strings.Repeat("x", size)))
+			for _, m := range all {
+				r.Record(m)
 			}
 		}
 		r.kept.check(t)
@@ -116,85 +121,91 @@ func TestAFloodPushesOutItsOwn(t *testing.T) {
 // Whatever is kept, whoever says it, and however the bounds change: all lists agree, the memory is bounded,
 // and each reader knows of each message.
 func TestWhatIsKeptAgrees(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	r := newTestRecorder()
-	r.SetHistory(Bounds{50, leastBytes})
-	begin, sent, cursor, known := r.next-1, 0, r.next-1, 0
-	for i := range 3000 {
-		size := []int{0, 10, 200, 1000, 5000, 40_000}[random.IntN(6)]
-		m := said(t, identity.ID{1 + byte(random.ExpFloat64()*4)}, strings.Repeat("x", size))
-		if random.IntN(2) == 0 {
-			m.Reply = wire.NewReply(m.Request.Envelope, kinds.KindResponse, m.Request.Payload)
-		}
-		r.Record(m)
-		sent++
-		switch random.IntN(200) {
-		case 0:
-			r.SetHistory(Bounds{1 + random.IntN(500), leastBytes << random.IntN(4)})
-		case 1:
-			if err := r.Watch("a", true); err != nil {
-				t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(1, 2))
+		r := newTestRecorder()
+		r.SetHistory(Bounds{50, leastBytes})
+		begin, sent, cursor, known := r.next-1, 0, r.next-1, 0
+		for i := range 1000 {
+			size := []int{0, 10, 200, 1000, 5000, 40_000}[random.IntN(6)]
+			m := said(t, identity.ID{1 + byte(random.ExpFloat64()*4)}, strings.Repeat("x", size))
+			if random.IntN(2) == 0 {
+				m.Reply = wire.NewReply(m.Request.Envelope, kinds.KindResponse, m.Request.Payload)
 			}
-		case 2:
-			r.EndWatch("a")
-		case 3:
-			texts, next, lost := r.all(t, cursor)
-			known += len(texts) + int(lost)
-			cursor = next
+			r.Record(m)
+			sent++
+			switch random.IntN(70) {
+			case 0:
+				r.SetHistory(Bounds{1 + random.IntN(500), leastBytes << random.IntN(4)})
+			case 1:
+				if err := r.Watch("a", true); err != nil {
+					t.Fatal(err)
+				}
+			case 2:
+				r.EndWatch("a")
+			case 3:
+				texts, next, lost := r.all(t, cursor)
+				known += len(texts) + int(lost)
+				cursor = next
+			}
+			if r.kept.memory() > r.kept.bounds.Bytes {
+				t.Fatalf("%d bytes of memory, bounds %v", r.kept.memory(), r.kept.bounds)
+			}
+			if i%10 == 0 {
+				r.kept.check(t)
+			}
 		}
-		if r.kept.memory() > r.kept.bounds.Bytes {
-			t.Fatalf("%d bytes of memory, bounds %v", r.kept.memory(), r.kept.bounds)
+		texts, _, lost := r.all(t, cursor)
+		if known += len(texts) + int(lost); known != sent || cursor <= begin {
+			t.Errorf("%d of %d are known of", known, sent)
 		}
-		if i%10 == 0 {
-			r.kept.check(t)
-		}
-	}
-	texts, _, lost := r.all(t, cursor)
-	if known += len(texts) + int(lost); known != sent || cursor <= begin {
-		t.Errorf("%d of %d are known of", known, sent)
-	}
+	})
 }
 
 // What was taken for those who watched is given back when they are gone.
 func TestMemoryIsGivenBack(t *testing.T) {
-	r := newTestRecorder()
-	r.SetHistory(Bounds{10, leastBytes})
-	r.Watch("a", true)
-	for i := range 5000 {
-		r.Record(said(t, identity.ID{1 + byte(i%3)}, fmt.Sprint(i, strings.Repeat(" x", 500))))
-	}
-	if n := r.kept.memory(); n < watched.Bytes/2 {
-		t.Errorf("%d bytes", n)
-	}
-	r.EndWatch("a")
-	r.kept.check(t)
-	texts, _, _ := r.all(t, 0)
-	if n := len(r.kept.arena.chunks) * chunkBlocks * blockBytes; n > leastBytes || len(texts) != 10 || !strings.HasPrefix(texts[9], "4999 ") {
-		t.Errorf("%d bytes for %q", n, texts)
-	}
-	r.SetHistory(Bounds{})
-	if !r.isEmpty() {
-		t.Errorf("%+v", r.kept)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newTestRecorder()
+		r.SetHistory(Bounds{10, leastBytes})
+		r.Watch("a", true)
+		for i := range 4500 {
+			r.Record(said(t, identity.ID{1 + byte(i%3)}, fmt.Sprint(i, strings.Repeat(" x", 500))))
+		}
+		if n := r.kept.memory(); n < watched.Bytes/2 {
+			t.Errorf("%d bytes", n)
+		}
+		r.EndWatch("a")
+		r.kept.check(t)
+		texts, _, _ := r.all(t, 0)
+		if n := len(r.kept.arena.chunks) * chunkBlocks * blockBytes; n > leastBytes || len(texts) != 10 || !strings.HasPrefix(texts[9], "4499 ") {
+			t.Errorf("%d bytes for %q", n, texts)
+		}
+		r.SetHistory(Bounds{})
+		if !r.isEmpty() {
+			t.Errorf("%+v", r.kept)
+		}
+	})
 }
 
 // When there is no room left, an entry takes the place of one that goes: it costs no memory.
 func TestAnEntryAllocatesNothing(t *testing.T) {
-	r := newTestRecorder()
-	r.Watch("a", false)
-	var all []*Message
-	for i := range 5 {
-		all = append(all, said(t, identity.ID{1 + byte(i)}, strings.Repeat("x", 300*i)))
-	}
-	record := func() {
-		for _, m := range all {
-			r.Record(m)
+	synctest.Test(t, func(t *testing.T) {
+		r := newTestRecorder()
+		r.Watch("a", false)
+		var all []*Message
+		for i := range 5 {
+			all = append(all, said(t, identity.ID{1 + byte(i)}, strings.Repeat("x", 300*i)))
 		}
-	}
-	for range watched.Entries {
-		record()
-	}
-	if n := testing.AllocsPerRun(1000, record); n != 0 {
-		t.Errorf("%v allocations for %d entries", n, len(all))
-	}
+		record := func() {
+			for _, m := range all {
+				r.Record(m)
+			}
+		}
+		for range 2000 {
+			record()
+		}
+		if n := testing.AllocsPerRun(1000, record); n != 0 {
+			t.Errorf("%v allocations for %d entries", n, len(all))
+		}
+	})
 }

@@ -38,9 +38,11 @@ func beginText(kind string, payload []byte) string {
 	if len(wanted) == 0 || len(payload) == 0 {
 		return ""
 	}
-	dec := decoders.Get().(*jsontext.Decoder)
-	defer decoders.Put(dec)
-	dec.Reset(bytes.NewBuffer(payload), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	d := decoders.Get().(*decoder)
+	defer decoders.Put(d)
+	dec := &d.Decoder
+	d.text = *bytes.NewBuffer(payload)
+	dec.Reset(&d.text, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	if _, err := dec.ReadToken(); err != nil {
 		return ""
 	}
@@ -71,8 +73,14 @@ func beginText(kind string, payload []byte) string {
 	return ClipLine(text)
 }
 
+// decoder decodes a text.
+type decoder struct {
+	jsontext.Decoder
+	text bytes.Buffer
+}
+
 // decoders has decoders that nobody uses.
-var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
 // decodeText returns a text decoded, also one whose end was cut off, nothing for null, and any other
 // value as it was written.
@@ -83,7 +91,8 @@ func decodeText(value []byte) string {
 	case len(value) == 0 || value[0] != '"':
 		return string(value)
 	}
-	if s, err := jsontext.AppendUnquote(nil, value); err == nil {
+	var room [maxHead]byte
+	if s, err := jsontext.AppendUnquote(room[:0], value); err == nil {
 		return string(s)
 	}
 	const longestEscape = len(`\ud83d\ude00`)

@@ -1,7 +1,6 @@
 package traffic
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,10 +56,10 @@ func TestAStalledWatcherIsForgotten(t *testing.T) {
 			cursor, _, _ = r.readAs(t, who, 0)
 			return cursor
 		}
-		sent := 0
+		sent, m := 0, passed(t, "x")
 		record := func(many int) {
 			for range many {
-				r.Record(passed(t, fmt.Sprint(sent)))
+				r.Record(m)
 				sent++
 			}
 		}
@@ -112,11 +111,12 @@ func TestAStalledWatcherLeavesTheHistory(t *testing.T) {
 		}
 		r.readAs(t, "stalled", 0)
 		time.Sleep(patience)
-		for i := range watched.Entries + glances {
-			r.Record(passed(t, fmt.Sprint(i)))
+		m := passed(t, "x")
+		for range watched.Entries + glances {
+			r.Record(m)
 		}
-		texts, _, _ := r.all(t, 0)
-		if r.IsWatching("stalled") || !r.IsOn() || len(texts) != 10 || texts[9] != fmt.Sprint(watched.Entries+glances-1) {
+		texts, next, _ := r.all(t, 0)
+		if r.IsWatching("stalled") || !r.IsOn() || len(texts) != 10 || next != r.next-1 {
 			t.Errorf("%q", texts)
 		}
 		r.kept.check(t)

@@ -1434,7 +1434,7 @@ export type RelayState = "connecting" | "up" | "down" | "refused" | "unused";
 
 /** RelayStep is one thing that was tried. */
 export interface RelayStep {
-  /** connect, round_trip, receive, publish, nobody, foreign_subscribe or nat */
+  /** connect, round_trip, receive, publish, nobody, foreign_subscribe, max_payload or nat */
   step: string;
   verdict: StepVerdict;
   /** was found */

@@ -6,6 +6,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/acpd/acpd/integration/await"
 )
 
 // TestFewDescriptorsUnderTraffic: with 64 descriptors, and 200 connections of programs
@@ -32,8 +34,13 @@ func TestFewDescriptorsUnderTraffic(t *testing.T) {
 		programs = append(programs, open)
 	}
 	for range 5 {
-		c.desk.MustOutput("whoami")
-		c.desk.MustOutput("inbox")
+		for _, verb := range []string{"whoami", "inbox"} {
+			await.Until(t, verb+" has its place", func() bool { // of two, of which the agent and who reads the inbox may have both
+				p := c.desk.StartAcpctl(verb)
+				p.AwaitEnd()
+				return p.Cmd.ProcessState.ExitCode() == 0
+			})
+		}
 	}
 	time.Sleep(3 * time.Second) // of traffic without descriptors
 	if ended := c.quiet(); ended.of("internal")+ended.of("unreachable")+ended.of("timeout") > 0 || ended.of("held") < 40 {

@@ -48,14 +48,16 @@ type natsServer struct {
 	process   *live.Process
 }
 
+// natsConf gives who logs in the time that a busy machine may need.
 const natsConf = `
 listen: "%[1]s:4222"
-tls { cert_file: "%[2]s/cert.pem", key_file: "%[2]s/key.pem" }
+tls { timeout: 60, cert_file: "%[2]s/cert.pem", key_file: "%[2]s/key.pem" }
 websocket {
   listen: "%[1]s:443"
-  tls { cert_file: "%[2]s/cert.pem", key_file: "%[2]s/key.pem" }
+  handshake_timeout: "60s"
+  tls { timeout: 60, cert_file: "%[2]s/cert.pem", key_file: "%[2]s/key.pem" }
 }
-authorization { token: "5d0f8a3c71be4926" }
+authorization { timeout: 60, token: "5d0f8a3c71be4926" }
 ping_interval: "20s"
 ping_max: 2
 `

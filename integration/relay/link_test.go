@@ -131,18 +131,18 @@ func TestSelfTest(t *testing.T) {
 		want        []string
 	}{
 		"own subjects": {`subscribe: ["acp1.%[2]s", "acp1.%[2]s.*"], publish: "acp1.>"`,
-			[]string{"connect ok", "round_trip ok", "receive ok", "publish ok", "nobody ok", "foreign_subscribe ok"}},
+			[]string{"connect ok", "round_trip ok", "receive ok", "publish ok", "nobody ok", "foreign_subscribe ok", "max_payload ok"}},
 		"everything": {`subscribe: ">", publish: ">"%.0[2]s`,
-			[]string{"connect ok", "round_trip ok", "receive ok", "publish ok", "nobody ok", "foreign_subscribe warning"}},
+			[]string{"connect ok", "round_trip ok", "receive ok", "publish ok", "nobody ok", "foreign_subscribe warning", "max_payload ok"}},
 		"deaf": {`subscribe: "other", publish: "acp1.>"%.0[2]s`,
-			[]string{"connect ok", "round_trip ok", "receive failed", "publish ok", "nobody warning", "foreign_subscribe ok"}},
+			[]string{"connect ok", "round_trip ok", "receive failed", "publish ok", "nobody warning", "foreign_subscribe ok", "max_payload ok"}},
 		"dumb": {`subscribe: ["acp1.%[2]s", "acp1.%[2]s.*"], publish: "acp1.%[2]s"`,
-			[]string{"connect ok", "round_trip ok", "receive ok", "publish failed", "nobody warning", "foreign_subscribe ok"}},
+			[]string{"connect ok", "round_trip ok", "receive ok", "publish failed", "nobody warning", "foreign_subscribe ok", "max_payload ok"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // some wait 3 s for what does not come
 			a := newDaemon(t, "")
-			a.URL = urlOf(startServer(t, fmt.Sprintf("listen: 127.0.0.1:-1\nauthorization { users: [ { nkey: %s, permissions: { "+c.permissions+" } } ] }", a.nkey(t), a.Self)))
+			a.URL = urlOf(startServer(t, fmt.Sprintf("listen: 127.0.0.1:-1\nmax_payload: 8KB\nauthorization { users: [ { nkey: %s, permissions: { "+c.permissions+" } } ] }", a.nkey(t), a.Self)))
 			la := start(t, a.Config) // Test works beside a link that runs
 			la.await(t, "connected", func(s relay.State) bool { return s.Standing != relay.Connecting })
 			var got []string
@@ -167,13 +167,22 @@ func TestSelfTest(t *testing.T) {
 	}
 }
 
-// A daemon whose server has a limit below what packets need hears of it.
+// A daemon whose server has a limit below what packets need hears of it, and one whose server takes large
+// messages, in a test alone.
 func TestMaxPayload(t *testing.T) {
-	a := newDaemon(t, "")
-	a.URL = urlOf(startServer(t, "listen: 127.0.0.1:-1\nmax_payload: 1KB\n"+ownSubjects(t, a)))
-	start(t, a.Config).await(t, "told", func(s relay.State) bool {
-		return s.LastError != nil && strings.Contains(s.LastError.Error(), "max_payload to 4KB")
-	})
+	for limit, verdict := range map[string]relay.Verdict{"max_payload: 1KB": relay.Failed, "max_payload: 8KB": relay.Passed, "max_payload: 65KB": relay.Warned, "": relay.Warned} {
+		a := newDaemon(t, "")
+		a.URL = urlOf(startServer(t, "listen: 127.0.0.1:-1\n"+limit+"\n"+ownSubjects(t, a)))
+		l := start(t, a.Config)
+		l.await(t, "told", func(s relay.State) bool {
+			told := s.LastError != nil && strings.Contains(s.LastError.Error(), "max_payload to 8KB")
+			return s.Standing == relay.Connected && told == (verdict == relay.Failed)
+		})
+		checks := l.Test(t.Context())
+		if last := checks[len(checks)-1]; last.Code != "max_payload" || last.Verdict != verdict || (verdict != relay.Passed) != strings.Contains(last.Remedy, "max_payload to 8KB") {
+			t.Errorf("%q: %+v", limit, last)
+		}
+	}
 }
 
 // Two processes with one identity both learn of it; one process that reconnects does not see itself.

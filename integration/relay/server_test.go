@@ -40,8 +40,9 @@ func parseConf(t testing.TB, conf string) *server.Options {
 		t.Fatal(err)
 	}
 	o.NoSigs, o.NoLog = true, true
-	o.AuthTimeout, o.TLSTimeout = 60, 60 // seconds; unless told otherwise, it hangs up after 2 s, which a busy machine may need
-	o.ConfigFile = ""                    // a reload wants the same
+	// Unless told otherwise, it hangs up on who has not logged in after 2 s, which a busy machine may need.
+	o.AuthTimeout, o.TLSTimeout, o.Websocket.HandshakeTimeout = 60, 60, time.Minute
+	o.ConfigFile = "" // a reload wants the same
 	return o
 }
 

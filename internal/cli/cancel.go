@@ -15,11 +15,12 @@ func (a *app) newCancelCmd() *cobra.Command {
 		Use:   "cancel ID [REASON]",
 		Short: "Call a delegation off",
 		Example: `  acpctl cancel 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b
-  acpctl cancel 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b 'plans have changed'`,
-		Long: `Calls off a delegation that was given; see tasks for its id. Exits 4 if the other
+  acpctl cancel 3f2b8c1e 'plans have changed'`,
+		Long: `Calls off a delegation that was given; see tasks for its id, of which six or more
+characters that begin it are enough if no other one begins so. Exits 4 if the other
 side does not agree, for one because the task has ended.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := parseMessageID("ID", args[0])
+			id, err := a.findTaskID(cmd.Context(), "ID", args[0], givenTask)
 			if err != nil {
 				return err
 			}

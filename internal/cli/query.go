@@ -76,7 +76,7 @@ func (a *app) runQuery(cmd *cobra.Command, args []string, q *queryFlags) error {
 			return frame.UsageErrorf("--ref: the question goes to whoever delegated: leave out --domain, --thread and --wait-online")
 		}
 		var err error
-		if params.Ref, err = parseMessageID("--ref", q.ref); err != nil {
+		if params.Ref, err = a.findTaskID(ctx, "--ref", q.ref, takenTask); err != nil {
 			return err
 		}
 	} else {

@@ -26,12 +26,13 @@ func (a *app) newReplyCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reply ID [TEXT]",
 		Short: "Answer a question about a delegation, or report on one",
-		Example: `  acpctl reply 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b 'the branch main'   answers a question
+		Example: `  acpctl reply 3f2b8c1e 'the branch main'               answers a question
   acpctl reply "$ACP_ID" --partial --progress 0.4 --message 'running the tests'
   acpctl reply "$ACP_ID" 'all 40 tests pass'                            ends a delegation taken
   acpctl reply "$ACP_ID" --failed 'two tests fail' --data @failed.json
   acpctl reply "$ACP_ID" --declined 'deploying is not mine to do'`,
-		Long: `ID is a delegation, or a question about one; tasks and wait show both. For a
+		Long: `ID is a delegation, or a question about one; tasks and wait show both, and six or more
+characters that begin it are enough. For a
 delegation given from here, TEXT answers what its agent asks: TEXT is kept, and
 reaches the agent as soon as it asks again. For one taken here, TEXT is the result,
 with --partial one of several before it. TEXT and --data may be - (standard input)
@@ -39,7 +40,7 @@ or @file. Four partial results leave in a second: of more, the newest. Of one no
 printed but with --json: the output of a program under acpctl serve is its result.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			id, err := parseMessageID("ID", args[0])
+			id, err := a.findTaskID(ctx, "ID", args[0], repliedTask)
 			if err != nil {
 				return err
 			}

@@ -2,9 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,10 +12,11 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 func (a *app) newTailCmd() *cobra.Command {
-	t := &tail{app: a}
+	t := &tail{app: a, talk: make(chan string)}
 	cmd := &cobra.Command{
 		Use:   "tail [PEER[/AGENT]]",
 		Short: "Show messages and events as they pass",
@@ -29,12 +30,19 @@ here, direction (→ to a peer, ← from one), peer and agent there, kind, the b
 what it says and of the answer, outcome and duration; and events of peers (·), unless
 flags select messages. A topic is also those below it. It begins now or, with history in
 config.yaml, with what is kept. Who reads more slowly than messages pass loses some: "lost 12".
-It ends with ^C, and goes on after the daemon was away. Mail of OACP is told as an event;
-channels have a tail of their own.`,
+It ends with ^C, or when what reads it has ended, and goes on after the daemon was away.
+discover, by which programs look who is there, is left out if it succeeds, unless --all or
+--kind asks for it. Calls that are open: acpctl waiting. Mail of OACP is told as an event; channels
+have a tail of their own.`,
 		ValidArgsFunction: a.completeTrusted,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {
 				return err
+			}
+			for _, thread := range t.params.Threads {
+				if len(thread) > wire.MaxLabel {
+					return frame.UsageErrorf("--thread: %d bytes: no thread has more than %d", len(thread), wire.MaxLabel)
+				}
 			}
 			var err error
 			if t.there, err = selectPeer(&t.params, args); err != nil {
@@ -49,6 +57,7 @@ channels have a tail of their own.`,
 	f.StringArrayVar(&t.params.Threads, "thread", nil, "messages of this conversation alone")
 	f.StringSliceVar(&t.params.Agents, "agent", nil, "messages of these agents, or for them, alone")
 	f.BoolVar(&t.params.Payload, "payload", false, "with the whole payload, up to 64 KiB, below the id and the thread")
+	f.BoolVar(&t.all, "all", false, "discover too")
 	return cmd
 }
 
@@ -58,7 +67,12 @@ type tail struct {
 	*app
 	params client.TrafficParams
 	there  string // the agent of the peer whose messages are wanted; "": all
+	all    bool   // discover is wanted
 	held   []tailItem
+	talk   chan string // lines for a person, about the tail itself
+
+	widths tailWidths // of columns on a terminal
+	day    string     // of the last line there
 }
 
 // holdTime is longer than any of the two ways takes, as a rule.
@@ -78,28 +92,38 @@ func (t *tail) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.PrintForPerson("each message when it has its outcome; ^C ends it; open calls: acpctl waiting")
 	t.holdAnswer(answer)
 	ctx, cancel := context.WithCancel(ctx)
 	answers, events, failed := make(chan *client.TrafficAnswer), make(chan tailItem, 1024), make(chan error, 2)
-	ended := make(chan struct{}, 2)
-	go func() {
-		defer func() { ended <- struct{}{} }()
-		failed <- t.readAnswers(ctx, answer.Next, answers)
-	}()
-	go func() {
-		defer func() { ended <- struct{}{} }()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { failed <- t.readAnswers(ctx, answer.Next, answers) })
+	running.Go(func() {
 		if err := t.readEvents(ctx, events); err != nil {
 			failed <- err
 		}
-	}()
-	defer func() { cancel(); <-ended; <-ended }()
+	})
+	unread := t.WatchReader(ctx)
+	var settled <-chan time.Time // when the connections of a daemon that was away are looked at
 	for {
 		select {
+		case <-unread:
+			t.PrintLine("") // which ends this process as any line would
 		case a := <-answers:
 			t.holdAnswer(a)
 		case e := <-events:
 			t.held = append(t.held, e)
 		case <-t.nextRelease():
+		case line := <-t.talk:
+			fmt.Fprintf(t.Err, "acpctl tail: %s\n", line)
+			if line == daemonIsBack && t.wantsEvents() {
+				settled = time.After(settleTime)
+			}
+		case <-settled:
+			settled = nil
+			running.Go(func() { t.tellConnected(ctx) })
 		case err := <-failed:
 			t.printHeld(time.Time{})
 			if ctx.Err() != nil {
@@ -114,76 +138,6 @@ func (t *tail) follow(ctx context.Context) error {
 	}
 }
 
-// readAnswers passes on what the daemon answers, again and again, until ctx ends or another error than
-// that the daemon is away.
-func (t *tail) readAnswers(ctx context.Context, after uint64, to chan<- *client.TrafficAnswer) error {
-	p := t.params
-	p.WaitMS = uint64(client.MaxTrafficWait.Milliseconds())
-	for p.After = after; ; {
-		var a *client.TrafficAnswer
-		told := false
-		isAway := func(err error) bool {
-			e, ok := errors.AsType[*kinds.Error](err)
-			if !ok || e.Code != kinds.DaemonUnavailable || ctx.Err() != nil {
-				return false
-			}
-			if !told {
-				told = true
-				fmt.Fprintln(t.Err, "acpctl tail: the daemon is away; tail goes on when it is back")
-			}
-			return true
-		}
-		err := frame.RetryWhile(ctx, tailPatience, 2*time.Second, isAway, func() (err error) {
-			a, err = t.Daemon.Traffic(ctx, &p)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if told {
-			fmt.Fprintln(t.Err, "acpctl tail: the daemon is back")
-		}
-		select {
-		case to <- a:
-			p.After = a.Next
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// tailPatience bounds how long a tail tries again while the daemon is away.
-const tailPatience = 24 * time.Hour
-
-// readEvents passes on the events that are wanted until ctx ends. It never waits for whoever prints:
-// what that cannot take is counted as lost.
-func (t *tail) readEvents(ctx context.Context, to chan<- tailItem) error {
-	p := &t.params
-	if len(p.Kinds)+len(p.Topics)+len(p.Threads)+len(p.Agents) > 0 {
-		return nil
-	}
-	lost := uint64(0)
-	pass := func(i tailItem) bool {
-		select {
-		case to <- i:
-			return true
-		default:
-			return false
-		}
-	}
-	return t.Daemon.Subscribe(ctx, client.SubscribeParams{
-		Kinds: []string{client.NoKind}, Peers: p.Peers, Events: client.EventFilter{All: true},
-	}, nil, func(e *client.Event) {
-		at := clampToNow(e.At)
-		if lost > 0 && pass(tailItem{at: at, lost: lost}) {
-			lost = 0
-		}
-		if !pass(tailItem{at: at, event: e}) {
-			lost++
-		}
-	})
-}
-
 // holdAnswer holds what the daemon has answered.
 func (t *tail) holdAnswer(a *client.TrafficAnswer) {
 	first := time.Now()
@@ -195,11 +149,17 @@ func (t *tail) holdAnswer(a *client.TrafficAnswer) {
 	}
 	for i := range a.Entries {
 		e := &a.Entries[i]
-		if t.there != "" && findAgentThere(e) != t.there {
+		if t.there != "" && findAgentThere(e) != t.there || t.isLooking(e) {
 			continue
 		}
 		t.held = append(t.held, tailItem{at: clampToNow(findEnd(e)), entry: e})
 	}
+}
+
+// isLooking reports whether an entry is of a program that looked who is there, and nobody asked for those.
+// Verbs and agent programs do so again and again.
+func (t *tail) isLooking(e *client.TrafficEntry) bool {
+	return e.Kind == kinds.KindDiscover && e.Outcome == client.TrafficOK && !t.all && len(t.params.Kinds) == 0
 }
 
 // findEnd returns when a message had its outcome.

@@ -9,23 +9,46 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
-// tailColumns has the cells that the columns of a tail take on a terminal, beside the text.
+// tailColumns has the cells that the columns of a tail take on a terminal, beside the text: at most those
+// of here, there and outcome, which take what has been shown in them.
 type tailColumns struct {
 	clock                            string // layout of the time
 	here, there, kind, outcome, took int
+	hasTask                          bool // the text begins with the id of the delegation that it is about
 }
 
 var (
-	wideTail   = tailColumns{"15:04:05.000", 10, 20, 8, 11, 8}
-	narrowTail = tailColumns{"15:04:05", 8, 16, 8, 8, 7}
+	wideTail   = tailColumns{"15:04:05.000", 12, 24, 8, 14, 7, true}
+	narrowTail = tailColumns{"15:04:05", 8, 16, 8, 11, 7, false}
 )
+
+// tailWidths has the cells that columns take by now.
+type tailWidths struct{ here, there, outcome int }
+
+// leastTail is what columns take at first. A column that grew with the first long name would move all
+// that follows.
+var leastTail = tailWidths{here: 6, there: 8, outcome: 6}
+
+// widen has the columns fit a line too, as far as c permits.
+func (w *tailWidths) widen(l *tailLine, c *tailColumns) {
+	for _, one := range []struct {
+		width *int
+		text  string
+		most  int
+		least int
+	}{{&w.here, l.here, c.here, leastTail.here}, {&w.there, l.there, c.there, leastTail.there}, {&w.outcome, l.outcome, c.outcome, leastTail.outcome}} {
+		*one.width = min(max(*one.width, ui.CountCells(one.text), one.least), one.most)
+	}
+}
 
 const (
 	widestNarrow = 109 // columns of a terminal that gets narrowTail
 	leastText    = 8   // cells of the text
+	answerMark   = " ⇒ "
 )
 
 // tailLine is a line of a tail.
@@ -33,6 +56,7 @@ type tailLine struct {
 	at                          time.Time
 	here, sign, there, kind     string
 	text, answer, outcome, took string
+	task                        string // the id of the delegation that it is about; "": it is about none
 }
 
 // printItem prints what a tail has to tell.
@@ -45,7 +69,7 @@ func (t *tail) printItem(i *tailItem) {
 			Lost  uint64               `json:"lost,omitzero"`
 		}{i.entry, i.event, i.lost})
 	case i.lost > 0:
-		t.PrintLine("%s", t.ColourText(ui.Yellow, "lost "+strconv.FormatUint(i.lost, 10)))
+		t.PrintLine("%s", t.ColourText(ui.Yellow, t.describeLost(i.lost)))
 	case i.event != nil:
 		e := i.event
 		l := &tailLine{at: e.At, sign: "·", there: client.Line(e.Name), kind: client.Line(string(e.Type)), text: e.DescribeDetails()}
@@ -64,6 +88,15 @@ func (t *tail) printItem(i *tailItem) {
 	}
 }
 
+// describeLost says how many messages were lost, and to a person why.
+func (t *tail) describeLost(n uint64) string {
+	lost := "lost " + strconv.FormatUint(n, 10)
+	if t.OutTTY {
+		lost += ": they passed faster than they were read here"
+	}
+	return lost
+}
+
 func newEntryLine(e *client.TrafficEntry) *tailLine {
 	l := &tailLine{
 		at: findEnd(e), here: e.FromAgent, sign: "→", there: e.Agent, kind: e.Kind, text: e.Text, answer: e.Answer,
@@ -73,6 +106,12 @@ func newEntryLine(e *client.TrafficEntry) *tailLine {
 		l.here, l.sign, l.there = e.Agent, "←", e.FromAgent
 	}
 	l.there = joinAgent(formatPeerOf(e), l.there)
+	switch {
+	case e.Kind == kinds.KindDelegate:
+		l.task = e.ID.String()[:shownIDPrefix]
+	case !e.Ref.IsZero():
+		l.task = e.Ref.String()[:shownIDPrefix]
+	}
 	if e.Topic != "" {
 		l.text = strings.TrimSuffix(e.Topic+" "+e.Text, " ")
 	}
@@ -85,6 +124,7 @@ func newEntryLine(e *client.TrafficEntry) *tailLine {
 // printLine prints a line: on a terminal in columns, else with tabs between the fields.
 func (t *tail) printLine(l *tailLine) {
 	if t.OutTTY {
+		t.printDay(l.at.Local())
 		t.PrintLine("%s", t.layOut(l, t.OutWidth()))
 		return
 	}
@@ -95,6 +135,18 @@ func (t *tail) printLine(l *tailLine) {
 	t.PrintLine("%s", strings.Join(fields, "\t"))
 }
 
+// printDay prints a day that is another one than that of the line before, at first than today.
+func (t *tail) printDay(at time.Time) {
+	const day = "Mon Jan 2 2006"
+	if t.day == "" {
+		t.day = time.Now().Format(day)
+	}
+	if now := at.Format(day); now != t.day {
+		t.day = now
+		t.PrintLine("%s", t.ColourText(ui.Bold, now))
+	}
+}
+
 // layOut returns a line for a terminal of that width, [math.MaxInt] if it is not known. Where there is
 // little room the text is cut first, then the agent here is left out, and then the outcome.
 func (t *tail) layOut(l *tailLine, width int) string {
@@ -102,14 +154,12 @@ func (t *tail) layOut(l *tailLine, width int) string {
 	if width <= widestNarrow {
 		c = &narrowTail
 	}
-	clock, here := l.at.Local().Format(c.clock)+" ", ui.FitCells(l.here, c.here)+" "
-	there, kind := ui.FitCells(l.there, c.there), " "+ui.FitCells(l.kind, c.kind)+" "
-	outcome, took := ui.FitCells(l.outcome, c.outcome), fmt.Sprintf(" %*s", c.took, l.took)
-	text := l.text
-	if l.answer != "" {
-		text = strings.TrimPrefix(text+" ⇒ "+l.answer, " ")
-	}
-	head := clock + here + l.sign + " "
+	w := &t.widths
+	w.widen(l, c)
+	clock, here := l.at.Local().Format(c.clock)+" ", ui.FitCells(l.here, min(w.here, c.here))+" "
+	there, kind := ui.FitCells(l.there, min(w.there, c.there)), " "+ui.FitCells(l.kind, c.kind)+" "
+	outcome, took := ui.FitCells(l.outcome, min(w.outcome, c.outcome)), fmt.Sprintf(" %*s", c.took, l.took)
+	head, text := clock+here+l.sign+" ", l.joinText(c.hasTask, math.MaxInt)
 	if width < math.MaxInt {
 		rest := there + kind + " " + outcome + took
 		room := width - ui.CountCells(head+rest)
@@ -117,12 +167,29 @@ func (t *tail) layOut(l *tailLine, width int) string {
 			head = clock + l.sign + " "
 			room = width - ui.CountCells(head+rest)
 		}
-		text = ui.FitCells(text, max(room, leastText))
+		text = ui.FitCells(l.joinText(c.hasTask, max(room, leastText)), max(room, leastText))
 		if room < leastText { // outcome and duration have no room
 			return ui.FitCells(head+there+kind+text, width)
 		}
 	}
 	return head + t.ColourText(ui.Bold, there) + kind + text + " " + t.ColourText(findOutcomeColour(l.outcome), outcome) + took
+}
+
+// joinText returns what a message says and its answer. If they do not fit so many cells, each keeps a share.
+func (l *tailLine) joinText(hasTask bool, cells int) string {
+	text, answer := l.text, l.answer
+	if hasTask && l.task != "" {
+		text = strings.TrimSuffix(l.task+" "+text, " ")
+	}
+	switch room := cells - ui.CountCells(answerMark); {
+	case answer == "":
+		return text
+	case text == "":
+		return strings.TrimPrefix(answerMark, " ") + answer
+	case room >= 2*leastText:
+		text, answer = ui.ShareCells(text, answer, room)
+	}
+	return text + answerMark + answer
 }
 
 func findOutcomeColour(outcome string) string {
@@ -144,9 +211,18 @@ func describeIDs(e *client.TrafficEntry) string {
 		text += " ref " + e.Ref.String()
 	}
 	if e.Thread != "" {
-		text += " thread " + e.Thread
+		text += " thread " + quoteUnlessPlain(e.Thread)
 	}
 	return text
+}
+
+// quoteUnlessPlain returns a label as it is, or quoted if a terminal would not show all of it, so that two
+// labels never look the same.
+func quoteUnlessPlain(label string) string {
+	if client.Line(label) != label || strings.ContainsAny(label, " \"\\") {
+		return strconv.Quote(label)
+	}
+	return label
 }
 
 // printPayload prints a payload on a line below its message.
@@ -156,15 +232,21 @@ func (t *tail) printPayload(before string, p wire.Payload) {
 	}
 }
 
-// formatTook returns a duration in three digits or so.
+// formatTook returns a duration in three digits or so, in at most seven characters.
 func formatTook(d time.Duration) string {
 	switch {
+	case d < time.Microsecond:
+		return "<1µs"
+	case d < time.Millisecond:
+		return d.Round(time.Microsecond).String()
 	case d < 10*time.Millisecond:
 		return d.Round(10 * time.Microsecond).String()
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
 	case d < time.Minute:
 		return d.Round(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
 	}
-	return d.Round(time.Second).String()
+	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 }

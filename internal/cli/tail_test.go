@@ -87,7 +87,7 @@ func TestTailPrintsWhatPasses(t *testing.T) {
 	const id = "  id 3f2b8c1e-6f0a-4d3c-9e57-010203040506"
 	const want = "lost 3\n" +
 		"2026-11-27T12:00:00.005Z\tplanner\t→\tdesk/reviewer\tquery\tWhich branch?\tmain\tok\t1.2s\n" + id + "\n" +
-		"2026-11-27T12:00:00.009Z\t-\t←\tde5c000000\tnotify\tci.test green\t-\theld\t10µs\n" + id + " thread release 7\n" +
+		"2026-11-27T12:00:00.009Z\t-\t←\tde5c000000\tnotify\tci.test green\t-\theld\t7µs\n" + id + " thread \"release\\n7\"\n" +
 		"2026-11-27T12:00:00.020Z\t-\t←\tdesk\tdelegate\t-\t-\ttimeout\t1m30s\n" + id + " ref 3f2b8c1e-6f0a-4d3c-9e57-010203040506\n" +
 		"  {\"task\":\"x\"}\n  ⇒ {}\n"
 	if out != want || stderr != "" || code != 0 {
@@ -102,7 +102,7 @@ func TestTailPrintsWhatPasses(t *testing.T) {
 	}
 }
 
-// Events stand among the messages, at their time, though they come by another way.
+// Events come among the messages, by another way.
 func TestTailPrintsEvents(t *testing.T) {
 	f := newDaemon(t)
 	happened := make(chan struct{})
@@ -135,12 +135,43 @@ func TestTailPrintsEvents(t *testing.T) {
 		return struct{}{}, nil
 	})
 	out, stderr, code := runUntil(t, f, ui.Terminal{}, 3, "tail", "desk")
-	lines := strings.Split(out, "\n")
-	if len(lines) != 4 || !strings.Contains(lines[0], "\tfirst\t") || !strings.HasSuffix(lines[1], "Z\t-\t·\tdesk\tup\t192.0.2.1:7117 · n [1]\t-\t-\t-") || !strings.Contains(lines[2], "\tlast\t") {
-		t.Errorf("%q", lines)
+	if strings.Count(out, "\n") != 3 || !strings.Contains(out, "\tfirst\t") || !strings.Contains(out, "Z\t-\t·\tdesk\tup\t192.0.2.1:7117 · n [1]\t-\t-\t-\n") || !strings.Contains(out, "\tlast\t") {
+		t.Errorf("%q", out)
 	}
 	if code != 0 || stderr != "" || !wanted.Events.All || len(wanted.Peers) != 1 || wanted.Peers[0] != "desk" || len(wanted.Kinds) != 1 {
 		t.Errorf("exit code %d, %s, %+v", code, stderr, wanted)
+	}
+}
+
+// What is held stands in the order in which it ended, whichever way it came, and is printed when it has been
+// held for its time.
+func TestTailHoldsAnOrder(t *testing.T) {
+	var out strings.Builder
+	tl := &tail{app: &app{Frame: &frame.Frame{Terminal: ui.Terminal{Out: &out}}}}
+	begun := time.Now().Add(-time.Hour).Truncate(time.Second)
+	event := func(ms int) tailItem {
+		at := begun.Add(time.Duration(ms) * time.Millisecond)
+		return tailItem{at: at, event: &client.Event{Type: client.EventUp, Name: "desk", At: at}}
+	}
+	entry := func(ms int) client.TrafficEntry {
+		return client.TrafficEntry{At: begun.Add(time.Duration(ms-1) * time.Millisecond), Peer: clitest.DeskID, Name: "desk", Kind: "query", Outcome: "ok", TookUS: 1000}
+	}
+	tl.held = append(tl.held, event(30), event(10))
+	tl.holdAnswer(&client.TrafficAnswer{Next: 4, Entries: []client.TrafficEntry{entry(5), entry(20), entry(40)}})
+	printed := func(before time.Time) (times []string) {
+		out.Reset()
+		tl.printHeld(before)
+		for line := range strings.Lines(out.String()) {
+			fields := strings.Split(line, "\t")
+			times = append(times, fields[0][len("2026-11-27T12:00:00."):]+" "+fields[4])
+		}
+		return times
+	}
+	if got := strings.Join(printed(begun.Add(30*time.Millisecond)), ", "); got != "005Z query, 010Z up, 020Z query" {
+		t.Error(got)
+	}
+	if got := strings.Join(printed(time.Time{}), ", "); got != "030Z up, 040Z query" {
+		t.Error(got)
 	}
 }
 
@@ -192,7 +223,7 @@ func TestTailWithoutADaemon(t *testing.T) {
 	if got := f.Run("tail"); got.Code == 0 || got.Err != "acpctl tail: no more\n" {
 		t.Errorf("%+v", got)
 	}
-	for _, args := range [][]string{{"tail", ""}, {"tail", "--kind", ""}, {"tail", "--thread", ""}, {"tail", "desk", "laptop"}, {"tail", "desk/"}} {
+	for _, args := range [][]string{{"tail", ""}, {"tail", "--kind", ""}, {"tail", "--thread", ""}, {"tail", "--thread", strings.Repeat("long ", 13)}, {"tail", "desk", "laptop"}, {"tail", "desk/"}} {
 		if got := f.Run(args...); got.Code != frame.ExitUsage {
 			t.Errorf("%q: %+v", args, got)
 		}
@@ -204,7 +235,7 @@ func TestTailOnATerminal(t *testing.T) {
 	tl := &tail{app: &app{Frame: &frame.Frame{Terminal: ui.Terminal{OutTTY: true}}}}
 	for _, text := range []string{"", "Which branch?", strings.Repeat("long ", 60), strings.Repeat("語", 150)} {
 		e := client.TrafficEntry{
-			At: noon, Direction: client.Out, Peer: clitest.DeskID, Name: "desk-of-the-whole-team-upstairs", Agent: text, FromAgent: text, Kind: "delegate",
+			At: noon, ID: clitest.SomeID, Direction: client.Out, Peer: clitest.DeskID, Name: "desk-of-the-whole-team-upstairs", Agent: text, FromAgent: text, Kind: "delegate",
 			Text: text, Answer: text, Outcome: "incompatible_version", TookUS: 61_000_000,
 		}
 		for width := 1; width < 300; width++ {
@@ -217,17 +248,20 @@ func TestTailOnATerminal(t *testing.T) {
 	l := newEntryLine(&e)
 	clock := l.at.Local().Format("15:04:05")
 	for width, want := range map[int]string{
-		64:          clock + " ← desk             query    Which bra… ok          1.2s",
-		80:          clock + " reviewer ← desk             query    Which branch? ⇒ … ok          1.2s",
-		120:         clock + ".234 reviewer   ← desk                 query    Which branch? ⇒ main                        ok              1.2s",
-		math.MaxInt: clock + ".234 reviewer   ← desk                 query    Which branch? ⇒ main ok              1.2s",
+		56:          clock + " ← desk     query    Which branc… ok        1.2s",
+		64:          clock + " reviewer ← desk     query    Which bran… ok        1.2s",
+		72:          clock + " reviewer ← desk     query    Which branc… ⇒ main ok        1.2s",
+		80:          clock + " reviewer ← desk     query    Which branch? ⇒ main        ok        1.2s",
+		120:         clock + ".234 reviewer ← desk     query    Which branch? ⇒ main                                            ok        1.2s",
+		math.MaxInt: clock + ".234 reviewer ← desk     query    Which branch? ⇒ main ok        1.2s",
 	} {
+		tl.widths = tailWidths{}
 		if got := tl.layOut(l, width); got != want {
 			t.Errorf("%d columns:\n%q, want\n%q", width, got, want)
 		}
 	}
-	tl.Colours = true
-	if got := tl.layOut(l, 120); !strings.Contains(got, ui.Green+"ok         "+ui.Plain) || !strings.Contains(got, ui.Bold+"desk ") {
+	tl.Colours, tl.widths = true, tailWidths{}
+	if got := tl.layOut(l, 120); !strings.Contains(got, ui.Green+"ok    "+ui.Plain) || !strings.Contains(got, ui.Bold+"desk ") {
 		t.Errorf("%q", got)
 	}
 	for outcome, colour := range map[string]string{"": "", "ok": ui.Green, "handed": ui.Green, "held": ui.Yellow, "sent": ui.Yellow, "refused": ui.Red, "timeout": ui.Red} {
@@ -236,7 +270,7 @@ func TestTailOnATerminal(t *testing.T) {
 		}
 	}
 	f, _ := tailed(t, &client.TrafficAnswer{Next: 9, Lost: 2})
-	if out, _, _ := runUntil(t, f, ui.Terminal{OutTTY: true, Colours: true}, 1, "tail"); out != ui.Yellow+"lost 2"+ui.Plain+"\n" {
+	if out, _, _ := runUntil(t, f, ui.Terminal{OutTTY: true, Colours: true}, 1, "tail"); out != ui.Yellow+"lost 2: they passed faster than they were read here"+ui.Plain+"\n" {
 		t.Errorf("%q", out)
 	}
 }

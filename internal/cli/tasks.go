@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
 )
 
 func (a *app) newTasksCmd() *cobra.Command {
@@ -17,30 +19,49 @@ func (a *app) newTasksCmd() *cobra.Command {
 		Short: "List the delegations given and taken, the newest first",
 		Example: `  acpctl tasks
   acpctl tasks --json`,
-		Long: `Lists the delegations given and taken, the newest first. STATE says declined for one that
+		Long: `Lists the delegations given and taken, the newest first. On a terminal an id is cut to the
+beginning that cancel, wait and reply take, and a line to the width. STATE says declined for one that
 failed because its agent would not do it; with --json that is failed, with declined in outcome.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tasks, err := a.Daemon.Tasks(cmd.Context())
 			if err != nil {
 				return err
 			}
-			var rows [][]string
-			for _, t := range tasks {
-				what := client.Line(t.Task)
-				if progress := describeProgress(t.Progress, t.Message); progress != "" && !t.State.IsFinal() {
-					what += " (" + progress + ")"
-				}
-				if t.Question != nil {
-					what += ": asks " + client.Line(t.Question.Text)
-				}
-				if t.Outcome != "" {
-					what += ": " + client.Line(t.Outcome)
-				}
-				rows = append(rows, []string{t.ID.String(), string(t.Direction), formatDelegator(&t), formatTaskState(&t), a.FormatTime(t.Deadline.Time), what})
-			}
-			return a.PrintList(map[string][]client.Task{"tasks": tasks}, []string{"ID", "DIRECTION", "PEER", "STATE", "DEADLINE", "TASK"}, rows)
+			return a.PrintData(map[string][]client.Task{"tasks": tasks}, func() { a.printTasks(tasks) })
 		},
 	}
+}
+
+// printTasks prints a table of delegations. On a terminal both the task and what has become of it have room.
+func (a *app) printTasks(tasks []client.Task) {
+	ids := make([]wire.MessageID, len(tasks))
+	for i := range tasks {
+		ids[i] = tasks[i].ID
+	}
+	shown := a.shortenIDs(ids)
+	head := []string{"ID", "DIRECTION", "PEER", "STATE", "DEADLINE", "TASK"}
+	rows := make([][]string, len(tasks))
+	for i := range tasks {
+		t := &tasks[i]
+		rows[i] = []string{shown[i], string(t.Direction), formatDelegator(t), formatTaskState(t), a.FormatTime(t.Deadline.Time)}
+	}
+	room := a.MeasureTextRoom(head, rows)
+	for i := range tasks {
+		t := &tasks[i]
+		what, became := client.Line(t.Task), ""
+		if progress := describeProgress(t.Progress, t.Message); progress != "" && !t.State.IsFinal() {
+			became += " (" + progress + ")"
+		}
+		if t.Question != nil {
+			became += ": asks " + client.Line(t.Question.Text)
+		}
+		if t.Outcome != "" {
+			became += ": " + client.Line(t.Outcome)
+		}
+		what, became = ui.ShareCells(what, became, room)
+		rows[i] = append(rows[i], what+became)
+	}
+	a.PrintTextTable(head, rows)
 }
 
 // formatTaskState returns the state of a delegation; one that its agent has declined is in the state

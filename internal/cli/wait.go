@@ -20,11 +20,12 @@ func (a *app) newWaitCmd() *cobra.Command {
 		Use:   "wait ID|PEER[/AGENT]",
 		Short: "Wait for the outcome of a delegation, or for a peer",
 		Example: `  acpctl wait 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b
-  acpctl wait --follow 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b     partial results too
+  acpctl wait --follow 3f2b8c1e     partial results too
   acpctl wait "$(acpctl delegate desk 'Run the test suite')"
   acpctl wait desk --online --timeout 5m
   acpctl wait desk/reviewer --idle && acpctl delegate desk/reviewer 'Run the test suite'`,
-		Long: `Waits until a delegation, given or taken, has ended. Exits 0 if it was completed,
+		Long: `Waits until a delegation, given or taken, has ended: of its id, six or more characters that
+begin it are enough. Exits 0 if it was completed,
 7 if it failed or was cancelled, 3 if its deadline passed, 4 if it was refused or declined,
 5 if its agent is gone. The result of one that you gave leaves the inbox when it is printed.
 What its agent asks meanwhile goes to standard error: acpctl reply answers. With
@@ -47,8 +48,11 @@ tell or does not trust this daemon, 5 if nobody here has that name.`,
 			if cmd.Flags().Changed("timeout") {
 				return frame.UsageErrorf("--timeout: it is for --online and --idle")
 			}
-			id, err := parseMessageID("ID", args[0])
-			if err = cmp.Or(err, a.checkForModel()); err != nil {
+			if err := a.checkForModel(); err != nil {
+				return err
+			}
+			id, err := a.findTaskID(cmd.Context(), "ID", args[0], anyTask)
+			if err != nil {
 				return err
 			}
 			return a.waitForTask(cmd.Context(), id, follow)

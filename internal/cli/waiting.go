@@ -10,6 +10,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/wire"
 )
 
 func (a *app) newWaitingCmd() *cobra.Command {
@@ -22,8 +23,11 @@ func (a *app) newWaitingCmd() *cobra.Command {
   acpctl waiting --json`,
 		Long: `Lists the queries and delegations that are open now, also those that began before, the
 longest first, 1,000 at most: WHO waits for the one in the next column. "here" is this daemon, and
-"here/planner" an agent of it. A delegation is there until its outcome: acpctl tasks shows
-how far it has come. acpctl tail shows a message when it has its outcome.`,
+"here/planner" an agent of it. Below a call stands (└) what the one it waits for has asked
+for its sake, as far as that can be told here: the same agent, the same conversation, later.
+A delegation is there until its outcome: acpctl tasks shows how far it has come, and cancel
+takes its ID. On a terminal the text is cut to the width. acpctl tail shows a message when it
+has its outcome.`,
 		ValidArgsFunction: a.completeTrusted,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {
@@ -53,23 +57,24 @@ func (a *app) completeTrusted(cmd *cobra.Command, args []string, begun string) (
 	return a.CompletePeers(cmd, args, begun, client.PeerConnected, client.PeerTrusted)
 }
 
-// printWaiting prints a table of open calls.
+// printWaiting prints a table of open calls: for a person by chains, for a script the oldest first.
 func (a *app) printWaiting(open []client.TrafficEntry) {
 	if len(open) == 0 {
 		a.PrintForPerson("nobody waits: no query and no delegation is open")
 		return
 	}
-	var rows [][]string
-	for i := range open {
-		e := &open[i]
-		there, here := joinAgent(formatPeerOf(e), findAgentThere(e)), joinAgent("here", e.FromAgent)
-		who, whom := here, there
-		if e.Direction == client.In {
-			who, whom = there, joinAgent("here", e.Agent)
-		}
-		rows = append(rows, []string{a.FormatAge(e.At), who, whom, e.Kind, ui.DashIfEmpty(e.Text)})
+	calls := joinChains(open, a.OutTTY)
+	ids := make([]wire.MessageID, len(calls))
+	for i, c := range calls {
+		ids[i] = c.ID
 	}
-	a.PrintTable([]string{"SINCE", "WHO", "WAITS FOR", "KIND", "TEXT"}, rows)
+	shown := a.shortenIDs(ids)
+	rows := make([][]string, len(calls))
+	for i, c := range calls {
+		who := indent(c.depth) + findWho(c.TrafficEntry).String()
+		rows[i] = []string{a.FormatAge(c.At), who, findWhom(c.TrafficEntry).String(), c.Kind, shown[i], ui.DashIfEmpty(c.Text)}
+	}
+	a.PrintTextTable([]string{"SINCE", "WHO", "WAITS FOR", "KIND", "ID", "TEXT"}, rows)
 }
 
 // selectPeer has p select the messages of the peer that the first argument names, if there is one. Of

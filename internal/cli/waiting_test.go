@@ -26,10 +26,11 @@ func TestWaiting(t *testing.T) {
 		asked = client.TrafficParams{}
 		return answer, r.ReadParams(&asked)
 	})
-	const first = "2026-11-27T12:00:00Z\there/planner\tdesk/reviewer\tquery\tWhich branch?\n"
+	const id = "3f2b8c1e-6f0a-4d3c-9e57-010203040506"
+	const first = "2026-11-27T12:00:00Z\there/planner\tdesk/reviewer\tquery\t" + id + "\tWhich branch?\n"
 	f.WantResult(f.Run("waiting"), 0, first+
-		"2026-11-27T12:00:01Z\tdesk/tester\there/reviewer\tdelegate\tBuild.\n"+
-		"2026-11-27T12:00:02Z\there\tde5c000000\tquery\t-\n", "")
+		"2026-11-27T12:00:01Z\tdesk/tester\there/reviewer\tdelegate\t"+id+"\tBuild.\n"+
+		"2026-11-27T12:00:02Z\there\tde5c000000\tquery\t"+id+"\t-\n", "")
 	if !asked.Open || asked.Limit != 1 || len(asked.Peers)+len(asked.Agents) > 0 {
 		t.Errorf("%+v", asked)
 	}

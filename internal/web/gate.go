@@ -12,7 +12,8 @@ import (
 
 // gate decides who gets what.
 //
-// The link has a token, which works once. It becomes a cookie. A browser sends a cookie of 127.0.0.1
+// The link has a token, which works once. It becomes a cookie. If other programs may have read the link, the
+// cookie opens nothing until the person at the terminal has typed the number that the browser shows. A browser sends a cookie of 127.0.0.1
 // to every port there (RFC 6265, section 8.5), so to servers of other users of this machine too; but
 // only to paths below that of the cookie. So the page lies below a folder whose name is a secret of
 // its own, and no other server is ever asked for that.
@@ -22,12 +23,14 @@ type gate struct {
 	secret string // its value
 	folder string // the path of the page, with a slash at both ends
 	opener string // the value of the cookie that says who has opened the link
+	number string // to be typed before the cookie opens anything; "": none
 
 	mu    sync.Mutex // guards the rest
 	token string     // "": it was used, or has ended
 	used  string     // the token when it was used
 	late  bool       // the link's time is over
 	shut  bool       // nobody gets anything any more
+	typed bool       // the number was typed
 }
 
 func newGate(port int) *gate {
@@ -102,6 +105,21 @@ func (g *gate) hasCookie(r *http.Request) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return err == nil && !g.shut && g.used != "" && isSame(c.Value, g.secret)
+}
+
+// confirm reports whether a person has typed the number. From then on the cookie opens the page.
+func (g *gate) confirm(typed string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.typed = g.typed || isSame(typed, g.number)
+	return g.typed
+}
+
+// isConfirmed reports whether the cookie opens the page.
+func (g *gate) isConfirmed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.typed || g.number == ""
 }
 
 // newCookie returns the cookie of a browser that is let in. It ends with the browser's session.

@@ -75,6 +75,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // noCookieText is what a browser without the cookie reads.
 const noCookieText = "This page needs the link that acpctl web prints. The link works once: run acpctl web again for another."
 
+// noNumberText is what a browser reads that is not let in yet.
+const noNumberText = "The number that this page shows was not typed yet where acpctl web runs."
+
 // openerText is what the browser reads that has opened the link before. It names no folder, since
 // another server may have the cookie of that browser's.
 const openerText = "This browser has opened the link already: go to the page that it has open."
@@ -95,6 +98,12 @@ func (s *Server) route(r *http.Request) (http.HandlerFunc, *refusal) {
 	}
 	noteCookie(r)
 	name := strings.TrimPrefix(r.URL.Path, s.gate.folder)
+	if !s.gate.isConfirmed() {
+		if name != "" {
+			return nil, &refusal{http.StatusUnauthorized, noNumberText}
+		}
+		return allowMethod(r, http.MethodGet, s.serveNumber)
+	}
 	if name == "" {
 		name = "index.html"
 	}
@@ -170,6 +179,9 @@ func (s *Server) serveOpen(w http.ResponseWriter, r *http.Request) {
 		// end of ssh -L.
 		s.gate.shutOut()
 		defer s.end(errTwice)
+	}
+	if use == tokenUsed {
+		s.opened.Set()
 	}
 	if use != tokenUsed {
 		http.Error(w, why, http.StatusForbidden)

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -39,6 +40,11 @@ type Options struct {
 	Home   string // the daemon's state directory, for channels; "": as in channels.Client
 	Port   int    // on 127.0.0.1; 0: the system chooses one
 
+	// AskNumber asks the person at the terminal for the number that the browser shows, and returns what was
+	// typed. It blocks until then, or until its context ends. It is nil if the link counts at once: where only
+	// that person has seen it. A link in the command line of a browser may be seen by other programs.
+	AskNumber func(context.Context) (string, error)
+
 	// Tell is told, in a line for a person, that the daemon is away or back. One goroutine at a time calls
 	// it, and none after Run has returned.
 	Tell func(line string)
@@ -52,7 +58,11 @@ type Server struct {
 	readers  *readers
 	watcher  *watcher
 	linkTime time.Duration // in which the link must be opened
-	ended    chan error    // the reason for which nobody may get anything any more
+
+	askNumber  func(context.Context) (string, error) // nil: the link counts at once
+	numberTime time.Duration                         // in which the number must be typed
+	opened     pace.Signal                           // the link was opened
+	ended      chan error                            // the reason for which nobody may get anything any more
 }
 
 // Open listens. [Server.Run] serves and closes the listener.
@@ -69,7 +79,13 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 		readers:  newReaders(),
 		watcher:  newWatcher(o, b),
 		linkTime: linkTime,
+		opened:   pace.NewSignal(),
 		ended:    make(chan error, 1),
+
+		askNumber: o.AskNumber, numberTime: linkTime,
+	}
+	if o.AskNumber != nil {
+		s.gate.number = drawNumber()
 	}
 	return s, nil
 }
@@ -84,7 +100,7 @@ func (s *Server) Port() int { return s.gate.port }
 func (s *Server) Link() string { return s.gate.link() }
 
 // Run serves until ctx ends, whose error it returns. It ends sooner, with the reason, if nobody opens
-// the link in time, or if two did and cannot be told apart.
+// the link in time, if two did and cannot be told apart, or if the number that was to be typed was not.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -120,6 +136,15 @@ func (s *Server) Run(ctx context.Context) error {
 			return fmt.Errorf("web: %w", err)
 		case err := <-s.ended:
 			return err
+		case <-s.opened:
+			if s.askNumber != nil {
+				running.Go(func() {
+					if err := s.confirm(ctx); err != nil {
+						s.gate.shutOut()
+						s.end(err)
+					}
+				})
+			}
 		case <-unopened.C:
 			if s.gate.endLink() {
 				return kinds.Errorf(kinds.Timeout, "web: nobody has opened the link within %s: run acpctl web again", s.linkTime)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -29,8 +30,12 @@ type member struct {
 	conn net.Conn
 	out  *bufio.Writer
 
-	mu    sync.Mutex
-	heard []heardMessage // at most maxHeard
+	maxPayload int           // of the server, in bytes
+	ended      chan struct{} // closed when the server has ended the connection
+
+	mu      sync.Mutex
+	heard   []heardMessage // at most maxHeard
+	refusal string         // the server's last -ERR
 }
 
 const maxHeard = 4096
@@ -44,11 +49,19 @@ func newMember(t *testing.T, s *server, roots *x509.CertPool, token string) *mem
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &member{t: t}
+	m := &member{t: t, ended: make(chan struct{})}
 	r := bufio.NewReader(raw)
-	if _, err := r.ReadString('\n'); err != nil { // INFO
+	line, err := r.ReadString('\n')
+	if err != nil {
 		t.Fatal(err)
 	}
+	var info struct {
+		MaxPayload int `json:"max_payload"`
+	}
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "INFO ")), &info); err != nil {
+		t.Fatal(err)
+	}
+	m.maxPayload = info.MaxPayload
 	m.conn = tls.Client(raw, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"})
 	m.out = bufio.NewWriterSize(m.conn, 64<<10)
 	fmt.Fprintf(m.out, `CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"echo":false,"auth_token":%q}`+"\r\nPING\r\n", token)
@@ -59,9 +72,8 @@ func newMember(t *testing.T, s *server, roots *x509.CertPool, token string) *mem
 	if line, err := in.ReadString('\n'); err != nil || line != "PONG\r\n" {
 		t.Fatalf("the server says %q, %v", line, err)
 	}
-	done := make(chan struct{})
-	go func() { defer close(done); m.listen(in) }()
-	t.Cleanup(func() { m.conn.Close(); <-done })
+	go func() { defer close(m.ended); m.listen(in) }()
+	t.Cleanup(func() { m.conn.Close(); <-m.ended })
 	return m
 }
 
@@ -71,6 +83,11 @@ func (m *member) listen(in *bufio.Reader) {
 		line, err := in.ReadString('\n')
 		if err != nil {
 			return
+		}
+		if text, ok := strings.CutPrefix(line, "-ERR "); ok {
+			m.mu.Lock()
+			m.refusal = text
+			m.mu.Unlock()
 		}
 		words := strings.Fields(line)
 		if len(words) == 0 || words[0] != "MSG" && words[0] != "HMSG" {
@@ -111,6 +128,13 @@ func (m *member) findHeard(subject string) (all []heardMessage) {
 		}
 	}
 	return all
+}
+
+// findRefusal returns the server's last error.
+func (m *member) findRefusal() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.refusal
 }
 
 // publish queues a message; a header comes as it is, whatever it says.

@@ -78,7 +78,7 @@ func TestCompanyRelay(t *testing.T) {
 	if added.Stdout.String() != "hub added\n" || added.Stderr.String() != "" {
 		t.Errorf("relay add says %q and %q", added.Stdout.String(), added.Stderr.String())
 	}
-	if out := desk.MustOutput("relay", "test"); strings.Count(out, "\tok\t") != 6 || strings.Contains(out, "warning") {
+	if out := desk.MustOutput("relay", "test"); strings.Count(out, "\tok\t") != 7 || strings.Contains(out, "warning") {
 		t.Errorf("relay test says\n%s", out)
 	}
 

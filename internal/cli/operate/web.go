@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -20,7 +21,7 @@ func (v *verbs) newWebCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "web",
 		Short: "Show in the browser who is there, who waits for whom, and what is said",
-		Example: `  acpctl web                        prints a link, and opens it
+		Example: `  acpctl web                        prints a link, opens it, and asks for a number
   acpctl web --no-open --port 7000  for a browser at the other end of ssh -L 7000:127.0.0.1:7000`,
 		Long: `Serves a page on a port of 127.0.0.1, until ^C. It shows peers and how they are connected, who
 waits for whom and since when, messages by thread from when the page was opened, agents and what they
@@ -28,7 +29,10 @@ spent, delegations, held messages, channels, mail and budgets. It decides approv
 sessions, and changes nothing else.
 
 The link works once, and within a minute. Then the browser that has opened it has a cookie, and
-nothing else on this machine gets anything. While no browser has the page open, the daemon is
+nothing else on this machine gets anything. A link that acpctl opens stands in the command line
+of a program, which others can read: so the browser shows a number first, and the page
+comes when you have typed it here. A link that only you have seen needs none (--no-open); without a
+terminal to type at, no browser is opened. While no browser has the page open, the daemon is
 asked nothing.`,
 		Args: frame.NamedArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,10 +62,19 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 		return err
 	}
 	v.Daemon.Close()
-	s, err := web.Open(ctx, web.Options{
+	o := web.Options{
 		Socket: v.Daemon.Socket, Home: v.Home, Port: port,
 		Tell: func(line string) { v.PrintForPerson("%s", client.Line(line)) },
-	})
+	}
+	opener := ""
+	if open {
+		opener = findOpener()
+	}
+	canAsk := v.InTTY && v.ErrTTY
+	if opener != "" && canAsk {
+		o.AskNumber = v.askNumber
+	}
+	s, err := web.Open(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -75,8 +88,10 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 		return err
 	}
 	switch {
-	case open && openBrowser(link):
-		v.PrintForPerson("it opens in your browser; ^C ends it")
+	case opener != "" && !canAsk:
+		fmt.Fprintln(v.Err, "acpctl web: no browser is opened: other programs can read its command line, and there is no terminal to ask at which browser has the link: open it yourself within a minute, and use --no-open")
+	case opener != "" && openBrowser(opener, link):
+		fmt.Fprintln(v.Err, "it opens in your browser, which shows a number to type here; ^C ends it")
 	default:
 		v.PrintForPerson("open this link in your browser within a minute: it works once; ^C ends it")
 	}
@@ -86,17 +101,32 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 	return nil // that is how the page usually ends
 }
 
-// openBrowser has the desktop open a link, and reports whether there is a desktop that can. The
-// browser stays when this process ends.
-func openBrowser(link string) bool {
+// askNumber asks for the number that the browser shows.
+func (v *verbs) askNumber(ctx context.Context) (string, error) {
+	fmt.Fprint(v.Err, "a browser has opened the link; type the number that it shows: ")
+	return v.ReadLine(ctx)
+}
+
+// findOpener returns the program by which the desktop opens a link, "" if there is none.
+func findOpener() string {
 	name := "xdg-open"
 	switch {
 	case runtime.GOOS == "darwin":
 		name = "open"
 	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
-		return false
+		return ""
 	}
-	cmd := exec.Command(name, link)
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+// openBrowser has the desktop open a link by a program, and reports whether that has started. The browser
+// stays when this process ends.
+func openBrowser(opener, link string) bool {
+	cmd := exec.Command(opener, link)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // ^C is not for a browser that it starts
 	if cmd.Start() != nil {
 		return false

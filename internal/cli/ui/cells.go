@@ -24,6 +24,23 @@ func FitCells(text string, cells int) string {
 	return text + strings.Repeat(" ", cells-used)
 }
 
+// CutCells returns a line of text in at most so many cells of a terminal: cut with an ellipsis, or as it
+// is.
+func CutCells(text string, cells int) string {
+	if CountCells(text) <= cells {
+		return text
+	}
+	return strings.TrimRight(FitCells(text, cells), " ")
+}
+
+// ShareCells cuts two lines of text so that both fit so many cells: each gets what the other leaves, and
+// half of them if both want more.
+func ShareCells(first, second string, cells int) (string, string) {
+	n, m := CountCells(first), CountCells(second)
+	n = min(n, max(cells-m, cells-cells/2))
+	return CutCells(first, n), CutCells(second, cells-n)
+}
+
 // CountCells returns how many cells of a terminal a line of text takes.
 func CountCells(text string) (cells int) {
 	for _, r := range text {

@@ -31,6 +31,27 @@ func TestFitCells(t *testing.T) {
 	}
 }
 
+func TestShareCells(t *testing.T) {
+	for _, c := range []struct {
+		first, second string
+		cells         int
+		want          string
+	}{
+		{"abc", "def", 6, "abc|def"},
+		{"abc", "def", 99, "abc|def"},
+		{"abcdef", "ghijkl", 6, "ab…|gh…"},
+		{"abcdef", "gh", 6, "abc…|gh"},
+		{"ab", "cdefgh", 6, "ab|cde…"},
+		{"日本語", "abcdef", 7, "日…|ab…"},
+		{"abcdef", "", 4, "abc…|"},
+	} {
+		first, second := ShareCells(c.first, c.second, c.cells)
+		if got := first + "|" + second; got != c.want || CountCells(first)+CountCells(second) > c.cells {
+			t.Errorf("%q and %q in %d cells: %q, want %q", c.first, c.second, c.cells, got, c.want)
+		}
+	}
+}
+
 func FuzzFitCells(f *testing.F) {
 	f.Add("日本語 e\u0301 😀", 4)
 	f.Add(strings.Repeat("\u0301", 9), 2)
@@ -40,6 +61,12 @@ func FuzzFitCells(f *testing.F) {
 		}
 		if got := FitCells(text, cells); CountCells(got) != cells {
 			t.Errorf("%q takes %d cells, not %d", got, CountCells(got), cells)
+		}
+		if got := CutCells(text, cells); CountCells(got) > cells || CountCells(text) <= cells && got != text {
+			t.Errorf("%q is cut to %q, which takes %d cells of %d", text, got, CountCells(got), cells)
+		}
+		if a, b := ShareCells(text, text, cells); CountCells(a)+CountCells(b) > cells {
+			t.Errorf("%q twice is %q and %q, more than %d cells", text, a, b, cells)
 		}
 	})
 }

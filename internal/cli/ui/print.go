@@ -3,7 +3,6 @@ package ui
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -67,45 +66,6 @@ func (t *Terminal) ColourText(colour, s string) string {
 
 // ColourState returns a word in the colour of the state that it names, if it names one.
 func (t *Terminal) ColourState(word string) string { return t.ColourText(stateColours[word], word) }
-
-// PrintTable prints rows: on a terminal aligned below a head, else separated by tabs.
-func (t *Terminal) PrintTable(head []string, rows [][]string) {
-	for _, row := range rows {
-		for i, cell := range row {
-			row[i] = client.Line(cell)
-		}
-	}
-	if len(rows) == 0 {
-		t.PrintForPerson("none")
-		return
-	}
-	if !t.OutTTY {
-		for _, row := range rows {
-			t.PrintLine("%s", strings.Join(row, "\t"))
-		}
-		return
-	}
-	width := make([]int, len(head))
-	for _, row := range append([][]string{head}, rows...) {
-		for i, cell := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
-		}
-	}
-	line := func(row []string, colour func(string) string) {
-		var b strings.Builder
-		for i, cell := range row {
-			b.WriteString(t.ColourText(colour(cell), cell))
-			if i < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+2))
-			}
-		}
-		t.PrintLine("%s", strings.TrimRight(b.String(), " "))
-	}
-	line(head, func(string) string { return Bold })
-	for _, row := range rows {
-		line(row, func(cell string) string { return stateColours[cell] })
-	}
-}
 
 // PrintList prints list with --json, else the rows that stand for it, as [Terminal.PrintTable]
 // does.

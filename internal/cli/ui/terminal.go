@@ -57,16 +57,22 @@ func (t *Terminal) OutWidth() int {
 }
 
 func (t *Terminal) outSize() (columns, lines int) {
-	out := t.Out
-	if o, ok := out.(*guardedOutput); ok {
-		out = o.to
-	}
-	if f, ok := out.(*os.File); ok {
+	if f, ok := t.outFile(); ok {
 		if columns, lines, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 && lines > 0 {
 			return columns, lines
 		}
 	}
 	return math.MaxInt, math.MaxInt
+}
+
+// outFile returns the file that standard output is.
+func (t *Terminal) outFile() (*os.File, bool) {
+	out := t.Out
+	if o, ok := out.(*guardedOutput); ok {
+		out = o.to
+	}
+	f, ok := out.(*os.File)
+	return f, ok
 }
 
 // DiscardTyped discards what was typed ahead and not read, if standard input is a terminal. Else

@@ -1147,7 +1147,7 @@ class RelayAddParams(TypedDict):
 class RelayStep(TypedDict):
     """RelayStep is one thing that was tried."""
 
-    step: str  # connect, round_trip, receive, publish, nobody, foreign_subscribe or nat
+    step: str  # connect, round_trip, receive, publish, nobody, foreign_subscribe, max_payload or nat
     verdict: StepVerdict
     what: str  # was found
     remedy: NotRequired[str]  # what to do; "": nothing, or what ends with it

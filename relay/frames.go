@@ -1,0 +1,113 @@
+package relay
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// frameReader takes the payloads out of what the server of a WebSocket sends: the head of its
+// HTTP answer, then frames (RFC 6455, section 5.2). It makes new frames of what is left of them: a server puts all
+// that waits into one, and nats.go refuses frames of more than 8 times the server's max_payload.
+type frameReader struct {
+	head   int    // bytes of the HTTP answer so far; -1: it has ended
+	tail   []byte // its last bytes
+	header []byte // of a frame, as far as it has come
+	left   uint64 // bytes of the frame's payload that have not come
+	data   bool   // it is one of data
+}
+
+// filter appends to out what nats.go is to read of b. It hands the payloads of data frames to take, which appends
+// what is left of them.
+func (r *frameReader) filter(out, b []byte, take func(out, b []byte) ([]byte, error)) ([]byte, error) {
+	var err error
+	for len(b) > 0 {
+		switch {
+		case r.head >= 0:
+			out = append(out, b[0])
+			r.tail = append(r.tail, b[0])
+			b = b[1:]
+			if r.head++; r.head > maxHead {
+				return out, fmt.Errorf("the server's HTTP answer has a head of more than %d bytes", maxHead)
+			}
+			if bytes.HasSuffix(r.tail, []byte("\r\n\r\n")) || bytes.HasSuffix(r.tail, []byte("\n\n")) {
+				r.head, r.tail = -1, nil
+			} else if len(r.tail) > 4 {
+				r.tail = append(r.tail[:0], r.tail[len(r.tail)-4:]...)
+			}
+		case r.left > 0:
+			n := int(min(r.left, uint64(len(b))))
+			if !r.data {
+				out = append(out, b[:n]...)
+			} else if out, err = appendFrame(out, b[:n], take); err != nil {
+				return out, err
+			}
+			r.left -= uint64(n)
+			b = b[n:]
+		default:
+			r.header = append(r.header, b[0])
+			b = b[1:]
+			if out, err = r.beginFrame(out); err != nil {
+				return out, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// appendFrame appends a frame with what take leaves of b; none if that is nothing.
+func appendFrame(out, b []byte, take func(out, b []byte) ([]byte, error)) ([]byte, error) {
+	const headerLen = 10 // of a frame with 8 bytes for its length
+	begin := len(out)
+	out = append(out, 0x82, 127, 0, 0, 0, 0, 0, 0, 0, 0) // binary, whole, not masked
+	out, err := take(out, b)
+	if err != nil {
+		return out, err
+	}
+	size := len(out) - begin - headerLen
+	if size == 0 {
+		return out[:begin], nil
+	}
+	binary.BigEndian.PutUint64(out[begin+2:], uint64(size))
+	return out, nil
+}
+
+// beginFrame reads the header of a frame once it is whole, and appends it if the frame is none of data.
+func (r *frameReader) beginFrame(out []byte) ([]byte, error) {
+	if len(r.header) < 2 {
+		return out, nil
+	}
+	first, second := r.header[0], r.header[1]
+	more := 0
+	switch size := second & 0x7f; {
+	case size == 126:
+		more = 2
+	case size == 127:
+		more = 8
+	default:
+		r.left = uint64(size)
+	}
+	switch opcode := first & 0x0f; {
+	case first&0x70 != 0 || second&0x80 != 0:
+		return out, errors.New("the server sends a WebSocket frame that is masked or has an extension's bits")
+	case opcode > 2 && (opcode < 8 || opcode > 10) || opcode >= 8 && (first&0x80 == 0 || more > 0):
+		return out, errors.New("the server sends a malformed WebSocket frame")
+	default:
+		r.data = opcode < 8
+	}
+	if len(r.header) < 2+more {
+		return out, nil
+	}
+	if more > 0 {
+		r.left = 0
+		for _, c := range r.header[2:] {
+			r.left = r.left<<8 | uint64(c)
+		}
+	}
+	if !r.data {
+		out = append(out, r.header...)
+	}
+	r.header = r.header[:0]
+	return out, nil
+}

@@ -1,0 +1,153 @@
+package relay
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha1"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// Messages that are longer than packets, which any member of the account can send if the server lets it, cost
+// this daemon no memory, and are counted. Packets come on.
+func TestLargeMessagesTakeNoMemory(t *testing.T) {
+	const size, count = 1 << 20, 64
+	header := "NATS/1.0\r\n" + strings.Repeat("x:y\r\n", size/8) + "\r\n"
+	taken := make(chan uint64, 1)
+	withLink(t, testConfig(), func(c *fakeConn) {
+		if c.accept(plainInfo) != nil {
+			return
+		}
+		c.follow(nil, func(subject, sid string) {
+			if strings.HasSuffix(subject, ".*") {
+				return
+			}
+			c.network.wg.Go(func() {
+				messages := fmt.Appendf(nil, "MSG %s %s %d\r\n%s\r\nHMSG %s %s %d %d\r\n%s%s\r\n", subject, sid, size, strings.Repeat("\n", size),
+					subject, sid, len(header), size, header, strings.Repeat("x", size-len(header)))
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				for range count / 2 {
+					c.Write(messages)
+				}
+				c.message(subject, sid, string(trusted1[:])+"packet")
+				runtime.ReadMemStats(&after)
+				taken <- after.TotalAlloc - before.TotalAlloc
+			})
+		})
+	}, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
+		synctest.Wait()
+		if got := readAll(t, l); len(got) != 1 || !strings.HasSuffix(got[0], " packet") {
+			t.Errorf("%q came", got)
+		}
+		if bytes := <-taken; bytes > size {
+			t.Errorf("%d bytes of memory were taken for %d messages of %d", bytes, count, size)
+		}
+		if s := l.State(); s.DroppedIn != count || s.LastError != nil || s.Reconnects > 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A server of a WebSocket puts all that waits into one frame, however small its max_payload is. All of it comes.
+func TestLargeFrames(t *testing.T) {
+	const packets = 200
+	c := testConfig()
+	c.URL = "ws://127.0.0.1"
+	withLink(t, c, func(c *fakeConn) {
+		if err := c.acceptWebSocket(); err != nil {
+			t.Error(err)
+			return
+		}
+		if c.accept(strings.Replace(plainInfo, "1048576", "8192", 1)) != nil {
+			return
+		}
+		c.follow(nil, func(subject, sid string) {
+			if strings.HasSuffix(subject, ".*") {
+				return
+			}
+			var all bytes.Buffer
+			for range packets {
+				fmt.Fprintf(&all, "MSG %s %s %d\r\n%s%s\r\n", subject, sid, headerLen+MTU, trusted1[:], bytes.Repeat([]byte("x"), MTU))
+			}
+			c.say("%s", all.String())
+		})
+	}, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
+		synctest.Wait()
+		if got := readAll(t, l); len(got) != packets {
+			t.Errorf("%d packets came of %d", len(got), packets)
+		}
+		if s := l.State(); s.LastError != nil || s.Reconnects > 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// acceptWebSocket answers the client's request for a WebSocket (RFC 6455, section 4.2.2). From then on the
+// connection takes the client's frames apart, and puts what is said into one.
+func (c *fakeConn) acceptWebSocket() error {
+	request, err := http.ReadRequest(c.r)
+	if err != nil {
+		return err
+	}
+	accept := sha1.Sum([]byte(request.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	c.say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n", base64.StdEncoding.EncodeToString(accept[:]))
+	c.Conn = framedConn{c.Conn}
+	c.r = bufio.NewReader(&unmaskedReader{r: c.r})
+	return nil
+}
+
+// framedConn writes frames.
+type framedConn struct{ net.Conn }
+
+func (c framedConn) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(c.Conn, frame(0x82, string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// unmaskedReader reads the payloads of a client's frames.
+type unmaskedReader struct {
+	r       *bufio.Reader
+	payload []byte
+}
+
+func (u *unmaskedReader) Read(p []byte) (int, error) {
+	for len(u.payload) == 0 {
+		var head [8]byte
+		if _, err := io.ReadFull(u.r, head[:2]); err != nil {
+			return 0, err
+		}
+		size := uint64(head[1] & 0x7f)
+		if more := map[uint64]int{126: 2, 127: 8}[size]; more > 0 {
+			clear(head[:])
+			if _, err := io.ReadFull(u.r, head[8-more:]); err != nil {
+				return 0, err
+			}
+			size = binary.BigEndian.Uint64(head[:])
+		}
+		var key [4]byte
+		if _, err := io.ReadFull(u.r, key[:]); err != nil {
+			return 0, err
+		}
+		u.payload = make([]byte, size)
+		if _, err := io.ReadFull(u.r, u.payload); err != nil {
+			return 0, err
+		}
+		for i := range u.payload {
+			u.payload[i] ^= key[i%4]
+		}
+	}
+	n := copy(p, u.payload)
+	u.payload = u.payload[n:]
+	return n, nil
+}
