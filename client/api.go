@@ -126,6 +126,10 @@ type CancelParams struct {
 	To      string         `json:"to,omitzero"` // "": the daemon knows whom the delegation went to
 	Ref     wire.MessageID `json:"ref"`         // the delegation
 	Payload wire.Payload   `json:"payload"`     // kinds.Cancel
+
+	// Abandon ends the delegation here alone if the peer says nothing of it within 5 s. The peer is told
+	// when it is back.
+	Abandon bool `json:"abandon,omitzero"`
 }
 
 // NotifyParams are the params of notify.
@@ -218,8 +222,10 @@ type DelegateAnswer struct {
 
 // CancelAnswer is the result of cancel.
 type CancelAnswer struct {
-	Ref     wire.MessageID `json:"ref"`     // the delegation
-	Payload wire.Payload   `json:"payload"` // kinds.Ack
+	Ref     wire.MessageID `json:"ref"`              // the delegation
+	Payload wire.Payload   `json:"payload,omitzero"` // kinds.Ack, the peer's word; empty: the delegation was abandoned
+
+	Abandoned string `json:"abandoned,omitzero"` // why there is no word of the peer; the delegation has ended here alone. "": there is one
 }
 
 // ReceiptState says how far a message came.

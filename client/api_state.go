@@ -300,7 +300,8 @@ type Task struct {
 	Peer      string         `json:"peer"` // petname, or the id if it has none any more
 	Direction TaskDirection  `json:"direction"`
 	FromAgent string         `json:"from_agent,omitzero"` // taken: the agent that delegated, as the peer claims; Peer/FromAgent names it in a message to it
-	Agent     string         `json:"agent,omitzero"`      // taken, accepted and open: the attached name that works on it
+	ToAgent   string         `json:"to_agent,omitzero"`   // given: the agent of the peer that it is for; "": any
+	Agent     string         `json:"agent,omitzero"`      // taken, accepted and open: the agent that works on it
 	Task      string         `json:"task"`                // its beginning
 	State     TaskState      `json:"state"`
 	Over      bool           `json:"over,omitzero"` // nothing is owed or expected any more: it is final, or accepted and no report is wanted
@@ -313,6 +314,12 @@ type Task struct {
 	// What partial results said last, until there is Result.
 	Progress *float64 `json:"progress,omitzero"` // how much is done, 0 to 1; nil: none said
 	Message  string   `json:"message,omitzero"`  // what is being done
+
+	// Of one with an Agent that is not attached: since when, and until when the daemon waits for an agent
+	// of that name, before the delegation fails or its deadline has passed. Null, and left out, while one is
+	// attached. A restart of the daemon begins anew.
+	AgentAwaySince    Time `json:"agent_away_since,omitzero"`
+	AgentAwaitedUntil Time `json:"agent_awaited_until,omitzero"`
 
 	Questions uint64    `json:"questions,omitzero"` // given: how many the agent that works on it has asked
 	Question  *Question `json:"question,omitzero"`  // given: the one that waits for an answer; nil: none does

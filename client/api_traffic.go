@@ -71,6 +71,8 @@ type TrafficEntry struct {
 	Outcome   string           `json:"outcome"`         // ok, handed, held, sent or refused, or the code of the error; "": it is open
 	TookUS    uint64           `json:"took_us"`         // from At until there was an outcome, or until now
 
+	AgentAwaySince Time `json:"agent_away_since,omitzero"` // of an open delegation that came: since when no agent of the name Agent is attached; null, and left out: one is
+
 	Payload       wire.Payload `json:"payload,omitzero"`        // if it was asked for, and Bytes is at most 64 KiB
 	AnswerPayload wire.Payload `json:"answer_payload,omitzero"` // likewise of the reply
 }

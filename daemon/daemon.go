@@ -341,7 +341,7 @@ func (d *Daemon) Run(ctx context.Context, reload <-chan os.Signal) error {
 	g.Go(func() error { return d.serveLocalSocket(local, d.guests, most) })
 	g.Go(func() error { return d.channels.runServers(local, working) })
 	g.Go(func() error { return d.metrics.run(local) })
-	g.Go(func() error { return d.delegations.Run(working, d.reportLostTask) })
+	g.Go(func() error { return d.delegations.Run(working, d.reportEnd) })
 	g.Go(func() error { return d.lastConnections.run(working, d.log) })
 	g.Go(func() error { return d.reloadOnSignal(working, reload) })
 	g.Go(func() error { return d.runDrain(working, end) })

@@ -114,7 +114,7 @@ func (d *Daemon) recordFailedDelegate(ctx context.Context, t *delegation.Delegat
 }
 
 // serveCancel ends a delegation that was given: by ending its exchange while that has
-// no answer, else by asking the peer.
+// no answer, else by asking the peer. If the peer says nothing, the delegation goes on, unless p abandons it.
 func (d *Daemon) serveCancel(ctx context.Context, s *localConn, p *client.CancelParams) (any, error) {
 	t := d.delegations.FindByID(s.guestCredential(), p.Ref, client.Given)
 	to := p.To
@@ -127,7 +127,14 @@ func (d *Daemon) serveCancel(ctx context.Context, s *localConn, p *client.Cancel
 		}
 		to = cmp.Or(to, t.Peer.String())
 	}
-	ctx, cancel := context.WithTimeout(ctx, kinds.AckDeadline)
+	patience := kinds.AckDeadline
+	if p.Abandon {
+		if t == nil {
+			return nil, kinds.Errorf(kinds.NotFound, "ref: %s names no delegation of this daemon: there is none to abandon", p.Ref)
+		}
+		patience = abandonPatience
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	env, whom, err := d.composeEnvelope(ctx, s, kinds.KindCancel, &p.Head, to, p.Payload)
 	if err != nil {
@@ -151,13 +158,16 @@ func (d *Daemon) serveCancel(ctx context.Context, s *localConn, p *client.Cancel
 		return nil, err
 	}
 	reply, _, err := d.sendRequest(ctx, request)
-	if e, ok := errors.AsType[*kinds.Error](err); t != nil && ok && e.Code == kinds.NotFound && e.From != "" {
-		// Nobody works on it there: it never came, or is forgotten.
-		if _, err := d.endCancelledTask(ctx, t, env, nil); err != nil {
-			return nil, err
-		}
-	}
 	if err != nil {
+		e, ok := errors.AsType[*kinds.Error](err)
+		switch isForgotten := ok && e.Code == kinds.NotFound && e.From != ""; {
+		case t != nil && isForgotten: // nobody works on it there: it never came, or is forgotten
+			if _, err := d.endCancelledTask(ctx, t, env, nil); err != nil {
+				return nil, err
+			}
+		case p.Abandon && !isForgotten:
+			return d.abandonTask(ctx, t, env, err)
+		}
 		return nil, err
 	}
 	ack, err := kinds.ParsePayload[kinds.Ack](reply.Payload)

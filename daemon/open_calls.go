@@ -48,8 +48,9 @@ func (d *Daemon) listOpenCalls(ctx context.Context, f *traffic.Filter) (open []c
 		return nil, 0, err
 	}
 	for to, i := range taken {
-		if all[i].delegation != nil {
+		if t := all[i].delegation; t != nil {
 			open[to].Text, tasks = traffic.ClipLine(tasks[0]), tasks[1:]
+			open[to].AgentAwaySince = d.delegations.AgentAwaySince(t)
 		}
 	}
 	return open, more + len(all) - len(taken), nil
@@ -59,10 +60,10 @@ func (d *Daemon) listOpenCalls(ctx context.Context, f *traffic.Filter) (open []c
 func describeOpenDelegation(t *delegation.Delegation) client.TrafficEntry {
 	e := client.TrafficEntry{
 		At: t.Created.UTC(), Direction: client.In, Peer: t.Peer, Agent: t.Agent, FromAgent: t.FromAgent, Kind: kinds.KindDelegate, ID: t.ID,
-		Thread: t.Chain.Thread, Hops: t.Chain.Hops, TookUS: uint64(max(time.Since(t.Created), 0).Microseconds()),
+		Thread: t.Chain.Thread, Hops: t.Chain.Hops, Bytes: t.Bytes, TookUS: uint64(max(time.Since(t.Created), 0).Microseconds()),
 	}
 	if t.Direction == client.Given {
-		e.Direction, e.Agent, e.FromAgent = client.Out, "", t.Agent
+		e.Direction, e.Agent, e.FromAgent = client.Out, t.ToAgent, t.Agent
 	}
 	return e
 }

@@ -27,7 +27,7 @@ func (d *Daemon) serveTasks(ctx context.Context, s *localConn, p *client.TasksPa
 	room := d.maxListBytes()
 	for i, t := range all {
 		row := d.describeDelegation(ctx, t, false)
-		room -= 512 + wire.MaxJSONLength(row.Task+row.Outcome+row.Message+row.FromAgent)
+		room -= 640 + wire.MaxJSONLength(row.Task+row.Outcome+row.Message+row.FromAgent+row.ToAgent)
 		if row.Question != nil {
 			room -= 256 + wire.MaxJSONLength(row.Question.Text)
 		}

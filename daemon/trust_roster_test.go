@@ -54,6 +54,7 @@ func TestRosterOfThreeMachines(t *testing.T) {
 	}
 	desk := machines[0]
 	events := desk.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventTrust}}})
+	await.Until(t, "the keys are pinned", func() bool { return strings.Count(readTrustFile(t, desk), "pq: ") == 2 })
 	before := readTrustFile(t, desk)
 	var got client.Roster
 	desk.dial().must("trust.roster", client.RosterParams{Peers: roster, Apply: true}, &got)

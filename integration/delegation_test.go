@@ -182,8 +182,8 @@ func TestTasksOfAKilledServe(t *testing.T) {
 		t.Errorf("wait says %q", said)
 	}
 	await.Until(t, "the load is gone", func() bool { return desk.agent("worker").Active == 0 })
-	for _, id := range []string{kept, silent} {
-		if said := laptop.MustOutput("tasks"); !strings.Contains(said, id+"\tgiven\tdesk\taccepted\t") {
+	for id, agent := range map[string]string{kept: "other", silent: "worker"} {
+		if said := laptop.MustOutput("tasks"); !strings.Contains(said, id+"\tgiven\tdesk/"+agent+"\taccepted\t") {
 			t.Errorf("%s is not accepted any more: %s", id, said)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // outgoing is an encoded envelope until it is sent, with the type of its stream if it has one. A
-// payload of more than splicedBytes is not copied: it is written from where it lies, which nobody
+// payload of splicedBytes or more is not copied: it is written from where it lies, which nobody
 // changes ([kinds.Checked]).
 type outgoing struct {
 	buf     *bytes.Buffer // all but the spliced payload; nil: it was taken or released
@@ -17,8 +17,8 @@ type outgoing struct {
 	at      int           // where in buf the payload belongs
 }
 
-// splicedBytes is the size from which a write more costs less than a copy.
-const splicedBytes = 32 << 10
+// splicedBytes is the size from which a write more costs less than a copy into a buffer.
+const splicedBytes = 128 << 10
 
 // buffers holds buffers for encoded envelopes; those over keepBuffer are not kept.
 var buffers = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0, 4<<10)) }}

@@ -129,7 +129,7 @@ func (s *recordedStream) Close() error { s.closed = true; return nil }
 
 // A payload that is not copied stands where one that is copied stands.
 func TestOutgoingIsWhatIsEncoded(t *testing.T) {
-	for _, size := range []int{0, 100, splicedBytes - 1, splicedBytes, 100_000} {
+	for _, size := range []int{0, 100, splicedBytes - 1, splicedBytes, 300_000} {
 		for _, agent := range []string{"", "reviewer"} {
 			env := wire.NewEnvelope(identity.ID{1}, identity.ID{2}, kinds.KindQuery, nil)
 			env.FromAgent, env.Thread = agent, "t"

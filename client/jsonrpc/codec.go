@@ -123,8 +123,9 @@ type ObjectWriter struct {
 	splicedAt int    // where in b it belongs
 }
 
-// splicedBytes is the size of a payload from which writes more cost less than a copy.
-const splicedBytes = maxBatch
+// splicedBytes is the size of a payload from which two writes more cost less than a copy into a
+// buffer. It is over maxBatch: a line with such a payload shares no batch.
+const splicedBytes = 128 << 10
 
 // beginMember begins a member.
 func (m *ObjectWriter) beginMember(name string) {
@@ -196,7 +197,7 @@ func (m *ObjectWriter) WritePeerID(name string, id identity.ID) {
 }
 
 func (m *ObjectWriter) WritePayload(p wire.Payload) {
-	if len(p) < splicedBytes {
+	if len(p) < splicedBytes { // Grow clears what it makes
 		m.b = slices.Grow(m.b, len(p)+64)
 	}
 	m.beginMember("payload")

@@ -85,8 +85,8 @@ func TestSplicedCallsCross(t *testing.T) {
 
 // The bound of a line counts a spliced payload.
 func TestSplicedLineIsBounded(t *testing.T) {
-	near, _ := pair(t, Options{SplicePayloads: true, MaxLine: 100_000}, Options{})
-	q := question{Payload: wire.Payload(`{"a":"` + strings.Repeat("x", 100_000) + `"}`)}
+	near, _ := pair(t, Options{SplicePayloads: true, MaxLine: 200_000}, Options{})
+	q := question{Payload: wire.Payload(`{"a":"` + strings.Repeat("x", 200_000) + `"}`)}
 	if err := near.Call(t.Context(), "echo", q, nil); kinds.AsError(err).Code != kinds.TooLarge {
 		t.Errorf("got %v", err)
 	}

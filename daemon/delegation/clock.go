@@ -16,7 +16,7 @@ const maxReporters = 8
 
 // Run acts on what is due until ctx ends: deadlines, tasks whose agent does not come back,
 // entries that have lived long enough. It sleeps until the next of them, and waits for no
-// disk and no peer. It calls report to tell a peer how a task of that peer ended.
+// disk and no peer. It calls report to tell a peer how a task of that peer ended, or one that it was given.
 func (ts *Table) Run(ctx context.Context, report func(context.Context, *Delegation) error) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -101,8 +101,8 @@ func (ts *Table) handleDueDelegation(t *Delegation, now time.Time, tell func() b
 // expiry is the end of a task whose time is over.
 var expiry = Ending{State: client.TaskExpired, Outcome: "the deadline passed"}
 
-// reportEnd reports the end of a task to the peer that gave it. It marks the end as reported
-// if the peer has it or does not want it.
+// reportEnd reports the end of a task to the peer that gave it, or that has it. It marks the end as
+// reported if the peer has it or does not want it.
 func (ts *Table) reportEnd(ctx context.Context, t *Delegation, report func(context.Context, *Delegation) error) {
 	if err := report(ctx, t); err != nil {
 		return // retry is set
@@ -142,10 +142,17 @@ func (t *Delegation) nextDue() time.Time {
 		return over // that passes, whatever is being written
 	case t.ending:
 		return forgotten
-	case !t.agentAwaySince.IsZero() && t.Deadline.IsZero():
-		if lost := t.agentAwaySince.Add(orphanedFor); lost.Before(over) {
-			return lost
-		}
+	case !t.agentAwaySince.IsZero():
+		return t.awaitedUntil()
+	}
+	return over
+}
+
+// awaitedUntil returns until when a task whose agent is away waits for it. The caller holds Table.mu.
+func (t *Delegation) awaitedUntil() time.Time {
+	over, _ := t.deadlines()
+	if lost := t.agentAwaySince.Add(orphanedFor); t.Deadline.IsZero() && lost.Before(over) {
+		return lost
 	}
 	return over
 }

@@ -24,6 +24,8 @@ type Delegation struct {
 	Content   [sha256.Size]byte // hash of the content
 	Agent     string            // name of the agent that delegated, or that works on it
 	FromAgent string            // of a taken one: the agent that delegated, as the peer claims
+	ToAgent   string            // of a given one: the agent of the peer that it is for; "": any
+	Bytes     int               // of its payload; 0: an older acpd entered it
 	Chain     wire.Chain
 	Reports   bool // a result is owed
 	Created   time.Time
@@ -57,10 +59,12 @@ type Delegation struct {
 func NewDelegation(direction client.TaskDirection, peer identity.ID, env *wire.Envelope, content [sha256.Size]byte, what *kinds.Delegate, by registry.Credential) *Delegation {
 	t := &Delegation{
 		Direction: direction, Peer: peer, ID: env.ID, Content: content, Agent: by.Name, KeyHash: by.KeyHash,
-		Chain: env.Chain(), Reports: what.OwesResult(), Created: time.Now(),
+		Chain: env.Chain(), Reports: what.OwesResult(), Created: time.Now(), Bytes: len(env.Payload),
 	}
 	if direction == client.Taken {
 		t.FromAgent = env.FromAgent
+	} else {
+		t.ToAgent = env.Agent
 	}
 	if what.DeadlineMS > 0 {
 		t.Deadline = t.Created.Add(what.Deadline())
@@ -83,4 +87,14 @@ type Ending struct {
 	Outcome string         // in words
 	Payload wire.Payload   // of that message
 	owed    bool           // the peer has not been told
+}
+
+// NewAbandonedEnding returns the end of a given task of which the peer has said nothing. The peer is told,
+// by a message of that id, when it can be.
+func NewAbandonedEnding(id wire.MessageID, reason string) Ending {
+	outcome := "abandoned"
+	if reason != "" {
+		outcome += ": " + reason
+	}
+	return Ending{State: client.TaskCancelled, ID: id, Outcome: outcome, owed: true}
 }

@@ -55,6 +55,22 @@ func (ts *Table) EndDeclined(t *Delegation, why *kinds.Error) bool {
 	return true
 }
 
+// AgentAwaySince returns since when the agent that has accepted t is not attached; zero: it is, or
+// no agent has anything to do for t.
+func (ts *Table) AgentAwaySince(t *Delegation) client.Time {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return t.findAgentAwaySince()
+}
+
+// findAgentAwaySince does what AgentAwaySince does. The caller holds Table.mu.
+func (t *Delegation) findAgentAwaySince() client.Time {
+	if !t.countsAsWork {
+		return client.Time{}
+	}
+	return client.Time{Time: t.agentAwaySince}
+}
+
 // UpdateAgentPresence finds out whether an agent of that name is attached. If none is, the
 // time begins in which it has to come back for its tasks. Questions that wait for the agent may
 // be asked of it again. It is called after each change of that.

@@ -205,7 +205,8 @@ func (ts *Table) releaseShare(t *Delegation) {
 }
 
 // evictIfFull drops an entry that is final if the table is full: the oldest of the peer
-// that has the most entries, so that nobody's outcomes are pushed out by another's.
+// that has the most entries, so that nobody's outcomes are pushed out by another's. The end of a taken
+// one that its peer has not heard stays; the peer of one that was abandoned is not told then.
 func (ts *Table) evictIfFull(direction client.TaskDirection, peer identity.ID) (evicted *Delegation, ok bool) {
 	entries, n := ts.sizes[direction], 0
 	for _, of := range entries {
@@ -221,7 +222,7 @@ func (ts *Table) evictIfFull(direction client.TaskDirection, peer identity.ID) (
 		}
 	}()
 	for _, t := range ts.table {
-		if t.Direction != direction || !t.isOverNow() || t.owed {
+		if t.Direction != direction || !t.isOverNow() || t.owed && direction == client.Taken {
 			continue
 		}
 		if evicted == nil || entries[t.Peer] > entries[evicted.Peer] || entries[t.Peer] == entries[evicted.Peer] && t.Created.Before(evicted.Created) {
@@ -238,9 +239,12 @@ func (ts *Table) evictIfFull(direction client.TaskDirection, peer identity.ID) (
 // fails, the text is left out.
 func (ts *Table) DescribeTask(ctx context.Context, t *Delegation, payloads bool) (*client.Task, error) {
 	ts.mu.Lock()
-	shown := client.Task{ID: t.ID, Direction: t.Direction, FromAgent: t.FromAgent, State: t.state, Over: t.isOverNow(), Deadline: client.Time{Time: t.Deadline}, Partials: t.partials}
+	shown := client.Task{ID: t.ID, Direction: t.Direction, FromAgent: t.FromAgent, ToAgent: t.ToAgent, State: t.state, Over: t.isOverNow(), Deadline: client.Time{Time: t.Deadline}, Partials: t.partials}
 	if t.countsAsWork {
 		shown.Agent = t.Agent
+	}
+	if away := t.findAgentAwaySince(); !away.IsZero() {
+		shown.AgentAwaySince, shown.AgentAwaitedUntil = away, client.Time{Time: t.awaitedUntil()}
 	}
 	shown.Questions = uint64(t.asked)
 	if q := t.findUnanswered(); q != nil && q.isOpen() {

@@ -140,6 +140,9 @@ func (ts *Table) EndDelegation(ctx context.Context, t *Delegation, e Ending) (wo
 func (ts *Table) applyEnd(t *Delegation, e Ending) {
 	t.state, t.finalID, t.owed = e.State, e.ID, e.owed
 	t.nextReport, t.reportPause = time.Now(), firstReportPause
+	if t.Direction == client.Given { // its peer has just said nothing
+		t.nextReport = t.nextReport.Add(firstReportPause)
+	}
 	if t.countsAsWork {
 		t.countsAsWork = false
 		ts.agents.AdjustAcceptedCount(t.Agent, t.Peer, -1, nil)

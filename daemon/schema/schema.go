@@ -143,5 +143,8 @@ CREATE TABLE daemon_certified_pin (
 	pq        BLOB NOT NULL,
 	authority TEXT NOT NULL,
 	seen      INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;`,
+) STRICT, WITHOUT ROWID;`, `
+ALTER TABLE daemon_task ADD COLUMN to_agent TEXT NOT NULL DEFAULT '';
+
+ALTER TABLE daemon_task ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;`,
 }

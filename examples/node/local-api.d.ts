@@ -382,7 +382,9 @@ export interface Cancel {
 export interface CancelAnswer {
   /** the delegation */
   ref: string;
-  payload: Ack;
+  payload?: Ack;
+  /** why there is no word of the peer; the delegation has ended here alone. "": there is one */
+  abandoned?: string;
 }
 
 /** The params of cancel. */
@@ -398,6 +400,8 @@ export interface CancelParams {
   /** the delegation */
   ref: string;
   payload?: Cancel;
+  /** abandon ends the delegation here alone if the peer says nothing of it within 5 s. The peer is told when it is back. */
+  abandon?: boolean;
 }
 
 /** Capabilities answers discover. */
@@ -1737,7 +1741,9 @@ export interface Task {
   direction: TaskDirection;
   /** taken: the agent that delegated, as the peer claims; peer/from_agent names it in a message to it */
   from_agent?: string;
-  /** taken, accepted and open: the attached name that works on it */
+  /** given: the agent of the peer that it is for; "": any */
+  to_agent?: string;
+  /** taken, accepted and open: the agent that works on it */
   agent?: string;
   /** its beginning */
   task: string;
@@ -1757,6 +1763,9 @@ export interface Task {
   progress?: number;
   /** what is being done */
   message?: string;
+  /** Of one with an agent that is not attached: since when, and until when the daemon waits for an agent of that name, before the delegation fails or its deadline has passed. Null, and left out, while one is attached. A restart of the daemon begins anew. */
+  agent_away_since?: string;
+  agent_awaited_until?: string;
   /** given: how many the agent that works on it has asked */
   questions?: number;
   /** given: the one that waits for an answer; absent: none does */
@@ -1835,6 +1844,8 @@ export interface TrafficEntry {
   outcome: string;
   /** from at until there was an outcome, or until now */
   took_us: number;
+  /** of an open delegation that came: since when no agent of the name agent is attached; null, and left out: one is */
+  agent_away_since?: string;
   /** if it was asked for, and bytes is at most 64 KiB */
   payload?: Record<string, unknown>;
   /** likewise of the reply */

@@ -11,26 +11,33 @@ import (
 )
 
 func (a *app) newCancelCmd() *cobra.Command {
-	return &cobra.Command{
+	var abandon bool
+	cmd := &cobra.Command{
 		Use:   "cancel ID [REASON]",
 		Short: "Call a delegation off",
 		Example: `  acpctl cancel 3f2b8c1e-6f0a-4d3c-9e57-0c1d2e3f4a5b
   acpctl cancel 3f2b8c1e 'plans have changed'`,
 		Long: `Calls off a delegation that was given; see tasks for its id, of which six or more
 characters that begin it are enough if no other one begins so. Exits 4 if the other
-side does not agree, for one because the task has ended.`,
+side does not agree, for one because the task has ended.
+
+Without a word of the other side the delegation goes on. With --abandon it then ends here alone,
+after 5 s; the agent there may work on until its machine is back and hears of it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := a.findTaskID(cmd.Context(), "ID", args[0], givenTask)
 			if err != nil {
 				return err
 			}
 			c := kinds.Cancel{Reason: frame.FirstOrEmpty(args[1:])}
-			answer, err := a.Daemon.Cancel(cmd.Context(), client.CancelParams{Ref: id, Payload: kinds.EncodePayload(&c)})
+			answer, err := a.Daemon.Cancel(cmd.Context(), client.CancelParams{Ref: id, Payload: kinds.EncodePayload(&c), Abandon: abandon})
 			if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.NotFound && e.From == "" {
 				return kinds.Errorf(kinds.NotFound, "ID: %s names no delegation that was given here: see acpctl tasks", id)
 			}
 			if err != nil {
-				return err
+				return hintAtAbandoning(err, id, abandon)
+			}
+			if answer.Abandoned != "" {
+				return a.printAbandoned(answer)
 			}
 			ack, err := kinds.ParsePayload[kinds.Ack](answer.Payload)
 			if err != nil {
@@ -47,4 +54,6 @@ side does not agree, for one because the task has ended.`,
 			return errors.Join(err, a.reportRefusal("cancel", ack))
 		},
 	}
+	cmd.Flags().BoolVar(&abandon, "abandon", false, "if the other side says nothing, end it here alone")
+	return cmd
 }

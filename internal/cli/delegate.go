@@ -138,7 +138,7 @@ func (a *app) delegateTask(ctx context.Context, params client.DelegateParams, pa
 	if !ack.Accepted || !wait {
 		return a.reportRefusal("delegate", ack)
 	}
-	task, err := a.awaitEnd(ctx, "delegate", given.ID, follow)
+	task, err := a.awaitEnd(ctx, "delegate", given.ID, follow, 0)
 	if err != nil {
 		return frame.WithHint(err, "the task was accepted: "+goOn)
 	}

@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
@@ -121,6 +124,18 @@ func TestTailTellsWhoIsConnected(t *testing.T) {
 	const want = "acpctl tail: the daemon is away; tail goes on when it is back\nacpctl tail: the daemon is back\nacpctl tail: connected by now: desk\n"
 	if stderr.text.String() != want || code != 0 {
 		t.Errorf("exit code %d, %q", code, stderr.text.String())
+	}
+}
+
+// Events that the daemon could not send are lost as well, and said to be.
+func TestTailTellsMissedEvents(t *testing.T) {
+	f, _ := tailed(t, &client.TrafficAnswer{Next: 5})
+	f.SetHandler(client.MethodSubscribe, func(*jsonrpc.Request) (any, error) {
+		go f.SubscribedConn().Notify(client.NotificationEvent, &client.Event{Type: client.EventMissed, At: time.Now(), Details: jsontext.Value(`{"messages":0,"events":12}`)})
+		return struct{}{}, nil
+	})
+	if out, stderr, code := runUntil(t, f, ui.Terminal{}, 1, "tail"); out != "lost 12\n" || stderr != "" || code != 0 {
+		t.Errorf("exit code %d, %s, %q", code, stderr, out)
 	}
 }
 

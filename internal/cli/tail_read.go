@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/kinds"
@@ -112,6 +114,16 @@ func (t *tail) readEvents(ctx context.Context, to chan<- tailItem) error {
 		Kinds: []string{client.NoKind}, Peers: t.params.Peers, Events: client.EventFilter{All: true},
 	}, nil, func(e *client.Event) {
 		at := clampToNow(e.At)
+		if e.Type == client.EventMissed {
+			var missed client.Missed
+			if json.Unmarshal(e.Details, &missed) == nil {
+				lost += missed.Messages + missed.Events
+			}
+			if lost > 0 && pass(tailItem{at: at, lost: lost}) {
+				lost = 0
+			}
+			return
+		}
 		if lost > 0 && pass(tailItem{at: at, lost: lost}) {
 			lost = 0
 		}

@@ -58,6 +58,7 @@ func (a *app) printTasks(tasks []client.Task) {
 		if t.Outcome != "" {
 			became += ": " + client.Line(t.Outcome)
 		}
+		became += a.describeAgentAway(t.Agent, t.AgentAwaySince)
 		what, became = ui.ShareCells(what, became, room)
 		rows[i] = append(rows[i], what+became)
 	}
@@ -73,13 +74,17 @@ func formatTaskState(t *client.Task) string {
 	return string(t.State)
 }
 
-// formatDelegator returns the peer of a delegation, and the agent there that gave it if the peer
-// claims a plain name.
+// formatDelegator returns the peer of a delegation, and the agent there: the one that it is for, or the
+// one that gave it if the peer claims a plain name.
 func formatDelegator(t *client.Task) string {
-	if t.Direction != client.Taken || !client.IsPlainAgentName(t.FromAgent) {
+	agent := t.ToAgent
+	if t.Direction == client.Taken {
+		agent = t.FromAgent
+	}
+	if !client.IsPlainAgentName(agent) {
 		return t.Peer
 	}
-	return t.Peer + "/" + t.FromAgent
+	return t.Peer + "/" + agent
 }
 
 // describePartial returns what a partial result says, on one line: how far the task has come, and what

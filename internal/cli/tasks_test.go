@@ -26,3 +26,20 @@ func TestTasksJSON(t *testing.T) {
 	f.SetAnswer(client.MethodTasks, &client.Tasks{Tasks: []client.Task{}})
 	f.WantResult(f.Run("tasks", "--json"), 0, `{"tasks":[]}`+"\n", "")
 }
+
+// PEER has the agent there: that which a delegation is for, or that which gave it.
+func TestTasksNameTheAgentThere(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodTasks, &client.Tasks{Tasks: []client.Task{
+		{ID: clitest.SomeID, Peer: "laptop", Direction: client.Given, ToAgent: "reviewer", State: client.TaskAccepted},
+		{ID: clitest.SomeID, Peer: "build", Direction: client.Given, State: client.TaskAccepted},
+		{ID: clitest.SomeID, Peer: "desk", Direction: client.Taken, FromAgent: "planner", Agent: "reviewer", State: client.TaskAccepted},
+		{ID: clitest.SomeID, Peer: "desk", Direction: client.Taken, FromAgent: "no\tname", State: client.TaskAccepted},
+	}})
+	got := f.Run("tasks")
+	for _, want := range []string{"\tgiven\tlaptop/reviewer\t", "\tgiven\tbuild\t", "\ttaken\tdesk/planner\t", "\ttaken\tdesk\t"} {
+		if strings.Count(got.Out, want) != 1 {
+			t.Errorf("%q is not there once: %+v", want, got)
+		}
+	}
+}

@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +28,7 @@ func (a *app) newWaitCmd() *cobra.Command {
   acpctl wait desk/reviewer --idle && acpctl delegate desk/reviewer 'Run the test suite'`,
 		Long: `Waits until a delegation, given or taken, has ended: of its id, six or more characters that
 begin it are enough. Exits 0 if it was completed,
-7 if it failed or was cancelled, 3 if its deadline passed, 4 if it was refused or declined,
+7 if it failed or was cancelled, 3 if its deadline passed or it has not ended after --timeout, 4 if it was refused or declined,
 5 if its agent is gone. The result of one that you gave leaves the inbox when it is printed.
 What its agent asks meanwhile goes to standard error: acpctl reply answers. With
 --follow, so do partial results, each on one line. With --json, a question is a line of its own before the
@@ -45,8 +47,8 @@ tell or does not trust this daemon, 5 if nobody here has that name.`,
 				}
 				return a.waitForPeer(cmd, args[0], p)
 			}
-			if cmd.Flags().Changed("timeout") {
-				return frame.UsageErrorf("--timeout: it is for --online and --idle")
+			if err := p.checkTimeout(cmd); err != nil {
+				return err
 			}
 			if err := a.checkForModel(); err != nil {
 				return err
@@ -55,7 +57,7 @@ tell or does not trust this daemon, 5 if nobody here has that name.`,
 			if err != nil {
 				return err
 			}
-			return a.waitForTask(cmd.Context(), id, follow)
+			return a.waitForTask(cmd.Context(), id, follow, p.timeout)
 		},
 	}
 	a.addForModelFlag(cmd)
@@ -65,9 +67,9 @@ tell or does not trust this daemon, 5 if nobody here has that name.`,
 }
 
 // waitForTask waits until a delegation has ended and tells how. With follow it tells partial
-// results too. Whatever its agent asks meanwhile is told.
-func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool) error {
-	task, err := a.awaitEnd(ctx, "wait", id, follow)
+// results too. Whatever its agent asks meanwhile is told. A limit of 0 is none.
+func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool, limit time.Duration) error {
+	task, err := a.awaitEnd(ctx, "wait", id, follow, limit)
 	if err != nil {
 		return err
 	}
@@ -78,18 +80,26 @@ func (a *app) waitForTask(ctx context.Context, id wire.MessageID, follow bool) e
 }
 
 // awaitEnd waits until a delegation has ended. With follow it tells partial results meanwhile.
-// Whatever the delegation's agent asks is told. The verb is the command that waits.
-func (a *app) awaitEnd(ctx context.Context, verb string, id wire.MessageID, follow bool) (*client.Task, error) {
+// Whatever the delegation's agent asks is told. The verb is the command that waits. After the limit, unless
+// that is 0, the error is timeout, and the delegation goes on.
+func (a *app) awaitEnd(ctx context.Context, verb string, id wire.MessageID, follow bool, limit time.Duration) (*client.Task, error) {
 	var partials, questions uint64
+	began := time.Now()
 	params := client.WaitParams{ID: id, AfterQuestions: &questions}
 	if follow {
 		params.AfterPartials = &partials
 	}
 	for {
+		if limit > 0 {
+			params.TimeoutMS = uint64(max(1, (limit - time.Since(began)).Milliseconds())) // 0 would be no limit
+		}
 		task, err := a.Daemon.Wait(ctx, params)
 		if client.IsOlderDaemon(err) && params.AfterQuestions != nil { // it is of 0.1.0, and nobody asks back
 			params.AfterQuestions = nil
 			continue
+		}
+		if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.Timeout && limit > 0 {
+			return nil, kinds.Errorf(kinds.Timeout, "%s has not ended within %s, and goes on: acpctl wait %[1]s waits again; acpctl tasks shows how far it is", id, limit)
 		}
 		if err != nil {
 			return nil, err

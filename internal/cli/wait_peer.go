@@ -37,7 +37,14 @@ func (p *peerWait) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&p.online, "online", false, "wait until the peer answers, and the agent is attached there")
 	f.BoolVar(&p.idle, "idle", false, "wait until it is online, and does nothing")
-	f.DurationVar(&p.timeout, "timeout", 0, "how long to wait for the peer (default: until interrupted)")
+	f.DurationVar(&p.timeout, "timeout", 0, "how long to wait (default: until interrupted)")
+}
+
+func (p *peerWait) checkTimeout(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("timeout") && p.timeout <= 0 {
+		return frame.UsageErrorf("--timeout: expected a duration like 5m")
+	}
+	return nil
 }
 
 // waitForPeer waits until a peer, or an agent there, is what p says, and prints one line.
@@ -45,10 +52,11 @@ func (a *app) waitForPeer(cmd *cobra.Command, to string, p peerWait) error {
 	switch {
 	case p.online && p.idle:
 		return frame.UsageErrorf("--online and --idle: --idle waits for both: leave one of them out")
-	case cmd.Flags().Changed("timeout") && p.timeout <= 0:
-		return frame.UsageErrorf("--timeout: expected a duration like 5m")
 	case strings.TrimSpace(to) == "":
 		return frame.UsageErrorf("PEER is empty")
+	}
+	if err := p.checkTimeout(cmd); err != nil {
+		return err
 	}
 	ctx, began := cmd.Context(), time.Now()
 	var found *peerFound

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -24,7 +25,7 @@ func (a *app) newWaitingCmd() *cobra.Command {
 		Long: `Lists the queries and delegations that are open now, also those that began before, the
 longest first, 1,000 at most: WHO waits for the one in the next column. "here" is this daemon, and
 "here/planner" an agent of it. Below a call stands (└) what the one it waits for has asked
-for its sake, as far as that can be told here: the same agent, the same conversation, later.
+for its sake, as far as that can be told here: the same agent, the same conversation, a hop further, later.
 A delegation is there until its outcome: acpctl tasks shows how far it has come, and cancel
 takes its ID. On a terminal the text is cut to the width. acpctl tail shows a message when it
 has its outcome.`,
@@ -47,8 +48,14 @@ has its outcome.`,
 				open = []client.TrafficEntry{}
 			}
 			return a.PrintData(struct {
-				Open []client.TrafficEntry `json:"open"`
-			}{open}, func() { a.printWaiting(open) })
+				Open     []client.TrafficEntry `json:"open"`
+				OpenMore int                   `json:"open_more,omitzero"`
+			}{open, answer.OpenMore}, func() {
+				a.printWaiting(open)
+				if answer.OpenMore > 0 {
+					fmt.Fprintf(a.Err, "acpctl waiting: %d more calls are open than have room in one answer: name a peer, as acpctl waiting PEER does\n", answer.OpenMore)
+				}
+			})
 		},
 	}
 }
@@ -69,12 +76,18 @@ func (a *app) printWaiting(open []client.TrafficEntry) {
 		ids[i] = c.ID
 	}
 	shown := a.shortenIDs(ids)
+	head := []string{"SINCE", "WHO", "WAITS FOR", "KIND", "ID", "TEXT"}
 	rows := make([][]string, len(calls))
 	for i, c := range calls {
 		who := indent(c.depth) + findWho(c.TrafficEntry).String()
-		rows[i] = []string{a.FormatAge(c.At), who, findWhom(c.TrafficEntry).String(), c.Kind, shown[i], ui.DashIfEmpty(c.Text)}
+		rows[i] = []string{a.FormatAge(c.At), who, findWhom(c.TrafficEntry).String(), c.Kind, shown[i]}
 	}
-	a.PrintTextTable([]string{"SINCE", "WHO", "WAITS FOR", "KIND", "ID", "TEXT"}, rows)
+	room := a.MeasureTextRoom(head, rows)
+	for i, c := range calls {
+		text, away := ui.ShareCells(ui.DashIfEmpty(c.Text), a.describeAgentAway(c.Agent, c.AgentAwaySince), room)
+		rows[i] = append(rows[i], text+away)
+	}
+	a.PrintTextTable(head, rows)
 }
 
 // selectPeer has p select the messages of the peer that the first argument names, if there is one. Of

@@ -19,9 +19,10 @@ type waitingRow struct {
 // the oldest first. Without joined, all do.
 //
 // The daemon does not tell which call led to which. A question about a delegation names it. Else a call
-// follows from another one if whoever makes it is the one whom that waits for, if it began later, and if
-// both have the same thread, which a call takes from its parent. If that is so of several, it follows from
-// none of them for certain, and stands by itself.
+// follows from another one if whoever makes it is the one whom that waits for, if it began later, and if it
+// has the same thread and one hop more, which a call takes from its parent. If that is so of several, it
+// follows from none of them for certain, and stands by itself. The page of acpctl web joins them in the same
+// way (internal/web/rows_chains.go).
 func joinChains(open []client.TrafficEntry, joined bool) []waitingRow {
 	led := make(map[int][]int) // by the place of a call in open: those that it led to
 	var first []int
@@ -58,7 +59,7 @@ func findLeading(before []client.TrafficEntry, e *client.TrafficEntry) int {
 		if isAbout(e, b) {
 			return i
 		}
-		if b.Thread == e.Thread && findWhom(b).is(findWho(e)) {
+		if b.Hops+1 == e.Hops && b.Thread == e.Thread && findWhom(b).is(findWho(e)) {
 			if found >= 0 {
 				return -1
 			}

@@ -33,13 +33,16 @@ func TestChains(t *testing.T) {
 	in := func(second byte, from, to string) client.TrafficEntry {
 		return opened(second, client.In, laptop, "laptop", from, to)
 	}
-	out := func(second byte, from, to string) client.TrafficEntry {
-		return opened(second, client.Out, build, "build", from, to)
+	out := func(second byte, from, to string) client.TrafficEntry { // what in led to
+		e := opened(second, client.Out, build, "build", from, to)
+		e.Hops = 1
+		return e
 	}
 	with := func(e client.TrafficEntry, change func(*client.TrafficEntry)) client.TrafficEntry {
 		change(&e)
 		return e
 	}
+	hops := func(n uint64) func(*client.TrafficEntry) { return func(e *client.TrafficEntry) { e.Hops = n } }
 	thread := func(name string) func(*client.TrafficEntry) {
 		return func(e *client.TrafficEntry) { e.Thread = name }
 	}
@@ -53,7 +56,7 @@ func TestChains(t *testing.T) {
 	}{
 		"nothing": {nil, ""},
 		"a chain of three, and another call between": {
-			[]client.TrafficEntry{in(1, "planner", "reviewer"), in(2, "tester", "writer"), out(3, "reviewer", "builder"), opened(4, client.In, build, "build", "builder", "signer")},
+			[]client.TrafficEntry{in(1, "planner", "reviewer"), in(2, "tester", "writer"), out(3, "reviewer", "builder"), with(opened(4, client.In, build, "build", "builder", "signer"), hops(2))},
 			"laptop/planner here/reviewer\n>here/reviewer build/builder\n>>build/builder here/signer\nlaptop/tester here/writer\n",
 		},
 		"two that follow from one": {
@@ -63,6 +66,10 @@ func TestChains(t *testing.T) {
 		"what began before follows from nothing": {
 			[]client.TrafficEntry{out(1, "reviewer", "builder"), in(2, "planner", "reviewer")},
 			"here/reviewer build/builder\nlaptop/planner here/reviewer\n",
+		},
+		"a question of the agent's own": {
+			[]client.TrafficEntry{in(1, "planner", "reviewer"), with(out(2, "reviewer", "builder"), hops(0)), with(out(3, "reviewer", "tester"), hops(2))},
+			"laptop/planner here/reviewer\nhere/reviewer build/builder\nhere/reviewer build/tester\n",
 		},
 		"another thread": {
 			[]client.TrafficEntry{with(in(1, "planner", "reviewer"), thread("a")), out(2, "reviewer", "builder")},
@@ -76,8 +83,16 @@ func TestChains(t *testing.T) {
 			[]client.TrafficEntry{in(1, "planner", "reviewer"), in(2, "tester", "reviewer"), out(3, "reviewer", "builder")},
 			"laptop/planner here/reviewer\nlaptop/tester here/reviewer\nhere/reviewer build/builder\n",
 		},
+		"hops tell which of two": {
+			[]client.TrafficEntry{in(1, "planner", "reviewer"), with(in(2, "tester", "reviewer"), hops(2)), with(out(3, "reviewer", "builder"), hops(3))},
+			"laptop/planner here/reviewer\nlaptop/tester here/reviewer\n>here/reviewer build/builder\n",
+		},
+		"hops that do not fit": {
+			[]client.TrafficEntry{in(1, "planner", "reviewer"), with(out(2, "reviewer", "builder"), hops(3))},
+			"laptop/planner here/reviewer\nhere/reviewer build/builder\n",
+		},
 		"agents of one name at two peers": {
-			[]client.TrafficEntry{out(1, "planner", "reviewer"), in(2, "reviewer", "writer")},
+			[]client.TrafficEntry{with(out(1, "planner", "reviewer"), hops(0)), with(in(2, "reviewer", "writer"), hops(1))},
 			"here/planner build/reviewer\nlaptop/reviewer here/writer\n",
 		},
 		"nobody is named": {
@@ -103,7 +118,7 @@ func TestChains(t *testing.T) {
 		if i%2 == 1 {
 			e = opened(i, client.Out, laptop, "laptop", "reviewer", "planner")
 		}
-		e.Thread = string(rune('a' + i/2))
+		e.Thread, e.Hops = string(rune('a'+i/2)), uint64(i)
 		many = append(many, e)
 	}
 	if got := joinChains(many, true); len(got) != 20 {
@@ -125,6 +140,7 @@ func TestWaitingJoinsChains(t *testing.T) {
 		call(2, client.In, clitest.DeskID, "laptop", "tester", "writer"),
 		call(3, client.Out, clitest.MyID, "build", "reviewer", "builder"),
 	}}
+	answer.Open[2].Hops = 1
 	f.SetHandler(client.MethodTraffic, func(*jsonrpc.Request) (any, error) { return answer, nil })
 	f.WantResult(f.RunAtTerminal(ui.Terminal{OutTTY: true}, "", "waiting"), 0, ""+
 		"SINCE   WHO              WAITS FOR      KIND   ID        TEXT\n"+

@@ -46,6 +46,13 @@ func TestWaiting(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 
+	answer.OpenMore = 7
+	if got := f.Run("waiting"); got.Code != 0 || got.Err != "acpctl waiting: 7 more calls are open than have room in one answer: name a peer, as acpctl waiting PEER does\n" {
+		t.Errorf("%+v", got)
+	}
+	if got := f.Run("waiting", "--json"); !strings.HasSuffix(got.Out, `],"open_more":7}`+"\n") {
+		t.Errorf("%+v", got)
+	}
 	answer = &client.TrafficAnswer{Next: 1}
 	f.WantResult(f.Run("waiting"), 0, "", "")
 	f.WantResult(f.Run("waiting", "--json"), 0, `{"open":[]}`+"\n", "")

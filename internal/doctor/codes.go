@@ -120,6 +120,7 @@ var codeTable = [...]CodeInfo{
 
 	{"agent.ok", OK, "an agent is attached", ""},
 	{"agent.none", Note, "no agent is attached: questions are refused, notices are kept", "`acpctl setup`, or `acpctl serve`"},
+	{"agent.away", Warning, "an agent that has accepted delegations is not attached: since when, and until when they wait for it", "`acpctl serve` under its name again, which reports them as failed; or `acpctl cancel ID`, where they were given"},
 	{"program.ok", OK, "an agent program is connected by `acpctl setup`", ""},
 	{"program.absent", Note, "an agent program is here and not connected", "`acpctl setup PROGRAM`"},
 	{"program.broken", Failure, "its configuration names an acpctl that is gone, or cannot be read", "`acpctl setup PROGRAM`"},

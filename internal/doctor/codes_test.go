@@ -24,6 +24,7 @@ import (
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/oacp/mailbox"
+	"github.com/acpd/acpd/wire"
 )
 
 var reproductions = []reproduction{
@@ -317,6 +318,14 @@ var reproductions = []reproduction{
 		})
 		return examine(t, options(t, s.home))
 	}},
+	faked(func(d *clitest.FakeDaemon, s *client.Status, _ *Options) {
+		s.TasksTaken = 3
+		away, until := client.Time{Time: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)}, client.Time{Time: time.Date(2026, 11, 27, 12, 10, 0, 0, time.UTC)}
+		d.SetAnswer(client.MethodTasks, &client.Tasks{Tasks: []client.Task{
+			{ID: clitest.SomeID, Peer: "laptop", Direction: client.Taken, Agent: "reviewer", State: client.TaskAccepted, AgentAwaySince: away, AgentAwaitedUntil: until},
+			{ID: wire.NewMessageID(), Peer: "laptop", Direction: client.Taken, Agent: "tester", State: client.TaskAccepted},
+		}})
+	}, "agent.away"),
 	program("codex-cli 0.169.0", setUp, "program.ok"),
 	program("codex-cli 0.169.0", func(*testing.T, *setup.Options) {}, "program.absent"),
 	program("codex-cli 0.169.0", func(t *testing.T, o *setup.Options) { setUp(t, o); os.Remove(o.Command) }, "program.broken"),

@@ -74,6 +74,7 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 		x.examinePeers(ctx)
 		x.examineRelays(ctx)
 		x.examineAgents()
+		x.examineAwayAgents(ctx)
 	}
 	x.examinePrograms(ctx)
 	x.examineMailboxes(ctx)

@@ -1,10 +1,10 @@
 package web
 
-// joinChains says of each call from which other one it follows. A question about a delegation names it. Any
-// other call has the hops of the chain that led to it: it follows from the call, one hop before and in the
-// same thread, for whose answer its caller is waited for. If several may be that, none is said to be: what
-// the daemon knows does not tell them apart. Peers choose threads and hops, so a chain says no more than who
-// waits for whom.
+// joinChains says of each call from which other one it follows, as acpctl waiting does. A question about a
+// delegation names it. Any other call follows from the one that waits for its caller, if that began before, in
+// the same thread and one hop before. If several are so, it follows from none: what the daemon knows does not tell
+// them apart. Peers choose threads and hops, so a chain says no more than
+// who waits for whom.
 func joinChains(rows []waitingRow) {
 	calls, called := make(map[callKey]int), make(map[party][]int)
 	for i := range rows {
@@ -31,7 +31,7 @@ func findBefore(rows []waitingRow, some []int, r *waitingRow) int {
 	}
 	for _, at := range some {
 		b := &rows[at]
-		if b.hops != r.hops-1 || b.Thread != r.Thread || b.Since.IsZero() || !b.Since.Before(r.Since.Time) {
+		if b.hops != r.hops-1 || b.thread != r.thread || b.Since.IsZero() || !b.Since.Before(r.Since.Time) {
 			continue
 		}
 		if found >= 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// TestChains: a call stands behind the one that it follows from, by the hops, thread and agents of both, and
+// TestChains: a call stands behind the one that it follows from, by the agents, thread and hops of both, and
 // behind none if that may be several.
 func TestChains(t *testing.T) {
 	call := func(minute int, d client.MessageDirection, peer, from, to string, hops uint64, thread string) client.TrafficEntry {
@@ -37,9 +37,17 @@ func TestChains(t *testing.T) {
 			[]client.TrafficEntry{call(1, out, "desk", "planner", "reviewer", 0, "t"), call(2, in, "desk", "reviewer", "tester", 1, "t"), call(3, out, "build", "tester", "clerk", 2, "t")},
 			[]string{"", "here:planner waits for desk/reviewer", "desk/reviewer waits for here:tester"},
 		},
-		"it begins a chain of its own": {
+		"without a parent": {
 			[]client.TrafficEntry{call(1, in, "desk", "planner", "reviewer", 0, ""), call(2, out, "build", "reviewer", "tester", 0, "")},
 			[]string{"", ""},
+		},
+		"hops that do not fit": {
+			[]client.TrafficEntry{call(1, in, "desk", "planner", "reviewer", 3, ""), call(2, out, "build", "reviewer", "tester", 1, "")},
+			[]string{"", ""},
+		},
+		"hops tell which of two": {
+			[]client.TrafficEntry{call(1, in, "desk", "planner", "reviewer", 0, ""), call(2, in, "build", "clerk", "reviewer", 2, ""), call(3, out, "build", "reviewer", "tester", 1, "")},
+			[]string{"", "", "desk/planner waits for here:reviewer"},
 		},
 		"another thread": {
 			[]client.TrafficEntry{call(1, in, "desk", "planner", "reviewer", 0, "a"), call(2, out, "build", "reviewer", "tester", 1, "b")},

@@ -51,7 +51,7 @@ func (w *work) noteMissing(r *waitingRow, peer string) {
 }
 
 // agentsOfTasks has the agents at peers that delegations from here went to, as messages have told. The
-// daemon itself keeps the peer alone.
+// daemon itself keeps the agent that a delegation is for, and none if it is for any.
 type agentsOfTasks map[taskKey]string
 
 type taskKey struct {
@@ -95,7 +95,7 @@ func (w *work) noteAgent(e *client.TrafficEntry) {
 
 // findAgent returns the agent at a peer that a delegation from here went to; "" if that is not known.
 func (w *work) findAgent(t *client.Task) string {
-	return w.agents[taskKey{w.peers[t.Peer].id, t.ID}]
+	return cmp.Or(t.ToAgent, w.agents[taskKey{w.peers[t.Peer].id, t.ID}])
 }
 
 // findBegin returns when a delegation that is not over began; null if that is not known.

@@ -165,6 +165,10 @@ func TestAgentsOfTasks(t *testing.T) {
 	if got := note(client.TrafficEntry{Direction: client.In, Peer: deskID, Kind: kinds.KindResult, Ref: first, FromAgent: "builder"}); got != "builder" {
 		t.Error(got)
 	}
+	w.tasks[0].ToAgent, w.agents = "reviewer", nil
+	if row := w.listWaiting()[0]; row.Whom != (party{Peer: "desk", Agent: "reviewer"}) {
+		t.Errorf("the daemon knows the agent, and the page says %+v", row.Whom)
+	}
 }
 
 // TestWaitingSharesNoID: ids are the peers' choice, and no call hides another one.

@@ -32,9 +32,10 @@ type waitingRow struct {
 	MissingSince client.Time `json:"missing_since"` // null: it was not connected when it was looked at first
 	MissingSeen  client.Time `json:"missing_seen"`  // when it was seen last; null: never
 
-	hops  uint64  // messages that led to it
-	call  callKey // zero: a question back that is not among the open calls
-	about callKey // the delegation that it is a question about
+	hops   uint64  // messages that led to it
+	thread string  // as it was sent
+	call   callKey // zero: a question back that is not among the open calls
+	about  callKey // the delegation that it is a question about
 }
 
 // party is one of the two that a call is between.
@@ -127,7 +128,7 @@ func newOpenRow(e *client.TrafficEntry) waitingRow {
 		Text: showLine(e.Text, maxShown), Thread: showName(e.Thread),
 	}
 	r.Who, r.Whom = findParties(e)
-	r.call, r.hops = keyCall(e), e.Hops
+	r.call, r.hops, r.thread = keyCall(e), e.Hops, e.Thread
 	if r.IsAsked = e.Kind == kinds.KindQuery && !e.Ref.IsZero(); r.IsAsked {
 		r.about = callKey{turn(e.Direction), cmp.Or(e.Name, e.Peer.String()), kinds.KindDelegate, e.Ref}
 	}

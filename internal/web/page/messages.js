@@ -189,7 +189,7 @@ const route = (l) => { const [from, to] = ends(l); return [party(from), h("span"
 
 const eventWords = {
   up: "is connected", down: "is no longer connected", moved: "has another path", refused: "does not trust this daemon", discovered: "is on the network", lost: "has left the network",
-  pending: "is a stranger that called", trust: "is trusted, or its name has changed", identity_conflict: "shows another key", mail: "mail", budget: "a bound was reached", relay: "relay", approval: "waits for your word",
+  pending: "is a stranger that called", trust: "is trusted, or its name has changed", identity_conflict: "shows another key", mail: "mail", budget: "a bound was reached", relay: "relay", approval: "waits for your word", missed: "events passed that are not shown",
 };
 const wordsOf = (event) => Object.hasOwn(eventWords, event) ? eventWords[event] : event;
 

@@ -268,7 +268,8 @@ class CancelAnswer(TypedDict):
     """The result of cancel."""
 
     ref: str  # the delegation
-    payload: Ack
+    payload: NotRequired[Ack]
+    abandoned: NotRequired[str]  # why there is no word of the peer; the delegation has ended here alone. "": there is one
 
 
 class CancelParams(TypedDict):
@@ -280,6 +281,7 @@ class CancelParams(TypedDict):
     to: NotRequired[str]  # "": the daemon knows whom the delegation went to
     ref: str  # the delegation
     payload: NotRequired[Cancel]
+    abandon: NotRequired[bool]  # abandon ends the delegation here alone if the peer says nothing of it within 5 s. The peer is told when it is back.
 
 
 class Certificate(TypedDict):
@@ -483,7 +485,8 @@ class Task(TypedDict):
     peer: str  # petname, or the id if it has none any more
     direction: TaskDirection
     from_agent: NotRequired[str]  # taken: the agent that delegated, as the peer claims; peer/from_agent names it in a message to it
-    agent: NotRequired[str]  # taken, accepted and open: the attached name that works on it
+    to_agent: NotRequired[str]  # given: the agent of the peer that it is for; "": any
+    agent: NotRequired[str]  # taken, accepted and open: the agent that works on it
     task: str  # its beginning
     state: TaskState
     over: NotRequired[bool]  # nothing is owed or expected any more: it is final, or accepted and no report is wanted
@@ -494,6 +497,8 @@ class Task(TypedDict):
     result: NotRequired[Union[Result, ErrorData]]  # payload of the final result or error
     progress: NotRequired[float]  # what partial results said last, until there is result. how much is done, 0 to 1; absent: none said
     message: NotRequired[str]  # what is being done
+    agent_away_since: NotRequired[str]  # Of one with an agent that is not attached: since when, and until when the daemon waits for an agent of that name, before the delegation fails or its deadline has passed. Null, and left out, while one is attached. A restart of the daemon begins anew.
+    agent_awaited_until: NotRequired[str]
     questions: NotRequired[int]  # given: how many the agent that works on it has asked
     question: NotRequired[Question]  # given: the one that waits for an answer; absent: none does
 
@@ -1444,6 +1449,7 @@ class TrafficEntry(TypedDict):
     bytes: int  # of the payload
     outcome: str  # ok, handed, held, sent or refused, or the code of the error; "": it is open
     took_us: int  # from at until there was an outcome, or until now
+    agent_away_since: NotRequired[str]  # of an open delegation that came: since when no agent of the name agent is attached; null, and left out: one is
     payload: NotRequired[dict[str, Any]]  # if it was asked for, and bytes is at most 64 KiB
     answer_payload: NotRequired[dict[str, Any]]  # likewise of the reply
 

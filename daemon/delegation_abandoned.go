@@ -1,0 +1,76 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/delegation"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// abandonPatience is how long a peer has to say something of a delegation before that is abandoned, and
+// to take the cancel of one that was.
+const abandonPatience = kinds.ReceiptDeadline
+
+// abandonTask ends a given task here alone, with the reserve to write on, because the cancel env has
+// brought no word of the peer on it, but why. The peer gets the cancel again when it can be reached. It
+// returns why if whoever cancels has given up.
+func (d *Daemon) abandonTask(ctx context.Context, t *delegation.Delegation, env *wire.Envelope, why error) (*client.CancelAnswer, error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, why
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonPatience)
+	defer cancel()
+	reason := ""
+	if c, err := kinds.ParsePayload[kinds.Cancel](env.Payload); err == nil {
+		reason = c.Reason
+	}
+	if err := d.space.reserve.RunWithReserve(func() error {
+		_, err := d.delegations.EndDelegation(ctx, t, delegation.NewAbandonedEnding(env.ID, reason))
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if err := d.delegations.WaitForEnd(ctx, t, nil, nil); err != nil { // another end is written just now
+		return nil, explainContextCause(err)
+	}
+	if status := d.delegations.Status(t); status.State != client.TaskCancelled {
+		return &client.CancelAnswer{Ref: t.ID, Payload: encodeTooLateAck(status.State)}, nil
+	}
+	return &client.CancelAnswer{Ref: t.ID, Abandoned: kinds.AsError(why).Message}, nil
+}
+
+// reportEnd tells the peer of a delegation how that has ended here. It returns an error if that is to be
+// tried again.
+func (d *Daemon) reportEnd(ctx context.Context, t *delegation.Delegation) error {
+	if t.Direction == client.Given {
+		return d.reportAbandonedTask(ctx, t)
+	}
+	return d.reportLostTask(ctx, t)
+}
+
+// reportAbandonedTask cancels a given task at its peer that was abandoned. It returns an error if the peer
+// has said nothing: then that is to be tried again. What the peer says changes nothing here.
+func (d *Daemon) reportAbandonedTask(ctx context.Context, t *delegation.Delegation) error {
+	shown, err := d.delegations.DescribeTask(ctx, t, false)
+	if err != nil { // the disk fails, or the daemon stops
+		return err
+	}
+	env := d.newReport(t, kinds.KindCancel, kinds.EncodePayload(&kinds.Cancel{Reason: shown.Outcome}))
+	env.ID, env.FromAgent = d.delegations.Status(t).EndID, t.Agent
+	request, err := kinds.CheckEnvelope(env)
+	if err != nil {
+		d.log.Error("an abandoned delegation cannot be cancelled", "id", t.ID, "peer", t.Peer.Label(), "err", err)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, abandonPatience)
+	defer cancel()
+	_, _, err = d.sendRequest(ctx, request)
+	if e := kinds.AsError(err); err != nil && (e.From == "" || e.Code == kinds.NotTrusted) {
+		d.log.Debug("an abandoned delegation could not be cancelled yet", "id", t.ID, "peer", t.Peer.Label(), "err", err)
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/wire"
+)
+
+// A delegation whose peer is gone goes on when it is cancelled, and ends here alone when it is abandoned.
+// The peer hears of that when both are back, and what its agent reports is not wanted.
+func TestAbandonedDelegation(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	asker := desk.dial()
+	given := delegateTo(asker, "laptop", task1(""))
+	laptop.stop()
+	asker.refused(kinds.Unreachable, "cancel", client.CancelParams{Ref: given.ID})
+	if s := asker.state(given.ID); s.State != client.TaskAccepted {
+		t.Errorf("a cancel without a word of the peer has ended it: %+v", s)
+	}
+	var c client.CancelAnswer
+	asker.must("cancel", client.CancelParams{Ref: given.ID, Payload: wire.Payload(`{"reason":"plans changed"}`), Abandon: true}, &c)
+	if c.Ref != given.ID || len(c.Payload) > 0 || !strings.HasPrefix(c.Abandoned, "laptop: ") {
+		t.Errorf("%+v", c)
+	}
+	if s := asker.state(given.ID); s.State != client.TaskCancelled || !s.Over || s.Outcome != "abandoned: plans changed" {
+		t.Errorf("%+v", s)
+	}
+	c = client.CancelAnswer{}
+	asker.must("cancel", client.CancelParams{Ref: given.ID, Abandon: true}, &c)
+	if ack := parse[kinds.Ack](t, c.Payload); ack.Accepted || ack.Code != kinds.NotFound || c.Abandoned != "" {
+		t.Errorf("%+v", c)
+	}
+
+	desk.stop() // what is still to be told outlives it
+	laptop = start(t, laptop.dir, "laptop")
+	worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	if s := worker.state(given.ID); s.State != client.TaskAccepted {
+		t.Errorf("%+v", s)
+	}
+	desk = start(t, desk.dir, "desk")
+	laptop.knows(desk)
+	desk.knows(laptop)
+	await.Until(t, "the peer has heard of it", func() bool { return worker.state(given.ID).State == client.TaskCancelled })
+	if s := worker.state(given.ID); s.Outcome != "abandoned: plans changed" {
+		t.Errorf("%+v", s)
+	}
+	worker.refused(kinds.NotFound, "result", client.ResultParams{Ref: given.ID, Payload: completed("mended")})
+	if s := desk.dial().state(given.ID); s.State != client.TaskCancelled {
+		t.Errorf("%+v", s)
+	}
+}
+
+// To abandon what the peer has a word on is to cancel it: its word counts.
+func TestAbandonedWhereThePeerAnswers(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	asker := desk.dial()
+	for _, said := range []string{accepted, `{"accepted":false,"code":"not_authorized","message":"too late to stop"}`} {
+		worker := laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+		given := delegateTo(asker, "laptop", task1(""))
+		worker.Close()
+		await.Until(t, "the agent is away", func() bool { return laptop.agents.FindByName("reviewer") == nil })
+		worker = laptop.agent(client.AttachParams{Name: "reviewer"}, say(said))
+		var c client.CancelAnswer
+		asker.must("cancel", client.CancelParams{Ref: given.ID, Abandon: true}, &c)
+		if string(c.Payload) != said || c.Abandoned != "" {
+			t.Errorf("%+v", c)
+		}
+		want := client.TaskCancelled
+		if said != accepted {
+			want = client.TaskAccepted
+		}
+		if s := asker.state(given.ID); s.State != want {
+			t.Errorf("%+v", s)
+		}
+		worker.Close()
+		await.Until(t, "the agent is away", func() bool { return laptop.agents.FindByName("reviewer") == nil })
+	}
+	asker.refused(kinds.NotFound, "cancel", client.CancelParams{To: "laptop", Ref: wire.NewMessageID(), Abandon: true})
+}
