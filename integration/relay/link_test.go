@@ -192,7 +192,7 @@ func TestClone(t *testing.T) {
 	a.URL = urlOf(s)
 	first := start(t, a.Config)
 	first.awaitConnected(t)
-	if checks := first.Test(t.Context()); len(checks) != 6 || !first.State().Clone.IsZero() {
+	if checks := first.Test(t.Context()); len(checks) != 7 || !first.State().Clone.IsZero() {
 		t.Errorf("a test beside the link is taken for a clone: %+v", checks)
 	}
 	second := start(t, a.Config)
