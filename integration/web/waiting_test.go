@@ -97,7 +97,7 @@ func TestChains(t *testing.T) {
 		return all
 	}
 	w.pass(talk(plain)[0])
-	w.pass(probe(kinds.KindCapabilities, 40)...)
+	w.pass(probe(kinds.KindDiscover, 40)...)
 	w.pass(probe(kinds.KindPing, 2)...)
 	w.pass(client.TrafficEntry{Direction: client.Out, Peer: peerID(4), Name: "archive", Kind: kinds.KindPing, Outcome: "unreachable"})
 	p.until("what has failed is there", `document.getElementById("log").textContent.includes("unreachable")`)
