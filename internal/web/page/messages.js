@@ -39,7 +39,7 @@ function keep(list, most, ownerOf, dropped) {
     return false;
   });
 }
-const ownerOf = (l) => l.of || ""; // the server's word: all strangers are as one
+const ownerOf = (l) => l.owner || ""; // the server's word: all strangers are as one
 
 export function forgetMessages() {
   recent = [];
