@@ -39,7 +39,6 @@ func (w *watcher) watchTraffic(ctx context.Context) {
 			pace.Sleep(ctx, awayPause)
 			continue
 		}
-		w.setTrafficProblem("")
 		w.addEntries(a.Entries, a.Lost)
 		w.setWork(func(k *work) {
 			k.open, k.openMore = a.Open, a.OpenMore
@@ -50,6 +49,7 @@ func (w *watcher) watchTraffic(ctx context.Context) {
 				k.noteAgent(&a.Open[i])
 			}
 		})
+		w.setTrafficProblem("") // now that the board has what is open
 		w.cursor = a.Next
 		p.After, p.WaitMS = a.Next, uint64(trafficWait.Milliseconds())
 		if len(a.Entries) > 0 {
