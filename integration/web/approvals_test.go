@@ -121,6 +121,12 @@ func TestNothingMovesBeneathThePointer(t *testing.T) {
 	x, y := p.point(yesOf("12"))
 	p.mouse("mouseMoved", x, y)
 	p.until("the pointer is there", `document.getElementById("approvals-list").matches(":hover")`)
+	eval[bool](p, `(() => { // those that are set and have not ended
+		const timers = window.timers = new Set(), set = setTimeout, clear = clearTimeout;
+		window.setTimeout = (f, ms) => { const id = set(() => { timers.delete(id); f(); }, ms); if (ms === 1000) timers.add(id); return id; };
+		window.clearTimeout = (id) => { timers.delete(id); clear(id); };
+		return true;
+	})()`)
 	w.withdraw("11")
 	for i := range 3 {
 		w.ask(fmt.Sprint(13+i), "build", 1)
@@ -131,6 +137,13 @@ func TestNothingMovesBeneathThePointer(t *testing.T) {
 	}
 	if text := eval[string](p, `document.querySelector("#approvals-list > li").innerText`); !strings.Contains(text, "is over") {
 		t.Errorf("the first row says %q", text)
+	}
+	for n := range 3 { // the daemon goes on, and the list is drawn anew
+		w.change(func() { w.status.Messages.In = map[string]uint64{"query": uint64(41 + n)} })
+		p.until("the daemon's row has changed", fmt.Sprintf(`document.getElementById("about").textContent.includes(" %d in")`, 41+n))
+	}
+	if n := eval[int](p, `timers.size`); n > 1 {
+		t.Errorf("%d timers wait for the pointer to leave", n)
 	}
 	p.mouse("mousePressed", x, y)
 	p.mouse("mouseReleased", x, y)

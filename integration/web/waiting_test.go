@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -66,6 +67,27 @@ func TestWaitingWords(t *testing.T) {
 	}
 }
 
+// TestUnreadIsNotNobody: while a daemon does not say what is open, the page says why, and not that nobody waits.
+func TestUnreadIsNotNobody(t *testing.T) {
+	b := startBrowser(t)
+	w := newWorld(t)
+	w.SetHandler(client.MethodTraffic, func(*jsonrpc.Request) (any, error) {
+		return nil, kinds.Errorf(kinds.Overloaded, "traffic: 64 connections watch already")
+	})
+	p := show(t, b, w.serve(t), 1280, 900, false)
+	for _, section := range []string{"waiting", "messages"} {
+		p.until(section+" says why", fmt.Sprintf(`document.getElementById(%q).innerText.includes("This cannot be read: traffic: 64 connections watch already")`, section))
+	}
+	p.until("nobody knows who waits", `document.getElementById("waiting-sum").textContent === ""`)
+	p.checkLayout(t)
+	w.SetHandler(client.MethodTraffic, w.answerTraffic)
+	p.until("nobody waits", `document.getElementById("waiting-sum").textContent.startsWith("Nobody is waiting.")`)
+	p.until("nothing is wrong", `!document.getElementById("main").innerText.includes("cannot be read")`)
+	for _, problem := range p.takeProblems() {
+		t.Error(problem)
+	}
+}
+
 // TestChains: calls that led to others stand as one chain, with all that wait for each other on one line, and
 // programs that only look who is there are one quiet row.
 func TestChains(t *testing.T) {
@@ -97,7 +119,7 @@ func TestChains(t *testing.T) {
 		return all
 	}
 	w.pass(talk(plain)[0])
-	w.pass(probe(kinds.KindCapabilities, 40)...)
+	w.pass(probe(kinds.KindDiscover, 40)...)
 	w.pass(probe(kinds.KindPing, 2)...)
 	w.pass(client.TrafficEntry{Direction: client.Out, Peer: peerID(4), Name: "archive", Kind: kinds.KindPing, Outcome: "unreachable"})
 	p.until("what has failed is there", `document.getElementById("log").textContent.includes("unreachable")`)

@@ -11,7 +11,7 @@ import (
 // boardLines has what has passed, up to maxLines and maxLineBytes. Whoever has most lines makes room: a
 // peer that sends much takes none of another's place.
 type boardLines struct {
-	byPeer map[string][]boardLine // by who they are of (numbered); the oldest first
+	byPeer map[string][]boardLine // by owner (numbered); the oldest first
 	n      int
 	bytes  int
 	last   uint64 // number of the newest
@@ -27,7 +27,7 @@ func newBoardLines() boardLines { return boardLines{byPeer: make(map[string][]bo
 // numbered is a line; its number is its place among all lines.
 type numbered interface {
 	setNumber(uint64)
-	of() string // the peer who can make such lines; "": no peer that is known
+	owner() string // the trusted peer whose share of the lines it takes; "": the share of all others
 }
 
 // addLines adds what has passed.
@@ -41,14 +41,14 @@ func addLines[L numbered](b *board, lines []L) {
 		b.lines.last++
 		l.setNumber(b.lines.last)
 		if text, err := json.Marshal(l); err == nil && len(text) <= maxRowBytes {
-			b.lines.add(l.of(), boardLine{b.lines.last, text})
+			b.lines.add(l.owner(), boardLine{b.lines.last, text})
 		}
 	}
 	b.wake()
 }
 
-func (ls *boardLines) add(of string, l boardLine) {
-	ls.byPeer[of] = append(ls.byPeer[of], l)
+func (ls *boardLines) add(owner string, l boardLine) {
+	ls.byPeer[owner] = append(ls.byPeer[owner], l)
 	ls.n++
 	ls.bytes += len(l.text)
 	for ls.n > maxLines || ls.bytes > maxLineBytes {
@@ -56,24 +56,24 @@ func (ls *boardLines) add(of string, l boardLine) {
 	}
 }
 
-// findLargest returns who has most lines; of several, whose oldest line is the oldest of all.
-func (ls *boardLines) findLargest() (of string) {
+// findLargest returns the owner of most lines; of several, whose oldest line is the oldest of all.
+func (ls *boardLines) findLargest() (owner string) {
 	most := 0
 	for peer, lines := range ls.byPeer {
-		if d := cmp.Compare(len(lines), most); d > 0 || d == 0 && lines[0].n < ls.byPeer[of][0].n {
-			of, most = peer, len(lines)
+		if d := cmp.Compare(len(lines), most); d > 0 || d == 0 && lines[0].n < ls.byPeer[owner][0].n {
+			owner, most = peer, len(lines)
 		}
 	}
-	return of
+	return owner
 }
 
-func (ls *boardLines) dropOldest(of string) {
-	lines := ls.byPeer[of]
+func (ls *boardLines) dropOldest(owner string) {
+	lines := ls.byPeer[owner]
 	ls.n--
 	ls.bytes -= len(lines[0].text)
 	lines[0].text = nil // the array below may last
-	if ls.byPeer[of] = lines[1:]; len(lines) == 1 {
-		delete(ls.byPeer, of)
+	if ls.byPeer[owner] = lines[1:]; len(lines) == 1 {
+		delete(ls.byPeer, owner)
 	}
 }
 

@@ -75,8 +75,8 @@ func TestStrangersShareLines(t *testing.T) {
 	if n := len(b.lines.byPeer); n != 2 || len(b.lines.byPeer[deskID.String()]) != 20 {
 		t.Errorf("%d have lines, the peer %d", n, len(b.lines.byPeer[deskID.String()]))
 	}
-	if l := newEventLine(&client.Event{Type: client.EventUp, Peer: deskID, Name: "desk"}); l.of() != deskID.String() {
-		t.Errorf("an event of a peer is of %q", l.of())
+	if l := newEventLine(&client.Event{Type: client.EventUp, Peer: deskID, Name: "desk"}); l.owner() != deskID.String() {
+		t.Errorf("an event of a peer is of %q", l.owner())
 	}
 }
 

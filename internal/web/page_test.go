@@ -126,7 +126,8 @@ func TestScriptsFitTogether(t *testing.T) {
 	}
 }
 
-// TestEachPartIsOnThePage: the page says of each poll why it cannot be read, and draws each part.
+// TestEachPartIsOnThePage: the page says of each part that is read by itself, or with the traffic, why it cannot
+// be read, and draws each part.
 func TestEachPartIsOnThePage(t *testing.T) {
 	page := readPage(t)["index.html"]
 	var draws []string
@@ -135,13 +136,16 @@ func TestEachPartIsOnThePage(t *testing.T) {
 			draws = append(draws, m[1])
 		}
 	}
-	shown := []string{partWaiting, partWarnings, partRelays, partBindings, partLines} // which come with others
+	read := slices.Clone(trafficParts)
 	for _, p := range polls {
-		shown = append(shown, p.part)
-		if hook := `data-problem="` + p.part + `"`; !strings.Contains(page, hook) {
-			t.Errorf("index.html has no %s, for the problem of %s", hook, p.part)
+		read = append(read, p.part)
+	}
+	for _, part := range read {
+		if hook := `data-problem="` + part + `"`; !strings.Contains(page, hook) {
+			t.Errorf("index.html has no %s, for the problem of %s", hook, part)
 		}
 	}
+	shown := append(read, partWarnings, partRelays, partBindings) // which come with others
 	for _, part := range shown {
 		if !slices.Contains(draws, part) {
 			t.Errorf("no script draws %s", part)

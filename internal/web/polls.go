@@ -17,13 +17,13 @@ type poll struct {
 }
 
 // pauseAfter returns how long after a read the next one is due. What takes long is read more rarely, so that
-// reading never takes more than a twentieth of the time; what cannot be read is tried again soon.
+// reading never takes more than a twentieth of the time. What cannot be read is tried again soon, and takes half
+// of the time at most if it fails slowly.
 func (p poll) pauseAfter(took time.Duration, err error) time.Duration {
-	pause := p.pause
 	if err != nil {
-		pause = min(pause, failedPause)
+		return max(min(p.pause, failedPause), took)
 	}
-	return max(pause, 20*took)
+	return max(p.pause, 20*took)
 }
 
 // polls are read in this order at first.

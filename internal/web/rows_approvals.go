@@ -5,28 +5,24 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/kinds"
 )
 
 // approvalRow is a message that waits for the owner's word before it wakes a session, or has the word
 // and waits for its turn. All of it is said of that message: it stands beside the buttons.
 type approvalRow struct {
-	rowKey             // the approval's id
-	Since    time.Time `json:"since"`
-	Kind     string    `json:"kind"`
-	IsNotice bool      `json:"notice"` // it is no call: nobody waits for an answer to it
-	Peer     string    `json:"peer"`
-	Agent    string    `json:"agent"` // of the peer, as the peer says; "": it names none
-	Session  string    `json:"session"`
-	Text     string    `json:"text"`
-	Rule     string    `json:"rule"` // what holds once the owner has said always
+	rowKey            // the approval's id
+	Since   time.Time `json:"since"`
+	Kind    string    `json:"kind"`
+	Peer    string    `json:"peer"`
+	Agent   string    `json:"agent"` // of the peer, as the peer says; "": it names none
+	Session string    `json:"session"`
+	Text    string    `json:"text"`
+	Rule    string    `json:"rule"` // what holds once the owner has said always
 
 	Approved  bool        `json:"approved"`
 	KeptBy    string      `json:"kept_by"`
 	KeptUntil client.Time `json:"kept_until"`
 }
-
-func isCall(kind string) bool { return kind == kinds.KindQuery || kind == kinds.KindDelegate }
 
 // listApprovals returns what waits for the owner's word, or has it, the oldest first.
 func (w *work) listApprovals() []approvalRow {
@@ -34,7 +30,7 @@ func (w *work) listApprovals() []approvalRow {
 	for i := range w.approvals {
 		a := &w.approvals[i]
 		r := approvalRow{
-			rowKey: rowKey{a.ID}, Since: a.Since, Kind: showName(a.Kind), IsNotice: !isCall(a.Kind), Peer: showName(cmp.Or(a.Name, a.Peer.Label())),
+			rowKey: rowKey{a.ID}, Since: a.Since, Kind: showName(a.Kind), Peer: showName(cmp.Or(a.Name, a.Peer.Label())),
 			Session: showName(a.Agent), Text: showLine(a.Text, maxShown), Approved: a.Approved, KeptBy: showLine(a.KeptBy, maxShown), KeptUntil: a.KeptUntil,
 		}
 		r.Agent = showName(w.findAsker(a))
@@ -53,7 +49,7 @@ func isolate(name string) string { return "\u2068" + name + "\u2069" }
 func (w *work) findAsker(a *client.Approval) (agent string) {
 	found := 0
 	for i := range w.open {
-		if e := &w.open[i]; isAbout(a, e) {
+		if e := &w.open[i]; isApprovalOf(a, e) {
 			agent = e.FromAgent
 			found++
 		}
@@ -64,16 +60,16 @@ func (w *work) findAsker(a *client.Approval) (agent string) {
 	return agent
 }
 
-// isAbout reports whether an approval is about an open call: peers choose ids, and may choose one again
+// isApprovalOf reports whether an approval is that of an open call: peers choose ids, and may choose one again
 // for another agent.
-func isAbout(a *client.Approval, e *client.TrafficEntry) bool {
+func isApprovalOf(a *client.Approval, e *client.TrafficEntry) bool {
 	return e.Direction == client.In && a.Message == e.ID && a.Peer == e.Peer && a.Kind == e.Kind && a.Agent == e.Agent
 }
 
 // isAsking reports whether an open call waits for the owner's word.
 func (w *work) isAsking(e *client.TrafficEntry) bool {
 	for i := range w.approvals {
-		if a := &w.approvals[i]; !a.Approved && isAbout(a, e) {
+		if a := &w.approvals[i]; !a.Approved && isApprovalOf(a, e) {
 			return true
 		}
 	}

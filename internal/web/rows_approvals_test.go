@@ -45,13 +45,13 @@ func TestApprovalsHaveRows(t *testing.T) {
 	}
 	var got []string
 	for _, r := range w.listApprovals() {
-		got = append(got, fmt.Sprintf("%s: %s of %s/%s for %s: %s, %v %v %s", r.Key, r.Kind, r.Peer, r.Agent, r.Session, r.Text, r.IsNotice, r.Approved, r.KeptBy))
+		got = append(got, fmt.Sprintf("%s: %s of %s/%s for %s: %s, %v %s", r.Key, r.Kind, r.Peer, r.Agent, r.Session, r.Text, r.Approved, r.KeptBy))
 	}
 	want := []string{
-		"1: query of desk/reviewer for planner: merge?, false false ",
-		"2: query of desk/ for writer: for another session, false false ",
-		"3: query of desk/ for planner: whose?, false false ",
-		"4: notify of b1d0000000/ for planner: a b, true true a bound",
+		"1: query of desk/reviewer for planner: merge?, false ",
+		"2: query of desk/ for writer: for another session, false ",
+		"3: query of desk/ for planner: whose?, false ",
+		"4: notify of b1d0000000/ for planner: a b, true a bound",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -29,16 +29,18 @@ type line struct {
 	Event string `json:"event,omitzero"` // its type; "": a message
 	Lost  uint64 `json:"lost,omitzero"`  // messages that nobody read in time; then this is no message
 
-	Of string `json:"of,omitzero"` // whose room it takes; "": that of all strangers, of whom there may be any number
+	// Owner is the trusted peer whose share of the lines it takes; "": the share of all strangers, of whom there may
+	// be any number, and of what is of no peer.
+	Owner string `json:"owner,omitzero"`
 }
 
 func (l *line) setNumber(n uint64) { l.N = n }
 
-func (l *line) of() string { return l.Of }
+func (l *line) owner() string { return l.Owner }
 
 func newMessageLine(e *client.TrafficEntry) *line {
 	return &line{
-		At: e.At.Add(time.Duration(e.TookUS) * time.Microsecond), Peer: showName(cmp.Or(e.Name, e.Peer.Label())), ID: e.Peer.String(), Of: e.Peer.String(), Direction: string(e.Direction),
+		At: e.At.Add(time.Duration(e.TookUS) * time.Microsecond), Peer: showName(cmp.Or(e.Name, e.Peer.Label())), ID: e.Peer.String(), Owner: e.Peer.String(), Direction: string(e.Direction),
 		From: showName(e.FromAgent), To: showName(e.Agent), Kind: showName(e.Kind), Thread: showName(e.Thread), Topic: showName(e.Topic),
 		Text: showLine(e.Text, maxShown), Answer: showLine(e.Answer, maxShown), Outcome: showName(e.Outcome), TookUS: e.TookUS,
 	}
@@ -50,7 +52,7 @@ func newEventLine(e *client.Event) *line {
 		l.Peer, l.ID = showName(cmp.Or(e.Name, e.Peer.Label())), e.Peer.String()
 	}
 	if e.Name != "" {
-		l.Of = l.ID
+		l.Owner = l.ID
 	}
 	return l
 }

@@ -6,12 +6,16 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/pace"
+	"github.com/acpd/acpd/kinds"
 )
 
 const (
 	trafficWait  = 500 * time.Millisecond // after which open calls are looked at again, if nothing ends
 	trafficPause = 100 * time.Millisecond // after entries, to gather the next ones
 )
+
+// trafficParts are what is read with the traffic.
+var trafficParts = []string{partLines, partWaiting}
 
 // watchTraffic puts messages on the board, and who waits for whom, until ctx ends. A later call goes
 // on where this one ended, as far as the daemon has kept what passed meanwhile.
@@ -23,17 +27,18 @@ func (w *watcher) watchTraffic(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			// The polls tell of a daemon that is away. An older one has no traffic to show.
-			// What was open when it went stays on the board.
+			// The polls tell of a daemon that is away. What was open when it went stays on the board,
+			// unless an older one has come, which has no traffic to show.
+			if e, ok := asCoded(err); !ok || e.Code != kinds.DaemonUnavailable {
+				w.setTrafficProblem(showLine(err.Error(), maxShown))
+			}
 			if client.IsOlderDaemon(err) {
-				w.board.setProblem(partLines, showLine(err.Error(), maxShown))
 				w.setWork(func(k *work) { k.open, k.openMore = nil, 0 })
 			}
 			p.WaitMS = 0
 			pace.Sleep(ctx, awayPause)
 			continue
 		}
-		w.board.setProblem(partLines, "")
 		w.addEntries(a.Entries, a.Lost)
 		w.setWork(func(k *work) {
 			k.open, k.openMore = a.Open, a.OpenMore
@@ -44,11 +49,18 @@ func (w *watcher) watchTraffic(ctx context.Context) {
 				k.noteAgent(&a.Open[i])
 			}
 		})
+		w.setTrafficProblem("") // now that the board has what is open
 		w.cursor = a.Next
 		p.After, p.WaitMS = a.Next, uint64(trafficWait.Milliseconds())
 		if len(a.Entries) > 0 {
 			pace.Sleep(ctx, trafficPause)
 		}
+	}
+}
+
+func (w *watcher) setTrafficProblem(why string) {
+	for _, part := range trafficParts {
+		w.board.setProblem(part, why)
 	}
 }
 

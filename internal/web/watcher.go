@@ -29,8 +29,8 @@ type watcher struct {
 	soon     pace.Signal // a poll is due now
 	cursor   uint64      // of the traffic; watchTraffic alone uses it
 
-	mu    sync.Mutex // guards the rest
-	due   map[string]time.Time
+	mu    sync.Mutex           // guards the rest
+	due   map[string]time.Time // of parts; none: at once, or the part is being read
 	work  work
 	names map[identity.ID]string // petnames
 	pid   int
@@ -81,12 +81,16 @@ func (w *watcher) noteAnswer(ctx context.Context, err error) (answers bool) {
 	return why == ""
 }
 
-// readSoon has parts read again at once.
+// readSoon has parts read again as soon as those are that are due already. What is being read is read once
+// more, as it may have changed since.
 func (w *watcher) readSoon(parts ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	now := time.Now()
 	for _, p := range parts {
-		w.due[p] = time.Time{}
+		if due := w.due[p]; due.IsZero() || due.After(now) {
+			w.due[p] = now
+		}
 	}
 	w.soon.Set()
 }
@@ -103,20 +107,30 @@ func (w *watcher) pollParts(ctx context.Context) {
 			}
 			continue
 		}
-		began := time.Now()
-		err := p.read(w, ctx)
-		w.mu.Lock()
+		w.readPart(ctx, p)
+	}
+}
+
+// readPart reads a part, and notes when it is due again. It waits for awayPause if the daemon is away.
+func (w *watcher) readPart(ctx context.Context, p poll) {
+	began := time.Now()
+	w.mu.Lock()
+	delete(w.due, p.part)
+	w.mu.Unlock()
+	err := p.read(w, ctx)
+	w.mu.Lock()
+	if w.due[p.part].IsZero() { // else readSoon has set it meanwhile
 		w.due[p.part] = time.Now().Add(p.pauseAfter(time.Since(began), err))
-		w.mu.Unlock()
-		switch {
-		case !w.noteAnswer(ctx, err):
-			pace.Sleep(ctx, awayPause)
-		case ctx.Err() != nil:
-		case err != nil:
-			w.board.setProblem(p.part, showLine(err.Error(), maxShown))
-		default:
-			w.board.setProblem(p.part, "")
-		}
+	}
+	w.mu.Unlock()
+	switch {
+	case !w.noteAnswer(ctx, err):
+		pace.Sleep(ctx, awayPause)
+	case ctx.Err() != nil:
+	case err != nil:
+		w.board.setProblem(p.part, showLine(err.Error(), maxShown))
+	default:
+		w.board.setProblem(p.part, "")
 	}
 }
 

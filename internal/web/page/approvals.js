@@ -15,6 +15,7 @@ const MAX_OVER = 20; // rows that are over and keep their places
 const sure = new Set(); // approvals of which "always" was chosen, and not yet confirmed
 const list = $("approvals-list");
 let items = [];         // what stands in the list: {k, r, over, asks, off}
+let redraw;             // the timer that draws it once more
 
 // place returns rows in their places. One that is over keeps its place while somebody points at the list
 // and a row that is not over stands below.
@@ -37,7 +38,8 @@ function drawApprovals() {
   }
   fill(list, items, drawApproval, (x) => ({ "data-mine": !x.over && !x.r.approved }),
     (x, before) => x.r !== before.r || x.over !== before.over || x.asks !== before.asks || x.off !== before.off);
-  if (items.some((x) => x.over)) setTimeout(() => dirty("approvals"), 1000); // nobody may point at it then
+  clearTimeout(redraw);
+  if (items.some((x) => x.over)) redraw = setTimeout(() => dirty("approvals"), 1000); // nobody may point at it then
   $("approvals").hidden = !items.length && !findProblem("approvals");
   document.querySelector("[data-nav=approvals]").hidden = !all.length;
   const mine = all.filter((r) => !r.approved).length;

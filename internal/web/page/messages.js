@@ -39,7 +39,7 @@ function keep(list, most, ownerOf, dropped) {
     return false;
   });
 }
-const ownerOf = (l) => l.of || ""; // the server's word: all strangers are as one
+const ownerOf = (l) => l.owner || ""; // the server's word: all strangers are as one
 
 export function forgetMessages() {
   recent = [];
@@ -90,8 +90,8 @@ function addToThread(l) {
 
 // Probes are what programs ask each other without anybody's word: who is there, and what they can do. Those that
 // pass one after the other, with nothing else between them, are one row.
-const probeWords = { ping: "ping", capabilities: "discover" };
-const isProbe = (l) => Object.hasOwn(probeWords, l.kind || "") && !toneOf(l.outcome);
+const probeKinds = new Set(["ping", "discover"]);
+const isProbe = (l) => probeKinds.has(l.kind) && !toneOf(l.outcome);
 function addProbe(l) {
   let row = recent[recent.length - 1];
   if (!row || !row.probes) recent.push(row = { k: l.k, probes: [] });
@@ -202,7 +202,7 @@ function drawRow(l) {
     return quiet("… " + count(l.skipped || l.lost, "message") + (l.lost ? " not shown: they passed while no page was open, or were more than the daemon keeps" : " not shown: too many at once"));
   }
   if (l.probes) {
-    const some = l.probes.slice(0, MAX_PROBES).flatMap((p, i) => [i ? ", " : "", probeWords[p.kind], p.dir === "out" ? " to " : " of ", said(p.peer), p.times > 1 ? " ×" + p.times : ""]);
+    const some = l.probes.slice(0, MAX_PROBES).flatMap((p, i) => [i ? ", " : "", p.kind, p.dir === "out" ? " to " : " of ", said(p.peer), p.times > 1 ? " ×" + p.times : ""]);
     return quiet(...some, l.probes.length > MAX_PROBES ? ", and " + (l.probes.length - MAX_PROBES) + " more" : "");
   }
   if (l.event) return quiet(l.peer ? said(l.peer, "title") : "", l.peer ? " " : "", wordsOf(l.event), l.text ? " · " : "", l.text ? said(l.text) : "");

@@ -1,7 +1,7 @@
 // Who waits for whom, and since when; calls that lead to others stand as one chain.
 
 import { $, fill, h, party, said, soft, tag } from "./elements.js";
-import { isKnown, now, rows } from "./board.js";
+import { findProblem, isKnown, now, rows } from "./board.js";
 import { clock, count, since } from "./words.js";
 import { setDraw } from "./drawing.js";
 import { setCount } from "./sections.js";
@@ -38,11 +38,12 @@ function drawWaiting() {
 }
 setDraw("waiting", drawWaiting);
 
-// drawSum says in a line how many wait, and what is wrong.
+// drawSum says in a line how many wait, and what is wrong; nothing while that cannot be read.
 function drawSum(all) {
   const asking = all.filter((r) => r.asking).length, missing = all.filter((r) => r.missing);
   const oldest = all.sort(byAge).find((r) => r.since);
   const warn = (...words) => h("span", { class: "tone-warn" }, " ", ...words);
+  if (findProblem("waiting")) return $("waiting-sum").replaceChildren();
   if (!isKnown("waiting")) return $("waiting-sum").replaceChildren("…");
   $("waiting-sum").replaceChildren(
     all.length ? h("strong", {}, count(all.length, "call waits", "calls wait")) : "Nobody is waiting.",
