@@ -31,10 +31,11 @@ func (r *frameReader) filter(out, b []byte, take func(out, b []byte) ([]byte, er
 			if r.head++; r.head > maxHead {
 				return out, fmt.Errorf("the server's HTTP answer has a head of more than %d bytes", maxHead)
 			}
-			if bytes.HasSuffix(r.tail, []byte("\r\n\r\n")) || bytes.HasSuffix(r.tail, []byte("\n\n")) {
+			// As http.ReadResponse, for which a lone \n ends a line too: nats.go begins to read frames there.
+			if bytes.HasSuffix(r.tail, []byte("\n\r\n")) || bytes.HasSuffix(r.tail, []byte("\n\n")) {
 				r.head, r.tail = -1, nil
-			} else if len(r.tail) > 4 {
-				r.tail = append(r.tail[:0], r.tail[len(r.tail)-4:]...)
+			} else if len(r.tail) > 3 {
+				r.tail = append(r.tail[:0], r.tail[len(r.tail)-3:]...)
 			}
 		case r.left > 0:
 			n := int(min(r.left, uint64(len(b))))

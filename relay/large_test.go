@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // Messages that are longer than packets, which any member of the account can send if the server lets it, cost
@@ -91,6 +92,35 @@ func TestLargeFrames(t *testing.T) {
 	})
 }
 
+// However the head of a WebSocket ends for nats.go, what follows is read as frames: a message that no memory
+// holds ends the connection, not the process.
+func TestHugeMessageBehindTheHead(t *testing.T) {
+	for _, end := range []string{"\r\n\r\n", "\n\r\n", "\r\n\n", "\n\n"} {
+		c := testConfig()
+		c.URL = "ws://127.0.0.1"
+		withLink(t, c, func(c *fakeConn) {
+			request, err := http.ReadRequest(c.r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			c.switchToWebSocket(request, end)
+			if c.accept(plainInfo) == nil {
+				c.follow(nil, func(subject, sid string) {
+					if !strings.HasSuffix(subject, ".*") {
+						c.say("MSG %s %s 99999999999999999\r\nx", subject, sid)
+					}
+				})
+			}
+		}, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
+			time.Sleep(time.Second)
+			if s := l.State(); s.LastError == nil { // the guard's, or of what goes on when the connection ends
+				t.Errorf("%q: %+v", end, s)
+			}
+		})
+	}
+}
+
 // acceptWebSocket answers the client's request for a WebSocket (RFC 6455, section 4.2.2). From then on the
 // connection takes the client's frames apart, and puts what is said into one.
 func (c *fakeConn) acceptWebSocket() error {
@@ -98,11 +128,16 @@ func (c *fakeConn) acceptWebSocket() error {
 	if err != nil {
 		return err
 	}
+	c.switchToWebSocket(request, "\r\n\r\n")
+	return nil
+}
+
+// switchToWebSocket answers a request for a WebSocket with a head that ends like that.
+func (c *fakeConn) switchToWebSocket(request *http.Request, end string) {
 	accept := sha1.Sum([]byte(request.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
-	c.say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n", base64.StdEncoding.EncodeToString(accept[:]))
+	c.say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s%s", base64.StdEncoding.EncodeToString(accept[:]), end)
 	c.Conn = framedConn{c.Conn}
 	c.r = bufio.NewReader(&unmaskedReader{r: c.r})
-	return nil
 }
 
 // framedConn writes frames.
