@@ -51,8 +51,8 @@ func (d *Daemon) reportEnd(ctx context.Context, t *delegation.Delegation) error 
 	return d.reportLostTask(ctx, t)
 }
 
-// reportAbandonedTask cancels a given task at its peer that was abandoned. It returns an error if the peer
-// has said nothing: then that is to be tried again. What the peer says changes nothing here.
+// reportAbandonedTask cancels a given task at its peer that was abandoned. It returns an error if that is to be
+// tried again. What the peer says changes nothing here.
 func (d *Daemon) reportAbandonedTask(ctx context.Context, t *delegation.Delegation) error {
 	shown, err := d.delegations.DescribeTask(ctx, t, false)
 	if err != nil { // the disk fails, or the daemon stops
@@ -68,9 +68,19 @@ func (d *Daemon) reportAbandonedTask(ctx context.Context, t *delegation.Delegati
 	ctx, cancel := context.WithTimeout(ctx, abandonPatience)
 	defer cancel()
 	_, _, err = d.sendRequest(ctx, request)
-	if e := kinds.AsError(err); err != nil && (e.From == "" || e.Code == kinds.NotTrusted) {
+	if err != nil && isNoAnswerToCancel(kinds.AsError(err)) {
 		d.log.Debug("an abandoned delegation could not be cancelled yet", "id", t.ID, "peer", t.Peer.Label(), "err", err)
 		return err
 	}
 	return nil
+}
+
+// isNoAnswerToCancel reports whether a cancel that has ended so is worth another attempt: the peer has said
+// nothing, or could not take it then. As one that failed may not have cancelled anything, internal is no answer.
+func isNoAnswerToCancel(e *kinds.Error) bool {
+	switch e.Code {
+	case kinds.NotTrusted, kinds.Internal, kinds.Cancelled:
+		return true
+	}
+	return e.From == "" || e.Retryable
 }
