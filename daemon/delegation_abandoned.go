@@ -10,13 +10,13 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// abandonPatience is how long a peer has to say something of a delegation before that is abandoned, and
+// abandonPatience is how long a peer has to answer a cancel before the delegation is abandoned, and
 // to take the cancel of one that was.
 const abandonPatience = kinds.ReceiptDeadline
 
 // abandonTask ends a given task here alone, with the reserve to write on, because the cancel env has
-// brought no word of the peer on it, but why. The peer gets the cancel again when it can be reached. It
-// returns why if whoever cancels has given up.
+// brought no ack of the peer, but why. The peer gets another cancel when it can take one: the first may have
+// been answered there, and the second says that the task was abandoned. It returns why if whoever cancels has given up.
 func (d *Daemon) abandonTask(ctx context.Context, t *delegation.Delegation, env *wire.Envelope, why error) (*client.CancelAnswer, error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, why
@@ -28,7 +28,7 @@ func (d *Daemon) abandonTask(ctx context.Context, t *delegation.Delegation, env 
 		reason = c.Reason
 	}
 	if err := d.space.reserve.RunWithReserve(func() error {
-		_, err := d.delegations.EndDelegation(ctx, t, delegation.NewAbandonedEnding(env.ID, reason))
+		_, err := d.delegations.EndDelegation(ctx, t, delegation.NewAbandonedEnding(wire.NewMessageID(), reason))
 		return err
 	}); err != nil {
 		return nil, err
