@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,6 +61,13 @@ func TestLargeMessagesTakeNoMemory(t *testing.T) {
 
 // A server of a WebSocket puts all that waits into one frame, however small its max_payload is. All of it comes.
 func TestLargeFrames(t *testing.T) {
+	for _, maxPayload := range []int{8192, 2048} {
+		testLargeFrame(t, maxPayload)
+	}
+}
+
+func testLargeFrame(t *testing.T, maxPayload int) {
+	t.Helper()
 	const packets = 200
 	c := testConfig()
 	c.URL = "ws://127.0.0.1"
@@ -68,7 +76,7 @@ func TestLargeFrames(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if c.accept(strings.Replace(plainInfo, "1048576", "8192", 1)) != nil {
+		if c.accept(strings.Replace(plainInfo, "1048576", strconv.Itoa(maxPayload), 1)) != nil {
 			return
 		}
 		c.follow(nil, func(subject, sid string) {
@@ -84,10 +92,10 @@ func TestLargeFrames(t *testing.T) {
 	}, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
 		synctest.Wait()
 		if got := readAll(t, l); len(got) != packets {
-			t.Errorf("%d packets came of %d", len(got), packets)
+			t.Errorf("with max_payload %d, %d packets came of %d", maxPayload, len(got), packets)
 		}
 		if s := l.State(); s.LastError != nil || s.Reconnects > 0 {
-			t.Errorf("%+v", s)
+			t.Errorf("with max_payload %d: %+v", maxPayload, s)
 		}
 	})
 }
