@@ -44,7 +44,7 @@ func encodeReply(env *wire.Envelope) (outgoing, error) {
 
 func (s *outgoing) append(env *wire.Envelope) (err error) {
 	if len(env.Payload) < splicedBytes {
-		err = env.AppendReply(s.buf)
+		err = env.Append(s.buf)
 	} else {
 		s.payload = env.Payload
 		s.at, err = env.AppendAroundPayload(s.buf)

@@ -151,7 +151,7 @@ func TestOutgoingIsWhatIsEncoded(t *testing.T) {
 				env.Payload = fmt.Appendf(nil, `{"q":"%s"}`, strings.Repeat("x", size-len(`{"q":""}`)))
 			}
 			var want bytes.Buffer
-			if err := env.AppendReply(&want); err != nil {
+			if err := env.Append(&want); err != nil {
 				t.Fatal(err)
 			}
 			for typ, encode := range map[string]func() (outgoing, error){
