@@ -127,8 +127,8 @@ type CancelParams struct {
 	Ref     wire.MessageID `json:"ref"`         // the delegation
 	Payload wire.Payload   `json:"payload"`     // kinds.Cancel
 
-	// Abandon ends the delegation here alone if the peer says nothing of it within 5 s. The peer is told
-	// when it is back.
+	// Abandon ends the delegation here alone if the peer sends no ack within 5 s. The peer is told
+	// until it answers.
 	Abandon bool `json:"abandon,omitzero"`
 }
 
@@ -223,9 +223,9 @@ type DelegateAnswer struct {
 // CancelAnswer is the result of cancel.
 type CancelAnswer struct {
 	Ref     wire.MessageID `json:"ref"`              // the delegation
-	Payload wire.Payload   `json:"payload,omitzero"` // kinds.Ack, the peer's word; empty: the delegation was abandoned
+	Payload wire.Payload   `json:"payload,omitzero"` // kinds.Ack of the peer; empty: the delegation was abandoned
 
-	Abandoned string `json:"abandoned,omitzero"` // why there is no word of the peer; the delegation has ended here alone. "": there is one
+	Abandoned string `json:"abandoned,omitzero"` // why there is no ack of the peer; the delegation has ended here alone. "": there is one
 }
 
 // ReceiptState says how far a message came.

@@ -10,13 +10,13 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// abandonPatience is how long a peer has to say something of a delegation before that is abandoned, and
+// abandonPatience is how long a peer has to answer a cancel before the delegation is abandoned, and
 // to take the cancel of one that was.
 const abandonPatience = kinds.ReceiptDeadline
 
 // abandonTask ends a given task here alone, with the reserve to write on, because the cancel env has
-// brought no word of the peer on it, but why. The peer gets the cancel again when it can be reached. It
-// returns why if whoever cancels has given up.
+// brought no ack of the peer, but why. The peer gets another cancel when it can take one: the first may have
+// been answered there, and the second says that the task was abandoned. It returns why if whoever cancels has given up.
 func (d *Daemon) abandonTask(ctx context.Context, t *delegation.Delegation, env *wire.Envelope, why error) (*client.CancelAnswer, error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, why
@@ -28,7 +28,7 @@ func (d *Daemon) abandonTask(ctx context.Context, t *delegation.Delegation, env 
 		reason = c.Reason
 	}
 	if err := d.space.reserve.RunWithReserve(func() error {
-		_, err := d.delegations.EndDelegation(ctx, t, delegation.NewAbandonedEnding(env.ID, reason))
+		_, err := d.delegations.EndDelegation(ctx, t, delegation.NewAbandonedEnding(wire.NewMessageID(), reason))
 		return err
 	}); err != nil {
 		return nil, err
@@ -51,8 +51,8 @@ func (d *Daemon) reportEnd(ctx context.Context, t *delegation.Delegation) error 
 	return d.reportLostTask(ctx, t)
 }
 
-// reportAbandonedTask cancels a given task at its peer that was abandoned. It returns an error if the peer
-// has said nothing: then that is to be tried again. What the peer says changes nothing here.
+// reportAbandonedTask cancels a given task at its peer that was abandoned. It returns an error if that is to be
+// tried again. What the peer says changes nothing here.
 func (d *Daemon) reportAbandonedTask(ctx context.Context, t *delegation.Delegation) error {
 	shown, err := d.delegations.DescribeTask(ctx, t, false)
 	if err != nil { // the disk fails, or the daemon stops
@@ -68,9 +68,19 @@ func (d *Daemon) reportAbandonedTask(ctx context.Context, t *delegation.Delegati
 	ctx, cancel := context.WithTimeout(ctx, abandonPatience)
 	defer cancel()
 	_, _, err = d.sendRequest(ctx, request)
-	if e := kinds.AsError(err); err != nil && (e.From == "" || e.Code == kinds.NotTrusted) {
+	if err != nil && isNoAnswerToCancel(kinds.AsError(err)) {
 		d.log.Debug("an abandoned delegation could not be cancelled yet", "id", t.ID, "peer", t.Peer.Label(), "err", err)
 		return err
 	}
 	return nil
+}
+
+// isNoAnswerToCancel reports whether a cancel that has ended so is worth another attempt: the peer has said
+// nothing, or could not take it then. As one that failed may not have cancelled anything, internal is no answer.
+func isNoAnswerToCancel(e *kinds.Error) bool {
+	switch e.Code {
+	case kinds.NotTrusted, kinds.Internal, kinds.Cancelled:
+		return true
+	}
+	return e.From == "" || e.Retryable
 }

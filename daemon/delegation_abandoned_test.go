@@ -1,10 +1,13 @@
 package daemon
 
 import (
+	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
@@ -83,4 +86,77 @@ func TestAbandonedWhereThePeerAnswers(t *testing.T) {
 		await.Until(t, "the agent is away", func() bool { return laptop.agents.FindByName("reviewer") == nil })
 	}
 	asker.refused(kinds.NotFound, "cancel", client.CancelParams{To: "laptop", Ref: wire.NewMessageID(), Abandon: true})
+}
+
+// The peer is told by another message than the cancel that came before: one that it has answered already, but
+// whose answer was lost, does not stand for it.
+func TestAbandonedIsToldAnew(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	var answer atomic.Value
+	answer.Store(accepted)
+	laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
+		r.Respond(wire.Payload(answer.Load().(string)))
+	})
+	given := delegateTo(desk.dial(), "laptop", task1(""))
+	abandoned := desk.delegations.FindByID(nil, given.ID, client.Given)
+	answer.Store(`{"accepted":false,"code":"not_authorized","message":"too late to stop"}`)
+	env := desk.newReport(abandoned, kinds.KindCancel, wire.Payload(`{"reason":"plans changed"}`))
+	request, err := kinds.CheckEnvelope(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := desk.sendRequest(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := desk.abandonTask(t.Context(), abandoned, env, kinds.Errorf(kinds.Unreachable, "the answer is lost")); err != nil {
+		t.Fatal(err)
+	}
+	answer.Store(accepted)
+	if err := desk.reportAbandonedTask(t.Context(), abandoned); err != nil {
+		t.Error(err)
+	}
+	if s := laptop.dial().state(given.ID); s.State != client.TaskCancelled || s.Outcome != "abandoned: plans changed" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A peer that cannot say what becomes of an abandoned delegation is told again, one that has refused to hear
+// of it is not.
+func TestAbandonedIsToldToABusyPeer(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	asker := desk.dial()
+	var refusal atomic.Pointer[kinds.Error]
+	laptop.agent(client.AttachParams{Name: "reviewer"}, func(_ context.Context, r *jsonrpc.Request) {
+		if e := refusal.Load(); e != nil && r.Method == "cancel" {
+			r.RespondError(e)
+			return
+		}
+		r.Respond(wire.Payload(accepted))
+	})
+	refusal.Store(kinds.Errorf(kinds.Overloaded, "later"))
+	given := delegateTo(asker, "laptop", task1(""))
+	var c client.CancelAnswer
+	asker.must("cancel", client.CancelParams{Ref: given.ID, Abandon: true}, &c)
+	if !strings.Contains(c.Abandoned, "later") {
+		t.Errorf("%+v", c)
+	}
+	abandoned := desk.delegations.FindByID(nil, given.ID, client.Given)
+	for code, again := range map[kinds.Code]bool{
+		kinds.Overloaded: true, kinds.NoAgent: true, kinds.Timeout: true, kinds.Internal: true, kinds.Cancelled: true,
+		kinds.NotAuthorized: false, kinds.NotFound: false, kinds.Invalid: false,
+	} {
+		refusal.Store(kinds.Errorf(code, "no"))
+		if err := desk.reportAbandonedTask(t.Context(), abandoned); (err != nil) != again {
+			t.Errorf("after %s: %v, told again: %v", code, err, again)
+		}
+	}
+	refusal.Store(nil)
+	if err := desk.reportAbandonedTask(t.Context(), abandoned); err != nil {
+		t.Error(err)
+	}
+	if s := laptop.dial().state(given.ID); s.State != client.TaskCancelled || s.Outcome != "abandoned" {
+		t.Errorf("%+v", s)
+	}
 }

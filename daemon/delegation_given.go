@@ -114,7 +114,7 @@ func (d *Daemon) recordFailedDelegate(ctx context.Context, t *delegation.Delegat
 }
 
 // serveCancel ends a delegation that was given: by ending its exchange while that has
-// no answer, else by asking the peer. If the peer says nothing, the delegation goes on, unless p abandons it.
+// no answer, else by asking the peer. Without an ack of the peer, the delegation goes on, unless p abandons it.
 func (d *Daemon) serveCancel(ctx context.Context, s *localConn, p *client.CancelParams) (any, error) {
 	t := d.delegations.FindByID(s.guestCredential(), p.Ref, client.Given)
 	to := p.To

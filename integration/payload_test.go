@@ -163,7 +163,7 @@ func filled(field string, size int) string {
 
 func encoded(t *testing.T, e *wire.Envelope) int {
 	var b bytes.Buffer
-	if err := e.AppendReply(&b); err != nil {
+	if err := e.Append(&b); err != nil {
 		t.Error(err)
 	}
 	return b.Len()

@@ -96,7 +96,7 @@ func run(v vector, raw []byte) (means any, again []byte, err error) {
 			return nil, nil, err
 		}
 		var b bytes.Buffer
-		err = e.AppendReply(&b)
+		err = e.Append(&b)
 		return e, b.Bytes(), err
 	case "payload":
 		k, ok := kinds.FindKind(v.Kind)

@@ -30,19 +30,21 @@ const keepBuffer = 256 << 10
 func encodeWithType(env *wire.Envelope, t wire.StreamType) (outgoing, error) {
 	out := outgoing{buf: buffers.Get().(*bytes.Buffer)}
 	out.buf.WriteByte(byte(t))
-	return out, out.append(env)
+	err := out.append(env) // by itself: append changes out, which return may read first
+	return out, err
 }
 
 // encodeReply encodes an envelope that comes back on the stream of its request. The caller takes or
 // releases the result, unless there is an error.
 func encodeReply(env *wire.Envelope) (outgoing, error) {
 	out := outgoing{buf: buffers.Get().(*bytes.Buffer)}
-	return out, out.append(env)
+	err := out.append(env) // by itself: append changes out, which return may read first
+	return out, err
 }
 
 func (s *outgoing) append(env *wire.Envelope) (err error) {
 	if len(env.Payload) < splicedBytes {
-		err = env.AppendReply(s.buf)
+		err = env.Append(s.buf)
 	} else {
 		s.payload = env.Payload
 		s.at, err = env.AppendAroundPayload(s.buf)

@@ -219,7 +219,7 @@ func (c *raw) envelope(kind, payload string, edit func(*wire.Envelope)) []byte {
 		edit(e)
 	}
 	var b bytes.Buffer
-	if err := e.AppendReply(&b); err != nil {
+	if err := e.Append(&b); err != nil {
 		c.t.Fatal(err)
 	}
 	return b.Bytes()

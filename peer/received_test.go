@@ -127,6 +127,20 @@ type recordedStream struct {
 
 func (s *recordedStream) Close() error { s.closed = true; return nil }
 
+// What could not be encoded holds no buffer: another envelope may have that by now.
+func TestOutgoingOfNoTextIsEmpty(t *testing.T) {
+	env := wire.NewEnvelope(identity.ID{1}, identity.ID{2}, kinds.KindQuery, nil)
+	env.Thread = "\xff"
+	for name, encode := range map[string]func() (outgoing, error){
+		"a request": func() (outgoing, error) { return encodeWithType(env, 1) },
+		"a reply":   func() (outgoing, error) { return encodeReply(env) },
+	} {
+		if out, err := encode(); err == nil || out.buf != nil || out.payload != nil {
+			t.Errorf("%s: %v, a buffer: %v", name, err, out.buf != nil)
+		}
+	}
+}
+
 // A payload that is not copied stands where one that is copied stands.
 func TestOutgoingIsWhatIsEncoded(t *testing.T) {
 	for _, size := range []int{0, 100, splicedBytes - 1, splicedBytes, 300_000} {
@@ -137,7 +151,7 @@ func TestOutgoingIsWhatIsEncoded(t *testing.T) {
 				env.Payload = fmt.Appendf(nil, `{"q":"%s"}`, strings.Repeat("x", size-len(`{"q":""}`)))
 			}
 			var want bytes.Buffer
-			if err := env.AppendReply(&want); err != nil {
+			if err := env.Append(&want); err != nil {
 				t.Fatal(err)
 			}
 			for typ, encode := range map[string]func() (outgoing, error){

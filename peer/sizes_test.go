@@ -23,7 +23,7 @@ func sized(t testing.TB, kind, format string, size int) *wire.Envelope {
 		full := *e
 		full.V, full.ID, full.From, full.To, full.TS = wire.Version, wire.NewMessageID(), id, id, uint64(time.Now().UnixMilli())
 		var b bytes.Buffer
-		if err := full.AppendReply(&b); err != nil {
+		if err := full.Append(&b); err != nil {
 			t.Fatal(err)
 		}
 		return b.Len()
@@ -107,7 +107,7 @@ func TestReplySizes(t *testing.T) {
 			t.Fatal(err)
 		}
 		var buf bytes.Buffer
-		if reply.AppendReply(&buf); buf.Len() != wire.MinMaxMessage {
+		if reply.Append(&buf); buf.Len() != wire.MinMaxMessage {
 			t.Errorf("the reply had %d bytes, not %d", buf.Len(), wire.MinMaxMessage)
 		}
 		size++

@@ -7,9 +7,14 @@ import (
 	"fmt"
 )
 
+// maxFrame is how many bytes of the server's frames a new one is made of. A max_payload that is enough for
+// packets lets nats.go take frames of 11 KiB: room for these and for the longest line of most servers.
+const maxFrame = 4 << 10
+
 // frameReader takes the payloads out of what the server of a WebSocket sends: the head of its
-// HTTP answer, then frames (RFC 6455, section 5.2). It makes new frames of what is left of them: a server puts all
-// that waits into one, and nats.go refuses frames of more than 8 times the server's max_payload.
+// HTTP answer, then frames (RFC 6455, section 5.2). It makes new frames of what is left of them, with maxFrame
+// bytes each and what was held of a line: a server puts all that waits into one, and nats.go refuses frames of
+// more than 8 times the server's max_payload.
 type frameReader struct {
 	head   int    // bytes of the HTTP answer so far; -1: it has ended
 	tail   []byte // its last bytes
@@ -31,13 +36,14 @@ func (r *frameReader) filter(out, b []byte, take func(out, b []byte) ([]byte, er
 			if r.head++; r.head > maxHead {
 				return out, fmt.Errorf("the server's HTTP answer has a head of more than %d bytes", maxHead)
 			}
-			if bytes.HasSuffix(r.tail, []byte("\r\n\r\n")) || bytes.HasSuffix(r.tail, []byte("\n\n")) {
+			// As http.ReadResponse, for which a lone \n ends a line too: nats.go begins to read frames there.
+			if bytes.HasSuffix(r.tail, []byte("\n\r\n")) || bytes.HasSuffix(r.tail, []byte("\n\n")) {
 				r.head, r.tail = -1, nil
-			} else if len(r.tail) > 4 {
-				r.tail = append(r.tail[:0], r.tail[len(r.tail)-4:]...)
+			} else if len(r.tail) > 3 {
+				r.tail = append(r.tail[:0], r.tail[len(r.tail)-3:]...)
 			}
 		case r.left > 0:
-			n := int(min(r.left, uint64(len(b))))
+			n := int(min(r.left, uint64(len(b)), maxFrame))
 			if !r.data {
 				out = append(out, b[:n]...)
 			} else if out, err = appendFrame(out, b[:n], take); err != nil {

@@ -11,9 +11,11 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // Messages that are longer than packets, which any member of the account can send if the server lets it, cost
@@ -59,6 +61,13 @@ func TestLargeMessagesTakeNoMemory(t *testing.T) {
 
 // A server of a WebSocket puts all that waits into one frame, however small its max_payload is. All of it comes.
 func TestLargeFrames(t *testing.T) {
+	for _, maxPayload := range []int{8192, 2048} {
+		testLargeFrame(t, maxPayload)
+	}
+}
+
+func testLargeFrame(t *testing.T, maxPayload int) {
+	t.Helper()
 	const packets = 200
 	c := testConfig()
 	c.URL = "ws://127.0.0.1"
@@ -67,7 +76,7 @@ func TestLargeFrames(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if c.accept(strings.Replace(plainInfo, "1048576", "8192", 1)) != nil {
+		if c.accept(strings.Replace(plainInfo, "1048576", strconv.Itoa(maxPayload), 1)) != nil {
 			return
 		}
 		c.follow(nil, func(subject, sid string) {
@@ -83,12 +92,41 @@ func TestLargeFrames(t *testing.T) {
 	}, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
 		synctest.Wait()
 		if got := readAll(t, l); len(got) != packets {
-			t.Errorf("%d packets came of %d", len(got), packets)
+			t.Errorf("with max_payload %d, %d packets came of %d", maxPayload, len(got), packets)
 		}
 		if s := l.State(); s.LastError != nil || s.Reconnects > 0 {
-			t.Errorf("%+v", s)
+			t.Errorf("with max_payload %d: %+v", maxPayload, s)
 		}
 	})
+}
+
+// However the head of a WebSocket ends for nats.go, what follows is read as frames: a message that no memory
+// holds ends the connection, not the process.
+func TestHugeMessageBehindTheHead(t *testing.T) {
+	for _, end := range []string{"\r\n\r\n", "\n\r\n", "\r\n\n", "\n\n"} {
+		c := testConfig()
+		c.URL = "ws://127.0.0.1"
+		withLink(t, c, func(c *fakeConn) {
+			request, err := http.ReadRequest(c.r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			c.switchToWebSocket(request, end)
+			if c.accept(plainInfo) == nil {
+				c.follow(nil, func(subject, sid string) {
+					if !strings.HasSuffix(subject, ".*") {
+						c.say("MSG %s %s 99999999999999999\r\nx", subject, sid)
+					}
+				})
+			}
+		}, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
+			time.Sleep(time.Second)
+			if s := l.State(); s.LastError == nil { // the guard's, or of what goes on when the connection ends
+				t.Errorf("%q: %+v", end, s)
+			}
+		})
+	}
 }
 
 // acceptWebSocket answers the client's request for a WebSocket (RFC 6455, section 4.2.2). From then on the
@@ -98,11 +136,16 @@ func (c *fakeConn) acceptWebSocket() error {
 	if err != nil {
 		return err
 	}
+	c.switchToWebSocket(request, "\r\n\r\n")
+	return nil
+}
+
+// switchToWebSocket answers a request for a WebSocket with a head that ends like that.
+func (c *fakeConn) switchToWebSocket(request *http.Request, end string) {
 	accept := sha1.Sum([]byte(request.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
-	c.say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n", base64.StdEncoding.EncodeToString(accept[:]))
+	c.say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s%s", base64.StdEncoding.EncodeToString(accept[:]), end)
 	c.Conn = framedConn{c.Conn}
 	c.r = bufio.NewReader(&unmaskedReader{r: c.r})
-	return nil
 }
 
 // framedConn writes frames.

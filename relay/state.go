@@ -40,7 +40,7 @@ type State struct {
 	Clone       time.Time // when another process with this identity last answered; zero: never
 
 	In, Out    Traffic
-	DroppedIn  uint64 // packets of refused senders, of full queues, and what is no packet
+	DroppedIn  uint64 // packets of refused senders, of full queues, and what is no packet, such as long messages of any member of the account
 	DroppedOut uint64 // packets while there was no connection, beyond the queue, or larger than MTU
 	Refusals   uint64 // answers of the server that nobody takes packets at an address
 }

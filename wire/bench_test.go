@@ -27,13 +27,13 @@ func BenchmarkEnvelope(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				out.Reset()
-				if err := e.AppendReply(&out); err != nil {
+				if err := e.Append(&out); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 		out.Reset()
-		if err := e.AppendReply(&out); err != nil {
+		if err := e.Append(&out); err != nil {
 			b.Fatal(err)
 		}
 		b.Run(fmt.Sprintf("parse/%d", size), func(b *testing.B) {

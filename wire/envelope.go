@@ -107,15 +107,14 @@ func checkDepth(v []byte) error {
 	return nil
 }
 
-// AppendReply appends the encoded envelope alone, as it stands on the reply half
-// of an exchange. The coding is deterministic (RFC 8949, section 4.2.1). The error says that a text is not
-// UTF-8, which is a bug of the caller.
-func (e *Envelope) AppendReply(buf *bytes.Buffer) error {
+// Append appends the encoded envelope alone, without the type of a stream. The coding is deterministic
+// (RFC 8949, section 4.2.1). The error says that a text is not UTF-8, which is a bug of the caller.
+func (e *Envelope) Append(buf *bytes.Buffer) error {
 	_, err := e.append(buf, e.Payload)
 	return err
 }
 
-// AppendAroundPayload appends what [Envelope.AppendReply] does, without the bytes of the payload. They
+// AppendAroundPayload appends what [Envelope.Append] does, without the bytes of the payload. They
 // belong before buf.Bytes()[at].
 func (e *Envelope) AppendAroundPayload(buf *bytes.Buffer) (at int, err error) {
 	return e.append(buf, nil)

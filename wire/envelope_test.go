@@ -30,7 +30,7 @@ func full() *wire.Envelope {
 func encode(t testing.TB, e *wire.Envelope) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := e.AppendReply(&b); err != nil {
+	if err := e.Append(&b); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -71,7 +71,7 @@ func TestAppendAroundPayload(t *testing.T) {
 		edit(e)
 		whole, around := bytes.NewBufferString("before"), bytes.NewBufferString("before")
 		at, err := e.AppendAroundPayload(around)
-		if err := errors.Join(err, e.AppendReply(whole)); err != nil {
+		if err := errors.Join(err, e.Append(whole)); err != nil {
 			t.Fatal(err)
 		}
 		b := around.Bytes()
@@ -88,7 +88,7 @@ func TestWhoOwnsTheBytes(t *testing.T) {
 		copied bool
 	}{"ParseEnvelope": {wire.ParseEnvelope, true}, "ParseOwnEnvelope": {wire.ParseOwnEnvelope, false}} {
 		want, b := full(), new(bytes.Buffer)
-		if err := want.AppendReply(b); err != nil {
+		if err := want.Append(b); err != nil {
 			t.Fatal(err)
 		}
 		e, err := c.parse(b.Bytes())
@@ -109,7 +109,7 @@ func TestAppendRefusesWhatIsNoText(t *testing.T) {
 	e := full()
 	e.Thread = "\xff"
 	var b bytes.Buffer
-	if err := e.AppendReply(&b); err == nil || b.Len() > 0 {
+	if err := e.Append(&b); err == nil || b.Len() > 0 {
 		t.Errorf("%v, and %x was written", err, b.Bytes())
 	}
 }

@@ -89,7 +89,7 @@ type Ending struct {
 	owed    bool           // the peer has not been told
 }
 
-// NewAbandonedEnding returns the end of a given task of which the peer has said nothing. The peer is told,
+// NewAbandonedEnding returns the end of a given task whose cancel the peer has sent no ack of. The peer is told,
 // by a message of that id, when it can be.
 func NewAbandonedEnding(id wire.MessageID, reason string) Ending {
 	outcome := "abandoned"

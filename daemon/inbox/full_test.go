@@ -22,7 +22,7 @@ func hold(t testing.TB, db *store.DB, n int, from identity.ID, kind, agent strin
 		for range n {
 			env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: from, To: identity.ID{9}, Kind: kind, Payload: wire.Payload(`{"topic":"t","data":"` + strings.Repeat("x", 5000) + `"}`)}
 			var text bytes.Buffer
-			if err := env.AppendReply(&text); err != nil {
+			if err := env.Append(&text); err != nil {
 				return err
 			}
 			if err := insertHeldMessage(tx, env, agent, text.Bytes()); err != nil {

@@ -159,7 +159,7 @@ func (b *Inbox) findSendersOf(ids []wire.MessageID, named []identity.ID) []ident
 // disk when AddMessage returns. The error is overloaded if the peer's share is used up.
 func (b *Inbox) AddMessage(ctx context.Context, env *wire.Envelope, agent string) error {
 	var buf bytes.Buffer
-	if err := env.AppendReply(&buf); err != nil {
+	if err := env.Append(&buf); err != nil {
 		return fmt.Errorf("hold: %w", err)
 	}
 	key, size := MessageKey{env.From, env.ID}, heldSize{int64(buf.Len()), isReportKind(env.Kind)}

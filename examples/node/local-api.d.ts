@@ -383,7 +383,7 @@ export interface CancelAnswer {
   /** the delegation */
   ref: string;
   payload?: Ack;
-  /** why there is no word of the peer; the delegation has ended here alone. "": there is one */
+  /** why there is no ack of the peer; the delegation has ended here alone. "": there is one */
   abandoned?: string;
 }
 
@@ -400,7 +400,7 @@ export interface CancelParams {
   /** the delegation */
   ref: string;
   payload?: Cancel;
-  /** abandon ends the delegation here alone if the peer says nothing of it within 5 s. The peer is told when it is back. */
+  /** abandon ends the delegation here alone if the peer sends no ack within 5 s. The peer is told until it answers. */
   abandon?: boolean;
 }
 

@@ -21,8 +21,8 @@ func (a *app) newCancelCmd() *cobra.Command {
 characters that begin it are enough if no other one begins so. Exits 4 if the other
 side does not agree, for one because the task has ended.
 
-Without a word of the other side the delegation goes on. With --abandon it then ends here alone,
-after 5 s; the agent there may work on until its machine is back and hears of it.`,
+Without an ack of the other side the delegation goes on. With --abandon it then ends here alone,
+after 5 s at most; the agent there may work on until its machine has taken word of it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := a.findTaskID(cmd.Context(), "ID", args[0], givenTask)
 			if err != nil {
@@ -54,6 +54,6 @@ after 5 s; the agent there may work on until its machine is back and hears of it
 			return errors.Join(err, a.reportRefusal("cancel", ack))
 		},
 	}
-	cmd.Flags().BoolVar(&abandon, "abandon", false, "if the other side says nothing, end it here alone")
+	cmd.Flags().BoolVar(&abandon, "abandon", false, "without an ack of the other side, end it here alone")
 	return cmd
 }

@@ -23,7 +23,7 @@ func hintAtAbandoning(err error, id wire.MessageID, abandoned bool) error {
 // knows what becomes of the work.
 func (a *app) printAbandoned(answer *client.CancelAnswer) error {
 	if !a.JSON {
-		fmt.Fprintf(a.Err, "acpctl cancel: no word of the other side: %s: it may work on until it is back, and is told then\n", client.Line(answer.Abandoned))
+		fmt.Fprintf(a.Err, "acpctl cancel: no ack of the other side: %s: it may work on, and is told until it answers\n", client.Line(answer.Abandoned))
 	}
 	return a.PrintData(answer, func() { a.PrintLine("abandoned") })
 }

@@ -269,7 +269,7 @@ class CancelAnswer(TypedDict):
 
     ref: str  # the delegation
     payload: NotRequired[Ack]
-    abandoned: NotRequired[str]  # why there is no word of the peer; the delegation has ended here alone. "": there is one
+    abandoned: NotRequired[str]  # why there is no ack of the peer; the delegation has ended here alone. "": there is one
 
 
 class CancelParams(TypedDict):
@@ -281,7 +281,7 @@ class CancelParams(TypedDict):
     to: NotRequired[str]  # "": the daemon knows whom the delegation went to
     ref: str  # the delegation
     payload: NotRequired[Cancel]
-    abandon: NotRequired[bool]  # abandon ends the delegation here alone if the peer says nothing of it within 5 s. The peer is told when it is back.
+    abandon: NotRequired[bool]  # abandon ends the delegation here alone if the peer sends no ack within 5 s. The peer is told until it answers.
 
 
 class Certificate(TypedDict):
