@@ -48,12 +48,21 @@ func (r *Recorder) Watch(who any, payloads bool) error {
 
 // EndWatch ends what Watch began. When nobody watches any more, only the history is kept.
 func (r *Recorder) EndWatch(who any) {
+	if r.forget(who) {
+		r.trim()
+	}
+}
+
+// forget has who watch no more, and reports whether it did.
+func (r *Recorder) forget(who any) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.watchers.all[who] != nil {
-		delete(r.watchers.all, who)
-		r.adjust()
+	if r.watchers.all[who] == nil {
+		return false
 	}
+	delete(r.watchers.all, who)
+	r.adjust()
+	return true
 }
 
 // IsWatching reports whether who watches.
