@@ -53,7 +53,7 @@ func isolate(name string) string { return "\u2068" + name + "\u2069" }
 func (w *work) findAsker(a *client.Approval) (agent string) {
 	found := 0
 	for i := range w.open {
-		if e := &w.open[i]; isAbout(a, e) {
+		if e := &w.open[i]; isApprovalOf(a, e) {
 			agent = e.FromAgent
 			found++
 		}
@@ -64,16 +64,16 @@ func (w *work) findAsker(a *client.Approval) (agent string) {
 	return agent
 }
 
-// isAbout reports whether an approval is about an open call: peers choose ids, and may choose one again
+// isApprovalOf reports whether an approval is of an open call: peers choose ids, and may choose one again
 // for another agent.
-func isAbout(a *client.Approval, e *client.TrafficEntry) bool {
+func isApprovalOf(a *client.Approval, e *client.TrafficEntry) bool {
 	return e.Direction == client.In && a.Message == e.ID && a.Peer == e.Peer && a.Kind == e.Kind && a.Agent == e.Agent
 }
 
 // isAsking reports whether an open call waits for the owner's word.
 func (w *work) isAsking(e *client.TrafficEntry) bool {
 	for i := range w.approvals {
-		if a := &w.approvals[i]; !a.Approved && isAbout(a, e) {
+		if a := &w.approvals[i]; !a.Approved && isApprovalOf(a, e) {
 			return true
 		}
 	}
