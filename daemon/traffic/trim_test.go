@@ -40,7 +40,7 @@ func TestWhatIsBeyondGoesByThePiece(t *testing.T) {
 			t.Fatalf("%d entries of %d went at once", before-n, before)
 		}
 		for due := true; due; pieces++ {
-			entries, used, moved := r.kept.order.entries(), r.kept.bytes, r.kept.moved
+			entries, moved := r.kept.order.entries(), r.kept.moved
 			due = r.trimPiece()
 			if n := r.kept.order.entries(); n < entries-trimmedEntries {
 				t.Fatalf("%d entries go at a time", entries-n)
@@ -60,10 +60,9 @@ func TestWhatIsBeyondGoesByThePiece(t *testing.T) {
 			}
 			r.kept.checkLists(t)
 			if due && pieces%3 == round%3 { // and others record meanwhile, for which no more goes than they need
-				entries = r.kept.order.entries()
-				used = r.kept.bytes
+				before, used := r.kept.order.entries(), r.kept.bytes
 				say()
-				if n := entries + 1 - r.kept.order.entries(); n > 20 || r.kept.bytes > max(used, b.Bytes) {
+				if n := before + 1 - r.kept.order.entries(); n > 20 || r.kept.bytes > max(used, b.Bytes) {
 					t.Fatalf("for one entry %d go, and %d bytes become %d", n, used, r.kept.bytes)
 				}
 				r.kept.checkLists(t)
