@@ -9,7 +9,7 @@ import (
 
 // DescribeDetails returns the details of an event on one line, in the daemon's order: texts as they
 // are, and any other value behind its name. It leaves out ids and checksums, which programs alone
-// want. What a terminal would obey is taken out, as by [Line]. The line is as long as the details.
+// want. What a terminal would obey is taken out, as by [Line]. It is not shortened: callers cut it.
 func (e *Event) DescribeDetails() string {
 	dec := jsontext.NewDecoder(bytes.NewReader(e.Details))
 	if begin, err := dec.ReadToken(); err != nil || begin.Kind() != '{' {

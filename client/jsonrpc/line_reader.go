@@ -36,7 +36,7 @@ type lineReader struct {
 	err     error
 
 	cutSinceRead bool // a line was cut since the last read
-	cutLong      bool // a line of several pieces was cut since buf was empty
+	cutLong      bool // a line of several pieces was cut, so buf shrinks when it is next empty
 }
 
 // readLine returns a line without its line feed, in memory that is the caller's. Text before

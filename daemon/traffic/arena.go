@@ -16,28 +16,46 @@ type block struct {
 	data  [blockData]byte
 }
 
-// arena gives out blocks by number, from 1, and takes them back. It makes them by the chunk, when one is
-// wanted.
+// arena gives out blocks by number, from 1, and takes them back. Its blocks are in one of two halves, of which
+// the highest bit of the number says which. So entries can be moved into new memory, one after another.
 type arena struct {
+	halves  [2]half
+	current uint32 // the half that gives out blocks; the other one is empty unless entries are being moved out of it
+}
+
+// half makes blocks by the chunk, when one is wanted.
+type half struct {
 	chunks []*[chunkBlocks]block
 	made   uint32 // blocks that were given out at least once
 	free   uint32 // one that is free; 0: there is none
 }
 
-func (a *arena) at(n uint32) *block { return &a.chunks[(n-1)/chunkBlocks][(n-1)%chunkBlocks] }
+// halfBit is that bit.
+const halfBit = 31
+
+func halfOf(n uint32) uint32 { return n >> halfBit }
+
+func (a *arena) at(n uint32) *block {
+	chunks, i := a.halves[halfOf(n)].chunks, n&^(1<<halfBit)-1
+	return &chunks[i/chunkBlocks][i%chunkBlocks]
+}
+
+// countMade returns how many blocks there are, free ones included.
+func (a *arena) countMade() int { return int(a.halves[0].made) + int(a.halves[1].made) }
 
 // take gives out a block that ends its entry.
 func (a *arena) take() uint32 {
-	if n := a.free; n != 0 {
+	h := &a.halves[a.current]
+	if n := h.free; n != 0 {
 		b := a.at(n)
-		a.free, b.next = b.next, 0
+		h.free, b.next = b.next, 0
 		return n
 	}
-	if int(a.made) == len(a.chunks)*chunkBlocks {
-		a.chunks = append(a.chunks, new([chunkBlocks]block))
+	if int(h.made) == len(h.chunks)*chunkBlocks {
+		h.chunks = append(h.chunks, new([chunkBlocks]block))
 	}
-	a.made++
-	return a.made
+	h.made++
+	return a.current<<halfBit | h.made
 }
 
 // giveBack takes the blocks of an entry back, and returns how many they were.
@@ -46,9 +64,22 @@ func (a *arena) giveBack(first uint32) (blocks int) {
 	for blocks = 1; last.next != 0; blocks++ {
 		last = a.at(last.next)
 	}
-	a.free, last.next = first, a.free
+	h := &a.halves[halfOf(first)]
+	h.free, last.next = first, h.free
 	return blocks
 }
+
+// beginMove has the other half, which is empty, give out blocks.
+func (a *arena) beginMove() { a.current ^= 1 }
+
+// isMoving reports whether endMove is due, when all entries are moved.
+func (a *arena) isMoving() bool { return a.halves[a.current^1].made > 0 }
+
+// isLeft reports whether an entry is still where it was before beginMove.
+func (a *arena) isLeft(first uint32) bool { return halfOf(first) != a.current }
+
+// endMove gives up the memory out of which all entries were moved.
+func (a *arena) endMove() { a.halves[a.current^1] = half{} }
 
 // numberOf returns the number of an entry, with which its data begins.
 func (a *arena) numberOf(first uint32) uint64 {

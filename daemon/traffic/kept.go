@@ -1,12 +1,11 @@
 package traffic
 
-import (
-	"github.com/acpd/acpd/identity"
-)
+import "github.com/acpd/acpd/identity"
 
 const (
 	entryCost = 128 // bytes of an entry's places in the order
 	shareCost = 256 // of a peer's share
+	leastCost = entryCost + blockBytes
 )
 
 // kept is the entries that are kept, within bounds. When they are full, the peer that has most of them
@@ -18,43 +17,27 @@ type kept struct {
 	shares  shares
 	bytes   int    // of memory
 	evicted uint64 // the highest number of an entry that had to go
+	moved   uint64 // while entries are moved: the number of the last that is
 }
 
 // countBlocks returns how many blocks hold so many bytes.
 func countBlocks(size int) int { return (size + blockData - 1) / blockData }
 
-// setBounds sets the bounds, drops what is beyond them, and gives the memory back.
+// setBounds sets the bounds. What is kept beyond them goes when trim is called, or another entry comes; if
+// nothing is to be kept, it goes at once.
 func (k *kept) setBounds(b Bounds) {
 	if k.bounds == b {
 		return
 	}
-	k.bounds = b
-	k.shares.setBounds(b)
-	for k.order.entries() > b.Entries || k.bytes > b.Bytes {
-		k.evict()
-	}
 	if b.Entries == 0 {
+		if n := k.order.count; n > 0 {
+			k.evicted = max(k.evicted, k.order.at(n-1).number)
+		}
 		*k = kept{evicted: k.evicted}
 		return
 	}
-	k.order.shrink()
-	if used := k.bytes - k.order.entries()*entryCost; int(k.arena.made)*blockBytes > min(2*used+chunkBlocks*blockBytes, b.Bytes) {
-		k.pack()
-	}
-}
-
-// pack moves all entries into new memory that is as large as they are.
-func (k *kept) pack() {
-	packed := kept{bounds: k.bounds, shares: shares{bounds: k.bounds}, evicted: k.evicted}
-	var data []byte
-	for i := range k.order.count {
-		if p := k.order.at(i); p.first != 0 {
-			data = k.arena.appendTo(data[:0], p.first)
-			w := packed.add(p.number, readPeer(data), len(data))
-			write(&w, data)
-		}
-	}
-	*k = packed
+	k.bounds = b
+	k.shares.setBounds(b)
 }
 
 // add makes room for an entry of so many bytes, dropping others for it, and returns the writer to which
@@ -64,9 +47,7 @@ func (k *kept) add(number uint64, peer identity.ID, size int) writer {
 	peers := len(k.shares.all)
 	of := k.shares.grow(peer, cost)
 	k.bytes += cost + (len(k.shares.all)-peers)*shareCost
-	for k.order.entries() >= k.bounds.Entries || k.bytes > k.bounds.Bytes && k.order.entries() > 0 {
-		k.evict()
-	}
+	k.evictAbove(k.bounds.Entries-1, 1+(cost+shareCost)/leastCost) // as many as it needs if no more was kept than may be
 	first, w := k.arena.begin()
 	if of.oldest == 0 {
 		of.oldest = first
@@ -76,6 +57,15 @@ func (k *kept) add(number uint64, peer identity.ID, size int) writer {
 	of.newest = first
 	k.order.push(number, first)
 	return w
+}
+
+// evictAbove drops entries, at most so many, as long as there are more than that, or more bytes than may be
+// kept.
+func (k *kept) evictAbove(entries, most int) {
+	for n := k.order.entries(); most > 0 && n > 0 && (n > entries || k.bytes > k.bounds.Bytes); most-- {
+		k.evict()
+		n--
+	}
 }
 
 // evict drops the oldest entry of the peer that has most. There is one.

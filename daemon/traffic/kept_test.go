@@ -24,11 +24,20 @@ func (k *kept) memory() int {
 	if places == leastPlaces {
 		places = 0
 	}
-	return int(k.arena.made)*blockBytes + places*int(unsafe.Sizeof(place{})) + cap(k.shares.all)*8 + len(k.shares.all)*int(unsafe.Sizeof(share{}))
+	return k.arena.countMade()*blockBytes + places*int(unsafe.Sizeof(place{})) + cap(k.shares.all)*8 + len(k.shares.all)*int(unsafe.Sizeof(share{}))
 }
 
-// check reports what does not agree.
+// check reports what does not agree, or is beyond the bounds.
 func (k *kept) check(t testing.TB) {
+	t.Helper()
+	k.checkLists(t)
+	if k.order.entries() > k.bounds.Entries || k.bytes > k.bounds.Bytes {
+		t.Fatalf("%d entries of %d bytes, the bounds are %v", k.order.entries(), k.bytes, k.bounds)
+	}
+}
+
+// checkLists reports what does not agree.
+func (k *kept) checkLists(t testing.TB) {
 	t.Helper()
 	var blocks, entries, last = 0, 0, uint64(0)
 	chain := func(first uint32) (blocks int) {
@@ -54,8 +63,8 @@ func (k *kept) check(t testing.TB) {
 		blocks += chain(p.first)
 		entries++
 	}
-	if free := chain(k.arena.free); int(k.arena.made) != blocks+free {
-		t.Fatalf("%d blocks, of which %d are used and %d free", k.arena.made, blocks, free)
+	if made, free := k.arena.countMade(), chain(k.arena.halves[0].free)+chain(k.arena.halves[1].free); made != blocks+free {
+		t.Fatalf("%d blocks, of which %d are used and %d free", made, blocks, free)
 	}
 	if want := blocks*blockBytes + entries*entryCost + len(byPeer)*shareCost; entries != k.order.entries() || k.bytes != want || len(byPeer) != len(k.shares.all) || len(byPeer) != len(k.shares.byPeer) {
 		t.Fatalf("%d entries, %d are said; %d bytes of %d; %d peers of %d", entries, k.order.entries(), k.bytes, want, len(k.shares.all), len(byPeer))
@@ -68,9 +77,6 @@ func (k *kept) check(t testing.TB) {
 		if !slices.Equal(numbers, byPeer[one.peer]) || one.entries != len(numbers) || one.at != i || i > 0 && k.shares.Less(i, (i-1)/2) {
 			t.Fatalf("peer %d: %d of %d entries", i, len(numbers), one.entries)
 		}
-	}
-	if k.order.entries() > k.bounds.Entries || k.bytes > k.bounds.Bytes {
-		t.Fatalf("%d entries of %d bytes, the bounds are %v", k.order.entries(), k.bytes, k.bounds)
 	}
 }
 
@@ -177,7 +183,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		r.EndWatch("a")
 		r.kept.check(t)
 		texts, _, _ := r.all(t, 0)
-		if n := len(r.kept.arena.chunks) * chunkBlocks * blockBytes; n > leastBytes || len(texts) != 10 || !strings.HasPrefix(texts[9], "4499 ") {
+		if n := (len(r.kept.arena.halves[0].chunks) + len(r.kept.arena.halves[1].chunks)) * chunkBlocks * blockBytes; n > leastBytes || len(texts) != 10 || !strings.HasPrefix(texts[9], "4499 ") {
 			t.Errorf("%d bytes for %q", n, texts)
 		}
 		r.SetHistory(Bounds{})

@@ -32,7 +32,7 @@ type Recorder struct {
 	keeps  atomic.Int64 // bytes of a payload that are kept; 0: nothing is, since nobody watches and there is no history. It is set with mu held
 	begun  atomic.Bool  // somebody has watched: there may be cursors
 
-	mu       sync.Mutex // guards what follows; nobody holds it for longer than it takes to copy some entries
+	mu       sync.Mutex // guards what follows; nobody holds it for longer than it takes to copy some entries, or the places of all (order.rebuild)
 	history  Bounds
 	watchers watchers
 	kept     kept
@@ -73,12 +73,25 @@ func (r *Recorder) Skip() bool {
 // SetHistory sets what is kept while nobody watches. It drops what is kept beyond that.
 func (r *Recorder) SetHistory(b Bounds) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.history = b
 	r.adjust()
+	r.mu.Unlock()
+	r.trim()
 }
 
-// adjust has as much kept as is wanted now. The caller holds mu.
+// trim drops what adjust has left beyond the bounds. It is done a piece at a time, between which others have mu.
+func (r *Recorder) trim() {
+	for r.trimPiece() {
+	}
+}
+
+func (r *Recorder) trimPiece() (wasDue bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kept.trim()
+}
+
+// adjust sets how much is kept, as is wanted now. trim is due then. The caller holds mu.
 func (r *Recorder) adjust() {
 	b := r.history
 	if len(r.watchers.all) > 0 {
@@ -129,5 +142,6 @@ func (r *Recorder) Record(m *Message) {
 	}
 	if r.kept.evicted != evicted && r.watchers.dropStalled(r.kept.evicted) {
 		r.adjust()
+		go r.trim() // nobody who records waits for it
 	}
 }

@@ -10,6 +10,7 @@ import (
 type share struct {
 	peer           identity.ID
 	oldest, newest uint32 // first blocks; 0: there is no entry yet
+	moved          uint32 // first block of the entry that kept.move moved last
 	entries, bytes int
 	at             int // in shares.all
 }

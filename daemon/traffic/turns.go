@@ -2,32 +2,23 @@ package traffic
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/turns"
 )
 
-// shareOut shares so many out to peers that want as many as counts says, in turns: whoever wants few gets
-// all, and the others as many as each other, but for one.
+// shareOut shares so many out by turns, to peers that want as many as counts says.
 func shareOut(counts map[identity.ID]int, most int) map[identity.ID]int {
-	type want struct {
-		peer identity.ID
-		many int
+	peers := slices.SortedFunc(maps.Keys(counts), func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) })
+	wants := make([]int, len(peers))
+	for i, peer := range peers {
+		wants[i] = counts[peer]
 	}
-	var wants []want
-	for peer, many := range counts {
-		wants = append(wants, want{peer, many})
-	}
-	slices.SortFunc(wants, func(a, b want) int {
-		if a.many != b.many {
-			return a.many - b.many
-		}
-		return bytes.Compare(a.peer[:], b.peer[:])
-	})
-	given := make(map[identity.ID]int, len(wants))
-	for i, w := range wants {
-		given[w.peer] = min(w.many, most/(len(wants)-i))
-		most -= given[w.peer]
+	given := make(map[identity.ID]int, len(peers))
+	for i, share := range turns.ShareOut(wants, most) {
+		given[peers[i]] = share
 	}
 	return given
 }

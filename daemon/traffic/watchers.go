@@ -9,13 +9,13 @@ import (
 const (
 	maxWatchers = 64               // bounds those who watch at a time
 	patience    = 10 * time.Second // how long a watcher that loses entries may read nothing
-	glances     = 64               // entries go between two looks for such watchers
+	lookEvery   = 64               // evictions between two searches for stalled watchers
 )
 
 // watchers is those who watch.
 type watchers struct {
-	all   map[any]*watcher
-	since int // entries that went since dropStalled looked
+	all       map[any]*watcher
+	evictions int // since dropStalled looked
 }
 
 // watcher is somebody who watches.
@@ -24,7 +24,7 @@ type watcher struct {
 	reads    int       // calls of Read that are under way
 	readAt   time.Time // when the last one ended
 	cursor   uint64    // of that
-	begin    uint64    // number of the last entry when it began to read without a cursor: up to there it has lost nothing
+	begin    uint64    // entries up to this number were never its to read: they passed before it first read without a cursor
 }
 
 // Watch has entries kept, from now on with whole payloads if that is wanted, until EndWatch is called
@@ -48,12 +48,21 @@ func (r *Recorder) Watch(who any, payloads bool) error {
 
 // EndWatch ends what Watch began. When nobody watches any more, only the history is kept.
 func (r *Recorder) EndWatch(who any) {
+	if r.forget(who) {
+		r.trim()
+	}
+}
+
+// forget has who watch no more, and reports whether it did.
+func (r *Recorder) forget(who any) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.watchers.all[who] != nil {
-		delete(r.watchers.all, who)
-		r.adjust()
+	if r.watchers.all[who] == nil {
+		return false
 	}
+	delete(r.watchers.all, who)
+	r.adjust()
+	return true
 }
 
 // IsWatching reports whether who watches.
@@ -95,10 +104,10 @@ func (s *watchers) endRead(who any, cursor uint64) {
 // dropStalled has those watch no more who have read nothing for long and have lost an entry, of which
 // evicted is the last that went, and reports whether there was one. It looks only once in a while.
 func (s *watchers) dropStalled(evicted uint64) (dropped bool) {
-	if s.since++; s.since < glances {
+	if s.evictions++; s.evictions < lookEvery {
 		return false
 	}
-	s.since = 0
+	s.evictions = 0
 	now := time.Now()
 	for who, w := range s.all {
 		if w.reads == 0 && w.cursor < evicted && now.Sub(w.readAt) >= patience {

@@ -74,7 +74,7 @@ func TestAStalledWatcherIsForgotten(t *testing.T) {
 			t.Error("it is forgotten too soon")
 		}
 		time.Sleep(time.Millisecond)
-		record(glances)
+		record(lookEvery)
 		if r.IsWatching("stalled") || !r.IsWatching("waiting") {
 			t.Error("who has stalled is not forgotten, or another one is")
 		}
@@ -112,9 +112,10 @@ func TestAStalledWatcherLeavesTheHistory(t *testing.T) {
 		r.readAs(t, "stalled", 0)
 		time.Sleep(patience)
 		m := passed(t, "x")
-		for range watched.Entries + glances {
+		for range watched.Entries + lookEvery {
 			r.Record(m)
 		}
+		synctest.Wait() // what is beyond the history goes behind the back of who records
 		texts, next, _ := r.all(t, 0)
 		if r.IsWatching("stalled") || !r.IsOn() || len(texts) != 10 || next != r.next-1 {
 			t.Errorf("%q", texts)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/acpd/acpd/internal/turns"
 )
 
 // boardLines has what has passed, up to maxLines and maxLineBytes. Whoever has most lines makes room: a
@@ -82,40 +84,27 @@ func (ls *boardLines) dropOldest(owner string) {
 // that are not kept.
 func (ls *boardLines) takeSince(after uint64, most int) (texts []jsontext.Value, skipped uint64) {
 	var fresh [][]boardLine
-	total := 0
 	for _, lines := range ls.byPeer {
 		i := len(lines)
 		for i > 0 && len(lines)-i < most && lines[i-1].n > after {
 			i--
 		}
-		if total += len(lines) - i; i < len(lines) {
+		if i < len(lines) {
 			fresh = append(fresh, lines[i:])
 		}
 	}
-	share := shareOut(fresh, min(total, most))
-	var taken []boardLine
+	slices.SortFunc(fresh, func(a, b []boardLine) int { return cmp.Compare(b[len(b)-1].n, a[len(a)-1].n) }) // what is left over goes to whose newest is newer
+	wants := make([]int, len(fresh))
 	for i, lines := range fresh {
-		taken = append(taken, lines[len(lines)-share[i]:]...)
+		wants[i] = len(lines)
+	}
+	var taken []boardLine
+	for i, share := range turns.ShareOut(wants, most) {
+		taken = append(taken, fresh[i][len(fresh[i])-share:]...)
 	}
 	slices.SortFunc(taken, func(a, b boardLine) int { return cmp.Compare(a.n, b.n) })
 	for _, l := range taken {
 		texts = append(texts, l.text)
 	}
 	return texts, ls.last - after - uint64(len(taken))
-}
-
-// shareOut divides n, which is no more than there are lines, by turns: those who want little have it, and
-// the others as much as each other, but for one. What is left over goes to those whose newest line is newer.
-func shareOut(lists [][]boardLine, n int) (share []int) {
-	slices.SortFunc(lists, func(a, b []boardLine) int { return cmp.Compare(b[len(b)-1].n, a[len(a)-1].n) })
-	share = make([]int, len(lists))
-	for n > 0 {
-		for i, list := range lists {
-			if n > 0 && share[i] < len(list) {
-				share[i]++
-				n--
-			}
-		}
-	}
-	return share
 }

@@ -11,77 +11,23 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// TestChains: a call stands behind the one that it follows from, by the agents, thread and hops of both, and
-// behind none if that may be several.
+// TestChains: a row names the one that it follows from, by the agents as peers write them, and as tasks tell them.
 func TestChains(t *testing.T) {
-	call := func(minute int, d client.MessageDirection, peer, from, to string, hops uint64, thread string) client.TrafficEntry {
-		e := client.TrafficEntry{
-			At: began.Add(time.Duration(minute) * time.Minute), Direction: d, Peer: deskID, Name: peer, FromAgent: from, Agent: to,
-			Kind: kinds.KindQuery, ID: wire.MessageID{15: byte(minute)}, Hops: hops, Thread: thread,
+	call := func(minute int, d client.MessageDirection, from, to string, hops uint64) client.TrafficEntry {
+		return client.TrafficEntry{
+			At: began.Add(time.Duration(minute) * time.Minute), Direction: d, Peer: deskID, Name: "desk", FromAgent: from, Agent: to,
+			Kind: kinds.KindQuery, ID: wire.MessageID{15: byte(minute)}, Hops: hops,
 		}
-		if peer == "build" {
-			e.Peer = buildID
-		}
-		return e
 	}
-	const in, out = client.In, client.Out
-	for name, c := range map[string]struct {
-		open []client.TrafficEntry
-		want []string // what each follows from
-	}{
-		"a chain": {
-			[]client.TrafficEntry{call(1, in, "desk", "planner", "reviewer", 0, ""), call(2, out, "build", "reviewer", "tester", 1, "")},
-			[]string{"", "desk/planner waits for here:reviewer"},
-		},
-		"through a peer, and back": {
-			[]client.TrafficEntry{call(1, out, "desk", "planner", "reviewer", 0, "t"), call(2, in, "desk", "reviewer", "tester", 1, "t"), call(3, out, "build", "tester", "clerk", 2, "t")},
-			[]string{"", "here:planner waits for desk/reviewer", "desk/reviewer waits for here:tester"},
-		},
-		"without a parent": {
-			[]client.TrafficEntry{call(1, in, "desk", "planner", "reviewer", 0, ""), call(2, out, "build", "reviewer", "tester", 0, "")},
-			[]string{"", ""},
-		},
-		"hops that do not fit": {
-			[]client.TrafficEntry{call(1, in, "desk", "planner", "reviewer", 3, ""), call(2, out, "build", "reviewer", "tester", 1, "")},
-			[]string{"", ""},
-		},
-		"hops tell which of two": {
-			[]client.TrafficEntry{call(1, in, "desk", "planner", "reviewer", 0, ""), call(2, in, "build", "clerk", "reviewer", 2, ""), call(3, out, "build", "reviewer", "tester", 1, "")},
-			[]string{"", "", "desk/planner waits for here:reviewer"},
-		},
-		"another thread": {
-			[]client.TrafficEntry{call(1, in, "desk", "planner", "reviewer", 0, "a"), call(2, out, "build", "reviewer", "tester", 1, "b")},
-			[]string{"", ""},
-		},
-		"another agent": {
-			[]client.TrafficEntry{call(1, in, "desk", "planner", "reviewer", 0, ""), call(2, out, "build", "clerk", "tester", 1, "")},
-			[]string{"", ""},
-		},
-		"another peer": {
-			[]client.TrafficEntry{call(1, out, "desk", "planner", "reviewer", 0, ""), call(2, in, "build", "reviewer", "tester", 1, "")},
-			[]string{"", ""},
-		},
-		"without names": {
-			[]client.TrafficEntry{call(1, in, "desk", "", "", 0, ""), call(2, out, "build", "", "", 1, "")},
-			[]string{"", ""},
-		},
-		"it is older": {
-			[]client.TrafficEntry{call(3, in, "desk", "planner", "reviewer", 0, ""), call(2, out, "build", "reviewer", "tester", 1, "")},
-			[]string{"", ""},
-		},
-		"which of two": {
-			[]client.TrafficEntry{call(1, in, "desk", "planner", "reviewer", 0, ""), call(2, in, "build", "clerk", "reviewer", 0, ""), call(3, out, "build", "reviewer", "tester", 1, "")},
-			[]string{"", "", ""},
-		},
-		"two that follow": {
-			[]client.TrafficEntry{call(1, in, "desk", "planner", "reviewer", 0, ""), call(2, out, "build", "reviewer", "tester", 1, ""), call(3, out, "desk", "reviewer", "clerk", 1, "")},
-			[]string{"", "desk/planner waits for here:reviewer", "desk/planner waits for here:reviewer"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := work{open: c.open}
-			checkChains(t, &w, c.want)
-		})
+	w := work{open: []client.TrafficEntry{call(1, client.Out, "planner", "reviewer", 0), call(2, client.In, "reviewer", "tester", 1), call(3, client.Out, "tester", "clerk", 2), call(4, client.In, "reviewer\x00", "tester", 1)}}
+	checkChains(t, &w, []string{"", "here:planner waits for desk/reviewer", "desk/reviewer waits for here:tester", ""})
+	w = work{open: []client.TrafficEntry{call(1, client.Out, "planner", "", 0), call(2, client.In, "reviewer", "tester", 1)}}
+	w.open[0].Kind = kinds.KindDelegate
+	checkChains(t, &w, []string{"", ""})
+	w.tasks = []client.Task{{ID: w.open[0].ID, Peer: "desk", Direction: client.Given, State: client.TaskAccepted, ToAgent: "reviewer"}}
+	checkChains(t, &w, []string{"", "here:planner waits for desk/reviewer"})
+	if w.open[0].Agent != "" {
+		t.Error("what was read is changed")
 	}
 }
 

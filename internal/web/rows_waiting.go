@@ -31,11 +31,6 @@ type waitingRow struct {
 	Missing      string      `json:"missing"`       // its name; "": it is connected
 	MissingSince client.Time `json:"missing_since"` // null: it was not connected when it was looked at first
 	MissingSeen  client.Time `json:"missing_seen"`  // when it was seen last; null: never
-
-	hops   uint64  // messages that led to it
-	thread string  // as it was sent
-	call   callKey // zero: a question back that is not among the open calls
-	about  callKey // the delegation that it is a question about
 }
 
 // party is one of the two that a call is between.
@@ -77,8 +72,9 @@ func keyDelegation(t *client.Task) callKey {
 func (w *work) listWaiting() []waitingRow {
 	rows := make([]waitingRow, 0, len(w.open))
 	place := make(map[callKey]int) // of each call
-	for i := range w.open {
-		e := &w.open[i]
+	open := slices.Clone(w.open)   // with the agents that only tasks tell
+	for i := range open {
+		e := &open[i]
 		r := newOpenRow(e)
 		r.IsAsking = w.isAsking(e)
 		w.noteMissing(&r, e.Peer.String())
@@ -95,21 +91,26 @@ func (w *work) listWaiting() []waitingRow {
 			at = len(rows)
 			r := newTaskWait(t)
 			w.noteMissing(&r, t.Peer)
+			place[keyDelegation(t)] = at
 			rows = append(rows, r)
 		}
 		r := &rows[at]
 		r.State, r.Progress, r.Message, r.Deadline = string(t.State), t.Progress, showLine(t.Message, maxShown), t.Deadline
-		if t.Direction == client.Taken && t.Agent != "" {
-			r.Whom.Agent = showName(t.Agent)
+		agent := t.Agent
+		if t.Direction == client.Given {
+			agent = w.findAgent(t)
 		}
-		if t.Direction == client.Given && r.Whom.Agent == "" {
-			r.Whom.Agent = showName(w.findAgent(t))
+		if agent != "" && (t.Direction == client.Taken || r.Whom.Agent == "") {
+			r.Whom.Agent = showName(agent)
+			if at < len(open) {
+				open[at].Agent = agent
+			}
 		}
 		if q := t.Question; q != nil && !has(place, callKey{client.In, t.Peer, kinds.KindQuery, q.ID}) {
 			rows = append(rows, newQuestionWait(t, q, rows[at]))
 		}
 	}
-	joinChains(rows)
+	joinChains(rows, open, place)
 	slices.SortStableFunc(rows, func(a, b waitingRow) int {
 		return cmp.Or(a.Since.Compare(b.Since.Time), strings.Compare(a.Key, b.Key))
 	})
@@ -128,10 +129,7 @@ func newOpenRow(e *client.TrafficEntry) waitingRow {
 		Text: showLine(e.Text, maxShown), Thread: showName(e.Thread),
 	}
 	r.Who, r.Whom = findParties(e)
-	r.call, r.hops, r.thread = keyCall(e), e.Hops, e.Thread
-	if r.IsAsked = e.Kind == kinds.KindQuery && !e.Ref.IsZero(); r.IsAsked {
-		r.about = callKey{turn(e.Direction), cmp.Or(e.Name, e.Peer.String()), kinds.KindDelegate, e.Ref}
-	}
+	r.IsAsked = e.Kind == kinds.KindQuery && !e.Ref.IsZero()
 	return r
 }
 
@@ -163,7 +161,7 @@ func findDirection(t *client.Task) client.MessageDirection {
 
 // newTaskWait describes a delegation of which it is not known when it began.
 func newTaskWait(t *client.Task) waitingRow {
-	r := waitingRow{rowKey: rowKey{"task " + keyTask(t)}, call: keyDelegation(t), Kind: kinds.KindDelegate, Text: showLine(t.Task, maxShown)}
+	r := waitingRow{rowKey: rowKey{"task " + keyTask(t)}, Kind: kinds.KindDelegate, Text: showLine(t.Task, maxShown)}
 	r.Who, r.Whom = party{Here: true}, party{Peer: showName(t.Peer)}
 	if t.Direction == client.Taken {
 		r.Who, r.Whom = party{Peer: showName(t.Peer), Agent: showName(t.FromAgent)}, party{Here: true, Agent: showName(t.Agent)}
@@ -176,7 +174,7 @@ func newTaskWait(t *client.Task) waitingRow {
 func newQuestionWait(t *client.Task, q *client.Question, about waitingRow) waitingRow {
 	return waitingRow{
 		rowKey: rowKey{"question " + t.Peer + " " + q.ID.String()}, Since: q.Since, Kind: kinds.KindQuery, IsAsked: true,
-		Who: about.Whom, Whom: about.Who, about: keyDelegation(t), Text: showLine(q.Text, maxShown), Thread: about.Thread,
+		Who: about.Whom, Whom: about.Who, After: about.Key, Text: showLine(q.Text, maxShown), Thread: about.Thread,
 		Missing: about.Missing, MissingSince: about.MissingSince, MissingSeen: about.MissingSeen,
 	}
 }
