@@ -77,7 +77,7 @@ for (const task of ["fail", "refuse me"]) {
 }
 id = await delegate("for ever");
 const { payload: ack } = await call("cancel", { ref: id });
-console.log("cancelled:", ack.accepted, (await call("wait", { id })).state);
+console.log("cancelled:", ack?.accepted, (await call("wait", { id })).state);
 
 const receipts = /** @type {import("../../examples/node/local-api.d.ts").Receipt[]} */ (
   await call("notify", { to: ["desk", "nobody"], payload: { topic: "nobody.takes.it" } })
