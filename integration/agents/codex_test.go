@@ -383,6 +383,7 @@ func TestCodexGoesBack(t *testing.T) {
 	before.awaitPresence("", "")
 	c.say("/clear")
 	between := awaitOtherChild(t, sockets, before)
+	between.awaitPresence("", "has had no turn yet") // else it is taken for one that a model has started
 	c.say("second one")
 	p.model.awaitRequest("user", "second one")
 	between.awaitPresence("", "")

@@ -28,14 +28,17 @@ func PickTCPAddr(t testing.TB) string {
 func pickAddr(t testing.TB, hold, use func(addr string) (io.Closer, error)) string {
 	t.Helper()
 	const first, number = 10_000, 20_000
+	var last error
 	for range 100 {
 		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.N(number)))
 		held, err := hold(addr)
 		if err != nil {
+			last = err
 			continue
 		}
 		free, err := use(addr)
 		if err != nil {
+			last = err
 			held.Close()
 			continue
 		}
@@ -43,7 +46,7 @@ func pickAddr(t testing.TB, hold, use func(addr string) (io.Closer, error)) stri
 		t.Cleanup(func() { held.Close() })
 		return addr
 	}
-	t.Fatal("of 100 ports none is free")
+	t.Fatalf("of 100 ports none is free: %v", last)
 	return ""
 }
 

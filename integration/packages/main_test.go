@@ -36,7 +36,13 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "packages: a root of Debian is missing, or the right to use it: run make packages as root")
 		os.Exit(1)
 	}
-	os.Exit(live.RunInNamespaces(syscall.CLONE_NEWNET|syscall.CLONE_NEWUTS, false, m.Run))
+	os.Exit(live.RunInNamespaces(syscall.CLONE_NEWNET|syscall.CLONE_NEWUTS, false, func() int {
+		if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "packages: ip link set lo up: %v: %s\n", err, out)
+			return 1
+		}
+		return m.Run()
+	}))
 }
 
 // here is the platform of the tests, the only one for which they make a release.
