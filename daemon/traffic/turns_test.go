@@ -8,28 +8,12 @@ import (
 	"github.com/acpd/acpd/identity"
 )
 
+// Each peer has its own share; what is left over goes to the lowest id.
 func TestShareOut(t *testing.T) {
-	for _, c := range []struct {
-		counts []int
-		most   int
-		want   []int
-	}{
-		{[]int{1000, 1, 5}, 100, []int{94, 1, 5}},
-		{[]int{10, 10, 10}, 100, []int{10, 10, 10}},
-		{[]int{10, 10, 10}, 8, []int{3, 3, 2}},
-		{[]int{5, 5, 5}, 2, []int{1, 1, 0}},
-		{[]int{5}, 0, []int{0}},
-		{nil, 5, nil},
-	} {
-		counts := make(map[identity.ID]int)
-		for i, n := range c.counts {
-			counts[identity.ID{byte(i)}] = n
-		}
-		given := shareOut(counts, c.most)
-		for i, want := range c.want {
-			if got := given[identity.ID{byte(i)}]; got != want || len(given) != len(c.want) {
-				t.Errorf("%v, %d in all: peer %d has %d, want %d", c.counts, c.most, i, got, want)
-			}
+	many, few := identity.ID{1}, identity.ID{2}
+	for most, want := range map[int]int{2: 1, 3: 2, 100: 97} {
+		if given := shareOut(map[identity.ID]int{many: 1000, few: 3}, most); given[many] != want || given[few] != min(most-want, 3) {
+			t.Errorf("of %d: %v, want %d for the one that wants many", most, given, want)
 		}
 	}
 }
