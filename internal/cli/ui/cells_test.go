@@ -22,6 +22,8 @@ func TestFitCells(t *testing.T) {
 		{"日本語", 7, "日本語 "},
 		{"e\u0301a", 2, "e\u0301a"},
 		{"😀😀", 3, "😀…"},
+		{"⌚𗀀🟠", 6, "⌚𗀀🟠"}, // wide, and far from the others that are
+		{"⌚𗀀🟠", 5, "⌚𗀀…"},
 		{"abc", 1, "…"},
 	} {
 		got := FitCells(c.text, c.cells)
