@@ -223,7 +223,9 @@ for its turn, or for room within the bounds of turns. Until then no takes it bac
 			for _, p := range all {
 				rows = append(rows, []string{p.ID, p.Name, p.Kind, p.Agent, a.FormatAge(p.Since), p.Message.String(), a.describeApproval(p), p.Text})
 			}
-			return a.PrintList(client.Approvals{Approvals: all}, []string{"ID", "PEER", "KIND", "WAKES", "SINCE", "MESSAGE", "WAITS FOR", "TEXT"}, rows)
+			return a.PrintData(client.Approvals{Approvals: all}, func() { // cut, so that no text looks like another row
+				a.PrintTextTable([]string{"ID", "PEER", "KIND", "WAKES", "SINCE", "MESSAGE", "WAITS FOR", "TEXT"}, rows)
+			})
 		},
 	}
 	for answer, short := range map[string]string{
