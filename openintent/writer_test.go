@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/store"
 )
 
@@ -314,13 +315,8 @@ func TestOldKeysAreForgottenInSlices(t *testing.T) {
 	h, _, ch := team(t)
 	const n = 300
 	for _, home := range []string{"", laptop} {
-		if err := h.db.Write(t.Context(), false, func(tx *store.Tx) error {
-			_, err := tx.Exec(`INSERT INTO openintent_sent (key, home, sender, channel, hash, at, id, recipient) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?2)
+		statedb.Exec(t, h.db, `INSERT INTO openintent_sent (key, home, sender, channel, hash, at, id, recipient) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?2)
 				SELECT 'key' || i, ?1, 'worker', 'chan', x'00', ?3 + i, 'msg', '' FROM n`, home, n, int64(now().Add(-keyTTL-time.Hour)))
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
 	}
 	h.restart()
 	rows := 0

@@ -1,7 +1,6 @@
 package spending
 
 import (
-	"context"
 	"errors"
 	"math"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 )
@@ -42,15 +42,7 @@ func (o *table) reopen() {
 			o.t.Fatal(err)
 		}
 	}
-	db, err := store.OpenDB(context.Background(), o.path)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	o.t.Cleanup(func() { db.Close() })
-	if err := schema.Migrate(context.Background(), db); err != nil {
-		o.t.Fatal(err)
-	}
-	o.Table = NewTable(db)
+	o.Table = NewTable(statedb.Open(o.t, o.path, schema.Migrate))
 	o.Table.now = func() time.Time { return o.now }
 }
 
