@@ -330,3 +330,28 @@ func goPost(c *child, p PostParams) <-chan PostResult {
 	}()
 	return posted
 }
+
+// checkBusy checks that the session of a child is woken when its turn has ended, and not before. say has
+// its user say something.
+func (p *person) checkBusy(c *child, say func(text string)) {
+	p.t.Helper()
+	end := make(chan struct{})
+	p.model.on("work hard", step{text: "worked", pause: end})
+	say("work hard")
+	p.model.awaitRequest("user", "work hard")
+	post := newPost()
+	posted := goPost(c, post)
+	select {
+	case r := <-posted:
+		p.t.Fatalf("posted into a turn: %+v", r)
+	case <-time.After(2 * time.Second):
+	}
+	if p.model.find("user", post.Pointer) != nil {
+		p.t.Error("the model is given the pointer in the middle of a turn")
+	}
+	close(end)
+	if r := receive(p.t, "the post", posted); r.Err != "" {
+		p.t.Errorf("post: %+v", r)
+	}
+	p.model.awaitRequest("user", post.Pointer)
+}

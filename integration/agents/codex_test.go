@@ -236,25 +236,7 @@ func TestCodexIsBusy(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t)
 	c, child := p.startCodexChild()
-	end := make(chan struct{})
-	p.model.on("work hard", step{text: "worked", pause: end})
-	c.say("work hard")
-	p.model.awaitRequest("user", "work hard")
-	post := newPost()
-	posted := goPost(child, post)
-	select {
-	case r := <-posted:
-		t.Fatalf("posted into a turn: %+v", r)
-	case <-time.After(2 * time.Second):
-	}
-	if p.model.find("user", post.Pointer) != nil {
-		t.Error("the model is given the pointer in the middle of a turn")
-	}
-	close(end)
-	if r := receive(t, "the post", posted); r.Err != "" {
-		t.Errorf("post: %+v", r)
-	}
-	p.model.awaitRequest("user", post.Pointer)
+	p.checkBusy(child, c.say)
 }
 
 // What the user is asked stays the user's to answer, in a turn of the user's, behind which a
