@@ -23,7 +23,6 @@ import (
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -269,9 +268,7 @@ func (d *running) held() (n int64) {
 
 func (d *running) rows(table string) (n int) {
 	d.t.Helper()
-	if err := d.store.Read(d.t.Context(), func(tx *store.Tx) error { return tx.QueryRow("SELECT count(*) FROM " + table).Scan(&n) }); err != nil {
-		d.t.Fatal(err)
-	}
+	statedb.Query(d.t, d.store, &n, "SELECT count(*) FROM "+table)
 	return n
 }
 

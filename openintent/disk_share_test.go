@@ -345,12 +345,8 @@ func TestSharesOfOldMessages(t *testing.T) {
 // stored is how many bytes of messages, receipts and events are in the store.
 func (h *host) stored() (bytes int64) {
 	h.t.Helper()
-	if err := h.db.Read(h.t.Context(), func(stx *store.Tx) error {
-		return stx.QueryRow(`SELECT (SELECT coalesce(sum(octet_length(head)), 0) FROM openintent_message) + (SELECT coalesce(sum(octet_length(doc)), 0) FROM openintent_event)
-			+ (SELECT coalesce(sum(octet_length(agent) + ?), 0) FROM openintent_receipt)`, receiptBytes).Scan(&bytes)
-	}); err != nil {
-		h.t.Fatal(err)
-	}
+	statedb.Query(h.t, h.db, &bytes, `SELECT (SELECT coalesce(sum(octet_length(head)), 0) FROM openintent_message) + (SELECT coalesce(sum(octet_length(doc)), 0) FROM openintent_event)
+			+ (SELECT coalesce(sum(octet_length(agent) + ?), 0) FROM openintent_receipt)`, receiptBytes)
 	return bytes
 }
 
@@ -443,11 +439,7 @@ func TestReadsWithoutRoomWriteNothing(t *testing.T) {
 	ch := h.channel("planner", in, "talk")
 	used := func() (n int) {
 		t.Helper()
-		if err := h.db.Read(t.Context(), func(stx *store.Tx) error {
-			return stx.QueryRow("SELECT (SELECT count(*) FROM openintent_used WHERE home <> '') + (SELECT count(*) FROM openintent_event)").Scan(&n)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		statedb.Query(t, h.db, &n, "SELECT (SELECT count(*) FROM openintent_used WHERE home <> '') + (SELECT count(*) FROM openintent_event)")
 		return n
 	}
 	read := func(names ...string) {

@@ -119,11 +119,7 @@ func TestKeysAreBounded(t *testing.T) {
 	h, _, ch := team(t, toOthers)
 	count := func(home string) (n int) {
 		t.Helper()
-		if err := h.db.Read(t.Context(), func(tx *store.Tx) error {
-			return tx.QueryRow("SELECT count(*) FROM openintent_sent WHERE home = ?", home).Scan(&n)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		statedb.Query(t, h.db, &n, "SELECT count(*) FROM openintent_sent WHERE home = ?", home)
 		return n
 	}
 	for home, n := range map[string]int{desk: maxKeys + keyStep, laptop: 10, "": 10} {

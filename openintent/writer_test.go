@@ -245,10 +245,9 @@ func TestLargeRemovalsAreInSlices(t *testing.T) {
 		far.say(ch, obj{})
 	}
 	h.slices("what is evicted")
-	if err := h.db.Read(t.Context(), func(stx *store.Tx) error {
-		return stx.QueryRow("SELECT count(*) FROM openintent_message").Scan(&left)
-	}); err != nil || left > 1+evictStep {
-		t.Errorf("%d messages are left: %v", left, err)
+	statedb.Query(t, h.db, &left, "SELECT count(*) FROM openintent_message")
+	if left > 1+evictStep {
+		t.Errorf("%d messages are left", left)
 	}
 }
 
@@ -325,10 +324,9 @@ func TestOldKeysAreForgottenInSlices(t *testing.T) {
 		h.as("planner").with(headerKey, fmt.Sprint(i)).send(ch, obj{}).ok(201)
 	}
 	left := 0
-	if err := h.db.Read(t.Context(), func(stx *store.Tx) error {
-		return stx.QueryRow("SELECT count(*) FROM openintent_sent WHERE key LIKE 'key%'").Scan(&left)
-	}); err != nil || left > 0 || rows > 64 || h.e.guests[laptop].keys != 0 {
-		t.Errorf("%d are left, %d are counted, one write has changed %d rows: %v", left, h.e.guests[laptop].keys, rows, err)
+	statedb.Query(t, h.db, &left, "SELECT count(*) FROM openintent_sent WHERE key LIKE 'key%'")
+	if left > 0 || rows > 64 || h.e.guests[laptop].keys != 0 {
+		t.Errorf("%d are left, %d are counted, one write has changed %d rows", left, h.e.guests[laptop].keys, rows)
 	}
 }
 

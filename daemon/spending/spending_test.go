@@ -164,10 +164,7 @@ func TestDays(t *testing.T) {
 // count counts the rows of a table.
 func (o *table) count(name string) (n int) {
 	o.t.Helper()
-	err := o.db.Read(o.t.Context(), func(tx *store.Tx) error { return tx.QueryRow("SELECT count(*) FROM " + name).Scan(&n) })
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	statedb.Query(o.t, o.db, &n, "SELECT count(*) FROM "+name)
 	return n
 }
 
@@ -231,22 +228,14 @@ func TestReservationsAreBounded(t *testing.T) {
 	if _, err := o.Settle(t.Context(), &client.SettleParams{ID: ids[0]}, limits); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
 		t.Errorf("the oldest one is settled: %v", err)
 	}
-	n, err := store.ReadValue(t.Context(), o.db, func(tx *store.Tx) (n int, err error) {
-		err = tx.QueryRow("SELECT count(*) FROM daemon_reserved").Scan(&n)
-		return n, err
-	})
-	if err != nil || n != maxOpen {
-		t.Errorf("%d, %v", n, err)
+	if n := o.count("daemon_reserved"); n != maxOpen {
+		t.Errorf("%d", n)
 	}
 	o.now = o.now.Add(openFor + time.Hour)
 	last := o.mustReserve(3, 0, 0)
 	o.settle(last, 0, 0)
-	n, err = store.ReadValue(t.Context(), o.db, func(tx *store.Tx) (n int, err error) {
-		err = tx.QueryRow("SELECT count(*) FROM daemon_reserved").Scan(&n)
-		return n, err
-	})
-	if err != nil || n != 0 {
-		t.Errorf("%d, %v", n, err)
+	if n := o.count("daemon_reserved"); n != 0 {
+		t.Errorf("%d", n)
 	}
 }
 

@@ -266,11 +266,8 @@ func TestEnqueuedMessagesWakeSoon(t *testing.T) {
 // What a woken turn sends counts against the peer that woke it, as do the turns that follow.
 func TestSendsOfAWokenTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+		p := playAsked(t)
 		p.permit(desk)
-		if err := p.Rules.SetAnswers(AnswersRule{}, true); err != nil {
-			t.Fatal(err)
-		}
 		woke, _ := p.notify(desk)
 		id := wire.NewMessageID()
 		for range 3 { // a repeat is one
@@ -420,11 +417,8 @@ func TestSendsCountToTheSenderOfTheirParent(t *testing.T) {
 // of that peer from waking the session for a time.
 func TestQuestionsCountToWhoAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+		p := playAsked(t)
 		p.permit(desk)
-		if err := p.Rules.SetAnswers(AnswersRule{}, true); err != nil {
-			t.Fatal(err)
-		}
 		woke, _ := p.notify(desk)
 		given := wire.NewMessageID()
 		if err := p.send(desk, woke.ID, given); err != nil {

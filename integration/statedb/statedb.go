@@ -1,4 +1,4 @@
-// Package statedb opens state.db for tests, and changes it behind the back of those that own its
+// Package statedb opens state.db for tests, and reads and changes it behind the back of those that own its
 // tables.
 package statedb
 
@@ -40,6 +40,14 @@ func Exec(t testing.TB, db *store.DB, statement string, args ...any) {
 		_, err := tx.Exec(statement, args...)
 		return err
 	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Query reads the one value of the one row that a query has.
+func Query(t testing.TB, db *store.DB, into any, query string, args ...any) {
+	t.Helper()
+	if err := db.Read(t.Context(), func(tx *store.Tx) error { return tx.QueryRow(query, args...).Scan(into) }); err != nil {
 		t.Fatal(err)
 	}
 }

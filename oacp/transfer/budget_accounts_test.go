@@ -197,10 +197,7 @@ func TestLedgerShare(t *testing.T) {
 		await.Until(t, "it is free", func() bool { return laptop.ledger.accounts.files.HeldBy(who) == 0 })
 	}
 	rows := func() (n int) {
-		err := laptop.db.Read(t.Context(), func(tx *store.Tx) error { return tx.QueryRow("SELECT COUNT(*) FROM oacp_arrival").Scan(&n) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		statedb.Query(t, laptop.db, &n, "SELECT COUNT(*) FROM oacp_arrival")
 		return n
 	}
 	if n := rows(); n != most || laptop.ledger.accounts.arrivals.HeldBy(who) != int64(most) {
