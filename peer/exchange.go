@@ -110,7 +110,7 @@ func (c *conn) sendRequest(ctx context.Context, env kinds.Checked, out *outgoing
 	start := time.Now()
 	in := newReceived()
 	defer in.release()
-	stop := context.AfterFunc(ctx, func() { resetStream(s, streamCancelled) })
+	stop := callAfter(ctx, func() { resetStream(s, streamCancelled) })
 	defer stop()
 	if err := c.outbox.writeMessage(s, out.take()); err != nil {
 		s.CancelRead(streamCancelled)
@@ -133,6 +133,16 @@ func (c *conn) sendRequest(ctx context.Context, env kinds.Checked, out *outgoing
 	c.markHeard()
 	reply, fail := c.parseReply(env, in)
 	return reply, rtt, fail
+}
+
+// callAfter calls f in a goroutine of its own when ctx has ended, unless stop is called before, as
+// [context.AfterFunc] does. A context with a method for that, as local calls have, needs no memory
+// for another one.
+func callAfter(ctx context.Context, f func()) (stop func() bool) {
+	if own, ok := ctx.(interface{ AfterFunc(func()) func() bool }); ok {
+		return own.AfterFunc(f)
+	}
+	return context.AfterFunc(ctx, f)
 }
 
 // readReply reads a reply, bounded by max_message and the peer's share of the budget. The
