@@ -76,7 +76,7 @@ func TestLooks(t *testing.T) {
 					}
 					if scene.name == "talk" {
 						p.until("the conversations are there", `document.querySelectorAll("#threads button").length > 5`)
-						eval[bool](p, `([...document.querySelectorAll("#threads button")].find((b) => b.textContent.startsWith("parser")).click(), true)`)
+						eval[bool](p, `([...document.querySelectorAll("#threads button")].find((b) => b.textContent.includes("parser")).click(), true)`)
 						p.until("the conversation is there", `document.querySelectorAll(".bubble").length === 6`)
 					}
 					p.checkLayout(t)
