@@ -21,7 +21,7 @@ setDraw("tasks", () => {
         t.over || t.progress == null ? "" : soft(Math.round(t.progress * 100) + " %"), // the bar stands with who waits
         right(h("span", { class: "mono" }, t.id.slice(0, 8)), t.over || !t.since ? "" : [" · ", since(t.since)])),
       h("div", { class: "text", dir: "auto" }, t.task),
-      t.outcome ? h("div", { class: "line2" }, "↳ ", said(t.outcome)) : null,
+      t.outcome ? h("div", { class: "line2 clamp" }, "↳ ", said(t.outcome)) : null,
       t.abandoned ? h("div", { class: "line2" }, "It has ended here alone: the agent there may work on.") : null,
       t.agent_away ? h("div", { class: "line2" }, drawAgentAway(t.agent, t.agent_away, t.agent_until)) : null,
     ];
@@ -71,8 +71,8 @@ function drawMail() {
   setCount("mail", mail.filter((m) => m.state !== "delivered").length || "");
   fill($("bindings-list"), bindings, (b) => [h("div", { class: "line1" }, said(b.project + "/" + b.agent, "title"), h("span", { class: "soft" }, "lives at ", said(b.peer)), h("span", { class: "right" }, tag(b.mode)))]);
   fill($("mail-list"), mail, (m) => [
-    h("div", { class: "line1" }, said(m.file, "title mono"), tag(m.state, m.state === "parked" ? "bad" : m.state === "waiting" ? "warn" : "good"), right(bytes(m.size))),
-    h("div", { class: "line2" }, "for ", said(m.project + "/" + m.agent), " at ", said(m.peer), " · ", m.state === "delivered" ? "" : "for ", m.state === "delivered" ? clock(m.since) : since(m.since),
+    h("div", { class: "line1" }, said(m.file, "title mono clamp"), tag(m.state, m.state === "parked" ? "bad" : m.state === "waiting" ? "warn" : "good"), right(bytes(m.size))),
+    h("div", { class: "line2 clamp" }, "for ", said(m.project + "/" + m.agent), " at ", said(m.peer), " · ", m.state === "delivered" ? "" : "for ", m.state === "delivered" ? clock(m.since) : since(m.since),
       m.reason ? h("span", { class: "tone-warn" }, " · ", said(m.reason)) : "")]);
 }
 setDraw("bindings", drawMail);

@@ -216,7 +216,7 @@ function drawRow(l) {
     h("div", { class: "what" },
       h("div", { class: "route" }, ...route(l), tag(l.kind), l.topic ? h("span", { class: "tag" }, said(l.topic)) : ""),
       l.text ? h("div", { class: "text", dir: "auto" }, l.text) : "",
-      l.answer ? h("div", { class: "words" }, "↳ ", said(l.answer)) : ""),
+      l.answer ? h("div", { class: "words clamp" }, "↳ ", said(l.answer)) : ""),
     h("div", { class: "out" }, endOf(l)));
 }
 

@@ -90,7 +90,7 @@ function drawCall(r, single, inThread) {
   const detail = [
     r.asked ? tag("question back") : "", r.state && r.state !== "accepted" ? tag(r.state, "warn") : "",
     r.progress != null ? h("span", { class: "progress" }, h("progress", { max: 1, value: r.progress, "aria-label": "progress" }), h("span", { class: "num" }, Math.round(r.progress * 100) + " %")) : "",
-    r.message ? said(r.message) : "", r.deadline ? until(r.deadline) : "",
+    r.message ? said(r.message, "clamp") : "", r.deadline ? until(r.deadline) : "",
     r.thread && !inThread ? h("span", { class: "tag" }, "thread ", said(r.thread)) : "",
     r.missing ? h("span", { class: "tone-warn" }, "⚠ ", said(r.missing), " is not connected", r.missing_since ? " since " + clock(r.missing_since) : r.missing_seen ? ", seen last at " + clock(r.missing_seen) : "") : "",
     r.agent_away ? drawAgentAway(r.whom.agent, r.agent_away, r.agent_until) : "",
