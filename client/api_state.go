@@ -2,6 +2,7 @@ package client
 
 import (
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -323,6 +324,12 @@ type Task struct {
 
 	Questions uint64    `json:"questions,omitzero"` // given: how many the agent that works on it has asked
 	Question  *Question `json:"question,omitzero"`  // given: the one that waits for an answer; nil: none does
+}
+
+// IsAbandoned reports whether a delegation that was given has ended here alone, as its peer sent no ack of
+// the cancel: the agent there may work on.
+func (t *Task) IsAbandoned() bool {
+	return t.Direction == Given && t.State == TaskCancelled && (t.Outcome == "abandoned" || strings.HasPrefix(t.Outcome, "abandoned: "))
 }
 
 // Question is what the agent that works on a delegation asks the one that delegated. The

@@ -127,11 +127,15 @@ type taskDetail struct {
 	Direction client.TaskDirection `json:"direction"`
 	Deadline  client.Time          `json:"deadline"`
 	Partials  uint64               `json:"partials,omitzero"`
+	taskParties
+	AgentAwaitedUntil client.Time `json:"agent_awaited_until,omitzero"`
 }
 
 // describeTask makes the result that tells of a delegation, with its outcome if there is one.
 func (s *Server) describeTask(ctx context.Context, t *client.Task, page int, waited bool) (*result, error) {
-	r := &result{State: string(t.State), ID: t.ID, From: t.Peer, Detail: taskDetail{t.Peer, t.Direction, t.Deadline, t.Partials}}
+	parties := findParties(t)
+	there := parties.nameThere(t.Peer)
+	r := &result{State: string(t.State), ID: t.ID, From: t.Peer, Detail: taskDetail{t.Peer, t.Direction, t.Deadline, t.Partials, parties, t.AgentAwaitedUntil}}
 	payload := t.Result
 	if q := t.Question; q != nil {
 		r.State, r.Text = "question", t.Peer+" asks back, and waits for the answer."
@@ -148,18 +152,22 @@ func (s *Server) describeTask(ctx context.Context, t *client.Task, page int, wai
 		return r, nil
 	}
 	switch {
+	case parties.Abandoned:
+		r.Text = describeEnd(t.State) + abandonedText
 	case t.State.IsFinal():
 		r.Text = describeEnd(t.State)
 	case t.Over:
 		r.Text = fmt.Sprintf("%s: no report is wanted, so nothing more comes.", t.State)
+	case !t.AgentAwaySince.IsZero():
+		r.Text = fmt.Sprintf("%s: nobody works on it: %s.", t.State, parties.describeAway(t.AgentAwaitedUntil))
 	case t.Direction == client.Taken:
 		r.Text = fmt.Sprintf("%s: it waits for your acp_reply.", t.State)
 	case waited:
 		payload, r.State = t.Partial, "pending"
-		r.Text = fmt.Sprintf("pending: %s has not finished. The daemon keeps the delegation: go on with acp_task, id %s, do wait, whenever you like.", t.Peer, t.ID)
+		r.Text = fmt.Sprintf("pending: %s has not finished. The daemon keeps the delegation: go on with acp_task, id %s, do wait, whenever you like.", there, t.ID)
 	default:
 		payload = t.Partial
-		r.Text = fmt.Sprintf("%s: %s works on it.", t.State, t.Peer)
+		r.Text = fmt.Sprintf("%s: %s works on it.", t.State, there)
 	}
 	if len(payload) == 0 || t.Direction == client.Taken {
 		return r, nil
@@ -188,6 +196,19 @@ type taskRow struct {
 	Peer  string         `json:"peer"`
 	State string         `json:"state"`
 	Begun client.Time    `json:"begun,omitzero"`
+	taskParties
+}
+
+// String returns the row as a line for the model.
+func (r *taskRow) String() string {
+	s := fmt.Sprintf("%s  %s  %s  %s", r.ID, r.Kind, client.Line(cutText(r.nameThere(r.Peer), 100)), r.State)
+	if away := r.describeAway(client.Time{}); away != "" {
+		s += " (" + away + ")"
+	}
+	if r.Abandoned {
+		s += " (abandoned)"
+	}
+	return s
 }
 
 // listTasks lists the queries that are kept, and the delegations of the session.
@@ -205,14 +226,14 @@ func (s *Server) listTasks(ctx context.Context, page int) (*result, error) {
 		case c.isOver():
 			state = "answered"
 		}
-		rows = append(rows, taskRow{c.id, kinds.KindQuery, c.to, state, client.Time{Time: c.begun.Truncate(time.Second)}})
+		rows = append(rows, taskRow{ID: c.id, Kind: kinds.KindQuery, Peer: c.to, State: state, Begun: client.Time{Time: c.begun.Truncate(time.Second)}})
 	}
-	for _, t := range tasks {
-		kind := kinds.KindDelegate
+	for i := range tasks {
+		t, kind := &tasks[i], kinds.KindDelegate
 		if t.Direction == client.Taken {
 			kind = "delegate to you"
 		}
-		rows = append(rows, taskRow{ID: t.ID, Kind: kind, Peer: t.Peer, State: string(t.State)})
+		rows = append(rows, taskRow{ID: t.ID, Kind: kind, Peer: t.Peer, State: string(t.State), taskParties: findParties(t)})
 	}
 	first, end, err := cutRows(len(rows), tasksOfPage, page)
 	if err != nil {
@@ -220,8 +241,8 @@ func (s *Server) listTasks(ctx context.Context, page int) (*result, error) {
 	}
 	r := &result{State: "listed", isList: true}
 	var text strings.Builder
-	for _, row := range rows[first:end] {
-		fmt.Fprintf(&text, "%s  %s  %s  %s\n", row.ID, row.Kind, client.Line(cutText(row.Peer, 100)), row.State)
+	for i := range rows[first:end] {
+		fmt.Fprintln(&text, &rows[first+i])
 	}
 	if len(rows) == 0 {
 		text.WriteString("No queries or delegations.")

@@ -71,12 +71,12 @@ func TestLooks(t *testing.T) {
 					scene.fill(w)
 					p := show(t, b, w.serve(t), size.width, size.height, dark)
 					p.until("everything is read", `!document.querySelector("[data-empty=channels]").hidden || document.querySelectorAll("#channels-list li").length > 0`)
-					if scene.name == "full" || scene.name == "chains" {
+					if scene.name == "full" || scene.name == "chains" || scene.name == "hostile" {
 						p.until("the messages are there", `document.querySelectorAll("#log .row").length > 6`)
 					}
 					if scene.name == "talk" {
 						p.until("the conversations are there", `document.querySelectorAll("#threads button").length > 5`)
-						eval[bool](p, `([...document.querySelectorAll("#threads button")].find((b) => b.textContent.startsWith("parser")).click(), true)`)
+						eval[bool](p, `([...document.querySelectorAll("#threads button")].find((b) => b.textContent.includes("parser")).click(), true)`)
 						p.until("the conversation is there", `document.querySelectorAll(".bubble").length === 6`)
 					}
 					p.checkLayout(t)

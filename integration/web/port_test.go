@@ -14,6 +14,8 @@ import (
 func TestWebEnds(t *testing.T) {
 	b := startBrowser(t)
 	w := newWorld(t)
+	w.fill(plain)
+	w.wait = nil
 	w.ask("11", "desk", 0)
 	var p *tab
 	t.Run("acpctl web runs", func(serving *testing.T) {
@@ -21,6 +23,8 @@ func TestWebEnds(t *testing.T) {
 		p.until("a row asks", yesOf("11"))
 	})
 	p.until("the page says so", `!document.getElementById("away").hidden && document.getElementById("away").textContent.includes("run acpctl web again")`)
+	eval[bool](p, `(window.scrollTo(0, 1e6), true)`)
+	p.until("it is in sight, wherever somebody reads", `(() => { const r = document.getElementById("away").getBoundingClientRect(); return scrollY > 100 && r.top >= document.querySelector(".jump").getBoundingClientRect().bottom && r.bottom < innerHeight; })()`)
 	if !eval[bool](p, `document.querySelector("main").hasAttribute("data-old") && `+yesOf("11")+`.disabled && document.getElementById("waiting").getAttribute("aria-describedby") === "away"`) {
 		t.Error("the page looks as if it were true")
 	}

@@ -30,6 +30,7 @@ var pageTypes = map[string]string{
 	"board.js":     typeScript,
 	"drawing.js":   typeScript,
 	"elements.js":  typeScript,
+	"groups.js":    typeScript,
 	"lists.js":     typeScript,
 	"messages.js":  typeScript,
 	"network.js":   typeScript,

@@ -25,7 +25,12 @@ type waitingRow struct {
 	Message  string      `json:"message"` // what is being done
 	Deadline client.Time `json:"deadline"`
 	IsAsking bool        `json:"asking"` // it waits for the owner's word
-	After    string      `json:"after"`  // key of the call that it follows from; "": none is known
+
+	// Of a delegation that an agent here has accepted.
+	AgentAway  client.Time `json:"agent_away"`  // since when no agent of that name is attached; null: one is
+	AgentUntil client.Time `json:"agent_until"` // until when the delegation waits for one; null: that is not known
+
+	After string `json:"after"` // key of the call that it follows from; "": none is known
 
 	// Of a call with a peer that is not connected.
 	Missing      string      `json:"missing"`       // its name; "": it is connected
@@ -96,6 +101,9 @@ func (w *work) listWaiting() []waitingRow {
 		}
 		r := &rows[at]
 		r.State, r.Progress, r.Message, r.Deadline = string(t.State), t.Progress, showLine(t.Message, maxShown), t.Deadline
+		if !t.AgentAwaySince.IsZero() {
+			r.AgentAway, r.AgentUntil = t.AgentAwaySince, t.AgentAwaitedUntil
+		}
 		agent := t.Agent
 		if t.Direction == client.Given {
 			agent = w.findAgent(t)
@@ -126,7 +134,7 @@ func has(place map[callKey]int, key callKey) bool {
 func newOpenRow(e *client.TrafficEntry) waitingRow {
 	r := waitingRow{
 		rowKey: rowKey{string(e.Direction) + " " + e.Kind + " " + e.Peer.String() + " " + e.ID.String() + " " + showName(e.Agent)}, Since: client.Time{Time: e.At}, Kind: showName(e.Kind),
-		Text: showLine(e.Text, maxShown), Thread: showName(e.Thread),
+		Text: showLine(e.Text, maxShown), Thread: showName(e.Thread), AgentAway: e.AgentAwaySince,
 	}
 	r.Who, r.Whom = findParties(e)
 	r.IsAsked = e.Kind == kinds.KindQuery && !e.Ref.IsZero()

@@ -26,6 +26,10 @@ type taskRow struct {
 	Message   string      `json:"message"`
 	Place     int         `json:"place"` // the newest has 0
 	Since     client.Time `json:"since"` // null: it is over, or it is not known when it began
+
+	Abandoned  bool        `json:"abandoned"`   // it has ended here alone
+	AgentAway  client.Time `json:"agent_away"`  // since when no agent of the name Agent is attached here; null: one is
+	AgentUntil client.Time `json:"agent_until"` // until when the delegation waits for one
 }
 
 func newTaskRow(t *client.Task, place int) taskRow {
@@ -33,6 +37,7 @@ func newTaskRow(t *client.Task, place int) taskRow {
 		rowKey: rowKey{keyTask(t)}, ID: t.ID.String(), Peer: showName(t.Peer), Direction: string(t.Direction),
 		FromAgent: showName(t.FromAgent), Agent: showName(t.Agent), Task: showLine(t.Task, maxShown), State: string(t.State), Over: isOver(t),
 		Deadline: t.Deadline, Outcome: showLine(t.Outcome, maxShown), Progress: t.Progress, Message: showLine(t.Message, maxShown), Place: place,
+		Abandoned: t.IsAbandoned(), AgentAway: t.AgentAwaySince, AgentUntil: t.AgentAwaitedUntil,
 	}
 }
 
@@ -44,20 +49,21 @@ func keyTask(t *client.Task) string {
 func isOver(t *client.Task) bool { return t.Over || t.State.IsFinal() }
 
 type heldRow struct {
-	rowKey
-	From  string    `json:"from"`
-	Agent string    `json:"agent"` // of the sender
-	For   string    `json:"for"`   // the agent that it waits for; "": any
-	Kind  string    `json:"kind"`
-	Text  string    `json:"text"`
-	Sent  time.Time `json:"sent"` // as the sender says
+	rowKey           // its number in the inbox
+	ID     string    `json:"id"`
+	From   string    `json:"from"`
+	Agent  string    `json:"agent"` // of the sender
+	For    string    `json:"for"`   // the agent that it waits for; "": any
+	Kind   string    `json:"kind"`
+	Text   string    `json:"text"`
+	Sent   time.Time `json:"sent"` // as the sender says
 }
 
 // newHeldRow describes a message of the inbox. names has petnames.
 func newHeldRow(m *client.HeldMessage, names map[identity.ID]string) heldRow {
 	e := &m.Envelope
 	return heldRow{
-		rowKey: rowKey{strconv.FormatUint(m.Seq, 10)}, From: showName(cmp.Or(names[e.From], e.From.Label())), Agent: showName(e.FromAgent), For: showName(m.Agent),
+		rowKey: rowKey{strconv.FormatUint(m.Seq, 10)}, ID: e.ID.String(), From: showName(cmp.Or(names[e.From], e.From.Label())), Agent: showName(e.FromAgent), For: showName(m.Agent),
 		Kind: showName(e.Kind), Text: showLine(client.BeginPeerText(e.Kind, e.Payload), maxShown), Sent: time.UnixMilli(int64(min(e.TS, 1<<52))).UTC(),
 	}
 }

@@ -2,7 +2,7 @@
 
 import { $, fill, h, party, said, soft, tag } from "./elements.js";
 import { isKnown, rows } from "./board.js";
-import { bytes, clock, count, isTime, number, since } from "./words.js";
+import { bytes, clock, count, drawAgentAway, isTime, number, since } from "./words.js";
 import { setDraw } from "./drawing.js";
 import { cut, setCount, setEmpty } from "./sections.js";
 
@@ -17,23 +17,44 @@ setDraw("tasks", () => {
     const who = t.direction === "given" ? [soft("to "), party({ peer: t.peer, agent: t.agent })]
       : [soft("from "), party({ peer: t.peer, agent: t.from_agent }), t.agent ? soft(" for ") : "", t.agent ? party({ here: true, agent: t.agent }) : ""];
     return [
-      h("div", { class: "line1" }, h("span", {}, ...who), tag(t.state, good ? "good" : bad ? "bad" : t.over ? "" : "warn"),
+      h("div", { class: "line1" }, h("span", {}, ...who), tag(t.abandoned ? "abandoned" : t.state, good ? "good" : bad ? "bad" : t.over && !t.abandoned ? "" : "warn"),
         t.over || t.progress == null ? "" : soft(Math.round(t.progress * 100) + " %"), // the bar stands with who waits
-        right(t.over ? h("span", { class: "mono" }, t.id.slice(0, 8)) : t.since ? since(t.since) : "")),
+        right(h("span", { class: "mono" }, t.id.slice(0, 8)), t.over || !t.since ? "" : [" · ", since(t.since)])),
       h("div", { class: "text", dir: "auto" }, t.task),
-      t.outcome ? h("div", { class: "line2" }, "↳ ", said(t.outcome)) : null,
+      t.outcome ? h("div", { class: "line2 clamp" }, "↳ ", said(t.outcome)) : null,
+      t.abandoned ? h("div", { class: "line2" }, "It has ended here alone: the agent there may work on.") : null,
+      t.agent_away ? h("div", { class: "line2" }, drawAgentAway(t.agent, t.agent_away, t.agent_until)) : null,
     ];
   });
 });
 
+const MAX_HELD = 3; // messages that are shown of one sender for one agent
+
+// Held messages stand together that one sender has sent for one agent, the oldest first.
 setDraw("held", () => {
-  const list = rows("held").sort((a, b) => a.k - b.k);
+  const list = rows("held").sort((a, b) => a.k - b.k), groups = new Map();
+  for (const m of list) {
+    const k = JSON.stringify([m.from, m.agent, m.for, m.kind]), g = groups.get(k);
+    if (g) g.all.push(m);
+    else groups.set(k, { k, all: [m] });
+  }
   setEmpty("held", list.length);
   setCount("held", list.length || "");
-  fill($("held-list"), list, (m) => [
-    h("div", { class: "line1" }, party({ peer: m.from, agent: m.agent }), tag(m.kind), h("span", { class: "soft small" }, "for ", said(m.for || "any agent")), right(clock(m.sent))),
-    h("div", { class: "text", dir: "auto" }, m.text)]);
+  const last = list.length ? list[list.length - 1].k : "";
+  $("held-how").hidden = !last;
+  $("held-how").replaceChildren("An agent takes them when it attaches. ", h("code", {}, "acpctl inbox"), " shows them whole; then ", h("code", {}, "acpctl inbox --ack " + last), " removes those up to number " + last + ".");
+  fill($("held-list"), [...groups.values()], drawHeld, null, (g, before) => g.all.length !== before.all.length || g.all.some((m, i) => m !== before.all[i]));
 });
+
+function drawHeld({ all }) {
+  const m = all[0], more = all.length - MAX_HELD;
+  return [
+    h("div", { class: "line1" }, party({ peer: m.from, agent: m.agent }), tag(m.kind), all.length > 1 ? tag("×" + all.length) : "", h("span", { class: "soft small" }, "for ", said(m.for || "any agent"))),
+    ...all.slice(0, MAX_HELD).map((x) => h("div", { class: "held" },
+      h("span", { class: "num soft small" }, x.k), h("span", { class: "text", dir: "auto" }, x.text), right(clock(x.sent)), h("span", { class: "mono soft small" }, x.id))),
+    more > 0 ? h("div", { class: "line2" }, "and " + count(more, "more message", "more messages")) : null,
+  ];
+}
 
 setDraw("channels", () => {
   const list = rows("channels").sort((a, b) => b.open - a.open || (b.last || "").localeCompare(a.last || ""));
@@ -50,12 +71,14 @@ function drawMail() {
   setCount("mail", mail.filter((m) => m.state !== "delivered").length || "");
   fill($("bindings-list"), bindings, (b) => [h("div", { class: "line1" }, said(b.project + "/" + b.agent, "title"), h("span", { class: "soft" }, "lives at ", said(b.peer)), h("span", { class: "right" }, tag(b.mode)))]);
   fill($("mail-list"), mail, (m) => [
-    h("div", { class: "line1" }, said(m.file, "title mono"), tag(m.state, m.state === "parked" ? "bad" : m.state === "waiting" ? "warn" : "good"), right(bytes(m.size))),
-    h("div", { class: "line2" }, "for ", said(m.project + "/" + m.agent), " at ", said(m.peer), " · ", m.state === "delivered" ? "" : "for ", m.state === "delivered" ? clock(m.since) : since(m.since),
+    h("div", { class: "line1" }, said(m.file, "title mono clamp"), tag(m.state, m.state === "parked" ? "bad" : m.state === "waiting" ? "warn" : "good"), right(bytes(m.size))),
+    h("div", { class: "line2 clamp" }, "for ", said(m.project + "/" + m.agent), " at ", said(m.peer), " · ", m.state === "delivered" ? "" : "for ", m.state === "delivered" ? clock(m.since) : since(m.since),
       m.reason ? h("span", { class: "tone-warn" }, " · ", said(m.reason)) : "")]);
 }
 setDraw("bindings", drawMail);
 setDraw("mail", drawMail);
+
+const LEAST_BAR = 0.05; // part of a bound from which a bar says more than a stub
 
 setDraw("budget", () => {
   const list = rows("budget").sort((a, b) => b.part - a.part || b.refused - a.refused || (a.k < b.k ? -1 : 1));
@@ -66,7 +89,7 @@ setDraw("budget", () => {
     return [h("div", { class: "bar" },
       h("span", {}, r.peer ? said(r.peer, "title") : h("span", { class: "title" }, free ? "the disk" : "all peers"), " · ", said(r.row)),
       h("span", { class: "num small soft" }, amount(r, r.held) + (free ? " free, at least " : r.bound ? " of " : "") + (r.bound ? amount(r, r.bound) : "")),
-      r.bound ? h("progress", { max: 1, value: r.part, "data-tone": r.part >= 0.8 ? "warn" : "", "aria-label": "part of the bound that is held" }) : ""),
+      r.part >= LEAST_BAR ? h("progress", { max: 1, value: r.part, "data-tone": r.part >= 0.8 ? "warn" : "", "aria-label": "part of the bound that is held" }) : ""),
     h("div", { class: "line2 small" }, said(r.what), r.refused ? h("span", { class: "tone-bad" }, " · refused " + count(r.refused, "time")) : "", r.part >= 0.8 && r.remedy ? h("span", {}, " · ", said(r.remedy)) : "")];
   });
 });

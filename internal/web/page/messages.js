@@ -4,6 +4,7 @@ import { $, button, fill, h, party, said, tag } from "./elements.js";
 import { findRow, view } from "./board.js";
 import { clock, count, took } from "./words.js";
 import { dirty, setDraw } from "./drawing.js";
+import { addToGroup, drawGroup, groupOf, hasMember, newGroup, wordsOf } from "./groups.js";
 import { flash, labelOf, showOnly } from "./network.js";
 import { setEmpty } from "./sections.js";
 
@@ -11,7 +12,6 @@ const MAX_LOG = 150;     // messages that are drawn
 const MAX_KEPT = 600;    // of all messages
 const MAX_TALK = 300;    // of those of one conversation
 const MAX_THREADS = 80;
-const MAX_PROBES = 4;    // routes that a row of probes names
 
 let recent = [];         // the newest lines
 const threads = new Map();
@@ -61,9 +61,10 @@ export function addLines(lines, skipped, isFirst) {
     l.k = "l" + l.n;
     if (!started) started = l.at;
     if (l.dir) ids.add(l.id);
-    if (isProbe(l)) { addProbe(l); continue; }
-    recent.push(l);
-    if (l.dir) addToThread(l);
+    const group = groupOf(l, !toneOf(l.outcome));
+    if (!group) recent.push(l);
+    else if (!addToGroup(recent[recent.length - 1], l, group)) recent.push(newGroup(l, group));
+    if (l.dir && !group) addToThread(l);
   }
   recent = keep(recent, MAX_KEPT, ownerOf, (l) => cutOf.add(ownerOf(l)));
   keep([...threads.values()], MAX_THREADS, (t) => t.id, (t) => {
@@ -79,7 +80,7 @@ export function addLines(lines, skipped, isFirst) {
 function addToThread(l) {
   const key = l.thread ? "t" + l.id + " " + l.thread : "p" + l.id;
   let t = threads.get(key);
-  if (!t) threads.set(key, t = { k: key, id: l.id, name: l.thread || l.peer, sub: l.thread ? l.peer : "", lines: [], count: 0 });
+  if (!t) threads.set(key, t = { k: key, id: l.id, peer: l.peer, thread: l.thread, lines: [], count: 0 });
   t.lines.push(l);
   t.count++;
   t.last = l;
@@ -88,24 +89,29 @@ function addToThread(l) {
   threads.set(key, t);
 }
 
-// Probes are what programs ask each other without anybody's word: who is there, and what they can do. Those that
-// pass one after the other, with nothing else between them, are one row.
-const probeKinds = new Set(["ping", "discover"]);
-const isProbe = (l) => probeKinds.has(l.kind) && !toneOf(l.outcome);
-function addProbe(l) {
-  let row = recent[recent.length - 1];
-  if (!row || !row.probes) recent.push(row = { k: l.k, probes: [] });
-  const same = row.probes.find((p) => p.kind === l.kind && p.dir === l.dir && p.id === l.id);
-  if (same) same.times++;
-  else row.probes.push({ kind: l.kind, dir: l.dir, id: l.id, peer: l.peer, times: 1 });
-  row.at = l.at;
-  row.version = l.n;
-}
-
 const log = $("log");
 const isAtEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight < 48;
+const sizeOfLog = () => log.clientWidth + "x" + log.clientHeight;
 let placed = 0;          // where the log was scrolled to, to show the newest
+let size = "";           // what it had when it was looked at last
+
+// showEnd scrolls to the newest.
+function showEnd() {
+  log.scrollTop = log.scrollHeight;
+  placed = log.scrollTop;
+}
+
+// noteSize keeps the newest in sight when the log has another size, as after the turn of a phone: that moves what
+// is shown, and nobody has scrolled.
+function noteSize() {
+  if (size === sizeOfLog()) return;
+  size = sizeOfLog();
+  if (view.follows) showEnd();
+}
+new ResizeObserver(noteSize).observe(log);
+
 log.addEventListener("scroll", () => {
+  noteSize(); // which may come before the observer
   if (log.scrollTop === placed) return;
   view.follows = isAtEnd();
   if (view.follows && unseen) dirty("messages");
@@ -119,7 +125,7 @@ function choose(key) {
   drawMessages();
 }
 
-const isOf = (l, peer) => l.id === peer || (l.probes && l.probes.some((p) => p.id === peer));
+const isOf = (l, peer) => l.group ? hasMember(l, peer) : l.id === peer;
 
 function drawMessages() {
   drawThreads();
@@ -151,8 +157,8 @@ function drawMessages() {
   const drawn = lines.map((l) => ({ k: (t ? "b" : "r") + l.k, l, version: l.version }));
   fill(log, older ? [{ k: "older" }, ...drawn] : drawn, (r) => [r.l ? t ? drawBubbles(r.l) : drawRow(r.l) : drawOlder()], null,
     (r, before) => r.l !== before.l || r.version !== before.version);
-  log.scrollTop = log.scrollHeight;
-  placed = log.scrollTop;
+  size = sizeOfLog();
+  showEnd();
 }
 setDraw("messages", drawMessages);
 setDraw("lines", drawMessages);
@@ -165,15 +171,24 @@ function drawThreads() {
     const place = new Map([...list.kept.keys()].map((k, i) => [k, i]));
     found.sort((a, b) => (place.get("c" + a.k) ?? 1e6) - (place.get("c" + b.k) ?? 1e6));
   }
-  const items = [{ k: "c", name: "All messages", sub: "as they pass", key: "" }].concat(found.map((t) => ({ k: "c" + t.k, key: t.k, name: t.name, sub: t.sub, count: t.count, last: t.last })));
+  const all = { k: "c", key: "", sub: found.length ? count(found.length, "conversation") : "as they pass" };
+  const items = [all].concat(found.map((t) => ({ k: "c" + t.k, key: t.k, peer: t.peer, thread: t.thread, count: t.count, last: t.last, sub: t.last.answer || t.last.text })));
   for (const t of items) t.pressed = view.chosen === t.key;
   fill(list, items, (t) => {
     const b = button("choose", "", null, "", () => choose(t.key));
     b.setAttribute("aria-pressed", String(t.pressed));
-    b.append(h("span", { class: "t" }, said(t.name), t.count ? h("span", { class: "c num" }, String(t.count)) : ""));
-    b.append(h("span", { class: "l" }, said([t.sub, t.last && (t.last.answer || t.last.text)].filter(Boolean).join(" · "))));
+    b.append(h("span", { class: "t" }, titleOf(t), t.count ? h("span", { class: "c num" }, String(t.count)) : ""));
+    b.append(h("span", { class: "l" }, said(t.sub)));
     return [b];
-  }, null, (t, before) => t.count !== before.count || t.last !== before.last || t.pressed !== before.pressed);
+  }, null, (t, before) => t.count !== before.count || t.last !== before.last || t.pressed !== before.pressed || t.sub !== before.sub);
+}
+
+// titleOf is what a conversation is called: its peer first, as a thread's name is the peer's choice, and may be
+// that of another peer.
+function titleOf(t) {
+  if (!t.key) return h("span", { class: "of" }, "All messages");
+  if (!t.thread) return h("span", { class: "of" }, said(t.peer));
+  return h("span", { class: "of" }, said(t.peer, "soft"), h("span", { class: "in soft" }, h("span", { class: "unseen" }, "thread")), said(t.thread));
 }
 
 const toneOf = (outcome) => ["ok", "handed", "sent"].includes(outcome) ? "" : outcome === "held" ? "warn" : "bad";
@@ -187,12 +202,6 @@ function ends(l) {
 }
 const route = (l) => { const [from, to] = ends(l); return [party(from), h("span", { class: "to" }, h("span", { class: "unseen" }, "to")), party(to)]; };
 
-const eventWords = {
-  up: "is connected", down: "is no longer connected", moved: "has another path", refused: "does not trust this daemon", discovered: "is on the network", lost: "has left the network",
-  pending: "is a stranger that called", trust: "is trusted, or its name has changed", identity_conflict: "shows another key", mail: "mail", budget: "a bound was reached", relay: "relay", approval: "waits for your word", missed: "events passed that are not shown",
-};
-const wordsOf = (event) => Object.hasOwn(eventWords, event) ? eventWords[event] : event;
-
 const drawOlder = () => h("p", { class: "empty" }, "… of older ones only some are kept here");
 
 function drawRow(l) {
@@ -201,16 +210,13 @@ function drawRow(l) {
   if (l.skipped || l.lost) {
     return quiet("… " + count(l.skipped || l.lost, "message") + (l.lost ? " not shown: they passed while no page was open, or were more than the daemon keeps" : " not shown: too many at once"));
   }
-  if (l.probes) {
-    const some = l.probes.slice(0, MAX_PROBES).flatMap((p, i) => [i ? ", " : "", p.kind, p.dir === "out" ? " to " : " of ", said(p.peer), p.times > 1 ? " ×" + p.times : ""]);
-    return quiet(...some, l.probes.length > MAX_PROBES ? ", and " + (l.probes.length - MAX_PROBES) + " more" : "");
-  }
+  if (l.group) return quiet(...drawGroup(l));
   if (l.event) return quiet(l.peer ? said(l.peer, "title") : "", l.peer ? " " : "", wordsOf(l.event), l.text ? " · " : "", l.text ? said(l.text) : "");
   return h("div", { class: "row" }, when,
     h("div", { class: "what" },
       h("div", { class: "route" }, ...route(l), tag(l.kind), l.topic ? h("span", { class: "tag" }, said(l.topic)) : ""),
       l.text ? h("div", { class: "text", dir: "auto" }, l.text) : "",
-      l.answer ? h("div", { class: "words" }, "↳ ", said(l.answer)) : ""),
+      l.answer ? h("div", { class: "words clamp" }, "↳ ", said(l.answer)) : ""),
     h("div", { class: "out" }, endOf(l)));
 }
 

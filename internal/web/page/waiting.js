@@ -1,8 +1,8 @@
 // Who waits for whom, and since when; calls that lead to others stand as one chain.
 
 import { $, fill, h, party, said, soft, tag } from "./elements.js";
-import { findProblem, isKnown, now, rows } from "./board.js";
-import { clock, count, since } from "./words.js";
+import { findProblem, isKnown, rows } from "./board.js";
+import { clock, count, drawAgentAway, since, until } from "./words.js";
 import { setDraw } from "./drawing.js";
 import { setCount } from "./sections.js";
 
@@ -32,15 +32,18 @@ function drawWaiting() {
   drawSum(all);
   const chains = listChains(all);
   fill($("waiting-list"), chains, drawChain,
-    (c) => ({ "data-missing": c.calls.some((x) => x.r.missing) }),
+    (c) => ({ "data-missing": c.calls.some((x) => isStuck(x.r)) }),
     (c, before) => c.calls.length !== before.calls.length || c.calls.some((x, i) => x.r !== before.calls[i].r || x.depth !== before.calls[i].depth));
-  setCount("waiting", all.length, all.some((r) => r.missing) ? "warn" : "");
+  setCount("waiting", all.length, all.some(isStuck) ? "warn" : "");
 }
 setDraw("waiting", drawWaiting);
 
+// isStuck: nobody works on a call now, as whoever is called is not there.
+const isStuck = (r) => !!(r.missing || r.agent_away);
+
 // drawSum says in a line how many wait, and what is wrong; nothing while that cannot be read.
 function drawSum(all) {
-  const asking = all.filter((r) => r.asking).length, missing = all.filter((r) => r.missing);
+  const asking = all.filter((r) => r.asking).length, missing = all.filter((r) => r.missing), away = all.filter((r) => r.agent_away);
   const oldest = all.sort(byAge).find((r) => r.since);
   const warn = (...words) => h("span", { class: "tone-warn" }, " ", ...words);
   if (findProblem("waiting")) return $("waiting-sum").replaceChildren();
@@ -49,7 +52,8 @@ function drawSum(all) {
     all.length ? h("strong", {}, count(all.length, "call waits", "calls wait")) : "Nobody is waiting.",
     oldest ? h("span", {}, all.length > 1 ? ", the longest for " : " for ", since(oldest.since)) : "",
     all.length ? "." : soft(" Queries and delegations are here as long as they are open."),
-    missing.length ? warn(missing.length === 1 ? [said(missing[0].missing), " is not connected."] : missing.length + " are with peers that are not connected.") : "",
+    missing.length ? warn(...missing.length === 1 ? [said(missing[0].missing), " is not connected."] : [missing.length + " are with peers that are not connected."]) : "",
+    away.length ? warn(...away.length === 1 ? [said(away[0].whom.agent), " is not attached."] : [away.length + " wait for agents that are not attached."]) : "",
     asking ? warn(count(asking, "waits", "wait") + " for your word.") : "");
 }
 
@@ -76,19 +80,20 @@ function drawPath(calls) {
   return path;
 }
 
-const PATIENCE = 60e3; // milliseconds after which an age stands out
+const PATIENCE = 60e3; // milliseconds after which an age stands out, as the legend says
+$("waiting-legend").append("Ages in amber: waiting for more than " + PATIENCE / 60e3 + " min.");
 const drawAge = (r) => h("div", { class: "age" }, r.since ? since(r.since, PATIENCE) : "", h("small", {}, r.since ? "since " + clock(r.since) : "since before"));
 
 // drawCall draws what a call says, and how far it has come. In a chain it says who is called, and since when;
 // inThread: its thread stands there already.
 function drawCall(r, single, inThread) {
-  const late = r.deadline && Date.parse(r.deadline) < now();
   const detail = [
     r.asked ? tag("question back") : "", r.state && r.state !== "accepted" ? tag(r.state, "warn") : "",
     r.progress != null ? h("span", { class: "progress" }, h("progress", { max: 1, value: r.progress, "aria-label": "progress" }), h("span", { class: "num" }, Math.round(r.progress * 100) + " %")) : "",
-    r.message ? said(r.message) : "", late ? tag("past its deadline", "bad") : "",
+    r.message ? said(r.message, "clamp") : "", r.deadline ? until(r.deadline) : "",
     r.thread && !inThread ? h("span", { class: "tag" }, "thread ", said(r.thread)) : "",
     r.missing ? h("span", { class: "tone-warn" }, "⚠ ", said(r.missing), " is not connected", r.missing_since ? " since " + clock(r.missing_since) : r.missing_seen ? ", seen last at " + clock(r.missing_seen) : "") : "",
+    r.agent_away ? drawAgentAway(r.whom.agent, r.agent_away, r.agent_until) : "",
     r.asking ? tag("waits for your word", "warn") : "",
   ].filter(Boolean);
   return h("div", { class: "call" },

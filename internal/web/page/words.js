@@ -1,6 +1,6 @@
 // Numbers and times in words.
 
-import { h, setText } from "./elements.js";
+import { h, said, setAttributes, setText } from "./elements.js";
 import { now, truth } from "./board.js";
 
 const two = (n) => String(n).padStart(2, "0");
@@ -43,9 +43,33 @@ function drawAge(e) {
   setText(e, age(ms));
   e.toggleAttribute("data-long", ms > e.dataset.patience);
 }
+
+// until is how long it is until a deadline, which comes nearer.
+export function until(at) {
+  const e = h("span", { class: "tag num", "data-until": Date.parse(at), title: clock(at) });
+  drawDeadline(e);
+  return e;
+}
+function drawDeadline(e) {
+  const ms = e.dataset.until - now();
+  setText(e, ms > 0 ? "deadline in " + roughly(ms) : "past its deadline");
+  setAttributes(e, { "data-tone": ms > 0 ? null : "bad" });
+}
+function roughly(ms) {
+  const s = Math.ceil(ms / 1000);
+  if (s < 60) return s + " s";
+  if (s < 3600) return Math.floor(s / 60) + " min";
+  return age(1000 * s);
+}
+
+// drawAgentAway says that the agent of a name here, which has accepted a delegation, is not attached since then, and
+// until when the delegation waits for it.
+export const drawAgentAway = (name, at, to) => h("span", { class: "tone-warn" }, "⚠ ", said(name), " is not attached since " + clock(at), to ? ", and is waited for until " + clock(to) : "");
+
 export const isTime = (at) => !!at && !at.startsWith("0001-");
 
 setInterval(() => {
   if (document.hidden || truth.stopped) return;
   for (const e of document.querySelectorAll("[data-since]")) drawAge(e);
+  for (const e of document.querySelectorAll("[data-until]")) drawDeadline(e);
 }, 1000);
