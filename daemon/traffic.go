@@ -129,7 +129,7 @@ func (d *Daemon) readTrafficParams(p *client.TrafficParams) (*traffic.Query, err
 			return nil, kinds.Errorf(kinds.Invalid, "kinds: %.64q: %s", kind, identity.FormatSuggestion(kind, all, "expected some of "+strings.Join(all, ", ")))
 		}
 	}
-	peers, err := d.resolvePeers(p.Peers)
+	peers, err := d.resolvePeers(p.Peers, false)
 	if err != nil {
 		return nil, err
 	}
