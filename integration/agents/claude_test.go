@@ -176,11 +176,8 @@ func TestClaudeHolds(t *testing.T) {
 	p := newPerson(t)
 	p.write(".claude/settings.json", `{"crossSessionInbound":"hold"}`)
 	_, child := p.startChild()
-	post := newPost()
-	if r := child.post(post); r.Err != "held" {
-		t.Errorf("post: %+v", r)
-	}
-	if p.model.find("user", post.Pointer) != nil {
+	post := child.postUntil("held", newPost())
+	if p.model.find("user", "waits, id") != nil {
 		t.Error("the model is given the pointer")
 	}
 	if r := child.post(post); r.Err != "" { // it lies there already
@@ -199,11 +196,9 @@ func TestClaudeRefuses(t *testing.T) {
 	if r := child.post(post); r.Err != "unattended" {
 		t.Errorf("post: %+v", r)
 	}
-	post.Unattended, post.Limit = true, patience
-	if r := child.post(post); r.Err != "refused" {
-		t.Errorf("post: %+v", r)
-	}
-	if p.model.find("user", post.Pointer) != nil {
+	post.Unattended = true
+	child.postUntil("refused", post)
+	if p.model.find("user", "waits, id") != nil {
 		t.Error("the model is given the pointer")
 	}
 }
