@@ -20,7 +20,7 @@ const (
 
 // TrafficParams are the params of traffic. Empty filters match everything. The first call on a
 // connection begins to watch: what passed before is there only if config.yaml sets history. The end
-// of the connection ends it, and so does not calling for 10 s while entries are overwritten; a call
+// of the connection ends it, and so does not calling for 10 s while entries are lost; a call
 // begins it anew.
 type TrafficParams struct {
 	After  uint64 `json:"after,omitzero"`   // Next of the answer that this one continues; 0: from now on or, with history, from the oldest entry that is kept
@@ -41,7 +41,7 @@ type TrafficParams struct {
 type TrafficAnswer struct {
 	Entries []TrafficEntry `json:"entries"` // in the order in which they ended
 	Next    uint64         `json:"next"`    // the After that continues; never 0
-	Lost    uint64         `json:"lost"`    // entries behind After that were overwritten before this call, whatever the filter
+	Lost    uint64         `json:"lost"`    // entries behind After that are not kept, or no longer, whatever the filter
 
 	// Open has the queries and delegations that are open now, the oldest first, at most
 	// MaxTrafficEntries, also those that began when nobody watched. nil: they were not asked for.

@@ -22,6 +22,9 @@ type kept struct {
 // countBlocks returns how many blocks hold so many bytes.
 func countBlocks(size int) int { return (size + blockData - 1) / blockData }
 
+// cost returns how many bytes of memory the entry takes.
+func (d *draft) cost() int { return entryCost + countBlocks(d.entryBytes)*blockBytes }
+
 // setBounds sets the bounds. What is kept beyond them goes when trim is called, or another entry comes; if
 // nothing is to be kept, it goes at once.
 func (k *kept) setBounds(b Bounds) {
@@ -42,7 +45,7 @@ func (k *kept) setBounds(b Bounds) {
 // add makes room for the entry of a draft, dropping others for it, and returns the writer to which the
 // caller writes it before anything else. There is room for one entry at least.
 func (k *kept) add(number uint64, d *draft) writer {
-	cost := entryCost + countBlocks(d.entryBytes)*blockBytes
+	cost := d.cost()
 	peers := len(k.shares.all)
 	of := k.shares.grow(d.peer, cost)
 	k.bytes += cost + (len(k.shares.all)-peers)*shareCost
@@ -57,6 +60,20 @@ func (k *kept) add(number uint64, d *draft) writer {
 	l.newest = first
 	k.order.push(number, first)
 	return w
+}
+
+// findOwnVictim returns the number of the entry that goes first for that of a draft, and whether there is one that is
+// of the same peer and no ping that goes for something else.
+func (k *kept) findOwnVictim(d *draft) (number uint64, isOwn bool) {
+	if k.order.entries() < k.bounds.Entries && k.bytes+d.cost() <= k.bounds.Bytes {
+		return 0, false
+	}
+	of := k.shares.byPeer[d.peer]
+	if of == nil || of != k.shares.largest() {
+		return 0, false
+	}
+	l := of.nextToShed()
+	return k.arena.numberOf(l.oldest), l == &of.others || d.flags&flagPing != 0
 }
 
 // evictAbove drops entries, at most so many, as long as there are more than that, or more bytes than may be

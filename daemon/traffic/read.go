@@ -24,7 +24,7 @@ type Query struct {
 	Payloads bool
 }
 
-// Read returns entries behind q.After that the filter selects, and how many were overwritten before
+// Read returns entries behind q.After that the filter selects, and how many were lost before
 // they could be read. With q.Wait it blocks until there is one, or that time has passed. It returns the
 // cause of ctx if that ends before.
 func (r *Recorder) Read(ctx context.Context, q *Query) (*client.TrafficAnswer, error) {

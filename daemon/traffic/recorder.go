@@ -1,7 +1,7 @@
 // Package traffic keeps the last messages that have passed a daemon, in memory, for its owner to
 // watch: as long as somebody watches, or the configuration wants a history.
 //
-// A reader has a cursor and fetches what is behind it. What is not fetched in time is overwritten, and
+// A reader has a cursor and fetches what is behind it. What is not fetched in time is lost, and
 // the reader is told how much that was. So whoever records never waits for a reader, and one that has
 // stalled is forgotten when it has lost something. While nobody watches and there is no history,
 // messages are only counted, so that a reader that comes back is told how many it has missed; before
@@ -137,14 +137,30 @@ func (r *Recorder) Record(m *Message) {
 		return
 	}
 	evicted := r.kept.evicted
-	w := r.kept.add(number, &d)
-	d.writeTo(&w, number)
-	if r.news != nil {
-		close(r.news)
-		r.news = nil
+	if r.isBetterLost(&d) {
+		r.kept.evicted = number
+	} else {
+		w := r.kept.add(number, &d)
+		d.writeTo(&w, number)
+		if r.news != nil {
+			close(r.news)
+			r.news = nil
+		}
 	}
 	if r.kept.evicted != evicted && r.watchers.dropStalled(r.kept.evicted) {
 		r.adjust()
 		go r.trim() // nobody who records waits for it
 	}
+}
+
+// isBetterLost reports whether the entry of a draft would push out one of the same peer that nobody who watches
+// has read. Either is lost then, and it costs less to lose what comes: a watcher that stalls costs little, and
+// finds what followed on its cursor when it reads again. A history has the last entries, whoever reads. The
+// caller holds mu.
+func (r *Recorder) isBetterLost(d *draft) bool {
+	if r.history.Entries > 0 {
+		return false
+	}
+	oldest, isOwn := r.kept.findOwnVictim(d)
+	return isOwn && r.watchers.isUnread(oldest)
 }

@@ -52,8 +52,14 @@ func message(t testing.TB, env *wire.Envelope) *Message {
 // all reads everything that is behind a cursor.
 func (r *Recorder) all(t testing.TB, after uint64) (texts []string, next, lost uint64) {
 	t.Helper()
+	return r.allAs(t, nil, after)
+}
+
+// allAs is all, read by who.
+func (r *Recorder) allAs(t testing.TB, who any, after uint64) (texts []string, next, lost uint64) {
+	t.Helper()
 	for next = after; ; {
-		a, err := r.Read(t.Context(), &Query{After: next, Limit: 1000, Room: 1 << 20})
+		a, err := r.Read(t.Context(), &Query{Who: who, After: next, Limit: 1000, Room: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,19 +236,69 @@ func TestAReaderThatStandsStill(t *testing.T) {
 		if err := r.Watch("slow", false); err != nil {
 			t.Fatal(err)
 		}
-		_, begin, _ := r.all(t, 0)
+		_, begin, _ := r.allAs(t, "slow", 0)
 		sent := watched.Entries*2 + 123
 		for i := range sent {
 			r.Record(passed(t, fmt.Sprint(i)))
 		}
-		texts, next, lost := r.all(t, begin)
-		if len(texts)+int(lost) != sent || lost == 0 || texts[0] != fmt.Sprint(lost) || texts[len(texts)-1] != fmt.Sprint(sent-1) || next != begin+uint64(sent) {
+		texts, next, lost := r.allAs(t, "slow", begin)
+		if len(texts)+int(lost) != sent || lost == 0 || texts[0] != "0" || texts[len(texts)-1] != fmt.Sprint(len(texts)-1) || next != begin+uint64(sent) {
 			t.Errorf("%d read, %d lost of %d, from %s to %s", len(texts), lost, sent, texts[0], texts[len(texts)-1])
 		}
 		r.Record(passed(t, "after"))
-		if texts, _, lost := r.all(t, next); !slices.Equal(texts, []string{"after"}) || lost != 0 {
+		if texts, _, lost := r.allAs(t, "slow", next); !slices.Equal(texts, []string{"after"}) || lost != 0 {
 			t.Error(texts, lost)
 		}
+	})
+}
+
+// While nobody has read what would go for it, a message is not kept: of the peer that has most, and unless it is
+// a ping that goes. Of a reader that keeps up nothing is lost beside one that does not.
+func TestWhatNobodyHasReadStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTestRecorder()
+		if err := r.Watch("slow", false); err != nil {
+			t.Fatal(err)
+		}
+		_, begin, _ := r.allAs(t, "slow", 0)
+		count := func(what string, all []string) (n int) {
+			for _, text := range all {
+				if text == what {
+					n++
+				}
+			}
+			return n
+		}
+		flood := func(text string) {
+			for range watched.Entries {
+				r.Record(said(t, laptop, text))
+			}
+		}
+		for range 100 {
+			r.Record(pinged(t, laptop, kinds.KindPing, 10))
+		}
+		flood("first")
+		flood("second")
+		r.Record(said(t, identity.ID{0xb1, 0x1d}, "from another peer"))
+		r.Record(pinged(t, laptop, kinds.KindPing, 10))
+		texts, next, lost := r.allAs(t, "slow", begin)
+		if firsts := count("first", texts); firsts != watched.Entries-1 || count("second", texts) != 0 || count("from another peer", texts) != 1 || len(texts)+int(lost) != 100+2*watched.Entries+2 {
+			t.Errorf("%d of the first flood, %d of the second, %d in all, %d lost", firsts, count("second", texts), len(texts), lost)
+		}
+		if err := r.Watch("quick", false); err != nil {
+			t.Fatal(err)
+		}
+		cursor := next
+		for i := range 3 * watched.Entries {
+			r.Record(said(t, laptop, fmt.Sprint(i)))
+			if i%1000 == 999 {
+				texts, next, lost := r.allAs(t, "quick", cursor)
+				if cursor = next; lost > 0 || len(texts) != 1000 || texts[999] != fmt.Sprint(i) {
+					t.Fatalf("a reader that keeps up has read %d and lost %d after %d", len(texts), lost, i)
+				}
+			}
+		}
+		r.kept.check(t)
 	})
 }
 

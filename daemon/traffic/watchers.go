@@ -101,6 +101,16 @@ func (s *watchers) endRead(who any, cursor uint64) {
 	}
 }
 
+// isUnread reports whether nobody who watches has read the entry with a number, or reads just now.
+func (s *watchers) isUnread(number uint64) bool {
+	for _, w := range s.all {
+		if w.reads > 0 || w.cursor >= number {
+			return false
+		}
+	}
+	return true
+}
+
 // dropStalled has those watch no more who have read nothing for long and have lost an entry, of which
 // evicted is the last that went, and reports whether there was one. It looks only once in a while.
 func (s *watchers) dropStalled(evicted uint64) (dropped bool) {

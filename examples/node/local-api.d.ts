@@ -1804,7 +1804,7 @@ export interface TrafficAnswer {
   entries: Array<TrafficEntry>;
   /** the after that continues; never 0 */
   next: number;
-  /** entries behind after that were overwritten before this call, whatever the filter */
+  /** entries behind after that are not kept, or no longer, whatever the filter */
   lost: number;
   /** open has the queries and delegations that are open now, the oldest first, at most 1000, also those that began when nobody watched. absent: they were not asked for. */
   open?: Array<TrafficEntry>;
@@ -1852,7 +1852,7 @@ export interface TrafficEntry {
   answer_payload?: Record<string, unknown>;
 }
 
-/** TrafficParams are the params of traffic. Empty filters match everything. The first call on a connection begins to watch: what passed before is there only if config.yaml sets history. The end of the connection ends it, and so does not calling for 10 s while entries are overwritten; a call begins it anew. */
+/** TrafficParams are the params of traffic. Empty filters match everything. The first call on a connection begins to watch: what passed before is there only if config.yaml sets history. The end of the connection ends it, and so does not calling for 10 s while entries are lost; a call begins it anew. */
 export interface TrafficParams {
   /** next of the answer that this one continues; 0: from now on or, with history, from the oldest entry that is kept */
   after?: number;

@@ -1459,13 +1459,13 @@ class TrafficAnswer(TypedDict):
 
     entries: list[TrafficEntry]  # in the order in which they ended
     next: int  # the after that continues; never 0
-    lost: int  # entries behind after that were overwritten before this call, whatever the filter
+    lost: int  # entries behind after that are not kept, or no longer, whatever the filter
     open: NotRequired[list[TrafficEntry]]  # open has the queries and delegations that are open now, the oldest first, at most 1000, also those that began when nobody watched. absent: they were not asked for.
     open_more: NotRequired[int]  # open calls that are not there for want of room: peers have turns then
 
 
 class TrafficParams(TypedDict):
-    """TrafficParams are the params of traffic. Empty filters match everything. The first call on a connection begins to watch: what passed before is there only if config.yaml sets history. The end of the connection ends it, and so does not calling for 10 s while entries are overwritten; a call begins it anew."""
+    """TrafficParams are the params of traffic. Empty filters match everything. The first call on a connection begins to watch: what passed before is there only if config.yaml sets history. The end of the connection ends it, and so does not calling for 10 s while entries are lost; a call begins it anew."""
 
     after: NotRequired[int]  # next of the answer that this one continues; 0: from now on or, with history, from the oldest entry that is kept
     limit: NotRequired[int]  # of entries; 0: 1000, which is also the most
