@@ -69,8 +69,9 @@ func (s *shares) grow(peer identity.ID, bytes int) *share {
 	}
 	one.entries++
 	one.bytes += bytes
-	s.all[one.at].size = s.measure(one)
-	s.rise(one.at)
+	if s.all[one.at].size = s.measure(one); one.at > 0 {
+		s.rise(one.at)
+	}
 	return one
 }
 
@@ -95,8 +96,9 @@ func (s *shares) shed(one *share, bytes int) {
 	one.entries--
 	one.bytes -= bytes
 	if one.entries > 0 {
-		s.all[one.at].size = s.measure(one)
-		s.sink(one.at)
+		if s.all[one.at].size = s.measure(one); len(s.all) > 1 {
+			s.sink(one.at)
+		}
 		return
 	}
 	last := len(s.all) - 1

@@ -3,20 +3,18 @@ package web
 import (
 	"encoding/binary"
 	"errors"
-	"net/netip"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// errNoDiag says that the kernel, or a sandbox, refuses to answer, or that it knows no socket at that address.
-var errNoDiag = errors.New("the kernel names no socket there")
+var (
+	// errNoDiag says that the kernel, or a sandbox, refuses to answer, or that it knows no socket at that address.
+	errNoDiag = errors.New("the kernel names no socket there")
 
-// canAsk reports whether the kernel answers by sock_diag(7), of a socket of this process that listens.
-func canAsk(listening netip.AddrPort) bool {
-	_, err := askConnOwner(listening, listening)
-	return err == errNoCaller
-}
+	// errNoCaller says that the kernel answers, and that there is no such connection, or its program has closed it.
+	errNoCaller = errors.New("the kernel names no such connection")
+)
 
 // diagID is struct inet_diag_sockid of linux/inet_diag.h: numbers in the network's order.
 type diagID struct {
@@ -43,11 +41,11 @@ type diagAnswer struct {
 	uid, inode                    uint32
 }
 
-// askConnOwner asks the kernel for the user of the socket at from that is connected to to, both of IPv4.
+// askConnOwner asks the kernel for the user of the socket at the beginning of a connection.
 // It costs the same however many sockets there are. A socket of IPv6 with such an address is found too.
 // A socket that its program has closed has no inode, and says nothing of whose it was: errNoCaller, as
 // for one that is not connected to to.
-func askConnOwner(from, to netip.AddrPort) (uid int, err error) {
+func askConnOwner(ends connEnds) (uid int, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return 0, err
@@ -59,7 +57,7 @@ func askConnOwner(from, to netip.AddrPort) (uid int, err error) {
 	}
 	r := diagRequest{
 		NlMsghdr: unix.NlMsghdr{Type: unix.SOCK_DIAG_BY_FAMILY, Flags: unix.NLM_F_REQUEST},
-		family:   unix.AF_INET, protocol: unix.IPPROTO_TCP, states: ^uint32(0), id: newDiagID(from, to),
+		family:   unix.AF_INET, protocol: unix.IPPROTO_TCP, states: ^uint32(0), id: newDiagID(ends),
 	}
 	r.Len = uint32(unsafe.Sizeof(r))
 	if err := unix.Sendto(fd, unsafe.Slice((*byte)(unsafe.Pointer(&r)), r.Len), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
@@ -78,7 +76,7 @@ func askConnOwner(from, to netip.AddrPort) (uid int, err error) {
 	switch {
 	case a.Type != unix.SOCK_DIAG_BY_FAMILY:
 		return 0, errNoDiag
-	case !isSameConn(&a, from, to): // without that connection, the kernel tells of a socket that listens at from
+	case !isSameConn(&a, ends): // without that connection, the kernel tells of a socket that listens at from
 		return 0, errNoCaller
 	case a.inode == 0:
 		return 0, errNoCaller
@@ -86,20 +84,20 @@ func askConnOwner(from, to netip.AddrPort) (uid int, err error) {
 	return int(a.uid), nil
 }
 
-// isSameConn reports whether an answer is about the end at from of a connection to to.
-func isSameConn(a *diagAnswer, from, to netip.AddrPort) bool {
-	id := newDiagID(from, to)
+// isSameConn reports whether an answer is about the beginning of a connection.
+func isSameConn(a *diagAnswer, ends connEnds) bool {
+	id := newDiagID(ends)
 	if a.family == unix.AF_INET6 {
-		id.src, id.dst = from.Addr().As16(), to.Addr().As16() // which stand for those of IPv4
+		id.src, id.dst = ends.from.Addr().As16(), ends.to.Addr().As16() // which stand for those of IPv4
 	}
 	return a.id.sport == id.sport && a.id.dport == id.dport && a.id.src == id.src && a.id.dst == id.dst
 }
 
-// newDiagID returns what the kernel calls a connection, as its end at from has it.
-func newDiagID(from, to netip.AddrPort) (id diagID) {
-	binary.BigEndian.PutUint16(id.sport[:], from.Port())
-	binary.BigEndian.PutUint16(id.dport[:], to.Port())
-	src, dst := from.Addr().Unmap().As4(), to.Addr().Unmap().As4()
+// newDiagID returns what the kernel calls a connection, as its beginning has it.
+func newDiagID(ends connEnds) (id diagID) {
+	binary.BigEndian.PutUint16(id.sport[:], ends.from.Port())
+	binary.BigEndian.PutUint16(id.dport[:], ends.to.Port())
+	src, dst := ends.from.Addr().As4(), ends.to.Addr().As4()
 	copy(id.src[:], src[:])
 	copy(id.dst[:], dst[:])
 	id.cookie = [2]uint32{^uint32(0), ^uint32(0)} // none (INET_DIAG_NOCOOKIE)

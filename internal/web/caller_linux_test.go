@@ -1,12 +1,14 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,7 +17,8 @@ import (
 	"github.com/acpd/acpd/integration/await"
 )
 
-// TestOtherUser: a connection of another user is closed before anything is read of it.
+// TestOtherUser: a connection of another user is closed before anything is read of it, by the kernel's word and
+// by the table's.
 func TestOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		if os.Getenv("CI") != "" {
@@ -23,32 +26,40 @@ func TestOtherUser(t *testing.T) {
 		}
 		t.Skip("only root can be another user")
 	}
-	f := newFixture(t, nil)
-	address, link := fmt.Sprintf("127.0.0.1:%d", f.Port()), f.Link()
-	said := make(chan string)
-	go func() {
-		// The thread that has another user from now on ends with this goroutine.
-		runtime.LockOSThread()
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, 65534, 65534, 65534); errno != 0 {
-			said <- errno.Error()
-			return
-		}
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			said <- err.Error()
-			return
-		}
-		defer c.Close()
-		c.SetDeadline(time.Now().Add(await.Patience))
-		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", strings.TrimPrefix(link, "http://"+address), address)
-		b := make([]byte, 64)
-		n, err := c.Read(b)
-		said <- fmt.Sprintf("%d bytes, %v", n, err != nil)
-	}()
-	if got := await.Receive(t, "the other user is answered", said); got != "0 bytes, true" {
-		t.Errorf("another user got %s", got)
+	for how, callers := range map[string]callerFinder{"kernel": newKernelFinder(askConnOwner), "table": newTableFinder("/proc/net/")} {
+		t.Run(how, func(t *testing.T) {
+			f := newFixture(t, func(s *Server) { s.listener.callers = callers })
+			address, link := fmt.Sprintf("127.0.0.1:%d", f.Port()), f.Link()
+			said := make(chan string)
+			go func() {
+				// The thread that has another user from now on ends with this goroutine.
+				runtime.LockOSThread()
+				if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, 65534, 65534, 65534); errno != 0 {
+					said <- errno.Error()
+					return
+				}
+				c, err := net.Dial("tcp", address)
+				switch {
+				case errors.Is(err, syscall.ECONNRESET): // so soon
+					said <- "0 bytes, true"
+					return
+				case err != nil:
+					said <- err.Error()
+					return
+				}
+				defer c.Close()
+				c.SetDeadline(time.Now().Add(await.Patience))
+				fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", strings.TrimPrefix(link, "http://"+address), address)
+				b := make([]byte, 64)
+				n, err := c.Read(b)
+				said <- fmt.Sprintf("%d bytes, %v", n, err != nil && !errors.Is(err, os.ErrDeadlineExceeded))
+			}()
+			if got := await.Receive(t, "the other user is answered", said); got != "0 bytes, true" {
+				t.Errorf("another user got %s", got)
+			}
+			f.letIn() // the link was not used
+		})
 	}
-	f.letIn() // the link was not used
 }
 
 func TestFindCaller(t *testing.T) {
@@ -57,21 +68,14 @@ func TestFindCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c, err := net.Dial("tcp4", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	accepted, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer accepted.Close()
-	if got := newCallerFinder(l)(accepted); got != callerOwner {
-		t.Errorf("my own connection: %d", got)
-	}
-	if _, err := findConnOwner(t.TempDir()+"/", netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")); !os.IsNotExist(err) {
-		t.Errorf("without tables: %v", err)
+	_, accepted := connect(t, l, "tcp4")
+	for how, c := range map[string]struct {
+		callers callerFinder
+		want    callerCheck
+	}{"as it is": {newCallerFinder(l), callerOwner}, "table": {newTableFinder("/proc/net/"), callerOwner}, "without tables": {newTableFinder(t.TempDir() + "/"), callerUnknown}} {
+		if got := c.callers.find([]net.Conn{accepted}); len(got) != 1 || got[0] != c.want {
+			t.Errorf("%s: my own connection: %d", how, got)
+		}
 	}
 }
 
@@ -83,36 +87,129 @@ func TestAskConnOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	finders := map[string]callerFinder{"kernel": newKernelFinder(askConnOwner), "table": newTableFinder("/proc/net/")}
 	for _, network := range []string{"tcp4", "tcp6"} {
 		client, accepted := connect(t, l, network)
-		from, to := accepted.RemoteAddr().(*net.TCPAddr).AddrPort(), accepted.LocalAddr().(*net.TCPAddr).AddrPort()
-		uid, err := askConnOwner(from, to)
+		ends := findEnds(accepted)
+		uid, err := askConnOwner(ends)
 		if err != nil || uid != os.Getuid() {
 			t.Errorf("%s: the kernel says %d, %v", network, uid, err)
 		}
-		if told, err := findConnOwner("/proc/net/", from, to); err != nil || told != uid {
-			t.Errorf("%s: the table says %d, %v", network, told, err)
+		if told, err := findConnOwners("/proc/net/", []connEnds{ends}); err != nil || len(told) != 1 || told[ends] != uid {
+			t.Errorf("%s: the table says %v, %v", network, told, err)
 		}
-		if findByKernel(from, to) != callerOwner || findByTable(from, to) != callerOwner {
-			t.Errorf("%s: my own connection is another's", network)
+		for how, callers := range finders {
+			if got := callers.find([]net.Conn{accepted}); !slices.Equal(got, []callerCheck{callerOwner}) {
+				t.Errorf("%s: my own connection, by the %s: %d", network, how, got)
+			}
 		}
 		client.Close() // the server's end is open still
-		if uid, err := askConnOwner(from, to); err == nil {
+		if uid, err := askConnOwner(ends); err == nil {
 			t.Errorf("%s: a socket that is closed is %d's", network, uid)
 		}
-		for how, find := range map[string]func(from, to netip.AddrPort) callerCheck{"kernel": findByKernel, "table": findByTable} {
-			if got := find(from, to); got != callerOther {
+		for how, callers := range finders {
+			if got := callers.find([]net.Conn{accepted}); !slices.Equal(got, []callerCheck{callerOther}) {
 				t.Errorf("%s: a socket that is closed, by the %s: %d", network, how, got)
 			}
 		}
 	}
 	// No connection begins at the port where the server listens.
 	listening, nobody := l.Addr().(*net.TCPAddr).AddrPort(), netip.MustParseAddrPort("127.0.0.1:1")
-	if uid, err := askConnOwner(listening, nobody); err != errNoCaller || !canAsk(listening) {
+	if uid, err := askConnOwner(connEnds{listening, nobody}); err != errNoCaller || newCallerFinder(l).most != 1 {
 		t.Errorf("a socket that listens: %d, %v", uid, err)
 	}
-	if uid, err := askConnOwner(nobody, listening); err != errNoDiag || canAsk(nobody) {
+	if uid, err := askConnOwner(connEnds{nobody, listening}); err != errNoDiag {
 		t.Errorf("no socket: %d, %v", uid, err)
+	}
+}
+
+// queue is a listener at which connections have come before any is accepted.
+type queue struct {
+	net.Listener
+	conns     []net.Conn
+	isLimited bool // it has a deadline
+}
+
+func (q *queue) Addr() net.Addr { return q.conns[0].LocalAddr() }
+
+func (q *queue) SetDeadline(at time.Time) error {
+	q.isLimited = !at.IsZero()
+	return nil
+}
+
+func (q *queue) Accept() (net.Conn, error) {
+	switch {
+	case len(q.conns) > 0:
+		c := q.conns[0]
+		q.conns = q.conns[1:]
+		return c, nil
+	case q.isLimited:
+		return nil, os.ErrDeadlineExceeded
+	}
+	return nil, net.ErrClosed
+}
+
+// queued is one of these connections.
+type queued struct {
+	net.Conn
+	from, to net.TCPAddr
+	isClosed bool
+}
+
+func (c *queued) RemoteAddr() net.Addr { return &c.from }
+func (c *queued) LocalAddr() net.Addr  { return &c.to }
+
+func (c *queued) Close() error {
+	c.isClosed = true
+	return nil
+}
+
+// TestStrangersWhereTheKernelDoesNotAnswer: however many connections of another user wait before one of the owner,
+// the table is read once for each maxAsked of them, and they are closed.
+func TestStrangersWhereTheKernelDoesNotAnswer(t *testing.T) {
+	for _, strangers := range []int{0, 1, maxAsked - 1, maxAsked, 4096} { // the last: as many as wait at a listener of Linux
+		here, dir := netip.MustParseAddrPort("127.0.0.1:7000"), t.TempDir()+"/"
+		table, q := strings.Builder{}, new(queue)
+		table.WriteString("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n")
+		add := func(uid int) *queued {
+			from := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(10_000+len(q.conns)))
+			c := &queued{from: *net.TCPAddrFromAddrPort(from), to: *net.TCPAddrFromAddrPort(here)}
+			q.conns = append(q.conns, c)
+			fmt.Fprintf(&table, "%4d: %s %s 01 00000000:00000000 00:00000000 00000000 %5d        0 %d 1 0000000000000000 20 4 30 10 -1\n", len(q.conns), formatAddr4(from), formatAddr4(here), uid, 50_000+len(q.conns))
+			return c
+		}
+		var others []*queued
+		for range strangers {
+			others = append(others, add(65_534))
+		}
+		own := []net.Conn{add(os.Getuid()), add(os.Getuid())}
+		if err := os.WriteFile(dir+"tcp", []byte(table.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		callers := chooseCallerFinder(q, func(connEnds) (int, error) { return 0, syscall.EPERM }, dir)
+		readings, find := 0, callers.find
+		callers.find = func(conns []net.Conn) []callerCheck {
+			readings++
+			return find(conns)
+		}
+		l := &guardedListener{Listener: q, callers: callers}
+		for i, want := range own {
+			got, err := l.Accept()
+			if c, ok := got.(*guardedConn); err != nil || !ok || c.Conn != want {
+				t.Fatalf("%d strangers: connection %d is %v, %v", strangers, i, got, err)
+			}
+		}
+		if most := (strangers + len(own) + maxAsked - 1) / maxAsked; readings != most {
+			t.Errorf("%d strangers: %d readings, want %d", strangers, readings, most)
+		}
+		for i, c := range others {
+			if !c.isClosed {
+				t.Fatalf("%d strangers: connection %d is open", strangers, i)
+			}
+		}
+		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%d strangers, and no further connection: %v", strangers, err)
+		}
 	}
 }
 
@@ -156,21 +253,27 @@ func BenchmarkFindCaller(b *testing.B) {
 	for range 2000 {
 		connect(b, l, "tcp4")
 	}
-	from, to := accepted.RemoteAddr().(*net.TCPAddr).AddrPort(), accepted.LocalAddr().(*net.TCPAddr).AddrPort()
+	ends := findEnds(accepted)
 	b.Run("kernel", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := askConnOwner(from, to); err != nil {
+			if _, err := askConnOwner(ends); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
-	b.Run("table", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := findConnOwner("/proc/net/", from, to); err != nil {
-				b.Fatal(err)
-			}
+	for _, many := range []int{1, maxAsked} {
+		asked := []connEnds{ends}
+		for len(asked) < many { // others that are in no table
+			asked = append(asked, connEnds{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 9, 9, 9}), uint16(len(asked))), ends.to})
 		}
-	})
+		b.Run(fmt.Sprint("table/", many), func(b *testing.B) {
+			for b.Loop() {
+				if owners, err := findConnOwners("/proc/net/", asked); err != nil || len(owners) != 1 {
+					b.Fatal(owners, err)
+				}
+			}
+		})
+	}
 }
 
 func TestTable(t *testing.T) {
@@ -180,10 +283,13 @@ func TestTable(t *testing.T) {
    2: 0100007F:9C41 0100007F:1F90 06 00000000:00000000 03:00001768 00000000     0        0 0 3 0000000000000000
    3: short
 `
-	for local, want := range map[string]int{"0100007F:9C40": 1000, "0100007F:9C41": -1, "0100007F:9C42": -1} {
-		uid, err := findInTable(strings.NewReader(table), local, "0100007F:1F90")
-		if (err != nil) != (want < 0) || err == nil && uid != want {
-			t.Errorf("%s: %d, %v", local, uid, err)
+	to := netip.MustParseAddrPort("127.0.0.1:8080")
+	for port, want := range map[uint16]int{40_000: 1000, 40_001: -1, 40_002: -1} { // -1: nobody
+		ends := connEnds{netip.AddrPortFrom(to.Addr(), port), to}
+		wanted, owners := map[string]connEnds{formatAddr4(ends.from) + " " + formatAddr4(to) + " ": ends}, make(map[connEnds]int)
+		err := findInTable(strings.NewReader(table), wanted, owners)
+		if uid, ok := owners[ends]; err != nil || ok != (want >= 0) || ok && uid != want {
+			t.Errorf("%d: %v, %v", port, owners, err)
 		}
 	}
 }

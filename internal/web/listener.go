@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 )
 
 // quietLog drops what net/http has to say of clients that speak no HTTP.
@@ -22,12 +23,22 @@ const (
 	callerOther
 )
 
+// callerFinder asks the system whose the other ends of loopback connections are, which a listener has accepted.
+type callerFinder struct {
+	most int                                  // connections at a time
+	find func(conns []net.Conn) []callerCheck // in their order
+}
+
+// gatherTime is how long connections are gathered of which the system is asked together.
+const gatherTime = 10 * time.Millisecond
+
 // guardedListener accepts connections of this user alone, where the system says whose they are. While
 // there are maxStrange that have not shown the cookie, the oldest of them makes way for a new one: so a
-// program that leaves connections open keeps no browser out.
+// program that leaves connections open keeps no browser out. One goroutine at a time calls Accept.
 type guardedListener struct {
 	net.Listener
-	findCaller func(net.Conn) callerCheck
+	callers callerFinder
+	passed  []net.Conn // that may speak, for the next calls of Accept
 
 	mu      sync.Mutex     // guards the rest
 	strange []*guardedConn // that have not shown the cookie; the oldest first
@@ -35,22 +46,56 @@ type guardedListener struct {
 }
 
 func newGuardedListener(l net.Listener) *guardedListener {
-	return &guardedListener{Listener: l, findCaller: newCallerFinder(l)}
+	return &guardedListener{Listener: l, callers: newCallerFinder(l)}
 }
 
-// Accept waits for the next connection that may speak, and closes others.
+// Accept waits for the next connection that may speak, and resets others.
 func (l *guardedListener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
+	for len(l.passed) == 0 {
+		conns, err := l.acceptSome()
 		if err != nil {
 			return nil, err
 		}
-		if l.findCaller(c) == callerOther {
-			c.Close()
-			continue
+		for i, check := range l.callers.find(conns) {
+			if check == callerOther {
+				reset(conns[i])
+			} else {
+				l.passed = append(l.passed, conns[i])
+			}
 		}
-		return l.add(c), nil
 	}
+	c := l.passed[0]
+	l.passed = slices.Delete(l.passed, 0, 1)
+	return l.add(c), nil
+}
+
+// acceptSome waits for a connection, and gathers those that come with it if the system is asked of several
+// together.
+func (l *guardedListener) acceptSome() (conns []net.Conn, err error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	conns = append(conns, c)
+	if limited, ok := l.Listener.(interface{ SetDeadline(time.Time) error }); ok && l.callers.most > 1 {
+		limited.SetDeadline(time.Now().Add(gatherTime))
+		defer limited.SetDeadline(time.Time{})
+		for len(conns) < l.callers.most {
+			if c, err = l.Listener.Accept(); err != nil {
+				break // if it is not the deadline, the next call says so
+			}
+			conns = append(conns, c)
+		}
+	}
+	return conns, nil
+}
+
+// reset closes a connection so that nothing of it stays in the system's tables.
+func reset(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		t.SetLinger(0)
+	}
+	c.Close()
 }
 
 func (l *guardedListener) add(c net.Conn) *guardedConn {

@@ -196,7 +196,9 @@ func TestLinkEnds(t *testing.T) {
 // TestLinkTwice: two that open the link cannot be told apart, also if both are this user's: a confined
 // agent may be one. Nobody gets anything any more.
 func TestLinkTwice(t *testing.T) {
-	f := newFixture(t, func(s *Server) { s.listener.findCaller = func(net.Conn) callerCheck { return callerOwner } })
+	f := newFixture(t, func(s *Server) {
+		s.listener.callers = callerFinder{most: 1, find: func([]net.Conn) []callerCheck { return []callerCheck{callerOwner} }}
+	})
 	link := f.Link()
 	browser, page := f.letIn()
 	f.ask(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, "GET", link, "")
