@@ -60,7 +60,7 @@ func TestOpenSaysWhatIsInTheWay(t *testing.T) {
 			}
 			t.Cleanup(func() { c.Close() })
 			o.Listen = c.LocalAddr().String()
-		}, []string{"taken", "--listen"}},
+		}, []string{"taken by another program: stop that, or choose another port with listen in config.yaml or --listen\n"}},
 		{"a directory open to others", func(t *testing.T, o *Options) {
 			key(t, o.Home)
 			if err := os.Chmod(o.Home, 0o755); err != nil {
@@ -84,7 +84,7 @@ func TestOpenSaysWhatIsInTheWay(t *testing.T) {
 				t.Fatal("it opens")
 			}
 			for _, want := range c.want {
-				if !strings.Contains(err.Error(), want) {
+				if !strings.Contains(err.Error()+"\n", want) {
 					t.Errorf("%q does not say %q", err, want)
 				}
 			}

@@ -38,11 +38,11 @@ func TestNamesStayApart(t *testing.T) {
 	for i := range len(honest) {
 		names = append(names, honest[:i]+"x"+honest[i:])
 	}
-	for i := range 200 { // which differ where nothing of them is shown
+	for i := range 30 { // which differ where nothing of them is shown
 		names = append(names, fmt.Sprintf("build-machine-%03d-frankfurt-1", i))
 	}
 	agents := []string{"", "/x", "/frankfurt-1", "/" + honest, "/" + strings.Repeat("long", 9)}
-	for cells := 10; cells < 30; cells++ {
+	for _, cells := range []int{10, 11, 16, 24, 29} {
 		var n Names
 		of := make(map[string]string)
 		for _, name := range names {
