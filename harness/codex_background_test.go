@@ -117,6 +117,33 @@ func TestCodexThreadInTheBackground(t *testing.T) {
 	}
 }
 
+// Where Codex lists no items of a turn, what the user has said in it tells.
+func TestCodexListsNoItems(t *testing.T) {
+	for name, test := range map[string]struct {
+		turn said
+		want bool
+	}{
+		"the user": {said{0, true, ofUser}, false}, "a model": {said{0, true, ofModel}, true}, "a review": {said{0, true, ofProgram}, true},
+		"the user, and the turn runs": {said{0, false, ofUser}, false}, "a turn without an item yet": {said{0, false, ofNobody}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			own := codexThread{ID: threadOf(0)}
+			f, s := startBeside(t, own)
+			f.refuse["thread/items/list"] = `{"code":-32600,"message":"pagination is not supported"}`
+			f.turns[own.ID] = []fakeTurn{test.turn.turn()}
+			conn, err := s.connect(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.close()
+			if view, err := s.look(t.Context(), conn, own.ID); err != nil || view.switched != test.want {
+				t.Errorf("%+v, %v", view, err)
+			}
+		})
+	}
+}
+
 // A user who says something in a new thread before it is looked at first is there, and the thread is woken.
 func TestCodexUserIsQuick(t *testing.T) {
 	own := codexThread{ID: threadOf(0)}
