@@ -97,12 +97,14 @@ func TestCodexThreadInTheBackground(t *testing.T) {
 				own.Fork = ownThread
 			}
 			f, s := startBeside(t, own)
-			for _, turn := range test.turns {
-				f.turns[own.ID] = append(f.turns[own.ID], turn.turn())
-			}
-			if test.other != (said{}) {
-				f.turns[f.threads[1].ID] = slices.Insert(f.turns[f.threads[1].ID], 0, test.other.turn())
-			}
+			f.change(func() {
+				for _, turn := range test.turns {
+					f.turns[own.ID] = append(f.turns[own.ID], turn.turn())
+				}
+				if test.other != (said{}) {
+					f.turns[f.threads[1].ID] = slices.Insert(f.turns[f.threads[1].ID], 0, test.other.turn())
+				}
+			})
 			conn, err := s.connect(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -130,8 +132,10 @@ func TestCodexListsNoItems(t *testing.T) {
 			t.Parallel()
 			own := codexThread{ID: threadOf(0)}
 			f, s := startBeside(t, own)
-			f.refuse["thread/items/list"] = `{"code":-32600,"message":"pagination is not supported"}`
-			f.turns[own.ID] = []fakeTurn{test.turn.turn()}
+			f.change(func() {
+				f.refuse["thread/items/list"] = `{"code":-32600,"message":"pagination is not supported"}`
+				f.turns[own.ID] = []fakeTurn{test.turn.turn()}
+			})
 			conn, err := s.connect(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -148,7 +152,7 @@ func TestCodexListsNoItems(t *testing.T) {
 func TestCodexUserIsQuick(t *testing.T) {
 	own := codexThread{ID: threadOf(0)}
 	f, s := startBeside(t, own)
-	f.turns[own.ID] = []fakeTurn{said{0, true, ofUser}.turn()}
+	f.change(func() { f.turns[own.ID] = []fakeTurn{said{0, true, ofUser}.turn()} })
 	expectPresence(t, f.watch(s), "", "")
 	p := newPost()
 	f.change(func() { f.after["turn/start"] = proof(own.ID, p.Message.String()) })
@@ -162,7 +166,7 @@ func TestCodexUserIsQuick(t *testing.T) {
 func TestCodexUserComesToTheBackground(t *testing.T) {
 	own := codexThread{ID: threadOf(0)}
 	f, s := startBeside(t, own)
-	f.turns[own.ID] = []fakeTurn{said{0, true, ofModel}.turn()}
+	f.change(func() { f.turns[own.ID] = []fakeTurn{said{0, true, ofModel}.turn()} })
 	presence := f.watch(s)
 	const why = "another conversation works in it"
 	expectPresence(t, presence, why, "")
