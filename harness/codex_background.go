@@ -24,7 +24,7 @@ type codexTurn struct {
 
 // began returns when the turn began.
 func (t *codexTurn) began() time.Time {
-	if at, ok := readThreadTime(t.ID); ok {
+	if at, ok := readIDTime(t.ID); ok {
 		return at
 	}
 	return time.Unix(t.Started, 0)
@@ -38,36 +38,36 @@ func (t *codexTurn) hasRunAt(at time.Time) bool {
 // codexWork is what is known of who has a thread work. Tools of the terminal let the model of another
 // thread start one, fork one, and begin turns in one. The terminal shows no such thread.
 type codexWork struct {
-	mu     sync.Mutex // guards what follows
-	thread string     // of which this is known
-	judged string     // the latest turn of which it is known who has begun it; empty: none is
-	user   bool       // the user has begun a turn since the thread was loaded
-	model  bool       // the model of another thread has begun one, or has made the thread
-	made   bool       // it is known whether the model of another thread has made the thread, by a fork
+	mu        sync.Mutex // guards what follows
+	thread    string     // of which the rest is known
+	judged    string     // the latest turn of which it is known who has begun it; empty: none is
+	byUser    bool       // the user has begun a turn since the thread was loaded
+	byModel   bool       // the model of another thread has begun one, or has forked the thread
+	forkKnown bool       // it is known whether the model of another thread has forked the thread
 }
 
-// isInBackground reports whether a thread works for another one's model, and its user has said nothing
-// in it since it was loaded. The turns tell, also a look that comes late. others are the other threads of
-// its terminal.
+// isInBackground reports whether a thread works for another one's model, and the user has said nothing
+// in it since it was loaded. Its turns tell, so that it does not matter when it is looked at. others are
+// the other threads of its terminal.
 func (c *codex) isInBackground(ctx context.Context, conn *codexConn, thread string, others []codexThread) (bool, error) {
 	w := &c.work
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.thread != thread {
-		w.thread, w.judged, w.user, w.model, w.made = thread, "", false, false, false
+		w.thread, w.judged, w.byUser, w.byModel, w.forkKnown = thread, "", false, false, false
 	}
-	if w.user {
+	if w.byUser {
 		return false, nil
 	}
 	err := c.judgeTurns(ctx, conn, w)
-	if err == nil && !w.user && !w.model && !w.made {
+	if err == nil && !w.byUser && !w.byModel && !w.forkKnown {
 		err = c.judgeFork(ctx, conn, w, others)
 	}
-	return w.model && !w.user, err
+	return w.byModel && !w.byUser, err
 }
 
-// judgeTurns learns who has begun the turns since the thread was loaded, of which that is not known. The
-// caller holds w.mu.
+// judgeTurns learns who has begun the turns since the thread was loaded, of which that is not known.
+// Earlier ones do not tell who has had it loaded. The caller holds w.mu.
 func (c *codex) judgeTurns(ctx context.Context, conn *codexConn, w *codexWork) error {
 	turns, err := c.listTurns(ctx, conn, w.thread, maxTurns)
 	if errors.Is(err, ErrNoTurn) {
@@ -87,16 +87,16 @@ func (c *codex) judgeTurns(ctx context.Context, conn *codexConn, w *codexWork) e
 		if t.began().Before(since) {
 			continue
 		}
-		first, err := c.readFirstItem(ctx, conn, w.thread, t.ID)
+		first, err := c.readFirstItem(ctx, conn, w.thread, &t)
 		switch {
 		case err != nil:
 			return err
 		case first.Type == "" && t.Ended == nil && n == 0: // it has none yet
 			return nil
 		case first.Type == itemOfUser && !c.hasPosted(first.ClientID):
-			w.user = true
+			w.byUser = true
 		case first.Type == itemOfTool && first.Namespace == codexTerminal:
-			w.model = true
+			w.byModel = true
 		}
 		w.judged = t.ID
 	}
@@ -104,11 +104,11 @@ func (c *codex) judgeTurns(ctx context.Context, conn *codexConn, w *codexWork) e
 }
 
 // judgeFork learns whether the model of another thread has forked this one, in which no turn has begun
-// since: the user forks none while a turn runs. The caller holds w.mu.
+// since: it did so in a turn, and the user forks none while one runs. The caller holds w.mu.
 func (c *codex) judgeFork(ctx context.Context, conn *codexConn, w *codexWork, others []codexThread) error {
-	made, ok := readThreadTime(w.thread)
+	made, ok := readIDTime(w.thread)
 	if ok && made.Before(c.loads.began.Add(-leastUnload)) { // it was loaded again
-		w.made = true
+		w.forkKnown = true
 		return nil
 	}
 	t, err := c.readThread(ctx, conn, w.thread)
@@ -121,10 +121,10 @@ func (c *codex) judgeFork(ctx context.Context, conn *codexConn, w *codexWork, ot
 			if err != nil && !errors.Is(err, ErrNoTurn) {
 				return err
 			}
-			w.model = w.model || !ok || slices.ContainsFunc(turns, func(t codexTurn) bool { return t.hasRunAt(made) })
+			w.byModel = w.byModel || !ok || slices.ContainsFunc(turns, func(t codexTurn) bool { return t.hasRunAt(made) })
 		}
 	}
-	w.made = true
+	w.forkKnown = true
 	return nil
 }
 
@@ -146,20 +146,49 @@ func (c *codex) listTurns(ctx context.Context, conn *codexConn, thread string, m
 }
 
 // readFirstItem returns the item with which a turn has begun, the zero value if there is none.
-func (c *codex) readFirstItem(ctx context.Context, conn *codexConn, thread, turn string) (first codexItem, _ error) {
+func (c *codex) readFirstItem(ctx context.Context, conn *codexConn, thread string, turn *codexTurn) (first codexItem, _ error) {
 	var result struct {
 		Data []struct {
 			Item codexItem `json:"item"`
 		} `json:"data"`
 	}
-	params := map[string]any{"threadId": thread, "turnId": turn, "limit": 1, "sortDirection": "asc"}
-	if err := conn.call(ctx, "thread/items/list", params, &result); err != nil {
+	params := map[string]any{"threadId": thread, "turnId": turn.ID, "limit": 1, "sortDirection": "asc"}
+	err := conn.call(ctx, "thread/items/list", params, &result)
+	if _, refused := errors.AsType[*codexError](err); refused {
+		return c.readUserItem(ctx, conn, thread, turn)
+	}
+	if err != nil {
 		return first, c.explain(err)
 	}
 	if len(result.Data) > 0 {
 		first = result.Data[0].Item
 	}
 	return first, nil
+}
+
+// readUserItem is readFirstItem where Codex lists no items of a turn, as of a thread that an older Codex has
+// kept: what the user has said in it. If the user has said nothing, a tool may have begun it.
+func (c *codex) readUserItem(ctx context.Context, conn *codexConn, thread string, turn *codexTurn) (said codexItem, _ error) {
+	var result struct {
+		Data []struct {
+			ID    string      `json:"id"`
+			Items []codexItem `json:"items"`
+		} `json:"data"`
+	}
+	if err := conn.call(ctx, "thread/turns/list", map[string]any{"threadId": thread, "limit": maxTurns, "itemsView": "summary"}, &result); err != nil {
+		return said, c.explain(err)
+	}
+	for _, t := range result.Data {
+		for _, item := range t.Items {
+			if t.ID == turn.ID && item.Type == itemOfUser {
+				return item, nil
+			}
+		}
+	}
+	if turn.Ended != nil {
+		said = codexItem{Type: itemOfTool, Namespace: codexTerminal}
+	}
+	return said, nil
 }
 
 // notePosted remembers by which id this process has begun a turn, or is about to.

@@ -97,12 +97,14 @@ func TestCodexThreadInTheBackground(t *testing.T) {
 				own.Fork = ownThread
 			}
 			f, s := startBeside(t, own)
-			for _, turn := range test.turns {
-				f.turns[own.ID] = append(f.turns[own.ID], turn.turn())
-			}
-			if test.other != (said{}) {
-				f.turns[f.threads[1].ID] = slices.Insert(f.turns[f.threads[1].ID], 0, test.other.turn())
-			}
+			f.change(func() {
+				for _, turn := range test.turns {
+					f.turns[own.ID] = append(f.turns[own.ID], turn.turn())
+				}
+				if test.other != (said{}) {
+					f.turns[f.threads[1].ID] = slices.Insert(f.turns[f.threads[1].ID], 0, test.other.turn())
+				}
+			})
 			conn, err := s.connect(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -117,11 +119,40 @@ func TestCodexThreadInTheBackground(t *testing.T) {
 	}
 }
 
+// Where Codex lists no items of a turn, what the user has said in it tells.
+func TestCodexListsNoItems(t *testing.T) {
+	for name, test := range map[string]struct {
+		turn said
+		want bool
+	}{
+		"the user": {said{0, true, ofUser}, false}, "a model": {said{0, true, ofModel}, true}, "a review": {said{0, true, ofProgram}, true},
+		"the user, and the turn runs": {said{0, false, ofUser}, false}, "a turn without an item yet": {said{0, false, ofNobody}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			own := codexThread{ID: threadOf(0)}
+			f, s := startBeside(t, own)
+			f.change(func() {
+				f.refuse["thread/items/list"] = `{"code":-32600,"message":"pagination is not supported"}`
+				f.turns[own.ID] = []fakeTurn{test.turn.turn()}
+			})
+			conn, err := s.connect(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.close()
+			if view, err := s.look(t.Context(), conn, own.ID); err != nil || view.switched != test.want {
+				t.Errorf("%+v, %v", view, err)
+			}
+		})
+	}
+}
+
 // A user who says something in a new thread before it is looked at first is there, and the thread is woken.
 func TestCodexUserIsQuick(t *testing.T) {
 	own := codexThread{ID: threadOf(0)}
 	f, s := startBeside(t, own)
-	f.turns[own.ID] = []fakeTurn{said{0, true, ofUser}.turn()}
+	f.change(func() { f.turns[own.ID] = []fakeTurn{said{0, true, ofUser}.turn()} })
 	expectPresence(t, f.watch(s), "", "")
 	p := newPost()
 	f.change(func() { f.after["turn/start"] = proof(own.ID, p.Message.String()) })
@@ -135,7 +166,7 @@ func TestCodexUserIsQuick(t *testing.T) {
 func TestCodexUserComesToTheBackground(t *testing.T) {
 	own := codexThread{ID: threadOf(0)}
 	f, s := startBeside(t, own)
-	f.turns[own.ID] = []fakeTurn{said{0, true, ofModel}.turn()}
+	f.change(func() { f.turns[own.ID] = []fakeTurn{said{0, true, ofModel}.turn()} })
 	presence := f.watch(s)
 	const why = "another conversation works in it"
 	expectPresence(t, presence, why, "")

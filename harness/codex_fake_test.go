@@ -198,9 +198,13 @@ func (f *fakeCodex) answer(c *codexCall) string {
 		}
 		return `{"data":[]}`
 	case "thread/turns/list":
-		all := []codexTurn{}
+		all := []any{}
 		for _, t := range f.turns[c.thread()] {
-			all = append(all, t.codexTurn)
+			items := []codexItem{}
+			if t.first.Type == itemOfUser && strings.Contains(string(c.Params), `"summary"`) {
+				items = append(items, t.first)
+			}
+			all = append(all, map[string]any{"id": t.ID, "items": items, "startedAt": t.Started, "completedAt": t.Ended})
 		}
 		return f.marshal(map[string]any{"data": all, "nextCursor": nil})
 	case "thread/items/list":

@@ -42,7 +42,7 @@ func (l *codexLoads) begin(loaded []string) {
 		if _, seen := l.at[id]; seen {
 			continue // by a notification that came before
 		}
-		made, ok := readThreadTime(id)
+		made, ok := readIDTime(id)
 		if !ok {
 			made = time.Now()
 		}
@@ -87,7 +87,7 @@ func (l *codexLoads) isLater(thread, own string) bool {
 	defer l.mu.Unlock()
 	at, seen := l.at[thread]
 	if !seen {
-		made, ok := readThreadTime(thread)
+		made, ok := readIDTime(thread)
 		if l.complete || !ok {
 			return true
 		}
@@ -102,14 +102,14 @@ func (l *codexLoads) isLater(thread, own string) bool {
 	return !at.Before(since)
 }
 
-// madeAt is readThreadTime, of which an id that is none gives the zero time.
+// madeAt is readIDTime, of which an id that is none gives the zero time.
 func madeAt(thread string) time.Time {
-	t, _ := readThreadTime(thread)
+	t, _ := readIDTime(thread)
 	return t
 }
 
-// readThreadTime returns when a thread was made, which its id says, a UUID of version 7.
-func readThreadTime(id string) (time.Time, bool) {
+// readIDTime returns when a thread or a turn was made, which its id says, a UUID of version 7.
+func readIDTime(id string) (time.Time, bool) {
 	digits := strings.ReplaceAll(id, "-", "")
 	if len(digits) != 32 || digits[12] != '7' {
 		return time.Time{}, false

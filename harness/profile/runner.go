@@ -130,7 +130,7 @@ func (r *Runner) attempt(ctx context.Context, c *conversation, q Request, b *bil
 		return read, exit, err
 	}
 	b.noteBegun()
-	if err != nil || exit.Code == 0 || c.Session == "" || read.asked() || ctx.Err() != nil {
+	if err != nil || exit.Code == 0 || c.Session == "" || !read.isEmpty() || ctx.Err() != nil {
 		return read, exit, err
 	}
 	r.log("%s could not go on with its conversation %s, and begins a new one", r.Profile.Name, c.Session)
@@ -166,9 +166,9 @@ func (r *Runner) endConversation(c *conversation, ok bool) {
 	}
 }
 
-// asked reports whether anything was understood of the output.
-func (r *reading) asked() bool {
-	return r.done || r.session != "" || r.hasTokens || len(r.text) > 0
+// isEmpty reports whether nothing was understood of the output.
+func (r *reading) isEmpty() bool {
+	return !r.done && r.session == "" && !r.hasTokens && len(r.text) == 0
 }
 
 // errNotRun is what a peer hears of a run that could not begin.
