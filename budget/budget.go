@@ -1,7 +1,7 @@
 // Package budget bounds what peers may cost this daemon: of each resource that a peer
 // can use up, how much one may hold, and how much all may hold together.
 //
-// A [Row] is a line of that table; all of them stand in rows.go. An [Account]
+// A [Row] is a line of that table; all of them stand in peer_limits.go. An [Account]
 // counts one row, by the peers' keys: a peer is its key, over all of its
 // connections. A [Book] opens the accounts and tells a person of them.
 //

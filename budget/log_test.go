@@ -1,38 +1,21 @@
 package budget
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/acpd/acpd/integration/await"
 )
-
-// lines is a log that several goroutines write.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 func TestLogSumsUpOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var (
 			b    Book
-			text lines
+			text await.Output
 			mu   sync.Mutex
 			told []uint64
 		)
@@ -81,7 +64,7 @@ func TestLogSumsUpOnceAMinute(t *testing.T) {
 
 func TestLogOfAllPeersTogetherIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var text lines
+		var text await.Output
 		b := Book{Peers: func() int { return 1000 }}
 		l := b.OpenLog(slog.New(slog.NewTextHandler(&text, nil)))
 		for n := range 1000 {

@@ -282,7 +282,7 @@ func TestErrors(t *testing.T) {
 		"channels: {held_list: -1s}":                                             {`bad "channels.held_list": -1s: use a time from 0s to 10s`},
 		"channels: {open_to: [Laptop]}":                                          {`bad "channels.open_to[0]": name "Laptop"`},
 		"channels: {open_to: \"*\"}":                                             {`"channels.open_to" must be a list`},
-		"channels: {request_ttl: 0s}":                                            {`bad "channels.request_ttl": 0s: use a time from 1s to 24h0m0s`},
+		"channels: {request_ttl: 0s}":                                            {`bad "channels.request_ttl": 0s: use a time from 1s to 24h`},
 		"channels: {max_payload: 1048577}":                                       {`bad "channels.max_payload": 1048577`},
 		"channels: {lenient: yes}":                                               {`"channels.lenient" must be true or false, not "yes"`},
 		"policy: {desk: {}}":                                                     {`bad "policy.desk": an empty rule`},

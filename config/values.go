@@ -297,7 +297,7 @@ func (p *parser) checkDuration(key string, d *time.Duration, least, most time.Du
 		return
 	}
 	if *d < least || *d > most {
-		p.AddValueError(key, fmt.Errorf("%v: use a time from %v to %v", *d, least, most))
+		p.AddValueError(key, fmt.Errorf("%s: use a time from %s to %s", kinds.FormatDuration(*d), kinds.FormatDuration(least), kinds.FormatDuration(most)))
 	}
 	*d = max(*d, time.Nanosecond)
 }

@@ -33,15 +33,22 @@ func TestVisitor(t *testing.T) {
 	fmt.Println("said:", strings.TrimSpace(line), err)
 }
 
+// needRoot skips a test of other users that cannot be them, or fails it where nothing is to be left out.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("needs to be root, to be other users: nothing is left out here")
+	}
+	t.Skip("needs to be root, to be other users")
+}
+
 // Users that agents.uids lists may use the sockets where the folder is mounted, others
 // that get there hear why not; unless there is such a list nobody else opens them at all.
 func TestOtherUsersOfTheAgentsFolder(t *testing.T) {
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("needs to be root, to be other users: nothing is left out here")
-		}
-		t.Skip("needs to be root, to be other users")
-	}
+	needRoot(t)
 	dir := stateDir(t)
 	visit := func(uid uint32) string {
 		t.Helper()
@@ -95,12 +102,7 @@ func TestRootlessDaemon(t *testing.T) {
 // Root speaks with the daemon of any user on the owner's socket, as with that of a system unit,
 // and not on the one of agents.
 func TestRootAtTheOwnersSocket(t *testing.T) {
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("needs to be root: nothing is left out here")
-		}
-		t.Skip("needs to be root")
-	}
+	needRoot(t)
 	dir := stateDir(t)
 	if err := os.Chown(dir, 12345, 12345); err != nil {
 		t.Fatal(err)

@@ -21,8 +21,8 @@ import (
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -240,12 +240,7 @@ func TestAnAgentsInboxIsItsOwn(t *testing.T) {
 	// After seven days, and when its peer is untrusted, nothing is left.
 	age := func(by time.Duration) {
 		t.Helper()
-		if err := desk.store.Write(t.Context(), false, func(tx *store.Tx) error {
-			_, err := tx.Exec("UPDATE daemon_taken SET at = at - ?", by.Milliseconds())
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		statedb.Exec(t, desk.store, "UPDATE daemon_taken SET at = at - ?", by.Milliseconds())
 	}
 	age(6*24*time.Hour + 23*time.Hour)
 	if n := len(taken().Messages); n != 1 {
@@ -273,9 +268,7 @@ func (d *running) held() (n int64) {
 
 func (d *running) rows(table string) (n int) {
 	d.t.Helper()
-	if err := d.store.Read(d.t.Context(), func(tx *store.Tx) error { return tx.QueryRow("SELECT count(*) FROM " + table).Scan(&n) }); err != nil {
-		d.t.Fatal(err)
-	}
+	statedb.Query(d.t, d.store, &n, "SELECT count(*) FROM "+table)
 	return n
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
@@ -64,11 +65,7 @@ func countHeld(t *testing.T, path string) (held int) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if err := db.Read(t.Context(), func(tx *store.Tx) error {
-		return tx.QueryRow("SELECT count(*) FROM daemon_inbox").Scan(&held)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	statedb.Query(t, db, &held, "SELECT count(*) FROM daemon_inbox")
 	return held
 }
 

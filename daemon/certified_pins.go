@@ -43,17 +43,10 @@ type pinSaver struct {
 // runPinSaver writes the post-quantum keys of peers with certificates that are not on disk yet, until
 // ctx ends. Close then writes the rest. It tries again what the disk does not take.
 func (d *Daemon) runPinSaver(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-d.trust.UnsavedPins():
-		}
-		if pace.Sleep(ctx, pinsPause) != nil {
-			return nil
-		}
+	for pace.Gather(ctx, d.trust.UnsavedPins(), pinsPause) == nil {
 		d.savePins()
 	}
+	return nil
 }
 
 // savePins writes what has changed since the last call, and what could not be written then.

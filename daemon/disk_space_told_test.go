@@ -1,11 +1,9 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -92,29 +90,11 @@ func TestStatusLooksAtTheDisk(t *testing.T) {
 	})
 }
 
-// shared is a buffer that a test reads while a daemon writes to it.
-type shared struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *shared) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(b)
-}
-
-func (s *shared) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
-
 // TestLowDiskIsLogged: once when it begins, and once when it is over; a disk on the edge
 // makes no further lines.
 func TestLowDiskIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log shared
+		var log await.Output
 		var free atomic.Uint64
 		look := func(string) (disk.Space, error) { return disk.Space{Free: free.Load()}, nil }
 		d := &Daemon{home: "/state", mailHome: "/mail", log: slog.New(slog.NewTextHandler(&log, nil))}

@@ -117,7 +117,7 @@ func (d *Daemon) publishEvent(typ client.EventType, id identity.ID, name string,
 	if len(d.subscribers.list()) == 0 {
 		return
 	}
-	text, err := json.Marshal(details)
+	text, err := json.Marshal(details, json.Deterministic(true))
 	if err != nil { // an address or reason is not UTF-8
 		text = []byte("{}")
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/kinds"
+	"github.com/acpd/acpd/peer"
 )
 
 func TestSubscribeRefusesWhatNeverComes(t *testing.T) {
@@ -63,6 +66,30 @@ func TestSubscriberGetsCopies(t *testing.T) {
 	desk.stop()
 	if e := await.Receive(t, "event", events); e.Type != client.EventDown || e.Name != "desk" || e.Peer != desk.ID() {
 		t.Errorf("%+v", e)
+	}
+}
+
+// The details of events of one type have one order.
+func TestEventDetailsHaveAnOrder(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	const events = 64 // of which half would have another order
+	details := make(chan string, events)
+	l := desk.dialWith(func(_ context.Context, r *jsonrpc.Request) {
+		e := new(client.Event)
+		if err := r.ReadParams(e); err != nil {
+			t.Error(err)
+		}
+		details <- string(e.Details)
+	})
+	l.must("subscribe", client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventRefused}}}, nil)
+	for range events {
+		desk.handlePeerEvent(peer.Event{Type: peer.EventRefused, Peer: identity.ID{7}, Addr: "192.0.2.1:7117", Detail: "direct", At: time.Now()})
+	}
+	for range events {
+		if got := await.Receive(t, "event", details); got != `{"addr":"192.0.2.1:7117","detail":"direct"}` {
+			t.Fatal(got)
+		}
 	}
 }
 

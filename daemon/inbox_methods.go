@@ -18,7 +18,7 @@ func (d *Daemon) serveInbox(ctx context.Context, s *localConn, p *client.InboxPa
 	if err != nil {
 		return nil, err
 	}
-	peers, err := d.resolveFilterPeers(p.Kinds, p.Peers)
+	peers, err := d.resolveFilterPeers(p.Kinds, p.Peers, s.isGuest)
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +62,11 @@ func (d *Daemon) serveShown(ctx context.Context, s *localConn, p *client.ShownPa
 	return noParams{}, nil
 }
 
-func (d *Daemon) resolveFilterPeers(names, peers []string) ([]identity.ID, error) {
+func (d *Daemon) resolveFilterPeers(names, peers []string, forGuest bool) ([]identity.ID, error) {
 	if len(names) > maxFilterItems {
 		return nil, kinds.Errorf(kinds.Invalid, "kinds: %d are too many: at most %d", len(names), maxFilterItems)
 	}
-	return d.resolvePeers(peers)
+	return d.resolvePeers(peers, forGuest)
 }
 
 func (d *Daemon) serveAck(ctx context.Context, s *localConn, p *client.AckParams) (any, error) {
@@ -76,7 +76,7 @@ func (d *Daemon) serveAck(ctx context.Context, s *localConn, p *client.AckParams
 	if !p.Ref.IsZero() || (len(p.IDs) > 0) == (p.UpTo > 0) || len(p.IDs) > 0 && len(p.Kinds) > 0 {
 		return nil, kinds.Errorf(kinds.Invalid, "ack: expected either ids, with or without peers, or up_to with the filter that inbox was called with, or ref alone")
 	}
-	peers, err := d.resolveFilterPeers(p.Kinds, p.Peers)
+	peers, err := d.resolveFilterPeers(p.Kinds, p.Peers, s.isGuest)
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func (d *Daemon) serveLogLevel(ctx context.Context, _ *localConn, p *client.LogL
 	duration := usualLevelTime
 	switch most := uint64(client.MaxLogLevelTime.Seconds()); {
 	case p.Secs > most:
-		return nil, kinds.Errorf(kinds.Invalid, "secs: %d: at most %d, which is %s", p.Secs, most, client.MaxLogLevelTime)
+		return nil, kinds.Errorf(kinds.Invalid, "secs: %d: at most %d, which is %s", p.Secs, most, kinds.FormatDuration(client.MaxLogLevelTime))
 	case p.Secs > 0 && p.Level == "":
 		return nil, kinds.Errorf(kinds.Invalid, "secs: without a level nothing counts for a time: give level, or leave secs out")
 	case p.Secs > 0:

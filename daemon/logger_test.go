@@ -1,12 +1,10 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,29 +56,11 @@ func TestLogLevelFallsBack(t *testing.T) {
 	})
 }
 
-// lockedLog is a log that several goroutines write.
-type lockedLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lockedLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // The log at level debug tells of every message by its id, and holds no payload, answer, key of an
 // agent, or invitation, whatever goes well or wrong.
 func TestDebugLogHoldsNoSecrets(t *testing.T) {
 	t.Parallel()
-	logs := [2]lockedLog{}
+	logs := [2]await.Output{}
 	desk := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: &logs[0]})
 	laptop := startWith(t, Options{Home: stateDir(t), Listen: "127.0.0.1:0", Name: "laptop", NoMDNS: true, Log: &logs[1]})
 	for _, d := range []*running{desk, laptop} {

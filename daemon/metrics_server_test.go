@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -215,7 +214,7 @@ func TestExposedMetricsAreWarnedOf(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
 	writeConfig(t, dir, "metrics: {listen: \"0.0.0.0:0\", expose: true}\n")
-	var log lockedBuffer
+	var log await.Output
 	desk := startWith(t, Options{Home: dir, Listen: "127.0.0.1:0", Name: "desk", NoMDNS: true, Log: &log})
 	if !strings.Contains(log.String(), "other machines can read the metrics") {
 		t.Errorf("the log: %s", log.String())
@@ -237,23 +236,6 @@ func TestExposedMetricsAreWarnedOf(t *testing.T) {
 	if answer.StatusCode != 200 {
 		t.Errorf("%d", answer.StatusCode)
 	}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // No request makes the server fail, and none with a name for its host reads anything on loopback.

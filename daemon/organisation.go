@@ -3,7 +3,6 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -15,6 +14,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/internal/durable"
 )
 
 // readOrganisation reads the files that the settings of certificates name. The error is of those of
@@ -67,24 +67,9 @@ func (d *Daemon) readStateFile(name string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(path) // first: to open a named pipe waits for its other end
+	data, err := durable.ReadRegularFile(path, most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no file %s", path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("%s is over %d bytes", path, most)
 	}
 	return data, err
 }

@@ -18,7 +18,7 @@ func TestAClaimIsNoNameOfAnAuthority(t *testing.T) {
 	t.Parallel()
 	a, desk, build := fleet(t, "", "")
 	l := desk.dial()
-	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	l.reach("build-7.corp")
 	desk.trust.Decertify(build.ID()) // as it does when the certificate is withdrawn
 	build.stop()
 
@@ -50,7 +50,7 @@ func TestAClaimIsNoNameOfAnAuthority(t *testing.T) {
 	build = start(t, build.dir, "build-7")
 	build.joinFleet(a, "", "acp:build-7")
 	desk.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", build.ID(), build.node.Addr()), "acp:desk")
-	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	l.reach("build-7.corp")
 	var gone client.Untrusted
 	l.must("untrust", client.UntrustParams{Peer: "build-7.corp"}, &gone)
 	if b, ok := desk.trust.FindBlock(build.ID()); !ok || b.Name != "build-7.corp" || gone.ID != build.ID() || desk.trust.IsBlocked(decoy.ID()) {
@@ -79,9 +79,9 @@ func TestANameIsRefusedBeforeItCalls(t *testing.T) {
 	desk.write("revoked.txt", "name build-7\n")
 	l.must("reload", nil, nil)
 	for _, to := range []string{"build-7.corp", build.ID().String()} {
-		l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: to})
+		l.refuseReached(to)
 	}
 	desk.write("revoked.txt", "")
 	l.must("reload", nil, nil)
-	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	l.reach("build-7.corp")
 }

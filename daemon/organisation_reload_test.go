@@ -22,7 +22,7 @@ import (
 func TestACertificateThatCannotBeReadLeavesTheOneBefore(t *testing.T) {
 	t.Parallel()
 	a, desk, build := fleet(t, "", "")
-	desk.dial().must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	desk.dial().reach("build-7.corp")
 	good := a.SignFile(build.ID(), 300*24*time.Hour, "acp:build-8")
 	l := build.dial()
 	for name, text := range map[string]string{"half": good[:len(good)/2], "empty": "", "of another key": a.SignFile(desk.ID(), time.Hour, "acp:desk")} {
@@ -33,7 +33,7 @@ func TestACertificateThatCannotBeReadLeavesTheOneBefore(t *testing.T) {
 			t.Errorf("%s: %q", name, all)
 		}
 	}
-	desk.dial().must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	desk.dial().reach("build-7.corp")
 	var c client.Certificates
 	if l.must("certificate", nil, &c); c.Certificate == nil || c.Certificate.Name != "build-7.corp" || !strings.Contains(c.Problem, "the one before is shown") {
 		t.Errorf("%+v", c)
@@ -58,7 +58,7 @@ func TestRevocationsThatCannotBeReadOpenNothing(t *testing.T) {
 	t.Parallel()
 	_, desk, build := fleet(t, "", "")
 	l := desk.dial()
-	l.must("ping", client.PingParams{To: "build-7.corp", TimeoutMS: uint64(await.Patience.Milliseconds())}, nil)
+	l.reach("build-7.corp")
 	desk.write("revoked.txt", "serial 7\n")
 	l.must("reload", nil, nil)
 	file := filepath.Join(desk.dir, "revoked.txt")
@@ -149,7 +149,7 @@ func TestCertificatesThatCountAreLogged(t *testing.T) {
 	desk.joinFleet(a, "", "acp:desk")
 	build.joinFleet(a, fmt.Sprintf("peers: {%s: {addrs: [%q]}}\n", desk.ID(), desk.node.Addr()), "acp:build-7", "acp:group:ci")
 	for range 3 {
-		build.dial().must("ping", client.PingParams{To: "desk.corp"}, nil)
+		build.dial().reach("desk.corp")
 		build.node.Disconnect(desk.ID())
 	}
 	line := `msg="certificate taken" peer=` + build.ID().Label() + ` name=build-7.corp groups=ci.corp serial=7 key_id="" until=`
@@ -184,7 +184,7 @@ func TestAnAuthorityChangesItsKey(t *testing.T) {
 	old, desk, build := fleet(t, "", "")
 	next := authority.New(t, "corp")
 	l := desk.dial()
-	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	l.reach("build-7.corp")
 	before, _ := desk.node.Peer(build.ID())
 	both := []*running{desk, build}
 	for _, d := range both {
@@ -208,7 +208,7 @@ func TestAnAuthorityChangesItsKey(t *testing.T) {
 		d.write("config.yaml", strings.Replace(d.read("config.yaml"), "      key: "+old.Line()+"\n      next_key: ", "      key: ", 1))
 		d.dial().must("reload", nil, nil)
 	}
-	l.must("ping", client.PingParams{To: "build-7.corp"}, nil)
+	l.reach("build-7.corp")
 	if after, _ := desk.node.Peer(build.ID()); after.Boot != before.Boot || after.Addr != before.Addr {
 		t.Errorf("%+v before, %+v after", before, after)
 	}

@@ -13,9 +13,9 @@ import (
 // serveProbe dials each address of a trusted peer, its pipe and all relays, all at once, and says
 // what answers there.
 func (d *Daemon) serveProbe(ctx context.Context, _ *localConn, p *client.ProbeParams) (any, error) {
-	who, err := d.trust.Resolve(p.Peer)
+	who, err := d.resolvePeer(p.Peer)
 	if err != nil {
-		return nil, explainTrustError("peer", err)
+		return nil, err
 	}
 	var entry discovery.Entry
 	for _, e := range d.table.Entries() {

@@ -100,14 +100,19 @@ func (d *Daemon) listPeersWithAgent(s *localConn, name string) (all []string) {
 	return all
 }
 
-// resolvePeers returns the ids of the peers that a filter names.
-func (d *Daemon) resolvePeers(names []string) ([]identity.ID, error) {
+// resolvePeers returns the ids of the peers that a filter names. A guest hears nothing of blocked keys.
+func (d *Daemon) resolvePeers(names []string, forGuest bool) ([]identity.ID, error) {
 	if len(names) > maxFilterItems {
 		return nil, kinds.Errorf(kinds.Invalid, "peers: %d are too many: at most %d", len(names), maxFilterItems)
 	}
 	ids := make([]identity.ID, 0, len(names))
 	for _, name := range names {
 		p, err := d.trust.Resolve(name)
+		if err != nil && !forGuest {
+			if b, ok := d.findBlockedPeer(name); ok {
+				return nil, newBlockedError("peers", name, b)
+			}
+		}
 		if err != nil {
 			return nil, kinds.Errorf(kinds.UnknownPeer, "peers: %s", err)
 		}

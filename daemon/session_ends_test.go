@@ -8,6 +8,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/delegation"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -64,17 +65,12 @@ func TestAnAckThatCannotBeWrittenFreesTheSession(t *testing.T) {
 	desk, laptop := pair(t)
 	laptop.allow(client.WakeAllowParams{Peer: "desk"})
 	s := laptop.session("claude")
-	exec := func(sql string) {
-		if err := laptop.store.Write(t.Context(), false, func(tx *store.Tx) error { _, err := tx.Exec(sql); return err }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	exec("CREATE TRIGGER broken BEFORE UPDATE OF ack ON daemon_task BEGIN SELECT RAISE(ABORT, 'broken'); END")
+	statedb.Exec(t, laptop.store, "CREATE TRIGGER broken BEFORE UPDATE OF ack ON daemon_task BEGIN SELECT RAISE(ABORT, 'broken'); END")
 	s.release <- wire.Payload(accepted)
 	if err := desk.dial().call("delegate", client.DelegateParams{To: "laptop/claude", Payload: task1("")}, nil); err == nil {
 		t.Fatal("accepted")
 	}
-	exec("DROP TRIGGER broken")
+	statedb.Exec(t, laptop.store, "DROP TRIGGER broken")
 	for note := desk.dial().notify(s.notice("laptop")); s.woken().ID != note.ID; {
 	}
 }
@@ -102,12 +98,8 @@ func TestWhatHasWokenASessionHidesNothing(t *testing.T) {
 	dir := laptop.home
 	for range maxRestored {
 		old := asker.notify(s.notice("laptop")).ID
-		if err := laptop.store.Write(t.Context(), true, func(tx *store.Tx) error { // it woke the session two hours ago
-			_, err := tx.Exec("INSERT INTO daemon_turn (agent, peer, message, cause, at, sent) VALUES ('claude', ?, ?, ?, ?, 0)", id[:], old[:], id[:], store.Millis(time.Now().Add(-2*time.Hour)))
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		statedb.Exec(t, laptop.store, "INSERT INTO daemon_turn (agent, peer, message, cause, at, sent) VALUES ('claude', ?, ?, ?, ?, 0)",
+			id[:], old[:], id[:], store.Millis(time.Now().Add(-2*time.Hour))) // it woke the session two hours ago
 	}
 	last := asker.notify(s.notice("laptop"))
 	laptop.allow(client.WakeAllowParams{Peer: "desk"})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -126,7 +125,7 @@ func (d *Daemon) chooseSession(from identity.ID, kind, domain string, why error)
 // used up until a time. name is another remedy, "" for none.
 func newUsedUpError(name string, free time.Time) error {
 	left := roundUpToMinute(time.Until(free))
-	remedy := fmt.Sprintf("try again in %s", formatMinutes(left))
+	remedy := fmt.Sprintf("try again in %s", kinds.FormatDuration(left))
 	if name != "" {
 		remedy += ", or " + name
 	}
@@ -139,10 +138,6 @@ func newUsedUpError(name string, free time.Time) error {
 // another one was served.
 func roundUpToMinute(left time.Duration) time.Duration {
 	return max((left + time.Minute - 1).Truncate(time.Minute), time.Minute)
-}
-
-func formatMinutes(d time.Duration) string {
-	return strings.TrimSuffix(d.String(), "0s")
 }
 
 // chooseWakeable returns the first of the sessions that a peer may wake now for a kind. Else it returns
@@ -235,7 +230,7 @@ func (d *Daemon) newUnwokenError(m waking.Message) *kinds.Error {
 	case waking.Asks:
 		remedy += "; its owner was asked, and has not answered"
 	case waking.UsedUp:
-		remedy += fmt.Sprintf("; the turns that you may cause there are used up for %s", formatMinutes(roundUpToMinute(time.Until(d.waker.RecordUsedUp(m)))))
+		remedy += fmt.Sprintf("; the turns that you may cause there are used up for %s", kinds.FormatDuration(roundUpToMinute(time.Until(d.waker.RecordUsedUp(m)))))
 	}
 	return kinds.Errorf(kinds.Timeout, "the deadline passed, and %s was not woken: %s", m.Agent, remedy)
 }

@@ -161,7 +161,7 @@ func (d *Daemon) serveSubscribe(_ context.Context, s *localConn, p *client.Subsc
 			return nil, kinds.Errorf(kinds.Invalid, "subscribe: events: %.64q: expected true, or some of %s", typ, strings.Join(names, ", "))
 		}
 	}
-	peers, err := d.resolvePeers(p.Peers)
+	peers, err := d.resolvePeers(p.Peers, s.isGuest)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (d *Daemon) removeOpenCall(p *passing) {
 func (d *Daemon) endPassing(p *passing, reply *wire.Envelope, outcome string, err error) {
 	d.removeOpenCall(p) // before it is an entry: nobody sees it as both
 	d.measures.countCall(p.direction, p.message.Envelope, p.began, err)
-	if p.began.IsZero() || !d.traffic.IsOn() && d.traffic.Skip() {
+	if p.began.IsZero() || d.traffic.Skip() {
 		return
 	}
 	if p.direction == client.In && p.message.Kind == kinds.KindDelegate {
@@ -129,7 +129,7 @@ func (d *Daemon) readTrafficParams(p *client.TrafficParams) (*traffic.Query, err
 			return nil, kinds.Errorf(kinds.Invalid, "kinds: %.64q: %s", kind, identity.FormatSuggestion(kind, all, "expected some of "+strings.Join(all, ", ")))
 		}
 	}
-	peers, err := d.resolvePeers(p.Peers)
+	peers, err := d.resolvePeers(p.Peers, false)
 	if err != nil {
 		return nil, err
 	}

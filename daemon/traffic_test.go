@@ -331,7 +331,7 @@ func TestAWatcherThatReadsNothing(t *testing.T) {
 // What a history keeps is in memory alone: not in the state directory, a backup of state.db or the log.
 func TestHistoryIsNowhereOnDisk(t *testing.T) {
 	t.Parallel()
-	var log lockedBuffer
+	var log await.Output
 	level := slog.LevelDebug
 	dir := stateDir(t)
 	writeConfig(t, dir, "history: {messages: 100}\n")

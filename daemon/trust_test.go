@@ -397,6 +397,9 @@ func TestBlockedPeerIsNamed(t *testing.T) {
 		for _, e := range []*kinds.Error{
 			l.refused(kinds.UnknownPeer, "ping", client.PingParams{To: ref}),
 			l.refused(kinds.UnknownPeer, "trust", client.TrustParams{Peer: ref}),
+			l.refused(kinds.UnknownPeer, "traffic", client.TrafficParams{Peers: []string{ref}}),
+			l.refused(kinds.UnknownPeer, "subscribe", client.SubscribeParams{Peers: []string{ref}}),
+			l.refused(kinds.UnknownPeer, "inbox", client.InboxParams{Peers: []string{ref}}),
 		} {
 			if !strings.HasSuffix(e.Message, "acpctl trust "+old.String()) {
 				t.Error(e)

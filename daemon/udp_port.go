@@ -25,7 +25,8 @@ func (d *Daemon) listenUDP(ctx context.Context, cfg *config.Config) (*peer.Node,
 		}
 	}
 	if port != "0" {
-		return d.listenOnPort(cfg, host, port)
+		n, err := d.listenOnPort(cfg, host, port)
+		return n, explainListenError(host, port, err)
 	}
 	kept, err := store.ReadValue(ctx, d.store, readUDPPort)
 	if err != nil {
@@ -41,12 +42,12 @@ func (d *Daemon) listenUDP(ctx context.Context, cfg *config.Config) (*peer.Node,
 	for _, port := range ports {
 		n, err := d.listenOnPort(cfg, host, port)
 		if !errors.Is(err, syscall.EADDRINUSE) {
-			return n, err
+			return n, explainListenError(host, port, err)
 		}
 	}
 	n, err := d.listenOnPort(cfg, host, "0")
 	if err != nil {
-		return nil, err
+		return nil, explainListenError(host, "0", err)
 	}
 	chosen := strconv.Itoa(n.Addr().(*net.UDPAddr).Port)
 	if err := d.store.Write(ctx, true, func(tx *store.Tx) error { return writeUDPPort(tx, chosen) }); err != nil {
@@ -74,14 +75,19 @@ func (d *Daemon) newNodeConfig(cfg *config.Config, addr string) peer.Config {
 }
 
 func (d *Daemon) listenOnPort(cfg *config.Config, host, port string) (*peer.Node, error) {
-	n, err := peer.Listen(d.newNodeConfig(cfg, net.JoinHostPort(host, port)))
+	return peer.Listen(d.newNodeConfig(cfg, net.JoinHostPort(host, port)))
+}
+
+// explainListenError returns the error for an address on which nothing can listen, with what to do instead of what the
+// system says.
+func explainListenError(host, port string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("listen: %s is no address of this host: choose one of those, or none for all, with listen in config.yaml or --listen: %w", host, err)
+		return fmt.Errorf("listen: %s is no address of this host: choose one of those, or none for all, with listen in config.yaml or --listen", host)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("listen: this user may not use UDP port %s: choose one from 1024 up with listen in config.yaml or --listen: %w", port, err)
+		return fmt.Errorf("listen: this user may not use UDP port %s: choose one from 1024 up with listen in config.yaml or --listen", port)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("listen: UDP port %s is taken by another program: stop that, or choose another port with listen in config.yaml or --listen: %w", port, err)
+		return fmt.Errorf("listen: UDP port %s is taken by another program: stop that, or choose another port with listen in config.yaml or --listen", port)
 	}
-	return n, err
+	return err
 }

@@ -205,19 +205,12 @@ func (d *Daemon) cleanUpBeforeTrust(ctx context.Context, id identity.ID) error {
 // runLeftoverRemoval goes on with what untrust could not write, until ctx ends; what is left
 // then is found at the next start.
 func (d *Daemon) runLeftoverRemoval(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-d.leftovers.wake:
-		}
-		if pace.Sleep(ctx, removalRetry) != nil {
-			return nil
-		}
+	for pace.Gather(ctx, d.leftovers.wake, removalRetry) == nil {
 		for id := range d.leftovers.names.Range {
 			_ = d.space.reserve.RunWithReserve(func() error { return d.removeLeftoversOf(ctx, id.(identity.ID)) }) // what fails is tried again
 		}
 	}
+	return nil
 }
 
 func (d *Daemon) removeLeftoversOf(ctx context.Context, id identity.ID) error {
@@ -307,15 +300,7 @@ func (d *Daemon) endUntrustedDelegation(ctx context.Context, t *delegation.Deleg
 // come at the same time share a write.
 func (d *Daemon) runTrustSaver(ctx context.Context) error {
 	wait, failed := pinsPause, false
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-d.trust.UnsavedSignal():
-		}
-		if pace.Sleep(ctx, wait) != nil {
-			return nil
-		}
+	for pace.Gather(ctx, d.trust.UnsavedSignal(), wait) == nil {
 		err := d.space.reserve.RunWithReserve(d.trust.Save)
 		switch {
 		case err == nil && failed:
@@ -326,4 +311,5 @@ func (d *Daemon) runTrustSaver(ctx context.Context) error {
 			wait, failed = removalRetry, true
 		}
 	}
+	return nil
 }

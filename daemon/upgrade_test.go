@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/disk"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/store"
 )
@@ -53,11 +54,7 @@ func readState(t *testing.T, path string) (setting string, version int) {
 	if version, err = db.ReadVersion(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Read(t.Context(), func(tx *store.Tx) error {
-		return tx.QueryRow("SELECT value FROM daemon_setting WHERE name = 'test'").Scan(&setting)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	statedb.Query(t, db, &setting, "SELECT value FROM daemon_setting WHERE name = 'test'")
 	return setting, version
 }
 

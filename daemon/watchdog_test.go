@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net"
@@ -89,24 +88,6 @@ func (s *systemdSocket) await(state string) string {
 			return said
 		}
 	}
-}
-
-// safeBuffer is a log that a test reads while it is written.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(b)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // What a service of Type=notify says from its start to its end, while nobody asks it for
@@ -204,21 +185,13 @@ func TestStandstillStarvesWatchdog(t *testing.T) {
 	} {
 		t.Run(c.part, func(t *testing.T) {
 			systemd := listenAsSystemd(t, period)
-			log := new(safeBuffer)
+			log := new(await.Output)
 			d, err := OpenDaemon(t.Context(), Options{Home: stateDir(t), Listen: "127.0.0.1:0", NoMDNS: true, Version: "test", Log: log})
 			if err != nil {
 				t.Fatal(err)
 			}
 			d.files.local = 1
-			ctx, cancel := context.WithCancel(context.Background())
-			ended := make(chan error, 1)
-			go func() { ended <- d.Run(ctx, nil) }()
-			defer func() {
-				cancel()
-				if err := await.Receive(t, "the daemon ends", ended); err != nil {
-					t.Error(err)
-				}
-			}()
+			defer runDaemon(t, d)()
 			systemd.await("WATCHDOG=1")
 			release := sync.OnceFunc(c.block(t, d))
 			defer release()
@@ -235,6 +208,19 @@ func TestStandstillStarvesWatchdog(t *testing.T) {
 	}
 }
 
+// runDaemon runs a daemon until stop is called.
+func runDaemon(t *testing.T, d *Daemon) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx, nil) }()
+	return func() {
+		cancel()
+		if err := await.Receive(t, "the daemon ends", ended); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Programs that keep all places of a listener do not have the daemon started again.
 func TestFullListenerFeedsWatchdog(t *testing.T) {
 	systemd := listenAsSystemd(t, 100*time.Millisecond)
@@ -244,15 +230,7 @@ func TestFullListenerFeedsWatchdog(t *testing.T) {
 	}
 	l := d.channels.listeners[1].(*limitListener) // that of agents
 	l.maxConns = 1
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx, nil) }()
-	defer func() {
-		cancel()
-		if err := await.Receive(t, "the daemon ends", ended); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer runDaemon(t, d)()
 	for range 2 {
 		c, err := net.Dial("unix", filepath.Join(string(d.home), client.AgentFolder, client.HTTPSocketName))
 		if err != nil {

@@ -1,19 +1,15 @@
 package harness
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/internal/pace"
 )
@@ -31,14 +27,14 @@ type codex struct {
 	processes *processes
 	posts     gate
 	loads     codexLoads
+	work      codexWork
 	changed   pace.Signal   // the thread has become known
 	callTime  time.Duration // bounds one call
 
 	mu      sync.Mutex // guards what follows
 	version string     // as the app-server said at the latest connection
 	thread  string     // as the latest tool call named it; empty before
-	// background says whether another thread has started it; nil: not known
-	background *bool
+	posted  []string   // the ids by which it has begun turns, the latest last
 }
 
 // findCodex returns the thread of Codex that has started this process.
@@ -206,195 +202,6 @@ func readUserAgent(text string) string {
 	return number[:min(len(number), 40)]
 }
 
-// codexThread is a thread as the app-server describes it.
-type codexThread struct {
-	ID        string      `json:"id"`
-	Ephemeral bool        `json:"ephemeral"`
-	Status    codexStatus `json:"status"`
-	Dir       string      `json:"cwd"`
-	Parent    string      `json:"parentThreadId"` // whose agent it is; empty: none's
-	Fork      string      `json:"forkedFromId"`   // whose copy it is; empty: none's
-}
-
-// findThread returns the thread that this process belongs to: the one that a tool call has named.
-// Before the first it has one called. If Codex does not do that, it is the only one in this directory.
-func (c *codex) findThread(ctx context.Context, conn *codexConn) (string, error) {
-	if thread := c.knownThread(); thread != "" {
-		return thread, nil
-	}
-	loaded, err := c.listLoaded(ctx, conn)
-	if err != nil {
-		return "", err
-	}
-	var here []string
-	for _, id := range loaded {
-		t, err := c.readThread(ctx, conn, id)
-		if err != nil {
-			return "", err
-		}
-		if t.Ephemeral || t.Dir != c.dir {
-			continue
-		}
-		here = append(here, id)
-		if err := c.haveCalled(ctx, conn, id); err != nil {
-			return "", err
-		}
-		if thread := c.knownThread(); thread != "" {
-			return thread, nil
-		}
-	}
-	switch len(here) {
-	case 0:
-		return "", c.fail(ErrNoThread, errors.New("it has no thread in this directory"))
-	case 1:
-		return here[0], nil
-	}
-	return "", c.fail(ErrNoThread, errors.New("it has several threads in this directory"))
-}
-
-// The MCP server of a thread that acpctl setup has connected, and a tool that it does not have.
-const (
-	ownServer = "acp"
-	noTool    = "acp_thread"
-)
-
-// haveCalled has the app-server call a tool of a thread's own acpctl. There is none of that name, so
-// nothing happens but that the acpctl is told its thread. If that is this one, it is known afterwards.
-func (c *codex) haveCalled(ctx context.Context, conn *codexConn, thread string) error {
-	params := map[string]any{"threadId": thread, "server": ownServer, "tool": noTool, "arguments": struct{}{}}
-	err := conn.call(ctx, "mcpServer/tool/call", params, nil)
-	if _, refused := errors.AsType[*codexError](err); err != nil && !refused {
-		return c.explain(err)
-	}
-	return nil
-}
-
-// listLoaded returns the threads that the app-server has in memory.
-func (c *codex) listLoaded(ctx context.Context, conn *codexConn) ([]string, error) {
-	var loaded struct {
-		Data []string `json:"data"`
-	}
-	if err := conn.call(ctx, "thread/loaded/list", struct{}{}, &loaded); err != nil {
-		return nil, c.explain(err)
-	}
-	if len(loaded.Data) > maxLoadedThreads {
-		return nil, c.fail(ErrNoThread, fmt.Errorf("it has %d threads", len(loaded.Data)))
-	}
-	return loaded.Data, nil
-}
-
-func (c *codex) readThread(ctx context.Context, conn *codexConn, id string) (t codexThread, _ error) {
-	var result struct {
-		Thread codexThread `json:"thread"`
-	}
-	if err := conn.call(ctx, "thread/read", map[string]any{"threadId": id}, &result); err != nil {
-		return t, c.explain(err)
-	}
-	return result.Thread, nil
-}
-
-// awaitIdle waits until no turn runs in the thread, and checks that it is one that the user
-// sees, and that somebody attends it unless that does not matter. From then on the connection
-// hears what happens in the thread.
-func (c *codex) awaitIdle(ctx context.Context, conn *codexConn, thread string, unattended bool) error {
-	for {
-		t, err := c.readThread(ctx, conn, thread)
-		switch {
-		case err != nil:
-			return err
-		case t.Ephemeral:
-			return c.fail(ErrNoThread, errors.New("its thread is one that nobody sees"))
-		case t.Status.Type == "active":
-			if err := c.awaitChange(ctx, conn, thread); err != nil {
-				return err
-			}
-			continue
-		case t.Status.Type != "idle":
-			return c.fail(ErrGone, fmt.Errorf("its thread is %.40q", t.Status.Type))
-		}
-		if err := c.checkBegun(ctx, conn, thread); err != nil {
-			return err
-		}
-		var r codexResumed
-		if err := conn.call(ctx, "thread/resume", map[string]any{"threadId": thread, "excludeTurns": true}, &r); err != nil {
-			return c.explain(err)
-		}
-		view, err := c.look(ctx, conn, thread)
-		if err != nil {
-			return err
-		}
-		if saw := cmp.Or(r.explainUnattended(), view.unseen); saw != "" && !unattended {
-			return c.fail(ErrUnattended, errors.New(saw))
-		}
-		if r.Thread.Status.Type != "active" {
-			return nil
-		}
-	}
-}
-
-// awaitChange waits until a thread is something else than active, or for askAgain.
-func (c *codex) awaitChange(ctx context.Context, conn *codexConn, thread string) error {
-	// A change that comes between reading the status and waiting is in the queue.
-	again := time.After(askAgain)
-	for {
-		select {
-		case n, ok := <-conn.notices:
-			if !ok {
-				return c.fail(ErrGone, conn.readCause())
-			}
-			if n.method == noticeStatus && n.params.Thread == thread && n.params.Status.Type != "active" {
-				return nil
-			}
-		case <-again:
-			return nil
-		case <-ctx.Done():
-			return c.fail(ErrBusy, ctx.Err())
-		}
-	}
-}
-
-// codexResumed is what thread/resume says of a thread.
-type codexResumed struct {
-	Thread   codexThread    `json:"thread"`
-	Policy   jsontext.Value `json:"approvalPolicy"`
-	Reviewer string         `json:"approvalsReviewer"`
-	Sandbox  codexSandbox   `json:"sandbox"`
-}
-
-type codexSandbox struct {
-	Type string `json:"type"`
-}
-
-// explainUnattended returns why nobody is asked before tools of the thread run, or an empty
-// text if somebody is.
-func (r *codexResumed) explainUnattended() string {
-	asking := []string{`"untrusted"`, `"on-request"`, `"on-failure"`}
-	confined := []string{"readOnly", "workspaceWrite"}
-	switch {
-	case !slices.Contains(asking, string(r.Policy)):
-		return fmt.Sprintf("its approval policy is %.60s", r.Policy)
-	case r.Reviewer != "user":
-		return fmt.Sprintf("its approvals are given by %.40q", r.Reviewer)
-	case !slices.Contains(confined, r.Sandbox.Type):
-		return fmt.Sprintf("its sandbox is %.40q", r.Sandbox.Type)
-	}
-	return ""
-}
-
-// checkBegun returns ErrNoTurn if the thread has had no turn. Codex lets nobody join such a thread,
-// and so does not say who is asked before its tools run.
-func (c *codex) checkBegun(ctx context.Context, conn *codexConn, thread string) error {
-	err := conn.call(ctx, "thread/turns/list", map[string]any{"threadId": thread, "limit": 1}, nil)
-	refusal, refused := errors.AsType[*codexError](err)
-	switch {
-	case err == nil:
-		return nil
-	case refused && refusal.Code == codexRefused:
-		return &Error{Harness: codexName, Version: c.readVersion(), Err: ErrNoTurn}
-	}
-	return c.explain(err)
-}
-
 // startTurn begins the turn, and waits for the proof that the model has what it begins with. It
 // reports whether the turn has begun, or may have.
 func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p Post) (_ Posted, begun bool, _ error) {
@@ -408,6 +215,7 @@ func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p
 			id: map[string]any{"kind": "untrusted", "name": "acp_message", "value": p.Untrusted},
 		}
 	}
+	c.notePosted(id)
 	if err := conn.call(ctx, "turn/start", params, nil); err != nil {
 		_, refused := errors.AsType[*codexError](err)
 		return Posted{}, !refused && !errors.Is(err, errNotSent), c.explain(err)
@@ -419,7 +227,7 @@ func (c *codex) startTurn(ctx context.Context, conn *codexConn, thread string, p
 			if !ok {
 				return Posted{}, true, nil
 			}
-			if n.method == noticeItem && n.params.Thread == thread && n.params.Item.Type == "userMessage" && n.params.Item.ClientID == id {
+			if n.method == noticeItem && n.params.Thread == thread && n.params.Item.Type == itemOfUser && n.params.Item.ClientID == id {
 				return Posted{Proven: p.Untrusted != ""}, true, nil
 			}
 		case <-enough:

@@ -79,9 +79,16 @@ type codexNoticeParams struct {
 
 // codexItem is a part of a turn.
 type codexItem struct {
-	Type     string `json:"type"`
-	ClientID string `json:"clientId"`
+	Type      string `json:"type"`
+	ClientID  string `json:"clientId"`  // of itemOfUser; empty: no client has named it
+	Namespace string `json:"namespace"` // of itemOfTool
 }
+
+// Items with which turns begin.
+const (
+	itemOfUser = "userMessage"
+	itemOfTool = "functionCallOutput" // a tool of another thread's model has said it
+)
 
 // codexStatus is what a thread does.
 type codexStatus struct {

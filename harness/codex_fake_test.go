@@ -30,15 +30,16 @@ type fakeCodex struct {
 	reviewer string
 	sandbox  string
 	version  string
-	resumed  func()              // is called before a thread is resumed; nil: nothing is
-	terminal map[string]bool     // the terminals that are connected, by their addresses
-	shows    map[string]string   // the terminal of a thread
-	unseen   error               // why it is not seen who is connected
-	called   func(thread string) // takes the call of a tool of a thread's acpctl
-	before   map[string]string   // a text that is sent before the answer to a method
-	after    map[string]string   // and one after it
-	refuse   map[string]string   // the error that a method is answered with
-	silent   map[string]bool     // methods that are not answered
+	resumed  func()                // is called before a thread is resumed; nil: nothing is
+	terminal map[string]bool       // the terminals that are connected, by their addresses
+	shows    map[string]string     // the terminal of a thread
+	unseen   error                 // why it is not seen who is connected
+	turns    map[string][]fakeTurn // of a thread, the latest first
+	called   func(thread string)   // takes the call of a tool of a thread's acpctl
+	before   map[string]string     // a text that is sent before the answer to a method
+	after    map[string]string     // and one after it
+	refuse   map[string]string     // the error that a method is answered with
+	silent   map[string]bool       // methods that are not answered
 	calls    []codexCall
 	stray    []string // what came that is no call
 	conns    map[*websocket.Conn]bool
@@ -58,6 +59,21 @@ func (c *codexCall) thread() string {
 	}
 	json.Unmarshal(c.Params, &p)
 	return p.Thread
+}
+
+// turn is the turn that a call is about.
+func (c *codexCall) turn() string {
+	var p struct {
+		Turn string `json:"turnId"`
+	}
+	json.Unmarshal(c.Params, &p)
+	return p.Turn
+}
+
+// fakeTurn is a turn, and the item with which it has begun.
+type fakeTurn struct {
+	codexTurn
+	first codexItem // without a type: there is none
 }
 
 const (
@@ -160,11 +176,7 @@ func (f *fakeCodex) answer(c *codexCall) string {
 	thread := `{}`
 	for _, t := range f.threads {
 		if t.ID == c.thread() {
-			text, err := json.Marshal(&t)
-			if err != nil {
-				f.t.Error(err)
-			}
-			thread = string(text)
+			thread = f.marshal(&t)
 		}
 	}
 	switch c.Method {
@@ -185,10 +197,32 @@ func (f *fakeCodex) answer(c *codexCall) string {
 			return `{"data":[{"name":"codex_tui","httpOrigin":"` + origin + `"}]}`
 		}
 		return `{"data":[]}`
+	case "thread/turns/list":
+		all := []codexTurn{}
+		for _, t := range f.turns[c.thread()] {
+			all = append(all, t.codexTurn)
+		}
+		return f.marshal(map[string]any{"data": all, "nextCursor": nil})
+	case "thread/items/list":
+		items := []any{}
+		for _, t := range f.turns[c.thread()] {
+			if t.ID == c.turn() && t.first.Type != "" {
+				items = append(items, map[string]any{"turnId": t.ID, "item": &t.first})
+			}
+		}
+		return f.marshal(map[string]any{"data": items, "nextCursor": nil})
 	case "turn/start":
 		return `{"turn":{"id":"t1","status":"inProgress","items":[]}}`
 	}
 	return `{}`
+}
+
+func (f *fakeCodex) marshal(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		f.t.Error(err)
+	}
+	return string(text)
 }
 
 // tell writes a message to all clients.

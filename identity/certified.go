@@ -44,7 +44,7 @@ func newCertifiedPeers() certifiedPeers {
 	return certifiedPeers{changed: pace.NewSignal(), byID: make(map[ID]Peer), byName: make(map[string][]ID), byAuthority: make(map[string]int), ended: make(map[ID]bool), pins: newCertifiedPins()}
 }
 
-// Authorities returns those whose word counts. It is not to be modified.
+// Authorities returns the authorities whose word counts. The caller does not modify the slice.
 func (t *TrustStore) Authorities() []Authority {
 	t.certified.mu.RLock()
 	defer t.certified.mu.RUnlock()

@@ -30,7 +30,7 @@ import (
 	"strings"
 )
 
-// ID is the identity of a daemon and its agent: an Ed25519 public key (RFC 8032,
+// ID is the identity of a daemon: an Ed25519 public key (RFC 8032,
 // section 5.1.5). The zero ID stands for none; no peer can have it.
 type ID [32]byte
 

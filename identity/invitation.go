@@ -21,7 +21,8 @@ const (
 //
 // A daemon that knows no parameter relay refuses an invitation with one.
 //
-// Whoever has it can use its token, once: it is a secret until it expires.
+// Whoever has it can redeem its token, for as many keys as it was issued for: it is a secret until it
+// expires.
 type Invitation struct {
 	ID     ID
 	Addrs  []string       // at most 8; if empty, discovery or a relay has to find the id
@@ -35,8 +36,8 @@ var invitationKeys = []string{"addr", "relay", "name", "pq", "token"}
 
 // ParseInvitation parses an invitation of at most 4 KiB. White space around it is ignored
 // and not counted. An unknown, empty or malformed parameter is an error, and so is a
-// repeated one except addr and relay. Errors quote nothing of uri, which has the token: where a character
-// was lost or changed, it may stand anywhere.
+// repeated one except addr and relay. Errors quote nothing of uri: where a character was lost or
+// changed, the token may stand anywhere in it.
 func ParseInvitation(uri string) (Invitation, error) {
 	inv, err := parseInvitationURI(strings.TrimSpace(uri))
 	if err != nil {

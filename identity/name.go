@@ -68,9 +68,10 @@ var roleNames = []string{
 	"user", "human", "owner", "me", "self", "system", "admin", "operator", "root", "assistant", "model",
 }
 
-// programNames are the names of programs that a peer could pretend to be. They are in lower case.
+// programNames are the names of programs that a peer could pretend to be, and those by which acpctl and people
+// mean this machine. They are in lower case.
 var programNames = []string{
-	"claude", "codex", "gemini", "opencode", "anthropic", "openai", "acpd", "localhost",
+	"claude", "codex", "gemini", "opencode", "anthropic", "openai", "acpd", "localhost", "here",
 }
 
 // IsRoleName reports whether a name is a role's, also with a number or punctuation at its end, like

@@ -29,14 +29,7 @@ func TestPinWaits(t *testing.T) {
 
 	pin(1)
 	pin(2)
-	select {
-	case <-store.UnsavedSignal():
-	default:
-		t.Error("nobody is told of the pins")
-	}
-	if err := store.Save(); err != nil {
-		t.Fatal(err)
-	}
+	saveUnsaved(t, store)
 	if saved := openTrust(t, dir); !pinned(saved, 1) || !pinned(saved, 2) || !same(store, saved) {
 		t.Error("Save left something out")
 	}

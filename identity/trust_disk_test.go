@@ -18,6 +18,19 @@ func read(t testing.TB, dir, name string) []byte {
 	return data
 }
 
+// saveUnsaved saves the store, of which somebody must have been told that its files differ.
+func saveUnsaved(t *testing.T, store *TrustStore) {
+	t.Helper()
+	select {
+	case <-store.UnsavedSignal():
+	default:
+		t.Error("nobody is told that the files differ")
+	}
+	if err := store.Save(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A change whose files are in place and whose folder cannot be synced has failed: Save takes it
 // back, so that the next start does not trust whom nobody trusted.
 func TestTrustThatIsNotDurableIsTakenBack(t *testing.T) {
@@ -32,14 +45,7 @@ func TestTrustThatIsNotDurableIsTakenBack(t *testing.T) {
 		t.Errorf("trust: %v", err)
 	}
 	store.files.SyncDir = durable.SyncDir
-	select {
-	case <-store.UnsavedSignal():
-	default:
-		t.Error("nobody is told that the files differ")
-	}
-	if err := store.Save(); err != nil {
-		t.Fatal(err)
-	}
+	saveUnsaved(t, store)
 	again, _, err := OpenTrustStore(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -66,14 +72,7 @@ func TestTrustThatCannotBeUndone(t *testing.T) {
 		t.Errorf("trust: %v, after %d renames", err, renames)
 	}
 	store.files.Rename = os.Rename
-	select {
-	case <-store.UnsavedSignal():
-	default:
-		t.Error("nobody is told that the files differ")
-	}
-	if err := store.Save(); err != nil {
-		t.Fatal(err)
-	}
+	saveUnsaved(t, store)
 	if again := openTrust(t, dir); again.Len() != 1 || !same(store, again) {
 		t.Errorf("the next start trusts %v", again.Peers())
 	}

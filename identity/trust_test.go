@@ -181,7 +181,7 @@ func TestReservedNames(t *testing.T) {
 	store := NewMemoryTrustStore()
 	for i, claim := range []string{
 		"user", "human", "owner", "me", "self", "system", "admin", "operator", "root", "assistant", "model", "claude", "codex", "gemini", "opencode",
-		"anthropic", "openai", "acpd", "localhost", "User", "SYSTEM", "user-2", "claude-17",
+		"anthropic", "openai", "acpd", "localhost", "here", "User", "SYSTEM", "user-2", "claude-17",
 	} {
 		id := testID(i + 1)
 		p, err := store.TrustJoined(Peer{ID: id}, claim)

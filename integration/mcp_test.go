@@ -29,7 +29,7 @@ func (m *machine) startSession(name string, args ...string) *session {
 	m.T.Helper()
 	cmd := exec.Command(live.ProgramPath(m.T, "acpctl"), append([]string{"mcp", "--home", m.Home}, args...)...)
 	cmd.Env, cmd.Dir = live.NewEnviron(m.T, m.Home, m.Env...), "/"
-	var errs live.Output
+	var errs await.Output
 	cmd.Stderr = &errs
 	c := sdk.NewClient(&sdk.Implementation{Name: name, Version: "1.2.3"}, nil)
 	s, err := c.Connect(context.Background(), &sdk.CommandTransport{Command: cmd}, nil)

@@ -1,7 +1,6 @@
 package openintent
 
 import (
-	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"strings"
@@ -10,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/openintent/chain"
-	"github.com/acpd/acpd/store"
 )
 
 const trace = "0af7651916cd43dd8448eb211c80319c"
@@ -87,22 +86,12 @@ func TestTheLogIsAChain(t *testing.T) {
 		h.restart()
 		p = h.as("planner")
 		p.say(ch, obj{}) // the chain goes on
-		if err := h.db.Write(t.Context(), false, func(stx *store.Tx) error {
-			_, err := stx.Exec("DELETE FROM openintent_event WHERE sequence > 6")
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		statedb.Exec(t, h.db, "DELETE FROM openintent_event WHERE sequence > 6")
 		h.restart()
 	}
 	verify := func(query string) *answer {
 		t.Helper()
-		if err := h.db.Write(t.Context(), false, func(stx *store.Tx) error {
-			_, err := stx.Exec(query)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		statedb.Exec(t, h.db, query)
 		return h.as("planner").get("/intents/" + in + "/events/verify").ok(200)
 	}
 	verify(`UPDATE openintent_event SET doc = replace(doc, '"n":2', '"n":7') WHERE sequence = 4`).has(obj{"valid": false, "chain_valid": false})
@@ -206,21 +195,11 @@ func TestAuditIsDurable(t *testing.T) {
 	}
 	// The store fails: nothing of the message is seen afterwards.
 	ch := h.channel("planner", in, "talk", obj{"options": obj{"audit": true}})
-	if err := h.db.Write(context.Background(), false, func(stx *store.Tx) error {
-		_, err := stx.Exec("CREATE TRIGGER openintent_fault BEFORE INSERT ON openintent_event BEGIN SELECT raise(ABORT, 'fault'); END")
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	statedb.Exec(t, h.db, "CREATE TRIGGER openintent_fault BEFORE INSERT ON openintent_event BEGIN SELECT raise(ABORT, 'fault'); END")
 	h.as("planner").send(ch, obj{}).refused(500, "internal")
 	h.as("planner").get(ch).has(obj{"message_count": 0})
 	h.as("planner").messages(ch).is("id")
-	if err := h.db.Write(context.Background(), false, func(stx *store.Tx) error {
-		_, err := stx.Exec("DROP TRIGGER openintent_fault")
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	statedb.Exec(t, h.db, "DROP TRIGGER openintent_fault")
 	id := h.as("planner").say(ch, obj{})
 	h.as("planner").messages(ch).is("id", id)
 	h.as("planner").get("/intents/" + in + "/events/verify").has(obj{"valid": true})

@@ -24,6 +24,7 @@ type Caller struct {
 // Daemon is the agent as which a daemon asks another for subscribe/home.
 const Daemon = system
 
+// ErrNoAgent refuses a request that needs an agent and names none.
 var ErrNoAgent = NewError("no_agent", "%s: name an agent; what an operator may do, it may do at the intent's host only", "X-Agent-ID")
 
 // NewAgentIDError refuses the agent id in a field or header.

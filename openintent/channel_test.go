@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/integration/statedb"
 )
 
 func TestCreateAnswers201WithAServersID(t *testing.T) {
@@ -293,10 +293,9 @@ func TestTheOldestMessagesAreEvicted(t *testing.T) {
 	p.messages(ch).ok(200).is("id", want...)
 	p.get(ch+"/messages/"+evicted).refused(404, "not_found")
 	var rows int
-	if err := h.e.db.Read(t.Context(), func(stx *store.Tx) error {
-		return stx.QueryRow("SELECT count(*) FROM openintent_message").Scan(&rows)
-	}); err != nil || rows > 3+3+1 {
-		t.Errorf("%d rows are left, %v", rows, err)
+	statedb.Query(t, h.e.db, &rows, "SELECT count(*) FROM openintent_message")
+	if rows > 3+3+1 {
+		t.Errorf("%d rows are left", rows)
 	}
 	// An evicted request can still be answered, also after a restart.
 	h.restart()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/store"
 )
 
@@ -332,12 +333,7 @@ func TestSharesOfOldMessages(t *testing.T) {
 	for range 3 {
 		h.from(desk, "worker").say(ch, obj{"payload": quarter})
 	}
-	if err := h.db.Write(t.Context(), false, func(stx *store.Tx) error {
-		_, err := stx.Exec("DELETE FROM openintent_share")
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	statedb.Exec(t, h.db, "DELETE FROM openintent_share")
 	for range 2 {
 		h.restart()
 		if n := held(h.e.disk, desk); n < 750_000 || n > 760_000 {
@@ -349,12 +345,8 @@ func TestSharesOfOldMessages(t *testing.T) {
 // stored is how many bytes of messages, receipts and events are in the store.
 func (h *host) stored() (bytes int64) {
 	h.t.Helper()
-	if err := h.db.Read(h.t.Context(), func(stx *store.Tx) error {
-		return stx.QueryRow(`SELECT (SELECT coalesce(sum(octet_length(head)), 0) FROM openintent_message) + (SELECT coalesce(sum(octet_length(doc)), 0) FROM openintent_event)
-			+ (SELECT coalesce(sum(octet_length(agent) + ?), 0) FROM openintent_receipt)`, receiptBytes).Scan(&bytes)
-	}); err != nil {
-		h.t.Fatal(err)
-	}
+	statedb.Query(h.t, h.db, &bytes, `SELECT (SELECT coalesce(sum(octet_length(head)), 0) FROM openintent_message) + (SELECT coalesce(sum(octet_length(doc)), 0) FROM openintent_event)
+			+ (SELECT coalesce(sum(octet_length(agent) + ?), 0) FROM openintent_receipt)`, receiptBytes)
 	return bytes
 }
 
@@ -423,19 +415,9 @@ func TestNoticesAndReceiptsAreOfAShare(t *testing.T) {
 	read = far.say(ch, obj{})
 	h.from(desk, agents[0]).patch(ch+"/messages/"+read, obj{"status": "read"}).ok(200)
 	home.do("PUT", "/agents/"+agents[0]+"/record", obj{"status": "deregistered"}).ok(204)
-	if err := h.db.Write(t.Context(), false, func(stx *store.Tx) error {
-		_, err := stx.Exec("DELETE FROM openintent_share")
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	statedb.Exec(t, h.db, "DELETE FROM openintent_share")
 	h.restart()
-	if err := h.db.Write(t.Context(), false, func(stx *store.Tx) error {
-		_, err := stx.Exec("DELETE FROM openintent_event")
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	statedb.Exec(t, h.db, "DELETE FROM openintent_event")
 	if n, want := charged(), h.stored(); n != want || n < 1000 {
 		t.Errorf("%d bytes are counted of %d", n, want)
 	}
@@ -457,11 +439,7 @@ func TestReadsWithoutRoomWriteNothing(t *testing.T) {
 	ch := h.channel("planner", in, "talk")
 	used := func() (n int) {
 		t.Helper()
-		if err := h.db.Read(t.Context(), func(stx *store.Tx) error {
-			return stx.QueryRow("SELECT (SELECT count(*) FROM openintent_used WHERE home <> '') + (SELECT count(*) FROM openintent_event)").Scan(&n)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		statedb.Query(t, h.db, &n, "SELECT (SELECT count(*) FROM openintent_used WHERE home <> '') + (SELECT count(*) FROM openintent_event)")
 		return n
 	}
 	read := func(names ...string) {

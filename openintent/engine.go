@@ -184,7 +184,7 @@ func (e *Engine) followKnownHosts(ctx context.Context) {
 
 func now() chain.Time { return chain.Time(time.Now().UnixMicro()) }
 
-// Config returns the Config that New got.
+// Config returns the Config that NewEngine got.
 func (e *Engine) Config() *Config { return &e.cfg }
 
 // Host returns the digits that the ids made here carry.

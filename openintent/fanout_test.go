@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/store"
 )
 
@@ -171,10 +172,9 @@ func TestRelayIsPaced(t *testing.T) {
 			t.Errorf("%d entries took %v", n, took)
 		}
 		kept := 0
-		if err := h.db.Read(t.Context(), func(stx *store.Tx) error {
-			return stx.QueryRow("SELECT count(*) FROM openintent_relayed").Scan(&kept)
-		}); err != nil || kept < keepRelayed || kept > keepRelayed+relayStep {
-			t.Errorf("%d entries are kept, %v", kept, err)
+		statedb.Query(t, h.db, &kept, "SELECT count(*) FROM openintent_relayed")
+		if kept < keepRelayed || kept > keepRelayed+relayStep {
+			t.Errorf("%d entries are kept", kept)
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/integration/statedb"
 )
 
 // Access lists are made and encoded before the write, also those that many agents use,
@@ -77,20 +77,12 @@ func TestAccessIsChangedByAllAtOnce(t *testing.T) {
 // Who has used an intent stood in its access once.
 func TestUsesAreMigrated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
-	db, err := store.OpenDB(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := statedb.Open(t, path)
 	if err := db.Migrate(t.Context(), "openintent", schema[:len(schema)-1]); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Write(t.Context(), true, func(tx *store.Tx) error {
-		_, err := tx.Exec(`INSERT INTO openintent_intent (row, id, doc, access) VALUES (1, 'intent_1', '{"created_by":"planner","status":"draft","version":1,"updated_at":"2026-01-02T03:04:05+00:00"}',
-			'{"policy":"open","entries":null,"assignments":null,"used":{"":{"planner":7,"a.b":8},"` + desk + `":{"worker":9}}}')`)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	statedb.Exec(t, db, `INSERT INTO openintent_intent (row, id, doc, access) VALUES (1, 'intent_1', '{"created_by":"planner","status":"draft","version":1,"updated_at":"2026-01-02T03:04:05+00:00"}',
+			'{"policy":"open","entries":null,"assignments":null,"used":{"":{"planner":7,"a.b":8},"`+desk+`":{"worker":9}}}')`)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -138,12 +130,7 @@ func TestWhatCannotBeReadIsNotServed(t *testing.T) {
 	h := start(t)
 	in := h.intent("planner")
 	h.channel("planner", in, "talk")
-	if err := h.db.Write(t.Context(), true, func(tx *store.Tx) error {
-		_, err := tx.Exec("UPDATE openintent_intent SET access = 'no'")
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	statedb.Exec(t, h.db, "UPDATE openintent_intent SET access = 'no'")
 	if e, err := NewEngine(t.Context(), Config{Store: h.db, Self: h.e.cfg.Self}); err == nil {
 		t.Errorf("it is served: %v", e.intents)
 	}

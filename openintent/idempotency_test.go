@@ -1,12 +1,11 @@
 package openintent
 
 import (
-	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/store"
 )
 
@@ -80,28 +79,16 @@ func TestARepeatedSendIsAnsweredAsTheFirst(t *testing.T) {
 
 // Keys of an earlier version are still known.
 func TestKeysAreMigrated(t *testing.T) {
-	ctx := context.Background()
-	db, err := store.OpenDB(ctx, filepath.Join(t.TempDir(), "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	ctx, db := t.Context(), statedb.New(t)
 	if err := db.Migrate(ctx, "openintent", schema[:1]); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Write(ctx, true, func(tx *store.Tx) error {
-		for _, q := range []string{
-			`INSERT INTO openintent_intent (row, id, doc, access) VALUES (1, 'intent_1', '{}', '{"homes":{"a.b":"desk","planner":""}}')`,
-			`INSERT INTO openintent_channel (row, id, intent, doc) VALUES (2, 'chan_1', 1, '{}')`,
-			`INSERT INTO openintent_sent (channel, sender, key, hash, at, doc) VALUES (2, 'a.b', 'k', CAST('h' AS BLOB), 7, CAST('{"id":"msg_1","to":null}' AS BLOB)), (2, 'planner', 'k', CAST('h' AS BLOB), 7, CAST('{"id":"msg_2","to":"x"}' AS BLOB))`,
-		} {
-			if _, err := tx.Exec(q); err != nil {
-				return err
-			}
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
+	for _, q := range []string{
+		`INSERT INTO openintent_intent (row, id, doc, access) VALUES (1, 'intent_1', '{}', '{"homes":{"a.b":"desk","planner":""}}')`,
+		`INSERT INTO openintent_channel (row, id, intent, doc) VALUES (2, 'chan_1', 1, '{}')`,
+		`INSERT INTO openintent_sent (channel, sender, key, hash, at, doc) VALUES (2, 'a.b', 'k', CAST('h' AS BLOB), 7, CAST('{"id":"msg_1","to":null}' AS BLOB)), (2, 'planner', 'k', CAST('h' AS BLOB), 7, CAST('{"id":"msg_2","to":"x"}' AS BLOB))`,
+	} {
+		statedb.Exec(t, db, q)
 	}
 	if err := db.Migrate(ctx, "openintent", schema); err != nil {
 		t.Fatal(err)
@@ -132,21 +119,12 @@ func TestKeysAreBounded(t *testing.T) {
 	h, _, ch := team(t, toOthers)
 	count := func(home string) (n int) {
 		t.Helper()
-		if err := h.db.Read(t.Context(), func(tx *store.Tx) error {
-			return tx.QueryRow("SELECT count(*) FROM openintent_sent WHERE home = ?", home).Scan(&n)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		statedb.Query(t, h.db, &n, "SELECT count(*) FROM openintent_sent WHERE home = ?", home)
 		return n
 	}
 	for home, n := range map[string]int{desk: maxKeys + keyStep, laptop: 10, "": 10} {
-		if err := h.db.Write(t.Context(), false, func(tx *store.Tx) error {
-			_, err := tx.Exec(`INSERT INTO openintent_sent (key, home, sender, channel, hash, at, id, recipient) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?2)
+		statedb.Exec(t, h.db, `INSERT INTO openintent_sent (key, home, sender, channel, hash, at, id, recipient) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?2)
 				SELECT 'key' || i, ?1, 'worker', 'chan', x'00', ?3 + i, 'msg', '' FROM n`, home, n, int64(now())-2*maxKeys)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
 	}
 	h.restart()
 	far := h.from(desk, "reviewer")

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/integration/statedb"
 )
 
 // pair is two daemons: intents live on far, agents talk to near.
@@ -296,11 +296,7 @@ func TestRelayedEntriesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	var kept int
-	if err := h.db.Read(t.Context(), func(stx *store.Tx) error {
-		return stx.QueryRow("SELECT count(*) FROM openintent_relayed").Scan(&kept)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	statedb.Query(t, h.db, &kept, "SELECT count(*) FROM openintent_relayed")
 	if kept < relayStep || kept > 3*relayStep {
 		t.Errorf("%d of %d entries of %d bytes are kept", kept, n, size)
 	}

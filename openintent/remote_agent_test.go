@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/budget"
-	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/integration/statedb"
 )
 
 // What other daemons' agents make is a share for each of them, whatever those before have
@@ -90,11 +90,7 @@ func TestRelayedEntriesAreShared(t *testing.T) {
 			t.Fatal(err)
 		}
 		var kept int64
-		if err := h.db.Read(t.Context(), func(stx *store.Tx) error {
-			return stx.QueryRow("SELECT sum(octet_length(doc)) FROM openintent_relayed").Scan(&kept)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		statedb.Query(t, h.db, &kept, "SELECT sum(octet_length(doc)) FROM openintent_relayed")
 		if n := held(h.e.relayed, farID); kept > peer+200_000 || kept < peer/4 || n != kept {
 			t.Fatalf("%d bytes are kept, %d are counted", kept, n)
 		}
@@ -115,11 +111,7 @@ func TestRecordsOfOthersAreCharged(t *testing.T) {
 	long := obj{"metadata": obj{"text": strings.Repeat("x", 30<<10)}}
 	stored := func() (n int64) {
 		t.Helper()
-		if err := h.db.Read(t.Context(), func(stx *store.Tx) error {
-			return stx.QueryRow("SELECT coalesce(sum(octet_length(doc)), 0) FROM openintent_agent WHERE home = ?", desk).Scan(&n)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		statedb.Query(t, h.db, &n, "SELECT coalesce(sum(octet_length(doc)), 0) FROM openintent_agent WHERE home = ?", desk)
 		return n
 	}
 	taken := 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/store"
 )
 
@@ -244,10 +245,9 @@ func TestLargeRemovalsAreInSlices(t *testing.T) {
 		far.say(ch, obj{})
 	}
 	h.slices("what is evicted")
-	if err := h.db.Read(t.Context(), func(stx *store.Tx) error {
-		return stx.QueryRow("SELECT count(*) FROM openintent_message").Scan(&left)
-	}); err != nil || left > 1+evictStep {
-		t.Errorf("%d messages are left: %v", left, err)
+	statedb.Query(t, h.db, &left, "SELECT count(*) FROM openintent_message")
+	if left > 1+evictStep {
+		t.Errorf("%d messages are left", left)
 	}
 }
 
@@ -314,13 +314,8 @@ func TestOldKeysAreForgottenInSlices(t *testing.T) {
 	h, _, ch := team(t)
 	const n = 300
 	for _, home := range []string{"", laptop} {
-		if err := h.db.Write(t.Context(), false, func(tx *store.Tx) error {
-			_, err := tx.Exec(`INSERT INTO openintent_sent (key, home, sender, channel, hash, at, id, recipient) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?2)
+		statedb.Exec(t, h.db, `INSERT INTO openintent_sent (key, home, sender, channel, hash, at, id, recipient) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?2)
 				SELECT 'key' || i, ?1, 'worker', 'chan', x'00', ?3 + i, 'msg', '' FROM n`, home, n, int64(now().Add(-keyTTL-time.Hour)))
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
 	}
 	h.restart()
 	rows := 0
@@ -329,10 +324,9 @@ func TestOldKeysAreForgottenInSlices(t *testing.T) {
 		h.as("planner").with(headerKey, fmt.Sprint(i)).send(ch, obj{}).ok(201)
 	}
 	left := 0
-	if err := h.db.Read(t.Context(), func(stx *store.Tx) error {
-		return stx.QueryRow("SELECT count(*) FROM openintent_sent WHERE key LIKE 'key%'").Scan(&left)
-	}); err != nil || left > 0 || rows > 64 || h.e.guests[laptop].keys != 0 {
-		t.Errorf("%d are left, %d are counted, one write has changed %d rows: %v", left, h.e.guests[laptop].keys, rows, err)
+	statedb.Query(t, h.db, &left, "SELECT count(*) FROM openintent_sent WHERE key LIKE 'key%'")
+	if left > 0 || rows > 64 || h.e.guests[laptop].keys != 0 {
+		t.Errorf("%d are left, %d are counted, one write has changed %d rows", left, h.e.guests[laptop].keys, rows)
 	}
 }
 

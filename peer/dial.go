@@ -227,12 +227,13 @@ func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duratio
 // dialLeg dials one address and blocks until that connection is ready or has failed, or
 // ctx ends because another was quicker. That one, whose hello is out, is left to itself.
 func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
-	qc, err := l.dialHandshake(ctx, state.id, identity.ALPN)
+	qc, open, err := l.dialHandshake(ctx, state.id, identity.ALPN)
 	if err != nil {
 		return l.toDialFailure(state.id, err)
 	}
 	c := newConn(l.on, qc, state.id)
 	c.dialled, c.endsUnused = true, l.isOpened()
+	defer context.AfterFunc(open, c.hearPipeEnd)() // the link may have told it before run listens
 	if !state.node.startConn(c, c.greet) {
 		return state.node.toDialFailure(state.id, l.text, quic.ErrTransportClosed)
 	}
@@ -240,7 +241,11 @@ func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
 	case <-c.ready:
 		return nil
 	case <-c.runReturned:
-		f := state.node.toDialFailure(state.id, l.text, c.endCause())
+		cause := c.endCause()
+		if open.Err() != nil { // which says more
+			cause = context.Cause(open)
+		}
+		f := state.node.toDialFailure(state.id, l.text, cause)
 		if f.refused { // it is there, whoever named the address
 			state.mu.Lock()
 			state.rememberAddr(l.on.path, c.remoteAddr())
@@ -268,33 +273,34 @@ func (n *Node) toDialFailure(id identity.ID, addr string, err error) *dialFailur
 }
 
 // dialHandshake opens and dials one address, and checks that the key there is id. What is opened
-// ends with the connection.
-func (l leg) dialHandshake(ctx context.Context, id identity.ID, alpn string) (*quic.Conn, error) {
-	release, err := l.open(ctx)
+// ends with the connection; if it ends by itself, open does, as in [Opener].
+func (l leg) dialHandshake(ctx context.Context, id identity.ID, alpn string) (qc *quic.Conn, open context.Context, err error) {
+	open, release, err := l.open(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	qc, err := l.dialOpen(ctx, id, alpn)
+	qc, err = l.dialOpen(ctx, open, id, alpn)
 	if err != nil {
 		release()
-		return nil, err
+		return nil, nil, err
 	}
 	context.AfterFunc(qc.Context(), release)
-	return qc, nil
+	return qc, open, nil
 }
 
-// dialOpen dials one address and checks that the key there is id. Meanwhile it finds out whether
-// anybody is there.
-func (l leg) dialOpen(ctx context.Context, id identity.ID, alpn string) (*quic.Conn, error) {
+// dialOpen dials one address, as long as it is open, and checks that the key there is id. Meanwhile it finds
+// out whether anybody is there.
+func (l leg) dialOpen(ctx, open context.Context, id identity.ID, alpn string) (*quic.Conn, error) {
 	n := l.on.node
 	conf, err := n.cfg.Key.ClientTLS(id, n.cfg.RequirePQ, alpn)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	defer context.AfterFunc(open, cancel)()
 	var probing sync.WaitGroup
 	var found probeResult
-	if prober := l.on.prober; prober != nil {
+	if prober := l.on.prober; prober != nil && !l.isOpened() {
 		probing.Go(func() {
 			if found = prober.probeAddr(ctx, l.addr); found == probeRefused || found == probeNoRoute {
 				cancel()
@@ -305,6 +311,8 @@ func (l leg) dialOpen(ctx context.Context, id identity.ID, alpn string) (*quic.C
 	cancel()
 	probing.Wait()
 	switch {
+	case err != nil && open.Err() != nil:
+		return nil, context.Cause(open)
 	case err != nil && found == probeRefused:
 		return nil, errRefused
 	case err != nil && found == probeNoRoute:

@@ -3,7 +3,6 @@ package peer
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"time"
 
@@ -110,13 +109,14 @@ func (c *conn) sendRequest(ctx context.Context, env kinds.Checked, out *outgoing
 	start := time.Now()
 	in := newReceived()
 	defer in.release()
-	stop := context.AfterFunc(ctx, func() { resetStream(s, streamCancelled) })
+	stop := callAfter(ctx, func() { resetStream(s, streamCancelled) })
 	defer stop()
 	if err := c.outbox.writeMessage(s, out.take()); err != nil {
 		s.CancelRead(streamCancelled)
 		return nil, time.Since(start), c.node.toWriteError(ctx, c, err)
 	}
-	size, err := c.readReply(s, in)
+	// It does not wait for room: calls that hold a part each would wait for each other.
+	size, err := in.readLimited(s, c.node.cfg.MaxMessage, c.peer.replies)
 	defer c.peer.replies.Release(size)
 	rtt := time.Since(start)
 	if err != nil {
@@ -135,18 +135,14 @@ func (c *conn) sendRequest(ctx context.Context, env kinds.Checked, out *outgoing
 	return reply, rtt, fail
 }
 
-// readReply reads a reply, bounded by max_message and the peer's share of the budget. The
-// caller gives size back to the share, whatever the error. It does not wait for room:
-// calls that hold a part each would wait for each other.
-func (c *conn) readReply(s io.Reader, in *received) (size int64, err error) {
-	err = in.readLimited(s, c.node.cfg.MaxMessage, func(n int) error {
-		if err := c.peer.replies.Reserve(int64(n)); err != nil {
-			return err
-		}
-		size += int64(n)
-		return nil
-	})
-	return size, err
+// callAfter calls f in a goroutine of its own when ctx has ended, unless stop is called before, as
+// [context.AfterFunc] does. A context with a method for that, as local calls have, needs no memory
+// for another one.
+func callAfter(ctx context.Context, f func()) (stop func() bool) {
+	if own, ok := ctx.(interface{ AfterFunc(func()) func() bool }); ok {
+		return own.AfterFunc(f)
+	}
+	return context.AfterFunc(ctx, f)
 }
 
 // newNoRoomError returns the error of a call whose reply found no room in the budget.

@@ -218,15 +218,7 @@ func (c *conn) checkEnvelope(env *wire.Envelope, class kinds.Class) (kinds.Check
 func (c *conn) readEnvelope(s deadlineReader) (env *wire.Envelope, size int64, err error) {
 	in := newReceived()
 	defer in.release()
-	now := time.Now()
-	steady := &steadyReader{stream: s, heard: now, end: now.Add(envelopeTime)}
-	err = in.readLimited(steady, c.node.cfg.MaxMessage, func(n int) error {
-		if err := c.peer.envelopes.Reserve(int64(n)); err != nil {
-			return err
-		}
-		size += int64(n)
-		return nil
-	})
+	size, err = in.readSteadily(s, c.node.cfg.MaxMessage, c.peer.envelopes)
 	if err == nil {
 		env, err = in.parseEnvelope()
 	}

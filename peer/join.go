@@ -72,7 +72,7 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 	connected := make(chan connection, 1)
 	dialing, stop := context.WithTimeout(ctx, n.dialLimit(inv.ID))
 	fail := n.race(dialing, inv.ID, routes, func(ctx context.Context, l leg) *dialFailure {
-		qc, err := l.dialHandshake(ctx, inv.ID, identity.ALPNJoin)
+		qc, _, err := l.dialHandshake(ctx, inv.ID, identity.ALPNJoin)
 		if err != nil {
 			return l.toDialFailure(inv.ID, err)
 		}

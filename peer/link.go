@@ -62,7 +62,8 @@ type Link interface {
 // LinkObserver is told what a link hears. Its methods do not block.
 type LinkObserver interface {
 	// NobodyAt says that the link has just heard that nobody takes packets at addr. A dial to
-	// it ends as if the host had refused the port; on an open connection a proof begins.
+	// it ends as if the host had refused the port, unless the link is an [Opener], which tells that by
+	// Open; on an open connection a proof begins.
 	NobodyAt(addr net.Addr)
 
 	// Interrupted says that packets of the last seconds may be lost, or that this host has another

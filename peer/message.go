@@ -80,7 +80,7 @@ func (c *conn) sendMessage(ctx context.Context, kind string, out *outgoing, wait
 	c.receipts[s.StreamID()] = answer
 	c.mu.Unlock()
 
-	stop := context.AfterFunc(ctx, func() { s.CancelWrite(streamCancelled) })
+	stop := callAfter(ctx, func() { s.CancelWrite(streamCancelled) })
 	defer stop()
 	if wait {
 		err = c.outbox.writeMessage(s, out.take())

@@ -14,22 +14,24 @@ type Opener interface {
 	Link
 
 	// Open makes addr take packets, and blocks until it does, ctx ends, or it cannot. The error
-	// says why, in words for the caller. release ends what Open has begun. It is called once,
+	// says why, in words for the caller. open ends when addr takes no more packets, and its cause says
+	// why, likewise. release ends what Open has begun. It is called once,
 	// when the connection that was dialled at addr has ended, or the dial has failed.
 	//
 	// Open is called for dials on which a call waits, never in the background.
-	Open(ctx context.Context, addr net.Addr) (release func(), err error)
+	Open(ctx context.Context, addr net.Addr) (open context.Context, release func(), err error)
 }
 
-// open opens the leg's address, if it has to be. The caller calls release.
-func (l leg) open(ctx context.Context) (release func(), err error) {
+// open opens the leg's address, if it has to be; else the context that it returns never ends. The caller
+// calls release.
+func (l leg) open(ctx context.Context) (open context.Context, release func(), err error) {
 	if err := ctx.Err(); err != nil { // another leg was quicker
-		return nil, err
+		return nil, nil, err
 	}
 	if o, ok := l.on.link.(Opener); ok {
 		return o.Open(ctx, l.addr)
 	}
-	return func() {}, nil
+	return context.Background(), func() {}, nil
 }
 
 // isOpened reports whether the leg's address was opened for the connection, and so ends with it.

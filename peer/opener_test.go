@@ -21,7 +21,11 @@ type pipeEnd struct {
 	bound            identity.ID                 // who alone comes by it; zero: anybody
 	opens            func(context.Context) error // what happens in Open
 	opened, released atomic.Int32
+	end              context.CancelCauseFunc // has what was opened last take no more packets; guarded by net.mu
 }
+
+// errCommandEnded is why a pipeEnd has ended.
+var errCommandEnded = errors.New(`"ssh" was ended by a signal (killed)`)
 
 func (*pipeEnd) Path() Path { return ViaPipe }
 
@@ -34,14 +38,25 @@ func (p *pipeEnd) Addr(id identity.ID) net.Addr {
 
 func (p *pipeEnd) Sender(net.Addr) identity.ID { return p.bound }
 
-func (p *pipeEnd) Open(ctx context.Context, addr net.Addr) (func(), error) {
+func (p *pipeEnd) Open(ctx context.Context, addr net.Addr) (context.Context, func(), error) {
 	p.opened.Add(1)
+	open, end := context.WithCancelCause(context.Background())
+	p.net.set(func() { p.end = end })
 	if p.opens != nil {
 		if err := p.opens(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return func() { p.released.Add(1) }, nil
+	return open, func() { p.released.Add(1) }, nil
+}
+
+// ends ends what was opened, of which the link has told before anybody listened.
+func (p *pipeEnd) ends() {
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	if p.end != nil {
+		p.end(errCommandEnded)
+	}
 }
 
 // nobodyAt is told to the node.
@@ -50,6 +65,7 @@ func (p *pipeEnd) nobodyAt(id identity.ID) {
 	node := p.node
 	p.net.mu.Unlock()
 	node.NobodyAt(p.relayLink.Addr(id))
+	p.ends()
 }
 
 // breaks is the end of the command, of which both sides hear.
@@ -268,7 +284,70 @@ func TestPipeBreaksWhileDialled(t *testing.T) {
 		call := a.start(b, query("?"))
 		time.Sleep(100*time.Millisecond - 10*latency)
 		near.nobodyAt(b.ID())
-		(<-call).want(t, kinds.Unreachable, kinds.DeliveredNo, 100*time.Millisecond, time.Second)
+		o := <-call
+		o.want(t, kinds.Unreachable, kinds.DeliveredNo, 100*time.Millisecond, time.Second)
+		says(t, o.err, kinds.Unreachable, errCommandEnded.Error())
+		synctest.Wait()
+		if near.opened.Load() != 1 || near.released.Load() != 1 {
+			t.Errorf("opened %d times, released %d times", near.opened.Load(), near.released.Load())
+		}
+	})
+}
+
+// The command that ends when it has just begun, before the dial listens, ends it too, in its own words.
+func TestPipeEndsBeforeTheDial(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		var b *side
+		var near *pipeEnd
+		a, b, near, _ := w.piped(func(context.Context) error {
+			near.net.set(func() { near.net.out = true })
+			near.nobodyAt(b.ID())
+			return nil
+		})
+		synctest.Wait() // the links run
+		o := <-a.start(b, query("?"))
+		o.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, time.Second)
+		says(t, o.err, kinds.Unreachable, errCommandEnded.Error())
+		synctest.Wait()
+		if near.opened.Load() != 1 || near.released.Load() != 1 {
+			t.Errorf("opened %d times, released %d times", near.opened.Load(), near.released.Load())
+		}
+	})
+}
+
+// The command that ends after the handshake, before the connection listens, ends that.
+func TestPipeEndsBeforeTheHello(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b, near, _ := w.piped(nil)
+		synctest.Wait()       // the links run
+		near.net.set(func() { // b's hello is lost: it comes after the handshake, of which all packets have long headers
+			near.net.mangle = func(p *relayPacket) []time.Duration {
+				if p.from == b.ID() && p.data[0]&0x80 == 0 {
+					return nil
+				}
+				return []time.Duration{0}
+			}
+		})
+		call := a.start(b, query("?"))
+		greets := func() bool {
+			state := a.findState(b.ID())
+			if state == nil {
+				return false
+			}
+			state.mu.Lock()
+			defer state.mu.Unlock()
+			return len(state.greeting) > 0
+		}
+		for waited := time.Now(); !greets(); time.Sleep(time.Millisecond) {
+			if time.Since(waited) > time.Second {
+				t.Fatal("no hello is awaited")
+			}
+		}
+		near.net.set(func() { near.net.out = true })
+		near.ends()
+		o := <-call
+		o.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, time.Second)
+		says(t, o.err, kinds.Unreachable, errCommandEnded.Error())
 		synctest.Wait()
 		if near.opened.Load() != 1 || near.released.Load() != 1 {
 			t.Errorf("opened %d times, released %d times", near.opened.Load(), near.released.Load())

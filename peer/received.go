@@ -5,13 +5,14 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/acpd/acpd/wire"
 )
 
 const (
-	firstBytes = 4<<10 - 64 // most envelopes have fewer; a received has 4 KiB
-	pieceBytes = 8 << 10    // the largest part of a received that may hold nothing yet
+	firstBytes = 4<<10 - 128 // most envelopes have fewer; a received has 4 KiB
+	pieceBytes = 8 << 10     // the largest part of a received that may hold nothing yet
 )
 
 // received is what has come of a message of a peer. Beyond the first bytes it lies in pieces that
@@ -19,8 +20,9 @@ const (
 // piece was taken for what has not come.
 type received struct {
 	first  [firstBytes]byte
-	pieces [][]byte // of pieceBytes each, all but the last one full
-	size   int      // of all in bytes
+	pieces [][]byte     // of pieceBytes each, all but the last one full
+	size   int          // of all in bytes
+	steady steadyReader // of readSteadily
 }
 
 var (
@@ -37,31 +39,46 @@ func (in *received) release() {
 		pieces.Put((*[pieceBytes]byte)(p))
 	}
 	clear(in.pieces)
-	in.pieces, in.size = in.pieces[:0], 0
+	in.pieces, in.size, in.steady = in.pieces[:0], 0, steadyReader{}
 	receiveds.Put(in)
 }
 
 var errTooLarge = errors.New("message too large")
 
-// readLimited reads to the end of the stream. The error is errTooLarge beyond limit bytes,
-// and that of reserve, which is called with the size of what each read gave.
-func (in *received) readLimited(r io.Reader, limit int, reserve func(int) error) error {
+// reserver has room for bytes: a share of the budget, or nil, which has room for all.
+type reserver interface{ Reserve(bytes int64) error }
+
+// readLimited reads to the end of the stream and reserves room for what comes. The error is
+// errTooLarge beyond limit bytes, or that of Reserve. The caller gives back what is reserved,
+// whatever the error.
+func (in *received) readLimited(r io.Reader, limit int, room reserver) (reserved int64, err error) {
 	for {
 		n, err := r.Read(in.makeRoom())
 		in.size += n
 		if in.size > limit {
-			return errTooLarge
+			return reserved, errTooLarge
 		}
-		if over := reserve(n); over != nil {
-			return over
+		if room != nil && n > 0 {
+			if over := room.Reserve(int64(n)); over != nil {
+				return reserved, over
+			}
+			reserved += int64(n)
 		}
 		if err == io.EOF {
-			return nil
+			return reserved, nil
 		}
 		if err != nil {
-			return err
+			return reserved, err
 		}
 	}
+}
+
+// readSteadily is readLimited of a stream that the peer has to keep sending on, as [steadyReader]
+// says, and which has a read deadline of byteTime already.
+func (in *received) readSteadily(stream deadlineReader, limit int, room reserver) (reserved int64, err error) {
+	now := time.Now()
+	in.steady = steadyReader{stream: stream, heard: now, end: now.Add(envelopeTime)}
+	return in.readLimited(&in.steady, limit, room)
 }
 
 // makeRoom returns what the next read may fill: never nothing.
@@ -100,7 +117,7 @@ func (in *received) parseEnvelope() (*wire.Envelope, error) {
 func readAll(r io.Reader, limit int) ([]byte, error) {
 	in := newReceived()
 	defer in.release()
-	if err := in.readLimited(r, limit, func(int) error { return nil }); err != nil {
+	if _, err := in.readLimited(r, limit, nil); err != nil {
 		return nil, err
 	}
 	return in.joinPieces(), nil

@@ -40,16 +40,16 @@ func TestReceivedInPieces(t *testing.T) {
 		for how, wrap := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "bytewise": iotest.OneByteReader, "halves": iotest.HalfReader, "with its end": iotest.DataErrReader} {
 			text := fillRandom(size)
 			in := newReceived()
-			reserved := 0
-			err := in.readLimited(wrap(bytes.NewReader(text)), size, func(n int) error {
-				reserved += n
-				if taken := len(in.pieces) * piece; taken > max(0, reserved-firstBytes)+piece {
-					t.Fatalf("%d bytes %s: %d are taken for %d", size, how, taken, reserved)
+			came := 0
+			reserved, err := in.readLimited(wrap(bytes.NewReader(text)), size, reserveFunc(func(n int64) error {
+				came += int(n)
+				if taken := len(in.pieces) * piece; taken > max(0, came-firstBytes)+piece {
+					t.Fatalf("%d bytes %s: %d are taken for %d", size, how, taken, came)
 				}
 				return nil
-			})
+			}))
 			got := in.joinPieces()
-			if err != nil || reserved != size || !bytes.Equal(got, text) || in.isShort() != (size <= firstBytes) {
+			if err != nil || came != size || reserved != int64(size) || !bytes.Equal(got, text) || in.isShort() != (size <= firstBytes) {
 				t.Fatalf("%d bytes %s: %v, %d reserved, %d joined", size, how, err, reserved, len(got))
 			}
 			in.release()
@@ -63,6 +63,11 @@ func TestReceivedInPieces(t *testing.T) {
 	}
 }
 
+// reserveFunc is a reserver.
+type reserveFunc func(int64) error
+
+func (f reserveFunc) Reserve(n int64) error { return f(n) }
+
 // endless gives bytes without an end.
 type endless struct{ given int }
 
@@ -74,7 +79,7 @@ func (e *endless) Read(b []byte) (int, error) {
 func TestReceivedIsBounded(t *testing.T) {
 	for _, limit := range []int{0, 10, firstBytes, 100_000} {
 		in, from := newReceived(), new(endless)
-		if err := in.readLimited(from, limit, func(int) error { return nil }); err != errTooLarge || from.given > limit+max(firstBytes, pieceBytes) {
+		if _, err := in.readLimited(from, limit, nil); err != errTooLarge || from.given > limit+max(firstBytes, pieceBytes) {
 			t.Errorf("%d bytes: %v after %d", limit, err, from.given)
 		}
 		in.release()
@@ -82,13 +87,15 @@ func TestReceivedIsBounded(t *testing.T) {
 	full := errors.New("full")
 	in, from := newReceived(), new(endless)
 	defer in.release()
-	if err := in.readLimited(from, 1<<20, func(int) error {
+	var taken int64
+	if reserved, err := in.readLimited(from, 1<<20, reserveFunc(func(n int64) error {
 		if from.given > 50_000 {
 			return full
 		}
+		taken += n
 		return nil
-	}); err != full || from.given > 50_000+pieceBytes {
-		t.Errorf("%v after %d bytes", err, from.given)
+	})); err != full || from.given > 50_000+pieceBytes || reserved != taken {
+		t.Errorf("%v after %d bytes, %d of %d reserved", err, from.given, reserved, taken)
 	}
 }
 
@@ -102,7 +109,7 @@ func TestLargeEnvelopesTakeLittleMemory(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		in := newReceived()
-		if err := in.readLimited(bytes.NewReader(text), size, func(int) error { return nil }); err != nil {
+		if _, err := in.readLimited(bytes.NewReader(text), size, nil); err != nil {
 			t.Fatal(err)
 		}
 		in.joinPieces()

@@ -25,18 +25,17 @@ type steadyReader struct {
 func (r *steadyReader) Read(b []byte) (int, error) {
 	for {
 		n, err := r.stream.Read(b)
-		now := time.Now()
 		if n > 0 {
-			r.heard = now
+			r.heard = time.Now()
 		}
-		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err == nil || err == io.EOF || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
 		deadline := r.heard.Add(byteTime)
 		if deadline.After(r.end) {
 			deadline = r.end
 		}
-		if !now.Before(deadline) {
+		if !time.Now().Before(deadline) {
 			return n, err
 		}
 		if err := r.stream.SetReadDeadline(deadline); err != nil || n > 0 {

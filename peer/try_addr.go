@@ -21,7 +21,7 @@ func (n *Node) TryAddr(ctx context.Context, id identity.ID, addr string) (time.D
 	}
 	answers := make(chan time.Duration, maxDialIPs)
 	failure := n.race(ctx, id, []route{to}, func(ctx context.Context, l leg) *dialFailure {
-		qc, err := l.dialHandshake(ctx, id, identity.ALPN)
+		qc, _, err := l.dialHandshake(ctx, id, identity.ALPN)
 		if err != nil {
 			return l.toDialFailure(id, err)
 		}

@@ -178,8 +178,9 @@ func (l *Link) addPipe(addr Addr, run func(*pipe)) (*pipe, error) {
 	if l.ending || l.ctx.Err() != nil {
 		return nil, errEnding
 	}
-	p := &pipe{addr: addr, out: make(chan *frame, maxQueued), opened: make(chan struct{}), settled: make(chan struct{}), ended: make(chan struct{})}
+	p := &pipe{addr: addr, out: make(chan *frame, maxQueued), opened: make(chan struct{}), ended: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancelCause(l.ctx)
+	p.settled, p.noteWhy = context.WithCancelCause(context.Background())
 	l.pipes[addr.text] = p
 	l.tasks.Go(func() { run(p) })
 	return p, nil

@@ -142,7 +142,7 @@ func fake(what string, args []string) {
 	case "daemon": // opens a pipe to the command in its arguments, says its pid, and waits to be killed
 		l := NewLink(Options{Command: func(identity.ID) (string, []string) { return "build", args }})
 		go l.Run(context.Background(), &observer{})
-		if _, err := l.Open(context.Background(), l.Addr(identity.ID{1})); err != nil {
+		if _, _, err := l.Open(context.Background(), l.Addr(identity.ID{1})); err != nil {
 			fmt.Println(err)
 			return
 		}
@@ -252,7 +252,7 @@ func startLabWith(t *testing.T, change func(*Link), command func(identity.ID) (s
 func (l *lab) open() (net.Addr, func()) {
 	l.t.Helper()
 	addr := l.Addr(buildID)
-	release, err := l.Open(l.t.Context(), addr)
+	_, release, err := l.Open(l.t.Context(), addr)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func (l *lab) open() (net.Addr, func()) {
 // fails opens the pipe to build, which must fail with all words.
 func (l *lab) fails(words ...string) string {
 	l.t.Helper()
-	_, err := l.Open(l.t.Context(), l.Addr(buildID))
+	_, _, err := l.Open(l.t.Context(), l.Addr(buildID))
 	if err == nil {
 		l.t.Fatal("it opens")
 	}

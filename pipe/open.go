@@ -63,26 +63,26 @@ func (l *Link) RetryFailed() {
 }
 
 // Open starts the command that leads to the peer at addr, unless it runs, and blocks until the
-// other end's preamble is in, ctx ends, or that fails. A pipe that opened and ended before Open saw it has
-// failed: its end is not told again. A command has 15 s for it. One that has
+// other end's preamble is in, ctx ends, or that fails. open ends with the pipe, when it is known why, which is
+// its cause: however soon that is, who dials there hears of it. A command has 15 s to open. One that has
 // failed is not started again for 30 s, in which Open returns the same error, unless RetryFailed is called. If the peer has another
 // command now, that is started at once, also in the place of one that leads nowhere yet.
 //
 // The caller calls release when it needs the pipe no more. When all have, the command ends: its
 // standard input does, then it gets TERM, and 2 s later its process group gets KILL.
-func (l *Link) Open(ctx context.Context, addr net.Addr) (release func(), err error) {
+func (l *Link) Open(ctx context.Context, addr net.Addr) (open context.Context, release func(), err error) {
 	a, ok := addr.(Addr)
 	if !ok || a.id.IsZero() {
-		return nil, fmt.Errorf("%s is not dialled", addr)
+		return nil, nil, fmt.Errorf("%s is not dialled", addr)
 	}
 	if err := l.awaitRun(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for ctx.Err() == nil {
 		p, again, err := l.startOrShare(a)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case p == nil:
 			select {
 			case <-again:
@@ -93,13 +93,13 @@ func (l *Link) Open(ctx context.Context, addr net.Addr) (release func(), err err
 		release := sync.OnceFunc(func() { l.release(p) })
 		switch p.awaitOpen(ctx) {
 		case carries:
-			return release, nil
+			return p.settled, release, nil
 		case over:
-			return nil, p.err
+			return nil, nil, p.err
 		}
 		release()
 	}
-	return nil, ctx.Err()
+	return nil, nil, ctx.Err()
 }
 
 // startOrShare returns the pipe at addr with one reference more. If there is none it starts one.

@@ -109,7 +109,7 @@ func TestRetryPause(t *testing.T) {
 	l.fails("exit code 1")
 	l.fails("not tried again")
 	await.Until(t, "it is tried again", func() bool {
-		_, err := l.Open(t.Context(), l.Addr(buildID))
+		_, _, err := l.Open(t.Context(), l.Addr(buildID))
 		return !strings.Contains(err.Error(), "not tried again")
 	})
 }
@@ -123,7 +123,7 @@ func TestRetryFailed(t *testing.T) {
 	if all := l.Failures(); len(all) != 1 {
 		t.Errorf("the failure is forgotten: %+v", all)
 	}
-	if _, err := l.Open(t.Context(), l.Addr(buildID)); strings.Contains(err.Error(), "not tried again") {
+	if _, _, err := l.Open(t.Context(), l.Addr(buildID)); strings.Contains(err.Error(), "not tried again") {
 		t.Error(err)
 	}
 	l.fails("not tried again")
@@ -149,7 +149,7 @@ func TestChangedCommandIsTried(t *testing.T) {
 	}
 	set("silent", "passphrase:")
 	waits := make(chan error)
-	go func() { _, err := l.Open(t.Context(), l.Addr(buildID)); waits <- err }()
+	go func() { _, _, err := l.Open(t.Context(), l.Addr(buildID)); waits <- err }()
 	await.Until(t, "it waits", func() bool {
 		l.mu.RLock()
 		defer l.mu.RUnlock()
@@ -189,7 +189,7 @@ func TestOpenIsShared(t *testing.T) {
 	releases := make(chan func(), 20)
 	for range 20 {
 		opening.Go(func() {
-			release, err := l.Open(t.Context(), l.Addr(buildID))
+			_, release, err := l.Open(t.Context(), l.Addr(buildID))
 			if err != nil {
 				t.Error(err)
 			}
@@ -222,7 +222,7 @@ func TestOpenUnderANameThatMoved(t *testing.T) {
 	defer release()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := l.Open(ctx, Addr{text: addr.String(), id: identity.ID{7}}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, _, err := l.Open(ctx, Addr{text: addr.String(), id: identity.ID{7}}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it shares the pipe: %v", err)
 	}
 }
@@ -232,7 +232,7 @@ func TestOpenGivesUp(t *testing.T) {
 	l := startLab(t, nil, "silent")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := l.Open(ctx, l.Addr(buildID)); !errors.Is(err, context.DeadlineExceeded) {
+	if _, _, err := l.Open(ctx, l.Addr(buildID)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Open: %v", err)
 	}
 	await.Until(t, "ended", func() bool {
@@ -270,9 +270,36 @@ func TestOpenOfWhatHasEnded(t *testing.T) {
 				return len(l.pipes) == 0
 			})
 		}
-		if _, err := l.Open(&lateContext{Context: t.Context(), awaited: over}, l.Addr(buildID)); err == nil || !strings.Contains(err.Error(), "ended with exit code 0") {
+		if _, _, err := l.Open(&lateContext{Context: t.Context(), awaited: over}, l.Addr(buildID)); err == nil || !strings.Contains(err.Error(), "ended with exit code 0") {
 			t.Fatalf("Open: %v", err)
 		}
+	}
+}
+
+// Who has opened a pipe hears when it ends, and why, also if that is before it asks.
+func TestOpenEndsWithThePipe(t *testing.T) {
+	l := startLab(t, nil, "sendAndEnd", "")
+	addr := l.Addr(buildID)
+	open, release, err := l.Open(t.Context(), addr)
+	if err != nil || open.Err() != nil {
+		t.Fatal(err, open.Err())
+	}
+	defer release()
+	l.WriteTo([]byte("end"), addr)
+	await.Until(t, "nothing is left of it", func() bool { return len(l.Pipes()) == 0 && len(l.told.list()) == 1 })
+	await.Receive(t, "it is told", open.Done())
+	if why := context.Cause(open); !strings.Contains(why.Error(), "ended with exit code 0; run the command by hand") {
+		t.Error(why)
+	}
+	// Who gives it back ends it.
+	open, release, err = l.Open(t.Context(), addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	await.Receive(t, "it is told", open.Done())
+	if why := context.Cause(open); why != errUnwanted {
+		t.Error(why)
 	}
 }
 
@@ -348,7 +375,7 @@ func TestEndsWithRun(t *testing.T) {
 	addr, release := l.open()
 	defer release()
 	l.stop()
-	if _, err := l.Open(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "shutting down") {
+	if _, _, err := l.Open(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "shutting down") {
 		t.Errorf("Open: %v", err)
 	}
 	if _, _, err := l.ReadFrom(make([]byte, 10)); !errors.Is(err, net.ErrClosed) {
@@ -376,7 +403,7 @@ func TestAddresses(t *testing.T) {
 	if addr := NewLink(Options{}).Addr(buildID); addr != nil {
 		t.Errorf("without commands there is the address %s", addr)
 	}
-	if _, err := l.Open(t.Context(), Addr{text: "pipe:in-1"}); err == nil {
+	if _, _, err := l.Open(t.Context(), Addr{text: "pipe:in-1"}); err == nil {
 		t.Error("a pipe that came in is dialled")
 	}
 }

@@ -20,10 +20,11 @@ type pipe struct {
 	cancel context.CancelCauseFunc
 	out    chan *frame // to be written
 
-	opened  chan struct{} // closed when the other end's preamble is in
-	settled chan struct{} // closed when it is known why the pipe ends
-	ended   chan struct{} // closed when nothing is left of it
-	err     error         // why it ends, nil if the other end finished; set before settled is closed
+	opened  chan struct{}           // closed when the other end's preamble is in
+	settled context.Context         // ends when it is known why the pipe ends, with that as its cause
+	noteWhy context.CancelCauseFunc // ends settled
+	ended   chan struct{}           // closed when nothing is left of it
+	err     error                   // why it ends, nil if the other end finished; set before settled ends
 
 	refs int // of Link.mu: calls of Open that have not been released
 }
@@ -54,13 +55,13 @@ func (p *pipe) awaitOpen(ctx context.Context) standing {
 		if p.ctx.Err() == nil {
 			return carries
 		}
-	case <-p.settled:
+	case <-p.settled.Done():
 		return over
 	case <-ctx.Done():
 		return starts
 	}
 	select { // it has opened and ends, and NobodyAt may have been told
-	case <-p.settled:
+	case <-p.settled.Done():
 		return over
 	case <-ctx.Done():
 		return starts
@@ -190,10 +191,10 @@ func (p *pipe) isUnwanted() bool {
 	return errors.Is(cause, errUnwanted) || errors.Is(cause, context.Canceled)
 }
 
-// settle says why the pipe ends, to whoever waits for it to open.
+// settle says why the pipe ends, to whoever waits for it to open, or has opened it.
 func (p *pipe) settle(why error) {
 	p.err = why
-	close(p.settled)
+	p.noteWhy(why)
 }
 
 // write writes the preamble and then the packets that are queued, as many as there are at a time.

@@ -20,8 +20,8 @@ const challengePause = time.Minute
 // from the identity: nobody else can give it. A connection of this process that the server
 // has not yet missed answers nothing.
 
-// Challenges are the open ones of all links of a daemon: that of one link another one must not
-// answer, whoever carries it there. Its methods may be called from any goroutine.
+// Challenges are the open challenges of all links of a daemon. None of these links answers one of them,
+// on whichever relay it comes. Its methods may be called from any goroutine.
 type Challenges struct {
 	mu     sync.Mutex // guards tokens
 	tokens map[string]bool

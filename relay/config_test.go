@@ -24,48 +24,17 @@ type readerConn struct {
 
 func (c readerConn) Read(p []byte) (int, error) { return c.Reader.Read(p) }
 
-func TestURLs(t *testing.T) {
+// A URL comes with its port to nats.go, which is to do no TLS, and with its host to TLS.
+func TestEndpoint(t *testing.T) {
 	for text, want := range map[string]string{
-		"tls://nats.example.org":                        "tls://nats.example.org:4222",
-		"tls://nats.example.org:4443/":                  "tls://nats.example.org:4443",
-		"wss://nats.example.org":                        "wss://nats.example.org:443",
-		"wss://nats.example.org/nats":                   "wss://nats.example.org:443/nats",
-		"wss://[2001:db8::1]:8443":                      "wss://[2001:db8::1]:8443",
-		"nats://127.0.0.1":                              "nats://127.0.0.1:4222",
-		"nats://[::1]:1":                                "nats://[::1]:1",
-		"ws://localhost:8080":                           "ws://localhost:8080",
-		"tls://a.example.org, tls://b.example.org":      "tls://a.example.org:4222,tls://b.example.org:4222",
-		"tls://hunter2@nats.example.org":                "tls://nats.example.org:4222",
-		"tls://u:hunter2@a.example,tls://b.example:433": "tls://a.example:4222,tls://b.example:433",
+		"tls://nats.example.org":         "nats://nats.example.org:4222",
+		"nats://[::1]:1":                 "nats://[::1]:1",
+		"wss://nats.example.org:8443/a/": "ws://nats.example.org:8443/a",
+		"ws://localhost":                 "ws://localhost:80",
 	} {
-		endpoints, _, err := parseURLs(text)
-		if got := joinEndpoints(endpoints); got != want || err != nil {
-			t.Errorf("%s: shown as %s, want %s (%v)", text, got, want, err)
-		}
-	}
-	for text, want := range map[string]string{
-		"":                                    "not a URL",
-		"nats.example.org":                    "not a URL",
-		"nats.example.org:4222":               "not a URL",
-		"nats://nats.example.org":             "write tls://nats.example.org",
-		"ws://10.0.0.1":                       "write wss://10.0.0.1",
-		"nats://127.0.0.1.example.org":        "unencrypted",
-		"nats://localhost.example.org":        "unencrypted",
-		"https://nats.example.org":            "scheme",
-		"tls://:4222":                         "no host",
-		"tls://nats.example.org:0":            "port",
-		"tls://nats.example.org:70000":        "port",
-		"tls://nats.example.org/path":         "path",
-		"wss://nats.example.org?token=x":      "?",
-		"tls://hunter2@a,tls://hunter3@b":     "different credentials",
-		"tls://hunter2@nats example":          "not a URL",
-		"tls://hunter2:x@h:port":              "not a URL",
-		strings.Repeat("tls://a.example,", 9): "more than 8",
-		"tls://" + strings.Repeat("a", 3000):  "2048",
-	} {
-		_, _, err := parseURLs(text)
-		if !errors.Is(err, &kinds.Error{Code: kinds.Invalid}) || !strings.Contains(fmt.Sprint(err), want) || strings.Contains(fmt.Sprint(err), "hunter") {
-			t.Errorf("%q: %v, want %q without a secret", text, err, want)
+		e, err := newEndpoint(text)
+		if e.plainURL() != want || !strings.Contains(text, e.host) || e.isEncrypted() != strings.Contains(text, "s://nats.") || err != nil {
+			t.Errorf("%s: %+v, which nats.go sees as %s, want %s (%v)", text, e, e.plainURL(), want, err)
 		}
 	}
 }
@@ -94,13 +63,15 @@ func TestOpenRefuses(t *testing.T) {
 		want   string
 	}{
 		"name":          {func(c *Config) { c.Name = "Vps" }, "name"},
-		"url":           {func(c *Config) { c.URL = "tls://hunter2@" }, "no host"},
+		"url":           {func(c *Config) { c.URL = "tls://hunter2@" }, "URL"},
+		"secret in url": {func(c *Config) { c.URL = "tls://hunter2@nats.example.org" }, "as credentials"},
+		"two servers":   {func(c *Config) { c.URL = "tls://a.example.org,tls://b.example.org" }, "url"},
+		"unencrypted":   {func(c *Config) { c.URL = "nats://nats.example.org" }, "write tls://"},
 		"self":          {func(c *Config) { c.Self = identity.ID{} }, "self"},
 		"key":           {func(c *Config) { c.Key = [32]byte{} }, "acp nats nkey v1"},
 		"admit":         {func(c *Config) { c.Admit = nil }, "admit"},
 		"two kinds":     {func(c *Config) { c.Credentials = Credentials{Token: "hunter2", User: "u", Password: "hunter3"} }, "more than one"},
 		"half":          {func(c *Config) { c.Credentials.User = "u" }, "belong together"},
-		"both places":   {func(c *Config) { c.URL, c.Credentials.Token = "nats://hunter2@localhost", "hunter3" }, "beside it"},
 		"no file":       {func(c *Config) { c.Credentials.File = creds }, "no such file"},
 		"proxy":         {func(c *Config) { c.Proxy.URL = "socks5://u:hunter2@h:1" }, "scheme"},
 		"two proxies":   {func(c *Config) { c.Proxy = Proxy{Environment: true, Command: []string{"x"}} }, "more than one"},

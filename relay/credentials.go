@@ -78,14 +78,8 @@ type authentication struct {
 	apply     func(*nats.Options) error
 }
 
-// newAuthentication checks both places where credentials may stand.
-func newAuthentication(c, inURL Credentials, secret [32]byte) (authentication, error) {
-	if c != (Credentials{}) && inURL != (Credentials{}) {
-		return authentication{}, kinds.Errorf(kinds.Invalid, "credentials: in the URL and beside it: write one of them")
-	}
-	if c == (Credentials{}) {
-		c = inURL
-	}
+// newAuthentication checks the credentials. secret is that of the derived nkey.
+func newAuthentication(c Credentials, secret [32]byte) (authentication, error) {
 	if err := c.check(); err != nil {
 		return authentication{}, err
 	}

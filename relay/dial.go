@@ -38,8 +38,8 @@ type dialer struct {
 // dialFunc opens a TCP connection.
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-func (l *Link) newDialer(ctx context.Context, e endpoint) *dialer {
-	return &dialer{ctx: ctx, endpoint: e, proxy: l.config.Proxy, roots: l.config.Roots, dialTCP: l.dialTCP, dropped: &l.counts.droppedIn}
+func (l *Link) newDialer(ctx context.Context) *dialer {
+	return &dialer{ctx: ctx, endpoint: l.endpoint, proxy: l.config.Proxy, roots: l.config.Roots, dialTCP: l.dialTCP, dropped: &l.counts.droppedIn}
 }
 
 // SkipTLSHandshake tells nats.go that the connection is encrypted as far as it is to be.

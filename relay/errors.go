@@ -48,15 +48,15 @@ func (refusal) Is(target error) bool { return target == ErrRefused }
 
 // describeError returns err with the operation before it and a remedy behind it, without a
 // secret. Text of the server is cut and stripped as that of a peer is.
-func (l *Link) describeError(e endpoint, err error) error {
+func (l *Link) describeError(err error) error {
 	if remedy := l.findRefusal(err); remedy != "" {
-		return refusal{fmt.Errorf("relay %s: %s: %s", l.config.Name, e, remedy)}
+		return refusal{fmt.Errorf("relay %s: %s: %s", l.config.Name, l.endpoint, remedy)}
 	}
 	text := cleanText(err.Error())
-	if remedy := findRemedy(e, err); remedy != "" {
+	if remedy := findRemedy(l.endpoint, err); remedy != "" {
 		text += ": " + remedy
 	}
-	return fmt.Errorf("relay %s: %s: %s", l.config.Name, e, text)
+	return fmt.Errorf("relay %s: %s: %s", l.config.Name, l.endpoint, text)
 }
 
 // findRefusal returns what the server refuses and what to do; "" if err is no refusal.

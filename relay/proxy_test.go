@@ -269,11 +269,11 @@ func TestProxyFailures(t *testing.T) {
 func TestProxyOfEnvironment(t *testing.T) {
 	const which = "ACPD_TEST_PROXY"
 	find := func(url string) (*httpProxy, error) {
-		endpoints, _, err := parseURLs(url)
+		server, err := newEndpoint(url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Proxy{Environment: true}.find(context.Background(), endpoints[0])
+		return Proxy{Environment: true}.find(context.Background(), server)
 	}
 	switch os.Getenv(which) {
 	case "right":

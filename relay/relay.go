@@ -50,10 +50,7 @@ const (
 type Config struct {
 	Name string // [a-z][a-z0-9-]{0,31}; tells the relays of a daemon apart
 
-	// URL is tls://HOST[:4222] or wss://HOST[:443][/PATH], on loopback also nats:// and ws://;
-	// several of one cluster are separated by commas. A token or USER:PASSWORD before the
-	// host is the same as in Credentials.
-	URL         string
+	URL         string      // of the server, as [identity.ParseRelayURL] takes it
 	Credentials Credentials // the zero value: the nkey of Key
 	Proxy       Proxy       // the zero value: none
 
@@ -82,12 +79,12 @@ type Config struct {
 // Link is the connection to one relay. It is safe for concurrent use. It carries packets
 // while [Link.Run] runs.
 type Link struct {
-	config    Config
-	addr      Addr // own
-	endpoints []endpoint
-	auth      authentication
-	log       *slog.Logger
-	dialTCP   dialFunc // tests have a network of their own
+	config   Config
+	addr     Addr // own
+	endpoint endpoint
+	auth     authentication
+	log      *slog.Logger
+	dialTCP  dialFunc // tests have a network of their own
 
 	out     chan *outPacket
 	queues  *queues
@@ -131,12 +128,11 @@ func Open(c Config) (*Link, error) {
 		return nil, kinds.Errorf(kinds.Invalid, "relay: %s", err)
 	}
 	operation := "relay " + c.Name
-	endpoints, inURL, err := parseURLs(c.URL)
+	server, err := newEndpoint(c.URL)
 	if err != nil {
 		return nil, kinds.Errorf(kinds.Invalid, "%s: url: %s", operation, err)
 	}
-	c.URL = "" // may hold a secret
-	auth, err := newAuthentication(c.Credentials, inURL, c.Key)
+	auth, err := newAuthentication(c.Credentials, c.Key)
 	if err != nil {
 		return nil, kinds.Errorf(kinds.Invalid, "%s: %s", operation, err)
 	}
@@ -161,23 +157,23 @@ func Open(c Config) (*Link, error) {
 	var secret [32]byte
 	rand.Read(secret[:])
 	l := &Link{
-		config:    c,
-		addr:      newAddr(c.Name, c.Self),
-		endpoints: endpoints,
-		auth:      auth,
-		log:       c.Logger.With("relay", c.Name),
-		dialTCP:   new(net.Dialer).DialContext,
-		out:       make(chan *outPacket, maxWaitingOut),
-		queues:    newQueues(),
-		replies:   newReplies(c.Name, c.Self, secret),
-		closed:    make(chan struct{}),
+		config:   c,
+		addr:     newAddr(c.Name, c.Self),
+		endpoint: server,
+		auth:     auth,
+		log:      c.Logger.With("relay", c.Name),
+		dialTCP:  new(net.Dialer).DialContext,
+		out:      make(chan *outPacket, maxWaitingOut),
+		queues:   newQueues(),
+		replies:  newReplies(c.Name, c.Self, secret),
+		closed:   make(chan struct{}),
 
 		asksOut:     make(chan *ask, maxAsks),
 		nameChanged: pace.NewSignal(),
 	}
 	l.inbound = newInbound(l)
 	l.name.Store(new(string))
-	l.state = State{Name: c.Name, URL: joinEndpoints(endpoints), Account: auth.what, PublicKey: auth.publicKey, Standing: Connecting}
+	l.state = State{Name: c.Name, URL: server.String(), Account: auth.what, PublicKey: auth.publicKey, Standing: Connecting}
 	return l, nil
 }
 
@@ -250,8 +246,8 @@ func (l *Link) Run(ctx context.Context, observer Observer) error {
 
 	o := newOutage(observer)
 	defer o.stop()
-	for attempt := 0; ctx.Err() == nil; attempt++ {
-		up, err := l.serveSession(ctx, l.endpoints[attempt%len(l.endpoints)], observer, o)
+	for ctx.Err() == nil {
+		up, err := l.serveSession(ctx, observer, o)
 		if ctx.Err() != nil {
 			break
 		}

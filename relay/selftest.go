@@ -79,17 +79,12 @@ type tester struct {
 	absent  identity.ID
 }
 
-// connect tries the servers in their order.
-func (t *tester) connect(ctx context.Context) (err error) {
+func (t *tester) connect(ctx context.Context) error {
 	rand.Read(t.absent[:])
-	for _, e := range t.link.endpoints {
-		s := &session{link: t.link, endpoint: e, ended: make(chan struct{})}
-		s.dialer = t.link.newDialer(ctx, e)
-		if err = s.connect(ctx); err == nil {
-			t.session = s
-			return nil
-		}
-		s.dialer.close()
+	t.session = &session{link: t.link, dialer: t.link.newDialer(ctx), ended: make(chan struct{})}
+	err := t.session.connect(ctx)
+	if err != nil {
+		t.session.dialer.close()
 	}
 	return err
 }
@@ -204,7 +199,7 @@ func (t *tester) checkMaxPayload(context.Context) Check {
 	c := Check{Code: "max_payload", What: fmt.Sprintf("the server takes messages of up to %d bytes", t.session.conn.MaxPayload()), Verdict: Passed}
 	switch most := t.session.conn.MaxPayload(); {
 	case most < headerLen+MTU:
-		c.Verdict, c.Remedy = Failed, findRemedy(t.session.endpoint, nats.ErrMaxPayload)
+		c.Verdict, c.Remedy = Failed, findRemedy(t.link.endpoint, nats.ErrMaxPayload)
 	case most > largePayload:
 		c.Verdict, c.Remedy = Warned, "set max_payload to 8KB, in its configuration or in the limits of the account: packets have 1,484 bytes, and a member of the account that sends large messages takes the server's time from the others"
 	}

@@ -24,10 +24,9 @@ const (
 	maxPendingBytes    = 4 << 20
 )
 
-// session is one connection to one server.
+// session is one connection to the server.
 type session struct {
 	link       *Link
-	endpoint   endpoint
 	dialer     *dialer
 	conn       *nats.Conn
 	challenge  string
@@ -44,12 +43,12 @@ type session struct {
 	deaf   atomic.Bool           // the server refused a subscription
 }
 
-// serveSession connects to a server and stays until the connection ends or ctx does. It
+// serveSession connects to the server and stays until the connection ends or ctx does. It
 // returns how long the connection lasted, and why it ended or was not made.
-func (l *Link) serveSession(ctx context.Context, e endpoint, observer Observer, o *outage) (up time.Duration, err error) {
-	s := &session{link: l, endpoint: e, challenge: l.config.Challenges.open(), challenged: make(chan string, 1), answers: gate{pause: challengePause}, ended: make(chan struct{})}
+func (l *Link) serveSession(ctx context.Context, observer Observer, o *outage) (up time.Duration, err error) {
+	s := &session{link: l, challenge: l.config.Challenges.open(), challenged: make(chan string, 1), answers: gate{pause: challengePause}, ended: make(chan struct{})}
 	defer l.config.Challenges.close(s.challenge)
-	s.dialer = l.newDialer(ctx, e)
+	s.dialer = l.newDialer(ctx)
 	defer s.dialer.close()
 	if err := s.connect(ctx); err != nil {
 		return 0, err
@@ -83,7 +82,7 @@ func (l *Link) serveSession(ctx context.Context, e endpoint, observer Observer, 
 			l.answerClone(s, token)
 		case <-l.nameChanged:
 			if err := s.subscribeName(); err != nil {
-				l.noteError(l.describeError(e, err))
+				l.noteError(l.describeError(err))
 			}
 		case <-ticker.C:
 			if rtt, err := s.measure(ctx); err == nil {
@@ -105,9 +104,9 @@ func (s *session) measure(ctx context.Context) (time.Duration, error) {
 // newOptions returns what all connections to the server have in common. Reconnecting is the
 // link's: nats.go ends a connection for good after some errors, and its own attempts hold the
 // lock that publishing needs.
-func (l *Link) newOptions(e endpoint, d *dialer) (nats.Options, error) {
+func (l *Link) newOptions(d *dialer) (nats.Options, error) {
 	o := nats.GetDefaultOptions()
-	o.Url = e.plainURL()
+	o.Url = l.endpoint.plainURL()
 	o.Name = "acpd"
 	o.AllowReconnect = false
 	o.IgnoreDiscoveredServers = true
@@ -125,7 +124,7 @@ func (l *Link) newOptions(e endpoint, d *dialer) (nats.Options, error) {
 
 // connect blocks until the server has accepted the credentials, or not.
 func (s *session) connect(ctx context.Context) error {
-	o, err := s.link.newOptions(s.endpoint, s.dialer)
+	o, err := s.link.newOptions(s.dialer)
 	if err != nil {
 		return s.explain(err)
 	}
@@ -186,9 +185,9 @@ func (l *Link) begin(s *session, rtt time.Duration) (moved bool) {
 		}
 		state.Server, state.RTT, state.ClientIP, state.Proxy = server, rtt, client, s.dialer.proxyInUse()
 	})
-	l.log.Info("relay: connected", "server", s.endpoint.String(), "rtt", rtt)
+	l.log.Info("relay: connected", "server", l.endpoint.String(), "rtt", rtt)
 	if s.conn.MaxPayload() < headerLen+MTU {
-		l.noteError(l.describeError(s.endpoint, nats.ErrMaxPayload))
+		l.noteError(l.describeError(nats.ErrMaxPayload))
 	}
 	return moved
 }
@@ -224,7 +223,7 @@ func (s *session) noteError(err error) {
 	if isTerminal(err) {
 		s.reason.CompareAndSwap(nil, &err)
 	}
-	s.link.noteError(s.link.describeError(s.endpoint, err))
+	s.link.noteError(s.link.describeError(err))
 	if name := findNameOf(err); name != "" {
 		s.link.asks.fail(name, errAskRefused)
 		return
@@ -252,5 +251,5 @@ func (s *session) explain(err error) error {
 	case err == nil:
 		err = errors.New("the server closed the connection")
 	}
-	return s.link.describeError(s.endpoint, err)
+	return s.link.describeError(err)
 }

@@ -213,7 +213,7 @@ func TestNewClientIP(t *testing.T) {
 func TestSecretsAndLog(t *testing.T) {
 	var log bytes.Buffer
 	c := testConfig()
-	c.URL = "nats://hunter2:hunter3@127.0.0.1"
+	c.Credentials = Credentials{User: "hunter2", Password: "hunter3"}
 	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	connects := make(chan string, 1000)
 	withLink(t, c, func(c *fakeConn) {

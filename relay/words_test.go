@@ -35,13 +35,13 @@ func TestRefusedLoginsHaveTheirRemedies(t *testing.T) {
 		conf := testConfig()
 		conf.Credentials = c
 		l := mustOpen(t, conf)
-		got := l.describeError(l.endpoints[0], nats.ErrAuthorization)
+		got := l.describeError(nats.ErrAuthorization)
 		if !strings.HasSuffix(got.Error(), want) || !errors.Is(got, ErrRefused) {
 			t.Errorf("%v\nwant %s", got, want)
 		}
 	}
 	l := mustOpen(t, testConfig())
-	got := l.describeError(l.endpoints[0], nats.ErrNkeysNotSupported)
+	got := l.describeError(nats.ErrNkeysNotSupported)
 	if !strings.Contains(got.Error(), "the server knows no nkeys: get the token, user or credentials that it takes, and "+replace) || strings.Contains(got.Error(), public) {
 		t.Errorf("%v", got)
 	}
@@ -50,7 +50,7 @@ func TestRefusedLoginsHaveTheirRemedies(t *testing.T) {
 func TestNoWayToTheServer(t *testing.T) {
 	l := mustOpen(t, testConfig())
 	for _, errno := range []error{syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
-		got := l.describeError(l.endpoints[0], &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", errno)})
+		got := l.describeError(&net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", errno)})
 		if !strings.HasSuffix(got.Error(), "this machine has no way to it: check its network and the address") {
 			t.Errorf("%v", got)
 		}

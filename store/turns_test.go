@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -14,15 +13,8 @@ import (
 // other, and returns the order in which they ran and how many commits that took.
 func queued(t *testing.T, db *DB, requesters []any) (order []any, commits int) {
 	t.Helper()
-	held, release := make(chan struct{}), make(chan struct{})
+	release := holdLead(t, db)
 	var wg sync.WaitGroup
-	write := func(ctx context.Context, fn func(*Tx) error) {
-		if err := db.Write(ctx, false, fn); err != nil {
-			t.Error(err)
-		}
-	}
-	wg.Go(func() { write(t.Context(), func(*Tx) error { close(held); <-release; return nil }) })
-	<-held
 	seen := -1
 	for i, who := range requesters {
 		ctx := t.Context()
@@ -30,18 +22,20 @@ func queued(t *testing.T, db *DB, requesters []any) (order []any, commits int) {
 			ctx = WithRequester(ctx, who)
 		}
 		wg.Go(func() {
-			write(ctx, func(tx *Tx) error {
+			if err := db.Write(ctx, false, func(tx *Tx) error {
 				order = append(order, who)
 				if n := len(rows(t, db)); n != seen { // readers see what earlier commits have kept
 					seen = n
 					commits++
 				}
 				return insert(i)(tx)
-			})
+			}); err != nil {
+				t.Error(err)
+			}
 		})
 		waiting(db, i+1)
 	}
-	close(release)
+	release()
 	wg.Wait()
 	return order, commits
 }
@@ -130,9 +124,7 @@ func TestLateWriteEndsTheCommitOfAPeerAlone(t *testing.T) {
 	var wg sync.WaitGroup
 	var order []any
 	late := make(chan struct{})
-	held, release := make(chan struct{}), make(chan struct{})
-	wg.Go(func() { db.Write(t.Context(), false, func(*Tx) error { close(held); <-release; return nil }) })
-	<-held
+	release := holdLead(t, db)
 	for i := range 100 {
 		wg.Go(func() {
 			db.Write(WithRequester(t.Context(), "hog"), false, func(*Tx) error {
@@ -148,7 +140,7 @@ func TestLateWriteEndsTheCommitOfAPeerAlone(t *testing.T) {
 		})
 		waiting(db, i+1)
 	}
-	close(release)
+	release()
 	wg.Wait()
 	<-late
 	// The eight that may go before it, and the first of those that were put back,

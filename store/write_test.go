@@ -12,18 +12,25 @@ import (
 	"testing"
 )
 
-// group runs the writes so that they are committed together: an empty write
-// holds the lead until all of them wait. It returns their errors.
-func group(t *testing.T, db *DB, durable []bool, fns ...func(*Tx) error) []error {
+// holdLead has an empty write hold the lead, for which all others wait, until release is called.
+func holdLead(t *testing.T, db *DB) (release func()) {
 	t.Helper()
-	held, release := make(chan struct{}), make(chan struct{})
+	held, end := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := db.Write(t.Context(), false, func(*Tx) error { close(held); <-release; return nil }); err != nil {
+		if err := db.Write(t.Context(), false, func(*Tx) error { close(held); <-end; return nil }); err != nil {
 			t.Error(err)
 		}
 	})
 	<-held
+	return func() { close(end); wg.Wait() }
+}
+
+// group runs the writes so that they are committed together. It returns their errors.
+func group(t *testing.T, db *DB, durable []bool, fns ...func(*Tx) error) []error {
+	t.Helper()
+	release := holdLead(t, db)
+	var wg sync.WaitGroup
 	errs := make([]error, len(fns))
 	for i, fn := range fns {
 		wg.Go(func() {
@@ -36,7 +43,7 @@ func group(t *testing.T, db *DB, durable []bool, fns ...func(*Tx) error) []error
 		})
 		waiting(db, i+1)
 	}
-	close(release)
+	release()
 	wg.Wait()
 	return errs
 }
@@ -263,20 +270,14 @@ func TestWriteContext(t *testing.T) {
 	}
 
 	// Cancelled while it waits: it returns though the lead is still held.
-	held, release := make(chan struct{}), make(chan struct{})
+	release := holdLead(t, db)
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := db.Write(t.Context(), false, func(*Tx) error { close(held); <-release; return nil }); err != nil {
-			t.Error(err)
-		}
-	})
-	<-held
 	ctx, cancel := context.WithCancel(t.Context())
 	wg.Go(func() { waiting(db, 1); cancel() })
 	if err := db.Write(ctx, false, never); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled while waiting: %v", err)
 	}
-	close(release)
+	release()
 	wg.Wait()
 	if got := rows(t, db); !slices.Equal(got, []int{1}) {
 		t.Errorf("rows %v", got)

@@ -199,7 +199,7 @@ func (*Done) checkFields() error    { return nil }
 func (*Unknown) checkFields() error { return nil }
 
 // AppendControlItem appends an item with its length, a QUIC variable-length integer
-// (RFC 9000, section 16). It refuses what parseControlItem would; b is then unchanged.
+// (RFC 9000, section 16). It refuses what [ReadControlItem] would; b is then unchanged.
 func AppendControlItem(b []byte, item Item) ([]byte, error) {
 	if err := item.checkFields(); err != nil {
 		return b, fmt.Errorf("encode control item: %w", err)

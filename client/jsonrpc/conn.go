@@ -79,6 +79,7 @@ type Conn struct {
 	conn       net.Conn
 	opts       Options
 	queue      lineQueue
+	values     context.Context // those of Run, for the contexts of handlers
 	done       chan struct{}
 	handlers   sync.WaitGroup
 	underWay   atomic.Int32  // calls and handlers under way
@@ -88,13 +89,14 @@ type Conn struct {
 	err             error
 	lastID          uint64
 	calls           map[uint64]*pendingCall
-	requestsByID    map[string]*Request // by id, running or waiting
+	requests        *Request            // the first of those that run or wait, and of those that waited when the connection ended
+	requestsByID    map[string]*Request // those of them that have an id
 	handlersRunning int
 	handlersParked  int // goroutines that wait on work
 	waiting         []*Request
 	waitingBytes    int // of the waiting requests' params
 
-	takenOver bool // see Request.TakeOver
+	takenOver atomic.Bool // see Request.TakeOver; it is set with mu held
 
 	requestLoad requestLoad // guarded by Options.RequestLimit
 
@@ -124,11 +126,10 @@ func NewConn(conn net.Conn, o Options) *Conn {
 // when all handlers have returned; the error is nil if the other end finished or Close
 // was called. It is called once.
 func (c *Conn) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	c.values = context.WithoutCancel(ctx)
 	defer context.AfterFunc(ctx, func() { c.closeWithCause(context.Cause(ctx)) })()
 
-	err := c.readLines(ctx)
+	err := c.readLines()
 	close(c.parkedWork)
 	c.readErr = err
 	close(c.readEnded)
@@ -139,13 +140,12 @@ func (c *Conn) Run(ctx context.Context) error {
 		err = io.EOF
 	case err == io.EOF:
 		c.failCalls(err)
-		c.answerRemaining(cancel)
+		c.answerRemaining()
 	case isRefused:
 		c.failCalls(err)
 		c.reportReadError(refused)
 	}
 	c.closeWithCause(err)
-	cancel()
 	c.handlers.Wait()
 	c.opts.RequestLimit.adjustLoad(&c.requestLoad, requestLoad{-c.requestLoad.requests, -c.requestLoad.bytes}) // of those that waited
 	c.queue.waitUntilWritten()
@@ -176,7 +176,8 @@ func (c *Conn) Err() error {
 	return c.err
 }
 
-// closeWithCause closes the connection with cause as its error, unless it has one already.
+// closeWithCause closes the connection with cause as its error, unless it has one already, and
+// ends the contexts of handlers.
 func (c *Conn) closeWithCause(cause error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -184,14 +185,17 @@ func (c *Conn) closeWithCause(cause error) {
 		return
 	}
 	c.err = cause
-	waiting := c.waiting
 	c.waiting, c.waitingBytes = nil, 0
+	var requests []*Request
+	for r := c.requests; r != nil; r = r.next {
+		requests = append(requests, r)
+	}
 	c.mu.Unlock()
 
 	c.queue.failFurtherSends(cause) // before anybody hears of the end, and sends
 	close(c.done)
-	for _, r := range waiting {
-		r.cancel(nil)
+	for _, r := range requests {
+		r.ctx.end(context.Canceled)
 	}
 	c.conn.Close()
 	c.failCalls(cause)
@@ -217,7 +221,7 @@ func (c *Conn) failCalls(cause error) {
 
 // answerRemaining answers what the other end asked for before it finished writing. It returns
 // when all is answered or when the other end has closed altogether.
-func (c *Conn) answerRemaining(cancel context.CancelFunc) {
+func (c *Conn) answerRemaining() {
 	idle := make(chan struct{})
 	go func() {
 		defer close(idle)
@@ -227,7 +231,6 @@ func (c *Conn) answerRemaining(cancel context.CancelFunc) {
 	}()
 	awaitHangup(c.queue.rawConn)
 	c.closeWithCause(io.EOF)
-	cancel()
 	<-idle
 }
 
@@ -256,7 +259,7 @@ func (c *Conn) reportReadError(cause unreadError) {
 }
 
 // readLines serves lines until there are no more, and returns why.
-func (c *Conn) readLines(ctx context.Context) error {
+func (c *Conn) readLines() error {
 	in := lineReader{source: c.conn, maxLine: c.opts.MaxLine}
 	defer in.release()
 	if c.opts.InputLimit != nil {
@@ -265,7 +268,7 @@ func (c *Conn) readLines(ctx context.Context) error {
 	}
 	for {
 		line, err := in.readLine()
-		if c.isTakenOver() {
+		if c.takenOver.Load() {
 			return in.endForTakeOver(err)
 		}
 		if err == errLongLine {
@@ -288,7 +291,7 @@ func (c *Conn) readLines(ctx context.Context) error {
 		case fail != nil:
 			err = c.writeResponse(identity.ID{}, m.id, nil, fail)
 		case m.id != nil || m.method != methodCancel && c.opts.Notified == nil:
-			err = c.startRequest(ctx, m, len(line))
+			err = c.startRequest(m, len(line))
 		case m.method == methodCancel:
 			c.cancelRequest(m)
 		default:

@@ -34,6 +34,8 @@ type lineBatch struct {
 	splicedAt int    // before which byte of text
 	lines     int
 	turn      uint64 // of its first line
+
+	writer ObjectWriter // of appendValue, which would allocate one
 }
 
 var lineBatches = sync.Pool{New: func() any { return new(lineBatch) }}
@@ -67,10 +69,12 @@ func (b *lineBatch) appendValue(v any, splice bool) (err error) {
 		b.text, err = AppendValue(b.text, v)
 		return err
 	}
-	m := ObjectWriter{b: b.text, start: len(b.text), splices: true}
-	w.WriteMembers(&m)
+	m := &b.writer
+	*m = ObjectWriter{b: b.text, start: len(b.text), splices: true}
+	w.WriteMembers(m)
 	b.text, err = m.closeObject()
 	b.spliced, b.splicedAt = m.spliced, m.splicedAt
+	*m = ObjectWriter{}
 	return err
 }
 

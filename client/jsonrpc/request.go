@@ -21,9 +21,10 @@ type Request struct {
 	lineBytes int            // of its line
 	peer      identity.ID    // for which it asks; zero: for none
 	conn      *Conn
-	ctx       context.Context
-	cancel    context.CancelCauseFunc
 	responded bool
+	ctx       requestContext
+
+	previous, next *Request // in Conn.requests; guarded by Conn.mu
 }
 
 // ReadParams reads the params into one of the params types; nil means that the method has none.
@@ -84,29 +85,27 @@ func (r *Request) respondOnce(result any, err error) error {
 }
 
 // CancelAfter ends the context of the handler after d, with context.DeadlineExceeded as its
-// cause, unless stop is called before. A context with a deadline costs three times as
+// error, unless stop is called before. A context with a deadline costs three times as
 // much.
 func (r *Request) CancelAfter(d time.Duration) (stop func() bool) {
-	return time.AfterFunc(d, func() { r.cancel(context.DeadlineExceeded) }).Stop
+	return time.AfterFunc(d, func() { r.ctx.end(context.DeadlineExceeded) }).Stop
 }
 
 // startRequest runs the handler, lets the request wait for its turn, or answers that
 // there is no room. size is the length of its line in bytes.
-func (c *Conn) startRequest(ctx context.Context, m *parsedLine, size int) error {
+func (c *Conn) startRequest(m *parsedLine, size int) error {
 	r := &Request{Method: m.method, Params: m.params, id: m.id, line: m, lineBytes: size, conn: c}
+	r.ctx.values = c.values
 	if c.opts.Handler == nil {
 		return r.RespondError(NewMethodNotFound(m.method))
 	}
 	if err := c.opts.RequestLimit.adjustLoad(&c.requestLoad, requestLoad{1, size}); err != nil {
 		return r.RespondError(err)
 	}
-	r.ctx, r.cancel = context.WithCancelCause(ctx)
-
 	c.underWay.Add(1)
 	c.mu.Lock()
-	if c.takenOver { // since this line was read
+	if c.takenOver.Load() { // since this line was read
 		c.mu.Unlock()
-		r.cancel(nil)
 		c.underWay.Add(-1)
 		c.opts.RequestLimit.adjustLoad(&c.requestLoad, requestLoad{-1, -r.lineBytes})
 		return unreadError{errReadAhead}
@@ -125,14 +124,13 @@ func (c *Conn) startRequest(ctx context.Context, m *parsedLine, size int) error 
 		c.waiting = append(c.waiting, r)
 		c.waitingBytes += len(r.Params)
 	}
-	if !full && r.id != nil {
-		c.requestsByID[string(r.id)] = r
+	if !full {
+		c.addRequest(r)
 	}
 	c.mu.Unlock()
 
 	switch {
 	case full:
-		r.cancel(nil)
 		c.underWay.Add(-1)
 		c.opts.RequestLimit.adjustLoad(&c.requestLoad, requestLoad{-1, -r.lineBytes})
 		e := kinds.Errorf(kinds.Overloaded, "%d requests wait on this connection: wait for answers before sending more", maxWaiting)
@@ -146,16 +144,47 @@ func (c *Conn) startRequest(ctx context.Context, m *parsedLine, size int) error 
 	return nil
 }
 
+// addRequest makes a request known that runs or waits. Its context has ended if the connection
+// has. The caller holds mu.
+func (c *Conn) addRequest(r *Request) {
+	if r.id != nil {
+		c.requestsByID[string(r.id)] = r
+	}
+	if r.next = c.requests; r.next != nil {
+		r.next.previous = r
+	}
+	c.requests = r
+	if c.err != nil {
+		r.ctx.end(context.Canceled)
+	}
+}
+
+// removeRequest makes a request unknown that addRequest has made known. The caller holds mu.
+func (c *Conn) removeRequest(r *Request) {
+	if r.id != nil && c.requestsByID[string(r.id)] == r {
+		delete(c.requestsByID, string(r.id))
+	}
+	if r.next != nil {
+		r.next.previous = r.previous
+	}
+	if r.previous != nil {
+		r.previous.next = r.next
+	} else {
+		c.requests = r.next
+	}
+	r.previous, r.next = nil, nil
+}
+
 // runHandlers runs handlers, one after the other. If no request waits and few goroutines
 // are parked, the goroutine parks, because its stack has the size that handlers need.
 func (c *Conn) runHandlers(r *Request) {
 	for r != nil {
-		c.opts.Handler(r.ctx, c, r)
+		c.opts.Handler(&r.ctx, c, r)
 		if !r.responded {
 			r.RespondError(kinds.Errorf(kinds.Internal, "%s: the handler gave no answer", r.Method))
 		}
 		c.underWay.Add(-1)
-		r.cancel(nil)
+		r.ctx.end(context.Canceled)
 		r.line.returnToPool()
 		c.opts.RequestLimit.adjustLoad(&c.requestLoad, requestLoad{-1, -r.lineBytes})
 		next, park := c.finishAndTakeNext(r)
@@ -171,9 +200,7 @@ func (c *Conn) runHandlers(r *Request) {
 func (c *Conn) finishAndTakeNext(r *Request) (next *Request, park bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r.id != nil && c.requestsByID[string(r.id)] == r {
-		delete(c.requestsByID, string(r.id))
-	}
+	c.removeRequest(r)
 	if len(c.waiting) == 0 {
 		c.waiting = nil
 		c.handlersRunning--
@@ -198,7 +225,7 @@ func (c *Conn) cancelRequest(m *parsedLine) {
 			r := c.requestsByID[string(id)]
 			c.mu.Unlock()
 			if r != nil {
-				r.cancel(nil)
+				r.ctx.end(context.Canceled)
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func (r *Request) TakeOver(result any) (net.Conn, error) {
 	alone := c.err == nil && r.id != nil && c.opts.InputLimit == nil &&
 		c.handlersRunning == 1 && len(c.waiting) == 0 && len(c.calls) == 0
 	if alone {
-		c.takenOver = true
+		c.takenOver.Store(true)
 	}
 	c.mu.Unlock()
 	if !alone {
@@ -49,12 +49,6 @@ func (r *Request) TakeOver(result any) (net.Conn, error) {
 	c.queue.waitUntilWritten()
 	c.queue.failFurtherSends(errTakenOver)
 	return c.conn, c.Err()
-}
-
-func (c *Conn) isTakenOver() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.takenOver
 }
 
 // endForTakeOver returns why nothing more is read of a connection that is taken over. err is what

@@ -14,9 +14,10 @@ import (
 // maxReporters bounds the reports that are under way at the same time.
 const maxReporters = 8
 
-// Run acts on what is due until ctx ends: deadlines, tasks whose agent does not come back,
+// Run acts on what is due until ctx ends: deadlines, delegations whose agent does not come back,
 // entries that have lived long enough. It sleeps until the next of them, and waits for no
-// disk and no peer. It calls report to tell a peer how a task of that peer ended, or one that it was given.
+// disk and no peer. It calls report to tell a peer how a delegation ended that the peer gave, or was
+// given.
 func (ts *Table) Run(ctx context.Context, report func(context.Context, *Delegation) error) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -98,10 +99,10 @@ func (ts *Table) handleDueDelegation(t *Delegation, now time.Time, tell func() b
 	}
 }
 
-// expiry is the end of a task whose time is over.
+// expiry is the end of a delegation whose time is over.
 var expiry = Ending{State: client.TaskExpired, Outcome: "the deadline passed"}
 
-// reportEnd reports the end of a task to the peer that gave it, or that has it. It marks the end as
+// reportEnd reports the end of a delegation to the peer that gave it, or that has it. It marks the end as
 // reported if the peer has it or does not want it.
 func (ts *Table) reportEnd(ctx context.Context, t *Delegation, report func(context.Context, *Delegation) error) {
 	if err := report(ctx, t); err != nil {
@@ -121,7 +122,7 @@ const (
 	keptWithoutDeadline = 24 * time.Hour
 )
 
-// deadlines returns when the time of an open task is over, and until when its entry is kept.
+// deadlines returns when the time of an open delegation is over, and until when its entry is kept.
 func (t *Delegation) deadlines() (over, forgotten time.Time) {
 	if t.Deadline.IsZero() {
 		end := t.Created.Add(keptWithoutDeadline)
@@ -148,7 +149,7 @@ func (t *Delegation) nextDue() time.Time {
 	return over
 }
 
-// awaitedUntil returns until when a task whose agent is away waits for it. The caller holds Table.mu.
+// awaitedUntil returns until when a delegation whose agent is away waits for it. The caller holds Table.mu.
 func (t *Delegation) awaitedUntil() time.Time {
 	over, _ := t.deadlines()
 	if lost := t.agentAwaySince.Add(orphanedFor); t.Deadline.IsZero() && lost.Before(over) {

@@ -12,7 +12,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/schema"
-	"github.com/acpd/acpd/store"
+	"github.com/acpd/acpd/integration/statedb"
 )
 
 // TestClockIsSetBetweenRuns: where the wall clock is a day earlier or later in the next
@@ -25,15 +25,7 @@ func TestClockIsSetBetweenRuns(t *testing.T) {
 		run := func(at time.Duration, f func(t *testing.T, ts *Table)) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(at) // each bubble begins at the same instant
-				db, err := store.OpenDB(t.Context(), path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer db.Close()
-				if err := schema.Migrate(t.Context(), db); err != nil {
-					t.Fatal(err)
-				}
-				ts, err := OpenTable(t.Context(), db, registry.NewRegistry(), new(budget.Book), func(*Delegation) {}, slog.New(slog.DiscardHandler))
+				ts, err := OpenTable(t.Context(), statedb.Open(t, path, schema.Migrate), registry.NewRegistry(), new(budget.Book), func(*Delegation) {}, slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}

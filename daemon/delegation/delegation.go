@@ -80,7 +80,7 @@ func (t *Delegation) IsOver(state client.TaskState) bool {
 // isOverNow does what IsOver does, for the present state. The caller holds Table.mu.
 func (t *Delegation) isOverNow() bool { return t.IsOver(t.state) }
 
-// Ending holds the end of a task.
+// Ending holds the end of a delegation.
 type Ending struct {
 	State   client.TaskState
 	ID      wire.MessageID // of the message that says so
@@ -89,8 +89,8 @@ type Ending struct {
 	owed    bool           // the peer has not been told
 }
 
-// NewAbandonedEnding returns the end of a given task whose cancel the peer has sent no ack of. The peer is told,
-// by a message of that id, when it can be.
+// NewAbandonedEnding returns the end of a given delegation for whose cancel the peer has sent no ack. The
+// peer is told later, by a message of that id.
 func NewAbandonedEnding(id wire.MessageID, reason string) Ending {
 	outcome := "abandoned"
 	if reason != "" {

@@ -9,24 +9,24 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// orphanedFor is how long an agent that went away may take to come back for its tasks.
+// orphanedFor is how long an agent that went away may take to come back for its delegations.
 const orphanedFor = registry.NameKeptFor
 
-// newLostEnding returns the end of a task whose agent has not come back.
+// newLostEnding returns the end of a delegation whose agent has not come back.
 func newLostEnding(t *Delegation) Ending {
 	lost := kinds.Errorf(kinds.Internal, "agent %s went away while it worked on this and did not come back: delegate it again", t.Agent)
 	return Ending{State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: lost.Message, Payload: kinds.EncodePayload(lost), owed: t.Reports}
 }
 
-// newLostSessionEnding returns the end of a task whose session has ended. Its model may have
+// newLostSessionEnding returns the end of a delegation whose session has ended. Its model may have
 // begun.
 func newLostSessionEnding(t *Delegation) Ending {
 	lost := kinds.Errorf(kinds.NoAgent, "the session %s ended while it worked on this: delegate it again", t.Agent).WithDelivered(kinds.DeliveredUnknown)
 	return Ending{State: client.TaskFailed, ID: wire.NewMessageID(), Outcome: lost.Message, Payload: kinds.EncodePayload(lost), owed: t.Reports}
 }
 
-// EndForLostSession ends the tasks that a session has accepted: nobody comes back for them. It
-// waits for no disk; the peers that gave the tasks are told when their ends are written.
+// EndForLostSession ends the delegations that a session has accepted: nobody comes back for them. It
+// waits for no disk. The peers that gave them are told when their ends are written.
 func (ts *Table) EndForLostSession(name string) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -39,9 +39,9 @@ func (ts *Table) EndForLostSession(name string) {
 	}
 }
 
-// EndDeclined ends a task that was accepted, because the owner of this daemon has said no to the task.
-// It reports whether the task was open. It waits for no disk: the peer that gave the task is told when
-// the end is written.
+// EndDeclined ends a delegation that was accepted, because the owner of this daemon has said no to it. It
+// reports whether the delegation was open. It waits for no disk: the peer that gave the delegation is
+// told when the end is written.
 func (ts *Table) EndDeclined(t *Delegation, why *kinds.Error) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -72,7 +72,7 @@ func (t *Delegation) findAgentAwaySince() client.Time {
 }
 
 // UpdateAgentPresence finds out whether an agent of that name is attached. If none is, the
-// time begins in which it has to come back for its tasks. Questions that wait for the agent may
+// time begins in which it has to come back for its delegations. Questions that wait for the agent may
 // be asked of it again. It is called after each change of that.
 func (ts *Table) UpdateAgentPresence(name string) {
 	ts.mu.Lock()

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -32,14 +32,7 @@ func FuzzQuestions(f *testing.F) {
 		if len(steps) > 100 {
 			return
 		}
-		db, err := store.OpenDB(t.Context(), filepath.Join(t.TempDir(), "state.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		if err := schema.Migrate(t.Context(), db); err != nil {
-			t.Fatal(err)
-		}
+		db := statedb.New(t, schema.Migrate)
 		var book *budget.Book
 		open := func() *Table {
 			book = new(budget.Book)
@@ -236,21 +229,12 @@ func TestAQuestionThatCouldNotBeRemoved(t *testing.T) {
 		ts.LeaveQuestion(q)
 		return q
 	}
-	change := func(query string) {
-		t.Helper()
-		if err := ts.db.Write(t.Context(), false, func(tx *store.Tx) error {
-			_, err := tx.Exec(query)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	refused := ask()
-	change("CREATE TRIGGER kept BEFORE DELETE ON daemon_question BEGIN SELECT raise(ABORT, 'the disk is full'); END")
+	statedb.Exec(t, ts.db, "CREATE TRIGGER kept BEFORE DELETE ON daemon_question BEGIN SELECT raise(ABORT, 'the disk is full'); END")
 	if err := ts.CloseQuestion(t.Context(), e, refused, errors.New("no")); err == nil {
 		t.Error("it was removed")
 	}
-	change("DROP TRIGGER kept")
+	statedb.Exec(t, ts.db, "DROP TRIGGER kept")
 	last := ask()
 	again := ts.reopen(t).Find(client.Given, e.Peer, e.ID)
 	if len(again.questions) != 1 || again.questions[0].ID != last.ID || again.asked != 2 {

@@ -57,7 +57,7 @@ func insertDelegationPartial(tx *store.Tx, row int64, p Partial) error {
 	return err
 }
 
-// updateDelegationEnd writes the end of a task, unless its time was over while that waited to be
+// updateDelegationEnd writes the end of a delegation, unless its time was over while that waited to be
 // written.
 func updateDelegationEnd(tx *store.Tx, row int64, e Ending) error {
 	_, err := tx.Exec("UPDATE daemon_task SET state = ?, outcome = ?, final_id = ?, final = ?, owed = ? WHERE row = ? AND state <> 'expired'",

@@ -28,10 +28,10 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// Bounds of the two task tables (protocol, section 4).
+// Bounds of the delegations given, and of those taken (protocol, section 4).
 const (
 	MaxDelegations   = 1024            // given, and as many taken
-	firstReportPause = 5 * time.Second // between attempts to report a lost task; doubles
+	firstReportPause = 5 * time.Second // between attempts to report a lost delegation; doubles
 	maxReportPause   = 10 * time.Minute
 )
 
@@ -49,7 +49,7 @@ type Table struct {
 
 	unwrittenAdded pace.Signal // set if unwrittenEnds is not empty
 
-	mu            sync.Mutex // guards what follows and the fields of tasks named above
+	mu            sync.Mutex // guards what follows and the fields of delegations named above
 	table         map[delegationKey]*Delegation
 	sizes         map[client.TaskDirection]map[identity.ID]int // entries of the table, by direction and peer
 	rows          int64                                        // the last row that was begun: none is used twice
@@ -456,7 +456,7 @@ func (ts *Table) IsOwnedBy(t *Delegation, by registry.Credential) bool {
 	return t.KeyHash == by.KeyHash
 }
 
-// List returns the tasks that are the holder's own, nil for all, and match, in no
+// List returns the delegations that are the holder's own, nil for all, and match, in no
 // order. match gets the state of each and calls nothing of the table.
 func (ts *Table) List(by *registry.Credential, match func(*Delegation, client.TaskState) bool) []*Delegation {
 	ts.mu.Lock()

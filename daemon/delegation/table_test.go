@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"github.com/acpd/acpd/daemon/registry"
 	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -27,15 +27,7 @@ import (
 // table opens a task table on disk; run it in a bubble to have its clock.
 func table(t *testing.T) *Table {
 	t.Helper()
-	db, err := store.OpenDB(t.Context(), filepath.Join(t.TempDir(), "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	if err := schema.Migrate(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
-	ts, err := OpenTable(t.Context(), db, registry.NewRegistry(), new(budget.Book), func(*Delegation) {}, slog.New(slog.DiscardHandler))
+	ts, err := OpenTable(t.Context(), statedb.New(t, schema.Migrate), registry.NewRegistry(), new(budget.Book), func(*Delegation) {}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,16 +345,7 @@ func TestADropIsWrittenFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change := func(query string) {
-		t.Helper()
-		if err := ts.db.Write(t.Context(), false, func(tx *store.Tx) error {
-			_, err := tx.Exec(query)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	change("CREATE TRIGGER kept BEFORE DELETE ON daemon_task BEGIN SELECT raise(ABORT, 'the disk is full'); END")
+	statedb.Exec(t, ts.db, "CREATE TRIGGER kept BEFORE DELETE ON daemon_task BEGIN SELECT raise(ABORT, 'the disk is full'); END")
 	if err := ts.DeleteUnsent(t.Context(), one); err == nil {
 		t.Error("dropped")
 	}
@@ -370,7 +353,7 @@ func TestADropIsWrittenFirst(t *testing.T) {
 		t.Errorf("%+v, after a restart %+v", one, again)
 	}
 	ts.counted(t)
-	change("DROP TRIGGER kept")
+	statedb.Exec(t, ts.db, "DROP TRIGGER kept")
 	if err := ts.DeleteUnsent(t.Context(), one); err != nil {
 		t.Error(err)
 	}

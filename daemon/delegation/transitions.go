@@ -11,7 +11,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// The ways from one state of a task to the next. An ack, a partial result and an end are on disk
+// The ways from one state of a delegation to the next. An ack, a partial result and an end are on disk
 // before anybody sees them, except that a deadline passes when it passes. Unknown and refused
 // count even if they cannot be written. No way leads away from an end.
 
@@ -45,7 +45,7 @@ func (ts *Table) RecordAck(ctx context.Context, t *Delegation, accepted bool, pa
 	return nil
 }
 
-// SetState moves a task between states that are not the end: sent and unknown.
+// SetState moves a delegation between states that are not the end: sent and unknown.
 func (ts *Table) SetState(ctx context.Context, t *Delegation, state client.TaskState) error {
 	may := func() bool {
 		return !t.ending && (!t.state.IsFinal() || t.state == client.TaskRefused) && t.state != client.TaskAccepted
@@ -89,7 +89,7 @@ type Partial struct {
 }
 
 // RecordPartial records a partial result; it counts as the ack. It reports whether the
-// task was still open.
+// delegation was still open.
 func (ts *Table) RecordPartial(ctx context.Context, t *Delegation, p Partial) (bool, error) {
 	ts.mu.Lock()
 	open := !t.state.IsFinal() && !t.ending
@@ -111,7 +111,7 @@ func (ts *Table) RecordPartial(ctx context.Context, t *Delegation, p Partial) (b
 	return true, nil
 }
 
-// EndDelegation ends a task, on disk when it returns. Only the first end wins; won says
+// EndDelegation ends a delegation, on disk when it returns. Only the first end wins; won says
 // whether this one did: a deadline that passes while this is written is the first.
 func (ts *Table) EndDelegation(ctx context.Context, t *Delegation, e Ending) (won bool, err error) {
 	ts.mu.Lock()

@@ -16,7 +16,7 @@ const (
 	maxUnwrittenEnds = 256 // in one write, which then takes a few milliseconds
 )
 
-// unwrittenEnd is an end of a task that the clock has brought about and that is not on disk yet.
+// unwrittenEnd is an end of a delegation that the clock has brought about and that is not on disk yet.
 // It is written beside the clock, which waits for no disk, and again until it is there. There
 // are no more such ends than delegations.
 type unwrittenEnd struct {

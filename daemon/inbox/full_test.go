@@ -8,7 +8,9 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -41,7 +43,7 @@ func hold(t testing.TB, db *store.DB, n int, from identity.ID, kind, agent strin
 // What is listed for an agent is its own, of the peers and kinds that are asked for. The peers take
 // turns, and none has more than its number.
 func TestListKeys(t *testing.T) {
-	db := openDB(t)
+	db := statedb.New(t, schema.Migrate)
 	b := openedInbox(t, db)
 	desk, laptop, other := identity.ID{1}, identity.ID{2}, identity.ID{3}
 	hold(t, db, 3, desk, kinds.KindResult, "claude")
@@ -67,7 +69,7 @@ func TestListKeys(t *testing.T) {
 
 // A full inbox costs an agent little that has few messages there, or of a few peers.
 func TestAFullInboxIsNotRead(t *testing.T) {
-	db := openDB(t)
+	db := statedb.New(t, schema.Migrate)
 	for _, query := range []string{
 		"SELECT peer, id FROM daemon_inbox WHERE agent = 'claude' AND peer = x'01' AND" + isHeld + " AND kind IN ('notify') ORDER BY seq LIMIT 9",
 		"SELECT count(*) FROM (SELECT 1 FROM daemon_inbox WHERE agent IN ('', 'claude') AND" + isHeld + " LIMIT 99)",
@@ -90,15 +92,9 @@ func TestAFullInboxIsNotRead(t *testing.T) {
 // Messages that are named by their ids are found by them, whoever sent them: also two of one id, which an
 // older acpd has taken.
 func TestMessagesAreFoundByTheirIDs(t *testing.T) {
-	db := openDB(t)
+	db := statedb.New(t, schema.Migrate)
 	keys := append(hold(t, db, 2, identity.ID{1}, kinds.KindNotify, "claude"), hold(t, db, 1, identity.ID{2}, kinds.KindNotify, "claude")...)
-	err := db.Write(t.Context(), false, func(tx *store.Tx) error {
-		_, err := tx.Exec("UPDATE daemon_inbox SET id = ? WHERE peer = ?", keys[0].ID[:], keys[2].Peer[:])
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	statedb.Exec(t, db, "UPDATE daemon_inbox SET id = ? WHERE peer = ?", keys[0].ID[:], keys[2].Peer[:])
 	b := openedInbox(t, db)
 	for id, want := range map[wire.MessageID]int{keys[0].ID: 2, keys[1].ID: 1, keys[2].ID: 0} {
 		peers := b.findSendersOf([]wire.MessageID{id}, nil)
@@ -135,7 +131,7 @@ func explain(t *testing.T, db *store.DB, query string, args ...any) string {
 
 // A page is read as far as it has room, and the next one goes on there.
 func TestPagesOfLargeMessages(t *testing.T) {
-	db := openDB(t)
+	db := statedb.New(t, schema.Migrate)
 	b := openedInbox(t, db)
 	keys := hold(t, db, 7, identity.ID{1}, kinds.KindNotify, "claude")
 	for _, room := range []int{0, 5000, 12000, 1 << 20} {
@@ -167,7 +163,7 @@ func TestPagesOfLargeMessages(t *testing.T) {
 
 // BenchmarkFullInbox measures what an agent costs that comes back to a full inbox of others'.
 func BenchmarkFullInbox(b *testing.B) {
-	db := openDB(b)
+	db := statedb.New(b, schema.Migrate)
 	wanted := make(map[identity.ID][]string)
 	for i := range 4 {
 		wanted[identity.ID{byte(i + 1)}] = []string{kinds.KindNotify, kinds.KindResult}

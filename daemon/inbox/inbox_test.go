@@ -3,7 +3,6 @@ package inbox
 import (
 	"bytes"
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,26 +12,13 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
-// openDB opens a database with the tables of the inbox.
-func openDB(t testing.TB) *store.DB {
-	t.Helper()
-	db, err := store.OpenDB(t.Context(), filepath.Join(t.TempDir(), "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	if err := schema.Migrate(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
-	return db
-}
-
-// held fills the inbox with messages of a peer until it is refused, at most ten
+// fillInbox fills the inbox with messages of a peer until it is refused, at most ten
 // times its share, and returns how many were held.
 func fillInbox(t *testing.T, b *Inbox, from byte, kind string, size int) (held int64) {
 	t.Helper()
@@ -60,7 +46,7 @@ func openedInbox(t testing.TB, db *store.DB) *Inbox {
 }
 
 func TestInboxIsShared(t *testing.T) {
-	db := openDB(t)
+	db := statedb.New(t, schema.Migrate)
 	b := openedInbox(t, db)
 	if n := fillInbox(t, b, 1, kinds.KindNotify, 10); n != budget.Inbox.Peer {
 		t.Errorf("%d messages of one peer are held, want %d", n, budget.Inbox.Peer)
@@ -93,7 +79,7 @@ func TestInboxIsShared(t *testing.T) {
 
 // A removal makes all other writers wait, so it goes in slices.
 func TestRemovalsAreSmallWrites(t *testing.T) {
-	db := openDB(t)
+	db := statedb.New(t, schema.Migrate)
 	b := openedInbox(t, db)
 	fillInbox(t, b, 1, kinds.KindNotify, 10)
 	largest := 0
@@ -143,19 +129,13 @@ func TestAMessageThatIsHeldTwiceCountsOnce(t *testing.T) {
 
 // What agents took of a peer goes with it too, where that alone is left.
 func TestStartFindsWhatAgentsTookOfABlockedPeer(t *testing.T) {
-	db := openDB(t)
+	db := statedb.New(t, schema.Migrate)
 	b := openedInbox(t, db)
 	env := &wire.Envelope{V: 1, ID: wire.NewMessageID(), From: identity.ID{1}, To: identity.ID{2}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}
-	err := b.AddMessage(t.Context(), env, "")
-	if err == nil {
-		err = db.Write(t.Context(), true, func(tx *store.Tx) error {
-			_, err := tx.Exec("INSERT INTO daemon_taken (seq, size, agent, at) SELECT seq, size, 'reviewer', 0 FROM daemon_inbox")
-			return err
-		})
-	}
-	if err != nil {
+	if err := b.AddMessage(t.Context(), env, ""); err != nil {
 		t.Fatal(err)
 	}
+	statedb.Exec(t, db, "INSERT INTO daemon_taken (seq, size, agent, at) SELECT seq, size, 'reviewer', 0 FROM daemon_inbox")
 	if got, err := openedInbox(t, db).ListSenders(t.Context()); err != nil || !slices.Equal(got, []identity.ID{{1}}) {
 		t.Errorf("left of %v: %v", got, err)
 	}
@@ -164,7 +144,7 @@ func TestStartFindsWhatAgentsTookOfABlockedPeer(t *testing.T) {
 // What agents took is bounded in number and bytes, the oldest go, and a message of the
 // same name that comes again is held again.
 func TestTakenIsBounded(t *testing.T) {
-	db := openDB(t)
+	db := statedb.New(t, schema.Migrate)
 	b, planner := openedInbox(t, db), "planner"
 	took := func(n, size int) (seqs []uint64) {
 		t.Helper()

@@ -4,14 +4,16 @@ import (
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
 
 // The sender of a message is known as long as the inbox has it, also after a restart.
 func TestTheInboxKnowsSenders(t *testing.T) {
-	db := openDB(t)
+	db := statedb.New(t, schema.Migrate)
 	b, planner := openedInbox(t, db), "planner"
 	var envs []*wire.Envelope
 	for _, agent := range []string{planner, ""} {
@@ -45,7 +47,7 @@ func TestTheInboxKnowsSenders(t *testing.T) {
 
 // Two peers may have a message of one id in an old file. The first is its sender until its own message goes.
 func TestTheSecondSenderOfAnIDHidesNotTheFirst(t *testing.T) {
-	b, planner, id := openedInbox(t, openDB(t)), "planner", wire.NewMessageID()
+	b, planner, id := openedInbox(t, statedb.New(t, schema.Migrate)), "planner", wire.NewMessageID()
 	first, second := identity.ID{1}, identity.ID{2}
 	for _, from := range []identity.ID{first, second} {
 		env := &wire.Envelope{V: 1, ID: id, From: from, To: identity.ID{3}, Kind: kinds.KindNotify, Payload: wire.Payload(`{"topic":"t"}`)}

@@ -38,9 +38,10 @@ func (e *ShareError) Error() string {
 // ReserveAgent chooses the agent for a query or delegate of a peer and reserves a place of it,
 // which the caller gives back with ReleasePlace. If all is set, the peer may have every place;
 // else it gets a [*ShareError] instead of the last one. Of a session it never has more than half.
-// ReserveAgent takes the agent that is
-// named, else the one with the longest matching domain, of those the least busy, of those
-// the last attached. A session is taken only if it is named: see [Registry.FindSessions].
+//
+// ReserveAgent takes the agent that is named, else the one with the longest matching domain, of
+// those the least busy, of those the last attached. A session is taken only if it is named: see
+// [Registry.FindSessions].
 func (r *Registry) ReserveAgent(from identity.ID, all bool, kind, domain, name string) (*Reservation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,7 +1,6 @@
 package spending
 
 import (
-	"context"
 	"errors"
 	"math"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 )
@@ -42,15 +42,7 @@ func (o *table) reopen() {
 			o.t.Fatal(err)
 		}
 	}
-	db, err := store.OpenDB(context.Background(), o.path)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	o.t.Cleanup(func() { db.Close() })
-	if err := schema.Migrate(context.Background(), db); err != nil {
-		o.t.Fatal(err)
-	}
-	o.Table = NewTable(db)
+	o.Table = NewTable(statedb.Open(o.t, o.path, schema.Migrate))
 	o.Table.now = func() time.Time { return o.now }
 }
 
@@ -172,10 +164,7 @@ func TestDays(t *testing.T) {
 // count counts the rows of a table.
 func (o *table) count(name string) (n int) {
 	o.t.Helper()
-	err := o.db.Read(o.t.Context(), func(tx *store.Tx) error { return tx.QueryRow("SELECT count(*) FROM " + name).Scan(&n) })
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	statedb.Query(o.t, o.db, &n, "SELECT count(*) FROM "+name)
 	return n
 }
 
@@ -239,22 +228,14 @@ func TestReservationsAreBounded(t *testing.T) {
 	if _, err := o.Settle(t.Context(), &client.SettleParams{ID: ids[0]}, limits); !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) {
 		t.Errorf("the oldest one is settled: %v", err)
 	}
-	n, err := store.ReadValue(t.Context(), o.db, func(tx *store.Tx) (n int, err error) {
-		err = tx.QueryRow("SELECT count(*) FROM daemon_reserved").Scan(&n)
-		return n, err
-	})
-	if err != nil || n != maxOpen {
-		t.Errorf("%d, %v", n, err)
+	if n := o.count("daemon_reserved"); n != maxOpen {
+		t.Errorf("%d", n)
 	}
 	o.now = o.now.Add(openFor + time.Hour)
 	last := o.mustReserve(3, 0, 0)
 	o.settle(last, 0, 0)
-	n, err = store.ReadValue(t.Context(), o.db, func(tx *store.Tx) (n int, err error) {
-		err = tx.QueryRow("SELECT count(*) FROM daemon_reserved").Scan(&n)
-		return n, err
-	})
-	if err != nil || n != 0 {
-		t.Errorf("%d, %v", n, err)
+	if n := o.count("daemon_reserved"); n != 0 {
+		t.Errorf("%d", n)
 	}
 }
 

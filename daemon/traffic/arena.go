@@ -12,7 +12,7 @@ const (
 // at what is kept.
 type block struct {
 	next  uint32 // the next of the entry, or the next that is free; 0: there is none
-	newer uint32 // in the first of an entry: the first of the next entry of the same peer; 0: there is none
+	newer uint32 // in the first of an entry: the first of the next entry of the same list; 0: there is none
 	data  [blockData]byte
 }
 

@@ -1,10 +1,14 @@
 package traffic
 
 import (
+	"encoding/binary"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -34,6 +38,45 @@ func BenchmarkRecord(b *testing.B) {
 						r.Watch("a", false)
 					}
 					r.Record(m)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkRecordOfPeers records what so many peers say, one as often as the other, when there is no room left:
+// as somebody who watches has it kept, with pings beside, and as a history has it that is smaller than their number.
+func BenchmarkRecordOfPeers(b *testing.B) {
+	random := rand.New(rand.NewPCG(5, 6))
+	query := message(b, wire.NewEnvelope(laptop, desk, kinds.KindQuery, kinds.EncodePayload(map[string]string{"question": strings.Repeat("x", 200)})))
+	query.Reply = wire.NewReply(query.Request.Envelope, kinds.KindResponse, kinds.EncodePayload(map[string]string{"summary": strings.Repeat("x", 200)}))
+	ping := message(b, wire.NewEnvelope(laptop, desk, kinds.KindPing, kinds.EncodePayload(struct{}{})))
+	for _, kept := range []struct {
+		name   string
+		bounds Bounds
+		all    []*Message
+	}{{"watched", watched, []*Message{query}}, {"pings", watched, []*Message{query, ping}}, {"history", Bounds{1000, 4 << 20}, []*Message{query}}} {
+		for _, many := range []int{1, 100, 5000} {
+			peers := make([]identity.ID, 1<<16)
+			for i := range peers {
+				binary.LittleEndian.PutUint64(peers[i][:], uint64(random.IntN(many)+1)*0x9e3779b97f4a7c15)
+			}
+			b.Run(kept.name+"/"+strconv.Itoa(many), func(b *testing.B) {
+				r := newTestRecorder()
+				r.SetHistory(kept.bounds)
+				n := 0
+				record := func() {
+					m := kept.all[n%len(kept.all)]
+					m.Request.Envelope.From = peers[n%len(peers)]
+					r.Record(m)
+					n++
+				}
+				for range 4 * watched.Entries {
+					record()
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					record()
 				}
 			})
 		}

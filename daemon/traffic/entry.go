@@ -27,14 +27,19 @@ const (
 	manyTexts
 )
 
-// headBytes is the size of an entry without its texts: number, peer, time, duration, size of the payload,
-// id, ref, flags, and how long each text, what is kept of the payload and of the answer are.
-const headBytes = 8 + 32 + 8 + 8 + 8 + 16 + 16 + 1 + 2*manyTexts + 4 + 4
+// An entry begins with its number, peer, time, duration, size of the payload, id, ref, flags, and how long
+// each text, what is kept of the payload and of the answer are. Then these follow.
+const (
+	peerAt    = 8
+	flagsAt   = peerAt + 32 + 8 + 8 + 8 + 16 + 16
+	headBytes = flagsAt + 1 + 2*manyTexts + 4 + 4
+)
 
 const (
 	flagOut       = 1 << iota // the message went out
 	flagWhole                 // the payload is kept whole
 	flagAllAnswer             // the answer is, and is a payload
+	flagPing                  // it is a ping or a discover, which programs send by themselves and which says nothing
 )
 
 // draft is what an entry is to say. Its texts are the message's.
@@ -65,6 +70,9 @@ func draftEntry(m *Message, most int) (d draft) {
 	d.peer, d.id, d.size = env.From, env.ID, len(env.Payload)
 	if m.Direction == client.Out {
 		d.peer, d.flags = env.To, flagOut
+	}
+	if kind := d.texts[kindText]; kind == kinds.KindPing || kind == kinds.KindDiscover {
+		d.flags |= flagPing
 	}
 	if env.Ref != nil {
 		d.ref = *env.Ref
@@ -127,7 +135,10 @@ func (d *draft) writeTo(w *writer, number uint64) {
 }
 
 // readPeer returns the peer of an entry.
-func readPeer(data []byte) identity.ID { return identity.ID(data[8:40]) }
+func readPeer(data []byte) identity.ID { return identity.ID(data[peerAt : peerAt+32]) }
+
+// readFlags returns the flags of an entry.
+func readFlags(data []byte) byte { return data[flagsAt] }
 
 // entry is one that was read. Payload and answer lie in the memory of the data.
 type entry struct {

@@ -1,7 +1,5 @@
 package traffic
 
-import "github.com/acpd/acpd/identity"
-
 const (
 	entryCost = 128 // bytes of an entry's places in the order
 	shareCost = 256 // of a peer's share
@@ -9,7 +7,8 @@ const (
 )
 
 // kept is the entries that are kept, within bounds. When they are full, the peer that has most of them
-// loses its oldest: so none pushes out what the others said.
+// loses its oldest ping or, if it has none, its oldest entry: so none pushes out what the others said, nor
+// by its pings what it has said itself.
 type kept struct {
 	bounds  Bounds
 	arena   arena
@@ -40,21 +39,22 @@ func (k *kept) setBounds(b Bounds) {
 	k.shares.setBounds(b)
 }
 
-// add makes room for an entry of so many bytes, dropping others for it, and returns the writer to which
-// the caller writes them before anything else. There is room for one entry at least.
-func (k *kept) add(number uint64, peer identity.ID, size int) writer {
-	cost := entryCost + countBlocks(size)*blockBytes
+// add makes room for the entry of a draft, dropping others for it, and returns the writer to which the
+// caller writes it before anything else. There is room for one entry at least.
+func (k *kept) add(number uint64, d *draft) writer {
+	cost := entryCost + countBlocks(d.entryBytes)*blockBytes
 	peers := len(k.shares.all)
-	of := k.shares.grow(peer, cost)
+	of := k.shares.grow(d.peer, cost)
 	k.bytes += cost + (len(k.shares.all)-peers)*shareCost
 	k.evictAbove(k.bounds.Entries-1, 1+(cost+shareCost)/leastCost) // as many as it needs if no more was kept than may be
 	first, w := k.arena.begin()
-	if of.oldest == 0 {
-		of.oldest = first
+	l := of.listOf(d.flags&flagPing != 0)
+	if l.oldest == 0 {
+		l.oldest = first
 	} else {
-		k.arena.at(of.newest).newer = first
+		k.arena.at(l.newest).newer = first
 	}
-	of.newest = first
+	l.newest = first
 	k.order.push(number, first)
 	return w
 }
@@ -68,12 +68,13 @@ func (k *kept) evictAbove(entries, most int) {
 	}
 }
 
-// evict drops the oldest entry of the peer that has most. There is one.
+// evict drops the oldest ping of the peer that has most, or its oldest entry if it has no ping. There is one.
 func (k *kept) evict() {
 	of := k.shares.largest()
-	first := of.oldest
+	l := of.nextToShed()
+	first := l.oldest
 	number := k.arena.numberOf(first)
-	of.oldest = k.arena.at(first).newer
+	l.oldest = k.arena.at(first).newer
 	cost := entryCost + k.arena.giveBack(first)*blockBytes
 	k.order.remove(number)
 	k.bytes -= cost

@@ -24,7 +24,7 @@ func (k *kept) memory() int {
 	if places == leastPlaces {
 		places = 0
 	}
-	return k.arena.countMade()*blockBytes + places*int(unsafe.Sizeof(place{})) + cap(k.shares.all)*8 + len(k.shares.all)*int(unsafe.Sizeof(share{}))
+	return k.arena.countMade()*blockBytes + places*int(unsafe.Sizeof(place{})) + cap(k.shares.all)*int(unsafe.Sizeof(sized{})) + len(k.shares.all)*int(unsafe.Sizeof(share{}))
 }
 
 // check reports what does not agree, or is beyond the bounds.
@@ -46,7 +46,11 @@ func (k *kept) checkLists(t testing.TB) {
 		}
 		return blocks
 	}
-	byPeer := make(map[identity.ID][]uint64)
+	type in struct {
+		peer   identity.ID
+		isPing bool
+	}
+	lists, peers := make(map[in][]uint64), make(map[identity.ID]bool)
 	for i := range k.order.count {
 		p := k.order.at(i)
 		if p.number <= last {
@@ -59,23 +63,28 @@ func (k *kept) checkLists(t testing.TB) {
 		if e.Seq != p.number {
 			t.Fatalf("number %d is at %d", e.Seq, p.number)
 		}
-		byPeer[e.Peer] = append(byPeer[e.Peer], e.Seq)
+		l := in{e.Peer, e.Kind == kinds.KindPing || e.Kind == kinds.KindDiscover}
+		lists[l], peers[e.Peer] = append(lists[l], e.Seq), true
 		blocks += chain(p.first)
 		entries++
 	}
 	if made, free := k.arena.countMade(), chain(k.arena.halves[0].free)+chain(k.arena.halves[1].free); made != blocks+free {
 		t.Fatalf("%d blocks, of which %d are used and %d free", made, blocks, free)
 	}
-	if want := blocks*blockBytes + entries*entryCost + len(byPeer)*shareCost; entries != k.order.entries() || k.bytes != want || len(byPeer) != len(k.shares.all) || len(byPeer) != len(k.shares.byPeer) {
-		t.Fatalf("%d entries, %d are said; %d bytes of %d; %d peers of %d", entries, k.order.entries(), k.bytes, want, len(k.shares.all), len(byPeer))
+	if want := blocks*blockBytes + entries*entryCost + len(peers)*shareCost; entries != k.order.entries() || k.bytes != want || len(peers) != len(k.shares.all) || len(peers) != len(k.shares.byPeer) {
+		t.Fatalf("%d entries, %d are said; %d bytes of %d; %d peers of %d", entries, k.order.entries(), k.bytes, want, len(k.shares.all), len(peers))
 	}
 	for i, one := range k.shares.all {
-		var numbers []uint64
-		for n := one.oldest; n != 0; n = k.arena.at(n).newer {
-			numbers = append(numbers, k.arena.numberOf(n))
+		entries := 0
+		for _, isPing := range []bool{true, false} {
+			numbers := k.listNumbers(one.share, isPing)
+			if want := lists[in{one.peer, isPing}]; !slices.Equal(numbers, want) {
+				t.Fatalf("peer %d, pings %v: %d, want %d", i, isPing, numbers, want)
+			}
+			entries += len(numbers)
 		}
-		if !slices.Equal(numbers, byPeer[one.peer]) || one.entries != len(numbers) || one.at != i || i > 0 && k.shares.Less(i, (i-1)/2) {
-			t.Fatalf("peer %d: %d of %d entries", i, len(numbers), one.entries)
+		if one.entries != entries || one.at != i || k.shares.byPeer[one.peer] != one.share || one.size != k.shares.measure(one.share) || one.size > k.shares.all[max(i-1, 0)/branches].size {
+			t.Fatalf("peer %d of %d: %d entries, want %d, %+v", i, len(k.shares.all), one.entries, entries, one)
 		}
 	}
 }
@@ -84,6 +93,55 @@ func (k *kept) checkLists(t testing.TB) {
 func said(t testing.TB, peer identity.ID, text string) *Message {
 	t.Helper()
 	return message(t, wire.NewEnvelope(peer, desk, kinds.KindNotify, kinds.EncodePayload(map[string]string{"topic": "build.status", "data": text})))
+}
+
+// pinged returns a ping of a peer, or a discover, with some bytes that say nothing.
+func pinged(t testing.TB, peer identity.ID, kind string, size int) *Message {
+	t.Helper()
+	return message(t, wire.NewEnvelope(peer, desk, kind, kinds.EncodePayload(map[string]string{"filler": strings.Repeat("x", size)})))
+}
+
+// Pings and discovers of a peer go before all else of it, whenever they came, and before nothing of another peer.
+func TestPingsGoFirst(t *testing.T) {
+	kindOf := map[byte]string{'p': kinds.KindPing, 'd': kinds.KindDiscover}
+	for _, c := range []struct{ said, kept string }{ // peer, kind (m: a notify) and number, of which 4 are kept
+		{"am1 am2 am3 am4 am5", "am2 am3 am4 am5"},
+		{"ap1 ap2 ap3 ap4 ap5 ap6", "ap3 ap4 ap5 ap6"},
+		{"ap1 am2 ap3 am4 am5 am6", "am2 am4 am5 am6"},
+		{"am1 ap2 am3 ad4 am5", "am1 am3 ad4 am5"},
+		{"am1 am2 am3 am4 ap5 ap6 ad7 ap8", "am2 am3 am4 ap8"},
+		{"am1 am2 am3 am4 ap5 am6 ap7 am8", "am3 am4 am6 am8"},
+		{"am1 am2 am3 am4 bp5 bp6 bp7", "am3 am4 bp6 bp7"},
+		{"bp1 am2 am3 ap4 am5 am6", "bp1 am3 am5 am6"},
+		{"bp1 bp2 am3 am4 bm5 bm6 am7", "am4 bm5 bm6 am7"},
+	} {
+		r := newTestRecorder()
+		r.SetHistory(Bounds{4, leastBytes})
+		begin := r.next - 1
+		var all []string
+		for entry := range strings.FieldsSeq(c.said) {
+			peer, m := identity.ID{entry[0]}, (*Message)(nil)
+			if kind := kindOf[entry[1]]; kind != "" {
+				m = pinged(t, peer, kind, 0)
+			} else {
+				m = said(t, peer, entry)
+			}
+			r.Record(m)
+			all = append(all, entry)
+			r.kept.check(t)
+		}
+		a, err := r.Read(t.Context(), &Query{After: begin, Limit: 1000, Room: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kept []string
+		for _, e := range a.Entries {
+			kept = append(kept, all[e.Seq-begin-1])
+		}
+		if got := strings.Join(kept, " "); got != c.kept || int(a.Lost) != len(all)-len(kept) {
+			t.Errorf("of %s are kept %s, %d lost; want %s", c.said, got, a.Lost, c.kept)
+		}
+	}
 }
 
 // A peer that floods pushes out its own messages, and none of the others: by their number, by their size,
@@ -124,8 +182,16 @@ func TestAFloodPushesOutItsOwn(t *testing.T) {
 	}
 }
 
+// listNumbers returns the numbers of a peer's entries, of pings or of all else.
+func (k *kept) listNumbers(one *share, isPing bool) (numbers []uint64) {
+	for n := one.listOf(isPing).oldest; n != 0; n = k.arena.at(n).newer {
+		numbers = append(numbers, k.arena.numberOf(n))
+	}
+	return numbers
+}
+
 // Whatever is kept, whoever says it, and however the bounds change: all lists agree, the memory is bounded,
-// and each reader knows of each message.
+// each reader knows of each message, and nothing else of a peer goes before its pings.
 func TestWhatIsKeptAgrees(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
@@ -134,9 +200,21 @@ func TestWhatIsKeptAgrees(t *testing.T) {
 		begin, sent, cursor, known := r.next-1, 0, r.next-1, 0
 		for i := range 1000 {
 			size := []int{0, 10, 200, 1000, 5000, 40_000}[random.IntN(6)]
-			m := said(t, identity.ID{1 + byte(random.ExpFloat64()*4)}, strings.Repeat("x", size))
+			peer, m := identity.ID{1 + byte(random.ExpFloat64()*4)}, (*Message)(nil)
+			switch random.IntN(4) {
+			case 0:
+				m = pinged(t, peer, kinds.KindPing, size)
+			case 1:
+				m = pinged(t, peer, kinds.KindDiscover, size)
+			default:
+				m = said(t, peer, strings.Repeat("x", size))
+			}
 			if random.IntN(2) == 0 {
 				m.Reply = wire.NewReply(m.Request.Envelope, kinds.KindResponse, m.Request.Payload)
+			}
+			others := make(map[identity.ID][]uint64) // of each peer that had more than pings
+			for _, one := range r.kept.shares.all {
+				others[one.peer] = r.kept.listNumbers(one.share, false)
 			}
 			r.Record(m)
 			sent++
@@ -156,6 +234,13 @@ func TestWhatIsKeptAgrees(t *testing.T) {
 			}
 			if r.kept.memory() > r.kept.bounds.Bytes {
 				t.Fatalf("%d bytes of memory, bounds %v", r.kept.memory(), r.kept.bounds)
+			}
+			for _, one := range r.kept.shares.all {
+				was, is := others[one.peer], r.kept.listNumbers(one.share, false)
+				wentFirst := len(was) > 0 && !slices.Contains(is, was[0])
+				if pings := r.kept.listNumbers(one.share, true); wentFirst && len(pings) > 0 && pings[0] != r.next-1 {
+					t.Fatalf("%d of a peer went, and its pings %d did not", was[0], pings)
+				}
 			}
 			if i%10 == 0 {
 				r.kept.check(t)

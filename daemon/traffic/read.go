@@ -112,8 +112,10 @@ func (r *Recorder) collect(q *Query, a *client.TrafficAnswer, begin uint64) {
 	room := q.Room
 	for {
 		newest := r.copyEntries(a.Next, c)
-		for i := range c.ends {
-			e := readEntry(c.data[c.ends[i].from:c.ends[i].to])
+		from := 0
+		for _, end := range c.ends {
+			e := readEntry(c.data[from:end])
+			from = end
 			if !q.Filter.Selects(&e.TrafficEntry) {
 				moveTo(e.Seq, e.Seq-1)
 				continue
@@ -123,11 +125,11 @@ func (r *Recorder) collect(q *Query, a *client.TrafficAnswer, begin uint64) {
 			}
 			t := e.describe(r.nameOf(e.Peer), q.Payloads)
 			size := MeasureEntry(&t)
-			if len(a.Entries) == 0 && size > room { // it would never fit
-				t.Payload, t.AnswerPayload = nil, nil
-			}
-			if len(a.Entries) > 0 && size > room {
-				return
+			if size > room {
+				if len(a.Entries) > 0 {
+					return
+				}
+				t.Payload, t.AnswerPayload = nil, nil // it would never fit
 			}
 			moveTo(e.Seq, e.Seq-1)
 			a.Entries = append(a.Entries, t)
@@ -144,11 +146,9 @@ func (r *Recorder) collect(q *Query, a *client.TrafficAnswer, begin uint64) {
 // wait.
 type copied struct {
 	data  []byte
-	ends  []span
-	isAll bool // it has all entries behind the cursor
+	ends  []int // of each, in data
+	isAll bool  // it has all entries behind the cursor
 }
-
-type span struct{ from, to int } // in data
 
 const (
 	mostCopied  = 64       // entries at a time
@@ -172,9 +172,8 @@ func (r *Recorder) copyEntries(after uint64, c *copied) (newest uint64) {
 		if len(c.ends) == mostCopied || len(c.data) >= copiedBytes {
 			return r.next - 1
 		}
-		from := len(c.data)
 		c.data = r.kept.arena.appendTo(c.data, p.first)
-		c.ends = append(c.ends, span{from, len(c.data)})
+		c.ends = append(c.ends, len(c.data))
 	}
 	c.isAll = true
 	return r.next - 1

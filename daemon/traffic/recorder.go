@@ -58,7 +58,10 @@ func (r *Recorder) HasBegun() bool { return r.begun.Load() }
 // Skip counts a message that is not kept, and reports that. It returns false, and does nothing, if
 // messages are kept.
 func (r *Recorder) Skip() bool {
-	if !r.begun.Load() && !r.IsOn() {
+	switch {
+	case r.IsOn():
+		return false
+	case !r.begun.Load():
 		return true
 	}
 	r.mu.Lock()
@@ -122,7 +125,7 @@ type Message struct {
 // Record keeps what m says, if anything is kept, and drops old entries for it. It copies what it keeps.
 // It never waits for a reader. What is not kept it skips.
 func (r *Recorder) Record(m *Message) {
-	if !r.IsOn() && r.Skip() {
+	if r.Skip() {
 		return
 	}
 	d := draftEntry(m, max(int(r.keeps.Load()), maxHead))
@@ -134,7 +137,7 @@ func (r *Recorder) Record(m *Message) {
 		return
 	}
 	evicted := r.kept.evicted
-	w := r.kept.add(number, d.peer, d.entryBytes)
+	w := r.kept.add(number, &d)
 	d.writeTo(&w, number)
 	if r.news != nil {
 		close(r.news)

@@ -1,52 +1,49 @@
 package traffic
 
-import (
-	"container/heap"
-
-	"github.com/acpd/acpd/identity"
-)
+import "github.com/acpd/acpd/identity"
 
 // share is what is kept of the messages from and to one peer.
 type share struct {
 	peer           identity.ID
-	oldest, newest uint32 // first blocks; 0: there is no entry yet
-	moved          uint32 // first block of the entry that kept.move moved last
+	pings, others  list // pings and discovers, and all else
 	entries, bytes int
 	at             int // in shares.all
 }
+
+// list is entries of one peer, in the order of their numbers.
+type list struct {
+	oldest, newest uint32 // first blocks; oldest is 0 if there is no entry in the arena
+	moved          uint32 // first block of the entry that kept.move moved last
+}
+
+// listOf returns the list that has pings, or the one that has all else.
+func (s *share) listOf(isPing bool) *list {
+	if isPing {
+		return &s.pings
+	}
+	return &s.others
+}
+
+// nextToShed returns the list whose oldest entry goes next: pings go before all else.
+func (s *share) nextToShed() *list { return s.listOf(s.pings.oldest != 0) }
 
 // shares has the share of each peer of which something is kept, the largest first. A share is as large as
 // the part of the bound of entries that it takes, or of that of bytes, whichever is more.
 type shares struct {
 	bounds Bounds
-	all    []*share // a heap
+	all    []sized // a heap: none is larger than the one right above it
 	byPeer map[identity.ID]*share
 	spare  *share // one that is used by nobody
 }
 
-func (s *shares) Len() int { return len(s.all) }
-
-func (s *shares) Less(i, j int) bool { return s.measure(s.all[i]) > s.measure(s.all[j]) }
-
-func (s *shares) Swap(i, j int) {
-	s.all[i], s.all[j] = s.all[j], s.all[i]
-	s.all[i].at, s.all[j].at = i, j
+// sized is a share with its size: so shares are compared without a look at them, of which there may be thousands.
+type sized struct {
+	size uint64
+	*share
 }
 
-// Push is of the heap.
-func (s *shares) Push(x any) {
-	one := x.(*share)
-	one.at = len(s.all)
-	s.all = append(s.all, one)
-}
-
-// Pop is of the heap.
-func (s *shares) Pop() any {
-	last := len(s.all) - 1
-	one := s.all[last]
-	s.all[last], s.all = nil, s.all[:last]
-	return one
-}
+// branches is how many shares of the heap lie right below one: those below i begin at branches*i+1.
+const branches = 4
 
 func (s *shares) measure(one *share) uint64 {
 	return max(uint64(one.entries)*uint64(s.bounds.Bytes), uint64(one.bytes)*uint64(s.bounds.Entries))
@@ -54,9 +51,13 @@ func (s *shares) measure(one *share) uint64 {
 
 // setBounds has shares measured by other bounds.
 func (s *shares) setBounds(b Bounds) {
-	if s.bounds != b {
-		s.bounds = b
-		heap.Init(s)
+	if s.bounds == b {
+		return
+	}
+	s.bounds = b
+	for i := len(s.all) - 1; i >= 0; i-- {
+		s.all[i].size = s.measure(s.all[i].share)
+		s.sink(i)
 	}
 }
 
@@ -64,51 +65,96 @@ func (s *shares) setBounds(b Bounds) {
 func (s *shares) grow(peer identity.ID, bytes int) *share {
 	one := s.byPeer[peer]
 	if one == nil {
-		if one = s.spare; one == nil {
-			one = new(share)
-		}
-		s.spare = nil
-		*one = share{peer: peer}
-		if s.byPeer == nil {
-			s.byPeer = make(map[identity.ID]*share)
-		}
-		s.byPeer[peer] = one
-		heap.Push(s, one)
+		one = s.add(peer)
 	}
 	one.entries++
 	one.bytes += bytes
-	s.fix(one)
+	s.all[one.at].size = s.measure(one)
+	s.rise(one.at)
 	return one
 }
 
-// shed takes an entry of so many bytes from a share, which ends with its last.
+// add adds a share that has nothing.
+func (s *shares) add(peer identity.ID) *share {
+	one := s.spare
+	if one == nil {
+		one = new(share)
+	}
+	s.spare = nil
+	*one = share{peer: peer, at: len(s.all)}
+	if s.byPeer == nil {
+		s.byPeer = make(map[identity.ID]*share)
+	}
+	s.byPeer[peer] = one
+	s.all = append(s.all, sized{0, one})
+	return one
+}
+
+// shed takes an entry of so many bytes from the share that largest has returned, which ends with its last.
 func (s *shares) shed(one *share, bytes int) {
 	one.entries--
 	one.bytes -= bytes
 	if one.entries > 0 {
-		s.fix(one)
+		s.all[one.at].size = s.measure(one)
+		s.sink(one.at)
 		return
 	}
-	heap.Remove(s, one.at)
+	last := len(s.all) - 1
+	s.put(one.at, s.all[last]) // none above it is smaller: there is at most the largest
+	s.all[last] = sized{}
+	if s.all = s.all[:last]; one.at < last {
+		s.sink(one.at)
+	}
 	delete(s.byPeer, one.peer)
 	s.spare = one
 }
 
-// fix has a share at its place, after it has changed.
-func (s *shares) fix(one *share) {
-	if len(s.all) > 1 {
-		heap.Fix(s, one.at)
+// largest returns the largest share that has an entry in the arena: one that is just being written is none.
+func (s *shares) largest() *share {
+	if one := s.all[0].share; one.nextToShed().oldest != 0 {
+		return one
+	}
+	return s.all[s.largestBelow(0)].share
+}
+
+// largestBelow returns which is the largest share of those right below i; not one of them if there is none.
+func (s *shares) largestBelow(i int) (largest int) {
+	largest = branches*i + 1
+	for j := largest + 1; j < min(branches*(i+1)+1, len(s.all)); j++ {
+		if s.all[j].size > s.all[largest].size {
+			largest = j
+		}
+	}
+	return largest
+}
+
+// rise has a share at its place, after it has become larger.
+func (s *shares) rise(i int) {
+	for one := s.all[i]; ; {
+		above := (i - 1) / branches
+		if i == 0 || s.all[above].size >= one.size {
+			s.put(i, one)
+			return
+		}
+		s.put(i, s.all[above])
+		i = above
 	}
 }
 
-// largest returns the largest share that has an entry in the arena: one that is just being written is none.
-func (s *shares) largest() *share {
-	if s.all[0].oldest != 0 {
-		return s.all[0]
+// sink has a share at its place, after it has become smaller.
+func (s *shares) sink(i int) {
+	for one := s.all[i]; ; {
+		below := s.largestBelow(i)
+		if below >= len(s.all) || s.all[below].size <= one.size {
+			s.put(i, one)
+			return
+		}
+		s.put(i, s.all[below])
+		i = below
 	}
-	next := s.all[1]
-	if len(s.all) > 2 && s.Less(2, 1) {
-		next = s.all[2]
-	}
-	return next
+}
+
+func (s *shares) put(i int, one sized) {
+	s.all[i] = one
+	one.at = i
 }

@@ -48,10 +48,10 @@ func (k *kept) moveSome() {
 	}
 }
 
-// move moves an entry, which is the oldest of its peer's that are not moved yet, and returns its size.
+// move moves an entry, which is the oldest of its list that is not moved yet, and returns its size.
 func (k *kept) move(p *place) (size int) {
 	old := k.arena.at(p.first)
-	of := k.shares.byPeer[readPeer(old.data[:])]
+	l := k.shares.byPeer[readPeer(old.data[:])].listOf(readFlags(old.data[:])&flagPing != 0)
 	first, w := k.arena.begin()
 	k.arena.at(first).newer = old.newer
 	for b := old; ; b = k.arena.at(b.next) {
@@ -60,15 +60,15 @@ func (k *kept) move(p *place) (size int) {
 			break
 		}
 	}
-	if of.oldest == p.first {
-		of.oldest = first
+	if l.oldest == p.first {
+		l.oldest = first
 	} else {
-		k.arena.at(of.moved).newer = first
+		k.arena.at(l.moved).newer = first
 	}
-	if of.newest == p.first {
-		of.newest = first
+	if l.newest == p.first {
+		l.newest = first
 	}
 	k.arena.giveBack(p.first)
-	of.moved, p.first = first, first
+	l.moved, p.first = first, first
 	return size
 }

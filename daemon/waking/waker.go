@@ -111,15 +111,7 @@ func (w *Waker) Run(ctx context.Context) error {
 // runRuleSaver writes the rules that count and are not in their files, until ctx ends.
 func (w *Waker) runRuleSaver(ctx context.Context) {
 	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.Rules.unsaved:
-		}
-		if pace.Sleep(ctx, savePause) != nil {
-			return
-		}
+	for pace.Gather(ctx, w.Rules.unsaved, savePause) == nil {
 		switch err := w.Save(w.Rules.Save); {
 		case err == nil && failing:
 			failing = false

@@ -15,6 +15,8 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/daemon/schema"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -23,26 +25,12 @@ import (
 // played is a Waker whose sessions a test plays.
 type played struct {
 	*Waker
-	t *testing.T
+	t   *testing.T
+	log await.Output // what the Waker says
 
 	mu      sync.Mutex // guards the rest
 	notices []Notice
 	late    []Message // that woke a session after their Request
-	log     []byte
-}
-
-// Write takes what the Waker logs.
-func (p *played) Write(text []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.log = append(p.log, text...)
-	return len(text), nil
-}
-
-func (p *played) logged() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return string(p.log)
 }
 
 // later returns the messages that woke a session after their Request.
@@ -67,18 +55,13 @@ func (p *played) hear(n Notice) {
 // play opens a Waker on a directory, with a session claude that each peer may wake.
 func play(t *testing.T, dir string) *played {
 	t.Helper()
-	db, err := store.OpenDB(t.Context(), filepath.Join(dir, "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := schema.Migrate(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
+	db := statedb.Open(t, filepath.Join(dir, "state.db"), schema.Migrate)
 	p := &played{t: t}
+	var err error
 	p.Waker, err = OpenWaker(t.Context(), Config{
 		Rules: openRules(t, dir), DB: db, Agents: func() *config.Agents { return new(config.Agents) },
 		Wakers: func(string) []identity.ID { return nil }, Name: func(id identity.ID) string { return id.Label() },
-		Tell: p.hear, Save: func(f func() error) error { return f() }, Log: slog.New(slog.NewTextHandler(p, nil)),
+		Tell: p.hear, Save: func(f func() error) error { return f() }, Log: slog.New(slog.NewTextHandler(&p.log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +69,7 @@ func play(t *testing.T, dir string) *played {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { p.Run(ctx) })
-	t.Cleanup(func() { cancel(); running.Wait(); db.Close() })
+	t.Cleanup(func() { cancel(); running.Wait() })
 	p.Attach("claude", false)
 	return p
 }
@@ -283,11 +266,8 @@ func TestEnqueuedMessagesWakeSoon(t *testing.T) {
 // What a woken turn sends counts against the peer that woke it, as do the turns that follow.
 func TestSendsOfAWokenTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+		p := playAsked(t)
 		p.permit(desk)
-		if err := p.Rules.SetAnswers(AnswersRule{}, true); err != nil {
-			t.Fatal(err)
-		}
 		woke, _ := p.notify(desk)
 		id := wire.NewMessageID()
 		for range 3 { // a repeat is one
@@ -437,11 +417,8 @@ func TestSendsCountToTheSenderOfTheirParent(t *testing.T) {
 // of that peer from waking the session for a time.
 func TestQuestionsCountToWhoAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := play(t, t.TempDir())
+		p := playAsked(t)
 		p.permit(desk)
-		if err := p.Rules.SetAnswers(AnswersRule{}, true); err != nil {
-			t.Fatal(err)
-		}
 		woke, _ := p.notify(desk)
 		given := wire.NewMessageID()
 		if err := p.send(desk, woke.ID, given); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
@@ -33,19 +34,11 @@ func TestATurnIsWrittenAlsoIfItsSenderGivesUp(t *testing.T) {
 	})
 }
 
-// exec changes the database.
-func (p *played) exec(sql string) {
-	p.t.Helper()
-	if err := p.DB.Write(p.t.Context(), false, func(tx *store.Tx) error { _, err := tx.Exec(sql); return err }); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
 // fillDisk lets no charge be written until the returned function is called.
 func (p *played) fillDisk() (free func()) {
 	p.t.Helper()
-	p.exec("CREATE TRIGGER full BEFORE INSERT ON daemon_turn BEGIN SELECT RAISE(ABORT, 'disk full'); END")
-	return func() { p.t.Helper(); p.exec("DROP TRIGGER full") }
+	statedb.Exec(p.t, p.DB, "CREATE TRIGGER full BEFORE INSERT ON daemon_turn BEGIN SELECT RAISE(ABORT, 'disk full'); END")
+	return func() { p.t.Helper(); statedb.Exec(p.t, p.DB, "DROP TRIGGER full") }
 }
 
 // countWritten counts the charges on disk.
@@ -73,7 +66,7 @@ func TestATurnThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 			time.Sleep(savePause)
 			synctest.Wait()
 		}
-		if n := strings.Count(p.logged(), "a session is not woken yet"); n != 1 {
+		if n := strings.Count(p.log.String(), "a session is not woken yet"); n != 1 {
 			t.Errorf("the log says %d times that the session is not woken", n)
 		}
 		free()

@@ -271,7 +271,7 @@ func (r *Runner) explainEnd(ctx, limited context.Context, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case limited.Err() != nil:
-		return kinds.Errorf(kinds.Timeout, "the agent program did not end within %s", r.Profile.Limits.Timeout)
+		return kinds.Errorf(kinds.Timeout, "the agent program did not end within %s", kinds.FormatDuration(r.Profile.Limits.Timeout))
 	}
 	r.log("%s was ended: %v", r.Profile.Program, err)
 	return kinds.Errorf(kinds.Internal, "the agent program was ended: it printed more than it may")

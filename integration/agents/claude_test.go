@@ -105,25 +105,7 @@ func TestClaudeIsBusy(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t)
 	c, child := p.startChild()
-	end := make(chan struct{})
-	p.model.on("work hard", step{text: "worked", pause: end})
-	c.say("work hard")
-	p.model.awaitRequest("user", "work hard")
-	post := newPost()
-	posted := goPost(child, post)
-	select {
-	case r := <-posted:
-		t.Fatalf("posted into a turn: %+v", r)
-	case <-time.After(2 * time.Second):
-	}
-	if p.model.find("user", post.Pointer) != nil {
-		t.Error("the model is given the pointer in the middle of a turn")
-	}
-	close(end)
-	if r := receive(t, "the post", posted); r.Err != "" {
-		t.Errorf("post: %+v", r)
-	}
-	p.model.awaitRequest("user", post.Pointer)
+	p.checkBusy(child, c.say)
 	c.awaitTurns(3)
 }
 
@@ -194,11 +176,8 @@ func TestClaudeHolds(t *testing.T) {
 	p := newPerson(t)
 	p.write(".claude/settings.json", `{"crossSessionInbound":"hold"}`)
 	_, child := p.startChild()
-	post := newPost()
-	if r := child.post(post); r.Err != "held" {
-		t.Errorf("post: %+v", r)
-	}
-	if p.model.find("user", post.Pointer) != nil {
+	post := child.postUntil("held", newPost())
+	if p.model.find("user", "waits, id") != nil {
 		t.Error("the model is given the pointer")
 	}
 	if r := child.post(post); r.Err != "" { // it lies there already
@@ -217,11 +196,9 @@ func TestClaudeRefuses(t *testing.T) {
 	if r := child.post(post); r.Err != "unattended" {
 		t.Errorf("post: %+v", r)
 	}
-	post.Unattended, post.Limit = true, patience
-	if r := child.post(post); r.Err != "refused" {
-		t.Errorf("post: %+v", r)
-	}
-	if p.model.find("user", post.Pointer) != nil {
+	post.Unattended = true
+	child.postUntil("refused", post)
+	if p.model.find("user", "waits, id") != nil {
 		t.Error("the model is given the pointer")
 	}
 }

@@ -236,25 +236,7 @@ func TestCodexIsBusy(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t)
 	c, child := p.startCodexChild()
-	end := make(chan struct{})
-	p.model.on("work hard", step{text: "worked", pause: end})
-	c.say("work hard")
-	p.model.awaitRequest("user", "work hard")
-	post := newPost()
-	posted := goPost(child, post)
-	select {
-	case r := <-posted:
-		t.Fatalf("posted into a turn: %+v", r)
-	case <-time.After(2 * time.Second):
-	}
-	if p.model.find("user", post.Pointer) != nil {
-		t.Error("the model is given the pointer in the middle of a turn")
-	}
-	close(end)
-	if r := receive(t, "the post", posted); r.Err != "" {
-		t.Errorf("post: %+v", r)
-	}
-	p.model.awaitRequest("user", post.Pointer)
+	p.checkBusy(child, c.say)
 }
 
 // What the user is asked stays the user's to answer, in a turn of the user's, behind which a
@@ -374,6 +356,26 @@ func TestCodexIsOpenedTwice(t *testing.T) {
 	p.wakeCodex(second)
 }
 
+// A task that the model begins in the background, with a tool of the terminal's, is shown by nobody and not
+// woken.
+func TestCodexBeginsATask(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t)
+	sockets := live.MakeTempDir(t)
+	c, shown := p.startCodexChildIn(sockets)
+	shown.awaitPresence("", "")
+	p.model.on("begin it", call("create_thread", map[string]any{"prompt": "do the task"}))
+	c.say("begin it")
+	c.awaitScreen(`to run tool "create_thread"?`)
+	c.press("\r")
+	task := awaitOtherChild(t, sockets, shown)
+	p.model.awaitRequest("result", "do the task")
+	task.awaitPresence("another conversation works in it", "")
+	if r := task.post(newPost()); r.Err != "unattended" {
+		t.Errorf("post to a task in the background: %+v", r)
+	}
+}
+
 // What a terminal goes back to with /resume can be woken again, and what it leaves cannot.
 func TestCodexGoesBack(t *testing.T) {
 	t.Parallel()
@@ -383,8 +385,7 @@ func TestCodexGoesBack(t *testing.T) {
 	before.awaitPresence("", "")
 	c.say("/clear")
 	between := awaitOtherChild(t, sockets, before)
-	between.awaitPresence("", "has had no turn yet") // else it is taken for one that a model has started
-	c.say("second one")
+	c.say("second one") // perhaps before its acpctl has looked at the thread
 	p.model.awaitRequest("user", "second one")
 	between.awaitPresence("", "")
 	known, left := []*child{before, between}, between

@@ -181,7 +181,7 @@ func killWithQuery(t *testing.T, k *killed) stage {
 		return done
 	case e == nil || e.Code != kinds.NoAgent:
 		t.Errorf("the question: %+v", end)
-	case end.at.Sub(at) > questionTime/4:
+	case end.at.Sub(at) > questionTime/2:
 		t.Errorf("who asked hears after %s that nobody is there", end.at.Sub(at))
 	case isRead:
 		return read

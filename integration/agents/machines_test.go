@@ -4,6 +4,8 @@ package agents
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -53,6 +55,17 @@ func serverCommand(m *live.Machine) []string {
 func allowWake(m, peer *live.Machine, unattended bool) {
 	m.T.Helper()
 	if _, err := m.Client.AllowWake(await.NewContext(m.T), client.WakeAllowParams{Peer: peer.Name, Unattended: unattended}); err != nil {
+		m.T.Fatal(err)
+	}
+}
+
+// allowManyTurns has the owner of a machine let peers wake a session as often as can be.
+func allowManyTurns(m *live.Machine) {
+	m.T.Helper()
+	if err := os.WriteFile(filepath.Join(m.Home, "config.yaml"), []byte("agents: {\"*\": {turns: {hour: 2000, day: 2000}}}\n"), 0o600); err != nil {
+		m.T.Fatal(err)
+	}
+	if _, err := m.Client.Reload(await.NewContext(m.T)); err != nil {
 		m.T.Fatal(err)
 	}
 }

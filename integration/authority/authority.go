@@ -26,6 +26,18 @@ type Authority struct {
 // New returns an authority with a key of its own. name is that by which the daemons of a test know it.
 func New(t testing.TB, name string) *Authority {
 	t.Helper()
+	a := &Authority{t: t, signer: NewSigner(t)}
+	a.Name = name
+	var err error
+	if a.Key, err = identity.ParseAuthorityKey(a.Line()); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// NewSigner returns a new key, in the form in which x/crypto/ssh takes it.
+func NewSigner(t testing.TB) ssh.Signer {
+	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -34,12 +46,7 @@ func New(t testing.TB, name string) *Authority {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &Authority{t: t, signer: signer}
-	a.Name = name
-	if a.Key, err = identity.ParseAuthorityKey(a.Line()); err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return signer
 }
 
 // Line returns the public key, as a line of config.yaml.

@@ -34,16 +34,22 @@ func (v vector) data() []byte {
 	return []byte(v.Text)
 }
 
-func readCorpus(tb testing.TB) []vector {
+// readVectors reads a file of vectors.
+func readVectors[T any](tb testing.TB, file string) (vectors T) {
 	tb.Helper()
-	text, err := os.ReadFile(corpusFile)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var corpus []vector
-	if err := json.Unmarshal(text, &corpus, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(text, &vectors, json.RejectUnknownMembers(true)); err != nil {
 		tb.Fatal(err)
 	}
+	return vectors
+}
+
+func readCorpus(tb testing.TB) []vector {
+	tb.Helper()
+	corpus := readVectors[[]vector](tb, corpusFile)
 	if len(corpus) < 150 {
 		tb.Fatalf("%d vectors", len(corpus))
 	}

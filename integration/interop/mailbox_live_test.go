@@ -24,7 +24,7 @@ import (
 // TestMailboxRecord holds what was recorded of the reference's commands against the
 // reference itself.
 func TestMailboxRecord(t *testing.T) {
-	s := readSession(t)
+	s := readVectors[session](t, mailboxFile)
 	same := func(args []string) []string { return args }
 	s.play(t, []string{filepath.Join(venv(t, "pinned"), "bin", "oacp")}, same, func(i int, was, is step) {
 		if diff := cmp.Diff(was, is); diff != "" && !*record {

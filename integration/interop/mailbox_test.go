@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/acpd/acpd/integration/live"
@@ -42,19 +41,6 @@ type step struct {
 	Reads  []string          `json:"reads,omitempty"`
 	Left   map[string]string `json:"left,omitempty"`
 	Ours   *[]string         `json:"ours,omitzero"`
-}
-
-func readSession(tb testing.TB) session {
-	tb.Helper()
-	text, err := os.ReadFile(mailboxFile)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	var s session
-	if err := json.Unmarshal(text, &s, json.RejectUnknownMembers(true)); err != nil {
-		tb.Fatal(err)
-	}
-	return s
 }
 
 // play writes the files into a folder, and calls check with each step and what the
@@ -118,7 +104,7 @@ var ourKeys = regexp.MustCompile(`(?m)(,\n *"(file|id|expires_at|expired|rank|na
 // TestMailbox: acpctl oacp does what the reference was recorded to do, in the same
 // words, but for the keys that it adds.
 func TestMailbox(t *testing.T) {
-	s := readSession(t)
+	s := readVectors[session](t, mailboxFile)
 	ran := 0
 	change := func(args []string) []string {
 		if args[0] == "inbox" {

@@ -1,11 +1,8 @@
 package interop
 
 import (
-	"os"
 	"strings"
 	"testing"
-
-	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/oacp/message"
 )
@@ -26,14 +23,7 @@ func (v rendered) message() message.Message {
 
 func readRenders(t *testing.T) []rendered {
 	t.Helper()
-	text, err := os.ReadFile(rendersFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var renders []rendered
-	if err := json.Unmarshal(text, &renders, json.RejectUnknownMembers(true)); err != nil {
-		t.Fatal(err)
-	}
+	renders := readVectors[[]rendered](t, rendersFile)
 	if len(renders) < 100 {
 		t.Fatalf("%d vectors", len(renders))
 	}

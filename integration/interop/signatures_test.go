@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -56,14 +55,7 @@ func (s signatures) pins(v signed) string {
 
 func readSignatures(t *testing.T) signatures {
 	t.Helper()
-	text, err := os.ReadFile(signaturesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s signatures
-	if err := json.Unmarshal(text, &s, json.RejectUnknownMembers(true)); err != nil {
-		t.Fatal(err)
-	}
+	s := readVectors[signatures](t, signaturesFile)
 	if len(s.Vectors) < 50 {
 		t.Fatalf("%d vectors", len(s.Vectors))
 	}

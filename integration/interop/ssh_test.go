@@ -4,7 +4,6 @@ package interop
 
 import (
 	"bytes"
-	"crypto/ed25519"
 	"crypto/rand"
 	"fmt"
 	"net"
@@ -15,25 +14,16 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/acpd/acpd/integration/authority"
 )
 
 // TestSSHRefusesCertificatesOfDaemons: the real ssh client, which believes the authority for every
 // host, takes a host with a certificate of ssh for what it is, and none with one of acpd.
 func TestSSHRefusesCertificatesOfDaemons(t *testing.T) {
-	newKey := func() ssh.Signer {
-		_, private, err := ed25519.GenerateKey(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		signer, err := ssh.NewSignerFromKey(private)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return signer
-	}
-	authority, host := newKey(), newKey()
+	signer, host := authority.NewSigner(t), authority.NewSigner(t)
 	known := filepath.Join(t.TempDir(), "known_hosts")
-	if err := os.WriteFile(known, append([]byte("@cert-authority * "), ssh.MarshalAuthorizedKey(authority.PublicKey())...), 0o600); err != nil {
+	if err := os.WriteFile(known, append([]byte("@cert-authority * "), ssh.MarshalAuthorizedKey(signer.PublicKey())...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
@@ -47,7 +37,7 @@ func TestSSHRefusesCertificatesOfDaemons(t *testing.T) {
 		{[]string{"acp:build-7"}, "build.example.org", "Host key verification failed"},
 	} {
 		c := &ssh.Certificate{Key: host.PublicKey(), CertType: ssh.HostCert, ValidPrincipals: test.principals, ValidBefore: ssh.CertTimeInfinity}
-		if err := c.SignCert(rand.Reader, authority); err != nil {
+		if err := c.SignCert(rand.Reader, signer); err != nil {
 			t.Fatal(err)
 		}
 		certified, err := ssh.NewCertSigner(c, host)

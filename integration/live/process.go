@@ -1,10 +1,8 @@
 package live
 
 import (
-	"bytes"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,31 +13,13 @@ import (
 // Process is a program that runs, in a process group of its own.
 type Process struct {
 	Cmd            *exec.Cmd
-	Stdout, Stderr Output
+	Stdout, Stderr await.Output
 	Ended          chan struct{} // closed when it has ended
 	Begun          time.Time
 	Took           time.Duration // when Ended is closed
 	First          func() error  // is called when it has been started, before anybody waits for it; nil: nothing
 
 	t *testing.T
-}
-
-// Output may be read while a process writes it.
-type Output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *Output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(b)
-}
-
-func (o *Output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 // StartProcess starts a program, which ends with the test.

@@ -2,6 +2,7 @@ package localapi
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -94,6 +95,15 @@ type Schema struct {
 	Required             []string   `json:"required,omitzero"`
 	AdditionalProperties *Others    `json:"additionalProperties,omitzero"`
 	AnyOf                []*Schema  `json:"anyOf,omitzero"`
+}
+
+// quoteAll returns texts in quotes, as JSON, Python and TypeScript write them.
+func quoteAll(texts []string) []string {
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = fmt.Sprintf("%q", text)
+	}
+	return quoted
 }
 
 // Others says what else an object may have beside its properties.

@@ -80,11 +80,7 @@ func typeScriptType(s *Schema) string {
 	case s.Ref != "":
 		return strings.TrimPrefix(s.Ref, schemaPrefix)
 	case len(s.Enum) > 0:
-		all := make([]string, len(s.Enum))
-		for i, v := range s.Enum {
-			all[i] = fmt.Sprintf("%q", v)
-		}
-		return strings.Join(all, " | ")
+		return strings.Join(quoteAll(s.Enum), " | ")
 	case len(s.AnyOf) > 0:
 		all := make([]string, len(s.AnyOf))
 		for i, one := range s.AnyOf {

@@ -149,17 +149,23 @@ type httpsProxy struct {
 	conns   map[net.Conn]bool
 }
 
-// proxy serves a proxy on a host until the test ends.
-func (h *host) proxy(addr, login string) *httpsProxy {
+// listenTCP takes connections at an address of the host.
+func (h *host) listenTCP(addr string) (listener net.Listener) {
 	h.l.t.Helper()
-	p := &httpsProxy{host: h, url: "http://" + addr, login: login, conns: make(map[net.Conn]bool)}
-	var listener net.Listener
 	if err := h.in(func() (err error) {
 		listener, err = net.Listen("tcp4", addr)
 		return err
 	}); err != nil {
 		h.l.t.Fatal(err)
 	}
+	return listener
+}
+
+// proxy serves a proxy on a host until the test ends.
+func (h *host) proxy(addr, login string) *httpsProxy {
+	h.l.t.Helper()
+	p := &httpsProxy{host: h, url: "http://" + addr, login: login, conns: make(map[net.Conn]bool)}
+	listener := h.listenTCP(addr)
 	var running sync.WaitGroup
 	h.l.t.Cleanup(func() {
 		listener.Close()

@@ -177,13 +177,7 @@ func hears(t *testing.T, at *net.UDPConn, want bool) {
 // serveText answers each TCP connection with a text, until the test ends.
 func (h *host) serveText(addr, text string) {
 	h.l.t.Helper()
-	var listener net.Listener
-	if err := h.in(func() (err error) {
-		listener, err = net.Listen("tcp4", addr)
-		return err
-	}); err != nil {
-		h.l.t.Fatal(err)
-	}
+	listener := h.listenTCP(addr)
 	h.l.t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {

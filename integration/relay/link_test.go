@@ -33,7 +33,6 @@ func TestWaysIn(t *testing.T) {
 	}{
 		"token":     {"authorization { token: s3cret }", "nats", func(c *relay.Config) { c.Credentials.Token = "s3cret" }},
 		"user":      {"authorization { user: desk, password: s3cret }", "nats", func(c *relay.Config) { c.Credentials.User, c.Credentials.Password = "desk", "s3cret" }},
-		"in URL":    {"authorization { user: desk, password: s3cret }", "nats", func(c *relay.Config) { c.URL = strings.Replace(c.URL, "://", "://desk:s3cret@", 1) }},
 		"nkey":      {"", "nats", func(*relay.Config) {}},
 		"tls":       {certificates, "tls", func(c *relay.Config) { c.Roots = roots }},
 		"websocket": {"websocket { listen: \"127.0.0.1:-1\", no_tls: true }", "ws", func(*relay.Config) {}},

@@ -109,44 +109,30 @@ func TestTwoRelays(t *testing.T) {
 	}
 }
 
-// In a cluster, peers on different servers reach each other; a daemon whose server dies goes to the next.
+// In a cluster, peers on different servers reach each other, and one hears when the other is away.
 func TestCluster(t *testing.T) {
-	var servers []*server.Server
 	var routes, urls []string
 	for i := range 3 {
 		s := startServer(t, fmt.Sprintf("server_name: s%d\nlisten: 127.0.0.1:-1\nauthorization { token: s3cret }\ncluster { name: c, listen: 127.0.0.1:-1, routes: [%s] }\n", i, strings.Join(routes, ", ")))
-		servers = append(servers, s)
 		routes = append(routes, fmt.Sprintf("%q", fmt.Sprintf("nats://127.0.0.1:%d", s.ClusterAddr().Port)))
 		urls = append(urls, urlOf(s))
 	}
-	on := func(order ...int) *running {
-		d := newDaemon(t, "")
-		for _, i := range order {
-			d.URL += "," + urls[i]
-		}
-		d.URL = d.URL[1:]
+	on := func(url string) *running {
+		d := newDaemon(t, url)
 		d.Credentials.Token = "s3cret"
 		l := start(t, d.Config)
 		l.awaitConnected(t)
 		return l
 	}
-	a, b := on(0), on(2, 1)
+	a, b := on(urls[0]), on(urls[2])
 	// Interest takes a moment to travel between servers: a packet that comes too early is lost, as on any network.
 	awaitPath(t, a, b)
 	serveEcho(t, b)
-	c := dial(t, a, b.LocalAddr())
-	if err := echo(c, randomBytes(200)); err != nil {
+	if err := echo(dial(t, a, b.LocalAddr()), randomBytes(200)); err != nil {
 		t.Fatal(err)
 	}
-	stopServer(servers[2])
-	b.await(t, "on another server", func(s relay.State) bool { return s.Reconnects == 1 && strings.HasPrefix(s.Server, "s1 ") })
-	began := time.Now()
-	if err := echo(c, randomBytes(200)); err != nil {
-		t.Errorf("the QUIC connection does not go on: %v", err)
-	}
-	t.Logf("the connection went on %s after the peer was on another server", time.Since(began))
 	b.stop()
-	began = time.Now()
+	began := time.Now()
 	a.awaitNobody(t, b.Sender(b.LocalAddr()))
 	t.Logf("503 %s after the peer left", time.Since(began))
 }

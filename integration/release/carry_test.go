@@ -89,7 +89,7 @@ func TestChannels(t *testing.T) {
 		}
 		ask := func(asker *side, as, to string, answerer *side, by string) {
 			t.Helper()
-			asking := asker.StartAcpctl("channel", "ask", channel, to, "Ready, "+by+"?", "--as", as, "--timeout", "1m")
+			asking := asker.StartAcpctl("channel", "ask", channel, to, "Ready, "+by+"?", "--as", as, "--timeout", await.Patience.String())
 			var request string
 			await.Until(t, by+" sees the request", func() bool {
 				for line := range strings.Lines(answerer.MustOutput("channel", "tail", channel, "--as", by)) {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/integration/live"
 )
@@ -72,7 +73,18 @@ func fetchCommit(commit string) error {
 	if run(repository, "git", "cat-file", "-e", commit+"^{commit}") == nil {
 		return nil
 	}
-	return run(repository, "git", "fetch", "--quiet", "--depth=1", "origin", commit)
+	return retry(func() error { return run(repository, "git", "fetch", "--quiet", "--depth=1", "origin", commit) })
+}
+
+// retry calls what fetches something until it succeeds, three times at most: a network may fail for a moment.
+func retry(fetch func() error) (err error) {
+	for n := range 3 {
+		time.Sleep(time.Duration(n) * 5 * time.Second)
+		if err = fetch(); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // buildCommit builds acpd and acpctl of a commit into the folder bin.
@@ -95,12 +107,7 @@ func buildCommit(commit, version, sources, bin string) error {
 	if err := run(sources, "tar", "-xf", archive); err != nil {
 		return err
 	}
-	for range 3 { // it fetches modules, which may fail for a moment
-		if err = run(sources, "go", "mod", "download"); err == nil {
-			break
-		}
-	}
-	if err != nil {
+	if err := retry(func() error { return run(sources, "go", "mod", "download") }); err != nil {
 		return err
 	}
 	return run(sources, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+version, "-o", bin+"/", "./cmd/acpd", "./cmd/acpctl")

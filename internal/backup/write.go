@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/internal/statedir"
 )
 
@@ -50,7 +51,8 @@ func ListMembers(dir, state string, withLog bool) ([]Member, error) {
 		return nil, fmt.Errorf("%s has %d profiles, and a backup holds %d: move some away", filepath.Join(dir, statedir.ProfilesName), len(names)-len(own), maxProfiles)
 	}
 	for _, name := range names {
-		text, err := readSmallFile(filepath.Join(dir, name), name)
+		most, _ := findMaxBytes(name)
+		text, err := durable.ReadRegularFile(filepath.Join(dir, name), most)
 		if errors.Is(err, fs.ErrNotExist) && name != statedir.TrustName {
 			continue
 		}
@@ -64,28 +66,6 @@ func ListMembers(dir, state string, withLog bool) ([]Member, error) {
 		members = append(members, Member{Name: statedir.StateLogName, Path: state + "-wal"})
 	}
 	return members, nil
-}
-
-// readSmallFile reads a regular file, or what a symbolic link to one means.
-func readSmallFile(path, name string) ([]byte, error) {
-	most, _ := findMaxBytes(name)
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file: move it away", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%s has over %d bytes, more than a backup holds of it", path, most)
-	}
-	return text, err
 }
 
 // Write writes an archive. It sets the format of m and its list of files. Each file is read twice,

@@ -1,20 +1,26 @@
 package cli
 
 import (
-	"time"
+	"slices"
+	"strings"
 
 	"github.com/acpd/acpd/client"
 )
 
-// describeAgentAway returns what a line about an open delegation says after its text, if the agent that
-// has accepted it is not attached: "" if it is.
+// describeAgentAway says of an open delegation that the agent which has accepted it is not attached: "" if it
+// is.
 func (a *app) describeAgentAway(agent string, since client.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	at := a.FormatTime(since.Time)
-	if a.OutTTY && time.Since(since.Time) < 24*time.Hour {
-		at = since.Local().Format("15:04:05")
+	return client.Line(agent) + " is not attached since " + a.FormatClock(since.Time) + ": acpctl doctor"
+}
+
+// joinNotes returns what a line says in brackets behind its text: "" if no note says anything.
+func joinNotes(notes ...string) string {
+	notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
+	if len(notes) == 0 {
+		return ""
 	}
-	return " (" + client.Line(agent) + " is not attached since " + at + ": acpctl doctor)"
+	return " (" + strings.Join(notes, "; ") + ")"
 }

@@ -20,6 +20,7 @@ func TestAwayAgentIsTold(t *testing.T) {
 	if got := f.Run("tasks"); strings.Count(got.Out, "\tBuild. "+said+"\n") != 1 || !strings.Contains(got.Out, "\tTest.\n") {
 		t.Errorf("%+v", got)
 	}
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "desk", State: client.PeerConnected}}})
 	f.SetAnswer(client.MethodTraffic, &client.TrafficAnswer{Open: []client.TrafficEntry{
 		{At: noon, ID: clitest.SomeID, Direction: client.In, Peer: clitest.DeskID, Name: "desk", Agent: "reviewer", Kind: "delegate", Text: "Build.", AgentAwaySince: since},
 	}})

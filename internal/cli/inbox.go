@@ -121,7 +121,7 @@ func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) e
 		sent := time.UnixMilli(int64(m.Envelope.TS))
 		row := []string{strconv.FormatUint(m.Seq, 10), from, a.FormatTime(sent), client.Line(m.Envelope.Kind)}
 		if taken {
-			row = append(row, describeEnvelope(&m.Envelope), client.Line(m.Agent), a.FormatTime(m.TakenAt.Time))
+			row = append(row, client.Line(m.Agent), a.FormatTime(m.TakenAt.Time), describeEnvelope(&m.Envelope))
 		} else {
 			row = append(row, ui.DashIfEmpty(m.Agent), describeEnvelope(&m.Envelope))
 		}
@@ -129,9 +129,9 @@ func (a *app) printInbox(ctx context.Context, inbox *client.Inbox, taken bool) e
 	}
 	head := []string{"NUMBER", "FROM", "SENT", "KIND", "FOR", "WHAT"}
 	if taken {
-		head = []string{"NUMBER", "FROM", "SENT", "KIND", "WHAT", "TAKEN BY", "AT"}
+		head = []string{"NUMBER", "FROM", "SENT", "KIND", "TAKEN BY", "AT", "WHAT"}
 	}
-	a.PrintTable(head, rows)
+	a.PrintTextTable(head, rows)
 	a.tellOfMore(inbox, taken)
 	return nil
 }

@@ -52,7 +52,7 @@ func (a *app) printPeers(peers []client.Peer) {
 		}
 		rows = append(rows, []string{ui.FormatPeerName(&p), p.ID.Label(), state, rtt, a.FormatAge(p.LastSeen.Time), formatAddrSource(&p), client.Line(formatAddrs(p.Addrs))})
 	}
-	a.PrintTable([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows)
+	a.PrintTextTable([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows)
 	for _, p := range peers {
 		if p.Refuses {
 			a.PrintForPerson("%s does not trust this daemon: acpctl trust there", ui.FormatPeerName(&p))

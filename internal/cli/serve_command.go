@@ -90,7 +90,7 @@ func (s *server) withLimit(ctx context.Context, in *client.Inbound) (context.Con
 func explainCommandEnd(ctx context.Context, limit time.Duration) error {
 	switch cause := context.Cause(ctx); cause {
 	case context.DeadlineExceeded:
-		return kinds.Errorf(kinds.Timeout, "the command did not end within %s", limit)
+		return kinds.Errorf(kinds.Timeout, "the command did not end within %s", kinds.FormatDuration(limit))
 	case context.Canceled:
 		return kinds.Errorf(kinds.Cancelled, "the sender gave up, or went away")
 	default:

@@ -50,7 +50,7 @@ its store move, its UDP socket answers, and its disks have room for what peers s
 			case patience < 0:
 				return frame.UsageErrorf("--wait: expected a duration like 5s")
 			case interval < shortestWatch || interval > longestWatch:
-				return frame.UsageErrorf("--interval: expected a duration of %s to %s", shortestWatch, longestWatch)
+				return frame.UsageErrorf("--interval: expected a duration of %s to %s", kinds.FormatDuration(shortestWatch), kinds.FormatDuration(longestWatch))
 			case cmd.Flags().Changed("interval") && !watch:
 				return frame.UsageErrorf("--interval is the pace of --watch: add that, or leave it out")
 			case quiet && !check:
@@ -106,7 +106,7 @@ func formatStatus(s *client.Status) [][2]string {
 	rows := append(formatIdentity(&s.Whoami),
 		[2]string{"state", string(s.State)},
 		[2]string{"peers", strconv.Itoa(s.PeersConnected) + " connected"},
-		[2]string{"tasks", formatOpenTasks(s)},
+		[2]string{"delegations", formatOpenTasks(s)},
 		[2]string{"in", formatCounts(s.Messages.In)},
 		[2]string{"out", formatCounts(s.Messages.Out)},
 	)

@@ -71,8 +71,8 @@ func TestStatusShowsWarnings(t *testing.T) {
 func TestStatusCountsOpenDelegations(t *testing.T) {
 	f := newDaemon(t)
 	for want, s := range map[string]client.Status{
-		"tasks\t0 given, 2 taken\n": {TasksActive: 1, TasksTaken: 2},
-		"tasks\t3 given, 0 taken; 1 waits for an answer: see acpctl tasks\n": {TasksGiven: 3, QuestionsOpen: 1},
+		"delegations\t0 given, 2 taken\n":                                          {TasksActive: 1, TasksTaken: 2},
+		"delegations\t3 given, 0 taken; 1 waits for an answer: see acpctl tasks\n": {TasksGiven: 3, QuestionsOpen: 1},
 	} {
 		f.SetAnswer(client.MethodStatus, s)
 		if got := f.Run("status"); got.Code != 0 || !strings.Contains(got.Out, want) {

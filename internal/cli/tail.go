@@ -11,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -71,8 +72,10 @@ type tail struct {
 	held   []tailItem
 	talk   chan string // lines for a person, about the tail itself
 
-	widths tailWidths // of columns on a terminal
-	day    string     // of the last line there
+	// On a terminal.
+	widths tailWidths // of columns
+	names  ui.Names   // of peers, as they were shown
+	day    string     // of the last line
 }
 
 // holdTime is longer than any of the two ways takes, as a rule.

@@ -1,8 +1,7 @@
 package cli
 
 import (
-	"fmt"
-	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,44 +10,6 @@ import (
 	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
-)
-
-// tailColumns has the cells that the columns of a tail take on a terminal, beside the text: at most those
-// of here, there and outcome, which take what has been shown in them.
-type tailColumns struct {
-	clock                            string // layout of the time
-	here, there, kind, outcome, took int
-	hasTask                          bool // the text begins with the id of the delegation that it is about
-}
-
-var (
-	wideTail   = tailColumns{"15:04:05.000", 12, 24, 8, 14, 7, true}
-	narrowTail = tailColumns{"15:04:05", 8, 16, 8, 11, 7, false}
-)
-
-// tailWidths has the cells that columns take by now.
-type tailWidths struct{ here, there, outcome int }
-
-// leastTail is what columns take at first. A column that grew with the first long name would move all
-// that follows.
-var leastTail = tailWidths{here: 6, there: 8, outcome: 6}
-
-// widen has the columns fit a line too, as far as c permits.
-func (w *tailWidths) widen(l *tailLine, c *tailColumns) {
-	for _, one := range []struct {
-		width *int
-		text  string
-		most  int
-		least int
-	}{{&w.here, l.here, c.here, leastTail.here}, {&w.there, l.there, c.there, leastTail.there}, {&w.outcome, l.outcome, c.outcome, leastTail.outcome}} {
-		*one.width = min(max(*one.width, ui.CountCells(one.text), one.least), one.most)
-	}
-}
-
-const (
-	widestNarrow = 109 // columns of a terminal that gets narrowTail
-	leastText    = 8   // cells of the text
-	answerMark   = " ⇒ "
 )
 
 // tailLine is a line of a tail.
@@ -72,11 +33,7 @@ func (t *tail) printItem(i *tailItem) {
 		t.PrintLine("%s", t.ColourText(ui.Yellow, t.describeLost(i.lost)))
 	case i.event != nil:
 		e := i.event
-		l := &tailLine{at: e.At, sign: "·", there: client.Line(e.Name), kind: client.Line(string(e.Type)), text: e.DescribeDetails()}
-		if l.there == "" && !e.Peer.IsZero() {
-			l.there = e.Peer.Label()
-		}
-		t.printLine(l)
+		t.printLine(&tailLine{at: e.At, sign: "·", there: formatPeerOfEvent(e), kind: client.Line(string(e.Type)), text: e.DescribeDetails()})
 	default:
 		e := i.entry
 		t.printLine(newEntryLine(e))
@@ -85,6 +42,25 @@ func (t *tail) printItem(i *tailItem) {
 		}
 		t.printPayload("  ", e.Payload)
 		t.printPayload("  ⇒ ", e.AnswerPayload)
+	}
+}
+
+// claiming has the events of daemons that may be strangers: their names are what they call themselves, or what
+// anybody on the network has called them.
+var claiming = []client.EventType{client.EventDiscovered, client.EventLost, client.EventPending}
+
+// formatPeerOfEvent returns the name of an event's peer, in quotes if nothing proves it, so that no stranger looks like a
+// peer.
+func formatPeerOfEvent(e *client.Event) string {
+	switch name := client.Line(e.Name); {
+	case name == "" && e.Peer.IsZero():
+		return ""
+	case name == "":
+		return e.Peer.Label()
+	case slices.Contains(claiming, e.Type):
+		return `"` + name + `"`
+	default:
+		return name
 	}
 }
 
@@ -147,51 +123,6 @@ func (t *tail) printDay(at time.Time) {
 	}
 }
 
-// layOut returns a line for a terminal of that width, [math.MaxInt] if it is not known. Where there is
-// little room the text is cut first, then the agent here is left out, and then the outcome.
-func (t *tail) layOut(l *tailLine, width int) string {
-	c := &wideTail
-	if width <= widestNarrow {
-		c = &narrowTail
-	}
-	w := &t.widths
-	w.widen(l, c)
-	clock, here := l.at.Local().Format(c.clock)+" ", ui.FitCells(l.here, min(w.here, c.here))+" "
-	there, kind := ui.FitCells(l.there, min(w.there, c.there)), " "+ui.FitCells(l.kind, c.kind)+" "
-	outcome, took := ui.FitCells(l.outcome, min(w.outcome, c.outcome)), fmt.Sprintf(" %*s", c.took, l.took)
-	head, text := clock+here+l.sign+" ", l.joinText(c.hasTask, math.MaxInt)
-	if width < math.MaxInt {
-		rest := there + kind + " " + outcome + took
-		room := width - ui.CountCells(head+rest)
-		if room < leastText { // the agent here has no room
-			head = clock + l.sign + " "
-			room = width - ui.CountCells(head+rest)
-		}
-		text = ui.FitCells(l.joinText(c.hasTask, max(room, leastText)), max(room, leastText))
-		if room < leastText { // outcome and duration have no room
-			return ui.FitCells(head+there+kind+text, width)
-		}
-	}
-	return head + t.ColourText(ui.Bold, there) + kind + text + " " + t.ColourText(findOutcomeColour(l.outcome), outcome) + took
-}
-
-// joinText returns what a message says and its answer. If they do not fit so many cells, each keeps a share.
-func (l *tailLine) joinText(hasTask bool, cells int) string {
-	text, answer := l.text, l.answer
-	if hasTask && l.task != "" {
-		text = strings.TrimSuffix(l.task+" "+text, " ")
-	}
-	switch room := cells - ui.CountCells(answerMark); {
-	case answer == "":
-		return text
-	case text == "":
-		return strings.TrimPrefix(answerMark, " ") + answer
-	case room >= 2*leastText:
-		text, answer = ui.ShareCells(text, answer, room)
-	}
-	return text + answerMark + answer
-}
-
 func findOutcomeColour(outcome string) string {
 	switch outcome {
 	case "":
@@ -244,9 +175,9 @@ func formatTook(d time.Duration) string {
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
 	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
+		return kinds.FormatDuration(d.Round(100 * time.Millisecond))
 	case d < time.Hour:
-		return d.Round(time.Second).String()
+		return kinds.FormatDuration(d.Round(time.Second))
 	}
-	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	return kinds.FormatDuration(d.Round(time.Minute))
 }

@@ -139,6 +139,24 @@ func TestTailTellsMissedEvents(t *testing.T) {
 	}
 }
 
+// A name that nothing proves stands in quotes: no stranger looks like a peer.
+func TestTailQuotesClaims(t *testing.T) {
+	for typ, want := range map[client.EventType]string{
+		client.EventUp: "desk", client.EventTrust: "desk", client.EventDiscovered: `"desk"`, client.EventLost: `"desk"`, client.EventPending: `"desk"`,
+	} {
+		e := &client.Event{Type: typ, Peer: clitest.DeskID, Name: "desk\x1b[2J"}
+		if got := formatPeerOfEvent(e); got != want {
+			t.Errorf("%s: %s, want %s", typ, got, want)
+		}
+		if e.Name = ""; formatPeerOfEvent(e) != clitest.DeskID.Label() {
+			t.Errorf("%s without a name: %s", typ, formatPeerOfEvent(e))
+		}
+	}
+	if got := formatPeerOfEvent(&client.Event{Type: client.EventRelay}); got != "" {
+		t.Errorf("of no peer: %q", got)
+	}
+}
+
 func TestTailGreetsAPerson(t *testing.T) {
 	f, _ := tailed(t, &client.TrafficAnswer{Next: 5}, &client.TrafficAnswer{Next: 9, Lost: 2})
 	_, stderr, _ := runUntil(t, f, ui.Terminal{ErrTTY: true}, 1, "tail")
@@ -166,7 +184,7 @@ func TestFormatTook(t *testing.T) {
 	for took, want := range map[time.Duration]string{
 		0: "<1µs", 999: "<1µs", time.Microsecond: "1µs", 123_400: "123µs", 1_234_567: "1.23ms", 12_345_678: "12ms", 999_900_000: "1s",
 		1_250_000_000: "1.3s", 59_940_000_000: "59.9s", 90 * time.Second: "1m30s", 59*time.Minute + 59*time.Second: "59m59s",
-		time.Hour: "1h0m", 100*time.Hour + 59*time.Minute + 29*time.Second: "100h59m",
+		time.Minute: "1m", time.Hour: "1h", 100*time.Hour + 59*time.Minute + 29*time.Second: "100h59m",
 	} {
 		if got := formatTook(took); got != want {
 			t.Errorf("%d: %s, want %s", took, got, want)

@@ -58,7 +58,7 @@ func (a *app) printTasks(tasks []client.Task) {
 		if t.Outcome != "" {
 			became += ": " + client.Line(t.Outcome)
 		}
-		became += a.describeAgentAway(t.Agent, t.AgentAwaySince)
+		became += joinNotes(a.describeAgentAway(t.Agent, t.AgentAwaySince))
 		what, became = ui.ShareCells(what, became, room)
 		rows[i] = append(rows[i], what+became)
 	}

@@ -99,7 +99,7 @@ func (a *app) awaitEnd(ctx context.Context, verb string, id wire.MessageID, foll
 			continue
 		}
 		if e, ok := errors.AsType[*kinds.Error](err); ok && e.Code == kinds.Timeout && limit > 0 {
-			return nil, kinds.Errorf(kinds.Timeout, "%s has not ended within %s, and goes on: acpctl wait %[1]s waits again; acpctl tasks shows how far it is", id, limit)
+			return nil, kinds.Errorf(kinds.Timeout, "%s has not ended within %s, and goes on: acpctl wait %[1]s waits again; acpctl tasks shows how far it is", id, kinds.FormatDuration(limit))
 		}
 		if err != nil {
 			return nil, err

@@ -71,7 +71,7 @@ func (a *app) waitForPeer(cmd *cobra.Command, to string, p peerWait) error {
 	}
 	switch {
 	case isOver:
-		return kinds.Errorf(kinds.Timeout, "%s was not %s within %s: %s", client.Line(to), what, p.timeout, describeWaiting(last))
+		return kinds.Errorf(kinds.Timeout, "%s was not %s within %s: %s", client.Line(to), what, kinds.FormatDuration(p.timeout), describeWaiting(last))
 	case last != nil:
 		return last
 	}

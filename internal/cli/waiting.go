@@ -23,12 +23,13 @@ func (a *app) newWaitingCmd() *cobra.Command {
   acpctl waiting desk/reviewer      an agent there
   acpctl waiting --json`,
 		Long: `Lists the queries and delegations that are open now, also those that began before, the
-longest first, 1,000 at most: WHO waits for the one in the next column. "here" is this daemon, and
-"here/planner" an agent of it. Below a call stands (└) what the one it waits for has asked
-for its sake, as far as that can be told here: the same agent, the same conversation, a hop further, later.
-A delegation is there until its outcome: acpctl tasks shows how far it has come, and cancel
-takes its ID. On a terminal the text is cut to the width. acpctl tail shows a message when it
-has its outcome.`,
+longest first, 1,000 at most: WHO waits for the one in the next column. "here/planner" is an agent of
+this daemon, and "a program here" one without a name. Below a call stands (└) what the one it waits
+for has asked for its sake, as far as that can be told here: the same agent, the same conversation, a
+hop further, later. Behind TEXT stands that the peer is not connected, or the agent not attached, and the
+deadline of a delegation. A delegation is there until its outcome: acpctl tasks shows how far it has come,
+and cancel takes its ID. A query ends with its answer or its deadline, or with ^C where it was asked.
+On a terminal lines are cut to its width, the text first. acpctl tail shows a message when it has its outcome.`,
 		ValidArgsFunction: a.completeTrusted,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {
@@ -47,6 +48,12 @@ has its outcome.`,
 			if open == nil {
 				open = []client.TrafficEntry{}
 			}
+			notes := new(callNotes)
+			if !a.JSON {
+				if notes, err = a.readCallNotes(cmd.Context(), open); err != nil {
+					return err
+				}
+			}
 			return a.PrintData(struct {
 				Open     []client.TrafficEntry `json:"open"`
 				OpenMore int                   `json:"open_more,omitzero"`
@@ -55,7 +62,7 @@ has its outcome.`,
 					a.PrintForPerson("nobody waits for %s, and nobody there waits for anybody here: acpctl waiting lists all", args[0])
 					return
 				}
-				a.printWaiting(open)
+				a.printWaiting(open, notes)
 				if answer.OpenMore > 0 {
 					fmt.Fprintf(a.Err, "acpctl waiting: %d more calls are open than have room in one answer: name a peer, as acpctl waiting PEER does\n", answer.OpenMore)
 				}
@@ -69,7 +76,7 @@ func (a *app) completeTrusted(cmd *cobra.Command, args []string, begun string) (
 }
 
 // printWaiting prints a table of open calls: for a person by chains, for a script the oldest first.
-func (a *app) printWaiting(open []client.TrafficEntry) {
+func (a *app) printWaiting(open []client.TrafficEntry, notes *callNotes) {
 	if len(open) == 0 {
 		a.PrintForPerson("nobody waits: no query and no delegation is open")
 		return
@@ -88,8 +95,8 @@ func (a *app) printWaiting(open []client.TrafficEntry) {
 	}
 	room := a.MeasureTextRoom(head, rows)
 	for i, c := range calls {
-		text, away := ui.ShareCells(ui.DashIfEmpty(c.Text), a.describeAgentAway(c.Agent, c.AgentAwaySince), room)
-		rows[i] = append(rows[i], text+away)
+		text, note := ui.ShareCells(ui.DashIfEmpty(c.Text), notes.describeCall(c.TrafficEntry), room)
+		rows[i] = append(rows[i], text+note)
 	}
 	a.PrintTextTable(head, rows)
 }

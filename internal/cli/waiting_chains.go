@@ -46,19 +46,27 @@ func joinChains(open []client.TrafficEntry, joined bool) []waitingRow {
 
 // party is one of the two that a call is between.
 type party struct {
-	name  string // of the daemon
+	peer  string // "": this daemon
 	agent string // "": it is not known
 }
 
 // String returns the party as a person sees it.
-func (p party) String() string { return joinAgent(p.name, p.agent) }
+func (p party) String() string {
+	switch {
+	case p.peer != "":
+		return joinAgent(p.peer, p.agent)
+	case p.agent != "":
+		return joinAgent("here", p.agent)
+	}
+	return "a program here"
+}
 
 // findWho returns who waits.
 func findWho(e *client.TrafficEntry) party {
 	if e.Direction == client.In {
 		return party{formatPeerOf(e), e.FromAgent}
 	}
-	return party{name: "here", agent: e.FromAgent}
+	return party{agent: e.FromAgent}
 }
 
 // findWhom returns for whom.
@@ -66,7 +74,7 @@ func findWhom(e *client.TrafficEntry) party {
 	if e.Direction == client.Out {
 		return party{formatPeerOf(e), e.Agent}
 	}
-	return party{name: "here", agent: e.Agent}
+	return party{agent: e.Agent}
 }
 
 const deepest = 8 // calls that stand below each other: those below stand as deep

@@ -60,6 +60,9 @@ func TestWaitingJoinsChains(t *testing.T) {
 		call(3, client.Out, clitest.MyID, "build", "reviewer", "builder"),
 	}}
 	answer.Open[2].Hops = 1
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{
+		{ID: clitest.DeskID, Name: "laptop", State: client.PeerConnected}, {ID: clitest.MyID, Name: "build", State: client.PeerConnected},
+	}})
 	f.SetHandler(client.MethodTraffic, func(*jsonrpc.Request) (any, error) { return answer, nil })
 	f.WantResult(f.RunAtTerminal(ui.Terminal{OutTTY: true}, "", "waiting"), 0, ""+
 		"SINCE   WHO              WAITS FOR      KIND   ID        TEXT\n"+

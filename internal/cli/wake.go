@@ -9,6 +9,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/wire"
 )
 
 func (a *app) newWakeCmd() *cobra.Command {
@@ -219,11 +220,16 @@ for its turn, or for room within the bounds of turns. Until then no takes it bac
 			if err != nil {
 				return err
 			}
-			var rows [][]string
-			for _, p := range all {
-				rows = append(rows, []string{p.ID, p.Name, p.Kind, p.Agent, a.FormatAge(p.Since), p.Message.String(), a.describeApproval(p), p.Text})
+			ids := make([]wire.MessageID, len(all))
+			for i := range all {
+				ids[i] = all[i].Message
 			}
-			return a.PrintData(client.Approvals{Approvals: all}, func() { // cut, so that no text looks like another row
+			shown := a.shortenIDs(ids)
+			var rows [][]string
+			for i, p := range all {
+				rows = append(rows, []string{p.ID, p.Name, p.Kind, p.Agent, a.FormatAge(p.Since), shown[i], a.describeApproval(p), p.Text})
+			}
+			return a.PrintData(client.Approvals{Approvals: all}, func() {
 				a.PrintTextTable([]string{"ID", "PEER", "KIND", "WAKES", "SINCE", "MESSAGE", "WAITS FOR", "TEXT"}, rows)
 			})
 		},

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
 )
 
 func (a *app) newWhoamiCmd() *cobra.Command {
@@ -38,7 +39,7 @@ func formatIdentity(who *client.Whoami) [][2]string {
 		{"id", who.ID.String()},
 		{"fingerprint", who.ID.Fingerprint()},
 		{"version", client.Line(who.Version)},
-		{"up", (time.Duration(who.UptimeSecs) * time.Second).String()},
+		{"up", kinds.FormatDuration(time.Duration(who.UptimeSecs) * time.Second)},
 		{"listen", client.Line(strings.Join(who.Listen, " "))},
 		{"home", client.Line(who.Home)},
 	}

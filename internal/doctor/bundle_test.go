@@ -19,6 +19,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -204,7 +205,7 @@ func TestBundleIsBounded(t *testing.T) {
 	if err := os.WriteFile(log, append(bytes.Repeat([]byte(line), 100_000), "time=2026-01-02T03:04:05.678Z level=INFO msg=last\n"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	files, err := CollectBundle(t.Context(), options(t, makeHome(t)), nil, log)
+	files, err := CollectBundle(t.Context(), options(t, live.MakeTempDir(t)), nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +214,7 @@ func TestBundleIsBounded(t *testing.T) {
 			t.Errorf("%s has %d bytes", f.Name, len(f.Content))
 		}
 	}
-	if _, err := CollectBundle(t.Context(), options(t, makeHome(t)), nil, "/dev/null"); err == nil {
+	if _, err := CollectBundle(t.Context(), options(t, live.MakeTempDir(t)), nil, "/dev/null"); err == nil {
 		t.Error("a log that is no file")
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/harness/setup"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/sealed"
 	"github.com/acpd/acpd/internal/statedir"
@@ -35,11 +36,13 @@ var reproductions = []reproduction{
 	}},
 
 	// The state directory.
-	{codes("home.missing"), func(t *testing.T) []Finding { return examine(t, options(t, filepath.Join(makeHome(t), "none"))) }},
+	{codes("home.missing"), func(t *testing.T) []Finding {
+		return examine(t, options(t, filepath.Join(live.MakeTempDir(t), "none")))
+	}},
 	ended(func(_ *site, o *Options) { o.Machine.UID++ }, "home.owner"),
 	ended(func(s *site, _ *Options) { os.Chmod(s.home, 0o755) }, "home.open"),
 	{codes("home.path"), func(t *testing.T) []Finding {
-		dir := filepath.Join(makeHome(t), strings.Repeat("x", 120))
+		dir := filepath.Join(live.MakeTempDir(t), strings.Repeat("x", 120))
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +94,7 @@ var reproductions = []reproduction{
 		s.start() // which keeps it
 		return examine(t, options(t, s.home))
 	}},
-	{codes("state.none"), func(t *testing.T) []Finding { return examine(t, options(t, makeHome(t))) }},
+	{codes("state.none"), func(t *testing.T) []Finding { return examine(t, options(t, live.MakeTempDir(t))) }},
 	ended(func(s *site, _ *Options) { s.write("state.db", strings.Repeat("no database ", 1000)) }, "state.damaged"),
 	ended(func(s *site, _ *Options) {
 		text, err := os.ReadFile(filepath.Join(s.home, "state.db"))

@@ -33,19 +33,8 @@ type site struct {
 	stop    func() // ends the daemon; nil: none runs
 }
 
-// makeHome makes a state directory with a path that a socket can have.
-func makeHome(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "acpd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
 func newSite(t *testing.T, name string) *site {
-	s := &site{t: t, home: makeHome(t), name: name, version: "1.0.0"}
+	s := &site{t: t, home: live.MakeTempDir(t), name: name, version: "1.0.0"}
 	s.client = &client.Client{Socket: filepath.Join(s.home, client.SocketName)}
 	t.Cleanup(func() { s.client.Close() })
 	return s
@@ -141,7 +130,7 @@ func (s *site) start() {
 func readTables(t *testing.T) string {
 	t.Helper()
 	tables.Do(func() {
-		home := makeHome(t)
+		home := live.MakeTempDir(t)
 		addr := live.PickAddr(t) // else all would try to have the port that this one has kept
 		d, err := daemon.OpenDaemon(context.Background(), daemon.Options{Home: home, Name: "tables", Version: "1.0.0", Listen: addr, NoMDNS: true})
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness/setup"
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/internal/cli/clitest"
 )
 
@@ -74,7 +75,7 @@ func listening(listen string, err error, found ...Code) reproduction {
 // change.
 func program(version string, change func(t *testing.T, o *setup.Options), found ...Code) reproduction {
 	return reproduction{found, func(t *testing.T) []Finding {
-		o := options(t, makeHome(t))
+		o := options(t, live.MakeTempDir(t))
 		o.Setup = setupOptions(t)
 		script := fmt.Sprintf("#!/bin/sh\necho %s\n", version)
 		if err := os.WriteFile(filepath.Join(o.Setup.Home, "bin", "codex"), []byte(script), 0o755); err != nil {

@@ -5,7 +5,8 @@
 // name, a rename or a hard link gives it its own name, and [SyncDir] makes that name last.
 // [ReplaceFile] does all three.
 //
-// [ReadPrivateFile] reads a file that is its owner's alone.
+// [ReadPrivateFile] reads a file that is its owner's alone, and [ReadRegularFile] one that anybody may
+// have written.
 //
 // The package leaves to its callers what temporary names look like and who sweeps those
 // that a crash has left: by its mark a program tells its own from another's.
@@ -22,7 +23,7 @@ import (
 // newFile are the flags that make a file, and never open one that is there or follow a symbolic link.
 const newFile = os.O_WRONLY | os.O_CREATE | os.O_EXCL | syscall.O_NOFOLLOW
 
-// CreateFile writes data into a new file, which is on disk when Create returns. It returns
+// CreateFile writes data into a new file, which is on disk when CreateFile returns. It returns
 // [fs.ErrExist] if path is taken, and leaves no file behind if it fails, as on a full disk.
 func CreateFile(path string, data []byte, mode fs.FileMode) error {
 	f, err := os.OpenFile(path, newFile, mode)
@@ -57,7 +58,7 @@ func RewriteFile(path string, data []byte, mode fs.FileMode) error {
 }
 
 // ReplaceFile makes data the content of path, by way of the file temp in the same folder.
-// Readers see the old file or the new one. If Replace fails, it leaves no temp behind.
+// Readers see the old file or the new one. If ReplaceFile fails, it leaves no temp behind.
 func ReplaceFile(path, temp string, data []byte, mode fs.FileMode) error {
 	if err := RewriteFile(temp, data, mode); err != nil {
 		return err

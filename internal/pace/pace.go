@@ -21,6 +21,17 @@ func (s Signal) Set() {
 	}
 }
 
+// Gather waits for a signal and then for d, so that one look serves all that comes meanwhile. It
+// returns ctx's error when that ends.
+func Gather(ctx context.Context, signal <-chan struct{}, d time.Duration) error {
+	select {
+	case <-signal:
+		return Sleep(ctx, d)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // Sleep waits for d, or returns ctx's error when that ends.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {

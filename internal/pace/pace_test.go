@@ -23,6 +23,29 @@ func TestSignal(t *testing.T) {
 	<-s
 }
 
+func TestGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		began := time.Now()
+		s := NewSignal()
+		for _, after := range []time.Duration{time.Second, 2 * time.Second, 9 * time.Second} {
+			time.AfterFunc(after, s.Set)
+		}
+		for _, want := range []time.Duration{4 * time.Second, 7 * time.Second} { // of the third it is told too late
+			if err := Gather(ctx, s, 3*time.Second); err != nil || time.Since(began) != want {
+				t.Errorf("over after %s, want %s: %v", time.Since(began), want, err)
+			}
+		}
+		if err := Gather(ctx, s, 3*time.Second); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 10*time.Second {
+			t.Errorf("it pauses for %s until ctx ended: %v", time.Since(began), err)
+		}
+		if err := Gather(ctx, s, 0); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it waits on after the end of ctx: %v", err)
+		}
+	})
+}
+
 func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

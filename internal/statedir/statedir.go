@@ -1,6 +1,6 @@
 // Package statedir has what the daemon and the programs that work on a state directory without
-// it must agree on: the lock, the mark of a restore that was interrupted, and the versions of the
-// files.
+// it must agree on: the names of the files, how long a socket's path may be, the lock, the mark of a
+// restore that was interrupted, and the versions of the files.
 package statedir
 
 import (

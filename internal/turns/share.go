@@ -3,11 +3,11 @@ package turns
 
 import "slices"
 
-// ShareOut shares most things out by turns, to those who want as many as wants says, and returns how many each
-// has: whoever wants few has all of them, and the others as many as each other, but for one. What is left over
-// then goes to those that stand first. No number is negative.
-func ShareOut(wants []int, most int) []int {
-	level, over := findLevel(wants, most)
+// ShareOut shares n things out by turns, and returns how many each has. wants says how many each wants, and
+// nobody gets more. Whoever wants few has all of them. The others have as many as each other; what is left
+// over then goes to those that stand first, one each. No number is negative.
+func ShareOut(wants []int, n int) []int {
+	level, over := findLevel(wants, n)
 	shares := make([]int, len(wants))
 	for i, want := range wants {
 		shares[i] = min(want, level)
@@ -19,14 +19,15 @@ func ShareOut(wants []int, most int) []int {
 	return shares
 }
 
-// findLevel returns how many there are for each who wants as many or more, and how many are left over then.
-func findLevel(wants []int, most int) (level, over int) {
+// findLevel returns how many of n things there are for each who wants as many or more, and how many are
+// left over then.
+func findLevel(wants []int, n int) (level, over int) {
 	sorted := slices.Sorted(slices.Values(wants))
 	for i, want := range sorted {
-		if n := len(sorted) - i; want*n > most {
-			return most / n, most % n
+		if left := len(sorted) - i; want*left > n {
+			return n / left, n % left
 		}
-		most -= want
+		n -= want
 		level = want
 	}
 	return level, 0

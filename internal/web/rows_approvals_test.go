@@ -24,6 +24,8 @@ func TestApprovalsHaveRows(t *testing.T) {
 			open("reviewer", "planner", kinds.KindQuery, id, "not what wakes it"),
 			open("lunch", "tester", kinds.KindQuery, id, "for another agent"),
 			open("builder", "planner", kinds.KindDelegate, id, "of another kind"),
+			{At: began, Direction: client.In, Peer: buildID, FromAgent: "thief", Agent: "planner", Kind: kinds.KindQuery, ID: id, Text: "of another peer"},
+			{At: began, Direction: client.Out, Peer: deskID, FromAgent: "clerk", Agent: "planner", Kind: kinds.KindQuery, ID: id, Text: "from here"},
 			open("one", "planner", kinds.KindQuery, other, "the same twice"),
 			open("two", "planner", kinds.KindQuery, other, "the same twice"),
 		},

@@ -47,9 +47,9 @@ func (m *Mailer) Bind(ctx context.Context, b Binding, take bool) (Binding, error
 	case b.Mode != Mirror && b.Mode != OnStored:
 		return b, kinds.Errorf(kinds.Invalid, "bind: mode %.40q: use %s or %s", b.Mode, Mirror, OnStored)
 	case b.Linger < 0 || b.Linger > maxLinger || b.Linger%time.Second != 0:
-		return b, kinds.Errorf(kinds.Invalid, "bind: linger %q: use whole seconds, at most %v", b.Linger, maxLinger)
+		return b, kinds.Errorf(kinds.Invalid, "bind: linger %q: use whole seconds, at most %s", kinds.FormatDuration(b.Linger), kinds.FormatDuration(maxLinger))
 	case b.Mode == Mirror && b.Linger != 0:
-		return b, kinds.Errorf(kinds.Invalid, "bind: linger %q: it belongs to mode %s", b.Linger, OnStored)
+		return b, kinds.Errorf(kinds.Invalid, "bind: linger %q: it belongs to mode %s", kinds.FormatDuration(b.Linger), OnStored)
 	case b.Mode == OnStored:
 		b.Linger = cmp.Or(b.Linger, DefaultLinger)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
@@ -196,10 +197,7 @@ func TestLedgerShare(t *testing.T) {
 		await.Until(t, "it is free", func() bool { return laptop.ledger.accounts.files.HeldBy(who) == 0 })
 	}
 	rows := func() (n int) {
-		err := laptop.db.Read(t.Context(), func(tx *store.Tx) error { return tx.QueryRow("SELECT COUNT(*) FROM oacp_arrival").Scan(&n) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		statedb.Query(t, laptop.db, &n, "SELECT COUNT(*) FROM oacp_arrival")
 		return n
 	}
 	if n := rows(); n != most || laptop.ledger.accounts.arrivals.HeldBy(who) != int64(most) {
@@ -209,13 +207,7 @@ func TestLedgerShare(t *testing.T) {
 	laptop.stop()
 	laptop.start()
 	refusedBy(t, desk.delivers(laptop, "after", 100), laptop.rows.arrivals)
-	err := laptop.db.Write(t.Context(), false, func(tx *store.Tx) error {
-		_, err := tx.Exec("UPDATE oacp_arrival SET at = ? WHERE file < 'm-2'", time.Now().Add(-shortRetention-time.Hour).UnixMilli())
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	statedb.Exec(t, laptop.db, "UPDATE oacp_arrival SET at = ? WHERE file < 'm-2'", time.Now().Add(-shortRetention-time.Hour).UnixMilli())
 	before := rows()
 	if r := desk.delivers(laptop, "after", 100); r.Result != wire.MailStored {
 		t.Errorf("when there are old rows: %+v", r)
@@ -357,11 +349,7 @@ func TestPruneSlices(t *testing.T) {
 	}
 	laptop.ledger.accounts.arrivals.AddUnchecked(desk.key.ID(), rows)
 	laptop.stop()
-	db, err := store.OpenDB(t.Context(), filepath.Join(laptop.dir, "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := statedb.Open(t, filepath.Join(laptop.dir, "state.db"))
 	var costs []int
 	db.ObserveWrites(func(c store.Cost) { costs = append(costs, c.Rows) })
 	laptop.Mailer.cfg.DB = db

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/store"
 )
 
@@ -19,10 +20,7 @@ func TestMend(t *testing.T) {
 	inbox := laptop.inbox("reviewer")
 	laptop.stop()
 	desk.stop()
-	db, err := store.OpenDB(t.Context(), filepath.Join(laptop.dir, "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := statedb.Open(t, filepath.Join(laptop.dir, "state.db"))
 	arrive := func(file, text string) {
 		t.Helper()
 		a := &arrival{key: arrivalKey{desk.key.ID(), mailbox{"demo", "reviewer"}, file, sha256.Sum256([]byte(text))}, state: writing}

@@ -62,7 +62,7 @@ func TestFullLedger(t *testing.T) {
 			}
 			return told == letters
 		})
-		refused := laptop.log.with("mail refused")
+		refused := laptop.logged("mail refused")
 		if len(refused) != round+1 {
 			t.Fatalf("round %d: %d lines: %q", round, len(refused), refused)
 		}
@@ -134,13 +134,13 @@ func TestCopyCannotGo(t *testing.T) {
 	if q := desk.queued(file); q.State != Delivered || !strings.HasPrefix(q.Reason, "the copy here cannot be removed: ") {
 		t.Errorf("the queue has %+v", q)
 	}
-	said := desk.log.with("cannot be removed")
+	said := desk.logged("cannot be removed")
 	if len(said) != 1 || !strings.Contains(said[0], "project=demo agent=reviewer file="+file) {
 		t.Errorf("the log has %q", said)
 	}
 	os.Remove(filepath.Join(laptop.inbox("reviewer"), file))
 	await.Until(t, "it goes", func() bool { return len(desk.files("reviewer")) == 0 && len(desk.ListQueue("")) == 0 })
-	if refused := desk.log.with("mail refused"); refused != nil {
+	if refused := desk.logged("mail refused"); refused != nil {
 		t.Errorf("the log has %q", refused)
 	}
 }
@@ -159,7 +159,7 @@ func TestUnreadableInbox(t *testing.T) {
 	for range 3 {
 		desk.scanInbox(t.Context(), p, nil)
 	}
-	if said := desk.log.with("an inbox cannot be opened"); len(said) != 1 {
+	if said := desk.logged("an inbox cannot be opened"); len(said) != 1 {
 		t.Errorf("the log has %q", said)
 	}
 }

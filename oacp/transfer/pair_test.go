@@ -41,7 +41,7 @@ type side struct {
 	rows   budgetRows // of the budget, unless they are the daemon's
 	opened func()     // called when a stream is open, unless nil
 
-	log journal
+	log await.Output
 
 	mu     sync.Mutex // guards what follows
 	denial error      // what Admit says
@@ -49,24 +49,9 @@ type side struct {
 	events []Event
 }
 
-// journal is a log that can be read.
-type journal struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (j *journal) Write(b []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.text = append(j.text, b...)
-	return len(b), nil
-}
-
-// with are the lines that have some words.
-func (j *journal) with(words string) (lines []string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for line := range strings.Lines(string(j.text)) {
+// logged returns the lines of its log that have some words.
+func (s *side) logged(words string) (lines []string) {
+	for line := range strings.Lines(s.log.String()) {
 		if strings.Contains(line, words) {
 			lines = append(lines, line)
 		}

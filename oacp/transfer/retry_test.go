@@ -16,9 +16,9 @@ import (
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
-	"github.com/acpd/acpd/store"
 	"github.com/acpd/acpd/wire"
 )
 
@@ -288,7 +288,7 @@ func TestPresenceAsReason(t *testing.T) {
 	if n := laptop.wasAsked() - before; n > 2*letters {
 		t.Errorf("by connections that come and go: %d times", n)
 	}
-	if said := desk.log.with("mail " + string(Parked)); len(said) != letters {
+	if said := desk.logged("mail " + string(Parked)); len(said) != letters {
 		t.Errorf("%d lines of the log: %s", len(said), strings.Join(said, ""))
 	}
 	// What it has given a reason for is offered in the next minute.
@@ -379,10 +379,7 @@ func TestStatusWrites(t *testing.T) {
 // TestReportsOfALedgerThatCannotBeRead: where the ledger does not say what is to be
 // told, it is asked again after a pause that grows, as long as it lasts.
 func TestReportsOfALedgerThatCannotBeRead(t *testing.T) {
-	db, err := store.OpenDB(t.Context(), filepath.Join(t.TempDir(), "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := statedb.New(t)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}

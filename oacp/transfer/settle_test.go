@@ -40,7 +40,7 @@ func TestPausingWriter(t *testing.T) {
 		laptop.holds("reviewer", name, whole)
 		desk.becomes(name, Delivered)
 	}
-	if parked := desk.log.with("mail " + string(Parked)); parked != nil {
+	if parked := desk.logged("mail " + string(Parked)); parked != nil {
 		t.Errorf("parked: %q", parked)
 	}
 }

@@ -1,23 +1,21 @@
 package api
 
 import (
-	"bytes"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/openintent"
-	"github.com/acpd/acpd/store"
 )
 
 // desk is another daemon.
@@ -28,14 +26,9 @@ var argument = regexp.MustCompile(`\{[a-z]+\}`)
 // failing serves a table for an agent of here, and one for whoever it is served to
 // elsewhere, over connections, and counts what the log has of it.
 func failing(t *testing.T, change func(*route)) (ask func(rt *route, who openintent.Caller) (status int, body []byte, err error), said func() int, held func() int64) {
-	var log lockedLog
-	db, err := store.OpenDB(t.Context(), filepath.Join(t.TempDir(), "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	var log await.Output
 	book := new(budget.Book)
-	e, err := openintent.NewEngine(t.Context(), openintent.Config{Store: db, Budget: book, Self: strings.Repeat("01", 32), Log: slog.New(slog.NewTextHandler(&log, nil)),
+	e, err := openintent.NewEngine(t.Context(), openintent.Config{Store: statedb.New(t), Budget: book, Self: strings.Repeat("01", 32), Log: slog.New(slog.NewTextHandler(&log, nil)),
 		OpenTo: func(string) bool { return true }, MaxPayload: 256 << 10})
 	if err != nil {
 		t.Fatal(err)
@@ -70,31 +63,12 @@ func failing(t *testing.T, change func(*route)) (ask func(rt *route, who openint
 		return answer.StatusCode, body, err
 	}
 	return ask, func() int {
-		text := log.take()
+		text := log.Take()
 		if !strings.Contains(text, "serve_test.go") {
 			return 0
 		}
 		return strings.Count(text, "panicked")
 	}, func() int64 { return book.OpenAccount(budget.Answers).HeldBy(peer) }
-}
-
-// lockedLog is what a log has said.
-type lockedLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lockedLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lockedLog) take() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer l.text.Reset()
-	return l.text.String()
 }
 
 // callers are who may ask for a route.

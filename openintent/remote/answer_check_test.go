@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -21,16 +20,8 @@ func TestAnswersLeadNowhereElse(t *testing.T) {
 	t.Parallel()
 	var says atomic.Value // what the host answers next: it is followed, too, while this changes
 	says.Store("")
-	c := home(t, func(context.Context) (Stream, error) {
-		here, there := net.Pipe()
-		go func() {
-			defer there.Close()
-			if r, err := http.ReadRequest(bufio.NewReader(there)); err == nil {
-				io.Copy(io.Discard, r.Body)
-				io.WriteString(there, says.Load().(string))
-			}
-		}()
-		return piped{here}, nil
+	c := home(t, func(ctx context.Context) (Stream, error) {
+		return openAnsweringStream(ctx, func(_ *http.Request, s net.Conn) { io.WriteString(s, says.Load().(string)) }), nil
 	})
 	const (
 		intent  = "intent_0102030405_01M7WK708745SZDSQ20JGH2Z1P"

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -43,25 +42,16 @@ func sayers(t *testing.T, book *budget.Book, says func(host identity.ID, path st
 		Hosts:  func() []identity.ID { return nil },
 		OpenTo: func(identity.Peer) bool { return false },
 		Open: func(ctx context.Context, to identity.ID) (Stream, error) {
-			here, there := net.Pipe()
-			stop := make(chan struct{})
-			context.AfterFunc(ctx, func() { here.Close(); close(stop) })
-			go func() {
-				defer there.Close()
-				if r, err := http.ReadRequest(bufio.NewReader(there)); err == nil {
-					io.Copy(io.Discard, r.Body)
-					if strings.HasSuffix(r.URL.Path, "/record") {
-						io.WriteString(there, "HTTP/1.1 204 No Content\r\n\r\n")
-						return
-					}
-					if strings.Contains(r.URL.Path, "/subscribe/") {
-						io.WriteString(there, "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}")
-						return
-					}
-					says(to, r.URL.Path, there, stop)
+			return openAnsweringStream(ctx, func(r *http.Request, s net.Conn) {
+				switch {
+				case strings.HasSuffix(r.URL.Path, "/record"):
+					io.WriteString(s, "HTTP/1.1 204 No Content\r\n\r\n")
+				case strings.Contains(r.URL.Path, "/subscribe/"):
+					io.WriteString(s, "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}")
+				default:
+					says(to, r.URL.Path, s, ctx.Done())
 				}
-			}()
-			return piped{here}, nil
+			}), nil
 		},
 	})
 	if err != nil {

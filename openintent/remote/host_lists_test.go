@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -16,9 +15,9 @@ import (
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/openintent"
 	"github.com/acpd/acpd/openintent/api"
-	"github.com/acpd/acpd/store"
 )
 
 // A list that many hosts have a part in comes with what there is in time: a host that is
@@ -59,17 +58,10 @@ func TestListsOfManyHosts(t *testing.T) {
 			Peers:   func() []identity.Peer { return peers }, Hosts: func() []identity.ID { return hosts },
 			OpenTo: func(identity.Peer) bool { return false },
 			Open: func(ctx context.Context, to identity.ID) (Stream, error) {
-				here, there := net.Pipe()
-				context.AfterFunc(ctx, func() { here.Close() })
-				go func() {
-					defer there.Close()
-					if r, err := http.ReadRequest(bufio.NewReader(there)); err == nil {
-						io.Copy(io.Discard, r.Body)
-						says[to](there)
-						io.Copy(io.Discard, there)
-					}
-				}()
-				return piped{here}, nil
+				return openAnsweringStream(ctx, func(_ *http.Request, s net.Conn) {
+					says[to](s)
+					io.Copy(io.Discard, s)
+				}), nil
 			},
 		})
 		if err != nil {
@@ -114,11 +106,6 @@ func TestRelayedEntriesAreCountedAtTheStart(t *testing.T) {
 		if held != want {
 			t.Errorf("%d bytes are counted, want %d", held, want)
 		}
-		if err := db.Write(t.Context(), false, func(tx *store.Tx) error {
-			_, err := tx.Exec("INSERT INTO openintent_relayed (seq, host, cursor, doc) VALUES (1, ?, 1, '{\"for\":[]}') ON CONFLICT DO NOTHING", desk.ID.String()[:openintent.HostDigits])
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		statedb.Exec(t, db, "INSERT INTO openintent_relayed (seq, host, cursor, doc) VALUES (1, ?, 1, '{\"for\":[]}') ON CONFLICT DO NOTHING", desk.ID.String()[:openintent.HostDigits])
 	}
 }

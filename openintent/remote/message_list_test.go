@@ -1,10 +1,8 @@
 package remote
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -133,18 +131,11 @@ func TestAnAskWhoseHostIsLost(t *testing.T) {
 		code      string
 		delivered string
 	}{true: {504, codeTimeout, "unknown"}, false: {502, codeUnreachable, "no"}} {
-		c := home(t, func(context.Context) (Stream, error) {
+		c := home(t, func(ctx context.Context) (Stream, error) {
 			if !reads {
 				return nil, kinds.Errorf(kinds.Unreachable, "away").WithDelivered(kinds.DeliveredNo)
 			}
-			here, there := net.Pipe()
-			go func() {
-				defer there.Close()
-				if r, err := http.ReadRequest(bufio.NewReader(there)); err == nil {
-					io.Copy(io.Discard, r.Body)
-				}
-			}()
-			return piped{here}, nil
+			return openAnsweringStream(ctx, func(*http.Request, net.Conn) {}), nil
 		})
 		status, e := local[object](t, c, "planner", "POST", farChannel+"/ask", `{"to":"desk","payload":{},"timeout":20}`)
 		if status != want.status || e["error"] != want.code || e["delivered"] != want.delivered {

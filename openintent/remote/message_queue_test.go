@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/store"
 )
@@ -30,18 +30,10 @@ func run(t testing.TB, c *Gateway) {
 	})
 }
 
-// openStore opens a store until the test ends.
+// openStore opens a store with the tables of this package until the test ends.
 func openStore(t testing.TB) *store.DB {
 	t.Helper()
-	db, err := store.OpenDB(t.Context(), filepath.Join(t.TempDir(), "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	if err := db.Migrate(t.Context(), "carrier", schema); err != nil {
-		t.Fatal(err)
-	}
-	return db
+	return statedb.New(t, func(ctx context.Context, db *store.DB) error { return db.Migrate(ctx, "carrier", schema) })
 }
 
 // quiet is the account of log lines of a log that nobody reads.

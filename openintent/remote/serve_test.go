@@ -240,6 +240,20 @@ func (piped) CloseRead()        {}
 func (piped) Leaving() <-chan struct{} { return nil }
 func (p piped) Cancel()                { p.Close() }
 
+// openAnsweringStream returns a stream to a host that reads one request, answers it and hangs up. It ends with ctx.
+func openAnsweringStream(ctx context.Context, answer func(r *http.Request, to net.Conn)) Stream {
+	here, there := net.Pipe()
+	context.AfterFunc(ctx, func() { here.Close() })
+	go func() {
+		defer there.Close()
+		if r, err := http.ReadRequest(bufio.NewReader(there)); err == nil {
+			io.Copy(io.Discard, r.Body)
+			answer(r, there)
+		}
+	}()
+	return piped{here}
+}
+
 // One daemon takes no more than a host has for one.
 func TestRequestsOfOneHomeAreBounded(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net"
@@ -34,17 +33,10 @@ func TestASilentHostIsGivenUp(t *testing.T) {
 			<-ctx.Done()
 			return nil, away
 		}
-		here, there := net.Pipe()
-		context.AfterFunc(ctx, func() { here.Close() })
-		go func() {
-			defer there.Close()
-			if r, err := http.ReadRequest(bufio.NewReader(there)); err == nil {
-				io.Copy(io.Discard, r.Body)
-				(*say)(there)
-				io.Copy(io.Discard, there)
-			}
-		}()
-		return piped{here}, nil
+		return openAnsweringStream(ctx, func(_ *http.Request, s net.Conn) {
+			(*say)(s)
+			io.Copy(io.Discard, s)
+		}), nil
 	})
 	const channel = "channels/chan_0102030405_01M7WK708745SZDSQ20JGH2Z1P"
 	const message = channel + "/messages/msg_0102030405_01M7WK708745SZDSQ20JGH2Z1P"

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/integration/statedb"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/openintent/api"
 	"github.com/acpd/acpd/store"
@@ -202,10 +203,9 @@ func TestRefusalsAtOnce(t *testing.T) {
 	}
 	refusing.Wait()
 	var kept int
-	if err := q.db.Read(t.Context(), func(tx *store.Tx) error {
-		return tx.QueryRow("SELECT count(*) FROM carrier_parcel WHERE status <> 0").Scan(&kept)
-	}); err != nil || kept != most {
-		t.Errorf("%d refusals are kept of %d: %v", kept, most, err)
+	statedb.Query(t, q.db, &kept, "SELECT count(*) FROM carrier_parcel WHERE status <> 0")
+	if kept != most {
+		t.Errorf("%d refusals are kept of %d", kept, most)
 	}
 }
 

@@ -1,7 +1,6 @@
 package frame
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
 )
 
 // checkFlagsNotEmpty returns an error if one of these flags is given and empty; without names,
@@ -55,20 +55,28 @@ func NamedArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// ListArgNames returns the arguments in a verb's usage, as [NamedArgs] takes them.
+// ListArgNames returns the arguments in a verb's usage, as [NamedArgs] takes them: PEER for PEER[/AGENT], and
+// [PEER] for [PEER[/AGENT]].
 func ListArgNames(cmd *cobra.Command) (names []string) {
 	for _, word := range strings.Fields(cmd.Use)[1:] {
 		if strings.HasPrefix(word, "--") {
 			break
 		}
-		name, _, _ := strings.Cut(word, "[") // PEER[/AGENT]
-		names = append(names, cmp.Or(name, word))
+		inner, optional := strings.CutPrefix(word, "[")
+		name, _, detailed := strings.Cut(inner, "[")
+		switch {
+		case detailed && optional:
+			name = "[" + name + "]"
+		case optional:
+			name = word
+		}
+		names = append(names, name)
 	}
 	return names
 }
 
-// addVerbDefaults sets how a verb's arguments are checked and completed, unless the verb does.
-// Both follow the usage. It does the same with the verbs below cmd.
+// addVerbDefaults sets how a verb's arguments are checked and completed, unless the verb does, and how its help
+// writes durations. The former follow the usage. It does the same with the verbs below cmd.
 func (f *Frame) addVerbDefaults(cmd *cobra.Command) {
 	if cmd.Args == nil {
 		cmd.Args = NamedArgs(ListArgNames(cmd)...)
@@ -76,6 +84,11 @@ func (f *Frame) addVerbDefaults(cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil && !cmd.HasSubCommands() {
 		cmd.ValidArgsFunction = f.completeByUsage
 	}
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if d, err := time.ParseDuration(flag.DefValue); err == nil && flag.Value.Type() == "duration" {
+			flag.DefValue = kinds.FormatDuration(d)
+		}
+	})
 	for _, verb := range cmd.Commands() {
 		f.addVerbDefaults(verb)
 	}
@@ -116,7 +129,7 @@ func CheckValuesNotEmpty(cmd *cobra.Command, args []string) error {
 // A value under 1 ms or over most is an error.
 func ReadMilliseconds(cmd *cobra.Command, name string, d, most time.Duration) (uint64, error) {
 	if cmd.Flags().Changed(name) && (d < time.Millisecond || d > most) {
-		return 0, UsageErrorf("--%s: expected a duration of 1ms to %s", name, most)
+		return 0, UsageErrorf("--%s: expected a duration of 1ms to %s", name, kinds.FormatDuration(most))
 	}
 	return uint64(d.Milliseconds()), nil
 }
@@ -130,7 +143,12 @@ func adviseTooMany(names []string) string {
 		return "leave it out"
 	}
 	last := strings.Trim(names[len(names)-1], "[]")
-	if slices.Contains(textArgs, last) {
+	switch isText := slices.Contains(textArgs, last); {
+	case len(names) == 1 && isText:
+		return "expected one " + last + ", in quotes if it contains spaces"
+	case len(names) == 1:
+		return "expected one " + last
+	case isText:
 		return "put what contains spaces in quotes"
 	}
 	return "the last one is " + last

@@ -69,9 +69,9 @@ func (d *deliveryWatch) awaitDeliveriesWithin(ctx context.Context, patience time
 	err := d.awaitDeliveries(within, s)
 	switch {
 	case within.Err() != nil && ctx.Err() == nil && d.reason != "":
-		return fmt.Errorf("not stored there within %s: %s; it waits until it can go: see acpctl oacp queue %s", patience, client.Line(d.reason), d.project)
+		return fmt.Errorf("not stored there within %s: %s; it waits until it can go: see acpctl oacp queue %s", kinds.FormatDuration(patience), client.Line(d.reason), d.project)
 	case within.Err() != nil && ctx.Err() == nil:
-		return fmt.Errorf("not stored there within %s; it goes on its way by itself: see acpctl oacp queue %s", patience, d.project)
+		return fmt.Errorf("not stored there within %s; it goes on its way by itself: see acpctl oacp queue %s", kinds.FormatDuration(patience), d.project)
 	case errors.Is(err, &kinds.Error{Code: kinds.DaemonUnavailable}):
 		return fmt.Errorf("the daemon went away; it carries the message when it is back: see acpctl oacp queue %s", d.project)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/oacp/mailbox"
 	oacpmsg "github.com/acpd/acpd/oacp/message"
 )
@@ -142,7 +143,7 @@ func (o *verbs) awaitReply(ctx context.Context, w *mailbox.AnswerWaiter, m oacpm
 	defer cancel()
 	answer, err := w.AwaitAnswer(within, m)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("there is no answer within %s: one will lie in the inbox of %s", d, m.From)
+		err = fmt.Errorf("there is no answer within %s: one will lie in the inbox of %s", kinds.FormatDuration(d), m.From)
 	}
 	return answer, err
 }

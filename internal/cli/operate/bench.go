@@ -88,9 +88,11 @@ every size was measured to its end.`,
 				return frame.UsageErrorf("--concurrency: expected 1 to %d", maxBenchConcurrency)
 			case flags.Changed("count") && flags.Changed("duration"):
 				return frame.UsageErrorf("--count and --duration: leave one of them out")
+			case !flags.Changed("duration"):
+				p.duration = maxBenchTime
 			case p.duration < time.Millisecond || p.duration > maxBenchTime:
-				return frame.UsageErrorf("--duration: expected a duration of 1ms to %s", maxBenchTime)
-			case flags.Changed("duration"):
+				return frame.UsageErrorf("--duration: expected a duration of 1ms to %s", kinds.FormatDuration(maxBenchTime))
+			default:
 				p.count = maxBenchPings
 			}
 			if v.AsGuest && !flags.Changed("size") {
@@ -105,7 +107,7 @@ every size was measured to its end.`,
 	}
 	f := cmd.Flags()
 	f.IntVarP(&p.count, "count", "n", 100, "pings of each size")
-	f.DurationVar(&p.duration, "duration", maxBenchTime, "how long pings of each size are sent, at most 1m")
+	f.DurationVar(&p.duration, "duration", 0, "how long pings of each size are sent, at most 1m, in place of --count")
 	f.StringVar(&sizes, "size", "0,1k,64k", "bytes of padding, one or several, like 0,512,64k")
 	f.IntVar(&p.concurrency, "concurrency", 1, "how many pings are under way at a time, at most 16")
 	return cmd

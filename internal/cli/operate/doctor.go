@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -69,6 +70,9 @@ func (v *verbs) runDoctor(ctx context.Context, peer string, flags *doctorFlags) 
 		return frame.UsageErrorf("--bundle and --fix: first the one, then the other")
 	case flags.bundle != "" && !flags.yes && !v.InTTY:
 		return frame.UsageErrorf("--bundle asks a question, and standard input is no terminal: --yes answers it")
+	}
+	if _, err := os.Lstat(flags.bundle); flags.bundle != "" && err == nil {
+		return fmt.Errorf("doctor: --bundle: %s is there already: name a file that is not", client.Line(flags.bundle))
 	}
 	o, err := v.findDoctorOptions(peer)
 	if err != nil {

@@ -129,7 +129,7 @@ func (v *verbs) awaitEnd(ctx context.Context, dir string, drainer *statedir.Held
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("drain: the daemon has drained and does not end within %s: look at its log", endTime)
+			return fmt.Errorf("drain: the daemon has drained and does not end within %s: look at its log", kinds.FormatDuration(endTime))
 		}
 		if err := pace.Sleep(ctx, pause); err != nil {
 			return err

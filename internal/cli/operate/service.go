@@ -284,7 +284,7 @@ func (v *verbs) printServiceStatus(s *serviceStatus) {
 }
 
 func formatWatchdog(period time.Duration, fedAt string) string {
-	text := period.String()
+	text := kinds.FormatDuration(period)
 	if fedAt != "" {
 		text += ", fed " + fedAt
 	}

@@ -57,7 +57,7 @@ ExecStart={ path=/usr/bin/acpd ; argv[]=/usr/bin/acpd --home $AT ; pid=0 }";; es
 	t.Setenv("AT", f.Home)
 	t.Setenv("STATE", "active")
 	f.SetAnswer(client.MethodStatus, &client.Status{Whoami: client.Whoami{Name: "desk", Version: "1"}, State: "idle", Warnings: []string{"the disk is almost full"}})
-	want := "unit\tacpd.service\ninstalled\tyes, enabled\nstate\tactive (running)\npid\t7\nwatchdog\t3m0s\nhome\t" + f.Home + "\ndaemon\tdesk, idle, acpd 1\nwarning\tthe disk is almost full\n"
+	want := "unit\tacpd.service\ninstalled\tyes, enabled\nstate\tactive (running)\npid\t7\nwatchdog\t3m\nhome\t" + f.Home + "\ndaemon\tdesk, idle, acpd 1\nwarning\tthe disk is almost full\n"
 	f.WantResult(f.Run("service", "status"), 0, want, "")
 	var shown serviceStatus
 	if got := f.Run("service", "status", "--json"); got.Code != 0 || json.Unmarshal([]byte(got.Out), &shown) != nil || !shown.Running || shown.Daemon.Name != "desk" || shown.WatchdogSecs != 180 {

@@ -2,16 +2,19 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/internal/web"
 )
 
@@ -64,19 +67,19 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 	v.Daemon.Close()
 	o := web.Options{
 		Socket: v.Daemon.Socket, Home: v.Home, Port: port,
-		Tell: func(line string) { v.PrintForPerson("%s", client.Line(line)) },
+		Tell: func(line string) { fmt.Fprintf(v.Err, "acpctl web: %s\n", client.Line(line)) },
 	}
 	opener := ""
 	if open {
 		opener = findOpener()
 	}
-	canAsk := v.InTTY && v.ErrTTY
+	canAsk := v.InTTY && v.ErrTTY && !v.IsInBackground()
 	if opener != "" && canAsk {
 		o.AskNumber = v.askNumber
 	}
 	s, err := web.Open(ctx, o)
 	if err != nil {
-		return err
+		return explainNoPort(port, err)
 	}
 	link := s.Link()
 	err = v.PrintData(webPage{link, s.Port()}, func() { v.PrintLine("%s", link) })
@@ -88,6 +91,8 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 		return err
 	}
 	switch {
+	case opener != "" && v.InTTY && v.ErrTTY && !canAsk:
+		fmt.Fprintln(v.Err, "acpctl web: no browser is opened: other programs can read its command line, and in the background nothing can be typed that would show which browser has the link: open it yourself within a minute, or run acpctl web in the foreground")
 	case opener != "" && !canAsk:
 		fmt.Fprintln(v.Err, "acpctl web: no browser is opened: other programs can read its command line, and there is no terminal to ask at which browser has the link: open it yourself within a minute, and use --no-open")
 	case opener != "" && openBrowser(opener, link):
@@ -101,8 +106,31 @@ func (v *verbs) serveWeb(ctx context.Context, port int, open bool) error {
 	return nil // that is how the page usually ends
 }
 
-// askNumber asks for the number that the browser shows.
+// explainNoPort returns the error for a port on which nothing can listen.
+func explainNoPort(port int, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("web: --port: another program listens on port %d of 127.0.0.1: choose another --port, or leave it out", port)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("web: --port: this user may not use port %d: choose one from 1024 up, or leave it out", port)
+	}
+	return err
+}
+
+// foregroundPause is the time between two looks whether a shell has brought this process to the foreground.
+const foregroundPause = 200 * time.Millisecond
+
+// askNumber asks for the number that the browser shows. In the background, where a read of the terminal
+// would stop this process, it says so and blocks until the shell has brought it to the foreground.
 func (v *verbs) askNumber(ctx context.Context) (string, error) {
+	if v.IsInBackground() {
+		fmt.Fprintln(v.Err, "acpctl web: a browser has opened the link and shows a number; to type it, bring acpctl web to the foreground: fg")
+	}
+	for v.IsInBackground() {
+		if err := pace.Sleep(ctx, foregroundPause); err != nil {
+			return "", err
+		}
+	}
 	fmt.Fprint(v.Err, "a browser has opened the link; type the number that it shows: ")
 	return v.ReadLine(ctx)
 }

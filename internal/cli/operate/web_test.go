@@ -60,9 +60,7 @@ func TestWebIsRefused(t *testing.T) {
 	}
 	defer l.Close()
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	if got := f.Run("web", "--port", port); got.Code != frame.ExitLocal || !strings.HasSuffix(got.Err, ": choose another --port, or leave it out\n") {
-		t.Errorf("%+v", got)
-	}
+	f.WantResult(f.Run("web", "--port", port), frame.ExitLocal, "", "acpctl web: --port: another program listens on port "+port+" of 127.0.0.1: choose another --port, or leave it out\n")
 	f.SetAnswer(client.MethodWhoami, kinds.Errorf(kinds.DaemonUnavailable, "no daemon"))
 	if got := f.Run("web"); got.Code != frame.ExitNoDaemon || got.Out != "" {
 		t.Errorf("%+v", got)

@@ -9,6 +9,9 @@ import (
 // FitCells returns a line of text in so many cells of a terminal: cut with an ellipsis, or with spaces
 // behind it. Text of [client.Line] is what it takes.
 func FitCells(text string, cells int) string {
+	if cells < 1 {
+		return ""
+	}
 	used, fit := 0, 0 // cells of text so far; bytes of text that leave a cell for the ellipsis
 	for i, r := range text {
 		n := widthOf(r)
@@ -31,6 +34,40 @@ func CutCells(text string, cells int) string {
 		return text
 	}
 	return strings.TrimRight(FitCells(text, cells), " ")
+}
+
+// CutMiddle returns a line of text in at most so many cells of a terminal: its beginning and its end with an
+// ellipsis between them, or as it is.
+func CutMiddle(text string, cells int) string {
+	switch {
+	case CountCells(text) <= cells:
+		return text
+	case cells < 1:
+		return ""
+	}
+	return joinEnds(text, cells/2, cells-1-cells/2)
+}
+
+// joinEnds returns the first and the last cells of a text, at most so many, with an ellipsis between them.
+func joinEnds(text string, first, last int) string {
+	end, used := 0, 0
+	for end < len(text) {
+		r, size := utf8.DecodeRuneInString(text[end:])
+		if used += widthOf(r); used > first {
+			break
+		}
+		end += size
+	}
+	begin := len(text)
+	for used = 0; begin > end; {
+		r, size := utf8.DecodeLastRuneInString(text[:begin])
+		if used += widthOf(r); used > last {
+			break
+		}
+		begin -= size
+	}
+	tail := strings.TrimLeftFunc(text[begin:], func(r rune) bool { return widthOf(r) == 0 }) // it would stand on the ellipsis
+	return text[:end] + "…" + tail
 }
 
 // ShareCells cuts two lines of text so that both fit so many cells: each gets what the other leaves, and

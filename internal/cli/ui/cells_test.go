@@ -25,10 +25,34 @@ func TestFitCells(t *testing.T) {
 		{"⌚𗀀🟠", 6, "⌚𗀀🟠"}, // wide, and far from the others that are
 		{"⌚𗀀🟠", 5, "⌚𗀀…"},
 		{"abc", 1, "…"},
+		{"abc", 0, ""},
 	} {
 		got := FitCells(c.text, c.cells)
 		if got != c.want || CountCells(got) != c.cells {
 			t.Errorf("%q in %d cells: %q, which takes %d", c.text, c.cells, got, CountCells(got))
+		}
+	}
+}
+
+func TestCutMiddle(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		cells int
+		want  string
+	}{
+		{"abc", 3, "abc"},
+		{"abcdef", 5, "ab…ef"},
+		{"abcdef", 4, "ab…f"},
+		{"abcdef", 2, "a…"},
+		{"abcdef", 1, "…"},
+		{"abcdef", 0, ""},
+		{"日本語日本語", 8, "日本…語"},
+		{"abcde\u0301f", 4, "ab…f"},
+		{"abcdefe\u0301", 4, "ab…e\u0301"},
+		{"a\u0301bcdef", 3, "a\u0301…f"},
+	} {
+		if got := CutMiddle(c.text, c.cells); got != c.want {
+			t.Errorf("%q in %d cells: %q, want %q", c.text, c.cells, got, c.want)
 		}
 	}
 }
@@ -66,6 +90,9 @@ func FuzzFitCells(f *testing.F) {
 		}
 		if got := CutCells(text, cells); CountCells(got) > cells || CountCells(text) <= cells && got != text {
 			t.Errorf("%q is cut to %q, which takes %d cells of %d", text, got, CountCells(got), cells)
+		}
+		if got := CutMiddle(text, cells); CountCells(got) > cells || CountCells(text) <= cells && got != text {
+			t.Errorf("%q is cut in the middle to %q, which takes %d cells of %d", text, got, CountCells(got), cells)
 		}
 		if a, b := ShareCells(text, text, cells); CountCells(a)+CountCells(b) > cells {
 			t.Errorf("%q twice is %q and %q, more than %d cells", text, a, b, cells)

@@ -2,10 +2,10 @@ package ui
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
 )
 
 // FormatTime writes a time in the local zone, which it names, for a person; else as RFC 3339
@@ -20,6 +20,14 @@ func (t *Terminal) FormatTime(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
+// FormatClock writes for a person the time of day of a time within a day from now; else it does as FormatTime.
+func (t *Terminal) FormatClock(at time.Time) string {
+	if t.OutTTY && time.Since(at).Abs() < 24*time.Hour {
+		return at.Local().Format("15:04:05")
+	}
+	return t.FormatTime(at)
+}
+
 // FormatAge writes for a person how long ago a time of the last day was; else it does as
 // FormatTime.
 func (t *Terminal) FormatAge(at time.Time) string {
@@ -32,7 +40,7 @@ func (t *Terminal) FormatAge(at time.Time) string {
 	case ago < time.Minute:
 		return ago.Truncate(time.Second).String() + " ago"
 	}
-	return strings.TrimSuffix(ago.Truncate(time.Minute).String(), "0s") + " ago"
+	return kinds.FormatDuration(ago.Truncate(time.Minute)) + " ago"
 }
 
 // FormatMilliseconds writes a round trip, given in microseconds, as the tool ping does.

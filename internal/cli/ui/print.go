@@ -58,7 +58,7 @@ const (
 
 // ColourText returns s in a colour, if the data is for a terminal with colours.
 func (t *Terminal) ColourText(colour, s string) string {
-	if !t.OutTTY || !t.Colours || colour == "" {
+	if !t.OutTTY || !t.Colours || colour == "" || s == "" {
 		return s
 	}
 	return colour + s + Plain

@@ -9,7 +9,7 @@ import (
 
 const (
 	leastText  = 16 // cells of the last column of a table that is cut to its terminal, if there are so many
-	leastCells = 8  // of another column that gives way to it
+	leastCells = 10 // of another column that gives way to it: ids, kinds and ages have no more
 	columnGap  = 2
 )
 
@@ -17,7 +17,8 @@ const (
 func (t *Terminal) PrintTable(head []string, rows [][]string) { t.printTable(head, rows, math.MaxInt) }
 
 // PrintTextTable does as PrintTable does, and cuts rows to the width of the terminal: the last column first,
-// which is text, then the widest of the others.
+// which is text, then the widest of the others, in which no two names look the same ([Names]). So no line
+// has a second one, whatever peers write.
 func (t *Terminal) PrintTextTable(head []string, rows [][]string) {
 	t.printTable(head, rows, t.OutWidth())
 }
@@ -52,15 +53,20 @@ func (t *Terminal) printTable(head []string, rows [][]string, width int) {
 		return
 	}
 	cells := measureColumns(head, rows, width)
+	var names Names
 	line := func(row []string, colour func(string) string) {
 		var b strings.Builder
-		last := len(row) - 1
-		for i, cell := range row[:last] {
-			fit := FitCells(cell, cells[i])
-			shown := strings.TrimRight(fit, " ")
-			b.WriteString(t.ColourText(colour(cell), shown) + fit[len(shown):] + strings.Repeat(" ", columnGap))
+		last, room := len(row)-1, width
+		for i, cell := range row {
+			shown, most := cell, min(cells[i], room) // room ends first where a terminal is too narrow for all columns
+			if i == last {
+				shown = CutCells(cell, most)
+			} else if CountCells(cell) > most {
+				shown = cutCell(&names, cell, most)
+			}
+			b.WriteString(t.ColourText(colour(cell), shown) + strings.Repeat(" ", cells[i]-CountCells(shown)+columnGap))
+			room = max(room-cells[i]-columnGap, 0)
 		}
-		b.WriteString(t.ColourText(colour(row[last]), CutCells(row[last], cells[last])))
 		t.PrintLine("%s", strings.TrimRight(b.String(), " "))
 	}
 	line(head, func(string) string { return Bold })
@@ -69,8 +75,20 @@ func (t *Terminal) printTable(head []string, rows [][]string, width int) {
 	}
 }
 
-// measureColumns returns how many cells each column of a table takes, so that a line fits so many. A
-// terminal that is too narrow for all columns gets lines that do not.
+// cutCell returns what stands in a column but the last: words, such as a time, cut at their end, or a name. No name of
+// a peer has a space. Before a name may stand how deep it is in a tree, which is cut first.
+func cutCell(names *Names, cell string, cells int) string {
+	name := strings.TrimLeft(cell, " └")
+	if strings.Contains(name, " ") && !strings.Contains(name, "/") {
+		return CutCells(cell, cells)
+	}
+	depth := []rune(strings.TrimSuffix(cell, name))
+	depth = depth[len(depth)-max(min(len(depth), cells-leastCells), 0):]
+	return string(depth) + names.Cut(name, cells-len(depth))
+}
+
+// measureColumns returns how many cells each column of a table takes, so that a line fits so many, unless
+// that is too few for all columns.
 func measureColumns(head []string, rows [][]string, width int) []int {
 	cells := make([]int, len(head))
 	for _, row := range append([][]string{head}, rows...) {
@@ -87,11 +105,11 @@ func measureColumns(head []string, rows [][]string, width int) []int {
 				widest = i
 			}
 		}
-		if least := min(leastText, cells[last]); room < least && last > 0 && cells[widest] > leastCells {
-			cells[widest] = max(leastCells, cells[widest]-(least-room))
+		if room < min(leastText, cells[last]) && last > 0 && cells[widest] > leastCells {
+			cells[widest]--
 			continue
 		}
-		cells[last] = min(cells[last], max(room, leastCells))
+		cells[last] = min(cells[last], max(room, 0))
 		return cells
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
@@ -73,6 +74,17 @@ func (t *Terminal) outFile() (*os.File, bool) {
 	}
 	f, ok := out.(*os.File)
 	return f, ok
+}
+
+// IsInBackground reports whether a shell has this process in the background of the terminal on standard input:
+// a read of it would stop the process (tty(4), SIGTTIN).
+func (t *Terminal) IsInBackground() bool {
+	f, ok := t.In.(*os.File)
+	if !ok || !t.InTTY {
+		return false
+	}
+	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	return err == nil && group != unix.Getpgrp() // an error: it is not the terminal of this session
 }
 
 // DiscardTyped discards what was typed ahead and not read, if standard input is a terminal. Else

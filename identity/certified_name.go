@@ -11,7 +11,8 @@ import (
 // base64.
 func (k AuthorityKey) Hash() [sha256.Size]byte { return sha256.Sum256([]byte(k.wire)) }
 
-// Signer returns the key that has signed the certificate: as it says, from [InspectCertificate].
+// Signer returns the key that has signed the certificate. Of one from [InspectCertificate] that is what
+// the certificate says, and nothing has checked it.
 func (c *Certificate) Signer() AuthorityKey { return c.signer }
 
 // ListAuthorityKeys returns the keys of the authority that has this name here: two while it changes its

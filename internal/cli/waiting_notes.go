@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
+)
+
+// callNotes is what a daemon knows beside its open calls: which peers are connected, and the deadlines of
+// delegations. Of queries it tells none.
+type callNotes struct {
+	*app
+	peers map[identity.ID]client.Peer
+	tasks []client.Task
+}
+
+// readCallNotes asks the daemon for what waiting says of these calls.
+func (a *app) readCallNotes(ctx context.Context, open []client.TrafficEntry) (*callNotes, error) {
+	n := &callNotes{app: a, peers: make(map[identity.ID]client.Peer)}
+	if len(open) == 0 {
+		return n, nil
+	}
+	peers, err := a.Daemon.Peers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range peers {
+		n.peers[p.ID] = p
+	}
+	if slices.ContainsFunc(open, func(e client.TrafficEntry) bool { return e.Kind == kinds.KindDelegate }) {
+		n.tasks, err = a.Daemon.Tasks(ctx)
+	}
+	return n, err
+}
+
+// describeCall returns what a line about an open call says behind its text, "" if it is nothing.
+func (n *callNotes) describeCall(e *client.TrafficEntry) string {
+	return joinNotes(n.describePeerAway(e), n.describeAgentAway(e.Agent, e.AgentAwaySince), n.describeDeadline(e))
+}
+
+// describePeerAway says that the peer of a call is not connected: "" if it is.
+func (n *callNotes) describePeerAway(e *client.TrafficEntry) string {
+	p := n.peers[e.Peer]
+	if p.State == client.PeerConnected {
+		return ""
+	}
+	text := "not connected" // the row tells which peer
+	if !p.LastSeen.IsZero() && p.LastSeen.Unix() > 0 {
+		text += ", seen last at " + n.FormatClock(p.LastSeen.Time)
+	}
+	return text
+}
+
+// describeDeadline says when an open delegation is over, done or not: "" if it has no deadline.
+func (n *callNotes) describeDeadline(e *client.TrafficEntry) string {
+	direction := client.Given
+	if e.Direction == client.In {
+		direction = client.Taken
+	}
+	peer := cmp.Or(e.Name, e.Peer.String())
+	i := slices.IndexFunc(n.tasks, func(t client.Task) bool { return t.ID == e.ID && t.Direction == direction && t.Peer == peer })
+	switch {
+	case e.Kind != kinds.KindDelegate || i < 0 || n.tasks[i].Deadline.IsZero():
+		return ""
+	case time.Now().After(n.tasks[i].Deadline.Time):
+		return "past its deadline"
+	}
+	return "deadline " + n.FormatClock(n.tasks[i].Deadline.Time)
+}
