@@ -99,12 +99,12 @@ func TestEventsStandTogether(t *testing.T) {
 	w := newWorld(t)
 	p := show(t, b, w.serve(t), 390, 844, false)
 	await.Until(t, "the page subscribes", func() bool { return w.SubscribedConn() != nil })
-	tell := func(kind client.EventType, peer int, name string) {
-		w.SubscribedConn().Notify(client.NotificationEvent, &client.Event{Type: kind, Peer: peerID(peer), Name: name, At: time.Now()})
-	}
 	at := time.Now()
+	tell := func(kind client.EventType, peer int, name string) {
+		w.SubscribedConn().Notify(client.NotificationEvent, &client.Event{Type: kind, Peer: peerID(peer), Name: name, At: at})
+	}
 	for i, name := range []string{"desk", "build", "archive", "hub", "laptop-2", "laptop-3"} {
-		w.SubscribedConn().Notify(client.NotificationEvent, &client.Event{Type: client.EventDiscovered, Peer: peerID(i), Name: name, At: at})
+		tell(client.EventDiscovered, i, name)
 		tell(client.EventUp, i, name)
 	}
 	tell(client.EventDown, 1, "build")
