@@ -30,8 +30,8 @@ test: ## all tests, on loopback and a virtual network
 	cd bench && $(GO) test -shuffle=on ./...
 
 # On one core, because Go's race detector counts all timers of a synctest bubble as one thread, and crashes
-# when several run at once (golang/go#78156). It finds a race by what is ordered, not by what coincides, and
-# the programs that tests start run on all cores.
+# when several run at once (golang/go#78156). It still finds what is not ordered in what runs; orders that only
+# several cores give are for the programs that tests start, and for make test.
 race: ## the same under the race detector (needs a C compiler)
 	$(GO) test -race -cpu=1 -shuffle=on -timeout 20m ./...
 

@@ -6,8 +6,8 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 )
 
-// A tail that waits in vain asks and is answered for as long as it watches. That takes no
-// reflection, whose code would be in memory for it.
+// A tail without filters that waits in vain asks and is answered for as long as it watches. That takes the
+// daemon no reflection, whose code would be in memory for it.
 
 func (p TrafficParams) WriteMembers(m *jsonrpc.ObjectWriter) {
 	m.WriteOptionalUint("after", p.After)

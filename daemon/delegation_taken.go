@@ -170,6 +170,9 @@ func (d *Daemon) endCancelledTask(ctx context.Context, t *delegation.Delegation,
 	if c, err := kinds.ParsePayload[kinds.Cancel](env.Payload); err == nil && c.Reason != "" {
 		outcome = c.Reason
 	}
+	if of := (client.Task{Direction: t.Direction, State: client.TaskCancelled, Outcome: outcome}); of.IsAbandoned() {
+		outcome = "cancelled: " + outcome // only a cancel without an ack abandons it
+	}
 	err := d.space.reserve.RunWithReserve(func() error {
 		_, err := d.delegations.EndDelegation(ctx, t, delegation.Ending{State: client.TaskCancelled, ID: env.ID, Outcome: outcome})
 		return err

@@ -20,8 +20,9 @@ type said struct {
 // lastID counts the ids of turns.
 var lastID atomic.Uint32
 
-func (s said) turn() fakeTurn {
-	id, began := threadOf(s.ago), time.Now().Add(-s.ago)
+func (s said) turn(now time.Time) fakeTurn {
+	began := now.Add(-s.ago)
+	id := threadAt(began)
 	t := fakeTurn{codexTurn{ID: fmt.Sprintf("%s%08x", id[:len(id)-8], lastID.Add(1)), Started: began.Unix()}, s.first}
 	if s.ended {
 		end := began.Add(time.Second).Unix()
@@ -39,18 +40,18 @@ var (
 	ofNobody  = codexItem{}
 )
 
-// startBeside returns a fake with a thread that its terminal has had loaded just now, beside one that its user
+// startBeside returns a fake with a thread that its terminal has had loaded now, beside one that its user
 // has spoken in before, and the session of the new one.
-func startBeside(t *testing.T, own codexThread) (f *fakeCodex, s *codex) {
+func startBeside(t *testing.T, now time.Time, own codexThread) (f *fakeCodex, s *codex) {
 	t.Helper()
 	f = newFakeCodex(t)
-	f.threads[1].ID = threadOf(2 * time.Hour)
-	f.turns = map[string][]fakeTurn{f.threads[1].ID: {said{time.Hour, true, ofUser}.turn()}}
+	f.threads[1].ID = threadAt(now.Add(-2 * time.Hour))
+	f.turns = map[string][]fakeTurn{f.threads[1].ID: {said{time.Hour, true, ofUser}.turn(now)}}
 	own.Dir, own.Status = "/work", codexStatus{"idle"}
 	f.threads = append(f.threads, own)
 	f.shows = map[string]string{f.threads[1].ID: ownTerminal, own.ID: ownTerminal}
 	s = f.mustFind().(*codex)
-	s.loads.began = time.Now()
+	s.loads.began = now
 	s.NoteCall(map[string]any{"threadId": own.ID})
 	return f, s
 }
@@ -92,17 +93,18 @@ func TestCodexThreadInTheBackground(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			own := codexThread{ID: threadOf(test.made)}
+			now := time.Now()
+			own := codexThread{ID: threadAt(now.Add(-test.made))}
 			if test.fork {
 				own.Fork = ownThread
 			}
-			f, s := startBeside(t, own)
+			f, s := startBeside(t, now, own)
 			f.change(func() {
 				for _, turn := range test.turns {
-					f.turns[own.ID] = append(f.turns[own.ID], turn.turn())
+					f.turns[own.ID] = append(f.turns[own.ID], turn.turn(now))
 				}
 				if test.other != (said{}) {
-					f.turns[f.threads[1].ID] = slices.Insert(f.turns[f.threads[1].ID], 0, test.other.turn())
+					f.turns[f.threads[1].ID] = slices.Insert(f.turns[f.threads[1].ID], 0, test.other.turn(now))
 				}
 			})
 			conn, err := s.connect(t.Context())
@@ -130,11 +132,12 @@ func TestCodexListsNoItems(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			own := codexThread{ID: threadOf(0)}
-			f, s := startBeside(t, own)
+			now := time.Now()
+			own := codexThread{ID: threadAt(now)}
+			f, s := startBeside(t, now, own)
 			f.change(func() {
 				f.refuse["thread/items/list"] = `{"code":-32600,"message":"pagination is not supported"}`
-				f.turns[own.ID] = []fakeTurn{test.turn.turn()}
+				f.turns[own.ID] = []fakeTurn{test.turn.turn(now)}
 			})
 			conn, err := s.connect(t.Context())
 			if err != nil {
@@ -150,9 +153,10 @@ func TestCodexListsNoItems(t *testing.T) {
 
 // A user who says something in a new thread before it is looked at first is there, and the thread is woken.
 func TestCodexUserIsQuick(t *testing.T) {
-	own := codexThread{ID: threadOf(0)}
-	f, s := startBeside(t, own)
-	f.change(func() { f.turns[own.ID] = []fakeTurn{said{0, true, ofUser}.turn()} })
+	now := time.Now()
+	own := codexThread{ID: threadAt(now)}
+	f, s := startBeside(t, now, own)
+	f.change(func() { f.turns[own.ID] = []fakeTurn{said{0, true, ofUser}.turn(now)} })
 	expectPresence(t, f.watch(s), "", "")
 	p := newPost()
 	f.change(func() { f.after["turn/start"] = proof(own.ID, p.Message.String()) })
@@ -164,14 +168,15 @@ func TestCodexUserIsQuick(t *testing.T) {
 // A thread in which another one's model works is gone, and what wakes it although nobody is there changes
 // nothing. When the user says something in it, it is there again.
 func TestCodexUserComesToTheBackground(t *testing.T) {
-	own := codexThread{ID: threadOf(0)}
-	f, s := startBeside(t, own)
-	f.change(func() { f.turns[own.ID] = []fakeTurn{said{0, true, ofModel}.turn()} })
+	now := time.Now()
+	own := codexThread{ID: threadAt(now)}
+	f, s := startBeside(t, now, own)
+	f.change(func() { f.turns[own.ID] = []fakeTurn{said{0, true, ofModel}.turn(now)} })
 	presence := f.watch(s)
 	const why = "another conversation works in it"
 	expectPresence(t, presence, why, "")
 	begin := func(first codexItem) {
-		f.change(func() { f.turns[own.ID] = slices.Insert(f.turns[own.ID], 0, said{0, true, first}.turn()) })
+		f.change(func() { f.turns[own.ID] = slices.Insert(f.turns[own.ID], 0, said{0, true, first}.turn(now)) })
 		f.tell(`{"method":"thread/status/changed","params":{"threadId":"` + own.ID + `","status":{"type":"idle"}}}`)
 	}
 	post := func(unattended bool) error {

@@ -13,9 +13,11 @@ import (
 )
 
 // threadOf returns the id of a thread that was made so long ago.
-func threadOf(ago time.Duration) string {
+func threadOf(ago time.Duration) string { return threadAt(time.Now().Add(-ago)) }
+
+func threadAt(made time.Time) string {
 	const v7 = "7000-8000-000000000000"
-	ms := fmt.Sprintf("%012x", time.Now().Add(-ago).UnixMilli())
+	ms := fmt.Sprintf("%012x", made.UnixMilli())
 	return ms[:8] + "-" + ms[8:] + "-" + v7
 }
 

@@ -242,8 +242,8 @@ func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
 		return nil
 	case <-c.runReturned:
 		cause := c.endCause()
-		if open.Err() != nil { // which says more
-			cause = context.Cause(open)
+		if c.hasLostPipe() {
+			cause = context.Cause(open) // which says more
 		}
 		f := state.node.toDialFailure(state.id, l.text, cause)
 		if f.refused { // it is there, whoever named the address

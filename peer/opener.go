@@ -2,8 +2,11 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"net"
 	"time"
+
+	"github.com/quic-go/quic-go"
 
 	"github.com/acpd/acpd/identity"
 )
@@ -60,9 +63,19 @@ func (c *conn) hearPipeEnd() {
 		select {
 		case <-c.qc.Context().Done():
 		case <-read.C:
-			c.close(closeDead, "its pipe has ended")
+			c.close(closeDead, pipeEnded)
 		}
 	})
+}
+
+// pipeEnded is the reason with which this node closes a connection whose pipe has ended.
+const pipeEnded = "its pipe has ended"
+
+// hasLostPipe reports whether the connection has ended because its pipe had: the pipe also ends because the
+// connection has.
+func (c *conn) hasLostPipe() bool {
+	app, ok := errors.AsType[*quic.ApplicationError](c.endCause())
+	return ok && !app.Remote && app.ErrorMessage == pipeEnded
 }
 
 // awaitsWork reports whether something is open between this node and the peer of which either will

@@ -27,6 +27,9 @@ type pipeEnd struct {
 // errCommandEnded is why a pipeEnd has ended.
 var errCommandEnded = errors.New(`"ssh" was ended by a signal (killed)`)
 
+// errUnwanted is why a pipeEnd has ended that nobody uses any more.
+var errUnwanted = errors.New("nobody waits for it any more")
+
 func (*pipeEnd) Path() Path { return ViaPipe }
 
 func (p *pipeEnd) Addr(id identity.ID) net.Addr {
@@ -47,7 +50,10 @@ func (p *pipeEnd) Open(ctx context.Context, addr net.Addr) (context.Context, fun
 			return nil, nil, err
 		}
 	}
-	return open, func() { p.released.Add(1) }, nil
+	return open, func() {
+		p.released.Add(1)
+		end(errUnwanted)
+	}, nil
 }
 
 // ends ends what was opened, of which the link has told before anybody listened.

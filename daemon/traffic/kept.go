@@ -7,8 +7,8 @@ const (
 )
 
 // kept is the entries that are kept, within bounds. When they are full, the peer that has most of them
-// loses its oldest ping or, if it has none, its oldest entry: so none pushes out what the others said, nor
-// by its pings what it has said itself.
+// loses its oldest ping or, if it has none, its oldest entry: so none pushes out what the others said, and
+// its pings push out each other.
 type kept struct {
 	bounds  Bounds
 	arena   arena
@@ -69,7 +69,7 @@ func (k *kept) findOwnVictim(d *draft) (number uint64, isOwn bool) {
 		return 0, false
 	}
 	of := k.shares.byPeer[d.peer]
-	if of == nil || of != k.shares.largest() {
+	if of == nil || !k.shares.wouldBeLargest(of, d.cost()) {
 		return 0, false
 	}
 	l := of.nextToShed()

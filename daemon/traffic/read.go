@@ -100,11 +100,17 @@ func (r *Recorder) awaitNews(ctx context.Context, after uint64, limit time.Durat
 	return nil
 }
 
+// wideGap is how many lost entries in a row end an answer that has entries: so a reader is told of them where
+// they are missing.
+const wideGap = 64
+
 // collect adds to a what is behind its cursor, and moves that on.
 func (r *Recorder) collect(q *Query, a *client.TrafficAnswer, begin uint64) {
+	// countLost returns how many entries up to a number the cursor would pass over that are not there any more.
+	countLost := func(passed uint64) uint64 { return max(passed, begin, a.Next) - max(begin, a.Next) }
 	// moveTo moves the cursor, and counts what it passes over that is not there any more.
 	moveTo := func(number, passed uint64) {
-		a.Lost += max(passed, begin, a.Next) - max(begin, a.Next)
+		a.Lost += countLost(passed)
 		a.Next = number
 	}
 	c := copies.Get().(*copied)
@@ -116,6 +122,9 @@ func (r *Recorder) collect(q *Query, a *client.TrafficAnswer, begin uint64) {
 		for _, end := range c.ends {
 			e := readEntry(c.data[from:end])
 			from = end
+			if len(a.Entries) > 0 && countLost(e.Seq-1) >= wideGap {
+				return
+			}
 			if !q.Filter.Selects(&e.TrafficEntry) {
 				moveTo(e.Seq, e.Seq-1)
 				continue
@@ -134,6 +143,9 @@ func (r *Recorder) collect(q *Query, a *client.TrafficAnswer, begin uint64) {
 			moveTo(e.Seq, e.Seq-1)
 			a.Entries = append(a.Entries, t)
 			room -= size
+		}
+		if c.isAll && len(a.Entries) > 0 && countLost(newest) >= wideGap {
+			return
 		}
 		if c.isAll {
 			moveTo(newest, newest)

@@ -281,6 +281,10 @@ func TestWhatNobodyHasReadStays(t *testing.T) {
 		flood("second")
 		r.Record(said(t, identity.ID{0xb1, 0x1d}, "from another peer"))
 		r.Record(pinged(t, laptop, kinds.KindPing, 10))
+		a, err := r.Read(t.Context(), &Query{Who: "slow", After: begin, Limit: 2 * watched.Entries, Room: 1 << 30})
+		if err != nil || len(a.Entries) != watched.Entries-1 || a.Lost >= wideGap+100 {
+			t.Fatalf("the first answer has %d entries and says that %d were lost, %v: the gap is behind them", len(a.Entries), a.Lost, err)
+		}
 		texts, next, lost := r.allAs(t, "slow", begin)
 		if firsts := count("first", texts); firsts != watched.Entries-1 || count("second", texts) != 0 || count("from another peer", texts) != 1 || len(texts)+int(lost) != 100+2*watched.Entries+2 {
 			t.Errorf("%d of the first flood, %d of the second, %d in all, %d lost", firsts, count("second", texts), len(texts), lost)
@@ -297,6 +301,25 @@ func TestWhatNobodyHasReadStays(t *testing.T) {
 					t.Fatalf("a reader that keeps up has read %d and lost %d after %d", len(texts), lost, i)
 				}
 			}
+		}
+		r.kept.check(t)
+	})
+}
+
+// Peers of which as much passes push out nothing of their own that nobody has read, either.
+func TestEqualFloodsStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTestRecorder()
+		if err := r.Watch("slow", false); err != nil {
+			t.Fatal(err)
+		}
+		_, begin, _ := r.allAs(t, "slow", 0)
+		for i := range 3 * watched.Entries {
+			r.Record(said(t, identity.ID{byte(1 + i%2)}, fmt.Sprint(i)))
+		}
+		texts, _, lost := r.allAs(t, "slow", begin)
+		if len(texts) != watched.Entries || lost != uint64(2*watched.Entries) || texts[0] != "0" || texts[len(texts)-1] != fmt.Sprint(watched.Entries-1) {
+			t.Errorf("%d read, from %s to %s, %d lost", len(texts), texts[0], texts[len(texts)-1], lost)
 		}
 		r.kept.check(t)
 	})

@@ -119,6 +119,12 @@ func (s *shares) largest() *share {
 	return s.all[s.largestBelow(0)].share
 }
 
+// wouldBeLargest reports whether largest would return a share that has an entry if it had one more, of so many bytes.
+func (s *shares) wouldBeLargest(one *share, bytes int) bool {
+	largest := s.largest()
+	return one == largest || s.measure(&share{entries: one.entries + 1, bytes: one.bytes + bytes}) > s.all[largest.at].size
+}
+
 // largestBelow returns which is the largest share of those right below i; not one of them if there is none.
 func (s *shares) largestBelow(i int) (largest int) {
 	largest = branches*i + 1

@@ -101,7 +101,7 @@ func (s *watchers) endRead(who any, cursor uint64) {
 	}
 }
 
-// isUnread reports whether nobody who watches has read the entry with a number, or reads just now.
+// isUnread reports whether no watcher has read the entry with a number, and none is reading now.
 func (s *watchers) isUnread(number uint64) bool {
 	for _, w := range s.all {
 		if w.reads > 0 || w.cursor >= number {

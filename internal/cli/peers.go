@@ -54,6 +54,9 @@ func (a *app) printPeers(peers []client.Peer) {
 	}
 	a.PrintTextTable([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows)
 	for _, p := range peers {
+		if p.NameConflict && p.Name == "" {
+			a.PrintForPerson("%s is no trusted peer: it claims the name of one", p.ID.Label())
+		}
 		if p.Refuses {
 			a.PrintForPerson("%s does not trust this daemon: acpctl trust there", ui.FormatPeerName(&p))
 		}
