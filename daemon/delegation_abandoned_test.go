@@ -88,6 +88,19 @@ func TestAbandonedWhereThePeerAnswers(t *testing.T) {
 	asker.refused(kinds.NotFound, "cancel", client.CancelParams{To: "laptop", Ref: wire.NewMessageID(), Abandon: true})
 }
 
+// A cancel that the peer has acked is none without an ack, whatever its reason says.
+func TestNoReasonAbandons(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.agent(client.AttachParams{Name: "reviewer"}, say(accepted))
+	asker := desk.dial()
+	given := delegateTo(asker, "laptop", task1(""))
+	asker.must("cancel", client.CancelParams{Ref: given.ID, Payload: wire.Payload(`{"reason":"abandoned: no longer needed"}`)}, nil)
+	if s := asker.state(given.ID); s.State != client.TaskCancelled || s.IsAbandoned() || !strings.HasSuffix(s.Outcome, "no longer needed") {
+		t.Errorf("%+v", s)
+	}
+}
+
 // The peer is told by another message than the cancel that came before: one that it has answered already, but
 // whose answer was lost, does not stand for it.
 func TestAbandonedIsToldAnew(t *testing.T) {

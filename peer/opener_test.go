@@ -282,6 +282,21 @@ func TestPipeBreaks(t *testing.T) {
 	})
 }
 
+// A peer that refuses is heard, although the command ends with the connection.
+func TestRefusalOverAPipe(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b, near, _ := w.piped(nil)
+		if err := b.trust.Untrust(a.ID()); err != nil {
+			t.Fatal(err)
+		}
+		says(t, a.tryAsk(b, "?"), kinds.NotTrusted, "acpctl trust there")
+		synctest.Wait()
+		if near.opened.Load() != 1 || near.released.Load() != 1 {
+			t.Errorf("opened %d times, released %d times", near.opened.Load(), near.released.Load())
+		}
+	})
+}
+
 // The command that ends during the handshake ends the dial.
 func TestPipeBreaksWhileDialled(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {

@@ -11,7 +11,7 @@ import (
 // [Request.CancelAfter] says so, when the connection ends, and when the handler has returned.
 //
 // It lies in its request and is no child of the connection's context: package context keeps
-// children in a map and gives each its own memory, which costs a query more than its text does.
+// children in a map and gives each its own memory, and every query would pay for both.
 // Its error is its cause too.
 type requestContext struct {
 	values context.Context // of the connection; it does not end

@@ -70,6 +70,9 @@ func TestTerminal(t *testing.T) {
 	if !strings.Contains(got.Out, ui.Green+"connected"+ui.Plain) || !strings.Contains(got.Out, ui.Yellow+"pending"+ui.Plain) {
 		t.Errorf("no colours: %q", got.Out)
 	}
+	if !strings.Contains(got.Err, "acdc000000 is no trusted peer: it claims the name of one\n") {
+		t.Errorf("a narrow terminal does not tell: %q", got.Err)
+	}
 	for _, code := range []string{ui.Bold, ui.Green, ui.Yellow, ui.Plain} {
 		got.Out = strings.ReplaceAll(got.Out, code, "")
 	}

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -184,9 +185,9 @@ func (x *examination) readLog(ctx context.Context, file string) (string, error) 
 	return "", nil
 }
 
-// readTail returns the last bytes of a regular file.
+// readTail returns the last bytes of a regular file. It waits for no named pipe.
 func readTail(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

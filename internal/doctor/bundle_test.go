@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -194,6 +195,17 @@ func TestBundleIsNew(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(path); string(b) != "mine" {
 		t.Errorf("it was overwritten: %q", b)
+	}
+}
+
+// TestTailWaitsForNoPipe: a named pipe in the place of a log is no file, and nobody waits for its other end.
+func TestTailWaitsForNoPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "acpd.log")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readTail(path, 10); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("%v", err)
 	}
 }
 
