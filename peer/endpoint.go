@@ -95,7 +95,12 @@ func (n *Node) openUDP() error {
 		if err != nil {
 			return fmt.Errorf("listen: address %q: %w; write host:port, for example 127.0.0.1:0", n.cfg.Listen, err)
 		}
-		if e.socket, err = net.ListenUDP("udp", addr); err != nil {
+		conn, err := net.ListenUDP("udp", addr)
+		if err != nil {
+			return fmt.Errorf("listen on UDP %s: %w", n.cfg.Listen, err)
+		}
+		if e.socket, err = newUDPSocket(conn); err != nil {
+			conn.Close()
 			return fmt.Errorf("listen on UDP %s: %w", n.cfg.Listen, err)
 		}
 		e.prober = hostProber(probeAddr)

@@ -1,7 +1,7 @@
 package peer
 
 import (
-	"net"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -9,7 +9,7 @@ import (
 // SocketBuffers returns how many bytes the system keeps for the socket: what has come and is not
 // read, and what is not sent. Both are 0 for a socket that is not the system's.
 func (n *Node) SocketBuffers() (receive, send int) {
-	s, ok := n.udp.socket.(*net.UDPConn)
+	s, ok := n.udp.socket.(syscall.Conn)
 	if !ok {
 		return 0, 0
 	}

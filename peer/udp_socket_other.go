@@ -1,0 +1,7 @@
+//go:build !linux
+
+package peer
+
+import "net"
+
+func newUDPSocket(conn *net.UDPConn) (net.PacketConn, error) { return conn, nil }
