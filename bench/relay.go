@@ -21,7 +21,8 @@ const (
 	relayTurns  = 6
 	relayRest   = 5 // daemons with a relay, and as many without, whose memory is looked at
 
-	silence = 10 * time.Second
+	silence       = 10 * time.Second
+	relaySilences = 3 // in a round
 
 	absentCalls = 20                     // in a round
 	absentPause = 150 * time.Millisecond // a failure is shared for 100 ms with calls that come after it
@@ -213,24 +214,15 @@ func (r *relayFigures) measureRound(f *fleet, round, turns int, window, silence 
 	r.large.add(1e6 / large[1].p50)
 
 	echo /= 1000 // ms
-	if err := pace.Sleep(f.ctx, silence); err != nil {
-		return err
-	}
-	for i := range 2 {
-		g, to := udp, &r.silentUDP
-		if (i+round)%2 == 1 {
-			g, to = relay, &r.silent
-		}
-		first, err := g.loadCell(relayCells.single, 1) // the window is over after one call
+	for i := range relaySilences {
+		overUDP, overRelay, err := callAfterSilence(f.ctx, udp, relay, silence, (i+round)%2 == 1)
 		if err != nil {
 			return err
 		}
-		if first.requests != 1 {
-			return fmt.Errorf("%d calls after the silence", first.requests)
-		}
-		to.add(toMillis(first.p50))
+		r.silentUDP.add(overUDP)
+		r.silent.add(overRelay)
+		r.silentMore.add(overRelay - 2*echo)
 	}
-	r.silentMore.add(r.silent.values[round] - 2*echo)
 
 	absent, err := relay.callAbsent()
 	if err != nil {
@@ -239,6 +231,30 @@ func (r *relayFigures) measureRound(f *fleet, round, turns int, window, silence 
 	r.absent.add(absent)
 	r.absentMore.add(absent - echo)
 	return nil
+}
+
+// callAfterSilence lets both fleets rest and calls once over each. It returns what the calls took, in
+// milliseconds.
+func callAfterSilence(ctx context.Context, udp, relay *fleet, silence time.Duration, relayFirst bool) (overUDP, overRelay float64, err error) {
+	if err := pace.Sleep(ctx, silence); err != nil {
+		return 0, 0, err
+	}
+	call := func(f *fleet, to *float64) error {
+		first, err := f.loadCell(relayCells.single, 1) // the window is over after one call
+		if err == nil && first.requests != 1 {
+			err = fmt.Errorf("%d calls after the silence", first.requests)
+		}
+		*to = toMillis(first.p50)
+		return err
+	}
+	calls := []func() error{
+		func() error { return call(udp, &overUDP) },
+		func() error { return call(relay, &overRelay) },
+	}
+	if relayFirst {
+		slices.Reverse(calls)
+	}
+	return overUDP, overRelay, errors.Join(calls[0](), calls[1]())
 }
 
 func (f *figure) add(value float64) { f.values = append(f.values, value) }

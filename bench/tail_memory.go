@@ -20,7 +20,7 @@ var tailMemories = []struct {
 	what   string
 	memory func(pid int) (int64, error)
 	target float64
-}{{"memory", residentMemory, 1}, {"own memory", anonymousMemory, 1}, {"pages of the program", fileMemory, 0}}
+}{{"memory", residentMemory, 0}, {"own memory", anonymousMemory, 1}, {"pages of the program", fileMemory, 0}}
 
 // measureTailMemory looks at daemons that rest: to which somebody is just connected, whom somebody asks for
 // the status, and that a tail watches, in turn.

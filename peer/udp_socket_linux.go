@@ -14,8 +14,9 @@ import (
 //
 // Go gives the processor of a thread that is in a system call for 20 µs to another thread. Sending
 // takes about as long, as the system carries a packet to a reader on the same machine within the
-// call. On the one processor that a daemon computes on, a send so cost two changes of threads: a
-// query of 200 B by itself took 8 % more time. The socket does not block, so the call soon ends.
+// call. So sends moved the work of a daemon that computes on one processor from thread to thread,
+// and a query of 200 B by itself took 7 % more time. The socket does not block, so the call soon
+// ends.
 type udpSocket struct {
 	*net.UDPConn
 	raw    syscall.RawConn
