@@ -201,7 +201,7 @@ func TestLinkEnds(t *testing.T) {
 // agent may be one. Nobody gets anything any more.
 func TestLinkTwice(t *testing.T) {
 	f := newFixture(t, func(s *Server) {
-		s.listener.callers = callerFinder{most: 1, find: func([]net.Conn) []callerCheck { return []callerCheck{callerOwner} }}
+		s.listener.callers = &callerFinder{most: 1, find: keepAll}
 	})
 	link := f.Link()
 	browser, page := f.letIn()
