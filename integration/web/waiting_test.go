@@ -88,8 +88,9 @@ func TestUnreadIsNotNobody(t *testing.T) {
 	}
 }
 
-// TestChains: calls that led to others stand as one chain, with all that wait for each other on one line, and
-// programs that only look who is there are one quiet row.
+// TestChains: calls that led to others stand as one chain, with all that wait for each other on one line. One that
+// branches off says who waits for it, and a narrow window cuts nothing of what calls say. Programs that only look who
+// is there are one quiet row.
 func TestChains(t *testing.T) {
 	b := startBrowser(t)
 	w := newWorld(t)
@@ -109,6 +110,17 @@ func TestChains(t *testing.T) {
 	}
 	if got := lines("#waiting-list .age"); len(got) != 2 || !strings.HasPrefix(got[0], "41 min") || !strings.HasPrefix(got[1], "7 min") {
 		t.Errorf("%q", got)
+	}
+	calls := lines("#waiting-list > li:first-child .call")
+	for i, want := range []string{"query to desk/reviewer ", "query to here/tester ", "query to build/runner ", "query here/tester waits for archive/keeper "} {
+		if len(calls) != 4 || !strings.HasPrefix(calls[i], want) {
+			t.Errorf("call %d is not %q: %q", i, want, calls)
+		}
+	}
+	p.checkLayout(t)
+	p.look(360, 740, false)
+	if got := eval[[]string](p, `[...document.querySelectorAll("#waiting-list .text")].filter((e) => e.scrollHeight > e.clientHeight + 1).map((e) => e.innerText)`); len(got) > 0 {
+		t.Errorf("cut in a narrow window: %q", got)
 	}
 	p.checkLayout(t)
 

@@ -3,14 +3,19 @@ package web
 import (
 	"encoding/binary"
 	"errors"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 var (
-	// errNoDiag says that the kernel, or a sandbox, refuses to answer, or that it knows no socket at that address.
-	errNoDiag = errors.New("the kernel names no socket there")
+	// errNoDiag says that what answers is not what the kernel answers.
+	errNoDiag = errors.New("the answer names no socket")
+
+	// errNoSocket says that the kernel knows no socket at that address. It says so too if it has lost what answers
+	// for TCP (module tcp_diag).
+	errNoSocket = errors.New("the kernel names no socket there")
 
 	// errNoCaller says that the kernel answers, and that there is no such connection, or its program has closed it.
 	errNoCaller = errors.New("the kernel names no such connection")
@@ -69,8 +74,13 @@ func askConnOwner(ends connEnds) (uid int, err error) {
 	switch {
 	case err != nil:
 		return 0, err
+	case n >= unix.SizeofNlMsghdr+4 && binary.NativeEndian.Uint16(buf[4:]) == unix.NLMSG_ERROR: // struct nlmsgerr of linux/netlink.h
+		if errno := syscall.Errno(-int32(binary.NativeEndian.Uint32(buf[unix.SizeofNlMsghdr:]))); errno != unix.ENOENT {
+			return 0, errno
+		}
+		return 0, errNoSocket
 	case n < int(unsafe.Sizeof(a)):
-		return 0, errNoDiag // an error, in most cases ENOENT
+		return 0, errNoDiag
 	}
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&a)), unsafe.Sizeof(a)), buf)
 	switch {

@@ -26,9 +26,9 @@ func TestOtherUser(t *testing.T) {
 		}
 		t.Skip("only root can be another user")
 	}
-	for how, callers := range map[string]callerFinder{"kernel": newKernelFinder(askConnOwner), "table": newTableFinder("/proc/net/")} {
+	for how, ask := range map[string]func(connEnds) (int, error){"kernel": askConnOwner, "table": answersFirst(), "table, after the kernel": answersFirst(errNoCaller)} {
 		t.Run(how, func(t *testing.T) {
-			f := newFixture(t, func(s *Server) { s.listener.callers = callers })
+			f := newFixture(t, func(s *Server) { s.listener.callers = chooseCallerFinder(s.listener, ask, "/proc/net/") })
 			address, link := fmt.Sprintf("127.0.0.1:%d", f.Port()), f.Link()
 			said := make(chan string)
 			go func() {
@@ -70,11 +70,11 @@ func TestFindCaller(t *testing.T) {
 	defer l.Close()
 	_, accepted := connect(t, l, "tcp4")
 	for how, c := range map[string]struct {
-		callers callerFinder
+		callers *callerFinder
 		want    callerCheck
 	}{"as it is": {newCallerFinder(l), callerOwner}, "table": {newTableFinder("/proc/net/"), callerOwner}, "without tables": {newTableFinder(t.TempDir() + "/"), callerUnknown}} {
-		if got := c.callers.find([]net.Conn{accepted}); len(got) != 1 || got[0] != c.want {
-			t.Errorf("%s: my own connection: %d", how, got)
+		if got, err := c.callers.find([]net.Conn{accepted}); err != nil || len(got) != 1 || got[0] != c.want {
+			t.Errorf("%s: my own connection: %d, %v", how, got, err)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestAskConnOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	finders := map[string]callerFinder{"kernel": newKernelFinder(askConnOwner), "table": newTableFinder("/proc/net/")}
+	finders := map[string]*callerFinder{"kernel": newCallerFinder(l), "table": newTableFinder("/proc/net/")}
 	for _, network := range []string{"tcp4", "tcp6"} {
 		client, accepted := connect(t, l, network)
 		ends := findEnds(accepted)
@@ -99,8 +99,8 @@ func TestAskConnOwner(t *testing.T) {
 			t.Errorf("%s: the table says %v, %v", network, told, err)
 		}
 		for how, callers := range finders {
-			if got := callers.find([]net.Conn{accepted}); !slices.Equal(got, []callerCheck{callerOwner}) {
-				t.Errorf("%s: my own connection, by the %s: %d", network, how, got)
+			if got, err := callers.find([]net.Conn{accepted}); err != nil || !slices.Equal(got, []callerCheck{callerOwner}) {
+				t.Errorf("%s: my own connection, by the %s: %d, %v", network, how, got, err)
 			}
 		}
 		client.Close() // the server's end is open still
@@ -108,108 +108,18 @@ func TestAskConnOwner(t *testing.T) {
 			t.Errorf("%s: a socket that is closed is %d's", network, uid)
 		}
 		for how, callers := range finders {
-			if got := callers.find([]net.Conn{accepted}); !slices.Equal(got, []callerCheck{callerOther}) {
-				t.Errorf("%s: a socket that is closed, by the %s: %d", network, how, got)
+			if got, err := callers.find([]net.Conn{accepted}); err != nil || !slices.Equal(got, []callerCheck{callerOther}) {
+				t.Errorf("%s: a socket that is closed, by the %s: %d, %v", network, how, got, err)
 			}
 		}
 	}
 	// No connection begins at the port where the server listens.
 	listening, nobody := l.Addr().(*net.TCPAddr).AddrPort(), netip.MustParseAddrPort("127.0.0.1:1")
-	if uid, err := askConnOwner(connEnds{listening, nobody}); err != errNoCaller || newCallerFinder(l).most != 1 {
+	if uid, err := askConnOwner(connEnds{listening, nobody}); err != errNoCaller || finders["kernel"].most != 1 {
 		t.Errorf("a socket that listens: %d, %v", uid, err)
 	}
-	if uid, err := askConnOwner(connEnds{nobody, listening}); err != errNoDiag {
+	if uid, err := askConnOwner(connEnds{nobody, listening}); err != errNoSocket {
 		t.Errorf("no socket: %d, %v", uid, err)
-	}
-}
-
-// queue is a listener at which connections have come before any is accepted.
-type queue struct {
-	net.Listener
-	conns     []net.Conn
-	isLimited bool // it has a deadline
-}
-
-func (q *queue) Addr() net.Addr { return q.conns[0].LocalAddr() }
-
-func (q *queue) SetDeadline(at time.Time) error {
-	q.isLimited = !at.IsZero()
-	return nil
-}
-
-func (q *queue) Accept() (net.Conn, error) {
-	switch {
-	case len(q.conns) > 0:
-		c := q.conns[0]
-		q.conns = q.conns[1:]
-		return c, nil
-	case q.isLimited:
-		return nil, os.ErrDeadlineExceeded
-	}
-	return nil, net.ErrClosed
-}
-
-// queued is one of these connections.
-type queued struct {
-	net.Conn
-	from, to net.TCPAddr
-	isClosed bool
-}
-
-func (c *queued) RemoteAddr() net.Addr { return &c.from }
-func (c *queued) LocalAddr() net.Addr  { return &c.to }
-
-func (c *queued) Close() error {
-	c.isClosed = true
-	return nil
-}
-
-// TestStrangersWhereTheKernelDoesNotAnswer: however many connections of another user wait before one of the owner,
-// the table is read once for each maxAsked of them, and they are closed.
-func TestStrangersWhereTheKernelDoesNotAnswer(t *testing.T) {
-	for _, strangers := range []int{0, 1, maxAsked - 1, maxAsked, 4096} { // the last: as many as wait at a listener of Linux
-		here, dir := netip.MustParseAddrPort("127.0.0.1:7000"), t.TempDir()+"/"
-		table, q := strings.Builder{}, new(queue)
-		table.WriteString("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n")
-		add := func(uid int) *queued {
-			from := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(10_000+len(q.conns)))
-			c := &queued{from: *net.TCPAddrFromAddrPort(from), to: *net.TCPAddrFromAddrPort(here)}
-			q.conns = append(q.conns, c)
-			fmt.Fprintf(&table, "%4d: %s %s 01 00000000:00000000 00:00000000 00000000 %5d        0 %d 1 0000000000000000 20 4 30 10 -1\n", len(q.conns), formatAddr4(from), formatAddr4(here), uid, 50_000+len(q.conns))
-			return c
-		}
-		var others []*queued
-		for range strangers {
-			others = append(others, add(65_534))
-		}
-		own := []net.Conn{add(os.Getuid()), add(os.Getuid())}
-		if err := os.WriteFile(dir+"tcp", []byte(table.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		callers := chooseCallerFinder(q, func(connEnds) (int, error) { return 0, syscall.EPERM }, dir)
-		readings, find := 0, callers.find
-		callers.find = func(conns []net.Conn) []callerCheck {
-			readings++
-			return find(conns)
-		}
-		l := &guardedListener{Listener: q, callers: callers}
-		for i, want := range own {
-			got, err := l.Accept()
-			if c, ok := got.(*guardedConn); err != nil || !ok || c.Conn != want {
-				t.Fatalf("%d strangers: connection %d is %v, %v", strangers, i, got, err)
-			}
-		}
-		if most := (strangers + len(own) + maxAsked - 1) / maxAsked; readings != most {
-			t.Errorf("%d strangers: %d readings, want %d", strangers, readings, most)
-		}
-		for i, c := range others {
-			if !c.isClosed {
-				t.Fatalf("%d strangers: connection %d is open", strangers, i)
-			}
-		}
-		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%d strangers, and no further connection: %v", strangers, err)
-		}
 	}
 }
 

@@ -23,27 +23,36 @@ const (
 )
 
 // newTableFinder returns what reads the tables in a folder, once for all connections of which it is asked
-// together.
-func newTableFinder(dir string) callerFinder {
-	return callerFinder{most: maxAsked, find: func(conns []net.Conn) []callerCheck {
-		asked := make([]connEnds, len(conns))
-		for i, c := range conns {
-			asked[i] = findEnds(c)
-		}
-		owners, err := findConnOwners(dir, asked)
-		others := callerOther
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			others = callerUnknown // there is no proc here
-		}
-		checks := make([]callerCheck, len(conns))
-		for i := range conns {
-			checks[i] = others
-			if uid, ok := owners[asked[i]]; ok {
-				checks[i] = checkOwner(uid)
-			}
-		}
-		return checks
+// together. Without such a folder it knows of none whose they are.
+func newTableFinder(dir string) *callerFinder {
+	return &callerFinder{most: maxAsked, find: func(conns []net.Conn) ([]callerCheck, error) {
+		return findInTables(dir, conns, callerUnknown)
 	}}
+}
+
+// findInTables returns what the tables in a folder say of connections, in their order; without is what it says
+// of one where there is no such folder. An error is why it says callerOther of some that may be the owner's.
+func findInTables(dir string, conns []net.Conn, without callerCheck) (checks []callerCheck, err error) {
+	asked := make([]connEnds, len(conns))
+	for i, c := range conns {
+		asked[i] = findEnds(c)
+	}
+	owners, err := findConnOwners(dir, asked)
+	others := callerOther
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		others = without // there is no proc here
+	}
+	checks = make([]callerCheck, len(conns))
+	for i := range conns {
+		checks[i] = others
+		if uid, ok := owners[asked[i]]; ok {
+			checks[i] = checkOwner(uid)
+		}
+	}
+	if others == callerUnknown {
+		err = nil
+	}
+	return checks, err
 }
 
 // findConnOwners returns the users of sockets, by the ends of their connections: of those that a table has and

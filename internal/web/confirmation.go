@@ -39,7 +39,7 @@ func (s *Server) confirm(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case asking.Err() != nil:
-			return kinds.Errorf(kinds.Timeout, "web: nobody has typed the number within %s: run acpctl web again", s.numberTime)
+			return kinds.Errorf(kinds.Timeout, "web: nobody has typed the number within %s: run acpctl web again", kinds.FormatDuration(s.numberTime))
 		case err != nil:
 			return fmt.Errorf("web: the number that the browser shows: %w", err)
 		case s.gate.confirm(strings.TrimSpace(typed)):

@@ -25,48 +25,105 @@ const (
 
 // callerFinder asks the system whose the other ends of loopback connections are, which a listener has accepted.
 type callerFinder struct {
-	most int                                  // connections at a time
-	find func(conns []net.Conn) []callerCheck // in their order
+	most int // connections at a time; find may change it
+
+	// find returns what the system says of each connection, in their order. An error is why it says nothing
+	// of some, which are callerOther then. One goroutine at a time calls it.
+	find func(conns []net.Conn) ([]callerCheck, error)
 }
 
-// gatherTime is how long connections are gathered of which the system is asked together.
-const gatherTime = 10 * time.Millisecond
+const (
+	gatherTime = 10 * time.Millisecond // in which connections are gathered of which the system is asked together
+	silentTime = 10 * time.Second      // at least, between two lines which say that the system says nothing
+)
 
 // guardedListener accepts connections of this user alone, where the system says whose they are. While
 // there are maxStrange that have not shown the cookie, the oldest of them makes way for a new one: so a
 // program that leaves connections open keeps no browser out. One goroutine at a time calls Accept.
 type guardedListener struct {
 	net.Listener
-	callers callerFinder
-	passed  []net.Conn // that may speak, for the next calls of Accept
+	callers *callerFinder
+	tell    func(line string) // tells the person at the terminal
+	told    time.Time         // when tell was called last
 
 	mu      sync.Mutex     // guards the rest
+	closed  bool           // nothing passes any more
+	passed  []net.Conn     // that may speak, for the next calls of Accept
 	strange []*guardedConn // that have not shown the cookie; the oldest first
 	known   int            // that have
 }
 
-func newGuardedListener(l net.Listener) *guardedListener {
-	return &guardedListener{Listener: l, callers: newCallerFinder(l)}
+// newGuardedListener returns a listener that accepts what l accepts of this user. Accept calls tell.
+func newGuardedListener(l net.Listener, tell func(line string)) *guardedListener {
+	return &guardedListener{Listener: l, callers: newCallerFinder(l), tell: tell}
 }
 
-// Accept waits for the next connection that may speak, and resets others.
+// Accept waits for the next connection that may speak, and resets others. Once the listener is closed, it
+// resets all, and returns an error.
 func (l *guardedListener) Accept() (net.Conn, error) {
-	for len(l.passed) == 0 {
+	for {
+		if c := l.takePassed(); c != nil {
+			return l.add(c), nil
+		}
 		conns, err := l.acceptSome()
 		if err != nil {
 			return nil, err
 		}
-		for i, check := range l.callers.find(conns) {
-			if check == callerOther {
-				reset(conns[i])
-			} else {
-				l.passed = append(l.passed, conns[i])
+		checks, err := l.callers.find(conns)
+		if err != nil {
+			l.tellSilence(err)
+		}
+		for i, c := range conns {
+			if checks[i] == callerOther || !l.pass(c) {
+				reset(c)
 			}
 		}
 	}
-	c := l.passed[0]
-	l.passed = slices.Delete(l.passed, 0, 1)
-	return l.add(c), nil
+}
+
+// pass keeps a connection for Accept, unless the listener is closed.
+func (l *guardedListener) pass(c net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.passed = append(l.passed, c)
+	}
+	return !l.closed
+}
+
+// takePassed returns the connection that has waited longest for Accept, nil if none waits.
+func (l *guardedListener) takePassed() (c net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.passed) > 0 {
+		c = l.passed[0]
+		l.passed = slices.Delete(l.passed, 0, 1)
+	}
+	return c
+}
+
+// Close closes the listener, and the connections that Accept has not returned yet. It does not wait for
+// Accept, which resets those of which it asks the system at the moment.
+func (l *guardedListener) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	passed := l.passed
+	l.passed = nil
+	l.mu.Unlock()
+	for _, c := range passed {
+		reset(c)
+	}
+	return l.Listener.Close()
+}
+
+// tellSilence tells that connections were refused of which the system says nothing, unless it was told in the
+// last silentTime.
+func (l *guardedListener) tellSilence(why error) {
+	if now := time.Now(); now.Sub(l.told) >= silentTime {
+		l.told = now
+		l.tell("the system does not say whose a connection is, and nobody is let in without that: " + why.Error() +
+			": load the page again; if it stays away, run acpctl web again")
+	}
 }
 
 // acceptSome waits for a connection, and gathers those that come with it if the system is asked of several

@@ -45,8 +45,9 @@ type Options struct {
 	// that person has seen it. A link in the command line of a browser may be seen by other programs.
 	AskNumber func(context.Context) (string, error)
 
-	// Tell is told, in a line for a person, that the daemon is away or back. One goroutine at a time calls
-	// it, and none after Run has returned.
+	// Tell is told, in a line for a person, that the daemon is away or back, and that connections were refused
+	// of which the system does not say whose they are. One goroutine at a time calls it, and none after Run
+	// has returned.
 	Tell func(line string)
 }
 
@@ -71,10 +72,11 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("web: %w: choose another --port, or leave it out", err)
 	}
+	o.Tell = serialize(o.Tell)
 	b := newBoard()
 	s := &Server{
 		gate:     newGate(l.Addr().(*net.TCPAddr).Port),
-		listener: newGuardedListener(l),
+		listener: newGuardedListener(l, o.Tell),
 		board:    b,
 		readers:  newReaders(),
 		watcher:  newWatcher(o, b),
@@ -88,6 +90,16 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 		s.gate.number = drawNumber()
 	}
 	return s, nil
+}
+
+// serialize returns a function that has tell called by one goroutine at a time.
+func serialize(tell func(string)) func(string) {
+	var mu sync.Mutex
+	return func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		tell(line)
+	}
 }
 
 // Close closes the listener of a server that does not run.
@@ -147,7 +159,7 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 		case <-unopened.C:
 			if s.gate.endLink() {
-				return kinds.Errorf(kinds.Timeout, "web: nobody has opened the link within %s: run acpctl web again", s.linkTime)
+				return kinds.Errorf(kinds.Timeout, "web: nobody has opened the link within %s: run acpctl web again", kinds.FormatDuration(s.linkTime))
 			}
 		}
 	}

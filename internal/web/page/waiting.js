@@ -63,9 +63,16 @@ function drawChain(chain) {
   return [
     h("div", { class: "path" }, ...drawPath(chain.calls)),
     drawAge(first),
-    h("div", { class: "calls" }, ...chain.calls.map((c, i) => drawCall(c.r, single, i > 0 && c.r.thread === first.thread))),
+    h("div", { class: "calls" }, ...chain.calls.map((c, i) => drawCall(c.r, single ? "" : drawRoute(c, chain.calls[i - 1]), i > 0 && c.r.thread === first.thread))),
   ];
 }
+
+const arrow = () => h("span", { class: "to" }, h("span", { class: "unseen" }, "waits for"));
+
+// drawRoute says whom a call of a chain is to, and who waits for it unless that is whom the call above it is to.
+const drawRoute = (c, above) => !above || c.depth === above.depth + 1
+  ? h("span", {}, soft("to "), caller(c.r.whom))
+  : h("span", { class: "route" }, caller(c.r.who), arrow(), caller(c.r.whom));
 
 // drawPath draws the parties of a chain with arrows between them. Of calls that branch off it counts the others.
 function drawPath(calls) {
@@ -74,7 +81,7 @@ function drawPath(calls) {
   for (const { r, depth: d } of calls) {
     if (d !== depth) continue;
     depth++;
-    path.push(h("span", { class: "to" }, h("span", { class: "unseen" }, "waits for")), caller(r.whom));
+    path.push(arrow(), caller(r.whom));
   }
   if (calls.length > depth) path.push(tag("and " + count(calls.length - depth, "call") + " beside"));
   return path;
@@ -84,9 +91,9 @@ const PATIENCE = 60e3; // milliseconds after which an age stands out, as the leg
 $("waiting-legend").append("Ages in amber: waiting for more than " + PATIENCE / 60e3 + " min.");
 const drawAge = (r) => h("div", { class: "age" }, r.since ? since(r.since, PATIENCE) : "", h("small", {}, r.since ? "since " + clock(r.since) : "since before"));
 
-// drawCall draws what a call says, and how far it has come. In a chain it says who is called, and since when;
+// drawCall draws what a call says, and how far it has come. In a chain it says its route, and since when;
 // inThread: its thread stands there already.
-function drawCall(r, single, inThread) {
+function drawCall(r, route, inThread) {
   const detail = [
     r.asked ? tag("question back") : "", r.state && r.state !== "accepted" ? tag(r.state, "warn") : "",
     r.progress != null ? h("span", { class: "progress" }, h("progress", { max: 1, value: r.progress, "aria-label": "progress" }), h("span", { class: "num" }, Math.round(r.progress * 100) + " %")) : "",
@@ -99,8 +106,8 @@ function drawCall(r, single, inThread) {
   return h("div", { class: "call" },
     h("span", { class: "call-kind" }, r.kind),
     h("div", { class: "call-what" },
-      single ? "" : h("span", {}, soft("to "), caller(r.whom)),
+      route,
       r.text ? h("span", { class: "text", dir: "auto" }, r.text) : "",
       h("span", { class: "detail" }, ...detail)),
-    h("span", { class: "call-age" }, !single && r.since ? since(r.since) : ""));
+    h("span", { class: "call-age" }, route && r.since ? since(r.since) : ""));
 }
