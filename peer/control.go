@@ -140,6 +140,7 @@ func (c *conn) sendHello() error {
 	if err != nil {
 		return err
 	}
+	cert := c.node.ownCertificate()
 	hello := &wire.Hello{
 		Name:       identity.CleanClaim(c.node.cfg.Name),
 		Boot:       c.node.boot,
@@ -147,9 +148,9 @@ func (c *conn) sendHello() error {
 		MaxMessage: uint64(c.node.cfg.MaxMessage),
 		Features:   c.node.features,
 		PQ:         &wire.HelloPQ{Key: c.node.cfg.Key.PublicPQ(), Sig: sig},
-		Cert:       c.node.ownCertificate(),
+		Cert:       cert,
 	}
-	c.renewal.sent.Store(&hello.Cert)
+	c.renewal.sent.Store(&cert) // without the rest of the hello, whose signature has 3 KB
 	b, err := wire.AppendControlItem([]byte{byte(wire.StreamControl)}, hello)
 	if err != nil {
 		return err
