@@ -13,7 +13,7 @@ func (d *Daemon) serveBudget(_ context.Context, _ *localConn, p *client.BudgetPa
 	var of identity.Peer
 	if p.Peer != "" {
 		var err error
-		if of, err = d.resolvePeer(p.Peer); err != nil {
+		if of, err = d.resolvePeer("peer", p.Peer); err != nil {
 			return nil, err
 		}
 	}

@@ -84,9 +84,9 @@ func (d *Daemon) serveOACPBind(ctx context.Context, _ *localConn, p *client.OACP
 	if len(p.Peer) >= 6 && strings.HasPrefix(d.id.String(), strings.ToLower(p.Peer)) {
 		return nil, kinds.Errorf(kinds.Invalid, "bind: %s is this daemon itself: name the machine where the agent lives, and bind no agent that lives here", d.id.Label())
 	}
-	to, err := d.trust.Resolve(p.Peer)
+	to, err := d.resolvePeer("bind", p.Peer)
 	if err != nil {
-		return nil, kinds.Errorf(kinds.UnknownPeer, "bind: %s", err)
+		return nil, err
 	}
 	const longest = 1 << 31 // so that it is a duration; that of package transfer is lower
 	b, err := d.mail.Bind(ctx, transfer.Binding{

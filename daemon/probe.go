@@ -13,7 +13,7 @@ import (
 // serveProbe dials each address of a trusted peer, its pipe and all relays, all at once, and says
 // what answers there.
 func (d *Daemon) serveProbe(ctx context.Context, _ *localConn, p *client.ProbeParams) (any, error) {
-	who, err := d.resolvePeer(p.Peer)
+	who, err := d.resolvePeer("peer", p.Peer)
 	if err != nil {
 		return nil, err
 	}

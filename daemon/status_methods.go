@@ -2,7 +2,7 @@ package daemon
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"strings"
 	"time"
 
@@ -10,7 +10,6 @@ import (
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
-	"github.com/acpd/acpd/peer"
 )
 
 func (d *Daemon) describeSelf() client.Whoami {
@@ -49,24 +48,33 @@ func (d *Daemon) servePolicy(_ context.Context, _ *localConn, p *client.PolicyPa
 	if !config.IsPolicyKind(p.Kind) {
 		return nil, kinds.Errorf(kinds.Invalid, "kind: %.64q is none: expected one of %s", p.Kind, strings.Join(config.ListPolicyKinds(), ", "))
 	}
-	who, err := d.resolvePeer(p.Peer)
+	who, err := d.resolvePeer("peer", p.Peer)
 	if err != nil {
 		return nil, err
 	}
 	return d.permissions.describe(who, p.Kind, p.Domain), nil
 }
 
-// resolvePeer returns the trusted peer that a param names. The error says of others what they are.
-func (d *Daemon) resolvePeer(ref string) (identity.Peer, error) {
+// resolvePeer returns the trusted peer that ref names. The error, which begins with before, says of others what they
+// are: for the owner, since guests hear nothing of them.
+func (d *Daemon) resolvePeer(before, ref string) (identity.Peer, error) {
 	who, err := d.trust.Resolve(ref)
 	if err == nil {
 		return who, nil
 	}
+	if _, unknown := errors.AsType[*identity.UnknownPeerError](err); !unknown {
+		return who, kinds.Errorf(kinds.UnknownPeer, "%s: %s", before, err)
+	}
 	if b, ok := d.findBlockedPeer(ref); ok {
-		return who, newBlockedError("peer", ref, b)
+		return who, newBlockedError(before, ref, b)
 	}
-	if slices.ContainsFunc(d.listStrangers(), func(s peer.Pending) bool { return identity.MatchesClaim(ref, s.Claim) }) {
-		return who, kinds.Errorf(kinds.UnknownPeer, "peer: %q is what a stranger calls itself, and nothing of a stranger is taken: if it is the one you mean, acpctl trust %[1]s", ref)
+	for _, s := range d.listStrangers() {
+		switch {
+		case identity.MatchesClaim(ref, s.Claim):
+			return who, kinds.Errorf(kinds.UnknownPeer, "%s: %q is what a stranger calls itself, and nothing of a stranger is taken: if it is the one you mean, acpctl trust %[2]s", before, ref)
+		case len(ref) >= 6 && strings.HasPrefix(s.ID.String(), strings.ToLower(ref)):
+			return who, kinds.Errorf(kinds.UnknownPeer, "%s: %q is the id of a stranger, and nothing of a stranger is taken: if it is the one you mean, acpctl trust %[2]s", before, ref)
+		}
 	}
-	return who, kinds.Errorf(kinds.UnknownPeer, "peer: %s", err)
+	return who, kinds.Errorf(kinds.UnknownPeer, "%s: %s", before, err)
 }

@@ -57,9 +57,9 @@ func (d *Daemon) resolveWaker(op, ref string) (identity.Peer, error) {
 	if ref == "*" {
 		return identity.Peer{}, kinds.Errorf(kinds.Invalid, "%s: peer: no rule lets every peer wake a session: name each peer", op)
 	}
-	p, err := d.trust.Resolve(ref)
+	p, err := d.resolvePeer(op+": peer", ref)
 	if err != nil {
-		return p, kinds.Errorf(kinds.UnknownPeer, "%s: peer: %s", op, err)
+		return p, err
 	}
 	if p.Certificate != nil {
 		return p, kinds.Errorf(kinds.Invalid, "%s: peer: %s has no more than a certificate, and a rule outlasts that: name it under agents in config.yaml, with wake", op, p.Name)

@@ -72,10 +72,16 @@ func startShell(t *testing.T, script string, args ...string) (s *screen, opened 
 
 func (s *screen) shows(text string) {
 	s.t.Helper()
+	s.showsTimes(1, text)
+}
+
+// showsTimes waits until a text was shown so often.
+func (s *screen) showsTimes(times int, text string) {
+	s.t.Helper()
 	await.Until(s.t, "the terminal shows "+text, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return strings.Contains(s.seen.String(), text)
+		return strings.Count(s.seen.String(), text) >= times
 	})
 }
 
@@ -116,8 +122,37 @@ func TestWebInTheBackground(t *testing.T) {
 	}
 }
 
-// One that was put into the background meanwhile asks for the number when it is in the foreground again.
-func TestWebAsksInTheForeground(t *testing.T) {
+// browser is one to which the desktop has given the link.
+type browser struct {
+	http.Client
+	t *testing.T
+}
+
+// get returns the text of an answer of 200.
+func (b *browser) get(address string) string {
+	b.t.Helper()
+	answer, err := b.Get(address)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		b.t.Fatalf("%s: %v", answer.Status, err)
+	}
+	return string(text)
+}
+
+// openPage opens the link, and returns the address of the page.
+func (b *browser) openPage(link string) (page string) {
+	b.t.Helper()
+	base, _, _ := strings.Cut(link, "/open")
+	return base + regexp.MustCompile(`url=(/[^/]+/)`).FindStringSubmatch(b.get(link))[1]
+}
+
+// startWebJob runs acpctl web in a shell, which puts it into the background when it stops, and back into the
+// foreground when bringBack is called.
+func startWebJob(t *testing.T) (s *screen, b *browser, link string, bringBack func()) {
 	f := newWebDaemon(t)
 	gate := filepath.Join(t.TempDir(), "gate")
 	if err := syscall.Mkfifo(gate, 0o600); err != nil {
@@ -126,41 +161,63 @@ func TestWebAsksInTheForeground(t *testing.T) {
 	s, opened := startShell(t, `acpctl --home "$1" web; bg; read -r go <"$2"; fg`, f.Home, gate)
 	s.shows("^C ends it")
 	await.Until(t, "the desktop has the link", func() bool { _, err := os.Stat(opened); return err == nil })
-	link, err := os.ReadFile(opened)
+	text, err := os.ReadFile(opened)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.types("\x1a")          // ^Z
-	s.shows("acpctl --home") // the shell tells of the job
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	browser := &http.Client{Jar: jar}
-	defer browser.CloseIdleConnections()
-	get := func(address string) string {
-		answer, err := browser.Get(address)
-		if err != nil {
+	b = &browser{http.Client{Jar: jar}, t}
+	t.Cleanup(b.CloseIdleConnections)
+	return s, b, string(text), func() {
+		if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
 			t.Fatal(err)
 		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil || answer.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %v", answer.Status, err)
-		}
-		return string(text)
 	}
-	base, _, _ := strings.Cut(string(link), "/open")
-	page := base + regexp.MustCompile(`url=(/[^/]+/)`).FindStringSubmatch(get(string(link)))[1]
-	s.shows("bring acpctl web to the foreground: fg")
-	if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
-		t.Fatal(err)
-	}
-	s.shows("type the number that it shows: ")
-	s.types(regexp.MustCompile(`[0-9]{4}`).FindString(strings.SplitAfter(get(page), "<h1>")[1]) + "\n")
-	await.Until(t, "the page comes", func() bool { return strings.Contains(get(page), "page.js") })
+}
+
+// typesNumber types the number that the browser shows, and ends the job when the page has come.
+func (s *screen) typesNumber(b *browser, page string) {
+	s.t.Helper()
+	s.types(regexp.MustCompile(`[0-9]{4}`).FindString(strings.SplitAfter(b.get(page), "<h1>")[1]) + "\n")
+	await.Until(s.t, "the page comes", func() bool { return strings.Contains(b.get(page), "page.js") })
 	s.types("\x03") // ^C
 	if err := s.shell.Wait(); err != nil {
-		t.Error(err)
+		s.t.Error(err)
 	}
+}
+
+const (
+	stopKey   = "\x1a" // ^Z
+	askNumber = "type the number that it shows: "
+	askFg     = "bring acpctl web to the foreground: fg"
+)
+
+// One that was put into the background meanwhile asks for the number when it is in the foreground again.
+func TestWebAsksInTheForeground(t *testing.T) {
+	s, b, link, bringBack := startWebJob(t)
+	s.types(stopKey)
+	s.shows("acpctl --home") // the shell tells of the job
+	page := b.openPage(link)
+	s.shows(askFg)
+	bringBack()
+	s.shows(askNumber)
+	s.typesNumber(b, page)
+}
+
+// One that is put into the background while it asks for the number goes on, and asks again in the foreground.
+func TestWebGoesOnWhileItAsks(t *testing.T) {
+	s, b, link, bringBack := startWebJob(t)
+	page := b.openPage(link)
+	s.shows(askNumber)
+	s.types(stopKey)
+	s.shows(askFg)
+	if text := b.get(page); !strings.Contains(text, "Type this number") {
+		t.Errorf("in the background it serves %s", text)
+	}
+	bringBack()
+	s.showsTimes(2, askNumber)
+	s.typesNumber(b, page)
 }

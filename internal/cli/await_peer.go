@@ -152,7 +152,7 @@ func (a *app) sendOnline(ctx context.Context, to string, patience time.Duration,
 	})
 	switch {
 	case isOver:
-		return kinds.Errorf(kinds.Unreachable, "%s; waited %s for it, and nothing was sent", describeWaiting(cmp.Or(last, first)), patience).WithDelivered(kinds.DeliveredNo)
+		return kinds.Errorf(kinds.Unreachable, "%s; waited %s for it, and nothing was sent", describeWaiting(cmp.Or(last, first)), kinds.FormatDuration(patience)).WithDelivered(kinds.DeliveredNo)
 	case last != nil:
 		return unsentError{frame.WithHint(last, "nothing was sent")}
 	}

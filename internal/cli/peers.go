@@ -16,13 +16,22 @@ func (a *app) newPeersCmd() *cobra.Command {
 		Short: "List the peers, and the strangers that called or were discovered",
 		Example: `  acpctl peers
   acpctl peers --json`,
-		Long: `Lists trusted peers (connected, by relay or by pipe where no direct path is, or just
-trusted; refuses us: it does not trust this daemon), those that an authority of config.yaml
-vouches for (by certificate: they are dialled when they are called), strangers (pending: they called and wait to be trusted; discovered: they are on
-the network) and blocked keys. What a stranger calls itself stands in quotes: it proves
-nothing. SOURCE says where the first address comes from: worked (connected there; worked
-before: SEEN says when), static (config.yaml, trust --addr, an invitation), mdns (heard
-on the network), call (the stranger called from there).`,
+		Long: `STATE is one of these:
+
+  connected     a trusted peer; by relay or by pipe where no direct path is
+  trusted       a trusted peer that is not connected now
+  pending       a stranger that called, and waits to be trusted
+  discovered    a stranger that was heard on the network
+  blocked       a key that was untrusted
+
+Behind it stands "refuses us" if the peer does not trust this daemon, and "by certificate" if
+only an authority of config.yaml vouches for it: then it is dialled when it is called. What a
+stranger calls itself stands in quotes: it proves nothing.
+
+SOURCE says where the first address comes from: worked (connected there; worked before: SEEN
+says when), static (config.yaml, trust --addr, an invitation), mdns (heard on the network), call
+(the stranger called from there). No address is cut: a narrow terminal has fewer columns, and
++2 stands for two more addresses; --json has all.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			peers, err := a.Daemon.Peers(cmd.Context())
 			if err != nil {
@@ -52,7 +61,7 @@ func (a *app) printPeers(peers []client.Peer) {
 		}
 		rows = append(rows, []string{ui.FormatPeerName(&p), p.ID.Label(), state, rtt, a.FormatAge(p.LastSeen.Time), formatAddrSource(&p), client.Line(formatAddrs(p.Addrs))})
 	}
-	a.PrintTextTable([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows)
+	a.PrintItemTable([]string{"NAME", "ID", "STATE", "RTT", "SEEN", "SOURCE", "ADDRESSES"}, rows, "SEEN", "RTT", "SOURCE")
 	for _, p := range peers {
 		if p.NameConflict && p.Name == "" {
 			a.PrintForPerson("%s is no trusted peer: it claims the name of one", p.ID.Label())

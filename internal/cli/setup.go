@@ -301,7 +301,7 @@ func (a *app) requireYes(ctx context.Context) error {
 	return errNotYes
 }
 
-// tell tells a person something.
+// tell writes a line to standard error, whoever reads it; [ui.Terminal.PrintForPerson] does so at a terminal alone.
 func (a *app) tell(text string) { fmt.Fprintf(a.Err, "%s\n", client.Line(text)) }
 
 // printWritten prints which files were written, and where what they were before is.

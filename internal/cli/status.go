@@ -155,8 +155,11 @@ func formatRelay(r *client.Relay) string {
 // formatOpenTasks returns how many delegations are open, and that some wait for an answer.
 func formatOpenTasks(s *client.Status) string {
 	open := fmt.Sprintf("%d given, %d taken", s.TasksGiven, s.TasksTaken)
-	if s.QuestionsOpen > 0 {
-		open += fmt.Sprintf("; %d waits for an answer: see acpctl tasks", s.QuestionsOpen)
+	switch {
+	case s.QuestionsOpen == 1:
+		open += "; 1 waits for an answer: see acpctl tasks"
+	case s.QuestionsOpen > 1:
+		open += fmt.Sprintf("; %d wait for an answer: see acpctl tasks", s.QuestionsOpen)
 	}
 	return open
 }

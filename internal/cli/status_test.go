@@ -73,6 +73,7 @@ func TestStatusCountsOpenDelegations(t *testing.T) {
 	for want, s := range map[string]client.Status{
 		"delegations\t0 given, 2 taken\n":                                          {TasksActive: 1, TasksTaken: 2},
 		"delegations\t3 given, 0 taken; 1 waits for an answer: see acpctl tasks\n": {TasksGiven: 3, QuestionsOpen: 1},
+		"delegations\t3 given, 0 taken; 2 wait for an answer: see acpctl tasks\n":  {TasksGiven: 3, QuestionsOpen: 2},
 	} {
 		f.SetAnswer(client.MethodStatus, s)
 		if got := f.Run("status"); got.Code != 0 || !strings.Contains(got.Out, want) {

@@ -83,7 +83,7 @@ func (c *taskChoice) find(tasks []client.Task, begun string) (found []taskCandid
 	for i := range tasks {
 		t := &tasks[i]
 		if c.fits(t) {
-			add(t.ID, fmt.Sprintf("%s, %s, %s: %s", t.Direction, client.Line(formatDelegator(t)), formatTaskState(t), ui.ShortenText(client.Line(t.Task), candidateText)))
+			add(t.ID, fmt.Sprintf("%s, %s, %s: %s", t.Direction, client.Line(formatTaskPeer(t)), formatTaskState(t), ui.ShortenText(client.Line(t.Task), candidateText)))
 		}
 		if c.questions && t.Question != nil {
 			add(t.Question.ID, fmt.Sprintf("question of %s: %s", client.Line(t.Peer), ui.ShortenText(client.Line(t.Question.Text), candidateText)))

@@ -43,7 +43,7 @@ func (a *app) printTasks(tasks []client.Task) {
 	rows := make([][]string, len(tasks))
 	for i := range tasks {
 		t := &tasks[i]
-		rows[i] = []string{shown[i], string(t.Direction), formatDelegator(t), formatTaskState(t), a.FormatTime(t.Deadline.Time)}
+		rows[i] = []string{shown[i], string(t.Direction), formatTaskPeer(t), formatTaskState(t), a.FormatTime(t.Deadline.Time)}
 	}
 	room := a.MeasureTextRoom(head, rows)
 	for i := range tasks {
@@ -74,9 +74,9 @@ func formatTaskState(t *client.Task) string {
 	return string(t.State)
 }
 
-// formatDelegator returns the peer of a delegation, and the agent there: the one that it is for, or the
+// formatTaskPeer returns the peer of a delegation, and the agent there: the one that it is for, or the
 // one that gave it if the peer claims a plain name.
-func formatDelegator(t *client.Task) string {
+func formatTaskPeer(t *client.Task) string {
 	agent := t.ToAgent
 	if t.Direction == client.Taken {
 		agent = t.FromAgent

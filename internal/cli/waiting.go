@@ -23,13 +23,16 @@ func (a *app) newWaitingCmd() *cobra.Command {
   acpctl waiting desk/reviewer      an agent there
   acpctl waiting --json`,
 		Long: `Lists the queries and delegations that are open now, also those that began before, the
-longest first, 1,000 at most: WHO waits for the one in the next column. "here/planner" is an agent of
-this daemon, and "a program here" one without a name. Below a call stands (└) what the one it waits
-for has asked for its sake, as far as that can be told here: the same agent, the same conversation, a
-hop further, later. Behind TEXT stands that the peer is not connected, or the agent not attached, and the
-deadline of a delegation. A delegation is there until its outcome: acpctl tasks shows how far it has come,
-and cancel takes its ID. A query ends with its answer or its deadline, or with ^C where it was asked.
-On a terminal lines are cut to its width, the text first. acpctl tail shows a message when it has its outcome.`,
+longest first, 1,000 at most. WHO waits for the one in the next column: here/planner is an agent of
+this daemon, and "a program here" one without a name. Behind TEXT stands that the peer is not
+connected, or the agent not attached, and the deadline of a delegation.
+
+Below a call stands (└) what the one it waits for has asked for its sake, as far as that can be told
+here: the same agent, the same conversation, a hop further, later.
+
+A delegation is there until its outcome: acpctl tasks shows how far it has come, and cancel takes its
+ID. A query ends with its answer or its deadline, or with ^C where it was asked. acpctl tail shows a
+message when it has its outcome. On a terminal lines are cut to its width, the text first.`,
 		ValidArgsFunction: a.completeTrusted,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := frame.CheckValuesNotEmpty(cmd, args); err != nil {

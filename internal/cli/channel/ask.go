@@ -10,6 +10,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/channels"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/kinds"
 )
 
 func (c *verbs) newAskCmd() *cobra.Command {
@@ -93,6 +94,6 @@ func explainNoAnswer(err error, agent string, timeout time.Duration) error {
 		return err
 	}
 	r := *refusal
-	r.Message = fmt.Sprintf("nobody answered in %s, and the request has expired: check that the agent %s is running, then ask again", timeout, client.Line(agent))
+	r.Message = fmt.Sprintf("nobody answered in %s, and the request has expired: check that the agent %s is running, then ask again", kinds.FormatDuration(timeout), client.Line(agent))
 	return &r
 }

@@ -27,7 +27,7 @@ type verbs struct {
 // NewChannelCmd returns the command channel with its verbs.
 func NewChannelCmd(f *frame.Frame) *cobra.Command { return newCommand(f, 0) }
 
-// newCommand does as [New]. Other machines have patience to list their channels; 0: 5 s.
+// newCommand does as [NewChannelCmd]. Other machines have patience to list their channels; 0: 5 s.
 func newCommand(f *frame.Frame, patience time.Duration) *cobra.Command {
 	c := &verbs{Frame: f, patience: patience}
 	cmd := &cobra.Command{

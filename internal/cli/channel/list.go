@@ -24,7 +24,8 @@ func (c *verbs) newListCmd() *cobra.Command {
   acpctl channel list --as reviewer --json`,
 		Long: `Shows of each channel its NAME, STATUS, MEMBERS, how many MESSAGES it has had, when the
 LAST came, its ID and its INTENT and, where those of all intents are listed, that one's
-TITLE: it tells channels of one name apart.`,
+TITLE: it tells channels of one name apart. A narrow terminal has fewer of these columns,
+and says so: --json has all.`,
 		ValidArgsFunction: c.completeIntents,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -61,7 +62,7 @@ TITLE: it tells channels of one name apart.`,
 				}
 				rows = append(rows, row)
 			}
-			c.PrintTable(head, rows)
+			c.PrintTextTable(head, rows, "ID", "LAST", "MESSAGES", "MEMBERS", "INTENT")
 			if len(rows) == 0 && len(args) == 0 && c.callingAgentID() == "" {
 				fmt.Fprintln(c.Err, "acpctl channel list: no channels live here; --as AGENT shows those of other machines too")
 			}

@@ -156,7 +156,7 @@ func translateParam(cmd *cobra.Command, message string) string {
 		return "--" + flag + ": " + rest
 	case cmd.Flags().Lookup(strings.TrimSuffix(flag, "s")) != nil: // a flag that is given for each of a list
 		return "--" + strings.TrimSuffix(flag, "s") + ": " + rest
-	case param == "peers" && slices.Contains(splitUsage(cmd), "PEER"):
+	case (param == "peer" || param == "peers") && slices.Contains(splitUsage(cmd), "PEER"):
 		return "PEER: " + rest
 	case param == "to" && !slices.Contains(splitUsage(cmd), "PEER"):
 		return "AGENT: " + rest

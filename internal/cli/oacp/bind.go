@@ -2,13 +2,13 @@ package oacp
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/kinds"
 )
 
 func (o *verbs) newBindCmd() *cobra.Command {
@@ -35,7 +35,7 @@ there (see init); the agent's folder is made.`,
 			if err != nil {
 				return err
 			}
-			return o.PrintList(b, bindingHead, [][]string{formatBinding(b)})
+			return o.printBindings(b, *b)
 		}),
 	}
 	f := cmd.Flags()
@@ -60,19 +60,26 @@ made, stays too: remove it where its name was mistyped.`,
 			if err != nil {
 				return err
 			}
-			return o.PrintList(b, []string{"PROJECT", "AGENT", "PEER", "STATE"}, [][]string{{client.Line(b.Project), b.Agent, b.Peer, "unbound"}})
+			return o.PrintData(b, func() {
+				o.PrintTextTable([]string{"PROJECT", "AGENT", "PEER", "STATE"}, [][]string{{client.Line(b.Project), b.Agent, b.Peer, "unbound"}})
+			})
 		}),
 	}
 }
 
-var bindingHead = []string{"PROJECT", "AGENT", "PEER", "MODE", "LINGER"}
-
-func formatBinding(b *client.OACPBinding) []string {
-	linger := "-"
-	if b.LingerSecs > 0 {
-		linger = strconv.FormatUint(b.LingerSecs, 10) + "s"
+// printBindings prints answer with --json, else a table of bindings.
+func (o *verbs) printBindings(answer any, bindings ...client.OACPBinding) error {
+	var rows [][]string
+	for _, b := range bindings {
+		linger := "-"
+		if b.LingerSecs > 0 {
+			linger = kinds.FormatDuration(time.Duration(b.LingerSecs) * time.Second)
+		}
+		rows = append(rows, []string{client.Line(b.Project), b.Agent, b.Peer, string(b.Mode), linger})
 	}
-	return []string{client.Line(b.Project), b.Agent, b.Peer, string(b.Mode), linger}
+	return o.PrintData(answer, func() {
+		o.PrintTextTable([]string{"PROJECT", "AGENT", "PEER", "MODE", "LINGER"}, rows)
+	})
 }
 
 func (o *verbs) newBindingsCmd() *cobra.Command {
@@ -90,11 +97,7 @@ func (o *verbs) newBindingsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var rows [][]string
-			for i := range all {
-				rows = append(rows, formatBinding(&all[i]))
-			}
-			return o.PrintList(client.OACPBindings{Bindings: all}, bindingHead, rows)
+			return o.printBindings(client.OACPBindings{Bindings: all}, all...)
 		}),
 	}
 }

@@ -33,9 +33,11 @@ reason that stands behind it. A parked file that is mended is carried.`,
 			for _, q := range all {
 				rows = append(rows, []string{client.Line(q.Project), q.Agent, q.Peer, client.Line(q.File), strconv.FormatInt(q.Size, 10), string(q.State), o.FormatTime(q.Since), client.Line(q.Reason)})
 			}
-			return o.PrintList(struct {
+			return o.PrintData(struct {
 				Entries []client.OACPQueued `json:"entries"`
-			}{all}, []string{"PROJECT", "AGENT", "PEER", "FILE", "SIZE", "STATE", "SINCE", "REASON"}, rows)
+			}{all}, func() {
+				o.PrintReasonTable([]string{"PROJECT", "AGENT", "PEER", "FILE", "SIZE", "STATE", "SINCE", "REASON"}, rows, "SINCE", "SIZE")
+			})
 		}),
 	}
 	cmd.AddCommand(o.newDropCmd())

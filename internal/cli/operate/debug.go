@@ -14,6 +14,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/kinds"
 )
 
 func (v *verbs) newDebugCmd() *cobra.Command {
@@ -92,7 +93,7 @@ func (v *verbs) writeProfile(ctx context.Context, p client.PprofParams, path str
 		}
 	}()
 	if p.Secs > 0 {
-		v.PrintForPerson("measuring for %s", time.Duration(p.Secs)*time.Second)
+		v.PrintForPerson("measuring for %s", kinds.FormatDuration(time.Duration(p.Secs)*time.Second))
 	}
 	data, err := v.Daemon.Pprof(ctx, p)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/internal/cli/ui"
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
 )
@@ -121,11 +122,11 @@ func TestPprofFile(t *testing.T) {
 		return &parts[min(p.Offset, 1)], nil
 	})
 	file := filepath.Join(t.TempDir(), "cpu.pprof")
-	f.WantResult(f.Run("debug", "pprof", "cpu", "--seconds", "3", "-o", file), 0, file+": 5 bytes\n", "")
+	f.WantResult(f.RunAtTerminal(ui.Terminal{ErrTTY: true}, "", "debug", "pprof", "cpu", "--seconds", "60", "-o", file), 0, file+": 5 bytes\n", "measuring for 1m\n")
 	if text, err := os.ReadFile(file); err != nil || string(text) != "hello" {
 		t.Errorf("the file has %q, %v", text, err)
 	}
-	if len(asked) != 2 || asked[0] != (client.PprofParams{Profile: "cpu", Secs: 3}) || asked[1] != (client.PprofParams{Offset: 3}) {
+	if len(asked) != 2 || asked[0] != (client.PprofParams{Profile: "cpu", Secs: 60}) || asked[1] != (client.PprofParams{Offset: 3}) {
 		t.Errorf("the daemon was asked for %+v", asked)
 	}
 	f.WantResult(f.Run("debug", "pprof", "heap", "-o", file), frame.ExitLocal, "", "acpctl debug pprof: --output: "+file+" is there already: name a new file\n")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"syscall"
 	"time"
@@ -120,19 +121,32 @@ func explainNoPort(port int, err error) error {
 // foregroundPause is the time between two looks whether a shell has brought this process to the foreground.
 const foregroundPause = 200 * time.Millisecond
 
-// askNumber asks for the number that the browser shows. In the background, where a read of the terminal
-// would stop this process, it says so and blocks until the shell has brought it to the foreground.
+// maxLostReads is how often the terminal is read again after a read that failed as one in the background does.
+const maxLostReads = 3
+
+// askNumber asks for the number that the browser shows. In the background it says that it cannot, blocks until the
+// shell has brought this process to the foreground, and asks then. From the first call on a read in the background
+// fails (EIO; tty(4)) and stops this process no more, which goes on with its page: a shell may put it there while it
+// reads.
 func (v *verbs) askNumber(ctx context.Context) (string, error) {
-	if v.IsInBackground() {
-		fmt.Fprintln(v.Err, "acpctl web: a browser has opened the link and shows a number; to type it, bring acpctl web to the foreground: fg")
-	}
-	for v.IsInBackground() {
-		if err := pace.Sleep(ctx, foregroundPause); err != nil {
-			return "", err
+	signal.Ignore(syscall.SIGTTIN)
+	for lost := 0; ; lost++ {
+		if v.IsInBackground() {
+			lost = 0
+			fmt.Fprintln(v.Err, "acpctl web: a browser has opened the link and shows a number; to type it, bring acpctl web to the foreground: fg")
 		}
+		for v.IsInBackground() {
+			if err := pace.Sleep(ctx, foregroundPause); err != nil {
+				return "", err
+			}
+		}
+		fmt.Fprint(v.Err, "a browser has opened the link; type the number that it shows: ")
+		typed, err := v.ReadLine(ctx)
+		if lost == maxLostReads || !errors.Is(err, syscall.EIO) {
+			return typed, err
+		}
+		fmt.Fprintln(v.Err)
 	}
-	fmt.Fprint(v.Err, "a browser has opened the link; type the number that it shows: ")
-	return v.ReadLine(ctx)
 }
 
 // findOpener returns the program by which the desktop opens a link, "" if there is none.

@@ -13,8 +13,21 @@ const (
 )
 
 // Names cuts names of peers, so that no two of them look the same, whatever names peers have chosen. It remembers
-// the last 10,000 forms. The zero value is ready. It is for one goroutine.
-type Names struct{ of map[string]string } // by what was shown: the name that it stands for
+// up to 10,000 forms: at least the 5,000 that were shown last, so that a name keeps its form while it comes again
+// and again. The zero value is ready. It is for one goroutine.
+type Names struct{ recent, older knownForms }
+
+// knownForms has forms, both ways.
+type knownForms struct {
+	nameOf map[string]string      // by the form: the name that it stands for
+	formOf map[nameInCells]string // by the name and its room: the form
+}
+
+// nameInCells is a name and the cells that it had.
+type nameInCells struct {
+	name  string
+	cells int
+}
 
 // Cut returns NAME, or NAME/AGENT, in at most so many cells of a terminal, each of the two cut in its middle, so
 // that its beginning and its end are seen. The name has at least half of the room. If it would look as another
@@ -33,32 +46,54 @@ func (n *Names) Cut(text string, cells int) string {
 
 // cutName returns a name in at most so many cells, in a form that stands for no other name.
 func (n *Names) cutName(name string, cells int) string {
-	if n.of == nil || len(n.of) >= maxKnown {
-		n.of = make(map[string]string)
+	if cells < leastName {
+		return CutMiddle(name, cells)
 	}
-	take := func(form string) bool {
-		if of, known := n.of[form]; known && of != name {
-			return false
+	key := nameInCells{name, cells}
+	form, known := n.recent.formOf[key]
+	if known {
+		return form
+	}
+	if form, known = n.older.formOf[key]; !known {
+		if form, known = n.findForm(name, cells); !known {
+			return form
 		}
-		n.of[form] = name
-		return true
+	}
+	if n.recent.formOf == nil || len(n.recent.formOf) >= maxKnown/2 {
+		n.older, n.recent = n.recent, knownForms{make(map[string]string), make(map[nameInCells]string)}
+	}
+	n.recent.nameOf[form], n.recent.formOf[key] = name, form
+	return form
+}
+
+// findForm returns a form that stands for no other name that is known, and whether there is one.
+func (n *Names) findForm(name string, cells int) (string, bool) {
+	isFree := func(form string) bool {
+		of, known := n.recent.nameOf[form]
+		if !known {
+			of, known = n.older.nameOf[form]
+		}
+		return !known || of == name
 	}
 	shortest := CutMiddle(name, cells)
-	if take(shortest) || cells < leastName {
-		return shortest
+	if isFree(shortest) {
+		return shortest, true
 	}
 	for shift := range cells {
 		for _, first := range []int{cells/2 - shift, cells/2 + shift} {
-			if form := joinEnds(name, first, cells-1-first); first >= 0 && first < cells && take(form) {
-				return form
+			if first < 0 || first >= cells {
+				continue
+			}
+			if form := joinEnds(name, first, cells-1-first); isFree(form) {
+				return form, true
 			}
 		}
 	}
 	for i := 2; i <= maxCut; i++ {
 		number := numberMark + strconv.Itoa(i)
-		if form := CutMiddle(name, cells-len(number)) + number; take(form) {
-			return form
+		if form := CutMiddle(name, cells-len(number)) + number; isFree(form) {
+			return form, true
 		}
 	}
-	return shortest
+	return shortest, false
 }

@@ -64,13 +64,24 @@ func TestNamesStayApart(t *testing.T) {
 	}
 }
 
-// The forms that are known are bounded.
+// The forms that are known are bounded, and a name that comes again and again keeps its form while others are
+// forgotten: also the form that told it from a name which is forgotten by now.
 func TestNamesAreForgotten(t *testing.T) {
 	var n Names
+	first := n.Cut("build-machine-frankfurt-1", 16)
+	talking := n.Cut("build-machine-stuttgart-kfurt-1", 16)
+	if first == talking {
+		t.Fatalf("both are %q", first)
+	}
 	for i := range 3 * maxKnown {
 		n.Cut(fmt.Sprint("build-", i), 16)
-		if len(n.of) > maxKnown {
-			t.Fatalf("%d forms", len(n.of))
+		if known := len(n.recent.formOf) + len(n.older.formOf); known > maxKnown || len(n.recent.nameOf)+len(n.older.nameOf) > maxKnown {
+			t.Fatalf("%d forms", known)
+		}
+		if i%(maxKnown/4) == 0 {
+			if got := n.Cut("build-machine-stuttgart-kfurt-1", 16); got != talking {
+				t.Fatalf("after %d others, what was %q is %q", i, talking, got)
+			}
 		}
 	}
 }

@@ -2,25 +2,35 @@ package ui
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/acpd/acpd/client"
 )
 
-const (
-	leastText  = 16 // cells of the last column of a table that is cut to its terminal, if there are so many
-	leastCells = 10 // of another column that gives way to it: ids, kinds and ages have no more
-	columnGap  = 2
-)
-
 // PrintTable prints rows: on a terminal aligned below a head, else separated by tabs.
-func (t *Terminal) PrintTable(head []string, rows [][]string) { t.printTable(head, rows, math.MaxInt) }
+func (t *Terminal) PrintTable(head []string, rows [][]string) {
+	t.printTable(head, rows, tableFit{width: math.MaxInt})
+}
 
-// PrintTextTable does as PrintTable does, and cuts rows to the width of the terminal: the last column first,
-// which is text, then the widest of the others, in which no two names look the same ([Names]). So no line
-// has a second one, whatever peers write.
-func (t *Terminal) PrintTextTable(head []string, rows [][]string) {
-	t.printTable(head, rows, t.OutWidth())
+// PrintTextTable does as PrintTable does, and fits rows to the width of the terminal. Of the columns that spare
+// names, each stays that has room, whole, beside the others and those that were named before it; the person is told
+// which are left out. Then rows are cut: the last column first, which is text, then the widest of the others, in
+// which no two names look the same ([Names]). So no line has a second one, whatever peers write.
+func (t *Terminal) PrintTextTable(head []string, rows [][]string, spare ...string) {
+	t.printTable(head, rows, tableFit{width: t.OutWidth(), spare: spare})
+}
+
+// PrintReasonTable does as PrintTextTable does. The last column says why something is so: what is cut there is told
+// to the person below the table, each text once.
+func (t *Terminal) PrintReasonTable(head []string, rows [][]string, spare ...string) {
+	t.printTable(head, rows, tableFit{width: t.OutWidth(), spare: spare, tellsCut: true})
+}
+
+// PrintItemTable does as PrintTextTable does. The last column has items with spaces between them, such as addresses,
+// and cuts none: it has the first ones, and then how many more there are (+2).
+func (t *Terminal) PrintItemTable(head []string, rows [][]string, spare ...string) {
+	t.printTable(head, rows, tableFit{width: t.OutWidth(), spare: spare, hasItems: true})
 }
 
 // MeasureTextRoom returns how many cells of a line PrintTextTable leaves to the last column, for rows that
@@ -30,13 +40,13 @@ func (t *Terminal) MeasureTextRoom(head []string, rows [][]string) int {
 	if !t.OutTTY || room == math.MaxInt {
 		return math.MaxInt
 	}
-	for _, n := range measureColumns(head, rows, math.MaxInt)[:len(head)-1] {
+	for _, n := range measureColumns(head, rows)[:len(head)-1] {
 		room -= n + columnGap
 	}
 	return max(room, leastText)
 }
 
-func (t *Terminal) printTable(head []string, rows [][]string, width int) {
+func (t *Terminal) printTable(head []string, rows [][]string, fit tableFit) {
 	for _, row := range rows {
 		for i, cell := range row {
 			row[i] = client.Line(cell)
@@ -52,26 +62,58 @@ func (t *Terminal) printTable(head []string, rows [][]string, width int) {
 		}
 		return
 	}
-	cells := measureColumns(head, rows, width)
+	columns, leftOut := fit.layOut(head, rows)
 	var names Names
-	line := func(row []string, colour func(string) string) {
+	line := func(row []string, isHead bool) {
 		var b strings.Builder
-		last, room := len(row)-1, width
-		for i, cell := range row {
-			shown, most := cell, min(cells[i], room) // room ends first where a terminal is too narrow for all columns
-			if i == last {
+		room := fit.width
+		for i, c := range columns {
+			cell := row[c.at]
+			shown, most := cell, min(c.cells, room) // room ends first where a terminal is too narrow for all columns
+			switch isLast := i == len(columns)-1; {
+			case CountCells(cell) <= most:
+			case isLast && fit.hasItems && !isHead:
+				shown = cutItems(cell, most)
+			case isLast:
 				shown = CutCells(cell, most)
-			} else if CountCells(cell) > most {
+			default:
 				shown = cutCell(&names, cell, most)
 			}
-			b.WriteString(t.ColourText(colour(cell), shown) + strings.Repeat(" ", cells[i]-CountCells(shown)+columnGap))
-			room = max(room-cells[i]-columnGap, 0)
+			colour := Bold
+			if !isHead {
+				colour = stateColours[cell]
+			}
+			b.WriteString(t.ColourText(colour, shown) + strings.Repeat(" ", c.cells-CountCells(shown)+columnGap))
+			room = max(room-c.cells-columnGap, 0)
 		}
 		t.PrintLine("%s", strings.TrimRight(b.String(), " "))
 	}
-	line(head, func(string) string { return Bold })
+	line(head, true)
 	for _, row := range rows {
-		line(row, func(cell string) string { return stateColours[cell] })
+		line(row, false)
+	}
+	if fit.tellsCut {
+		t.tellCut(rows, columns[len(columns)-1])
+	}
+	if len(leftOut) > 0 {
+		t.PrintForPerson("no room here for %s: --json has all", strings.Join(leftOut, ", "))
+	}
+}
+
+// tellCut tells a person each text of a column that was cut, once, and no more than mostTold of them.
+func (t *Terminal) tellCut(rows [][]string, c tableColumn) {
+	var told []string
+	for _, row := range rows {
+		text := row[c.at]
+		switch {
+		case CountCells(text) <= c.cells || slices.Contains(told, text):
+		case len(told) == mostTold:
+			t.PrintForPerson("and more: --json has all")
+			return
+		default:
+			t.PrintForPerson("%s", text)
+			told = append(told, text)
+		}
 	}
 }
 
@@ -85,31 +127,4 @@ func cutCell(names *Names, cell string, cells int) string {
 	depth := []rune(strings.TrimSuffix(cell, name))
 	depth = depth[len(depth)-max(min(len(depth), cells-leastCells), 0):]
 	return string(depth) + names.Cut(name, cells-len(depth))
-}
-
-// measureColumns returns how many cells each column of a table takes, so that a line fits so many, unless
-// that is too few for all columns.
-func measureColumns(head []string, rows [][]string, width int) []int {
-	cells := make([]int, len(head))
-	for _, row := range append([][]string{head}, rows...) {
-		for i, cell := range row {
-			cells[i] = max(cells[i], CountCells(cell))
-		}
-	}
-	last := len(cells) - 1
-	for {
-		room, widest := width, 0
-		for i, n := range cells[:last] {
-			room -= n + columnGap
-			if n > cells[widest] {
-				widest = i
-			}
-		}
-		if room < min(leastText, cells[last]) && last > 0 && cells[widest] > leastCells {
-			cells[widest]--
-			continue
-		}
-		cells[last] = min(cells[last], max(room, 0))
-		return cells
-	}
 }

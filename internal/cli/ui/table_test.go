@@ -10,7 +10,7 @@ import (
 func printTable(width int, head []string, rows [][]string) string {
 	var out strings.Builder
 	t := Terminal{Out: &out, OutTTY: true}
-	t.printTable(head, rows, width)
+	t.printTable(head, rows, tableFit{width: width})
 	return out.String()
 }
 
