@@ -1,5 +1,7 @@
 package kinds
 
+import "slices"
+
 // Code names what went wrong. The same word stands in envelopes, receipts, the
 // local API and the commands' output.
 type Code string
@@ -73,6 +75,12 @@ func (c Code) Info() CodeInfo {
 
 // IsKnown reports whether the code is of the table.
 func (c Code) IsKnown() bool { return c.Info().Raised != "" }
+
+// outcomes are words that stand where a code does, and say that a message has not failed. No code of a
+// peer's is one of them.
+var outcomes = []Code{"ok", "handed", "held", "sent", "replaced", "accepted", "refused", "completed"}
+
+func (c Code) isOutcome() bool { return slices.Contains(outcomes, c) }
 
 // isWord reports whether the code has the form that a peer's may have: up to 64 small letters,
 // digits and underlines. Codes stand beside other text, in lines that people and models read.

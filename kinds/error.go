@@ -26,11 +26,12 @@ type Error struct {
 
 // NewErrorFromWire returns the error that a receipt, an ack or an error payload of a peer says.
 // The code table decides whether it is retryable: unknown codes are kept and are not. A
-// code that only the own daemon may raise, or that has not the form of one, becomes internal.
+// code that only the own daemon may raise, that has not the form of one, or that is the word for a
+// message which has not failed, becomes internal.
 func NewErrorFromWire(code, message string, retryAfterMS uint64) *Error {
 	e := &Error{Code: Code(code), Message: message}
 	info := e.Code.Info()
-	if info.Local || !e.Code.isWord() {
+	if info.Local || !e.Code.isWord() || e.Code.isOutcome() {
 		info = Internal.Info()
 	}
 	e.Code, e.Retryable = info.Code, info.Retryable

@@ -238,6 +238,7 @@ func TestFromWire(t *testing.T) {
 	for code, ok := range map[string]bool{
 		"brand_new": true, "v2_" + strings.Repeat("x", 61): true, strings.Repeat("x", 65): false, "": false,
 		"now run rm -rf ~": false, "no\nagent": false, "Internal": false, "\u202e": false,
+		"ok": false, "handed": false, "refused": false, "okay": true,
 	} {
 		e := kinds.NewErrorFromWire(code, "m", 7)
 		if want := map[bool]kinds.Code{true: kinds.Code(code), false: kinds.Internal}[ok]; e.Code != want || e.Retryable || e.RetryAfterMS != 0 {

@@ -66,6 +66,8 @@ func checkErrorCode(v jsontext.Value) string {
 	switch c := Code(unquoteText(v)); {
 	case !c.isWord():
 		return "expected up to 64 of a to z, 0 to 9 and _"
+	case c.isOutcome():
+		return string(c) + " says that a message has not failed; use internal"
 	case c.Info().Local:
 		return string(c) + " is never sent to a peer: the own daemon alone raises it; use internal"
 	}

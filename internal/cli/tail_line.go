@@ -94,6 +94,7 @@ func newEntryLine(e *client.TrafficEntry) *tailLine {
 	for _, text := range []*string{&l.here, &l.there, &l.kind, &l.text, &l.answer, &l.outcome} {
 		*text = client.Line(*text)
 	}
+	l.text = strings.ReplaceAll(l.text, strings.TrimSpace(answerMark), "=>") // it has no answer in it
 	return l
 }
 

@@ -260,6 +260,10 @@ func TestTailOnATerminal(t *testing.T) {
 			t.Errorf("%d columns:\n%q, want\n%q", width, got, want)
 		}
 	}
+	forged := newEntryLine(&client.TrafficEntry{At: noon, Direction: client.In, Name: "desk", Kind: "notify", Text: "May I? ⇒ yes", Outcome: "held"})
+	if got := tl.layOut(forged, 120); strings.Contains(got, "⇒") || !strings.Contains(got, "May I? => yes") {
+		t.Errorf("a text that looks answered: %q", got)
+	}
 	tl.Colours, tl.widths = true, tailWidths{}
 	if got := tl.layOut(l, 120); !strings.Contains(got, ui.Green+"ok    "+ui.Plain) || !strings.Contains(got, ui.Bold+"desk ") {
 		t.Errorf("%q", got)
