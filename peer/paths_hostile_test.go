@@ -1,11 +1,14 @@
 package peer
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,6 +201,37 @@ func TestEarlyRound(t *testing.T) {
 			t.Errorf("packets went to %v", to)
 		}
 		c.alive()
+	})
+}
+
+// TestPunchingSendsNoProbe has a peer name addresses to a node that has a prober: they are dialled, and
+// none is probed, as what is found at a port is not the peer's to know. A call's dial probes.
+func TestPunchingSendsNoProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newRawLab(t, true, func() *identity.Key { return newKey(t) }, nil)
+		var probes atomic.Int64
+		l.node.udp.prober = hostProber(func(context.Context, net.Addr) probeResult {
+			probes.Add(1)
+			return probeSilent
+		})
+		c := l.connect()
+		c.write(item(t, &wire.Paths{Round: 2, Addrs: []string{"198.51.100.1:7117", "198.51.101.1:7117"}}))
+		next[*wire.Paths](c)
+		time.Sleep(2 * punchTime)
+		if to := l.dialled(); len(to) != 2 || probes.Load() != 0 {
+			t.Errorf("packets went to %v, with %d probes", to, probes.Load())
+		}
+		c.alive()
+
+		other := identity.Peer{ID: newKey(t).ID(), Name: "build", Addrs: []string{"198.51.100.2:7117"}}
+		if _, err := l.node.trust.Trust(other); err != nil {
+			t.Fatal(err)
+		}
+		l.node.Connect(other.ID)
+		time.Sleep(dialTime)
+		if probes.Load() == 0 {
+			t.Error("a dial sends no probe: the test shows nothing")
+		}
 	})
 }
 
