@@ -185,6 +185,8 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 			return newIdentityConflictError(name).WithDelivered(kinds.DeliveredNo)
 		case closeIncompatibleVersion:
 			return markRemoteError(id, kinds.Errorf(kinds.IncompatibleVersion, "%s speaks another version of the protocol; update the older side", name)).WithDelivered(kinds.DeliveredNo)
+		case closeShutdown:
+			return n.newUnreachableError(id, kinds.DeliveredNo, "it is shutting down; try again later")
 		case closeOverloaded:
 			return markRemoteError(id, kinds.Errorf(kinds.Overloaded, "%s takes no connection now; try again later", name)).WithDelivered(kinds.DeliveredNo)
 		}

@@ -1,0 +1,31 @@
+package peer
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acpd/acpd/kinds"
+)
+
+// While a peer finishes what is under way before it ends, a new call to it hears that.
+func TestCallToAPeerThatShutsDown(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.pair(slowly)
+		under := a.start(b, lasting(3*time.Second))
+		time.Sleep(10 * latency)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			b.shutdown()
+		}()
+		time.Sleep(time.Second)
+		o := <-a.start(b, query("now?"))
+		o.want(t, kinds.Unreachable, kinds.DeliveredNo, 0, time.Second)
+		if !strings.Contains(o.err.Error(), "it is shutting down; try again later") {
+			t.Errorf("got %v", o.err)
+		}
+		(<-under).answered(t, 0, 4*time.Second)
+		<-ended
+	})
+}
