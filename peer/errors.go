@@ -75,6 +75,8 @@ func (n *Node) peerName(id identity.ID) string {
 // toCallError returns the error of a call on a stream whose bytes may have left.
 func (n *Node) toCallError(ctx context.Context, c *conn, err error) *kinds.Error {
 	switch stream, ok := errors.AsType[*quic.StreamError](err); {
+	case ok && stream.Remote && stream.ErrorCode == streamInternal && c.peerShutsDown():
+		return n.newUnreachableError(c.id, kinds.DeliveredUnknown, "it shut down before it answered; repeat with the same id when it is back")
 	case ok && stream.Remote:
 		return n.newStreamError(c.id, stream.ErrorCode)
 	case c.qc.Context().Err() != nil:
