@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/quic-go/quic-go"
 
@@ -178,7 +179,11 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 	_, reset := errors.AsType[*quic.StatelessResetError](err)
 	switch {
 	case isWrong:
-		return kinds.Errorf(kinds.IdentityConflict, "%s: another key (%s) answers at %s; correct the address, or trust the new key if %s really changed it", name, wrong.Got.Label(), addr, name).WithDelivered(kinds.DeliveredNo)
+		what := "the address"
+		if strings.HasPrefix(addr, string(ViaPipe)+":") {
+			what = "its pipe in config.yaml"
+		}
+		return kinds.Errorf(kinds.IdentityConflict, "%s: another key (%s) answers at %s; correct %s, or trust the new key if %s really changed it", name, wrong.Got.Label(), addr, what, name).WithDelivered(kinds.DeliveredNo)
 	case closed && app.Remote:
 		switch app.ErrorCode {
 		case closeNotTrusted:

@@ -390,6 +390,21 @@ func TestPipeIsBoundToItsPeer(t *testing.T) {
 	})
 }
 
+// What leads to another key is corrected where it stands: an address, or a command in config.yaml.
+func TestAnotherKeyAnswers(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.pair(nil)
+		got := newKey(t).ID()
+		for addr, remedy := range map[string]string{
+			"192.0.2.7:7117": "correct the address, or trust the new key if reviewer really changed it",
+			"pipe:reviewer":  "correct its pipe in config.yaml, or trust the new key if reviewer really changed it",
+		} {
+			err := a.toDialError(b.ID(), addr, &identity.WrongIDError{Want: b.ID(), Got: got})
+			says(t, err, kinds.IdentityConflict, "another key ("+got.Label()+") answers at "+addr+"; "+remedy)
+		}
+	})
+}
+
 // Where the peer answers on UDP, no command is started.
 func TestDirectPathNeedsNoPipe(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
