@@ -70,7 +70,7 @@ func TestOpenFails(t *testing.T) {
 		words   []string
 	}{
 		{"exit", []string{"exit", "255", "debug", "ssh: connect to host build-box port 22: \x1b[31mConnection refused"},
-			[]string{`ended with exit code 255, and last said "ssh: connect to host build-box port 22: Connection refused" on standard error`, "by hand"}},
+			[]string{`ended with exit code 255, and last said "debug / ssh: connect to host build-box port 22: Connection refused" on standard error`, "by hand"}},
 		{"exit without a word", []string{"exit", "0"}, []string{"ended with exit code 0", "by hand"}},
 		{"banner", []string{"banner", "Last login: \x1b[1mtoday", " at noon\nmore"}, []string{`printed "Last login: today at noon" before the first packet`, "start-up files"}},
 		{"long banner", []string{"banner", strings.Repeat("x", 1000)}, []string{strings.Repeat("x", 200) + "…\" before the first packet"}},
