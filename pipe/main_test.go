@@ -203,7 +203,7 @@ type lab struct {
 	*Link
 	t    *testing.T
 	told observer
-	log  *lastLines // its last line
+	log  *lastLines // the last two of them
 	stop func()
 }
 

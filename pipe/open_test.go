@@ -166,6 +166,36 @@ func TestChangedCommandIsTried(t *testing.T) {
 	}
 }
 
+// A command that carries packets is shared as long as it is the peer's. After that nobody opens it any more,
+// and who waits gets the next one when it has ended.
+func TestChangedCommandEnds(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var argv atomic.Pointer[[]string]
+	set := func(command ...string) { argv.Store(new(append([]string{exe, fakeMark}, command...))) }
+	set("echo")
+	l := startLabWith(t, nil, func(identity.ID) (string, []string) { return "build", *argv.Load() })
+	_, release := l.open()
+	defer release()
+	l.EndChanged()
+	if all := l.ListChanged(); len(all) != 0 {
+		t.Errorf("changed: %v", all)
+	}
+	set("exit", "3")
+	if all := l.ListChanged(); !slices.Equal(all, []identity.ID{buildID}) {
+		t.Errorf("changed: %v", all)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, _, err := l.Open(ctx, l.Addr(buildID)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while the one before runs: %v", err)
+	}
+	l.EndChanged()
+	l.fails("exit code 3")
+}
+
 // A command that fails again and again after it has begun is started once a second.
 func TestStartPause(t *testing.T) {
 	l := startLab(t, func(l *Link) { l.times.startPause = 400 * time.Millisecond }, "hello")
