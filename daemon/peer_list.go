@@ -84,6 +84,8 @@ func (d *Daemon) listPeerRows() []client.Peer {
 		if now, ok := d.node.Peer(p.ID); ok {
 			row.State, row.RTTUS, row.LastSeen = client.PeerConnected, new(uint64(now.RTT.Microseconds())), client.Time{Time: time.Now()}
 			row.Path = client.Path(now.Path)
+		} else if heard := d.node.HeardAt(p.ID); heard.After(row.LastSeen.Time) { // it is shutting down
+			row.LastSeen = client.Time{Time: heard}
 		}
 		row.Pinned = !p.PQ.IsZero()
 		_, row.Refuses = d.refusers.Load(p.ID)

@@ -64,6 +64,13 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 		}
 	}
 	d.pipes.RetryFailed()
+	if changed := d.pipes.ListChanged(); len(changed) > 0 {
+		drained := d.node.DrainOpened(changed)
+		d.calls.Go(func() {
+			<-drained
+			d.pipes.EndChanged() // also one that was being dialled
+		})
+	}
 	if !reflect.DeepEqual(old.Discovery, next.Discovery) {
 		d.rediscover.Set()
 	}

@@ -166,6 +166,13 @@ func TestPipeAfterReload(t *testing.T) {
 	desk.writePipe(build, toTheOther)
 	desk.MustOutput("reload")
 	desk.MustOutput("ping", "build", "-c", "1")
+
+	// The command that leads there is connected, and is not used any more when another one takes its place.
+	desk.writePipe(build, "exit 3")
+	desk.MustOutput("reload")
+	if said := desk.StartAcpctl("query", "build", "?").AwaitFailure(5); !strings.Contains(said, "exit code 3") || !strings.Contains(said, "delivered: no") {
+		t.Errorf("with a command that has broken: %q", said)
+	}
 }
 
 // TestPipeIsMended: after a reload the same command is tried at once, and not after 30 s.

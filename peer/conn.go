@@ -294,6 +294,13 @@ func (c *conn) markLeaving(code quic.ApplicationErrorCode) bool {
 	return first
 }
 
+// peerShutsDown reports whether the peer has begun the end of the connection because it is shutting down.
+func (c *conn) peerShutsDown() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.goawayReceived && c.leavingCode == closeShutdown
+}
+
 // advanceDrain takes the next step of a drain, if one is due. Call it when a stream of this node
 // has ended, and when the state of the drain has changed.
 //

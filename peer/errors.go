@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/quic-go/quic-go"
 
@@ -75,6 +76,8 @@ func (n *Node) peerName(id identity.ID) string {
 // toCallError returns the error of a call on a stream whose bytes may have left.
 func (n *Node) toCallError(ctx context.Context, c *conn, err error) *kinds.Error {
 	switch stream, ok := errors.AsType[*quic.StreamError](err); {
+	case ok && stream.Remote && stream.ErrorCode == streamInternal && c.peerShutsDown():
+		return n.newUnreachableError(c.id, kinds.DeliveredUnknown, "it shut down before it answered; repeat with the same id when it is back")
 	case ok && stream.Remote:
 		return n.newStreamError(c.id, stream.ErrorCode)
 	case c.qc.Context().Err() != nil:
@@ -176,7 +179,11 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 	_, reset := errors.AsType[*quic.StatelessResetError](err)
 	switch {
 	case isWrong:
-		return kinds.Errorf(kinds.IdentityConflict, "%s: another key (%s) answers at %s; correct the address, or trust the new key if %s really changed it", name, wrong.Got.Label(), addr, name).WithDelivered(kinds.DeliveredNo)
+		what := "the address"
+		if strings.HasPrefix(addr, string(ViaPipe)+":") {
+			what = "its pipe in config.yaml"
+		}
+		return kinds.Errorf(kinds.IdentityConflict, "%s: another key (%s) answers at %s; correct %s, or trust the new key if %s really changed it", name, wrong.Got.Label(), addr, what, name).WithDelivered(kinds.DeliveredNo)
 	case closed && app.Remote:
 		switch app.ErrorCode {
 		case closeNotTrusted:
@@ -185,6 +192,8 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 			return newIdentityConflictError(name).WithDelivered(kinds.DeliveredNo)
 		case closeIncompatibleVersion:
 			return markRemoteError(id, kinds.Errorf(kinds.IncompatibleVersion, "%s speaks another version of the protocol; update the older side", name)).WithDelivered(kinds.DeliveredNo)
+		case closeShutdown:
+			return n.newUnreachableError(id, kinds.DeliveredNo, "it is shutting down; try again later")
 		case closeOverloaded:
 			return markRemoteError(id, kinds.Errorf(kinds.Overloaded, "%s takes no connection now; try again later", name)).WithDelivered(kinds.DeliveredNo)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -304,7 +305,11 @@ func TestShutdownResetsTheRest(t *testing.T) {
 		if took := time.Since(start); took < drainTime || took > drainTime+resetTime+10*latency {
 			t.Errorf("the shutdown took %v, want %v", took, drainTime)
 		}
-		(<-call).want(t, kinds.Internal, kinds.DeliveredUnknown, drainTime, drainTime+resetTime+40*latency)
+		o := <-call
+		o.want(t, kinds.Unreachable, kinds.DeliveredUnknown, drainTime, drainTime+resetTime+40*latency)
+		if !strings.Contains(o.err.Error(), "it shut down before it answered; repeat with the same id") || kinds.AsError(o.err).From != "" {
+			t.Errorf("got %v", o.err)
+		}
 		_, err := c.reply(half)
 		resetWith(t, err, streamGoingAway)
 		if got := c.closed(); got != closeShutdown {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -66,6 +67,33 @@ func (c *conn) hearPipeEnd() {
 			c.close(closeDead, pipeEnded)
 		}
 	})
+}
+
+// DrainOpened ends this node's connections to peers at addresses that were opened for them, as
+// [Node.RemoveLink] ends those on a link: they take no new calls from now on, and drain for up to 5 s. It does
+// not wait for that; ended is closed then.
+func (n *Node) DrainOpened(ids []identity.ID) (ended <-chan struct{}) {
+	left, told := make(chan struct{}), make(chan struct{})
+	begun := n.startTask(func() {
+		defer close(left)
+		conns := slices.DeleteFunc(n.listConns(), func(c *conn) bool { return !c.endsUnused || !slices.Contains(ids, c.id) })
+		for _, c := range conns {
+			c.sendGoaway(closeReplaced)
+		}
+		close(told)
+		if !awaitConnsEnd(conns, drainTime) {
+			for _, c := range conns {
+				c.resetInboundStreams()
+				c.close(closeReplaced, linkRemoved)
+			}
+		}
+	})
+	if !begun { // all connections end with the node
+		close(left)
+		return left
+	}
+	<-told
+	return left
 }
 
 // pipeEnded is the reason with which this node closes a connection whose pipe has ended.

@@ -376,6 +376,36 @@ func TestPipeEndsBeforeTheHello(t *testing.T) {
 	})
 }
 
+// A pipe that is drained takes no new call, and calls that are open end on it, if they do so within 5 s.
+func TestOpenedIsDrained(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b, near, _ := w.piped(nil)
+		short, long := a.start(b, lasting(3*time.Second)), a.start(b, lasting(time.Minute))
+		time.Sleep(time.Second)
+		began := time.Now()
+		ended := a.DrainOpened([]identity.ID{newKey(t).ID()})
+		<-ended
+		if _, ok := a.Peer(b.ID()); !ok || time.Since(began) > 0 {
+			t.Error("the pipe to another peer")
+		}
+		ended = a.DrainOpened([]identity.ID{b.ID()})
+		a.ask(b, "by the next one")
+		if n := near.opened.Load(); n != 2 {
+			t.Errorf("opened %d times", n)
+		}
+		(<-short).answered(t, 3*time.Second, 4*time.Second)
+		(<-long).want(t, kinds.Unreachable, kinds.DeliveredUnknown, drainTime, time.Second+drainTime+time.Second)
+		<-ended
+		time.Sleep(time.Second)
+		if n := near.released.Load(); n != 1 {
+			t.Errorf("released %d times", n)
+		}
+		a.ask(b, "still by that")
+		a.shutdown()
+		<-a.DrainOpened([]identity.ID{b.ID()})
+	})
+}
+
 // By a pipe that was dialled to one peer no other comes.
 func TestPipeIsBoundToItsPeer(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
@@ -387,6 +417,21 @@ func TestPipeIsBoundToItsPeer(t *testing.T) {
 		far.bound = a.ID()
 		time.Sleep(time.Second)
 		a.ask(b, "the right one")
+	})
+}
+
+// What leads to another key is corrected where it stands: an address, or a command in config.yaml.
+func TestAnotherKeyAnswers(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		a, b := w.pair(nil)
+		got := newKey(t).ID()
+		for addr, remedy := range map[string]string{
+			"192.0.2.7:7117": "correct the address, or trust the new key if reviewer really changed it",
+			"pipe:reviewer":  "correct its pipe in config.yaml, or trust the new key if reviewer really changed it",
+		} {
+			err := a.toDialError(b.ID(), addr, &identity.WrongIDError{Want: b.ID(), Got: got})
+			says(t, err, kinds.IdentityConflict, "another key ("+got.Label()+") answers at "+addr+"; "+remedy)
+		}
 	})
 }
 

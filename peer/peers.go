@@ -131,6 +131,22 @@ func (n *Node) Peer(id identity.ID) (Peer, bool) {
 	return Peer{}, false
 }
 
+// HeardAt returns when a peer was last heard on a connection that has not ended, also on one that takes
+// no new calls as one side is shutting down; zero: there is none.
+func (n *Node) HeardAt(id identity.ID) (at time.Time) {
+	state := n.findState(id)
+	if state == nil {
+		return at
+	}
+	for _, c := range state.listConns() {
+		age := time.Since(n.epoch) - time.Duration(c.lastHeard.Load())
+		if heard := time.Now().Add(-age); heard.After(at) {
+			at = heard
+		}
+	}
+	return at
+}
+
 // Connect keeps a connection to a trusted peer: it dials now, and again whenever
 // the last connection ends. Call it too when a new address or another way to the peer is known:
 // calls from then on do not fail by what was found out before.

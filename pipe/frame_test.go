@@ -143,7 +143,7 @@ func FuzzWords(f *testing.F) {
 	f.Add("\x1b[31;1mred\x1b[0m \u202egnorw \"quoted\"\x00\xff")
 	f.Add(strings.Repeat("long ", 1000))
 	f.Fuzz(func(t *testing.T, text string) {
-		var l lastLine
+		var l lastLines
 		l.Write([]byte(text))
 		for _, words := range []string{quoteWords([]byte(text)), l.words()} {
 			if len(words) > maxWords+10 || strings.ContainsAny(words, "\x1b\n\r\t\u202e\x00") || words != "" && strings.Count(words, `"`) != 2 {
@@ -155,16 +155,20 @@ func FuzzWords(f *testing.F) {
 
 func TestWords(t *testing.T) {
 	for in, want := range map[string]string{
-		"ssh: connect to host build-box port 22: Connection refused\r\n": `"ssh: connect to host build-box port 22: Connection refused"`,
-		"first\nsecond\n\n  \n":                 `"second"`,
-		"progress 1\rprogress 2":                `"progress 2"`,
-		"\x1b[1;31mred\x1b[0m and \a\"bold\"\n": `"red and 'bold'"`,
-		"right \u202e left":                     `"right left"`,
-		"bad \xff byte":                         "\"bad \uFFFD byte\"",
-		"":                                      "",
-		" \n\n":                                 "",
+		"ssh: connect to host build-box port 22: Connection refused\r\n":         `"ssh: connect to host build-box port 22: Connection refused"`,
+		"zeroth\nfirst\nsecond\n\n  \n":                                          `"first / second"`,
+		"acpctl: unknown verb \"pip\"; write \"pipe\"\r\nSee: acpctl --help\r\n": `"acpctl: unknown verb 'pip'; write 'pipe' / See: acpctl --help"`,
+		"start\nprogress 1\rprogress 2\rdone\nbye":                               `"done / bye"`,
+		strings.Repeat("a", 300) + "\nb":                                         `"` + strings.Repeat("a", 196) + `… / b"`,
+		"a\n" + strings.Repeat("b", 185):                                         `"` + strings.Repeat("b", 185) + `"`,
+		"progress 1\rprogress 2":                                                 `"progress 2"`,
+		"\x1b[1;31mred\x1b[0m and \a\"bold\"\n":                                  `"red and 'bold'"`,
+		"right \u202e left":                                                      `"right left"`,
+		"bad \xff byte":                                                          "\"bad \uFFFD byte\"",
+		"":                                                                       "",
+		" \n\n":                                                                  "",
 	} {
-		var l lastLine
+		var l lastLines
 		for b := range []byte(in) {
 			l.Write([]byte(in)[b : b+1])
 		}

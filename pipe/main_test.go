@@ -203,7 +203,7 @@ type lab struct {
 	*Link
 	t    *testing.T
 	told observer
-	log  *lastLine // its last line
+	log  *lastLines // the last two of them
 	stop func()
 }
 
@@ -226,7 +226,7 @@ func startLab(t *testing.T, change func(*Link), command ...string) *lab {
 func startLabWith(t *testing.T, change func(*Link), command func(identity.ID) (string, []string)) *lab {
 	t.Helper()
 	t.Setenv("GORACE", "atexit_sleep_ms=0") // a second at the end of each command
-	log := &lastLine{}
+	log := &lastLines{}
 	l := &lab{Link: NewLink(Options{Command: command, Log: slog.New(slog.NewTextHandler(log, nil))}), t: t, log: log}
 	l.times.startPause = 0
 	if change != nil {

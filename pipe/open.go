@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/acpd/acpd/identity"
 )
 
 // attempt is the last start of a command: when, and why packets did not get through. After a
@@ -62,11 +64,45 @@ func (l *Link) RetryFailed() {
 	}
 }
 
+// ListChanged returns the peers to which a command leads that is not theirs any more, in no order.
+func (l *Link) ListChanged() []identity.ID {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var all []identity.ID
+	for _, p := range l.pipes {
+		if l.isChanged(p) {
+			all = append(all, p.addr.id)
+		}
+	}
+	return all
+}
+
+// EndChanged ends the commands of ListChanged. It does not wait for that.
+func (l *Link) EndChanged() {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, p := range l.pipes {
+		if l.isChanged(p) {
+			p.cancel(errChanged)
+		}
+	}
+}
+
+// isChanged reports whether the pipe was dialled by a command that is not the peer's any more.
+func (l *Link) isChanged(p *pipe) bool {
+	if p.argv == nil {
+		return false
+	}
+	_, argv := l.options.Command(p.addr.id)
+	return !slices.Equal(p.argv, argv)
+}
+
 // Open starts the command that leads to the peer at addr, unless it runs, and blocks until the
 // other end's preamble is in, ctx ends, or that fails. open ends with the pipe, when it is known why, which is
 // its cause: however soon that is, who dials there hears of it. A command has 15 s to open. One that has
 // failed is not started again for 30 s, in which Open returns the same error, unless RetryFailed is called. If the peer has another
-// command now, that is started at once, also in the place of one that leads nowhere yet.
+// command now, that is started at once, also in the place of one that leads nowhere yet; one that carries
+// packets must have ended before.
 //
 // The caller calls release when it needs the pipe no more. When all have, the command ends: its
 // standard input does, then it gets TERM, and 2 s later its process group gets KILL.
@@ -109,10 +145,11 @@ func (l *Link) startOrShare(addr Addr) (p *pipe, again <-chan struct{}, err erro
 	defer l.mu.Unlock()
 	_, argv := l.options.Command(addr.id)
 	if p := l.pipes[addr.text]; p != nil {
-		if p.addr.id == addr.id && !p.isOpen() && len(argv) > 0 && !slices.Equal(p.argv, argv) {
+		changed := p.addr.id == addr.id && len(argv) > 0 && !slices.Equal(p.argv, argv)
+		if changed && !p.isOpen() {
 			p.cancel(errChanged)
 		}
-		if p.ctx.Err() != nil || p.addr.id != addr.id { // it must be gone before the next one begins, also if another peer has its name now
+		if p.ctx.Err() != nil || p.addr.id != addr.id || changed { // it must be gone before the next one begins, also if another peer has its name now
 			return nil, p.ended, nil
 		}
 		p.refs++

@@ -70,7 +70,7 @@ func TestOpenFails(t *testing.T) {
 		words   []string
 	}{
 		{"exit", []string{"exit", "255", "debug", "ssh: connect to host build-box port 22: \x1b[31mConnection refused"},
-			[]string{`ended with exit code 255, and last said "ssh: connect to host build-box port 22: Connection refused" on standard error`, "by hand"}},
+			[]string{`ended with exit code 255, and last said "debug / ssh: connect to host build-box port 22: Connection refused" on standard error`, "by hand"}},
 		{"exit without a word", []string{"exit", "0"}, []string{"ended with exit code 0", "by hand"}},
 		{"banner", []string{"banner", "Last login: \x1b[1mtoday", " at noon\nmore"}, []string{`printed "Last login: today at noon" before the first packet`, "start-up files"}},
 		{"long banner", []string{"banner", strings.Repeat("x", 1000)}, []string{strings.Repeat("x", 200) + "…\" before the first packet"}},
@@ -164,6 +164,36 @@ func TestChangedCommandIsTried(t *testing.T) {
 	if err := <-waits; err == nil || !strings.Contains(err.Error(), errChanged.Error()) {
 		t.Errorf("the call that waited for the one before: %v", err)
 	}
+}
+
+// A command that carries packets is shared as long as it is the peer's. After that nobody opens it any more,
+// and who waits gets the next one when it has ended.
+func TestChangedCommandEnds(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var argv atomic.Pointer[[]string]
+	set := func(command ...string) { argv.Store(new(append([]string{exe, fakeMark}, command...))) }
+	set("echo")
+	l := startLabWith(t, nil, func(identity.ID) (string, []string) { return "build", *argv.Load() })
+	_, release := l.open()
+	defer release()
+	l.EndChanged()
+	if all := l.ListChanged(); len(all) != 0 {
+		t.Errorf("changed: %v", all)
+	}
+	set("exit", "3")
+	if all := l.ListChanged(); !slices.Equal(all, []identity.ID{buildID}) {
+		t.Errorf("changed: %v", all)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, _, err := l.Open(ctx, l.Addr(buildID)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while the one before runs: %v", err)
+	}
+	l.EndChanged()
+	l.fails("exit code 3")
 }
 
 // A command that fails again and again after it has begun is started once a second.

@@ -87,7 +87,7 @@ var (
 	errSilent   = errors.New("printed nothing")
 	errUnwanted = errors.New("nobody waits for it any more")
 	errOver     = errors.New("nothing more is read")
-	errChanged  = errors.New("was to be started, and the peer has another command now")
+	errChanged  = errors.New("gave way: the peer has another command now")
 )
 
 // carry exchanges preambles over d and then carries packets, until either fails or the pipe's

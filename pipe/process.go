@@ -19,7 +19,7 @@ import (
 type process interface {
 	duplex
 
-	// words returns what it last said on standard error, "" if nothing.
+	// words returns what it last said on standard error, two lines at most; "" if nothing.
 	words() string
 
 	// end ends it, unless it has ended, with all of its process group, and blocks until that is
@@ -42,7 +42,7 @@ type systemProcess struct {
 	cmd            *exec.Cmd
 	stdin          *os.File
 	stdout, stderr *os.File
-	said           lastLine
+	said           lastLines
 	saidAll        chan struct{} // closed when standard error is read to its end
 	exited         chan struct{} // closed when the first process has ended
 	endOnce        sync.Once

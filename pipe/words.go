@@ -12,27 +12,30 @@ const (
 	maxLine  = 1 << 10
 )
 
-// lastLine keeps the last line that has text, as far as its first 1 KiB go. Any number of
-// goroutines may use it.
-type lastLine struct {
-	mu   sync.Mutex // guards the rest
-	line []byte     // the unfinished one
-	last []byte
+// lastLines keeps the last two lines that have text, as far as their first 1 KiB go: the reason often stands
+// before a last one such as "see --help". A line that ends with CR alone is overwritten by the next. Any number
+// of goroutines may use it.
+type lastLines struct {
+	mu     sync.Mutex // guards the rest
+	line   []byte     // the unfinished one
+	last   []byte
+	before []byte // before last
+	drawn  bool   // last ended with CR: the next line overwrites it
 }
 
 // Write takes what a command says. It never fails.
-func (l *lastLine) Write(b []byte) (int, error) {
+func (l *lastLines) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := len(b)
 	for len(b) > 0 {
-		part, rest, ends := b, b[len(b):], false
+		part, rest, end := b, b[len(b):], byte(0)
 		if i := bytes.IndexAny(b, "\r\n"); i >= 0 {
-			part, rest, ends = b[:i], b[i+1:], true
+			part, rest, end = b[:i], b[i+1:], b[i]
 		}
 		l.line = append(l.line, part[:min(len(part), maxLine-len(l.line))]...)
-		if ends {
-			l.endLine()
+		if end != 0 {
+			l.endLine(end)
 		}
 		b = rest
 	}
@@ -40,28 +43,45 @@ func (l *lastLine) Write(b []byte) (int, error) {
 }
 
 // endLine is called with mu held.
-func (l *lastLine) endLine() {
+func (l *lastLines) endLine(end byte) {
 	if len(bytes.TrimSpace(l.line)) > 0 {
+		if !l.drawn {
+			l.last, l.before = l.before, l.last
+		}
 		l.last = append(l.last[:0], l.line...)
+		l.drawn = end == '\r'
+	} else if end == '\n' {
+		l.drawn = false // it was CR LF
 	}
 	l.line = l.line[:0]
 }
 
-// words returns the line as an error shows it, "" if there is none. An unfinished line counts.
-func (l *lastLine) words() string {
+// words returns the lines as an error shows them, "" if there are none. An unfinished line counts. If not both
+// have room, the first is cut.
+func (l *lastLines) words() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.endLine()
+	l.endLine('\n')
 	if len(l.last) == 0 {
 		return ""
 	}
-	return quoteWords(l.last)
+	const joint, least = " / ", 20 // bytes; less of the first line says nothing
+	last := cleanWords(l.last, maxWords)
+	if room := maxWords - len(joint) - len(last); room >= least {
+		if before := cleanWords(l.before, room); before != "" {
+			last = before + joint + last
+		}
+	}
+	return `"` + last + `"`
 }
 
 // quoteWords returns text of a command as an error shows it: on one line, without what a terminal
 // would obey or not show, cut, and in quotes. It is the command's claim and may be the words of
 // another machine.
-func quoteWords(text []byte) string {
+func quoteWords(text []byte) string { return `"` + cleanWords(text, maxWords) + `"` }
+
+// cleanWords is quoteWords without the quotes, cut after limit bytes.
+func cleanWords(text []byte, limit int) string {
 	var b strings.Builder
 	space := true // what b ends with
 	for _, r := range strings.ToValidUTF8(dropControlSequences(string(text)), "\uFFFD") {
@@ -76,14 +96,14 @@ func quoteWords(text []byte) string {
 		case !unicode.IsPrint(r):
 			continue
 		}
-		if b.Len() >= maxWords {
+		if b.Len() >= limit {
 			b.WriteString("…")
 			break
 		}
 		b.WriteRune(r)
 		space = r == ' '
 	}
-	return `"` + strings.TrimRight(b.String(), " ") + `"`
+	return strings.TrimRight(b.String(), " ")
 }
 
 // dropControlSequences takes out what begins with ESC [ (ECMA-48, section 5.4), such as colours.
