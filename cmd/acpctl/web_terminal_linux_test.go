@@ -6,6 +6,7 @@ import (
 	"net/http/cookiejar"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -46,7 +47,11 @@ func startShell(t *testing.T, script string, args ...string) (s *screen, opened 
 	s.shell.Env = append(os.Environ(), "DISPLAY=:0", "PATH="+dir+":"+os.Getenv("PATH"))
 	s.shell.Stdin, s.shell.Stdout, s.shell.Stderr = slave, slave, slave
 	s.shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := s.shell.Start(); err != nil {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // also under nohup: a shell traps no signal that was ignored when it began
+	err = s.shell.Start()
+	signal.Stop(hangups)
+	if err != nil {
 		t.Fatal(err)
 	}
 	slave.Close()
