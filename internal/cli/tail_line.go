@@ -85,6 +85,9 @@ func newEntryLine(e *client.TrafficEntry) *tailLine {
 	switch {
 	case e.Kind == kinds.KindDelegate:
 		l.task = e.ID.String()[:shownIDPrefix]
+		if l.outcome == client.TrafficOK {
+			l.outcome = string(client.TaskAccepted) // its ack; how it ends comes as a message of its own
+		}
 	case !e.Ref.IsZero():
 		l.task = e.Ref.String()[:shownIDPrefix]
 	}
@@ -130,7 +133,7 @@ func findOutcomeColour(outcome string) string {
 		return ""
 	case client.TrafficOK, client.TrafficHanded:
 		return ui.Green
-	case client.TrafficHeld, client.TrafficSent:
+	case client.TrafficHeld, client.TrafficSent, string(client.TaskAccepted):
 		return ui.Yellow
 	}
 	return ui.Red

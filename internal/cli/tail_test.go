@@ -264,6 +264,12 @@ func TestTailOnATerminal(t *testing.T) {
 	if got := tl.layOut(forged, 120); strings.Contains(got, "⇒") || !strings.Contains(got, "May I? => yes") {
 		t.Errorf("a text that looks answered: %q", got)
 	}
+	for kind, want := range map[string]string{"delegate": " accepted ", "query": " ok "} {
+		given := newEntryLine(&client.TrafficEntry{At: noon, Direction: client.Out, Name: "desk", Kind: kind, Text: "Do it all", Outcome: client.TrafficOK})
+		if got := tl.layOut(given, 120); !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want%s", kind, got, want)
+		}
+	}
 	tl.Colours, tl.widths = true, tailWidths{}
 	if got := tl.layOut(l, 120); !strings.Contains(got, ui.Green+"ok    "+ui.Plain) || !strings.Contains(got, ui.Bold+"desk ") {
 		t.Errorf("%q", got)

@@ -118,7 +118,7 @@ func (t *Terminal) tellCut(rows [][]string, c tableColumn) {
 }
 
 // cutCell returns what stands in a column but the last: words, such as a time, cut at their end, or a name. No name of
-// a peer has a space. Before a name may stand how deep it is in a tree, which is cut first.
+// a peer has a space. Before a name may stand how deep it is in a tree, which is cut first, but for the mark itself.
 func cutCell(names *Names, cell string, cells int) string {
 	name := strings.TrimLeft(cell, " └")
 	if strings.Contains(name, " ") && !strings.Contains(name, "/") {

@@ -12,7 +12,8 @@ const (
 	leastCells = 10 // of another column that gives way to it: ids, kinds and ages have no more
 	fairCells  = 16 // of another column that has its room before a spare one
 	columnGap  = 2
-	mostTold   = 8 // texts that are told below a table that has cut them
+	treeMark   = "└ " // before a name that stands below another
+	mostTold   = 8    // texts that are told below a table that has cut them
 )
 
 // tableFit says how a table gives way to the width of its terminal.
@@ -27,6 +28,7 @@ type tableFit struct {
 type tableColumn struct {
 	at      int // its place among all columns
 	cells   int // that it takes
+	least   int // so many it keeps, unless that is too much for the terminal
 	isSpare bool
 }
 
@@ -35,7 +37,12 @@ type tableColumn struct {
 func (f *tableFit) layOut(head []string, rows [][]string) (columns []tableColumn, leftOut []string) {
 	room, most := f.width, f.width // for the last column and spare ones, and at most for the last one
 	for i, n := range measureColumns(head, rows) {
-		c := tableColumn{at: i, cells: n, isSpare: slices.Contains(f.spare, head[i])}
+		c := tableColumn{at: i, cells: n, least: leastCells, isSpare: slices.Contains(f.spare, head[i])}
+		if slices.ContainsFunc(rows, func(row []string) bool {
+			return i < len(row) && strings.HasPrefix(strings.TrimLeft(row[i], " "), treeMark)
+		}) {
+			c.least += CountCells(treeMark)
+		}
 		columns = append(columns, c)
 		if !c.isSpare && i < len(head)-1 {
 			room -= min(n, fairCells) + columnGap
@@ -97,11 +104,11 @@ func (f *tableFit) squeeze(columns []tableColumn, least int) {
 		for i := range columns[:len(columns)-1] {
 			c := &columns[i]
 			room -= c.cells + columnGap
-			if !c.isSpare && (widest == nil || c.cells > widest.cells) {
+			if !c.isSpare && c.cells > c.least && (widest == nil || c.cells > widest.cells) {
 				widest = c
 			}
 		}
-		if room < min(least, last.cells) && widest != nil && widest.cells > leastCells {
+		if room < min(least, last.cells) && widest != nil {
 			widest.cells--
 			continue
 		}

@@ -63,7 +63,7 @@ func TestTableCutsWordsAtTheirEnd(t *testing.T) {
 	}
 	for width, want := range map[int]string{
 		60: "SINCE                WHO                    TEXT\nNov 27 12:00:00 UTC    └ buil…rt-1/planner  Which branch is…\n12m ago              a program here         ?\n",
-		40: "SINCE       WHO         TEXT\nNov 27 12…  bu…-1/p…er  Which branch is…\n12m ago     a program…  ?\n",
+		40: "SINCE       WHO           TEXT\nNov 27 12…  └ bu…-1/p…er  Which branch …\n12m ago     a program h…  ?\n",
 	} {
 		if got := printTable(width, []string{"SINCE", "WHO", "TEXT"}, rows()); got != want {
 			t.Errorf("%d columns:\n%s\nwant\n%s", width, got, want)
