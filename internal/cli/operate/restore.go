@@ -108,7 +108,7 @@ func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) erro
 		fmt.Fprintf(v.Err, "acpctl restore: warning: %s\n", client.Text(r.Warning.Error()))
 	}
 	for _, note := range listRelayNotes(dir, r.Identity) {
-		fmt.Fprintf(v.Err, "acpctl restore: note: %s\n", note)
+		v.printRestoreNote(note)
 	}
 	return v.PrintData(result, func() { v.printRestored(result) })
 }
@@ -157,14 +157,19 @@ func (v *verbs) printRestored(r *restored) {
 	v.PrintForPerson("The state is that of %s. Trusted peers: %s.", v.FormatTime(r.Made), cmp.Or(strings.Join(r.Peers, ", "), "none"))
 	switch r.Source {
 	case backup.IdentityNone:
-		v.PrintForPerson("The identity is not restored: acpd makes a new one when it starts, and each peer must trust that.")
+		v.printRestoreNote("the identity is not restored: acpd makes a new one when it starts, and each peer must trust that")
 	default:
-		v.PrintForPerson("The identity is %s: no other daemon may run with it. Peers would see its connections jump between two machines.", r.Identity)
+		v.printRestoreNote(fmt.Sprintf("the identity is %s: no other daemon may run with it; peers would see its connections jump between two machines", r.Identity))
 	}
 	if r.Aside != "" {
 		v.PrintForPerson("What was there before lies in %s.", r.Aside)
 	}
-	v.PrintForPerson("Untrust whom you have untrusted since: the backup does not know it.")
+	v.printRestoreNote("untrust whom you have untrusted since: the backup does not know it")
+}
+
+// printRestoreNote says what whoever restores must know, a script too.
+func (v *verbs) printRestoreNote(note string) {
+	fmt.Fprintf(v.Err, "acpctl restore: note: %s\n", note)
 }
 
 // explainFullDisk adds the remedy to an error of a full disk.
