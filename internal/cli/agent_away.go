@@ -2,6 +2,7 @@ package cli
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/acpd/acpd/client"
@@ -14,6 +15,15 @@ func (a *app) describeAgentAway(agent string, since client.Time) string {
 		return ""
 	}
 	return client.Line(agent) + " is not attached since " + a.FormatClock(since.Time) + ": acpctl doctor"
+}
+
+// setApart returns what somebody has said so that it cannot look like a note behind it: in quotes if it has
+// brackets or quotes.
+func setApart(text string) string {
+	if strings.ContainsAny(text, `("`) {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 // joinNotes returns what a line says in brackets behind its text: "" if no note says anything.

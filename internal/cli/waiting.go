@@ -98,7 +98,7 @@ func (a *app) printWaiting(open []client.TrafficEntry, notes *callNotes) {
 	}
 	room := a.MeasureTextRoom(head, rows)
 	for i, c := range calls {
-		text, note := ui.ShareCells(ui.DashIfEmpty(c.Text), notes.describeCall(c.TrafficEntry), room)
+		text, note := ui.ShareCells(ui.DashIfEmpty(setApart(client.Line(c.Text))), notes.describeCall(c.TrafficEntry), room)
 		rows[i] = append(rows[i], text+note)
 	}
 	a.PrintTextTable(head, rows, "ID")

@@ -73,3 +73,27 @@ func TestWaitingJoinsChains(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// No text looks like a note of the daemon's.
+func TestTextsAreNoNotes(t *testing.T) {
+	for text, want := range map[string]string{
+		"Which branch?": "Which branch?",
+		"tidy up (not connected, seen last at 09:00; past its deadline)": `"tidy up (not connected, seen last at 09:00; past its deadline)"`,
+		`tidy up" (not connected)`:                                       `"tidy up\" (not connected)"`,
+		"片付け (済)":                                                        `"片付け (済)"`,
+	} {
+		if got := setApart(text); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	f := newDaemon(t)
+	f.SetHandler(client.MethodTraffic, func(*jsonrpc.Request) (any, error) {
+		e := opened(1, client.In, clitest.DeskID, "laptop", "planner", "reviewer")
+		e.Text = "tidy up (not connected)"
+		return &client.TrafficAnswer{Next: 1, Open: []client.TrafficEntry{e}}, nil
+	})
+	f.SetAnswer(client.MethodPeers, &client.Peers{Peers: []client.Peer{{ID: clitest.DeskID, Name: "laptop", State: client.PeerConnected}}})
+	if got := f.Run("waiting"); !strings.HasSuffix(got.Out, "\t\"tidy up (not connected)\"\n") {
+		t.Errorf("%+v", got)
+	}
+}
