@@ -5,14 +5,14 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/store"
 )
 
-// maxReporters bounds the reports that are under way at the same time.
-const maxReporters = 8
+// maxReportsToPeer bounds the reports to one peer that are under way at the same time. Each peer has places of
+// its own: one that sends no receipts holds up none of the others.
+const maxReportsToPeer = 8
 
 // Run acts on what is due until ctx ends: deadlines, delegations whose agent does not come back,
 // entries that have lived long enough. It sleeps until the next of them, and waits for no
@@ -24,8 +24,7 @@ func (ts *Table) Run(ctx context.Context, report func(context.Context, *Delegati
 	var parts sync.WaitGroup
 	defer parts.Wait()
 	parts.Go(func() { ts.runUnwrittenEndSaver(ctx) })
-	var reports errgroup.Group
-	reports.SetLimit(maxReporters)
+	var reports sync.WaitGroup
 	defer reports.Wait()
 	for {
 		select {
@@ -49,7 +48,15 @@ func (ts *Table) Run(ctx context.Context, report func(context.Context, *Delegati
 		ts.next = next
 		for _, t := range due {
 			ts.handleDueDelegation(t, now, func() bool {
-				return reports.TryGo(func() error { ts.reportEnd(ctx, t, report); return nil })
+				if ts.reports[t.Peer] >= maxReportsToPeer {
+					return false
+				}
+				ts.reports[t.Peer]++
+				reports.Go(func() {
+					defer ts.releaseReport(t.Peer)
+					ts.reportEnd(ctx, t, report)
+				})
+				return true
 			})
 		}
 		ts.mu.Unlock()
@@ -64,8 +71,8 @@ func (ts *Table) Run(ctx context.Context, report func(context.Context, *Delegati
 	}
 }
 
-// handleDueDelegation does the one thing that is due for t. tell starts a report, unless too many are
-// under way. What passes with time is so at once, and is written when it can be: a restart
+// handleDueDelegation does the one thing that is due for t. tell starts a report, unless too many to
+// that peer are under way. What passes with time is so at once, and is written when it can be: a restart
 // finds the same. The caller holds mu.
 func (ts *Table) handleDueDelegation(t *Delegation, now time.Time, tell func() bool) {
 	over, forgotten := t.deadlines()
@@ -96,6 +103,15 @@ func (ts *Table) handleDueDelegation(t *Delegation, now time.Time, tell func() b
 	case !t.ending && !t.agentAwaySince.IsZero() && t.Deadline.IsZero():
 		t.ending = true // until that is on disk
 		ts.queueUnwrittenEnd(unwrittenEnd{task: t, ending: newLostEnding(t)})
+	}
+}
+
+// releaseReport gives back a place of a report to a peer.
+func (ts *Table) releaseReport(peer identity.ID) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.reports[peer]--; ts.reports[peer] == 0 {
+		delete(ts.reports, peer)
 	}
 }
 

@@ -2,13 +2,18 @@ package delegation
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/daemon/registry"
+	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/wire"
 )
 
 // A delegation whose agent is away says since when, and until when the table waits: ten minutes, or its
@@ -52,5 +57,59 @@ func TestAwayAgentIsShown(t *testing.T) {
 		time.Sleep(orphanedFor)
 		ts.is(t, open, client.TaskFailed)
 		shown(ts, open, time.Time{}, time.Time{})
+	})
+}
+
+// A peer that answers no reports with receipts delays none to others, however many it is owed.
+func TestSilentPeerDelaysNoReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := table(t)
+		silent, other := identity.ID{1}, identity.ID{2}
+		give := func(peer identity.ID) {
+			d, _, err := ts.AddDelegation(t.Context(), &Delegation{Direction: client.Taken, Peer: peer, ID: wire.NewMessageID(), Agent: "claude-1", Reports: true, Created: time.Now()}, "task")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ts.mu.Lock()
+			d.state = client.TaskAccepted
+			ts.mu.Unlock()
+		}
+		for range budget.Delegations.Peer {
+			give(silent)
+		}
+		give(other)
+		told := make(chan time.Time, 1)
+		var mu sync.Mutex
+		underWay, most := 0, 0
+		count := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			underWay += n
+			most = max(most, underWay)
+		}
+		ts.clock(t, func(ctx context.Context, d *Delegation) error {
+			if d.Peer == other {
+				told <- time.Now()
+				return nil
+			}
+			count(1)
+			defer count(-1)
+			select {
+			case <-time.After(5 * time.Second): // there is no receipt
+			case <-ctx.Done():
+			}
+			return errors.New("no receipt")
+		})
+		ended := time.Now()
+		ts.EndForLostSession("claude-1")
+		if took := (<-told).Sub(ended); took > firstReportPause {
+			t.Errorf("the other peer was told after %v", took)
+		}
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if most != maxReportsToPeer {
+			t.Errorf("%d reports to one peer at a time", most)
+		}
 	})
 }

@@ -52,6 +52,7 @@ type Table struct {
 	mu            sync.Mutex // guards what follows and the fields of delegations named above
 	table         map[delegationKey]*Delegation
 	sizes         map[client.TaskDirection]map[identity.ID]int // entries of the table, by direction and peer
+	reports       map[identity.ID]int                          // under way, by peer
 	rows          int64                                        // the last row that was begun: none is used twice
 	next          time.Time                                    // when run looks again; zero: when it is woken
 	unwrittenEnds []unwrittenEnd
@@ -70,7 +71,7 @@ func (t *Delegation) key() delegationKey { return delegationKey{t.Direction, t.P
 func OpenTable(ctx context.Context, db *store.DB, a *registry.Registry, book *budget.Book, tellEnd func(*Delegation), log *slog.Logger) (*Table, error) {
 	ts := &Table{
 		tellEnd: tellEnd, db: db, agents: a, taken: book.OpenAccount(budget.Delegations), questionBytes: book.OpenAccount(budget.Questions), wake: pace.NewSignal(), log: log, unwrittenAdded: pace.NewSignal(),
-		table: make(map[delegationKey]*Delegation), sizes: map[client.TaskDirection]map[identity.ID]int{client.Given: {}, client.Taken: {}},
+		table: make(map[delegationKey]*Delegation), reports: make(map[identity.ID]int), sizes: map[client.TaskDirection]map[identity.ID]int{client.Given: {}, client.Taken: {}},
 	}
 	all, err := store.ReadValue(ctx, db, readDelegations)
 	if err != nil {
