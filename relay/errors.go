@@ -97,6 +97,8 @@ func findRemedy(e endpoint, err error) string {
 		return "the server has not answered pings for half a minute: it is tried again"
 	case errors.Is(err, errNoNATS):
 		return "check host and port"
+	case says(err, "invalid websocket connection"):
+		return "no WebSocket of a NATS server answers there, and a redirect is not followed: check host and port"
 	case isA[tls.RecordHeaderError](err):
 		return "the server speaks no TLS at this port: set up tls in its configuration, or check the port"
 	case isA[x509.UnknownAuthorityError](err):

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ type fakeNetwork struct {
 	mu     sync.Mutex
 	dialed []string
 	last   net.Conn
+	server netip.AddrPort // of the servers, from the next connection on; zero: they have no address
 	wg     sync.WaitGroup
 }
 
@@ -48,6 +50,7 @@ func (n *fakeNetwork) dial(_ context.Context, _, address string) (net.Conn, erro
 	client, server := net.Pipe()
 	n.mu.Lock()
 	n.dialed, n.last = append(n.dialed, address), server
+	at := n.server
 	n.mu.Unlock()
 	n.wg.Go(func() {
 		defer server.Close()
@@ -55,8 +58,19 @@ func (n *fakeNetwork) dial(_ context.Context, _, address string) (net.Conn, erro
 		n.wg.Go(func() { io.Copy(in, server); in.close() })
 		n.serve(&fakeConn{Conn: server, r: bufio.NewReader(in), network: n})
 	})
+	if at.IsValid() {
+		return addressedConn{client, net.TCPAddrFromAddrPort(at)}, nil
+	}
 	return client, nil
 }
+
+// addressedConn is a connection to a server that has an address.
+type addressedConn struct {
+	net.Conn
+	server net.Addr
+}
+
+func (c addressedConn) RemoteAddr() net.Addr { return c.server }
 
 func (n *fakeNetwork) countDials() int {
 	n.mu.Lock()

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -125,6 +127,59 @@ func TestClientIP(t *testing.T) {
 			synctest.Wait()
 			if got := l.State().ClientIP; got.IsValid() != (kept != "") || got.IsValid() && got.String() != kept {
 				t.Errorf("%s: kept is %s, want %q", said, got, kept)
+			}
+		})
+	}
+}
+
+// The relay's own address is not kept as this host's, as where both are behind one NAT.
+func TestClientIPIsNotTheRelays(t *testing.T) {
+	for said, kept := range map[string]string{"203.0.113.9": "", "::ffff:203.0.113.9": "", "203.0.113.10": "203.0.113.10"} {
+		withLink(t, testConfig(), func(c *fakeConn) {
+			if c.accept(`INFO {"headers":true,"max_payload":1048576,"nonce":"abc","client_ip":"`+said+`"}`+"\r\n") == nil {
+				c.follow(nil, nil)
+			}
+		}, func(t *testing.T, l *Link, n *fakeNetwork, _ *testObserver) {
+			synctest.Wait()
+			n.mu.Lock()
+			n.server = netip.MustParseAddrPort("203.0.113.9:4222")
+			n.mu.Unlock()
+			n.hangUp() // of the first connection, whose server has no address
+			time.Sleep(time.Minute)
+			if got := l.State().ClientIP; got.IsValid() != (kept != "") || got.IsValid() && got.String() != kept {
+				t.Errorf("%s: kept is %s, want %q", said, got, kept)
+			}
+		})
+	}
+}
+
+// A WebSocket server that sends the link elsewhere is not followed: no other host is connected to, and
+// the server gets no login.
+func TestRedirectIsNotFollowed(t *testing.T) {
+	for _, code := range []string{"301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"} {
+		c := testConfig()
+		c.URL = "ws://127.0.0.1:8080"
+		c.Credentials.Token = "canary-5f2e"
+		withLink(t, c, func(f *fakeConn) {
+			for line, err := f.readLine(); line != "" || err != nil; line, err = f.readLine() {
+				if err != nil || strings.Contains(line, "canary") {
+					t.Errorf("the request has %q, %v", line, err)
+					return
+				}
+			}
+			f.say("HTTP/1.1 %s\r\nLocation: ws://198.51.100.1:8080/\r\nContent-Length: 0\r\n\r\n", code)
+			if line, err := f.readLine(); err == nil {
+				t.Errorf("after the redirect the server gets %q", line)
+			}
+		}, func(t *testing.T, l *Link, n *fakeNetwork, _ *testObserver) {
+			time.Sleep(time.Minute)
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if len(n.dialed) < 3 || slices.ContainsFunc(n.dialed, func(a string) bool { return a != "127.0.0.1:8080" }) {
+				t.Errorf("connected to %q", n.dialed)
+			}
+			if err := l.State().LastError; err == nil || !strings.Contains(err.Error(), "no WebSocket of a NATS server answers there") {
+				t.Errorf("%s: %v", code, err)
 			}
 		})
 	}
