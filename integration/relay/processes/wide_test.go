@@ -132,42 +132,6 @@ func median(took []time.Duration) time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-func awaitPing(t *testing.T, m *live.Machine) {
-	t.Helper()
-	to := map[string]string{"desk": "laptop", "laptop": "desk"}[m.Name]
-	await.Until(t, m.Name+" has an answer", func() bool {
-		_, err := m.Client.Ping(await.NewContext(t), client.PingParams{To: to})
-		return err == nil
-	})
-}
-
-// newWideMachine starts a daemon for which each server of an end is a relay.
-func newWideMachine(t *testing.T, name string, end []*server) *live.Machine {
-	t.Helper()
-	roots := filepath.Join(t.TempDir(), "roots.pem")
-	var certs []byte
-	for _, s := range end {
-		cert, err := os.ReadFile(s.cert)
-		if err != nil {
-			t.Fatal(err)
-		}
-		certs = append(certs, cert...)
-	}
-	if err := os.WriteFile(roots, certs, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	m := newMachine(t, name, &server{cert: roots})
-	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte(wideToken+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	m.StartDaemon()
-	for i, s := range end {
-		m.MustOutput("relay", "add", s.url(), "--name", []string{"hub", "spare"}[i], "--token-file", token)
-	}
-	return m
-}
-
 func serveEcho(t *testing.T, m *live.Machine) {
 	t.Helper()
 	m.StartAcpctl("serve", "--name", "reviewer", "--prompt", "--", "sh", "-c", `read -r first; case $first in sleep*) exec sleep 60; esac; echo "You asked: $first"`)
