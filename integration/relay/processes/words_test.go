@@ -56,6 +56,11 @@ func TestTokenChanges(t *testing.T) {
 	kept := relayOf(t, laptop).Name
 
 	// The server gets another token.
+	tail := laptop.StartAcpctl("tail")
+	await.Until(t, "tail has begun", func() bool {
+		desk.MustOutput("ping", "laptop", "-c", "1")
+		return strings.Contains(tail.Stdout.String(), "ping")
+	})
 	s.process.Stop()
 	awaitRelay(t, desk, client.RelayDown)
 	awaitRelay(t, laptop, client.RelayDown)
@@ -77,6 +82,9 @@ func TestTokenChanges(t *testing.T) {
 	s.start()
 	awaitRelay(t, desk, client.RelayRefused)
 	awaitRelay(t, laptop, client.RelayRefused)
+	await.Until(t, "tail tells that the relay refuses", func() bool {
+		return strings.Contains(tail.Stdout.String(), "\trelay\t"+kept+" · refused · "+s.url()+": the server refuses a token")
+	})
 	fails(desk, kinds.NotAuthorized, []string{"relay", "test"}, "the server refuses a token: wrong, or changed there: get the new one, and acpctl relay remove hub, if it is there, then acpctl relay add with it")
 	if said := desk.RunAcpctl(0, "relay", "list").Stderr.String(); !strings.Contains(said, "hub: ") || !strings.Contains(said, "the server refuses a token") {
 		t.Errorf("relay list says %s", said)
