@@ -93,6 +93,7 @@ func (d *Daemon) listNetworkFamilies() []metrics.Family {
 		{Name: "acpd_peers_connected", Type: metrics.Gauge, Help: "Peers that are connected.", Write: one(len(d.node.Peers()))},
 		{Name: "acpd_connections", Type: metrics.Gauge, Help: "QUIC connections to peers that are open.", Write: one(conns)},
 		{Name: "acpd_streams", Type: metrics.Gauge, Help: "QUIC streams that are open: those of peers that are served here (in), and those of calls and bridges (out).", Write: inAndOut(d.node.CountStreams())},
+		{Name: "acpd_udp_dropped_total", Type: metrics.Counter, Help: "Packets that the UDP socket had no room to send; QUIC sends again what was in them. Linux alone counts them.", Write: one(int(d.node.CountDroppedDatagrams()))},
 		{Name: "acpd_dials_total", Type: metrics.Counter, Help: "Dials that have ended, by outcome: ok if a connection is ready then, or the code of the error.", Write: d.measures.dials.Write},
 		{Name: "acpd_budget_refusals_total", Type: metrics.Counter, Help: "What peers were refused, by the row of the budget.", Write: eachRow(func(t budget.Total) (float64, bool) {
 			return float64(t.Refused), true

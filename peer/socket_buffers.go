@@ -23,3 +23,13 @@ func (n *Node) SocketBuffers() (receive, send int) {
 	})
 	return receive, send
 }
+
+// CountDroppedDatagrams returns how many datagrams the socket has lost for want of room. A socket of
+// another system than Linux does not say.
+func (n *Node) CountDroppedDatagrams() int64 {
+	s, ok := n.udp.socket.(interface{ countDropped() int64 })
+	if !ok {
+		return 0
+	}
+	return s.countDropped()
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -138,7 +139,7 @@ func TestUDPSocketFailsAsNetDoes(t *testing.T) {
 	}
 }
 
-func TestDatagramWaitsForRoom(t *testing.T) {
+func TestDatagramTellsOfAFullSocket(t *testing.T) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -147,16 +148,86 @@ func TestDatagramWaitsForRoom(t *testing.T) {
 	defer unix.Close(ends[1])
 	var d datagram
 	d.setContent(make([]byte, 1000), nil)
-	for d.send(uintptr(ends[0])) {
-		if d.errno != 0 || d.sent != 1000 {
-			t.Fatalf("sent %d: %v", d.sent, d.errno)
+	for d.errno == 0 {
+		if !d.send(uintptr(ends[0])) {
+			t.Fatal("who sends would wait until half of the socket is empty")
 		}
+	}
+	if d.errno != unix.EAGAIN {
+		t.Fatal(d.errno)
 	}
 	if _, err := unix.Read(ends[1], make([]byte, 1000)); err != nil {
 		t.Fatal(err)
 	}
-	if !d.send(uintptr(ends[0])) || d.errno != 0 || d.sent != 1000 {
+	if d.send(uintptr(ends[0])); d.errno != 0 || d.sent != 1000 {
 		t.Errorf("with room: sent %d, %v", d.sent, d.errno)
+	}
+}
+
+// fullConn has no room for the next sends, -1: for none.
+type fullConn struct {
+	syscall.RawConn
+	s     *udpSocket
+	full  int
+	sends int
+}
+
+func (c *fullConn) Write(send func(fd uintptr) (done bool)) error {
+	c.sends++
+	if c.full == 0 {
+		return c.RawConn.Write(send)
+	}
+	c.full--
+	c.s.out.errno = unix.EAGAIN
+	return nil
+}
+
+// A socket that stays full is waited for once. To QUIC an error would be the end of the connection.
+func TestFullUDPSocketLosesDatagrams(t *testing.T) {
+	s, reader := openUDPSocket(t, &net.UDPAddr{IP: loopback4}), openUDPSocket(t, &net.UDPAddr{IP: loopback4})
+	full := &fullConn{RawConn: s.raw, s: s}
+	s.raw = full
+	send := func(text string, sendsFull int, dropped int64, sends int) {
+		t.Helper()
+		full.full, full.sends = sendsFull, 0
+		n, oobn, err := s.WriteMsgUDP([]byte(text), nil, reader.LocalAddr().(*net.UDPAddr))
+		if n != len(text) || oobn != 0 || err != nil {
+			t.Fatalf("%q: %d, %d, %v", text, n, oobn, err)
+		}
+		if got := s.dropped.Load(); got != dropped || full.sends > sends {
+			t.Errorf("%q: %d are lost, want %d; it was tried %d times, want at most %d", text, got, dropped, full.sends, sends)
+		}
+	}
+	most := int(roomWait/roomLook) + 1
+	send("with room soon", 1, 0, 2)
+	reader.hears(t, "with room soon")
+	send("lost after a wait", -1, 1, most)
+	send("lost at once", -1, 2, 1)
+	send("with room again", 0, 2, 1)
+	reader.hears(t, "with room again")
+	send("with room soon again", 1, 2, 2)
+	reader.hears(t, "with room soon again")
+}
+
+// What may be an answer to anybody is told apart by its form, which is quic-go's.
+func TestStatelessResetsAreForAnybody(t *testing.T) {
+	n := newSide(t, loopback(nil)).serve()
+	s := openUDPSocket(t, &net.UDPAddr{IP: loopback4})
+	ofNoConn := make([]byte, 100)
+	ofNoConn[0] = 0x40
+	if _, err := s.WriteTo(ofNoConn, n.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetReadDeadline(time.Now().Add(soon)); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 2000)
+	length, _, err := s.ReadFrom(got)
+	if err != nil || !isForAnybody(got[:length]) {
+		t.Errorf("a reset of %d bytes is not for anybody: %v", length, err)
+	}
+	if isForAnybody(ofNoConn) {
+		t.Error("a packet of a connection is for anybody")
 	}
 }
 
