@@ -211,6 +211,7 @@ func (s *server) serveUntilSignal(ctx context.Context, p client.AttachParams, h 
 	}
 	takes := strings.Join(p.Kinds, ", ")
 	h.OnAttached = func() {
+		s.attachments.ComeRound()
 		if s.runner != nil {
 			s.explainConfinement()
 			go s.forgetUntrustedPeers(attached)

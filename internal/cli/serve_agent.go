@@ -11,6 +11,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/harness/profile"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -34,6 +35,8 @@ type server struct {
 	working  context.Context // ends when all commands are to end
 	stopWork context.CancelCauseFunc
 	work     sync.WaitGroup // commands, and results on their way
+
+	attachments pace.Rounds // each attaches the agent
 
 	mu      sync.Mutex                                 // guards callOff, and that work begins
 	callOff map[wire.MessageID]context.CancelCauseFunc // by delegation whose command runs; bounded by the daemon, see max_concurrent
@@ -127,8 +130,20 @@ func (s *server) reportResult(ref wire.MessageID, owner string, payload wire.Pay
 	defer cancel()
 	defer context.AfterFunc(s.working, func() { time.AfterFunc(lastWords, cancel) })()
 	params := client.ResultParams{Head: client.Head{ID: wire.NewMessageID()}, Ref: ref, Payload: payload}
-	if err := deliverResult(sending, params, send); err != nil {
+	wasDelayed := false
+	err := resultDelivery{send: send, attached: s.attachments.Next, delayed: func(why *kinds.Error) {
+		wasDelayed = true
+		if why.Code == kinds.DaemonUnavailable {
+			s.logLine("delegate %s from %s: the daemon is away: the result is kept here, and sent when the daemon is back", ref, owner)
+			return
+		}
+		s.logLine("delegate %s from %s: the result is sent again until it is taken: %v", ref, owner, why)
+	}}.deliver(sending, params)
+	switch {
+	case err != nil:
 		s.logLine("delegate %s from %s: the result was not taken: %v", ref, owner, err)
+	case wasDelayed:
+		s.logLine("delegate %s from %s: the result is taken now", ref, owner)
 	}
 }
 

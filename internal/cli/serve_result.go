@@ -12,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/acpd/acpd/client"
-	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -104,14 +103,25 @@ const (
 	longestPause = 30 * time.Second
 )
 
-// deliverResult sends a result until the peer has it, refuses it, or does not know the
+// resultDelivery is how a result gets to whoever owns the delegation.
+type resultDelivery struct {
+	send func(context.Context, client.ResultParams) (*client.Receipt, error)
+
+	// attached returns a channel that is closed when the agent is attached the next time: its daemon is back then.
+	attached func() <-chan struct{}
+	delayed  func(why *kinds.Error) // it will be sent again; called once for each code
+}
+
+// deliver sends a result until the peer has it, refuses it, or does not know the
 // delegation any more (not_found). It repeats the result under the same id, because an hour's
-// work must not be lost in a minute's outage. If the result is too large for the peer, it
-// sends one that says so.
-func deliverResult(ctx context.Context, params client.ResultParams, send func(context.Context, client.ResultParams) (*client.Receipt, error)) error {
+// work must not be lost in a minute's outage. While the daemon is away it also sends it as soon as
+// that is back. If the result is too large for the peer, it sends one that says so.
+func (d resultDelivery) deliver(ctx context.Context, params client.ResultParams) error {
 	replaced := false
+	var told kinds.Code
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		_, err := send(ctx, params)
+		attached := d.attached()
+		_, err := d.send(ctx, params)
 		e, ok := errors.AsType[*kinds.Error](err)
 		switch {
 		case err == nil:
@@ -128,9 +138,20 @@ func deliverResult(ctx context.Context, params client.ResultParams, send func(co
 		case !e.Retryable:
 			return err
 		}
+		if e.Code != told {
+			told = e.Code
+			d.delayed(e)
+		}
+		if e.Code != kinds.DaemonUnavailable {
+			attached = nil
+		}
 		wait := max(time.Duration(e.RetryAfterMS)*time.Millisecond, pause*3/4+rand.N(pause/2))
-		if err := pace.Sleep(ctx, wait); err != nil {
-			return err
+		select {
+		case <-time.After(wait):
+		case <-attached:
+			pause = firstPause / 2 // doubled at once
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }

@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,9 +18,11 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/integration/await"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/internal/pace"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/wire"
 )
@@ -128,13 +132,52 @@ func TestTail(t *testing.T) {
 	}
 }
 
+// deliverTo delivers to send, for an agent that is attached once.
+func deliverTo(send func(context.Context, client.ResultParams) (*client.Receipt, error)) resultDelivery {
+	return resultDelivery{send: send, attached: new(pace.Rounds).Next, delayed: func(*kinds.Error) {}}
+}
+
+// The result of work that ends while the daemon is away is sent as soon as the agent is attached again,
+// however long that was. What a peer wishes is not hastened by that.
+func TestAResultIsSentWhenTheDaemonIsBack(t *testing.T) {
+	for code, atOnce := range map[kinds.Code]bool{kinds.DaemonUnavailable: true, kinds.Unreachable: false} {
+		synctest.Test(t, func(t *testing.T) {
+			const away = 10 * time.Minute
+			var attachments pace.Rounds
+			back := time.Now().Add(away)
+			var isBack atomic.Bool
+			time.AfterFunc(away, func() {
+				isBack.Store(true)
+				attachments.ComeRound()
+			})
+			var told []kinds.Code
+			d := resultDelivery{attached: attachments.Next, delayed: func(why *kinds.Error) { told = append(told, why.Code) }}
+			d.send = func(context.Context, client.ResultParams) (*client.Receipt, error) {
+				if !isBack.Load() {
+					return nil, kinds.Errorf(code, "away")
+				}
+				return &client.Receipt{}, nil
+			}
+			if err := d.deliver(t.Context(), client.ResultParams{}); err != nil {
+				t.Fatal(err)
+			}
+			if late := time.Since(back); (late == 0) != atOnce {
+				t.Errorf("%s: taken %s after the daemon was back", code, late)
+			}
+			if len(told) != 1 || told[0] != code {
+				t.Errorf("%s: told of %v", code, told)
+			}
+		})
+	}
+}
+
 // The result is repeated with the same id until it is taken.
 func TestDeliver(t *testing.T) {
 	unreachable := kinds.Errorf(kinds.Unreachable, "away")
 	params := client.ResultParams{Head: client.Head{ID: clitest.SomeID}, Ref: clitest.SomeID, Payload: wire.Payload(`{}`)}
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Time
-		err := deliverResult(t.Context(), params, func(_ context.Context, p client.ResultParams) (*client.Receipt, error) {
+		err := deliverTo(func(_ context.Context, p client.ResultParams) (*client.Receipt, error) {
 			if at = append(at, time.Now()); p.ID != clitest.SomeID || p.Ref != clitest.SomeID {
 				t.Errorf("another message: %+v", p)
 			}
@@ -142,7 +185,7 @@ func TestDeliver(t *testing.T) {
 				return nil, unreachable
 			}
 			return &client.Receipt{}, nil
-		})
+		}).deliver(t.Context(), params)
 		if err != nil || len(at) != 12 {
 			t.Fatalf("%v after %d attempts", err, len(at))
 		}
@@ -158,12 +201,12 @@ func TestDeliver(t *testing.T) {
 		busy := kinds.Errorf(kinds.Overloaded, "busy")
 		busy.RetryAfterMS = 90_000
 		begun, calls := time.Now(), 0
-		err := deliverResult(t.Context(), params, func(context.Context, client.ResultParams) (*client.Receipt, error) {
+		err := deliverTo(func(context.Context, client.ResultParams) (*client.Receipt, error) {
 			if calls++; calls == 1 {
 				return nil, busy
 			}
 			return nil, kinds.Errorf(kinds.NotFound, "expired")
-		})
+		}).deliver(t.Context(), params)
 		if !errors.Is(err, &kinds.Error{Code: kinds.NotFound}) || calls != 2 || time.Since(begun) != 90*time.Second {
 			t.Errorf("%v after %d attempts and %s", err, calls, time.Since(begun))
 		}
@@ -171,7 +214,7 @@ func TestDeliver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		err := deliverResult(ctx, params, func(context.Context, client.ResultParams) (*client.Receipt, error) { return nil, unreachable })
+		err := deliverTo(func(context.Context, client.ResultParams) (*client.Receipt, error) { return nil, unreachable }).deliver(ctx, params)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
@@ -180,10 +223,10 @@ func TestDeliver(t *testing.T) {
 	var sent []client.ResultParams
 	big := params
 	big.Payload = wire.Payload(`{"x":"` + strings.Repeat("x", 1000) + `"}`)
-	err := deliverResult(t.Context(), big, func(_ context.Context, p client.ResultParams) (*client.Receipt, error) {
+	err := deliverTo(func(_ context.Context, p client.ResultParams) (*client.Receipt, error) {
 		sent = append(sent, p)
 		return nil, kinds.Errorf(kinds.TooLarge, "too large")
-	})
+	}).deliver(t.Context(), big)
 	if err == nil || len(sent) != 2 || sent[1].ID == clitest.SomeID || !strings.Contains(string(sent[1].Payload), `"status":"failed"`) {
 		t.Errorf("%v, sent %d", err, len(sent))
 	}
@@ -258,6 +301,50 @@ func TestServeTakesWhatComes(t *testing.T) {
 	if !strings.Contains(out.String(), `{"id":"`+clitest.SomeID.String()+`","from":"desk","kind":"delegate","state":"completed","took_ms":`) {
 		t.Errorf("told %s", out.String())
 	}
+}
+
+// Serve says what becomes of a result while the daemon is away, and sends it when the agent is attached again.
+func TestServeKeepsAResultWhileTheDaemonIsAway(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodStatus, &client.Status{})
+	f.SetAnswer(client.MethodTasks, &client.Tasks{})
+	attached := make(chan struct{}, 2)
+	f.SetHandler(client.MethodAttach, func(*jsonrpc.Request) (any, error) {
+		attached <- struct{}{}
+		return nil, nil
+	})
+	results := make(chan struct{}, 2)
+	f.SetHandler(client.MethodResult, func(*jsonrpc.Request) (any, error) {
+		results <- struct{}{}
+		if len(attached) == 0 {
+			away := kinds.Errorf(kinds.DaemonUnavailable, "away")
+			away.RetryAfterMS = uint64((time.Hour).Milliseconds())
+			return nil, away
+		}
+		return &client.Receipt{ID: clitest.SomeID, State: client.Handed}, nil
+	})
+	ctx, interrupt := context.WithCancel(t.Context())
+	talk := new(await.Output)
+	ended := make(chan int, 1)
+	go func() {
+		ended <- f.RunWithoutHome(ctx, ui.Terminal{Out: io.Discard, Err: talk}, "--home", f.Home, "serve", "--name", "x", "cat")
+	}()
+	await.Receive(t, "attach", attached)
+	in := &client.Inbound{Name: "desk", Envelope: wire.Envelope{V: 1, ID: clitest.SomeID, From: clitest.DeskID, To: clitest.MyID, Kind: "delegate", Payload: wire.Payload(`{"task":"t"}`)}}
+	conn := f.AttachedConn()
+	if err := conn.Call(t.Context(), "delegate", in, nil); err != nil {
+		t.Fatal(err)
+	}
+	await.Receive(t, "the result", results)
+	about := "acpctl serve: delegate " + clitest.SomeID.String() + " from desk: "
+	await.Until(t, "the words", func() bool {
+		return strings.Contains(talk.String(), about+"the daemon is away: the result is kept here, and sent when the daemon is back\n")
+	})
+	conn.Close()
+	await.Receive(t, "the result again", results)
+	await.Until(t, "the words", func() bool { return strings.Contains(talk.String(), about+"the result is taken now\n") })
+	interrupt()
+	await.Receive(t, "the end", ended)
 }
 
 // An agent that may not attach ends with the daemon's reason.
