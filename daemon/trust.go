@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/disk"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
@@ -37,8 +38,7 @@ func (d *Daemon) serveInvite(_ context.Context, _ *localConn, p *client.InvitePa
 	if err != nil {
 		return nil, explainTrustError("invite", err)
 	}
-	addrs := d.node.LocalAddrs()
-	inv := identity.Invitation{ID: d.id, Addrs: addrs[:min(len(addrs), maxInvited)], Relays: relays, Name: d.name, PQ: identity.HashPQ(d.key.PublicPQ()), Token: token}
+	inv := identity.Invitation{ID: d.id, Addrs: d.listInvitedAddrs(relays), Relays: relays, Name: d.name, PQ: identity.HashPQ(d.key.PublicPQ()), Token: token}
 	out := &client.Invitation{URI: inv.String(), ID: opened.ID, Expires: opened.Expires.UTC()}
 	for _, r := range relays {
 		out.Relays = append(out.Relays, r.URL)
@@ -47,6 +47,16 @@ func (d *Daemon) serveInvite(_ context.Context, _ *localConn, p *client.InvitePa
 		}
 	}
 	return out, nil
+}
+
+// listInvitedAddrs returns the addresses that an invitation names: none if peers are to learn none
+// and a relay leads here.
+func (d *Daemon) listInvitedAddrs(relays []identity.InvitedRelay) []string {
+	if d.startConfig.Reach.Direct == config.Off && len(relays) > 0 {
+		return nil
+	}
+	addrs := d.node.LocalAddrs()
+	return addrs[:min(len(addrs), maxInvited)]
 }
 
 // serveInvitations lists the open invitations, without their tokens, which only invite
