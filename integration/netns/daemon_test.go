@@ -95,6 +95,12 @@ func (d *daemon) sees(id identity.ID, addr string, since time.Time, limit time.D
 // hears waits for an event, and returns how long after since it came.
 func (d *daemon) hears(kind client.EventType, of identity.ID, since time.Time, limit time.Duration) time.Duration {
 	d.T.Helper()
+	return d.awaitEvent(kind, of, since, limit).at.Sub(since)
+}
+
+// awaitEvent waits for an event that comes within limit of since, and returns the first one.
+func (d *daemon) awaitEvent(kind client.EventType, of identity.ID, since time.Time, limit time.Duration) event {
+	d.T.Helper()
 	deadline := time.After(time.Until(since.Add(limit)))
 	for n := 0; ; {
 		d.mu.Lock()
@@ -102,7 +108,7 @@ func (d *daemon) hears(kind client.EventType, of identity.ID, since time.Time, l
 		d.mu.Unlock()
 		for ; n < len(events); n++ {
 			if e := events[n]; e.Type == kind && e.Peer == of && !e.at.Before(since) {
-				return e.at.Sub(since)
+				return e
 			}
 		}
 		select {
