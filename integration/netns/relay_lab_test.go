@@ -125,11 +125,22 @@ func (h *host) relayed(name string, s *natsServer, config string) *daemon {
 // with the invitation. It returns when both are connected.
 func joinOverRelay(desk, laptop *daemon, s *natsServer, url string) {
 	desk.T.Helper()
-	desk.MustOutput("relay", "add", url, "--name", "hub", "--token-file", s.token, "--share")
-	line := desk.MustOutput("invite", "--with-credential")
-	laptop.told(line, "join", "--keep-relay").AwaitExit(0)
-	laptop.connects(desk, time.Now(), await.Patience)
-	desk.connects(laptop, time.Now(), await.Patience)
+	laptop.takeInvitation(desk.inviteOverRelay(s, url), desk)
+}
+
+// inviteOverRelay lets the daemon use a relay, and returns an invitation that names it.
+func (d *daemon) inviteOverRelay(s *natsServer, url string) string {
+	d.T.Helper()
+	d.MustOutput("relay", "add", url, "--name", "hub", "--token-file", s.token, "--share")
+	return d.MustOutput("invite", "--with-credential")
+}
+
+// takeInvitation joins who has invited, and returns when both are connected.
+func (d *daemon) takeInvitation(line string, of *daemon) {
+	d.T.Helper()
+	d.told(line, "join", "--keep-relay").AwaitExit(0)
+	d.connects(of, time.Now(), await.Patience)
+	of.connects(d, time.Now(), await.Patience)
 }
 
 // findPath returns how packets travel to a peer.

@@ -38,19 +38,24 @@ func TestRelayBetweenNATs(t *testing.T) {
 			speak(desk, laptop)
 			logRoundTrips(desk, "laptop")
 
-			most := 3 * time.Second
-			if desk.findPath(laptop) == client.PathDirect {
-				most = 8 * time.Second // the NATs drop what would tell that nobody is there
-			}
 			laptop.KillDaemon()
-			failsWithin(most, desk, "no", "unknown") // it may have left before that was known
-			failsWithin(3*time.Second, desk, "no")
+			if kind == keepsPort { // the NATs drop what would tell that nobody is there
+				failsWithin(8*time.Second, desk, "no", "unknown")
+				failsWithin(3*time.Second, desk, "no")
+			} else {
+				failsWithin(0, desk, "no", "unknown") // it may have left before that was known
+				failsWithin(0, desk, "no")
+			}
 			laptop.StartDaemon()
 			desk.connects(laptop, time.Now(), await.Patience)
 			desk.MustOutput("ping", "laptop", "-c", "1")
 		})
 	}
 }
+
+// callSlack is the time that a loaded machine may add to that of a call that fails. What breaks a promise
+// takes longer: where nobody tells that a peer is gone, calls try for 2.8 s, and wait for 7.4 s.
+const callSlack = 2 * time.Second
 
 // failsWithin lets the desk call the laptop, which is gone. The call must fail in that time, and say of
 // the message what is one of delivered.
@@ -59,7 +64,7 @@ func failsWithin(most time.Duration, desk *daemon, delivered ...string) {
 	t.Helper()
 	asking := desk.StartAcpctl("query", "laptop", "there?", "--json")
 	said := asking.AwaitExit(5)
-	await.CheckDuration(t, "failure of a call to who was killed", asking.Took, most+slack)
+	await.CheckDuration(t, "failure of a call to who was killed", asking.Took, most+callSlack)
 	if !strings.Contains(said, `"code":"unreachable"`) || !slices.ContainsFunc(delivered, func(d string) bool { return strings.Contains(said, `"delivered":"`+d+`"`) }) {
 		t.Errorf("got %s, want delivered %q", said, delivered)
 	}
@@ -102,11 +107,7 @@ func logRoundTrips(d *daemon, to string) {
 		took = append(took, time.Since(at))
 	}
 	slices.Sort(took)
-	relays, err := d.Client.Relays(d.T.Context())
-	if err != nil || len(relays) != 1 || relays[0].State != client.RelayUp {
-		d.T.Fatalf("%+v, %v", relays, err)
-	}
-	d.T.Logf("200 pings: p50 %s, p99 %s; to the relay and back: %d µs", took[100].Round(time.Microsecond), took[198].Round(time.Microsecond), relays[0].RTTUS)
+	d.T.Logf("200 pings: p50 %s, p99 %s; to the relay and back: %s", took[100].Round(time.Microsecond), took[198].Round(time.Microsecond), readRelayRTT(d))
 }
 
 // Where only an HTTPS proxy leads out, whose login changes, the relay is reached by WebSocket through
