@@ -96,7 +96,8 @@ reach-wide: ## two daemons at the ends of a cluster, of two clusters with gatewa
 	./integration/relay/older.sh '$(abspath $(NATS))'
 	cd integration/relay && ACPD_OLD_NATS_SERVER='$(abspath $(NATS))' $(GO) test -tags wide -count=1 -timeout 10m -v -run TestWide ./processes
 
-crowd: ## a thousand daemons on one relay that is restarted, and hostile members of its account and trusted peers, with bounds of time: the machine to itself
+crowd: ## a thousand certified keys at one daemon, a thousand daemons on one relay that is restarted, and hostile members of its account and trusted peers, with bounds of time: the machine to itself
+	$(GO) test ./peer -run '^TestCertifiedCrowdLeavesTheTrustedTheirShare$$' -count=1 -timeout 20m -v -crowd 1000
 	cd integration/relay && $(GO) test -count=1 -timeout 20m -v ./processes -run '^(TestCrowd|TestHostileAccount|TestHostileLargeMessages|TestHostileTrustedPeer)$$' -crowd 1000 -rounds 20 -bounds
 
 web: ## the page of acpctl web in a real browser (chromium)
