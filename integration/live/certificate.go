@@ -15,17 +15,21 @@ import (
 	"time"
 )
 
-// WriteCertificate writes a TLS server's certificate for an IP address, which is its own authority,
+// WriteCertificate writes a TLS server's certificate for IP addresses, which is its own authority,
 // and the key of it to cert.pem and key.pem in dir. It returns their paths. They are valid for a day.
-func WriteCertificate(t *testing.T, dir, ip string) (certFile, keyFile string) {
+func WriteCertificate(t *testing.T, dir string, ips ...string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
+	var addrs []net.IP
+	for _, ip := range ips {
+		addrs = append(addrs, net.ParseIP(ip))
+	}
 	now := time.Now()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "nats.example.org"}, IPAddresses: []net.IP{net.ParseIP(ip)},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "nats.example.org"}, IPAddresses: addrs,
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}

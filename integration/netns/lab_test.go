@@ -143,8 +143,7 @@ func lan(t *testing.T, f family, names ...string) (*lab, []*host) {
 			addrs = append(addrs, fmt.Sprintf("fd77::%d/64", i+1))
 		}
 		if f == ipv4 {
-			h.sysctl("net/ipv6/conf/all/disable_ipv6", "1")
-			h.sysctl("net/ipv6/conf/default/disable_ipv6", "1")
+			h.withoutIPv6()
 		}
 		h.wire("eth0", "lan", addrs...)
 		hosts = append(hosts, h)

@@ -68,7 +68,12 @@ func newInternet(t *testing.T, a, b natKind) *internet {
 // ipv4Host makes a host that has no IPv6.
 func (l *lab) ipv4Host(name string) *host {
 	l.t.Helper()
-	h := l.host(name)
+	return l.host(name).withoutIPv6()
+}
+
+// withoutIPv6 takes IPv6 away from the host, and returns the host.
+func (h *host) withoutIPv6() *host {
+	h.l.t.Helper()
 	h.sysctl("net/ipv6/conf/all/disable_ipv6", "1")
 	h.sysctl("net/ipv6/conf/default/disable_ipv6", "1")
 	return h

@@ -62,8 +62,9 @@ ping_interval: "20s"
 ping_max: 2
 `
 
-// nats starts a NATS server on a host.
-func (h *host) nats(addr string) *natsServer {
+// nats starts a NATS server at an address of a host, or with more at all of its addresses, for which its
+// certificate is then.
+func (h *host) nats(addr string, more ...string) *natsServer {
 	t := h.l.t
 	t.Helper()
 	dir := live.MakeTempDir(t)
@@ -71,8 +72,12 @@ func (h *host) nats(addr string) *natsServer {
 		host: h, dir: dir, authority: filepath.Join(dir, "cert.pem"), token: filepath.Join(dir, "token"),
 		tls: "tls://" + addr + ":4222", wss: "wss://" + addr + ":443",
 	}
-	live.WriteCertificate(t, dir, addr)
-	for name, text := range map[string]string{"nats.conf": fmt.Sprintf(natsConf, addr, dir), "token": "5d0f8a3c71be4926\n"} {
+	live.WriteCertificate(t, dir, append(more, addr)...)
+	listen := addr
+	if len(more) > 0 {
+		listen = "[::]"
+	}
+	for name, text := range map[string]string{"nats.conf": fmt.Sprintf(natsConf, listen, dir), "token": "5d0f8a3c71be4926\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
