@@ -102,7 +102,11 @@ func (v *verbs) backUp(ctx context.Context, file string, o backupOptions) error 
 	} else if warning != nil {
 		fmt.Fprintf(v.Err, "acpctl backup: warning: %s\n", client.Text(warning.Error()))
 	}
+	const withoutIdentity = "the identity is not in it: --identity adds it, encrypted"
 	if file == "-" {
+		if secret == nil {
+			fmt.Fprintf(v.Err, "acpctl backup: note: %s\n", withoutIdentity)
+		}
 		return backup.Write(ctx, v.Out, m, members)
 	}
 	if err := writeBackupFile(ctx, file, o.force, m, members); err != nil {
@@ -112,7 +116,7 @@ func (v *verbs) backUp(ctx context.Context, file string, o backupOptions) error 
 		v.PrintLine("%s", file)
 		v.PrintForPerson("%d bytes: %s", m.Size(), m.ListNames())
 		if !m.HasIdentity() {
-			v.PrintForPerson("The identity is not in it: --identity adds it, encrypted.")
+			v.PrintForPerson("%s.", withoutIdentity)
 		}
 	})
 }

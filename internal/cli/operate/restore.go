@@ -62,6 +62,7 @@ type restored struct {
 	Peers    []string              `json:"peers"`           // that are trusted now
 	Returned []string              `json:"returned"`        // of them, those that the old directory did not trust
 	Aside    string                `json:"aside,omitempty"`
+	Notes    []string              `json:"notes"` // what must be known before the daemon starts
 }
 
 func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) error {
@@ -107,8 +108,9 @@ func (v *verbs) restore(ctx context.Context, file string, o restoreOptions) erro
 	if r.Warning != nil {
 		fmt.Fprintf(v.Err, "acpctl restore: warning: %s\n", client.Text(r.Warning.Error()))
 	}
-	for _, note := range listRelayNotes(dir, r.Identity) {
-		v.printRestoreNote(note)
+	result.Notes = append(listRelayNotes(dir, r.Identity), listRestoreNotes(result)...)
+	for _, note := range result.Notes {
+		fmt.Fprintf(v.Err, "acpctl restore: note: %s\n", note)
 	}
 	return v.PrintData(result, func() { v.printRestored(result) })
 }
@@ -151,25 +153,22 @@ func (v *verbs) confirmReturning(ctx context.Context, returning []identity.Peer,
 	return err
 }
 
-// printRestored says what was restored, and what to know before the daemon starts.
+// printRestored says what was restored.
 func (v *verbs) printRestored(r *restored) {
 	v.PrintLine("%s", r.Home)
 	v.PrintForPerson("The state is that of %s. Trusted peers: %s.", v.FormatTime(r.Made), cmp.Or(strings.Join(r.Peers, ", "), "none"))
-	switch r.Source {
-	case backup.IdentityNone:
-		v.printRestoreNote("the identity is not restored: acpd makes a new one when it starts, and each peer must trust that")
-	default:
-		v.printRestoreNote(fmt.Sprintf("the identity is %s: no other daemon may run with it; peers would see its connections jump between two machines", r.Identity))
-	}
 	if r.Aside != "" {
 		v.PrintForPerson("What was there before lies in %s.", r.Aside)
 	}
-	v.printRestoreNote("untrust whom you have untrusted since: the backup does not know it")
 }
 
-// printRestoreNote says what whoever restores must know, a script too.
-func (v *verbs) printRestoreNote(note string) {
-	fmt.Fprintf(v.Err, "acpctl restore: note: %s\n", note)
+// listRestoreNotes says what whoever restores must know before the daemon starts, a script too.
+func listRestoreNotes(r *restored) []string {
+	who := fmt.Sprintf("the identity is %s: no other daemon may run with it; peers would see its connections jump between two machines", r.Identity)
+	if r.Source == backup.IdentityNone {
+		who = "the identity is not restored: acpd makes a new one when it starts, and each peer must trust that"
+	}
+	return []string{who, "untrust whom you have untrusted since: the backup does not know it"}
 }
 
 // explainFullDisk adds the remedy to an error of a full disk.
