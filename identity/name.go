@@ -94,6 +94,13 @@ func isHexPrefix(s string) bool {
 	return len(s) >= minHex && len(s) <= 2*len(ID{}) && consistsOnlyOf(s, hexDigits)
 }
 
+// isShortHexPrefix reports whether s looks like the beginning of an id, and is too short for one: it has
+// a digit, which a word has not.
+func isShortHexPrefix(s string) bool {
+	s = strings.ToLower(s)
+	return len(s) < minHex && consistsOnlyOf(s, hexDigits) && strings.ContainsAny(s, "0123456789")
+}
+
 func consistsOnlyOf(s, ascii string) bool { return strings.Trim(s, ascii) == "" }
 
 // CleanClaim makes the name that a peer says of itself fit to be shown: valid UTF-8 of at most

@@ -14,7 +14,11 @@ type UnknownPeerError struct {
 }
 
 func (e *UnknownPeerError) Error() string {
-	return fmt.Sprintf("no peer %q is known: %s", CleanClaim(e.Ref), formatNear(e.Near, "acpctl peers lists those that are"))
+	remedy := "acpctl peers lists those that are"
+	if isShortHexPrefix(e.Ref) {
+		remedy = "the beginning of an id has six or more digits; " + remedy
+	}
+	return fmt.Sprintf("no peer %q is known: %s", CleanClaim(e.Ref), formatNear(e.Near, remedy))
 }
 
 // AmbiguousError says that a reference is the beginning of several peers' ids.
@@ -120,16 +124,22 @@ func (s *trustSnapshot) listNames() []string {
 }
 
 // SuggestNames returns those of names that ref may have meant, three at most: those that ref
-// begins, that ref adds a hyphen and more to, or that are two edits away at most.
+// begins, that ref adds a hyphen and more to, or that are two edits away at most; or the
+// one that differs in case alone.
 func SuggestNames(ref string, names []string) []string {
 	const most = 3
 	var near []string
+	ref = strings.ToLower(ref)
 	if len(ref) < 2 || len(ref) > MaxName {
 		return nil
 	}
 	for _, name := range names {
-		begins := strings.HasPrefix(name, ref) || strings.HasPrefix(ref, name+"-")
-		if begins || countEdits(name, ref) <= min(2, len(ref)/2) {
+		lower := strings.ToLower(name)
+		if lower == ref {
+			return []string{name}
+		}
+		begins := strings.HasPrefix(lower, ref) || strings.HasPrefix(ref, lower+"-")
+		if begins || countEdits(lower, ref) <= min(2, len(ref)/2) {
 			if near = append(near, name); len(near) == most {
 				break
 			}

@@ -18,7 +18,7 @@ func TestErrorsOfAFile(t *testing.T) {
 		"{}":                                       `x.yaml: there is nothing in it: begin with what acpctl serve --show-profile claude prints`,
 		"about: none\n":                            `x.yaml: program: "": use a name, which is looked for in PATH, or an absolute path`,
 		"program: x\nargs: [a, b\nenv: {A: b}":     `x.yaml:1: no valid YAML: did not find expected ',' or ']': check quotes, colons and indentation here and in the next lines`,
-		"program: x\n\targs: [a]":                  `x.yaml:2: no valid YAML: found a tab character that violates indentation: check quotes, colons and indentation here and in the next lines`,
+		"program: x\n\targs: [a]":                  `x.yaml:2: a tab indents this line: use spaces`,
 		good + "arg: [a]":                          `x.yaml:3: unknown key "arg": did you mean "args"?`,
 		good + "limits:\n  tokns: 5":               `x.yaml:4: unknown key "limits.tokns": did you mean "limits.tokens"?`,
 		good + "name: y":                           `x.yaml:3: unknown key "name": valid here: about, program, args, env, pass, credentials, files, read, dir, forbid, tools, acp, schema, output, limits`,

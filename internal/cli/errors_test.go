@@ -71,7 +71,7 @@ func TestRemediesCanBeTyped(t *testing.T) {
 	f.SetAnswer(client.MethodPing, kinds.Errorf(kinds.DaemonUnavailable, "gone: repeat it with the same id"))
 	f.WantResult(f.Run("ping", "desk", "-c", "1"), 6, "", "acpctl ping: gone: try again\n")
 	f.SetAnswer(client.MethodQuery, kinds.Errorf(kinds.Timeout, "allow more time, or repeat with the same id"))
-	f.WantResult(f.Run("query", "desk", "x"), 3, "", "acpctl query: allow more time, or try again\n")
+	f.WantResult(f.Run("query", "desk", "x"), 3, "", "acpctl query: allow more time (--deadline), or try again\n")
 	f.SetAnswer(client.MethodPing, kinds.Errorf(kinds.UnknownPeer, "to: nobody"))
 	f.WantResult(f.Run("ping", "desk", "-c", "1"), 5, "", "acpctl ping: PEER: nobody\n")
 	f.SetAnswer(client.MethodWait, kinds.Errorf(kinds.NotFound, "id: unknown"))

@@ -1,8 +1,9 @@
 package yamldoc
 
-// FindNearestWord returns the word that was most likely meant, or "".
+// FindNearestWord returns the word that was most likely meant, or "": about one edit of three characters is
+// as much as a slip of the hand.
 func FindNearestWord(word string, words []string) string {
-	best, bound := "", len(word)/3+2
+	best, bound := "", max((len(word)+1)/3, 1)+1
 	if len(word) > 64 {
 		return ""
 	}

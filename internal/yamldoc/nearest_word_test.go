@@ -2,16 +2,13 @@ package yamldoc
 
 import "testing"
 
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0},
-		{"lisen", "listen", 1}, {"levle", "level", 1}, {"ab", "ba", 1}, {"kitten", "sitting", 3},
+func TestFindNearestWord(t *testing.T) {
+	words := []string{"log", "kinds", "query", "discovery", "direct"}
+	for word, want := range map[string]string{
+		"foo": "", "lgo": "log", "lag": "log", "kinsd": "kinds", "qeury": "query", "qurty": "query", "qurtz": "", "discvery": "discovery", "dicsoverry": "discovery", "drict": "direct", "x": "",
 	} {
-		if got := editDistance(c.a, c.b); got != c.want || editDistance(c.b, c.a) != c.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
+		if got := FindNearestWord(word, words); got != want {
+			t.Errorf("%q: %q, want %q", word, got, want)
 		}
 	}
 }

@@ -53,11 +53,22 @@ func (d *Document) addSyntaxError(data []byte, err error) {
 			line = min(n, lineOfOffset(data, len(data)))
 		}
 	}
+	if (strings.Contains(problem, "cannot start any token") || strings.Contains(problem, "tab character")) && isIndentedByTab(data, line) {
+		d.addError(line, "", "a tab indents this line", "use spaces")
+		return
+	}
 	remedy := "check quotes, colons and indentation here and in the next lines"
 	if strings.Contains(problem, "alphabetic or numeric") || strings.Contains(problem, "anchor") {
 		remedy = `"*" and text that begins with * or & must be in quotes`
 	}
 	d.addError(line, "", "no valid YAML: "+problem, remedy)
+}
+
+// isIndentedByTab reports whether a tab is in front of the text of a line, which YAML forbids.
+func isIndentedByTab(data []byte, line int) bool {
+	lines := bytes.Split(data, []byte{'\n'})
+	text := lines[min(line, len(lines))-1]
+	return bytes.ContainsRune(text[:len(text)-len(bytes.TrimLeft(text, " \t"))], '\t')
 }
 
 // lineOfOffset returns the line, from 1, of the byte at offset at.

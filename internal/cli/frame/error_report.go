@@ -95,7 +95,7 @@ func (f *Frame) reportError(ctx context.Context, cmd *cobra.Command, args []stri
 	told := *e
 	told.Message = sameID.Replace(e.Message)
 	if e.From == "" && f.understood {
-		told.Message = translateParam(cmd, told.Message)
+		told.Message = nameTimeFlag(cmd, translateParam(cmd, told.Message))
 		if e.Code == kinds.Invalid && code == ExitLocal && concernsCommandLine(cmd, told.Message) {
 			code = ExitUsage
 		}
@@ -140,6 +140,16 @@ func (f *Frame) printErrorForModel(ctx context.Context, e *kinds.Error) {
 // sameID replaces a remedy of the daemon's that WithRepeatID has left. The verbs in question do
 // no harm if they run twice.
 var sameID = strings.NewReplacer("repeat it with the same id", "try again", "repeat with the same id", "try again")
+
+// nameTimeFlag adds the verb's flag for it to the remedy to allow more time.
+func nameTimeFlag(cmd *cobra.Command, message string) string {
+	for _, name := range []string{"deadline", "timeout"} {
+		if cmd.Flags().Lookup(name) != nil {
+			return strings.Replace(message, "allow more time", "allow more time (--"+name+")", 1)
+		}
+	}
+	return message
+}
 
 // translateParam replaces the param with which a daemon's error begins by the param's name on the
 // command line.

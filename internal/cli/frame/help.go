@@ -54,6 +54,9 @@ func newHelpCmd() *cobra.Command {
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, left, err := cmd.Root().Find(args)
+			if (err != nil || len(left) > 0) && about.HasAvailableSubCommands() {
+				return UsageErrorf("%w", checkNoUnknownVerb(about, left))
+			}
 			if err != nil || len(left) > 0 {
 				return UsageErrorf("unknown verb %q", strings.Join(args, " "))
 			}

@@ -1,0 +1,31 @@
+package identity
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestSuggestNamesDespiteCase(t *testing.T) {
+	names := []string{"desk", "laptop", "Tablet"}
+	for ref, want := range map[string][]string{
+		"LAPTOP": {"laptop"}, "Latpop": {"laptop"}, "DESK-2": {"desk"}, "tablet": {"Tablet"}, "TAB": {"Tablet"}, "PLANNER": nil,
+	} {
+		if got := SuggestNames(ref, names); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", ref, got, want)
+		}
+	}
+}
+
+func TestUnknownPeersOfFewDigits(t *testing.T) {
+	const six, list = "the beginning of an id has six or more digits; ", "acpctl peers lists those that are"
+	for ref, remedy := range map[string]string{
+		"ab12": six + list, "AB12F": six + list, "ab12f0": list, "bead": list, "desk2": list,
+	} {
+		if got, want := (&UnknownPeerError{Ref: ref}).Error(), `no peer "`+ref+`" is known: `+remedy; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if got, want := (&UnknownPeerError{Ref: "ab12", Near: []string{"ab1"}}).Error(), `no peer "ab12" is known: did you mean ab1?`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
