@@ -16,12 +16,16 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-// A relay that dies under load and comes back: every call over it ends, in one outcome that is true;
-// calls pass again soon after it is back; a peer that is reached directly notices nothing.
+// A relay that dies under load and comes back: every call over it ends, in one outcome that is true, and
+// soon; calls pass again soon after it is back; a peer that is reached directly notices nothing.
 func TestRelayDiesUnderLoad(t *testing.T) {
 	t.Parallel()
-	for _, away := range []time.Duration{2 * time.Second, 10 * time.Second} {
-		t.Run(away.String(), func(t *testing.T) {
+	for _, c := range []struct {
+		away    time.Duration
+		callers int
+		pace    time.Duration
+	}{{2 * time.Second, 4, 5 * time.Millisecond}, {10 * time.Second, 4, 5 * time.Millisecond}, {time.Minute, 2, 20 * time.Millisecond}} {
+		t.Run(c.away.String(), func(t *testing.T) {
 			t.Parallel()
 			n := newInternet(t, symmetric, symmetric)
 			s := n.hub.nats(hubAddr)
@@ -32,29 +36,39 @@ func TestRelayDiesUnderLoad(t *testing.T) {
 			tablet.Trust(desk.Machine)
 			desk.connects(tablet, time.Now(), await.Patience)
 
-			loads := map[*daemon]*load{laptop: newLoad(laptop), tablet: newLoad(tablet)}
-			for _, l := range loads {
-				l.begin(desk, 4)
+			relayed, direct := newLoad(laptop), newLoad(tablet)
+			relayed.begin(desk, c.callers, c.pace)
+			direct.begin(desk, c.callers, c.pace)
+			await.Until(t, "calls pass", func() bool { return relayed.countOK() > 20 && direct.countOK() > 20 })
+			isLong := c.away >= time.Minute
+			begun := time.Now()
+			if isLong {
+				<-time.After(5 * p99Window) // is what the outage is compared with
 			}
-			await.Until(t, "calls pass", func() bool { return loads[laptop].countOK() > 20 && loads[tablet].countOK() > 20 })
+			died := time.Now()
 			s.kill()
-			<-time.After(away) // is what is tested
+			<-time.After(c.away) // is what is tested
+			restarted := time.Now()
 			s.start()
 			back := time.Now()
-			answered := loads[laptop].awaitOKSince(back)
+			answered := relayed.awaitOKSince(back)
 			t.Logf("an answer %s after the server is back", answered.Round(time.Millisecond))
-			if answered > 2*time.Second+slack {
+			if answered > 2*time.Second+callSlack {
 				t.Errorf("an answer only %s after the server is back", answered)
 			}
-			for _, l := range loads {
-				l.end()
-			}
-			loads[laptop].check(t)
-			if longest := loads[tablet].check(t); longest > slack {
+			relayed.end()
+			direct.end()
+			relayed.check(t)
+			relayed.checkOutage(t, died, restarted)
+			if longest := direct.check(t); longest > slack {
 				t.Errorf("a call of a direct peer has taken %s", longest)
 			}
-			if failed := loads[tablet].failures(); failed != nil {
+			if failed := direct.failures(); failed != nil {
 				t.Errorf("calls of a direct peer have failed: %v", failed)
+			}
+			if isLong { // in a shorter one there are too few calls for that
+				before, during := direct.findP99(t, begun, died), direct.findP99(t, died, restarted)
+				await.CheckDuration(t, fmt.Sprintf("p99 of a direct peer in the outage, %s before it", before), during, 2*before+20*time.Millisecond)
 			}
 			if path := desk.findPath(tablet); path != client.PathDirect {
 				t.Errorf("the direct peer is reached by %q", path)
@@ -115,15 +129,15 @@ func newLoad(to *daemon) *load {
 	return l
 }
 
-// begin lets so many callers call, each one call after another, until end.
-func (l *load) begin(from *daemon, callers int) {
+// begin lets so many callers call, each one call after another with a pause between, until end.
+func (l *load) begin(from *daemon, callers int, pause time.Duration) {
 	for range callers {
 		l.all.Go(func() {
 			for {
 				select {
 				case <-l.stop:
 					return
-				case <-time.After(5 * time.Millisecond): // the pace of the load
+				case <-time.After(pause): // the pace of the load
 				}
 				c := call{id: wire.NewMessageID(), begun: time.Now()}
 				p := client.QueryParams{Head: client.Head{ID: c.id}, To: l.to.ID.String(), Payload: kinds.EncodePayload(&kinds.Query{Question: "Ready?"})}
@@ -212,4 +226,61 @@ func (l *load) check(t *testing.T) (longest time.Duration) {
 	}
 	t.Logf("%s: %d calls, the longest %s, failed: %v", l.to.Name, len(l.calls), longest.Round(time.Millisecond), failed)
 	return longest
+}
+
+// checkOutage fails the test unless the calls that began while the server was away have failed as soon as is
+// promised: those of the first seconds, in which the connection is found dead, and those after them, of
+// which nothing was delivered.
+func (l *load) checkOutage(t *testing.T, died, restarted time.Time) {
+	t.Helper()
+	const foundDead, dialled = 6 * time.Second, 3 * time.Second
+	var first, later []time.Duration
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.calls {
+		switch {
+		case c.begun.Before(died) || c.begun.Add(c.took).After(restarted):
+		case c.begun.Before(died.Add(foundDead + callSlack)):
+			first = append(first, c.took)
+		default:
+			later = append(later, c.took)
+			if e := kinds.AsError(c.err); c.err == nil || e.Code != kinds.Unreachable || e.Delivered() != kinds.DeliveredNo {
+				t.Errorf("%s, %s after the server died: %v, want %s and delivered %s", c.id, c.begun.Sub(died), c.err, kinds.Unreachable, kinds.DeliveredNo)
+			}
+		}
+	}
+	if len(first) > 0 {
+		await.CheckDuration(t, fmt.Sprintf("the longest of %d calls of the first seconds", len(first)), slices.Max(first), foundDead+callSlack)
+	}
+	if len(later) > 0 {
+		await.CheckDuration(t, fmt.Sprintf("the longest of %d calls after those", len(later)), slices.Max(later), dialled+callSlack)
+	}
+	if restarted.Sub(died) >= time.Minute && len(later) < 20 {
+		t.Errorf("%d calls in the outage", len(later))
+	}
+}
+
+// p99Window is the time of which findP99 takes the calls together.
+const p99Window = 3 * time.Second
+
+// findP99 returns what 99 of 100 calls took at most that began between two times: of those of each
+// window, and of that the median, so that a moment in which the machine did something else does not count.
+func (l *load) findP99(t *testing.T, from, to time.Time) time.Duration {
+	t.Helper()
+	windows := make([][]time.Duration, int(to.Sub(from)/p99Window))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.calls {
+		if i := int(c.begun.Sub(from) / p99Window); !c.begun.Before(from) && i < len(windows) {
+			windows[i] = append(windows[i], c.took)
+		}
+	}
+	var p99s []time.Duration
+	for i, took := range windows {
+		if len(took) == 0 {
+			t.Fatalf("no call in window %d of %d", i, len(windows))
+		}
+		p99s = append(p99s, percentile(took, 99))
+	}
+	return percentile(p99s, 50)
 }
