@@ -5,6 +5,9 @@ package web
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -35,7 +38,7 @@ type world struct {
 	mail     []client.OACPQueued
 	entries  []client.TrafficEntry // the last one has the number len(entries)
 	open     []client.TrafficEntry
-	channels map[string]string // as in clitest.FakeDaemon.SetHTTPAnswers
+	channels map[string]string // answers in JSON, by method and path below /api/v1/
 	decided  []client.ApproveParams
 	muted    []client.MuteAgentParams
 	calls    int
@@ -96,6 +99,7 @@ func newWorld(t *testing.T) *world {
 		return &client.Muted{Name: p.Name}, nil
 	})
 	w.SetHandler(client.MethodTraffic, w.answerTraffic)
+	w.SetHTTPHandler(w.answerChannels)
 	return w
 }
 
@@ -148,10 +152,22 @@ func (w *world) change(do func()) {
 	do()
 }
 
+// answerChannels answers on the daemon's socket of channels.
+func (w *world) answerChannels(to http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	answer, ok := w.channels[r.Method+" "+strings.TrimPrefix(r.URL.Path, "/api/v1/")]
+	w.mu.Unlock()
+	if !ok {
+		http.NotFound(to, r)
+		return
+	}
+	to.Header().Set("Content-Type", "application/json")
+	io.WriteString(to, answer)
+}
+
 // serve serves the page of the world until the test ends, and returns its link.
 func (w *world) serve(t *testing.T) (link string) {
 	t.Helper()
-	w.SetHTTPAnswers(w.channels)
 	s, err := page.Open(t.Context(), page.Options{Socket: w.Home + "/" + client.SocketName, Home: w.Home, Tell: func(string) {}})
 	if err != nil {
 		t.Fatal(err)
