@@ -26,6 +26,7 @@ func TestFlood(t *testing.T) {
 		setInterval(() => { const now = performance.now(); window.late.push(now - last - 20); last = now; }, 20);
 		return true;
 	})()`)
+	used := p.measureCPU()
 	const messages, burst = 10_000, 100
 	began := time.Now()
 	tick := time.NewTicker(30 * time.Millisecond) // the pace of who sends: some 3,300 a second
@@ -43,13 +44,16 @@ func TestFlood(t *testing.T) {
 		<-tick.C
 	}
 	p.until("the last message is there", `document.getElementById("log").textContent.includes("step 9999 ")`)
-	took := time.Since(began)
+	took, cpu := time.Since(began), used()
 	late := eval[[]float64](p, `window.late.sort((a, b) => a - b)`)
 	worst, half := late[len(late)-1], late[len(late)/2]
 	nodes := eval[int](p, `document.querySelectorAll("*").length`)
-	t.Logf("10,000 messages in %s: timers were late by %.0f ms in half of the cases, %.0f ms at worst; %d elements", took.Round(time.Millisecond), half, worst, nodes)
-	if half > 500 || worst > 10_000 { // it is 2 and 60 on a machine that does nothing else
+	t.Logf("10,000 messages in %s: timers were late by %.0f ms in half of the cases, %.0f ms at worst; the page has computed for %s; %d elements", took.Round(time.Millisecond), half, worst, cpu, nodes)
+	if half > 60 || worst > 5000 { // half of them wait for nothing, on a busy machine too
 		t.Errorf("the page stood still: half of the timers were late by %.0f ms, one by %.0f ms", half, worst)
+	}
+	if cpu > 2*time.Second { // it is 0.9 to 1.3 s, whatever else the machine does
+		t.Errorf("the page has computed for %s: no time is left for who reads it", cpu)
 	}
 	if nodes > 6000 {
 		t.Errorf("%d elements", nodes)
@@ -62,8 +66,10 @@ func TestFlood(t *testing.T) {
 	}
 
 	// Who reads older ones is not moved, and told of the new ones.
-	eval[bool](p, `(() => { document.getElementById("log").scrollTop = 0; return true })()`)
-	p.until("it has scrolled", `document.getElementById("log").scrollTop === 0`)
+	eval[bool](p, `new Promise((done) => {
+		document.getElementById("log").scrollTop = 0;
+		requestAnimationFrame(() => requestAnimationFrame(() => done(true))); // the page hears of it before the second one
+	})`)
 	first := eval[string](p, `document.querySelector("#log > *").innerText`)
 	w.pass(client.TrafficEntry{Direction: client.In, Peer: peerID(0), Name: "desk", Kind: kinds.KindNotify, Text: "one more", Outcome: "handed"})
 	p.until("it is told", `!document.getElementById("newest").hidden`)
