@@ -62,9 +62,6 @@ func TestLooks(t *testing.T) {
 			width, height int
 		}{{"wide", 1440, 1000}, {"narrow", 360, 740}} {
 			for _, dark := range []bool{false, true} {
-				if dark && scene.name != "full" && scene.name != "talk" && scene.name != "chains" {
-					continue
-				}
 				name := fmt.Sprintf("%s-%s-%s", scene.name, size.name, map[bool]string{false: "light", true: "dark"}[dark])
 				t.Run(name, func(t *testing.T) {
 					w := newWorld(t)
