@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,10 +29,16 @@ const (
 	crowdAtOnce   = 64              // calls: many more at a time would wait for each other until they time out
 	crowdPatience = 2 * time.Minute // for all of a crowd together; -bounds judges times
 	crowdDaemons  = 3               // of them are acpd
+
+	// What a daemon that rests may cost.
+	mostNodeKiB = 1_500_000 >> 10  // RSS
+	mostPackets = 1.0              // to the relay, in a second, with bounds
+	restTime    = 12 * time.Second // in which that is measured: two signs of life on each connection
 )
 
 // TestCrowd: many daemons are on one relay, all with one hub and each with the next; the server goes, and
 // comes back. All are back then, by the word of whom they ask, and the server sees no storm of connections.
+// Before and after, those that rest send few packets, and have little memory, which does not grow.
 func TestCrowd(t *testing.T) {
 	const token = "a-token"
 	s := newServer(t, []string{"of a person"}, "TOKEN", token)
@@ -43,13 +50,14 @@ func TestCrowd(t *testing.T) {
 	c.askAll(t, "first")
 	first := time.Since(began)
 	nodes := len(c.nodes)
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	t.Logf("%d nodes and %d acpd on one relay: all have asked after %v; a node takes %d KiB of RSS, of it %d KiB of heap and %d KiB of stacks; the server takes %d KiB a daemon",
-		nodes, len(c.machines), first.Round(time.Millisecond), (readKiB(t, os.Getpid(), "VmRSS")-before)/nodes,
-		int(m.HeapInuse>>10)/nodes, int(m.StackInuse>>10)/nodes,
+	rss := (readKiB(t, os.Getpid(), "VmRSS") - before) / nodes
+	t.Logf("%d nodes and %d acpd on one relay: all have asked after %v; a node takes %d KiB of RSS; the server takes %d KiB a daemon",
+		nodes, len(c.machines), first.Round(time.Millisecond), rss,
 		(readKiB(t, s.process.Cmd.Process.Pid, "VmRSS")-serverBefore)/(nodes+len(c.machines)))
+	if rss > mostNodeKiB && !live.IsRaceEnabled() {
+		t.Errorf("a node takes %d KiB of RSS, want at most %d", rss, mostNodeKiB)
+	}
+	memory := c.rest(t, "at first")
 
 	s.process.Stop()
 	door := newDoor(t, s.addr)
@@ -76,6 +84,9 @@ func TestCrowd(t *testing.T) {
 	}
 	if *bounds && back > 30*time.Second {
 		t.Errorf("all have asked %v after the server's return", back)
+	}
+	if after := c.rest(t, "after the restart"); after > memory*5/4 && !live.IsRaceEnabled() {
+		t.Errorf("the nodes have %d KB when all are back, and had %d KB before", after/1000, memory/1000)
 	}
 }
 
@@ -115,6 +126,56 @@ func newCrowd(t *testing.T, s *server, token string) *crowd {
 	}
 	c.awaitRelay(t)
 	return c
+}
+
+// rest has all rest, and judges how many packets they send meanwhile. It returns the memory of all nodes
+// then.
+func (c *crowd) rest(t *testing.T, when string) (memory uint64) {
+	t.Helper()
+	time.Sleep(restTime / 2) // until connections that others have replaced are gone
+	began, sent := time.Now(), c.countPackets()
+	time.Sleep(restTime) // what is measured
+	rate := float64(c.countPackets()-sent) / time.Since(began).Seconds() / float64(len(c.nodes))
+	peers := 0
+	for _, n := range c.nodes {
+		peers += len(n.Peers())
+	}
+	memory = measureSettledMemory()
+	t.Logf("%s, at rest: %d nodes have %d connections and %d KB; each sends %.2f packets a second", when, len(c.nodes), peers, memory/1000, rate)
+	if least := 3 * (len(c.nodes) - 1); peers < least {
+		t.Errorf("%s: %d connections, want %d at least", when, peers, least)
+	}
+	most := mostPackets
+	if !*bounds {
+		most *= 2 // a busy machine sends some again
+	}
+	if rate > most {
+		t.Errorf("%s: a node that rests sends %.2f packets a second, want at most %v", when, rate, most)
+	}
+	return memory
+}
+
+// countPackets returns how many packets the nodes have sent to the relay.
+func (c *crowd) countPackets() (all uint64) {
+	for _, n := range c.nodes {
+		all += n.link.State().Out.Packets
+	}
+	return all
+}
+
+// measureSettledMemory returns the bytes of the heap in use and of stacks when the collector finds nothing
+// more to give back: one run halves a stack, and two are needed to empty a pool.
+func measureSettledMemory() uint64 {
+	for least := uint64(math.MaxUint64); ; {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		now := m.HeapInuse + m.StackInuse
+		if now >= least {
+			return least
+		}
+		least = now
+	}
 }
 
 // awaitRelay waits until all are on the relay.
