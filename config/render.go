@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -54,7 +54,9 @@ func renderFlow(v reflect.Value) string {
 		return "[" + strings.Join(items, ", ") + "]"
 	case reflect.Map:
 		var items []string
-		for _, key := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
+		keys := v.MapKeys()
+		sort.Slice(keys, func(i, j int) bool { return keys[i].String() < keys[j].String() })
+		for _, key := range keys {
 			items = append(items, renderWord(key.String())+": "+renderFlow(v.MapIndex(key)))
 		}
 		return "{" + strings.Join(items, ", ") + "}"

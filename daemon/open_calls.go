@@ -2,7 +2,7 @@ package daemon
 
 import (
 	"context"
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -30,7 +30,7 @@ func (d *Daemon) listOpenCalls(ctx context.Context, f *traffic.Filter) (open []c
 	}) {
 		all = append(all, call{describeOpenDelegation(t), t})
 	}
-	slices.SortStableFunc(all, func(a, b call) int { return a.entry.At.Compare(b.entry.At) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].entry.At.Before(all[j].entry.At) })
 	taken := traffic.TakeTurns(len(all), client.MaxTrafficEntries, d.maxListBytes()/2, func(i int) (identity.ID, int) {
 		return all[i].entry.Peer, traffic.MeasureEntry(&all[i].entry) + 2*client.MaxTrafficText // a delegation's text is yet to come
 	})

@@ -2,7 +2,7 @@ package daemon
 
 import (
 	"slices"
-	"strings"
+	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -100,7 +100,7 @@ func (d *Daemon) listMeasuredPeers() []measuredPeer {
 		}
 		all = append(all, one)
 	}
-	slices.SortFunc(all, func(a, b measuredPeer) int { return strings.Compare(a.name, b.name) })
+	sort.Slice(all, func(i, j int) bool { return all[i].name < all[j].name })
 	return append(all, others)
 }
 

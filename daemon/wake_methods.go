@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -114,7 +115,10 @@ func (d *Daemon) listWakeRules() *client.WakeRules {
 			Peer: p.Peer, Name: d.peerName(p.Peer), Kind: p.Kind, Agent: p.Agent, Ask: p.Ask, Unattended: p.Unattended, Since: client.Time{Time: p.Since}, Source: fromWakeFile,
 		})
 	}
-	slices.SortStableFunc(all.Rules, func(a, b client.WakeRule) int { return strings.Compare(a.Name+"/"+a.Agent, b.Name+"/"+b.Agent) })
+	sort.SliceStable(all.Rules, func(i, j int) bool {
+		a, b := &all.Rules[i], &all.Rules[j]
+		return a.Name+"/"+a.Agent < b.Name+"/"+b.Agent
+	})
 	for _, a := range d.waker.Rules.Answers() {
 		all.Answers = append(all.Answers, client.WakeAnswersRule{Agent: a.Agent, Unattended: a.Unattended, Source: fromWakeFile})
 	}

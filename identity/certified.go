@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -232,11 +233,9 @@ func (t *TrustStore) CertifiedPeers() []Peer {
 		_, counts := t.findCertified(p.ID)
 		return !counts
 	})
-	slices.SortFunc(all, func(a, b Peer) int {
-		if byName := strings.Compare(a.Name, b.Name); byName != 0 {
-			return byName
-		}
-		return a.ID.Compare(b.ID)
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return a.Name < b.Name || a.Name == b.Name && a.ID.Compare(b.ID) < 0
 	})
 	return all
 }

@@ -3,6 +3,7 @@ package identity
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -106,7 +107,7 @@ func (t *TrustStore) resolveCertified(ref string) (found []Peer) {
 	c.mu.RLock()
 	ids := slices.Clone(c.byName[ref])
 	c.mu.RUnlock()
-	slices.SortFunc(ids, ID.Compare)
+	sort.Slice(ids, func(i, j int) bool { return ids[i].Compare(ids[j]) < 0 })
 	for _, id := range ids {
 		if p, ok := t.findCertified(id); ok {
 			found = append(found, p)

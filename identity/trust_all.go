@@ -3,7 +3,7 @@ package identity
 import (
 	"fmt"
 	"slices"
-	"strings"
+	"sort"
 )
 
 // TrustAll makes each of peers trusted, or updates the peer that has its id, by one write: all
@@ -47,7 +47,7 @@ func (s *trustSnapshot) newRecordWithPeers(peers []Peer) (trustRecord, []Peer, e
 	next := s.copyForChange()
 	next.Peers = slices.DeleteFunc(next.Peers, func(p Peer) bool { return given[p.ID] })
 	next.Peers = append(next.Peers, stored...)
-	slices.SortFunc(next.Peers, func(p, q Peer) int { return strings.Compare(p.Name, q.Name) })
+	sort.Slice(next.Peers, func(i, j int) bool { return next.Peers[i].Name < next.Peers[j].Name })
 	return next, stored, nil
 }
 

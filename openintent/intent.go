@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -214,7 +215,7 @@ func (e *Engine) ListIntents(c *Call, status string, p Page, others func(status 
 		}
 	})
 	if len(all) > here {
-		slices.SortFunc(all, func(a, b listedIntent) int { return cmp.Compare(b.ulid, a.ulid) })
+		sort.Slice(all, func(i, j int) bool { return all[i].ulid > all[j].ulid })
 	}
 	return e.readIntentDocs(c.Context(), cutPage(all, p), c.ListByteLimit(), c.ChargeCaller)
 }

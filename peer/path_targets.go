@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/acpd/acpd/wire"
@@ -75,7 +76,7 @@ func (t pathTargets) chooseTargets(named []string, local localNetwork, now time.
 		t[a] = now
 		chosen = append(chosen, a)
 	}
-	slices.SortStableFunc(chosen, func(a, b netip.AddrPort) int { return local.distance(a) - local.distance(b) })
+	sort.SliceStable(chosen, func(i, j int) bool { return local.distance(chosen[i]) < local.distance(chosen[j]) })
 	return chosen
 }
 

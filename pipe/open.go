@@ -8,7 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
-	"strings"
+	"sort"
 	"sync"
 	"time"
 
@@ -49,7 +49,7 @@ func (l *Link) Failures() []Failure {
 			all = append(all, Failure{a.addr.text, a.at, a.err})
 		}
 	}
-	slices.SortFunc(all, func(a, b Failure) int { return strings.Compare(a.Addr, b.Addr) })
+	sort.Slice(all, func(i, j int) bool { return all[i].Addr < all[j].Addr })
 	return all
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -265,7 +266,7 @@ func (e *entry) newSharedError(name string) *identity.SharedNameError {
 	for _, k := range e.keys {
 		s.IDs = append(s.IDs, k.cert.ID)
 	}
-	slices.SortFunc(s.IDs, identity.ID.Compare)
+	sort.Slice(s.IDs, func(i, j int) bool { return s.IDs[i].Compare(s.IDs[j]) < 0 })
 	return s
 }
 

@@ -1,9 +1,9 @@
 package traffic
 
 import (
-	"bytes"
 	"maps"
 	"slices"
+	"sort"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/turns"
@@ -11,7 +11,8 @@ import (
 
 // shareOut shares so many out by turns, to peers that want as many as counts says.
 func shareOut(counts map[identity.ID]int, most int) map[identity.ID]int {
-	peers := slices.SortedFunc(maps.Keys(counts), func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) })
+	peers := slices.Collect(maps.Keys(counts))
+	sort.Slice(peers, func(i, j int) bool { return peers[i].Compare(peers[j]) < 0 })
 	wants := make([]int, len(peers))
 	for i, peer := range peers {
 		wants[i] = counts[peer]

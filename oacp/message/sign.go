@@ -2,12 +2,12 @@ package message
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/go-json-experiment/json"
 )
@@ -77,7 +77,8 @@ func SignMessage(rendered []byte, keys []SigningKey) (signed []byte, kids []stri
 	if len(keys) == 0 {
 		return nil, nil, errors.New("sign: no key: make one with oacp key gen")
 	}
-	keys = slices.SortedStableFunc(slices.Values(keys), func(a, b SigningKey) int { return cmp.Compare(b.Created, a.Created) })
+	keys = slices.Clone(keys)
+	sort.SliceStable(keys, func(i, j int) bool { return keys[i].Created > keys[j].Created })
 	payload := base64.RawURLEncoding.EncodeToString(rendered)
 	var signatures []signature
 	for _, k := range keys[:min(len(keys), maxSignatures)] {
