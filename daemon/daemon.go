@@ -222,6 +222,8 @@ func (d *Daemon) openParts(ctx context.Context) error {
 	}
 	d.trust = trust
 	d.budget = &budget.Book{Peers: trust.Len, Certified: d.findFleetName}
+	d.agents.Certified = d.findFleetName
+	d.agents.IsTrustedConnected = func() bool { return d.node.IsAnyConnected(d.isTrustedByOwner) }
 	d.refusalLog = d.budget.OpenLog(d.log)
 	d.agentLog = &agentLog{to: d.log}
 	d.agentPlaces = d.budget.OpenAccount(budget.Places)

@@ -215,7 +215,8 @@ func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query ki
 }
 
 // reserveAgent chooses the agent for a query or delegate of a peer. One place of each agent
-// is left for other peers, while there are any, and half of those of a session in any case.
+// is left for other peers, while there are any, and half of those of a session in any case. Half of
+// them are left for peers that the owner trusts, while there are any.
 func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*registry.Reservation, error) {
 	p, err := d.agents.ReserveAgent(from, false, kind, domain, name)
 	if err != nil && name == "" && isNoAgentError(err) {
@@ -229,7 +230,7 @@ func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*reg
 	if _, noPlace := errors.AsType[*registry.ShareError](err); !noPlace {
 		return p, err
 	}
-	if !d.node.IsOtherConnected(from) {
+	if !d.node.IsAnyConnected(func(id identity.ID) bool { return id != from }) {
 		p, err = d.agents.ReserveAgent(from, true, kind, domain, name)
 		if _, noPlace := errors.AsType[*registry.ShareError](err); !noPlace {
 			return p, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -123,4 +124,40 @@ func TestPeersTakeTurnsAtAnAgent(t *testing.T) {
 		t.Error(err)
 	}
 	agent.Close() // the others' queries end
+}
+
+// A peer that counts by its certificate has half of an agent's places, while one that the owner trusts is
+// connected.
+func TestACertifiedPeerLeavesHalfOfThePlaces(t *testing.T) {
+	t.Parallel()
+	_, hog, build := fleet(t, "", "policy: {desk.corp: {kinds: [ping, query]}}\n")
+	laptop := start(t, stateDir(t), "laptop")
+	befriend(t, laptop, build)
+	asker := hog.dial()
+	asker.reach("build-7.corp")
+	leave := make(chan struct{})
+	build.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: 4}, func(ctx context.Context, r *jsonrpc.Request) {
+		if parse[kinds.Query](t, bind(t, r).Payload).Question == "slow" {
+			<-leave
+		}
+		r.Respond(wire.Payload(`{"summary":""}`))
+	})
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer close(leave)
+	refused := make(chan error, 10)
+	for range 10 {
+		asking.Go(func() {
+			if err := asker.call("query", client.QueryParams{To: "build-7.corp", Payload: query("slow")}, nil); err != nil {
+				refused <- err
+			}
+		})
+	}
+	for range 8 {
+		err := await.Receive(t, "refusal", refused)
+		if !errors.Is(err, &kinds.Error{Code: kinds.Overloaded, RetryAfterMS: 1000}) || !strings.Contains(err.Error(), "peers that count by certificates") {
+			t.Fatalf("the certified peer was refused with %v", err)
+		}
+	}
+	laptop.dial().must("query", client.QueryParams{To: "build-7", Payload: query("quick")}, nil)
 }

@@ -109,12 +109,12 @@ func (n *Node) CountStreams() (in, out int) {
 	return in, out
 }
 
-// IsOtherConnected reports whether a peer other than this one is connected.
-func (n *Node) IsOtherConnected(id identity.ID) bool {
+// IsAnyConnected reports whether a peer is connected that matches. match must not block, nor call n.
+func (n *Node) IsAnyConnected(match func(identity.ID) bool) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	for other, state := range n.peers {
-		if other != id && state.current.Load() != nil {
+	for id, state := range n.peers {
+		if state.current.Load() != nil && match(id) {
 			return true
 		}
 	}

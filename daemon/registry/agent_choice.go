@@ -25,19 +25,25 @@ func formatRequestCount(n int) string {
 }
 
 // ShareError says that a peer has as many places of an agent as one peer may have
-// while others are connected.
+// while others are connected, or that peers that the owner does not trust have as many as they may
+// have together.
 type ShareError struct {
-	agent string
-	n     int
+	agent   string
+	n       int
+	ofFleet bool
 }
 
 func (e *ShareError) Error() string {
+	if e.ofFleet {
+		return fmt.Sprintf("agent %s works on %s of peers that count by certificates, as many as it takes of them while a trusted peer is connected (budget: %s)", e.agent, formatRequestCount(e.n), budget.Places.Name)
+	}
 	return fmt.Sprintf("agent %s works on %s of this peer, as many as it takes of one while others are connected (budget: %s)", e.agent, formatRequestCount(e.n), budget.Places.Name)
 }
 
 // ReserveAgent chooses the agent for a query or delegate of a peer and reserves a place of it,
 // which the caller gives back with ReleasePlace. If all is set, the peer may have every place;
 // else it gets a [*ShareError] instead of the last one. Of a session it never has more than half.
+// So do certified peers together instead of more than half of the places, while a trusted peer is connected.
 //
 // ReserveAgent takes the agent that is named, else the one with the longest matching domain, of
 // those the least busy, of those the last attached. A session is taken only if it is named: see
@@ -69,7 +75,9 @@ func (r *Registry) ReserveAgent(from identity.ID, all bool, kind, domain, name s
 		e.RetryAfterMS = RetryAfterMS
 		return nil, e
 	case best != nil && r.countActiveFor(best, from) >= best.countPlacesOfOne(all):
-		return nil, &ShareError{best.Name, r.countActiveFor(best, from)}
+		return nil, &ShareError{agent: best.Name, n: r.countActiveFor(best, from)}
+	case best != nil && r.isFleetShareTaken(best, from):
+		return nil, &ShareError{agent: best.Name, n: r.countActiveForFleet(best, ""), ofFleet: true}
 	case best != nil:
 		best.running++
 		best.runningOf[from]++
@@ -103,9 +111,41 @@ func describeMessageKind(kind string) string {
 	return kind
 }
 
-// countActiveFor counts what an agent has to do for one peer. The caller holds mu.
+// countActiveFor counts what an agent has to do for one peer: for all keys with its name, if it is
+// certified. The caller holds mu.
 func (r *Registry) countActiveFor(a *Agent, from identity.ID) int {
+	if name, ok := r.findCertifiedName(from); ok && name != "" {
+		return r.countActiveForFleet(a, name)
+	}
 	return a.runningOf[from] + r.accepted[a.Name][from]
+}
+
+// isFleetShareTaken reports whether a peer is certified, and such peers have half of the agent's places
+// together, or its only one, while a trusted peer is connected. The caller holds mu.
+func (r *Registry) isFleetShareTaken(a *Agent, from identity.ID) bool {
+	_, certified := r.findCertifiedName(from)
+	return certified && r.countActiveForFleet(a, "") >= max(a.MaxConcurrent/2, 1) && r.IsTrustedConnected()
+}
+
+// countActiveForFleet counts what an agent has to do for all certified peers with a name; "": with any.
+// The caller holds mu.
+func (r *Registry) countActiveForFleet(a *Agent, name string) (sum int) {
+	for _, by := range []map[identity.ID]int{a.runningOf, r.accepted[a.Name]} {
+		for id, n := range by {
+			if of, ok := r.findCertifiedName(id); ok && (name == "" || of == name) {
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
+// findCertifiedName returns the name of a peer that the owner does not trust.
+func (r *Registry) findCertifiedName(id identity.ID) (string, bool) {
+	if r.Certified == nil {
+		return "", false
+	}
+	return r.Certified(id)
 }
 
 // isPreferred reports whether a, which attached after b, goes before b. Their domains match

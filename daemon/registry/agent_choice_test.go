@@ -2,6 +2,7 @@ package registry
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -113,5 +114,48 @@ func TestAPeerThatIsAloneHasHalfOfASession(t *testing.T) {
 	}
 	if n != 8 {
 		t.Errorf("of 16 places one peer has %d", n)
+	}
+}
+
+// Certified peers together have half of an agent's places while a trusted peer is connected, and keys of one
+// name have what one peer may have.
+func TestCertifiedPeersLeaveHalfOfThePlaces(t *testing.T) {
+	for _, c := range []struct {
+		concurrent, keysOfName int
+		trusted                bool // one is connected
+		certified, rest        int  // places of certified peers, and then of a trusted one
+	}{
+		{concurrent: 8, keysOfName: 1, trusted: true, certified: 4, rest: 4},
+		{concurrent: 8, keysOfName: 1, trusted: false, certified: 8, rest: 0},
+		{concurrent: 8, keysOfName: 4, trusted: false, certified: 7, rest: 1},
+		{concurrent: 1, keysOfName: 1, trusted: true, certified: 1, rest: 0},
+	} {
+		r := NewRegistry()
+		r.Certified = func(id identity.ID) (string, bool) {
+			return fmt.Sprintf("build-%d.corp", int(id[1])/c.keysOfName), id[0] == 1
+		}
+		r.IsTrustedConnected = func() bool { return c.trusted }
+		if _, _, err := r.Attach(new(jsonrpc.Conn), client.AttachParams{Name: "reviewer", MaxConcurrent: c.concurrent}, false, nil); err != nil {
+			t.Fatal(err)
+		}
+		reserve := func(id identity.ID) (n int) {
+			for range c.concurrent {
+				p, err := r.ReserveAgent(id, false, kinds.KindDelegate, "", "")
+				if err != nil {
+					continue
+				}
+				if n++; n%2 == 0 { // it is accepted
+					r.AdjustAcceptedCount("reviewer", id, 1, p)
+				}
+			}
+			return n
+		}
+		certified := 0
+		for key := range 4 {
+			certified += reserve(identity.ID{1, byte(key)})
+		}
+		if rest := reserve(identity.ID{2}); certified != c.certified || rest != c.rest {
+			t.Errorf("%+v: certified peers have %d, and a trusted one %d", c, certified, rest)
+		}
 	}
 }

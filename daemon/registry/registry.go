@@ -70,6 +70,11 @@ func (a *Agent) takesKind(kind string) bool {
 
 // Registry holds the attached agents. It alone chooses which of them gets a message.
 type Registry struct {
+	// Certified is as in [budget.Book], and IsTrustedConnected reports whether a peer is connected that the
+	// owner trusts. They must not block, nor call the registry. Nil: the owner trusts all peers.
+	Certified          func(identity.ID) (name string, ok bool)
+	IsTrustedConnected func() bool
+
 	mu             sync.Mutex               // guards the rest, and running of each agent
 	attached       []*Agent                 // the last attached last
 	protectedNames map[string]protectedName // by name; only names of open delegations, so as bounded as these
