@@ -61,6 +61,9 @@ type BundleDaemon struct {
 	Budget     []client.BudgetRow       `json:"budget"`
 }
 
+// BundledLog is the name of the file in a bundle that has the end of the log. Without a log there is none.
+const BundledLog = "log.txt"
+
 // CollectBundle returns the files of a bundle, which hold the findings and what else a bug report
 // needs. They hold no keys, tokens, messages or bodies of any, and no names, ids or addresses: what
 // is the owner's is masked. logFile names the daemon's log; "": that of its systemd unit, if there
@@ -107,7 +110,7 @@ func CollectBundle(ctx context.Context, o Options, findings []Finding, logFile s
 		files = append(files, BundleFile{"config.yaml", "the settings; names, addresses, paths, hashes and comments masked", maskedConfig})
 	}
 	if log != "" {
-		files = append(files, BundleFile{"log.txt", "the end of the daemon's log, names and addresses masked", []byte(m.maskLog(log))})
+		files = append(files, BundleFile{BundledLog, "the end of the daemon's log, names and addresses masked", []byte(m.maskLog(log))})
 	}
 	for i := range files {
 		files[i].Content = files[i].Content[:min(len(files[i].Content), maxBundleFile)]

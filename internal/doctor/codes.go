@@ -74,7 +74,7 @@ var codeTable = [...]CodeInfo{
 	{"buffers.ok", OK, "the UDP socket may buffer enough", ""},
 	{"buffers.small", Note, "the system lets a UDP socket buffer little: packets are lost under load", "raise net.core.rmem_max and wmem_max; the finding has the line"},
 	{"multicast.ok", OK, "on this interface multicast is heard", ""},
-	{"multicast.off", Note, "discovery is off in config.yaml", "give peers addresses, or turn it on"},
+	{"multicast.off", Note, "discovery is off, in config.yaml or by --no-mdns", "give peers addresses, or turn it on"},
 	{"multicast.none", Warning, "no interface can do multicast: peers are not found by themselves", "look at the network and at `discovery`; or give addresses"},
 	{"multicast.deaf", Warning, "what is sent to the group on this interface is not heard, not even here", "let UDP port 5353 in; or exclude the interface"},
 	{"multicast.taken", Warning, "a program holds UDP port 5353 and does not share it", "stop that program; or give addresses"},

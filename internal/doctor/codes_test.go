@@ -207,6 +207,12 @@ var reproductions = []reproduction{
 	}, "buffers.ok"),
 	ended(func(*site, *Options) {}, "multicast.ok"),
 	ended(func(s *site, _ *Options) { s.write("config.yaml", "discovery: {mdns: off}\n") }, "multicast.off"),
+	{codes("multicast.off"), func(t *testing.T) []Finding {
+		s := startSite(t, "desk")
+		o := options(t, s.home)
+		o.Machine.putFile(t, fmt.Sprintf("proc/%d/cmdline", os.Getpid()), "acpd\x00--no-mdns\x00")
+		return examine(t, o)
+	}},
 	ended(func(s *site, _ *Options) { s.write("config.yaml", "discovery: {exclude: [eth0]}\n") }, "multicast.none"),
 	ended(func(_ *site, o *Options) {
 		o.Machine.HearMulticast = func(context.Context, net.Interface) error { return errDeaf }

@@ -148,6 +148,10 @@ func (x *examination) examineMulticast(ctx context.Context) {
 		x.add("multicast.off", "discovery", "discovery.mdns is off in config.yaml: peers do not find each other by themselves", "nothing if that is meant; peers are reached by invitations and configured addresses")
 		return
 	}
+	if x.isDiscoveryOffByFlag() {
+		x.add("multicast.off", "discovery", "acpd runs with --no-mdns: peers do not find each other by themselves", "nothing if that is meant; peers are reached by invitations and configured addresses")
+		return
+	}
 	all, err := x.Machine.ListInterfaces()
 	if err != nil {
 		all = nil
@@ -185,6 +189,15 @@ func (x *examination) examineMulticast(ctx context.Context) {
 			x.add("multicast.deaf", nic.Name, fmt.Sprintf("%s: what is sent to the group of multicast DNS is not heard (%v)", nic.Name, err), "let UDP port 5353 in there, or exclude the interface: discovery.exclude in config.yaml", nic.Name)
 		}
 	}
+}
+
+// isDiscoveryOffByFlag reports whether the daemon was started with --no-mdns, as far as the system says.
+func (x *examination) isDiscoveryOffByFlag() bool {
+	if x.status == nil {
+		return false
+	}
+	line, _ := x.Machine.readFile(fmt.Sprintf("proc/%d/cmdline", x.status.Process.PID))
+	return slices.ContainsFunc(strings.Split(string(line), "\x00"), func(arg string) bool { return arg == "--no-mdns" || arg == "--no-mdns=true" })
 }
 
 // maxInterfaces bounds the interfaces that are tried, as discovery does.

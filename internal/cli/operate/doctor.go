@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -172,6 +173,9 @@ func (v *verbs) writeBundle(ctx context.Context, o doctor.Options, findings []do
 	fmt.Fprintf(v.Err, "%s will hold:\n", client.Line(flags.bundle))
 	for _, f := range files {
 		fmt.Fprintf(v.Err, "  %-14s %7d bytes  %s\n", f.Name, len(f.Content), f.Holds)
+	}
+	if !slices.ContainsFunc(files, func(f doctor.BundleFile) bool { return f.Name == doctor.BundledLog }) {
+		fmt.Fprintf(v.Err, "acpctl doctor: no log of the daemon was found, and none will be in it: --log names the file\n")
 	}
 	if !flags.yes {
 		yes, err := v.Confirm(ctx, "It is only written, and sent nowhere. Write it?")
