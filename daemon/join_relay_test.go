@@ -27,6 +27,12 @@ func tokenServer(t *testing.T, heard func(line string), tokens ...string) string
 	if err != nil {
 		t.Fatal(err)
 	}
+	serveTokens(t, l, heard, tokens...)
+	return "nats://" + l.Addr().String()
+}
+
+// serveTokens is the server of tokenServer, at l.
+func serveTokens(t *testing.T, l net.Listener, heard func(line string), tokens ...string) {
 	t.Cleanup(func() { l.Close() })
 	serve := func(c net.Conn) {
 		defer c.Close()
@@ -53,7 +59,6 @@ func tokenServer(t *testing.T, heard func(line string), tokens ...string) string
 			go serve(c)
 		}
 	}()
-	return "nats://" + l.Addr().String()
 }
 
 // A join that gives a kept relay another token takes from its owner's words that the token may be given away, and

@@ -211,7 +211,11 @@ func (d *Daemon) tellOfRelay(u *usedRelay) {
 	row := d.describeRelay(u)
 	if row.State != u.link.told && row.State != client.RelayConnecting {
 		u.link.told = row.State
-		d.publishEvent(client.EventRelay, identity.ID{}, "", row.Since.Time, &client.RelayEvent{Relay: u.Name, State: row.State, Reason: row.Error})
+		e := &client.RelayEvent{Relay: u.Name, State: row.State, Reason: row.Error}
+		if row.State == client.RelayUp {
+			e.Reason = "" // which is of the outage before
+		}
+		d.publishEvent(client.EventRelay, identity.ID{}, "", row.Since.Time, e)
 		if row.State == client.RelayUp {
 			d.dialAbsentPeers()
 		}

@@ -290,3 +290,27 @@ func TestInvitationsNameRelays(t *testing.T) {
 	}
 	joiner.must("join", client.JoinParams{URI: out.URI}, nil) // it uses the relay already
 }
+
+// TestTheEventOfARelayThatIsUpHasNoReason: why it was down before is no reason any more.
+func TestTheEventOfARelayThatIsUpHasNoReason(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	events := desk.subscribe(client.SubscribeParams{Events: client.EventFilter{Types: []client.EventType{client.EventRelay}}})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	desk.dial().must("relay.add", client.RelayAddParams{Name: "hub", URL: "nats://" + addr, Token: "t0ken", NoCheck: true}, nil)
+	if e := await.Receive(t, "down", events); !strings.HasPrefix(string(e.Details), `{"relay":"hub","state":"down","reason":"`) {
+		t.Fatalf("event %s %s", e.Type, e.Details)
+	}
+	if l, err = net.Listen("tcp", addr); err != nil {
+		t.Fatal(err)
+	}
+	serveTokens(t, l, func(string) {}, "t0ken")
+	if e := await.Receive(t, "up", events); string(e.Details) != `{"relay":"hub","state":"up"}` {
+		t.Errorf("event %s %s", e.Type, e.Details)
+	}
+}
