@@ -25,7 +25,7 @@ func TestRelay(t *testing.T) {
 
 // A checkout is compared with itself.
 func TestAgainst(t *testing.T) {
-	other := newBeforeVariant("..")
+	other, bounded := newBeforeVariant(".."), 0
 	for _, measure := range []func(*fleet) ([]figure, error){
 		func(f *fleet) ([]figure, error) {
 			return measureAgainst(f, other, 2, 2, 20*time.Millisecond, io.Discard)
@@ -38,8 +38,13 @@ func TestAgainst(t *testing.T) {
 				t.Errorf("%s: not measured", got.what)
 			case got.unit == "times" && !(got.values[0] > 0 && got.values[0] < math.Inf(1)): // a busy machine makes any other
 				t.Errorf("%s: no quotient: %v", got.what, got.values)
+			case got.unit == "MB" && got.target == againstMemory:
+				bounded++
 			}
 		}
+	}
+	if bounded != 1 {
+		t.Errorf("%d bounds of what memory is more, and not one", bounded)
 	}
 }
 
