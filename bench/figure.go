@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 )
 
@@ -49,9 +50,9 @@ func (f figure) isMet() bool {
 // formatTarget is the target with its sign.
 func (f figure) formatTarget() string {
 	if f.high {
-		return fmt.Sprintf("≥ %g", f.target)
+		return fmt.Sprintf("≥ %g", math.Round(1000*f.target)/1000)
 	}
-	return fmt.Sprintf("≤ %g", f.target)
+	return fmt.Sprintf("≤ %g", math.Round(1000*f.target)/1000)
 }
 
 // reportFigures writes figures as a Markdown table.

@@ -13,6 +13,7 @@ func TestReportFigures(t *testing.T) {
 		{what: "share", unit: "times", target: 1.02, strict: true, values: []float64{1.0246}},
 		{what: "rate", unit: "MiB/s", target: 25, high: true, values: []float64{23.9}},
 		{what: "share kept", unit: "times", target: 0.35, high: true, strict: true, values: []float64{0.349}},
+		{what: "CPU", unit: "times", target: 1 / 0.65, values: []float64{1.2}},
 		{what: "effort", unit: "%", values: []float64{0.0123}},
 	})
 	if err != nil {
@@ -26,6 +27,7 @@ func TestReportFigures(t *testing.T) {
 | share | 1.025 times | 1 | ≤ 1.02 times | missed |
 | rate | 23.9 MiB/s | 1 | ≥ 25 MiB/s | met |
 | share kept | 0.349 times | 1 | ≥ 0.35 times | missed |
+| CPU | 1.2 times | 1 | ≤ 1.538 times | met |
 | effort | 0.0123 % | 1 |  |  |
 `
 	if table != want {
