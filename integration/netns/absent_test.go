@@ -38,7 +38,9 @@ func (d *daemon) limitUDPSend() {
 		}
 		addr, err := unix.Getsockname(fd)
 		if ip, is := addr.(*unix.SockaddrInet6); is && err == nil && ip.Port == 7117 {
-			err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, ofUser)
+			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, ofUser); err != nil {
+				t.Error(err)
+			}
 		}
 		unix.Close(fd)
 	}
@@ -141,7 +143,7 @@ func TestAnswersToAbsentHostsDelayNobody(t *testing.T) {
 				calls, longest = calls+1, max(longest, time.Since(asked))
 			}
 			t.Logf("%d calls, the longest took %s", calls, longest)
-			if longest > 500*time.Millisecond {
+			if longest > time.Second {
 				t.Errorf("a call took %s", longest)
 			}
 		})
