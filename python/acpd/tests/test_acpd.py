@@ -384,6 +384,7 @@ class TestDelegations(Case):
                     await given.result()
                 await asyncio.wait_for(cancelled.wait(), PATIENCE)
 
+        self.addCleanup(desk.detached, "worker")
         asyncio.run(run())
 
     def test_questions_back(self) -> None:
