@@ -121,6 +121,7 @@ func pingFails(m *live.Machine, name string) (e *kinds.Error) {
 // TestNamesOnARelay: three daemons with certificates of one authority, none of which is trusted by hand, call each
 // other by name. One is revoked; another gets its name.
 func TestNamesOnARelay(t *testing.T) {
+	t.Parallel()
 	c := newCompany(t)
 	desk, laptop, build := newMachine(t, "desk", c.server), newMachine(t, "laptop", c.server), newMachine(t, "build", c.server)
 	all := []*live.Machine{desk, laptop, build}

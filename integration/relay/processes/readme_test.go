@@ -20,6 +20,7 @@ var (
 // TestReadmeAcrossTheInternet types what the README says, with the server that docs/reach.md configures,
 // on machines that know no address of each other. Each command succeeds.
 func TestReadmeAcrossTheInternet(t *testing.T) {
+	t.Parallel()
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -49,6 +49,7 @@ func awaitRelay(t *testing.T, m *live.Machine, state client.RelayState) client.R
 // TestCompanyRelay follows two daemons over the server that docs/reach.md configures for a company:
 // refused at first, joined, talking, one killed, the server gone and back.
 func TestCompanyRelay(t *testing.T) {
+	t.Parallel()
 	plain := newServer(t, []string{"of a company"})
 	desk, laptop := newMachine(t, "desk", plain), newMachine(t, "laptop", plain)
 	desk.StartDaemon()
@@ -179,6 +180,7 @@ func relaysOf(t *testing.T, m *live.Machine) []client.Relay {
 // TestReloadOfRelays: relays of config.yaml come, change and go while the daemon runs, and a kept one of
 // the same name waits.
 func TestReloadOfRelays(t *testing.T) {
+	t.Parallel()
 	const token = "a-token"
 	s := newServer(t, []string{"of a person"}, "TOKEN", token)
 	s.start()
@@ -213,6 +215,7 @@ func TestReloadOfRelays(t *testing.T) {
 
 // TestTwoDaemonsOfOneIdentity: the relay shows it to both.
 func TestTwoDaemonsOfOneIdentity(t *testing.T) {
+	t.Parallel()
 	const token = "a-token"
 	s := newServer(t, []string{"of a person"}, "TOKEN", token)
 	s.start()

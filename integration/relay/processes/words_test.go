@@ -17,6 +17,7 @@ import (
 // desk adds it again, and the laptop takes the new token from an invitation. Then it is told why calls and
 // joins fail over a relay that works.
 func TestTokenChanges(t *testing.T) {
+	t.Parallel()
 	const first, second = "the-first-token", "the-second-token"
 	s := newServer(t, []string{"of a person"}, "TOKEN", first)
 	s.start()

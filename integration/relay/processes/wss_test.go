@@ -14,6 +14,7 @@ import (
 // TestWebSocketOfTheDocs runs the server that docs/reach.md configures for machines that reach port 443
 // alone: a daemon at its WebSocket reaches one at its other port, and invites one to the WebSocket.
 func TestWebSocketOfTheDocs(t *testing.T) {
+	t.Parallel()
 	const token = "a-token-of-48-hex-digits"
 	s := newServer(t, []string{"of a person", "behind HTTPS"}, "TOKEN", token)
 	s.start()
