@@ -33,6 +33,7 @@ type udpSocket struct {
 
 	mu      sync.Mutex // guards the rest
 	out     datagram
+	room    int           // bytes that the system keeps; 0: not read yet
 	full    bool          // there was no room for the last one, and waiting gave none
 	answers *rate.Limiter // of answers to anybody, while the socket is half full
 	zones   map[string]zone
@@ -100,15 +101,9 @@ func (s *udpSocket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int, 
 	if err := s.raw.Write(s.out.sendOnce); err != nil {
 		return 0, 0, err
 	}
-	for began := time.Now(); s.out.errno == unix.EAGAIN; {
-		if s.full || time.Since(began) >= roomWait {
-			s.full = true
-			s.dropped.Add(1)
-			return len(b), len(oob), nil
-		}
-		time.Sleep(roomLook)
-		if err := s.raw.Write(s.out.sendOnce); err != nil {
-			return 0, 0, err
+	if s.out.errno == unix.EAGAIN {
+		if sent, err := s.sendWhenRoom(); !sent {
+			return len(b), len(oob), err
 		}
 	}
 	s.full = false
@@ -116,6 +111,23 @@ func (s *udpSocket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int, 
 		return 0, 0, &net.OpError{Op: "write", Net: "udp", Source: s.LocalAddr(), Addr: addr, Err: os.NewSyscallError("sendmsg", s.out.errno)}
 	}
 	return s.out.sent, len(oob), nil
+}
+
+// sendWhenRoom sends the datagram when the full socket has room for it. If it gets none in time, or the
+// datagram before got none, the datagram is lost, and sent is false.
+func (s *udpSocket) sendWhenRoom() (sent bool, err error) {
+	for began := time.Now(); !s.full && time.Since(began) < roomWait; {
+		time.Sleep(roomLook)
+		if err := s.raw.Write(s.out.sendOnce); err != nil {
+			return false, err
+		}
+		if s.out.errno != unix.EAGAIN {
+			return true, nil
+		}
+	}
+	s.full = true
+	s.dropped.Add(1)
+	return false, nil
 }
 
 // resetSize is the size of the packet with which quic-go answers one of a connection that it does not
@@ -132,12 +144,12 @@ func isForAnybody(b []byte) bool {
 // isHalfFull reports whether packets that have not left take half of the socket's room.
 func (s *udpSocket) isHalfFull() (is bool) {
 	s.raw.Control(func(fd uintptr) {
-		room, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF)
-		if err != nil {
-			return
+		if s.room == 0 { // quic-go sets it before it sends anything
+			s.room, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF)
 		}
-		held, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
-		is = err == nil && held >= room/2
+		var held int32
+		_, _, errno := unix.RawSyscall(unix.SYS_IOCTL, fd, unix.SIOCOUTQ, uintptr(unsafe.Pointer(&held)))
+		is = errno == 0 && int(held) >= s.room/2
 	})
 	return is
 }
