@@ -6,7 +6,7 @@ VERSION ?= $(RELEASE)$(shell git describe --always --dirty --exclude '*' 2>/dev/
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null)
 INFO     = github.com/acpd/acpd/internal/buildinfo
 TAGS     = nethttpomithttp2
-LDFLAGS  = -s -w -funcalign=16 -X $(INFO).version=$(VERSION) -X $(INFO).commit=$(COMMIT)
+LDFLAGS  = -s -w -X $(INFO).version=$(VERSION) -X $(INFO).commit=$(COMMIT)
 PREFIX  ?= $(HOME)/.local
 FUZZTIME ?= 30s
 STORM ?= 10000

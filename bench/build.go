@@ -20,7 +20,7 @@ func buildPrograms(ctx context.Context, bin string, v variant) error {
 	if os.Getenv("ACPD_PROFILES") != "" {
 		tags += ",profile"
 	}
-	args := []string{"build", "-trimpath", "-tags", tags, "-ldflags", "-s -w -funcalign=16", "-o", v.binDir(bin) + string(filepath.Separator)}
+	args := []string{"build", "-trimpath", "-tags", tags, "-ldflags", "-s -w", "-o", v.binDir(bin) + string(filepath.Separator)}
 	for _, p := range v.programs {
 		args = append(args, "./cmd/"+p)
 	}

@@ -30,7 +30,7 @@ func buildPrograms(r *release, p platform, dir string) (*build, error) {
 		"GOOS=" + p.os, "GOARCH=" + p.arch, "CGO_ENABLED=0",
 		"GOFLAGS=-mod=readonly", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off",
 	}
-	ldflags := "-s -w -funcalign=16 -X " + info + ".version=" + r.version + " -X " + info + ".commit=" + r.commit
+	ldflags := "-s -w -X " + info + ".version=" + r.version + " -X " + info + ".commit=" + r.commit
 	if _, err := r.run(env, goCommand(), "build", "-trimpath", "-buildvcs=false", "-tags", buildTags, "-ldflags", ldflags, "-o", dir+"/", "./cmd/acpd", "./cmd/acpctl"); err != nil {
 		return nil, err
 	}
