@@ -43,7 +43,7 @@ func measureToolQuery(f *fleet) ([]figure, error) {
 	answerer, asker := client.Client{Socket: far.socketPath()}, client.Client{Socket: near.socketPath()}
 	defer asker.Close()
 	attached, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
+	go func() { // what is deferred below waits for it
 		ended <- answerer.Attach(ctx, client.AttachParams{Name: "echo"}, client.Handler{
 			Query: func(context.Context, *client.Inbound) (any, error) {
 				return &kinds.Response{Summary: strings.Repeat("x", 200)}, nil

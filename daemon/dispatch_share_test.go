@@ -19,19 +19,26 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
+// attachSlowReviewer attaches an agent with four places, which answers the question "slow" when leave is closed.
+func attachSlowReviewer(t *testing.T, to *running) (leave chan struct{}) {
+	t.Helper()
+	leave = make(chan struct{})
+	to.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: 4}, func(ctx context.Context, r *jsonrpc.Request) {
+		if parse[kinds.Query](t, bind(t, r).Payload).Question == "slow" {
+			<-leave
+		}
+		r.Respond(wire.Payload(`{"summary":""}`))
+	})
+	return leave
+}
+
 // A peer that asks for ever leaves a place of the agent to another one.
 func TestPeerLeavesAPlaceToOthers(t *testing.T) {
 	t.Parallel()
 	hog, laptop := pair(t)
 	desk := start(t, stateDir(t), "planner")
 	befriend(t, desk, laptop)
-	leave := make(chan struct{})
-	laptop.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: 4}, func(ctx context.Context, r *jsonrpc.Request) {
-		if parse[kinds.Query](t, bind(t, r).Payload).Question == "slow" {
-			<-leave
-		}
-		r.Respond(wire.Payload(`{"summary":""}`))
-	})
+	leave := attachSlowReviewer(t, laptop)
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	defer close(leave)
@@ -135,13 +142,7 @@ func TestACertifiedPeerLeavesHalfOfThePlaces(t *testing.T) {
 	befriend(t, laptop, build)
 	asker := hog.dial()
 	asker.reach("build-7.corp")
-	leave := make(chan struct{})
-	build.agent(client.AttachParams{Name: "reviewer", MaxConcurrent: 4}, func(ctx context.Context, r *jsonrpc.Request) {
-		if parse[kinds.Query](t, bind(t, r).Payload).Question == "slow" {
-			<-leave
-		}
-		r.Respond(wire.Payload(`{"summary":""}`))
-	})
+	leave := attachSlowReviewer(t, build)
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	defer close(leave)
