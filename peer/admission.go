@@ -51,6 +51,7 @@ func (state *peerState) admitConn(c *conn) (refusal *helloRefusal) {
 			state.lastAddr, state.lastPath = c.remoteAddr(), c.endpoint.path
 			state.queueEvent(Event{Type: EventUp, Name: c.claim, Addr: c.remoteAddr(), Detail: string(c.endpoint.path)})
 		}
+		state.noteReadyPath(c.endpoint.path, first)
 		closing = state.removeSupersededConns(c)
 		state.conns = append(state.conns, c)
 		if len(state.conns) > int(budget.Connections.Peer) {

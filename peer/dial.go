@@ -28,6 +28,8 @@ type dial struct {
 	finished chan struct{} // closed when a connection is ready or all have failed
 	err      *kinds.Error  // set before finished is closed
 	partial  bool          // it leaves out the peer's pipe, as it is of the background
+	relays   int           // those that have still to say that nobody is there before that ends it for calls; 0: nothing does; guarded by the peer's mu
+	isLate   bool          // that has ended it for calls; guarded by the peer's mu
 }
 
 // dialFailure says why there is no connection, and for how long calls share that.
@@ -35,6 +37,7 @@ type dialFailure struct {
 	*kinds.Error
 	memory   time.Duration
 	refused  bool    // by the peer itself, which proved its key: it does not trust us
+	isAbsent bool    // a relay says that nobody is there
 	addr     string  // of the leg, for people
 	isSilent bool    // it says nothing of the peer: silence says all
 	silence  silence // of all addresses of the race
@@ -174,6 +177,7 @@ func (state *peerState) finishDial(failure *dialFailure) {
 	switch {
 	case failure == nil:
 		state.lastDialFailure, state.refusesUs = nil, false
+		state.stopLateDial()
 	case failure.refused:
 		state.refusesUs = true
 		state.queueEvent(Event{Type: EventRefused})
@@ -185,7 +189,11 @@ func (state *peerState) finishDial(failure *dialFailure) {
 		state.dial.err = failure.Error
 	}
 	close(state.dial.finished)
-	state.dial.cancel()
+	if state.dial.isLate {
+		state.late = state.dial
+	} else {
+		state.dial.cancel()
+	}
 	state.dial = nil
 }
 
@@ -197,12 +205,21 @@ func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duratio
 	d.began = time.Now()
 	state.mu.Unlock()
 	routes := state.listRoutes(d.partial)
+	state.awaitAbsence(d, routes)
 	var failure *dialFailure
 	if len(routes) > 0 {
-		failure = state.node.race(ctx, state.id, routes, state.dialLeg)
+		failure = state.node.race(ctx, state.id, routes, func(ctx context.Context, l leg) *dialFailure {
+			f := state.dialLeg(ctx, l)
+			if f != nil && f.isAbsent {
+				state.noteAbsence(d, f)
+			}
+			return f
+		})
 	}
 	state.mu.Lock()
 	switch {
+	case state.late == d:
+		state.stopLateDial()
 	case state.dial != d: // a connection has finished it, or Disconnect
 	case failure != nil:
 		state.lastDialFailure = failure.Error

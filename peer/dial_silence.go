@@ -124,6 +124,9 @@ func (l leg) toDialFailure(id identity.ID, err error) *dialFailure {
 		f.silence.routeless = []string{l.text}
 	case ok && timeout.Timeout():
 		f.silence = l.on.noteSilence(l.text)
+	case errors.Is(err, errRefused):
+		f.isAbsent = l.on.path == ViaRelay
+		return f
 	default:
 		return f
 	}

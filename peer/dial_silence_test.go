@@ -28,7 +28,7 @@ func (r *relayNet) dropsFrom(id identity.ID) {
 }
 
 // says expects an error with this code and all of these words.
-func says(t *testing.T, err error, want kinds.Code, words ...string) {
+func says(t testing.TB, err error, want kinds.Code, words ...string) {
 	t.Helper()
 	e, ok := errors.AsType[*kinds.Error](err)
 	if !ok || e.Code != want {
@@ -171,8 +171,8 @@ func TestVerdictThatSaysMostWins(t *testing.T) {
 		} {
 			for _, first := range []string{"udp", "relay"} {
 				both := []route{
-					{"udp", 0, func(context.Context) ([]leg, error) { return []leg{udp}, nil }},
-					{"relay", 0, func(context.Context) ([]leg, error) { return []leg{hub}, nil }},
+					{"udp", Direct, 0, func(context.Context) ([]leg, error) { return []leg{udp}, nil }},
+					{"relay", ViaRelay, 0, func(context.Context) ([]leg, error) { return []leg{hub}, nil }},
 				}
 				fail := a.race(t.Context(), id, both, func(_ context.Context, l leg) *dialFailure {
 					name, said := "udp", c.udp

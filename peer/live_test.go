@@ -22,10 +22,12 @@ import (
 type valve struct {
 	simnet.PerfectRouter
 	shut atomic.Bool
+	lost atomic.Int32 // packets, while it was shut
 }
 
 func (v *valve) SendPacket(p simnet.Packet) error {
 	if v.shut.Load() {
+		v.lost.Add(1)
 		return nil
 	}
 	return v.PerfectRouter.SendPacket(p)

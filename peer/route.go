@@ -21,26 +21,26 @@ type leg struct {
 // route is what stands for one leg or, as a host name, for several.
 type route struct {
 	text    string
+	path    Path
 	delay   time.Duration // after the race begins
 	resolve func(context.Context) ([]leg, error)
 }
 
 // listRoutes returns the ways to a peer in the order in which they are dialled: the addresses on
-// UDP, dialStagger apart; then its pipes, unless background is set, and its relays, linkDelay after
+// UDP, dialStagger apart; then its pipes, unless background is set, and its relays, delay after
 // the first. known are addresses as text; those on links it leaves out, as it asks the links.
-func (n *Node) listRoutes(id identity.ID, known []string, background bool) []route {
+func (n *Node) listRoutes(id identity.ID, known []string, background bool, delay time.Duration) []route {
 	var routes []route
 	for _, text := range known {
 		if isLinkAddr(text) {
 			continue
 		}
-		routes = append(routes, route{text, time.Duration(len(routes)) * dialStagger, func(ctx context.Context) ([]leg, error) {
+		routes = append(routes, route{text, Direct, time.Duration(len(routes)) * dialStagger, func(ctx context.Context) ([]leg, error) {
 			return n.resolveUDP(ctx, text)
 		}})
 	}
-	var delay time.Duration
-	if len(routes) > 0 {
-		delay = linkDelay
+	if len(routes) == 0 {
+		delay = 0
 	}
 	links := n.links.snapshot()
 	slices.SortStableFunc(links, func(a, b *endpoint) int { return a.path.rank() - b.path.rank() })
@@ -55,7 +55,7 @@ func (n *Node) listRoutes(id identity.ID, known []string, background bool) []rou
 
 func newLinkRoute(e *endpoint, addr net.Addr, delay time.Duration) route {
 	l := leg{e, addr, shortAddr(addr.String())}
-	return route{l.text, delay, func(context.Context) ([]leg, error) { return []leg{l}, nil }}
+	return route{l.text, e.path, delay, func(context.Context) ([]leg, error) { return []leg{l}, nil }}
 }
 
 // findRoute returns the way to a peer that a text names: host:port, the address of the peer on a
@@ -70,7 +70,7 @@ func (n *Node) findRoute(id identity.ID, text string) (route, error) {
 	if isLinkAddr(text) {
 		return route{}, errors.New("there is no such link here; see acpctl relay list")
 	}
-	return route{text, 0, func(ctx context.Context) ([]leg, error) { return n.resolveUDP(ctx, text) }}, nil
+	return route{text, Direct, 0, func(ctx context.Context) ([]leg, error) { return n.resolveUDP(ctx, text) }}, nil
 }
 
 // isLinkAddr reports whether a text is an address on a link, or a link's name, and no host:port.
@@ -101,16 +101,24 @@ func (n *Node) resolveUDP(ctx context.Context, text string) ([]leg, error) {
 }
 
 // listRoutes returns the ways to the peer: first the address where it last proved its key, then
-// those of [Config.Addrs], then the links.
+// those of [Config.Addrs], then the links. While a late dial tries the addresses, there are the links alone. They
+// wait for nothing if the peer was on relays alone.
 func (state *peerState) listRoutes(background bool) []route {
 	known := state.node.cfg.Addrs(state.id)
 	state.mu.Lock()
-	good := state.lastGoodAddr
+	good, delay := state.lastGoodAddr, linkDelay
+	if state.isRelayOnly() {
+		delay = 0
+	}
+	late := state.late != nil
 	state.mu.Unlock()
 	if good != "" {
 		known = append([]string{good}, slices.DeleteFunc(slices.Clone(known), func(a string) bool { return a == good })...)
 	}
-	return state.node.listRoutes(state.id, known, background)
+	if late {
+		known = nil
+	}
+	return state.node.listRoutes(state.id, known, background, delay)
 }
 
 // hasPipe reports whether a peer can be reached through a command.

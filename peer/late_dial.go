@@ -1,0 +1,80 @@
+package peer
+
+import "time"
+
+// A peer that was on relays alone while it was connected has no address on UDP that leads to it, as far as
+// anybody knows: dials and rounds have tried them in vain. So as soon as all its relays say that nobody is
+// there, its calls fail. The dial goes on as the late one, for the rest of its time: should an address lead to
+// the peer by now, the next call finds a connection (protocol, section 2, Dialling). Meanwhile dials leave the
+// addresses to it.
+
+// noteReadyPath notes the path of a connection that becomes ready, and whether no other one is. Callers hold mu.
+func (state *peerState) noteReadyPath(p Path, first bool) {
+	switch {
+	case p != ViaRelay:
+		state.relayedSince = time.Time{}
+		state.forgetRelayOnly()
+	case first:
+		state.relayedSince = time.Now()
+	}
+}
+
+// noteDown notes that the last connection has ended. Callers hold mu.
+func (state *peerState) noteDown() {
+	state.relayOnly, state.relayedSince = state.isRelayOnly(), time.Time{}
+}
+
+// isRelayOnly reports whether the peer was on relays alone when it was connected last, or is so on a connection that
+// leaves. A time that was shorter than a dial says nothing, as the addresses were still being tried. Callers hold mu.
+func (state *peerState) isRelayOnly() bool {
+	return state.relayOnly || !state.relayedSince.IsZero() && time.Since(state.relayedSince) >= dialTime
+}
+
+// forgetRelayOnly has the addresses count again, as one of them leads to the peer, or there may be a new way. Callers
+// hold mu.
+func (state *peerState) forgetRelayOnly() {
+	state.relayOnly = false
+	state.stopLateDial()
+}
+
+// awaitAbsence has the word of all relays among the routes end the dial for calls, if the peer was on relays alone. A
+// command may still find it elsewhere.
+func (state *peerState) awaitAbsence(d *dial, routes []route) {
+	if state.node.hasPipe(state.id) {
+		return
+	}
+	relays := 0
+	for _, r := range routes {
+		if r.path == ViaRelay {
+			relays++
+		}
+	}
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	if state.isRelayOnly() && relays < len(routes) {
+		d.relays = relays
+	}
+}
+
+// noteAbsence notes that a relay says that nobody is there. If it is the last one that had to, the dial is over
+// for calls.
+func (state *peerState) noteAbsence(d *dial, f *dialFailure) {
+	state.mu.Lock()
+	if state.dial == d && d.relays > 0 {
+		if d.relays--; d.relays == 0 {
+			d.isLate = true
+			state.lastDialFailure = f.Error
+			state.finishDial(f)
+		}
+	}
+	state.mu.Unlock()
+	state.emitQueuedEvents()
+}
+
+// stopLateDial ends the late dial, if there is one. Callers hold mu.
+func (state *peerState) stopLateDial() {
+	if state.late != nil {
+		state.late.cancel()
+		state.late = nil
+	}
+}

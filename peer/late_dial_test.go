@@ -1,0 +1,170 @@
+package peer
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acpd/acpd/kinds"
+)
+
+// onRelays runs a test of two nodes that know addresses of each other, which lead nowhere while net is shut, and
+// that have just connected on relays.
+func onRelays(t *testing.T, test func(t *testing.T, net *valve, a, b *side), relays ...*relayNet) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		net := new(valve)
+		net.shut.Store(true)
+		w := newNetwork(t, net)
+		join := func(c *Config) {
+			for _, r := range relays {
+				r.joined(nil)(c)
+			}
+		}
+		a, b := w.side(join), w.side(join)
+		a.trusts(b, "reviewer")
+		b.trusts(a, "planner")
+		w.start()
+		a.serve()
+		b.serve()
+		synctest.Wait()
+		a.ask(b, "before")
+		test(t, net, a, b)
+	})
+}
+
+// timeFailure makes a call that fails as unreachable with these words, delivered no, and returns how long it took.
+func (s *side) timeFailure(to *side, words ...string) time.Duration {
+	s.t.Helper()
+	began := time.Now()
+	err := s.tryAsk(to, "there?")
+	says(s.t, err, kinds.Unreachable, words...)
+	if err != nil && kinds.AsError(err).Delivered() != kinds.DeliveredNo {
+		s.t.Errorf("%v: delivered %s, want no", err, kinds.AsError(err).Delivered())
+	}
+	return time.Since(began)
+}
+
+const absent = "nobody takes its packets at relay:"
+
+// TestAbsentFromItsRelays: calls to a peer that was on relays alone fail as soon as all of them say that it is
+// away, however often they are made, though nobody has answered yet at its address.
+func TestAbsentFromItsRelays(t *testing.T) {
+	corp, home := newRelayNet("corp"), newRelayNet("home")
+	for _, relays := range [][]*relayNet{{corp}, {corp, home}} {
+		onRelays(t, func(t *testing.T, net *valve, a, b *side) {
+			time.Sleep(dialTime)
+			home.cut(b.ID())
+			b.killed(corp)
+			time.Sleep(time.Second)
+			before := net.lost.Load()
+			for i := range 50 {
+				soon := 2*peerRTT + hop + time.Duration(len(relays)-1)*dialStagger
+				if took := a.timeFailure(b, absent); took > soon {
+					t.Errorf("call %d took %v, want %v", i, took, soon)
+				}
+				time.Sleep(time.Duration(i%7) * 40 * time.Millisecond)
+			}
+			// A dial of 2 s sends 6 of a handshake and 4 probes. The calls took 6 s.
+			if n := net.lost.Load() - before; n > 4*10 {
+				t.Errorf("%d packets to the address", n)
+			}
+		}, relays...)
+	}
+}
+
+// TestAddressIsTriedOn: a peer that went from its relay, and that its address leads to now, is found there after
+// the first call in vain, however many calls are made.
+func TestAddressIsTriedOn(t *testing.T) {
+	corp := newRelayNet("corp")
+	for _, pause := range []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, time.Second} {
+		onRelays(t, func(t *testing.T, net *valve, a, b *side) {
+			time.Sleep(dialTime)
+			corp.cut(b.ID())
+			time.Sleep(time.Second)
+			a.timeFailure(b, absent)
+			time.Sleep(150 * time.Millisecond) // the first packets to the address are lost
+			net.shut.Store(false)
+			opened := time.Now()
+			for a.tryAsk(b, "there?") != nil && time.Since(opened) < time.Minute {
+				time.Sleep(pause)
+			}
+			if took := time.Since(opened); took > time.Second+pause || a.pathTo(b) != Direct {
+				t.Errorf("found on the path %q after %v", a.pathTo(b), took)
+			}
+			net.shut.Store(true)
+			b.kill()
+			time.Sleep(time.Minute)
+			if took := a.timeFailure(b); took < handshakeTimeout {
+				t.Errorf("where it was found last, it was tried for %v", took)
+			}
+		}, corp)
+	}
+}
+
+// TestAddressesStillCount: unless the peer was on relays alone, for long enough, with all that is known of it now, a
+// call waits for its addresses, also if its relays say that nobody is there.
+func TestAddressesStillCount(t *testing.T) {
+	corp, home := newRelayNet("corp"), newRelayNet("home")
+	lose := func(b *side) {
+		home.cut(b.ID())
+		b.killed(corp)
+		time.Sleep(time.Second)
+	}
+	for name, prepare := range map[string]func(net *valve, a, b *side){
+		"it was connected for a moment": func(_ *valve, a, b *side) { lose(b) },
+		"it was connected directly since": func(net *valve, a, b *side) {
+			time.Sleep(dialTime)
+			net.shut.Store(false)
+			if f := a.findState(b.ID()).dialLeg(a.t.Context(), leg{a.udp, b.Addr(), "b"}); f != nil {
+				a.t.Fatal(f.Error)
+			}
+			time.Sleep(time.Minute)
+			net.shut.Store(true)
+			lose(b)
+			time.Sleep(time.Minute)
+		},
+		"there may be a new way to it": func(_ *valve, a, b *side) {
+			time.Sleep(dialTime)
+			lose(b)
+			a.timeFailure(b, absent)
+			a.findState(b.ID()).keep = false
+			a.Connect(b.ID())
+		},
+		"a relay is silent": func(_ *valve, a, b *side) {
+			time.Sleep(dialTime)
+			home.set(func() { home.out = true })
+			lose(b)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home.set(func() { home.out = false })
+			onRelays(t, func(t *testing.T, net *valve, a, b *side) {
+				prepare(net, a, b)
+				if took := a.timeFailure(b); took < handshakeTimeout {
+					t.Errorf("failed after %v", took)
+				}
+			}, corp, home)
+		})
+	}
+}
+
+// TestUntrustedWhileItsAddressIsTried: who is not trusted any more is not dialled any more either.
+func TestUntrustedWhileItsAddressIsTried(t *testing.T) {
+	corp := newRelayNet("corp")
+	onRelays(t, func(t *testing.T, net *valve, a, b *side) {
+		time.Sleep(dialTime)
+		corp.cut(b.ID())
+		time.Sleep(time.Second)
+		a.timeFailure(b, absent)
+		if err := a.trust.Untrust(b.ID()); err != nil {
+			t.Fatal(err)
+		}
+		a.Disconnect(b.ID())
+		net.shut.Store(false)
+		time.Sleep(2 * dialTime)
+		if n := b.saw(EventMoved) + b.saw(EventRefused); n > 0 {
+			t.Error("the peer was connected")
+		}
+	}, corp)
+}
