@@ -111,6 +111,8 @@ func findRemedy(e endpoint, err error) string {
 		return "this machine has no way to it: check its network and the address"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there: start the server, or check the port"
+	case isTimeout(err) && isOfReading(err):
+		return "the server takes connections and says nothing in time: check host and port; if its tls has handshake_first, set that to auto"
 	case isTimeout(err):
 		return "nothing answers in time: check host, port and firewall"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, nats.ErrConnectionClosed):
@@ -127,6 +129,12 @@ func isA[E error](err error) bool {
 func isTimeout(err error) bool {
 	timeout, ok := errors.AsType[net.Error](err)
 	return ok && timeout.Timeout() || errors.Is(err, nats.ErrTimeout)
+}
+
+// isOfReading reports whether the connection was there when it failed.
+func isOfReading(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "read"
 }
 
 const maxErrorText = 200 // bytes, of what a server or proxy has said

@@ -15,16 +15,24 @@ import (
 // A server that takes connections and says nothing is left after the time to connect, and
 // tried again; the state says so meanwhile.
 func TestSilentServer(t *testing.T) {
-	for name, serve := range map[string]func(*fakeConn){
-		"from the begin": func(c *fakeConn) { io.Copy(io.Discard, c.r) },
-		"after INFO":     func(c *fakeConn) { c.say(plainInfo); io.Copy(io.Discard, c.r) },
-		"after PONG":     func(c *fakeConn) { c.accept(plainInfo); io.Copy(io.Discard, c.r) },
+	const silent = "the server takes connections and says nothing in time: check host and port; if its tls has handshake_first, set that to auto"
+	for name, c := range map[string]struct {
+		scheme string
+		serve  func(*fakeConn)
+		want   string
+	}{
+		"from the begin":           {"nats", func(c *fakeConn) { io.Copy(io.Discard, c.r) }, silent},
+		"from the begin, with TLS": {"tls", func(c *fakeConn) { io.Copy(io.Discard, c.r) }, silent},
+		"after INFO":               {"nats", func(c *fakeConn) { c.say(plainInfo); io.Copy(io.Discard, c.r) }, silent},
+		"after PONG":               {"nats", func(c *fakeConn) { c.accept(plainInfo); io.Copy(io.Discard, c.r) }, "nothing answers in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withLink(t, testConfig(), serve, func(t *testing.T, l *Link, n *fakeNetwork, o *testObserver) {
+			config := testConfig()
+			config.URL = strings.Replace(config.URL, "nats", c.scheme, 1)
+			withLink(t, config, c.serve, func(t *testing.T, l *Link, n *fakeNetwork, o *testObserver) {
 				time.Sleep(connectTime + 10*time.Millisecond)
 				s := l.State()
-				if s.Standing != Connecting || s.LastError == nil || !strings.Contains(s.LastError.Error(), "in time") {
+				if s.Standing != Connecting || s.LastError == nil || !strings.Contains(s.LastError.Error(), c.want) {
 					t.Errorf("after %s: %s, %v", connectTime, s.Standing, s.LastError)
 				}
 				time.Sleep(time.Minute)

@@ -37,6 +37,7 @@ var codeTable = [...]CodeInfo{
 	{"disk.ok", OK, "the disk has room", ""},
 	{"disk.near", Warning, "the disk has less than twice what must be left", "free some space"},
 	{"disk.low", Failure, "the disk is so full that peers are refused", "free some space"},
+	{"disk.later", Note, "`limits.min_free` has changed in config.yaml since the daemon's start", "start acpd again"},
 
 	{"config.ok", OK, "config.yaml is valid, or there is none", ""},
 	{"config.broken", Failure, "config.yaml is not valid; one finding for each error, with its line", "mend the line"},

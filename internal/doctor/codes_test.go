@@ -66,6 +66,17 @@ var reproductions = []reproduction{
 		o.Machine.MeasureSpace = func(string) (disk.Space, error) { return disk.Space{Free: 1500 << 20, Total: 100 << 30}, nil }
 	}, "disk.near"),
 	ended(func(s *site, o *Options) { s.write("config.yaml", "limits: {min_free: 99999999999999}\n") }, "disk.low"),
+	{codes("disk.later", "disk.ok"), func(t *testing.T) []Finding {
+		s := startSite(t, "desk")
+		s.write("config.yaml", "limits: {min_free: 99999999999999}\n") // in which the disk would be full
+		all := examine(t, options(t, s.home))
+		_, err := s.client.Reload(await.NewContext(t))
+		again := findCode(examine(t, options(t, s.home)), "disk.later")
+		if f := findCode(all, "disk.later"); err != nil || again.Code != "" || !strings.Contains(f.What, "99999999999999") {
+			t.Errorf("%+v, and after a reload (%v), which says it itself, %+v", f, err, again)
+		}
+		return all
+	}},
 
 	// Its files.
 	ended(func(s *site, _ *Options) { s.write("config.yaml", "name: desk\nlog:\n  level: loud\n") }, "config.broken"),

@@ -59,7 +59,7 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 	if x.examineHome() {
 		x.examineFiles()
 		x.examineConfig()
-		x.examineDisk()
+		x.examineDisk(ctx)
 		x.examineRecords()
 		x.examineState()
 		x.examineDaemon()

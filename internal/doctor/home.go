@@ -1,12 +1,14 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/acpd/acpd/client"
@@ -109,18 +111,44 @@ func chmodFile(path string, mode fs.FileMode) error {
 	return f.Chmod(mode)
 }
 
-// examineDisk compares the space with the floor below which peers are refused.
-func (x *examination) examineDisk() {
-	low, free, bound := disk.NewFloor(x.Home, uint64(x.config.Limits.MinFree), x.Machine.MeasureSpace).Measure()
+// examineDisk compares the space with the floor below which peers are refused: the one that the daemon has
+// taken at its start, if one runs.
+func (x *examination) examineDisk(ctx context.Context) {
+	_, free, bound := disk.NewFloor(x.Home, uint64(x.config.Limits.MinFree), x.Machine.MeasureSpace).Measure()
+	if taken := x.askFloor(ctx); taken > 0 && taken != bound {
+		isTold := slices.ContainsFunc(x.status.Warnings, func(w string) bool {
+			return strings.Contains(w, "count from the next start: ") && strings.Contains(w, "limits.min_free")
+		})
+		if !isTold { // after a reload, as daemon.warning
+			x.add("disk.later", subjectHome, fmt.Sprintf("limits.min_free was %d bytes when the daemon started, and is %d by config.yaml now", taken, bound), "start acpd again for it")
+		}
+		bound = taken
+	}
 	have := fmt.Sprintf("%d MiB are free", free>>20)
 	switch {
-	case low:
+	case free < bound:
 		x.add("disk.low", subjectHome, fmt.Sprintf("%s on its disk: below %d MiB (limits.min_free) what peers send is refused", have, bound>>20), "free some space")
-	case bound > 0 && free < 2*bound:
+	case free < 2*bound:
 		x.add("disk.near", subjectHome, fmt.Sprintf("%s on its disk: below %d MiB (limits.min_free) what peers send is refused", have, bound>>20), "free some space before it comes to that")
 	case bound > 0:
 		x.add("disk.ok", subjectHome, fmt.Sprintf("%s on its disk, and %d MiB must be left", have, bound>>20), "")
 	}
+}
+
+// askFloor returns the bytes that must be free for the daemon to take what peers send; 0: none runs.
+func (x *examination) askFloor(ctx context.Context) uint64 {
+	if x.status == nil {
+		return 0
+	}
+	b, err := x.Daemon.Budget(ctx)
+	if err != nil {
+		return 0 // askDaemon has found it alive a moment ago
+	}
+	i := slices.IndexFunc(b.Rows, func(r client.BudgetRow) bool { return r.Unit == client.UnitBytesFree })
+	if i < 0 {
+		return 0
+	}
+	return uint64(b.Rows[i].All)
 }
 
 // removeDeadSocket removes the socket that a killed daemon has left. It holds the lock meanwhile, so

@@ -221,7 +221,10 @@ func quietMachine(t *testing.T) Machine {
 	m.RunProgram = func(context.Context, ...string) (string, error) { return "", exec.ErrNotFound }
 	m.ListenUDP = func(string) error { return nil }
 	m.MaxDescriptors = func() int { return 1024 }
-	m.MeasureSpace = func(string) (disk.Space, error) { return disk.Space{Free: 50 << 30, Total: 100 << 30}, nil }
+	m.MeasureSpace = func(path string) (disk.Space, error) { // of the size of which a daemon sees it
+		space, err := disk.MeasureSpace(path)
+		return disk.Space{Free: 50 << 30, Total: space.Total}, err
+	}
 	return m
 }
 
