@@ -19,8 +19,12 @@ const Built = "ACPD_BUILT"
 // may add its own before anything is built.
 var Tags = "nethttpomithttp2"
 
+// Dir is the folder in which acpd and acpctl are built, for tests of another module; "": where the tests run.
+var Dir string
+
 // Build builds acpd and acpctl, once, and returns their directory, which any user may
-// read; see RemovePrograms. Where the race detector watches the tests it watches them too.
+// read; see RemovePrograms. Where the race detector watches the tests it watches them too: then they
+// are compiled as the tests are, and share with them what is compiled.
 var Build = sync.OnceValues(func() (dir string, _ error) {
 	if dir = os.Getenv(Built); dir != "" {
 		return dir, nil
@@ -30,11 +34,14 @@ var Build = sync.OnceValues(func() (dir string, _ error) {
 		return "", err
 	}
 	os.Setenv(Built, dir)
-	args, cgo := []string{"build", "-trimpath", "-tags", Tags, "-o", dir + "/"}, "CGO_ENABLED=0"
+	how, cgo := []string{"-trimpath"}, "CGO_ENABLED=0"
 	if IsRaceEnabled() {
-		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
+		how, cgo = []string{"-race", "-pgo=off"}, "CGO_ENABLED=1"
 	}
-	cmd := exec.Command("go", append(args, "github.com/acpd/acpd/cmd/acpd", "github.com/acpd/acpd/cmd/acpctl")...)
+	args := append([]string{"build"}, how...)
+	args = append(args, "-tags", Tags, "-o", dir+"/", "github.com/acpd/acpd/cmd/acpd", "github.com/acpd/acpd/cmd/acpctl")
+	cmd := exec.Command("go", args...)
+	cmd.Dir = Dir
 	cmd.Env = append(os.Environ(), cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build acpd and acpctl: %w\n%s", err, out)

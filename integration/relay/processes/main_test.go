@@ -19,37 +19,27 @@ import (
 const root = "../../.." // of the repository
 
 func TestMain(m *testing.M) {
-	dir, err := buildPrograms()
-	if err != nil {
+	if err := buildPrograms(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Setenv(live.Built, dir)
 	code := m.Run()
 	live.RemovePrograms()
 	os.Exit(code)
 }
 
-// buildPrograms builds acpd and acpctl in their module, and nats-server in this one.
-func buildPrograms() (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "acpd-built"); err != nil {
-		return "", err
+// buildPrograms builds acpd and acpctl in their module, and beside them nats-server in this one.
+func buildPrograms() error {
+	live.Dir = root
+	dir, err := live.Build()
+	if err != nil {
+		return err
 	}
-	ours := []string{"build", "-trimpath", "-o", dir + "/", "./cmd/acpd", "./cmd/acpctl"}
-	if live.IsRaceEnabled() {
-		ours = append([]string{"build", "-race"}, ours[1:]...)
+	out, err := exec.Command("go", "build", "-o", dir+"/", "github.com/nats-io/nats-server/v2").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build nats-server: %w\n%s", err, out)
 	}
-	for where, args := range map[string][]string{
-		root: ours,
-		".":  {"build", "-trimpath", "-o", dir + "/", "github.com/nats-io/nats-server/v2"},
-	} {
-		cmd := exec.Command("go", args...)
-		cmd.Dir = where
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
-		}
-	}
-	return dir, os.Chmod(dir, 0o755)
+	return nil
 }
 
 // server is a nats-server with TLS, for 127.0.0.1.
