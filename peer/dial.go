@@ -26,7 +26,7 @@ type dial struct {
 	began    time.Time // a call that is younger does not take err for its own
 	cancel   context.CancelFunc
 	finished chan struct{} // closed when a connection is ready or all have failed
-	err      *kinds.Error  // set before finished is closed
+	err      *kinds.Error  // set before finished is closed; nil again if a connection becomes ready while it goes on late
 	partial  bool          // it leaves out the peer's pipe, as it is of the background
 	relays   int           // those that have still to say that nobody is there before that ends it for calls; 0: nothing does; guarded by the peer's mu
 	isLate   bool          // that has ended it for calls; guarded by the peer's mu
@@ -177,7 +177,10 @@ func (state *peerState) finishDial(failure *dialFailure) {
 	switch {
 	case failure == nil:
 		state.lastDialFailure, state.refusesUs = nil, false
-		state.stopLateDial()
+		if state.late != nil {
+			state.late.err = nil
+			state.stopLateDial()
+		}
 	case failure.refused:
 		state.refusesUs = true
 		state.queueEvent(Event{Type: EventRefused})

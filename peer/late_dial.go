@@ -12,8 +12,7 @@ import "time"
 func (state *peerState) noteReadyPath(p Path, first bool) {
 	switch {
 	case p != ViaRelay:
-		state.relayedSince = time.Time{}
-		state.forgetRelayOnly()
+		state.relayOnly, state.relayedSince = false, time.Time{}
 	case first:
 		state.relayedSince = time.Now()
 	}
@@ -25,24 +24,27 @@ func (state *peerState) noteDown() {
 }
 
 // isRelayOnly reports whether the peer was on relays alone when it was connected last, or is so on a connection that
-// leaves. A time that was shorter than a dial says nothing, as the addresses were still being tried. Callers hold mu.
+// leaves. A time that was shorter than a dial says nothing, as the addresses were still being tried. A peer that has a
+// pipe is never so, as its command may find it elsewhere. Callers hold mu.
 func (state *peerState) isRelayOnly() bool {
+	if state.node.hasPipe(state.id) {
+		return false
+	}
 	return state.relayOnly || !state.relayedSince.IsZero() && time.Since(state.relayedSince) >= dialTime
 }
 
-// forgetRelayOnly has the addresses count again, as one of them leads to the peer, or there may be a new way. Callers
-// hold mu.
+// forgetRelayOnly has the addresses count again, as there may be a new way. A time on relays that goes on begins anew.
+// Callers hold mu.
 func (state *peerState) forgetRelayOnly() {
 	state.relayOnly = false
+	if !state.relayedSince.IsZero() {
+		state.relayedSince = time.Now()
+	}
 	state.stopLateDial()
 }
 
-// awaitAbsence has the word of all relays among the routes end the dial for calls, if the peer was on relays alone. A
-// command may still find it elsewhere.
+// awaitAbsence has the word of all relays among the routes end the dial for calls, if the peer was on relays alone.
 func (state *peerState) awaitAbsence(d *dial, routes []route) {
-	if state.node.hasPipe(state.id) {
-		return
-	}
 	relays := 0
 	for _, r := range routes {
 		if r.path == ViaRelay {
@@ -57,10 +59,10 @@ func (state *peerState) awaitAbsence(d *dial, routes []route) {
 }
 
 // noteAbsence notes that a relay says that nobody is there. If it is the last one that had to, the dial is over
-// for calls.
+// for calls, unless there may be a new way since it began.
 func (state *peerState) noteAbsence(d *dial, f *dialFailure) {
 	state.mu.Lock()
-	if state.dial == d && d.relays > 0 {
+	if state.dial == d && d.relays > 0 && state.isRelayOnly() {
 		if d.relays--; d.relays == 0 {
 			d.isLate = true
 			state.lastDialFailure = f.Error

@@ -1,6 +1,8 @@
 package peer
 
 import (
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,8 +11,8 @@ import (
 )
 
 // onRelays runs a test of two nodes that know addresses of each other, which lead nowhere while net is shut, and
-// that have just connected on relays.
-func onRelays(t *testing.T, test func(t *testing.T, net *valve, a, b *side), relays ...*relayNet) {
+// that have just connected on relays. edit edits the first one's configuration; nil: it does not.
+func onRelays(t *testing.T, edit func(*Config), test func(t *testing.T, net *valve, a, b *side), relays ...*relayNet) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		net := new(valve)
@@ -21,7 +23,13 @@ func onRelays(t *testing.T, test func(t *testing.T, net *valve, a, b *side), rel
 				r.joined(nil)(c)
 			}
 		}
-		a, b := w.side(join), w.side(join)
+		b := w.side(join)
+		a := w.side(func(c *Config) {
+			join(c)
+			if edit != nil {
+				edit(c)
+			}
+		})
 		a.trusts(b, "reviewer")
 		b.trusts(a, "planner")
 		w.start()
@@ -52,7 +60,7 @@ const absent = "nobody takes its packets at relay:"
 func TestAbsentFromItsRelays(t *testing.T) {
 	corp, home := newRelayNet("corp"), newRelayNet("home")
 	for _, relays := range [][]*relayNet{{corp}, {corp, home}} {
-		onRelays(t, func(t *testing.T, net *valve, a, b *side) {
+		onRelays(t, nil, func(t *testing.T, net *valve, a, b *side) {
 			time.Sleep(dialTime)
 			home.cut(b.ID())
 			b.killed(corp)
@@ -78,7 +86,7 @@ func TestAbsentFromItsRelays(t *testing.T) {
 func TestAddressIsTriedOn(t *testing.T) {
 	corp := newRelayNet("corp")
 	for _, pause := range []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, time.Second} {
-		onRelays(t, func(t *testing.T, net *valve, a, b *side) {
+		onRelays(t, nil, func(t *testing.T, net *valve, a, b *side) {
 			time.Sleep(dialTime)
 			corp.cut(b.ID())
 			time.Sleep(time.Second)
@@ -128,7 +136,8 @@ func TestAddressesStillCount(t *testing.T) {
 			time.Sleep(dialTime)
 			lose(b)
 			a.timeFailure(b, absent)
-			a.findState(b.ID()).keep = false
+			a.lockState(b.ID()).keep = false
+			a.findState(b.ID()).mu.Unlock()
 			a.Connect(b.ID())
 		},
 		"a relay is silent": func(_ *valve, a, b *side) {
@@ -139,7 +148,7 @@ func TestAddressesStillCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			home.set(func() { home.out = false })
-			onRelays(t, func(t *testing.T, net *valve, a, b *side) {
+			onRelays(t, nil, func(t *testing.T, net *valve, a, b *side) {
 				prepare(net, a, b)
 				if took := a.timeFailure(b); took < handshakeTimeout {
 					t.Errorf("failed after %v", took)
@@ -149,10 +158,40 @@ func TestAddressesStillCount(t *testing.T) {
 	}
 }
 
+// TestLateDialEndsWell: a dial that goes on after its calls have failed, and finds the peer, is told as one that did.
+func TestLateDialEndsWell(t *testing.T) {
+	corp := newRelayNet("corp")
+	var mu sync.Mutex // guards ends
+	var ends []*kinds.Error
+	listen := func(c *Config) {
+		c.DialEnded = func(err *kinds.Error) {
+			mu.Lock()
+			defer mu.Unlock()
+			ends = append(ends, err)
+		}
+	}
+	onRelays(t, listen, func(t *testing.T, net *valve, a, b *side) {
+		time.Sleep(dialTime)
+		corp.cut(b.ID())
+		time.Sleep(time.Second)
+		mu.Lock()
+		ends = nil
+		mu.Unlock()
+		a.timeFailure(b, absent)
+		net.shut.Store(false)
+		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if a.pathTo(b) != Direct || !slices.Contains(ends, nil) {
+			t.Errorf("on the path %q, dials ended with %v", a.pathTo(b), ends)
+		}
+	}, corp)
+}
+
 // TestUntrustedWhileItsAddressIsTried: who is not trusted any more is not dialled any more either.
 func TestUntrustedWhileItsAddressIsTried(t *testing.T) {
 	corp := newRelayNet("corp")
-	onRelays(t, func(t *testing.T, net *valve, a, b *side) {
+	onRelays(t, nil, func(t *testing.T, net *valve, a, b *side) {
 		time.Sleep(dialTime)
 		corp.cut(b.ID())
 		time.Sleep(time.Second)
@@ -167,4 +206,55 @@ func TestUntrustedWhileItsAddressIsTried(t *testing.T) {
 			t.Error("the peer was connected")
 		}
 	}, corp)
+}
+
+// TestNewWayMeanwhile: a call that is made when there may be a new way does not fail by the relays' word, though a dial
+// that began before is running, or a connection on a relay has not been found dead yet.
+func TestNewWayMeanwhile(t *testing.T) {
+	corp := newRelayNet("corp")
+	for name, lose := range map[string]func(a, b *side){
+		"a dial runs": func(a, b *side) {
+			corp.cut(b.ID())
+			time.Sleep(time.Second)
+			a.timeFailure(b, absent)
+			a.lockState(b.ID()).keep = false
+			a.findState(b.ID()).mu.Unlock()
+			time.Sleep(time.Minute)
+		},
+		"it seems connected": func(a, b *side) {
+			corp.cut(b.ID())
+			time.Sleep(time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRelays(t, nil, func(t *testing.T, net *valve, a, b *side) {
+				time.Sleep(dialTime)
+				lose(a, b)
+				var asking sync.WaitGroup
+				defer asking.Wait()
+				asking.Go(func() { a.tryAsk(b, "there?") })
+				time.Sleep(hop) // the relay's word is on its way
+				net.shut.Store(false)
+				a.Connect(b.ID())
+				a.ask(b, "after")
+			}, corp)
+		})
+	}
+}
+
+// TestPipeAfterRelaysWaitsForAddresses: a peer that was on relays alone, and has a pipe by now, is dialled as any other:
+// no command is started while its addresses may answer.
+func TestPipeAfterRelaysWaitsForAddresses(t *testing.T) {
+	corp, pipe := newRelayNet("corp"), newRelayNet("build")
+	pipe.name, pipe.path, pipe.silent, pipe.out = "pipe:build", ViaPipe, true, true
+	onRelays(t, nil, func(t *testing.T, net *valve, a, b *side) {
+		time.Sleep(dialTime)
+		corp.cut(b.ID())
+		time.Sleep(time.Minute)
+		for _, r := range a.findState(b.ID()).listRoutes(false) {
+			if r.path == ViaPipe && r.delay != linkDelay {
+				t.Errorf("the pipe is dialled after %v, want %v", r.delay, linkDelay)
+			}
+		}
+	}, corp, pipe)
 }
