@@ -216,7 +216,7 @@ func (d *Daemon) handleQuery(ctx context.Context, sender identity.Peer, query ki
 
 // reserveAgent chooses the agent for a query or delegate of a peer. One place of each agent
 // is left for other peers, while there are any, and half of those of a session in any case. Half of
-// them are left for peers that the owner trusts, while there are any.
+// all places of an agent are left for peers that the owner trusts, while there are any.
 func (d *Daemon) reserveAgent(from identity.ID, kind, domain, name string) (*registry.Reservation, error) {
 	p, err := d.agents.ReserveAgent(from, false, kind, domain, name)
 	if err != nil && name == "" && isNoAgentError(err) {

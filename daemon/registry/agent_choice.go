@@ -43,7 +43,7 @@ func (e *ShareError) Error() string {
 // ReserveAgent chooses the agent for a query or delegate of a peer and reserves a place of it,
 // which the caller gives back with ReleasePlace. If all is set, the peer may have every place;
 // else it gets a [*ShareError] instead of the last one. Of a session it never has more than half.
-// So do certified peers together instead of more than half of the places, while a trusted peer is connected.
+// While a trusted peer is connected, certified peers never have more than half of the places together.
 //
 // ReserveAgent takes the agent that is named, else the one with the longest matching domain, of
 // those the least busy, of those the last attached. A session is taken only if it is named: see

@@ -109,7 +109,7 @@ type resultDelivery struct {
 
 	// attached returns a channel that is closed when the agent is attached the next time: its daemon is back then.
 	attached func() <-chan struct{}
-	delayed  func(why *kinds.Error) // it will be sent again; called once for each code
+	delayed  func(why *kinds.Error) // it will be sent again; called when the code is another than the time before
 }
 
 // deliver sends a result until the peer has it, refuses it, or does not know the
