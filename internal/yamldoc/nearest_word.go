@@ -1,15 +1,18 @@
 package yamldoc
 
-// FindNearestWord returns the word that was most likely meant, or "": about one edit of three characters is
-// as much as a slip of the hand.
+// FindNearestWord returns the word that was most likely meant, or "" if none is near or several are equally so. A slip of
+// the hand is about one edit of three characters at most.
 func FindNearestWord(word string, words []string) string {
 	best, bound := "", max((len(word)+1)/3, 1)+1
 	if len(word) > 64 {
 		return ""
 	}
 	for _, w := range words {
-		if d := editDistance(word, w); d < bound {
+		switch d := editDistance(word, w); {
+		case d < bound:
 			best, bound = w, d
+		case d == bound:
+			best = "" // one is as good as the other
 		}
 	}
 	return best
