@@ -222,7 +222,7 @@ func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duratio
 	state.mu.Lock()
 	switch {
 	case state.late == d:
-		state.stopLateDial()
+		state.finishLateDial(failure)
 	case state.dial != d: // a connection has finished it, or Disconnect
 	case failure != nil:
 		state.lastDialFailure = failure.Error
@@ -247,10 +247,16 @@ func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duratio
 // dialLeg dials one address and blocks until that connection is ready or has failed, or
 // ctx ends because another was quicker. That one, whose hello is out, is left to itself.
 func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
+	began := time.Now()
 	qc, open, err := l.dialHandshake(ctx, state.id, identity.ALPN)
 	if err != nil {
 		return l.toDialFailure(state.id, err)
 	}
+	if !l.mayGreet(ctx, qc, began) {
+		qc.CloseWithError(closeReplaced, "another path was quicker")
+		return l.toDialFailure(state.id, ctx.Err())
+	}
+	state.noteProvedKey(l.on.path)
 	c := newConn(l.on, qc, state.id)
 	c.dialled, c.endsUnused = true, l.isOpened()
 	defer context.AfterFunc(open, c.hearPipeEnd)() // the link may have told it before run listens

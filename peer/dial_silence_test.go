@@ -146,8 +146,8 @@ func TestVerdictThatSaysMostWins(t *testing.T) {
 		w.start()
 		a.serve()
 		id := newKey(t).ID()
-		udp := leg{a.udp, nil, nowhere}
-		hub := leg{a.links.snapshot()[0], nil, "relay:hub"}
+		udp := leg{on: a.udp, text: nowhere}
+		hub := leg{on: a.links.snapshot()[0], text: "relay:hub"}
 		closedWith := func(code quic.ApplicationErrorCode, remote bool) error {
 			return &quic.ApplicationError{ErrorCode: code, Remote: remote}
 		}

@@ -61,7 +61,7 @@ func (n *Node) Join(ctx context.Context, inv identity.Invitation) (identity.Peer
 			addrs = append(addrs, a)
 		}
 	}
-	routes := n.listRoutes(inv.ID, addrs, false, linkDelay)
+	routes := n.listRoutes(inv.ID, addrs, false, false)
 	if len(routes) == 0 {
 		return identity.Peer{}, kinds.Errorf(kinds.Invalid, "join: the invitation names no address, and none is known of %s: ask for one with an address", inv.ID.Label())
 	}

@@ -1,12 +1,17 @@
 package peer
 
-import "time"
+import (
+	"context"
+	"time"
 
-// A peer that was on relays alone while it was connected has no address on UDP that leads to it, as far as
-// anybody knows: dials and rounds have tried them in vain. So as soon as all its relays say that nobody is
-// there, its calls fail. The dial goes on as the late one, for the rest of its time: should an address lead to
-// the peer by now, the next call finds a connection (protocol, section 2, Dialling). Meanwhile dials leave the
-// addresses to it.
+	"github.com/quic-go/quic-go"
+)
+
+// A peer that was on relays alone while it was connected has no address on UDP that is known to lead to it. So
+// as soon as all its relays say that nobody is there, its calls fail. The dial goes on as the late one, for the
+// rest of its time: should an address lead to the peer by now, the next call finds a connection (protocol,
+// section 2, Dialling). Meanwhile dials leave the addresses to it. To hear of the absence soon, handshakes on
+// relays wait for nothing; the hello waits, so that an address that leads to the peer again goes first.
 
 // noteReadyPath notes the path of a connection that becomes ready, and whether no other one is. Callers hold mu.
 func (state *peerState) noteReadyPath(p Path, first bool) {
@@ -71,6 +76,43 @@ func (state *peerState) noteAbsence(d *dial, f *dialFailure) {
 	}
 	state.mu.Unlock()
 	state.emitQueuedEvents()
+}
+
+// mayGreet waits until the leg may greet, as addresses of the peer that lead to it now go first, and reports false if
+// one did.
+func (l leg) mayGreet(ctx context.Context, qc *quic.Conn, began time.Time) bool {
+	if l.rest == 0 {
+		return true
+	}
+	select {
+	case <-time.After(l.rest - time.Since(began)):
+		return true
+	case <-qc.Context().Done(): // who greets hears why
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// noteProvedKey notes that the peer has proved its key on a path. If that is no relay, relays end no dial for calls
+// from now on, as the peer may have its own word to say.
+func (state *peerState) noteProvedKey(p Path) {
+	if p == ViaRelay {
+		return
+	}
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	state.relayOnly, state.relayedSince = false, time.Time{}
+}
+
+// finishLateDial ends the late dial. A failure that says more than the relays do counts. That the peer refuses also
+// ends a dial that runs meanwhile. Callers hold mu, and call emitQueuedEvents after it.
+func (state *peerState) finishLateDial(failure *dialFailure) {
+	state.stopLateDial()
+	if failure != nil && failure.rank() > 1 && (failure.refused || state.dial == nil) {
+		state.lastDialFailure = failure.Error
+		state.finishDial(failure)
+	}
 }
 
 // stopLateDial ends the late dial, if there is one. Callers hold mu.

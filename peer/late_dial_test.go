@@ -3,10 +3,14 @@ package peer
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/quic-go/quic-go/testutils/simnet"
+
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
 
@@ -124,7 +128,7 @@ func TestAddressesStillCount(t *testing.T) {
 		"it was connected directly since": func(net *valve, a, b *side) {
 			time.Sleep(dialTime)
 			net.shut.Store(false)
-			if f := a.findState(b.ID()).dialLeg(a.t.Context(), leg{a.udp, b.Addr(), "b"}); f != nil {
+			if f := a.findState(b.ID()).dialLeg(a.t.Context(), leg{on: a.udp, addr: b.Addr(), text: "b"}); f != nil {
 				a.t.Fatal(f.Error)
 			}
 			time.Sleep(time.Minute)
@@ -257,4 +261,114 @@ func TestPipeAfterRelaysWaitsForAddresses(t *testing.T) {
 			}
 		}
 	}, corp, pipe)
+}
+
+// TestRefusedWhereItsAddressIsTried: a peer that went from its relay, and refuses where its address leads, is heard:
+// by calls, and by the background, which dials no more.
+func TestRefusedWhereItsAddressIsTried(t *testing.T) {
+	corp := newRelayNet("corp")
+	for _, inBackground := range []bool{false, true} {
+		onRelays(t, nil, func(t *testing.T, net *valve, a, b *side) {
+			if inBackground {
+				a.Connect(b.ID())
+			}
+			time.Sleep(2 * dialTime)
+			corp.cut(b.ID())
+			if err := b.trust.Untrust(a.ID()); err != nil {
+				t.Fatal(err)
+			}
+			b.Disconnect(a.ID()) // of which nothing comes to a
+			net.shut.Store(false)
+			refused := 0
+			for range 20 {
+				if code(a.tryAsk(b, "there?")) == kinds.NotTrusted {
+					refused++
+				}
+				time.Sleep(time.Second)
+			}
+			if refused < 18 {
+				t.Errorf("%d of 20 calls were refused", refused)
+			}
+			state := a.findState(b.ID())
+			state.mu.Lock()
+			defer state.mu.Unlock()
+			if state.retry != nil || !state.refusesUs {
+				t.Errorf("the background dials on: %v; refused: %v", state.retry != nil, state.refusesUs)
+			}
+		}, corp)
+	}
+}
+
+// farValve is a valve behind which all is far.
+type farValve struct{ valve }
+
+func (v *farValve) SendPacket(p simnet.Packet) error {
+	time.AfterFunc(40*time.Millisecond, func() { _ = v.valve.SendPacket(p) })
+	return nil
+}
+
+// TestDirectGoesFirstAgain: a peer that was on relays alone, and that its address leads to again, is connected there
+// when it comes anew, also if its relay is quicker.
+func TestDirectGoesFirstAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		corp := newRelayNet("corp")
+		net := new(farValve)
+		w := newNetwork(t, net)
+		a, b := w.side(corp.joined(nil)), w.side(corp.joined(nil))
+		a.trusts(b, "reviewer")
+		b.trusts(a, "planner")
+		w.start()
+		a.serve()
+		b.serve()
+		synctest.Wait()
+		net.shut.Store(true)
+		a.ask(b, "on the relay")
+		time.Sleep(time.Minute)
+		net.shut.Store(false)
+		corp.set(func() { corp.out = true })
+		time.Sleep(time.Minute)
+		corp.set(func() { corp.out = false })
+		a.ask(b, "directly")
+		if p := a.pathTo(b); p != Direct {
+			t.Errorf("the path is %q", p)
+		}
+	})
+}
+
+// TestAddressesAreTakenToBeDialled: a dial that leaves the addresses to the late one does not ask for them, since
+// those that the network names are given once in a while.
+func TestAddressesAreTakenToBeDialled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		corp := newRelayNet("corp")
+		net := new(valve)
+		net.shut.Store(true)
+		w := newNetwork(t, net)
+		var b *side
+		var taken atomic.Int32
+		a := w.side(corp.joined(func(c *Config) {
+			c.Addrs = func(identity.ID) []string {
+				taken.Add(1)
+				return []string{b.Addr().String()}
+			}
+		}))
+		b = w.side(corp.joined(nil))
+		a.knows(b.cfg.Key, "reviewer")
+		b.knows(a.cfg.Key, "planner")
+		w.start()
+		a.serve()
+		b.serve()
+		synctest.Wait()
+		a.ask(b, "before")
+		time.Sleep(dialTime)
+		b.killed(corp)
+		time.Sleep(time.Second)
+		taken.Store(0)
+		for range 5 {
+			a.timeFailure(b, absent)
+			time.Sleep(200 * time.Millisecond)
+		}
+		if n := taken.Load(); n != 1 {
+			t.Errorf("one dial tried the addresses, and they were taken %d times", n)
+		}
+	})
 }

@@ -103,7 +103,7 @@ func TestDirectReplacesTheRelay(t *testing.T) {
 		there, back := a.start(b, lasting(20*time.Second)), b.start(a, lasting(10*time.Second))
 		relayed := a.listConns()[0]
 		net.shut.Store(false)
-		if f := a.findState(b.ID()).dialLeg(t.Context(), leg{a.udp, b.Addr(), "b"}); f != nil {
+		if f := a.findState(b.ID()).dialLeg(t.Context(), leg{on: a.udp, addr: b.Addr(), text: "b"}); f != nil {
 			t.Fatal(f.Error)
 		}
 		time.Sleep(peerRTT)
@@ -216,7 +216,7 @@ func TestPathsComeAndGo(t *testing.T) {
 			if a.pathTo(b) != ViaRelay || b.pathTo(a) != ViaRelay {
 				t.Errorf("without UDP the paths are %q and %q", a.pathTo(b), b.pathTo(a))
 			}
-			a.findState(b.ID()).dialLeg(t.Context(), leg{a.udp, b.Addr(), "b"})
+			a.findState(b.ID()).dialLeg(t.Context(), leg{on: a.udp, addr: b.Addr(), text: "b"})
 			r.set(func() { r.out = true })
 			time.Sleep(5 * time.Second)
 			if a.pathTo(b) != Direct || b.pathTo(a) != Direct {

@@ -370,7 +370,7 @@ func TestCloseDuringHello(t *testing.T) {
 // second makes another connection from a to b, as a simultaneous dial does.
 func second(t *testing.T, a, b *side) {
 	t.Helper()
-	to := leg{a.udp, b.Addr(), b.Addr().String()}
+	to := leg{on: a.udp, addr: b.Addr(), text: b.Addr().String()}
 	if f := a.findOrCreateState(b.ID()).dialLeg(t.Context(), to); f != nil {
 		t.Fatal(f.Error)
 	}

@@ -15,7 +15,8 @@ import (
 type leg struct {
 	on   *endpoint
 	addr net.Addr
-	text string // for people
+	text string        // for people
+	rest time.Duration // from the begin of the handshake to the hello, at least
 }
 
 // route is what stands for one leg or, as a host name, for several.
@@ -27,9 +28,10 @@ type route struct {
 }
 
 // listRoutes returns the ways to a peer in the order in which they are dialled: the addresses on
-// UDP, dialStagger apart; then its pipes, unless background is set, and its relays, delay after
-// the first. known are addresses as text; those on links it leaves out, as it asks the links.
-func (n *Node) listRoutes(id identity.ID, known []string, background bool, delay time.Duration) []route {
+// UDP, dialStagger apart; then its pipes, unless background is set, and its relays, linkDelay after
+// the first. If handshakes of links do not wait for that, their hellos do. known are addresses as text; those on
+// links it leaves out, as it asks the links.
+func (n *Node) listRoutes(id identity.ID, known []string, background, atOnce bool) []route {
 	var routes []route
 	for _, text := range known {
 		if isLinkAddr(text) {
@@ -39,22 +41,27 @@ func (n *Node) listRoutes(id identity.ID, known []string, background bool, delay
 			return n.resolveUDP(ctx, text)
 		}})
 	}
-	if len(routes) == 0 {
-		delay = 0
+	var delay, rest time.Duration
+	switch {
+	case len(routes) == 0:
+	case atOnce:
+		rest = linkDelay
+	default:
+		delay = linkDelay
 	}
 	links := n.links.snapshot()
 	slices.SortStableFunc(links, func(a, b *endpoint) int { return a.path.rank() - b.path.rank() })
 	for _, e := range links {
 		if addr := e.link.Addr(id); addr != nil && !(background && e.path == ViaPipe) {
-			routes = append(routes, newLinkRoute(e, addr, delay))
+			routes = append(routes, newLinkRoute(e, addr, delay, rest))
 			delay += dialStagger
 		}
 	}
 	return routes
 }
 
-func newLinkRoute(e *endpoint, addr net.Addr, delay time.Duration) route {
-	l := leg{e, addr, shortAddr(addr.String())}
+func newLinkRoute(e *endpoint, addr net.Addr, delay, rest time.Duration) route {
+	l := leg{e, addr, shortAddr(addr.String()), rest}
 	return route{l.text, e.path, delay, func(context.Context) ([]leg, error) { return []leg{l}, nil }}
 }
 
@@ -64,7 +71,7 @@ func (n *Node) findRoute(id identity.ID, text string) (route, error) {
 	for _, e := range n.links.snapshot() {
 		addr := e.link.Addr(id)
 		if addr != nil && (text == addr.String() || text == shortAddr(addr.String())) {
-			return newLinkRoute(e, addr, 0), nil
+			return newLinkRoute(e, addr, 0, 0), nil
 		}
 	}
 	if isLinkAddr(text) {
@@ -95,30 +102,26 @@ func (n *Node) resolveUDP(ctx context.Context, text string) ([]leg, error) {
 	}
 	legs := make([]leg, len(udp))
 	for i := range udp {
-		legs[i] = leg{n.udp, udp[i], text}
+		legs[i] = leg{on: n.udp, addr: udp[i], text: text}
 	}
 	return legs, nil
 }
 
 // listRoutes returns the ways to the peer: first the address where it last proved its key, then
-// those of [Config.Addrs], then the links. While a late dial tries the addresses, there are the links alone. They
-// wait for nothing if the peer was on relays alone.
+// those of [Config.Addrs], then the links. While a late dial tries the addresses, there are the links alone. Their
+// handshakes wait for nothing if the peer was on relays alone.
 func (state *peerState) listRoutes(background bool) []route {
-	known := state.node.cfg.Addrs(state.id)
 	state.mu.Lock()
-	good, delay := state.lastGoodAddr, linkDelay
-	if state.isRelayOnly() {
-		delay = 0
-	}
-	late := state.late != nil
+	good, atOnce, late := state.lastGoodAddr, state.isRelayOnly(), state.late != nil
 	state.mu.Unlock()
-	if good != "" {
-		known = append([]string{good}, slices.DeleteFunc(slices.Clone(known), func(a string) bool { return a == good })...)
+	var known []string
+	if !late {
+		known = state.node.cfg.Addrs(state.id) // which may leave out for a while what it has returned
+		if good != "" {
+			known = append([]string{good}, slices.DeleteFunc(slices.Clone(known), func(a string) bool { return a == good })...)
+		}
 	}
-	if late {
-		known = nil
-	}
-	return state.node.listRoutes(state.id, known, background, delay)
+	return state.node.listRoutes(state.id, known, background, atOnce)
 }
 
 // hasPipe reports whether a peer can be reached through a command.
