@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -101,6 +102,7 @@ func (d *dialer) connect() (net.Conn, error) {
 func (d *dialer) beginServer(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	server := &serverConn{Conn: conn, guard: newGuard(d.endpoint.isWebSocket(), d.dropped)}
 	if !d.endpoint.isEncrypted() {
+		server.begins = !d.endpoint.isWebSocket()
 		return server, nil
 	}
 	if !d.endpoint.isWebSocket() {
@@ -122,6 +124,20 @@ func (d *dialer) beginServer(ctx context.Context, conn net.Conn) (net.Conn, erro
 	return server, nil
 }
 
+var (
+	errSilent   = errors.New("the server said nothing")
+	errWantsTLS = errors.New("the server takes connections with TLS alone")
+)
+
+// wantsTLS reports whether a server whose words begin so takes no connection without TLS.
+func wantsTLS(begin []byte) bool {
+	info, _, _ := bytes.Cut(begin, []byte{'\n'})
+	var said struct {
+		Required bool `json:"tls_required"`
+	}
+	return json.Unmarshal(bytes.TrimPrefix(info, []byte("INFO ")), &said) == nil && said.Required
+}
+
 // readInfo returns the line with which a NATS server begins, and what came behind it.
 func readInfo(conn net.Conn) (info, rest []byte, err error) {
 	r := bufio.NewReaderSize(conn, maxLine)
@@ -130,7 +146,7 @@ func readInfo(conn net.Conn) (info, rest []byte, err error) {
 	case errors.Is(err, bufio.ErrBufferFull):
 		return nil, nil, fmt.Errorf("the server's first line has more than %d bytes", maxLine)
 	case err != nil && len(info) == 0:
-		return nil, nil, fmt.Errorf("the server said nothing: %w", err)
+		return nil, nil, fmt.Errorf("%w: %w", errSilent, err)
 	case err != nil:
 		return nil, nil, err
 	case !bytes.HasPrefix(info, []byte("INFO ")):
@@ -210,6 +226,7 @@ type serverConn struct {
 	net.Conn
 	replay []byte
 	guard  guard
+	begins bool // the INFO of a server without TLS has not come
 
 	passed []byte // what the guard has let through
 	read   int    // bytes of it that were read
@@ -231,9 +248,16 @@ func (c *serverConn) Read(p []byte) (int, error) {
 		} else {
 			n, c.err = c.Conn.Read(p)
 		}
+		if c.begins && c.err != nil && n == 0 && len(c.guard.line) == 0 {
+			c.err = fmt.Errorf("%w: %w", errSilent, c.err)
+		}
 		var bad error
 		if c.passed, bad = c.guard.filter(c.passed[:0], p[:n]); bad != nil {
 			c.passed, c.err = nil, bad
+		} else if c.begins && len(c.passed) > 0 {
+			if c.begins = false; wantsTLS(c.passed) {
+				c.passed, c.err = nil, errWantsTLS
+			}
 		}
 		c.read = 0
 	}

@@ -97,7 +97,11 @@ func findRemedy(e endpoint, err error) string {
 		return "the server has not answered pings for half a minute: it is tried again"
 	case errors.Is(err, errNoNATS):
 		return "check host and port"
-	case says(err, "invalid websocket connection"):
+	case errors.Is(err, errWantsTLS):
+		return "write tls:// instead of nats://"
+	case says(err, "no nkey seed found"):
+		return "the file has no NATS credentials: get a .creds file from whoever runs the server"
+	case says(err, "invalid websocket connection", "malformed http "):
 		return "no WebSocket of a NATS server answers there, and a redirect is not followed: check host and port"
 	case isA[tls.RecordHeaderError](err):
 		return "the server speaks no TLS at this port: set up tls in its configuration, or check the port"
@@ -111,10 +115,12 @@ func findRemedy(e endpoint, err error) string {
 		return "this machine has no way to it: check its network and the address"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there: start the server, or check the port"
-	case isTimeout(err) && isOfReading(err):
+	case isTimeout(err) && (isOfReading(err) || errors.Is(err, errSilent)):
 		return "the server takes connections and says nothing in time: check host and port; if its tls has handshake_first, set that to auto"
 	case isTimeout(err):
 		return "nothing answers in time: check host, port and firewall"
+	case errors.Is(err, errSilent):
+		return "it closed the connection without a word: check host and port; if its tls has handshake_first, set that to auto; its log says more"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, nats.ErrConnectionClosed):
 		return "the server closed the connection, and its log says why: it is tried again"
 	}

@@ -3,6 +3,8 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -250,6 +252,12 @@ func (s *session) explain(err error) error {
 		err = failed
 	case err == nil:
 		err = errors.New("the server closed the connection")
+	}
+	if late := s.dialer.ctx.Err(); errors.Is(late, context.DeadlineExceeded) && errors.Is(err, net.ErrClosed) {
+		if errors.Is(err, errSilent) {
+			late = fmt.Errorf("%w: %w", errSilent, late)
+		}
+		err = late // ctx has closed the connection
 	}
 	return s.link.describeError(err)
 }

@@ -1,8 +1,10 @@
 package relay
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -55,6 +57,75 @@ func TestNoWayToTheServer(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	}
+}
+
+// A server of another kind than the URL says, or whose TLS comes first, is told with what to change.
+func TestServerOfAnotherKind(t *testing.T) {
+	const mute = "the server said nothing: EOF: it closed the connection without a word: check host and port; if its tls has handshake_first, set that to auto; its log says more"
+	withTLS := strings.Replace(plainInfo, `"proto":1`, `"proto":1,"tls_required":true`, 1)
+	for name, c := range map[string]struct{ scheme, said, want string }{
+		"mute":                    {"nats", "", mute},
+		"mute, with TLS":          {"tls", "", mute},
+		"breaks off":              {"nats", "INFO {", "the server closed the connection, and its log says why"},
+		"TLS alone":               {"nats", withTLS, "the server takes connections with TLS alone: write tls:// instead of nats://"},
+		"NATS for a WebSocket":    {"ws", plainInfo, "no WebSocket of a NATS server answers there"},
+		"TLS alone, and more":     {"nats", withTLS + "PING\r\n", "write tls:// instead of nats://"},
+		"TLS for whom it pleases": {"nats", strings.Replace(withTLS, "required", "available", 1), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := testConfig()
+			config.URL = strings.Replace(config.URL, "nats", c.scheme, 1)
+			withLink(t, config, func(f *fakeConn) {
+				if c.want != "" {
+					f.say("%s", c.said)
+				} else if f.accept(c.said) == nil {
+					f.follow(nil, nil)
+				}
+			}, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
+				time.Sleep(100 * time.Millisecond)
+				s := l.State()
+				if c.want == "" && s.Standing != Connected || c.want != "" && (s.LastError == nil || !strings.Contains(s.LastError.Error(), c.want)) {
+					t.Errorf("%s: %v, want %q", s.Standing, s.LastError, c.want)
+				}
+			})
+		})
+	}
+}
+
+// A test that its context ends early says what a link says whose time to connect has passed.
+func TestSilentServerInATest(t *testing.T) {
+	for scheme, want := range map[string]string{
+		"nats": "the server takes connections and says nothing in time",
+		"tls":  "the server takes connections and says nothing in time",
+		"ws":   "nothing answers in time",
+	} {
+		t.Run(scheme, func(t *testing.T) {
+			config := testConfig()
+			config.URL = scheme + "://" + listen(t, func(c net.Conn) { io.Copy(io.Discard, c) })
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if checks := mustOpen(t, config).Test(ctx); len(checks) != 1 || !strings.Contains(checks[0].What, want) {
+				t.Errorf("%+v", checks)
+			}
+		})
+	}
+}
+
+// A file that is none of credentials is told as such.
+func TestFileWithoutCredentials(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("6b5f0d1e2a47c389\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config := testConfig()
+	config.Credentials = Credentials{File: file}
+	withLink(t, config, func(c *fakeConn) { c.say(plainInfo); c.readLine() }, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
+		time.Sleep(100 * time.Millisecond)
+		const want = "the file has no NATS credentials: get a .creds file from whoever runs the server"
+		if s := l.State(); s.LastError == nil || !strings.HasSuffix(s.LastError.Error(), want) {
+			t.Errorf("%v", s.LastError)
+		}
+	})
 }
 
 // A certificate of an authority that is not known is told once, with where its own is named.
