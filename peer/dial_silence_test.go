@@ -66,7 +66,7 @@ func TestRefusalOverARelayIsRecalled(t *testing.T) {
 		// What only the network says is not held against the peer.
 		r.set(func() { r.mangle = nil })
 		r.cut(b.ID())
-		says(t, a.tryAsk(b, "?"), kinds.Unreachable, "nobody takes its packets at relay:hub")
+		says(t, a.tryAsk(b, "?"), kinds.Unreachable, "nobody takes its packets at relay:hub; start its daemon, and see with acpctl relay list there how it stands to the relay")
 	})
 }
 

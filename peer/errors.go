@@ -211,7 +211,7 @@ func (n *Node) toDialError(id identity.ID, addr string, err error) *kinds.Error 
 			return kinds.Errorf(kinds.NotTrusted, "%s at %s requires a post-quantum key exchange; update this side", name, addr).WithDelivered(kinds.DeliveredNo)
 		}
 	case errors.Is(err, errRefused) && isLinkAddr(addr):
-		return n.newUnreachableError(id, kinds.DeliveredNo, "nobody takes its packets at %s; start its daemon, and check its link there", addr)
+		return n.newUnreachableError(id, kinds.DeliveredNo, "nobody takes its packets at %s; start its daemon, and see with acpctl relay list there how it stands to the relay", addr)
 	case errors.Is(err, errRefused):
 		return n.newUnreachableError(id, kinds.DeliveredNo, "nothing listens at %s; start its daemon", addr)
 	}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,7 +130,7 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 			x.addDeadPipe(p, e)
 		}
 	case len(p.Addrs) == 0 && !x.usesRelays():
-		x.add("peer.away", name, "no address of "+name+" is known, and it has not called", fmt.Sprintf("start its daemon; where discovery does not reach: acpctl trust %s --addr HOST:PORT", name), private...)
+		x.add("peer.away", name, "no address of "+name+" is known"+cmp.Or(tellLastSeen(p), ", and it has not called"), fmt.Sprintf("start its daemon; where discovery does not reach: acpctl trust %s --addr HOST:PORT, or acpctl relay add for the relay that it uses", name), private...)
 	default:
 		why := "it does not answer"
 		if e != nil {
@@ -139,12 +140,16 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 		if what == why {
 			remedy = "start its daemon"
 		}
-		seen := ""
-		if !p.LastSeen.IsZero() && p.LastSeen.Unix() > 0 {
-			seen = "; last seen " + p.LastSeen.UTC().Format(time.RFC3339)
-		}
-		x.add("peer.away", name, fmt.Sprintf("%s is not connected: %s%s", name, strings.TrimPrefix(what, name+": "), seen), remedy+x.adviseAddresses(name), private...)
+		x.add("peer.away", name, fmt.Sprintf("%s is not connected: %s%s", name, strings.TrimPrefix(what, name+": "), tellLastSeen(p)), remedy+x.adviseAddresses(name), private...)
 	}
+}
+
+// tellLastSeen returns when the peer was last heard of, to stand behind something; "": never.
+func tellLastSeen(p *client.Peer) string {
+	if p.LastSeen.IsZero() || p.LastSeen.Unix() <= 0 {
+		return ""
+	}
+	return "; last seen " + p.LastSeen.UTC().Format(time.RFC3339)
 }
 
 // adviseAddresses returns what follows the remedy for a peer that does not answer, unless that is what runs.
