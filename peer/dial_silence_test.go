@@ -95,8 +95,36 @@ func TestSilenceNamesEveryLeg(t *testing.T) {
 // troubledLink is a link that knows that it carries nothing.
 type troubledLink struct{ *relayLink }
 
-func (troubledLink) Trouble() (what, remedy string) {
+func (l troubledLink) Trouble() (what, remedy string) {
+	l.net.mu.Lock()
+	defer l.net.mu.Unlock()
+	if !l.net.out {
+		return "", ""
+	}
 	return "is down", "acpctl relay test hub says why"
+}
+
+// TestTroubleUnderACallIsTold: a call that ends because nothing comes any more is told of the relay that is down.
+func TestTroubleUnderACallIsTold(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, w *network) {
+		r := newRelayNet("hub")
+		join := func(c *Config) {
+			slowly(c)
+			c.Links = append(c.Links, troubledLink{r.link(c.Key.ID())})
+		}
+		a, b := w.side(join), w.side(join)
+		a.knows(b.cfg.Key, "reviewer")
+		b.knows(a.cfg.Key, "planner")
+		w.start()
+		a.serve()
+		b.serve()
+		time.Sleep(time.Second)
+		a.ask(b, "before")
+		call := a.start(b, lasting(time.Minute))
+		time.Sleep(time.Second)
+		r.set(func() { r.out = true })
+		says(t, (<-call).err, kinds.Unreachable, "it stopped answering; and relay:hub is down: acpctl relay test hub says why; repeat with the same id when it is back")
+	})
 }
 
 // TestTroubleOfALinkIsTold: whatever else a call hears, it is told of a relay that is down, also if

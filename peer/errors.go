@@ -81,11 +81,11 @@ func (n *Node) toCallError(ctx context.Context, c *conn, err error) *kinds.Error
 	case ok && stream.Remote:
 		return n.newStreamError(c.id, stream.ErrorCode)
 	case c.qc.Context().Err() != nil:
-		return n.toConnectionError(c.id, c.endCause())
+		return c.toConnectionError(c.endCause())
 	case ctx.Err() != nil:
 		return newContextError(n, ctx, c.id, kinds.DeliveredUnknown)
 	}
-	return n.toConnectionError(c.id, err) // of which streams hear before the context does
+	return c.toConnectionError(err) // of which streams hear before the context does
 }
 
 // toWriteError returns the error of a call whose message was not written whole. The peer does
@@ -132,7 +132,8 @@ func (n *Node) newStreamError(id identity.ID, code quic.StreamErrorCode) *kinds.
 }
 
 // toConnectionError returns the error of a call whose connection ended.
-func (n *Node) toConnectionError(id identity.ID, cause error) *kinds.Error {
+func (c *conn) toConnectionError(cause error) *kinds.Error {
+	n, id := c.node, c.id
 	name := n.peerName(id)
 	app, closed := errors.AsType[*quic.ApplicationError](cause)
 	_, idle := errors.AsType[*quic.IdleTimeoutError](cause)
@@ -154,7 +155,8 @@ func (n *Node) toConnectionError(id identity.ID, cause error) *kinds.Error {
 	case reset, closed && app.ErrorCode == closeReplaced && !app.Remote:
 		return n.newUnreachableError(id, kinds.DeliveredUnknown, "its daemon restarted; repeat with the same id")
 	case closed && app.ErrorCode == closeDead, idle:
-		return n.newUnreachableError(id, kinds.DeliveredUnknown, "it stopped answering; repeat with the same id when it is back")
+		silence := c.endpoint.noteSilence(shortAddr(c.remoteAddr()))
+		return n.newUnreachableError(id, kinds.DeliveredUnknown, "%s; repeat with the same id when it is back", silence.addImpeded("it stopped answering"))
 	}
 	return n.newUnreachableError(id, kinds.DeliveredUnknown, "the connection was lost; repeat with the same id (%s)", describeCause(cause))
 }

@@ -109,7 +109,7 @@ func (c *conn) sendMessage(ctx context.Context, kind string, out *outgoing, wait
 		return c.toOutcome(<-answer)
 	}
 	if c.qc.Context().Err() != nil {
-		return "", c.node.toConnectionError(c.id, context.Cause(c.qc.Context()))
+		return "", c.toConnectionError(context.Cause(c.qc.Context()))
 	}
 	return "", newContextError(c.node, ctx, c.id, kinds.DeliveredUnknown)
 }

@@ -144,7 +144,7 @@ func formatRelay(r *client.Relay) string {
 		text += ": " + client.Line(r.Error)
 	}
 	if r.Dropped > 0 {
-		text += fmt.Sprintf("; %d packets dropped", r.Dropped)
+		text += fmt.Sprintf("; packets dropped: %d", r.Dropped)
 	}
 	if r.Clone {
 		text += "; another process uses it with this daemon's identity: stop one of the two"

@@ -127,9 +127,9 @@ func (x *examination) examineDisk(ctx context.Context) {
 	have := fmt.Sprintf("%d MiB are free", free>>20)
 	switch {
 	case free < bound:
-		x.add("disk.low", subjectHome, fmt.Sprintf("%s on its disk: below %d MiB (limits.min_free) what peers send is refused", have, bound>>20), "free some space")
+		x.add("disk.low", subjectHome, fmt.Sprintf("%s on its disk: below %d MiB (limits.min_free) what peers send is refused", have, bound>>20), "free some space, or lower limits.min_free in config.yaml and start acpd again")
 	case free < 2*bound:
-		x.add("disk.near", subjectHome, fmt.Sprintf("%s on its disk: below %d MiB (limits.min_free) what peers send is refused", have, bound>>20), "free some space before it comes to that")
+		x.add("disk.near", subjectHome, fmt.Sprintf("%s on its disk: below %d MiB (limits.min_free) what peers send is refused", have, bound>>20), "free some space before it comes to that, or lower limits.min_free in config.yaml and start acpd again")
 	case bound > 0:
 		x.add("disk.ok", subjectHome, fmt.Sprintf("%s on its disk, and %d MiB must be left", have, bound>>20), "")
 	}
