@@ -25,7 +25,8 @@ help: ## list the targets
 build: ## bin/acpd and bin/acpctl
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/acpd ./cmd/acpctl
 
-test: ## all tests, on loopback and a virtual network
+# The programs come first, since packages of tests that ran at once would each compile them.
+test: build ## all tests, on loopback and a virtual network
 	$(GO) test -shuffle=on -timeout 20m ./...
 	cd bench && $(GO) test -shuffle=on ./...
 
@@ -33,6 +34,7 @@ test: ## all tests, on loopback and a virtual network
 # when several run at once (golang/go#78156). It still finds what is not ordered in what runs; orders that only
 # several cores give are for the programs that tests start, and for make test.
 race: ## the same under the race detector (needs a C compiler)
+	$(GO) build -race -pgo=off -tags $(TAGS) ./cmd/acpd ./cmd/acpctl
 	$(GO) test -race -cpu=1 -shuffle=on -timeout 20m ./...
 
 seeds: ## both sides dialling at once, 10,000 seeds
