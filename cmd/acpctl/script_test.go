@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/acpd/acpd/integration/live"
 	"github.com/acpd/acpd/internal/cli"
 )
 
@@ -34,9 +35,10 @@ func TestScripts(t *testing.T) {
 	// Commands inherit that a signal is ignored, as by nohup, but not that it is caught.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	t.Cleanup(func() { signal.Reset(syscall.SIGHUP) })
-	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "../acpd").CombinedOutput(); err != nil {
-		t.Fatalf("build acpd: %v\n%s", err, out)
+	bin := t.TempDir() // of acpd alone: acpctl is this program
+	t.Cleanup(live.RemovePrograms)
+	if err := os.Symlink(live.ProgramPath(t, "acpd"), filepath.Join(bin, "acpd")); err != nil {
+		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
