@@ -17,7 +17,7 @@ import (
 	"github.com/acpd/acpd/wire"
 )
 
-var seeds = flag.Int("seeds", 500, "how many seeds TestSimultaneousDial tries")
+var seeds = flag.Int("seeds", 200, "how many seeds TestSimultaneousDial tries")
 
 // unreliable drops, delays and so reorders packets, from one seed.
 type unreliable struct {
