@@ -17,7 +17,7 @@ import (
 func (state *peerState) noteReadyPath(p Path, first bool) {
 	switch {
 	case p != ViaRelay:
-		state.relayOnly, state.relayedSince = false, time.Time{}
+		state.relayOnly, state.relayedSince = false, time.Time{} // as noteProvedKey, for one that the peer has dialled
 	case first:
 		state.relayedSince = time.Now()
 	}

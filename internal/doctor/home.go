@@ -115,6 +115,9 @@ func chmodFile(path string, mode fs.FileMode) error {
 // taken at its start, if one runs.
 func (x *examination) examineDisk(ctx context.Context) {
 	_, free, bound := disk.NewFloor(x.Home, uint64(x.config.Limits.MinFree), x.Machine.MeasureSpace).Measure()
+	if bound == 0 { // the system does not say
+		return
+	}
 	if taken := x.askFloor(ctx); taken > 0 && taken != bound {
 		isTold := slices.ContainsFunc(x.status.Warnings, func(w string) bool {
 			return strings.Contains(w, "count from the next start: ") && strings.Contains(w, "limits.min_free")
@@ -130,7 +133,7 @@ func (x *examination) examineDisk(ctx context.Context) {
 		x.add("disk.low", subjectHome, fmt.Sprintf("%s on its disk: below %d MiB (limits.min_free) what peers send is refused", have, bound>>20), "free some space, or lower limits.min_free in config.yaml and start acpd again")
 	case free < 2*bound:
 		x.add("disk.near", subjectHome, fmt.Sprintf("%s on its disk: below %d MiB (limits.min_free) what peers send is refused", have, bound>>20), "free some space before it comes to that, or lower limits.min_free in config.yaml and start acpd again")
-	case bound > 0:
+	default:
 		x.add("disk.ok", subjectHome, fmt.Sprintf("%s on its disk, and %d MiB must be left", have, bound>>20), "")
 	}
 }
