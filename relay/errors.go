@@ -107,8 +107,10 @@ func findRemedy(e endpoint, err error) string {
 		return "the server speaks no TLS at this port: set up tls in its configuration, or check the port"
 	case isA[x509.UnknownAuthorityError](err):
 		return "the certificate must be of an authority that this machine trusts: for one of your own, set SSL_CERT_FILE to its certificate where acpd starts, on each machine"
+	case isOutOfDate(err):
+		return "the server's certificate is not valid at this time: have whoever runs the server renew it, and check this machine's clock"
 	case isA[x509.HostnameError](err), isA[x509.CertificateInvalidError](err):
-		return "the certificate must be valid for " + e.host + ", now"
+		return "the certificate must be valid for " + e.host
 	case isA[*net.DNSError](err):
 		return "check the host name"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
@@ -125,6 +127,12 @@ func findRemedy(e endpoint, err error) string {
 		return "the server closed the connection, and its log says why: it is tried again"
 	}
 	return ""
+}
+
+// isOutOfDate reports whether a certificate has expired, or is for later.
+func isOutOfDate(err error) bool {
+	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
+	return ok && invalid.Reason == x509.Expired
 }
 
 func isA[E error](err error) bool {

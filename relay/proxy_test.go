@@ -26,13 +26,13 @@ import (
 )
 
 // newAuthority returns a certificate for 127.0.0.1, and the roots that hold it.
-func newAuthority(t *testing.T) (tls.Certificate, *x509.CertPool) {
+func newAuthority(t *testing.T, notAfter time.Time) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: notAfter, IsCA: true, BasicConstraintsValid: true,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -164,7 +164,7 @@ func failedWith(text string) func(State) bool {
 }
 
 func TestTLS(t *testing.T) {
-	certificate, roots := newAuthority(t)
+	certificate, roots := newAuthority(t, time.Now().Add(time.Hour))
 	c := testConfig()
 	c.URL, c.Roots = "tls://"+listen(t, serveNATSWithTLS(certificate)), roots
 	runLink(t, mustOpen(t, c), new(testObserver)).await(t, isConnected)
@@ -174,6 +174,10 @@ func TestTLS(t *testing.T) {
 
 	c.Roots, c.URL = roots, strings.Replace(c.URL, "127.0.0.1", "localhost", 1)
 	runLink(t, mustOpen(t, c), new(testObserver)).await(t, failedWith("must be valid for localhost"))
+
+	expired, itsRoots := newAuthority(t, time.Now().Add(-time.Hour))
+	c.URL, c.Roots = "tls://"+listen(t, serveNATSWithTLS(expired)), itsRoots
+	runLink(t, mustOpen(t, c), new(testObserver)).await(t, failedWith("is not valid at this time: have whoever runs the server renew it"))
 
 	// A server without TLS gets nothing that it could read, and no CONNECT.
 	got := make(chan string, 64)
@@ -192,7 +196,7 @@ func TestTLS(t *testing.T) {
 
 // The proxy's command is run for each connection, so credentials may change.
 func TestProxyCommandAndRotation(t *testing.T) {
-	certificate, roots := newAuthority(t)
+	certificate, roots := newAuthority(t, time.Now().Add(time.Hour))
 	for name, encrypted := range map[string]bool{"http": false, "https": true} {
 		t.Run(name, func(t *testing.T) {
 			var natsConn atomic.Pointer[net.Conn]

@@ -130,7 +130,7 @@ func TestFileWithoutCredentials(t *testing.T) {
 
 // A certificate of an authority that is not known is told once, with where its own is named.
 func TestOwnAuthority(t *testing.T) {
-	certificate, _ := newAuthority(t)
+	certificate, _ := newAuthority(t, time.Now().Add(time.Hour))
 	c := testConfig()
 	c.URL, c.Roots = "tls://"+listen(t, serveNATSWithTLS(certificate)), x509.NewCertPool()
 	s := runLink(t, mustOpen(t, c), new(testObserver)).await(t, failedWith("SSL_CERT_FILE"))
