@@ -25,17 +25,22 @@ help: ## list the targets
 build: ## bin/acpd and bin/acpctl
 	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/acpd ./cmd/acpctl
 
-# The programs come first, since packages of tests that ran at once would each compile them.
+# The programs come first, since packages of tests that ran at once would each compile them. Tests and checks
+# leave out the compiler's profile, for which all that acpd imports would be compiled a second time. The packages
+# that take longest begin first, so that none of them runs alone at the end.
+LONGEST = ./peer ./openintent ./oacp/transfer ./daemon ./integration
 test: build ## all tests, on loopback and a virtual network
-	$(GO) test -shuffle=on -timeout 20m ./...
-	cd bench && $(GO) test -shuffle=on ./...
+	$(GO) test -pgo=off -tags $(TAGS) -shuffle=on -timeout 20m $(LONGEST) ./...
+	cd bench && $(GO) test -tags $(TAGS) -shuffle=on ./...
 
 # On one core, because Go's race detector counts all timers of a synctest bubble as one thread, and crashes
 # when several run at once (golang/go#78156). It still finds what is not ordered in what runs; orders that only
-# several cores give are for the programs that tests start, and for make test.
-race: ## the same under the race detector (needs a C compiler)
-	$(GO) build -race -pgo=off -tags $(TAGS) ./cmd/acpd ./cmd/acpctl
-	$(GO) test -race -cpu=1 -shuffle=on -timeout 20m ./...
+# several cores give are for the programs that tests start, and for make test. SQLite is C made into Go: watched
+# too, it would take most of the time. integration/live compiles programs in the same way.
+RACE = -race -pgo=off -tags $(TAGS) -gcflags=modernc.org/sqlite/...=-race=false -gcflags=modernc.org/libc/...=-race=false
+race: ## the same under the race detector, with less of what repeats itself (needs a C compiler)
+	CGO_ENABLED=1 $(GO) build $(RACE) ./cmd/acpd ./cmd/acpctl
+	CGO_ENABLED=1 $(GO) test $(RACE) -short -cpu=1 -shuffle=on -timeout 20m $(LONGEST) ./...
 
 seeds: ## both sides dialling at once, 10,000 seeds
 	$(GO) test ./peer -run TestSimultaneousDial -seeds 10000
@@ -52,17 +57,17 @@ kills: ## 50 times kill -9 while mail is on its way
 
 lint: ## gofmt, vet, types (for macOS and for 32 bits too), staticcheck, tidiness, known vulnerabilities where their database can be reached
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not gofmt'ed: run gofmt -w on these files"; exit 1; }
-	$(GO) vet -tags netns,interop,profile,faults,agents,web,packages ./...
+	$(GO) vet -pgo=off -tags $(TAGS),netns,interop,profile,faults,agents,web,packages ./...
 	$(GO) run ./integration/crosscheck darwin/arm64 linux/386
-	cd bench && $(GO) vet ./...
-	cd packaging/dist && $(GO) vet ./...
-	cd integration/relay && $(GO) vet -tags wide ./...
-	$(GO) tool staticcheck -tags netns,interop,faults,agents,web,packages ./...
+	cd bench && $(GO) vet -tags $(TAGS) ./...
+	cd packaging/dist && $(GO) vet -tags $(TAGS) ./...
+	cd integration/relay && $(GO) vet -tags $(TAGS),wide ./...
+	GOFLAGS="$$GOFLAGS -pgo=off" $(GO) run honnef.co/go/tools/cmd/staticcheck -tags $(TAGS),netns,interop,faults,agents,web,packages ./...
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
 	cd packaging/dist && $(GO) mod tidy -diff
 	cd integration/relay && $(GO) mod tidy -diff
-	@if out=$$($(GO) tool govulncheck ./... 2>&1); then echo "$$out" | tail -n 1; \
+	@if out=$$(GOFLAGS="$$GOFLAGS -pgo=off" $(GO) run golang.org/x/vuln/cmd/govulncheck ./... 2>&1); then echo "$$out" | tail -n 1; \
 	elif echo "$$out" | grep -q '^Vulnerability #'; then echo "$$out"; exit 1; \
 	else echo "govulncheck did not run: $$(echo "$$out" | tail -n 1)"; fi
 
@@ -74,10 +79,10 @@ fuzz: ## every fuzz target for FUZZTIME (30s)
 	done
 
 faults: ## what breaks beneath running daemons, and whether their promises hold: root; FAULTS=-short takes a few minutes less
-	$(GO) test -tags faults -count=1 -timeout 30m -v $(FAULTS) ./integration/faults
+	$(GO) test -tags $(TAGS),faults -count=1 -timeout 30m -v $(FAULTS) ./integration/faults
 
 netns: ## real daemons on hosts that are network namespaces: root, or user namespaces; iproute2, nftables, avahi-daemon, avahi-utils, dbus, coturn
-	$(GO) test -tags netns -count=1 -timeout 20m -v ./integration/netns
+	$(GO) test -tags $(TAGS),netns -count=1 -timeout 20m -v ./integration/netns
 
 programs: ## install what make interop, make agents and make packages run
 	./integration/interop/install.sh .interop
@@ -86,40 +91,41 @@ programs: ## install what make interop, make agents and make packages run
 
 interop: ## against the release before (built from history, or fetched), the OACP reference tool, the OpenIntent SDK, MCP's Inspector and conformance suite, and with python/acpd as a wheel, which it installs in .interop (needs python3 with venv, PyPI, Node.js with npm, and what netns needs)
 	./integration/interop/install.sh .interop
-	$(GO) vet -tags interop ./integration/interop ./integration/release ./openintent
-	$(GO) test -tags interop -shuffle=on -count=1 -timeout 30m ./integration/interop ./integration/release ./openintent
-	$(GO) test -tags 'netns interop' -count=1 -run SDK ./integration/netns
+	$(GO) vet -tags $(TAGS),interop ./integration/interop ./integration/release ./openintent
+	$(GO) test -tags $(TAGS),interop -shuffle=on -count=1 -timeout 30m ./integration/interop ./integration/release
+	$(GO) test -tags $(TAGS),interop -count=1 -run '^TestInterop' ./openintent
+	$(GO) test -tags $(TAGS),netns,interop -count=1 -run SDK ./integration/netns
 
 reach: ## the link over a relay with real NATS servers, which are built into the tests
-	cd integration/relay && $(GO) test -shuffle=on -timeout 20m ./...
+	cd integration/relay && $(GO) test -tags $(TAGS) -shuffle=on -timeout 20m ./...
 
 reach-wide: ## two daemons at the ends of a cluster, of two clusters with gateways and of a leaf node, with Debian's older nats-server too, which it fetches into NATS (apt-get, dpkg-deb)
 	./integration/relay/older.sh '$(abspath $(NATS))'
-	cd integration/relay && ACPD_OLD_NATS_SERVER='$(abspath $(NATS))' $(GO) test -tags wide -count=1 -timeout 10m -v -run TestWide ./processes
+	cd integration/relay && ACPD_OLD_NATS_SERVER='$(abspath $(NATS))' $(GO) test -tags $(TAGS),wide -count=1 -timeout 10m -v -run TestWide ./processes
 
 crowd: ## a thousand certified keys at one daemon, a thousand daemons on one relay that is restarted, and hostile members of its account and trusted peers, with bounds of time: the machine to itself
 	$(GO) test ./peer -run '^TestCertifiedCrowdLeavesTheTrustedTheirShare$$' -count=1 -timeout 20m -v -crowd 1000
 	cd integration/relay && $(GO) test -count=1 -timeout 20m -v ./processes -run '^(TestCrowd|TestHostileAccount|TestHostileLargeMessages|TestHostileTrustedPeer)$$' -crowd 1000 -rounds 20 -bounds
 
 web: ## the page of acpctl web in a real browser (chromium)
-	$(GO) vet -tags web ./integration/web
-	$(GO) test -tags web -count=1 -timeout 20m ./integration/web
+	$(GO) vet -tags $(TAGS),web ./integration/web
+	$(GO) test -tags $(TAGS),web -count=1 -timeout 20m ./integration/web
 
 web-picture: VERSION = $(RELEASE)
 web-picture: build ## docs/pictures/web.png anew, from daemons at work (chromium)
-	ACPD_BUILT='$(CURDIR)/bin' $(GO) test -tags web -count=1 ./integration/web -run '^TestPicture$$' -update-picture
+	ACPD_BUILT='$(CURDIR)/bin' $(GO) test -tags $(TAGS),web -count=1 ./integration/web -run '^TestPicture$$' -update-picture
 
 agents: ## with the agent programs as they are, Claude Code, Codex and OpenCode, and a model that does as told; installs them in AGENTS (npm; root, or user namespaces)
 	./integration/agents/install.sh '$(AGENTS)'
-	ACPD_AGENTS='$(AGENTS)' $(GO) test -tags agents -count=1 -timeout 30m -parallel 3 -v ./integration/agents
+	ACPD_AGENTS='$(AGENTS)' $(GO) test -tags $(TAGS),agents -count=1 -timeout 30m -parallel 3 -v ./integration/agents
 
 dist: ## what is released, in dist/: archives for Linux and macOS, packages for Debian and Fedora, lists of their contents, the files of a container image, a formula for Homebrew, checksums
 	cd packaging/dist && $(GO) run -trimpath . --source ../.. --out ../../dist --release $(RELEASE) $(DISTFLAGS)
 
 packages: ## that the packages are built the same twice, install, upgrade, go and are purged in a Debian root: root; debootstrap (once, into DEBIAN), rpm, lintian, mandoc
-	cd packaging/dist && $(GO) test ./...
+	cd packaging/dist && $(GO) test -tags $(TAGS) ./...
 	./integration/packages/debian.sh '$(DEBIAN)'
-	ACPD_DEBIAN='$(DEBIAN)' $(GO) test -tags packages -count=1 -timeout 20m -v ./integration/packages
+	ACPD_DEBIAN='$(DEBIAN)' $(GO) test -tags $(TAGS),packages -count=1 -timeout 20m -v ./integration/packages
 
 bench: build ## latency, throughput, CPU and memory against the floor
 	cd bench && $(GO) run . $(BENCHFLAGS)

@@ -109,7 +109,7 @@ func script(t *testing.T, name string) []exchange {
 
 // What the published SDK sends one thing after the other is what testdata holds,
 // so that it is replayed everywhere. UPDATE=1 writes it anew.
-func TestSDKVectors(t *testing.T) {
+func TestInteropSDKVectors(t *testing.T) {
 	got := script(t, "sdk.py")
 	if os.Getenv("UPDATE") != "" {
 		if err := os.WriteFile(vectors, linesOf(t, got), 0o644); err != nil {
@@ -126,10 +126,10 @@ func TestSDKVectors(t *testing.T) {
 }
 
 // Concurrent asks, in threads and in asyncio, and streams.
-func TestSDKConcurrently(t *testing.T) { script(t, "sdk_asks.py") }
+func TestInteropSDKConcurrently(t *testing.T) { script(t, "sdk_asks.py") }
 
 // A real linter reads the description.
-func TestOpenAPIByALinter(t *testing.T) {
+func TestInteropOpenAPI(t *testing.T) {
 	h := start(t)
 	path := filepath.Join(t.TempDir(), "openapi.json")
 	if err := os.WriteFile(path, h.as("").get("/openapi.json").ok(200).raw, 0o600); err != nil {

@@ -41,7 +41,11 @@ func (u *unreliable) SendPacket(p simnet.Packet) error {
 // a network that loses, delays and reorders: one connection survives, the same on
 // both ends, and every message and exchange of both sides goes through once.
 func TestSimultaneousDial(t *testing.T) {
-	for seed := range *seeds {
+	n := *seeds
+	if testing.Short() {
+		n /= 4
+	}
+	for seed := range n {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { simultaneousDial(t, uint64(seed)) })
 		})

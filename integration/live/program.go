@@ -22,6 +22,9 @@ var Tags = "nethttpomithttp2"
 // Dir is the folder in which acpd and acpctl are built, for tests of another module; "": where the tests run.
 var Dir string
 
+// raced are the flags of programs that the race detector watches: those of make race.
+var raced = []string{"-race", "-pgo=off", "-gcflags=modernc.org/sqlite/...=-race=false", "-gcflags=modernc.org/libc/...=-race=false"}
+
 // Build builds acpd and acpctl, once, and returns their directory, which any user may
 // read; see RemovePrograms. Where the race detector watches the tests it watches them too: then they
 // are compiled as the tests are, and share with them what is compiled.
@@ -36,7 +39,7 @@ var Build = sync.OnceValues(func() (dir string, _ error) {
 	os.Setenv(Built, dir)
 	how, cgo := []string{"-trimpath"}, "CGO_ENABLED=0"
 	if IsRaceEnabled() {
-		how, cgo = []string{"-race", "-pgo=off"}, "CGO_ENABLED=1"
+		how, cgo = raced, "CGO_ENABLED=1"
 	}
 	args := append([]string{"build"}, how...)
 	args = append(args, "-tags", Tags, "-o", dir+"/", "github.com/acpd/acpd/cmd/acpd", "github.com/acpd/acpd/cmd/acpctl")

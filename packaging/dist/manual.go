@@ -22,7 +22,7 @@ func renderManual(r *release) (files, error) {
 	if err != nil {
 		return nil, err
 	}
-	help, err := r.run([]string{"CGO_ENABLED=0"}, goCommand(), "run", "-trimpath", "./cmd/acpd", "--help")
+	help, err := r.run([]string{"CGO_ENABLED=0"}, goCommand(), "run", "-trimpath", "-tags", buildTags, "./cmd/acpd", "--help")
 	if err != nil {
 		return nil, err
 	}
