@@ -123,9 +123,9 @@ type ObjectWriter struct {
 	splicedAt int    // where in b it belongs
 }
 
-// splicedBytes is the size of a payload from which two writes more cost less than a copy into a
-// buffer. It is over maxBatch: a line with such a payload shares no batch.
-const splicedBytes = 128 << 10
+// splicedBytes is the size of a payload from which a write from three places costs less than a copy
+// into a buffer. It is over maxBatch: a line with such a payload shares no batch.
+const splicedBytes = maxBatch + 1<<10
 
 // beginMember begins a member.
 func (m *ObjectWriter) beginMember(name string) {

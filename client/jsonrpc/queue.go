@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
@@ -62,6 +64,16 @@ func (b *lineBatch) sliceFrom(n int) []byte {
 	return b.text[n:b.splicedAt]
 }
 
+// appendPartsFrom appends what follows the first n bytes.
+func (b *lineBatch) appendPartsFrom(parts [][]byte, n int) [][]byte {
+	for n < b.size() {
+		part := b.sliceFrom(n)
+		parts = append(parts, part)
+		n += len(part)
+	}
+	return parts
+}
+
 // appendValue appends a value, as [AppendValue] does. With splice, a large payload is not copied.
 func (b *lineBatch) appendValue(v any, splice bool) (err error) {
 	w, ok := v.(MemberWriter)
@@ -94,7 +106,7 @@ type lineQueue struct {
 
 	// Of the writer, for one attempt.
 	writeOnce      func(fd uintptr) bool
-	attemptText    []byte
+	attempt        [][]byte // parts that follow one another
 	attemptWritten int
 
 	mu           sync.Mutex
@@ -118,7 +130,7 @@ func (q *lineQueue) initQueue(conn net.Conn, fail func(error)) {
 		}
 	}
 	q.writeOnce = func(fd uintptr) bool {
-		n, err := syscall.Write(int(fd), q.attemptText)
+		n, err := writeParts(int(fd), q.attempt)
 		if err == nil {
 			q.attemptWritten = n
 		}
@@ -242,26 +254,35 @@ func (q *lineQueue) writeWithoutBlocking() {
 			q.stopWriting()
 			return
 		}
-		text := q.batches[0].sliceFrom(q.firstWritten)
+		first := q.batches[0]
+		size := first.size() - q.firstWritten
+		q.attempt = first.appendPartsFrom(q.attempt[:0], q.firstWritten)
 		q.mu.Unlock()
-		n := q.tryWrite(text)
+		n := q.tryWrite()
 		q.mu.Lock()
-		if q.removeWritten(n); n < len(text) {
+		if q.removeWritten(n); n < size {
 			break
 		}
 	}
 	go q.writeUntilEmpty()
 }
 
-// tryWrite writes what the socket takes at once, and returns how many bytes that was.
-func (q *lineQueue) tryWrite(text []byte) int {
-	if q.rawConn == nil {
-		return 0
+// tryWrite writes what the socket takes at once of attempt, and returns how many bytes that was.
+func (q *lineQueue) tryWrite() int {
+	q.attemptWritten = 0
+	if q.rawConn != nil {
+		_ = q.rawConn.Write(q.writeOnce)
 	}
-	q.attemptText, q.attemptWritten = text, 0
-	_ = q.rawConn.Write(q.writeOnce)
-	q.attemptText = nil
+	clear(q.attempt) // whose memory is that of others
 	return q.attemptWritten
+}
+
+// writeParts writes what a socket takes at once, in one call of the system.
+func writeParts(fd int, parts [][]byte) (n int, err error) {
+	if len(parts) == 1 {
+		return syscall.Write(fd, parts[0])
+	}
+	return unix.Writev(fd, parts)
 }
 
 // writeUntilEmpty writes until the queue is empty or a write fails. It blocks while the

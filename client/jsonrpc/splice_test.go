@@ -37,6 +37,9 @@ func TestSplicedBatch(t *testing.T) {
 		for _, step := range []int{1, 1000, 1 << 20} {
 			var got []byte
 			for n := 0; n < spliced.size(); {
+				if step > 1 && !bytes.Equal(bytes.Join(spliced.appendPartsFrom(nil, n), nil), copied.text[n:]) {
+					t.Fatalf("%s: other parts follow %d bytes", name, n)
+				}
 				part := spliced.sliceFrom(n)
 				if len(part) == 0 {
 					t.Fatalf("%s: nothing follows %d of %d bytes", name, n, spliced.size())
