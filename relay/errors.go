@@ -108,7 +108,7 @@ func findRemedy(e endpoint, err error) string {
 	case isA[x509.UnknownAuthorityError](err):
 		return "the certificate must be of an authority that this machine trusts: for one of your own, set SSL_CERT_FILE to its certificate where acpd starts, on each machine"
 	case isOutOfDate(err):
-		return "the server's certificate is not valid at this time: have whoever runs the server renew it, and check this machine's clock"
+		return "the certificate is not valid at this time: have it renewed by whoever runs that host, and check this machine's clock"
 	case isA[x509.HostnameError](err), isA[x509.CertificateInvalidError](err):
 		return "the certificate must be valid for " + e.host
 	case isA[*net.DNSError](err):

@@ -177,7 +177,7 @@ func TestTLS(t *testing.T) {
 
 	expired, itsRoots := newAuthority(t, time.Now().Add(-time.Hour))
 	c.URL, c.Roots = "tls://"+listen(t, serveNATSWithTLS(expired)), itsRoots
-	runLink(t, mustOpen(t, c), new(testObserver)).await(t, failedWith("is not valid at this time: have whoever runs the server renew it"))
+	runLink(t, mustOpen(t, c), new(testObserver)).await(t, failedWith("the certificate is not valid at this time: have it renewed"))
 
 	// A server without TLS gets nothing that it could read, and no CONNECT.
 	got := make(chan string, 64)
