@@ -36,9 +36,9 @@ test: build ## all tests, on loopback and a virtual network
 # On one core, because Go's race detector counts all timers of a synctest bubble as one thread, and crashes
 # when several run at once (golang/go#78156). It still finds what is not ordered in what runs; orders that only
 # several cores give are for the programs that tests start, and for make test. SQLite is C made into Go: watched
-# too, it would take most of the time. integration/live compiles programs in the same way.
-RACE = -race -pgo=off -tags $(TAGS) -gcflags=modernc.org/sqlite/...=-race=false -gcflags=modernc.org/libc/...=-race=false
-race: ## the same under the race detector, with less of what repeats itself (needs a C compiler)
+# too, it would take most of the time. integration/live compiles programs with the same flags.
+RACE = -race -pgo=off -tags $(TAGS) -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false
+race: ## the same under the race detector, which does not watch SQLite's C, with fewer repetitions (needs a C compiler)
 	CGO_ENABLED=1 $(GO) build $(RACE) ./cmd/acpd ./cmd/acpctl
 	CGO_ENABLED=1 $(GO) test $(RACE) -short -cpu=1 -shuffle=on -timeout 20m $(LONGEST) ./...
 
@@ -55,6 +55,7 @@ storm: ## STORM (10,000) calls, requests and mails each in a virtual network, an
 kills: ## 50 times kill -9 while mail is on its way
 	$(GO) test ./integration -run TestMailSurvivesKills -count=1 -kills 50
 
+# Tools are run by go run, since go tool builds them without GOFLAGS, and compiles what they import once more.
 lint: ## gofmt, vet, types (for macOS and for 32 bits too), staticcheck, tidiness, known vulnerabilities where their database can be reached
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not gofmt'ed: run gofmt -w on these files"; exit 1; }
 	$(GO) vet -pgo=off -tags $(TAGS),netns,interop,profile,faults,agents,web,packages ./...
@@ -62,14 +63,14 @@ lint: ## gofmt, vet, types (for macOS and for 32 bits too), staticcheck, tidines
 	cd bench && $(GO) vet -tags $(TAGS) ./...
 	cd packaging/dist && $(GO) vet -tags $(TAGS) ./...
 	cd integration/relay && $(GO) vet -tags $(TAGS),wide ./...
-	GOFLAGS="$$GOFLAGS -pgo=off" $(GO) run honnef.co/go/tools/cmd/staticcheck -tags $(TAGS),netns,interop,faults,agents,web,packages ./...
+	GOFLAGS="$$($(GO) env GOFLAGS) -pgo=off" $(GO) run honnef.co/go/tools/cmd/staticcheck -tags $(TAGS),netns,interop,faults,agents,web,packages ./...
 	$(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
 	cd packaging/dist && $(GO) mod tidy -diff
 	cd integration/relay && $(GO) mod tidy -diff
-	@if out=$$(GOFLAGS="$$GOFLAGS -pgo=off" $(GO) run golang.org/x/vuln/cmd/govulncheck ./... 2>&1); then echo "$$out" | tail -n 1; \
+	@if out=$$(GOFLAGS="$$($(GO) env GOFLAGS) -pgo=off" $(GO) run golang.org/x/vuln/cmd/govulncheck ./... 2>&1); then echo "$$out" | tail -n 1; \
 	elif echo "$$out" | grep -q '^Vulnerability #'; then echo "$$out"; exit 1; \
-	else echo "govulncheck did not run: $$(echo "$$out" | tail -n 1)"; fi
+	else echo "govulncheck did not run: $$(echo "$$out" | grep -v '^exit status' | tail -n 1)"; fi
 
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@set -e; for pkg in $$($(GO) list ./...); do \

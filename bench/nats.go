@@ -26,8 +26,9 @@ const (
 // buildServer builds nats-server below bin, of the version that the tests of relays have in a
 // module of their own.
 func buildServer(ctx context.Context, bin string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(bin, natsServer), natsModule)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(bin, natsServer), natsModule)
 	cmd.Dir = relayTests
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w: run the benchmark in its own folder\n%s", natsServer, err, out)
 	}

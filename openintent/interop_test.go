@@ -2,6 +2,8 @@
 
 package openintent
 
+// make interop runs the tests of this package whose names begin with TestInterop.
+
 import (
 	"bytes"
 	"fmt"

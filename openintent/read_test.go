@@ -137,7 +137,7 @@ func TestReadsOfLongTextsAreBounded(t *testing.T) {
 	long := obj{"text": strings.Repeat("x", 250_000)}
 	h.as("planner").post("/intents/"+in+"/events", obj{"event_type": "comment", "payload": long}).ok(201)
 	h.as("planner").say(ch, obj{"payload": long})
-	texts := 400 // 100 MB each, which is ten times what one read may look at
+	texts := 400 // 100 MB, which is ten times what one read may look at
 	if testing.Short() {
 		texts = 100
 	}

@@ -273,11 +273,11 @@ func (q *lineQueue) tryWrite() int {
 	if q.rawConn != nil {
 		_ = q.rawConn.Write(q.writeOnce)
 	}
-	clear(q.attempt) // whose memory is that of others
+	clear(q.attempt) // or it would keep payloads alive
 	return q.attemptWritten
 }
 
-// writeParts writes what a socket takes at once, in one call of the system.
+// writeParts writes what a socket takes at once, with one system call.
 func writeParts(fd int, parts [][]byte) (n int, err error) {
 	if len(parts) == 1 {
 		return syscall.Write(fd, parts[0])

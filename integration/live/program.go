@@ -23,7 +23,7 @@ var Tags = "nethttpomithttp2"
 var Dir string
 
 // raced are the flags of programs that the race detector watches: those of make race.
-var raced = []string{"-race", "-pgo=off", "-gcflags=modernc.org/sqlite/...=-race=false", "-gcflags=modernc.org/libc/...=-race=false"}
+var raced = []string{"-race", "-pgo=off", "-gcflags=modernc.org/sqlite/lib=-race=false", "-gcflags=modernc.org/libc/...=-race=false"}
 
 // Build builds acpd and acpctl, once, and returns their directory, which any user may
 // read; see RemovePrograms. Where the race detector watches the tests it watches them too: then they

@@ -29,6 +29,7 @@ func buildNATSServer() (dir string, _ error) {
 	path := filepath.Join(dir, "nats-server")
 	cmd := exec.Command("go", "build", "-o", path, "github.com/nats-io/nats-server/v2")
 	cmd.Dir = "../relay"
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		os.RemoveAll(dir)
 		return "", fmt.Errorf("build the NATS server: %w\n%s", err, out)

@@ -110,7 +110,7 @@ func buildCommit(commit, version, sources, bin string) error {
 	if err := retry(func() error { return run(sources, "go", "mod", "download") }); err != nil {
 		return err
 	}
-	// Without the compiler's profile it shares the packages of others with this version's acpctl.
+	// Without the compiler's profile, so that what both versions import is compiled once.
 	return run(sources, "go", "build", "-trimpath", "-pgo=off", "-tags", live.Tags, "-ldflags", "-s -w -X main.version="+version, "-o", bin+"/", "./cmd/acpd", "./cmd/acpctl")
 }
 
