@@ -110,7 +110,7 @@ var keeping = [][]string{{"whoami"}, {"peers"}, {"tasks"}, {"inbox"}, {"channel"
 
 // passing are fields that change by themselves: those of a connection, and of mail until its file has
 // rested after a start.
-var passing = []string{"uptime_secs", "version", "state", "rtt_us", "connected_at", "last_seen", "addrs", "source", "claim", "reason", "since", "sha256"}
+var passing = []string{"uptime_secs", "version", "state", "rtt_us", "connected_at", "last_seen", "addrs", "source", "claim", "software", "path", "reason", "since", "sha256"}
 
 // describeState returns what a daemon keeps, as acpctl tells it, by verbs.
 func describeState(s *side) map[string]any {
