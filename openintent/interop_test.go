@@ -2,8 +2,6 @@
 
 package openintent
 
-// make interop runs the tests of this package whose names begin with TestInterop.
-
 import (
 	"bytes"
 	"fmt"
@@ -111,7 +109,7 @@ func script(t *testing.T, name string) []exchange {
 
 // What the published SDK sends one thing after the other is what testdata holds,
 // so that it is replayed everywhere. UPDATE=1 writes it anew.
-func TestInteropSDKVectors(t *testing.T) {
+func TestSDKVectors(t *testing.T) {
 	got := script(t, "sdk.py")
 	if os.Getenv("UPDATE") != "" {
 		if err := os.WriteFile(vectors, linesOf(t, got), 0o644); err != nil {
@@ -128,10 +126,10 @@ func TestInteropSDKVectors(t *testing.T) {
 }
 
 // Concurrent asks, in threads and in asyncio, and streams.
-func TestInteropSDKConcurrently(t *testing.T) { script(t, "sdk_asks.py") }
+func TestSDKConcurrently(t *testing.T) { script(t, "sdk_asks.py") }
 
 // A real linter reads the description.
-func TestInteropOpenAPI(t *testing.T) {
+func TestOpenAPIByALinter(t *testing.T) {
 	h := start(t)
 	path := filepath.Join(t.TempDir(), "openapi.json")
 	if err := os.WriteFile(path, h.as("").get("/openapi.json").ok(200).raw, 0o600); err != nil {
