@@ -6,15 +6,17 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/acpd/acpd/internal/pace"
 )
 
 const (
-	againstRounds = 15
-	againstTurns  = 8 // of each in a round
+	againstRounds = 40
+	againstTurns  = 4 // of each in a round
 	againstWindow = 150 * time.Millisecond
 	againstTarget = 1.01 // times the other checkout's
 	againstRest   = 5
@@ -25,14 +27,14 @@ const (
 var againstCells = []cell{{200, 1}, {200, 16}, {1024, 64}, {61440, 1}}
 
 // benchAgainst measures what daemons of this checkout cost against those of another one, which carry
-// the same load in turn. The other's daemons take part twice: how far these two differ is what
-// the measurement cannot tell apart.
+// the same load in turn. Both take part twice. How far the other's two differ is what two daemons
+// cannot tell apart.
 func benchAgainst(ctx context.Context, args []string, to *report, log io.Writer) error {
 	fs := flag.NewFlagSet("bench against", flag.ExitOnError)
 	rounds := fs.Int("rounds", againstRounds, "`number` of rounds")
 	fs.Parse(args)
 	if fs.NArg() != 1 || *rounds < 1 {
-		return errors.New("against: name the folder of another checkout, and at least one round: bench against [-rounds 15] FOLDER")
+		return errors.New("against: name the folder of another checkout, and at least one round: bench against [-rounds 40] FOLDER")
 	}
 	source, err := filepath.Abs(fs.Arg(0))
 	if err != nil {
@@ -81,8 +83,14 @@ func measureAgainst(f *fleet, other variant, rounds, turns int, window time.Dura
 	return figures, nil
 }
 
+// measureAgainstRound starts each checkout's daemons twice. Those that start first are up to 4 % faster,
+// so one checkout's start first and last, and the next round the other's.
 func measureAgainstRound(f *fleet, other variant, round, turns int, window time.Duration, figures []figure, log io.Writer) (err error) {
-	fleets, err := startTogether(f, []variant{other, acpdVariant, other})
+	outer, inner := other, acpdVariant
+	if round%2 == 1 {
+		outer, inner = inner, outer
+	}
+	fleets, err := startTogether(f, []variant{outer, inner, inner, outer})
 	if err != nil {
 		return err
 	}
@@ -92,12 +100,21 @@ func measureAgainstRound(f *fleet, other variant, round, turns int, window time.
 		if err != nil {
 			return err
 		}
+		this, others := [2]sample{s[1], s[2]}, [2]sample{s[0], s[3]}
+		if round%2 == 1 {
+			this, others = others, this
+		}
+		if round%4 >= 2 {
+			slices.Reverse(others[:]) // so that neither of both is always the one that started later
+		}
 		fmt.Fprintf(log, "  round %d, %d bytes, %d at a time:", round+1, c.size, c.conc)
 		for j, r := range againstRatios {
 			to := figures[2*(i*len(againstRatios)+j):]
-			to[0].add(r.ratio(s[1], s[0]))
-			to[1].add(r.ratio(s[2], s[0]))
-			fmt.Fprintf(log, " %s %.3f, other %.3f;", r.what, r.ratio(s[1], s[0]), r.ratio(s[2], s[0]))
+			mean := math.Sqrt(r.ratio(this[0], others[0]) * r.ratio(this[1], others[1]))
+			equal := r.ratio(others[1], others[0])
+			to[0].add(mean)
+			to[1].add(equal)
+			fmt.Fprintf(log, " %s %.3f, other %.3f;", r.what, mean, equal)
 		}
 		fmt.Fprintln(log)
 	}
