@@ -52,11 +52,13 @@ func benchAgainst(ctx context.Context, args []string, to *report, log io.Writer)
 		}})
 }
 
-// againstRatios are the quotients that are compared, as they should be low.
-var againstRatios = []struct {
+type againstRatio struct {
 	what  string
 	ratio func(sample, other sample) float64
-}{
+}
+
+// againstRatios are the quotients that are compared, as they should be low.
+var againstRatios = []againstRatio{
 	{"p50", func(s, other sample) float64 { return s.p50 / other.p50 }},
 	{"time for a request (1 / rate)", func(s, other sample) float64 { return other.rate / s.rate }},
 	{"daemons' CPU for a request", func(s, other sample) float64 { return s.cpu / other.cpu }},
@@ -84,7 +86,8 @@ func measureAgainst(f *fleet, other variant, rounds, turns int, window time.Dura
 }
 
 // measureAgainstRound starts each checkout's daemons twice. Those that start first are up to 4 % faster,
-// so one checkout's start first and last, and the next round the other's.
+// so one checkout's start first and last, and the next round the other's. Each time round the turns
+// gives a value: a machine that others disturb for a moment spoils that one alone.
 func measureAgainstRound(f *fleet, other variant, round, turns int, window time.Duration, figures []figure, log io.Writer) (err error) {
 	outer, inner := other, acpdVariant
 	if round%2 == 1 {
@@ -96,29 +99,37 @@ func measureAgainstRound(f *fleet, other variant, round, turns int, window time.
 	}
 	defer func() { err = errors.Join(err, stopTogether(fleets)) }()
 	for i, c := range againstCells {
-		s, err := takeTurns(fleets, c, turns, round, window)
+		taken, err := listTurns(fleets, c, turns, round, window)
 		if err != nil {
 			return err
-		}
-		this, others := [2]sample{s[1], s[2]}, [2]sample{s[0], s[3]}
-		if round%2 == 1 {
-			this, others = others, this
-		}
-		if round%4 >= 2 {
-			slices.Reverse(others[:]) // so that neither of both is always the one that started later
 		}
 		fmt.Fprintf(log, "  round %d, %d bytes, %d at a time:", round+1, c.size, c.conc)
 		for j, r := range againstRatios {
 			to := figures[2*(i*len(againstRatios)+j):]
-			mean := math.Sqrt(r.ratio(this[0], others[0]) * r.ratio(this[1], others[1]))
-			equal := r.ratio(others[1], others[0])
-			to[0].add(mean)
-			to[1].add(equal)
-			fmt.Fprintf(log, " %s %.3f, other %.3f;", r.what, mean, equal)
+			for _, all := range taken {
+				mean, equal := r.compare(all, round)
+				to[0].add(mean)
+				to[1].add(equal)
+				fmt.Fprintf(log, " %.3f (%.3f)", mean, equal)
+			}
+			fmt.Fprintf(log, " %s;", r.what)
 		}
 		fmt.Fprintln(log)
 	}
 	return nil
+}
+
+// compare returns the quotient of this checkout's and the other's, as the geometric mean of both fleets
+// of each, and that of the other's two fleets.
+func (r againstRatio) compare(all []turn, round int) (mean, equal float64) {
+	this, others := [2]sample{all[1].toSample(), all[2].toSample()}, [2]sample{all[0].toSample(), all[3].toSample()}
+	if round%2 == 1 {
+		this, others = others, this
+	}
+	if round%4 >= 2 {
+		slices.Reverse(others[:]) // so that neither of both is always the one that started later
+	}
+	return math.Sqrt(r.ratio(this[0], others[0]) * r.ratio(this[1], others[1])), r.ratio(others[1], others[0])
 }
 
 // measureMemoryAgainst looks at daemons of both checkouts that rest together.

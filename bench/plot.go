@@ -17,6 +17,7 @@ const (
 
 	labelHeight   = 19.0
 	stripHeight   = 18.0
+	maxDots       = 60 // of a figure; with more values, every n-th
 	controlHeight = 12.0
 	rowGap        = 9.0
 	axisHeight    = 26.0
@@ -25,7 +26,7 @@ const (
 	termsLetters = 92
 )
 
-// drawPlot draws each figure of a record as a strip: every value as a dot, the median, the quartiles,
+// drawPlot draws each figure of a record as a strip: values as dots, the median, the quartiles,
 // and where the target would be met. Figures of one group and unit follow each other on one axis;
 // all changes have the same.
 func drawPlot(r record) []byte {
@@ -62,7 +63,7 @@ func drawLegend(d *picture.Picture, y float64) {
 		width float64
 		mark  func()
 	}{
-		{"one round", 96, func() { d.AddCircle("blue dot", x+6, y-4, 3.5) }},
+		{"a value", 78, func() { d.AddCircle("blue dot", x+6, y-4, 3.5) }},
 		{"median", 78, func() { d.AddLine("inkline thick", x+6, y-12, x+6, y+3) }},
 		{"quartiles", 92, func() { d.AddRect("faint dot", x, y-7, 12, 5, 0) }},
 		{"target met here", 132, func() { d.AddRect("greenpaper", x, y-11, 12, 14, 0) }},
@@ -198,12 +199,13 @@ func (p panel) drawRow(d *picture.Picture, y float64, f figure) {
 	}
 	s := summarizeValues(f.values)
 	d.AddRect("faint dot", p.x(s.q1), y+height/2-2.5, p.x(s.q3)-p.x(s.q1), 5, 0)
-	for i, v := range f.values { // one below the other, so that equal ones are seen
+	n := len(f.values)
+	for i := 0; i < n; i += (n + maxDots - 1) / maxDots { // one below the other, so that equal ones are seen
 		offset := 0.0
-		if n := len(f.values); n > 1 {
+		if n > 1 {
 			offset = (float64(i)/float64(n-1) - 0.5) * (height - 7)
 		}
-		d.AddCircle(dots, p.x(v), y+height/2+offset, 3.5)
+		d.AddCircle(dots, p.x(f.values[i]), y+height/2+offset, 3.5)
 	}
 	d.AddLine(median, p.x(s.median), y, p.x(s.median), y+height)
 	d.AddText(class, valueX, y+height/2+5, words...)

@@ -157,6 +157,25 @@ func TestPlot(t *testing.T) {
 	}
 }
 
+// TestPlotOfManyValues draws some of the values, from first to last.
+func TestPlotOfManyValues(t *testing.T) {
+	for _, n := range []int{maxDots, maxDots + 1, 4 * maxDots} {
+		values := make([]float64, n)
+		for i := range values {
+			values[i] = float64(i + 1)
+		}
+		var dots []mark
+		for _, m := range findRow(t, readMarks(t, drawPlot(record{figures: []figure{{what: "many", unit: "MB", values: values}}})), "many") {
+			if m.name == "circle" {
+				dots = append(dots, m)
+			}
+		}
+		if len(dots) > maxDots || len(dots) < maxDots/2 {
+			t.Errorf("%d values: %d dots", n, len(dots))
+		}
+	}
+}
+
 func panelOf(label string) int {
 	return slices.IndexFunc(splitPanels(plotted.figures), func(p panel) bool {
 		return slices.ContainsFunc(p.figures, func(f figure) bool { return f.what == label })

@@ -25,51 +25,72 @@ func stopTogether(fleets []*fleet) error {
 	return errors.Join(errs...)
 }
 
-// takeTurns loads the fleets with c in short turns, after a turn of each as warm-up, and returns a
-// sample of each: the medians of its turns' percentiles, its requests a second, and the CPU time of
-// its daemons for one. Every second time round the turns go the other way, so that what drifts
-// within them disturbs all alike; round moves on who is first.
+// A turn is what one load of a cell gave, and the CPU time that the fleet's daemons spent on it.
+type turn struct {
+	result
+	cpu time.Duration
+}
+
+func (t turn) toSample() sample { return t.result.toSample(t.cpu) }
+
+// takeTurns loads the fleets with c in short turns, and returns a sample of each: the medians of
+// its turns' percentiles, its requests a second, and the CPU time of its daemons for one.
 func takeTurns(fleets []*fleet, c cell, turns, round int, window time.Duration) ([]sample, error) {
+	taken, err := listTurns(fleets, c, turns, round, window)
+	if err != nil {
+		return nil, err
+	}
+	samples := make([]sample, len(fleets))
+	for i := range fleets {
+		var sum turn
+		var p50, p99 []float64
+		for _, all := range taken {
+			t := all[i]
+			p50, p99 = append(p50, toMicros(t.p50)), append(p99, toMicros(t.p99))
+			sum.requests, sum.elapsed, sum.cpu = sum.requests+t.requests, sum.elapsed+t.elapsed, sum.cpu+t.cpu
+		}
+		samples[i] = sum.toSample()
+		samples[i].p50, samples[i].p99 = summarizeValues(p50).median, summarizeValues(p99).median
+	}
+	return samples, nil
+}
+
+// listTurns loads the fleets with c in short turns, after a turn of each as warm-up, and returns of
+// each time round the turn of each fleet. Every second time round the turns go the other way, so that
+// what drifts within them disturbs all alike; round moves on who is first.
+func listTurns(fleets []*fleet, c cell, turns, round int, window time.Duration) (taken [][]turn, err error) {
 	for _, f := range fleets {
 		if _, err := f.loadCell(c, window); err != nil {
 			return nil, err
 		}
 	}
-	type total struct {
-		p50, p99     []float64
-		requests     int
-		elapsed, cpu time.Duration
-	}
-	totals := make([]total, len(fleets))
-	for turn := range turns {
+	for n := range turns {
+		all := make([]turn, len(fleets))
 		for i := range fleets {
-			if turn%2 == 1 {
+			if n%2 == 1 {
 				i = len(fleets) - 1 - i
 			}
 			which := (i + round) % len(fleets)
-			f, t := fleets[which], &totals[which]
-			before, err := f.sumDaemonCPU()
-			if err != nil {
+			if all[which], err = fleets[which].takeTurn(c, window); err != nil {
 				return nil, err
 			}
-			res, err := f.loadCell(c, window)
-			if err != nil {
-				return nil, err
-			}
-			after, err := f.sumDaemonCPU()
-			if err != nil {
-				return nil, err
-			}
-			t.p50, t.p99 = append(t.p50, toMicros(res.p50)), append(t.p99, toMicros(res.p99))
-			t.requests, t.elapsed, t.cpu = t.requests+res.requests, t.elapsed+res.elapsed, t.cpu+after-before
 		}
+		taken = append(taken, all)
 	}
-	samples := make([]sample, len(fleets))
-	for i, t := range totals {
-		samples[i] = result{requests: t.requests, elapsed: t.elapsed}.toSample(t.cpu)
-		samples[i].p50, samples[i].p99 = summarizeValues(t.p50).median, summarizeValues(t.p99).median
+	return taken, nil
+}
+
+func (f *fleet) takeTurn(c cell, window time.Duration) (turn, error) {
+	before, err := f.sumDaemonCPU()
+	if err != nil {
+		return turn{}, err
 	}
-	return samples, nil
+	r, err := f.loadCell(c, window)
+	if err != nil {
+		return turn{}, err
+	}
+	after, err := f.sumDaemonCPU()
+	return turn{r, after - before}, err
 }
 
 // sumDaemonCPU returns the CPU time that the daemons of the fleet have spent so far.
