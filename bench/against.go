@@ -85,8 +85,8 @@ func measureAgainst(f *fleet, other variant, rounds, turns int, window time.Dura
 	return figures, nil
 }
 
-// measureAgainstRound starts each checkout's daemons twice. Those that start first are up to 4 % faster,
-// so one checkout's start first and last, and the next round the other's. Each time round the turns
+// measureAgainstRound starts each checkout's daemons twice: one's first and last, and the next round
+// the other's, as in some runs those that started first were faster. Each time round the turns
 // gives a value: a machine that others disturb for a moment spoils that one alone.
 func measureAgainstRound(f *fleet, other variant, round, turns int, window time.Duration, figures []figure, log io.Writer) (err error) {
 	outer, inner := other, acpdVariant

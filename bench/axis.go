@@ -16,13 +16,14 @@ type axis struct {
 	change          bool // values are percent more than what they are compared with
 }
 
-// newAxis makes the axis that holds all values and targets of the figures.
+// newAxis makes the axis that holds the dots, quartiles and targets of the figures.
 func newAxis(figures []figure) axis {
 	a := axis{change: figures[0].change}
 	for _, f := range figures {
-		values := f.values
+		middle := summarizeValues(f.values)
+		values := append(f.listDots(), middle.q1, middle.q3)
 		if f.target > 0 {
-			values = append([]float64{f.target}, values...)
+			values = append(values, f.target)
 		}
 		for _, v := range values {
 			a.low, a.high = min(a.low, a.scale(v)), max(a.high, a.scale(v))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -29,6 +30,15 @@ func (f figure) label() string {
 		return f.what
 	}
 	return f.group + ", " + f.what
+}
+
+// listDots returns what a plot shows of the values: all of them, or of more than maxDots the medians of
+// as many that follow one another as needed.
+func (f figure) listDots() (dots []float64) {
+	for together := range slices.Chunk(f.values, max(1, (len(f.values)+maxDots-1)/maxDots)) {
+		dots = append(dots, summarizeValues(together).median)
+	}
+	return dots
 }
 
 // slack is how many times its target a figure may be, and is met.

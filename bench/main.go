@@ -52,8 +52,8 @@
 // calls over UDP and beside the server's bare echo, and what a relay costs a daemon that rests.
 //
 // The subcommand against, with the folder of another checkout, measures whether calls, CPU and memory
-// have become worse than there, closely enough for a percent: in short turns, with the daemons of both
-// twice, and started in turn. How far the other's two differ is said too.
+// have become worse than there, closely enough for a percent: in short turns, with the daemons of
+// both twice and started in turn. How far the other's two differ is said too.
 //
 // The subcommand pgo measures nothing: it writes ../cmd/acpd/default.pgo, a profile of
 // the daemons under such loads, by which the compiler optimises acpd.

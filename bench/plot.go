@@ -17,7 +17,7 @@ const (
 
 	labelHeight   = 19.0
 	stripHeight   = 18.0
-	maxDots       = 60 // of a figure; with more values, every n-th
+	maxDots       = 50 // of a figure
 	controlHeight = 12.0
 	rowGap        = 9.0
 	axisHeight    = 26.0
@@ -199,13 +199,13 @@ func (p panel) drawRow(d *picture.Picture, y float64, f figure) {
 	}
 	s := summarizeValues(f.values)
 	d.AddRect("faint dot", p.x(s.q1), y+height/2-2.5, p.x(s.q3)-p.x(s.q1), 5, 0)
-	n := len(f.values)
-	for i := 0; i < n; i += (n + maxDots - 1) / maxDots { // one below the other, so that equal ones are seen
+	shown := f.listDots()
+	for i, v := range shown { // one below the other, so that equal ones are seen
 		offset := 0.0
-		if n > 1 {
+		if n := len(shown); n > 1 {
 			offset = (float64(i)/float64(n-1) - 0.5) * (height - 7)
 		}
-		d.AddCircle(dots, p.x(f.values[i]), y+height/2+offset, 3.5)
+		d.AddCircle(dots, p.x(v), y+height/2+offset, 3.5)
 	}
 	d.AddLine(median, p.x(s.median), y, p.x(s.median), y+height)
 	d.AddText(class, valueX, y+height/2+5, words...)

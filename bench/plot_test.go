@@ -157,21 +157,32 @@ func TestPlot(t *testing.T) {
 	}
 }
 
-// TestPlotOfManyValues draws some of the values, from first to last.
+// TestPlotOfManyValues has a plot show medians of many values, in their order, so that one that is
+// far off does not spread the axis.
 func TestPlotOfManyValues(t *testing.T) {
-	for _, n := range []int{maxDots, maxDots + 1, 4 * maxDots} {
+	for n, together := range map[int]int{1: 1, maxDots: 1, maxDots + 1: 2, 3 * maxDots: 3} {
 		values := make([]float64, n)
 		for i := range values {
-			values[i] = float64(i + 1)
+			values[i] = 10 + float64(i/together)
 		}
-		var dots []mark
-		for _, m := range findRow(t, readMarks(t, drawPlot(record{figures: []figure{{what: "many", unit: "MB", values: values}}})), "many") {
+		if together > 2 {
+			values[1] = 1e6
+		}
+		many := figure{what: "many", unit: "MB", values: values}
+		axis := panel{axis: newAxis([]figure{many})}
+		var dots []float64
+		for _, m := range findRow(t, readMarks(t, drawPlot(record{figures: []figure{many}})), "many") {
 			if m.name == "circle" {
-				dots = append(dots, m)
+				dots = append(dots, m.number(t, "cx"))
 			}
 		}
-		if len(dots) > maxDots || len(dots) < maxDots/2 {
-			t.Errorf("%d values: %d dots", n, len(dots))
+		if want := (n + together - 1) / together; len(dots) != want {
+			t.Errorf("%d values: %d dots, want %d", n, len(dots), want)
+		}
+		for i, x := range dots {
+			if want := axis.x(10 + float64(i)); math.Abs(x-want) > 0.06 {
+				t.Errorf("%d values: dot %d is at %g, want %g", n, i+1, x, want)
+			}
 		}
 	}
 }
