@@ -170,6 +170,9 @@ func TestPlotOfManyValues(t *testing.T) {
 		}
 		many := figure{what: "many", unit: "MB", values: values}
 		axis := panel{axis: newAxis([]figure{many})}
+		if axis.high > 1000 {
+			t.Errorf("%d values: the axis goes up to %g", n, axis.high)
+		}
 		var dots []float64
 		for _, m := range findRow(t, readMarks(t, drawPlot(record{figures: []figure{many}})), "many") {
 			if m.name == "circle" {
