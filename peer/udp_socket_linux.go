@@ -233,7 +233,7 @@ func (d *datagram) setContent(b, oob []byte) {
 // system would say that there is room only when half of the socket is empty.
 func (d *datagram) send(fd uintptr) bool {
 	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&d.header)), 0)
+		n, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&d.header)), unix.MSG_DONTWAIT)
 		if errno != unix.EINTR {
 			d.sent, d.errno = int(n), errno
 			return true

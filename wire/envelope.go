@@ -176,16 +176,28 @@ const fromAgentKey = "from_agent"
 // nothing of b. What the payload means is for package kinds to check, which also
 // validates its JSON: until then treat it as bytes.
 func ParseEnvelope(b []byte) (*Envelope, error) {
-	e, err := ParseOwnEnvelope(b)
+	e, err := parseEnvelope(b)
 	if err == nil {
 		e.Payload = bytes.Clone(e.Payload)
 	}
 	return e, err
 }
 
+// maxAround is how many bytes besides its payload an envelope may keep in memory.
+const maxAround = 8 << 10
+
 // ParseOwnEnvelope is [ParseEnvelope] of bytes that nobody else uses from then on: the payload
-// aliases them.
+// aliases them. One with more than maxAround besides is copied: whoever holds a payload counts its
+// bytes alone, and unknown fields may have any size.
 func ParseOwnEnvelope(b []byte) (*Envelope, error) {
+	e, err := parseEnvelope(b)
+	if err == nil && len(b)-len(e.Payload) > maxAround {
+		e.Payload = bytes.Clone(e.Payload)
+	}
+	return e, err
+}
+
+func parseEnvelope(b []byte) (*Envelope, error) {
 	whole, err := parseValue(b)
 	if err != nil {
 		return nil, err

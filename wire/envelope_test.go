@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"strings"
 	"testing"
@@ -101,6 +102,29 @@ func TestWhoOwnsTheBytes(t *testing.T) {
 		}
 		if e.Payload = want.Payload; !cmp.Equal(want, e) {
 			t.Errorf("%s: %s", name, cmp.Diff(want, e))
+		}
+	}
+}
+
+// A payload that is kept does not keep what a peer put beside it.
+func TestPayloadKeepsNothingBeside(t *testing.T) {
+	for beside, copied := range map[int]bool{4 << 10: false, 64 << 10: true} {
+		b := bytes.NewBuffer(encode(t, full()))
+		if first := &b.Bytes()[0]; *first < 0xa0 || *first >= 0xb7 {
+			t.Fatalf("%#x begins no map with room for one more", *first)
+		} else {
+			*first++
+		}
+		b.WriteString("\x64zpad\x5a") // a name, and bytes of a length in four
+		b.Write(binary.BigEndian.AppendUint32(nil, uint32(beside)))
+		b.Write(make([]byte, beside))
+		e, err := wire.ParseOwnEnvelope(b.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(b.Bytes())
+		if got := bytes.Equal(e.Payload, full().Payload); got != copied {
+			t.Errorf("%d bytes beside it: the payload is copied: %v", beside, got)
 		}
 	}
 }
