@@ -15,26 +15,28 @@ import (
 )
 
 const (
-	againstRounds = 40
-	againstTurns  = 4 // of each in a round
+	againstRounds = 40 // a multiple of balancedRounds
+	againstTurns  = 4  // of each in a round
 	againstWindow = 150 * time.Millisecond
 	againstTarget = 1.01 // times the other checkout's
 	againstRest   = 5
 	againstMemory = 1 // MB that daemons that rest, and that nobody watches, may have more than the other's
 )
 
+// balancedRounds is how many rounds balance who starts first.
+const balancedRounds = 4
+
 // againstCells are the loads of the targets that acpd has against the floor.
 var againstCells = []cell{{200, 1}, {200, 16}, {1024, 64}, {61440, 1}}
 
 // benchAgainst measures what daemons of this checkout cost against those of another one, which carry
-// the same load in turn. Both take part twice. How far the other's two differ is what two daemons
-// cannot tell apart.
+// the same load in turn. Both take part twice. The other's two differ by chance alone.
 func benchAgainst(ctx context.Context, args []string, to *report, log io.Writer) error {
 	fs := flag.NewFlagSet("bench against", flag.ExitOnError)
-	rounds := fs.Int("rounds", againstRounds, "`number` of rounds")
+	rounds := fs.Int("rounds", againstRounds, fmt.Sprintf("`number` of rounds, a multiple of %d", balancedRounds))
 	fs.Parse(args)
-	if fs.NArg() != 1 || *rounds < 1 {
-		return errors.New("against: name the folder of another checkout, and at least one round: bench against [-rounds 40] FOLDER")
+	if fs.NArg() != 1 || *rounds < 1 || *rounds%balancedRounds != 0 {
+		return fmt.Errorf("against: name the folder of another checkout, and a number of rounds that is a multiple of %d: bench against [-rounds N] FOLDER", balancedRounds)
 	}
 	source, err := filepath.Abs(fs.Arg(0))
 	if err != nil {
@@ -85,21 +87,26 @@ func measureAgainst(f *fleet, other variant, rounds, turns int, window time.Dura
 	return figures, nil
 }
 
-// measureAgainstRound starts each checkout's daemons twice: one's first and last, and the next round
-// the other's, as in some runs those that started first were faster. Each time round the turns
-// gives a value: a machine that others disturb for a moment spoils that one alone.
-func measureAgainstRound(f *fleet, other variant, round, turns int, window time.Duration, figures []figure, log io.Writer) (err error) {
-	outer, inner := other, acpdVariant
-	if round%2 == 1 {
-		outer, inner = inner, outer
+// orderStarts returns whose daemons start in which order. One checkout's start first and last, and in
+// the next round the other's: in some runs those that started first were faster.
+func orderStarts(other variant, round int) []variant {
+	if round%2 == 0 {
+		return []variant{other, acpdVariant, acpdVariant, other}
 	}
-	fleets, err := startTogether(f, []variant{outer, inner, inner, outer})
+	return []variant{acpdVariant, other, other, acpdVariant}
+}
+
+// measureAgainstRound starts each checkout's daemons twice. Each time round the turns gives a value:
+// a machine that others disturb for a moment spoils that one alone.
+func measureAgainstRound(f *fleet, other variant, round, turns int, window time.Duration, figures []figure, log io.Writer) (err error) {
+	order := orderStarts(other, round)
+	fleets, err := startTogether(f, order)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stopTogether(fleets)) }()
 	for i, c := range againstCells {
-		taken, err := listTurns(fleets, c, turns, round, window)
+		taken, err := listTurns(fleets, c, turns, round&^1, window) // so one checkout is first and last here too
 		if err != nil {
 			return err
 		}
@@ -107,10 +114,10 @@ func measureAgainstRound(f *fleet, other variant, round, turns int, window time.
 		for j, r := range againstRatios {
 			to := figures[2*(i*len(againstRatios)+j):]
 			for _, all := range taken {
-				mean, equal := r.compare(all, round)
+				mean, control := r.compare(order, all, round)
 				to[0].add(mean)
-				to[1].add(equal)
-				fmt.Fprintf(log, " %.3f (%.3f)", mean, equal)
+				to[1].add(control)
+				fmt.Fprintf(log, " %.3f (other %.3f)", mean, control)
 			}
 			fmt.Fprintf(log, " %s;", r.what)
 		}
@@ -119,15 +126,20 @@ func measureAgainstRound(f *fleet, other variant, round, turns int, window time.
 	return nil
 }
 
-// compare returns the quotient of this checkout's and the other's, as the geometric mean of both fleets
-// of each, and that of the other's two fleets.
-func (r againstRatio) compare(all []turn, round int) (mean, equal float64) {
-	this, others := [2]sample{all[1].toSample(), all[2].toSample()}, [2]sample{all[0].toSample(), all[3].toSample()}
-	if round%2 == 1 {
-		this, others = others, this
+// compare returns the quotient of this checkout and the other, as the geometric mean of both fleets of
+// each, and as control that of the other's two. Rounds take turns in which of these two is divided by
+// which, so that who started first cancels out.
+func (r againstRatio) compare(order []variant, all []turn, round int) (mean, control float64) {
+	var this, others []sample
+	for i, t := range all {
+		if order[i].source == acpdVariant.source {
+			this = append(this, t.toSample())
+		} else {
+			others = append(others, t.toSample())
+		}
 	}
 	if round%4 >= 2 {
-		slices.Reverse(others[:]) // so that neither of both is always the one that started later
+		slices.Reverse(others)
 	}
 	return math.Sqrt(r.ratio(this[0], others[0]) * r.ratio(this[1], others[1])), r.ratio(others[1], others[0])
 }

@@ -125,19 +125,11 @@ func (f *fleet) lastProcess() *proc { return f.procs[len(f.procs)-1] }
 // runCell has the driver load the variant with c for the given time, and measures the
 // CPU time that all processes of the fleet spend on it.
 func (f *fleet) runCell(c cell, window time.Duration) (sample, error) {
-	before, err := f.sumCPUTime()
+	t, err := f.takeTurn(c, window, f.sumCPUTime)
 	if err != nil {
 		return sample{}, err
 	}
-	res, err := f.loadCell(c, window)
-	if err != nil {
-		return sample{}, err
-	}
-	after, err := f.sumCPUTime()
-	if err != nil {
-		return sample{}, err
-	}
-	return res.toSample(after - before), nil
+	return t.toSample(), nil
 }
 
 // loadCell has the driver load the variant with c for the given time.

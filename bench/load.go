@@ -30,7 +30,7 @@ type result struct {
 	p50, p99 time.Duration
 }
 
-// A sample is one cell in one round.
+// A sample is one cell in one round or turn.
 type sample struct {
 	p50, p99 float64 // microseconds
 	rate     float64 // requests per second

@@ -46,7 +46,7 @@ func drawPlot(r record) []byte {
 		y += 17
 		d.AddText("faint small", plotSide, y, picture.Span{Text: line})
 	}
-	drawLegend(d, y+24)
+	drawLegend(d, y+24, r.figures)
 	y += 34
 	for _, p := range panels {
 		p.draw(d, y)
@@ -56,14 +56,18 @@ func drawPlot(r record) []byte {
 }
 
 // drawLegend says what the marks mean.
-func drawLegend(d *picture.Picture, y float64) {
+func drawLegend(d *picture.Picture, y float64, figures []figure) {
 	x := plotSide
+	dot, width := "a value", 78.0
+	if slices.ContainsFunc(figures, func(f figure) bool { return len(f.values) > maxDots }) {
+		dot, width = "a value, or several's median", 196
+	}
 	for _, l := range []struct {
 		text  string
 		width float64
 		mark  func()
 	}{
-		{"a value", 78, func() { d.AddCircle("blue dot", x+6, y-4, 3.5) }},
+		{dot, width, func() { d.AddCircle("blue dot", x+6, y-4, 3.5) }},
 		{"median", 78, func() { d.AddLine("inkline thick", x+6, y-12, x+6, y+3) }},
 		{"quartiles", 92, func() { d.AddRect("faint dot", x, y-7, 12, 5, 0) }},
 		{"target met here", 132, func() { d.AddRect("greenpaper", x, y-11, 12, 14, 0) }},

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A spread summarises the rounds: the median and the quartiles around it.
+// A spread summarises values: the median and the quartiles around it.
 type spread struct {
 	q1, median, q3 float64
 }

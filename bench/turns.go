@@ -25,7 +25,7 @@ func stopTogether(fleets []*fleet) error {
 	return errors.Join(errs...)
 }
 
-// A turn is what one load of a cell gave, and the CPU time that the fleet's daemons spent on it.
+// A turn is what one load of a cell gave, and the CPU time that processes of the fleet spent on it.
 type turn struct {
 	result
 	cpu time.Duration
@@ -71,7 +71,7 @@ func listTurns(fleets []*fleet, c cell, turns, round int, window time.Duration) 
 				i = len(fleets) - 1 - i
 			}
 			which := (i + round) % len(fleets)
-			if all[which], err = fleets[which].takeTurn(c, window); err != nil {
+			if all[which], err = fleets[which].takeTurn(c, window, fleets[which].sumDaemonCPU); err != nil {
 				return nil, err
 			}
 		}
@@ -80,8 +80,9 @@ func listTurns(fleets []*fleet, c cell, turns, round int, window time.Duration) 
 	return taken, nil
 }
 
-func (f *fleet) takeTurn(c cell, window time.Duration) (turn, error) {
-	before, err := f.sumDaemonCPU()
+// takeTurn loads the fleet with c for the given time; sum counts CPU time.
+func (f *fleet) takeTurn(c cell, window time.Duration, sum func() (time.Duration, error)) (turn, error) {
+	before, err := sum()
 	if err != nil {
 		return turn{}, err
 	}
@@ -89,7 +90,7 @@ func (f *fleet) takeTurn(c cell, window time.Duration) (turn, error) {
 	if err != nil {
 		return turn{}, err
 	}
-	after, err := f.sumDaemonCPU()
+	after, err := sum()
 	return turn{r, after - before}, err
 }
 
