@@ -38,6 +38,13 @@ func isSubscriptionRefused(err error) bool {
 		errors.Is(err, nats.ErrMaxSubscriptionsExceeded)
 }
 
+// findSubjectOf returns the subject of which the server speaks in err: what stands in its first quotes.
+func findSubjectOf(err error) string {
+	_, rest, _ := strings.Cut(err.Error(), `"`)
+	subject, _, _ := strings.Cut(rest, `"`)
+	return subject
+}
+
 // ErrRefused is in the chain of an error by which the server refuses this daemon: its
 // credentials, or what they permit. Somebody has to change a configuration.
 var ErrRefused = errors.New("refused by the relay")

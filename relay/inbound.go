@@ -20,12 +20,18 @@ type inbound struct {
 	reading chan struct{} // full while somebody reads
 
 	mu       sync.Mutex // guards what follows
-	source   *session   // whose subscription is read; nil: none
+	source   feed       // what is read
 	closed   bool
 	deadline time.Time
 	timer    *time.Timer
 	changed  context.Context // ends when any of these changes
 	wake     context.CancelFunc
+}
+
+// feed is a subscription of the own subject; zero: none.
+type feed struct {
+	session *session
+	packets *nats.Subscription
 }
 
 func newInbound(l *Link) *inbound {
@@ -39,55 +45,54 @@ func (in *inbound) read() (inPacket, error) {
 	in.reading <- struct{}{}
 	defer func() { <-in.reading }()
 	for {
-		s, changed, err := in.look()
+		source, changed, err := in.look()
 		if err != nil {
 			return inPacket{}, err
 		}
-		in.takeWaiting(changed, s)
+		in.takeWaiting(changed, source)
 		if p, ok := in.link.queues.pop(); ok {
 			return p, nil
 		}
-		if s == nil {
+		if source.packets == nil {
 			<-changed.Done()
 			continue
 		}
-		in.takeNext(changed, s)
+		in.takeNext(changed, source)
 	}
 }
 
-// look returns the session to read from, and a context that ends when that is another one, or an
-// error is due.
-func (in *inbound) look() (*session, context.Context, error) {
+// look returns what to read, and a context that ends when that is another one, or an error is due.
+func (in *inbound) look() (feed, context.Context, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch {
 	case in.closed:
-		return nil, nil, net.ErrClosed
+		return feed{}, nil, net.ErrClosed
 	case !in.deadline.IsZero() && !time.Now().Before(in.deadline):
-		return nil, nil, os.ErrDeadlineExceeded
+		return feed{}, nil, os.ErrDeadlineExceeded
 	}
 	return in.source, in.changed, nil
 }
 
-// takeWaiting takes what the session has now: nats.go's bound at most, so that a flood keeps no
+// takeWaiting takes what the source has now: nats.go's bound at most, so that a flood keeps no
 // packet back that is in the queues.
-func (in *inbound) takeWaiting(changed context.Context, s *session) {
-	if s == nil {
+func (in *inbound) takeWaiting(changed context.Context, source feed) {
+	if source.packets == nil {
 		return
 	}
-	for waiting, _, _ := s.packets.Pending(); waiting > 0 && in.takeNext(changed, s); waiting-- {
+	for waiting, _, _ := source.packets.Pending(); waiting > 0 && in.takeNext(changed, source); waiting-- {
 	}
 }
 
-// takeNext waits for the next message of a session, or until changed ends. It reports whether there may
+// takeNext waits for the next message of the source, or until changed ends. It reports whether there may
 // be more.
-func (in *inbound) takeNext(changed context.Context, s *session) bool {
-	m, err := s.packets.NextMsgWithContext(changed)
+func (in *inbound) takeNext(changed context.Context, source feed) bool {
+	m, err := source.packets.NextMsgWithContext(changed)
 	switch {
 	case err == nil:
-		in.link.receive(s, m)
+		in.link.receive(source.session, m)
 	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrBadSubscription):
-		in.leave(s)
+		in.leave(source.packets)
 		return false
 	case errors.Is(err, nats.ErrNoResponders): // a message that says 503, which nats.go has taken
 		in.link.counts.droppedIn.Add(1)
@@ -97,14 +102,14 @@ func (in *inbound) takeNext(changed context.Context, s *session) bool {
 	return true // also after ErrSlowConsumer, which [session.noteError] has been told of
 }
 
-// enter has ReadFrom read what comes on a session.
-func (in *inbound) enter(s *session) { in.change(func() { in.source = s }) }
+// enter has ReadFrom read what comes on a subscription of the own subject.
+func (in *inbound) enter(source feed) { in.change(func() { in.source = source }) }
 
-// leave has ReadFrom read nothing more of a session.
-func (in *inbound) leave(s *session) {
+// leave has ReadFrom read nothing more of a subscription.
+func (in *inbound) leave(packets *nats.Subscription) {
 	in.change(func() {
-		if in.source == s {
-			in.source = nil
+		if in.source.packets == packets {
+			in.source = feed{}
 		}
 	})
 }
@@ -124,7 +129,7 @@ func (in *inbound) setDeadline(t time.Time) {
 func (in *inbound) close() {
 	in.change(func() {
 		in.stopTimer()
-		in.closed, in.source = true, nil
+		in.closed, in.source = true, feed{}
 	})
 	in.link.queues.close()
 }

@@ -78,7 +78,7 @@ func (l *Link) Ask(ctx context.Context, name string, want []byte, take func(answ
 	defer again.Stop()
 	l.publishAsk(a)
 	for answered := false; ; {
-		if s := l.session.Load(); !answered && (s == nil || s.deaf.Load()) {
+		if s := l.session.Load(); !answered && (s == nil || s.refused.subscribe.Load()) {
 			return ErrDown
 		}
 		select {
@@ -206,10 +206,7 @@ func (s *session) subscribeName() error {
 	if name == s.named {
 		return nil
 	}
-	if s.naming != nil {
-		s.naming.Unsubscribe()
-		s.naming, s.named = nil, ""
-	}
+	s.leaveName()
 	if name == "" {
 		return nil
 	}
@@ -219,6 +216,14 @@ func (s *session) subscribeName() error {
 	}
 	s.naming, s.named = sub, name
 	return sub.SetPendingLimits(maxRequests, maxPendingBytes)
+}
+
+// leaveName ends the subscription of the own name.
+func (s *session) leaveName() {
+	if s.naming != nil {
+		s.naming.Unsubscribe()
+		s.naming, s.named = nil, ""
+	}
 }
 
 // receiveRequest answers what somebody asks about the own name. The answer goes to the reply subject
@@ -296,9 +301,8 @@ func findNameOf(err error) string {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return ""
 	}
-	_, rest, _ := strings.Cut(err.Error(), `"`+nameSubject)
-	name, _, _ := strings.Cut(rest, `"`)
-	if identity.CheckName(name) != nil {
+	name, ok := strings.CutPrefix(findSubjectOf(err), nameSubject)
+	if !ok || identity.CheckName(name) != nil {
 		return ""
 	}
 	return name

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,13 +37,14 @@ type session struct {
 	answers    gate
 	ended      chan struct{}
 
+	// Only serveSession uses these.
 	packets *nats.Subscription // of the own subject; the link's inbound reads it
+	replies *nats.Subscription // of the subjects under it
+	naming  *nats.Subscription // of the own name; nil: none
+	named   string             // that name
 
-	named  string             // the name that is subscribed to; only serveSession uses it, and naming
-	naming *nats.Subscription // nil: none
-
-	reason atomic.Pointer[error] // for which the server ends the connection
-	deaf   atomic.Bool           // the server refused a subscription
+	reason  atomic.Pointer[error] // for which the server ends the connection
+	refused refusals
 }
 
 // serveSession connects to the server and stays until the connection ends or ctx does. It
@@ -57,8 +59,8 @@ func (l *Link) serveSession(ctx context.Context, observer Observer, o *outage) (
 	}
 	began := time.Now()
 	defer s.end(ctx)
-	defer l.inbound.leave(s)
-	if err := s.subscribe(observer); err != nil {
+	defer func() { l.inbound.leave(s.packets) }()
+	if err := cmp.Or(s.subscribe(observer), s.subscribeName()); err != nil {
 		return 0, s.explain(err)
 	}
 	rtt, err := s.measure(ctx) // refusals of the subscriptions have come before its answer
@@ -87,6 +89,9 @@ func (l *Link) serveSession(ctx context.Context, observer Observer, o *outage) (
 				l.noteError(l.describeError(err))
 			}
 		case <-ticker.C:
+			if err := s.retryRefused(ctx, observer); err != nil {
+				l.noteError(l.describeError(err))
+			}
 			if rtt, err := s.measure(ctx); err == nil {
 				l.updateState(func(state *State) { state.RTT = rtt })
 			}
@@ -151,21 +156,20 @@ func (s *session) connect(ctx context.Context) error {
 // known after the next round trip. Packets wait in nats.go until ReadFrom takes them; what comes to
 // reply subjects has a goroutine of its own, so that a 503 is heard however many packets wait.
 func (s *session) subscribe(observer Observer) (err error) {
-	replies := s.link.replies
-	answers, err := s.conn.Subscribe(replies.prefix+"*", func(m *nats.Msg) { s.link.receiveReply(s, observer, m) })
-	if err != nil {
+	subjects := s.link.replies
+	if s.replies, err = s.conn.Subscribe(subjects.prefix+"*", func(m *nats.Msg) { s.link.receiveReply(s, observer, m) }); err != nil {
 		return err
 	}
-	if s.packets, err = s.conn.SubscribeSync(replies.ownSubject()); err != nil {
+	if s.packets, err = s.conn.SubscribeSync(subjects.ownSubject()); err != nil {
 		return err
 	}
-	for _, sub := range []*nats.Subscription{answers, s.packets} {
+	for _, sub := range []*nats.Subscription{s.replies, s.packets} {
 		if err := sub.SetPendingLimits(maxPendingMessages, maxPendingBytes); err != nil {
 			return err
 		}
 	}
-	s.link.inbound.enter(s)
-	return s.subscribeName()
+	s.link.inbound.enter(feed{s, s.packets})
+	return nil
 }
 
 // begin makes s the connection on which packets go. It reports whether the server sees this host at
@@ -182,8 +186,8 @@ func (l *Link) begin(s *session, rtt time.Duration) (moved bool) {
 		l.everUp = true
 		moved = client.IsValid() && client != state.ClientIP
 		state.Standing, state.Since, state.Refused = Connected, time.Now(), time.Time{}
-		if s.deaf.Load() {
-			state.Standing = Deaf
+		if s.refused.subscribe.Load() {
+			state.Standing, state.Refused = Deaf, state.Since
 		}
 		state.Server, state.RTT, state.ClientIP, state.Proxy = server, rtt, client, s.dialer.proxyInUse()
 	})
@@ -226,17 +230,7 @@ func (s *session) noteError(err error) {
 		s.reason.CompareAndSwap(nil, &err)
 	}
 	s.link.noteError(s.link.describeError(err))
-	if name := findNameOf(err); name != "" {
-		s.link.asks.fail(name, errAskRefused)
-		return
-	}
-	if !isSubscriptionRefused(err) {
-		return
-	}
-	s.deaf.Store(true)
-	if s.link.session.Load() == s {
-		s.link.setStanding(Deaf)
-	}
+	s.noteRefusal(err)
 }
 
 // explain returns why the connection ended or was not made, in the words of a remedy.

@@ -123,6 +123,26 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
+// What the operator forbids and permits again counts on the connection that is there.
+func TestPermissionsThatChange(t *testing.T) {
+	t.Parallel() // the link tries again every 30 s
+	a, b := newDaemon(t, ""), newDaemon(t, "")
+	permitted := "listen: 127.0.0.1:-1\n" + ownSubjects(t, a, b)
+	s := startServer(t, permitted)
+	a.URL, b.URL = urlOf(s), urlOf(s)
+	la, lb := start(t, a.Config), start(t, b.Config)
+	la.awaitConnected(t)
+	lb.awaitConnected(t)
+	reload(t, s, strings.Replace(permitted, fmt.Sprintf("%q, ", "acp1."+a.Self.String()), "", 1))
+	la.await(t, "deaf", func(s relay.State) bool { return s.Standing == relay.Deaf && errors.Is(s.LastError, relay.ErrRefused) })
+	reload(t, s, permitted)
+	la.awaitConnected(t)
+	exchange(t, la, lb)
+	if n := la.State().Reconnects; n != 0 {
+		t.Errorf("connected %d times more", n)
+	}
+}
+
 // Test says of each part whether it works.
 func TestSelfTest(t *testing.T) {
 	for name, c := range map[string]struct {
