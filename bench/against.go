@@ -19,8 +19,8 @@ const (
 	againstTurns  = 4  // of each in a round
 	againstWindow = 150 * time.Millisecond
 	againstTarget = 1.01 // times the other checkout's
-	againstRest   = 5
-	againstMemory = 1 // MB that daemons that rest, and that nobody watches, may have more than the other's
+	againstRest   = 5    // daemons of each that rest
+	againstMemory = 1    // MB that daemons that rest, and that nobody watches, may have more than the other's
 )
 
 // balancedRounds is how many rounds balance who starts first.
@@ -30,7 +30,8 @@ const balancedRounds = 4
 var againstCells = []cell{{200, 1}, {200, 16}, {1024, 64}, {61440, 1}}
 
 // benchAgainst measures what daemons of this checkout cost against those of another one, which carry
-// the same load in turn. Both take part twice. The other's two differ by chance alone.
+// the same load in turn. Both take part twice. The other's two run the same program, so what differs
+// between them shows how much is chance.
 func benchAgainst(ctx context.Context, args []string, to *report, log io.Writer) error {
 	fs := flag.NewFlagSet("bench against", flag.ExitOnError)
 	rounds := fs.Int("rounds", againstRounds, fmt.Sprintf("`number` of rounds, a multiple of %d", balancedRounds))
@@ -59,7 +60,7 @@ type againstRatio struct {
 	ratio func(sample, other sample) float64
 }
 
-// againstRatios are the quotients that are compared, as they should be low.
+// againstRatios are what is compared. Each is below 1 where s is better than the other.
 var againstRatios = []againstRatio{
 	{"p50", func(s, other sample) float64 { return s.p50 / other.p50 }},
 	{"time for a request (1 / rate)", func(s, other sample) float64 { return other.rate / s.rate }},
@@ -138,7 +139,7 @@ func (r againstRatio) compare(order []variant, all []turn, round int) (mean, con
 			others = append(others, t.toSample())
 		}
 	}
-	if round%4 >= 2 {
+	if round%balancedRounds >= balancedRounds/2 {
 		slices.Reverse(others)
 	}
 	return math.Sqrt(r.ratio(this[0], others[0]) * r.ratio(this[1], others[1])), r.ratio(others[1], others[0])

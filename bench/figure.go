@@ -88,7 +88,7 @@ func writeFigureRows(b *strings.Builder, figures []figure) {
 		}
 		goal, outcome := "", ""
 		if f.target > 0 {
-			goal, outcome = f.formatTarget()+" "+f.unit, verdict{met: f.isMet()}.String()
+			goal, outcome = f.formatTarget()+" "+f.unit, f.colourVerdict().Text
 		}
 		writeRow(b, f.label(), text+" "+f.unit, fmt.Sprint(len(f.values)), goal, outcome)
 	}

@@ -34,7 +34,7 @@ type result struct {
 type sample struct {
 	p50, p99 float64 // microseconds
 	rate     float64 // requests per second
-	cpu      float64 // microseconds of all processes, per request
+	cpu      float64 // microseconds per request, of the processes whose time was counted
 }
 
 func (r result) toSample(cpu time.Duration) sample {

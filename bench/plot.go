@@ -164,7 +164,8 @@ func (p panel) draw(d *picture.Picture, y float64) {
 	}
 }
 
-// drawRow draws a figure: what it is, its strip, and its median with the verdict in words.
+// drawRow draws a figure: what it is, its strip, and its median with the verdict in words. The strip of a control
+// is thinner, and what it is stands behind its median.
 func (p panel) drawRow(d *picture.Picture, y float64, f figure) {
 	dots, median, height := "blue dot", "inkline thick", stripHeight
 	if f.control {

@@ -4,7 +4,7 @@ import "fmt"
 
 const (
 	tolerance  = 0.05 // a target is met this close to it
-	maxScatter = 0.10 // rounds that differ by more leave the decision to the CPU time
+	maxScatter = 0.10 // where the quartiles are further apart, as a share of the median, the CPU time decides
 )
 
 // A pair is two variants whose figures are divided by each other.
