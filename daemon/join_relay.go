@@ -209,6 +209,13 @@ func (r *relays) addInvited(unknown, renewed []config.Relay) {
 	r.renewed = append(r.renewed, renewed...)
 }
 
+// isInvited reports whether a relay is of an invitation by which this daemon is joining.
+func (r *relays) isInvited(s config.Relay) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Contains(r.invited, s)
+}
+
 // removeInvited takes each out once: another join may have the same.
 func (r *relays) removeInvited(unknown, renewed []config.Relay) {
 	r.mu.Lock()

@@ -115,6 +115,27 @@ func TestATokenOfAnInvitationIsNotShared(t *testing.T) {
 	}
 }
 
+// A join over a relay that refuses this daemon says what works there, and names no relay that is not kept.
+func TestJoinSaysWhatToDoAboutARelayThatRefuses(t *testing.T) {
+	t.Parallel()
+	laptop := start(t, stateDir(t), "laptop")
+	url := tokenServer(t, func(string) {}, "t0ken-good")
+	var nkey client.RelayNkey
+	laptop.dial().must("relay.nkey", nil, &nkey)
+	const ask = "ask for a new invitation, made by acpctl invite --with-credential"
+	for token, want := range map[string]string{
+		"":          "have " + nkey.Nkey + " put into the users of its configuration; or, if it wants a token, user or credentials, " + ask,
+		"t0ken-bad": "the server refuses a token: wrong, or changed there: " + ask,
+	} {
+		inv := identity.Invitation{ID: identity.ID{1}, Relays: []identity.InvitedRelay{{URL: url, Token: token}}, Token: [16]byte{1}}
+		e := laptop.dial().refused(kinds.Unreachable, "join", client.JoinParams{URI: inv.String(), Relay: client.JoinKeepsRelay})
+		if !strings.Contains(e.Message, "relay:relay-127-0-0-1 refuses this daemon; and the relay of the invitation: "+url+": ") || !strings.Contains(e.Message, want) ||
+			strings.Contains(e.Message, "relay test") || strings.Contains(e.Message, "relay remove") {
+			t.Errorf("%q: %s", token, e.Message)
+		}
+	}
+}
+
 // A relay of an invitation is not asked for names, and does not get this daemon's, before it is kept.
 func TestRelaysOfInvitationsLearnNoNames(t *testing.T) {
 	t.Parallel()

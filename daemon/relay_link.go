@@ -19,6 +19,7 @@ import (
 // relayLink is a relay as a link of package peer. Only runRelays uses told and toldClone.
 type relayLink struct {
 	*relay.Link
+	isInvited func() bool       // it is of an invitation by which this daemon is joining
 	told      client.RelayState // in the last event
 	toldClone time.Time
 }
@@ -44,6 +45,9 @@ func (l *relayLink) Trouble() (what, remedy string) {
 	default:
 		return "", ""
 	}
+	if l.isInvited() {
+		return what, "" // joinOverRelays says why, and no other command knows it
+	}
 	return what, "acpctl relay test " + s.Name + " says why"
 }
 
@@ -62,11 +66,12 @@ const maxCredentialsFile = 64 << 10 // bytes
 // openRelay returns the link for a relay, which nothing runs yet. It logs to log, nil for nowhere. The
 // error says which of its settings cannot be used.
 func (d *Daemon) openRelay(s relaySettings, log *slog.Logger) (*relayLink, error) {
+	isInvited := func() bool { return d.relays.isInvited(s.Relay) }
 	c := relay.Config{
 		Name: s.Name, URL: s.URL, Self: d.id, Key: d.key.DeriveSecret(relay.KeyLabel),
 		Credentials: relay.Credentials{Token: string(s.Token), User: s.User, Password: string(s.Password)},
 		Proxy:       newRelayProxy(s.proxy),
-		Admit:       d.admitRelayed, Answer: d.answerNameRequest, Changed: d.relays.changed.Set, Challenges: &d.relays.challenges, Logger: log,
+		Admit:       d.admitRelayed, Answer: d.answerNameRequest, Changed: d.relays.changed.Set, Challenges: &d.relays.challenges, IsInvited: isInvited, Logger: log,
 	}
 	if s.Credentials != "" {
 		c.Credentials.File = s.Credentials
@@ -81,7 +86,7 @@ func (d *Daemon) openRelay(s relaySettings, log *slog.Logger) (*relayLink, error
 	if err != nil {
 		return nil, err
 	}
-	return &relayLink{Link: l}, nil
+	return &relayLink{Link: l, isInvited: isInvited}, nil
 }
 
 func newRelayProxy(p config.Proxy) relay.Proxy {

@@ -13,8 +13,8 @@ import (
 
 // Troubled is a [Link] that may know by itself that it carries nothing at the moment.
 type Troubled interface {
-	// Trouble returns what is wrong, which follows the link's name, and what to do; both "": packets
-	// come and go as far as the link knows. It does not block.
+	// Trouble returns what is wrong, which follows the link's name, and what to do, "" if whoever asked says
+	// it; both "": packets come and go as far as the link knows. It does not block.
 	Trouble() (what, remedy string)
 }
 
@@ -81,15 +81,24 @@ func (s *silence) describe(isJoining bool) string {
 	}
 	for _, i := range s.impeded {
 		what = append(what, i.name+" "+i.what)
-		remedies = append(remedies, i.remedy)
+		if i.remedy != "" {
+			remedies = append(remedies, i.remedy)
+		}
 	}
-	return strings.Join(what, ", and ") + "; " + strings.Join(remedies, ", and ")
+	text := strings.Join(what, ", and ")
+	if len(remedies) > 0 {
+		text += "; " + strings.Join(remedies, ", and ")
+	}
+	return text
 }
 
 // addImpeded adds the links that carry nothing to the text of an error that does not name them.
 func (s *silence) addImpeded(text string) string {
 	for _, i := range s.impeded {
-		text += fmt.Sprintf("; and %s %s: %s", i.name, i.what, i.remedy)
+		text += fmt.Sprintf("; and %s %s", i.name, i.what)
+		if i.remedy != "" {
+			text += ": " + i.remedy
+		}
 	}
 	return text
 }

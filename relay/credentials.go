@@ -111,18 +111,22 @@ func newAuthentication(c Credentials, secret [32]byte) (authentication, error) {
 	return a, nil
 }
 
-// remedy returns what to do if the server refuses the login at the relay of this name.
-func (a authentication) remedy(name string) string {
+// findLoginRemedy returns what to do if the server refuses the login.
+func (l *Link) findLoginRemedy() string {
 	switch {
-	case a.isNkey:
-		return "have " + a.publicKey + " put into the users of its configuration; or, if it wants a token, user or credentials, " + replaceLogin(name)
-	case a.file != "":
+	case l.auth.isNkey:
+		return "have " + l.auth.publicKey + " put into the users of its configuration; or, if it wants a token, user or credentials, " + l.replaceLogin("")
+	case l.auth.file != "":
 		return "they are wrong, or were changed there: put new ones into the file"
 	}
-	return "wrong, or changed there: get the new one, and " + replaceLogin(name)
+	return "wrong, or changed there: " + l.replaceLogin("get the new one, and ")
 }
 
-// replaceLogin says how a login is replaced, also one that is being tried and not kept yet.
-func replaceLogin(name string) string {
-	return "acpctl relay remove " + name + ", if it is there, then acpctl relay add with it"
+// replaceLogin says how a login is replaced, also one that is being tried and not kept yet. get says what is
+// needed for it; whoever was invited asks for that.
+func (l *Link) replaceLogin(get string) string {
+	if l.config.IsInvited != nil && l.config.IsInvited() {
+		return "ask for a new invitation, made by acpctl invite --with-credential, or acpctl relay add with what it takes"
+	}
+	return get + "acpctl relay remove " + l.config.Name + ", if it is there, then acpctl relay add with it"
 }

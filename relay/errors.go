@@ -77,9 +77,9 @@ func (l *Link) findRefusal(err error) string {
 	case errors.Is(err, nats.ErrPermissionViolation):
 		return "the server permits no packets to peers: have it permit publish to acp1.>"
 	case says(err, "authorization violation"):
-		return "the server refuses " + l.auth.what + ": " + l.auth.remedy(l.config.Name)
+		return "the server refuses " + l.auth.what + ": " + l.findLoginRemedy()
 	case errors.Is(err, nats.ErrNkeysNotSupported):
-		return "the server knows no nkeys: get the token, user or credentials that it takes, and " + replaceLogin(l.config.Name)
+		return "the server knows no nkeys: " + l.replaceLogin("get the token, user or credentials that it takes, and ")
 	case says(err, "authentication expired"):
 		return "the credentials have expired: get new ones from whoever runs the server"
 	case says(err, "authentication revoked"):

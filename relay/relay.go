@@ -68,6 +68,10 @@ type Config struct {
 	// Challenges are shared by all links of the daemon. nil: the link has its own.
 	Challenges *Challenges
 
+	// IsInvited reports whether the relay is of an invitation, and not kept: remedies then name nothing that
+	// is to be kept. It must not block. nil: it is kept.
+	IsInvited func() bool
+
 	// Changed is called after the state of the link has changed, but not for counts. It must
 	// not block. nil: nobody is told.
 	Changed func()

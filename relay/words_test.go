@@ -42,10 +42,23 @@ func TestRefusedLoginsHaveTheirRemedies(t *testing.T) {
 			t.Errorf("%v\nwant %s", got, want)
 		}
 	}
-	l := mustOpen(t, testConfig())
+	conf := testConfig()
+	isInvited := false
+	conf.IsInvited = func() bool { return isInvited }
+	l := mustOpen(t, conf)
 	got := l.describeError(nats.ErrNkeysNotSupported)
 	if !strings.Contains(got.Error(), "the server knows no nkeys: get the token, user or credentials that it takes, and "+replace) || strings.Contains(got.Error(), public) {
 		t.Errorf("%v", got)
+	}
+	isInvited = true
+	const ask = "ask for a new invitation, made by acpctl invite --with-credential, or acpctl relay add with what it takes"
+	for want, err := range map[string]error{
+		"the server knows no nkeys: " + ask: nats.ErrNkeysNotSupported,
+		"have " + public + " put into the users of its configuration; or, if it wants a token, user or credentials, " + ask: nats.ErrAuthorization,
+	} {
+		if got := l.describeError(err); !strings.HasSuffix(got.Error(), want) {
+			t.Errorf("of an invitation: %v\nwant %s", got, want)
+		}
 	}
 }
 
