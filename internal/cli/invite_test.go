@@ -59,6 +59,49 @@ func TestInviteSeveral(t *testing.T) {
 			"4e5f6071\t2001-09-09T01:46:40Z\t-\tdesk\t-\n", "")
 }
 
+// Of each relay it is said what a machine needs to join over it that the invitation does not have, and why it is left
+// out; the invitation itself stays alone on standard output.
+func TestInviteSaysWhatItsRelaysNeed(t *testing.T) {
+	f := newDaemon(t)
+	const url = "tls://nats.example.org:4222"
+	inv := &client.Invitation{URI: "acp://x", Expires: time.Now(), Relays: []string{url}}
+	f.SetHandler(client.MethodInvite, func(*jsonrpc.Request) (any, error) { return inv, nil })
+	const needs = "acpctl invite: a machine that joins over hub needs "
+	for name, c := range map[string]struct {
+		relay client.Relay
+		args  string
+		want  string
+	}{
+		"nkey":        {client.Relay{Login: client.LoginNkey}, "", ""},
+		"token":       {client.Relay{Login: client.LoginToken, Share: true}, "", needs + "its token, and the invitation has none: acpctl invite --with-credential puts it in\n"},
+		"not shared":  {client.Relay{Login: client.LoginToken}, "", needs + "its token, and the invitation has none: to put it in: acpctl relay remove hub, relay add it again with --token-file FILE --share, then acpctl invite --with-credential\n"},
+		"of config":   {client.Relay{Login: client.LoginToken, Source: client.RelayOfConfig}, "", needs + "its token, and the invitation has none: to put it in: share: true in config.yaml, acpctl reload, then acpctl invite --with-credential\n"},
+		"user":        {client.Relay{Login: client.LoginPassword}, "", needs + "a user and password, and the invitation has none: before it joins, acpctl relay add " + url + " --user USER --password-file FILE there\n"},
+		"credentials": {client.Relay{Login: client.LoginCredentials}, "", needs + "credentials, and the invitation has none: before it joins, acpctl relay add " + url + " --credentials FILE there\n"},
+		"unused":      {client.Relay{URL: "tls://nats.example.com:4222", Login: client.LoginCredentials, State: client.RelayUnused, Error: "credentials: do this"}, "", "acpctl invite: warning: hub is left out: credentials: do this\n"},
+		"not wanted":  {client.Relay{URL: "tls://nats.example.com:4222", Login: client.LoginToken, State: client.RelayUnused, Error: "do this"}, "--no-relay", ""},
+		"not given":   {client.Relay{URL: "tls://nats.example.com:4222"}, "--with-credential", "acpctl invite: warning: hub is left out: --with-credential names those alone whose token may be given away\n"},
+		"third":       {client.Relay{URL: "tls://nats.example.com:4222", Login: client.LoginToken}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.relay.Name = "hub"
+			if c.relay.URL == "" {
+				c.relay.URL = url
+			}
+			if c.relay.State == "" {
+				c.relay.State = client.RelayUp
+			}
+			f.SetAnswer(client.MethodRelayList, &client.Relays{Relays: []client.Relay{c.relay}})
+			f.WantResult(f.Run(append([]string{"invite"}, strings.Fields(c.args)...)...), 0, "acp://x\n", c.want)
+		})
+	}
+	inv.Shared = inv.Relays
+	f.SetAnswer(client.MethodRelayList, &client.Relays{Relays: []client.Relay{{Name: "hub", URL: url, Login: client.LoginToken, Share: true, State: client.RelayUp}}})
+	if got := f.Run("invite", "--with-credential"); strings.Contains(got.Err, needs) || !strings.Contains(got.Err, "it has the token of "+url) {
+		t.Errorf("with its token: %+v", got)
+	}
+}
+
 func TestJoinAsksForTheLine(t *testing.T) {
 	f := newDaemon(t)
 	inv := identity.Invitation{ID: clitest.DeskID, Token: [16]byte{1}}.String()
