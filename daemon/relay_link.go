@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/netip"
 	"path/filepath"
@@ -74,19 +76,32 @@ func (d *Daemon) openRelay(s relaySettings, log *slog.Logger) (*relayLink, error
 		Admit:       d.admitRelayed, Answer: d.answerNameRequest, Changed: d.relays.changed.Set, Challenges: &d.relays.challenges, IsInvited: isInvited, Logger: log,
 	}
 	if s.Credentials != "" {
-		c.Credentials.File = s.Credentials
-		if !filepath.IsAbs(s.Credentials) {
-			c.Credentials.File = d.home.filePath(s.Credentials)
+		file, err := d.home.checkCredentials(s.Credentials)
+		if err != nil {
+			return nil, fmt.Errorf("relay %s: %w", s.Name, err)
 		}
-		if _, err := durable.ReadPrivateFile(c.Credentials.File, maxCredentialsFile); err != nil {
-			return nil, fmt.Errorf("relay %s: credentials: %w", s.Name, err)
-		}
+		c.Credentials.File = file
 	}
 	l, err := relay.Open(c)
 	if err != nil {
 		return nil, err
 	}
 	return &relayLink{Link: l, isInvited: isInvited}, nil
+}
+
+// checkCredentials returns the path of a file of credentials, and an error if it cannot be read or is open to others.
+func (h home) checkCredentials(file string) (string, error) {
+	if !filepath.IsAbs(file) {
+		file = h.filePath(file)
+	}
+	_, err := durable.ReadPrivateFile(file, maxCredentialsFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("credentials: %s is not there: put it there", file)
+	case err != nil:
+		return "", fmt.Errorf("credentials: %w", err)
+	}
+	return file, nil
 }
 
 func newRelayProxy(p config.Proxy) relay.Proxy {

@@ -128,6 +128,22 @@ func (d *Daemon) listWantedRelays() []relaySettings {
 	return wanted
 }
 
+// listRelayWarnings returns which relays are not used, or not for long, and why.
+func (d *Daemon) listRelayWarnings() (all []string) {
+	for _, w := range d.listWantedRelays() {
+		err := w.unused
+		if err == nil && w.Credentials != "" {
+			if _, err = d.home.checkCredentials(w.Credentials); err != nil {
+				err = fmt.Errorf("%w, then acpctl reload", err)
+			}
+		}
+		if err != nil {
+			all = append(all, fmt.Sprintf("relay %s: %v", w.Name, err))
+		}
+	}
+	return all
+}
+
 func countUsable(all []relaySettings) (n int) {
 	for _, s := range all {
 		if s.unused == nil {
@@ -172,7 +188,7 @@ func (d *Daemon) applyRelays() {
 			err = d.node.AddLink(link)
 		}
 		if err != nil {
-			u.failure = err
+			u.failure = fmt.Errorf("%w, then acpctl reload", err)
 			d.log.Error("relay: it cannot be used", "relay", u.Name, "err", err)
 			continue
 		}

@@ -224,6 +224,48 @@ func TestConfigGoesBeforeKeptRelays(t *testing.T) {
 	if e := r.Relays[3].Error; !strings.Contains(e, "three has the same URL") {
 		t.Error(e)
 	}
+	if w := reloaded.Warnings; len(w) != 2 || w[0] != "relay hub: "+r.Relays[2].Error || w[1] != "relay two: "+r.Relays[3].Error {
+		t.Errorf("reload warns: %q", w)
+	}
+}
+
+// A file of credentials that is not there is told by reload and beside the relay, until it is there.
+func TestMissingCredentialsAreTold(t *testing.T) {
+	t.Parallel()
+	dir := stateDir(t)
+	desk := start(t, dir, "desk")
+	owner := desk.dial()
+	writeConfig(t, dir, "reach: {relays: [{name: hub, url: \"tls://127.0.0.1:1\", credentials: nats.creds}]}\n")
+	file := filepath.Join(desk.dir, "nats.creds")
+	want := "credentials: " + file + " is not there: put it there, then acpctl reload"
+	reload := func() (reloaded client.Reloaded) {
+		owner.must("reload", nil, &reloaded)
+		return reloaded
+	}
+	if w := reload().Warnings; !slices.Equal(w, []string{"relay hub: " + want}) {
+		t.Errorf("%q", w)
+	}
+	awaitState := func(unused bool) (row client.Relay) {
+		await.Until(t, fmt.Sprintf("the relay is unused: %t", unused), func() bool {
+			var r client.Relays
+			owner.must("relay.list", nil, &r)
+			if len(r.Relays) == 1 {
+				row = r.Relays[0]
+			}
+			return len(r.Relays) == 1 && (row.State == client.RelayUnused) == unused
+		})
+		return row
+	}
+	if row := awaitState(true); row.Error != want {
+		t.Errorf("%+v", row)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if w := reload().Warnings; len(w) > 0 {
+		t.Errorf("%q", w)
+	}
+	awaitState(false)
 }
 
 // An invitation names relays without their tokens, unless the owner gives those away, and is as it always

@@ -54,15 +54,15 @@ func (x *examination) addRelay(ctx context.Context, r *client.Relay) {
 		x.add("relay.ok", subject, fmt.Sprintf("%s is connected: %s", r.Name, client.Line(r.Server)), "", private...)
 		x.tryRelay(ctx, r, subject, private)
 	case client.RelayRefused:
-		x.add("relay.refused", subject, client.Line(r.Error), "as it says; acpctl relay test "+r.Name+" tries it step by step", private...)
+		x.add("relay.refused", subject, r.Name+": "+client.Line(r.Error), "as it says; acpctl relay test "+r.Name+" tries it step by step", private...)
 	case client.RelayUnused:
 		remedy := "correct what it says, then acpctl reload; or acpctl relay remove " + r.Name
 		if r.Source == client.RelayOfConfig {
 			remedy = "correct what it says, or take it out of config.yaml; then acpctl reload"
 		}
-		x.add("relay.unused", subject, client.Line(r.Error), remedy, private...)
+		x.add("relay.unused", subject, r.Name+": "+client.Line(r.Error), remedy, private...)
 	case client.RelayDown:
-		x.add("relay.down", subject, client.Line(r.Error), "as it says; acpctl relay test "+r.Name+" tries it step by step", private...)
+		x.add("relay.down", subject, r.Name+": "+client.Line(r.Error), "as it says; acpctl relay test "+r.Name+" tries it step by step", private...)
 	}
 	if r.Clone {
 		x.add("relay.clone", subject, "another process uses "+r.Name+" with this daemon's identity", "stop one of the two for good; docs/operate.md says what to send again", private...)

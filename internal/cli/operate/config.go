@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,6 +40,7 @@ func (v *verbs) newConfigCheckCmd() *cobra.Command {
 wrong: the file, the line, what is wrong and what to write instead; the first 20, and how many
 more there are. The exit code is 0 if acpd would start with the file, else 2.
 
+It warns of credentials of relays that are not there yet; a relative path is in the state directory.
 Whether the peers and interfaces that it names are there, only a daemon knows: acpctl reload and
 acpctl status warn of those that are not.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,9 +51,10 @@ acpctl status warn of those that are not.`,
 
 // configCheck is what config check prints with --json.
 type configCheck struct {
-	File   string        `json:"file"`
-	Valid  bool          `json:"valid"`
-	Errors []configError `json:"errors"`
+	File     string        `json:"file"`
+	Valid    bool          `json:"valid"`
+	Errors   []configError `json:"errors"`
+	Warnings []string      `json:"warnings,omitzero"`
 }
 
 type configError struct {
@@ -62,7 +65,7 @@ type configError struct {
 }
 
 func (v *verbs) checkConfig(ctx context.Context, file string) error {
-	err := v.readConfig(ctx, file)
+	conf, err := v.readConfig(ctx, file)
 	wrong := config.ListErrors(err)
 	if err != nil && len(wrong) == 0 {
 		return err
@@ -71,9 +74,15 @@ func (v *verbs) checkConfig(ctx context.Context, file string) error {
 	for _, e := range wrong {
 		check.Errors = append(check.Errors, configError{e.Line, e.Key, e.Problem, e.Remedy})
 	}
+	if check.Valid {
+		check.Warnings = v.listMissingCredentials(conf)
+	}
 	err = v.PrintData(check, func() {
 		for _, e := range wrong {
 			v.PrintLine("%s", client.Line((*yamldoc.Error)(e).Error()))
+		}
+		for _, w := range check.Warnings {
+			v.PrintLine("warning: %s", client.Line(w))
 		}
 		if check.Valid {
 			v.PrintLine("%s: valid", client.Line(file))
@@ -85,23 +94,40 @@ func (v *verbs) checkConfig(ctx context.Context, file string) error {
 	return err
 }
 
+// listMissingCredentials returns a warning for each relay whose file of credentials is not there.
+func (v *verbs) listMissingCredentials(conf *config.Config) (all []string) {
+	home, err := v.FindStateDir()
+	if err != nil {
+		return nil
+	}
+	for _, r := range conf.Reach.Relays {
+		file := r.Credentials
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(home, file)
+		}
+		if _, err := os.Lstat(file); r.Credentials != "" && errors.Is(err, fs.ErrNotExist) {
+			all = append(all, fmt.Sprintf("relay %s: credentials: %s is not there: put it there before acpctl reload, or the relay is not used", r.Name, file))
+		}
+	}
+	return all
+}
+
 // readConfig reads a file, or standard input for "-", as the daemon reads config.yaml.
-func (v *verbs) readConfig(ctx context.Context, file string) error {
+func (v *verbs) readConfig(ctx context.Context, file string) (*config.Config, error) {
 	if file == "-" {
 		text, err := v.ReadStdin(ctx)
-		if err == nil {
-			_, err = config.ReadConfig("standard input", strings.NewReader(text))
+		if err != nil {
+			return nil, err
 		}
-		return err
+		return config.ReadConfig("standard input", strings.NewReader(text))
 	}
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("FILE: %s is not there: acpd runs with the defaults where it has no config.yaml; name a file that is there", file)
+		return nil, fmt.Errorf("FILE: %s is not there: acpd runs with the defaults where it has no config.yaml; name a file that is there", file)
 	}
 	if err != nil {
-		return fmt.Errorf("FILE: %w: name a file that you can read", err)
+		return nil, fmt.Errorf("FILE: %w: name a file that you can read", err)
 	}
 	defer f.Close()
-	_, err = config.ReadConfig(file, f)
-	return err
+	return config.ReadConfig(file, f)
 }

@@ -27,6 +27,25 @@ func newDaemon(t *testing.T) *clitest.FakeDaemon {
 	})
 }
 
+// A file of credentials that is not there is a warning, as it may come before the daemon reads config.yaml.
+func TestConfigCheckWarnsOfMissingCredentials(t *testing.T) {
+	f := newDaemon(t)
+	file, creds := filepath.Join(f.Home, "config.yaml"), filepath.Join(f.Home, "nats.creds")
+	text := "reach: {relays: [{name: hub, url: \"tls://nats.example.org\", credentials: nats.creds}, {name: two, url: \"tls://nats.example.net\", credentials: " + creds + "}, {name: own, url: \"tls://nats.example.com\"}]}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	warning := func(name string) string {
+		return "relay " + name + ": credentials: " + creds + " is not there: put it there before acpctl reload, or the relay is not used"
+	}
+	f.WantResult(f.Run("config", "check", file), 0, "warning: "+warning("hub")+"\nwarning: "+warning("two")+"\n"+file+": valid\n", "")
+	f.WantResult(f.Run("config", "check", file, "--json"), 0, `{"file":"`+file+`","valid":true,"errors":[],"warnings":["`+warning("hub")+`","`+warning("two")+`"]}`+"\n", "")
+	if err := os.WriteFile(creds, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f.WantResult(f.Run("config", "check", file), 0, file+": valid\n", "")
+}
+
 // What was drained, and what was not, follows from the exit code. What is open is told meanwhile.
 func TestDrain(t *testing.T) {
 	f := newDaemon(t)
