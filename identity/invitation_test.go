@@ -214,6 +214,41 @@ func TestInvitations(t *testing.T) {
 	})
 }
 
+// TestUsedUpInvitationsTakeNoPlace: who has used one may repeat the join, and others are made meanwhile; of very many the
+// oldest are forgotten.
+func TestUsedUpInvitationsTakeNoPlace(t *testing.T) {
+	var v Invitations
+	admit := func(string) error { return nil }
+	var tokens [][16]byte
+	for i := range maxUsedUp + 1 {
+		token, _, err := v.Issue(0, "", 1)
+		if err != nil {
+			t.Fatalf("invitation %d: %v", i, err)
+		}
+		if err := v.Redeem(token, testID(i), admit); err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, token)
+	}
+	if n := len(v.List()); n != maxUsedUp {
+		t.Errorf("%d are kept", n)
+	}
+	if err := v.Redeem(tokens[0], testID(0), admit); err != ErrNoInvitation {
+		t.Errorf("the oldest: %v", err)
+	}
+	if err := v.Redeem(tokens[1], testID(1), admit); err != nil {
+		t.Errorf("the second one, again: %v", err)
+	}
+	for range maxInvitations {
+		if _, _, err := v.Issue(0, "", 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := v.Issue(0, "", 1); err != ErrInvitationsFull {
+		t.Errorf("a ninth one: %v", err)
+	}
+}
+
 // TestInvitationsAreRevoked: what is shown of an invitation ends it, and not what is
 // sent; and of all that are open those end that match.
 func TestInvitationsAreRevoked(t *testing.T) {

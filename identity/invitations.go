@@ -16,20 +16,22 @@ import (
 const MaxInvitationUses = 64
 
 const (
-	maxInvitations    = 8
+	maxInvitations    = 8  // that can be used
+	maxUsedUp         = 64 // that are kept for those who repeat a join
 	defaultInvitation = 10 * time.Minute
 )
 
 var (
-	// ErrInvitationsFull says that eight invitations are open.
-	ErrInvitationsFull = fmt.Errorf("invite: %d invitations are open: wait until one expires, or end some with acpctl invite --revoke", maxInvitations)
+	// ErrInvitationsFull says that eight invitations are open that can be used.
+	ErrInvitationsFull = fmt.Errorf("invite: %d invitations are open that can still be used: wait until one is used or expires, or end some with acpctl invite --revoke", maxInvitations)
 	// ErrNoInvitation says that no open invitation has the token.
 	ErrNoInvitation = errors.New("join: the invitation is unknown, has expired or was revoked: ask for a new one")
 	// ErrInvitationUsed says that other keys have redeemed the token, as many as it is for.
 	ErrInvitationUsed = errors.New("join: the invitation was used by somebody else: tell who invited you, and ask for a new one")
 )
 
-// Invitations are the open invitations of one daemon: at most eight, in memory.
+// Invitations are the open invitations of one daemon, in memory: at most eight that can be used, and those
+// that are used up.
 // The zero value has none. It is safe for concurrent use.
 type Invitations struct {
 	last atomic.Pointer[deadline] // of the one that ends last; nil: none is open
@@ -49,9 +51,12 @@ type InvitationInfo struct {
 	UsedBy  []ID      // the keys that redeemed it, the first one first
 }
 
+// isUsedUp reports whether as many keys have redeemed the invitation as it is for.
+func (o *InvitationInfo) isUsedUp() bool { return len(o.UsedBy) >= o.Uses }
+
 // isFor reports whether a key may redeem the invitation.
 func (o *InvitationInfo) isFor(key ID) bool {
-	return len(o.UsedBy) < o.Uses || slices.Contains(o.UsedBy, key)
+	return !o.isUsedUp() || slices.Contains(o.UsedBy, key)
 }
 
 type invitationEntry struct {
@@ -76,7 +81,7 @@ func (e deadline) isReached() bool {
 
 // Issue makes an invitation that lasts d, or 10 minutes if d is 0 or less, and that as many
 // keys can redeem as uses says. They will have the petname name here, the second one with -2;
-// "": what each calls itself. With eight open it returns [ErrInvitationsFull].
+// "": what each calls itself. With eight open that can be used it returns [ErrInvitationsFull].
 func (v *Invitations) Issue(d time.Duration, name string, uses int) (token [16]byte, opened InvitationInfo, err error) {
 	if uses < 1 || uses > MaxInvitationUses {
 		return token, opened, fmt.Errorf("invite: %d uses: expected 1 to %d", uses, MaxInvitationUses)
@@ -87,8 +92,18 @@ func (v *Invitations) Issue(d time.Duration, name string, uses int) (token [16]b
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.dropExpired()
-	if len(v.open) >= maxInvitations {
+	usedUp := 0
+	for i := range v.open {
+		if v.open[i].isUsedUp() {
+			usedUp++
+		}
+	}
+	switch {
+	case len(v.open)-usedUp >= maxInvitations:
 		return token, opened, ErrInvitationsFull
+	case usedUp >= maxUsedUp:
+		oldest := slices.IndexFunc(v.open, func(o invitationEntry) bool { return o.isUsedUp() })
+		v.open = slices.Delete(v.open, oldest, oldest+1)
 	}
 	rand.Read(token[:])
 	var id [4]byte // another one than the token's beginning: it is shown

@@ -32,7 +32,8 @@ func (a *app) newInviteCmd() *cobra.Command {
   acpctl invite --list              those that are open, and who has used them
   acpctl invite --revoke all        nobody comes in by one of them any more`,
 		Long: `Prints an invitation for one other daemon, whose owner gives it to acpctl join. It
-is a secret until it is used or expires. --qr shows it as a QR code first.
+is a secret until it is used or expires. --qr shows it as a QR code first. Up to 8 that can still
+be used are open at a time.
 
 With --uses N, N daemons can join by it, each with a key of its own: whoever reads it before
 can take a place, so give it a short --expires, and see --list for who came. The second one
