@@ -97,7 +97,12 @@ func newAuthentication(c Credentials, secret [32]byte) (authentication, error) {
 			return authentication{}, kinds.Errorf(kinds.Invalid, "credentials: %s: name a .creds file that acpd may read", err)
 		}
 		a.file = c.File
-		a.apply = func(o *nats.Options) error { return nats.UserCredentials(c.File)(o) }
+		a.apply = func(o *nats.Options) error {
+			if err := checkSeed(c.File); err != nil {
+				return err
+			}
+			return nats.UserCredentials(c.File)(o)
+		}
 	case c.Token != "":
 		a.apply = nats.Token(c.Token)
 	case c.User != "":
@@ -109,6 +114,21 @@ func newAuthentication(c Credentials, secret [32]byte) (authentication, error) {
 		a.apply = nats.Nkey(public, sign)
 	}
 	return a, nil
+}
+
+// checkSeed returns an error if a file of credentials has no seed, which nats.go finds when the server is there.
+func checkSeed(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	defer clear(text)
+	pair, err := nkeys.ParseDecoratedNKey(text)
+	if err != nil {
+		return fmt.Errorf("credentials %s: %w", file, err)
+	}
+	pair.Wipe()
+	return nil
 }
 
 // findLoginRemedy returns what to do if the server refuses the login.

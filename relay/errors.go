@@ -107,7 +107,7 @@ func findRemedy(e endpoint, err error) string {
 	case errors.Is(err, errWantsTLS):
 		return "write tls:// instead of nats://"
 	case says(err, "no nkey seed found"):
-		return "the file has no NATS credentials: get a .creds file from whoever runs the server"
+		return "the file has no NATS credentials: get a .creds file from whoever runs the server; a token goes into --token-file, or token in config.yaml"
 	case says(err, "invalid websocket connection", "malformed http "):
 		return "no WebSocket of a NATS server answers there, and a redirect is not followed: check host and port"
 	case isA[tls.RecordHeaderError](err):
