@@ -34,6 +34,12 @@ func (e endpoint) String() string    { return e.scheme + "://" + e.hostPort() + 
 func (e endpoint) isEncrypted() bool { return e.scheme == "tls" || e.scheme == "wss" }
 func (e endpoint) isWebSocket() bool { return e.scheme == "ws" || e.scheme == "wss" }
 
+// nameOtherScheme tells to write the scheme with a WebSocket instead of that without, or the other way.
+func (e endpoint) nameOtherScheme() string {
+	other := map[string]string{"tls": "wss", "wss": "tls", "nats": "ws", "ws": "nats"}[e.scheme]
+	return "write " + other + ":// instead of " + e.scheme + "://"
+}
+
 // plainURL returns the URL for nats.go, which never begins TLS itself: the dialer has done so.
 func (e endpoint) plainURL() string {
 	if e.isWebSocket() {

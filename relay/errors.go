@@ -108,8 +108,12 @@ func findRemedy(e endpoint, err error) string {
 		return "write tls:// instead of nats://"
 	case says(err, "no nkey seed found"):
 		return "the file has no NATS credentials: get a .creds file from whoever runs the server; a token goes into --token-file, or token in config.yaml"
-	case says(err, "invalid websocket connection", "malformed http "):
+	case errors.Is(err, errBareNATS):
+		return e.nameOtherScheme()
+	case errors.Is(err, errNoWebSocket), says(err, "invalid websocket connection", "malformed http "):
 		return "no WebSocket of a NATS server answers there, and a redirect is not followed: check host and port"
+	case e.isWebSocket() && isOfBareNATS(err):
+		return "the server begins with INFO, without a WebSocket: " + e.nameOtherScheme()
 	case isA[tls.RecordHeaderError](err):
 		return "the server speaks no TLS at this port: set up tls in its configuration, or check the port"
 	case isA[x509.UnknownAuthorityError](err):
@@ -125,15 +129,29 @@ func findRemedy(e endpoint, err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there: start the server, or check the port"
 	case isTimeout(err) && (isOfReading(err) || errors.Is(err, errSilent)):
-		return "the server takes connections and says nothing in time: check host and port; if its tls has handshake_first, set that to auto"
+		return "the server takes connections and says nothing in time: " + findMuteRemedy(e)
 	case isTimeout(err):
 		return "nothing answers in time: check host, port and firewall"
 	case errors.Is(err, errSilent):
-		return "it closed the connection without a word: check host and port; if its tls has handshake_first, set that to auto; its log says more"
+		return "it closed the connection without a word: " + findMuteRemedy(e) + "; its log says more"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, nats.ErrConnectionClosed):
 		return "the server closed the connection, and its log says why: it is tried again"
 	}
 	return ""
+}
+
+// findMuteRemedy returns what to do about a server that waits for this side's word.
+func findMuteRemedy(e endpoint) string {
+	if e.isWebSocket() {
+		return "check host and port"
+	}
+	return "check host and port; if it is the port of a WebSocket, " + e.nameOtherScheme() + "; if its tls has handshake_first, set that to auto"
+}
+
+// isOfBareNATS reports whether TLS failed as the server said INFO, as one of tls:// does first.
+func isOfBareNATS(err error) bool {
+	record, ok := errors.AsType[tls.RecordHeaderError](err)
+	return ok && string(record.RecordHeader[:]) == "INFO "
 }
 
 // isOutOfDate reports whether a certificate has expired, or is for later.

@@ -11,13 +11,21 @@ import (
 // packets lets nats.go take frames of 11 KiB: room for these and for the longest line of most servers.
 const maxFrame = 4 << 10
 
+// switchingProtocols begins the HTTP answer of a server that sends frames behind its head.
+const switchingProtocols = "HTTP/1.1 101"
+
+var (
+	errNoWebSocket = errors.New("the server answers")
+	errBareNATS    = errors.New("the server begins with INFO, without a WebSocket")
+)
+
 // frameReader takes the payloads out of what the server of a WebSocket sends: the head of its
 // HTTP answer, then frames (RFC 6455, section 5.2). It makes new frames of what is left of them, with maxFrame
 // bytes each and what was held of a line: a server puts all that waits into one, and nats.go refuses frames of
 // more than 8 times the server's max_payload.
 type frameReader struct {
 	head   int    // bytes of the HTTP answer so far; -1: it has ended
-	tail   []byte // its last bytes
+	tail   []byte // its last bytes; its first ones until the status is there
 	header []byte // of a frame, as far as it has come
 	left   uint64 // bytes of the frame's payload that have not come
 	data   bool   // it is one of data
@@ -33,13 +41,20 @@ func (r *frameReader) filter(out, b []byte, take func(out, b []byte) ([]byte, er
 			out = append(out, b[0])
 			r.tail = append(r.tail, b[0])
 			b = b[1:]
-			if r.head++; r.head > maxHead {
-				return out, fmt.Errorf("the server's HTTP answer has a head of more than %d bytes", maxHead)
-			}
+			r.head++
 			// As http.ReadResponse, for which a lone \n ends a line too: nats.go begins to read frames there.
-			if bytes.HasSuffix(r.tail, []byte("\n\r\n")) || bytes.HasSuffix(r.tail, []byte("\n\n")) {
+			ends := bytes.HasSuffix(r.tail, []byte("\n\r\n")) || bytes.HasSuffix(r.tail, []byte("\n\n"))
+			switch {
+			case r.head == len(switchingProtocols) && string(r.tail) != switchingProtocols, r.head < len(switchingProtocols) && ends:
+				if bytes.HasPrefix(r.tail, []byte("INFO ")) {
+					return out, errBareNATS
+				}
+				return out, fmt.Errorf("%w %q", errNoWebSocket, r.tail)
+			case r.head > maxHead:
+				return out, fmt.Errorf("the server's HTTP answer has a head of more than %d bytes", maxHead)
+			case ends:
 				r.head, r.tail = -1, nil
-			} else if len(r.tail) > 3 {
+			case r.head >= len(switchingProtocols):
 				r.tail = append(r.tail[:0], r.tail[len(r.tail)-3:]...)
 			}
 		case r.left > 0:

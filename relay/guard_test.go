@@ -63,8 +63,8 @@ func TestGuard(t *testing.T) {
 		"unknown frame":        {true, switching + frame(0x83, ""), "malformed WebSocket"},
 		"head with a lone \\n": {true, strings.Replace(switching, "\r\n\r\n", "\n\r\n", 1) + frame(0x82, "MSG a 1 99999999999999999\r\nx"), "are the most"},
 		"head of lone \\n":     {true, strings.ReplaceAll(switching, "\r\n", "\n") + frame(0x82, "MSG a 1 99999999999999999\r\nx"), "are the most"},
-		"endless head":         {true, "HTTP/1.1 200 OK\r\n" + long, "head of more"},
-		"refused, not NATS":    {true, "HTTP/1.1 403 Forbidden\r\n\r\n" + frame(0x81, "PING\r\n"), ""},
+		"endless head":         {true, switching[:len(switching)-2] + long, "head of more"},
+		"NATS in clear":        {true, plainInfo, "begins with INFO"},
 		"errors":               {false, strings.Repeat("-ERR 'x'\r\n", maxErrorLines), ""},
 		"many errors":          {false, strings.Repeat("-ERR 'x'\r\n", maxErrorLines+1), "more than 64 errors"},
 		"no line end anywhere": {false, long, "line of more"},
@@ -72,6 +72,30 @@ func TestGuard(t *testing.T) {
 		for _, step := range []int{1, 7, len(c.text)} {
 			if _, _, err := filterInSteps(c.webSocket, []byte(c.text), step); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %d bytes at a time: %v, want %q", name, step, err, c.want)
+			}
+		}
+	}
+}
+
+// An answer with another status than 101 is told as such, wherever it is split: what stands behind its head
+// is not taken for frames.
+func TestAnswerThatIsNoWebSocket(t *testing.T) {
+	l := mustOpen(t, testConfig())
+	for _, answer := range []string{
+		"HTTP/1.0 501 Unsupported method\r\nContent-Type: text/html\r\n\r\n<!DOCTYPE HTML>\n<html>\xff\xff</html>\n",
+		"HTTP/1.1 403 Forbidden\r\n\r\n" + frame(0x81, "PING\r\n"),
+		"HTTP/1.1 1\n\n\x82\x85",
+		"400\r\n\r\nno",
+	} {
+		for i := range len(answer) {
+			g := newGuard(true, new(atomic.Uint64))
+			_, err := g.filter(nil, []byte(answer[:i]))
+			if err == nil {
+				_, err = g.filter(nil, []byte(answer[i:]))
+			}
+			const want = "no WebSocket of a NATS server answers there, and a redirect is not followed: check host and port"
+			if err == nil || !strings.HasSuffix(l.describeError(err).Error(), want) {
+				t.Errorf("%q, split at %d: %v", answer, i, err)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // A server that takes connections and says nothing is left after the time to connect, and
 // tried again; the state says so meanwhile.
 func TestSilentServer(t *testing.T) {
-	const silent = "the server takes connections and says nothing in time: check host and port; if its tls has handshake_first, set that to auto"
+	const silent = "the server takes connections and says nothing in time: check host and port; if it is the port of a WebSocket, write "
 	for name, c := range map[string]struct {
 		scheme string
 		serve  func(*fakeConn)

@@ -74,14 +74,16 @@ func TestNoWayToTheServer(t *testing.T) {
 
 // A server of another kind than the URL says, or whose TLS comes first, is told with what to change.
 func TestServerOfAnotherKind(t *testing.T) {
-	const mute = "the server said nothing: EOF: it closed the connection without a word: check host and port; if its tls has handshake_first, set that to auto; its log says more"
+	const mute = "the server said nothing: EOF: it closed the connection without a word: check host and port; if it is the port of a WebSocket, write wss:// instead of tls://; if its tls has handshake_first, set that to auto; its log says more"
 	withTLS := strings.Replace(plainInfo, `"proto":1`, `"proto":1,"tls_required":true`, 1)
 	for name, c := range map[string]struct{ scheme, said, want string }{
-		"mute":                    {"nats", "", mute},
+		"mute":                    {"nats", "", strings.Replace(mute, "wss:// instead of tls", "ws:// instead of nats", 1)},
 		"mute, with TLS":          {"tls", "", mute},
 		"breaks off":              {"nats", "INFO {", "the server closed the connection, and its log says why"},
 		"TLS alone":               {"nats", withTLS, "the server takes connections with TLS alone: write tls:// instead of nats://"},
-		"NATS for a WebSocket":    {"ws", plainInfo, "no WebSocket of a NATS server answers there"},
+		"NATS for a WebSocket":    {"ws", plainInfo, "the server begins with INFO, without a WebSocket: write nats:// instead of ws://"},
+		"NATS, for its WebSocket": {"wss", withTLS, "the server begins with INFO, without a WebSocket: write tls:// instead of wss://"},
+		"HTTP":                    {"ws", "HTTP/1.0 404 File not found\r\n\r\n<html>", `the server answers "HTTP/1.0 404": no WebSocket of a NATS server answers there, and a redirect is not followed: check host and port`},
 		"TLS alone, and more":     {"nats", withTLS + "PING\r\n", "write tls:// instead of nats://"},
 		"TLS for whom it pleases": {"nats", strings.Replace(withTLS, "required", "available", 1), ""},
 	} {
