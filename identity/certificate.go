@@ -134,7 +134,11 @@ func CheckCertificate(raw []byte, id ID, authorities []Authority, now time.Time)
 	}
 	i := slices.IndexFunc(authorities, func(a Authority) bool { return a.Key == c.signer })
 	if i < 0 {
-		return nil, errors.New("certificate: no authority that is configured here has signed it: see organisation.authorities in config.yaml")
+		const unsigned = "no authority that is configured here has signed it: see organisation.authorities in config.yaml"
+		if err := c.checkValidity(now); err != nil { // then a known authority alone does not help
+			return nil, fmt.Errorf("%w; and %s", err, unsigned)
+		}
+		return nil, errors.New("certificate: " + unsigned)
 	}
 	a := authorities[i]
 	if c.isRevokedBy(a.Revoked) {

@@ -106,6 +106,7 @@ func TestCertificates(t *testing.T) {
 		{name: "negative time", change: func(c *ssh.Certificate) { c.ValidAfter = 1 << 63 }, want: "before the year 10000"},
 		{name: "of a foreign authority", signer: foreign, want: "no authority that is configured here"},
 		{name: "of no authority", authorities: []Authority{}, want: "no authority that is configured here"},
+		{name: "of no authority, and expired", authorities: []Authority{}, at: 2 * time.Hour, want: "it expired at 2026-11-26T13:00:00Z, and it is 2026-11-26T14:00:00Z here: have the key signed again; and no authority that is configured here"},
 		{name: "user certificate", change: func(c *ssh.Certificate) { c.CertType = ssh.UserCert }, want: "not of type host"},
 		{name: "of another key", of: other, want: "it is for the key " + other.Label()},
 		{name: "critical option", change: func(c *ssh.Certificate) { c.CriticalOptions = map[string]string{"source-address": "192.0.2.1/32"} }, want: "critical options"},
