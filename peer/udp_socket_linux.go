@@ -3,6 +3,7 @@ package peer
 import (
 	"net"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -89,8 +90,8 @@ func (s *udpSocket) countDropped() int64 { return s.dropped.Load() }
 func (s *udpSocket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(b) == 0 || !s.setAddr(addr) {
-		return s.UDPConn.WriteMsgUDP(b, oob, addr)
+	if !s.setAddr(addr) {
+		return 0, 0, &net.OpError{Op: "write", Net: "udp", Source: s.LocalAddr(), Addr: addr, Err: &net.AddrError{Err: "not of the socket's family: listen on an address of that family", Addr: addr.String()}}
 	}
 	if isForAnybody(b) && s.isHalfFull() && !s.answers.Allow() {
 		s.dropped.Add(1)
@@ -138,7 +139,7 @@ const resetSize = 42
 // of a handshake, or a stateless reset.
 func isForAnybody(b []byte) bool {
 	const longHeader = 0x80
-	return b[0]&longHeader != 0 || len(b) == resetSize
+	return len(b) > 0 && b[0]&longHeader != 0 || len(b) == resetSize
 }
 
 // isHalfFull reports whether packets that have not left take half of the socket's room.
@@ -154,18 +155,16 @@ func (s *udpSocket) isHalfFull() (is bool) {
 	return is
 }
 
-// setAddr reports whether it could; it leaves addresses of the other family, and interfaces that it
-// does not find, to the net package.
+// setAddr reports whether it could: there is an address, and it is of the socket's family. The net
+// package must send nothing here: it waits until half of a full socket is empty, and all others with it.
 func (s *udpSocket) setAddr(addr *net.UDPAddr) bool {
 	if !s.out.setAddr(addr, s.family) {
 		return false
 	}
-	if addr.Zone == "" || s.family != unix.AF_INET6 {
-		return true
+	if addr.Zone != "" && s.family == unix.AF_INET6 {
+		s.out.addr6.Scope_id = s.findZone(addr.Zone)
 	}
-	index, found := s.findZone(addr.Zone)
-	s.out.addr6.Scope_id = index
-	return found
+	return true
 }
 
 // zone is the index of a network interface, as it was then.
@@ -176,17 +175,20 @@ type zone struct {
 
 const zoneLasts = time.Minute // as in the net package
 
-func (s *udpSocket) findZone(name string) (index uint32, found bool) {
+// findZone returns the index of the interface, or else the number that the name is, or else 0, as the
+// net package does.
+func (s *udpSocket) findZone(name string) (index uint32) {
 	if z, known := s.zones[name]; known && time.Since(z.at) < zoneLasts {
-		return z.index, true
+		return z.index
 	}
 	delete(s.zones, name)
 	i, err := net.InterfaceByName(name)
 	if err != nil {
-		return 0, false
+		number, _ := strconv.ParseUint(name, 10, 32)
+		return uint32(number)
 	}
 	s.zones[name] = zone{uint32(i.Index), time.Now()}
-	return uint32(i.Index), true
+	return uint32(i.Index)
 }
 
 // setAddr reports whether it could. It leaves the interface out.

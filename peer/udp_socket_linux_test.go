@@ -3,8 +3,10 @@ package peer
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -61,6 +63,7 @@ func TestUDPSocketSendsToEachFamily(t *testing.T) {
 		"both, to IPv6":          {nil, &net.UDPAddr{IP: loopback6}, nil},
 		"IPv4, in 16 bytes":      {&net.UDPAddr{IP: loopback4}, &net.UDPAddr{IP: loopback4}, &net.UDPAddr{IP: loopback4.To16()}},
 		"IPv6, by its interface": {nil, &net.UDPAddr{IP: loopback6}, &net.UDPAddr{IP: loopback6, Zone: "lo"}},
+		"IPv6, by its number":    {nil, &net.UDPAddr{IP: loopback6}, &net.UDPAddr{IP: loopback6, Zone: "1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.to.IP.To4() == nil && !hasIPv6() {
@@ -103,14 +106,6 @@ func TestUDPSocketFailsAsNetDoes(t *testing.T) {
 	for name, send := range map[string]func(write func(b, oob []byte, to *net.UDPAddr) (int, int, error)) error{
 		"too long": func(write func(b, oob []byte, to *net.UDPAddr) (int, int, error)) error {
 			_, _, err := write(make([]byte, 70_000), nil, here)
-			return err
-		},
-		"of the other family": func(write func(b, oob []byte, to *net.UDPAddr) (int, int, error)) error {
-			_, _, err := write([]byte("a"), nil, &net.UDPAddr{IP: loopback6, Port: here.Port})
-			return err
-		},
-		"to nobody": func(write func(b, oob []byte, to *net.UDPAddr) (int, int, error)) error {
-			_, _, err := write([]byte("a"), nil, nil)
 			return err
 		},
 		"with control messages that are none": func(write func(b, oob []byte, to *net.UDPAddr) (int, int, error)) error {
@@ -207,6 +202,36 @@ func TestFullUDPSocketLosesDatagrams(t *testing.T) {
 	reader.hears(t, "with room again")
 	send("with room soon again", 1, 2, 2)
 	reader.hears(t, "with room soon again")
+}
+
+// Nothing is left to the net package, which waits until half of a full socket is empty, and lets nobody
+// else send meanwhile.
+func TestFullUDPSocketLosesAnyDatagram(t *testing.T) {
+	if !hasIPv6() {
+		t.Skip("this machine has no IPv6")
+	}
+	s := openUDPSocket(t, nil)
+	s.raw, s.full = &fullConn{RawConn: s.raw, s: s, full: -1}, true
+	to := func(ip net.IP, zone string) *net.UDPAddr { return &net.UDPAddr{IP: ip, Port: s.port(), Zone: zone} }
+	for name, c := range map[string]struct {
+		text string
+		to   *net.UDPAddr
+	}{
+		"to an interface by its number":     {"a question", to(loopback6, "1")},
+		"to an interface that there is not": {"a question", to(loopback6, "gone")},
+		"of nothing":                        {"", to(loopback6, "")},
+	} {
+		before := s.dropped.Load()
+		if n, _, err := s.WriteMsgUDP([]byte(c.text), nil, c.to); n != len(c.text) || err != nil || s.dropped.Load() != before+1 {
+			t.Errorf("%s: %d, %v; %d are lost, want 1", name, n, err, s.dropped.Load()-before)
+		}
+	}
+	ofIPv4 := openUDPSocket(t, &net.UDPAddr{IP: loopback4})
+	for name, addr := range map[string]*net.UDPAddr{"of the other family": to(loopback6, ""), "that is none": to(nil, ""), "of nobody": nil} {
+		if _, _, err := ofIPv4.WriteMsgUDP([]byte("a question"), nil, addr); !strings.Contains(fmt.Sprint(err), "not of the socket's family") {
+			t.Errorf("to an address %s: %v", name, err)
+		}
+	}
 }
 
 // What may be an answer to anybody is told apart by its form, which is quic-go's.
