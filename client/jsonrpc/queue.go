@@ -330,23 +330,27 @@ func (q *lineQueue) stopWriting() {
 }
 
 // writeWithinStallLimit writes to the connection. It fails with errStalled if the other
-// end takes nothing for stallLimit.
+// end takes nothing for stallLimit. Linux counts what is taken in parts of up to 48 KiB.
 func (q *lineQueue) writeWithinStallLimit(part []byte) (n int, err error) {
 	if err := q.conn.SetWriteDeadline(time.Now().Add(stallLimit)); err != nil {
 		return 0, err
 	}
 	n, err = q.conn.Write(part)
 	q.conn.SetWriteDeadline(time.Time{}) // or the next attempt fails when it has passed
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		if n > 0 {
-			return n, nil
-		}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	if n == 0 { // Linux tells of room only when three quarters of the socket's buffer are empty
+		q.attempt = append(q.attempt[:0], part)
+		n = q.tryWrite()
+	}
+	if n == 0 {
 		return 0, errStalled
 	}
-	return n, err
+	return n, nil
 }
 
-var errStalled = errors.New("the other end has read nothing for 5 s")
+var errStalled = errors.New("the other end has read nothing, or too little, for 5 s")
 
 // failFurtherSends makes every later send fail with cause.
 func (q *lineQueue) failFurtherSends(cause error) {

@@ -269,6 +269,50 @@ func TestSlowReaderIsNotDropped(t *testing.T) {
 	})
 }
 
+// stallingConn has its deadlines soon, and its other end reads a little of what it has beyond them.
+type stallingConn struct {
+	*net.UnixConn
+	reads func()
+}
+
+func (c stallingConn) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() {
+		c.reads()
+	} else {
+		t = time.Now().Add(time.Millisecond)
+	}
+	return c.UnixConn.SetWriteDeadline(t)
+}
+
+// Linux tells a writer of room when three quarters of the socket's buffer are read. A reader that has
+// read less of it is not dropped.
+func TestReaderOfALittleIsNotDropped(t *testing.T) {
+	near, far := unixPair(t)
+	got := 0
+	c := NewConn(stallingConn{near.(*net.UnixConn), func() {
+		n, _ := far.Read(make([]byte, 64<<10))
+		got += n
+	}}, Options{})
+	done := make(chan error)
+	go func() { done <- c.Run(t.Context()) }()
+	if err := c.Notify("x", wire.Payload(`{"pad":"`+strings.Repeat("x", 2<<20)+`"}`)); err != nil {
+		t.Fatal(err)
+	}
+	c.queue.waitUntilWritten()
+	rest := make([]byte, 1<<20)
+	for got < 2<<20 && c.Err() == nil {
+		n, err := far.Read(rest)
+		if got += n; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Err(); err != nil {
+		t.Errorf("after %d bytes: %v", got, err)
+	}
+	c.Close()
+	<-done
+}
+
 func TestFullQueue(t *testing.T) {
 	for name, params := range map[string]any{
 		"lines": nil,
