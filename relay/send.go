@@ -2,8 +2,11 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
+
+	"github.com/nats-io/nats.go"
 )
 
 const (
@@ -21,7 +24,7 @@ type outPacket struct {
 var outPackets = sync.Pool{New: func() any { return new(outPacket) }}
 
 // WriteTo queues a packet for the peer at addr, and never blocks: what the link cannot take is
-// dropped, as by a socket, and counted. The error is net.ErrClosed, or of an address that
+// dropped, as by a socket, and counted unless there is no connection. The error is net.ErrClosed, or of an address that
 // is none of this relay.
 func (l *Link) WriteTo(p []byte, addr net.Addr) (int, error) {
 	a, ok := addr.(Addr)
@@ -33,7 +36,10 @@ func (l *Link) WriteTo(p []byte, addr net.Addr) (int, error) {
 		return 0, net.ErrClosed
 	default:
 	}
-	if len(p) > MTU || l.session.Load() == nil {
+	if l.session.Load() == nil { // the state says so
+		return len(p), nil
+	}
+	if len(p) > MTU {
 		l.counts.droppedOut.Add(1)
 		return len(p), nil
 	}
@@ -57,8 +63,8 @@ func (l *Link) publishLoop(ctx context.Context) {
 		case packet := <-l.out:
 			l.publish(l.session.Load(), packet)
 		case a := <-l.asksOut:
-			if s := l.session.Load(); s == nil || s.conn.PublishRequest(nameSubject+a.name, l.replies.prefix+a.token, a.payload) != nil {
-				l.counts.droppedOut.Add(1)
+			if s := l.session.Load(); s != nil {
+				l.noteSent(s.conn.PublishRequest(nameSubject+a.name, l.replies.prefix+a.token, a.payload))
 			}
 		case <-ctx.Done():
 			return
@@ -70,12 +76,20 @@ func (l *Link) publishLoop(ctx context.Context) {
 // server takes none.
 func (l *Link) publish(s *session, packet *outPacket) {
 	defer outPackets.Put(packet)
-	if s == nil || s.conn.PublishRequest(packet.to.subject, packet.to.reply, packet.data[:packet.len]) != nil {
-		l.counts.droppedOut.Add(1)
+	if s == nil || !l.noteSent(s.conn.PublishRequest(packet.to.subject, packet.to.reply, packet.data[:packet.len])) {
 		return
 	}
 	l.counts.packetsOut.Add(1)
 	l.counts.bytesOut.Add(uint64(packet.len - headerLen))
+}
+
+// noteSent reports whether nats.go has taken a message, and counts it as dropped if not, unless the connection
+// has ended.
+func (l *Link) noteSent(err error) bool {
+	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		l.counts.droppedOut.Add(1)
+	}
+	return err == nil
 }
 
 // publishWaiting hands what is queued to a connection that is about to end.

@@ -41,7 +41,7 @@ type State struct {
 
 	In, Out    Traffic
 	DroppedIn  uint64 // packets of refused senders, of full queues, and what is no packet, such as long messages of any member of the account
-	DroppedOut uint64 // packets while there was no connection, beyond the queue, or larger than MTU
+	DroppedOut uint64 // packets beyond the queue, or larger than MTU, while there was a connection
 	Refusals   uint64 // answers of the server that nobody takes packets at an address
 }
 

@@ -88,19 +88,34 @@ func TestPackets(t *testing.T) {
 	})
 }
 
+// What is written while there is no connection is lost, and not counted: the state says that there is none.
+func TestPacketsWithoutAConnection(t *testing.T) {
+	withLink(t, testConfig(), func(c *fakeConn) { c.readLine() }, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
+		synctest.Wait()
+		if n, err := l.WriteTo([]byte("x"), l.Addr(trusted1)); n != 1 || err != nil {
+			t.Errorf("%d bytes written, %v", n, err)
+		}
+		if s := l.State(); s.Standing != Connecting || s.DroppedOut > 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // What is no packet, of nobody, of this daemon itself or of a stranger is dropped before it is queued.
 func TestForgedPackets(t *testing.T) {
 	var s serverOf
 	withLink(t, testConfig(), s.serve, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
 		synctest.Wait()
 		bad := []string{
-			"x", string(trusted1[:31]), string(trusted1[:]), string(make([]byte, 40)), string(self[:]) + "x", string(stranger[:]) + "x",
+			"x", string(trusted1[:31]), string(trusted1[:]), string(make([]byte, 40)), string(stranger[:]) + "x",
 			string(trusted1[:]) + strings.Repeat("p", MTU+1), strings.Repeat("z", 100_000),
 		}
 		for _, p := range bad {
 			s.payload(p)
 		}
 		own := subjectPrefix + self.String()
+		// Of this daemon itself: its own tests send that while nothing is wrong.
+		s.payload(string(self[:]) + "0123456789abcdef")
 		s.conn.say("HMSG %s %s 12 12\r\nNATS/1.0\r\n\r\n\r\n", own, s.sids[own])
 		s.packet(trusted1, "good")
 		synctest.Wait()
