@@ -291,14 +291,14 @@ var reproductions = []reproduction{
 	}},
 	inDepth(func(_, _ *site, o *Options) { o.Machine.Now = func() time.Time { return time.Now().Add(anHour) } },
 		"peer.ok", "peer.clock", "peer.pinned", "address.ok", "policy.here", "policy.there"),
-	{codes("peer.unpinned", "address.none", "peer.away"), func(t *testing.T) []Finding {
+	{codes("peer.unpinned", "address.none", "peer.unreached"), func(t *testing.T) []Finding {
 		desk, laptop := startSite(t, "desk"), startSite(t, "laptop")
 		desk.trust(laptop)
 		o := options(t, desk.home)
 		o.Peer = laptop.id.String()[:8]
 		return examine(t, o)
 	}},
-	{codes("peer.away", "address.dead"), func(t *testing.T) []Finding { // on a relay nobody needs an address
+	{codes("peer.unreached", "address.dead"), func(t *testing.T) []Finding { // on a relay nobody needs an address
 		desk, laptop := newSite(t, "desk"), startSite(t, "laptop")
 		desk.write(statedir.RelaysName, "relays: [{name: hub, url: \"tls://127.0.0.1:1\"}]\n")
 		desk.start()
@@ -310,7 +310,7 @@ var reproductions = []reproduction{
 		o := options(t, desk.home)
 		o.Peer = "laptop"
 		all := examine(t, o)
-		for _, code := range []Code{"peer.away", "address.dead"} {
+		for _, code := range []Code{"peer.unreached", "address.dead"} {
 			if f := findCode(all, code); !strings.Contains(f.What, "relay:hub is down") || !strings.Contains(f.Remedy, "acpctl relay test hub") || strings.Contains(f.Remedy, "--addr") || strings.Contains(f.Remedy, "acpctl doctor laptop") {
 				t.Errorf("%+v", f)
 			}
@@ -320,7 +320,7 @@ var reproductions = []reproduction{
 	inDepth(func(desk, laptop *site, _ *Options) {
 		laptop.stop()
 		desk.awaitState(laptop, client.PeerTrusted)
-	}, "address.dead", "peer.away"),
+	}, "address.dead", "peer.unreached"),
 
 	// What is connected.
 	{codes("agent.ok"), func(t *testing.T) []Finding {

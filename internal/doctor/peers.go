@@ -102,7 +102,10 @@ func (x *examination) ping(ctx context.Context, peer *client.Peer) (p pong) {
 func (x *examination) addPeer(p *client.Peer, answer *pong) {
 	name := p.Name
 	private := append([]string{name, p.Claim, p.ID.String(), p.ID.Label()}, p.Addrs...)
-	me := x.status.ID
+	me, away := x.status.ID, Code("peer.away")
+	if x.Peer != "" {
+		away = "peer.unreached"
+	}
 	e, _ := errors.AsType[*kinds.Error](answer.err)
 	switch {
 	case p.Refuses || e != nil && e.Code == kinds.NotTrusted:
@@ -126,11 +129,13 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 	case e != nil && (e.Code == kinds.NotAuthorized || e.Code == kinds.Overloaded):
 		x.add("peer.forbids", name, fmt.Sprintf("%s answers, and refuses a ping: %s", name, client.Line(e.Message)), "nothing, if its owner means that", append(private, e.Message)...)
 	case x.isByPipe(p, e):
-		if x.Peer == "" { // else addAddrs tells of it
+		if x.Peer == "" {
 			x.addDeadPipe(p, e)
+		} else { // addAddrs tells why
+			x.add(away, name, name+" is not connected, and its pipe does not lead to it", "see what is said of the pipe", private...)
 		}
 	case len(p.Addrs) == 0 && !x.usesRelays():
-		x.add("peer.away", name, "no address of "+name+" is known"+cmp.Or(tellLastSeen(p), ", and it has not called"), fmt.Sprintf("start its daemon; where discovery does not reach: acpctl trust %s --addr HOST:PORT, or acpctl relay add for the relay that it uses", name), private...)
+		x.add(away, name, "no address of "+name+" is known"+cmp.Or(tellLastSeen(p), ", and it has not called"), fmt.Sprintf("start its daemon; where discovery does not reach: acpctl trust %s --addr HOST:PORT, or acpctl relay add for the relay that it uses", name), private...)
 	default:
 		why := "it does not answer"
 		if e != nil {
@@ -140,7 +145,7 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 		if what == why {
 			remedy = "start its daemon"
 		}
-		x.add("peer.away", name, fmt.Sprintf("%s is not connected: %s%s", name, strings.TrimPrefix(what, name+": "), tellLastSeen(p)), remedy+x.adviseAddresses(name), private...)
+		x.add(away, name, fmt.Sprintf("%s is not connected: %s%s", name, strings.TrimPrefix(what, name+": "), tellLastSeen(p)), remedy+x.adviseAddresses(name), private...)
 	}
 }
 

@@ -82,7 +82,7 @@ var pipeReproductions = []reproduction{
 		}
 		return all
 	}},
-	{codes("pipe.dead"), func(t *testing.T) []Finding {
+	{codes("pipe.dead", "peer.unreached"), func(t *testing.T) []Finding {
 		const said = "sh: line 1: acpctl; command not found"
 		desk, _ := startPiped(t, "echo '"+said+"' >&2; exit 127;")
 		o := options(t, desk.home)
@@ -104,7 +104,7 @@ var pipeReproductions = []reproduction{
 		}
 		return all
 	}},
-	{codes("pipe.dead"), func(t *testing.T) []Finding { // the daemon does not know it yet
+	{codes("pipe.dead", "peer.unreached"), func(t *testing.T) []Finding { // the daemon does not know it yet
 		desk, build := startSite(t, "desk"), startSite(t, "build")
 		desk.trust(build)
 		desk.writePipe(build, "exec")
