@@ -133,7 +133,7 @@ func TestRelaysThatAreRefused(t *testing.T) {
 		"password":  {client.RelayAddParams{URL: "tls://nats.example.org", User: "acp"}, "a user has a password"},
 		"share":     {client.RelayAddParams{URL: "tls://nats.example.org", Share: true}, "only a token can be shared"},
 		"relative":  {client.RelayAddParams{URL: "tls://nats.example.org", Credentials: "nats.creds"}, "a relative path"},
-		"no file":   {client.RelayAddParams{URL: "tls://nats.example.org", Credentials: "/none/nats.creds"}, "no such file"},
+		"no file":   {client.RelayAddParams{URL: "tls://nats.example.org", Credentials: "/none/nats.creds"}, "credentials: /none/nats.creds is not there: put it there"},
 	} {
 		if e := owner.refused(kinds.Invalid, "relay.add", c.p); !strings.Contains(e.Message, c.want) || strings.Contains(e.Message, relaySecret) || strings.Contains(e.Message, "relays[") {
 			t.Errorf("%s: %v, want %s", name, e, c.want)
