@@ -162,7 +162,12 @@ func (d *Daemon) serveRelayTest(ctx context.Context, _ *localConn, p *client.Rel
 	out := &client.RelayChecks{Checks: make([]client.RelayCheck, len(tried))}
 	var tests sync.WaitGroup
 	for i, u := range tried {
-		tests.Go(func() { out.Checks[i] = d.tryRelay(ctx, u.Relay) })
+		tests.Go(func() {
+			out.Checks[i] = d.tryRelay(ctx, u.Relay)
+			if u.link != nil {
+				u.link.TryAgain() // what the operator has permitted meanwhile
+			}
+		})
 	}
 	nat := d.tryNAT(ctx)
 	tests.Wait()

@@ -34,8 +34,13 @@ func says(err error, texts ...string) bool {
 
 // isSubscriptionRefused reports whether the server refused one of the own subjects.
 func isSubscriptionRefused(err error) bool {
-	return errors.Is(err, nats.ErrPermissionViolation) && says(err, "subscription") ||
-		errors.Is(err, nats.ErrMaxSubscriptionsExceeded)
+	return isOfSubscription(err) || errors.Is(err, nats.ErrMaxSubscriptionsExceeded)
+}
+
+// isOfSubscription reports whether the server permits no subscription of a subject.
+func isOfSubscription(err error) bool {
+	what, _, _ := strings.Cut(err.Error(), `"`) // what the subject says is anybody's
+	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(strings.ToLower(what), "subscription")
 }
 
 // findSubjectOf returns the subject of which the server speaks in err: what stands in its first quotes.
@@ -92,7 +97,7 @@ func (l *Link) findRefusal(err error) string {
 func findRemedy(e endpoint, err error) string {
 	name := findNameOf(err)
 	switch {
-	case name != "" && says(err, "subscription"):
+	case name != "" && isOfSubscription(err):
 		return "nobody finds this daemon by its name here: have the server permit subscribe to " + nameSubject + name
 	case name != "":
 		return "names are not found here: have the server permit publish to acp1.>"

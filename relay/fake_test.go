@@ -129,6 +129,8 @@ type fakeConn struct {
 	network *fakeNetwork
 	connect string // the client's CONNECT
 	mu      sync.Mutex
+
+	unsubscribed func(sid string) // by follow; nil: nobody is told
 }
 
 func (c *fakeConn) say(format string, args ...any) {
@@ -186,6 +188,10 @@ func (c *fakeConn) follow(published func(publication), subscribed func(subject, 
 		case len(words) >= 3 && words[0] == "SUB":
 			if subscribed != nil {
 				subscribed(words[1], words[len(words)-1])
+			}
+		case len(words) >= 2 && words[0] == "UNSUB":
+			if c.unsubscribed != nil {
+				c.unsubscribed(words[1])
 			}
 		case len(words) >= 3 && words[0] == "PUB":
 			size, _ := strconv.Atoi(words[len(words)-1])

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 )
 
 const (
@@ -13,7 +14,7 @@ const (
 	// any member of the account end the connection, by the longest reply subject that the server takes.
 	// With a max_control_line of more than this one can (docs/reach.md); INFO does not say it.
 	maxLine       = 64 << 10
-	maxErrorLines = 64       // of a connection: nats.go keeps each until it is told of
+	maxErrorLines = 1024     // in a second: nats.go keeps each until it is told of, and each packet to a peer may bring one
 	maxMessage    = 64 << 20 // bytes: the most that nats-server takes as its max_payload
 	maxHeader     = 1 << 10  // bytes of a message's header that nats.go reads: a 503 has less than 200
 
@@ -37,7 +38,8 @@ type guard struct {
 	line   []byte // the begin of a line whose end has not come
 	skip   int    // bytes of a message that have not come, with its line end
 	drop   bool   // the message is one to drop
-	errors int    // lines that say an error
+	errors int    // lines that say an error, in the second that began at since
+	since  time.Time
 }
 
 func newGuard(webSocket bool, dropped *atomic.Uint64) guard {
@@ -94,8 +96,11 @@ func (g *guard) filterProtocol(out, b []byte) ([]byte, error) {
 			return out, err
 		}
 		if bytes.HasPrefix(line, []byte("-ERR")) {
+			if now := time.Now(); now.Sub(g.since) >= time.Second {
+				g.errors, g.since = 0, now
+			}
 			if g.errors++; g.errors > maxErrorLines {
-				return out, fmt.Errorf("the server says more than %d errors", maxErrorLines)
+				return out, fmt.Errorf("the server says more than %d errors in a second", maxErrorLines)
 			}
 		}
 		if g.drop = header > maxHeader || size-len("\r\n") > maxRead; g.drop {

@@ -66,7 +66,7 @@ func TestGuard(t *testing.T) {
 		"endless head":         {true, switching[:len(switching)-2] + long, "head of more"},
 		"NATS in clear":        {true, plainInfo, "begins with INFO"},
 		"errors":               {false, strings.Repeat("-ERR 'x'\r\n", maxErrorLines), ""},
-		"many errors":          {false, strings.Repeat("-ERR 'x'\r\n", maxErrorLines+1), "more than 64 errors"},
+		"many errors":          {false, strings.Repeat("-ERR 'x'\r\n", maxErrorLines+1), "more than 1024 errors"},
 		"no line end anywhere": {false, long, "line of more"},
 	} {
 		for _, step := range []int{1, 7, len(c.text)} {

@@ -20,7 +20,7 @@ type inbound struct {
 	reading chan struct{} // full while somebody reads
 
 	mu       sync.Mutex // guards what follows
-	source   feed       // what is read
+	source   source     // what is read
 	closed   bool
 	deadline time.Time
 	timer    *time.Timer
@@ -28,8 +28,8 @@ type inbound struct {
 	wake     context.CancelFunc
 }
 
-// feed is a subscription of the own subject; zero: none.
-type feed struct {
+// source is a subscription of the own subject; zero: none.
+type source struct {
 	session *session
 	packets *nats.Subscription
 }
@@ -45,54 +45,54 @@ func (in *inbound) read() (inPacket, error) {
 	in.reading <- struct{}{}
 	defer func() { <-in.reading }()
 	for {
-		source, changed, err := in.look()
+		from, changed, err := in.look()
 		if err != nil {
 			return inPacket{}, err
 		}
-		in.takeWaiting(changed, source)
+		in.takeWaiting(changed, from)
 		if p, ok := in.link.queues.pop(); ok {
 			return p, nil
 		}
-		if source.packets == nil {
+		if from.packets == nil {
 			<-changed.Done()
 			continue
 		}
-		in.takeNext(changed, source)
+		in.takeNext(changed, from)
 	}
 }
 
 // look returns what to read, and a context that ends when that is another one, or an error is due.
-func (in *inbound) look() (feed, context.Context, error) {
+func (in *inbound) look() (source, context.Context, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch {
 	case in.closed:
-		return feed{}, nil, net.ErrClosed
+		return source{}, nil, net.ErrClosed
 	case !in.deadline.IsZero() && !time.Now().Before(in.deadline):
-		return feed{}, nil, os.ErrDeadlineExceeded
+		return source{}, nil, os.ErrDeadlineExceeded
 	}
 	return in.source, in.changed, nil
 }
 
 // takeWaiting takes what the source has now: nats.go's bound at most, so that a flood keeps no
 // packet back that is in the queues.
-func (in *inbound) takeWaiting(changed context.Context, source feed) {
-	if source.packets == nil {
+func (in *inbound) takeWaiting(changed context.Context, from source) {
+	if from.packets == nil {
 		return
 	}
-	for waiting, _, _ := source.packets.Pending(); waiting > 0 && in.takeNext(changed, source); waiting-- {
+	for waiting, _, _ := from.packets.Pending(); waiting > 0 && in.takeNext(changed, from); waiting-- {
 	}
 }
 
 // takeNext waits for the next message of the source, or until changed ends. It reports whether there may
 // be more.
-func (in *inbound) takeNext(changed context.Context, source feed) bool {
-	m, err := source.packets.NextMsgWithContext(changed)
+func (in *inbound) takeNext(changed context.Context, from source) bool {
+	m, err := from.packets.NextMsgWithContext(changed)
 	switch {
 	case err == nil:
-		in.link.receive(source.session, m)
+		in.link.receive(from.session, m)
 	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrBadSubscription):
-		in.leave(source.packets)
+		in.leave(from.packets)
 		return false
 	case errors.Is(err, nats.ErrNoResponders): // a message that says 503, which nats.go has taken
 		in.link.counts.droppedIn.Add(1)
@@ -103,13 +103,13 @@ func (in *inbound) takeNext(changed context.Context, source feed) bool {
 }
 
 // enter has ReadFrom read what comes on a subscription of the own subject.
-func (in *inbound) enter(source feed) { in.change(func() { in.source = source }) }
+func (in *inbound) enter(from source) { in.change(func() { in.source = from }) }
 
 // leave has ReadFrom read nothing more of a subscription.
 func (in *inbound) leave(packets *nats.Subscription) {
 	in.change(func() {
 		if in.source.packets == packets {
-			in.source = feed{}
+			in.source = source{}
 		}
 	})
 }
@@ -129,7 +129,7 @@ func (in *inbound) setDeadline(t time.Time) {
 func (in *inbound) close() {
 	in.change(func() {
 		in.stopTimer()
-		in.closed, in.source = true, feed{}
+		in.closed, in.source = true, source{}
 	})
 	in.link.queues.close()
 }

@@ -78,7 +78,7 @@ func (l *Link) Ask(ctx context.Context, name string, want []byte, take func(answ
 	defer again.Stop()
 	l.publishAsk(a)
 	for answered := false; ; {
-		if s := l.session.Load(); !answered && (s == nil || s.refused.subscribe.Load()) {
+		if s := l.session.Load(); !answered && (s == nil || s.forbidden.isDeaf()) {
 			return ErrDown
 		}
 		select {

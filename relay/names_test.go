@@ -320,6 +320,14 @@ func TestFindNameOf(t *testing.T) {
 			t.Errorf("%s: %q", text, got)
 		}
 	}
+	for text, want := range map[string]bool{
+		`Permissions Violation for Subscription to "acp1.name.desk"`:    true,
+		`Permissions Violation for Publish to "acp1.name.subscription"`: false,
+	} {
+		if got := isOfSubscription(fmt.Errorf("%w: %s", nats.ErrPermissionViolation, text)); got != want {
+			t.Errorf("%s: of a subscription is %t", text, got)
+		}
+	}
 	if got := findNameOf(net.ErrClosed); got != "" {
 		t.Error(got)
 	}

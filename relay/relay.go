@@ -102,6 +102,7 @@ type Link struct {
 	answerPace  answerPace
 	name        atomic.Pointer[string] // of SetName; "": none
 	nameChanged pace.Signal            // set by SetName
+	tryAgain    pace.Signal            // set by TryAgain
 
 	session atomic.Pointer[session] // nil while there is no connection to the server
 	counts  counts
@@ -174,6 +175,7 @@ func Open(c Config) (*Link, error) {
 
 		asksOut:     make(chan *ask, maxAsks),
 		nameChanged: pace.NewSignal(),
+		tryAgain:    pace.NewSignal(),
 	}
 	l.inbound = newInbound(l)
 	l.name.Store(new(string))

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,14 +36,15 @@ type session struct {
 	answers    gate
 	ended      chan struct{}
 
-	// Only serveSession uses these.
-	packets *nats.Subscription // of the own subject; the link's inbound reads it
+	// Only the goroutine of serveSession uses these; the link's inbound has a copy of packets.
+	packets *nats.Subscription // of the own subject
 	replies *nats.Subscription // of the subjects under it
 	naming  *nats.Subscription // of the own name; nil: none
 	named   string             // that name
+	retries retries
 
-	reason  atomic.Pointer[error] // for which the server ends the connection
-	refused refusals
+	reason    atomic.Pointer[error] // for which the server ends the connection
+	forbidden forbidden
 }
 
 // serveSession connects to the server and stays until the connection ends or ctx does. It
@@ -59,8 +59,7 @@ func (l *Link) serveSession(ctx context.Context, observer Observer, o *outage) (
 	}
 	began := time.Now()
 	defer s.end(ctx)
-	defer func() { l.inbound.leave(s.packets) }()
-	if err := cmp.Or(s.subscribe(observer), s.subscribeName()); err != nil {
+	if err := s.subscribe(observer); err != nil {
 		return 0, s.explain(err)
 	}
 	rtt, err := s.measure(ctx) // refusals of the subscriptions have come before its answer
@@ -89,12 +88,11 @@ func (l *Link) serveSession(ctx context.Context, observer Observer, o *outage) (
 				l.noteError(l.describeError(err))
 			}
 		case <-ticker.C:
-			if err := s.retryRefused(ctx, observer); err != nil {
-				l.noteError(l.describeError(err))
-			}
-			if rtt, err := s.measure(ctx); err == nil {
-				l.updateState(func(state *State) { state.RTT = rtt })
-			}
+			s.lookAfter(ctx, observer, false)
+		case <-l.tryAgain:
+			s.lookAfter(ctx, observer, true)
+		case <-s.retries.settled:
+			s.settle()
 		}
 	}
 }
@@ -153,23 +151,34 @@ func (s *session) connect(ctx context.Context) error {
 }
 
 // subscribe asks for what comes to this daemon's subjects. Whether the server allows it is
-// known after the next round trip. Packets wait in nats.go until ReadFrom takes them; what comes to
-// reply subjects has a goroutine of its own, so that a 503 is heard however many packets wait.
-func (s *session) subscribe(observer Observer) (err error) {
-	subjects := s.link.replies
-	if s.replies, err = s.conn.Subscribe(subjects.prefix+"*", func(m *nats.Msg) { s.link.receiveReply(s, observer, m) }); err != nil {
+// known after the next round trip.
+func (s *session) subscribe(observer Observer) error {
+	if err := s.subscribeReplies(observer); err != nil {
 		return err
 	}
-	if s.packets, err = s.conn.SubscribeSync(subjects.ownSubject()); err != nil {
+	if err := s.subscribePackets(); err != nil {
 		return err
 	}
-	for _, sub := range []*nats.Subscription{s.replies, s.packets} {
-		if err := sub.SetPendingLimits(maxPendingMessages, maxPendingBytes); err != nil {
-			return err
-		}
+	return s.subscribeName()
+}
+
+// subscribePackets asks for packets. They wait in nats.go until ReadFrom takes them.
+func (s *session) subscribePackets() (err error) {
+	if s.packets, err = s.conn.SubscribeSync(s.link.replies.ownSubject()); err != nil {
+		return err
 	}
-	s.link.inbound.enter(feed{s, s.packets})
-	return nil
+	s.link.inbound.enter(source{s, s.packets})
+	return s.packets.SetPendingLimits(maxPendingMessages, maxPendingBytes)
+}
+
+// subscribeReplies asks for what comes to reply subjects. It has a goroutine of its own, so that a 503 is
+// heard however many packets wait.
+func (s *session) subscribeReplies(observer Observer) (err error) {
+	s.replies, err = s.conn.Subscribe(s.link.replies.prefix+"*", func(m *nats.Msg) { s.link.receiveReply(s, observer, m) })
+	if err != nil {
+		return err
+	}
+	return s.replies.SetPendingLimits(maxPendingMessages, maxPendingBytes)
 }
 
 // begin makes s the connection on which packets go. It reports whether the server sees this host at
@@ -186,7 +195,7 @@ func (l *Link) begin(s *session, rtt time.Duration) (moved bool) {
 		l.everUp = true
 		moved = client.IsValid() && client != state.ClientIP
 		state.Standing, state.Since, state.Refused = Connected, time.Now(), time.Time{}
-		if s.refused.subscribe.Load() {
+		if s.forbidden.isDeaf() {
 			state.Standing, state.Refused = Deaf, state.Since
 		}
 		state.Server, state.RTT, state.ClientIP, state.Proxy = server, rtt, client, s.dialer.proxyInUse()
@@ -229,8 +238,8 @@ func (s *session) noteError(err error) {
 	if isTerminal(err) {
 		s.reason.CompareAndSwap(nil, &err)
 	}
+	s.noteForbidden(err) // first: begin asks for it
 	s.link.noteError(s.link.describeError(err))
-	s.noteRefusal(err)
 }
 
 // explain returns why the connection ended or was not made, in the words of a remedy.

@@ -27,7 +27,7 @@ type State struct {
 	PublicKey string // of the derived nkey, for the server's configuration
 
 	Standing Standing
-	Since    time.Time     // of the standing
+	Since    time.Time     // when the standing began, or what was refused ended
 	Server   string        // name and version of the server that is or was connected
 	RTT      time.Duration // to the server and back, when last measured; 0: not yet
 	ClientIP netip.Addr    // this host as the server sees it, if that is a public address; what the server says, nothing more
@@ -35,7 +35,7 @@ type State struct {
 
 	LastError   error // of the connection, or what the server has said since; nil: none yet
 	LastErrorAt time.Time
-	Refused     time.Time // since when each error has been one of ErrRefused; zero: the last is none, or there was a connection since
+	Refused     time.Time // since when each error has been one of ErrRefused; zero: the last is none, or what it refused is permitted now
 	Reconnects  uint64    // connections after the first
 	Clone       time.Time // when another process with this identity last answered; zero: never
 
@@ -112,21 +112,23 @@ const (
 	maxErrors  = 32 // texts that are remembered
 )
 
-// errorPace keeps one error from filling the log. Its owner's goroutines share it.
+// errorPace keeps errors from filling the log: it lets each text through once in a minute, and maxErrors of
+// them. Its owner's goroutines share it.
 type errorPace struct {
-	mu   sync.Mutex
-	told map[string]time.Time
+	mu    sync.Mutex
+	began time.Time // of the minute
+	told  map[string]bool
 }
 
 func (p *errorPace) mayTell(text string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now.Sub(p.told[text]) < errorPause && !p.told[text].IsZero() {
+	if now.Sub(p.began) >= errorPause {
+		p.began, p.told = now, make(map[string]bool)
+	}
+	if p.told[text] || len(p.told) >= maxErrors {
 		return false
 	}
-	if len(p.told) >= maxErrors || p.told == nil {
-		p.told = make(map[string]time.Time)
-	}
-	p.told[text] = now
+	p.told[text] = true
 	return true
 }

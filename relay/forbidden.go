@@ -1,0 +1,146 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	maxRetryPause = 5 * time.Minute
+	settleTime    = 2 * time.Second // for nats.go to tell of an error that came before an answer
+)
+
+// forbidden is what the server does not permit on a connection, as far as it has said so. Its operator may
+// change that while the connection stays, and the server tells nobody. So the session tries again what is
+// forbidden: every [measureEvery], and more rarely the longer that lasts.
+type forbidden struct {
+	packets atomic.Bool            // the subscription of the own subject
+	replies atomic.Bool            // the subscription of the subjects under it
+	name    atomic.Bool            // the subscription of the own name
+	publish atomic.Pointer[string] // the subject of the last packet that was refused; nil: none was
+}
+
+// isDeaf reports whether something does not come in.
+func (f *forbidden) isDeaf() bool { return f.packets.Load() || f.replies.Load() }
+
+// isAny reports whether anything is forbidden.
+func (f *forbidden) isAny() bool { return f.isDeaf() || f.name.Load() || f.publish.Load() != nil }
+
+// noteForbidden records what the server does not permit, if err is about that, and ends the asks for a name
+// that are not permitted.
+func (s *session) noteForbidden(err error) {
+	subject := findSubjectOf(err)
+	switch name := findNameOf(err); {
+	case name != "" && isOfSubscription(err):
+		s.forbidden.name.Store(true)
+	case name != "":
+		s.link.asks.fail(name, errAskRefused)
+	case isSubscriptionRefused(err):
+		own := s.link.replies.ownSubject()
+		which := []*atomic.Bool{&s.forbidden.packets, &s.forbidden.replies, &s.forbidden.name}
+		switch subject { // none: there are too many
+		case own:
+			which = which[:1]
+		case own + ".*":
+			which = which[1:2]
+		}
+		for _, is := range which {
+			is.Store(true)
+		}
+		if s.link.session.Load() == s {
+			s.link.setStanding(Deaf)
+		}
+	case errors.Is(err, nats.ErrPermissionViolation) && isPacketSubject(subject):
+		s.forbidden.publish.Store(&subject)
+	}
+}
+
+// isPacketSubject reports whether this daemon may have published a packet or an answer to a subject. Its text
+// is the server's, who is to choose no other one.
+func isPacketSubject(subject string) bool {
+	rest, ok := strings.CutPrefix(subject, subjectPrefix)
+	return ok && strings.Trim(rest, ".0123456789abcdef") == ""
+}
+
+// retries says when a session tries again what is forbidden. Only serveSession uses it.
+type retries struct {
+	began, last time.Time // zero: nothing is forbidden
+	settled     <-chan time.Time
+}
+
+// isDue reports whether a quarter of the time has passed again for which something has been forbidden, within
+// [measureEvery] and [maxRetryPause].
+func (r *retries) isDue(now time.Time) bool {
+	pause := min(max(measureEvery, now.Sub(r.began)/4), maxRetryPause)
+	return now.Sub(r.last) > pause-measureEvery/2
+}
+
+// lookAfter measures the way to the server. If it is time, or somebody wants it now, it tries again what is forbidden.
+func (s *session) lookAfter(ctx context.Context, observer Observer, isWanted bool) {
+	if now := time.Now(); s.forbidden.isAny() && (isWanted || s.retries.isDue(now)) {
+		if s.retries.began.IsZero() {
+			s.retries.began = now
+		}
+		s.retries.last = now
+		s.tryForbidden(observer)
+	}
+	rtt, err := s.measure(ctx)
+	if err != nil {
+		return
+	}
+	s.link.updateState(func(state *State) { state.RTT = rtt })
+	if !s.retries.last.IsZero() { // the server has answered what was tried
+		s.retries.settled = time.After(settleTime)
+	}
+}
+
+// tryForbidden tries again what is forbidden, and nothing else. What is still so is noted again. An error says
+// that the connection has ended, which serveSession hears too.
+func (s *session) tryForbidden(observer Observer) {
+	if s.forbidden.packets.Swap(false) {
+		s.packets.Unsubscribe()
+		s.subscribePackets()
+	}
+	if s.forbidden.replies.Swap(false) {
+		s.replies.Unsubscribe()
+		s.subscribeReplies(observer)
+	}
+	if s.forbidden.name.Swap(false) {
+		s.leaveName()
+		s.subscribeName()
+	}
+	if subject := s.forbidden.publish.Swap(nil); subject != nil {
+		s.conn.Publish(*subject, nil) // an empty message, which a peer drops
+	}
+}
+
+// settle has the state tell what is permitted: what was tried, and has not been refused since.
+func (s *session) settle() {
+	tried, permitted := s.retries.last, false
+	s.link.updateState(func(state *State) {
+		if s.forbidden.isDeaf() {
+			return
+		}
+		if state.Standing == Deaf {
+			state.Standing = Connected
+		}
+		if s.forbidden.publish.Load() == nil && !state.Refused.IsZero() {
+			state.Since, state.Refused = time.Now(), time.Time{}
+		}
+		if permitted = !s.forbidden.isAny(); permitted && state.LastErrorAt.Before(tried) {
+			state.LastError = nil
+		}
+	})
+	if permitted {
+		s.retries = retries{}
+		s.link.log.Info("relay: the server permits now what it refused")
+	}
+}
+
+// TryAgain has Run try at once what the server has forbidden.
+func (l *Link) TryAgain() { l.tryAgain.Set() }
