@@ -178,8 +178,6 @@ func (d *Daemon) describeOldRelayProblem(inv identity.Invitation, names []string
 			continue
 		case slices.ContainsFunc(renewed, func(n config.Relay) bool { return n.Name == u.Name }):
 			problems = append(problems, u.Name+" refuses this daemon, and the invitation has a token for it: acpctl join --keep-relay takes it")
-		case u.source == client.RelayOfConfig:
-			problems = append(problems, u.Name+": "+row.Error+"; it stands in config.yaml: correct it there, then acpctl reload")
 		default:
 			problems = append(problems, u.Name+": "+row.Error)
 		}

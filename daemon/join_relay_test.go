@@ -188,3 +188,38 @@ func TestRelaysOfInvitationsGetFreeNames(t *testing.T) {
 		t.Errorf("%v", taken)
 	}
 }
+
+// Whoever has to replace a login is told how at that relay: one that is not added, one that is kept, one of
+// config.yaml, and one of an invitation, which may be kept or not.
+func TestHowALoginIsReplaced(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	owner, url := desk.dial(), tokenServer(t, func(string) {}, "t0ken-good")
+	const refused = "the server refuses a token: wrong, or changed there: "
+	const get = "get the new one, and "
+	told := func(name, want string) {
+		t.Helper()
+		await.Until(t, want, func() bool {
+			var all client.Relays
+			owner.must("relay.list", nil, &all)
+			return slices.ContainsFunc(all.Relays, func(r client.Relay) bool { return r.Name == name && strings.HasSuffix(r.Error, refused+want) })
+		})
+	}
+	e := owner.refused(kinds.NotAuthorized, "relay.add", client.RelayAddParams{URL: url, Name: "hub", Token: "t0ken-bad"})
+	if !strings.Contains(e.Message, refused+get+"acpctl relay add with it; --no-check adds it untried") {
+		t.Error(e)
+	}
+	owner.must("relay.add", client.RelayAddParams{URL: url, Name: "hub", Token: "t0ken-bad", NoCheck: true}, nil)
+	told("hub", get+"acpctl relay remove hub, then acpctl relay add with it")
+	owner.must("relay.remove", client.RelayRemoveParams{Name: "hub"}, nil)
+
+	desk.write("config.yaml", fmt.Sprintf("reach: {relays: [{name: fixed, url: %q, token: t0ken-bad}]}\n", url))
+	owner.must("reload", nil, nil)
+	told("fixed", get+"write that into config.yaml, then acpctl reload")
+	desk.write("config.yaml", "")
+	owner.must("reload", nil, nil)
+
+	desk.relays.addInvited([]config.Relay{{Name: "met", URL: url, Token: "t0ken-bad"}}, nil)
+	desk.applyRelays()
+	told("met", "ask for a new invitation, made by acpctl invite --with-credential, or acpctl relay add with what it takes")
+}

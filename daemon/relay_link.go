@@ -68,12 +68,11 @@ const maxCredentialsFile = 64 << 10 // bytes
 // openRelay returns the link for a relay, which nothing runs yet. It logs to log, nil for nowhere. The
 // error says which of its settings cannot be used.
 func (d *Daemon) openRelay(s relaySettings, log *slog.Logger) (*relayLink, error) {
-	isInvited := func() bool { return d.relays.isInvited(s.Relay) }
 	c := relay.Config{
 		Name: s.Name, URL: s.URL, Self: d.id, Key: d.key.DeriveSecret(relay.KeyLabel),
 		Credentials: relay.Credentials{Token: string(s.Token), User: s.User, Password: string(s.Password)},
-		Proxy:       newRelayProxy(s.proxy),
-		Admit:       d.admitRelayed, Answer: d.answerNameRequest, Changed: d.relays.changed.Set, Challenges: &d.relays.challenges, IsInvited: isInvited, Logger: log,
+		Proxy:       newRelayProxy(s.proxy), AdviseLogin: func(get string) string { return d.adviseLogin(s.Name, s.URL, get) },
+		Admit: d.admitRelayed, Answer: d.answerNameRequest, Changed: d.relays.changed.Set, Challenges: &d.relays.challenges, Logger: log,
 	}
 	if s.Credentials != "" {
 		file, err := d.home.checkCredentials(s.Credentials)
@@ -86,7 +85,7 @@ func (d *Daemon) openRelay(s relaySettings, log *slog.Logger) (*relayLink, error
 	if err != nil {
 		return nil, err
 	}
-	return &relayLink{Link: l, isInvited: isInvited}, nil
+	return &relayLink{Link: l, isInvited: func() bool { return d.relays.isInvited(s.Relay) }}, nil
 }
 
 // checkCredentials returns the path of a file of credentials, and an error if it cannot be read or is open to others.
@@ -102,6 +101,23 @@ func (h home) checkCredentials(file string) (string, error) {
 		return "", fmt.Errorf("credentials: %w", err)
 	}
 	return file, nil
+}
+
+// adviseLogin says how the owner has another login used for a relay. get is how to get that; who was invited asks for
+// it.
+func (d *Daemon) adviseLogin(name, url, get string) string {
+	for _, w := range d.listWantedRelays() {
+		switch {
+		case w.Name != name || w.URL != url:
+		case w.invited:
+			return "ask for a new invitation, made by acpctl invite --with-credential, or acpctl relay add with what it takes"
+		case w.source == client.RelayOfConfig:
+			return get + "write that into config.yaml, then acpctl reload"
+		default:
+			return get + "acpctl relay remove " + name + ", then acpctl relay add with it"
+		}
+	}
+	return get + "acpctl relay add with it"
 }
 
 func newRelayProxy(p config.Proxy) relay.Proxy {

@@ -142,11 +142,10 @@ func (l *Link) findLoginRemedy() string {
 	return "wrong, or changed there: " + l.replaceLogin("get the new one, and ")
 }
 
-// replaceLogin says how a login is replaced, also one that is being tried and not kept yet. get says what is
-// needed for it; whoever was invited asks for that.
+// replaceLogin says how the owner replaces the login. get is how to get another one.
 func (l *Link) replaceLogin(get string) string {
-	if l.config.IsInvited != nil && l.config.IsInvited() {
-		return "ask for a new invitation, made by acpctl invite --with-credential, or acpctl relay add with what it takes"
+	if l.config.AdviseLogin != nil {
+		return l.config.AdviseLogin(get)
 	}
-	return get + "acpctl relay remove " + l.config.Name + ", if it is there, then acpctl relay add with it"
+	return get + "acpctl relay add with it"
 }

@@ -54,6 +54,10 @@ type Config struct {
 	Credentials Credentials // the zero value: the nkey of Key
 	Proxy       Proxy       // the zero value: none
 
+	// AdviseLogin says how the owner has another login used, to stand in an error; get, which may be "", is how to
+	// get one. It may be called at any time, and must not call the link. nil: by acpctl relay add.
+	AdviseLogin func(get string) string
+
 	Self identity.ID
 	Key  [32]byte // the secret of [KeyLabel]: never the identity key
 
@@ -67,10 +71,6 @@ type Config struct {
 
 	// Challenges are shared by all links of the daemon. nil: the link has its own.
 	Challenges *Challenges
-
-	// IsInvited reports whether the relay is of an invitation, and not kept: remedies then name nothing that
-	// is to be kept. It must not block. nil: it is kept.
-	IsInvited func() bool
 
 	// Changed is called after the state of the link has changed, but not for counts. It must
 	// not block. nil: nobody is told.

@@ -27,7 +27,7 @@ func TestRefusedLoginsHaveTheirRemedies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const replace = "acpctl relay remove vps, if it is there, then acpctl relay add with it"
+	const replace = "acpctl relay add with it"
 	for want, c := range map[string]Credentials{
 		"the server refuses a token: wrong, or changed there: get the new one, and " + replace:                                                                          {Token: "t0ken"},
 		"the server refuses user acp: wrong, or changed there: get the new one, and " + replace:                                                                         {User: "acp", Password: "pw"},
@@ -43,21 +43,18 @@ func TestRefusedLoginsHaveTheirRemedies(t *testing.T) {
 		}
 	}
 	conf := testConfig()
-	isInvited := false
-	conf.IsInvited = func() bool { return isInvited }
-	l := mustOpen(t, conf)
-	got := l.describeError(nats.ErrNkeysNotSupported)
+	got := mustOpen(t, conf).describeError(nats.ErrNkeysNotSupported)
 	if !strings.Contains(got.Error(), "the server knows no nkeys: get the token, user or credentials that it takes, and "+replace) || strings.Contains(got.Error(), public) {
 		t.Errorf("%v", got)
 	}
-	isInvited = true
-	const ask = "ask for a new invitation, made by acpctl invite --with-credential, or acpctl relay add with what it takes"
+	conf.AdviseLogin = func(get string) string { return "after (" + get + ")" }
+	l := mustOpen(t, conf)
 	for want, err := range map[string]error{
-		"the server knows no nkeys: " + ask: nats.ErrNkeysNotSupported,
-		"have " + public + " put into the users of its configuration; or, if it wants a token, user or credentials, " + ask: nats.ErrAuthorization,
+		"the server knows no nkeys: after (get the token, user or credentials that it takes, and )":                           nats.ErrNkeysNotSupported,
+		"have " + public + " put into the users of its configuration; or, if it wants a token, user or credentials, after ()": nats.ErrAuthorization,
 	} {
 		if got := l.describeError(err); !strings.HasSuffix(got.Error(), want) {
-			t.Errorf("of an invitation: %v\nwant %s", got, want)
+			t.Errorf("with advice: %v\nwant %s", got, want)
 		}
 	}
 }

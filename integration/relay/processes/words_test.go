@@ -86,7 +86,7 @@ func TestTokenChanges(t *testing.T) {
 	await.Until(t, "tail tells that the relay refuses", func() bool {
 		return strings.Contains(tail.Stdout.String(), "\trelay\t"+kept+" · refused · "+s.url()+": the server refuses a token")
 	})
-	fails(desk, kinds.NotAuthorized, []string{"relay", "test"}, "the server refuses a token: wrong, or changed there: get the new one, and acpctl relay remove hub, if it is there, then acpctl relay add with it")
+	fails(desk, kinds.NotAuthorized, []string{"relay", "test"}, "the server refuses a token: wrong, or changed there: get the new one, and acpctl relay remove hub, then acpctl relay add with it")
 	if said := desk.RunAcpctl(0, "relay", "list").Stderr.String(); !strings.Contains(said, "hub: ") || !strings.Contains(said, "the server refuses a token") {
 		t.Errorf("relay list says %s", said)
 	}
