@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
 )
@@ -22,6 +24,10 @@ const (
 	maxRequests     = 8_192
 	maxRequestBytes = 64 << 20
 )
+
+// maxUnreadBytes bounds the lines that agents on acp.sock there have not read, in bytes, beyond 64 KiB
+// or one line of each connection.
+const maxUnreadBytes = 64 << 20
 
 // openAgentsFolder makes the agents' folder, or takes it as it is: programs that have
 // mounted it then see its sockets come and go. The folder and its sockets belong to their
@@ -59,7 +65,7 @@ func (h home) openGuestSocket(ctx context.Context, name string, others []int) (*
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
-	d := &localSocket{UnixListener: l, path: path, guests: true, otherUsers: others, inputLimit: jsonrpc.NewInputLimit(maxInputBytes), requestLimit: jsonrpc.NewRequestLimit(maxRequests, maxRequestBytes)}
+	d := &localSocket{UnixListener: l, path: path, guests: true, otherUsers: others, inputLimit: jsonrpc.NewInputLimit(maxInputBytes), requestLimit: jsonrpc.NewRequestLimit(maxRequests, maxRequestBytes), unreadRoom: semaphore.NewWeighted(maxUnreadBytes)}
 	if err := d.moveIntoFolder(made); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("socket: %w", err)

@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
+	"github.com/acpd/acpd/wire"
 )
 
 // Requests that an agent makes and that wait fill no memory, however long their lines are:
@@ -65,4 +68,55 @@ func TestRequestsThatWaitFillNoMemory(t *testing.T) {
 	desk.guest(nil).must("whoami", nil, nil)
 	hog.Close()
 	await.Until(t, "all is given back", func() bool { number, bytes := desk.guests.requestLimit.HeldLoad(); return number == 0 && bytes == 0 })
+}
+
+// Answers that an agent does not read have a room of all, however many it asks for. It reads so slowly
+// that it is just not dropped; what has no room is refused, and the calls of others go on.
+func TestAnswersThatAgentsDoNotRead(t *testing.T) {
+	desk, laptop := pair(t)
+	planner, key := desk.guestAgent(client.AttachParams{Name: "planner", Kinds: []string{"query"}}, say(`{}`))
+	sender := laptop.dial()
+	for range 16 {
+		sender.notify(client.NotifyParams{To: client.Recipients{Names: []string{"desk"}}, Payload: wire.Payload(`{"topic":"news","data":{"pad":"` + strings.Repeat("x", 60_000) + `"}}`)})
+	}
+	const left = 8 << 20 // others have the rest
+	if !desk.guests.unreadRoom.TryAcquire(maxUnreadBytes - left) {
+		t.Fatal("somebody has room")
+	}
+
+	hog, err := net.Dial("unix", filepath.Join(desk.dir, "agent", "acp.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hog.Close()
+	hog.SetDeadline(time.Now().Add(await.Patience))
+	const n = 20
+	fmt.Fprintf(hog, `{"jsonrpc":"2.0","id":"s","method":"speak","params":{"name":"planner","key":%q}}`+"\n", key)
+	fmt.Fprint(hog, strings.Repeat(`{"jsonrpc":"2.0","id":"i","method":"inbox","params":{"limit":16,"peek":true}}`+"\n", n))
+	var read bytes.Buffer
+	await.Until(t, "the room is taken", func() bool {
+		if _, err := io.CopyN(&read, hog, 10_000); err != nil {
+			t.Fatal(err)
+		}
+		if desk.guests.unreadRoom.TryAcquire(1 << 20) {
+			desk.guests.unreadRoom.Release(1 << 20)
+			return false
+		}
+		return true
+	})
+	planner.must("inbox", client.InboxParams{Limit: 16, Peek: true}, nil)
+	answers, refused := bufio.NewReader(io.MultiReader(&read, hog)), 0
+	for range 1 + n {
+		line, err := answers.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, `"overloaded"`) {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("all answers had room")
+	}
+	await.Until(t, "all is given back", func() bool { return desk.guests.unreadRoom.TryAcquire(left) })
 }

@@ -114,6 +114,7 @@ func (d *Daemon) newLocalConn(ctx context.Context, c net.Conn, at *localSocket) 
 		MaxLine:        d.config.Load().MaxMessage + jsonrpc.LineMargin,
 		InputLimit:     at.inputLimit,
 		RequestLimit:   at.requestLimit,
+		UnreadRoom:     at.unreadRoom,
 		Handler:        s.answerRequest,
 		PushBack:       true,
 	})

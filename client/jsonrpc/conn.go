@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/jsonscan"
@@ -35,6 +36,12 @@ type Options struct {
 	// it. A request without room is answered with overloaded. nil: MaxInFlight and what
 	// waits beyond it are the only bounds.
 	RequestLimit *RequestLimit
+
+	// UnreadRoom, if set, bounds the bytes of lines that the other ends have not taken, of all
+	// connections that share it and beyond 64 KiB, or one line, of each. A longer answer without
+	// room is replaced by overloaded. With PushBack, other lines fail with ErrFull. nil: the queue of
+	// each connection is the only bound, and answers wait beyond it.
+	UnreadRoom *semaphore.Weighted
 
 	// Handler is called for each request and notification, in a goroutine of its
 	// own, which it may block. ctx ends when the caller gives up (rpc.cancel) and
@@ -118,6 +125,7 @@ func NewConn(conn net.Conn, o Options) *Conn {
 		requestsByID: make(map[string]*Request),
 	}
 	c.queue.initQueue(conn, c.closeWithCause)
+	c.queue.room = o.UnreadRoom
 	return c
 }
 
@@ -149,6 +157,7 @@ func (c *Conn) Run(ctx context.Context) error {
 	c.handlers.Wait()
 	c.opts.RequestLimit.adjustLoad(&c.requestLoad, requestLoad{-c.requestLoad.requests, -c.requestLoad.bytes}) // of those that waited
 	c.queue.waitUntilWritten()
+	c.queue.dropUnwritten()
 	if err := c.Err(); err != io.EOF && !errors.Is(err, net.ErrClosed) {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"github.com/acpd/acpd/identity"
@@ -101,8 +102,9 @@ func (b *lineBatch) appendValue(v any, splice bool) (err error) {
 // lines of one peer keep their order.
 type lineQueue struct {
 	conn    net.Conn
-	rawConn syscall.RawConn // nil: not a socket, writeUntilEmpty writes all
-	onError func(error)     // called once, without the lock, when writing fails
+	rawConn syscall.RawConn     // nil: not a socket, writeUntilEmpty writes all
+	onError func(error)         // called once, without the lock, when writing fails
+	room    *semaphore.Weighted // Options.UnreadRoom
 
 	// Of the writer, for one attempt.
 	writeOnce      func(fd uintptr) bool
@@ -118,6 +120,8 @@ type lineQueue struct {
 	firstWritten int                    // bytes of the first batch that are written
 	lineCount    int                    // in queue
 	byteCount    int                    // in queue, not written
+	waitingBytes int                    // of lines that wait to be queued
+	heldRoom     int64                  // of room
 	err          error
 }
 
@@ -154,7 +158,7 @@ func (q *lineQueue) isFullFor(peer identity.ID) bool {
 func (q *lineQueue) enqueueAndWrite(ctx context.Context, peer identity.ID, line *lineBatch, mode whenFull, othersSend bool) error {
 	yieldFirst := othersSend && line.size() < maxBatch
 	q.mu.Lock()
-	if err := q.waitForRoom(ctx, peer, mode); err != nil {
+	if err := q.waitForRoom(ctx, peer, line.size(), mode); err != nil {
 		q.mu.Unlock()
 		line.returnToPool()
 		return err
@@ -173,21 +177,35 @@ func (q *lineQueue) enqueueAndWrite(ctx context.Context, peer identity.ID, line 
 	return nil
 }
 
-// waitForRoom returns nil when a line may be queued. Only waitWhenFull waits, until there is
-// room, the queue has an error, or ctx ends. The caller holds mu.
-func (q *lineQueue) waitForRoom(ctx context.Context, peer identity.ID, mode whenFull) error {
-	if q.err != nil || mode == insertWhenFull || !q.isFullFor(peer) {
+// waitForRoom returns nil when a line of size bytes may be queued. Only waitWhenFull waits, until
+// there is room, the queue has an error, or ctx ends. A line that is not short takes room meanwhile.
+// The caller holds mu.
+func (q *lineQueue) waitForRoom(ctx context.Context, peer identity.ID, size int, mode whenFull) (err error) {
+	if q.err != nil || mode == insertWhenFull || q.hasRoomFor(peer, size) {
 		return q.err
 	}
 	if mode == failWhenFull {
 		return ErrFull
 	}
+	waits := 0
+	if size > shortLine {
+		if !q.takeRoom(size) {
+			return newUnreadError(size)
+		}
+		waits = size
+	}
+	q.waitingBytes += waits
+	defer func() {
+		if q.waitingBytes -= waits; err != nil { // else insertByTurn adds as much to byteCount
+			q.returnRoom()
+		}
+	}()
 	defer context.AfterFunc(ctx, func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.changed.Broadcast()
 	})()
-	for q.err == nil && q.isFullFor(peer) {
+	for q.err == nil && !q.hasRoomFor(peer, size-waits) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -308,6 +326,7 @@ func (q *lineQueue) writeUntilEmpty() {
 func (q *lineQueue) removeWritten(n int) {
 	q.firstWritten += n
 	q.byteCount -= n
+	q.returnRoom()
 	if first := q.batches[0]; q.firstWritten == first.size() {
 		q.lineCount -= first.lines
 		q.batches, q.firstWritten = slices.Delete(q.batches, 0, 1), 0
