@@ -29,8 +29,12 @@ func (d *Daemon) describeRelay(u *usedRelay) client.Relay {
 	if row.State == client.RelayRefused && s.Refused.After(s.Since) {
 		row.Since = client.Time{Time: s.Refused} // before that it was down
 	}
-	if s.LastError != nil {
-		row.Error = trimRelayName(u.Name, s.LastError.Error())
+	wrong := s.LastError
+	if row.State == client.RelayUp {
+		wrong = s.Limit // whatever was wrong before
+	}
+	if wrong != nil {
+		row.Error = trimRelayName(u.Name, wrong.Error())
 	}
 	return row
 }

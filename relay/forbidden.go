@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,9 @@ func (s *session) noteForbidden(err error) {
 	switch name := findNameOf(err); {
 	case name != "" && isOfSubscription(err):
 		s.forbidden.name.Store(true)
+		if s.link.session.Load() == s {
+			s.link.updateState(func(state *State) { state.Limit = s.findLimit() })
+		}
 	case name != "":
 		s.link.asks.fail(name, errAskRefused)
 	case isSubscriptionRefused(err):
@@ -123,6 +127,7 @@ func (s *session) tryForbidden(observer Observer) {
 func (s *session) settle() {
 	tried, permitted := s.retries.last, false
 	s.link.updateState(func(state *State) {
+		state.Limit = s.findLimit()
 		if s.forbidden.isDeaf() {
 			return
 		}
@@ -140,6 +145,17 @@ func (s *session) settle() {
 		s.retries = retries{}
 		s.link.log.Info("relay: the server permits now what it refused")
 	}
+}
+
+// findLimit returns what does not work on a connection that carries packets; nil: nothing.
+func (s *session) findLimit() error {
+	if s.conn.MaxPayload() < headerLen+MTU {
+		return s.link.describeError(nats.ErrMaxPayload)
+	}
+	if name := *s.link.name.Load(); name != "" && s.forbidden.name.Load() {
+		return s.link.describeError(fmt.Errorf("%w: the subscription to %q", nats.ErrPermissionViolation, nameSubject+name))
+	}
+	return nil
 }
 
 // TryAgain has Run try at once what the server has forbidden.

@@ -130,6 +130,10 @@ func TestForbiddenThatEnds(t *testing.T) {
 				if s := l.State(); s.Standing != standing || s.Since != began.Since || s.Refused != began.Refused || s.LastError == nil {
 					t.Errorf("three hours later: %s since %s, refused since %s, %v; at first since %s and %s", s.Standing, s.Since, s.Refused, s.LastError, began.Since, began.Refused)
 				}
+				limit := l.State().Limit
+				if isLimit := limit != nil && strings.Contains(limit.Error(), "have the server permit subscribe to acp1.name.desk"); isLimit != (what == subName) {
+					t.Errorf("the limit is %v", limit)
+				}
 				if tried := server.countTries(what); tried < 30 || tried > 50 {
 					t.Errorf("tried %d times in three hours", tried)
 				}
@@ -140,7 +144,7 @@ func TestForbiddenThatEnds(t *testing.T) {
 				server.permit()
 				time.Sleep(maxRetryPause + measureEvery)
 				s := l.State()
-				if s.Standing != Connected || !s.Refused.IsZero() || s.LastError != nil || (what != subName) != s.Since.After(began.Since) {
+				if s.Standing != Connected || !s.Refused.IsZero() || s.LastError != nil || s.Limit != nil || (what != subName) != s.Since.After(began.Since) {
 					t.Errorf("permitted: %s since %s, refused since %s, %v", s.Standing, s.Since, s.Refused, s.LastError)
 				}
 				if got := slices.Sorted(maps.Keys(server.listSIDs())); !slices.Equal(got, []string{subOwn[4:], subReplies[4:], subName[4:]}) {

@@ -84,6 +84,8 @@ func (l *Link) serveSession(ctx context.Context, observer Observer, o *outage) (
 		case token := <-s.challenged:
 			l.answerClone(s, token)
 		case <-l.nameChanged:
+			s.forbidden.name.Store(false)
+			l.updateState(func(state *State) { state.Limit = s.findLimit() })
 			if err := s.subscribeName(); err != nil {
 				l.noteError(l.describeError(err))
 			}
@@ -198,6 +200,7 @@ func (l *Link) begin(s *session, rtt time.Duration) (moved bool) {
 		if s.forbidden.isDeaf() {
 			state.Standing, state.Refused = Deaf, state.Since
 		}
+		state.Limit = s.findLimit()
 		state.Server, state.RTT, state.ClientIP, state.Proxy = server, rtt, client, s.dialer.proxyInUse()
 	})
 	l.log.Info("relay: connected", "server", l.endpoint.String(), "rtt", rtt)

@@ -35,6 +35,7 @@ type State struct {
 
 	LastError   error // of the connection, or what the server has said since; nil: none yet
 	LastErrorAt time.Time
+	Limit       error     // what does not work, though packets come and go; nil: nothing
 	Refused     time.Time // since when each error has been one of ErrRefused; zero: the last is none, or what it refused is permitted now
 	Reconnects  uint64    // connections after the first
 	Clone       time.Time // when another process with this identity last answered; zero: never

@@ -140,7 +140,8 @@ func formatRelay(r *client.Relay) string {
 		if r.RTTUS > 0 {
 			text += ", " + ui.FormatMilliseconds(r.RTTUS)
 		}
-	} else if r.Error != "" {
+	}
+	if r.Error != "" {
 		text += ": " + client.Line(r.Error)
 	}
 	if r.Dropped > 0 {

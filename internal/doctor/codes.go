@@ -113,6 +113,7 @@ var codeTable = [...]CodeInfo{
 	{"policy.there", Note, "what the peer takes from here, as far as it has shown", "`acpctl doctor` there says the rest"},
 
 	{"relay.ok", OK, "a relay is connected", ""},
+	{"relay.limited", Warning, "a relay is connected, and something does not work there, such as to be found by name", "as it says"},
 	{"relay.down", Warning, "a relay cannot be reached: peers that are reached in another way stay", "as it says; `acpctl relay test`"},
 	{"relay.refused", Failure, "a relay refuses the login, or what the daemon has to do there", "as it says; `acpctl relay test`"},
 	{"relay.unused", Failure, "a relay is not used: its settings cannot be, or another one has its name or URL", "correct it, or remove it where it stands: config.yaml, or `acpctl relay remove NAME`"},

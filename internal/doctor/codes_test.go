@@ -378,7 +378,7 @@ var reproductions = []reproduction{
 	// Relays.
 	faked(func(d *clitest.FakeDaemon, s *client.Status, _ *Options) {
 		s.Relays = []client.Relay{
-			{Name: "hub", URL: "tls://nats.example.org:4222", State: client.RelayUp, Server: "hub 2.15.2", Clone: true},
+			{Name: "hub", URL: "tls://nats.example.org:4222", State: client.RelayUp, Server: "hub 2.15.2", Clone: true, Error: "nobody finds this daemon by its name here"},
 			{Name: "two", URL: "tls://nats.example.net:4222", State: client.RelayDown, Error: "nothing listens there: start the server"},
 			{Name: "three", URL: "tls://nats.example.com:4222", State: client.RelayRefused, Error: "the server refuses a token"},
 			{Name: "four", URL: "tls://nats.example.com:4223", State: client.RelayUnused, Error: "hub has the same URL"},
@@ -393,7 +393,7 @@ var reproductions = []reproduction{
 				{Step: "connect", Verdict: client.StepOK}, {Step: client.StepForeignSubscribe, Verdict: client.StepWarning, What: "it may listen", Remedy: "permit less"},
 			}}}}, nil
 		})
-	}, "relay.ok", "relay.down", "relay.refused", "relay.unused", "relay.clone", "relay.snoop"),
+	}, "relay.ok", "relay.limited", "relay.down", "relay.refused", "relay.unused", "relay.clone", "relay.snoop"),
 	{codes("relay.unused"), func(t *testing.T) []Finding { // one of config.yaml, which acpctl relay remove does not take out
 		s := newSite(t, "desk")
 		s.write("config.yaml", "reach: {relays: [{name: two, url: \"tls://127.0.0.1:1\", credentials: nats.creds}]}\n")

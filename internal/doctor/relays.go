@@ -52,6 +52,9 @@ func (x *examination) addRelay(ctx context.Context, r *client.Relay) {
 	switch r.State {
 	case client.RelayUp:
 		x.add("relay.ok", subject, fmt.Sprintf("%s is connected: %s", r.Name, client.Line(r.Server)), "", private...)
+		if r.Error != "" {
+			x.add("relay.limited", subject, r.Name+": "+client.Line(r.Error), "as it says", private...)
+		}
 		x.tryRelay(ctx, r, subject, private)
 	case client.RelayRefused:
 		x.add("relay.refused", subject, r.Name+": "+client.Line(r.Error), "as it says; acpctl relay test "+r.Name+" tries it step by step", private...)

@@ -184,7 +184,13 @@ func TestNamesOnARelay(t *testing.T) {
 	}
 	write(t, c.server.conf, strings.Replace(string(text), "acp1.name.laptop", "acp1.name.build", 1))
 	c.server.start()
+	await.Until(t, "laptop is not found by its name", func() bool {
+		p := laptop.StartAcpctl("relay", "list")
+		p.AwaitEnd()
+		return strings.Contains(p.Stderr.String(), "hub: ") && strings.Contains(p.Stderr.String(), "have the server permit subscribe to acp1.name.laptop")
+	})
 	c.sign(laptop, "build")
+	await.Until(t, "laptop is found by its new name", func() bool { return relayOf(t, laptop).Error == "" })
 	for _, m := range []*live.Machine{laptop, build} {
 		awaitRelay(t, m, "up")
 	}

@@ -201,7 +201,7 @@ cannot be used); why, standard error has. The daemon goes on trying. SOURCE is c
 				return err
 			}
 			for _, r := range relays {
-				if r.State != client.RelayUp && r.Error != "" {
+				if r.Error != "" {
 					v.tellOfRelay(cmd, r.Name, r.Error)
 				}
 				if r.Clone {
