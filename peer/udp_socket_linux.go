@@ -232,7 +232,8 @@ func (d *datagram) setContent(b, oob []byte) {
 }
 
 // send sends the datagram, or leaves EAGAIN in errno if the socket is full. It is always true: the
-// system would say that there is room only when half of the socket is empty.
+// system would say that there is room only when half of the socket is empty. It never waits, in whatever mode
+// the socket is: such a call keeps its processor from all other goroutines.
 func (d *datagram) send(fd uintptr) bool {
 	for {
 		n, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&d.header)), unix.MSG_DONTWAIT)

@@ -183,12 +183,11 @@ func ParseEnvelope(b []byte) (*Envelope, error) {
 	return e, err
 }
 
-// maxAround is how many bytes besides its payload an envelope may keep in memory.
-const maxAround = 8 << 10
+const maxAround = 8 << 10 // bytes besides its payload that an envelope may keep in memory
 
-// ParseOwnEnvelope is [ParseEnvelope] of bytes that nobody else uses from then on: the payload
-// aliases them. One with more than maxAround besides is copied: whoever holds a payload counts its
-// bytes alone, and unknown fields may have any size.
+// ParseOwnEnvelope decodes as [ParseEnvelope] does, of bytes that nobody else uses from then on. The payload
+// aliases b. If more than 8 KiB lie beside it, it is a copy: unknown fields may have any size, and whoever
+// keeps a payload counts its bytes alone.
 func ParseOwnEnvelope(b []byte) (*Envelope, error) {
 	e, err := parseEnvelope(b)
 	if err == nil && len(b)-len(e.Payload) > maxAround {

@@ -106,25 +106,27 @@ func TestWhoOwnsTheBytes(t *testing.T) {
 	}
 }
 
-// A payload that is kept does not keep what a peer put beside it.
-func TestPayloadKeepsNothingBeside(t *testing.T) {
-	for beside, copied := range map[int]bool{4 << 10: false, 64 << 10: true} {
+// A payload that is kept keeps at most 8 KiB of what a peer put beside it.
+func TestPayloadKeepsLittleBeside(t *testing.T) {
+	for beside, copied := range map[int]bool{8 << 10: false, 8<<10 + 1: true, 64 << 10: true} {
 		b := bytes.NewBuffer(encode(t, full()))
 		if first := &b.Bytes()[0]; *first < 0xa0 || *first >= 0xb7 {
 			t.Fatalf("%#x begins no map with room for one more", *first)
 		} else {
 			*first++
 		}
-		b.WriteString("\x64zpad\x5a") // a name, and bytes of a length in four
-		b.Write(binary.BigEndian.AppendUint32(nil, uint32(beside)))
-		b.Write(make([]byte, beside))
+		const head = "\x64zpad\x5a" // a name, and bytes of a length in four
+		pad := beside - (b.Len() - len(full().Payload)) - len(head) - 4
+		b.WriteString(head)
+		b.Write(binary.BigEndian.AppendUint32(nil, uint32(pad)))
+		b.Write(make([]byte, pad))
 		e, err := wire.ParseOwnEnvelope(b.Bytes())
 		if err != nil {
 			t.Fatal(err)
 		}
 		clear(b.Bytes())
 		if got := bytes.Equal(e.Payload, full().Payload); got != copied {
-			t.Errorf("%d bytes beside it: the payload is copied: %v", beside, got)
+			t.Errorf("%d bytes beside it: the payload is a copy: %t, want %t", beside, got, copied)
 		}
 	}
 }
