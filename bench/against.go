@@ -97,6 +97,10 @@ func orderStarts(other variant, round int) []variant {
 	return []variant{acpdVariant, other, other, acpdVariant}
 }
 
+// firstTurns returns the round for [orderTurns] in which one checkout's fleets, as they were started, have the first and
+// the last turn.
+func firstTurns(round int) int { return round &^ 1 }
+
 // measureAgainstRound starts each checkout's daemons twice. Each time round the turns gives a value:
 // a machine that others disturb for a moment spoils that one alone.
 func measureAgainstRound(f *fleet, other variant, round, turns int, window time.Duration, figures []figure, log io.Writer) (err error) {
@@ -107,7 +111,7 @@ func measureAgainstRound(f *fleet, other variant, round, turns int, window time.
 	}
 	defer func() { err = errors.Join(err, stopTogether(fleets)) }()
 	for i, c := range againstCells {
-		taken, err := listTurns(fleets, c, turns, round&^1, window) // so one checkout is first and last here too
+		taken, err := listTurns(fleets, c, turns, firstTurns(round), window)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -55,9 +56,20 @@ func takeTurns(fleets []*fleet, c cell, turns, round int, window time.Duration) 
 	return samples, nil
 }
 
+// orderTurns returns which of count fleets has which turn, the n-th time round. Every second time the turns go the
+// other way, so that what drifts within them disturbs all alike; round moves on who is first.
+func orderTurns(count, n, round int) (order []int) {
+	for i := range count {
+		order = append(order, (i+round)%count)
+	}
+	if n%2 == 1 {
+		slices.Reverse(order)
+	}
+	return order
+}
+
 // listTurns loads the fleets with c in short turns, after a turn of each as warm-up, and returns of
-// each time round the turn of each fleet. Every second time round the turns go the other way, so that
-// what drifts within them disturbs all alike; round moves on who is first.
+// each time round the turn of each fleet.
 func listTurns(fleets []*fleet, c cell, turns, round int, window time.Duration) (taken [][]turn, err error) {
 	for _, f := range fleets {
 		if _, err := f.loadCell(c, window); err != nil {
@@ -66,11 +78,7 @@ func listTurns(fleets []*fleet, c cell, turns, round int, window time.Duration) 
 	}
 	for n := range turns {
 		all := make([]turn, len(fleets))
-		for i := range fleets {
-			if n%2 == 1 {
-				i = len(fleets) - 1 - i
-			}
-			which := (i + round) % len(fleets)
+		for _, which := range orderTurns(len(fleets), n, round) {
 			if all[which], err = fleets[which].takeTurn(c, window, fleets[which].sumDaemonCPU); err != nil {
 				return nil, err
 			}
