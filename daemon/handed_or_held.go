@@ -86,11 +86,11 @@ func (d *Daemon) offerToAgents(ctx context.Context, takers []*registry.Agent, in
 	for _, a := range takers {
 		d.calls.Go(func() { defer others.Done(); said <- tell(a) })
 	}
-	for range takers {
+	for slower := len(takers) - 1; slower >= 0; slower-- {
 		if <-said != nil {
 			continue
 		}
-		size := int64(len(in.Payload))
+		size := slowMessageBytes(in, slower)
 		if d.slowTakers.Reserve(in.From, size) != nil {
 			others.Wait()
 			return true
@@ -100,6 +100,17 @@ func (d *Daemon) offerToAgents(ctx context.Context, takers []*registry.Agent, in
 	}
 	return false
 }
+
+// slowMessageBytes returns what the daemon keeps in memory of a message for which some slower agents
+// have time: its payload, what it keeps for each of them, and as much again for the message itself.
+func slowMessageBytes(in *client.Inbound, slower int) int64 {
+	return int64(len(in.Payload)) + int64(slower+1)*slowTakerBytes
+}
+
+// slowTakerBytes is what the daemon keeps in memory while it waits for one agent: the stack of a
+// goroutine, 4 to 8 KiB, and a call with its timer, 1 KiB. The goroutine that waits for all of them,
+// and what is kept around the payload, take no more.
+const slowTakerBytes = 8 << 10
 
 // confirmTime bounds the wait for an agent's confirmation that it has a message.
 const confirmTime = 4 * time.Second

@@ -183,10 +183,12 @@ func ParseEnvelope(b []byte) (*Envelope, error) {
 	return e, err
 }
 
-const maxAround = 8 << 10 // bytes besides its payload that an envelope may keep in memory
+// maxAround is how many bytes besides its payload an envelope may keep in memory. All fields that are
+// known take less.
+const maxAround = 1 << 10
 
 // ParseOwnEnvelope decodes as [ParseEnvelope] does, of bytes that nobody else uses from then on. The payload
-// aliases b. If more than 8 KiB lie beside it, it is a copy: unknown fields may have any size, and whoever
+// aliases b. If more than 1 KiB lies beside it, it is a copy: unknown fields may have any size, and whoever
 // keeps a payload counts its bytes alone.
 func ParseOwnEnvelope(b []byte) (*Envelope, error) {
 	e, err := parseEnvelope(b)

@@ -106,9 +106,9 @@ func TestWhoOwnsTheBytes(t *testing.T) {
 	}
 }
 
-// A payload that is kept keeps at most 8 KiB of what a peer put beside it.
+// A payload that is kept keeps at most 1 KiB of what a peer put beside it.
 func TestPayloadKeepsLittleBeside(t *testing.T) {
-	for beside, copied := range map[int]bool{8 << 10: false, 8<<10 + 1: true, 64 << 10: true} {
+	for beside, copied := range map[int]bool{1 << 10: false, 1<<10 + 1: true, 64 << 10: true} {
 		b := bytes.NewBuffer(encode(t, full()))
 		if first := &b.Bytes()[0]; *first < 0xa0 || *first >= 0xb7 {
 			t.Fatalf("%#x begins no map with room for one more", *first)
