@@ -49,7 +49,8 @@ type Handler struct {
 	// has a grant in [Inbound.Wake] or none; if a grant comes later, there is one more call.
 	//
 	// The daemon also calls it for a query or delegation that has a grant. That call may come
-	// before the one of Query or Delegate, with it or later.
+	// before the one of Query or Delegate, with it or later. Of a payload over 64 KiB it has the
+	// beginning alone.
 	//
 	// A nil *WakeAnswer means that nothing was posted. If the message is not proven to be read,
 	// and the session does not acknowledge it within 4 s, its sender hears that it is held.

@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"runtime"
 	"strings"
 	"testing"
+	"weak"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/integration/await"
@@ -74,6 +76,33 @@ func TestWhatNamesNoAgentAsksTheOwner(t *testing.T) {
 	laptop.agent(client.AttachParams{Name: "serve"}, say(`{"summary":"serve"}`))
 	if got := await.Receive(t, "the answer", asker.query("laptop")); parse[kinds.Response](t, got.Payload).Summary != "serve" {
 		t.Errorf("the answer is %s", got.Payload)
+	}
+}
+
+// What waits for the owner's word keeps the beginning of a long delegation alone, and wakes its session
+// all the same.
+func TestALongDelegationThatWaitsKeepsLittle(t *testing.T) {
+	t.Parallel()
+	desk, laptop := pair(t)
+	laptop.allow(client.WakeAllowParams{Peer: "desk", Ask: true})
+	s := laptop.session("claude")
+	s.release <- wire.Payload(accepted)
+	take := func() (wire.MessageID, weak.Pointer[byte]) {
+		env := wire.NewEnvelope(desk.ID(), laptop.ID(), kinds.KindDelegate, kinds.EncodePayload(&kinds.Delegate{Task: strings.Repeat("é", maxWakePayload)}))
+		env.Agent = "claude"
+		message, err := kinds.CheckEnvelope(env)
+		sender, _ := laptop.trust.FindPeer(desk.ID())
+		if out := laptop.handleMessageOnce(t.Context(), sender, message); err != nil || out.Err != nil {
+			t.Fatalf("%v, %+v", err, out)
+		}
+		return env.ID, weak.Make(&env.Payload[0])
+	}
+	id, payload := take()
+	s.next(false)
+	await.Until(t, "the payload is kept no more", func() bool { runtime.GC(); return payload.Value() == nil })
+	laptop.decide(laptop.nextApproval().ID, "yes")
+	if in := s.next(true); in.ID != id || len(in.Payload) > maxWakePayload || !strings.Contains(parse[kinds.Delegate](t, in.Payload).Task, "éé") {
+		t.Errorf("woken by %s with %d bytes, want %s", in.ID, len(in.Payload), id)
 	}
 }
 

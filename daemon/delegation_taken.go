@@ -60,7 +60,7 @@ func (d *Daemon) handleDelegate(ctx context.Context, sender identity.Peer, env *
 	accepted := false
 	if a.IsSession() {
 		end := d.beginExchangeWithSession(a, sender, in, func() {
-			cancel(newOwnerDeclinedError(env.Kind))
+			cancel(newOwnerDeclinedError(kinds.KindDelegate))
 			d.declineTask(t, a)
 		})
 		defer func() {

@@ -186,11 +186,12 @@ func (d *Daemon) newWakeMessage(agent string, sender identity.Peer, env *wire.En
 // its end. refuse is called if the owner says no to the message.
 func (d *Daemon) beginExchangeWithSession(a *registry.Agent, sender identity.Peer, in *client.Inbound, refuse func()) (end func()) {
 	var over atomic.Bool
+	waiting := copyForWake(in)
 	d.waker.Enqueue(d.newWakeMessage(a.Name, sender, &in.Envelope), func(ctx context.Context, grant client.WakeGrant) waking.Outcome {
 		if over.Load() {
 			return waking.Outcome{}
 		}
-		woken := *in
+		woken := *waiting
 		woken.Wake = &grant
 		said, err := d.callWake(ctx, a, &woken)
 		return readOutcome(said, err)

@@ -68,6 +68,9 @@ func (s *Server) beginWake(ctx context.Context, in *client.Inbound) (w *wakeup, 
 		if r == nil {
 			return nil, nil
 		}
+		whole := *r.Inbound // a wake has the beginning of a long one
+		whole.Wake = in.Wake
+		w.Inbound = &whole
 		w.request, w.came, w.read, w.ended, done = r, r.arrived, r.shown, r.ended, func() {}
 	} else {
 		w.came = time.UnixMilli(int64(in.TS))

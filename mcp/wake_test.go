@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"sync"
@@ -148,11 +149,13 @@ func TestAWakeAndItsRequestComeInAnyOrder(t *testing.T) {
 	f := newFakeSession()
 	p, agent := attachedProgram(t, d, &Server{FindSession: func(context.Context, string, string) (harness.Session, error) { return f, nil }})
 	p.server.timing.handover = 20 * time.Second
-	for _, in := range []*client.Inbound{newInbound(kinds.KindQuery, &kinds.Query{Question: "?"}), newInbound(kinds.KindDelegate, &kinds.Delegate{Task: "t"})} {
-		said := wakeSoon(t, agent, in)
+	for _, in := range []*client.Inbound{newInbound(kinds.KindQuery, &kinds.Query{Question: "Mend it."}), newInbound(kinds.KindDelegate, &kinds.Delegate{Task: "Mend it."})} {
+		beginning := *in // of a long one the daemon has no more
+		beginning.Payload = bytes.Replace(in.Payload, []byte(" it."), nil, 1)
+		said := wakeSoon(t, agent, &beginning)
 		ask(t.Context(), agent, newInbound(kinds.KindQuery, &kinds.Query{Question: "Another one?"}))
 		ask(t.Context(), agent, in)
-		if post := await.Receive(t, "a post", f.posts); post.Message != in.ID {
+		if post := await.Receive(t, "a post", f.posts); post.Message != in.ID || !strings.Contains(post.Untrusted, "Mend it.") {
 			t.Errorf("%+v", post)
 		}
 		if got := await.Receive(t, "the answer", said); got != (client.WakeAnswer{Posted: true}) {

@@ -1,0 +1,30 @@
+package daemon
+
+import (
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/kinds"
+)
+
+// A query or delegation may wait for a day to wake its session. A wake has a payload of up to
+// maxWakePayload as it is, and of a longer one maxWakeBeginning bytes: no page of a session shows more.
+const (
+	maxWakePayload   = 64 << 10
+	maxWakeBeginning = 16 << 10
+)
+
+// copyForWake returns a query or delegation as the wake for it has it. Of a long payload it keeps the
+// beginning alone, as the text of the question or task: the session gets the whole from the request
+// itself.
+func copyForWake(in *client.Inbound) *client.Inbound {
+	woken := *in
+	if len(in.Payload) <= maxWakePayload {
+		return &woken
+	}
+	beginning := client.ClipText(string(in.Payload[:maxWakePayload]), maxWakeBeginning)
+	if in.Kind == kinds.KindQuery {
+		woken.Payload = kinds.EncodePayload(&kinds.Query{Question: beginning})
+	} else {
+		woken.Payload = kinds.EncodePayload(&kinds.Delegate{Task: beginning})
+	}
+	return &woken
+}
