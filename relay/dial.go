@@ -228,6 +228,7 @@ type serverConn struct {
 	replay []byte
 	guard  guard
 	begins bool // the INFO of a server without TLS has not come
+	broken bool // a write has failed
 
 	passed []byte // what the guard has let through
 	read   int    // bytes of it that were read
@@ -265,4 +266,19 @@ func (c *serverConn) Read(p []byte) (int, error) {
 	n := copy(p, c.passed[c.read:])
 	c.read += n
 	return n, nil
+}
+
+// Write says nothing of a connection that has ended: Read does, behind what the server said before it ended it.
+// nats.go stops reading when a write fails, and writes to a server that has refused the login. It calls Write
+// from one goroutine at a time.
+func (c *serverConn) Write(p []byte) (int, error) {
+	if c.broken {
+		return len(p), nil
+	}
+	n, err := c.Conn.Write(p)
+	if err == nil || isTimeout(err) {
+		return n, err
+	}
+	c.broken = true
+	return len(p), nil
 }

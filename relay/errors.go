@@ -116,7 +116,11 @@ func findRemedy(e endpoint, err error) string {
 	case errors.Is(err, errBareNATS):
 		return e.nameOtherScheme()
 	case errors.Is(err, errNoWebSocket), says(err, "invalid websocket connection", "malformed http "):
-		return "no WebSocket of a NATS server answers there, and a redirect is not followed: check host and port"
+		remedy := "no WebSocket of a NATS server answers there, and a redirect is not followed: check host and port"
+		if e.scheme == "ws" {
+			remedy += "; if the port has TLS, write wss:// instead of ws://" // to such a port's plain HTTP, servers answer 400
+		}
+		return remedy
 	case e.isWebSocket() && isOfBareNATS(err):
 		return "the server begins with INFO, without a WebSocket: " + e.nameOtherScheme()
 	case isA[tls.RecordHeaderError](err):
@@ -139,7 +143,7 @@ func findRemedy(e endpoint, err error) string {
 		return "nothing answers in time: check host, port and firewall"
 	case errors.Is(err, errSilent):
 		return "it closed the connection without a word: " + findMuteRemedy(e) + "; its log says more"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, nats.ErrConnectionClosed):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, nats.ErrConnectionClosed):
 		return "the server closed the connection, and its log says why: it is tried again"
 	}
 	return ""

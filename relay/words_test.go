@@ -59,6 +59,53 @@ func TestRefusedLoginsHaveTheirRemedies(t *testing.T) {
 	}
 }
 
+// mutedConn is a connection whose writes fail, after so many, as they do when the server has ended it.
+type mutedConn struct {
+	net.Conn
+	left int
+}
+
+func (c *mutedConn) Write(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}
+	}
+	c.left--
+	return c.Conn.Write(p)
+}
+
+// A server that refuses the login ends the connection, perhaps before the client has written all.
+func TestRefusalIsReadAfterFailedWrite(t *testing.T) {
+	for scheme, writes := range map[string]int{"nats": 1, "ws": 3} { // all but PING
+		t.Run(scheme, func(t *testing.T) {
+			for said, want := range map[string]string{
+				"-ERR 'Authorization Violation'\r\n": "the server refuses nkey ",
+				"":                                   "the server closed the connection, and its log says why",
+			} {
+				c := testConfig()
+				c.URL = scheme + "://" + listen(t, func(conn net.Conn) {
+					f := newFakeConn(conn)
+					if scheme == "ws" && f.acceptWebSocket() != nil {
+						return
+					}
+					f.say(plainInfo)
+					if _, err := f.readLine(); err == nil && said != "" {
+						f.say("%s", said)
+					}
+				})
+				l := mustOpen(t, c)
+				dial := l.dialTCP
+				l.dialTCP = func(ctx context.Context, network, address string) (net.Conn, error) {
+					conn, err := dial(ctx, network, address)
+					return &mutedConn{conn, writes}, err
+				}
+				if checks := l.Test(t.Context()); len(checks) != 1 || !strings.Contains(checks[0].What, want) || checks[0].Refused != (said != "") {
+					t.Errorf("%+v, want %q", checks, want)
+				}
+			}
+		})
+	}
+}
+
 func TestNoWayToTheServer(t *testing.T) {
 	l := mustOpen(t, testConfig())
 	for _, errno := range []error{syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
@@ -80,7 +127,7 @@ func TestServerOfAnotherKind(t *testing.T) {
 		"TLS alone":               {"nats", withTLS, "the server takes connections with TLS alone: write tls:// instead of nats://"},
 		"NATS for a WebSocket":    {"ws", plainInfo, "the server begins with INFO, without a WebSocket: write nats:// instead of ws://"},
 		"NATS, for its WebSocket": {"wss", withTLS, "the server begins with INFO, without a WebSocket: write tls:// instead of wss://"},
-		"HTTP":                    {"ws", "HTTP/1.0 404 File not found\r\n\r\n<html>", `the server answers "HTTP/1.0 404": no WebSocket of a NATS server answers there, and a redirect is not followed: check host and port`},
+		"HTTP":                    {"ws", "HTTP/1.0 404 File not found\r\n\r\n<html>", `the server answers "HTTP/1.0 404": no WebSocket of a NATS server answers there, and a redirect is not followed: check host and port; if the port has TLS, write wss:// instead of ws://`},
 		"TLS alone, and more":     {"nats", withTLS + "PING\r\n", "write tls:// instead of nats://"},
 		"TLS for whom it pleases": {"nats", strings.Replace(withTLS, "required", "available", 1), ""},
 	} {
