@@ -1,20 +1,14 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/acpd/acpd/budget"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/internal/durable"
 )
 
 // readOrganisation reads the files that the settings of certificates name. The error is of those of
@@ -22,56 +16,16 @@ import (
 func (d *Daemon) readOrganisation(cfg *config.Config) (authorities []identity.Authority, own ownCertificate, err error) {
 	o := &cfg.Organisation
 	for _, name := range slices.Sorted(maps.Keys(o.Authorities)) {
-		a := identity.Authority{Name: name}
-		if file := o.Authorities[name].Revoked; file != "" {
-			at := fmt.Sprintf("organisation.authorities.%s.revoked", name)
-			data, err := d.readStateFile(file, identity.MaxRevocationFile)
-			if err != nil {
-				return nil, own, fmt.Errorf("%s: %w; write it, or remove the setting", at, err)
-			}
-			if a.Revoked, err = identity.ParseRevocations(data); err != nil {
-				return nil, own, fmt.Errorf("%s: %s: %w", at, file, err)
-			}
+		as, err := o.ReadAuthority(name, string(d.home))
+		if err != nil {
+			return nil, own, err
 		}
-		for _, line := range []string{o.Authorities[name].Key, o.Authorities[name].NextKey} {
-			if line == "" {
-				continue
-			}
-			if a.Key, err = identity.ParseAuthorityKey(line); err != nil {
-				return nil, own, fmt.Errorf("organisation.authorities.%s: %w", name, err)
-			}
-			authorities = append(authorities, a)
-		}
+		authorities = append(authorities, as...)
 	}
 	if o.Certificate != "" {
 		own = d.readOwnCertificate(o.Certificate)
 	}
 	return authorities, own, nil
-}
-
-// findStateFile returns the path of a file that a setting names: in the state directory, or elsewhere.
-func (d *Daemon) findStateFile(name string) (string, error) {
-	if rest, inHome := strings.CutPrefix(name, "~/"); inHome {
-		user, err := os.UserHomeDir()
-		return filepath.Join(user, rest), err
-	}
-	if filepath.IsAbs(name) {
-		return name, nil
-	}
-	return d.home.filePath(name), nil
-}
-
-// readStateFile reads a file that a setting names, of at most so many bytes.
-func (d *Daemon) readStateFile(name string, most int64) ([]byte, error) {
-	path, err := d.findStateFile(name)
-	if err != nil {
-		return nil, err
-	}
-	data, err := durable.ReadRegularFile(path, most)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no file %s", path)
-	}
-	return data, err
 }
 
 // applyOrganisation makes what readOrganisation has read count. Connections of peers that lose their

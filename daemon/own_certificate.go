@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 )
@@ -25,7 +26,7 @@ type ownCertificate struct {
 // readOwnCertificate reads this daemon's certificate. One that others would refuse is shown all the
 // same if it is for this key: they may have another clock.
 func (d *Daemon) readOwnCertificate(file string) (own ownCertificate) {
-	data, err := d.readStateFile(file, identity.MaxCertificateFile)
+	data, err := config.ReadStateFile(string(d.home), file, identity.MaxCertificateFile)
 	if err != nil {
 		own.err = fmt.Errorf("organisation.certificate: %w; have the line signed that acpctl cert request prints, and reload", err)
 		return own

@@ -200,7 +200,7 @@ func (d *Daemon) newNoCertificateError(op, ref string) error {
 		line := "name " + own
 		refusal := fmt.Sprintf("write \"revoked: revoked.txt\" under organisation.authorities.%s in config.yaml, and the line %q into %s", authority, line, d.home.filePath("revoked.txt"))
 		if file := d.config.Load().Organisation.Authorities[authority].Revoked; file != "" {
-			path, _ := d.findStateFile(file) // it was read
+			path, _ := config.FindStateFile(string(d.home), file) // it was read
 			refusal = fmt.Sprintf("write the line %q into %s", line, path)
 		}
 		remedy = fmt.Sprintf("to refuse that name, whatever key has it, %s, then acpctl reload; its full id blocks that key", refusal)

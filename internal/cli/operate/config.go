@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,7 +42,8 @@ func (v *verbs) newConfigCheckCmd() *cobra.Command {
 wrong: the file, the line, what is wrong and what to write instead; the first 20, and how many
 more there are. The exit code is 0 if acpd would start with the file, else 2.
 
-It warns of credentials of relays that are not there yet; a relative path is in the state directory.
+It reads the files that organisation.authorities names too, and warns of credentials of relays that
+are not there yet; a relative path is in the state directory.
 Whether the peers and interfaces that it names are there, only a daemon knows: acpctl reload and
 acpctl status warn of those that are not.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,7 +73,10 @@ func (v *verbs) checkConfig(ctx context.Context, file string) error {
 	if err != nil && len(wrong) == 0 {
 		return err
 	}
-	check := configCheck{File: file, Valid: err == nil, Errors: []configError{}}
+	if err == nil {
+		wrong = v.listWrongAuthorities(file, conf)
+	}
+	check := configCheck{File: file, Valid: len(wrong) == 0, Errors: []configError{}}
 	for _, e := range wrong {
 		check.Errors = append(check.Errors, configError{e.Line, e.Key, e.Problem, e.Remedy})
 	}
@@ -92,6 +98,20 @@ func (v *verbs) checkConfig(ctx context.Context, file string) error {
 		return frame.Exit(frame.ExitUsage)
 	}
 	return err
+}
+
+// listWrongAuthorities returns what is wrong with the files of authorities, without which acpd does not start.
+func (v *verbs) listWrongAuthorities(file string, conf *config.Config) (all []*config.Error) {
+	home, err := v.FindStateDir()
+	if err != nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(conf.Organisation.Authorities)) {
+		if _, err := conf.Organisation.ReadAuthority(name, home); err != nil {
+			all = append(all, &config.Error{File: file, Key: "organisation.authorities." + name + ".revoked", Problem: err.Error()})
+		}
+	}
+	return all
 }
 
 // listMissingCredentials returns a warning for each relay whose file of credentials is not there.

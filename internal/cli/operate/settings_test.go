@@ -12,6 +12,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/client/jsonrpc"
+	"github.com/acpd/acpd/integration/authority"
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
@@ -44,6 +45,31 @@ func TestConfigCheckWarnsOfMissingCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.WantResult(f.Run("config", "check", file), 0, file+": valid\n", "")
+}
+
+// A file of what an authority has revoked is read as the daemon reads it, which does not start without it.
+func TestConfigCheckReadsRevocations(t *testing.T) {
+	f := newDaemon(t)
+	file, revoked := filepath.Join(f.Home, "config.yaml"), filepath.Join(f.Home, "revoked.txt")
+	a := authority.New(t, "corp")
+	text := "organisation: {authorities: {corp: {key: " + a.Line() + ", revoked: revoked.txt}}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const at = "organisation.authorities.corp.revoked"
+	problem := at + ": there is no file " + revoked + "; write it, or remove the setting"
+	f.WantResult(f.Run("config", "check", file), frame.ExitUsage, file+": "+problem+"\n", "")
+	f.WantResult(f.Run("config", "check", file, "--json"), frame.ExitUsage, `{"file":"`+file+`","valid":false,"errors":[{"key":"`+at+`","problem":"`+problem+`"}]}`+"\n", "")
+	for line, wrong := range map[string]string{"nam build-7\n": file + ": " + at + ": revoked.txt: line 1: \"nam\": write \"id\", \"name\" or \"serial\"\n", "name build-7\n": ""} {
+		if err := os.WriteFile(revoked, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if wrong == "" {
+			f.WantResult(f.Run("config", "check", file), 0, file+": valid\n", "")
+		} else {
+			f.WantResult(f.Run("config", "check", file), frame.ExitUsage, wrong, "")
+		}
+	}
 }
 
 // What was drained, and what was not, follows from the exit code. What is open is told meanwhile.
