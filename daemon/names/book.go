@@ -35,6 +35,9 @@ type Relay interface {
 	// Ask hands answers to take until it returns false, or ctx ends. It returns early if it is sure
 	// that nobody will answer, with the reason.
 	Ask(ctx context.Context, name string, want []byte, take func(answer []byte) bool) error
+	// Trouble returns why it carries nothing at the moment, and what to do; both "" as far as is known. It does not
+	// block.
+	Trouble() (what, remedy string)
 }
 
 // Trust says which certificates count. [identity.TrustStore] does.

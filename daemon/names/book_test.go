@@ -37,6 +37,7 @@ var errNobody = errors.New("relay hub: nobody on the relay has that name")
 // fakeRelay answers each ask with its answers, as far as more are wanted; without any, nobody is there.
 type fakeRelay struct {
 	delay   time.Duration // before each answer
+	trouble string
 	asked   atomic.Int64
 	request []byte
 
@@ -65,6 +66,13 @@ func (r *fakeRelay) Ask(ctx context.Context, name string, request []byte, take f
 	}
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+func (r *fakeRelay) Trouble() (what, remedy string) {
+	if r.trouble == "" {
+		return "", ""
+	}
+	return r.trouble, "acpctl relay test hub says why"
 }
 
 func (r *fakeRelay) answer(all ...[]byte) *fakeRelay {
@@ -135,6 +143,26 @@ func TestFirstAnswerThatCountsIsKept(t *testing.T) {
 		time.Sleep(time.Hour + identity.ClockTolerance)
 		mustMiss(t, b, "build-7.corp", "does not count: certificate: it expired")
 	})
+}
+
+// A relay that carries nothing says so, and to look for the fault at the peer is advised alone if a relay was asked.
+func TestTroubleOfRelaysIsTold(t *testing.T) {
+	const (
+		refuses = `no peer "build-7.corp" is known, and relay:hub refuses this daemon; acpctl relay test hub says why`
+		check   = ": check the name, that its daemon runs and uses the same relay, and its certificate by acpctl cert show there"
+	)
+	for want, relays := range map[string]map[string]*fakeRelay{
+		refuses: {"hub": {trouble: "refuses this daemon"}},
+		refuses + "; relay vps: relay hub: nobody on the relay has that name" + check:   {"hub": {trouble: "refuses this daemon"}, "vps": {}},
+		`no peer "build-7.corp" is known, and relay vps: nobody answers for it` + check: {"vps": {delay: time.Hour}},
+	} {
+		bubble(t, relays, func(t *testing.T, b *Book, _ *authority.Authority, _ *identity.TrustStore) {
+			_, err := b.Find(t.Context(), "build-7.corp")
+			if e := kinds.AsError(err); err == nil || e.Code != kinds.Unreachable || e.Message != want {
+				t.Errorf("%v\nwant %s", err, want)
+			}
+		})
+	}
 }
 
 func TestCallersShareALookup(t *testing.T) {

@@ -122,16 +122,29 @@ func (b *Book) ask(ctx context.Context, l *lookup) (why string) {
 	}
 	asking.Wait()
 	var all []string
+	heard := false // of the name, and not of relays alone
 	for _, name := range slices.Sorted(maps.Keys(wrong)) {
-		switch err := wrong[name]; {
-		case err == nil:
+		err := wrong[name]
+		if err == nil {
+			continue
+		}
+		if what, remedy := relays[name].Trouble(); what != "" {
+			all = append(all, fmt.Sprintf("relay:%s %s; %s", name, what, remedy))
+			continue
+		}
+		heard = true
+		switch {
 		case ctx.Err() != nil:
 			all = append(all, fmt.Sprintf("relay %s: nobody answers for it", name))
 		default:
 			all = append(all, fmt.Sprintf("relay %s: %s", name, strings.TrimPrefix(err.Error(), "relay "+name+": ")))
 		}
 	}
-	return strings.Join(all, "; ") + ": check the name, and that its daemon runs and uses the same relay"
+	why = strings.Join(all, "; ")
+	if heard {
+		why += ": check the name, that its daemon runs and uses the same relay, and its certificate by acpctl cert show there"
+	}
+	return why
 }
 
 // take looks at an answer that a relay has brought, and reports whether others from there are wanted: what one brings
