@@ -244,6 +244,7 @@ func TestOwnCertificateIsLookedAt(t *testing.T) {
 	}{
 		"good for long":      {a.SignFile(desk.ID(), 300*24*time.Hour, "acp:desk"), ""},
 		"ends soon":          {a.SignFile(desk.ID(), 13*24*time.Hour, "acp:desk"), "the certificate of this daemon expires at"},
+		"counts a while on":  {a.SignFile(desk.ID(), -time.Minute, "acp:desk"), "the certificate of this daemon expired at"},
 		"has ended":          {a.SignFile(desk.ID(), -time.Hour, "acp:desk"), "the certificate of this daemon expired at"},
 		"is for another key": {a.SignFile(identity.ID{1}, time.Hour, "acp:desk"), "it is for the key 0100000000"},
 		"is for ssh":         {a.SignFile(desk.ID(), time.Hour, "desk.example.org"), "does not begin with acp:"},

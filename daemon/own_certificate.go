@@ -62,7 +62,11 @@ func (d *Daemon) describeOwnCertificate(now time.Time) string {
 	case !own.says.IsValidAt(now):
 		return fmt.Sprintf("the certificate of this daemon is not valid before %s: check the clock", own.says.NotBefore.Format(time.RFC3339))
 	case !own.says.NotAfter.IsZero() && own.says.NotAfter.Sub(now) < expiryNotice && own.says.NotAfter.Sub(now) < own.says.NotAfter.Sub(own.says.NotBefore)/3:
-		return fmt.Sprintf("the certificate of this daemon expires at %s: have it signed again, and reload", own.says.NotAfter.Format(time.RFC3339))
+		verb := "expires"
+		if now.After(own.says.NotAfter) {
+			verb = "expired" // and counts on for identity.ClockTolerance
+		}
+		return fmt.Sprintf("the certificate of this daemon %s at %s: have it signed again, and reload", verb, own.says.NotAfter.Format(time.RFC3339))
 	}
 	return ""
 }

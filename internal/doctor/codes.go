@@ -94,7 +94,7 @@ var codeTable = [...]CodeInfo{
 	{"peer.unasked", Note, "no daemon runs, so who is in reach is not known", ""},
 	{"peer.away", Note, "the peer does not answer, or has no address", "start its daemon; `acpctl doctor PEER` tries each address"},
 	{"peer.unreached", Failure, "the same, of the PEER of `acpctl doctor PEER`", "as it says"},
-	{"peer.refuses", Failure, "the peer does not trust this daemon", "trust it there; the finding has the command"},
+	{"peer.refuses", Failure, "the peer does not trust this daemon", "trust it there, or have this daemon's certificate signed anew; the finding has the command"},
 	{"peer.conflict", Failure, "another key answers in its place, or another process has this daemon's key", "as it says"},
 	{"peer.incompatible", Failure, "the peer and this daemon speak no common version, or it demands what this one lacks", "update the older side"},
 	{"peer.forbids", Note, "the peer answers, and its policy forbids a ping", ""},

@@ -257,6 +257,10 @@ var reproductions = []reproduction{
 		if f := findCode(all, "peer.refuses"); !strings.Contains(f.Remedy, "on laptop: acpctl trust "+desk.id.String()) {
 			t.Errorf("what to do there: %q", f.Remedy)
 		}
+		desk.write("config.yaml", "organisation: {certificate: acpd-cert.pub}\n")
+		if f := findCode(examine(t, options(t, desk.home)), "peer.refuses"); f.Remedy != "see acpctl cert show: a certificate that has ended, or is revoked there, is signed anew; else on laptop: acpctl trust "+desk.id.String() {
+			t.Errorf("with a certificate: %q", f.Remedy)
+		}
 		return all
 	}},
 	{codes("peer.conflict", "address.wrong"), func(t *testing.T) []Finding {

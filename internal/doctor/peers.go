@@ -98,6 +98,15 @@ func (x *examination) ping(ctx context.Context, peer *client.Peer) (p pong) {
 	return p
 }
 
+// adviseTrust says how a peer comes to trust this daemon.
+func (x *examination) adviseTrust(name string) string {
+	remedy := fmt.Sprintf("on %s: acpctl trust %s", name, x.status.ID)
+	if x.config.Organisation.Certificate != "" {
+		remedy = "see acpctl cert show: a certificate that has ended, or is revoked there, is signed anew; else " + remedy
+	}
+	return remedy
+}
+
 // addPeer records what is known of a trusted peer: that it is connected, or what a ping said.
 func (x *examination) addPeer(p *client.Peer, answer *pong) {
 	name := p.Name
@@ -109,7 +118,7 @@ func (x *examination) addPeer(p *client.Peer, answer *pong) {
 	e, _ := errors.AsType[*kinds.Error](answer.err)
 	switch {
 	case p.Refuses || e != nil && e.Code == kinds.NotTrusted:
-		x.add("peer.refuses", name, name+" is reached, and does not trust this daemon", fmt.Sprintf("on %s: acpctl trust %s", name, me), append(private, me.String())...)
+		x.add("peer.refuses", name, name+" is reached, and does not trust this daemon", x.adviseTrust(name), append(private, me.String())...)
 	case answer.err == nil && (p.State == client.PeerConnected || answer.rtt > 0):
 		at := ""
 		if len(p.Addrs) > 0 {
