@@ -20,7 +20,8 @@ type Whoami struct {
 	Name       string      `json:"name"`
 	Version    string      `json:"version"`
 	UptimeSecs uint64      `json:"uptime_secs"`
-	Listen     []string    `json:"listen"` // host:port
+	Listen     []string    `json:"listen"`               // host:port
+	HidesAddrs bool        `json:"hides_addrs,omitzero"` // peers are told none of Listen: reach.direct is off, and there is a relay
 	Home       string      `json:"home"`
 }
 

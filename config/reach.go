@@ -18,7 +18,7 @@ type Reach struct {
 	Relays []Relay  `yaml:"relays" doc:"Servers (NATS) that pass packets on between this daemon and its peers, at most 8, beside those of acpctl relay add. They see who sends how much to whom, and nothing of what."`
 	Proxy  Proxy    `yaml:"proxy" example:"environment" doc:"The way to relays. environment: HTTPS_PROXY and NO_PROXY of acpd's environment, for every scheme. off: no proxy. Or a proxy's URL, like http://proxy.example.net:3128; or {command: [PROGRAM, ARGUMENT]}, which prints one each time, for credentials that change. Default: environment."`
 	STUN   []string `yaml:"stun" example:"[\"stun.example.org:3478\"]" doc:"STUN servers, as host:port, at most 4, which say at which address the internet sees this machine. Peers on a relay dial it there, so that a direct path is found where NATs allow it. The servers learn that address. Default: none."`
-	Direct Switch   `yaml:"direct" example:"on" doc:"on: connections change from a relay to a direct path where there is one; for that, trusted peers on a relay are told the addresses of this machine. off: they stay on the relay, and peers are told no address. Default: on."`
+	Direct Switch   `yaml:"direct" example:"on" doc:"on: connections change from a relay to a direct path where there is one; for that, trusted peers on a relay are told the addresses of this machine. off: they stay on the relay, and peers are told no address. While there is a relay, a peer is not dialled then where it was before, and join takes no address of an invitation that names a relay which is used. Addresses that config.yaml or acpctl trust gives are dialled, and what discovery.mdns finds. Default: on."`
 }
 
 // MaxSTUN bounds the STUN servers of config.yaml.

@@ -2,10 +2,13 @@ package daemon
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
+	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 )
 
@@ -53,6 +56,68 @@ func TestInvitationsWithoutAddresses(t *testing.T) {
 		}
 		if hasAddrs(client.InviteParams{NoRelay: true}) != want.withoutRelay {
 			t.Errorf("direct: %s, --no-relay: it has addresses: %v", direct, !want.withoutRelay)
+		}
+	}
+}
+
+// TestJoinStaysOnTheRelay has a daemon that is told to stay on relays join: where it uses a relay of the
+// invitation it dials no address, and keeps none.
+func TestJoinStaysOnTheRelay(t *testing.T) {
+	t.Parallel()
+	desk := start(t, stateDir(t), "desk")
+	dead := deadURL(t)
+	invite := func() string {
+		t.Helper()
+		var out client.Invitation
+		desk.dial().must("invite", nil, &out)
+		inv, err := identity.ParseInvitation(out.URI)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inv.Relays = []identity.InvitedRelay{{URL: dead}}
+		return inv.String()
+	}
+	for direct, refused := range map[string]bool{"off": true, "on": false} {
+		dir := stateDir(t)
+		writeConfig(t, dir, "reach: {direct: "+direct+"}\n")
+		laptop := start(t, dir, "laptop-"+direct)
+		owner := laptop.dial()
+		owner.must("relay.add", client.RelayAddParams{Name: "hub", URL: dead, NoCheck: true}, nil)
+		uri := invite()
+		if !refused {
+			owner.must("join", client.JoinParams{URI: uri}, nil)
+			continue
+		}
+		e := owner.refused(kinds.Unreachable, "join", client.JoinParams{URI: uri})
+		if !strings.HasSuffix(e.Message, "; its addresses are not dialled, since reach.direct is off: acpctl join --no-relay dials them") {
+			t.Errorf("%v", e)
+		}
+		owner.must("join", client.JoinParams{URI: uri, Relay: client.JoinSkipsRelay}, nil)
+		laptop.becomes(client.PeerConnected, desk)
+	}
+}
+
+// TestDirectOffForgetsWherePeersWere has a daemon that is told to stay on relays: while it has one, it dials a peer
+// at addresses that somebody gave, and not where the peer was connected before.
+func TestDirectOffForgetsWherePeersWere(t *testing.T) {
+	t.Parallel()
+	dir, id := stateDir(t), identity.ID{0xaa, 31: 4}
+	writeConfig(t, dir, "reach: {direct: off}\n")
+	desk := start(t, dir, "desk")
+	owner := desk.dial()
+	owner.must("trust", client.TrustParams{Peer: id.String(), Addrs: []string{"192.0.2.1:7117"}}, nil)
+	desk.lastConnections.record(id, "192.0.2.2:7117", time.Now())
+	desk.updateAddrTable(id)
+	for relay, want := range map[bool][]string{false: {"192.0.2.2:7117", "192.0.2.1:7117"}, true: {"192.0.2.1:7117"}} {
+		if relay {
+			owner.must("relay.add", client.RelayAddParams{Name: "hub", URL: deadURL(t), NoCheck: true}, nil)
+		} else if desk.node.StaysOnRelays() {
+			owner.must("relay.remove", client.RelayRemoveParams{Name: "hub"}, nil)
+		}
+		var me client.Whoami
+		owner.must("whoami", nil, &me)
+		if got := desk.takeDialAddrs(id); !slices.Equal(got, want) || me.HidesAddrs != relay {
+			t.Errorf("with a relay %t: %q; it hides addresses: %t", relay, got, me.HidesAddrs)
 		}
 	}
 }

@@ -52,7 +52,8 @@ func (d *Daemon) listInvitedRelays(p *client.InviteParams) ([]identity.InvitedRe
 // relayTime is how long a join waits for a relay of its invitation to be up.
 const relayTime = 5 * time.Second
 
-// joinOverRelays redeems an invitation. Relays that it names and that are not used yet are used for that
+// joinOverRelays redeems an invitation. With reach.direct off, its addresses are neither dialled nor kept if this
+// daemon uses a relay of it. Relays that it names and that are not used yet are used for that
 // if the caller says so, and kept if it succeeds; so are new tokens for relays that refuse this daemon.
 func (d *Daemon) joinOverRelays(ctx context.Context, inv identity.Invitation, choice client.JoinRelay) (*client.NamedPeer, error) {
 	unknown := d.listUnknownRelays(inv)
@@ -86,12 +87,20 @@ func (d *Daemon) joinOverRelays(ctx context.Context, inv identity.Invitation, ch
 		d.awaitRelays(waiting, names)
 		cancel()
 	}
+	withoutAddrs := choice != client.JoinSkipsRelay && d.startConfig.Reach.Direct == config.Off && len(inv.Addrs) > 0 && d.usesRelayOf(inv)
+	if withoutAddrs {
+		inv.Addrs = nil
+	}
 	d.relays.joining.Store(inv.ID, true)
 	defer d.relays.joining.Delete(inv.ID)
 	who, err := d.node.Join(ctx, inv)
 	problem := d.describeRelayProblem(names)
 	if err != nil {
-		return nil, addRelayProblem(err, strings.Join(slices.DeleteFunc([]string{problem, d.describeOldRelayProblem(inv, names)}, func(s string) bool { return s == "" }), "; "))
+		err = addRelayProblem(err, strings.Join(slices.DeleteFunc([]string{problem, d.describeOldRelayProblem(inv, names)}, func(s string) bool { return s == "" }), "; "))
+		if withoutAddrs && errors.Is(err, &kinds.Error{Code: kinds.Unreachable}) {
+			err = addToJoinError(err, "; its addresses are not dialled, since reach.direct is off: acpctl join --no-relay dials them")
+		}
+		return nil, err
 	}
 	p := &client.NamedPeer{ID: who.ID, Name: who.Name}
 	for _, s := range unknown {
@@ -185,6 +194,13 @@ func (d *Daemon) describeOldRelayProblem(inv identity.Invitation, names []string
 	return strings.Join(problems, "; ")
 }
 
+// usesRelayOf reports whether this daemon uses one of the relays of an invitation.
+func (d *Daemon) usesRelayOf(inv identity.Invitation) bool {
+	return slices.ContainsFunc(d.relays.list(), func(u *usedRelay) bool {
+		return u.link != nil && slices.ContainsFunc(inv.Relays, func(r identity.InvitedRelay) bool { return r.URL == u.URL })
+	})
+}
+
 // listUnknownRelays returns the relays of an invitation that this daemon does not use, each with a name.
 func (d *Daemon) listUnknownRelays(inv identity.Invitation) []config.Relay {
 	wanted := d.listWantedRelays()
@@ -254,11 +270,19 @@ func (d *Daemon) describeRelayProblem(names []string) string {
 
 // addRelayProblem adds to the error of a join why the relay of the invitation was no help.
 func addRelayProblem(err error, problem string) error {
+	if problem == "" {
+		return err
+	}
+	return addToJoinError(err, "; and the relay of the invitation: "+problem)
+}
+
+// addToJoinError adds a text to the error of a join, unless the inviter has answered.
+func addToJoinError(err error, text string) error {
 	e, ok := errors.AsType[*kinds.Error](err)
-	if !ok || problem == "" || e.From != "" {
+	if !ok || e.From != "" {
 		return err
 	}
 	told := *e
-	told.Message += "; and the relay of the invitation: " + problem
+	told.Message += text
 	return &told
 }

@@ -28,6 +28,9 @@ func (d *Daemon) serveProbe(ctx context.Context, _ *localConn, p *client.ProbePa
 		if slices.ContainsFunc(out.Addrs, func(o client.ProbedAddr) bool { return o.Addr == a.HostPort }) {
 			continue // it is known from two sources
 		}
+		if a.Source == discovery.Worked && d.node.StaysOnRelays() {
+			continue // it is not dialled
+		}
 		out.Addrs = append(out.Addrs, client.ProbedAddr{Addr: a.HostPort, Source: client.AddrSource(a.Source)})
 	}
 	for _, u := range d.relays.list() {

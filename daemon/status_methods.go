@@ -15,7 +15,7 @@ import (
 func (d *Daemon) describeSelf() client.Whoami {
 	return client.Whoami{
 		ID: d.id, Name: d.name, Version: d.options.Version, UptimeSecs: uint64(time.Since(d.started).Seconds()),
-		Listen: d.node.LocalAddrs(), Home: string(d.home),
+		Listen: d.node.LocalAddrs(), HidesAddrs: d.node.StaysOnRelays(), Home: string(d.home),
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/discovery"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/kinds"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/store"
@@ -65,13 +67,22 @@ func (d *Daemon) newNodeConfig(cfg *config.Config, addr string) peer.Config {
 	return peer.Config{
 		Key: d.key, Trust: d.trust, Name: d.name, Software: "acpd " + d.options.Version,
 		MaxMessage: cfg.MaxMessage, RequirePQ: cfg.PostQuantum == config.Require,
-		Listen: addr, Addrs: d.table.TakeDialAddrs,
+		Listen: addr, Addrs: d.takeDialAddrs,
 		Exchange: d.handleExchange, Message: d.handleMessage, Event: d.handlePeerEvent,
 		Features: []string{peer.FeatureQuestions},
 		STUN:     cfg.Reach.STUN, NoUpgrade: cfg.Reach.Direct == config.Off,
 		DialEnded: dialEnded, Decertified: d.handleDecertified, AwaitsWork: d.delegations.HasOpenWith,
 		Budget: d.budget, PeerLog: d.refusalLog, Logger: d.log,
 	}
+}
+
+// takeDialAddrs returns the addresses at which a peer is dialled now. Where it was connected before is
+// none of them while the daemon stays on relays.
+func (d *Daemon) takeDialAddrs(id identity.ID) []string {
+	if d.node.StaysOnRelays() {
+		return d.table.TakeDialAddrs(id, discovery.Worked)
+	}
+	return d.table.TakeDialAddrs(id)
 }
 
 func (d *Daemon) listenOnPort(cfg *config.Config, host, port string) (*peer.Node, error) {

@@ -127,9 +127,10 @@ func (t *Table) SetAddrs(id identity.ID, source Source, addrs ...string) {
 // TakeDialAddrs returns the addresses of a peer, as host:port without repetition, for a
 // caller that dials them all now. First come those that worked, then those that are
 // configured, then those that the network names, last heard first. An address that only
-// the network names is left out for 5 s after it was returned. Package peer dials them in
-// this order, after the one where the peer last proved its key.
-func (t *Table) TakeDialAddrs(id identity.ID) []string {
+// the network names is left out for 5 s after it was returned. What comes from the sources in
+// without alone is left out too. Package peer dials them in this order, after the one where the
+// peer last proved its key.
+func (t *Table) TakeDialAddrs(id identity.ID, without ...Source) []string {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +142,7 @@ func (t *Table) TakeDialAddrs(id identity.ID) []string {
 	var addrs []string
 	for _, a := range p.listAddrs() {
 		_, tried := t.tried[a.HostPort]
-		if slices.Contains(addrs, a.HostPort) || a.Source == MDNS && tried {
+		if slices.Contains(addrs, a.HostPort) || a.Source == MDNS && tried || slices.Contains(without, a.Source) {
 			continue
 		}
 		if a.Source == MDNS {

@@ -172,7 +172,12 @@ func runAnsweredVerbs(t *testing.T, all shapes) {
 		run(line)
 	}
 
-	// Several peers are told at once, a ping is lost, and a delegation has a partial result before its final one.
+	// An entry of a roster has addresses, several peers are told at once, a ping is lost, and a delegation has a partial
+	// result before its final one.
+	me := allFields[client.Whoami]()
+	me.HidesAddrs = false
+	f.SetAnswer(client.MethodWhoami, me)
+	run("whoami --roster")
 	f.SetAnswer(client.MethodNotify, []client.Receipt{*allFields[client.Receipt]()})
 	run("notify PEER,PEER NAME 1")
 	lost := allFields[kinds.Error]()

@@ -34,7 +34,8 @@ type Config struct {
 	STUN []string
 
 	// NoUpgrade has connections stay on the relay on which they became ready: peers are told no
-	// addresses of this machine, and none of theirs is dialled.
+	// addresses of this machine, and none of theirs is dialled. While there is a relay, they are not
+	// dialled either where they were connected before.
 	NoUpgrade bool
 
 	// Addrs returns where a peer may be dialled, best first, as host:port. It must

@@ -94,6 +94,33 @@ func TestRelayIsDialledLater(t *testing.T) {
 	})
 }
 
+// TestOldAddressesAreNotDialled: where connections are to stay on relays and there is one, a peer is not
+// dialled where it was before.
+func TestOldAddressesAreNotDialled(t *testing.T) {
+	twoPaths(t, func(t *testing.T, _ *valve, _ *relayNet, a, b *side) {
+		a.ask(b, "?")
+		a.cfg.Addrs = func(identity.ID) []string { return nil }
+		paths := func() (all []string) {
+			for _, r := range a.findState(b.ID()).listRoutes(false) {
+				all = append(all, string(r.path))
+			}
+			return all
+		}
+		if got := paths(); !equal(got, string(ViaRelay)) {
+			t.Errorf("it stays on relays: %q", got)
+		}
+		a.cfg.NoUpgrade = false
+		if got := paths(); !equal(got, string(Direct), string(ViaRelay)) {
+			t.Errorf("it leaves relays: %q", got)
+		}
+		a.cfg.NoUpgrade = true
+		a.RemoveLink("relay:corp")
+		if got := paths(); !equal(got, string(Direct)) {
+			t.Errorf("without a relay: %q", got)
+		}
+	})
+}
+
 // TestDirectReplacesTheRelay: a direct connection that becomes ready beside a relayed one takes the
 // new calls. The other drains, and its calls are answered.
 func TestDirectReplacesTheRelay(t *testing.T) {

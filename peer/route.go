@@ -107,8 +107,14 @@ func (n *Node) resolveUDP(ctx context.Context, text string) ([]leg, error) {
 	return legs, nil
 }
 
-// listRoutes returns the ways to the peer: first the address where it last proved its key, then
-// those of [Config.Addrs], then the links. While a late dial tries the addresses, there are the links alone. Their
+// StaysOnRelays reports whether addresses at which peers were before are not dialled: connections
+// are to stay on relays ([Config.NoUpgrade]), and there is one.
+func (n *Node) StaysOnRelays() bool {
+	return n.cfg.NoUpgrade && slices.ContainsFunc(n.links.snapshot(), func(e *endpoint) bool { return e.path == ViaRelay })
+}
+
+// listRoutes returns the ways to the peer: first the address where it last proved its key, unless the node
+// stays on relays; then those of [Config.Addrs], then the links. While a late dial tries the addresses, there are the links alone. Their
 // handshakes wait for nothing if the peer was on relays alone.
 func (state *peerState) listRoutes(background bool) []route {
 	state.mu.Lock()
@@ -117,7 +123,7 @@ func (state *peerState) listRoutes(background bool) []route {
 	var known []string
 	if !late {
 		known = state.node.cfg.Addrs(state.id) // which may leave out for a while what it has returned
-		if good != "" {
+		if good != "" && !state.node.StaysOnRelays() {
 			known = append([]string{good}, slices.DeleteFunc(slices.Clone(known), func(a string) bool { return a == good })...)
 		}
 	}

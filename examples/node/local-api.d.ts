@@ -1697,6 +1697,8 @@ export interface Status {
   uptime_secs: number;
   /** host:port */
   listen: Array<string>;
+  /** peers are told none of listen: reach.direct is off, and there is a relay */
+  hides_addrs?: boolean;
   home: string;
   state: DaemonState;
   peers_connected: number;
@@ -2006,6 +2008,8 @@ export interface Whoami {
   uptime_secs: number;
   /** host:port */
   listen: Array<string>;
+  /** peers are told none of listen: reach.direct is off, and there is a relay */
+  hides_addrs?: boolean;
   home: string;
 }
 

@@ -199,6 +199,9 @@ func (a *app) printRosterEntry(ctx context.Context, who *client.Whoami) error {
 			e.Relays = append(e.Relays, r.URL)
 		}
 	}
+	if who.HidesAddrs && len(e.Relays) > 0 {
+		e.Addrs = []string{} // who applies it forgets those that it knew
+	}
 	if isLoopbackOnly(addrs) && len(e.Relays) == 0 {
 		fmt.Fprintf(a.Err, "acpctl whoami: --roster: the daemon listens on loopback alone (%s): no other machine can reach it there\n", client.Line(strings.Join(addrs, ", ")))
 	}

@@ -174,6 +174,12 @@ func TestWhoamiForARoster(t *testing.T) {
   addrs: ["127.0.0.1:7117"]
   relays: ["tls://nats.example.org:4222", "wss://nats.example.org:443"]
 `, "")
+	f.SetAnswer(client.MethodWhoami, &client.Whoami{ID: clitest.MyID, Name: "desk", Listen: []string{"192.0.2.1:7117"}, HidesAddrs: true})
+	f.WantResult(f.Run("whoami", "--roster"), 0, `- id: "`+clitest.MyID.String()+`"
+  name: "desk"
+  addrs: []
+  relays: ["tls://nats.example.org:4222", "wss://nats.example.org:443"]
+`, "")
 }
 
 // The relays of a roster go to the daemon, and the answer names those that are to be added.

@@ -1382,6 +1382,7 @@ class Status(TypedDict):
     version: str
     uptime_secs: int
     listen: list[str]  # host:port
+    hides_addrs: NotRequired[bool]  # peers are told none of listen: reach.direct is off, and there is a relay
     home: str
     state: DaemonState
     peers_connected: int
@@ -1590,4 +1591,5 @@ class Whoami(TypedDict):
     version: str
     uptime_secs: int
     listen: list[str]  # host:port
+    hides_addrs: NotRequired[bool]  # peers are told none of listen: reach.direct is off, and there is a relay
     home: str
