@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/cli/frame"
+	"github.com/acpd/acpd/kinds"
 )
 
 func (a *app) newJoinCmd() *cobra.Command {
@@ -53,9 +55,10 @@ as it is there.`,
 				return frame.UsageErrorf("%w", err)
 			}
 			p := client.JoinParams{URI: uri}
+			remedy := "type acpctl join again and answer yes, or give --keep-relay"
 			switch {
 			case noRelay:
-				p = withoutRelays(inv)
+				p, remedy = withoutRelays(inv), "leave --no-relay out"
 			case keepRelay:
 				p.Relay = client.JoinKeepsRelay
 			case len(inv.Relays) > 0:
@@ -65,7 +68,7 @@ as it is there.`,
 			}
 			peer, err := a.Daemon.JoinWith(cmd.Context(), p)
 			if err != nil {
-				return err
+				return addLeftOutRelay(err, inv, p, remedy)
 			}
 			if peer.Warning != "" {
 				fmt.Fprintf(a.Err, "acpctl join: %s\n", client.Line(peer.Warning))
@@ -86,6 +89,19 @@ as it is there.`,
 func withoutRelays(inv identity.Invitation) client.JoinParams {
 	inv.Relays = nil
 	return client.JoinParams{URI: inv.String()}
+}
+
+// addLeftOutRelay adds to the error of a join how the relay is used that was left out, if the invitation names no
+// other way.
+func addLeftOutRelay(err error, inv identity.Invitation, p client.JoinParams, remedy string) error {
+	tried, parseErr := identity.ParseInvitation(p.URI)
+	e, ok := errors.AsType[*kinds.Error](err)
+	if parseErr != nil || len(inv.Addrs) > 0 || len(tried.Relays) == len(inv.Relays) || !ok || e.From != "" || e.Code != kinds.Invalid && e.Code != kinds.Unreachable {
+		return err
+	}
+	told := *e
+	told.Message += "; or use the relay that it names: " + remedy
+	return &told
 }
 
 // chooseJoinRelay asks a person whether the daemon is to use the relays that an invitation names, unless it does

@@ -10,6 +10,7 @@ import (
 	"github.com/acpd/acpd/internal/cli/clitest"
 	"github.com/acpd/acpd/internal/cli/frame"
 	"github.com/acpd/acpd/internal/cli/ui"
+	"github.com/acpd/acpd/kinds"
 )
 
 // A person is asked before a relay of an invitation is used, a script says it, and nothing is asked for
@@ -160,6 +161,37 @@ func TestInviteNamesRelays(t *testing.T) {
 	for _, args := range [][]string{{"--no-relay", "--with-credential"}, {"--list", "--no-relay"}, {"--revoke", "all", "--with-credential"}} {
 		if r := f.Run(append([]string{"invite"}, args...)...); r.Code != frame.ExitUsage {
 			t.Errorf("%q: %+v", args, r)
+		}
+	}
+}
+
+// TestJoinNamesTheRelayThatItLeftOut: where an invitation names nothing but a relay, an error says how that is used.
+func TestJoinNamesTheRelayThatItLeftOut(t *testing.T) {
+	inv := identity.Invitation{ID: clitest.DeskID, Relays: []identity.InvitedRelay{{URL: "tls://nats.example.org:4222"}}, Token: [16]byte{1}}
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodRelayList, &client.Relays{})
+	const said, asks, flag = "join: nothing leads there", "; or use the relay that it names: type acpctl join again and answer yes, or give --keep-relay\n", "; or use the relay that it names: leave --no-relay out\n"
+	for _, c := range []struct {
+		code    kinds.Code
+		addr    string
+		answers string
+		args    []string
+		want    string
+	}{
+		{kinds.Invalid, "", "y\n", nil, said + asks},
+		{kinds.Unreachable, "", "y\n", nil, said + asks},
+		{kinds.Invalid, "", "", []string{"--no-relay"}, said + flag},
+		{kinds.Invalid, "", "", []string{"--keep-relay"}, said + "\n"},
+		{kinds.Invalid, "192.0.2.1:7117", "", []string{"--no-relay"}, said + "\n"},
+		{kinds.NotAuthorized, "", "", []string{"--no-relay"}, said + "\n"},
+	} {
+		f.SetAnswer(client.MethodJoin, kinds.Errorf(c.code, "%s", said))
+		inv.Addrs = nil
+		if c.addr != "" {
+			inv.Addrs = []string{c.addr}
+		}
+		if r := f.RunInteractive(c.answers, append([]string{"join", inv.String()}, c.args...)...); !strings.HasSuffix(r.Err, c.want) {
+			t.Errorf("%s, %q, %q: %+v", c.code, c.addr, c.args, r)
 		}
 	}
 }
