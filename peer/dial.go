@@ -108,10 +108,14 @@ func (state *peerState) dialErrorSince(d *dial, then time.Time, background bool)
 	return d.err
 }
 
-// newGaveUpError says why ensureReadyConn gave up: the caller's ctx ended, or dialTime passed. Then it says
+// newGaveUpError says why ensureReadyConn gave up: the caller's ctx ended, which it says in words of a pipe that is
+// being opened, or dialTime passed. Then it says
 // what a dial has found that ended meanwhile, or where the connection was that did not answer, if any.
 func (state *peerState) newGaveUpError(ctx context.Context, silent *conn) *kinds.Error {
 	if ctx.Err() != nil {
+		if opening := state.node.findOpening(state.id); opening != "" && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			return state.node.newUnreachableError(state.id, kinds.DeliveredNo, "the command of %s has printed nothing yet: it logs in, or hangs; try again in some seconds, or run it by hand to see", opening)
+		}
 		return newContextError(state.node, ctx, state.id, kinds.DeliveredNo)
 	}
 	state.mu.Lock()

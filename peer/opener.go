@@ -24,6 +24,21 @@ type Opener interface {
 	//
 	// Open is called for dials on which a call waits, never in the background.
 	Open(ctx context.Context, addr net.Addr) (open context.Context, release func(), err error)
+
+	// IsOpening reports whether Open has begun at addr, and waits for what is there. It does not block.
+	IsOpening(addr net.Addr) bool
+}
+
+// findOpening returns the address of a peer that is being opened, for people; "": none is.
+func (n *Node) findOpening(id identity.ID) string {
+	for _, e := range n.links.snapshot() {
+		if o, ok := e.link.(Opener); ok {
+			if addr := o.Addr(id); addr != nil && o.IsOpening(addr) {
+				return shortAddr(addr.String())
+			}
+		}
+	}
+	return ""
 }
 
 // open opens the leg's address, if it has to be; else the context that it returns never ends. The caller

@@ -21,6 +21,7 @@ type pipeEnd struct {
 	bound            identity.ID                 // who alone comes by it; zero: anybody
 	opens            func(context.Context) error // what happens in Open
 	opened, released atomic.Int32
+	opening          atomic.Bool
 	end              context.CancelCauseFunc // has what was opened last take no more packets; guarded by net.mu
 }
 
@@ -45,6 +46,8 @@ func (p *pipeEnd) Open(ctx context.Context, addr net.Addr) (context.Context, fun
 	p.opened.Add(1)
 	open, end := context.WithCancelCause(context.Background())
 	p.net.set(func() { p.end = end })
+	p.opening.Store(true)
+	defer p.opening.Store(false)
 	if p.opens != nil {
 		if err := p.opens(ctx); err != nil {
 			return nil, nil, err
@@ -55,6 +58,8 @@ func (p *pipeEnd) Open(ctx context.Context, addr net.Addr) (context.Context, fun
 		end(errUnwanted)
 	}, nil
 }
+
+func (p *pipeEnd) IsOpening(net.Addr) bool { return p.opening.Load() }
 
 // ends ends what was opened, of which the link has told before anybody listened.
 func (p *pipeEnd) ends() {
@@ -171,7 +176,7 @@ func TestPipeOpensSlowlyOrNot(t *testing.T) {
 		takes, fail = 10*time.Second, nil
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, _, err := a.Exchange(ctx, b.ID(), query("in a second?")); code(err) != kinds.Timeout {
+		if _, _, err := a.Exchange(ctx, b.ID(), query("in a second?")); code(err) != kinds.Unreachable || !strings.Contains(err.Error(), "the command of relay:pipe has printed nothing yet") {
 			t.Errorf("got %v", err)
 		}
 		(<-a.start(b, query("then?"))).answered(t, 8*time.Second, 9*time.Second+time.Second)

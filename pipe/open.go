@@ -138,6 +138,15 @@ func (l *Link) Open(ctx context.Context, addr net.Addr) (open context.Context, r
 	return nil, nil, ctx.Err()
 }
 
+// IsOpening reports whether the command at addr runs, and its preamble is not in.
+func (l *Link) IsOpening(addr net.Addr) bool {
+	a, _ := addr.(Addr)
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	p := l.pipes[a.text]
+	return p != nil && p.addr == a && !p.isOpen() && p.ctx.Err() == nil
+}
+
 // startOrShare returns the pipe at addr with one reference more. If there is none it starts one.
 // No pipe and no error: it may not be started yet, and again is closed when that has changed.
 func (l *Link) startOrShare(addr Addr) (p *pipe, again <-chan struct{}, err error) {

@@ -99,6 +99,25 @@ func TestSilentCommand(t *testing.T) {
 	l.fails("printed nothing for 4s", `last said "Enter passphrase:"`)
 }
 
+// A command is opening from its start until it has printed the preamble or has failed.
+func TestIsOpening(t *testing.T) {
+	l := startLab(t, func(l *Link) { l.times.firstByte = time.Second }, "silent", "Enter", "passphrase:")
+	at := l.Addr(buildID)
+	if l.IsOpening(at) || l.IsOpening(Addr{}) {
+		t.Error("nothing was opened")
+	}
+	failed := make(chan error, 1)
+	go func() {
+		_, _, err := l.Open(t.Context(), at)
+		failed <- err
+	}()
+	await.Until(t, "it opens", func() bool { return l.IsOpening(at) })
+	await.Receive(t, "it has failed", failed)
+	if l.IsOpening(at) {
+		t.Error("it has failed, and is still opening")
+	}
+}
+
 func TestUnknownCommand(t *testing.T) {
 	l := startLabWith(t, nil, func(identity.ID) (string, []string) { return "build", []string{"no-such-command"} })
 	l.fails(`"no-such-command" cannot be started`, "not found", "config.yaml")
