@@ -26,7 +26,7 @@ const (
 )
 
 // maxUnreadBytes bounds the lines that agents on acp.sock there have not read, in bytes, beyond 64 KiB
-// or one line of each connection.
+// or one line of each connection. One connection has half of that at most.
 const maxUnreadBytes = 64 << 20
 
 // openAgentsFolder makes the agents' folder, or takes it as it is: programs that have

@@ -115,6 +115,7 @@ func (d *Daemon) newLocalConn(ctx context.Context, c net.Conn, at *localSocket) 
 		InputLimit:     at.inputLimit,
 		RequestLimit:   at.requestLimit,
 		UnreadRoom:     at.unreadRoom,
+		MaxUnread:      maxUnreadBytes / 2,
 		Handler:        s.answerRequest,
 		PushBack:       true,
 	})

@@ -90,7 +90,7 @@ func (s *session) lookAfter(ctx context.Context, observer Observer, isWanted boo
 		if s.retries.began.IsZero() {
 			s.retries.began = now
 		}
-		s.retries.last = now
+		s.retries.last, s.retries.settled = now, nil
 		s.tryForbidden(observer)
 	}
 	rtt, err := s.measure(ctx)

@@ -84,6 +84,9 @@ func (l *Link) serveSession(ctx context.Context, observer Observer, o *outage) (
 		case token := <-s.challenged:
 			l.answerClone(s, token)
 		case <-l.nameChanged:
+			if *l.name.Load() == s.named {
+				continue // or a name that is forbidden would be forgotten
+			}
 			s.forbidden.name.Store(false)
 			l.updateState(func(state *State) { state.Limit = s.findLimit() })
 			if err := s.subscribeName(); err != nil {
@@ -242,6 +245,10 @@ func (s *session) noteError(err error) {
 		s.reason.CompareAndSwap(nil, &err)
 	}
 	s.noteForbidden(err) // first: begin asks for it
+	if findNameOf(err) != "" {
+		s.link.logError(s.link.describeError(err)) // all but that name works, and the state tells of more than that
+		return
+	}
 	s.link.noteError(s.link.describeError(err))
 }
 

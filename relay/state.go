@@ -86,7 +86,7 @@ func (l *Link) setStanding(standing Standing) {
 	})
 }
 
-// noteError records what went wrong. The log has each text once a minute at most.
+// noteError records what went wrong.
 func (l *Link) noteError(err error) {
 	l.updateState(func(s *State) {
 		s.LastError, s.LastErrorAt = err, time.Now()
@@ -97,6 +97,11 @@ func (l *Link) noteError(err error) {
 			s.Refused = s.LastErrorAt
 		}
 	})
+	l.logError(err)
+}
+
+// logError has the log tell what went wrong, each text once a minute at most.
+func (l *Link) logError(err error) {
 	if l.errorPace.mayTell(err.Error(), time.Now()) {
 		l.log.Warn("relay", "error", err)
 	}

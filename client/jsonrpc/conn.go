@@ -43,6 +43,9 @@ type Options struct {
 	// each connection is the only bound, and answers wait beyond it.
 	UnreadRoom *semaphore.Weighted
 
+	// MaxUnread is the most that this connection takes of UnreadRoom, in bytes, so that others have room.
+	MaxUnread int64
+
 	// Handler is called for each request and notification, in a goroutine of its
 	// own, which it may block. ctx ends when the caller gives up (rpc.cancel) and
 	// when the connection ends. If Handler returns without a reply, the caller gets
@@ -125,7 +128,7 @@ func NewConn(conn net.Conn, o Options) *Conn {
 		requestsByID: make(map[string]*Request),
 	}
 	c.queue.initQueue(conn, c.closeWithCause)
-	c.queue.room = o.UnreadRoom
+	c.queue.room, c.queue.maxRoom = o.UnreadRoom, o.MaxUnread
 	return c
 }
 

@@ -105,6 +105,7 @@ type lineQueue struct {
 	rawConn syscall.RawConn     // nil: not a socket, writeUntilEmpty writes all
 	onError func(error)         // called once, without the lock, when writing fails
 	room    *semaphore.Weighted // Options.UnreadRoom
+	maxRoom int64               // Options.MaxUnread
 
 	// Of the writer, for one attempt.
 	writeOnce      func(fd uintptr) bool

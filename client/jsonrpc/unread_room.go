@@ -16,8 +16,8 @@ func (q *lineQueue) hasRoomFor(peer identity.ID, size int) bool {
 	return !q.isFullFor(peer) && (q.byteCount+q.waitingBytes == 0 || q.takeRoom(size))
 }
 
-// takeRoom takes the room that all share for n bytes more, and reports whether there is. The caller
-// holds mu.
+// takeRoom takes room that all share for n bytes more, and reports whether there is some and this connection may
+// take it. The caller holds mu.
 func (q *lineQueue) takeRoom(n int) bool {
 	if q.room == nil {
 		return true
@@ -26,7 +26,7 @@ func (q *lineQueue) takeRoom(n int) bool {
 	if more <= 0 {
 		return true
 	}
-	if !q.room.TryAcquire(more) {
+	if q.heldRoom+more > q.maxRoom || !q.room.TryAcquire(more) {
 		return false
 	}
 	q.heldRoom += more

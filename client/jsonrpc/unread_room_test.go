@@ -15,9 +15,9 @@ import (
 )
 
 // deafCaller opens a connection that shares room. What it asks has an answer of so many bytes.
-func deafCaller(t *testing.T, room *semaphore.Weighted) (c *Conn, far net.Conn, ask func(n, size int)) {
+func deafCaller(t *testing.T, room *semaphore.Weighted, most int64) (c *Conn, far net.Conn, ask func(n, size int)) {
 	near, far := net.Pipe()
-	c = NewConn(near, Options{PushBack: true, UnreadRoom: room, Handler: func(_ context.Context, _ *Conn, r *Request) {
+	c = NewConn(near, Options{PushBack: true, UnreadRoom: room, MaxUnread: most, Handler: func(_ context.Context, _ *Conn, r *Request) {
 		var p struct{ Size int }
 		if err := r.ReadParams(&p); err != nil {
 			t.Error(err)
@@ -62,7 +62,7 @@ func TestAnswersThatAreNotReadShareARoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				room := semaphore.NewWeighted(int64(most))
-				c, far, ask := deafCaller(t, room)
+				c, far, ask := deafCaller(t, room, int64(most))
 				n := 2 * most / size
 				ask(n, size)
 				if waits := c.queue.byteCount + c.queue.waitingBytes; waits > most+size+freeUnread || waits < most-size {
@@ -72,7 +72,7 @@ func TestAnswersThatAreNotReadShareARoom(t *testing.T) {
 					t.Errorf("a notification: %v", err)
 				}
 
-				_, other, askOther := deafCaller(t, room)
+				_, other, askOther := deafCaller(t, room, int64(most))
 				answers := bufio.NewReader(other)
 				for range 3 { // who reads has room for one line, however long, and for short ones
 					askOther(1, 3*size)
@@ -103,7 +103,7 @@ func TestConnectionsThatEndGiveTheirRoomBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 2 * maxQueueBytes
 		room := semaphore.NewWeighted(most)
-		c, _, ask := deafCaller(t, room)
+		c, _, ask := deafCaller(t, room, int64(most))
 		ask(60, 100<<10)
 		held := c.queue.heldRoom
 		ctx, giveUp := context.WithCancel(t.Context())
@@ -118,6 +118,25 @@ func TestConnectionsThatEndGiveTheirRoomBack(t *testing.T) {
 		synctest.Wait()
 		if !room.TryAcquire(most) {
 			t.Error("not all is given back")
+		}
+	})
+}
+
+// One connection leaves room to others, and who reads takes nothing for long.
+func TestOneConnectionLeavesRoomToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most, size = 16 << 20, 100 << 10
+		room := semaphore.NewWeighted(most)
+		hog, _, ask := deafCaller(t, room, most/2)
+		ask(2*most/size, size)
+		if held := hog.queue.heldRoom; held > most/2 || held < most/2-size {
+			t.Errorf("%d bytes are held, want %d", held, most/2)
+		}
+		_, other, askOther := deafCaller(t, room, most/2)
+		const n = most/2/size - 1
+		askOther(n, size)
+		if results, _ := countAnswers(t, bufio.NewReader(other), n); results != n {
+			t.Errorf("%d of %d answers come", results, n)
 		}
 	})
 }

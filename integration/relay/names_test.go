@@ -69,9 +69,9 @@ func TestNames(t *testing.T) {
 
 	// A name that the server does not permit it is had by nobody, and all else goes on.
 	lb.SetName("name-0")
-	state := lb.await(t, "told", func(s relay.State) bool { return s.LastError != nil })
-	if errors.Is(state.LastError, relay.ErrRefused) || !strings.Contains(state.LastError.Error(), "permit subscribe to acp1.name.name-0") || state.Standing != relay.Connected {
-		t.Errorf("%s: %v", state.Standing, state.LastError)
+	state := lb.await(t, "told", func(s relay.State) bool { return s.Limit != nil })
+	if !strings.Contains(state.Limit.Error(), "permit subscribe to acp1.name.name-0") || state.LastError != nil || state.Standing != relay.Connected {
+		t.Errorf("%s: %v, %v", state.Standing, state.Limit, state.LastError)
 	}
 	if _, err := askOnce(t, la, "name-0"); !errors.Is(err, relay.ErrNobody) {
 		t.Error(err)
