@@ -56,7 +56,7 @@ func TestRefusalOverARelayIsRecalled(t *testing.T) {
 		time.Sleep(time.Second)
 		r.dropsFrom(a.ID())
 		for range 2 {
-			says(t, a.tryAsk(b, "?"), kinds.NotTrusted, "reviewer does not trust this daemon; ask its owner to run acpctl trust there")
+			says(t, a.tryAsk(b, "?"), kinds.NotTrusted, "reviewer does not trust this daemon; ask its owner to run acpctl trust "+a.ID().String()+" there")
 			time.Sleep(2 * shareVerdict)
 		}
 		if n := a.saw(EventRefused); n != 1 {

@@ -163,9 +163,9 @@ func (c *conn) toConnectionError(cause error) *kinds.Error {
 
 func (n *Node) newNotTrustedError(name string) *kinds.Error {
 	if len(n.ownCertificate()) > 0 {
-		return kinds.Errorf(kinds.NotTrusted, "%s does not trust this daemon, nor its certificate; see acpctl cert show, or ask its owner to run acpctl trust there", name)
+		return kinds.Errorf(kinds.NotTrusted, "%s does not trust this daemon, nor its certificate; see acpctl cert show, or ask its owner to run acpctl trust %s there", name, n.self)
 	}
-	return kinds.Errorf(kinds.NotTrusted, "%s does not trust this daemon; ask its owner to run acpctl trust there", name)
+	return kinds.Errorf(kinds.NotTrusted, "%s does not trust this daemon; ask its owner to run acpctl trust %s there", name, n.self)
 }
 
 func newIdentityConflictError(name string) *kinds.Error {

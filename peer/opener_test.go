@@ -294,7 +294,7 @@ func TestRefusalOverAPipe(t *testing.T) {
 		if err := b.trust.Untrust(a.ID()); err != nil {
 			t.Fatal(err)
 		}
-		says(t, a.tryAsk(b, "?"), kinds.NotTrusted, "acpctl trust there")
+		says(t, a.tryAsk(b, "?"), kinds.NotTrusted, "acpctl trust "+a.ID().String()+" there")
 		synctest.Wait()
 		if near.opened.Load() != 1 || near.released.Load() != 1 {
 			t.Errorf("opened %d times, released %d times", near.opened.Load(), near.released.Load())
