@@ -199,8 +199,11 @@ func (d *Daemon) tryRelay(ctx context.Context, s config.Relay) client.RelayCheck
 			what += ": " + step.Remedy
 		}
 		code := kinds.Unreachable
-		if c.Refused {
+		switch {
+		case c.Refused:
 			code = kinds.NotAuthorized
+		case c.Invalid:
+			code = kinds.Invalid
 		}
 		out.Error = kinds.Errorf(code, "%s", what)
 	}

@@ -62,6 +62,11 @@ func TestRelaysAreKept(t *testing.T) {
 	if !strings.HasPrefix(e.Message, "relay.add: hub is not added, since it cannot be used: "+url) || !strings.Contains(e.Message, "start the server") {
 		t.Errorf("%v", e)
 	}
+	desk.write("token", relaySecret+"\n")
+	e = owner.refused(kinds.Invalid, "relay.add", client.RelayAddParams{URL: url, Name: "hub", Credentials: filepath.Join(dir, "token")})
+	if !strings.Contains(e.Message, "the file has no NATS credentials") {
+		t.Errorf("%v", e)
+	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
 		t.Errorf("relays.yaml is there: %v", err)
 	}

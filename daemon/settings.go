@@ -139,16 +139,31 @@ func (d *Daemon) listUnmatchedSettings() []string {
 	})
 	all := []string{}
 	for _, setting := range slices.Sorted(maps.Keys(unmatched)) {
-		refs := slices.Compact(slices.Sorted(slices.Values(unmatched[setting])))
-		more := ""
-		if len(refs) > maxNamesInWarning {
-			more = fmt.Sprintf(" and %d more", len(refs)-maxNamesInWarning)
-			refs = refs[:maxNamesInWarning]
+		var peers, certified []string
+		for _, ref := range slices.Compact(slices.Sorted(slices.Values(unmatched[setting]))) {
+			if strings.Contains(ref, ".") {
+				certified = append(certified, ref)
+			} else {
+				peers = append(peers, ref)
+			}
 		}
-		all = append(all, fmt.Sprintf("%s in config.yaml names %s%s: no trusted peer has that name or id, so nothing follows from it; acpctl peers lists those that are",
-			setting, strings.Join(refs, ", "), more))
+		all = appendUnmatched(all, setting, peers, "no trusted peer has that name or id, so nothing follows from it; acpctl peers lists those that are")
+		all = appendUnmatched(all, setting, certified, "organisation has no authority of the name behind the dot, so nothing follows from it; acpctl cert show lists those that it has")
 	}
 	return all
+}
+
+// appendUnmatched appends a warning to all, if there are refs.
+func appendUnmatched(all []string, setting string, refs []string, why string) []string {
+	if len(refs) == 0 {
+		return all
+	}
+	more := ""
+	if len(refs) > maxNamesInWarning {
+		more = fmt.Sprintf(" and %d more", len(refs)-maxNamesInWarning)
+		refs = refs[:maxNamesInWarning]
+	}
+	return append(all, fmt.Sprintf("%s in config.yaml names %s%s: %s", setting, strings.Join(refs, ", "), more, why))
 }
 
 // logUnmatchedSettings logs these warnings.

@@ -52,7 +52,15 @@ func TestStatusWarns(t *testing.T) {
 	}
 	var s client.Status
 	desk.dial().must("status", nil, &s)
-	if len(s.Warnings) != 1 || !strings.HasPrefix(s.Warnings[0], "policy in config.yaml names planner: ") {
+	if len(s.Warnings) != 1 || !strings.HasPrefix(s.Warnings[0], "policy in config.yaml names planner: no trusted peer has that name or id") {
+		t.Errorf("%q", s.Warnings)
+	}
+	writeConfig(t, desk.dir, "policy: {planner: {kinds: []}, \"group:ci.korp\": {kinds: [ping]}, build-7.korp: {kinds: [ping]}}\n")
+	if _, err := desk.reloadConfig(); err != nil {
+		t.Fatal(err)
+	}
+	desk.dial().must("status", nil, &s)
+	if len(s.Warnings) != 2 || s.Warnings[1] != "policy in config.yaml names build-7.korp, group:ci.korp: organisation has no authority of the name behind the dot, so nothing follows from it; acpctl cert show lists those that it has" {
 		t.Errorf("%q", s.Warnings)
 	}
 	laptop.dial().must("status", nil, &s)

@@ -38,6 +38,7 @@ type Check struct {
 	Remedy  string // what to do; "" if nothing, or if What ends with it
 	Verdict Verdict
 	Refused bool          // Failed because the server refuses it
+	Invalid bool          // Failed because the file of credentials here has none
 	Took    time.Duration // what was measured; 0: nothing
 }
 
@@ -47,6 +48,11 @@ type Check struct {
 func (l *Link) Test(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()
+	if l.auth.file != "" {
+		if err := checkSeed(l.auth.file); err != nil {
+			return []Check{{Code: "connect", What: l.describeError(err).Error(), Verdict: Failed, Invalid: true}}
+		}
+	}
 	began := time.Now()
 	t := &tester{link: l, token: newToken(), arrived: pace.NewSignal(), nobody: pace.NewSignal()}
 	if err := t.connect(ctx); err != nil {
