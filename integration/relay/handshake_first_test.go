@@ -28,7 +28,7 @@ func TestHandshakeFirstAlone(t *testing.T) {
 		o.TLSTimeout = 0.1 // seconds that it waits
 		a.URL, a.Roots = strings.Replace(urlOf(runServer(t, o)), "nats", scheme, 1), roots
 		start(t, a.Config).await(t, "an error that names the setting", func(s relay.State) bool {
-			return s.LastError != nil && strings.Contains(s.LastError.Error(), "it closed the connection without a word: check host and port; if its tls has handshake_first, set that to auto")
+			return s.LastError != nil && strings.Contains(s.LastError.Error(), "it closed the connection without a word: ") && strings.Contains(s.LastError.Error(), "if its tls has handshake_first, set that to auto")
 		})
 	}
 }
