@@ -18,7 +18,7 @@ const (
 
 // Reloaded is the result of reload, which has no params: config.yaml was read, and counts.
 type Reloaded struct {
-	Changed  []SettingChange `json:"changed"`  // against what counted before, in the order of acpd --settings
+	Changed  []SettingChange `json:"changed"`  // against what counted before, in the order of acpd --settings; then the certificate and the revocations whose files have changed
 	Deferred []string        `json:"deferred"` // settings that differ from those of the start, and count from the next one
 	Warnings []string        `json:"warnings"` // names that nobody who is trusted has; what is wrong with the certificate of the daemon
 }

@@ -1,12 +1,15 @@
 package daemon
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/acpd/acpd/budget"
+	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
 )
@@ -46,6 +49,25 @@ func (d *Daemon) applyOrganisation(cfg *config.Config, authorities []identity.Au
 	}
 	d.setNameOnRelays()
 	d.organisationChanged.Set()
+}
+
+// listFileChanges returns in what the files that readOrganisation has read differ from what counts, as changes of the
+// settings that name them.
+func (d *Daemon) listFileChanges(authorities []identity.Authority, own ownCertificate) (all []client.SettingChange) {
+	if before := d.ownCertificate.Load(); before != nil && before.raw != nil && own.raw != nil && !bytes.Equal(before.raw, own.raw) {
+		all = append(all, client.SettingChange{Setting: "organisation.certificate", From: before.describe(), To: own.describe()})
+	}
+	counted := make(map[string]*identity.Revocations)
+	for _, a := range d.trust.Authorities() {
+		counted[a.Name] = a.Revoked
+	}
+	for _, a := range authorities {
+		if before := counted[a.Name]; before != nil && a.Revoked != nil && !reflect.DeepEqual(before, a.Revoked) {
+			all = append(all, client.SettingChange{Setting: fmt.Sprintf("organisation.authorities.%s.revoked", a.Name), From: fmt.Sprintf("%d revoked", before.Count()), To: fmt.Sprintf("%d revoked", a.Revoked.Count())})
+		}
+		delete(counted, a.Name) // it may have two keys
+	}
+	return all
 }
 
 // handleDecertified forgets what is kept in memory of a key that has lost its certificate. What it has

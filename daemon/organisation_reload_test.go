@@ -220,3 +220,25 @@ func TestAnAuthorityChangesItsKey(t *testing.T) {
 		t.Errorf("the old key counts: %+v", c)
 	}
 }
+
+// A reload says what it has taken over from the files of the daemon's certificate and of revocations, once.
+func TestReloadTellsOfFilesOfCertificates(t *testing.T) {
+	t.Parallel()
+	a, desk, build := fleet(t, "", "")
+	reload := func(r *running, setting, from, to string) {
+		t.Helper()
+		var got client.Reloaded
+		if r.dial().must("reload", nil, &got); len(got.Changed) != 1 || got.Changed[0].Setting != setting || got.Changed[0].From != from || !strings.HasPrefix(got.Changed[0].To, to) || got.Changed[0].Deferred {
+			t.Errorf("%+v", got.Changed)
+		}
+		if r.dial().must("reload", nil, &got); len(got.Changed) > 0 {
+			t.Errorf("again: %+v", got.Changed)
+		}
+	}
+	desk.dial().must("reload", nil, nil)
+	desk.write("revoked.txt", "serial 7\nname build-9\n")
+	reload(desk, "organisation.authorities.corp.revoked", "0 revoked", "2 revoked")
+	before := build.ownCertificate.Load().describe()
+	build.write("acpd-cert.pub", a.SignFile(build.ID(), 300*24*time.Hour, "acp:build-8"))
+	reload(build, "organisation.certificate", before, "build-8, until 2")
+}

@@ -23,6 +23,14 @@ type ownCertificate struct {
 	err  error                 // what is wrong with the file that is configured
 }
 
+// describe returns whose certificate it is, and until when, on one line.
+func (c *ownCertificate) describe() string {
+	if c.says.NotAfter.IsZero() {
+		return c.says.Name + ", for ever"
+	}
+	return c.says.Name + ", until " + c.says.NotAfter.Format(time.RFC3339)
+}
+
 // readOwnCertificate reads this daemon's certificate. One that others would refuse is shown all the
 // same if it is for this key: they may have another clock.
 func (d *Daemon) readOwnCertificate(file string) (own ownCertificate) {

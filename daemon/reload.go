@@ -47,6 +47,7 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 	d.reloadFailure.Store(nil)
 	old := d.config.Swap(next)
 	d.permissions.replaceConfig(next)
+	files := d.listFileChanges(authorities, own)
 	d.applyOrganisation(next, authorities, own)
 	d.channels.CancelStreamsUnless(func(id identity.ID) bool {
 		p, ok := d.trust.FindPeer(id)
@@ -81,5 +82,7 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 	}
 	d.logUnmatchedSettings()
 	d.log.Info("configuration reloaded", "changed", strings.Join(next.ListChangedSettings(old), ", "))
-	return d.describeReload(old, next), nil
+	r := d.describeReload(old, next)
+	r.Changed = append(r.Changed, files...)
+	return r, nil
 }

@@ -44,7 +44,7 @@ func ParseRelayURL(text string) (string, error) {
 	case !known:
 		return "", errors.New("the scheme is none of a relay: write tls://host:4222 or wss://host:443")
 	case u.User != nil:
-		return "", errors.New("a URL with a user or token in it: leave out what stands before @, and give it as credentials")
+		return "", errors.New("a URL with a user or token in it: leave out what stands before @; a token goes into --token-file, a user into --user and --password-file (config.yaml: token, or user and password)")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(text, "#"):
 		return "", errors.New("a URL with ? or #: leave out what follows")
 	case strings.Trim(u.Path, "/") != "" && u.Scheme != "wss" && u.Scheme != "ws":

@@ -21,6 +21,9 @@ type Revocations struct {
 	serials map[uint64]bool
 }
 
+// Count returns how many ids, names and serials are revoked.
+func (r *Revocations) Count() int { return len(r.ids) + len(r.names) + len(r.serials) }
+
 // ParseRevocations parses a file of revocations. Each line is "id" and 64 hex digits, "name" and a
 // name without the authority, or "serial" and a number from 1; empty lines and those that begin
 // with # say nothing. Errors name the line.

@@ -1461,7 +1461,7 @@ export interface Relays {
 
 /** Reloaded is the result of reload, which has no params: config.yaml was read, and counts. */
 export interface Reloaded {
-  /** against what counted before, in the order of acpd --settings */
+  /** against what counted before, in the order of acpd --settings; then the certificate and the revocations whose files have changed */
   changed: Array<SettingChange>;
   /** settings that differ from those of the start, and count from the next one */
   deferred: Array<string>;

@@ -16,7 +16,8 @@ func (v *verbs) newReloadCmd() *cobra.Command {
 		Example: `  acpctl reload
   acpctl config check ~/.acp/config.yaml   what would be wrong`,
 		Long: `Prints each setting that has changed, from what and to what. "next start" stands behind those
-that count when acpd is started again; all others count now. A file in which anything is wrong is
+that count when acpd is started again; all others count now. A certificate and revocations (see
+organisation in acpd --settings) stand there too if their files have changed. A file in which anything is wrong is
 refused, line by line, and what counted before counts on. The signal SIGHUP does the same, and
 the log says what came of it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -33,6 +34,9 @@ func (v *verbs) readSecretFile(ctx context.Context, flag, path, prompt string) (
 		line, rest, _ := strings.Cut(string(data), "\n")
 		if err == nil && strings.TrimSpace(rest) != "" {
 			err = fmt.Errorf("%s has several lines: write the secret alone", path)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("there is no file %s: write the secret into it, readable by you alone (chmod 600), or give - and type it", path)
 		}
 		text = strings.TrimSuffix(line, "\r")
 	}

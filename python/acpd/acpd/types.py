@@ -1220,7 +1220,7 @@ SettingChange = TypedDict(
 class Reloaded(TypedDict):
     """Reloaded is the result of reload, which has no params: config.yaml was read, and counts."""
 
-    changed: list[SettingChange]  # against what counted before, in the order of acpd --settings
+    changed: list[SettingChange]  # against what counted before, in the order of acpd --settings; then the certificate and the revocations whose files have changed
     deferred: list[str]  # settings that differ from those of the start, and count from the next one
     warnings: list[str]  # names that nobody who is trusted has; what is wrong with the certificate of the daemon
 
