@@ -62,6 +62,12 @@ func ParseRelayURL(text string) (string, error) {
 	return u.Scheme + "://" + addr + strings.TrimRight(u.EscapedPath(), "/"), nil
 }
 
+// IsLoopbackRelay reports whether the URL of a relay leads to the machine on which it is used.
+func IsLoopbackRelay(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && isLoopbackHost(strings.ToLower(u.Hostname()))
+}
+
 func isLoopbackHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()

@@ -96,7 +96,7 @@ func (a *app) createInvitation(cmd *cobra.Command, p client.InviteParams, expire
 	if err != nil {
 		return err
 	}
-	if len(inv.Relays) == 0 {
+	if !slices.ContainsFunc(inv.Relays, func(url string) bool { return !identity.IsLoopbackRelay(url) }) {
 		a.warnLoopbackOnly(cmd.Context())
 	}
 	for _, url := range inv.Shared {
@@ -148,6 +148,9 @@ func (a *app) warnRelays(ctx context.Context, inv *client.Invitation, withCreden
 		}
 		if said != "" {
 			fmt.Fprintf(a.Err, "acpctl invite: warning: %s\n", client.Line(said))
+		}
+		if slices.Contains(inv.Relays, r.URL) && identity.IsLoopbackRelay(r.URL) {
+			fmt.Fprintf(a.Err, "acpctl invite: warning: %s is at %s, where another machine finds itself: add the relay by a name that others reach, or leave it out with --no-relay\n", client.Line(r.Name), client.Line(r.URL))
 		}
 		if slices.Contains(inv.Relays, r.URL) && !slices.Contains(inv.Shared, r.URL) && r.State != client.RelayUnused {
 			a.tellOfRelayLogin(&r)

@@ -121,3 +121,18 @@ func TestJoinAsksForTheLine(t *testing.T) {
 		t.Errorf("a line without end: %+v", got)
 	}
 }
+
+// TestInviteWarnsOfALoopbackRelay: another machine finds itself there, so such a relay does not lead here.
+func TestInviteWarnsOfALoopbackRelay(t *testing.T) {
+	f := newDaemon(t)
+	f.SetAnswer(client.MethodWhoami, &client.Whoami{Listen: []string{"127.0.0.1:7117"}})
+	const alone = "acpctl invite: the daemon listens on loopback alone (127.0.0.1:7117): no other machine can use the invitation\n"
+	for url, want := range map[string]string{
+		"nats://127.0.0.1:4222":       alone + "acpctl invite: warning: hub is at nats://127.0.0.1:4222, where another machine finds itself: add the relay by a name that others reach, or leave it out with --no-relay\n",
+		"tls://nats.example.org:4222": "",
+	} {
+		f.SetAnswer(client.MethodRelayList, &client.Relays{Relays: []client.Relay{{Name: "hub", URL: url, State: client.RelayUp, Login: client.LoginNkey}}})
+		f.SetAnswer(client.MethodInvite, &client.Invitation{URI: "acp://x", Expires: time.Now(), Relays: []string{url}})
+		f.WantResult(f.Run("invite"), 0, "acp://x\n", want)
+	}
+}
