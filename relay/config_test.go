@@ -64,7 +64,7 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		"name":          {func(c *Config) { c.Name = "Vps" }, "name"},
 		"url":           {func(c *Config) { c.URL = "tls://hunter2@" }, "URL"},
-		"secret in url": {func(c *Config) { c.URL = "tls://hunter2@nats.example.org" }, "as credentials"},
+		"secret in url": {func(c *Config) { c.URL = "tls://hunter2@nats.example.org" }, "a token goes into"},
 		"two servers":   {func(c *Config) { c.URL = "tls://a.example.org,tls://b.example.org" }, "url"},
 		"unencrypted":   {func(c *Config) { c.URL = "nats://nats.example.org" }, "write tls://"},
 		"self":          {func(c *Config) { c.Self = identity.ID{} }, "self"},

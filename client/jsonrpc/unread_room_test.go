@@ -51,6 +51,7 @@ func countAnswers(t *testing.T, answers *bufio.Reader, all int) (results, refuse
 			t.Fatalf("got %.300s", line)
 		}
 	}
+	synctest.Wait() // until who wrote has counted that
 	return results, refused
 }
 
