@@ -115,7 +115,7 @@ func (l *Link) noteLost(err error) {
 
 const (
 	errorPause = time.Minute
-	maxErrors  = 32 // texts that are remembered
+	maxErrors  = 32 // texts that the log has in that time
 )
 
 // errorPace keeps errors from filling the log: it lets each text through once in a minute, and maxErrors of

@@ -490,14 +490,3 @@ func render(all []Finding) string {
 	}
 	return b.String()
 }
-
-// leaveSocket leaves a socket as a daemon does that is killed.
-func leaveSocket(t *testing.T, home string) {
-	t.Helper()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(home, client.SocketName)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.SetUnlinkOnClose(false)
-	l.Close()
-}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -108,4 +109,15 @@ func inDepth(prepare func(desk, laptop *site, o *Options), found ...Code) reprod
 		prepare(desk, laptop, &o)
 		return examine(t, o)
 	}}
+}
+
+// leaveSocket leaves a socket as a daemon does that is killed.
+func leaveSocket(t *testing.T, home string) {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(home, client.SocketName)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
 }
