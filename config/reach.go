@@ -28,7 +28,7 @@ const MaxSTUN = 4
 type Relay struct {
 	Name        string `yaml:"name" example:"hub" doc:"What it is called here: lower-case letters, digits and hyphens, a letter first, at most 32. Default: its host, with hyphens."`
 	URL         string `yaml:"url" example:"tls://nats.example.org:4222" doc:"Where it is: tls://, or wss:// (WebSocket), which also passes proxies; nats:// and ws:// on this machine alone. Required."`
-	Credentials string `yaml:"credentials" example:"nats.creds" doc:"A file of NATS credentials, absolute or in the state directory, which only this user may read. Default, without token and user too: an nkey of this daemon's own, which acpctl relay nkey prints for the server's configuration."`
+	Credentials string `yaml:"credentials" example:"nats.creds" doc:"A file of NATS credentials, which only this user may read: in the state directory, or at a path that begins with / or ~/. Default, without token and user too: an nkey of this daemon's own, which acpctl relay nkey prints for the server's configuration."`
 	Token       Secret `yaml:"token" instead:"credentials" example:"\"6b5f0d1e2a47c389\"" doc:"A token, instead of credentials. (In this line and the next three, another # says that they are for use instead of the line above.)"`
 	User        string `yaml:"user" instead:"credentials" example:"acp" doc:"A user, with password, instead of credentials."`
 	Password    Secret `yaml:"password" instead:"credentials" example:"\"9c81e5b27f3d4a60\"" doc:"The password of user."`
@@ -158,6 +158,8 @@ func (p *parser) checkRelay(at string, r *Relay) {
 		}
 		if text == "" || len(text) > most || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }) {
 			p.AddValueError(at+"."+key, fmt.Errorf("write 1 to %d bytes, without control characters", most))
+		} else if key == "credentials" {
+			p.AddValueError(at+"."+key, checkStatePath(text))
 		}
 	}
 	ways := 0

@@ -28,6 +28,8 @@ func TestRelayErrors(t *testing.T) {
 		"relays: [{url: \"tls://a\", token: \"s3cret\\n\"}]":                            `bad "reach.relays[0].token": write 1 to 1024 bytes`,
 		"relays: [{url: \"tls://a\", token: s3cret, user: acp, password: s3cret}]":      `bad "reach.relays[0]": several ways to log in`,
 		"relays: [{url: \"tls://a\", token: s3cret, credentials: a.creds}]":             `bad "reach.relays[0]": several ways to log in`,
+		"relays: [{url: \"tls://a\", credentials: ../a.creds}]":                         `bad "reach.relays[0].credentials": "../a.creds": use the name of a file`,
+		"relays: [{url: \"tls://a\", credentials: \"s3cret\\n\"}]":                      `bad "reach.relays[0].credentials": write 1 to 1024 bytes`,
 		"relays: [{url: \"tls://a\", password: s3cret}]":                                `bad "reach.relays[0]": a user has a password`,
 		"relays: [{url: \"tls://a\", user: acp}]":                                       `bad "reach.relays[0]": a user has a password`,
 		"relays: [{url: \"tls://a\", share: true}]":                                     `bad "reach.relays[0].share": only a token can be shared`,
@@ -47,7 +49,7 @@ func TestRelayErrors(t *testing.T) {
 		"stun: [stun.example.org]":    `bad "reach.stun[0]": address "stun.example.org": use host:port`,
 		"stun: [\"stun:0\"]":          `bad "reach.stun[0]": address "stun:0": use a port`,
 		"stun: [" + strings.Repeat("\"stun.example.org:3478\", ", 5) + "]": `bad "reach.stun": 5 servers: give at most 4`,
-		"direct: no": `bad "reach.direct": "no": did you mean "on"?`,
+		"direct: no": `bad "reach.direct": "no": use on, off`,
 	} {
 		c, err := load(t, "reach:\n  "+text+"\n")
 		if err == nil {

@@ -97,7 +97,7 @@ func (p *parser) checkOneOf(key, value string, words ...string) {
 		return
 	}
 	err := fmt.Errorf("%s: use %s", yamldoc.Quote(value), strings.Join(words, ", "))
-	if n := yamldoc.FindNearestWord(value, words); n != "" {
+	if n := yamldoc.FindNearestWord(value, words); n != "" && len(value) > 2 { // no is near to on
 		err = fmt.Errorf("%s: did you mean %q?", yamldoc.Quote(value), n)
 	}
 	p.AddValueError(key, err)

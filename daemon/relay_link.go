@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/netip"
-	"path/filepath"
 	"time"
 
 	"github.com/acpd/acpd/client"
@@ -88,12 +87,13 @@ func (d *Daemon) openRelay(s relaySettings, log *slog.Logger) (*relayLink, error
 	return &relayLink{Link: l, isInvited: func() bool { return d.relays.isInvited(s.Relay) }}, nil
 }
 
-// checkCredentials returns the path of a file of credentials, and an error if it cannot be read or is open to others.
-func (h home) checkCredentials(file string) (string, error) {
-	if !filepath.IsAbs(file) {
-		file = h.filePath(file)
+// checkCredentials returns the path of a file of credentials that a setting names, and an error if it cannot be read
+// or is open to others.
+func (h home) checkCredentials(name string) (string, error) {
+	file, err := config.FindStateFile(string(h), name)
+	if err == nil {
+		_, err = durable.ReadPrivateFile(file, maxCredentialsFile)
 	}
-	_, err := durable.ReadPrivateFile(file, maxCredentialsFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("credentials: %s is not there: put it there", file)

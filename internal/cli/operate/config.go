@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -121,11 +120,14 @@ func (v *verbs) listMissingCredentials(conf *config.Config) (all []string) {
 		return nil
 	}
 	for _, r := range conf.Reach.Relays {
-		file := r.Credentials
-		if !filepath.IsAbs(file) {
-			file = filepath.Join(home, file)
+		if r.Credentials == "" {
+			continue
 		}
-		if _, err := os.Lstat(file); r.Credentials != "" && errors.Is(err, fs.ErrNotExist) {
+		file, err := config.FindStateFile(home, r.Credentials)
+		if err == nil {
+			_, err = os.Lstat(file)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
 			all = append(all, fmt.Sprintf("relay %s: credentials: %s is not there: put it there before acpctl reload, or the relay is not used", r.Name, file))
 		}
 	}

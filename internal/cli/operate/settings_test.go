@@ -31,16 +31,17 @@ func newDaemon(t *testing.T) *clitest.FakeDaemon {
 // A file of credentials that is not there is a warning, as it may come before the daemon reads config.yaml.
 func TestConfigCheckWarnsOfMissingCredentials(t *testing.T) {
 	f := newDaemon(t)
+	t.Setenv("HOME", f.Home)
 	file, creds := filepath.Join(f.Home, "config.yaml"), filepath.Join(f.Home, "nats.creds")
-	text := "reach: {relays: [{name: hub, url: \"tls://nats.example.org\", credentials: nats.creds}, {name: two, url: \"tls://nats.example.net\", credentials: " + creds + "}, {name: own, url: \"tls://nats.example.com\"}]}\n"
+	text := "reach: {relays: [{name: hub, url: \"tls://nats.example.org\", credentials: nats.creds}, {name: two, url: \"tls://nats.example.net\", credentials: " + creds + "}, {name: mine, url: \"tls://nats.example.info\", credentials: ~/nats.creds}, {name: own, url: \"tls://nats.example.com\"}]}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	warning := func(name string) string {
 		return "relay " + name + ": credentials: " + creds + " is not there: put it there before acpctl reload, or the relay is not used"
 	}
-	f.WantResult(f.Run("config", "check", file), 0, "warning: "+warning("hub")+"\nwarning: "+warning("two")+"\n"+file+": valid\n", "")
-	f.WantResult(f.Run("config", "check", file, "--json"), 0, `{"file":"`+file+`","valid":true,"errors":[],"warnings":["`+warning("hub")+`","`+warning("two")+`"]}`+"\n", "")
+	f.WantResult(f.Run("config", "check", file), 0, "warning: "+warning("hub")+"\nwarning: "+warning("two")+"\nwarning: "+warning("mine")+"\n"+file+": valid\n", "")
+	f.WantResult(f.Run("config", "check", file, "--json"), 0, `{"file":"`+file+`","valid":true,"errors":[],"warnings":["`+warning("hub")+`","`+warning("two")+`","`+warning("mine")+`"]}`+"\n", "")
 	if err := os.WriteFile(creds, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
