@@ -126,59 +126,6 @@ func (a *app) warnLoopbackOnly(ctx context.Context) {
 	}
 }
 
-// warnRelays tells of each relay that the invitation names what keeps others from joining over it, and of each that
-// it does not name because it cannot.
-func (a *app) warnRelays(ctx context.Context, inv *client.Invitation, withCredential bool) {
-	relays, err := a.Daemon.Relays(ctx)
-	if err != nil {
-		return // the invitation is what was asked for
-	}
-	for _, r := range relays {
-		said := ""
-		switch isNamed := slices.Contains(inv.Relays, r.URL); {
-		case !isNamed && r.State == client.RelayUnused:
-			said = fmt.Sprintf("%s is left out: %s", r.Name, r.Error)
-		case !isNamed && withCredential && !r.Share:
-			said = fmt.Sprintf("%s is left out: --with-credential names those alone whose token may be given away", r.Name)
-		case isNamed && r.State != client.RelayUp && r.State != client.RelayUnused:
-			said = fmt.Sprintf("nobody can join over %s while it is %s", r.Name, r.State)
-			if r.Error != "" {
-				said += ": " + r.Error
-			}
-		}
-		if said != "" {
-			fmt.Fprintf(a.Err, "acpctl invite: warning: %s\n", client.Line(said))
-		}
-		if slices.Contains(inv.Relays, r.URL) && identity.IsLoopbackRelay(r.URL) {
-			fmt.Fprintf(a.Err, "acpctl invite: warning: %s is at %s, where another machine finds itself: add the relay by a name that others reach, or leave it out with --no-relay\n", client.Line(r.Name), client.Line(r.URL))
-		}
-		if slices.Contains(inv.Relays, r.URL) && !slices.Contains(inv.Shared, r.URL) && r.State != client.RelayUnused {
-			a.tellOfRelayLogin(&r)
-		}
-	}
-}
-
-// tellOfRelayLogin says what a machine needs to join over a relay whose login is not in the invitation. With nkeys
-// that is its own, which join shows if it is missing.
-func (a *app) tellOfRelayLogin(r *client.Relay) {
-	needs, remedy := "", ""
-	switch {
-	case r.Login == client.LoginToken && r.Share:
-		needs, remedy = "its token", "acpctl invite --with-credential puts it in"
-	case r.Login == client.LoginToken && r.Source == client.RelayOfConfig:
-		needs, remedy = "its token", "to put it in: share: true in config.yaml, acpctl reload, then acpctl invite --with-credential"
-	case r.Login == client.LoginToken:
-		needs, remedy = "its token", fmt.Sprintf("to put it in: acpctl relay remove %s, relay add it again with --token-file FILE --share, then acpctl invite --with-credential", r.Name)
-	case r.Login == client.LoginPassword:
-		needs, remedy = "a user and password", fmt.Sprintf("before it joins, acpctl relay add %s --user USER --password-file FILE there", r.URL)
-	case r.Login == client.LoginCredentials:
-		needs, remedy = "credentials", fmt.Sprintf("before it joins, acpctl relay add %s --credentials FILE there", r.URL)
-	default:
-		return
-	}
-	fmt.Fprintf(a.Err, "acpctl invite: a machine that joins over %s needs %s, and the invitation has none: %s\n", client.Line(r.Name), needs, client.Line(remedy))
-}
-
 // isLoopbackOnly reports whether there are addresses, and all are of loopback.
 func isLoopbackOnly(addrs []string) bool {
 	return len(addrs) > 0 && !slices.ContainsFunc(addrs, func(addr string) bool {

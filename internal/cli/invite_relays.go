@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/identity"
+)
+
+// warnRelays tells of each relay that the invitation names what keeps others from joining over it, and of each that
+// it does not name because it cannot.
+func (a *app) warnRelays(ctx context.Context, inv *client.Invitation, withCredential bool) {
+	relays, err := a.Daemon.Relays(ctx)
+	if err != nil {
+		return // the invitation is what was asked for
+	}
+	for _, r := range relays {
+		switch isNamed, isUsed := slices.Contains(inv.Relays, r.URL), r.State != client.RelayUnused; {
+		case isNamed && isUsed:
+			a.warnNamedRelay(inv, &r)
+		case isNamed: // by another relay of this URL
+		case !isUsed:
+			a.warnInvitation("%s is left out: %s", r.Name, r.Error)
+		case withCredential && !r.Share:
+			a.warnInvitation("%s is left out: --with-credential names those alone whose token may be given away", r.Name)
+		}
+	}
+}
+
+// warnNamedRelay tells what keeps others from joining over a relay that the invitation names.
+func (a *app) warnNamedRelay(inv *client.Invitation, r *client.Relay) {
+	if r.State != client.RelayUp {
+		why := ""
+		if r.Error != "" {
+			why = ": " + r.Error
+		}
+		a.warnInvitation("nobody can join over %s while it is %s%s", r.Name, r.State, why)
+	}
+	if identity.IsLoopbackRelay(r.URL) {
+		a.warnInvitation("%s is at %s, where another machine finds itself: add the relay by a name that others reach, or leave it out with --no-relay", r.Name, r.URL)
+	}
+	if !slices.Contains(inv.Shared, r.URL) {
+		a.tellOfRelayLogin(r)
+	}
+}
+
+func (a *app) warnInvitation(format string, args ...any) {
+	fmt.Fprintf(a.Err, "acpctl invite: warning: %s\n", client.Line(fmt.Sprintf(format, args...)))
+}
+
+// tellOfRelayLogin says what a machine needs to join over a relay whose login is not in the invitation. With nkeys
+// that is its own, which join shows if it is missing.
+func (a *app) tellOfRelayLogin(r *client.Relay) {
+	needs, remedy := "", ""
+	switch {
+	case r.Login == client.LoginToken && r.Share:
+		needs, remedy = "its token", "acpctl invite --with-credential puts it in"
+	case r.Login == client.LoginToken && r.Source == client.RelayOfConfig:
+		needs, remedy = "its token", "to put it in: share: true in config.yaml, acpctl reload, then acpctl invite --with-credential"
+	case r.Login == client.LoginToken:
+		needs, remedy = "its token", fmt.Sprintf("to put it in: acpctl relay remove %s, relay add it again with --token-file FILE --share, then acpctl invite --with-credential", r.Name)
+	case r.Login == client.LoginPassword:
+		needs, remedy = "a user and password", fmt.Sprintf("before it joins, acpctl relay add %s --user USER --password-file FILE there", r.URL)
+	case r.Login == client.LoginCredentials:
+		needs, remedy = "credentials", fmt.Sprintf("before it joins, acpctl relay add %s --credentials FILE there", r.URL)
+	default:
+		return
+	}
+	fmt.Fprintf(a.Err, "acpctl invite: a machine that joins over %s needs %s, and the invitation has none: %s\n", client.Line(r.Name), needs, client.Line(remedy))
+}
