@@ -108,9 +108,9 @@ func (state *peerState) dialErrorSince(d *dial, then time.Time, background bool)
 	return d.err
 }
 
-// newGaveUpError says why ensureReadyConn gave up: the caller's ctx ended, which it says in words of a pipe that is
-// being opened, or dialTime passed. Then it says
-// what a dial has found that ended meanwhile, or where the connection was that did not answer, if any.
+// newGaveUpError says why ensureReadyConn gave up: the caller's ctx ended, or dialTime passed. Of a deadline that
+// ended while a pipe was being opened, it says that. Of dialTime, it says what a dial has found that ended meanwhile,
+// or where the connection was that did not answer, if any.
 func (state *peerState) newGaveUpError(ctx context.Context, silent *conn) *kinds.Error {
 	if ctx.Err() != nil {
 		if opening := state.node.findOpening(state.id); opening != "" && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {

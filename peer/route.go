@@ -114,8 +114,8 @@ func (n *Node) StaysOnRelays() bool {
 }
 
 // listRoutes returns the ways to the peer: first the address where it last proved its key, unless the node
-// stays on relays; then those of [Config.Addrs], then the links. While a late dial tries the addresses, there are the links alone. Their
-// handshakes wait for nothing if the peer was on relays alone.
+// stays on relays; then those of [Config.Addrs], then the links. While a late dial tries the addresses, there are
+// the links alone. Their handshakes wait for nothing if the peer was on relays alone.
 func (state *peerState) listRoutes(background bool) []route {
 	state.mu.Lock()
 	good, atOnce, late := state.lastGoodAddr, state.isRelayOnly(), state.late != nil
