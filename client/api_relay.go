@@ -48,7 +48,7 @@ type RelayCheck struct {
 
 // RelayStep is one thing that was tried.
 type RelayStep struct {
-	Step    string      `json:"step"` // connect, round_trip, receive, publish, nobody, foreign_subscribe, max_payload or nat
+	Step    string      `json:"step"` // connect, round_trip, receive, publish, nobody, name, foreign_subscribe, max_payload or nat
 	Verdict StepVerdict `json:"verdict"`
 	What    string      `json:"what"`            // was found
 	Remedy  string      `json:"remedy,omitzero"` // what to do; "": nothing, or What ends with it

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/acpd/acpd/identity"
@@ -13,15 +15,77 @@ import (
 	"github.com/acpd/acpd/internal/yamldoc"
 )
 
+// CheckStateFiles reads the files that the settings name, as acpd does with the state directory dir. Without those of
+// authorities it does not start: they are errors of file, for [ListErrors]. Without each other one it does not use what
+// that is for.
+func (c *Config) CheckStateFiles(file, dir string) (warnings []string, err error) {
+	var wrong []error
+	for _, name := range slices.Sorted(maps.Keys(c.Organisation.Authorities)) {
+		if _, err := c.Organisation.ReadAuthority(name, dir); err != nil {
+			wrong = append(wrong, &Error{File: file, Key: yamldoc.JoinKey("organisation.authorities", name) + ".revoked", Problem: err.Error()})
+		}
+	}
+	if c.Organisation.Certificate != "" {
+		if _, _, err := c.Organisation.ReadCertificate(dir); err != nil {
+			warnings = append(warnings, fmt.Sprintf("no certificate is shown: %v", err))
+		}
+	}
+	for i := range c.Reach.Relays {
+		r := &c.Reach.Relays[i]
+		if _, err := r.CheckCredentials(dir); err != nil {
+			warnings = append(warnings, fmt.Sprintf("relay %s is not used: %v", r.Name, err))
+		}
+	}
+	return warnings, errors.Join(wrong...)
+}
+
+// ReadCertificate returns the certificate of this daemon, and what it says. It may be for another key, and may have
+// ended.
+func (o *Organisation) ReadCertificate(dir string) (raw []byte, says *identity.Certificate, err error) {
+	const at = "organisation.certificate"
+	data, err := readStateFile(dir, o.Certificate, identity.MaxCertificateFile, "have the line signed that acpctl cert request prints, put the result there, and reload")
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", at, err)
+	}
+	if raw, err = identity.ParseCertificateFile(data); err == nil {
+		says, err = identity.InspectCertificate(raw)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %s: %w", at, o.Certificate, err)
+	}
+	return raw, says, nil
+}
+
+// CheckCredentials returns the path of a relay's file of credentials, "" if it has none. The error is that it cannot be
+// read, or is open to others. What stands in it is not looked at.
+func (r *Relay) CheckCredentials(dir string) (file string, err error) {
+	if r.Credentials == "" {
+		return "", nil
+	}
+	file, err = FindStateFile(dir, r.Credentials)
+	if err == nil {
+		_, err = durable.ReadPrivateFile(file, maxCredentialsFile)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("credentials: %s is not there: put it there", file)
+	case err != nil:
+		return "", fmt.Errorf("credentials: %w", err)
+	}
+	return file, nil
+}
+
+const maxCredentialsFile = 64 << 10 // bytes
+
 // ReadAuthority returns an authority once for each of its keys, with what its file says that it has revoked. dir is
 // the state directory.
 func (o *Organisation) ReadAuthority(name, dir string) (all []identity.Authority, err error) {
 	says, at := o.Authorities[name], yamldoc.JoinKey("organisation.authorities", name)
 	a := identity.Authority{Name: name}
 	if says.Revoked != "" {
-		data, err := ReadStateFile(dir, says.Revoked, identity.MaxRevocationFile)
+		data, err := readStateFile(dir, says.Revoked, identity.MaxRevocationFile, "write it, or remove the setting")
 		if err != nil {
-			return nil, fmt.Errorf("%s.revoked: %w; write it, or remove the setting", at, err)
+			return nil, fmt.Errorf("%s.revoked: %w", at, err)
 		}
 		if a.Revoked, err = identity.ParseRevocations(data); err != nil {
 			return nil, fmt.Errorf("%s.revoked: %s: %w", at, says.Revoked, err)
@@ -51,15 +115,15 @@ func FindStateFile(dir, name string) (string, error) {
 	return filepath.Join(dir, name), nil
 }
 
-// ReadStateFile reads a file that a setting names, of at most so many bytes.
-func ReadStateFile(dir, name string, most int64) ([]byte, error) {
+// readStateFile reads a file that a setting names, of at most so many bytes. remedy is for one that is not there.
+func readStateFile(dir, name string, most int64, remedy string) ([]byte, error) {
 	path, err := FindStateFile(dir, name)
 	if err != nil {
 		return nil, err
 	}
 	data, err := durable.ReadRegularFile(path, most)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no file %s", path)
+		return nil, fmt.Errorf("there is no file %s: %s", path, remedy)
 	}
 	return data, err
 }

@@ -26,7 +26,7 @@ func (d *Daemon) readOrganisation(cfg *config.Config) (authorities []identity.Au
 		authorities = append(authorities, as...)
 	}
 	if o.Certificate != "" {
-		own = d.readOwnCertificate(o.Certificate)
+		own = d.readOwnCertificate(o)
 	}
 	return authorities, own, nil
 }
@@ -47,6 +47,7 @@ func (d *Daemon) applyOrganisation(cfg *config.Config, authorities []identity.Au
 			d.updateAddrTable(id)
 		}
 	}
+	d.names.ForgetMissing()
 	d.setNameOnRelays()
 	d.organisationChanged.Set()
 }

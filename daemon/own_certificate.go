@@ -33,25 +33,15 @@ func (c *ownCertificate) describe() string {
 
 // readOwnCertificate reads this daemon's certificate. One that others would refuse is shown all the
 // same if it is for this key: they may have another clock.
-func (d *Daemon) readOwnCertificate(file string) (own ownCertificate) {
-	data, err := config.ReadStateFile(string(d.home), file, identity.MaxCertificateFile)
-	if err != nil {
-		own.err = fmt.Errorf("organisation.certificate: %w; have the line signed that acpctl cert request prints, and reload", err)
-		return own
-	}
-	raw, err := identity.ParseCertificateFile(data)
-	if err == nil {
-		own.says, err = identity.InspectCertificate(raw)
-	}
-	if err == nil && own.says.ID != d.id {
-		err = fmt.Errorf("certificate: it is for the key %s, and not for that of this daemon: have the line signed that acpctl cert request prints", own.says.ID.Label())
+func (d *Daemon) readOwnCertificate(o *config.Organisation) (own ownCertificate) {
+	raw, says, err := o.ReadCertificate(string(d.home))
+	if err == nil && says.ID != d.id {
+		err = fmt.Errorf("organisation.certificate: %s: certificate: it is for the key %s, and not for that of this daemon: have the line signed that acpctl cert request prints", o.Certificate, says.ID.Label())
 	}
 	if err != nil {
-		own.err = fmt.Errorf("organisation.certificate: %s: %w", file, err)
-		return own
+		return ownCertificate{err: err}
 	}
-	own.raw = raw
-	return own
+	return ownCertificate{raw: raw, says: says}
 }
 
 // describeOwnCertificate returns what the owner should know of this daemon's certificate, "" if

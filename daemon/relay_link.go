@@ -2,9 +2,7 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -12,7 +10,6 @@ import (
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/identity"
-	"github.com/acpd/acpd/internal/durable"
 	"github.com/acpd/acpd/peer"
 	"github.com/acpd/acpd/relay"
 )
@@ -62,8 +59,6 @@ func (l *relayLink) PublicAddr() netip.Addr {
 	return state.ClientIP
 }
 
-const maxCredentialsFile = 64 << 10 // bytes
-
 // openRelay returns the link for a relay, which nothing runs yet. It logs to log, nil for nowhere. The
 // error says which of its settings cannot be used.
 func (d *Daemon) openRelay(s relaySettings, log *slog.Logger) (*relayLink, error) {
@@ -73,34 +68,15 @@ func (d *Daemon) openRelay(s relaySettings, log *slog.Logger) (*relayLink, error
 		Proxy:       newRelayProxy(s.proxy), AdviseLogin: func(get string) string { return d.adviseLogin(s.Name, s.URL, get) },
 		Admit: d.admitRelayed, Answer: d.answerNameRequest, Changed: d.relays.changed.Set, Challenges: &d.relays.challenges, Logger: log,
 	}
-	if s.Credentials != "" {
-		file, err := d.home.checkCredentials(s.Credentials)
-		if err != nil {
-			return nil, fmt.Errorf("relay %s: %w", s.Name, err)
-		}
-		c.Credentials.File = file
+	var err error
+	if c.Credentials.File, err = s.CheckCredentials(string(d.home)); err != nil {
+		return nil, fmt.Errorf("relay %s: %w", s.Name, err)
 	}
 	l, err := relay.Open(c)
 	if err != nil {
 		return nil, err
 	}
 	return &relayLink{Link: l, isInvited: func() bool { return d.relays.isInvited(s.Relay) }}, nil
-}
-
-// checkCredentials returns the path of a file of credentials that a setting names, and an error if it cannot be read
-// or is open to others.
-func (h home) checkCredentials(name string) (string, error) {
-	file, err := config.FindStateFile(string(h), name)
-	if err == nil {
-		_, err = durable.ReadPrivateFile(file, maxCredentialsFile)
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("credentials: %s is not there: put it there", file)
-	case err != nil:
-		return "", fmt.Errorf("credentials: %w", err)
-	}
-	return file, nil
 }
 
 // adviseLogin says how the owner has another login used for a relay. get is how to get that; who was invited asks for

@@ -52,7 +52,7 @@ func (d *Daemon) serveRelayAdd(ctx context.Context, _ *localConn, p *client.Rela
 	}
 	added := &client.RelayAdded{}
 	if !p.NoCheck {
-		check := d.tryRelay(ctx, s)
+		check := d.tryRelay(ctx, relaySettings{Relay: s})
 		if check.Error != nil {
 			return nil, kinds.Errorf(check.Error.Code, "%s: %s is not added, since it cannot be used: %s; --no-check adds it untried", op, s.Name, check.Error.Message)
 		}
@@ -163,7 +163,7 @@ func (d *Daemon) serveRelayTest(ctx context.Context, _ *localConn, p *client.Rel
 	var tests sync.WaitGroup
 	for i, u := range tried {
 		tests.Go(func() {
-			out.Checks[i] = d.tryRelay(ctx, u.Relay)
+			out.Checks[i] = d.tryRelay(ctx, u.relaySettings)
 			if u.link != nil {
 				u.link.TryAgain() // what the operator has permitted meanwhile
 			}
@@ -178,16 +178,17 @@ func (d *Daemon) serveRelayTest(ctx context.Context, _ *localConn, p *client.Rel
 }
 
 // tryRelay tries a relay on a connection of its own.
-func (d *Daemon) tryRelay(ctx context.Context, s config.Relay) client.RelayCheck {
+func (d *Daemon) tryRelay(ctx context.Context, s relaySettings) client.RelayCheck {
 	ctx, cancel := context.WithTimeout(ctx, client.RelayPatience)
 	defer cancel()
 	out := client.RelayCheck{Name: s.Name, URL: s.URL, Steps: []client.RelayStep{}}
-	link, err := d.openRelay(relaySettings{Relay: s, proxy: d.config.Load().Reach.Proxy}, nil)
+	link, err := d.openRelay(relaySettings{Relay: s.Relay, proxy: d.config.Load().Reach.Proxy}, nil)
 	if err != nil {
 		out.Error = kinds.Errorf(kinds.Invalid, "%s", trimRelayName(s.Name, err.Error()))
 		return out
 	}
 	defer link.Close()
+	_ = link.SetName(d.pickNameOn(s))
 	for _, c := range link.Test(ctx) {
 		step := client.RelayStep{Step: c.Code, Verdict: client.StepVerdict(c.Verdict), What: trimRelayName(s.Name, c.What), Remedy: c.Remedy, TookUS: uint64(c.Took.Microseconds())}
 		out.Steps = append(out.Steps, step)

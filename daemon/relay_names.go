@@ -27,19 +27,20 @@ func (d *Daemon) listNameRelays() map[string]names.Relay {
 
 // setNameOnRelays has the relays of listNameRelays find this daemon by the name in its certificate.
 func (d *Daemon) setNameOnRelays() {
-	var name string
-	if own := d.ownCertificate.Load(); own != nil && len(own.raw) > 0 {
-		name = own.says.Name
-	}
 	for _, u := range d.relays.list() {
-		switch {
-		case u.link == nil:
-		case u.invited:
-			_ = u.link.SetName("")
-		default:
-			_ = u.link.SetName(name) // it has the form of a name, since it is in a certificate
+		if u.link != nil {
+			_ = u.link.SetName(d.pickNameOn(u.relaySettings)) // it has the form of a name, since it is in a certificate
 		}
 	}
+}
+
+// pickNameOn returns the name by which a relay has this daemon found; "": none.
+func (d *Daemon) pickNameOn(s relaySettings) string {
+	own := d.ownCertificate.Load()
+	if s.invited || own == nil || len(own.raw) == 0 {
+		return ""
+	}
+	return own.says.Name
 }
 
 // answerNameRequest returns this daemon's certificate, if a key has signed it whose hash is in want.

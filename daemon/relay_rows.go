@@ -2,10 +2,12 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/acpd/acpd/client"
+	"github.com/acpd/acpd/config"
 	"github.com/acpd/acpd/relay"
 )
 
@@ -31,12 +33,26 @@ func (d *Daemon) describeRelay(u *usedRelay) client.Relay {
 	}
 	wrong := s.LastError
 	if row.State == client.RelayUp {
-		wrong = s.Limit // whatever was wrong before
+		if wrong = s.Limit; wrong == nil { // whatever was wrong before
+			if err := d.checkNextLogin(&u.Relay); err != nil {
+				wrong = fmt.Errorf("it stays up until its next login: %w", err)
+			}
+		}
 	}
 	if wrong != nil {
 		row.Error = trimRelayName(u.Name, wrong.Error())
 	}
 	return row
+}
+
+// checkNextLogin returns what is wrong with the file of credentials that is read when a relay is logged in to the next
+// time.
+func (d *Daemon) checkNextLogin(r *config.Relay) error {
+	file, err := r.CheckCredentials(string(d.home))
+	if err != nil || file == "" {
+		return err
+	}
+	return relay.CheckCredentials(file)
 }
 
 // toRelayState returns how this daemon stands to a relay.

@@ -132,8 +132,8 @@ func (d *Daemon) listWantedRelays() []relaySettings {
 func (d *Daemon) listRelayWarnings() (all []string) {
 	for _, w := range d.listWantedRelays() {
 		err := w.unused
-		if err == nil && w.Credentials != "" {
-			if _, err = d.home.checkCredentials(w.Credentials); err != nil {
+		if err == nil {
+			if err = d.checkNextLogin(&w.Relay); err != nil {
 				err = fmt.Errorf("%w, then acpctl reload", err)
 			}
 		}

@@ -267,10 +267,17 @@ func TestMissingCredentialsAreTold(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if w := reload().Warnings; len(w) != 1 || !strings.Contains(w[0], file+": the file has no NATS credentials: get a .creds file") {
+		t.Errorf("of an empty file: %q", w)
+	}
+	awaitState(false)
+	const seed = "SUAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAEQ" // of 32 zeroes
+	if err := os.WriteFile(file, []byte("-----BEGIN USER NKEY SEED-----\n"+seed+"\n------END USER NKEY SEED------\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if w := reload().Warnings; len(w) > 0 {
 		t.Errorf("%q", w)
 	}
-	awaitState(false)
 }
 
 // An invitation names relays without their tokens, unless the owner gives those away, and is as it always

@@ -77,12 +77,12 @@ func (d *Daemon) reloadConfig() (*client.Reloaded, error) {
 	}
 	d.loadKeptRelays() // a person may have mended it
 	d.calls.Go(d.applyRelays)
-	if later := listDeferredSettings(old, next); len(later) > 0 {
-		d.log.Warn("settings have changed that count from the next start: start acpd again for them", "settings", strings.Join(later, ", "))
+	r := d.describeReload(old, next)
+	if len(r.Deferred) > 0 {
+		d.log.Warn("settings have changed that count from the next start: start acpd again for them", "settings", strings.Join(r.Deferred, ", "))
 	}
 	d.logUnmatchedSettings()
 	d.log.Info("configuration reloaded", "changed", strings.Join(next.ListChangedSettings(old), ", "))
-	r := d.describeReload(old, next)
 	r.Changed = append(r.Changed, files...)
 	return r, nil
 }

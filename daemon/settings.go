@@ -47,7 +47,7 @@ func (d *Daemon) describeReload(old, next *config.Config) *client.Reloaded {
 		r.Warnings = append(r.Warnings, notice)
 	}
 	for _, c := range next.ListChanges(old) {
-		r.Changed = append(r.Changed, client.SettingChange{Setting: c.Key, From: c.From, To: c.To, Deferred: !slices.Contains(immediateSettings, c.Setting)})
+		r.Changed = append(r.Changed, client.SettingChange{Setting: c.Key, From: c.From, To: c.To, Deferred: slices.Contains(r.Deferred, c.Setting)})
 	}
 	return r
 }

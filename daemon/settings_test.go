@@ -163,7 +163,7 @@ func TestReloadSaysWhatIsTaken(t *testing.T) {
 	laptop.dial().refused(kinds.NotAuthorized, "query", client.QueryParams{To: "desk", Payload: query("x")})
 	writeConfig(t, desk.dir, "")
 	r = client.Reloaded{}
-	if l.must("reload", nil, &r); len(r.Changed) != 3 || len(r.Deferred) != 0 || r.Changed[1].To != "none" {
+	if l.must("reload", nil, &r); len(r.Changed) != 3 || len(r.Deferred) != 0 || r.Changed[0].Deferred || r.Changed[1].To != "none" {
 		t.Errorf("%+v", r)
 	}
 	desk.agent(client.AttachParams{Name: "reviewer"}, say(`{"summary":"here"}`))

@@ -16,8 +16,11 @@ type UnknownPeerError struct {
 
 func (e *UnknownPeerError) Error() string {
 	remedy := "acpctl peers lists those that are"
-	if isShortHexPrefix(e.Ref) {
+	switch _, authority, _ := strings.Cut(e.Ref, "."); {
+	case isShortHexPrefix(e.Ref):
 		remedy = "the beginning of an id has six or more digits; " + remedy
+	case CheckCertifiedName(e.Ref) == nil:
+		remedy = fmt.Sprintf("it is a name by the authority %s, which counts if it stands under organisation.authorities in config.yaml; %s", authority, remedy)
 	}
 	return fmt.Sprintf("no peer %q is known: %s", CleanClaim(e.Ref), formatNear(e.Near, remedy))
 }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -116,6 +117,19 @@ func newAuthentication(c Credentials, secret [32]byte) (authentication, error) {
 	return a, nil
 }
 
+// CheckCredentials returns an error, with a remedy, if a file has no NATS credentials.
+func CheckCredentials(file string) error {
+	err := checkSeed(file)
+	if errors.Is(err, errNoCredentials) {
+		err = fmt.Errorf("%w: %s", err, newCredentials)
+	}
+	return err
+}
+
+const newCredentials = "get a .creds file from whoever runs the server; a token goes into --token-file, or token in config.yaml"
+
+var errNoCredentials = errors.New("the file has no NATS credentials")
+
 // checkSeed returns an error if a file of credentials has no seed, which nats.go finds when the server is there.
 func checkSeed(file string) error {
 	text, err := os.ReadFile(file)
@@ -125,7 +139,7 @@ func checkSeed(file string) error {
 	defer clear(text)
 	pair, err := nkeys.ParseDecoratedNKey(text)
 	if err != nil {
-		return fmt.Errorf("credentials %s: %w", file, err)
+		return fmt.Errorf("credentials: %s: %w", file, errNoCredentials)
 	}
 	pair.Wipe()
 	return nil

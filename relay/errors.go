@@ -111,8 +111,8 @@ func findRemedy(e endpoint, err error) string {
 		return "check host and port"
 	case errors.Is(err, errWantsTLS):
 		return "write tls:// instead of nats://"
-	case says(err, "no nkey seed found"):
-		return "the file has no NATS credentials: get a .creds file from whoever runs the server; a token goes into --token-file, or token in config.yaml"
+	case errors.Is(err, errNoCredentials):
+		return newCredentials
 	case errors.Is(err, errBareNATS):
 		return e.nameOtherScheme()
 	case errors.Is(err, errNoWebSocket), says(err, "invalid websocket connection", "malformed http "):

@@ -158,5 +158,5 @@ func (s *session) findLimit() error {
 	return nil
 }
 
-// TryAgain has Run try at once what the server has forbidden.
+// TryAgain has Run try at once what the server has forbidden, or to connect if it waits for that.
 func (l *Link) TryAgain() { l.tryAgain.Set() }

@@ -259,7 +259,11 @@ func (l *Link) Run(ctx context.Context, observer Observer) error {
 		}
 		o.begin(up)
 		l.noteLost(err)
-		pace.Sleep(ctx, o.pickPause())
+		select {
+		case <-ctx.Done():
+		case <-l.tryAgain:
+		case <-time.After(o.pickPause()):
+		}
 	}
 	l.setStanding(Closed)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ const (
 
 // Check is one result of [Link.Test].
 type Check struct {
-	Code    string // which check: connect, round_trip, receive, publish, nobody, foreign_subscribe, max_payload
+	Code    string // which check: connect, round_trip, receive, publish, nobody, name, foreign_subscribe, max_payload
 	What    string // what was found
 	Remedy  string // what to do; "" if nothing, or if What ends with it
 	Verdict Verdict
@@ -65,7 +66,11 @@ func (l *Link) Test(ctx context.Context) []Check {
 		what += " through the proxy " + via
 	}
 	checks := []Check{{Code: "connect", What: what, Verdict: Passed, Took: time.Since(began)}}
-	for _, check := range []func(context.Context) Check{t.checkRoundTrip, t.checkReceive, t.checkPublish, t.checkNobody, t.checkForeignSubscribe, t.checkMaxPayload} {
+	tried := []func(context.Context) Check{t.checkRoundTrip, t.checkReceive, t.checkPublish, t.checkNobody, t.checkForeignSubscribe, t.checkMaxPayload}
+	if *l.name.Load() != "" {
+		tried = slices.Insert(tried, 4, t.checkName)
+	}
+	for _, check := range tried {
 		if checks = append(checks, check(ctx)); conn.IsClosed() {
 			err := t.session.explain(conn.LastError())
 			checks = append(checks, Check{Code: "connect", What: err.Error(), Verdict: Failed, Refused: errors.Is(err, ErrRefused)})
@@ -184,15 +189,29 @@ func (t *tester) checkNobody(ctx context.Context) Check {
 	return Check{Code: "nobody", What: "the server says at once that a peer is absent", Verdict: Passed, Took: time.Since(began)}
 }
 
-// checkForeignSubscribe asks for the packets of an id that nobody has, and takes none.
-func (t *tester) checkForeignSubscribe(ctx context.Context) Check {
-	subject := subjectPrefix + t.absent.String()
+// checkName asks for what others ask of the own name, and answers nobody.
+func (t *tester) checkName(ctx context.Context) Check {
+	subject := nameSubject + *t.link.name.Load()
+	if err := t.findSubscribeRefusal(ctx, subject); err != nil {
+		return Check{Code: "name", What: "the server refuses the subscription to this daemon's name, by which nobody finds it here: " + cleanText(err.Error()), Verdict: Warned,
+			Remedy: "have the server permit subscribe to " + subject}
+	}
+	return Check{Code: "name", What: "others can ask for this daemon by its name", Verdict: Passed}
+}
+
+// findSubscribeRefusal subscribes for a moment, takes nothing, and returns the server's refusal.
+func (t *tester) findSubscribeRefusal(ctx context.Context, subject string) error {
 	sub, err := t.session.conn.Subscribe(subject, func(*nats.Msg) {})
 	if err == nil {
 		err = t.findRefusal(ctx, subject)
 		sub.Unsubscribe()
 	}
-	if err != nil {
+	return err
+}
+
+// checkForeignSubscribe asks for the packets of an id that nobody has, and takes none.
+func (t *tester) checkForeignSubscribe(ctx context.Context) Check {
+	if err := t.findSubscribeRefusal(ctx, subjectPrefix+t.absent.String()); err != nil {
 		return Check{Code: "foreign_subscribe", What: "the server refuses subscriptions to other daemons' subjects", Verdict: Passed}
 	}
 	return Check{Code: "foreign_subscribe", Verdict: Warned,

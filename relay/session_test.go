@@ -154,6 +154,14 @@ func TestPauses(t *testing.T) {
 				if late := n.countDials() - before; late < 20 || late > 100 {
 					t.Errorf("%d attempts in ten minutes, half an hour later", late)
 				}
+				before = n.countDials()
+				for range 10 {
+					l.TryAgain()
+					time.Sleep(2 * time.Second) // some connections last a second, and end then
+				}
+				if asked := n.countDials() - before; asked < 9 {
+					t.Errorf("%d attempts of 10 that somebody wanted", asked)
+				}
 			})
 		})
 	}

@@ -145,6 +145,13 @@ func (b *Book) CheckShared(name string) error {
 	return nil
 }
 
+// ForgetMissing has relays asked again for all names that nobody had: what counts here has changed.
+func (b *Book) ForgetMissing() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.missing)
+}
+
 // findKnown returns what is remembered of a name; both nil: nothing. Callers hold mu.
 func (b *Book) findKnown(name string, now time.Time) (*identity.Certificate, error) {
 	if e := b.found[name]; e != nil {

@@ -386,6 +386,10 @@ func TestRevokedWhileOthersMayAnswer(t *testing.T) {
 		mustFind(t, b, "build-7.corp", build)
 		setAuthority(t, trust, a, "name build-7")
 		mustMiss(t, b, "build-7.corp", "corp has revoked it")
+		setAuthority(t, trust, a, "")
+		mustMiss(t, b, "build-7.corp", "corp has revoked it")
+		b.ForgetMissing()
+		mustFind(t, b, "build-7.corp", build)
 	})
 }
 

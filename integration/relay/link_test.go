@@ -151,6 +151,10 @@ func TestSelfTest(t *testing.T) {
 	}{
 		"own subjects": {`subscribe: ["acp1.%[2]s", "acp1.%[2]s.*"], publish: "acp1.>"`,
 			[]string{"connect ok", "round_trip ok", "receive ok", "publish ok", "nobody ok", "foreign_subscribe ok", "max_payload ok"}},
+		"no name": {`subscribe: ["acp1.%[2]s", "acp1.%[2]s.*"], publish: "acp1.>"`,
+			[]string{"connect ok", "round_trip ok", "receive ok", "publish ok", "nobody ok", "name warning", "foreign_subscribe ok", "max_payload ok"}},
+		"a name": {`subscribe: ["acp1.%[2]s", "acp1.%[2]s.*", "acp1.name.build"], publish: "acp1.>"`,
+			[]string{"connect ok", "round_trip ok", "receive ok", "publish ok", "nobody ok", "name ok", "foreign_subscribe ok", "max_payload ok"}},
 		"everything": {`subscribe: ">", publish: ">"%.0[2]s`,
 			[]string{"connect ok", "round_trip ok", "receive ok", "publish ok", "nobody ok", "foreign_subscribe warning", "max_payload ok"}},
 		"deaf": {`subscribe: "other", publish: "acp1.>"%.0[2]s`,
@@ -164,6 +168,9 @@ func TestSelfTest(t *testing.T) {
 			a.URL = urlOf(startServer(t, fmt.Sprintf("listen: 127.0.0.1:-1\nmax_payload: 8KB\nauthorization { users: [ { nkey: %s, permissions: { "+c.permissions+" } } ] }", a.nkey(t), a.Self)))
 			la := start(t, a.Config) // Test works beside a link that runs
 			la.await(t, "connected", func(s relay.State) bool { return s.Standing != relay.Connecting })
+			if strings.HasSuffix(name, "name") {
+				la.SetName("build")
+			}
 			var got []string
 			for _, check := range la.Test(t.Context()) {
 				got = append(got, check.Code+" "+string(check.Verdict))

@@ -40,7 +40,8 @@ var codeTable = [...]CodeInfo{
 	{"disk.later", Note, "`limits.min_free` has changed in config.yaml since the daemon's start", "start acpd again"},
 
 	{"config.ok", OK, "config.yaml is valid, or there is none", ""},
-	{"config.broken", Failure, "config.yaml is not valid; one finding for each error, with its line", "mend the line"},
+	{"config.broken", Failure, "config.yaml is not valid, or what an authority has revoked cannot be read; one finding for each error, with its line", "mend the line"},
+	{"config.file", Warning, "a file that config.yaml names cannot be read, and acpd does not use what it is for", "as it says"},
 	{"record.ok", OK, "the trust store or the wake rules are sound, both copies", ""},
 	{"record.copy", Warning, "the main file is damaged or missing: its copy counts", "check that the last change is in it; look at the disk"},
 	{"record.copy_damaged", Warning, "the copy is damaged: the main file counts", "nothing is lost; look at the disk"},

@@ -426,7 +426,7 @@ func TestEveryCodeIsReproduced(t *testing.T) {
 	t.Setenv("HOME", user)
 	t.Setenv("OACP_HOME", filepath.Join(user, "oacp"))
 	reproduced := make(map[Code]bool)
-	for _, r := range slices.Concat(reproductions, pipeReproductions) {
+	for _, r := range slices.Concat(reproductions, pipeReproductions, namedFileReproductions) {
 		t.Run(string(r.codes[0]), func(t *testing.T) {
 			all := r.find(t)
 			for _, c := range r.codes {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -24,6 +25,15 @@ func (x *examination) examineConfig() {
 	c, err := config.LoadConfig(path)
 	if err == nil {
 		x.config = c
+		var warnings []string
+		warnings, err = c.CheckStateFiles(path, x.Home)
+		for _, w := range warnings {
+			if x.status == nil { // a daemon that runs says so itself
+				x.add("config.file", statedir.ConfigName, w, "as it says", w, x.Home)
+			}
+		}
+	}
+	if err == nil {
 		what := path + " is valid"
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			what = "there is no " + path + ": the defaults count"
@@ -34,7 +44,7 @@ func (x *examination) examineConfig() {
 	for _, err := range joinedErrors(err) {
 		what, remedy, line := err.Error(), "mend it", ""
 		if e, ok := errors.AsType[*config.Error](err); ok {
-			what, remedy = e.Problem, e.Remedy
+			what, remedy = e.Problem, cmp.Or(e.Remedy, "as it says")
 			if e.Line > 0 {
 				line = fmt.Sprintf("line %d: ", e.Line)
 			}

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -67,20 +65,21 @@ type configError struct {
 }
 
 func (v *verbs) checkConfig(ctx context.Context, file string) error {
+	var warnings []string
 	conf, err := v.readConfig(ctx, file)
+	if home, missing := v.FindStateDir(); err == nil && missing == nil {
+		warnings, err = conf.CheckStateFiles(file, home)
+	}
 	wrong := config.ListErrors(err)
 	if err != nil && len(wrong) == 0 {
 		return err
-	}
-	if err == nil {
-		wrong = v.listWrongAuthorities(file, conf)
 	}
 	check := configCheck{File: file, Valid: len(wrong) == 0, Errors: []configError{}}
 	for _, e := range wrong {
 		check.Errors = append(check.Errors, configError{e.Line, e.Key, e.Problem, e.Remedy})
 	}
 	if check.Valid {
-		check.Warnings = v.listMissingCredentials(conf)
+		check.Warnings = warnings
 	}
 	err = v.PrintData(check, func() {
 		for _, e := range wrong {
@@ -97,41 +96,6 @@ func (v *verbs) checkConfig(ctx context.Context, file string) error {
 		return frame.Exit(frame.ExitUsage)
 	}
 	return err
-}
-
-// listWrongAuthorities returns what is wrong with the files of authorities, without which acpd does not start.
-func (v *verbs) listWrongAuthorities(file string, conf *config.Config) (all []*config.Error) {
-	home, err := v.FindStateDir()
-	if err != nil {
-		return nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(conf.Organisation.Authorities)) {
-		if _, err := conf.Organisation.ReadAuthority(name, home); err != nil {
-			all = append(all, &config.Error{File: file, Key: "organisation.authorities." + name + ".revoked", Problem: err.Error()})
-		}
-	}
-	return all
-}
-
-// listMissingCredentials returns a warning for each relay whose file of credentials is not there.
-func (v *verbs) listMissingCredentials(conf *config.Config) (all []string) {
-	home, err := v.FindStateDir()
-	if err != nil {
-		return nil
-	}
-	for _, r := range conf.Reach.Relays {
-		if r.Credentials == "" {
-			continue
-		}
-		file, err := config.FindStateFile(home, r.Credentials)
-		if err == nil {
-			_, err = os.Lstat(file)
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			all = append(all, fmt.Sprintf("relay %s: credentials: %s is not there: put it there before acpctl reload, or the relay is not used", r.Name, file))
-		}
-	}
-	return all
 }
 
 // readConfig reads a file, or standard input for "-", as the daemon reads config.yaml.

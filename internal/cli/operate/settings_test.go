@@ -38,7 +38,7 @@ func TestConfigCheckWarnsOfMissingCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	warning := func(name string) string {
-		return "relay " + name + ": credentials: " + creds + " is not there: put it there before acpctl reload, or the relay is not used"
+		return "relay " + name + " is not used: credentials: " + creds + " is not there: put it there"
 	}
 	f.WantResult(f.Run("config", "check", file), 0, "warning: "+warning("hub")+"\nwarning: "+warning("two")+"\nwarning: "+warning("mine")+"\n"+file+": valid\n", "")
 	f.WantResult(f.Run("config", "check", file, "--json"), 0, `{"file":"`+file+`","valid":true,"errors":[],"warnings":["`+warning("hub")+`","`+warning("two")+`","`+warning("mine")+`"]}`+"\n", "")
@@ -58,7 +58,7 @@ func TestConfigCheckReadsRevocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	const at = "organisation.authorities.corp.revoked"
-	problem := at + ": there is no file " + revoked + "; write it, or remove the setting"
+	problem := at + ": there is no file " + revoked + ": write it, or remove the setting"
 	f.WantResult(f.Run("config", "check", file), frame.ExitUsage, file+": "+problem+"\n", "")
 	f.WantResult(f.Run("config", "check", file, "--json"), frame.ExitUsage, `{"file":"`+file+`","valid":false,"errors":[{"key":"`+at+`","problem":"`+problem+`"}]}`+"\n", "")
 	for line, wrong := range map[string]string{"nam build-7\n": file + ": " + at + ": revoked.txt: line 1: \"nam\": write \"id\", \"name\" or \"serial\"\n", "name build-7\n": ""} {
