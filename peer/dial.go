@@ -38,6 +38,7 @@ type dialFailure struct {
 	memory   time.Duration
 	refused  bool    // by the peer itself, which proved its key: it does not trust us
 	isAbsent bool    // a relay says that nobody is there
+	isOfPipe bool    // the command that leads to the peer says why
 	addr     string  // of the leg, for people
 	isSilent bool    // it says nothing of the peer: silence says all
 	silence  silence // of all addresses of the race

@@ -79,19 +79,22 @@ func raceCalls(ctx context.Context, n int, delay func(i int) time.Duration, try 
 	return verdict
 }
 
-// rank orders failures by how much they say: the word of a peer outweighs the network's, and that
-// outweighs silence.
+// rank orders failures by how much they say: the word of a peer outweighs that of the command that leads to it, that
+// outweighs the network's, and that outweighs silence.
 func (f *dialFailure) rank() int {
 	switch f.Code {
 	case kinds.NotTrusted:
-		return 4
+		return 5
 	case kinds.IncompatibleVersion, kinds.Overloaded:
-		return 3
+		return 4
 	case kinds.IdentityConflict:
-		return 2
+		return 3
 	}
-	if f.isSilent {
+	switch {
+	case f.isSilent:
 		return 0
+	case f.isOfPipe:
+		return 2
 	}
 	return 1
 }

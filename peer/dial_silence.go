@@ -124,7 +124,7 @@ func (n *Node) newSilenceError(id identity.ID, s silence) *kinds.Error {
 // toDialFailure returns the failure that an error of a dial of the leg means.
 func (l leg) toDialFailure(id identity.ID, err error) *dialFailure {
 	f := l.on.node.toDialFailure(id, l.text, err)
-	f.addr = l.text
+	f.addr, f.isOfPipe = l.text, l.isOpened()
 	timeout, ok := errors.AsType[net.Error](err)
 	switch {
 	case f.Code != kinds.Unreachable:

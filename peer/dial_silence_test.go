@@ -176,15 +176,16 @@ func TestVerdictThatSaysMostWins(t *testing.T) {
 		id := newKey(t).ID()
 		udp := leg{on: a.udp, text: nowhere}
 		hub := leg{on: a.links.snapshot()[0], text: "relay:hub"}
+		pipe := leg{on: &endpoint{node: a.Node, path: ViaPipe, link: new(pipeEnd)}, text: "pipe:build"}
 		closedWith := func(code quic.ApplicationErrorCode, remote bool) error {
 			return &quic.ApplicationError{ErrorCode: code, Remote: remote}
 		}
 		legs := map[string]error{
 			"silence": context.DeadlineExceeded, "no route": errNoRoute, "refused": errRefused, "reset": &quic.StatelessResetError{},
-			"clone": closedWith(closeIdentityConflict, false), "overloaded": closedWith(closeOverloaded, true), "not trusted": closedWith(closeNotTrusted, true),
+			"command": errCommandEnded, "clone": closedWith(closeIdentityConflict, false), "overloaded": closedWith(closeOverloaded, true), "not trusted": closedWith(closeNotTrusted, true),
 		}
 		for _, c := range []struct {
-			udp, relay string
+			udp, other string
 			want       kinds.Code
 			words      []string
 		}{
@@ -196,16 +197,23 @@ func TestVerdictThatSaysMostWins(t *testing.T) {
 			{"silence", "overloaded", kinds.Overloaded, nil},
 			{"silence", "reset", kinds.Unreachable, []string{"two daemons there use one key", "stop one"}},
 			{"silence", "clone", kinds.IdentityConflict, []string{"two processes there use one key", "stop the wrong one"}},
+			{"refused", "command", kinds.Unreachable, []string{errCommandEnded.Error()}},
+			{"silence", "command", kinds.Unreachable, []string{errCommandEnded.Error()}},
+			{"clone", "command", kinds.IdentityConflict, []string{"stop the wrong one"}},
 		} {
-			for _, first := range []string{"udp", "relay"} {
+			other := hub
+			if c.other == "command" {
+				other = pipe
+			}
+			for _, first := range []string{"udp", "other"} {
 				both := []route{
 					{"udp", Direct, 0, func(context.Context) ([]leg, error) { return []leg{udp}, nil }},
-					{"relay", ViaRelay, 0, func(context.Context) ([]leg, error) { return []leg{hub}, nil }},
+					{"other", other.on.path, 0, func(context.Context) ([]leg, error) { return []leg{other}, nil }},
 				}
 				fail := a.race(t.Context(), id, both, func(_ context.Context, l leg) *dialFailure {
 					name, said := "udp", c.udp
-					if l.text == hub.text {
-						name, said = "relay", c.relay
+					if l.text == other.text {
+						name, said = "other", c.other
 					}
 					if name != first {
 						time.Sleep(time.Second)
