@@ -99,6 +99,18 @@ func (s *lastConnections) forgetPeer(id identity.ID) {
 	}
 }
 
+// forgetAddr forgets where a peer was connected, and not when.
+func (s *lastConnections) forgetAddr(id identity.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.oldAddrs, id)
+	if was, ok := s.last[id]; ok && was.addr != "" {
+		was.addr = ""
+		s.last[id] = was
+		s.markDirty(id)
+	}
+}
+
 // takeOldAddr returns the last address of a peer from when it was trusted before, in this
 // run of the daemon, and forgets it; "" if there is none.
 func (s *lastConnections) takeOldAddr(id identity.ID) (addr string) {

@@ -124,6 +124,10 @@ func (d *Daemon) serveTrust(ctx context.Context, _ *localConn, p *client.TrustPa
 	if who, err = d.trustAfterCleanup(ctx, who); err != nil {
 		return nil, explainTrustError("trust", err)
 	}
+	if now, up := d.node.Peer(who.ID); p.Addrs != nil && len(p.Addrs) == 0 && !(up && now.Path == peer.Direct) {
+		d.lastConnections.forgetAddr(who.ID)
+		d.node.ForgetAddr(who.ID)
+	}
 	return &client.NamedPeer{ID: who.ID, Name: who.Name, Warning: d.beginTrust(who, met)}, nil
 }
 

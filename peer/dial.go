@@ -230,8 +230,8 @@ func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duratio
 		state.finishLateDial(failure)
 	case state.dial != d: // a connection has finished it, or Disconnect
 	case failure != nil:
-		state.lastDialFailure = failure.Error
-	case state.lastDialFailure != nil: // there were addresses a moment ago, and they are not to be tried again yet
+		state.noteDialFailure(failure.Error)
+	case state.lastDialFailure != nil && time.Since(state.lastDialFailedAt) < lastFailureCounts: // there were addresses a moment ago, and they are not to be tried again yet
 		failure = &dialFailure{Error: state.lastDialFailure}
 	default:
 		failure = &dialFailure{Error: state.node.newUnreachableError(state.id, kinds.DeliveredNo, "there is no address to try; start its daemon, or give one with acpctl trust --addr HOST:PORT")}
@@ -247,6 +247,15 @@ func (state *peerState) runDial(ctx context.Context, d *dial, pause time.Duratio
 	if tell := state.node.cfg.DialEnded; tell != nil && len(routes) > 0 {
 		tell(d.err)
 	}
+}
+
+// lastFailureCounts is how long a dial without an address fails as the one before did. It is longer than
+// [Config.Addrs] may leave out an address.
+const lastFailureCounts = 15 * time.Second
+
+// noteDialFailure remembers why a dial that had an address failed. Callers hold mu.
+func (state *peerState) noteDialFailure(why *kinds.Error) {
+	state.lastDialFailure, state.lastDialFailedAt = why, time.Now()
 }
 
 // dialLeg dials one address and blocks until that connection is ready or has failed, or

@@ -352,8 +352,7 @@ func TestWrongIDAtTheAddress(t *testing.T) {
 	})
 }
 
-// TestNoAddressForNow: where the addresses that failed are not given out again yet,
-// a call hears why they failed, and not that there are none.
+// Where the addresses that failed are not given out again yet, a call hears for some seconds why, and not that there are none.
 func TestNoAddressForNow(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *network) {
 		var now []string
@@ -376,6 +375,8 @@ func TestNoAddressForNow(t *testing.T) {
 		fails(kinds.Unreachable, "no answer")
 		now = nil
 		fails(kinds.Unreachable, "no answer")
+		time.Sleep(lastFailureCounts)
+		fails(kinds.Unreachable, "no address")
 		now = []string{b.Addr().String()}
 		fails(kinds.NotTrusted, "trust")
 		now = nil

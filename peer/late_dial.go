@@ -70,7 +70,7 @@ func (state *peerState) noteAbsence(d *dial, f *dialFailure) {
 	if state.dial == d && d.relays > 0 && state.isRelayOnly() {
 		if d.relays--; d.relays == 0 {
 			d.isLate = true
-			state.lastDialFailure = f.Error
+			state.noteDialFailure(f.Error)
 			state.finishDial(f)
 		}
 	}
@@ -110,7 +110,7 @@ func (state *peerState) noteProvedKey(p Path) {
 func (state *peerState) finishLateDial(failure *dialFailure) {
 	state.stopLateDial()
 	if failure != nil && failure.rank() > 1 && (failure.refused || state.dial == nil) {
-		state.lastDialFailure = failure.Error
+		state.noteDialFailure(failure.Error)
 		state.finishDial(failure)
 	}
 }

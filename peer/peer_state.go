@@ -31,31 +31,32 @@ type peerState struct {
 	streams   *budget.Share // streams of the peer that are being served
 	unread    int64         // bytes that unread frames of the peer take; used by the unread watch alone
 
-	mu              sync.Mutex     // guards what follows
-	greeting        []*conn        // connections whose hello is awaited, the oldest first
-	conns           []*conn        // ready connections, in the order in which they became ready
-	reportedConns   int            // how many of them the budget knows of
-	upAt            time.Time      // when conns was last empty and got its first
-	pastBoots       []pastBoot     // superseded boots, the oldest first
-	dial            *dial          // the running one; nil: none
-	late            *dial          // the one that goes on though calls have its failure; nil: none
-	sharedFailure   *dialFailure   // why there is no connection, by the last dial, Disconnect or the peer's refusal; nil: one became ready since, or the next dial is due
-	sharedFailureAt time.Time      // when sharedFailure was last set
-	refusesUs       bool           // its last word, with its key proved, was that it does not trust this node
-	lastDialFailure *kinds.Error   // why the last dial that had an address failed; nil: it did not
-	lastAddr        string         // address of the connection in use, as the last event told
-	lastPath        Path           // its path
-	lastGoodAddr    string         // UDP address where the peer last proved its key; dialled first
-	provedAddr      netip.AddrPort // UDP address of the last direct connection that became ready; zero: none since Disconnect
-	relayedSince    time.Time      // when the peer became connected on relays alone; zero: it is not
-	relayOnly       bool           // it was, for long enough, when it was connected last
-	keep            bool           // reconnect in the background
-	backoff         time.Duration  // bounds the pause before the next dial of the background
-	retry           pace.Signal    // wakes the reconnecting goroutine; nil: none runs
-	events          []Event        // still to be emitted, in their order
-	emitting        bool           // a call of emitQueuedEvents passes them on
-	uncertified     string         // why the last hello of the peer brought no certificate that counts
-	gone            bool           // another state takes its place: the node has forgotten this one
+	mu               sync.Mutex     // guards what follows
+	greeting         []*conn        // connections whose hello is awaited, the oldest first
+	conns            []*conn        // ready connections, in the order in which they became ready
+	reportedConns    int            // how many of them the budget knows of
+	upAt             time.Time      // when conns was last empty and got its first
+	pastBoots        []pastBoot     // superseded boots, the oldest first
+	dial             *dial          // the running one; nil: none
+	late             *dial          // the one that goes on though calls have its failure; nil: none
+	sharedFailure    *dialFailure   // why there is no connection, by the last dial, Disconnect or the peer's refusal; nil: one became ready since, or the next dial is due
+	sharedFailureAt  time.Time      // when sharedFailure was last set
+	refusesUs        bool           // its last word, with its key proved, was that it does not trust this node
+	lastDialFailure  *kinds.Error   // why the last dial that had an address failed; nil: it did not
+	lastDialFailedAt time.Time      // when it did
+	lastAddr         string         // address of the connection in use, as the last event told
+	lastPath         Path           // its path
+	lastGoodAddr     string         // UDP address where the peer last proved its key; dialled first
+	provedAddr       netip.AddrPort // UDP address of the last direct connection that became ready; zero: none since Disconnect
+	relayedSince     time.Time      // when the peer became connected on relays alone; zero: it is not
+	relayOnly        bool           // it was, for long enough, when it was connected last
+	keep             bool           // reconnect in the background
+	backoff          time.Duration  // bounds the pause before the next dial of the background
+	retry            pace.Signal    // wakes the reconnecting goroutine; nil: none runs
+	events           []Event        // still to be emitted, in their order
+	emitting         bool           // a call of emitQueuedEvents passes them on
+	uncertified      string         // why the last hello of the peer brought no certificate that counts
+	gone             bool           // another state takes its place: the node has forgotten this one
 }
 
 // pastBoot is the boot of an earlier process of the peer, and when a later one superseded it.

@@ -164,6 +164,16 @@ func (n *Node) Connect(id identity.ID) {
 	state.ensureReconnecting()
 }
 
+// ForgetAddr forgets the address at which a peer has proved its key, and what came of dialling it. A connection that
+// is there stays.
+func (n *Node) ForgetAddr(id identity.ID) {
+	if state := n.findState(id); state != nil {
+		state.mu.Lock()
+		state.lastGoodAddr, state.lastDialFailure = "", nil
+		state.mu.Unlock()
+	}
+}
+
 // Disconnect closes every connection to a peer at once and keeps none, also those whose hello is
 // awaited. Call it after the trust store has been told: the peer hears what stands there.
 func (n *Node) Disconnect(id identity.ID) {

@@ -26,7 +26,7 @@ func (a *app) newTrustCmd() *cobra.Command {
 		Example: `  acpctl trust 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --name desk
   acpctl trust laptop               a stranger in acpctl peers: compare fingerprints, type yes
   acpctl trust desk --addr desk.example:7117 --name office
-  acpctl trust desk --addr none     forgets the addresses that were given
+  acpctl trust desk --addr none     forgets the addresses that were given, and where it was before if it is not there now
   acpctl trust --file roster.yaml   shows what that changes, and asks
   ssh build.example acpctl trust --file - --yes < roster.yaml`,
 		Long: `Trusts a key. The full id needs no question. A stranger (see peers) may be named by
