@@ -336,11 +336,13 @@ func TestPinsOfCertifiedPeers(t *testing.T) {
 	next := newFleet(t)
 	next.signer, next.corp = f.signer, f.corp
 	next.store.SetAuthorities([]Authority{f.corp})
+	const ninetyDays = 90 * 24 * time.Hour
+	written[0].Seen = testNow.Add(-ninetyDays + time.Hour)
 	next.store.LoadCertifiedPins(written)
 	if p := next.mustCertify(id, "acp:build-7"); p.PQ != hash {
 		t.Errorf("%+v", p)
 	}
-	written[0].Seen = testNow.Add(-PinTTL - 1)
+	written[0].Seen = testNow.Add(-ninetyDays - 1)
 	next.store.LoadCertifiedPins(written)
 	if p := next.mustCertify(id, "acp:build-7"); !p.PQ.IsZero() {
 		t.Errorf("after 90 days: %+v", p)
@@ -351,7 +353,7 @@ func TestPinsOfCertifiedPeers(t *testing.T) {
 
 	// Also if the peer does not come again; but not of one that is there.
 	gone := f.newID()
-	written[0].Seen = testNow.Add(-PinTTL - 1)
+	written[0].Seen = testNow.Add(-ninetyDays - 1)
 	next.store.LoadCertifiedPins([]CertifiedPin{written[0], {ID: gone, PQ: other, Authority: "corp", Seen: written[0].Seen}})
 	next.store.TakeDecertified(testNow)
 	if _, deleted := next.store.TakeUnsavedPins(); !slices.Equal(deleted, []ID{gone}) {

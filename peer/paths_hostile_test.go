@@ -204,6 +204,27 @@ func TestEarlyRound(t *testing.T) {
 	})
 }
 
+// TestOwnAddressIsNotDialled has a peer name the address at which the world sees the node, which is none of its
+// interfaces'.
+func TestOwnAddressIsNotDialled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newRawLab(t, true, func() *identity.Key { return newKey(t) }, nil)
+		l.node.localNetwork = func() localNetwork {
+			return localNetwork{prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.10/24")}}
+		}
+		c := l.connect()
+		c.write(item(t, &wire.Paths{Round: 2, Addrs: []string{"203.0.113.10:7117", "198.51.100.1:7117"}}))
+		if own := next[*wire.Paths](c).Addrs; !slices.Equal(own, []string{"203.0.113.10:7117"}) {
+			t.Fatalf("the node is seen at %v: the test shows nothing", own)
+		}
+		time.Sleep(punchTime)
+		if to := l.dialled(); len(to) != 1 || to[0].String() != "198.51.100.1:7117" {
+			t.Errorf("packets went to %v", to)
+		}
+		c.alive()
+	})
+}
+
 // TestPunchingSendsNoProbe has a peer name addresses to a node that has a prober: they are dialled, and
 // none is probed, as what is found at a port is not the peer's to know. A call's dial probes.
 func TestPunchingSendsNoProbe(t *testing.T) {

@@ -316,6 +316,11 @@ func TestReplySubjects(t *testing.T) {
 			t.Error("two relays or two processes have one reply subject")
 		}
 	}
+	c := testConfig()
+	a, b := mustOpen(t, c), mustOpen(t, c)
+	if first := a.replies.findTarget(trusted1).reply; first == b.replies.findTarget(trusted1).reply || first == newReplies(c.Name, c.Self, [32]byte{}).findTarget(trusted1).reply {
+		t.Errorf("anybody knows the reply subject %s", first)
+	}
 }
 
 func FuzzReceive(f *testing.F) {
