@@ -69,6 +69,20 @@ func (d *Daemon) describeOwnCertificate(now time.Time) string {
 	return ""
 }
 
+// checkOwnCertificate returns what the owner should know of this daemon's certificate when a person looks: what
+// describeOwnCertificate says, or that none of the authorities here has signed it, if there are some.
+func (d *Daemon) checkOwnCertificate(now time.Time) string {
+	own, authorities := d.ownCertificate.Load(), d.trust.Authorities()
+	notice := d.describeOwnCertificate(now)
+	if notice != "" || own.says == nil || len(authorities) == 0 {
+		return notice
+	}
+	if _, err := identity.CheckCertificate(own.raw, d.id, authorities, now); err != nil {
+		return fmt.Sprintf("the certificate of this daemon does not count here: %v", err)
+	}
+	return ""
+}
+
 // watchOwnCertificate logs once a day what describeOwnCertificate says, and at once when that is
 // something else than before, until ctx ends.
 func (d *Daemon) watchOwnCertificate(ctx context.Context) error {
@@ -101,7 +115,7 @@ func (d *Daemon) serveCertificate(_ context.Context, _ *localConn, p *client.Cer
 	authorities := d.trust.Authorities()
 	raw, says := d.ownCertificate.Load().raw, d.ownCertificate.Load().says
 	if p.File == "" {
-		answer.Problem = d.describeOwnCertificate(now)
+		answer.Problem = d.checkOwnCertificate(now)
 	} else {
 		var err error
 		if raw, err = identity.ParseCertificateFile([]byte(p.File)); err != nil {

@@ -43,7 +43,7 @@ func (d *Daemon) serveReload(context.Context, *localConn, *noParams) (any, error
 // describeReload returns in what a configuration that counts now differs from the one before.
 func (d *Daemon) describeReload(old, next *config.Config) *client.Reloaded {
 	r := &client.Reloaded{Changed: []client.SettingChange{}, Deferred: append([]string{}, listDeferredSettings(d.startConfig, next)...), Warnings: append(d.listUnmatchedSettings(), d.listRelayWarnings()...)}
-	if notice := d.describeOwnCertificate(time.Now()); notice != "" {
+	if notice := d.checkOwnCertificate(time.Now()); notice != "" {
 		r.Warnings = append(r.Warnings, notice)
 	}
 	for _, c := range next.ListChanges(old) {

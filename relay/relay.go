@@ -11,8 +11,8 @@
 // The sender's id in a payload is a claim, as a UDP source address is. [Config.Admit] is
 // asked about it before the packet is queued; QUIC proves it.
 //
-// A link authenticates to the server with an nkey that is derived from the identity for that
-// purpose alone. The identity key signs nothing that a server chooses.
+// A link authenticates to the server with an nkey that is derived from the identity for relays
+// alone. The identity key signs nothing that a server chooses.
 package relay
 
 import (

@@ -19,7 +19,7 @@ func stopServer(s *server.Server) {
 	s.WaitForShutdown()
 }
 
-// A server is away for 2 s; all of 60 daemons are back within 2 s of its return, and a QUIC
+// A server is away for 2 s; all of 60 daemons are back soon after its return, and a QUIC
 // connection through it goes on.
 func TestServerRestarted(t *testing.T) {
 	conf := "listen: " + live.PickTCPAddr(t) + "\nauthorization { token: s3cret }\n" // which nobody else takes while it is away
