@@ -10,6 +10,7 @@ import (
 
 	"github.com/acpd/acpd/client"
 	"github.com/acpd/acpd/config"
+	"github.com/acpd/acpd/identity"
 	"github.com/acpd/acpd/internal/statedir"
 	"github.com/acpd/acpd/kinds"
 )
@@ -20,7 +21,7 @@ func (x *examination) examinePeer(ctx context.Context) error {
 	if c, err := config.LoadConfig(x.filePath(statedir.ConfigName)); err == nil {
 		x.config = c
 	}
-	addrs, err := x.Daemon.Probe(ctx, x.Peer)
+	addrs, err := x.probe(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,6 +49,19 @@ func (x *examination) examinePeer(ctx context.Context) error {
 	x.addPin(p)
 	x.addPolicies(ctx, p, &answer)
 	return nil
+}
+
+// probe tries the peer's addresses. One that is known by no more than its certified name is looked for first, as a call
+// does.
+func (x *examination) probe(ctx context.Context) ([]client.ProbedAddr, error) {
+	addrs, err := x.Daemon.Probe(ctx, x.Peer)
+	if err == nil || kinds.AsError(err).Code != kinds.UnknownPeer || identity.CheckCertifiedName(x.Peer) != nil {
+		return addrs, err
+	}
+	if _, err := x.Daemon.Ping(ctx, client.PingParams{To: x.Peer}); err != nil {
+		return nil, err
+	}
+	return x.Daemon.Probe(ctx, x.Peer)
 }
 
 func (x *examination) addAddrs(p *client.Peer, addrs []client.ProbedAddr) {

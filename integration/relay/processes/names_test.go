@@ -135,6 +135,13 @@ func TestNamesOnARelay(t *testing.T) {
 		awaitRelay(t, m, "up")
 	}
 
+	doctor := laptop.StartAcpctl("doctor", "build.corp")
+	if doctor.AwaitEnd(); !strings.Contains(doctor.Stdout.String(), "(peer.ok)") {
+		t.Errorf("doctor says %s%s", doctor.Stdout.String(), doctor.Stderr.String())
+	}
+	if e := laptop.RunAcpctl(kinds.Unreachable.Info().Exit, "doctor", "web.corp").Stderr.String(); !strings.Contains(e, "nobody on the relay has that name") {
+		t.Errorf("doctor says %s", e)
+	}
 	began := time.Now()
 	desk.MustOutput("ping", "build.corp", "-c", "1")
 	t.Logf("the first ping by a name took %s, with acpctl", time.Since(began))
