@@ -80,7 +80,7 @@ const (
 type TrustParams struct {
 	Peer  string   `json:"peer"`           // full id, or name or prefix of a pending one
 	Name  string   `json:"name,omitzero"`  // "": the name it has, or what it calls itself
-	Addrs []string `json:"addrs,omitzero"` // host:port, instead of those it had; nil leaves them, empty leaves none
+	Addrs []string `json:"addrs,omitzero"` // host:port, instead of those it had; nil leaves them, empty leaves none, nor where it was if it is not there now
 }
 
 // MaxRoster bounds the peers of one trust.roster.

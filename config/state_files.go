@@ -27,13 +27,13 @@ func (c *Config) CheckStateFiles(file, dir string) (warnings []string, err error
 	}
 	if c.Organisation.Certificate != "" {
 		if _, _, err := c.Organisation.ReadCertificate(dir); err != nil {
-			warnings = append(warnings, fmt.Sprintf("no certificate is shown: %v", err))
+			warnings = append(warnings, err.Error())
 		}
 	}
 	for i := range c.Reach.Relays {
 		r := &c.Reach.Relays[i]
 		if _, err := r.CheckCredentials(dir); err != nil {
-			warnings = append(warnings, fmt.Sprintf("relay %s is not used: %v", r.Name, err))
+			warnings = append(warnings, fmt.Sprintf("relay %s: %v", r.Name, err))
 		}
 	}
 	return warnings, errors.Join(wrong...)
@@ -64,7 +64,9 @@ func (r *Relay) CheckCredentials(dir string) (file string, err error) {
 	}
 	file, err = FindStateFile(dir, r.Credentials)
 	if err == nil {
-		_, err = durable.ReadPrivateFile(file, maxCredentialsFile)
+		var secret []byte
+		secret, err = durable.ReadPrivateFile(file, maxCredentialsFile)
+		clear(secret)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -107,7 +109,10 @@ func (o *Organisation) ReadAuthority(name, dir string) (all []identity.Authority
 func FindStateFile(dir, name string) (string, error) {
 	if rest, inHome := strings.CutPrefix(name, "~/"); inHome {
 		user, err := os.UserHomeDir()
-		return filepath.Join(user, rest), err
+		if err != nil {
+			return "", fmt.Errorf("%s: %w: write a path that begins with /", name, err)
+		}
+		return filepath.Join(user, rest), nil
 	}
 	if filepath.IsAbs(name) {
 		return name, nil

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -94,6 +96,39 @@ func TestJoinStaysOnTheRelay(t *testing.T) {
 		}
 		owner.must("join", client.JoinParams{URI: uri, Relay: client.JoinSkipsRelay}, nil)
 		laptop.becomes(client.PeerConnected, desk)
+	}
+}
+
+// TestDirectOffWithoutAUsableRelay has a daemon that is told to stay on relays start with one that cannot be used: it
+// dials no peer where it was before, and names no address of this machine unless told to.
+func TestDirectOffWithoutAUsableRelay(t *testing.T) {
+	t.Parallel()
+	for name, files := range map[string]map[string]string{
+		"config.yaml": {"config.yaml": "reach: {direct: off, relays: [{name: hub, url: \"" + deadURL(t) + "\", credentials: missing.creds}]}\n"},
+		"relays.yaml": {"config.yaml": "reach: {direct: off}\n", "relays.yaml": "rubbish\n"},
+	} {
+		dir, id := stateDir(t), identity.ID{0xaa, 31: 4}
+		for file, text := range files {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		desk := start(t, dir, "desk")
+		owner := desk.dial()
+		owner.must("trust", client.TrustParams{Peer: id.String()}, nil)
+		desk.lastConnections.record(id, "192.0.2.2:7117", time.Now())
+		desk.updateAddrTable(id)
+		var me client.Whoami
+		if owner.must("whoami", nil, &me); !me.HidesAddrs || len(desk.takeDialAddrs(id)) > 0 {
+			t.Errorf("%s: it hides addresses: %t; it dials %q", name, me.HidesAddrs, desk.takeDialAddrs(id))
+		}
+		if e := owner.refused(kinds.Invalid, "invite", nil); !strings.Contains(e.Message, "direct is off") {
+			t.Errorf("%s: %v", name, e)
+		}
+		var out client.Invitation
+		if owner.must("invite", client.InviteParams{NoRelay: true}, &out); !strings.Contains(out.URI, "addr=") {
+			t.Errorf("%s: %s", name, out.URI)
+		}
 	}
 }
 

@@ -188,7 +188,7 @@ func (d *Daemon) tryRelay(ctx context.Context, s relaySettings) client.RelayChec
 		return out
 	}
 	defer link.Close()
-	_ = link.SetName(d.pickNameOn(s))
+	_ = link.SetName(d.pickNameOn(s)) // which has the form
 	for _, c := range link.Test(ctx) {
 		step := client.RelayStep{Step: c.Code, Verdict: client.StepVerdict(c.Verdict), What: trimRelayName(s.Name, c.What), Remedy: c.Remedy, TookUS: uint64(c.Took.Microseconds())}
 		out.Steps = append(out.Steps, step)

@@ -29,7 +29,7 @@ func (d *Daemon) listNameRelays() map[string]names.Relay {
 func (d *Daemon) setNameOnRelays() {
 	for _, u := range d.relays.list() {
 		if u.link != nil {
-			_ = u.link.SetName(d.pickNameOn(u.relaySettings)) // it has the form of a name, since it is in a certificate
+			_ = u.link.SetName(d.pickNameOn(u.relaySettings)) // the name of a certificate has the form, and none has too
 		}
 	}
 }

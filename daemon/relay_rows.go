@@ -33,11 +33,7 @@ func (d *Daemon) describeRelay(u *usedRelay) client.Relay {
 	}
 	wrong := s.LastError
 	if row.State == client.RelayUp {
-		if wrong = s.Limit; wrong == nil { // whatever was wrong before
-			if err := d.checkNextLogin(&u.Relay); err != nil {
-				wrong = fmt.Errorf("it stays up until its next login: %w", err)
-			}
-		}
+		wrong = s.Limit // whatever was wrong before
 	}
 	if wrong != nil {
 		row.Error = trimRelayName(u.Name, wrong.Error())
@@ -85,11 +81,17 @@ func (s relaySettings) login() client.RelayLogin {
 	return client.LoginNkey
 }
 
-// listRelays returns the rows of relay.list.
+// listRelays returns the rows of relay.list. It reads the files of credentials.
 func (d *Daemon) listRelays() []client.Relay {
 	rows := []client.Relay{}
 	for _, u := range d.relays.list() {
-		rows = append(rows, d.describeRelay(u))
+		row := d.describeRelay(u)
+		if row.State == client.RelayUp && row.Error == "" {
+			if err := d.checkNextLogin(&u.Relay); err != nil {
+				row.Error = fmt.Sprintf("it stays up until its next login: %v", err)
+			}
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }

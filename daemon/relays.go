@@ -128,6 +128,12 @@ func (d *Daemon) listWantedRelays() []relaySettings {
 	return wanted
 }
 
+// hasRelays reports whether relays are to be used, also if none can be at the moment.
+func (d *Daemon) hasRelays() bool {
+	_, failure := d.relays.getKept()
+	return failure != nil || len(d.listWantedRelays()) > 0
+}
+
 // listRelayWarnings returns which relays are not used, or not for long, and why.
 func (d *Daemon) listRelayWarnings() (all []string) {
 	for _, w := range d.listWantedRelays() {

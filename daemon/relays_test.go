@@ -272,7 +272,7 @@ func TestMissingCredentialsAreTold(t *testing.T) {
 	}
 	awaitState(false)
 	const seed = "SUAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAEQ" // of 32 zeroes
-	if err := os.WriteFile(file, []byte("-----BEGIN USER NKEY SEED-----\n"+seed+"\n------END USER NKEY SEED------\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("-----BEGIN NATS USER JWT-----\nhead.claims.signature\n------END NATS USER JWT------\n-----BEGIN USER NKEY SEED-----\n"+seed+"\n------END USER NKEY SEED------\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if w := reload().Warnings; len(w) > 0 {

@@ -34,6 +34,9 @@ func (d *Daemon) serveInvite(_ context.Context, _ *localConn, p *client.InvitePa
 	if err != nil {
 		return nil, err
 	}
+	if len(relays) == 0 && !p.NoRelay && d.node.StaysOnRelays() {
+		return nil, kinds.Errorf(kinds.Invalid, "invite: direct is off, and there is no relay that an invitation can name: mend one of acpctl relay list, or acpctl invite --no-relay, which names the addresses of this machine")
+	}
 	token, opened, err := d.node.Invitations().Issue(time.Duration(p.ExpiresSecs)*time.Second, p.Name, max(1, int(p.Uses)))
 	if err != nil {
 		return nil, explainTrustError("invite", err)
@@ -99,7 +102,8 @@ func (d *Daemon) serveJoin(ctx context.Context, _ *localConn, p *client.JoinPara
 
 // serveTrust trusts a stranger, or changes the name or addresses of a trusted peer. The
 // address from which a stranger called, or its address from when it was trusted before, is
-// remembered like that of any connection. Only addresses that a person gave are configured.
+// remembered like that of any connection. Only addresses that a person gave are configured. With an empty list,
+// the daemon forgets them, and where the peer was if it is not there now.
 func (d *Daemon) serveTrust(ctx context.Context, _ *localConn, p *client.TrustParams) (any, error) {
 	met, err := d.findTrustCandidate("trust", p.Peer)
 	if err != nil {

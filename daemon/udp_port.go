@@ -70,7 +70,7 @@ func (d *Daemon) newNodeConfig(cfg *config.Config, addr string) peer.Config {
 		Listen: addr, Addrs: d.takeDialAddrs,
 		Exchange: d.handleExchange, Message: d.handleMessage, Event: d.handlePeerEvent,
 		Features: []string{peer.FeatureQuestions},
-		STUN:     cfg.Reach.STUN, NoUpgrade: cfg.Reach.Direct == config.Off,
+		STUN:     cfg.Reach.STUN, NoUpgrade: cfg.Reach.Direct == config.Off, HasRelays: d.hasRelays,
 		DialEnded: dialEnded, Decertified: d.handleDecertified, AwaitsWork: d.delegations.HasOpenWith,
 		Budget: d.budget, PeerLog: d.refusalLog, Logger: d.log,
 	}

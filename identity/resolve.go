@@ -10,17 +10,18 @@ import (
 // UnknownPeerError says that a reference names no peer. Near are up to
 // three petnames that may have been meant.
 type UnknownPeerError struct {
-	Ref  string
-	Near []string
+	Ref              string
+	Near             []string
+	MissingAuthority string // that Ref, as a certified name, would be by; "": it is configured, or Ref is none
 }
 
 func (e *UnknownPeerError) Error() string {
 	remedy := "acpctl peers lists those that are"
-	switch _, authority, _ := strings.Cut(e.Ref, "."); {
+	switch {
 	case isShortHexPrefix(e.Ref):
 		remedy = "the beginning of an id has six or more digits; " + remedy
-	case CheckCertifiedName(e.Ref) == nil:
-		remedy = fmt.Sprintf("it is a name by the authority %s, which counts if it stands under organisation.authorities in config.yaml; %s", authority, remedy)
+	case e.MissingAuthority != "":
+		remedy = fmt.Sprintf("a name with a dot is by an authority, and no authority %s stands under organisation.authorities in config.yaml; %s", e.MissingAuthority, remedy)
 	}
 	return fmt.Sprintf("no peer %q is known: %s", CleanClaim(e.Ref), formatNear(e.Near, remedy))
 }
@@ -75,7 +76,11 @@ func (t *TrustStore) Resolve(ref string) (Peer, error) {
 	found = append(found, t.resolveCertified(ref)...)
 	switch len(found) {
 	case 0:
-		return Peer{}, &UnknownPeerError{Ref: ref, Near: SuggestNames(ref, s.listNames())}
+		unknown := &UnknownPeerError{Ref: ref, Near: SuggestNames(ref, s.listNames())}
+		if _, authority, _ := strings.Cut(ref, "."); CheckCertifiedName(ref) == nil && len(t.ListAuthorityKeys(authority)) == 0 {
+			unknown.MissingAuthority = authority
+		}
+		return Peer{}, unknown
 	case 1:
 		return found[0], nil
 	}

@@ -20,11 +20,14 @@ func TestUnknownPeersOfFewDigits(t *testing.T) {
 	const six, list = "the beginning of an id has six or more digits; ", "acpctl peers lists those that are"
 	for ref, remedy := range map[string]string{
 		"ab12": six + list, "AB12F": six + list, "ab12f0": list, "bead": list, "desk2": list, "ab12f0.x.y": list,
-		"build-7.corp": "it is a name by the authority corp, which counts if it stands under organisation.authorities in config.yaml; " + list,
 	} {
 		if got, want := (&UnknownPeerError{Ref: ref}).Error(), `no peer "`+ref+`" is known: `+remedy; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+	const missing = "a name with a dot is by an authority, and no authority corp stands under organisation.authorities in config.yaml; " + list
+	if got, want := (&UnknownPeerError{Ref: "build-7.corp", MissingAuthority: "corp"}).Error(), `no peer "build-7.corp" is known: `+missing; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 	if got, want := (&UnknownPeerError{Ref: "ab12", Near: []string{"ab1"}}).Error(), `no peer "ab12" is known: did you mean ab1?`; got != want {
 		t.Errorf("%s, want %s", got, want)

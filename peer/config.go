@@ -38,6 +38,10 @@ type Config struct {
 	// dialled either where they were connected before.
 	NoUpgrade bool
 
+	// HasRelays reports whether there is a relay for NoUpgrade, also if it cannot be used or is about to be. It must
+	// not block. Nil: there is one among the links.
+	HasRelays func() bool
+
 	// Addrs returns where a peer may be dialled, best first, as host:port. It must
 	// not block. Nil: what the trust store says.
 	Addrs func(identity.ID) []string

@@ -38,7 +38,7 @@ type dialFailure struct {
 	memory   time.Duration
 	refused  bool    // by the peer itself, which proved its key: it does not trust us
 	isAbsent bool    // a relay says that nobody is there
-	isOfPipe bool    // the command that leads to the peer says why
+	isOfPipe bool    // of a leg that a command opens
 	addr     string  // of the leg, for people
 	isSilent bool    // it says nothing of the peer: silence says all
 	silence  silence // of all addresses of the race
@@ -286,6 +286,7 @@ func (state *peerState) dialLeg(ctx context.Context, l leg) *dialFailure {
 			cause = context.Cause(open) // which says more
 		}
 		f := state.node.toDialFailure(state.id, l.text, cause)
+		f.isOfPipe = l.isOpened()
 		if f.refused { // it is there, whoever named the address
 			state.mu.Lock()
 			state.rememberAddr(l.on.path, c.remoteAddr())

@@ -165,7 +165,7 @@ func (n *Node) Connect(id identity.ID) {
 }
 
 // ForgetAddr forgets the address at which a peer has proved its key, and what came of dialling it. A connection that
-// is there stays.
+// is there stays, and a dial that runs: its failure may name the address for some seconds more.
 func (n *Node) ForgetAddr(id identity.ID) {
 	if state := n.findState(id); state != nil {
 		state.mu.Lock()

@@ -110,6 +110,9 @@ func (n *Node) resolveUDP(ctx context.Context, text string) ([]leg, error) {
 // StaysOnRelays reports whether addresses at which peers were before are not dialled: connections
 // are to stay on relays ([Config.NoUpgrade]), and there is one.
 func (n *Node) StaysOnRelays() bool {
+	if n.cfg.NoUpgrade && n.cfg.HasRelays != nil {
+		return n.cfg.HasRelays()
+	}
 	return n.cfg.NoUpgrade && slices.ContainsFunc(n.links.snapshot(), func(e *endpoint) bool { return e.path == ViaRelay })
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -99,7 +100,7 @@ func newAuthentication(c Credentials, secret [32]byte) (authentication, error) {
 		}
 		a.file = c.File
 		a.apply = func(o *nats.Options) error {
-			if err := checkSeed(c.File); err != nil {
+			if err := checkCredentials(c.File); err != nil {
 				return err
 			}
 			return nats.UserCredentials(c.File)(o)
@@ -119,7 +120,7 @@ func newAuthentication(c Credentials, secret [32]byte) (authentication, error) {
 
 // CheckCredentials returns an error, with a remedy, if a file has no NATS credentials.
 func CheckCredentials(file string) error {
-	err := checkSeed(file)
+	err := checkCredentials(file)
 	if errors.Is(err, errNoCredentials) {
 		err = fmt.Errorf("%w: %s", err, newCredentials)
 	}
@@ -130,8 +131,9 @@ const newCredentials = "get a .creds file from whoever runs the server; a token 
 
 var errNoCredentials = errors.New("the file has no NATS credentials")
 
-// checkSeed returns an error if a file of credentials has no seed, which nats.go finds when the server is there.
-func checkSeed(file string) error {
+// checkCredentials returns an error if a file has no seed, which nats.go finds when the server is there, or no JWT: it
+// would send the seed in its place.
+func checkCredentials(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -142,6 +144,9 @@ func checkSeed(file string) error {
 		return fmt.Errorf("credentials: %s: %w", file, errNoCredentials)
 	}
 	pair.Wipe()
+	if jwt, err := nkeys.ParseDecoratedJWT(text); err != nil || strings.Count(jwt, ".") != 2 {
+		return fmt.Errorf("credentials: %s: %w", file, errNoCredentials)
+	}
 	return nil
 }
 

@@ -73,8 +73,8 @@ func isPacketSubject(subject string) bool {
 
 // retries says when a session tries again what is forbidden. Only serveSession uses it.
 type retries struct {
-	began, last time.Time // zero: nothing is forbidden
-	settled     <-chan time.Time
+	began, last time.Time        // zero: nothing is forbidden
+	settled     <-chan time.Time // when what was tried last is not refused any more; nil: it is settled
 }
 
 // isDue reports whether a quarter of the time has passed again for which something has been forbidden, within
@@ -84,13 +84,14 @@ func (r *retries) isDue(now time.Time) bool {
 	return now.Sub(r.last) > pause-measureEvery/2
 }
 
-// lookAfter measures the way to the server. If it is time, or somebody wants it now, it tries again what is forbidden.
+// lookAfter measures the way to the server. If it is time, or somebody wants it now, it tries again what is forbidden,
+// unless what it has tried before may still be refused.
 func (s *session) lookAfter(ctx context.Context, observer Observer, isWanted bool) {
-	if now := time.Now(); s.forbidden.isAny() && (isWanted || s.retries.isDue(now)) {
+	if now := time.Now(); s.forbidden.isAny() && s.retries.settled == nil && (isWanted || s.retries.isDue(now)) {
 		if s.retries.began.IsZero() {
 			s.retries.began = now
 		}
-		s.retries.last, s.retries.settled = now, nil
+		s.retries.last = now
 		s.tryForbidden(observer)
 	}
 	rtt, err := s.measure(ctx)
@@ -98,7 +99,7 @@ func (s *session) lookAfter(ctx context.Context, observer Observer, isWanted boo
 		return
 	}
 	s.link.updateState(func(state *State) { state.RTT = rtt })
-	if !s.retries.last.IsZero() { // the server has answered what was tried
+	if !s.retries.last.IsZero() && s.retries.settled == nil { // the server has answered what was tried
 		s.retries.settled = time.After(settleTime)
 	}
 }
@@ -126,6 +127,7 @@ func (s *session) tryForbidden(observer Observer) {
 // settle has the state tell what is permitted: what was tried, and has not been refused since.
 func (s *session) settle() {
 	tried, permitted := s.retries.last, false
+	s.retries.settled = nil
 	s.link.updateState(func(state *State) {
 		state.Limit = s.findLimit()
 		if s.forbidden.isDeaf() {

@@ -170,16 +170,25 @@ func TestForbiddenThatEnds(t *testing.T) {
 
 // What the operator has just permitted counts within half a minute, and at once for who asks.
 func TestForbiddenAtFirst(t *testing.T) {
-	for name, wait := range map[string]time.Duration{"by itself": measureEvery, "asked": 0} {
+	for name, wait := range map[string]func(*Link){
+		"by itself": func(*Link) { time.Sleep(measureEvery + settleTime + time.Second) },
+		"asked": func(l *Link) {
+			l.TryAgain()
+			time.Sleep(settleTime + time.Second)
+		},
+		"asked each second": func(l *Link) {
+			for range 4 {
+				l.TryAgain()
+				time.Sleep(time.Second)
+			}
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			server := newStrictServer(subOwn, subReplies)
 			withStrictLink(t, testConfig(), server, func(t *testing.T, l *Link, _ *fakeNetwork, _ *testObserver) {
 				time.Sleep(time.Minute + time.Second)
 				server.permit()
-				if wait == 0 {
-					l.TryAgain()
-				}
-				time.Sleep(wait + settleTime + time.Second)
+				wait(l)
 				if s := l.State(); s.Standing != Connected {
 					t.Errorf("%s, %v", s.Standing, s.LastError)
 				}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,7 +49,7 @@ func (l *Link) Test(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()
 	if l.auth.file != "" {
-		if err := checkSeed(l.auth.file); err != nil {
+		if err := checkCredentials(l.auth.file); err != nil {
 			return []Check{{Code: "connect", What: l.describeError(err).Error(), Verdict: Failed, Invalid: true}}
 		}
 	}
@@ -66,12 +65,11 @@ func (l *Link) Test(ctx context.Context) []Check {
 		what += " through the proxy " + via
 	}
 	checks := []Check{{Code: "connect", What: what, Verdict: Passed, Took: time.Since(began)}}
-	tried := []func(context.Context) Check{t.checkRoundTrip, t.checkReceive, t.checkPublish, t.checkNobody, t.checkForeignSubscribe, t.checkMaxPayload}
-	if *l.name.Load() != "" {
-		tried = slices.Insert(tried, 4, t.checkName)
-	}
-	for _, check := range tried {
-		if checks = append(checks, check(ctx)); conn.IsClosed() {
+	for _, check := range []func(context.Context) Check{t.checkRoundTrip, t.checkReceive, t.checkPublish, t.checkNobody, t.checkName, t.checkForeignSubscribe, t.checkMaxPayload} {
+		if c := check(ctx); c.Code != "" {
+			checks = append(checks, c)
+		}
+		if conn.IsClosed() {
 			err := t.session.explain(conn.LastError())
 			checks = append(checks, Check{Code: "connect", What: err.Error(), Verdict: Failed, Refused: errors.Is(err, ErrRefused)})
 			break
@@ -189,11 +187,15 @@ func (t *tester) checkNobody(ctx context.Context) Check {
 	return Check{Code: "nobody", What: "the server says at once that a peer is absent", Verdict: Passed, Took: time.Since(began)}
 }
 
-// checkName asks for what others ask of the own name, and answers nobody.
+// checkName asks for what others ask of the own name, and answers nobody. Without a name it returns no check.
 func (t *tester) checkName(ctx context.Context) Check {
-	subject := nameSubject + *t.link.name.Load()
+	name := *t.link.name.Load()
+	if name == "" {
+		return Check{}
+	}
+	subject := nameSubject + name
 	if err := t.findSubscribeRefusal(ctx, subject); err != nil {
-		return Check{Code: "name", What: "the server refuses the subscription to this daemon's name, by which nobody finds it here: " + cleanText(err.Error()), Verdict: Warned,
+		return Check{Code: "name", What: "nobody finds this daemon by its name here: " + cleanText(err.Error()), Verdict: Warned,
 			Remedy: "have the server permit subscribe to " + subject}
 	}
 	return Check{Code: "name", What: "others can ask for this daemon by its name", Verdict: Passed}

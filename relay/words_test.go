@@ -172,19 +172,22 @@ func TestSilentServerInATest(t *testing.T) {
 
 // A file that is none of credentials is told as such, before what is wrong with the server.
 func TestFileWithoutCredentials(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("6b5f0d1e2a47c389\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	config := testConfig()
-	config.Credentials = Credentials{File: file}
-	withLink(t, config, func(*fakeConn) {}, func(t *testing.T, l *Link, n *fakeNetwork, _ *testObserver) {
-		time.Sleep(100 * time.Millisecond)
-		const want = "the file has no NATS credentials: get a .creds file from whoever runs the server; a token goes into --token-file, or token in config.yaml"
-		if s := l.State(); s.LastError == nil || !strings.HasSuffix(s.LastError.Error(), want) || n.countDials() > 0 {
-			t.Errorf("%v, %d connections", s.LastError, n.countDials())
+	const seed = "SUAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAEQ" // of 32 zeroes, which nats.go would take for the JWT too
+	for _, text := range []string{"6b5f0d1e2a47c389", seed, "-----BEGIN USER NKEY SEED-----\n" + seed + "\n------END USER NKEY SEED------"} {
+		file := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
 		}
-	})
+		config := testConfig()
+		config.Credentials = Credentials{File: file}
+		withLink(t, config, func(*fakeConn) {}, func(t *testing.T, l *Link, n *fakeNetwork, _ *testObserver) {
+			time.Sleep(100 * time.Millisecond)
+			const want = "the file has no NATS credentials: get a .creds file from whoever runs the server; a token goes into --token-file, or token in config.yaml"
+			if s := l.State(); s.LastError == nil || !strings.HasSuffix(s.LastError.Error(), want) || n.countDials() > 0 {
+				t.Errorf("%q: %v, %d connections", text, s.LastError, n.countDials())
+			}
+		})
+	}
 }
 
 // A certificate of an authority that is not known is told once, with where its own is named.

@@ -1438,7 +1438,7 @@ export type RelayState = "connecting" | "up" | "down" | "refused" | "unused";
 
 /** RelayStep is one thing that was tried. */
 export interface RelayStep {
-  /** connect, round_trip, receive, publish, nobody, foreign_subscribe, max_payload or nat */
+  /** connect, round_trip, receive, publish, nobody, name, foreign_subscribe, max_payload or nat */
   step: string;
   verdict: StepVerdict;
   /** was found */
@@ -1881,7 +1881,7 @@ export interface TrustParams {
   peer: string;
   /** "": the name it has, or what it calls itself */
   name?: string;
-  /** host:port, instead of those it had; absent leaves them, empty leaves none */
+  /** host:port, instead of those it had; absent leaves them, empty leaves none, nor where it was if it is not there now */
   addrs?: Array<string>;
 }
 

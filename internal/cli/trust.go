@@ -26,7 +26,7 @@ func (a *app) newTrustCmd() *cobra.Command {
 		Example: `  acpctl trust 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --name desk
   acpctl trust laptop               a stranger in acpctl peers: compare fingerprints, type yes
   acpctl trust desk --addr desk.example:7117 --name office
-  acpctl trust desk --addr none     forgets the addresses that were given, and where it was before if it is not there now
+  acpctl trust desk --addr none     forgets the addresses that were given, and where it was before
   acpctl trust --file roster.yaml   shows what that changes, and asks
   ssh build.example acpctl trust --file - --yes < roster.yaml`,
 		Long: `Trusts a key. The full id needs no question. A stranger (see peers) may be named by
@@ -69,7 +69,7 @@ The same roster again changes nothing, so one file can be applied on every machi
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.Name, "name", "", "the peer's name here (default: that which it has or had, what it calls itself, or peer- and digits of its id)")
-	f.StringSliceVar(&p.Addrs, "addr", nil, "address of the peer, host:port, instead of those given before; several times for several; none to forget them")
+	f.StringSliceVar(&p.Addrs, "addr", nil, "address of the peer, host:port, instead of those given before; several times for several; none to forget them, and where it was before")
 	f.BoolVar(&yes, "yes", false, "never ask: ID must be the full id")
 	f.StringVar(&list.file, "file", "", "trust the machines that this `ROSTER` lists; - is standard input")
 	f.BoolVar(&list.dryRun, "dry-run", false, "with --file: show what would change, and change nothing")

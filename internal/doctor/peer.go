@@ -58,10 +58,12 @@ func (x *examination) probe(ctx context.Context) ([]client.ProbedAddr, error) {
 	if err == nil || kinds.AsError(err).Code != kinds.UnknownPeer || identity.CheckCertifiedName(x.Peer) != nil {
 		return addrs, err
 	}
-	if _, err := x.Daemon.Ping(ctx, client.PingParams{To: x.Peer}); err != nil {
-		return nil, err
+	_, failure := x.Daemon.Ping(ctx, client.PingParams{To: x.Peer})
+	addrs, err = x.Daemon.Probe(ctx, x.Peer) // a peer that refuses a ping is known too
+	if err != nil && failure != nil {
+		err = failure
 	}
-	return x.Daemon.Probe(ctx, x.Peer)
+	return addrs, err
 }
 
 func (x *examination) addAddrs(p *client.Peer, addrs []client.ProbedAddr) {

@@ -28,9 +28,7 @@ func (x *examination) examineConfig() {
 		var warnings []string
 		warnings, err = c.CheckStateFiles(path, x.Home)
 		for _, w := range warnings {
-			if x.status == nil { // a daemon that runs says so itself
-				x.add("config.file", statedir.ConfigName, w, "as it says", w, x.Home)
-			}
+			x.add("config.file", statedir.ConfigName, w, "as it says", x.Home)
 		}
 	}
 	if err == nil {
@@ -43,13 +41,14 @@ func (x *examination) examineConfig() {
 	}
 	for _, err := range joinedErrors(err) {
 		what, remedy, line := err.Error(), "mend it", ""
+		private := []string{what}
 		if e, ok := errors.AsType[*config.Error](err); ok {
-			what, remedy = e.Problem, cmp.Or(e.Remedy, "as it says")
+			what, remedy, private = e.Problem, cmp.Or(e.Remedy, "as it says"), []string{e.Problem, e.Remedy}
 			if e.Line > 0 {
 				line = fmt.Sprintf("line %d: ", e.Line)
 			}
 		}
-		x.add("config.broken", statedir.ConfigName, line+what+": acpd does not start with this file, and a reload does not take it", remedy, what, remedy)
+		x.add("config.broken", statedir.ConfigName, line+what+": acpd does not start with this file, and a reload does not take it", remedy, private...)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestCredentialsThatCountNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(desk.Home, "nats.creds")
-	const good = "-----BEGIN NATS USER JWT-----\ndesk\n------END NATS USER JWT------\n" +
+	const good = "-----BEGIN NATS USER JWT-----\nhead.claims.signature\n------END NATS USER JWT------\n" +
 		"-----BEGIN USER NKEY SEED-----\nSUAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAEQ\n------END USER NKEY SEED------\n" // of 32 zeroes
 	write := func(text string, mode os.FileMode) {
 		t.Helper()
@@ -52,7 +52,9 @@ func TestCredentialsThatCountNoMore(t *testing.T) {
 			t.Errorf("%s, %q; want %q", r.State, r.Error, words)
 		}
 		reloaded, err := desk.Client.Reload(await.NewContext(t))
-		if err != nil || (words != "") != slices.ContainsFunc(reloaded.Warnings, func(w string) bool { return strings.HasPrefix(w, "relay hub: credentials: ") && strings.Contains(w, words) }) {
+		if err != nil || (words != "") != slices.ContainsFunc(reloaded.Warnings, func(w string) bool {
+			return strings.HasPrefix(w, "relay hub: credentials: ") && strings.Contains(w, words)
+		}) {
 			t.Errorf("reload: %+v, %v", reloaded, err)
 		}
 	}

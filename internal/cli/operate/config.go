@@ -39,8 +39,9 @@ func (v *verbs) newConfigCheckCmd() *cobra.Command {
 wrong: the file, the line, what is wrong and what to write instead; the first 20, and how many
 more there are. The exit code is 0 if acpd would start with the file, else 2.
 
-It reads the files that organisation.authorities names too, and warns of credentials of relays that
-are not there yet; a relative path is in the state directory.
+It reads the files that organisation.authorities names too, and warns of a certificate that cannot be
+read, and of credentials of relays that are not there, or open to others; a relative path is in the
+state directory. What stands in credentials, acpctl reload and acpctl relay test look at.
 Whether the peers and interfaces that it names are there, only a daemon knows: acpctl reload and
 acpctl status warn of those that are not.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,7 +68,7 @@ type configError struct {
 func (v *verbs) checkConfig(ctx context.Context, file string) error {
 	var warnings []string
 	conf, err := v.readConfig(ctx, file)
-	if home, missing := v.FindStateDir(); err == nil && missing == nil {
+	if home, homeErr := v.FindStateDir(); err == nil && homeErr == nil {
 		warnings, err = conf.CheckStateFiles(file, home)
 	}
 	wrong := config.ListErrors(err)

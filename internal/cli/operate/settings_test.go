@@ -38,7 +38,7 @@ func TestConfigCheckWarnsOfMissingCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	warning := func(name string) string {
-		return "relay " + name + " is not used: credentials: " + creds + " is not there: put it there"
+		return "relay " + name + ": credentials: " + creds + " is not there: put it there"
 	}
 	f.WantResult(f.Run("config", "check", file), 0, "warning: "+warning("hub")+"\nwarning: "+warning("two")+"\nwarning: "+warning("mine")+"\n"+file+": valid\n", "")
 	f.WantResult(f.Run("config", "check", file, "--json"), 0, `{"file":"`+file+`","valid":true,"errors":[],"warnings":["`+warning("hub")+`","`+warning("two")+`","`+warning("mine")+`"]}`+"\n", "")

@@ -1152,7 +1152,7 @@ class RelayAddParams(TypedDict):
 class RelayStep(TypedDict):
     """RelayStep is one thing that was tried."""
 
-    step: str  # connect, round_trip, receive, publish, nobody, foreign_subscribe, max_payload or nat
+    step: str  # connect, round_trip, receive, publish, nobody, name, foreign_subscribe, max_payload or nat
     verdict: StepVerdict
     what: str  # was found
     remedy: NotRequired[str]  # what to do; "": nothing, or what ends with it
@@ -1485,7 +1485,7 @@ class TrustParams(TypedDict):
 
     peer: str  # full id, or name or prefix of a pending one
     name: NotRequired[str]  # "": the name it has, or what it calls itself
-    addrs: NotRequired[list[str]]  # host:port, instead of those it had; absent leaves them, empty leaves none
+    addrs: NotRequired[list[str]]  # host:port, instead of those it had; absent leaves them, empty leaves none, nor where it was if it is not there now
 
 
 class UnpostedParams(TypedDict):
